@@ -21,7 +21,7 @@ struct arena {
 
 enum { ALIGNMENT = 16, BLOCK_BYTES = 16 << 10 };
 
-static size_t round_up(size_t n) { return (n + ALIGNMENT - 1) & ~(size_t)(ALIGNMENT - 1); }
+static size_t arena_round_up(size_t n) { return (n + ALIGNMENT - 1) & ~(size_t)(ALIGNMENT - 1); }
 
 static const size_t header_bytes = (sizeof(block) + ALIGNMENT - 1) & ~(size_t)(ALIGNMENT - 1);
 
@@ -36,7 +36,7 @@ void arena_free(arena *a) {
     mem_free(a);
 }
 
-static block *block_create(arena *a, size_t capacity) {
+static block *arena_block_create(arena *a, size_t capacity) {
     block *b = mem_alloc(header_bytes + capacity);
     if (!b) return NULL;
     b->capacity = capacity;
@@ -46,11 +46,11 @@ static block *block_create(arena *a, size_t capacity) {
 
 void *arena_alloc(arena *a, size_t bytes) {
     if (bytes > SIZE_MAX / 2) return NULL;
-    size_t size = round_up(bytes ? bytes : 1);
+    size_t size = arena_round_up(bytes ? bytes : 1);
     block *b = a->blocks;
     if (!b || b->capacity - b->used < size) {
         bool alone = size > BLOCK_BYTES / 4;
-        b = block_create(a, alone ? size : BLOCK_BYTES);
+        b = arena_block_create(a, alone ? size : BLOCK_BYTES);
         if (!b) return NULL;
         if (alone && a->blocks) { /* behind the one being filled, which stays in use */
             b->next = a->blocks->next;

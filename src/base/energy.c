@@ -67,7 +67,7 @@ const char *energy_part_name(energy_part part) {
 
 /* ---- reading RAPL -------------------------------------------------------------------------------------------------- */
 
-static bool read_line(const char *folder, const char *name, char *out, size_t size, int *code) {
+static bool energy_read_line(const char *folder, const char *name, char *out, size_t size, int *code) {
     char path[600];
     snprintf(path, sizeof path, "%s/%s", folder, name);
     FILE *f = fopen(path, "re");
@@ -79,57 +79,58 @@ static bool read_line(const char *folder, const char *name, char *out, size_t si
     return ok;
 }
 
-static bool read_number(const char *folder, const char *name, uint64_t *out, int *code) {
+static bool energy_read_number(const char *folder, const char *name, uint64_t *out, int *code) {
     char line[64], *end;
-    if (!read_line(folder, name, line, sizeof line, code)) return false;
+    if (!energy_read_line(folder, name, line, sizeof line, code)) return false;
     *out = strtoull(line, &end, 10);
     *code = EINVAL;
     return end != line && !*end;
 }
 
 /* false: this zone is not one of the parts. */
-static bool part_of_zone(const char *name, energy_part *out) {
+static bool energy_part_of_zone(const char *name, energy_part *out) {
     *out = strncmp(name, "package", 7) == 0 ? ENERGY_CPU : strcmp(name, "uncore") == 0 ? ENERGY_GPU : ENERGY_DRAM;
     return *out != ENERGY_DRAM || strcmp(name, "dram") == 0;
 }
 
-static void add_zone(energy_meter *m, const char *folder) {
+static void energy_add_zone(energy_meter *m, const char *folder) {
     char name[64];
     energy_part part;
     int code = 0;
     zone *z = &m->zones[m->zone_count];
-    if (m->zone_count == ZONES_MOST || !read_line(folder, "name", name, sizeof name, &code) ||
-        !part_of_zone(name, &part))
+    if (m->zone_count == ZONES_MOST || !energy_read_line(folder, "name", name, sizeof name, &code) ||
+        !energy_part_of_zone(name, &part))
         return;
     *z = (zone){.part = part};
-    if (!read_number(folder, "energy_uj", &z->last, &code)) {
+    if (!energy_read_number(folder, "energy_uj", &z->last, &code)) {
         snprintf(m->why[part], sizeof m->why[part], "%.120s/energy_uj: %.60s%s", folder, strerror(code),
                  code == EACCES ? "; only root may read it" : "");
         return;
     }
-    if (!read_number(folder, "max_energy_range_uj", &z->range, &code)) z->range = 0;
+    if (!energy_read_number(folder, "max_energy_range_uj", &z->range, &code)) z->range = 0;
     snprintf(z->path, sizeof z->path, "%s", folder);
     m->zone_count++;
 }
 
-static void open_powercap(energy_meter *m, const char *root) {
+static void energy_open_powercap(energy_meter *m, const char *root) {
     DIR *dir = opendir(root);
     if (!dir) return;
     for (const struct dirent *d; (d = readdir(dir));) {
         char folder[400];
         /* "intel-rapl:0" and "intel-rapl:0:1"; the "-mmio" twins count the same energy again. */
         if (strncmp(d->d_name, "intel-rapl:", 11) != 0) continue;
-        if ((size_t)snprintf(folder, sizeof folder, "%s/%s", root, d->d_name) < sizeof folder) add_zone(m, folder);
+        if ((size_t)snprintf(folder, sizeof folder, "%s/%s", root, d->d_name) < sizeof folder)
+            energy_add_zone(m, folder);
     }
     closedir(dir);
 }
 
-static propane_status read_zones(energy_meter *m, energy_reading *out, propane_error *err) {
+static propane_status energy_read_zones(energy_meter *m, energy_reading *out, propane_error *err) {
     for (int i = 0; i < m->zone_count; i++) {
         zone *z = &m->zones[i];
         uint64_t now;
         int code;
-        if (!read_number(z->path, "energy_uj", &now, &code))
+        if (!energy_read_number(z->path, "energy_uj", &now, &code))
             return propane_fail(err, PROPANE_ERR_IO, "cannot read %s/energy_uj: %s", z->path, strerror(code));
         uint64_t used = now >= z->last ? now - z->last : z->range >= z->last ? z->range - z->last + now : 0;
         out->joules[z->part] += (double)used * 1e-6;
@@ -140,7 +141,7 @@ static propane_status read_zones(energy_meter *m, energy_reading *out, propane_e
 
 /* ---- reading IOReport ---------------------------------------------------------------------------------------------- */
 
-static void *system_symbol(void *context, const char *symbol) {
+static void *energy_system_symbol(void *context, const char *symbol) {
     static const char *const libraries[] = {"/usr/lib/libIOReport.dylib",
                                             "/System/Library/Frameworks/CoreFoundation.framework/CoreFoundation"};
     (void)context;
@@ -151,11 +152,11 @@ static void *system_symbol(void *context, const char *symbol) {
     return NULL;
 }
 
-static bool text_of(const ioreport *io, const void *string, char *out, size_t size) {
+static bool energy_text_of(const ioreport *io, const void *string, char *out, size_t size) {
     return string && io->CFStringGetCString(string, out, (long)size, UTF8);
 }
 
-static bool part_of_channel(const char *name, energy_part *out) {
+static bool energy_part_of_channel(const char *name, energy_part *out) {
     if (strncmp(name, "DIE_", 4) == 0 && strchr(name + 4, '_'))
         name = strchr(name + 4, '_') + 1; /* chips of two dies */
     *out = strcmp(name, "CPU Energy") == 0   ? ENERGY_CPU
@@ -166,16 +167,16 @@ static bool part_of_channel(const char *name, energy_part *out) {
 }
 
 /* 0: not a unit of energy that is known. */
-static double joules_of_unit(const char *label) {
+static double energy_joules_of_unit(const char *label) {
     return strncmp(label, "mJ", 2) == 0   ? 1e-3
            : strncmp(label, "uJ", 2) == 0 ? 1e-6
            : strncmp(label, "nJ", 2) == 0 ? 1e-9
                                           : 0;
 }
 
-static propane_status open_ioreport(energy_meter *m, const energy_source *source, propane_error *err) {
+static propane_status energy_open_ioreport(energy_meter *m, const energy_source *source, propane_error *err) {
     ioreport *io = &m->io;
-    void *(*symbol)(void *, const char *) = source && source->symbol ? source->symbol : system_symbol;
+    void *(*symbol)(void *, const char *) = source && source->symbol ? source->symbol : energy_system_symbol;
     void *found;
 #define FIND(name, result, parameters)                                                                                 \
     found = symbol(source ? source->context : NULL, #name);                                                            \
@@ -196,7 +197,7 @@ static propane_status open_ioreport(energy_meter *m, const energy_source *source
     return PROPANE_OK;
 }
 
-static propane_status read_channels(energy_meter *m, energy_reading *out, propane_error *err) {
+static propane_status energy_read_channels(energy_meter *m, energy_reading *out, propane_error *err) {
     ioreport *io = &m->io;
     bool there[ENERGY_PARTS] = {false};
     const void *now = io->IOReportCreateSamples(io->subscription, io->channels, NULL);
@@ -207,12 +208,13 @@ static propane_status read_channels(energy_meter *m, energy_reading *out, propan
         char name[100], unit[20];
         energy_part part;
         if (!channel || io->IOReportChannelGetFormat(channel) != 1 ||
-            !text_of(io, io->IOReportChannelGetChannelName(channel), name, sizeof name) ||
-            !part_of_channel(name, &part) ||
-            !text_of(io, io->IOReportChannelGetUnitLabel(channel), unit, sizeof unit) || joules_of_unit(unit) == 0)
+            !energy_text_of(io, io->IOReportChannelGetChannelName(channel), name, sizeof name) ||
+            !energy_part_of_channel(name, &part) ||
+            !energy_text_of(io, io->IOReportChannelGetUnitLabel(channel), unit, sizeof unit) ||
+            energy_joules_of_unit(unit) == 0)
             continue;
         there[part] = true;
-        out->joules[part] += (double)io->IOReportSimpleGetIntegerValue(channel, 0) * joules_of_unit(unit);
+        out->joules[part] += (double)io->IOReportSimpleGetIntegerValue(channel, 0) * energy_joules_of_unit(unit);
     }
     if (delta) io->CFRelease(delta);
     if (now) {
@@ -241,10 +243,10 @@ propane_status energy_open(const energy_source *source, energy_meter **out, prop
     bool apple = source && source->symbol;
 #endif
     if (apple) {
-        status = open_ioreport(m, source, err);
+        status = energy_open_ioreport(m, source, err);
     } else {
         const char *root = source && source->powercap ? source->powercap : "/sys/class/powercap";
-        open_powercap(m, root);
+        energy_open_powercap(m, root);
         if (!m->zone_count)
             status = propane_fail(err, PROPANE_ERR_UNSUPPORTED, "no energy counter can be read here: %.200s: %.300s",
                                   root, file_is_dir(root) ? m->why[ENERGY_CPU] : "no such folder");
@@ -261,10 +263,10 @@ propane_status energy_read(energy_meter *m, energy_reading *out, propane_error *
     int64_t now = clock_ns();
     *out = (energy_reading){.seconds = (double)(now - m->last_ns) * 1e-9};
     m->last_ns = now;
-    if (m->uses_ioreport) return read_channels(m, out, err);
+    if (m->uses_ioreport) return energy_read_channels(m, out, err);
     for (int i = 0; i < ENERGY_PARTS; i++) out->why[i] = m->why[i];
     for (int i = 0; i < m->zone_count; i++) out->why[m->zones[i].part] = NULL;
-    return read_zones(m, out, err);
+    return energy_read_zones(m, out, err);
 }
 
 void energy_close(energy_meter *m) {

@@ -83,7 +83,7 @@ struct file_writer {
     char buffer[64 << 10];
 };
 
-static void writer_free(file_writer *w) {
+static void file_writer_free(file_writer *w) {
     if (!w) return;
     if (w->fd >= 0) close(w->fd);
     mem_free(w->path);
@@ -106,13 +106,13 @@ propane_status file_writer_open(const char *path, file_writer **out, propane_err
     temporary_sweep(path);
     if (!status) status = temporary_file(path, &w->temporary, &w->fd, err);
     if (status)
-        writer_free(w);
+        file_writer_free(w);
     else
         *out = w;
     return status;
 }
 
-static propane_status write_all(file_writer *w, const void *data, size_t bytes, propane_error *err) {
+static propane_status file_write_all(file_writer *w, const void *data, size_t bytes, propane_error *err) {
     const char *p = data;
     while (bytes) {
         ssize_t n = write(w->fd, p, bytes < (1u << 30) ? bytes : (1u << 30));
@@ -127,29 +127,29 @@ static propane_status write_all(file_writer *w, const void *data, size_t bytes, 
     return PROPANE_OK;
 }
 
-static propane_status flush(file_writer *w, propane_error *err) {
+static propane_status file_flush(file_writer *w, propane_error *err) {
     size_t held = w->held;
     w->held = 0;
-    return write_all(w, w->buffer, held, err);
+    return file_write_all(w, w->buffer, held, err);
 }
 
-static propane_status refuse_failed(const file_writer *w, propane_error *err) {
+static propane_status file_refuse_failed(const file_writer *w, propane_error *err) {
     return propane_fail(err, w->status, "cannot write %s: an earlier write failed", w->path);
 }
 
 propane_status file_writer_write(file_writer *w, const void *data, size_t bytes, propane_error *err) {
-    if (w->status) return refuse_failed(w, err);
+    if (w->status) return file_refuse_failed(w, err);
     w->offset += bytes;
-    if (bytes > sizeof w->buffer - w->held) PROPANE_TRY(flush(w, err));
-    if (bytes >= sizeof w->buffer) return write_all(w, data, bytes, err);
+    if (bytes > sizeof w->buffer - w->held) PROPANE_TRY(file_flush(w, err));
+    if (bytes >= sizeof w->buffer) return file_write_all(w, data, bytes, err);
     if (bytes) memcpy(w->buffer + w->held, data, bytes);
     w->held += bytes;
     return PROPANE_OK;
 }
 
 propane_status file_writer_seek(file_writer *w, uint64_t offset, propane_error *err) {
-    if (w->status) return refuse_failed(w, err);
-    PROPANE_TRY(flush(w, err));
+    if (w->status) return file_refuse_failed(w, err);
+    PROPANE_TRY(file_flush(w, err));
     if (offset > INT64_MAX || lseek(w->fd, (off_t)offset, SEEK_SET) < 0) {
         w->status = PROPANE_ERR_IO;
         return file_fail(err, "seek in", w->path, offset > INT64_MAX ? EFBIG : errno);
@@ -161,7 +161,7 @@ propane_status file_writer_seek(file_writer *w, uint64_t offset, propane_error *
 uint64_t file_writer_offset(const file_writer *w) { return w->offset; }
 
 /* fsync, and on macOS the call that also empties the drive's cache. */
-static int sync_file(int fd) {
+static int file_sync_file(int fd) {
 #ifdef F_FULLFSYNC
     if (fcntl(fd, F_FULLFSYNC) == 0) return 0;
 #endif
@@ -170,8 +170,8 @@ static int sync_file(int fd) {
 
 propane_status file_writer_commit(file_writer *w, propane_error *err) {
     propane_status status = file_map_check(err);
-    if (!status) status = w->status ? refuse_failed(w, err) : flush(w, err);
-    if (!status && sync_file(w->fd) != 0) status = file_fail(err, "sync", w->path, errno);
+    if (!status) status = w->status ? file_refuse_failed(w, err) : file_flush(w, err);
+    if (!status && file_sync_file(w->fd) != 0) status = file_fail(err, "sync", w->path, errno);
     const int held = dup(w->fd), fd = w->fd; /* the lock stays until the new name is there */
     w->fd = held;
     if (close(fd) != 0 && !status) status = file_fail(err, "close", w->path, errno);
@@ -182,14 +182,14 @@ propane_status file_writer_commit(file_writer *w, propane_error *err) {
         int code = file_sync_folder_of(w->path);
         if (code) status = file_fail(err, "sync the folder of", w->path, code);
     }
-    writer_free(w);
+    file_writer_free(w);
     return status;
 }
 
 void file_writer_abort(file_writer *w) {
     if (!w) return;
     unlink(w->temporary);
-    writer_free(w);
+    file_writer_free(w);
 }
 
 propane_status file_write(const char *path, const void *data, size_t bytes, propane_error *err) {

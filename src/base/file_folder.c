@@ -40,7 +40,7 @@ enum { TREE_DEPTH = 64, TREE_NAME = 256 };
 
 /* An entry of the folder; false: there is none (any more). Asks for no memory where the system can do without: what could not be
  * finished for a lack of it has to be cleaned up. The order after a removal is the system's, so each look begins anew. */
-static bool folder_any_entry(int fd, char name[TREE_NAME]) {
+static bool file_folder_any_entry(int fd, char name[TREE_NAME]) {
 #ifdef __linux__
     union {
         struct dirent64 entry;
@@ -76,7 +76,7 @@ static bool folder_any_entry(int fd, char name[TREE_NAME]) {
 }
 
 /* The entry `name` of the folder `parent`; links are removed, not followed. 0, or why not. */
-static int folder_remove_entry(int parent, const char *name, int depth) {
+static int file_folder_remove_entry(int parent, const char *name, int depth) {
     struct stat st;
     char inner[TREE_NAME];
     if (fstatat(parent, name, &st, AT_SYMLINK_NOFOLLOW) != 0) return errno == ENOENT ? 0 : errno;
@@ -84,14 +84,14 @@ static int folder_remove_entry(int parent, const char *name, int depth) {
     if (depth > TREE_DEPTH) return ELOOP;
     const int fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     int code = fd < 0 ? errno : 0;
-    while (!code && folder_any_entry(fd, inner)) code = folder_remove_entry(fd, inner, depth + 1);
+    while (!code && file_folder_any_entry(fd, inner)) code = file_folder_remove_entry(fd, inner, depth + 1);
     if (fd >= 0) close(fd);
     if (code) return code;
     return unlinkat(parent, name, AT_REMOVEDIR) == 0 || errno == ENOENT ? 0 : errno;
 }
 
 propane_status file_remove_tree(const char *path, propane_error *err) {
-    const int code = folder_remove_entry(AT_FDCWD, path, 0);
+    const int code = file_folder_remove_entry(AT_FDCWD, path, 0);
     return code ? file_fail(err, "remove", path, code) : PROPANE_OK;
 }
 

@@ -13,26 +13,26 @@
 #include <arm_neon.h>
 #endif
 
-static uint32_t bits_of(float f) {
+static uint32_t float16_bits_of(float f) {
     uint32_t u;
     memcpy(&u, &f, 4);
     return u;
 }
 
-static float float_of(uint32_t u) {
+static float float16_float_of(uint32_t u) {
     float f;
     memcpy(&f, &u, 4);
     return f;
 }
 
 uint16_t fp16_from_f32(float value) {
-    uint32_t u = bits_of(value);
+    uint32_t u = float16_bits_of(value);
     uint32_t sign = (u >> 16) & 0x8000u, magnitude = u & 0x7fffffffu;
     if (magnitude > 0x7f800000u) return (uint16_t)(sign | 0x7e00u | ((magnitude >> 13) & 0x3ffu)); /* NaN */
     if (magnitude >= 0x477ff000u) return (uint16_t)(sign | 0x7c00u); /* rounds to 65536 or more */
     if (magnitude < 0x38800000u) { /* subnormal in fp16: adding 0.5 aligns the last kept bit with float's last bit */
-        float shifted = float_of(magnitude) + 0.5f;
-        return (uint16_t)(sign | (bits_of(shifted) - bits_of(0.5f)));
+        float shifted = float16_float_of(magnitude) + 0.5f;
+        return (uint16_t)(sign | (float16_bits_of(shifted) - float16_bits_of(0.5f)));
     }
     uint32_t odd = (magnitude >> 13) & 1;
     return (uint16_t)(sign | ((magnitude - 0x38000000u + 0xfffu + odd) >> 13));
@@ -41,30 +41,30 @@ uint16_t fp16_from_f32(float value) {
 uint16_t fp16_from_f64(double value) {
     float narrow = (float)value;
     if (isfinite(narrow) && (double)narrow != value) { /* force the sticky bit, so that the second rounding is right */
-        uint32_t u = bits_of(narrow);
+        uint32_t u = float16_bits_of(narrow);
         if (fabs((double)narrow) > fabs(value)) u--; /* truncate toward zero */
-        narrow = float_of(u | 1);
+        narrow = float16_float_of(u | 1);
     }
     return fp16_from_f32(narrow);
 }
 
 float fp16_to_f32(uint16_t bits) {
     uint32_t sign = (uint32_t)(bits & 0x8000u) << 16, exponent = (bits >> 10) & 31u, fraction = bits & 0x3ffu;
-    if (exponent == 31) return float_of(sign | 0x7f800000u | (fraction ? 0x400000u | fraction << 13 : 0));
-    if (exponent) return float_of(sign | (exponent + 112) << 23 | fraction << 13);
+    if (exponent == 31) return float16_float_of(sign | 0x7f800000u | (fraction ? 0x400000u | fraction << 13 : 0));
+    if (exponent) return float16_float_of(sign | (exponent + 112) << 23 | fraction << 13);
     float tiny = (float)fraction * 0x1p-24f;
     return sign ? -tiny : tiny;
 }
 
 /* Both ways without a branch, which compilers make vectors of. */
-static inline uint16_t bf16_of_bits(uint32_t u) {
+static inline uint16_t float16_bf16_of_bits(uint32_t u) {
     uint32_t nan = (u & 0x7fffffffu) > 0x7f800000u, up = 0x7fffu + ((u >> 16) & 1);
     return (uint16_t)(((u + (up & (nan - 1))) >> 16) | nan << 6);
 }
 
-uint16_t bf16_from_f32(float value) { return bf16_of_bits(bits_of(value)); }
+uint16_t bf16_from_f32(float value) { return float16_bf16_of_bits(float16_bits_of(value)); }
 
-float bf16_to_f32(uint16_t bits) { return float_of((uint32_t)bits << 16); }
+float bf16_to_f32(uint16_t bits) { return float16_float_of((uint32_t)bits << 16); }
 
 #if defined(__x86_64__)
 __attribute__((target("avx,f16c"))) static size_t from_f32_f16c(uint16_t *target, const float *source, size_t count) {
@@ -82,13 +82,13 @@ __attribute__((target("avx,f16c"))) static size_t to_f32_f16c(float *target, con
     return i;
 }
 
-static int has_f16c(void) { return __builtin_cpu_supports("avx") && __builtin_cpu_supports("f16c"); }
+static int float16_has_f16c(void) { return __builtin_cpu_supports("avx") && __builtin_cpu_supports("f16c"); }
 #endif
 
 void fp16_from_f32_array(uint16_t *target, const float *source, size_t count) {
     size_t i = 0;
 #if defined(__x86_64__)
-    if (has_f16c()) i = from_f32_f16c(target, source, count);
+    if (float16_has_f16c()) i = from_f32_f16c(target, source, count);
 #elif defined(__aarch64__)
     for (; i + 4 <= count; i += 4) vst1_u16(target + i, vreinterpret_u16_f16(vcvt_f16_f32(vld1q_f32(source + i))));
 #endif
@@ -98,7 +98,7 @@ void fp16_from_f32_array(uint16_t *target, const float *source, size_t count) {
 void fp16_to_f32_array(float *target, const uint16_t *source, size_t count) {
     size_t i = 0;
 #if defined(__x86_64__)
-    if (has_f16c()) i = to_f32_f16c(target, source, count);
+    if (float16_has_f16c()) i = to_f32_f16c(target, source, count);
 #elif defined(__aarch64__)
     for (; i + 4 <= count; i += 4) vst1q_f32(target + i, vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(source + i))));
 #endif
@@ -111,13 +111,13 @@ enum { BLOCK = 32 };
 void bf16_from_f32_array(uint16_t *target, const float *source, size_t count) {
     size_t i = 0;
     for (; i + BLOCK <= count; i += BLOCK)
-        for (size_t k = 0; k < BLOCK; k++) target[i + k] = bf16_of_bits(bits_of(source[i + k]));
+        for (size_t k = 0; k < BLOCK; k++) target[i + k] = float16_bf16_of_bits(float16_bits_of(source[i + k]));
     for (; i < count; i++) target[i] = bf16_from_f32(source[i]);
 }
 
 void bf16_to_f32_array(float *target, const uint16_t *source, size_t count) {
     size_t i = 0;
     for (; i + BLOCK <= count; i += BLOCK)
-        for (size_t k = 0; k < BLOCK; k++) target[i + k] = float_of((uint32_t)source[i + k] << 16);
+        for (size_t k = 0; k < BLOCK; k++) target[i + k] = float16_float_of((uint32_t)source[i + k] << 16);
     for (; i < count; i++) target[i] = bf16_to_f32(source[i]);
 }

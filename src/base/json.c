@@ -16,7 +16,7 @@
 
 /* The text with ".0" behind each whole number of more than 18 digits, so that it is read as a real one: Python writes
  * 1000000000000000019884624838656 where it means "no limit". */
-static void widen_numbers(const char *data, size_t length, text *out) {
+static void json_widen_numbers(const char *data, size_t length, text *out) {
     enum { SURE = 18 }; /* digits that fit into 64 bits */
     bool inside = false;
     size_t copied = 0;
@@ -46,7 +46,7 @@ json_t *json_load(const char *data, size_t length, json_error_t *e) {
     json_t *v = json_memory_load(length ? data : "", length, JSON_REJECT_DUPLICATES, e);
     if (v || json_error_code(e) != json_error_numeric_overflow) return v;
     text wide = {0};
-    widen_numbers(data, length, &wide);
+    json_widen_numbers(data, length, &wide);
     if (!wide.failed && wide.length) v = json_memory_load(wide.data, wide.length, JSON_REJECT_DUPLICATES, e);
     text_deinit(&wide);
     return v;
@@ -122,7 +122,7 @@ propane_status json_write(const char *path, const json_t *value, size_t flags, p
 
 /* ---- reading ------------------------------------------------------------------------------------------------------------ */
 
-static const char *kind_name(const json_t *v) {
+static const char *json_kind_name(const json_t *v) {
     switch (json_typeof(v)) {
     case JSON_OBJECT: return "an object";
     case JSON_ARRAY: return "a list";
@@ -136,12 +136,12 @@ static const char *kind_name(const json_t *v) {
 }
 
 /* *out: NULL where the key is missing and need not be there. */
-static propane_status find(const json_t *object, const char *source, const char *key, bool required, const char *wanted,
-                           const json_t **out, propane_error *err) {
+static propane_status json_find(const json_t *object, const char *source, const char *key, bool required,
+                                const char *wanted, const json_t **out, propane_error *err) {
     *out = NULL;
     if (!json_is_object(object))
         return propane_fail(err, PROPANE_ERR_INVALID, "%s: must be an object with the key '%s', but is %s", source, key,
-                            object ? kind_name(object) : "nothing");
+                            object ? json_kind_name(object) : "nothing");
     const json_t *v = json_object_get(object, key);
     if (json_is_null(v)) v = NULL;
     *out = v;
@@ -150,18 +150,18 @@ static propane_status find(const json_t *object, const char *source, const char 
     return PROPANE_OK;
 }
 
-static propane_status wrong_kind(const json_t *v, const char *source, const char *key, const char *wanted,
-                                 propane_error *err) {
+static propane_status json_wrong_kind(const json_t *v, const char *source, const char *key, const char *wanted,
+                                      propane_error *err) {
     return propane_fail(err, PROPANE_ERR_INVALID, "%s: key '%s' must be %s, but is %s", source, key, wanted,
-                        kind_name(v));
+                        json_kind_name(v));
 }
 
 propane_status json_get_int(const json_t *object, const char *source, const char *key, bool required, int64_t min,
                             int64_t max, int64_t *out, propane_error *err) {
     const json_t *v;
-    PROPANE_TRY(find(object, source, key, required, "a whole number", &v, err));
+    PROPANE_TRY(json_find(object, source, key, required, "a whole number", &v, err));
     if (!v) return PROPANE_OK;
-    if (!json_is_integer(v)) return wrong_kind(v, source, key, "a whole number", err);
+    if (!json_is_integer(v)) return json_wrong_kind(v, source, key, "a whole number", err);
     int64_t n = json_integer_value(v);
     if (n < min || n > max)
         return propane_fail(err, PROPANE_ERR_INVALID, "%s: key '%s' is %lld; it must be from %lld to %lld", source, key,
@@ -173,9 +173,9 @@ propane_status json_get_int(const json_t *object, const char *source, const char
 propane_status json_get_real(const json_t *object, const char *source, const char *key, bool required, double *out,
                              propane_error *err) {
     const json_t *v;
-    PROPANE_TRY(find(object, source, key, required, "a number", &v, err));
+    PROPANE_TRY(json_find(object, source, key, required, "a number", &v, err));
     if (!v) return PROPANE_OK;
-    if (!json_is_number(v)) return wrong_kind(v, source, key, "a number", err);
+    if (!json_is_number(v)) return json_wrong_kind(v, source, key, "a number", err);
     *out = json_number_value(v);
     return PROPANE_OK;
 }
@@ -183,9 +183,9 @@ propane_status json_get_real(const json_t *object, const char *source, const cha
 propane_status json_get_bool(const json_t *object, const char *source, const char *key, bool required, bool *out,
                              propane_error *err) {
     const json_t *v;
-    PROPANE_TRY(find(object, source, key, required, "true or false", &v, err));
+    PROPANE_TRY(json_find(object, source, key, required, "true or false", &v, err));
     if (!v) return PROPANE_OK;
-    if (!json_is_boolean(v)) return wrong_kind(v, source, key, "true or false", err);
+    if (!json_is_boolean(v)) return json_wrong_kind(v, source, key, "true or false", err);
     *out = json_is_true(v);
     return PROPANE_OK;
 }
@@ -193,9 +193,9 @@ propane_status json_get_bool(const json_t *object, const char *source, const cha
 propane_status json_get_text(const json_t *object, const char *source, const char *key, bool required, const char **out,
                              propane_error *err) {
     const json_t *v;
-    PROPANE_TRY(find(object, source, key, required, "a string", &v, err));
+    PROPANE_TRY(json_find(object, source, key, required, "a string", &v, err));
     if (!v) return PROPANE_OK;
-    if (!json_is_string(v)) return wrong_kind(v, source, key, "a string", err);
+    if (!json_is_string(v)) return json_wrong_kind(v, source, key, "a string", err);
     *out = json_string_value(v);
     return PROPANE_OK;
 }

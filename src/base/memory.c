@@ -215,13 +215,13 @@ void mem_pages_discard(void *memory, size_t bytes) {
 #endif
 }
 
-static void *map_shared(int file, size_t bytes) {
+static void *memory_map_shared(int file, size_t bytes) {
     void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
     return memory == MAP_FAILED ? NULL : memory;
 }
 
 /* All of it must be there: what is only promised ends the process when it is first written. */
-static int reserve(int file, size_t bytes) {
+static int memory_reserve(int file, size_t bytes) {
 #ifdef __APPLE__
     return ftruncate(file, (off_t)bytes);
 #else
@@ -232,7 +232,7 @@ static int reserve(int file, size_t bytes) {
 void *mem_shared_make(const char *name, size_t bytes) {
     int file = memory_count() ? shm_open(name, O_CREAT | O_EXCL | O_RDWR, 0600) : -1;
     if (file < 0) return NULL;
-    void *memory = reserve(file, bytes) == 0 ? map_shared(file, bytes) : NULL;
+    void *memory = memory_reserve(file, bytes) == 0 ? memory_map_shared(file, bytes) : NULL;
     close(file);
     if (!memory) mem_shared_forget(name);
     return memory;
@@ -241,7 +241,7 @@ void *mem_shared_make(const char *name, size_t bytes) {
 void *mem_shared_open(const char *name, size_t bytes) {
     int file = memory_count() ? shm_open(name, O_RDWR, 0600) : -1;
     if (file < 0) return NULL;
-    void *memory = map_shared(file, bytes);
+    void *memory = memory_map_shared(file, bytes);
     close(file);
     return memory;
 }
@@ -257,7 +257,7 @@ uint64_t mem_physical(void) {
     return pages > 0 && page > 0 ? (uint64_t)pages * (uint64_t)page : 0;
 }
 
-static int64_t second_cache(void) {
+static int64_t memory_second_cache(void) {
     int64_t bytes = 0;
 #if defined(__APPLE__)
     size_t size = sizeof bytes;
@@ -274,7 +274,7 @@ static atomic_int_fast64_t second_cache_bytes; /* 0: not asked for yet */
 int64_t mem_second_cache(int64_t bytes) {
     int64_t size = atomic_load_explicit(&second_cache_bytes, memory_order_relaxed);
     if (!size) {
-        size = second_cache(); /* the same for all who ask at once */
+        size = memory_second_cache(); /* the same for all who ask at once */
         atomic_store_explicit(&second_cache_bytes, size, memory_order_relaxed);
     }
     return bytes / 1024 * size / 1024;

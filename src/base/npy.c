@@ -18,17 +18,17 @@
 
 enum { MAX_HEADER = 65536, MAX_ENTRIES = 10000 };
 
-static uint32_t get_u16(const uint8_t *p) { return (uint32_t)p[0] | (uint32_t)p[1] << 8; }
-static uint32_t get_u32(const uint8_t *p) { return get_u16(p) | get_u16(p + 2) << 16; }
+static uint32_t npy_get_u16(const uint8_t *p) { return (uint32_t)p[0] | (uint32_t)p[1] << 8; }
+static uint32_t npy_get_u32(const uint8_t *p) { return npy_get_u16(p) | npy_get_u16(p + 2) << 16; }
 
-static propane_status bad(const char *source, propane_error *err, const char *what) {
+static propane_status npy_bad(const char *source, propane_error *err, const char *what) {
     return propane_fail(err, PROPANE_ERR_INVALID, "%s: %s", source, what);
 }
 
 /* ---- the header -------------------------------------------------------------------------------------------------------------- */
 
 /* What stands behind 'KEY': in the dictionary; NULL: the key is missing. */
-static const char *value_of(const char *header, const char *key) {
+static const char *npy_value_of(const char *header, const char *key) {
     char quoted[40];
     snprintf(quoted, sizeof quoted, "'%s':", key);
     const char *at = strstr(header, quoted);
@@ -37,7 +37,7 @@ static const char *value_of(const char *header, const char *key) {
     return at + strspn(at, " ");
 }
 
-static propane_status read_descr(const char *at, const char *source, npy *out, propane_error *err) {
+static propane_status npy_read_descr(const char *at, const char *source, npy *out, propane_error *err) {
     char quoted[80];
     const size_t length = strcspn(at, ",}");
     const bool simple = at[0] == '\'' && length >= 5 && length <= 6 && at[length - 1] == '\'';
@@ -58,23 +58,23 @@ static propane_status read_descr(const char *at, const char *source, npy *out, p
 }
 
 /* "(2, 3)", "(2,)", "()" */
-static propane_status read_shape(const char *at, const char *source, npy *out, propane_error *err) {
-    if (*at++ != '(') return bad(source, err, "the header's shape is no tuple");
+static propane_status npy_read_shape(const char *at, const char *source, npy *out, propane_error *err) {
+    if (*at++ != '(') return npy_bad(source, err, "the header's shape is no tuple");
     out->count = 1;
     for (at += strspn(at, " "); *at != ')'; at += strspn(at, " ")) {
         char *end = NULL;
-        if (*at < '0' || *at > '9') return bad(source, err, "the header's shape is no tuple of numbers");
+        if (*at < '0' || *at > '9') return npy_bad(source, err, "the header's shape is no tuple of numbers");
         const long long dim = strtoll(at, &end, 10);
-        if (out->rank == NPY_MAX_RANK) return bad(source, err, "more than 16 dimensions");
+        if (out->rank == NPY_MAX_RANK) return npy_bad(source, err, "more than 16 dimensions");
         if (dim < 0 || (dim > 0 && out->count > ((int64_t)1 << 40) / dim))
-            return bad(source, err, "more than 2^40 elements");
+            return npy_bad(source, err, "more than 2^40 elements");
         out->dim[out->rank++] = dim;
         out->count *= dim;
         at = end + strspn(end, " ");
         if (*at == ',')
             at++;
         else if (*at != ')')
-            return bad(source, err, "the header's shape is no tuple of numbers");
+            return npy_bad(source, err, "the header's shape is no tuple of numbers");
     }
     return PROPANE_OK;
 }
@@ -82,23 +82,25 @@ static propane_status read_shape(const char *at, const char *source, npy *out, p
 propane_status npy_parse(const uint8_t *data, size_t bytes, const char *source, npy *out, propane_error *err) {
     *out = (npy){0};
     if (bytes < 10 || memcmp(data, "\x93NUMPY", 6) != 0)
-        return bad(source, err, "not an .npy file: it does not begin with \\x93NUMPY");
+        return npy_bad(source, err, "not an .npy file: it does not begin with \\x93NUMPY");
     const int version = data[6];
-    if (version < 1 || version > 3 || (version > 1 && bytes < 12)) return bad(source, err, "unknown version of .npy");
-    const size_t begin = version == 1 ? 10 : 12, length = version == 1 ? get_u16(data + 8) : get_u32(data + 8);
-    if (length > MAX_HEADER || length > bytes - begin) return bad(source, err, "the header is longer than the file");
+    if (version < 1 || version > 3 || (version > 1 && bytes < 12))
+        return npy_bad(source, err, "unknown version of .npy");
+    const size_t begin = version == 1 ? 10 : 12, length = version == 1 ? npy_get_u16(data + 8) : npy_get_u32(data + 8);
+    if (length > MAX_HEADER || length > bytes - begin)
+        return npy_bad(source, err, "the header is longer than the file");
     char *header = mem_alloc(length + 1);
     if (!header) return propane_fail_memory(err, length);
     memcpy(header, data + begin, length);
     header[length] = 0;
-    const char *descr = value_of(header, "descr"), *order = value_of(header, "fortran_order"),
-               *shape = value_of(header, "shape");
+    const char *descr = npy_value_of(header, "descr"), *order = npy_value_of(header, "fortran_order"),
+               *shape = npy_value_of(header, "shape");
     propane_status status = PROPANE_OK;
-    if (!descr || !order || !shape) status = bad(source, err, "the header lacks descr, fortran_order or shape");
-    if (!status) status = read_descr(descr, source, out, err);
-    if (!status) status = read_shape(shape, source, out, err);
+    if (!descr || !order || !shape) status = npy_bad(source, err, "the header lacks descr, fortran_order or shape");
+    if (!status) status = npy_read_descr(descr, source, out, err);
+    if (!status) status = npy_read_shape(shape, source, out, err);
     if (!status && strncmp(order, "False", 5) != 0 && out->rank > 1)
-        status = bad(source, err, "the array is in Fortran order: save np.ascontiguousarray(array)");
+        status = npy_bad(source, err, "the array is in Fortran order: save np.ascontiguousarray(array)");
     mem_free(header);
     PROPANE_TRY(status);
     const size_t need = (size_t)out->count * (size_t)out->size;
@@ -136,11 +138,11 @@ void npy_free(npy *a) {
 double npy_element(const npy *a, int64_t index) {
     const uint8_t *at = (const uint8_t *)a->data + index * a->size;
     if (a->kind == 'b') return at[0] != 0;
-    if (a->kind == 'f' && a->size == 2) return fp16_to_f32((uint16_t)get_u16(at));
+    if (a->kind == 'f' && a->size == 2) return fp16_to_f32((uint16_t)npy_get_u16(at));
     if (a->kind == 'f' && a->size == 4) TAKE(float);
     if (a->kind == 'f') TAKE(double);
     if (a->size == 1) return a->kind == 'u' ? at[0] : (int8_t)at[0];
-    if (a->size == 2) return a->kind == 'u' ? (double)get_u16(at) : (int16_t)get_u16(at);
+    if (a->size == 2) return a->kind == 'u' ? (double)npy_get_u16(at) : (int16_t)npy_get_u16(at);
     if (a->size == 4 && a->kind == 'u') TAKE(uint32_t);
     if (a->size == 4) TAKE(int32_t);
     if (a->kind == 'u') TAKE(uint64_t);
@@ -175,7 +177,7 @@ propane_status npy_write(const char *path, const npy *a, propane_error *err) {
 /* ---- archives ---------------------------------------------------------------------------------------------------------------- */
 
 /* The end record stands in the last 64 KiB. */
-static const uint8_t *find_end(const uint8_t *data, size_t bytes) {
+static const uint8_t *npy_find_end(const uint8_t *data, size_t bytes) {
     for (size_t back = 22; back <= bytes && back < 22 + 65536; back++)
         if (memcmp(data + bytes - back, "PK\5\6", 4) == 0) return data + bytes - back;
     return NULL;
@@ -191,14 +193,14 @@ typedef struct entry {
     char quoted[80];
 } entry;
 
-static propane_status find_entry(const uint8_t *data, size_t bytes, const uint8_t *at, const char *source, entry *e,
-                                 propane_error *err) {
-    const uint32_t place = get_u32(at + 42);
-    *e = (entry){.method = get_u16(at + 10),
-                 .stored = get_u32(at + 20),
-                 .size = get_u32(at + 24),
+static propane_status npy_find_entry(const uint8_t *data, size_t bytes, const uint8_t *at, const char *source, entry *e,
+                                     propane_error *err) {
+    const uint32_t place = npy_get_u32(at + 42);
+    *e = (entry){.method = npy_get_u16(at + 10),
+                 .stored = npy_get_u32(at + 20),
+                 .size = npy_get_u32(at + 24),
                  .name = (const char *)at + 46,
-                 .name_length = get_u16(at + 28)};
+                 .name_length = npy_get_u16(at + 28)};
     text_quote(e->quoted, e->name, e->name_length);
     if (e->method != 0 && e->method != 8)
         return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
@@ -206,7 +208,7 @@ static propane_status find_entry(const uint8_t *data, size_t bytes, const uint8_
                             source, e->quoted, (unsigned)e->method);
     if (place > bytes || bytes - place < 30 || memcmp(data + place, "PK\3\4", 4) != 0)
         return propane_fail(err, PROPANE_ERR_INVALID, "%s: '%s' is not where the archive says", source, e->quoted);
-    const size_t begin = (size_t)place + 30 + get_u16(data + place + 26) + get_u16(data + place + 28);
+    const size_t begin = (size_t)place + 30 + npy_get_u16(data + place + 26) + npy_get_u16(data + place + 28);
     /* Sizes of 2^32 - 1 stand elsewhere: the entry goes up to the directory then, and the array says how long it is. */
     if (e->size == UINT32_MAX && e->method == 0) e->size = e->stored = (size_t)(at - data) - begin;
     if (begin > bytes || e->stored > bytes - begin || (e->method == 0 && e->stored != e->size))
@@ -216,7 +218,7 @@ static propane_status find_entry(const uint8_t *data, size_t bytes, const uint8_
 }
 
 /* Deflate makes at most about a thousand bytes of one: an entry that promises more takes no memory. */
-static propane_status unpack(const entry *e, const char *source, uint8_t **out, propane_error *err) {
+static propane_status npy_unpack(const entry *e, const char *source, uint8_t **out, propane_error *err) {
     z_stream z = {0};
     *out = NULL;
     if (e->size / 1100 > e->stored + 16 || e->stored > UINT_MAX || e->size >= UINT32_MAX)
@@ -235,17 +237,17 @@ static propane_status unpack(const entry *e, const char *source, uint8_t **out, 
     return propane_fail(err, PROPANE_ERR_INVALID, "%s: '%s' is damaged: it cannot be unpacked", source, e->quoted);
 }
 
-static propane_status read_entry(const uint8_t *data, size_t bytes, const uint8_t *at, const char *source, npz *out,
-                                 propane_error *err) {
+static propane_status npy_read_entry(const uint8_t *data, size_t bytes, const uint8_t *at, const char *source, npz *out,
+                                     propane_error *err) {
     entry e;
     uint8_t *unpacked = NULL;
-    PROPANE_TRY(find_entry(data, bytes, at, source, &e, err));
+    PROPANE_TRY(npy_find_entry(data, bytes, at, source, &e, err));
     const size_t n = e.name_length, plain = n > 4 && memcmp(e.name + n - 4, ".npy", 4) == 0 ? n - 4 : n;
     char *own = mem_alloc(plain + 1);
     if (!own) return propane_fail_memory(err, plain);
     memcpy(own, e.name, plain);
     out->names[out->count++] = own;
-    propane_status status = e.method ? unpack(&e, source, &unpacked, err) : PROPANE_OK;
+    propane_status status = e.method ? npy_unpack(&e, source, &unpacked, err) : PROPANE_OK;
     if (!status) {
         status = npy_parse(unpacked ? unpacked : e.data, e.size, e.quoted, &out->arrays[out->count - 1], err);
         if (status) status = propane_fail_prefix(err, status, "%s", source);
@@ -256,21 +258,22 @@ static propane_status read_entry(const uint8_t *data, size_t bytes, const uint8_
 
 propane_status npz_parse(const uint8_t *data, size_t bytes, const char *source, npz *out, propane_error *err) {
     *out = (npz){0};
-    const uint8_t *end = bytes >= 22 ? find_end(data, bytes) : NULL;
-    if (!end) return bad(source, err, "not an .npz archive");
-    const uint32_t count = get_u16(end + 10);
-    size_t at = get_u32(end + 16);
-    if (count > MAX_ENTRIES) return bad(source, err, "the archive has more than 10000 entries");
+    const uint8_t *end = bytes >= 22 ? npy_find_end(data, bytes) : NULL;
+    if (!end) return npy_bad(source, err, "not an .npz archive");
+    const uint32_t count = npy_get_u16(end + 10);
+    size_t at = npy_get_u32(end + 16);
+    if (count > MAX_ENTRIES) return npy_bad(source, err, "the archive has more than 10000 entries");
     out->names = mem_array((size_t)count + 1, sizeof *out->names);
     out->arrays = mem_array((size_t)count + 1, sizeof *out->arrays);
     propane_status status = out->names && out->arrays ? PROPANE_OK : propane_fail_memory(err, 0);
     for (uint32_t i = 0; i < count && !status; i++) {
         if (at > bytes || bytes - at < 46 || memcmp(data + at, "PK\1\2", 4) != 0 ||
-            bytes - at - 46 < get_u16(data + at + 28))
-            status = bad(source, err, "the archive's directory is broken");
+            bytes - at - 46 < npy_get_u16(data + at + 28))
+            status = npy_bad(source, err, "the archive's directory is broken");
         else
-            status = read_entry(data, bytes, data + at, source, out, err);
-        if (!status) at += 46 + (size_t)get_u16(data + at + 28) + get_u16(data + at + 30) + get_u16(data + at + 32);
+            status = npy_read_entry(data, bytes, data + at, source, out, err);
+        if (!status)
+            at += 46 + (size_t)npy_get_u16(data + at + 28) + npy_get_u16(data + at + 30) + npy_get_u16(data + at + 32);
     }
     if (status) npz_free(out);
     return status;

@@ -13,14 +13,14 @@ typedef struct sized {
     int span;
 } sized;
 
-static int larger_first(const void *a, const void *b) {
+static int offset_larger_first(const void *a, const void *b) {
     const sized *x = a, *y = b;
     if (x->bytes != y->bytes) return x->bytes > y->bytes ? -1 : 1;
     return x->span - y->span;
 }
 
 /* `placed` is kept in the order of offsets. */
-static int64_t best_fit(const fit_span *spans, const int *placed, int count, const fit_span *s, int64_t align) {
+static int64_t offset_best_fit(const fit_span *spans, const int *placed, int count, const fit_span *s, int64_t align) {
     int64_t best = -1, best_gap = INT64_MAX, end = 0;
     for (int i = 0; i < count; i++) {
         const fit_span *o = &spans[placed[i]];
@@ -35,11 +35,11 @@ static int64_t best_fit(const fit_span *spans, const int *placed, int count, con
     return best >= 0 ? best : end;
 }
 
-static int64_t place(fit_span *spans, const sized *order, int count, int64_t align, int *placed) {
+static int64_t offset_place(fit_span *spans, const sized *order, int count, int64_t align, int *placed) {
     int64_t bytes = 0;
     for (int i = 0; i < count; i++) {
         fit_span *s = &spans[order[i].span];
-        s->offset = best_fit(spans, placed, i, s, align);
+        s->offset = offset_best_fit(spans, placed, i, s, align);
         int at = i;
         while (at > 0 && spans[placed[at - 1]].offset > s->offset) {
             placed[at] = placed[at - 1];
@@ -57,8 +57,8 @@ propane_status fit_spans(fit_span *spans, int count, int64_t align, int64_t *byt
     propane_status status = PROPANE_OK;
     if (order && placed) {
         for (int i = 0; i < count; i++) order[i] = (sized){spans[i].bytes, i};
-        qsort(order, (size_t)count, sizeof *order, larger_first);
-        *bytes = place(spans, order, count, align, placed);
+        qsort(order, (size_t)count, sizeof *order, offset_larger_first);
+        *bytes = offset_place(spans, order, count, align, placed);
     } else {
         status = propane_fail_memory(err, (size_t)count * sizeof *order);
     }

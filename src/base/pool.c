@@ -63,7 +63,7 @@ static struct {
 /* Which worker this thread is while it runs a task; -1: outside of every loop. */
 static _Thread_local int current_worker = -1;
 
-static void relax(void) {
+static void pool_relax(void) {
 #if defined(__x86_64__) || defined(__i386__)
     __builtin_ia32_pause();
 #elif defined(__aarch64__)
@@ -72,11 +72,11 @@ static void relax(void) {
 }
 
 /* One more round of waiting; false when it is time to sleep. */
-static bool keep_spinning(int *round) {
+static bool pool_keep_spinning(int *round) {
     int spin = atomic_load_explicit(&pool.spin, memory_order_relaxed);
     int n = (*round)++;
     if (n < spin) {
-        relax();
+        pool_relax();
         return true;
     }
     if (n < spin + YIELD_ROUNDS) {
@@ -89,7 +89,7 @@ static bool keep_spinning(int *round) {
 /* ---- how many threads ------------------------------------------------------------------------------------------------ */
 
 #ifdef __linux__
-static int affinity_count(void) {
+static int pool_affinity_count(void) {
     for (int cpus = 1024; cpus <= 1 << 16; cpus *= 4) {
         cpu_set_t *set = CPU_ALLOC(cpus);
         if (!set) return 0;
@@ -105,7 +105,7 @@ static int affinity_count(void) {
 }
 
 /* Processors' worth of time that `dir`/cpu.max allows, rounded up; 0: no limit. */
-static int quota_of(const char *dir) {
+static int pool_quota_of(const char *dir) {
     char path[600];
     snprintf(path, sizeof path, "/sys/fs/cgroup%s/cpu.max", dir);
     FILE *file = fopen(path, "r");
@@ -118,7 +118,7 @@ static int quota_of(const char *dir) {
 }
 
 /* The tightest limit of the process's control group (version 2) and of those above it; 0: none. */
-static int quota_count(void) {
+static int pool_quota_count(void) {
     char line[512] = "";
     FILE *file = fopen("/proc/self/cgroup", "r");
     if (!file) return 0;
@@ -130,7 +130,7 @@ static int quota_count(void) {
     dir[strcspn(dir, "\n")] = 0;
     int least = 0;
     for (;;) {
-        int quota = quota_of(strcmp(dir, "/") ? dir : "");
+        int quota = pool_quota_of(strcmp(dir, "/") ? dir : "");
         if (quota && (!least || quota < least)) least = quota;
         char *slash = strrchr(dir, '/');
         if (!slash || !*dir) return least;
@@ -147,8 +147,8 @@ int pool_machine_cores(void) {
 int pool_usable_cores(void) {
     int cores = 0;
 #ifdef __linux__
-    cores = affinity_count();
-    int quota = quota_count();
+    cores = pool_affinity_count();
+    int quota = pool_quota_count();
     if (quota && (!cores || quota < cores)) cores = quota;
 #elif defined(__APPLE__)
     /* Performance cores: a loop that waits for an efficiency core is slower than one without it. */
@@ -163,7 +163,7 @@ int pool_usable_cores(void) {
 }
 
 /* PROPANE_THREADS if it is a number of 1..256, else the cores. */
-static int standard_threads(int cores) {
+static int pool_standard_threads(int cores) {
     const char *text = getenv("PROPANE_THREADS");
     if (!text || !*text) return cores;
     char *end = NULL;
@@ -172,9 +172,9 @@ static int standard_threads(int cores) {
 }
 
 /* With more threads than cores a spinning thread keeps the one it waits for from running. */
-static void set_wanted(int threads) {
+static void pool_set_wanted(int threads) {
     int cores = pool_usable_cores();
-    if (threads == 0) threads = standard_threads(cores);
+    if (threads == 0) threads = pool_standard_threads(cores);
     atomic_store(&pool.spin, threads <= cores ? SPIN_ROUNDS : 0);
     atomic_store(&pool.wanted, threads);
 }
@@ -183,14 +183,14 @@ int pool_threads(void) {
     int n = atomic_load(&pool.wanted);
     if (n) return n;
     pthread_mutex_lock(&pool.mutex);
-    if (!atomic_load(&pool.wanted)) set_wanted(0);
+    if (!atomic_load(&pool.wanted)) pool_set_wanted(0);
     pthread_mutex_unlock(&pool.mutex);
     return atomic_load(&pool.wanted);
 }
 
 /* ---- workers ------------------------------------------------------------------------------------------------------------ */
 
-static void run_tasks(int worker) {
+static void pool_run_tasks(int worker) {
     pool_task task = pool.task;
     void *context = pool.context;
     int count = pool.count;
@@ -204,7 +204,7 @@ static void run_tasks(int worker) {
 }
 
 /* Waits for a loop that is not `seen`; false: the pool stops. Returns inside the loop. */
-static bool join_loop(uint64_t *seen) {
+static bool pool_join_loop(uint64_t *seen) {
     int round = 0;
     for (;;) {
         uint64_t s = atomic_load_explicit(&pool.state, memory_order_acquire);
@@ -216,7 +216,7 @@ static bool join_loop(uint64_t *seen) {
             return true;
         }
         if (atomic_load(&pool.stopping)) return false;
-        if (keep_spinning(&round)) continue;
+        if (pool_keep_spinning(&round)) continue;
         pthread_mutex_lock(&pool.mutex);
         atomic_fetch_add(&pool.sleepers, 1);
         for (;;) {
@@ -230,7 +230,7 @@ static bool join_loop(uint64_t *seen) {
     }
 }
 
-static void leave_loop(void) {
+static void pool_leave_loop(void) {
     uint64_t before = atomic_fetch_sub(&pool.state, 1);
     if (!(before & WAITING) || (before & INSIDE) != 1) return;
     pthread_mutex_lock(&pool.mutex);
@@ -238,24 +238,24 @@ static void leave_loop(void) {
     pthread_mutex_unlock(&pool.mutex);
 }
 
-static void *worker_main(void *argument) {
+static void *pool_worker_main(void *argument) {
     int worker = (int)(intptr_t)argument;
     uint64_t seen = 0;
-    while (join_loop(&seen)) {
-        run_tasks(worker);
-        leave_loop();
+    while (pool_join_loop(&seen)) {
+        pool_run_tasks(worker);
+        pool_leave_loop();
     }
     return NULL;
 }
 
 /* Fewer than wanted if the system gives no more. Signals are the host's business: workers take none. */
-static void start_workers(int threads) {
+static void pool_start_workers(int threads) {
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     while (pool.started < threads - 1) {
         intptr_t worker = pool.started + 1;
-        if (pthread_create(&pool.thread[pool.started], NULL, worker_main, (void *)worker) != 0) break;
+        if (pthread_create(&pool.thread[pool.started], NULL, pool_worker_main, (void *)worker) != 0) break;
         pool.started++;
     }
     pthread_sigmask(SIG_SETMASK, &before, NULL);
@@ -263,11 +263,11 @@ static void start_workers(int threads) {
 
 /* ---- callers ------------------------------------------------------------------------------------------------------------ */
 
-static void take_turn(void) {
+static void pool_take_turn(void) {
     uint64_t ticket = atomic_fetch_add(&pool.last_ticket, 1);
     int round = 0;
     while (atomic_load(&pool.serving) != ticket) {
-        if (keep_spinning(&round)) continue;
+        if (pool_keep_spinning(&round)) continue;
         pthread_mutex_lock(&pool.mutex);
         atomic_fetch_add(&pool.turn_sleepers, 1);
         while (atomic_load(&pool.serving) != ticket) pthread_cond_wait(&pool.turned, &pool.mutex);
@@ -276,7 +276,7 @@ static void take_turn(void) {
     }
 }
 
-static void give_turn(void) {
+static void pool_give_turn(void) {
     atomic_fetch_add(&pool.serving, 1);
     if (!atomic_load(&pool.turn_sleepers)) return;
     pthread_mutex_lock(&pool.mutex);
@@ -284,7 +284,7 @@ static void give_turn(void) {
     pthread_mutex_unlock(&pool.mutex);
 }
 
-static void open_loop(int helpers) {
+static void pool_open_loop(int helpers) {
     atomic_store_explicit(&pool.next, 0, memory_order_relaxed);
     uint64_t generation = atomic_load_explicit(&pool.state, memory_order_relaxed) / GENERATION + 1;
     if (generation > UINT32_MAX) generation = 1; /* 0 is what a new worker has seen */
@@ -299,11 +299,11 @@ static void open_loop(int helpers) {
 }
 
 /* Nobody may join any more; returns when those inside have left. */
-static void close_loop(void) {
+static void pool_close_loop(void) {
     uint64_t s = atomic_fetch_and(&pool.state, ~OPEN);
     int round = 0;
     while (s & INSIDE) {
-        if (!keep_spinning(&round)) {
+        if (!pool_keep_spinning(&round)) {
             pthread_mutex_lock(&pool.mutex);
             s = atomic_fetch_or(&pool.state, WAITING);
             while (s & INSIDE) {
@@ -324,21 +324,21 @@ void pool_run(pool_task task, void *context, int count) {
         return;
     }
     int threads = pool_threads();
-    take_turn();
+    pool_take_turn();
     if (threads == 1 || count == 1) {
         current_worker = 0;
         for (int i = 0; i < count; i++) task(context, i, 0);
         current_worker = -1;
     } else {
-        if (pool.started < threads - 1) start_workers(threads);
+        if (pool.started < threads - 1) pool_start_workers(threads);
         pool.task = task;
         pool.context = context;
         pool.count = count;
-        open_loop(count - 1);
-        run_tasks(0);
-        close_loop();
+        pool_open_loop(count - 1);
+        pool_run_tasks(0);
+        pool_close_loop();
     }
-    give_turn();
+    pool_give_turn();
 }
 
 /* A loop of few long tasks, each of which runs tasks of another loop until none is left. */
@@ -349,7 +349,7 @@ typedef struct limited_loop {
     atomic_int next;
 } limited_loop;
 
-static void limited_task(void *context, int index, int worker) {
+static void pool_limited_task(void *context, int index, int worker) {
     limited_loop *l = context;
     (void)index;
     for (int i = atomic_fetch_add(&l->next, 1); i < l->count; i = atomic_fetch_add(&l->next, 1))
@@ -363,10 +363,10 @@ void pool_run_most(pool_task task, void *context, int count, int most) {
     }
     limited_loop l = {.task = task, .context = context, .count = count};
     atomic_init(&l.next, 0);
-    pool_run(limited_task, &l, most);
+    pool_run(pool_limited_task, &l, most);
 }
 
-static void stop_workers(void) {
+static void pool_stop_workers(void) {
     pthread_mutex_lock(&pool.mutex);
     atomic_store(&pool.stopping, true);
     pthread_cond_broadcast(&pool.opened);
@@ -378,9 +378,9 @@ static void stop_workers(void) {
 
 void pool_stop(void) {
     assert(current_worker < 0 && "pool_stop inside a loop");
-    take_turn();
-    stop_workers();
-    give_turn();
+    pool_take_turn();
+    pool_stop_workers();
+    pool_give_turn();
 }
 
 propane_status pool_set_threads(int threads, propane_error *err) {
@@ -388,7 +388,7 @@ propane_status pool_set_threads(int threads, propane_error *err) {
         return propane_fail(err, PROPANE_ERR_INVALID, "threads: %d is not in 1..%d (0: as many as there are cores)",
                             threads, MAX_THREADS);
     assert(current_worker < 0 && "pool_set_threads inside a loop");
-    take_turn();
+    pool_take_turn();
     int now = atomic_load(&pool.wanted), running = pool.started;
     propane_status status = PROPANE_OK;
     if (running && threads != now)
@@ -396,7 +396,7 @@ propane_status pool_set_threads(int threads, propane_error *err) {
                               "threads: the pool already runs with %d; set %d before its first loop or after pool_stop",
                               now, threads);
     else
-        set_wanted(threads);
-    give_turn();
+        pool_set_wanted(threads);
+    pool_give_turn();
     return status;
 }

@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-static uint64_t rotate_left(uint64_t x, int k) { return (x << k) | (x >> (64 - k)); }
+static uint64_t rng_rotate_left(uint64_t x, int k) { return (x << k) | (x >> (64 - k)); }
 
 void rng_init(rng *r, uint64_t seed) {
     for (int i = 0; i < 4; i++) {
@@ -19,13 +19,13 @@ void rng_init(rng *r, uint64_t seed) {
 
 uint64_t rng_next(rng *r) {
     uint64_t *s = r->s;
-    uint64_t result = rotate_left(s[1] * 5, 7) * 9, t = s[1] << 17;
+    uint64_t result = rng_rotate_left(s[1] * 5, 7) * 9, t = s[1] << 17;
     s[2] ^= s[0];
     s[3] ^= s[1];
     s[1] ^= s[2];
     s[0] ^= s[3];
     s[2] ^= t;
-    s[3] = rotate_left(s[3], 45);
+    s[3] = rng_rotate_left(s[3], 45);
     return result;
 }
 

@@ -16,24 +16,24 @@ static const uint32_t round_constants[64] = {
     0x748f82ee, 0x78a5636f, 0x84c87814, 0x8cc70208, 0x90befffa, 0xa4506ceb, 0xbef9a3f7, 0xc67178f2,
 };
 
-static uint32_t rotate_right(uint32_t x, int k) { return (x >> k) | (x << (32 - k)); }
+static uint32_t sha256_rotate_right(uint32_t x, int k) { return (x >> k) | (x << (32 - k)); }
 
-static void compress(uint32_t state[8], const uint8_t block[64]) {
+static void sha256_compress(uint32_t state[8], const uint8_t block[64]) {
     uint32_t w[64];
     for (int i = 0; i < 16; i++)
         w[i] = (uint32_t)block[4 * i] << 24 | (uint32_t)block[4 * i + 1] << 16 | (uint32_t)block[4 * i + 2] << 8 |
                block[4 * i + 3];
     for (int i = 16; i < 64; i++) {
-        uint32_t s0 = rotate_right(w[i - 15], 7) ^ rotate_right(w[i - 15], 18) ^ (w[i - 15] >> 3);
-        uint32_t s1 = rotate_right(w[i - 2], 17) ^ rotate_right(w[i - 2], 19) ^ (w[i - 2] >> 10);
+        uint32_t s0 = sha256_rotate_right(w[i - 15], 7) ^ sha256_rotate_right(w[i - 15], 18) ^ (w[i - 15] >> 3);
+        uint32_t s1 = sha256_rotate_right(w[i - 2], 17) ^ sha256_rotate_right(w[i - 2], 19) ^ (w[i - 2] >> 10);
         w[i] = w[i - 16] + s0 + w[i - 7] + s1;
     }
     uint32_t a = state[0], b = state[1], c = state[2], d = state[3];
     uint32_t e = state[4], f = state[5], g = state[6], h = state[7];
     for (int i = 0; i < 64; i++) {
-        uint32_t s1 = rotate_right(e, 6) ^ rotate_right(e, 11) ^ rotate_right(e, 25);
+        uint32_t s1 = sha256_rotate_right(e, 6) ^ sha256_rotate_right(e, 11) ^ sha256_rotate_right(e, 25);
         uint32_t t1 = h + s1 + ((e & f) ^ (~e & g)) + round_constants[i] + w[i];
-        uint32_t s0 = rotate_right(a, 2) ^ rotate_right(a, 13) ^ rotate_right(a, 22);
+        uint32_t s0 = sha256_rotate_right(a, 2) ^ sha256_rotate_right(a, 13) ^ sha256_rotate_right(a, 22);
         uint32_t t2 = s0 + ((a & b) ^ (a & c) ^ (b & c));
         h = g, g = f, f = e, e = d + t1;
         d = c, c = b, b = a, a = t1 + t2;
@@ -56,9 +56,9 @@ void sha256_update(sha256 *h, const void *data, size_t bytes) {
         if (take) memcpy(h->block + held, p, take);
         p += take, bytes -= take;
         if (held + take < 64) return;
-        compress(h->state, h->block);
+        sha256_compress(h->state, h->block);
     }
-    for (; bytes >= 64; p += 64, bytes -= 64) compress(h->state, p);
+    for (; bytes >= 64; p += 64, bytes -= 64) sha256_compress(h->state, p);
     if (bytes) memcpy(h->block, p, bytes);
 }
 

@@ -13,7 +13,7 @@
 #include "base/memory.h"
 
 /* Makes room for `more` bytes and a terminator. */
-static bool reserve(text *t, size_t more) {
+static bool text_reserve(text *t, size_t more) {
     if (t->failed) return false;
     if (more < t->capacity - t->length) return true;
     size_t capacity = t->capacity ? t->capacity : 64;
@@ -32,7 +32,7 @@ failed:
 }
 
 void text_append_n(text *t, const void *bytes, size_t length) {
-    if (!reserve(t, length)) return;
+    if (!text_reserve(t, length)) return;
     if (length) memcpy(t->data + t->length, bytes, length);
     t->length += length;
     t->data[t->length] = 0;
@@ -45,7 +45,7 @@ void text_printf(text *t, const char *format, ...) {
     va_start(args, format);
     va_copy(again, args);
     int length = vsnprintf(NULL, 0, format, args);
-    if (length >= 0 && reserve(t, (size_t)length)) {
+    if (length >= 0 && text_reserve(t, (size_t)length)) {
         vsnprintf(t->data + t->length, (size_t)length + 1, format, again);
         t->length += (size_t)length;
     }

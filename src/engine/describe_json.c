@@ -9,7 +9,7 @@
 #include "base/memory.h"
 #include "engine/describe.h"
 
-static json_t *json_word(bool header, uint32_t address, uint32_t value) {
+static json_t *describe_json_word(bool header, uint32_t address, uint32_t value) {
     json_t *word = json_pack("{s:I}", "value", (json_int_t)value), *fields = json_object();
     for (const engine_field *f = NULL; (f = engine_field_next(header, address, f));) {
         uint32_t part = engine_bits(value, f->low, f->bits);
@@ -21,7 +21,7 @@ static json_t *json_word(bool header, uint32_t address, uint32_t value) {
     return word;
 }
 
-static json_t *json_task(const engine_object *o, const engine_task *t) {
+static json_t *describe_json_task(const engine_object *o, const engine_task *t) {
     json_t *task = json_object(), *header = json_array(), *registers = json_object();
     text line = {0};
     char name[16];
@@ -31,19 +31,19 @@ static json_t *json_task(const engine_object *o, const engine_task *t) {
     json_object_set_new(task, "offset", json_integer(t->offset));
     json_object_set_new(task, "words", json_integer(engine_task_words(t)));
     for (int i = 0; i < t->header_words; i++)
-        json_array_append_new(header, json_word(true, 4u * (uint32_t)i, t->header[i]));
+        json_array_append_new(header, describe_json_word(true, 4u * (uint32_t)i, t->header[i]));
     json_object_set_new(task, "header", header);
     for (int i = 0; i < ENGINE_REGISTERS; i++) {
         if (!t->written[i]) continue;
         uint32_t address = engine_address(i);
         snprintf(name, sizeof name, "0x%05x", address);
-        json_object_set_new(registers, name, json_word(false, address, t->word[i]));
+        json_object_set_new(registers, name, describe_json_word(false, address, t->word[i]));
     }
     json_object_set_new(task, "registers", registers);
     return task;
 }
 
-static json_t *json_surface(const engine_surface *s) {
+static json_t *describe_json_surface(const engine_surface *s) {
     return json_pack("{s:s, s:i, s:[I,I,I,I], s:I, s:I, s:b, s:b}", "name", s->name, "bar", s->bar, "shape",
                      (json_int_t)s->n, (json_int_t)s->c, (json_int_t)s->h, (json_int_t)s->w, "plane",
                      (json_int_t)s->plane, "row", (json_int_t)s->row, "read", s->read, "written", s->written);
@@ -56,8 +56,8 @@ void engine_describe_json(const engine_object *o, text *out) {
     json_object_set_new(root, "text_bytes", json_integer((json_int_t)o->text_bytes));
     json_object_set_new(root, "constant_bytes", json_integer((json_int_t)o->constant_bytes));
     json_object_set_new(root, "scratch_bytes", json_integer((json_int_t)o->scratch_bytes));
-    for (int i = 0; i < o->surface_count; i++) json_array_append_new(surfaces, json_surface(&o->surfaces[i]));
-    for (int i = 0; i < o->task_count; i++) json_array_append_new(tasks, json_task(o, &o->tasks[i]));
+    for (int i = 0; i < o->surface_count; i++) json_array_append_new(surfaces, describe_json_surface(&o->surfaces[i]));
+    for (int i = 0; i < o->task_count; i++) json_array_append_new(tasks, describe_json_task(o, &o->tasks[i]));
     json_object_set_new(root, "surfaces", surfaces);
     json_object_set_new(root, "tasks", tasks);
     char *dump = json_dumps(root, JSON_INDENT(1));

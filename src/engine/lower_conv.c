@@ -8,13 +8,13 @@
 #include "engine/kernel.h"
 #include "engine/lower_parts.h"
 
-static int64_t conv_floor_power(int64_t n) {
+static int64_t lower_conv_floor_power(int64_t n) {
     int64_t power = 1;
     while (2 * power <= n) power *= 2;
     return power;
 }
 
-static engine_kernel conv_kernel(const lower_conv *k, const emit_tensor *x) {
+static engine_kernel lower_conv_kernel(const lower_conv *k, const emit_tensor *x) {
     engine_kernel kernel = {.groups = 1, .inputs = x->c, .outputs = k->outputs, .taps = k->kh * k->kw};
     kernel.depthwise = k->groups > 1 && k->groups == x->c && k->outputs == x->c;
     bool small = x->h <= 8 && x->w <= 8;
@@ -23,7 +23,7 @@ static engine_kernel conv_kernel(const lower_conv *k, const emit_tensor *x) {
     else if (k->groups > 1)
         kernel.groups = k->groups, kernel.inputs = x->c / k->groups, kernel.outputs = k->outputs / k->groups;
     bool plain = !kernel.depthwise && k->groups == 1;
-    kernel.interleave = plain ? (int)conv_floor_power(max_i64(1, min_i64(k->outputs / 16, small ? 32 : 16))) : 1;
+    kernel.interleave = plain ? (int)lower_conv_floor_power(max_i64(1, min_i64(k->outputs / 16, small ? 32 : 16))) : 1;
     kernel.lanes = (int)min_i64(16, kernel.outputs);
     kernel.bias = k->bias != NULL;
     kernel.table = k->table != NULL;
@@ -32,20 +32,20 @@ static engine_kernel conv_kernel(const lower_conv *k, const emit_tensor *x) {
 }
 
 /* Scheduling words of the neural engine's work unit. */
-static int64_t conv_shape(const lower_conv *k, const emit_tensor *x, const emit_tensor *y) {
+static int64_t lower_conv_shape(const lower_conv *k, const emit_tensor *x, const emit_tensor *y) {
     if (y->w <= 8 && y->h <= 8) return 0x44404;
     int64_t code = emit_shape(y->h, y->w);
     bool wide = k->groups == 1 && k->kh > 1 && x->c >= 128 && code == 3;
     return code << 16 | (wide ? code << 12 | code << 8 : 0);
 }
 
-static int64_t conv_pad(const lower_conv *k, bool grouped, int64_t channel) {
+static int64_t lower_conv_pad(const lower_conv *k, bool grouped, int64_t channel) {
     if (channel >= 0x40) return 0;
     return k->stride == 1 && !grouped ? 0x30 : 0x20;
 }
 
-static propane_status conv_lanes(emitter *e, emitted *t, const lower_conv *k, const engine_kernel *kernel,
-                                 propane_error *err) {
+static propane_status lower_conv_lanes(emitter *e, emitted *t, const lower_conv *k, const engine_kernel *kernel,
+                                       propane_error *err) {
     int64_t bytes[ENGINE_LANES] = {0}, at = lower_constants(e, NULL, 0);
     PROPANE_TRY(
         engine_kernel_pack(kernel, k->weight, k->bias, k->table ? k->table->half : NULL, &e->constants, bytes, err));
@@ -62,7 +62,7 @@ static propane_status conv_lanes(emitter *e, emitted *t, const lower_conv *k, co
 
 propane_status lower_convolution(emitter *e, const lower_conv *k, const emit_tensor *x, const emit_tensor *y,
                                  propane_error *err) {
-    engine_kernel kernel = conv_kernel(k, x);
+    engine_kernel kernel = lower_conv_kernel(k, x);
     bool grouped = kernel.groups > 1;
     int64_t channel = emit_channel(x->w, true), raw = kernel.inputs * channel;
     if (kernel.depthwise) raw = x->c * channel;
@@ -70,7 +70,7 @@ propane_status lower_convolution(emitter *e, const lower_conv *k, const emit_ten
         return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "kernel %lldx%lld, stride %lld, padding %lld and %lld",
                             (long long)k->kh, (long long)k->kw, (long long)k->stride, (long long)k->pad_h,
                             (long long)k->pad_w);
-    int64_t row = raw + conv_pad(k, grouped, channel), tile = emit_tile(x->h, row, 1);
+    int64_t row = raw + lower_conv_pad(k, grouped, channel), tile = emit_tile(x->h, row, 1);
     if (!tile)
         return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "one row of %lld channels does not fit on chip",
                             (long long)x->c);
@@ -82,12 +82,12 @@ propane_status lower_convolution(emitter *e, const lower_conv *k, const emit_ten
              0x50000000 | k->kw | k->kh << 5 | emit_log2(kernel.interleave) << 10 | k->stride << 13 | k->stride << 15 |
                  k->pad_w << 17 | k->pad_h << 22);
     emit_set(t, 0x24, kernel.depthwise ? 0x14001 : 0x10000 | kernel.groups);
-    emit_or(t, 0x34, conv_shape(k, x, y));
+    emit_or(t, 0x34, lower_conv_shape(k, x, y));
     emit_active(t, emit_lane_count(kernel.outputs));
     emit_source(t, x, &at, 2);
     emit_store(t, y, tile * row, 1);
     if (grouped) emit_set(t, 0x13818, x->total / k->groups), emit_set(t, 0x17814, y->total / k->groups);
     emit_set(t, 0xc804, 0x101c00 | (k->bias ? 0x10 : 0) | (k->table ? 0x20000 : k->relu ? 0x10000 : 0));
     emit_set(t, 0xc810, k->scale);
-    return conv_lanes(e, t, k, &kernel, err);
+    return lower_conv_lanes(e, t, k, &kernel, err);
 }

@@ -15,10 +15,10 @@ enum { MATMUL_ROOM = 0x1ff000 }; /* of the on-chip buffer */
 
 /* Bytes from channel to channel of a transposed matrix on chip: n pixels, and a pad that keeps channels out of the same
  * banks. */
-static int64_t matmul_channel(int64_t n) { return n < 32 ? round_up(2 * n, 16) : round_up(2 * n, 16) + 0x10; }
+static int64_t lower_matmul_channel(int64_t n) { return n < 32 ? round_up(2 * n, 16) : round_up(2 * n, 16) + 0x10; }
 
 /* The neural engine reads x as [c = rows, h = 1, w = columns] and exchanges channels and width. */
-static emitted *matmul_turn(emitter *e, const emit_tensor *x, int64_t base) {
+static emitted *lower_matmul_turn(emitter *e, const emit_tensor *x, int64_t base) {
     emitted *t = emit_task(e, true);
     int64_t rows = x->c, channel = emit_channel(x->w, true), raw = rows * channel;
     emit_l2 at = {base, channel, raw, raw, raw};
@@ -32,7 +32,7 @@ static emitted *matmul_turn(emitter *e, const emit_tensor *x, int64_t base) {
 }
 
 /* A matrix [1, rows, columns] with its rows as channels. */
-static emit_tensor matmul_rows_as_channels(const emit_tensor *x) {
+static emit_tensor lower_matmul_rows_as_channels(const emit_tensor *x) {
     return (emit_tensor){x->bar, x->base, x->h, 1, x->w, x->total, x->row, x->total};
 }
 
@@ -42,7 +42,7 @@ propane_status lower_transpose(emitter *e, const emit_tensor *x, const emit_tens
     if (base + x->h * rows > 0x200000)
         return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "a transpose of [%lld, %lld, %lld] does not fit on chip",
                             (long long)x->c, (long long)x->h, (long long)x->w);
-    emitted *t = matmul_turn(e, x, 0);
+    emitted *t = lower_matmul_turn(e, x, 0);
     emit_store(t, y, base, 1);
     emit_set(t, 0x17800, 0xc1);
     emit_l2 kept = {base, wide, rows, rows, rows};
@@ -52,7 +52,7 @@ propane_status lower_transpose(emitter *e, const emit_tensor *x, const emit_tens
 
 /* ---- constant operand ----------------------------------------------------------------------------------------------------------- */
 
-static engine_kernel matmul_kernel(const lower_product *p) {
+static engine_kernel lower_matmul_kernel(const lower_product *p) {
     engine_kernel k = {.outputs = p->n, .inputs = p->k, .groups = 1, .taps = 1, .interleave = 1};
     int64_t most = min_i64(16, p->n / 16);
     if (p->m > 128) most = min_i64(most, max_i64(1, 32768 / p->k));
@@ -63,8 +63,8 @@ static engine_kernel matmul_kernel(const lower_product *p) {
     return k;
 }
 
-static propane_status matmul_constant_lanes(emitter *e, emitted *t, const lower_product *p, propane_error *err) {
-    engine_kernel kernel = matmul_kernel(p);
+static propane_status lower_matmul_constant_lanes(emitter *e, emitted *t, const lower_product *p, propane_error *err) {
+    engine_kernel kernel = lower_matmul_kernel(p);
     int64_t bytes[ENGINE_LANES] = {0}, at = lower_constants(e, NULL, 0);
     PROPANE_TRY(
         engine_kernel_pack(&kernel, p->weight, p->bias, p->table ? p->table->half : NULL, &e->constants, bytes, err));
@@ -80,37 +80,37 @@ static propane_status matmul_constant_lanes(emitter *e, emitted *t, const lower_
     return PROPANE_OK;
 }
 
-static void matmul_product_words(emitted *t, const lower_product *p) {
+static void lower_matmul_product_words(emitted *t, const lower_product *p) {
     emit_set(t, 0xc804, 0x101c00 | (p->bias ? 0x10 : 0) | (p->table ? 0x20000 : p->relu ? 0x10000 : 0));
     emit_set(t, 0xc810, p->scale);
 }
 
 /* x lies in memory with its columns as channels already: a plain convolution. */
-static propane_status matmul_constant_plain(emitter *e, const lower_product *p, const emit_tensor *x,
-                                            const emit_tensor *y, propane_error *err) {
+static propane_status lower_matmul_constant_plain(emitter *e, const lower_product *p, const emit_tensor *x,
+                                                  const emit_tensor *y, propane_error *err) {
     emitted *t = emit_task(e, true);
     int64_t channel = emit_channel(p->m, true), raw = p->k * channel, row = raw + (channel >= 0x40 ? 0 : 0x30);
     emit_tensor source = {x->bar, x->base, p->k, 1, p->m, x->total, x->row, x->total};
-    emit_tensor result = matmul_rows_as_channels(y);
+    emit_tensor result = lower_matmul_rows_as_channels(y);
     emit_l2 at = {0, channel, row, raw, raw};
     emit_dims(t, p->k, 1, p->m);
     emit_out(t, p->n, 1, p->m);
     emit_or(t, 0x34, 0x10000000 | (p->m <= 8 && p->k <= 512 ? 0x44404 : 0));
     emit_source(t, &source, &at, 2);
     emit_store(t, &result, row, 1);
-    matmul_product_words(t, p);
-    return matmul_constant_lanes(e, t, p, err);
+    lower_matmul_product_words(t, p);
+    return lower_matmul_constant_lanes(e, t, p, err);
 }
 
-static propane_status matmul_constant(emitter *e, const lower_product *p, const emit_tensor *x, const emit_tensor *y,
-                                      propane_error *err) {
-    int64_t channel = matmul_channel(p->m), row = p->k * channel, d = round_up(2 * p->m, 64);
-    emit_tensor rows = matmul_rows_as_channels(x), result = matmul_rows_as_channels(y);
+static propane_status lower_matmul_constant(emitter *e, const lower_product *p, const emit_tensor *x,
+                                            const emit_tensor *y, propane_error *err) {
+    int64_t channel = lower_matmul_channel(p->m), row = p->k * channel, d = round_up(2 * p->m, 64);
+    emit_tensor rows = lower_matmul_rows_as_channels(x), result = lower_matmul_rows_as_channels(y);
     if (row + p->m * emit_channel(p->k, true) > 0x200000)
         return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "the transpose of [%lld, %lld] does not fit on chip",
                             (long long)p->m, (long long)p->k);
     e->scratch = max_i64(e->scratch, round_up(max_i64(2 * p->m * p->k, 64 * p->k), ENGINE_PAGE));
-    emitted *t = matmul_turn(e, &rows, row);
+    emitted *t = lower_matmul_turn(e, &rows, row);
     emit_l2 kept = {0, channel, row, row, 0};
     emit_or(t, 0x34, p->m <= 8 ? 0x30300 : 0);
     emit_keep(t, &kept, 0x500170);
@@ -126,14 +126,14 @@ static propane_status matmul_constant(emitter *e, const lower_product *p, const 
     emit_source_l2(t, &kept, 0x160);
     emit_store(t, &result, row, 1);
     emit_set(t, 0x4830, 0x14a);
-    matmul_product_words(t, p);
-    return matmul_constant_lanes(e, t, p, err);
+    lower_matmul_product_words(t, p);
+    return lower_matmul_constant_lanes(e, t, p, err);
 }
 
 /* ---- computed operands ------------------------------------------------------------------------------------------------------------- */
 
 /* x's rows, interleaved by il, in scratch memory: what the lanes fetch. */
-static void matmul_stage_rows(emitter *e, const emit_tensor *rows, const emit_tensor *to, int il) {
+static void lower_matmul_stage_rows(emitter *e, const emit_tensor *rows, const emit_tensor *to, int il) {
     bool planar = il % 4 == 0;
     emitted *t = emit_task(e, !planar);
     emit_dims(t, rows->c, 1, rows->w);
@@ -154,12 +154,13 @@ static void matmul_stage_rows(emitter *e, const emit_tensor *rows, const emit_te
     emit_set(t, 0x17800, 0x040003c1);
 }
 
-static void matmul_stage_kernel(emitter *e, const lower_product *p, int il, const emit_tensor *x, int64_t scratch) {
+static void lower_matmul_stage_kernel(emitter *e, const lower_product *p, int il, const emit_tensor *x,
+                                      int64_t scratch) {
     int64_t line = il * 2 * p->k, slab = 0xc0000 / emit_channel(p->k, false) / 16 * 16;
     emit_tensor to = {ENGINE_BAR_SCRATCH, scratch, p->m, 1, p->k, line, line, 2 * p->m * p->k};
-    emit_tensor rows = matmul_rows_as_channels(x);
+    emit_tensor rows = lower_matmul_rows_as_channels(x);
     if (p->transpose_x) {
-        emitted *t = matmul_turn(e, &rows, 0);
+        emitted *t = lower_matmul_turn(e, &rows, 0);
         emit_or(t, 0x34, 0x31300);
         emit_store(t, &to, rows.c * emit_channel(rows.w, true), il);
         emit_set(t, 0x17800, 0x040003c1);
@@ -170,13 +171,13 @@ static void matmul_stage_kernel(emitter *e, const lower_product *p, int il, cons
         some.c = part.c = min_i64(slab, p->m - from);
         some.base += from * rows.plane;
         part.base += from / il * line;
-        matmul_stage_rows(e, &some, &part, il);
+        lower_matmul_stage_rows(e, &some, &part, il);
     }
 }
 
 /* Alias bits of a transpose behind the copy of a kernel: they say which of its places the planar copy's result overlaps.
  * [inferred; no program shows an effect] */
-static void matmul_alias(emitter *e, emitted *t, int64_t source, int64_t bytes) {
+static void lower_matmul_alias(emitter *e, emitted *t, int64_t source, int64_t bytes) {
     const engine_task *copy = &t[-1].task;
     int64_t from = engine_get(copy, 0x4834), to = 2 * from;
     bool planar = e->count > 1 && !engine_get_bits(copy, 0x38, 20, 1), at_source = source < to && from < source + bytes;
@@ -185,16 +186,16 @@ static void matmul_alias(emitter *e, emitted *t, int64_t source, int64_t bytes) 
 }
 
 /* y [n, k] transposed on chip: channels k, width n. */
-static emit_l2 matmul_stage_image(emitter *e, const lower_product *p, const emit_tensor *y, bool words) {
-    int64_t channel = matmul_channel(p->n), row = p->k * channel, d = round_up(2 * p->n, 64);
-    emit_tensor rows = matmul_rows_as_channels(y);
-    emitted *t = matmul_turn(e, &rows, row);
+static emit_l2 lower_matmul_stage_image(emitter *e, const lower_product *p, const emit_tensor *y, bool words) {
+    int64_t channel = lower_matmul_channel(p->n), row = p->k * channel, d = round_up(2 * p->n, 64);
+    emit_tensor rows = lower_matmul_rows_as_channels(y);
+    emitted *t = lower_matmul_turn(e, &rows, row);
     emit_l2 kept = {0, channel, row, row, 0};
     emit_keep(t, &kept, 0x500170);
     if (words)
         emit_result_words(t, ENGINE_BAR_SCRATCH, d, d, p->k * d);
     else
-        matmul_alias(e, t, row, p->n * emit_channel(p->k, true));
+        lower_matmul_alias(e, t, row, p->n * emit_channel(p->k, true));
     if (p->n >= 2048) emit_set(t, 0x3c, 7);
     return kept;
 }
@@ -206,7 +207,7 @@ typedef struct matmul_chunk {
     int64_t base;
 } matmul_chunk;
 
-static emitted *matmul_compute(emitter *e, const lower_product *p, const matmul_chunk *c, const emit_tensor *y) {
+static emitted *lower_matmul_compute(emitter *e, const lower_product *p, const matmul_chunk *c, const emit_tensor *y) {
     emitted *t = emit_task(e, true);
     int64_t line = (int64_t)c->il * 2 * p->k;
     emit_tensor part = {y->bar, y->base + c->first * y->row, c->count, 1, p->n, y->total, y->row, y->total};
@@ -218,12 +219,12 @@ static emitted *matmul_compute(emitter *e, const lower_product *p, const matmul_
     emit_set(t, 0xc800, 0x10082);
     emit_store(t, &part, 0, 1);
     if (p->n >= 2048 && p->transpose_y) emit_set(t, 0x3c, 7);
-    matmul_product_words(t, p);
+    lower_matmul_product_words(t, p);
     return t;
 }
 
-static void matmul_chunk_source(emitted *t, const lower_product *p, const emit_l2 *kept, bool first, bool scratch,
-                                const emit_tensor *b) {
+static void lower_matmul_chunk_source(emitted *t, const lower_product *p, const emit_l2 *kept, bool first, bool scratch,
+                                      const emit_tensor *b) {
     if (p->transpose_y) {
         if (!scratch) { /* as it was staged, with the words of its DMA */
             int64_t d = round_up(2 * p->n, 64);
@@ -239,23 +240,23 @@ static void matmul_chunk_source(emitted *t, const lower_product *p, const emit_l
         return;
     }
     int64_t channel = emit_channel(p->n, true), raw = p->k * channel;
-    emit_tensor image = matmul_rows_as_channels(b);
+    emit_tensor image = lower_matmul_rows_as_channels(b);
     emit_l2 at = {0, channel, raw, raw, raw};
     emit_source(t, &image, &at, 2);
     emit_set(t, 0x4834, raw);
     if (scratch) emit_set(t, 0x4804, 0x172), emit_set(t, 0x4830, 0x17a);
 }
 
-static propane_status matmul_computed(emitter *e, const lower_product *p, const emit_tensor *x, const emit_tensor *b,
-                                      const emit_tensor *y, propane_error *err) {
+static propane_status lower_matmul_computed(emitter *e, const lower_product *p, const emit_tensor *x,
+                                            const emit_tensor *b, const emit_tensor *y, propane_error *err) {
     int il = 1;
     while (il < 8 && 2 * il * 16 <= p->m && p->m % (2 * il) == 0) il *= 2;
     bool scratch = il > 1 || p->transpose_x || x->row != 2 * p->k;
     int64_t at = e->scratch, kernel_task = e->count;
     emit_l2 kept = {0};
-    if (scratch) matmul_stage_kernel(e, p, il, x, at);
+    if (scratch) lower_matmul_stage_kernel(e, p, il, x, at);
     if (scratch || p->transpose_y) e->scratch = at + round_up(2 * p->m * p->k, ENGINE_PAGE);
-    if (p->transpose_y) kept = matmul_stage_image(e, p, b, !scratch);
+    if (p->transpose_y) kept = lower_matmul_stage_image(e, p, b, !scratch);
     int64_t planes = p->m / il, whole = planes / 16 * 16, left = planes - whole, chunks = div_up(planes, 16);
     for (int64_t i = 0, from; i < chunks; i++) { /* what is left over first */
         int64_t count = left ? left : 16;
@@ -263,8 +264,8 @@ static propane_status matmul_computed(emitter *e, const lower_product *p, const 
         left = 0;
         matmul_chunk c = {
             from * il, count * il, il, (int)count, scratch ? ENGINE_BAR_SCRATCH : x->bar, scratch ? at : x->base};
-        emitted *t = matmul_compute(e, p, &c, y);
-        matmul_chunk_source(t, p, &kept, i == 0, scratch, b);
+        emitted *t = lower_matmul_compute(e, p, &c, y);
+        lower_matmul_chunk_source(t, p, &kept, i == 0, scratch, b);
         t->unfinished = i + 1 < chunks;
         t->kernel_task = kernel_task;
     }
@@ -272,18 +273,18 @@ static propane_status matmul_computed(emitter *e, const lower_product *p, const 
 }
 
 /* On-chip bytes of the second operand, with its transpose where there is one. */
-static int64_t matmul_image(const lower_product *p, int64_t k) {
+static int64_t lower_matmul_image(const lower_product *p, int64_t k) {
     int64_t kernel = p->transpose_x ? k * emit_channel(p->m, true) : 0;
-    int64_t image =
-        p->transpose_y ? k * matmul_channel(p->n) + p->n * emit_channel(k, true) : 2 * k * emit_channel(p->n, true);
+    int64_t image = p->transpose_y ? k * lower_matmul_channel(p->n) + p->n * emit_channel(k, true)
+                                   : 2 * k * emit_channel(p->n, true);
     return max_i64(image, kernel);
 }
 
 /* A long inner dimension: parts one after the other, added up in memory (each sum is rounded to fp16). */
-static propane_status matmul_in_parts(emitter *e, const lower_product *p, const emit_tensor *x, const emit_tensor *b,
-                                      const emit_tensor *y, propane_error *err) {
+static propane_status lower_matmul_in_parts(emitter *e, const lower_product *p, const emit_tensor *x,
+                                            const emit_tensor *b, const emit_tensor *y, propane_error *err) {
     int64_t parts = 1;
-    while (parts < p->k && matmul_image(p, div_up(p->k, parts)) > MATMUL_ROOM) parts++;
+    while (parts < p->k && lower_matmul_image(p, div_up(p->k, parts)) > MATMUL_ROOM) parts++;
     if (p->relu || p->k / parts < 16 || p->scale != 0x3c00)
         return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "the second operand, [%lld, %lld], does not fit on chip",
                             (long long)p->k, (long long)p->n);
@@ -300,7 +301,7 @@ static propane_status matmul_in_parts(emitter *e, const lower_product *p, const 
         bi.base += from * (p->transpose_y ? 2 : b->row);
         xi.h = p->transpose_x ? q.k : x->h, xi.w = p->transpose_x ? x->w : q.k;
         bi.h = p->transpose_y ? b->h : q.k, bi.w = p->transpose_y ? q.k : b->w;
-        PROPANE_TRY(matmul_computed(e, &q, &xi, &bi, i ? &part : y, err));
+        PROPANE_TRY(lower_matmul_computed(e, &q, &xi, &bi, i ? &part : y, err));
         if (i) PROPANE_TRY(lower_binary(e, LOWER_ADD, y, &part, false, y, err));
         e->scratch = max_i64(scratch, e->scratch);
         from += q.k;
@@ -310,7 +311,8 @@ static propane_status matmul_in_parts(emitter *e, const lower_product *p, const 
 
 propane_status lower_matmul(emitter *e, const lower_product *p, const emit_tensor *x, const emit_tensor *b,
                             const emit_tensor *y, propane_error *err) {
-    if (p->weight) return p->transpose_x ? matmul_constant_plain(e, p, x, y, err) : matmul_constant(e, p, x, y, err);
-    return matmul_image(p, p->k) > MATMUL_ROOM ? matmul_in_parts(e, p, x, b, y, err)
-                                               : matmul_computed(e, p, x, b, y, err);
+    if (p->weight)
+        return p->transpose_x ? lower_matmul_constant_plain(e, p, x, y, err) : lower_matmul_constant(e, p, x, y, err);
+    return lower_matmul_image(p, p->k) > MATMUL_ROOM ? lower_matmul_in_parts(e, p, x, b, y, err)
+                                                     : lower_matmul_computed(e, p, x, b, y, err);
 }

@@ -17,7 +17,7 @@ enum {
     TAKE_OVER = 0x4080
 };
 
-static int64_t reduce_final(lower_reduction kind, int64_t count) {
+static int64_t lower_reduce_final(lower_reduction kind, int64_t count) {
     float scale = kind == LOWER_MEAN ? (float)(1.0 / (double)count) : 1;
     uint32_t bits;
     memcpy(&bits, &scale, sizeof bits);
@@ -25,20 +25,21 @@ static int64_t reduce_final(lower_reduction kind, int64_t count) {
 }
 
 /* A planar task that reduces the plane of each channel. */
-static emitted *reduce_task(emitter *e, lower_reduction kind, int64_t c, int64_t h, int64_t w, int64_t count) {
+static emitted *lower_reduce_task(emitter *e, lower_reduction kind, int64_t c, int64_t h, int64_t w, int64_t count) {
     emitted *t = emit_task(e, false);
     emit_dims(t, c, h, w);
     emit_set(t, 0x2c, emit_patch(h, w, false));
     emit_set(t, 0x34, 0x51);
     emit_set(t, 0x8800, kind == LOWER_MAXIMUM ? LOWER_POOL_MAX : 0);
     emit_set(t, 0x4800, kind == LOWER_MAXIMUM ? 4 : 0);
-    emit_set(t, 0x880c, reduce_final(kind, count));
+    emit_set(t, 0x880c, lower_reduce_final(kind, count));
     return t;
 }
 
 /* Of a tensor in memory, over its plane. */
-static void reduce_plane(emitter *e, lower_reduction kind, const emit_tensor *x, const emit_tensor *y, int64_t count) {
-    emitted *t = reduce_task(e, kind, x->c, x->h, x->w, count);
+static void lower_reduce_plane(emitter *e, lower_reduction kind, const emit_tensor *x, const emit_tensor *y,
+                               int64_t count) {
+    emitted *t = lower_reduce_task(e, kind, x->c, x->h, x->w, count);
     emit_l2 at = emit_planar_l2(0, x->c, x->w);
     int64_t tile = emit_tile(x->h, at.row, 1);
     emit_set(t, 0x28, tile);
@@ -48,9 +49,9 @@ static void reduce_plane(emitter *e, lower_reduction kind, const emit_tensor *x,
 }
 
 /* Over channels, height and width: height as depth, channels as height. */
-static void reduce_all(emitter *e, lower_reduction kind, const emit_tensor *x, const emit_tensor *y) {
+static void lower_reduce_all(emitter *e, lower_reduction kind, const emit_tensor *x, const emit_tensor *y) {
     emit_tensor view = {x->bar, x->base, 1, x->c, x->w, x->plane, x->total, x->total};
-    emitted *t = reduce_task(e, kind, 1, x->c, x->w, x->c * x->h * x->w);
+    emitted *t = lower_reduce_task(e, kind, 1, x->c, x->w, x->c * x->h * x->w);
     int64_t channel = emit_channel(x->w, false);
     emit_l2 at = emit_planar_l2(0, x->h, x->w);
     emit_source(t, &view, &at, 2);
@@ -63,9 +64,9 @@ static void reduce_all(emitter *e, lower_reduction kind, const emit_tensor *x, c
 }
 
 /* Over the width alone: rows are groups. */
-static void reduce_width(emitter *e, lower_reduction kind, const emit_tensor *x, const emit_tensor *y) {
+static void lower_reduce_width(emitter *e, lower_reduction kind, const emit_tensor *x, const emit_tensor *y) {
     emit_tensor view = {x->bar, x->base, x->c, 1, x->w, x->total, x->plane, x->total};
-    emitted *t = reduce_task(e, kind, x->c, 1, x->w, x->w);
+    emitted *t = lower_reduce_task(e, kind, x->c, 1, x->w, x->w);
     emit_l2 at = emit_planar_l2(0, x->c, x->w);
     emit_source(t, &view, &at, 2);
     emit_tensor result = {y->bar, y->base, y->c, 1, 1, y->total, y->plane, y->total};
@@ -78,7 +79,7 @@ static void reduce_width(emitter *e, lower_reduction kind, const emit_tensor *x,
 
 /* Over the height alone: exchange height and channels in the way memory is read and, on chip, channels and width; reduce
  * the width; exchange back. */
-static void reduce_height(emitter *e, lower_reduction kind, const emit_tensor *x, const emit_tensor *y) {
+static void lower_reduce_height(emitter *e, lower_reduction kind, const emit_tensor *x, const emit_tensor *y) {
     int64_t channel = emit_channel(x->w, true), raw = x->h * channel, wide = round_up(2 * x->h, 16);
     int64_t kept_row = x->w * wide, pad = kept_row % 0x200 == 0 ? 0x10 : 0, bytes = x->c * (kept_row + pad);
     emit_tensor view = {x->bar, x->base, x->h, x->c, x->w, x->plane, x->row, x->total};
@@ -91,7 +92,7 @@ static void reduce_height(emitter *e, lower_reduction kind, const emit_tensor *x
     emit_source(t, &view, &source, 2);
     emit_keep(t, &kept, KEEP);
     emit_set(t, 0xc804, 0x101c0c);
-    t = reduce_task(e, kind, x->c, 1, x->h, x->h);
+    t = lower_reduce_task(e, kind, x->c, 1, x->h, x->h);
     emit_set(t, 0x24, 0x10000 | x->w);
     emit_l2 rows = {0, kept.row, kept_row, kept_row, wide},
             reduced = {bytes, 0x10, x->w * x->c * 0x10, x->c * 0x10, x->c * 0x10};
@@ -114,7 +115,7 @@ static void reduce_height(emitter *e, lower_reduction kind, const emit_tensor *x
     emit_set(t, 0xc804, 0x101c0c);
 }
 
-static void reduce_channel_maximum(emitter *e, const emit_tensor *x, const emit_tensor *y) {
+static void lower_reduce_channel_maximum(emitter *e, const emit_tensor *x, const emit_tensor *y) {
     emitted *t = emit_task(e, true);
     int64_t channel = emit_channel(x->w, true), raw = x->c * channel, tile = emit_tile(x->h, raw, 1);
     emit_l2 at = {0, channel, raw, raw, raw};
@@ -129,8 +130,8 @@ static void reduce_channel_maximum(emitter *e, const emit_tensor *x, const emit_
 }
 
 /* Sum over channels of each pixel: a convolution whose kernel is all ones. [own form; Apple's has two tasks] */
-static propane_status reduce_channel_sum(emitter *e, lower_reduction kind, const emit_tensor *x, const emit_tensor *y,
-                                         propane_error *err) {
+static propane_status lower_reduce_channel_sum(emitter *e, lower_reduction kind, const emit_tensor *x,
+                                               const emit_tensor *y, propane_error *err) {
     uint16_t *ones = arena_alloc(e->arena, (size_t)x->c * 2);
     if (!ones) return propane_fail_memory(err, (size_t)x->c * 2);
     for (int64_t i = 0; i < x->c; i++) ones[i] = 0x3c00;
@@ -140,7 +141,7 @@ static propane_status reduce_channel_sum(emitter *e, lower_reduction kind, const
 }
 
 /* One row of n numbers as a plane of a/b rows: wide rows are folded into rows of 32 or 128. */
-static emit_tensor reduce_fold(const emit_tensor *x) {
+static emit_tensor lower_reduce_fold(const emit_tensor *x) {
     emit_tensor folded = *x;
     int64_t width = x->w >= 512 ? 128 : 32;
     if (x->c == 1 && x->h == 1 && x->w > 64 && x->w % width == 0) {
@@ -161,35 +162,35 @@ propane_status lower_reduce(emitter *e, lower_reduction kind, int axes, const em
     if (vector && axes & C && kind != LOWER_MAXIMUM) {
         emit_tensor view = {x->bar, x->base, 1, x->c, 1, x->plane, x->plane, x->total};
         emit_tensor at = emit_surface(y->bar, y->base, 1, 1, 1);
-        emitted *t = reduce_task(e, kind, 1, x->c, 1, x->c);
+        emitted *t = lower_reduce_task(e, kind, 1, x->c, 1, x->c);
         emit_l2 l2 = emit_planar_l2(0, 1, 1);
         emit_source(t, &view, &l2, 2);
         emit_store(t, &at, x->c * l2.row, 1);
         return PROPANE_OK;
     }
     if (axes & C && kind == LOWER_MAXIMUM && (vector || !(axes & (H | W)))) {
-        reduce_channel_maximum(e, x, y);
+        lower_reduce_channel_maximum(e, x, y);
         return PROPANE_OK;
     }
-    if (axes == C) return reduce_channel_sum(e, kind, x, y, err);
+    if (axes == C) return lower_reduce_channel_sum(e, kind, x, y, err);
     if ((axes & (H | W)) == (H | W) && !(axes & C)) {
-        emit_tensor folded = reduce_fold(x);
-        reduce_plane(e, kind, &folded, y, x->h * x->w);
+        emit_tensor folded = lower_reduce_fold(x);
+        lower_reduce_plane(e, kind, &folded, y, x->h * x->w);
         return PROPANE_OK;
     }
     if (axes == (C | H | W)) {
         if (x->c == 1)
-            reduce_plane(e, kind, x, y, x->h * x->w);
+            lower_reduce_plane(e, kind, x, y, x->h * x->w);
         else
-            reduce_all(e, kind, x, y);
+            lower_reduce_all(e, kind, x, y);
         return PROPANE_OK;
     }
     if (axes == W) {
-        reduce_width(e, kind, x, y);
+        lower_reduce_width(e, kind, x, y);
         return PROPANE_OK;
     }
     if (axes == H) {
-        reduce_height(e, kind, x, y);
+        lower_reduce_height(e, kind, x, y);
         return PROPANE_OK;
     }
     return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "a reduction of [%lld, %lld, %lld] over these axes",
@@ -209,12 +210,12 @@ typedef struct softmax_plan {
     uint32_t swap; /* statistics of several channels, one row each, lie as one row */
 } softmax_plan;
 
-static emit_l2 softmax_by_row(const emit_l2 *at, int64_t raw) {
+static emit_l2 lower_reduce_softmax_by_row(const emit_l2 *at, int64_t raw) {
     return (emit_l2){at->base, at->channel, raw, raw, at->row};
 }
 
 /* False: it does not fit on chip. */
-static bool softmax_places(softmax_plan *p, const emit_tensor *x) {
+static bool lower_reduce_softmax_places(softmax_plan *p, const emit_tensor *x) {
     int64_t channel = round_up(2 * x->w, 16), raw = x->c * channel, line = round_up(2 * x->c, 16);
     *p = (softmax_plan){.c = x->c, .h = x->h, .w = x->w, .swap = x->c > 1 && x->h == 1 ? 1 : 0};
     if (x->h == 1) {
@@ -228,8 +229,8 @@ static bool softmax_places(softmax_plan *p, const emit_tensor *x) {
     int64_t second = x->h * (raw + pad), third = second + x->h * (raw + pad2), stat = x->c * 0x10;
     p->x = (emit_l2){0, channel, raw + pad, raw, 0};
     p->exponent = (emit_l2){second, channel, raw + pad2, raw, 0};
-    p->rows = softmax_by_row(&p->x, raw);
-    p->exponent_rows = softmax_by_row(&p->exponent, raw);
+    p->rows = lower_reduce_softmax_by_row(&p->x, raw);
+    p->exponent_rows = lower_reduce_softmax_by_row(&p->exponent, raw);
     p->maximum = (emit_l2){third, 0x10, stat, stat, 0};
     p->maximum_rows = (emit_l2){third, 0x10, x->h * stat, stat, stat};
     p->sum = p->maximum, p->sum_rows = p->maximum_rows;
@@ -238,8 +239,8 @@ static bool softmax_places(softmax_plan *p, const emit_tensor *x) {
     return third + x->h * stat <= 0x200000;
 }
 
-static emitted *softmax_planar(emitter *e, const softmax_plan *p, bool reduces, uint32_t mode, uint32_t flags,
-                               uint32_t hand) {
+static emitted *lower_reduce_softmax_planar(emitter *e, const softmax_plan *p, bool reduces, uint32_t mode,
+                                            uint32_t flags, uint32_t hand) {
     emitted *t = emit_task(e, false);
     bool grouped = reduces && p->h > 1;
     emit_dims(t, p->c, grouped ? 1 : p->h, p->w);
@@ -251,7 +252,7 @@ static emitted *softmax_planar(emitter *e, const softmax_plan *p, bool reduces, 
     return t;
 }
 
-static void softmax_exponent(emitter *e, const softmax_plan *p, int64_t table) {
+static void lower_reduce_softmax_exponent(emitter *e, const softmax_plan *p, int64_t table) {
     emitted *t = emit_task(e, true);
     int lanes = emit_lane_count(p->c);
     emit_dims(t, p->c, p->h, p->w);
@@ -267,7 +268,7 @@ static void softmax_exponent(emitter *e, const softmax_plan *p, int64_t table) {
 }
 
 /* Several rows: x is brought on chip by a copy. */
-static void softmax_bring(emitter *e, const softmax_plan *p, const emit_tensor *x) {
+static void lower_reduce_softmax_bring(emitter *e, const softmax_plan *p, const emit_tensor *x) {
     emitted *t = emit_task(e, true);
     int64_t channel = emit_channel(p->w, true), raw = p->c * channel;
     emit_l2 source = {p->exponent.base, channel, raw, raw, raw};
@@ -281,10 +282,10 @@ static void softmax_bring(emitter *e, const softmax_plan *p, const emit_tensor *
 }
 
 /* Row maximum and x - maximum, times log2 e. */
-static void softmax_shifted(emitter *e, const softmax_plan *p, const emit_tensor *x, uint16_t scale) {
+static void lower_reduce_softmax_shifted(emitter *e, const softmax_plan *p, const emit_tensor *x, uint16_t scale) {
     emitted *t;
-    if (p->h > 1) softmax_bring(e, p, x);
-    t = softmax_planar(e, p, true, 0x51, p->swap ? 0x400 : 0, HAND_ON);
+    if (p->h > 1) lower_reduce_softmax_bring(e, p, x);
+    t = lower_reduce_softmax_planar(e, p, true, 0x51, p->swap ? 0x400 : 0, HAND_ON);
     if (p->h > 1) {
         emit_source_l2(t, &p->rows, 0x120);
         emit_keep(t, &p->maximum_rows, KEEP_LATER);
@@ -296,7 +297,7 @@ static void softmax_shifted(emitter *e, const softmax_plan *p, const emit_tensor
     }
     emit_set(t, 0x4800, 4);
     emit_set(t, 0x8800, LOWER_POOL_MAX);
-    t = softmax_planar(e, p, false, 0x31, p->swap ? 0x210 : 0x10, TAKE_OVER);
+    t = lower_reduce_softmax_planar(e, p, false, 0x31, p->swap ? 0x210 : 0x10, TAKE_OVER);
     if (p->h > 1) emit_set(t, 0x2c, emit_patch(p->h, 16, true));
     if (p->h == 1 && p->w == 64) emit_set(t, 0x2c, 0x16);
     emit_source_l2(t, &p->x, 0x400100);
@@ -306,14 +307,15 @@ static void softmax_shifted(emitter *e, const softmax_plan *p, const emit_tensor
     emit_set(t, 0x8804, (int64_t)scale << 16);
 }
 
-static void softmax_part(emitter *e, const softmax_plan *p, const emit_tensor *x, const emit_tensor *y, int64_t table) {
-    softmax_shifted(e, p, x, engine_table_find("exp")->scale);
-    softmax_exponent(e, p, table);
-    emitted *t = softmax_planar(e, p, true, 0x51, p->swap ? 0x400 : 0, HAND_ON);
+static void lower_reduce_softmax_part(emitter *e, const softmax_plan *p, const emit_tensor *x, const emit_tensor *y,
+                                      int64_t table) {
+    lower_reduce_softmax_shifted(e, p, x, engine_table_find("exp")->scale);
+    lower_reduce_softmax_exponent(e, p, table);
+    emitted *t = lower_reduce_softmax_planar(e, p, true, 0x51, p->swap ? 0x400 : 0, HAND_ON);
     emit_source_l2(t, &p->exponent_rows, p->h > 1 ? 0x120 : 0x400104);
     emit_keep(t, &p->sum_rows, KEEP_LATER);
     emit_set(t, 0x8800, LOWER_RECIPROCAL);
-    t = softmax_planar(e, p, false, 0x31, p->swap ? 0x101 : 0x1, TAKE_OVER);
+    t = lower_reduce_softmax_planar(e, p, false, 0x31, p->swap ? 0x101 : 0x1, TAKE_OVER);
     emit_source_l2(t, &p->sum, p->h > 1 ? 0x400100 : 0x108);
     emit_source2_l2(t, &p->exponent);
     emit_store(t, y, p->end, 1);
@@ -325,7 +327,7 @@ propane_status lower_softmax(emitter *e, const emit_tensor *x, const emit_tensor
     softmax_plan p;
     int64_t slab = x->c;
     emit_tensor px = *x, py = *y;
-    while (!softmax_places(&p, &px)) { /* fewer channels at a time */
+    while (!lower_reduce_softmax_places(&p, &px)) { /* fewer channels at a time */
         if (slab == 1)
             return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "softmax of %lld rows of %lld does not fit on chip",
                                 (long long)x->h, (long long)x->w);
@@ -336,15 +338,16 @@ propane_status lower_softmax(emitter *e, const emit_tensor *x, const emit_tensor
         px.c = py.c = min_i64(slab, x->c - c);
         px.base = x->base + c * x->plane;
         py.base = y->base + c * y->plane;
-        if (!softmax_places(&p, &px)) return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "softmax does not fit on chip");
-        softmax_part(e, &p, &px, &py, table);
+        if (!lower_reduce_softmax_places(&p, &px))
+            return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "softmax does not fit on chip");
+        lower_reduce_softmax_part(e, &p, &px, &py, table);
     }
     return PROPANE_OK;
 }
 
 /* ---- layer normalisation of one row --------------------------------------------------------------------------------------------- */
 
-static emitted *norm_task(emitter *e, int64_t n, uint32_t mode, uint32_t flags, uint32_t hand) {
+static emitted *lower_reduce_norm_task(emitter *e, int64_t n, uint32_t mode, uint32_t flags, uint32_t hand) {
     emitted *t = emit_task(e, false);
     emit_dims(t, 1, 1, n);
     emit_set(t, 0x2c, emit_patch(1, n, false));
@@ -375,21 +378,21 @@ propane_status lower_layer_norm(emitter *e, double epsilon, const emit_tensor *x
         emit_source(t, x, &at, 2);
         emit_keep(t, &row, KEEP);
     }
-    t = norm_task(e, n, 0x51, 0, channels ? HAND_OVER : HAND_ON);
+    t = lower_reduce_norm_task(e, n, 0x51, 0, channels ? HAND_OVER : HAND_ON);
     if (channels)
         emit_source_l2(t, &row, 0x400100);
     else
         emit_source(t, x, &source, 1);
     emit_keep(t, &mean, channels ? KEEP_LATER : KEEP);
-    emit_set(t, 0x880c, reduce_final(LOWER_MEAN, n));
-    t = norm_task(e, n, 0x61, 1, HAND_OVER);
+    emit_set(t, 0x880c, lower_reduce_final(LOWER_MEAN, n));
+    t = lower_reduce_norm_task(e, n, 0x61, 1, HAND_OVER);
     emit_source_l2(t, &mean, channels ? 0x108 : 0x400100);
     emit_source2_l2(t, &row);
     emit_keep(t, &deviation, KEEP_LATER);
     emit_set(t, 0x8800, 0x92010);
     emit_set(t, 0x8808, 0x3c000000 | fp16_from_f64(epsilon));
-    emit_set(t, 0x880c, reduce_final(LOWER_MEAN, n));
-    t = norm_task(e, n, 0x41, channels ? 0x200 : 0x80, channels ? HAND_OVER : TAKE_OVER);
+    emit_set(t, 0x880c, lower_reduce_final(LOWER_MEAN, n));
+    t = lower_reduce_norm_task(e, n, 0x41, channels ? 0x200 : 0x80, channels ? HAND_OVER : TAKE_OVER);
     emit_source_l2(t, &row, 0x400100);
     emit_source2_l2(t, &mean);
     emit_set(t, 0x8800, LOWER_SUB);

@@ -18,12 +18,12 @@ typedef struct sim_view {
     const char *what;
 } sim_view;
 
-static int64_t view_offset(const sim_view *v, int64_t g, int64_t d, int64_t c, int64_t h) {
+static int64_t simulate_memory_view_offset(const sim_view *v, int64_t g, int64_t d, int64_t c, int64_t h) {
     return v->base + g * v->g + d * v->d + c / v->interleave * v->c + h * v->h + 2 * (c % v->interleave);
 }
 
-static propane_status view_check(sim *s, const sim_view *v, const sim_shape *n) {
-    int64_t last = view_offset(v, n->g - 1, n->d - 1, n->c - 1, n->h - 1) + (n->w - 1) * v->w + 2;
+static propane_status simulate_memory_view_check(sim *s, const sim_view *v, const sim_shape *n) {
+    int64_t last = simulate_memory_view_offset(v, n->g - 1, n->d - 1, n->c - 1, n->h - 1) + (n->w - 1) * v->w + 2;
     if (v->interleave > 1) last += 2 * v->interleave;
     if (v->interleave > 1) last -= 2 * (1 + (n->c - 1) % v->interleave);
     if (!v->data || last > v->bytes)
@@ -32,38 +32,38 @@ static propane_status view_check(sim *s, const sim_view *v, const sim_shape *n) 
     return PROPANE_OK;
 }
 
-static uint16_t view_half(const uint8_t *at) { return (uint16_t)(at[0] | at[1] << 8); }
+static uint16_t simulate_memory_view_half(const uint8_t *at) { return (uint16_t)(at[0] | at[1] << 8); }
 
-static propane_status view_read(sim *s, const sim_view *v, sim_tensor *to) {
+static propane_status simulate_memory_view_read(sim *s, const sim_view *v, sim_tensor *to) {
     const sim_shape *n = &to->shape;
     float *out = to->data;
-    PROPANE_TRY(view_check(s, v, n));
+    PROPANE_TRY(simulate_memory_view_check(s, v, n));
     for (int64_t g = 0; g < n->g; g++)
         for (int64_t d = 0; d < n->d; d++)
             for (int64_t c = 0; c < n->c; c++)
                 for (int64_t h = 0; h < n->h; h++) {
-                    int64_t at = view_offset(v, g, d, c, h);
+                    int64_t at = simulate_memory_view_offset(v, g, d, c, h);
                     for (int64_t w = 0; w < n->w; w++, at += v->w) {
                         if (v->valid && !v->valid[at / 2])
                             return sim_refuse(s, 0xffffffff,
                                               "%s reads 0x%llx of the on-chip buffer, which no task wrote", v->what,
                                               (long long)at);
-                        *out++ = fp16_to_f32(view_half(v->data + at));
+                        *out++ = fp16_to_f32(simulate_memory_view_half(v->data + at));
                     }
                 }
     return PROPANE_OK;
 }
 
 /* Values are fp16 already. */
-static propane_status view_write(sim *s, const sim_view *v, const sim_tensor *from) {
+static propane_status simulate_memory_view_write(sim *s, const sim_view *v, const sim_tensor *from) {
     const sim_shape *n = &from->shape;
     const float *in = from->data;
-    PROPANE_TRY(view_check(s, v, n));
+    PROPANE_TRY(simulate_memory_view_check(s, v, n));
     for (int64_t g = 0; g < n->g; g++)
         for (int64_t d = 0; d < n->d; d++)
             for (int64_t c = 0; c < n->c; c++)
                 for (int64_t h = 0; h < n->h; h++) {
-                    int64_t at = view_offset(v, g, d, c, h);
+                    int64_t at = simulate_memory_view_offset(v, g, d, c, h);
                     for (int64_t w = 0; w < n->w; w++, at += v->w) {
                         uint16_t half = fp16_from_f32(*in++);
                         v->data[at] = (uint8_t)(half & 0xff);
@@ -76,8 +76,8 @@ static propane_status view_write(sim *s, const sim_view *v, const sim_tensor *fr
 
 /* ---- where operands lie ---------------------------------------------------------------------------------------------------------- */
 
-static propane_status memory_view(sim *s, int low, uint32_t base, const uint32_t strides[4], const char *what,
-                                  sim_view *v) {
+static propane_status simulate_memory_view(sim *s, int low, uint32_t base, const uint32_t strides[4], const char *what,
+                                           sim_view *v) {
     if (!engine_head(s->t, 8, low + 5, 1))
         return sim_refuse(s, 0xffffffff, "%s goes through DMA, but word 8, 0x%08x, enables no base register for it",
                           what, s->t->header[8]);
@@ -95,7 +95,7 @@ static propane_status memory_view(sim *s, int low, uint32_t base, const uint32_t
     return PROPANE_OK;
 }
 
-static sim_view buffer_view(sim *s, uint32_t base, const char *what) {
+static sim_view simulate_memory_buffer_view(sim *s, uint32_t base, const char *what) {
     return (sim_view){.data = s->machine->buffer,
                       .valid = s->machine->valid,
                       .bytes = SIM_BUFFER,
@@ -110,7 +110,7 @@ static sim_view buffer_view(sim *s, uint32_t base, const char *what) {
 }
 
 /* The operand flags of the planar engine: repeated dimensions, exchanged channels and width. */
-static void view_flags(sim_view *v, uint32_t flags, bool swapped) {
+static void simulate_memory_view_flags(sim_view *v, uint32_t flags, bool swapped) {
     if (flags & 1) v->w = 0;
     if (flags & 2) v->h = 0;
     if (flags & 4) v->d = 0;
@@ -121,13 +121,13 @@ static void view_flags(sim_view *v, uint32_t flags, bool swapped) {
     v->w = flags & 1 ? 0 : channel;
 }
 
-static sim_shape source_shape(const sim *s) {
+static sim_shape simulate_memory_source_shape(const sim *s) {
     return (sim_shape){max_i64(1, sim_bits(s, 0x24, 0, 13)), engine_get(s->t, 4), sim_bits(s, 0xc, 0, 17),
                        sim_bits(s, 0, 16, 15), sim_bits(s, 0, 0, 15)};
 }
 
 /* A source that streams through overwrites its window of the on-chip buffer. */
-static void buffer_forget(sim *s) {
+static void simulate_memory_buffer_forget(sim *s) {
     int64_t from = engine_get(s->t, 0x4808),
             bytes = (int64_t)engine_get(s->t, 0x4810) * max_i64(1, engine_get(s->t, 0x28));
     if (from >= SIM_BUFFER) return;
@@ -135,36 +135,36 @@ static void buffer_forget(sim *s) {
     memset(s->machine->valid + from / 2, 0, (size_t)(bytes / 2));
 }
 
-static propane_status read_first(sim *s) {
+static propane_status simulate_memory_read_first(sim *s) {
     static const uint32_t strides[4] = {0x1380c, 0x13810, 0x13814, 0x13818};
     uint32_t type = sim_bits(s, 0x4804, 0, 2), flags = sim_bits(s, 0x30, 0, 4);
     bool enabled = sim_bits(s, 0x13800, 0, 1), swapped = sim_bits(s, 0x30, 8, 1);
     sim_view v;
-    PROPANE_TRY(sim_allocate(s, &s->a, source_shape(s)));
+    PROPANE_TRY(sim_allocate(s, &s->a, simulate_memory_source_shape(s)));
     if (type == 3 || enabled != (type != 0))
         return sim_refuse(s, 0x4804, "SourceType %u with DMA %s", type, enabled ? "on" : "off");
     if (type == 0) {
-        v = buffer_view(s, 0x4808, "source 1");
-        view_flags(&v, flags, swapped);
-        return view_read(s, &v, &s->a);
+        v = simulate_memory_buffer_view(s, 0x4808, "source 1");
+        simulate_memory_view_flags(&v, flags, swapped);
+        return simulate_memory_view_read(s, &v, &s->a);
     }
     if (flags || swapped) return sim_refuse(s, 0x30, "flags of a source that comes through DMA");
-    PROPANE_TRY(memory_view(s, 0, 0x13808, strides, "source 1", &v));
-    PROPANE_TRY(view_read(s, &v, &s->a));
+    PROPANE_TRY(simulate_memory_view(s, 0, 0x13808, strides, "source 1", &v));
+    PROPANE_TRY(simulate_memory_view_read(s, &v, &s->a));
     if (type == 2) {
-        buffer_forget(s);
+        simulate_memory_buffer_forget(s);
         return PROPANE_OK;
     }
-    sim_view kept = buffer_view(s, 0x4808, "source 1, kept,");
-    return view_write(s, &kept, &s->a);
+    sim_view kept = simulate_memory_buffer_view(s, 0x4808, "source 1, kept,");
+    return simulate_memory_view_write(s, &kept, &s->a);
 }
 
 propane_status sim_read_pair(sim *s) {
-    sim_view v = buffer_view(s, 0x481c, "the pair");
+    sim_view v = simulate_memory_buffer_view(s, 0x481c, "the pair");
     sim_shape n = {1, 1, s->a.shape.c, 2, 1};
     if (sim_bits(s, 0x30, 9, 1)) v.c = 2;
     PROPANE_TRY(sim_allocate(s, &s->b, n));
-    return view_read(s, &v, &s->b);
+    return simulate_memory_view_read(s, &v, &s->b);
 }
 
 propane_status sim_read_sources(sim *s) {
@@ -172,7 +172,7 @@ propane_status sim_read_sources(sim *s) {
     uint32_t mode = sim_bits(s, 0x34, 4, 3), flags = sim_bits(s, 0x30, 4, 4);
     bool dma = sim_bits(s, 0x34, 1, 1), swapped = sim_bits(s, 0x30, 9, 1);
     sim_view v;
-    PROPANE_TRY(read_first(s));
+    PROPANE_TRY(simulate_memory_read_first(s));
     if (dma != sim_bits(s, 0x4804, 24, 1)) return sim_refuse(s, 0x4804, "DualSource and Source2Dma (0x34) disagree");
     if (s->neural || mode == 2 || mode == 5) {
         if (dma || engine_get(s->t, 0x30) & 0x2f0)
@@ -183,18 +183,18 @@ propane_status sim_read_sources(sim *s) {
     PROPANE_TRY(sim_allocate(s, &s->b, s->a.shape));
     if (dma) {
         if (flags || swapped) return sim_refuse(s, 0x30, "flags of a source that comes through DMA");
-        PROPANE_TRY(memory_view(s, 6, 0x1381c, strides, "source 2", &v));
+        PROPANE_TRY(simulate_memory_view(s, 6, 0x1381c, strides, "source 2", &v));
     } else {
-        v = buffer_view(s, 0x481c, "source 2");
-        view_flags(&v, flags, swapped);
+        v = simulate_memory_buffer_view(s, 0x481c, "source 2");
+        simulate_memory_view_flags(&v, flags, swapped);
     }
-    return view_read(s, &v, &s->b);
+    return simulate_memory_view_read(s, &v, &s->b);
 }
 
 /* ---- results -------------------------------------------------------------------------------------------------------------------------- */
 
 /* Channels and width exchanged. */
-static propane_status result_exchange(sim *s) {
+static propane_status simulate_memory_result_exchange(sim *s) {
     sim_tensor from = s->y, to = {0};
     sim_shape n = from.shape, out = {n.g, n.d, n.w, n.h, n.c};
     PROPANE_TRY(sim_allocate(s, &to, out));
@@ -215,20 +215,20 @@ propane_status sim_write_result(sim *s) {
     sim_view v;
     if (sim_bits(s, 0x34, 28, 1)) {
         if (!s->neural) return sim_refuse(s, 0x34, "Transpose on a planar task");
-        PROPANE_TRY(result_exchange(s));
+        PROPANE_TRY(simulate_memory_result_exchange(s));
     }
     if ((type != 0 && type != 2) || enabled != (type == 2))
         return sim_refuse(s, 0x4830, "ResultType %u with DMA %s", type, enabled ? "on" : "off");
     if (type == 0) {
-        v = buffer_view(s, 0x4834, "the result");
+        v = simulate_memory_buffer_view(s, 0x4834, "the result");
         if (swapped) v.w = v.c, v.c = 2;
-        return view_write(s, &v, &s->y);
+        return simulate_memory_view_write(s, &v, &s->y);
     }
     if (swapped) return sim_refuse(s, 0x30, "SwapOut of a result that leaves through DMA");
     if (interleave < 1 || interleave > 15 || sim_bits(s, 0x4830, 8, 4) != interleave)
         return sim_refuse(s, 0x17818, "Interleave %u, and %u in 0x4830", interleave, sim_bits(s, 0x4830, 8, 4));
-    PROPANE_TRY(memory_view(s, 12, 0x17804, strides, "the result", &v));
+    PROPANE_TRY(simulate_memory_view(s, 12, 0x17804, strides, "the result", &v));
     v.interleave = (int)interleave;
     v.w = 2 * (int64_t)interleave;
-    return view_write(s, &v, &s->y);
+    return simulate_memory_view_write(s, &v, &s->y);
 }

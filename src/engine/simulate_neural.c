@@ -25,7 +25,7 @@ typedef struct neural {
     sim_shape out;
 } neural;
 
-static propane_status neural_lanes(sim *s, neural *n) {
+static propane_status simulate_neural_lanes(sim *s, neural *n) {
     if (!sim_bits(s, 0x1f800, 6, 1)) return PROPANE_OK;
     if (!engine_head(s->t, 9, 5, 1))
         return sim_refuse(s, 0x1f800, "word 9, 0x%08x, enables no base register for kernels", s->t->header[9]);
@@ -45,7 +45,7 @@ static propane_status neural_lanes(sim *s, neural *n) {
     return n->lanes ? PROPANE_OK : sim_refuse(s, 0x1f800, "no lane is used");
 }
 
-static propane_status neural_tables(sim *s, neural *n) {
+static propane_status simulate_neural_tables(sim *s, neural *n) {
     if (n->nonlinear != 2) return PROPANE_OK;
     if (!n->lanes) return sim_refuse(s, 0xc804, "a table without lanes");
     for (int i = 0; i < n->lanes; i++) {
@@ -58,7 +58,7 @@ static propane_status neural_tables(sim *s, neural *n) {
     return PROPANE_OK;
 }
 
-static propane_status neural_decode(sim *s, neural *n) {
+static propane_status simulate_neural_decode(sim *s, neural *n) {
     uint32_t conv = engine_get(s->t, 0x1c);
     memset(n, 0, sizeof *n);
     n->mode = sim_bits(s, 0xc804, 0, 4);
@@ -79,11 +79,11 @@ static propane_status neural_decode(sim *s, neural *n) {
     if (s->a.shape.d != 1 || n->out.d != 1) return sim_refuse(s, 4, "depth on the neural engine");
     if (engine_get(s->t, 0x30)) return sim_refuse(s, 0x30, "operand flags on the neural engine");
     if (sim_bits(s, 0x4800, 4, 1)) return sim_refuse(s, 0x4800, "ClampSource2 on the neural engine");
-    PROPANE_TRY(neural_lanes(s, n));
-    return neural_tables(s, n);
+    PROPANE_TRY(simulate_neural_lanes(s, n));
+    return simulate_neural_tables(s, n);
 }
 
-static float neural_finish(const neural *n, double acc, int lane) {
+static float simulate_neural_finish(const neural *n, double acc, int lane) {
     double v = acc * n->scale;
     if (n->nonlinear == 1 && v < 0) v = 0;
     if (n->nonlinear == 2) v = engine_table_value(n->table[lane], (double)fp16_to_f32(fp16_from_f64(v)));
@@ -93,8 +93,8 @@ static float neural_finish(const neural *n, double acc, int lane) {
 /* ---- convolution --------------------------------------------------------------------------------------------------------------- */
 
 /* acc[pixels of the result] += weight * source plane seen through one tap. */
-static void neural_tap(const neural *n, const sim_shape *in, const float *plane, int ky, int kx, double weight,
-                       double *acc) {
+static void simulate_neural_tap(const neural *n, const sim_shape *in, const float *plane, int ky, int kx, double weight,
+                                double *acc) {
     for (int64_t oy = 0; oy < n->out.h; oy++) {
         int64_t iy = oy * n->sy + ky - n->py;
         if (iy < 0 || iy >= in->h) continue;
@@ -111,8 +111,8 @@ static void neural_tap(const neural *n, const sim_shape *in, const float *plane,
     }
 }
 
-static void neural_output(sim *s, const neural *n, const engine_kernel *k, int64_t output, const uint16_t *weight,
-                          const uint16_t *bias, double *acc) {
+static void simulate_neural_output(sim *s, const neural *n, const engine_kernel *k, int64_t output,
+                                   const uint16_t *weight, const uint16_t *bias, double *acc) {
     const sim_shape *in = &s->a.shape;
     int64_t group = output / k->outputs, pixels = n->out.h * n->out.w, plane = in->h * in->w;
     int64_t first = k->depthwise ? output : group * in->c;
@@ -120,14 +120,14 @@ static void neural_output(sim *s, const neural *n, const engine_kernel *k, int64
     for (int64_t c = 0; c < k->inputs; c++)
         for (int tap = 0; tap < n->kh * n->kw; tap++) {
             double w = (double)fp16_to_f32(weight[(output * k->inputs + c) * k->taps + tap]);
-            if (w != 0) neural_tap(n, in, s->a.data + (first + c) * plane, tap / n->kw, tap % n->kw, w, acc);
+            if (w != 0) simulate_neural_tap(n, in, s->a.data + (first + c) * plane, tap / n->kw, tap % n->kw, w, acc);
         }
     float *to = s->y.data + output * pixels;
     int lane = (int)(output % k->outputs / k->interleave % k->lanes);
-    for (int64_t i = 0; i < pixels; i++) to[i] = neural_finish(n, acc[i], lane);
+    for (int64_t i = 0; i < pixels; i++) to[i] = simulate_neural_finish(n, acc[i], lane);
 }
 
-static propane_status neural_kernel(sim *s, const neural *n, engine_kernel *k) {
+static propane_status simulate_neural_kernel(sim *s, const neural *n, engine_kernel *k) {
     uint32_t sparse = sim_bits(s, 0x1f800, 5, 1);
     *k = (engine_kernel){.outputs = n->out.c,
                          .inputs = s->a.shape.c,
@@ -151,9 +151,9 @@ static propane_status neural_kernel(sim *s, const neural *n, engine_kernel *k) {
     return PROPANE_OK;
 }
 
-static propane_status neural_convolution(sim *s, const neural *n) {
+static propane_status simulate_neural_convolution(sim *s, const neural *n) {
     engine_kernel k;
-    PROPANE_TRY(neural_kernel(s, n, &k));
+    PROPANE_TRY(simulate_neural_kernel(s, n, &k));
     PROPANE_TRY(sim_allocate(s, &s->y, n->out));
     int64_t outputs = k.groups * k.outputs;
     if (outputs > SIM_ELEMENTS_MAX / max_i64(1, k.inputs * k.taps))
@@ -167,7 +167,7 @@ static propane_status neural_convolution(sim *s, const neural *n) {
     else
         status = engine_kernel_unpack(&k, n->lane, n->bytes, weight, bias, s->err);
     if (status == PROPANE_ERR_INVALID) status = propane_fail_prefix(s->err, status, "task %d", s->index);
-    for (int64_t o = 0; o < outputs && !status; o++) neural_output(s, n, &k, o, weight, bias, acc);
+    for (int64_t o = 0; o < outputs && !status; o++) simulate_neural_output(s, n, &k, o, weight, bias, acc);
     mem_free(weight);
     mem_free(bias);
     mem_free(acc);
@@ -176,7 +176,7 @@ static propane_status neural_convolution(sim *s, const neural *n) {
 
 /* ---- without a kernel ------------------------------------------------------------------------------------------------------------ */
 
-static propane_status neural_pass(sim *s, const neural *n) {
+static propane_status simulate_neural_pass(sim *s, const neural *n) {
     sim_shape in = s->a.shape;
     int64_t plane = in.h * in.w;
     if (in.c != n->out.c || in.h < n->out.h || in.w < n->out.w || in.h * in.w != n->out.h * n->out.w)
@@ -185,11 +185,12 @@ static propane_status neural_pass(sim *s, const neural *n) {
     PROPANE_TRY(sim_allocate(s, &s->y, n->out));
     for (int64_t c = 0; c < in.g * in.c; c++)
         for (int64_t i = c * plane; i < (c + 1) * plane; i++)
-            s->y.data[i] = neural_finish(n, (double)s->a.data[i] + n->bias, n->lanes ? (int)(c % n->lanes) : 0);
+            s->y.data[i] =
+                simulate_neural_finish(n, (double)s->a.data[i] + n->bias, n->lanes ? (int)(c % n->lanes) : 0);
     return PROPANE_OK;
 }
 
-static propane_status neural_maximum(sim *s, const neural *n) {
+static propane_status simulate_neural_maximum(sim *s, const neural *n) {
     sim_shape in = s->a.shape;
     int64_t plane = in.h * in.w;
     if (n->out.c != 1 || n->out.h != in.h || n->out.w != in.w || in.g != 1)
@@ -201,7 +202,7 @@ static propane_status neural_maximum(sim *s, const neural *n) {
             double v = (double)s->a.data[c * plane + i];
             if (v > best || isnan(v)) best = v;
         }
-        s->y.data[i] = neural_finish(n, best, 0);
+        s->y.data[i] = simulate_neural_finish(n, best, 0);
     }
     return PROPANE_OK;
 }
@@ -209,11 +210,11 @@ static propane_status neural_maximum(sim *s, const neural *n) {
 propane_status sim_neural(sim *s) {
     neural *n = mem_alloc(sizeof *n);
     if (!n) return propane_fail_memory(s->err, sizeof *n);
-    propane_status status = neural_decode(s, n);
+    propane_status status = simulate_neural_decode(s, n);
     if (!status)
-        status = n->mode == MODE_CONVOLUTION ? neural_convolution(s, n)
-                 : n->mode == MODE_MAXIMUM   ? neural_maximum(s, n)
-                                             : neural_pass(s, n);
+        status = n->mode == MODE_CONVOLUTION ? simulate_neural_convolution(s, n)
+                 : n->mode == MODE_MAXIMUM   ? simulate_neural_maximum(s, n)
+                                             : simulate_neural_pass(s, n);
     mem_free(n);
     return status;
 }

@@ -79,14 +79,14 @@ propane_status engine_task_read(const uint8_t *data, size_t bytes, int words, en
     return PROPANE_OK;
 }
 
-static bool stream_is_zero(const uint8_t *text, size_t from, size_t to) {
+static bool task_stream_is_zero(const uint8_t *text, size_t from, size_t to) {
     for (; from < to; from++)
         if (text[from]) return false;
     return true;
 }
 
 /* How many tasks, by the links alone. */
-static propane_status stream_count(const uint8_t *text, size_t bytes, int *count, propane_error *err) {
+static propane_status task_stream_count(const uint8_t *text, size_t bytes, int *count, propane_error *err) {
     uint32_t at = 0;
     *count = 0;
     do {
@@ -105,7 +105,7 @@ static propane_status stream_count(const uint8_t *text, size_t bytes, int *count
 
 propane_status engine_stream_read(const uint8_t *text, size_t bytes, int first_words, arena *a, engine_task **out,
                                   int *count, propane_error *err) {
-    PROPANE_TRY(stream_count(text, bytes, count, err));
+    PROPANE_TRY(task_stream_count(text, bytes, count, err));
     engine_task *tasks = *out = ARENA_ARRAY(a, *count, engine_task);
     if (!tasks) return propane_fail_memory(err, (size_t)*count * sizeof *tasks);
     int words = first_words;
@@ -115,7 +115,7 @@ propane_status engine_stream_read(const uint8_t *text, size_t bytes, int first_w
         PROPANE_TRY(engine_task_read(text + at, bytes - at, words, &tasks[i], err));
         size_t end = at + 4 * (size_t)words, next = tasks[i].header[7];
         if (!next) next = bytes;
-        if (next < end || !stream_is_zero(text, end, next))
+        if (next < end || !task_stream_is_zero(text, end, next))
             return propane_fail(
                 err, PROPANE_ERR_INVALID,
                 "task %d ends at 0x%zx, the next begins at 0x%zx: they overlap, or bytes between them are not 0", i,

@@ -29,7 +29,7 @@ static const uint32_t emit_planar[][2] = {{0x08804, 0x3c000000}, {0x08808, 0x3c0
 static const uint32_t emit_neural[][2] = {
     {0x00034, 1}, {0x00038, 0x100000}, {0x0c800, 0x82}, {0x0c804, 0x101c00}, {0x0c810, 0x3c00}};
 
-static void emit_words(emitted *t, const uint32_t (*words)[2], size_t count) {
+static void task_emit_words(emitted *t, const uint32_t (*words)[2], size_t count) {
     for (size_t i = 0; i < count; i++) engine_set(&t->task, words[i][0], words[i][1]);
 }
 
@@ -48,11 +48,11 @@ emitted *emit_task(emitter *e, bool neural) {
     }
     emitted *t = &e->tasks[e->count++];
     *t = (emitted){.source = EMIT_NO_BAR, .source2 = EMIT_NO_BAR, .result = EMIT_NO_BAR, .kernel = EMIT_NO_BAR};
-    emit_words(t, emit_common, sizeof emit_common / sizeof emit_common[0]);
+    task_emit_words(t, emit_common, sizeof emit_common / sizeof emit_common[0]);
     if (neural)
-        emit_words(t, emit_neural, sizeof emit_neural / sizeof emit_neural[0]);
+        task_emit_words(t, emit_neural, sizeof emit_neural / sizeof emit_neural[0]);
     else
-        emit_words(t, emit_planar, sizeof emit_planar / sizeof emit_planar[0]);
+        task_emit_words(t, emit_planar, sizeof emit_planar / sizeof emit_planar[0]);
     for (uint32_t i = 0; i < ENGINE_LANES; i++) emit_set(t, 0x1f808 + 4 * i, 0x80);
     for (uint32_t i = 0; i < 4; i++) emit_set(t, 0x1f8c8 + 4 * i, 0x80), emit_set(t, 0x1f8e8 + 4 * i, 0x40);
     return t;
@@ -72,12 +72,12 @@ void emit_dims(emitted *t, int64_t c, int64_t h, int64_t w) {
 
 /* ---- operands ---------------------------------------------------------------------------------------------------------------- */
 
-static void emit_strides(emitted *t, uint32_t address, const int64_t *values, int count) {
+static void task_emit_strides(emitted *t, uint32_t address, const int64_t *values, int count) {
     for (int i = 0; i < count; i++) emit_set(t, address + 4u * (uint32_t)i, values[i]);
 }
 
-static void emit_l2_words(emitted *t, uint32_t address, const emit_l2 *at) {
-    emit_strides(t, address, (const int64_t[]){at->base, at->channel, at->row, at->depth, at->group}, 5);
+static void task_emit_l2_words(emitted *t, uint32_t address, const emit_l2 *at) {
+    task_emit_strides(t, address, (const int64_t[]){at->base, at->channel, at->row, at->depth, at->group}, 5);
 }
 
 void emit_source(emitted *t, const emit_tensor *x, const emit_l2 *at, int type) {
@@ -86,10 +86,10 @@ void emit_source(emitted *t, const emit_tensor *x, const emit_l2 *at, int type) 
     t->bytes += x->c * x->h * round_up(2 * x->w, 64);
     if (x->h * x->w == 1) t->channel_visits += x->c;
     emit_set(t, 0x13800, 0x33881);
-    emit_strides(t, 0x13808, (const int64_t[]){x->base, x->row, x->plane, x->total, x->total}, 5);
+    task_emit_strides(t, 0x13808, (const int64_t[]){x->base, x->row, x->plane, x->total, x->total}, 5);
     emit_set(t, 0x13838, 0x01002031);
     emit_set(t, 0x4804, 0x500170 | type);
-    emit_l2_words(t, 0x4808, at);
+    task_emit_l2_words(t, 0x4808, at);
 }
 
 void emit_source2(emitted *t, const emit_tensor *y, const emit_l2 *at) {
@@ -97,29 +97,29 @@ void emit_source2(emitted *t, const emit_tensor *y, const emit_l2 *at) {
     t->bytes += y->c * y->h * round_up(2 * y->w, 64);
     if (y->h * y->w == 1) t->channel_visits += y->c;
     emit_set(t, 0x13804, 0x33880);
-    emit_strides(t, 0x1381c, (const int64_t[]){y->base, y->row, y->plane, y->total, y->total}, 5);
+    task_emit_strides(t, 0x1381c, (const int64_t[]){y->base, y->row, y->plane, y->total, y->total}, 5);
     emit_set(t, 0x1383c, 0x2030);
     emit_set(t, 0x08, 0x2a);
     emit_or(t, 0x4804, 0x1000000);
-    emit_l2_words(t, 0x481c, at);
+    task_emit_l2_words(t, 0x481c, at);
 }
 
 void emit_source_l2(emitted *t, const emit_l2 *at, uint32_t config) {
     emit_set(t, 0x4804, config);
-    emit_l2_words(t, 0x4808, at);
+    task_emit_l2_words(t, 0x4808, at);
     emit_set(t, 0x4818, at->group);
 }
 
 void emit_source2_l2(emitted *t, const emit_l2 *at) {
     t->second_on_chip = true;
     emit_set(t, 0x08, 0x2a);
-    emit_l2_words(t, 0x481c, at);
+    task_emit_l2_words(t, 0x481c, at);
 }
 
 void emit_result_words(emitted *t, int bar, int64_t row, int64_t plane, int64_t total) {
     t->result = bar;
     t->result_given = true;
-    emit_strides(t, 0x17808, (const int64_t[]){row, plane, total, total}, 4);
+    task_emit_strides(t, 0x17808, (const int64_t[]){row, plane, total, total}, 4);
     emit_set(t, 0x17818, 0x01302031);
 }
 
@@ -135,7 +135,7 @@ void emit_store(emitted *t, const emit_tensor *y, int64_t base, int interleave) 
 
 void emit_keep(emitted *t, const emit_l2 *at, uint32_t config) {
     emit_set(t, 0x4830, config);
-    emit_l2_words(t, 0x4834, at);
+    task_emit_l2_words(t, 0x4834, at);
 }
 
 void emit_lanes(emitted *t, int bar, int lanes, int64_t base, int64_t step, int64_t bytes) {

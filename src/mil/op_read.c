@@ -10,19 +10,19 @@
 #include "mil/ir_edit.h"
 #include "mil/mil.h"
 
-static int mil_param_index(const mil_op *op, const char *param) {
+static int op_read_mil_param_index(const mil_op *op, const char *param) {
     int index = mil_op_param(op->info, param);
     assert(index >= 0 && "the row has no such parameter");
     return index;
 }
 
 mil_value *mil_in(const mil_op *op, const char *param) {
-    const mil_operand *o = &op->operands[mil_param_index(op, param)];
+    const mil_operand *o = &op->operands[op_read_mil_param_index(op, param)];
     return o->count ? o->values[0] : NULL;
 }
 
 int mil_in_list(const mil_op *op, const char *param, mil_value *const **values) {
-    const mil_operand *o = &op->operands[mil_param_index(op, param)];
+    const mil_operand *o = &op->operands[op_read_mil_param_index(op, param)];
     *values = o->values;
     return o->count;
 }
@@ -41,9 +41,9 @@ mil_value *mil_captured(const mil_op *op, const mil_function *block, int index) 
 }
 
 /* The constant given to a parameter, or NULL with *standard: the default as text, which may be NULL too. */
-static propane_status mil_attribute(const mil_op *op, const char *param, const mil_const **given, const char **standard,
-                                    propane_error *err) {
-    int index = mil_param_index(op, param);
+static propane_status op_read_mil_attribute(const mil_op *op, const char *param, const mil_const **given,
+                                            const char **standard, propane_error *err) {
+    int index = op_read_mil_param_index(op, param);
     const mil_operand *o = &op->operands[index];
     *given = NULL;
     *standard = op->info->params[index].standard;
@@ -53,14 +53,14 @@ static propane_status mil_attribute(const mil_op *op, const char *param, const m
     return mil_op_fail(op, err, PROPANE_ERR_INVALID, "%s must be a constant", param);
 }
 
-static propane_status mil_wrong_kind(const mil_op *op, const char *param, const mil_const *c, const char *wanted,
-                                     propane_error *err) {
+static propane_status op_read_mil_wrong_kind(const mil_op *op, const char *param, const mil_const *c,
+                                             const char *wanted, propane_error *err) {
     char type[160];
     return mil_op_fail(op, err, PROPANE_ERR_INVALID, "%s must be a constant %s; it is %s", param, wanted,
                        mil_type_print(type, &c->type));
 }
 
-static bool mil_is_whole(mil_dtype dtype) {
+static bool op_read_mil_is_whole(mil_dtype dtype) {
     return mil_dtype_get(dtype)->kind == MIL_KIND_INT || mil_dtype_get(dtype)->kind == MIL_KIND_UINT;
 }
 
@@ -68,9 +68,10 @@ propane_status mil_attr_int(const mil_op *op, const char *param, int64_t *out, p
     const mil_const *c;
     const char *standard;
     *out = 0;
-    PROPANE_TRY(mil_attribute(op, param, &c, &standard, err));
+    PROPANE_TRY(op_read_mil_attribute(op, param, &c, &standard, err));
     if (c) {
-        if (!mil_is_whole(c->type.dtype) || c->type.rank) return mil_wrong_kind(op, param, c, "int32", err);
+        if (!op_read_mil_is_whole(c->type.dtype) || c->type.rank)
+            return op_read_mil_wrong_kind(op, param, c, "int32", err);
         *out = mil_const_i64(c, 0);
     } else if (standard) {
         mil_whole whole = {0};
@@ -87,10 +88,10 @@ propane_status mil_attr_ints(const mil_op *op, const char *param, int64_t out[MI
     const mil_const *c;
     const char *standard;
     *count = 0;
-    PROPANE_TRY(mil_attribute(op, param, &c, &standard, err));
+    PROPANE_TRY(op_read_mil_attribute(op, param, &c, &standard, err));
     if (!c) return PROPANE_OK;
-    bool list = c->type.dtype == MIL_bool || mil_is_whole(c->type.dtype);
-    if (!list || c->type.rank != 1) return mil_wrong_kind(op, param, c, "list of int32 (or bool)", err);
+    bool list = c->type.dtype == MIL_bool || op_read_mil_is_whole(c->type.dtype);
+    if (!list || c->type.rank != 1) return op_read_mil_wrong_kind(op, param, c, "list of int32 (or bool)", err);
     if (c->type.dim[0] > 2 * MIL_MAX_RANK)
         return mil_op_fail(op, err, PROPANE_ERR_LIMIT, "%s has %lld elements; at most %d are possible", param,
                            (long long)c->type.dim[0], 2 * MIL_MAX_RANK);
@@ -103,9 +104,9 @@ propane_status mil_attr_bool(const mil_op *op, const char *param, bool *out, pro
     const mil_const *c;
     const char *standard;
     *out = false;
-    PROPANE_TRY(mil_attribute(op, param, &c, &standard, err));
+    PROPANE_TRY(op_read_mil_attribute(op, param, &c, &standard, err));
     if (c) {
-        if (c->type.dtype != MIL_bool || c->type.rank) return mil_wrong_kind(op, param, c, "bool", err);
+        if (c->type.dtype != MIL_bool || c->type.rank) return op_read_mil_wrong_kind(op, param, c, "bool", err);
         *out = mil_const_i64(c, 0) != 0;
     } else if (standard) {
         *out = strcmp(standard, "true") == 0;
@@ -117,9 +118,10 @@ propane_status mil_attr_float(const mil_op *op, const char *param, double *out, 
     const mil_const *c;
     const char *standard;
     *out = 0;
-    PROPANE_TRY(mil_attribute(op, param, &c, &standard, err));
+    PROPANE_TRY(op_read_mil_attribute(op, param, &c, &standard, err));
     if (c) {
-        if (!mil_dtype_is_float(c->type.dtype) || c->type.rank) return mil_wrong_kind(op, param, c, "float", err);
+        if (!mil_dtype_is_float(c->type.dtype) || c->type.rank)
+            return op_read_mil_wrong_kind(op, param, c, "float", err);
         *out = mil_const_f64(c, 0);
     } else if (standard) {
         bool ok = mil_number_real(standard, strlen(standard), out);
@@ -132,9 +134,9 @@ propane_status mil_attr_float(const mil_op *op, const char *param, double *out, 
 propane_status mil_attr_text(const mil_op *op, const char *param, const char **out, propane_error *err) {
     const mil_const *c;
     *out = NULL;
-    PROPANE_TRY(mil_attribute(op, param, &c, out, err));
+    PROPANE_TRY(op_read_mil_attribute(op, param, &c, out, err));
     if (!c) return PROPANE_OK;
-    if (c->type.dtype != MIL_string || c->type.rank) return mil_wrong_kind(op, param, c, "string", err);
+    if (c->type.dtype != MIL_string || c->type.rank) return op_read_mil_wrong_kind(op, param, c, "string", err);
     *out = mil_const_text(c, 0);
     return PROPANE_OK;
 }

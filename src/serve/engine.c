@@ -49,7 +49,7 @@ bool serve_model_is(const serve_engine *e, const char *model, serve_problem *p) 
                         "the model '%.200s' does not exist here; this server has '%.200s'", model, e->name);
 }
 
-static void write_out(answer *a) {
+static void engine_write_out(answer *a) {
     if (!a->begun) {
         a->begun = true;
         a->out.begin(a->out.context, 200, a->r->stream);
@@ -60,27 +60,27 @@ static void write_out(answer *a) {
 
 /* ---- one choice ----------------------------------------------------------------------------------------------------- */
 
-static void send_part(answer *a, const char *finish) {
+static void engine_send_part(answer *a, const char *finish) {
     serve_stream_part(&a->bytes, &a->head, a->index, a->content.data ? a->content.data : "", a->content.length,
                       a->logprobs, finish);
     a->logprobs = a->r->logprobs >= 0 && !finish ? serve_logprobs(a->r->chat) : NULL;
     text_clear(&a->content);
-    write_out(a);
+    engine_write_out(a);
 }
 
-static bool on_step(void *context, const infer_step *step) {
+static bool engine_on_step(void *context, const infer_step *step) {
     answer *a = context;
     if (a->logprobs && step->id >= 0 && !step->end)
         serve_logprobs_add(a->logprobs, a->r->chat, a->e->tokenizer, step, a->told);
     text_append_n(&a->content, step->text, step->length);
     a->told += step->length;
-    if (a->r->stream && (step->length || (a->logprobs && step->id >= 0 && !step->end))) send_part(a, NULL);
+    if (a->r->stream && (step->length || (a->logprobs && step->id >= 0 && !step->end))) engine_send_part(a, NULL);
     if (!a->out.wanted(a->out.context)) a->gone = true;
     return !a->gone;
 }
 
 /* The free sequence that already has most of the prompt. */
-static int choose_sequence(const serve_engine *e, const token_list *ids) {
+static int engine_choose_sequence(const serve_engine *e, const token_list *ids) {
     int best = -1;
     int64_t most = -1;
     for (int i = 0; i < infer_sequences(e->machine); i++) {
@@ -90,7 +90,7 @@ static int choose_sequence(const serve_engine *e, const token_list *ids) {
     return best;
 }
 
-static infer_task task_of(answer *a) {
+static infer_task engine_task_of(answer *a) {
     const serve_request *r = a->r;
     const infer_chat *chat = a->e->chat;
     int stop_count = 0;
@@ -111,43 +111,43 @@ static infer_task task_of(answer *a) {
     return task;
 }
 
-static bool begin_choice(answer *a, serve_problem *p) {
+static bool engine_begin_choice(answer *a, serve_problem *p) {
     propane_error err = {0};
     const serve_request *r = a->r;
     const serve_prompt *prompt = r->chat ? NULL : &r->prompts[a->prompt];
-    const infer_task task = task_of(a);
+    const infer_task task = engine_task_of(a);
     a->told = 0;
     text_clear(&a->content);
     a->logprobs = r->logprobs >= 0 ? serve_logprobs(r->chat) : NULL;
     if (r->echo && prompt->text) text_append_n(&a->content, prompt->text, (size_t)prompt->count);
     if (r->echo && !prompt->text) tokenizer_decode_bytes(a->e->tokenizer, a->ids.ids, a->ids.count, &a->content);
     if (r->stream && r->chat) serve_stream_begin(&a->bytes, &a->head, a->index);
-    if (r->stream && a->content.length) send_part(a, NULL);
-    a->sequence = choose_sequence(a->e, &a->ids);
+    if (r->stream && a->content.length) engine_send_part(a, NULL);
+    a->sequence = engine_choose_sequence(a->e, &a->ids);
     if (a->sequence < 0) return serve_refuse(p, 500, "server_error", NULL, NULL, "there is no room for one more text");
-    if (infer_job_begin(a->e->machine, a->sequence, &task, on_step, a, &a->job, &err))
+    if (infer_job_begin(a->e->machine, a->sequence, &task, engine_on_step, a, &a->job, &err))
         return serve_refuse(p, 500, "server_error", NULL, NULL, "%s", err.text);
     a->e->busy[a->sequence] = true;
     return true;
 }
 
-static void drop_job(answer *a) {
+static void engine_drop_job(answer *a) {
     if (!a->job) return;
     infer_job_free(a->job);
     a->job = NULL;
     a->e->busy[a->sequence] = false;
 }
 
-static bool end_choice(answer *a, serve_problem *p) {
+static bool engine_end_choice(answer *a, serve_problem *p) {
     const infer_result result = infer_job_result(a->job);
-    drop_job(a);
+    engine_drop_job(a);
     a->usage.completion += result.made;
     if (a->index == 0) a->usage.reused = result.reused;
     if (result.finish == INFER_FINISH_LOST)
         return serve_refuse(p, 500, "server_error", NULL, NULL, "the model's scores are not numbers");
     if (a->gone) return true;
     if (a->r->stream) {
-        send_part(a, serve_finish(result.finish));
+        engine_send_part(a, serve_finish(result.finish));
     } else {
         json_t *choice = serve_choice(&a->head, a->index, a->content.data ? a->content.data : "", a->content.length,
                                       a->logprobs, serve_finish(result.finish));
@@ -160,7 +160,8 @@ static bool end_choice(answer *a, serve_problem *p) {
 
 /* ---- prompts -------------------------------------------------------------------------------------------------------- */
 
-static bool encode_prompt(const serve_engine *e, const serve_prompt *prompt, token_list *ids, propane_error *err) {
+static bool engine_encode_prompt(const serve_engine *e, const serve_prompt *prompt, token_list *ids,
+                                 propane_error *err) {
     if (!prompt->text) {
         for (int64_t i = 0; i < prompt->count; i++)
             if (token_list_add(ids, prompt->ids[i], err)) return false;
@@ -171,7 +172,7 @@ static bool encode_prompt(const serve_engine *e, const serve_prompt *prompt, tok
     return tokenizer_encode(e->tokenizer, prompt->text, (size_t)prompt->count, ids, err) == PROPANE_OK;
 }
 
-static bool check_ids(const answer *a, const token_list *ids, const char *param, serve_problem *p) {
+static bool engine_check_ids(const answer *a, const token_list *ids, const char *param, serve_problem *p) {
     int64_t room = infer_context(a->e->machine);
     if (ids->count == 0)
         return serve_refuse(p, 400, "invalid_request_error", param, NULL,
@@ -199,20 +200,20 @@ bool serve_check_sizes(const serve_engine *e, const serve_request *r, serve_prob
 }
 
 /* Ids of prompt number i; a chat has one. */
-static bool prompt_ids(const answer *a, int i, token_list *ids, serve_problem *p) {
+static bool engine_prompt_ids(const answer *a, int i, token_list *ids, serve_problem *p) {
     propane_error err = {0};
     const char *param = a->r->chat ? "messages" : "prompt";
     bool good = a->r->chat ? infer_chat_encode(a->e->chat, a->e->tokenizer, a->r->messages, a->r->message_count, ids,
                                                &err) == PROPANE_OK
-                           : encode_prompt(a->e, &a->r->prompts[i], ids, &err);
-    if (good) return check_ids(a, ids, param, p);
+                           : engine_encode_prompt(a->e, &a->r->prompts[i], ids, &err);
+    if (good) return engine_check_ids(a, ids, param, p);
     bool own = err.status == PROPANE_ERR_MEMORY;
     return serve_refuse(p, own ? 500 : 400, own ? "server_error" : "invalid_request_error", param, NULL, "%s",
                         err.text);
 }
 
 /* The next choice of the request begins. False: there are no more, or something is wrong (p->http). */
-static bool next_choice(answer *a, serve_problem *p) {
+static bool engine_next_choice(answer *a, serve_problem *p) {
     int prompts = a->r->chat ? 1 : a->r->prompt_count;
     if (a->choice == a->r->choices) {
         a->choice = 0;
@@ -221,27 +222,27 @@ static bool next_choice(answer *a, serve_problem *p) {
     if (a->gone || a->prompt >= prompts || a->r->choices < 1) return false;
     if (a->choice == 0) {
         a->ids.count = 0;
-        bool good = prompt_ids(a, a->prompt, &a->ids, p);
+        bool good = engine_prompt_ids(a, a->prompt, &a->ids, p);
         a->usage.prompt += (int64_t)a->ids.count;
         if (!good) return false;
     }
-    return begin_choice(a, p);
+    return engine_begin_choice(a, p);
 }
 
 /* ---- the whole ------------------------------------------------------------------------------------------------------ */
 
 /* An error in the middle of a stream is its last event. */
-static void end_with_problem(answer *a, const serve_problem *p) {
+static void engine_end_with_problem(answer *a, const serve_problem *p) {
     if (!a->begun) {
         serve_answer_problem(p, &a->out);
         return;
     }
     text_clear(&a->bytes);
     serve_stream_problem(&a->bytes, p);
-    write_out(a);
+    engine_write_out(a);
 }
 
-static void end_well(answer *a) {
+static void engine_end_well(answer *a) {
     if (a->r->stream) {
         if (a->r->include_usage) serve_stream_usage(&a->bytes, &a->head, &a->usage);
         serve_stream_done(&a->bytes);
@@ -249,32 +250,32 @@ static void end_well(answer *a) {
         serve_print_answer(&a->bytes, &a->head, a->choices, &a->usage);
         a->choices = NULL;
     }
-    write_out(a);
+    engine_write_out(a);
 }
 
-static void end(answer *a, serve_problem *p) {
+static void engine_end(answer *a, serve_problem *p) {
     bool good = !p->http;
-    drop_job(a);
+    engine_drop_job(a);
     if (good && a->gone) good = serve_refuse(p, 503, "server_error", NULL, NULL, "the server is shutting down");
     if (good && (a->content.failed || a->bytes.failed || !a->choices))
         good = serve_refuse(p, 500, "server_error", NULL, NULL, "there is no memory for the answer");
     if (good)
-        end_well(a);
+        engine_end_well(a);
     else
-        end_with_problem(a, p);
+        engine_end_with_problem(a, p);
     a->done = true;
 }
 
 /* On to the next choice that has something to draw, or to the end. */
-static void go_on(answer *a) {
+static void engine_go_on(answer *a) {
     serve_problem p = {0};
-    while (next_choice(a, &p)) {
+    while (engine_next_choice(a, &p)) {
         if (!infer_job_is_done(a->job)) return;
         a->choice++;
-        if (!end_choice(a, &p)) break;
+        if (!engine_end_choice(a, &p)) break;
         a->index++;
     }
-    end(a, &p);
+    engine_end(a, &p);
 }
 
 answer *serve_begin(serve_engine *e, const serve_request *r, const serve_outlet *out) {
@@ -292,14 +293,14 @@ answer *serve_begin(serve_engine *e, const serve_request *r, const serve_outlet 
     snprintf(a->head.id, sizeof a->head.id, "%s-%016" PRIx64, r->chat ? "chatcmpl" : "cmpl", a->seed);
     a->choices = json_array();
     if (serve_model_is(e, r->model, &p))
-        go_on(a);
+        engine_go_on(a);
     else
-        end(a, &p);
+        engine_end(a, &p);
     return a;
 }
 
 /* Whose prompt is read next; NULL: nobody's. Answers that nobody wants any more end here. */
-static answer *next_reader(serve_engine *e, answer *const *answers, int count) {
+static answer *engine_next_reader(serve_engine *e, answer *const *answers, int count) {
     answer *next = NULL;
     for (int i = 0; i < count; i++) {
         answer *a = answers[i];
@@ -307,7 +308,7 @@ static answer *next_reader(serve_engine *e, answer *const *answers, int count) {
         if (!a->job || infer_job_is_ready(a->job)) continue;
         if (!a->out.wanted(a->out.context)) {
             a->gone = true;
-            end(a, &p);
+            engine_end(a, &p);
         } else if (!next || (e->shortest && infer_job_left(a->job) < infer_job_left(next->job))) {
             next = a;
         }
@@ -316,14 +317,14 @@ static answer *next_reader(serve_engine *e, answer *const *answers, int count) {
 }
 
 /* Only the answer whose prompt cannot be read ends. */
-static void read_prompt(serve_engine *e, answer *const *answers, int count) {
-    answer *a = next_reader(e, answers, count);
+static void engine_read_prompt(serve_engine *e, answer *const *answers, int count) {
+    answer *a = engine_next_reader(e, answers, count);
     propane_error err = {0};
     serve_problem p = {0};
     e->shortest = !e->shortest;
     if (!a || infer_job_read(a->job, &err) == PROPANE_OK) return;
     serve_refuse(&p, 500, "server_error", NULL, NULL, "%s", err.text);
-    end(a, &p);
+    engine_end(a, &p);
 }
 
 void serve_advance(serve_engine *e, answer *const *answers, int count) {
@@ -339,25 +340,25 @@ void serve_advance(serve_engine *e, answer *const *answers, int count) {
         if (!a->job || !infer_job_is_ready(a->job)) continue;
         if (status) {
             serve_refuse(&p, 500, "server_error", NULL, NULL, "%s", err.text);
-            end(a, &p);
+            engine_end(a, &p);
         } else if (infer_job_is_done(a->job)) {
             a->choice++;
-            bool good = end_choice(a, &p);
+            bool good = engine_end_choice(a, &p);
             a->index++;
             if (good)
-                go_on(a);
+                engine_go_on(a);
             else
-                end(a, &p);
+                engine_end(a, &p);
         }
     }
-    read_prompt(e, answers, count);
+    engine_read_prompt(e, answers, count);
 }
 
 bool serve_is_done(const answer *a) { return a->done; }
 
 void serve_free(answer *a) {
     if (!a) return;
-    drop_job(a);
+    engine_drop_job(a);
     json_decref(a->choices);
     json_decref(a->logprobs);
     token_list_deinit(&a->ids);

@@ -8,7 +8,7 @@
 
 #include "base/memory.h"
 
-static void print(text *out, const char *before, json_t *o, const char *after) {
+static void http_reply_print(text *out, const char *before, json_t *o, const char *after) {
     char *dump = NULL;
     if (json_print(o, JSON_COMPACT, &dump, NULL, NULL) == PROPANE_OK) {
         text_append(out, before);
@@ -21,29 +21,33 @@ static void print(text *out, const char *before, json_t *o, const char *after) {
     json_decref(o);
 }
 
-static json_t *text_or_null(const char *s) { return s && *s ? json_string(s) : json_null(); }
+static json_t *http_reply_text_or_null(const char *s) { return s && *s ? json_string(s) : json_null(); }
 
 /* A message that was cut may end inside of a character. */
-static json_t *message_text(const char *message) {
+static json_t *http_reply_message_text(const char *message) {
     size_t length = strlen(message);
     json_t *string = json_stringn(message, length);
     while (!string && length > 0) string = json_stringn(message, --length);
     return string;
 }
 
-static json_t *problem_object(const serve_problem *p) {
-    return json_pack("{s:{s:o,s:s,s:o,s:o}}", "error", "message", message_text(p->message), "type", p->type, "param",
-                     text_or_null(p->param), "code", text_or_null(p->code));
+static json_t *http_reply_problem_object(const serve_problem *p) {
+    return json_pack("{s:{s:o,s:s,s:o,s:o}}", "error", "message", http_reply_message_text(p->message), "type", p->type,
+                     "param", http_reply_text_or_null(p->param), "code", http_reply_text_or_null(p->code));
 }
 
-void serve_print_problem(text *out, const serve_problem *p) { print(out, "", problem_object(p), "\n"); }
-void serve_stream_problem(text *out, const serve_problem *p) { print(out, "data: ", problem_object(p), "\n\n"); }
+void serve_print_problem(text *out, const serve_problem *p) {
+    http_reply_print(out, "", http_reply_problem_object(p), "\n");
+}
+void serve_stream_problem(text *out, const serve_problem *p) {
+    http_reply_print(out, "data: ", http_reply_problem_object(p), "\n\n");
+}
 void serve_stream_done(text *out) { text_append(out, "data: [DONE]\n\n"); }
 
 void serve_print_models(text *out, const char *model, int64_t created, bool list) {
     json_t *m = json_pack("{s:s,s:s,s:I,s:s}", "id", model, "object", "model", "created", (json_int_t)created,
                           "owned_by", "propane");
-    print(out, "", list ? json_pack("{s:s,s:[o]}", "object", "list", "data", m) : m, "\n");
+    http_reply_print(out, "", list ? json_pack("{s:s,s:[o]}", "object", "list", "data", m) : m, "\n");
 }
 
 const char *serve_finish(infer_finish finish) {
@@ -57,13 +61,13 @@ json_t *serve_choice(const serve_head *h, int index, const char *content, size_t
     json_t *string = json_stringn(content, length), *probs = logprobs ? logprobs : json_null();
     if (!h->chat)
         return json_pack("{s:i,s:o,s:o,s:o}", "index", index, "text", string, "logprobs", probs, "finish_reason",
-                         text_or_null(finish));
+                         http_reply_text_or_null(finish));
     return json_pack("{s:i,s:{s:s,s:o,s:n},s:o,s:o}", "index", index, "message", "role", "assistant", "content", string,
-                     "refusal", "logprobs", probs, "finish_reason", text_or_null(finish));
+                     "refusal", "logprobs", probs, "finish_reason", http_reply_text_or_null(finish));
 }
 
 /* Takes `choices`. */
-static json_t *envelope(const serve_head *h, json_t *choices, bool part) {
+static json_t *http_reply_envelope(const serve_head *h, json_t *choices, bool part) {
     return json_pack("{s:s,s:s,s:I,s:s,s:o}", "id", h->id, "object",
                      !h->chat ? "text_completion"
                      : part   ? "chat.completion.chunk"
@@ -71,35 +75,35 @@ static json_t *envelope(const serve_head *h, json_t *choices, bool part) {
                      "created", (json_int_t)h->created, "model", h->model, "choices", choices);
 }
 
-static json_t *usage_object(const serve_usage *u) {
+static json_t *http_reply_usage_object(const serve_usage *u) {
     return json_pack("{s:I,s:I,s:I,s:{s:I}}", "prompt_tokens", (json_int_t)u->prompt, "completion_tokens",
                      (json_int_t)u->completion, "total_tokens", (json_int_t)(u->prompt + u->completion),
                      "prompt_tokens_details", "cached_tokens", (json_int_t)u->reused);
 }
 
 void serve_print_answer(text *out, const serve_head *h, json_t *choices, const serve_usage *usage) {
-    json_t *o = envelope(h, choices, false);
-    if (o) json_put(o, "usage", usage_object(usage));
-    print(out, "", o, "\n");
+    json_t *o = http_reply_envelope(h, choices, false);
+    if (o) json_put(o, "usage", http_reply_usage_object(usage));
+    http_reply_print(out, "", o, "\n");
 }
 
 /* ---- streams -------------------------------------------------------------------------------------------------------- */
 
-static void stream(text *out, const serve_head *h, json_t *choices, json_t *usage) {
-    json_t *o = envelope(h, choices, true);
+static void http_reply_stream(text *out, const serve_head *h, json_t *choices, json_t *usage) {
+    json_t *o = http_reply_envelope(h, choices, true);
     if (o && h->usage_in_stream) json_put(o, "usage", usage);
-    print(out, "data: ", o, "\n\n");
+    http_reply_print(out, "data: ", o, "\n\n");
 }
 
 /* Takes delta and logprobs. */
-static json_t *part_of_chat(int index, json_t *delta, json_t *logprobs, const char *finish) {
+static json_t *http_reply_part_of_chat(int index, json_t *delta, json_t *logprobs, const char *finish) {
     return json_pack("{s:i,s:o,s:o,s:o}", "index", index, "delta", delta, "logprobs", logprobs ? logprobs : json_null(),
-                     "finish_reason", text_or_null(finish));
+                     "finish_reason", http_reply_text_or_null(finish));
 }
 
 void serve_stream_begin(text *out, const serve_head *h, int index) {
     json_t *delta = json_pack("{s:s,s:s}", "role", "assistant", "content", "");
-    stream(out, h, json_pack("[o]", part_of_chat(index, delta, NULL, NULL)), json_null());
+    http_reply_stream(out, h, json_pack("[o]", http_reply_part_of_chat(index, delta, NULL, NULL)), json_null());
 }
 
 void serve_stream_part(text *out, const serve_head *h, int index, const char *content, size_t length, json_t *logprobs,
@@ -108,15 +112,15 @@ void serve_stream_part(text *out, const serve_head *h, int index, const char *co
     if (h->chat) {
         json_t *delta = json_object();
         if (length || !finish) json_put(delta, "content", json_stringn(content, length));
-        choice = part_of_chat(index, delta, logprobs, finish);
+        choice = http_reply_part_of_chat(index, delta, logprobs, finish);
     } else {
         choice = serve_choice(h, index, content, length, logprobs, finish);
     }
-    stream(out, h, json_pack("[o]", choice), json_null());
+    http_reply_stream(out, h, json_pack("[o]", choice), json_null());
 }
 
 void serve_stream_usage(text *out, const serve_head *h, const serve_usage *usage) {
-    stream(out, h, json_array(), usage_object(usage));
+    http_reply_stream(out, h, json_array(), http_reply_usage_object(usage));
 }
 
 /* ---- logprobs ------------------------------------------------------------------------------------------------------- */
@@ -127,7 +131,7 @@ json_t *serve_logprobs(bool chat) {
 }
 
 /* The text of one id; what is no UTF-8 by itself is shown as U+FFFD. */
-static json_t *token_text(const tokenizer *t, int32_t id) {
+static json_t *http_reply_token_text(const tokenizer *t, int32_t id) {
     text shown = {0};
     tokenizer_stream s = {.begun = true};
     tokenizer_decode(t, &s, id, &shown);
@@ -137,29 +141,29 @@ static json_t *token_text(const tokenizer *t, int32_t id) {
     return string;
 }
 
-static json_t *chat_token(const tokenizer *t, infer_logprob p) {
+static json_t *http_reply_chat_token(const tokenizer *t, infer_logprob p) {
     size_t length;
     const char *piece = tokenizer_piece(t, p.id, &length);
     json_t *bytes = json_array();
     for (size_t i = 0; i < length; i++) json_add(bytes, json_integer((unsigned char)piece[i]));
-    return json_pack("{s:o,s:f,s:o}", "token", token_text(t, p.id), "logprob", p.logprob, "bytes", bytes);
+    return json_pack("{s:o,s:f,s:o}", "token", http_reply_token_text(t, p.id), "logprob", p.logprob, "bytes", bytes);
 }
 
 void serve_logprobs_add(json_t *logprobs, bool chat, const tokenizer *t, const infer_step *step, size_t offset) {
     if (chat) {
-        json_t *token = chat_token(t, step->chosen), *top = json_array();
-        for (int i = 0; i < step->top_count; i++) json_add(top, chat_token(t, step->top[i]));
+        json_t *token = http_reply_chat_token(t, step->chosen), *top = json_array();
+        for (int i = 0; i < step->top_count; i++) json_add(top, http_reply_chat_token(t, step->top[i]));
         json_put(token, "top_logprobs", top);
         json_add(json_object_get(logprobs, "content"), token);
         return;
     }
     json_t *top = json_object();
     for (int i = 0; i < step->top_count; i++) {
-        json_t *key = token_text(t, step->top[i].id);
+        json_t *key = http_reply_token_text(t, step->top[i].id);
         json_put(top, json_string_value(key), json_real(step->top[i].logprob));
         json_decref(key);
     }
-    json_add(json_object_get(logprobs, "tokens"), token_text(t, step->id));
+    json_add(json_object_get(logprobs, "tokens"), http_reply_token_text(t, step->id));
     json_add(json_object_get(logprobs, "token_logprobs"), json_real(step->chosen.logprob));
     json_add(json_object_get(logprobs, "top_logprobs"), top);
     json_add(json_object_get(logprobs, "text_offset"), json_integer((json_int_t)offset));

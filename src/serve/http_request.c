@@ -24,54 +24,57 @@ bool serve_refuse(serve_problem *p, int http, const char *type, const char *para
     return false;
 }
 
-static bool invalid(serve_problem *p, const char *param, const char *what) {
+static bool http_request_invalid(serve_problem *p, const char *param, const char *what) {
     return serve_refuse(p, 400, "invalid_request_error", param, NULL, "%s", what);
 }
 
-static bool no_memory(serve_problem *p) {
+static bool http_request_no_memory(serve_problem *p) {
     return serve_refuse(p, 500, "server_error", NULL, NULL, "there is no memory for the request");
 }
 
 /* ---- single keys ---------------------------------------------------------------------------------------------------- */
 
-static bool get_real(const json_t *o, const char *key, double min, double max, double *out, serve_problem *p) {
+static bool http_request_get_real(const json_t *o, const char *key, double min, double max, double *out,
+                                  serve_problem *p) {
     propane_error err = {0};
-    if (json_get_real(o, SOURCE, key, false, out, &err)) return invalid(p, key, err.text);
+    if (json_get_real(o, SOURCE, key, false, out, &err)) return http_request_invalid(p, key, err.text);
     if (*out >= min && *out <= max) return true;
     return serve_refuse(p, 400, "invalid_request_error", key, NULL, "%s: key '%s' is %g; it must be from %g to %g",
                         SOURCE, key, *out, min, max);
 }
 
-static bool get_int(const json_t *o, const char *key, int64_t min, int64_t max, int64_t *out, serve_problem *p) {
+static bool http_request_get_int(const json_t *o, const char *key, int64_t min, int64_t max, int64_t *out,
+                                 serve_problem *p) {
     propane_error err = {0};
-    return json_get_int(o, SOURCE, key, false, min, max, out, &err) == PROPANE_OK || invalid(p, key, err.text);
+    return json_get_int(o, SOURCE, key, false, min, max, out, &err) == PROPANE_OK ||
+           http_request_invalid(p, key, err.text);
 }
 
-static bool get_bool(const json_t *o, const char *key, bool *out, serve_problem *p) {
+static bool http_request_get_bool(const json_t *o, const char *key, bool *out, serve_problem *p) {
     propane_error err = {0};
-    return json_get_bool(o, SOURCE, key, false, out, &err) == PROPANE_OK || invalid(p, key, err.text);
+    return json_get_bool(o, SOURCE, key, false, out, &err) == PROPANE_OK || http_request_invalid(p, key, err.text);
 }
 
-static bool get_text(const json_t *o, const char *key, const char **out, serve_problem *p) {
+static bool http_request_get_text(const json_t *o, const char *key, const char **out, serve_problem *p) {
     propane_error err = {0};
-    return json_get_text(o, SOURCE, key, false, out, &err) == PROPANE_OK || invalid(p, key, err.text);
+    return json_get_text(o, SOURCE, key, false, out, &err) == PROPANE_OK || http_request_invalid(p, key, err.text);
 }
 
-static bool is_there(const json_t *o, const char *key) {
+static bool http_request_is_there(const json_t *o, const char *key) {
     const json_t *v = json_object_get(o, key);
     if (!v || json_is_null(v) || json_is_false(v)) return false;
     return !(json_is_object(v) && json_object_size(v) == 0) && !(json_is_array(v) && json_array_size(v) == 0);
 }
 
-static bool refuse_unsupported(const json_t *o, serve_problem *p) {
+static bool http_request_refuse_unsupported(const json_t *o, serve_problem *p) {
     static const char *const keys[] = {"logit_bias", "tools", "functions", "suffix", "audio", "prediction"};
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
-        if (is_there(o, keys[i]))
+        if (http_request_is_there(o, keys[i]))
             return serve_refuse(p, 400, "invalid_request_error", keys[i], "unsupported_parameter",
                                 "%s: '%s' is not supported; leave it out", SOURCE, keys[i]);
     const json_t *format = json_object_get(o, "response_format");
     const char *type = json_string_value(json_object_get(format, "type"));
-    if (is_there(o, "response_format") && !(type && strcmp(type, "text") == 0))
+    if (http_request_is_there(o, "response_format") && !(type && strcmp(type, "text") == 0))
         return serve_refuse(p, 400, "invalid_request_error", "response_format", "unsupported_parameter",
                             "%s: 'response_format' other than {\"type\": \"text\"} is not supported; leave it out",
                             SOURCE);
@@ -80,9 +83,10 @@ static bool refuse_unsupported(const json_t *o, serve_problem *p) {
 
 /* ---- stop, logprobs, lengths ---------------------------------------------------------------------------------------- */
 
-static bool add_stop(serve_request *r, const json_t *v, serve_problem *p) {
+static bool http_request_add_stop(serve_request *r, const json_t *v, serve_problem *p) {
     const char *s = json_string_value(v);
-    if (!s || !*s) return invalid(p, "stop", SOURCE ": key 'stop' must be a string or a list of strings, none empty");
+    if (!s || !*s)
+        return http_request_invalid(p, "stop", SOURCE ": key 'stop' must be a string or a list of strings, none empty");
     if (r->stop_count == SERVE_MAX_STOPS)
         return serve_refuse(p, 400, "invalid_request_error", "stop", NULL, "%s: more than %d stop strings", SOURCE,
                             SERVE_MAX_STOPS);
@@ -90,67 +94,73 @@ static bool add_stop(serve_request *r, const json_t *v, serve_problem *p) {
     return true;
 }
 
-static bool read_stops(const json_t *o, serve_request *r, serve_problem *p) {
+static bool http_request_read_stops(const json_t *o, serve_request *r, serve_problem *p) {
     const json_t *stop = json_object_get(o, "stop");
     if (!stop || json_is_null(stop)) return true;
-    if (!json_is_array(stop)) return add_stop(r, stop, p);
+    if (!json_is_array(stop)) return http_request_add_stop(r, stop, p);
     for (size_t i = 0; i < json_array_size(stop); i++)
-        if (!add_stop(r, json_array_get(stop, i), p)) return false;
+        if (!http_request_add_stop(r, json_array_get(stop, i), p)) return false;
     return true;
 }
 
-static bool read_logprobs(const json_t *o, serve_request *r, serve_problem *p) {
+static bool http_request_read_logprobs(const json_t *o, serve_request *r, serve_problem *p) {
     int64_t n = -1;
     if (!r->chat) {
-        if (!get_int(o, "logprobs", 0, INFER_MAX_LOGPROBS, &n, p)) return false;
+        if (!http_request_get_int(o, "logprobs", 0, INFER_MAX_LOGPROBS, &n, p)) return false;
         r->logprobs = (int)n;
         if (n >= 0 && r->echo)
-            return invalid(p, "echo", SOURCE ": 'echo' together with 'logprobs' is not supported; leave one out");
+            return http_request_invalid(p, "echo",
+                                        SOURCE ": 'echo' together with 'logprobs' is not supported; leave one out");
         return true;
     }
     bool wanted = false;
-    if (!get_bool(o, "logprobs", &wanted, p) || !get_int(o, "top_logprobs", 0, INFER_MAX_LOGPROBS, &n, p)) return false;
-    if (n >= 0 && !wanted) return invalid(p, "top_logprobs", SOURCE ": 'top_logprobs' needs 'logprobs': true");
+    if (!http_request_get_bool(o, "logprobs", &wanted, p) ||
+        !http_request_get_int(o, "top_logprobs", 0, INFER_MAX_LOGPROBS, &n, p))
+        return false;
+    if (n >= 0 && !wanted)
+        return http_request_invalid(p, "top_logprobs", SOURCE ": 'top_logprobs' needs 'logprobs': true");
     r->logprobs = wanted ? (n > 0 ? (int)n : 0) : -1;
     return true;
 }
 
-static bool read_lengths(const json_t *o, serve_request *r, serve_problem *p) {
+static bool http_request_read_lengths(const json_t *o, serve_request *r, serve_problem *p) {
     int64_t choices = 1, best_of = 1;
     r->max_tokens = r->chat ? -1 : 16;
-    if (!get_int(o, "max_tokens", 0, INT32_MAX, &r->max_tokens, p)) return false;
-    if (r->chat && !get_int(o, "max_completion_tokens", 0, INT32_MAX, &r->max_tokens, p)) return false;
-    if (!get_int(o, "n", 1, SERVE_MAX_CHOICES, &choices, p)) return false;
+    if (!http_request_get_int(o, "max_tokens", 0, INT32_MAX, &r->max_tokens, p)) return false;
+    if (r->chat && !http_request_get_int(o, "max_completion_tokens", 0, INT32_MAX, &r->max_tokens, p)) return false;
+    if (!http_request_get_int(o, "n", 1, SERVE_MAX_CHOICES, &choices, p)) return false;
     r->choices = (int)choices;
-    if (!r->chat && !get_int(o, "best_of", 1, SERVE_MAX_CHOICES, &best_of, p)) return false;
+    if (!r->chat && !http_request_get_int(o, "best_of", 1, SERVE_MAX_CHOICES, &best_of, p)) return false;
     if (best_of > 1 && best_of != choices)
-        return invalid(p, "best_of", SOURCE ": 'best_of' other than 'n' is not supported; leave it out");
+        return http_request_invalid(p, "best_of", SOURCE ": 'best_of' other than 'n' is not supported; leave it out");
     return true;
 }
 
-static bool read_stream(const json_t *o, serve_request *r, serve_problem *p) {
-    if (!get_bool(o, "stream", &r->stream, p)) return false;
+static bool http_request_read_stream(const json_t *o, serve_request *r, serve_problem *p) {
+    if (!http_request_get_bool(o, "stream", &r->stream, p)) return false;
     const json_t *options = json_object_get(o, "stream_options");
     if (!options || json_is_null(options)) return true;
     if (!json_is_object(options))
-        return invalid(p, "stream_options", SOURCE ": key 'stream_options' must be an object");
-    if (!r->stream) return invalid(p, "stream_options", SOURCE ": 'stream_options' needs 'stream': true");
-    return get_bool(options, "include_usage", &r->include_usage, p);
+        return http_request_invalid(p, "stream_options", SOURCE ": key 'stream_options' must be an object");
+    if (!r->stream) return http_request_invalid(p, "stream_options", SOURCE ": 'stream_options' needs 'stream': true");
+    return http_request_get_bool(options, "include_usage", &r->include_usage, p);
 }
 
-static bool read_sampling(const json_t *o, serve_request *r, serve_problem *p) {
+static bool http_request_read_sampling(const json_t *o, serve_request *r, serve_problem *p) {
     infer_sampling *s = &r->sampling;
     int64_t top_k = 0;
     *s = (infer_sampling){.temperature = 1, .top_p = 1, .repetition = 1};
-    if (!get_real(o, "temperature", 0, 2, &s->temperature, p) || !get_real(o, "top_p", 0, 1, &s->top_p, p) ||
-        !get_real(o, "min_p", 0, 1, &s->min_p, p) || !get_int(o, "top_k", -1, INT32_MAX, &top_k, p) ||
-        !get_real(o, "repetition_penalty", 0, 100, &s->repetition, p) ||
-        !get_real(o, "frequency_penalty", -2, 2, &s->frequency, p) ||
-        !get_real(o, "presence_penalty", -2, 2, &s->presence, p))
+    if (!http_request_get_real(o, "temperature", 0, 2, &s->temperature, p) ||
+        !http_request_get_real(o, "top_p", 0, 1, &s->top_p, p) ||
+        !http_request_get_real(o, "min_p", 0, 1, &s->min_p, p) ||
+        !http_request_get_int(o, "top_k", -1, INT32_MAX, &top_k, p) ||
+        !http_request_get_real(o, "repetition_penalty", 0, 100, &s->repetition, p) ||
+        !http_request_get_real(o, "frequency_penalty", -2, 2, &s->frequency, p) ||
+        !http_request_get_real(o, "presence_penalty", -2, 2, &s->presence, p))
         return false;
     s->top_k = top_k > 0 ? (int)top_k : 0;
     int64_t seed = 0;
-    if (!get_int(o, "seed", INT64_MIN, INT64_MAX, &seed, p)) return false;
+    if (!http_request_get_int(o, "seed", INT64_MIN, INT64_MAX, &seed, p)) return false;
     r->seeded = json_is_integer(json_object_get(o, "seed"));
     s->seed = (uint64_t)seed;
     return true;
@@ -161,29 +171,29 @@ static bool read_sampling(const json_t *o, serve_request *r, serve_problem *p) {
 static const char prompt_forms[] =
     SOURCE ": key 'prompt' must be a string, a list of strings, a list of token ids or a list of such lists";
 
-static bool read_ids(const json_t *list, serve_request *r, serve_prompt *out, serve_problem *p) {
+static bool http_request_read_ids(const json_t *list, serve_request *r, serve_prompt *out, serve_problem *p) {
     size_t n = json_array_size(list);
     *out = (serve_prompt){.ids = ARENA_ARRAY(r->arena, n + 1, int32_t), .count = (int64_t)n};
-    if (!out->ids) return no_memory(p);
+    if (!out->ids) return http_request_no_memory(p);
     for (size_t i = 0; i < n; i++) {
         const json_t *v = json_array_get(list, i);
-        if (!json_is_integer(v)) return invalid(p, "prompt", prompt_forms);
+        if (!json_is_integer(v)) return http_request_invalid(p, "prompt", prompt_forms);
         json_int_t id = json_integer_value(v);
         out->ids[i] = id >= 0 && id <= INT32_MAX ? (int32_t)id : -1; /* the model says what it has */
     }
     return true;
 }
 
-static bool read_prompt(const json_t *v, serve_request *r, serve_prompt *out, serve_problem *p) {
-    if (json_is_array(v)) return read_ids(v, r, out, p);
-    if (!json_is_string(v)) return invalid(p, "prompt", prompt_forms);
+static bool http_request_read_prompt(const json_t *v, serve_request *r, serve_prompt *out, serve_problem *p) {
+    if (json_is_array(v)) return http_request_read_ids(v, r, out, p);
+    if (!json_is_string(v)) return http_request_invalid(p, "prompt", prompt_forms);
     *out = (serve_prompt){.text = json_string_value(v), .count = (int64_t)json_string_length(v)};
     return true;
 }
 
-static bool read_prompts(const json_t *o, serve_request *r, serve_problem *p) {
+static bool http_request_read_prompts(const json_t *o, serve_request *r, serve_problem *p) {
     const json_t *v = json_object_get(o, "prompt");
-    if (!v) return invalid(p, "prompt", SOURCE ": key 'prompt' is missing");
+    if (!v) return http_request_invalid(p, "prompt", SOURCE ": key 'prompt' is missing");
     bool several = json_is_array(v) && json_array_size(v) > 0 && !json_is_integer(json_array_get(v, 0));
     size_t count = several ? json_array_size(v) : 1;
     if (count * (size_t)r->choices > SERVE_MAX_PROMPTS)
@@ -191,20 +201,21 @@ static bool read_prompts(const json_t *o, serve_request *r, serve_problem *p) {
                             "%s: %zu prompts with %d choices each; at most %d answers come from one request", SOURCE,
                             count, r->choices, SERVE_MAX_PROMPTS);
     r->prompts = ARENA_ARRAY(r->arena, count, serve_prompt);
-    if (!r->prompts) return no_memory(p);
+    if (!r->prompts) return http_request_no_memory(p);
     r->prompt_count = (int)count;
     for (size_t i = 0; i < count; i++)
-        if (!read_prompt(several ? json_array_get(v, i) : v, r, &r->prompts[i], p)) return false;
+        if (!http_request_read_prompt(several ? json_array_get(v, i) : v, r, &r->prompts[i], p)) return false;
     return true;
 }
 
-static bool read_messages(const json_t *o, serve_request *r, serve_problem *p) {
+static bool http_request_read_messages(const json_t *o, serve_request *r, serve_problem *p) {
     propane_error err = {0};
     const json_t *list = json_object_get(o, "messages");
     if (!json_is_array(list) || json_array_size(list) == 0)
-        return invalid(p, "messages", SOURCE ": key 'messages' must be a list of at least one message");
+        return http_request_invalid(p, "messages", SOURCE ": key 'messages' must be a list of at least one message");
     if (chat_messages_from_json(list, r->arena, &r->messages, &r->message_count, &err))
-        return err.status == PROPANE_ERR_MEMORY ? no_memory(p) : invalid(p, "messages", err.text);
+        return err.status == PROPANE_ERR_MEMORY ? http_request_no_memory(p)
+                                                : http_request_invalid(p, "messages", err.text);
     for (int i = 0; i < r->message_count; i++) /* the newer name of the same role */
         if (strcmp(r->messages[i].role, "developer") == 0) r->messages[i].role = "system";
     return true;
@@ -212,16 +223,17 @@ static bool read_messages(const json_t *o, serve_request *r, serve_problem *p) {
 
 /* ---- the whole ------------------------------------------------------------------------------------------------------- */
 
-static bool read_all(serve_request *r, serve_problem *p) {
+static bool http_request_read_all(serve_request *r, serve_problem *p) {
     const json_t *o = r->root;
-    if (!json_is_object(o)) return invalid(p, NULL, SOURCE ": the body must be a JSON object");
-    if (!get_text(o, "model", &r->model, p) || !refuse_unsupported(o, p)) return false;
-    if (!r->chat && !get_bool(o, "echo", &r->echo, p)) return false;
-    if (!read_lengths(o, r, p) || !read_stream(o, r, p) || !read_sampling(o, r, p) || !read_stops(o, r, p) ||
-        !read_logprobs(o, r, p))
+    if (!json_is_object(o)) return http_request_invalid(p, NULL, SOURCE ": the body must be a JSON object");
+    if (!http_request_get_text(o, "model", &r->model, p) || !http_request_refuse_unsupported(o, p)) return false;
+    if (!r->chat && !http_request_get_bool(o, "echo", &r->echo, p)) return false;
+    if (!http_request_read_lengths(o, r, p) || !http_request_read_stream(o, r, p) ||
+        !http_request_read_sampling(o, r, p) || !http_request_read_stops(o, r, p) ||
+        !http_request_read_logprobs(o, r, p))
         return false;
-    if (r->chat) return read_messages(o, r, p);
-    if (!read_prompts(o, r, p)) return false;
+    if (r->chat) return http_request_read_messages(o, r, p);
+    if (!http_request_read_prompts(o, r, p)) return false;
     bool texts = false;
     for (int i = 0; i < r->prompt_count; i++) texts |= r->prompts[i].text != NULL;
     if (!texts) json_object_del(r->root, "prompt"); /* ids were copied; as JSON they take twenty times as much */
@@ -244,11 +256,12 @@ bool serve_request_parse(const char *body, size_t length, bool chat, serve_reque
     *problem = (serve_problem){0};
     bool good = false;
     if (!out->arena)
-        no_memory(problem);
+        http_request_no_memory(problem);
     else if (json_parse(body, length, SOURCE, &out->root, &err))
-        err.status == PROPANE_ERR_MEMORY ? no_memory(problem) : invalid(problem, NULL, err.text);
+        err.status == PROPANE_ERR_MEMORY ? http_request_no_memory(problem)
+                                         : http_request_invalid(problem, NULL, err.text);
     else
-        good = read_all(out, problem);
+        good = http_request_read_all(out, problem);
     if (!good) serve_request_deinit(out);
     return good;
 }

@@ -55,14 +55,14 @@ struct serve_server {
     connections *connections;
 };
 
-static connection *connection_of(struct MHD_Connection *c) {
+static connection *server_connection_of(struct MHD_Connection *c) {
     const union MHD_ConnectionInfo *info = MHD_get_connection_info(c, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
     return info ? info->socket_context : NULL;
 }
 
 /* ---- jobs (under the lock) ------------------------------------------------------------------------------------------ */
 
-static void job_drop(job *j) {
+static void server_job_drop(job *j) {
     if (--j->references) return;
     j->server->held -= j->cost;
     serve_request_deinit(&j->request);
@@ -70,72 +70,72 @@ static void job_drop(job *j) {
     mem_free(j);
 }
 
-static void job_wake(job *j) {
+static void server_job_wake(job *j) {
     if (!j->suspended || j->gone) return;
     j->suspended = false;
     MHD_resume_connection(j->connection);
 }
 
-static void job_sleep(job *j) {
+static void server_job_sleep(job *j) {
     j->suspended = true;
     MHD_suspend_connection(j->connection);
 }
 
 /* Whether the client has closed its side: nobody waits for the answer. */
-static bool peer_left(const job *j) {
+static bool server_peer_left(const job *j) {
     char byte;
     return j->gone || recv(j->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
 }
 
 /* ---- the worker's side ----------------------------------------------------------------------------------------------- */
 
-static void outlet_begin(void *context, int http, bool stream) {
+static void server_outlet_begin(void *context, int http, bool stream) {
     job *j = context;
     pthread_mutex_lock(&j->server->mutex);
     j->begun = true;
     j->http = http;
     j->stream = stream;
-    if (stream) job_wake(j);
+    if (stream) server_job_wake(j);
     pthread_mutex_unlock(&j->server->mutex);
 }
 
-static bool outlet_write(void *context, const char *bytes, size_t length) {
+static bool server_outlet_write(void *context, const char *bytes, size_t length) {
     job *j = context;
     pthread_mutex_lock(&j->server->mutex);
     text_append_n(&j->out, bytes, length);
     bool wanted = !j->gone && !j->out.failed;
-    if (j->stream) job_wake(j);
+    if (j->stream) server_job_wake(j);
     pthread_mutex_unlock(&j->server->mutex);
     return wanted;
 }
 
-static bool outlet_wanted(void *context) {
+static bool server_outlet_wanted(void *context) {
     job *j = context;
     pthread_mutex_lock(&j->server->mutex);
-    bool wanted = !j->server->cancel && !peer_left(j);
+    bool wanted = !j->server->cancel && !server_peer_left(j);
     pthread_mutex_unlock(&j->server->mutex);
     return wanted;
 }
 
-static void finish(job *j) {
+static void server_finish(job *j) {
     serve_server *s = j->server; /* the job may be gone before the lock is */
     pthread_mutex_lock(&s->mutex);
     j->done = true;
-    job_wake(j);
-    job_drop(j);
+    server_job_wake(j);
+    server_job_drop(j);
     pthread_mutex_unlock(&s->mutex);
 }
 
-static void refuse_job(job *j, int http, const char *message) {
-    const serve_outlet out = {j, outlet_begin, outlet_write, outlet_wanted};
+static void server_refuse_job(job *j, int http, const char *message) {
+    const serve_outlet out = {j, server_outlet_begin, server_outlet_write, server_outlet_wanted};
     serve_problem p;
     serve_refuse(&p, http, "server_error", NULL, NULL, "%s", message);
     serve_answer_problem(&p, &out);
-    finish(j);
+    server_finish(j);
 }
 
 /* The next job. NULL: there is none now, or, if the worker waits for one, the server stops. */
-static job *next_job(serve_server *s, bool wait) {
+static job *server_next_job(serve_server *s, bool wait) {
     pthread_mutex_lock(&s->mutex);
     if (wait) {
         s->idle = true;
@@ -154,19 +154,19 @@ static job *next_job(serve_server *s, bool wait) {
 }
 
 /* Requests go on together, a token of each at a time; a new one joins where there is room. */
-static void *work(void *context) {
+static void *server_work(void *context) {
     serve_server *s = context;
     const int most = infer_sequences(s->engine->machine);
     job *jobs[INFER_MAX_SEQUENCES];
     serve_answer *answers[INFER_MAX_SEQUENCES];
     int count = 0;
     for (;;) {
-        job *j = count < most ? next_job(s, count == 0) : NULL;
+        job *j = count < most ? server_next_job(s, count == 0) : NULL;
         if (!j && !count) return NULL;
         if (j) {
-            const serve_outlet out = {j, outlet_begin, outlet_write, outlet_wanted};
-            serve_answer *a = outlet_wanted(j) ? serve_begin(s->engine, &j->request, &out) : NULL;
-            if (!a) finish(j);
+            const serve_outlet out = {j, server_outlet_begin, server_outlet_write, server_outlet_wanted};
+            serve_answer *a = server_outlet_wanted(j) ? serve_begin(s->engine, &j->request, &out) : NULL;
+            if (!a) server_finish(j);
             if (a) jobs[count] = j, answers[count++] = a;
         }
         serve_advance(s->engine, answers, count);
@@ -174,7 +174,7 @@ static void *work(void *context) {
         for (int i = 0; i < count; i++) {
             if (serve_is_done(answers[i])) {
                 serve_free(answers[i]);
-                finish(jobs[i]);
+                server_finish(jobs[i]);
             } else {
                 jobs[kept] = jobs[i];
                 answers[kept++] = answers[i];
@@ -186,8 +186,8 @@ static void *work(void *context) {
 
 /* ---- answers of the connections' thread ------------------------------------------------------------------------------- */
 
-static enum MHD_Result send_response(struct MHD_Connection *c, int http, struct MHD_Response *response,
-                                     const char *type) {
+static enum MHD_Result server_send_response(struct MHD_Connection *c, int http, struct MHD_Response *response,
+                                            const char *type) {
     if (!response) return MHD_NO;
     MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, type);
     MHD_add_response_header(response, MHD_HTTP_HEADER_CACHE_CONTROL, "no-store");
@@ -198,26 +198,26 @@ static enum MHD_Result send_response(struct MHD_Connection *c, int http, struct 
 }
 
 /* A copy of the text; NULL: no memory. */
-static struct MHD_Response *response_of(const text *body) {
+static struct MHD_Response *server_response_of(const text *body) {
     static char nothing[1] = "";
     if (body->failed) return NULL;
     return MHD_create_response_from_buffer(body->length, body->data ? body->data : nothing, MHD_RESPMEM_MUST_COPY);
 }
 
-static enum MHD_Result send_text(struct MHD_Connection *c, int http, text *body) {
-    struct MHD_Response *r = response_of(body);
+static enum MHD_Result server_send_text(struct MHD_Connection *c, int http, text *body) {
+    struct MHD_Response *r = server_response_of(body);
     text_deinit(body);
-    return send_response(c, http, r, "application/json");
+    return server_send_response(c, http, r, "application/json");
 }
 
-static enum MHD_Result send_problem(struct MHD_Connection *c, const serve_problem *p) {
+static enum MHD_Result server_send_problem(struct MHD_Connection *c, const serve_problem *p) {
     text body = {0};
     serve_print_problem(&body, p);
-    return send_text(c, p->http, &body);
+    return server_send_text(c, p->http, &body);
 }
 
 /* What is ready of a stream; the connection sleeps while there is nothing. */
-static ssize_t read_stream(void *context, uint64_t position, char *buffer, size_t room) {
+static ssize_t server_read_stream(void *context, uint64_t position, char *buffer, size_t room) {
     job *j = context;
     (void)position;
     pthread_mutex_lock(&j->server->mutex);
@@ -233,37 +233,39 @@ static ssize_t read_stream(void *context, uint64_t position, char *buffer, size_
     } else if (j->done) {
         n = MHD_CONTENT_READER_END_OF_STREAM;
     } else {
-        job_sleep(j);
+        server_job_sleep(j);
     }
     pthread_mutex_unlock(&j->server->mutex);
     return n;
 }
 
 /* The job's answer if it has one yet; else the connection sleeps and comes here again. */
-static enum MHD_Result answer_job(struct MHD_Connection *c, job *j) {
+static enum MHD_Result server_answer_job(struct MHD_Connection *c, job *j) {
     struct MHD_Response *response = NULL;
     const char *type = "application/json";
     pthread_mutex_lock(&j->server->mutex);
     bool ready = j->done || (j->begun && j->stream);
     int http = j->begun ? j->http : 500;
     if (!ready) {
-        job_sleep(j);
+        server_job_sleep(j);
     } else if (j->stream) {
         type = "text/event-stream";
-        response = MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, 16384, read_stream, j, NULL);
+        response = MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, 16384, server_read_stream, j, NULL);
     } else {
-        response = response_of(&j->out);
+        response = server_response_of(&j->out);
     }
     pthread_mutex_unlock(&j->server->mutex);
-    return ready ? send_response(c, http, response, type) : MHD_YES;
+    return ready ? server_send_response(c, http, response, type) : MHD_YES;
 }
 
 /* What a request takes until it is answered: texts and ids about what they take in the body, messages with all that is around
  * them more. */
-static size_t cost_of(const serve_request *r, size_t length) { return sizeof(job) + length * (r->chat ? 12 : 2); }
+static size_t server_cost_of(const serve_request *r, size_t length) {
+    return sizeof(job) + length * (r->chat ? 12 : 2);
+}
 
 /* Takes memory for requests; false: there is none left. */
-static bool hold(serve_server *s, size_t bytes) {
+static bool server_hold(serve_server *s, size_t bytes) {
     pthread_mutex_lock(&s->mutex);
     const bool room = bytes <= s->options.memory_limit && s->held <= s->options.memory_limit - bytes;
     if (room) s->held += bytes;
@@ -271,7 +273,7 @@ static bool hold(serve_server *s, size_t bytes) {
     return room;
 }
 
-static void drop_body(serve_server *s, exchange *x) {
+static void server_drop_body(serve_server *s, exchange *x) {
     pthread_mutex_lock(&s->mutex);
     s->held -= x->cost;
     pthread_mutex_unlock(&s->mutex);
@@ -279,20 +281,20 @@ static void drop_body(serve_server *s, exchange *x) {
     text_deinit(&x->body);
 }
 
-static void refuse_overload(serve_problem *p) {
+static void server_refuse_overload(serve_problem *p) {
     serve_refuse(p, 503, "server_error", NULL, "overloaded",
                  "the requests that wait already take all memory that there is for them; try again later");
 }
 
-static enum MHD_Result enqueue(serve_server *s, struct MHD_Connection *c, exchange *x, const serve_request *request,
-                               size_t cost) {
+static enum MHD_Result server_enqueue(serve_server *s, struct MHD_Connection *c, exchange *x,
+                                      const serve_request *request, size_t cost) {
     const union MHD_ConnectionInfo *info = MHD_get_connection_info(c, MHD_CONNECTION_INFO_CONNECTION_FD);
     serve_problem p = {0};
     job *j = mem_alloc(sizeof *j);
-    const bool room = hold(s, cost);
+    const bool room = server_hold(s, cost);
     pthread_mutex_lock(&s->mutex);
     if (!room)
-        refuse_overload(&p);
+        server_refuse_overload(&p);
     else if (!j || !info)
         serve_refuse(&p, 500, "server_error", NULL, NULL, "there is no memory for the request");
     else if (s->stopping)
@@ -316,18 +318,18 @@ static enum MHD_Result enqueue(serve_server *s, struct MHD_Connection *c, exchan
     if (p.http && room) s->held -= cost;
     pthread_mutex_unlock(&s->mutex);
     if (!p.http && j) {
-        connections_set_busy(s->connections, connection_of(c), true);
-        return answer_job(c, j);
+        connections_set_busy(s->connections, server_connection_of(c), true);
+        return server_answer_job(c, j);
     }
     serve_request rest = *request;
     serve_request_deinit(&rest);
     mem_free(j);
-    return send_problem(c, &p);
+    return server_send_problem(c, &p);
 }
 
 /* ---- routes ----------------------------------------------------------------------------------------------------------- */
 
-static bool is_local(const char *origin) {
+static bool server_is_local(const char *origin) {
     static const char *const hosts[] = {"localhost", "127.0.0.1", "[::1]"};
     const char *at = strstr(origin, "://");
     if (!at) return false; /* "null": a page without an origin */
@@ -338,7 +340,7 @@ static bool is_local(const char *origin) {
     return false;
 }
 
-static enum MHD_Result post(serve_server *s, struct MHD_Connection *c, exchange *x, bool chat) {
+static enum MHD_Result server_post(serve_server *s, struct MHD_Connection *c, exchange *x, bool chat) {
     serve_problem p = {0};
     serve_request request;
     const char *body = x->body.data ? x->body.data : "";
@@ -347,20 +349,21 @@ static enum MHD_Result post(serve_server *s, struct MHD_Connection *c, exchange 
         serve_refuse(&p, 413, "invalid_request_error", NULL, NULL, "the request is larger than %zu bytes",
                      s->options.body_limit);
     else if (x->too_many)
-        refuse_overload(&p);
+        server_refuse_overload(&p);
     else if (x->body.failed)
         serve_refuse(&p, 500, "server_error", NULL, NULL, "there is no memory for the request");
     else if (serve_request_check_items(body, length, infer_context(s->engine->machine), &p) &&
              serve_request_parse(body, length, chat, &request, &p)) {
-        drop_body(s, x);
-        if (serve_check_sizes(s->engine, &request, &p)) return enqueue(s, c, x, &request, cost_of(&request, length));
+        server_drop_body(s, x);
+        if (serve_check_sizes(s->engine, &request, &p))
+            return server_enqueue(s, c, x, &request, server_cost_of(&request, length));
         serve_request_deinit(&request);
     }
-    drop_body(s, x);
-    return send_problem(c, &p);
+    server_drop_body(s, x);
+    return server_send_problem(c, &p);
 }
 
-static enum MHD_Result get(serve_server *s, struct MHD_Connection *c, const char *url) {
+static enum MHD_Result server_get(serve_server *s, struct MHD_Connection *c, const char *url) {
     static const char models[] = "/v1/models/";
     text body = {0};
     serve_problem p;
@@ -371,53 +374,53 @@ static enum MHD_Result get(serve_server *s, struct MHD_Connection *c, const char
     else if (serve_model_is(s->engine, url + sizeof models - 1, &p))
         serve_print_models(&body, s->engine->name, s->engine->created, false);
     else
-        return send_problem(c, &p);
-    return send_text(c, 200, &body);
+        return server_send_problem(c, &p);
+    return server_send_text(c, 200, &body);
 }
 
 typedef enum route { ROUTE_NONE, ROUTE_GET, ROUTE_COMPLETIONS, ROUTE_CHAT } route;
 
-static route route_of(const char *url) {
+static route server_route_of(const char *url) {
     if (strcmp(url, "/health") == 0 || strcmp(url, "/v1/models") == 0 || strncmp(url, "/v1/models/", 11) == 0)
         return ROUTE_GET;
     if (strcmp(url, "/v1/completions") == 0) return ROUTE_COMPLETIONS;
     return strcmp(url, "/v1/chat/completions") == 0 ? ROUTE_CHAT : ROUTE_NONE;
 }
 
-static enum MHD_Result dispatch(serve_server *s, struct MHD_Connection *c, exchange *x, const char *url,
-                                const char *method) {
+static enum MHD_Result server_dispatch(serve_server *s, struct MHD_Connection *c, exchange *x, const char *url,
+                                       const char *method) {
     serve_problem p;
-    route r = route_of(url);
+    route r = server_route_of(url);
     bool is_get = strcmp(method, "GET") == 0 || strcmp(method, "HEAD") == 0;
     const char *origin = MHD_lookup_connection_value(c, MHD_HEADER_KIND, MHD_HTTP_HEADER_ORIGIN);
-    if (origin && !is_local(origin)) {
+    if (origin && !server_is_local(origin)) {
         serve_refuse(&p, 403, "invalid_request_error", NULL, NULL, "pages of '%.200s' may not use this server", origin);
-        return send_problem(c, &p);
+        return server_send_problem(c, &p);
     }
-    if (r == ROUTE_GET && is_get) return get(s, c, url);
-    if (r > ROUTE_GET && strcmp(method, "POST") == 0) return post(s, c, x, r == ROUTE_CHAT);
+    if (r == ROUTE_GET && is_get) return server_get(s, c, url);
+    if (r > ROUTE_GET && strcmp(method, "POST") == 0) return server_post(s, c, x, r == ROUTE_CHAT);
     if (r == ROUTE_NONE)
         serve_refuse(&p, 404, "invalid_request_error", NULL, NULL, "there is nothing at '%.200s'", url);
     else
         serve_refuse(&p, 405, "invalid_request_error", NULL, NULL, "'%.200s' takes %s, not %.20s", url,
                      r == ROUTE_GET ? "GET" : "POST", method);
-    return send_problem(c, &p);
+    return server_send_problem(c, &p);
 }
 
 /* A body that will not fit is refused before it is sent, one that lies about its length is thrown away, and a client that
  * goes on and on is cut off. */
-static enum MHD_Result take_body(serve_server *s, exchange *x, const char *data, size_t *length) {
+static enum MHD_Result server_take_body(serve_server *s, exchange *x, const char *data, size_t *length) {
     size_t limit = s->options.body_limit;
     if (x->body.length + *length > limit) x->too_large = true;
     const size_t cost = 2 * *length; /* a text grows to twice what is in it */
     const bool kept = !x->too_large && !x->too_many;
-    if (kept && !hold(s, cost)) x->too_many = true;
+    if (kept && !server_hold(s, cost)) x->too_many = true;
     if (kept && !x->too_many) {
         x->cost += cost;
         text_append_n(&x->body, data, *length);
     }
     if (x->too_large || x->too_many) {
-        if (kept) drop_body(s, x);
+        if (kept) server_drop_body(s, x);
         x->body.length += *length; /* counted, not kept */
         if (x->body.length > 4 * limit) return MHD_NO;
     }
@@ -425,8 +428,8 @@ static enum MHD_Result take_body(serve_server *s, exchange *x, const char *data,
     return MHD_YES;
 }
 
-static enum MHD_Result handle(void *context, struct MHD_Connection *c, const char *url, const char *method,
-                              const char *version, const char *data, size_t *length, void **state) {
+static enum MHD_Result server_handle(void *context, struct MHD_Connection *c, const char *url, const char *method,
+                                     const char *version, const char *data, size_t *length, void **state) {
     serve_server *s = context;
     exchange *x = *state;
     (void)version;
@@ -436,15 +439,16 @@ static enum MHD_Result handle(void *context, struct MHD_Connection *c, const cha
         const char *announced = MHD_lookup_connection_value(c, MHD_HEADER_KIND, MHD_HTTP_HEADER_CONTENT_LENGTH);
         if (announced && strtoull(announced, NULL, 10) > s->options.body_limit) {
             x->too_large = true;
-            return dispatch(s, c, x, url, method);
+            return server_dispatch(s, c, x, url, method);
         }
         return MHD_YES;
     }
-    if (*length) return take_body(s, x, data, length);
-    return x->job ? answer_job(c, x->job) : dispatch(s, c, x, url, method);
+    if (*length) return server_take_body(s, x, data, length);
+    return x->job ? server_answer_job(c, x->job) : server_dispatch(s, c, x, url, method);
 }
 
-static void completed(void *context, struct MHD_Connection *c, void **state, enum MHD_RequestTerminationCode why) {
+static void server_completed(void *context, struct MHD_Connection *c, void **state,
+                             enum MHD_RequestTerminationCode why) {
     serve_server *s = context;
     exchange *x = *state;
     (void)why;
@@ -453,19 +457,19 @@ static void completed(void *context, struct MHD_Connection *c, void **state, enu
         pthread_mutex_lock(&s->mutex);
         x->job->gone = true;
         x->job->connection = NULL;
-        job_drop(x->job);
+        server_job_drop(x->job);
         s->open--;
         pthread_cond_broadcast(&s->changed);
         pthread_mutex_unlock(&s->mutex);
     }
-    connections_set_busy(s->connections, connection_of(c), false);
-    drop_body(s, x);
+    connections_set_busy(s->connections, server_connection_of(c), false);
+    server_drop_body(s, x);
     mem_free(x);
     *state = NULL;
 }
 
-static void opened_or_closed(void *context, struct MHD_Connection *c, void **own,
-                             enum MHD_ConnectionNotificationCode what) {
+static void server_opened_or_closed(void *context, struct MHD_Connection *c, void **own,
+                                    enum MHD_ConnectionNotificationCode what) {
     serve_server *s = context;
     const union MHD_ConnectionInfo *info = MHD_get_connection_info(c, MHD_CONNECTION_INFO_CONNECTION_FD);
     if (what == MHD_CONNECTION_NOTIFY_CLOSED) {
@@ -499,12 +503,12 @@ propane_status serve_start(serve_engine *engine, const serve_options *options, s
     }
     pthread_mutex_init(&s->mutex, NULL);
     pthread_cond_init(&s->changed, NULL);
-    s->has_worker = pthread_create(&s->worker, NULL, work, s) == 0;
+    s->has_worker = pthread_create(&s->worker, NULL, server_work, s) == 0;
     if (s->has_worker)
         s->daemon =
-            MHD_start_daemon(MHD_USE_AUTO_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME, 0, NULL, NULL, handle, s,
-                             MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_NOTIFY_COMPLETED, completed, s,
-                             MHD_OPTION_NOTIFY_CONNECTION, opened_or_closed, s, MHD_OPTION_CONNECTION_LIMIT,
+            MHD_start_daemon(MHD_USE_AUTO_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME, 0, NULL, NULL, server_handle, s,
+                             MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_NOTIFY_COMPLETED, server_completed, s,
+                             MHD_OPTION_NOTIFY_CONNECTION, server_opened_or_closed, s, MHD_OPTION_CONNECTION_LIMIT,
                              (unsigned)options->connection_limit, MHD_OPTION_CONNECTION_TIMEOUT, 60u, MHD_OPTION_END);
     if (!s->daemon) {
         close(fd);
@@ -518,7 +522,7 @@ propane_status serve_start(serve_engine *engine, const serve_options *options, s
 int serve_port(const serve_server *s) { return s->port; }
 
 /* Waits until `until` (clock_ns) at most for the worker to be idle, or for all clients to have taken their answers. */
-static void wait_for(serve_server *s, bool clients, int64_t until) {
+static void server_wait_for(serve_server *s, bool clients, int64_t until) {
     for (;;) {
         pthread_mutex_lock(&s->mutex);
         bool done = clients ? s->open == 0 : s->idle && !s->first;
@@ -543,17 +547,17 @@ void serve_stop(serve_server *s, int grace_ms) {
     pthread_mutex_unlock(&s->mutex);
     while (waiting) {
         job *next = waiting->next;
-        refuse_job(waiting, 503, "the server is shutting down");
+        server_refuse_job(waiting, 503, "the server is shutting down");
         waiting = next;
     }
     if (s->has_worker) {
-        wait_for(s, false, clock_ns() + (int64_t)grace_ms * 1000000);
+        server_wait_for(s, false, clock_ns() + (int64_t)grace_ms * 1000000);
         pthread_mutex_lock(&s->mutex);
         s->cancel = true;
         pthread_mutex_unlock(&s->mutex);
         pthread_join(s->worker, NULL);
     }
-    wait_for(s, true, clock_ns() + 2000000000);
+    server_wait_for(s, true, clock_ns() + 2000000000);
     if (s->daemon) MHD_stop_daemon(s->daemon);
     connections_close(s->connections);
     pthread_cond_destroy(&s->changed);

@@ -14,16 +14,16 @@
 #include "train/dist/mpi.h"
 #include "train/step/partition.h"
 
-static bool on_cpu(const train_options *o) { return !o->device || device_is(o->device, "cpu"); }
+static bool estimate_on_cpu(const train_options *o) { return !o->device || device_is(o->device, "cpu"); }
 
-static bool has_patterns(const train_options *o) {
+static bool estimate_has_patterns(const train_options *o) {
     return (o->trainable && *o->trainable) || (o->freeze && *o->freeze);
 }
 
 /* Parameters that have a gradient and moments. Patterns of names are left to the run itself: the sums are a lower bound. */
-static double learnt(const model_config *c, const train_options *o, double parameters) {
+static double estimate_learnt(const model_config *c, const train_options *o, double parameters) {
     double sum = 0;
-    if (o->lora_rank == 0) return has_patterns(o) ? 0 : parameters;
+    if (o->lora_rank == 0) return estimate_has_patterns(o) ? 0 : parameters;
     model_lora l = {.rank = o->lora_rank, .alpha = 1};
     if (model_lora_choose(&l, c, o->lora_targets, NULL) != PROPANE_OK) return 0;
     for (const arch_tensor *row = model_arch_of(c)->tensors; row->name; row++)
@@ -36,7 +36,7 @@ static double learnt(const model_config *c, const train_options *o, double param
 /* What lives when the logits are there: a layer keeps its halves' inputs, queries, keys and values, and what its activation
  * reads; where whole matrices are learnt also what these read, the attention's result and the activation's, on the cpu
  * device the norms', too. */
-static double alive(const model_config *c, const train_options *o, double element) {
+static double estimate_alive(const model_config *c, const train_options *o, double element) {
     model_config split = *c;
     partition_split_head(&split, o->batch, o->context);
     double positions = (double)o->batch * (double)o->context, layers = (double)c->num_hidden_layers;
@@ -45,9 +45,10 @@ static double alive(const model_config *c, const train_options *o, double elemen
     double inputs = 2 * (o->recompute ? 4 : element) * (double)c->hidden_size; /* the stream itself is fp32 */
     double rest = element * (q + 2 * kv + (model_arch_of(c)->mlp == ARCH_SILU_GATED ? 2 * h : h));
     double logits = element * (double)(split.vocab_piece ? split.vocab_piece : c->vocab_size);
-    if (o->lora_rank == 0 && !has_patterns(o)) rest += element * (q + h + (on_cpu(o) ? 2 * (double)c->hidden_size : 0));
-    if (has_patterns(o)) layers = 1; /* the others may be frozen */
-    if (o->lora_rank > 0) layers--;  /* the first one's attention may be below all adapters */
+    if (o->lora_rank == 0 && !estimate_has_patterns(o))
+        rest += element * (q + h + (estimate_on_cpu(o) ? 2 * (double)c->hidden_size : 0));
+    if (estimate_has_patterns(o)) layers = 1; /* the others may be frozen */
+    if (o->lora_rank > 0) layers--;           /* the first one's attention may be below all adapters */
     /* The scores' gradient passes from kernel to kernel where a half is not one kernel; some of its layer is gone then. */
     double scores = strcmp(o->plan, "layer") == 0
                         ? 0
@@ -60,9 +61,9 @@ static double alive(const model_config *c, const train_options *o, double elemen
 memory_estimate memory_estimate_of(const model_config *c, const train_options *whole, int ranks) {
     train_options own = *whole, *o = &own;
     own.batch = whole->batch < ranks ? 1 : whole->batch / ranks;
-    double parameters = (double)model_arch_parameters(c), moved = learnt(c, o, parameters);
-    double element = strcmp(o->precision, "fp16") == 0 ? 2 : 4, activations = alive(c, o, element);
-    bool cpu = on_cpu(o); /* it reads the master weights */
+    double parameters = (double)model_arch_parameters(c), moved = estimate_learnt(c, o, parameters);
+    double element = strcmp(o->precision, "fp16") == 0 ? 2 : 4, activations = estimate_alive(c, o, element);
+    bool cpu = estimate_on_cpu(o); /* it reads the master weights */
     memory_estimate f = {.state = parameters * (4 + (!cpu || element < 4 ? element : 0)) +
                                   moved * 2 * 4 / (o->shard ? ranks : 1),
                          .batch = activations + 4 * moved};

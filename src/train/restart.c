@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-static bool is_flag(const char *argument, const char *name) {
+static bool restart_is_flag(const char *argument, const char *name) {
     size_t length = strlen(name);
     return strncmp(argument, name, length) == 0 && (argument[length] == 0 || argument[length] == '=');
 }
@@ -17,9 +17,9 @@ propane_status train_restart_arguments(int argc, char *const *argv, arena *a, ch
     for (int i = 0; i < argc && rest == argc; i++) {
         if (i > 0 && strcmp(argv[i], "--") == 0)
             rest = i;
-        else if (i > 0 && is_flag(argv[i], "--init"))
+        else if (i > 0 && restart_is_flag(argv[i], "--init"))
             i += !strchr(argv[i], '=');
-        else if (i == 0 || (!is_flag(argv[i], "--resume") && !is_flag(argv[i], "--no-resume")))
+        else if (i == 0 || (!restart_is_flag(argv[i], "--resume") && !restart_is_flag(argv[i], "--no-resume")))
             list[count++] = arena_string(a, argv[i]);
     }
     list[count++] = arena_string(a, "--resume");

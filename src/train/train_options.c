@@ -21,11 +21,13 @@ const train_option train_option_rows[TRAIN_OPTIONS] = {
 };
 #undef OPTION
 
-static bool options_is_text(const train_option *row) { return row->type == TRAIN_TEXT || row->type == TRAIN_CHOICE; }
+static bool train_options_is_text(const train_option *row) {
+    return row->type == TRAIN_TEXT || row->type == TRAIN_CHOICE;
+}
 
 /* ---- values as texts -------------------------------------------------------------------------------------------------------- */
 
-static bool options_parse_bool(const char *text, bool *out) {
+static bool train_options_parse_bool(const char *text, bool *out) {
     *out = strcmp(text, "1") == 0 || strcmp(text, "true") == 0;
     return *out || strcmp(text, "0") == 0 || strcmp(text, "false") == 0;
 }
@@ -34,7 +36,7 @@ bool train_option_parse(const train_option *row, const char *text, train_options
     void *at = train_option_at(row, o);
     char *end = NULL;
     errno = 0;
-    if (row->type == TRAIN_BOOL) return options_parse_bool(text, at);
+    if (row->type == TRAIN_BOOL) return train_options_parse_bool(text, at);
     if (row->type == TRAIN_INT) {
         const long long n = strtoll(text, &end, 10);
         if (end == text || *end || errno) return false;
@@ -66,14 +68,14 @@ const char *train_option_print(const train_option *row, const train_options *o, 
 
 /* ---- ranges ----------------------------------------------------------------------------------------------------------------- */
 
-static bool options_has_word(const char *words, const char *value) {
+static bool train_options_has_word(const char *words, const char *value) {
     const size_t n = strlen(value);
     for (const char *w = words; w; w = strchr(w, '|') ? strchr(w, '|') + 1 : NULL)
         if (strcspn(w, "|") == n && memcmp(w, value, n) == 0) return true;
     return false;
 }
 
-static bool options_in_range(const train_option *row, const train_options *o) {
+static bool train_options_in_range(const train_option *row, const train_options *o) {
     const void *at = train_option_at(row, o);
     if (row->type == TRAIN_INT) {
         const double n = (double)*(const int64_t *)at;
@@ -81,11 +83,11 @@ static bool options_in_range(const train_option *row, const train_options *o) {
     }
     if (row->type == TRAIN_REAL) return *(const double *)at >= row->min && *(const double *)at <= row->max;
     if (row->type != TRAIN_CHOICE) return true;
-    return options_has_word(row->words, *(const char *const *)at ? *(const char *const *)at : "");
+    return train_options_has_word(row->words, *(const char *const *)at ? *(const char *const *)at : "");
 }
 
 /* Does the option have the value that stands for "not given"? */
-static bool options_is_standard(const train_option *row, const train_options *o) {
+static bool train_options_is_standard(const train_option *row, const train_options *o) {
     char now[TRAIN_VALUE_ROOM], standard[TRAIN_VALUE_ROOM];
     const char *text = row->use[o->kind].standard;
     train_options other = {.kind = o->kind};
@@ -93,8 +95,8 @@ static bool options_is_standard(const train_option *row, const train_options *o)
     return strcmp(train_option_print(row, o, now), train_option_print(row, &other, standard)) == 0;
 }
 
-static bool options_allows(const train_option *row, const train_options *o) {
-    return options_in_range(row, o) || options_is_standard(row, o);
+static bool train_options_allows(const train_option *row, const train_options *o) {
+    return train_options_in_range(row, o) || train_options_is_standard(row, o);
 }
 
 /* ---- defaults, by name, all of them ------------------------------------------------------------------------------------------ */
@@ -103,12 +105,12 @@ void train_options_default(train_options *o, train_kind kind) {
     *o = (train_options){.kind = kind};
     for (int i = 0; i < TRAIN_OPTIONS; i++) {
         const train_option *row = &train_option_rows[i];
-        const char *text = row->use[kind].help ? row->use[kind].standard : options_is_text(row) ? "" : NULL;
+        const char *text = row->use[kind].help ? row->use[kind].standard : train_options_is_text(row) ? "" : NULL;
         if (text) (void)train_option_parse(row, text, o);
     }
 }
 
-static propane_status options_refuse(const train_option *row, const char *value, propane_error *err) {
+static propane_status train_options_refuse(const train_option *row, const char *value, propane_error *err) {
     switch (row->type) {
     case TRAIN_INT:
         return propane_fail(err, PROPANE_ERR_INVALID, "%s: '%.100s' is not a whole number from %.0f to %.0f", row->name,
@@ -128,8 +130,8 @@ propane_status train_options_set(train_options *o, const char *name, const char 
         const train_option *row = &train_option_rows[i];
         if (!row->name || !row->use[o->kind].help || strcmp(row->name, name) != 0) continue;
         train_options tried = *o;
-        if (!train_option_parse(row, value, &tried) || !options_allows(row, &tried))
-            return options_refuse(row, value, err);
+        if (!train_option_parse(row, value, &tried) || !train_options_allows(row, &tried))
+            return train_options_refuse(row, value, err);
         tried.given[i] = true;
         *o = tried;
         return PROPANE_OK;
@@ -138,7 +140,7 @@ propane_status train_options_set(train_options *o, const char *name, const char 
 }
 
 /* "a, b or c" of "a|b|c". */
-static const char *options_list(const char *words, char out[200]) {
+static const char *train_options_list(const char *words, char out[200]) {
     size_t n = 0;
     for (const char *c = words; *c && n + 5 < 200; c++) {
         if (*c != '|')
@@ -155,7 +157,7 @@ propane_status train_options_check(const train_options *o, propane_error *err) {
     for (int i = 0; i < TRAIN_OPTIONS; i++) {
         const train_option *row = &train_option_rows[i];
         const void *at = train_option_at(row, o);
-        if (!row->use[o->kind].help || options_allows(row, o)) continue;
+        if (!row->use[o->kind].help || train_options_allows(row, o)) continue;
         if (row->type == TRAIN_INT)
             return propane_fail(err, PROPANE_ERR_INVALID, "--%s is %lld; give %.0f to %.0f", row->name,
                                 (long long)*(const int64_t *)at, row->min, row->max);
@@ -163,7 +165,8 @@ propane_status train_options_check(const train_options *o, propane_error *err) {
             return propane_fail(err, PROPANE_ERR_INVALID, "--%s is %g; give %g to %g", row->name, *(const double *)at,
                                 row->min, row->max);
         return propane_fail(err, PROPANE_ERR_INVALID, "--%s is '%.40s'; give %s", row->name,
-                            *(const char *const *)at ? *(const char *const *)at : "", options_list(row->words, list));
+                            *(const char *const *)at ? *(const char *const *)at : "",
+                            train_options_list(row->words, list));
     }
     if (o->min_lr > o->lr)
         return propane_fail(err, PROPANE_ERR_INVALID, "--min-lr is %g; give %g to %g", o->min_lr, 0.0, o->lr);

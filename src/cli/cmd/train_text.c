@@ -45,8 +45,8 @@ typedef struct text_model_flags {
     bool any_size; /* one of the sizes was given */
 } text_model_flags;
 
-static propane_status text_sizes_config(const text_model_flags *m, const text_job *j, model_config *c,
-                                        propane_error *err) {
+static propane_status train_text_sizes_config(const text_model_flags *m, const text_job *j, model_config *c,
+                                              propane_error *err) {
     PROPANE_TRY(model_config_default_of(c, m->arch, err));
     c->num_hidden_layers = m->layers;
     c->hidden_size = m->width;
@@ -66,7 +66,8 @@ static propane_status text_sizes_config(const text_model_flags *m, const text_jo
 }
 
 /* The model that a run of adapters was begun with, which may have moved since. */
-static propane_status text_base_model(const char *init, const char *base, model_weights **out, propane_error *err) {
+static propane_status train_text_base_model(const char *init, const char *base, model_weights **out,
+                                            propane_error *err) {
     propane_status status = run_model(init ? init : base, NULL, out, err);
     if (status == PROPANE_OK || init) return status;
     const propane_error why = *err;
@@ -75,21 +76,21 @@ static propane_status text_base_model(const char *init, const char *base, model_
 }
 
 /* The configuration and, with --init, the weights that the run starts from. */
-static propane_status text_choose_model(const text_model_flags *m, text_job *j, propane_error *err) {
+static propane_status train_text_choose_model(const text_model_flags *m, text_job *j, propane_error *err) {
     if (j->job.options.resume) { /* the run's own */
         char *path = run_path(j->job.options.run_dir, TRAIN_CONFIG);
         propane_status status = path ? model_config_read(path, &j->config, err) : propane_fail_memory(err, 0);
         mem_free(path);
         PROPANE_TRY(status);
         if (j->job.options.lora_rank > 0) /* the checkpoint has the adapters alone */
-            PROPANE_TRY(text_base_model(m->init, j->job.options.base, &j->initial, err));
+            PROPANE_TRY(train_text_base_model(m->init, j->job.options.base, &j->initial, err));
     } else if (m->init) {
         PROPANE_TRY(run_model(m->init, NULL, &j->initial, err));
         j->config = j->initial->config;
     } else if (m->config) {
         PROPANE_TRY(model_config_read(m->config, &j->config, err));
     } else {
-        PROPANE_TRY(text_sizes_config(m, j, &j->config, err));
+        PROPANE_TRY(train_text_sizes_config(m, j, &j->config, err));
     }
     return run_vocabulary(m->init     ? m->init
                           : m->config ? m->config
@@ -97,7 +98,7 @@ static propane_status text_choose_model(const text_model_flags *m, text_job *j, 
                           j->config.vocab_size, j->corpus.tokenizer, err);
 }
 
-static propane_status text_count_bytes(text_job *j, propane_error *err) {
+static propane_status train_text_count_bytes(text_job *j, propane_error *err) {
     size_t rows = (size_t)j->config.vocab_size; /* ids that the tokenizer lacks have no bytes */
     j->bytes_of_token = mem_array(rows, sizeof *j->bytes_of_token);
     if (!j->bytes_of_token) return propane_fail_memory(err, rows * sizeof *j->bytes_of_token);
@@ -109,13 +110,13 @@ static propane_status text_count_bytes(text_job *j, propane_error *err) {
     return PROPANE_OK;
 }
 
-static propane_status text_prepare_folder(text_job *j, propane_error *err) {
+static propane_status train_text_prepare_folder(text_job *j, propane_error *err) {
     const char *dir = j->job.options.run_dir;
     return run_begin(dir, j->job.options.resume, run_holds(dir, TRAIN_MODEL), &j->job.hold, err);
 }
 
 /* A model that is trained further brings its tokenizer and its way to talk. */
-static propane_status text_open_corpus(text_job *j, const char *init, propane_error *err) {
+static propane_status train_text_open_corpus(text_job *j, const char *init, propane_error *err) {
     model_form form;
     if (init && !j->job.options.resume) PROPANE_TRY(model_store_form(init, &form, err));
     char *vocabulary = j->job.options.resume && !j->corpus_options.tokenizer
@@ -130,7 +131,7 @@ static propane_status text_open_corpus(text_job *j, const char *init, propane_er
     return status;
 }
 
-static propane_status text_save_tokenizer(const text_job *j, propane_error *err) {
+static propane_status train_text_save_tokenizer(const text_job *j, propane_error *err) {
     char *path = run_path(j->job.options.run_dir, MODEL_TOKENIZER);
     propane_status status = path ? tokenizer_write(j->corpus.tokenizer, path, err) : propane_fail_memory(err, 0);
     mem_free(path);
@@ -139,7 +140,7 @@ static propane_status text_save_tokenizer(const text_job *j, propane_error *err)
 
 /* ---- what the run tells ---------------------------------------------------------------------------------------------------- */
 
-static void text_tell_evaluation(train_job *job, const train_evaluation *e) {
+static void train_text_tell_evaluation(train_job *job, const train_evaluation *e) {
     if (job->json) {
         printf("{\"step\":%" PRId64, e->step);
         progress_number("val_loss", e->val_loss);
@@ -153,7 +154,7 @@ static void text_tell_evaluation(train_job *job, const train_evaluation *e) {
     }
 }
 
-static void text_tell_start(const train_job *job) {
+static void train_text_tell_start(const train_job *job) {
     const text_job *j = (const text_job *)job;
     const model_weights *w = language_run_weights(j->job.run);
     int64_t windows, cut, empty;
@@ -192,7 +193,7 @@ static void text_tell_start(const train_job *job) {
 }
 
 /* A row for each kernel of the plan; what is no kernel (loss, embedding, AdamW, validation's part of them) is the rest. */
-static void text_tell_profile(const text_job *j, double seconds) {
+static void train_text_tell_profile(const text_job *j, double seconds) {
     const train_step *s = language_run_step(j->job.run);
     double rest = seconds * 1e3, engine = 0, device = 0;
     bool given = false;
@@ -225,13 +226,13 @@ static void text_tell_profile(const text_job *j, double seconds) {
         printf("the engine's own time: not given by this engine\n");
 }
 
-static propane_status text_tell_end(train_job *job, double seconds, propane_error *err) {
+static propane_status train_text_tell_end(train_job *job, double seconds, propane_error *err) {
     const text_job *j = (const text_job *)job;
     const train_evaluation *e = &job->last;
     const double unigram = j->corpus.unigram_nats;
     char what[1200];
     (void)err;
-    if (job->profile) text_tell_profile(j, seconds);
+    if (job->profile) train_text_tell_profile(j, seconds);
     if (job->json) {
         printf("{\"event\":\"done\",\"step\":%" PRId64 ",\"seconds\":%.3f", train_run_steps_done(job->run), seconds);
         if (e->step) progress_number("val_loss", e->val_loss);
@@ -248,11 +249,11 @@ static propane_status text_tell_end(train_job *job, double seconds, propane_erro
     return PROPANE_OK;
 }
 
-static propane_status text_report(train_job *job, propane_error *err) {
+static propane_status train_text_report(train_job *job, propane_error *err) {
     return telemetry_report(&job->telemetry, language_run_weights(job->run), &((text_job *)job)->corpus, err);
 }
 
-static void text_put_facts(const train_job *job, json_t *record) {
+static void train_text_put_facts(const train_job *job, json_t *record) {
     const text_job *j = (const text_job *)job;
     const train_options *o = train_run_options(job->run);
     const model_weights *w = language_run_weights(job->run);
@@ -277,13 +278,14 @@ static void text_put_facts(const train_job *job, json_t *record) {
 }
 
 static const train_job_kind text_kind = {
-    "tokens", text_tell_start, text_tell_evaluation, text_put_facts, text_tell_end, text_report,
+    "tokens",          train_text_tell_start, train_text_tell_evaluation, train_text_put_facts, train_text_tell_end,
+    train_text_report,
 };
 
 /* ---- making the run ------------------------------------------------------------------------------------------------------------ */
 
 /* --weights auto: the first mode that holds on the device. */
-static propane_status text_choose_weights(text_job *j, propane_error *err) {
+static propane_status train_text_choose_weights(text_job *j, propane_error *err) {
     text tried = {0};
     if (strcmp(j->job.options.weights, "auto") != 0) return PROPANE_OK;
     propane_status status = weight_mode_choose(j->job.options.device, &j->job.options.weights, &tried, err);
@@ -293,7 +295,7 @@ static propane_status text_choose_weights(text_job *j, propane_error *err) {
 }
 
 /* An adapter that is trained further says its rank, its scale and what it adapts; the dropout is the run's. */
-static propane_status text_take_adapter(text_job *j, propane_error *err) {
+static propane_status train_text_take_adapter(text_job *j, propane_error *err) {
     model_lora l;
     train_options *o = &j->job.options;
     PROPANE_TRY(model_adapter_config(o->adapter, &j->config, &l, err));
@@ -308,7 +310,7 @@ static propane_status text_take_adapter(text_job *j, propane_error *err) {
 
 /* Where mpirun started this process: the other ranks. Rank 0 alone tells and writes. Ranks on one machine share its cores,
  * unless mpirun has given each its own. */
-static propane_status text_join_ranks(train_options *o, int64_t *threads, propane_error *err) {
+static propane_status train_text_join_ranks(train_options *o, int64_t *threads, propane_error *err) {
     if (!mpi_started()) return PROPANE_OK;
     PROPANE_TRY(mpi_open(&o->mpi, err));
     int usable = pool_usable_cores(), here = mpi_local_size(o->mpi);
@@ -319,7 +321,7 @@ static propane_status text_join_ranks(train_options *o, int64_t *threads, propan
 }
 
 /* One rank's failure is everybody's: the others would wait for ever. The last checkpoint stays as it is. */
-static void text_end_ranks(mpi *m, propane_error *err) {
+static void train_text_end_ranks(mpi *m, propane_error *err) {
     propane_error told = {.status = err->status};
     snprintf(told.text, sizeof told.text, "rank %d of %d: %.900s", mpi_rank(m), mpi_size(m), err->text);
     int code = cli_error("train", &told);
@@ -329,15 +331,15 @@ static void text_end_ranks(mpi *m, propane_error *err) {
 
 /* ---- the command ------------------------------------------------------------------------------------------------------------- */
 
-static propane_status text_run(text_job *j, const text_model_flags *m, bool *again, propane_error *err) {
+static propane_status train_text_run(text_job *j, const text_model_flags *m, bool *again, propane_error *err) {
     train_options *o = &j->job.options;
     if (j->job.profile) o->device = rig_statistics_uri(o->device, j->device);
     const bool writes = data_parallel_writes(o->mpi);
-    if (writes) PROPANE_TRY(text_prepare_folder(j, err));
-    PROPANE_TRY(text_open_corpus(j, m->init, err));
-    PROPANE_TRY(text_choose_model(m, j, err));
-    if (*o->adapter && !o->resume) PROPANE_TRY(text_take_adapter(j, err));
-    PROPANE_TRY(text_count_bytes(j, err));
+    if (writes) PROPANE_TRY(train_text_prepare_folder(j, err));
+    PROPANE_TRY(train_text_open_corpus(j, m->init, err));
+    PROPANE_TRY(train_text_choose_model(m, j, err));
+    if (*o->adapter && !o->resume) PROPANE_TRY(train_text_take_adapter(j, err));
+    PROPANE_TRY(train_text_count_bytes(j, err));
     int id_bytes;
     const void *ids = corpus_ids(&j->corpus, &id_bytes);
     const train_input input = {&j->config,
@@ -349,14 +351,14 @@ static propane_status text_run(text_job *j, const text_model_flags *m, bool *aga
                                j->corpus_options.text,
                                tokenizer_hash(j->corpus.tokenizer),
                                j->bytes_of_token};
-    PROPANE_TRY(text_choose_weights(j, err));
+    PROPANE_TRY(train_text_choose_weights(j, err));
     PROPANE_TRY(language_run_create(o, &input, &j->job.run, err));
-    if (writes && !o->resume) PROPANE_TRY(text_save_tokenizer(j, err));
+    if (writes && !o->resume) PROPANE_TRY(train_text_save_tokenizer(j, err));
     if (writes && !o->resume && m->init) PROPANE_TRY(run_copy_chat(m->init, o->run_dir, err));
     return train_job_go(&j->job, again, err);
 }
 
-static int text_parse(text_job *j, text_model_flags *m, int argc, char **argv) {
+static int train_text_parse(text_job *j, text_model_flags *m, int argc, char **argv) {
     const cli_flag data[] = {
         {"--data", CLI_TEXT, &j->corpus_options.text, .words = "FILE",
          .help = "a text, a token file of 'propane tokenize', or instruction data (.jsonl)", .required = true},
@@ -403,7 +405,7 @@ static int text_parse(text_job *j, text_model_flags *m, int argc, char **argv) {
 }
 
 /* What does not go together on one command line; -1: nothing. */
-static int text_check(const text_job *j, const text_model_flags *m) {
+static int train_text_check(const text_job *j, const text_model_flags *m) {
     const train_options *o = &j->job.options;
     const char *learnt = m->kind_given ? "--kind" : "--vocab";
     const bool lora_given =
@@ -428,25 +430,25 @@ static int text_check(const text_job *j, const text_model_flags *m) {
     return -1;
 }
 
-static void text_job_deinit(text_job *j) {
+static void train_text_job_deinit(text_job *j) {
     train_job_deinit(&j->job); /* it borrows from the rest */
     corpus_close(&j->corpus);
     model_weights_free(j->initial);
     mem_free(j->bytes_of_token);
 }
 
-static int text_start(text_job *j, const text_model_flags *m, bool *again) {
+static int train_text_start(text_job *j, const text_model_flags *m, bool *again) {
     train_options *o = &j->job.options;
     propane_error err = {0};
-    propane_status status = text_join_ranks(o, &j->job.threads, &err);
+    propane_status status = train_text_join_ranks(o, &j->job.threads, &err);
     if (status == PROPANE_OK) status = pool_set_threads((int)j->job.threads, &err);
     if (status == PROPANE_OK && m->power) status = power_open(&j->job.meter, &err);
-    if (status == PROPANE_OK) status = text_run(j, m, again, &err);
+    if (status == PROPANE_OK) status = train_text_run(j, m, again, &err);
     energy_close(j->job.meter);
-    if (o->mpi && status != PROPANE_OK && status != PROPANE_ERR_CANCELLED) text_end_ranks(o->mpi, &err);
+    if (o->mpi && status != PROPANE_OK && status != PROPANE_ERR_CANCELLED) train_text_end_ranks(o->mpi, &err);
     mpi *ranks = o->mpi;
     const bool told = data_parallel_writes(ranks);
-    text_job_deinit(j);
+    train_text_job_deinit(j);
     mpi_close(ranks);
     if (status == PROPANE_OK || (status == PROPANE_ERR_CANCELLED && !told)) return CLI_OK; /* rank 0 has said it */
     *again = false;
@@ -458,14 +460,14 @@ int train_text_command(int argc, char **argv, bool *again) {
     text_model_flags m = {.layers = 4, .width = 192, .heads = 6, .tie = true, .arch = "llama", .vocab = 1024};
     train_options *o = &j.job.options;
     train_job_init(&j.job, &text_kind, TRAIN_LANGUAGE);
-    int code = text_parse(&j, &m, argc, argv);
-    if (code < 0) code = text_check(&j, &m);
+    int code = train_text_parse(&j, &m, argc, argv);
+    if (code < 0) code = train_text_check(&j, &m);
     if (code >= 0) {
-        text_job_deinit(&j);
+        train_text_job_deinit(&j);
         return code;
     }
     if (!o->given[TRAIN_OPTION_min_lr] && !o->resume) o->min_lr = fmin(o->min_lr, o->lr / 10);
     if (m.init) o->base = m.init;
     j.corpus_options.vocab = (int)m.vocab;
-    return text_start(&j, &m, again);
+    return train_text_start(&j, &m, again);
 }

@@ -53,7 +53,7 @@ static propane_status accel_open(const char *rest, void **impl, propane_error *e
     return accel_open_node(rest, impl, err);
 }
 
-static propane_status registers_open(const char *rest, void **impl, propane_error *err) {
+static propane_status accel_driver_registers_open(const char *rest, void **impl, propane_error *err) {
     char which[80];
     snprintf(which, sizeof which, "registers%s%.60s", *rest ? "," : "", rest);
     return accel_open_node(which, impl, err);
@@ -192,6 +192,6 @@ const propane_driver accel_driver = {
 const propane_driver registers_driver = {
     .name = "registers",
     .summary = "programs compiled to an M1's registers, which are interpreted in software",
-    .open = registers_open,
+    .open = accel_driver_registers_open,
     ACCEL_COMMON,
 };

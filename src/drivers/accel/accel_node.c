@@ -50,7 +50,7 @@ _Static_assert(sizeof(accel_bo_init) == 24 && sizeof(accel_bo_free) == 8 && size
 #define CALL_BO_FREE             ACCEL_CALL(0x42, accel_bo_free)
 #define CALL_SUBMIT              ACCEL_CALL(0x43, accel_submit)
 
-static propane_status node_fail(const accel_node *n, const char *call, int number, propane_error *err) {
+static propane_status accel_node_fail(const accel_node *n, const char *call, int number, propane_error *err) {
     propane_status status = number == ENOMEM || number == ENOSPC  ? PROPANE_ERR_MEMORY
                             : number == EACCES || number == EPERM ? PROPANE_ERR_IO
                                                                   : PROPANE_ERR_DEVICE;
@@ -59,10 +59,10 @@ static propane_status node_fail(const accel_node *n, const char *call, int numbe
 }
 
 /* Whether the open node is the Neural Engine's, with the calls that are known. */
-static propane_status node_version(const accel_node *n, propane_error *err) {
+static propane_status accel_node_version(const accel_node *n, propane_error *err) {
     char name[32] = "";
     accel_version v = {.name = name, .name_length = sizeof name - 1};
-    if (ioctl(n->fd, CALL_VERSION, &v) != 0) return node_fail(n, "DRM_IOCTL_VERSION", errno, err);
+    if (ioctl(n->fd, CALL_VERSION, &v) != 0) return accel_node_fail(n, "DRM_IOCTL_VERSION", errno, err);
     if (strncmp(name, "ane", sizeof name) != 0)
         return propane_fail(err, PROPANE_ERR_NOT_FOUND, "%s belongs to the driver '%.30s', not to 'ane'", n->name,
                             name);
@@ -72,12 +72,12 @@ static propane_status node_version(const accel_node *n, propane_error *err) {
     return PROPANE_OK;
 }
 
-static propane_status node_try(accel_node *n, const char *path, propane_error *err) {
+static propane_status accel_node_try(accel_node *n, const char *path, propane_error *err) {
     snprintf(n->name, sizeof n->name, "%s", path);
     n->fd = open(path, O_RDWR | O_CLOEXEC);
     if (n->fd < 0 && errno == ENOENT) return propane_fail(err, PROPANE_ERR_NOT_FOUND, "there is no %s", path);
-    if (n->fd < 0) return node_fail(n, "open", errno, err);
-    propane_status status = node_version(n, err);
+    if (n->fd < 0) return accel_node_fail(n, "open", errno, err);
+    propane_status status = accel_node_version(n, err);
     if (status) {
         close(n->fd);
         n->fd = -1;
@@ -85,13 +85,13 @@ static propane_status node_try(accel_node *n, const char *path, propane_error *e
     return status;
 }
 
-static propane_status node_first(accel_node *n, propane_error *err) {
+static propane_status accel_node_first(accel_node *n, propane_error *err) {
     char path[64];
     propane_error seen = {0};
     for (int i = 0; i < NODES; i++) {
         propane_error why = {0};
         snprintf(path, sizeof path, "/dev/accel/accel%d", i);
-        propane_status status = node_try(n, path, &why);
+        propane_status status = accel_node_try(n, path, &why);
         if (!status) return PROPANE_OK;
         if (status != PROPANE_ERR_NOT_FOUND && !seen.status) seen = why;
     }
@@ -121,7 +121,7 @@ propane_status accel_node_open(const char *which, accel_node **out, propane_erro
         status = propane_fail(err, PROPANE_ERR_INVALID,
                               "device accel: nothing or a node's path stands behind its name, not '%.40s'", which);
     else
-        status = *which ? node_try(n, which, err) : node_first(n, err);
+        status = *which ? accel_node_try(n, which, err) : accel_node_first(n, err);
     if (status) {
         accel_node_close(n);
         *out = NULL;
@@ -142,17 +142,17 @@ propane_status accel_buffer_make(accel_node *n, uint64_t bytes, accel_buffer *ou
     *out = (accel_buffer){.bytes = bytes};
     if (n->registers) {
         int failed = accel_registers_make(n->registers, bytes, out);
-        return failed ? node_fail(n, "BO_INIT", -failed, err) : PROPANE_OK;
+        return failed ? accel_node_fail(n, "BO_INIT", -failed, err) : PROPANE_OK;
     }
     accel_bo_init call = {.size = bytes};
-    if (ioctl(n->fd, CALL_BO_INIT, &call) != 0) return node_fail(n, "BO_INIT", errno, err);
+    if (ioctl(n->fd, CALL_BO_INIT, &call) != 0) return accel_node_fail(n, "BO_INIT", errno, err);
     void *data = mmap(NULL, (size_t)bytes, PROT_READ | PROT_WRITE, MAP_SHARED, n->fd, (off_t)call.offset);
     out->handle = call.handle;
     out->offset = call.offset;
     if (data == MAP_FAILED) {
         int number = errno;
         accel_buffer_drop(n, out);
-        return node_fail(n, "mmap", number, err);
+        return accel_node_fail(n, "mmap", number, err);
     }
     out->data = data;
     return PROPANE_OK;
@@ -176,7 +176,7 @@ propane_status accel_run(accel_node *n, const accel_submit *s, propane_error *er
         propane_error why = {0};
         int failed = accel_registers_run(n->registers, s, &why);
         if (failed && why.status) return propane_fail(err, PROPANE_ERR_DEVICE, "%s: SUBMIT: %s", n->name, why.text);
-        return failed ? node_fail(n, "SUBMIT", -failed, err) : PROPANE_OK;
+        return failed ? accel_node_fail(n, "SUBMIT", -failed, err) : PROPANE_OK;
     }
-    return ioctl(n->fd, CALL_SUBMIT, &call) != 0 ? node_fail(n, "SUBMIT", errno, err) : PROPANE_OK;
+    return ioctl(n->fd, CALL_SUBMIT, &call) != 0 ? accel_node_fail(n, "SUBMIT", errno, err) : PROPANE_OK;
 }

@@ -60,7 +60,7 @@ static void cpu_describe(const void *impl, propane_device_info *out) {
     out->simulated = false;
 }
 
-static cpu_plan_options options_of(const cpu_device *d, const propane_compile_options *options) {
+static cpu_plan_options cpu_driver_options_of(const cpu_device *d, const propane_compile_options *options) {
     return (cpu_plan_options){.kernels = d->kernels,
                               .threads = options ? options->threads : 0,
                               .bf16 = options && options->precision == PROPANE_PRECISION_BF16,
@@ -70,11 +70,11 @@ static cpu_plan_options options_of(const cpu_device *d, const propane_compile_op
 /* What can be planned can be run. */
 static propane_status cpu_supports(void *impl, const mil_function *f, const propane_compile_options *options,
                                    propane_error *why) {
-    const cpu_plan_options o = options_of(impl, options);
+    const cpu_plan_options o = cpu_driver_options_of(impl, options);
     return cpu_plan_check(f, &o, why);
 }
 
-static propane_status grow_block(cpu_device *d, size_t bytes, propane_error *err) {
+static propane_status cpu_driver_grow_block(cpu_device *d, size_t bytes, propane_error *err) {
     propane_status status = PROPANE_OK;
     pthread_mutex_lock(&d->mutex);
     if (bytes > d->block_bytes) {
@@ -94,7 +94,7 @@ static propane_status grow_block(cpu_device *d, size_t bytes, propane_error *err
 static propane_status cpu_compile(void *impl, const mil_function *f, const propane_compile_options *options,
                                   driver_program *out, propane_error *err) {
     cpu_program *program = NULL;
-    cpu_plan_options o = options_of(impl, options);
+    cpu_plan_options o = cpu_driver_options_of(impl, options);
     PROPANE_TRY(cpu_plan_compile(f, &o, out->arena, &program, err));
     out->impl = program;
     out->input_count = program->input_count;
@@ -102,7 +102,7 @@ static propane_status cpu_compile(void *impl, const mil_function *f, const propa
     out->inputs = program->inputs;
     out->outputs = program->outputs;
     out->in_place = program->in_place;
-    propane_status status = grow_block(impl, (size_t)program->block_bytes, err);
+    propane_status status = cpu_driver_grow_block(impl, (size_t)program->block_bytes, err);
     if (status != PROPANE_OK) cpu_program_deinit(program);
     return status;
 }

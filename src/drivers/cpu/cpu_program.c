@@ -31,7 +31,7 @@ void cpu_run_parallel(const cpu_run *run, void (*task)(void *context, int task, 
 }
 
 /* Fills the memory of buffers that are not alive behind step `at` with NaN. */
-static void poison(cpu_program *program, int at) {
+static void cpu_program_poison(cpu_program *program, int at) {
     for (int b = 0; b < program->buffer_count; b++) {
         const cpu_buffer *o = &program->buffers[b];
         if (o->place != CPU_PLACE_TEMP || o->first > o->last || o->last != at || o->alias >= 0) continue;
@@ -45,22 +45,22 @@ static void poison(cpu_program *program, int at) {
     }
 }
 
-static bool is_guarded(const cpu_buffer *b) {
+static bool cpu_program_is_guarded(const cpu_buffer *b) {
     return b->place == CPU_PLACE_TEMP && b->alias < 0 && b->first <= b->last;
 }
 
 /* Marks what lies behind the buffers that step `at` is the first to touch. */
-static void lay_guards(cpu_program *program, int at) {
+static void cpu_program_lay_guards(cpu_program *program, int at) {
     for (int b = 0; program->guard && b < program->buffer_count; b++) {
         const cpu_buffer *o = &program->buffers[b];
-        if (is_guarded(o) && o->first == at) memset(program->base[b] + o->bytes, 0xff, CPU_PROGRAM_GUARD);
+        if (cpu_program_is_guarded(o) && o->first == at) memset(program->base[b] + o->bytes, 0xff, CPU_PROGRAM_GUARD);
     }
 }
 
-static propane_status check_guards(const cpu_program *program, int at, propane_error *err) {
+static propane_status cpu_program_check_guards(const cpu_program *program, int at, propane_error *err) {
     for (int b = 0; program->guard && b < program->buffer_count; b++) {
         const cpu_buffer *o = &program->buffers[b];
-        for (int i = 0; is_guarded(o) && o->first <= at && at <= o->last && i < CPU_PROGRAM_GUARD; i++)
+        for (int i = 0; cpu_program_is_guarded(o) && o->first <= at && at <= o->last && i < CPU_PROGRAM_GUARD; i++)
             if (program->base[b][o->bytes + i] != 0xff)
                 return propane_fail(err, PROPANE_ERR_INVALID, "step %d (%s) wrote %d bytes behind buffer %d", at,
                                     program->steps[at].kind, i, b);
@@ -68,20 +68,20 @@ static propane_status check_guards(const cpu_program *program, int at, propane_e
     return PROPANE_OK;
 }
 
-static propane_status run_steps(cpu_program *program, propane_error *err) {
+static propane_status cpu_program_run_steps(cpu_program *program, propane_error *err) {
     cpu_run run = {program->base, program->threads, NULL};
     for (int i = 0; i < program->step_count; i++) {
         cpu_step *s = &program->steps[i];
         int64_t start = program->profile ? clock_ns() : 0;
         run.next = i + 1 < program->step_count ? s + 1 : NULL;
-        lay_guards(program, i);
+        cpu_program_lay_guards(program, i);
         PROPANE_TRY(s->run(&run, s->args, err));
         if (program->profile) {
             s->ns += clock_ns() - start;
             s->runs++;
         }
-        PROPANE_TRY(check_guards(program, i, err));
-        if (program->poison) poison(program, i);
+        PROPANE_TRY(cpu_program_check_guards(program, i, err));
+        if (program->poison) cpu_program_poison(program, i);
     }
     return PROPANE_OK;
 }
@@ -93,9 +93,9 @@ typedef struct alone {
     propane_status status;
 } alone;
 
-static void alone_task(void *context, int task, int worker) {
+static void cpu_program_alone_task(void *context, int task, int worker) {
     alone *a = context;
-    if (task == 0) a->status = run_steps(a->program, a->err);
+    if (task == 0) a->status = cpu_program_run_steps(a->program, a->err);
 }
 
 propane_status cpu_program_run(cpu_program *program, void *block, void *const *inputs, void *const *outputs,
@@ -118,15 +118,17 @@ propane_status cpu_program_run(cpu_program *program, void *block, void *const *i
         program->base[b] = program->base[root];
     }
     if (program->poison) memset(block, 0xff, (size_t)program->block_bytes);
-    if (program->threads != 1 || pool_threads() == 1) return run_steps(program, err);
+    if (program->threads != 1 || pool_threads() == 1) return cpu_program_run_steps(program, err);
     alone a = {program, err, PROPANE_OK};
-    pool_run(alone_task, &a, 2);
+    pool_run(cpu_program_alone_task, &a, 2);
     return a.status;
 }
 
 /* ---- checking ------------------------------------------------------------------------------------------------------------- */
 
-static bool together(const cpu_buffer *a, const cpu_buffer *b) { return a->first <= b->last && b->first <= a->last; }
+static bool cpu_program_together(const cpu_buffer *a, const cpu_buffer *b) {
+    return a->first <= b->last && b->first <= a->last;
+}
 
 propane_status cpu_program_memory_check(const cpu_program *program, propane_error *err) {
     for (int i = 0; i < program->buffer_count; i++) {
@@ -137,7 +139,8 @@ propane_status cpu_program_memory_check(const cpu_program *program, propane_erro
                                 i, (long long)a->offset);
         for (int j = i + 1; j < program->buffer_count; j++) {
             const cpu_buffer *b = &program->buffers[j];
-            if (b->place != CPU_PLACE_TEMP || b->alias >= 0 || b->first > b->last || !together(a, b)) continue;
+            if (b->place != CPU_PLACE_TEMP || b->alias >= 0 || b->first > b->last || !cpu_program_together(a, b))
+                continue;
             if (a->offset < b->offset + b->bytes && b->offset < a->offset + a->bytes)
                 return propane_fail(err, PROPANE_ERR_INVALID,
                                     "buffers %d (steps %d-%d) and %d (steps %d-%d) share memory", i, a->first, a->last,

@@ -6,8 +6,8 @@
 #include "mil/ops.h"
 
 /* The pick of row `i`; false: the row has none. */
-static bool pick_of(const mil_const *p, int64_t i, int64_t inputs, int64_t row_step, int64_t step,
-                    cpu_signed_row *out) {
+static bool signed_rows_pick_of(const mil_const *p, int64_t i, int64_t inputs, int64_t row_step, int64_t step,
+                                cpu_signed_row *out) {
     int found = 0;
     for (int64_t k = 0; k < inputs; k++) {
         double v = mil_const_f64(p, i * row_step + k * step);
@@ -19,7 +19,7 @@ static bool pick_of(const mil_const *p, int64_t i, int64_t inputs, int64_t row_s
 }
 
 /* Rows that the matrix makes; 0: it does not pick. `picks` may be NULL. */
-static int64_t read_picks(const mil_op *op, cpu_signed_row *picks) {
+static int64_t signed_rows_read_picks(const mil_op *op, cpu_signed_row *picks) {
     const mil_value *p = mil_in(op, "x"), *y = mil_in(op, "y");
     bool turned = false, y_turned = false;
     if (!p || !y || !p->konst || !p->konst->data || y->konst || p->type.rank < 2 || y->type.rank < 2) return 0;
@@ -33,16 +33,18 @@ static int64_t read_picks(const mil_op *op, cpu_signed_row *picks) {
         return 0;
     for (int64_t i = 0; i < rows; i++) {
         cpu_signed_row one;
-        if (!pick_of(p->konst, i, inputs, turned ? 1 : inputs, turned ? rows : 1, &one)) return 0;
+        if (!signed_rows_pick_of(p->konst, i, inputs, turned ? 1 : inputs, turned ? rows : 1, &one)) return 0;
         if (picks) picks[i] = one;
     }
     return rows;
 }
 
-bool cpu_signed_rows_is(const mil_op *op) { return op->info->code == MIL_OP_matmul && read_picks(op, NULL) > 0; }
+bool cpu_signed_rows_is(const mil_op *op) {
+    return op->info->code == MIL_OP_matmul && signed_rows_read_picks(op, NULL) > 0;
+}
 
 const cpu_signed_row *cpu_signed_rows_read(arena *a, const mil_op *op) {
     const mil_type *t = &op->results[0]->type;
     cpu_signed_row *picks = ARENA_ARRAY(a, t->dim[t->rank - 2], cpu_signed_row);
-    return picks && read_picks(op, picks) ? picks : NULL;
+    return picks && signed_rows_read_picks(op, picks) ? picks : NULL;
 }

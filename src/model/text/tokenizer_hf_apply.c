@@ -12,8 +12,9 @@
 /* ---- finding ----------------------------------------------------------------------------------------------------------- */
 
 /* The next match at or behind `from`; *start = length: there is none. */
-static propane_status hf_apply_find(const hf_step *s, pcre2_match_data *match, const char *data, size_t length,
-                                    size_t from, size_t *start, size_t *end, propane_error *err) {
+static propane_status tokenizer_hf_apply_find(const hf_step *s, pcre2_match_data *match, const char *data,
+                                              size_t length, size_t from, size_t *start, size_t *end,
+                                              propane_error *err) {
     *start = *end = length;
     if (from >= length) return PROPANE_OK;
     if (s->regex) {
@@ -49,7 +50,7 @@ static propane_status hf_apply_find(const hf_step *s, pcre2_match_data *match, c
 }
 
 /* Where to look on behind an empty match. */
-static size_t hf_apply_step_over(const char *data, size_t length, size_t at) {
+static size_t tokenizer_hf_apply_step_over(const char *data, size_t length, size_t at) {
     size_t n;
     if (at >= length) return length;
     hf_code_at(data + at, length - at, &n);
@@ -58,13 +59,13 @@ static size_t hf_apply_step_over(const char *data, size_t length, size_t at) {
 
 /* ---- normalising --------------------------------------------------------------------------------------------------------- */
 
-static bool hf_apply_is_ascii(const char *data, size_t length) {
+static bool tokenizer_hf_apply_is_ascii(const char *data, size_t length) {
     unsigned char all = 0;
     for (size_t i = 0; i < length; i++) all |= (unsigned char)data[i];
     return all < 0x80;
 }
 
-static void hf_apply_lower(const char *data, size_t length, text *out) {
+static void tokenizer_hf_apply_lower(const char *data, size_t length, text *out) {
     char bytes[4];
     for (size_t i = 0, n; i < length; i += n) {
         int32_t code = hf_code_at(data + i, length - i, &n);
@@ -75,30 +76,32 @@ static void hf_apply_lower(const char *data, size_t length, text *out) {
     }
 }
 
-static propane_status hf_apply_replace(const hf_step *s, const char *data, size_t length, text *out,
-                                       propane_error *err) {
+static propane_status tokenizer_hf_apply_replace(const hf_step *s, const char *data, size_t length, text *out,
+                                                 propane_error *err) {
     pcre2_match_data *match = s->regex ? pcre2_match_data_create_from_pattern(s->regex, NULL) : NULL;
     if (s->regex && !match) return propane_fail_memory(err, 0);
     propane_status status = PROPANE_OK;
     size_t done = 0, from = 0, start, end;
-    while ((status = hf_apply_find(s, match, data, length, from, &start, &end, err)) == PROPANE_OK && start < length) {
+    while ((status = tokenizer_hf_apply_find(s, match, data, length, from, &start, &end, err)) == PROPANE_OK &&
+           start < length) {
         text_append_n(out, data + done, start - done);
         text_append_n(out, s->with, s->with_length);
         done = end;
-        from = end > start ? end : hf_apply_step_over(data, length, end);
+        from = end > start ? end : tokenizer_hf_apply_step_over(data, length, end);
     }
     if (status == PROPANE_OK) text_append_n(out, data + done, length - done);
     pcre2_match_data_free(match);
     return status;
 }
 
-static propane_status hf_apply_compose(hf_kind kind, const char *data, size_t length, text *out, propane_error *err) {
+static propane_status tokenizer_hf_apply_compose(hf_kind kind, const char *data, size_t length, text *out,
+                                                 propane_error *err) {
     static const int options[] = {[HF_NFC] = UTF8PROC_COMPOSE,
                                   [HF_NFD] = UTF8PROC_DECOMPOSE,
                                   [HF_NFKC] = UTF8PROC_COMPOSE | UTF8PROC_COMPAT,
                                   [HF_NFKD] = UTF8PROC_DECOMPOSE | UTF8PROC_COMPAT};
     utf8proc_uint8_t *result = NULL;
-    if (hf_apply_is_ascii(data, length)) {
+    if (tokenizer_hf_apply_is_ascii(data, length)) {
         text_append_n(out, data, length);
         return PROPANE_OK;
     }
@@ -114,7 +117,7 @@ static propane_status hf_apply_compose(hf_kind kind, const char *data, size_t le
     return PROPANE_OK;
 }
 
-static void hf_apply_strip(const hf_step *s, const char **data, size_t *length) {
+static void tokenizer_hf_apply_strip(const hf_step *s, const char **data, size_t *length) {
     size_t n;
     while (s->left && *length && hf_is_space(*data, *length, &n)) *data += n, *length -= n;
     while (s->right && *length) {
@@ -132,18 +135,18 @@ propane_status hf_normalize(const hf_step *steps, int count, const char *data, s
         text *to = &buffers[written & 1]; /* `data` never lies there: each result goes to the other buffer */
         propane_status status = PROPANE_OK;
         if (s->kind == HF_STRIP) {
-            hf_apply_strip(s, &data, &length);
+            tokenizer_hf_apply_strip(s, &data, &length);
             continue;
         }
         text_clear(to);
         if (s->kind == HF_LOWERCASE)
-            hf_apply_lower(data, length, to);
+            tokenizer_hf_apply_lower(data, length, to);
         else if (s->kind == HF_REPLACE)
-            status = hf_apply_replace(s, data, length, to, err);
+            status = tokenizer_hf_apply_replace(s, data, length, to, err);
         else if (s->kind == HF_PREPEND)
             text_append_n(to, s->with, s->with_length), text_append_n(to, data, length);
         else
-            status = hf_apply_compose(s->kind, data, length, to, err);
+            status = tokenizer_hf_apply_compose(s->kind, data, length, to, err);
         if (status == PROPANE_OK && to->failed) status = propane_fail_memory(err, to->capacity);
         PROPANE_TRY(status);
         data = to->length ? to->data : "";
@@ -169,8 +172,8 @@ void hf_cutter_deinit(hf_cutter *c) {
     for (int i = 0; i < HF_STEPS_MAX; i++) text_deinit(&c->buffers[i]);
 }
 
-static propane_status hf_apply_cut(hf_cutter *c, int level, const char *data, size_t length, bool first,
-                                   propane_error *err);
+static propane_status tokenizer_hf_apply_cut(hf_cutter *c, int level, const char *data, size_t length, bool first,
+                                             propane_error *err);
 
 /* The segments of one level, matches and what lies between them, on their way to the next level. */
 typedef struct segments {
@@ -183,24 +186,25 @@ typedef struct segments {
     size_t start, end;
 } segments;
 
-static propane_status hf_apply_pass_on(segments *s, size_t start, size_t end, propane_error *err) {
-    return hf_apply_cut(s->c, s->level + 1, s->data + start, end - start, s->first && start == 0, err);
+static propane_status tokenizer_hf_apply_pass_on(segments *s, size_t start, size_t end, propane_error *err) {
+    return tokenizer_hf_apply_cut(s->c, s->level + 1, s->data + start, end - start, s->first && start == 0, err);
 }
 
-static propane_status hf_apply_flush(segments *s, propane_error *err) {
+static propane_status tokenizer_hf_apply_flush(segments *s, propane_error *err) {
     bool held = s->held;
     s->held = false;
-    return held ? hf_apply_pass_on(s, s->start, s->end, err) : PROPANE_OK;
+    return held ? tokenizer_hf_apply_pass_on(s, s->start, s->end, err) : PROPANE_OK;
 }
 
-static propane_status hf_apply_feed(segments *s, size_t start, size_t end, bool is_match, propane_error *err) {
+static propane_status tokenizer_hf_apply_feed(segments *s, size_t start, size_t end, bool is_match,
+                                              propane_error *err) {
     if (start == end) return PROPANE_OK;
     if (s->step->invert) is_match = !is_match;
     bool joins = false, previous = s->previous_match;
     s->previous_match = is_match;
     switch (s->step->behaviour) {
-    case HF_REMOVED: return is_match ? PROPANE_OK : hf_apply_pass_on(s, start, end, err);
-    case HF_ISOLATED: return hf_apply_pass_on(s, start, end, err);
+    case HF_REMOVED: return is_match ? PROPANE_OK : tokenizer_hf_apply_pass_on(s, start, end, err);
+    case HF_ISOLATED: return tokenizer_hf_apply_pass_on(s, start, end, err);
     case HF_WITH_PREVIOUS: joins = is_match && !previous; break;
     case HF_CONTIGUOUS: joins = is_match == previous; break;
     case HF_WITH_NEXT: joins = s->held && s->held_match && !is_match; break;
@@ -208,9 +212,9 @@ static propane_status hf_apply_feed(segments *s, size_t start, size_t end, bool 
     if (s->held && joins) {
         s->end = end;
         s->held_match = is_match;
-        return s->step->behaviour == HF_WITH_NEXT ? hf_apply_flush(s, err) : PROPANE_OK;
+        return s->step->behaviour == HF_WITH_NEXT ? tokenizer_hf_apply_flush(s, err) : PROPANE_OK;
     }
-    PROPANE_TRY(hf_apply_flush(s, err));
+    PROPANE_TRY(tokenizer_hf_apply_flush(s, err));
     s->held = true;
     s->held_match = is_match;
     s->start = start;
@@ -218,29 +222,29 @@ static propane_status hf_apply_feed(segments *s, size_t start, size_t end, bool 
     return PROPANE_OK;
 }
 
-static propane_status hf_apply_cut_by_matches(hf_cutter *c, int level, const char *data, size_t length, bool first,
-                                              propane_error *err) {
+static propane_status tokenizer_hf_apply_cut_by_matches(hf_cutter *c, int level, const char *data, size_t length,
+                                                        bool first, propane_error *err) {
     segments s = {.c = c, .step = &c->steps[level], .level = level, .data = data, .first = first};
     size_t done = 0, from = 0, start, end;
     for (;;) {
-        PROPANE_TRY(hf_apply_find(s.step, c->match, data, length, from, &start, &end, err));
+        PROPANE_TRY(tokenizer_hf_apply_find(s.step, c->match, data, length, from, &start, &end, err));
         if (start >= length) break;
-        PROPANE_TRY(hf_apply_feed(&s, done, start, false, err));
-        PROPANE_TRY(hf_apply_feed(&s, start, end, true, err));
+        PROPANE_TRY(tokenizer_hf_apply_feed(&s, done, start, false, err));
+        PROPANE_TRY(tokenizer_hf_apply_feed(&s, start, end, true, err));
         done = end;
-        from = end > start ? end : hf_apply_step_over(data, length, end);
+        from = end > start ? end : tokenizer_hf_apply_step_over(data, length, end);
     }
-    PROPANE_TRY(hf_apply_feed(&s, done, length, false, err));
-    return hf_apply_flush(&s, err);
+    PROPANE_TRY(tokenizer_hf_apply_feed(&s, done, length, false, err));
+    return tokenizer_hf_apply_flush(&s, err);
 }
 
-static bool hf_apply_begins_with(const char *data, size_t length, const char *with, size_t with_length) {
+static bool tokenizer_hf_apply_begins_with(const char *data, size_t length, const char *with, size_t with_length) {
     return length >= with_length && memcmp(data, with, with_length) == 0;
 }
 
-static void hf_apply_mark_spaces(const hf_step *s, const char *data, size_t length, bool first, text *out) {
+static void tokenizer_hf_apply_mark_spaces(const hf_step *s, const char *data, size_t length, bool first, text *out) {
     bool prefix = s->scheme == HF_ALWAYS || (s->scheme == HF_FIRST && first);
-    if (prefix && data[0] != ' ' && !hf_apply_begins_with(data, length, s->with, s->with_length))
+    if (prefix && data[0] != ' ' && !tokenizer_hf_apply_begins_with(data, length, s->with, s->with_length))
         text_append_n(out, s->with, s->with_length);
     for (size_t i = 0; i < length;) {
         const char *space = memchr(data + i, ' ', length - i);
@@ -251,8 +255,8 @@ static void hf_apply_mark_spaces(const hf_step *s, const char *data, size_t leng
     }
 }
 
-static propane_status hf_apply_cut(hf_cutter *c, int level, const char *data, size_t length, bool first,
-                                   propane_error *err) {
+static propane_status tokenizer_hf_apply_cut(hf_cutter *c, int level, const char *data, size_t length, bool first,
+                                             propane_error *err) {
     if (length == 0) return PROPANE_OK;
     if (level == c->count) return c->sink(c->context, data, length, err);
     const hf_step *s = &c->steps[level];
@@ -260,7 +264,7 @@ static propane_status hf_apply_cut(hf_cutter *c, int level, const char *data, si
     if (s->kind == HF_METASPACE || (s->kind == HF_BYTE_LEVEL && s->scheme == HF_ALWAYS && data[0] != ' ')) {
         text_clear(buffer);
         if (s->kind == HF_METASPACE)
-            hf_apply_mark_spaces(s, data, length, first, buffer);
+            tokenizer_hf_apply_mark_spaces(s, data, length, first, buffer);
         else
             text_append_n(buffer, " ", 1), text_append_n(buffer, data, length);
         if (buffer->failed) return propane_fail_memory(err, buffer->capacity);
@@ -268,10 +272,10 @@ static propane_status hf_apply_cut(hf_cutter *c, int level, const char *data, si
         length = buffer->length;
     }
     bool whole = s->kind == HF_METASPACE ? !s->split : s->kind == HF_BYTE_LEVEL && !s->regex;
-    return whole ? hf_apply_cut(c, level + 1, data, length, first, err)
-                 : hf_apply_cut_by_matches(c, level, data, length, first, err);
+    return whole ? tokenizer_hf_apply_cut(c, level + 1, data, length, first, err)
+                 : tokenizer_hf_apply_cut_by_matches(c, level, data, length, first, err);
 }
 
 propane_status hf_cut(hf_cutter *c, const char *data, size_t length, bool first, propane_error *err) {
-    return hf_apply_cut(c, 0, data, length, first, err);
+    return tokenizer_hf_apply_cut(c, 0, data, length, first, err);
 }

@@ -40,7 +40,7 @@ const sample_source *arrays_source(const arrays *a) { return &a->source; }
 
 /* ---- finding -------------------------------------------------------------------------------------------------------------- */
 
-static bool there(const char *dir, const char *name) {
+static bool arrays_there(const char *dir, const char *name) {
     text path = {0};
     text_printf(&path, "%s/%s", dir, name);
     const bool found = !path.failed && file_exists(path.data);
@@ -48,17 +48,17 @@ static bool there(const char *dir, const char *name) {
     return found;
 }
 
-static bool is_archive(const char *path) {
+static bool arrays_is_archive(const char *path) {
     const size_t n = strlen(path);
     return n > 4 && strcmp(path + n - 4, ".npz") == 0;
 }
 
 bool arrays_here(const char *path) {
-    return is_archive(path) || there(path, "train.npz") || there(path, "data.npz") || there(path, "y.npy") ||
-           there(path, "x.npy") || there(path, "train/y.npy");
+    return arrays_is_archive(path) || arrays_there(path, "train.npz") || arrays_there(path, "data.npz") ||
+           arrays_there(path, "y.npy") || arrays_there(path, "x.npy") || arrays_there(path, "train/y.npy");
 }
 
-static propane_status add_array(npz *to, const char *dir, const char *name, propane_error *err) {
+static propane_status arrays_add_array(npz *to, const char *dir, const char *name, propane_error *err) {
     text path = {0};
     text_printf(&path, "%s/%s.npy", dir, name);
     propane_status status = path.failed ? propane_fail_memory(err, 0) : PROPANE_OK;
@@ -72,18 +72,18 @@ static propane_status add_array(npz *to, const char *dir, const char *name, prop
 }
 
 /* The .npy files of a folder as if they were an archive. */
-static propane_status read_folder(const imported_model *m, const char *dir, npz *out, propane_error *err) {
+static propane_status arrays_read_folder(const imported_model *m, const char *dir, npz *out, propane_error *err) {
     const mil_function *f = m->base;
     out->names = mem_array((size_t)f->param_count + 2, sizeof *out->names);
     out->arrays = mem_array((size_t)f->param_count + 2, sizeof *out->arrays);
     if (!out->names || !out->arrays) return propane_fail_memory(err, 0);
-    PROPANE_TRY(add_array(out, dir, "y", err));
-    if (f->param_count == 1) PROPANE_TRY(add_array(out, dir, "x", err));
-    for (int i = 0; i < f->param_count; i++) PROPANE_TRY(add_array(out, dir, f->params[i]->name, err));
+    PROPANE_TRY(arrays_add_array(out, dir, "y", err));
+    if (f->param_count == 1) PROPANE_TRY(arrays_add_array(out, dir, "x", err));
+    for (int i = 0; i < f->param_count; i++) PROPANE_TRY(arrays_add_array(out, dir, f->params[i]->name, err));
     return PROPANE_OK;
 }
 
-static const npy *array_named(const npz *z, const char *name) {
+static const npy *arrays_array_named(const npz *z, const char *name) {
     for (int i = 0; i < z->count; i++)
         if (strcmp(z->names[i], name) == 0) return &z->arrays[i];
     return NULL;
@@ -92,7 +92,7 @@ static const npy *array_named(const npz *z, const char *name) {
 /* ---- checking ------------------------------------------------------------------------------------------------------------- */
 
 /* A sample's shape against the program's: ones in front do not count. */
-static bool same_shape(int rank, const int64_t *dim, int other_rank, const int64_t *other) {
+static bool arrays_same_shape(int rank, const int64_t *dim, int other_rank, const int64_t *other) {
     while (rank > 0 && dim[0] == 1) rank--, dim++;
     while (other_rank > 0 && other[0] == 1) other_rank--, other++;
     bool same = rank == other_rank;
@@ -100,14 +100,14 @@ static bool same_shape(int rank, const int64_t *dim, int other_rank, const int64
     return same;
 }
 
-static propane_status check_array(const char *source, const char *name, const npy *a, const mil_type *type, bool whole,
-                                  int64_t count, propane_error *err) {
+static propane_status arrays_check_array(const char *source, const char *name, const npy *a, const mil_type *type,
+                                         bool whole, int64_t count, propane_error *err) {
     char want[160], have[160];
     text_shape(want, type->rank, type->dim);
     text_shape(have, a->rank, a->dim);
     if (a->rank < 1 || a->dim[0] < 1)
         return propane_fail(err, PROPANE_ERR_INVALID, "%s: array %.60s %s holds no samples", source, name, have);
-    if (!same_shape(a->rank - 1, a->dim + 1, type->rank, type->dim))
+    if (!arrays_same_shape(a->rank - 1, a->dim + 1, type->rank, type->dim))
         return propane_fail(err, PROPANE_ERR_INVALID,
                             "%s: array %.60s is %s; a sample of it must be %s, with the number of samples in front",
                             source, name, have, want);
@@ -120,7 +120,7 @@ static propane_status check_array(const char *source, const char *name, const np
 }
 
 /* The output without its classes. */
-static mil_type label_type(const imported_model *m) {
+static mil_type arrays_label_type(const imported_model *m) {
     mil_type type = m->base->results[0]->type;
     if (m->loss == IMPORTED_MSE) return type;
     for (int d = m->class_axis; d + 1 < type.rank; d++) type.dim[d] = type.dim[d + 1];
@@ -128,34 +128,34 @@ static mil_type label_type(const imported_model *m) {
     return type;
 }
 
-static propane_status check_part(const imported_model *m, part *p, const char *source, propane_error *err) {
+static propane_status arrays_check_part(const imported_model *m, part *p, const char *source, propane_error *err) {
     const mil_function *f = m->base;
-    p->y = array_named(&p->file, "y");
+    p->y = arrays_array_named(&p->file, "y");
     if (!p->y) return propane_fail(err, PROPANE_ERR_NOT_FOUND, "%s: there is no array y (what is to come out)", source);
-    const mil_type label = label_type(m);
-    PROPANE_TRY(
-        check_array(source, "y", p->y, &label, m->loss == IMPORTED_CROSS_ENTROPY, p->y->rank ? p->y->dim[0] : 0, err));
+    const mil_type label = arrays_label_type(m);
+    PROPANE_TRY(arrays_check_array(source, "y", p->y, &label, m->loss == IMPORTED_CROSS_ENTROPY,
+                                   p->y->rank ? p->y->dim[0] : 0, err));
     for (int i = 0; i < f->param_count; i++) {
         const mil_value *v = f->params[i];
-        p->inputs[i] = array_named(&p->file, v->name);
-        if (!p->inputs[i] && f->param_count == 1) p->inputs[i] = array_named(&p->file, "x");
+        p->inputs[i] = arrays_array_named(&p->file, v->name);
+        if (!p->inputs[i] && f->param_count == 1) p->inputs[i] = arrays_array_named(&p->file, "x");
         if (!p->inputs[i])
             return propane_fail(err, PROPANE_ERR_NOT_FOUND, "%s: there is no array %.60s for the program's input%s",
                                 source, v->name, f->param_count == 1 ? ", and no x" : "");
-        PROPANE_TRY(check_array(source, v->name, p->inputs[i], &v->type, !mil_dtype_is_float(v->type.dtype),
-                                p->y->dim[0], err));
+        PROPANE_TRY(arrays_check_array(source, v->name, p->inputs[i], &v->type, !mil_dtype_is_float(v->type.dtype),
+                                       p->y->dim[0], err));
     }
     return PROPANE_OK;
 }
 
 /* ---- samples -------------------------------------------------------------------------------------------------------------- */
 
-static void copy_floats(const npy *a, int64_t sample, float *to) {
+static void arrays_copy_floats(const npy *a, int64_t sample, float *to) {
     const int64_t count = a->count / a->dim[0];
     for (int64_t i = 0; i < count; i++) to[i] = (float)npy_element(a, sample * count + i);
 }
 
-static void copy_whole(const npy *a, int64_t sample, int32_t *to) {
+static void arrays_copy_whole(const npy *a, int64_t sample, int32_t *to) {
     const int64_t count = a->count / a->dim[0];
     for (int64_t i = 0; i < count; i++) {
         const double v = npy_element(a, sample * count + i);
@@ -163,7 +163,7 @@ static void copy_whole(const npy *a, int64_t sample, int32_t *to) {
     }
 }
 
-static propane_status get(void *context, int which, int64_t index, const sample_room *out, propane_error *err) {
+static propane_status arrays_get(void *context, int which, int64_t index, const sample_room *out, propane_error *err) {
     const arrays *a = context;
     const imported_model *m = a->model;
     const part *p = &a->parts[a->split ? 0 : which];
@@ -172,17 +172,17 @@ static propane_status get(void *context, int which, int64_t index, const sample_
         index = sample_split(index + (which ? a->source.count[0] : 0), a->source.count[0] + a->source.count[1]);
     for (int i = 0; i < m->base->param_count; i++)
         if (mil_dtype_is_float(m->base->params[i]->type.dtype))
-            copy_floats(p->inputs[i], index, out->inputs[i]);
+            arrays_copy_floats(p->inputs[i], index, out->inputs[i]);
         else
-            copy_whole(p->inputs[i], index, out->inputs[i]);
+            arrays_copy_whole(p->inputs[i], index, out->inputs[i]);
     if (m->loss == IMPORTED_MSE)
-        copy_floats(p->y, index, out->values);
+        arrays_copy_floats(p->y, index, out->values);
     else
-        copy_whole(p->y, index, out->labels);
+        arrays_copy_whole(p->y, index, out->labels);
     return PROPANE_OK;
 }
 
-static uint64_t sum_of(const part *p, const imported_model *m) {
+static uint64_t arrays_sum_of(const part *p, const imported_model *m) {
     uint64_t sum = 0;
     for (int i = -1; i < m->base->param_count; i++) {
         const npy *a = i < 0 ? p->y : p->inputs[i];
@@ -198,42 +198,42 @@ static uint64_t sum_of(const part *p, const imported_model *m) {
 /* ---- opening -------------------------------------------------------------------------------------------------------------- */
 
 /* PATH/NAME.npz, or the folder PATH/NAME; neither: *found stays false. */
-static propane_status open_part(arrays *a, const char *path, const char *name, part *p, bool *found,
-                                propane_error *err) {
+static propane_status arrays_open_part(arrays *a, const char *path, const char *name, part *p, bool *found,
+                                       propane_error *err) {
     text archive = {0}, folder = {0}, y = {0};
     text_printf(&archive, *name ? "%s/%s.npz" : "%s", path, name);
     text_printf(&folder, *name ? "%s/%s" : "%s", path, name);
     text_printf(&y, "%s/y.npy", folder.data ? folder.data : "");
     propane_status status = archive.failed || folder.failed || y.failed ? propane_fail_memory(err, 0) : PROPANE_OK;
     const char *source = NULL;
-    if (!status && is_archive(archive.data) && file_exists(archive.data)) {
+    if (!status && arrays_is_archive(archive.data) && file_exists(archive.data)) {
         source = archive.data;
         status = npz_read(source, &p->file, err);
     } else if (!status && file_exists(y.data)) {
         source = folder.data;
-        status = read_folder(a->model, source, &p->file, err);
+        status = arrays_read_folder(a->model, source, &p->file, err);
     }
     *found = source != NULL;
-    if (!status && source) status = check_part(a->model, p, source, err);
+    if (!status && source) status = arrays_check_part(a->model, p, source, err);
     text_deinit(&archive);
     text_deinit(&folder);
     text_deinit(&y);
     return status;
 }
 
-static propane_status open_all(arrays *a, const char *path, double held_out, propane_error *err) {
+static propane_status arrays_open_all(arrays *a, const char *path, double held_out, propane_error *err) {
     bool found, second;
     if (a->model->base->param_count > 64)
         return propane_fail(err, PROPANE_ERR_LIMIT, "%d inputs; at most 64 are provided for",
                             a->model->base->param_count);
-    PROPANE_TRY(open_part(a, path, "train", &a->parts[0], &found, err));
+    PROPANE_TRY(arrays_open_part(a, path, "train", &a->parts[0], &found, err));
     if (found) {
-        PROPANE_TRY(open_part(a, path, "val", &a->parts[1], &second, err));
+        PROPANE_TRY(arrays_open_part(a, path, "val", &a->parts[1], &second, err));
     } else {
         a->split = true;
         second = false;
-        PROPANE_TRY(open_part(a, path, "data", &a->parts[0], &found, err));
-        if (!found) PROPANE_TRY(open_part(a, path, "", &a->parts[0], &found, err));
+        PROPANE_TRY(arrays_open_part(a, path, "data", &a->parts[0], &found, err));
+        if (!found) PROPANE_TRY(arrays_open_part(a, path, "", &a->parts[0], &found, err));
     }
     if (!found)
         return propane_fail(err, PROPANE_ERR_NOT_FOUND,
@@ -241,7 +241,7 @@ static propane_status open_all(arrays *a, const char *path, double held_out, pro
     const int64_t count = a->parts[0].y->dim[0];
     a->source.count[1] = a->split ? sample_held_count(held_out, count) : second ? a->parts[1].y->dim[0] : 0;
     a->source.count[0] = a->split ? count - a->source.count[1] : count;
-    a->source.sum = sum_of(&a->parts[0], a->model);
+    a->source.sum = arrays_sum_of(&a->parts[0], a->model);
     return PROPANE_OK;
 }
 
@@ -251,8 +251,8 @@ propane_status arrays_open(const char *path, const imported_model *m, double hel
     *out = NULL;
     if (!a) return propane_fail_memory(err, sizeof *a);
     a->model = m;
-    a->source = (sample_source){.context = a, .get = get};
-    propane_status status = open_all(a, path, held_out, err);
+    a->source = (sample_source){.context = a, .get = arrays_get};
+    propane_status status = arrays_open_all(a, path, held_out, err);
     if (status)
         arrays_close(a);
     else

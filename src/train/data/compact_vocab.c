@@ -11,10 +11,10 @@
 
 enum { MULTIPLE = 64 }; /* what the engines' rows and the head's pieces like */
 
-static size_t table_bytes(const vocab_map *c) { return (size_t)(c->vocab * c->width) * sizeof(float); }
+static size_t compact_vocab_table_bytes(const vocab_map *c) { return (size_t)(c->vocab * c->width) * sizeof(float); }
 
 /* 0: the embedding, 1: the head, -1: another tensor. */
-static int table_of(const model_tensor *t) {
+static int compact_vocab_table_of(const model_tensor *t) {
     if (t->part == MODEL_EMBED && strcmp(t->param, "embed_tokens") == 0) return 0;
     return t->part == MODEL_HEAD && strcmp(t->param, "lm_head") == 0 ? 1 : -1;
 }
@@ -48,7 +48,7 @@ propane_status compact_vocab_create(const uint8_t *used, const model_config *who
 void compact_vocab_free(vocab_map *c) {
     if (!c) return;
     for (int i = 0; i < 2; i++)
-        if (c->tables[i]) mem_pages_free(c->tables[i], table_bytes(c));
+        if (c->tables[i]) mem_pages_free(c->tables[i], compact_vocab_table_bytes(c));
     mem_free(c->ids);
     mem_free(c->map);
     mem_free(c);
@@ -61,22 +61,23 @@ model_config compact_vocab_config(const vocab_map *c, const model_config *whole)
     return small;
 }
 
-static propane_status keep(vocab_map *c, int table, const float *data, propane_error *err) {
-    if (!c->tables[table]) c->tables[table] = mem_pages_alloc(table_bytes(c));
-    if (!c->tables[table]) return propane_fail_memory(err, table_bytes(c));
-    if (data) memcpy(c->tables[table], data, table_bytes(c));
+static propane_status compact_vocab_keep(vocab_map *c, int table, const float *data, propane_error *err) {
+    if (!c->tables[table]) c->tables[table] = mem_pages_alloc(compact_vocab_table_bytes(c));
+    if (!c->tables[table]) return propane_fail_memory(err, compact_vocab_table_bytes(c));
+    if (data) memcpy(c->tables[table], data, compact_vocab_table_bytes(c));
     return PROPANE_OK;
 }
 
 propane_status compact_vocab_take(vocab_map *c, const model_weights *whole, model_weights *small, propane_error *err) {
     for (int i = 0; i < whole->count; i++) {
         const model_tensor *t = &whole->tensors[i];
-        if (table_of(t) >= 0) PROPANE_TRY(keep(c, table_of(t), model_weights_data(whole, t), err));
+        if (compact_vocab_table_of(t) >= 0)
+            PROPANE_TRY(compact_vocab_keep(c, compact_vocab_table_of(t), model_weights_data(whole, t), err));
     }
     for (int i = 0; i < small->count; i++) {
         const model_tensor *t = &small->tensors[i], *from = model_weights_find(whole, t->name);
         float *to = model_weights_data(small, t);
-        int table = table_of(t);
+        int table = compact_vocab_table_of(t);
         if (table < 0) memcpy(to, model_weights_data(whole, from), (size_t)t->count * sizeof *to);
         for (int64_t r = 0; table >= 0 && r < t->dim[0]; r++)
             memcpy(to + r * c->width, c->tables[table] + c->ids[t->first_row + r] * c->width,
@@ -92,15 +93,16 @@ propane_status compact_vocab_restore(const vocab_map *c, const model_config *who
     PROPANE_TRY(model_weights_create(&config, out, err));
     for (int i = 0; i < (*out)->count; i++) {
         const model_tensor *t = &(*out)->tensors[i];
-        if (table_of(t) >= 0) memcpy(model_weights_data(*out, t), c->tables[table_of(t)], table_bytes(c));
+        if (compact_vocab_table_of(t) >= 0)
+            memcpy(model_weights_data(*out, t), c->tables[compact_vocab_table_of(t)], compact_vocab_table_bytes(c));
     }
     for (int i = 0; i < small->count; i++) {
         const model_tensor *t = &small->tensors[i], *to = model_weights_find(*out, t->stored);
         const float *from = model_weights_data(small, t);
-        if (table_of(t) < 0) to = model_weights_find(*out, t->name);
+        if (compact_vocab_table_of(t) < 0) to = model_weights_find(*out, t->name);
         float *target = model_weights_data(*out, to);
-        if (table_of(t) < 0) memcpy(target, from, (size_t)t->count * sizeof *from);
-        for (int64_t r = 0; table_of(t) >= 0 && r < t->dim[0]; r++)
+        if (compact_vocab_table_of(t) < 0) memcpy(target, from, (size_t)t->count * sizeof *from);
+        for (int64_t r = 0; compact_vocab_table_of(t) >= 0 && r < t->dim[0]; r++)
             memcpy(target + c->ids[t->first_row + r] * c->width, from + r * c->width, (size_t)c->width * sizeof *from);
     }
     return PROPANE_OK;
@@ -130,13 +132,13 @@ propane_status compact_vocab_write(const vocab_map *c, const char *path, propane
         if (c->tables[i]) status = safetensors_writer_declare(w, names[i], ST_F32, 2, dim, err);
     if (!status) status = safetensors_writer_data(w, c->ids, (size_t)c->count * sizeof *c->ids, err);
     for (int i = 0; i < 2 && !status; i++)
-        if (c->tables[i]) status = safetensors_writer_data(w, c->tables[i], table_bytes(c), err);
+        if (c->tables[i]) status = safetensors_writer_data(w, c->tables[i], compact_vocab_table_bytes(c), err);
     if (!status) return safetensors_writer_commit(w, err);
     safetensors_writer_abort(w);
     return status;
 }
 
-static propane_status read_all(vocab_map *c, const safetensors *s, propane_error *err) {
+static propane_status compact_vocab_read_all(vocab_map *c, const safetensors *s, propane_error *err) {
     const int64_t dim[] = {c->vocab, c->width};
     const safetensors_tensor *t;
     PROPANE_TRY(safetensors_expect(s, "ids", ST_I32, -1, NULL, &t, err));
@@ -147,7 +149,7 @@ static propane_status read_all(vocab_map *c, const safetensors *s, propane_error
     for (int i = 0; i < 2; i++) {
         if (!safetensors_find(s, names[i])) continue;
         PROPANE_TRY(safetensors_expect(s, names[i], ST_F32, 2, dim, &t, err));
-        PROPANE_TRY(keep(c, i, NULL, err));
+        PROPANE_TRY(compact_vocab_keep(c, i, NULL, err));
         PROPANE_TRY(safetensors_f32(s, t, c->tables[i], err));
     }
     return c->tables[0]
@@ -158,7 +160,7 @@ static propane_status read_all(vocab_map *c, const safetensors *s, propane_error
 propane_status compact_vocab_read(vocab_map *c, const char *path, propane_error *err) {
     safetensors *s = NULL;
     PROPANE_TRY(safetensors_open(path, &s, err));
-    propane_status status = read_all(c, s, err);
+    propane_status status = compact_vocab_read_all(c, s, err);
     safetensors_close(s);
     return status;
 }

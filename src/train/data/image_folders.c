@@ -50,11 +50,11 @@ int image_folders_classes(const image_folders *t) { return t->class_count; }
 
 /* ---- folders -------------------------------------------------------------------------------------------------------------- */
 
-static int by_name(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
+static int folders_by_name(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
 
 /* Names in a folder that are pictures, or folders; sorted, in the arena. *count -1: there is no such folder. */
-static propane_status list_folder(arena *a, const char *dir, bool folders, char ***out, int *count,
-                                  propane_error *err) {
+static propane_status folders_list_folder(arena *a, const char *dir, bool folders, char ***out, int *count,
+                                          propane_error *err) {
     DIR *d = opendir(dir);
     int room = 0;
     *out = NULL;
@@ -77,11 +77,11 @@ static propane_status list_folder(arena *a, const char *dir, bool folders, char 
             status = propane_fail_memory(err, 0);
     }
     if (d) closedir(d);
-    if (!status && *count > 1) qsort(*out, (size_t)*count, sizeof **out, by_name);
+    if (!status && *count > 1) qsort(*out, (size_t)*count, sizeof **out, folders_by_name);
     return status;
 }
 
-static propane_status add_picture(pictures *p, const char *path, int label, propane_error *err) {
+static propane_status folders_add_picture(pictures *p, const char *path, int label, propane_error *err) {
     if (p->count == p->room) {
         const int64_t room = p->room ? 2 * p->room : 256;
         picture *larger = mem_resize(p->list, (size_t)room * sizeof *larger);
@@ -93,22 +93,22 @@ static propane_status add_picture(pictures *p, const char *path, int label, prop
     return PROPANE_OK;
 }
 
-static int class_of(const image_folders *t, const char *name) {
+static int folders_class_of(const image_folders *t, const char *name) {
     for (int i = 0; i < t->class_count; i++)
         if (strcmp(t->classes[i], name) == 0) return t->labels[i];
     return -1;
 }
 
 /* The pictures of all class folders in `dir`. */
-static propane_status read_part(image_folders *t, const char *dir, pictures *p, propane_error *err) {
+static propane_status folders_read_part(image_folders *t, const char *dir, pictures *p, propane_error *err) {
     char **folders, **files;
     int folder_count, file_count;
-    PROPANE_TRY(list_folder(t->arena, dir, true, &folders, &folder_count, err));
+    PROPANE_TRY(folders_list_folder(t->arena, dir, true, &folders, &folder_count, err));
     for (int i = 0; i < folder_count; i++) {
         const char *folder = arena_printf(t->arena, "%s/%s", dir, folders[i]);
-        const int label = class_of(t, folders[i]);
+        const int label = folders_class_of(t, folders[i]);
         if (!folder) return propane_fail_memory(err, 0);
-        PROPANE_TRY(list_folder(t->arena, folder, false, &files, &file_count, err));
+        PROPANE_TRY(folders_list_folder(t->arena, folder, false, &files, &file_count, err));
         if (label < 0)
             return propane_fail(err, PROPANE_ERR_INVALID,
                                 "%s: there is nothing to learn of that class: it is not among "
@@ -117,14 +117,14 @@ static propane_status read_part(image_folders *t, const char *dir, pictures *p, 
         for (int k = 0; k < file_count; k++) {
             const char *path = arena_printf(t->arena, "%s/%s", folder, files[k]);
             if (!path) return propane_fail_memory(err, 0);
-            PROPANE_TRY(add_picture(p, path, label, err));
+            PROPANE_TRY(folders_add_picture(p, path, label, err));
         }
     }
     return PROPANE_OK;
 }
 
 /* Folders called like the program's labels have the labels' numbers; false: one is not. */
-static bool take_labels(image_folders *t) {
+static bool folders_take_labels(image_folders *t) {
     const mil_const *labels = t->model->labels;
     if (!labels || labels->type.dtype != MIL_string || mil_type_count(&labels->type) != t->model->classes) return false;
     for (int i = 0; i < t->class_count; i++) {
@@ -136,9 +136,9 @@ static bool take_labels(image_folders *t) {
     return true;
 }
 
-static propane_status find_classes(image_folders *t, const char *dir, propane_error *err) {
+static propane_status folders_find_classes(image_folders *t, const char *dir, propane_error *err) {
     char **names;
-    PROPANE_TRY(list_folder(t->arena, dir, true, &names, &t->class_count, err));
+    PROPANE_TRY(folders_list_folder(t->arena, dir, true, &names, &t->class_count, err));
     if (t->class_count < 0)
         return propane_fail(err, PROPANE_ERR_NOT_FOUND, "cannot open %s: there is no such folder", dir);
     if (t->class_count == 0)
@@ -150,7 +150,7 @@ static propane_status find_classes(image_folders *t, const char *dir, propane_er
     t->classes = (const char **)names;
     t->labels = ARENA_ARRAY(t->arena, t->class_count, int);
     if (!t->labels) return propane_fail_memory(err, 0);
-    if (take_labels(t)) return PROPANE_OK;
+    if (folders_take_labels(t)) return PROPANE_OK;
     for (int i = 0; i < t->class_count; i++) t->labels[i] = i;
     if (t->class_count == t->model->classes) return PROPANE_OK;
     return propane_fail(err, PROPANE_ERR_INVALID,
@@ -162,8 +162,8 @@ static propane_status find_classes(image_folders *t, const char *dir, propane_er
 
 /* ---- the input ------------------------------------------------------------------------------------------------------------ */
 
-static propane_status read_numbers(const char *flag, const char *given, double otherwise, int channels, double out[3],
-                                   propane_error *err) {
+static propane_status folders_read_numbers(const char *flag, const char *given, double otherwise, int channels,
+                                           double out[3], propane_error *err) {
     int count = 0;
     for (int i = 0; i < 3; i++) out[i] = otherwise;
     if (!given) return PROPANE_OK;
@@ -188,7 +188,7 @@ static propane_status read_numbers(const char *flag, const char *given, double o
                         otherwise > 0 ? " above 0" : "", channels);
 }
 
-static propane_status take_input(image_folders *t, const image_folders_options *o, propane_error *err) {
+static propane_status folders_take_input(image_folders *t, const image_folders_options *o, propane_error *err) {
     const imported_model *m = t->model;
     const mil_function *f = m->base;
     if (m->loss != IMPORTED_CROSS_ENTROPY)
@@ -222,13 +222,13 @@ static propane_status take_input(image_folders *t, const image_folders_options *
                             "%s: its input is an image, which the program scales itself: leave "
                             "out --mean and --std",
                             m->module->source);
-    PROPANE_TRY(read_numbers("--mean", o->mean, 0, t->channels, t->mean, err));
-    return read_numbers("--std", o->std, 1, t->channels, t->std, err);
+    PROPANE_TRY(folders_read_numbers("--mean", o->mean, 0, t->channels, t->mean, err));
+    return folders_read_numbers("--std", o->std, 1, t->channels, t->std, err);
 }
 
 /* ---- samples -------------------------------------------------------------------------------------------------------------- */
 
-static propane_status load(const image_folders *t, const picture *p, npy *out, propane_error *err) {
+static propane_status folders_load(const image_folders *t, const picture *p, npy *out, propane_error *err) {
     npy whole;
     PROPANE_TRY(picture_read(p->path, t->channels, &whole, err));
     propane_status status = PROPANE_OK;
@@ -248,13 +248,13 @@ static propane_status load(const image_folders *t, const picture *p, npy *out, p
     return status;
 }
 
-static propane_status get(void *context, int which, int64_t index, const sample_room *out, propane_error *err) {
+static propane_status folders_get(void *context, int which, int64_t index, const sample_room *out, propane_error *err) {
     image_folders *t = context;
     pictures *list = &t->parts[t->split ? 0 : which];
     if (t->split && t->source.count[1]) index = sample_split(index + (which ? t->source.count[0] : 0), list->count);
     picture *p = &list->list[index];
     npy read = {.data = NULL};
-    if (!p->data) PROPANE_TRY(load(t, p, &read, err));
+    if (!p->data) PROPANE_TRY(folders_load(t, p, &read, err));
     const uint8_t *from = p->data ? p->data : read.data;
     const int64_t pixels = t->height * t->width;
     float *to = out->inputs[0];
@@ -273,7 +273,7 @@ static propane_status get(void *context, int which, int64_t index, const sample_
     return PROPANE_OK;
 }
 
-static uint64_t sum_of(const image_folders *t) {
+static uint64_t folders_sum_of(const image_folders *t) {
     uint64_t sum = 1;
     for (int64_t i = 0; i < t->parts[0].count; i++) {
         const char *name = strrchr(t->parts[0].list[i].path, '/');
@@ -285,23 +285,24 @@ static uint64_t sum_of(const image_folders *t) {
 
 /* ---- opening -------------------------------------------------------------------------------------------------------------- */
 
-static propane_status open_all(image_folders *t, const char *dir, const image_folders_options *o, propane_error *err) {
+static propane_status folders_open_all(image_folders *t, const char *dir, const image_folders_options *o,
+                                       propane_error *err) {
     const char *train = arena_printf(t->arena, "%s/train", dir), *val = arena_printf(t->arena, "%s/val", dir);
     if (!train || !val) return propane_fail_memory(err, strlen(dir));
     t->split = !file_is_dir(train);
     if (t->split) train = dir;
     if (!file_is_dir(train))
         return propane_fail(err, PROPANE_ERR_NOT_FOUND, "cannot open %s: there is no such folder", dir);
-    PROPANE_TRY(take_input(t, o, err));
-    PROPANE_TRY(find_classes(t, train, err));
-    PROPANE_TRY(read_part(t, train, &t->parts[0], err));
-    if (!t->split && file_is_dir(val)) PROPANE_TRY(read_part(t, val, &t->parts[1], err));
+    PROPANE_TRY(folders_take_input(t, o, err));
+    PROPANE_TRY(folders_find_classes(t, train, err));
+    PROPANE_TRY(folders_read_part(t, train, &t->parts[0], err));
+    if (!t->split && file_is_dir(val)) PROPANE_TRY(folders_read_part(t, val, &t->parts[1], err));
     if (!t->parts[0].count)
         return propane_fail(err, PROPANE_ERR_INVALID, "%s: its %d class folders hold no pictures (.png, .jpg)", train,
                             t->class_count);
     t->source.count[1] = t->split ? sample_held_count(o->held_out, t->parts[0].count) : t->parts[1].count;
     t->source.count[0] = t->parts[0].count - (t->split ? t->source.count[1] : 0);
-    t->source.sum = sum_of(t);
+    t->source.sum = folders_sum_of(t);
     return PROPANE_OK;
 }
 
@@ -311,9 +312,9 @@ propane_status image_folders_open(const char *dir, const imported_model *m, cons
     *out = NULL;
     if (!t) return propane_fail_memory(err, sizeof *t);
     t->model = m;
-    t->source = (sample_source){.context = t, .get = get};
+    t->source = (sample_source){.context = t, .get = folders_get};
     t->arena = arena_create();
-    propane_status status = t->arena ? open_all(t, dir, o, err) : propane_fail_memory(err, 0);
+    propane_status status = t->arena ? folders_open_all(t, dir, o, err) : propane_fail_memory(err, 0);
     if (status)
         image_folders_close(t);
     else

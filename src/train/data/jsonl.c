@@ -39,7 +39,7 @@ uint64_t train_examples_sum(const train_examples *e) {
 
 /* ---- growing ----------------------------------------------------------------------------------------------------------------- */
 
-static propane_status make_room(train_examples *e, int64_t more, propane_error *err) {
+static propane_status jsonl_make_room(train_examples *e, int64_t more, propane_error *err) {
     int64_t used = e->start ? e->start[e->count] : 0;
     if (e->count + 1 >= e->room) {
         int64_t room = e->room ? 2 * e->room : 64;
@@ -61,9 +61,9 @@ static propane_status make_room(train_examples *e, int64_t more, propane_error *
     return PROPANE_OK;
 }
 
-static propane_status append(train_examples *e, const token_list *ids, const chat_span *answers, int answer_count,
-                             propane_error *err) {
-    PROPANE_TRY(make_room(e, (int64_t)ids->count, err));
+static propane_status jsonl_append(train_examples *e, const token_list *ids, const chat_span *answers, int answer_count,
+                                   propane_error *err) {
+    PROPANE_TRY(jsonl_make_room(e, (int64_t)ids->count, err));
     int64_t at = e->start[e->count], learnt = 0;
     memcpy(e->ids + at, ids->ids, ids->count * sizeof(int32_t));
     memset(e->learn + at, 0, ids->count);
@@ -91,7 +91,7 @@ typedef struct reader {
     chat_text text;
 } reader;
 
-static propane_status encode(reader *r, const chat_template *chat, bool framed, propane_error *err) {
+static propane_status jsonl_encode(reader *r, const chat_template *chat, bool framed, propane_error *err) {
     int bos = tokenizer_bos(r->tokenizer), eos = tokenizer_eos(r->tokenizer), count = r->text.answer_count;
     chat_span *answers = mem_array((size_t)count + 1, sizeof *answers);
     if (!answers) return propane_fail_memory(err, 0);
@@ -103,14 +103,14 @@ static propane_status encode(reader *r, const chat_template *chat, bool framed, 
         status = token_list_add(&r->ids, eos, err);
         if (count > 0) answers[count - 1].end = r->ids.count;
     }
-    if (status == PROPANE_OK) status = append(r->out, &r->ids, answers, count, err);
+    if (status == PROPANE_OK) status = jsonl_append(r->out, &r->ids, answers, count, err);
     mem_free(answers);
     r->out->text_bytes += (int64_t)r->text.text.length;
     return status;
 }
 
 /* Text as it stands: what is learnt begins behind the prompt. */
-static propane_status plain_line(reader *r, const char *prompt, const char *completion, propane_error *err) {
+static propane_status jsonl_plain_line(reader *r, const char *prompt, const char *completion, propane_error *err) {
     static const chat_template none;
     chat_span whole = {strlen(prompt), strlen(prompt) + strlen(completion)};
     text_append(&r->text.text, prompt);
@@ -124,10 +124,10 @@ static propane_status plain_line(reader *r, const char *prompt, const char *comp
     r->text.answers[r->text.answer_count++] = whole;
     if (whole.begin == whole.end)
         return propane_fail(err, PROPANE_ERR_INVALID, "there is nothing to learn in it: the answer is empty");
-    return encode(r, &none, true, err);
+    return jsonl_encode(r, &none, true, err);
 }
 
-static propane_status chat_line(reader *r, const json_t *array, propane_error *err) {
+static propane_status jsonl_chat_line(reader *r, const json_t *array, propane_error *err) {
     chat_message *messages = NULL;
     int count = 0;
     PROPANE_TRY(chat_messages_from_json(array, r->arena, &messages, &count, err));
@@ -136,16 +136,16 @@ static propane_status chat_line(reader *r, const json_t *array, propane_error *e
     if (status == PROPANE_OK && r->text.answer_count == 0)
         status =
             propane_fail(err, PROPANE_ERR_INVALID, "there is nothing to learn in it: no message is the assistant's");
-    return status == PROPANE_OK ? encode(r, r->chat, false, err) : status;
+    return status == PROPANE_OK ? jsonl_encode(r, r->chat, false, err) : status;
 }
 
-static propane_status want_text(const json_t *object, const char *key, const char **out, propane_error *err) {
+static propane_status jsonl_want_text(const json_t *object, const char *key, const char **out, propane_error *err) {
     *out = json_string_value(json_object_get(object, key));
     return *out ? PROPANE_OK : propane_fail(err, PROPANE_ERR_INVALID, "\"%s\" must be a string", key);
 }
 
 /* Other people's names for the same things, so that the message says what to do. */
-static propane_status wrong_keys(const json_t *object, propane_error *err) {
+static propane_status jsonl_wrong_keys(const json_t *object, propane_error *err) {
     char keys[200] = "", shown[80];
     const char *key;
     json_t *value;
@@ -161,7 +161,7 @@ static propane_status wrong_keys(const json_t *object, propane_error *err) {
                         *keys ? keys : "nothing");
 }
 
-static propane_status one_line(reader *r, const json_t *object, propane_error *err) {
+static propane_status jsonl_one_line(reader *r, const json_t *object, propane_error *err) {
     const char *prompt = "", *completion;
     r->text.text.length = 0;
     r->text.answer_count = 0;
@@ -169,28 +169,28 @@ static propane_status one_line(reader *r, const json_t *object, propane_error *e
         return propane_fail(err, PROPANE_ERR_INVALID,
                             "the line is not a JSON object; give one object a line, without []");
     const json_t *messages = json_object_get(object, "messages");
-    if (messages) return chat_line(r, messages, err);
+    if (messages) return jsonl_chat_line(r, messages, err);
     if (json_object_get(object, "prompt") || json_object_get(object, "completion")) {
         if (!json_object_get(object, "prompt") || !json_object_get(object, "completion"))
-            return wrong_keys(object, err);
-        PROPANE_TRY(want_text(object, "prompt", &prompt, err));
-        PROPANE_TRY(want_text(object, "completion", &completion, err));
-        return plain_line(r, prompt, completion, err);
+            return jsonl_wrong_keys(object, err);
+        PROPANE_TRY(jsonl_want_text(object, "prompt", &prompt, err));
+        PROPANE_TRY(jsonl_want_text(object, "completion", &completion, err));
+        return jsonl_plain_line(r, prompt, completion, err);
     }
     if (json_object_get(object, "text")) {
-        PROPANE_TRY(want_text(object, "text", &completion, err));
-        return plain_line(r, "", completion, err);
+        PROPANE_TRY(jsonl_want_text(object, "text", &completion, err));
+        return jsonl_plain_line(r, "", completion, err);
     }
-    return wrong_keys(object, err);
+    return jsonl_wrong_keys(object, err);
 }
 
-static propane_status parse_line(reader *r, const char *line, size_t length, propane_error *err) {
+static propane_status jsonl_parse_line(reader *r, const char *line, size_t length, propane_error *err) {
     json_error_t wrong;
     json_t *object = json_load(line, length, &wrong);
     if (!object && *file_disguise(line, length))
         return propane_fail(err, PROPANE_ERR_INVALID, "not JSON%s", file_disguise(line, length));
     if (!object) return propane_fail(err, PROPANE_ERR_INVALID, "column %d: %s", wrong.column, wrong.text);
-    propane_status status = one_line(r, object, err);
+    propane_status status = jsonl_one_line(r, object, err);
     json_decref(object);
     return status;
 }
@@ -209,7 +209,7 @@ propane_status train_jsonl_parse(const char *data, size_t length, const char *so
         if (blank < next) {
             arena_free(r.arena);
             r.arena = arena_create();
-            status = r.arena ? parse_line(&r, data + at, next - at, err) : propane_fail_memory(err, 0);
+            status = r.arena ? jsonl_parse_line(&r, data + at, next - at, err) : propane_fail_memory(err, 0);
             if (status != PROPANE_OK) status = propane_fail_prefix(err, status, "%s:%lld", source, (long long)number);
         }
         at = next + 1;

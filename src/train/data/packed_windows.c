@@ -12,26 +12,27 @@
 enum { OPEN = 64 }; /* windows that are tried */
 
 /* Positions that an example takes: its last token is only a target. */
-static int64_t length_of(const packed_windows *p, int64_t example) {
+static int64_t packed_windows_length_of(const packed_windows *p, int64_t example) {
     int64_t n = p->examples->start[example + 1] - p->examples->start[example] - 1;
     return n < p->context ? n : p->context;
 }
 
-static bool has_target(const packed_windows *p, int64_t example) {
-    int64_t at = p->examples->start[example], n = length_of(p, example);
+static bool packed_windows_has_target(const packed_windows *p, int64_t example) {
+    int64_t at = p->examples->start[example], n = packed_windows_length_of(p, example);
     for (int64_t i = 1; i <= n; i++)
         if (p->examples->learn[at + i]) return true;
     return false;
 }
 
 /* Window of each example of `order` in `at`, -1: none. */
-static void assign(packed_windows *p, const int64_t *order, int64_t count, bool pack, int64_t *at) {
+static void packed_windows_assign(packed_windows *p, const int64_t *order, int64_t count, bool pack, int64_t *at) {
     int64_t used[OPEN] = {0};
     for (int64_t i = 0; i < count; i++) {
-        int64_t n = length_of(p, order[i]), oldest = p->windows > OPEN ? p->windows - OPEN : 0, w = oldest;
+        int64_t n = packed_windows_length_of(p, order[i]), oldest = p->windows > OPEN ? p->windows - OPEN : 0,
+                w = oldest;
         at[i] = -1;
         p->cut += p->examples->start[order[i] + 1] - p->examples->start[order[i]] - 1 > n;
-        if (!has_target(p, order[i])) {
+        if (!packed_windows_has_target(p, order[i])) {
             p->empty++;
             continue;
         }
@@ -60,7 +61,7 @@ propane_status packed_windows_init(packed_windows *p, const train_examples *e, i
             order[i] = order[k];
             order[k] = begin + i;
         }
-        assign(p, order, count, pack, at);
+        packed_windows_assign(p, order, count, pack, at);
         for (int64_t i = 0; i < count; i++) /* by window, in the order in which they came: counting sort */
             if (at[i] >= 0) p->first[at[i] + 1]++;
         for (int64_t w = 0; w < p->windows; w++) p->first[w + 1] += p->first[w];
@@ -84,7 +85,7 @@ void packed_windows_deinit(packed_windows *p) {
 void packed_windows_get(const packed_windows *p, int64_t window, int32_t *inputs, int32_t *targets) {
     int64_t at = 0;
     for (int64_t i = p->first[window]; i < p->first[window + 1]; i++) {
-        int64_t start = p->examples->start[p->order[i]], n = length_of(p, p->order[i]);
+        int64_t start = p->examples->start[p->order[i]], n = packed_windows_length_of(p, p->order[i]);
         for (int64_t k = 0; k < n; k++) {
             inputs[at + k] = p->examples->ids[start + k];
             targets[at + k] = p->examples->learn[start + k + 1] ? p->examples->ids[start + k + 1] : -1;

@@ -63,7 +63,7 @@ void token_windows_deinit(token_windows *d) {
     for (int i = 0; i < 2; i++) packed_windows_deinit(&d->packs[i]);
 }
 
-static uint64_t mix(uint64_t x) { /* splitmix64's finaliser */
+static uint64_t token_windows_mix(uint64_t x) { /* splitmix64's finaliser */
     x ^= x >> 30;
     x *= 0xbf58476d1ce4e5b9u;
     x ^= x >> 27;
@@ -71,14 +71,14 @@ static uint64_t mix(uint64_t x) { /* splitmix64's finaliser */
     return x ^ x >> 31;
 }
 
-static uint64_t permute(uint64_t index, uint64_t n, uint64_t key) {
+static uint64_t token_windows_permute(uint64_t index, uint64_t n, uint64_t key) {
     int half = 1;
     while (half < 31 && (uint64_t)1 << 2 * half < n) half++;
     uint64_t mask = ((uint64_t)1 << half) - 1;
     do {
         uint64_t left = index >> half, right = index & mask;
         for (int round = 0; round < 4; round++) {
-            uint64_t next = left ^ (mix(key + (uint64_t)round * 0x9e3779b97f4a7c15u + right) & mask);
+            uint64_t next = left ^ (token_windows_mix(key + (uint64_t)round * 0x9e3779b97f4a7c15u + right) & mask);
             left = right;
             right = next;
         }
@@ -87,11 +87,13 @@ static uint64_t permute(uint64_t index, uint64_t n, uint64_t key) {
     return index;
 }
 
-static uint64_t epoch_key(uint64_t seed, uint64_t epoch) { return mix(seed * 0x9e3779b97f4a7c15u + epoch + 1); }
+static uint64_t token_windows_epoch_key(uint64_t seed, uint64_t epoch) {
+    return token_windows_mix(seed * 0x9e3779b97f4a7c15u + epoch + 1);
+}
 
 int64_t token_windows_shuffled(uint64_t seed, uint64_t n, int64_t count) {
     const uint64_t all = (uint64_t)count;
-    return (int64_t)permute(n % all, all, epoch_key(seed, n / all));
+    return (int64_t)token_windows_permute(n % all, all, token_windows_epoch_key(seed, n / all));
 }
 
 uint64_t token_windows_sum(const void *tokens, int token_bytes, int64_t count) {
@@ -104,8 +106,8 @@ uint64_t token_windows_sum(const void *tokens, int token_bytes, int64_t count) {
     return sum;
 }
 
-static propane_status copy_window(const token_windows *d, int64_t start, int32_t *inputs, int32_t *targets,
-                                  propane_error *err) {
+static propane_status token_windows_copy_window(const token_windows *d, int64_t start, int32_t *inputs,
+                                                int32_t *targets, propane_error *err) {
     for (int i = 0; i <= d->context; i++) {
         int64_t token = token_at(d, start + i);
         if (token >= d->vocab)
@@ -118,8 +120,8 @@ static propane_status copy_window(const token_windows *d, int64_t start, int32_t
     return PROPANE_OK;
 }
 
-static propane_status packed_batch(const token_windows *d, uint64_t position, int batch, int32_t *inputs,
-                                   int32_t *targets) {
+static propane_status token_windows_packed_batch(const token_windows *d, uint64_t position, int batch, int32_t *inputs,
+                                                 int32_t *targets) {
     const int64_t windows = d->packs[0].windows;
     for (int b = 0; b < batch; b++) {
         packed_windows_get(&d->packs[0], token_windows_shuffled(d->seed, position + (uint64_t)b, windows),
@@ -130,18 +132,18 @@ static propane_status packed_batch(const token_windows *d, uint64_t position, in
 
 propane_status token_windows_batch(const token_windows *d, uint64_t position, int batch, int32_t *inputs,
                                    int32_t *targets, propane_error *err) {
-    if (!d->tokens) return packed_batch(d, position, batch, inputs, targets);
+    if (!d->tokens) return token_windows_packed_batch(d, position, batch, inputs, targets);
     /* every epoch has the same number of windows, so that the epoch follows from the position; one context is left
      * free for the phase where there is room */
     int64_t windows = (d->train_count - 1) / d->context, spare = d->train_count - 1 - windows * d->context;
     if (windows > 1 && spare < d->context / 2) windows--, spare += d->context;
     for (int b = 0; b < batch; b++) {
         uint64_t n = position + (uint64_t)b, epoch = n / (uint64_t)windows;
-        uint64_t key = epoch_key(d->seed, epoch);
-        int64_t phase = (int64_t)(mix(key) % (uint64_t)(spare + 1));
-        int64_t window = (int64_t)permute(n % (uint64_t)windows, (uint64_t)windows, key);
-        PROPANE_TRY(copy_window(d, phase + window * d->context, inputs + (int64_t)b * d->context,
-                                targets + (int64_t)b * d->context, err));
+        uint64_t key = token_windows_epoch_key(d->seed, epoch);
+        int64_t phase = (int64_t)(token_windows_mix(key) % (uint64_t)(spare + 1));
+        int64_t window = (int64_t)token_windows_permute(n % (uint64_t)windows, (uint64_t)windows, key);
+        PROPANE_TRY(token_windows_copy_window(d, phase + window * d->context, inputs + (int64_t)b * d->context,
+                                              targets + (int64_t)b * d->context, err));
     }
     return PROPANE_OK;
 }
@@ -162,5 +164,5 @@ propane_status token_windows_held_out(const token_windows *d, int64_t index, int
     int64_t free_tokens = d->count - d->train_count - d->context - 1;
     if (free_tokens < 0) return propane_fail(err, PROPANE_ERR_INVALID, "no part of the data is held out");
     int64_t start = windows > 1 ? (int64_t)((double)free_tokens * (double)index / (double)(windows - 1)) : 0;
-    return copy_window(d, d->train_count + start, inputs, targets, err);
+    return token_windows_copy_window(d, d->train_count + start, inputs, targets, err);
 }

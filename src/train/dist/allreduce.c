@@ -31,12 +31,12 @@ int allreduce_piece(const allreduce *d, int index, int64_t *begin, int64_t *end)
 
 /* ---- making ------------------------------------------------------------------------------------------------------------- */
 
-static int64_t bucket_elements(const allreduce *d) {
+static int64_t allreduce_bucket_elements(const allreduce *d) {
     return (d->options.bucket > 0 ? d->options.bucket : STANDARD_BUCKET) / (int64_t)sizeof(float);
 }
 
-static propane_status cut_segments(allreduce *d, const int *order, propane_error *err) {
-    int64_t most = bucket_elements(d), segments = 0;
+static propane_status allreduce_cut_segments(allreduce *d, const int *order, propane_error *err) {
+    int64_t most = allreduce_bucket_elements(d), segments = 0;
     for (int i = 0; i < d->count; i++) segments += (d->counts[i] + most - 1) / most;
     d->segments = mem_array((size_t)segments + 1, sizeof *d->segments);
     d->buckets = mem_array((size_t)segments + 1, sizeof *d->buckets);
@@ -48,10 +48,10 @@ static propane_status cut_segments(allreduce *d, const int *order, propane_error
 }
 
 /* Neighbours go together until a bucket is full. */
-static void fill_buckets(allreduce *d) {
+static void allreduce_fill_buckets(allreduce *d) {
     bucket *b = NULL;
     for (int i = 0; i < d->segment_count; i++) {
-        if (!b || b->elements + d->segments[i].count > bucket_elements(d)) {
+        if (!b || b->elements + d->segments[i].count > allreduce_bucket_elements(d)) {
             b = &d->buckets[d->bucket_count++];
             b->first = i;
         }
@@ -60,7 +60,7 @@ static void fill_buckets(allreduce *d) {
     }
 }
 
-static propane_status make_slot(allreduce *d, slot *s, propane_error *err) {
+static propane_status allreduce_make_slot(allreduce *d, slot *s, propane_error *err) {
     s->sent = mem_array((size_t)d->size * 4, sizeof *s->sent);
     if (!s->sent) return propane_fail_memory(err, (size_t)d->size * 4 * sizeof *s->sent);
     s->sent_at = s->sent + d->size;
@@ -72,15 +72,15 @@ static propane_status make_slot(allreduce *d, slot *s, propane_error *err) {
     return s->send && s->receive ? PROPANE_OK : propane_fail_memory(err, 2 * d->slot_bytes);
 }
 
-static propane_status make(allreduce *d, const int64_t *counts, const int *order, propane_error *err) {
+static propane_status allreduce_make(allreduce *d, const int64_t *counts, const int *order, propane_error *err) {
     size_t n = (size_t)d->count + 1;
     d->counts = mem_array(n, sizeof *d->counts);
     d->gradients = mem_array(n, sizeof *d->gradients);
     d->told = mem_array(n, sizeof *d->told);
     if (!d->counts || !d->gradients || !d->told) return propane_fail_memory(err, n * 32);
     memcpy(d->counts, counts, (size_t)d->count * sizeof *counts);
-    PROPANE_TRY(cut_segments(d, order, err));
-    fill_buckets(d);
+    PROPANE_TRY(allreduce_cut_segments(d, order, err));
+    allreduce_fill_buckets(d);
     int64_t most = 0;
     for (int i = 0; i < d->bucket_count; i++) {
         int64_t own = allreduce_elements(d, &d->buckets[i], 0); /* rank 0 has the largest pieces */
@@ -88,7 +88,7 @@ static propane_status make(allreduce *d, const int64_t *counts, const int *order
     }
     d->slot_bytes = (size_t)d->size * (size_t)(most + 4) * sizeof(float);
     PROPANE_TRY(allreduce_shared_open(d, err));
-    for (int i = 0; i < ALLREDUCE_SLOTS; i++) PROPANE_TRY(make_slot(d, &d->slots[i], err));
+    for (int i = 0; i < ALLREDUCE_SLOTS; i++) PROPANE_TRY(allreduce_make_slot(d, &d->slots[i], err));
     d->shares = mem_array((size_t)d->size, sizeof *d->shares);
     d->sums = mem_array((size_t)most + 1, sizeof(float));
     d->widened = mem_array((size_t)most + 1, sizeof(float));
@@ -107,7 +107,7 @@ propane_status allreduce_create(mpi *m, const allreduce_options *options, const 
     allreduce *d = mem_alloc(sizeof *d);
     if (!d) return propane_fail_memory(err, sizeof *d);
     *d = (allreduce){.mpi = m, .options = *options, .rank = mpi_rank(m), .size = mpi_size(m), .count = count};
-    propane_status status = make(d, counts, order, err);
+    propane_status status = allreduce_make(d, counts, order, err);
     if (status == PROPANE_OK)
         *out = d;
     else
@@ -135,7 +135,7 @@ void allreduce_free(allreduce *d) {
 
 /* ---- gradients ---------------------------------------------------------------------------------------------------------- */
 
-static propane_status start_bucket(allreduce *d, bucket *b, slot *s, propane_error *err) {
+static propane_status allreduce_start_bucket(allreduce *d, bucket *b, slot *s, propane_error *err) {
     int64_t own = allreduce_wire_bytes(d->options.wire, allreduce_elements(d, b, d->rank)), out_at = 0, in_at = 0;
     for (int r = 0; r < d->size; r++) {
         s->sent[r] = (int)allreduce_wire_bytes(d->options.wire, allreduce_elements(d, b, r)),
@@ -149,7 +149,7 @@ static propane_status start_bucket(allreduce *d, bucket *b, slot *s, propane_err
 }
 
 /* Everybody, the owner included, takes the sums as they travelled: the same bits for all. */
-static propane_status return_sums(allreduce *d, const bucket *b, slot *s, propane_error *err) {
+static propane_status allreduce_return_sums(allreduce *d, const bucket *b, slot *s, propane_error *err) {
     int bytes = (int)allreduce_write_sums(d, b, s->send);
     PROPANE_TRY(mpi_gather(d->mpi, -1, s->send, bytes, s->receive, s->sent, s->sent_at, &s->transfer, err));
     PROPANE_TRY(mpi_wait(d->mpi, &s->transfer, err));
@@ -157,7 +157,7 @@ static propane_status return_sums(allreduce *d, const bucket *b, slot *s, propan
     return PROPANE_OK;
 }
 
-static propane_status finish_next(allreduce *d, propane_error *err) {
+static propane_status allreduce_finish_next(allreduce *d, propane_error *err) {
     const bucket *b = &d->buckets[d->next_finish];
     slot *s = &d->slots[d->next_finish % ALLREDUCE_SLOTS];
     PROPANE_TRY(mpi_wait(d->mpi, &s->transfer, err));
@@ -166,7 +166,7 @@ static propane_status finish_next(allreduce *d, propane_error *err) {
     if (d->options.shard)
         allreduce_spread(d, b, d->rank, d->sums);
     else
-        PROPANE_TRY(return_sums(d, b, s, err));
+        PROPANE_TRY(allreduce_return_sums(d, b, s, err));
     d->next_finish++;
     return PROPANE_OK;
 }
@@ -179,8 +179,9 @@ propane_status allreduce_ready(allreduce *d, int tensor, float *gradient, propan
         return PROPANE_OK;
     }
     while (d->next_start < d->bucket_count && allreduce_is_complete(d, &d->buckets[d->next_start])) {
-        if (d->next_start - d->next_finish == ALLREDUCE_SLOTS) PROPANE_TRY(finish_next(d, err));
-        PROPANE_TRY(start_bucket(d, &d->buckets[d->next_start], &d->slots[d->next_start % ALLREDUCE_SLOTS], err));
+        if (d->next_start - d->next_finish == ALLREDUCE_SLOTS) PROPANE_TRY(allreduce_finish_next(d, err));
+        PROPANE_TRY(
+            allreduce_start_bucket(d, &d->buckets[d->next_start], &d->slots[d->next_start % ALLREDUCE_SLOTS], err));
         d->next_start++;
     }
     for (int i = d->next_finish; i < d->next_start; i++) mpi_progress(d->mpi, &d->slots[i % ALLREDUCE_SLOTS].transfer);
@@ -192,7 +193,7 @@ propane_status allreduce_finish(allreduce *d, propane_error *err) {
         return propane_fail(err, PROPANE_ERR_INVALID, "rank %d: only %d of %d buckets of gradients are complete",
                             d->rank, d->next_start, d->bucket_count);
     if (d->shared) allreduce_shared_finish(d);
-    while (d->next_finish < d->bucket_count) PROPANE_TRY(finish_next(d, err));
+    while (d->next_finish < d->bucket_count) PROPANE_TRY(allreduce_finish_next(d, err));
     d->next_start = d->next_finish = 0;
     memset(d->told, 0, (size_t)d->count * sizeof *d->told);
     return PROPANE_OK;

@@ -36,10 +36,10 @@ int64_t allreduce_elements(const allreduce *d, const bucket *b, int rank) {
     return sum;
 }
 
-static int64_t bucket_header(allreduce_wire wire) { return wire == ALLREDUCE_FP16 ? 4 : 0; }
+static int64_t allreduce_bucket_header(allreduce_wire wire) { return wire == ALLREDUCE_FP16 ? 4 : 0; }
 
 int64_t allreduce_wire_bytes(allreduce_wire wire, int64_t elements) {
-    return bucket_header(wire) + elements * (wire == ALLREDUCE_FP32 ? 4 : 2);
+    return allreduce_bucket_header(wire) + elements * (wire == ALLREDUCE_FP32 ? 4 : 2);
 }
 
 int64_t allreduce_room(const allreduce *d, const bucket *b, int rank) {
@@ -48,28 +48,29 @@ int64_t allreduce_room(const allreduce *d, const bucket *b, int rank) {
 
 /* ---- number formats --------------------------------------------------------------------------------------------------- */
 
-static float bucket_largest(const float *values, int64_t count, float most) {
+static float allreduce_bucket_largest(const float *values, int64_t count, float most) {
     for (int64_t i = 0; i < count; i++) most = fabsf(values[i]) > most ? fabsf(values[i]) : most;
     return most;
 }
 
 /* The power of two that brings `most` below FP16_TOP; 1 for zero and for what is not finite, which shows on the other side. */
-static float bucket_fitting_scale(float most) {
+static float allreduce_bucket_fitting_scale(float most) {
     int exponent;
     if (most == 0 || !isfinite(most)) return 1;
     (void)frexpf(FP16_TOP / most, &exponent);
     return ldexpf(1, exponent - 1 > 100 ? 100 : exponent - 1);
 }
 
-static void bucket_narrow(allreduce_wire wire, char *target, const float *values, int64_t count, float scale) {
+static void allreduce_bucket_narrow(allreduce_wire wire, char *target, const float *values, int64_t count,
+                                    float scale) {
     uint16_t *half = (uint16_t *)(void *)target;
     if (wire == ALLREDUCE_FP32) memcpy(target, values, (size_t)count * sizeof(float));
     if (wire == ALLREDUCE_BF16) bf16_from_f32_array(half, values, (size_t)count);
     for (int64_t i = 0; wire == ALLREDUCE_FP16 && i < count; i++) half[i] = fp16_from_f32(values[i] * scale);
 }
 
-static void bucket_widen(allreduce_wire wire, float *values, const char *source, int64_t count) {
-    const uint16_t *half = (const uint16_t *)(const void *)(source + bucket_header(wire));
+static void allreduce_bucket_widen(allreduce_wire wire, float *values, const char *source, int64_t count) {
+    const uint16_t *half = (const uint16_t *)(const void *)(source + allreduce_bucket_header(wire));
     float scale = 1;
     if (wire == ALLREDUCE_FP32) memcpy(values, source, (size_t)count * sizeof(float));
     if (wire == ALLREDUCE_FP16) memcpy(&scale, source, sizeof scale);
@@ -80,29 +81,29 @@ static void bucket_widen(allreduce_wire wire, float *values, const char *source,
 
 /* ---- gradients ----------------------------------------------------------------------------------------------------------- */
 
-static float bucket_scale_for(const allreduce *d, const bucket *b, int rank) {
+static float allreduce_bucket_scale_for(const allreduce *d, const bucket *b, int rank) {
     float most = 0;
     if (d->options.wire != ALLREDUCE_FP16) return 1;
     for (int i = b->first; i < b->first + b->count; i++) {
         const segment *s = &d->segments[i];
         int64_t begin, end;
         allreduce_piece_of(d, s->count, rank, &begin, &end);
-        most = bucket_largest(d->gradients[s->tensor] + s->begin + begin, end - begin, most);
+        most = allreduce_bucket_largest(d->gradients[s->tensor] + s->begin + begin, end - begin, most);
     }
-    return bucket_fitting_scale(most);
+    return allreduce_bucket_fitting_scale(most);
 }
 
 void allreduce_write(const allreduce *d, const bucket *b, int rank, char *target) {
     allreduce_wire wire = d->options.wire;
-    float scale = bucket_scale_for(d, b, rank);
+    float scale = allreduce_bucket_scale_for(d, b, rank);
     if (wire == ALLREDUCE_FP16) memcpy(target, &scale, sizeof scale);
-    target += bucket_header(wire);
+    target += allreduce_bucket_header(wire);
     for (int i = b->first; i < b->first + b->count; i++) {
         const segment *s = &d->segments[i];
         int64_t begin, end;
         allreduce_piece_of(d, s->count, rank, &begin, &end);
-        bucket_narrow(wire, target, d->gradients[s->tensor] + s->begin + begin, end - begin, scale);
-        target += allreduce_wire_bytes(wire, end - begin) - bucket_header(wire);
+        allreduce_bucket_narrow(wire, target, d->gradients[s->tensor] + s->begin + begin, end - begin, scale);
+        target += allreduce_wire_bytes(wire, end - begin) - allreduce_bucket_header(wire);
     }
 }
 
@@ -117,7 +118,7 @@ void allreduce_accumulate(float *restrict sums, const float *restrict values, in
 void allreduce_add(allreduce *d, const bucket *b) {
     int64_t own = allreduce_elements(d, b, d->rank);
     for (int r = 0; r < d->size; r++) {
-        bucket_widen(d->options.wire, r == 0 ? d->sums : d->widened, d->shares[r], own);
+        allreduce_bucket_widen(d->options.wire, r == 0 ? d->sums : d->widened, d->shares[r], own);
         if (r > 0) allreduce_accumulate(d->sums, d->widened, own);
     }
 }
@@ -135,14 +136,15 @@ void allreduce_spread(const allreduce *d, const bucket *b, int rank, const float
 int64_t allreduce_write_sums(const allreduce *d, const bucket *b, char *target) {
     allreduce_wire wire = d->options.wire;
     int64_t own = allreduce_elements(d, b, d->rank);
-    float scale = wire == ALLREDUCE_FP16 ? bucket_fitting_scale(bucket_largest(d->sums, own, 0)) : 1;
+    float scale =
+        wire == ALLREDUCE_FP16 ? allreduce_bucket_fitting_scale(allreduce_bucket_largest(d->sums, own, 0)) : 1;
     if (wire == ALLREDUCE_FP16) memcpy(target, &scale, sizeof scale);
-    bucket_narrow(wire, target + bucket_header(wire), d->sums, own, scale);
+    allreduce_bucket_narrow(wire, target + allreduce_bucket_header(wire), d->sums, own, scale);
     return allreduce_wire_bytes(wire, own);
 }
 
 void allreduce_take(allreduce *d, const bucket *b, int rank, const char *source) {
-    bucket_widen(d->options.wire, d->widened, source, allreduce_elements(d, b, rank));
+    allreduce_bucket_widen(d->options.wire, d->widened, source, allreduce_elements(d, b, rank));
     allreduce_spread(d, b, rank, d->widened);
 }
 

@@ -24,100 +24,100 @@ typedef struct shared_head {
     } done[STAGES];
 } shared_head;
 
-static atomic_int_fast64_t *count_of(const allreduce *d, int rank, stage at) {
+static atomic_int_fast64_t *allreduce_shm_count_of(const allreduce *d, int rank, stage at) {
     return &((shared_head *)(void *)d->shared[rank])->done[at].buckets;
 }
 
-static char *slot_of(const allreduce *d, int rank, int64_t number) {
+static char *allreduce_shm_slot_of(const allreduce *d, int rank, int64_t number) {
     return d->shared[rank] + sizeof(shared_head) + (size_t)(number % ALLREDUCE_SLOTS) * d->slot_bytes;
 }
 
 /* Have all ranks brought bucket `number` to that stage? */
-static bool reached(const allreduce *d, stage at, int64_t number) {
+static bool allreduce_shm_reached(const allreduce *d, stage at, int64_t number) {
     for (int r = 0; r < d->size; r++)
-        if (atomic_load_explicit(count_of(d, r, at), memory_order_acquire) <= number) return false;
+        if (atomic_load_explicit(allreduce_shm_count_of(d, r, at), memory_order_acquire) <= number) return false;
     return true;
 }
 
-static void tell(const allreduce *d, stage at, int64_t number) {
-    atomic_store_explicit(count_of(d, d->rank, at), number + 1, memory_order_release);
+static void allreduce_shm_tell(const allreduce *d, stage at, int64_t number) {
+    atomic_store_explicit(allreduce_shm_count_of(d, d->rank, at), number + 1, memory_order_release);
 }
 
-static void write_shares(const allreduce *d, const bucket *b, int64_t number) {
-    char *at = slot_of(d, d->rank, number);
+static void allreduce_shm_write_shares(const allreduce *d, const bucket *b, int64_t number) {
+    char *at = allreduce_shm_slot_of(d, d->rank, number);
     for (int r = 0; r < d->size; at += allreduce_room(d, b, r++))
         if (r != d->rank || d->options.wire != ALLREDUCE_FP32) allreduce_write(d, b, r, at);
-    tell(d, WRITTEN, number);
+    allreduce_shm_tell(d, WRITTEN, number);
 }
 
 /* Of a tensor's piece, whose shares lie `at` bytes into their place: in the order of the ranks, a part at a time that stays
  * in the nearest cache. */
-static void add_piece(const allreduce *d, float *gradient, int64_t count, int64_t number, int64_t at) {
+static void allreduce_shm_add_piece(const allreduce *d, float *gradient, int64_t count, int64_t number, int64_t at) {
     float sums[CHUNK];
     for (int64_t i = 0; i < count; i += CHUNK, at += CHUNK * (int64_t)sizeof(float)) {
         const int64_t n = min_i64(CHUNK, count - i);
         const size_t bytes = (size_t)n * sizeof(float);
         for (int r = 0; r < d->size; r++) {
-            const void *share = r == d->rank ? (const void *)(gradient + i) : slot_of(d, r, number) + at;
+            const void *share = r == d->rank ? (const void *)(gradient + i) : allreduce_shm_slot_of(d, r, number) + at;
             if (r == 0)
                 memcpy(sums, share, bytes);
             else
                 allreduce_accumulate(sums, share, n);
         }
         memcpy(gradient + i, sums, bytes);
-        if (!d->options.shard) memcpy(slot_of(d, d->rank, number) + at, sums, bytes);
+        if (!d->options.shard) memcpy(allreduce_shm_slot_of(d, d->rank, number) + at, sums, bytes);
     }
 }
 
-static void add_fp32(const allreduce *d, const bucket *b, int64_t number, int64_t at) {
+static void allreduce_shm_add_fp32(const allreduce *d, const bucket *b, int64_t number, int64_t at) {
     for (int i = b->first; i < b->first + b->count; i++) {
         const segment *s = &d->segments[i];
         int64_t begin, end;
         allreduce_piece_of(d, s->count, d->rank, &begin, &end);
-        add_piece(d, d->gradients[s->tensor] + s->begin + begin, end - begin, number, at);
+        allreduce_shm_add_piece(d, d->gradients[s->tensor] + s->begin + begin, end - begin, number, at);
         at += (end - begin) * (int64_t)sizeof(float);
     }
 }
 
 /* In 16 bits as well, the sums take the place of the own share, which nobody else reads. */
-static void add_shares(allreduce *d, const bucket *b, int64_t number) {
+static void allreduce_shm_add_shares(allreduce *d, const bucket *b, int64_t number) {
     int64_t at = 0;
     for (int r = 0; r < d->rank; r++) at += allreduce_room(d, b, r);
     if (d->options.wire == ALLREDUCE_FP32)
-        add_fp32(d, b, number, at);
+        allreduce_shm_add_fp32(d, b, number, at);
     else {
-        for (int r = 0; r < d->size; r++) d->shares[r] = slot_of(d, r, number) + at;
+        for (int r = 0; r < d->size; r++) d->shares[r] = allreduce_shm_slot_of(d, r, number) + at;
         allreduce_add(d, b);
         if (d->options.shard)
             allreduce_spread(d, b, d->rank, d->sums);
         else
-            (void)allreduce_write_sums(d, b, slot_of(d, d->rank, number) + at);
+            (void)allreduce_write_sums(d, b, allreduce_shm_slot_of(d, d->rank, number) + at);
     }
-    tell(d, ADDED, number);
+    allreduce_shm_tell(d, ADDED, number);
 }
 
-static void take_sums(allreduce *d, const bucket *b, int64_t number) {
+static void allreduce_shm_take_sums(allreduce *d, const bucket *b, int64_t number) {
     int64_t at = 0;
     for (int r = 0; r < d->size && !d->options.shard; at += allreduce_room(d, b, r++)) {
-        const char *sums = slot_of(d, r, number) + at;
+        const char *sums = allreduce_shm_slot_of(d, r, number) + at;
         if (d->options.wire != ALLREDUCE_FP32)
             allreduce_take(d, b, r, sums);
         else if (r != d->rank)
             allreduce_spread(d, b, r, (const float *)(const void *)sums);
     }
-    tell(d, TAKEN, number);
+    allreduce_shm_tell(d, TAKEN, number);
 }
 
 /* Whatever can be done without waiting. */
-static void go_on(allreduce *d) {
+static void allreduce_shm_go_on(allreduce *d) {
     for (bool more = true; more;) {
-        more = d->next_sum < d->next_start && reached(d, WRITTEN, d->before + d->next_sum);
+        more = d->next_sum < d->next_start && allreduce_shm_reached(d, WRITTEN, d->before + d->next_sum);
         if (more) {
-            add_shares(d, &d->buckets[d->next_sum], d->before + d->next_sum);
+            allreduce_shm_add_shares(d, &d->buckets[d->next_sum], d->before + d->next_sum);
             d->next_sum++;
         }
-        if (d->next_finish < d->next_sum && reached(d, ADDED, d->before + d->next_finish)) {
-            take_sums(d, &d->buckets[d->next_finish], d->before + d->next_finish);
+        if (d->next_finish < d->next_sum && allreduce_shm_reached(d, ADDED, d->before + d->next_finish)) {
+            allreduce_shm_take_sums(d, &d->buckets[d->next_finish], d->before + d->next_finish);
             d->next_finish++;
             more = true;
         }
@@ -125,21 +125,21 @@ static void go_on(allreduce *d) {
 }
 
 /* The slot was another bucket's, which others may not have read to the end. */
-static bool is_free(const allreduce *d, int64_t number) {
-    return number < ALLREDUCE_SLOTS || reached(d, TAKEN, number - ALLREDUCE_SLOTS);
+static bool allreduce_shm_is_free(const allreduce *d, int64_t number) {
+    return number < ALLREDUCE_SLOTS || allreduce_shm_reached(d, TAKEN, number - ALLREDUCE_SLOTS);
 }
 
 void allreduce_shared_ready(allreduce *d) {
     while (d->next_start < d->bucket_count && allreduce_is_complete(d, &d->buckets[d->next_start])) {
         const int64_t number = d->before + d->next_start;
-        for (go_on(d); !is_free(d, number); go_on(d)) sched_yield();
-        write_shares(d, &d->buckets[d->next_start++], number);
+        for (allreduce_shm_go_on(d); !allreduce_shm_is_free(d, number); allreduce_shm_go_on(d)) sched_yield();
+        allreduce_shm_write_shares(d, &d->buckets[d->next_start++], number);
     }
-    go_on(d);
+    allreduce_shm_go_on(d);
 }
 
 void allreduce_shared_finish(allreduce *d) {
-    for (go_on(d); d->next_finish < d->bucket_count; go_on(d)) sched_yield();
+    for (allreduce_shm_go_on(d); d->next_finish < d->bucket_count; allreduce_shm_go_on(d)) sched_yield();
     d->before += d->bucket_count;
     d->next_sum = 0;
 }

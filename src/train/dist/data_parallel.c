@@ -29,17 +29,17 @@ propane_status data_parallel_share(const mpi *m, int64_t batch, int64_t *share, 
                         (long long)batch, size);
 }
 
-static propane_status ready(void *context, int tensor, float *gradient, propane_error *err) {
+static propane_status data_parallel_ready(void *context, int tensor, float *gradient, propane_error *err) {
     const data_parallel *g = context;
     return allreduce_ready(g->allreduce, tensor, gradient, err);
 }
 
-static propane_status finish(void *context, propane_error *err) {
+static propane_status data_parallel_finish(void *context, propane_error *err) {
     const data_parallel *g = context;
     return allreduce_finish(g->allreduce, err);
 }
 
-static propane_status own_pieces(data_parallel *g, propane_error *err) {
+static propane_status data_parallel_own_pieces(data_parallel *g, propane_error *err) {
     int count = allreduce_segment_count(g->allreduce);
     train_piece *pieces = mem_array((size_t)count + 1, sizeof *pieces);
     if (!pieces) return propane_fail_memory(err, (size_t)count * sizeof *pieces);
@@ -50,7 +50,7 @@ static propane_status own_pieces(data_parallel *g, propane_error *err) {
     return status;
 }
 
-static propane_status make(data_parallel *g, propane_error *err) {
+static propane_status data_parallel_make(data_parallel *g, propane_error *err) {
     size_t n = (size_t)train_step_learnt_count(g->step);
     int64_t *counts = mem_array(n, sizeof *counts);
     int *order = mem_array(n, sizeof *order);
@@ -63,7 +63,7 @@ static propane_status make(data_parallel *g, propane_error *err) {
     }
     mem_free(counts);
     mem_free(order);
-    return status == PROPANE_OK && g->options.shard ? own_pieces(g, err) : status;
+    return status == PROPANE_OK && g->options.shard ? data_parallel_own_pieces(g, err) : status;
 }
 
 propane_status data_parallel_create(mpi *m, const allreduce_options *options, train_step *step, model_weights *weights,
@@ -73,8 +73,8 @@ propane_status data_parallel_create(mpi *m, const allreduce_options *options, tr
     data_parallel *g = mem_alloc(sizeof *g);
     if (!g) return propane_fail_memory(err, sizeof *g);
     *g = (data_parallel){.mpi = m, .options = *options, .step = step, .weights = weights};
-    g->reduce = (train_reduce){g, ready, finish};
-    propane_status status = make(g, err);
+    g->reduce = (train_reduce){g, data_parallel_ready, data_parallel_finish};
+    propane_status status = data_parallel_make(g, err);
     if (status == PROPANE_OK)
         *out = g;
     else
@@ -111,7 +111,7 @@ propane_status data_parallel_norm(data_parallel *g, train_step *step, double *no
 }
 
 /* `which` 0: the weights; 1 and 2: their moments. */
-static propane_status gather(data_parallel *g, int which, int root, propane_error *err) {
+static propane_status data_parallel_gather(data_parallel *g, int which, int root, propane_error *err) {
     for (int i = 0; i < train_step_learnt_count(g->step); i++) {
         int tensor = train_step_learnt(g->step, i);
         g->tensors[i] = which == 0 ? model_weights_data(g->weights, &g->weights->tensors[tensor])
@@ -122,17 +122,17 @@ static propane_status gather(data_parallel *g, int which, int root, propane_erro
 
 propane_status data_parallel_updated(data_parallel *g, propane_error *err) {
     if (!g || !g->options.shard) return PROPANE_OK;
-    PROPANE_TRY(gather(g, 0, -1, err));
+    PROPANE_TRY(data_parallel_gather(g, 0, -1, err));
     return train_step_publish(g->step, err);
 }
 
 propane_status data_parallel_collect(data_parallel *g, propane_error *err) {
     if (!g || !g->options.shard) return PROPANE_OK;
-    for (int which = 1; which <= 2; which++) PROPANE_TRY(gather(g, which, 0, err));
+    for (int which = 1; which <= 2; which++) PROPANE_TRY(data_parallel_gather(g, which, 0, err));
     return PROPANE_OK;
 }
 
-static void discard(data_parallel *g, int tensor, int64_t begin, int64_t end) {
+static void data_parallel_discard(data_parallel *g, int tensor, int64_t begin, int64_t end) {
     for (int which = 1; which <= 2; which++)
         mem_pages_discard(train_step_moment(g->step, which, train_step_learnt(g->step, tensor)) + begin,
                           (size_t)(end - begin) * sizeof(float));
@@ -145,7 +145,7 @@ void data_parallel_release(data_parallel *g) {
         int64_t begin, end, own_begin, own_end;
         int tensor = allreduce_segment(g->allreduce, i, &begin, &end);
         (void)allreduce_piece(g->allreduce, i, &own_begin, &own_end);
-        discard(g, tensor, begin, own_begin);
-        discard(g, tensor, own_end, end);
+        data_parallel_discard(g, tensor, begin, own_begin);
+        data_parallel_discard(g, tensor, own_end, end);
     }
 }

@@ -57,7 +57,7 @@ int mpi_local_size(const mpi *m) {
     return text ? atoi(text) : 0;
 }
 
-static void *open_library(void) {
+static void *mpi_open_library(void) {
     static const char *const names[] = {
 #ifdef __APPLE__
         "libmpi.40.dylib",
@@ -76,7 +76,7 @@ static void *open_library(void) {
     return library;
 }
 
-static propane_status find(mpi *m, const char *name, void *out, propane_error *err) {
+static propane_status mpi_find(mpi *m, const char *name, void *out, propane_error *err) {
     void *symbol = dlsym(m->library, name);
     if (!symbol)
         return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "the MPI library has no %s; Propane needs Open MPI's", name);
@@ -84,37 +84,37 @@ static propane_status find(mpi *m, const char *name, void *out, propane_error *e
     return PROPANE_OK;
 }
 
-static propane_status find_all(mpi *m, propane_error *err) {
-    PROPANE_TRY(find(m, "ompi_mpi_comm_world", &m->world, err));
-    PROPANE_TRY(find(m, "ompi_mpi_byte", &m->byte, err));
-    PROPANE_TRY(find(m, "ompi_mpi_errors_return", &m->errors_return, err));
-#define FIND(name, result, arguments) PROPANE_TRY(find(m, "MPI_" #name, &m->name, err));
+static propane_status mpi_find_all(mpi *m, propane_error *err) {
+    PROPANE_TRY(mpi_find(m, "ompi_mpi_comm_world", &m->world, err));
+    PROPANE_TRY(mpi_find(m, "ompi_mpi_byte", &m->byte, err));
+    PROPANE_TRY(mpi_find(m, "ompi_mpi_errors_return", &m->errors_return, err));
+#define FIND(name, result, arguments) PROPANE_TRY(mpi_find(m, "MPI_" #name, &m->name, err));
     CALLS(FIND)
 #undef FIND
     return PROPANE_OK;
 }
 
-static propane_status fail(const mpi *m, int code, const char *what, propane_error *err) {
+static propane_status mpi_fail(const mpi *m, int code, const char *what, propane_error *err) {
     char why[1024] = "";
     int length = 0;
     if (m->Error_string(code, why, &length)) why[0] = 0;
     return propane_fail(err, PROPANE_ERR_DEVICE, "rank %d: MPI_%s: %.200s", m->rank, what, why);
 }
 
-static propane_status start(mpi *m, propane_error *err) {
+static propane_status mpi_start(mpi *m, propane_error *err) {
     int given = 0;
-    m->library = open_library();
+    m->library = mpi_open_library();
     if (!m->library)
         return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
                             "mpirun started this process, but Open MPI's library is not found here; install it "
                             "(Debian: openmpi-bin, Homebrew: open-mpi), or start without mpirun");
-    PROPANE_TRY(find_all(m, err));
+    PROPANE_TRY(mpi_find_all(m, err));
     if (m->Init_thread(NULL, NULL, THREAD_FUNNELED, &given))
         return propane_fail(err, PROPANE_ERR_DEVICE, "Open MPI cannot start");
     m->Comm_set_errhandler(m->world, m->errors_return);
     int code = m->Comm_rank(m->world, &m->rank);
     if (!code) code = m->Comm_size(m->world, &m->size);
-    return code ? fail(m, code, "Comm_rank", err) : PROPANE_OK;
+    return code ? mpi_fail(m, code, "Comm_rank", err) : PROPANE_OK;
 }
 
 propane_status mpi_open(mpi **out, propane_error *err) {
@@ -124,7 +124,7 @@ propane_status mpi_open(mpi **out, propane_error *err) {
                             "this mpirun is not Open MPI's; data-parallel training needs Open MPI");
     mpi *m = mem_alloc(sizeof *m);
     if (!m) return propane_fail_memory(err, sizeof *m);
-    propane_status status = start(m, err);
+    propane_status status = mpi_start(m, err);
     if (status == PROPANE_OK)
         *out = m;
     else
@@ -132,7 +132,7 @@ propane_status mpi_open(mpi **out, propane_error *err) {
     return status;
 }
 
-static void unmap(mpi *m) {
+static void mpi_unmap(mpi *m) {
     for (int r = 0; m->shared && r < m->size; r++) mem_shared_free(m->shared[r], m->shared_bytes);
     mem_free(m->shared);
     m->shared = NULL;
@@ -140,7 +140,7 @@ static void unmap(mpi *m) {
 
 void mpi_close(mpi *m) {
     if (!m) return;
-    unmap(m);
+    mpi_unmap(m);
     m->Finalize(); /* the library stays: its threads may */
     mem_free(m);
 }
@@ -154,7 +154,7 @@ propane_status mpi_exchange(mpi *m, const void *send, const int *send_bytes, con
     int code = m->Ialltoallv(send, send_bytes, send_offsets, m->byte, receive, receive_bytes, receive_offsets, m->byte,
                              m->world, &out->request);
     out->open = code == 0;
-    return code ? fail(m, code, "Ialltoallv", err) : PROPANE_OK;
+    return code ? mpi_fail(m, code, "Ialltoallv", err) : PROPANE_OK;
 }
 
 propane_status mpi_gather(mpi *m, int root, const void *send, int bytes, void *receive, const int *receive_bytes,
@@ -164,7 +164,7 @@ propane_status mpi_gather(mpi *m, int root, const void *send, int bytes, void *r
                         : m->Igatherv(send, bytes, m->byte, receive, receive_bytes, receive_offsets, m->byte, root,
                                       m->world, &out->request);
     out->open = code == 0;
-    return code ? fail(m, code, root < 0 ? "Iallgatherv" : "Igatherv", err) : PROPANE_OK;
+    return code ? mpi_fail(m, code, root < 0 ? "Iallgatherv" : "Igatherv", err) : PROPANE_OK;
 }
 
 void mpi_progress(mpi *m, mpi_transfer *t) {
@@ -176,11 +176,11 @@ propane_status mpi_wait(mpi *m, mpi_transfer *t, propane_error *err) {
     if (!t->open) return PROPANE_OK;
     t->open = false;
     int code = m->Wait(&t->request, NULL);
-    return code ? fail(m, code, "Wait", err) : PROPANE_OK;
+    return code ? mpi_fail(m, code, "Wait", err) : PROPANE_OK;
 }
 
 /* The same number of bytes from each rank, in their order, to all; done when it returns. */
-static propane_status gather_all(mpi *m, const void *send, int bytes, void *all, propane_error *err) {
+static propane_status mpi_gather_all(mpi *m, const void *send, int bytes, void *all, propane_error *err) {
     int counts[MPI_MOST_RANKS], offsets[MPI_MOST_RANKS];
     for (int r = 0; r < m->size; r++) counts[r] = bytes, offsets[r] = r * bytes;
     mpi_transfer transfer = {0};
@@ -195,7 +195,7 @@ propane_status mpi_sum(mpi *m, double *values, int count, propane_error *err) {
         mem_free(all);
         return propane_fail_memory(err, (size_t)m->size * MOST * sizeof *all);
     }
-    propane_status status = gather_all(m, values, count * (int)sizeof *all, all, err);
+    propane_status status = mpi_gather_all(m, values, count * (int)sizeof *all, all, err);
     for (int i = 0; i < count && status == PROPANE_OK; i++) {
         values[i] = 0;
         for (int r = 0; r < m->size; r++) values[i] += all[r * count + i];
@@ -209,12 +209,12 @@ typedef struct shared_name {
 } shared_name;
 
 /* Every rank makes its own memory and opens the others', or none of them has any. Names are gone when it returns. */
-static propane_status map_all(mpi *m, shared_name *names, propane_error *err) {
+static propane_status mpi_map_all(mpi *m, shared_name *names, propane_error *err) {
     shared_name own = {""};
     double failures = 0;
     (void)snprintf(own.text, sizeof own.text, "/propane.%ld.%d", (long)getpid(), m->rank);
     m->shared[m->rank] = mem_shared_make(own.text, m->shared_bytes);
-    propane_status status = gather_all(m, &own, sizeof own, names, err);
+    propane_status status = mpi_gather_all(m, &own, sizeof own, names, err);
     for (int r = 0; r < m->size && !status; r++) {
         names[r].text[sizeof names[r].text - 1] = 0;
         if (r != m->rank) m->shared[r] = mem_shared_open(names[r].text, m->shared_bytes);
@@ -222,7 +222,7 @@ static propane_status map_all(mpi *m, shared_name *names, propane_error *err) {
     }
     if (!status) status = mpi_sum(m, &failures, 1, err);
     if (m->shared[m->rank]) mem_shared_forget(own.text);
-    if (status || failures > 0) unmap(m);
+    if (status || failures > 0) mpi_unmap(m);
     return status;
 }
 
@@ -233,7 +233,7 @@ propane_status mpi_share(mpi *m, size_t bytes, char *const **at, propane_error *
     m->shared = mem_array((size_t)m->size, sizeof *m->shared);
     m->shared_bytes = bytes;
     propane_status status =
-        names && m->shared ? map_all(m, names, err) : propane_fail_memory(err, (size_t)m->size * sizeof *names);
+        names && m->shared ? mpi_map_all(m, names, err) : propane_fail_memory(err, (size_t)m->size * sizeof *names);
     mem_free(names);
     *at = m->shared;
     return status;

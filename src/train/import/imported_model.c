@@ -23,7 +23,7 @@
 /* ---- the output ------------------------------------------------------------------------------------------------------------ */
 
 /* A classifier's label and dictionary are made of probabilities: those take their place. */
-static mil_value *tensor_of(imported_model *m, mil_value *v) {
+static mil_value *imported_tensor_of(imported_model *m, mil_value *v) {
     if (v->def && v->def->info->code == MIL_OP_classify) {
         m->labels = mil_in(v->def, "classes")->konst;
         v = mil_in(v->def, "probabilities");
@@ -31,15 +31,15 @@ static mil_value *tensor_of(imported_model *m, mil_value *v) {
     return v->type.shell == MIL_TENSOR && mil_dtype_is_float(v->type.dtype) ? v : NULL;
 }
 
-static propane_status choose_output(imported_model *m, const imported_model_options *o, mil_value **out,
-                                    propane_error *err) {
+static propane_status imported_choose_output(imported_model *m, const imported_model_options *o, mil_value **out,
+                                             propane_error *err) {
     const mil_function *f = m->base;
     char names[400] = "";
     size_t used = 0;
     int count = 0;
     *out = NULL;
     for (int i = 0; i < f->result_count; i++) {
-        mil_value *v = tensor_of(m, f->results[i]);
+        mil_value *v = imported_tensor_of(m, f->results[i]);
         if (!v) continue;
         if (used < sizeof names - 70)
             used +=
@@ -57,15 +57,16 @@ static propane_status choose_output(imported_model *m, const imported_model_opti
                         names);
 }
 
-static bool is_op(const mil_value *v, mil_opcode code) { return v->def && v->def->info->code == code; }
+static bool imported_is_op(const mil_value *v, mil_opcode code) { return v->def && v->def->info->code == code; }
 
 /* Cross-entropy is taken of what goes into a softmax (or into its logarithm): the two together are exact where the softmax
  * alone underflows. */
-static propane_status take_logits(imported_model *m, mil_value **v, propane_error *err) {
+static propane_status imported_take_logits(imported_model *m, mil_value **v, propane_error *err) {
     mil_value *at = *v;
     int64_t axis = (*v)->type.rank > 1 ? 1 : 0;
-    while (is_op(at, MIL_OP_identity) || is_op(at, MIL_OP_cast) || is_op(at, MIL_OP_log)) at = mil_in(at->def, "x");
-    if (is_op(at, MIL_OP_softmax)) {
+    while (imported_is_op(at, MIL_OP_identity) || imported_is_op(at, MIL_OP_cast) || imported_is_op(at, MIL_OP_log))
+        at = mil_in(at->def, "x");
+    if (imported_is_op(at, MIL_OP_softmax)) {
         PROPANE_TRY(mil_attr_int(at->def, "axis", &axis, err));
         *v = mil_in(at->def, "x");
         m->softmax = true;
@@ -84,11 +85,11 @@ static propane_status take_logits(imported_model *m, mil_value **v, propane_erro
                         m->module->source, (*v)->name);
 }
 
-static propane_status set_output(imported_model *m, const imported_model_options *o, propane_error *err) {
+static propane_status imported_set_output(imported_model *m, const imported_model_options *o, propane_error *err) {
     static const pass_options unused = {.drop_unused = true};
     mil_value *v;
-    PROPANE_TRY(choose_output(m, o, &v, err));
-    if (o->loss == IMPORTED_CROSS_ENTROPY) PROPANE_TRY(take_logits(m, &v, err));
+    PROPANE_TRY(imported_choose_output(m, o, &v, err));
+    if (o->loss == IMPORTED_CROSS_ENTROPY) PROPANE_TRY(imported_take_logits(m, &v, err));
     m->base->results[0] = v;
     m->base->result_count = 1;
     return pass_run(m->base, &unused, err);
@@ -96,7 +97,7 @@ static propane_status set_output(imported_model *m, const imported_model_options
 
 /* ---- the weights ------------------------------------------------------------------------------------------------------------ */
 
-static bool computed_with(const mil_op *op, int param) {
+static bool imported_computed_with(const mil_op *op, int param) {
     switch (op->info->params[param].klass) {
     case MIL_CLASS_FLOAT:
     case MIL_CLASS_NUM:
@@ -109,7 +110,7 @@ static bool computed_with(const mil_op *op, int param) {
 }
 
 /* How a program scales its own image input: casts and arithmetic with constants, right behind the input. */
-static bool scales_image(const mil_op *op, const bool *image) {
+static bool imported_scales_image(const mil_op *op, const bool *image) {
     bool any = false, others = false;
     switch (op->info->code) {
     case MIL_OP_cast:
@@ -129,42 +130,42 @@ static bool scales_image(const mil_op *op, const bool *image) {
 }
 
 /* By value id: constants that an op computes with. `image`: room for one flag a value. */
-static void find_used(const imported_model *m, bool *used, bool *image) {
+static void imported_find_used(const imported_model *m, bool *used, bool *image) {
     const mil_function *f = m->base;
     for (int i = 0; m->seen && i < f->param_count; i++) {
         const mil_feature *seen = mil_feature_find(m->seen->inputs, m->seen->input_count, f->params[i]->name);
         image[f->params[i]->id] = seen && seen->kind == MIL_FEATURE_IMAGE;
     }
     for (const mil_op *op = f->first; op; op = op->next) {
-        if (op->result_count == 1 && scales_image(op, image)) {
+        if (op->result_count == 1 && imported_scales_image(op, image)) {
             image[op->results[0]->id] = true;
             continue;
         }
         for (int p = 0; p < op->info->param_count; p++)
             for (int i = 0; i < op->operands[p].count; i++)
-                if (computed_with(op, p)) used[op->operands[p].values[i]->id] = true;
+                if (imported_computed_with(op, p)) used[op->operands[p].values[i]->id] = true;
     }
 }
 
-static bool is_candidate(const mil_op *op, const bool *used) {
+static bool imported_is_candidate(const mil_op *op, const bool *used) {
     const mil_value *v = op->result_count ? op->results[0] : NULL;
     return op->info->code == MIL_OP_const && used[v->id] && v->type.rank > 0 && mil_dtype_is_float(v->type.dtype) &&
            mil_type_count(&v->type) > 0;
 }
 
-static bool is_mask(const mil_const *c) {
+static bool imported_is_mask(const mil_const *c) {
     for (int64_t i = 0, count = mil_type_count(&c->type); i < count; i++)
         if (!(fabs(mil_const_f64(c, i)) < MASK_LEAST)) return true;
     return false;
 }
 
-static bool chosen(void *context, const char *name) {
+static bool imported_chosen(void *context, const char *name) {
     const imported_model_options *o = context;
     return model_name_listed(o->trainable, name) && !model_name_listed(o->freeze, name);
 }
 
 /* Length of the longest piece that two texts share. */
-static size_t shared_length(const char *a, const char *b) {
+static size_t imported_shared_length(const char *a, const char *b) {
     size_t best = 0;
     for (const char *p = a; *p; p++)
         for (const char *q = b; *q; q++) {
@@ -175,17 +176,17 @@ static size_t shared_length(const char *a, const char *b) {
     return best;
 }
 
-static propane_status tell_none(const imported_model *m, const imported_model_options *o, const bool *used,
-                                propane_error *err) {
+static propane_status imported_tell_none(const imported_model *m, const imported_model_options *o, const bool *used,
+                                         propane_error *err) {
     enum { SHOWN = 4 };
     const char *near[SHOWN] = {0};
     size_t length[SHOWN] = {0};
     char names[500] = "";
     size_t at = 0;
     for (const mil_op *op = m->base->first; op; op = op->next) {
-        if (!is_candidate(op, used)) continue;
+        if (!imported_is_candidate(op, used)) continue;
         const char *name = op->results[0]->name;
-        size_t n = 1 + shared_length(o->trainable, name);
+        size_t n = 1 + imported_shared_length(o->trainable, name);
         for (int i = 0; i < SHOWN; i++) {
             if (n <= length[i]) continue;
             const char *lower = near[i];
@@ -209,17 +210,17 @@ static propane_status tell_none(const imported_model *m, const imported_model_op
                         *o->freeze ? "'" : "", m->candidates, names);
 }
 
-static propane_status take_weights(imported_model *m, const imported_model_options *o, const bool *used,
-                                   propane_error *err) {
+static propane_status imported_take_weights(imported_model *m, const imported_model_options *o, const bool *used,
+                                            propane_error *err) {
     arena *a = m->module->arena;
-    for (const mil_op *op = m->base->first; op; op = op->next) m->candidates += is_candidate(op, used);
+    for (const mil_op *op = m->base->first; op; op = op->next) m->candidates += imported_is_candidate(op, used);
     m->weights = ARENA_ARRAY(a, m->candidates + 1, imported_weight);
     m->names = ARENA_ARRAY(a, m->candidates + 1, const char *);
     if (!m->weights || !m->names) return propane_fail_memory(err, 0);
     for (const mil_op *op = m->base->first; op; op = op->next) {
-        if (!is_candidate(op, used) || !chosen((void *)(uintptr_t)o, op->results[0]->name)) continue;
+        if (!imported_is_candidate(op, used) || !imported_chosen((void *)(uintptr_t)o, op->results[0]->name)) continue;
         const mil_value *v = op->results[0];
-        if (is_mask(v->konst)) {
+        if (imported_is_mask(v->konst)) {
             m->masks++;
             continue;
         }
@@ -227,10 +228,10 @@ static propane_status take_weights(imported_model *m, const imported_model_optio
         m->weights[m->weight_count++] = (imported_weight){v->name, v->type, v->konst};
         m->parameters += mil_type_count(&v->type);
     }
-    return m->weight_count ? PROPANE_OK : tell_none(m, o, used, err);
+    return m->weight_count ? PROPANE_OK : imported_tell_none(m, o, used, err);
 }
 
-static void count_ops(imported_model *m, bool *depends) {
+static void imported_count_ops(imported_model *m, bool *depends) {
     memset(depends, 0, (size_t)m->base->value_count);
     for (const mil_op *op = m->base->first; op; op = op->next) {
         bool any = false;
@@ -247,20 +248,20 @@ static void count_ops(imported_model *m, bool *depends) {
     }
 }
 
-static propane_status find_weights(imported_model *m, const imported_model_options *o, propane_error *err) {
+static propane_status imported_find_weights(imported_model *m, const imported_model_options *o, propane_error *err) {
     const size_t count = (size_t)m->base->value_count + 1;
     bool *flags = mem_array(count, 2 * sizeof *flags);
     if (!flags) return propane_fail_memory(err, 2 * count);
-    find_used(m, flags, flags + count);
-    propane_status status = take_weights(m, o, flags, err);
-    if (status == PROPANE_OK) count_ops(m, flags);
+    imported_find_used(m, flags, flags + count);
+    propane_status status = imported_take_weights(m, o, flags, err);
+    if (status == PROPANE_OK) imported_count_ops(m, flags);
     mem_free(flags);
     return status;
 }
 
 /* ---- opening ---------------------------------------------------------------------------------------------------------------- */
 
-static propane_status check_function(const imported_model *m, propane_error *err) {
+static propane_status imported_check_function(const imported_model *m, propane_error *err) {
     for (int i = 0; i < m->base->param_count; i++)
         if (m->base->params[i]->type.shell != MIL_TENSOR)
             return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
@@ -269,21 +270,21 @@ static propane_status check_function(const imported_model *m, propane_error *err
     return PROPANE_OK;
 }
 
-static propane_status prepare(imported_model *m, const imported_model_options *o, propane_error *err) {
+static propane_status imported_prepare(imported_model *m, const imported_model_options *o, propane_error *err) {
     PROPANE_TRY(mil_read(o->path, &o->shapes, &m->module, err));
     m->base = mil_module_function(m->module, o->function, err);
     if (!m->base) return err ? err->status : PROPANE_ERR_NOT_FOUND;
     m->seen = mil_interface_of(m->module, m->base->name);
-    PROPANE_TRY(check_function(m, err));
-    PROPANE_TRY(set_output(m, o, err));
-    PROPANE_TRY(pass_decompress(m->base, chosen, (void *)(uintptr_t)o, &m->decompressed, err));
+    PROPANE_TRY(imported_check_function(m, err));
+    PROPANE_TRY(imported_set_output(m, o, err));
+    PROPANE_TRY(pass_decompress(m->base, imported_chosen, (void *)(uintptr_t)o, &m->decompressed, err));
     PROPANE_TRY(pass_retype_fp32(m->base, err));
-    return find_weights(m, o, err);
+    return imported_find_weights(m, o, err);
 }
 
 propane_status imported_model_open(const imported_model_options *o, imported_model *out, propane_error *err) {
     *out = (imported_model){.loss = o->loss};
-    propane_status status = prepare(out, o, err);
+    propane_status status = imported_prepare(out, o, err);
     if (status) imported_model_close(out);
     return status;
 }
@@ -295,8 +296,8 @@ void imported_model_close(imported_model *m) {
 
 /* ---- the functions ---------------------------------------------------------------------------------------------------------- */
 
-static propane_status variant(imported_model *m, int64_t batch, const char *name, mil_function **out,
-                              propane_error *err) {
+static propane_status imported_variant(imported_model *m, int64_t batch, const char *name, mil_function **out,
+                                       propane_error *err) {
     const pass_variant_options o = {name, m->names, m->weight_count, batch};
     PROPANE_TRY(pass_variant(m->base, &o, out, err));
     const mil_value *old = m->base->results[0], *new = (*out)->results[0];
@@ -309,11 +310,11 @@ static propane_status variant(imported_model *m, int64_t batch, const char *name
 
 propane_status imported_model_forward(imported_model *m, int64_t batch, const char *name, mil_function **out,
                                       propane_error *err) {
-    PROPANE_TRY(variant(m, batch, name, out, err));
+    PROPANE_TRY(imported_variant(m, batch, name, out, err));
     return pass_run(*out, &pass_all, err);
 }
 
-static mil_value *sum_all(mil_builder *b, mil_value *v) {
+static mil_value *imported_sum_all(mil_builder *b, mil_value *v) {
     int64_t axes[MIL_MAX_RANK];
     if (!v) return NULL;
     for (int d = 0; d < v->type.rank; d++) axes[d] = d;
@@ -321,24 +322,25 @@ static mil_value *sum_all(mil_builder *b, mil_value *v) {
 }
 
 /* -sum of target * log softmax(logits) */
-static mil_value *cross_entropy(const imported_model *m, mil_builder *b, mil_value *logits, mil_value *target) {
+static mil_value *imported_cross_entropy(const imported_model *m, mil_builder *b, mil_value *logits,
+                                         mil_value *target) {
     const int64_t axis = m->class_axis;
     mil_value *all = mil_build_reduce(b, MIL_OP_reduce_log_sum_exp, logits, &axis, 1, true);
     mil_value *share = mil_build_reduce(b, MIL_OP_reduce_sum, target, &axis, 1, true);
     mil_value *goal = mil_build_binary(b, MIL_OP_mul, logits, target);
     goal = mil_build_reduce(b, MIL_OP_reduce_sum, goal, &axis, 1, true);
-    return sum_all(b, mil_build_binary(b, MIL_OP_sub, mil_build_binary(b, MIL_OP_mul, all, share), goal));
+    return imported_sum_all(b, mil_build_binary(b, MIL_OP_sub, mil_build_binary(b, MIL_OP_mul, all, share), goal));
 }
 
-static propane_status add_loss(const imported_model *m, mil_function *f, propane_error *err) {
+static propane_status imported_add_loss(const imported_model *m, mil_function *f, propane_error *err) {
     mil_builder b;
     mil_build_resume(&b, f);
     mil_value *y = f->results[0];
     if (y->type.rank == 0) y = mil_build_reshape(&b, y, (int64_t[]){1}, 1);
     mil_value *target = y ? mil_build_param(&b, IMPORTED_TARGET, y->type) : NULL, *loss = NULL;
-    if (target && m->loss == IMPORTED_CROSS_ENTROPY) loss = cross_entropy(m, &b, y, target);
+    if (target && m->loss == IMPORTED_CROSS_ENTROPY) loss = imported_cross_entropy(m, &b, y, target);
     if (target && m->loss == IMPORTED_MSE)
-        loss = sum_all(&b, mil_build_unary(&b, MIL_OP_square, mil_build_binary(&b, MIL_OP_sub, y, target)));
+        loss = imported_sum_all(&b, mil_build_unary(&b, MIL_OP_square, mil_build_binary(&b, MIL_OP_sub, y, target)));
     if (loss && mil_rename(f, loss, IMPORTED_LOSS, &b.err)) loss = NULL;
     f->result_count = 0;
     if (loss) mil_build_result(&b, loss);
@@ -349,9 +351,9 @@ propane_status imported_model_train(imported_model *m, int64_t batch, const char
                                     propane_error *err) {
     mil_function *loss = NULL;
     *out = NULL;
-    PROPANE_TRY(variant(m, batch, "propane.forward", &loss, err));
+    PROPANE_TRY(imported_variant(m, batch, "propane.forward", &loss, err));
     propane_status status = pass_unroll(loss, m->names, m->weight_count, err);
-    if (status == PROPANE_OK) status = add_loss(m, loss, err);
+    if (status == PROPANE_OK) status = imported_add_loss(m, loss, err);
     if (status == PROPANE_OK) status = pass_run(loss, &pass_all, err);
     if (status == PROPANE_OK) status = grad_function(loss, name, m->names, m->weight_count, out, err);
     mil_module_drop(m->module, loss);
@@ -364,16 +366,16 @@ propane_status imported_model_train(imported_model *m, int64_t batch, const char
 
 /* ---- writing ---------------------------------------------------------------------------------------------------------------- */
 
-static mil_op *const_of(const mil_function *f, const char *name) {
+static mil_op *imported_const_of(const mil_function *f, const char *name) {
     for (mil_op *op = f->first; op; op = op->next)
         if (op->info->code == MIL_OP_const && strcmp(op->results[0]->name, name) == 0) return op;
     return NULL;
 }
 
 /* A new constant of the file's own type; others that shared the old one keep it. */
-static propane_status replace(mil_module *to, const mil_function *f, const imported_weight *w, const float *values,
-                              propane_error *err) {
-    mil_op *op = const_of(f, w->name);
+static propane_status imported_replace(mil_module *to, const mil_function *f, const imported_weight *w,
+                                       const float *values, propane_error *err) {
+    mil_op *op = imported_const_of(f, w->name);
     mil_const *c = ARENA_NEW(to->arena, mil_const);
     const int64_t count = mil_type_count(&w->type);
     if (!op || !mil_shape_equal(&op->results[0]->type, &w->type))
@@ -395,13 +397,13 @@ static propane_status replace(mil_module *to, const mil_function *f, const impor
     return PROPANE_OK;
 }
 
-static propane_status write_into(const imported_model *m, const imported_model_options *o, mil_module *to,
-                                 const float *const *weights, const char *path, propane_error *err) {
+static propane_status imported_write_into(const imported_model *m, const imported_model_options *o, mil_module *to,
+                                          const float *const *weights, const char *path, propane_error *err) {
     int unused;
     mil_function *f = mil_module_function(to, o->function, err);
     if (!f) return err ? err->status : PROPANE_ERR_NOT_FOUND;
-    PROPANE_TRY(pass_decompress(f, chosen, (void *)(uintptr_t)o, &unused, err));
-    for (int i = 0; i < m->weight_count; i++) PROPANE_TRY(replace(to, f, &m->weights[i], weights[i], err));
+    PROPANE_TRY(pass_decompress(f, imported_chosen, (void *)(uintptr_t)o, &unused, err));
+    for (int i = 0; i < m->weight_count; i++) PROPANE_TRY(imported_replace(to, f, &m->weights[i], weights[i], err));
     return mil_package_write(to, path, err);
 }
 
@@ -409,7 +411,7 @@ propane_status imported_model_write(const imported_model *m, const imported_mode
                                     const float *const *weights, const char *path, propane_error *err) {
     mil_module *to = NULL;
     PROPANE_TRY(mil_read(o->path, &o->shapes, &to, err));
-    propane_status status = write_into(m, o, to, weights, path, err);
+    propane_status status = imported_write_into(m, o, to, weights, path, err);
     mil_module_free(to);
     return status;
 }

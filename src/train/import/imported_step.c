@@ -56,21 +56,21 @@ const float *imported_step_gradient(const imported_step *s, int weight) {
 
 /* ---- programs --------------------------------------------------------------------------------------------------------------- */
 
-static int weight_named(const imported_step *s, const char *name) {
+static int imported_weight_named(const imported_step *s, const char *name) {
     for (int i = 0; i < s->model->weight_count; i++)
         if (strcmp(s->model->names[i], name) == 0) return i;
     return -1;
 }
 
-static role role_of(const imported_step *s, const char *name, bool output) {
+static role imported_role_of(const imported_step *s, const char *name, bool output) {
     const mil_function *base = s->model->base;
     int i;
     if (output) {
         if (strcmp(name, IMPORTED_LOSS) == 0) return (role){ROLE_LOSS, 0};
-        i = strncmp(name, "d_", 2) == 0 ? weight_named(s, name + 2) : -1;
+        i = strncmp(name, "d_", 2) == 0 ? imported_weight_named(s, name + 2) : -1;
         return i >= 0 ? (role){ROLE_GRADIENT, i} : (role){ROLE_OUTPUT, 0};
     }
-    if ((i = weight_named(s, name)) >= 0) return (role){ROLE_WEIGHT, i};
+    if ((i = imported_weight_named(s, name)) >= 0) return (role){ROLE_WEIGHT, i};
     if (strcmp(name, IMPORTED_TARGET) == 0) return (role){ROLE_TARGET, 0};
     for (i = 0; i < base->param_count; i++)
         if (strcmp(base->params[i]->name, name) == 0) return (role){ROLE_INPUT, i};
@@ -78,7 +78,7 @@ static role role_of(const imported_step *s, const char *name, bool output) {
 }
 
 /* The host's memory for weights and gradients; NULL: it has a buffer of its own. */
-static float *memory_of(const imported_step *s, role r) {
+static float *imported_memory_of(const imported_step *s, role r) {
     if (r.kind != ROLE_WEIGHT && r.kind != ROLE_GRADIENT) return NULL;
     return (r.kind == ROLE_GRADIENT ? s->fresh : s->weights) + s->place[r.index];
 }
@@ -89,14 +89,14 @@ typedef struct unit_choice {
 } unit_choice;
 
 /* The host's own memory, while the device takes that. */
-static propane_status choose_buffer(void *context, const propane_io *io, int index, propane_buffer **out, bool *lent,
-                                    propane_error *err) {
+static propane_status imported_choose_buffer(void *context, const propane_io *io, int index, propane_buffer **out,
+                                             bool *lent, propane_error *err) {
     const unit_choice *c = context;
     imported_step *s = c->step;
     unit *u = c->unit;
     (void)lent;
-    u->roles[index] = role_of(s, io->name, index >= propane_program_input_count(u->program));
-    float *memory = memory_of(s, u->roles[index]);
+    u->roles[index] = imported_role_of(s, io->name, index >= propane_program_input_count(u->program));
+    float *memory = imported_memory_of(s, u->roles[index]);
     if (!memory || !s->host) return PROPANE_OK;
     const propane_status status = propane_buffer_wrap(s->device, memory, io->bytes, out, err);
     if (status != PROPANE_ERR_UNSUPPORTED) return status;
@@ -104,16 +104,16 @@ static propane_status choose_buffer(void *context, const propane_io *io, int ind
     return PROPANE_OK;
 }
 
-static propane_status unit_open(imported_step *s, const mil_function *f, unit *u, propane_error *err) {
+static propane_status imported_unit_open(imported_step *s, const mil_function *f, unit *u, propane_error *err) {
     const propane_compile_options options = {.function = f->name};
     PROPANE_TRY(propane_program_compile(s->device, s->model->module, &options, &u->program, err));
     const int count = runner_io_count(u->program);
     u->roles = mem_array((size_t)count + 1, sizeof *u->roles);
     if (!u->roles) return propane_fail_memory(err, (size_t)count * sizeof *u->roles);
-    return runner_open(&u->run, s->device, u->program, choose_buffer, &(unit_choice){s, u}, err);
+    return runner_open(&u->run, s->device, u->program, imported_choose_buffer, &(unit_choice){s, u}, err);
 }
 
-static void unit_close(unit *u) {
+static void imported_unit_close(unit *u) {
     runner_close(&u->run);
     mem_free(u->roles);
     propane_program_free(u->program);
@@ -121,7 +121,7 @@ static void unit_close(unit *u) {
 }
 
 /* Inputs from the staging arrays, weights where they are copied. */
-static propane_status fill(imported_step *s, unit *u, propane_error *err) {
+static propane_status imported_fill(imported_step *s, unit *u, propane_error *err) {
     static const float one = 1;
     for (int i = 0; i < u->run.inputs; i++) {
         const role r = u->roles[i];
@@ -136,9 +136,9 @@ static propane_status fill(imported_step *s, unit *u, propane_error *err) {
     return PROPANE_OK;
 }
 
-static propane_status run(imported_step *s, unit *u, int64_t *device_ns, propane_error *err) {
+static propane_status imported_run(imported_step *s, unit *u, int64_t *device_ns, propane_error *err) {
     propane_completion done = {0};
-    PROPANE_TRY(fill(s, u, err));
+    PROPANE_TRY(imported_fill(s, u, err));
     PROPANE_TRY(runner_run(&u->run, &done, err));
     if (device_ns) *device_ns += done.device_ns;
     return PROPANE_OK;
@@ -164,7 +164,7 @@ propane_status imported_step_put(imported_step *s, const sample_source *source, 
 }
 
 /* Elements behind the class axis: position p is (p / inner, p % inner). */
-static int64_t inner_of(const imported_step *s) {
+static int64_t imported_inner_of(const imported_step *s) {
     const mil_type *type = &s->model->base->results[0]->type;
     int64_t inner = 1;
     for (int d = s->model->class_axis + 1; d < type->rank; d++) inner *= type->dim[d];
@@ -172,8 +172,8 @@ static int64_t inner_of(const imported_step *s) {
 }
 
 /* One-hot targets; returns how many positions count. */
-static int64_t spread_labels(imported_step *s) {
-    const int64_t inner = inner_of(s), classes = s->model->classes, all = s->samples * s->positions;
+static int64_t imported_spread_labels(imported_step *s) {
+    const int64_t inner = imported_inner_of(s), classes = s->model->classes, all = s->samples * s->positions;
     int64_t count = 0;
     memset(s->target, 0, (size_t)(s->samples * s->outputs) * sizeof *s->target);
     for (int64_t p = 0; p < all; p++) {
@@ -184,7 +184,7 @@ static int64_t spread_labels(imported_step *s) {
     return count;
 }
 
-static void add_up(imported_step *s, bool first) {
+static void imported_add_up(imported_step *s, bool first) {
     if (first)
         memcpy(s->sums, s->fresh, (size_t)s->floats * sizeof *s->sums);
     else
@@ -195,19 +195,19 @@ propane_status imported_step_run(imported_step *s, bool first, double *loss, int
                                  propane_error *err) {
     unit *u = &s->train;
     float sum = 0;
-    *count = s->model->loss == IMPORTED_MSE ? s->samples * s->outputs : spread_labels(s);
-    PROPANE_TRY(run(s, u, device_ns, err));
+    *count = s->model->loss == IMPORTED_MSE ? s->samples * s->outputs : imported_spread_labels(s);
+    PROPANE_TRY(imported_run(s, u, device_ns, err));
     for (int i = u->run.inputs; i < u->run.count; i++) {
-        float *to = u->roles[i].kind == ROLE_LOSS ? &sum : s->host ? NULL : memory_of(s, u->roles[i]);
+        float *to = u->roles[i].kind == ROLE_LOSS ? &sum : s->host ? NULL : imported_memory_of(s, u->roles[i]);
         if (to) PROPANE_TRY(runner_read(&u->run, i, PROPANE_FP32, to, err));
     }
     *loss = (double)sum;
     if (!first && !s->sums) return propane_fail(err, PROPANE_ERR_INVALID, "gradients were not to be added up");
-    if (s->sums) add_up(s, first);
+    if (s->sums) imported_add_up(s, first);
     return PROPANE_OK;
 }
 
-static void judge_position(const imported_step *s, int64_t p, int64_t inner, double *loss, int64_t *right) {
+static void imported_judge_position(const imported_step *s, int64_t p, int64_t inner, double *loss, int64_t *right) {
     const float *z = s->output + p / inner * s->model->classes * inner + p % inner;
     double sum = 0;
     int64_t top = 0;
@@ -220,9 +220,9 @@ static void judge_position(const imported_step *s, int64_t p, int64_t inner, dou
 
 propane_status imported_step_evaluate(imported_step *s, int64_t samples, double *loss, int64_t *count, int64_t *right,
                                       propane_error *err) {
-    const int64_t inner = inner_of(s);
+    const int64_t inner = imported_inner_of(s);
     *loss = 0, *count = *right = 0;
-    PROPANE_TRY(run(s, &s->forward, NULL, err));
+    PROPANE_TRY(imported_run(s, &s->forward, NULL, err));
     PROPANE_TRY(runner_read(&s->forward.run, s->forward.run.inputs, PROPANE_FP32, s->output, err));
     if (s->model->loss == IMPORTED_MSE) {
         *count = samples * s->outputs;
@@ -234,7 +234,7 @@ propane_status imported_step_evaluate(imported_step *s, int64_t samples, double 
     }
     for (int64_t p = 0; p < samples * s->positions; p++) {
         if (s->labels[p] < 0) continue;
-        judge_position(s, p, inner, loss, right);
+        imported_judge_position(s, p, inner, loss, right);
         ++*count;
     }
     return PROPANE_OK;
@@ -242,7 +242,7 @@ propane_status imported_step_evaluate(imported_step *s, int64_t samples, double 
 
 /* ---- making ----------------------------------------------------------------------------------------------------------------- */
 
-static propane_status take_memory(imported_step *s, propane_error *err) {
+static propane_status imported_take_memory(imported_step *s, propane_error *err) {
     const imported_model *m = s->model;
     s->place = mem_array((size_t)m->weight_count + 1, sizeof *s->place);
     if (!s->place) return propane_fail_memory(err, 0);
@@ -260,7 +260,7 @@ static propane_status take_memory(imported_step *s, propane_error *err) {
     return PROPANE_OK;
 }
 
-static propane_status take_stage(imported_step *s, int64_t samples, propane_error *err) {
+static propane_status imported_take_stage(imported_step *s, int64_t samples, propane_error *err) {
     const mil_function *f = s->model->base;
     const int count = f->param_count;
     s->stage = mem_array((size_t)count + 1, sizeof *s->stage);
@@ -281,21 +281,21 @@ static propane_status take_stage(imported_step *s, int64_t samples, propane_erro
                                                : propane_fail_memory(err, (size_t)(samples * s->outputs) * 8);
 }
 
-static propane_status open_forward(imported_step *s, int64_t samples, unit *u, propane_error *err) {
+static propane_status imported_open_forward(imported_step *s, int64_t samples, unit *u, propane_error *err) {
     char name[60];
     mil_function *f;
     snprintf(name, sizeof name, "propane.forward.%lld", (long long)samples);
     PROPANE_TRY(imported_model_forward(s->model, samples, name, &f, err));
-    propane_status status = unit_open(s, f, u, err);
+    propane_status status = imported_unit_open(s, f, u, err);
     mil_module_drop(s->model->module, f);
     return status;
 }
 
 /* Sample `at` alone: into place 0, through `single`, and against what the many gave. */
-static propane_status compare_one(imported_step *s, const sample_source *source, unit *single, int64_t at,
-                                  double largest, float *alone, bool *same, propane_error *err) {
+static propane_status imported_compare_one(imported_step *s, const sample_source *source, unit *single, int64_t at,
+                                           double largest, float *alone, bool *same, propane_error *err) {
     PROPANE_TRY(imported_step_put(s, source, 0, at % source->count[0], 0, err));
-    PROPANE_TRY(run(s, single, NULL, err));
+    PROPANE_TRY(imported_run(s, single, NULL, err));
     PROPANE_TRY(runner_read(&single->run, single->run.inputs, PROPANE_FP32, alone, err));
     for (int64_t i = 0; i < s->outputs; i++) {
         const double d = fabs((double)alone[i] - (double)s->output[at * s->outputs + i]);
@@ -305,7 +305,7 @@ static propane_status compare_one(imported_step *s, const sample_source *source,
 }
 
 /* Samples first, last and between, alone and among the others. */
-static propane_status prove(imported_step *s, const sample_source *source, bool *same, propane_error *err) {
+static propane_status imported_prove(imported_step *s, const sample_source *source, bool *same, propane_error *err) {
     unit single = {0};
     double largest = 1e-6;
     float *alone = mem_array((size_t)s->outputs, sizeof *alone);
@@ -313,52 +313,53 @@ static propane_status prove(imported_step *s, const sample_source *source, bool 
     *same = true;
     for (int64_t i = 0; i < s->samples && !status; i++)
         status = imported_step_put(s, source, 0, i % source->count[0], i, err);
-    if (!status) status = run(s, &s->forward, NULL, err);
+    if (!status) status = imported_run(s, &s->forward, NULL, err);
     if (!status) status = runner_read(&s->forward.run, s->forward.run.inputs, PROPANE_FP32, s->output, err);
     for (int64_t i = 0; i < s->samples * s->outputs; i++) largest = fmax(largest, fabs((double)s->output[i]));
-    if (!status) status = open_forward(s, 1, &single, err);
+    if (!status) status = imported_open_forward(s, 1, &single, err);
     for (int64_t k = 0; k < PROOF && !status && *same; k++)
-        status = compare_one(s, source, &single, (s->samples - 1) * k / (PROOF - 1), largest, alone, same, err);
-    unit_close(&single);
+        status =
+            imported_compare_one(s, source, &single, (s->samples - 1) * k / (PROOF - 1), largest, alone, same, err);
+    imported_unit_close(&single);
     mem_free(alone);
     return status;
 }
 
 /* False: not for that many; s->why tells. */
-static propane_status try_batch(imported_step *s, int64_t batch, const sample_source *source, bool *works,
-                                propane_error *err) {
+static propane_status imported_try_batch(imported_step *s, int64_t batch, const sample_source *source, bool *works,
+                                         propane_error *err) {
     propane_error why = {0};
     bool same;
     *works = false;
     s->samples = batch;
-    propane_status status = open_forward(s, batch, &s->forward, &why);
+    propane_status status = imported_open_forward(s, batch, &s->forward, &why);
     if (status == PROPANE_ERR_MEMORY) return propane_fail(err, status, "%s", why.text);
     if (status) {
         snprintf(s->why, sizeof s->why, "%.390s", why.text);
         return PROPANE_OK;
     }
-    PROPANE_TRY(prove(s, source, &same, err));
+    PROPANE_TRY(imported_prove(s, source, &same, err));
     *works = same;
     if (!same) snprintf(s->why, sizeof s->why, "an operation mixes the samples of a batch");
     return PROPANE_OK;
 }
 
-static propane_status make(imported_step *s, const char *device, int64_t batch, const sample_source *source,
-                           propane_error *err) {
+static propane_status imported_make(imported_step *s, const char *device, int64_t batch, const sample_source *source,
+                                    propane_error *err) {
     bool works = false;
     mil_function *f;
     PROPANE_TRY(propane_device_open(device, &s->device, err));
-    PROPANE_TRY(take_memory(s, err));
-    PROPANE_TRY(take_stage(s, batch, err));
+    PROPANE_TRY(imported_take_memory(s, err));
+    PROPANE_TRY(imported_take_stage(s, batch, err));
     s->host = true;
-    if (batch > 1) PROPANE_TRY(try_batch(s, batch, source, &works, err));
+    if (batch > 1) PROPANE_TRY(imported_try_batch(s, batch, source, &works, err));
     if (!works) {
-        unit_close(&s->forward);
+        imported_unit_close(&s->forward);
         s->samples = 1;
-        PROPANE_TRY(open_forward(s, 1, &s->forward, err));
+        PROPANE_TRY(imported_open_forward(s, 1, &s->forward, err));
     }
     PROPANE_TRY(imported_model_train(s->model, s->samples, "propane.train", &f, err));
-    propane_status status = unit_open(s, f, &s->train, err);
+    propane_status status = imported_unit_open(s, f, &s->train, err);
     mil_module_drop(s->model->module, f);
     return status;
 }
@@ -369,7 +370,7 @@ propane_status imported_step_create(imported_model *m, const char *device, int64
     *out = NULL;
     if (!s) return propane_fail_memory(err, sizeof *s);
     s->model = m;
-    propane_status status = make(s, device, batch, source, err);
+    propane_status status = imported_make(s, device, batch, source, err);
     if (status)
         imported_step_free(s);
     else
@@ -384,8 +385,8 @@ propane_status imported_step_sum(imported_step *s, propane_error *err) {
 
 void imported_step_free(imported_step *s) {
     if (!s) return;
-    unit_close(&s->train);
-    unit_close(&s->forward);
+    imported_unit_close(&s->train);
+    imported_unit_close(&s->forward);
     propane_device_close(s->device);
     mem_pages_free(s->weights, (size_t)s->floats * sizeof *s->weights);
     mem_pages_free(s->fresh, (size_t)s->floats * sizeof *s->fresh);

@@ -83,45 +83,45 @@ adamw_tensor *adamw_tensor_at(adamw *a, int index) {
 
 #define SIDE 4 /* strands of a piece, each with its eight sums: one chain of additions is slower than memory */
 
-static inline __attribute__((always_inline)) void add_squares(double lane[8], const float *g) {
+static inline __attribute__((always_inline)) void adamw_add_squares(double lane[8], const float *g) {
     for (int k = 0; k < 8; k++) lane[k] += (double)g[k] * (double)g[k];
 }
 
-static inline __attribute__((always_inline)) void norm_piece(adamw *a, int task) {
+static inline __attribute__((always_inline)) void adamw_norm_piece(adamw *a, int task) {
     const piece *p = &a->pieces[a->unknown[task]];
     const float *g = a->tensors[p->tensor].gradient + p->begin;
     const int64_t count = p->end - p->begin, strand = count / SIDE / 8 * 8;
     double lane0[8] = {0}, lane1[8] = {0}, lane2[8] = {0}, lane3[8] = {0};
     for (int64_t i = 0; i < strand; i += 8) {
-        add_squares(lane0, g + i);
-        add_squares(lane1, g + strand + i);
-        add_squares(lane2, g + 2 * strand + i);
-        add_squares(lane3, g + 3 * strand + i);
+        adamw_add_squares(lane0, g + i);
+        adamw_add_squares(lane1, g + strand + i);
+        adamw_add_squares(lane2, g + 2 * strand + i);
+        adamw_add_squares(lane3, g + 3 * strand + i);
     }
     for (int64_t i = SIDE * strand; i < count; i++) lane0[i % 8] += (double)g[i] * (double)g[i];
     for (int k = 0; k < 8; k++) lane0[k] = (lane0[k] + lane1[k]) + (lane2[k] + lane3[k]);
     a->sums[task] = ((lane0[0] + lane0[4]) + (lane0[1] + lane0[5])) + ((lane0[2] + lane0[6]) + (lane0[3] + lane0[7]));
 }
 
-static void norm_task(void *context, int task, int worker) {
+static void adamw_norm_task(void *context, int task, int worker) {
     (void)worker;
-    norm_piece(context, task);
+    adamw_norm_piece(context, task);
 }
 
 #if defined(__x86_64__)
 __attribute__((target("avx2"))) static void norm_task_avx2(void *context, int task, int worker) {
     (void)worker;
-    norm_piece(context, task);
+    adamw_norm_piece(context, task);
 }
 
 __attribute__((target("avx512f"))) static void norm_task_avx512(void *context, int task, int worker) {
     (void)worker;
-    norm_piece(context, task);
+    adamw_norm_piece(context, task);
 }
 #endif
 
 double adamw_gradient_norm(adamw *a) {
-    pool_task norm = norm_task;
+    pool_task norm = adamw_norm_task;
 #if defined(__x86_64__)
     if (__builtin_cpu_supports("avx512f"))
         norm = norm_task_avx512;
@@ -141,7 +141,7 @@ double adamw_gradient_norm(adamw *a) {
 
 /* ---- the update ------------------------------------------------------------------------------------------------------ */
 
-static void update_plain(float *w, float *m, float *v, const float *g, int64_t count, const factors *f) {
+static void adamw_update_plain(float *w, float *m, float *v, const float *g, int64_t count, const factors *f) {
     for (int64_t i = 0; i < count; i++) {
         float gi = g[i] * f->gradient;
         float mi = m[i] * f->beta1 + gi * f->one_beta1;
@@ -208,7 +208,7 @@ static int64_t update_neon(float *w, float *m, float *v, const float *g, int64_t
 #endif
 
 /* Writes elements [begin, end) of the master weight to the device's copy, row by row. */
-static void publish(const adamw_tensor *t, int64_t begin, int64_t end) {
+static void adamw_do_publish(const adamw_tensor *t, int64_t begin, int64_t end) {
     if (!t->device) return;
     int64_t size = t->device_fp16 ? 2 : 4;
     bool dense = t->row_stride == t->row * size;
@@ -231,7 +231,7 @@ typedef struct update_context {
     factors decayed, plain;
 } update_context;
 
-static void update_task(void *context, int task, int worker) {
+static void adamw_update_task(void *context, int task, int worker) {
     (void)worker;
     const update_context *c = context;
     const piece *p = &c->a->pieces[task];
@@ -245,8 +245,8 @@ static void update_task(void *context, int task, int worker) {
 #elif defined(__aarch64__)
     done = update_neon(w, m, v, g, count, f);
 #endif
-    update_plain(w + done, m + done, v + done, g + done, count - done, f);
-    publish(t, p->begin, p->end);
+    adamw_update_plain(w + done, m + done, v + done, g + done, count - done, f);
+    adamw_do_publish(t, p->begin, p->end);
 }
 
 void adamw_update(adamw *a, const adamw_step *s) {
@@ -262,14 +262,14 @@ void adamw_update(adamw *a, const adamw_step *s) {
                  .epsilon = (float)s->epsilon};
     update_context c = {.a = a, .plain = f, .decayed = f};
     c.decayed.keep = (float)(1 - s->lr * s->weight_decay);
-    pool_run(update_task, &c, a->piece_count);
+    pool_run(adamw_update_task, &c, a->piece_count);
 }
 
-static void publish_task(void *context, int task, int worker) {
+static void adamw_publish_task(void *context, int task, int worker) {
     (void)worker;
     adamw *a = context;
     const piece *p = &a->pieces[task];
-    publish(&a->tensors[p->tensor], p->begin, p->end);
+    adamw_do_publish(&a->tensors[p->tensor], p->begin, p->end);
 }
 
-void adamw_publish(adamw *a) { pool_run(publish_task, a, a->piece_count); }
+void adamw_publish(adamw *a) { pool_run(adamw_publish_task, a, a->piece_count); }

@@ -17,7 +17,7 @@ const partition_block *dataflow_block(const dataflow *w, int instance) {
 }
 
 /* Follows a name to the block that makes the value. */
-static void follow(const dataflow *w, int *instance, const char **name) {
+static void dataflow_follow(const dataflow *w, int *instance, const char **name) {
     if (strcmp(*name, "x") == 0) {
         *instance = *instance > w->head ? w->head - 1 : *instance - 1;
         *name = *instance < 0 ? "x" : "out";
@@ -29,7 +29,7 @@ static void follow(const dataflow *w, int *instance, const char **name) {
     }
 }
 
-static int find_value(const dataflow *w, int instance, const char *name, bool again) {
+static int dataflow_find_value(const dataflow *w, int instance, const char *name, bool again) {
     for (int i = 0; i < w->value_count; i++)
         if (w->values[i].instance == instance && w->values[i].again == again && strcmp(w->values[i].name, name) == 0)
             return i;
@@ -37,25 +37,26 @@ static int find_value(const dataflow *w, int instance, const char *name, bool ag
 }
 
 int dataflow_find(const dataflow *w, int instance, const char *name) {
-    follow(w, &instance, &name);
-    return find_value(w, instance, name, false);
+    dataflow_follow(w, &instance, &name);
+    return dataflow_find_value(w, instance, name, false);
 }
 
 /* Recomputing, a block's forward values exist twice: those of the forward pass, of which only the result lives on, and
  * those that its backward pass reads. Adjoints exist once, and so does the block's input. The head's backward pass follows
  * at once: nothing is computed again for it. */
-static bool is_again(const dataflow *w, const dataflow_call *c, const char *name) {
+static bool dataflow_is_again(const dataflow *w, const dataflow_call *c, const char *name) {
     bool late = c->again || w->plan->kernels[c->kernel].backward;
     return w->recompute && late && c->instance < w->head && strcmp(name, "x") != 0 && strncmp(name, "d_", 2) != 0 &&
            !partition_is_dropout(name);
 }
 
-static int call_value(const dataflow *w, const dataflow_call *c, const char *name) {
-    return is_again(w, c, name) ? find_value(w, c->instance, name, true) : dataflow_find(w, c->instance, name);
+static int dataflow_call_value(const dataflow *w, const dataflow_call *c, const char *name) {
+    return dataflow_is_again(w, c, name) ? dataflow_find_value(w, c->instance, name, true)
+                                         : dataflow_find(w, c->instance, name);
 }
 
 /* "d_P" of one of the call's results; a kernel that adds also has a parameter "sum_P". */
-static const char *gradient_name(const dataflow *w, const dataflow_call *call, const char *weight) {
+static const char *dataflow_gradient_name(const dataflow *w, const dataflow_call *call, const char *weight) {
     const mil_function *f = w->plan->kernels[call->kernel].function;
     int i = 0;
     while (i < f->result_count &&
@@ -75,14 +76,14 @@ dataflow_ref dataflow_resolve(const dataflow *w, const dataflow_call *call, cons
         int tensor = (int)(t - w->weights->tensors);
         if (weight == name) return (dataflow_ref){DATAFLOW_WEIGHT, tensor};
         if (w->gradients[tensor].wanted) return (dataflow_ref){DATAFLOW_GRADIENT, tensor};
-        name = gradient_name(w, call, weight);
+        name = dataflow_gradient_name(w, call, weight);
     }
-    return (dataflow_ref){DATAFLOW_VALUE, call_value(w, call, name)};
+    return (dataflow_ref){DATAFLOW_VALUE, dataflow_call_value(w, call, name)};
 }
 
 /* ---- calls and values -------------------------------------------------------------------------------------------------- */
 
-static void touch(dataflow *w, int call, const char *name) {
+static void dataflow_touch(dataflow *w, int call, const char *name) {
     const dataflow_call *c = &w->calls[call];
     dataflow_ref ref = dataflow_resolve(w, c, name);
     int i = ref.index;
@@ -94,16 +95,16 @@ static void touch(dataflow *w, int call, const char *name) {
         /* the host fills dropout in before the pass */
         *v = (dataflow_value){
             .instance = c->instance, .name = name, .first = partition_is_dropout(name) ? -1 : call, .buffer = -1};
-        v->again = is_again(w, c, name);
-        if (!v->again) follow(w, &v->instance, &v->name);
+        v->again = dataflow_is_again(w, c, name);
+        if (!v->again) dataflow_follow(w, &v->instance, &v->name);
     }
     w->values[i].last = call;
 }
 
-static void touch_all(dataflow *w, int call) {
+static void dataflow_touch_all(dataflow *w, int call) {
     const mil_function *f = w->plan->kernels[w->calls[call].kernel].function;
-    for (int i = 0; i < f->param_count; i++) touch(w, call, f->params[i]->name);
-    for (int i = 0; i < f->result_count; i++) touch(w, call, f->results[i]->name);
+    for (int i = 0; i < f->param_count; i++) dataflow_touch(w, call, f->params[i]->name);
+    for (int i = 0; i < f->result_count; i++) dataflow_touch(w, call, f->results[i]->name);
 }
 
 bool dataflow_trains_embedding(const dataflow *w) {
@@ -113,7 +114,7 @@ bool dataflow_trains_embedding(const dataflow *w) {
 }
 
 /* Is anything learnt in this instance, or (`kernel` not NULL) does the kernel make a gradient that is wanted in it? */
-static bool learns(const dataflow *w, int instance, const partition_kernel *kernel) {
+static bool dataflow_learns(const dataflow *w, int instance, const partition_kernel *kernel) {
     const partition_block *b = dataflow_block(w, instance);
     for (int i = 1; i < b->forward->param_count; i++) {
         const char *param = b->forward->params[i]->name;
@@ -128,16 +129,16 @@ static bool learns(const dataflow *w, int instance, const partition_kernel *kern
     return false;
 }
 
-static void add_calls(dataflow *w, int instance, bool backward) {
+static void dataflow_add_calls(dataflow *w, int instance, bool backward) {
     const partition_block *b = dataflow_block(w, instance);
     for (int k = b->first; k < b->first + b->count; k++)
         if (w->plan->kernels[k].backward == backward &&
-            !(w->plan->kernels[k].weights && !learns(w, instance, &w->plan->kernels[k])))
+            !(w->plan->kernels[k].weights && !dataflow_learns(w, instance, &w->plan->kernels[k])))
             w->calls[w->call_count++] =
                 (dataflow_call){.kernel = k, .instance = instance, .host = w->plan->kernels[k].place == PARTITION_HOST};
 }
 
-static int count_names(const partition *p) {
+static int dataflow_count_names(const partition *p) {
     int n = 0;
     for (int k = 0; k < p->kernel_count; k++)
         n += p->kernels[k].function->param_count + p->kernels[k].function->result_count;
@@ -146,13 +147,14 @@ static int count_names(const partition *p) {
 
 /* Which calls make each gradient. The host adds the embedding's part at the end, and clears those of a head in pieces before
  * the first of these. */
-static void find_makers(dataflow *w) {
+static void dataflow_find_makers(dataflow *w) {
     int pieces = w->instance_count - w->head;
     for (int c = 0; c < w->call_count; c++) {
         const mil_function *f = w->plan->kernels[w->calls[c].kernel].function;
         for (int i = 0; i < f->result_count; i++) {
             const char *name = f->results[i]->name, *of = partition_squares_of(name);
-            dataflow_ref ref = dataflow_resolve(w, &w->calls[c], of ? gradient_name(w, &w->calls[c], of) : name);
+            dataflow_ref ref =
+                dataflow_resolve(w, &w->calls[c], of ? dataflow_gradient_name(w, &w->calls[c], of) : name);
             if (ref.kind != DATAFLOW_GRADIENT) continue;
             dataflow_gradient *g = &w->gradients[ref.index];
             if (of) {
@@ -171,12 +173,13 @@ static void find_makers(dataflow *w) {
     }
 }
 
-static propane_status make_arrays(const partition *p, const model_weights *weights, const bool *trained, dataflow **out,
-                                  propane_error *err) {
+static propane_status dataflow_make_arrays(const partition *p, const model_weights *weights, const bool *trained,
+                                           dataflow **out, propane_error *err) {
     arena *a = arena_create();
     dataflow *w = a ? ARENA_NEW(a, dataflow) : NULL;
     int pieces = (int)model_weights_pieces(&p->config), head = 2 * (int)p->config.num_hidden_layers;
-    int instances = head + pieces, room = 2 * instances * count_names(p) + 1, tensors = model_weights_total(weights);
+    int instances = head + pieces, room = 2 * instances * dataflow_count_names(p) + 1,
+        tensors = model_weights_total(weights);
     if (w)
         *w = (dataflow){.arena = a,
                         .plan = p,
@@ -205,21 +208,21 @@ static propane_status make_arrays(const partition *p, const model_weights *weigh
 }
 
 /* Forward, the head's pieces forward and backward, then backward as far down as there is anything to learn. */
-static void add_all_calls(dataflow *w, int pieces) {
-    while (!dataflow_trains_embedding(w) && w->lowest < w->head && !learns(w, w->lowest, NULL)) w->lowest++;
-    for (int i = 0; i < w->head; i++) add_calls(w, i, false);
+static void dataflow_add_all_calls(dataflow *w, int pieces) {
+    while (!dataflow_trains_embedding(w) && w->lowest < w->head && !dataflow_learns(w, w->lowest, NULL)) w->lowest++;
+    for (int i = 0; i < w->head; i++) dataflow_add_calls(w, i, false);
     for (int i = 0; i < pieces; i++) {
         w->pieces[i].begin = w->call_count;
-        add_calls(w, w->head + i, false);
+        dataflow_add_calls(w, w->head + i, false);
         w->pieces[i].middle = w->call_count;
-        add_calls(w, w->head + i, true);
+        dataflow_add_calls(w, w->head + i, true);
         w->pieces[i].end = w->call_count;
     }
     for (int i = w->head - 1; i >= w->lowest; i--) {
         int begin = w->call_count;
-        if (w->recompute) add_calls(w, i, false);
+        if (w->recompute) dataflow_add_calls(w, i, false);
         for (int c = begin; c < w->call_count; c++) w->calls[c].again = true;
-        add_calls(w, i, true);
+        dataflow_add_calls(w, i, true);
     }
 }
 
@@ -228,11 +231,11 @@ propane_status dataflow_create(const partition *p, const model_weights *weights,
     dataflow *w = NULL;
     const int pieces = (int)model_weights_pieces(&p->config);
     *out = NULL;
-    PROPANE_TRY(make_arrays(p, weights, trained, &w, err));
+    PROPANE_TRY(dataflow_make_arrays(p, weights, trained, &w, err));
     w->recompute = recompute;
-    add_all_calls(w, pieces);
+    dataflow_add_all_calls(w, pieces);
     w->values[w->value_count++] = (dataflow_value){.instance = -1, .name = "x", .first = -1, .last = -1, .buffer = -1};
-    for (int c = 0; c < w->call_count; c++) touch_all(w, c);
+    for (int c = 0; c < w->call_count; c++) dataflow_touch_all(w, c);
     for (int i = 1; i < pieces; i++) /* added to the first one's by the host */
         w->values[dataflow_find(w, w->head + i, "d_x")].last = w->pieces[i].end - 1;
     for (int i = 0; i < w->value_count; i++) /* nothing takes its memory: the same dropout may serve several passes */
@@ -243,7 +246,7 @@ propane_status dataflow_create(const partition *p, const model_weights *weights,
         assert(last >= 0);
         w->values[last].last = w->call_count;
     }
-    find_makers(w);
+    dataflow_find_makers(w);
     *out = w;
     return PROPANE_OK;
 }
@@ -282,27 +285,27 @@ propane_status dataflow_layout(dataflow *w, const dataflow_call *call, const pro
 
 #define ALIGN 64 /* as propane_buffer_wrap asks */
 
-static propane_status make_buffers(dataflow *w, propane_error *err) {
+static propane_status dataflow_make_buffers(dataflow *w, propane_error *err) {
     int most = w->value_count + model_weights_total(w->weights);
     w->buffer_bytes = ARENA_ARRAY(w->arena, most, size_t);
     return w->buffer_bytes ? PROPANE_OK : propane_fail_memory(err, (size_t)most * sizeof(size_t));
 }
 
-static void add_span(dataflow *w, fit_span *spans, int first, int last, size_t bytes, int *buffer) {
+static void dataflow_add_span(dataflow *w, fit_span *spans, int first, int last, size_t bytes, int *buffer) {
     *buffer = w->buffer_count++;
     w->buffer_bytes[*buffer] = bytes;
     spans[*buffer] = (fit_span){.first = first, .last = last, .bytes = (int64_t)bytes};
 }
 
-static propane_status place_spans(dataflow *w, bool accumulate, fit_span *spans, propane_error *err) {
+static propane_status dataflow_place_spans(dataflow *w, bool accumulate, fit_span *spans, propane_error *err) {
     int64_t bytes = 0;
     for (int i = 0; i < w->value_count; i++) {
         dataflow_value *v = &w->values[i];
-        add_span(w, spans, v->first, v->last, v->bytes, &v->buffer);
+        dataflow_add_span(w, spans, v->first, v->last, v->bytes, &v->buffer);
     }
     for (int i = 0; i < model_weights_total(w->weights); i++) {
         dataflow_gradient *g = &w->gradients[i];
-        if (g->wanted) add_span(w, spans, accumulate ? -1 : g->first, w->call_count, g->bytes, &g->buffer);
+        if (g->wanted) dataflow_add_span(w, spans, accumulate ? -1 : g->first, w->call_count, g->bytes, &g->buffer);
     }
     PROPANE_TRY(fit_spans(spans, w->buffer_count, ALIGN, &bytes, err));
     for (int b = 0; b < w->buffer_count; b++) w->buffer_offset[b] = (size_t)spans[b].offset;
@@ -310,11 +313,11 @@ static propane_status place_spans(dataflow *w, bool accumulate, fit_span *spans,
     return PROPANE_OK;
 }
 
-static propane_status place_in_block(dataflow *w, bool accumulate, propane_error *err) {
+static propane_status dataflow_place_in_block(dataflow *w, bool accumulate, propane_error *err) {
     size_t most = (size_t)(w->value_count + model_weights_total(w->weights));
     fit_span *spans = mem_array(most, sizeof *spans);
     w->buffer_offset = ARENA_ARRAY(w->arena, most, size_t);
-    propane_status status = spans && w->buffer_offset ? place_spans(w, accumulate, spans, err)
+    propane_status status = spans && w->buffer_offset ? dataflow_place_spans(w, accumulate, spans, err)
                                                       : propane_fail_memory(err, most * sizeof *spans);
     mem_free(spans);
     return status;
@@ -323,7 +326,7 @@ static propane_status place_in_block(dataflow *w, bool accumulate, propane_error
 /* ---- two queues: a value takes a free buffer of its size -------------------------------------------------------------- */
 
 /* `free_at[b]`: the call after which buffer b became free; call_count+1: in use. The one that is free for longest. */
-static int take_buffer(dataflow *w, size_t bytes, int *free_at) {
+static int dataflow_take_buffer(dataflow *w, size_t bytes, int *free_at) {
     int found = -1;
     for (int b = 0; b < w->buffer_count; b++) {
         if (w->buffer_bytes[b] != bytes || free_at[b] > w->call_count) continue;
@@ -337,19 +340,19 @@ static int take_buffer(dataflow *w, size_t bytes, int *free_at) {
     return found;
 }
 
-static void place_values(dataflow *w, int *free_at) {
+static void dataflow_place_values(dataflow *w, int *free_at) {
     for (int c = -1; c < w->call_count; c++) {
         for (int i = 0; i < w->value_count; i++)
-            if (w->values[i].first == c) w->values[i].buffer = take_buffer(w, w->values[i].bytes, free_at);
+            if (w->values[i].first == c) w->values[i].buffer = dataflow_take_buffer(w, w->values[i].bytes, free_at);
         for (int i = 0; i < w->value_count; i++)
             if (w->values[i].last == c) free_at[w->values[i].buffer] = c;
     }
 }
 
-static propane_status place_apart(dataflow *w, propane_error *err) {
+static propane_status dataflow_place_apart(dataflow *w, propane_error *err) {
     int *free_at = mem_array((size_t)w->value_count, sizeof *free_at);
     if (!free_at) return propane_fail_memory(err, (size_t)w->value_count * sizeof *free_at);
-    place_values(w, free_at);
+    dataflow_place_values(w, free_at);
     mem_free(free_at);
     for (int i = 0; i < model_weights_total(w->weights); i++) {
         if (!w->gradients[i].wanted) continue;
@@ -364,7 +367,8 @@ typedef struct traffic {
     int touched[2], written[2];
 } traffic;
 
-static void pass_name(const dataflow *w, traffic *t, dataflow_call *c, const char *name, bool writes, bool record) {
+static void dataflow_pass_name(const dataflow *w, traffic *t, dataflow_call *c, const char *name, bool writes,
+                               bool record) {
     dataflow_ref ref = dataflow_resolve(w, c, name);
     if (ref.kind == DATAFLOW_WEIGHT) return; /* nobody writes them during a pass */
     traffic *b = &t[ref.kind == DATAFLOW_VALUE ? w->values[ref.index].buffer : w->gradients[ref.index].buffer];
@@ -378,15 +382,15 @@ static void pass_name(const dataflow *w, traffic *t, dataflow_call *c, const cha
     }
 }
 
-static void find_waits(dataflow *w, traffic *t) {
+static void dataflow_find_waits(dataflow *w, traffic *t) {
     int ordinal[2] = {0, 0}, waited[2] = {0, 0};
     for (int i = 0; i < w->call_count; i++) {
         dataflow_call *c = &w->calls[i];
         const mil_function *f = w->plan->kernels[c->kernel].function;
         c->ordinal = ++ordinal[c->host];
         for (int record = 0; record < 2; record++) {
-            for (int k = 0; k < f->param_count; k++) pass_name(w, t, c, f->params[k]->name, false, record);
-            for (int k = 0; k < f->result_count; k++) pass_name(w, t, c, f->results[k]->name, true, record);
+            for (int k = 0; k < f->param_count; k++) dataflow_pass_name(w, t, c, f->params[k]->name, false, record);
+            for (int k = 0; k < f->result_count; k++) dataflow_pass_name(w, t, c, f->results[k]->name, true, record);
         }
         if (c->wait <= waited[c->host])
             c->wait = 0; /* an earlier call of this queue has waited for it */
@@ -396,12 +400,12 @@ static void find_waits(dataflow *w, traffic *t) {
 }
 
 propane_status dataflow_place(dataflow *w, bool two_queues, bool accumulate, propane_error *err) {
-    PROPANE_TRY(make_buffers(w, err));
-    if (!two_queues) return place_in_block(w, accumulate, err);
-    PROPANE_TRY(place_apart(w, err));
+    PROPANE_TRY(dataflow_make_buffers(w, err));
+    if (!two_queues) return dataflow_place_in_block(w, accumulate, err);
+    PROPANE_TRY(dataflow_place_apart(w, err));
     traffic *t = mem_array((size_t)w->buffer_count, sizeof *t);
     if (!t) return propane_fail_memory(err, (size_t)w->buffer_count * sizeof *t);
-    find_waits(w, t);
+    dataflow_find_waits(w, t);
     mem_free(t);
     return PROPANE_OK;
 }

@@ -22,7 +22,7 @@ uint64_t train_dropout_mask(int instance, const char *name) {
     return mask;
 }
 
-static void fill_row(void *context, int task, int worker) {
+static void dropout_fill_row(void *context, int task, int worker) {
     (void)worker;
     const fill *f = context;
     int64_t channels = f->io->dim[1], positions = f->io->dim[3], b = task / channels, c = task % channels;
@@ -44,5 +44,5 @@ static void fill_row(void *context, int task, int worker) {
 
 void train_dropout_fill(void *data, const propane_io *io, uint64_t key, uint64_t mask, double dropout) {
     fill f = {data, io, key, mask, key ? 1 - dropout : 1};
-    pool_run(fill_row, &f, (int)(io->dim[0] * io->dim[1]));
+    pool_run(dropout_fill_row, &f, (int)(io->dim[0] * io->dim[1]));
 }

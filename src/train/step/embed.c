@@ -15,7 +15,7 @@ typedef struct embed_context {
     char *stream;
 } embed_context;
 
-static void gather_task(void *context, int task, int worker) {
+static void embed_gather_task(void *context, int task, int worker) {
     (void)worker;
     const embed_context *c = context;
     const train_embed *e = c->e;
@@ -33,10 +33,10 @@ static void gather_task(void *context, int task, int worker) {
 void train_embed_gather(const train_embed *e, const float *table, const float *positions, const int32_t *tokens,
                         float *stream) {
     embed_context c = {.e = e, .table = table, .positions = positions, .tokens = tokens, .stream = (char *)stream};
-    pool_run(gather_task, &c, TRAIN_EMBED_TASKS(e->width));
+    pool_run(embed_gather_task, &c, TRAIN_EMBED_TASKS(e->width));
 }
 
-static void scatter_task(void *context, int task, int worker) {
+static void embed_scatter_task(void *context, int task, int worker) {
     (void)worker;
     const embed_context *c = context;
     const train_embed *e = c->e;
@@ -63,7 +63,7 @@ double train_embed_scatter(const train_embed *e, float *gradient, const int32_t 
     embed_context c = {.e = e, .gradient = gradient, .tokens = tokens, .stream = (char *)(uintptr_t)stream};
     const int tasks = TRAIN_EMBED_TASKS(e->width);
     double grown = 0;
-    pool_run(scatter_task, &c, tasks);
+    pool_run(embed_scatter_task, &c, tasks);
     if (!e->grown) return 0;
     for (int i = 0; i < tasks; i++) grown += e->grown[i];
     return grown;

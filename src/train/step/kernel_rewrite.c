@@ -13,37 +13,37 @@ typedef struct rewrite {
     mil_value **map; /* [value id of `from`] */
 } rewrite;
 
-static propane_status rewrite_begin(rewrite *r, const mil_function *f, mil_module *into, const char *name,
-                                    propane_error *err) {
+static propane_status kernel_rewrite_begin(rewrite *r, const mil_function *f, mil_module *into, const char *name,
+                                           propane_error *err) {
     *r = (rewrite){.from = f, .map = mem_array((size_t)f->value_count + 1, sizeof *r->map)};
     if (!r->map) return propane_fail_memory(err, ((size_t)f->value_count + 1) * sizeof *r->map);
     mil_build_begin(&r->b, into, name, f->opset);
     return PROPANE_OK;
 }
 
-static propane_status rewrite_end(rewrite *r, mil_function **out, propane_error *err) {
+static propane_status kernel_rewrite_end(rewrite *r, mil_function **out, propane_error *err) {
     propane_status status = mil_build_end(&r->b, err);
     *out = status == PROPANE_OK ? r->b.function : NULL;
     mem_free(r->map);
     return status;
 }
 
-static void rename_value(rewrite *r, mil_value *v, const char *name) {
+static void kernel_rewrite_rename_value(rewrite *r, mil_value *v, const char *name) {
     propane_error err = {0};
     if (v && strcmp(v->name, name) != 0 && mil_rename(r->b.function, v, name, &err) && !r->b.err.status) r->b.err = err;
 }
 
 /* Makes `v` a result under `name`. A parameter, a constant or what is a result already goes through an identity. */
-static void give_result(rewrite *r, mil_value *v, const char *name) {
+static void kernel_rewrite_give_result(rewrite *r, mil_value *v, const char *name) {
     if (!v) return;
     bool own = v->def && !v->konst;
     for (int i = 0; i < r->b.function->result_count; i++) own &= r->b.function->results[i] != v;
     if (!own && strcmp(v->name, name) != 0) v = mil_build_unary(&r->b, MIL_OP_identity, v);
-    rename_value(r, v, name);
+    kernel_rewrite_rename_value(r, v, name);
     if (v) mil_build_result(&r->b, v);
 }
 
-static mil_value *cast_to(rewrite *r, mil_value *v, mil_dtype dtype) {
+static mil_value *kernel_rewrite_cast_to(rewrite *r, mil_value *v, mil_dtype dtype) {
     return v && v->type.dtype != dtype ? mil_build_cast(&r->b, v, dtype) : v;
 }
 
@@ -52,7 +52,7 @@ static mil_value *cast_to(rewrite *r, mil_value *v, mil_dtype dtype) {
 propane_status train_wrap(const mil_function *half, const char *name, bool residual, mil_function **out,
                           propane_error *err) {
     rewrite r;
-    PROPANE_TRY(rewrite_begin(&r, half, half->module, name, err));
+    PROPANE_TRY(kernel_rewrite_begin(&r, half, half->module, name, err));
     mil_value *stream = NULL;
     for (int i = 0; i < half->param_count; i++) {
         mil_type type = half->params[i]->type;
@@ -63,7 +63,7 @@ propane_status train_wrap(const mil_function *half, const char *name, bool resid
         const mil_value *x = half->params[0];
         stream = r.map[x->id];
         r.b.stage = "enter";
-        r.map[x->id] = cast_to(&r, stream, x->type.dtype);
+        r.map[x->id] = kernel_rewrite_cast_to(&r, stream, x->type.dtype);
     }
     for (const mil_op *op = half->first; op; op = op->next) {
         r.b.stage = op->stage;
@@ -72,17 +72,17 @@ propane_status train_wrap(const mil_function *half, const char *name, bool resid
     mil_value *result = r.map[half->results[0]->id];
     r.b.stage = "residual";
     if (residual) {
-        mil_value *sum = mil_build_binary(&r.b, MIL_OP_add, stream, cast_to(&r, result, MIL_fp32));
-        give_result(&r, sum, "out");
+        mil_value *sum = mil_build_binary(&r.b, MIL_OP_add, stream, kernel_rewrite_cast_to(&r, result, MIL_fp32));
+        kernel_rewrite_give_result(&r, sum, "out");
     } else {
-        give_result(&r, result, half->results[0]->name);
+        kernel_rewrite_give_result(&r, result, half->results[0]->name);
     }
-    return rewrite_end(&r, out, err);
+    return kernel_rewrite_end(&r, out, err);
 }
 
 /* ---- fp32 arithmetic ---------------------------------------------------------------------------------------------------- */
 
-static mil_value *widen_const(rewrite *r, const mil_value *v) {
+static mil_value *kernel_rewrite_widen_const(rewrite *r, const mil_value *v) {
     int64_t count = mil_type_count(&v->type);
     mil_type type = v->type;
     type.dtype = MIL_fp32;
@@ -103,15 +103,15 @@ static mil_value *widen_const(rewrite *r, const mil_value *v) {
     return wide;
 }
 
-static bool is_half_const(const mil_value *v) { return v->konst && v->type.dtype == MIL_fp16; }
+static bool kernel_rewrite_is_half_const(const mil_value *v) { return v->konst && v->type.dtype == MIL_fp16; }
 
 /* Constants are widened where they are first used; casts between floats have nothing left to do. */
-static bool promote_op(rewrite *r, const mil_op *op) {
-    if (op->info->code == MIL_OP_const && is_half_const(op->results[0])) return true;
+static bool kernel_rewrite_promote_op(rewrite *r, const mil_op *op) {
+    if (op->info->code == MIL_OP_const && kernel_rewrite_is_half_const(op->results[0])) return true;
     for (int p = 0; p < op->info->param_count; p++)
         for (int i = 0; i < op->operands[p].count; i++) {
             const mil_value *v = op->operands[p].values[i];
-            if (is_half_const(v) && !r->map[v->id]) r->map[v->id] = widen_const(r, v);
+            if (kernel_rewrite_is_half_const(v) && !r->map[v->id]) r->map[v->id] = kernel_rewrite_widen_const(r, v);
         }
     if (r->b.err.status) return false;
     if (op->info->code == MIL_OP_cast) {
@@ -126,30 +126,30 @@ static bool promote_op(rewrite *r, const mil_op *op) {
     return mil_build_copy(&r->b, op, r->map) != NULL;
 }
 
-static bool is_sum(const char *result, const char *const *sums, int sum_count) {
+static bool kernel_rewrite_is_sum(const char *result, const char *const *sums, int sum_count) {
     for (int i = 0; i < sum_count; i++)
         if (strncmp(result, "d_", 2) == 0 && strcmp(result + 2, sums[i]) == 0) return true;
     return false;
 }
 
-static void promote_result(rewrite *r, const mil_value *old, mil_value *sum, bool keep_wide) {
+static void kernel_rewrite_promote_result(rewrite *r, const mil_value *old, mil_value *sum, bool keep_wide) {
     mil_value *v = r->map[old->id];
-    if (!v && is_half_const(old)) v = widen_const(r, old);
+    if (!v && kernel_rewrite_is_half_const(old)) v = kernel_rewrite_widen_const(r, old);
     mil_dtype dtype = keep_wide ? MIL_fp32 : old->type.dtype;
     if (!v) return;
     bool more = sum || v->type.dtype != dtype;
     if (more && v->def && !v->konst && strcmp(v->name, old->name) == 0) { /* the name belongs to what comes last */
         char *wide = arena_printf(r->b.module->arena, "%s_wide", old->name);
-        if (wide) rename_value(r, v, wide);
+        if (wide) kernel_rewrite_rename_value(r, v, wide);
     }
     if (sum) v = mil_build_binary(&r->b, MIL_OP_add, sum, v);
-    give_result(r, cast_to(r, v, dtype), old->name);
+    kernel_rewrite_give_result(r, kernel_rewrite_cast_to(r, v, dtype), old->name);
 }
 
 propane_status train_promote(const mil_function *f, mil_module *into, const char *name, const char *const *sums,
                              int sum_count, bool accumulate, mil_function **out, propane_error *err) {
     rewrite r;
-    PROPANE_TRY(rewrite_begin(&r, f, into, name, err));
+    PROPANE_TRY(kernel_rewrite_begin(&r, f, into, name, err));
     mil_value **totals = mem_array((size_t)f->result_count + 1, sizeof *totals);
     if (!totals) propane_fail_memory(&r.b.err, (size_t)f->result_count * sizeof *totals);
     for (int i = 0; i < f->param_count; i++)
@@ -157,7 +157,7 @@ propane_status train_promote(const mil_function *f, mil_module *into, const char
     for (int i = 0; totals && accumulate && i < f->result_count; i++) {
         mil_type type = f->results[i]->type;
         type.dtype = MIL_fp32;
-        if (!is_sum(f->results[i]->name, sums, sum_count)) continue;
+        if (!kernel_rewrite_is_sum(f->results[i]->name, sums, sum_count)) continue;
         const char *total = arena_printf(into->arena, "sum_%s", f->results[i]->name + 2);
         totals[i] = total ? mil_build_param(&r.b, total, type) : NULL;
     }
@@ -166,15 +166,17 @@ propane_status train_promote(const mil_function *f, mil_module *into, const char
         if (!*v || (*v)->type.dtype != MIL_fp16) continue;
         *v = mil_build_cast(&r.b, *v, MIL_fp32);
         const char *wide = arena_printf(into->arena, "%s_wide", f->params[i]->name);
-        if (wide) rename_value(&r, *v, wide); /* the names that casts get by themselves may be a result's */
+        if (wide)
+            kernel_rewrite_rename_value(&r, *v, wide); /* the names that casts get by themselves may be a result's */
     }
     for (const mil_op *op = f->first; op; op = op->next)
-        if (!promote_op(&r, op)) break;
+        if (!kernel_rewrite_promote_op(&r, op)) break;
     r.b.stage = NULL;
     for (int i = 0; totals && i < f->result_count && !r.b.err.status; i++)
-        promote_result(&r, f->results[i], totals[i], is_sum(f->results[i]->name, sums, sum_count));
+        kernel_rewrite_promote_result(&r, f->results[i], totals[i],
+                                      kernel_rewrite_is_sum(f->results[i]->name, sums, sum_count));
     mem_free(totals);
-    return rewrite_end(&r, out, err);
+    return kernel_rewrite_end(&r, out, err);
 }
 
 propane_status train_add_squares(mil_function *f, const char *const *names, int count, propane_error *err) {
@@ -184,11 +186,11 @@ propane_status train_add_squares(mil_function *f, const char *const *names, int 
     mil_build_resume(&r.b, f);
     for (int i = 0; i < results && !r.b.err.status; i++) {
         mil_value *gradient = f->results[i];
-        if (!is_sum(gradient->name, names, count)) continue;
+        if (!kernel_rewrite_is_sum(gradient->name, names, count)) continue;
         mil_value *sum = mil_build_reduce(&r.b, MIL_OP_reduce_sum_square, gradient, axes, gradient->type.rank, true);
         const char *name = arena_printf(f->module->arena, "%s%s", TRAIN_SQUARES, gradient->name + 2);
         if (!name) return propane_fail_memory(err, 0);
-        give_result(&r, sum, name);
+        kernel_rewrite_give_result(&r, sum, name);
     }
     if (r.b.err.status && err) *err = r.b.err;
     return r.b.err.status;
@@ -197,32 +199,32 @@ propane_status train_add_squares(mil_function *f, const char *const *names, int 
 /* ---- parameters made otherwise ---------------------------------------------------------------------------------------- */
 
 /* With the parameters in the map: the ops, then the results under their names. */
-static propane_status copy_rest(rewrite *r, mil_function **out, propane_error *err) {
+static propane_status kernel_rewrite_copy_rest(rewrite *r, mil_function **out, propane_error *err) {
     for (const mil_op *op = r->from->first; op; op = op->next) {
         r->b.stage = op->stage;
         r->b.backward = op->backward;
         if (!mil_build_copy(&r->b, op, r->map)) break;
     }
     for (int i = 0; i < r->from->result_count && !r->b.err.status; i++)
-        give_result(r, r->map[r->from->results[i]->id], r->from->results[i]->name);
-    return rewrite_end(r, out, err);
+        kernel_rewrite_give_result(r, r->map[r->from->results[i]->id], r->from->results[i]->name);
+    return kernel_rewrite_end(r, out, err);
 }
 
 propane_status train_cut(const mil_function *f, mil_module *into, const char *name, train_cut_param cut, void *context,
                          mil_function **out, propane_error *err) {
     rewrite r;
     *out = NULL;
-    PROPANE_TRY(rewrite_begin(&r, f, into, name, err));
+    PROPANE_TRY(kernel_rewrite_begin(&r, f, into, name, err));
     r.b.stage = "unpack";
     for (int i = 0; i < f->param_count && !r.b.err.status; i++) r.map[f->params[i]->id] = cut(context, &r.b, i);
-    return copy_rest(&r, out, err);
+    return kernel_rewrite_copy_rest(&r, out, err);
 }
 
 propane_status train_bake(const mil_function *f, mil_module *into, const char *name, train_constant constant,
                           void *context, mil_function **out, propane_error *err) {
     rewrite r;
     *out = NULL;
-    PROPANE_TRY(rewrite_begin(&r, f, into, name, err));
+    PROPANE_TRY(kernel_rewrite_begin(&r, f, into, name, err));
     for (int i = 0; i < f->param_count; i++) {
         const mil_value *p = f->params[i];
         const void *data = NULL;
@@ -233,5 +235,5 @@ propane_status train_bake(const mil_function *f, mil_module *into, const char *n
         }
         r.map[p->id] = data ? mil_build_const(&r.b, p->name, &p->type, data) : mil_build_param(&r.b, p->name, p->type);
     }
-    return copy_rest(&r, out, err);
+    return kernel_rewrite_copy_rest(&r, out, err);
 }

@@ -28,10 +28,10 @@ typedef struct loss_context {
     int groups;                  /* of LANES positions in a sequence */
 } loss_context;
 
-static int size_of(const train_logits *l) { return l->dtype == PROPANE_FP16 ? 2 : 4; }
+static int loss_size_of(const train_logits *l) { return l->dtype == PROPANE_FP16 ? 2 : 4; }
 
-static char *row_of(const train_logits *l, int b, int v, int s) {
-    return (char *)l->data + b * l->batch_stride + v * l->row_stride + (int64_t)s * size_of(l);
+static char *loss_row_of(const train_logits *l, int b, int v, int s) {
+    return (char *)l->data + b * l->batch_stride + v * l->row_stride + (int64_t)s * loss_size_of(l);
 }
 
 /* A whole row of fp32 is worked on where it lies. */
@@ -39,7 +39,7 @@ INLINE bool in_place(const train_logits *l, int count) { return l->dtype == PROP
 
 /* Row `v` of `count` positions, as fp32: where it lies, or in `room`, where lanes beyond `count` are 0. */
 INLINE float *load_row(const train_logits *l, int b, int v, int s, int count, float room[LANES]) {
-    char *row = row_of(l, b, v, s);
+    char *row = loss_row_of(l, b, v, s);
     if (in_place(l, count)) return (float *)(void *)row;
     if (l->dtype == PROPANE_FP16)
         fp16_to_f32_array(room, (const uint16_t *)(const void *)row, (size_t)count);
@@ -52,12 +52,12 @@ INLINE float *load_row(const train_logits *l, int b, int v, int s, int count, fl
 /* Row `v` is fetched while one a chunk before it is worked on. */
 INLINE void fetch_row(const train_logits *l, int b, int v, int s, int count) {
     if (v >= l->vocab) return;
-    const char *row = row_of(l, b, v, s);
-    for (int i = 0; i < count * size_of(l); i += 64) __builtin_prefetch(row + i, 1);
+    const char *row = loss_row_of(l, b, v, s);
+    for (int i = 0; i < count * loss_size_of(l); i += 64) __builtin_prefetch(row + i, 1);
 }
 
 INLINE void store_row(const train_logits *l, int b, int v, int s, int count, const float room[LANES]) {
-    char *row = row_of(l, b, v, s);
+    char *row = loss_row_of(l, b, v, s);
     if (l->dtype == PROPANE_FP16)
         fp16_from_f32_array((uint16_t *)(void *)row, room, (size_t)count);
     else if (!in_place(l, count))
@@ -119,16 +119,16 @@ INLINE void group_store(const train_loss_sums *sums, int64_t at, const group *g)
 #undef LOSS_TARGET
 #undef LOSS_BYTES
 
-static pool_task best_task(void) {
+static pool_task loss_best_task(void) {
     if (__builtin_cpu_supports("avx512f")) return loss_task_avx512;
     return __builtin_cpu_supports("avx2") ? loss_task_avx2 : loss_task_plain;
 }
 #else
-static pool_task best_task(void) { return loss_task_plain; }
+static pool_task loss_best_task(void) { return loss_task_plain; }
 #endif
 
-static propane_status check(const train_logits *l, int vocab, const int32_t *targets, int64_t *counted,
-                            propane_error *err) {
+static propane_status loss_check(const train_logits *l, int vocab, const int32_t *targets, int64_t *counted,
+                                 propane_error *err) {
     int64_t positions = (int64_t)l->batch * l->context;
     *counted = 0;
     if (l->dtype != PROPANE_FP16 && l->dtype != PROPANE_FP32)
@@ -141,12 +141,12 @@ static propane_status check(const train_logits *l, int vocab, const int32_t *tar
     return PROPANE_OK;
 }
 
-static void run(loss_context *c) {
+static void loss_run(loss_context *c) {
     c->groups = (c->logits->context + LANES - 1) / LANES;
-    pool_run(best_task(), c, c->logits->batch * c->groups);
+    pool_run(loss_best_task(), c, c->logits->batch * c->groups);
 }
 
-static double mean_of(const double *nats, int64_t positions, int64_t counted) {
+static double loss_mean_of(const double *nats, int64_t positions, int64_t counted) {
     double sum = 0;
     for (int64_t i = 0; i < positions; i++) sum += nats[i];
     return counted ? sum / (double)counted : 0;
@@ -155,23 +155,23 @@ static double mean_of(const double *nats, int64_t positions, int64_t counted) {
 propane_status train_loss(const train_logits *l, const int32_t *targets, double gradient_scale, double *nats,
                           double *mean, propane_error *err) {
     int64_t counted;
-    PROPANE_TRY(check(l, l->vocab, targets, &counted, err));
+    PROPANE_TRY(loss_check(l, l->vocab, targets, &counted, err));
     loss_context c = {.logits = l,
                       .targets = targets,
                       .nats = nats,
                       .write = gradient_scale != 0,
                       .gradient = counted ? (float)(gradient_scale / (double)counted) : 0};
-    run(&c);
-    *mean = mean_of(nats, (int64_t)l->batch * l->context, counted);
+    loss_run(&c);
+    *mean = loss_mean_of(nats, (int64_t)l->batch * l->context, counted);
     return PROPANE_OK;
 }
 
 propane_status train_loss_add(const train_logits *piece, int first, const int32_t *targets, const train_loss_sums *sums,
                               propane_error *err) {
     int64_t counted;
-    PROPANE_TRY(check(piece, sums->vocab, targets, &counted, err));
+    PROPANE_TRY(loss_check(piece, sums->vocab, targets, &counted, err));
     loss_context c = {.logits = piece, .targets = targets, .sums = sums, .first = first, .add = true};
-    run(&c);
+    loss_run(&c);
     return PROPANE_OK;
 }
 
@@ -183,19 +183,19 @@ void train_loss_mean(const train_loss_sums *sums, const int32_t *targets, int64_
         counted += counts;
         nats[i] = counts ? log(sums->sum[i]) + (double)sums->top[i] - (double)sums->goal[i] : 0;
     }
-    *mean = mean_of(nats, positions, counted);
+    *mean = loss_mean_of(nats, positions, counted);
 }
 
 propane_status train_loss_gradient(const train_logits *piece, int first, const int32_t *targets, double gradient_scale,
                                    const train_loss_sums *sums, propane_error *err) {
     int64_t counted;
-    PROPANE_TRY(check(piece, sums->vocab, targets, &counted, err));
+    PROPANE_TRY(loss_check(piece, sums->vocab, targets, &counted, err));
     loss_context c = {.logits = piece,
                       .targets = targets,
                       .sums = sums,
                       .first = first,
                       .write = true,
                       .gradient = counted ? (float)(gradient_scale / (double)counted) : 0};
-    run(&c);
+    loss_run(&c);
     return PROPANE_OK;
 }

@@ -59,7 +59,7 @@ LOSS_TARGET INLINE void LOSS_NAME(group_sum)(const loss_context *c, group *g) {
         int row = row_in(c, g->targets[i]);
         uint16_t half;
         if (row < 0) continue;
-        const char *at = row_of(l, g->b, row, g->s + i);
+        const char *at = loss_row_of(l, g->b, row, g->s + i);
         memcpy(&half, at, 2);
         if (l->dtype == PROPANE_FP16)
             g->goal[i] = fp16_to_f32(half);

@@ -115,7 +115,7 @@ typedef struct cutter {
 
 /* ---- from stages to kernels ------------------------------------------------------------------------------------------- */
 
-static bool listed(const char *list, const char *word, size_t length) {
+static bool partition_listed(const char *list, const char *word, size_t length) {
     for (const char *at = list; *at;) {
         size_t n = strcspn(at, " ");
         if (n == length && strncmp(at, word, n) == 0) return true;
@@ -125,17 +125,17 @@ static bool listed(const char *list, const char *word, size_t length) {
 }
 
 /* Moves elements or only their description: computing it again is cheaper than passing its result on. */
-static bool is_layout(const mil_op *op) {
+static bool partition_is_layout(const mil_op *op) {
     return op->info->flops_per_element == 0 && op->info->code != MIL_OP_cast && op->info->code != MIL_OP_const &&
            op->info->code != MIL_OP_gather;
 }
 
-static const char *row_stages(const plan_row *row, const mil_op *op) {
+static const char *partition_row_stages(const plan_row *row, const mil_op *op) {
     return op->backward ? row->backward : row->forward;
 }
 
 /* The row of an op's stage; the row that also names a weight the op reads goes before. -1: none. */
-static int find_row(const cutter *c, const mil_op *op) {
+static int partition_find_row(const cutter *c, const mil_op *op) {
     char exact[120];
     int found = -1;
     for (int p = 0; p < op->info->param_count; p++)
@@ -144,19 +144,19 @@ static int find_row(const cutter *c, const mil_op *op) {
             if (!root) continue;
             int n = snprintf(exact, sizeof exact, "%s:%s", op->stage, root);
             for (int r = 0; r < c->count; r++)
-                if (listed(row_stages(c->rows[r], op), exact, (size_t)n)) return r;
+                if (partition_listed(partition_row_stages(c->rows[r], op), exact, (size_t)n)) return r;
         }
     for (int r = 0; r < c->count && found < 0; r++)
-        if (listed(row_stages(c->rows[r], op), op->stage, strlen(op->stage))) found = r;
+        if (partition_listed(partition_row_stages(c->rows[r], op), op->stage, strlen(op->stage))) found = r;
     return found;
 }
 
-static void note_root(cutter *c, const mil_op *op) {
-    if (!is_layout(op) || op->info->param_count == 0 || op->operands[0].count != 1) return;
+static void partition_note_root(cutter *c, const mil_op *op) {
+    if (!partition_is_layout(op) || op->info->param_count == 0 || op->operands[0].count != 1) return;
     c->root[op->results[0]->id] = c->root[op->operands[0].values[0]->id];
 }
 
-static void note_use(cutter *c, const mil_op *op) {
+static void partition_note_use(cutter *c, const mil_op *op) {
     bool moves = false;
     for (int p = 0; p < op->info->param_count; p++)
         for (int i = 0; i < op->operands[p].count; i++) {
@@ -167,8 +167,8 @@ static void note_use(cutter *c, const mil_op *op) {
     for (int i = 0; i < op->result_count; i++) c->moves[op->results[i]->id] = moves;
 }
 
-static propane_status assign_homes(cutter *c, const partition_block *b, const char *plan_title,
-                                   const bool *weights_only, propane_error *err) {
+static propane_status partition_assign_homes(cutter *c, const partition_block *b, const char *plan_title,
+                                             const bool *weights_only, propane_error *err) {
     int index = 0, weights_row = -1;
     for (int r = 0; r < c->count; r++)
         if (strcmp(c->rows[r]->backward, WEIGHTS) == 0) weights_row = r;
@@ -178,9 +178,9 @@ static propane_status assign_homes(cutter *c, const partition_block *b, const ch
     c->moves[b->joint->params[0]->id] = true;
     for (const mil_op *op = b->joint->first; op; op = op->next, index++) {
         if (op->info->code == MIL_OP_const || op->result_count == 0) continue;
-        note_root(c, op);
-        note_use(c, op);
-        int row = weights_only[index] ? weights_row : op->stage ? find_row(c, op) : -1;
+        partition_note_root(c, op);
+        partition_note_use(c, op);
+        int row = weights_only[index] ? weights_row : op->stage ? partition_find_row(c, op) : -1;
         if (row < 0)
             return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "plan %s has no kernel for %s '%s' (%s, stage '%s', %s)",
                                 plan_title, op->info->name, op->results[0]->name, b->name, op->stage ? op->stage : "",
@@ -190,23 +190,23 @@ static propane_status assign_homes(cutter *c, const partition_block *b, const ch
     return PROPANE_OK;
 }
 
-static int cut_home(void *context, const mil_op *op) {
+static int partition_cut_home(void *context, const mil_op *op) {
     const cutter *c = context;
     return op->result_count ? c->home[op->results[0]->id] : 0;
 }
 
 /* Of a norm that is kept: what it has found out about each position, a few numbers, and what products read. */
-static bool is_kept(const cutter *c, const mil_op *op) {
+static bool partition_is_kept(const cutter *c, const mil_op *op) {
     const mil_value *v = op->results[0];
     if (!c->keep_norms || !c->moves[v->id] || !op->stage || !strstr(op->stage, "norm")) return false;
     return c->leaves[v->id] || mil_type_count(&v->type) < mil_type_count(&c->joint->params[0]->type);
 }
 
-static bool cut_again(void *context, const mil_op *op, int kernel) {
+static bool partition_cut_again(void *context, const mil_op *op, int kernel) {
     const cutter *c = context;
-    if (is_layout(op)) return true;
-    if (is_kept(c, op)) return false;
-    return !op->backward && op->stage && listed(c->rows[kernel]->again, op->stage, strlen(op->stage));
+    if (partition_is_layout(op)) return true;
+    if (partition_is_kept(c, op)) return false;
+    return !op->backward && op->stage && partition_listed(c->rows[kernel]->again, op->stage, strlen(op->stage));
 }
 
 /* ---- blocks ------------------------------------------------------------------------------------------------------------ */
@@ -224,12 +224,12 @@ bool partition_is_weight(const partition_block *b, const char *param) {
     return false;
 }
 
-static bool is_trained(const partition *p, const partition_block *b, const char *param) {
+static bool partition_is_trained(const partition *p, const partition_block *b, const char *param) {
     if (!partition_is_weight(b, param)) return false;
     return !p->options.trained || p->options.trained(p->options.trained_context, b->part, param);
 }
 
-static propane_status build_block(partition *p, int index, propane_error *err) {
+static propane_status partition_build_block(partition *p, int index, propane_error *err) {
     static const struct {
         model_part part;
         const char *name, *half, *joint, *result;
@@ -259,12 +259,12 @@ static propane_status build_block(partition *p, int index, propane_error *err) {
     int count = 1;
     for (int i = 1; i < b->forward->param_count; i++) {
         const char *param = b->forward->params[i]->name;
-        if (is_trained(p, b, param) && count <= WEIGHTS_MAX) wanted[count++] = param;
+        if (partition_is_trained(p, b, param) && count <= WEIGHTS_MAX) wanted[count++] = param;
     }
     return grad_function(b->forward, kinds[index].joint, wanted, count, &b->joint, err);
 }
 
-static void measure(partition_kernel *k) {
+static void partition_measure(partition_kernel *k) {
     const mil_function *f = k->function;
     for (const mil_op *op = f->first; op; op = op->next) {
         mil_cost cost = {0};
@@ -275,18 +275,19 @@ static void measure(partition_kernel *k) {
     for (int i = 0; i < f->result_count; i++) k->bytes += (double)mil_type_bytes(&f->results[i]->type);
 }
 
-static bool is_squared(const partition *p, const partition_block *b, const mil_value *param) {
+static bool partition_is_squared(const partition *p, const partition_block *b, const mil_value *param) {
     const int64_t least = p->options.squares;
-    return least > 0 && mil_type_count(&param->type) >= least && is_trained(p, b, param->name);
+    return least > 0 && mil_type_count(&param->type) >= least && partition_is_trained(p, b, param->name);
 }
 
 /* The function that is compiled: the host computes in fp32, and sums weight gradients. */
-static propane_status finish_kernel(partition *p, const partition_block *b, partition_kernel *k, propane_error *err) {
+static propane_status partition_finish_kernel(partition *p, const partition_block *b, partition_kernel *k,
+                                              propane_error *err) {
     const char *sums[WEIGHTS_MAX], *squares[WEIGHTS_MAX];
     int count = 0, squared = 0;
     for (int i = 1; i < b->forward->param_count && count < WEIGHTS_MAX; i++) {
         sums[count++] = b->forward->params[i]->name;
-        if (is_squared(p, b, b->forward->params[i])) squares[squared++] = sums[count - 1];
+        if (partition_is_squared(p, b, b->forward->params[i])) squares[squared++] = sums[count - 1];
     }
     mil_function *cut = k->function;
     if (k->place == PARTITION_HOST && (k->weights || p->options.precision != MIL_fp32)) {
@@ -300,24 +301,28 @@ static propane_status finish_kernel(partition *p, const partition_block *b, part
         PROPANE_TRY(train_add_squares(k->function, squares, squared, err));
         PROPANE_TRY(train_add_squares(k->accumulate, squares, squared, err));
     }
-    measure(k);
+    partition_measure(k);
     return PROPANE_OK;
 }
 
-static propane_status cut_with(partition *p, partition_block *b, cutter *c, bool *weights_only, propane_error *err) {
+static propane_status partition_cut_with(partition *p, partition_block *b, cutter *c, bool *weights_only,
+                                         propane_error *err) {
     const char *results[WEIGHTS_MAX], *kernel_names[MAX_ROWS];
     mil_function *functions[MAX_ROWS] = {NULL};
     int count = 0;
     for (int i = 1; i < b->forward->param_count && count < WEIGHTS_MAX; i++) {
-        if (!is_trained(p, b, b->forward->params[i]->name)) continue;
+        if (!partition_is_trained(p, b, b->forward->params[i]->name)) continue;
         results[count] = arena_printf(p->arena, "d_%s", b->forward->params[i]->name);
         if (!results[count++]) return propane_fail_memory(err, 0);
     }
     PROPANE_TRY(grad_only_for(b->joint, results, count, weights_only, err));
-    PROPANE_TRY(assign_homes(c, b, p->options.name, weights_only, err));
+    PROPANE_TRY(partition_assign_homes(c, b, p->options.name, weights_only, err));
     for (int r = 0; r < c->count; r++) kernel_names[r] = c->rows[r]->kernel;
-    grad_cut_plan cut = {
-        .kernel_count = c->count, .names = kernel_names, .home = cut_home, .recompute = cut_again, .ctx = c};
+    grad_cut_plan cut = {.kernel_count = c->count,
+                         .names = kernel_names,
+                         .home = partition_cut_home,
+                         .recompute = partition_cut_again,
+                         .ctx = c};
     PROPANE_TRY(grad_cut(b->joint, &cut, p->module, functions, err));
     b->first = p->kernel_count;
     for (int r = 0; r < c->count; r++) {
@@ -329,13 +334,13 @@ static propane_status cut_with(partition *p, partition_block *b, cutter *c, bool
                                 .backward = *c->rows[r]->backward != 0,
                                 .function = functions[r],
                                 .weights = strcmp(c->rows[r]->backward, WEIGHTS) == 0};
-        PROPANE_TRY(finish_kernel(p, b, k, err));
+        PROPANE_TRY(partition_finish_kernel(p, b, k, err));
         b->count++;
     }
     return PROPANE_OK;
 }
 
-static propane_status cut_block(partition *p, partition_block *b, propane_error *err) {
+static propane_status partition_cut_block(partition *p, partition_block *b, propane_error *err) {
     cutter c = {.joint = b->joint, .keep_norms = p->options.keep_norms};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
         if (strcmp(rows[i].plan, p->options.name) == 0 && rows[i].part == b->part && c.count < MAX_ROWS)
@@ -346,7 +351,7 @@ static propane_status cut_block(partition *p, partition_block *b, propane_error 
     c.leaves = mem_array((size_t)b->joint->value_count + 1, sizeof *c.leaves);
     bool *weights_only = mem_array((size_t)b->joint->op_count + 1, sizeof *weights_only);
     propane_status status = c.home && c.root && c.moves && c.leaves && weights_only
-                                ? cut_with(p, b, &c, weights_only, err)
+                                ? partition_cut_with(p, b, &c, weights_only, err)
                                 : propane_fail_memory(err, (size_t)b->joint->value_count);
     mem_free(c.moves);
     mem_free(c.leaves);
@@ -358,7 +363,7 @@ static propane_status cut_block(partition *p, partition_block *b, propane_error 
 
 /* ---- plans -------------------------------------------------------------------------------------------------------------- */
 
-static propane_status check_name(const char *name, propane_error *err) {
+static propane_status partition_check_name(const char *name, propane_error *err) {
     char known[100] = "";
     for (int i = 0; i < partition_name_count(); i++) {
         if (strcmp(names[i], name) == 0) return PROPANE_OK;
@@ -371,7 +376,7 @@ static propane_status check_name(const char *name, propane_error *err) {
 propane_status partition_create(const model_config *config, const partition_options *options, partition **out,
                                 propane_error *err) {
     *out = NULL;
-    PROPANE_TRY(check_name(options->name, err));
+    PROPANE_TRY(partition_check_name(options->name, err));
     arena *a = arena_create();
     partition *p = a ? ARENA_NEW(a, partition) : NULL;
     if (!p) {
@@ -385,8 +390,9 @@ propane_status partition_create(const model_config *config, const partition_opti
                      .kernels = ARENA_ARRAY(a, PARTITION_BLOCKS * MAX_ROWS, partition_kernel)};
     p->options.name = arena_string(a, options->name);
     propane_status status = p->module && p->kernels && p->options.name ? PROPANE_OK : propane_fail_memory(err, 0);
-    for (int i = 0; i < PARTITION_BLOCKS && status == PROPANE_OK; i++) status = build_block(p, i, err);
-    for (int i = 0; i < PARTITION_BLOCKS && status == PROPANE_OK; i++) status = cut_block(p, &p->blocks[i], err);
+    for (int i = 0; i < PARTITION_BLOCKS && status == PROPANE_OK; i++) status = partition_build_block(p, i, err);
+    for (int i = 0; i < PARTITION_BLOCKS && status == PROPANE_OK; i++)
+        status = partition_cut_block(p, &p->blocks[i], err);
     if (status != PROPANE_OK)
         partition_free(p);
     else
@@ -420,7 +426,7 @@ void partition_free(partition *p) {
     arena_free(p->arena);
 }
 
-static void print_values(text *out, const char *title, mil_value *const *values, int count) {
+static void partition_print_values(text *out, const char *title, mil_value *const *values, int count) {
     text_printf(out, "    %s", title);
     for (int i = 0; i < count; i++) {
         const mil_type *t = &values[i]->type;
@@ -454,8 +460,8 @@ void partition_print(const partition *p, text *out) {
             text_printf(out, "%-5s %-12s %-6s %-8s %10.2f %10.3f %5d\n", b->name, k->name,
                         k->place == PARTITION_HOST ? "host" : "device", k->backward ? "backward" : "forward",
                         k->flops / 1e6, k->bytes / 1e6, taps);
-            print_values(out, "in ", k->function->params, k->function->param_count);
-            print_values(out, "out", k->function->results, k->function->result_count);
+            partition_print_values(out, "in ", k->function->params, k->function->param_count);
+            partition_print_values(out, "out", k->function->results, k->function->result_count);
         }
     text_printf(out, "a step of one batch: %.3f GFLOP, %.3f MB through the kernels' inputs and outputs\n", flops / 1e9,
                 bytes / 1e6);

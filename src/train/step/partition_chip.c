@@ -28,7 +28,7 @@ const char *partition_chips(const char *name, mil_dtype precision) {
  * program of somebody who knows its range) training cannot rely on them. */
 #define PACKED_RULE "C29a"
 
-static propane_status find_packed_rule(const mil_function *f, const chip *c, int os, propane_error *why) {
+static propane_status partition_find_packed_rule(const mil_function *f, const chip *c, int os, propane_error *why) {
     chip_report *r = chip_report_create(&(chip_check_options){&c, 1, os, 1});
     if (!r) return propane_fail_memory(why, 0);
     propane_status status = chip_check_function(r, f, why);
@@ -43,14 +43,14 @@ static propane_status find_packed_rule(const mil_function *f, const chip *c, int
     return status;
 }
 
-static propane_status kernel_supported(const partition *p, const partition_kernel *k, const chip *c, int os,
-                                       weight_mode weights, propane_error *why) {
+static propane_status partition_kernel_supported(const partition *p, const partition_kernel *k, const chip *c, int os,
+                                                 weight_mode weights, propane_error *why) {
     if (weights != WEIGHT_MODE_PACKED || k->function->param_count < 2)
         return chip_check_refusal(k->function, c, os, why);
     packing *packed = NULL;
     PROPANE_TRY(packing_create(k->function, p->options.batch, &packed, why));
     propane_status status = chip_check_refusal(packed->function, c, os, why);
-    if (status == PROPANE_OK) status = find_packed_rule(packed->function, c, os, why);
+    if (status == PROPANE_OK) status = partition_find_packed_rule(packed->function, c, os, why);
     packing_free(packed);
     return status;
 }
@@ -59,7 +59,7 @@ propane_status partition_supports(const partition *p, const chip *c, int os, wei
     for (int i = 0; i < p->kernel_count; i++) {
         const partition_kernel *k = &p->kernels[i];
         if (k->place != PARTITION_DEVICE) continue;
-        propane_status status = kernel_supported(p, k, c, os, weights, why);
+        propane_status status = partition_kernel_supported(p, k, c, os, weights, why);
         if (status != PROPANE_OK)
             return propane_fail_prefix(why, status, "plan %s, kernel %s", p->options.name, k->name);
     }

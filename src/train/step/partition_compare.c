@@ -7,14 +7,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int compare_by_speed(const void *a, const void *b) {
+static int partition_compare_by_speed(const void *a, const void *b) {
     const partition_candidate *x = a, *y = b;
     if (!x->refused[0] != !y->refused[0]) return x->refused[0] ? 1 : -1;
     return (x->cost.tokens_per_s < y->cost.tokens_per_s) - (x->cost.tokens_per_s > y->cost.tokens_per_s);
 }
 
-static propane_status compare_weights(const partition *p, const partition_question *q, const chip *c,
-                                      partition_comparison *out, propane_error *err) {
+static propane_status partition_compare_weights(const partition *p, const partition_question *q, const chip *c,
+                                                partition_comparison *out, propane_error *err) {
     for (int w = 0; w < WEIGHT_MODE_COUNT; w++) {
         propane_error why = {0};
         if (q->weights && strcmp(weight_mode_name((weight_mode)w), q->weights) != 0) continue;
@@ -27,8 +27,8 @@ static propane_status compare_weights(const partition *p, const partition_questi
     return PROPANE_OK;
 }
 
-static propane_status compare_all(const model_config *config, const partition_question *q, const chip *c,
-                                  partition_comparison *out, propane_error *err) {
+static propane_status partition_compare_all(const model_config *config, const partition_question *q, const chip *c,
+                                            partition_comparison *out, propane_error *err) {
     for (int n = 0; n < partition_name_count(); n++)
         for (int b = 0; b < q->batch_count; b++) {
             if (q->plan && strcmp(partition_name(n), q->plan) != 0) continue;
@@ -38,7 +38,7 @@ static propane_status compare_all(const model_config *config, const partition_qu
             partition_split_head(&split, options.batch, options.context);
             PROPANE_TRY(partition_create(&split, &options, p, err));
             out->partition_count++;
-            PROPANE_TRY(compare_weights(*p, q, c, out, err));
+            PROPANE_TRY(partition_compare_weights(*p, q, c, out, err));
         }
     return PROPANE_OK;
 }
@@ -51,8 +51,8 @@ propane_status partition_compare(const model_config *config, const partition_que
     out->partitions = ARENA_ARRAY(out->arena, most, partition *);
     out->list = ARENA_ARRAY(out->arena, most * WEIGHT_MODE_COUNT, partition_candidate);
     if (!out->partitions || !out->list) return propane_fail_memory(err, (size_t)most * sizeof *out->list);
-    PROPANE_TRY(compare_all(config, q, c, out, err));
-    qsort(out->list, (size_t)out->count, sizeof *out->list, compare_by_speed);
+    PROPANE_TRY(partition_compare_all(config, q, c, out, err));
+    qsort(out->list, (size_t)out->count, sizeof *out->list, partition_compare_by_speed);
     return PROPANE_OK;
 }
 

@@ -15,7 +15,7 @@
 
 #define BUDGET 119
 
-static bool reads_weights(const partition *p, const partition_kernel *k) {
+static bool partition_cost_reads_weights(const partition *p, const partition_kernel *k) {
     for (int b = 0; b < PARTITION_BLOCKS; b++)
         if (p->blocks[b].part == k->part)
             for (int i = 0; i < k->function->param_count; i++)
@@ -23,8 +23,9 @@ static bool reads_weights(const partition *p, const partition_kernel *k) {
     return false;
 }
 
-static propane_status cost_device(const partition *p, const chip *c, weight_mode weights, partition_kernel_cost *k,
-                                  arena *a, partition_cost *out, propane_error *err) {
+static propane_status partition_cost_device(const partition *p, const chip *c, weight_mode weights,
+                                            partition_kernel_cost *k, arena *a, partition_cost *out,
+                                            propane_error *err) {
     cost_program cost;
     PROPANE_TRY(cost_function(c, COST_DIRECT, k->kernel->function, a, &cost, err));
     double ms = cost.ms;
@@ -37,7 +38,7 @@ static propane_status cost_device(const partition *p, const chip *c, weight_mode
     out->engine_ms += k->ms;
     out->energy_j += k->energy_mj * 1e-3;
     out->utilisation += cost.flops * k->calls; /* FLOPs until the end */
-    bool own = reads_weights(p, k->kernel) &&
+    bool own = partition_cost_reads_weights(p, k->kernel) &&
                (weights == WEIGHT_MODE_BAKED || weights == WEIGHT_MODE_RELOAD); /* each layer its own */
     bool again = own && weights == WEIGHT_MODE_BAKED;
     out->programs += !own ? 1 : again ? 0 : k->calls;
@@ -49,7 +50,7 @@ static propane_status cost_device(const partition *p, const chip *c, weight_mode
     return PROPANE_OK;
 }
 
-static void cost_on_host(const cost_host *h, partition_kernel_cost *k, partition_cost *out) {
+static void partition_cost_on_host(const cost_host *h, partition_kernel_cost *k, partition_cost *out) {
     const partition_kernel *kernel = k->kernel;
     double products = kernel->flops / (h->gemm_tflops * 1e9), stream = kernel->bytes / (h->stream_gbs * 1e6);
     bool moves = kernel->flops < 4 * kernel->bytes; /* casts, sums, norms: less than a few operations a byte */
@@ -63,7 +64,8 @@ static void cost_on_host(const cost_host *h, partition_kernel_cost *k, partition
         out->host_ms += k->ms;
 }
 
-static void add_up(const partition *p, const chip *c, const cost_host *h, int64_t accumulate, partition_cost *out) {
+static void partition_cost_add_up(const partition *p, const chip *c, const cost_host *h, int64_t accumulate,
+                                  partition_cost *out) {
     double positions = (double)(p->options.batch * p->options.context),
            parameters = (double)model_arch_parameters(&p->config);
     double flops = out->utilisation, per = 1 / (double)accumulate;
@@ -96,10 +98,10 @@ propane_status partition_cost_on(const partition *p, const chip *c, weight_mode 
         *k = (partition_kernel_cost){.kernel = &p->kernels[i]};
         k->calls = (int)partition_calls(p, k->kernel);
         if (k->kernel->place == PARTITION_DEVICE)
-            PROPANE_TRY(cost_device(p, c, weights, k, a, out, err));
+            PROPANE_TRY(partition_cost_device(p, c, weights, k, a, out, err));
         else
-            cost_on_host(&h, k, out);
+            partition_cost_on_host(&h, k, out);
     }
-    add_up(p, c, &h, accumulate, out);
+    partition_cost_add_up(p, c, &h, accumulate, out);
     return PROPANE_OK;
 }

@@ -79,7 +79,7 @@ propane_status train_step_dropout(train_step *s, uint64_t key, propane_error *er
 
 /* What a device is not known to do right is tried before it is relied on; what that compiles counts for the process, so
  * the device that the run uses is opened afterwards. */
-static propane_status open_device(train_step *s, const char *uri, propane_error *err) {
+static propane_status step_open_device(train_step *s, const char *uri, propane_error *err) {
     PROPANE_TRY(propane_device_open(uri, &s->queues[0].device, err));
     if (!propane_device_describe(s->queues[0].device)->unproven) return PROPANE_OK;
     propane_device_close(s->queues[0].device);
@@ -88,13 +88,13 @@ static propane_status open_device(train_step *s, const char *uri, propane_error 
     return propane_device_open(uri, &s->queues[0].device, err);
 }
 
-static const char *device_uri(const train_step *s) { return s->options.device ? s->options.device : "cpu"; }
+static const char *step_device_uri(const train_step *s) { return s->options.device ? s->options.device : "cpu"; }
 
-static bool on_cpu(const train_step *s) { return device_is(device_uri(s), "cpu"); }
+static bool step_on_cpu(const train_step *s) { return device_is(step_device_uri(s), "cpu"); }
 
-static propane_status open_devices(train_step *s, propane_error *err) {
-    s->two_queues = s->options.two_queues || !on_cpu(s);
-    PROPANE_TRY(open_device(s, device_uri(s), err));
+static propane_status step_open_devices(train_step *s, propane_error *err) {
+    s->two_queues = s->options.two_queues || !step_on_cpu(s);
+    PROPANE_TRY(step_open_device(s, step_device_uri(s), err));
     if (s->two_queues)
         PROPANE_TRY(propane_device_open("cpu", &s->queues[1].device, err));
     else
@@ -108,7 +108,7 @@ static propane_status open_devices(train_step *s, propane_error *err) {
     return PROPANE_OK;
 }
 
-static propane_status make_arrays(train_step *s, propane_error *err) {
+static propane_status step_make_arrays(train_step *s, propane_error *err) {
     size_t tensors = (size_t)step_total(s), block = (size_t)s->moment_floats * sizeof(float);
     s->kernels = mem_array((size_t)s->partition->kernel_count, sizeof *s->kernels);
     s->calls = mem_array((size_t)s->dataflow->call_count, sizeof *s->calls);
@@ -137,7 +137,7 @@ static propane_status make_arrays(train_step *s, propane_error *err) {
 }
 
 /* Which tensors are learnt, and where their moments lie. */
-static propane_status choose_learnt(train_step *s, propane_error *err) {
+static propane_status step_choose_learnt(train_step *s, propane_error *err) {
     const model_weights *w = s->weights;
     s->trained = mem_array((size_t)step_total(s), sizeof *s->trained);
     s->moment_at = mem_array((size_t)step_total(s), sizeof *s->moment_at);
@@ -156,7 +156,7 @@ static propane_status choose_learnt(train_step *s, propane_error *err) {
 }
 
 /* Kernels are shared by all layers: does one of them train it? */
-static bool trained_anywhere(const void *context, model_part part, const char *param) {
+static bool step_trained_anywhere(const void *context, model_part part, const char *param) {
     const train_step *s = context;
     const model_weights *w = s->weights;
     for (int layer = 0; layer < w->config.num_hidden_layers; layer++) {
@@ -166,17 +166,17 @@ static bool trained_anywhere(const void *context, model_part part, const char *p
     return false;
 }
 
-static propane_status make_all(train_step *s, propane_error *err) {
-    PROPANE_TRY(choose_learnt(s, err));
+static propane_status step_make_all(train_step *s, propane_error *err) {
+    PROPANE_TRY(step_choose_learnt(s, err));
     partition_options o = s->options.partition;
     o.lora = s->weights->lora.rank > 0 ? &s->weights->lora : NULL;
-    o.keep_norms = on_cpu(s) && !o.lora; /* adapters are taken to save memory */
-    o.trained = trained_anywhere;
+    o.keep_norms = step_on_cpu(s) && !o.lora; /* adapters are taken to save memory */
+    o.trained = step_trained_anywhere;
     o.trained_context = s;
     PROPANE_TRY(partition_create(&s->weights->config, &o, &s->partition, err));
     PROPANE_TRY(dataflow_create(s->partition, s->weights, s->trained, s->options.recompute, &s->dataflow, err));
-    PROPANE_TRY(open_devices(s, err));
-    PROPANE_TRY(make_arrays(s, err));
+    PROPANE_TRY(step_open_devices(s, err));
+    PROPANE_TRY(step_make_arrays(s, err));
     PROPANE_TRY(step_compile(s, err));
     PROPANE_TRY(step_bake(s, err));
     PROPANE_TRY(step_lay_out(s, err));
@@ -194,7 +194,7 @@ propane_status train_step_create(const train_step_options *options, model_weight
     if (!s) return propane_fail_memory(err, sizeof *s);
     s->options = *options;
     s->weights = weights;
-    propane_status status = make_all(s, err);
+    propane_status status = step_make_all(s, err);
     if (status != PROPANE_OK)
         train_step_free(s);
     else
@@ -202,7 +202,7 @@ propane_status train_step_create(const train_step_options *options, model_weight
     return status;
 }
 
-static void free_buffers(propane_buffer **list, int count) {
+static void step_free_buffers(propane_buffer **list, int count) {
     for (int i = 0; list && i < count; i++) propane_buffer_free(list[i]);
     mem_free(list);
 }
@@ -218,9 +218,9 @@ void train_step_free(train_step *s) {
     for (int k = 0; s->kernels && k < s->partition->kernel_count; k++) packing_free(s->kernels[k].packing);
     for (int k = 0; s->kernels && k < s->partition->kernel_count; k++)
         for (int form = 0; form < 2; form++) propane_program_free(s->kernels[k].program[form]);
-    free_buffers(s->buffers, s->dataflow ? s->dataflow->buffer_count : 0);
-    free_buffers(s->copies, step_total(s));
-    free_buffers(s->others, step_total(s));
+    step_free_buffers(s->buffers, s->dataflow ? s->dataflow->buffer_count : 0);
+    step_free_buffers(s->copies, step_total(s));
+    step_free_buffers(s->others, step_total(s));
     mem_free(s->gradients);
     if (s->block) mem_pages_free(s->block, s->dataflow->block_bytes);
     mem_free(s->trained);

@@ -11,7 +11,7 @@
 #include "device/runner.h"
 
 /* Where the device is the host and takes fp32, the master weight is what it reads: no copy, and none to keep up to date. */
-static propane_status make_copy(train_step *s, int tensor, const propane_io *io, propane_error *err) {
+static propane_status step_buffers_make_copy(train_step *s, int tensor, const propane_io *io, propane_error *err) {
     const model_tensor *t = &s->weights->tensors[tensor];
     s->copy_layout[tensor] = *io;
     if (io->dtype == PROPANE_FP32 && io->bytes == (size_t)t->count * sizeof(float)) {
@@ -25,7 +25,7 @@ static propane_status make_copy(train_step *s, int tensor, const propane_io *io,
     return propane_buffer_create(step_device(s, false), io->bytes, &s->copies[tensor], err);
 }
 
-static bool same_layout(const propane_io *a, const propane_io *b) {
+static bool step_buffers_same_layout(const propane_io *a, const propane_io *b) {
     bool same = a->rank == b->rank && a->dtype == b->dtype;
     for (int d = 0; same && d < a->rank; d++)
         same = a->dim[d] == b->dim[d] && (a->dim[d] == 1 || a->stride[d] == b->stride[d]);
@@ -33,15 +33,15 @@ static bool same_layout(const propane_io *a, const propane_io *b) {
 }
 
 /* The host's kernels and the device's may differ in how they pad the rows of a weight: then it exists twice. */
-static propane_status find_weight(train_step *s, int tensor, const propane_io *io, propane_buffer **out,
-                                  propane_error *err) {
-    if (!s->copies[tensor]) PROPANE_TRY(make_copy(s, tensor, io, err));
-    bool same = same_layout(io, &s->copy_layout[tensor]);
+static propane_status step_buffers_find_weight(train_step *s, int tensor, const propane_io *io, propane_buffer **out,
+                                               propane_error *err) {
+    if (!s->copies[tensor]) PROPANE_TRY(step_buffers_make_copy(s, tensor, io, err));
+    bool same = step_buffers_same_layout(io, &s->copy_layout[tensor]);
     if (!same && !s->others[tensor]) {
         s->other_layout[tensor] = *io;
         PROPANE_TRY(propane_buffer_create(step_device(s, false), io->bytes, &s->others[tensor], err));
     }
-    if (!same && !same_layout(io, &s->other_layout[tensor]))
+    if (!same && !step_buffers_same_layout(io, &s->other_layout[tensor]))
         return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "'%s' is laid out in three ways by the kernels that read it",
                             io->name);
     *out = same ? s->copies[tensor] : s->others[tensor];
@@ -49,14 +49,14 @@ static propane_status find_weight(train_step *s, int tensor, const propane_io *i
 }
 
 /* The buffer behind a name; weights' are made when they are first asked for. */
-static propane_status find_buffer(train_step *s, const dataflow_call *c, const propane_io *io, propane_buffer **out,
-                                  propane_error *err) {
+static propane_status step_buffers_find_buffer(train_step *s, const dataflow_call *c, const propane_io *io,
+                                               propane_buffer **out, propane_error *err) {
     dataflow_ref ref = dataflow_resolve(s->dataflow, c, io->name);
     if (ref.kind == DATAFLOW_VALUE) {
         *out = s->buffers[s->dataflow->values[ref.index].buffer];
         return PROPANE_OK;
     }
-    if (ref.kind == DATAFLOW_WEIGHT) return find_weight(s, ref.index, io, out, err);
+    if (ref.kind == DATAFLOW_WEIGHT) return step_buffers_find_weight(s, ref.index, io, out, err);
     *out = s->gradients[ref.index];
     return PROPANE_OK;
 }
@@ -67,12 +67,13 @@ typedef struct call_choice {
 } call_choice;
 
 /* A packed kernel has one input. */
-static propane_status choose_buffer(void *context, const propane_io *io, int index, propane_buffer **out, bool *lent,
-                                    propane_error *err) {
+static propane_status step_buffers_choose_buffer(void *context, const propane_io *io, int index, propane_buffer **out,
+                                                 bool *lent, propane_error *err) {
     const call_choice *c = context;
     train_step *s = c->step;
     *lent = true;
-    if (!step_packing(s, c->call) || index > 0) return find_buffer(s, &s->dataflow->calls[c->call], io, out, err);
+    if (!step_packing(s, c->call) || index > 0)
+        return step_buffers_find_buffer(s, &s->dataflow->calls[c->call], io, out, err);
     propane_buffer **packed = &s->calls[c->call].packed;
     if (!*packed) PROPANE_TRY(propane_buffer_create(step_device(s, false), io->bytes, packed, err));
     *out = *packed;
@@ -85,14 +86,14 @@ propane_status step_make_request(train_step *s, int call, int form, propane_erro
     if (!p) return PROPANE_OK;
     propane_request_free(*request);
     *request = NULL;
-    const propane_status status = runner_bind(p, choose_buffer, &(call_choice){s, call}, request, err);
+    const propane_status status = runner_bind(p, step_buffers_choose_buffer, &(call_choice){s, call}, request, err);
     return status == PROPANE_OK ? status
                                 : propane_fail_prefix(err, status, "kernel '%s'",
                                                       s->partition->kernels[s->dataflow->calls[call].kernel].name);
 }
 
 /* What only packed kernels read and no device wrote (the embedded batch, perhaps) lies dense. */
-static propane_status lay_out_packed(train_step *s, int call, propane_error *err) {
+static propane_status step_buffers_lay_out_packed(train_step *s, int call, propane_error *err) {
     const packing *p = step_packing(s, call);
     for (int i = 0; p && i < p->count; i++) {
         dataflow_ref ref = dataflow_resolve(s->dataflow, &s->dataflow->calls[call], p->parts[i].name);
@@ -104,7 +105,7 @@ static propane_status lay_out_packed(train_step *s, int call, propane_error *err
 }
 
 /* One queue means a cpu device, whose memory the host's is. */
-static propane_status make_buffers(train_step *s, propane_error *err) {
+static propane_status step_buffers_make_buffers(train_step *s, propane_error *err) {
     const dataflow *w = s->dataflow;
     s->buffers = mem_array((size_t)w->buffer_count, sizeof(propane_buffer *));
     if (w->buffer_offset) s->block = mem_pages_alloc(w->block_bytes);
@@ -128,9 +129,9 @@ propane_status step_lay_out(train_step *s, propane_error *err) {
             for (int i = begin; p && i < runner_io_count(p); i++)
                 PROPANE_TRY(dataflow_layout(w, &w->calls[c], runner_io_of(p, i), err));
         }
-    for (int c = 0; c < w->call_count; c++) PROPANE_TRY(lay_out_packed(s, c, err));
+    for (int c = 0; c < w->call_count; c++) PROPANE_TRY(step_buffers_lay_out_packed(s, c, err));
     PROPANE_TRY(dataflow_place(w, s->two_queues, s->options.accumulate, err));
-    PROPANE_TRY(make_buffers(s, err));
+    PROPANE_TRY(step_buffers_make_buffers(s, err));
     for (int c = 0; c < w->call_count; c++)
         for (int form = 0; form < 2; form++) PROPANE_TRY(step_make_request(s, c, form, err));
     return PROPANE_OK;
@@ -173,7 +174,7 @@ propane_status step_pack(train_step *s, int call, bool weights, propane_error *e
     return status;
 }
 
-static propane_status pack_weights(train_step *s, propane_error *err) {
+static propane_status step_buffers_pack_weights(train_step *s, propane_error *err) {
     for (int c = 0; c < s->dataflow->call_count; c++)
         if (step_packing(s, c)) PROPANE_TRY(step_pack(s, c, true, err));
     return PROPANE_OK;
@@ -186,5 +187,5 @@ propane_status step_copy_others(train_step *s, propane_error *err) {
         PROPANE_TRY(propane_buffer_read(s->copies[i], &s->copy_layout[i], PROPANE_FP32, s->between, count, err));
         PROPANE_TRY(propane_buffer_write(s->others[i], &s->other_layout[i], PROPANE_FP32, s->between, count, err));
     }
-    return pack_weights(s, err);
+    return step_buffers_pack_weights(s, err);
 }

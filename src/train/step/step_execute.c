@@ -23,7 +23,7 @@ void train_step_gradient_order(const train_step *s, int *order) {
 }
 
 /* What `call` was the last to write. */
-static propane_status hand_over(train_step *s, int call, propane_error *err) {
+static propane_status step_execute_hand_over(train_step *s, int call, propane_error *err) {
     for (int i = 0; s->reduce && i < s->learnt_count; i++) {
         void *gradient = NULL;
         int tensor = s->learnt[i];
@@ -35,7 +35,7 @@ static propane_status hand_over(train_step *s, int call, propane_error *err) {
     return PROPANE_OK;
 }
 
-static void take_back(train_step *s) {
+static void step_execute_take_back(train_step *s) {
     for (int i = 0; i < step_total(s); i++) {
         if (s->handed[i]) propane_buffer_unlock(s->gradients[i]);
         s->handed[i] = false;
@@ -44,7 +44,7 @@ static void take_back(train_step *s) {
 
 /* ---- running calls ------------------------------------------------------------------------------------------------------ */
 
-static propane_status retire_oldest(train_step *s, step_queue *q, int form_hint, propane_error *err) {
+static propane_status step_execute_retire_oldest(train_step *s, step_queue *q, int form_hint, propane_error *err) {
     int call = q->calls[q->head++];
     propane_request *r = s->calls[call].request[form_hint];
     if (!r) r = s->calls[call].request[0];
@@ -62,11 +62,12 @@ static propane_status retire_oldest(train_step *s, step_queue *q, int form_hint,
         s->simulated.energy_j += done.energy_j;
         s->simulated.flops += s->partition->kernels[s->dataflow->calls[call].kernel].flops;
     }
-    if (status == PROPANE_OK) return hand_over(s, call, err);
+    if (status == PROPANE_OK) return step_execute_hand_over(s, call, err);
     return propane_fail_prefix(err, status, "kernel '%s'", s->partition->kernels[s->dataflow->calls[call].kernel].name);
 }
 
-static propane_status set_events(train_step *s, const dataflow_call *c, propane_request *r, propane_error *err) {
+static propane_status step_execute_set_events(train_step *s, const dataflow_call *c, propane_request *r,
+                                              propane_error *err) {
     if (!s->two_queues) return PROPANE_OK;
     step_queue *own = &s->queues[c->host], *other = &s->queues[!c->host];
     propane_event_point wait = {other->event, other->base + (uint64_t)(c->wait - other->before)};
@@ -75,20 +76,20 @@ static propane_status set_events(train_step *s, const dataflow_call *c, propane_
 }
 
 /* A packed call's input is filled by the host, so all that it needs must be there before it is queued. */
-static propane_status stage(train_step *s, int call, int form, propane_error *err) {
+static propane_status step_execute_stage(train_step *s, int call, int form, propane_error *err) {
     const dataflow_call *c = &s->dataflow->calls[call];
     step_queue *own = &s->queues[s->two_queues && c->host], *other = &s->queues[1];
-    while (own->head < own->tail) PROPANE_TRY(retire_oldest(s, own, form, err));
+    while (own->head < own->tail) PROPANE_TRY(step_execute_retire_oldest(s, own, form, err));
     while (s->two_queues && other->head < other->tail &&
            s->dataflow->calls[other->calls[other->head]].ordinal <= c->wait)
-        PROPANE_TRY(retire_oldest(s, other, form, err));
+        PROPANE_TRY(step_execute_retire_oldest(s, other, form, err));
     int64_t start = clock_ns();
     propane_status status = step_pack(s, call, false, err);
     s->own_ns += clock_ns() - start;
     return status;
 }
 
-static void begin_run(train_step *s, int begin) {
+static void step_execute_begin_run(train_step *s, int begin) {
     for (int i = 0; i < 2; i++) s->queues[i].head = s->queues[i].tail = s->queues[i].before = 0;
     for (int c = 0; s->two_queues && c < begin; c++) {
         step_queue *q = &s->queues[s->dataflow->calls[c].host];
@@ -98,30 +99,31 @@ static void begin_run(train_step *s, int begin) {
 
 /* Queues calls [begin, end) and waits for all of them. After a failure the rest is still waited for: nothing is in flight
  * when this returns, so a run of calls may be repeated. */
-static propane_status run_calls(train_step *s, int begin, int end, int form, propane_error *err) {
+static propane_status step_execute_run_calls(train_step *s, int begin, int end, int form, propane_error *err) {
     propane_status status = PROPANE_OK;
-    begin_run(s, begin);
+    step_execute_begin_run(s, begin);
     for (int call = begin; call < end && status == PROPANE_OK; call++) {
         const dataflow_call *c = &s->dataflow->calls[call];
         step_queue *q = &s->queues[s->two_queues && c->host];
         propane_request *r = s->calls[call].request[form] ? s->calls[call].request[form] : s->calls[call].request[0];
-        if (step_packing(s, call)) status = stage(s, call, form, err);
-        while (q->tail - q->head >= q->depth && status == PROPANE_OK) status = retire_oldest(s, q, form, err);
-        if (status == PROPANE_OK) status = set_events(s, c, r, err);
+        if (step_packing(s, call)) status = step_execute_stage(s, call, form, err);
+        while (q->tail - q->head >= q->depth && status == PROPANE_OK)
+            status = step_execute_retire_oldest(s, q, form, err);
+        if (status == PROPANE_OK) status = step_execute_set_events(s, c, r, err);
         if (status == PROPANE_OK) status = propane_submit(&r, 1, err);
         if (status == PROPANE_OK) q->calls[q->tail++] = call;
     }
     propane_error later = {0};
     for (int i = 0; i < 2; i++)
         for (step_queue *q = &s->queues[i]; q->head < q->tail;) {
-            propane_status own = retire_oldest(s, q, form, status == PROPANE_OK ? err : &later);
+            propane_status own = step_execute_retire_oldest(s, q, form, status == PROPANE_OK ? err : &later);
             if (status == PROPANE_OK) status = own;
         }
     for (int i = 0; i < 2 && s->two_queues; i++) s->queues[i].base += (uint64_t)s->queues[i].tail;
     return status;
 }
 
-static train_embed embed_layout(const train_step *s, const propane_io *io) {
+static train_embed step_execute_embed_layout(const train_step *s, const propane_io *io) {
     const partition_options *o = &s->partition->options;
     return (train_embed){.batch = (int)o->batch,
                          .context = (int)o->context,
@@ -131,7 +133,7 @@ static train_embed embed_layout(const train_step *s, const propane_io *io) {
                          .row_stride = io->stride[1]};
 }
 
-static propane_status forward(train_step *s, const int32_t *inputs, propane_error *err) {
+static propane_status step_execute_forward(train_step *s, const int32_t *inputs, propane_error *err) {
     const model_tensor *table = model_weights_param(s->weights, MODEL_EMBED, -1, "embed_tokens");
     const model_tensor *positions = model_weights_param(s->weights, MODEL_EMBED, -1, "embed_positions");
     const dataflow_value *x = &s->dataflow->values[0];
@@ -146,20 +148,20 @@ static propane_status forward(train_step *s, const int32_t *inputs, propane_erro
                                 (long long)s->weights->config.vocab_size);
     s->spent = !s->options.accumulate;
     PROPANE_TRY(step_lock_value(s, 0, true, &stream, err));
-    train_embed e = embed_layout(s, &x->io);
+    train_embed e = step_execute_embed_layout(s, &x->io);
     const float *learned = positions ? model_weights_data(s->weights, positions) : NULL;
     train_embed_gather(&e, model_weights_data(s->weights, table), learned, inputs, stream);
     step_unlock_value(s, 0);
     s->own_ns += clock_ns() - start;
     const dataflow_piece *first = s->dataflow->pieces; /* a head in one piece belongs to the pass */
-    return run_calls(s, 0, step_head_pieces(s) == 1 ? first->middle : first->begin, 0, err);
+    return step_execute_run_calls(s, 0, step_head_pieces(s) == 1 ? first->middle : first->begin, 0, err);
 }
 
 /* ---- the head ----------------------------------------------------------------------------------------------------------- */
 
 /* Adds a piece's logits up, or turns them into their gradient; a head in one piece does both at once. */
-static propane_status take_loss(train_step *s, int piece, const int32_t *targets, double gradient_scale, double *nats,
-                                double *loss, propane_error *err) {
+static propane_status step_execute_take_loss(train_step *s, int piece, const int32_t *targets, double gradient_scale,
+                                             double *nats, double *loss, propane_error *err) {
     int64_t start = clock_ns();
     int value = dataflow_find(s->dataflow, s->dataflow->head + piece, "logits");
     const propane_io *io = &s->dataflow->values[value].io;
@@ -184,12 +186,12 @@ static propane_status take_loss(train_step *s, int piece, const int32_t *targets
 
 /* The loss of all pieces; no more than one piece's logits are held. With `gradient_scale`, which is for a head in one piece,
  * they become their gradient. */
-static propane_status add_up(train_step *s, const int32_t *targets, double gradient_scale, double *nats, double *loss,
-                             propane_error *err) {
+static propane_status step_execute_add_up(train_step *s, const int32_t *targets, double gradient_scale, double *nats,
+                                          double *loss, propane_error *err) {
     for (int i = 0; i < step_head_pieces(s); i++) {
         if (step_head_pieces(s) > 1)
-            PROPANE_TRY(run_calls(s, s->dataflow->pieces[i].begin, s->dataflow->pieces[i].middle, 0, err));
-        PROPANE_TRY(take_loss(s, i, targets, gradient_scale, nats, loss, err));
+            PROPANE_TRY(step_execute_run_calls(s, s->dataflow->pieces[i].begin, s->dataflow->pieces[i].middle, 0, err));
+        PROPANE_TRY(step_execute_take_loss(s, i, targets, gradient_scale, nats, loss, err));
     }
     if (step_head_pieces(s) > 1)
         train_loss_mean(&s->sums, targets, s->partition->options.batch * s->partition->options.context, nats, loss);
@@ -197,7 +199,7 @@ static propane_status add_up(train_step *s, const int32_t *targets, double gradi
 }
 
 /* Before the pieces' gradients are added to what is there. */
-static propane_status clear_head(train_step *s, propane_error *err) {
+static propane_status step_execute_clear_head(train_step *s, propane_error *err) {
     for (int i = 0; i < s->weights->count; i++) {
         const model_tensor *t = &s->weights->tensors[i];
         void *gradient = NULL;
@@ -210,7 +212,7 @@ static propane_status clear_head(train_step *s, propane_error *err) {
 }
 
 /* What the piece's programs say of the residual stream's gradient goes to the first piece's. */
-static propane_status add_stream(train_step *s, int piece, propane_error *err) {
+static propane_status step_execute_add_stream(train_step *s, int piece, propane_error *err) {
     int from = dataflow_find(s->dataflow, s->dataflow->head + piece, "d_x");
     int to = dataflow_find(s->dataflow, s->dataflow->head, "d_x");
     void *source = NULL, *target = NULL;
@@ -227,23 +229,24 @@ static propane_status add_stream(train_step *s, int piece, propane_error *err) {
 }
 
 /* Forward again, loss and backward, piece by piece; their weight gradients are added up. */
-static propane_status run_pieces(train_step *s, const int32_t *targets, bool first, double loss_scale,
-                                 propane_error *err) {
+static propane_status step_execute_run_pieces(train_step *s, const int32_t *targets, bool first, double loss_scale,
+                                              propane_error *err) {
     const dataflow_piece *piece = s->dataflow->pieces;
-    if (first) PROPANE_TRY(clear_head(s, err));
+    if (first) PROPANE_TRY(step_execute_clear_head(s, err));
     for (int i = 0; i < step_head_pieces(s); i++) {
-        PROPANE_TRY(run_calls(s, piece[i].begin, piece[i].middle, 0, err));
-        PROPANE_TRY(take_loss(s, i, targets, loss_scale, NULL, NULL, err));
-        PROPANE_TRY(run_calls(s, piece[i].middle, piece[i].end, 1, err));
-        if (i > 0) PROPANE_TRY(add_stream(s, i, err));
+        PROPANE_TRY(step_execute_run_calls(s, piece[i].begin, piece[i].middle, 0, err));
+        PROPANE_TRY(step_execute_take_loss(s, i, targets, loss_scale, NULL, NULL, err));
+        PROPANE_TRY(step_execute_run_calls(s, piece[i].middle, piece[i].end, 1, err));
+        if (i > 0) PROPANE_TRY(step_execute_add_stream(s, i, err));
     }
     return PROPANE_OK;
 }
 
 /* One table's gradient out of the stream's: the token rows (a tied head's part of it has been made by then) or the
  * positions' rows. */
-static propane_status scatter_table(train_step *s, const model_tensor *table, const int32_t *inputs, bool clear,
-                                    const float *stream, const train_embed *e, propane_error *err) {
+static propane_status step_execute_scatter_table(train_step *s, const model_tensor *table, const int32_t *inputs,
+                                                 bool clear, const float *stream, const train_embed *e,
+                                                 propane_error *err) {
     const int tensor = (int)(table - s->weights->tensors);
     train_embed part = *e;
     void *gradient = NULL;
@@ -257,19 +260,19 @@ static propane_status scatter_table(train_step *s, const model_tensor *table, co
     return PROPANE_OK;
 }
 
-static propane_status scatter(train_step *s, const int32_t *inputs, bool first, propane_error *err) {
+static propane_status step_execute_scatter(train_step *s, const int32_t *inputs, bool first, propane_error *err) {
     const model_tensor *table = model_weights_param(s->weights, MODEL_EMBED, -1, "embed_tokens"), *piece;
     const model_tensor *positions = model_weights_param(s->weights, MODEL_EMBED, -1, "embed_positions");
     int64_t start = clock_ns();
     int value = dataflow_find(s->dataflow, 0, "d_x");
     void *stream = NULL;
     PROPANE_TRY(step_lock_value(s, value, false, &stream, err));
-    train_embed e = embed_layout(s, &s->dataflow->values[value].io);
+    train_embed e = step_execute_embed_layout(s, &s->dataflow->values[value].io);
     bool clear = first && !s->weights->config.tie_word_embeddings;
     propane_status status = PROPANE_OK;
     for (int k = 0; !status && (piece = model_weights_piece(s->weights, table, k)); k++)
-        status = scatter_table(s, piece, inputs, clear, stream, &e, err);
-    if (!status && positions) status = scatter_table(s, positions, NULL, first, stream, &e, err);
+        status = step_execute_scatter_table(s, piece, inputs, clear, stream, &e, err);
+    if (!status && positions) status = step_execute_scatter_table(s, positions, NULL, first, stream, &e, err);
     step_unlock_value(s, value);
     s->own_ns += clock_ns() - start;
     return status;
@@ -281,24 +284,24 @@ propane_status train_step_batch(train_step *s, const int32_t *inputs, const int3
         return propane_fail(err, PROPANE_ERR_INVALID, "this step was made for one batch; ask for accumulation");
     const dataflow_piece *piece = s->dataflow->pieces;
     int backward = piece[0].middle;
-    PROPANE_TRY(forward(s, inputs, err));
-    PROPANE_TRY(add_up(s, targets, step_head_pieces(s) == 1 ? loss_scale : 0, s->nats, loss, err));
+    PROPANE_TRY(step_execute_forward(s, inputs, err));
+    PROPANE_TRY(step_execute_add_up(s, targets, step_head_pieces(s) == 1 ? loss_scale : 0, s->nats, loss, err));
     if (step_head_pieces(s) > 1) {
-        PROPANE_TRY(run_pieces(s, targets, first, loss_scale, err));
+        PROPANE_TRY(step_execute_run_pieces(s, targets, first, loss_scale, err));
         backward = piece[step_head_pieces(s) - 1].end;
     }
-    PROPANE_TRY(run_calls(s, backward, s->dataflow->call_count, !first, err));
-    if (dataflow_trains_embedding(s->dataflow)) PROPANE_TRY(scatter(s, inputs, first, err));
-    propane_status status = hand_over(s, s->dataflow->call_count, err);
+    PROPANE_TRY(step_execute_run_calls(s, backward, s->dataflow->call_count, !first, err));
+    if (dataflow_trains_embedding(s->dataflow)) PROPANE_TRY(step_execute_scatter(s, inputs, first, err));
+    propane_status status = step_execute_hand_over(s, s->dataflow->call_count, err);
     s->summed = s->reduce != NULL;
     if (s->reduce && status == PROPANE_OK) status = s->reduce->finish(s->reduce->context, err);
-    take_back(s);
+    step_execute_take_back(s);
     if (status == PROPANE_OK) s->spent = false;
     return status;
 }
 
 propane_status train_step_evaluate(train_step *s, const int32_t *inputs, const int32_t *targets, double *nats,
                                    double *loss, propane_error *err) {
-    PROPANE_TRY(forward(s, inputs, err));
-    return add_up(s, targets, 0, nats ? nats : s->nats, loss, err);
+    PROPANE_TRY(step_execute_forward(s, inputs, err));
+    return step_execute_add_up(s, targets, 0, nats ? nats : s->nats, loss, err);
 }

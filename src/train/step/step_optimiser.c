@@ -16,7 +16,7 @@ float *train_step_moment(train_step *s, int which, int tensor) {
 }
 
 /* Rows as the sweep writes them: the last dimension that is not 1. */
-static void set_rows(adamw_tensor *t, const propane_io *io) {
+static void step_optimiser_set_rows(adamw_tensor *t, const propane_io *io) {
     int last = io->rank - 1;
     while (last > 0 && io->dim[last] == 1) last--;
     int64_t size = io->dtype == PROPANE_FP16 ? 2 : 4;
@@ -39,14 +39,14 @@ propane_status step_make_optimiser(train_step *s, propane_error *err) {
                                  .moment2 = train_step_moment(s, 2, s->learnt[i]),
                                  .count = t->count,
                                  .decay = t->decay};
-        if (s->copies[s->learnt[i]]) set_rows(&list[i], &s->copy_layout[s->learnt[i]]);
+        if (s->copies[s->learnt[i]]) step_optimiser_set_rows(&list[i], &s->copy_layout[s->learnt[i]]);
     }
     propane_status status = adamw_create(list, s->learnt_count, &s->optimiser, err);
     mem_free(list);
     return status;
 }
 
-static propane_status unlock_tensors(train_step *s, int count) {
+static propane_status step_optimiser_unlock_tensors(train_step *s, int count) {
     for (int i = 0; i < count; i++) {
         int tensor = s->learnt[i];
         propane_buffer_unlock(s->gradients[tensor]);
@@ -55,7 +55,7 @@ static propane_status unlock_tensors(train_step *s, int count) {
     return PROPANE_OK;
 }
 
-static propane_status lock_tensors(train_step *s, propane_error *err) {
+static propane_status step_optimiser_lock_tensors(train_step *s, propane_error *err) {
     for (int i = 0; i < s->learnt_count; i++) {
         int tensor = s->learnt[i];
         adamw_tensor *t = adamw_tensor_at(s->optimiser, i);
@@ -68,7 +68,7 @@ static propane_status lock_tensors(train_step *s, propane_error *err) {
             if (status != PROPANE_OK) propane_buffer_unlock(s->gradients[tensor]);
         }
         if (status != PROPANE_OK) {
-            unlock_tensors(s, i);
+            step_optimiser_unlock_tensors(s, i);
             return status;
         }
         t->gradient = gradient;
@@ -79,7 +79,7 @@ static propane_status lock_tensors(train_step *s, propane_error *err) {
     return PROPANE_OK;
 }
 
-static propane_status check_gradients(const train_step *s, propane_error *err) {
+static propane_status step_optimiser_check_gradients(const train_step *s, propane_error *err) {
     if (!s->spent) return PROPANE_OK;
     return propane_fail(
         err, PROPANE_ERR_INVALID,
@@ -90,7 +90,7 @@ static propane_status check_gradients(const train_step *s, propane_error *err) {
 /* What is known of a gradient: what its kernel says, and what the embedding's share has added behind it. An infinity is no
  * answer, and of squares that are hardly numbers any more too little is left: from the smallest mean that is one, what is lost
  * is less than the rounding. Nor where the share has taken most of it away again. */
-static propane_status read_squares(train_step *s, int index, propane_error *err) {
+static propane_status step_optimiser_read_squares(train_step *s, int index, propane_error *err) {
     const int tensor = s->learnt[index];
     const dataflow_gradient *g = &s->dataflow->gradients[tensor];
     const bool scattered = g->made == s->dataflow->call_count, all = scattered && g->first == g->made;
@@ -113,17 +113,17 @@ static propane_status read_squares(train_step *s, int index, propane_error *err)
 
 propane_status train_step_gradient_norm(train_step *s, double *norm, propane_error *err) {
     int64_t start = clock_ns();
-    PROPANE_TRY(check_gradients(s, err));
-    for (int i = 0; i < s->learnt_count; i++) PROPANE_TRY(read_squares(s, i, err));
-    PROPANE_TRY(lock_tensors(s, err));
+    PROPANE_TRY(step_optimiser_check_gradients(s, err));
+    for (int i = 0; i < s->learnt_count; i++) PROPANE_TRY(step_optimiser_read_squares(s, i, err));
+    PROPANE_TRY(step_optimiser_lock_tensors(s, err));
     *norm = adamw_gradient_norm(s->own ? s->own : s->optimiser);
-    unlock_tensors(s, s->learnt_count);
+    step_optimiser_unlock_tensors(s, s->learnt_count);
     s->own_ns += clock_ns() - start;
     return PROPANE_OK;
 }
 
 /* With adapters nothing that is a constant ever changes. */
-static bool bakes_what_is_learnt(const train_step *s) {
+static bool step_optimiser_bakes_what_is_learnt(const train_step *s) {
     for (int i = 0; i < s->weights->count; i++)
         if (s->trained[i]) return true;
     return false;
@@ -131,18 +131,18 @@ static bool bakes_what_is_learnt(const train_step *s) {
 
 propane_status train_step_update(train_step *s, const adamw_step *how, propane_error *err) {
     int64_t start = clock_ns();
-    PROPANE_TRY(check_gradients(s, err));
-    PROPANE_TRY(lock_tensors(s, err));
+    PROPANE_TRY(step_optimiser_check_gradients(s, err));
+    PROPANE_TRY(step_optimiser_lock_tensors(s, err));
     adamw_update(s->own ? s->own : s->optimiser, how);
-    unlock_tensors(s, s->learnt_count);
+    step_optimiser_unlock_tensors(s, s->learnt_count);
     propane_status status = s->own ? PROPANE_OK : step_copy_others(s, err);
     s->own_ns += clock_ns() - start;
-    s->stale |= bakes_what_is_learnt(s);
+    s->stale |= step_optimiser_bakes_what_is_learnt(s);
     return status;
 }
 
 /* The device's copies of what is not learnt: the optimiser does not know them. */
-static propane_status publish_others(train_step *s, propane_error *err) {
+static propane_status step_optimiser_publish_others(train_step *s, propane_error *err) {
     for (int i = 0; i < step_total(s); i++) {
         const model_tensor *t = &s->weights->tensors[i];
         if (s->trained[i] || !s->copies[i] || s->is_master[i]) continue;
@@ -153,17 +153,17 @@ static propane_status publish_others(train_step *s, propane_error *err) {
 }
 
 propane_status train_step_publish(train_step *s, propane_error *err) {
-    PROPANE_TRY(publish_others(s, err));
-    PROPANE_TRY(lock_tensors(s, err));
+    PROPANE_TRY(step_optimiser_publish_others(s, err));
+    PROPANE_TRY(step_optimiser_lock_tensors(s, err));
     adamw_publish(s->optimiser);
-    unlock_tensors(s, s->learnt_count);
+    step_optimiser_unlock_tensors(s, s->learnt_count);
     s->stale = true; /* from outside all may have changed */
     return step_copy_others(s, err);
 }
 
 propane_status train_step_gradient(train_step *s, int tensor, float *out, propane_error *err) {
     void *data = NULL;
-    PROPANE_TRY(check_gradients(s, err));
+    PROPANE_TRY(step_optimiser_check_gradients(s, err));
     PROPANE_TRY(propane_buffer_lock(s->gradients[tensor], false, &data, err));
     memcpy(out, data, (size_t)s->weights->tensors[tensor].count * sizeof(float));
     propane_buffer_unlock(s->gradients[tensor]);

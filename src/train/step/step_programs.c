@@ -20,28 +20,28 @@ typedef struct batch {
     int count, room;
 } batch;
 
-static void batch_deinit(batch *b) {
+static void step_programs_batch_deinit(batch *b) {
     mem_free(b->items);
     mem_free(b->out);
     mem_free(b->names);
 }
 
-static propane_status batch_init(batch *b, int room, propane_error *err) {
+static propane_status step_programs_batch_init(batch *b, int room, propane_error *err) {
     *b = (batch){mem_array((size_t)room + 1, sizeof *b->items), mem_array((size_t)room + 1, sizeof *b->out),
                  mem_array((size_t)room + 1, sizeof *b->names), 0, room};
     if (b->items && b->out && b->names) return PROPANE_OK;
-    batch_deinit(b);
+    step_programs_batch_deinit(b);
     return propane_fail_memory(err, (size_t)room * sizeof *b->items);
 }
 
-static void batch_add(batch *b, const char *kernel, const mil_function *f, propane_program **out) {
+static void step_programs_batch_add(batch *b, const char *kernel, const mil_function *f, propane_program **out) {
     assert(b->count < b->room);
     b->items[b->count] = (propane_compile_item){.module = f->module, .function = f->name};
     b->out[b->count] = out;
     b->names[b->count++] = kernel;
 }
 
-static propane_status batch_compile(train_step *s, batch *b, int *compiles, propane_error *err) {
+static propane_status step_programs_batch_compile(train_step *s, batch *b, int *compiles, propane_error *err) {
     propane_compile_options options = {0};
     propane_compile_report report;
     if (s->options.bf16) options.precision = PROPANE_PRECISION_BF16;
@@ -59,31 +59,31 @@ static propane_status batch_compile(train_step *s, batch *b, int *compiles, prop
     return PROPANE_OK;
 }
 
-static propane_status compile_on_host(train_step *s, const partition_kernel *k, const mil_function *f,
-                                      propane_program **out, propane_error *err) {
+static propane_status step_programs_compile_on_host(train_step *s, const partition_kernel *k, const mil_function *f,
+                                                    propane_program **out, propane_error *err) {
     propane_compile_options options = {.function = f->name};
     if (s->options.bf16) options.precision = PROPANE_PRECISION_BF16;
     propane_status status = propane_program_compile(step_device(s, true), f->module, &options, out, err);
     return status == PROPANE_OK ? status : propane_fail_prefix(err, status, "kernel '%s'", k->name);
 }
 
-static bool reads_weights(const partition_block *b, const partition_kernel *k) {
+static bool step_programs_reads_weights(const partition_block *b, const partition_kernel *k) {
     for (int i = 0; i < k->function->param_count; i++)
         if (partition_is_weight(b, k->function->params[i]->name)) return true;
     return false;
 }
 
-static bool constant_weights(const train_step *s) {
+static bool step_programs_constant_weights(const train_step *s) {
     return s->options.weights == WEIGHT_MODE_BAKED || s->options.weights == WEIGHT_MODE_RELOAD;
 }
 
 /* A kernel's programs: on the device they wait in `b`. */
-static propane_status gather_kernel(train_step *s, const partition_block *block, int index, batch *b,
-                                    propane_error *err) {
+static propane_status step_programs_gather_kernel(train_step *s, const partition_block *block, int index, batch *b,
+                                                  propane_error *err) {
     const partition_kernel *k = &s->partition->kernels[index];
     step_kernel *own = &s->kernels[index];
     bool on_device = k->place == PARTITION_DEVICE;
-    own->baked = constant_weights(s) && on_device && reads_weights(block, k);
+    own->baked = step_programs_constant_weights(s) && on_device && step_programs_reads_weights(block, k);
     if (own->baked) return PROPANE_OK;
     if (s->options.weights == WEIGHT_MODE_PACKED && on_device && k->function->param_count > 1)
         PROPANE_TRY(packing_create(k->function, s->partition->options.batch, &own->packing, err));
@@ -91,9 +91,9 @@ static propane_status gather_kernel(train_step *s, const partition_block *block,
     if (s->options.accumulate || (k->part == MODEL_HEAD && step_head_pieces(s) > 1)) forms[1] = k->accumulate;
     for (int form = 0; form < 2 && forms[form]; form++) {
         if (on_device)
-            batch_add(b, k->name, forms[form], &own->program[form]);
+            step_programs_batch_add(b, k->name, forms[form], &own->program[form]);
         else
-            PROPANE_TRY(compile_on_host(s, k, forms[form], &own->program[form], err));
+            PROPANE_TRY(step_programs_compile_on_host(s, k, forms[form], &own->program[form], err));
     }
     return PROPANE_OK;
 }
@@ -101,13 +101,14 @@ static propane_status gather_kernel(train_step *s, const partition_block *block,
 propane_status step_compile(train_step *s, propane_error *err) {
     batch b;
     int compiles;
-    propane_status status = batch_init(&b, 2 * s->partition->kernel_count, err);
+    propane_status status = step_programs_batch_init(&b, 2 * s->partition->kernel_count, err);
     if (status != PROPANE_OK) return status;
     for (int i = 0; i < PARTITION_BLOCKS; i++)
         for (int n = 0; n < s->partition->blocks[i].count && status == PROPANE_OK; n++)
-            status = gather_kernel(s, &s->partition->blocks[i], s->partition->blocks[i].first + n, &b, err);
-    if (status == PROPANE_OK) status = batch_compile(s, &b, &compiles, err);
-    batch_deinit(&b);
+            status =
+                step_programs_gather_kernel(s, &s->partition->blocks[i], s->partition->blocks[i].first + n, &b, err);
+    if (status == PROPANE_OK) status = step_programs_batch_compile(s, &b, &compiles, err);
+    step_programs_batch_deinit(&b);
     return status;
 }
 
@@ -117,7 +118,8 @@ typedef struct bake_context {
     void *scratch; /* fp16 form of the weight at hand */
 } bake_context;
 
-static propane_status bake_weight(void *context, const mil_value *param, const void **data, propane_error *err) {
+static propane_status step_programs_bake_weight(void *context, const mil_value *param, const void **data,
+                                                propane_error *err) {
     bake_context *b = context;
     const model_weights *w = b->s->weights;
     dataflow_ref ref = dataflow_resolve(b->s->dataflow, b->call, param->name);
@@ -134,17 +136,17 @@ static propane_status bake_weight(void *context, const mil_value *param, const v
 }
 
 /* A program of the same kernel that can be loaded with other weights; NULL: there is none yet. */
-static const propane_program *find_donor(const train_step *s, int call) {
+static const propane_program *step_programs_find_donor(const train_step *s, int call) {
     for (int c = call; c >= 0; c--)
         if (s->calls[c].own && s->dataflow->calls[c].kernel == s->dataflow->calls[call].kernel) return s->calls[c].own;
     return NULL;
 }
 
-static propane_status compile_baked(train_step *s, int call, const mil_function *f, propane_error *err) {
+static propane_status step_programs_compile_baked(train_step *s, int call, const mil_function *f, propane_error *err) {
     const partition_kernel *k = &s->partition->kernels[s->dataflow->calls[call].kernel];
     propane_program *old = s->calls[call].own;
     propane_compile_options options = {.function = f->name, .reloadable = s->options.weights == WEIGHT_MODE_RELOAD};
-    if (options.reloadable) options.donor = find_donor(s, call);
+    if (options.reloadable) options.donor = step_programs_find_donor(s, call);
     if (!options.donor) s->compiles++;
     propane_status status =
         propane_program_compile(step_device(s, false), f->module, &options, &s->calls[call].own, err);
@@ -153,22 +155,23 @@ static propane_status compile_baked(train_step *s, int call, const mil_function 
 }
 
 /* The kernel with this call's weights as constants, in a module of its own. */
-static propane_status bake_module(train_step *s, int call, mil_module **out, mil_function **f, propane_error *err) {
+static propane_status step_programs_bake_module(train_step *s, int call, mil_module **out, mil_function **f,
+                                                propane_error *err) {
     const dataflow_call *c = &s->dataflow->calls[call];
     const partition_kernel *k = &s->partition->kernels[c->kernel];
     bake_context context = {.s = s, .call = c};
     *out = mil_module_create(k->name);
     if (!*out) return propane_fail_memory(err, 0);
-    propane_status status = train_bake(k->function, *out, k->name, bake_weight, &context, f, err);
+    propane_status status = train_bake(k->function, *out, k->name, step_programs_bake_weight, &context, f, err);
     mem_free(context.scratch);
     return status;
 }
 
-static propane_status bake_call(train_step *s, int call, propane_error *err) {
+static propane_status step_programs_bake_call(train_step *s, int call, propane_error *err) {
     mil_module *m = NULL;
     mil_function *f = NULL;
-    propane_status status = bake_module(s, call, &m, &f, err);
-    if (status == PROPANE_OK) status = compile_baked(s, call, f, err);
+    propane_status status = step_programs_bake_module(s, call, &m, &f, err);
+    if (status == PROPANE_OK) status = step_programs_compile_baked(s, call, f, err);
     mil_module_free(m);
     return status;
 }
@@ -180,25 +183,25 @@ int step_baked_calls(const train_step *s) {
 }
 
 /* All baked programs at once: where a device makes procedures of them, that is one compile. */
-static propane_status bake_together(train_step *s, propane_error *err) {
+static propane_status step_programs_bake_together(train_step *s, propane_error *err) {
     batch b;
     int made = 0, count = step_baked_calls(s);
     mil_module **modules = mem_array((size_t)count + 1, sizeof *modules);
     if (!modules) return propane_fail_memory(err, (size_t)count * sizeof *modules);
-    propane_status status = batch_init(&b, count, err);
+    propane_status status = step_programs_batch_init(&b, count, err);
     for (int c = 0; c < s->dataflow->call_count && status == PROPANE_OK; c++) {
         mil_function *f = NULL;
         if (!step_is_baked(s, c)) continue;
         propane_program_free(s->calls[c].own); /* nothing is bound to it any more */
         s->calls[c].own = NULL;
-        status = bake_module(s, c, &modules[made++], &f, err);
+        status = step_programs_bake_module(s, c, &modules[made++], &f, err);
         if (status == PROPANE_OK)
-            batch_add(&b, s->partition->kernels[s->dataflow->calls[c].kernel].name, f, &s->calls[c].own);
+            step_programs_batch_add(&b, s->partition->kernels[s->dataflow->calls[c].kernel].name, f, &s->calls[c].own);
     }
-    if (status == PROPANE_OK) status = batch_compile(s, &b, &s->refresh_compiles, err);
+    if (status == PROPANE_OK) status = step_programs_batch_compile(s, &b, &s->refresh_compiles, err);
     for (int i = 0; i < made; i++) mil_module_free(modules[i]);
     mem_free(modules);
-    batch_deinit(&b);
+    step_programs_batch_deinit(&b);
     return status;
 }
 
@@ -206,9 +209,9 @@ propane_status step_bake(train_step *s, propane_error *err) {
     int before = s->compiles;
     if (step_baked_calls(s) == 0) return PROPANE_OK;
     if (s->options.weights == WEIGHT_MODE_BAKED && propane_device_describe(step_device(s, false))->shares_compiles)
-        return bake_together(s, err);
+        return step_programs_bake_together(s, err);
     for (int c = 0; c < s->dataflow->call_count; c++)
-        if (step_is_baked(s, c)) PROPANE_TRY(bake_call(s, c, err));
+        if (step_is_baked(s, c)) PROPANE_TRY(step_programs_bake_call(s, c, err));
     s->refresh_compiles = s->compiles - before;
     return PROPANE_OK;
 }

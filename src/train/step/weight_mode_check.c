@@ -21,29 +21,30 @@ enum { WIDTH = 32, SPAN = 64, WEIGHTS = WIDTH * WIDTH, ACTS = WIDTH * SPAN };
 
 /* ---- the numbers -------------------------------------------------------------------------------------------------------- */
 
-static float weight(int set, int o, int i) { return (float)((o * 7 + i * 3 + set * 11) % 5 - 2); }
-static float act(int i, int s) { return (float)((i + 2 * s) % 7 - 3); }
+static float mode_check_weight(int set, int o, int i) { return (float)((o * 7 + i * 3 + set * 11) % 5 - 2); }
+static float mode_check_act(int i, int s) { return (float)((i + 2 * s) % 7 - 3); }
 
-static float product(int set, int o, int s) {
+static float mode_check_product(int set, int o, int s) {
     float sum = 0;
-    for (int i = 0; i < WIDTH; i++) sum += weight(set, o, i) * act(i, s);
+    for (int i = 0; i < WIDTH; i++) sum += mode_check_weight(set, o, i) * mode_check_act(i, s);
     return sum;
 }
 
 /* ---- the kernels -------------------------------------------------------------------------------------------------------- */
 
-static mil_type shape(int64_t channels, int64_t height, int64_t width) {
+static mil_type mode_check_shape(int64_t channels, int64_t height, int64_t width) {
     return mil_type_tensor(MIL_fp16, 4, (int64_t[]){1, channels, height, width});
 }
 
-static mil_value *build_inputs(mil_builder *b) {
-    mil_value *w = mil_build_param(b, "w", shape(1, WIDTH, WIDTH)), *x = mil_build_param(b, "x", shape(1, WIDTH, SPAN));
+static mil_value *mode_check_build_inputs(mil_builder *b) {
+    mil_value *w = mil_build_param(b, "w", mode_check_shape(1, WIDTH, WIDTH)),
+              *x = mil_build_param(b, "x", mode_check_shape(1, WIDTH, SPAN));
     return mil_build_matmul(b, w, x, false, false);
 }
 
 /* Row i of the input holds x's channel i and then column i of W. */
-static mil_value *build_packed(mil_builder *b) {
-    mil_value *p = mil_build_param(b, "p", shape(WIDTH, 1, SPAN + WIDTH));
+static mil_value *mode_check_build_packed(mil_builder *b) {
+    mil_value *p = mil_build_param(b, "p", mode_check_shape(WIDTH, 1, SPAN + WIDTH));
     mil_value *x = mil_build_slice(b, p, (int64_t[]){0, 0, 0, 0}, (int64_t[]){1, WIDTH, 1, SPAN});
     mil_value *w = mil_build_slice(b, p, (int64_t[]){0, 0, 0, SPAN}, (int64_t[]){1, WIDTH, 1, WIDTH});
     x = mil_build_reshape(b, x, (int64_t[]){1, 1, WIDTH, SPAN}, 4);
@@ -52,25 +53,25 @@ static mil_value *build_packed(mil_builder *b) {
 }
 
 /* `second`: another constant beside the weights, as kernels have. */
-static mil_value *build_baked(mil_builder *b, int set, bool second) {
+static mil_value *mode_check_build_baked(mil_builder *b, int set, bool second) {
     uint16_t data[WEIGHTS], ones[SPAN];
-    mil_type wide = shape(1, 1, SPAN);
+    mil_type wide = mode_check_shape(1, 1, SPAN);
     for (int k = 0; k < SPAN; k++) ones[k] = fp16_from_f32(1);
     mil_type type = mil_type_tensor(MIL_fp16, 4, (int64_t[]){WIDTH, WIDTH, 1, 1});
-    for (int k = 0; k < WEIGHTS; k++) data[k] = fp16_from_f32(weight(set, k / WIDTH, k % WIDTH));
-    mil_value *x = mil_build_param(b, "x", shape(WIDTH, 1, SPAN)), *w = mil_build_const(b, "w", &type, data);
+    for (int k = 0; k < WEIGHTS; k++) data[k] = fp16_from_f32(mode_check_weight(set, k / WIDTH, k % WIDTH));
+    mil_value *x = mil_build_param(b, "x", mode_check_shape(WIDTH, 1, SPAN)), *w = mil_build_const(b, "w", &type, data);
     mil_value *y = mil_build_conv1x1(b, x, w);
     return second ? mil_build_binary(b, MIL_OP_mul, y, mil_build_const(b, "ones", &wide, ones)) : y;
 }
 
-static propane_status build(weight_mode how, int set, mil_module **out, propane_error *err) {
+static propane_status mode_check_build(weight_mode how, int set, mil_module **out, propane_error *err) {
     mil_builder b = {0};
     *out = mil_module_create("weight mode");
     if (!*out) return propane_fail_memory(err, 0);
     mil_build_begin(&b, *out, "prove", MIL_IOS18);
-    mil_value *y = how == WEIGHT_MODE_INPUTS   ? build_inputs(&b)
-                   : how == WEIGHT_MODE_PACKED ? build_packed(&b)
-                                               : build_baked(&b, set, how == WEIGHT_MODE_RELOAD);
+    mil_value *y = how == WEIGHT_MODE_INPUTS   ? mode_check_build_inputs(&b)
+                   : how == WEIGHT_MODE_PACKED ? mode_check_build_packed(&b)
+                                               : mode_check_build_baked(&b, set, how == WEIGHT_MODE_RELOAD);
     mil_build_result(&b, y);
     return mil_build_end(&b, err);
 }
@@ -83,37 +84,37 @@ typedef struct mode_trial {
     runner run;
 } mode_trial;
 
-static propane_status compile(mode_trial *r, weight_mode how, int set, propane_error *err) {
+static propane_status mode_check_compile(mode_trial *r, weight_mode how, int set, propane_error *err) {
     mil_module *m = NULL;
     propane_compile_options options = {.donor = how == WEIGHT_MODE_RELOAD && set ? r->programs[0] : NULL,
                                        .reloadable = how == WEIGHT_MODE_RELOAD};
-    propane_status status = build(how, set, &m, err);
+    propane_status status = mode_check_build(how, set, &m, err);
     if (status == PROPANE_OK) status = propane_program_compile(r->device, m, &options, &r->programs[set], err);
     mil_module_free(m);
     return status;
 }
 
-static propane_status write(runner *run, int input, weight_mode how, int set, propane_error *err) {
+static propane_status mode_check_write(runner *run, int input, weight_mode how, int set, propane_error *err) {
     float values[WIDTH * (SPAN + WIDTH)];
     int count = 0;
     if (strcmp(runner_io(run, input)->name, "w") == 0) {
-        for (; count < WEIGHTS; count++) values[count] = weight(set, count / WIDTH, count % WIDTH);
+        for (; count < WEIGHTS; count++) values[count] = mode_check_weight(set, count / WIDTH, count % WIDTH);
     } else {
         for (int i = 0; i < WIDTH; i++) {
-            for (int s = 0; s < SPAN; s++) values[count++] = act(i, s);
-            for (int o = 0; o < WIDTH && how == WEIGHT_MODE_PACKED; o++) values[count++] = weight(set, o, i);
+            for (int s = 0; s < SPAN; s++) values[count++] = mode_check_act(i, s);
+            for (int o = 0; o < WIDTH && how == WEIGHT_MODE_PACKED; o++) values[count++] = mode_check_weight(set, o, i);
         }
     }
     return runner_write(run, input, PROPANE_FP32, values, err);
 }
 
-static propane_status compare(const runner *run, const char *name, int set, propane_error *err) {
+static propane_status mode_check_compare(const runner *run, const char *name, int set, propane_error *err) {
     float y[ACTS];
     PROPANE_TRY(runner_read(run, run->inputs, PROPANE_FP32, y, err));
     for (int k = 0; k < ACTS; k++) {
-        float want = product(set, k / SPAN, k % SPAN);
+        float want = mode_check_product(set, k / SPAN, k % SPAN);
         if (y[k] == want) continue;
-        bool old = set == 1 && y[k] == product(0, k / SPAN, k % SPAN);
+        bool old = set == 1 && y[k] == mode_check_product(0, k / SPAN, k % SPAN);
         return propane_fail(err, PROPANE_ERR_DEVICE,
                             "weights '%s' do not hold here: element (%d, %d) of a small product is %g, not %g%s", name,
                             k / SPAN, k % SPAN, (double)y[k], (double)want,
@@ -122,17 +123,17 @@ static propane_status compare(const runner *run, const char *name, int set, prop
     return PROPANE_OK;
 }
 
-static propane_status try_mode(mode_trial *r, weight_mode how, propane_error *err) {
+static propane_status mode_check_try_mode(mode_trial *r, weight_mode how, propane_error *err) {
     const bool again = how == WEIGHT_MODE_BAKED || how == WEIGHT_MODE_RELOAD;
     for (int set = 0; set < 2; set++) {
         if (set == 0 || again) {
-            PROPANE_TRY(compile(r, how, set, err));
+            PROPANE_TRY(mode_check_compile(r, how, set, err));
             runner_close(&r->run);
             PROPANE_TRY(runner_open(&r->run, r->device, r->programs[set], NULL, NULL, err));
         }
-        for (int i = 0; i < r->run.inputs; i++) PROPANE_TRY(write(&r->run, i, how, set, err));
+        for (int i = 0; i < r->run.inputs; i++) PROPANE_TRY(mode_check_write(&r->run, i, how, set, err));
         PROPANE_TRY(runner_run(&r->run, NULL, err));
-        PROPANE_TRY(compare(&r->run, weight_mode_name(how), set, err));
+        PROPANE_TRY(mode_check_compare(&r->run, weight_mode_name(how), set, err));
     }
     return PROPANE_OK;
 }
@@ -143,7 +144,7 @@ propane_status weight_mode_check(const char *device, const char *name, propane_e
         return propane_fail(err, PROPANE_ERR_INVALID, "weights '%s': the modes are %s", name, WEIGHT_MODE_WORDS);
     mode_trial r = {0};
     propane_status status = propane_device_open(device, &r.device, err);
-    if (status == PROPANE_OK) status = try_mode(&r, how, err);
+    if (status == PROPANE_OK) status = mode_check_try_mode(&r, how, err);
     runner_close(&r.run);
     for (int i = 0; i < 2; i++) propane_program_free(r.programs[i]);
     propane_device_close(r.device);

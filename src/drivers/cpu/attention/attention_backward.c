@@ -39,8 +39,8 @@ void attention_plan_backward(attention_room *r, const cpu_attention *a, const cp
 /* ---- pieces ------------------------------------------------------------------------------------------------------------ */
 
 /* Panels of nr columns: positions across and channels along, or the other way round. */
-static void pack_columns(const attention_run *r, const cpu_attention_operand *x, int64_t item, float *to,
-                         bool positions, int64_t columns, int64_t depth) {
+static void backward_pack_columns(const attention_run *r, const cpu_attention_operand *x, int64_t item, float *to,
+                                  bool positions, int64_t columns, int64_t depth) {
     int64_t nr = r->g->nr, across = positions ? x->row : x->col, along = positions ? x->col : x->row;
     for (int64_t j = 0; j < columns; j += nr)
         r->g->pack(to + j * depth, (int)nr, attention_item(x, item) + j * across * cpu_dtype_bytes(x->dtype), x->dtype,
@@ -48,8 +48,8 @@ static void pack_columns(const attention_run *r, const cpu_attention_operand *x,
 }
 
 /* [rows][width] of scratch to where the operand's rows lie. */
-static void store_rows(const attention_run *r, const cpu_attention_operand *x, int64_t item, const float *from,
-                       float *turned, int64_t first, int64_t rows) {
+static void backward_store_rows(const attention_run *r, const cpu_attention_operand *x, int64_t item, const float *from,
+                                float *turned, int64_t first, int64_t rows) {
     unsigned char *to = attention_item(x, item) + first * x->row * cpu_dtype_bytes(x->dtype);
     if (x->row == 1 && x->dtype == CPU_F32) {
         r->rows->turn((float *)(void *)to, x->col, from, r->room.width, rows, r->a->width);
@@ -72,7 +72,7 @@ typedef struct row_sums {
     bool direct;
 } row_sums;
 
-static row_sums sums_of(const attention_run *r, const cpu_attention_operand *x, int64_t item, float *scratch) {
+static row_sums backward_sums_of(const attention_run *r, const cpu_attention_operand *x, int64_t item, float *scratch) {
     const cpu_attention *a = r->a;
     int64_t nr = r->g->nr;
     bool direct = x->dtype == CPU_F32 && x->row == 1 && a->keys % nr == 0 && a->width % r->g->row_step == 0;
@@ -81,7 +81,8 @@ static row_sums sums_of(const attention_run *r, const cpu_attention_operand *x, 
     return (row_sums){scratch, nr, nr * r->room.tall, false};
 }
 
-static void store_sums(const attention_run *r, const cpu_attention_operand *x, int64_t item, const row_sums *sum) {
+static void backward_store_sums(const attention_run *r, const cpu_attention_operand *x, int64_t item,
+                                const row_sums *sum) {
     int64_t nr = r->g->nr, bytes = cpu_dtype_bytes(x->dtype);
     for (int64_t c = 0; c < r->a->width && !sum->direct; c++)
         for (int64_t j = 0; j < r->a->keys; j += nr) {
@@ -114,59 +115,59 @@ typedef struct key_block {
 } key_block;
 
 /* How many of its keys the rows up to the block's row `last` see. */
-static int64_t seen_of(const row_block *b, const key_block *k, int64_t last) {
+static int64_t backward_seen_of(const row_block *b, const key_block *k, int64_t last) {
     return max_i64(0, min_i64(seen(b->r->a, b->local + last) - k->begin, b->r->room.span));
 }
 
 /* Where a row's part of panel `j` of keys is. */
-static attention_row row_at(const row_block *b, int64_t base, int64_t j, int64_t row) {
+static attention_row backward_row_at(const row_block *b, int64_t base, int64_t j, int64_t row) {
     int64_t nr = b->r->g->nr, step = b->stride * nr;
     return (attention_row){b->m + base + j * step + row * nr, step};
 }
 
 /* Scores and dP of a panel of rows from row `i` of the block on. */
-static void begin_panel(const row_block *b, const key_block *k, int64_t i) {
+static void backward_begin_panel(const row_block *b, const key_block *k, int64_t i) {
     const attention_run *r = b->r;
     const cpu_attention *a = r->a;
     const attention_room *o = &r->room;
-    int64_t nr = r->g->nr, rows = min_i64(r->g->mr, b->rows - i), count = seen_of(b, k, i + rows - 1);
+    int64_t nr = r->g->nr, rows = min_i64(r->g->mr, b->rows - i), count = backward_seen_of(b, k, i + rows - 1);
     gemm_tile tile = attention_tile(r, rows, false);
     float *q = b->m + o->q + i * a->width, *d = b->m + o->o + i * a->width;
     gemm_next next = {.at = (const char *)q, .row_step = nr};
     for (int64_t j = k->panel; j * nr < k->begin + count; j++) {
         attention_fetch(b->ahead, a->width, &next);
-        next.row = row_at(b, o->s, j, i).at;
-        tile(q, b->m + o->k + j * nr * a->width, a->width, row_at(b, o->s, j, i).at, nr, a->scale * ATTENTION_LOG2_E,
-             false, &next);
+        next.row = backward_row_at(b, o->s, j, i).at;
+        tile(q, b->m + o->k + j * nr * a->width, a->width, backward_row_at(b, o->s, j, i).at, nr,
+             a->scale * ATTENTION_LOG2_E, false, &next);
         attention_fetch(b->ahead, a->width, &next);
-        next.row = row_at(b, o->d, j, i).at;
-        tile(d, b->m + o->v + j * nr * a->width, a->width, row_at(b, o->d, j, i).at, nr, 1, false, &next);
+        next.row = backward_row_at(b, o->d, j, i).at;
+        tile(d, b->m + o->v + j * nr * a->width, a->width, backward_row_at(b, o->d, j, i).at, nr, 1, false, &next);
     }
-    attention_row s = row_at(b, o->s, k->panel, i), dp = row_at(b, o->d, k->panel, i);
+    attention_row s = backward_row_at(b, o->s, k->panel, i), dp = backward_row_at(b, o->d, k->panel, i);
     for (int64_t n = i; n < i + rows; n++, s.at += nr, dp.at += nr) {
         float *top = k->top + n * ATTENTION_LANES;
-        r->rows->begin(s, dp, seen_of(b, k, n), k->begin ? top - b->stride * ATTENTION_LANES : NULL, top,
+        r->rows->begin(s, dp, backward_seen_of(b, k, n), k->begin ? top - b->stride * ATTENTION_LANES : NULL, top,
                        b->m + o->sums + n * 2 * ATTENTION_LANES);
     }
 }
 
 /* Probabilities and dS of a panel of rows, and what they add to dQ. */
-static void finish_panel(const row_block *b, const key_block *k, int64_t i) {
+static void backward_finish_panel(const row_block *b, const key_block *k, int64_t i) {
     const attention_run *r = b->r;
     const cpu_attention *a = r->a;
     const attention_room *o = &r->room;
     int64_t nr = r->g->nr, rows = min_i64(r->g->mr, b->rows - i), height = attention_height(r, rows);
-    int64_t count = seen_of(b, k, i + rows - 1), panels = div_up(count, nr);
+    int64_t count = backward_seen_of(b, k, i + rows - 1), panels = div_up(count, nr);
     float *copy = b->m + o->copy, *out = b->m + o->out + i * o->width;
-    attention_row s = row_at(b, o->s, k->panel, i), d = row_at(b, o->d, k->panel, i);
+    attention_row s = backward_row_at(b, o->s, k->panel, i), d = backward_row_at(b, o->d, k->panel, i);
     for (int64_t n = 0; n < rows && count; n++, s.at += nr, d.at += nr)
-        r->rows->finish(s, d, (attention_row){copy + n * GEMM_QUAD, height * GEMM_QUAD}, seen_of(b, k, i + n),
+        r->rows->finish(s, d, (attention_row){copy + n * GEMM_QUAD, height * GEMM_QUAD}, backward_seen_of(b, k, i + n),
                         panels * nr, k->top + (i + n) * ATTENTION_LANES, b->m + o->totals + i + n, o->rows);
     /* sums over rows begin at a multiple of GEMM_QUAD: up to that many rows before those that see a panel */
-    int64_t near = div_up(seen_of(b, k, i + rows - 1 + GEMM_QUAD), nr);
+    int64_t near = div_up(backward_seen_of(b, k, i + rows - 1 + GEMM_QUAD), nr);
     for (int64_t j = k->panel + panels; j < k->panel + near; j++) {
-        memset(row_at(b, o->s, j, i).at, 0, (size_t)(rows * nr) * sizeof(float));
-        memset(row_at(b, o->d, j, i).at, 0, (size_t)(rows * nr) * sizeof(float));
+        memset(backward_row_at(b, o->s, j, i).at, 0, (size_t)(rows * nr) * sizeof(float));
+        memset(backward_row_at(b, o->d, j, i).at, 0, (size_t)(rows * nr) * sizeof(float));
     }
     gemm_next next = {.at = (const char *)copy};
     for (int64_t j = 0; j < o->width && count; j += nr) {
@@ -184,10 +185,11 @@ typedef struct over_rows {
 } over_rows;
 
 /* For a block of keys. The first `begun` panels of keys hold sums already, the others nothing. */
-static void add_over_rows(const row_block *b, const key_block *k, const over_rows *x, bool form, int64_t begun) {
+static void backward_add_over_rows(const row_block *b, const key_block *k, const over_rows *x, bool form,
+                                   int64_t begun) {
     const attention_run *r = b->r;
     int64_t nr = r->g->nr, mr = r->g->mr, width = r->a->width, depth = round_up(b->rows, GEMM_BLOCK);
-    int64_t end = k->begin + seen_of(b, k, b->rows - 1);
+    int64_t end = k->begin + backward_seen_of(b, k, b->rows - 1);
     const float *turned = b->m + x->turned;
     gemm_next next = {.at = (const char *)turned, .row_step = x->sum.step};
     for (int64_t j = k->panel; j * nr < end; j++) {
@@ -198,13 +200,13 @@ static void add_over_rows(const row_block *b, const key_block *k, const over_row
             next.row = to;
             attention_fetch(b->ahead, b->rows - from, &next);
             attention_tile(r, count, form)(turned + c * depth + from * attention_height(r, count),
-                                           row_at(b, x->scores, j, from).at, b->rows - from, to, x->sum.step, x->scale,
-                                           j < begun, &next);
+                                           backward_row_at(b, x->scores, j, from).at, b->rows - from, to, x->sum.step,
+                                           x->scale, j < begun, &next);
         }
     }
 }
 
-static void pack_block(row_block *b) {
+static void backward_pack_block(row_block *b) {
     const attention_run *r = b->r;
     const attention_room *o = &r->room;
     const cpu_attention_operand *q = &r->a->at[CPU_ATTENTION_Q], *d = &r->a->at[CPU_ATTENTION_O];
@@ -214,14 +216,14 @@ static void pack_block(row_block *b) {
     attention_pack_rows(r, d, b->item, b->m + o->o, b->first, b->rows);
 }
 
-static key_block key_block_at(const row_block *b, int64_t index) {
+static key_block backward_key_block_at(const row_block *b, int64_t index) {
     const attention_room *o = &b->r->room;
     return (key_block){index * o->span, index * o->span / b->r->g->nr,
                        b->m + o->top + index * b->stride * ATTENTION_LANES};
 }
 
 /* What the next block of keys reads, instead of the next item. */
-static void want_next(const row_block *b, const float *x, const float *y, int64_t from, int64_t count) {
+static void backward_want_next(const row_block *b, const float *x, const float *y, int64_t from, int64_t count) {
     attention_ahead *f = b->ahead;
     f->at[0] = (const char *)(x + from), f->at[1] = (const char *)(y + from);
     f->lines[0] = f->lines[1] = count / 16;
@@ -232,33 +234,35 @@ void attention_backward_item(const attention_run *r, float *m, int64_t item, att
     const cpu_attention *a = r->a;
     const attention_room *o = &r->room;
     int64_t mr = r->g->mr, begun = 0;
-    pack_columns(r, &a->at[CPU_ATTENTION_K], item, m + o->k, true, a->keys, a->width);
-    pack_columns(r, &a->at[CPU_ATTENTION_V], item, m + o->v, true, a->keys, a->width);
-    pack_columns(r, &a->at[CPU_ATTENTION_K], item, m + o->kt, false, a->width, a->keys);
-    over_rows dk = {sums_of(r, &a->at[CPU_ATTENTION_DK], item, m + o->dk), o->qt, o->d, a->scale};
-    over_rows dv = {sums_of(r, &a->at[CPU_ATTENTION_DV], item, m + o->dv), o->ot, o->s, 1};
+    backward_pack_columns(r, &a->at[CPU_ATTENTION_K], item, m + o->k, true, a->keys, a->width);
+    backward_pack_columns(r, &a->at[CPU_ATTENTION_V], item, m + o->v, true, a->keys, a->width);
+    backward_pack_columns(r, &a->at[CPU_ATTENTION_K], item, m + o->kt, false, a->width, a->keys);
+    over_rows dk = {backward_sums_of(r, &a->at[CPU_ATTENTION_DK], item, m + o->dk), o->qt, o->d, a->scale};
+    over_rows dv = {backward_sums_of(r, &a->at[CPU_ATTENTION_DV], item, m + o->dv), o->ot, o->s, 1};
     for (int64_t row = 0, rows; row < a->rows; row += rows) {
         int64_t local = row % a->period;
         rows = min_i64(o->rows, a->period - local);
         row_block b = {r, m, item, row, local, rows, o->rows + mr, false, false, ahead};
         int64_t count = seen(a, local + rows - 1), spans = div_up(count, o->span);
-        pack_block(&b);
+        backward_pack_block(&b);
         for (int64_t n = 0; n < spans; n++) {
-            key_block k = key_block_at(&b, n);
-            if (n + 1 < spans) want_next(&b, m + o->k, m + o->v, (k.begin + o->span) * a->width, o->span * a->width);
-            for (int64_t i = 0; i < rows; i += mr) begin_panel(&b, &k, i);
+            key_block k = backward_key_block_at(&b, n);
+            if (n + 1 < spans)
+                backward_want_next(&b, m + o->k, m + o->v, (k.begin + o->span) * a->width, o->span * a->width);
+            for (int64_t i = 0; i < rows; i += mr) backward_begin_panel(&b, &k, i);
         }
-        r->rows->join(key_block_at(&b, spans - 1).top, m + o->sums, m + o->totals, o->rows, rows);
+        r->rows->join(backward_key_block_at(&b, spans - 1).top, m + o->sums, m + o->totals, o->rows, rows);
         for (int64_t n = 0; n < spans; n++) {
-            key_block k = key_block_at(&b, n);
-            if (n + 1 < spans) want_next(&b, m + o->s, m + o->d, (k.begin + o->span) * b.stride, o->span * b.stride);
-            for (int64_t i = 0; i < rows; i += mr) finish_panel(&b, &k, i);
-            add_over_rows(&b, &k, &dv, b.o_form, begun);
-            add_over_rows(&b, &k, &dk, b.q_form, begun);
+            key_block k = backward_key_block_at(&b, n);
+            if (n + 1 < spans)
+                backward_want_next(&b, m + o->s, m + o->d, (k.begin + o->span) * b.stride, o->span * b.stride);
+            for (int64_t i = 0; i < rows; i += mr) backward_finish_panel(&b, &k, i);
+            backward_add_over_rows(&b, &k, &dv, b.o_form, begun);
+            backward_add_over_rows(&b, &k, &dk, b.q_form, begun);
         }
         begun = max_i64(begun, div_up(count, r->g->nr));
-        store_rows(r, &a->at[CPU_ATTENTION_DQ], item, m + o->out, m + o->turned, row, rows);
+        backward_store_rows(r, &a->at[CPU_ATTENTION_DQ], item, m + o->out, m + o->turned, row, rows);
     }
-    store_sums(r, &a->at[CPU_ATTENTION_DK], item, &dk.sum);
-    store_sums(r, &a->at[CPU_ATTENTION_DV], item, &dv.sum);
+    backward_store_sums(r, &a->at[CPU_ATTENTION_DK], item, &dk.sum);
+    backward_store_sums(r, &a->at[CPU_ATTENTION_DV], item, &dv.sum);
 }

@@ -11,7 +11,7 @@
 #include "base/pool.h"
 #include "drivers/cpu/attention/attention_internal.h"
 
-static attention_room plan_room(const cpu_attention *a, const cpu_gemm_kernels *g) {
+static attention_room attention_forward_plan_room(const cpu_attention *a, const cpu_gemm_kernels *g) {
     attention_room r = {.keys = round_up(round_up(a->keys, g->nr), 16) + g->nr,
                         .width = round_up(a->width, g->nr),
                         .tall = round_up(a->width, g->row_step)};
@@ -35,15 +35,15 @@ static attention_room plan_room(const cpu_attention *a, const cpu_gemm_kernels *
 }
 
 size_t cpu_attention_scratch_bytes(const cpu_attention *a, int threads) {
-    attention_room r = plan_room(a, &a->kernels->gemm);
+    attention_room r = attention_forward_plan_room(a, &a->kernels->gemm);
     return (size_t)r.floats * sizeof(float) * (size_t)threads;
 }
 
 /* ---- forward ------------------------------------------------------------------------------------------------------------ */
 
 /* The result of `cols` query rows, [width][nr], each times its factor, to where it belongs. */
-static void store_columns(const attention_run *r, float *m, float *out, int64_t item, int64_t first, int64_t cols,
-                          const float *factor) {
+static void attention_forward_store_columns(const attention_run *r, float *m, float *out, int64_t item, int64_t first,
+                                            int64_t cols, const float *factor) {
     const cpu_attention *a = r->a;
     const cpu_attention_operand *x = &a->at[CPU_ATTENTION_O];
     const attention_room *o = &r->room;
@@ -68,8 +68,8 @@ typedef struct panel {
 } panel;
 
 /* The block of keys from `begin` on for a panel that sees `count` of it. */
-static void forward_block(const attention_run *r, float *m, const panel *p, bool v_form, int64_t begin, int64_t count,
-                          attention_ahead *ahead) {
+static void attention_forward_block(const attention_run *r, float *m, const panel *p, bool v_form, int64_t begin,
+                                    int64_t count, attention_ahead *ahead) {
     const cpu_attention *a = r->a;
     const attention_room *o = &r->room;
     int64_t nr = r->g->nr, mr = r->g->mr, depth = round_up(a->keys, GEMM_BLOCK);
@@ -92,8 +92,8 @@ static void forward_block(const attention_run *r, float *m, const panel *p, bool
 }
 
 /* Query rows from local row `local` on, which is row `first` of the item. */
-static void forward_group(const attention_run *r, float *m, int64_t item, bool v_form, int64_t first, int64_t local,
-                          attention_ahead *ahead) {
+static void attention_forward_group(const attention_run *r, float *m, int64_t item, bool v_form, int64_t first,
+                                    int64_t local, attention_ahead *ahead) {
     const cpu_attention *a = r->a;
     const attention_room *o = &r->room;
     const cpu_attention_operand *q = &a->at[CPU_ATTENTION_Q];
@@ -115,16 +115,17 @@ static void forward_group(const attention_run *r, float *m, int64_t item, bool v
     for (int64_t begin = 0; begin < seen(a, local + rows - 1); begin += o->span)
         for (int i = 0; i < panels; i++) {
             int64_t count = min_i64(seen(a, p[i].local + p[i].cols - 1) - begin, o->span);
-            if (count > 0) forward_block(r, m, &p[i], v_form, begin, count, ahead);
+            if (count > 0) attention_forward_block(r, m, &p[i], v_form, begin, count, ahead);
         }
     for (int i = 0; i < panels; i++) {
         for (int64_t c = 0; c < nr; c++) p[i].sums[c] = 1 / p[i].sums[c];
-        store_columns(r, m, p[i].out, item, first + i * nr, p[i].cols, p[i].sums);
+        attention_forward_store_columns(r, m, p[i].out, item, first + i * nr, p[i].cols, p[i].sums);
     }
 }
 
 /* The rows of a chunk: groups of the same number all over the item, so that causal chunks are alike. */
-static void forward_item(const attention_run *r, float *m, int64_t item, int64_t chunk, attention_ahead *ahead) {
+static void attention_forward_item(const attention_run *r, float *m, int64_t item, int64_t chunk,
+                                   attention_ahead *ahead) {
     const cpu_attention *a = r->a;
     const attention_room *o = &r->room;
     int64_t groups = div_up(a->period, o->rows);
@@ -132,11 +133,11 @@ static void forward_item(const attention_run *r, float *m, int64_t item, int64_t
     bool v_form = attention_pack_turned(r, &a->at[CPU_ATTENTION_V], item, m + o->v, 0, a->keys);
     for (int64_t b = chunk; b < groups * (a->rows / a->period); b += r->chunks) {
         int64_t local = b % groups * o->rows;
-        forward_group(r, m, item, v_form, b / groups * a->period + local, local, ahead);
+        attention_forward_group(r, m, item, v_form, b / groups * a->period + local, local, ahead);
     }
 }
 
-static void run_task(void *context, int task, int worker) {
+static void attention_forward_run_task(void *context, int task, int worker) {
     const attention_run *r = context;
     float *m = r->scratch + worker * r->room.floats;
     int64_t begin = task / r->chunks * r->together, end = min_i64(r->a->items, begin + r->together);
@@ -145,18 +146,18 @@ static void run_task(void *context, int task, int worker) {
         if (r->a->backward)
             attention_backward_item(r, m, item, &ahead);
         else
-            forward_item(r, m, item, task % r->chunks, &ahead);
+            attention_forward_item(r, m, item, task % r->chunks, &ahead);
     }
 }
 
 void cpu_attention_run(const cpu_attention *a, void *scratch) {
     attention_run r = {.a = a, .g = &a->kernels->gemm, .rows = &a->kernels->attention, .scratch = scratch, .chunks = 1};
     assert((uintptr_t)scratch % 64 == 0);
-    r.room = plan_room(a, r.g);
+    r.room = attention_forward_plan_room(a, r.g);
     r.tallest = r.g->mr / r.g->row_step - 1;
     int64_t tasks = 4 * pool_threads(), groups = div_up(a->period, r.room.rows) * (a->rows / a->period);
     /* what a row comes to does not depend on the chunk that it is in */
     while (!a->backward && r.chunks < groups && a->items * r.chunks < tasks) r.chunks++;
     r.together = max_i64(1, a->items / tasks);
-    pool_run_most(run_task, &r, (int)(div_up(a->items, r.together) * r.chunks), a->threads);
+    pool_run_most(attention_forward_run_task, &r, (int)(div_up(a->items, r.together) * r.chunks), a->threads);
 }

@@ -21,7 +21,7 @@ unsigned char *attention_item(const cpu_attention_operand *x, int64_t item) {
     return (unsigned char *)x->data + x->offset[item];
 }
 
-static void store_half(uint16_t *to, int64_t col, const float *from, int64_t width) {
+static void attention_internal_store_half(uint16_t *to, int64_t col, const float *from, int64_t width) {
     uint16_t block[64];
     if (col == 1) fp16_from_f32_array(to, from, (size_t)width);
     for (int64_t i = 0; col != 1 && i < width; i += 64) {
@@ -37,7 +37,7 @@ void attention_store(void *to, cpu_dtype dtype, int64_t row, int64_t col, const 
     for (int64_t r = 0; r < rows; r++, from += step) {
         float *line = (float *)to + r * row;
         if (dtype == CPU_F16) {
-            store_half((uint16_t *)to + r * row, col, from, width);
+            attention_internal_store_half((uint16_t *)to + r * row, col, from, width);
         } else if (col == 1) {
             for (int64_t i = 0; r + AHEAD < rows && i < width; i += 16) __builtin_prefetch(line + AHEAD * row + i, 1);
             memcpy(line, from, (size_t)width * sizeof *from);
@@ -87,7 +87,7 @@ gemm_tile attention_tile(const attention_run *r, int64_t rows, bool form) {
 }
 
 /* Bytes of an item, if they lie without gaps. */
-static int64_t dense_bytes(const cpu_attention *a, int role) {
+static int64_t attention_internal_dense_bytes(const cpu_attention *a, int role) {
     const cpu_attention_operand *x = &a->at[role];
     int64_t rows = role == CPU_ATTENTION_K || role == CPU_ATTENTION_V ? a->keys : a->rows;
     bool dense = x->row == 1 ? x->col == rows : x->col == 1 && x->row == a->width;
@@ -95,8 +95,9 @@ static int64_t dense_bytes(const cpu_attention *a, int role) {
 }
 
 /* Lines of an operand's item; all: bytes so far, which may not become too many. */
-static void want_item(const attention_run *r, attention_ahead *f, int role, int64_t item, int64_t *all) {
-    int64_t bytes = dense_bytes(r->a, role);
+static void attention_internal_want_item(const attention_run *r, attention_ahead *f, int role, int64_t item,
+                                         int64_t *all) {
+    int64_t bytes = attention_internal_dense_bytes(r->a, role);
     if (!r->a->at[role].data || *all + bytes > r->a->kernels->attention_sizes.ahead_bytes) return;
     *all += bytes;
     f->at[f->count] = (const char *)attention_item(&r->a->at[role], item);
@@ -107,7 +108,8 @@ attention_ahead attention_look_ahead(const attention_run *r, int64_t item, int64
     attention_ahead f = {.count = 0};
     int64_t all = 0;
     for (int role = CPU_ATTENTION_Q; role <= (r->a->backward ? CPU_ATTENTION_O : CPU_ATTENTION_V); role++)
-        if (item + 1 < end) want_item(r, &f, role, item + 1, &all);
-    want_item(r, &f, r->a->backward ? CPU_ATTENTION_DQ : CPU_ATTENTION_O, item, &all); /* the last is the first */
+        if (item + 1 < end) attention_internal_want_item(r, &f, role, item + 1, &all);
+    attention_internal_want_item(r, &f, r->a->backward ? CPU_ATTENTION_DQ : CPU_ATTENTION_O, item,
+                                 &all); /* the last is the first */
     return f;
 }

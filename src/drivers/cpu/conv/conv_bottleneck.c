@@ -37,8 +37,8 @@ typedef struct bottleneck_call {
 static const cpu_conv_finish unchanged = {.least = -INFINITY, .low = -INFINITY, .high = INFINITY};
 
 /* Sums of `rows` x `cols` points of n channels, divided by `parts`. */
-static void add_points(const cpu_conv_kernels *k, const float *x, int64_t row, int64_t rows, int64_t col, int64_t cols,
-                       int64_t n, const float *parts, float *y) {
+static void bottleneck_add_points(const cpu_conv_kernels *k, const float *x, int64_t row, int64_t rows, int64_t col,
+                                  int64_t cols, int64_t n, const float *parts, float *y) {
     const cpu_conv_line l = {.x = x,
                              .row = row,
                              .col = col,
@@ -56,8 +56,8 @@ static void add_points(const cpu_conv_kernels *k, const float *x, int64_t row, i
 }
 
 /* Lines [from, to) of the image between, of the panels' channels, to the thread's memory, where line `from` is first. */
-static void make_lines(const bottleneck_call *call, int64_t image, int64_t from, int64_t to, int64_t panel,
-                       int64_t last, float *plane, float *mid) {
+static void bottleneck_make_lines(const bottleneck_call *call, int64_t image, int64_t from, int64_t to, int64_t panel,
+                                  int64_t last, float *plane, float *mid) {
     const cpu_conv_bottleneck_step *a = call->a;
     const cpu_conv_direct *d = &a->first;
     const int64_t before = a->mid_before * a->mid_col, inside = d->out_w * a->mid_col;
@@ -77,7 +77,7 @@ static void make_lines(const bottleneck_call *call, int64_t image, int64_t from,
     cpu_conv_direct_part(&part, runs + from * d->line_runs, runs + to * d->line_runs, panel, last);
 }
 
-static void task_band(void *context, int task, int worker) {
+static void bottleneck_task_band(void *context, int task, int worker) {
     const bottleneck_call *call = context;
     const cpu_conv_bottleneck_step *a = call->a;
     const mil_conv *c = &a->window.c;
@@ -90,7 +90,7 @@ static void task_band(void *context, int task, int worker) {
     const int64_t channel = panel * a->first.k->width, n = min_i64(a->channels, last * a->first.k->width) - channel;
     float *plane = call->scratch + worker * (a->plane_floats + a->mid_floats + a->out_floats);
     float *mid = plane + a->plane_floats, *out = mid + a->mid_floats;
-    if (bottom > top) make_lines(call, image, top, bottom, panel, last, plane, mid);
+    if (bottom > top) bottleneck_make_lines(call, image, top, bottom, panel, last, plane, mid);
     cpu_conv_window_call w = call->window;
     w.x = mid - top * a->mid_line;
     w.y = (a->has_last ? out - from * a->out_line - image * a->window.y_image : call->y) + channel;
@@ -100,8 +100,9 @@ static void task_band(void *context, int task, int worker) {
     for (int64_t h = from; h < to; h++) {
         cpu_conv_window_line(&w, image, h);
         if (a->has_mean)
-            add_points(a->window.k, w.y + image * a->window.y_image + h * a->window.y_line, 0, 1, a->window.y_col,
-                       c->out[1], n, NULL, call->sums + (image * c->out[0] + h) * a->channels + channel);
+            bottleneck_add_points(a->window.k, w.y + image * a->window.y_image + h * a->window.y_line, 0, 1,
+                                  a->window.y_col, c->out[1], n, NULL,
+                                  call->sums + (image * c->out[0] + h) * a->channels + channel);
     }
     if (!a->has_last) return;
     cpu_conv_direct_call part = call->last;
@@ -127,10 +128,10 @@ propane_status cpu_conv_bottleneck_run(const cpu_run *run, const void *step, pro
         call.sums = cpu_ref_at(run, a->sums);
         call.mean = cpu_ref_at(run, a->mean);
     }
-    cpu_run_parallel(run, task_band, &call, (int)(c->n * a->bands * a->chunks));
+    cpu_run_parallel(run, bottleneck_task_band, &call, (int)(c->n * a->bands * a->chunks));
     for (int64_t i = 0; a->has_mean && i < c->n; i++)
-        add_points(a->window.k, call.sums + i * c->out[0] * a->channels, a->channels, c->out[0], 0, 1, a->channels,
-                   &a->count, call.mean + i * a->channels);
+        bottleneck_add_points(a->window.k, call.sums + i * c->out[0] * a->channels, a->channels, c->out[0], 0, 1,
+                              a->channels, &a->count, call.mean + i * a->channels);
     return PROPANE_OK;
 }
 
@@ -138,14 +139,14 @@ propane_status cpu_conv_bottleneck_run(const cpu_run *run, const void *step, pro
 
 /* Whether a task makes all channels: a 1x1 convolution reads them, or the first one works on a copy of its lines, which
  * would be made for each chunk anew. */
-static bool takes_whole(const mil_conv *first, bool last) {
+static bool bottleneck_takes_whole(const mil_conv *first, bool last) {
     return last || first->kernel[0] * first->kernel[1] > 1 || first->c_in % ALIASED == 0;
 }
 
 /* Into bands and chunks; false: too many lines would be made twice. */
 bool cpu_conv_bottleneck_divide(const cpu_conv_kernels *k, const mil_conv *first, const mil_conv *c, bool last,
                                 int threads, cpu_conv_bands *out) {
-    const bool whole = takes_whole(first, last);
+    const bool whole = bottleneck_takes_whole(first, last);
     const int64_t panels = div_up(c->c_out, k->width), reach = (c->kernel[0] - 1) * c->dilation[0] + 1;
     const int64_t overlap = max_i64(0, reach - c->stride[0]), width = c->in[1] + c->before[1] + c->after[1];
     out->chunk_panels = whole ? panels : min_i64(panels, div_up(LEAST_CHANNELS, k->width));

@@ -37,7 +37,7 @@ void cpu_conv_window_line(const cpu_conv_window_call *call, int64_t image, int64
     cpu_conv_map(&a->end, l.y, a->y_col, c->out[1], call->channels);
 }
 
-static void task_lines(void *context, int task, int worker) {
+static void depthwise_task_lines(void *context, int task, int worker) {
     const window_call *call = context;
     const cpu_conv_window_step *a = call->a;
     const int64_t from = task * a->task_lines, to = from + a->task_lines < a->lines ? from + a->task_lines : a->lines;
@@ -59,6 +59,6 @@ propane_status cpu_conv_window_run(const cpu_run *run, const void *step, propane
     (void)err;
     call.w.x = cpu_ref_at(run, a->w.x);
     call.w.y = cpu_ref_at(run, a->w.y);
-    cpu_run_parallel(run, task_lines, &call, (int)((a->lines + a->task_lines - 1) / a->task_lines));
+    cpu_run_parallel(run, depthwise_task_lines, &call, (int)((a->lines + a->task_lines - 1) / a->task_lines));
     return PROPANE_OK;
 }

@@ -48,7 +48,7 @@ void cpu_conv_copy_line(const cpu_conv_direct_call *call, int64_t image, int64_t
     memset(to + count * a->pitch, 0, (size_t)(line - (a->before_w + count) * a->pitch) * sizeof *to);
 }
 
-static void task_line(void *context, int task, int worker) {
+static void direct_task_line(void *context, int task, int worker) {
     const direct_call *call = context;
     const cpu_conv_direct *a = call->d.a;
     (void)worker;
@@ -60,12 +60,12 @@ typedef struct place {
     int64_t image, row, col; /* col: its first point */
 } place;
 
-static place place_of(const cpu_conv_direct *a, int64_t run) {
+static place direct_place_of(const cpu_conv_direct *a, int64_t run) {
     const int64_t line = run / a->line_runs;
     return (place){line / a->out_h, line % a->out_h, run % a->line_runs * a->k->half};
 }
 
-static place place_after(const cpu_conv_direct *a, place at) {
+static place direct_place_after(const cpu_conv_direct *a, place at) {
     at.col += a->k->half;
     if (at.col < a->out_w) return at;
     at.col = 0;
@@ -73,12 +73,12 @@ static place place_after(const cpu_conv_direct *a, place at) {
     return at;
 }
 
-static int64_t place_points(const cpu_conv_direct *a, const place *at) {
+static int64_t direct_place_points(const cpu_conv_direct *a, const place *at) {
     return min_i64(a->k->half, a->out_w - at->col);
 }
 
-static void set_run(const cpu_conv_direct_call *call, const place *at, int64_t first, int64_t k, int h,
-                    cpu_conv_tile *t) {
+static void direct_set_run(const cpu_conv_direct_call *call, const place *at, int64_t first, int64_t k, int h,
+                           cpu_conv_tile *t) {
     const cpu_conv_direct *a = call->a;
     t->a[h] = call->points + at->image * a->a_image + at->row * a->a_line + at->col * a->a_col + k;
     t->c[h] = call->y + at->image * a->y_image + at->row * a->y_line + at->col * a->y_col + first;
@@ -89,28 +89,28 @@ static void set_run(const cpu_conv_direct_call *call, const place *at, int64_t f
 
 /* A panel of weights with the runs [from, to), elements k .. of each tap. While the first four tiles are computed, they
  * fetch the panel that comes next. */
-static void run_panel(const cpu_conv_direct_call *call, cpu_conv_tile *t, int64_t panel, int64_t from, int64_t to,
-                      int64_t k, bool more) {
+static void direct_run_panel(const cpu_conv_direct_call *call, cpu_conv_tile *t, int64_t panel, int64_t from,
+                             int64_t to, int64_t k, bool more) {
     const cpu_conv_direct *a = call->a;
     const char *next = (const char *)(t->b + a->panel_floats);
     const int64_t share = a->taps * (t->k / 4) * 128;
     t->bias = call->bias ? call->bias + panel * a->k->width : NULL;
     t->cols = min_i64(a->k->width, a->c_out - panel * a->k->width);
     const bool narrow = t->cols <= a->k->lanes, gated = call->gate != NULL;
-    place at = place_of(a, from);
+    place at = direct_place_of(a, from);
     for (int64_t run = from, tile = 0; run < to; run++, tile++) {
-        const int64_t points = place_points(a, &at);
-        const place after = place_after(a, at);
-        const bool pair = points == a->k->half && run + 1 < to && place_points(a, &after) == points &&
+        const int64_t points = direct_place_points(a, &at);
+        const place after = direct_place_after(a, at);
+        const bool pair = points == a->k->half && run + 1 < to && direct_place_points(a, &after) == points &&
                           (!gated || after.image == at.image);
-        set_run(call, &at, panel * a->k->width, k, 0, t);
-        set_run(call, pair ? &after : &at, panel * a->k->width, k, 1, t);
+        direct_set_run(call, &at, panel * a->k->width, k, 0, t);
+        direct_set_run(call, pair ? &after : &at, panel * a->k->width, k, 1, t);
         if (gated) t->gate = call->gate + at.image * a->gate_image + k;
         t->later = more && tile < 4 ? next + tile * share : (const char *)t->b;
         (pair ? a->k->pair[gated][narrow] : a->k->single[gated][narrow][points - 1])(t);
         for (int h = 0; t->finish && h <= pair; h++) cpu_conv_map(&a->end, t->c[h], t->c_row, points, t->cols);
         run += pair;
-        at = pair ? place_after(a, after) : after;
+        at = pair ? direct_place_after(a, after) : after;
     }
 }
 
@@ -124,11 +124,11 @@ void cpu_conv_direct_part(const cpu_conv_direct_call *call, int64_t run_from, in
             t.k = min_i64(a->pass, a->depth - k);
             t.finish = k + t.k == a->depth ? &a->end.finish : NULL;
             t.b = call->weights + panel * a->panel_floats + k * a->k->width;
-            run_panel(call, &t, panel, run_from, run_to, k, panel + 1 < panel_to);
+            direct_run_panel(call, &t, panel, run_from, run_to, k, panel + 1 < panel_to);
         }
 }
 
-static void task_block(void *context, int task, int worker) {
+static void direct_task_block(void *context, int task, int worker) {
     const direct_call *call = context;
     const cpu_conv_direct_step *a = call->a;
     const int64_t block = task % a->blocks, chunk = task / a->blocks;
@@ -154,8 +154,8 @@ propane_status cpu_conv_direct_run(const cpu_run *run, const void *step, propane
     call.d.y = cpu_ref_at(run, a->d.y);
     if (a->d.copied) {
         call.d.points = call.d.plane = cpu_ref_at(run, a->plane);
-        cpu_run_parallel(run, task_line, &call, (int)(a->d.images * a->d.plane_h));
+        cpu_run_parallel(run, direct_task_line, &call, (int)(a->d.images * a->d.plane_h));
     }
-    cpu_run_parallel(run, task_block, &call, (int)(a->blocks * a->chunks));
+    cpu_run_parallel(run, direct_task_block, &call, (int)(a->blocks * a->chunks));
     return PROPANE_OK;
 }

@@ -38,7 +38,7 @@ void cpu_window_plane_plan(cpu_window_plane *p, const mil_conv *c) {
                 CPU_WINDOW_LANES; /* lanes behind the last one */
 }
 
-static void fill_edges(const cpu_window_plane *p, float edge, float *plane) {
+static void conv_window_fill_edges(const cpu_window_plane *p, float edge, float *plane) {
     if (edge == 0.0f) {
         memset(plane, 0, (size_t)p->floats * sizeof *plane);
         return;
@@ -53,7 +53,7 @@ static void fill_edges(const cpu_window_plane *p, float edge, float *plane) {
 void cpu_window_plane_fill(const cpu_window_plane *p, const void *x, bool half, float edge, float *plane) {
     const mil_conv *c = &p->c;
     const int64_t step = c->stride[2];
-    fill_edges(p, edge, plane);
+    conv_window_fill_edges(p, edge, plane);
     for (int64_t z = 0; z < c->in[0]; z++)
         for (int64_t y = 0; y < c->in[1]; y++) {
             float *line = plane + ((z + c->before[0]) * p->high[1] + y + c->before[1]) * p->width;

@@ -21,7 +21,7 @@ typedef struct winograd_call {
 
 /* ---- running -------------------------------------------------------------------------------------------------------- */
 
-static void task_in(void *context, int task, int worker) {
+static void winograd_task_in(void *context, int task, int worker) {
     const winograd_call *call = context;
     const cpu_conv_winograd_step *a = call->a;
     const mil_conv *c = &a->c;
@@ -44,7 +44,7 @@ static void task_in(void *context, int task, int worker) {
 }
 
 /* One of the 36 products, with a panel of its weights. */
-static void task_product(void *context, int task, int worker) {
+static void winograd_task_product(void *context, int task, int worker) {
     static const int64_t tap = 0;
     const winograd_call *call = context;
     const cpu_conv_winograd_step *a = call->a;
@@ -75,7 +75,7 @@ static void task_product(void *context, int task, int worker) {
     }
 }
 
-static void task_out(void *context, int task, int worker) {
+static void winograd_task_out(void *context, int task, int worker) {
     const winograd_call *call = context;
     const cpu_conv_winograd_step *a = call->a;
     const mil_conv *c = &a->c;
@@ -113,9 +113,9 @@ propane_status cpu_conv_winograd_run(const cpu_run *run, const void *step, propa
                           .m = cpu_ref_at(run, a->m)};
     const int tasks = (int)((a->tiles + a->task_tiles - 1) / a->task_tiles);
     (void)err;
-    cpu_run_parallel(run, task_in, &call, tasks);
-    cpu_run_parallel(run, task_product, &call, (int)(CPU_WINOGRAD_SQUARE * a->panels));
-    cpu_run_parallel(run, task_out, &call, tasks);
+    cpu_run_parallel(run, winograd_task_in, &call, tasks);
+    cpu_run_parallel(run, winograd_task_product, &call, (int)(CPU_WINOGRAD_SQUARE * a->panels));
+    cpu_run_parallel(run, winograd_task_out, &call, tasks);
     return PROPANE_OK;
 }
 
@@ -134,7 +134,7 @@ bool cpu_conv_winograd_pays(const mil_conv *c) {
 }
 
 /* The 3x3 weights of one pair of channels as 6x6. */
-static void transform(const float *w, double out[CPU_WINOGRAD_SQUARE]) {
+static void winograd_transform(const float *w, double out[CPU_WINOGRAD_SQUARE]) {
     static const double g[6][3] = {{1.0 / 4, 0, 0},
                                    {-1.0 / 6, -1.0 / 6, -1.0 / 6},
                                    {-1.0 / 6, 1.0 / 6, -1.0 / 6},
@@ -157,7 +157,7 @@ void cpu_conv_winograd_weights(const mil_conv *c, int64_t width, const float *w,
     for (int64_t o = 0; o < c->c_out; o++)
         for (int64_t i = 0; i < ci; i++) {
             double values[CPU_WINOGRAD_SQUARE];
-            transform(w + (o * ci + i) * 9, values);
+            winograd_transform(w + (o * ci + i) * 9, values);
             for (int64_t s = 0; s < CPU_WINOGRAD_SQUARE; s++)
                 to[((s * panels + o / width) * ci + i) * width + o % width] = (float)values[s];
         }

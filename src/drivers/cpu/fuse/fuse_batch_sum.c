@@ -7,7 +7,7 @@
 #include "drivers/cpu/plan/facts.h"
 #include "mil/ops.h"
 
-static bool batch_sum_matches(const mil_op *op, const mil_value *product) {
+static bool fuse_batch_sum_matches(const mil_op *op, const mil_value *product) {
     const mil_type *t = &product->type;
     if (op->info->code != MIL_OP_reduce_sum || t->rank < 3 || t->dtype != MIL_fp32) return false;
     unsigned batch = (1u << (t->rank - 2)) - 1, axes = cpu_plan_tile_axes(op);
@@ -16,12 +16,12 @@ static bool batch_sum_matches(const mil_op *op, const mil_value *product) {
     return batch && axes == batch;
 }
 
-static propane_status batch_sum_apply(cpu_graph *g, int i, bool *fired, propane_error *err) {
+static propane_status fuse_batch_sum_apply(cpu_graph *g, int i, bool *fired, propane_error *err) {
     const mil_op *product = g->ops[i];
     if (product->info->code != MIL_OP_matmul) return PROPANE_OK;
     const mil_value *v = cpu_fuse_product_result(g, product);
     const mil_op *sum = v ? cpu_graph_only_reader(g, v) : NULL;
-    if (!sum || !batch_sum_matches(sum, v)) return PROPANE_OK;
+    if (!sum || !fuse_batch_sum_matches(sum, v)) return PROPANE_OK;
     cpu_node *node = cpu_graph_merge(g, (const mil_op *[]){product, sum}, 2);
     if (!node) return cpu_program_no_memory(err);
     node->folded = sum;
@@ -30,4 +30,4 @@ static propane_status batch_sum_apply(cpu_graph *g, int i, bool *fired, propane_
 }
 
 const cpu_fuse_rule cpu_fuse_batch_sum = {
-    .name = "batch_sum", .not_with = CPU_FUSE_NOT_ROUNDED, .apply = batch_sum_apply};
+    .name = "batch_sum", .not_with = CPU_FUSE_NOT_ROUNDED, .apply = fuse_batch_sum_apply};

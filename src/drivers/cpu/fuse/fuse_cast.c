@@ -5,7 +5,7 @@
 #include "drivers/cpu/plan/facts.h"
 #include "mil/ops.h"
 
-static propane_status cast_apply(cpu_graph *g, int i, bool *fired, propane_error *err) {
+static propane_status fuse_cast_apply(cpu_graph *g, int i, bool *fired, propane_error *err) {
     const mil_op *op = g->ops[i];
     const int *readers;
     if (op->info->code != MIL_OP_cast) return PROPANE_OK;
@@ -24,4 +24,4 @@ static propane_status cast_apply(cpu_graph *g, int i, bool *fired, propane_error
     return PROPANE_OK;
 }
 
-const cpu_fuse_rule cpu_fuse_cast = {.name = "cast", .apply = cast_apply};
+const cpu_fuse_rule cpu_fuse_cast = {.name = "cast", .apply = fuse_cast_apply};

@@ -30,7 +30,7 @@ typedef struct chain {
 } chain;
 
 /* The operation that makes `v`, if it is this one and `readers` read it; it becomes part of the chain. */
-static const mil_op *made_by(chain *c, const mil_value *v, mil_opcode code, int readers) {
+static const mil_op *fuse_quantized_made_by(chain *c, const mil_value *v, mil_opcode code, int readers) {
     const mil_op *op = v && !v->konst ? v->def : NULL;
     if (!op || op->info->code != code || c->g->uses[v->id] != readers || c->count == MOST_OPS) {
         c->good = false;
@@ -42,7 +42,7 @@ static const mil_op *made_by(chain *c, const mil_value *v, mil_opcode code, int 
     return op;
 }
 
-static bool is_scalar(const mil_value *v, double wanted) {
+static bool fuse_quantized_is_scalar(const mil_value *v, double wanted) {
     if (!v || !v->konst || !v->konst->data || mil_type_count(&v->konst->type) != 1) return false;
     double x;
     mil_unpack_f64(&x, v->konst->type.dtype, v->konst->data, 1);
@@ -50,65 +50,67 @@ static bool is_scalar(const mil_value *v, double wanted) {
 }
 
 /* The other operand of x * constant, in either order. */
-static const mil_value *times(chain *c, const mil_value *v, double factor, int readers) {
-    const mil_op *op = made_by(c, v, MIL_OP_mul, readers);
+static const mil_value *fuse_quantized_times(chain *c, const mil_value *v, double factor, int readers) {
+    const mil_op *op = fuse_quantized_made_by(c, v, MIL_OP_mul, readers);
     if (!op) return NULL;
     const mil_value *x = mil_in(op, "x"), *y = mil_in(op, "y");
-    if (is_scalar(y, factor)) return x;
-    if (is_scalar(x, factor)) return y;
+    if (fuse_quantized_is_scalar(y, factor)) return x;
+    if (fuse_quantized_is_scalar(x, factor)) return y;
     c->good = false;
     return NULL;
 }
 
 /* A parameter of the type, [out, blocks, width]; or whatever shape if width is 0. */
-static bool is_stored(const mil_value *v, mil_dtype dtype, int64_t out, int64_t blocks, int64_t width) {
+static bool fuse_quantized_is_stored(const mil_value *v, mil_dtype dtype, int64_t out, int64_t blocks, int64_t width) {
     if (!v || v->def || v->konst || v->type.dtype != dtype) return false;
     if (!width) return true;
     return v->type.rank == 3 && v->type.dim[0] == out && v->type.dim[1] == blocks && v->type.dim[2] == width;
 }
 
-static const mil_value *without_cast(chain *c, const mil_value *v) {
+static const mil_value *fuse_quantized_without_cast(chain *c, const mil_value *v) {
     if (!v || !v->def || v->konst || v->def->info->code != MIL_OP_cast) return v;
-    const mil_op *op = made_by(c, v, MIL_OP_cast, 1);
+    const mil_op *op = fuse_quantized_made_by(c, v, MIL_OP_cast, 1);
     return op ? mil_in(op, "x") : NULL;
 }
 
 /* low, high -> the stored bytes */
-static const mil_value *nibbles(chain *c, const mil_value *low, const mil_value *high) {
-    const mil_op *difference = made_by(c, low, MIL_OP_sub, 1);
-    const mil_op *floor_op = made_by(c, high, MIL_OP_floor, 2);
+static const mil_value *fuse_quantized_nibbles(chain *c, const mil_value *low, const mil_value *high) {
+    const mil_op *difference = fuse_quantized_made_by(c, low, MIL_OP_sub, 1);
+    const mil_op *floor_op = fuse_quantized_made_by(c, high, MIL_OP_floor, 2);
     if (!difference || !floor_op) return NULL;
     const mil_value *f = mil_in(difference, "x");
-    if (times(c, mil_in(difference, "y"), 16, 1) != high || times(c, mil_in(floor_op, "x"), 0.0625, 1) != f)
+    if (fuse_quantized_times(c, mil_in(difference, "y"), 16, 1) != high ||
+        fuse_quantized_times(c, mil_in(floor_op, "x"), 0.0625, 1) != f)
         return NULL;
-    const mil_op *cast = made_by(c, f, MIL_OP_cast, 2);
+    const mil_op *cast = fuse_quantized_made_by(c, f, MIL_OP_cast, 2);
     return cast ? mil_in(cast, "x") : NULL;
 }
 
 /* What stands in front of the scale. */
-static void match_quantised(chain *c, const mil_value *v, int64_t out, int64_t blocks) {
+static void fuse_quantized_match_quantised(chain *c, const mil_value *v, int64_t out, int64_t blocks) {
     const mil_op *last = v && v->def && !v->konst ? v->def : NULL;
     if (last && last->info->code == MIL_OP_cast) {
-        c->found.data = without_cast(c, v);
+        c->found.data = fuse_quantized_without_cast(c, v);
         c->found.format = CPU_WEIGHTS_INT8;
-        c->good &= is_stored(c->found.data, MIL_int8, out, blocks, 32);
+        c->good &= fuse_quantized_is_stored(c->found.data, MIL_int8, out, blocks, 32);
         return;
     }
-    const mil_op *shifted = made_by(c, v, MIL_OP_sub, 1);
-    const mil_op *both =
-        shifted && is_scalar(mil_in(shifted, "y"), 8) ? made_by(c, mil_in(shifted, "x"), MIL_OP_concat, 1) : NULL;
+    const mil_op *shifted = fuse_quantized_made_by(c, v, MIL_OP_sub, 1);
+    const mil_op *both = shifted && fuse_quantized_is_scalar(mil_in(shifted, "y"), 8)
+                             ? fuse_quantized_made_by(c, mil_in(shifted, "x"), MIL_OP_concat, 1)
+                             : NULL;
     mil_value *const *halves = NULL;
     if (!both || mil_in_list(both, "values", &halves) != 2) {
         c->good = false;
         return;
     }
-    c->found.data = nibbles(c, halves[0], halves[1]);
+    c->found.data = fuse_quantized_nibbles(c, halves[0], halves[1]);
     c->found.format = CPU_WEIGHTS_INT4;
     c->good &= both->results[0]->type.rank == 3 && both->results[0]->type.dim[2] == 32 &&
-               is_stored(c->found.data, MIL_uint8, out, blocks, 16);
+               fuse_quantized_is_stored(c->found.data, MIL_uint8, out, blocks, 16);
 }
 
-static void match(chain *c, const mil_value *v, int64_t out, int64_t in) {
+static void fuse_quantized_match(chain *c, const mil_value *v, int64_t out, int64_t in) {
     c->good = true;
     while (v && v->def && !v->konst && cpu_plan_keeps_order(v->def) && c->g->uses[v->id] == 1 && c->count < MOST_OPS) {
         c->ops[c->count++] = v->def;
@@ -116,23 +118,23 @@ static void match(chain *c, const mil_value *v, int64_t out, int64_t in) {
     }
     const mil_op *last = v && v->def && !v->konst ? v->def : NULL;
     if (last && last->info->code == MIL_OP_cast) {
-        c->found = (cpu_stored_weights){.data = without_cast(c, v), .format = CPU_WEIGHTS_F16};
-        if (is_stored(c->found.data, MIL_bf16, out, 0, 0))
+        c->found = (cpu_stored_weights){.data = fuse_quantized_without_cast(c, v), .format = CPU_WEIGHTS_F16};
+        if (fuse_quantized_is_stored(c->found.data, MIL_bf16, out, 0, 0))
             c->found.format = CPU_WEIGHTS_BF16;
         else
-            c->good &= v->type.dtype == MIL_fp32 && is_stored(c->found.data, MIL_fp16, out, 0, 0);
+            c->good &= v->type.dtype == MIL_fp32 && fuse_quantized_is_stored(c->found.data, MIL_fp16, out, 0, 0);
         return;
     }
-    const mil_op *scaled = in % CPU_GEMV_BLOCK == 0 ? made_by(c, v, MIL_OP_mul, 1) : NULL;
+    const mil_op *scaled = in % CPU_GEMV_BLOCK == 0 ? fuse_quantized_made_by(c, v, MIL_OP_mul, 1) : NULL;
     c->good &= scaled != NULL;
     if (!scaled) return;
-    match_quantised(c, mil_in(scaled, "x"), out, in / CPU_GEMV_BLOCK);
-    c->found.scales = c->good ? without_cast(c, mil_in(scaled, "y")) : NULL;
-    c->good = c->good && is_stored(c->found.scales, MIL_fp16, out, in / CPU_GEMV_BLOCK, 1);
+    fuse_quantized_match_quantised(c, mil_in(scaled, "x"), out, in / CPU_GEMV_BLOCK);
+    c->found.scales = c->good ? fuse_quantized_without_cast(c, mil_in(scaled, "y")) : NULL;
+    c->good = c->good && fuse_quantized_is_stored(c->found.scales, MIL_fp16, out, in / CPU_GEMV_BLOCK, 1);
 }
 
 /* A matmul of one matrix [O, K] with one [K, N], neither turned. */
-static bool is_plain(const mil_op *op) {
+static bool fuse_quantized_is_plain(const mil_op *op) {
     bool tx = false, ty = false;
     const mil_type *x = &mil_in(op, "x")->type, *z = &op->results[0]->type;
     if (op->info->code != MIL_OP_matmul || mil_attr_bool(op, "transpose_x", &tx, NULL) ||
@@ -146,13 +148,13 @@ static bool is_plain(const mil_op *op) {
     return true;
 }
 
-static propane_status quantized_weights_apply(cpu_graph *g, int i, bool *fired, propane_error *err) {
+static propane_status fuse_quantized_weights_apply(cpu_graph *g, int i, bool *fired, propane_error *err) {
     const mil_op *op = g->ops[i];
-    if (!cpu_plan_is_product(op) || !is_plain(op)) return PROPANE_OK;
+    if (!cpu_plan_is_product(op) || !fuse_quantized_is_plain(op)) return PROPANE_OK;
     const mil_value *w = mil_in(op, "x");
     chain c = {.g = g};
     if (w->konst || !w->def || g->uses[w->id] != 1) return PROPANE_OK;
-    match(&c, w, w->type.dim[w->type.rank - 2], w->type.dim[w->type.rank - 1]);
+    fuse_quantized_match(&c, w, w->type.dim[w->type.rank - 2], w->type.dim[w->type.rank - 1]);
     if (!c.good) return PROPANE_OK;
     g->weights[w->id] = c.found;
     for (int k = 0; k < c.count; k++) cpu_graph_node(g, c.ops[k])->kind = CPU_NODE_ABSORBED;
@@ -162,4 +164,4 @@ static propane_status quantized_weights_apply(cpu_graph *g, int i, bool *fired, 
 
 const cpu_fuse_rule cpu_fuse_quantized_weights = {.name = "quantized_weights",
                                                   .not_with = CPU_FUSE_NOT_ROUNDED | CPU_FUSE_NOT_BF16,
-                                                  .apply = quantized_weights_apply};
+                                                  .apply = fuse_quantized_weights_apply};

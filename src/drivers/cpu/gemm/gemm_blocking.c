@@ -7,26 +7,26 @@
 
 #include "base/memory.h"
 
-static void swap_strides(cpu_matrix *m) {
+static void gemm_blocking_swap_strides(cpu_matrix *m) {
     int64_t t = m->row_stride;
     m->row_stride = m->col_stride;
     m->col_stride = t;
 }
 
 /* C's columns contiguous: compute the transposed product instead. `residual` holds the turned residual. */
-static void turn(cpu_gemm *g, cpu_matrix *residual) {
+static void gemm_blocking_turn(cpu_gemm *g, cpu_matrix *residual) {
     int64_t m = g->m;
     g->m = g->n;
     g->n = m;
     cpu_matrix a = g->a;
     g->a = g->b;
     g->b = a;
-    swap_strides(&g->a);
-    swap_strides(&g->b);
-    swap_strides(&g->c);
+    gemm_blocking_swap_strides(&g->a);
+    gemm_blocking_swap_strides(&g->b);
+    gemm_blocking_swap_strides(&g->c);
     if (g->residual) {
         *residual = *g->residual;
-        swap_strides(residual);
+        gemm_blocking_swap_strides(residual);
         g->residual = residual;
     }
 }
@@ -43,7 +43,7 @@ int64_t gemm_plan_block_words(const gemm_plan *p) {
     return div_up(min_i64(p->k_block, p->g.k), p->kernels->pair * GEMM_BLOCK) * GEMM_BLOCK;
 }
 
-static int64_t streamed_target(const gemm_plan *p) {
+static int64_t gemm_blocking_streamed_target(const gemm_plan *p) {
     const cpu_gemm_sizes *s = p->sizes;
     int64_t kw = max_i64(GEMM_BLOCK, gemm_plan_block_words(p));
     if (p->a_stationary) return max_i64(2 * p->kernels->nr, min_i64(s->nc, mem_second_cache(s->nc_bytes) / (kw * 4)));
@@ -51,11 +51,11 @@ static int64_t streamed_target(const gemm_plan *p) {
     return p->g.a.row_stride == 1 ? s->mc_across : s->mc_along;
 }
 
-static void plan_streamed(gemm_plan *p) {
+static void gemm_blocking_plan_streamed(gemm_plan *p) {
     p->items = p->by_item || p->item_panels < p->b_panels ? 1 : p->g.batch;
     int64_t panels = p->a_stationary ? p->b_panels : p->a_panels;
     int64_t width = p->a_stationary ? p->kernels->nr : p->kernels->mr;
-    int64_t blocks = div_up(panels * width, streamed_target(p));
+    int64_t blocks = div_up(panels * width, gemm_blocking_streamed_target(p));
     if (p->path == PATH_STATIONARY) { /* an even number of blocks for each thread */
         while (blocks < panels && p->items * blocks % p->threads) blocks++;
     }
@@ -74,26 +74,26 @@ static void plan_streamed(gemm_plan *p) {
 }
 
 /* An operand can be packed on the fly: it lies as it is, in one piece, all of k is wanted, in whole fours, */
-static bool lies_plainly(const gemm_plan *p, const cpu_matrix *m) {
+static bool gemm_blocking_lies_plainly(const gemm_plan *p, const cpu_matrix *m) {
     return !m->packed && !m->stored && !m->pieces && !p->round && p->g.k && p->g.k % GEMM_QUAD == 0;
 }
 
 /* and A's rows lie along k, */
-static gemm_pack_a_tile pack_a_tile_of(const gemm_plan *p) {
-    if (!p->a_quads || !lies_plainly(p, &p->g.a)) return NULL;
+static gemm_pack_a_tile gemm_blocking_pack_a_tile_of(const gemm_plan *p) {
+    if (!p->a_quads || !gemm_blocking_lies_plainly(p, &p->g.a)) return NULL;
     return p->g.a.dtype == CPU_F16 ? p->kernels->pack_a_tile_f16 : p->kernels->pack_a_tile;
 }
 
 /* B's lines across it; A has a full panel. */
-static gemm_pack_b_tile pack_b_tile_of(const gemm_plan *p) {
-    if (p->g.b.col_stride != 1 || p->g.m < p->kernels->mr || !lies_plainly(p, &p->g.b)) return NULL;
+static gemm_pack_b_tile gemm_blocking_pack_b_tile_of(const gemm_plan *p) {
+    if (p->g.b.col_stride != 1 || p->g.m < p->kernels->mr || !gemm_blocking_lies_plainly(p, &p->g.b)) return NULL;
     return (p->g.b.dtype == CPU_F16 ? p->kernels->pack_b_tile_f16 : p->kernels->pack_b_tile)[p->a_quads];
 }
 
 void gemm_plan_make(gemm_plan *p, const cpu_gemm *g, int threads, cpu_matrix *residual) {
     *p = (gemm_plan){.g = *g, .threads = threads, .sizes = &g->kernels->gemm_sizes};
     p->kernels = g->bf16 ? &g->kernels->gemm_bf16 : &g->kernels->gemm;
-    if (gemm_plan_transposes(g)) turn(&p->g, residual);
+    if (gemm_plan_transposes(g)) gemm_blocking_turn(&p->g, residual);
     g = &p->g;
     p->round = g->bf16 && p->kernels->pair == 1;
     if (g->m <= 0 || g->n <= 0 || g->batch <= 0) return;
@@ -131,9 +131,9 @@ void gemm_plan_make(gemm_plan *p, const cpu_gemm *g, int threads, cpu_matrix *re
         }
     }
     if (p->a_stationary)
-        p->pack_b_tile = pack_b_tile_of(p);
+        p->pack_b_tile = gemm_blocking_pack_b_tile_of(p);
     else
-        p->pack_a_tile = pack_a_tile_of(p);
+        p->pack_a_tile = gemm_blocking_pack_a_tile_of(p);
     p->path = PATH_STATIONARY;
     if (!(p->a_stationary ? a_shared : b_shared)) {
         p->by_item = item_flops > p->sizes->whole_item_flops && g->batch < 2 * threads;
@@ -146,7 +146,7 @@ void gemm_plan_make(gemm_plan *p, const cpu_gemm *g, int threads, cpu_matrix *re
     if (p->needs_partial) p->partial_bytes = gemm_bytes(g->m * g->n) * (p->by_item ? 1 : (size_t)g->batch);
     if (g->squares && p->path == PATH_STATIONARY && plain_c)
         p->squares_bytes = (size_t)(p->a_stationary ? p->b_panels : p->a_panels) * GEMM_LANES * sizeof(double);
-    plan_streamed(p);
+    gemm_blocking_plan_streamed(p);
 }
 
 size_t cpu_gemm_scratch_bytes(const cpu_gemm *g, int threads) {

@@ -11,16 +11,16 @@ enum {
 };
 
 /* Groups of GEMM_PASS_PANELS panels that tiles copy one after the other; the last one may copy some of them again. */
-static int64_t pass_groups(const gemm_prefetch *h) { return div_up(h->to - h->from, GEMM_PASS_PANELS); }
-static int64_t group_panel(const gemm_prefetch *h, int64_t group) {
+static int64_t gemm_prefetch_pass_groups(const gemm_prefetch *h) { return div_up(h->to - h->from, GEMM_PASS_PANELS); }
+static int64_t gemm_prefetch_group_panel(const gemm_prefetch *h, int64_t group) {
     return h->from + max_i64(0, min_i64(group * GEMM_PASS_PANELS, h->to - h->from - GEMM_PASS_PANELS));
 }
 
 /* The block of `tiles` tiles in front of the one ahead must have enough that can copy. */
-static gemm_tile pass_tile_of(const gemm_plan *p, const gemm_prefetch *h, int64_t tiles) {
+static gemm_tile gemm_prefetch_pass_tile_of(const gemm_plan *p, const gemm_prefetch *h, int64_t tiles) {
     const bool fits = h->words && !h->along && !p->round && (h->k1 - h->k0) % GEMM_BLOCK == 0;
     if (!fits || max_i64(h->to, h->from + GEMM_PASS_PANELS) > p->g.m / p->kernels->mr) return NULL;
-    if (tiles < PASS_PARTS * pass_groups(h) + p->b_panels) return NULL;
+    if (tiles < PASS_PARTS * gemm_prefetch_pass_groups(h) + p->b_panels) return NULL;
     return h->view.dtype == CPU_F16 ? p->kernels->pack_next_tile_f16 : p->kernels->pack_next_tile;
 }
 
@@ -39,29 +39,33 @@ gemm_prefetch gemm_prefetch_of(const gemm_plan *p, const cpu_matrix_view *v, int
     h.step = (h.along ? across : along) * size;
     h.lines = h.along ? count : div_up(count * size, 64);
     h.from = from, h.to = to, h.k0 = k0, h.k1 = k1, h.words = words;
-    if (now == k1 - k0) h.pass = pass_tile_of(p, &h, (to - from) * p->b_panels);
+    if (now == k1 - k0) h.pass = gemm_prefetch_pass_tile_of(p, &h, (to - from) * p->b_panels);
     return h;
 }
 
-static int64_t part_begin(const gemm_prefetch *h, int64_t part) { return h->k0 + part * (h->k1 - h->k0) / PASS_PARTS; }
+static int64_t gemm_prefetch_part_begin(const gemm_prefetch *h, int64_t part) {
+    return h->k0 + part * (h->k1 - h->k0) / PASS_PARTS;
+}
 
-static float *panel_words(const gemm_plan *p, const gemm_prefetch *h, int64_t panel) {
+static float *gemm_prefetch_panel_words(const gemm_plan *p, const gemm_prefetch *h, int64_t panel) {
     return h->words + (panel - h->from) * padded_words(p, h->k0, h->k1) * p->kernels->mr;
 }
 
 /* What tiles have not copied. */
-static void pass_rest(const gemm_plan *p, const gemm_prefetch *h) {
-    for (int64_t tile = h->tile; tile < PASS_PARTS * pass_groups(h); tile = (tile / PASS_PARTS + 1) * PASS_PARTS) {
-        const int64_t from = group_panel(h, tile / PASS_PARTS), to = min_i64(h->to, from + GEMM_PASS_PANELS);
-        gemm_pack_panels(p, true, &h->view, panel_words(p, h, from), from, to, h->k0, h->k1,
-                         part_begin(h, tile % PASS_PARTS), h->k1);
+static void gemm_prefetch_pass_rest(const gemm_plan *p, const gemm_prefetch *h) {
+    for (int64_t tile = h->tile; tile < PASS_PARTS * gemm_prefetch_pass_groups(h);
+         tile = (tile / PASS_PARTS + 1) * PASS_PARTS) {
+        const int64_t from = gemm_prefetch_group_panel(h, tile / PASS_PARTS),
+                      to = min_i64(h->to, from + GEMM_PASS_PANELS);
+        gemm_pack_panels(p, true, &h->view, gemm_prefetch_panel_words(p, h, from), from, to, h->k0, h->k1,
+                         gemm_prefetch_part_begin(h, tile % PASS_PARTS), h->k1);
     }
 }
 
 void gemm_prefetch_pack(const gemm_plan *p, gemm_prefetch *h, bool all) {
     if (!h->words) return;
     if (h->pass) {
-        if (all) pass_rest(p, h);
+        if (all) gemm_prefetch_pass_rest(p, h);
         return;
     }
     int64_t width = p->kernels->mr, step = padded_words(p, h->k0, h->k1) * width;
@@ -75,20 +79,21 @@ void gemm_prefetch_pack(const gemm_plan *p, gemm_prefetch *h, bool all) {
 }
 
 /* What a tile copies. */
-static gemm_next pass_next(const gemm_plan *p, gemm_prefetch *h, const void *own, bool full) {
-    if (!full || h->tile >= PASS_PARTS * pass_groups(h)) return (gemm_next){.at = own};
-    const int64_t panel = group_panel(h, h->tile / PASS_PARTS), k = part_begin(h, h->tile % PASS_PARTS) - h->k0;
+static gemm_next gemm_prefetch_pass_next(const gemm_plan *p, gemm_prefetch *h, const void *own, bool full) {
+    if (!full || h->tile >= PASS_PARTS * gemm_prefetch_pass_groups(h)) return (gemm_next){.at = own};
+    const int64_t panel = gemm_prefetch_group_panel(h, h->tile / PASS_PARTS),
+                  k = gemm_prefetch_part_begin(h, h->tile % PASS_PARTS) - h->k0;
     const int64_t size = cpu_dtype_bytes(h->view.dtype);
     h->tile++;
     return (gemm_next){.at = h->base + (panel - h->from) * p->kernels->mr * size + k * h->step,
                        .step = h->step,
                        .second = PASS_LEAD * h->step,
-                       .put = panel_words(p, h, panel) + k * p->kernels->mr,
+                       .put = gemm_prefetch_panel_words(p, h, panel) + k * p->kernels->mr,
                        .put_step = 4 * padded_words(p, h->k0, h->k1) * p->kernels->mr};
 }
 
 gemm_next gemm_prefetch_next(const gemm_plan *p, gemm_prefetch *h, const void *own, bool full) {
-    if (h->pass) return pass_next(p, h, own, full);
+    if (h->pass) return gemm_prefetch_pass_next(p, h, own, full);
     int64_t tile = h->tile++, pairs = max_i64(1, div_up(h->lines, 2));
     if (h->base && h->along && 2 * tile < h->lines)
         return (gemm_next){

@@ -40,22 +40,23 @@ typedef struct packed_view {
 } packed_view;
 
 /* Where the pass's words are in an operand that was packed whole. */
-static packed_view packed_whole(const gemm_plan *p, const cpu_matrix *m, bool is_a, int64_t k0, int64_t k1) {
+static packed_view gemm_run_packed_whole(const gemm_plan *p, const cpu_matrix *m, bool is_a, int64_t k0, int64_t k1) {
     int64_t width = is_a ? p->a_height : p->b_panels * p->kernels->nr;
     float *words = (float *)(uintptr_t)m->packed + k0 / p->kernels->pair * width;
     int64_t step = padded_words(p, k0, k1) * (is_a ? p->kernels->mr : p->kernels->nr);
     return (packed_view){words, step, 0};
 }
 
-static packed_view packed_scratch(const gemm_plan *p, bool is_a, void *memory, int64_t first, int64_t k0, int64_t k1) {
+static packed_view gemm_run_packed_scratch(const gemm_plan *p, bool is_a, void *memory, int64_t first, int64_t k0,
+                                           int64_t k1) {
     int64_t step = padded_words(p, k0, k1) * (is_a ? p->kernels->mr : p->kernels->nr);
     return (packed_view){memory, step, first};
 }
 
 /* Of a tile that C holds now. A streamed panel belongs to one task, and its tiles follow each other in the order of the stationary
  * ones: the sums do not depend on who does what. */
-static void add_squares(const gemm_plan *p, const gemm_finish *f, int64_t panel, int64_t i, int64_t j, int64_t rows,
-                        int64_t cols) {
+static void gemm_run_add_squares(const gemm_plan *p, const gemm_finish *f, int64_t panel, int64_t i, int64_t j,
+                                 int64_t rows, int64_t cols) {
     const float *c = (const float *)element(&f->c, i * f->c.row_stride + j);
     p->kernels->squares(f->squares + panel * GEMM_LANES, c, f->c.row_stride, rows, cols);
 }
@@ -73,7 +74,7 @@ typedef struct tile_run {
     int64_t stride;       /* and nothing else happens to them */
 } tile_run;
 
-static void begin_item(tile_run *t, const gemm_run *r, int64_t item) {
+static void gemm_run_begin_item(tile_run *t, const gemm_run *r, int64_t item) {
     const cpu_gemm *g = &t->p->g;
     const gemm_finish *f = &t->f;
     t->f = gemm_finish_of(r, item, t->k0, t->k1);
@@ -94,8 +95,8 @@ typedef struct tile_operands {
     gemm_tile tile; /* for its height */
 } tile_operands;
 
-static inline void compute(const tile_run *t, const tile_operands *o, float *c, int64_t stride, bool add,
-                           const gemm_next *fetch) {
+static inline void gemm_run_compute(const tile_run *t, const tile_operands *o, float *c, int64_t stride, bool add,
+                                    const gemm_next *fetch) {
     const gemm_plan *p = t->p;
     if (o->source && p->a_stationary)
         p->pack_b_tile(o->a, o->b, o->source, p->g.b.row_stride * cpu_dtype_bytes(p->g.b.dtype), o->kw, c, stride,
@@ -108,8 +109,8 @@ static inline void compute(const tile_run *t, const tile_operands *o, float *c, 
 }
 
 /* A tile that is not whole, or that something else is to be done to. */
-static void finish_apart(const tile_run *t, const tile_operands *o, int64_t i, int64_t j, int64_t rows, int64_t cols,
-                         gemm_next *fetch) {
+static void gemm_run_finish_apart(const tile_run *t, const tile_operands *o, int64_t i, int64_t j, int64_t rows,
+                                  int64_t cols, gemm_next *fetch) {
     _Alignas(GEMM_ALIGN) float sums[GEMM_TILE_MAX];
     const cpu_gemm_kernels *k = t->p->kernels;
     const cpu_matrix_view *other = t->p->g.residual ? &t->f.residual : &t->f.c;
@@ -117,19 +118,19 @@ static void finish_apart(const tile_run *t, const tile_operands *o, int64_t i, i
         fetch->row = (const float *)element(other, i * other->row_stride + j);
         fetch->row_step = other->row_stride;
     }
-    compute(t, o, sums, k->nr, false, fetch);
+    gemm_run_compute(t, o, sums, k->nr, false, fetch);
     k->finish(&t->f, sums, k->nr, i, j, rows, cols);
 }
 
 /* Where the words of a tile of the streamed operand begin. */
-static const void *source_of(const tile_run *t, const cpu_matrix_view *streamed, int64_t i, int64_t j) {
+static const void *gemm_run_source_of(const tile_run *t, const cpu_matrix_view *streamed, int64_t i, int64_t j) {
     return t->p->a_stationary ? element(streamed, t->k0 * streamed->row_stride + j)
                               : element(streamed, i * streamed->row_stride + t->k0);
 }
 
 /* Panel `ia` of A by panel `jb` of B, which is panel `column` of its item. `source`: the streamed operand, if this is the first
  * tile of a panel of it that is not packed yet. */
-static void run_tile(const tile_run *t, int64_t ia, int64_t jb, int64_t column, const cpu_matrix_view *source) {
+static void gemm_run_tile(const tile_run *t, int64_t ia, int64_t jb, int64_t column, const cpu_matrix_view *source) {
     const gemm_plan *p = t->p;
     const gemm_finish *f = &t->f;
     const int64_t i = ia * p->kernels->mr, j = column * p->kernels->nr;
@@ -138,7 +139,7 @@ static void run_tile(const tile_run *t, int64_t ia, int64_t jb, int64_t column, 
     const int height = last ? p->last_height : p->kernels->mr;
     tile_operands o = {.a = t->a.words + (ia - t->a.first_panel) * t->a.panel_words,
                        .b = t->b.words + (jb - t->b.first_panel) * t->b.panel_words,
-                       .source = source ? source_of(t, source, i, j) : NULL,
+                       .source = source ? gemm_run_source_of(t, source, i, j) : NULL,
                        .kw = t->kw,
                        .tile = last ? p->last_tile : p->tile};
     gemm_next fetch = gemm_prefetch_next(p, t->later, o.a, height == p->kernels->mr);
@@ -148,17 +149,17 @@ static void run_tile(const tile_run *t, int64_t ia, int64_t jb, int64_t column, 
             fetch.addend = (const float *)element(&f->residual, i * f->residual.row_stride + j);
         fetch.row = to;
         fetch.row_step = t->stride;
-        compute(t, &o, to, t->stride, t->add, &fetch);
+        gemm_run_compute(t, &o, to, t->stride, t->add, &fetch);
     } else {
-        finish_apart(t, &o, i, j, rows, cols, &fetch);
+        gemm_run_finish_apart(t, &o, i, j, rows, cols, &fetch);
     }
-    if (f->squares) add_squares(p, f, p->a_stationary ? column : ia, i, j, rows, cols);
+    if (f->squares) gemm_run_add_squares(p, f, p->a_stationary ? column : ia, i, j, rows, cols);
 }
 
 /* One streamed block of one item against the whole stationary operand. `memory`: for the packed block, or where it already is
  * (`ready`); `later`: the block that is packed meanwhile. */
-static void run_block(const gemm_run *r, const packed_view *stationary, int64_t item, int64_t block, char *memory,
-                      bool ready, gemm_prefetch *later, int64_t k0, int64_t k1) {
+static void gemm_run_block(const gemm_run *r, const packed_view *stationary, int64_t item, int64_t block, char *memory,
+                           bool ready, gemm_prefetch *later, int64_t k0, int64_t k1) {
     const gemm_plan *p = r->p;
     const cpu_matrix *streamed = p->a_stationary ? &p->g.b : &p->g.a;
     int64_t from, to;
@@ -167,9 +168,9 @@ static void run_block(const gemm_run *r, const packed_view *stationary, int64_t 
     cpu_matrix_view view = view_of(streamed, item);
     packed_view own;
     if (streamed->packed)
-        own = packed_whole(p, streamed, !p->a_stationary, k0, k1);
+        own = gemm_run_packed_whole(p, streamed, !p->a_stationary, k0, k1);
     else {
-        own = packed_scratch(p, !p->a_stationary, memory, from, k0, k1);
+        own = gemm_run_packed_scratch(p, !p->a_stationary, memory, from, k0, k1);
         if (p->pack_a_tile) whole = min_i64(to, p->g.m / p->kernels->mr);
         if (p->pack_b_tile) whole = min_i64(to, p->g.n / p->kernels->nr);
         if (whole < to && !ready)
@@ -183,23 +184,23 @@ static void run_block(const gemm_run *r, const packed_view *stationary, int64_t 
                   .k1 = k1,
                   .kw = words_of(p, k0, k1),
                   .later = later};
-    begin_item(&t, r, item);
+    gemm_run_begin_item(&t, r, item);
     if (p->a_stationary) {
         for (int64_t i = 0; i < p->a_panels; i++)
-            for (int64_t j = from; j < to; j++) run_tile(&t, i, j, j, i == 0 && j < whole ? &view : NULL);
+            for (int64_t j = from; j < to; j++) gemm_run_tile(&t, i, j, j, i == 0 && j < whole ? &view : NULL);
         return;
     }
     for (int64_t j = 0, column = 0; j < p->b_panels; j++, column++) {
-        if (column == p->item_panels) begin_item(&t, r, item + j / p->item_panels), column = 0;
+        if (column == p->item_panels) gemm_run_begin_item(&t, r, item + j / p->item_panels), column = 0;
         for (int64_t i = from; i < to; i++) {
-            run_tile(&t, i, j, column, j == 0 && i < whole ? &view : NULL);
+            gemm_run_tile(&t, i, j, column, j == 0 && i < whole ? &view : NULL);
             gemm_prefetch_pack(p, later, false);
         }
     }
 }
 
 /* The stationary operand is packed in parts along k where its rows are columns of memory, else in groups of panels. */
-static int64_t pack_tasks(const gemm_run *r, int64_t *panels, bool *along_k) {
+static int64_t gemm_run_pack_tasks(const gemm_run *r, int64_t *panels, bool *along_k) {
     const gemm_plan *p = r->p;
     const cpu_matrix *m = p->a_stationary ? &p->g.a : &p->g.b;
     *along_k = (p->a_stationary ? m->row_stride : m->col_stride) == 1;
@@ -208,14 +209,14 @@ static int64_t pack_tasks(const gemm_run *r, int64_t *panels, bool *along_k) {
     return *along_k ? div_up(r->k1 - r->k0, K_PART) : div_up(all, *panels);
 }
 
-static void task_pack(void *context, int task, int worker) {
+static void gemm_run_task_pack(void *context, int task, int worker) {
     const gemm_run *r = context;
     const gemm_plan *p = r->p;
     (void)worker;
-    packed_view whole = packed_scratch(p, p->a_stationary, r->stationary_memory, 0, r->k0, r->k1);
+    packed_view whole = gemm_run_packed_scratch(p, p->a_stationary, r->stationary_memory, 0, r->k0, r->k1);
     int64_t step, from = 0, to = p->a_stationary ? p->a_panels : p->b_panels, part0 = r->k0, part1 = r->k1;
     bool along_k;
-    pack_tasks(r, &step, &along_k);
+    gemm_run_pack_tasks(r, &step, &along_k);
     if (along_k) {
         part0 = r->k0 + (int64_t)task * K_PART;
         part1 = min_i64(r->k1, part0 + K_PART);
@@ -233,11 +234,11 @@ static void task_pack(void *context, int task, int worker) {
     }
 }
 
-static packed_view stationary_of(const gemm_run *r) {
+static packed_view gemm_run_stationary_of(const gemm_run *r) {
     const gemm_plan *p = r->p;
     const cpu_matrix *m = p->a_stationary ? &p->g.a : &p->g.b;
-    if (m->packed) return packed_whole(p, m, p->a_stationary, r->k0, r->k1);
-    return packed_scratch(p, p->a_stationary, r->stationary_memory, 0, r->k0, r->k1);
+    if (m->packed) return gemm_run_packed_whole(p, m, p->a_stationary, r->k0, r->k1);
+    return gemm_run_packed_scratch(p, p->a_stationary, r->stationary_memory, 0, r->k0, r->k1);
 }
 
 /* A worker's memory: two packed blocks in turn, and behind them which block the second is. */
@@ -246,44 +247,44 @@ typedef struct worker_state {
     int turn;
 } worker_state;
 
-static worker_state *state_of(const gemm_run *r, int worker) {
+static worker_state *gemm_run_state_of(const gemm_run *r, int worker) {
     char *memory = r->worker_memory + r->p->worker_bytes * (size_t)worker;
     return (worker_state *)(void *)(memory + r->p->worker_bytes - GEMM_ALIGN);
 }
 
-static int64_t tasks_of(const gemm_plan *p) { return p->items * p->streamed_blocks; }
+static int64_t gemm_run_tasks_of(const gemm_plan *p) { return p->items * p->streamed_blocks; }
 
 /* What the worker of `task` will most likely take next: in this pass, in the next one, or of the product behind this one. */
-static gemm_prefetch ahead_of(const gemm_run *r, int64_t task, float *words) {
+static gemm_prefetch gemm_run_ahead_of(const gemm_run *r, int64_t task, float *words) {
     const gemm_plan *p = r->p;
     int64_t soon = task + p->threads, item = r->first_item, k0 = r->k0, k1 = r->k1;
-    if (soon >= tasks_of(p) && k1 < p->g.k) {
-        soon -= tasks_of(p);
+    if (soon >= gemm_run_tasks_of(p) && k1 < p->g.k) {
+        soon -= gemm_run_tasks_of(p);
         k0 = k1, k1 = min_i64(p->g.k, k0 + p->k_block);
-    } else if (soon >= tasks_of(p) && r->next) {
-        soon -= tasks_of(p);
+    } else if (soon >= gemm_run_tasks_of(p) && r->next) {
+        soon -= gemm_run_tasks_of(p);
         p = r->next, words = NULL, item = 0;
         k0 = 0, k1 = min_i64(p->g.k, p->k_block);
     }
     const cpu_matrix *streamed = p->a_stationary ? &p->g.b : &p->g.a;
-    if (streamed->packed || soon >= tasks_of(p)) return (gemm_prefetch){.words = NULL};
+    if (streamed->packed || soon >= gemm_run_tasks_of(p)) return (gemm_prefetch){.words = NULL};
     cpu_matrix_view view = view_of(streamed, item + soon / p->streamed_blocks);
     return gemm_prefetch_of(p, &view, soon % p->streamed_blocks, k0, k1, r->k1 - r->k0, words);
 }
 
-static void task_block(void *context, int task, int worker) {
+static void gemm_run_task_block(void *context, int task, int worker) {
     const gemm_run *r = context;
     const gemm_plan *p = r->p;
-    packed_view stationary = stationary_of(r);
+    packed_view stationary = gemm_run_stationary_of(r);
     char *memory = r->worker_memory + p->worker_bytes * (size_t)worker;
-    worker_state *state = state_of(r, worker);
-    const int64_t number = r->pass * tasks_of(p) + task;
+    worker_state *state = gemm_run_state_of(r, worker);
+    const int64_t number = r->pass * gemm_run_tasks_of(p) + task;
     const bool ready = state->ready == number;
     char *mine = memory + (state->turn ? p->block_bytes : 0), *other = memory + (state->turn ? 0 : p->block_bytes);
-    gemm_prefetch later = ahead_of(r, task, p->packs_ahead ? (float *)(void *)other : NULL);
+    gemm_prefetch later = gemm_run_ahead_of(r, task, p->packs_ahead ? (float *)(void *)other : NULL);
     state->ready = -1;
-    run_block(r, &stationary, r->first_item + task / p->streamed_blocks, task % p->streamed_blocks, mine, ready, &later,
-              r->k0, r->k1);
+    gemm_run_block(r, &stationary, r->first_item + task / p->streamed_blocks, task % p->streamed_blocks, mine, ready,
+                   &later, r->k0, r->k1);
     if (!later.words) return;
     gemm_prefetch_pack(p, &later, true);
     state->ready = number + p->threads;
@@ -291,7 +292,7 @@ static void task_block(void *context, int task, int worker) {
 }
 
 /* An item by one thread: both operands are packed by it. */
-static void task_item(void *context, int task, int worker) {
+static void gemm_run_task_item(void *context, int task, int worker) {
     const gemm_run *r = context;
     const gemm_plan *p = r->p;
     cpu_matrix_view view = view_of(p->a_stationary ? &p->g.a : &p->g.b, task);
@@ -300,50 +301,51 @@ static void task_item(void *context, int task, int worker) {
     char *block = memory + gemm_bytes((p->a_stationary ? p->a_height : p->b_panels * p->kernels->nr) * kw);
     for (int64_t b = 0; b < p->k_blocks; b++) {
         int64_t k0 = b * p->k_block, k1 = min_i64(p->g.k, k0 + p->k_block);
-        packed_view stationary = packed_scratch(p, p->a_stationary, memory, 0, k0, k1);
+        packed_view stationary = gemm_run_packed_scratch(p, p->a_stationary, memory, 0, k0, k1);
         gemm_pack_panels(p, p->a_stationary, &view, stationary.words, 0, p->a_stationary ? p->a_panels : p->b_panels,
                          k0, k1, k0, k1);
         for (int64_t i = 0; i < p->streamed_blocks; i++) {
             gemm_prefetch nothing = {0};
-            run_block(r, &stationary, task, i, block, false, &nothing, k0, k1);
+            gemm_run_block(r, &stationary, task, i, block, false, &nothing, k0, k1);
         }
     }
 }
 
-static void parallel(const gemm_plan *p, pool_task task, void *context, int64_t count) {
+static void gemm_run_parallel(const gemm_plan *p, pool_task task, void *context, int64_t count) {
     if (p->threads > 1)
         pool_run_most(task, context, (int)count, p->g.threads);
     else
         for (int64_t i = 0; i < count; i++) task(context, (int)i, 0);
 }
 
-static void run_stationary(gemm_run *r) {
+static void gemm_run_stationary(gemm_run *r) {
     const gemm_plan *p = r->p;
     const cpu_matrix *stationary = p->a_stationary ? &p->g.a : &p->g.b;
     int64_t groups = p->by_item ? p->g.batch : 1;
     for (int64_t group = 0; group < groups; group++) {
         r->first_item = group;
-        for (int i = 0; i < p->threads; i++) *state_of(r, i) = (worker_state){.ready = -1};
+        for (int i = 0; i < p->threads; i++) *gemm_run_state_of(r, i) = (worker_state){.ready = -1};
         for (r->pass = 0; r->pass < p->k_blocks; r->pass++) {
             r->k0 = r->pass * p->k_block;
             r->k1 = min_i64(p->g.k, r->k0 + p->k_block);
             int64_t panels;
             bool along_k;
-            if (!stationary->packed) parallel(p, task_pack, r, pack_tasks(r, &panels, &along_k));
-            parallel(p, task_block, r, tasks_of(p));
+            if (!stationary->packed)
+                gemm_run_parallel(p, gemm_run_task_pack, r, gemm_run_pack_tasks(r, &panels, &along_k));
+            gemm_run_parallel(p, gemm_run_task_block, r, gemm_run_tasks_of(p));
         }
     }
 }
 
 /* The residual is what C holds, and nothing else happens to it: the tiles can add to C themselves. */
-static bool adds_to_itself(const cpu_gemm *g) {
+static bool gemm_run_adds_to_itself(const cpu_gemm *g) {
     const cpu_matrix *r = g->residual, *c = &g->c;
     return r && !g->accumulate && r->dtype == CPU_F32 && c->dtype == CPU_F32 && !r->batch && !c->batch &&
            r->data == c->data && r->row_stride == c->row_stride && r->col_stride == c->col_stride &&
            (g->batch == 1 || r->batch_stride == c->batch_stride);
 }
 
-static double sum_lanes(const double *lanes, size_t count) {
+static double gemm_run_sum_lanes(const double *lanes, size_t count) {
     double sum = 0;
     for (size_t i = 0; i < count; i += GEMM_LANES)
         for (size_t k = 0; k < GEMM_LANES; k++) sum += lanes[i + k];
@@ -351,7 +353,7 @@ static double sum_lanes(const double *lanes, size_t count) {
 }
 
 /* Where C is not written tile by tile, or not in rows. */
-static double sum_all(const cpu_gemm *g) {
+static double gemm_run_sum_all(const cpu_gemm *g) {
     const float *c = g->c.data;
     double sum = 0;
     for (int64_t i = 0; i < g->m; i++)
@@ -366,7 +368,7 @@ void cpu_gemm_run(const cpu_gemm *g, void *scratch) {
     gemm_plan p, next;
     cpu_matrix residual, next_residual;
     cpu_gemm sum = *g;
-    if (adds_to_itself(g)) {
+    if (gemm_run_adds_to_itself(g)) {
         sum.accumulate = true;
         sum.residual = NULL;
     }
@@ -386,10 +388,12 @@ void cpu_gemm_run(const cpu_gemm *g, void *scratch) {
     switch (p.path) {
     case PATH_NOTHING: break;
     case PATH_VECTOR:
-        parallel(&p, gemm_task_vector, &r, p.g.batch * div_up(max_i64(p.g.m, p.g.n), gemm_vector_chunk(&p)));
+        gemm_run_parallel(&p, gemm_task_vector, &r, p.g.batch * div_up(max_i64(p.g.m, p.g.n), gemm_vector_chunk(&p)));
         break;
-    case PATH_STATIONARY: run_stationary(&r); break;
-    case PATH_ITEMS: parallel(&p, task_item, &r, p.g.batch); break;
+    case PATH_STATIONARY: gemm_run_stationary(&r); break;
+    case PATH_ITEMS: gemm_run_parallel(&p, gemm_run_task_item, &r, p.g.batch); break;
     }
-    if (g->squares) *g->squares = r.squares ? sum_lanes(r.squares, p.squares_bytes / sizeof(double)) : sum_all(&p.g);
+    if (g->squares)
+        *g->squares =
+            r.squares ? gemm_run_sum_lanes(r.squares, p.squares_bytes / sizeof(double)) : gemm_run_sum_all(&p.g);
 }

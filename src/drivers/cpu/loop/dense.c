@@ -33,13 +33,13 @@ void cpu_dense_load(double *to, mil_dtype dtype, const void *from, int64_t at, i
 }
 
 /* Toward zero, into the range; NaN: 0. */
-static inline double held(double v, double low, double high) {
+static inline double dense_held(double v, double low, double high) {
     if (!(v > low)) return v <= low ? low : 0.0;
     return v < high ? v : high;
 }
 
 #define STORE(type, low, high)                                                                                         \
-    for (int64_t i = 0; i < count; i++) ((type *)to)[at + i * step] = (type)held(from[i], low, high);                  \
+    for (int64_t i = 0; i < count; i++) ((type *)to)[at + i * step] = (type)dense_held(from[i], low, high);            \
     return
 
 void cpu_dense_store(void *to, mil_dtype dtype, int64_t at, int64_t step, const double *from, int64_t count) {
@@ -75,7 +75,7 @@ typedef struct parts {
     const void *context;
 } parts;
 
-static void task_part(void *context, int task, int worker) {
+static void dense_task_part(void *context, int task, int worker) {
     const parts *p = context;
     const int64_t first = task * p->part, last = first + p->part < p->count ? first + p->part : p->count;
     p->work(p->context, first, last, worker);
@@ -89,5 +89,5 @@ void cpu_dense_each(const cpu_run *run, int64_t count, int64_t part, cpu_dense_w
     if (count <= part)
         work(context, 0, count, 0);
     else
-        cpu_run_parallel(run, task_part, &p, (int)((count + part - 1) / part));
+        cpu_run_parallel(run, dense_task_part, &p, (int)((count + part - 1) / part));
 }

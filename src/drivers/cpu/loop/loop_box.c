@@ -30,8 +30,8 @@ bool cpu_loop_dtype(mil_dtype dtype) {
     } while (0)
 
 /* A box of fp32 rows, one side of it dense; false: it is not one. */
-static bool copy_rows(float *target, int64_t target_step, const float *source, int64_t source_step, int64_t rows,
-                      int64_t width) {
+static bool loop_box_copy_rows(float *target, int64_t target_step, const float *source, int64_t source_step,
+                               int64_t rows, int64_t width) {
     enum { AHEAD = 8 };
     if (width < 8 || width > 1024) return false;
     for (int64_t r = 0; r < rows; r++, target += target_step, source += source_step) {
@@ -46,7 +46,7 @@ static bool copy_rows(float *target, int64_t target_step, const float *source, i
 }
 
 /* Rows that repeat one number each: a weight beside its channel's positions. */
-static void fill_rows(float *target, const float *source, int64_t step, int64_t rows, int64_t width) {
+static void loop_box_fill_rows(float *target, const float *source, int64_t step, int64_t rows, int64_t width) {
     for (int64_t r = 0; r < rows; r++, target += width, source += step) {
         float line[16];
         for (int i = 0; i < 16; i++) line[i] = *source;
@@ -97,7 +97,7 @@ void loop_load_line(float *target, const void *source, mil_dtype dtype, int64_t 
 }
 
 /* NaN becomes 0; what does not fit becomes the nearest number that does. */
-static double clamp_cut(float x, double low, double high) {
+static double loop_box_clamp_cut(float x, double low, double high) {
     if (!(x == x)) return 0;
     double t = trunc((double)x);
     return t < low ? low : t > high ? high : t;
@@ -106,10 +106,10 @@ static double clamp_cut(float x, double low, double high) {
 #define LOOP_STORE_LOOP(type, low, high)                                                                               \
     do {                                                                                                               \
         type *t = target;                                                                                              \
-        for (int64_t i = 0; i < count; i++) t[i * stride] = (type)clamp_cut(source[i], low, high);                     \
+        for (int64_t i = 0; i < count; i++) t[i * stride] = (type)loop_box_clamp_cut(source[i], low, high);            \
     } while (0)
 
-static void store_line(void *target, mil_dtype dtype, int64_t count, int64_t stride, const float *source) {
+static void loop_box_store_line(void *target, mil_dtype dtype, int64_t count, int64_t stride, const float *source) {
     switch (dtype) {
     case MIL_fp32:
         if (stride == 1)
@@ -166,7 +166,7 @@ void loop_box_collapse(loop_box *b, int rank, const int64_t *dim, const int64_t 
 }
 
 /* Moves to the next line of the box; false behind the last one. */
-static bool box_next(const loop_box *b, int64_t *index, int64_t *offset) {
+static bool loop_box_next(const loop_box *b, int64_t *index, int64_t *offset) {
     for (int d = b->rank - 2; d >= 0; d--) {
         *offset += b->stride[d];
         if (++index[d] < b->dim[d]) return true;
@@ -180,26 +180,26 @@ void loop_box_load(float *target, const unsigned char *source, mil_dtype dtype, 
     int64_t index[MIL_MAX_RANK + 2] = {0}, offset = 0, line = b->dim[b->rank - 1];
     if (!b->count) return;
     if (dtype == MIL_fp32 && b->rank == 2 && b->stride[1] == 1 &&
-        copy_rows(target, line, (const float *)(const void *)source, b->stride[0], b->dim[0], line))
+        loop_box_copy_rows(target, line, (const float *)(const void *)source, b->stride[0], b->dim[0], line))
         return;
     if (dtype == MIL_fp32 && b->rank == 2 && b->stride[1] == 0) {
-        fill_rows(target, (const float *)(const void *)source, b->stride[0], b->dim[0], line);
+        loop_box_fill_rows(target, (const float *)(const void *)source, b->stride[0], b->dim[0], line);
         return;
     }
     do {
         loop_load_line(target, source + offset * element, dtype, line, b->stride[b->rank - 1]);
         target += line;
-    } while (box_next(b, index, &offset));
+    } while (loop_box_next(b, index, &offset));
 }
 
 void loop_box_store(unsigned char *target, mil_dtype dtype, int element, const loop_box *b, const float *source) {
     int64_t index[MIL_MAX_RANK + 2] = {0}, offset = 0, line = b->dim[b->rank - 1];
     if (!b->count) return;
     if (dtype == MIL_fp32 && b->rank == 2 && b->stride[1] == 1 &&
-        copy_rows((float *)(void *)target, b->stride[0], source, line, b->dim[0], line))
+        loop_box_copy_rows((float *)(void *)target, b->stride[0], source, line, b->dim[0], line))
         return;
     do {
-        store_line(target + offset * element, dtype, line, b->stride[b->rank - 1], source);
+        loop_box_store_line(target + offset * element, dtype, line, b->stride[b->rank - 1], source);
         source += line;
-    } while (box_next(b, index, &offset));
+    } while (loop_box_next(b, index, &offset));
 }

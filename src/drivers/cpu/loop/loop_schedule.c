@@ -11,7 +11,7 @@
 #include "drivers/cpu/loop/loop_draft.h"
 
 /* Cheaper to compute again than to keep. */
-static bool is_cheap(const loop_instr *i) {
+static bool loop_schedule_is_cheap(const loop_instr *i) {
     static const bool dear[CPU_ELEMENTWISE_COUNT] = {
         [CPU_ELEMENTWISE_exp] = true,          [CPU_ELEMENTWISE_exp2] = true,      [CPU_ELEMENTWISE_log] = true,
         [CPU_ELEMENTWISE_sin] = true,          [CPU_ELEMENTWISE_cos] = true,       [CPU_ELEMENTWISE_tanh] = true,
@@ -22,12 +22,12 @@ static bool is_cheap(const loop_instr *i) {
     return (i->kind != LOOP_UNARY && i->kind != LOOP_BINARY) || !dear[i->code];
 }
 
-static bool is_wide(const loop_instr *i) { return i->klass == LOOP_FULL || i->klass == LOOP_LINE; }
+static bool loop_schedule_is_wide(const loop_instr *i) { return i->klass == LOOP_FULL || i->klass == LOOP_LINE; }
 
 /* ---- one pass ---------------------------------------------------------------------------------------------------------- */
 
 /* Stores behind all that reads, so that a value may be stored over an operand. */
-static void order_whole(loop_draft *t, loop_program *out) {
+static void loop_schedule_order_whole(loop_draft *t, loop_program *out) {
     loop_instr sorted[LOOP_MAX_INSTRS];
     int n = 0;
     for (int stores = 0; stores < 2; stores++)
@@ -51,7 +51,7 @@ typedef struct sorter {
     int count;
 } sorter;
 
-static int source_level(const sorter *s, const loop_instr *i) {
+static int loop_schedule_source_level(const sorter *s, const loop_instr *i) {
     int level = 0;
     for (int k = 0; k < 3; k++)
         if (i->src[k] >= 0 && s->level[i->src[k]] > level) level = s->level[i->src[k]];
@@ -59,16 +59,16 @@ static int source_level(const sorter *s, const loop_instr *i) {
 }
 
 /* The pass whose chunks the instruction must see; -1: whichever needs it. */
-static int pass_of(const sorter *s, const loop_instr *i) {
-    if (i->kind == LOOP_REDUCE) return source_level(s, i);
+static int loop_schedule_pass_of(const sorter *s, const loop_instr *i) {
+    if (i->kind == LOOP_REDUCE) return loop_schedule_source_level(s, i);
     return i->kind == LOOP_STORE && i->klass == LOOP_FULL ? s->last : -1;
 }
 
-static bool find_levels(sorter *s) {
+static bool loop_schedule_find_levels(sorter *s) {
     const loop_draft *t = s->t;
     for (int i = 0; i < t->instr_count; i++) {
         const loop_instr *in = &t->instrs[i];
-        int level = source_level(s, in);
+        int level = loop_schedule_source_level(s, in);
         if (in->kind == LOOP_SOFTMAX || in->kind == LOOP_LOG_SUM_EXP) return false;
         if ((in->kind == LOOP_REDUCE || (in->kind == LOOP_STORE && in->klass == LOOP_FULL)) && level > s->last)
             s->last = level;
@@ -78,19 +78,19 @@ static bool find_levels(sorter *s) {
 }
 
 /* What `pass` computes for each chunk. */
-static void find_needed(sorter *s, int pass) {
+static void loop_schedule_find_needed(sorter *s, int pass) {
     const loop_draft *t = s->t;
     memset(s->needed, 0, sizeof s->needed);
     for (int i = t->instr_count - 1; i >= 0; i--) {
         const loop_instr *in = &t->instrs[i];
-        int own = pass_of(s, in);
-        bool wanted = own >= 0 ? own == pass : is_wide(in) && in->dst >= 0 && s->needed[in->dst];
+        int own = loop_schedule_pass_of(s, in);
+        bool wanted = own >= 0 ? own == pass : loop_schedule_is_wide(in) && in->dst >= 0 && s->needed[in->dst];
         for (int k = 0; k < 3 && wanted; k++)
             if (in->src[k] >= 0) s->needed[in->src[k]] = true;
     }
 }
 
-static bool append(sorter *s, const loop_instr *in, bool again) {
+static bool loop_schedule_append(sorter *s, const loop_instr *in, bool again) {
     loop_draft *t = s->t;
     if (s->count == LOOP_MAX_INSTRS || (again && t->register_count == LOOP_MAX_REGISTERS)) return false;
     loop_instr *to = &s->sorted[s->count++];
@@ -107,49 +107,49 @@ static bool append(sorter *s, const loop_instr *in, bool again) {
 }
 
 /* For each chunk of this pass: first what is computed, then the stores. */
-static bool sort_chunk(sorter *s, int pass) {
+static bool loop_schedule_sort_chunk(sorter *s, int pass) {
     const loop_draft *t = s->t;
-    find_needed(s, pass);
+    loop_schedule_find_needed(s, pass);
     for (int stores = 0; stores < 2; stores++)
         for (int i = 0; i < t->instr_count; i++) {
             const loop_instr *in = &t->instrs[i];
-            int own = pass_of(s, in);
+            int own = loop_schedule_pass_of(s, in);
             if ((in->kind == LOOP_STORE) != stores) continue;
-            if (own >= 0 ? own != pass : !is_wide(in) || in->dst < 0 || !s->needed[in->dst]) continue;
-            bool again = is_wide(in) && in->dst >= 0 && s->made[in->dst];
-            if (again && !is_cheap(in)) return false;
-            if (!append(s, in, again)) return false;
+            if (own >= 0 ? own != pass : !loop_schedule_is_wide(in) || in->dst < 0 || !s->needed[in->dst]) continue;
+            bool again = loop_schedule_is_wide(in) && in->dst >= 0 && s->made[in->dst];
+            if (again && !loop_schedule_is_cheap(in)) return false;
+            if (!loop_schedule_append(s, in, again)) return false;
             if (in->dst >= 0) s->made[in->dst] = true;
         }
     return true;
 }
 
 /* Once before the chunks of a pass: what the reductions before it allow; behind the last one the stores of it, too. */
-static bool sort_once(sorter *s, int pass) {
+static bool loop_schedule_sort_once(sorter *s, int pass) {
     const loop_draft *t = s->t;
     for (int stores = 0; stores < 2; stores++)
         for (int i = 0; i < t->instr_count; i++) {
             const loop_instr *in = &t->instrs[i];
-            if (is_wide(in) || in->kind == LOOP_REDUCE || (in->kind == LOOP_STORE) != stores) continue;
-            int own = stores ? s->last + 1 : source_level(s, in);
-            if (own == pass && !append(s, in, false)) return false;
+            if (loop_schedule_is_wide(in) || in->kind == LOOP_REDUCE || (in->kind == LOOP_STORE) != stores) continue;
+            int own = stores ? s->last + 1 : loop_schedule_source_level(s, in);
+            if (own == pass && !loop_schedule_append(s, in, false)) return false;
         }
     return true;
 }
 
-static bool order_passes(loop_draft *t, loop_program *out) {
+static bool loop_schedule_order_passes(loop_draft *t, loop_program *out) {
     sorter *s = ARENA_NEW(t->work, sorter);
     const int registers = t->register_count;
     if (!s) return false;
     s->t = t;
     for (int r = 0; r < registers; r++) s->name[r] = (short)r;
-    bool fits = find_levels(s);
+    bool fits = loop_schedule_find_levels(s);
     for (int pass = 0; fits && pass <= s->last + 1; pass++) {
         loop_pass *own = &out->passes[pass];
         own->once = s->count;
-        fits = sort_once(s, pass);
+        fits = loop_schedule_sort_once(s, pass);
         own->chunk = s->count;
-        if (fits && pass <= s->last) fits = sort_chunk(s, pass);
+        if (fits && pass <= s->last) fits = loop_schedule_sort_chunk(s, pass);
         own->end = s->count;
         out->pass_count = pass + 1;
     }
@@ -163,15 +163,15 @@ static bool order_passes(loop_draft *t, loop_program *out) {
 }
 
 /* Rows of a last axis lie in a tile one behind another, and the tile is in L1 anyway. */
-static bool holds_rows(const loop_draft *t, const loop_program *out) {
+static bool loop_schedule_holds_rows(const loop_draft *t, const loop_program *out) {
     int64_t fold = 1;
     for (int d = 0; d < out->fold_rank; d++) fold *= out->fold[d];
     return !t->has_axes || (!out->columns && fold <= LOOP_CHUNK_FLOATS);
 }
 
 bool cpu_loop_order(loop_draft *t, loop_program *out) {
-    if (!holds_rows(t, out) && order_passes(t, out)) return true;
-    order_whole(t, out);
+    if (!loop_schedule_holds_rows(t, out) && loop_schedule_order_passes(t, out)) return true;
+    loop_schedule_order_whole(t, out);
     return false;
 }
 
@@ -179,7 +179,7 @@ bool cpu_loop_order(loop_draft *t, loop_program *out) {
 
 /* Registers that may be computed straight in the memory they are stored to: nothing that runs later may read a load, whose
  * memory could be the same. What every part of a fold computes for itself is stored once. */
-static void find_direct(loop_draft *t, bool parts) {
+static void loop_schedule_find_direct(loop_draft *t, bool parts) {
     bool is_load[LOOP_MAX_REGISTERS] = {false};
     int last_read_of_load = -1;
     for (int i = 0; i < t->instr_count; i++) {
@@ -210,7 +210,7 @@ int64_t cpu_loop_registers(loop_draft *t, const loop_program *out) {
     size[LOOP_SCALAR] = 16;
     size[LOOP_LINE] = (out->rows * fold + 15) / 16 * 16;
     int last[LOOP_MAX_REGISTERS];
-    find_direct(t, out->parts > 1);
+    loop_schedule_find_direct(t, out->parts > 1);
     for (int r = 0; r < t->register_count; r++) last[r] = -1;
     for (int i = 0; i < t->instr_count; i++)
         for (int k = 0; k < 3; k++)

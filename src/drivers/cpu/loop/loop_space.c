@@ -20,7 +20,7 @@
 #define ROWS_LIMIT    32768 /* reduced elements that one tile holds whole: of rows, */
 #define COLUMNS_LIMIT 4096  /* of columns side by side */
 
-static bool space_reduces_last(const mil_type *shape, unsigned axes) {
+static bool loop_space_reduces_last(const mil_type *shape, unsigned axes) {
     for (int d = shape->rank - 1; d >= 0; d--)
         if (shape->dim[d] != 1) return axes >> d & 1;
     return false;
@@ -34,7 +34,7 @@ int64_t cpu_loop_reduced_count(const mil_type *shape, unsigned axes) {
 }
 
 bool cpu_loop_fits(const mil_type *shape, unsigned axes) {
-    return cpu_loop_reduced_count(shape, axes) <= (space_reduces_last(shape, axes) ? ROWS_LIMIT : COLUMNS_LIMIT);
+    return cpu_loop_reduced_count(shape, axes) <= (loop_space_reduces_last(shape, axes) ? ROWS_LIMIT : COLUMNS_LIMIT);
 }
 
 /* ---- the loops ---------------------------------------------------------------------------------------------------------- */
@@ -45,7 +45,7 @@ typedef struct space {
     int64_t dim[3][LOOP_MAX_RANK];
 } space;
 
-static bool space_mergeable(const loop_draft *t, int a, int b, int64_t below) {
+static bool loop_space_mergeable(const loop_draft *t, int a, int b, int64_t below) {
     const int lines = t->shape.rank - 2;
     for (int v = 0; v < t->view_count; v++)
         if (t->views[v].pick && (a == lines || b == lines)) return false;
@@ -54,10 +54,10 @@ static bool space_mergeable(const loop_draft *t, int a, int b, int64_t below) {
     return true;
 }
 
-static void space_add_axis(const loop_draft *t, space *s, int part, int axis) {
+static void loop_space_add_axis(const loop_draft *t, space *s, int part, int axis) {
     int64_t dim = t->shape.dim[axis];
     int last = s->rank[part] - 1;
-    if (last >= 0 && space_mergeable(t, s->axis[part][last], axis, dim)) {
+    if (last >= 0 && loop_space_mergeable(t, s->axis[part][last], axis, dim)) {
         s->axis[part][last] = axis;
         s->dim[part][last] *= dim;
         return;
@@ -68,7 +68,7 @@ static void space_add_axis(const loop_draft *t, space *s, int part, int axis) {
 
 /* The inner dimension is the last of the kept ones, if nothing folded comes behind it, with those before it that follow on
  * in memory and have nothing folded between. */
-static void space_make(const loop_draft *t, space *s) {
+static void loop_space_make(const loop_draft *t, space *s) {
     const mil_type *shape = &t->shape;
     unsigned axes = t->has_axes ? t->axes : 0;
     memset(s, 0, sizeof *s);
@@ -76,29 +76,29 @@ static void space_make(const loop_draft *t, space *s) {
     for (int d = 0; d < shape->rank; d++) {
         if (shape->dim[d] == 1) continue;
         if (axes >> d & 1)
-            space_add_axis(t, s, 1, d);
+            loop_space_add_axis(t, s, 1, d);
         else
             kept[kept_count++] = d;
     }
     int outer_count = kept_count;
-    if (!space_reduces_last(shape, axes) && kept_count) {
+    if (!loop_space_reduces_last(shape, axes) && kept_count) {
         outer_count--;
         while (outer_count > 0 && kept[outer_count - 1] + 1 == kept[outer_count] &&
-               space_mergeable(t, kept[outer_count - 1], kept[outer_count], shape->dim[kept[outer_count]]))
+               loop_space_mergeable(t, kept[outer_count - 1], kept[outer_count], shape->dim[kept[outer_count]]))
             outer_count--;
-        for (int k = outer_count; k < kept_count; k++) space_add_axis(t, s, 2, kept[k]);
+        for (int k = outer_count; k < kept_count; k++) loop_space_add_axis(t, s, 2, kept[k]);
         /* merging is pairwise: it can leave more than one; all but the last are outer then */
         while (s->rank[2] > 1) {
             s->rank[2] = 0;
             outer_count++;
-            for (int k = outer_count; k < kept_count; k++) space_add_axis(t, s, 2, kept[k]);
+            for (int k = outer_count; k < kept_count; k++) loop_space_add_axis(t, s, 2, kept[k]);
         }
     }
-    for (int k = 0; k < outer_count; k++) space_add_axis(t, s, 0, kept[k]);
+    for (int k = 0; k < outer_count; k++) loop_space_add_axis(t, s, 0, kept[k]);
 }
 
 /* Columns side by side in a tile that goes over the fold in passes. */
-static int64_t space_column_width(const loop_program *t) {
+static int64_t loop_space_column_width(const loop_program *t) {
     int64_t width = 256, others = 1;
     for (int d = 0; d < t->outer_rank; d++) others *= t->outer[d];
     while (width > 64 && others * div_up(t->inner, width) < COLUMN_TILES) width /= 2;
@@ -106,7 +106,7 @@ static int64_t space_column_width(const loop_program *t) {
 }
 
 /* Tiles so large that their fold is cut in parts: those are as wide as can be. */
-static void space_choose_parts(loop_program *out, int64_t fold, int64_t below) {
+static void loop_space_choose_parts(loop_program *out, int64_t fold, int64_t below) {
     int64_t width = min_i64(out->inner, PART_WIDTH);
     if (fold * width < 2 * PART) return;
     int64_t chunk = min_i64(max_i64(PART_CHUNK / (below * width), 1), out->fold[0]);
@@ -131,10 +131,10 @@ void cpu_loop_tile(loop_program *out, bool has_axes, bool passes) {
         out->width = min_i64(out->inner, STRIP);
         if (out->width == out->inner) out->rows = min_i64(max_i64(STRIP / out->width, 1), rows);
     } else if (out->columns) {
-        int64_t width = passes ? space_column_width(out) : COLUMN_FLOATS / fold / 16 * 16;
+        int64_t width = passes ? loop_space_column_width(out) : COLUMN_FLOATS / fold / 16 * 16;
         out->width = min_i64(max_i64(min_i64(width, 512), 16), out->inner);
         if (passes) out->chunk = min_i64(max_i64(COLUMN_CHUNK / (below * out->width), 1), whole_chunk);
-        if (passes && out->fold_rank) space_choose_parts(out, fold, below);
+        if (passes && out->fold_rank) loop_space_choose_parts(out, fold, below);
     } else {
         if (passes) out->chunk = min_i64(max_i64(LOOP_CHUNK_FLOATS / below, 1), whole_chunk);
         out->rows = min_i64(max_i64(ROW_FLOATS / fold, 1), rows);
@@ -142,7 +142,7 @@ void cpu_loop_tile(loop_program *out, bool has_axes, bool passes) {
 }
 
 /* What repeats along lines of the node's shape does so in the tile, too, unless its axes were changed over. */
-static void space_check_lines(loop_draft *t, loop_program *out) {
+static void loop_space_check_lines(loop_draft *t, loop_program *out) {
     for (int i = 0; i < t->instr_count; i++) {
         loop_instr *in = &t->instrs[i];
         if (in->kind != LOOP_LOAD || in->klass != LOOP_LINE) continue;
@@ -182,7 +182,7 @@ void cpu_loop_turn_channels(loop_draft *t) {
 
 propane_status cpu_loop_space(loop_draft *t, loop_program *out, propane_error *err) {
     space s;
-    space_make(t, &s);
+    loop_space_make(t, &s);
     out->outer_rank = s.rank[0];
     out->fold_rank = s.rank[1];
     memcpy(out->outer, s.dim[0], sizeof out->outer);
@@ -203,7 +203,7 @@ propane_status cpu_loop_space(loop_draft *t, loop_program *out, propane_error *e
         for (int d = 0; d < s.rank[1]; d++) to->fold[d] = from->stride[s.axis[1][d]];
         to->inner = s.rank[2] ? from->stride[s.axis[2][0]] : 0;
     }
-    space_check_lines(t, out);
+    loop_space_check_lines(t, out);
     return PROPANE_OK;
 }
 

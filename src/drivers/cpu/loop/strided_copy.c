@@ -8,7 +8,7 @@
 
 #define TASK_BYTES 65536
 
-static void collapse(cpu_copy *c, const cpu_view *from, const cpu_view *to) {
+static void strided_copy_collapse(cpu_copy *c, const cpu_view *from, const cpu_view *to) {
     c->rank = 0;
     for (int d = 0; d < from->rank; d++) {
         int64_t n = from->dim[d];
@@ -40,7 +40,7 @@ void cpu_copy_plan(cpu_copy *c, const cpu_view *from, const cpu_view *to) {
     c->from = cpu_view_ref(from);
     c->to = cpu_view_ref(to);
     c->element = cpu_view_dtype_bytes(from->dtype);
-    collapse(c, from, to);
+    strided_copy_collapse(c, from, to);
     c->lines = 1;
     for (int d = 0; d + 2 < c->rank; d++) c->lines *= c->dim[d];
     int64_t rows = c->dim[c->rank - 2], row_bytes = c->dim[c->rank - 1] * c->element;
@@ -67,7 +67,7 @@ PLANE(plane_2, uint16_t)
 PLANE(plane_4, uint32_t)
 PLANE(plane_8, uint64_t)
 
-static void copy_plane(const cpu_copy *c, unsigned char *to, const unsigned char *from, int64_t rows) {
+static void strided_copy_plane(const cpu_copy *c, unsigned char *to, const unsigned char *from, int64_t rows) {
     int r = c->rank - 2, k = c->rank - 1;
     int64_t columns = c->dim[k];
     if (c->from_stride[k] == 1 && c->to_stride[k] == 1) {
@@ -90,7 +90,7 @@ typedef struct copy_context {
     const unsigned char *from;
 } copy_context;
 
-static void copy_task(void *context, int task, int worker) {
+static void strided_copy_task(void *context, int task, int worker) {
     const copy_context *x = context;
     const cpu_copy *c = x->c;
     (void)worker;
@@ -103,13 +103,13 @@ static void copy_task(void *context, int task, int worker) {
     }
     int64_t rows = c->dim[c->rank - 2] - first;
     if (rows > c->rows_a_task) rows = c->rows_a_task;
-    copy_plane(c, x->to + to * c->element, x->from + from * c->element, rows);
+    strided_copy_plane(c, x->to + to * c->element, x->from + from * c->element, rows);
 }
 
 propane_status cpu_copy_run(const cpu_run *run, const void *args, propane_error *err) {
     const cpu_copy *c = args;
     (void)err;
     copy_context x = {c, cpu_ref_at(run, c->to), cpu_ref_at(run, c->from)};
-    cpu_run_parallel(run, copy_task, &x, c->tasks);
+    cpu_run_parallel(run, strided_copy_task, &x, c->tasks);
     return PROPANE_OK;
 }

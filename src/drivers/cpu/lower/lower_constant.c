@@ -13,44 +13,44 @@
 
 enum { MOST_RESULTS = 4 };
 
-static propane_status constant_no_memory(int64_t count, propane_error *err) {
+static propane_status lower_constant_no_memory(int64_t count, propane_error *err) {
     return propane_fail_memory(err, (size_t)count * sizeof(double));
 }
 
-static const mil_tensor *constant_tensor(arena *a, const mil_const *c, propane_error *err) {
+static const mil_tensor *lower_constant_tensor(arena *a, const mil_const *c, propane_error *err) {
     const int64_t count = mil_type_count(&c->type);
     mil_tensor *t = ARENA_NEW(a, mil_tensor);
     if (t) t->type = c->type;
     if (t && mil_dtype_get(c->type.dtype)->kind == MIL_KIND_STRING) return t;
     if (t) t->data = ARENA_ARRAY(a, count + 1, double);
     if (!t || !t->data) {
-        (void)constant_no_memory(count, err);
+        (void)lower_constant_no_memory(count, err);
         return NULL;
     }
     mil_unpack_f64(t->data, c->type.dtype, c->data, count);
     return t;
 }
 
-static propane_status constant_evaluate(arena *a, const mil_op *op, mil_tensor *out, propane_error *err) {
+static propane_status lower_constant_evaluate(arena *a, const mil_op *op, mil_tensor *out, propane_error *err) {
     const mil_tensor *const *in[MIL_MAX_PARAMS] = {NULL};
     for (int p = 0; p < op->info->param_count; p++) {
         const mil_operand *o = &op->operands[p];
         const mil_tensor **list = ARENA_ARRAY(a, o->count + 1, const mil_tensor *);
-        if (!list) return constant_no_memory(o->count, err);
+        if (!list) return lower_constant_no_memory(o->count, err);
         for (int k = 0; k < o->count; k++)
-            if (!(list[k] = constant_tensor(a, o->values[k]->konst, err))) return PROPANE_ERR_MEMORY;
+            if (!(list[k] = lower_constant_tensor(a, o->values[k]->konst, err))) return PROPANE_ERR_MEMORY;
         in[p] = list;
     }
     for (int r = 0; r < op->result_count; r++) {
         const int64_t count = mil_type_count(&op->results[r]->type);
         out[r].type = op->results[r]->type;
         out[r].data = ARENA_ARRAY(a, count + 1, double);
-        if (!out[r].data) return constant_no_memory(count, err);
+        if (!out[r].data) return lower_constant_no_memory(count, err);
     }
     return mil_eval_op(op, in, out, err);
 }
 
-static bool constant_operands(const mil_op *op) {
+static bool lower_constant_operands(const mil_op *op) {
     MIL_FOR_OPERANDS (op, v)
         if (!v->konst || !v->konst->data) return false;
     return op->info->eval != NULL;
@@ -58,7 +58,7 @@ static bool constant_operands(const mil_op *op) {
 
 /* ---- the family's rows ------------------------------------------------------------------------------------------------- */
 
-static bool constant_is_result(const mil_op *op) {
+static bool lower_constant_is_result(const mil_op *op) {
     const mil_function *f = op->function;
     for (int r = 0; r < op->result_count; r++)
         for (int i = 0; i < f->result_count; i++)
@@ -66,7 +66,7 @@ static bool constant_is_result(const mil_op *op) {
     return false;
 }
 
-static propane_status constant_replace(mil_builder *b, mil_op *op, const mil_tensor *out, propane_error *err) {
+static propane_status lower_constant_replace(mil_builder *b, mil_op *op, const mil_tensor *out, propane_error *err) {
     for (int r = 0; r < op->result_count; r++) {
         const mil_type *type = &op->results[r]->type;
         const int64_t bytes = mil_type_bytes(type);
@@ -84,22 +84,23 @@ static propane_status constant_replace(mil_builder *b, mil_op *op, const mil_ten
 
 propane_status cpu_lower_constant(mil_builder *b, mil_op *op, propane_error *err) {
     mil_tensor out[MOST_RESULTS] = {{.data = NULL}};
-    if (op->result_count > MOST_RESULTS || !constant_operands(op) || constant_is_result(op)) return PROPANE_OK;
+    if (op->result_count > MOST_RESULTS || !lower_constant_operands(op) || lower_constant_is_result(op))
+        return PROPANE_OK;
     arena *a = arena_create();
     if (!a) return propane_fail_memory(err, sizeof out);
-    propane_status status = constant_evaluate(a, op, out, err);
-    if (status == PROPANE_OK) status = constant_replace(b, op, out, err);
+    propane_status status = lower_constant_evaluate(a, op, out, err);
+    if (status == PROPANE_OK) status = lower_constant_replace(b, op, out, err);
     arena_free(a);
     return status;
 }
 
 /* ---- small results of other operations ------------------------------------------------------------------------------------ */
 
-static propane_status constant_know(mil_op *op, arena *work, propane_error *err) {
+static propane_status lower_constant_know(mil_op *op, arena *work, propane_error *err) {
     arena *kept = op->function->module->arena;
     mil_tensor *out = ARENA_ARRAY(work, op->result_count, mil_tensor);
-    if (!out) return constant_no_memory(op->result_count, err);
-    PROPANE_TRY(constant_evaluate(work, op, out, err));
+    if (!out) return lower_constant_no_memory(op->result_count, err);
+    PROPANE_TRY(lower_constant_evaluate(work, op, out, err));
     for (int r = 0; r < op->result_count; r++) {
         mil_const *c = ARENA_NEW(kept, mil_const);
         const int64_t bytes = mil_type_bytes(&out[r].type);
@@ -116,8 +117,8 @@ propane_status cpu_lower_constants(mil_function *f, arena *work, propane_error *
     for (mil_op *op = f->first; op; op = op->next) {
         bool small = true;
         for (int r = 0; r < op->result_count; r++) small &= mil_type_count(&op->results[r]->type) <= FOLD_LIMIT;
-        if (op->info->code == MIL_OP_const || !constant_operands(op)) continue;
-        if (small || cpu_family_named(op) == CPU_FAMILY_lower_constant) PROPANE_TRY(constant_know(op, work, err));
+        if (op->info->code == MIL_OP_const || !lower_constant_operands(op)) continue;
+        if (small || cpu_family_named(op) == CPU_FAMILY_lower_constant) PROPANE_TRY(lower_constant_know(op, work, err));
     }
     return PROPANE_OK;
 }

@@ -10,7 +10,8 @@
 #include "mil/ops/shape_util.h"
 
 /* The weight [c_in, c_out/g, *kernel] as [c_out, c_in/g, *kernel turned]. */
-static mil_value *turned_constant(mil_builder *b, const mil_value *w, const mil_conv *c, const mil_type *type) {
+static mil_value *lower_transpose_turned_constant(mil_builder *b, const mil_value *w, const mil_conv *c,
+                                                  const mil_type *type) {
     const int64_t in = c->c_in / c->groups, out = c->c_out / c->groups;
     const size_t size = w->type.dtype == MIL_fp16 ? 2 : 4;
     int64_t taps = 1;
@@ -32,12 +33,12 @@ static mil_value *turned_constant(mil_builder *b, const mil_value *w, const mil_
     return v;
 }
 
-static mil_value *turned_weight(mil_builder *b, mil_value *w, const mil_conv *c) {
+static mil_value *lower_transpose_turned_weight(mil_builder *b, mil_value *w, const mil_conv *c) {
     const int64_t in = c->c_in / c->groups, out = c->c_out / c->groups;
     int64_t split[6] = {c->groups, in, out}, perm[6] = {0, 2, 1, 3, 4, 5}, axes[3];
     mil_type type = w->type;
     type.dim[0] = c->c_out, type.dim[1] = in;
-    if (w->konst && w->konst->data) return turned_constant(b, w, c, &type);
+    if (w->konst && w->konst->data) return lower_transpose_turned_constant(b, w, c, &type);
     for (int d = 0; d < c->spatial; d++) split[d + 3] = c->kernel[d], axes[d] = d + 2;
     mil_value *v = mil_build_reshape(b, w, split, c->spatial + 3);
     v = v ? mil_build_transpose(b, v, perm, c->spatial + 3) : NULL;
@@ -49,7 +50,7 @@ static mil_value *turned_weight(mil_builder *b, mil_value *w, const mil_conv *c)
 }
 
 /* stride - 1 zeros between neighbours along one dimension. */
-static mil_value *spread(mil_builder *b, mil_value *x, int d, int64_t step) {
+static mil_value *lower_transpose_spread(mil_builder *b, mil_value *x, int d, int64_t step) {
     const mil_type type = x->type;
     int64_t four[4] = {1, type.dim[d], 1, 1}, begin[4] = {0}, dim[MIL_MAX_RANK];
     if (step == 1 || type.dim[d] == 1) return x;
@@ -66,7 +67,7 @@ static mil_value *spread(mil_builder *b, mil_value *x, int d, int64_t step) {
     return v ? mil_build_reshape(b, v, dim, type.rank) : NULL;
 }
 
-static mil_value *with_bias(mil_builder *b, const mil_op *op, mil_value *y) {
+static mil_value *lower_transpose_with_bias(mil_builder *b, const mil_op *op, mil_value *y) {
     mil_value *bias = mil_in(op, "bias");
     int64_t dim[MIL_MAX_RANK];
     if (!bias || !y) return y;
@@ -77,14 +78,14 @@ static mil_value *with_bias(mil_builder *b, const mil_op *op, mil_value *y) {
 }
 
 /* Every element of x makes a block of its own. */
-static bool is_blocks(const mil_conv *c) {
+static bool lower_transpose_is_blocks(const mil_conv *c) {
     bool blocks = c->groups == 1 && c->spatial == 2;
     for (int d = 0; d < c->spatial; d++)
         blocks &= c->kernel[d] == c->stride[d] && c->dilation[d] == 1 && c->before[d] == 0 && c->after[d] == 0;
     return blocks;
 }
 
-static mil_value *as_blocks(mil_builder *b, const mil_op *op, const mil_conv *c) {
+static mil_value *lower_transpose_as_blocks(mil_builder *b, const mil_op *op, const mil_conv *c) {
     const int64_t rows = c->c_out * c->kernel[0] * c->kernel[1], *in = c->out;
     mil_value *w = mil_build_reshape(b, mil_in(op, "weight"), (int64_t[]){c->c_in, rows}, 2);
     w = w ? mil_build_transpose(b, w, (int64_t[]){1, 0}, 2) : NULL;
@@ -96,14 +97,14 @@ static mil_value *as_blocks(mil_builder *b, const mil_op *op, const mil_conv *c)
     return y ? mil_build_reshape(b, y, op->results[0]->type.dim, 4) : NULL;
 }
 
-static mil_value *as_conv(mil_builder *b, const mil_op *op, const mil_conv *c) {
+static mil_value *lower_transpose_as_conv(mil_builder *b, const mil_op *op, const mil_conv *c) {
     int64_t pad[6];
-    mil_value *x = mil_in(op, "x"), *weight = turned_weight(b, mil_in(op, "weight"), c);
+    mil_value *x = mil_in(op, "x"), *weight = lower_transpose_turned_weight(b, mil_in(op, "weight"), c);
     for (int d = 0; d < c->spatial; d++) {
         const int64_t reach = (c->kernel[d] - 1) * c->dilation[d];
         pad[2 * d] = reach - c->before[d];
         pad[2 * d + 1] = c->in[d] - ((c->out[d] - 1) * c->stride[d] + 1) - pad[2 * d] + reach;
-        x = x ? spread(b, x, d + 2, c->stride[d]) : NULL;
+        x = x ? lower_transpose_spread(b, x, d + 2, c->stride[d]) : NULL;
     }
     if (!x || !weight) return NULL;
     mil_value *how = mil_build_text(b, "custom"), *amount = mil_build_ints(b, pad, 2 * c->spatial),
@@ -120,7 +121,7 @@ static mil_value *as_conv(mil_builder *b, const mil_op *op, const mil_conv *c) {
 }
 
 /* A convolution cannot cut its input: paddings must not come out negative. */
-static bool is_plain(const mil_conv *c) {
+static bool lower_transpose_is_plain(const mil_conv *c) {
     for (int d = 0; d < c->spatial; d++) {
         const int64_t reach = (c->kernel[d] - 1) * c->dilation[d];
         if (c->before[d] > reach || c->in[d] - ((c->out[d] - 1) * c->stride[d] + 1) + c->before[d] < 0) return false;
@@ -131,8 +132,10 @@ static bool is_plain(const mil_conv *c) {
 propane_status cpu_lower_transposed(mil_builder *b, mil_op *op, propane_error *err) {
     mil_conv c;
     PROPANE_TRY(mil_conv_transpose_read(op, &c, err));
-    if (!is_plain(&c)) return PROPANE_OK;
-    mil_value *y = with_bias(b, op, is_blocks(&c) ? as_blocks(b, op, &c) : as_conv(b, op, &c));
+    if (!lower_transpose_is_plain(&c)) return PROPANE_OK;
+    mil_value *y = lower_transpose_with_bias(b, op,
+                                             lower_transpose_is_blocks(&c) ? lower_transpose_as_blocks(b, op, &c)
+                                                                           : lower_transpose_as_conv(b, op, &c));
     if (b->err.status) return b->err.status;
     mil_replace_uses(op->function, op->results[0], y);
     mil_op_remove(op);

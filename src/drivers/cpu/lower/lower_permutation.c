@@ -10,8 +10,8 @@
 #include "drivers/cpu/signed_rows.h"
 
 /* The constant as it stands beside the picked lines; NULL: it cannot be told. */
-static mil_value *picked_constant(mil_builder *b, mil_value *c, const cpu_signed_row *picks, int64_t rows,
-                                  int64_t inputs) {
+static mil_value *lower_permutation_picked_constant(mil_builder *b, mil_value *c, const cpu_signed_row *picks,
+                                                    int64_t rows, int64_t inputs) {
     if (c->type.rank < 2 || c->type.dim[c->type.rank - 2] == 1) return c;
     mil_type type = c->type;
     const int64_t line = type.dim[type.rank - 1] * (mil_dtype_get(type.dtype)->bits / 8);
@@ -31,7 +31,7 @@ static mil_value *picked_constant(mil_builder *b, mil_value *c, const cpu_signed
 }
 
 /* What `v` is times a constant; NULL: it is no such product. */
-static mil_value *times_constant(const mil_value *v, mil_value **c) {
+static mil_value *lower_permutation_times_constant(const mil_value *v, mil_value **c) {
     if (!v->def || v->def->info->code != MIL_OP_mul) return NULL;
     for (int k = 0; k < 2; k++) {
         mil_value *x = mil_in(v->def, k ? "x" : "y"), *other = mil_in(v->def, k ? "y" : "x");
@@ -43,8 +43,8 @@ static mil_value *times_constant(const mil_value *v, mil_value **c) {
     return NULL;
 }
 
-static propane_status push(mil_function *f, mil_op **op, propane_error *err) {
-    mil_value *c = NULL, *a = times_constant(mil_in(*op, "y"), &c);
+static propane_status lower_permutation_push(mil_function *f, mil_op **op, propane_error *err) {
+    mil_value *c = NULL, *a = lower_permutation_times_constant(mil_in(*op, "y"), &c);
     if (!a || !cpu_signed_rows_is(*op)) return PROPANE_OK;
     const mil_type *type = &(*op)->results[0]->type, *from = &a->type;
     const cpu_signed_row *picks = cpu_signed_rows_read(f->module->arena, *op);
@@ -56,7 +56,8 @@ static propane_status push(mil_function *f, mil_op **op, propane_error *err) {
     b.stage = (*op)->stage;
     b.backward = (*op)->backward;
     PROPANE_TRY(mil_attr_bool(*op, "transpose_x", &turned, err));
-    mil_value *beside = picked_constant(&b, c, picks, type->dim[type->rank - 2], from->dim[from->rank - 2]);
+    mil_value *beside =
+        lower_permutation_picked_constant(&b, c, picks, type->dim[type->rank - 2], from->dim[from->rank - 2]);
     if (!beside && !b.err.status) return PROPANE_OK;
     mil_value *lines = beside ? mil_build_matmul(&b, mil_in(*op, "x"), a, turned, false) : NULL;
     mil_value *y = lines ? mil_build_binary(&b, MIL_OP_mul, lines, beside) : NULL;
@@ -76,7 +77,7 @@ propane_status cpu_lower_permutations(mil_function *f, propane_error *err) {
         next = op->next;
         for (mil_op *before = NULL; op != before && op->info->code == MIL_OP_matmul && !op->results[0]->konst;) {
             before = op;
-            PROPANE_TRY(push(f, &op, err));
+            PROPANE_TRY(lower_permutation_push(f, &op, err));
         }
     }
     return PROPANE_OK;

@@ -6,7 +6,7 @@
 #include "mil/ops/shape_util.h"
 
 /* A number, or one for each output channel, beside the weights. */
-static mil_value *beside(mil_builder *b, mil_value *v, const mil_type *weight) {
+static mil_value *lower_quantized_beside(mil_builder *b, mil_value *v, const mil_type *weight) {
     int64_t dim[MIL_MAX_RANK] = {weight->dim[0], 1, 1, 1, 1, 1, 1, 1};
     if (v->type.dtype != MIL_fp32) v = mil_build_cast(b, v, MIL_fp32);
     if (!v || v->type.rank == 0) return v;
@@ -14,15 +14,16 @@ static mil_value *beside(mil_builder *b, mil_value *v, const mil_type *weight) {
     return mil_build_reshape(b, v, dim, weight->rank);
 }
 
-static mil_value *as_fp32(mil_builder *b, mil_value *v) {
+static mil_value *lower_quantized_as_fp32(mil_builder *b, mil_value *v) {
     return v && v->type.dtype != MIL_fp32 ? mil_build_cast(b, v, MIL_fp32) : v;
 }
 
 propane_status cpu_lower_quantized(mil_builder *b, mil_op *op, propane_error *err) {
     static const char *const same[] = {"strides", "pad_type", "pad", "dilations", "groups"};
-    mil_value *weight = mil_in(op, "weight"), *bias = as_fp32(b, mil_in(op, "bias")), *x = as_fp32(b, mil_in(op, "x"));
-    mil_value *scale = beside(b, mil_in(op, "quant_scale"), &weight->type);
-    mil_value *shift = beside(b, mil_in(op, "quant_bias"), &weight->type);
+    mil_value *weight = mil_in(op, "weight"), *bias = lower_quantized_as_fp32(b, mil_in(op, "bias")),
+              *x = lower_quantized_as_fp32(b, mil_in(op, "x"));
+    mil_value *scale = lower_quantized_beside(b, mil_in(op, "quant_scale"), &weight->type);
+    mil_value *shift = lower_quantized_beside(b, mil_in(op, "quant_bias"), &weight->type);
     mil_value *wide = mil_build_cast(b, weight, MIL_fp32), *given[5];
     (void)err;
     if (scale && wide) wide = mil_build_binary(b, MIL_OP_mul, wide, scale);

@@ -40,7 +40,7 @@ struct along_args {
 };
 
 /* The element that index `which` of `indices` names; -1: none. */
-static inline int64_t resolve(const along_call *c, int64_t given, int64_t which) {
+static inline int64_t emit_axis_resolve(const along_call *c, int64_t given, int64_t which) {
     const int64_t at = given < 0 ? given + c->a->size : given;
     if (at >= 0 && at < c->a->size) return at;
     long long before = atomic_load(c->wrong);
@@ -50,7 +50,7 @@ static inline int64_t resolve(const along_call *c, int64_t given, int64_t which)
 }
 
 /* Indices at .. at+count-1. */
-static void load_indices(const along_call *c, int64_t *to, int64_t at, int64_t count) {
+static void emit_axis_load_indices(const along_call *c, int64_t *to, int64_t at, int64_t count) {
     double line[COLUMNS];
     if (c->a->index_type == MIL_int32) {
         const int32_t *from = (const int32_t *)(const void *)c->indices + at;
@@ -63,17 +63,17 @@ static void load_indices(const along_call *c, int64_t *to, int64_t at, int64_t c
 
 #define TAKE(type)                                                                                                     \
     for (int64_t i = 0; i < n; i++) {                                                                                  \
-        const int64_t from = resolve(c, line[i], at + i);                                                              \
+        const int64_t from = emit_axis_resolve(c, line[i], at + i);                                                    \
         if (from < 0) continue;                                                                                        \
         ((type *)(void *)c->y)[at + i] = ((const type *)(const void *)c->x)[base + from * a->inner + i * across];      \
     }                                                                                                                  \
     break
 
 /* Picks at .. at+n-1, n at most COLUMNS: of neighbouring columns, or (across 0) of one. */
-static void take(const along_call *c, int64_t at, int64_t n, int64_t base, int64_t across) {
+static void emit_axis_take(const along_call *c, int64_t at, int64_t n, int64_t base, int64_t across) {
     const along_args *a = c->a;
     int64_t line[COLUMNS];
-    load_indices(c, line, at, n);
+    emit_axis_load_indices(c, line, at, n);
     switch (cpu_view_dtype_bytes(a->dtype)) {
     case 1: TAKE(uint8_t);
     case 2: TAKE(uint16_t);
@@ -82,21 +82,21 @@ static void take(const along_call *c, int64_t at, int64_t n, int64_t base, int64
     }
 }
 
-static void gather_columns(const along_call *c, int64_t outer, int64_t first, int64_t count) {
+static void emit_axis_gather_columns(const along_call *c, int64_t outer, int64_t first, int64_t count) {
     const along_args *a = c->a;
     for (int64_t p = 0; p < a->picks; p++)
-        take(c, (outer * a->picks + p) * a->inner + first, count, outer * a->size * a->inner + first, 1);
+        emit_axis_take(c, (outer * a->picks + p) * a->inner + first, count, outer * a->size * a->inner + first, 1);
 }
 
-static void gather_line(const along_call *c, int64_t outer, int64_t first, int64_t count) {
+static void emit_axis_gather_line(const along_call *c, int64_t outer, int64_t first, int64_t count) {
     const along_args *a = c->a;
     (void)first;
     (void)count;
     for (int64_t p = 0; p < a->picks; p += COLUMNS)
-        take(c, outer * a->picks + p, a->picks - p < COLUMNS ? a->picks - p : COLUMNS, outer * a->size, 0);
+        emit_axis_take(c, outer * a->picks + p, a->picks - p < COLUMNS ? a->picks - p : COLUMNS, outer * a->size, 0);
 }
 
-static double joined(double to, double value, mil_scatter_mode mode) {
+static double emit_axis_joined(double to, double value, mil_scatter_mode mode) {
     switch (mode) {
     case MIL_SCATTER_ADD: return to + value;
     case MIL_SCATTER_SUB: return to - value;
@@ -109,7 +109,7 @@ static double joined(double to, double value, mil_scatter_mode mode) {
 }
 
 /* In doubles until the end: repeated indices round once. */
-static void scatter_columns(const along_call *c, int64_t outer, int64_t first, int64_t count) {
+static void emit_axis_scatter_columns(const along_call *c, int64_t outer, int64_t first, int64_t count) {
     const along_args *a = c->a;
     const int64_t base = outer * a->size * a->inner + first;
     const bool line = a->inner == 1;
@@ -121,13 +121,13 @@ static void scatter_columns(const along_call *c, int64_t outer, int64_t first, i
     for (int64_t p = 0; p < a->picks; p += line ? COLUMNS : 1) {
         const int64_t at = (outer * a->picks + p) * a->inner + first;
         const int64_t n = !line ? count : a->picks - p < COLUMNS ? a->picks - p : COLUMNS;
-        load_indices(c, places, at, n);
+        emit_axis_load_indices(c, places, at, n);
         cpu_dense_load(updates, a->dtype, c->updates, at, 1, n);
         for (int64_t i = 0; i < n; i++) {
-            const int64_t to = resolve(c, places[i], at + i);
+            const int64_t to = emit_axis_resolve(c, places[i], at + i);
             if (to < 0) continue;
             double *value = c->wide + base + to * a->inner + (line ? 0 : i);
-            *value = joined(*value, updates[i], a->mode);
+            *value = emit_axis_joined(*value, updates[i], a->mode);
         }
     }
     if (line) cpu_dense_store(c->y, a->out_type, base, 1, c->wide + base, a->size);
@@ -135,7 +135,7 @@ static void scatter_columns(const along_call *c, int64_t outer, int64_t first, i
         cpu_dense_store(c->y, a->out_type, base + k * a->inner, 1, c->wide + base + k * a->inner, count);
 }
 
-static void one_hot_columns(const along_call *c, int64_t outer, int64_t first, int64_t count) {
+static void emit_axis_one_hot_columns(const along_call *c, int64_t outer, int64_t first, int64_t count) {
     const along_args *a = c->a;
     double hit[COLUMNS], line[COLUMNS];
     cpu_dense_load(hit, a->index_type, c->indices, outer * a->inner + first, 1, count);
@@ -146,7 +146,7 @@ static void one_hot_columns(const along_call *c, int64_t outer, int64_t first, i
 }
 
 /* The result's last dimension is the hot one: a row at a time. */
-static void one_hot_rows(const along_call *c, int64_t outer, int64_t first, int64_t count) {
+static void emit_axis_one_hot_rows(const along_call *c, int64_t outer, int64_t first, int64_t count) {
     const along_args *a = c->a;
     double line[COLUMNS], hit = 0;
     (void)first;
@@ -159,7 +159,7 @@ static void one_hot_rows(const along_call *c, int64_t outer, int64_t first, int6
         cpu_dense_store(c->y, a->out_type, outer * a->size + (int64_t)hit, 1, &a->on, 1);
 }
 
-static void cumsum_columns(const along_call *c, int64_t outer, int64_t first, int64_t count) {
+static void emit_axis_cumsum_columns(const along_call *c, int64_t outer, int64_t first, int64_t count) {
     const along_args *a = c->a;
     double sum[COLUMNS] = {0}, line[COLUMNS];
     for (int64_t k = 0; k < a->size; k++) {
@@ -172,7 +172,7 @@ static void cumsum_columns(const along_call *c, int64_t outer, int64_t first, in
 }
 
 /* One column whose elements follow one another: a stretch of it at a time. */
-static void cumsum_line(const along_call *c, int64_t outer, int64_t first, int64_t count) {
+static void emit_axis_cumsum_line(const along_call *c, int64_t outer, int64_t first, int64_t count) {
     const along_args *a = c->a;
     const int64_t base = outer * a->size, step = a->reverse ? -1 : 1, begin = a->reverse ? base + a->size - 1 : base;
     double line[COLUMNS], sum = 0;
@@ -191,16 +191,16 @@ static void cumsum_line(const along_call *c, int64_t outer, int64_t first, int64
 }
 
 /* Elements at .. at+n-1 as floats: where they lie, or in `memory`. */
-static const float *floats_at(const along_call *c, int64_t at, int64_t n, float *memory) {
+static const float *emit_axis_floats_at(const along_call *c, int64_t at, int64_t n, float *memory) {
     if (c->a->dtype == MIL_fp32) return (const float *)(const void *)c->x + at;
     fp16_to_f32_array(memory, (const uint16_t *)(const void *)c->x + at, (size_t)n);
     return memory;
 }
 
 /* The first NaN, else the first of the best, as NumPy and PyTorch choose. */
-static inline bool beats(double v, double best) { return v > best || (isnan(v) && !isnan(best)); }
+static inline bool emit_axis_beats(double v, double best) { return v > best || (isnan(v) && !isnan(best)); }
 
-static void best_columns(const along_call *c, int64_t outer, int64_t first, int64_t count) {
+static void emit_axis_best_columns(const along_call *c, int64_t outer, int64_t first, int64_t count) {
     const along_args *a = c->a;
     const double sign = a->flag ? -1.0 : 1.0;
     double best[COLUMNS], where[COLUMNS] = {0}, line[COLUMNS];
@@ -209,14 +209,14 @@ static void best_columns(const along_call *c, int64_t outer, int64_t first, int6
     for (int64_t k = 1; k < a->size; k++) {
         cpu_dense_load(line, a->dtype, c->x, (outer * a->size + k) * a->inner + first, 1, count);
         for (int64_t i = 0; i < count; i++)
-            if (beats(sign * line[i], best[i])) best[i] = sign * line[i], where[i] = (double)k;
+            if (emit_axis_beats(sign * line[i], best[i])) best[i] = sign * line[i], where[i] = (double)k;
     }
     cpu_dense_store(c->y, a->out_type, outer * a->inner + first, 1, where, count);
 }
 
 /* One column of floats whose elements follow one another: the best of each block by the vector kernels; then where it lies in
  * the best block. */
-static void best_floats(const along_call *c, int64_t outer, int64_t first, int64_t count) {
+static void emit_axis_best_floats(const along_call *c, int64_t outer, int64_t first, int64_t count) {
     const along_args *a = c->a;
     const cpu_reduce_code code = a->flag ? CPU_REDUCE_MIN : CPU_REDUCE_MAX;
     const int64_t base = outer * a->size;
@@ -226,13 +226,13 @@ static void best_floats(const along_call *c, int64_t outer, int64_t first, int64
     (void)count;
     for (int64_t k = 0; k < a->size; k += CPU_REDUCE_BLOCK) {
         const int64_t n = a->size - k < CPU_REDUCE_BLOCK ? a->size - k : CPU_REDUCE_BLOCK;
-        a->rows->reduce[code](&top, floats_at(c, base + k, n, memory), 1, n, n);
+        a->rows->reduce[code](&top, emit_axis_floats_at(c, base + k, n, memory), 1, n, n);
         if (k && !isnan(top) && !(a->flag ? top < best : top > best)) continue;
         best = top, block = k;
         if (isnan(top)) break;
     }
     const int64_t n = a->size - block < CPU_REDUCE_BLOCK ? a->size - block : CPU_REDUCE_BLOCK;
-    const float *x = floats_at(c, base + block, n, memory);
+    const float *x = emit_axis_floats_at(c, base + block, n, memory);
     while (at < n - 1 && !(x[at] == best || isnan(x[at]))) at++;
     const double where = (double)(block + at);
     cpu_dense_store(c->y, a->out_type, outer, 1, &where, 1);
@@ -240,7 +240,7 @@ static void best_floats(const along_call *c, int64_t outer, int64_t first, int64
 
 /* ---- running -------------------------------------------------------------------------------------------------------- */
 
-static void run_tasks(const void *context, int64_t first, int64_t last, int worker) {
+static void emit_axis_run_tasks(const void *context, int64_t first, int64_t last, int worker) {
     const along_call *c = context;
     const along_args *a = c->a;
     const int64_t each = (a->inner + a->columns - 1) / a->columns;
@@ -251,7 +251,7 @@ static void run_tasks(const void *context, int64_t first, int64_t last, int work
     }
 }
 
-static propane_status along_run(const cpu_run *run, const void *args, propane_error *err) {
+static propane_status emit_axis_along_run(const cpu_run *run, const void *args, propane_error *err) {
     const along_args *a = args;
     atomic_llong wrong;
     atomic_init(&wrong, INT64_MAX);
@@ -264,7 +264,7 @@ static propane_status along_run(const cpu_run *run, const void *args, propane_er
     }
     const int64_t tasks = a->outer * ((a->inner + a->columns - 1) / a->columns);
     const int64_t longest = a->size > a->picks ? a->size : a->picks;
-    cpu_dense_each(run, tasks, cpu_dense_part(longest * a->columns), run_tasks, &c);
+    cpu_dense_each(run, tasks, cpu_dense_part(longest * a->columns), emit_axis_run_tasks, &c);
     const long long at = atomic_load(&wrong);
     if (at == INT64_MAX) return PROPANE_OK;
     double given = 0;
@@ -273,7 +273,7 @@ static propane_status along_run(const cpu_run *run, const void *args, propane_er
                         given, (long long)a->size);
 }
 
-static propane_status read_axis(const mil_op *op, const mil_type *x, along_args *a, propane_error *err) {
+static propane_status emit_axis_read_axis(const mil_op *op, const mil_type *x, along_args *a, propane_error *err) {
     int axis = 0;
     PROPANE_TRY(mil_attr_axis(op, "axis", x->rank, &axis, err));
     a->outer = a->inner = 1;
@@ -283,12 +283,12 @@ static propane_status read_axis(const mil_op *op, const mil_type *x, along_args 
     return PROPANE_OK;
 }
 
-static double number_of(const mil_op *op, const char *param, double standard) {
+static double emit_axis_number_of(const mil_op *op, const char *param, double standard) {
     const mil_value *v = mil_in(op, param);
     return v && v->konst ? mil_const_f64(v->konst, 0) : standard;
 }
 
-static propane_status read_args(const mil_op *op, along_args *a, propane_error *err) {
+static propane_status emit_axis_read_args(const mil_op *op, along_args *a, propane_error *err) {
     mil_gather g;
     switch (op->info->code) {
     case MIL_OP_gather_along_axis:
@@ -297,24 +297,27 @@ static propane_status read_args(const mil_op *op, along_args *a, propane_error *
         PROPANE_TRY(mil_along_read(op, scatter ? "data" : "x", &g, err));
         if (scatter) PROPANE_TRY(mil_scatter_mode_read(op, &a->mode, err));
         a->outer = g.outer, a->size = g.size, a->inner = g.inner, a->picks = g.picks;
-        a->kernel = scatter ? scatter_columns : a->inner == 1 ? gather_line : gather_columns;
+        a->kernel = scatter         ? emit_axis_scatter_columns
+                    : a->inner == 1 ? emit_axis_gather_line
+                                    : emit_axis_gather_columns;
         return PROPANE_OK;
     }
     case MIL_OP_one_hot:
-        PROPANE_TRY(read_axis(op, &op->results[0]->type, a, err));
-        a->on = number_of(op, "on_value", 1), a->off = number_of(op, "off_value", 0);
-        a->kernel = a->inner == 1 ? one_hot_rows : one_hot_columns;
+        PROPANE_TRY(emit_axis_read_axis(op, &op->results[0]->type, a, err));
+        a->on = emit_axis_number_of(op, "on_value", 1), a->off = emit_axis_number_of(op, "off_value", 0);
+        a->kernel = a->inner == 1 ? emit_axis_one_hot_rows : emit_axis_one_hot_columns;
         return PROPANE_OK;
     case MIL_OP_cumsum:
-        PROPANE_TRY(read_axis(op, &mil_in(op, "x")->type, a, err));
+        PROPANE_TRY(emit_axis_read_axis(op, &mil_in(op, "x")->type, a, err));
         PROPANE_TRY(mil_attr_bool(op, "exclusive", &a->flag, err));
         PROPANE_TRY(mil_attr_bool(op, "reverse", &a->reverse, err));
-        a->kernel = a->inner == 1 ? cumsum_line : cumsum_columns;
+        a->kernel = a->inner == 1 ? emit_axis_cumsum_line : emit_axis_cumsum_columns;
         return PROPANE_OK;
     default:
-        PROPANE_TRY(read_axis(op, &mil_in(op, "x")->type, a, err));
+        PROPANE_TRY(emit_axis_read_axis(op, &mil_in(op, "x")->type, a, err));
         a->flag = op->info->code == MIL_OP_reduce_argmin;
-        a->kernel = a->inner == 1 && mil_dtype_is_float(mil_in(op, "x")->type.dtype) ? best_floats : best_columns;
+        a->kernel = a->inner == 1 && mil_dtype_is_float(mil_in(op, "x")->type.dtype) ? emit_axis_best_floats
+                                                                                     : emit_axis_best_columns;
         return PROPANE_OK;
     }
 }
@@ -330,7 +333,7 @@ static propane_status emit_along(planner *p, const mil_op *op, propane_error *er
     along_args *a = ARENA_NEW(p->arena, along_args);
     cpu_emit_io d;
     if (!a) return cpu_program_no_memory(err);
-    PROPANE_TRY(read_args(op, a, err));
+    PROPANE_TRY(emit_axis_read_args(op, a, err));
     PROPANE_TRY(cpu_emit_begin(p, op, names[form], &d, err));
     a->rows = &p->g.options.kernels->reduce;
     a->columns = a->inner < COLUMNS ? a->inner : COLUMNS;
@@ -346,11 +349,11 @@ static propane_status emit_along(planner *p, const mil_op *op, propane_error *er
     a->where = cpu_emit_where(p, op);
     if (!a->where) return cpu_program_no_memory(err);
     if (form == 3) PROPANE_TRY(cpu_emit_scratch(p, cpu_view_count(&d.in[0]) * (int64_t)sizeof(double), &a->wide, err));
-    return cpu_emit_end(p, op, &d, along_run, a, op->info->name, 0, err);
+    return cpu_emit_end(p, op, &d, emit_axis_along_run, a, op->info->name, 0, err);
 }
 
-static bool takes_along(const mil_op *op) {
+static bool emit_axis_takes_along(const mil_op *op) {
     return mil_dtype_get(op->results[0]->type.dtype)->bits >= 8 && op->operands[0].values[0]->type.rank > 0;
 }
 
-const cpu_emitter cpu_emitter_along = {.emit = emit_along, .takes = takes_along};
+const cpu_emitter cpu_emitter_along = {.emit = emit_along, .takes = emit_axis_takes_along};

@@ -16,7 +16,7 @@ typedef struct attention_args {
     cpu_ref mask, scratch;
 } attention_args;
 
-static propane_status attention_run(const cpu_run *run, const void *args, propane_error *err) {
+static propane_status emit_attention_run(const cpu_run *run, const void *args, propane_error *err) {
     const attention_args *x = args;
     cpu_attention a = x->a;
     a.threads = run->threads;
@@ -29,7 +29,7 @@ static propane_status attention_run(const cpu_run *run, const void *args, propan
 }
 
 /* Bytes from the view to each item. */
-static int64_t *item_offsets(planner *p, const cpu_view *v, const mil_type *scores, int64_t items) {
+static int64_t *emit_attention_item_offsets(planner *p, const cpu_view *v, const mil_type *scores, int64_t items) {
     int64_t *out = ARENA_ARRAY(p->arena, items + 1, int64_t), stride[MIL_MAX_RANK];
     cpu_view lead = *v;
     lead.rank = v->rank > 2 ? v->rank - 2 : 0;
@@ -45,10 +45,10 @@ static int64_t *item_offsets(planner *p, const cpu_view *v, const mil_type *scor
 }
 
 /* `turned`: the view's last dimension but one are channels. */
-static propane_status set_role(planner *p, attention_args *x, cpu_attention_role role, const cpu_view *v, bool turned,
-                               const mil_type *scores, propane_error *err) {
+static propane_status emit_attention_set_role(planner *p, attention_args *x, cpu_attention_role role, const cpu_view *v,
+                                              bool turned, const mil_type *scores, propane_error *err) {
     int row = v->rank - (turned ? 1 : 2), col = v->rank - (turned ? 2 : 1);
-    int64_t *offset = item_offsets(p, v, scores, x->a.items);
+    int64_t *offset = emit_attention_item_offsets(p, v, scores, x->a.items);
     if (!offset) return cpu_program_no_memory(err);
     x->a.at[role] = (cpu_attention_operand){.dtype = v->dtype == MIL_fp16 ? CPU_F16 : CPU_F32,
                                             .row = v->stride[row],
@@ -60,8 +60,8 @@ static propane_status set_role(planner *p, attention_args *x, cpu_attention_role
     return PROPANE_OK;
 }
 
-static propane_status read_role(planner *p, attention_args *x, cpu_attention_role role, const mil_op *op,
-                                const char *param, const mil_type *scores, propane_error *err) {
+static propane_status emit_attention_read_role(planner *p, attention_args *x, cpu_attention_role role, const mil_op *op,
+                                               const char *param, const mil_type *scores, propane_error *err) {
     bool is_x = strcmp(param, "x") == 0, transposed = false;
     const mil_value *v = mil_in(op, param);
     cpu_view view;
@@ -69,78 +69,80 @@ static propane_status read_role(planner *p, attention_args *x, cpu_attention_rol
     PROPANE_TRY(cpu_emit_operand(p, p->g.absorbed[v->id] ? mil_in(v->def, "x") : v, &view, err));
     /* as first operand rows are positions, as second one they are what is summed over */
     bool turned = is_x ? transposed : !transposed;
-    return set_role(p, x, role, &view, turned, scores, err);
+    return emit_attention_set_role(p, x, role, &view, turned, scores, err);
 }
 
 /* A product with the scores as its first operand has positions as rows; as second one, channels. */
-static propane_status write_role(planner *p, attention_args *x, cpu_attention_role role, const mil_op *op,
-                                 bool scores_first, const mil_type *scores, propane_error *err) {
+static propane_status emit_attention_write_role(planner *p, attention_args *x, cpu_attention_role role,
+                                                const mil_op *op, bool scores_first, const mil_type *scores,
+                                                propane_error *err) {
     cpu_view view;
     PROPANE_TRY(cpu_emit_result(p, op->results[0], &view, err));
-    return set_role(p, x, role, &view, !scores_first, scores, err);
+    return emit_attention_set_role(p, x, role, &view, !scores_first, scores, err);
 }
 
 /* Values of the forward pass: the other operand of the mix; channels by keys if the scores are second and it is not
  * transposed, or first and it is. */
-static propane_status read_values(planner *p, attention_args *x, const mil_op *mix, bool scores_first,
-                                  const mil_type *scores, propane_error *err) {
+static propane_status emit_attention_read_values(planner *p, attention_args *x, const mil_op *mix, bool scores_first,
+                                                 const mil_type *scores, propane_error *err) {
     bool transposed = false;
     const mil_value *v = mil_in(mix, scores_first ? "y" : "x");
     cpu_view view;
     PROPANE_TRY(mil_attr_bool(mix, scores_first ? "transpose_y" : "transpose_x", &transposed, err));
     PROPANE_TRY(cpu_emit_operand(p, p->g.absorbed[v->id] ? mil_in(v->def, "x") : v, &view, err));
-    return set_role(p, x, CPU_ATTENTION_V, &view, scores_first == transposed, scores, err);
+    return emit_attention_set_role(p, x, CPU_ATTENTION_V, &view, scores_first == transposed, scores, err);
 }
 
 /* Whether the operation's first operand is one that the node makes, and so the scores. */
-static bool scores_are_first(const cpu_node *node, const mil_op *op) {
+static bool emit_attention_scores_are_first(const cpu_node *node, const mil_op *op) {
     for (int i = 0; i < node->op_count; i++)
         if (node->ops[i]->results[0] == mil_in(op, "x")) return true;
     return false;
 }
 
-static int64_t depth_of(const mil_op *op, bool transposed) {
+static int64_t emit_attention_depth_of(const mil_op *op, bool transposed) {
     const mil_type *x = &mil_in(op, "x")->type;
     return x->dim[x->rank - (transposed ? 2 : 1)];
 }
 
 /* The last two dimensions become positions and channels. */
-static cpu_view positions_first(const cpu_view *v, bool turned) {
+static cpu_view emit_attention_positions_first(const cpu_view *v, bool turned) {
     int perm[MIL_MAX_RANK];
     for (int d = 0; d < v->rank; d++) perm[d] = d;
     if (turned) perm[v->rank - 2] = v->rank - 1, perm[v->rank - 1] = v->rank - 2;
     return cpu_view_permute(v, perm);
 }
 
-static propane_status operand_of(planner *p, const mil_op *op, bool is_x, bool turned, cpu_view *out,
-                                 propane_error *err) {
+static propane_status emit_attention_operand_of(planner *p, const mil_op *op, bool is_x, bool turned, cpu_view *out,
+                                                propane_error *err) {
     bool transposed = false;
     const mil_value *v = mil_in(op, is_x ? "x" : "y");
     PROPANE_TRY(mil_attr_bool(op, is_x ? "transpose_x" : "transpose_y", &transposed, err));
     PROPANE_TRY(cpu_emit_operand(p, p->g.absorbed[v->id] ? mil_in(v->def, "x") : v, out, err));
-    *out = positions_first(out, turned != transposed);
+    *out = emit_attention_positions_first(out, turned != transposed);
     return PROPANE_OK;
 }
 
 /* Behind a mask that is an input (attention_decode.h): positions come first, channels are neighbours. */
-static propane_status read_masked(planner *p, attention_args *x, const cpu_node *node, propane_error *err) {
+static propane_status emit_attention_read_masked(planner *p, attention_args *x, const cpu_node *node,
+                                                 propane_error *err) {
     const cpu_fused_attention *f = node->attention;
     const mil_type *s = &f->scores->results[0]->type;
-    const bool first = scores_are_first(node, f->mix);
+    const bool first = emit_attention_scores_are_first(node, f->mix);
     cpu_view q, k, v, o, mask;
-    PROPANE_TRY(operand_of(p, f->scores, true, false, &q, err));
-    PROPANE_TRY(operand_of(p, f->scores, false, true, &k, err));
-    PROPANE_TRY(operand_of(p, f->mix, !first, !first, &v, err));
+    PROPANE_TRY(emit_attention_operand_of(p, f->scores, true, false, &q, err));
+    PROPANE_TRY(emit_attention_operand_of(p, f->scores, false, true, &k, err));
+    PROPANE_TRY(emit_attention_operand_of(p, f->mix, !first, !first, &v, err));
     PROPANE_TRY(cpu_emit_operand(p, f->mask, &mask, err));
     PROPANE_TRY(cpu_emit_dense(p, f->mask, &mask, &mask, err));
     if (k.stride[k.rank - 1] != 1) PROPANE_TRY(cpu_emit_dense(p, f->scores->results[0], &k, &k, err));
     if (v.stride[v.rank - 1] != 1) PROPANE_TRY(cpu_emit_dense(p, f->mix->results[0], &v, &v, err));
     PROPANE_TRY(cpu_emit_result(p, f->mix->results[0], &o, err));
-    o = positions_first(&o, !first);
-    PROPANE_TRY(set_role(p, x, CPU_ATTENTION_Q, &q, false, s, err));
-    PROPANE_TRY(set_role(p, x, CPU_ATTENTION_K, &k, false, s, err));
-    PROPANE_TRY(set_role(p, x, CPU_ATTENTION_V, &v, false, s, err));
-    PROPANE_TRY(set_role(p, x, CPU_ATTENTION_O, &o, false, s, err));
+    o = emit_attention_positions_first(&o, !first);
+    PROPANE_TRY(emit_attention_set_role(p, x, CPU_ATTENTION_Q, &q, false, s, err));
+    PROPANE_TRY(emit_attention_set_role(p, x, CPU_ATTENTION_K, &k, false, s, err));
+    PROPANE_TRY(emit_attention_set_role(p, x, CPU_ATTENTION_V, &v, false, s, err));
+    PROPANE_TRY(emit_attention_set_role(p, x, CPU_ATTENTION_O, &o, false, s, err));
     x->masked = true;
     x->mask = cpu_view_ref(&mask);
     x->a.mask_dtype = mask.dtype == MIL_fp16 ? CPU_F16 : CPU_F32;
@@ -149,26 +151,31 @@ static propane_status read_masked(planner *p, attention_args *x, const cpu_node 
 }
 
 /* Forward, each row over all keys or those before it. */
-static propane_status read_forward(planner *p, attention_args *x, const cpu_node *node, propane_error *err) {
+static propane_status emit_attention_read_forward(planner *p, attention_args *x, const cpu_node *node,
+                                                  propane_error *err) {
     const cpu_fused_attention *f = node->attention;
     const mil_type *s = &f->scores->results[0]->type;
-    const bool first = scores_are_first(node, f->mix);
-    PROPANE_TRY(read_role(p, x, CPU_ATTENTION_Q, f->scores, "x", s, err));
-    PROPANE_TRY(read_role(p, x, CPU_ATTENTION_K, f->scores, "y", s, err));
-    PROPANE_TRY(read_values(p, x, f->mix, first, s, err));
-    return write_role(p, x, CPU_ATTENTION_O, f->mix, first, s, err);
+    const bool first = emit_attention_scores_are_first(node, f->mix);
+    PROPANE_TRY(emit_attention_read_role(p, x, CPU_ATTENTION_Q, f->scores, "x", s, err));
+    PROPANE_TRY(emit_attention_read_role(p, x, CPU_ATTENTION_K, f->scores, "y", s, err));
+    PROPANE_TRY(emit_attention_read_values(p, x, f->mix, first, s, err));
+    return emit_attention_write_role(p, x, CPU_ATTENTION_O, f->mix, first, s, err);
 }
 
-static propane_status read_backward(planner *p, attention_args *x, const cpu_node *node, propane_error *err) {
+static propane_status emit_attention_read_backward(planner *p, attention_args *x, const cpu_node *node,
+                                                   propane_error *err) {
     const cpu_fused_attention *f = node->attention;
     const mil_type *s = &f->scores->results[0]->type;
-    PROPANE_TRY(read_role(p, x, CPU_ATTENTION_Q, f->scores, "x", s, err));
-    PROPANE_TRY(read_role(p, x, CPU_ATTENTION_K, f->scores, "y", s, err));
-    PROPANE_TRY(read_role(p, x, CPU_ATTENTION_O, f->d_probs, "x", s, err));
-    PROPANE_TRY(read_role(p, x, CPU_ATTENTION_V, f->d_probs, "y", s, err));
-    PROPANE_TRY(write_role(p, x, CPU_ATTENTION_DQ, f->d_query, scores_are_first(node, f->d_query), s, err));
-    PROPANE_TRY(write_role(p, x, CPU_ATTENTION_DK, f->d_keys, scores_are_first(node, f->d_keys), s, err));
-    return write_role(p, x, CPU_ATTENTION_DV, f->d_values, scores_are_first(node, f->d_values), s, err);
+    PROPANE_TRY(emit_attention_read_role(p, x, CPU_ATTENTION_Q, f->scores, "x", s, err));
+    PROPANE_TRY(emit_attention_read_role(p, x, CPU_ATTENTION_K, f->scores, "y", s, err));
+    PROPANE_TRY(emit_attention_read_role(p, x, CPU_ATTENTION_O, f->d_probs, "x", s, err));
+    PROPANE_TRY(emit_attention_read_role(p, x, CPU_ATTENTION_V, f->d_probs, "y", s, err));
+    PROPANE_TRY(emit_attention_write_role(p, x, CPU_ATTENTION_DQ, f->d_query,
+                                          emit_attention_scores_are_first(node, f->d_query), s, err));
+    PROPANE_TRY(emit_attention_write_role(p, x, CPU_ATTENTION_DK, f->d_keys,
+                                          emit_attention_scores_are_first(node, f->d_keys), s, err));
+    return emit_attention_write_role(p, x, CPU_ATTENTION_DV, f->d_values,
+                                     emit_attention_scores_are_first(node, f->d_values), s, err);
 }
 
 propane_status cpu_emit_attention(planner *p, const cpu_node *node, propane_error *err) {
@@ -185,10 +192,12 @@ propane_status cpu_emit_attention(planner *p, const cpu_node *node, propane_erro
                            .rows = s->dim[s->rank - 2],
                            .keys = s->dim[s->rank - 1],
                            .period = f->period,
-                           .width = depth_of(f->scores, transposed),
+                           .width = emit_attention_depth_of(f->scores, transposed),
                            .scale = (float)f->scale};
     for (int d = 0; d < s->rank - 2; d++) x->a.items *= s->dim[d];
-    PROPANE_TRY((f->mask ? read_masked : f->mix ? read_forward : read_backward)(p, x, node, err));
+    PROPANE_TRY((f->mask  ? emit_attention_read_masked
+                 : f->mix ? emit_attention_read_forward
+                          : emit_attention_read_backward)(p, x, node, err));
     const size_t scratch =
         (f->mask ? cpu_attention_decode_scratch_bytes : cpu_attention_scratch_bytes)(&x->a, p->threads);
     PROPANE_TRY(cpu_emit_scratch(p, (int64_t)scratch, &x->scratch, err));
@@ -196,6 +205,6 @@ propane_status cpu_emit_attention(planner *p, const cpu_node *node, propane_erro
     const double scores = f->mask ? items * rows * keys : items * rows * (keys + 1) / 2;
     const double elements = items * (f->mask ? keys : rows + keys) * (double)x->a.width;
     p->program->attention_count++;
-    return cpu_emit_step(p, attention_run, x, "attention", (f->mix ? f->mix : f->d_query)->results[0],
+    return cpu_emit_step(p, emit_attention_run, x, "attention", (f->mix ? f->mix : f->d_query)->results[0],
                          (f->mix ? 4 : 10) * scores * (double)x->a.width, (f->mix ? 8 : 16) * elements, err);
 }

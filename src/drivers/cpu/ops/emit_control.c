@@ -23,7 +23,7 @@ typedef struct control_args {
     const char *where;
 } control_args;
 
-static propane_status cond_run(const cpu_run *run, const void *args, propane_error *err) {
+static propane_status emit_control_cond_run(const cpu_run *run, const void *args, propane_error *err) {
     const control_args *a = args;
     const bool yes = *(const uint8_t *)cpu_ref_at(run, a->pred) != 0;
     for (int i = 0; i < a->captured; i++) a->in[i] = cpu_ref_at(run, a->around[i]);
@@ -32,7 +32,7 @@ static propane_status cond_run(const cpu_run *run, const void *args, propane_err
 }
 
 /* in[k] is where variable k lies now. */
-static propane_status loop_run(const cpu_run *run, const void *args, propane_error *err) {
+static propane_status emit_control_loop_run(const cpu_run *run, const void *args, propane_error *err) {
     const control_args *a = args;
     void *memory = cpu_ref_at(run, a->memory), *answer = cpu_ref_at(run, a->answer);
     for (int k = 0; k < a->vars; k++) {
@@ -63,7 +63,7 @@ static propane_status loop_run(const cpu_run *run, const void *args, propane_err
 /* ---- planning ----------------------------------------------------------------------------------------------------------- */
 
 /* Programs of both blocks; they are the outer program's to free, also if something fails from here on. */
-static propane_status compile_blocks(planner *p, const mil_op *op, control_args *a, propane_error *err) {
+static propane_status emit_control_compile_blocks(planner *p, const mil_op *op, control_args *a, propane_error *err) {
     cpu_program *outer = p->program;
     for (int k = 0; k < 2; k++) {
         PROPANE_TRY(p->plan(op->blocks[k], &p->g.options, p->arena, &a->block[k], err));
@@ -73,8 +73,8 @@ static propane_status compile_blocks(planner *p, const mil_op *op, control_args 
     return PROPANE_OK;
 }
 
-static propane_status dense_refs(planner *p, const mil_op *op, const mil_operand *o, cpu_view *views, cpu_ref *out,
-                                 propane_error *err) {
+static propane_status emit_control_dense_refs(planner *p, const mil_op *op, const mil_operand *o, cpu_view *views,
+                                              cpu_ref *out, propane_error *err) {
     for (int i = 0; i < o->count; i++) {
         PROPANE_TRY(cpu_emit_operand(p, o->values[i], &views[i], err));
         PROPANE_TRY(cpu_emit_dense(p, op->results[0], &views[i], &views[i], err));
@@ -84,7 +84,7 @@ static propane_status dense_refs(planner *p, const mil_op *op, const mil_operand
 }
 
 /* Which variables the body computes in the memory that they lie in, and a second place for the others. */
-static propane_status plan_variables(planner *p, control_args *a, propane_error *err) {
+static propane_status emit_control_plan_variables(planner *p, control_args *a, propane_error *err) {
     const cpu_program *body = a->block[1];
     for (int k = 0; k < a->vars; k++) {
         a->in_place[k] = body->in_place[k * body->input_count + k];
@@ -109,8 +109,8 @@ static propane_status emit_blocks(planner *p, const mil_op *op, control_args *a,
     if (!a->from || !a->out || !a->bytes || !a->in_place || !a->in || !a->where || !views)
         return cpu_program_no_memory(err);
     a->around = a->from + own->count, a->spare = a->out + results, a->to = a->in + operands;
-    PROPANE_TRY(dense_refs(p, op, own, views, a->from, err));
-    PROPANE_TRY(dense_refs(p, op, around, views + own->count, a->around, err));
+    PROPANE_TRY(emit_control_dense_refs(p, op, own, views, a->from, err));
+    PROPANE_TRY(emit_control_dense_refs(p, op, around, views + own->count, a->around, err));
     if (!loop) a->pred = a->from[0];
     cpu_view *want = views + operands, *at = want + results;
     for (int r = 0; r < results; r++) {
@@ -118,12 +118,13 @@ static propane_status emit_blocks(planner *p, const mil_op *op, control_args *a,
         a->out[r] = cpu_view_ref(&at[r]);
         a->bytes[r] = mil_type_count(&op->results[r]->type) * cpu_view_dtype_bytes(op->results[r]->type.dtype);
     }
-    if (loop) PROPANE_TRY(plan_variables(p, a, err));
+    if (loop) PROPANE_TRY(emit_control_plan_variables(p, a, err));
     const int64_t first = a->block[0]->block_bytes, second = a->block[1]->block_bytes;
     PROPANE_TRY(cpu_emit_scratch(p, first > second ? first : second, &a->memory, err));
     for (int i = 0; i < operands; i++) cpu_emit_touch(p, views[i].buffer);
     for (int r = 0; r < results; r++) cpu_emit_touch(p, at[r].buffer);
-    PROPANE_TRY(cpu_emit_step(p, loop ? loop_run : cond_run, a, op->info->name, op->results[0], 0, 0, err));
+    PROPANE_TRY(cpu_emit_step(p, loop ? emit_control_loop_run : emit_control_cond_run, a, op->info->name,
+                              op->results[0], 0, 0, err));
     for (int r = 0; r < results; r++)
         if (!cpu_view_equal(&want[r], &at[r])) PROPANE_TRY(cpu_emit_copy(p, op->results[r], &at[r], &want[r], err));
     return PROPANE_OK;
@@ -134,28 +135,28 @@ static propane_status emit_control(planner *p, const mil_op *op, propane_error *
     propane_error why = {0};
     control_args *a = ARENA_NEW(p->arena, control_args);
     if (!a) return cpu_program_no_memory(err);
-    const propane_status status = compile_blocks(p, op, a, &why);
+    const propane_status status = emit_control_compile_blocks(p, op, a, &why);
     if (status == PROPANE_ERR_UNSUPPORTED) return cpu_emit_reference(p, op, err);
     if (status != PROPANE_OK && err) *err = why;
     return status == PROPANE_OK ? emit_blocks(p, op, a, err) : status;
 }
 
 /* A list that a block gives as it was given has no operation that would make it. */
-static bool passes_list_on(const mil_function *block) {
+static bool emit_control_passes_list_on(const mil_function *block) {
     for (int i = 0; i < block->result_count; i++)
         if (block->results[i]->type.shell == MIL_LIST && !block->results[i]->def) return true;
     return false;
 }
 
-static bool takes_control(const mil_op *op) {
+static bool emit_control_takes_control(const mil_op *op) {
     if (op->block_count != 2 || op->result_count == 0) return false;
-    if (passes_list_on(op->blocks[0]) || passes_list_on(op->blocks[1])) return false;
+    if (emit_control_passes_list_on(op->blocks[0]) || emit_control_passes_list_on(op->blocks[1])) return false;
     MIL_FOR_OPERANDS (op, v)
         if (v->type.shell == MIL_STATE || mil_dtype_get(v->type.dtype)->bits < 8) return false;
     return true;
 }
 
-const cpu_emitter cpu_emitter_control = {.emit = emit_control, .takes = takes_control};
+const cpu_emitter cpu_emitter_control = {.emit = emit_control, .takes = emit_control_takes_control};
 
 /* ---- lists ---------------------------------------------------------------------------------------------------------------- */
 
@@ -167,7 +168,7 @@ typedef struct list_args {
     const char *where;
 } list_args;
 
-static propane_status list_run(const cpu_run *run, const void *args, propane_error *err) {
+static propane_status emit_control_list_run(const cpu_run *run, const void *args, propane_error *err) {
     const list_args *a = args;
     unsigned char *y = cpu_ref_at(run, a->y);
     const size_t each = (size_t)a->element;
@@ -234,7 +235,7 @@ static propane_status emit_list(planner *p, const mil_op *op, propane_error *err
     a->y = cpu_view_ref(&d.out[0]);
     a->where = cpu_emit_where(p, op);
     if (!a->where) return cpu_program_no_memory(err);
-    return cpu_emit_end(p, op, &d, list_run, a, op->info->name, 0, err);
+    return cpu_emit_end(p, op, &d, emit_control_list_run, a, op->info->name, 0, err);
 }
 
 const cpu_emitter cpu_emitter_list = {.emit = emit_list};

@@ -6,7 +6,7 @@
 #include "drivers/cpu/ops/emit_conv_nhwc.h"
 
 /* An image of the thread's memory: strides alone. */
-static cpu_view lines_of(int64_t line, int64_t col, const mil_type *type) {
+static cpu_view emit_conv_bottleneck_lines_of(int64_t line, int64_t col, const mil_type *type) {
     cpu_view v = cpu_view_dense(type, -1);
     v.stride[0] = 0;
     v.stride[1] = 1;
@@ -15,12 +15,13 @@ static cpu_view lines_of(int64_t line, int64_t col, const mil_type *type) {
     return v;
 }
 
-static propane_status plan_last(planner *p, const cpu_fused_conv *l, const cpu_view *mid, const cpu_view *y,
-                                cpu_conv_bottleneck_step *a, propane_error *err) {
+static propane_status emit_conv_bottleneck_plan_last(planner *p, const cpu_fused_conv *l, const cpu_view *mid,
+                                                     const cpu_view *y, cpu_conv_bottleneck_step *a,
+                                                     propane_error *err) {
     cpu_view other;
     mil_conv c;
     PROPANE_TRY(mil_conv_read(l->last->op, &c, err));
-    const cpu_view x = lines_of(a->out_line, a->channels, &l->result->type);
+    const cpu_view x = emit_conv_bottleneck_lines_of(a->out_line, a->channels, &l->result->type);
     a->last_adds_first = l->last->other == l->first->result;
     if (a->last_adds_first) {
         other = *mid;
@@ -57,13 +58,13 @@ propane_status cpu_conv_emit_bottleneck(planner *p, const cpu_fused_conv *l, pro
     a->mid_col = min_i64(d.chunk_panels * k->width, a->window.w_row);
     a->mid_line = (c->before[1] + c->in[1] + c->after[1]) * a->mid_col;
     a->out_line = c->out[1] * a->channels;
-    const cpu_view mid = lines_of(a->mid_line, a->mid_col, &l->first->result->type);
+    const cpu_view mid = emit_conv_bottleneck_lines_of(a->mid_line, a->mid_col, &l->first->result->type);
     PROPANE_TRY(cpu_conv_plan_direct(p, l->first, &first, &x, NULL, &mid, &a->first, err));
     if (a->first.copied) {
         a->plane_floats = ((d.mid_lines - 1) * first.stride[0] + a->first.reach_h) * a->first.plane_w * a->first.pitch;
         a->plane_floats = div_up(a->plane_floats, 16) * 16;
     }
-    if (l->last) PROPANE_TRY(plan_last(p, l, &mid, &at, a, err));
+    if (l->last) PROPANE_TRY(emit_conv_bottleneck_plan_last(p, l, &mid, &at, a, err));
     a->band_lines = d.band_lines, a->bands = d.bands, a->chunk_panels = d.chunk_panels, a->chunks = d.chunks;
     a->mid_floats = div_up(d.mid_lines * a->mid_line, 16) * 16;
     a->out_floats = l->last ? div_up(d.band_lines * a->out_line, 16) * 16 : 0;

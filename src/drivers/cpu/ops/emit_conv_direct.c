@@ -20,7 +20,7 @@ enum {
 };
 
 /* One line where all points follow one another. */
-static void join_lines(cpu_conv_direct *a) {
+static void emit_conv_direct_join_lines(cpu_conv_direct *a) {
     const int64_t points = a->in_h * a->in_w;
     if (a->out_h != a->in_h || a->out_w != a->in_w || a->copied || a->taps != 1) return;
     if (a->a_line != a->out_w * a->a_col || a->y_line != a->out_w * a->y_col) return;
@@ -31,8 +31,8 @@ static void join_lines(cpu_conv_direct *a) {
 }
 
 /* Each line of each channel is a tap of the elements that follow one another there. */
-static propane_status channels_apart(planner *p, cpu_conv_direct *a, const mil_conv *c, int64_t channel, int64_t line,
-                                     propane_error *err) {
+static propane_status emit_conv_direct_channels_apart(planner *p, cpu_conv_direct *a, const mil_conv *c,
+                                                      int64_t channel, int64_t line, propane_error *err) {
     int64_t *tap = ARENA_ARRAY(p->arena, c->kernel[0] * a->c_in, int64_t);
     if (!tap) return cpu_program_no_memory(err);
     for (int64_t i = 0; i < c->kernel[0]; i++)
@@ -43,7 +43,8 @@ static propane_status channels_apart(planner *p, cpu_conv_direct *a, const mil_c
 }
 
 /* Whether the tiles can read the operand where it lies, and what else they read. */
-static propane_status choose_points(planner *p, cpu_conv_direct *a, const mil_conv *c, bool gated, propane_error *err) {
+static propane_status emit_conv_direct_choose_points(planner *p, cpu_conv_direct *a, const mil_conv *c, bool gated,
+                                                     propane_error *err) {
     const bool pointwise = c->kernel[0] == 1 && c->kernel[1] == 1;
     bool padded = false;
     for (int d = 0; d < 2; d++) padded |= c->before[d] || c->after[d];
@@ -67,7 +68,7 @@ static propane_status choose_points(planner *p, cpu_conv_direct *a, const mil_co
     a->a_image = a->copied ? a->plane_h * line : a->x_image;
     a->a_line = a->stride_h * line;
     a->a_col = a->stride_w * (a->apart ? 1 : col);
-    if (a->apart) return channels_apart(p, a, c, a->copied ? a->plane_w : a->x_channel, line, err);
+    if (a->apart) return emit_conv_direct_channels_apart(p, a, c, a->copied ? a->plane_w : a->x_channel, line, err);
     const bool joined = col == a->c_in && c->dilation[1] == 1; /* a row of taps is one run of elements */
     const int64_t across = joined ? 1 : c->kernel[1];
     int64_t *tap = ARENA_ARRAY(p->arena, c->kernel[0] * across, int64_t);
@@ -80,8 +81,8 @@ static propane_status choose_points(planner *p, cpu_conv_direct *a, const mil_co
 }
 
 /* [c_out][c_in][taps] to panels of [taps][c_in][width]; of channels that lie apart [lines of taps][c_in][taps][width]. */
-static propane_status pack_weights(planner *p, cpu_conv_direct *a, const mil_op *op, int64_t taps, int64_t across,
-                                   propane_error *err) {
+static propane_status emit_conv_direct_pack_weights(planner *p, cpu_conv_direct *a, const mil_op *op, int64_t taps,
+                                                    int64_t across, propane_error *err) {
     const float *w = mil_in(op, "weight")->konst->data;
     const int64_t width = a->k->width;
     float *to;
@@ -98,14 +99,14 @@ static propane_status pack_weights(planner *p, cpu_conv_direct *a, const mil_op 
     return PROPANE_OK;
 }
 
-static void divide_runs(cpu_conv_direct *a) {
+static void emit_conv_direct_divide_runs(cpu_conv_direct *a) {
     a->line_runs = div_up(a->out_w, a->k->half);
     a->runs = a->images * a->out_h * a->line_runs;
     a->pass = a->depth;
     if (a->taps == 1 && a->depth > DEPTH_WHOLE) a->pass = div_up(a->depth, div_up(a->depth, DEPTH_PASS) * 16) * 16;
 }
 
-static void divide_work(cpu_conv_direct_step *b, int threads) {
+static void emit_conv_direct_divide_work(cpu_conv_direct_step *b, int threads) {
     const cpu_conv_direct *a = &b->d;
     const int64_t line = max_i64(a->a_line, a->out_h == 1 ? a->out_w * a->a_col : 0) * a->pass / a->depth;
     const int64_t run_bytes = max_i64(1, line * (int64_t)sizeof(float) / a->line_runs);
@@ -124,7 +125,8 @@ static void divide_work(cpu_conv_direct_step *b, int threads) {
 }
 
 /* [N, C, H, W] as strides of images, lines and columns. */
-static void set_strides(const cpu_view *v, int64_t *image, int64_t *line, int64_t *col, int64_t *channel) {
+static void emit_conv_direct_set_strides(const cpu_view *v, int64_t *image, int64_t *line, int64_t *col,
+                                         int64_t *channel) {
     *image = v->dim[0] == 1 ? 0 : v->stride[0];
     *line = v->dim[2] == 1 ? 0 : v->stride[2];
     *col = v->dim[3] == 1 ? 0 : v->stride[3];
@@ -132,7 +134,7 @@ static void set_strides(const cpu_view *v, int64_t *image, int64_t *line, int64_
 }
 
 /* Rows of a matrix as the points of one line: [1, k, 1, m]. */
-static cpu_view rows_as_image(const cpu_view *v) {
+static cpu_view emit_conv_direct_rows_as_image(const cpu_view *v) {
     cpu_view out = *v;
     out.rank = 4;
     out.dim[0] = out.dim[2] = 1;
@@ -145,11 +147,11 @@ static cpu_view rows_as_image(const cpu_view *v) {
 }
 
 /* Reshaped to two dimensions; false: not without a copy. */
-static bool as_rows(const cpu_view *v, cpu_view *out) {
+static bool emit_conv_direct_as_rows(const cpu_view *v, cpu_view *out) {
     const int64_t columns = v->dim[v->rank - 1];
     cpu_view flat;
     if (!cpu_view_reshape(v, 2, (int64_t[]){cpu_view_count(v) / columns, columns}, &flat)) return false;
-    *out = rows_as_image(&flat);
+    *out = emit_conv_direct_rows_as_image(&flat);
     return true;
 }
 
@@ -160,14 +162,14 @@ propane_status cpu_conv_plan_direct(planner *p, const cpu_fused_conv *l, const m
     a->in_h = c->in[0], a->in_w = c->in[1], a->out_h = c->out[0], a->out_w = c->out[1];
     a->stride_h = c->stride[0], a->stride_w = c->stride[1];
     a->before_h = c->before[0], a->before_w = c->before[1];
-    set_strides(x, &a->x_image, &a->x_line, &a->x_col, &a->x_channel);
-    set_strides(y, &a->y_image, &a->y_line, &a->y_col, NULL);
+    emit_conv_direct_set_strides(x, &a->x_image, &a->x_line, &a->x_col, &a->x_channel);
+    emit_conv_direct_set_strides(y, &a->y_image, &a->y_line, &a->y_col, NULL);
     a->has_other = other != NULL;
-    if (other) set_strides(other, &a->other_image, &a->other_line, &a->other_col, NULL);
-    PROPANE_TRY(choose_points(p, a, c, l->gate != NULL, err));
-    PROPANE_TRY(pack_weights(p, a, l->op, c->kernel[0] * c->kernel[1], c->kernel[1], err));
+    if (other) emit_conv_direct_set_strides(other, &a->other_image, &a->other_line, &a->other_col, NULL);
+    PROPANE_TRY(emit_conv_direct_choose_points(p, a, c, l->gate != NULL, err));
+    PROPANE_TRY(emit_conv_direct_pack_weights(p, a, l->op, c->kernel[0] * c->kernel[1], c->kernel[1], err));
     PROPANE_TRY(cpu_conv_plan_end(p, l, a->c_out, a->k->width, &a->end, err));
-    divide_runs(a);
+    emit_conv_direct_divide_runs(a);
     p->program->gemm_count++;
     if (!l->gate) return PROPANE_OK;
     cpu_view gate;
@@ -180,16 +182,16 @@ propane_status cpu_conv_plan_direct(planner *p, const cpu_fused_conv *l, const m
     return PROPANE_OK;
 }
 
-static propane_status emit(planner *p, const cpu_fused_conv *l, const mil_conv *c, const cpu_view *x,
-                           const cpu_view *other, const cpu_view *y, propane_error *err) {
+static propane_status emit_conv_direct_emit(planner *p, const cpu_fused_conv *l, const mil_conv *c, const cpu_view *x,
+                                            const cpu_view *other, const cpu_view *y, propane_error *err) {
     cpu_conv_direct_step *b = ARENA_NEW(p->arena, cpu_conv_direct_step);
     if (!b) return cpu_program_no_memory(err);
     cpu_conv_direct *a = &b->d;
     PROPANE_TRY(cpu_conv_plan_direct(p, l, c, x, other, y, a, err));
     if (a->copied) PROPANE_TRY(cpu_emit_scratch(p, a->images * a->a_image * (int64_t)sizeof(float), &b->plane, err));
-    if (!a->has_gate || a->images == 1) join_lines(a);
-    divide_runs(a);
-    divide_work(b, p->threads);
+    if (!a->has_gate || a->images == 1) emit_conv_direct_join_lines(a);
+    emit_conv_direct_divide_runs(a);
+    emit_conv_direct_divide_work(b, p->threads);
     a->x = cpu_view_ref(x);
     a->y = cpu_view_ref(y);
     cpu_emit_touch(p, x->buffer);
@@ -212,26 +214,26 @@ static propane_status emit(planner *p, const cpu_fused_conv *l, const mil_conv *
 static propane_status emit_linear(planner *p, const cpu_fused_conv *l, propane_error *err) {
     cpu_view x, y, other, target, rows;
     PROPANE_TRY(cpu_emit_operand(p, mil_in(l->op, "x"), &x, err));
-    if (!as_rows(&x, &rows)) {
+    if (!emit_conv_direct_as_rows(&x, &rows)) {
         PROPANE_TRY(cpu_emit_dense(p, l->result, &x, &x, err));
-        (void)as_rows(&x, &rows);
+        (void)emit_conv_direct_as_rows(&x, &rows);
     }
     if (l->other) {
         PROPANE_TRY(cpu_emit_operand(p, l->other, &other, err));
-        if (!as_rows(&other, &other) || (other.stride[1] != 1 && other.dim[1] > 1)) {
+        if (!emit_conv_direct_as_rows(&other, &other) || (other.stride[1] != 1 && other.dim[1] > 1)) {
             PROPANE_TRY(cpu_emit_operand(p, l->other, &other, err));
             PROPANE_TRY(cpu_emit_dense(p, l->result, &other, &other, err));
-            (void)as_rows(&other, &other);
+            (void)emit_conv_direct_as_rows(&other, &other);
         }
     }
     PROPANE_TRY(cpu_emit_result(p, l->result, &target, err));
     cpu_view at = target;
-    const bool direct = as_rows(&target, &y) && (y.stride[1] == 1 || y.dim[1] == 1);
+    const bool direct = emit_conv_direct_as_rows(&target, &y) && (y.stride[1] == 1 || y.dim[1] == 1);
     if (!direct) {
         const int b = cpu_emit_buffer(p, CPU_PLACE_TEMP, cpu_view_count(&target) * (int64_t)sizeof(float));
         if (b < 0) return cpu_program_no_memory(err);
         at = cpu_view_dense(&l->result->type, b);
-        (void)as_rows(&at, &y);
+        (void)emit_conv_direct_as_rows(&at, &y);
     }
     const mil_conv c = {.spatial = 2,
                         .n = 1,
@@ -243,7 +245,7 @@ static propane_status emit_linear(planner *p, const cpu_fused_conv *l, propane_e
                         .kernel = {1, 1, 1},
                         .stride = {1, 1, 1},
                         .dilation = {1, 1, 1}};
-    PROPANE_TRY(emit(p, l, &c, &rows, l->other ? &other : NULL, &y, err));
+    PROPANE_TRY(emit_conv_direct_emit(p, l, &c, &rows, l->other ? &other : NULL, &y, err));
     return direct ? PROPANE_OK : cpu_emit_copy(p, l->result, &at, &target, err);
 }
 
@@ -262,7 +264,7 @@ propane_status cpu_conv_emit_direct(planner *p, const cpu_fused_conv *l, propane
         PROPANE_TRY(cpu_emit_channels(p, l->result, &l->x->type, &x, err));
         PROPANE_TRY(cpu_conv_emit_winograd(p, l, &c, &x, l->other ? &other : NULL, &at, err));
     } else {
-        PROPANE_TRY(emit(p, l, &c, &x, l->other ? &other : NULL, &at, err));
+        PROPANE_TRY(emit_conv_direct_emit(p, l, &c, &x, l->other ? &other : NULL, &at, err));
     }
     return cpu_view_equal(&at, &y) ? PROPANE_OK : cpu_emit_copy(p, l->result, &at, &y, err);
 }

@@ -50,7 +50,7 @@ typedef struct conv_call {
 
 /* ---- columns -------------------------------------------------------------------------------------------------------------- */
 
-static int cut_segments(const conv_args *a, int64_t first, cpu_window_segment *out) {
+static int emit_conv_nchw_cut_segments(const conv_args *a, int64_t first, cpu_window_segment *out) {
     const mil_conv *c = &a->c;
     const int64_t last = min_i64(first + a->k->nr, a->points);
     int count = 0;
@@ -63,7 +63,8 @@ static int cut_segments(const conv_args *a, int64_t first, cpu_window_segment *o
     return count;
 }
 
-static void pack_columns(const conv_args *a, const float *planes, int64_t first, int64_t k0, int64_t k1, float *to) {
+static void emit_conv_nchw_pack_columns(const conv_args *a, const float *planes, int64_t first, int64_t k0, int64_t k1,
+                                        float *to) {
     cpu_window_segment segments[SEGMENTS];
     const cpu_window_patches patches = {.planes = planes,
                                         .plane_floats = a->plane.floats,
@@ -71,43 +72,46 @@ static void pack_columns(const conv_args *a, const float *planes, int64_t first,
                                         .taps = a->taps,
                                         .width = a->k->nr,
                                         .segments = segments,
-                                        .segment_count = cut_segments(a, first, segments)};
+                                        .segment_count = emit_conv_nchw_cut_segments(a, first, segments)};
     a->pack(to, &patches, k0, k1);
 }
 
 /* ---- tasks ----------------------------------------------------------------------------------------------------------------- */
 
-static int64_t panel_rows(const conv_args *a, int64_t panel) { return min_i64(a->k->mr, a->rows - panel * a->k->mr); }
-static int panel_height(const conv_args *a, int64_t panel) {
+static int64_t emit_conv_nchw_panel_rows(const conv_args *a, int64_t panel) {
+    return min_i64(a->k->mr, a->rows - panel * a->k->mr);
+}
+static int emit_conv_nchw_panel_height(const conv_args *a, int64_t panel) {
     const int step = a->k->row_step;
-    return (int)(div_up(panel_rows(a, panel), step) * step);
+    return (int)(div_up(emit_conv_nchw_panel_rows(a, panel), step) * step);
 }
 
 /* A group's weights: block after block of k, panel after panel. */
-static float *panel_at(const conv_args *a, float *weights, int64_t group, int64_t panel, int64_t k0, int64_t k1) {
+static float *emit_conv_nchw_panel_at(const conv_args *a, float *weights, int64_t group, int64_t panel, int64_t k0,
+                                      int64_t k1) {
     const int64_t height = a->a_floats / a->depth;
     return weights + group * a->a_floats + k0 * height + panel * a->k->mr * (k1 - k0);
 }
 
-static void pack_weights(const conv_args *a, const void *raw, int64_t group, float *weights) {
+static void emit_conv_nchw_pack_weights(const conv_args *a, const void *raw, int64_t group, float *weights) {
     for (int64_t k0 = 0; k0 < a->depth; k0 += K_BLOCK) {
         const int64_t k1 = min_i64(a->depth, k0 + K_BLOCK);
         for (int64_t i = 0; i < a->a_panels; i++) {
             const int64_t row = group * a->rows + i * a->k->mr;
-            a->k->pack(panel_at(a, weights, group, i, k0, k1), panel_height(a, i),
-                       cpu_element(raw, a->w_type, row * a->depth), a->w_type, a->depth, 1, panel_rows(a, i), k0, k1,
-                       false);
+            a->k->pack(emit_conv_nchw_panel_at(a, weights, group, i, k0, k1), emit_conv_nchw_panel_height(a, i),
+                       cpu_element(raw, a->w_type, row * a->depth), a->w_type, a->depth, 1,
+                       emit_conv_nchw_panel_rows(a, i), k0, k1, false);
         }
     }
 }
 
-static void task_weights(void *context, int task, int worker) {
+static void emit_conv_nchw_task_weights(void *context, int task, int worker) {
     const conv_call *call = context;
     (void)worker;
-    pack_weights(call->a, call->raw, task, call->weights);
+    emit_conv_nchw_pack_weights(call->a, call->raw, task, call->weights);
 }
 
-static void task_plane(void *context, int task, int worker) {
+static void emit_conv_nchw_task_plane(void *context, int task, int worker) {
     const conv_call *call = context;
     const conv_args *a = call->a;
     (void)worker;
@@ -115,19 +119,20 @@ static void task_plane(void *context, int task, int worker) {
                           a->x_type == CPU_F16, 0.0f, call->planes + task * a->plane.floats);
 }
 
-static int64_t shared_floats(const conv_args *a) { return a->depth * a->k->nr + SLACK; }
+static int64_t emit_conv_nchw_shared_floats(const conv_args *a) { return a->depth * a->k->nr + SLACK; }
 
 /* One panel of the shared columns of all of k. */
-static void task_columns(void *context, int task, int worker) {
+static void emit_conv_nchw_task_columns(void *context, int task, int worker) {
     const conv_call *call = context;
     const conv_args *a = call->a;
     const int64_t group = task / a->b_panels, panel = task % a->b_panels, width = a->k->nr;
     const float *planes = call->planes + group * (a->c.c_in / a->c.groups) * a->plane.floats;
     (void)worker;
-    pack_columns(a, planes, panel * width, 0, a->depth, call->columns + (int64_t)task * shared_floats(a));
+    emit_conv_nchw_pack_columns(a, planes, panel * width, 0, a->depth,
+                                call->columns + (int64_t)task * emit_conv_nchw_shared_floats(a));
 }
 
-static float bias_of(const conv_call *call, int64_t row) {
+static float emit_conv_nchw_bias_of(const conv_call *call, int64_t row) {
     const conv_args *a = call->a;
     if (!a->has_bias) return 0.0f;
     const void *at = cpu_element(call->bias, a->bias_type, row * a->bias_stride);
@@ -138,11 +143,11 @@ static float bias_of(const conv_call *call, int64_t row) {
 }
 
 /* Rows of sums to where they belong. */
-static void write_rows(const conv_call *call, const float *sums, int64_t stride, int64_t row, int64_t rows,
-                       int64_t point, int64_t points) {
+static void emit_conv_nchw_write_rows(const conv_call *call, const float *sums, int64_t stride, int64_t row,
+                                      int64_t rows, int64_t point, int64_t points) {
     const conv_args *a = call->a;
     for (int64_t i = 0; i < rows; i++, sums += stride) {
-        const float bias = bias_of(call, row + i);
+        const float bias = emit_conv_nchw_bias_of(call, row + i);
         void *to = call->y + ((row + i) * a->points + point) * cpu_dtype_bytes(a->y_type);
         if (a->y_type == CPU_F32)
             for (int64_t j = 0; j < points; j++) ((float *)to)[j] = sums[j] + bias;
@@ -151,7 +156,7 @@ static void write_rows(const conv_call *call, const float *sums, int64_t stride,
     }
 }
 
-static void task_block(void *context, int task, int worker) {
+static void emit_conv_nchw_task_block(void *context, int task, int worker) {
     const conv_call *call = context;
     const conv_args *a = call->a;
     const int64_t width = a->k->nr, part = task % a->row_tasks, block = task / a->row_tasks % a->column_tasks;
@@ -164,14 +169,15 @@ static void task_block(void *context, int task, int worker) {
     for (int64_t k0 = 0; k0 < a->depth; k0 += K_BLOCK) {
         const int64_t k1 = min_i64(a->depth, k0 + K_BLOCK), count = k1 - k0;
         for (int64_t j = 0; j < panels && !a->shared; j++)
-            pack_columns(a, planes, (from + j) * width, k0, k1, own + j * count * width);
+            emit_conv_nchw_pack_columns(a, planes, (from + j) * width, k0, k1, own + j * count * width);
         for (int64_t i = top; i < bottom; i++) {
-            const float *weights = panel_at(a, call->weights, group, i, k0, k1);
-            const gemm_tile tile = a->k->tiles[panel_height(a, i) / a->k->row_step - 1];
+            const float *weights = emit_conv_nchw_panel_at(a, call->weights, group, i, k0, k1);
+            const gemm_tile tile = a->k->tiles[emit_conv_nchw_panel_height(a, i) / a->k->row_step - 1];
             for (int64_t j = 0; j < panels; j++) {
                 const float *columns = own + j * count * width;
                 if (a->shared)
-                    columns = call->columns + (group * a->b_panels + from + j) * shared_floats(a) + k0 * width;
+                    columns =
+                        call->columns + (group * a->b_panels + from + j) * emit_conv_nchw_shared_floats(a) + k0 * width;
                 const gemm_next nothing = {(const char *)weights, 0, 0};
                 tile(weights, columns, count, sums + (i - top) * a->k->mr * stride + j * width, stride, 1.0f, k0 > 0,
                      &nothing);
@@ -179,13 +185,14 @@ static void task_block(void *context, int task, int worker) {
         }
     }
     const int64_t point = from * width;
-    write_rows(call, sums, stride, group * a->rows + top * a->k->mr,
-               min_i64(a->rows, bottom * a->k->mr) - top * a->k->mr, point, min_i64(panels * width, a->points - point));
+    emit_conv_nchw_write_rows(call, sums, stride, group * a->rows + top * a->k->mr,
+                              min_i64(a->rows, bottom * a->k->mr) - top * a->k->mr, point,
+                              min_i64(panels * width, a->points - point));
 }
 
 /* ---- the step ---------------------------------------------------------------------------------------------------------------- */
 
-static propane_status conv_run(const cpu_run *run, const void *args, propane_error *err) {
+static propane_status emit_conv_nchw_run(const cpu_run *run, const void *args, propane_error *err) {
     const conv_args *a = args;
     const int64_t groups = a->c.groups, x_step = a->c.c_in * a->pixels, y_step = a->c.c_out * a->points;
     conv_call call = {.a = a,
@@ -196,22 +203,22 @@ static propane_status conv_run(const cpu_run *run, const void *args, propane_err
                       .scratch = cpu_ref_at(run, a->scratch)};
     (void)err;
     if (a->shared) call.columns = cpu_ref_at(run, a->columns);
-    if (!a->packed) cpu_run_parallel(run, task_weights, &call, (int)groups);
+    if (!a->packed) cpu_run_parallel(run, emit_conv_nchw_task_weights, &call, (int)groups);
     for (int64_t n = 0; n < a->c.n; n++) {
         call.given = cpu_element(cpu_ref_at(run, a->x), a->x_type, n * x_step);
         call.y = (unsigned char *)cpu_ref_at(run, a->y) + n * y_step * cpu_dtype_bytes(a->y_type);
-        cpu_run_parallel(run, task_plane, &call, (int)a->c.c_in);
-        if (a->shared) cpu_run_parallel(run, task_columns, &call, (int)(groups * a->b_panels));
-        cpu_run_parallel(run, task_block, &call, (int)(groups * a->column_tasks * a->row_tasks));
+        cpu_run_parallel(run, emit_conv_nchw_task_plane, &call, (int)a->c.c_in);
+        if (a->shared) cpu_run_parallel(run, emit_conv_nchw_task_columns, &call, (int)(groups * a->b_panels));
+        cpu_run_parallel(run, emit_conv_nchw_task_block, &call, (int)(groups * a->column_tasks * a->row_tasks));
     }
     return PROPANE_OK;
 }
 
 /* ---- planning ---------------------------------------------------------------------------------------------------------------- */
 
-static cpu_dtype type_of(const cpu_view *v) { return v->dtype == MIL_fp16 ? CPU_F16 : CPU_F32; }
+static cpu_dtype emit_conv_nchw_type_of(const cpu_view *v) { return v->dtype == MIL_fp16 ? CPU_F16 : CPU_F32; }
 
-static void divide_work(conv_args *a, int threads) {
+static void emit_conv_nchw_divide_work(conv_args *a, int threads) {
     const int64_t width = a->k->nr, deep = min_i64(a->depth, K_BLOCK), groups = a->c.groups;
     a->b_panels = div_up(a->points, width);
     a->task_panels = max_i64(1, min_i64(a->b_panels, BLOCK_FLOATS / (deep * width)));
@@ -228,7 +235,7 @@ static void divide_work(conv_args *a, int threads) {
     a->worker_floats = a->block_floats + div_up(a->chunk_panels * a->k->mr * a->task_panels * width, 16) * 16;
 }
 
-static propane_status plan_taps(planner *p, conv_args *a, propane_error *err) {
+static propane_status emit_conv_nchw_plan_taps(planner *p, conv_args *a, propane_error *err) {
     int64_t *taps = ARENA_ARRAY(p->arena, a->taps, int64_t), t = 0;
     if (!taps) return cpu_program_no_memory(err);
     cpu_window_plane_plan(&a->plane, &a->c);
@@ -241,7 +248,7 @@ static propane_status plan_taps(planner *p, conv_args *a, propane_error *err) {
 }
 
 /* Weights that are constants are packed now. */
-static propane_status take_weights(planner *p, conv_args *a, const cpu_view *w, propane_error *err) {
+static propane_status emit_conv_nchw_take_weights(planner *p, conv_args *a, const cpu_view *w, propane_error *err) {
     const cpu_buffer *source = &p->buffers[w->buffer];
     const int64_t floats = a->a_floats * a->c.groups;
     if (source->place != CPU_PLACE_CONST) {
@@ -253,7 +260,8 @@ static propane_status take_weights(planner *p, conv_args *a, const cpu_view *w, 
     if (!memory) return cpu_program_no_memory(err);
     memory += (64 - (uintptr_t)memory % 64) % 64;
     for (int64_t g = 0; g < a->c.groups; g++)
-        pack_weights(a, (const unsigned char *)source->data + cpu_view_ref(w).byte, g, (float *)(void *)memory);
+        emit_conv_nchw_pack_weights(a, (const unsigned char *)source->data + cpu_view_ref(w).byte, g,
+                                    (float *)(void *)memory);
     const int b = cpu_emit_buffer(p, CPU_PLACE_CONST, floats * (int64_t)sizeof(float));
     if (b < 0) return cpu_program_no_memory(err);
     p->buffers[b].data = memory;
@@ -263,14 +271,14 @@ static propane_status take_weights(planner *p, conv_args *a, const cpu_view *w, 
     return PROPANE_OK;
 }
 
-static propane_status take_bias(planner *p, const mil_op *op, conv_args *a, propane_error *err) {
+static propane_status emit_conv_nchw_take_bias(planner *p, const mil_op *op, conv_args *a, propane_error *err) {
     cpu_view bias;
     if (!mil_in(op, "bias")) return PROPANE_OK;
     PROPANE_TRY(cpu_emit_operand(p, mil_in(op, "bias"), &bias, err));
     cpu_emit_touch(p, bias.buffer);
     a->has_bias = true;
     a->bias = cpu_view_ref(&bias);
-    a->bias_type = type_of(&bias);
+    a->bias_type = emit_conv_nchw_type_of(&bias);
     a->bias_stride = bias.stride[0];
     return PROPANE_OK;
 }
@@ -289,36 +297,37 @@ static propane_status emit_conv(planner *p, const mil_op *op, propane_error *err
     PROPANE_TRY(cpu_emit_result_dense(p, op->results[0], &y, &at, err));
     const mil_conv *c = &a->c;
     a->k = &p->g.options.kernels->gemm;
-    a->x_type = type_of(&x), a->w_type = type_of(&w), a->y_type = type_of(&at);
+    a->x_type = emit_conv_nchw_type_of(&x), a->w_type = emit_conv_nchw_type_of(&w),
+    a->y_type = emit_conv_nchw_type_of(&at);
     a->taps = c->kernel[0] * c->kernel[1] * c->kernel[2];
     a->points = c->out[0] * c->out[1] * c->out[2];
     a->pixels = c->in[0] * c->in[1] * c->in[2];
     a->depth = c->c_in / c->groups * a->taps;
     a->rows = c->c_out / c->groups;
     a->a_panels = div_up(a->rows, a->k->mr);
-    a->a_floats = ((a->a_panels - 1) * a->k->mr + panel_height(a, a->a_panels - 1)) * a->depth;
-    divide_work(a, p->threads);
-    PROPANE_TRY(plan_taps(p, a, err));
+    a->a_floats = ((a->a_panels - 1) * a->k->mr + emit_conv_nchw_panel_height(a, a->a_panels - 1)) * a->depth;
+    emit_conv_nchw_divide_work(a, p->threads);
+    PROPANE_TRY(emit_conv_nchw_plan_taps(p, a, err));
     a->x = cpu_view_ref(&x);
     a->y = cpu_view_ref(&at);
     cpu_emit_touch(p, x.buffer);
     cpu_emit_touch(p, at.buffer);
-    PROPANE_TRY(take_bias(p, op, a, err));
-    PROPANE_TRY(take_weights(p, a, &w, err));
+    PROPANE_TRY(emit_conv_nchw_take_bias(p, op, a, err));
+    PROPANE_TRY(emit_conv_nchw_take_weights(p, a, &w, err));
     PROPANE_TRY(cpu_emit_scratch(p, c->c_in * a->plane.floats * (int64_t)sizeof(float), &a->image, err));
     if (a->shared)
-        PROPANE_TRY(
-            cpu_emit_scratch(p, c->groups * a->b_panels * shared_floats(a) * (int64_t)sizeof(float), &a->columns, err));
+        PROPANE_TRY(cpu_emit_scratch(
+            p, c->groups * a->b_panels * emit_conv_nchw_shared_floats(a) * (int64_t)sizeof(float), &a->columns, err));
     PROPANE_TRY(cpu_emit_scratch(p, a->worker_floats * p->threads * (int64_t)sizeof(float), &a->scratch, err));
     const double flops = 2.0 * (double)c->n * (double)c->c_out * (double)a->points * (double)a->depth;
     p->program->gemm_count++;
-    PROPANE_TRY(cpu_emit_step(p, conv_run, a, "conv", op->results[0], flops, 0, err));
+    PROPANE_TRY(cpu_emit_step(p, emit_conv_nchw_run, a, "conv", op->results[0], flops, 0, err));
     return cpu_view_equal(&at, &y) ? PROPANE_OK : cpu_emit_copy(p, op->results[0], &at, &y, err);
 }
 
-static bool takes_conv(const mil_op *op) {
+static bool emit_conv_nchw_takes_conv(const mil_op *op) {
     mil_conv c;
     return !mil_conv_read(op, &c, NULL) && c.spatial <= 3;
 }
 
-const cpu_emitter cpu_emitter_conv = {.emit = emit_conv, .takes = takes_conv};
+const cpu_emitter cpu_emitter_conv = {.emit = emit_conv, .takes = emit_conv_nchw_takes_conv};

@@ -34,7 +34,8 @@ double cpu_conv_flops(const mil_conv *c) {
 
 /* ---- minimal filtering --------------------------------------------------------------------------------------------- */
 
-static propane_status pack_winograd(planner *p, cpu_conv_winograd_step *a, const mil_op *op, propane_error *err) {
+static propane_status emit_conv_nhwc_pack_winograd(planner *p, cpu_conv_winograd_step *a, const mil_op *op,
+                                                   propane_error *err) {
     const int64_t ci = a->c.c_in, width = a->k->width;
     float *to;
     a->panels = (a->c.c_out + width - 1) / width;
@@ -56,7 +57,7 @@ propane_status cpu_conv_emit_winograd(planner *p, const cpu_fused_conv *l, const
     a->x_image = x->stride[0], a->x_line = x->stride[2], a->x_col = x->stride[3];
     a->y_image = y->stride[0], a->y_line = y->stride[2], a->y_col = y->stride[3];
     PROPANE_TRY(cpu_conv_plan_end(p, l, c->c_out, a->k->width, &a->end, err));
-    PROPANE_TRY(pack_winograd(p, a, l->op, err));
+    PROPANE_TRY(emit_conv_nhwc_pack_winograd(p, a, l->op, err));
     a->x = cpu_view_ref(x);
     a->y = cpu_view_ref(y);
     cpu_emit_touch(p, x->buffer);
@@ -121,7 +122,7 @@ propane_status cpu_conv_emit_depthwise(planner *p, const cpu_fused_conv *l, prop
 }
 
 /* How many elements of a window along dimension d count. */
-static int64_t counted(const mil_conv *c, bool exclude, int d, int64_t at) {
+static int64_t emit_conv_nhwc_counted(const mil_conv *c, bool exclude, int d, int64_t at) {
     const int64_t begin = at * c->stride[d] - c->before[d], end = begin + c->kernel[d], all = c->in[d] + c->after[d];
     if (!exclude) return (end < all ? end : all) - begin;
     return (end < c->in[d] ? end : c->in[d]) - (begin < 0 ? 0 : begin);
@@ -145,7 +146,7 @@ propane_status cpu_conv_emit_pool(planner *p, const mil_op *op, propane_error *e
         a->parts = parts;
         for (int64_t i = 0; i < c->out[0]; i++)
             for (int64_t j = 0; j < c->out[1]; j++)
-                *parts++ = (float)(counted(c, exclude, 0, i) * counted(c, exclude, 1, j));
+                *parts++ = (float)(emit_conv_nhwc_counted(c, exclude, 0, i) * emit_conv_nhwc_counted(c, exclude, 1, j));
     }
     return emit_window(p, b, mil_in(op, "x"), op->results[0], err);
 }

@@ -39,13 +39,13 @@ typedef struct window_call {
     unsigned char *scratch;
 } window_call;
 
-static float number_at(const void *data, bool half, int64_t i) {
+static float emit_depthwise_number_at(const void *data, bool half, int64_t i) {
     if (!half) return ((const float *)data)[i];
     return fp16_to_f32(((const uint16_t *)data)[i]);
 }
 
 /* How many elements of a window along dimension d count. */
-static int64_t counted(const window_args *a, int d, int64_t at) {
+static int64_t emit_depthwise_counted(const window_args *a, int d, int64_t at) {
     const mil_conv *c = &a->c;
     const int64_t begin = at * c->stride[d] - c->before[d], end = begin + c->kernel[d];
     const int64_t padded = c->in[d] + c->after[d];
@@ -53,7 +53,7 @@ static int64_t counted(const window_args *a, int d, int64_t at) {
     return (end < c->in[d] ? end : c->in[d]) - (begin < 0 ? 0 : begin);
 }
 
-static void write_line(const window_args *a, const float *from, void *y, int64_t offset) {
+static void emit_depthwise_write_line(const window_args *a, const float *from, void *y, int64_t offset) {
     const int64_t count = a->c.out[2];
     if (!a->half) {
         memcpy((float *)y + offset, from, (size_t)count * sizeof *from);
@@ -62,15 +62,15 @@ static void write_line(const window_args *a, const float *from, void *y, int64_t
     for (int64_t i = 0; i < count; i++) ((uint16_t *)y)[offset + i] = fp16_from_f32(from[i]);
 }
 
-static void finish_line(const window_args *a, float *line, int64_t z, int64_t y) {
+static void emit_depthwise_finish_line(const window_args *a, float *line, int64_t z, int64_t y) {
     if (a->kind == CPU_WINDOW_SQUARES)
         for (int64_t i = 0; i < a->c.out[2]; i++) line[i] = sqrtf(line[i]);
     if (!a->average) return;
-    const int64_t rest = counted(a, 0, z) * counted(a, 1, y);
-    for (int64_t i = 0; i < a->c.out[2]; i++) line[i] /= (float)(rest * counted(a, 2, i));
+    const int64_t rest = emit_depthwise_counted(a, 0, z) * emit_depthwise_counted(a, 1, y);
+    for (int64_t i = 0; i < a->c.out[2]; i++) line[i] /= (float)(rest * emit_depthwise_counted(a, 2, i));
 }
 
-static void task_plane(void *context, int task, int worker) {
+static void emit_depthwise_task_plane(void *context, int task, int worker) {
     const window_call *call = context;
     const window_args *a = call->a;
     const mil_conv *c = &a->c;
@@ -85,8 +85,8 @@ static void task_plane(void *context, int task, int worker) {
         float start = a->kind == CPU_WINDOW_MAX ? -INFINITY : 0.0f;
         if (a->kind == CPU_WINDOW_WEIGHTS)
             for (int64_t t = 0; t < a->taps; t++)
-                weights[t] = number_at(call->w, a->w_type == MIL_fp16, channel * a->taps + t);
-        if (a->has_bias) start = number_at(call->bias, a->half_bias, channel * a->bias_stride);
+                weights[t] = emit_depthwise_number_at(call->w, a->w_type == MIL_fp16, channel * a->taps + t);
+        if (a->has_bias) start = emit_depthwise_number_at(call->bias, a->half_bias, channel * a->bias_stride);
         for (int64_t z = 0; z < c->out[0]; z++)
             for (int64_t y = 0; y < c->out[1]; y++) {
                 int64_t t = 0;
@@ -96,13 +96,13 @@ static void task_plane(void *context, int task, int worker) {
                         for (int64_t k2 = 0; k2 < c->kernel[2]; k2++)
                             taps[t++] = here + cpu_window_tap(&a->plane, k0, k1, k2);
                 a->line(line, a->blocks, taps, weights, a->taps, start);
-                finish_line(a, line, z, y);
-                write_line(a, line, call->y, out + (z * c->out[1] + y) * c->out[2]);
+                emit_depthwise_finish_line(a, line, z, y);
+                emit_depthwise_write_line(a, line, call->y, out + (z * c->out[1] + y) * c->out[2]);
             }
     }
 }
 
-static propane_status window_run(const cpu_run *run, const void *args, propane_error *err) {
+static propane_status emit_depthwise_window_run(const cpu_run *run, const void *args, propane_error *err) {
     const window_args *a = args;
     window_call call = {a,
                         cpu_ref_at(run, a->x),
@@ -111,13 +111,13 @@ static propane_status window_run(const cpu_run *run, const void *args, propane_e
                         cpu_ref_at(run, a->y),
                         cpu_ref_at(run, a->scratch)};
     (void)err;
-    cpu_run_parallel(run, task_plane, &call, (int)(a->c.n * a->c.c_in));
+    cpu_run_parallel(run, emit_depthwise_task_plane, &call, (int)(a->c.n * a->c.c_in));
     return PROPANE_OK;
 }
 
 /* ---- planning ----------------------------------------------------------------------------------------------------------------- */
 
-static bool small_enough(const mil_conv *c) {
+static bool emit_depthwise_small_enough(const mil_conv *c) {
     mil_conv three = *c;
     cpu_window_three(&three);
     const double taps = (double)three.kernel[0] * (double)three.kernel[1] * (double)three.kernel[2];
@@ -130,7 +130,7 @@ static bool small_enough(const mil_conv *c) {
 bool cpu_window_takes_conv(const mil_op *op) {
     mil_conv c;
     if (mil_conv_read(op, &c, NULL)) return false;
-    return c.groups == c.c_in && c.c_out / c.c_in <= 8 && small_enough(&c);
+    return c.groups == c.c_in && c.c_out / c.c_in <= 8 && emit_depthwise_small_enough(&c);
 }
 
 /* `w` and `bias`: dense, NULL where there are none. */
@@ -168,8 +168,8 @@ static propane_status emit_window(planner *p, const mil_op *op, window_args *a, 
     }
     PROPANE_TRY(cpu_emit_scratch(p, a->worker_floats * p->threads * (int64_t)sizeof(float), &a->scratch, err));
     const double flops = 2.0 * (double)c->n * (double)c->c_out * (double)a->points * (double)a->taps;
-    PROPANE_TRY(cpu_emit_step(p, window_run, a, a->kind == CPU_WINDOW_WEIGHTS ? "depthwise" : "pool", op->results[0],
-                              flops, 0, err));
+    PROPANE_TRY(cpu_emit_step(p, emit_depthwise_window_run, a, a->kind == CPU_WINDOW_WEIGHTS ? "depthwise" : "pool",
+                              op->results[0], flops, 0, err));
     return cpu_view_equal(&at, &y) ? PROPANE_OK : cpu_emit_copy(p, op->results[0], &at, &y, err);
 }
 
@@ -202,9 +202,9 @@ static propane_status emit_pool(planner *p, const mil_op *op, propane_error *err
     return emit_window(p, op, a, NULL, NULL, err);
 }
 
-static bool takes_pool(const mil_op *op) {
+static bool emit_depthwise_takes_pool(const mil_op *op) {
     mil_conv c;
-    return !mil_pool_read(op, &c, NULL) && small_enough(&c);
+    return !mil_pool_read(op, &c, NULL) && emit_depthwise_small_enough(&c);
 }
 
-const cpu_emitter cpu_emitter_pool = {.emit = emit_pool, .takes = takes_pool};
+const cpu_emitter cpu_emitter_pool = {.emit = emit_pool, .takes = emit_depthwise_takes_pool};

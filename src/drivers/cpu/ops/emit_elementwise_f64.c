@@ -44,7 +44,7 @@ EACH(map_atanh, (double)atanhf((float)x[0][i]))
 /* ---- whole numbers ------------------------------------------------------------------------------------------------------ */
 
 /* Exact for every int32; by zero as the slow meaning has it: out of range, which is brought to the nearest. */
-static double floor_quotient(double x, double y) {
+static double emit_f64_floor_quotient(double x, double y) {
     if (y == 0.0) return x / y;
     const double q = x / y, whole = (double)(int64_t)q;
     return whole > q ? whole - 1.0 : whole;
@@ -55,8 +55,8 @@ EACH(map_add, x[0][i] + x[1][i])
 EACH(map_sub, x[0][i] - x[1][i])
 EACH(map_mul, x[0][i] * x[1][i])
 EACH(map_div, x[0][i] / x[1][i])
-EACH(map_floor_div, floor_quotient(x[0][i], x[1][i]))
-EACH(map_mod, x[1][i] == 0.0 ? 0.0 : x[0][i] - x[1][i] * floor_quotient(x[0][i], x[1][i]))
+EACH(map_floor_div, emit_f64_floor_quotient(x[0][i], x[1][i]))
+EACH(map_mod, x[1][i] == 0.0 ? 0.0 : x[0][i] - x[1][i] * emit_f64_floor_quotient(x[0][i], x[1][i]))
 EACH(map_pow, pow(x[0][i], x[1][i]))
 EACH(map_max, x[0][i] > x[1][i] ? x[0][i] : x[1][i])
 EACH(map_min, x[0][i] < x[1][i] ? x[0][i] : x[1][i])
@@ -73,14 +73,14 @@ EACH(map_square, x[0][i] * x[0][i])
 
 /* ---- quantisation --------------------------------------------------------------------------------------------------------- */
 
-static void map_quantize(const scalar_args *a, double *y, double *const *x, int64_t at, int64_t count) {
+static void emit_f64_map_quantize(const scalar_args *a, double *y, double *const *x, int64_t at, int64_t count) {
     for (int64_t i = 0; i < count; i++) {
         const int64_t k = a->size > 1 ? (at + i) / a->inner % a->size : 0;
         y[i] = nearbyint(x[0][i] / a->scale[k]) + a->zero[k];
     }
 }
 
-static void map_dequantize(const scalar_args *a, double *y, double *const *x, int64_t at, int64_t count) {
+static void emit_f64_map_dequantize(const scalar_args *a, double *y, double *const *x, int64_t at, int64_t count) {
     for (int64_t i = 0; i < count; i++) {
         const int64_t k = a->size > 1 ? (at + i) / a->inner % a->size : 0;
         y[i] = a->scale[k] * (x[0][i] - a->zero[k]);
@@ -99,8 +99,8 @@ static const struct {
     {MIL_OP_sinh, map_sinh, {"x"}},
     {MIL_OP_cosh, map_cosh, {"x"}},
     {MIL_OP_atanh, map_atanh, {"x"}},
-    {MIL_OP_quantize, map_quantize, {"input"}},
-    {MIL_OP_dequantize, map_dequantize, {"input"}},
+    {MIL_OP_quantize, emit_f64_map_quantize, {"input"}},
+    {MIL_OP_dequantize, emit_f64_map_dequantize, {"input"}},
     {MIL_OP_cast, map_copy, {"x"}},
     {MIL_OP_add, map_add, {"x", "y"}},
     {MIL_OP_sub, map_sub, {"x", "y"}},
@@ -123,7 +123,7 @@ static const struct {
     {MIL_OP_square, map_square, {"x"}},
 };
 
-static int kernel_of(const mil_op *op) {
+static int emit_f64_kernel_of(const mil_op *op) {
     for (int k = 0; k < (int)(sizeof kernels / sizeof kernels[0]); k++)
         if (kernels[k].code == op->info->code) return k;
     return -1;
@@ -138,7 +138,7 @@ typedef struct scalar_call {
 } scalar_call;
 
 /* Elements first .. last-1 of the result, cut where a line of it ends. */
-static void map_stretch(const void *context, int64_t first, int64_t last, int worker) {
+static void emit_f64_map_stretch(const void *context, int64_t first, int64_t last, int worker) {
     const scalar_call *c = context;
     const scalar_args *a = c->a;
     const int64_t width = a->dim[a->rank - 1];
@@ -162,19 +162,19 @@ static void map_stretch(const void *context, int64_t first, int64_t last, int wo
     }
 }
 
-static propane_status scalar_run(const cpu_run *run, const void *args, propane_error *err) {
+static propane_status emit_f64_scalar_run(const cpu_run *run, const void *args, propane_error *err) {
     const scalar_args *a = args;
     scalar_call c = {.a = a, .y = cpu_ref_at(run, a->y)};
     (void)err;
     for (int k = 0; k < a->operands; k++) c.x[k] = cpu_ref_at(run, a->x[k]);
-    cpu_dense_each(run, a->count, 8192, map_stretch, &c);
+    cpu_dense_each(run, a->count, 8192, emit_f64_map_stretch, &c);
     return PROPANE_OK;
 }
 
 /* ---- planning ------------------------------------------------------------------------------------------------------------- */
 
 /* Neighbouring dimensions that every operand walks as one become one: long lines. */
-static void collapse(scalar_args *a) {
+static void emit_f64_collapse(scalar_args *a) {
     int rank = 0;
     for (int d = 0; d < a->rank; d++) {
         bool joins = rank > 0;
@@ -187,8 +187,8 @@ static void collapse(scalar_args *a) {
     a->rank = rank;
 }
 
-static propane_status read_numbers(planner *p, const mil_op *op, const char *param, int64_t size, double standard,
-                                   double **out, propane_error *err) {
+static propane_status emit_f64_read_numbers(planner *p, const mil_op *op, const char *param, int64_t size,
+                                            double standard, double **out, propane_error *err) {
     const mil_value *v = mil_in(op, param);
     *out = ARENA_ARRAY(p->arena, size, double);
     if (!*out) return cpu_program_no_memory(err);
@@ -196,7 +196,7 @@ static propane_status read_numbers(planner *p, const mil_op *op, const char *par
     return PROPANE_OK;
 }
 
-static propane_status read_quantisation(planner *p, const mil_op *op, scalar_args *a, propane_error *err) {
+static propane_status emit_f64_read_quantisation(planner *p, const mil_op *op, scalar_args *a, propane_error *err) {
     const mil_type *x = &mil_in(op, "input")->type;
     a->inner = a->size = 1;
     if (mil_in(op, "axis")) {
@@ -205,14 +205,14 @@ static propane_status read_quantisation(planner *p, const mil_op *op, scalar_arg
         a->size = x->dim[axis];
         for (int d = axis + 1; d < x->rank; d++) a->inner *= x->dim[d];
     }
-    PROPANE_TRY(read_numbers(p, op, "scale", a->size, 1, &a->scale, err));
-    return read_numbers(p, op, "zero_point", a->size, 0, &a->zero, err);
+    PROPANE_TRY(emit_f64_read_numbers(p, op, "scale", a->size, 1, &a->scale, err));
+    return emit_f64_read_numbers(p, op, "zero_point", a->size, 0, &a->zero, err);
 }
 
 static propane_status emit_scalar(planner *p, const mil_op *op, propane_error *err) {
     scalar_args *a = ARENA_NEW(p->arena, scalar_args);
     const mil_type *type = &op->results[0]->type;
-    const int k = kernel_of(op);
+    const int k = emit_f64_kernel_of(op);
     const char *names[OPERANDS + 1] = {NULL};
     cpu_emit_io d;
     if (!a) return cpu_program_no_memory(err);
@@ -222,7 +222,7 @@ static propane_status emit_scalar(planner *p, const mil_op *op, propane_error *e
         a->operands++;
     }
     if (op->info->code == MIL_OP_quantize || op->info->code == MIL_OP_dequantize)
-        PROPANE_TRY(read_quantisation(p, op, a, err));
+        PROPANE_TRY(emit_f64_read_quantisation(p, op, a, err));
     PROPANE_TRY(cpu_emit_begin(p, op, names, &d, err));
     a->rank = type->rank;
     memcpy(a->dim, type->dim, sizeof a->dim);
@@ -234,24 +234,24 @@ static propane_status emit_scalar(planner *p, const mil_op *op, propane_error *e
     }
     a->out_type = d.out[0].dtype;
     a->y = cpu_view_ref(&d.out[0]);
-    collapse(a);
+    emit_f64_collapse(a);
     if (!a->rank) a->rank = 1, a->dim[0] = 1; /* a scalar */
-    return cpu_emit_end(p, op, &d, scalar_run, a, op->info->name, 0, err);
+    return cpu_emit_end(p, op, &d, emit_f64_scalar_run, a, op->info->name, 0, err);
 }
 
-static bool has_numbers(const mil_op *op, const char *param) {
+static bool emit_f64_has_numbers(const mil_op *op, const char *param) {
     const mil_value *v = mil_in(op, param);
     return !v || (v->konst && v->konst->data);
 }
 
-static bool takes_scalar(const mil_op *op) {
-    const int k = kernel_of(op);
+static bool emit_f64_takes_scalar(const mil_op *op) {
+    const int k = emit_f64_kernel_of(op);
     if (k < 0 || op->result_count != 1 || mil_dtype_get(op->results[0]->type.dtype)->bits < 8) return false;
     for (int i = 0; i < OPERANDS && kernels[k].operands[i]; i++)
         if (mil_dtype_get(mil_in(op, kernels[k].operands[i])->type.dtype)->bits < 8) return false;
     return op->info->code != MIL_OP_quantize && op->info->code != MIL_OP_dequantize
                ? true
-               : has_numbers(op, "scale") && has_numbers(op, "zero_point");
+               : emit_f64_has_numbers(op, "scale") && emit_f64_has_numbers(op, "zero_point");
 }
 
-const cpu_emitter cpu_emitter_scalar = {.emit = emit_scalar, .takes = takes_scalar};
+const cpu_emitter cpu_emitter_scalar = {.emit = emit_scalar, .takes = emit_f64_takes_scalar};

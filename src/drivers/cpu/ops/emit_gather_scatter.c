@@ -29,7 +29,8 @@ typedef struct index_args {
 } index_args;
 
 /* The places of all picks, in elements from the beginning of their image. */
-static propane_status find_places(const cpu_run *run, const index_args *a, int64_t *places, propane_error *err) {
+static propane_status emit_gather_find_places(const cpu_run *run, const index_args *a, int64_t *places,
+                                              propane_error *err) {
     const slices *s = &a->s;
     const void *indices = cpu_ref_at(run, a->indices);
     for (int64_t p = 0; p < s->batch * s->picks; p++) {
@@ -58,7 +59,7 @@ typedef struct index_call {
 
 /* ---- gather --------------------------------------------------------------------------------------------------------- */
 
-static void take_slices(const void *context, int64_t first, int64_t last, int worker) {
+static void emit_gather_take_slices(const void *context, int64_t first, int64_t last, int worker) {
     const index_call *c = context;
     const slices *s = &c->a->s;
     const int64_t element = c->a->element;
@@ -77,11 +78,12 @@ static void take_slices(const void *context, int64_t first, int64_t last, int wo
     }
 }
 
-static propane_status gather_run(const cpu_run *run, const void *args, propane_error *err) {
+static propane_status emit_gather_run(const cpu_run *run, const void *args, propane_error *err) {
     const index_args *a = args;
     index_call c = {a, cpu_ref_at(run, a->places), cpu_ref_at(run, a->x), NULL, cpu_ref_at(run, a->y), NULL, 0, 0};
-    PROPANE_TRY(find_places(run, a, cpu_ref_at(run, a->places), err));
-    cpu_dense_each(run, a->s.batch * a->s.outer_each * a->s.picks, cpu_dense_part(a->s.inner), take_slices, &c);
+    PROPANE_TRY(emit_gather_find_places(run, a, cpu_ref_at(run, a->places), err));
+    cpu_dense_each(run, a->s.batch * a->s.outer_each * a->s.picks, cpu_dense_part(a->s.inner), emit_gather_take_slices,
+                   &c);
     return PROPANE_OK;
 }
 
@@ -117,7 +119,7 @@ static propane_status gather_run(const cpu_run *run, const void *args, propane_e
     } while (0)
 
 /* Sums of fp16 and of whole numbers are kept wide until the end. */
-static void combine(mil_dtype dtype, mil_scatter_mode mode, void *to, const void *from, int64_t count) {
+static void emit_gather_combine(mil_dtype dtype, mil_scatter_mode mode, void *to, const void *from, int64_t count) {
     if (dtype == MIL_fp32) {
         COMBINE(float, float, float);
         return;
@@ -131,12 +133,12 @@ static void combine(mil_dtype dtype, mil_scatter_mode mode, void *to, const void
     for (int64_t i = 0; i < count; i += 256) {
         const int64_t n = count - i < 256 ? count - i : 256;
         fp16_to_f32_array(numbers, half + i, (size_t)n);
-        combine(MIL_fp32, mode, (float *)to + i, numbers, n);
+        emit_gather_combine(MIL_fp32, mode, (float *)to + i, numbers, n);
     }
 }
 
 /* Ranges first .. last-1 of the images' elements: every pick whose slice begins there. */
-static void put_slices(const void *context, int64_t first, int64_t last, int worker) {
+static void emit_gather_put_slices(const void *context, int64_t first, int64_t last, int worker) {
     const index_call *c = context;
     const slices *s = &c->a->s;
     const int64_t wide = c->a->dtype == MIL_int32 ? 8 : 4;
@@ -146,13 +148,14 @@ static void put_slices(const void *context, int64_t first, int64_t last, int wor
         const int64_t *places = c->places + o / s->outer_each * s->picks;
         for (int64_t p = 0; p < s->picks; p++)
             if (places[p] >= low && places[p] < high)
-                combine(c->a->dtype, c->a->mode, (unsigned char *)c->wide + (size_t)((o * s->image + places[p]) * wide),
-                        c->updates + (size_t)((o * s->picks + p) * s->inner * c->a->element), s->inner);
+                emit_gather_combine(c->a->dtype, c->a->mode,
+                                    (unsigned char *)c->wide + (size_t)((o * s->image + places[p]) * wide),
+                                    c->updates + (size_t)((o * s->picks + p) * s->inner * c->a->element), s->inner);
     }
 }
 
 /* data into the wide memory, and the wide memory into the result. */
-static void widen(const void *context, int64_t first, int64_t last, int worker) {
+static void emit_gather_widen(const void *context, int64_t first, int64_t last, int worker) {
     const index_call *c = context;
     (void)worker;
     if (c->a->dtype == MIL_fp16)
@@ -162,7 +165,7 @@ static void widen(const void *context, int64_t first, int64_t last, int worker) 
         cpu_dense_load((double *)c->wide + first, MIL_int32, c->x, first, 1, last - first);
 }
 
-static void narrow(const void *context, int64_t first, int64_t last, int worker) {
+static void emit_gather_narrow(const void *context, int64_t first, int64_t last, int worker) {
     const index_call *c = context;
     (void)worker;
     if (c->a->dtype == MIL_fp16)
@@ -171,7 +174,7 @@ static void narrow(const void *context, int64_t first, int64_t last, int worker)
         cpu_dense_store(c->y, MIL_int32, first, 1, (const double *)c->wide + first, last - first);
 }
 
-static propane_status scatter_run(const cpu_run *run, const void *args, propane_error *err) {
+static propane_status emit_gather_scatter_run(const cpu_run *run, const void *args, propane_error *err) {
     const index_args *a = args;
     const slices *s = &a->s;
     const int64_t images = s->batch * s->outer_each, count = images * s->image;
@@ -181,24 +184,24 @@ static propane_status scatter_run(const cpu_run *run, const void *args, propane_
                     cpu_ref_at(run, a->updates),
                     cpu_ref_at(run, a->y),
                     cpu_ref_at(run, a->y)};
-    PROPANE_TRY(find_places(run, a, cpu_ref_at(run, a->places), err));
+    PROPANE_TRY(emit_gather_find_places(run, a, cpu_ref_at(run, a->places), err));
     const bool apart = a->dtype != MIL_fp32;
     if (apart) c.wide = cpu_ref_at(run, a->wide);
     if (apart)
-        cpu_dense_each(run, count, 32768, widen, &c);
+        cpu_dense_each(run, count, 32768, emit_gather_widen, &c);
     else if (c.y != c.x)
         memcpy(c.y, c.x, (size_t)(count * a->element));
     const int64_t work = s->picks * s->inner / 32768 + 1;
     c.ranges = work < MOST_RANGES ? work : MOST_RANGES;
     c.range = (s->image + c.ranges - 1) / c.ranges;
-    cpu_dense_each(run, images * c.ranges, cpu_dense_part(s->picks * s->inner / c.ranges), put_slices, &c);
-    if (apart) cpu_dense_each(run, count, 32768, narrow, &c);
+    cpu_dense_each(run, images * c.ranges, cpu_dense_part(s->picks * s->inner / c.ranges), emit_gather_put_slices, &c);
+    if (apart) cpu_dense_each(run, count, 32768, emit_gather_narrow, &c);
     return PROPANE_OK;
 }
 
 /* ---- planning ------------------------------------------------------------------------------------------------------- */
 
-static propane_status read_slices(const mil_op *op, const char *data, slices *s, propane_error *err) {
+static propane_status emit_gather_read_slices(const mil_op *op, const char *data, slices *s, propane_error *err) {
     const mil_type *x = &mil_in(op, data)->type;
     mil_gather g;
     mil_gather_nd n;
@@ -234,7 +237,7 @@ static propane_status emit_index(planner *p, const mil_op *op, propane_error *er
     index_args *a = ARENA_NEW(p->arena, index_args);
     cpu_emit_io d;
     if (!a) return cpu_program_no_memory(err);
-    PROPANE_TRY(read_slices(op, scatter ? "data" : "x", &a->s, err));
+    PROPANE_TRY(emit_gather_read_slices(op, scatter ? "data" : "x", &a->s, err));
     if (scatter) PROPANE_TRY(mil_scatter_mode_read(op, &a->mode, err));
     PROPANE_TRY(cpu_emit_begin(p, op, scatter ? scatters : gathers, &d, err));
     a->dtype = d.in[0].dtype, a->index_type = d.in[1].dtype;
@@ -245,22 +248,22 @@ static propane_status emit_index(planner *p, const mil_op *op, propane_error *er
     a->where = cpu_emit_where(p, op);
     if (!a->where) return cpu_program_no_memory(err);
     PROPANE_TRY(cpu_emit_scratch(p, a->s.batch * a->s.picks * (int64_t)sizeof(int64_t), &a->places, err));
-    if (!scatter) return cpu_emit_end(p, op, &d, gather_run, a, "gather", 0, err);
+    if (!scatter) return cpu_emit_end(p, op, &d, emit_gather_run, a, "gather", 0, err);
     a->updates = cpu_view_ref(&d.in[2]);
     const int64_t count = mil_type_count(&op->results[0]->type);
     if (a->dtype != MIL_fp32) PROPANE_TRY(cpu_emit_scratch(p, count * (a->dtype == MIL_int32 ? 8 : 4), &a->wide, err));
     if (a->dtype == MIL_fp32 && d.in[0].buffer != d.in[1].buffer && d.in[0].buffer != d.in[2].buffer)
         PROPANE_TRY(cpu_emit_may_share(p, &d.in[0], &d.out[0], err));
-    return cpu_emit_end(p, op, &d, scatter_run, a, "scatter", (double)cpu_view_count(&d.in[2]), err);
+    return cpu_emit_end(p, op, &d, emit_gather_scatter_run, a, "scatter", (double)cpu_view_count(&d.in[2]), err);
 }
 
-static bool takes_gather(const mil_op *op) { return mil_dtype_get(op->results[0]->type.dtype)->bits >= 8; }
+static bool emit_gather_takes_gather(const mil_op *op) { return mil_dtype_get(op->results[0]->type.dtype)->bits >= 8; }
 bool cpu_emit_takes_scatter(const mil_op *op) {
     const mil_dtype dtype = op->results[0]->type.dtype;
     return dtype == MIL_fp32 || dtype == MIL_fp16 || dtype == MIL_int32;
 }
 
-const cpu_emitter cpu_emitter_gather = {.emit = emit_index, .takes = takes_gather};
+const cpu_emitter cpu_emitter_gather = {.emit = emit_index, .takes = emit_gather_takes_gather};
 propane_status cpu_emit_scatter(planner *p, const mil_op *op, propane_error *err) { return emit_index(p, op, err); }
 
 const cpu_emitter cpu_emitter_scatter = {.emit = emit_index, .takes = cpu_emit_takes_scatter};

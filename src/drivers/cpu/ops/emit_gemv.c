@@ -13,7 +13,7 @@ typedef struct gemv_args {
     struct gemv_args *next; /* another product of the same vectors, in the same step */
 } gemv_args;
 
-static propane_status gemv_step(const cpu_run *run, const void *args, propane_error *err) {
+static propane_status emit_gemv_step(const cpu_run *run, const void *args, propane_error *err) {
     const gemv_args *first = args;
     cpu_gemv g[CPU_GEMV_GROUP];
     cpu_matrix_view r = first->r;
@@ -35,25 +35,25 @@ static propane_status gemv_step(const cpu_run *run, const void *args, propane_er
     return PROPANE_OK;
 }
 
-static bool same_ref(cpu_ref a, cpu_ref b) { return a.buffer == b.buffer && a.byte == b.byte; }
+static bool emit_gemv_same_ref(cpu_ref a, cpu_ref b) { return a.buffer == b.buffer && a.byte == b.byte; }
 
 /* Whether `a` can join the products of the step before: q, k and v, or the two halves of a feed-forward layer. */
-static gemv_args *group_before(const planner *p, const gemv_args *a) {
+static gemv_args *emit_gemv_group_before(const planner *p, const gemv_args *a) {
     const cpu_step *s = p->step_count ? &p->steps[p->step_count - 1] : NULL;
-    if (!s || s->run != gemv_step || a->has_residual) return NULL;
+    if (!s || s->run != emit_gemv_step || a->has_residual) return NULL;
     gemv_args *first = (gemv_args *)(uintptr_t)s->args, *last = first;
     int count = 1;
     for (; last->next; last = last->next) count++;
     const cpu_matrix_view *x = &first->g.x, *y = &a->g.x;
     bool same = first->g.format == a->g.format && first->g.k == a->g.k && first->g.n == a->g.n &&
-                same_ref(first->x, a->x) && x->dtype == y->dtype && x->row_stride == y->row_stride &&
+                emit_gemv_same_ref(first->x, a->x) && x->dtype == y->dtype && x->row_stride == y->row_stride &&
                 x->col_stride == y->col_stride;
     return same && !first->has_residual && count < CPU_GEMV_GROUP && a->c.buffer != a->x.buffer ? last : NULL;
 }
 
 /* What the step before makes, too. */
-static propane_status join(planner *p, gemv_args *last, gemv_args *a, const int *touched, int count,
-                           const mil_value *makes, double flops, double bytes, propane_error *err) {
+static propane_status emit_gemv_join(planner *p, gemv_args *last, gemv_args *a, const int *touched, int count,
+                                     const mil_value *makes, double flops, double bytes, propane_error *err) {
     cpu_step *s = &p->steps[--p->step_count];
     for (int i = 0; i < count; i++) cpu_emit_touch(p, touched[i]);
     p->step_count++;
@@ -65,12 +65,14 @@ static propane_status join(planner *p, gemv_args *last, gemv_args *a, const int 
     return s->name ? PROPANE_OK : cpu_program_no_memory(err);
 }
 
-static bool is_float(const cpu_view *v) { return v->dtype == MIL_fp32 || v->dtype == MIL_fp16 || v->dtype == MIL_bf16; }
+static bool emit_gemv_is_float(const cpu_view *v) {
+    return v->dtype == MIL_fp32 || v->dtype == MIL_fp16 || v->dtype == MIL_bf16;
+}
 
 bool cpu_emit_takes_gemv(const planner *p, const cpu_emit_vectors *v) {
     if (v->format >= CPU_WEIGHTS_INT8) return v->n <= CPU_GEMV_COLUMNS;
     return p->g.options.fuse && !p->g.options.round_each && !p->g.options.bf16 && v->n <= CPU_GEMV_COLUMNS &&
-           v->m >= 16 && v->k >= 16 && v->w_row == v->k && v->w_col == 1 && is_float(&v->w);
+           v->m >= 16 && v->k >= 16 && v->w_row == v->k && v->w_col == 1 && emit_gemv_is_float(&v->w);
 }
 
 propane_status cpu_emit_gemv(planner *p, const cpu_emit_vectors *v, const mil_value *makes, propane_error *err) {
@@ -98,10 +100,10 @@ propane_status cpu_emit_gemv(planner *p, const cpu_emit_vectors *v, const mil_va
         a->has_residual = true;
         touched[count++] = v->residual.buffer;
     }
-    gemv_args *last = group_before(p, a);
-    if (last) return join(p, last, a, touched, count, makes, flops, bytes, err);
+    gemv_args *last = emit_gemv_group_before(p, a);
+    if (last) return emit_gemv_join(p, last, a, touched, count, makes, flops, bytes, err);
     for (int i = 0; i < count; i++) cpu_emit_touch(p, touched[i]);
     PROPANE_TRY(cpu_emit_scratch(p, (int64_t)cpu_gemv_scratch_bytes(&a->g), &a->scratch, err));
     p->program->gemv_count++;
-    return cpu_emit_step(p, gemv_step, a, "gemv", makes, flops, bytes, err);
+    return cpu_emit_step(p, emit_gemv_step, a, "gemv", makes, flops, bytes, err);
 }

@@ -13,7 +13,7 @@
 
 /* ---- views ---------------------------------------------------------------------------------------------------------------- */
 
-static bool view_of(const mil_op *op, int result, const cpu_view *source, cpu_view *out) {
+static bool emit_layout_view_of(const mil_op *op, int result, const cpu_view *source, cpu_view *out) {
     const mil_type *type = &op->results[result]->type;
     if (cpu_plan_keeps_order(op)) return cpu_view_reshape(source, type->rank, type->dim, out);
     if (op->info->code == MIL_OP_transpose) {
@@ -41,7 +41,7 @@ static bool view_of(const mil_op *op, int result, const cpu_view *source, cpu_vi
     return true;
 }
 
-static bool view_back(const mil_op *op, const cpu_view *target, cpu_view *out) {
+static bool emit_layout_view_back(const mil_op *op, const cpu_view *target, cpu_view *out) {
     const mil_type *type = &op->operands[0].values[0]->type;
     if (cpu_plan_keeps_order(op)) return cpu_view_reshape(target, type->rank, type->dim, out);
     if (op->info->code != MIL_OP_transpose) return false;
@@ -52,11 +52,11 @@ static bool view_back(const mil_op *op, const cpu_view *target, cpu_view *out) {
     return true;
 }
 
-const cpu_emitter cpu_emitter_view = {.view = view_of, .unview = view_back};
+const cpu_emitter cpu_emitter_view = {.view = emit_layout_view_of, .unview = emit_layout_view_back};
 
 /* ---- copies --------------------------------------------------------------------------------------------------------------- */
 
-static bool takes_concat(const mil_op *op) {
+static bool emit_layout_takes_concat(const mil_op *op) {
     bool interleave = false;
     if (cpu_view_dtype_bytes(op->results[0]->type.dtype) < 1 || mil_dtype_get(op->results[0]->type.dtype)->bits < 8)
         return false;
@@ -86,7 +86,7 @@ static propane_status emit_concat(planner *p, const mil_op *op, propane_error *e
     return PROPANE_OK;
 }
 
-const cpu_emitter cpu_emitter_concat = {.emit = emit_concat, .takes = takes_concat};
+const cpu_emitter cpu_emitter_concat = {.emit = emit_concat, .takes = emit_layout_takes_concat};
 
 /* tile: [d, e] becomes [r, d, s, e] with stride 0 along the repetitions. */
 static propane_status emit_repeat(planner *p, const mil_op *op, propane_error *err) {
@@ -144,7 +144,7 @@ static propane_status emit_pad(planner *p, const mil_op *op, propane_error *err)
 }
 
 /* The inside is one box, and the frame one value: two copies do. */
-static bool is_framed(const mil_op *op) {
+static bool emit_layout_is_framed(const mil_op *op) {
     mil_pad pad;
     if (mil_pad_read(op, &pad, NULL) || pad.mode != MIL_PAD_CONSTANT) return false;
     for (int d = 0; d < op->results[0]->type.rank; d++)
@@ -155,13 +155,13 @@ static bool is_framed(const mil_op *op) {
 static propane_status emit_copy(planner *p, const mil_op *op, propane_error *err) {
     if (op->info->code == MIL_OP_tile) return emit_repeat(p, op, err);
     if (op->info->code == MIL_OP_reverse) return emit_reverse(p, op, err);
-    return is_framed(op) ? emit_pad(p, op, err) : cpu_emit_spread(p, op, err);
+    return emit_layout_is_framed(op) ? emit_pad(p, op, err) : cpu_emit_spread(p, op, err);
 }
 
-static bool takes_copy(const mil_op *op) {
+static bool emit_layout_takes_copy(const mil_op *op) {
     if (mil_dtype_get(op->results[0]->type.dtype)->bits < 8) return false;
     if (op->info->code == MIL_OP_tile) return mil_in(op, "x")->type.rank * 2 <= MIL_MAX_RANK;
     return true;
 }
 
-const cpu_emitter cpu_emitter_copy = {.emit = emit_copy, .takes = takes_copy};
+const cpu_emitter cpu_emitter_copy = {.emit = emit_copy, .takes = emit_layout_takes_copy};

@@ -27,7 +27,7 @@ typedef struct response_call {
 } response_call;
 
 /* One stretch of all channels. The window is added up anew for each: no sum drifts. */
-static void response_stretch(const response_call *c, int64_t image, int64_t first, int64_t count) {
+static void emit_lrn_response_stretch(const response_call *c, int64_t image, int64_t first, int64_t count) {
     const response_args *a = c->a;
     const int64_t base = image * a->channels * a->inner + first;
     double line[STRETCH], sum[STRETCH];
@@ -51,22 +51,22 @@ static void response_stretch(const response_call *c, int64_t image, int64_t firs
     }
 }
 
-static void response_part(const void *context, int64_t first, int64_t last, int worker) {
+static void emit_lrn_response_part(const void *context, int64_t first, int64_t last, int worker) {
     const response_call *c = context;
     const int64_t each = (c->a->inner + STRETCH - 1) / STRETCH;
     (void)worker;
     for (int64_t t = first; t < last; t++) {
         const int64_t begin = t % each * STRETCH, left = c->a->inner - begin;
-        response_stretch(c, t / each, begin, left < STRETCH ? left : STRETCH);
+        emit_lrn_response_stretch(c, t / each, begin, left < STRETCH ? left : STRETCH);
     }
 }
 
-static propane_status response_run(const cpu_run *run, const void *args, propane_error *err) {
+static propane_status emit_lrn_response_run(const cpu_run *run, const void *args, propane_error *err) {
     const response_args *a = args;
     const response_call c = {a, cpu_ref_at(run, a->x), cpu_ref_at(run, a->y)};
     (void)err;
     cpu_dense_each(run, a->images * ((a->inner + STRETCH - 1) / STRETCH),
-                   cpu_dense_part(STRETCH * a->channels * a->size), response_part, &c);
+                   cpu_dense_part(STRETCH * a->channels * a->size), emit_lrn_response_part, &c);
     return PROPANE_OK;
 }
 
@@ -86,7 +86,7 @@ static propane_status emit_response(planner *p, const mil_op *op, propane_error 
     a->dtype = x->dtype;
     a->x = cpu_view_ref(&d.in[0]);
     a->y = cpu_view_ref(&d.out[0]);
-    return cpu_emit_end(p, op, &d, response_run, a, op->info->name, 20.0 * (double)mil_type_count(x), err);
+    return cpu_emit_end(p, op, &d, emit_lrn_response_run, a, op->info->name, 20.0 * (double)mil_type_count(x), err);
 }
 
 const cpu_emitter cpu_emitter_response = {.emit = emit_response};
@@ -109,7 +109,7 @@ typedef struct draw_call {
 } draw_call;
 
 /* The first category whose cumulated weight is above the number: bisection, the sums only grow. */
-static double category(const double *sums, int64_t classes, double at) {
+static double emit_lrn_category(const double *sums, int64_t classes, double at) {
     int64_t low = 0, high = classes - 1;
     while (low < high) {
         const int64_t middle = low + (high - low) / 2;
@@ -121,7 +121,7 @@ static double category(const double *sums, int64_t classes, double at) {
     return (double)low;
 }
 
-static void draw_rows(const void *context, int64_t first, int64_t last, int worker) {
+static void emit_lrn_draw_rows(const void *context, int64_t first, int64_t last, int worker) {
     const draw_call *c = context;
     const draw_args *a = c->a;
     double *sums = c->sums + worker * a->classes;
@@ -131,13 +131,13 @@ static void draw_rows(const void *context, int64_t first, int64_t last, int work
         for (int64_t k = 0; k < a->classes; k++) top = sums[k] > top ? sums[k] : top;
         for (int64_t k = 0; k < a->classes; k++) sums[k] = total += a->logits ? exp(sums[k] - top) : sums[k];
         for (int64_t s = 0; s < a->size; s++) {
-            const double y = category(sums, a->classes, c->numbers[row * a->size + s] * total);
+            const double y = emit_lrn_category(sums, a->classes, c->numbers[row * a->size + s] * total);
             cpu_dense_store(c->y, a->out_type, row * a->size + s, 1, &y, 1);
         }
     }
 }
 
-static propane_status draw_run(const cpu_run *run, const void *args, propane_error *err) {
+static propane_status emit_lrn_draw_run(const cpu_run *run, const void *args, propane_error *err) {
     const draw_args *a = args;
     double *numbers = cpu_ref_at(run, a->numbers);
     const draw_call c = {a, cpu_ref_at(run, a->x), cpu_ref_at(run, a->y), numbers, cpu_ref_at(run, a->sums)};
@@ -145,7 +145,7 @@ static propane_status draw_run(const cpu_run *run, const void *args, propane_err
     (void)err;
     rng_init(&r, (uint64_t)a->seed);
     for (int64_t i = 0; i < a->rows * a->size; i++) numbers[i] = rng_unit(&r);
-    cpu_dense_each(run, a->rows, cpu_dense_part(a->classes * 8), draw_rows, &c);
+    cpu_dense_each(run, a->rows, cpu_dense_part(a->classes * 8), emit_lrn_draw_rows, &c);
     return PROPANE_OK;
 }
 
@@ -168,7 +168,7 @@ static propane_status emit_draw(planner *p, const mil_op *op, propane_error *err
     a->y = cpu_view_ref(&d.out[0]);
     PROPANE_TRY(cpu_emit_scratch(p, a->rows * a->size * (int64_t)sizeof(double), &a->numbers, err));
     PROPANE_TRY(cpu_emit_scratch(p, a->classes * p->threads * (int64_t)sizeof(double), &a->sums, err));
-    return cpu_emit_end(p, op, &d, draw_run, a, op->info->name, 0, err);
+    return cpu_emit_end(p, op, &d, emit_lrn_draw_run, a, op->info->name, 0, err);
 }
 
 const cpu_emitter cpu_emitter_draw = {.emit = emit_draw};

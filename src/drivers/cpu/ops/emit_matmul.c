@@ -25,13 +25,13 @@ typedef struct product {
 
 /* ---- describing ----------------------------------------------------------------------------------------------------------- */
 
-static bool float_operands(const mil_op *op) {
+static bool emit_matmul_float_operands(const mil_op *op) {
     mil_dtype t = op->results[0]->type.dtype;
     return t == MIL_fp32 || t == MIL_fp16;
 }
 
 /* The operand, read as it is stored where only a cast, or what makes weights of a few bits, stands between. */
-static propane_status operand(planner *p, const mil_value *v, cpu_view *out, propane_error *err) {
+static propane_status emit_matmul_operand(planner *p, const mil_value *v, cpu_view *out, propane_error *err) {
     const mil_value *stored = p->g.weights[v->id].data;
     if (stored) {
         cpu_view whole;
@@ -45,25 +45,26 @@ static propane_status operand(planner *p, const mil_value *v, cpu_view *out, pro
 }
 
 /* Strides of the leading dimensions of `v` over the batch. */
-static void batch_steps(product *r, int which, const cpu_view *v, int kept) {
+static void emit_matmul_batch_steps(product *r, int which, const cpu_view *v, int kept) {
     cpu_view lead = *v;
     lead.rank = v->rank > kept ? v->rank - kept : 0;
     cpu_view_spread(&lead, r->rank, r->dim, r->step[which]);
 }
 
-static void set_matrix(product *r, int which, const cpu_view *v, bool transposed) {
+static void emit_matmul_set_matrix(product *r, int which, const cpu_view *v, bool transposed) {
     int row = v->rank - 2, col = v->rank - 1;
     r->view[which] = *v;
     r->row[which] = v->stride[transposed ? col : row];
     r->col[which] = v->stride[transposed ? row : col];
-    batch_steps(r, which, v, 2);
+    emit_matmul_batch_steps(r, which, v, 2);
 }
 
-static propane_status describe_matmul(planner *p, const mil_op *op, const cpu_view *c, product *r, propane_error *err) {
+static propane_status emit_matmul_describe_matmul(planner *p, const mil_op *op, const cpu_view *c, product *r,
+                                                  propane_error *err) {
     bool tx = false, ty = false;
     cpu_view x, y, z = *c;
-    PROPANE_TRY(operand(p, mil_in(op, "x"), &x, err));
-    PROPANE_TRY(operand(p, mil_in(op, "y"), &y, err));
+    PROPANE_TRY(emit_matmul_operand(p, mil_in(op, "x"), &x, err));
+    PROPANE_TRY(emit_matmul_operand(p, mil_in(op, "y"), &y, err));
     PROPANE_TRY(mil_attr_bool(op, "transpose_x", &tx, err));
     PROPANE_TRY(mil_attr_bool(op, "transpose_y", &ty, err));
     bool vector_x = x.rank == 1, vector_y = y.rank == 1;
@@ -73,28 +74,29 @@ static propane_status describe_matmul(planner *p, const mil_op *op, const cpu_vi
     if (vector_y) z = cpu_view_insert(&z, z.rank);
     r->rank = z.rank - 2;
     memcpy(r->dim, z.dim, sizeof r->dim);
-    set_matrix(r, 0, &x, tx);
-    set_matrix(r, 1, &y, ty);
-    set_matrix(r, 2, &z, false);
+    emit_matmul_set_matrix(r, 0, &x, tx);
+    emit_matmul_set_matrix(r, 1, &y, ty);
+    emit_matmul_set_matrix(r, 2, &z, false);
     r->m = z.dim[z.rank - 2];
     r->n = z.dim[z.rank - 1];
     r->k = x.dim[x.rank - (tx ? 2 : 1)];
     return PROPANE_OK;
 }
 
-static propane_status describe_linear(planner *p, const mil_op *op, const cpu_view *c, product *r, propane_error *err) {
+static propane_status emit_matmul_describe_linear(planner *p, const mil_op *op, const cpu_view *c, product *r,
+                                                  propane_error *err) {
     cpu_view x, w, z = *c, bias;
-    PROPANE_TRY(operand(p, mil_in(op, "x"), &x, err));
-    PROPANE_TRY(operand(p, mil_in(op, "weight"), &w, err));
+    PROPANE_TRY(emit_matmul_operand(p, mil_in(op, "x"), &x, err));
+    PROPANE_TRY(emit_matmul_operand(p, mil_in(op, "weight"), &w, err));
     if (x.rank == 1) {
         x = cpu_view_insert(&x, 0);
         z = cpu_view_insert(&z, 0);
     }
     r->rank = z.rank - 2;
     memcpy(r->dim, z.dim, sizeof r->dim);
-    set_matrix(r, 0, &x, false);
-    set_matrix(r, 1, &w, true);
-    set_matrix(r, 2, &z, false);
+    emit_matmul_set_matrix(r, 0, &x, false);
+    emit_matmul_set_matrix(r, 1, &w, true);
+    emit_matmul_set_matrix(r, 2, &z, false);
     r->m = z.dim[z.rank - 2];
     r->n = z.dim[z.rank - 1];
     r->k = x.dim[x.rank - 1];
@@ -108,12 +110,13 @@ static propane_status describe_linear(planner *p, const mil_op *op, const cpu_vi
 }
 
 /* [N, G, C/G, P] by [G, O/G, C/G]: the spatial dimensions are one. */
-static propane_status describe_conv(planner *p, const mil_op *op, const cpu_view *c, product *r, propane_error *err) {
+static propane_status emit_matmul_describe_conv(planner *p, const mil_op *op, const cpu_view *c, product *r,
+                                                propane_error *err) {
     mil_conv conv;
     cpu_view x, w, z, bias;
     PROPANE_TRY(mil_conv_read(op, &conv, err));
-    PROPANE_TRY(operand(p, mil_in(op, "x"), &x, err));
-    PROPANE_TRY(operand(p, mil_in(op, "weight"), &w, err));
+    PROPANE_TRY(emit_matmul_operand(p, mil_in(op, "x"), &x, err));
+    PROPANE_TRY(emit_matmul_operand(p, mil_in(op, "weight"), &w, err));
     int64_t points = 1;
     for (int d = 0; d < conv.spatial; d++) points *= conv.out[d];
     int64_t g = conv.groups, ci = conv.c_in / g, co = conv.c_out / g;
@@ -130,9 +133,9 @@ static propane_status describe_conv(planner *p, const mil_op *op, const cpu_view
     r->rank = 2;
     r->dim[0] = conv.n;
     r->dim[1] = g;
-    set_matrix(r, 0, &w, false);
-    set_matrix(r, 1, &x, false);
-    set_matrix(r, 2, &z, false);
+    emit_matmul_set_matrix(r, 0, &w, false);
+    emit_matmul_set_matrix(r, 1, &x, false);
+    emit_matmul_set_matrix(r, 2, &z, false);
     r->m = co;
     r->n = points;
     r->k = ci;
@@ -146,16 +149,16 @@ static propane_status describe_conv(planner *p, const mil_op *op, const cpu_view
     return PROPANE_OK;
 }
 
-static void add_residual(product *r, const cpu_view *v) {
+static void emit_matmul_add_residual(product *r, const cpu_view *v) {
     cpu_view z = *v;
     while (z.rank < r->view[2].rank) z = cpu_view_insert(&z, 0);
-    set_matrix(r, 3, &z, false);
+    emit_matmul_set_matrix(r, 3, &z, false);
     r->residual = true;
 }
 
 /* ---- the batch ------------------------------------------------------------------------------------------------------------- */
 
-static void remove_dim(product *r, int d) {
+static void emit_matmul_remove_dim(product *r, int d) {
     for (int i = d; i + 1 < r->rank; i++) {
         r->dim[i] = r->dim[i + 1];
         for (int w = 0; w < 4; w++) r->step[w][i] = r->step[w][i + 1];
@@ -163,20 +166,20 @@ static void remove_dim(product *r, int d) {
     r->rank--;
 }
 
-static void merge_batch(product *r) {
+static void emit_matmul_merge_batch(product *r) {
     for (int d = r->rank - 1; d >= 0; d--)
-        if (r->dim[d] == 1) remove_dim(r, d);
+        if (r->dim[d] == 1) emit_matmul_remove_dim(r, d);
     for (int d = r->rank - 2; d >= 0; d--) {
         bool same = true;
         for (int w = 0; w < 3 + r->residual; w++) same &= r->step[w][d] == r->step[w][d + 1] * r->dim[d + 1];
         if (!same) continue;
         r->dim[d + 1] *= r->dim[d];
-        remove_dim(r, d);
+        emit_matmul_remove_dim(r, d);
     }
 }
 
 /* Rows that follow on from one batch item to the next, with one B for all, are one matrix; columns likewise. */
-static void fold_batch(product *r) {
+static void emit_matmul_fold_batch(product *r) {
     while (r->rank > 0) {
         int d = r->rank - 1;
         bool rows = r->step[1][d] == 0, cols = r->step[0][d] == 0;
@@ -194,7 +197,7 @@ static void fold_batch(product *r) {
 }
 
 /* Bytes from the first item to each of the others. */
-static int64_t *item_offsets(planner *p, const product *r, int which, int64_t count) {
+static int64_t *emit_matmul_item_offsets(planner *p, const product *r, int which, int64_t count) {
     int64_t *out = ARENA_ARRAY(p->arena, count + 1, int64_t);
     int element = cpu_view_dtype_bytes(r->view[which].dtype);
     for (int64_t b = 0; out && b < count; b++) {
@@ -209,7 +212,7 @@ static int64_t *item_offsets(planner *p, const product *r, int which, int64_t co
 
 /* ---- emission ------------------------------------------------------------------------------------------------------------- */
 
-static cpu_matrix matrix_of(const product *r, int which) {
+static cpu_matrix emit_matmul_matrix_of(const product *r, int which) {
     return (cpu_matrix){.dtype = r->view[which].dtype == MIL_fp16 ? CPU_F16 : CPU_F32,
                         .row_stride = r->row[which],
                         .col_stride = r->col[which],
@@ -217,8 +220,8 @@ static cpu_matrix matrix_of(const product *r, int which) {
 }
 
 /* A constant that all items share is packed now. */
-static propane_status pack_constant(planner *p, const product *r, matmul_step *a, int which, bool *packed,
-                                    propane_error *err) {
+static propane_status emit_matmul_pack_constant(planner *p, const product *r, matmul_step *a, int which, bool *packed,
+                                                propane_error *err) {
     cpu_matrix *m = which ? &a->g.b : &a->g.a;
     cpu_gemm_side side = which ? CPU_GEMM_B : CPU_GEMM_A;
     const cpu_buffer *source = &p->buffers[r->view[which].buffer];
@@ -244,7 +247,7 @@ static propane_status pack_constant(planner *p, const product *r, matmul_step *a
 
 /* Two products whose B is the same and the smaller operand, and packed alike: how k is cut depends on which side of C is
  * the longer. */
-static bool same_b(const matmul_step *x, const matmul_step *y) {
+static bool emit_matmul_same_b(const matmul_step *x, const matmul_step *y) {
     const cpu_matrix *b = &x->g.b, *c = &y->g.b;
     const bool whole = x->g.batch == 1 && y->g.batch == 1 && x->rounds == 1 && y->rounds == 1;
     const bool same = x->at[1].buffer == y->at[1].buffer && x->at[1].byte == y->at[1].byte && b->dtype == c->dtype &&
@@ -259,10 +262,11 @@ static bool same_b(const matmul_step *x, const matmul_step *y) {
 
 /* B as the product before has packed it: X of q, k and v, of gate and up, and of their weights' gradients. The product
  * before did not know when it was planned; now it packs B for both. */
-static propane_status share_packed(planner *p, matmul_step *a, propane_error *err) {
+static propane_status emit_matmul_share_packed(planner *p, matmul_step *a, propane_error *err) {
     matmul_step *before = p->last_product;
     p->last_product = a;
-    if (!before || a->packed_b || !same_b(before, a) || (before->packed_b && !before->packs_b && !before->reads_b))
+    if (!before || a->packed_b || !emit_matmul_same_b(before, a) ||
+        (before->packed_b && !before->packs_b && !before->reads_b))
         return PROPANE_OK;
     if (a->g.m < a->g.n || before->g.m < a->g.n || a->g.c.col_stride != 1 || before->g.c.col_stride != 1)
         return PROPANE_OK;
@@ -286,21 +290,21 @@ static propane_status share_packed(planner *p, matmul_step *a, propane_error *er
 }
 
 /* One stride leads from each item to the next. */
-static bool has_one_stride(const product *r, int which) {
+static bool emit_matmul_has_one_stride(const product *r, int which) {
     for (int d = 0; d + 1 < r->rank; d++)
         if (r->step[which][d] != r->step[which][d + 1] * r->dim[d + 1]) return false;
     return true;
 }
 
 /* For the operands that need one: an operand that all items share stays one that they share. */
-static propane_status make_tables(planner *p, const product *r, matmul_step *a, propane_error *err) {
+static propane_status emit_matmul_make_tables(planner *p, const product *r, matmul_step *a, propane_error *err) {
     for (int w = 0; w < 3 + r->residual; w++)
-        if (!has_one_stride(r, w) && !(a->offset[w] = item_offsets(p, r, w, a->g.batch)))
+        if (!emit_matmul_has_one_stride(r, w) && !(a->offset[w] = emit_matmul_item_offsets(p, r, w, a->g.batch)))
             return cpu_program_no_memory(err);
     return cpu_emit_scratch(p, 4 * a->g.batch * (int64_t)sizeof(void *), &a->table, err);
 }
 
-static propane_status share_residual(planner *p, const product *r, propane_error *err) {
+static propane_status emit_matmul_share_residual(planner *p, const product *r, propane_error *err) {
     const cpu_view *c = &r->view[2], *s = &r->view[3];
     if (c->dtype != s->dtype || c->offset || s->offset || r->row[2] != r->row[3] || r->col[2] != r->col[3])
         return PROPANE_OK;
@@ -310,7 +314,7 @@ static propane_status share_residual(planner *p, const product *r, propane_error
     return cpu_emit_may_share(p, s, c, err);
 }
 
-static cpu_matrix_view matrix_view_of(const product *r, int which) {
+static cpu_matrix_view emit_matmul_matrix_view_of(const product *r, int which) {
     return (cpu_matrix_view){.dtype = r->view[which].dtype == MIL_fp16 ? CPU_F16 : CPU_F32,
                              .row_stride = r->row[which],
                              .col_stride = r->col[which]};
@@ -329,9 +333,9 @@ static propane_status emit_vectors(planner *p, const product *r, const cpu_store
                           .residual = r->view[3],
                           .w_row = r->row[0],
                           .w_col = r->col[0],
-                          .x_matrix = matrix_view_of(r, 1),
-                          .c_matrix = matrix_view_of(r, 2),
-                          .residual_matrix = matrix_view_of(r, 3),
+                          .x_matrix = emit_matmul_matrix_view_of(r, 1),
+                          .c_matrix = emit_matmul_matrix_view_of(r, 2),
+                          .residual_matrix = emit_matmul_matrix_view_of(r, 3),
                           .has_residual = r->residual};
     if (w->data) {
         v.format = (cpu_weights)w->format;
@@ -339,12 +343,13 @@ static propane_status emit_vectors(planner *p, const product *r, const cpu_store
     }
     *done = r->rank == 0 && cpu_emit_takes_gemv(p, &v);
     if (!*done) return PROPANE_OK;
-    if (r->residual) PROPANE_TRY(share_residual(p, r, err));
+    if (r->residual) PROPANE_TRY(emit_matmul_share_residual(p, r, err));
     return cpu_emit_gemv(p, &v, makes, err);
 }
 
 /* A comes from weights in a form that products do not read as it is. */
-static propane_status take_stored(planner *p, const cpu_stored_weights *w, matmul_step *a, propane_error *err) {
+static propane_status emit_matmul_take_stored(planner *p, const cpu_stored_weights *w, matmul_step *a,
+                                              propane_error *err) {
     if (!w || !w->data || w->format == CPU_WEIGHTS_F16) return PROPANE_OK;
     a->has_stored = true;
     a->stored = (cpu_stored){.format = (cpu_weights)w->format, .k = a->g.k};
@@ -358,7 +363,7 @@ static propane_status take_stored(planner *p, const cpu_stored_weights *w, matmu
     return PROPANE_OK;
 }
 
-static propane_status take_squares(planner *p, const mil_op *op, matmul_step *a, propane_error *err) {
+static propane_status emit_matmul_take_squares(planner *p, const mil_op *op, matmul_step *a, propane_error *err) {
     cpu_view view;
     PROPANE_TRY(cpu_emit_result(p, op->results[0], &view, err));
     cpu_emit_touch(p, view.buffer);
@@ -381,34 +386,34 @@ static propane_status emit_product(planner *p, product *r, const cpu_node *node,
     a->rounds = folded && !whole ? items : 1;
     if (folded) {
         for (int w = 0; w < 2; w++)
-            if (!(a->round_offset[w] = item_offsets(p, r, w, items))) return cpu_program_no_memory(err);
+            if (!(a->round_offset[w] = emit_matmul_item_offsets(p, r, w, items))) return cpu_program_no_memory(err);
     }
     a->g = (cpu_gemm){
         .kernels = p->g.options.kernels, .m = r->m, .n = r->n, .k = r->k, .batch = folded ? 1 : items, .alpha = 1};
     if (whole) a->g.k = r->k * items;
     if (whole) a->g.piece = r->k;
     if (folded) r->rank = 0;
-    a->g.a = matrix_of(r, 0);
-    a->g.b = matrix_of(r, 1);
-    a->g.c = matrix_of(r, 2);
+    a->g.a = emit_matmul_matrix_of(r, 0);
+    a->g.b = emit_matmul_matrix_of(r, 1);
+    a->g.c = emit_matmul_matrix_of(r, 2);
     if (whole) a->g.a.pieces = a->round_offset[0], a->g.b.pieces = a->round_offset[1];
-    a->residual = matrix_of(r, 3);
+    a->residual = emit_matmul_matrix_of(r, 3);
     a->has_residual = r->residual;
     a->g.bf16 = p->g.options.bf16 && a->g.a.dtype == CPU_F32 && a->g.b.dtype == CPU_F32;
-    PROPANE_TRY(take_stored(p, weights, a, err));
-    if (r->rank > 1) PROPANE_TRY(make_tables(p, r, a, err));
-    PROPANE_TRY(pack_constant(p, r, a, 0, &a->packed_a, err));
-    PROPANE_TRY(pack_constant(p, r, a, 1, &a->packed_b, err));
+    PROPANE_TRY(emit_matmul_take_stored(p, weights, a, err));
+    if (r->rank > 1) PROPANE_TRY(emit_matmul_make_tables(p, r, a, err));
+    PROPANE_TRY(emit_matmul_pack_constant(p, r, a, 0, &a->packed_a, err));
+    PROPANE_TRY(emit_matmul_pack_constant(p, r, a, 1, &a->packed_b, err));
     for (int w = 0; w < 3 + r->residual; w++) {
         a->at[w] = cpu_view_ref(&r->view[w]);
         if (!(w == 0 && a->packed_a) && !(w == 1 && a->packed_b)) cpu_emit_touch(p, r->view[w].buffer);
     }
-    if (node->squares) PROPANE_TRY(take_squares(p, node->squares, a, err));
+    if (node->squares) PROPANE_TRY(emit_matmul_take_squares(p, node->squares, a, err));
     a->g.a.stored = NULL;
     a->step = p->step_count;
-    PROPANE_TRY(share_packed(p, a, err));
+    PROPANE_TRY(emit_matmul_share_packed(p, a, err));
     PROPANE_TRY(cpu_emit_scratch(p, matmul_step_scratch(a, p->threads), &a->scratch, err));
-    if (r->residual) PROPANE_TRY(share_residual(p, r, err));
+    if (r->residual) PROPANE_TRY(emit_matmul_share_residual(p, r, err));
     double flops = 2.0 * (double)r->m * (double)r->n * (double)r->k * (double)items, bytes = 0;
     for (int w = 0; w < 3 + r->residual; w++)
         bytes += (double)cpu_view_count(&r->view[w]) * cpu_view_dtype_bytes(r->view[w].dtype);
@@ -417,7 +422,7 @@ static propane_status emit_product(planner *p, product *r, const cpu_node *node,
 }
 
 /* The result of a sum over the batch as the product sees it: the batch's strides are 0. */
-static cpu_view unfolded(const mil_type *shape, const cpu_view *sum) {
+static cpu_view emit_matmul_unfolded(const mil_type *shape, const cpu_view *sum) {
     cpu_view out = *sum;
     cpu_view last = *sum;
     last.rank = 2;
@@ -432,8 +437,8 @@ static cpu_view unfolded(const mil_type *shape, const cpu_view *sum) {
 }
 
 /* The sum behind the product, seen in the product's shape. */
-static propane_status take_added(planner *p, const cpu_node *node, const mil_op *op, const mil_value *inner, product *r,
-                                 propane_error *err) {
+static propane_status emit_matmul_take_added(planner *p, const cpu_node *node, const mil_op *op, const mil_value *inner,
+                                             product *r, propane_error *err) {
     const mil_value *x = mil_in(node->added, "x"), *other = x;
     const mil_type *shape = &inner->type;
     cpu_view view;
@@ -444,9 +449,9 @@ static propane_status take_added(planner *p, const cpu_node *node, const mil_op 
         PROPANE_TRY(cpu_emit_dense(p, other, &view, &view, err));
         (void)cpu_view_reshape(&view, shape->rank, shape->dim, &view);
     }
-    if (node->folded) view = unfolded(&op->results[0]->type, &view);
+    if (node->folded) view = emit_matmul_unfolded(&op->results[0]->type, &view);
     if (cpu_family_of(op) == CPU_FAMILY_conv) (void)cpu_view_reshape(&view, r->view[2].rank, r->view[2].dim, &view);
-    add_residual(r, &view);
+    emit_matmul_add_residual(r, &view);
     return PROPANE_OK;
 }
 
@@ -465,17 +470,17 @@ propane_status cpu_emit_matmul(planner *p, const cpu_node *node, propane_error *
         c = cpu_view_dense(&inner->type, b);
     }
     const cpu_family family = cpu_family_of(op);
-    product_c = node->folded ? unfolded(&op->results[0]->type, &c) : c;
+    product_c = node->folded ? emit_matmul_unfolded(&op->results[0]->type, &c) : c;
     if (family == CPU_FAMILY_matmul)
-        PROPANE_TRY(describe_matmul(p, op, &product_c, &r, err));
+        PROPANE_TRY(emit_matmul_describe_matmul(p, op, &product_c, &r, err));
     else if (family == CPU_FAMILY_linear)
-        PROPANE_TRY(describe_linear(p, op, &product_c, &r, err));
+        PROPANE_TRY(emit_matmul_describe_linear(p, op, &product_c, &r, err));
     else
-        PROPANE_TRY(describe_conv(p, op, &product_c, &r, err));
-    if (node->added) PROPANE_TRY(take_added(p, node, op, inner, &r, err));
+        PROPANE_TRY(emit_matmul_describe_conv(p, op, &product_c, &r, err));
+    if (node->added) PROPANE_TRY(emit_matmul_take_added(p, node, op, inner, &r, err));
     if (!node->folded) {
-        merge_batch(&r);
-        fold_batch(&r);
+        emit_matmul_merge_batch(&r);
+        emit_matmul_fold_batch(&r);
     }
     bool done = false;
     const cpu_stored_weights *weights = family == CPU_FAMILY_matmul ? &p->g.weights[mil_in(op, "x")->id] : NULL;
@@ -491,7 +496,10 @@ static propane_status emit_alone(planner *p, const mil_op *op, propane_error *er
     return mil_op_fail(op, err, PROPANE_ERR_UNSUPPORTED, "a product outside of its node");
 }
 
-static bool takes_matmul(const mil_op *op) { return float_operands(op) && !cpu_signed_rows_is(op); }
+static bool emit_matmul_takes_matmul(const mil_op *op) {
+    return emit_matmul_float_operands(op) && !cpu_signed_rows_is(op);
+}
 
-const cpu_emitter cpu_emitter_matmul = {.emit = emit_alone, .takes = takes_matmul, .otherwise = CPU_FAMILY_pick};
-const cpu_emitter cpu_emitter_linear = {.emit = emit_alone, .takes = float_operands};
+const cpu_emitter cpu_emitter_matmul = {
+    .emit = emit_alone, .takes = emit_matmul_takes_matmul, .otherwise = CPU_FAMILY_pick};
+const cpu_emitter cpu_emitter_linear = {.emit = emit_alone, .takes = emit_matmul_float_operands};

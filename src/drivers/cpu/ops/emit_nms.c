@@ -39,28 +39,31 @@ typedef struct nms_call {
     unsigned char *scratch;
 } nms_call;
 
-static int64_t room(const mil_nms *n) { return n->most < n->boxes ? n->most + SIDE_BY_SIDE : n->boxes + SIDE_BY_SIDE; }
-
-static int64_t scratch_of(const mil_nms *n) {
-    return n->boxes * (int64_t)(sizeof(nms_ranked) + 6 * sizeof(double)) +
-           room(n) * (int64_t)(6 * sizeof(double) + sizeof(int64_t));
+static int64_t emit_nms_room(const mil_nms *n) {
+    return n->most < n->boxes ? n->most + SIDE_BY_SIDE : n->boxes + SIDE_BY_SIDE;
 }
 
-static void divide(const mil_nms *n, unsigned char *at, nms_memory *m) {
+static int64_t emit_nms_scratch_of(const mil_nms *n) {
+    return n->boxes * (int64_t)(sizeof(nms_ranked) + 6 * sizeof(double)) +
+           emit_nms_room(n) * (int64_t)(6 * sizeof(double) + sizeof(int64_t));
+}
+
+static void emit_nms_divide(const mil_nms *n, unsigned char *at, nms_memory *m) {
     m->order = (nms_ranked *)(void *)at;
     double *next = (double *)(void *)(at + (size_t)n->boxes * sizeof(nms_ranked));
     for (int k = 0; k < 4; k++, next += n->boxes) m->box[k] = next;
     m->best = next;
     m->klass = next + n->boxes;
     next += 2 * n->boxes;
-    for (int k = 0; k < 2; k++, next += 2 * room(n)) m->low[k] = next, m->high[k] = next + room(n);
+    for (int k = 0; k < 2; k++, next += 2 * emit_nms_room(n)) m->low[k] = next, m->high[k] = next + emit_nms_room(n);
     m->area = next;
-    m->kept_klass = next + room(n);
-    m->kept = (int64_t *)(void *)(next + 2 * room(n));
+    m->kept_klass = next + emit_nms_room(n);
+    m->kept = (int64_t *)(void *)(next + 2 * emit_nms_room(n));
 }
 
 /* The best class of each box is the first of equals. */
-static void read_image(const nms_args *a, const void *boxes, const void *scores, int64_t image, nms_memory *m) {
+static void emit_nms_read_image(const nms_args *a, const void *boxes, const void *scores, int64_t image,
+                                nms_memory *m) {
     const mil_nms *n = &a->n;
     const int64_t base = image * n->boxes, across = n->boxes_last ? n->boxes : 1;
     for (int k = 0; k < 4; k++)
@@ -79,7 +82,7 @@ static void read_image(const nms_args *a, const void *boxes, const void *scores,
 }
 
 /* Highest score first, NaN last, then the lower index. */
-static int by_score(const void *x, const void *y) {
+static int emit_nms_by_score(const void *x, const void *y) {
     const nms_ranked *a = x, *b = y;
     if (a->score > b->score) return -1;
     if (a->score < b->score) return 1;
@@ -87,8 +90,8 @@ static int by_score(const void *x, const void *y) {
     return a->box < b->box ? -1 : a->box > b->box;
 }
 
-static bool suppressed(const mil_nms *n, const nms_memory *m, const double low[2], const double high[2], double area,
-                       double klass, int64_t kept) {
+static bool emit_nms_suppressed(const mil_nms *n, const nms_memory *m, const double low[2], const double high[2],
+                                double area, double klass, int64_t kept) {
     for (int64_t k = 0; k < kept; k += SIDE_BY_SIDE) {
         int hits = 0;
         for (int i = 0; i < SIDE_BY_SIDE; i++) {
@@ -107,12 +110,12 @@ static bool suppressed(const mil_nms *n, const nms_memory *m, const double low[2
     return false;
 }
 
-static int64_t detect(const mil_nms *n, nms_memory *m) {
+static int64_t emit_nms_detect(const mil_nms *n, nms_memory *m) {
     int64_t count = 0, kept = 0;
     for (int64_t b = 0; b < n->boxes; b++)
         if (m->best[b] >= n->score_threshold) m->order[count++] = (nms_ranked){m->best[b], b};
-    qsort(m->order, (size_t)count, sizeof *m->order, by_score);
-    memset(m->low[0], 0, (size_t)(6 * room(n)) * sizeof(double));
+    qsort(m->order, (size_t)count, sizeof *m->order, emit_nms_by_score);
+    memset(m->low[0], 0, (size_t)(6 * emit_nms_room(n)) * sizeof(double));
     for (int64_t k = 0; k < count && kept < n->most; k++) {
         const int64_t b = m->order[k].box;
         double low[2], high[2];
@@ -121,7 +124,7 @@ static int64_t detect(const mil_nms *n, nms_memory *m) {
             high[d] = m->box[d][b] + m->box[2 + d][b] / 2;
         }
         const double area = m->box[2][b] * m->box[3][b];
-        if (suppressed(n, m, low, high, area, m->klass[b], kept)) continue;
+        if (emit_nms_suppressed(n, m, low, high, area, m->klass[b], kept)) continue;
         for (int d = 0; d < 2; d++) m->low[d][kept] = low[d], m->high[d][kept] = high[d];
         m->area[kept] = area, m->kept_klass[kept] = m->klass[b];
         m->kept[kept++] = b;
@@ -130,8 +133,8 @@ static int64_t detect(const mil_nms *n, nms_memory *m) {
 }
 
 /* Of `each` numbers a box, those of the boxes that stayed; behind the last is 0. */
-static void put_boxes(const nms_args *a, const void *from, void *to, int64_t image, int64_t each, const int64_t *kept,
-                      int64_t count) {
+static void emit_nms_put_boxes(const nms_args *a, const void *from, void *to, int64_t image, int64_t each,
+                               const int64_t *kept, int64_t count) {
     const mil_nms *n = &a->n;
     for (int64_t k = 0; k < n->most; k++)
         for (int64_t j = 0; j < each; j++) {
@@ -145,18 +148,18 @@ static void put_boxes(const nms_args *a, const void *from, void *to, int64_t ima
         }
 }
 
-static void task_image(const void *context, int64_t first, int64_t last, int worker) {
+static void emit_nms_task_image(const void *context, int64_t first, int64_t last, int worker) {
     const nms_call *c = context;
     const nms_args *a = c->a;
     const mil_nms *n = &a->n;
     const void *boxes = cpu_ref_at(c->run, a->boxes), *scores = cpu_ref_at(c->run, a->scores);
     nms_memory m;
-    divide(n, c->scratch + worker * a->image_bytes, &m);
+    emit_nms_divide(n, c->scratch + worker * a->image_bytes, &m);
     for (int64_t image = first; image < last; image++) {
-        read_image(a, boxes, scores, image, &m);
-        const int64_t count = detect(n, &m);
-        put_boxes(a, boxes, cpu_ref_at(c->run, a->out[0]), image, 4, m.kept, count);
-        put_boxes(a, scores, cpu_ref_at(c->run, a->out[1]), image, n->classes, m.kept, count);
+        emit_nms_read_image(a, boxes, scores, image, &m);
+        const int64_t count = emit_nms_detect(n, &m);
+        emit_nms_put_boxes(a, boxes, cpu_ref_at(c->run, a->out[0]), image, 4, m.kept, count);
+        emit_nms_put_boxes(a, scores, cpu_ref_at(c->run, a->out[1]), image, n->classes, m.kept, count);
         for (int64_t k = 0; k < n->most; k++) {
             const double index = k < count ? (double)m.kept[k] : -1.0;
             cpu_dense_store(cpu_ref_at(c->run, a->out[2]), a->index_type, image * n->most + k, 1, &index, 1);
@@ -166,11 +169,11 @@ static void task_image(const void *context, int64_t first, int64_t last, int wor
     }
 }
 
-static propane_status nms_run(const cpu_run *run, const void *args, propane_error *err) {
+static propane_status emit_nms_run(const cpu_run *run, const void *args, propane_error *err) {
     const nms_args *a = args;
     const nms_call c = {a, run, cpu_ref_at(run, a->scratch)};
     (void)err;
-    cpu_dense_each(run, a->n.batch, 1, task_image, &c);
+    cpu_dense_each(run, a->n.batch, 1, emit_nms_task_image, &c);
     return PROPANE_OK;
 }
 
@@ -188,13 +191,13 @@ static propane_status emit_nms(planner *p, const mil_op *op, propane_error *err)
     a->out[3].buffer = -1;
     for (int r = 0; r < d.out_count; r++) a->out[r] = cpu_view_ref(&d.out[r]);
     if (d.out_count > 3) a->count_type = d.out[3].dtype;
-    a->image_bytes = (scratch_of(&a->n) + 63) / 64 * 64;
+    a->image_bytes = (emit_nms_scratch_of(&a->n) + 63) / 64 * 64;
     PROPANE_TRY(cpu_emit_scratch(p, a->image_bytes * p->threads, &a->scratch, err));
-    return cpu_emit_end(p, op, &d, nms_run, a, "nms", 0, err);
+    return cpu_emit_end(p, op, &d, emit_nms_run, a, "nms", 0, err);
 }
 
-static bool takes_nms(const mil_op *op) {
+static bool emit_nms_takes_nms(const mil_op *op) {
     return mil_in(op, "boxes")->type.dtype == mil_in(op, "scores")->type.dtype && op->result_count <= CPU_EMIT_OUT;
 }
 
-const cpu_emitter cpu_emitter_nms = {.emit = emit_nms, .takes = takes_nms};
+const cpu_emitter cpu_emitter_nms = {.emit = emit_nms, .takes = emit_nms_takes_nms};

@@ -28,7 +28,7 @@ struct spread_args {
     const char *where;
 };
 
-static void fill_line(unsigned char *y, const unsigned char *value, int element, int64_t count) {
+static void emit_pad_fill_line(unsigned char *y, const unsigned char *value, int element, int64_t count) {
     if (count <= 0) return;
     memcpy(y, value, (size_t)element);
     for (int64_t done = 1; done < count; done *= 2) {
@@ -37,8 +37,8 @@ static void fill_line(unsigned char *y, const unsigned char *value, int element,
     }
 }
 
-static void pad_line(const spread_args *a, const unsigned char *x, const double *lengths, int64_t line,
-                     unsigned char *y) {
+static void emit_pad_line(const spread_args *a, const unsigned char *x, const double *lengths, int64_t line,
+                          unsigned char *y) {
     const int64_t *last = a->from[a->rank - 1];
     const int64_t element = a->element;
     int64_t base = 0, rest = line;
@@ -46,7 +46,7 @@ static void pad_line(const spread_args *a, const unsigned char *x, const double 
     for (int d = a->rank - 2; d >= 0; d--) {
         const int64_t at = a->from[d][rest % a->dim[d]];
         if (at < 0) {
-            fill_line(y, a->value, a->element, a->width);
+            emit_pad_fill_line(y, a->value, a->element, a->width);
             return;
         }
         base += at * a->stride[d];
@@ -64,8 +64,8 @@ static void pad_line(const spread_args *a, const unsigned char *x, const double 
 }
 
 /* A line is what follows the later of the two axes. */
-static void sequence_line(const spread_args *a, const unsigned char *x, const double *lengths, int64_t line,
-                          unsigned char *y) {
+static void emit_pad_sequence_line(const spread_args *a, const unsigned char *x, const double *lengths, int64_t line,
+                                   unsigned char *y) {
     int64_t at[MIL_MAX_RANK] = {0}, rest = line;
     const int last = a->seq > a->batch ? a->seq : a->batch;
     for (int d = last; d >= 0; d--) {
@@ -78,8 +78,8 @@ static void sequence_line(const spread_args *a, const unsigned char *x, const do
     memcpy(y, x + (line * a->width + (from - at[a->seq]) * a->stride[a->seq]) * a->element, bytes);
 }
 
-static void band_line(const spread_args *a, const unsigned char *x, const double *lengths, int64_t line,
-                      unsigned char *y) {
+static void emit_pad_band_line(const spread_args *a, const unsigned char *x, const double *lengths, int64_t line,
+                               unsigned char *y) {
     const int64_t row = line % a->dim[a->rank - 2], element = a->element;
     int64_t first = a->lower < 0 ? 0 : row - a->lower, last = a->upper < 0 ? a->width : row + a->upper + 1;
     (void)lengths;
@@ -92,12 +92,12 @@ static void band_line(const spread_args *a, const unsigned char *x, const double
     memset(y + last * element, 0, (size_t)((a->width - last) * element));
 }
 
-static void value_line(const spread_args *a, const unsigned char *x, const double *lengths, int64_t line,
-                       unsigned char *y) {
+static void emit_pad_value_line(const spread_args *a, const unsigned char *x, const double *lengths, int64_t line,
+                                unsigned char *y) {
     (void)x;
     (void)lengths;
     (void)line;
-    fill_line(y, a->value, a->element, a->width);
+    emit_pad_fill_line(y, a->value, a->element, a->width);
 }
 
 /* ---- running -------------------------------------------------------------------------------------------------------- */
@@ -109,14 +109,15 @@ typedef struct spread_call {
     unsigned char *y;
 } spread_call;
 
-static void spread_lines(const void *context, int64_t first, int64_t last, int worker) {
+static void emit_pad_spread_lines(const void *context, int64_t first, int64_t last, int worker) {
     const spread_call *c = context;
     (void)worker;
     for (int64_t line = first; line < last; line++)
         c->a->kernel(c->a, c->x, c->lengths, line, c->y + line * c->a->width * c->a->element);
 }
 
-static propane_status read_lengths(const cpu_run *run, const spread_args *a, double *lengths, propane_error *err) {
+static propane_status emit_pad_read_lengths(const cpu_run *run, const spread_args *a, double *lengths,
+                                            propane_error *err) {
     cpu_dense_load(lengths, a->lengths_type, cpu_ref_at(run, a->lengths), 0, 1, a->dim[a->batch]);
     for (int64_t b = 0; b < a->dim[a->batch]; b++)
         if (lengths[b] < 0 || lengths[b] > (double)a->dim[a->seq])
@@ -126,51 +127,52 @@ static propane_status read_lengths(const cpu_run *run, const spread_args *a, dou
     return PROPANE_OK;
 }
 
-static propane_status spread_run(const cpu_run *run, const void *args, propane_error *err) {
+static propane_status emit_pad_spread_run(const cpu_run *run, const void *args, propane_error *err) {
     const spread_args *a = args;
     spread_call c = {.a = a, .y = cpu_ref_at(run, a->y)};
     if (a->has_x) c.x = cpu_ref_at(run, a->x);
-    if (a->kernel == sequence_line) {
+    if (a->kernel == emit_pad_sequence_line) {
         double *lengths = cpu_ref_at(run, a->scratch);
-        PROPANE_TRY(read_lengths(run, a, lengths, err));
+        PROPANE_TRY(emit_pad_read_lengths(run, a, lengths, err));
         c.lengths = lengths;
     }
-    cpu_dense_each(run, a->lines, cpu_dense_part(a->width), spread_lines, &c);
+    cpu_dense_each(run, a->lines, cpu_dense_part(a->width), emit_pad_spread_lines, &c);
     return PROPANE_OK;
 }
 
 /* ---- planning ------------------------------------------------------------------------------------------------------- */
 
-static int64_t padded_index(const mil_pad *pad, int64_t at, int64_t size) {
+static int64_t emit_pad_padded_index(const mil_pad *pad, int64_t at, int64_t size) {
     if (at >= 0 && at < size) return at;
     if (pad->mode == MIL_PAD_CONSTANT) return -1;
     if (pad->mode == MIL_PAD_REPLICATE) return at < 0 ? 0 : size - 1;
     return at < 0 ? -at : 2 * (size - 1) - at;
 }
 
-static propane_status plan_pad(planner *p, const mil_op *op, spread_args *a, propane_error *err) {
+static propane_status emit_pad_plan_pad(planner *p, const mil_op *op, spread_args *a, propane_error *err) {
     const mil_type *x = &mil_in(op, "x")->type;
     mil_pad pad;
     PROPANE_TRY(mil_pad_read(op, &pad, err));
     for (int d = 0; d < a->rank; d++) {
         a->from[d] = ARENA_ARRAY(p->arena, a->dim[d], int64_t);
         if (!a->from[d]) return cpu_program_no_memory(err);
-        for (int64_t i = 0; i < a->dim[d]; i++) a->from[d][i] = padded_index(&pad, i - pad.before[d], x->dim[d]);
+        for (int64_t i = 0; i < a->dim[d]; i++)
+            a->from[d][i] = emit_pad_padded_index(&pad, i - pad.before[d], x->dim[d]);
     }
     mil_pack_f64(a->value, x->dtype, &pad.value, 1);
-    a->kernel = pad_line;
+    a->kernel = emit_pad_line;
     return PROPANE_OK;
 }
 
-static propane_status plan_kernel(planner *p, const mil_op *op, spread_args *a, propane_error *err) {
+static propane_status emit_pad_plan_kernel(planner *p, const mil_op *op, spread_args *a, propane_error *err) {
     switch (op->info->code) {
-    case MIL_OP_pad: return plan_pad(p, op, a, err);
+    case MIL_OP_pad: return emit_pad_plan_pad(p, op, a, err);
     case MIL_OP_band_part:
-        a->kernel = band_line;
+        a->kernel = emit_pad_band_line;
         PROPANE_TRY(mil_attr_int(op, "lower", &a->lower, err));
         return mil_attr_int(op, "upper", &a->upper, err);
     case MIL_OP_reverse_sequence:
-        a->kernel = sequence_line;
+        a->kernel = emit_pad_sequence_line;
         PROPANE_TRY(mil_attr_axis(op, "seq_axis", a->rank, &a->seq, err));
         PROPANE_TRY(mil_attr_axis(op, "batch_axis", a->rank, &a->batch, err));
         a->width = 1;
@@ -180,7 +182,7 @@ static propane_status plan_kernel(planner *p, const mil_op *op, spread_args *a, 
         const mil_value *v = mil_in(op, "value");
         const double value = v ? mil_const_f64(v->konst, 0) : 0.0;
         mil_pack_f64(a->value, op->results[0]->type.dtype, &value, 1);
-        a->kernel = value_line;
+        a->kernel = emit_pad_value_line;
         return PROPANE_OK;
     }
     }
@@ -209,7 +211,7 @@ propane_status cpu_emit_spread(planner *p, const mil_op *op, propane_error *err)
         mil_strides(&mil_in(op, "x")->type, a->stride);
     }
     a->y = cpu_view_ref(&d.out[0]);
-    PROPANE_TRY(plan_kernel(p, op, a, err));
+    PROPANE_TRY(emit_pad_plan_kernel(p, op, a, err));
     a->lines = a->width ? mil_type_count(y) / a->width : 0;
     a->where = cpu_emit_where(p, op);
     if (!a->where) return cpu_program_no_memory(err);
@@ -218,16 +220,16 @@ propane_status cpu_emit_spread(planner *p, const mil_op *op, propane_error *err)
         a->lengths_type = d.in[1].dtype;
         PROPANE_TRY(cpu_emit_scratch(p, a->dim[a->batch] * (int64_t)sizeof(double), &a->scratch, err));
     }
-    return cpu_emit_end(p, op, &d, spread_run, a, op->info->name, 0, err);
+    return cpu_emit_end(p, op, &d, emit_pad_spread_run, a, op->info->name, 0, err);
 }
 
-static bool takes_spread(const mil_op *op) {
+static bool emit_pad_takes_spread(const mil_op *op) {
     const mil_value *value = op->info->code == MIL_OP_fill_like ? mil_in(op, "value") : NULL;
     if (value && !(value->konst && value->konst->data)) return false;
     return mil_dtype_get(op->results[0]->type.dtype)->bits >= 8;
 }
 
-const cpu_emitter cpu_emitter_spread = {.emit = cpu_emit_spread, .takes = takes_spread};
+const cpu_emitter cpu_emitter_spread = {.emit = cpu_emit_spread, .takes = emit_pad_takes_spread};
 
 /* ---- sliding_windows: x read with strides that overlap ---------------------------------------------------------------- */
 
@@ -245,8 +247,8 @@ static propane_status emit_windows(planner *p, const mil_op *op, propane_error *
     return cpu_emit_copy(p, op->results[0], &from, &y, err);
 }
 
-static bool takes_windows(const mil_op *op) {
+static bool emit_pad_takes_windows(const mil_op *op) {
     return mil_dtype_get(op->results[0]->type.dtype)->bits >= 8 && mil_in(op, "x")->type.rank < MIL_MAX_RANK;
 }
 
-const cpu_emitter cpu_emitter_windows = {.emit = emit_windows, .takes = takes_windows};
+const cpu_emitter cpu_emitter_windows = {.emit = emit_windows, .takes = emit_pad_takes_windows};

@@ -34,15 +34,15 @@ typedef struct cell_memory {
     float *inputs, *gates, *h, *c, *reset, *candidate;
 } cell_memory;
 
-static float number(const void *data, bool half, int64_t i) {
+static float emit_recurrent_number(const void *data, bool half, int64_t i) {
     return half ? fp16_to_f32(((const uint16_t *)data)[i]) : ((const float *)data)[i];
 }
 
-static float at(const cpu_run *run, const cell_operand *o, int64_t i) {
-    return o->there ? number(cpu_ref_at(run, o->at), o->half, i) : 0.0f;
+static float emit_recurrent_at(const cpu_run *run, const cell_operand *o, int64_t i) {
+    return o->there ? emit_recurrent_number(cpu_ref_at(run, o->at), o->half, i) : 0.0f;
 }
 
-static void put(const cpu_run *run, const cell_args *a, int which, int64_t i, float value) {
+static void emit_recurrent_put(const cpu_run *run, const cell_args *a, int which, int64_t i, float value) {
     void *y = cpu_ref_at(run, a->y[which]);
     if (a->half)
         ((uint16_t *)y)[i] = fp16_from_f32(value);
@@ -50,7 +50,7 @@ static void put(const cpu_run *run, const cell_args *a, int which, int64_t i, fl
         ((float *)y)[i] = value;
 }
 
-static float activate(mil_recurrent_activation code, float x) {
+static float emit_recurrent_activate(mil_recurrent_activation code, float x) {
     switch (code) {
     case MIL_RECURRENT_SIGMOID: return 1.0f / (1.0f + expf(-x));
     case MIL_RECURRENT_TANH: return tanhf(x);
@@ -61,8 +61,8 @@ static float activate(mil_recurrent_activation code, float x) {
     }
 }
 
-static void product(const cpu_run *run, const cell_args *a, const cpu_gemm *plan, const void *x, const void *weight,
-                    float *to) {
+static void emit_recurrent_product(const cpu_run *run, const cell_args *a, const cpu_gemm *plan, const void *x,
+                                   const void *weight, float *to) {
     cpu_gemm g = *plan;
     g.a.data = x;
     g.b.data = weight;
@@ -73,101 +73,111 @@ static void product(const cpu_run *run, const cell_args *a, const cpu_gemm *plan
 
 /* ---- one step of one sequence: `g` are its sums without the biases ------------------------------------------------------- */
 
-static void lstm_cell(const cpu_run *run, const cell_args *a, const cell_side *s, const float *g, float *c, float *h) {
+static void emit_recurrent_lstm_cell(const cpu_run *run, const cell_args *a, const cell_side *s, const float *g,
+                                     float *c, float *h) {
     const mil_recurrent *r = &a->r;
     const int64_t n = r->hidden;
     for (int64_t j = 0; j < n; j++) {
-        float z = g[3 * n + j] + at(run, &s->bias, 3 * n + j);
+        float z = g[3 * n + j] + emit_recurrent_at(run, &s->bias, 3 * n + j);
         if (r->clipped) z = fminf(fmaxf(z, -(float)r->clip), (float)r->clip);
-        const float i = activate(r->gate, g[j] + at(run, &s->bias, j) + at(run, &s->peephole, j) * c[j]);
-        const float f = activate(r->gate, g[n + j] + at(run, &s->bias, n + j) + at(run, &s->peephole, n + j) * c[j]);
-        c[j] = f * c[j] + i * activate(r->cell, z);
-        const float o =
-            activate(r->gate, g[2 * n + j] + at(run, &s->bias, 2 * n + j) + at(run, &s->peephole, 2 * n + j) * c[j]);
-        h[j] = o * activate(r->output, c[j]);
+        const float i = emit_recurrent_activate(r->gate, g[j] + emit_recurrent_at(run, &s->bias, j) +
+                                                             emit_recurrent_at(run, &s->peephole, j) * c[j]);
+        const float f = emit_recurrent_activate(r->gate, g[n + j] + emit_recurrent_at(run, &s->bias, n + j) +
+                                                             emit_recurrent_at(run, &s->peephole, n + j) * c[j]);
+        c[j] = f * c[j] + i * emit_recurrent_activate(r->cell, z);
+        const float o = emit_recurrent_activate(r->gate, g[2 * n + j] + emit_recurrent_at(run, &s->bias, 2 * n + j) +
+                                                             emit_recurrent_at(run, &s->peephole, 2 * n + j) * c[j]);
+        h[j] = o * emit_recurrent_activate(r->output, c[j]);
     }
 }
 
-static void rnn_cell(const cpu_run *run, const cell_args *a, const cell_side *s, const float *g, float *h) {
-    for (int64_t j = 0; j < a->r.hidden; j++) h[j] = activate(a->r.output, g[j] + at(run, &s->bias, j));
+static void emit_recurrent_rnn_cell(const cpu_run *run, const cell_args *a, const cell_side *s, const float *g,
+                                    float *h) {
+    for (int64_t j = 0; j < a->r.hidden; j++)
+        h[j] = emit_recurrent_activate(a->r.output, g[j] + emit_recurrent_at(run, &s->bias, j));
 }
 
 /* `g`: the products with h, `x`: those with the input, `o`: the product of W_ho with reset * h, where that comes first. */
-static void gru_cell(const cpu_run *run, const cell_args *a, const cell_side *s, const float *g, const float *x,
-                     const float *reset, const float *o, float *h) {
+static void emit_recurrent_gru_cell(const cpu_run *run, const cell_args *a, const cell_side *s, const float *g,
+                                    const float *x, const float *reset, const float *o, float *h) {
     const mil_recurrent *r = &a->r;
     const int64_t n = r->hidden;
     for (int64_t j = 0; j < n; j++) {
         const int64_t k = n + j, l = 2 * n + j;
-        const float bias = at(run, &s->bias, k);
+        const float bias = emit_recurrent_at(run, &s->bias, k);
         const float inner = r->reset_after ? reset[j] * (g[k] + bias) : o[j] + bias;
-        const float z = activate(r->gate, x[l] + g[l] + at(run, &s->bias, l) + at(run, &s->input_bias, l));
-        const float y = activate(r->output, x[k] + at(run, &s->input_bias, k) + inner);
+        const float z = emit_recurrent_activate(r->gate, x[l] + g[l] + emit_recurrent_at(run, &s->bias, l) +
+                                                             emit_recurrent_at(run, &s->input_bias, l));
+        const float y = emit_recurrent_activate(r->output, x[k] + emit_recurrent_at(run, &s->input_bias, k) + inner);
         h[j] = (1.0f - z) * y + z * h[j];
     }
 }
 
-static void gru_step(const cpu_run *run, const cell_args *a, const cell_side *s, const cell_memory *m, const float *x) {
+static void emit_recurrent_gru_step(const cpu_run *run, const cell_args *a, const cell_side *s, const cell_memory *m,
+                                    const float *x) {
     const mil_recurrent *r = &a->r;
     const int64_t n = r->hidden, width = r->gates * n;
     for (int64_t b = 0; b < r->batch; b++)
         for (int64_t j = 0; j < n; j++) {
-            const float sum =
-                x[b * width + j] + m->gates[b * width + j] + at(run, &s->bias, j) + at(run, &s->input_bias, j);
-            m->reset[b * n + j] = activate(r->gate, sum);
+            const float sum = x[b * width + j] + m->gates[b * width + j] + emit_recurrent_at(run, &s->bias, j) +
+                              emit_recurrent_at(run, &s->input_bias, j);
+            m->reset[b * n + j] = emit_recurrent_activate(r->gate, sum);
         }
     if (!r->reset_after) {
         for (int64_t i = 0; i < r->batch * n; i++) m->c[i] = m->reset[i] * m->h[i];
         const char *weight = cpu_ref_at(run, s->hh.at);
-        product(run, a, &a->candidate, m->c, weight + n * n * (s->hh.half ? 2 : 4), m->candidate);
+        emit_recurrent_product(run, a, &a->candidate, m->c, weight + n * n * (s->hh.half ? 2 : 4), m->candidate);
     }
     for (int64_t b = 0; b < r->batch; b++)
-        gru_cell(run, a, s, m->gates + b * width, x + b * width, m->reset + b * n, m->candidate + b * n, m->h + b * n);
+        emit_recurrent_gru_cell(run, a, s, m->gates + b * width, x + b * width, m->reset + b * n, m->candidate + b * n,
+                                m->h + b * n);
 }
 
-static void one_step(const cpu_run *run, const cell_args *a, const cell_side *s, const cell_memory *m, float *x) {
+static void emit_recurrent_one_step(const cpu_run *run, const cell_args *a, const cell_side *s, const cell_memory *m,
+                                    float *x) {
     const mil_recurrent *r = &a->r;
     const int64_t n = r->hidden, width = r->gates * n;
-    product(run, a, &a->step, m->h, cpu_ref_at(run, s->hh.at), m->gates);
+    emit_recurrent_product(run, a, &a->step, m->h, cpu_ref_at(run, s->hh.at), m->gates);
     if (r->gates == 3) {
-        gru_step(run, a, s, m, x);
+        emit_recurrent_gru_step(run, a, s, m, x);
         return;
     }
     for (int64_t i = 0; i < r->batch * width; i++) x[i] += m->gates[i];
     for (int64_t b = 0; b < r->batch; b++)
         if (r->gates == 4)
-            lstm_cell(run, a, s, x + b * width, m->c + b * n, m->h + b * n);
+            emit_recurrent_lstm_cell(run, a, s, x + b * width, m->c + b * n, m->h + b * n);
         else
-            rnn_cell(run, a, s, x + b * width, m->h + b * n);
+            emit_recurrent_rnn_cell(run, a, s, x + b * width, m->h + b * n);
 }
 
-static void run_side(const cpu_run *run, const cell_args *a, int which, const cell_memory *m) {
+static void emit_recurrent_run_side(const cpu_run *run, const cell_args *a, int which, const cell_memory *m) {
     const mil_recurrent *r = &a->r;
     const cell_side *s = &a->side[which];
     const int64_t n = r->hidden, offset = which * n, all = r->directions * n, width = r->gates * n;
     const bool backward = which ? true : r->reverse;
-    product(run, a, &a->inputs, cpu_ref_at(run, a->x.at), cpu_ref_at(run, s->ih.at), m->inputs);
+    emit_recurrent_product(run, a, &a->inputs, cpu_ref_at(run, a->x.at), cpu_ref_at(run, s->ih.at), m->inputs);
     for (int64_t b = 0; b < r->batch; b++)
         for (int64_t j = 0; j < n; j++) {
-            m->h[b * n + j] = at(run, &a->h, b * all + offset + j);
-            m->c[b * n + j] = at(run, &a->c, b * all + offset + j);
+            m->h[b * n + j] = emit_recurrent_at(run, &a->h, b * all + offset + j);
+            m->c[b * n + j] = emit_recurrent_at(run, &a->c, b * all + offset + j);
         }
     for (int64_t k = 0; k < r->steps; k++) {
         const int64_t t = backward ? r->steps - 1 - k : k;
-        one_step(run, a, s, m, m->inputs + t * r->batch * width);
+        emit_recurrent_one_step(run, a, s, m, m->inputs + t * r->batch * width);
         if (!r->sequence && k + 1 < r->steps) continue;
         for (int64_t b = 0; b < r->batch; b++)
             for (int64_t j = 0; j < n; j++)
-                put(run, a, 0, ((r->sequence ? t : 0) * r->batch + b) * all + offset + j, m->h[b * n + j]);
+                emit_recurrent_put(run, a, 0, ((r->sequence ? t : 0) * r->batch + b) * all + offset + j,
+                                   m->h[b * n + j]);
     }
     for (int64_t b = 0; b < r->batch; b++)
         for (int64_t j = 0; j < n; j++) {
-            put(run, a, 1, b * all + offset + j, m->h[b * n + j]);
-            if (r->gates == 4) put(run, a, 2, b * all + offset + j, m->c[b * n + j]);
+            emit_recurrent_put(run, a, 1, b * all + offset + j, m->h[b * n + j]);
+            if (r->gates == 4) emit_recurrent_put(run, a, 2, b * all + offset + j, m->c[b * n + j]);
         }
 }
 
-static propane_status cell_run(const cpu_run *run, const void *args, propane_error *err) {
+static propane_status emit_recurrent_cell_run(const cpu_run *run, const void *args, propane_error *err) {
     const cell_args *a = args;
     const mil_recurrent *r = &a->r;
     const int64_t state = r->batch * r->hidden, width = r->gates * r->hidden;
@@ -178,7 +188,7 @@ static propane_status cell_run(const cpu_run *run, const void *args, propane_err
     m.c = m.h + state;
     m.reset = m.c + state;
     m.candidate = m.reset + state;
-    for (int k = 0; k < r->directions; k++) run_side(run, a, k, &m);
+    for (int k = 0; k < r->directions; k++) emit_recurrent_run_side(run, a, k, &m);
     return PROPANE_OK;
 }
 
@@ -188,8 +198,8 @@ typedef struct cell_uses {
     int buffer[24], count;
 } cell_uses;
 
-static propane_status take(planner *p, const mil_op *op, const char *param, cell_operand *out, cell_uses *uses,
-                           propane_error *err) {
+static propane_status emit_recurrent_take(planner *p, const mil_op *op, const char *param, cell_operand *out,
+                                          cell_uses *uses, propane_error *err) {
     const mil_value *v = mil_op_param(op->info, param) >= 0 ? mil_in(op, param) : NULL;
     cpu_view view;
     if (!v) return PROPANE_OK;
@@ -200,7 +210,7 @@ static propane_status take(planner *p, const mil_op *op, const char *param, cell
     return PROPANE_OK;
 }
 
-static cpu_gemm product_of(planner *p, int64_t m, int64_t n, int64_t k, bool half_x, bool half_w) {
+static cpu_gemm emit_recurrent_product_of(planner *p, int64_t m, int64_t n, int64_t k, bool half_x, bool half_w) {
     return (cpu_gemm){.kernels = p->g.options.kernels,
                       .m = m,
                       .n = n,
@@ -212,13 +222,13 @@ static cpu_gemm product_of(planner *p, int64_t m, int64_t n, int64_t k, bool hal
                       .c = {.dtype = CPU_F32, .row_stride = n, .col_stride = 1}};
 }
 
-static propane_status plan_products(planner *p, cell_args *a, propane_error *err) {
+static propane_status emit_recurrent_plan_products(planner *p, cell_args *a, propane_error *err) {
     const mil_recurrent *r = &a->r;
     const int64_t n = r->hidden, width = r->gates * n;
     const bool half = a->side[0].ih.half;
-    a->inputs = product_of(p, r->steps * r->batch, width, r->inputs, a->x.half, half);
-    a->step = product_of(p, r->batch, width, n, false, a->side[0].hh.half);
-    a->candidate = product_of(p, r->batch, n, n, false, a->side[0].hh.half);
+    a->inputs = emit_recurrent_product_of(p, r->steps * r->batch, width, r->inputs, a->x.half, half);
+    a->step = emit_recurrent_product_of(p, r->batch, width, n, false, a->side[0].hh.half);
+    a->candidate = emit_recurrent_product_of(p, r->batch, n, n, false, a->side[0].hh.half);
     const cpu_gemm *all[] = {&a->inputs, &a->step, &a->candidate};
     size_t bytes = 0;
     for (int k = 0; k < 3; k++) {
@@ -230,21 +240,22 @@ static propane_status plan_products(planner *p, cell_args *a, propane_error *err
     return cpu_emit_scratch(p, floats * (int64_t)sizeof(float), &a->scratch, err);
 }
 
-static propane_status take_operands(planner *p, const mil_op *op, cell_args *a, cell_uses *uses, propane_error *err) {
+static propane_status emit_recurrent_take_operands(planner *p, const mil_op *op, cell_args *a, cell_uses *uses,
+                                                   propane_error *err) {
     cell_side *s = a->side;
-    PROPANE_TRY(take(p, op, "x", &a->x, uses, err));
-    PROPANE_TRY(take(p, op, "initial_h", &a->h, uses, err));
-    PROPANE_TRY(take(p, op, "initial_c", &a->c, uses, err));
-    PROPANE_TRY(take(p, op, "weight_ih", &s->ih, uses, err));
-    PROPANE_TRY(take(p, op, "weight_hh", &s->hh, uses, err));
-    PROPANE_TRY(take(p, op, "bias", &s->bias, uses, err));
-    PROPANE_TRY(take(p, op, "input_bias", &s->input_bias, uses, err));
-    PROPANE_TRY(take(p, op, "peephole", &s->peephole, uses, err));
+    PROPANE_TRY(emit_recurrent_take(p, op, "x", &a->x, uses, err));
+    PROPANE_TRY(emit_recurrent_take(p, op, "initial_h", &a->h, uses, err));
+    PROPANE_TRY(emit_recurrent_take(p, op, "initial_c", &a->c, uses, err));
+    PROPANE_TRY(emit_recurrent_take(p, op, "weight_ih", &s->ih, uses, err));
+    PROPANE_TRY(emit_recurrent_take(p, op, "weight_hh", &s->hh, uses, err));
+    PROPANE_TRY(emit_recurrent_take(p, op, "bias", &s->bias, uses, err));
+    PROPANE_TRY(emit_recurrent_take(p, op, "input_bias", &s->input_bias, uses, err));
+    PROPANE_TRY(emit_recurrent_take(p, op, "peephole", &s->peephole, uses, err));
     if (a->r.directions < 2) return PROPANE_OK;
-    PROPANE_TRY(take(p, op, "weight_ih_back", &s[1].ih, uses, err));
-    PROPANE_TRY(take(p, op, "weight_hh_back", &s[1].hh, uses, err));
-    PROPANE_TRY(take(p, op, "bias_back", &s[1].bias, uses, err));
-    return take(p, op, "peephole_back", &s[1].peephole, uses, err);
+    PROPANE_TRY(emit_recurrent_take(p, op, "weight_ih_back", &s[1].ih, uses, err));
+    PROPANE_TRY(emit_recurrent_take(p, op, "weight_hh_back", &s[1].hh, uses, err));
+    PROPANE_TRY(emit_recurrent_take(p, op, "bias_back", &s[1].bias, uses, err));
+    return emit_recurrent_take(p, op, "peephole_back", &s[1].peephole, uses, err);
 }
 
 static propane_status emit_cell(planner *p, const mil_op *op, propane_error *err) {
@@ -253,7 +264,7 @@ static propane_status emit_cell(planner *p, const mil_op *op, propane_error *err
     cell_uses uses = {.count = 0};
     if (!a) return cpu_program_no_memory(err);
     PROPANE_TRY(mil_recurrent_read(op, &a->r, err));
-    PROPANE_TRY(take_operands(p, op, a, &uses, err));
+    PROPANE_TRY(emit_recurrent_take_operands(p, op, a, &uses, err));
     a->half = op->results[0]->type.dtype == MIL_fp16;
     for (int k = 0; k < op->result_count; k++) {
         PROPANE_TRY(cpu_emit_result_dense(p, op->results[k], &y[k], &have[k], err));
@@ -261,22 +272,22 @@ static propane_status emit_cell(planner *p, const mil_op *op, propane_error *err
         cpu_emit_touch(p, have[k].buffer);
     }
     for (int k = 0; k < uses.count; k++) cpu_emit_touch(p, uses.buffer[k]);
-    PROPANE_TRY(plan_products(p, a, err));
+    PROPANE_TRY(emit_recurrent_plan_products(p, a, err));
     const mil_recurrent *r = &a->r;
     const double flops = 2.0 * (double)(r->steps * r->batch * r->directions) * (double)(r->gates * r->hidden) *
                          (double)(r->inputs + r->hidden);
-    PROPANE_TRY(cpu_emit_step(p, cell_run, a, "recurrent", op->results[0], flops, 0, err));
+    PROPANE_TRY(cpu_emit_step(p, emit_recurrent_cell_run, a, "recurrent", op->results[0], flops, 0, err));
     for (int k = 0; k < op->result_count; k++)
         if (!cpu_view_equal(&have[k], &y[k])) PROPANE_TRY(cpu_emit_copy(p, op->results[k], &have[k], &y[k], err));
     return PROPANE_OK;
 }
 
 /* The weights of both directions and of both kinds share what the products are planned for. */
-static bool takes_cell(const mil_op *op) {
+static bool emit_recurrent_takes_cell(const mil_op *op) {
     const mil_dtype weights = mil_in(op, "weight_ih")->type.dtype;
     if (mil_in(op, "weight_hh")->type.dtype != weights) return false;
     if (op->info->code != MIL_OP_lstm || !mil_in(op, "weight_ih_back")) return true;
     return mil_in(op, "weight_ih_back")->type.dtype == weights && mil_in(op, "weight_hh_back")->type.dtype == weights;
 }
 
-const cpu_emitter cpu_emitter_recurrent = {.emit = emit_cell, .takes = takes_cell};
+const cpu_emitter cpu_emitter_recurrent = {.emit = emit_cell, .takes = emit_recurrent_takes_cell};

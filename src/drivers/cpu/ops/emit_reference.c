@@ -25,7 +25,7 @@ typedef struct reference_args {
     const mil_tensor *const *in[MIL_MAX_PARAMS];
 } reference_args;
 
-static propane_status reference_run(const cpu_run *run, const void *args, propane_error *err) {
+static propane_status emit_reference_run(const cpu_run *run, const void *args, propane_error *err) {
     const reference_args *a = args;
     double *scratch = cpu_ref_at(run, a->scratch);
     for (int i = 0; i < a->operand_count; i++) {
@@ -45,8 +45,8 @@ static propane_status reference_run(const cpu_run *run, const void *args, propan
     return PROPANE_OK;
 }
 
-static propane_status read_operand(planner *p, const mil_value *v, reference_operand *o, int64_t *doubles,
-                                   propane_error *err) {
+static propane_status emit_reference_read_operand(planner *p, const mil_value *v, reference_operand *o,
+                                                  int64_t *doubles, propane_error *err) {
     int64_t count = mil_type_count(&v->type);
     o->tensor.type = v->type;
     o->constant = v->konst != NULL;
@@ -66,8 +66,8 @@ static propane_status read_operand(planner *p, const mil_value *v, reference_ope
     return PROPANE_OK;
 }
 
-static propane_status read_operands(planner *p, const mil_op *op, reference_args *a, int64_t *doubles,
-                                    propane_error *err) {
+static propane_status emit_reference_read_operands(planner *p, const mil_op *op, reference_args *a, int64_t *doubles,
+                                                   propane_error *err) {
     int total = 0;
     for (int k = 0; k < op->info->param_count; k++) total += op->operands[k].count;
     a->operands = ARENA_ARRAY(p->arena, total + 1, reference_operand);
@@ -78,7 +78,7 @@ static propane_status read_operands(planner *p, const mil_op *op, reference_args
         if (!list) return cpu_program_no_memory(err);
         for (int j = 0; j < count; j++) {
             reference_operand *o = &a->operands[a->operand_count++];
-            PROPANE_TRY(read_operand(p, op->operands[k].values[j], o, doubles, err));
+            PROPANE_TRY(emit_reference_read_operand(p, op->operands[k].values[j], o, doubles, err));
             list[j] = &o->tensor;
         }
         a->in[k] = list;
@@ -100,7 +100,7 @@ propane_status cpu_emit_reference(planner *p, const mil_op *op, propane_error *e
     a->out_offset = ARENA_ARRAY(p->arena, results, int64_t);
     a->out_at = ARENA_ARRAY(p->arena, results, cpu_ref);
     if (!a->out || !a->out_offset || !a->out_at) return cpu_program_no_memory(err);
-    PROPANE_TRY(read_operands(p, op, a, &doubles, err));
+    PROPANE_TRY(emit_reference_read_operands(p, op, a, &doubles, err));
     for (int r = 0; r < results; r++) {
         const mil_type *type = &op->results[r]->type;
         PROPANE_TRY(cpu_emit_result(p, op->results[r], &want[r], err));
@@ -118,7 +118,7 @@ propane_status cpu_emit_reference(planner *p, const mil_op *op, propane_error *e
     }
     PROPANE_TRY(cpu_emit_scratch(p, doubles * (int64_t)sizeof(double), &a->scratch, err));
     p->program->reference_count++;
-    PROPANE_TRY(cpu_emit_step(p, reference_run, a, "reference", op->results[0], 0, 0, err));
+    PROPANE_TRY(cpu_emit_step(p, emit_reference_run, a, "reference", op->results[0], 0, 0, err));
     for (int r = 0; r < results; r++)
         if (!cpu_view_equal(&want[r], &have[r])) PROPANE_TRY(cpu_emit_copy(p, op->results[r], &have[r], &want[r], err));
     return PROPANE_OK;

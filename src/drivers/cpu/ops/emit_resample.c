@@ -34,11 +34,11 @@ typedef struct sample_call {
 
 /* ---- places --------------------------------------------------------------------------------------------------------------- */
 
-static void numbers_at(const sample_call *c, int64_t at, int64_t count, double *out) {
+static void emit_resample_numbers_at(const sample_call *c, int64_t at, int64_t count, double *out) {
     cpu_dense_load(out, c->a->number_type, c->numbers, at, 1, count);
 }
 
-static double image_of_box(const sample_call *c, int64_t r, const double *box) {
+static double emit_resample_image_of_box(const sample_call *c, int64_t r, const double *box) {
     const sample_args *a = c->a;
     const int64_t b = r / a->c.images_each;
     double image = (double)b;
@@ -49,17 +49,17 @@ static double image_of_box(const sample_call *c, int64_t r, const double *box) {
 }
 
 /* The box of result r; *start and *end on its image, which is returned. */
-static double box_of(const sample_call *c, int64_t r, double start[2], double end[2]) {
+static double emit_resample_box_of(const sample_call *c, int64_t r, double start[2], double end[2]) {
     const sample_args *a = c->a;
     double box[5];
-    numbers_at(c, r / a->c.images_each * a->c.box_step, a->c.box_step, box);
+    emit_resample_numbers_at(c, r / a->c.images_each * a->c.box_step, a->c.box_step, box);
     mil_crop_range(&a->c, box + a->c.indexed, a->size, start, end);
-    return image_of_box(c, r, box);
+    return emit_resample_image_of_box(c, r, box);
 }
 
 /* ---- taps ----------------------------------------------------------------------------------------------------------------- */
 
-static void add_tap(const sample_args *a, tap *t, int k, double y, double x, double weight) {
+static void emit_resample_add_tap(const sample_args *a, tap *t, int k, double y, double x, double weight) {
     t->at[k] = 0;
     t->weight[k] = 0.0f;
     if (weight == 0.0) return;
@@ -71,7 +71,7 @@ static void add_tap(const sample_args *a, tap *t, int k, double y, double x, dou
     }
 }
 
-static void tap_at(const sample_args *a, tap *t, double y, double x) {
+static void emit_resample_tap_at(const sample_args *a, tap *t, double y, double x) {
     const double last_y = (double)(a->size[0] - 1), last_x = (double)(a->size[1] - 1);
     t->constant = 0.0f;
     if (a->crop && !(y >= 0 && y <= last_y && x >= 0 && x <= last_x)) y = x = -1; /* wholly outside */
@@ -82,40 +82,40 @@ static void tap_at(const sample_args *a, tap *t, double y, double x) {
         t->constant = (float)a->s.pad_value;
         return;
     }
-    add_tap(a, t, 0, y0, x0, (1 - py) * (1 - px));
-    add_tap(a, t, 1, y0, x0 + 1, (1 - py) * px);
-    add_tap(a, t, 2, y0 + 1, x0, py * (1 - px));
-    add_tap(a, t, 3, y0 + 1, x0 + 1, py * px);
+    emit_resample_add_tap(a, t, 0, y0, x0, (1 - py) * (1 - px));
+    emit_resample_add_tap(a, t, 1, y0, x0 + 1, (1 - py) * px);
+    emit_resample_add_tap(a, t, 2, y0 + 1, x0, py * (1 - px));
+    emit_resample_add_tap(a, t, 3, y0 + 1, x0 + 1, py * px);
 }
 
-static void sampled_taps(const sample_call *c, int64_t r, int64_t first, int64_t count, tap *taps) {
+static void emit_resample_sampled_taps(const sample_call *c, int64_t r, int64_t first, int64_t count, tap *taps) {
     const sample_args *a = c->a;
     double at[2 * STRETCH];
-    numbers_at(c, (r * a->points + first) * 2, 2 * count, at);
+    emit_resample_numbers_at(c, (r * a->points + first) * 2, 2 * count, at);
     for (int64_t i = 0; i < count; i++)
-        tap_at(a, &taps[i], mil_sampling_place(&a->s, at[2 * i + 1], a->size[0]),
-               mil_sampling_place(&a->s, at[2 * i], a->size[1]));
+        emit_resample_tap_at(a, &taps[i], mil_sampling_place(&a->s, at[2 * i + 1], a->size[0]),
+                             mil_sampling_place(&a->s, at[2 * i], a->size[1]));
 }
 
-static void affine_taps(const sample_call *c, int64_t r, int64_t first, int64_t count, tap *taps) {
+static void emit_resample_affine_taps(const sample_call *c, int64_t r, int64_t first, int64_t count, tap *taps) {
     const sample_args *a = c->a;
     double m[6];
-    numbers_at(c, a->one_matrix ? 0 : r * 6, 6, m);
+    emit_resample_numbers_at(c, a->one_matrix ? 0 : r * 6, 6, m);
     for (int64_t i = 0; i < count; i++) {
         const double x = mil_sampling_coordinate(&a->s, (first + i) % a->target[1], a->target[1]);
         const double y = mil_sampling_coordinate(&a->s, (first + i) / a->target[1], a->target[0]);
-        tap_at(a, &taps[i], mil_sampling_place(&a->s, m[3] * x + m[4] * y + m[5], a->size[0]),
-               mil_sampling_place(&a->s, m[0] * x + m[1] * y + m[2], a->size[1]));
+        emit_resample_tap_at(a, &taps[i], mil_sampling_place(&a->s, m[3] * x + m[4] * y + m[5], a->size[0]),
+                             mil_sampling_place(&a->s, m[0] * x + m[1] * y + m[2], a->size[1]));
     }
 }
 
-static int64_t crop_taps(const sample_call *c, int64_t r, int64_t first, int64_t count, tap *taps) {
+static int64_t emit_resample_crop_taps(const sample_call *c, int64_t r, int64_t first, int64_t count, tap *taps) {
     const sample_args *a = c->a;
     double start[2], end[2];
-    const double image = box_of(c, r, start, end);
+    const double image = emit_resample_box_of(c, r, start, end);
     for (int64_t i = 0; i < count; i++)
-        tap_at(a, &taps[i], mil_crop_point(&a->c, start, end, 0, (first + i) / a->target[1]),
-               mil_crop_point(&a->c, start, end, 1, (first + i) % a->target[1]));
+        emit_resample_tap_at(a, &taps[i], mil_crop_point(&a->c, start, end, 0, (first + i) / a->target[1]),
+                             mil_crop_point(&a->c, start, end, 1, (first + i) % a->target[1]));
     return (int64_t)image;
 }
 
@@ -129,16 +129,16 @@ static int64_t crop_taps(const sample_call *c, int64_t r, int64_t first, int64_t
         out[i] = store(sum);                                                                                           \
     }
 
-static void sample_stretch(const sample_call *c, int64_t r, int64_t first, int64_t count) {
+static void emit_resample_sample_stretch(const sample_call *c, int64_t r, int64_t first, int64_t count) {
     const sample_args *a = c->a;
     tap taps[STRETCH];
     int64_t image = r;
     if (a->crop)
-        image = crop_taps(c, r, first, count, taps);
+        image = emit_resample_crop_taps(c, r, first, count, taps);
     else if (a->affine)
-        affine_taps(c, r, first, count, taps);
+        emit_resample_affine_taps(c, r, first, count, taps);
     else
-        sampled_taps(c, r, first, count, taps);
+        emit_resample_sampled_taps(c, r, first, count, taps);
     for (int64_t channel = 0; channel < a->channels; channel++) {
         const int64_t from = (image * a->channels + channel) * a->size[0] * a->size[1];
         const int64_t to = (r * a->channels + channel) * a->points + first;
@@ -154,21 +154,21 @@ static void sample_stretch(const sample_call *c, int64_t r, int64_t first, int64
     }
 }
 
-static void sample_part(const void *context, int64_t first, int64_t last, int worker) {
+static void emit_resample_sample_part(const void *context, int64_t first, int64_t last, int worker) {
     const sample_call *c = context;
     const int64_t each = (c->a->points + STRETCH - 1) / STRETCH;
     (void)worker;
     for (int64_t t = first; t < last; t++) {
         const int64_t begin = t % each * STRETCH, left = c->a->points - begin;
-        sample_stretch(c, t / each, begin, left < STRETCH ? left : STRETCH);
+        emit_resample_sample_stretch(c, t / each, begin, left < STRETCH ? left : STRETCH);
     }
 }
 
-static propane_status check_images(const sample_call *c, propane_error *err) {
+static propane_status emit_resample_check_images(const sample_call *c, propane_error *err) {
     const sample_args *a = c->a;
     for (int64_t r = 0; a->crop && r < a->results; r++) {
         double start[2], end[2];
-        const double image = box_of(c, r, start, end);
+        const double image = emit_resample_box_of(c, r, start, end);
         if (!(image >= 0 && image < (double)a->images))
             return propane_fail(err, PROPANE_ERR_INVALID, "%s: a box is for image %.0f of %lld", a->where, image,
                                 (long long)a->images);
@@ -176,13 +176,13 @@ static propane_status check_images(const sample_call *c, propane_error *err) {
     return PROPANE_OK;
 }
 
-static propane_status sample_run(const cpu_run *run, const void *args, propane_error *err) {
+static propane_status emit_resample_sample_run(const cpu_run *run, const void *args, propane_error *err) {
     const sample_args *a = args;
     sample_call c = {a, cpu_ref_at(run, a->x), cpu_ref_at(run, a->numbers),
                      a->image.buffer >= 0 ? cpu_ref_at(run, a->image) : NULL, cpu_ref_at(run, a->y)};
-    PROPANE_TRY(check_images(&c, err));
+    PROPANE_TRY(emit_resample_check_images(&c, err));
     cpu_dense_each(run, a->results * ((a->points + STRETCH - 1) / STRETCH),
-                   cpu_dense_part(STRETCH * 4 * (a->channels + 4)), sample_part, &c);
+                   cpu_dense_part(STRETCH * 4 * (a->channels + 4)), emit_resample_sample_part, &c);
     return PROPANE_OK;
 }
 
@@ -224,11 +224,11 @@ static propane_status emit_sample(planner *p, const mil_op *op, propane_error *e
     a->y = cpu_view_ref(&d.out[0]);
     a->where = cpu_emit_where(p, op);
     if (!a->where) return cpu_program_no_memory(err);
-    return cpu_emit_end(p, op, &d, sample_run, a, op->info->name, 8.0 * (double)mil_type_count(y), err);
+    return cpu_emit_end(p, op, &d, emit_resample_sample_run, a, op->info->name, 8.0 * (double)mil_type_count(y), err);
 }
 
-static bool takes_sample(const mil_op *op) {
+static bool emit_resample_takes_sample(const mil_op *op) {
     return mil_dtype_is_float(mil_in(op, "x")->type.dtype) && op->results[0]->type.dtype == mil_in(op, "x")->type.dtype;
 }
 
-const cpu_emitter cpu_emitter_sample = {.emit = emit_sample, .takes = takes_sample};
+const cpu_emitter cpu_emitter_sample = {.emit = emit_sample, .takes = emit_resample_takes_sample};

@@ -31,7 +31,7 @@ typedef struct resize_call {
     float *scratch;
 } resize_call;
 
-static void stretch(const resize_args *a, const void *line, float *to) {
+static void emit_resize_stretch(const resize_args *a, const void *line, float *to) {
     const resize_axis *c = &a->columns;
     const uint16_t *half = line;
     const float *full = line;
@@ -43,18 +43,18 @@ static void stretch(const resize_args *a, const void *line, float *to) {
 }
 
 /* The stretched form of line `row`: one of the two in memory, else over the one that is not `keep`. */
-static int stretched(const resize_args *a, const unsigned char *plane, int64_t row, float *memory, int64_t have[2],
-                     int keep) {
+static int emit_resize_stretched(const resize_args *a, const unsigned char *plane, int64_t row, float *memory,
+                                 int64_t have[2], int keep) {
     const int64_t size = a->half ? 2 : 4;
     for (int k = 0; k < 2; k++)
         if (have[k] == row) return k;
     const int to = keep == 0 ? 1 : 0;
-    stretch(a, plane + row * a->columns.in * size, memory + to * a->columns.out);
+    emit_resize_stretch(a, plane + row * a->columns.in * size, memory + to * a->columns.out);
     have[to] = row;
     return to;
 }
 
-static void nearest_plane(const resize_args *a, const unsigned char *x, unsigned char *y) {
+static void emit_resize_nearest_plane(const resize_args *a, const unsigned char *x, unsigned char *y) {
     const resize_axis *r = &a->rows, *c = &a->columns;
     for (int64_t i = 0; i < r->out; i++) {
         if (i > 0 && r->low[i] == r->low[i - 1]) {
@@ -72,13 +72,13 @@ static void nearest_plane(const resize_args *a, const unsigned char *x, unsigned
     }
 }
 
-static void linear_plane(const resize_args *a, const unsigned char *x, unsigned char *y, float *memory) {
+static void emit_resize_linear_plane(const resize_args *a, const unsigned char *x, unsigned char *y, float *memory) {
     const resize_axis *r = &a->rows;
     const int64_t width = a->columns.out;
     int64_t have[2] = {-1, -1};
     for (int64_t i = 0; i < r->out; i++) {
-        const int first = stretched(a, x, r->low[i], memory, have, -1);
-        const int second = stretched(a, x, r->high[i], memory, have, first);
+        const int first = emit_resize_stretched(a, x, r->low[i], memory, have, -1);
+        const int second = emit_resize_stretched(a, x, r->high[i], memory, have, first);
         const float *low = memory + first * width, *high = memory + second * width, part = r->part[i];
         if (a->half)
             for (int64_t j = 0; j < width; j++)
@@ -89,28 +89,28 @@ static void linear_plane(const resize_args *a, const unsigned char *x, unsigned 
     }
 }
 
-static void task_plane(void *context, int task, int worker) {
+static void emit_resize_task_plane(void *context, int task, int worker) {
     const resize_call *call = context;
     const resize_args *a = call->a;
     const int64_t size = a->half ? 2 : 4;
     const unsigned char *x = call->x + task * a->rows.in * a->columns.in * size;
     unsigned char *y = call->y + task * a->rows.out * a->columns.out * size;
     if (a->nearest)
-        nearest_plane(a, x, y);
+        emit_resize_nearest_plane(a, x, y);
     else
-        linear_plane(a, x, y, call->scratch + worker * 2 * a->columns.out);
+        emit_resize_linear_plane(a, x, y, call->scratch + worker * 2 * a->columns.out);
 }
 
-static propane_status resize_run(const cpu_run *run, const void *args, propane_error *err) {
+static propane_status emit_resize_run(const cpu_run *run, const void *args, propane_error *err) {
     const resize_args *a = args;
     resize_call call = {a, cpu_ref_at(run, a->x), cpu_ref_at(run, a->y), cpu_ref_at(run, a->scratch)};
     (void)err;
-    cpu_run_parallel(run, task_plane, &call, (int)a->planes);
+    cpu_run_parallel(run, emit_resize_task_plane, &call, (int)a->planes);
     return PROPANE_OK;
 }
 
-static propane_status plan_axis(planner *p, const mil_resize *r, int d, int64_t in, resize_axis *out,
-                                propane_error *err) {
+static propane_status emit_resize_plan_axis(planner *p, const mil_resize *r, int d, int64_t in, resize_axis *out,
+                                            propane_error *err) {
     out->in = in, out->out = r->result.dim[d];
     out->low = ARENA_ARRAY(p->arena, out->out, int32_t);
     out->high = ARENA_ARRAY(p->arena, out->out, int32_t);
@@ -138,8 +138,8 @@ static propane_status emit_resize(planner *p, const mil_op *op, propane_error *e
     PROPANE_TRY(cpu_emit_dense(p, op->results[0], &x, &x, err));
     PROPANE_TRY(cpu_emit_result_dense(p, op->results[0], &y, &at, err));
     const int last = type->rank - 1;
-    PROPANE_TRY(plan_axis(p, &r, last - 1, type->dim[last - 1], &a->rows, err));
-    PROPANE_TRY(plan_axis(p, &r, last, type->dim[last], &a->columns, err));
+    PROPANE_TRY(emit_resize_plan_axis(p, &r, last - 1, type->dim[last - 1], &a->rows, err));
+    PROPANE_TRY(emit_resize_plan_axis(p, &r, last, type->dim[last], &a->columns, err));
     a->planes = mil_type_count(type) / (type->dim[last] * type->dim[last - 1]);
     a->nearest = r.nearest;
     a->half = x.dtype == MIL_fp16;
@@ -149,11 +149,11 @@ static propane_status emit_resize(planner *p, const mil_op *op, propane_error *e
     cpu_emit_touch(p, at.buffer);
     PROPANE_TRY(cpu_emit_scratch(p, 2 * a->columns.out * p->threads * (int64_t)sizeof(float), &a->scratch, err));
     const double elements = (double)mil_type_count(&r.result);
-    PROPANE_TRY(cpu_emit_step(p, resize_run, a, "resize", op->results[0], a->nearest ? 0 : 6 * elements, 0, err));
+    PROPANE_TRY(cpu_emit_step(p, emit_resize_run, a, "resize", op->results[0], a->nearest ? 0 : 6 * elements, 0, err));
     return cpu_view_equal(&at, &y) ? PROPANE_OK : cpu_emit_copy(p, op->results[0], &at, &y, err);
 }
 
-static bool takes_resize(const mil_op *op) {
+static bool emit_resize_takes_resize(const mil_op *op) {
     const mil_type *x = &mil_in(op, "x")->type;
     mil_resize r;
     if (mil_resize_read(op, &r, NULL) || !mil_dtype_is_float(x->dtype)) return false;
@@ -162,4 +162,4 @@ static bool takes_resize(const mil_op *op) {
     return mil_type_count(x) / (x->dim[x->rank - 1] * x->dim[x->rank - 2]) <= INT32_MAX;
 }
 
-const cpu_emitter cpu_emitter_resize = {.emit = emit_resize, .takes = takes_resize};
+const cpu_emitter cpu_emitter_resize = {.emit = emit_resize, .takes = emit_resize_takes_resize};

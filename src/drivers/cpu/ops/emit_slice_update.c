@@ -19,7 +19,8 @@ typedef struct update_args {
     cpu_ref x, update_at, begin, end, y;
 } update_args;
 
-static propane_status read_slice(const cpu_run *run, const update_args *a, mil_slice *s, propane_error *err) {
+static propane_status emit_update_read_slice(const cpu_run *run, const update_args *a, mil_slice *s,
+                                             propane_error *err) {
     double first[MIL_MAX_RANK], last[MIL_MAX_RANK];
     int64_t end[MIL_MAX_RANK];
     char have[160], wanted[160];
@@ -36,14 +37,14 @@ static propane_status read_slice(const cpu_run *run, const update_args *a, mil_s
                        mil_shape_print(have, &a->update), mil_shape_print(wanted, &want));
 }
 
-static propane_status update_run(const cpu_run *run, const void *args, propane_error *err) {
+static propane_status emit_update_run(const cpu_run *run, const void *args, propane_error *err) {
     const update_args *a = args;
     unsigned char *y = cpu_ref_at(run, a->y);
     const unsigned char *from = cpu_ref_at(run, a->update_at);
     int64_t step[MIL_MAX_RANK], lines = 1, length = 1;
     mil_slice s;
     mil_walk w;
-    PROPANE_TRY(read_slice(run, a, &s, err));
+    PROPANE_TRY(emit_update_read_slice(run, a, &s, err));
     if (y != cpu_ref_at(run, a->x)) memcpy(y, cpu_ref_at(run, a->x), (size_t)a->bytes);
     const mil_type *x = &mil_in(a->op, "x")->type;
     mil_strides(x, step);
@@ -66,8 +67,8 @@ static propane_status update_run(const cpu_run *run, const void *args, propane_e
     return PROPANE_OK;
 }
 
-static propane_status dense_operand(planner *p, const mil_op *op, const char *param, cpu_view *out,
-                                    propane_error *err) {
+static propane_status emit_update_dense_operand(planner *p, const mil_op *op, const char *param, cpu_view *out,
+                                                propane_error *err) {
     PROPANE_TRY(cpu_emit_operand(p, mil_in(op, param), out, err));
     return cpu_emit_dense(p, op->results[0], out, out, err);
 }
@@ -76,10 +77,10 @@ static propane_status emit_update(planner *p, const mil_op *op, propane_error *e
     update_args *a = ARENA_NEW(p->arena, update_args);
     cpu_view x, update, begin, end, y, at;
     if (!a) return cpu_program_no_memory(err);
-    PROPANE_TRY(dense_operand(p, op, "x", &x, err));
-    PROPANE_TRY(dense_operand(p, op, "update", &update, err));
-    PROPANE_TRY(dense_operand(p, op, "begin", &begin, err));
-    PROPANE_TRY(dense_operand(p, op, "end", &end, err));
+    PROPANE_TRY(emit_update_dense_operand(p, op, "x", &x, err));
+    PROPANE_TRY(emit_update_dense_operand(p, op, "update", &update, err));
+    PROPANE_TRY(emit_update_dense_operand(p, op, "begin", &begin, err));
+    PROPANE_TRY(emit_update_dense_operand(p, op, "end", &end, err));
     PROPANE_TRY(cpu_emit_result_dense(p, op->results[0], &y, &at, err));
     a->op = op;
     a->rank = x.rank;
@@ -97,13 +98,13 @@ static propane_status emit_update(planner *p, const mil_op *op, propane_error *e
     if (x.buffer != update.buffer && x.buffer != begin.buffer && x.buffer != end.buffer)
         PROPANE_TRY(cpu_emit_may_share(p, &x, &at, err));
     p->program->reference_count++; /* reads its operation when it runs: the planner's module must stay */
-    PROPANE_TRY(cpu_emit_step(p, update_run, a, "update", op->results[0], 0, 2.0 * (double)a->bytes, err));
+    PROPANE_TRY(cpu_emit_step(p, emit_update_run, a, "update", op->results[0], 0, 2.0 * (double)a->bytes, err));
     return cpu_view_equal(&at, &y) ? PROPANE_OK : cpu_emit_copy(p, op->results[0], &at, &y, err);
 }
 
-static bool takes_update(const mil_op *op) { return mil_dtype_get(mil_in(op, "x")->type.dtype)->bits >= 8; }
+static bool emit_update_takes_update(const mil_op *op) { return mil_dtype_get(mil_in(op, "x")->type.dtype)->bits >= 8; }
 
-const cpu_emitter cpu_emitter_update = {.emit = emit_update, .takes = takes_update};
+const cpu_emitter cpu_emitter_update = {.emit = emit_update, .takes = emit_update_takes_update};
 
 /* ---- rows ----------------------------------------------------------------------------------------------------------- */
 
@@ -114,7 +115,7 @@ typedef struct rows_args {
     cpu_ref x, indices, updates, y;
 } rows_args;
 
-static propane_status rows_run(const cpu_run *run, const void *args, propane_error *err) {
+static propane_status emit_update_rows_run(const cpu_run *run, const void *args, propane_error *err) {
     const rows_args *a = args;
     unsigned char *y = cpu_ref_at(run, a->y);
     const unsigned char *from = cpu_ref_at(run, a->updates), *indices = cpu_ref_at(run, a->indices);
@@ -133,7 +134,7 @@ static propane_status rows_run(const cpu_run *run, const void *args, propane_err
 }
 
 /* Whole rows over others; what combines old and new is emit_gather_scatter.c's. */
-static bool is_rows(const mil_op *op) {
+static bool emit_update_is_rows(const mil_op *op) {
     mil_scatter_mode mode;
     return mil_scatter_mode_read(op, &mode, NULL) == PROPANE_OK && mode == MIL_SCATTER_UPDATE &&
            mil_dtype_get(mil_in(op, "data")->type.dtype)->bits >= 8 &&
@@ -144,11 +145,11 @@ static propane_status emit_rows(planner *p, const mil_op *op, propane_error *err
     rows_args *a = ARENA_NEW(p->arena, rows_args);
     cpu_view x, indices, updates, y, at;
     int axis = 0;
-    if (!is_rows(op)) return cpu_emit_scatter(p, op, err);
+    if (!emit_update_is_rows(op)) return cpu_emit_scatter(p, op, err);
     if (!a) return cpu_program_no_memory(err);
-    PROPANE_TRY(dense_operand(p, op, "data", &x, err));
-    PROPANE_TRY(dense_operand(p, op, "indices", &indices, err));
-    PROPANE_TRY(dense_operand(p, op, "updates", &updates, err));
+    PROPANE_TRY(emit_update_dense_operand(p, op, "data", &x, err));
+    PROPANE_TRY(emit_update_dense_operand(p, op, "indices", &indices, err));
+    PROPANE_TRY(emit_update_dense_operand(p, op, "updates", &updates, err));
     PROPANE_TRY(cpu_emit_result_dense(p, op->results[0], &y, &at, err));
     PROPANE_TRY(mil_attr_axis(op, "axis", x.rank, &axis, err));
     *a = (rows_args){.op = op,
@@ -168,11 +169,11 @@ static propane_status emit_rows(planner *p, const mil_op *op, propane_error *err
     for (int k = 0; k < 4; k++) cpu_emit_touch(p, all[k]->buffer);
     if (x.buffer != updates.buffer && x.buffer != indices.buffer) PROPANE_TRY(cpu_emit_may_share(p, &x, &at, err));
     p->program->reference_count++; /* names its operation in messages: the planner's module must stay */
-    PROPANE_TRY(
-        cpu_emit_step(p, rows_run, a, "update", op->results[0], 0, 2.0 * (double)a->picks * (double)a->row, err));
+    PROPANE_TRY(cpu_emit_step(p, emit_update_rows_run, a, "update", op->results[0], 0,
+                              2.0 * (double)a->picks * (double)a->row, err));
     return cpu_view_equal(&at, &y) ? PROPANE_OK : cpu_emit_copy(p, op->results[0], &at, &y, err);
 }
 
-static bool takes_rows(const mil_op *op) { return is_rows(op) || cpu_emit_takes_scatter(op); }
+static bool emit_update_takes_rows(const mil_op *op) { return emit_update_is_rows(op) || cpu_emit_takes_scatter(op); }
 
-const cpu_emitter cpu_emitter_rows = {.emit = emit_rows, .takes = takes_rows};
+const cpu_emitter cpu_emitter_rows = {.emit = emit_rows, .takes = emit_update_takes_rows};

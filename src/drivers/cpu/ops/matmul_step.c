@@ -13,11 +13,11 @@ typedef struct bound_product {
 } bound_product;
 
 /* Where something lies in this run; while the product is planned (NULL), only that it does. */
-static const void *step_place(const cpu_run *run, const matmul_step *a, cpu_ref at) {
+static const void *matmul_step_place(const cpu_run *run, const matmul_step *a, cpu_ref at) {
     return run ? cpu_ref_at(run, at) : a;
 }
 
-static const void *const *step_table(const cpu_run *run, const matmul_step *a, int which) {
+static const void *const *matmul_step_table(const cpu_run *run, const matmul_step *a, int which) {
     static const void *const planned[1];
     if (!run) return planned;
     const void **table = (const void **)cpu_ref_at(run, a->table) + which * a->g.batch;
@@ -27,26 +27,26 @@ static const void *const *step_table(const cpu_run *run, const matmul_step *a, i
 }
 
 /* Scratch is asked for and runs are made from this alone: what a product's blocking depends on must not differ. */
-static void step_bind(const cpu_run *run, const matmul_step *a, bound_product *x) {
+static void matmul_step_bind(const cpu_run *run, const matmul_step *a, bound_product *x) {
     *x = (bound_product){.g = a->g, .residual = a->residual, .stored = a->stored};
     cpu_matrix *all[4] = {&x->g.a, &x->g.b, &x->g.c, &x->residual};
     x->g.threads = run ? run->threads : 0;
     for (int w = 0; w < 3 + a->has_residual; w++) {
-        all[w]->data = step_place(run, a, a->at[w]);
-        if (a->offset[w]) all[w]->batch = step_table(run, a, w);
+        all[w]->data = matmul_step_place(run, a, a->at[w]);
+        if (a->offset[w]) all[w]->batch = matmul_step_table(run, a, w);
     }
-    if (a->packed_a) x->g.a.packed = step_place(run, a, a->packed_at[0]);
-    if (a->packed_b) x->g.b.packed = step_place(run, a, a->packed_at[1]);
+    if (a->packed_a) x->g.a.packed = matmul_step_place(run, a, a->packed_at[0]);
+    if (a->packed_b) x->g.b.packed = matmul_step_place(run, a, a->packed_at[1]);
     if (a->has_residual) x->g.residual = &x->residual;
     if (a->has_squares) x->g.squares = &x->squares;
     if (!a->has_stored) return;
     x->stored.data = x->g.a.data;
-    if (a->scales.buffer >= 0) x->stored.scales = step_place(run, a, a->scales);
+    if (a->scales.buffer >= 0) x->stored.scales = matmul_step_place(run, a, a->scales);
     x->g.a.stored = &x->stored;
 }
 
 /* The product of the next step, as far as its plan and the place of A go; false: there is none that can be told so simply. */
-static bool next_product(const cpu_run *run, cpu_gemm *out) {
+static bool matmul_step_next_product(const cpu_run *run, cpu_gemm *out) {
     if (!run->next || run->next->run != matmul_step_run) return false;
     const matmul_step *a = run->next->args;
     if (a->rounds > 1 || a->has_stored || a->packed_a || a->offset[0] || a->offset[1]) return false;
@@ -61,7 +61,7 @@ propane_status matmul_step_run(const cpu_run *run, const void *args, propane_err
     bound_product x;
     cpu_gemm *g = &x.g, next;
     (void)err;
-    step_bind(run, a, &x);
+    matmul_step_bind(run, a, &x);
     if (a->packs_b) cpu_gemm_pack(g, CPU_GEMM_B, cpu_ref_at(run, a->packed_at[1]));
     const unsigned char *from[2] = {g->a.data, g->b.data};
     for (int64_t r = 0; r < a->rounds; r++) {
@@ -71,7 +71,7 @@ propane_status matmul_step_run(const cpu_run *run, const void *args, propane_err
             g->b.data = from[1] + a->round_offset[1][r];
         }
         g->squares = last && a->has_squares ? &x.squares : NULL;
-        g->next = last && next_product(run, &next) ? &next : NULL;
+        g->next = last && matmul_step_next_product(run, &next) ? &next : NULL;
         cpu_gemm_run(g, cpu_ref_at(run, a->scratch));
         g->accumulate = true;
         g->residual = NULL;
@@ -82,6 +82,6 @@ propane_status matmul_step_run(const cpu_run *run, const void *args, propane_err
 
 int64_t matmul_step_scratch(const matmul_step *a, int threads) {
     bound_product x;
-    step_bind(NULL, a, &x);
+    matmul_step_bind(NULL, a, &x);
     return (int64_t)cpu_gemm_scratch_bytes(&x.g, threads);
 }

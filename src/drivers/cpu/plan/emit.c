@@ -11,7 +11,7 @@
 /* ---- memory ----------------------------------------------------------------------------------------------------------- */
 
 /* Room for one more in an array of the work arena. */
-static bool grow(planner *p, void **array, int count, int *capacity, size_t size) {
+static bool emit_grow(planner *p, void **array, int count, int *capacity, size_t size) {
     if (count < *capacity) return true;
     int more = *capacity ? *capacity * 2 : 64;
     void *bigger = arena_array(p->work, (size_t)more, size);
@@ -23,7 +23,7 @@ static bool grow(planner *p, void **array, int count, int *capacity, size_t size
 }
 
 int cpu_emit_buffer(planner *p, cpu_place place, int64_t bytes) {
-    if (!grow(p, (void **)&p->buffers, p->buffer_count, &p->buffer_capacity, sizeof *p->buffers)) return -1;
+    if (!emit_grow(p, (void **)&p->buffers, p->buffer_count, &p->buffer_capacity, sizeof *p->buffers)) return -1;
     p->buffers[p->buffer_count] =
         (cpu_buffer){.place = place, .bytes = bytes, .first = 1 << 30, .last = -1, .alias = -1};
     return p->buffer_count++;
@@ -110,7 +110,7 @@ propane_status cpu_emit_result_channels(planner *p, const mil_value *v, cpu_view
 
 propane_status cpu_emit_step(planner *p, cpu_step_run run, const void *args, const char *kind, const mil_value *makes,
                              double flops, double bytes, propane_error *err) {
-    if (!grow(p, (void **)&p->steps, p->step_count, &p->step_capacity, sizeof *p->steps))
+    if (!emit_grow(p, (void **)&p->steps, p->step_count, &p->step_capacity, sizeof *p->steps))
         return cpu_program_no_memory(err);
     cpu_step *s = &p->steps[p->step_count++];
     *s = (cpu_step){.run = run, .args = args, .kind = kind, .flops = flops, .bytes = bytes};
@@ -122,7 +122,7 @@ propane_status cpu_emit_step(planner *p, cpu_step_run run, const void *args, con
 
 propane_status cpu_emit_may_share(planner *p, const cpu_view *from, const cpu_view *to, propane_error *err) {
     if (p->buffers[from->buffer].bytes != p->buffers[to->buffer].bytes) return PROPANE_OK;
-    if (!grow(p, (void **)&p->pairs, p->pair_count, &p->pair_capacity, sizeof *p->pairs))
+    if (!emit_grow(p, (void **)&p->pairs, p->pair_count, &p->pair_capacity, sizeof *p->pairs))
         return cpu_program_no_memory(err);
     p->pairs[p->pair_count++] = (cpu_emit_pair){p->step_count, from->buffer, to->buffer};
     return PROPANE_OK;

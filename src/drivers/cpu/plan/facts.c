@@ -7,7 +7,7 @@
 
 #include "drivers/cpu/plan/table.h"
 
-static bool is_pointwise(const mil_op *op) {
+static bool facts_is_pointwise(const mil_op *op) {
     mil_conv c;
     if (mil_conv_read(op, &c, NULL)) return false;
     for (int d = 0; d < c.spatial; d++)
@@ -17,7 +17,7 @@ static bool is_pointwise(const mil_op *op) {
 
 bool cpu_plan_is_product(const mil_op *op) {
     const cpu_family f = cpu_family_of(op);
-    return f == CPU_FAMILY_matmul || f == CPU_FAMILY_linear || (f == CPU_FAMILY_conv && is_pointwise(op));
+    return f == CPU_FAMILY_matmul || f == CPU_FAMILY_linear || (f == CPU_FAMILY_conv && facts_is_pointwise(op));
 }
 
 bool cpu_plan_keeps_order(const mil_op *op) {
@@ -46,15 +46,15 @@ unsigned cpu_plan_tile_axes(const mil_op *op) {
 
 #define MASKED (-9000.0) /* or less */
 
-static int64_t last_dim(const mil_type *t, int from_end) {
+static int64_t facts_last_dim(const mil_type *t, int from_end) {
     return t->rank >= from_end ? t->dim[t->rank - from_end] : 1;
 }
 
 /* Rows of a causal mask that is square in its last two dimensions and the same for all others; 0: it is none. */
-static int64_t mask_rows(const mil_value *v) {
+static int64_t facts_mask_rows(const mil_value *v) {
     if (!v->konst || !mil_dtype_is_float(v->type.dtype) || v->type.rank < 2) return 0;
-    int64_t n = last_dim(&v->type, 1);
-    if (n < 2 || last_dim(&v->type, 2) != n || mil_type_count(&v->type) != n * n) return 0;
+    int64_t n = facts_last_dim(&v->type, 1);
+    if (n < 2 || facts_last_dim(&v->type, 2) != n || mil_type_count(&v->type) != n * n) return 0;
     if (mil_const_f64(v->konst, 1) > MASKED) return 0;
     for (int64_t i = 0; i < n; i++)
         for (int64_t j = 0; j < n; j++) {
@@ -68,8 +68,8 @@ int64_t cpu_plan_adds_mask(const mil_op *op) {
     if (op->info->code != MIL_OP_add) return 0;
     const mil_type *t = &op->results[0]->type;
     for (int k = 0; k < 2; k++) {
-        int64_t n = mask_rows(mil_in(op, k ? "x" : "y"));
-        if (n && last_dim(t, 1) == n && last_dim(t, 2) == n) return n;
+        int64_t n = facts_mask_rows(mil_in(op, k ? "x" : "y"));
+        if (n && facts_last_dim(t, 1) == n && facts_last_dim(t, 2) == n) return n;
     }
     return 0;
 }

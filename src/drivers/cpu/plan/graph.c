@@ -12,7 +12,7 @@
 /* ---- operations ------------------------------------------------------------------------------------------------------- */
 
 /* Only what results depend on. */
-static propane_status list_ops(cpu_graph *g, propane_error *err) {
+static propane_status graph_list_ops(cpu_graph *g, propane_error *err) {
     int values = g->f->value_count;
     bool *needed = ARENA_ARRAY(g->work, values + 1, bool);
     g->op_of = ARENA_ARRAY(g->work, values + 1, int);
@@ -42,7 +42,7 @@ static propane_status list_ops(cpu_graph *g, propane_error *err) {
     return PROPANE_OK;
 }
 
-static propane_status list_readers(cpu_graph *g, propane_error *err) {
+static propane_status graph_list_readers(cpu_graph *g, propane_error *err) {
     const int values = g->f->value_count;
     int total = 0;
     g->read_from = ARENA_ARRAY(g->work, values + 2, int);
@@ -60,7 +60,7 @@ static propane_status list_readers(cpu_graph *g, propane_error *err) {
     return PROPANE_OK;
 }
 
-static void start_node(cpu_node *n, mil_op **op, int index) {
+static void graph_start_node(cpu_node *n, mil_op **op, int index) {
     const cpu_emitter *e = cpu_emitter_of(*op);
     n->ops = op;
     n->op_count = 1;
@@ -73,7 +73,7 @@ static void start_node(cpu_node *n, mil_op **op, int index) {
     }
 }
 
-static propane_status start_nodes(cpu_graph *g, propane_error *err) {
+static propane_status graph_start_nodes(cpu_graph *g, propane_error *err) {
     g->node_count = g->op_count;
     g->nodes = ARENA_ARRAY(g->work, g->op_count + 1, cpu_node);
     g->node_of = ARENA_ARRAY(g->work, g->op_count + 1, int);
@@ -82,16 +82,16 @@ static propane_status start_nodes(cpu_graph *g, propane_error *err) {
     g->value_seen = ARENA_ARRAY(g->work, g->f->value_count + 1, int);
     if (!g->nodes || !g->node_of || !g->stack || !g->seen || !g->value_seen) return cpu_program_no_memory(err);
     for (int i = 0; i < g->op_count; i++) {
-        start_node(&g->nodes[i], &g->ops[i], i);
+        graph_start_node(&g->nodes[i], &g->ops[i], i);
         g->node_of[i] = i;
     }
     return PROPANE_OK;
 }
 
 propane_status cpu_graph_build(cpu_graph *g, propane_error *err) {
-    PROPANE_TRY(list_ops(g, err));
-    PROPANE_TRY(list_readers(g, err));
-    return start_nodes(g, err);
+    PROPANE_TRY(graph_list_ops(g, err));
+    PROPANE_TRY(graph_list_readers(g, err));
+    return graph_start_nodes(g, err);
 }
 
 /* ---- questions --------------------------------------------------------------------------------------------------------- */
@@ -129,7 +129,7 @@ bool cpu_graph_takes_rows(const cpu_node *n) {
 
 /* Pushes the nodes that `node` reads; true: a node outside (`inside` is false) reads a member. Members are marked g->mark, nodes
  * that have been pushed g->mark + 1. */
-static bool push_makers(cpu_graph *g, int node, bool inside, int *depth) {
+static bool graph_push_makers(cpu_graph *g, int node, bool inside, int *depth) {
     for (int i = 0; i < g->nodes[node].op_count; i++)
         MIL_FOR_OPERANDS (g->nodes[node].ops[i], v) {
             const int maker = cpu_graph_maker(g, v);
@@ -147,14 +147,14 @@ bool cpu_graph_is_between(cpu_graph *g, const mil_op *const *ops, int count) {
     int depth = 0;
     g->mark += 2;
     for (int i = 0; i < count; i++) g->seen[g->node_of[cpu_graph_index(g, ops[i])]] = g->mark;
-    for (int i = 0; i < count; i++) (void)push_makers(g, g->node_of[cpu_graph_index(g, ops[i])], true, &depth);
+    for (int i = 0; i < count; i++) (void)graph_push_makers(g, g->node_of[cpu_graph_index(g, ops[i])], true, &depth);
     while (depth > 0)
-        if (push_makers(g, g->stack[--depth], false, &depth)) return true;
+        if (graph_push_makers(g, g->stack[--depth], false, &depth)) return true;
     return false;
 }
 
 /* The operations of both, in order; `from` has none then. */
-static bool merge_nodes(cpu_graph *g, int into, int from) {
+static bool graph_merge_nodes(cpu_graph *g, int into, int from) {
     cpu_node *a = &g->nodes[into], *b = &g->nodes[from];
     mil_op **ops = ARENA_ARRAY(g->work, a->op_count + b->op_count, mil_op *);
     if (!ops) return false;
@@ -176,7 +176,7 @@ cpu_node *cpu_graph_merge(cpu_graph *g, const mil_op *const *ops, int count) {
     const int into = g->node_of[cpu_graph_index(g, ops[0])];
     for (int i = 1; i < count; i++) {
         const int from = g->node_of[cpu_graph_index(g, ops[i])];
-        if (from != into && !merge_nodes(g, into, from)) return NULL;
+        if (from != into && !graph_merge_nodes(g, into, from)) return NULL;
     }
     return &g->nodes[into];
 }
@@ -184,7 +184,7 @@ cpu_node *cpu_graph_merge(cpu_graph *g, const mil_op *const *ops, int count) {
 /* ---- order ------------------------------------------------------------------------------------------------------------- */
 
 /* A node that this one reads and that is not in the order yet; -1: none. */
-static int unfinished(const cpu_graph *g, const cpu_node *n, const int *state) {
+static int graph_unfinished(const cpu_graph *g, const cpu_node *n, const int *state) {
     for (int i = 0; i < n->op_count; i++)
         MIL_FOR_OPERANDS (n->ops[i], v) {
             const int maker = cpu_graph_maker(g, v);
@@ -206,7 +206,7 @@ propane_status cpu_graph_sort(cpu_graph *g, propane_error *err) {
         while (depth > 0) {
             int n = stack[depth - 1];
             state[n] = 1;
-            const int next = unfinished(g, &g->nodes[n], state);
+            const int next = graph_unfinished(g, &g->nodes[n], state);
             if (next >= 0) {
                 stack[depth++] = next;
                 continue;

@@ -25,7 +25,7 @@
 
 /* ---- inputs and outputs ------------------------------------------------------------------------------------------------ */
 
-static propane_status io_dtype(const char *function, const mil_value *v, propane_dtype *out, propane_error *err) {
+static propane_status plan_io_dtype(const char *function, const mil_value *v, propane_dtype *out, propane_error *err) {
     switch (v->type.dtype) {
     case MIL_fp16: *out = PROPANE_FP16; return PROPANE_OK;
     case MIL_fp32: *out = PROPANE_FP32; return PROPANE_OK;
@@ -43,14 +43,14 @@ static propane_status io_dtype(const char *function, const mil_value *v, propane
     }
 }
 
-static propane_status describe_io(planner *p, mil_value *const *values, int count, propane_io **out,
-                                  propane_error *err) {
+static propane_status plan_describe_io(planner *p, mil_value *const *values, int count, propane_io **out,
+                                       propane_error *err) {
     *out = ARENA_ARRAY(p->arena, count + 1, propane_io);
     if (!*out) return cpu_program_no_memory(err);
     for (int i = 0; i < count; i++) {
         propane_io *io = &(*out)[i];
         cpu_view dense = cpu_view_dense(&values[i]->type, 0);
-        PROPANE_TRY(io_dtype(p->g.f->name, values[i], &io->dtype, err));
+        PROPANE_TRY(plan_io_dtype(p->g.f->name, values[i], &io->dtype, err));
         int64_t element = cpu_view_dtype_bytes(values[i]->type.dtype);
         io->name = arena_string(p->arena, values[i]->name);
         if (!io->name) return cpu_program_no_memory(err);
@@ -65,12 +65,12 @@ static propane_status describe_io(planner *p, mil_value *const *values, int coun
 }
 
 /* Names are those of the function that was given: lowering may have put other values in the place of its results. */
-static propane_status list_io(planner *p, const mil_function *given, propane_error *err) {
+static propane_status plan_list_io(planner *p, const mil_function *given, propane_error *err) {
     cpu_program *out = p->program;
     out->input_count = p->g.f->param_count;
     out->output_count = p->g.f->result_count;
-    PROPANE_TRY(describe_io(p, given->params, given->param_count, &out->inputs, err));
-    PROPANE_TRY(describe_io(p, given->results, given->result_count, &out->outputs, err));
+    PROPANE_TRY(plan_describe_io(p, given->params, given->param_count, &out->inputs, err));
+    PROPANE_TRY(plan_describe_io(p, given->results, given->result_count, &out->outputs, err));
     out->in = ARENA_ARRAY(p->arena, out->input_count + 1, void *);
     out->out = ARENA_ARRAY(p->arena, out->output_count + 1, void *);
     if (!out->in || !out->out) return cpu_program_no_memory(err);
@@ -86,7 +86,7 @@ static propane_status list_io(planner *p, const mil_function *given, propane_err
 
 /* ---- emission --------------------------------------------------------------------------------------------------------------- */
 
-static propane_status emit_view(planner *p, const mil_op *op, const cpu_emitter *b, propane_error *err) {
+static propane_status plan_emit_view(planner *p, const mil_op *op, const cpu_emitter *b, propane_error *err) {
     cpu_view source, out;
     PROPANE_TRY(cpu_emit_operand(p, op->operands[0].values[0], &source, err));
     for (int r = 0; r < op->result_count; r++) {
@@ -99,23 +99,23 @@ static propane_status emit_view(planner *p, const mil_op *op, const cpu_emitter 
     }
     return PROPANE_OK;
 }
-static propane_status emit_op(planner *p, const cpu_node *n, propane_error *err) {
+static propane_status plan_emit_op(planner *p, const cpu_node *n, propane_error *err) {
     const cpu_emitter *e = cpu_emitter_of(n->ops[0]);
-    return e->view ? emit_view(p, n->ops[0], e, err) : e->emit(p, n->ops[0], err);
+    return e->view ? plan_emit_view(p, n->ops[0], e, err) : e->emit(p, n->ops[0], err);
 }
 
-static propane_status emit_nothing(planner *p, const cpu_node *n, propane_error *err) { return PROPANE_OK; }
+static propane_status plan_emit_nothing(planner *p, const cpu_node *n, propane_error *err) { return PROPANE_OK; }
 
 static propane_status (*const plan_emitters[])(planner *p, const cpu_node *n, propane_error *err) = {
-    [CPU_NODE_OP] = emit_op,
+    [CPU_NODE_OP] = plan_emit_op,
     [CPU_NODE_TILE] = cpu_emit_elementwise,
     [CPU_NODE_GEMM] = cpu_emit_matmul,
     [CPU_NODE_ATTENTION] = cpu_emit_attention,
     [CPU_NODE_FUSED_CONV] = cpu_emit_fused_conv,
-    [CPU_NODE_ABSORBED] = emit_nothing,
+    [CPU_NODE_ABSORBED] = plan_emit_nothing,
 };
 
-static propane_status emit_nodes(planner *p, propane_error *err) {
+static propane_status plan_emit_nodes(planner *p, propane_error *err) {
     for (int i = 0; i < p->g.order_count; i++) {
         const cpu_node *n = &p->g.nodes[p->g.order[i]];
         p->current = n->ops[0];
@@ -124,7 +124,7 @@ static propane_status emit_nodes(planner *p, propane_error *err) {
     return PROPANE_OK;
 }
 
-static propane_status emit_results(planner *p, propane_error *err) {
+static propane_status plan_emit_results(planner *p, propane_error *err) {
     for (int b = 0; b < p->buffer_count; b++) {
         if (p->buffers[b].place != CPU_PLACE_OUTPUT) continue;
         const mil_value *v = p->g.f->results[p->buffers[b].index];
@@ -135,7 +135,7 @@ static propane_status emit_results(planner *p, propane_error *err) {
     return PROPANE_OK;
 }
 
-static propane_status keep_constants(planner *p, propane_error *err) {
+static propane_status plan_keep_constants(planner *p, propane_error *err) {
     cpu_program *out = p->program;
     int64_t bytes = 0;
     for (int b = 0; b < p->buffer_count; b++) {
@@ -156,7 +156,7 @@ static propane_status keep_constants(planner *p, propane_error *err) {
     return PROPANE_OK;
 }
 
-static propane_status count_fusions(planner *p, propane_error *err) {
+static propane_status plan_count_fusions(planner *p, propane_error *err) {
     cpu_program *out = p->program;
     out->fusion_count = cpu_fuse_rule_count();
     out->fusions = ARENA_ARRAY(p->arena, out->fusion_count, cpu_fusion);
@@ -165,11 +165,11 @@ static propane_status count_fusions(planner *p, propane_error *err) {
     return PROPANE_OK;
 }
 
-static propane_status finish(planner *p, propane_error *err) {
+static propane_status plan_finish(planner *p, propane_error *err) {
     cpu_program *out = p->program;
     PROPANE_TRY(cpu_plan_memory(p, err));
-    PROPANE_TRY(keep_constants(p, err));
-    PROPANE_TRY(count_fusions(p, err));
+    PROPANE_TRY(plan_keep_constants(p, err));
+    PROPANE_TRY(plan_count_fusions(p, err));
     out->buffer_count = p->buffer_count;
     out->step_count = p->step_count;
     out->buffers = arena_copy(p->arena, p->buffers, (size_t)p->buffer_count * sizeof *p->buffers);
@@ -195,7 +195,7 @@ static propane_status plan_values(planner *p, propane_error *err) {
     return PROPANE_OK;
 }
 
-static propane_status cpu_plan_function(planner *p, const mil_function *f, propane_error *err) {
+static propane_status plan_cpu_plan_function(planner *p, const mil_function *f, propane_error *err) {
     PROPANE_TRY(cpu_plan_copy_function(p, f, err));
     PROPANE_TRY(pass_run(p->g.f, &pass_all, err));
     PROPANE_TRY(cpu_lower_function(p->g.f, err));
@@ -205,12 +205,12 @@ static propane_status cpu_plan_function(planner *p, const mil_function *f, propa
     PROPANE_TRY(cpu_fuse(&p->g, err));
     PROPANE_TRY(cpu_graph_sort(&p->g, err));
     PROPANE_TRY(plan_values(p, err));
-    PROPANE_TRY(list_io(p, f, err));
+    PROPANE_TRY(plan_list_io(p, f, err));
     PROPANE_TRY(cpu_plan_place_values(p, err));
     PROPANE_TRY(cpu_plan_place_channels(p, err));
-    PROPANE_TRY(emit_nodes(p, err));
-    PROPANE_TRY(emit_results(p, err));
-    return p->check ? PROPANE_OK : finish(p, err);
+    PROPANE_TRY(plan_emit_nodes(p, err));
+    PROPANE_TRY(plan_emit_results(p, err));
+    return p->check ? PROPANE_OK : plan_finish(p, err);
 }
 
 static propane_status plan_make(const mil_function *f, const cpu_plan_options *options, arena *a, bool check,
@@ -225,7 +225,7 @@ static propane_status plan_make(const mil_function *f, const cpu_plan_options *o
         p.program->threads = options->threads;
         p.program->guard = options->guard;
         p.program->planned_threads = p.threads;
-        status = cpu_plan_function(&p, f, err);
+        status = plan_cpu_plan_function(&p, f, err);
     } else {
         status = cpu_program_no_memory(err);
     }

@@ -6,7 +6,7 @@
 #include "mil/function_copy.h"
 
 /* Weights of another element type than what they are applied to: kernels want one. */
-static void cast_weights(mil_builder *b, mil_op *op) {
+static void plan_copy_cast_weights(mil_builder *b, mil_op *op) {
     for (int i = 1; op && i < op->info->param_count; i++) {
         mil_operand *o = &op->operands[i];
         const mil_type *x = &op->operands[0].values[0]->type;
@@ -20,7 +20,7 @@ static void cast_weights(mil_builder *b, mil_op *op) {
 }
 
 /* Result i. A block may give a literal, what it was given, or one value twice; a function may not. */
-static mil_value *own_result(mil_builder *b, const mil_function *f, int i, mil_value *const *map) {
+static mil_value *plan_copy_own_result(mil_builder *b, const mil_function *f, int i, mil_value *const *map) {
     const mil_value *v = f->results[i];
     mil_value *own = map[v->id];
     if (!f->owner) return own;
@@ -39,8 +39,10 @@ propane_status cpu_plan_copy_function(planner *p, const mil_function *f, propane
     mil_build_begin(&b, p->module, f->name, f->opset);
     for (int i = 0; i < f->param_count; i++)
         map[f->params[i]->id] = mil_build_param(&b, f->params[i]->name, f->params[i]->type);
-    for (const mil_op *op = f->first; op && !b.err.status; op = op->next) cast_weights(&b, mil_build_copy(&b, op, map));
-    for (int i = 0; i < f->result_count && !b.err.status; i++) mil_build_result(&b, own_result(&b, f, i, map));
+    for (const mil_op *op = f->first; op && !b.err.status; op = op->next)
+        plan_copy_cast_weights(&b, mil_build_copy(&b, op, map));
+    for (int i = 0; i < f->result_count && !b.err.status; i++)
+        mil_build_result(&b, plan_copy_own_result(&b, f, i, map));
     p->g.f = b.function;
     if (p->g.f) p->g.f->was_block = f->owner != NULL;
     return mil_build_end(&b, err);

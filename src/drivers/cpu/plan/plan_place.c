@@ -8,18 +8,18 @@
 #include "drivers/cpu/plan/table.h"
 
 /* Whether `op` computes its result into memory of the planner's choice. */
-static bool computes(const mil_op *op) {
+static bool plan_place_computes(const mil_op *op) {
     const cpu_emitter *b = cpu_emitter_of(op);
     return b->tile || b->emit;
 }
 
-static void place(planner *p, const mil_value *v, const cpu_view *target) {
+static void plan_place_one(planner *p, const mil_value *v, const cpu_view *target) {
     cpu_view at = *target;
     while (v->def && !v->konst && !p->is_placed[v->id] && p->g.op_of[v->id] >= 0) {
         const mil_op *op = v->def;
         const cpu_emitter *b = cpu_emitter_of(op);
         if (!b->view) {
-            if (!computes(op)) return;
+            if (!plan_place_computes(op)) return;
             p->placed[v->id] = at;
             p->is_placed[v->id] = true;
             return;
@@ -33,7 +33,7 @@ static void place(planner *p, const mil_value *v, const cpu_view *target) {
     }
 }
 
-static propane_status place_results(planner *p, propane_error *err) {
+static propane_status plan_place_results(planner *p, propane_error *err) {
     for (int i = 0; i < p->g.f->result_count; i++) {
         const mil_value *v = p->g.f->results[i];
         int buffer =
@@ -41,12 +41,12 @@ static propane_status place_results(planner *p, propane_error *err) {
         if (buffer < 0) return cpu_program_no_memory(err);
         p->buffers[buffer].index = i;
         cpu_view dense = cpu_view_dense(&v->type, buffer);
-        place(p, v, &dense);
+        plan_place_one(p, v, &dense);
     }
     return PROPANE_OK;
 }
 
-static propane_status place_parts(planner *p, const mil_op *op, propane_error *err) {
+static propane_status plan_place_parts(planner *p, const mil_op *op, propane_error *err) {
     const mil_value *whole = op->results[0];
     mil_value *const *parts;
     int count = mil_in_list(op, "values", &parts);
@@ -65,15 +65,15 @@ static propane_status place_parts(planner *p, const mil_op *op, propane_error *e
         int64_t size = stacked ? 1 : parts[i]->type.dim[axis];
         cpu_view part = cpu_view_part(&p->placed[whole->id], (int)axis, at, size);
         if (stacked) part = cpu_view_drop(&part, (int)axis);
-        place(p, parts[i], &part);
+        plan_place_one(p, parts[i], &part);
         at += size;
     }
     return PROPANE_OK;
 }
 
 propane_status cpu_plan_place_values(planner *p, propane_error *err) {
-    PROPANE_TRY(place_results(p, err));
+    PROPANE_TRY(plan_place_results(p, err));
     for (int i = p->g.op_count - 1; i >= 0; i--)
-        if (cpu_family_of(p->g.ops[i]) == CPU_FAMILY_concat) PROPANE_TRY(place_parts(p, p->g.ops[i], err));
+        if (cpu_family_of(p->g.ops[i]) == CPU_FAMILY_concat) PROPANE_TRY(plan_place_parts(p, p->g.ops[i], err));
     return PROPANE_OK;
 }

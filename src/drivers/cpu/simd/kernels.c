@@ -49,7 +49,7 @@ cpu_isa cpu_isa_best(void) {
 }
 
 /* "plain, avx2 or neon" */
-static void isa_list_names(char *text, size_t size) {
+static void kernels_isa_list_names(char *text, size_t size) {
     size_t length = 0;
     for (int i = 0; i < CPU_ISA_COUNT && length < size; i++)
         length += (size_t)snprintf(text + length, size - length, "%s%s",
@@ -75,6 +75,6 @@ propane_status cpu_isa_current(cpu_isa *out, propane_error *err) {
         *out = (cpu_isa)i;
         return PROPANE_OK;
     }
-    isa_list_names(list, sizeof list);
+    kernels_isa_list_names(list, sizeof list);
     return propane_fail(err, PROPANE_ERR_INVALID, "PROPANE_ISA=%s: no such instruction set; use %s", wanted, list);
 }

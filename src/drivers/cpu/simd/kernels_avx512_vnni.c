@@ -29,7 +29,7 @@ VFN void prepare_half(cpu_int_dot_step *s, int at, vf x, vf inverse, int bias) {
     _mm_store_si128((__m128i *)(void *)(s->start + at / 4), _mm512_castsi512_si128(starts));
 }
 
-static VTARGET void prepare(void *out, const float *x, int64_t k, cpu_weights format) {
+static VTARGET void kernels_avx512_vnni_prepare(void *out, const float *x, int64_t k, cpu_weights format) {
     cpu_int_dot_step *steps = out;
     float *scales = (float *)(void *)(steps + cpu_int_dot_steps(k));
     bool four = format == CPU_WEIGHTS_INT4;
@@ -156,7 +156,7 @@ DOT_TILE(1, 8)
 void cpu_kernels_avx512_vnni(cpu_kernels *k) {
     if (!__builtin_cpu_supports("avx512vnni")) return;
     k->int_dot = (cpu_int_dot_kernels){
-        .prepare = prepare,
+        .prepare = kernels_avx512_vnni_prepare,
         .tiles = {SEVERAL(i8), SEVERAL(i4)},
         .singles = {SINGLE(i8), SINGLE(i4)},
         .rows = {4, 4, 2, 1},
