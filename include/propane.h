@@ -710,9 +710,9 @@ typedef struct propane_model_info {
 } propane_model_info;
 bool propane_model_describe(const propane_model *model, propane_model_info *out);
 /* The name tells the form: NAME.safetensors, NAME.gguf, NAME.bin (llama2.c), anything else a folder. `dtype`: "f32" (NULL),
- * "f16", "bf16", for GGUF "q8_0" and "q4_0". The tokenizer, which must fit the model (NULL: the model's own, where there is
- * one), goes into folders and GGUF files; one that the form cannot say is left out and the log told. Written whole or not at
- * all. */
+ * "f16", "bf16", for GGUF "q8_0", "q5_1", "q5_0", "q4_1", "q4_0", "q6_k", "q4_k". The tokenizer, which must fit the model
+ * (NULL: the model's own, where there is one), goes into folders and GGUF files; one that the form cannot say is left out and
+ * the log told. Written whole or not at all. */
 PROPANE_CHECK propane_status propane_model_save(const propane_model *model, const propane_tokenizer *tokenizer,
                                                 const char *path, const char *dtype, propane_error *err);
 

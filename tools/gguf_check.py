@@ -4,12 +4,15 @@
 
     python3 tools/gguf_check.py [PROPANE]      (exit 1: different; 77: a package is missing)
 
-Written: F32, F16, BF16, Q8_0 and Q4_0, metadata, permuted query and key rows, both kinds of vocabulary. Read: those, Q4_0, Q4_K and
-Q6_K (blocks of random bytes, taken apart by both). Where llama-cpp-python, torch and transformers are installed, a random
+Written: every type that Propane writes, metadata, permuted query and key rows, both kinds of vocabulary (Q4_K and Q6_K: what they
+change, as gguf does not make them). Read: every type that both know (blocks of random bytes where gguf does not make them), and the
+hashes that tests/model/test_gguf.c holds. Where llama-cpp-python, torch and transformers are installed, a random
 model of each architecture: what Propane writes greedily is what llama.cpp would write; else that part says that it is skipped.
 """
+import hashlib
 import json
 import os
+import re
 import struct
 import subprocess
 import sys
@@ -29,6 +32,8 @@ C = dict(architectures=["LlamaForCausalLM"], model_type="llama", hidden_act="sil
          tie_word_embeddings=False)
 PARTS = {"input_layernorm": "attn_norm", "self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k", "self_attn.v_proj": "attn_v",
          "self_attn.o_proj": "attn_output", "post_attention_layernorm": "ffn_norm", "mlp.gate_proj": "ffn_gate", "mlp.up_proj": "ffn_up", "mlp.down_proj": "ffn_down"}
+# Types of which any bytes are a block, and where its fp16 numbers stand.
+BLOCKS = {Q.Q2_K: (80, 82), Q.Q3_K: (108,), Q.Q4_K: (0, 2), Q.Q5_K: (0, 2), Q.Q6_K: (208,), Q.IQ4_NL: (0,), Q.IQ4_XS: (0,), Q.MXFP4: ()}
 bad = count = 0
 
 
@@ -66,7 +71,8 @@ def run(*args):
 
 
 def check_written(propane, folder, weights):
-    for dtype, kind in (("f32", Q.F32), ("f16", Q.F16), ("bf16", Q.BF16), ("q8_0", Q.Q8_0), ("q4_0", Q.Q4_0)):
+    for kind in (Q.F32, Q.F16, Q.BF16, Q.Q8_0, Q.Q4_0, Q.Q4_1, Q.Q5_0, Q.Q5_1, Q.Q4_K, Q.Q6_K):
+        dtype = kind.name.lower()
         path = os.path.join(folder, dtype + ".gguf")
         if not run(propane, "convert", folder, path, "--dtype", dtype):
             expect(False, f"{dtype}: written")
@@ -81,6 +87,11 @@ def check_written(propane, folder, weights):
         for ours, name, shape in names():
             t, want = tensors[name], theirs(name, weights[ours])
             of = Q.F32 if len(shape) == 1 else kind
+            if of in BLOCKS:  # gguf-py does not make them
+                got = gguf.quants.dequantize(t.data, of).reshape(want.shape)
+                error = float(np.sqrt(((got - want) ** 2).sum() / (want ** 2).sum()))
+                good = good and t.tensor_type == of and error < (0.08 if of == Q.Q4_K else 0.02)
+                continue
             raw = gguf.quants.quantize(want, of)
             good = good and t.tensor_type == of and list(reversed(t.shape.tolist())) == list(shape)
             good = good and np.array_equal(np.ascontiguousarray(t.data).view(np.uint8).reshape(-1), np.ascontiguousarray(raw).view(np.uint8).reshape(-1))
@@ -88,12 +99,14 @@ def check_written(propane, folder, weights):
         back = os.path.join(folder, dtype + "-back.safetensors")
         expect(run(propane, "convert", path, back), f"{dtype}: read back")
         got = load_file(back)
+        if kind in (Q.Q4_K, Q.Q6_K):
+            continue
         expect(all(np.array_equal(got[ours], gguf.quants.dequantize(gguf.quants.quantize(weights[ours], Q.F32 if len(s) == 1 else kind), Q.F32 if len(s) == 1 else kind)) for ours, _, s in names()),
                f"{dtype}: values after reading back")
 
 
 def check_read(propane, folder, weights, rng):
-    for kind in (Q.F32, Q.F16, Q.BF16, Q.Q8_0, Q.Q4_0, Q.Q4_K, Q.Q6_K):
+    for kind in (Q.F32, Q.F16, Q.BF16, Q.Q8_0, Q.Q4_0, Q.Q4_1, Q.Q5_0, Q.Q5_1, *BLOCKS):
         path, back = os.path.join(folder, "theirs.gguf"), os.path.join(folder, "theirs.safetensors")
         w = gguf.GGUFWriter(path, "llama")
         w.add_block_count(2), w.add_context_length(64), w.add_embedding_length(256), w.add_feed_forward_length(512), w.add_head_count(8), w.add_head_count_kv(4)
@@ -101,14 +114,14 @@ def check_read(propane, folder, weights, rng):
         want = {}
         for ours, name, shape in names():
             of = Q.F32 if len(shape) == 1 else kind
-            if of in (Q.Q4_K, Q.Q6_K):  # gguf-py takes these apart, but does not make them: any bytes are a block
+            if of in BLOCKS:  # gguf-py takes these apart, but does not make them: any bytes are a block
                 block, size = gguf.GGML_QUANT_SIZES[of]
                 raw = rng.integers(0, 256, (shape[0], shape[1] // block, size), dtype=np.uint8)
                 halves = rng.uniform(-0.01, 0.01, raw.shape[:2]).astype(np.float16).view(np.uint8).reshape(*raw.shape[:2], 2)
-                raw[:, :, -2:] = halves
-                if of == Q.Q4_K:
-                    raw[:, :, 0:2] = halves
-                    raw[:, :, 2:4] = halves
+                for at in BLOCKS[of]:
+                    raw[:, :, at : at + 2] = halves
+                if of == Q.MXFP4:
+                    raw[:, :, 0] = rng.integers(100, 125, raw.shape[:2])
                 raw = raw.reshape(shape[0], -1)
             else:
                 raw = gguf.quants.quantize(weights[ours], of)
@@ -121,7 +134,24 @@ def check_read(propane, folder, weights, rng):
         got, worst = load_file(back), 0.0
         for ours, name, _ in names():
             worst = max(worst, float(np.abs(theirs(name, got[ours]) - want[ours]).max()))
-        expect(worst == 0 if kind not in (Q.Q4_K, Q.Q6_K) else worst < 1e-6, f"{kind.name}: values as gguf.quants takes them apart (largest difference {worst:.2g})")
+        expect(worst == 0, f"{kind.name}: values as gguf.quants takes them apart (largest difference {worst:.2g})")
+
+
+def check_hashes():
+    """The blocks of tests/model/test_gguf.c, taken apart here."""
+    path = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "tests", "model", "test_gguf.c")
+    for name, scale, low, want in re.findall(r'\{GGUF_TYPE_(\w+), (-?\d+), (-?\d+), "(\w+)"\}', open(path).read()):
+        kind, scale, low = Q[name], int(scale), int(low)
+        size = gguf.GGML_QUANT_SIZES[kind][1]
+        raw = ((np.arange(50 * size, dtype=np.uint64) * 2654435761 & 0xFFFFFFFF) >> 24).astype(np.uint8).reshape(50, size)
+        for n in range(50):
+            for at, bits in ((scale, 0x2000 + 37 * n), (low, 0x2800 + 11 * n)):
+                if at >= 0:
+                    raw[n, at : at + 2] = (bits & 255, bits >> 8)
+            if kind == Q.MXFP4:
+                raw[n, 0] = n if n < 2 else 100 + n
+        values = gguf.quants.dequantize(raw.reshape(1, -1), kind).astype("<f4")
+        expect(hashlib.sha256(np.ascontiguousarray(values).tobytes()).hexdigest().startswith(want), f"{name}: the hash in test_gguf.c")
 
 
 def check_vocabularies(propane, folder):
@@ -235,6 +265,7 @@ def main(propane):
         weights = make_model(folder, 320)
         check_written(propane, folder, weights)
         check_read(propane, folder, weights, np.random.default_rng(6))
+        check_hashes()
         check_vocabularies(propane, folder)
         check_llama_cpp(propane, folder)
     print(f"{count - bad} of {count} checks are good")

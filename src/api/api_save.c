@@ -16,25 +16,12 @@
 #include "model/files/model_tokenizer.h"
 #include "model/files/store.h"
 
-typedef struct save_type {
-    const char *name;
-    safetensors_dtype tensor;
-    gguf_type block;
-    bool gguf_alone;
-} save_type;
-
-static const save_type api_save_types[] = {
-    {"f32", ST_F32, GGUF_TYPE_F32, false},    {"f16", ST_F16, GGUF_TYPE_F16, false},
-    {"bf16", ST_BF16, GGUF_TYPE_BF16, false}, {"q8_0", ST_F32, GGUF_TYPE_Q8_0, true},
-    {"q4_0", ST_F32, GGUF_TYPE_Q4_0, true},
-};
-
 typedef struct saving {
     const propane_model *model;
     const tokenizer *tokenizer; /* NULL: none */
     bool given;                 /* the tokenizer is the caller's, not the model's own */
     model_form form;
-    const save_type *type;
+    const gguf_type_info *type; /* of matrices */
 } saving;
 
 /* A file of the source folder into the new one, as it is; missing: nothing. */
@@ -69,12 +56,14 @@ static propane_status api_save_export_tokenizer(const saving *s, const char *to,
 /* A vocabulary that the form cannot say is no reason to refuse the weights. */
 static propane_status api_save_write(const saving *s, const char *to, propane_error *err) {
     const model_weights *w = s->model->weights;
+    const gguf_type type = (gguf_type)s->type->type;
     propane_error why = {0};
     propane_status status = PROPANE_OK;
-    if (s->form != MODEL_FORM_GGUF) PROPANE_TRY(model_store_write(w, to, s->form, s->type->tensor, err));
+    if (s->form != MODEL_FORM_GGUF)
+        PROPANE_TRY(model_store_write(w, to, s->form, model_store_dtype(s->type->type), err));
     if (s->form == MODEL_FORM_GGUF) {
-        status = s->tokenizer ? gguf_write_model(w, s->tokenizer, to, s->type->block, &why) : PROPANE_ERR_UNSUPPORTED;
-        if (status == PROPANE_ERR_UNSUPPORTED) PROPANE_TRY(gguf_write_model(w, NULL, to, s->type->block, err));
+        status = s->tokenizer ? gguf_write_model(w, s->tokenizer, to, type, &why) : PROPANE_ERR_UNSUPPORTED;
+        if (status == PROPANE_ERR_UNSUPPORTED) PROPANE_TRY(gguf_write_model(w, NULL, to, type, err));
     } else if (s->form == MODEL_FORM_DIR && s->tokenizer) {
         status = api_save_export_tokenizer(s, to, w->config.max_position_embeddings, &why);
     }
@@ -133,18 +122,19 @@ propane_status propane_model_save(const propane_model *model, const propane_toke
                                   const char *dtype, propane_error *err) {
     API_ERROR(err);
     tokenizer *own = NULL;
+    char words[GGUF_TYPE_WORDS];
     saving s = {.model = model,
+                .type = gguf_type_find(dtype ? dtype : "f32"),
                 .tokenizer = t,
                 .given = t != NULL,
                 .form = text_ends_with(path, ".bin")           ? MODEL_FORM_LLAMA2C
                         : text_ends_with(path, ".safetensors") ? MODEL_FORM_SAFETENSORS
                         : text_ends_with(path, ".gguf")        ? MODEL_FORM_GGUF
                                                                : MODEL_FORM_DIR};
-    for (size_t i = 0; i < sizeof api_save_types / sizeof api_save_types[0]; i++)
-        if (strcmp(api_save_types[i].name, dtype ? dtype : "f32") == 0) s.type = &api_save_types[i];
-    if (!s.type || (s.type->gguf_alone && s.form != MODEL_FORM_GGUF))
-        return propane_fail(err, PROPANE_ERR_INVALID, "%s: weights as '%.40s'; there are f32, f16, bf16%s", path, dtype,
-                            s.form == MODEL_FORM_GGUF ? ", q8_0, q4_0" : " (q8_0 and q4_0 are for GGUF files)");
+    if (!s.type || (s.type->block > 1 && s.form != MODEL_FORM_GGUF))
+        return propane_fail(err, PROPANE_ERR_INVALID, "%s: weights as '%.40s'; there are %s", path, dtype,
+                            s.form == MODEL_FORM_GGUF ? gguf_type_words(", ", words)
+                                                      : "f32, f16 and bf16 (blocks are for GGUF files)");
     if (t) PROPANE_TRY(run_vocabulary(model->path, model->weights->config.vocab_size, t, err));
     if (!t) PROPANE_TRY(api_save_find_tokenizer(model, &own, err));
     if (own) s.tokenizer = own;

@@ -127,14 +127,9 @@ static propane_status cmd_convert_write_model(const model_weights *w, const toke
                                               propane_error *err) {
     model_form form = cmd_convert_form_of(to);
     propane_error why = {0};
-    safetensors_dtype type = strcmp(dtype, "f32") == 0 ? ST_F32 : strcmp(dtype, "f16") == 0 ? ST_F16 : ST_BF16;
-    if (form != MODEL_FORM_GGUF) PROPANE_TRY(model_store_write(w, to, form, type, err));
+    gguf_type of = (gguf_type)gguf_type_find(dtype)->type;
+    if (form != MODEL_FORM_GGUF) PROPANE_TRY(model_store_write(w, to, form, model_store_dtype(of), err));
     if (form == MODEL_FORM_GGUF) {
-        gguf_type of = strcmp(dtype, "q8_0") == 0   ? GGUF_TYPE_Q8_0
-                       : strcmp(dtype, "q4_0") == 0 ? GGUF_TYPE_Q4_0
-                       : type == ST_F32             ? GGUF_TYPE_F32
-                       : type == ST_F16             ? GGUF_TYPE_F16
-                                                    : GGUF_TYPE_BF16;
         propane_status status = t ? gguf_write_model(w, t, to, of, &why) : PROPANE_ERR_UNSUPPORTED;
         if (status == PROPANE_OK) return PROPANE_OK;
         if (status != PROPANE_ERR_UNSUPPORTED) return propane_fail(err, status, "%s", why.text);
@@ -266,6 +261,7 @@ static int cmd_convert_check_use(convert_job *j, bool mil, bool package, bool ex
 
 int cmd_convert(int argc, char **argv) {
     convert_job j = {.dtype = "f32", .dialect = "short"};
+    char types[GGUF_TYPE_WORDS];
     const cli_flag flags[] = {
         {"IN", CLI_TEXT, &j.from,
          .help = "a model's folder, .safetensors, .gguf or llama2.c file, a .mil file, a Core ML package",
@@ -273,8 +269,8 @@ int cmd_convert(int argc, char **argv) {
         {"OUT", CLI_TEXT, &j.to,
          .help = "NAME.safetensors, NAME.gguf, NAME.bin (llama2.c), NAME.mil, NAME.mlpackage, or a folder",
          .required = true},
-        {"--dtype", CLI_CHOICE, &j.dtype, .words = "f32|f16|bf16|q8_0|q4_0",
-         .help = "of the weights; q8_0, q4_0: GGUF; packages: f16 unless this says f32", .given = &j.dtype_given},
+        {"--dtype", CLI_CHOICE, &j.dtype, .words = gguf_type_words("|", types),
+         .help = "of the weights; q...: GGUF; packages: f16 unless this says f32", .given = &j.dtype_given},
         {"--tokenizer", CLI_TEXT, &j.vocabulary, .words = "FILE",
          .help = "the vocabulary for a folder or GGUF, where it is not beside the model"},
         {"--merge", CLI_TEXT, &j.adapter, .words = "DIR", .help = "a LoRA adapter that is added to the weights first"},
@@ -287,10 +283,9 @@ int cmd_convert(int argc, char **argv) {
         {"--stateless", CLI_INT, &j.exported.stateless, 1, 1e6, "N", "no cache, N tokens a call; runs from iOS 15 on",
          .given = &j.stateless_given},
     };
-    int code =
-        cli_parse(argc, argv, flags, sizeof flags / sizeof flags[0],
-                  "convert IN OUT [--dtype f32|f16|bf16|q8_0|q4_0] [--dialect short|canonical]",
-                  "Writes a model in another form, or a MIL program in another dialect. The name of OUT says which.");
+    int code = cli_parse(
+        argc, argv, flags, sizeof flags / sizeof flags[0], "convert IN OUT [--dtype TYPE] [--dialect short|canonical]",
+        "Writes a model in another form, or a MIL program in another dialect. The name of OUT says which.");
     if (code >= 0) return code;
     const bool mil = text_ends_with(j.to, ".mil");
     const bool package =

@@ -26,26 +26,6 @@ struct gguf {
     piece_map by_key, by_name;
 };
 
-static const gguf_type_info types[] = {
-    {0, "F32", 1, 4, true},          {1, "F16", 1, 2, true},          {2, "Q4_0", 32, 18, true},
-    {3, "Q4_1", 32, 20, false},      {6, "Q5_0", 32, 22, false},      {7, "Q5_1", 32, 24, false},
-    {8, "Q8_0", 32, 34, true},       {9, "Q8_1", 32, 36, false},      {10, "Q2_K", 256, 84, false},
-    {11, "Q3_K", 256, 110, false},   {12, "Q4_K", 256, 144, true},    {13, "Q5_K", 256, 176, false},
-    {14, "Q6_K", 256, 210, true},    {15, "Q8_K", 256, 292, false},   {16, "IQ2_XXS", 256, 66, false},
-    {17, "IQ2_XS", 256, 74, false},  {18, "IQ3_XXS", 256, 98, false}, {19, "IQ1_S", 256, 50, false},
-    {20, "IQ4_NL", 32, 18, false},   {21, "IQ3_S", 256, 110, false},  {22, "IQ2_S", 256, 82, false},
-    {23, "IQ4_XS", 256, 136, false}, {24, "I8", 1, 1, false},         {25, "I16", 1, 2, false},
-    {26, "I32", 1, 4, false},        {27, "I64", 1, 8, false},        {28, "F64", 1, 8, false},
-    {29, "IQ1_M", 256, 56, false},   {30, "BF16", 1, 2, true},        {34, "TQ1_0", 256, 54, false},
-    {35, "TQ2_0", 256, 66, false},   {39, "MXFP4", 32, 17, false},
-};
-
-const gguf_type_info *gguf_type_get(int type) {
-    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)
-        if (types[i].type == type) return &types[i];
-    return NULL;
-}
-
 static const uint8_t value_bytes[GGUF_VALUE_TYPES] = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};
 static const char *const value_names[GGUF_VALUE_TYPES] = {"u8",   "i8",     "u16",   "i16", "u32", "i32", "f32",
                                                           "bool", "string", "array", "u64", "i64", "f64"};
@@ -377,6 +357,16 @@ const char *gguf_next_text(const gguf_value *array, uint64_t *at, size_t *length
     return item;
 }
 
+propane_status gguf_f32(const gguf *g, const gguf_tensor *t, float *out, propane_error *err) {
+    char known[GGUF_TYPE_WORDS];
+    if (!t->type->decode)
+        return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
+                            "%s: tensor %.80s is %s, which Propane does not read; those that can be are %s", g->source,
+                            t->name, t->type->name, gguf_type_names(known));
+    gguf_decode_blocks((gguf_type)t->type->type, t->data, t->count, out);
+    return PROPANE_OK;
+}
+
 /* ---- writing -------------------------------------------------------------------------------------------------------------- */
 
 static void gguf_put(text *t, uint64_t value, int bytes) {
@@ -436,11 +426,6 @@ void gguf_put_array(gguf_header *h, const char *key, gguf_value_type item, uint6
 void gguf_put_item_text(gguf_header *h, const char *data, size_t length) { gguf_put_string(&h->values, data, length); }
 void gguf_put_item_i32(gguf_header *h, int32_t value) { gguf_put(&h->values, (uint32_t)value, 4); }
 void gguf_put_item_f32(gguf_header *h, float value) { gguf_put(&h->values, gguf_bits_of(value), 4); }
-
-uint64_t gguf_tensor_bytes(gguf_type type, int64_t count) {
-    const gguf_type_info *info = gguf_type_get(type);
-    return (uint64_t)(count / info->block) * (uint64_t)info->bytes;
-}
 
 void gguf_put_tensor(gguf_header *h, const char *name, int rank, const int64_t *dim, gguf_type type) {
     int64_t count = 1;

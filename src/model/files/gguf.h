@@ -30,24 +30,30 @@ typedef enum gguf_value_type {
     GGUF_VALUE_TYPES
 } gguf_value_type;
 
-/* The numbers are those of the files. */
+/* The numbers are those of the files: GGUF_TYPE_F32, GGUF_TYPE_Q4_K, ... */
+#define GGUF_KNOWN(number, NAME, block, bytes)                            GGUF_TYPE_##NAME = number,
+#define GGUF_READ(number, NAME, word, block, bytes)                       GGUF_TYPE_##NAME = number,
+#define GGUF_WRITTEN(number, NAME, word, block, bytes, file_type, narrow) GGUF_TYPE_##NAME = number,
 typedef enum gguf_type {
-    GGUF_TYPE_F32 = 0,
-    GGUF_TYPE_F16 = 1,
-    GGUF_TYPE_Q4_0 = 2,
-    GGUF_TYPE_Q8_0 = 8,
-    GGUF_TYPE_Q4_K = 12,
-    GGUF_TYPE_Q6_K = 14,
-    GGUF_TYPE_BF16 = 30
+#include "model/files/gguf_types.def"
 } gguf_type;
 
+/* A row of gguf_types.def. */
 typedef struct gguf_type_info {
     int type;
-    const char *name; /* "Q4_K" */
-    int block, bytes; /* elements of a block and its bytes */
-    bool readable;
+    const char *name, *word; /* "Q4_K", "q4_k" */
+    int block, bytes;        /* elements of a block and its bytes */
+    int file_type;           /* general.file_type */
+    gguf_type narrow;        /* instead, for rows that are no multiple of the block */
+    void (*decode)(const uint8_t *blocks, int64_t count, float *out); /* NULL: cannot be read; count is of blocks */
+    void (*encode)(const float *values, int64_t count, uint8_t *out); /* NULL: cannot be written */
 } gguf_type_info;
-const gguf_type_info *gguf_type_get(int type); /* NULL: unknown */
+const gguf_type_info *gguf_type_get(int type);          /* NULL: unknown */
+const gguf_type_info *gguf_type_find(const char *word); /* of those that can be written; NULL: none */
+/* The words of those that can be written, with `between` between them. */
+enum { GGUF_TYPE_WORDS = 200 };
+const char *gguf_type_words(const char *between, char out[GGUF_TYPE_WORDS]);
+const char *gguf_type_names(char out[GGUF_TYPE_WORDS]); /* of those that can be read */
 
 typedef struct gguf_value {
     const char *key;
@@ -99,10 +105,11 @@ const char *gguf_next_text(const gguf_value *array, uint64_t *at, size_t *length
 int64_t gguf_item_int(const gguf_value *array, uint64_t index); /* integers and booleans */
 double gguf_item_real(const gguf_value *array, uint64_t index); /* F32, F64 */
 
-/* `count` elements from the beginning of whole blocks as float (gguf_quant.c). Types that cannot be read are refused by name. */
+/* A tensor's elements as float. Types that cannot be read are refused by name. */
 PROPANE_CHECK propane_status gguf_f32(const gguf *g, const gguf_tensor *t, float *out, propane_error *err);
+/* `count` elements, a multiple of the block, of a type that can be read. Values are those of ggml, to the bit. */
 void gguf_decode_blocks(gguf_type type, const uint8_t *blocks, int64_t count, float *out);
-/* F32, F16, BF16, Q8_0 and Q4_0; count is a multiple of the block. Returns the bytes written. */
+/* Of a type that can be written; count is a multiple of the block. Returns the bytes written. */
 size_t gguf_encode_blocks(gguf_type type, const float *values, int64_t count, uint8_t *out);
 
 /* A header in the making. */
@@ -130,7 +137,8 @@ void gguf_print_header(const gguf_header *h, text *out);
 
 PROPANE_CHECK propane_status gguf_config(const gguf *g, model_config *out, propane_error *err);
 PROPANE_CHECK propane_status gguf_read_model(const char *path, model_weights **out, propane_error *err);
-/* Matrices as `type` (F32, F16, BF16, Q8_0, Q4_0; rows that blocks of 32 do not divide: F16), norm weights as F32. `t` may be NULL. */
+/* Matrices as `type`, one that can be written (its row says what rows that the block does not divide become), norm weights
+ * as F32. `t` may be NULL. */
 PROPANE_CHECK propane_status gguf_write_model(const model_weights *w, const tokenizer *t, const char *path,
                                               gguf_type type, propane_error *err);
 PROPANE_CHECK propane_status gguf_read_tokenizer(const gguf *g, tokenizer **out, propane_error *err);

@@ -242,7 +242,8 @@ propane_status gguf_read_model(const char *path, model_weights **out, propane_er
 
 static gguf_type gguf_model_type_for(const model_tensor *t, gguf_type type) {
     if (t->rank == 1) return GGUF_TYPE_F32;
-    return t->dim[1] % gguf_type_get((int)type)->block ? GGUF_TYPE_F16 : type;
+    while (t->dim[1] % gguf_type_get((int)type)->block) type = gguf_type_get((int)type)->narrow;
+    return type;
 }
 
 static void gguf_model_put_config(gguf_header *h, const model_config *c, gguf_type type) {
@@ -266,12 +267,7 @@ static void gguf_model_put_config(gguf_header *h, const model_config *c, gguf_ty
     gguf_put_text(h, "general.architecture", a->gguf);
     gguf_put_text(h, "general.type", "model");
     gguf_put_text(h, "general.name", "propane");
-    gguf_put_u32(h, "general.file_type",
-                 type == GGUF_TYPE_F32    ? 0
-                 : type == GGUF_TYPE_F16  ? 1
-                 : type == GGUF_TYPE_Q8_0 ? 7
-                 : type == GGUF_TYPE_Q4_0 ? 2
-                                          : 32);
+    gguf_put_u32(h, "general.file_type", (uint32_t)gguf_type_get((int)type)->file_type);
     gguf_put_u32(h, "general.quantization_version", 2);
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         int64_t value;

@@ -384,6 +384,10 @@ static propane_status store_write_generation(const model_config *c, const char *
     return status;
 }
 
+safetensors_dtype model_store_dtype(int type) {
+    return type == GGUF_TYPE_F16 ? ST_F16 : type == GGUF_TYPE_BF16 ? ST_BF16 : ST_F32;
+}
+
 propane_status model_store_write(const model_weights *w, const char *path, model_form form, safetensors_dtype dtype,
                                  propane_error *err) {
     if (dtype != ST_F32 && dtype != ST_F16 && dtype != ST_BF16)

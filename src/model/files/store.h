@@ -28,6 +28,8 @@ PROPANE_CHECK propane_status model_store_fill(model_weights *w, const safetensor
  * files are replaced one by one. */
 PROPANE_CHECK propane_status model_store_write(const model_weights *w, const char *path, model_form form,
                                                safetensors_dtype dtype, propane_error *err);
+/* The tensors' type in those files that is nearest to one of a GGUF file: F16 and BF16, and F32 for all others. */
+safetensors_dtype model_store_dtype(int gguf_type);
 /* Declares and then writes all tensors in Hugging Face's form; for files that hold more than the model. */
 PROPANE_CHECK propane_status model_store_declare(const model_weights *w, safetensors_writer *writer,
                                                  safetensors_dtype dtype, propane_error *err);

@@ -52,6 +52,11 @@ $ propane convert abc c.gguf
 $ propane convert run q4.gguf --dtype q4_0
 >~ q4.gguf: * parameters as Q4_0, GGUF version 3
 = 0
+# Rows of 32 are no block of 256.
+$ propane convert run q4k.gguf --dtype q4_k && propane show q4k.gguf
+>~ q4k.gguf: * parameters as Q4_K, GGUF version 3
+>~   Q5_0  blk.0.attn_q.weight *[[]32, 32[]]
+= 0
 # Wrong use.
 $ propane convert run x.safetensors --dtype q4_0
 2> propane convert: --dtype q4_0 is for GGUF files; x.safetensors is none

@@ -177,7 +177,7 @@ $ propane convert missing x.mlpackage --context 8
 2> propane convert: cannot open missing: No such file or directory
 = 1
 $ propane convert m x.safetensors --dtype f64
-2> propane convert: --dtype: 'f64' is not one of f32|f16|bf16|q8_0|q4_0
+2> propane convert: --dtype: 'f64' is not one of f32|f16|bf16|q8_0|q5_1|q5_0|q4_1|q4_0|q6_k|q4_k
 2> Try 'propane convert --help'.
 = 2
 $ propane convert m x --tokenizer bpe.json; ls x
