@@ -24,7 +24,7 @@ static void use(const mil_blob *blob) {
 static int worst_finding(const uint8_t *data, size_t size) {
     propane_error err = {0};
     const chip *m4 = chip_get(CHIP_m4);
-    chip_report *r = chip_report_create(&(chip_check_options){&m4, 1, 0, 0});
+    chip_report *r = chip_report_create(&(chip_check_options){&m4, 1, 0, 0, CHIP_PATH_DIRECT, false});
     if (!r || chip_check_blob_data(r, "fuzz", data, size, &err) != PROPANE_OK) abort();
     int worst = chip_report_worst(r);
     chip_report_free(r);

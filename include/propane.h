@@ -324,12 +324,16 @@ PROPANE_CHECK propane_status propane_object_compare(const propane_object *a, con
 
 /* ---- checking: which known rules of the Neural Engines a program violates ------------------------------------------ */
 
-typedef enum propane_severity { PROPANE_NOTE, PROPANE_WARNING, PROPANE_REFUSED } propane_severity;
+/* By weight: PROPANE_NOTE, PROPANE_WARNING, PROPANE_FALLBACK (Core ML runs it, but not on the engine), PROPANE_REFUSED. */
+typedef enum propane_severity { PROPANE_NOTE, PROPANE_WARNING, PROPANE_REFUSED, PROPANE_FALLBACK } propane_severity;
 typedef struct propane_check_options {
     size_t size;        /* sizeof(propane_check_options) */
     const char *target; /* "m1,m4-max", "all" (NULL), "all-a" (phones) */
     const char *os;     /* macOS version, "26.3"; NULL: not known, rules about versions warn only */
     int per_rule;       /* findings kept for each rule; 0: 20 */
+    const char
+        *path; /* how the program reaches the engine: "direct", "coreml"; NULL: "coreml" for Core ML's files and modules
+                           read from them, else "direct" */
 } propane_check_options;
 
 typedef struct propane_finding {
@@ -348,6 +352,10 @@ typedef struct propane_verdict { /* on one chip */
     size_t size;                 /* sizeof(propane_verdict), set by the caller */
     const char *chip;
     int refusals, warnings, notes;
+    int fallbacks;           /* findings of operations that leave the engine */
+    int segments, switches;  /* of the program between the engine and the CPU; 0 unless the path is "coreml" */
+    double switch_ms;        /* what the switches cost: estimated, not measured */
+    const char *switches_at; /* the first of them, "topk 'v', conv 'y'"; belongs to the report */
 } propane_verdict;
 
 typedef struct propane_report propane_report;
@@ -367,6 +375,7 @@ int propane_report_chips(const propane_report *report);
 bool propane_report_verdict(const propane_report *report, int index, propane_verdict *out);
 /* The worst on any chip: PROPANE_NOTE also where nothing was found. */
 propane_severity propane_report_worst(const propane_report *report);
+const char *propane_report_path(const propane_report *report); /* "direct", "coreml" */
 /* PROPANE_TEXT or PROPANE_JSON, as `propane check` prints it; terminated, propane_free it. */
 PROPANE_CHECK propane_status propane_report_print(const propane_report *report, propane_form form, char **out,
                                                   propane_error *err);

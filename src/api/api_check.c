@@ -38,6 +38,11 @@ static propane_status api_check_read(const propane_check_options *options, const
     if (o.os && !api_check_read_os(o.os, &out->os))
         return propane_fail(err, PROPANE_ERR_INVALID, "os must be a version such as 26 or 15.7, not '%.40s'", o.os);
     out->per_limit = o.per_rule;
+    out->by_file = !o.path;
+    if (o.path && strcmp(o.path, "coreml") == 0)
+        out->path = CHIP_PATH_COREML;
+    else if (o.path && strcmp(o.path, "direct") != 0)
+        return propane_fail(err, PROPANE_ERR_INVALID, "path must be direct or coreml, not '%.40s'", o.path);
     return PROPANE_OK;
 }
 
@@ -47,13 +52,16 @@ propane_status propane_check_options_test(const propane_check_options *options, 
     return api_check_read(options, targets, &own, err);
 }
 
-static propane_status api_check_create(const propane_check_options *options, propane_report **out, propane_error *err) {
+/* `path`: where the options name none. */
+static propane_status api_check_create(const propane_check_options *options, chip_path path, propane_report **out,
+                                       propane_error *err) {
     chip_check_options own;
     *out = NULL;
     propane_report *r = mem_alloc(sizeof *r);
     if (!r) return propane_fail_memory(err, sizeof *r);
     propane_status status = api_check_read(options, r->targets, &own, err);
     r->target_count = own.target_count;
+    if (own.by_file) own.path = path;
     if (!status && !(r->r = chip_report_create(&own))) status = propane_fail_memory(err, 0);
     if (status)
         propane_report_free(r);
@@ -73,14 +81,14 @@ static propane_status api_check_end(propane_report *r, propane_status status, pr
 propane_status propane_check_file(const char *path, const propane_check_options *options, propane_report **out,
                                   propane_error *err) {
     API_ERROR(err);
-    PROPANE_TRY(api_check_create(options, out, err));
+    PROPANE_TRY(api_check_create(options, CHIP_PATH_DIRECT, out, err));
     return api_check_end(*out, chip_check_file((*out)->r, path, err), out);
 }
 
 propane_status propane_check_module(const propane_module *module, const propane_check_options *options,
                                     propane_report **out, propane_error *err) {
     API_ERROR(err);
-    PROPANE_TRY(api_check_create(options, out, err));
+    PROPANE_TRY(api_check_create(options, module->package ? CHIP_PATH_COREML : CHIP_PATH_DIRECT, out, err));
     return api_check_end(*out, chip_check_module((*out)->r, module, err), out);
 }
 
@@ -93,7 +101,10 @@ void propane_report_free(propane_report *report) {
 int propane_report_count(const propane_report *report) { return chip_report_count(report->r); }
 
 static propane_severity api_check_severity(chip_severity severity) {
-    return severity == CHIP_REFUSE ? PROPANE_REFUSED : severity == CHIP_WARN ? PROPANE_WARNING : PROPANE_NOTE;
+    return severity == CHIP_REFUSE ? PROPANE_REFUSED
+           : severity == CHIP_FALL ? PROPANE_FALLBACK
+           : severity == CHIP_WARN ? PROPANE_WARNING
+                                   : PROPANE_NOTE;
 }
 
 bool propane_report_get(const propane_report *report, int index, propane_finding *out) {
@@ -120,17 +131,24 @@ int propane_report_chips(const propane_report *report) { return report->target_c
 bool propane_report_verdict(const propane_report *report, int index, propane_verdict *out) {
     if (index < 0 || index >= report->target_count) return false;
     const chip *c = report->targets[index];
+    const chip_segments *s = chip_report_segments(report->r, c);
     const propane_verdict mine = {.chip = c->name,
                                   .refusals = chip_report_total(report->r, c, CHIP_REFUSE),
                                   .warnings = chip_report_total(report->r, c, CHIP_WARN),
-                                  .notes = chip_report_total(report->r, c, CHIP_NOTE)};
+                                  .notes = chip_report_total(report->r, c, CHIP_NOTE),
+                                  .fallbacks = chip_report_total(report->r, c, CHIP_FALL),
+                                  .segments = s->engine + s->cpu,
+                                  .switches = s->switches,
+                                  .switch_ms = s->ms,
+                                  .switches_at = s->places};
     return api_give(out, &mine, sizeof mine);
 }
 
 propane_severity propane_report_worst(const propane_report *report) {
-    const int worst = chip_report_worst(report->r);
-    return worst == 2 ? PROPANE_REFUSED : worst == 1 ? PROPANE_WARNING : PROPANE_NOTE;
+    return api_check_severity(chip_report_worst(report->r));
 }
+
+const char *propane_report_path(const propane_report *report) { return chip_path_name(chip_report_path(report->r)); }
 
 /* Takes the value. */
 static propane_status api_check_print_json(json_t *root, char **out, propane_error *err) {

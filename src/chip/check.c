@@ -32,9 +32,10 @@ static bool check_names_op(const char *list, const char *name) {
 static void check_set_masks(chip_report *r) {
     for (int i = 0; i < chip_limit_count(); i++) {
         chip_mask *m = &r->masks[i];
+        *m = (chip_mask){.found = m->found};
         for (int t = 0; t < r->target_count; t++) {
             chip_severity severity;
-            if (!chip_limit_on(chip_limit_get(i), r->targets[t], r->os, &severity)) continue;
+            if (!chip_limit_on(chip_limit_get(i), r->targets[t], r->os, r->path, &severity)) continue;
             m->by[severity] |= (uint64_t)1 << r->targets[t]->id;
             m->any = true;
         }
@@ -42,10 +43,8 @@ static void check_set_masks(chip_report *r) {
 }
 
 /* Which rows are asked about an op, by opcode: lists of row numbers, ended by -1. */
-static bool check_set_op_rows(chip_report *r) {
+static void check_set_op_rows(chip_report *r) {
     int rows = chip_limit_count();
-    r->op_rows = mem_array((size_t)MIL_OP_COUNT * (size_t)(rows + 1), sizeof *r->op_rows);
-    if (!r->op_rows) return false;
     for (int code = 0; code < MIL_OP_COUNT; code++) {
         int *list = r->op_rows + code * (rows + 1), count = 0;
         for (int i = 0; i < rows; i++) {
@@ -55,7 +54,12 @@ static bool check_set_op_rows(chip_report *r) {
         }
         list[count] = -1;
     }
-    return true;
+}
+
+static void check_set_path(chip_report *r, chip_path path) {
+    r->path = path;
+    check_set_masks(r);
+    check_set_op_rows(r);
 }
 
 chip_report *chip_report_create(const chip_check_options *options) {
@@ -63,15 +67,19 @@ chip_report *chip_report_create(const chip_check_options *options) {
     if (!r) return NULL;
     r->os = options->os;
     r->per_limit = options->per_limit > 0 ? options->per_limit : 20;
+    r->by_file = options->by_file;
     for (int i = 0; i < options->target_count && i < CHIP_COUNT; i++)
         r->targets[r->target_count++] = options->targets[i];
     r->arena = arena_create();
     r->masks = mem_array((size_t)chip_limit_count(), sizeof *r->masks);
     r->cells = mem_array((size_t)CHIP_ROWS * CHIP_COUNT, sizeof *r->cells);
-    if (r->masks) check_set_masks(r);
-    if (r->arena && r->masks && r->cells && check_set_op_rows(r)) return r;
-    chip_report_free(r);
-    return NULL;
+    r->op_rows = mem_array((size_t)MIL_OP_COUNT * (size_t)(chip_limit_count() + 1), sizeof *r->op_rows);
+    if (!r->arena || !r->masks || !r->cells || !r->op_rows) {
+        chip_report_free(r);
+        return NULL;
+    }
+    check_set_path(r, options->path);
+    return r;
 }
 
 void chip_report_free(chip_report *r) {
@@ -120,6 +128,7 @@ static propane_status check_add(chip_report *r, int limit, const place *at, cons
     const chip_limit *l = chip_limit_get(limit);
     chip_mask *m = &r->masks[limit];
     check_count_cells(r, at->row, m, limit);
+    if (r->fallen && r->fallen_at >= 0) r->fallen[r->fallen_at] |= m->by[CHIP_FALL];
     if (m->found++ >= r->per_limit) {
         r->suppressed++;
         return PROPANE_OK;
@@ -127,11 +136,12 @@ static propane_status check_add(chip_report *r, int limit, const place *at, cons
     PROPANE_TRY(check_grow(r, err));
     chip_finding f = {.limit = l,
                       .refused = m->by[CHIP_REFUSE],
+                      .fell = m->by[CHIP_FALL],
                       .warned = m->by[CHIP_WARN],
                       .noted = m->by[CHIP_NOTE],
                       .line = at->line,
                       .column = at->column};
-    f.severity = f.refused ? CHIP_REFUSE : f.warned ? CHIP_WARN : CHIP_NOTE;
+    f.severity = f.refused ? CHIP_REFUSE : f.fell ? CHIP_FALL : f.warned ? CHIP_WARN : CHIP_NOTE;
     PROPANE_TRY(check_copy(r, at->source, &f.source, err));
     PROPANE_TRY(check_copy(r, at->function, &f.function, err));
     PROPANE_TRY(check_copy(r, at->op, &f.op, err));
@@ -189,9 +199,10 @@ static propane_status check_tensor(chip_report *r, chip_view *view, const mil_va
 }
 
 static propane_status check_ops(chip_report *r, chip_view *view, propane_error *err) {
-    int stride = chip_limit_count() + 1;
+    int stride = chip_limit_count() + 1, index = 0;
     for (const mil_op *op = view->function->first; op; op = op->next) {
         place at = check_op_place(op);
+        r->fallen_at = ++index;
         if (op->info->code != MIL_OP_const) r->op_counts[op->info->code]++;
         view->op = op;
         for (const int *row = r->op_rows + op->info->code * stride; *row >= 0; row++)
@@ -200,6 +211,23 @@ static propane_status check_ops(chip_report *r, chip_view *view, propane_error *
     }
     view->op = NULL;
     return PROPANE_OK;
+}
+
+/* The function itself, its parameters, then its operations. */
+static propane_status check_parts(chip_report *r, chip_view *view, propane_error *err) {
+    const mil_function *f = view->function;
+    place at = {f->module->source, f->name, NULL, NULL, f->line, f->column, CHIP_ROW_WHOLE};
+    r->checked_program = true;
+    r->fallen_at = 0; /* what is said of the function holds for all its operations */
+    PROPANE_TRY(check_ask_site(r, CHIP_SITE_FUNCTION, view, &at, err));
+    r->fallen_at = -1;
+    for (int i = 0; i < f->param_count; i++) {
+        const mil_value *v = f->params[i];
+        place p = {at.source,     f->name, NULL, v->name, v->line ? v->line : f->line, v->line ? v->column : f->column,
+                   CHIP_ROW_WHOLE};
+        PROPANE_TRY(check_tensor(r, view, v, &p, err));
+    }
+    return check_ops(r, view, err);
 }
 
 static void check_count_uses(const mil_function *f, int *uses, int op_counts[MIL_OP_COUNT]) {
@@ -214,20 +242,20 @@ static void check_count_uses(const mil_function *f, int *uses, int op_counts[MIL
 propane_status chip_check_function(chip_report *r, const mil_function *f, propane_error *err) {
     int op_counts[MIL_OP_COUNT] = {0};
     int *uses = mem_array((size_t)f->value_count + 1, sizeof *uses);
-    if (!uses) return propane_fail_memory(err, (size_t)f->value_count * sizeof *uses);
-    check_count_uses(f, uses, op_counts);
-    chip_view view = {.module = f->module, .function = f, .uses = uses, .op_counts = op_counts};
-    place at = {f->module->source, f->name, NULL, NULL, f->line, f->column, CHIP_ROW_WHOLE};
-    r->checked_program = true;
-    propane_status status = check_ask_site(r, CHIP_SITE_FUNCTION, &view, &at, err);
-    for (int i = 0; i < f->param_count && status == PROPANE_OK; i++) {
-        const mil_value *v = f->params[i];
-        place p = {at.source,     f->name, NULL, v->name, v->line ? v->line : f->line, v->line ? v->column : f->column,
-                   CHIP_ROW_WHOLE};
-        status = check_tensor(r, &view, v, &p, err);
+    uint64_t *fallen = r->path == CHIP_PATH_COREML ? mem_array((size_t)f->op_count + 1, sizeof *fallen) : NULL;
+    propane_status status = PROPANE_OK;
+    if (!uses || (r->path == CHIP_PATH_COREML && !fallen))
+        status = propane_fail_memory(err, (size_t)f->value_count * sizeof *uses);
+    if (status == PROPANE_OK) {
+        check_count_uses(f, uses, op_counts);
+        chip_view view = {.module = f->module, .function = f, .uses = uses, .op_counts = op_counts};
+        r->fallen = fallen;
+        status = check_parts(r, &view, err);
+        if (status == PROPANE_OK && fallen) status = chip_report_segment(r, f, err);
     }
-    if (status == PROPANE_OK) status = check_ops(r, &view, err);
+    r->fallen = NULL;
     mem_free(uses);
+    mem_free(fallen);
     return status;
 }
 
@@ -448,12 +476,25 @@ static propane_status check_folder(chip_report *r, const char *path, propane_err
     return check_package(r, path, err);
 }
 
+/* Core ML's own forms: a package, a model file, a compiled model, which is a folder with model.mil and what Core ML keeps
+ * beside it. A folder of Propane's plans has model.mil alone. */
+static bool check_is_coreml(chip_report *r, const char *path) {
+    if (text_ends_with(path, ".mlmodel")) return true;
+    if (!file_is_dir(path)) return false;
+    const char *program = arena_printf(r->arena, "%s/model.mil", path);
+    const char *described = arena_printf(r->arena, "%s/coremldata.bin", path);
+    return !program || !described || !file_exists(program) || file_exists(described) ||
+           text_ends_with(path, ".mlmodelc") || text_ends_with(path, ".mlmodelc/");
+}
+
 propane_status chip_check_file(chip_report *r, const char *path, propane_error *err) {
     file_map map;
+    if (r->by_file) check_set_path(r, check_is_coreml(r, path) ? CHIP_PATH_COREML : CHIP_PATH_DIRECT);
+    r->by_file = false;
     if (file_is_dir(path)) return check_folder(r, path, err);
     PROPANE_TRY(file_map_open(path, &map, err));
     const char *data = (const char *)map.data;
-    if (strlen(path) > 8 && strcmp(path + strlen(path) - 8, ".mlmodel") == 0) {
+    if (text_ends_with(path, ".mlmodel")) {
         file_map_close(&map);
         return check_package(r, path, err);
     }
@@ -478,7 +519,7 @@ static const chip_finding *check_refusing(const chip_report *r, const char *chos
 }
 
 propane_status chip_check_refusal(const mil_function *f, const chip *c, int os, propane_error *err) {
-    chip_report *r = chip_report_create(&(chip_check_options){&c, 1, os, 1});
+    chip_report *r = chip_report_create(&(chip_check_options){&c, 1, os, 1, CHIP_PATH_DIRECT, false});
     if (!r) return propane_fail_memory(err, sizeof *r);
     propane_status status = chip_check_function(r, f, err);
     const chip_finding *x = status == PROPANE_OK ? check_refusing(r, "") : NULL;
@@ -504,14 +545,14 @@ static propane_status check_fail_at_run(chip_report *r, propane_status status, p
 
 propane_status chip_request_refusal(const chip_request *request, const chip *c, int os, const char *chosen,
                                     propane_error *err) {
-    chip_report *r = chip_report_create(&(chip_check_options){&c, 1, os, 1});
+    chip_report *r = chip_report_create(&(chip_check_options){&c, 1, os, 1, CHIP_PATH_DIRECT, false});
     if (!r) return propane_fail_memory(err, sizeof *r);
     return check_fail_at_run(r, chip_check_request(r, request, err), PROPANE_ERR_DEVICE, c, chosen, err);
 }
 
 propane_status chip_process_refusal(const chip_process *process, const chip *c, int os, const char *chosen,
                                     propane_error *err) {
-    chip_report *r = chip_report_create(&(chip_check_options){&c, 1, os, 1});
+    chip_report *r = chip_report_create(&(chip_check_options){&c, 1, os, 1, CHIP_PATH_DIRECT, false});
     if (!r) return propane_fail_memory(err, sizeof *r);
     return check_fail_at_run(r, chip_check_process(r, process, err), PROPANE_ERR_LIMIT, c, chosen, err);
 }

@@ -15,15 +15,18 @@ typedef struct chip_check_options {
     int target_count;
     int os;        /* macOS times 100: 26.3 is 2603; 0: not known */
     int per_limit; /* findings kept for each row, 0: 20; further ones are counted only */
+    chip_path path;
+    bool by_file; /* chip_check_file takes the path from the file's form instead: Core ML for packages, model files and
+                     compiled models, direct for MIL text */
 } chip_check_options;
 
 typedef struct chip_finding {
     const chip_limit *limit;
-    chip_severity severity;           /* the worst of the targets */
-    uint64_t refused, warned, noted;  /* bit chip_id: on which */
-    const char *source;               /* the file, or what the module is called */
-    int line, column;                 /* 0: not from text */
-    const char *function, *op, *name; /* NULL where it is about something larger; name: of the op's first result */
+    chip_severity severity;                /* the worst of the targets */
+    uint64_t refused, fell, warned, noted; /* bit chip_id: on which */
+    const char *source;                    /* the file, or what the module is called */
+    int line, column;                      /* 0: not from text */
+    const char *function, *op, *name;      /* NULL where it is about something larger; name: of the op's first result */
     const char *message;
 } chip_finding;
 
@@ -49,9 +52,19 @@ const chip_finding *chip_report_get(const chip_report *r, int index);
 /* How many findings there were on a target of that severity, the ones not kept included. */
 int chip_report_total(const chip_report *r, const chip *target, chip_severity severity);
 int chip_report_suppressed(const chip_report *r);
-/* The worst of all targets: 0 nothing or notes, 1 warnings, 2 refusals. */
-int chip_report_worst(const chip_report *r);
-/* Findings, then the table op by chip, then one line a chip. */
+/* The worst of all targets; CHIP_NOTE also where nothing was found. */
+chip_severity chip_report_worst(const chip_report *r);
+chip_path chip_report_path(const chip_report *r);
+/* How Core ML would cut the program between the engine and the CPU; all 0 on the direct path. */
+typedef struct chip_segments {
+    int engine, cpu;  /* runs of operations on one side */
+    int switches;     /* between them, in both directions */
+    int moved;        /* operations that are not on the engine */
+    double ms;        /* what the switches cost: estimated, not measured */
+    char places[200]; /* the first operations at which it switches, "topk 'v', conv 'y'" */
+} chip_segments;
+const chip_segments *chip_report_segments(const chip_report *r, const chip *target);
+/* The path, findings, then the table op by chip, then one line a chip. */
 void chip_report_print(const chip_report *r, text *out);
 /* NULL: no memory. */
 json_t *chip_report_json(const chip_report *r);

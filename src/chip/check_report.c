@@ -14,11 +14,17 @@ int chip_report_total(const chip_report *r, const chip *target, chip_severity se
     return r->totals[target->id][severity];
 }
 
-int chip_report_worst(const chip_report *r) {
-    int worst = 0;
+chip_path chip_report_path(const chip_report *r) { return r->path; }
+
+static chip_severity check_report_worst_on(const chip_report *r, const chip *c) {
+    const int *n = r->totals[c->id];
+    return n[CHIP_REFUSE] ? CHIP_REFUSE : n[CHIP_FALL] ? CHIP_FALL : n[CHIP_WARN] ? CHIP_WARN : CHIP_NOTE;
+}
+
+chip_severity chip_report_worst(const chip_report *r) {
+    chip_severity worst = CHIP_NOTE;
     for (int t = 0; t < r->target_count; t++) {
-        const int *n = r->totals[r->targets[t]->id];
-        int here = n[CHIP_REFUSE] ? 2 : n[CHIP_WARN] ? 1 : 0;
+        const chip_severity here = check_report_worst_on(r, r->targets[t]);
         if (here > worst) worst = here;
     }
     return worst;
@@ -52,7 +58,9 @@ static void check_report_print_finding(const chip_report *r, const chip_finding 
         text_printf(out, "function '%s': ", f->function);
     text_printf(out, "%s\n    rule: %s\n    ", f->message, f->limit->sentence);
     check_report_print_chips(r, f->refused, "refused on: ", out);
-    if (f->refused && (f->warned || f->noted)) text_append(out, "; ");
+    if (f->refused && (f->fell || f->warned || f->noted)) text_append(out, "; ");
+    check_report_print_chips(r, f->fell, "falls back on: ", out);
+    if (f->fell && (f->warned || f->noted)) text_append(out, "; ");
     check_report_print_chips(r, f->warned, "warning on: ", out);
     check_report_print_chips(r, f->noted, "note on: ", out);
     text_printf(out, "\n    %s: %s\n    fix: %s\n", chip_evidence_name(f->limit->evidence), f->limit->source,
@@ -64,6 +72,7 @@ static const char *check_report_cell_text(const chip_cell *c, char out[32]) {
         if (c->count[s]) {
             snprintf(out, 32, "%s %s",
                      s == CHIP_REFUSE ? "no"
+                     : s == CHIP_FALL ? "cpu"
                      : s == CHIP_WARN ? "warn"
                                       : "note",
                      chip_limit_get(c->limit[s])->id);
@@ -127,34 +136,52 @@ static void check_report_print_table(const chip_report *r, text *out) {
     }
 }
 
-/* Rules that refuse on a chip, in the order of the table of limits. */
-static void check_report_print_refusing(const chip_report *r, const chip *c, text *out) {
+/* Rules that are of this severity on a chip, in the order of the table of limits. */
+static void check_report_print_rules(const chip_report *r, const chip *c, chip_severity severity, text *out) {
     const char *separator = " ";
     for (int i = 0; i < chip_limit_count(); i++)
-        if (r->masks[i].found && r->masks[i].by[CHIP_REFUSE] >> c->id & 1) {
+        if (r->masks[i].found && r->masks[i].by[severity] >> c->id & 1) {
             text_printf(out, "%s%s", separator, chip_limit_get(i)->id);
             separator = ", ";
         }
 }
 
+static const char *check_report_path_text(const chip_report *r) {
+    return r->path == CHIP_PATH_COREML
+               ? "through Core ML (--path direct: as MIL text given to the engine's compiler)"
+               : "direct, as MIL text given to the engine's compiler (--path coreml: through Core ML)";
+}
+
+static void check_report_print_verdict(const chip_report *r, const chip *c, text *out) {
+    const int *n = r->totals[c->id];
+    const chip_segments *s = &r->segments[c->id];
+    text_printf(out, "%-9s ", c->name);
+    if (n[CHIP_REFUSE]) {
+        text_append(out, "refused by");
+        check_report_print_rules(r, c, CHIP_REFUSE, out);
+    } else if (n[CHIP_FALL]) {
+        text_append(out, "falls back by");
+        check_report_print_rules(r, c, CHIP_FALL, out);
+    } else {
+        text_append(out, "no known rule refuses it");
+    }
+    if (n[CHIP_WARN]) text_printf(out, "; %d warning%s", n[CHIP_WARN], n[CHIP_WARN] == 1 ? "" : "s");
+    if (n[CHIP_FALL] && !s->engine && s->cpu)
+        text_append(out, "; nothing is left on the engine");
+    else if (n[CHIP_FALL] && s->moved)
+        text_printf(out, "; %d operation%s off the engine, %d switch%s%s%s, about %.2f ms (estimated)", s->moved,
+                    s->moved == 1 ? "" : "s", s->switches, s->switches == 1 ? "" : "es", *s->places ? " at " : "",
+                    s->places, s->ms);
+    text_append(out, "\n");
+}
+
 void chip_report_print(const chip_report *r, text *out) {
+    if (r->checked_program) text_printf(out, "path: %s\n", check_report_path_text(r));
     for (int i = 0; i < r->count; i++) check_report_print_finding(r, &r->findings[i], out);
     if (r->suppressed) text_printf(out, "%d more findings of these rules are not shown\n", r->suppressed);
     check_report_print_table(r, out);
     text_append(out, "\n");
-    for (int t = 0; t < r->target_count; t++) {
-        const chip *c = r->targets[t];
-        const int *n = r->totals[c->id];
-        text_printf(out, "%-9s ", c->name);
-        if (n[CHIP_REFUSE]) {
-            text_append(out, "refused by");
-            check_report_print_refusing(r, c, out);
-        } else {
-            text_append(out, "no known rule refuses it");
-        }
-        if (n[CHIP_WARN]) text_printf(out, "; %d warning%s", n[CHIP_WARN], n[CHIP_WARN] == 1 ? "" : "s");
-        text_append(out, "\n");
-    }
+    for (int t = 0; t < r->target_count; t++) check_report_print_verdict(r, r->targets[t], out);
 }
 
 /* ---- JSON --------------------------------------------------------------------------------------------------------------- */
@@ -186,24 +213,42 @@ static json_t *check_report_finding_json(const chip_report *r, const chip_findin
     check_report_set_text(o, "source", f->limit->source);
     check_report_set_text(o, "fix", f->limit->fix);
     json_put(o, "refused", check_report_chips_json(r, f->refused));
+    json_put(o, "falls_back", check_report_chips_json(r, f->fell));
     json_put(o, "warned", check_report_chips_json(r, f->warned));
     json_put(o, "noted", check_report_chips_json(r, f->noted));
+    return o;
+}
+
+static json_t *check_report_segments_json(const chip_segments *s) {
+    json_t *o = json_object();
+    json_put(o, "engine", json_integer(s->engine));
+    json_put(o, "cpu", json_integer(s->cpu));
+    json_put(o, "switches", json_integer(s->switches));
+    json_put(o, "operations_off_engine", json_integer(s->moved));
+    json_put(o, "estimated_ms", json_real(s->ms));
+    check_report_set_text(o, "at", s->places);
     return o;
 }
 
 json_t *chip_report_json(const chip_report *r) {
     json_t *root = json_object(), *chips = json_array(), *findings = json_array();
     for (int t = 0; t < r->target_count; t++) {
-        const int *n = r->totals[r->targets[t]->id];
+        const chip *target = r->targets[t];
+        const int *n = r->totals[target->id];
+        const chip_severity worst = check_report_worst_on(r, target);
         json_t *c = json_object();
-        check_report_set_text(c, "chip", r->targets[t]->name);
-        check_report_set_text(c, "verdict", n[CHIP_REFUSE] ? "refused" : "no known rule refuses it");
+        check_report_set_text(c, "chip", target->name);
+        check_report_set_text(c, "verdict",
+                              worst >= CHIP_FALL ? chip_severity_name(worst) : "no known rule refuses it");
         json_put(c, "refusals", json_integer(n[CHIP_REFUSE]));
+        json_put(c, "fallbacks", json_integer(n[CHIP_FALL]));
         json_put(c, "warnings", json_integer(n[CHIP_WARN]));
         json_put(c, "notes", json_integer(n[CHIP_NOTE]));
+        if (r->path == CHIP_PATH_COREML) json_put(c, "segments", check_report_segments_json(&r->segments[target->id]));
         json_add(chips, c);
     }
     for (int i = 0; i < r->count; i++) json_add(findings, check_report_finding_json(r, &r->findings[i]));
+    check_report_set_text(root, "path", chip_path_name(r->path));
     json_put(root, "chips", chips); /* also without a root, which then frees them */
     json_put(root, "findings", findings);
     json_put(root, "not_shown", json_integer(r->suppressed));
@@ -220,11 +265,9 @@ static void check_report_print_os(const chip_limit *l, text *out) {
 static void check_report_print_limit(const chip_limit *l, text *out) {
     text_printf(out, "### %s\n\n%s\n\n", l->id, l->sentence);
     if (l->site != CHIP_SITE_FACT) {
-        text_printf(out, "- %s on: %s",
-                    l->severity == CHIP_REFUSE ? "refused"
-                    : l->severity == CHIP_WARN ? "warns"
-                                               : "note",
-                    l->chips);
+        static const char *const verdicts[] = {"silent", "note", "warns", "falls back", "refused"};
+        text_printf(out, "- direct: %s; Core ML: %s; seen: %s\n- on: %s", verdicts[l->on[CHIP_PATH_DIRECT] + 1],
+                    verdicts[l->on[CHIP_PATH_COREML] + 1], l->seen, l->chips);
         if (*l->also) text_printf(out, "; warns on: %s", l->also);
         check_report_print_os(l, out);
         text_append(out, "\n");
@@ -271,6 +314,9 @@ void chip_limits_markdown(text *out) {
         "*disputed*: sources contradict each other, both are told. A rule refuses only what was measured or is\n"
         "documented, on the chips where it was seen or that the source names; elsewhere it warns. `propane check\n"
         "FILE` applies them. That no rule refuses a program does not mean that it runs.\n\n"
+        "Each rule tells by which path it was *seen*: direct (MIL text given to the engine's compiler), e5rt (the\n"
+        "system's runtime below Core ML), coreml, coreai, or any (the engine itself, a file format). What it means\n"
+        "differs by path. *falls back*: Core ML runs the operation on the CPU or GPU, the rest stays on the engine.\n\n"
         "Generations: h12 A13; h13 A14, M1; h14 A15, M2; h15 A16, M3; h16 A17 Pro, M4; h17 A18, M5; h18 "
         "A19, M6; h19 A20.\n\n");
     check_report_print_chip_table(out);
@@ -289,7 +335,10 @@ json_t *chip_limits_json(void) {
         json_t *o = json_object();
         check_report_set_text(o, "rule", l->id);
         check_report_set_text(o, "scope", chip_limit_scope(l));
-        check_report_set_text(o, "severity", chip_severity_name(l->severity));
+        for (int p = 0; p < CHIP_PATH_COUNT; p++)
+            check_report_set_text(o, chip_path_name((chip_path)p),
+                                  l->on[p] == CHIP_SILENT ? "silent" : chip_severity_name(l->on[p]));
+        check_report_set_text(o, "seen", l->seen);
         check_report_set_text(o, "chips", l->chips);
         check_report_set_text(o, "warns_also", l->also);
         json_put(o, "os_min", json_integer(l->os_min));

@@ -12,7 +12,7 @@
 enum { CHIP_ROW_WHOLE = MIL_OP_COUNT, CHIP_ROWS };
 
 typedef struct chip_mask {        /* of one limit */
-    uint64_t by[CHIP_REFUSE + 1]; /* [severity]: bits of the targets */
+    uint64_t by[CHIP_REFUSE + 1]; /* [severity]: bits of the targets, on the report's path */
     bool any;
     int found;
 } chip_mask;
@@ -25,6 +25,11 @@ struct chip_report {
     arena *arena;
     const chip *targets[CHIP_COUNT];
     int target_count, os, per_limit;
+    chip_path path;
+    bool by_file;
+    uint64_t *fallen; /* while a function is checked: [place of the op]: bits of the targets on which it is moved */
+    int fallen_at;    /* the op that is being checked; -1: something larger */
+    chip_segments segments[CHIP_COUNT];
     chip_mask *masks;
     int *op_rows;
     chip_cell *cells; /* [CHIP_ROWS][CHIP_COUNT] */
@@ -34,5 +39,8 @@ struct chip_report {
     chip_finding *findings;
     int count, capacity, suppressed;
 };
+
+/* segment.c: counts the segments of a function whose operations have been checked (r->fallen). */
+PROPANE_CHECK propane_status chip_report_segment(chip_report *r, const mil_function *f, propane_error *err);
 
 #endif

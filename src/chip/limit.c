@@ -9,9 +9,23 @@
 #include "chip/rule.h"
 
 static const chip_limit limits[] = {
-#define LIMIT(id, site, ops, check, severity, chips, also, os_min, os_max, value, evidence, sentence, source, fix)     \
-    {#id,    CHIP_SITE_##site, ops,   chip_rule_##check, CHIP_##severity, chips,  also,                                \
-     os_min, os_max,           value, CHIP_##evidence,   sentence,        source, fix},
+#define LIMIT(id, site, ops, check, direct, coreml, seen, chips, also, os_min, os_max, value, evidence, sentence,      \
+              source, fix)                                                                                             \
+    {#id,                                                                                                              \
+     CHIP_SITE_##site,                                                                                                 \
+     ops,                                                                                                              \
+     chip_rule_##check,                                                                                                \
+     {CHIP_##direct, CHIP_##coreml},                                                                                   \
+     seen,                                                                                                             \
+     chips,                                                                                                            \
+     also,                                                                                                             \
+     os_min,                                                                                                           \
+     os_max,                                                                                                           \
+     value,                                                                                                            \
+     CHIP_##evidence,                                                                                                  \
+     sentence,                                                                                                         \
+     source,                                                                                                           \
+     fix},
 #include "chip/limits.def"
 };
 
@@ -43,17 +57,21 @@ const char *chip_limit_scope(const chip_limit *l) {
 }
 
 const char *chip_severity_name(chip_severity severity) {
-    return severity == CHIP_REFUSE ? "refused" : severity == CHIP_WARN ? "warning" : "note";
+    static const char *const names[] = {"note", "warning", "falls back", "refused"};
+    return names[severity];
 }
 
-bool chip_limit_on(const chip_limit *l, const chip *c, int os, chip_severity *out) {
+const char *chip_path_name(chip_path path) { return path == CHIP_PATH_COREML ? "coreml" : "direct"; }
+
+bool chip_limit_on(const chip_limit *l, const chip *c, int os, chip_path path, chip_severity *out) {
+    if (l->on[path] == CHIP_SILENT) return false;
     if (os && ((l->os_min && os < l->os_min) || (l->os_max && os > l->os_max))) return false;
     if (chip_listed(l->chips, c))
-        *out = l->severity;
+        *out = l->on[path];
     else if (chip_listed(l->also, c))
-        *out = l->severity < CHIP_WARN ? l->severity : CHIP_WARN;
+        *out = l->on[path] < CHIP_WARN ? l->on[path] : CHIP_WARN;
     else
         return false;
-    if (!os && (l->os_min || l->os_max) && *out == CHIP_REFUSE) *out = CHIP_WARN;
+    if (!os && (l->os_min || l->os_max) && *out > CHIP_WARN) *out = CHIP_WARN;
     return true;
 }

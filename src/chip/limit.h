@@ -28,10 +28,18 @@ typedef enum chip_site { /* what a row is checked on */
 } chip_site;
 
 typedef enum chip_severity {
-    CHIP_NOTE,  /* worth knowing */
-    CHIP_WARN,  /* may fail: reported, disputed, slow, or seen on another chip */
-    CHIP_REFUSE /* fails, or computes something else than the program says: measured or documented */
+    CHIP_SILENT = -1, /* says nothing on this path; never of a finding */
+    CHIP_NOTE,        /* worth knowing */
+    CHIP_WARN,        /* may fail: reported, disputed, slow, or seen on another chip */
+    CHIP_FALL,        /* runs, but on the CPU or GPU: measured or documented; on the Core ML path only */
+    CHIP_REFUSE       /* fails, or computes something else than the program says: measured or documented */
 } chip_severity;
+
+typedef enum chip_path {                   /* how a program reaches the engine */
+                         CHIP_PATH_DIRECT, /* MIL text given to the engine's compiler, as Propane does */
+                         CHIP_PATH_COREML, /* through Core ML, which gives what an engine does not take to CPU and GPU */
+                         CHIP_PATH_COUNT
+} chip_path;
 
 typedef struct chip_surface {
     const char *name; /* of the parameter or result that is bound here */
@@ -103,11 +111,12 @@ typedef struct chip_limit {
     const char *ops; /* OP: names separated by spaces; "": all */
     /* Is the row violated? Then `out` says what was found ("the last axis of 'x' is 17920"). */
     bool (*check)(const chip_view *view, char out[CHIP_TEXT_BYTES]);
-    chip_severity severity; /* on `chips` */
-    const char *chips;      /* as chip_listed takes it: where it was seen, or what the source says it holds for */
-    const char *also;       /* where it warns because nobody has shown the contrary */
-    int os_min, os_max;     /* macOS times 100 (26.3 is 2603), both inclusive; 0: no bound */
-    double value;           /* the number in the rule, 0 if there is none */
+    chip_severity on[CHIP_PATH_COUNT]; /* [path]: on `chips` */
+    const char *seen;                  /* words: direct, e5rt, coreml, coreai; "any": the engine itself or a format */
+    const char *chips;  /* as chip_listed takes it: where it was seen, or what the source says it holds for */
+    const char *also;   /* where it warns because nobody has shown the contrary */
+    int os_min, os_max; /* macOS times 100 (26.3 is 2603), both inclusive; 0: no bound */
+    double value;       /* the number in the rule, 0 if there is none */
     chip_evidence evidence;
     const char *sentence, *source, *fix;
 } chip_limit;
@@ -117,9 +126,10 @@ const chip_limit *chip_limit_get(int index);
 const chip_limit *chip_limit_find(const char *id);      /* NULL: there is none */
 double chip_limit_value(const char *id);                /* of a row that there is */
 const char *chip_limit_scope(const chip_limit *l);      /* "program", "blob", "request", "process", "fact" */
-const char *chip_severity_name(chip_severity severity); /* "refused", "warning", "note" */
-/* Does the row speak about this chip under this macOS (times 100; 0: not known)? Then how. A row about some versions only
- * warns where the version is not known. */
-bool chip_limit_on(const chip_limit *l, const chip *c, int os, chip_severity *out);
+const char *chip_severity_name(chip_severity severity); /* "refused", "falls back", "warning", "note" */
+const char *chip_path_name(chip_path path);             /* "direct", "coreml" */
+/* Does the row speak about this chip under this macOS (times 100; 0: not known) on this path? Then how. A row about some
+ * versions only warns where the version is not known. */
+bool chip_limit_on(const chip_limit *l, const chip *c, int os, chip_path path, chip_severity *out);
 
 #endif

@@ -7,7 +7,8 @@
 #include "base/status.h"
 #include "chip/limit.h"
 
-#define LIMIT(id, site, ops, check, severity, chips, also, os_min, os_max, value, evidence, sentence, source, fix)     \
+#define LIMIT(id, site, ops, check, direct, coreml, seen, chips, also, os_min, os_max, value, evidence, sentence,      \
+              source, fix)                                                                                             \
     bool chip_rule_##check(const chip_view *view, char out[CHIP_TEXT_BYTES]);
 #include "chip/limits.def"
 

@@ -32,7 +32,7 @@ static partition *make(const model_config *c, const char *name, mil_dtype precis
 /* The first rule that refuses a device kernel, found by the checker alone; NULL: none does. */
 static const char *refusing_rule(const partition *p, const chip *c) {
     propane_error err = {0};
-    chip_report *r = chip_report_create(&(chip_check_options){&c, 1, 0, 1});
+    chip_report *r = chip_report_create(&(chip_check_options){&c, 1, 0, 1, CHIP_PATH_DIRECT, false});
     EXPECT(r != NULL);
     for (int i = 0; i < p->kernel_count; i++)
         if (p->kernels[i].place == PARTITION_DEVICE) EXPECT_OK(chip_check_function(r, p->kernels[i].function, &err));

@@ -41,14 +41,12 @@ static int cmd_check_check(const char *file, const propane_check_options *option
     const propane_severity worst = propane_report_worst(r);
     propane_report_free(r);
     if (code != CLI_OK) return code;
-    if (!json && worst == PROPANE_REFUSED && kind && strcmp(kind, "program") == 0 && file_is_dir(file))
-        printf("\nCore ML gives what an engine does not take to the GPU or CPU; the rules tell what keeps the whole\n"
-               "program on the engine. --most 1 shows one place for each rule.\n");
-    return worst == PROPANE_REFUSED ? 1 : worst == PROPANE_WARNING && strict ? 2 : 0;
+    if (worst == PROPANE_REFUSED) return 1;
+    return !strict ? 0 : worst == PROPANE_FALLBACK ? 3 : worst == PROPANE_WARNING ? 2 : 0;
 }
 
 int cmd_check(int argc, char **argv) {
-    const char *file = NULL, *target = "all", *os = NULL;
+    const char *file = NULL, *target = "all", *os = NULL, *path = NULL;
     bool json = false, strict = false, rules = false, markdown = false;
     int64_t per_limit = 20;
     const cli_flag flags[] = {
@@ -57,7 +55,9 @@ int cmd_check(int argc, char **argv) {
         {"--target", CLI_TEXT, &target, .words = "CHIPS", .help = "m1,m4-max,... or all, all-a (phones); all"},
         {"--os", CLI_TEXT, &os, .words = "VERSION",
          .help = "macOS 26.3; without it rules about some versions warn only"},
-        {"--strict", CLI_SWITCH, &strict, .help = "exit code 2 if there are warnings"},
+        {"--path", CLI_TEXT, &path, .words = "PATH",
+         .help = "direct or coreml: how the program reaches the engine; coreml for Core ML's files, else direct"},
+        {"--strict", CLI_SWITCH, &strict, .help = "exit code 3 if operations fall back, 2 if there are warnings"},
         {"--most", CLI_INT, &per_limit, 1, 1000000, "N", "findings shown for each rule"},
         {"--json", CLI_SWITCH, &json, .help = "one JSON object"},
         {"--rules", CLI_SWITCH, &rules, .help = "list the rules instead of checking a file"},
@@ -69,14 +69,15 @@ int cmd_check(int argc, char **argv) {
                          "known and by whom, what to do; then a table of operations by chip. That no known rule "
                          "refuses a program does not "
                          "mean that it runs.\n"
-                         "Exit code: 0 nothing refuses it, 1 refused (or the file cannot be read), 2 warnings with "
-                         "--strict (and, as everywhere, "
-                         "wrong use).");
+                         "Through Core ML, what an engine does not take falls back to the CPU: which operations, how "
+                         "often the program changes sides and what that costs is told.\n"
+                         "Exit code: 0 nothing refuses it, 1 refused (or the file cannot be read); with --strict 3 "
+                         "something falls back, 2 warnings (and, as everywhere, wrong use).");
     if (code >= 0) return code;
     if (rules) return cmd_check_print_rules(json ? PROPANE_JSON : markdown ? PROPANE_MARKDOWN : PROPANE_TEXT);
     if (!file) return cli_misuse("check", "a FILE is missing");
     const propane_check_options options = {
-        .size = sizeof options, .target = target, .os = os, .per_rule = (int)per_limit};
+        .size = sizeof options, .target = target, .os = os, .per_rule = (int)per_limit, .path = path};
     propane_error err = {0};
     if (propane_check_options_test(&options, &err) != PROPANE_OK) return cli_misuse("check", "--%s", err.text);
     return cmd_check_check(file, &options, json, strict);

@@ -29,7 +29,7 @@ const char *partition_chips(const char *name, mil_dtype precision) {
 #define PACKED_RULE "C29a"
 
 static propane_status partition_find_packed_rule(const mil_function *f, const chip *c, int os, propane_error *why) {
-    chip_report *r = chip_report_create(&(chip_check_options){&c, 1, os, 1});
+    chip_report *r = chip_report_create(&(chip_check_options){&c, 1, os, 1, CHIP_PATH_DIRECT, false});
     if (!r) return propane_fail_memory(why, 0);
     propane_status status = chip_check_function(r, f, why);
     for (int i = 0; i < chip_report_count(r) && status == PROPANE_OK; i++) {

@@ -6,6 +6,7 @@
 
 # One rule refuses on one chip and is silent on the other.
 $ propane check C27a.bad.mil --target m1,m4
+> path: direct, as MIL text given to the engine's compiler (--path coreml: through Core ML)
 > C27a.bad.mil: warning C36: the program is program(1.3)
 >     rule: Older chips or systems want the canonical dialect: program(1.0), ios16, rank-0 tensors.
 >     warning on: m1
@@ -39,6 +40,7 @@ $ propane check C27a.bad.mil --target m4
 $ propane check C27a.bad.mil --target m4 --strict
 = 2
 $ propane check C27a.good.mil --target m4 --strict
+> path: direct, as MIL text given to the engine's compiler (--path coreml: through Core ML)
 > 
 > op                            count m4         
 > relu                              1 -          
@@ -46,6 +48,34 @@ $ propane check C27a.good.mil --target m4 --strict
 > 
 > m4        no known rule refuses it
 = 0
+
+# The same program through Core ML: the operation moves to the CPU, and forms that only the compiler of MIL text minds are silent.
+$ propane check C27a.bad.mil --path coreml --target m1,m4
+>~ path: through Core ML*
+>~ C27a.bad.mil:5:9: falls back C27a: relu 'y' in 'main': the last axis of 'y' has 16385 elements; the most is 16384
+>~     falls back on: m1
+>~ m1        falls back by C27a; nothing is left on the engine
+>~ m4        no known rule refuses it
+= 0
+$ propane check C27a.bad.mil --path coreml --target m1 --strict
+= 3
+$ propane check C27a.bad.mil --path coreml --target m1 --json
+>~  "path": "coreml",
+>~    "verdict": "falls back",
+>~    "fallbacks": 2,
+>~     "switches": 0,
+>~     "operations_off_engine": 1,
+= 0
+$ propane check C21.bad.mil --target m4 --path direct | grep -c 'refused by C21'
+> 1
+= 0
+$ propane check C21.bad.mil --target m4 --path coreml --strict
+>~ m4        no known rule refuses it
+= 0
+$ propane check C21.bad.mil --path e5rt
+2> propane check: --path must be direct or coreml, not 'e5rt'
+2> Try 'propane check --help'.
+= 2
 
 # What the language itself refuses has a place too.
 $ propane check L1.bad.mil --target m4
