@@ -25,7 +25,7 @@ static int cmd_check_print_rules(propane_form form) {
 
 static int cmd_check_check(const char *file, const propane_check_options *options, bool json, bool strict) {
     propane_error err = {0};
-    const char *form = file_is_dir(file) ? NULL : propane_model_form(file), *kind = propane_file_kind(file);
+    const char *form = file_is_dir(file) ? NULL : propane_model_form(file);
     if (form && (strcmp(form, "gguf") == 0 || strcmp(form, "safetensors") == 0)) { /* no MILBlob with a wrong header */
         (void)propane_fail(&err, PROPANE_ERR_INVALID,
                            "%s: it holds a language model's weights; check the programs that 'propane convert %s "
