@@ -527,6 +527,7 @@ typedef struct propane_profile_row {
     const char *stage;   /* NULL: none */
     double flops, bytes; /* of one run; bytes: operands and results once */
     int64_t runs, ns;    /* since it was switched on, all together */
+    int64_t engine_ns;   /* likewise by the engine's own clock; negative: not given */
 } propane_profile_row;
 
 /* Switches the record on, with all counts at 0, or off, as it is at first. PROPANE_ERR_UNSUPPORTED: the device keeps none.
@@ -928,6 +929,177 @@ typedef struct propane_gradient_options {
 PROPANE_CHECK propane_status propane_model_write_gradients(propane_model *model, const int32_t *ids, int64_t count,
                                                            const propane_gradient_options *options, const char *path,
                                                            double *loss, propane_error *err);
+
+/* ---- training ------------------------------------------------------------------------------------------------------------- */
+
+/* What a run learns, from what, how and where: options by the names of `propane train`'s flags, without "--". One thread. */
+typedef struct propane_options propane_options;
+
+typedef enum propane_training {
+    PROPANE_TRAIN_LANGUAGE, /* a language model, as `propane train --data FILE` */
+    PROPANE_TRAIN_PROGRAM   /* weights of a Core ML model or MIL program, as `propane train MODEL` */
+} propane_training;
+
+/* With all defaults, and no run folder: then nothing is written. */
+PROPANE_CHECK propane_status propane_options_create(propane_training kind, propane_options **out, propane_error *err);
+void propane_options_free(propane_options *options);
+/* A value as on the command line: "lr" "3e-4"; a switch's is "true" or "false". Copied. An option of type "list" gets one
+ * value more. PROPANE_ERR_NOT_FOUND: there is none of that name; PROPANE_ERR_INVALID: it has no such value. */
+PROPANE_CHECK propane_status propane_options_set(propane_options *options, const char *name, const char *value,
+                                                 propane_error *err);
+/* The value that it has, as text; propane_free it. */
+PROPANE_CHECK propane_status propane_options_get(const propane_options *options, const char *name, char **out,
+                                                 propane_error *err);
+/* A JSON object of names and values, {"lr": 3e-4, "shuffle": false}; lists for options of type "list". All or none. `source`
+ * stands for the text in messages. */
+PROPANE_CHECK propane_status propane_options_parse(propane_options *options, const char *json, size_t length,
+                                                   const char *source, propane_error *err);
+/* The same from a file. PROPANE_ERR_UNSUPPORTED: it is a model's config.json, which is a value of the option "config". */
+PROPANE_CHECK propane_status propane_options_load(propane_options *options, const char *path, propane_error *err);
+/* With "resume" set and a checkpoint in the folder "run": what was not set takes the value that the run was begun with. */
+PROPANE_CHECK propane_status propane_options_recall(propane_options *options, propane_error *err);
+/* What is missing, out of range or does not go together. Making a trainer recalls and checks by itself. */
+PROPANE_CHECK propane_status propane_options_check(const propane_options *options, propane_error *err);
+
+typedef struct propane_option_info {
+    size_t size;       /* sizeof(propane_option_info), set by the caller; strings are static */
+    const char *name;  /* "lr" */
+    const char *type;  /* "int", "real", "bool", "text", "choice", "list" */
+    const char *words; /* of a choice: "a|b|c"; else what stands for the value in a help, or NULL */
+    double min, max;   /* of numbers, both included; a default may lie outside */
+    const char *group; /* "data", "model", "learnt", "training", "machine", "ranks", "run" */
+    const char *help;
+    const char *standard; /* the default as text; NULL: none */
+    bool fixed;           /* a resumed run must have the value that it was begun with */
+    bool given;           /* it was set */
+} propane_option_info;
+/* The options of that kind of training, `index` from 0; false behind the last one. */
+bool propane_options_describe(const propane_options *options, int index, propane_option_info *out);
+
+/* The processes that mpirun started together (Open MPI). *out NULL with PROPANE_OK: this process was not started so. Once a
+ * process; all ranks make the same trainers in the same order. */
+typedef struct mpi propane_ranks;
+PROPANE_CHECK propane_status propane_ranks_open(propane_ranks **out, propane_error *err);
+int propane_ranks_rank(const propane_ranks *ranks);
+int propane_ranks_count(const propane_ranks *ranks);
+/* Ends the processes of all ranks, as one that fails must, for whom the others would wait. Does not return. */
+void propane_ranks_abort(propane_ranks *ranks, int code);
+void propane_ranks_close(propane_ranks *ranks); /* waits for the other ranks */
+/* Trainers made with these options share their work with the other ranks, which must outlive them. NULL: alone. */
+void propane_options_set_ranks(propane_options *options, propane_ranks *ranks);
+
+/* An array of samples, dense, row major; the number of samples is dim[0]. */
+typedef struct propane_tensor {
+    const char *name; /* of the program's input, "x" where there is one input alone; "y": what is to come out */
+    propane_dtype dtype;
+    int rank;
+    int64_t dim[PROPANE_MAX_RANK];
+    const void *values;
+} propane_tensor;
+
+/* What to learn from, in memory instead of where the option "data" says. Outlives the trainer; not to be changed. */
+typedef struct propane_data {
+    size_t size;      /* sizeof(propane_data) */
+    const char *text; /* a language model's: UTF-8, */
+    size_t length;    /* in bytes, */
+    bool examples;    /* of instruction data: one JSON object a line; */
+    const int32_t *ids;
+    int64_t id_count;                   /* or tokens */
+    const propane_tokenizer *tokenizer; /* NULL: as the options say. Tokens need one */
+    const propane_tensor *arrays;       /* a program's: its inputs and y: float (the class as a whole number) */
+    int array_count;
+    const propane_tensor *validation; /* likewise to validate with; NULL: the part "val-fraction" of the arrays */
+    int validation_count;
+} propane_data;
+
+typedef struct propane_trainer propane_trainer;
+
+/* Reads what the options name, makes or resumes the run, compiles. `data` NULL: from the option "data". The options are
+ * copied. */
+PROPANE_CHECK propane_status propane_trainer_create(const propane_options *options, const propane_data *data,
+                                                    propane_trainer **out, propane_error *err);
+/* What was done since the last checkpoint is lost. */
+void propane_trainer_free(propane_trainer *trainer);
+
+typedef struct propane_step {
+    size_t size;  /* sizeof(propane_step), set by the caller */
+    int64_t step; /* 1 after the first */
+    double loss;  /* mean over all that counts in its batches; a language model's in nats per token */
+    double lr, loss_scale, gradient_norm;
+    bool skipped; /* a gradient was not finite: the weights did not move */
+    double rate;  /* tokens or samples a second */
+    double device_ms, host_ms;
+    const char *simulated; /* the chip whose model device_ms and what follows are by, static; NULL: measured */
+    double energy_j, flops;
+    double utilisation; /* of the arithmetic that the chip can do in device_ms; 0: not known */
+} propane_step;
+
+typedef struct propane_evaluation {
+    size_t size; /* sizeof(propane_evaluation), set by the caller */
+    int64_t step;
+    double loss;          /* of the held-out data, as a step's */
+    double nats_per_byte; /* negative: not known */
+    double accuracy;      /* part of what was classified that is right; negative: not known */
+} propane_evaluation;
+
+/* Each may be NULL; in the thread that runs. They may cancel and ask the trainer, and do nothing else with it. */
+typedef struct propane_trainer_callbacks {
+    size_t size; /* sizeof(propane_trainer_callbacks) */
+    void *context;
+    void (*on_step)(void *context, const propane_step *step);
+    void (*on_evaluation)(void *context, const propane_evaluation *evaluation);
+    void (*on_checkpoint)(void *context, int64_t step, const char *path);
+} propane_trainer_callbacks;
+
+/* To the last step, with the validations and checkpoints that the options ask for; then the folder gets the model, the
+ * adapter or the package. PROPANE_ERR_CANCELLED: stopped after a batch, the checkpoint is written; it may be called again.
+ * PROPANE_ERR_LIMIT: the training has diverged; or, if propane_trainer_describe says `restart`, this process may compile
+ * nothing more, the checkpoint is written and the rest is for another process with "resume". `callbacks` may be NULL. */
+PROPANE_CHECK propane_status propane_trainer_run(propane_trainer *trainer, const propane_trainer_callbacks *callbacks,
+                                                 propane_error *err);
+/* One step and nothing else, for loops of one's own. PROPANE_ERR_INVALID: all steps are done. PROPANE_ERR_CANCELLED: nothing
+ * has moved. `out` may be NULL. */
+PROPANE_CHECK propane_status propane_trainer_step(propane_trainer *trainer, propane_step *out, propane_error *err);
+/* Of the weights as they are. PROPANE_ERR_INVALID: nothing is held out. */
+PROPANE_CHECK propane_status propane_trainer_evaluate(propane_trainer *trainer, propane_evaluation *out,
+                                                      propane_error *err);
+/* Writes the checkpoint. PROPANE_ERR_INVALID: there is no run folder. */
+PROPANE_CHECK propane_status propane_trainer_save(propane_trainer *trainer, propane_error *err);
+/* The weights as they are, wherever one likes: a language model in the form that the name tells (propane_model_save), with its
+ * adapters merged; a program as a package. Several ranks: by the one that writes. */
+PROPANE_CHECK propane_status propane_trainer_write(propane_trainer *trainer, const char *path, propane_error *err);
+/* From any thread, and from a signal's handler: the run or step at hand, or else the next one, ends as
+ * PROPANE_ERR_CANCELLED after its batch. */
+void propane_trainer_cancel(propane_trainer *trainer);
+
+typedef struct propane_trainer_info {
+    size_t size;         /* sizeof(propane_trainer_info), set by the caller */
+    const char *unit;    /* what is learnt from: "tokens", "samples" */
+    int64_t step, steps; /* done; in all */
+    int64_t parameters;  /* that are learnt */
+    int64_t held_out;    /* tokens or samples that are not learnt from */
+    int64_t count;       /* tokens or samples in all */
+    bool writes;         /* of several ranks: this is the one that writes files */
+    bool restart;        /* see propane_trainer_run */
+} propane_trainer_info;
+bool propane_trainer_describe(const propane_trainer *trainer, propane_trainer_info *out);
+/* All that is known of the run as a JSON object: sizes, device, kernels, data. Terminated, propane_free it. */
+PROPANE_CHECK propane_status propane_trainer_facts(const propane_trainer *trainer, char **out, propane_error *err);
+/* An option as the run has it: what was left to it is decided. propane_free it. */
+PROPANE_CHECK propane_status propane_trainer_option(const propane_trainer *trainer, const char *name, char **out,
+                                                    propane_error *err);
+/* A copy of a language model's weights as they are, with its adapters merged: to let it write, or to save. */
+PROPANE_CHECK propane_status propane_trainer_model(const propane_trainer *trainer, propane_model **out,
+                                                   propane_error *err);
+/* The trainer's own, NULL of a program. */
+const propane_tokenizer *propane_trainer_tokenizer(const propane_trainer *trainer);
+/* Tokens that a text may begin with which the model has not seen: prompt `index` of `count` from the held-out data, up to
+ * `room` of them; of instruction data an example up to its answer. Returns how many; 0: there is none. */
+int64_t propane_trainer_prompt(const propane_trainer *trainer, int index, int count, int32_t *ids, int64_t room);
+/* With the option "profile": where the time went, a row a kernel or step; `stage` of a language model's says "device" or
+ * "host". As propane_program_profile_get. */
+int propane_trainer_profile_count(const propane_trainer *trainer);
+bool propane_trainer_profile_get(const propane_trainer *trainer, int index, propane_profile_row *out);
 
 #if defined(__GNUC__)
 #pragma GCC visibility pop

@@ -53,6 +53,8 @@ cli/cmd/cmd_classes: base macho cli cli/device_lab
 cli/device_lab: base macho mil/* device drivers/ane train/step cli/*
 # registers executed in software: for who writes the compiler
 cli/cmd/run_compiled: base engine run cli
+# the command line with which a run starts its process again: tested with the run, and of no use to others
+cli/cmd/cmd_train: base train cli/*
 # to be clients yet
 cli/cmd/cmd_chat: base infer model/* cli/*
 cli/cmd/cmd_convert: base api model/* cli/*
@@ -64,16 +66,9 @@ cli/cmd/cmd_generate: base infer cli/*
 cli/cmd/cmd_plan: base api chip mil/* model/* train/step cli/*
 cli/cmd/cmd_serve: base serve cli/*
 cli/cmd/cmd_tokenize: base api model/* train/data cli/*
-cli/cmd/cmd_watch: base api cli/*
 cli/cmd/estimate_model: base api chip train/step cli/*
 cli/cmd/model_flags: base api infer model/* cli/*
-cli/cmd/cmd_train: base train cli/*
-cli/cmd/train_job: base api chip train/* cli/*
-cli/cmd/train_package: base api device drivers/cpu run train/* cli/*
-cli/cmd/train_text: base api device model/* train/* cli/*
 cli/ids: base model/text cli/*
-cli/progress: base train cli/*
-cli/run: base api infer train/* cli/*
 RULES
 trap 'rm -f "${TMPDIR:-/tmp}/layers.$$"' EXIT
 find src -name '*.c' -o -name '*.h' -o -name '*.def' | sort | xargs grep -noE '^ *# *include "[a-z_0-9/]+/[a-z_0-9]+' /dev/null | awk '

@@ -31,6 +31,7 @@ typedef struct cli_flag {
     double min, max;   /* CLI_INT, CLI_REAL */
     const char *words; /* CLI_CHOICE: "a|b|c"; otherwise what stands for the value in the help ("N", "FILE") */
     const char *help;
+    const char *standard; /* shown as the default instead of what `out` holds, which may then be NULL; NULL: that */
     bool required;
     bool *given; /* may be NULL: set where the flag stood on the command line */
     /* May be NULL: takes the value instead of `out`, by the name without "--"; a switch's is "true" or "false". Its error
@@ -68,6 +69,10 @@ int cli_misuse(const char *command, const char *format, ...) BASE_PRINTF(2, 3);
 /* Ctrl-C and SIGTERM set this; the second one ends the process at once. */
 extern volatile bool cli_interrupted;
 void cli_catch_signals(void);
+/* The same without a signal. */
+void cli_interrupt(void);
+/* Called then, perhaps from a signal's handler; NULL: nothing is. */
+void cli_on_interrupt(void (*tell)(void *object), void *object);
 /* The process's own command line, for starting itself again. */
 extern int cli_argc;
 extern char **cli_argv;

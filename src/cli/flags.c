@@ -19,6 +19,10 @@ static bool flags_takes_rest(const cli_flag *f) {
 }
 
 static void flags_append_default(const cli_flag *f, char *out, size_t size) {
+    if (f->standard) {
+        if (*f->standard && f->kind != CLI_SWITCH) snprintf(out, size, " [%s]", f->standard);
+        return;
+    }
     switch (f->kind) {
     case CLI_INT: snprintf(out, size, " [%lld]", (long long)*(int64_t *)f->out); break;
     case CLI_REAL: snprintf(out, size, " [%g]", *(double *)f->out); break;
@@ -202,7 +206,7 @@ static int flags_check_required(const char *command, const cli_flag *flags, int 
         if (f->kind == CLI_HEADING) continue;
         bool missing = flags_is_positional(f)
                            ? (flags_takes_rest(f) ? ((cli_list *)f->out)->count == 0 : index++ >= positional)
-                           : f->kind == CLI_TEXT && !*(const char **)f->out;
+                           : f->kind == CLI_TEXT && f->out && !*(const char **)f->out;
         if (f->required && missing) return cli_misuse(command, "%s is missing", f->name);
     }
     return -1;

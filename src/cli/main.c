@@ -18,9 +18,23 @@ int cli_argc;
 char **cli_argv;
 static int output_errno; /* of the first write to standard output that failed: later calls no longer know */
 
+static void (*volatile main_tell)(void *object);
+static void *volatile main_told;
+
+void cli_interrupt(void) {
+    cli_interrupted = true;
+    if (main_tell) main_tell(main_told);
+}
+
+void cli_on_interrupt(void (*tell)(void *object), void *object) {
+    main_tell = NULL;
+    main_told = object;
+    main_tell = tell;
+}
+
 static void main_on_signal(int number) {
     if (cli_interrupted) _exit(128 + number);
-    cli_interrupted = true;
+    cli_interrupt();
 }
 
 void cli_catch_signals(void) {

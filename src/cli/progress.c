@@ -17,20 +17,23 @@
 
 enum { PLOT_COLUMNS = 24, PLOT_LEAST = 6 };
 
-progress_step progress_of(const train_report *r, double seconds, int64_t first, int64_t steps) {
+progress_step progress_of(const propane_step *r, double seconds, int64_t first, int64_t steps) {
     const double done = (double)(r->step - first);
     return (progress_step){.step = r->step,
                            .loss = r->loss,
                            .lr = r->lr,
                            .loss_scale = r->loss_scale,
-                           .tokens_per_s = r->tokens_per_s,
+                           .tokens_per_s = r->rate,
                            .device_ms = r->device_ms,
                            .host_ms = r->host_ms,
+                           .simulated = r->simulated,
+                           .energy_j = r->energy_j,
+                           .utilisation = r->utilisation,
                            .seconds_left = done > 0 ? seconds / done * (double)(steps - r->step) : 0};
 }
 
 void progress_flush(void) {
-    if (!cli_flush()) cli_interrupted = true;
+    if (!cli_flush()) cli_interrupt();
 }
 
 void progress_init(progress *p, bool json, int64_t steps) {

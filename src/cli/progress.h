@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 #include "base/energy.h"
-#include "train/train_run.h"
+#include "propane.h"
 
 #define PROGRESS_HISTORY 512
 
@@ -34,7 +34,7 @@ typedef struct progress_step {
 } progress_step;
 
 /* Of a run that took `seconds` since its step `first` and ends with step `steps`. */
-progress_step progress_of(const train_report *r, double seconds, int64_t first, int64_t steps);
+progress_step progress_of(const propane_step *r, double seconds, int64_t first, int64_t steps);
 void progress_init(progress *p, bool json, int64_t steps);
 void progress_show(progress *p, const progress_step *s);
 /* A line of its own: an evaluation, a checkpoint. In JSON mode the caller prints its own object instead. */

@@ -108,6 +108,7 @@ static propane_status imported_evaluate(train_run *run, train_evaluation *out, p
     const int64_t all = t->source->count[1], samples = imported_step_samples(t->step);
     double sum = 0;
     int64_t total = 0, good = 0;
+    if (!all) return propane_fail(err, PROPANE_ERR_INVALID, "there are no samples to validate with");
     for (int64_t at = 0; at < all; at += samples) {
         const int64_t here = all - at < samples ? all - at : samples;
         double loss;
@@ -125,15 +126,19 @@ static propane_status imported_evaluate(train_run *run, train_evaluation *out, p
     return PROPANE_OK;
 }
 
-static propane_status imported_finish(train_run *run, propane_error *err) {
+propane_status imported_run_write(const train_run *run, const char *path, propane_error *err) {
     const imported_run *t = imported_run_of(run);
     const int count = t->model->weight_count;
     const float **weights = mem_array((size_t)count, sizeof *weights);
     if (!weights) return propane_fail_memory(err, (size_t)count * sizeof *weights);
     for (int i = 0; i < count; i++) weights[i] = imported_step_weight(t->step, i);
-    const propane_status status = imported_model_write(t->model, &t->how, weights, t->package, err);
+    const propane_status status = imported_model_write(t->model, &t->how, weights, path, err);
     mem_free(weights);
     return status;
+}
+
+static propane_status imported_finish(train_run *run, propane_error *err) {
+    return imported_run_write(run, imported_run_of(run)->package, err);
 }
 
 /* ---- what its checkpoint holds ------------------------------------------------------------------------------------------------- */

@@ -17,5 +17,7 @@ PROPANE_CHECK propane_status imported_run_create(const train_options *options, c
                                                  imported_model *model, const sample_source *source, train_run **out,
                                                  propane_error *err);
 imported_step *imported_run_step(const train_run *r);
+/* The program with the weights as they are, as a package. */
+PROPANE_CHECK propane_status imported_run_write(const train_run *r, const char *path, propane_error *err);
 
 #endif

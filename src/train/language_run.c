@@ -30,6 +30,30 @@ int64_t language_run_learnt(const train_run *r) {
     return sum;
 }
 
+static propane_status language_copy(const model_weights *w, model_weights **out, propane_error *err) {
+    PROPANE_TRY(model_weights_create(&w->config, out, err));
+    memcpy((*out)->data, w->data, (size_t)w->floats * sizeof *w->data);
+    if (!w->adapter_count) return PROPANE_OK;
+    PROPANE_TRY(model_weights_add_lora(*out, &w->lora, err));
+    memcpy((*out)->adapter_data, w->adapter_data, (size_t)w->adapter_floats * sizeof *w->adapter_data);
+    return model_lora_merge(*out, err);
+}
+
+propane_status language_run_model(const train_run *r, model_weights **out, propane_error *err) {
+    const language_run *t = language_run_of(r);
+    model_weights *copy = NULL;
+    propane_status status = language_copy(t->weights, &copy, err);
+    *out = NULL;
+    if (status == PROPANE_OK && t->compact) {
+        status = compact_vocab_restore(t->compact, &t->whole, copy, out, err);
+    } else if (status == PROPANE_OK) {
+        *out = copy;
+        return PROPANE_OK;
+    }
+    model_weights_free(copy);
+    return status;
+}
+
 /* ---- batches ----------------------------------------------------------------------------------------------------------------- */
 
 static propane_status language_to_rows(language_run *t, int64_t begin, int64_t count, propane_error *err) {

@@ -21,10 +21,6 @@ const train_option train_option_rows[TRAIN_OPTIONS] = {
 };
 #undef OPTION
 
-static bool train_options_is_text(const train_option *row) {
-    return row->type == TRAIN_TEXT || row->type == TRAIN_CHOICE;
-}
-
 /* ---- values as texts -------------------------------------------------------------------------------------------------------- */
 
 static bool train_options_parse_bool(const char *text, bool *out) {
@@ -105,7 +101,7 @@ void train_options_default(train_options *o, train_kind kind) {
     *o = (train_options){.kind = kind};
     for (int i = 0; i < TRAIN_OPTIONS; i++) {
         const train_option *row = &train_option_rows[i];
-        const char *text = row->use[kind].help ? row->use[kind].standard : train_options_is_text(row) ? "" : NULL;
+        const char *text = row->use[kind].help ? row->use[kind].standard : train_option_is_text(row) ? "" : NULL;
         if (text) (void)train_option_parse(row, text, o);
     }
 }

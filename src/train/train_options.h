@@ -26,6 +26,7 @@ enum {
 #define TRAIN_TYPE_BOOL   bool
 #define TRAIN_TYPE_TEXT   const char *
 #define TRAIN_TYPE_CHOICE const char *
+#define TRAIN_TYPE_LIST   const char *
 
 /* Texts are borrowed. */
 typedef struct train_options {
@@ -38,11 +39,19 @@ typedef struct train_options {
     bool two_queues;           /* as in train_step_options */
 } train_options;
 
-typedef enum train_option_type { TRAIN_INT, TRAIN_REAL, TRAIN_BOOL, TRAIN_TEXT, TRAIN_CHOICE } train_option_type;
+typedef enum train_option_type {
+    TRAIN_INT,
+    TRAIN_REAL,
+    TRAIN_BOOL,
+    TRAIN_TEXT,
+    TRAIN_CHOICE,
+    TRAIN_LIST
+} train_option_type;
 typedef enum train_option_keep { TRAIN_FIXED, TRAIN_RECALLED, TRAIN_FORGOTTEN } train_option_keep;
 typedef enum train_option_log { TRAIN_SILENT, TRAIN_LOGGED, TRAIN_ADAPTERS } train_option_log;
 typedef enum train_option_group {
     TRAIN_DATA,
+    TRAIN_SIZES,
     TRAIN_LEARNT,
     TRAIN_TRAINING,
     TRAIN_MACHINE,
@@ -82,6 +91,10 @@ enum { TRAIN_VALUE_ROOM = 1100 }; /* of a value as text */
 const char *train_option_print(const train_option *row, const train_options *o, char out[TRAIN_VALUE_ROOM]);
 /* The reverse, unchecked; a text is borrowed. False: it is no value of that type. */
 bool train_option_parse(const train_option *row, const char *text, train_options *o);
+
+static inline bool train_option_is_text(const train_option *row) {
+    return row->type == TRAIN_TEXT || row->type == TRAIN_CHOICE || row->type == TRAIN_LIST;
+}
 
 static inline void *train_option_at(const train_option *row, const train_options *o) {
     return (void *)((uintptr_t)o + row->offset);

@@ -38,7 +38,7 @@ propane_status train_run_begin(train_run *r, const train_run_kind *kind, const t
     for (int i = 0; i < TRAIN_OPTIONS; i++) {
         const train_option *row = &train_option_rows[i];
         const char **value = train_option_at(row, &r->options);
-        if ((row->type != TRAIN_TEXT && row->type != TRAIN_CHOICE) || !*value) continue;
+        if (!train_option_is_text(row) || !*value) continue;
         *value = arena_string(r->arena, *value);
         if (!*value) return propane_fail_memory(err, 0);
     }
@@ -68,18 +68,29 @@ void train_run_free(train_run *r) {
 /* ---- running ----------------------------------------------------------------------------------------------------------------- */
 
 propane_status train_run_check_cancel(const train_run *r, propane_error *err) {
-    double told = r->cancel && *r->cancel;
+    double told = r->cancel && atomic_load(r->cancel);
     PROPANE_TRY(data_parallel_sum(r->group, &told, 1, err));
     return told > 0 ? propane_fail(err, PROPANE_ERR_CANCELLED, "stopped") : PROPANE_OK;
 }
 
-static propane_status train_run_save(train_run *r, const train_callbacks *c, propane_error *err) {
+propane_status train_run_ready(train_run *r, bool *restart, propane_error *err) {
+    *restart = false;
+    return r->kind->refresh ? r->kind->refresh(r, restart, err) : PROPANE_OK;
+}
+
+propane_status train_run_save(train_run *r, propane_error *err) {
     if (!r->checkpoint || r->saved == r->state.step) return PROPANE_OK;
     PROPANE_TRY(data_parallel_collect(r->group, err));
     if (train_run_writes(r)) PROPANE_TRY(train_checkpoint_write(r, err));
     data_parallel_release(r->group);
     r->saved = r->state.step;
-    if (c && c->on_checkpoint) c->on_checkpoint(c->context, r->state.step, r->checkpoint);
+    return PROPANE_OK;
+}
+
+propane_status train_run_evaluate(train_run *r, train_evaluation *out, propane_error *err) {
+    *out = (train_evaluation){.step = r->state.step, .val_nats_per_byte = -1, .val_accuracy = -1};
+    PROPANE_TRY(r->kind->evaluate(r, out, err));
+    r->state.evaluated = r->state.step;
     return PROPANE_OK;
 }
 
@@ -87,14 +98,6 @@ static bool train_run_evaluation_due(const train_run *r) {
     const int64_t interval = r->options.eval_interval, step = r->state.step;
     if (!r->kind->evaluates(r) || r->state.evaluated == step) return false;
     return step >= r->options.steps || (interval > 0 && step % interval == 0);
-}
-
-static propane_status train_run_evaluate(train_run *r, const train_callbacks *c, propane_error *err) {
-    train_evaluation e = {.step = r->state.step, .val_nats_per_byte = -1, .val_accuracy = -1};
-    PROPANE_TRY(r->kind->evaluate(r, &e, err));
-    r->state.evaluated = r->state.step;
-    if (c && c->on_evaluation) c->on_evaluation(c->context, &e);
-    return PROPANE_OK;
 }
 
 /* The weights are those of the last good update; a tensor of them that is no number comes out of a file. */
@@ -119,8 +122,9 @@ static propane_status train_run_check_divergence(train_run *r, double loss, prop
                         strcmp(r->options.precision, "fp16") == 0 ? " or with --precision fp32" : "");
 }
 
-static propane_status train_run_one_step(train_run *r, const train_callbacks *c, propane_error *err) {
+propane_status train_run_step(train_run *r, train_report *out, propane_error *err) {
     const train_options *o = &r->options;
+    PROPANE_TRY(train_run_check_cancel(r, err));
     const int64_t start = clock_ns();
     train_report p = {.lr = train_schedule_at(&r->schedule, r->state.step), .loss_scale = r->state.scaler.scale};
     PROPANE_TRY(r->kind->gradients(r, &p.loss, &p.gradient_norm, err));
@@ -141,41 +145,70 @@ static propane_status train_run_one_step(train_run *r, const train_callbacks *c,
     const double seconds = (double)(clock_ns() - start) / 1e9;
     r->kind->times(r, seconds, &p);
     p.tokens_per_s = (double)r->units / seconds;
-    if (c && c->on_step) c->on_step(c->context, &p);
-    return train_run_check_divergence(r, p.loss, err);
+    *out = p;
+    return PROPANE_OK;
 }
 
-/* A clean end before the last step. */
-static propane_status train_run_stop(train_run *r, const train_callbacks *c, propane_error *err) {
-    PROPANE_TRY(train_run_save(r, c, err));
-    return propane_fail(err, PROPANE_ERR_CANCELLED, "stopped after step %lld of %lld%s", (long long)r->state.step,
-                        (long long)r->options.steps, r->checkpoint ? "; go on with --resume" : "");
+propane_status train_run_finish(train_run *r, propane_error *err) {
+    if (r->lost > 0) return train_run_tell_lost(r, err);
+    PROPANE_TRY(train_run_save(r, err));
+    return r->checkpoint && train_run_writes(r) ? r->kind->finish(r, err) : PROPANE_OK;
+}
+
+void train_run_cancel_by(train_run *r, const atomic_bool *cancel) { r->cancel = cancel; }
+
+/* ---- the loop: the calls above, and who is told ------------------------------------------------------------------------------- */
+
+static propane_status train_run_loop_save(train_run *r, const train_callbacks *c, propane_error *err) {
+    const int64_t before = r->saved;
+    PROPANE_TRY(train_run_save(r, err));
+    if (r->saved != before && c && c->on_checkpoint) c->on_checkpoint(c->context, r->state.step, r->checkpoint);
+    return PROPANE_OK;
+}
+
+static propane_status train_run_loop_evaluate(train_run *r, const train_callbacks *c, propane_error *err) {
+    train_evaluation e;
+    PROPANE_TRY(train_run_evaluate(r, &e, err));
+    if (c && c->on_evaluation) c->on_evaluation(c->context, &e);
+    return PROPANE_OK;
+}
+
+static propane_status train_run_loop_step(train_run *r, const train_callbacks *c, propane_error *err) {
+    train_report p;
+    PROPANE_TRY(train_run_step(r, &p, err));
+    if (c && c->on_step) c->on_step(c->context, &p);
+    return train_run_check_divergence(r, p.loss, err);
 }
 
 static propane_status train_run_loop(train_run *r, const train_callbacks *c, bool *restart, propane_error *err) {
     const train_options *o = &r->options;
     for (;;) {
         const bool more = r->state.step < o->steps;
-        if (r->kind->refresh && (more || train_run_evaluation_due(r))) PROPANE_TRY(r->kind->refresh(r, restart, err));
-        if (*restart) return train_run_save(r, c, err);
-        if (train_run_evaluation_due(r)) PROPANE_TRY(train_run_evaluate(r, c, err));
+        if (more || train_run_evaluation_due(r)) PROPANE_TRY(train_run_ready(r, restart, err));
+        if (*restart) return train_run_loop_save(r, c, err);
+        if (train_run_evaluation_due(r)) PROPANE_TRY(train_run_loop_evaluate(r, c, err));
         if (!more) break;
-        PROPANE_TRY(train_run_check_cancel(r, err));
         if (r->lost == 0 && o->checkpoint_interval > 0 && r->state.step > 0 &&
             r->state.step % o->checkpoint_interval == 0)
-            PROPANE_TRY(train_run_save(r, c, err));
-        PROPANE_TRY(train_run_one_step(r, c, err));
+            PROPANE_TRY(train_run_loop_save(r, c, err));
+        PROPANE_TRY(train_run_loop_step(r, c, err));
     }
-    if (r->lost > 0) return train_run_tell_lost(r, err);
-    PROPANE_TRY(train_run_save(r, c, err));
-    return r->checkpoint && train_run_writes(r) ? r->kind->finish(r, err) : PROPANE_OK;
+    if (r->lost == 0) PROPANE_TRY(train_run_loop_save(r, c, err)); /* told before the model is written */
+    return train_run_finish(r, err);
 }
 
-propane_status train_run_go(train_run *r, const train_callbacks *c, const volatile bool *cancel, bool *restart,
+/* A clean end before the last step. */
+static propane_status train_run_stop(train_run *r, const train_callbacks *c, propane_error *err) {
+    PROPANE_TRY(train_run_loop_save(r, c, err));
+    return propane_fail(err, PROPANE_ERR_CANCELLED, "stopped after step %lld of %lld%s", (long long)r->state.step,
+                        (long long)r->options.steps, r->checkpoint ? "; go on with --resume" : "");
+}
+
+propane_status train_run_go(train_run *r, const train_callbacks *c, const atomic_bool *cancel, bool *restart,
                             propane_error *err) {
     *restart = false;
-    r->cancel = cancel;
+    train_run_cancel_by(r, cancel);
     const propane_status status = train_run_loop(r, c, restart, err);
-    r->cancel = NULL;
+    train_run_cancel_by(r, NULL);
     return status == PROPANE_ERR_CANCELLED ? train_run_stop(r, c, err) : status;
 }

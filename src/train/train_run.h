@@ -8,6 +8,8 @@
 #ifndef TRAIN_TRAIN_RUN_H
 #define TRAIN_TRAIN_RUN_H
 
+#include <stdatomic.h>
+
 #include "train/step/step.h"
 #include "train/train_options.h"
 
@@ -47,8 +49,23 @@ void train_run_free(train_run *r);
 /* Until the last step. *cancel (NULL: never) becomes true: the batch is finished, a checkpoint written,
  * PROPANE_ERR_CANCELLED returned. *restart: the compile budget is used up, the checkpoint is written, and the rest belongs
  * to a new process with --resume. PROPANE_ERR_LIMIT: the training has diverged. */
-PROPANE_CHECK propane_status train_run_go(train_run *r, const train_callbacks *callbacks, const volatile bool *cancel,
+PROPANE_CHECK propane_status train_run_go(train_run *r, const train_callbacks *callbacks, const atomic_bool *cancel,
                                           bool *restart, propane_error *err);
+
+/* What that loop is made of, for callers with a loop of their own. Before a step or an evaluation: programs that contain
+ * weights are brought up to date; *restart as above, but nothing is saved. */
+PROPANE_CHECK propane_status train_run_ready(train_run *r, bool *restart, propane_error *err);
+/* One step, also beyond the last one of the schedule. PROPANE_ERR_CANCELLED: nothing has moved. */
+PROPANE_CHECK propane_status train_run_step(train_run *r, train_report *out, propane_error *err);
+/* PROPANE_ERR_INVALID: nothing is held out. */
+PROPANE_CHECK propane_status train_run_evaluate(train_run *r, train_evaluation *out, propane_error *err);
+/* The checkpoint, where there is a folder and it does not hold this step already. */
+PROPANE_CHECK propane_status train_run_save(train_run *r, propane_error *err);
+/* The checkpoint and what the run was for, into its folder; nothing without one. */
+PROPANE_CHECK propane_status train_run_finish(train_run *r, propane_error *err);
+/* Who stops steps and evaluations from now on; NULL: nobody. */
+void train_run_cancel_by(train_run *r, const atomic_bool *cancel);
+
 bool train_run_writes(const train_run *r); /* is this the process that writes files? */
 int64_t train_run_steps_done(const train_run *r);
 /* As the run has them: what was left to it is decided. */

@@ -76,7 +76,7 @@ struct train_run {
     int64_t units;        /* tokens or samples of a step */
     int64_t saved;        /* step of the newest checkpoint; -1: none */
     int64_t lost;         /* steps in a row whose loss was not a number */
-    const volatile bool *cancel;
+    const atomic_bool *cancel;
     char *checkpoint; /* NULL without a run folder */
 };
 

@@ -44,7 +44,7 @@ static model_weights *model(void) {
 
 typedef struct log_book {
     double losses[STEPS + 1];
-    bool cancel;
+    atomic_bool cancel;
     int64_t stop;
 } log_book;
 

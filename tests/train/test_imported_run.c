@@ -299,7 +299,7 @@ typedef struct book {
     const char *path; /* of the program; NULL: package */
     double losses[64], accuracy;
     int64_t stop_at;
-    bool cancel;
+    atomic_bool cancel;
 } book;
 
 static void on_step(void *context, const train_report *r) {

@@ -25,7 +25,7 @@ typedef struct log {
     double losses[64], val[64], per_byte[64];
     int steps, evaluations, checkpoints;
     int64_t last_step;
-    bool *cancel;
+    atomic_bool *cancel;
     int cancel_at;
     bool skipped[64];
 } log_book;
@@ -80,7 +80,7 @@ static train_input input(void) {
 static propane_status run(const train_options *o, log_book *l, int cancel_at, bool *restart, propane_error *err) {
     train_input in = input();
     train_run *t = NULL;
-    bool cancel = false;
+    atomic_bool cancel = false;
     train_callbacks c = {
         .context = l, .on_step = on_step, .on_evaluation = on_evaluation, .on_checkpoint = on_checkpoint};
     propane_status status = language_run_create(o, &in, &t, err);

@@ -12,7 +12,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "api/run_folder.h"
 #include "base/file.h"
 #include "base/memory.h"
 #include "base/text.h"
@@ -254,7 +253,7 @@ int cmd_watch(int argc, char **argv) {
     propane_error err = {0};
     w.live = !once && cli_is_terminal(STDOUT_FILENO);
     w.colour = w.live && cli_has_colour(STDOUT_FILENO);
-    w.path = run_path(w.dir, RUN_LOG);
+    w.path = run_log_path(w.dir, RUN_LOG);
     cli_catch_signals();
     propane_status status = w.path ? cmd_watch_follow(&w, interval, &err) : propane_fail_memory(&err, 0);
     run_history_deinit(&w.history);

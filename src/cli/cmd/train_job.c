@@ -4,146 +4,177 @@
 #include "cli/cmd/train_job.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "api/run_folder.h"
 #include "base/clock.h"
-#include "base/memory.h"
-#include "chip/cost_model.h"
-#include "train/checkpoint.h"
 
-void train_job_init(train_job *j, const train_job_kind *kind, train_kind options) {
+propane_status train_job_init(train_job *j, const train_job_kind *kind, propane_training training, propane_error *err) {
     j->kind = kind;
     j->report = true;
-    j->hold.lock = -1;
-    train_options_default(&j->options, options);
-    j->options.run_dir = "propane-run";
+    j->arena = arena_create();
+    if (!j->arena) return propane_fail_memory(err, 0);
+    PROPANE_TRY(propane_options_create(training, &j->options, err));
+    return propane_options_set(j->options, "run", "propane-run", err);
 }
 
 void train_job_deinit(train_job *j) {
     telemetry_close(&j->telemetry);
-    train_run_free(j->run);
-    run_end(j->options.run_dir, &j->hold);
+    cli_on_interrupt(NULL, NULL);
+    propane_trainer_free(j->trainer);
+    json_decref(j->facts);
+    propane_options_free(j->options);
     arena_free(j->arena);
 }
 
 /* ---- flags ------------------------------------------------------------------------------------------------------------------- */
 
-cli_flag train_job_threads(train_job *j) {
-    return (cli_flag){"--threads", CLI_INT, &j->threads, 0, 256, "N", "0: one per core"};
-}
-
-void train_job_show_flags(train_job *j, cli_flag out[TRAIN_JOB_SHOW_FLAGS], const char *profile) {
-    out[0] = (cli_flag){"--profile", CLI_SWITCH, &j->profile, .help = profile};
-    out[1] = (cli_flag){"--json", CLI_SWITCH, &j->json, .help = "one JSON object a line instead of text"};
-    out[2] = (cli_flag){"--logdir", CLI_TEXT, &j->logdir, .words = "DIR",
+void train_job_show_flags(train_job *j, cli_flag out[TRAIN_JOB_SHOW_FLAGS]) {
+    out[0] = (cli_flag){"--json", CLI_SWITCH, &j->json, .help = "one JSON object a line instead of text"};
+    out[1] = (cli_flag){"--logdir", CLI_TEXT, &j->logdir, .words = "DIR",
                         .help = "TensorBoard event files, in a folder of the run's name"};
-    out[3] = (cli_flag){"--report", CLI_SWITCH, &j->report, .help = "report.html in the run's folder at the end"};
+    out[2] = (cli_flag){"--report", CLI_SWITCH, &j->report, .help = "report.html in the run's folder at the end"};
 }
 
 static propane_status train_job_set(void *options, const char *name, const char *value, propane_error *err) {
-    return train_options_set(options, name, value, err);
+    return propane_options_set(options, name, value, err);
 }
 
-static propane_status train_job_row_flag(train_job *j, const train_option *row, cli_flag *out, propane_error *err) {
-    static const cli_kind kinds[] = {[TRAIN_INT] = CLI_INT,
-                                     [TRAIN_REAL] = CLI_REAL,
-                                     [TRAIN_BOOL] = CLI_SWITCH,
-                                     [TRAIN_TEXT] = CLI_TEXT,
-                                     [TRAIN_CHOICE] = CLI_CHOICE};
-    const char *name = arena_printf(j->arena, "--%s", row->name);
-    *out = (cli_flag){name,
-                      kinds[row->type],
-                      train_option_at(row, &j->options),
-                      row->min,
-                      row->max,
-                      row->words,
-                      row->use[j->options.kind].help,
-                      .set = train_job_set,
-                      .object = &j->options};
-    return name ? PROPANE_OK : propane_fail_memory(err, strlen(row->name));
+/* --config was read before the other flags. */
+static propane_status train_job_skip(void *options, const char *name, const char *value, propane_error *err) {
+    return PROPANE_OK;
+}
+
+#define TRAIN_JOB_CONFIG "config"
+
+static const char *train_job_value(const train_job *j, const char *name) {
+    char *value = NULL;
+    if (propane_options_get(j->options, name, &value, NULL) != PROPANE_OK) return NULL;
+    const char *own = arena_string(j->arena, value);
+    propane_free(value);
+    return own;
+}
+
+static propane_status train_job_flag(train_job *j, const propane_option_info *o, cli_flag *out, propane_error *err) {
+    static const struct {
+        const char *type;
+        cli_kind kind;
+    } kinds[] = {{"int", CLI_INT},   {"real", CLI_REAL},     {"bool", CLI_SWITCH},
+                 {"text", CLI_TEXT}, {"choice", CLI_CHOICE}, {"list", CLI_TEXTS}};
+    const bool config = strcmp(o->name, TRAIN_JOB_CONFIG) == 0;
+    *out = (cli_flag){arena_printf(j->arena, "--%s", o->name),
+                      CLI_TEXT,
+                      .min = o->min,
+                      .max = o->max,
+                      .words = o->words,
+                      .help = config ? "a Hugging Face config.json instead of the sizes below, or options as JSON"
+                                     : o->help,
+                      .standard = train_job_value(j, o->name),
+                      .set = config ? train_job_skip : train_job_set,
+                      .object = j->options};
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
+        if (strcmp(kinds[i].type, o->type) == 0) out->kind = kinds[i].kind;
+    return out->name && out->standard ? PROPANE_OK : propane_fail_memory(err, strlen(o->name));
 }
 
 static propane_status train_job_add_group(train_job *j, const train_flags *g, cli_flag *flags, int *n,
                                           propane_error *err) {
+    propane_option_info o = {.size = sizeof o};
     if (g->heading) flags[(*n)++] = (cli_flag){NULL, CLI_HEADING, NULL, .help = g->heading};
     for (int i = 0; i < g->before_count; i++) flags[(*n)++] = g->before[i];
-    for (int i = 0; i < TRAIN_OPTIONS; i++) {
-        const train_option *row = &train_option_rows[i];
-        if (row->name && row->use[j->options.kind].help && (int)row->group == g->group)
-            PROPANE_TRY(train_job_row_flag(j, row, &flags[(*n)++], err));
-    }
+    for (int i = 0; g->group && propane_options_describe(j->options, i, &o); i++)
+        if (strcmp(o.group, g->group) == 0) PROPANE_TRY(train_job_flag(j, &o, &flags[(*n)++], err));
     for (int i = 0; i < g->after_count; i++) flags[(*n)++] = g->after[i];
     return PROPANE_OK;
 }
 
-/* A resumed run takes up the options that it was begun with, as far as there is a run. */
-static propane_status train_job_recall(train_job *j, propane_error *err) {
-    if (!run_holds(j->options.run_dir, TRAIN_CHECKPOINT)) return PROPANE_OK; /* told later */
-    char *path = run_path(j->options.run_dir, TRAIN_CHECKPOINT);
-    propane_status status =
-        path ? train_checkpoint_recall(path, j->arena, &j->options, err) : propane_fail_memory(err, 0);
-    mem_free(path);
-    return status;
+/* A file of options, or a model's configuration. -1: go on. */
+static int train_job_load(train_job *j, const char *path) {
+    propane_error err = {0};
+    propane_status status = propane_options_load(j->options, path, &err);
+    if (status == PROPANE_ERR_UNSUPPORTED) status = propane_options_set(j->options, TRAIN_JOB_CONFIG, path, &err);
+    return status == PROPANE_OK ? -1 : cli_error("train", &err);
 }
 
-static int train_job_parse_flags(train_job *j, int argc, char **argv, const cli_flag *flags, int count,
-                                 const char *usage, const char *about) {
+static int train_job_load_all(train_job *j, int argc, char **argv) {
+    const size_t length = strlen("--" TRAIN_JOB_CONFIG);
+    for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {
+        const bool named = strncmp(argv[i], "--" TRAIN_JOB_CONFIG, length) == 0;
+        const char *path = named && argv[i][length] == '=' ? argv[i] + length + 1
+                           : named && !argv[i][length]     ? argv[++i]
+                                                           : NULL;
+        const int code = path && *path ? train_job_load(j, path) : -1;
+        if (code >= 0) return code;
+    }
+    return -1;
+}
+
+static int train_job_check(train_job *j) {
     propane_error err = {0};
-    const int code = cli_parse(argc, argv, flags, count, usage, about);
-    if (code >= 0 || !j->options.resume) return code;
-    if (train_job_recall(j, &err) != PROPANE_OK) return cli_error("train", &err);
-    for (int i = 0; i < count; i++)
-        if (flags[i].kind == CLI_TEXTS) ((cli_list *)flags[i].out)->count = 0;
-    return cli_parse(argc, argv, flags, count, usage, about);
+    if (propane_options_recall(j->options, &err) != PROPANE_OK) return cli_error("train", &err);
+    return propane_options_check(j->options, &err) == PROPANE_OK ? -1 : cli_misuse("train", "%s", err.text);
 }
 
 int train_job_parse(train_job *j, int argc, char **argv, const train_flags *groups, int count, const char *usage,
                     const char *about) {
     propane_error err = {0};
-    int n = 0, room = TRAIN_OPTIONS;
+    propane_option_info o = {.size = sizeof o};
+    int n = 0, room = 0;
+    while (propane_options_describe(j->options, room, &o)) room++;
     for (int i = 0; i < count; i++) room += 1 + groups[i].before_count + groups[i].after_count;
-    j->arena = arena_create();
-    cli_flag *flags = j->arena ? ARENA_ARRAY(j->arena, (size_t)room, cli_flag) : NULL;
+    cli_flag *flags = ARENA_ARRAY(j->arena, (size_t)room, cli_flag);
     propane_status status = flags ? PROPANE_OK : propane_fail_memory(&err, (size_t)room * sizeof *flags);
     for (int i = 0; i < count && status == PROPANE_OK; i++)
         status = train_job_add_group(j, &groups[i], flags, &n, &err);
     if (status != PROPANE_OK) return cli_error("train", &err);
-    return train_job_parse_flags(j, argc, argv, flags, n, usage, about);
+    int code = train_job_load_all(j, argc, argv);
+    if (code < 0) code = cli_parse(argc, argv, flags, n, usage, about);
+    return code < 0 ? train_job_check(j) : code;
+}
+
+/* ---- what is known of the run ------------------------------------------------------------------------------------------------- */
+
+int64_t train_job_int(const train_job *j, const char *key) {
+    return json_integer_value(json_object_get(j->facts, key));
+}
+
+double train_job_real(const train_job *j, const char *key) { return json_number_value(json_object_get(j->facts, key)); }
+
+const char *train_job_text(const train_job *j, const char *key) {
+    const char *value = json_string_value(json_object_get(j->facts, key));
+    return value ? value : "";
+}
+
+const char *train_job_option(const train_job *j, const char *name) {
+    char *value = NULL;
+    if (propane_trainer_option(j->trainer, name, &value, NULL) != PROPANE_OK) return "";
+    const char *own = arena_string(j->arena, value);
+    propane_free(value);
+    return own ? own : "";
+}
+
+static propane_trainer_info train_job_info(const train_job *j) {
+    propane_trainer_info info = {.size = sizeof info};
+    (void)propane_trainer_describe(j->trainer, &info);
+    return info;
 }
 
 /* ---- what the run tells -------------------------------------------------------------------------------------------------------- */
 
-/* "sim:m4?table=0": the model's roof of that chip against what the step's kernels did on it. */
-static void train_job_tell_simulated(const char *uri, const train_report *r, progress_step *s) {
-    char name[40];
-    const chip *c = NULL;
-    const char *rest = strchr(uri, ':');
-    if (!rest) return;
-    snprintf(name, sizeof name, "%.*s", (int)(strcspn(rest + 1, "?") < 39 ? strcspn(rest + 1, "?") : 39), rest + 1);
-    if (chip_find(name, &c, NULL) != PROPANE_OK) return;
-    s->simulated = c->title;
-    s->energy_j = r->simulated.energy_j;
-    s->utilisation =
-        r->device_ms > 0 ? r->simulated.flops / (cost_constants_of(c->id)->tflops * 1e9 * r->device_ms) : 0;
-}
-
-static void train_job_on_step(void *context, const train_report *r) {
+static void train_job_on_step(void *context, const propane_step *r) {
     train_job *j = context;
-    const train_options *o = train_run_options(j->run);
     double seconds = (double)(clock_ns() - j->start_ns) / 1e9;
-    progress_step s = progress_of(r, seconds, j->first_step, o->steps);
+    progress_step s = progress_of(r, seconds, j->first_step, j->progress.steps);
     energy_reading used;
     propane_error ignored;
     if (j->meter && energy_read(j->meter, &used, &ignored) == PROPANE_OK) s.power = &used;
-    if (r->simulated.simulated) train_job_tell_simulated(o->device, r, &s);
     telemetry_step(&j->telemetry, r, seconds, s.power);
     progress_show(&j->progress, &s);
     progress_flush();
 }
 
-static void train_job_on_evaluation(void *context, const train_evaluation *e) {
+static void train_job_on_evaluation(void *context, const propane_evaluation *e) {
     train_job *j = context;
     j->last = *e;
     telemetry_evaluation(&j->telemetry, e);
@@ -153,53 +184,93 @@ static void train_job_on_evaluation(void *context, const train_evaluation *e) {
 
 static void train_job_on_checkpoint(void *context, int64_t step, const char *path) {
     train_job *j = context;
-    const train_options *o = train_run_options(j->run);
-    progress_checkpoint(&j->progress, step, path, !o->checkpoint_interval || step == o->steps);
+    const bool last = step == j->progress.steps || !json_is_true(json_object_get(j->facts, "checkpoints"));
+    progress_checkpoint(&j->progress, step, path, last);
     progress_flush();
 }
 
-void train_job_tell_done(const train_job *j, double seconds, const char *what) {
-    const int64_t done = train_run_steps_done(j->run) - j->first_step;
-    printf("done: %" PRId64 " steps in %.1f s; %s\n", done, seconds, what);
-    if (!done) printf("the run was complete already; a larger --steps goes on\n");
+static void train_job_tell_done(const train_job *j, int64_t done, double seconds) {
+    if (j->profile) j->kind->tell_profile(j, seconds);
+    if (j->json) {
+        const propane_evaluation *e = &j->last;
+        printf("{\"event\":\"done\",\"step\":%" PRId64 ",\"seconds\":%.3f", done, seconds);
+        if (e->step) progress_number("val_loss", e->loss);
+        if (e->step && e->nats_per_byte >= 0) progress_number("val_nats_per_byte", e->nats_per_byte);
+        if (e->step && e->accuracy >= 0) progress_number("val_accuracy", e->accuracy);
+        if (json_object_get(j->facts, "unigram_nats_per_byte"))
+            progress_number("unigram_nats_per_byte", train_job_real(j, "unigram_nats_per_byte"));
+        printf("}\n");
+        return;
+    }
+    printf("done: %" PRId64 " steps in %.1f s; ", done - j->first_step, seconds);
+    j->kind->tell_end(j, done > j->first_step ? "" : "the run was complete already; a larger --steps goes on\n");
 }
 
 /* ---- running ----------------------------------------------------------------------------------------------------------------- */
 
-static propane_status train_job_open_telemetry(train_job *j, propane_error *err) {
-    const train_options *o = train_run_options(j->run);
-    json_t *record = telemetry_record(o);
-    if (record) j->kind->put_facts(j, record);
-    return telemetry_open(&j->telemetry, o, record, j->logdir, err);
+static propane_status train_job_read_facts(train_job *j, propane_error *err) {
+    char *facts = NULL;
+    PROPANE_TRY(propane_trainer_facts(j->trainer, &facts, err));
+    const propane_status status = json_parse(facts, strlen(facts), "the run's facts", &j->facts, err);
+    propane_free(facts);
+    return status;
+}
+
+static void train_job_cancel(void *trainer) { propane_trainer_cancel(trainer); }
+
+static propane_status train_job_begin(train_job *j, propane_trainer_info *info, propane_error *err) {
+    PROPANE_TRY(propane_trainer_create(j->options, NULL, &j->trainer, err));
+    PROPANE_TRY(train_job_read_facts(j, err));
+    *info = train_job_info(j);
+    j->profile = strcmp(train_job_option(j, "profile"), "true") == 0;
+    const bool resume = strcmp(train_job_option(j, "resume"), "true") == 0;
+    if (info->writes)
+        PROPANE_TRY(telemetry_open(&j->telemetry, train_job_option(j, "run"), resume, json_object_get(j->facts, "log"),
+                                   j->logdir, err));
+    fputs(train_job_text(j, "weights_tried"), j->json ? stderr : stdout);
+    if (!j->json) j->kind->tell_start(j);
+    progress_init(&j->progress, j->json, info->steps);
+    j->progress.unit = j->kind->unit;
+    j->start_ns = clock_ns();
+    j->first_step = info->step;
+    return PROPANE_OK;
+}
+
+/* The words for how it ended; the status is the run's. */
+static const char *train_job_state(propane_status status, bool again) {
+    return status == PROPANE_ERR_CANCELLED ? "stopped" : again ? "restart" : status != PROPANE_OK ? "failed" : "done";
+}
+
+/* The compile budget is used up: that is no failure, unless somebody wants it to end here. */
+static propane_status train_job_go_on(const propane_trainer_info *info, propane_status status, bool *again,
+                                      propane_error *err) {
+    *again = info->restart;
+    if (!*again) return status;
+    if (!cli_interrupted) return PROPANE_OK;
+    return propane_fail(err, PROPANE_ERR_CANCELLED,
+                        "stopped after step %" PRId64 " of %" PRId64 "; go on with --resume", info->step, info->steps);
 }
 
 propane_status train_job_go(train_job *j, bool *again, propane_error *err) {
-    const train_options *o = train_run_options(j->run);
-    const bool writes = train_run_writes(j->run);
-    if (writes) PROPANE_TRY(train_job_open_telemetry(j, err));
-    if (!j->json) j->kind->tell_start(j);
-    progress_init(&j->progress, j->json, o->steps);
-    j->progress.unit = j->kind->unit;
-    j->start_ns = clock_ns();
-    j->first_step = train_run_steps_done(j->run);
-    const train_callbacks callbacks = {j, train_job_on_step, train_job_on_evaluation, train_job_on_checkpoint};
+    propane_trainer_info info = {0};
+    const propane_trainer_callbacks callbacks = {sizeof callbacks, j, train_job_on_step, train_job_on_evaluation,
+                                                 train_job_on_checkpoint};
+    PROPANE_TRY(train_job_begin(j, &info, err));
+    cli_on_interrupt(train_job_cancel, j->trainer);
     cli_catch_signals(); /* until here Ctrl-C ends the process at once: there is nothing to lose yet */
-    propane_status status = train_run_go(j->run, &callbacks, &cli_interrupted, again, err);
+    propane_status status = propane_trainer_run(j->trainer, &callbacks, err);
+    cli_on_interrupt(NULL, NULL);
     progress_end(&j->progress);
-    const int64_t done = train_run_steps_done(j->run);
-    if (status == PROPANE_OK && *again && cli_interrupted)
-        status = propane_fail(err, PROPANE_ERR_CANCELLED,
-                              "stopped after step %" PRId64 " of %" PRId64 "; go on with --resume", done, o->steps);
-    const char *state = status == PROPANE_ERR_CANCELLED ? "stopped"
-                        : status != PROPANE_OK          ? "failed"
-                        : *again                        ? "restart"
-                                                        : "done";
-    if (writes) telemetry_end(&j->telemetry, state, done);
+    info = train_job_info(j);
+    status = train_job_go_on(&info, status, again, err);
+    const char *state = train_job_state(status, *again);
+    if (info.writes) telemetry_end(&j->telemetry, state, info.step);
     const bool ended = status == PROPANE_OK && !*again;
     const double seconds = (double)(clock_ns() - j->start_ns) / 1e9;
-    if (ended && writes && j->report) status = j->kind->report(j, err);
-    if (ended && status == PROPANE_OK) status = j->kind->tell_end(j, seconds, err);
+    if (ended && info.writes && j->report) status = j->kind->report(j, err);
+    if (ended && status == PROPANE_OK) train_job_tell_done(j, info.step, seconds);
     if (j->json && !(ended && status == PROPANE_OK))
-        printf("{\"event\":\"%s\",\"step\":%" PRId64 "}\n", status != PROPANE_OK && ended ? "failed" : state, done);
+        printf("{\"event\":\"%s\",\"step\":%" PRId64 "}\n", status != PROPANE_OK && ended ? "failed" : state,
+               info.step);
     return status;
 }

@@ -13,7 +13,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "api/run_folder.h"
 #include "base/json_memory.h"
 #include "base/memory.h"
 
@@ -34,8 +33,15 @@ static void run_log_lose(run_log *l, int code) {
     l->told = true;
 }
 
+char *run_log_path(const char *dir, const char *name) {
+    const size_t bytes = strlen(dir) + strlen(name) + 2;
+    char *path = mem_alloc(bytes);
+    if (path) snprintf(path, bytes, "%s/%s", dir, name);
+    return path;
+}
+
 void run_log_open(run_log *l, const char *dir, bool resume) {
-    char *path = run_path(dir, RUN_LOG);
+    char *path = run_log_path(dir, RUN_LOG);
     *l = (run_log){0};
     /* Not through a link, and not into a pipe, which would wait for a reader. */
     const int fd = path ? open(path, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666) : -1;
@@ -92,32 +98,31 @@ static void run_log_put_power(text *out, const energy_reading *power) {
     }
 }
 
-void run_log_step(run_log *l, const train_report *r, double seconds, const energy_reading *power) {
+void run_log_step(run_log *l, const propane_step *r, double seconds, const energy_reading *power) {
     if (!l->file) return;
     text_printf(&l->line, "{\"step\":%lld", (long long)r->step);
     run_log_number(&l->line, "loss", r->loss);
     run_log_number(&l->line, "lr", r->lr);
     run_log_number(&l->line, "gradient_norm", r->gradient_norm);
     run_log_number(&l->line, "loss_scale", r->loss_scale);
-    run_log_number(&l->line, "tokens_per_s", r->tokens_per_s);
+    run_log_number(&l->line, "tokens_per_s", r->rate);
     run_log_number(&l->line, "device_ms", r->device_ms);
     run_log_number(&l->line, "host_ms", r->host_ms);
     run_log_number(&l->line, "seconds", seconds);
     run_log_number(&l->line, "memory", run_peak_memory());
-    if (r->simulated.simulated && r->device_ms > 0)
-        run_log_number(&l->line, "watts", r->simulated.energy_j / (r->device_ms / 1e3));
+    if (r->simulated && r->device_ms > 0) run_log_number(&l->line, "watts", r->energy_j / (r->device_ms / 1e3));
     run_log_put_power(&l->line, power);
     if (r->skipped) text_append(&l->line, ",\"skipped\":true");
     text_append(&l->line, "}");
     run_log_put_line(l);
 }
 
-void run_log_evaluation(run_log *l, const train_evaluation *e) {
+void run_log_evaluation(run_log *l, const propane_evaluation *e) {
     if (!l->file) return;
     text_printf(&l->line, "{\"step\":%lld", (long long)e->step);
-    run_log_number(&l->line, "val_loss", e->val_loss);
-    if (e->val_nats_per_byte >= 0) run_log_number(&l->line, "val_nats_per_byte", e->val_nats_per_byte);
-    if (e->val_accuracy >= 0) run_log_number(&l->line, "val_accuracy", e->val_accuracy);
+    run_log_number(&l->line, "val_loss", e->loss);
+    if (e->nats_per_byte >= 0) run_log_number(&l->line, "val_nats_per_byte", e->nats_per_byte);
+    if (e->accuracy >= 0) run_log_number(&l->line, "val_accuracy", e->accuracy);
     text_append(&l->line, "}");
     run_log_put_line(l);
 }

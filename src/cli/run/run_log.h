@@ -15,7 +15,7 @@
 #include "base/energy.h"
 #include "base/json.h"
 #include "base/text.h"
-#include "train/train_run.h"
+#include "propane.h"
 
 #define RUN_LOG "log.jsonl"
 
@@ -25,14 +25,16 @@ typedef struct run_log {
     text line;
 } run_log;
 
+/* DIR/NAME; mem_free it. NULL: no memory. */
+char *run_log_path(const char *dir, const char *name);
 /* A fresh run's log begins anew. A log that cannot be written does not end the run, but is told once, on standard error. */
 void run_log_open(run_log *l, const char *dir, bool resume);
 void run_log_close(run_log *l);
 /* Takes the object over. */
 void run_log_write(run_log *l, json_t *object);
 /* `power`: what the machine used for the step; NULL: nobody asked. */
-void run_log_step(run_log *l, const train_report *r, double seconds, const energy_reading *power);
-void run_log_evaluation(run_log *l, const train_evaluation *e);
+void run_log_step(run_log *l, const propane_step *r, double seconds, const energy_reading *power);
+void run_log_evaluation(run_log *l, const propane_evaluation *e);
 
 /* ---- reading --------------------------------------------------------------------------------------------------------------- */
 

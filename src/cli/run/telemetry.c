@@ -9,13 +9,11 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "api/run_folder.h"
 #include "base/file.h"
 #include "base/memory.h"
 #include "base/pool.h"
 #include "cli/cli.h"
 #include "cli/run/html_report.h"
-#include "infer/generate.h"
 
 enum { SAMPLES = 3, SAMPLE_TOKENS = 80, PROMPT_TOKENS = 16, SAMPLE_CONTEXT = 128, SAMPLE_PARAMETERS = 60000000 };
 
@@ -60,16 +58,7 @@ static void telemetry_put_machine(json_t *o) {
     if (mem_physical()) json_put(o, "machine_memory_gb", json_real((double)mem_physical() / 1e9));
 }
 
-static void telemetry_put_option(json_t *record, const train_option *row, const train_options *o) {
-    const void *at = train_option_at(row, o);
-    json_t *value = row->type == TRAIN_INT    ? json_integer(*(const int64_t *)at)
-                    : row->type == TRAIN_REAL ? json_real(*(const double *)at)
-                    : row->type == TRAIN_BOOL ? json_boolean(*(const bool *)at)
-                                              : json_string(*(const char *const *)at);
-    json_put(record, row->key, value);
-}
-
-json_t *telemetry_record(const train_options *o) {
+static json_t *telemetry_record(const json_t *log) {
     text command = {0};
     char now[64] = "";
     time_t seconds = time(NULL);
@@ -79,11 +68,7 @@ json_t *telemetry_record(const train_options *o) {
     json_t *r = json_pack("{s:s, s:s, s:s, s:s}", "event", "start", "time", now, "version", propane_version(),
                           "command", command.data ? command.data : "");
     text_deinit(&command);
-    for (int i = 0; r && i < TRAIN_OPTIONS; i++) {
-        const train_option_log log = train_option_rows[i].use[o->kind].log;
-        if (log == TRAIN_LOGGED || (log == TRAIN_ADAPTERS && o->lora_rank > 0))
-            telemetry_put_option(r, &train_option_rows[i], o);
-    }
+    if (r && log) (void)json_object_update(r, (json_t *)(uintptr_t)log);
     return r;
 }
 
@@ -98,7 +83,7 @@ static const char *telemetry_last_part(const char *path) {
 static double telemetry_seconds_of(const char *dir) {
     run_history h = {0};
     bool more;
-    char *path = run_path(dir, RUN_LOG);
+    char *path = run_log_path(dir, RUN_LOG);
     double seconds = 0;
     if (path && run_history_read(&h, path, &more, NULL) == PROPANE_OK)
         for (int64_t i = 0; i < h.count; i++)
@@ -108,15 +93,15 @@ static double telemetry_seconds_of(const char *dir) {
     return seconds;
 }
 
-propane_status telemetry_open(telemetry *t, const train_options *o, json_t *record, const char *logdir,
+propane_status telemetry_open(telemetry *t, const char *run_dir, bool resume, const json_t *log, const char *logdir,
                               propane_error *err) {
-    *t = (telemetry){
-        .options = o, .run_dir = o->run_dir, .seconds_before = o->resume ? telemetry_seconds_of(o->run_dir) : 0};
-    run_log_open(&t->log, o->run_dir, o->resume);
+    json_t *record = telemetry_record(log);
+    *t = (telemetry){.run_dir = run_dir, .seconds_before = resume ? telemetry_seconds_of(run_dir) : 0};
+    run_log_open(&t->log, run_dir, resume);
     if (record) telemetry_put_machine(record);
     run_log_write(&t->log, record);
     if (!logdir || !*logdir) return PROPANE_OK;
-    char *dir = run_path(logdir, telemetry_last_part(o->run_dir));
+    char *dir = run_log_path(logdir, telemetry_last_part(run_dir));
     propane_status status = dir ? tensorboard_open(dir, &t->board, err) : propane_fail_memory(err, strlen(logdir));
     mem_free(dir);
     return status;
@@ -128,18 +113,18 @@ static void telemetry_flush_board(telemetry *t) {
     t->board = NULL;
 }
 
-void telemetry_step(telemetry *t, const train_report *r, double seconds, const energy_reading *power) {
+void telemetry_step(telemetry *t, const propane_step *r, double seconds, const energy_reading *power) {
     run_log_step(&t->log, r, t->seconds_before + seconds, power);
     tensorboard_scalar(t->board, r->step, "train/loss", r->loss);
     tensorboard_scalar(t->board, r->step, "train/learning_rate", r->lr);
     tensorboard_scalar(t->board, r->step, "train/gradient_norm", r->gradient_norm);
     tensorboard_scalar(t->board, r->step, "train/loss_scale", r->loss_scale);
-    tensorboard_scalar(t->board, r->step, "speed/tokens_per_s", r->tokens_per_s);
+    tensorboard_scalar(t->board, r->step, "speed/tokens_per_s", r->rate);
     tensorboard_scalar(t->board, r->step, "speed/device_ms", r->device_ms);
     tensorboard_scalar(t->board, r->step, "speed/host_ms", r->host_ms);
     tensorboard_scalar(t->board, r->step, "machine/peak_memory_mb", run_peak_memory() / 1e6);
-    if (r->simulated.simulated && r->device_ms > 0)
-        tensorboard_scalar(t->board, r->step, "machine/simulated_watts", r->simulated.energy_j / (r->device_ms / 1e3));
+    if (r->simulated && r->device_ms > 0)
+        tensorboard_scalar(t->board, r->step, "machine/simulated_watts", r->energy_j / (r->device_ms / 1e3));
     for (int i = 0; power && i < ENERGY_PARTS; i++) {
         char name[40];
         snprintf(name, sizeof name, "machine/%s_joules", energy_part_name((energy_part)i));
@@ -148,12 +133,11 @@ void telemetry_step(telemetry *t, const train_report *r, double seconds, const e
     telemetry_flush_board(t);
 }
 
-void telemetry_evaluation(telemetry *t, const train_evaluation *e) {
+void telemetry_evaluation(telemetry *t, const propane_evaluation *e) {
     run_log_evaluation(&t->log, e);
-    tensorboard_scalar(t->board, e->step, "validation/loss", e->val_loss);
-    if (e->val_nats_per_byte >= 0)
-        tensorboard_scalar(t->board, e->step, "validation/nats_per_byte", e->val_nats_per_byte);
-    if (e->val_accuracy >= 0) tensorboard_scalar(t->board, e->step, "validation/accuracy", e->val_accuracy);
+    tensorboard_scalar(t->board, e->step, "validation/loss", e->loss);
+    if (e->nats_per_byte >= 0) tensorboard_scalar(t->board, e->step, "validation/nats_per_byte", e->nats_per_byte);
+    if (e->accuracy >= 0) tensorboard_scalar(t->board, e->step, "validation/accuracy", e->accuracy);
     telemetry_flush_board(t);
 }
 
@@ -170,73 +154,60 @@ void telemetry_close(telemetry *t) {
 /* ---- the report ------------------------------------------------------------------------------------------------------------- */
 
 typedef struct sampler {
-    const tokenizer *tokenizer;
-    tokenizer_stream stream;
     text prompts[SAMPLES], texts[SAMPLES];
     int count;
+    int64_t prompt_room;
 } sampler;
 
-static bool telemetry_take_token(void *context, int32_t id, const float *logits) {
-    sampler *s = context;
-    tokenizer_decode(s->tokenizer, &s->stream, id, &s->texts[s->count]);
-    return !s->texts[s->count].failed;
+static bool telemetry_take_token(void *context, const propane_token *token) {
+    text *to = context;
+    text_append_n(to, token->text, token->length);
+    return !to->failed;
 }
 
-/* Where sample `n` begins: in an example that was held out, up to its answer; or somewhere in the held-out text. */
-static int64_t telemetry_find_prompt(const corpus *data, const train_options *o, int n,
-                                     int32_t prompt[SAMPLE_CONTEXT]) {
-    int64_t count = 0;
-    if (data->instructions) {
-        const train_examples *e = &data->examples;
-        int64_t i = e->count - 1 - n;
-        for (int64_t k = i < 0 ? 0 : e->start[i]; i >= 0 && k < e->start[i + 1] && !e->learn[k]; k++)
-            if (count < SAMPLE_CONTEXT / 2) prompt[count++] = e->ids[k];
-        return count;
-    }
-    int bytes;
-    const void *ids = corpus_ids(data, &bytes);
-    int64_t held = (int64_t)((double)data->count * o->held_out), begin = held > 0 ? data->count - held : 0;
-    begin += (data->count - begin) / SAMPLES * n;
-    for (; count < PROMPT_TOKENS && begin + count < data->count; count++)
-        prompt[count] = bytes == 2 ? ((const uint16_t *)ids)[begin + count] : ((const int32_t *)ids)[begin + count];
-    return count;
-}
-
-static propane_status telemetry_write_samples(const model_weights *w, const train_options *o, const corpus *data,
-                                              sampler *s, propane_error *err) {
-    propane_device *device = NULL;
-    infer *m = NULL;
+static propane_status telemetry_write_sample(const propane_trainer *trainer, propane_generator *g, sampler *s,
+                                             bool *more, propane_error *err) {
     int32_t prompt[SAMPLE_CONTEXT];
-    int64_t longest = w->config.max_position_embeddings;
-    const infer_options how = {.dtype = MIL_fp32, .context = longest < SAMPLE_CONTEXT ? longest : SAMPLE_CONTEXT};
-    const infer_sampling sampling = {.temperature = 0.8, .top_p = 0.95, .seed = 1};
-    PROPANE_TRY(propane_device_open("cpu", &device, err));
-    propane_status status = infer_create(device, w, &how, &m, err);
-    while (status == PROPANE_OK && s->count < SAMPLES) {
-        int64_t n = telemetry_find_prompt(data, o, s->count, prompt), room = how.context - n;
-        if (n < 1 || room < 1) break;
-        s->stream = (tokenizer_stream){0};
-        for (int64_t i = 0; i < n; i++) tokenizer_decode(s->tokenizer, &s->stream, prompt[i], &s->prompts[s->count]);
-        infer_reset(m);
-        status = infer_generate(m, prompt, n, 0, room < SAMPLE_TOKENS ? room : SAMPLE_TOKENS,
-                                tokenizer_eos(s->tokenizer), &sampling, telemetry_take_token, s, NULL, err);
-        tokenizer_decode_end(&s->stream, &s->texts[s->count]);
-        s->count++;
-    }
-    infer_free(m);
-    propane_device_close(device);
+    const propane_tokenizer *t = propane_trainer_tokenizer(trainer);
+    const int64_t n = propane_trainer_prompt(trainer, s->count, SAMPLES, prompt, s->prompt_room);
+    const int64_t room = propane_generator_context(g) - n;
+    propane_sampling sampling = {.size = sizeof sampling};
+    char *begin = NULL;
+    size_t length = 0;
+    *more = n >= 1 && room >= 1;
+    if (!*more) return PROPANE_OK;
+    propane_sampling_default(&sampling);
+    sampling.count = room < SAMPLE_TOKENS ? room : SAMPLE_TOKENS;
+    PROPANE_TRY(propane_tokenizer_decode(t, prompt, n, &begin, &length, err));
+    text_append_n(&s->prompts[s->count], begin, length);
+    propane_free(begin);
+    return propane_generate_ids(g, prompt, n, &sampling, telemetry_take_token, &s->texts[s->count++], NULL, err);
+}
+
+static propane_status telemetry_write_samples(const propane_trainer *trainer, const propane_model *model, sampler *s,
+                                              propane_error *err) {
+    propane_model_info info = {.size = sizeof info};
+    propane_generator *g = NULL;
+    bool more = propane_model_describe(model, &info);
+    const propane_generator_options how = {.size = sizeof how,
+                                           .weights = "fp32",
+                                           .context = info.context < SAMPLE_CONTEXT ? info.context : SAMPLE_CONTEXT};
+    propane_status status = propane_generator_create(model, propane_trainer_tokenizer(trainer), &how, &g, err);
+    while (status == PROPANE_OK && more && s->count < SAMPLES)
+        status = telemetry_write_sample(trainer, g, s, &more, err);
+    propane_generator_free(g);
     return status;
 }
 
-/* With adapters the model is read again, because the trainer's own stays as it is. */
-static propane_status telemetry_samples(const telemetry *t, const model_weights *w, const corpus *data, sampler *s,
+/* Of models that are small enough to do so quickly. */
+static propane_status telemetry_samples(const propane_trainer *trainer, const json_t *facts, sampler *s,
                                         propane_error *err) {
-    const train_options *o = t->options;
-    model_weights *merged = NULL;
-    if (w->parameters > SAMPLE_PARAMETERS) return PROPANE_OK;
-    if (o->lora_rank > 0) PROPANE_TRY(run_model(o->base, o->run_dir, &merged, err));
-    propane_status status = telemetry_write_samples(merged ? merged : w, o, data, s, err);
-    model_weights_free(merged);
+    propane_model *model = NULL;
+    s->prompt_room = json_object_get(facts, "examples") ? SAMPLE_CONTEXT / 2 : PROMPT_TOKENS;
+    if (json_integer_value(json_object_get(facts, "parameters")) > SAMPLE_PARAMETERS) return PROPANE_OK;
+    PROPANE_TRY(propane_trainer_model(trainer, &model, err));
+    const propane_status status = telemetry_write_samples(trainer, model, s, err);
+    propane_model_free(model);
     return status;
 }
 
@@ -245,7 +216,7 @@ static propane_status telemetry_write_page(const telemetry *t, const report_samp
     run_history h = {0};
     text page = {0};
     bool more;
-    char *log = run_path(t->run_dir, RUN_LOG), *path = run_path(t->run_dir, RUN_REPORT);
+    char *log = run_log_path(t->run_dir, RUN_LOG), *path = run_log_path(t->run_dir, RUN_REPORT);
     propane_status status = log && path ? run_history_read(&h, log, &more, err) : propane_fail_memory(err, 0);
     if (status == PROPANE_OK) status = report_print(&h, telemetry_last_part(t->run_dir), shown, count, &page, err);
     if (status == PROPANE_OK) status = file_write(path, page.data, page.length, err);
@@ -258,10 +229,12 @@ static propane_status telemetry_write_page(const telemetry *t, const report_samp
 
 propane_status telemetry_page(const telemetry *t, propane_error *err) { return telemetry_write_page(t, NULL, 0, err); }
 
-propane_status telemetry_report(const telemetry *t, const model_weights *w, const corpus *data, propane_error *err) {
-    sampler s = {.tokenizer = data->tokenizer};
+propane_status telemetry_report(const telemetry *t, const propane_trainer *trainer, const json_t *facts,
+                                propane_error *err) {
+    sampler s = {0};
     report_sample shown[SAMPLES];
-    (void)telemetry_samples(t, w, data, &s, NULL); /* a page without samples is better than none */
+    propane_error none = {0};
+    (void)telemetry_samples(trainer, facts, &s, &none); /* a page without samples is better than none */
     for (int i = 0; i < s.count; i++)
         shown[i] = (report_sample){s.prompts[i].data ? s.prompts[i].data : "", s.texts[i].data ? s.texts[i].data : ""};
     propane_status status = telemetry_write_page(t, shown, s.count, err);

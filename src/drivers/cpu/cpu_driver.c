@@ -146,7 +146,7 @@ static void cpu_profile_switch(driver_program *program, bool on) {
 static void cpu_profile_row_of(const driver_program *program, int step, propane_profile_row *out) {
     cpu_profile_row r;
     cpu_profile_get(program, step, &r);
-    *out = (propane_profile_row){sizeof *out, r.kind, r.name, r.stage, r.flops, r.bytes, r.runs, r.ns};
+    *out = (propane_profile_row){sizeof *out, r.kind, r.name, r.stage, r.flops, r.bytes, r.runs, r.ns, -1};
 }
 
 const propane_driver cpu_driver = {

@@ -24,7 +24,8 @@ typedef struct part {
 struct arrays {
     const imported_model *model;
     part parts[2];
-    bool split; /* both parts come from the first one */
+    bool split;    /* both parts come from the first one */
+    bool borrowed; /* what the arrays hold is the caller's */
     sample_source source;
 };
 
@@ -221,11 +222,23 @@ static propane_status arrays_open_part(arrays *a, const char *path, const char *
     return status;
 }
 
+static propane_status arrays_check_inputs(const imported_model *m, propane_error *err) {
+    if (m->base->param_count <= 64) return PROPANE_OK;
+    return propane_fail(err, PROPANE_ERR_LIMIT, "%d inputs; at most 64 are provided for", m->base->param_count);
+}
+
+/* How many samples are in each part, once the parts are there. */
+static void arrays_count_samples(arrays *a, double held_out, bool second) {
+    const int64_t count = a->parts[0].y->dim[0];
+    a->split = !second && a->split;
+    a->source.count[1] = a->split ? sample_held_count(held_out, count) : second ? a->parts[1].y->dim[0] : 0;
+    a->source.count[0] = a->split ? count - a->source.count[1] : count;
+    a->source.sum = arrays_sum_of(&a->parts[0], a->model);
+}
+
 static propane_status arrays_open_all(arrays *a, const char *path, double held_out, propane_error *err) {
     bool found, second;
-    if (a->model->base->param_count > 64)
-        return propane_fail(err, PROPANE_ERR_LIMIT, "%d inputs; at most 64 are provided for",
-                            a->model->base->param_count);
+    PROPANE_TRY(arrays_check_inputs(a->model, err));
     PROPANE_TRY(arrays_open_part(a, path, "train", &a->parts[0], &found, err));
     if (found) {
         PROPANE_TRY(arrays_open_part(a, path, "val", &a->parts[1], &second, err));
@@ -238,21 +251,29 @@ static propane_status arrays_open_all(arrays *a, const char *path, double held_o
     if (!found)
         return propane_fail(err, PROPANE_ERR_NOT_FOUND,
                             "%s: there is no y.npy (what is to come out) beside the other arrays", path);
-    const int64_t count = a->parts[0].y->dim[0];
-    a->source.count[1] = a->split ? sample_held_count(held_out, count) : second ? a->parts[1].y->dim[0] : 0;
-    a->source.count[0] = a->split ? count - a->source.count[1] : count;
-    a->source.sum = arrays_sum_of(&a->parts[0], a->model);
+    arrays_count_samples(a, held_out, second);
     return PROPANE_OK;
 }
 
-propane_status arrays_open(const char *path, const imported_model *m, double held_out, arrays **out,
-                           propane_error *err) {
+static propane_status arrays_take_all(arrays *a, double held_out, propane_error *err) {
+    const bool second = a->parts[1].file.count > 0;
+    PROPANE_TRY(arrays_check_inputs(a->model, err));
+    PROPANE_TRY(arrays_check_part(a->model, &a->parts[0], "the data", err));
+    if (second) PROPANE_TRY(arrays_check_part(a->model, &a->parts[1], "the validation data", err));
+    a->split = !second;
+    arrays_count_samples(a, held_out, second);
+    return PROPANE_OK;
+}
+
+static arrays *arrays_make(const imported_model *m) {
     arrays *a = mem_alloc(sizeof *a);
-    *out = NULL;
-    if (!a) return propane_fail_memory(err, sizeof *a);
+    if (!a) return NULL;
     a->model = m;
     a->source = (sample_source){.context = a, .get = arrays_get};
-    propane_status status = arrays_open_all(a, path, held_out, err);
+    return a;
+}
+
+static propane_status arrays_give(arrays *a, propane_status status, arrays **out) {
     if (status)
         arrays_close(a);
     else
@@ -260,9 +281,37 @@ propane_status arrays_open(const char *path, const imported_model *m, double hel
     return status;
 }
 
+propane_status arrays_open(const char *path, const imported_model *m, double held_out, arrays **out,
+                           propane_error *err) {
+    arrays *a = arrays_make(m);
+    *out = NULL;
+    return a ? arrays_give(a, arrays_open_all(a, path, held_out, err), out) : propane_fail_memory(err, sizeof *a);
+}
+
+static void arrays_forget_borrowed(npz *z) {
+    for (int i = 0; i < z->count; i++) z->arrays[i].data = NULL;
+}
+
+propane_status arrays_take(npz parts[2], const imported_model *m, double held_out, arrays **out, propane_error *err) {
+    arrays *a = arrays_make(m);
+    *out = NULL;
+    for (int i = 0; i < 2; i++) {
+        if (a)
+            a->parts[i].file = parts[i];
+        else
+            arrays_forget_borrowed(&parts[i]), npz_free(&parts[i]);
+        parts[i] = (npz){0};
+    }
+    if (!a) return propane_fail_memory(err, sizeof *a);
+    a->borrowed = true;
+    return arrays_give(a, arrays_take_all(a, held_out, err), out);
+}
+
 void arrays_close(arrays *a) {
     if (!a) return;
-    npz_free(&a->parts[0].file);
-    npz_free(&a->parts[1].file);
+    for (int i = 0; i < 2; i++) {
+        if (a->borrowed) arrays_forget_borrowed(&a->parts[i].file);
+        npz_free(&a->parts[i].file);
+    }
     mem_free(a);
 }

@@ -4,6 +4,7 @@
 #ifndef TRAIN_DATA_ARRAYS_H
 #define TRAIN_DATA_ARRAYS_H
 
+#include "base/npy.h"
 #include "train/import/imported_step.h"
 
 /* Sample `index` of all when some of `count` are held out: the last ones of a fixed shuffle. */
@@ -18,6 +19,10 @@ bool arrays_here(const char *path);
 /* DIR/train.npz and val.npz, DIR/train/ and val/ with .npy files, or without parts: `held_out` of the samples become the
  * second part. Arrays are called as the inputs, or x where there is one input. */
 PROPANE_CHECK propane_status arrays_open(const char *path, const imported_model *m, double held_out, arrays **out,
+                                         propane_error *err);
+/* The same from memory: parts[0] to train on, parts[1] to validate with (no arrays: `held_out` of the others). Names and lists
+ * change hands, also after a failure; what the arrays hold is borrowed until the end. */
+PROPANE_CHECK propane_status arrays_take(npz parts[2], const imported_model *m, double held_out, arrays **out,
                                          propane_error *err);
 void arrays_close(arrays *a);
 const sample_source *arrays_source(const arrays *a);

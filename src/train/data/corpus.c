@@ -30,7 +30,7 @@ static propane_status corpus_take_tokenizer(const corpus_options *o, corpus *c, 
 
 static propane_status corpus_learn(const corpus_options *o, const char *data, size_t length, corpus *c,
                                    propane_error *err) {
-    if (o->tokenizer || o->model) return corpus_take_tokenizer(o, c, err);
+    if (o->tokenizer || o->model || o->vocabulary) return corpus_take_tokenizer(o, c, err);
     if (strcmp(o->kind, "bytes") == 0) return tokenizer_create_bytes(&c->tokenizer, err);
     if (strcmp(o->kind, "chars") == 0) return tokenizer_create_chars(data, length, o->text, &c->tokenizer, err);
     return tokenizer_train_bpe(data, length, o->vocab, &c->tokenizer, err);
@@ -53,10 +53,8 @@ static propane_status corpus_check_text(const char *path, const char *data, size
     return PROPANE_OK;
 }
 
-static propane_status corpus_open_text(const corpus_options *o, corpus *c, propane_error *err) {
-    char *data = NULL;
-    size_t length = 0;
-    PROPANE_TRY(file_read_stream(o->text, TEXT_LIMIT, &data, &length, err));
+static propane_status corpus_take_text(const corpus_options *o, const char *data, size_t length, corpus *c,
+                                       propane_error *err) {
     propane_status status = corpus_check_text(o->text, data, length, err);
     if (status == PROPANE_OK) status = corpus_learn(o, data, length, c, err);
     if (status == PROPANE_OK && tokenizer_encode(c->tokenizer, data, length, &c->list, err) != PROPANE_OK)
@@ -65,8 +63,25 @@ static propane_status corpus_open_text(const corpus_options *o, corpus *c, propa
     c->unigram_nats = length ? corpus_unigram_entropy(data, length) : 0;
     c->ids = c->list.ids;
     c->count = (int64_t)c->list.count;
+    return status;
+}
+
+static propane_status corpus_open_text(const corpus_options *o, corpus *c, propane_error *err) {
+    char *data = NULL;
+    size_t length = 0;
+    PROPANE_TRY(file_read_stream(o->text, TEXT_LIMIT, &data, &length, err));
+    const propane_status status = corpus_take_text(o, data, length, c, err);
     mem_free(data);
     return status;
+}
+
+static propane_status corpus_take_ids(const corpus_options *o, corpus *c, propane_error *err) {
+    if (!o->tokenizer && !o->model && !o->vocabulary)
+        return propane_fail(err, PROPANE_ERR_INVALID, "%s are tokens: give their tokenizer", o->text);
+    c->ids = o->ids;
+    c->count = o->id_count;
+    c->unigram_nats = -1;
+    return corpus_take_tokenizer(o, c, err);
 }
 
 static propane_status corpus_open_tokens(const corpus_options *o, corpus *c, propane_error *err) {
@@ -86,7 +101,10 @@ static propane_status corpus_open_examples(const corpus_options *o, corpus *c, p
     PROPANE_TRY(corpus_take_tokenizer(o, c, err));
     PROPANE_TRY(chat_template_find(o->model ? o->model : o->tokenizer, c->tokenizer,
                                    o->chat && *o->chat ? o->chat : NULL, &c->chat, err));
-    PROPANE_TRY(train_jsonl_read(o->text, c->tokenizer, &c->chat, &c->examples, err));
+    if (o->data)
+        PROPANE_TRY(train_jsonl_parse(o->data, o->length, o->text, c->tokenizer, &c->chat, &c->examples, err));
+    else
+        PROPANE_TRY(train_jsonl_read(o->text, c->tokenizer, &c->chat, &c->examples, err));
     c->instructions = true;
     c->count = c->examples.start[c->examples.count];
     c->text_bytes = c->examples.text_bytes;
@@ -104,9 +122,13 @@ static propane_status corpus_is_token_file(const char *path, bool *out, propane_
 
 propane_status corpus_open(const corpus_options *o, corpus *c, propane_error *err) {
     bool ready = false;
+    const bool memory = o->data || o->ids;
     *c = (corpus){0};
-    PROPANE_TRY(corpus_is_token_file(o->text, &ready, err));
-    propane_status status = ready                     ? corpus_open_tokens(o, c, err)
+    if (!memory) PROPANE_TRY(corpus_is_token_file(o->text, &ready, err));
+    propane_status status = o->ids                    ? corpus_take_ids(o, c, err)
+                            : o->data && o->lines     ? corpus_open_examples(o, c, err)
+                            : o->data                 ? corpus_take_text(o, o->data, o->length, c, err)
+                            : ready                   ? corpus_open_tokens(o, c, err)
                             : train_jsonl_is(o->text) ? corpus_open_examples(o, c, err)
                                                       : corpus_open_text(o, c, err);
     if (status != PROPANE_OK) {
@@ -120,10 +142,10 @@ void corpus_close(corpus *c) {
     if (c->from_file) token_file_close(&c->file);
     token_list_deinit(&c->list);
     train_examples_deinit(&c->examples);
-    tokenizer_free(c->tokenizer);
+    if (!c->shared) tokenizer_free(c->tokenizer);
 }
 
 const void *corpus_ids(const corpus *c, int *id_bytes) {
     *id_bytes = c->from_file ? c->file.id_bytes : 4;
-    return c->from_file ? c->file.ids : c->list.ids;
+    return c->from_file ? c->file.ids : c->ids;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * A text as ids together with its tokenizer, from whatever the user has: a text (a vocabulary is learnt or taken), a token
- * file and its tokenizer, or instruction data (*.jsonl) and the model that it is for.
+ * file and its tokenizer, or instruction data (*.jsonl) and the model that it is for. All but the token file also from memory.
  */
 #ifndef TRAIN_DATA_CORPUS_H
 #define TRAIN_DATA_CORPUS_H
@@ -15,11 +15,20 @@ typedef struct corpus_options {
     int vocab;
     const char *model; /* whose tokenizer and chat format are taken where none are given; NULL: none */
     const char *chat;  /* of instruction data; NULL or "": the model's own */
+
+    /* In memory instead of the file; `text` stands for it in messages. All of it outlives the corpus. */
+    const char *data; /* NULL: none */
+    size_t length;
+    bool lines;         /* it is instruction data */
+    const int32_t *ids; /* tokens instead; NULL: none */
+    int64_t id_count;
+    const tokenizer *vocabulary; /* goes before `tokenizer` and `model`; NULL: none */
 } corpus_options;
 
 typedef struct corpus {
     tokenizer *tokenizer;
-    const int32_t *ids; /* NULL while they are in `file` */
+    bool shared;        /* the tokenizer is the caller's */
+    const int32_t *ids; /* NULL while they are in `file` or `examples` */
     int64_t count;
     int64_t text_bytes;
     double unigram_nats; /* entropy of the text's bytes, nats per byte; negative: not known (token file) */

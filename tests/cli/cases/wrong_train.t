@@ -164,7 +164,7 @@ $ config 's/}//'
 2~ propane train: config.json: line 1, column *: not valid JSON: '}' expected near end of file
 = 1
 $ config 's/.*/[1]/'
-2> propane train: config.json: must be an object with the key 'model_type', but is a list
+2> propane train: config.json: options are a JSON object, {"lr": 0.001}
 = 1
 $ config 's/:16,"int/:"16","int/'
 2> propane train: config.json: key 'hidden_size' must be a whole number, but is a string

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: MIT
+ * What stands behind propane_options and propane_trainer, for the files of this folder: api_options.c, api_trainer.c (the
+ * life of a trainer and its steps), api_trainer_check.c, api_trainer_language.c and api_trainer_program.c (what the two kinds are made of).
+ */
+#ifndef API_API_TRAINER_H
+#define API_API_TRAINER_H
+
+#include "api/run_folder.h"
+#include "base/json.h"
+#include "base/text.h"
+#include "chip/chip.h"
+#include "train/data/arrays.h"
+#include "train/data/corpus.h"
+#include "train/data/image_folders.h"
+#include "train/imported_run.h"
+#include "train/language_run.h"
+
+struct propane_options {
+    arena *arena; /* texts of the values */
+    train_options o;
+};
+
+/* A kind's part of a trainer. */
+typedef struct trainer_kind {
+    const char *unit;
+    /* Makes t->run; t->options are checked, the data are known to be there. */
+    propane_status (*open)(propane_trainer *t, const propane_data *data, propane_error *err);
+    void (*close)(propane_trainer *t); /* after the run is freed; takes a half-opened one */
+    void (*describe)(const propane_trainer *t, propane_trainer_info *out);
+    /* `log`: what belongs into the record of a run's start, besides options; `facts`: everything. */
+    void (*facts)(const propane_trainer *t, json_t *log, json_t *facts);
+    propane_status (*write)(const propane_trainer *t, const char *path, propane_error *err);
+    int (*profile_count)(const propane_trainer *t);
+    void (*profile_row)(const propane_trainer *t, int index, propane_profile_row *out);
+} trainer_kind;
+
+typedef struct language_trainer {
+    corpus corpus;
+    model_config config;
+    model_weights *initial;
+    int32_t *bytes_of_token;
+    text tried; /* what was found out about the ways to get weights into programs */
+} language_trainer;
+
+typedef struct program_trainer {
+    imported_model_options how;
+    imported_model model;
+    arrays *arrays;
+    image_folders *images;
+    const sample_source *source;
+    mil_shape_choice *shapes;
+    char **names; /* of the shapes */
+    int shape_count;
+} program_trainer;
+
+struct propane_trainer {
+    const trainer_kind *kind;
+    propane_options *own; /* a copy of the caller's options; run has them as they were decided */
+    train_options *options;
+    const char *source; /* the data's name */
+    train_run *run;
+    run_hold hold;
+    const chip *chip;                    /* that the device simulates; NULL: none */
+    propane_trainer_callbacks callbacks; /* of the run at hand */
+    atomic_bool cancel;
+    bool restart;
+    language_trainer language;
+    program_trainer program;
+};
+
+extern const trainer_kind api_trainer_language, api_trainer_program;
+
+PROPANE_CHECK propane_status api_options_copy(const propane_options *from, propane_options **out, propane_error *err);
+/* What is missing, without the data where the caller has them. */
+PROPANE_CHECK propane_status api_options_check(const train_options *o, bool data_in_memory, propane_error *err);
+
+#endif
