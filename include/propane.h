@@ -148,6 +148,10 @@ PROPANE_CHECK propane_status propane_module_read_shaped(const char *path, const 
                                                         propane_module **out, propane_error *err);
 /* "NAME=1,3,224,224" as a shape; its name is yours to propane_free. */
 PROPANE_CHECK propane_status propane_shape_parse(const char *given, propane_shape *out, propane_error *err);
+/* A module of its own with the same functions and constants; what a package says around them stays behind. Constants that are
+ * still in files are read. */
+PROPANE_CHECK propane_status propane_module_copy(const propane_module *module, propane_module **out,
+                                                 propane_error *err);
 void propane_module_free(propane_module *module);
 
 typedef enum propane_dialect {
@@ -168,6 +172,7 @@ PROPANE_CHECK propane_status propane_module_write(propane_module *module, const 
  * default function, "main" or the only one. */
 int propane_module_function_count(const propane_module *module);
 const char *propane_module_function(const propane_module *module, int index);
+const char *propane_module_default_function(const propane_module *module); /* NULL: none of several is it */
 
 typedef enum propane_role { PROPANE_INPUT, PROPANE_OUTPUT, PROPANE_STATE } propane_role;
 typedef enum propane_feature_kind {
@@ -190,7 +195,7 @@ typedef struct propane_feature {
     int64_t least[PROPANE_MAX_RANK], most[PROPANE_MAX_RANK]; /* what the file allows; most < 0: any; both dim: fixed */
     int shape_count;                                         /* enumerated shapes: propane_module_shape; 0: none */
     bool optional;
-    const char *colour; /* of an image: "gray", "rgb", "bgr"; NULL otherwise */
+    const char *colour; /* of an image: "gray", "gray_fp16", "rgb", "bgr"; NULL otherwise */
 } propane_feature;
 
 /* Negative: there is no such function. */
@@ -544,7 +549,7 @@ const char *propane_program_fusion(const propane_program *program, int index, in
 /* Zeroed. May be bound to several programs at once, without a copy. */
 PROPANE_CHECK propane_status propane_buffer_create(propane_device *device, size_t bytes, propane_buffer **out,
                                                    propane_error *err);
-/* A buffer over the caller's memory, which must be aligned to 64 bytes and outlive it. Only on devices that are the host
+/* A buffer over the caller's memory, which must be aligned to 16 bytes and outlive it. Only on devices that are the host
  * itself (cpu); elsewhere PROPANE_ERR_UNSUPPORTED. */
 PROPANE_CHECK propane_status propane_buffer_wrap(propane_device *device, void *memory, size_t bytes,
                                                  propane_buffer **out, propane_error *err);
@@ -655,6 +660,11 @@ const propane_io *propane_session_state(const propane_session *session, int inde
 /* A dense array into an input or a state, as propane_buffer_write does; it stays for later runs. */
 PROPANE_CHECK propane_status propane_session_set(propane_session *session, const char *name, propane_dtype dtype,
                                                  const void *values, int64_t count, propane_error *err);
+/* An input or output lies in the caller's memory of `bytes` bytes, laid out as its propane_io says, from now on: nothing is
+ * copied. The memory is propane_buffer_wrap's and must stay until another is lent; NULL: the session has its own again, with
+ * nothing in it. PROPANE_ERR_UNSUPPORTED: for a state, and where propane_buffer_wrap is. */
+PROPANE_CHECK propane_status propane_session_lend(propane_session *session, const char *name, void *memory,
+                                                  size_t bytes, propane_error *err);
 /* A picture, rows of RGB bytes, into an input [1, 1 or 3, height, width], in the order of colours that the model wants. */
 PROPANE_CHECK propane_status propane_session_set_image(propane_session *session, const char *name, const uint8_t *rgb,
                                                        int64_t height, int64_t width, propane_error *err);
@@ -694,6 +704,8 @@ PROPANE_CHECK propane_status propane_session_label(propane_session *session, int
                                                    double *probability, propane_error *err);
 /* What the label is called; NULL: it is no classifier. */
 const char *propane_session_label_name(const propane_session *session);
+/* The output that holds a classifier's probabilities in the order of its labels; NULL: it is none. */
+const char *propane_session_probabilities(const propane_session *session);
 /* Each output as DIR/NAME.npy in its own element type; states under their own names. */
 PROPANE_CHECK propane_status propane_session_write(propane_session *session, const char *dir, propane_error *err);
 /* What it runs, for its profile and its device; the session's own. */

@@ -17,6 +17,11 @@ const char *propane_module_function(const propane_module *module, int index) {
     return f && index == -1 ? f->name : NULL;
 }
 
+const char *propane_module_default_function(const propane_module *module) {
+    const mil_function *f = api_function(module, NULL);
+    return f ? f->name : NULL;
+}
+
 /* The index-th value in that role, or with index -1 how many there are. */
 static const mil_value *api_feature_value(const mil_function *f, propane_role role, int index, int *count) {
     const mil_value *found = NULL;
@@ -96,7 +101,10 @@ propane_status propane_module_feature(const propane_module *module, const char *
                             .shape_count = seen ? seen->shape_count : 0,
                             .optional = seen && seen->optional};
     if (mine.kind == PROPANE_IMAGE)
-        mine.colour = seen->colour == MIL_RGB ? "rgb" : seen->colour == MIL_BGR ? "bgr" : "gray";
+        mine.colour = seen->colour == MIL_RGB         ? "rgb"
+                      : seen->colour == MIL_BGR       ? "bgr"
+                      : seen->colour == MIL_GRAY_FP16 ? "gray_fp16"
+                                                      : "gray";
     memcpy(mine.dim, v->type.dim, (size_t)mine.rank * sizeof *mine.dim);
     api_feature_allowed(seen, &mine);
     if (api_give(out, &mine, sizeof mine)) return PROPANE_OK;

@@ -138,6 +138,28 @@ const propane_value *propane_module_next_value(const propane_module *module, con
 const char *propane_value_name(const propane_value *value) { return value->name; }
 const char *propane_value_op(const propane_value *value) { return value->def ? value->def->info->name : NULL; }
 
+/* ---- copies ----------------------------------------------------------------------------------------------------------------- */
+
+propane_status propane_module_copy(const propane_module *module, propane_module **out, propane_error *err) {
+    API_ERROR(err);
+    *out = NULL;
+    if (!module) return propane_fail(err, PROPANE_ERR_INVALID, "propane_module_copy: module must not be NULL");
+    mil_module *m = mil_module_create(module->source);
+    mil_function *copy = NULL;
+    propane_status status = m ? PROPANE_OK : propane_fail_memory(err, sizeof *m);
+    for (const mil_function *f = module->functions; f && !status; f = f->next)
+        status = mil_function_copy(f, m, f->name, &copy, err);
+    if (!status && module->default_function) {
+        m->default_function = arena_string(m->arena, module->default_function);
+        if (!m->default_function) status = propane_fail_memory(err, 0);
+    }
+    if (status)
+        mil_module_free(m);
+    else
+        *out = m;
+    return status;
+}
+
 /* ---- rewriting -------------------------------------------------------------------------------------------------------------- */
 
 propane_status propane_module_gradient(propane_module *module, const char *function, const char *name,

@@ -148,6 +148,13 @@ static propane_status api_session_unknown(const propane_session *p, const char *
     return status;
 }
 
+/* Where a name's values are after a run: an output, or a state's newest content, which its input holds. */
+static int api_session_find_output(const propane_session *p, const char *name) {
+    for (int i = p->s.inputs; i < p->s.inputs + p->s.outputs; i++)
+        if (strcmp(api_session_io(p, i)->name, name) == 0) return i;
+    return session_is_state(&p->s, name) ? session_find_input(&p->s, name) : -1;
+}
+
 /* ---- in --------------------------------------------------------------------------------------------------------------------- */
 
 propane_status propane_session_set(propane_session *p, const char *name, propane_dtype dtype, const void *values,
@@ -157,6 +164,22 @@ propane_status propane_session_set(propane_session *p, const char *name, propane
     PROPANE_TRY(propane_buffer_write(p->s.run.bindings[at].buffer, api_session_io(p, at), dtype, values, count, err));
     p->given[at] = true;
     return PROPANE_OK;
+}
+
+propane_status propane_session_lend(propane_session *p, const char *name, void *memory, size_t bytes,
+                                    propane_error *err) {
+    API_ERROR(err);
+    const bool state = session_is_state(&p->s, name);
+    const int input = session_find_input(&p->s, name), at = input >= 0 ? input : api_session_find_output(p, name);
+    propane_buffer *buffer = NULL;
+    if (at < 0) return api_session_unknown(p, name, true, err);
+    if (state)
+        return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "'%.60s' is a state: its memory is the session's", name);
+    if (memory) PROPANE_TRY(propane_buffer_wrap(p->s.device, memory, bytes, &buffer, err));
+    propane_status status = runner_rebind(&p->s.run, p->s.device, at, buffer, false, err);
+    if (status) propane_buffer_free(buffer);
+    if (!status && input >= 0) p->given[at] = memory != NULL;
+    return status;
 }
 
 static propane_status api_session_put(propane_session *p, const session_input *in, propane_error *err) {
@@ -248,13 +271,6 @@ propane_status propane_session_run(propane_session *p, propane_completion *out, 
     return status;
 }
 
-/* Where a name's values are after a run: an output, or a state's newest content, which its input holds. */
-static int api_session_find_output(const propane_session *p, const char *name) {
-    for (int i = p->s.inputs; i < p->s.inputs + p->s.outputs; i++)
-        if (strcmp(api_session_io(p, i)->name, name) == 0) return i;
-    return session_is_state(&p->s, name) ? session_find_input(&p->s, name) : -1;
-}
-
 propane_status propane_session_get(propane_session *p, const char *name, propane_dtype dtype, void *values,
                                    int64_t count, propane_error *err) {
     const int at = api_session_find_output(p, name);
@@ -339,6 +355,7 @@ propane_status propane_session_label(propane_session *p, int rank, char *label, 
 }
 
 const char *propane_session_label_name(const propane_session *p) { return p->s.classes ? p->s.label : NULL; }
+const char *propane_session_probabilities(const propane_session *p) { return p->s.classes ? p->s.probabilities : NULL; }
 
 propane_status propane_session_write(propane_session *p, const char *dir, propane_error *err) {
     API_ERROR(err);

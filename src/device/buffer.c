@@ -34,8 +34,8 @@ propane_status propane_buffer_wrap(propane_device *device, void *memory, size_t 
     if (!device->driver->host_memory)
         return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
                             "buffer: device '%s' has memory of its own; create a buffer there", device->uri);
-    if (!memory || bytes == 0 || bytes > SIZE_MAX / 2 || (uintptr_t)memory % 64)
-        return propane_fail(err, PROPANE_ERR_INVALID, "buffer: %zu bytes at %p; memory must be aligned to 64 bytes",
+    if (!memory || bytes == 0 || bytes > SIZE_MAX / 2 || (uintptr_t)memory % 16)
+        return propane_fail(err, PROPANE_ERR_INVALID, "buffer: %zu bytes at %p; memory must be aligned to 16 bytes",
                             bytes, memory);
     propane_buffer *b = mem_alloc(sizeof *b);
     if (!b) return propane_fail_memory(err, sizeof *b);

@@ -50,6 +50,25 @@ void runner_close(runner *r) {
     *r = (runner){0};
 }
 
+propane_status runner_rebind(runner *r, propane_device *device, int index, propane_buffer *buffer, bool lent,
+                             propane_error *err) {
+    propane_buffer *own = NULL, *old = r->bindings[index].buffer;
+    propane_request *request = NULL;
+    if (!buffer) PROPANE_TRY(propane_buffer_create(device, runner_io(r, index)->bytes, &own, err));
+    r->bindings[index].buffer = buffer ? buffer : own;
+    propane_status status = propane_request_create(r->program, r->bindings, r->count, &request, err);
+    if (status) {
+        r->bindings[index].buffer = old;
+        propane_buffer_free(own);
+        return status;
+    }
+    propane_request_free(r->request);
+    r->request = request;
+    if (!r->lent[index]) propane_buffer_free(old);
+    r->lent[index] = buffer && lent;
+    return PROPANE_OK;
+}
+
 propane_status runner_bind(propane_program *program, runner_choose *choose, void *context, propane_request **out,
                            propane_error *err) {
     runner r = {.program = program};

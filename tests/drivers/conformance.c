@@ -358,7 +358,7 @@ CONFORM(wrapped_memory_works_or_is_refused) {
         propane_request_free(r);
         propane_buffer_free(wrapped);
         EXPECT_FAIL(propane_buffer_wrap(a.device, memory + 4, 4, &wrapped, &err), PROPANE_ERR_INVALID,
-                    "must be aligned to 64 bytes");
+                    "must be aligned to 16 bytes");
         EXPECT_FAIL(propane_buffer_wrap(a.device, memory, 0, &wrapped, &err), PROPANE_ERR_INVALID, "0 bytes");
     }
     mem_pages_free(memory, x->bytes);

@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: MIT
+"""Owns the way from include/propane.h to the declarations that cffi reads. One idea: the header is the only list; comments,
+attributes and guards are taken away, constants with a number are put in their places, and what is left is C that cffi parses
+and the compiler then checks against the header itself. Refuses a header in which something else is left.
+
+    python declarations.py [HEADER]     prints them
+"""
+import os
+import re
+import sys
+
+HEADER = os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "include", "propane.h")
+
+# What C calls in Python. `context` is ffi.new_handle's.
+CALLBACKS = """
+extern "Python" void propane_ml_on_log(void *, const char *);
+extern "Python" bool propane_ml_on_token(void *, const propane_token *);
+"""
+
+
+def declarations(header: str) -> str:
+    """The declarations in the text of a header, without directives and comments."""
+    text = re.sub(r"/\*.*?\*/", " ", header, flags=re.S)
+    numbers = dict(re.findall(r"^#define\s+(\w+)\s+(\d+)\s*$", text, flags=re.M))
+    text = re.sub(r'^extern "C" \{\s*$', "", text, flags=re.M)
+    text = re.sub(r"^#ifdef __cplusplus\n\}\n#endif", "", text, flags=re.M)
+    text = re.sub(r"^[ \t]*#.*?[^\\]?$", "", text, flags=re.M)
+    text = re.sub(r"\bPROPANE_CHECK\b", "", text)
+    text = re.sub(r"\[(\w+)\]", lambda m: "[" + numbers.get(m.group(1), m.group(1)) + "]", text)
+    constants = "".join(f"#define {name} {value}\n" for name, value in numbers.items())
+    text = constants + re.sub(r"\n\s*\n+", "\n", text)
+    if "__attribute__" in text or text.count("{") != text.count("}"):
+        raise ValueError("declarations.py: the header has something that is no plain declaration")
+    return text
+
+
+def read(path: str = HEADER) -> str:
+    with open(path, encoding="utf-8") as file:
+        return declarations(file.read())
+
+
+def version(path: str = HEADER) -> str:
+    with open(path, encoding="utf-8") as file:
+        found = re.search(r'#define PROPANE_VERSION\s+"(.*)"', file.read())
+    if not found:
+        raise ValueError(f"{path}: there is no PROPANE_VERSION")
+    return found.group(1)
+
+
+if __name__ == "__main__":
+    sys.stdout.write(read(*sys.argv[1:2]))

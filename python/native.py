@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: MIT
+"""Owns how the extension module propane_ml._propane is built: propane.h's declarations through cffi's API mode with the limited
+ABI, and libpropane.a inside. PROPANE_BUILD names a folder with a libpropane.a that is there already."""
+import os
+import shlex
+import subprocess
+import sys
+
+import cffi
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import declarations  # noqa: E402
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+BUILD = os.environ.get("PROPANE_BUILD") or os.path.join(ROOT, "build", "release")
+ARCHIVE = os.path.join(os.path.abspath(BUILD), "libpropane.a")
+
+
+def make_archive() -> None:
+    """libpropane.a as the repository's Makefile makes it; what it needs besides a compiler is `make setup`'s."""
+    if os.environ.get("PROPANE_BUILD"):
+        return
+    jobs = str(os.cpu_count() or 2)
+    # A make above this one does not choose our jobs and variables.
+    clean = {k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL")}
+    done = subprocess.run(["make", "-s", "-C", ROOT, "-j" + jobs, "build/release/libpropane.a"], env=clean)
+    if done.returncode:
+        raise SystemExit("propane-ml: libpropane.a could not be built: run `make setup` in the repository, then try again")
+
+
+def libraries() -> list:
+    """What libpropane.a needs, as its own Makefile tells."""
+    names = subprocess.run(["make", "-s", "-C", ROOT, "public-packages"], stdout=subprocess.PIPE, text=True, check=True)
+    flags = subprocess.run(["pkg-config", "--libs", *names.stdout.split()], stdout=subprocess.PIPE, text=True)
+    words = shlex.split(flags.stdout) if flags.returncode == 0 else ["-l" + n for n in
+        ("jansson", "pcre2-8", "utf8proc", "protobuf-c", "png", "jpeg", "z")]
+    return words + ["-lm", "-lpthread"] + ([] if sys.platform == "darwin" else ["-ldl", "-lrt"])
+
+
+ffi = cffi.FFI()
+ffi.cdef(declarations.read() + declarations.CALLBACKS)
+ffi.set_source("propane_ml._propane", '#include "propane.h"', include_dirs=[os.path.join(ROOT, "include")],
+               extra_objects=[ARCHIVE], extra_link_args=libraries() + ["-Wl,-S"])

@@ -1,0 +1,18 @@
+from .arrays import empty as empty
+from .device import Device as Device, devices as devices, operations as operations
+from .error import PropaneError as PropaneError
+from .language import Generation as Generation, Model as Model, Token as Token, Tokenizer as Tokenizer
+from .process import on_log as on_log, set_threads as set_threads, threads as threads, version as version
+from .program import Feature as Feature, Program as Program, load as load, parse as parse
+from .report import (
+    Estimate as Estimate,
+    EstimateRow as EstimateRow,
+    Finding as Finding,
+    Report as Report,
+    Table as Table,
+    Verdict as Verdict,
+    check as check,
+)
+from .session import Session as Session, State as State
+
+__all__: list[str]

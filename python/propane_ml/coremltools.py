@@ -1,0 +1,278 @@
+# SPDX-License-Identifier: MIT
+"""Owns coremltools' predict() on any machine: enable() puts Propane where coremltools looks for Core ML's framework, so that
+MLModel(...).predict, make_state, batches, functions, classifiers, pictures, flexible shapes and compiled models work.
+
+    import coremltools as ct, propane_ml.coremltools
+    propane_ml.coremltools.enable()
+    ct.models.MLModel("Model.mlpackage").predict({"x": array})
+
+Nothing on disk is changed and nothing is copied from coremltools: what it would import from its own extension on a Mac is
+given here, and disable() takes it away. Arrays are converted as its bridge to Core ML does it: whole numbers in floats for
+integer inputs, float64, lists and numbers are taken; float16 outputs come as float32, pictures as PIL images.
+"""
+from __future__ import annotations
+
+import contextlib
+import importlib
+import os
+import shutil
+import sys
+import tempfile
+import time
+import types
+import weakref
+from typing import Any, Dict, Iterator, List, Mapping, Optional
+
+import numpy as np
+
+from .error import PropaneError, invalid
+from .program import Feature, Program, load
+from .session import State
+
+_DEVICES = {"ALL": "cpu", "CPU_ONLY": "cpu", "CPU_AND_GPU": "cpu", "CPU_AND_NE": "cpu"}
+_devices: Dict[str, str] = dict(_DEVICES)
+_precision: Optional[str] = None
+_undo: List[Any] = []
+_MACOS = (15, 5)
+_SPECIFICATION = 9  # iOS 18: what Propane reads
+
+
+class _State:
+    """What MLState stands on."""
+
+    def __init__(self, program: Program, features: List[Feature]) -> None:
+        self.state, self._names = program.make_state(), {f.name: f for f in features}
+        for f in features:
+            self.state.write(f.name, np.zeros(f.shape, np.float16 if f.dtype == "float16" else np.float32))
+
+    def read_state(self, name: str) -> Any:
+        value = self.state.read(self._known(name))
+        return value.astype(np.float32) if value.dtype == np.float16 else value
+
+    def write_state(self, name: str, value: Any) -> None:
+        feature, value = self._names[self._known(name)], np.asarray(value)
+        if value.shape != feature.shape:
+            raise invalid(f"state '{name}' has the shape {list(feature.shape)}; the value has {list(value.shape)}")
+        self.state.write(name, value)
+
+    def _known(self, name: str) -> str:
+        if name not in self._names:
+            raise invalid(f"there is no state '{name}'; there is: {', '.join(self._names)}")
+        return name
+
+
+def _private(path: str) -> str:
+    """The model's files under a name of our own, as links where that can be: coremltools removes what it saved for itself, and
+    shapes are chosen when arrays are seen."""
+    folder = tempfile.mkdtemp(prefix="propane_ml.")
+    to = os.path.join(folder, os.path.basename(path.rstrip("/")) or "model")
+
+    def link(source: str, target: str) -> str:
+        try:
+            os.link(source, target)
+        except OSError:
+            shutil.copy2(source, target)
+        return target
+    if os.path.isdir(path):
+        shutil.copytree(path, to, copy_function=link)
+    else:
+        link(path, to)
+    return to
+
+
+class _MLModelProxy:
+    """What MLModel and CompiledMLModel stand on, under the name by which coremltools asks for it."""
+
+    def __init__(self, filename: str, compute_units: str = "ALL", function_name: str = "",
+                 optimization_hints: Any = None, asset: Any = None) -> None:
+        begin = time.perf_counter_ns()
+        self.path = _private(filename if asset is None else asset.path)
+        weakref.finalize(self, shutil.rmtree, os.path.dirname(self.path), ignore_errors=True)
+        self.program: Program = load(self.path, device=_devices[compute_units], precision=_precision)
+        self.function = function_name or self.program.function
+        self.inputs, self.outputs, self.states = self.program.features(self.function)
+        self._narrow = [f.name for f in self.outputs if f.kind == "array" and f.dtype == "float16"]
+        self._images = [f for f in self.outputs if f.kind == "image"]
+        self.program._session_of(self.function, ())  # what cannot run is told now
+        self._load_ns, self._predict_ns = time.perf_counter_ns() - begin, None  # type: Any, Any
+
+    def predict(self, data: Mapping[str, Any], state: Optional[_State] = None) -> Dict[str, Any]:
+        begin = time.perf_counter_ns()
+        if self.states and state is None:
+            raise invalid(f"the input feature for {self.states[0].name} must be an MLState: give predict() the state of "
+                          "make_state()")
+        made = self.program.predict(data, function=self.function, state=state.state if state else None)
+        for name in self._narrow:
+            made[name] = made[name].astype(np.float32)
+        for feature in self._images:
+            made[feature.name] = _image(feature, made[feature.name])
+        self._predict_ns = time.perf_counter_ns() - begin
+        return made
+
+    def batchPredict(self, data: List[Mapping[str, Any]]) -> List[Dict[str, Any]]:
+        return [self.predict(one) for one in data]
+
+    def newState(self) -> _State:
+        return _State(self.program, self.states)
+
+    def get_compiled_model_path(self) -> str:
+        return self.path
+
+    def get_load_duration_in_nano_seconds(self) -> int:
+        return int(self._load_ns)
+
+    def get_last_predict_duration_in_nano_seconds(self) -> Optional[int]:
+        return None if self._predict_ns is None else int(self._predict_ns)
+
+    @staticmethod
+    def maximum_supported_specification_version() -> int:
+        return _SPECIFICATION
+
+    @staticmethod
+    def auto_set_specification_version(spec: Any) -> Any:
+        return spec
+
+    @staticmethod
+    def compileModel(path: str) -> str:
+        """A copy of the package under a compiled model's name; it is compiled for a device where it is opened."""
+        load(path).close()
+        folder = tempfile.mkdtemp(prefix="propane_ml.")
+        to = os.path.join(folder, os.path.splitext(os.path.basename(path.rstrip("/")))[0] + ".mlmodelc")
+        if os.path.isdir(path):
+            shutil.copytree(path, to)
+        else:
+            shutil.copy2(path, to)
+        return to
+
+    @staticmethod
+    def create_model_asset_from_path(path: str) -> Any:
+        return _asset_class()(_MLModelAssetProxy(path))
+
+    @staticmethod
+    def create_model_asset_from_memory(spec_data: bytes, blob_mapping: Mapping[str, bytes]) -> Any:
+        return _asset_class()(_MLModelAssetProxy(None, spec_data, blob_mapping))
+
+    @staticmethod
+    def get_available_compute_devices() -> List[Any]:
+        return []
+
+    get_all_compute_devices = get_available_compute_devices
+
+    @staticmethod
+    def get_compute_plan(path: str, compute_units: str) -> Any:
+        raise PropaneError(2, "Core ML's compute plan is Apple's own; `Program.check` and `Program.estimate` say what is known")
+
+    get_model_structure = get_compute_plan
+
+
+class _MLModelAssetProxy:
+    """A model in a file or in memory; that in memory is written down for as long as the asset lives."""
+
+    def __init__(self, path: Optional[str], spec: bytes = b"", blobs: Mapping[str, bytes] = types.MappingProxyType({})) -> None:
+        if path is None:
+            folder = tempfile.mkdtemp(prefix="propane_ml.")
+            weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+            path = os.path.join(folder, "model.mlpackage")
+            data = os.path.join(path, "Data", "com.apple.CoreML")
+            os.makedirs(data)
+            with open(os.path.join(data, "model.mlmodel"), "wb") as file:
+                file.write(spec)
+            for name, blob in blobs.items():
+                place = os.path.normpath(os.path.join(data, name.replace("@model_path", "").lstrip("/")))
+                if not place.startswith(data + os.sep):
+                    raise invalid(f"a blob's path must stay in the model: '{name}'")
+                os.makedirs(os.path.dirname(place), exist_ok=True)
+                with open(place, "wb") as file:
+                    file.write(blob)
+            with open(os.path.join(path, "Manifest.json"), "w", encoding="utf-8") as manifest:
+                manifest.write('{"fileFormatVersion": "1.0.0", "itemInfoEntries": {"1": {"author": "com.apple.CoreML", '
+                               '"name": "model.mlmodel", "path": "com.apple.CoreML/model.mlmodel", "description": ""}}, '
+                               '"rootModelIdentifier": "1"}')
+        self.path = path
+
+
+def _asset_class() -> Any:
+    return importlib.import_module("coremltools.models.model").MLModelAsset
+
+
+def _image(feature: Feature, value: Any) -> Any:
+    """[1, channels, height, width] as coremltools gives pictures: RGBA, L, or F for float16."""
+    from PIL import Image
+    planes = np.asarray(value, np.float32).reshape(value.shape[-3:])
+    if feature.colour == "gray_fp16":
+        return Image.fromarray(planes[0])
+    bytes_of = np.clip(np.rint(planes), 0, 255).astype(np.uint8)
+    if feature.colour == "gray":
+        return Image.fromarray(bytes_of[0])
+    rgb = bytes_of[::-1] if feature.colour == "bgr" else bytes_of
+    full = np.concatenate([rgb, np.full((1,) + rgb.shape[1:], 255, np.uint8)])
+    return Image.fromarray(np.ascontiguousarray(full.transpose(1, 2, 0)), "RGBA")
+
+
+def _set(module: Any, name: str, value: Any) -> None:
+    missing = object()
+    before = getattr(module, name, missing)
+    setattr(module, name, value)
+    _undo.append((lambda: delattr(module, name)) if before is missing else (lambda: setattr(module, name, before)))
+
+
+def _framework() -> types.ModuleType:
+    """A module with the names that coremltools imports from its extension."""
+    fake = types.ModuleType("coremltools.libcoremlpython", "Propane in the place of Core ML")
+    for kind in (_MLModelProxy, _MLModelAssetProxy):
+        setattr(fake, kind.__name__, kind)
+    for name in ("_MLComputePlanProxy", "_MLModelStructureProxy", "_MLCPUComputeDeviceProxy", "_MLGPUComputeDeviceProxy",
+                 "_MLNeuralEngineComputeDeviceProxy", "_MLComputePlanDeviceUsageProxy", "_MLComputePlanCostProxy",
+                 "_MLModelStructureProgramProxy", "_MLModelStructureNeuralNetworkProxy", "_MLModelStructurePipelineProxy"):
+        setattr(fake, name, type(name, (), {}))
+    return fake
+
+
+def enable(*, cpu: str = "cpu", neural_engine: Optional[str] = None, precision: Optional[str] = None) -> None:
+    """From now on coremltools predicts through Propane, in this process. Again: the new choices count for models that are
+    loaded after it.
+
+    cpu: the device of ComputeUnit.CPU_ONLY and CPU_AND_GPU; neural_engine: that of ALL and CPU_AND_NE ("sim:m4" follows an M4's
+    rules and rounding; None: as `cpu`); precision: None as the program says, "fp32", "bf16".
+    """
+    global _precision
+    engine = neural_engine or cpu
+    _devices.update(ALL=engine, CPU_AND_NE=engine, CPU_ONLY=cpu, CPU_AND_GPU=cpu)
+    _precision = precision
+    if _undo:
+        return
+    had = sys.modules.get("coremltools.libcoremlpython")
+    fake = _framework()
+    sys.modules["coremltools.libcoremlpython"] = fake
+    _undo.append(lambda: sys.modules.pop("coremltools.libcoremlpython", None) if had is None
+                 else sys.modules.__setitem__("coremltools.libcoremlpython", had))
+    _set(importlib.import_module("coremltools"), "libcoremlpython", fake)
+    for name in ("utils", "model", "_compiled_model", "compute_device", "compute_plan"):
+        module = importlib.import_module("coremltools.models." + name)
+        for word in ("_MLModelProxy", "_MLModelAssetProxy"):
+            if hasattr(module, word):
+                _set(module, word, getattr(fake, word))
+        if hasattr(module, "_macos_version"):
+            _set(module, "_macos_version", lambda: _MACOS)
+        if hasattr(module, "_is_macos"):
+            _set(module, "_is_macos", lambda: True)
+
+
+def disable() -> None:
+    """coremltools is as it was. Models that were loaded before keep predicting."""
+    while _undo:
+        _undo.pop()()
+    _devices.update(_DEVICES)
+
+
+@contextlib.contextmanager
+def enabled(*, cpu: str = "cpu", neural_engine: Optional[str] = None, precision: Optional[str] = None) -> Iterator[None]:
+    """enable() for a `with` block."""
+    enable(cpu=cpu, neural_engine=neural_engine, precision=precision)
+    try:
+        yield
+    finally:
+        disable()
+
+
+__all__ = ["enable", "enabled", "disable", "State"]

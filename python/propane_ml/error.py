@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: MIT
+"""Owns the one exception, and what every other file needs to call the library: errors, texts, handles that are freed."""
+from __future__ import annotations
+
+import os
+from typing import Any, Union
+
+from ._propane import ffi, lib
+
+Path = Union[str, "os.PathLike[str]"]
+
+
+class PropaneError(RuntimeError):
+    """What the library refused, in one sentence: what, where, which value, what to do.
+
+    status: "invalid", "unsupported", "not found", "io", "memory", "limit", "device" or "cancelled"; code: its number in
+    propane.h; str() is the sentence.
+    """
+
+    def __init__(self, code: int, sentence: str) -> None:
+        super().__init__(sentence)
+        self.code = code
+        self.status: str = text(lib.propane_status_name(code))
+
+    def __reduce__(self) -> Any:
+        return PropaneError, (self.code, str(self))
+
+
+def invalid(sentence: str) -> PropaneError:
+    """Bad input that is seen before the library is asked."""
+    return PropaneError(lib.PROPANE_ERR_INVALID, sentence)
+
+
+def error() -> Any:
+    return ffi.new("propane_error *")
+
+
+def check(status: int, err: Any) -> None:
+    if status:
+        raise PropaneError(status, text(err.text))
+
+
+def text(chars: Any) -> str:
+    """A C string that is not NULL."""
+    return str(ffi.string(chars).decode("utf-8", "replace"))
+
+
+def text_or_none(chars: Any) -> str | None:
+    return text(chars) if chars != ffi.NULL else None
+
+
+def taken(chars: Any, length: int | None = None) -> str:
+    """A text that the library gave away."""
+    try:
+        raw = ffi.string(chars) if length is None else ffi.buffer(chars, length)[:]
+        return bytes(raw).decode("utf-8", "replace")
+    finally:
+        lib.propane_free(chars)
+
+
+def chars(value: str | None) -> Any:
+    """As an argument: NULL for None."""
+    return ffi.NULL if value is None else value.encode()
+
+
+def path_chars(path: Path) -> bytes:
+    return os.fsencode(path)
+
+
+def structure(name: str) -> Any:
+    """A structure that begins with its size."""
+    made = ffi.new(name + " *")
+    made.size = ffi.sizeof(name)
+    return made
+
+
+class Handle:
+    """Something of the library's that is freed at close(), at the end of a `with`, or when nothing refers to it any more.
+
+    Children keep what they need alive by referring to it, so objects may be dropped in any order.
+    """
+
+    _pointer: Any = None
+
+    def _own(self, pointer: Any, free: Any) -> None:
+        self._pointer = ffi.gc(pointer, free)
+
+    def _alive(self) -> Any:
+        if self._pointer is None:
+            raise invalid(f"this {type(self).__name__} is closed")
+        return self._pointer
+
+    @property
+    def closed(self) -> bool:
+        return self._pointer is None
+
+    def close(self) -> None:
+        """Frees it now. Closing again does nothing."""
+        pointer, self._pointer = self._pointer, None
+        if pointer is not None:
+            ffi.release(pointer)
+
+    def __enter__(self) -> Any:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
