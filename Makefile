@@ -77,7 +77,7 @@ OBJCOPY  ?= objcopy
 BIN      := $(BUILD)/propane
 TRACE    := $(BUILD)/libpropane-trace.$(SHARED)
 
-.PHONY: all help setup packages macos tests check check-all demo bench benches examples asan tsan fuzz layers circles sizes paths format compdb install install-files clean
+.PHONY: all help setup packages macos tests check check-all demo bench benches examples asan tsan fuzz layers circles sizes paths format compdb install install-files clean python-check wheel
 .DEFAULT_GOAL := all
 all: $(PUBLIC_A) $(PUBLIC_SO) $(if $(CLI_SRC),$(BIN) $(TRACE)) ## the library and the command
 
@@ -227,6 +227,12 @@ install-files:
 VERSION = $(shell sed -nE 's/\#define PROPANE_VERSION +"(.*)"/\1/p' include/propane.h)
 configured = sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@PACKAGES@|$(filter-out $(SERVE_PACKAGES),$(PACKAGES))|' -e 's|@VERSION@|$(VERSION)|' \
     -e 's|@SHARED@|$(notdir $(PUBLIC_SO))|' -e 's|@SYSTEM_LIBS@|$(strip $(SYSTEM_LIBS))|' $(1)
+
+# The Python package. `make check` needs none of it.
+python-check: ## install the Python package into build/python and test it
+	$(Q)sh python/check.sh
+wheel: ## a manylinux wheel with all parts inside, in build/wheel, tested in an empty environment
+	$(Q)sh python/wheel.sh
 
 macos: ## compile and link for arm64 macOS on Linux (fetches macOS's headers)
 	$(Q)sh tools/macos.sh

@@ -5,6 +5,7 @@ and the compiler then checks against the header itself. Refuses a header in whic
 
     python declarations.py [HEADER]     prints them
 """
+import hashlib
 import os
 import re
 import sys
@@ -37,6 +38,11 @@ def declarations(header: str) -> str:
 def read(path: str = HEADER) -> str:
     with open(path, encoding="utf-8") as file:
         return declarations(file.read())
+
+
+def fingerprint(path: str = HEADER) -> str:
+    """What the extension remembers of the header that it was built from."""
+    return hashlib.sha256(" ".join(read(path).split()).encode()).hexdigest()
 
 
 def version(path: str = HEADER) -> str:

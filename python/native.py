@@ -38,6 +38,7 @@ def libraries() -> list:
 
 
 ffi = cffi.FFI()
-ffi.cdef(declarations.read() + declarations.CALLBACKS)
-ffi.set_source("propane_ml._propane", '#include "propane.h"', include_dirs=[os.path.join(ROOT, "include")],
+ffi.cdef(declarations.read() + declarations.CALLBACKS + "extern const char *const propane_ml_fingerprint;")
+ffi.set_source("propane_ml._propane", '#include "propane.h"\n'
+               f'static const char *const propane_ml_fingerprint = "{declarations.fingerprint()}";\n', include_dirs=[os.path.join(ROOT, "include")],
                extra_objects=[ARCHIVE], extra_link_args=libraries() + ["-Wl,-S"])

@@ -19,7 +19,7 @@ _PLACES = {
     "State": "session", "Session": "session", "Device": "device", "devices": "device", "operations": "device",
     "Report": "report", "Finding": "report", "Verdict": "report", "Estimate": "report", "EstimateRow": "report",
     "Table": "report", "check": "report", "Model": "language", "Tokenizer": "language", "Token": "language",
-    "Generation": "language",
+    "Generation": "language", "Text": "language",
 }
 __all__ = sorted(_PLACES)
 

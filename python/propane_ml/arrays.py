@@ -124,7 +124,7 @@ def _convert(array: Array, given: int, name: str, code: int) -> Tuple[Array, int
         raise invalid(f"'{name}' has elements of type {array.dtype}; the input takes {NAMES[code]}")
     if code == lib.PROPANE_BF16:
         return array.astype(np.float32), lib.PROPANE_FP32
-    to = _TYPES[code]
+    to: Any = _TYPES[code]
     if to.kind in "iub" and array.dtype.kind != "b" and array.size:
         low, high = (0, 1) if to.kind == "b" else (np.iinfo(to).min, np.iinfo(to).max)
         if array.dtype.kind == "f" and not bool((array == np.floor(array)).all()):

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Union
+from typing import TYPE_CHECKING, Any, Union
 
 from ._propane import ffi, lib
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 Path = Union[str, "os.PathLike[str]"]
 
@@ -100,7 +103,7 @@ class Handle:
         if pointer is not None:
             ffi.release(pointer)
 
-    def __enter__(self) -> Any:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

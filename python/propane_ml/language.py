@@ -1,11 +1,9 @@
 # SPDX-License-Identifier: MIT
 """Owns language models: opening any form that Propane reads, tokens and text, writing on, conversations, scores. One idea:
-the library tells each token to a callback in the thread that generates; an iterator runs it in a thread of its own, one token
-ahead. Ctrl-C and errors in callbacks end the text and reach the caller."""
+a text is a stream that goes on by one token whenever it is asked; nothing of the caller's runs inside the library, so that
+Ctrl-C and exceptions are the caller's own."""
 from __future__ import annotations
 
-import atexit
-import queue
 import threading
 import weakref
 from dataclasses import dataclass
@@ -17,8 +15,6 @@ from ._propane import ffi, lib
 from .error import Handle, Path, check, chars, error, invalid, path_chars, structure, taken, text
 from .program import Program
 
-_FINISHES = {lib.PROPANE_FINISH_LENGTH: "length", lib.PROPANE_FINISH_CONTEXT: "context", lib.PROPANE_FINISH_END: "end",
-             lib.PROPANE_FINISH_STOP: "stop", lib.PROPANE_FINISH_CALLER: "caller"}
 Messages = Sequence[Mapping[str, str]]
 
 
@@ -39,7 +35,10 @@ class Tokenizer(Handle):
         check(lib.propane_tokenizer_open(path_chars(path), out, err), err)
         return cls(out[0])
 
-    from_pretrained = open
+    @classmethod
+    def from_pretrained(cls, path: Path) -> Tokenizer:
+        """The same under transformers' name."""
+        return cls.open(path)
 
     @classmethod
     def train(cls, words: str, *, kind: str = "bpe", size: int = 4096) -> Tokenizer:
@@ -93,7 +92,7 @@ class Token:
 
 @dataclass(frozen=True)
 class Generation:
-    """A whole text: why it ended ("length", "context", "end", "stop", "caller"), its ids, ids of the prompt, how many of those
+    """A whole text: why it ended ("length", "context", "end", "stop", "cancelled"), its ids, ids of the prompt, how many of those
     were still in the cache."""
     text: str
     finish: str
@@ -105,110 +104,84 @@ class Generation:
         return self.text
 
 
-class _Call:
-    """One text on its way: what the callback is given, and what went wrong in it."""
-
-    def __init__(self, tell: Callable[[Token], Optional[bool]], logprobs: bool) -> None:
-        self.tell, self.logprobs = tell, logprobs
-        self.failure: Optional[BaseException] = None
-
-
-def _failed(kind: Any, failure: BaseException, trace: Any) -> bool:
-    frame = trace.tb_frame if trace else None
-    while frame is not None and "context" not in frame.f_locals:
-        frame = frame.f_back
-    if frame is not None:
-        ffi.from_handle(frame.f_locals["context"]).failure = failure
-    return False
-
-
-@ffi.def_extern(error=False, onerror=_failed)  # type: ignore[misc]
+@ffi.def_extern(error=False)
 def propane_ml_on_token(context: Any, token: Any) -> bool:
-    call = ffi.from_handle(context)
-    try:
-        top = tuple((row.id, row.logprob) for row in token.top[0:token.top_count]) if token.top_count else ()
-        words = bytes(ffi.buffer(token.text, token.length)).decode("utf-8", "replace") if token.length else ""
-        made = Token(words, token.id, bool(token.end), token.logprob if call.logprobs and token.id >= 0 else None, top)
-        return call.tell(made) is not False
-    except BaseException as failure:  # Ctrl-C too: it is raised again behind the C call
-        call.failure = failure
-        return False
+    top = tuple((row.id, row.logprob) for row in token.top[0:token.top_count]) if token.top_count else ()
+    words = bytes(ffi.buffer(token.text, token.length)).decode("utf-8", "replace") if token.length else ""
+    ffi.from_handle(context).append(Token(words, token.id, bool(token.end), token.logprob, top))
+    return True
 
 
-class _Stream(Iterator[Token]):
-    """Tokens of a thread of its own; dropping it ends the text."""
+class Text(Handle, Iterator[Token]):
+    """A text that is being written: an iterator of Token. `result` is the Generation so far; after the last token it is whole.
+    close(), or dropping it, ends the text."""
 
-    def __init__(self, work: Callable[[Callable[[Token], bool]], Generation]) -> None:
-        self.result: Optional[Generation] = None
-        self._ready: "queue.Queue[Any]" = queue.Queue(maxsize=1)
-        self._stop = threading.Event()
-        ready, stop = self._ready, self._stop
+    def __init__(self, model: Model, ids: List[int], sampling: Mapping[str, Any], chat: Any = None) -> None:
+        self._model, self._err = model, error()
+        self._options, self._keep = _sampling(sampling)
+        self._made: List[Token] = []
+        self._told: List[Token] = []
+        self._ids, self._context, self._chat = ffi.new("int32_t[]", ids), ffi.new_handle(self._made), chat
+        self._given, self._reused, self._finish = len(ids), 0, "cancelled"
+        if chat is not None:
+            self._options.chat = chat
+        out = ffi.new("propane_stream **")
+        with model._lock:
+            generator = model._writer()
+            check(lib.propane_stream_begin(generator, self._ids, len(ids), self._options, lib.propane_ml_on_token,
+                                           self._context, out, self._err), self._err)
+            self._own(out[0], lib.propane_stream_free)
+            model._texts.add(self)
 
-        def put(item: Any) -> bool:
-            while not stop.is_set():
-                try:
-                    ready.put(item, timeout=0.05)
-                    return True
-                except queue.Full:
-                    continue
-            return False
-
-        def run() -> None:
-            try:
-                put(work(put))
-            except BaseException as failure:
-                put(failure)
-
-        self._thread = threading.Thread(target=run, name="propane_ml generates", daemon=True)
-        _streams.add(self)
-        self._thread.start()
+    def __iter__(self) -> Text:
+        return self
 
     def __next__(self) -> Token:
-        if self.result is not None or self._stop.is_set():
-            raise StopIteration
-        item = self._ready.get()
-        if isinstance(item, Token):
-            return item
-        self._stop.set()
-        self._thread.join()
-        if isinstance(item, BaseException):
-            raise item
-        self.result = item
-        raise StopIteration
+        while not self._made:
+            if self.closed or not self._advance():
+                raise StopIteration
+        token = self._made.pop(0)
+        if self._options.logprobs < 0:
+            token = Token(token.text, token.id, token.end, None, ())
+        self._told.append(token)
+        return token
+
+    def _advance(self) -> bool:
+        """One id more for each text of the model; False: this one is done."""
+        with self._model._lock:
+            if lib.propane_stream_done(self._alive()):
+                out = structure("propane_generation")
+                check(lib.propane_stream_result(self._pointer, out, self._err), self._err)
+                self._finish, self._reused = text(lib.propane_finish_name(out.finish)), int(out.reused)
+                self.close()
+                return bool(self._made)
+            check(lib.propane_generator_advance(self._model._writer(), self._err), self._err)
+            return True
+
+    @property
+    def result(self) -> Generation:
+        return Generation("".join(t.text for t in self._told), self._finish, tuple(t.id for t in self._told if t.id >= 0),
+                          self._given, self._reused)
 
     def close(self) -> None:
-        """Ends the text."""
-        self._stop.set()
-        if self._thread is not threading.current_thread():
-            self._thread.join()
-
-    def __del__(self) -> None:
-        self._stop.set()
-
-
-_streams: "weakref.WeakSet[_Stream]" = weakref.WeakSet()
-
-
-@atexit.register
-def _end_streams() -> None:
-    for stream in list(_streams):
-        stream.close()
+        with self._model._lock:
+            super().close()
 
 
 class Model(Handle):
     """A language model that writes: Llama, Qwen, GPT-2 and their like, from a Hugging Face folder, a run's folder, safetensors,
-    GGUF or llama2.c's checkpoint. One text at a time; other threads wait."""
+    GGUF or llama2.c's checkpoint. One thread works at a time; others wait."""
 
     def __init__(self, path: Path, adapter: Optional[Path] = None, *, tokenizer: Union[Tokenizer, Path, None] = None,
                  device: str = "cpu", precision: Optional[str] = None, weights: Optional[str] = None,
-                 context: int = 0) -> None:
+                 context: int = 0, parallel: int = 1) -> None:
         out, err = ffi.new("propane_model **"), error()
         folder = ffi.NULL if adapter is None else path_chars(adapter)
         check(lib.propane_model_open(path_chars(path), folder, out, err), err)
         self._own(out[0], lib.propane_model_free)
-        self.tokenizer: Optional[Tokenizer] = (tokenizer if isinstance(tokenizer, Tokenizer) else
-                                               Tokenizer.open(tokenizer) if tokenizer is not None else _vocabulary(path))
-        self._choice = (device, precision, weights, context)
+        self.tokenizer = self._vocabulary(tokenizer)
+        self._choice = (device, precision, weights, context, parallel)
+        self._texts: "weakref.WeakSet[Text]" = weakref.WeakSet()
         self._generator: Any = None
         self._lock = threading.RLock()
         info = structure("propane_model_info")
@@ -220,19 +193,32 @@ class Model(Handle):
     @classmethod
     def from_pretrained(cls, path: Path, adapter: Optional[Path] = None, *,
                         tokenizer: Union[Tokenizer, Path, None] = None, device: str = "cpu",
-                        precision: Optional[str] = None, weights: Optional[str] = None, context: int = 0) -> Model:
+                        precision: Optional[str] = None, weights: Optional[str] = None, context: int = 0,
+                        parallel: int = 1) -> Model:
         """path: a folder or a file; adapter: a LoRA adapter's folder in peft's form; tokenizer: None looks beside the model.
         device: "cpu", "sim:m4"; precision: "fp32" (None), "fp16"; weights: how matrices are stored: "auto" (None), "fp32",
-        "bf16", "fp16", "int8", "int4"; context: longest sequence in ids (0: the model's)."""
-        return cls(path, adapter, tokenizer=tokenizer, device=device, precision=precision, weights=weights, context=context)
+        "bf16", "fp16", "int8", "int4"; context: longest sequence in ids (0: the model's);
+        parallel: texts that may be written at the same time, with the weights read once for all."""
+        return cls(path, adapter, tokenizer=tokenizer, device=device, precision=precision, weights=weights, context=context,
+                   parallel=parallel)
+
+    def _vocabulary(self, given: Union[Tokenizer, Path, None]) -> Optional[Tokenizer]:
+        if given is not None:
+            return given if isinstance(given, Tokenizer) else Tokenizer.open(given)
+        out, err = ffi.new("propane_tokenizer **"), error()
+        status = lib.propane_model_tokenizer(self._pointer, out, err)
+        if status == lib.PROPANE_ERR_NOT_FOUND:
+            return None
+        check(status, err)
+        return Tokenizer(out[0])
 
     def _writer(self) -> Any:
         if self._generator is None:
             options, out, err = structure("propane_generator_options"), ffi.new("propane_generator **"), error()
-            device, precision, weights, context = self._choice
+            device, precision, weights, context, parallel = self._choice
             words = [ffi.NULL if w is None else ffi.new("char[]", w.encode()) for w in (device, precision, weights)]
             options.uri, options.precision, options.weights = words
-            options.context = context
+            options.context, options.parallel = context, parallel
             tokenizer = ffi.NULL if self.tokenizer is None else self.tokenizer._alive()
             check(lib.propane_generator_create(self._alive(), tokenizer, options, out, err), err)
             self._generator = ffi.gc(out[0], lib.propane_generator_free)
@@ -240,61 +226,58 @@ class Model(Handle):
 
     # ---- writing
 
-    def _run(self, prompt: Any, sampling: Mapping[str, Any], tell: Callable[[Token], Any]) -> Generation:
-        pieces: List[Token] = []
+    def _ids(self, prompt: Union[str, Sequence[int]]) -> List[int]:
+        if not isinstance(prompt, str):
+            return [int(i) for i in prompt]
+        if self.tokenizer is None:
+            raise invalid("a text needs a tokenizer, and this model has none; give ids, or tokenizer=")
+        return ([self.tokenizer.bos] if self.tokenizer.bos >= 0 else []) + self.tokenizer.encode(prompt)
 
-        def on_token(token: Token) -> Optional[bool]:
-            pieces.append(token)
-            return tell(token)  # type: ignore[no-any-return]
+    def generate(self, prompt: Union[str, Sequence[int]], **sampling: Any) -> Text:
+        """Writes on, token by token: an iterator of Token; its `result` is the Generation.
 
-        options, _keep = _sampling(sampling)
-        call = _Call(on_token, options.logprobs >= 0)
-        handle, out, err = ffi.new_handle(call), structure("propane_generation"), error()
-        with self._lock:
-            status = _begin(self._writer(), prompt, options, handle, out, err)
-        if call.failure is not None:
-            raise call.failure
-        check(status, err)
-        return Generation("".join(t.text for t in pieces), _FINISHES[out.finish],
-                          tuple(t.id for t in pieces if t.id >= 0), int(out.prompt_count), int(out.reused))
-
-    def generate(self, prompt: Union[str, Sequence[int]], **sampling: Any) -> _Stream:
-        """Writes on, token by token: an iterator of Token; its `result` is the Generation when it is done.
-
-        sampling: count (200), temperature (0.8; 0: the likeliest), top_k, top_p (0.95), min_p, repetition, frequency, presence,
-        seed (1), stops (texts), ignore_end, logprobs (N likeliest ids with each)."""
-        _sampling(sampling)
-        given = _prompt(prompt)
-        return _Stream(lambda put: self._run(given, sampling, put))
+        prompt: a text, or ids as they are. sampling: count (200), temperature (0.8; 0: the likeliest), top_k, top_p (0.95),
+        min_p, repetition, frequency, presence, seed (1), stops (texts), ignore_end, logprobs (N likeliest ids with each)."""
+        return Text(self, self._ids(prompt), sampling)
 
     def complete(self, prompt: Union[str, Sequence[int]], on_token: Optional[Callable[[Token], Optional[bool]]] = None,
                  **sampling: Any) -> Generation:
-        """Writes on, in this thread, and gives the whole text. on_token: told each Token; False ends the text."""
-        return self._run(_prompt(prompt), sampling, on_token or (lambda token: None))
+        """Writes on and gives the whole text. on_token: told each Token; False ends the text, an exception too."""
+        return _whole(self.generate(prompt, **sampling), on_token)
 
-    def chat(self, messages: Messages, *, format: Optional[str] = None, stream: bool = False,
-             on_token: Optional[Callable[[Token], Optional[bool]]] = None, **sampling: Any) -> Any:
-        """The answer to a conversation of {"role", "content"}, in the model's own format or that of a name ("chatml").
+    def chat(self, messages: Messages, *, format: Optional[str] = None,
+             on_token: Optional[Callable[[Token], Optional[bool]]] = None, **sampling: Any) -> Generation:
+        """The answer to a conversation of {"role", "content"}, in the model's own format or that of a name ("chatml")."""
+        return _whole(self.chat_stream(messages, format=format, **sampling), on_token)
 
-        A Generation, or with stream=True an iterator of Token as generate() gives."""
-        given = (format, [(str(m["role"]), str(m["content"])) for m in messages])
-        if stream:
-            _sampling(sampling)
-            return _Stream(lambda put: self._run(given, sampling, put))
-        return self._run(given, sampling, on_token or (lambda token: None))
+    def chat_stream(self, messages: Messages, *, format: Optional[str] = None, **sampling: Any) -> Text:
+        """The same, token by token. Where the context is too short the oldest turns are left out."""
+        if self.tokenizer is None:
+            raise invalid("a conversation needs a tokenizer, and this model has none; give tokenizer=")
+        keep = [(ffi.new("char[]", str(m["role"]).encode()), ffi.new("char[]", str(m["content"]).encode())) for m in messages]
+        rows = ffi.new("propane_chat_message[]", [{"role": r, "content": c} for r, c in keep] or 1)
+        out, ids, count, err = ffi.new("propane_chat **"), ffi.new("int32_t **"), ffi.new("int64_t *"), error()
+        check(lib.propane_chat_open(self._alive(), self.tokenizer._alive(), chars(format), out, err), err)
+        chat = ffi.gc(out[0], lib.propane_chat_free)
+        with self._lock:
+            context = lib.propane_generator_context(self._writer())
+        room = max(1, context - min(int(sampling.get("count", 200)), context // 2))
+        check(lib.propane_chat_encode(chat, rows, len(keep), room, ids, count, ffi.NULL, err), err)
+        try:
+            given = list(ffi.unpack(ids[0], count[0]))
+        finally:
+            lib.propane_free(ids[0])
+        return Text(self, given, sampling, chat)
 
     def score(self, given: Union[str, Sequence[int]]) -> Any:
         """-log p of each id after the first, in nats: float64 [ids - 1]. A text is encoded, with bos where there is one."""
-        if isinstance(given, str):
-            if self.tokenizer is None:
-                raise invalid("a text cannot be scored without a tokenizer; give ids")
-            ids = ([self.tokenizer.bos] if self.tokenizer.bos >= 0 else []) + self.tokenizer.encode(given)
-        else:
-            ids = [int(i) for i in given]
+        ids = self._ids(given)
         if len(ids) < 2:
             raise invalid(f"{len(ids)} ids; a score needs two or more")
         nll, err = np.empty(len(ids) - 1, np.float64), error()
         with self._lock:
+            if any(not t.closed for t in self._texts):
+                raise invalid("a text is being written: finish or close it first")
             check(lib.propane_generator_score(self._writer(), ffi.new("int32_t[]", ids), len(ids),
                                               ffi.from_buffer("double[]", nll), err), err)
         return nll
@@ -319,8 +302,10 @@ class Model(Handle):
         return Program(out[0])
 
     def close(self) -> None:
-        """Frees it now."""
+        """Frees it and its texts now."""
         with self._lock:
+            for written in list(self._texts):
+                written.close()
             generator, self._generator = self._generator, None
             if generator is not None:
                 ffi.release(generator)
@@ -330,31 +315,12 @@ class Model(Handle):
         return f"<Model {self.architecture}, {self.parameters / 1e6:.1f} M parameters, context {self.context}>"
 
 
-def _vocabulary(path: Path) -> Optional[Tokenizer]:
-    from .error import PropaneError
-    try:
-        return Tokenizer.open(path)
-    except PropaneError as failure:
-        if failure.status in ("not found", "invalid", "unsupported"):
-            return None
-        raise
-
-
-def _prompt(prompt: Union[str, Sequence[int]]) -> Any:
-    return prompt.encode() if isinstance(prompt, str) else [int(i) for i in prompt]
-
-
-def _begin(generator: Any, prompt: Any, options: Any, handle: Any, out: Any, err: Any) -> int:
-    on_token = lib.propane_ml_on_token
-    if isinstance(prompt, bytes):
-        return int(lib.propane_generate(generator, prompt, len(prompt), options, on_token, handle, out, err))
-    if isinstance(prompt, list):
-        return int(lib.propane_generate_ids(generator, ffi.new("int32_t[]", prompt), len(prompt), options, on_token, handle,
-                                            out, err))
-    name, turns = prompt
-    keep = [(ffi.new("char[]", role.encode()), ffi.new("char[]", content.encode())) for role, content in turns]
-    rows = ffi.new("propane_chat_message[]", [{"role": r, "content": c} for r, c in keep] or 1)
-    return int(lib.propane_generate_chat(generator, chars(name), rows, len(keep), options, on_token, handle, out, err))
+def _whole(written: Text, on_token: Optional[Callable[[Token], Optional[bool]]]) -> Generation:
+    with written:
+        for token in written:
+            if on_token is not None and on_token(token) is False:
+                break
+        return written.result
 
 
 def _sampling(given: Mapping[str, Any]) -> Tuple[Any, Any]:

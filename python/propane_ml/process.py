@@ -26,7 +26,7 @@ def set_threads(count: int) -> None:
     check(lib.propane_set_threads(count, err), err)
 
 
-@ffi.def_extern()  # type: ignore[misc]
+@ffi.def_extern()
 def propane_ml_on_log(context: Any, sentence: Any) -> None:
     for tell in _log:
         tell(text(sentence))

@@ -284,9 +284,9 @@ class Program(Handle):
                     session.set(name, value)
             one.random(seed)
             other.random(seed)
-            mine, theirs = one.run({}), other.run({})
-        rows = []
-        for name in mine:
+            mine, theirs, rows = one.run({}), other.run({}), []
+            order = _order(one)
+        for name in sorted(mine, key=lambda n: order.get(n, len(order))):
             if name in theirs and mine[name].dtype.kind == "f" and mine[name].size:
                 a, b = mine[name].astype(np.float64), theirs[name].astype(np.float64)
                 apart = float(np.max(np.abs(a - b)))
@@ -311,6 +311,18 @@ class Program(Handle):
         rows = [(role, f.name, f.kind, f.dtype, str(list(f.shape)), f.description or "")
                 for role, of in (("input", self.inputs), ("state", self.states), ("output", self.outputs)) for f in of]
         return Table(("", "name", "kind", "type", "shape", ""), rows, self.path or "program")._repr_html_()
+
+
+def _order(session: Session) -> Dict[str, int]:
+    """Names of values by their places in the program that a session runs."""
+    module = lib.propane_session_module(session._pointer)
+    places: Dict[str, int] = {}
+    function = lib.propane_module_default_function(module)
+    value = lib.propane_module_next_value(module, function, ffi.NULL)
+    while value != ffi.NULL:
+        places[text(lib.propane_value_name(value))] = len(places)
+        value = lib.propane_module_next_value(module, function, value)
+    return places
 
 
 def _picture(feature: Feature, value: Any, resize: bool) -> Any:

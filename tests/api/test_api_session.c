@@ -72,6 +72,54 @@ TEST(states_go_on_from_run_to_run) {
     propane_session_close(NULL);
 }
 
+TEST(lent_memory_is_read_and_written_where_it_lies) {
+    propane_error err = {0};
+    propane_session *s = NULL;
+    _Alignas(16) float x[4] = {1, 4, 2, 3};
+    _Alignas(16) float p[4] = {0};
+    float out[3];
+    EXPECT_OK(open_text(judge, NULL, &s, &err));
+    EXPECT_TEXT(propane_session_probabilities(s), "p");
+    EXPECT_OK(propane_session_lend(s, "x", x, sizeof x, &err));
+    EXPECT_OK(propane_session_lend(s, "p", p, sizeof p, &err));
+    for (int run = 0; run < 3; run++, x[run - 1] += 5) {
+        EXPECT_OK(propane_session_run(s, NULL, &err));
+        EXPECT_OK(propane_session_get(s, "p", PROPANE_FP32, out, 3, &err));
+        EXPECT(memcmp(out, p, sizeof out) == 0 && fabsf(p[0] + p[1] + p[2] - 1) < 1e-6F);
+    }
+    EXPECT_MSG(p[1] > p[0] && p[0] > p[2], "%g %g %g", (double)p[0], (double)p[1], (double)p[2]);
+    EXPECT_OK(propane_session_lend(s, "p", NULL, 0, &err));
+    EXPECT_OK(propane_session_run(s, NULL, &err));
+    EXPECT_OK(propane_session_lend(s, "x", NULL, 0, &err));
+    EXPECT_FAIL(propane_session_run(s, NULL, &err), PROPANE_ERR_INVALID, "nothing is given for x");
+    EXPECT_FAIL(propane_session_lend(s, "x", (char *)x + 4, 12, &err), PROPANE_ERR_INVALID, "aligned to 16");
+    EXPECT_FAIL(propane_session_lend(s, "x", x, 8, &err), PROPANE_ERR_INVALID, "12 are needed");
+    EXPECT_FAIL(propane_session_lend(s, "q", x, 12, &err), PROPANE_ERR_NOT_FOUND, "there is: x");
+    propane_session_close(s);
+    EXPECT_OK(open_text(adder, NULL, &s, &err));
+    EXPECT_FAIL(propane_session_lend(s, "sum", x, sizeof x, &err), PROPANE_ERR_UNSUPPORTED, "is a state");
+    EXPECT(!propane_session_probabilities(s));
+    propane_session_close(s);
+}
+
+TEST(a_copy_of_a_module_stands_alone) {
+    propane_error err = {0};
+    propane_module *m = NULL, *copy = NULL;
+    propane_session *s = NULL;
+    char label[20];
+    EXPECT_OK(propane_module_parse(judge, strlen(judge), "given", NULL, &m, &err));
+    EXPECT_OK(propane_module_copy(m, &copy, &err));
+    EXPECT_TEXT(propane_module_default_function(copy), "main");
+    propane_module_free(m);
+    EXPECT_OK(propane_session_open_module(copy, NULL, &s, &err));
+    EXPECT_OK(propane_session_set(s, "x", PROPANE_FP32, (const float[]){1, 3, 2}, 3, &err));
+    EXPECT_OK(propane_session_run(s, NULL, &err));
+    EXPECT_OK(propane_session_label(s, 0, label, sizeof label, NULL, &err));
+    EXPECT_TEXT(label, "bee");
+    propane_session_close(s);
+    EXPECT_FAIL(propane_module_copy(NULL, &copy, &err), PROPANE_ERR_INVALID, "must not be NULL");
+}
+
 TEST(a_program_alone_names_the_session) {
     propane_error err = {0};
     propane_module *m = NULL;
@@ -250,7 +298,8 @@ static propane_status attempt_session(void *context, text *result, propane_error
 
 TEST(without_memory) { EXPECT(test_each_failing_allocation("api session", attempt_session, NULL) > 50); }
 
-SUITE("api/session", T(states_go_on_from_run_to_run), T(a_program_alone_names_the_session),
-      T(a_classifier_tells_its_label), T(a_batch_is_its_runs_one_by_one),
-      T(options_choose_precision_device_and_outputs), T(a_picture_goes_where_the_model_wants_it),
-      T(a_profile_counts_the_steps), T(memory_comes_from_the_hook), T(versions_and_threads), T(without_memory))
+SUITE("api/session", T(states_go_on_from_run_to_run), T(lent_memory_is_read_and_written_where_it_lies),
+      T(a_copy_of_a_module_stands_alone), T(a_program_alone_names_the_session), T(a_classifier_tells_its_label),
+      T(a_batch_is_its_runs_one_by_one), T(options_choose_precision_device_and_outputs),
+      T(a_picture_goes_where_the_model_wants_it), T(a_profile_counts_the_steps), T(memory_comes_from_the_hook),
+      T(versions_and_threads), T(without_memory))

@@ -1,0 +1,33 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# Tests of the Python package as it is in this clone: installs it into an environment in build/python (which the cross-checks
+# share; PyTorch and coremltools are used where they are there), runs its tests, its examples and mypy.
+# Exits 77 with the reason where there is no Python or nothing can be installed.
+set -u
+cd "$(dirname "$0")/.." || exit 2
+python=${PACKAGE_PYTHON:-build/python/bin/python}
+if ! [ -x "$python" ]; then
+    command -v python3 > /dev/null || { echo "python3 is not here"; exit 77; }
+    python3 -m venv build/python > build/python.log 2>&1 || { echo "python3 -m venv: $(tail -1 build/python.log)"; exit 77; }
+    python=build/python/bin/python
+fi
+python=$(cd "$(dirname "$python")" && pwd)/$(basename "$python")
+timeout 300 "$python" -m pip install -q --disable-pip-version-check cffi numpy pytest mypy > build/python.log 2>&1 ||
+    { echo "cffi, numpy, pytest and mypy cannot be installed here: $(tail -1 build/python.log)"; exit 77; }
+make -s -j"$(getconf _NPROCESSORS_ONLN)" WERROR=1 build/release/libpropane.a || exit 1
+PROPANE_BUILD=$PWD/build/release timeout 300 "$python" -m pip install -q --disable-pip-version-check --force-reinstall --no-deps ./python > build/python.log 2>&1 ||
+    { tail -20 build/python.log; echo "pip install ./python failed"; exit 1; }
+cd python || exit 2
+failed=0
+"$python" -m pytest -rs || failed=1
+for example in examples/*.py; do
+    "$python" "$example" > ../build/python.log 2>&1
+    case $? in
+    0) echo "ok      $example: $(tail -1 ../build/python.log)" ;;
+    77) echo "skipped: $example: $(tail -1 ../build/python.log)" ;;
+    *) tail -20 ../build/python.log; echo "FAILED  $example"; failed=1 ;;
+    esac
+done
+"$python" -m mypy --no-error-summary propane_ml examples || failed=1
+"$python" -m mypy.stubtest --mypy-config-file pyproject.toml propane_ml --ignore-missing-stub --allowlist stubtest.txt --ignore-unused-allowlist || failed=1
+[ $failed = 0 ]

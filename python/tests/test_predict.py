@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: MIT
+"""Arrays in and out: what is taken, what is refused, what is not copied; states, classifiers, flexible shapes, reports."""
+import time
+
+import numpy as np
+import pytest
+from conftest import ADDER, JUDGE, mil, refused, unary
+
+import propane_ml as propane
+from propane_ml import arrays
+
+
+@pytest.mark.parametrize("given", [np.array([-1.0, 0, 2, 3]), [-1, 0, 2, 3], np.array([-1, 0, 2, 3]),
+                                   np.array([-1, 0, 2, 3], np.float16), np.array([-1, 9, 0, 9, 2, 9, 3, 9], np.float32)[::2],
+                                   np.array([-1, 0, 2, 3], ">f4"), np.array([-1, 0, 2, 3], np.int8)])
+@pytest.mark.parametrize("dtype", ["fp16", "fp32"])
+def test_floats_of_every_kind(given, dtype):
+    made = propane.parse(unary("relu", dtype)).predict({"x": given})["y"]
+    np.testing.assert_array_equal(made, [0, 0, 2, 3])
+    assert made.dtype == {"fp16": np.float16, "fp32": np.float32}[dtype]
+
+
+def test_whole_numbers():
+    program = propane.parse(unary("abs", "int32"))
+    for given in ([-1, 2, -3, 4], np.array([-1.0, 2, -3, 4]), np.array([-1, 2, -3, 4], np.int64)):
+        np.testing.assert_array_equal(program.predict({"x": given})["y"], [1, 2, 3, 4])
+    for bad, sentence in ((np.array([0.5, 1, 2, 3]), "'x' has fractions or NaN"), ([np.nan] * 4, "fractions or NaN"),
+                          (np.array([2 ** 40, 0, 0, 0]), "int32 holds"), (np.array(["a"] * 4), "elements of type")):
+        with refused("invalid", sentence):
+            program.predict({"x": bad})
+
+
+def test_shapes_and_names():
+    program = propane.parse(unary("relu"))
+    with refused("invalid", r"'x' has the shape \[2, 2\]; the input takes \[4\]"):
+        program.predict({"x": np.zeros((2, 2))})
+    with refused("not found", "there is no input 'z'; there is: x"):
+        program.predict({"z": np.zeros(4)})
+    with refused("invalid", r"nothing is given for x \[4\]"):
+        program.predict({})
+    with refused("not found", "no function 'f'"):
+        program.predict({}, function="f")
+    one = propane.parse(unary("relu", shape="[1]"))
+    for given in (3, 3.0, np.float32(3), [[3]], np.array(3)):
+        assert one.predict({"x": given})["y"] == [3]
+
+
+def test_bfloat16():
+    x = np.array([1.5, -2, 3, 1e30], np.float32)
+    bits = (x.view(np.uint32) >> 16).astype(np.uint16)
+    program = propane.parse(unary("relu"))
+    torch = pytest.importorskip("torch")
+    made = program.predict({"x": torch.from_numpy(bits.view(np.int16).copy()).view(torch.bfloat16)})["y"]
+    np.testing.assert_array_equal(made, np.maximum((bits.astype(np.uint32) << 16).view(np.float32), 0))
+
+
+def test_dlpack_both_ways():
+    torch = pytest.importorskip("torch")
+    x = torch.tensor([1.0, -2, 3, 4], requires_grad=True)
+    made = propane.parse(unary("relu")).predict({"x": x})["y"]
+    assert torch.from_dlpack(made).tolist() == [1, 0, 3, 4]
+
+
+def test_results_are_the_callers():
+    program = propane.parse(unary("relu"))
+    one = program.predict({"x": np.ones(4)})["y"]
+    two = program.predict({"x": np.zeros(4)})["y"]
+    one[0] = 5
+    assert list(one) == [5, 1, 1, 1] and list(two) == [0, 0, 0, 0] and two.flags.owndata
+
+
+@pytest.mark.parametrize("start", [0, 4])
+def test_large_arrays_lie_where_they_are(start):
+    """4 elements of 4 bytes from the begin: at a multiple of 16 bytes, as NumPy's own are."""
+    count = 25 << 20  # 100 MB
+    program = propane.parse(unary("relu", shape=f"[{count}]"))
+    x = propane.empty((count + 16,))[start:start + count]
+    x[:] = -1
+    x[7] = 3
+    with program.session() as session:
+        lent = []
+        session._put = (lambda put: lambda slot, value, lend: (put(slot, value, lend), lent.extend(session._lent)))(session._put)
+        made = session.run({"x": x})["y"]
+        assert [slot.name for slot in lent] == ["x"] and not session._lent and not session._kept
+    assert made[7] == 3 and made.sum() == 3 and made.shape == (count,)
+
+
+def test_overhead_of_predict():
+    program = propane.parse(unary("relu"))
+    x, best = {"x": np.zeros(4, np.float32)}, 1.0
+    program.predict(x)
+    session = next(iter(program._sessions.values()))
+    from propane_ml._propane import ffi, lib
+    for _ in range(20):
+        begin = time.perf_counter()
+        for _ in range(200):
+            program.predict(x)
+        middle = time.perf_counter()
+        for _ in range(200):
+            lib.propane_session_run(session._pointer, ffi.NULL, session._err)
+        best = min(best, (2 * middle - begin - time.perf_counter()) / 200)
+    print(f"predict() costs {best * 1e6:.1f} microseconds above the run")
+    assert best < 30e-6
+
+
+def test_states():
+    program = propane.parse(ADDER)
+    x, one, two = np.array([1, 2, 3, 4.0]), program.make_state(), program.make_state()
+    for turn in range(1, 4):
+        np.testing.assert_array_equal(program.predict({"x": x}, state=one)["twice"], 2 * turn * x)
+        np.testing.assert_array_equal(program.predict({"x": 2 * x}, state=two)["twice"], 4 * turn * x)
+        np.testing.assert_array_equal(program.predict({"x": x})["twice"], 2 * x)
+    np.testing.assert_array_equal(one.read("sum"), 3 * x)
+    one.write("sum", np.zeros(4))
+    np.testing.assert_array_equal(program.predict({"x": x}, state=one)["twice"], 2 * x)
+    program.close()
+    np.testing.assert_array_equal(two.read("sum"), 6 * x)
+    with refused("not found", "no state 'nothing'"):
+        two.read("nothing")
+
+
+def test_classifiers():
+    program = propane.parse(JUDGE)
+    made = program.predict({"x": [1, 3, 2]})
+    assert made["label"] == "bee" and list(made["all"]) == ["ant", "bee", "cat"] == program.classes()
+    assert abs(sum(made["all"].values()) - 1) < 1e-6 and set(made) == {"label", "all"}
+    assert [f.kind for f in program.outputs] == ["label", "probabilities"]
+
+
+def test_gradient_is_the_slope():
+    program = propane.parse(unary("tanh"))
+    x, h = np.linspace(-1, 1, 4).astype(np.float32), 1e-2
+    made = program.gradient().predict({"x": x, "d_y": np.ones(4)})
+    slope = (np.tanh(x.astype(np.float64) + h) - np.tanh(x.astype(np.float64) - h)) / (2 * h)
+    assert np.abs(made["d_x"] - slope).max() < 4e-5  # 3.4e-5 observed: the slope's own error
+    with refused("not found", "nothing"):
+        program.gradient(["nothing"])
+
+
+def test_reports():
+    program = propane.parse(unary("relu", "fp16"))
+    report, estimate = program.check("m1,m4"), program.estimate("m1,m4")
+    assert [v.chip for v in report.verdicts] == ["m1", "m4"] and not report.refused
+    assert all(f.rule and f.message and f.severity in ("note", "warning") for f in report) and len(report) == len(report.findings)
+    assert "no known rule refuses it" in str(report) and "<table>" in report._repr_html_()
+    assert report.json()
+    assert len(estimate) == 2 and all(r.low_ms <= r.ms <= r.high_ms for r in estimate)
+    assert [row[0] for row in estimate.ops()] == ["relu"] and "estimated" in estimate._repr_html_()
+    with refused("not found", "m99"):
+        program.check("m99")
+
+
+def test_files(tmp_path):
+    program = propane.parse(unary("relu"))
+    for name in ("a.mil", "a.mlpackage"):
+        program.save(tmp_path / name)
+        again = propane.load(tmp_path / name)
+        assert again.predict({"x": [-1, 2, 3, 4]})["y"].tolist() == [0, 2, 3, 4]
+        assert "relu" in again.text() and "relu" in again.text(canonical=True)
+    assert len(propane.check(tmp_path / "a.mlpackage", "m1").verdicts) == 1
+    assert "<table>" in program._repr_html_() and "relu" not in repr(program)
+
+
+def test_profile_and_diff():
+    t = "tensor<fp16, [64, 64]>"
+    program = propane.parse(mil(f'{t} y = matmul(x = x, y = x)[name = string("y")];\n{t} z = exp(x = y)[name = string("z")];',
+                                f"{t} x", "z"))
+    rows = program.profile(runs=2)
+    assert len(rows) and all(r[-1] == 2 for r in rows) and rows.columns[0] == "kind"
+    differences = program.diff({"x": np.eye(64) / 4})
+    assert differences.column("value") == ["y", "z"] and all(0 <= r <= 2e-3 for r in differences.column("relative"))
+    other = propane.parse(program.text(), device="sim:m4")
+    np.testing.assert_allclose(other.predict({"x": np.eye(64)})["z"], program.predict({"x": np.eye(64)})["z"], rtol=2e-3)
+
+
+def test_devices():
+    assert "cpu" in [d.name for d in propane.devices() if d.why is None]
+    with propane.Device("sim:m4") as device:
+        assert device.simulated and device.uri == "sim:m4"
+    assert ("relu", "ios15") in [row[:2] for row in propane.operations()]
+    with refused("not found", "cpu"):
+        propane.Device("toaster")
+
+
+def test_fit_keeps_what_fits():
+    x = np.zeros((2, 3), np.float32)
+    assert arrays.fit(x, "x", (2, 3), arrays.lib.PROPANE_FP32)[0].base is x or arrays.fit(
+        x, "x", (2, 3), arrays.lib.PROPANE_FP32)[0] is x
