@@ -136,8 +136,9 @@ static int open_flags(int apple) {
 int shim_open(const char *path, int flags, const int *mode) {
     return open(path, open_flags(flags), flags & 0x200 ? *mode : 0);
 }
+static int at_folder(int apple) { return apple == -2 ? AT_FDCWD : apple; }
 int shim_openat(int dir, const char *path, int flags, const int *mode) {
-    return openat(dir == -2 ? AT_FDCWD : dir, path, open_flags(flags), flags & 0x200 ? *mode : 0);
+    return openat(at_folder(dir), path, open_flags(flags), flags & 0x200 ? *mode : 0);
 }
 
 int shim_fcntl(int fd, int command, const long *argument) {
@@ -205,6 +206,13 @@ static int shim_lstat(const char *path, apple_stat *out) {
 static int shim_fstat(int fd, apple_stat *out) {
     struct stat st;
     return give_stat(fstat(fd, &st), &st, out);
+}
+static int shim_fstatat(int dir, const char *path, apple_stat *out, int flags) {
+    struct stat st;
+    return give_stat(fstatat(at_folder(dir), path, &st, flags & 0x20 ? AT_SYMLINK_NOFOLLOW : 0), &st, out);
+}
+static int shim_unlinkat(int dir, const char *path, int flags) {
+    return unlinkat(at_folder(dir), path, flags & 0x80 ? AT_REMOVEDIR : 0);
 }
 
 typedef struct apple_dirent {
@@ -522,7 +530,10 @@ static const struct {
     {"_stat", (void *)shim_stat},
     {"_lstat", (void *)shim_lstat},
     {"_fstat", (void *)shim_fstat},
+    {"_fstatat", (void *)shim_fstatat},
+    {"_unlinkat", (void *)shim_unlinkat},
     {"_opendir", (void *)shim_opendir},
+    {"_fdopendir", (void *)fdopendir},
     {"_readdir", (void *)shim_readdir},
     {"_mmap", (void *)shim_mmap},
     {"_msync", (void *)shim_msync},
