@@ -13,6 +13,7 @@
 #include "base/rng.h"
 #include "base/sha256.h"
 #include "model/files/store.h"
+#include "model/text/chat.h"
 #include "support/test.h"
 
 static model_weights *small_model(bool tied) {
@@ -310,6 +311,45 @@ static void check_vocabulary(const char *source) {
     tokenizer_free(back);
 }
 
+/* The chat template goes into a GGUF file, out of it, into Propane's own file and into a folder. */
+TEST(chat_templates_stay) {
+    static const char jinja[] =
+        "{{ '<|im_start|>system\nYou are a helpful AI assistant named SmolLM, trained by Hugging "
+        "Face<|im_end|>\n' }}";
+    propane_error err = {0};
+    tokenizer *t = NULL, *back = NULL, *own = NULL, *folder = NULL;
+    gguf_header h = {0};
+    text file = {0};
+    chat_template c;
+    char *dir = test_temp_dir(), path[300];
+    EXPECT_OK(tokenizer_read("tests/data/tokenizers/gpt2.json", &t, &err));
+    const tokenizer_chat said = {.jinja = jinja, .bos = "!", .eos = "?"};
+    EXPECT_OK(tokenizer_set_chat(t, &said, &err));
+    EXPECT_OK(gguf_put_tokenizer(&h, t, tokenizer_vocab_size(t), &err));
+    gguf_print_header(&h, &file);
+    EXPECT_OK(tokenizer_parse(file.data, file.length, "file.gguf", &back, &err));
+    EXPECT(strcmp(tokenizer_get_chat(back)->jinja, jinja) == 0 && strcmp(tokenizer_get_chat(back)->bos, "!") == 0);
+    EXPECT(tokenizer_bos(back) == tokenizer_bos(t)); /* a name alone puts no token in front */
+    snprintf(path, sizeof path, "%s/own.json", dir);
+    EXPECT_OK(tokenizer_write(back, path, &err));
+    EXPECT_OK(tokenizer_read(path, &own, &err));
+    EXPECT(strcmp(tokenizer_get_chat(own)->jinja, jinja) == 0 && strcmp(tokenizer_get_chat(own)->bos, "!") == 0);
+    EXPECT(strcmp(tokenizer_hash(own), tokenizer_hash(back)) == 0);
+    EXPECT_OK(tokenizer_export(own, dir, 64, &err));
+    snprintf(path, sizeof path, "%s/tokenizer.json", dir);
+    EXPECT_OK(tokenizer_read(path, &folder, &err));
+    EXPECT(strcmp(tokenizer_get_chat(folder)->jinja, jinja) == 0);
+    EXPECT_OK(chat_template_find("nowhere.gguf", own, NULL, &c, &err));
+    EXPECT(strcmp(chat_format_name(c.format), "smollm2") == 0 && strcmp(c.bos, "!") == 0);
+    text_deinit(&file);
+    gguf_header_deinit(&h);
+    tokenizer_free(t);
+    tokenizer_free(back);
+    tokenizer_free(own);
+    tokenizer_free(folder);
+    mem_free(dir);
+}
+
 TEST(vocabulary_as_gpt2) { check_vocabulary("tests/data/tokenizers/gpt2.json"); }
 TEST(vocabulary_as_llama3) { check_vocabulary("tests/data/tokenizers/llama3.json"); }
 TEST(vocabulary_as_qwen) { check_vocabulary("tests/data/tokenizers/qwen.json"); }
@@ -441,7 +481,7 @@ TEST(other_types_are_refused_by_name) {
 }
 
 SUITE("model/gguf", T(f32), T(f16), T(bf16), T(q8_0), T(q4_0), T(q4_1), T(q5_0), T(q5_1), T(rows_decide_the_type),
-      T(searched_blocks), T(queries_lie_in_pairs), T(blocks_are_taken_apart), T(vocabulary_as_gpt2),
-      T(vocabulary_as_llama3), T(vocabulary_as_qwen), T(vocabulary_as_sentencepiece), T(vocabulary_of_llama2),
-      T(characters_have_no_form), T(every_truncation_is_refused), T(every_damaged_byte_is_survived), T(lies_are_named),
-      T(other_types_are_refused_by_name))
+      T(searched_blocks), T(queries_lie_in_pairs), T(blocks_are_taken_apart), T(chat_templates_stay),
+      T(vocabulary_as_gpt2), T(vocabulary_as_llama3), T(vocabulary_as_qwen), T(vocabulary_as_sentencepiece),
+      T(vocabulary_of_llama2), T(characters_have_no_form), T(every_truncation_is_refused),
+      T(every_damaged_byte_is_survived), T(lies_are_named), T(other_types_are_refused_by_name))

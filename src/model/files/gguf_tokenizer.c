@@ -11,8 +11,9 @@
 #include "model/files/gguf.h"
 #include "model/text/tokenizer_hf.h"
 
-#define KEY(name) "tokenizer.ggml." name
-#define MARK      "\xe2\x96\x81"
+#define KEY(name)     "tokenizer.ggml." name
+#define CHAT_TEMPLATE "tokenizer.chat_template"
+#define MARK          "\xe2\x96\x81"
 
 enum { NORMAL = 1, UNKNOWN = 2, CONTROL = 3, USER_DEFINED = 4, UNUSED = 5, BYTE = 6 }; /* of token_type */
 
@@ -211,6 +212,33 @@ static propane_status gguf_tokenizer_read_bpe(const gguf *g, const gguf_value *t
     return status;
 }
 
+/* The text of the token whose id stands at a key; *length 0: there is none. */
+static propane_status gguf_tokenizer_named(const gguf *g, const gguf_value *tokens, const char *key, const char **out,
+                                           size_t *length, propane_error *err) {
+    int64_t id = -1;
+    uint64_t at = 0;
+    *length = 0;
+    PROPANE_TRY(gguf_get_int(g, key, false, 0, (int64_t)tokens->count - 1, &id, err));
+    for (int64_t i = 0; i <= id; i++) *out = gguf_next_text(tokens, &at, length);
+    return PROPANE_OK;
+}
+
+static propane_status gguf_tokenizer_read_chat(const gguf *g, const gguf_value *tokens, tokenizer *t,
+                                               propane_error *err) {
+    tokenizer_chat chat = {0};
+    const char *bos = NULL, *eos = NULL;
+    char names[2][64] = {"", ""};
+    size_t length;
+    PROPANE_TRY(gguf_get_text(g, CHAT_TEMPLATE, false, &chat.jinja, err));
+    PROPANE_TRY(gguf_tokenizer_named(g, tokens, KEY("bos_token_id"), &bos, &length, err));
+    if (length && length < sizeof names[0]) memcpy(names[0], bos, length);
+    PROPANE_TRY(gguf_tokenizer_named(g, tokens, KEY("eos_token_id"), &eos, &length, err));
+    if (length && length < sizeof names[1]) memcpy(names[1], eos, length);
+    if (*names[0]) chat.bos = names[0];
+    if (*names[1]) chat.eos = names[1];
+    return tokenizer_set_chat(t, &chat, err);
+}
+
 propane_status gguf_read_tokenizer(const gguf *g, tokenizer **out, propane_error *err) {
     const char *model = "none";
     const gguf_value *tokens = NULL;
@@ -224,8 +252,13 @@ propane_status gguf_read_tokenizer(const gguf *g, tokenizer **out, propane_error
     if (tokens->count < 2 || tokens->count > TOKENIZER_VOCAB_MAX)
         return propane_fail(err, PROPANE_ERR_INVALID, "%s: %llu tokens; a vocabulary has 2 to %d", gguf_source(g),
                             (unsigned long long)tokens->count, TOKENIZER_VOCAB_MAX);
-    return strcmp(model, "llama") == 0 ? gguf_tokenizer_read_llama(g, tokens, out, err)
-                                       : gguf_tokenizer_read_bpe(g, tokens, out, err);
+    PROPANE_TRY(strcmp(model, "llama") == 0 ? gguf_tokenizer_read_llama(g, tokens, out, err)
+                                            : gguf_tokenizer_read_bpe(g, tokens, out, err));
+    propane_status status = gguf_tokenizer_read_chat(g, tokens, *out, err);
+    if (!status) return PROPANE_OK;
+    tokenizer_free(*out);
+    *out = NULL;
+    return status;
 }
 
 /* ---- writing --------------------------------------------------------------------------------------------------------------------- */
@@ -322,6 +355,13 @@ static void gguf_tokenizer_score_pieces(const tokenizer *t, listing *l) {
     for (int i = t->scores ? -1 : t->hf->merge_count - 1; i >= 0; i--) l->scores[t->hf->merged[i]] = -(float)i - 1;
 }
 
+/* -1: no token is called that. */
+static int gguf_tokenizer_id_of(const listing *l, int vocab, const char *name) {
+    for (int i = 0; name && i < vocab; i++)
+        if (l->keys[i] && strcmp(l->keys[i], name) == 0) return i;
+    return -1;
+}
+
 static propane_status gguf_tokenizer_put_listing(gguf_header *h, const tokenizer *t, listing *l, int64_t vocab,
                                                  propane_error *err) {
     bool spm = t->kind == TOKENIZER_LLAMA || (t->hf && !t->hf->byte_level);
@@ -351,11 +391,13 @@ static propane_status gguf_tokenizer_put_listing(gguf_header *h, const tokenizer
     gguf_put_array(h, KEY("token_type"), GGUF_I32, (uint64_t)vocab);
     for (int64_t i = 0; i < vocab; i++) gguf_put_item_i32(h, i < t->vocab && l->types[i] ? l->types[i] : UNUSED);
     if (!spm) gguf_tokenizer_put_merges(h, json_object_get(json_object_get(l->file, "model"), "merges"));
-    if (t->bos >= 0) gguf_put_u32(h, KEY("bos_token_id"), (uint32_t)t->bos);
+    int bos = t->bos >= 0 ? t->bos : gguf_tokenizer_id_of(l, t->vocab, t->chat.bos);
+    if (bos >= 0) gguf_put_u32(h, KEY("bos_token_id"), (uint32_t)bos);
     if (t->eos >= 0) gguf_put_u32(h, KEY("eos_token_id"), (uint32_t)t->eos);
     gguf_put_bool(h, KEY("add_bos_token"), t->bos >= 0);
     gguf_put_bool(h, KEY("add_eos_token"), false);
     if (spm) gguf_put_bool(h, KEY("add_space_prefix"), true);
+    if (t->chat.jinja) gguf_put_text(h, CHAT_TEMPLATE, t->chat.jinja);
     return PROPANE_OK;
 }
 

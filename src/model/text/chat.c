@@ -142,70 +142,12 @@ const chat_format *chat_format_recognise(const char *jinja) {
 
 /* ---- a model's template ---------------------------------------------------------------------------------------------------- */
 
-enum { FILE_LIMIT = 32 << 20 };
-
-/* NAME in the folder, or beside the file, that is the model; mem_free it. NULL: no memory. */
-static char *chat_beside(const char *path, const char *name) {
-    const char *slash = strrchr(path, '/');
-    size_t folder = file_is_dir(path) ? strlen(path) : slash ? (size_t)(slash - path) : 0;
-    size_t bytes = folder + strlen(name) + 2;
-    char *out = mem_alloc(bytes);
-    if (out && folder)
-        snprintf(out, bytes, "%.*s/%s", (int)folder, path, name);
-    else if (out)
-        snprintf(out, bytes, "%s%s", slash == path ? "/" : "", name);
-    return out;
-}
-
-/* A token's text: a string, or an object with "content". */
-static void chat_take_token(const json_t *config, const char *key, char out[64]) {
-    const json_t *value = json_object_get(config, key);
-    if (json_is_object(value)) value = json_object_get(value, "content");
-    const char *string = json_string_value(value);
-    if (string) snprintf(out, 64, "%s", string);
-}
-
-/* The template's text: a string, or the one called "default" of a list of {name, template}. NULL: there is none. */
-static const char *chat_template_text(const json_t *config) {
-    const json_t *value = json_object_get(config, "chat_template"), *item;
-    if (json_is_string(value)) return json_string_value(value);
-    size_t i;
-    const char *first = NULL;
-    json_array_foreach(value, i, item) {
-        const char *name = json_string_value(json_object_get(item, "name")),
-                   *jinja = json_string_value(json_object_get(item, "template"));
-        if (name && jinja && strcmp(name, "default") == 0) return jinja;
-        if (!first) first = jinja;
-    }
-    return first;
-}
-
 static propane_status chat_recognise(const char *jinja, const char *source, chat_template *out, propane_error *err) {
     out->format = chat_format_recognise(jinja);
     if (out->format) return PROPANE_OK;
     return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
                         "%s: its chat template is none of the formats that Propane knows; choose one with --chat",
                         source);
-}
-
-static propane_status chat_from_config(const char *path, bool need_format, chat_template *out, propane_error *err) {
-    json_t *config = NULL;
-    PROPANE_TRY(json_read(path, FILE_LIMIT, &config, err));
-    chat_take_token(config, "bos_token", out->bos);
-    chat_take_token(config, "eos_token", out->eos);
-    const char *jinja = chat_template_text(config);
-    propane_status status = need_format && jinja ? chat_recognise(jinja, path, out, err) : PROPANE_OK;
-    json_decref(config);
-    return status;
-}
-
-static propane_status chat_from_jinja(const char *path, chat_template *out, propane_error *err) {
-    char *jinja = NULL;
-    size_t length = 0;
-    PROPANE_TRY(file_read(path, FILE_LIMIT, &jinja, &length, err));
-    propane_status status = chat_recognise(jinja, path, out, err);
-    mem_free(jinja);
-    return status;
 }
 
 static bool chat_is_one_token(const tokenizer *t, const char *string) {
@@ -232,17 +174,30 @@ static void chat_default_tokens(const tokenizer *t, chat_template *out) {
     if (!*out->eos && tokenizer_eos(t) >= 0) snprintf(out->eos, sizeof out->eos, "</s>");
 }
 
+/* What the tokenizer brings with it, and what files beside the model say; a GGUF file's own goes first. */
+static propane_status chat_sources(const char *path, const tokenizer *t, arena *a, tokenizer_chat *out,
+                                   propane_error *err) {
+    const tokenizer_chat *own = t ? tokenizer_get_chat(t) : &(tokenizer_chat){0};
+    bool inside = text_ends_with(path, ".gguf") && own->jinja;
+    *out = (tokenizer_chat){0};
+    if (!inside) PROPANE_TRY(tokenizer_chat_read(path, a, out, err));
+    if (!out->jinja) out->jinja = own->jinja;
+    if (!out->bos) out->bos = own->bos;
+    if (!out->eos) out->eos = own->eos;
+    return PROPANE_OK;
+}
+
 propane_status chat_template_find(const char *path, const tokenizer *t, const char *wanted, chat_template *out,
                                   propane_error *err) {
+    tokenizer_chat said;
     *out = (chat_template){0};
     if (wanted) PROPANE_TRY(chat_format_find(wanted, &out->format, err));
-    char *config = chat_beside(path, "tokenizer_config.json"), *jinja = chat_beside(path, "chat_template.jinja");
-    propane_status status = config && jinja ? PROPANE_OK : propane_fail_memory(err, strlen(path));
-    bool own = status == PROPANE_OK && file_exists(jinja);
-    if (status == PROPANE_OK && file_exists(config)) status = chat_from_config(config, !wanted && !own, out, err);
-    if (status == PROPANE_OK && own && !wanted) status = chat_from_jinja(jinja, out, err);
-    mem_free(config);
-    mem_free(jinja);
+    arena *a = arena_create();
+    propane_status status = a ? chat_sources(path, t, a, &said, err) : propane_fail_memory(err, sizeof said);
+    if (!status && said.bos) snprintf(out->bos, sizeof out->bos, "%s", said.bos);
+    if (!status && said.eos) snprintf(out->eos, sizeof out->eos, "%s", said.eos);
+    if (!status && !wanted && said.jinja) status = chat_recognise(said.jinja, path, out, err);
+    arena_free(a);
     if (status != PROPANE_OK) return status;
     if (!out->format) out->format = chat_from_tokens(t);
     chat_default_tokens(t, out);

@@ -14,6 +14,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/arena.h"
 #include "base/text.h"
 #include "model/text/token_list.h"
 
@@ -49,6 +50,17 @@ void tokenizer_free(tokenizer *t);
 PROPANE_CHECK propane_status tokenizer_print_hf(const tokenizer *t, text *out, propane_error *err);
 /* tokenizer.json and tokenizer_config.json into a folder; `longest` is the model's context. */
 PROPANE_CHECK propane_status tokenizer_export(const tokenizer *t, const char *dir, int64_t longest, propane_error *err);
+
+/* What the vocabulary's files say about conversations (tokenizer_chat.c); it changes no id. NULL: they do not say it. */
+typedef struct tokenizer_chat {
+    const char *jinja, *bos, *eos; /* the chat template; what the first and the last token of a sequence are called */
+} tokenizer_chat;
+const tokenizer_chat *tokenizer_get_chat(const tokenizer *t);
+/* Copies what is not NULL. */
+PROPANE_CHECK propane_status tokenizer_set_chat(tokenizer *t, const tokenizer_chat *c, propane_error *err);
+/* From tokenizer_config.json and chat_template.jinja in the folder `path`, or beside that file; what they do not say stays as
+ * it is in *out. Strings belong to `a`. */
+PROPANE_CHECK propane_status tokenizer_chat_read(const char *path, arena *a, tokenizer_chat *out, propane_error *err);
 
 tokenizer_kind tokenizer_get_kind(const tokenizer *t);
 const char *tokenizer_kind_name(tokenizer_kind kind); /* "bpe" */

@@ -234,6 +234,9 @@ static propane_status tokenizer_export_print_config(const tokenizer *t, int64_t 
     json_t *o = json_pack("{s:s, s:b, s:I}", "tokenizer_class", "PreTrainedTokenizerFast",
                           "clean_up_tokenization_spaces", 0, "model_max_length", (json_int_t)longest);
     const char *bos = tokenizer_export_special_name(t, t->bos), *eos = tokenizer_export_special_name(t, t->eos);
+    if (t->chat.bos) bos = t->chat.bos;
+    if (t->chat.eos) eos = t->chat.eos;
+    if (o && t->chat.jinja) json_put(o, "chat_template", json_string(t->chat.jinja));
     if (o && bos) json_put(o, "bos_token", json_string(bos));
     if (o && eos) json_put(o, "eos_token", json_string(eos));
     if (o && t->kind == TOKENIZER_LLAMA) json_put(o, "unk_token", json_string("<unk>"));

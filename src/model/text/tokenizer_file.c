@@ -236,10 +236,13 @@ static propane_status tokenizer_file_parse_object(const json_t *object, const ch
     else
         return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "%s: kind '%.40s'; known are bytes, chars, bpe and llama",
                             source, kind);
-    if (strcmp(hash, tokenizer_hash(*out)) == 0) return PROPANE_OK;
-    propane_status status = propane_fail(err, PROPANE_ERR_INVALID,
-                                         "%s: its content has the SHA-256 %s, but it says %.64s; the file was changed",
-                                         source, tokenizer_hash(*out), hash);
+    propane_status status =
+        strcmp(hash, tokenizer_hash(*out)) == 0
+            ? tokenizer_chat_from_json((*out)->arena, json_object_get(object, TOKENIZER_CHAT_KEY), &(*out)->chat, err)
+            : propane_fail(err, PROPANE_ERR_INVALID,
+                           "%s: its content has the SHA-256 %s, but it says %.64s; the file was changed", source,
+                           tokenizer_hash(*out), hash);
+    if (status == PROPANE_OK) return PROPANE_OK;
     tokenizer_free(*out);
     *out = NULL;
     return status;
@@ -306,6 +309,11 @@ propane_status tokenizer_read(const char *path, tokenizer **out, propane_error *
     bool alone = name < 14 || strcmp(path + name - 14, "tokenizer.json") != 0;
     propane_status status = alone ? PROPANE_OK : tokenizer_file_config_beside(path, &config, err);
     if (!status) status = tokenizer_file_parse_with(data, length, config, path, out, err);
+    if (!status && !alone) status = tokenizer_chat_read(path, (*out)->arena, &(*out)->chat, err);
+    if (status) {
+        tokenizer_free(*out);
+        *out = NULL;
+    }
     json_decref(config);
     mem_free(data);
     return status;
@@ -334,9 +342,23 @@ static void tokenizer_file_print_pieces(const tokenizer *t, text *out) {
     text_append(out, "]");
 }
 
+/* "chat": {...}, with something in front and behind; nothing where there is nothing to say. */
+static void tokenizer_file_print_chat(const tokenizer *t, const char *before, const char *behind, text *out) {
+    json_t *chat = tokenizer_chat_to_json(t);
+    char *printed = NULL;
+    propane_error none = {0};
+    if (!chat) return;
+    if (json_print(chat, JSON_COMPACT, &printed, NULL, &none) != PROPANE_OK) out->failed = true;
+    if (printed) text_printf(out, "%s\"" TOKENIZER_CHAT_KEY "\": %s%s", before, printed, behind);
+    mem_free(printed);
+    json_decref(chat);
+}
+
 void tokenizer_print(const tokenizer *t, text *out) {
     if (t->hf) {
-        text_append_n(out, t->hf->json, t->hf->json_length);
+        text_append_n(out, t->hf->json, 1); /* its brace */
+        tokenizer_file_print_chat(t, "", ",", out);
+        text_append_n(out, t->hf->json + 1, t->hf->json_length - 1);
         return;
     }
     text_printf(out, "{\"format\": \"propane-tokenizer\", \"version\": %d, \"kind\": \"%s\", \"vocab_size\": %d,\n",
@@ -350,6 +372,7 @@ void tokenizer_print(const tokenizer *t, text *out) {
     } else if (t->kind != TOKENIZER_BYTES) {
         tokenizer_file_print_pieces(t, out);
     }
+    tokenizer_file_print_chat(t, ",\n", "", out);
     text_append(out, "}\n");
 }
 

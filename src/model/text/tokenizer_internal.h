@@ -5,6 +5,7 @@
 #define MODEL_TEXT_TOKENIZER_INTERNAL_H
 
 #include "base/arena.h"
+#include "base/json.h"
 #include "model/text/tokenizer.h"
 
 enum {
@@ -54,8 +55,15 @@ struct tokenizer {
     piece_map lookup;        /* chars, llama: bytes -> id */
     int32_t byte_id[256];    /* llama: fallback; hf: the symbol of a byte; -1: none */
     struct hf_tokenizer *hf; /* hf: the rest (tokenizer_hf.h) */
+    tokenizer_chat chat;
     char hash[65];
 };
+
+/* As tokenizer_config.json says it: bos_token, eos_token, chat_template. */
+PROPANE_CHECK propane_status tokenizer_chat_from_json(arena *a, const json_t *config, tokenizer_chat *out,
+                                                      propane_error *err);
+json_t *tokenizer_chat_to_json(const tokenizer *t); /* NULL: nothing to say, or no memory */
+#define TOKENIZER_CHAT_KEY "chat"                   /* of that object in files that Propane wrote */
 
 /* An empty one with room for `vocab` pieces. */
 PROPANE_CHECK propane_status tokenizer_begin(tokenizer_kind kind, int vocab, tokenizer **out, propane_error *err);
