@@ -426,6 +426,56 @@ bool propane_estimate_get_op(const propane_estimate *estimate, int index, int op
 PROPANE_CHECK propane_status propane_estimate_print(const propane_estimate *estimate, propane_form form, bool ops,
                                                     char **out, propane_error *err);
 
+/* ---- training steps on a Neural Engine: how they are cut, and what they would cost -------------------------------------- */
+
+/* The chips that a list names ("m1,m4-max", "all", "all-a"), at most `room` of them into `names`; static. */
+#define PROPANE_MAX_CHIPS 64
+PROPANE_CHECK propane_status propane_chips(const char *target, const char **names, int room, int *count,
+                                           propane_error *err);
+/* "inputs|packed|...": how a step's programs may get their weights. Static. */
+const char *propane_weight_modes(void);
+
+/* The kernels of a training step as they are cut out of the differentiated forward functions: where each runs and what passes
+ * between them. */
+typedef struct propane_plan propane_plan;
+typedef struct propane_plan_options {
+    size_t size;           /* sizeof(propane_plan_options) */
+    const char *plan;      /* NULL: "layer"; "six", "ten" */
+    const char *precision; /* of the device's programs: NULL: "fp32"; "fp16" */
+    int64_t batch;         /* sequences at a time; 0: 1 */
+    int64_t context;       /* positions of a sequence; 0: 256 */
+} propane_plan_options;
+/* Does the path name a model, in any form, its config.json or a model that is known by name ("stories110m")? */
+bool propane_plan_takes(const char *model);
+/* `model` NULL: the standard small one. `options` may be NULL. A message about an option begins with the member's name. */
+PROPANE_CHECK propane_status propane_plan_create(const char *model, const propane_plan_options *options,
+                                                 propane_plan **out, propane_error *err);
+void propane_plan_free(propane_plan *plan);
+/* For people: a line for each kernel, with place, inputs, outputs, bytes and floating-point operations. */
+PROPANE_CHECK propane_status propane_plan_print(const propane_plan *plan, char **out, size_t *length,
+                                                propane_error *err);
+/* Whether no known rule of the chip refuses its device kernels, with weights in that mode (NULL: "inputs"); `why` tells. */
+propane_status propane_plan_supported(const propane_plan *plan, const char *chip, const char *weights,
+                                      propane_error *why);
+/* The kernels as functions; the plan's. */
+propane_module *propane_plan_module(propane_plan *plan);
+
+typedef struct propane_training_estimate_options {
+    size_t size;            /* sizeof(propane_training_estimate_options) */
+    const char *target;     /* as above; NULL: "m4" */
+    const char *plan;       /* NULL: "six" */
+    const char *weights;    /* NULL: "inputs" */
+    int64_t batch, context; /* 0: 1 and 256 */
+    int64_t accumulate;     /* batches to an update; 0: 1 */
+    bool compare;           /* plans, weights and batches side by side, the fastest first */
+    bool ops;               /* a row for each kernel, too (PROPANE_TEXT) */
+} propane_training_estimate_options;
+/* What training steps of a model (propane_plan_takes) would cost; estimated, nothing is measured. PROPANE_TEXT or
+ * PROPANE_JSON; terminated, propane_free it. `options` may be NULL. */
+PROPANE_CHECK propane_status propane_estimate_training(const char *model,
+                                                       const propane_training_estimate_options *options,
+                                                       propane_form form, char **out, propane_error *err);
+
 /* ---- devices --------------------------------------------------------------------------------------------------------- */
 
 typedef struct propane_device propane_device;
@@ -737,6 +787,8 @@ bool propane_model_describe(const propane_model *model, propane_model_info *out)
  * the log told. Written whole or not at all. */
 PROPANE_CHECK propane_status propane_model_save(const propane_model *model, const propane_tokenizer *tokenizer,
                                                 const char *path, const char *dtype, propane_error *err);
+/* All words that `dtype` may be, with `between` between them, in `out`; 200 bytes are enough. */
+const char *propane_model_types(const char *between, char *out, size_t room);
 
 typedef struct propane_export_options {
     size_t size;     /* sizeof(propane_export_options) */
@@ -756,6 +808,9 @@ PROPANE_CHECK propane_status propane_tokenizer_open(const char *path, propane_to
 /* The model's own vocabulary, from its folder or file, or from beside it. */
 PROPANE_CHECK propane_status propane_model_tokenizer(const propane_model *model, propane_tokenizer **out,
                                                      propane_error *err);
+/* Whether a vocabulary can be the model's: its ids are rows of the embedding, which may have some more. */
+PROPANE_CHECK propane_status propane_model_takes(const propane_model *model, const propane_tokenizer *tokenizer,
+                                                 propane_error *err);
 /* Learnt from a text: "bpe" with up to `vocabulary` ids (257 to 65536), "chars", or "bytes" (of no text). */
 PROPANE_CHECK propane_status propane_tokenizer_train(const char *kind, const char *text, size_t length, int vocabulary,
                                                      propane_tokenizer **out, propane_error *err);
@@ -814,8 +869,10 @@ typedef struct propane_generator_options {
     const char *weights;    /* how matrices are stored: NULL: "auto"; "fp32", "bf16", "fp16", "int8", "int4" */
     int64_t context;        /* longest sequence; 0: the model's */
     int64_t chunk;          /* most positions of a prompt that are read at once; 0: 512 */
-    int parallel;           /* texts that may be written at the same time; 0: 1; at most 256 */
+    int parallel;           /* texts that may be written at the same time; 0: 1; at most PROPANE_MAX_PARALLEL */
 } propane_generator_options;
+/* The words that `weights` may be: "auto|fp32|...". Static. */
+const char *propane_weight_forms(void);
 /* Model and tokenizer (NULL: ids alone, no text) must outlive it; the tokenizer must fit the model. What a prompt has in
  * common with the sequence before is not read again. */
 PROPANE_CHECK propane_status propane_generator_create(const propane_model *model, const propane_tokenizer *tokenizer,
@@ -824,7 +881,9 @@ PROPANE_CHECK propane_status propane_generator_create(const propane_model *model
 void propane_generator_free(propane_generator *generator);
 int64_t propane_generator_context(const propane_generator *generator);
 
-#define PROPANE_MAX_STOPS 16
+#define PROPANE_MAX_STOPS    16
+#define PROPANE_MAX_LOGPROBS 20
+#define PROPANE_MAX_PARALLEL 256
 typedef struct propane_sampling {
     size_t size;        /* sizeof(propane_sampling) */
     int64_t count;      /* most ids to draw */
@@ -835,8 +894,8 @@ typedef struct propane_sampling {
     uint64_t seed;
     const char *const *stops; /* the text ends in front of one of these; at most PROPANE_MAX_STOPS */
     int stop_count;
-    bool ignore_end;                 /* goes on behind the end-of-text id */
-    int logprobs;                    /* -1: none; N: the drawn id's, and the N most likely ids (at most 20) */
+    bool ignore_end; /* goes on behind the end-of-text id */
+    int logprobs;    /* -1: none; N: the drawn id's, and the N most likely ids (at most PROPANE_MAX_LOGPROBS) */
     const struct propane_chat *chat; /* the text ends where its answers do; NULL: at the end-of-text id */
 } propane_sampling;
 /* What the command draws with: 200 ids, temperature 0.8, top_p 0.95, seed 1. Set `size` first. */

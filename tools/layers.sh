@@ -41,7 +41,7 @@ train/import: base mil/* grad pass device model/arch
 train/data: base mil/* model/* train/import
 train: base mil/* chip grad pass device model/* train/*
 infer: base mil/* pass device model/*
-serve: base mil/* device model/* infer
+serve: base mil/* device model/* infer api
 trace: drivers/ane
 api: base mil/* engine chip grad pass device drivers run model/* train/* infer
 # The command is a client of propane.h. It sees src/base as well: its JSON, texts, files written whole and memory would otherwise
@@ -55,20 +55,10 @@ cli/device_lab: base macho mil/* device drivers/ane train/step cli/*
 cli/cmd/run_compiled: base engine run cli
 # the command line with which a run starts its process again: tested with the run, and of no use to others
 cli/cmd/cmd_train: base train cli/*
-# to be clients yet
-cli/cmd/cmd_chat: base infer model/* cli/*
-cli/cmd/cmd_convert: base api model/* cli/*
-cli/cmd/cmd_devices: base drivers/ane cli/*
-cli/cmd/cmd_estimate: base chip train/step cli/*
-cli/cmd/cmd_eval: base api infer model/* cli/*
-cli/cmd/eval_gradients: base infer model/* train/step cli/*
-cli/cmd/cmd_generate: base infer cli/*
-cli/cmd/cmd_plan: base api chip mil/* model/* train/step cli/*
+# the model behind the estimates, judged on published points: for who fits it
+cli/cmd/estimate_points: base chip cli/*
+# the server is no part of the library, which needs no libmicrohttpd
 cli/cmd/cmd_serve: base serve cli/*
-cli/cmd/cmd_tokenize: base api model/* train/data cli/*
-cli/cmd/estimate_model: base api chip train/step cli/*
-cli/cmd/model_flags: base api infer model/* cli/*
-cli/ids: base model/text cli/*
 RULES
 trap 'rm -f "${TMPDIR:-/tmp}/layers.$$"' EXIT
 find src -name '*.c' -o -name '*.h' -o -name '*.def' | sort | xargs grep -noE '^ *# *include "[a-z_0-9/]+/[a-z_0-9]+' /dev/null | awk '

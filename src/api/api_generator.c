@@ -6,9 +6,10 @@
 
 #include "api/api.h"
 #include "api/api_generator.h"
-#include "api/run_folder.h"
 #include "api/weight_format.h"
 #include "base/memory.h"
+
+const char *propane_weight_forms(void) { return FORM_WORDS; }
 
 static bool api_generator_is_one_of(const char *word, const char *words) {
     const size_t n = strlen(word);
@@ -27,8 +28,7 @@ static propane_status api_generator_start(propane_generator *g, const propane_ge
     if (o->parallel < 0 || o->parallel > INFER_MAX_SEQUENCES)
         return propane_fail(err, PROPANE_ERR_INVALID, "parallel is %d; at most %d texts are written at once",
                             o->parallel, INFER_MAX_SEQUENCES);
-    if (g->tokenizer)
-        PROPANE_TRY(run_vocabulary(g->model->path, g->model->weights->config.vocab_size, g->tokenizer, err));
+    if (g->tokenizer) PROPANE_TRY(propane_model_takes(g->model, g->tokenizer, err));
     if (!o->device) PROPANE_TRY(propane_device_open(o->uri ? o->uri : "cpu", &g->own, err));
     g->device = o->device ? o->device : g->own;
     const mil_dtype dtype = strcmp(precision, "fp16") == 0 ? MIL_fp16 : MIL_fp32;

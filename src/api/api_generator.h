@@ -21,6 +21,9 @@ struct propane_generator {
     propane_stream *streams[INFER_MAX_SEQUENCES]; /* by sequence; NULL: nobody writes there */
 };
 
+_Static_assert(PROPANE_MAX_PARALLEL == INFER_MAX_SEQUENCES && PROPANE_MAX_LOGPROBS == INFER_MAX_LOGPROBS,
+               "the header says what src/infer can do");
+
 /* What a caller asks for, checked, as the task of one text; it lives where it is, the task points into it. */
 typedef struct generator_task {
     propane_sampling sampling;

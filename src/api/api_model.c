@@ -55,6 +55,10 @@ bool propane_model_describe(const propane_model *model, propane_model_info *out)
     return api_give(out, &mine, sizeof mine);
 }
 
+propane_status propane_model_takes(const propane_model *model, const propane_tokenizer *t, propane_error *err) {
+    return run_vocabulary(model->path, model->weights->config.vocab_size, t, err);
+}
+
 propane_status propane_model_export(propane_model *model, const propane_export_options *options, propane_module **out,
                                     propane_error *err) {
     API_ERROR(err);

@@ -118,6 +118,12 @@ static propane_status api_save_find_tokenizer(const propane_model *m, tokenizer 
     return PROPANE_OK;
 }
 
+const char *propane_model_types(const char *between, char *out, size_t room) {
+    char words[GGUF_TYPE_WORDS];
+    snprintf(out, room, "%s", gguf_type_words(between, words));
+    return out;
+}
+
 propane_status propane_model_save(const propane_model *model, const propane_tokenizer *t, const char *path,
                                   const char *dtype, propane_error *err) {
     API_ERROR(err);
@@ -135,7 +141,7 @@ propane_status propane_model_save(const propane_model *model, const propane_toke
         return propane_fail(err, PROPANE_ERR_INVALID, "%s: weights as '%.40s'; there are %s", path, dtype,
                             s.form == MODEL_FORM_GGUF ? gguf_type_words(", ", words)
                                                       : "f32, f16 and bf16 (blocks are for GGUF files)");
-    if (t) PROPANE_TRY(run_vocabulary(model->path, model->weights->config.vocab_size, t, err));
+    if (t) PROPANE_TRY(propane_model_takes(model, t, err));
     if (!t) PROPANE_TRY(api_save_find_tokenizer(model, &own, err));
     if (own) s.tokenizer = own;
     propane_status status =

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * The flag --weights of the commands that run models.
+ * How matrices are stored where models run, by the words that people use.
  */
 #ifndef API_WEIGHT_FORMAT_H
 #define API_WEIGHT_FORMAT_H
@@ -10,8 +10,6 @@
 #include "infer/generate.h"
 
 #define FORM_WORDS "auto|fp32|bf16|fp16|int8|int4"
-#define FORM_HELP                                                                                                      \
-    "how matrices are stored; fp32: as --precision says; auto: that, or bf16 or fp16 where the model fits in"
 
 /* auto: on the cpu device in fp32, the fewest bits that change nothing. */
 static inline model_packing form_of(const char *word, const char *device, mil_dtype precision, const model_weights *w) {

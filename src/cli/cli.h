@@ -63,6 +63,8 @@ extern const int cli_command_count;
 int cli_parse(int argc, char **argv, const cli_flag *flags, int count, const char *usage, const char *about);
 /* Prints "propane COMMAND: message" and returns the exit code for the error's status. */
 int cli_error(const char *command, const propane_error *err);
+/* The same; where the message begins with `option`, a member's name, the flag stands there. */
+int cli_error_of(const char *command, const char *option, const propane_error *err);
 /* Wrong use found after parsing. */
 int cli_misuse(const char *command, const char *format, ...) BASE_PRINTF(2, 3);
 

@@ -237,3 +237,9 @@ int cli_error(const char *command, const propane_error *err) {
     fprintf(stderr, "propane %s: %s\n", command, err->text);
     return err->status == PROPANE_ERR_CANCELLED ? CLI_INTERRUPTED : CLI_FAILED;
 }
+
+int cli_error_of(const char *command, const char *option, const propane_error *err) {
+    propane_error told = *err;
+    if (strncmp(err->text, option, strlen(option)) == 0) snprintf(told.text, sizeof told.text, "--%.990s", err->text);
+    return cli_error(command, &told);
+}

@@ -8,9 +8,14 @@
 #include <string.h>
 #include <time.h>
 
+#include "api/api_generator.h"
 #include "base/memory.h"
 
 typedef struct serve_answer answer;
+
+serve_engine serve_engine_of(const propane_generator *generator, const propane_chat *chat) {
+    return (serve_engine){.machine = generator->machine, .tokenizer = generator->tokenizer, .chat = &chat->chat};
+}
 
 struct serve_answer {
     serve_engine *e;

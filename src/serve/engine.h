@@ -19,6 +19,9 @@ typedef struct serve_engine {
     bool shortest; /* whose prompt is read next: what has least left, or what began first, in turns */
 } serve_engine;
 
+/* An engine over what the library has opened, which must outlive it; name, created and next_seed are the caller's to set. */
+serve_engine serve_engine_of(const propane_generator *generator, const propane_chat *chat);
+
 /* Where an answer goes. The first call of `begin` decides about the status; then come bytes. */
 typedef struct serve_outlet {
     void *context;

@@ -10,21 +10,18 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/memory.h"
-#include "base/pool.h"
+#include "base/arena.h"
+#include "base/text.h"
 #include "cli/cli.h"
 #include "cli/cmd/model_flags.h"
-#include "infer/complete.h"
-#include "infer/converse.h"
 
 typedef struct chat_job {
     opened_model m;
     const char *chat_name, *system;
-    int64_t count;
-    infer_sampling sampling;
-    infer_chat chat;
+    propane_sampling sampling;
+    propane_chat *chat;
     arena *arena; /* what was said */
-    chat_message *messages;
+    propane_chat_message *messages;
     int message_count, room;
     text answer;
     bool terminal, began; /* began: something of the answer was shown */
@@ -85,7 +82,7 @@ static bool cmd_chat_read_line(const chat_job *j, text *line) {
 
 static propane_status cmd_chat_say(chat_job *j, const char *role, const char *content, propane_error *err) {
     if (j->message_count == j->room) {
-        chat_message *more = ARENA_ARRAY(j->arena, j->room + 64, chat_message);
+        propane_chat_message *more = ARENA_ARRAY(j->arena, j->room + 64, propane_chat_message);
         if (!more) return propane_fail_memory(err, 0);
         if (j->message_count) memcpy(more, j->messages, (size_t)j->message_count * sizeof *more);
         j->messages = more;
@@ -93,7 +90,7 @@ static propane_status cmd_chat_say(chat_job *j, const char *role, const char *co
     }
     char *copy = arena_string(j->arena, content);
     if (!copy) return propane_fail_memory(err, strlen(content));
-    j->messages[j->message_count++] = (chat_message){role, copy};
+    j->messages[j->message_count++] = (propane_chat_message){role, copy};
     return PROPANE_OK;
 }
 
@@ -109,13 +106,13 @@ static propane_status cmd_chat_set_system(chat_job *j, const char *content, prop
     }
     if (!content || !*content) return PROPANE_OK;
     PROPANE_TRY(cmd_chat_say(j, "system", content, err));
-    chat_message system = j->messages[j->message_count - 1];
+    propane_chat_message system = j->messages[j->message_count - 1];
     memmove(j->messages + 1, j->messages, (size_t)(j->message_count - 1) * sizeof *j->messages);
     j->messages[0] = system;
     return PROPANE_OK;
 }
 
-static bool cmd_chat_on_step(void *context, const infer_step *step) {
+static bool cmd_chat_on_step(void *context, const propane_token *step) {
     chat_job *j = context;
     const char *shown = step->text;
     size_t length = step->length;
@@ -129,47 +126,56 @@ static bool cmd_chat_on_step(void *context, const infer_step *step) {
     return cli_flush() && !stop_answer && !leave;
 }
 
-static void cmd_chat_tell_finish(const chat_job *j, const infer_result *result) {
-    if (result->finish == INFER_FINISH_LENGTH)
+static void cmd_chat_tell_finish(const chat_job *j, const propane_generation *result) {
+    if (result->finish == PROPANE_FINISH_LENGTH)
         fprintf(stderr, "(stopped after %" PRId64 " tokens; --count allows more)\n", result->made);
-    else if (result->finish == INFER_FINISH_CONTEXT)
-        fprintf(stderr, "(stopped: the context of %" PRId64 " positions is full)\n", infer_context(j->m.machine));
-    else if (result->finish == INFER_FINISH_CALLER && !leave)
+    else if (result->finish == PROPANE_FINISH_CONTEXT)
+        fprintf(stderr, "(stopped: the context of %" PRId64 " positions is full)\n",
+                propane_generator_context(j->m.generator));
+    else if (result->finish == PROPANE_FINISH_CALLER && !leave)
         fprintf(stderr, "(stopped)\n");
+}
+
+/* The oldest turns, which no longer fit, go. */
+static void cmd_chat_drop(chat_job *j, int dropped) {
+    const int first = cmd_chat_has_system(j);
+    if (!dropped) return;
+    fprintf(stderr, "(the oldest %d messages were dropped: the context is full)\n", dropped);
+    j->message_count -= dropped;
+    memmove(j->messages + first, j->messages + first + dropped,
+            (size_t)(j->message_count - first) * sizeof *j->messages);
+}
+
+/* What the model writes to ids; they are freed. */
+static propane_status cmd_chat_write(chat_job *j, int32_t *ids, int64_t count, propane_generation *result,
+                                     propane_error *err) {
+    text_clear(&j->answer);
+    j->began = false;
+    stop_answer = 0;
+    propane_status status =
+        propane_generate_ids(j->m.generator, ids, count, &j->sampling, cmd_chat_on_step, j, result, err);
+    propane_free(ids);
+    j->sampling.seed += 0x9e3779b97f4a7c15u;
+    return status;
 }
 
 /* The answer to all that was said. A question that does not fit is taken back, with a message. */
 static propane_status cmd_chat_answer(chat_job *j, propane_error *err) {
-    int64_t context = infer_context(j->m.machine), space = j->count < context / 4 ? j->count : context / 4;
-    token_list ids = {0};
+    int64_t context = propane_generator_context(j->m.generator), id_count = 0;
+    int64_t space = j->sampling.count < context / 4 ? j->sampling.count : context / 4;
+    int32_t *ids = NULL;
     int dropped = 0;
+    propane_generation result = {.size = sizeof result};
     propane_status status =
-        infer_chat_fit(&j->chat, j->m.tokenizer, j->messages, &j->message_count, context - space, &ids, &dropped, err);
-    if (dropped) fprintf(stderr, "(the oldest %d messages were dropped: the context is full)\n", dropped);
+        propane_chat_encode(j->chat, j->messages, j->message_count, context - space, &ids, &id_count, &dropped, err);
+    cmd_chat_drop(j, dropped);
     if (status == PROPANE_ERR_LIMIT || status == PROPANE_ERR_INVALID) {
         fprintf(stderr, "(%s)\n", err->text);
         j->message_count--;
-        token_list_deinit(&ids);
         return PROPANE_OK;
     }
-    const infer_task task = {.tokenizer = j->m.tokenizer,
-                             .prompt = ids.ids,
-                             .prompt_count = (int64_t)ids.count,
-                             .count = j->count,
-                             .ends = j->chat.ends,
-                             .end_count = j->chat.end_count,
-                             .stops = j->chat.stops,
-                             .stop_count = j->chat.stop_count,
-                             .logprobs = -1,
-                             .sampling = j->sampling};
-    infer_result result = {0};
-    text_clear(&j->answer);
-    j->began = false;
-    stop_answer = 0;
-    if (!status) status = infer_complete(j->m.machine, &task, cmd_chat_on_step, j, &result, err);
-    token_list_deinit(&ids);
-    j->sampling.seed += 0x9e3779b97f4a7c15u;
     if (status) return status;
+    PROPANE_TRY(cmd_chat_write(j, ids, id_count, &result, err));
     printf("\n");
     (void)cli_flush();
     cmd_chat_tell_finish(j, &result);
@@ -217,7 +223,7 @@ static propane_status cmd_chat_talk(chat_job *j, propane_error *err) {
     cmd_chat_catch_signals();
     if (j->terminal)
         fprintf(stderr, "(%s talks in the format '%s'; /help tells what else there is)\n", j->m.model,
-                chat_format_name(j->chat.format.format));
+                propane_chat_format(j->chat));
     while (!status && !done && cmd_chat_read_line(j, &line)) {
         if (line.failed) {
             status = propane_fail_memory(err, line.capacity);
@@ -233,23 +239,28 @@ static propane_status cmd_chat_talk(chat_job *j, propane_error *err) {
 }
 
 static propane_status cmd_chat_open_model(chat_job *j, propane_error *err) {
-    PROPANE_TRY(infer_sampling_check(&j->sampling, err));
+    PROPANE_TRY(propane_sampling_check(&j->sampling, err));
     PROPANE_TRY(opened_model_read(&j->m, err));
     PROPANE_TRY(opened_model_tokenizer(&j->m, err));
-    PROPANE_TRY(infer_chat_open(j->m.model, j->m.tokenizer, j->chat_name, &j->chat, err));
+    PROPANE_TRY(propane_chat_open(j->m.weights, j->m.tokenizer, j->chat_name, &j->chat, err));
+    j->sampling.chat = j->chat;
     if (!(j->arena = arena_create())) return propane_fail_memory(err, 0);
     return opened_model_start(&j->m, err);
 }
 
 static void cmd_chat_release(chat_job *j) {
+    propane_chat_free(j->chat);
     opened_model_close(&j->m);
     arena_free(j->arena);
     text_deinit(&j->answer);
 }
 
 int cmd_chat(int argc, char **argv) {
-    chat_job j = {
-        .m = {OPENED_MODEL_STANDARD}, .count = 1024, .sampling = {.temperature = 0.7, .top_p = 0.9, .repetition = 1}};
+    chat_job j = {.m = {OPENED_MODEL_STANDARD}, .sampling = {.size = sizeof j.sampling}};
+    propane_sampling_default(&j.sampling);
+    j.sampling.count = 1024;
+    j.sampling.temperature = 0.7;
+    j.sampling.top_p = 0.9;
     int64_t top_k = 0, seed = 1;
     const cli_flag flags[] = {
         OPENED_MODEL_FLAG(j.m),
@@ -259,7 +270,7 @@ int cmd_chat(int argc, char **argv) {
          .help = "how the model talks, if its folder does not say"},
         OPENED_TOKENIZER_FLAG(j.m),
         {"--context", CLI_INT, &j.m.context, 0, 1048576, "N", "longest conversation; 0: the model's"},
-        {"--count", CLI_INT, &j.count, 1, 1e9, "N", "most tokens of an answer"},
+        {"--count", CLI_INT, &j.sampling.count, 1, 1e9, "N", "most tokens of an answer"},
         {"--temperature", CLI_REAL, &j.sampling.temperature, 0, 100, "X", "0: always the most likely token"},
         {"--top-k", CLI_INT, &top_k, 0, 1e9, "N", "only the N most likely; 0: all"},
         {"--top-p", CLI_REAL, &j.sampling.top_p, 0, 1, "X",
@@ -279,7 +290,7 @@ int cmd_chat(int argc, char **argv) {
     j.sampling.seed = (uint64_t)seed;
     j.terminal = cli_is_terminal(STDIN_FILENO) && cli_is_terminal(STDOUT_FILENO);
     propane_error err = {0};
-    propane_status status = pool_set_threads((int)j.m.threads, &err);
+    propane_status status = propane_set_threads((int)j.m.threads, &err);
     if (status == PROPANE_OK) status = cmd_chat_open_model(&j, &err);
     if (status == PROPANE_OK) status = cmd_chat_talk(&j, &err);
     cmd_chat_release(&j);

@@ -5,18 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/text.h"
 #include "cli/cli.h"
 #include "cli/device_lab/selftest.h"
-#include "drivers/ane/objc_runtime.h"
-
-static int cmd_devices_list_symbols(void) {
-    text t = {0};
-    ane_api_list(&t);
-    if (t.data) fputs(t.data, stdout);
-    text_deinit(&t);
-    return CLI_OK;
-}
 
 /* What is offered but not certain to work, tried in processes of their own: an answer may be a crash. */
 static void cmd_devices_list_trials(void) {
@@ -72,7 +62,10 @@ int cmd_devices(int argc, char **argv) {
                           device_given ? "--device"
                           : only_given ? "--only"
                                        : "--output");
-    if (symbols) return cmd_devices_list_symbols();
+    if (symbols) {
+        probe_list_symbols();
+        return CLI_OK;
+    }
     if (probe) return only ? probe_ask(device, only) : probe_all(device, output);
     return cmd_devices_list_devices();
 }

@@ -8,25 +8,23 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/json.h"
 #include "base/json_memory.h"
 #include "base/memory.h"
-#include "base/pool.h"
+#include "base/text.h"
 #include "cli/cli.h"
 #include "cli/cmd/model_flags.h"
 #include "cli/ids.h"
-#include "infer/complete.h"
 
-enum { MAX_STOPS = 16 };
+enum { QUEUE_ROOM = 4 * PROPANE_MAX_PARALLEL };
 
 typedef struct generate_job {
     opened_model m;
     const char *prompt, *prompt_ids, *prompts;
-    int64_t count, logprobs;
-    infer_sampling sampling;
-    bool print_ids, ignore_end, json;
-    char *stop_items[MAX_STOPS];
+    propane_sampling sampling;
+    bool print_ids, json;
+    char *stop_items[PROPANE_MAX_STOPS];
     cli_list stops;
-    int32_t eos;
     int64_t made; /* of all prompts */
 } generate_job;
 
@@ -35,9 +33,9 @@ typedef struct item {
     generate_job *j;
     text prompt;
     char source[300]; /* names it in messages */
-    token_list ids;
-    infer_job *job; /* NULL: not begun, or at its end */
-    infer_result result;
+    id_list ids;
+    propane_stream *stream; /* NULL: not begun, or at its end */
+    propane_generation result;
     bool done;
     text out;        /* not yet printed */
     json_t *tokens;  /* --json: what was drawn */
@@ -49,80 +47,90 @@ typedef struct item {
 static propane_status cmd_generate_encode(item *it, propane_error *err) {
     generate_job *j = it->j;
     const char *prompt = it->prompt.data ? it->prompt.data : "";
+    int32_t *ids = NULL;
+    int64_t count = 0;
     it->ids.count = 0;
-    if (j->prompt_ids)
-        return ids_parse(prompt, it->prompt.length, it->source, j->m.weights->config.vocab_size, &it->ids, err);
-    int bos = tokenizer_bos(j->m.tokenizer);
-    if (bos >= 0) PROPANE_TRY(token_list_add(&it->ids, bos, err));
-    if (tokenizer_encode(j->m.tokenizer, prompt, it->prompt.length, &it->ids, err) != PROPANE_OK)
-        return propane_fail_prefix(err, err->status, "%s", it->source);
-    if (it->ids.count == 0)
+    if (j->prompt_ids) return ids_parse(prompt, it->prompt.length, it->source, j->m.info.vocabulary, &it->ids, err);
+    if (j->m.vocabulary_info.bos >= 0) PROPANE_TRY(ids_add(&it->ids, j->m.vocabulary_info.bos, err));
+    propane_status status = propane_tokenizer_encode(j->m.tokenizer, prompt, it->prompt.length, &ids, &count, err);
+    if (status) return propane_fail_prefix(err, status, "%s", it->source);
+    status = ids_append(&it->ids, ids, count, err);
+    propane_free(ids);
+    if (!status && it->ids.count == 0)
         return propane_fail(err, PROPANE_ERR_INVALID,
                             "%s: this tokenizer has no beginning-of-text id: give at least one character", it->source);
-    return PROPANE_OK;
+    return status;
 }
 
 static propane_status cmd_generate_check_length(const item *it, propane_error *err) {
     const generate_job *j = it->j;
-    if ((int64_t)it->ids.count <= infer_context(j->m.machine)) return PROPANE_OK;
+    const int64_t room = propane_generator_context(j->m.generator);
+    if (it->ids.count <= room) return PROPANE_OK;
     return propane_fail(err, PROPANE_ERR_INVALID,
-                        "%s%sthe prompt has %zu tokens, the context has room for %" PRId64 "; shorten it%s",
-                        j->prompts ? it->source : "", j->prompts ? ": " : "", it->ids.count,
-                        infer_context(j->m.machine), j->m.context ? ", or give a larger --context" : "");
+                        "%s%sthe prompt has %" PRId64 " tokens, the context has room for %" PRId64 "; shorten it%s",
+                        j->prompts ? it->source : "", j->prompts ? ": " : "", it->ids.count, room,
+                        j->m.context ? ", or give a larger --context" : "");
 }
 
 /* ---- output --------------------------------------------------------------------------------------------------------- */
 
-static json_t *cmd_generate_logprob_of(const generate_job *j, infer_logprob p) {
+/* What a person would read; empty after an error. propane_free it. */
+static char *cmd_generate_text_of(const generate_job *j, const int32_t *ids, int64_t count, bool inside,
+                                  size_t *length) {
+    char *shown = NULL;
+    *length = 0;
+    propane_status status = propane_tokenizer_show(j->m.tokenizer, ids, count, inside, &shown, length, NULL);
+    return status ? NULL : shown;
+}
+
+static json_t *cmd_generate_logprob_of(const generate_job *j, propane_logprob p) {
     json_t *o = json_pack("{s:I}", "id", (json_int_t)p.id);
     if (o && j->m.tokenizer) {
-        text shown = {0};
-        tokenizer_stream s = {.begun = true};
-        tokenizer_decode(j->m.tokenizer, &s, p.id, &shown);
-        tokenizer_decode_end(&s, &shown);
-        json_put(o, "text", json_stringn(shown.data ? shown.data : "", shown.length));
-        text_deinit(&shown);
+        size_t length;
+        char *shown = cmd_generate_text_of(j, &p.id, 1, true, &length);
+        json_put(o, "text", json_stringn(shown ? shown : "", length));
+        propane_free(shown);
     }
-    if (o && j->logprobs >= 0) json_put(o, "logprob", json_real(p.logprob));
+    if (o && j->sampling.logprobs >= 0) json_put(o, "logprob", json_real(p.logprob));
     return o;
 }
 
-static void cmd_generate_add_token(item *it, const infer_step *step) {
+static void cmd_generate_add_token(item *it, const propane_token *token) {
     const generate_job *j = it->j;
-    json_t *o = cmd_generate_logprob_of(j, step->chosen);
-    if (o && j->logprobs > 0) {
+    json_t *o = cmd_generate_logprob_of(j, (propane_logprob){token->id, token->logprob});
+    if (o && j->sampling.logprobs > 0) {
         json_t *top = json_array();
-        for (int i = 0; i < step->top_count; i++) json_add(top, cmd_generate_logprob_of(j, step->top[i]));
+        for (int i = 0; i < token->top_count; i++) json_add(top, cmd_generate_logprob_of(j, token->top[i]));
         json_put(o, "top", top);
     }
     json_add(it->tokens, o);
 }
 
-static void cmd_generate_show_logprobs(item *it, const infer_step *step) {
+static void cmd_generate_show_logprobs(item *it, const propane_token *token) {
     char quoted[80];
-    json_t *o = cmd_generate_logprob_of(it->j, step->chosen);
+    json_t *o = cmd_generate_logprob_of(it->j, (propane_logprob){token->id, token->logprob});
     const char *shown = json_string_value(json_object_get(o, "text"));
-    text_printf(&it->out, "%8.4f  %6" PRId32 "  '%s'", step->chosen.logprob, step->id,
+    text_printf(&it->out, "%8.4f  %6" PRId32 "  '%s'", token->logprob, token->id,
                 shown ? text_quote(quoted, shown, strlen(shown)) : "");
     json_decref(o);
-    for (int i = 0; i < step->top_count; i++) {
-        o = cmd_generate_logprob_of(it->j, step->top[i]);
+    for (int i = 0; i < token->top_count; i++) {
+        o = cmd_generate_logprob_of(it->j, token->top[i]);
         shown = json_string_value(json_object_get(o, "text"));
         text_printf(&it->out, "%s '%s' %.4f", i ? "," : "   of", shown ? text_quote(quoted, shown, strlen(shown)) : "",
-                    step->top[i].logprob);
+                    token->top[i].logprob);
         json_decref(o);
     }
     text_append(&it->out, "\n");
 }
 
-static bool cmd_generate_on_step(void *context, const infer_step *step) {
+static bool cmd_generate_on_step(void *context, const propane_token *step) {
     item *it = context;
     generate_job *j = it->j;
     if (step->id >= 0) j->made++;
     if (j->json) {
         if (step->id >= 0) cmd_generate_add_token(it, step);
         text_append_n(&it->completion, step->text, step->length);
-    } else if (j->logprobs >= 0) {
+    } else if (j->sampling.logprobs >= 0) {
         if (step->id >= 0) cmd_generate_show_logprobs(it, step);
     } else if (j->print_ids) {
         if (step->id >= 0) text_printf(&it->out, " %" PRId32, step->id);
@@ -134,20 +142,20 @@ static bool cmd_generate_on_step(void *context, const infer_step *step) {
 
 static void cmd_generate_show_prompt(item *it) {
     const generate_job *j = it->j;
-    tokenizer_stream s = {0};
-    if (j->json || j->logprobs >= 0) return;
-    for (size_t i = 0; i < it->ids.count; i++)
-        if (j->print_ids)
-            text_printf(&it->out, "%s%" PRId32, i ? " " : "", it->ids.ids[i]);
-        else
-            tokenizer_decode(j->m.tokenizer, &s, it->ids.ids[i], &it->out);
-    if (!j->print_ids) tokenizer_decode_end(&s, &it->out);
+    size_t length;
+    if (j->json || j->sampling.logprobs >= 0) return;
+    for (int64_t i = 0; j->print_ids && i < it->ids.count; i++)
+        text_printf(&it->out, "%s%" PRId32, i ? " " : "", it->ids.ids[i]);
+    if (j->print_ids) return;
+    char *shown = cmd_generate_text_of(j, it->ids.ids, it->ids.count, false, &length);
+    if (shown) text_append_n(&it->out, shown, length);
+    propane_free(shown);
 }
 
 static propane_status cmd_generate_add_json(item *it, propane_error *err) {
     json_t *o = json_pack("{s:o?,s:o,s:s,s:I,s:I,s:O}", "prompt", json_stringn(it->prompt.data, it->prompt.length),
                           "text", json_stringn(it->completion.data ? it->completion.data : "", it->completion.length),
-                          "finish", infer_finish_name(it->result.finish), "prompt_tokens", (json_int_t)it->ids.count,
+                          "finish", propane_finish_name(it->result.finish), "prompt_tokens", (json_int_t)it->ids.count,
                           "completion_tokens", (json_int_t)it->result.made, "tokens", it->tokens);
     char *line = NULL;
     propane_status status = json_print(o, JSON_COMPACT | JSON_REAL_PRECISION(9), &line, NULL, err);
@@ -161,8 +169,8 @@ static propane_status cmd_generate_add_json(item *it, propane_error *err) {
 
 static void cmd_generate_item_free(item *it) {
     if (!it) return;
-    infer_job_free(it->job);
-    token_list_deinit(&it->ids);
+    propane_stream_free(it->stream);
+    ids_deinit(&it->ids);
     text_deinit(&it->prompt);
     text_deinit(&it->out);
     text_deinit(&it->completion);
@@ -174,7 +182,7 @@ static void cmd_generate_item_free(item *it) {
 static item *cmd_generate_item_new(generate_job *j, const char *prompt, size_t length, const char *source) {
     item *it = mem_alloc(sizeof *it);
     if (!it) return NULL;
-    *it = (item){.j = j, .tokens = json_array()};
+    *it = (item){.j = j, .tokens = json_array(), .result = {.size = sizeof it->result}};
     snprintf(it->source, sizeof it->source, "%s", source);
     text_append_n(&it->prompt, prompt, length);
     text_append_n(&it->prompt, "", 0);
@@ -183,39 +191,23 @@ static item *cmd_generate_item_new(generate_job *j, const char *prompt, size_t l
     return NULL;
 }
 
-static propane_status cmd_generate_item_begin(item *it, int sequence, propane_error *err) {
+static propane_status cmd_generate_item_begin(item *it, propane_error *err) {
     generate_job *j = it->j;
     PROPANE_TRY(cmd_generate_encode(it, err));
     PROPANE_TRY(cmd_generate_check_length(it, err));
     cmd_generate_show_prompt(it);
-    const infer_task task = {.tokenizer = j->m.tokenizer,
-                             .prompt = it->ids.ids,
-                             .prompt_count = (int64_t)it->ids.count,
-                             .count = j->count,
-                             .ends = &j->eos,
-                             .end_count = j->eos >= 0,
-                             .stops = (const char *const *)j->stops.items,
-                             .stop_count = j->stops.count,
-                             .logprobs = (int)j->logprobs,
-                             .sampling = j->sampling};
-    PROPANE_TRY(infer_job_begin(j->m.machine, sequence, &task, cmd_generate_on_step, it, &it->job, err));
-    while (!infer_job_is_ready(it->job)) PROPANE_TRY(infer_job_read(it->job, err));
-    return PROPANE_OK;
+    return propane_stream_begin(j->m.generator, it->ids.ids, it->ids.count, &j->sampling, cmd_generate_on_step, it,
+                                &it->stream, err);
 }
 
 static propane_status cmd_generate_item_end(item *it, propane_error *err) {
-    it->result = infer_job_result(it->job);
-    infer_job_free(it->job);
-    it->job = NULL;
+    propane_status status = propane_stream_result(it->stream, &it->result, err);
+    propane_stream_free(it->stream);
+    it->stream = NULL;
     it->done = true;
-    if (it->result.finish == INFER_FINISH_LOST) {
-        const char *name = model_weights_not_finite(it->j->m.weights);
-        return propane_fail(err, PROPANE_ERR_LIMIT,
-                            "after %" PRId64 " tokens the model's scores are not numbers%s%.200s%s", it->result.made,
-                            name ? ": the weights '" : "", name ? name : "", name ? "' hold some that are none" : "");
-    }
+    if (status) return status;
     if (it->j->json) return cmd_generate_add_json(it, err);
-    if (it->j->logprobs < 0) text_append(&it->out, "\n");
+    if (it->j->sampling.logprobs < 0) text_append(&it->out, "\n");
     return PROPANE_OK;
 }
 
@@ -225,10 +217,10 @@ static bool cmd_generate_item_print(item *it) {
     if (it->out.length) fwrite(it->out.data, 1, it->out.length, stdout);
     text_clear(&it->out);
     if (!cli_flush()) return false;
-    if (it->done && !j->json && it->result.finish == INFER_FINISH_CONTEXT)
+    if (it->done && !j->json && it->result.finish == PROPANE_FINISH_CONTEXT)
         fprintf(stderr,
                 "propane generate: stopped after %" PRId64 " tokens: the context of %" PRId64 " positions is full\n",
-                it->result.made, infer_context(j->m.machine));
+                it->result.made, propane_generator_context(j->m.generator));
     return true;
 }
 
@@ -280,23 +272,22 @@ static propane_status cmd_generate_next_item(prompt_file *f, item **out, propane
 
 /* Items that were begun and not yet printed whole, in the order of the file. */
 typedef struct queue {
-    item *items[4 * INFER_MAX_SEQUENCES];
+    item *items[QUEUE_ROOM];
     int count;
     int64_t ran;
 } queue;
 
-/* Prompts begin while there are free sequences; the first item that is not printed yet may have many behind it. */
+/* Prompts begin while there are free places; the first item that is not printed yet may have many behind it. */
 static propane_status cmd_generate_begin_more(generate_job *j, prompt_file *f, queue *q, propane_error *err) {
-    for (int s = 0; s < infer_sequences(j->m.machine) && q->count < 4 * INFER_MAX_SEQUENCES; s++) {
-        bool taken = false;
+    int running = 0;
+    for (int i = 0; i < q->count; i++) running += q->items[i]->stream != NULL;
+    for (; running < propane_generator_parallel(j->m.generator) && q->count < QUEUE_ROOM; running++) {
         item *it;
-        for (int i = 0; i < q->count; i++) taken |= q->items[i]->job && infer_job_sequence(q->items[i]->job) == s;
-        if (taken) continue;
         PROPANE_TRY(cmd_generate_next_item(f, &it, err));
         if (!it) return PROPANE_OK;
         q->items[q->count++] = it;
         if (q->ran++ && !j->json && !j->print_ids) text_append(&it->out, "\n");
-        propane_status status = cmd_generate_item_begin(it, s, err);
+        propane_status status = cmd_generate_item_begin(it, err);
         if (status) {
             text_clear(&it->out);
             return status;
@@ -319,13 +310,9 @@ static bool cmd_generate_print_first(queue *q) {
 }
 
 static propane_status cmd_generate_advance(generate_job *j, queue *q, propane_error *err) {
-    infer_job *jobs[INFER_MAX_SEQUENCES] = {NULL};
-    int n = 0;
+    PROPANE_TRY(propane_generator_advance(j->m.generator, err));
     for (int i = 0; i < q->count; i++)
-        if (q->items[i]->job) jobs[n++] = q->items[i]->job;
-    PROPANE_TRY(infer_advance(j->m.machine, jobs, n, err));
-    for (int i = 0; i < q->count; i++)
-        if (q->items[i]->job && infer_job_is_done(q->items[i]->job))
+        if (q->items[i]->stream && propane_stream_done(q->items[i]->stream))
             PROPANE_TRY(cmd_generate_item_end(q->items[i], err));
     return PROPANE_OK;
 }
@@ -339,7 +326,7 @@ static propane_status cmd_generate_run_queue(generate_job *j, prompt_file *f, qu
         if (!status && !cmd_generate_print_first(q)) break;
     }
     /* An error in a later prompt: what stands before it is told first. */
-    while (status && q->count && cmd_generate_print_first(q) && q->count && q->items[0]->job) {
+    while (status && q->count && cmd_generate_print_first(q) && q->count && q->items[0]->stream) {
         propane_error later = {0};
         if (cli_interrupted || cmd_generate_advance(j, q, &later)) break;
     }
@@ -364,18 +351,19 @@ static propane_status cmd_generate_run_file(generate_job *j, propane_error *err)
 }
 
 static propane_status cmd_generate_run_one(item *it, propane_error *err) {
-    PROPANE_TRY(cmd_generate_item_begin(it, 0, err));
+    PROPANE_TRY(cmd_generate_item_begin(it, err));
     propane_status status = PROPANE_OK;
-    while (!status && !infer_job_is_done(it->job) && cmd_generate_item_print(it))
-        status = infer_advance(it->j->m.machine, &it->job, 1, err);
-    if (!status) status = cmd_generate_item_end(it, err);
+    bool wanted = true;
+    while (!status && !propane_stream_done(it->stream) && (wanted = cmd_generate_item_print(it)))
+        status = propane_generator_advance(it->j->m.generator, err);
+    if (!status && wanted) status = cmd_generate_item_end(it, err);
     (void)cmd_generate_item_print(it);
     return status;
 }
 
 /* `single`: the one prompt, if there is no file of them. */
 static propane_status cmd_generate_open_model(generate_job *j, item *single, propane_error *err) {
-    PROPANE_TRY(infer_sampling_check(&j->sampling, err));
+    PROPANE_TRY(propane_sampling_check(&j->sampling, err));
     PROPANE_TRY(opened_model_read(&j->m, err));
     bool wants_text = !j->print_ids || !j->prompt_ids || j->stops.count || j->m.vocabulary;
     if (wants_text) PROPANE_TRY(opened_model_tokenizer(&j->m, err));
@@ -393,7 +381,6 @@ static propane_status cmd_generate_generate(generate_job *j, propane_error *err)
     propane_status status = cmd_generate_open_model(j, single, err);
     int64_t start = clock_ns();
     if (!status) {
-        j->eos = j->m.tokenizer && !j->ignore_end ? tokenizer_eos(j->m.tokenizer) : -1;
         cli_catch_signals();
         status = single ? cmd_generate_run_one(single, err) : cmd_generate_run_file(j, err);
     }
@@ -405,12 +392,10 @@ static propane_status cmd_generate_generate(generate_job *j, propane_error *err)
 }
 
 int cmd_generate(int argc, char **argv) {
-    generate_job j = {.prompt = "",
-                      .m = {OPENED_MODEL_STANDARD, .parallel = 8},
-                      .count = 200,
-                      .logprobs = -1,
-                      .sampling = {.temperature = 0.8, .top_p = 0.95, .repetition = 1}};
-    int64_t top_k = 0, seed = 1;
+    generate_job j = {
+        .prompt = "", .m = {OPENED_MODEL_STANDARD, .parallel = 8}, .sampling = {.size = sizeof j.sampling}};
+    int64_t top_k = 0, seed = 1, logprobs = -1;
+    propane_sampling_default(&j.sampling);
     j.stops.items = j.stop_items;
     const cli_flag flags[] = {
         OPENED_MODEL_FLAG(j.m),
@@ -434,17 +419,17 @@ int cmd_generate(int argc, char **argv) {
         {"--presence-penalty", CLI_REAL, &j.sampling.presence, -100, 100, "X", "taken off once if it was drawn"},
         {"--seed", CLI_INT, &seed, 0, 9e15, "N", "of the draw"},
         {"end", CLI_HEADING, .help = "where it ends:"},
-        {"--count", CLI_INT, &j.count, 0, 1e9, "N", "tokens to make"},
-        {"--stop", CLI_TEXTS, &j.stops, 0, MAX_STOPS, "TEXT", "ends in front of this text (up to 16 times)"},
-        {"--ignore-end", CLI_SWITCH, &j.ignore_end, .help = "goes on behind the end-of-text token"},
+        {"--count", CLI_INT, &j.sampling.count, 0, 1e9, "N", "tokens to make"},
+        {"--stop", CLI_TEXTS, &j.stops, 0, PROPANE_MAX_STOPS, "TEXT", "ends in front of this text (up to 16 times)"},
+        {"--ignore-end", CLI_SWITCH, &j.sampling.ignore_end, .help = "goes on behind the end-of-text token"},
         {"output", CLI_HEADING, .help = "what is written:"},
         {"--print-ids", CLI_SWITCH, &j.print_ids, .help = "ids instead of text"},
-        {"--logprobs", CLI_INT, &j.logprobs, -1, INFER_MAX_LOGPROBS, "N",
+        {"--logprobs", CLI_INT, &logprobs, -1, PROPANE_MAX_LOGPROBS, "N",
          "a line for each token: log p, id, text, the N most likely; -1: text"},
         {"--json", CLI_SWITCH, &j.json, .help = "one JSON object for each prompt"},
         {"work", CLI_HEADING, .help = "how:"},
         OPENED_WORK_FLAGS(j.m),
-        {"--parallel", CLI_INT, &j.m.parallel, 1, INFER_MAX_SEQUENCES, "N", "prompts of --prompts at the same time"},
+        {"--parallel", CLI_INT, &j.m.parallel, 1, PROPANE_MAX_PARALLEL, "N", "prompts of --prompts at the same time"},
     };
     int code = cli_parse(argc, argv, flags, sizeof flags / sizeof flags[0], "generate MODEL [--prompt TEXT] [flags]",
                          "Lets a model go on from a prompt. The text is written as it comes.");
@@ -452,12 +437,15 @@ int cmd_generate(int argc, char **argv) {
     if (j.prompt_ids && j.prompt[0]) return cli_misuse("generate", "give --prompt or --prompt-ids, not both");
     if (j.prompts && (j.prompt_ids || j.prompt[0]))
         return cli_misuse("generate", "give --prompts or --prompt, not both");
-    if (j.print_ids && (j.json || j.logprobs >= 0))
+    if (j.print_ids && (j.json || logprobs >= 0))
         return cli_misuse("generate", "--print-ids is for plain output; --json and --logprobs tell the ids anyway");
     j.sampling.top_k = (int)top_k;
     j.sampling.seed = (uint64_t)seed;
+    j.sampling.logprobs = (int)logprobs;
+    j.sampling.stops = (const char *const *)j.stops.items;
+    j.sampling.stop_count = j.stops.count;
     propane_error err = {0};
-    propane_status status = pool_set_threads((int)j.m.threads, &err);
+    propane_status status = propane_set_threads((int)j.m.threads, &err);
     if (status == PROPANE_OK) status = cmd_generate_generate(&j, &err);
     opened_model_close(&j.m);
     if (status != PROPANE_OK) return cli_error("generate", &err);

@@ -1,35 +1,29 @@
 /* SPDX-License-Identifier: MIT
  * propane plan MODEL: the kernels of a training step, where each runs, what passes between them, bytes and FLOPs.
  */
-#include <inttypes.h>
 #include <stdio.h>
-#include <string.h>
 
-#include "api/run_folder.h"
-#include "base/file.h"
-#include "base/memory.h"
-#include "chip/chip.h"
 #include "cli/cli.h"
-#include "mil/text/mil_text.h"
-#include "model/files/store.h"
-#include "train/step/partition.h"
-
-static propane_status cmd_plan_read_config(const char *path, model_config *out, propane_error *err) {
-    if (!path) {
-        model_config_default(out);
-        return PROPANE_OK;
-    }
-    return run_config(path, out, err);
-}
 
 /* One line a chip: made for it and not refused by a known rule, or why not. */
-static void cmd_plan_print_chips(const partition *p, weight_mode weights, const chip *const *chips, int count) {
+static void cmd_plan_print_chips(const propane_plan *p, const char *weights, const char *const *chips, int count) {
     for (int i = 0; i < count; i++) {
         propane_error why = {0};
-        propane_status status = partition_supports(p, chips[i], 0, weights, &why);
-        printf("%-9s %s\n", chips[i]->name,
-               status == PROPANE_OK ? "no known rule refuses its device kernels" : why.text);
+        propane_status status = propane_plan_supported(p, chips[i], weights, &why);
+        printf("%-9s %s\n", chips[i], status == PROPANE_OK ? "no known rule refuses its device kernels" : why.text);
     }
+}
+
+static propane_status cmd_plan_print(const propane_plan *p, propane_error *err) {
+    char *shown = NULL;
+    size_t length = 0;
+    PROPANE_TRY(propane_plan_print(p, &shown, &length, err));
+    if (cli_is_terminal(1))
+        cli_wrap(shown, 0, 8, cli_width());
+    else
+        fwrite(shown, 1, length, stdout);
+    propane_free(shown);
+    return PROPANE_OK;
 }
 
 int cmd_plan(int argc, char **argv) {
@@ -41,7 +35,7 @@ int cmd_plan(int argc, char **argv) {
         {"--batch", CLI_INT, &batch, 1, 4096, "N", "sequences at a time"},
         {"--context", CLI_INT, &context, 1, 65536, "N", "positions of a sequence"},
         {"--precision", CLI_CHOICE, &precision, .words = "fp32|fp16", .help = "of the device's programs"},
-        {"--weights", CLI_CHOICE, &weights, .words = WEIGHT_MODE_WORDS,
+        {"--weights", CLI_CHOICE, &weights, .words = propane_weight_modes(),
          .help = "the form that --target is asked about"},
         {"--target", CLI_TEXT, &target, .words = "CHIPS", .help = "say which of m1,m4-max,... or all it is made for"},
         {"--write", CLI_TEXT, &write, .words = "DIR", .help = "write the kernels as MIL text into a folder"},
@@ -52,33 +46,18 @@ int cmd_plan(int argc, char **argv) {
                   "place, inputs, outputs (taps included), bytes and floating-point operations.");
     if (code >= 0) return code;
     propane_error err = {0};
-    model_config config;
-    partition *p = NULL;
-    const chip *chips[CHIP_COUNT];
+    propane_plan *p = NULL;
+    const char *chips[PROPANE_MAX_CHIPS];
     int chip_count = 0;
-    if (target && chip_find_list(target, chips, &chip_count, &err) != PROPANE_OK)
+    if (target && propane_chips(target, chips, PROPANE_MAX_CHIPS, &chip_count, &err) != PROPANE_OK)
         return cli_misuse("plan", "--target: %s", err.text);
-    propane_status status = cmd_plan_read_config(model, &config, &err);
-    const partition_options options = {name, strcmp(precision, "fp16") == 0 ? MIL_fp16 : MIL_fp32, batch, context};
-    if (!model && config.max_position_embeddings < context) config.max_position_embeddings = context;
-    double mask = 16 * (double)context * (double)context, memory = (double)mem_physical();
-    if (status == PROPANE_OK && memory > 0 && mask > memory)
-        status = propane_fail(&err, PROPANE_ERR_LIMIT,
-                              "--context %" PRId64 ": its causal mask takes %.3g GB to build, the machine has %.3g GB",
-                              context, mask / 1e9, memory / 1e9);
-    if (status == PROPANE_OK) partition_split_head(&config, batch, context);
-    if (status == PROPANE_OK) status = partition_create(&config, &options, &p, &err);
-    if (status == PROPANE_OK) {
-        text out = {0};
-        partition_print(p, &out);
-        if (cli_is_terminal(1) && out.data)
-            cli_wrap(out.data, 0, 8, cli_width());
-        else if (out.length)
-            fwrite(out.data, 1, out.length, stdout);
-        text_deinit(&out);
-        cmd_plan_print_chips(p, weight_mode_find(weights), chips, chip_count);
-    }
-    if (status == PROPANE_OK && write) status = mil_write_dir(p->module, write, MIL_SHORT, &err);
-    partition_free(p);
-    return status == PROPANE_OK ? CLI_OK : cli_error("plan", &err);
+    const propane_plan_options options = {
+        .size = sizeof options, .plan = name, .precision = precision, .batch = batch, .context = context};
+    propane_status status = propane_plan_create(model, &options, &p, &err);
+    if (status == PROPANE_OK) status = cmd_plan_print(p, &err);
+    if (status == PROPANE_OK) cmd_plan_print_chips(p, weights, chips, chip_count);
+    if (status == PROPANE_OK && write)
+        status = propane_module_write(propane_plan_module(p), write, PROPANE_MIL_SHORT, &err);
+    propane_plan_free(p);
+    return status == PROPANE_OK ? CLI_OK : cli_error_of("plan", "context ", &err);
 }

@@ -7,8 +7,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/memory.h"
-#include "base/pool.h"
 #include "cli/cli.h"
 #include "cli/cmd/model_flags.h"
 #include "serve/server.h"
@@ -17,7 +15,7 @@ typedef struct serve_job {
     opened_model m;
     const char *chat_name, *name;
     serve_options options;
-    infer_chat chat;
+    propane_chat *chat;
 } serve_job;
 
 /* "models/llama/" is called "llama". */
@@ -33,7 +31,7 @@ static const char *cmd_serve_last_part(const char *path, char out[200]) {
 static propane_status cmd_serve_open_model(serve_job *j, propane_error *err) {
     PROPANE_TRY(opened_model_read(&j->m, err));
     PROPANE_TRY(opened_model_tokenizer(&j->m, err));
-    PROPANE_TRY(infer_chat_open(j->m.model, j->m.tokenizer, j->chat_name, &j->chat, err));
+    PROPANE_TRY(propane_chat_open(j->m.weights, j->m.tokenizer, j->chat_name, &j->chat, err));
     return opened_model_start(&j->m, err);
 }
 
@@ -41,17 +39,15 @@ static propane_status cmd_serve_serve(serve_job *j, propane_error *err) {
     char name[200];
     serve_server *server;
     PROPANE_TRY(cmd_serve_open_model(j, err));
-    serve_engine engine = {.machine = j->m.machine,
-                           .tokenizer = j->m.tokenizer,
-                           .chat = &j->chat,
-                           .name = j->name ? j->name : cmd_serve_last_part(j->m.model, name),
-                           .created = (int64_t)time(NULL),
-                           .next_seed = (uint64_t)time(NULL) << 20 ^ (uint64_t)getpid()};
+    serve_engine engine = serve_engine_of(j->m.generator, j->chat);
+    engine.name = j->name ? j->name : cmd_serve_last_part(j->m.model, name);
+    engine.created = (int64_t)time(NULL);
+    engine.next_seed = (uint64_t)time(NULL) << 20 ^ (uint64_t)getpid();
     cli_catch_signals();
     PROPANE_TRY(serve_start(&engine, &j->options, &server, err));
     printf("serving '%s' at http://%s%s%s:%d/v1 (chat format %s); Ctrl-C ends it\n", engine.name,
            strchr(j->options.host, ':') ? "[" : "", j->options.host, strchr(j->options.host, ':') ? "]" : "",
-           serve_port(server), chat_format_name(j->chat.format.format));
+           serve_port(server), propane_chat_format(j->chat));
     (void)cli_flush();
     while (!cli_interrupted) usleep(20000);
     serve_stop(server, 5000);
@@ -73,7 +69,7 @@ int cmd_serve(int argc, char **argv) {
         OPENED_TOKENIZER_FLAG(j.m),
         {"--context", CLI_INT, &j.m.context, 0, 1048576, "N", "longest sequence; 0: the model's"},
         OPENED_WORK_FLAGS(j.m),
-        {"--parallel", CLI_INT, &j.m.parallel, 1, INFER_MAX_SEQUENCES, "N", "requests answered at the same time"},
+        {"--parallel", CLI_INT, &j.m.parallel, 1, PROPANE_MAX_PARALLEL, "N", "requests answered at the same time"},
         {"--chunk", CLI_INT, &j.m.chunk, 1, 4096, "N", "positions that a prompt is read by; others go on in between"},
         {"--max-body", CLI_INT, &body, 1, 1024, "MB", "largest request"},
         {"--max-queue", CLI_INT, &queue, 1, 100000, "N", "requests that may wait; more are told to come again"},
@@ -92,8 +88,9 @@ int cmd_serve(int argc, char **argv) {
     j.options.memory_limit = (size_t)memory << 20;
     j.options.request_seconds = (int)seconds;
     propane_error err = {0};
-    propane_status status = pool_set_threads((int)j.m.threads, &err);
+    propane_status status = propane_set_threads((int)j.m.threads, &err);
     if (status == PROPANE_OK) status = cmd_serve_serve(&j, &err);
+    propane_chat_free(j.chat);
     opened_model_close(&j.m);
     return status == PROPANE_OK ? CLI_OK : cli_error("serve", &err);
 }

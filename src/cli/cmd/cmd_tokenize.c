@@ -5,61 +5,71 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "api/run_folder.h"
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/memory.h"
 #include "cli/cli.h"
-#include "model/files/model_tokenizer.h"
-#include "train/data/corpus.h"
+
+static propane_status cmd_tokenize_print_line(const propane_tokenizer *t, const char *data, size_t length,
+                                              propane_error *err) {
+    int32_t *ids = NULL;
+    int64_t count = 0;
+    PROPANE_TRY(propane_tokenizer_encode(t, data, length, &ids, &count, err));
+    for (int64_t k = 0; k < count; k++) printf("%s%" PRId32, k ? " " : "", ids[k]);
+    printf("\n");
+    propane_free(ids);
+    return PROPANE_OK;
+}
 
 /* The ids of each line of a text (without its end), a line each; or of the text as a whole. */
-static propane_status cmd_tokenize_print_ids(const tokenizer *t, const char *path, bool lines, propane_error *err) {
+static propane_status cmd_tokenize_print_ids(const propane_tokenizer *t, const char *path, bool lines,
+                                             propane_error *err) {
     char *data = NULL;
     size_t length = 0;
-    token_list list = {0};
     PROPANE_TRY(file_read_stream(path, (size_t)1 << 30, &data, &length, err));
     propane_status status = PROPANE_OK;
     for (size_t i = 0; status == PROPANE_OK && i < length;) {
         const char *end = lines ? memchr(data + i, '\n', length - i) : NULL;
         size_t next = end ? (size_t)(end - data) : length;
-        list.count = 0;
-        status = tokenizer_encode(t, data + i, next - i, &list, err);
-        for (size_t k = 0; status == PROPANE_OK && k < list.count; k++) printf("%s%" PRId32, k ? " " : "", list.ids[k]);
-        if (status == PROPANE_OK) printf("\n");
+        status = cmd_tokenize_print_line(t, data + i, next - i, err);
         i = next + 1;
     }
-    token_list_deinit(&list);
     mem_free(data);
     return status;
 }
 
 static int cmd_tokenize_print_only(const char *path, const char *use, bool lines) {
     propane_error err = {0};
-    tokenizer *t = NULL;
-    propane_status status = model_tokenizer_open(use, use, &t, &err);
+    propane_tokenizer *t = NULL;
+    propane_status status = propane_tokenizer_open(use, &t, &err);
     if (status == PROPANE_OK) status = cmd_tokenize_print_ids(t, path, lines, &err);
-    tokenizer_free(t);
+    propane_tokenizer_free(t);
     return status == PROPANE_OK ? CLI_OK : cli_error("tokenize", &err);
 }
 
-static int cmd_tokenize_write(const corpus_options *options, const char *out, const char *tokens_out) {
+static propane_status cmd_tokenize_files(const propane_corpus *c, const char *out, const char *tokens_out,
+                                         propane_error *err) {
+    if (out) PROPANE_TRY(propane_tokenizer_write(propane_corpus_tokenizer(c), out, err));
+    if (out && tokens_out && file_same(out, tokens_out))
+        return propane_fail(err, PROPANE_ERR_INVALID, "cannot write %s: it is the file that --out has just written",
+                            tokens_out);
+    return tokens_out ? propane_corpus_write(c, tokens_out, err) : PROPANE_OK;
+}
+
+static int cmd_tokenize_write(const char *path, const propane_corpus_options *options, const char *out,
+                              const char *tokens_out) {
     propane_error err = {0};
-    corpus c = {0};
+    propane_corpus *c = NULL;
+    propane_tokenizer_info info = {.size = sizeof info};
     int64_t start = clock_ns();
-    propane_status status = corpus_open(options, &c, &err);
-    if (status == PROPANE_OK && out) status = tokenizer_write(c.tokenizer, out, &err);
-    if (status == PROPANE_OK && out && tokens_out && file_same(out, tokens_out))
-        status = propane_fail(&err, PROPANE_ERR_INVALID, "cannot write %s: it is the file that --out has just written",
-                              tokens_out);
-    if (status == PROPANE_OK && tokens_out)
-        status = token_file_write(tokens_out, c.tokenizer, c.ids, c.count, c.text_bytes, &err);
-    if (status == PROPANE_OK)
-        printf("%s: %" PRId64 " bytes, %" PRId64 " tokens (%.2f bytes each), %s vocabulary of %d, %.1f s\n",
-               options->text, c.text_bytes, c.count, (double)c.text_bytes / (double)c.count,
-               tokenizer_kind_name(tokenizer_get_kind(c.tokenizer)), tokenizer_vocab_size(c.tokenizer),
+    propane_status status = propane_corpus_open(path, options, &c, &err);
+    if (status == PROPANE_OK) status = cmd_tokenize_files(c, out, tokens_out, &err);
+    if (status == PROPANE_OK && propane_tokenizer_describe(propane_corpus_tokenizer(c), &info))
+        printf("%s: %" PRId64 " bytes, %" PRId64 " tokens (%.2f bytes each), %s vocabulary of %d, %.1f s\n", path,
+               propane_corpus_bytes(c), propane_corpus_count(c),
+               (double)propane_corpus_bytes(c) / (double)propane_corpus_count(c), info.kind, info.size_of_vocabulary,
                (double)(clock_ns() - start) / 1e9);
-    corpus_close(&c);
+    propane_corpus_free(c);
     return status == PROPANE_OK ? CLI_OK : cli_error("tokenize", &err);
 }
 
@@ -107,6 +117,7 @@ int cmd_tokenize(int argc, char **argv) {
                                   k == 0   ? "the text"
                                   : k == 1 ? "the tokenizer"
                                            : "what --out writes");
-    const corpus_options options = {.text = path, .tokenizer = use, .kind = kind, .vocab = (int)vocab};
-    return cmd_tokenize_write(&options, out, tokens_out);
+    const propane_corpus_options options = {
+        .size = sizeof options, .tokenizer = use, .kind = kind, .vocabulary = (int)vocab};
+    return cmd_tokenize_write(path, &options, out, tokens_out);
 }

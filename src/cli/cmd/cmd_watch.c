@@ -21,7 +21,7 @@
 
 typedef struct watch {
     const char *dir;
-    char *path;
+    text path; /* of the log */
     run_history history;
     bool live; /* a terminal that is drawn upon again and again */
     bool colour;
@@ -221,7 +221,7 @@ static propane_status cmd_watch_follow(watch *w, double interval, propane_error 
     if (w->live) printf("\033[?25l\033[2J");
     propane_status status = PROPANE_OK;
     while (status == PROPANE_OK) {
-        status = run_history_read(&w->history, w->path, &more, err);
+        status = run_history_read(&w->history, w->path.data, &more, err);
         if (status == PROPANE_OK) status = cmd_watch_draw_screen(w, err);
         if (status != PROPANE_OK) break;
         if (w->live) printf("\033[H");
@@ -253,11 +253,11 @@ int cmd_watch(int argc, char **argv) {
     propane_error err = {0};
     w.live = !once && cli_is_terminal(STDOUT_FILENO);
     w.colour = w.live && cli_has_colour(STDOUT_FILENO);
-    w.path = run_log_path(w.dir, RUN_LOG);
+    text_printf(&w.path, "%s/" RUN_LOG, w.dir);
     cli_catch_signals();
-    propane_status status = w.path ? cmd_watch_follow(&w, interval, &err) : propane_fail_memory(&err, 0);
+    propane_status status = w.path.failed ? propane_fail_memory(&err, 0) : cmd_watch_follow(&w, interval, &err);
     run_history_deinit(&w.history);
     text_deinit(&w.screen);
-    mem_free(w.path);
+    text_deinit(&w.path);
     return status == PROPANE_OK ? CLI_OK : cli_error("watch", &err);
 }

@@ -3,34 +3,34 @@
  */
 #include "cli/cmd/model_flags.h"
 
-#include <string.h>
-
-#include "api/run_folder.h"
-#include "model/files/model_tokenizer.h"
-
 propane_status opened_model_read(opened_model *o, propane_error *err) {
-    return run_model(o->model, o->adapter, &o->weights, err);
+    o->info.size = sizeof o->info;
+    PROPANE_TRY(propane_model_open(o->model, o->adapter, &o->weights, err));
+    (void)propane_model_describe(o->weights, &o->info);
+    return PROPANE_OK;
 }
 
 propane_status opened_model_tokenizer(opened_model *o, propane_error *err) {
-    PROPANE_TRY(model_tokenizer_open(o->vocabulary, o->model, &o->tokenizer, err));
-    return run_vocabulary(o->model, o->weights->config.vocab_size, o->tokenizer, err);
+    o->vocabulary_info.size = sizeof o->vocabulary_info;
+    PROPANE_TRY(o->vocabulary ? propane_tokenizer_open(o->vocabulary, &o->tokenizer, err)
+                              : propane_model_tokenizer(o->weights, &o->tokenizer, err));
+    (void)propane_tokenizer_describe(o->tokenizer, &o->vocabulary_info);
+    return propane_model_takes(o->weights, o->tokenizer, err);
 }
 
 propane_status opened_model_start(opened_model *o, propane_error *err) {
-    const mil_dtype dtype = strcmp(o->precision, "fp16") == 0 ? MIL_fp16 : MIL_fp32;
-    const infer_options options = {.dtype = dtype,
-                                   .context = o->context,
-                                   .chunk = o->chunk,
-                                   .weights = form_of(o->form, o->device, dtype, o->weights),
-                                   .sequences = (int)o->parallel};
-    PROPANE_TRY(propane_device_open(o->device, &o->opened, err));
-    return infer_create(o->opened, o->weights, &options, &o->machine, err);
+    const propane_generator_options options = {.size = sizeof options,
+                                               .uri = o->device,
+                                               .precision = o->precision,
+                                               .weights = o->form,
+                                               .context = o->context,
+                                               .chunk = o->chunk,
+                                               .parallel = (int)o->parallel};
+    return propane_generator_create(o->weights, o->tokenizer, &options, &o->generator, err);
 }
 
 void opened_model_close(opened_model *o) {
-    infer_free(o->machine);
-    propane_device_close(o->opened);
-    model_weights_free(o->weights);
-    tokenizer_free(o->tokenizer);
+    propane_generator_free(o->generator);
+    propane_model_free(o->weights);
+    propane_tokenizer_free(o->tokenizer);
 }

@@ -5,18 +5,16 @@
 #ifndef CLI_CMD_MODEL_FLAGS_H
 #define CLI_CMD_MODEL_FLAGS_H
 
-#include "api/weight_format.h"
 #include "cli/cli.h"
-#include "infer/generate.h"
-#include "model/text/tokenizer.h"
 
 typedef struct opened_model {
     const char *model, *adapter, *vocabulary, *device, *precision, *form; /* adapter, vocabulary: may be NULL */
-    int64_t context, threads, parallel, chunk; /* parallel: sequences at once; 0: 1; chunk: as infer_options says */
-    tokenizer *tokenizer;
-    model_weights *weights;
-    propane_device *opened;
-    infer *machine;
+    int64_t context, threads, parallel, chunk;                            /* as propane_generator_options says */
+    propane_tokenizer *tokenizer;
+    propane_tokenizer_info vocabulary_info;
+    propane_model *weights;
+    propane_model_info info;
+    propane_generator *generator;
 } opened_model;
 
 #define OPENED_MODEL_STANDARD .device = "cpu", .precision = "fp32", .form = "auto"
@@ -29,15 +27,18 @@ typedef struct opened_model {
     {"--adapter", CLI_TEXT, &(o).adapter, .words = "DIR", .help = "a LoRA adapter of the model"}
 #define OPENED_TOKENIZER_FLAG(o)                                                                                       \
     {"--tokenizer", CLI_TEXT, &(o).vocabulary, .words = "FILE", .help = "if there is none in the model's folder"}
-#define OPENED_WORK_FLAGS(o)                                                                                           \
+#define OPENED_DEVICE_FLAGS(o)                                                                                         \
     {"--device", CLI_TEXT, &(o).device, .words = "URI", .help = "see 'propane devices'"},                              \
         {"--precision", CLI_CHOICE, &(o).precision, .words = "fp32|fp16", .help = "of the device's programs"},         \
-        {"--weights", CLI_CHOICE, &(o).form, .words = FORM_WORDS, .help = FORM_HELP},                                  \
-        {"--threads", CLI_INT, &(o).threads, 0, 256, "N", "0: one per core"}
+        {"--weights", CLI_CHOICE, &(o).form, .words = propane_weight_forms(),                                          \
+         .help = "how matrices are stored; fp32: as --precision says; auto: that, or bf16 or fp16 where the model "    \
+                 "fits in"}
+#define OPENED_THREADS_FLAG(o) {"--threads", CLI_INT, &(o).threads, 0, 256, "N", "0: one per core"}
+#define OPENED_WORK_FLAGS(o)   OPENED_DEVICE_FLAGS(o), OPENED_THREADS_FLAG(o)
 
 /* The weights, with the adapter's added. */
 PROPANE_CHECK propane_status opened_model_read(opened_model *o, propane_error *err);
-/* Its tokenizer, which must belong to it. */
+/* The tokenizer that was given, or the model's own. */
 PROPANE_CHECK propane_status opened_model_tokenizer(opened_model *o, propane_error *err);
 /* The device and the programs. */
 PROPANE_CHECK propane_status opened_model_start(opened_model *o, propane_error *err);

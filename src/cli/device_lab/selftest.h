@@ -35,6 +35,8 @@ PROPANE_CHECK propane_status probe_run(probe_target *t, const char *uri, const c
 /* A line that survives a crash of this process. */
 void probe_progress(int64_t count);
 
+/* Prints every name of Apple's that the ane driver uses. */
+void probe_list_symbols(void);
 /* Asks one question here and prints the answer as one line of JSON. */
 int probe_ask(const char *uri, const char *id);
 /* Asks one question in a process of its own that is ended after `seconds`; `out` is the answer in words. */

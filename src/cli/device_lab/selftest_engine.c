@@ -282,3 +282,10 @@ const probe_question probe_engine[] = {
     {"chaining", "Can requests be chained?", true, selftest_engine_ask_chaining},
     {NULL, NULL, false, NULL},
 };
+
+void probe_list_symbols(void) {
+    text t = {0};
+    ane_api_list(&t);
+    if (t.data) fputs(t.data, stdout);
+    text_deinit(&t);
+}

@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: MIT
+ * Owns what whole training steps on a Neural Engine and its host would cost, as text and JSON: one plan with its kernels, or what
+ * train/step/partition_compare.h compares.
+ */
+#include "api/api.h"
+#include "api/api_plan.h"
+#include "base/json.h"
+#include "base/memory.h"
+#include "train/step/partition_compare.h"
+
+/* ---- one plan -------------------------------------------------------------------------------------------------------------- */
+
+static void api_training_print_cost(text *to, const partition *p, const partition_cost *c, bool kernels) {
+    text_printf(to, "%s, estimated: plan %s, weights %s, batch %lld x %lld\n", c->chip->title, p->options.name,
+                weight_mode_name(c->weights), (long long)p->options.batch, (long long)p->options.context);
+    for (int i = 0; kernels && i < c->kernel_count; i++) {
+        const partition_kernel_cost *k = &c->kernels[i];
+        text_printf(to, "  %-14s %-6s %4d calls %9.3f ms %9.1f MB", k->kernel->name,
+                    k->kernel->place == PARTITION_DEVICE ? "engine" : "host", k->calls, k->ms, k->bytes / 1e6);
+        if (k->kernel->place == PARTITION_DEVICE)
+            text_printf(to, "  %4.1f %% of the roof  %.2f mJ", 100 * k->utilisation, k->energy_mj);
+        text_printf(to, "\n");
+    }
+    text_printf(
+        to,
+        "  engine %.1f + staging %.1f + host kernels %.1f + loss %.1f + weight gradients that do not fit beside "
+        "them %.1f (of "
+        "%.1f) = forward and backward %.1f ms\n  + update %.1f + renewing programs %.1f = step %.1f ms (%.1f to "
+        "%.1f), %.0f "
+        "tokens/s, engine %.2f J, %.1f %% of its roof\n  programs compiled once: %d; again after each update: %d, "
+        "loaded again: %d",
+        c->engine_ms, c->staging_ms, c->host_ms, c->loss_ms, c->exposed_ms, c->products_ms, c->pass_ms, c->update_ms,
+        c->recompile_ms, c->step_ms, c->low_ms, c->high_ms, c->tokens_per_s, c->energy_j, 100 * c->utilisation,
+        c->programs, c->compiles, c->reloads);
+    if (c->restarts_per_100) text_printf(to, ", which is %d restarts in 100 updates", c->restarts_per_100);
+    text_printf(to, "\n");
+}
+
+static void api_training_print_assumptions(text *to, const chip *c) {
+    cost_host h = cost_host_of(c);
+    text_printf(to, "  assumed of the host of %s: products %.2f TFLOPS fp32, elementwise %.0f GB/s, AdamW %.0f GB/s\n",
+                c->title, h.gemm_tflops, h.stream_gbs, h.memory_gbs);
+}
+
+static json_t *api_training_cost_json(const partition *p, const partition_cost *c, const char *refused) {
+    json_t *kernels = json_array();
+    for (int i = 0; i < c->kernel_count; i++) {
+        const partition_kernel_cost *k = &c->kernels[i];
+        json_add(kernels,
+                 json_pack("{s:s, s:s, s:i, s:f, s:f, s:f, s:f}", "kernel", k->kernel->name, "place",
+                           k->kernel->place == PARTITION_DEVICE ? "device" : "host", "calls", k->calls, "ms", k->ms,
+                           "bytes", k->bytes, "energy_mj", k->energy_mj, "utilisation", k->utilisation));
+    }
+    json_t *out = json_pack("{s:s, s:s, s:s, s:s, s:I, s:I, s:f, s:f, s:f}", "kind", "estimated", "chip", c->chip->name,
+                            "plan", p->options.name, "weights", weight_mode_name(c->weights), "batch",
+                            (json_int_t)p->options.batch, "context", (json_int_t)p->options.context, "step_ms",
+                            c->step_ms, "low_ms", c->low_ms, "high_ms", c->high_ms);
+    const struct {
+        const char *name;
+        double value;
+    } figures[] = {{"engine_ms", c->engine_ms},
+                   {"staging_ms", c->staging_ms},
+                   {"host_ms", c->host_ms},
+                   {"loss_ms", c->loss_ms},
+                   {"weight_gradients_ms", c->products_ms},
+                   {"exposed_ms", c->exposed_ms},
+                   {"pass_ms", c->pass_ms},
+                   {"update_ms", c->update_ms},
+                   {"recompile_ms", c->recompile_ms},
+                   {"energy_j", c->energy_j},
+                   {"utilisation", c->utilisation},
+                   {"tokens_per_s", c->tokens_per_s},
+                   {"programs", c->programs},
+                   {"compiles_per_update", c->compiles},
+                   {"reloads_per_update", c->reloads}};
+    for (size_t i = 0; i < sizeof figures / sizeof figures[0]; i++)
+        json_put(out, figures[i].name, json_real(figures[i].value));
+    if (refused) json_put(out, "refused", json_string(refused));
+    json_put(out, "kernels", kernels);
+    return out;
+}
+
+/* ---- side by side ----------------------------------------------------------------------------------------------------------- */
+
+static void api_training_print_table(text *to, const partition_candidate *list, int count) {
+    text_printf(to,
+                "%s, estimated, the fastest first; ms of a step\n%-6s %-7s %5s %8s %8s %7s %6s %8s %7s %9s %8s %9s\n",
+                list[0].cost.chip->title, "plan", "weights", "batch", "engine", "staging", "host", "loss", "exposed",
+                "update", "renewing", "step", "tokens/s");
+    for (int i = 0; i < count; i++) {
+        const partition_cost *c = &list[i].cost;
+        text_printf(to, "%-6s %-7s %5lld %8.1f %8.1f %7.1f %6.1f %8.1f %7.1f %9.1f %8.1f %9.0f",
+                    list[i].partition->options.name, weight_mode_name(c->weights),
+                    (long long)list[i].partition->options.batch, c->engine_ms, c->staging_ms, c->host_ms, c->loss_ms,
+                    c->exposed_ms, c->update_ms, c->recompile_ms, c->step_ms, c->tokens_per_s);
+        if (list[i].refused[0]) text_printf(to, "  refused: %.110s", list[i].refused);
+        text_printf(to, "\n");
+    }
+    const partition_cost *best = &list[0].cost;
+    if (list[0].refused[0]) {
+        text_printf(to, "every one of them is refused by a known rule of the %s\n", best->chip->title);
+        return;
+    }
+    text_printf(
+        to,
+        "fastest known: plan %s, weights %s, batch %lld: %.1f ms for %lld positions; the engine works %.0f %% of "
+        "the step, the "
+        "host's weight gradients take %.1f ms beside it\n",
+        list[0].partition->options.name, weight_mode_name(best->weights), (long long)list[0].partition->options.batch,
+        best->step_ms, (long long)(list[0].partition->options.batch * list[0].partition->options.context),
+        100 * best->engine_ms / best->step_ms, best->products_ms);
+}
+
+static void api_training_show(text *to, const partition_candidate *list, int count,
+                              const propane_training_estimate_options *o, json_t *json) {
+    for (int i = 0; json && i < count; i++)
+        json_add(json,
+                 api_training_cost_json(list[i].partition, &list[i].cost, list[i].refused[0] ? list[i].refused : NULL));
+    if (json) return;
+    if (o->compare) {
+        api_training_print_table(to, list, count);
+    } else {
+        api_training_print_cost(to, list[0].partition, &list[0].cost, o->ops);
+        if (list[0].refused[0]) text_printf(to, "  but a known rule refuses it: %s\n", list[0].refused);
+    }
+    api_training_print_assumptions(to, list[0].cost.chip);
+}
+
+static propane_status api_training_estimate(const model_config *config, const propane_training_estimate_options *o,
+                                            const chip *const *chips, int chip_count, json_t *json, text *to,
+                                            propane_error *err) {
+    const int64_t batches[] = {o->batch, 2 * o->batch, 4 * o->batch};
+    const partition_question q = {o->compare ? NULL : o->plan,
+                                  o->compare ? NULL : o->weights,
+                                  batches,
+                                  o->compare ? 3 : 1,
+                                  o->context,
+                                  o->accumulate};
+    for (int i = 0; i < chip_count; i++) {
+        partition_comparison all;
+        propane_status status = partition_compare(config, &q, chips[i], &all, err);
+        if (status == PROPANE_OK && all.count == 0)
+            status = propane_fail(err, PROPANE_ERR_NOT_FOUND, "plan '%s': plans are layer, six, ten", o->plan);
+        if (status == PROPANE_OK && i && !json) text_append(to, "\n");
+        if (status == PROPANE_OK) api_training_show(to, all.list, all.count, o, json);
+        partition_comparison_free(&all);
+        if (status) return status;
+    }
+    return PROPANE_OK;
+}
+
+static propane_status api_training_print(const model_config *config, const propane_training_estimate_options *o,
+                                         propane_form form, const chip *const *chips, int chip_count, text *to,
+                                         propane_error *err) {
+    if (form != PROPANE_JSON) return api_training_estimate(config, o, chips, chip_count, NULL, to, err);
+    char *line = NULL;
+    json_t *json = json_array();
+    if (!json) return propane_fail_memory(err, 0);
+    propane_status status = api_training_estimate(config, o, chips, chip_count, json, to, err);
+    if (!status) status = json_print(json, JSON_INDENT(1) | JSON_REAL_PRECISION(6), &line, NULL, err);
+    if (line) text_printf(to, "%s\n", line);
+    mem_free(line);
+    json_decref(json);
+    return status;
+}
+
+propane_status propane_estimate_training(const char *model, const propane_training_estimate_options *options,
+                                         propane_form form, char **out, propane_error *err) {
+    API_ERROR(err);
+    propane_training_estimate_options o = {0};
+    model_config config;
+    const chip *chips[CHIP_COUNT];
+    int chip_count = 0;
+    text to = {0};
+    *out = NULL;
+    PROPANE_TRY(api_take(&o, sizeof o, options, "propane_training_estimate_options", err));
+    o.plan = o.plan ? o.plan : "six";
+    o.weights = o.weights ? o.weights : "inputs";
+    o.batch = o.batch ? o.batch : 1;
+    o.context = o.context ? o.context : 256;
+    o.accumulate = o.accumulate ? o.accumulate : 1;
+    if (o.batch < 1 || o.context < 1 || o.accumulate < 1)
+        return propane_fail(err, PROPANE_ERR_INVALID, "batch, context and accumulate must not be negative");
+    PROPANE_TRY(chip_find_list(o.target ? o.target : "m4", chips, &chip_count, err));
+    PROPANE_TRY(api_plan_config(model, &config, err));
+    propane_status status = api_training_print(&config, &o, form, chips, chip_count, &to, err);
+    if (!status) status = api_give_text(&to, out, NULL, err);
+    text_deinit(&to);
+    return status;
+}
