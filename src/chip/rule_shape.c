@@ -177,8 +177,9 @@ bool chip_rule_channels(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     return rule_shape_too_long(view, "channel axis", rank == 3 ? 0 : 1, out);
 }
 
+/* A constant is laid out by the compiler: tables of palettes have six axes and more. */
 bool chip_rule_rank(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
-    int rank = view->value->type.rank;
+    int rank = view->value->konst ? 0 : view->value->type.rank;
     return rank > view->limit->value && chip_found(out, "'%.60s' has %d axes; the most is %.0f",
                                                    chip_value_name(view->value), rank, view->limit->value);
 }

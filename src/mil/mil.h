@@ -157,6 +157,7 @@ struct mil_function {
     mil_module *module;
     mil_function *next;
     mil_op *owner;           /* it is a block of this op; NULL: a function of the module */
+    bool ranged;             /* the file leaves dimensions of its inputs open, and not to a list of shapes */
     int captured;            /* of a block: how many of its last parameters stand for values outside */
     bool was_block;          /* a block as a function by itself: it may take and give lists */
     struct mil_scope *scope; /* the names that are taken and the constants that are shared: mil/ir_edit.h */

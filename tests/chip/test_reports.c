@@ -111,6 +111,8 @@ TEST(reports_are_told_by_the_page) {
     int counts[2][OUTCOMES] = {{0}};
     text page = {0};
     make_page(&page, counts);
+    EXPECT_MSG(counts[0][HIT] >= 12, "%d of the first fifteen are hits", counts[0][HIT]);
+    EXPECT_MSG(counts[1][HIT] * 10 >= (REPORTS - FIRST) * 8, "%d further ones are hits", counts[1][HIT]);
     if (getenv("REPORTS_WRITE")) EXPECT_OK(file_write("docs/reports.md", page.data, page.length, &err));
     char *there = NULL;
     size_t length = 0;

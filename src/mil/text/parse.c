@@ -380,6 +380,7 @@ static propane_status parse_shapes(parser *p) {
  * use here: ("DefaultShapes", {{"x", [1, 3]}}). The rest is skipped, bracket by bracket. */
 static propane_status parse_function_attributes(parser *p) {
     mil_function *f = p->function;
+    bool listed = false;
     p->standard = ARENA_ARRAY(p->module->arena, f->param_count + 1, mil_type);
     if (!p->standard) return parse_no_memory(p);
     if (parse_at(p, "[")) {
@@ -391,12 +392,14 @@ static propane_status parse_function_attributes(parser *p) {
             if (parse_at(p, "[") || parse_at(p, "(") || parse_at(p, "{")) depth++;
             if (parse_at(p, "]") || parse_at(p, ")") || parse_at(p, "}")) depth--;
             lex_next(&p->lex);
+            listed |= t.kind == LEX_STRING && t.length == 18 && memcmp(t.start, "\"EnumeratedShapes\"", 18) == 0;
             if (t.kind != LEX_STRING || t.length != 15 || memcmp(t.start, "\"DefaultShapes\"", 15) != 0) continue;
             if (parse_accept(p, ",") && parse_at(p, "{")) PROPANE_TRY(parse_shapes(p));
         } while (depth > 0);
     }
     for (int i = 0; i < f->param_count; i++) {
         mil_value *v = f->params[i];
+        f->ranged |= !listed && mil_type_is_open(&v->type);
         PROPANE_TRY(mil_open_settle(p->options, p->module->source, v->name, NULL,
                                     p->standard[i].rank ? &p->standard[i] : NULL, &v->type, p->err));
     }
