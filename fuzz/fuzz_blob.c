@@ -21,12 +21,12 @@ static void use(const mil_blob *blob) {
     if (blob->padding_bits < 0 || blob->padding_bits > 7) abort();
 }
 
-static int worst_finding(const uint8_t *data, size_t size) {
+static chip_severity worst_finding(const uint8_t *data, size_t size) {
     propane_error err = {0};
     const chip *m4 = chip_get(CHIP_m4);
     chip_report *r = chip_report_create(&(chip_check_options){&m4, 1, 0, 0, CHIP_PATH_DIRECT, false});
     if (!r || chip_check_blob_data(r, "fuzz", data, size, &err) != PROPANE_OK) abort();
-    int worst = chip_report_worst(r);
+    chip_severity worst = chip_report_worst(r);
     chip_report_free(r);
     return worst;
 }
@@ -41,10 +41,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     int fd = mkstemp(path);
     if (fd < 0 || write(fd, data, size) != (ssize_t)size) abort();
     close(fd);
-    int worst = worst_finding(data, size);
+    chip_severity worst = worst_finding(data, size);
     if (mil_blob_open(path, &file, &err) == PROPANE_OK) {
         bool is_record = size >= 128 && data[64] == 0xef && data[65] == 0xbe && data[66] == 0xad && data[67] == 0xde;
-        if (is_record && mil_blob_get(file, 64, &blob, &err) != PROPANE_OK && worst != 2) abort();
+        if (is_record && mil_blob_get(file, 64, &blob, &err) != PROPANE_OK && worst != CHIP_REFUSE) abort();
         uint64_t at = 0;
         size_t steps = 0;
         while (mil_blob_next(file, &at, &blob, &err) == PROPANE_OK) {
@@ -54,7 +54,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         for (uint64_t offset = 0; offset <= size; offset += 64)
             if (mil_blob_get(file, offset, &blob, &err) == PROPANE_OK) use(&blob);
         mil_blob_close(file);
-    } else if (worst != 2) {
+    } else if (worst != CHIP_REFUSE) {
         abort();
     }
     unlink(path);

@@ -104,7 +104,8 @@ static propane_status api_module_write_text(mil_module *m, const char *path, mil
     text program = {0};
     char *dir = api_module_folder_of(path);
     propane_status status = dir ? PROPANE_OK : propane_fail_memory(err, strlen(path));
-    if (!status && m->package && (m->blobs || !m->model_dir)) status = mil_write_weights(m, dir, err);
+    const bool elsewhere = !status && m->blobs && m->model_dir && !file_same(m->model_dir, dir);
+    if (!status && ((m->package && (m->blobs || !m->model_dir)) || elsewhere)) status = mil_write_weights(m, dir, err);
     mem_free(dir);
     if (!status) mil_print(&program, m, &(mil_print_options){.dialect = dialect});
     if (!status && program.failed) status = propane_fail_memory(err, program.capacity);

@@ -3,7 +3,9 @@
  */
 #include "api/api_show.h"
 
+#include <dirent.h>
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/file.h"
@@ -11,6 +13,7 @@
 #include "mil/coreml/package.h"
 #include "mil/ops.h"
 #include "model/files/gguf.h"
+#include "model/files/model_tokenizer.h"
 #include "model/files/safetensors.h"
 #include "model/files/store.h"
 #include "model/text/tokenizer.h"
@@ -218,11 +221,38 @@ static propane_status api_show_unknown(text *to, const char *path, propane_error
         path);
 }
 
+/* A folder that is no whole model: those of its parts that can be shown. `why` it is none is told behind them, unless there
+ * are no weights that could make it one. */
+static propane_status api_show_parts(text *to, const char *dir, const propane_error *why, propane_error *err) {
+    struct dirent **entries = NULL;
+    int shown = 0, weights = 0, count = scandir(dir, &entries, NULL, alphasort);
+    propane_status status = PROPANE_OK;
+    for (int i = 0; i < count; i++) {
+        const char *name = entries[i]->d_name;
+        text path = {0};
+        propane_error none = {0};
+        text_printf(&path, "%s/%s", dir, name);
+        if (path.failed) status = propane_fail_memory(err, strlen(dir));
+        if (!status && text_ends_with(name, ".safetensors"))
+            weights += api_show_safetensors(to, path.data, &none) == PROPANE_OK;
+        else if (!status && text_ends_with(name, ".gguf"))
+            shown += api_show_gguf(to, path.data, &none) == PROPANE_OK;
+        else if (!status && (strcmp(name, "tokenizer.json") == 0 || strcmp(name, MODEL_TOKENIZER) == 0))
+            shown += api_show_tokenizer(to, path.data, &none) == PROPANE_OK;
+        text_deinit(&path);
+        free(entries[i]);
+    }
+    free(entries);
+    return status || (shown && !weights) ? status : propane_fail(err, why->status, "%s", why->text);
+}
+
 propane_status api_show_contents(const char *path, const char *kind, text *to, propane_error *err) {
     if (!kind) return api_show_unknown(to, path, err);
     if (strcmp(kind, "program") == 0) return api_show_mil(to, path, err);
     if (strcmp(kind, "weights") == 0) return api_show_blob(to, path, err);
     if (strcmp(kind, "tokens") == 0) return api_show_tokens(to, path, err);
     if (strcmp(kind, "gguf") == 0) return api_show_gguf(to, path, err);
-    return api_show_model(to, path, MODEL_FORM_DIR, err);
+    propane_error why = {0};
+    if (api_show_model(to, path, MODEL_FORM_DIR, &why) == PROPANE_OK) return PROPANE_OK;
+    return api_show_parts(to, path, &why, err);
 }

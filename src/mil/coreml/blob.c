@@ -6,8 +6,10 @@
  *   data  at a multiple of 64; the next record at the next one
  *
  * Records and data of some writers stand at other offsets, and Core ML opens them: they are read, and what is not aligned is
- * copied, so that nobody else meets such an address. Refuses records that are not like this otherwise, each by its offset:
- * some writers leave size and offset out and set one stray byte instead, which is right for a single size only.
+ * copied, so that nobody else meets such an address. Some writers leave size and offset out and set one stray byte of the
+ * size instead, which is right for a single size only: their data is what stands between the record and the next one or the
+ * file's end, and the program's type must want exactly that. Refuses records that are not like this otherwise, each by its
+ * offset.
  */
 #include "mil/coreml/blob.h"
 
@@ -97,18 +99,22 @@ static propane_status blob_record_fail(const mil_blob_file *f, uint64_t offset, 
                                (unsigned long long)offset);
 }
 
+/* A record without size and offset, one byte of the size apart. */
+static bool blob_is_stray(const uint8_t *p) {
+    return bytes_u64(p + 16) == 0 && p[10] && bytes_u64(p + 8) == (uint64_t)p[10] << 16;
+}
+
+/* The bytes from there to the next record or the file's end. */
+static uint64_t blob_rest(const mil_blob_file *f, uint64_t from) {
+    uint64_t at = from;
+    while (at < f->map.bytes && (f->map.bytes - at < RECORD_BYTES || bytes_u32(f->map.data + at) != SENTINEL))
+        at += ALIGN;
+    return (at < f->map.bytes ? at : f->map.bytes) - from;
+}
+
 /* Where the data lies: size and data offset of the record at `offset`. */
 static propane_status blob_check_extent(const mil_blob_file *f, uint64_t offset, uint64_t bytes, uint64_t data,
                                         propane_error *err) {
-    const uint8_t *p = f->map.data + offset;
-    uint64_t stray = (uint64_t)p[10] << 16;
-    if (data == 0 && stray && bytes == stray)
-        return blob_record_fail(
-            f, offset, err,
-            "size and data offset were not written; the stray byte 0x%02x at byte 10 of the record reads as "
-            "a size of %llu and the data would begin at the start of the file; write the u64 size at byte 8 "
-            "and the u64 data offset at byte 16",
-            p[10], (unsigned long long)bytes);
     if (data < offset + RECORD_BYTES && data + bytes > offset)
         return blob_record_fail(f, offset, err, "its data, %llu bytes at offset %llu, overlaps the record",
                                 (unsigned long long)bytes, (unsigned long long)data);
@@ -133,6 +139,16 @@ propane_status mil_blob_get(const mil_blob_file *file, uint64_t offset, mil_blob
                                 "it begins with 0x%08X and not with 0xDEADBEEF: no record stands here", bytes_u32(p));
     uint32_t code = bytes_u32(p + 4);
     uint64_t bytes = bytes_u64(p + 8), data = bytes_u64(p + 16), padding = bytes_u64(p + 24);
+    if (blob_is_stray(p)) {
+        data = offset + RECORD_BYTES;
+        bytes = blob_rest(file, data);
+        if (!bytes)
+            return blob_record_fail(
+                file, offset, err,
+                "size and data offset were not written, only the byte 0x%02x of a size, and no data "
+                "stands behind it; write the u64 size at byte 8 and the u64 data offset at byte 16",
+                p[10]);
+    }
     if (bytes > UINT64_MAX - data)
         return blob_record_fail(file, offset, err, "its size, %llu, is not possible", (unsigned long long)bytes);
     PROPANE_TRY(blob_check_extent(file, offset, bytes, data, err));

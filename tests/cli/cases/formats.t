@@ -57,6 +57,17 @@ $ propane convert run q4k.gguf --dtype q4_k && propane show q4k.gguf
 >~ q4k.gguf: * parameters as Q4_K, GGUF version 3
 >~   Q5_0  blk.0.attn_q.weight *[[]32, 32[]]
 = 0
+# A folder with parts of a model only, and a program that takes its weights along.
+$ mkdir parts && cp folder/tokenizer.json parts && propane show parts
+>~ parts/tokenizer.json: tokenizer, kind hf, 400 ids, *
+>~   sha256 *
+= 0
+$ mkdir empty && propane show empty
+2~ propane show: empty: there is no model in it; *
+= 1
+@ propane convert run one.mlpackage --tokens 1 --context 16 > /dev/null; mkdir first second; propane convert one.mlpackage first/a.mil > /dev/null; propane run first/a.mil --seed 1 | sed 1d > a.txt
+$ propane convert first/a.mil second/b.mil > /dev/null && rm -r first && propane run second/b.mil --seed 1 | sed 1d | cmp a.txt -
+= 0
 # Wrong use.
 $ propane convert run x.safetensors --dtype q4_0
 2> propane convert: --dtype q4_0 is for GGUF files; x.safetensors is none
