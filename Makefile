@@ -50,7 +50,7 @@ CLI_SRC  := $(sort $(shell find src/cli -name '*.c'))
 TEST_SRC := $(sort $(wildcard tests/*/test_*.c))
 SUPPORT_SRC := $(sort $(wildcard tests/support/*.c))
 BENCH_SRC := $(sort $(wildcard bench/bench_*.c))
-EXAMPLE_SRC := $(sort $(wildcard examples/*.c))
+EXAMPLE_SRC := $(sort $(wildcard examples/*.c examples/library/*.c))
 FUZZ_SRC := $(sort $(wildcard fuzz/fuzz_*.c))
 
 LIB_OBJ  := $(LIB_SRC:%.c=$(BUILD)/%.o) $(GEN)/mil/coreml/coreml.pb-c.o

@@ -1059,6 +1059,11 @@ void propane_ranks_close(propane_ranks *ranks); /* waits for the other ranks */
 /* Trainers made with these options share their work with the other ranks, which must outlive them. NULL: alone. */
 void propane_options_set_ranks(propane_options *options, propane_ranks *ranks);
 
+/* Trainers made with these options use this device, as others may, too; it must outlive them. NULL: each opens the device of
+ * the option "device" for itself. */
+PROPANE_CHECK propane_status propane_options_set_device(propane_options *options, propane_device *device,
+                                                        propane_error *err);
+
 /* An array of samples, dense, row major; the number of samples is dim[0]. */
 typedef struct propane_tensor {
     const char *name; /* of the program's input, "x" where there is one input alone; "y": what is to come out */

@@ -35,6 +35,12 @@ void propane_options_free(propane_options *options) {
 
 void propane_options_set_ranks(propane_options *options, propane_ranks *ranks) { options->o.mpi = ranks; }
 
+propane_status propane_options_set_device(propane_options *options, propane_device *device, propane_error *err) {
+    if (device) PROPANE_TRY(propane_options_set(options, "device", propane_device_describe(device)->uri, err));
+    options->o.shared = device;
+    return PROPANE_OK;
+}
+
 /* Texts of the values become the arena's. */
 static propane_status api_options_keep(propane_options *to, propane_error *err) {
     for (int i = 0; i < TRAIN_OPTIONS; i++) {

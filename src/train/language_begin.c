@@ -62,6 +62,7 @@ static propane_status language_make_step(language_run *t, propane_error *err) {
                       .batch = t->share,
                       .context = o->context,
                       .squares = o->mpi ? 0 : PARTITION_SQUARES}, /* ranks add up gradients first */
+        .shared = o->shared,
         .device = o->device,
         .two_queues = o->two_queues,
         .weights = weight_mode_find(o->weights),

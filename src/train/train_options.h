@@ -37,6 +37,7 @@ typedef struct train_options {
     bool given[TRAIN_OPTIONS]; /* by train_options_set */
     mpi *mpi;                  /* borrowed; NULL: alone. `batch` is that of all ranks together */
     bool two_queues;           /* as in train_step_options */
+    propane_device *shared;    /* likewise */
 } train_options;
 
 typedef enum train_option_type {

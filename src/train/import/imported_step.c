@@ -32,6 +32,7 @@ typedef struct unit {
 struct imported_step {
     imported_model *model;
     propane_device *device;
+    bool shared;
     bool host; /* the device takes the host's memory */
     unit train, forward;
     int64_t samples;
@@ -344,11 +345,13 @@ static propane_status imported_try_batch(imported_step *s, int64_t batch, const 
     return PROPANE_OK;
 }
 
-static propane_status imported_make(imported_step *s, const char *device, int64_t batch, const sample_source *source,
-                                    propane_error *err) {
+static propane_status imported_make(imported_step *s, const char *device, propane_device *shared, int64_t batch,
+                                    const sample_source *source, propane_error *err) {
     bool works = false;
     mil_function *f;
-    PROPANE_TRY(propane_device_open(device, &s->device, err));
+    s->shared = shared != NULL;
+    s->device = shared;
+    if (!shared) PROPANE_TRY(propane_device_open(device, &s->device, err));
     PROPANE_TRY(imported_take_memory(s, err));
     PROPANE_TRY(imported_take_stage(s, batch, err));
     s->host = true;
@@ -364,13 +367,13 @@ static propane_status imported_make(imported_step *s, const char *device, int64_
     return status;
 }
 
-propane_status imported_step_create(imported_model *m, const char *device, int64_t batch, const sample_source *source,
-                                    imported_step **out, propane_error *err) {
+propane_status imported_step_create(imported_model *m, const char *device, propane_device *shared, int64_t batch,
+                                    const sample_source *source, imported_step **out, propane_error *err) {
     imported_step *s = mem_alloc(sizeof *s);
     *out = NULL;
     if (!s) return propane_fail_memory(err, sizeof *s);
     s->model = m;
-    propane_status status = imported_make(s, device, batch, source, err);
+    propane_status status = imported_make(s, device, shared, batch, source, err);
     if (status)
         imported_step_free(s);
     else
@@ -387,7 +390,7 @@ void imported_step_free(imported_step *s) {
     if (!s) return;
     imported_unit_close(&s->train);
     imported_unit_close(&s->forward);
-    propane_device_close(s->device);
+    if (!s->shared) propane_device_close(s->device);
     mem_pages_free(s->weights, (size_t)s->floats * sizeof *s->weights);
     mem_pages_free(s->fresh, (size_t)s->floats * sizeof *s->fresh);
     mem_pages_free(s->sums, (size_t)s->floats * sizeof *s->sums);

@@ -24,10 +24,11 @@ typedef struct sample_source {
 
 typedef struct imported_step imported_step;
 
-/* `batch` samples at a time, if the program can be made so and then gives for each sample what it gives for it alone; else
+/* On a device of its own, or on one that is shared and outlives it (NULL: none). `batch` samples at a time, if the program can be made so and then gives for each sample what it gives for it alone; else
  * one. `source` is asked for samples to try that with. */
-PROPANE_CHECK propane_status imported_step_create(imported_model *m, const char *device, int64_t batch,
-                                                  const sample_source *source, imported_step **out, propane_error *err);
+PROPANE_CHECK propane_status imported_step_create(imported_model *m, const char *device, propane_device *shared,
+                                                  int64_t batch, const sample_source *source, imported_step **out,
+                                                  propane_error *err);
 void imported_step_free(imported_step *s);
 int64_t imported_step_samples(const imported_step *s);           /* at a time */
 const char *imported_step_why(const imported_step *s);           /* why not as many as were asked for; NULL: they are */

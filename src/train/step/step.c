@@ -80,6 +80,11 @@ propane_status train_step_dropout(train_step *s, uint64_t key, propane_error *er
 /* What a device is not known to do right is tried before it is relied on; what that compiles counts for the process, so
  * the device that the run uses is opened afterwards. */
 static propane_status step_open_device(train_step *s, const char *uri, propane_error *err) {
+    if (s->options.shared) {
+        s->queues[0].device = s->options.shared;
+        if (!propane_device_describe(s->options.shared)->unproven) return PROPANE_OK;
+        return weight_mode_check(uri, weight_mode_name(s->options.weights), err);
+    }
     PROPANE_TRY(propane_device_open(uri, &s->queues[0].device, err));
     if (!propane_device_describe(s->queues[0].device)->unproven) return PROPANE_OK;
     propane_device_close(s->queues[0].device);
@@ -232,7 +237,7 @@ void train_step_free(train_step *s) {
         if (s->moments[i]) mem_pages_free(s->moments[i], block);
     }
     if (s->two_queues) propane_device_close(s->queues[1].device);
-    propane_device_close(s->queues[0].device);
+    if (!s->options.shared) propane_device_close(s->queues[0].device);
     adamw_free(s->optimiser);
     adamw_free(s->own);
     mem_free(s->pieces);

@@ -10,8 +10,9 @@
 
 typedef struct train_step_options {
     partition_options partition;
-    const char *device; /* uri; the host's kernels run on a cpu device, which is this one if it is a cpu */
-    bool two_queues;    /* the host's kernels have a queue of their own even on a cpu */
+    propane_device *shared; /* used instead of an own one, outlives the step; `device` says which it is */
+    const char *device;     /* uri; the host's kernels run on a cpu device, which is this one if it is a cpu */
+    bool two_queues;        /* the host's kernels have a queue of their own even on a cpu */
     weight_mode weights;
     bool accumulate; /* several batches a step will be wanted */
     bool bf16; /* products may round their operands to bfloat16 (PROPANE_PRECISION_BF16); sums and the rest stay fp32 */

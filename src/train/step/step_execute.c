@@ -7,6 +7,7 @@
 
 #include <assert.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/clock.h"
 #include "train/step/embed.h"
@@ -97,6 +98,21 @@ static void step_execute_begin_run(train_step *s, int begin) {
     }
 }
 
+/* Others may fill a queue that is shared: then own requests end first, or theirs. */
+static propane_status step_execute_submit(train_step *s, step_queue *q, propane_request *r, int form,
+                                          propane_error *err) {
+    const struct timespec rest = {0, 50000};
+    propane_status status = propane_submit(&r, 1, err);
+    while (status == PROPANE_ERR_LIMIT && s->options.shared) {
+        if (q->head < q->tail)
+            PROPANE_TRY(step_execute_retire_oldest(s, q, form, err));
+        else
+            (void)nanosleep(&rest, NULL);
+        status = propane_submit(&r, 1, err);
+    }
+    return status;
+}
+
 /* Queues calls [begin, end) and waits for all of them. After a failure the rest is still waited for: nothing is in flight
  * when this returns, so a run of calls may be repeated. */
 static propane_status step_execute_run_calls(train_step *s, int begin, int end, int form, propane_error *err) {
@@ -110,7 +126,7 @@ static propane_status step_execute_run_calls(train_step *s, int begin, int end, 
         while (q->tail - q->head >= q->depth && status == PROPANE_OK)
             status = step_execute_retire_oldest(s, q, form, err);
         if (status == PROPANE_OK) status = step_execute_set_events(s, c, r, err);
-        if (status == PROPANE_OK) status = propane_submit(&r, 1, err);
+        if (status == PROPANE_OK) status = step_execute_submit(s, q, r, form, err);
         if (status == PROPANE_OK) q->calls[q->tail++] = call;
     }
     propane_error later = {0};
