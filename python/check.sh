@@ -17,17 +17,21 @@ timeout 300 "$python" -m pip install -q --disable-pip-version-check cffi numpy p
 make -s -j"$(getconf _NPROCESSORS_ONLN)" WERROR=1 build/release/libpropane.a || exit 1
 PROPANE_BUILD=$PWD/build/release timeout 300 "$python" -m pip install -q --disable-pip-version-check --force-reinstall --no-deps ./python > build/python.log 2>&1 ||
     { tail -20 build/python.log; echo "pip install ./python failed"; exit 1; }
-cd python || exit 2
+# From a folder without the sources: what was installed is what is tested.
+mkdir -p build/python-check && cd build/python-check || exit 2
+source=../../python log=../python.log
 failed=0
-"$python" -m pytest -rs || failed=1
-for example in examples/*.py; do
-    "$python" "$example" > ../build/python.log 2>&1
+"$python" -m pytest -c $source/pytest.ini --rootdir $source -rs $source/tests || failed=1
+for example in $source/examples/*.py; do
+    name=$(basename "$example")
+    "$python" "$example" > $log 2>&1
     case $? in
-    0) echo "ok      $example: $(tail -1 ../build/python.log)" ;;
-    77) echo "skipped: $example: $(tail -1 ../build/python.log)" ;;
-    *) tail -20 ../build/python.log; echo "FAILED  $example"; failed=1 ;;
+    0) echo "ok      $name: $(tail -1 $log)" ;;
+    77) echo "skipped: $name: $(tail -1 $log)" ;;
+    *) tail -20 $log; echo "FAILED  $name"; failed=1 ;;
     esac
 done
-"$python" -m mypy --no-error-summary propane_ml examples || failed=1
-"$python" -m mypy.stubtest --mypy-config-file pyproject.toml propane_ml --ignore-missing-stub --allowlist stubtest.txt --ignore-unused-allowlist || failed=1
+"$python" -m mypy --config-file $source/pyproject.toml --no-error-summary -p propane_ml || failed=1
+"$python" -m mypy --config-file $source/pyproject.toml --no-error-summary $source/examples || failed=1
+"$python" -m mypy.stubtest --mypy-config-file $source/pyproject.toml propane_ml --ignore-missing-stub --allowlist $source/stubtest.txt --ignore-unused-allowlist || failed=1
 [ $failed = 0 ]

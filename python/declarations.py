@@ -16,6 +16,9 @@ HEADER = os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "in
 CALLBACKS = """
 extern "Python" void propane_ml_on_log(void *, const char *);
 extern "Python" bool propane_ml_on_token(void *, const propane_token *);
+extern "Python" void propane_ml_on_step(void *, const propane_step *);
+extern "Python" void propane_ml_on_evaluation(void *, const propane_evaluation *);
+extern "Python" void propane_ml_on_checkpoint(void *, int64_t, const char *);
 """
 
 

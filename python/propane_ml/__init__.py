@@ -19,7 +19,8 @@ _PLACES = {
     "State": "session", "Session": "session", "Device": "device", "devices": "device", "operations": "device",
     "Report": "report", "Finding": "report", "Verdict": "report", "Estimate": "report", "EstimateRow": "report",
     "Table": "report", "check": "report", "Model": "language", "Tokenizer": "language", "Token": "language",
-    "Generation": "language", "Text": "language",
+    "Generation": "language", "Text": "language", "Trainer": "trainer", "Callbacks": "trainer", "Step": "trainer", "Evaluation": "trainer",
+    "History": "trainer", "options": "trainer",
 }
 __all__ = sorted(_PLACES)
 

@@ -14,5 +14,13 @@ from .report import (
     check as check,
 )
 from .session import Session as Session, State as State
+from .trainer import (
+    Callbacks as Callbacks,
+    Evaluation as Evaluation,
+    History as History,
+    Step as Step,
+    Trainer as Trainer,
+    options as options,
+)
 
 __all__: list[str]

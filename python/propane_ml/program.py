@@ -293,6 +293,14 @@ class Program(Handle):
                 rows.append((name, apart, apart / max(float(np.max(np.abs(b))), 1e-30)))
         return Table(("value", "largest difference", "relative"), rows)
 
+    def finetune(self, data: Any, **options: Any) -> Program:
+        """This program with weights that learnt from arrays {input: ..., "y": ...} or a folder: loss="mse" or "cross_entropy",
+        trainable="fc*", and all that Trainer takes."""
+        from .trainer import Trainer
+        with Trainer(self, data, **options) as trainer:
+            trainer.run()
+            return trainer.program()
+
     def close(self) -> None:
         """Frees it and its sessions now."""
         with self._lock:

@@ -121,8 +121,8 @@ class Session(Handle):
         words = [ffi.NULL if w is None else ffi.new("char[]", w.encode()) for w in (function, device, precision)]
         options.function, options.device, options.precision = words
         options.threads, options.keep, options.resize = threads, keep, resize
-        options.shapes, names = shape_list(shapes)
-        options.shape_count = len(names)
+        rows, names = shape_list(shapes)
+        options.shapes, options.shape_count = rows, len(names)
         self._err = error()
         self._lock = threading.RLock()
         self._state: Optional[State] = None

@@ -186,3 +186,26 @@ def test_fit_keeps_what_fits():
     x = np.zeros((2, 3), np.float32)
     assert arrays.fit(x, "x", (2, 3), arrays.lib.PROPANE_FP32)[0].base is x or arrays.fit(
         x, "x", (2, 3), arrays.lib.PROPANE_FP32)[0] is x
+
+
+def test_flexible_shapes(tmp_path):
+    """A package by hand: coremltools writes such ones in test_coremltools."""
+    ct = pytest.importorskip("coremltools")
+    mb = ct.converters.mil.Builder
+    size = ct.converters.mil.mil.get_new_symbol()
+
+    @mb.program(input_specs=[mb.TensorSpec(shape=(1, size))], opset_version=ct.target.iOS16)
+    def program(x):
+        return mb.relu(x=x, name="y")
+    shape = ct.Shape((1, ct.RangeDim(1, 20, 4)))
+    model = ct.convert(program, inputs=[ct.TensorType(name="x", shape=shape)], convert_to="mlprogram",
+                       minimum_deployment_target=ct.target.iOS16, skip_model_load=True)
+    model.save(str(tmp_path / "m.mlpackage"))
+    loaded = propane.load(tmp_path / "m.mlpackage")
+    assert loaded.inputs[0].flexible and loaded.inputs[0].most == (1, 20) and loaded.inputs[0].shape == (1, 4)
+    for n in list(range(1, 14)) + [1, 4]:
+        x = np.linspace(-1, 1, n).reshape(1, n)
+        np.testing.assert_allclose(loaded.predict({"x": x})["y"], np.maximum(x, 0), atol=1e-3)
+    assert len(loaded._sessions) == 8
+    with refused("invalid", "21"):
+        loaded.predict({"x": np.zeros((1, 21))})

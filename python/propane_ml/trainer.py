@@ -1,0 +1,400 @@
+# SPDX-License-Identifier: MIT
+"""Owns training: language models and programs, with the options of `propane train` by their names. One idea: callbacks and
+Ctrl-C end the run after its batch, with the checkpoint written, and are then raised again where run() was called."""
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+from dataclasses import dataclass
+from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
+
+import numpy as np
+
+from . import arrays
+from ._propane import ffi, lib
+from .error import Handle, Path, check, error, invalid, structure, taken, text
+from .language import Model, Tokenizer
+from .program import Program, load
+from .report import Table
+
+_PROGRAMS = (".mlpackage", ".mlmodelc", ".mlmodel", ".mil")
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step: the mean loss over its batches (nats a token for language models), tokens or samples a second. skipped: a
+    gradient was not finite, the weights did not move."""
+    step: int
+    loss: float
+    lr: float
+    gradient_norm: float
+    loss_scale: float
+    skipped: bool
+    rate: float
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Of the held-out data; accuracy, nats_per_byte: None where they are not known."""
+    step: int
+    loss: float
+    nats_per_byte: Optional[float]
+    accuracy: Optional[float]
+
+
+class Callbacks:
+    """What a run tells. Override what you need; an exception ends the run and comes out of run()."""
+
+    def on_step(self, step: Step) -> None:
+        pass
+
+    def on_evaluation(self, evaluation: Evaluation) -> None:
+        pass
+
+    def on_checkpoint(self, step: int, path: str) -> None:
+        pass
+
+
+class History:
+    """The losses of a run: print it, or let a notebook draw it."""
+
+    def __init__(self) -> None:
+        self.steps: List[Step] = []
+        self.evaluations: List[Evaluation] = []
+
+    @property
+    def losses(self) -> List[float]:
+        return [step.loss for step in self.steps]
+
+    def __repr__(self) -> str:
+        if not self.steps:
+            return "<History, no steps>"
+        last = f", held out {self.evaluations[-1].loss:.4f}" if self.evaluations else ""
+        return f"<History, {len(self.steps)} steps, loss {self.steps[0].loss:.4f} to {self.steps[-1].loss:.4f}{last}>"
+
+    def _repr_html_(self) -> str:
+        values = [(s.step, s.loss) for s in self.steps if np.isfinite(s.loss)]
+        if len(values) < 2:
+            return f"<p>{len(values)} steps</p>"
+        return _curve(values, [(e.step, e.loss) for e in self.evaluations if np.isfinite(e.loss)])
+
+
+def _curve(values: Sequence[Tuple[int, float]], held_out: Sequence[Tuple[int, float]]) -> str:
+    width, height, left, foot = 560, 200, 50, 20
+    every = list(values) + list(held_out)
+    low, high = min(v for _, v in every), max(v for _, v in every)
+    first, last, span = every[0][0], max(s for s, _ in every), max(high - low, 1e-12)
+
+    def place(step: int, value: float) -> str:
+        x = left + (width - left - 5) * (step - first) / max(1, last - first)
+        return f"{x:.1f},{5 + (height - foot - 10) * (high - value) / span:.1f}"
+    line = " ".join(place(*v) for v in values[::max(1, len(values) // 2000)])
+    dots = "".join('<circle cx="{}" cy="{}" r="3" fill="#b9770e"/>'.format(*place(*v).split(",")) for v in held_out)
+    words = (f'<text x="2" y="14">{high:.3g}</text><text x="2" y="{height - foot - 4}">{low:.3g}</text>'
+             f'<text x="{left}" y="{height - 4}">step {first}</text>'
+             f'<text x="{width - 5}" y="{height - 4}" text-anchor="end">{last}</text>')
+    return (f'<svg viewBox="0 0 {width} {height}" width="{width}" font-size="11" font-family="sans-serif" fill="#555">'
+            f'<polyline points="{line}" fill="none" stroke="#2e6da4" stroke-width="1.3"/>{dots}{words}</svg>')
+
+
+class _Watch:
+    """What the library's callbacks are given: it keeps the history, tells the caller, and remembers what went wrong."""
+
+    def __init__(self, trainer: Trainer, callbacks: Sequence[Callbacks], progress: Optional[bool]) -> None:
+        self.trainer, self.callbacks, self.failure = trainer, callbacks, None  # type: Any, Any, Optional[BaseException]
+        self.line = sys.stderr.isatty() if progress is None else progress
+
+    def tell(self, name: str, *what: Any) -> None:
+        try:
+            for callback in self.callbacks:
+                getattr(callback, name)(*what)
+            if self.line and name == "on_step":
+                step, info = what[0], self.trainer.steps
+                sys.stderr.write(f"\rstep {step.step} of {info}  loss {step.loss:.4f}  {step.rate:.0f} {self.trainer.unit}/s ")
+                sys.stderr.write("\n" if step.step == info else "")
+                sys.stderr.flush()
+        except BaseException as failure:  # Ctrl-C too
+            self.stop(failure)
+
+    def stop(self, failure: BaseException) -> None:
+        self.failure = self.failure or failure
+        lib.propane_trainer_cancel(self.trainer._pointer)
+
+
+def _escaped(kind: Any, failure: BaseException, trace: Any) -> None:
+    """An exception between the library and tell(): Ctrl-C at the callback's first line."""
+    frame = trace.tb_frame if trace else None
+    if frame is not None and "context" in frame.f_locals:
+        ffi.from_handle(frame.f_locals["context"]).stop(failure)
+
+
+def _step(row: Any) -> Step:
+    return Step(int(row.step), row.loss, row.lr, row.gradient_norm, row.loss_scale, bool(row.skipped), row.rate)
+
+
+def _evaluation(row: Any) -> Evaluation:
+    return Evaluation(int(row.step), row.loss, row.nats_per_byte if row.nats_per_byte >= 0 else None,
+                      row.accuracy if row.accuracy >= 0 else None)
+
+
+@ffi.def_extern(onerror=_escaped)
+def propane_ml_on_step(context: Any, row: Any) -> None:
+    watch, step = ffi.from_handle(context), _step(row)
+    watch.trainer.history.steps.append(step)
+    watch.tell("on_step", step)
+
+
+@ffi.def_extern(onerror=_escaped)
+def propane_ml_on_evaluation(context: Any, row: Any) -> None:
+    watch, evaluation = ffi.from_handle(context), _evaluation(row)
+    watch.trainer.history.evaluations.append(evaluation)
+    watch.tell("on_evaluation", evaluation)
+
+
+@ffi.def_extern(onerror=_escaped)
+def propane_ml_on_checkpoint(context: Any, step: int, path: Any) -> None:
+    ffi.from_handle(context).tell("on_checkpoint", int(step), text(path))
+
+
+class _Options(Handle):
+    def __init__(self, kind: int) -> None:
+        out, err = ffi.new("propane_options **"), error()
+        check(lib.propane_options_create(kind, out, err), err)
+        self._own(out[0], lib.propane_options_free)
+
+    def set(self, name: str, value: Any) -> None:
+        err = error()
+        for one in value if isinstance(value, (list, tuple)) else [value]:
+            word = str(one).lower() if isinstance(one, bool) else os.fspath(one) if isinstance(one, os.PathLike) else str(one)
+            check(lib.propane_options_set(self._alive(), name.replace("_", "-").encode(), word.encode(), err), err)
+
+    def table(self) -> Table:
+        info, rows, index = structure("propane_option_info"), [], 0
+        while lib.propane_options_describe(self._alive(), index, info):
+            rows.append((text(info.name).replace("-", "_"), text(info.type), text(info.standard) if info.standard else "",
+                         text(info.help)))
+            index += 1
+        return Table(("option", "type", "default", "meaning"), rows)
+
+
+def options(of: str = "language") -> Table:
+    """What Trainer takes by name, "language" or "program": type, default, meaning."""
+    return _Options(lib.PROPANE_TRAIN_PROGRAM if of == "program" else lib.PROPANE_TRAIN_LANGUAGE).table()
+
+
+def _tensors(given: Mapping[str, Any], keep: List[Any]) -> Any:
+    rows = ffi.new("propane_tensor[]", max(1, len(given)))
+    for row, (name, value) in zip(rows, given.items()):
+        array, code = arrays.take(value)
+        if code < 0:
+            array = array.astype(np.float32 if array.dtype.kind == "f" else np.int32)
+            code = lib.PROPANE_FP32 if array.dtype.kind == "f" else lib.PROPANE_INT32
+        array = np.ascontiguousarray(array)
+        if array.ndim < 1 or array.ndim > lib.PROPANE_MAX_RANK:
+            raise invalid(f"'{name}' has {array.ndim} dimensions; samples are counted by the first of 1 to 8")
+        keep += [array, ffi.new("char[]", name.encode()), ffi.from_buffer(array)]
+        row.name, row.values, row.dtype, row.rank = keep[-2], keep[-1], code, array.ndim
+        row.dim[0:array.ndim] = list(array.shape)
+    return rows
+
+
+class Trainer(Handle):
+    """Trains a language model from scratch or from `model`, or weights of a program.
+
+    model: a Model's path (None: a new one of the sizes that the options give), or a Program, or a program's path.
+    data: a file as `propane train --data` takes it; `text`, `ids` (with a tokenizer) or `examples` (a list of
+    {"prompt", "completion"} or {"messages"}) are learnt from memory; of a program a dict of arrays with its inputs and "y".
+    validation: likewise, of a program. lora: the rank of adapters that are learnt instead of the weights.
+    tokenizer: a Tokenizer, or a file. options: those of `propane train` with _ for -, as options() lists them: lr=3e-4,
+    steps=100, run="folder", device="sim:m4".
+
+        trainer = Trainer(text=words, steps=200, layers=2, width=64)
+        history = trainer.run()
+        trainer.model().complete("Once").text
+    """
+
+    def __init__(self, model: Union[Program, Path, None] = None, data: Union[Path, Mapping[str, Any], None] = None, *,
+                 text: Optional[str] = None, ids: Optional[Sequence[int]] = None,
+                 examples: Optional[Sequence[Mapping[str, Any]]] = None, validation: Optional[Mapping[str, Any]] = None,
+                 tokenizer: Union[Tokenizer, Path, None] = None, lora: int = 0,
+                 callbacks: Sequence[Callbacks] = (), progress: Optional[bool] = None, **options: Any) -> None:
+        self._keep: List[Any] = []
+        self._folder: Optional[tempfile.TemporaryDirectory[str]] = None
+        self.history, self._callbacks, self._progress = History(), tuple(callbacks), progress
+        program = isinstance(model, Program) or isinstance(data, Mapping) or (
+            model is not None and os.fspath(model).rstrip("/").endswith(_PROGRAMS))
+        chosen = _Options(lib.PROPANE_TRAIN_PROGRAM if program else lib.PROPANE_TRAIN_LANGUAGE)
+        if model is not None:
+            chosen.set("model" if program else "init", self._file(model))
+        if data is not None and not isinstance(data, Mapping):
+            chosen.set("data", data)
+        if tokenizer is not None and not isinstance(tokenizer, Tokenizer):
+            chosen.set("tokenizer", tokenizer)
+        if lora:
+            chosen.set("lora-rank", lora)
+        for name, value in options.items():
+            if value is not None:
+                chosen.set(name, value)
+        memory = self._memory(data, text, ids, examples, validation, tokenizer)
+        out, err = ffi.new("propane_trainer **"), error()
+        check(lib.propane_trainer_create(chosen._pointer, memory, out, err), err)
+        self._own(out[0], lib.propane_trainer_free)
+
+    def _file(self, model: Union[Program, Path]) -> Path:
+        if not isinstance(model, Program):
+            return model
+        if model.path is not None:
+            return model.path
+        self._folder = tempfile.TemporaryDirectory(prefix="propane_ml.")
+        path = os.path.join(self._folder.name, "model.mlpackage")
+        model.save(path)
+        return path
+
+    def _memory(self, data: Any, words: Optional[str], ids: Optional[Sequence[int]],
+                examples: Optional[Sequence[Mapping[str, Any]]], validation: Optional[Mapping[str, Any]],
+                tokenizer: Any) -> Any:
+        if sum(x is not None for x in (data, words, ids, examples)) > 1:
+            raise invalid("give one of data, text, ids and examples")
+        if words is None and ids is None and examples is None and not isinstance(data, Mapping):
+            return ffi.NULL
+        memory = structure("propane_data")
+        if isinstance(tokenizer, Tokenizer):
+            memory.tokenizer = tokenizer._alive()
+            self._keep.append(tokenizer)
+        if examples is not None:
+            words, memory.examples = "".join(json.dumps(dict(one)) + "\n" for one in examples), True
+        if words is not None:
+            raw = words.encode()
+            self._keep.append(ffi.new("char[]", raw))
+            memory.text, memory.length = self._keep[-1], len(raw)
+        if ids is not None:
+            numbers = np.ascontiguousarray(ids, np.int32)
+            self._keep += [numbers, ffi.from_buffer("int32_t[]", numbers)]
+            memory.ids, memory.id_count = self._keep[-1], len(numbers)
+        if isinstance(data, Mapping):
+            rows = _tensors(data, self._keep)
+            memory.arrays, memory.array_count = rows, len(data)
+            others = _tensors(validation or {}, self._keep)
+            memory.validation, memory.validation_count = others if validation else ffi.NULL, len(validation or {})
+            self._keep += [rows, others]
+        self._keep.append(memory)
+        return memory
+
+    # ---- what it is
+
+    def _info(self) -> Any:
+        info = structure("propane_trainer_info")
+        lib.propane_trainer_describe(self._alive(), info)
+        return info
+
+    @property
+    def step_count(self) -> int:
+        """Steps that are done."""
+        return int(self._info().step)
+
+    @property
+    def steps(self) -> int:
+        """In all."""
+        return int(self._info().steps)
+
+    @property
+    def parameters(self) -> int:
+        """That are learnt."""
+        return int(self._info().parameters)
+
+    @property
+    def unit(self) -> str:
+        """What is learnt from: "tokens" or "samples"."""
+        return text(self._info().unit)
+
+    def facts(self) -> Dict[str, Any]:
+        """All that is known of the run: sizes, device, kernels, data."""
+        out, err = ffi.new("char **"), error()
+        check(lib.propane_trainer_facts(self._alive(), out, err), err)
+        made: Dict[str, Any] = json.loads(taken(out[0]))
+        return made
+
+    def option(self, name: str) -> str:
+        """An option as the run has it."""
+        out, err = ffi.new("char **"), error()
+        check(lib.propane_trainer_option(self._alive(), name.replace("_", "-").encode(), out, err), err)
+        return taken(out[0])
+
+    # ---- learning
+
+    def run(self) -> History:
+        """To the last step. Ctrl-C and exceptions of callbacks end it after its batch, with the checkpoint written where there is
+        a run folder; it may be called again."""
+        watch = _Watch(self, self._callbacks, self._progress)
+        told, err, handle = structure("propane_trainer_callbacks"), error(), ffi.new_handle(watch)
+        told.context, told.on_step = handle, lib.propane_ml_on_step
+        told.on_evaluation, told.on_checkpoint = lib.propane_ml_on_evaluation, lib.propane_ml_on_checkpoint
+        status = lib.propane_trainer_run(self._alive(), told, err)
+        if watch.failure is not None:
+            raise watch.failure
+        check(status, err)
+        return self.history
+
+    def step(self) -> Step:
+        """One step and nothing else, for loops of one's own."""
+        row, err = structure("propane_step"), error()
+        check(lib.propane_trainer_step(self._alive(), row, err), err)
+        self.history.steps.append(_step(row))
+        return self.history.steps[-1]
+
+    def __iter__(self) -> Iterator[Step]:
+        """Step after step to the last."""
+        while self.step_count < self.steps:
+            yield self.step()
+
+    def evaluate(self) -> Evaluation:
+        """Of the held-out data, with the weights as they are."""
+        row, err = structure("propane_evaluation"), error()
+        check(lib.propane_trainer_evaluate(self._alive(), row, err), err)
+        self.history.evaluations.append(_evaluation(row))
+        return self.history.evaluations[-1]
+
+    def cancel(self) -> None:
+        """From any thread: the run or step at hand, or else the next one, ends after its batch with status "cancelled"."""
+        lib.propane_trainer_cancel(self._alive())
+
+    # ---- what was learnt
+
+    def save(self) -> None:
+        """Writes the checkpoint into the run's folder."""
+        err = error()
+        check(lib.propane_trainer_save(self._alive(), err), err)
+
+    def write(self, path: Path) -> None:
+        """The weights as they are: a language model in the form that the name tells, with adapters merged; a program as a
+        package."""
+        err = error()
+        check(lib.propane_trainer_write(self._alive(), os.fsencode(path), err), err)
+
+    def program(self) -> Program:
+        """The program with the weights as they are."""
+        with tempfile.TemporaryDirectory(prefix="propane_ml.") as folder:
+            path = os.path.join(folder, "model.mlpackage")
+            self.write(path)
+            with load(path) as written:
+                return Program(written._copied())
+
+    def model(self, **choice: Any) -> Model:
+        """A copy of a language model as it is, to let it write; choice: as Model.from_pretrained."""
+        folder = tempfile.TemporaryDirectory(prefix="propane_ml.")
+        path = os.path.join(folder.name, "model")
+        self.write(path)
+        made = Model(path, **choice)
+        made._files = folder
+        return made
+
+    def close(self) -> None:
+        super().close()
+        self._keep.clear()
+        if self._folder is not None:
+            self._folder.cleanup()
+
+
+__all__ = ["Trainer", "Callbacks", "Step", "Evaluation", "History", "options"]

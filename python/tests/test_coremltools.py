@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: MIT
+"""coremltools' predict() through Propane: what its own documents do, on any machine."""
+import os
+
+import numpy as np
+import pytest
+from conftest import refused
+
+import propane_ml.coremltools as bridge
+
+bridge_ct = pytest.importorskip("coremltools")
+
+
+@pytest.fixture(autouse=True)
+def ct():
+    with bridge.enabled():
+        yield bridge_ct
+
+
+def convert(ct, build, *specs, target="iOS18", **more):
+    mb = ct.converters.mil.Builder
+    program = mb.program(input_specs=list(specs), opset_version=getattr(ct.target, target))(lambda *given: build(mb, *given))
+    return ct.convert(program, convert_to="mlprogram", minimum_deployment_target=getattr(ct.target, target), **more)
+
+
+def spec(ct, *shape, dtype=None):
+    from coremltools.converters.mil.mil import types
+    return ct.converters.mil.Builder.TensorSpec(shape=shape, dtype=getattr(types, dtype or "fp32"))
+
+
+def relu(ct):
+    def build(mb, x):
+        return mb.relu(x=x, name="y")
+    mb = ct.converters.mil.Builder
+
+    @mb.program(input_specs=[spec(ct, 2, 3)], opset_version=ct.target.iOS17)
+    def program(x):
+        return mb.relu(x=x, name="y")
+    return ct.convert(program, convert_to="mlprogram", minimum_deployment_target=ct.target.iOS17)
+
+
+def test_predict_batches_and_kinds_of_arrays(ct):
+    model, x = relu(ct), np.array([[1, -2, 3], [-4, 5, -6]])
+    for given in (x, x.astype(np.float16), x.astype(np.float64), x.tolist()):
+        np.testing.assert_array_equal(model.predict({"x": given})["y"], np.maximum(x, 0))
+    many = model.predict([{"x": x}, {"x": -x}])
+    np.testing.assert_array_equal(many[1]["y"], np.maximum(-x, 0))
+    assert many[0]["y"].dtype == np.float32 and model.last_predict_duration_in_nano_seconds > 0
+    assert model.load_duration_in_nano_seconds > 0
+    with pytest.raises(KeyError, match="does not match any of the model input"):
+        model.predict({"z": x})
+    with refused("invalid", "shape"):
+        model.predict({"x": np.zeros((3, 3))})
+
+
+def test_compiled_models_and_assets(ct, tmp_path):
+    model, x = relu(ct), np.array([[1, -2, 3], [-4, 5, -6]], np.float32)
+    path = str(tmp_path / "m.mlpackage")
+    model.save(path)
+    compiled = ct.models.utils.compile_model(path, str(tmp_path / "m.mlmodelc"))
+    for one in (ct.models.CompiledMLModel(compiled), ct.models.MLModel(path),
+                ct.models.CompiledMLModel(model.get_compiled_model_path(), ct.ComputeUnit.CPU_ONLY)):
+        np.testing.assert_array_equal(one.predict({"x": x.copy()})["y"], np.maximum(x, 0))
+    data = os.path.join(path, "Data", "com.apple.CoreML")
+    with open(os.path.join(data, "model.mlmodel"), "rb") as file:
+        asset = ct.models.model.MLModelAsset.from_memory(file.read(), {})
+    loaded = ct.models.CompiledMLModel.from_asset(asset)
+    np.testing.assert_array_equal(loaded.predict({"x": x})["y"], np.maximum(x, 0))
+
+
+def test_states(ct):
+    from coremltools.converters.mil.mil import types
+    mb = ct.converters.mil.Builder
+
+    @mb.program(input_specs=[mb.TensorSpec(shape=(2,), dtype=types.fp16), mb.StateTensorSpec(shape=(2,), dtype=types.fp16)],
+                opset_version=ct.target.iOS18)
+    def program(x, s):
+        return mb.identity(x=mb.coreml_update_state(state=s, value=mb.add(x=mb.read_state(input=s), y=x)), name="y")
+    model = ct.convert(program, convert_to="mlprogram", minimum_deployment_target=ct.target.iOS18)
+    one, two = model.make_state(), model.make_state()
+    assert [model.predict({"x": np.ones(2)}, s)["y"][0] for s in (one, one, two, one)] == [1, 2, 1, 3]
+    two.write_state("s", np.array([5.0, 6]))
+    assert model.predict({"x": np.ones(2)}, two)["y"].tolist() == [6, 7] == two.read_state("s").tolist()
+    with pytest.raises(RuntimeError, match="must be an MLState"):
+        model.predict({"x": np.ones(2)})
+    with pytest.raises(RuntimeError, match="no state 'z'"):
+        one.read_state("z")
+
+
+def test_functions(ct, tmp_path):
+    paths = []
+    for name in ("relu", "square"):
+        mb = ct.converters.mil.Builder
+
+        @mb.program(input_specs=[spec(ct, 3)], opset_version=ct.target.iOS18)
+        def program(x):
+            return getattr(mb, name)(x=x, name="y")
+        paths.append(str(tmp_path / f"{name}.mlpackage"))
+        ct.convert(program, convert_to="mlprogram", minimum_deployment_target=ct.target.iOS18).save(paths[-1])
+    both = ct.utils.MultiFunctionDescriptor()
+    for path, name in zip(paths, ("first", "second")):
+        both.add_function(path, src_function_name="main", target_function_name=name)
+    both.default_function_name = "second"
+    ct.utils.save_multifunction(both, str(tmp_path / "both.mlpackage"))
+    x = np.array([-1, 2, 3], np.float32)
+    for name, want in (("first", [0, 2, 3]), ("second", [1, 4, 9]), (None, [1, 4, 9])):
+        model = ct.models.MLModel(str(tmp_path / "both.mlpackage"), function_name=name)
+        assert model.predict({"x": x})["y"].tolist() == want
+
+
+def test_classifiers_and_pictures(ct):
+    from PIL import Image
+    torch = pytest.importorskip("torch")
+
+    class Net(torch.nn.Module):
+        def forward(self, x):
+            return torch.softmax(x.mean((2, 3)), 1)
+    traced = torch.jit.trace(Net().eval(), torch.rand(1, 3, 4, 5))
+    model = ct.convert(traced, inputs=[ct.ImageType(name="image", shape=(1, 3, 4, 5), scale=1 / 255.0)],
+                       classifier_config=ct.ClassifierConfig(["red", "green", "blue"]), convert_to="mlprogram",
+                       minimum_deployment_target=ct.target.iOS16)
+    made = model.predict({"image": Image.new("RGB", (5, 4), (10, 200, 30))})
+    assert made["classLabel"] == "green"
+    scores = next(v for v in made.values() if isinstance(v, dict))
+    assert set(scores) == {"red", "green", "blue"} and max(scores, key=scores.get) == "green"
+
+    class Swap(torch.nn.Module):
+        def forward(self, x):
+            return 255 - x
+    for layout, mode, colour, want in (("RGB", "RGB", (10, 200, 30), (245, 55, 225, 255)),
+                                       ("BGR", "RGB", (10, 200, 30), (245, 55, 225, 255)), ("GRAYSCALE", "L", 10, 245),
+                                       ("GRAYSCALE_FLOAT16", "F", 10.5, 244.5)):
+        shape = (1, 1 if mode != "RGB" else 3, 4, 5)
+        kind = getattr(ct.colorlayout, layout)
+        traced = torch.jit.trace(Swap().eval(), torch.rand(shape))
+        model = ct.convert(traced, inputs=[ct.ImageType(name="image", shape=shape, color_layout=kind)],
+                           outputs=[ct.ImageType(name="out", color_layout=kind)], convert_to="mlprogram",
+                           minimum_deployment_target=ct.target.iOS16)
+        out = model.predict({"image": Image.new(mode, (5, 4), colour)})["out"]
+        assert out.getpixel((0, 0)) == want and out.size == (5, 4), layout
+
+
+def test_compute_units_choose_the_device(ct):
+    bridge.enable(neural_engine="sim:m1")
+    engine, cpu = relu(ct), None
+    assert engine.__proxy__.program.device == "sim:m1"
+    cpu = ct.models.MLModel(engine.package_path, compute_units=ct.ComputeUnit.CPU_ONLY)
+    assert cpu.__proxy__.program.device == "cpu"
+    x = np.ones((2, 3), np.float32)
+    assert engine.predict({"x": x})["y"].tolist() == cpu.predict({"x": x})["y"].tolist()
+
+
+def test_it_is_taken_away_again(ct):
+    model = relu(ct)
+    bridge.disable()
+    assert ct.models.model._MLModelProxy is not bridge._MLModelProxy and not ct.models.utils._is_macos()
+    assert model.predict({"x": np.ones((2, 3))})["y"].sum() == 6
+    with pytest.raises(Exception, match="macOS"):
+        model.make_state()

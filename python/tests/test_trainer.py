@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: MIT
+"""Training: from text, ids, examples and arrays in memory; callbacks, Ctrl-C, one step at a time, what was learnt."""
+import signal
+
+import numpy as np
+import pytest
+from conftest import data, mil, refused
+
+import propane_ml as propane
+
+WORDS = "the cat sat on the mat. the dog sat on the log. " * 60
+SMALL = dict(kind="chars", layers=1, width=16, heads=2, context=16, batch=4, warmup=2, lr=0.01, progress=False)
+
+
+def test_a_text_is_learnt_and_written():
+    with propane.Trainer(text=WORDS, steps=30, **SMALL) as trainer:
+        history = trainer.run()
+        assert len(history.losses) == 30 == trainer.step_count and history.losses[-1] < history.losses[0] - 0.5
+        assert "<svg" in history._repr_html_() and "30 steps" in repr(history) and trainer.unit == "tokens"
+        assert trainer.evaluate().loss < history.losses[0] and trainer.option("lr") == "0.01"
+        assert set(trainer.model().complete("the ", count=10).text) <= set(WORDS)
+        assert isinstance(trainer.facts(), dict)
+
+
+def test_steps_are_the_runs(tmp_path):
+    tokenizer = propane.Tokenizer.train(WORDS, kind="chars")
+    once = propane.Trainer(text=WORDS, tokenizer=tokenizer, steps=6, **SMALL).run().losses
+    trainer = propane.Trainer(ids=tokenizer.encode(WORDS), tokenizer=tokenizer, steps=6, **SMALL)
+    assert [step.loss for step in trainer] == once
+    with refused("invalid", "steps"):
+        trainer.step()
+    trainer.write(tmp_path / "m.safetensors")
+
+
+def test_callbacks_and_ctrl_c(tmp_path):
+    class Tell(propane.Callbacks):
+        def __init__(self, at, do):
+            self.seen, self.at, self.do = [], at, do
+
+        def on_step(self, step):
+            self.seen.append(step.step)
+            if step.step == self.at:
+                self.do()
+
+        def on_checkpoint(self, step, path):
+            self.seen.append(path)
+
+    def fail():
+        raise KeyError("mine")
+    for do, kind in ((fail, KeyError), (lambda: signal.raise_signal(signal.SIGINT), KeyboardInterrupt)):
+        tell = Tell(3, do)
+        trainer = propane.Trainer(text=WORDS, steps=8, callbacks=[tell], run=tmp_path / kind.__name__, **SMALL)
+        with pytest.raises(kind):
+            trainer.run()
+        assert trainer.step_count in (3, 4) and any(isinstance(s, str) for s in tell.seen)
+        assert len(trainer.run().losses) == 8
+        trainer.close()
+
+
+def test_examples_and_adapters():
+    tokenizer = propane.Tokenizer.train("User: Assistant: \nabcdefghijklmnopqrstuvwxyz.", kind="chars")
+    pairs = [{"prompt": "abc", "completion": "def"}, {"prompt": "xyz", "completion": "uvw"}] * 8
+    trainer = propane.Trainer(data("tests", "data", "arch_qwen3"), examples=pairs, tokenizer=tokenizer, lora=2, steps=12, context=32,
+                              batch=2, lr=0.05, warmup=1, held_out=0, progress=False)
+    losses = trainer.run().losses
+    assert losses[-1] < losses[0] and trainer.parameters < 2000
+    with refused("not found", "no_such"):
+        propane.Trainer(text=WORDS, no_such=1)
+    with refused("invalid", "one of data, text"):
+        propane.Trainer(text=WORDS, ids=[1])
+
+
+def test_a_program_learns_its_weights():
+    body = 'tensor<fp32, [1, 3]> w = const()[name = string("w"), val = tensor<fp32, [1, 3]>([[0.1, 0.2, 0.3]])];\n'
+    program = propane.parse(mil(body + 'tensor<fp32, [1]> b = const()[name = string("b"), val = tensor<fp32, [1]>([0.0])];\n'
+                                'tensor<fp32, [1, 1]> y = linear(x = x, weight = w, bias = b)[name = string("y")];',
+                                "tensor<fp32, [1, 3]> x", "y"))
+    x = np.random.default_rng(1).standard_normal((64, 3)).astype(np.float32)
+    y = x @ np.array([[1.0], [-2], [0.5]], np.float32)
+    better = program.finetune({"x": x, "y": y}, loss="mse", trainable="*", lr=0.05, epochs=20, batch=8, progress=False)
+    made = better.predict({"x": x[:1]})["y"]
+    assert abs(float(made[0, 0] - y[0, 0])) < 0.3 * abs(float(program.predict({"x": x[:1]})["y"][0, 0] - y[0, 0])) + 0.1
+    assert len(propane.options("program")) > 20 and "lora_rank" in propane.options().column("option")
