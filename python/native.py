@@ -41,4 +41,4 @@ ffi = cffi.FFI()
 ffi.cdef(declarations.read() + declarations.CALLBACKS + "extern const char *const propane_ml_fingerprint;")
 ffi.set_source("propane_ml._propane", '#include "propane.h"\n'
                f'static const char *const propane_ml_fingerprint = "{declarations.fingerprint()}";\n', include_dirs=[os.path.join(ROOT, "include")],
-               extra_objects=[ARCHIVE], extra_link_args=libraries() + ["-Wl,-S"])
+               extra_objects=[ARCHIVE], depends=[ARCHIVE], extra_link_args=libraries() + ["-Wl,-S"])

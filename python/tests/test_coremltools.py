@@ -17,20 +17,12 @@ def ct():
         yield bridge_ct
 
 
-def convert(ct, build, *specs, target="iOS18", **more):
-    mb = ct.converters.mil.Builder
-    program = mb.program(input_specs=list(specs), opset_version=getattr(ct.target, target))(lambda *given: build(mb, *given))
-    return ct.convert(program, convert_to="mlprogram", minimum_deployment_target=getattr(ct.target, target), **more)
-
-
 def spec(ct, *shape, dtype=None):
     from coremltools.converters.mil.mil import types
     return ct.converters.mil.Builder.TensorSpec(shape=shape, dtype=getattr(types, dtype or "fp32"))
 
 
 def relu(ct):
-    def build(mb, x):
-        return mb.relu(x=x, name="y")
     mb = ct.converters.mil.Builder
 
     @mb.program(input_specs=[spec(ct, 2, 3)], opset_version=ct.target.iOS17)
@@ -141,13 +133,20 @@ def test_classifiers_and_pictures(ct):
 
 
 def test_compute_units_choose_the_device(ct):
+    """An engine's own rules hold on it: float16 in and out, rows of 64 bytes."""
+    from coremltools.converters.mil.mil import types
     bridge.enable(neural_engine="sim:m1")
-    engine, cpu = relu(ct), None
+    mb = ct.converters.mil.Builder
+
+    @mb.program(input_specs=[mb.TensorSpec(shape=(1, 32, 1, 64), dtype=types.fp16)], opset_version=ct.target.iOS17)
+    def program(x):
+        return mb.relu(x=x, name="y")
+    engine = ct.convert(program, convert_to="mlprogram", minimum_deployment_target=ct.target.iOS17)
     assert engine.__proxy__.program.device == "sim:m1"
     cpu = ct.models.MLModel(engine.package_path, compute_units=ct.ComputeUnit.CPU_ONLY)
     assert cpu.__proxy__.program.device == "cpu"
-    x = np.ones((2, 3), np.float32)
-    assert engine.predict({"x": x})["y"].tolist() == cpu.predict({"x": x})["y"].tolist()
+    x = np.ones((1, 32, 1, 64), np.float32)
+    assert engine.predict({"x": x})["y"].tolist() == cpu.predict({"x": x})["y"].tolist() == x.tolist()
 
 
 def test_it_is_taken_away_again(ct):

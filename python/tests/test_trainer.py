@@ -61,10 +61,10 @@ def test_examples_and_adapters():
     tokenizer = propane.Tokenizer.train("User: Assistant: \nabcdefghijklmnopqrstuvwxyz.", kind="chars")
     pairs = [{"prompt": "abc", "completion": "def"}, {"prompt": "xyz", "completion": "uvw"}] * 8
     trainer = propane.Trainer(data("tests", "data", "arch_qwen3"), examples=pairs, tokenizer=tokenizer, lora=2, steps=12, context=32,
-                              batch=2, lr=0.05, warmup=1, held_out=0, progress=False)
+                              batch=2, lr=0.05, warmup=1, held_out=0, eval_every=0, progress=False)
     losses = trainer.run().losses
     assert losses[-1] < losses[0] and trainer.parameters < 2000
-    with refused("not found", "no_such"):
+    with refused("not found", "no-such"):
         propane.Trainer(text=WORDS, no_such=1)
     with refused("invalid", "one of data, text"):
         propane.Trainer(text=WORDS, ids=[1])
@@ -81,3 +81,10 @@ def test_a_program_learns_its_weights():
     made = better.predict({"x": x[:1]})["y"]
     assert abs(float(made[0, 0] - y[0, 0])) < 0.3 * abs(float(program.predict({"x": x[:1]})["y"][0, 0] - y[0, 0])) + 0.1
     assert len(propane.options("program")) > 20 and "lora_rank" in propane.options().column("option")
+
+
+def test_a_new_model_learns_examples_from_memory():
+    tokenizer = propane.Tokenizer.train("User: Assistant: \nabcdefghijklmnopqrstuvwxyz.", kind="chars")
+    trainer = propane.Trainer(examples=[{"prompt": "abc", "completion": "def"}] * 20, tokenizer=tokenizer, steps=3, layers=1, width=16,
+                              heads=2, batch=2, context=16, held_out=0, eval_every=0, progress=False)
+    assert len(trainer.run().losses) == 3

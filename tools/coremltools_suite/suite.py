@@ -111,6 +111,10 @@ def main():
         if importlib.util.find_spec(name) is None:
             print(f"{name} is not installed")
             return 77
+    import numpy
+    if tuple(map(int, numpy.__version__.split(".")[:2])) >= (2, 4):
+        print(f"coremltools 9.0's own code fails with NumPy {numpy.__version__}: install numpy<2.4")
+        return 77
     base = os.path.dirname(importlib.util.find_spec("coremltools").origin)
     places = [os.path.join(base, p) for area in options.areas.split(",") for p in AREAS[area]]
     places = [p for p in places if os.path.exists(p)]

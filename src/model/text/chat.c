@@ -147,7 +147,7 @@ static propane_status chat_recognise(const char *jinja, const char *source, chat
     if (out->format) return PROPANE_OK;
     return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
                         "%s: its chat template is none of the formats that Propane knows; choose one with --chat",
-                        source);
+                        source ? source : "the tokenizer");
 }
 
 static bool chat_is_one_token(const tokenizer *t, const char *string) {
@@ -174,11 +174,11 @@ static void chat_default_tokens(const tokenizer *t, chat_template *out) {
     if (!*out->eos && tokenizer_eos(t) >= 0) snprintf(out->eos, sizeof out->eos, "</s>");
 }
 
-/* What the tokenizer brings with it, and what files beside the model say; a GGUF file's own goes first. */
+/* What the tokenizer brings with it, and what files beside the model (NULL: there is none) say; a GGUF file's own goes first. */
 static propane_status chat_sources(const char *path, const tokenizer *t, arena *a, tokenizer_chat *out,
                                    propane_error *err) {
     const tokenizer_chat *own = t ? tokenizer_get_chat(t) : &(tokenizer_chat){0};
-    bool inside = text_ends_with(path, ".gguf") && own->jinja;
+    bool inside = !path || (text_ends_with(path, ".gguf") && own->jinja);
     *out = (tokenizer_chat){0};
     if (!inside) PROPANE_TRY(tokenizer_chat_read(path, a, out, err));
     if (!out->jinja) out->jinja = own->jinja;

@@ -23,6 +23,11 @@ static double corpus_unigram_entropy(const char *data, size_t length) {
 
 /* The tokenizer that was given, or the model's. */
 static propane_status corpus_take_tokenizer(const corpus_options *o, corpus *c, propane_error *err) {
+    if (o->vocabulary) {
+        c->tokenizer = (tokenizer *)(uintptr_t)o->vocabulary; /* only read */
+        c->shared = true;
+        return PROPANE_OK;
+    }
     if (o->model || o->tokenizer) return model_tokenizer_open(o->tokenizer, o->model, &c->tokenizer, err);
     return propane_fail(err, PROPANE_ERR_INVALID,
                         "%s is instruction data: give the model that it is for with --init, or a --tokenizer", o->text);
