@@ -198,11 +198,28 @@ static propane_status check_tensor(chip_report *r, chip_view *view, const mil_va
     return check_ask_site(r, CHIP_SITE_TENSOR, view, at, err);
 }
 
+/* An input that is too large for the engine is told once, as an input; what reads it is moved all the same. */
+static void check_move_readers(chip_report *r, const chip_view *view, const mil_op *op) {
+    char message[CHIP_TEXT_BYTES];
+    if (!r->fallen) return;
+    MIL_FOR_OPERANDS (op, v) {
+        if (v->def || v->konst || !check_is_tensor(v) || check_is_small(v)) continue;
+        chip_view own = *view;
+        own.value = v;
+        for (int i = 0; i < chip_limit_count(); i++) {
+            own.limit = chip_limit_get(i);
+            if (own.limit->site == CHIP_SITE_TENSOR && r->masks[i].by[CHIP_FALL] && own.limit->check(&own, message))
+                r->fallen[r->fallen_at] |= r->masks[i].by[CHIP_FALL];
+        }
+    }
+}
+
 static propane_status check_ops(chip_report *r, chip_view *view, propane_error *err) {
     int stride = chip_limit_count() + 1, index = 0;
     for (const mil_op *op = view->function->first; op; op = op->next) {
         place at = check_op_place(op);
         r->fallen_at = ++index;
+        check_move_readers(r, view, op);
         if (op->info->code != MIL_OP_const) r->op_counts[op->info->code]++;
         view->op = op;
         for (const int *row = r->op_rows + op->info->code * stride; *row >= 0; row++)

@@ -269,6 +269,16 @@ TEST(a_check_has_rows_verdicts_and_the_command_s_json) {
     propane_free(json);
     propane_free(plain);
     propane_report_free(r);
+    const propane_check_options coreml = {.size = sizeof coreml, .target = "m1", .path = "coreml"};
+    EXPECT_OK(propane_check_module(m, &coreml, &r, &err));
+    EXPECT_TEXT(propane_report_path(r), "coreml");
+    EXPECT(propane_report_worst(r) != PROPANE_REFUSED);
+    propane_verdict through = {.size = sizeof through};
+    EXPECT(propane_report_verdict(r, 0, &through) && through.refusals == 0 && through.segments >= 1);
+    EXPECT(through.switches <= through.segments && through.switches_at);
+    propane_report_free(r);
+    EXPECT_FAIL(propane_check_module(m, &(propane_check_options){.size = sizeof options, .path = "linux"}, &r, &err),
+                PROPANE_ERR_INVALID, "path must be direct or coreml");
     EXPECT_FAIL(propane_check_module(m, &(propane_check_options){.size = sizeof options, .target = "m99"}, &r, &err),
                 PROPANE_ERR_NOT_FOUND, "m99");
     EXPECT_FAIL(propane_check_module(m, &(propane_check_options){.size = sizeof options, .os = "new"}, &r, &err),

@@ -326,6 +326,38 @@ TEST(many_findings_are_collected_and_counted) {
     mil_module_free(m);
 }
 
+/* conv-like work, tan, work: the engine, the CPU, the engine again. A weight and what follows from constants take no side. */
+static const char segmented[] =
+    "program(1.3)\n[buildInfo = dict<string, string>({{\"coremlc-version\", \"3505.4.1\"}})]\n{\n"
+    "    func main<ios18>(tensor<fp16, [1, 4, 8, 32]> x) {\n"
+    "        tensor<fp16, [1, 4, 8, 32]> a = relu(x = x)[name = string(\"a\")];\n"
+    "        tensor<fp16, [1, 4, 8, 32]> b = tan(x = a)[name = string(\"b\")];\n"
+    "        tensor<fp16, [1, 4, 8, 32]> side = abs(x = x)[name = string(\"side\")];\n"
+    "        tensor<fp16, [1, 4, 8, 32]> c = add(x = b, y = side)[name = string(\"c\")];\n"
+    "        tensor<fp16, [1, 4, 8, 32]> d = tanh(x = c)[name = string(\"d\")];\n"
+    "    } -> (d);\n}\n";
+
+TEST(segments_are_counted) {
+    propane_error err = {0};
+    const chip *m4 = chip_get(CHIP_m4);
+    mil_module *m = NULL;
+    EXPECT_OK(mil_parse(segmented, sizeof segmented - 1, "segmented.mil", NULL, &m, &err));
+    for (int p = 0; p < CHIP_PATH_COUNT; p++) {
+        chip_report *r = new_report_on(0, (chip_path)p);
+        EXPECT_OK(chip_check_module(r, m, &err));
+        const chip_segments *s = chip_report_segments(r, m4);
+        const bool coreml = p == CHIP_PATH_COREML;
+        EXPECT(s->engine == (coreml ? 2 : 0) && s->cpu == (coreml ? 1 : 0) && s->switches == (coreml ? 2 : 0));
+        EXPECT(s->moved == (coreml ? 1 : 0));
+        EXPECT_TEXT(s->places, coreml ? "tan 'b', add 'c'" : "");
+        /* one more call of the engine, and three tensors of 2,048 bytes that change sides would cost next to nothing */
+        EXPECT_MSG(coreml ? s->ms > 0.01 && s->ms < 2 : s->ms == 0, "%g ms", s->ms);
+        EXPECT(chip_report_worst(r) == (coreml ? CHIP_FALL : CHIP_WARN));
+        chip_report_free(r);
+    }
+    mil_module_free(m);
+}
+
 TEST(a_lack_of_memory_is_an_error) {
     propane_error err = {0};
     mil_module *m = chain(MIL_OP_sin, 3);
@@ -634,7 +666,7 @@ TEST(each_rule_about_processes_has_its_cases) {
 SUITE("chip/check", T(each_row_says_what_who_and_what_to_do), T(disputed_rules_warn),
       T(each_figure_of_a_chip_has_a_source), T(chips_are_found_by_name), T(each_rule_about_programs_has_its_cases),
       T(findings_say_where), T(rules_about_versions_of_the_system), T(many_findings_are_collected_and_counted),
-      T(a_large_program_is_checked_quickly), T(a_lack_of_memory_is_an_error),
+      T(a_large_program_is_checked_quickly), T(segments_are_counted), T(a_lack_of_memory_is_an_error),
       T(each_rule_about_weight_files_has_its_cases), T(the_record_of_512_channels_is_named),
       T(unaligned_records_are_found), T(each_rule_about_requests_has_its_cases), T(surfaces_have_rows_of_64_bytes),
       T(each_rule_about_processes_has_its_cases))
