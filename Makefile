@@ -154,6 +154,12 @@ $(PRELOAD): $(BUILD)/%.so: %.c
 	@mkdir -p $(@D)
 	$(Q)$(CC) -shared -fPIC -O1 -g -std=gnu11 $< -o $@
 
+# What tests of the cpu driver load in place of a CBLAS.
+CBLAS := $(patsubst %.c,$(BUILD)/%.so,$(wildcard tests/cpu/cblas/*.c))
+$(CBLAS): $(BUILD)/%.so: %.c
+	@mkdir -p $(@D)
+	$(Q)$(CC) -shared -fPIC -O2 -g -std=c11 $(WARNINGS) $< -o $@
+
 $(BUILD)/bench/%: $(BUILD)/bench/%.o $(LIB)
 	$(Q)$(CC) $(LDFLAGS) $< $(LIB) $(LDLIBS) -o $@
 
@@ -165,7 +171,7 @@ $(BUILD)/examples/%: $(BUILD)/examples/%.o $(PUBLIC_A)
 $(BUILD)/fuzz/%: $(BUILD)/fuzz/%.o $(BUILD)/fuzz/replay.o $(LIB)
 	$(Q)$(CC) $(LDFLAGS) $^ $(LDLIBS) -o $@
 
-tests: all $(TEST_BIN) $(BUILD)/$(ORACLE) $(EXAMPLE_BIN) $(FUZZ_BIN) $(STANDIN) $(PRELOAD) ## build the tests
+tests: all $(TEST_BIN) $(BUILD)/$(ORACLE) $(EXAMPLE_BIN) $(FUZZ_BIN) $(STANDIN) $(PRELOAD) $(CBLAS) ## build the tests
 benches: all $(BENCH_BIN)
 examples: all $(EXAMPLE_BIN)
 

@@ -11,6 +11,7 @@
 #include "base/memory.h"
 #include "base/pool.h"
 #include "chip/cost_model.h"
+#include "drivers/cpu/blas.h"
 #include "train/dist/data_parallel.h"
 
 /* ---- making ------------------------------------------------------------------------------------------------------------------ */
@@ -61,6 +62,7 @@ static propane_status api_trainer_open(propane_trainer *t, const propane_options
     PROPANE_TRY(propane_options_recall(t->own, err));
     PROPANE_TRY(api_options_check(t->options, in_memory, err));
     PROPANE_TRY(api_trainer_threads(t->options, err));
+    if (*t->options->blas) PROPANE_TRY(cpu_blas_choose(t->options->blas, err));
     t->source = in_memory ? "the data" : t->options->data;
     PROPANE_TRY(t->kind->open(t, &data, err));
     t->chip = api_trainer_chip(t->options->device);

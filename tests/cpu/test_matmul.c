@@ -2,7 +2,7 @@
  * Products of whole programs against their meaning in double: batches with broadcast dimensions, operands that are
  * transposed, cut or reshaped views, several products of one operand, sums behind them. Each runs with a guard behind every
  * buffer, so that a kernel that writes more than was planned is found even where nobody reads what it wrote over; and with
- * one thread and with more, which give the same bits.
+ * one thread and with more, which give the same bits. With PROPANE_BLAS a third time, with all products by that library.
  */
 #include <math.h>
 #include <string.h>
@@ -10,6 +10,7 @@
 #include "base/memory.h"
 #include "base/pool.h"
 #include "base/rng.h"
+#include "drivers/cpu/blas.h"
 #include "drivers/cpu/plan/plan.h"
 #include "mil/build.h"
 #include "mil/ops.h"
@@ -62,10 +63,24 @@ static void compare(const matmul_test *t, const mil_tensor *want, const void *ou
     mem_free(got);
 }
 
-static void run(matmul_test *t, int threads, void *const *inputs, void **outputs, const char *label) {
+/* The library that the environment names, for products of any size; NULL: none. */
+static const cpu_blas *library(void) {
+    static cpu_blas any_size;
+    const cpu_blas *found = NULL;
+    propane_error err = {0};
+    EXPECT_OK(cpu_blas_current(&found, &err));
+    if (!found) return NULL;
+    any_size = *found;
+    any_size.least_flops = 0;
+    any_size.measured = false;
+    return &any_size;
+}
+
+static void run(matmul_test *t, const cpu_blas *blas, int threads, void *const *inputs, void **outputs,
+                const char *label) {
     propane_error err = {0};
     cpu_program *program = NULL;
-    const cpu_plan_options o = {.kernels = cpu_kernels_of(t->isa), .fuse = true, .guard = true};
+    const cpu_plan_options o = {.kernels = cpu_kernels_of(t->isa), .blas = blas, .fuse = true, .guard = true};
     pool_stop();
     EXPECT_OK(pool_set_threads(threads, &err));
     if (cpu_plan_compile(t->b.function, &o, t->arena, &program, &err)) ck_abort_msg("%s: %s", label, err.text);
@@ -100,11 +115,13 @@ static void check(matmul_test *t, const char *label) {
         mil_pack_f64(inputs[i], t->dtype, data, count);
     }
     EXPECT_OK(mil_eval_function(f, t->in, false, t->arena, &t->want, &err));
-    run(t, 1, inputs, alone, label);
-    run(t, 2 + pick(t, 4), inputs, more, label);
+    run(t, NULL, 1, inputs, alone, label);
+    run(t, NULL, 2 + pick(t, 4), inputs, more, label);
     for (int i = 0; i < f->result_count; i++)
         EXPECT_MSG(memcmp(alone[i], more[i], (size_t)mil_type_bytes(&f->results[i]->type)) == 0,
                    "%s: result %d has other bits with more threads", label, i);
+    for (int i = 0; i < f->result_count && library(); i++) mem_free(more[i]);
+    if (library()) run(t, library(), 2 + pick(t, 4), inputs, more, label);
     for (int i = 0; i < MAX_IO; i++) mem_free(inputs[i]), mem_free(alone[i]), mem_free(more[i]);
     mil_module_free(t->module);
     arena_free(t->arena);

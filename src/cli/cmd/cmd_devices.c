@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "cli/cli.h"
+#include "cli/cmd/host_flags.h"
 #include "cli/device_lab/selftest.h"
 
 /* What is offered but not certain to work, tried in processes of their own: an answer may be a crash. */
@@ -28,6 +29,15 @@ static void cmd_devices_list_trials(void) {
     }
 }
 
+static void cmd_devices_tell_products(void) {
+    char words[1200], line[1300];
+    host_products_words(words, sizeof words);
+    snprintf(line, sizeof line, "large products: %s", words);
+    printf("            ");
+    cli_wrap(line, 12, 14, cli_width());
+    printf("\n");
+}
+
 static int cmd_devices_list_devices(void) {
     for (int i = 0; i < propane_driver_count(); i++) {
         propane_error why = {0};
@@ -39,6 +49,7 @@ static int cmd_devices_list_devices(void) {
             cli_wrap(why.text, 12, 12, cli_width());
         }
         printf("\n");
+        if (status == PROPANE_OK && strcmp(propane_driver_name(i), "cpu") == 0) cmd_devices_tell_products();
         if (status == PROPANE_OK && strcmp(propane_driver_name(i), "ane") == 0) cmd_devices_list_trials();
     }
     return CLI_OK;

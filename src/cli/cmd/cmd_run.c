@@ -8,6 +8,7 @@
 
 #include "base/memory.h"
 #include "cli/cli.h"
+#include "cli/cmd/host_flags.h"
 #include "cli/cmd/run_compiled.h"
 #include "cli/cmd/run_profile.h"
 #include "cli/device_lab/statistics_uri.h"
@@ -210,6 +211,7 @@ int cmd_run(int argc, char **argv) {
         {"--precision", CLI_CHOICE, &j.session.precision, .words = "typed|fp16|fp32|bf16",
          .help = "typed, fp16: as the program says; fp32: every fp16 becomes fp32; bf16: products of bfloat16"},
         {"--threads", CLI_INT, &threads, 0, 1024, "N", "0: all cores"},
+        HOST_BLAS_FLAG,
         {NULL, CLI_HEADING, NULL, .help = "times:"},
         {"--iterations", CLI_INT, &j.iterations, 1, 10000000, "N", "runs; states go on from one to the next",
          .given = &j.iterations_given},

@@ -6,6 +6,7 @@
 #define CLI_CMD_MODEL_FLAGS_H
 
 #include "cli/cli.h"
+#include "cli/cmd/host_flags.h"
 
 typedef struct opened_model {
     const char *model, *adapter, *vocabulary, *device, *precision, *form; /* adapter, vocabulary: may be NULL */
@@ -32,9 +33,10 @@ typedef struct opened_model {
         {"--precision", CLI_CHOICE, &(o).precision, .words = "fp32|fp16", .help = "of the device's programs"},         \
         {"--weights", CLI_CHOICE, &(o).form, .words = propane_weight_forms(),                                          \
          .help = "how matrices are stored; fp32: as --precision says; auto: that, or bf16 or fp16 where the model "    \
-                 "fits in"}
-#define OPENED_THREADS_FLAG(o) {"--threads", CLI_INT, &(o).threads, 0, 256, "N", "0: one per core"}
-#define OPENED_WORK_FLAGS(o)   OPENED_DEVICE_FLAGS(o), OPENED_THREADS_FLAG(o)
+                 "fits in"},                                                                                           \
+        HOST_BLAS_FLAG
+#define OPENED_HOST_FLAGS(o) {"--threads", CLI_INT, &(o).threads, 0, 256, "N", "0: one per core"}
+#define OPENED_WORK_FLAGS(o) OPENED_DEVICE_FLAGS(o), OPENED_THREADS_FLAG(o)
 
 /* The weights, with the adapter's added. */
 PROPANE_CHECK propane_status opened_model_read(opened_model *o, propane_error *err);

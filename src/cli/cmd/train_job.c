@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "cli/cmd/host_flags.h"
 
 propane_status train_job_init(train_job *j, const train_job_kind *kind, propane_training training, propane_error *err) {
     j->kind = kind;
@@ -269,6 +270,7 @@ propane_status train_job_go(train_job *j, bool *again, propane_error *err) {
     const double seconds = (double)(clock_ns() - j->start_ns) / 1e9;
     if (ended && info.writes && j->report) status = j->kind->report(j, err);
     if (ended && status == PROPANE_OK) train_job_tell_done(j, info.step, seconds);
+    if (j->profile) host_products_tell(j->json);
     if (j->json && !(ended && status == PROPANE_OK))
         printf("{\"event\":\"%s\",\"step\":%" PRId64 "}\n", status != PROPANE_OK && ended ? "failed" : state,
                info.step);

@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "base/pool.h"
+#include "drivers/cpu/blas.h"
 #include "drivers/cpu/plan/plan.h"
 #include "drivers/cpu/profile.h"
 #include "drivers/cpu/simd/kernels.h"
@@ -20,6 +21,7 @@ extern const propane_driver cpu_driver;
 
 typedef struct cpu_device {
     const cpu_kernels *kernels;
+    const cpu_blas *blas;  /* for large products; NULL: none */
     pthread_mutex_t mutex; /* the block: a compile may let it grow while a run uses it */
     void *block;
     size_t block_bytes;
@@ -35,10 +37,13 @@ static propane_status cpu_open(const char *rest, void **impl, propane_error *err
     if (*rest)
         return propane_fail(err, PROPANE_ERR_INVALID,
                             "device cpu: it takes nothing behind its name, but '%.40s' is there", rest);
+    const cpu_blas *blas = NULL;
     PROPANE_TRY(cpu_isa_current(&isa, err));
+    PROPANE_TRY(cpu_blas_current(&blas, err));
     cpu_device *d = mem_alloc(sizeof *d);
     if (!d) return propane_fail_memory(err, sizeof *d);
     d->kernels = cpu_kernels_of(isa);
+    d->blas = blas;
     if (pthread_mutex_init(&d->mutex, NULL)) {
         mem_free(d);
         return propane_fail(err, PROPANE_ERR_DEVICE, "the system gives no lock");
@@ -62,6 +67,7 @@ static void cpu_describe(const void *impl, propane_device_info *out) {
 
 static cpu_plan_options cpu_driver_options_of(const cpu_device *d, const propane_compile_options *options) {
     return (cpu_plan_options){.kernels = d->kernels,
+                              .blas = d->blas,
                               .threads = options ? options->threads : 0,
                               .bf16 = options && options->precision == PROPANE_PRECISION_BF16,
                               .fuse = true};

@@ -13,8 +13,7 @@ static void gemm_blocking_swap_strides(cpu_matrix *m) {
     m->col_stride = t;
 }
 
-/* C's columns contiguous: compute the transposed product instead. `residual` holds the turned residual. */
-static void gemm_blocking_turn(cpu_gemm *g, cpu_matrix *residual) {
+void gemm_plan_turn(cpu_gemm *g, cpu_matrix *residual) {
     int64_t m = g->m;
     g->m = g->n;
     g->n = m;
@@ -93,7 +92,7 @@ static gemm_pack_b_tile gemm_blocking_pack_b_tile_of(const gemm_plan *p) {
 void gemm_plan_make(gemm_plan *p, const cpu_gemm *g, int threads, cpu_matrix *residual) {
     *p = (gemm_plan){.g = *g, .threads = threads, .sizes = &g->kernels->gemm_sizes};
     p->kernels = g->bf16 ? &g->kernels->gemm_bf16 : &g->kernels->gemm;
-    if (gemm_plan_transposes(g)) gemm_blocking_turn(&p->g, residual);
+    if (gemm_plan_transposes(g)) gemm_plan_turn(&p->g, residual);
     g = &p->g;
     p->round = g->bf16 && p->kernels->pair == 1;
     if (g->m <= 0 || g->n <= 0 || g->batch <= 0) return;
@@ -147,6 +146,14 @@ void gemm_plan_make(gemm_plan *p, const cpu_gemm *g, int threads, cpu_matrix *re
     if (g->squares && p->path == PATH_STATIONARY && plain_c)
         p->squares_bytes = (size_t)(p->a_stationary ? p->b_panels : p->a_panels) * GEMM_LANES * sizeof(double);
     gemm_blocking_plan_streamed(p);
+}
+
+/* Nothing else happens to C: the tiles can add to it themselves. */
+bool gemm_adds_to_itself(const cpu_gemm *g) {
+    const cpu_matrix *r = g->residual, *c = &g->c;
+    return r && !g->accumulate && r->dtype == CPU_F32 && c->dtype == CPU_F32 && !r->batch && !c->batch &&
+           r->data == c->data && r->row_stride == c->row_stride && r->col_stride == c->col_stride &&
+           (g->batch == 1 || r->batch_stride == c->batch_stride);
 }
 
 size_t cpu_gemm_scratch_bytes(const cpu_gemm *g, int threads) {

@@ -41,7 +41,11 @@ static inline size_t gemm_bytes(int64_t floats) { return (size_t)round_up(floats
 
 /* Of `g` for that many threads. `residual` is for the turned residual and must live as long as the plan. */
 void gemm_plan_make(gemm_plan *p, const cpu_gemm *g, int threads, cpu_matrix *residual);
-bool gemm_plan_transposes(const cpu_gemm *g);                  /* it computes the transposed product instead */
+bool gemm_plan_transposes(
+    const cpu_gemm *g); /* C's columns are contiguous: the transposed product is computed instead */
+/* Makes the transposed product of it. `residual` holds the turned residual. */
+void gemm_plan_turn(cpu_gemm *g, cpu_matrix *residual);
+bool gemm_adds_to_itself(const cpu_gemm *g);                   /* the residual is what C holds */
 bool gemm_plan_shares(const cpu_gemm *g, const cpu_matrix *x); /* all items read the same x */
 int64_t gemm_plan_block_words(const gemm_plan *p);             /* of k in a pass */
 

@@ -337,14 +337,6 @@ static void gemm_run_stationary(gemm_run *r) {
     }
 }
 
-/* The residual is what C holds, and nothing else happens to it: the tiles can add to C themselves. */
-static bool gemm_run_adds_to_itself(const cpu_gemm *g) {
-    const cpu_matrix *r = g->residual, *c = &g->c;
-    return r && !g->accumulate && r->dtype == CPU_F32 && c->dtype == CPU_F32 && !r->batch && !c->batch &&
-           r->data == c->data && r->row_stride == c->row_stride && r->col_stride == c->col_stride &&
-           (g->batch == 1 || r->batch_stride == c->batch_stride);
-}
-
 static double gemm_run_sum_lanes(const double *lanes, size_t count) {
     double sum = 0;
     for (size_t i = 0; i < count; i += GEMM_LANES)
@@ -368,7 +360,7 @@ void cpu_gemm_run(const cpu_gemm *g, void *scratch) {
     gemm_plan p, next;
     cpu_matrix residual, next_residual;
     cpu_gemm sum = *g;
-    if (gemm_run_adds_to_itself(g)) {
+    if (gemm_adds_to_itself(g)) {
         sum.accumulate = true;
         sum.residual = NULL;
     }

@@ -5,6 +5,8 @@
  */
 #include <string.h>
 
+#include "drivers/cpu/gemm/gemm_blas.h"
+#include "drivers/cpu/gemm/gemm_choice.h"
 #include "drivers/cpu/ops/emit_gemv.h"
 #include "drivers/cpu/ops/emitters.h"
 #include "drivers/cpu/ops/matmul_step.h"
@@ -373,6 +375,21 @@ static propane_status emit_matmul_take_squares(planner *p, const mil_op *op, mat
     return PROPANE_OK;
 }
 
+/* A large product may be the library's. It reads constants as they are, and shares nothing that is packed. */
+static void emit_matmul_choose_library(planner *p, matmul_step *a) {
+    const cpu_blas *blas = p->g.options.blas;
+    cpu_gemm shape = a->g;
+    shape.threads = p->g.options.threads;
+    if (a->has_residual) shape.residual = &a->residual;
+    a->counted = blas && cpu_gemm_blas_takes(blas, &shape);
+    if (a->counted && !p->check && cpu_gemm_choose_blas(blas, &shape)) a->blas = blas;
+}
+
+static propane_status emit_matmul_prepare_own(planner *p, const product *r, matmul_step *a, propane_error *err) {
+    PROPANE_TRY(emit_matmul_pack_constant(p, r, a, 0, &a->packed_a, err));
+    return emit_matmul_pack_constant(p, r, a, 1, &a->packed_b, err);
+}
+
 /* `weights`: what A is made of; NULL, or without data: A is an operand as others. */
 static propane_status emit_product(planner *p, product *r, const cpu_node *node, const cpu_stored_weights *weights,
                                    const mil_value *makes, propane_error *err) {
@@ -402,8 +419,8 @@ static propane_status emit_product(planner *p, product *r, const cpu_node *node,
     a->g.bf16 = p->g.options.bf16 && a->g.a.dtype == CPU_F32 && a->g.b.dtype == CPU_F32;
     PROPANE_TRY(emit_matmul_take_stored(p, weights, a, err));
     if (r->rank > 1) PROPANE_TRY(emit_matmul_make_tables(p, r, a, err));
-    PROPANE_TRY(emit_matmul_pack_constant(p, r, a, 0, &a->packed_a, err));
-    PROPANE_TRY(emit_matmul_pack_constant(p, r, a, 1, &a->packed_b, err));
+    emit_matmul_choose_library(p, a);
+    if (!a->blas) PROPANE_TRY(emit_matmul_prepare_own(p, r, a, err));
     for (int w = 0; w < 3 + r->residual; w++) {
         a->at[w] = cpu_view_ref(&r->view[w]);
         if (!(w == 0 && a->packed_a) && !(w == 1 && a->packed_b)) cpu_emit_touch(p, r->view[w].buffer);
@@ -411,14 +428,17 @@ static propane_status emit_product(planner *p, product *r, const cpu_node *node,
     if (node->squares) PROPANE_TRY(emit_matmul_take_squares(p, node->squares, a, err));
     a->g.a.stored = NULL;
     a->step = p->step_count;
-    PROPANE_TRY(emit_matmul_share_packed(p, a, err));
+    if (a->blas)
+        p->last_product = NULL;
+    else
+        PROPANE_TRY(emit_matmul_share_packed(p, a, err));
     PROPANE_TRY(cpu_emit_scratch(p, matmul_step_scratch(a, p->threads), &a->scratch, err));
     if (r->residual) PROPANE_TRY(emit_matmul_share_residual(p, r, err));
     double flops = 2.0 * (double)r->m * (double)r->n * (double)r->k * (double)items, bytes = 0;
     for (int w = 0; w < 3 + r->residual; w++)
         bytes += (double)cpu_view_count(&r->view[w]) * cpu_view_dtype_bytes(r->view[w].dtype);
     p->program->gemm_count++;
-    return cpu_emit_step(p, matmul_step_run, a, "gemm", makes, flops, bytes, err);
+    return cpu_emit_step(p, matmul_step_run, a, a->blas ? "blas" : "gemm", makes, flops, bytes, err);
 }
 
 /* The result of a sum over the batch as the product sees it: the batch's strides are 0. */

@@ -4,6 +4,8 @@
  */
 #include "drivers/cpu/ops/matmul_step.h"
 
+#include "drivers/cpu/gemm/gemm_blas.h"
+
 /* The product as cpu_gemm takes it. */
 typedef struct bound_product {
     cpu_gemm g;
@@ -49,7 +51,7 @@ static void matmul_step_bind(const cpu_run *run, const matmul_step *a, bound_pro
 static bool matmul_step_next_product(const cpu_run *run, cpu_gemm *out) {
     if (!run->next || run->next->run != matmul_step_run) return false;
     const matmul_step *a = run->next->args;
-    if (a->rounds > 1 || a->has_stored || a->packed_a || a->offset[0] || a->offset[1]) return false;
+    if (a->blas || a->rounds > 1 || a->has_stored || a->packed_a || a->offset[0] || a->offset[1]) return false;
     *out = a->g;
     out->a.data = cpu_ref_at(run, a->at[0]);
     if (a->packed_b) out->b.packed = cpu_ref_at(run, a->packed_at[1]);
@@ -72,10 +74,16 @@ propane_status matmul_step_run(const cpu_run *run, const void *args, propane_err
         }
         g->squares = last && a->has_squares ? &x.squares : NULL;
         g->next = last && matmul_step_next_product(run, &next) ? &next : NULL;
-        cpu_gemm_run(g, cpu_ref_at(run, a->scratch));
+        if (a->blas)
+            cpu_gemm_blas_run(a->blas, g, cpu_ref_at(run, a->scratch));
+        else
+            cpu_gemm_run(g, cpu_ref_at(run, a->scratch));
         g->accumulate = true;
         g->residual = NULL;
     }
+    if (a->counted)
+        cpu_blas_count(a->blas != NULL,
+                       2.0 * (double)g->m * (double)g->n * (double)g->k * (double)(g->batch * a->rounds));
     if (a->has_squares) *(float *)cpu_ref_at(run, a->squares_at) = (float)x.squares;
     return PROPANE_OK;
 }
@@ -83,5 +91,7 @@ propane_status matmul_step_run(const cpu_run *run, const void *args, propane_err
 int64_t matmul_step_scratch(const matmul_step *a, int threads) {
     bound_product x;
     matmul_step_bind(NULL, a, &x);
-    return (int64_t)cpu_gemm_scratch_bytes(&x.g, threads);
+    const size_t bytes =
+        a->blas ? cpu_gemm_blas_scratch_bytes(a->blas, &x.g, threads) : cpu_gemm_scratch_bytes(&x.g, threads);
+    return (int64_t)bytes;
 }

@@ -4,11 +4,14 @@
 #ifndef CPU_OPS_MATMUL_STEP_H
 #define CPU_OPS_MATMUL_STEP_H
 
+#include "drivers/cpu/blas.h"
 #include "drivers/cpu/cpu_program.h"
 #include "drivers/cpu/gemm/gemm.h"
 
 typedef struct matmul_step {
     cpu_gemm g;
+    const cpu_blas *blas; /* the library does it; NULL: the own kernels */
+    bool counted;         /* it is one that a library was asked for */
     cpu_ref at[4];
     cpu_matrix residual;
     bool has_residual, packed_a, packed_b, has_stored;

@@ -10,11 +10,12 @@
 
 typedef struct cpu_plan_options {
     const cpu_kernels *kernels;
-    int threads;     /* at most that many at once; 0: all of the pool */
-    bool bf16;       /* products of fp32 may round their operands to bf16 */
-    bool fuse;       /* false: one step an operation, to compare with */
-    bool round_each; /* round after every operation, as a device does that stores each result */
-    bool guard;      /* tests: a run fails in the step that writes behind a buffer of the block */
+    const struct cpu_blas *blas; /* for large products (drivers/cpu/blas.h); NULL: none */
+    int threads;                 /* at most that many at once; 0: all of the pool */
+    bool bf16;                   /* products of fp32 may round their operands to bf16 */
+    bool fuse;                   /* false: one step an operation, to compare with */
+    bool round_each;             /* round after every operation, as a device does that stores each result */
+    bool guard;                  /* tests: a run fails in the step that writes behind a buffer of the block */
 } cpu_plan_options;
 
 #endif
