@@ -92,6 +92,23 @@ typedef enum propane_form { PROPANE_TEXT, PROPANE_JSON, PROPANE_MARKDOWN } propa
 PROPANE_CHECK propane_status propane_set_threads(int threads, propane_error *err);
 int propane_threads(void);
 
+/* Who does the large products of cpu devices that are opened from now on: "off", "auto", "auto:LIBRARY" or LIBRARY, a CBLAS
+ * that is loaded at run time (docs/performance.md). NULL: what PROPANE_BLAS says, else "auto" on Apple's systems and "off"
+ * elsewhere. What cannot be used is told when a device is opened. */
+PROPANE_CHECK propane_status propane_set_blas(const char *how, propane_error *err);
+
+/* Large products run so far in this process, and their arithmetic. They are counted where a library was asked for. */
+typedef struct propane_products {
+    size_t size; /* sizeof(propane_products), set by the caller */
+    const char *
+        library; /* what a device that is opened now would use; NULL: the own kernels alone. Lives as long as the process */
+    bool measured; /* the library does what it was measured to do faster */
+    int64_t own_calls, library_calls;
+    double own_flops, library_flops;
+} propane_products;
+/* Fails as opening a cpu device would. */
+PROPANE_CHECK propane_status propane_products_get(propane_products *out, propane_error *err);
+
 /* Things worth knowing that are no error: one sentence, without an end of line. From any thread, also from several at once.
  * NULL: nobody is told, as at first. Set it before anything else is called. */
 typedef void (*propane_log)(void *context, const char *sentence);

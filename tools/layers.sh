@@ -43,7 +43,7 @@ train: base mil/* chip grad pass device model/* train/*
 infer: base mil/* pass device model/*
 serve: base mil/* device model/* infer api
 trace: drivers/ane
-api: base mil/* engine chip grad pass device drivers run model/* train/* infer
+api: base mil/* engine chip grad pass device drivers drivers/cpu run model/* train/* infer
 # The command is a client of propane.h. It sees src/base as well: its JSON, texts, files written whole and memory would otherwise
 # stand in the tree twice. Each line below is an exception, and says why.
 cli: base cli/*

@@ -58,7 +58,8 @@ propane_status cpu_blas_choose(const char *how, propane_error *err) {
     return PROPANE_OK;
 }
 
-const char *cpu_blas_wanted(void) {
+/* What --blas, else PROPANE_BLAS, else the system's standard asks for. */
+static const char *blas_wanted(void) {
     const char *variable = getenv("PROPANE_BLAS");
     if (*blas_state.chosen) return blas_state.chosen;
     return variable && *variable ? variable : BLAS_STANDARD;
@@ -195,7 +196,7 @@ propane_status cpu_blas_current(const cpu_blas **out, propane_error *err) {
     char how[BLAS_NAME_ROOM];
     *out = NULL;
     pthread_mutex_lock(&blas_state.mutex);
-    const char *wanted = cpu_blas_wanted();
+    const char *wanted = blas_wanted();
     propane_status status = PROPANE_OK;
     if (strlen(wanted) >= sizeof how)
         status = propane_fail(err, PROPANE_ERR_INVALID, "PROPANE_BLAS: the library's name is longer than %d bytes",

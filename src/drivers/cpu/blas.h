@@ -39,8 +39,6 @@ typedef struct cpu_blas {
 
 /* Instead of PROPANE_BLAS, for devices that are opened from now on; NULL: what the variable says. Copied. */
 PROPANE_CHECK propane_status cpu_blas_choose(const char *how, propane_error *err);
-/* What --blas, else PROPANE_BLAS, else the system's standard asks for: "auto" and so on. */
-const char *cpu_blas_wanted(void);
 /* What a cpu device uses that is opened now; *out NULL: its own kernels alone. Loaded once a process and name, and never
  * unloaded. Any thread. */
 PROPANE_CHECK propane_status cpu_blas_current(const cpu_blas **out, propane_error *err);
