@@ -14,7 +14,7 @@
 #include "cli/cli.h"
 
 /* What the library tells that is no error. */
-static void main_tell(void *context, const char *sentence) {
+static void main_note(void *context, const char *sentence) {
     (void)context;
     fprintf(stderr, "propane: %s\n", sentence);
 }
@@ -194,7 +194,7 @@ int main(int argc, char **argv) {
     signal(SIGPIPE, SIG_IGN); /* a failed write is an error with a message, not a silent death */
     signal(SIGXFSZ, SIG_IGN);
     file_map_guard();
-    propane_set_log(main_tell, NULL);
+    propane_set_log(main_note, NULL);
     cli_argc = argc;
     cli_argv = argv;
     if (argc < 2) {
