@@ -36,7 +36,7 @@ typedef struct opened_model {
                  "fits in"},                                                                                           \
         HOST_BLAS_FLAG
 #define OPENED_HOST_FLAGS(o) {"--threads", CLI_INT, &(o).threads, 0, 256, "N", "0: one per core"}
-#define OPENED_WORK_FLAGS(o) OPENED_DEVICE_FLAGS(o), OPENED_THREADS_FLAG(o)
+#define OPENED_WORK_FLAGS(o) OPENED_DEVICE_FLAGS(o), OPENED_HOST_FLAGS(o)
 
 /* The weights, with the adapter's added. */
 PROPANE_CHECK propane_status opened_model_read(opened_model *o, propane_error *err);
