@@ -107,7 +107,7 @@ int cmd_eval(int argc, char **argv) {
         {"--gradients", CLI_TEXT, &j.gradients, .words = "FILE",
          .help = "write the gradients of the mean loss, named like the model's weights"},
         {"--plan", CLI_TEXT, &j.plan, .words = "NAME", .help = "of --gradients: see 'propane plan'"},
-        OPENED_HOST_FLAGS(j.m),
+        OPENED_THREADS_FLAG(j.m),
         {"--json", CLI_SWITCH, &j.json, .help = "one JSON object"},
     };
     int code =

@@ -35,8 +35,8 @@ typedef struct opened_model {
          .help = "how matrices are stored; fp32: as --precision says; auto: that, or bf16 or fp16 where the model "    \
                  "fits in"},                                                                                           \
         HOST_BLAS_FLAG
-#define OPENED_HOST_FLAGS(o) {"--threads", CLI_INT, &(o).threads, 0, 256, "N", "0: one per core"}
-#define OPENED_WORK_FLAGS(o) OPENED_DEVICE_FLAGS(o), OPENED_HOST_FLAGS(o)
+#define OPENED_THREADS_FLAG(o) {"--threads", CLI_INT, &(o).threads, 0, 256, "N", "0: one per core"}
+#define OPENED_WORK_FLAGS(o)   OPENED_DEVICE_FLAGS(o), OPENED_THREADS_FLAG(o)
 
 /* The weights, with the adapter's added. */
 PROPANE_CHECK propane_status opened_model_read(opened_model *o, propane_error *err);
