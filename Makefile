@@ -61,7 +61,10 @@ asked     = $(if $(TESTS),$(foreach p,$(1),$(if $(strip $(foreach t,$(TESTS),$(f
 TEST_BIN := $(call asked,$(TEST_SRC:%.c=$(BUILD)/%))
 BENCH_BIN := $(BENCH_SRC:%.c=$(BUILD)/%)
 ORACLE   := tests/oracle/oracle# what tools/oracle.sh asks
-EXAMPLE_BIN := $(EXAMPLE_SRC:%.c=$(BUILD)/%)
+# One example is C++, with the compiler that belongs to the C one; without it, it is left out.
+CXX_OF   := $(if $(findstring clang,$(CC)),$(subst clang,clang++,$(CC)),$(if $(findstring gcc,$(CC)),$(subst gcc,g++,$(CC)),c++))
+EXAMPLE_CC  := $(if $(shell command -v $(lastword $(CXX_OF))),$(sort $(wildcard examples/library/*.cc)))
+EXAMPLE_BIN := $(EXAMPLE_SRC:%.c=$(BUILD)/%) $(EXAMPLE_CC:%.cc=$(BUILD)/%)
 FUZZ_BIN := $(call asked,$(FUZZ_SRC:%.c=$(BUILD)/%))
 # What the command, tests and benches link: every object, serving included. The library that others get has no server:
 # an archive of one object whose hidden names are local, and a shared one.
@@ -166,6 +169,9 @@ $(BUILD)/bench/%: $(BUILD)/bench/%.o $(LIB)
 # Examples stand on the public library alone.
 $(BUILD)/examples/%: $(BUILD)/examples/%.o $(PUBLIC_A)
 	$(Q)$(CC) $(LDFLAGS) $< $(PUBLIC_A) $(PUBLIC_LIBS) -o $@
+$(EXAMPLE_CC:%.cc=$(BUILD)/%): $(BUILD)/%: %.cc $(PUBLIC_A)
+	@mkdir -p $(@D)
+	$(Q)$(CXX_OF) $(OPTIMISE) -g -std=c++17 -Wall -Wextra -Wpedantic $(if $(WERROR),-Werror) $(SANITIZE) -Iinclude $(LDFLAGS) $< $(PUBLIC_A) $(PUBLIC_LIBS) -o $@
 
 # A fuzz target with a plain main that replays its corpus.
 $(BUILD)/fuzz/%: $(BUILD)/fuzz/%.o $(BUILD)/fuzz/replay.o $(LIB)

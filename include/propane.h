@@ -128,7 +128,7 @@ PROPANE_CHECK propane_status propane_set_allocator(const propane_allocator *allo
 
 /* ---- modules: MIL programs ------------------------------------------------------------------------------------------ */
 
-typedef struct mil_module propane_module;
+typedef struct propane_module propane_module;
 
 typedef enum propane_dtype {
     PROPANE_FP16,
@@ -231,7 +231,7 @@ const char *propane_module_metadata(const propane_module *module, const char *ke
 
 /* What the operations of a function make, in the program's order: the first with `after` NULL, NULL behind the last. What
  * stands in blocks is not among it. The values belong to the module and are gone when it is changed. */
-typedef struct mil_value propane_value;
+typedef struct propane_value propane_value;
 const propane_value *propane_module_next_value(const propane_module *module, const char *function,
                                                const propane_value *after);
 const char *propane_value_name(const propane_value *value);
@@ -325,7 +325,7 @@ PROPANE_CHECK propane_status propane_file_show(const char *path, const propane_s
                                                size_t *length, propane_error *err);
 
 /* A program as registers of an engine (.hwx, .anec). Nothing that the compiler writes has run on a device yet. */
-typedef struct engine_object propane_object;
+typedef struct propane_object propane_object;
 typedef struct propane_object_info {
     size_t size; /* sizeof(propane_object_info), set by the caller */
     int tasks;
@@ -783,7 +783,7 @@ const propane_module *propane_session_module(const propane_session *session);
 /* ---- language models ---------------------------------------------------------------------------------------------------- */
 
 typedef struct propane_model propane_model;
-typedef struct tokenizer propane_tokenizer; /* does not change: threads may share it */
+typedef struct propane_tokenizer propane_tokenizer; /* does not change: threads may share it */
 typedef struct propane_generator propane_generator;
 
 /* "folder" (Hugging Face's, or a run's), "safetensors", "gguf", "llama2c"; NULL: no language model is there. Static. */
@@ -1066,7 +1066,7 @@ bool propane_options_describe(const propane_options *options, int index, propane
 
 /* The processes that mpirun started together (Open MPI). *out NULL with PROPANE_OK: this process was not started so. Once a
  * process; all ranks make the same trainers in the same order. */
-typedef struct mpi propane_ranks;
+typedef struct propane_ranks propane_ranks;
 PROPANE_CHECK propane_status propane_ranks_open(propane_ranks **out, propane_error *err);
 int propane_ranks_rank(const propane_ranks *ranks);
 int propane_ranks_count(const propane_ranks *ranks);

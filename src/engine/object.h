@@ -41,7 +41,7 @@ typedef struct engine_surface {
     uint64_t address;           /* of the container; 0 in .anec */
 } engine_surface;
 
-typedef struct engine_object {
+typedef struct propane_object {
     arena *arena;
     const char *source; /* the file's path, for messages */
     bool anec;

@@ -88,13 +88,13 @@ double mil_const_f64(const mil_const *c, int64_t index);
 int64_t mil_const_i64(const mil_const *c, int64_t index);
 const char *mil_const_text(const mil_const *c, int64_t index); /* strings only */
 
-typedef struct mil_value mil_value;
+typedef struct propane_value mil_value;
 typedef struct mil_op mil_op;
 typedef struct mil_function mil_function;
-typedef struct mil_module mil_module;
+typedef struct propane_module mil_module;
 typedef struct mil_op_info mil_op_info;
 
-struct mil_value {
+struct propane_value {
     const char *name;
     mil_type type;
     mil_op *def;            /* NULL: a parameter of the function, or an inline literal (then konst is set) */
@@ -168,7 +168,7 @@ typedef struct mil_pair {
     const char *key, *value;
 } mil_pair;
 
-struct mil_module {
+struct propane_module {
     arena *arena;
     const char *source;               /* stands for the module in messages: the file's path */
     const char *model_dir;            /* what @model_path means; NULL: nothing */

@@ -26,7 +26,7 @@ typedef enum tokenizer_kind {
     TOKENIZER_HF
 } tokenizer_kind;
 
-typedef struct tokenizer tokenizer;
+typedef struct propane_tokenizer tokenizer;
 
 PROPANE_CHECK propane_status tokenizer_create_bytes(tokenizer **out, propane_error *err);
 /* `source` names the text in messages. At most 1,048,576 different characters. */

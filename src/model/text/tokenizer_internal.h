@@ -42,7 +42,7 @@ void piece_map_deinit(piece_map *m);
 int32_t *piece_map_find(const piece_map *m, const char *bytes, size_t length);
 int32_t *piece_map_enter(piece_map *m, const char *bytes, size_t length, int32_t initial);
 
-struct tokenizer {
+struct propane_tokenizer {
     tokenizer_kind kind;
     arena *arena;
     int vocab;

@@ -32,7 +32,7 @@ typedef void *handle; /* MPI_Comm, MPI_Datatype, MPI_Request: pointers in Open M
     CALL(Wait, int, (handle *, void *))                                                                                \
     CALL(Abort, int, (handle, int))
 
-struct mpi {
+struct propane_ranks {
     void *library;
     handle world, byte, errors_return;
     char **shared; /* [size] each rank's memory; NULL: none */

@@ -13,7 +13,7 @@
 
 enum { MPI_MOST_RANKS = 4096 };
 
-typedef struct mpi mpi;
+typedef struct propane_ranks mpi;
 typedef struct mpi_transfer {
     void *request;
     bool open;
