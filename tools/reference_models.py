@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 """Makes tests/data/arch_*: a tiny random model of each architecture as transformers writes it, and what transformers computes.
 
-    python3 tools/reference_models.py [FOLDER]      (needs torch and transformers; Propane and its tests need neither)
+    python3 tools/reference_models.py [FOLDER [NAME...]]      (needs torch and transformers; Propane and its tests need neither)
 
 arch_NAME/config.json, model.safetensors    as save_pretrained leaves them
 arch_NAME/reference.safetensors             F32 unless said otherwise
@@ -20,8 +20,9 @@ import sys
 
 import torch
 from safetensors.torch import save_file
-from transformers import (GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM, Qwen2Config, Qwen2ForCausalLM, Qwen3Config,
-                          Qwen3ForCausalLM)
+from transformers import (GPT2Config, GPT2LMHeadModel, GraniteConfig, GraniteForCausalLM, LlamaConfig, LlamaForCausalLM, MistralConfig,
+                          MistralForCausalLM, Olmo2Config, Olmo2ForCausalLM, Phi3Config, Phi3ForCausalLM, Qwen2Config, Qwen2ForCausalLM,
+                          Qwen3Config, Qwen3ForCausalLM)
 
 BATCH, SEQUENCE, VOCABULARY = 2, 16, 40
 SIZES = dict(vocab_size=VOCABULARY, hidden_size=16, intermediate_size=24, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
@@ -36,10 +37,19 @@ def models():
     yield "qwen2", Qwen2ForCausalLM(Qwen2Config(**SIZES, rope_parameters=PLAIN, tie_word_embeddings=True))
     yield "qwen3", Qwen3ForCausalLM(Qwen3Config(**SIZES, rope_parameters=PLAIN, head_dim=8, tie_word_embeddings=True))
     yield "gpt2", GPT2LMHeadModel(GPT2Config(vocab_size=VOCABULARY, n_embd=16, n_layer=2, n_head=4, n_positions=24, bos_token_id=1, eos_token_id=2))
+    # No padding token: transformers drops its gradient. The window is longer than the sequence: transformers' mask is there, and says nothing.
+    yield "mistral", MistralForCausalLM(MistralConfig(**SIZES, rope_parameters=PLAIN, head_dim=8, sliding_window=32, tie_word_embeddings=False))
+    yield "granite", GraniteForCausalLM(GraniteConfig(**SIZES, rope_parameters=PLAIN, embedding_multiplier=12.0, residual_multiplier=0.22,
+                                                      attention_multiplier=0.3, logits_scaling=6.0, tie_word_embeddings=True))
+    yield "olmo2", Olmo2ForCausalLM(Olmo2Config(**SIZES, pad_token_id=None, rope_parameters=PLAIN, tie_word_embeddings=False))
+    yield "phi3", Phi3ForCausalLM(Phi3Config(**{**SIZES, "hidden_size": 32}, rope_parameters={**PLAIN, "partial_rotary_factor": 0.5},
+                                             partial_rotary_factor=0.5, pad_token_id=None, tie_word_embeddings=False))
 
 
-def main(root):
+def main(root, wanted=()):
     for seed, (name, model) in enumerate(models()):
+        if wanted and name not in wanted:
+            continue
         torch.manual_seed(100 + seed)
         for p_name, p in model.named_parameters():
             table = p is model.get_input_embeddings().weight or "wpe" in p_name
@@ -64,4 +74,4 @@ def main(root):
 
 
 if __name__ == "__main__":
-    main(sys.argv[1] if len(sys.argv) > 1 else os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "tests", "data"))
+    main(*(sys.argv[1], sys.argv[2:]) if len(sys.argv) > 1 else (os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "tests", "data"),))

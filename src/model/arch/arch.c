@@ -6,7 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-static const model_arch *const list[] = {&model_arch_llama, &model_arch_qwen2, &model_arch_qwen3, &model_arch_gpt2};
+static const model_arch *const list[] = {&model_arch_llama,   &model_arch_qwen2,   &model_arch_qwen3, &model_arch_gpt2,
+                                         &model_arch_mistral, &model_arch_granite, &model_arch_olmo2, &model_arch_phi3};
 
 int model_arch_count(void) { return (int)(sizeof list / sizeof list[0]); }
 const model_arch *model_arch_at(int index) { return list[index]; }

@@ -62,6 +62,9 @@ typedef struct model_arch {
     arch_norm norm;
     arch_mlp mlp;
     arch_position position;
+    bool factors;                /* embedding_multiplier and its like in config.json */
+    bool windowed;               /* a sliding window: no positions beyond it */
+    bool partial_rotary;         /* partial_rotary_factor */
     bool gguf_pairs;             /* rows of a head's queries and keys come in pairs (2i, 2i+1) in GGUF files */
     const char *act_key, *act;   /* how config.json says the activation */
     const char *base, *layers;   /* "model.", which files of the bare model leave out; "model.layers." */
@@ -97,6 +100,7 @@ int64_t model_arch_parameters(const model_config *c);
 const arch_tensor *model_arch_param(const model_config *c, model_part part, int index);
 
 /* The tables, one file each. */
-extern const model_arch model_arch_llama, model_arch_qwen2, model_arch_qwen3, model_arch_gpt2;
+extern const model_arch model_arch_llama, model_arch_qwen2, model_arch_qwen3, model_arch_gpt2, model_arch_mistral,
+    model_arch_granite, model_arch_olmo2, model_arch_phi3;
 
 #endif

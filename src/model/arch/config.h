@@ -26,9 +26,13 @@ typedef struct model_config {
     model_rope_scaling rope_scaling;
     double rope_factor, rope_low_factor, rope_high_factor; /* 0 where they have no meaning */
     int64_t rope_original;                                 /* positions before scaling; likewise */
-    bool attention_bias, mlp_bias;                         /* where the architecture leaves a choice */
-    bool tie_word_embeddings;                              /* lm_head is embed_tokens */
-    int64_t bos_token_id, eos_token_id;                    /* -1: none */
+    int64_t rotary_dim; /* of a head's numbers, those at the front that RoPE turns; 0: all */
+    /* What embeddings, a half's result and scores are multiplied with, and logits divided by; 0: 1, for scores 1 / sqrt(HD).
+     * Embeddings are not scaled as such: see model_config_residual_scale. */
+    double embedding_multiplier, residual_multiplier, attention_multiplier, logits_scaling;
+    bool attention_bias, mlp_bias;      /* where the architecture leaves a choice */
+    bool tie_word_embeddings;           /* lm_head is embed_tokens */
+    int64_t bos_token_id, eos_token_id; /* -1: none */
     int64_t vocab_piece; /* not in files: rows of the output head in one tensor and one program; 0: all of them */
 } model_config;
 
@@ -50,8 +54,14 @@ PROPANE_CHECK propane_status model_config_read(const char *path, model_config *o
 json_t *model_config_to_json(const model_config *c);
 PROPANE_CHECK propane_status model_config_write(const model_config *c, const char *path, propane_error *err);
 bool model_config_equal(const model_config *a, const model_config *b);
-int64_t model_config_q(const model_config *c);  /* heads * head_dim */
-int64_t model_config_kv(const model_config *c); /* kv heads * head_dim */
+int64_t model_config_q(const model_config *c);      /* heads * head_dim */
+int64_t model_config_kv(const model_config *c);     /* kv heads * head_dim */
+int64_t model_config_rotary(const model_config *c); /* rotary_dim, or head_dim */
+/* The residual stream is kept divided by the embeddings' factor: then embeddings are added as they are, each half's result is
+ * multiplied with this, and the epsilon of the norms that read the stream is divided by the factor's square. All else is the
+ * same, as a norm does not see its input's scale. */
+double model_config_residual_scale(const model_config *c);
+double model_config_stream_eps(const model_config *c);
 /* Radians a position that pair i of a head turns, scaled as the configuration says. */
 double model_config_rope_rate(const model_config *c, int64_t i);
 

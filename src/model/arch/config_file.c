@@ -29,6 +29,20 @@ static const int_key int_keys[] = {
     KEY(vocab_size, 2, 1 << 21, true),           KEY(max_position_embeddings, 1, 1 << 24, false),
 };
 #undef KEY
+/* Factors of architectures that have them. */
+static const struct real_key {
+    const char *name;
+    size_t offset;
+} real_keys[] = {{"embedding_multiplier", offsetof(model_config, embedding_multiplier)},
+                 {"residual_multiplier", offsetof(model_config, residual_multiplier)},
+                 {"attention_multiplier", offsetof(model_config, attention_multiplier)},
+                 {"logits_scaling", offsetof(model_config, logits_scaling)}};
+enum { REAL_KEYS = sizeof real_keys / sizeof real_keys[0] };
+
+static double config_real_of(const model_config *c, int i) {
+    return *(const double *)(const void *)((const char *)c + real_keys[i].offset);
+}
+
 enum { INT_KEYS = sizeof int_keys / sizeof int_keys[0] };
 
 static int64_t *config_field(model_config *c, const int_key *key) {
@@ -139,6 +153,13 @@ propane_status model_config_check(const model_config *c, const char *source, pro
                           (long long)c->vocab_piece, (long long)c->vocab_size);
     if (!(c->rms_norm_eps >= 1e-12 && c->rms_norm_eps <= 0.1))
         return config_bad(err, source, "rms_norm_eps is %g; it must be from 1e-12 to 0.1", c->rms_norm_eps);
+    for (int i = 0; i < REAL_KEYS; i++)
+        if (!(config_real_of(c, i) >= 0 && config_real_of(c, i) <= 1e6))
+            return config_bad(err, source, "%s is %g; it must be above 0 and at most 1e6", real_keys[i].name,
+                              config_real_of(c, i));
+    if (c->rotary_dim < 0 || c->rotary_dim > c->head_dim || c->rotary_dim % 2)
+        return config_bad(err, source, "RoPE turns %lld of a head's %lld numbers; it must be an even part of them",
+                          (long long)c->rotary_dim, (long long)c->head_dim);
     PROPANE_TRY(config_check_rope(c, source, err));
     const int64_t ids[] = {c->bos_token_id, c->eos_token_id};
     const char *const id_names[] = {"bos_token_id", "eos_token_id"};
@@ -237,6 +258,33 @@ static propane_status config_read_rope(const json_t *object, const char *source,
     return json_get_int(rope, source, "original_max_position_embeddings", true, 1, 1 << 24, &c->rope_original, err);
 }
 
+/* Up to the window, attention to all positions is the same as attention to those in it: longer contexts are not offered. */
+static propane_status config_read_window(const json_t *object, const char *source, model_config *c,
+                                         propane_error *err) {
+    int64_t window = 0;
+    PROPANE_TRY(json_get_int(object, source, "sliding_window", false, 1, INT64_C(1) << 40, &window, err));
+    if (window && window < c->max_position_embeddings) c->max_position_embeddings = window;
+    return PROPANE_OK;
+}
+
+/* What only some architectures have. */
+static propane_status config_read_parts(const json_t *object, const model_arch *a, const char *source, model_config *c,
+                                        propane_error *err) {
+    double part = 1;
+    const json_t *rope = json_object_get(object, "rope_parameters");
+    for (int i = 0; a->factors && i < REAL_KEYS; i++)
+        PROPANE_TRY(json_get_real(object, source, real_keys[i].name, false,
+                                  (double *)(void *)((char *)c + real_keys[i].offset), err));
+    if (a->windowed) PROPANE_TRY(config_read_window(object, source, c, err));
+    if (!a->partial_rotary) return PROPANE_OK;
+    PROPANE_TRY(json_get_real(object, source, "partial_rotary_factor", false, &part, err));
+    if (json_is_object(rope)) PROPANE_TRY(json_get_real(rope, source, "partial_rotary_factor", false, &part, err));
+    if (!(part > 0 && part <= 1))
+        return config_bad(err, source, "partial_rotary_factor is %g; it must be above 0 and at most 1", part);
+    c->rotary_dim = part < 1 ? (int64_t)((double)c->head_dim * part) : 0;
+    return PROPANE_OK;
+}
+
 /* eos_token_id may be a list: the first one counts. */
 static propane_status config_read_id(const json_t *object, const char *source, const char *key, int64_t *out,
                                      propane_error *err) {
@@ -292,6 +340,7 @@ propane_status model_config_from_json(const json_t *object, const char *source, 
     PROPANE_TRY(config_read_sizes(object, a, source, &c, err));
     PROPANE_TRY(json_get_real(object, source, config_name_in(a, "rms_norm_eps"), false, &c.rms_norm_eps, err));
     if (a->position == ARCH_ROPE) PROPANE_TRY(config_read_rope(object, source, &c, err));
+    PROPANE_TRY(config_read_parts(object, a, source, &c, err));
     PROPANE_TRY(config_read_bias(object, a, "attention_bias", ARCH_IF_ATTENTION_BIAS, source, &c.attention_bias, err));
     PROPANE_TRY(config_read_bias(object, a, "mlp_bias", ARCH_IF_MLP_BIAS, source, &c.mlp_bias, err));
     PROPANE_TRY(json_get_bool(object, source, "tie_word_embeddings", false, &c.tie_word_embeddings, err));
@@ -343,6 +392,11 @@ json_t *model_config_to_json(const model_config *c) {
     json_put(o, config_name_in(a, "rms_norm_eps"), json_real(c->rms_norm_eps));
     if (a->position == ARCH_ROPE) json_put(o, "rope_theta", json_real(c->rope_theta));
     if (c->rope_scaling != MODEL_ROPE_PLAIN) json_put(o, "rope_scaling", config_rope_to_json(c));
+    for (int i = 0; a->factors && i < REAL_KEYS; i++)
+        if (config_real_of(c, i) > 0) json_put(o, real_keys[i].name, json_real(config_real_of(c, i)));
+    if (a->windowed) json_put(o, "sliding_window", json_null()); /* the positions end where it does */
+    if (a->partial_rotary)
+        json_put(o, "partial_rotary_factor", json_real((double)model_config_rotary(c) / (double)c->head_dim));
     if (config_uses(a, ARCH_IF_ATTENTION_BIAS)) json_put(o, "attention_bias", json_boolean(c->attention_bias));
     if (config_uses(a, ARCH_IF_MLP_BIAS)) json_put(o, "mlp_bias", json_boolean(c->mlp_bias));
     json_put(o, "tie_word_embeddings", json_boolean(c->tie_word_embeddings));
@@ -365,6 +419,9 @@ bool model_config_equal(const model_config *a, const model_config *b) {
            a->rope_theta == b->rope_theta && a->rope_scaling == b->rope_scaling && a->rope_factor == b->rope_factor &&
            a->rope_low_factor == b->rope_low_factor && a->rope_high_factor == b->rope_high_factor &&
            a->rope_original == b->rope_original && a->attention_bias == b->attention_bias &&
-           a->mlp_bias == b->mlp_bias && a->tie_word_embeddings == b->tie_word_embeddings &&
-           a->bos_token_id == b->bos_token_id && a->eos_token_id == b->eos_token_id;
+           a->embedding_multiplier == b->embedding_multiplier && a->residual_multiplier == b->residual_multiplier &&
+           a->attention_multiplier == b->attention_multiplier && a->logits_scaling == b->logits_scaling &&
+           a->rotary_dim == b->rotary_dim && a->mlp_bias == b->mlp_bias &&
+           a->tie_word_embeddings == b->tie_word_embeddings && a->bos_token_id == b->bos_token_id &&
+           a->eos_token_id == b->eos_token_id;
 }

@@ -29,12 +29,24 @@ static mil_value *forward_centre(forward_context *x, mil_value *v) {
 mil_value *forward_norm(forward_context *x, mil_value *v, const forward_weights *w) {
     mil_builder *b = &x->b;
     mil_value *scale = forward_weight(w, "norm_weight"), *shift = forward_weight(w, "norm_bias");
+    if (!scale) return v; /* the architecture normalises results */
     forward_stage(x, "norm");
     if (x->arch->norm == ARCH_LAYER_NORM) v = forward_centre(x, v);
-    mil_value *normed = forward_label(x, forward_divide_by_rms(x, v, 1, x->c->hidden_size, "inverse_rms"), "normed");
+    mil_value *normed = forward_label(
+        x, forward_divide_by_rms(x, v, 1, x->c->hidden_size, model_config_stream_eps(x->c), "inverse_rms"), "normed");
     if (!shift) return forward_label(x, mil_build_binary(b, MIL_OP_mul, normed, scale), "xn");
     return forward_label(x, mil_build_binary(b, MIL_OP_add, mil_build_binary(b, MIL_OP_mul, normed, scale), shift),
                          "xn");
+}
+
+mil_value *forward_half_result(forward_context *x, const forward_weights *w, mil_value *y) {
+    mil_value *scale = forward_weight(w, "post_weight");
+    const double factor = model_config_residual_scale(x->c);
+    if (scale) {
+        y = forward_divide_by_rms(x, y, 1, x->c->hidden_size, x->c->rms_norm_eps, "inverse_rms");
+        y = mil_build_binary(&x->b, MIL_OP_mul, y, scale);
+    }
+    return factor == 1 ? y : mil_build_binary_scalar(&x->b, MIL_OP_mul, y, factor);
 }
 
 /* ---- the halves of a layer, the head ------------------------------------------------------------------------------------------ */
@@ -61,7 +73,7 @@ static mil_value *forward_attn_body(forward_context *x, mil_value *in, const for
     }
     mil_value *mix = forward_attention(x, q, &here, 1, mask);
     forward_stage(x, "out");
-    return forward_linear(x, w, "o_proj", "o_bias", mix, "attn");
+    return forward_half_result(x, w, forward_linear(x, w, "o_proj", "o_bias", mix, "attn"));
 }
 
 static mil_value *forward_ffn_body(forward_context *x, mil_value *in, const forward_weights *w) {
@@ -81,12 +93,13 @@ static mil_value *forward_ffn_body(forward_context *x, mil_value *in, const forw
     }
     act = forward_label(x, act, "act");
     forward_stage(x, "down");
-    return forward_linear(x, w, "down_proj", "down_bias", act, "down");
+    return forward_half_result(x, w, forward_linear(x, w, "down_proj", "down_bias", act, "down"));
 }
 
 static mil_value *forward_head_body(forward_context *x, mil_value *in, const forward_weights *w) {
     mil_value *xn = forward_norm(x, in, w);
     forward_stage(x, "head");
+    if (x->c->logits_scaling > 0) xn = mil_build_binary_scalar(&x->b, MIL_OP_mul, xn, 1 / x->c->logits_scaling);
     return forward_linear(x, w, "lm_head", NULL, xn, "output");
 }
 

@@ -7,7 +7,8 @@
 #include "model/arch/forward_internal.h"
 
 void model_rope_tables(const model_config *c, int64_t first, int64_t count, double *cos_out, double *sin_out) {
-    int64_t half = c->head_dim / 2;
+    int64_t half = model_config_rotary(c) / 2;
+    for (int64_t i = 2 * half * count; i < c->head_dim * count; i++) cos_out[i] = 1, sin_out[i] = 0; /* not turned */
     for (int64_t i = 0; i < half; i++) {
         double rate = model_config_rope_rate(c, i);
         for (int64_t s = 0; s < count; s++) {
@@ -19,15 +20,15 @@ void model_rope_tables(const model_config *c, int64_t first, int64_t count, doub
 }
 
 mil_value *forward_rope_turn(forward_context *x) {
-    int64_t n = x->c->head_dim;
+    int64_t n = x->c->head_dim, half = model_config_rotary(x->c) / 2;
     double *turn = mem_array((size_t)(n * n), sizeof *turn);
     if (!turn) {
         propane_fail_memory(&x->b.err, (size_t)(n * n) * sizeof *turn);
         return NULL;
     }
-    for (int64_t i = 0; i < n / 2; i++) {
-        turn[i * n + i + n / 2] = -1;
-        turn[(i + n / 2) * n + i] = 1;
+    for (int64_t i = 0; i < half; i++) {
+        turn[i * n + i + half] = -1;
+        turn[(i + half) * n + i] = 1;
     }
     mil_type type = forward_tensor4(x, 1, 1, n, n);
     mil_value *v = mil_build_const_f64(&x->b, "rope_turn", &type, turn);
@@ -57,12 +58,14 @@ forward_rope forward_rope_constants(forward_context *x) {
 static mil_value *forward_turned_heads(forward_context *x, const forward_rope *r, mil_value *h, int64_t heads) {
     mil_builder *b = &x->b;
     if (r->turn) return mil_build_matmul(b, r->turn, h, false, false);
-    int64_t half = x->c->head_dim / 2;
+    int64_t half = model_config_rotary(x->c) / 2, rest = x->c->head_dim - 2 * half;
     const int64_t first[] = {0, 0, 0, 0}, second[] = {0, 0, half, 0},
                   size[] = {x->o->batch, heads, half, x->o->sequence};
     mil_value *halves[] = {mil_build_binary_scalar(b, MIL_OP_mul, mil_build_slice(b, h, second, size), -1),
-                           mil_build_slice(b, h, first, size)};
-    return mil_build_concat(b, halves, 2, 2);
+                           mil_build_slice(b, h, first, size), NULL};
+    const int64_t behind[] = {0, 0, 2 * half, 0}, left[] = {x->o->batch, heads, rest, x->o->sequence};
+    if (rest) halves[2] = mil_build_slice(b, h, behind, left); /* its sines are 0 */
+    return mil_build_concat(b, halves, rest ? 3 : 2, 2);
 }
 
 /* v [B,heads*HD,1,S] -> [B,heads,HD,S], each head normalised (with a weight) and turned (with angles); `name`: "q", "k". */
@@ -71,6 +74,13 @@ mil_value *forward_heads_of(forward_context *x, const forward_rope *r, mil_value
     mil_builder *b = &x->b;
     arena *a = x->b.module->arena;
     int64_t hd = x->c->head_dim;
+    if (norm_weight && norm_weight->type.dim[1] > 1) { /* over all heads together */
+        forward_stage(x, "qknorm");
+        v = forward_divide_by_rms(x, v, 1, heads * hd, x->c->rms_norm_eps, "inverse_rms");
+        v = mil_build_binary(b, MIL_OP_mul, forward_label(x, v, arena_printf(a, "%s_normed", name)), norm_weight);
+        v = forward_label(x, v, arena_printf(a, "%s_scaled", name));
+        norm_weight = NULL;
+    }
     if (norm_weight)
         forward_stage(x, "qknorm");
     else if (r->cos)
@@ -78,7 +88,8 @@ mil_value *forward_heads_of(forward_context *x, const forward_rope *r, mil_value
     mil_value *h = forward_label(x, forward_reshape4(x, v, x->o->batch, heads, hd, forward_rows_of(x, x->o->sequence)),
                                  arena_printf(a, "%s_heads", name));
     if (norm_weight) {
-        h = forward_label(x, forward_divide_by_rms(x, h, 2, hd, "inverse_rms"), arena_printf(a, "%s_normed", name));
+        h = forward_label(x, forward_divide_by_rms(x, h, 2, hd, x->c->rms_norm_eps, "inverse_rms"),
+                          arena_printf(a, "%s_normed", name));
         h = forward_label(x, mil_build_binary(b, MIL_OP_mul, h, norm_weight), arena_printf(a, "%s_scaled", name));
     }
     if (!r->cos) return h;
@@ -119,7 +130,8 @@ mil_value *forward_attention(forward_context *x, mil_value *q, const forward_spa
     int64_t batch = x->o->batch, s = x->o->sequence, hd = x->c->head_dim, heads = x->c->num_attention_heads;
     int64_t kv = x->c->num_key_value_heads, rows = forward_rows_of(x, heads / kv * s);
     forward_stage(x, "scores");
-    q = mil_build_binary_scalar(b, MIL_OP_mul, q, 1 / sqrt((double)hd));
+    const double scale = x->c->attention_multiplier > 0 ? x->c->attention_multiplier : 1 / sqrt((double)hd);
+    q = mil_build_binary_scalar(b, MIL_OP_mul, q, scale);
     if (heads != kv) q = forward_reshape4(x, forward_swap_last_two(x, q), batch, kv, rows, hd);
     mil_value *scores[2] = {NULL, NULL};
     int64_t total = 0;

@@ -48,7 +48,7 @@ static propane_status forward_end_decode(decode *d, mil_value *mix, mil_value *k
                                          mil_function **out, propane_error *err) {
     forward_context *x = &d->x;
     forward_stage(x, "out");
-    mil_value *y = forward_linear(x, &d->w, "o_proj", "o_bias", mix, "attn");
+    mil_value *y = forward_half_result(x, &d->w, forward_linear(x, &d->w, "o_proj", "o_bias", mix, "attn"));
     mil_build_result(&x->b, forward_named(x, forward_with_residual(x, d->in, y), "o"));
     mil_build_result(&x->b, k_out);
     mil_build_result(&x->b, v_out);

@@ -49,8 +49,11 @@ mil_value *forward_swap_last_two(forward_context *x, mil_value *v);
 /* What the value is called in programs and plans: label leaves it where the name is taken, named fails. */
 mil_value *forward_label(forward_context *x, mil_value *v, const char *name);
 mil_value *forward_named(forward_context *x, mil_value *v, const char *name);
-mil_value *forward_divide_by_rms(forward_context *x, mil_value *v, int64_t axis, int64_t n, const char *factor);
+mil_value *forward_divide_by_rms(forward_context *x, mil_value *v, int64_t axis, int64_t n, double eps,
+                                 const char *factor);
 mil_value *forward_norm(forward_context *x, mil_value *v, const forward_weights *w); /* [B,D,1,S] -> the same */
+/* A half's result as it is added to the stream: normalised, where the architecture does, and scaled. */
+mil_value *forward_half_result(forward_context *x, const forward_weights *w, mil_value *y);
 mil_value *forward_with_residual(forward_context *x, mil_value *in, mil_value *y);
 /* A number of rows that a reshape shall give; -1 where positions are open. */
 int64_t forward_rows_of(const forward_context *x, int64_t rows);

@@ -37,9 +37,9 @@ mil_value *forward_swap_last_two(forward_context *x, mil_value *v) {
 }
 
 /* v / sqrt(mean of squares along `axis` + epsilon); v / sqrt(n) is squared, so that fp16 does not overflow. */
-mil_value *forward_divide_by_rms(forward_context *x, mil_value *v, int64_t axis, int64_t n, const char *factor) {
+mil_value *forward_divide_by_rms(forward_context *x, mil_value *v, int64_t axis, int64_t n, double eps,
+                                 const char *factor) {
     mil_builder *b = &x->b;
-    double eps = x->c->rms_norm_eps;
     if (x->o->dtype == MIL_fp16) eps = fmax(eps, 0x1p-24); /* the smallest number there is */
     mil_value *small = mil_build_binary_scalar(b, MIL_OP_mul, v, 1 / sqrt((double)n));
     mil_value *mean = mil_build_reduce(b, MIL_OP_reduce_sum, mil_build_unary(b, MIL_OP_square, small), &axis, 1, true);

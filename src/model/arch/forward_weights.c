@@ -12,7 +12,7 @@
 /* The name of a weight's parameter or constant. In the whole-model function both halves have a norm. */
 static const char *forward_weight_name(forward_context *x, const char *param) {
     if (!x->whole || x->part == MODEL_HEAD) return param;
-    bool norm = strncmp(param, "norm_", 5) == 0;
+    bool norm = strncmp(param, "norm_", 5) == 0 || strncmp(param, "post_", 5) == 0;
     return arena_printf(x->b.module->arena, "%s%s_%d",
                         !norm                   ? ""
                         : x->part == MODEL_ATTN ? "attn_"

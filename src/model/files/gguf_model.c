@@ -34,7 +34,7 @@ static propane_status gguf_model_refuse_unsupported(const gguf *g, const char *a
     static const char *const counts[] = {"expert_count", "attention.sliding_window"};
     char key[80];
     int64_t count = 0;
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < (model_arch_gguf(arch)->windowed ? 1 : 2); i++) {
         PROPANE_TRY(gguf_get_int(g, gguf_model_key_in(key, arch, counts[i]), false, 0, INT64_MAX, &count, err));
         if (count)
             return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "%s: %s is %lld, which cannot be done", gguf_source(g),
@@ -79,6 +79,10 @@ static propane_status gguf_model_read_rope(const gguf *g, const char *arch, mode
     char key[80];
     const char *scaling = "none";
     const gguf_tensor *freqs = gguf_find_tensor(g, ROPE_FREQS);
+    if (gguf_find_tensor(g, "rope_factors_short.weight"))
+        return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
+                            "%s: rope_factors_short.weight scales RoPE pair by pair (longrope), which cannot be done",
+                            gguf_source(g));
     PROPANE_TRY(gguf_get_real(g, gguf_model_key_in(key, arch, "rope.freq_base"), false, &c->rope_theta, err));
     PROPANE_TRY(gguf_get_text(g, gguf_model_key_in(key, arch, "rope.scaling.type"), false, &scaling, err));
     if (strcmp(scaling, "linear") == 0) {
@@ -116,10 +120,47 @@ static propane_status gguf_model_read_sizes(const gguf *g, const char *arch, mod
     PROPANE_TRY(
         gguf_get_int(g, gguf_model_key_in(key, arch, "attention.value_length"), false, 1, 1 << 12, &values, err));
     PROPANE_TRY(gguf_get_int(g, gguf_model_key_in(key, arch, "rope.dimension_count"), false, 1, 1 << 12, &turned, err));
+    if (model_arch_gguf(arch)->partial_rotary && turned < c->head_dim) {
+        c->rotary_dim = turned;
+        turned = c->head_dim;
+    }
     if (values == c->head_dim && turned == c->head_dim) return PROPANE_OK;
     return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
                         "%s: value_length %lld and rope.dimension_count %lld must be the head size, %lld",
                         gguf_source(g), (long long)values, (long long)turned, (long long)c->head_dim);
+}
+
+/* Factors, under their names in these files. */
+static const struct {
+    const char *key;
+    size_t offset;
+} gguf_model_factors[] = {{"embedding_scale", offsetof(model_config, embedding_multiplier)},
+                          {"residual_scale", offsetof(model_config, residual_multiplier)},
+                          {"attention.scale", offsetof(model_config, attention_multiplier)},
+                          {"logit_scale", offsetof(model_config, logits_scaling)}};
+enum { GGUF_MODEL_FACTORS = sizeof gguf_model_factors / sizeof gguf_model_factors[0] };
+
+/* The fp32 number next to 1e-5 means 1e-5. */
+static double gguf_model_short_real(double value) {
+    char printed[40];
+    snprintf(printed, sizeof printed, "%.7g", value);
+    return strtod(printed, NULL);
+}
+
+/* What only some architectures have: factors, a window that ends the positions. */
+static propane_status gguf_model_read_parts(const gguf *g, const model_arch *a, model_config *c, propane_error *err) {
+    char key[80];
+    int64_t window = 0;
+    for (int i = 0; a->factors && i < GGUF_MODEL_FACTORS; i++) {
+        double *out = (double *)(void *)((char *)c + gguf_model_factors[i].offset);
+        PROPANE_TRY(gguf_get_real(g, gguf_model_key_in(key, a->gguf, gguf_model_factors[i].key), false, out, err));
+        *out = gguf_model_short_real(*out);
+    }
+    if (!a->windowed) return PROPANE_OK;
+    PROPANE_TRY(gguf_get_int(g, gguf_model_key_in(key, a->gguf, "attention.sliding_window"), false, 0, INT64_MAX,
+                             &window, err));
+    if (window && window < c->max_position_embeddings) c->max_position_embeddings = window;
+    return PROPANE_OK;
 }
 
 static const char *gguf_model_epsilon_key(const model_arch *a) {
@@ -158,8 +199,8 @@ propane_status gguf_config(const gguf *g, model_config *out, propane_error *err)
     if (a->position == ARCH_ROPE) PROPANE_TRY(gguf_model_read_rope(g, arch, &c, err));
     c.attention_bias = gguf_model_holds_row(g, a, ARCH_IF_ATTENTION_BIAS);
     c.mlp_bias = gguf_model_holds_row(g, a, ARCH_IF_MLP_BIAS);
-    snprintf(key, sizeof key, "%.7g", c.rms_norm_eps); /* the fp32 number next to 1e-5 means 1e-5 */
-    c.rms_norm_eps = strtod(key, NULL);
+    c.rms_norm_eps = gguf_model_short_real(c.rms_norm_eps);
+    PROPANE_TRY(gguf_model_read_parts(g, a, &c, err));
     const gguf_tensor *embedding = gguf_find_tensor(g, "token_embd.weight");
     if (!embedding || embedding->rank != 2)
         return propane_fail(err, PROPANE_ERR_INVALID, "%s: the matrix token_embd.weight is missing", gguf_source(g));
@@ -261,7 +302,6 @@ static void gguf_model_put_config(gguf_header *h, const model_config *c, gguf_ty
         {"attention.head_count_kv", offsetof(model_config, num_key_value_heads)},
         {"attention.key_length", offsetof(model_config, head_dim)},
         {"attention.value_length", offsetof(model_config, head_dim)},
-        {"rope.dimension_count", offsetof(model_config, head_dim)},
     };
     char key[80];
     gguf_put_text(h, "general.architecture", a->gguf);
@@ -272,11 +312,16 @@ static void gguf_model_put_config(gguf_header *h, const model_config *c, gguf_ty
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         int64_t value;
         memcpy(&value, (const char *)c + sizes[i].offset, sizeof value);
-        if (a->position == ARCH_ROPE || strncmp(sizes[i].key, "rope.", 5) != 0)
-            gguf_put_u32(h, gguf_model_key_in(key, a->gguf, sizes[i].key), (uint32_t)value);
+        gguf_put_u32(h, gguf_model_key_in(key, a->gguf, sizes[i].key), (uint32_t)value);
     }
     gguf_put_f32(h, gguf_model_key_in(key, a->gguf, gguf_model_epsilon_key(a)), (float)c->rms_norm_eps);
+    for (int i = 0; a->factors && i < GGUF_MODEL_FACTORS; i++) {
+        double value;
+        memcpy(&value, (const char *)c + gguf_model_factors[i].offset, sizeof value);
+        if (value > 0) gguf_put_f32(h, gguf_model_key_in(key, a->gguf, gguf_model_factors[i].key), (float)value);
+    }
     if (a->position != ARCH_ROPE) return;
+    gguf_put_u32(h, gguf_model_key_in(key, a->gguf, "rope.dimension_count"), (uint32_t)model_config_rotary(c));
     gguf_put_f32(h, gguf_model_key_in(key, a->gguf, "rope.freq_base"), (float)c->rope_theta);
     if (c->rope_scaling != MODEL_ROPE_LINEAR) return;
     gguf_put_text(h, gguf_model_key_in(key, a->gguf, "rope.scaling.type"), "linear");
