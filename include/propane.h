@@ -157,7 +157,8 @@ typedef struct propane_shape {
 PROPANE_CHECK propane_status propane_module_parse(const char *text, size_t length, const char *name,
                                                   const char *model_dir, propane_module **out, propane_error *err);
 /* Reads a .mil file (its own folder is the model_dir), a Core ML package (.mlpackage), a compiled model (.mlmodelc) or a
- * model file (.mlmodel). Dimensions that a file leaves open get its default shape. */
+ * model file (.mlmodel). Dimensions that a file leaves open get its default shape. Those that follow from values of a run stay open:
+ * such a module can be printed and run by a session, not compiled. */
 PROPANE_CHECK propane_status propane_module_read(const char *path, propane_module **out, propane_error *err);
 /* The same with chosen shapes for inputs that the file leaves open. A shape that the file does not allow, or a name that it
  * does not have, is PROPANE_ERR_INVALID. */
@@ -748,7 +749,9 @@ PROPANE_CHECK propane_status propane_session_keep(propane_session *session, int6
 PROPANE_CHECK propane_status propane_session_ready(propane_session *session, const char *advice, propane_error *err);
 /* Random numbers, the same for the same seed, into every input that was not set. */
 PROPANE_CHECK propane_status propane_session_randomize(propane_session *session, uint64_t seed, propane_error *err);
-/* Every input must have been set. `out` may be NULL. */
+/* Every input must have been set. `out` may be NULL. Where shapes follow from the inputs' values (the end of a slice, the count of
+ * a range), the program is planned here, and again when those values change; such a session has outputs after its first run, and
+ * what propane_session_output gave is valid until the next. */
 PROPANE_CHECK propane_status propane_session_run(propane_session *session, propane_completion *out, propane_error *err);
 /* An output or a state as a dense array; count is the product of its dimensions. */
 PROPANE_CHECK propane_status propane_session_get(propane_session *session, const char *name, propane_dtype dtype,

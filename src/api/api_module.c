@@ -18,7 +18,8 @@ propane_status propane_module_parse(const char *program, size_t length, const ch
                                     propane_module **out, propane_error *err) {
     if (!program || !out)
         return propane_fail(err, PROPANE_ERR_INVALID, "propane_module_parse: text and out must not be NULL");
-    return mil_parse(program, length, name ? name : "text", model_dir, out, err);
+    return mil_parse_shaped(program, length, name ? name : "text", model_dir, &(mil_read_options){.late = true}, out,
+                            err);
 }
 
 propane_status propane_module_read(const char *path, propane_module **out, propane_error *err) {
@@ -43,7 +44,7 @@ propane_status propane_module_read_shaped(const char *path, const propane_shape 
             choices[i] =
                 (mil_shape_choice){shapes[i].name, mil_type_tensor(MIL_DTYPE_NONE, shapes[i].rank, shapes[i].dim)};
     }
-    const mil_read_options options = {choices, count};
+    const mil_read_options options = {choices, count, .late = true};
     if (!status) status = mil_read(path, &options, out, err);
     mem_free(choices);
     return status;

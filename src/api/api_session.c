@@ -29,8 +29,12 @@ static bool api_session_is_state_output(const session *s, int at) {
 
 static propane_status api_session_sort(propane_session *p, propane_error *err) {
     const session *s = &p->s;
+    mem_free(p->inputs);
+    mem_free(p->outputs);
+    mem_free(p->states);
     const size_t room = (size_t)(s->inputs + s->outputs) + 1;
-    p->given = mem_array(room, sizeof *p->given);
+    p->input_count = p->output_count = p->state_count = 0;
+    if (!p->given) p->given = mem_array(room, sizeof *p->given);
     p->inputs = mem_array(room, sizeof *p->inputs);
     p->outputs = mem_array(room, sizeof *p->outputs);
     p->states = mem_array(room, sizeof *p->states);
@@ -262,6 +266,7 @@ propane_status propane_session_run(propane_session *p, propane_completion *out, 
     int64_t ns = 0;
     PROPANE_TRY(propane_session_ready(p, NULL, err));
     propane_status status = session_run(&p->s, &ns, err);
+    if (!status && p->s.late) status = api_session_sort(p, err); /* only now are there outputs */
     if (out)
         *out = (propane_completion){.status = status,
                                     .device_ns = ns,

@@ -12,6 +12,7 @@
 #include "mil/coreml/blob.h"
 #include "mil/coreml/package.h"
 #include "mil/ops.h"
+#include "mil/settle_values.h"
 #include "model/files/gguf.h"
 #include "model/files/model_tokenizer.h"
 #include "model/files/safetensors.h"
@@ -33,8 +34,10 @@ static void api_show_function(text *to, const mil_function *f) {
     for (const mil_op *op = f->first; op; op = op->next) {
         mil_cost cost;
         counts[op->info->code]++;
-        mil_op_cost(op, &cost);
-        flops += cost.flops;
+        if (!f->late || !mil_op_waits(op)) {
+            mil_op_cost(op, &cost);
+            flops += cost.flops;
+        }
         if (op->info->code == MIL_OP_const) constants += (double)mil_type_bytes(&op->results[0]->type);
     }
     char bytes[32];
@@ -42,6 +45,7 @@ static void api_show_function(text *to, const mil_function *f) {
                 f->op_count, flops / 1e6, text_bytes(bytes, constants));
     api_show_values(to, "input  ", f->params, f->param_count);
     api_show_values(to, "output ", f->results, f->result_count);
+    if (f->late) text_printf(to, "  dimensions with ? follow from values and are planned when it runs\n");
     text_printf(to, "  ops    ");
     for (int i = 0, shown = 0; i < MIL_OP_COUNT; i++)
         if (counts[i]) text_printf(to, "%s%s %d", shown++ ? ", " : " ", mil_op_get((mil_opcode)i)->name, counts[i]);
@@ -50,7 +54,7 @@ static void api_show_function(text *to, const mil_function *f) {
 
 static propane_status api_show_mil(text *to, const char *path, propane_error *err) {
     mil_module *m = NULL;
-    PROPANE_TRY(mil_read(path, NULL, &m, err));
+    PROPANE_TRY(mil_read(path, &(mil_read_options){.late = true}, &m, err));
     text_printf(to, "%s: MIL program(%d.%d), %d function%s\n", path, m->version_major, m->version_minor,
                 m->function_count, m->function_count == 1 ? "" : "s");
     for (int i = 0; i < m->build_info_count; i++)

@@ -91,17 +91,12 @@ GRADIENT(threshold) {
 
 /* ---- one number per channel ------------------------------------------------------------------------------------------ */
 
-/* alpha and beta may have another element type than x. */
-static mil_value *backward_activation_as(grad_context *g, mil_value *v, mil_dtype dtype) {
-    return v && v->type.dtype != dtype ? mil_build_cast(grad_build(g), v, dtype) : v;
-}
-
 /* A vector of channels beside x: [1, C, 1, ...]. */
 static mil_value *backward_activation_beside(grad_context *g, const mil_op *op, const char *param) {
     const mil_type *x = &mil_in(op, "x")->type;
     int64_t dim[MIL_MAX_RANK];
     for (int d = 0; d < x->rank; d++) dim[d] = d == 1 ? x->dim[1] : 1;
-    return grad_reshape(g, backward_activation_as(g, grad_arg(g, op, param), x->dtype), x->rank, dim);
+    return grad_reshape(g, grad_arg(g, op, param), x->rank, dim);
 }
 
 /* What is given to every element of x, summed for each channel. */
@@ -112,7 +107,7 @@ static void backward_activation_give_channels(grad_context *g, const mil_op *op,
     for (int d = 0; d < x->rank; d++)
         if (d != 1) axes[count++] = d;
     mil_value *sum = grad_reshape(g, grad_sum(g, each, axes, count), 1, (int64_t[]){x->dim[1]});
-    grad_give(g, op, param, backward_activation_as(g, sum, mil_in(op, param)->type.dtype));
+    grad_give(g, op, param, sum);
 }
 
 GRADIENT(prelu) {

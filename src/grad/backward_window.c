@@ -14,7 +14,7 @@
 static void backward_window_fill_matrix(const mil_resize *r, int64_t in, int64_t out, double *matrix) {
     for (int64_t i = 0; i < out; i++) {
         const double at = mil_grid_point(r->grid, (double)in, out, i);
-        int64_t low = (int64_t)floor(r->nearest && r->grid != MIL_GRID_DEFAULT ? at + 0.5 : at);
+        int64_t low = (int64_t)floor(r->nearest && !r->below ? at + 0.5 : at);
         if (low > in - 1) low = in - 1;
         const double part = r->nearest ? 0.0 : at - (double)low;
         matrix[i * in + low] += 1.0 - part;

@@ -27,9 +27,9 @@ static void *build_fail(mil_builder *b, const char *format, ...) BASE_PRINTF(2, 
 static void *build_fail(mil_builder *b, const char *format, ...) {
     va_list args;
     va_start(args, format);
-    propane_vfail(&b->err, PROPANE_ERR_INVALID, format, args);
+    const propane_status status = propane_vfail(&b->err, PROPANE_ERR_INVALID, format, args);
     va_end(args);
-    propane_fail_prefix(&b->err, PROPANE_ERR_INVALID, "%s: function '%.60s'", b->module->source,
+    propane_fail_prefix(&b->err, status, "%s: function '%.60s'", b->module->source,
                         b->function ? b->function->name : "");
     return NULL;
 }

@@ -18,6 +18,7 @@ static const mil_tensor *constants_operand(arena *a, mil_value *v, mil_class kla
     mil_tensor *t = ARENA_NEW(a, mil_tensor);
     if (!t) return NULL;
     t->type = v->type;
+    if (mil_type_is_open(&v->type)) return NULL;
     if (klass == MIL_CLASS_SHAPE) return t;
     if (!constants_know(v, chain)) return NULL;
     if (v->type.dtype == MIL_string) return t;
@@ -66,7 +67,9 @@ static bool constants_possible(const mil_op *op) {
     if (!op->info->eval || op->block_count || op->result_count < 1 || mil_op_compressed(op)) return false;
     for (int i = 0; i < op->result_count; i++) {
         const mil_type *type = &op->results[i]->type;
-        if (type->shell != MIL_TENSOR || type->dtype == MIL_string || mil_type_count(type) > MAX_ELEMENTS) return false;
+        if (type->shell != MIL_TENSOR || type->dtype == MIL_string || mil_type_is_open(type) ||
+            mil_type_count(type) > MAX_ELEMENTS)
+            return false;
     }
     return true;
 }

@@ -67,6 +67,8 @@ bool mil_type_is_open(const mil_type *type);
 /* Fills what `type` leaves open from `known`, if the rest is equal. */
 void mil_type_settle(mil_type *type, const mil_type *known);
 #define MIL_MAX_DEPTH 32 /* blocks in blocks */
+/* Whether parameter `param` of op's row must be constant, and v is not known. */
+bool mil_operand_unknown(const mil_op *op, int param, mil_value *v);
 /* Needs, classes, shared element types, opset: all that can be said before the rule runs. */
 propane_status mil_verify_operands(const mil_op *op, propane_error *err);
 propane_status mil_verify_function(const mil_function *f, propane_error *err);

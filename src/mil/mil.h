@@ -160,6 +160,7 @@ struct mil_function {
     bool ranged;             /* the file leaves dimensions of its inputs open, and not to a list of shapes */
     int captured;            /* of a block: how many of its last parameters stand for values outside */
     bool was_block;          /* a block as a function by itself: it may take and give lists */
+    bool late;               /* some shapes follow from values of a run, and are open: mil/settle_values.h */
     struct mil_scope *scope; /* the names that are taken and the constants that are shared: mil/ir_edit.h */
     int line, column;
 };

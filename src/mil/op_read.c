@@ -162,7 +162,7 @@ propane_status mil_op_fail(const mil_op *op, propane_error *err, propane_status 
     char where[300];
     va_list args;
     va_start(args, format);
-    propane_vfail(err, status, format, args);
+    status = propane_vfail(err, status, format, args); /* no memory, where that is the reason */
     va_end(args);
     return propane_fail_prefix(err, status, "%s", mil_op_where(where, op));
 }

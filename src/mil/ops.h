@@ -19,10 +19,12 @@ typedef enum mil_class {
     MIL_CLASS_NUM,    /* float or int32 tensor; likewise shares */
     MIL_CLASS_TENSOR, /* any numeric or bool tensor, on its own */
     MIL_CLASS_BOOL,
-    MIL_CLASS_INT,    /* int32 (or int8, uint8, int16, uint16) tensor */
-    MIL_CLASS_WEIGHT, /* fp16 or fp32 tensor of its own element type, which need not be that of the others */
-    MIL_CLASS_SHAPE,  /* any tensor; only its shape is looked at, so the result is known at compile time */
-    MIL_CLASS_ANY,    /* any tensor or list */
+    MIL_CLASS_INT,     /* int32 (or int8, uint8, int16, uint16) tensor */
+    MIL_CLASS_WEIGHT,  /* fp16 or fp32 tensor of its own element type, which need not be that of the others */
+    MIL_CLASS_FACTOR,  /* float or int32 tensor of its own element type; its rule says which go together */
+    MIL_CLASS_ORDERED, /* float or whole numbers, on their own */
+    MIL_CLASS_SHAPE,   /* any tensor; only its shape is looked at, so the result is known at compile time */
+    MIL_CLASS_ANY,     /* any tensor or list */
     MIL_CLASS_STATE,
     MIL_CLASS_LIST,
     MIL_CLASS_QUANT,  /* int8 or uint8 tensor */

@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "mil/ir_edit.h"
 #include "mil/resolve_shapes.h"
+#include "mil/settle_values.h"
 
 /* "[1, ?, 64]" */
 static const char *resolve_shown(char out[160], const mil_type *type) {
@@ -64,6 +65,13 @@ static propane_status resolve_check_allowed(const char *source, const mil_featur
                                  i ? ", " : "", (long long)f->ranges[i].lower, (long long)f->ranges[i].upper);
     return propane_fail(err, PROPANE_ERR_INVALID, "%s: input '%.60s' cannot have the shape %s; the file allows [%s]",
                         source, f->name, resolve_shown(given, shape), list);
+}
+
+bool mil_read_late(const mil_read_options *options, const mil_op *op) {
+    mil_function *f = op->function;
+    if (!options || !options->late || f->owner || op->block_count || !mil_op_waits(op)) return false;
+    f->late = true;
+    return true;
 }
 
 /* The file's own choice; false: none. */

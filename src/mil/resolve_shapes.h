@@ -14,4 +14,7 @@ PROPANE_CHECK propane_status mil_open_settle(const mil_read_options *options, co
 /* Every chosen shape belongs to an input. */
 PROPANE_CHECK propane_status mil_open_check(const mil_module *m, const mil_read_options *options, propane_error *err);
 
+/* Whether what `op` gives must wait for values of a run, where that may be; its function is late then. */
+bool mil_read_late(const mil_read_options *options, const mil_op *op);
+
 #endif

@@ -7,6 +7,7 @@
 
 #include "base/memory.h"
 #include "mil/ir_edit.h"
+#include "mil/settle_values.h"
 
 /* ---- operands ------------------------------------------------------------------------------------------------------------ */
 
@@ -14,7 +15,8 @@
 enum {
     SET_FLOAT = BIT(fp16) | BIT(fp32),
     SET_NUM = SET_FLOAT | BIT(int32),
-    SET_WHOLE = BIT(int32) | BIT(uint32) | BIT(int16) | BIT(uint16), /* of attributes */
+    SET_INT = BIT(int32) | BIT(int16) | BIT(uint16) | BIT(int8) | BIT(uint8),
+    SET_WHOLE = SET_INT | BIT(uint32), /* of attributes */
     SET_ALL = (1u << MIL_DTYPE_COUNT) - 2,
     ANY_RANK = -1
 };
@@ -34,9 +36,11 @@ static const class_rule classes[] = {
     [MIL_CLASS_NUM] = {SET_NUM, ANY_RANK, false, true, "fp16, fp32 or int32"},
     [MIL_CLASS_TENSOR] = {SET_ALL & ~BIT(string), ANY_RANK, false, false, "numbers or bool"},
     [MIL_CLASS_BOOL] = {BIT(bool), ANY_RANK, false, false, "bool"},
-    [MIL_CLASS_INT] = {BIT(int32) | BIT(int16) | BIT(uint16) | BIT(int8) | BIT(uint8), ANY_RANK, false, false,
-                       "int32, int16, uint16, int8 or uint8"},
+    [MIL_CLASS_INT] = {SET_INT, ANY_RANK, false, false, "int32, int16, uint16, int8 or uint8"},
     [MIL_CLASS_WEIGHT] = {SET_FLOAT, ANY_RANK, false, false, "fp16 or fp32"},
+    [MIL_CLASS_FACTOR] = {SET_NUM, ANY_RANK, false, false, "fp16, fp32 or int32"},
+    [MIL_CLASS_ORDERED] = {SET_FLOAT | SET_INT, ANY_RANK, false, false,
+                           "fp16, fp32, int32, int16, uint16, int8 or uint8"},
     [MIL_CLASS_SHAPE] = {SET_ALL & ~BIT(string), ANY_RANK, false, false, "numbers or bool"},
     [MIL_CLASS_ANY] = {SET_ALL & ~BIT(string), ANY_RANK, false, false, "a tensor, a list or a state",
                        1u << MIL_TENSOR | 1u << MIL_LIST | 1u << MIL_STATE},
@@ -58,6 +62,11 @@ static const char *verify_value_name(const mil_value *v) { return v->name ? v->n
 /* A compressed constant may be made of compressed constants: their values come when it is spread. */
 static bool verify_compressed(const mil_op *op, const mil_param *p, const mil_value *v) {
     return p->klass == MIL_CLASS_K_TENSOR && v->def && mil_op_compressed(op) && mil_op_compressed(v->def);
+}
+
+bool mil_operand_unknown(const mil_op *op, int param, mil_value *v) {
+    const mil_param *p = &op->info->params[param];
+    return classes[p->klass].constant && !verify_compressed(op, p, v) && !mil_know(v);
 }
 
 static propane_status verify_value(const mil_op *op, const mil_param *p, mil_value *v, propane_error *err) {
@@ -174,12 +183,12 @@ static propane_status verify_function_fail(const mil_function *f, propane_error 
 static propane_status verify_function_fail(const mil_function *f, propane_error *err, const char *format, ...) {
     va_list args;
     va_start(args, format);
-    propane_vfail(err, PROPANE_ERR_INVALID, format, args);
+    const propane_status status = propane_vfail(err, PROPANE_ERR_INVALID, format, args);
     va_end(args);
     if (f->line)
-        return propane_fail_prefix(err, PROPANE_ERR_INVALID, "%s:%d:%d: function '%.60s'", f->module->source, f->line,
-                                   f->column, f->name);
-    return propane_fail_prefix(err, PROPANE_ERR_INVALID, "%s: function '%.60s'", f->module->source, f->name);
+        return propane_fail_prefix(err, status, "%s:%d:%d: function '%.60s'", f->module->source, f->line, f->column,
+                                   f->name);
+    return propane_fail_prefix(err, status, "%s: function '%.60s'", f->module->source, f->name);
 }
 
 /* Values by id, filled as they are defined. */
@@ -197,7 +206,7 @@ static propane_status verify_define(walk *w, const mil_value *v, propane_error *
                                     "'%.60s' is no legal name; it must be letters, digits, _ . or @, and not begin "
                                     "with a digit",
                                     v->name ? v->name : "");
-    if (!mil_type_legal(&v->type, why))
+    if (!(w->f->late && mil_type_is_open(&v->type)) && !mil_type_legal(&v->type, why))
         return verify_function_fail(w->f, err, "'%.60s' has no legal type: %s", v->name, why);
     if (v->id < 0 || v->id >= w->f->value_count || w->defined[v->id])
         return verify_function_fail(w->f, err, "'%.60s' is defined twice", v->name);
@@ -267,7 +276,7 @@ static propane_status verify_walk(walk *w, propane_error *err) {
     for (const mil_op *op = f->first; op; op = op->next) {
         PROPANE_TRY(verify_uses(w, op, err));
         for (int b = 0; b < op->block_count; b++) PROPANE_TRY(verify_nested(op->blocks[b], w->depth + 1, err));
-        PROPANE_TRY(mil_verify_op(op, err));
+        if (!f->late || !mil_op_waits(op)) PROPANE_TRY(mil_verify_op(op, err));
         for (int i = 0; i < op->result_count; i++) PROPANE_TRY(verify_define(w, op->results[i], err));
     }
     return verify_results(w, err);

@@ -50,9 +50,6 @@ static mil_value *unroll_activate(const unit *u, mil_recurrent_activation code, 
     case MIL_RECURRENT_TANH: return mil_build_unary(u->b, MIL_OP_tanh, x);
     case MIL_RECURRENT_RELU: return mil_build_unary(u->b, MIL_OP_relu, x);
     case MIL_RECURRENT_SIGMOID_HARD: return unroll_hard(u, x);
-    case MIL_RECURRENT_SCALED_TANH:
-        x = mil_build_binary_scalar(u->b, MIL_OP_mul, x, 2.0 / 3.0);
-        return mil_build_binary_scalar(u->b, MIL_OP_mul, mil_build_unary(u->b, MIL_OP_tanh, x), 1.7159);
     default: return x;
     }
 }
@@ -72,12 +69,12 @@ static void unroll_lstm_step(unit *u, mil_value *given) {
     const mil_recurrent *r = u->r;
     mil_value *all = unroll_add(u, given, unroll_hidden_product(u, u->h, u->hh)),
               *z = unroll_piece(u, all, 3 * r->hidden);
-    if (r->clipped) {
-        z = mil_build_binary_scalar(u->b, MIL_OP_maximum, z, -r->clip);
-        z = mil_build_binary_scalar(u->b, MIL_OP_minimum, z, r->clip);
-    }
     mil_value *i = unroll_gate(u, all, 0, u->c), *f = unroll_gate(u, all, 1, u->c);
     u->c = unroll_add(u, unroll_mul(u, f, u->c), unroll_mul(u, i, unroll_activate(u, r->cell, z)));
+    if (r->clipped) {
+        u->c = mil_build_binary_scalar(u->b, MIL_OP_maximum, u->c, -r->clip);
+        u->c = mil_build_binary_scalar(u->b, MIL_OP_minimum, u->c, r->clip);
+    }
     u->h = unroll_mul(u, unroll_gate(u, all, 2, u->c), unroll_activate(u, r->output, u->c));
 }
 
@@ -137,8 +134,7 @@ static void unroll_run_unit(mil_builder *b, const mil_op *op, const mil_recurren
         if (r->gates == 3) unroll_gru_step(&u, given);
         if (r->gates == 1)
             u.h = unroll_activate(&u, r->output, unroll_add(&u, given, unroll_hidden_product(&u, u.h, u.hh)));
-        all[t] = mil_build_reshape(b, u.h, (int64_t[]){1, r->batch, r->hidden}, 3);
-        if (!r->sequence) all[0] = all[t];
+        all[mil_recurrent_place(r, t, s)] = mil_build_reshape(b, u.h, (int64_t[]){1, r->batch, r->hidden}, 3);
     }
     *y = r->sequence && r->steps > 1 ? mil_build_concat(b, all, (int)r->steps, 0) : all[0];
     *h = u.h;

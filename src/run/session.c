@@ -17,6 +17,7 @@
 #include "base/text.h"
 #include "mil/build.h"
 #include "pass/pass.h"
+#include "run/session_late.h"
 
 /* ---- what the user gives ---------------------------------------------------------------------------------------------------- */
 
@@ -116,6 +117,7 @@ static propane_status session_note_classes(session *s, propane_error *err) {
     const mil_interface *seen = mil_interface_of(s->module, f->name);
     s->classes = mil_in(op, "classes")->konst;
     s->label = seen && seen->predicted[0] ? seen->predicted : "label";
+    mem_free(s->probabilities);
     s->probabilities = mem_copy_string(v->name);
     if (!s->probabilities) return propane_fail_memory(err, 0);
     for (int i = 0; i < f->result_count; i++)
@@ -165,7 +167,7 @@ static propane_status session_keep_values(session *s, propane_error *err) {
 }
 
 static propane_status session_note_states(session *s, propane_error *err) {
-    mil_function *f = s->function;
+    const mil_function *f = s->function;
     s->state_names = mem_array((size_t)f->param_count + 1, sizeof *s->state_names);
     if (!s->state_names) return propane_fail_memory(err, 0);
     for (int i = 0; i < f->param_count; i++) {
@@ -173,44 +175,56 @@ static propane_status session_note_states(session *s, propane_error *err) {
         s->state_names[s->state_count] = mem_copy_string(session_io_name(f->params[i]));
         if (!s->state_names[s->state_count++]) return propane_fail_memory(err, 0);
     }
-    return s->state_count ? pass_states(f, err) : PROPANE_OK;
+    return PROPANE_OK;
 }
 
 static const propane_io *session_io_at(const session *s, int i) { return runner_io(&s->run, i); }
 
-static propane_status session_make_buffers(session *s, propane_error *err) {
-    s->inputs = propane_program_input_count(s->program);
-    s->outputs = propane_program_output_count(s->program);
-    return runner_open(&s->run, s->device, s->program, NULL, NULL, err);
+propane_status session_prepare(session *s, mil_function *f, bool whole, propane_error *err) {
+    s->function = f;
+    if (whole) PROPANE_TRY(session_drop_labels(s, err));
+    if (s->state_count) PROPANE_TRY(pass_states(f, err));
+    if (s->wide) PROPANE_TRY(pass_retype_fp32(f, err));
+    return whole && s->keep ? session_keep_values(s, err) : PROPANE_OK;
+}
+
+propane_status session_compile(const session *s, mil_module *m, propane_program **out, propane_error *err) {
+    const propane_compile_options options = {
+        .function = s->function->name, .precision = s->precision, .threads = s->threads};
+    return propane_program_compile(s->device, m, &options, out, err);
 }
 
 propane_status session_open(session *s, const char *path, const session_options *o, propane_error *err) {
     mil_module *m = NULL;
     *s = (session){0};
-    PROPANE_TRY(mil_read(path, &o->shapes, &m, err));
+    mil_read_options how = o->shapes;
+    how.late = true;
+    PROPANE_TRY(mil_read(path, &how, &m, err));
     return session_open_module(s, m, o, err);
 }
 
 propane_status session_open_module(session *s, mil_module *m, const session_options *o, propane_error *err) {
-    *s = (session){.module = m};
-    const bool wide = strcmp(o->precision, "fp32") == 0 || strcmp(o->precision, "bf16") == 0;
+    const bool bf16 = strcmp(o->precision, "bf16") == 0;
+    *s = (session){.module = m,
+                   .wide = bf16 || strcmp(o->precision, "fp32") == 0,
+                   .precision = bf16 ? PROPANE_PRECISION_BF16 : PROPANE_PRECISION_AS_TYPED,
+                   .keep = o->keep,
+                   .threads = o->threads};
     s->function = mil_module_function(s->module, o->function, err);
     if (!s->function) return err->status;
-    PROPANE_TRY(session_drop_labels(s, err));
     PROPANE_TRY(session_note_states(s, err));
-    if (wide) PROPANE_TRY(pass_retype_fp32(s->function, err));
-    if (o->keep) PROPANE_TRY(session_keep_values(s, err));
     PROPANE_TRY(propane_device_open(o->device, &s->device, err));
-    const propane_compile_options options = {
-        .function = s->function->name,
-        .precision = strcmp(o->precision, "bf16") == 0 ? PROPANE_PRECISION_BF16 : PROPANE_PRECISION_AS_TYPED,
-        .threads = o->threads};
-    PROPANE_TRY(propane_program_compile(s->device, s->module, &options, &s->program, err));
-    return session_make_buffers(s, err);
+    if (s->function->late) return session_late_open(s, err);
+    PROPANE_TRY(session_prepare(s, s->function, true, err));
+    PROPANE_TRY(session_compile(s, s->module, &s->program, err));
+    s->inputs = propane_program_input_count(s->program);
+    s->outputs = propane_program_output_count(s->program);
+    return runner_open(&s->run, s->device, s->program, NULL, NULL, err);
 }
 
 void session_close(session *s) {
     runner_close(&s->run);
+    session_late_close(s);
     propane_program_free(s->program);
     propane_device_close(s->device);
     for (int i = 0; i < s->state_count; i++) mem_free(s->state_names[i]);
@@ -462,6 +476,7 @@ static propane_status session_carry_state(session *s, const char *state, propane
 propane_status session_run(session *s, int64_t *ns, propane_error *err) {
     propane_completion done = {0};
     const int64_t begin = session_now_ns();
+    if (s->late) PROPANE_TRY(session_late_settle(s, err));
     PROPANE_TRY(runner_run(&s->run, &done, err));
     s->engine_ns = done.engine_ns;
     s->energy_j = done.energy_j;
@@ -501,6 +516,11 @@ static bool session_is_state_output(const session *s, int at) {
 }
 
 propane_status session_keep(session *s, int64_t step, propane_error *err) {
+    if (s->late)
+        return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
+                            "%s: the shapes of its results follow from its inputs' values, so those of several runs do "
+                            "not fit in one file: give the inputs of one run",
+                            s->module->source);
     if (!s->kept) s->kept = mem_array((size_t)s->outputs + 1, sizeof *s->kept);
     if (!s->kept) return propane_fail_memory(err, 0);
     for (int i = 0; i < s->outputs; i++) {

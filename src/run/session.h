@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * One program on one device with its buffers: what propane run and propane diff stand on. Reads any form of program, makes
- * states inputs and outputs, changes the precision, finds the inputs that the user gives.
+ * states inputs and outputs, changes the precision, finds the inputs that the user gives. Programs whose shapes follow from
+ * values are planned when they run (session_late.h).
  */
 #ifndef RUN_SESSION_H
 #define RUN_SESSION_H
@@ -31,6 +32,8 @@ typedef struct session_inputs {
     int count, room;
 } session_inputs;
 
+struct session_late;
+
 typedef struct session {
     mil_module *module;
     mil_function *function;
@@ -45,10 +48,15 @@ typedef struct session {
     char *probabilities;      /* the output that they belong to */
     const char *label;        /* what the label is called */
     bool resize;              /* pictures of another size are scaled */
-    int64_t engine_ns;        /* of the last run, by the engine's own clock; negative: not given */
-    double energy_j;          /* likewise */
-    int64_t steps;            /* runs that the given arrays are for; 0: they hold one value for all */
-    void **kept;              /* of each output its values of all steps; NULL: none */
+    bool wide, keep;          /* fp16 becomes fp32; every value is an output */
+    propane_precision precision;
+    int threads;
+    struct session_late *late; /* of a program whose shapes follow from values (session_late.h): outputs are known, and
+                                  those of `program`, after a run; NULL: all is known */
+    int64_t engine_ns;         /* of the last run, by the engine's own clock; negative: not given */
+    double energy_j;           /* likewise */
+    int64_t steps;             /* runs that the given arrays are for; 0: they hold one value for all */
+    void **kept;               /* of each output its values of all steps; NULL: none */
 } session;
 
 /* "NAME=FILE" (.npy, .png, .jpg) or "FILE.npz". */

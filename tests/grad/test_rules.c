@@ -229,6 +229,9 @@ static const rule_case rule_cases[] = {
     C(gather, any, "x[4,3] indices=2"),
     C(band_part, any, "x[4,5] lower=1 upper=2"),
     C(band_part, any, "x[2,4,4] lower=-1 upper=0"),
+    C(scaled_dot_product_attention, any, "query[1,3,4] key[2,5,4] value[1,5,3]"),
+    C(scaled_dot_product_attention, any, "query[2,1,3,4] key[1,2,5,4] value[1,1,5,3] attn_mask[3,5]"),
+    C(resize, any, "x[2,2,5] shape={3,7} resized_dims=2 interpolation_mode='NEAREST_NEIGHBOR'"),
 };
 #undef C
 enum { CASES = sizeof rule_cases / sizeof rule_cases[0] };

@@ -366,7 +366,7 @@ static int dtypes_of(const mil_op_info *info, const char *text, mil_dtype out[8]
     int count = 0;
     if (!is_int) out[count++] = MIL_fp32;
     if (klass != MIL_CLASS_FLOAT && klass != MIL_CLASS_NUM && klass != MIL_CLASS_TENSOR && klass != MIL_CLASS_BOOL &&
-        !is_float)
+        klass != MIL_CLASS_FACTOR && klass != MIL_CLASS_ORDERED && !is_float)
         return 1;
     if (info->param_count > 1 && klass == MIL_CLASS_BOOL && info->params[1].klass == MIL_CLASS_BOOL) return 1;
     if (info->param_count == 1 && klass == MIL_CLASS_BOOL) return 1;

@@ -678,5 +678,25 @@ const op_line op_lines[] = {
     {"prelu", "x=[1,4,3,3] alpha=fp32[4]"},
     {"prelu", "x=[1,4,3,3] alpha=fp16[4]"},
     {"softplus_parametric", "x=[2,3,5] alpha=fp32[3] beta=fp16[3]"},
+    /* recurrent_activation and clip as coremltools has them, batches of attention that are broadcast */
+    {"lstm", "x=[4,2,3] initial_h=[2,2] initial_c=[2,2] weight_ih=[8,3]! weight_hh=[8,2]! bias=[8]! peephole=[6]! "
+             "output_sequence=true clip=0.2 activation=scaled_tanh"},
+    {"scaled_dot_product_attention", "query=[1,3,4] key=[2,5,4] value=[1,5,6]"},
+    {"scaled_dot_product_attention", "query=[2,1,3,4] key=[1,3,5,4] value=[1,1,5,6] attn_mask=bool[2,1,3,5]~mask"},
+    {"matmul", "for=float x=[17,33] y=fp32[33,9]!"},
+    {"matmul", "for=float x=[2,17,33] y=fp16[33,9]!"},
+    {"matmul", "for=float x=fp32[9,33]! y=[33,5]"},
+    {"matmul", "for=float x=fp16[1,33]! y=[33,40]"},
+    {"matmul", "for=float x=[3,5] y=fp16[5,2]"},
+    {"linear", "for=float x=[4,17] weight=fp32[9,17]! bias=fp16[9]!"},
+    {"linear", "for=float x=[17] weight=fp16[9,17]"},
+    {"batch_norm", "x=[2,3,4,5] mean=fp32[3]! variance=fp16[3]! gamma=fp32[3]! beta=fp16[3]!"},
+    {"layer_norm", "x=[3,17] axes=[-1] gamma=fp32[17]! beta=fp16[17]"},
+    {"instance_norm", "x=[2,3,4,5] gamma=fp16[3] beta=fp32[3]!"},
+    {"topk", "for=fp32 x=int8[2,40] k=3"},
+    {"topk", "for=fp32 x=uint16[3,5] k=3 axis=0 ascending=true"},
+    {"topk", "for=fp32 x=uint8[9] k=4"},
+    {"topk", "for=fp32 x=int16[2,7,3] k=2 axis=1"},
+    {"resize", "x=[2,2,5] shape=[3,7] resized_dims=2 interpolation_mode=NEAREST_NEIGHBOR"},
 };
 const int op_line_count = sizeof op_lines / sizeof op_lines[0];

@@ -72,6 +72,7 @@ typedef struct mil_read_options mil_read_options;
 struct mil_read_options {
     const mil_shape_choice *shapes;
     int shape_count;
+    bool late; /* functions whose shapes follow from values are read too (mil_function.late); else they are refused */
 };
 
 /* Reads a program in any form: .mil text, a folder with model.mil (.mlmodelc), an .mlpackage, an .mlmodel. Open

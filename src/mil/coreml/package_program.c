@@ -30,12 +30,11 @@ static propane_status program_wire_fail(reader *r, const char *format, ...) BASE
 static propane_status program_wire_fail(reader *r, const char *format, ...) {
     va_list args;
     va_start(args, format);
-    propane_vfail(r->err, PROPANE_ERR_INVALID, format, args);
+    const propane_status status = propane_vfail(r->err, PROPANE_ERR_INVALID, format, args);
     va_end(args);
     if (r->function)
-        return propane_fail_prefix(r->err, PROPANE_ERR_INVALID, "%s: function '%.60s'", r->module->source,
-                                   r->function->name);
-    return propane_fail_prefix(r->err, PROPANE_ERR_INVALID, "%s", r->module->source);
+        return propane_fail_prefix(r->err, status, "%s: function '%.60s'", r->module->source, r->function->name);
+    return propane_fail_prefix(r->err, status, "%s", r->module->source);
 }
 
 static propane_status program_wire_no_memory(reader *r) { return propane_fail_memory(r->err, 0); }
@@ -325,8 +324,8 @@ static propane_status program_wire_define(reader *r, const Coreml__NamedType *fr
     return *out ? PROPANE_OK : program_wire_no_memory(r);
 }
 
-/* Results get the types of the rule where the file leaves them open. */
-static propane_status program_wire_read_results(reader *r, const Coreml__Operation *from, mil_op *op) {
+/* Results get the types of the rule where the file leaves them open, unless that has to wait. */
+static propane_status program_wire_read_results(reader *r, const Coreml__Operation *from, mil_op *op, bool late) {
     mil_type types[MIL_MAX_RESULTS];
     int count = 0;
     bool open = false;
@@ -344,7 +343,7 @@ static propane_status program_wire_read_results(reader *r, const Coreml__Operati
     if (op->result_count && op->label && strcmp(op->label, op->results[0]->name) == 0) op->label = NULL;
     if (op->info->code == MIL_OP_const && op->operands[0].count && op->result_count)
         op->results[0]->konst = op->operands[0].values[0]->konst;
-    if (!open) return PROPANE_OK;
+    if (!open || late) return PROPANE_OK;
     PROPANE_TRY(mil_verify_operands(op, r->err));
     PROPANE_TRY(op->info->rule(op, types, &count, r->err));
     for (int i = 0; i < count && i < op->result_count; i++) mil_type_settle(&op->results[i]->type, &types[i]);
@@ -431,9 +430,10 @@ static propane_status program_wire_read_operation(reader *r, const Coreml__Opera
                                  mil_op_blocks(info));
     for (size_t i = 0; i < from->n_blocks; i++) PROPANE_TRY(program_wire_read_block(r, op, from->blocks[i]));
     if (from->n_blocks && !mil_make_settle(op)) return program_wire_no_memory(r);
-    PROPANE_TRY(program_wire_read_results(r, from, op));
+    const bool late = mil_read_late(r->options, op);
+    PROPANE_TRY(program_wire_read_results(r, from, op, late));
     mil_make_insert(op, NULL);
-    return mil_verify_op(op, r->err);
+    return late ? PROPANE_OK : mil_verify_op(op, r->err);
 }
 
 static propane_status program_wire_read_body(reader *r, const Coreml__Block *from) {

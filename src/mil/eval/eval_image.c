@@ -44,8 +44,8 @@ propane_status mil_eval_resize(const mil_eval_args *a, propane_error *err) {
             for (int64_t s = 0; s < out; s++) {
                 const double at = mil_grid_point(r.grid, (double)in, out, s);
                 for (int64_t i = 0; i < inner; i++)
-                    to[(o * out + s) * inner + i] = eval_image_along(from + o * in * inner + i, inner, in, at,
-                                                                     r.nearest, r.grid == MIL_GRID_DEFAULT);
+                    to[(o * out + s) * inner + i] =
+                        eval_image_along(from + o * in * inner + i, inner, in, at, r.nearest, r.below);
             }
         type.dim[d] = out;
         double *swap = from;

@@ -131,26 +131,37 @@ static void eval_linear_softmax_in_place(double *scores, int64_t count) {
     for (int64_t s = 0; s < count; s++) scores[s] /= sum;
 }
 
+/* How far an operand goes on for each dimension of the scores: over its own batch, and its rows if it has those of a query. */
+static void eval_linear_batch_steps(const mil_type *type, const mil_type *scores, bool rows, int64_t *step) {
+    int64_t own[MIL_MAX_RANK];
+    mil_strides(type, own);
+    for (int d = 0; d < scores->rank; d++)
+        step[d] = d < scores->rank - 2 ? (type->dim[d] == 1 ? 0 : own[d]) : d == scores->rank - 2 && rows ? own[d] : 0;
+}
+
 propane_status mil_eval_sdpa(const mil_eval_args *a, propane_error *err) {
     const mil_tensor *query = mil_eval_in(a, "query"), *key = mil_eval_in(a, "key"), *value = mil_eval_in(a, "value"),
                      *mask = mil_eval_in(a, "attn_mask");
-    int64_t mask_step[MIL_MAX_RANK] = {0};
+    int64_t mask_step[MIL_MAX_RANK] = {0}, step[3][MIL_MAX_RANK];
     mil_sdpa p;
     mil_walk w;
     PROPANE_TRY(mil_sdpa_read(a->op, &p, err));
     double *scores = mem_array((size_t)p.s, sizeof *scores);
     if (!scores) return propane_fail_memory(err, (size_t)p.s * sizeof *scores);
     if (mask) mil_broadcast_strides(&mask->type, &p.scores, mask_step);
+    eval_linear_batch_steps(&query->type, &p.scores, true, step[0]);
+    eval_linear_batch_steps(&key->type, &p.scores, false, step[1]);
+    eval_linear_batch_steps(&value->type, &p.scores, false, step[2]);
     mil_walk_begin(&w, p.scores.rank - 1, p.scores.dim); /* batch and query rows */
     mil_walk_add(&w, mask_step);
+    for (int k = 0; k < 3; k++) mil_walk_add(&w, step[k]);
     for (int64_t row = 0; row < p.batch * p.l; row++, mil_walk_next(&w)) {
-        const int64_t b = row / p.l;
-        eval_linear_attention_scores(&p, query->data + row * p.e, key->data + b * p.s * p.e, mask, w.at[0],
+        eval_linear_attention_scores(&p, query->data + w.at[1], key->data + w.at[2], mask, w.at[0],
                                      mask_step[p.scores.rank - 1], scores);
         eval_linear_softmax_in_place(scores, p.s);
         double *out = a->out[0].data + row * p.v;
         for (int64_t s = 0; s < p.s; s++)
-            for (int64_t v = 0; v < p.v; v++) out[v] += scores[s] * value->data[(b * p.s + s) * p.v + v];
+            for (int64_t v = 0; v < p.v; v++) out[v] += scores[s] * value->data[w.at[3] + s * p.v + v];
     }
     mem_free(scores);
     return PROPANE_OK;

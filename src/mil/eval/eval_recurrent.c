@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Owns the meanings of lstm, gru and rnn, step by step. Gates lie as i, f, o, z in the weights of lstm, as r, o, z in those of
- * gru. An lstm's peephole sees the cell before the step at i and f, and after it at o; `clip` bounds what goes into the
- * cell gate's activation. A gru with reset_after applies the reset gate to the product with the hidden state and its bias,
+ * gru. An lstm's peephole sees the cell before the step at i and f, and after it at o; `clip` bounds the cell after each
+ * step. In reverse, the steps of the result lie in the order in which they were taken, the last element of x first; of
+ * both directions each lies where its element of x does. A gru with reset_after applies the reset gate to the product with the hidden state and its bias,
  * else to the hidden state before the product.
  */
 #include <math.h>
@@ -15,7 +16,6 @@ static double eval_recurrent_activate(mil_recurrent_activation code, double x) {
     case MIL_RECURRENT_SIGMOID: return 1.0 / (1.0 + exp(-x));
     case MIL_RECURRENT_TANH: return tanh(x);
     case MIL_RECURRENT_RELU: return x < 0.0 ? 0.0 : x;
-    case MIL_RECURRENT_SCALED_TANH: return 1.7159 * tanh(2.0 / 3.0 * x);
     case MIL_RECURRENT_SIGMOID_HARD: return fmin(fmax(0.2 * x + 0.5, 0.0), 1.0);
     default: return x;
     }
@@ -51,13 +51,13 @@ static void eval_recurrent_lstm_step(const mil_recurrent *r, const unit *u, cons
     const int64_t n = r->hidden;
     const double *p = u->peephole;
     for (int64_t j = 0; j < n; j++) {
-        double z = eval_recurrent_row_of(r, u, 3 * n + j, x, h);
-        if (r->clipped) z = fmin(fmax(z, -r->clip), r->clip);
+        const double z = eval_recurrent_activate(r->cell, eval_recurrent_row_of(r, u, 3 * n + j, x, h));
         const double i =
             eval_recurrent_activate(r->gate, eval_recurrent_row_of(r, u, j, x, h) + (p ? p[j] * c[j] : 0.0));
         const double f =
             eval_recurrent_activate(r->gate, eval_recurrent_row_of(r, u, n + j, x, h) + (p ? p[n + j] * c[j] : 0.0));
-        c[j] = f * c[j] + i * eval_recurrent_activate(r->cell, z);
+        c[j] = f * c[j] + i * z;
+        if (r->clipped) c[j] = fmin(fmax(c[j], -r->clip), r->clip);
         const double o = eval_recurrent_activate(r->gate, eval_recurrent_row_of(r, u, 2 * n + j, x, h) +
                                                               (p ? p[2 * n + j] * c[j] : 0.0));
         out[j] = o * eval_recurrent_activate(r->output, c[j]);
@@ -112,7 +112,8 @@ static void eval_recurrent_run_unit(const mil_eval_args *a, const mil_recurrent 
             eval_recurrent_rnn_step(r, u, in, h, next);
         for (int64_t j = 0; j < n; j++) h[j] = next[j];
         if (!r->sequence && s + 1 < r->steps) continue;
-        double *out = a->out[0].data + ((r->sequence ? t : 0) * r->batch + b) * width + offset;
+        const int64_t place = mil_recurrent_place(r, t, s);
+        double *out = a->out[0].data + (place * r->batch + b) * width + offset;
         for (int64_t j = 0; j < n; j++) out[j] = h[j];
     }
     for (int64_t j = 0; j < n; j++) {

@@ -114,6 +114,7 @@ propane_status mil_resize_read(const mil_op *op, mil_resize *out, propane_error 
     char text[160];
     *out = (mil_resize){.result = *shape_image_x_of(op),
                         .nearest = code == MIL_OP_upsample_nearest_neighbor || code == MIL_OP_resize_nearest_neighbor};
+    out->below = out->nearest; /* resize is the row that rounds */
     if (out->result.rank < (code == MIL_OP_resize ? 1 : 3))
         return BAD("x is %s; it must have at least rank %d", mil_shape_print(text, shape_image_x_of(op)),
                    code == MIL_OP_resize ? 1 : 3);

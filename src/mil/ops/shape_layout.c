@@ -30,11 +30,12 @@ propane_status mil_shape_rule_reshape(const mil_op *op, mil_type *out, int *out_
     PROPANE_TRY(mil_attr_vector(op, "shape", MIL_MAX_RANK, result.dim, &result.rank, err));
     mil_shape_print(to, &result);
     for (int d = 0; d < result.rank; d++) {
-        if (result.dim[d] == 0) { /* 0: as in x */
-            if (result.rank != x->rank)
+        if (result.dim[d] == 0) { /* 0: as in x; from ios17 on counted from the last dimension, 1 where x has none */
+            const int at = d - (result.rank - x->rank);
+            if (result.rank != x->rank && op->function->opset < MIL_IOS17)
                 return BAD("shape[%d] is 0 (as in x), but shape has %d entries and x has rank %d", d, result.rank,
                            x->rank);
-            result.dim[d] = x->dim[d];
+            result.dim[d] = at >= 0 ? x->dim[at] : 1;
         }
         if (result.dim[d] == -1) {
             if (open >= 0) return BAD("shape %s has -1 more than once", to);

@@ -407,17 +407,22 @@ propane_status mil_sdpa_read(const mil_op *op, mil_sdpa *out, propane_error *err
                    v->rank);
     *out = (mil_sdpa){
         .batch = 1, .l = q->dim[rank - 2], .s = k->dim[rank - 2], .e = q->dim[rank - 1], .v = v->dim[rank - 1]};
-    for (int d = 0; d < rank - 2; d++) {
-        if (k->dim[d] != q->dim[d] || v->dim[d] != q->dim[d])
-            return BAD("batch dimension %d of query, key and value is %lld, %lld, %lld", d, (long long)q->dim[d],
-                       (long long)k->dim[d], (long long)v->dim[d]);
-        out->batch *= q->dim[d];
+    mil_type batch = mil_type_tensor(q->dtype, rank - 2, q->dim), other = batch;
+    const mil_type *more[2] = {k, v};
+    for (int i = 0; i < 2; i++) {
+        int bad = 0;
+        memcpy(other.dim, more[i]->dim, (size_t)(rank - 2) * sizeof *other.dim);
+        if (!mil_broadcast(&batch, &other, &batch, &bad))
+            return BAD("batch dimension %d of query, key and value is %lld, %lld, %lld; sizes must be equal or 1", bad,
+                       (long long)q->dim[bad], (long long)k->dim[bad], (long long)v->dim[bad]);
     }
+    out->batch = mil_type_count(&batch);
     if (k->dim[rank - 1] != out->e)
         return BAD("query has %lld features, but key has %lld", (long long)out->e, (long long)k->dim[rank - 1]);
     if (v->dim[rank - 2] != out->s)
         return BAD("key has %lld positions, but value has %lld", (long long)out->s, (long long)v->dim[rank - 2]);
     out->scores = *q;
+    memcpy(out->scores.dim, batch.dim, (size_t)(rank - 2) * sizeof *batch.dim);
     out->scores.dim[rank - 1] = out->s;
     if (!mask) return PROPANE_OK;
     if (mask->dtype != MIL_bool && mask->dtype != q->dtype)

@@ -26,7 +26,7 @@ static propane_status shape_recurrent_activation(const mil_op *op, const char *p
                  {"tanh", MIL_RECURRENT_TANH},
                  {"relu", MIL_RECURRENT_RELU},
                  {"linear", MIL_RECURRENT_LINEAR},
-                 {"scaled_tanh", MIL_RECURRENT_SCALED_TANH},
+                 {"scaled_tanh", MIL_RECURRENT_TANH}, /* scales of 1, as coremltools' own tests have it */
                  {"hard_sigmoid", MIL_RECURRENT_SIGMOID_HARD},
                  {"sigmoid_hard", MIL_RECURRENT_SIGMOID_HARD}};
     const char *text = NULL;
@@ -97,6 +97,11 @@ propane_status mil_recurrent_read(const mil_op *op, mil_recurrent *out, propane_
     PROPANE_TRY(shape_recurrent_activation(op, "recurrent_activation", &out->gate, err));
     PROPANE_TRY(mil_attr_bool(op, "reset_after", &out->reset_after, err));
     return shape_recurrent_expect(op, "input_bias", 1, 3 * out->hidden, 0, err);
+}
+
+int64_t mil_recurrent_place(const mil_recurrent *r, int64_t t, int64_t step) {
+    if (!r->sequence) return 0;
+    return r->directions == 2 ? t : step;
 }
 
 propane_status mil_shape_rule_recurrent(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {

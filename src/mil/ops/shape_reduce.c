@@ -121,10 +121,26 @@ propane_status mil_shape_rule_l2_norm(const mil_op *op, mil_type *out, int *out_
 
 /* ---- matrix products ------------------------------------------------------------------------------------------------ */
 
+/* Factors of different element types are floats. */
+static propane_status shape_reduce_factors(const mil_op *op, const char *x, const char *y, propane_error *err) {
+    const mil_type *a = shape_reduce_type_of(op, x), *b = shape_reduce_type_of(op, y);
+    if (!b || a->dtype == b->dtype || (mil_dtype_is_float(a->dtype) && mil_dtype_is_float(b->dtype))) return PROPANE_OK;
+    return BAD("%s is %s and %s is %s; whole numbers are multiplied with whole numbers", x,
+               mil_dtype_get(a->dtype)->name, y, mil_dtype_get(b->dtype)->name);
+}
+
+static bool shape_reduce_is_weight(const mil_value *v) {
+    return v->is_inline || (v->def && v->def->info->code == MIL_OP_const);
+}
+
 propane_status mil_shape_rule_matmul(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
     mil_matmul m;
     PROPANE_TRY(mil_matmul_read(op, &m, err));
+    PROPANE_TRY(shape_reduce_factors(op, "x", "y", err));
     out[0] = m.result;
+    /* Of a weight and an activation, the result is like the activation. */
+    const mil_value *x = mil_in(op, "x"), *y = mil_in(op, "y");
+    out->dtype = shape_reduce_is_weight(x) && !shape_reduce_is_weight(y) ? y->type.dtype : x->type.dtype;
     *out_count = 1;
     return PROPANE_OK;
 }
@@ -139,6 +155,8 @@ propane_status mil_shape_rule_linear(const mil_op *op, mil_type *out, int *out_c
                    (long long)x->dim[x->rank - 1]);
     mil_type outputs = {.rank = 1, .dim = {weight->dim[0]}};
     PROPANE_TRY(shape_reduce_expect_shape(op, "bias", &outputs, err));
+    PROPANE_TRY(shape_reduce_factors(op, "x", "weight", err));
+    PROPANE_TRY(shape_reduce_factors(op, "x", "bias", err));
     out[0] = *x;
     out->dim[x->rank - 1] = weight->dim[0];
     *out_count = 1;
@@ -169,7 +187,7 @@ propane_status mil_shape_rule_einsum(const mil_op *op, mil_type *out, int *out_c
 propane_status mil_shape_rule_sdpa(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
     mil_sdpa s;
     PROPANE_TRY(mil_sdpa_read(op, &s, err));
-    out[0] = *shape_reduce_type_of(op, "query");
+    out[0] = s.scores;
     out->dim[out->rank - 1] = s.v;
     *out_count = 1;
     return PROPANE_OK;

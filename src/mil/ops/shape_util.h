@@ -164,13 +164,13 @@ typedef enum mil_grid {
 } mil_grid;
 double mil_grid_point(mil_grid grid, double in, int64_t out, int64_t i);
 
-/* upsample_*, resize_*, resize: any number of the last dimensions change; nearest takes the element below the grid point in
- * the default grid, else the nearest one (the upper one of two that are equally near). */
+/* upsample_*, resize_*, resize: any number of the last dimensions change; nearest takes the element nearest to the grid point
+ * (the upper one of two that are equally near), or the one below it. */
 typedef struct mil_resize {
     mil_type result;
     int first; /* the dimensions from here on are resized */
     mil_grid grid;
-    bool nearest;
+    bool nearest, below;
 } mil_resize;
 PROPANE_CHECK propane_status mil_resize_read(const mil_op *op, mil_resize *out, propane_error *err);
 
@@ -233,7 +233,6 @@ typedef enum mil_recurrent_activation {
     MIL_RECURRENT_TANH,
     MIL_RECURRENT_RELU,
     MIL_RECURRENT_LINEAR,
-    MIL_RECURRENT_SCALED_TANH, /* 1.7159 tanh(2/3 x) */
     MIL_RECURRENT_SIGMOID_HARD /* min(max(0.2 x + 0.5, 0), 1) */
 } mil_recurrent_activation;
 
@@ -245,6 +244,8 @@ typedef struct mil_recurrent {
     mil_recurrent_activation gate, cell, output;
 } mil_recurrent;
 PROPANE_CHECK propane_status mil_recurrent_read(const mil_op *op, mil_recurrent *out, propane_error *err);
+/* Where the first result has the hidden state of step number `step`, which read x[t]. */
+int64_t mil_recurrent_place(const mil_recurrent *r, int64_t t, int64_t step);
 
 /* ---- compressed constants --------------------------------------------------------------------------------------------- */
 

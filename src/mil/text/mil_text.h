@@ -28,6 +28,9 @@ PROPANE_CHECK propane_status mil_parse_file(const char *path, mil_module **out, 
 struct mil_read_options;
 PROPANE_CHECK propane_status mil_parse_file_shaped(const char *path, const struct mil_read_options *options,
                                                    mil_module **out, propane_error *err);
+PROPANE_CHECK propane_status mil_parse_shaped(const char *text, size_t length, const char *source,
+                                              const char *model_dir, const struct mil_read_options *options,
+                                              mil_module **out, propane_error *err);
 /* Appends the program to `out` (NULL options: short); the only failure is no memory (out->failed). Constants that were
  * built in memory and have no blob_path are printed as literals, whatever their size. */
 void mil_print(text *out, const mil_module *m, const mil_print_options *options);

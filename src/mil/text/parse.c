@@ -301,9 +301,10 @@ static propane_status parse_statement(parser *p, declared *results) {
     }
     PROPANE_TRY(parse_expect(p, ";"));
     PROPANE_TRY(parse_define_results(p, op, results, count));
-    PROPANE_TRY(parse_settle_results(p, op));
+    const bool late = mil_read_late(p->options, op);
+    if (!late) PROPANE_TRY(parse_settle_results(p, op));
     mil_make_insert(op, NULL);
-    return mil_verify_op(op, p->err);
+    return late ? PROPANE_OK : mil_verify_op(op, p->err);
 }
 
 /* ---- functions and the program ------------------------------------------------------------------------------------------- */
@@ -517,8 +518,8 @@ static propane_status parse_program(parser *p, declared *results) {
     return PROPANE_OK;
 }
 
-static propane_status parse_shaped(const char *program, size_t length, const char *source, const char *model_dir,
-                                   const mil_read_options *options, mil_module **out, propane_error *err) {
+propane_status mil_parse_shaped(const char *program, size_t length, const char *source, const char *model_dir,
+                                const mil_read_options *options, mil_module **out, propane_error *err) {
     *out = NULL;
     if (length > MAX_TEXT)
         return propane_fail(err, PROPANE_ERR_LIMIT, "%s: %zu bytes of text; at most %d are read", source, length,
@@ -547,7 +548,7 @@ static propane_status parse_shaped(const char *program, size_t length, const cha
 
 propane_status mil_parse(const char *program, size_t length, const char *source, const char *model_dir,
                          mil_module **out, propane_error *err) {
-    return parse_shaped(program, length, source, model_dir, NULL, out, err);
+    return mil_parse_shaped(program, length, source, model_dir, NULL, out, err);
 }
 
 propane_status mil_parse_file(const char *path, mil_module **out, propane_error *err) {
@@ -565,7 +566,7 @@ propane_status mil_parse_file_shaped(const char *path, const mil_read_options *o
     if (!status) {
         char *slash = strrchr(dir, '/');
         if (slash) slash[slash == dir] = 0;
-        status = parse_shaped(program, length, path, slash ? dir : ".", options, out, err);
+        status = mil_parse_shaped(program, length, path, slash ? dir : ".", options, out, err);
     }
     mem_free(dir);
     mem_free(program);

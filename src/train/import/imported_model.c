@@ -102,7 +102,8 @@ static bool imported_computed_with(const mil_op *op, int param) {
     case MIL_CLASS_FLOAT:
     case MIL_CLASS_NUM:
     case MIL_CLASS_TENSOR:
-    case MIL_CLASS_WEIGHT: break;
+    case MIL_CLASS_WEIGHT:
+    case MIL_CLASS_FACTOR: break;
     default: return false;
     }
     const char *name = op->info->params[param].name;

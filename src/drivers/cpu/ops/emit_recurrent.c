@@ -55,7 +55,6 @@ static float emit_recurrent_activate(mil_recurrent_activation code, float x) {
     case MIL_RECURRENT_SIGMOID: return 1.0f / (1.0f + expf(-x));
     case MIL_RECURRENT_TANH: return tanhf(x);
     case MIL_RECURRENT_RELU: return x < 0.0f ? 0.0f : x;
-    case MIL_RECURRENT_SCALED_TANH: return 1.7159f * tanhf(2.0f / 3.0f * x);
     case MIL_RECURRENT_SIGMOID_HARD: return fminf(fmaxf(0.2f * x + 0.5f, 0.0f), 1.0f);
     default: return x;
     }
@@ -78,13 +77,13 @@ static void emit_recurrent_lstm_cell(const cpu_run *run, const cell_args *a, con
     const mil_recurrent *r = &a->r;
     const int64_t n = r->hidden;
     for (int64_t j = 0; j < n; j++) {
-        float z = g[3 * n + j] + emit_recurrent_at(run, &s->bias, 3 * n + j);
-        if (r->clipped) z = fminf(fmaxf(z, -(float)r->clip), (float)r->clip);
+        const float z = emit_recurrent_activate(r->cell, g[3 * n + j] + emit_recurrent_at(run, &s->bias, 3 * n + j));
         const float i = emit_recurrent_activate(r->gate, g[j] + emit_recurrent_at(run, &s->bias, j) +
                                                              emit_recurrent_at(run, &s->peephole, j) * c[j]);
         const float f = emit_recurrent_activate(r->gate, g[n + j] + emit_recurrent_at(run, &s->bias, n + j) +
                                                              emit_recurrent_at(run, &s->peephole, n + j) * c[j]);
-        c[j] = f * c[j] + i * emit_recurrent_activate(r->cell, z);
+        c[j] = f * c[j] + i * z;
+        if (r->clipped) c[j] = fminf(fmaxf(c[j], -(float)r->clip), (float)r->clip);
         const float o = emit_recurrent_activate(r->gate, g[2 * n + j] + emit_recurrent_at(run, &s->bias, 2 * n + j) +
                                                              emit_recurrent_at(run, &s->peephole, 2 * n + j) * c[j]);
         h[j] = o * emit_recurrent_activate(r->output, c[j]);
@@ -165,10 +164,10 @@ static void emit_recurrent_run_side(const cpu_run *run, const cell_args *a, int 
         const int64_t t = backward ? r->steps - 1 - k : k;
         emit_recurrent_one_step(run, a, s, m, m->inputs + t * r->batch * width);
         if (!r->sequence && k + 1 < r->steps) continue;
+        const int64_t place = mil_recurrent_place(r, t, k);
         for (int64_t b = 0; b < r->batch; b++)
             for (int64_t j = 0; j < n; j++)
-                emit_recurrent_put(run, a, 0, ((r->sequence ? t : 0) * r->batch + b) * all + offset + j,
-                                   m->h[b * n + j]);
+                emit_recurrent_put(run, a, 0, (place * r->batch + b) * all + offset + j, m->h[b * n + j]);
     }
     for (int64_t b = 0; b < r->batch; b++)
         for (int64_t j = 0; j < n; j++) {

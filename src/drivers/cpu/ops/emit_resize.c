@@ -118,7 +118,7 @@ static propane_status emit_resize_plan_axis(planner *p, const mil_resize *r, int
     if (!out->low || !out->high || !out->part) return cpu_program_no_memory(err);
     for (int64_t i = 0; i < out->out; i++) {
         const double at = d < r->first ? (double)i : mil_grid_point(r->grid, (double)in, out->out, i);
-        int64_t low = (int64_t)floor(r->nearest && r->grid != MIL_GRID_DEFAULT ? at + 0.5 : at);
+        int64_t low = (int64_t)floor(r->nearest && !r->below ? at + 0.5 : at);
         if (low > in - 1) low = in - 1;
         out->low[i] = (int32_t)low;
         out->high[i] = (int32_t)(low + 1 < in ? low + 1 : low);

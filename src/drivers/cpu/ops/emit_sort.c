@@ -45,7 +45,12 @@ static uint64_t emit_sort_key_of(const sort_call *c, int64_t at, int64_t index) 
     switch (c->a->dtype) {
     case MIL_fp32: rank = emit_sort_rank_of_float(((const float *)(const void *)c->x)[at], up); break;
     case MIL_fp16: rank = emit_sort_rank_of_float(fp16_to_f32(((const uint16_t *)(const void *)c->x)[at]), up); break;
-    default: rank = emit_sort_rank_of_whole(((const int32_t *)(const void *)c->x)[at], up); break;
+    case MIL_int32: rank = emit_sort_rank_of_whole(((const int32_t *)(const void *)c->x)[at], up); break;
+    default: {
+        double small;
+        cpu_dense_load(&small, c->a->dtype, c->x, at, 1, 1);
+        rank = emit_sort_rank_of_whole((int32_t)small, up);
+    }
     }
     return (uint64_t)rank << 32 | (uint64_t)index;
 }
@@ -170,8 +175,8 @@ static propane_status emit_sort(planner *p, const mil_op *op, propane_error *err
 static bool emit_sort_takes_sort(const mil_op *op) {
     const mil_type *x = &mil_in(op, "x")->type;
     int axis = 0;
-    return (x->dtype == MIL_fp32 || x->dtype == MIL_fp16 || x->dtype == MIL_int32) && x->rank > 0 &&
-           !mil_attr_axis(op, "axis", x->rank, &axis, NULL) && x->dim[axis] <= UINT32_MAX;
+    return x->dtype != MIL_bool && x->rank > 0 && !mil_attr_axis(op, "axis", x->rank, &axis, NULL) &&
+           x->dim[axis] <= UINT32_MAX;
 }
 
 const cpu_emitter cpu_emitter_sort = {.emit = emit_sort, .takes = emit_sort_takes_sort};

@@ -1,13 +1,20 @@
 /* SPDX-License-Identifier: MIT
  * Owns the planner's copy of a function, which the stages may change.
  */
+#include "drivers/cpu/cpu_family.h"
 #include "drivers/cpu/plan/plan_stages.h"
 #include "mil/build.h"
 #include "mil/function_copy.h"
 
-/* Weights of another element type than what they are applied to: kernels want one. */
+/* Lowerings that compute in fp32 whatever they are given. */
+static bool plan_copy_widens(const mil_op *op) {
+    const cpu_family f = cpu_family_named(op);
+    return f == CPU_FAMILY_lower_layer_norm || f == CPU_FAMILY_lower_batch_norm || f == CPU_FAMILY_lower_instance_norm;
+}
+
+/* Weights of another element type than what they are applied to: kernels want one; products read each as it is. */
 static void plan_copy_cast_weights(mil_builder *b, mil_op *op) {
-    for (int i = 1; op && i < op->info->param_count; i++) {
+    for (int i = 1; op && !plan_copy_widens(op) && i < op->info->param_count; i++) {
         mil_operand *o = &op->operands[i];
         const mil_type *x = &op->operands[0].values[0]->type;
         if (op->info->params[i].klass != MIL_CLASS_WEIGHT || !o->count || o->values[0]->type.dtype == x->dtype)

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: MIT
+ * Owns turning a late function into one with numbers. One idea: copy operation by operation; what waits for a value that is
+ * not known is left out with all that reads it, and the value is asked for.
+ */
+#include "mil/settle_values.h"
+
+#include <string.h>
+
+#include "base/memory.h"
+#include "mil/build.h"
+#include "mil/function_copy.h"
+#include "mil/ir_edit.h"
+
+typedef struct settle {
+    const mil_function *late;
+    mil_builder b;
+    mil_value **map; /* by id there: the value here; NULL: it waits */
+    bool *wanted;    /* by id there */
+} settle;
+
+bool mil_op_waits(const mil_op *op) {
+    for (int p = 0; p < op->info->param_count; p++)
+        for (int i = 0; i < op->operands[p].count; i++) {
+            mil_value *v = op->operands[p].values[i];
+            if (v && (mil_type_is_open(&v->type) || mil_operand_unknown(op, p, v))) return true;
+        }
+    return false;
+}
+
+static const mil_known *settle_given(const mil_known *known, int count, int id) {
+    for (int i = 0; i < count; i++)
+        if (known[i].id == id) return &known[i];
+    return NULL;
+}
+
+/* Marks what the operation must know first. False: an operand waits itself, so nothing can be said of it yet. */
+static bool settle_operands(settle *s, const mil_op *op, bool *ready) {
+    *ready = true;
+    for (int p = 0; p < op->info->param_count; p++)
+        for (int i = 0; i < op->operands[p].count; i++) {
+            const mil_value *v = op->operands[p].values[i];
+            mil_value *here = v->is_inline ? NULL : s->map[v->id];
+            if (!v->is_inline && !here) return false;
+            if (here && mil_operand_unknown(op, p, here)) *ready = false;
+        }
+    return true;
+}
+
+static void settle_want(settle *s, const mil_op *op) {
+    for (int p = 0; p < op->info->param_count; p++)
+        for (int i = 0; i < op->operands[p].count; i++) {
+            const mil_value *v = op->operands[p].values[i];
+            if (!v->is_inline && mil_operand_unknown(op, p, s->map[v->id])) s->wanted[v->id] = true;
+        }
+}
+
+static void settle_constant(settle *s, const mil_value *v, const mil_known *k) {
+    s->map[v->id] = mil_build_const(&s->b, v->name, &k->type, k->data);
+}
+
+static void settle_body(settle *s, const mil_known *known, int count) {
+    for (int i = 0; i < s->late->param_count; i++) {
+        const mil_value *v = s->late->params[i];
+        const mil_known *k = settle_given(known, count, v->id);
+        s->map[v->id] = mil_build_param(&s->b, v->name, v->type);
+        if (k) settle_constant(s, v, k);
+    }
+    for (const mil_op *op = s->late->first; op && !s->b.err.status; op = op->next) {
+        bool ready = false;
+        if (settle_operands(s, op, &ready)) {
+            if (ready)
+                mil_build_copy(&s->b, op, s->map);
+            else
+                settle_want(s, op);
+        }
+        for (int i = 0; i < op->result_count; i++) {
+            const mil_known *k = settle_given(known, count, op->results[i]->id);
+            if (k) settle_constant(s, op->results[i], k);
+        }
+    }
+}
+
+/* A parameter that is wanted is given through an identity: results have names of their own. */
+static void settle_wanted_results(settle *s, mil_settled *out) {
+    for (int id = 0; id < s->late->value_count; id++) {
+        if (!s->wanted[id]) continue;
+        mil_value *v = s->map[id];
+        if (v && !v->def) v = mil_build_unary(&s->b, MIL_OP_identity, v);
+        if (v) mil_build_result(&s->b, v);
+        out->wanted[out->wanted_count++] = id;
+    }
+}
+
+/* By name: what a run gave has another one. */
+static void settle_results(settle *s) {
+    for (int i = 0; i < s->late->result_count; i++) {
+        const char *name = s->late->results[i]->name;
+        mil_build_result(&s->b, mil_scope_find(s->b.function, name, strlen(name)));
+    }
+}
+
+propane_status mil_settle_values(const mil_function *late, const mil_known *known, int known_count, mil_module *m,
+                                 mil_settled *out, propane_error *err) {
+    const size_t values = (size_t)late->value_count + 1;
+    settle s = {.late = late, .map = mem_array(values, sizeof *s.map), .wanted = mem_array(values, sizeof *s.wanted)};
+    *out = (mil_settled){.wanted = ARENA_ARRAY(m->arena, values, int)};
+    propane_status status =
+        s.map && s.wanted && out->wanted ? mil_function_load(late, err) : propane_fail_memory(err, values);
+    if (!status) {
+        mil_build_begin(&s.b, m, late->name, late->opset);
+        settle_body(&s, known, known_count);
+        settle_wanted_results(&s, out);
+        if (!out->wanted_count) settle_results(&s);
+        out->function = s.b.function;
+        status = mil_build_end(&s.b, err);
+    }
+    mem_free(s.map);
+    mem_free(s.wanted);
+    return status;
+}

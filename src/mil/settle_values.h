@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: MIT
+ * Programs whose shapes follow from values that only a run knows: the count of a range, the end of a slice, how many elements
+ * are not zero. Such a function is late (mil_function.late): what depends on those values has open dimensions. It becomes a
+ * function with numbers in stages: the values that are wanted next are results of a function that ends before them; a run
+ * gives them, and the rest is settled with them as constants.
+ */
+#ifndef MIL_SETTLE_VALUES_H
+#define MIL_SETTLE_VALUES_H
+
+#include "mil/mil.h"
+
+/* What a run gave for a value of the late function. */
+typedef struct mil_known {
+    int id; /* of the value there */
+    mil_type type;
+    const void *data; /* dense elements */
+} mil_known;
+
+typedef struct mil_settled {
+    mil_function *function; /* all parameters of the late one; no open dimensions */
+    int *wanted;            /* ids in the late function: the values of the function's results, in their order */
+    int wanted_count;       /* 0: it is the whole, with the results of the late function */
+} mil_settled;
+
+/* Copies `late` into `m`, as far as it goes with the values in `known`. Several values that do not depend on each other are
+ * wanted at once. */
+PROPANE_CHECK propane_status mil_settle_values(const mil_function *late, const mil_known *known, int known_count,
+                                               mil_module *m, mil_settled *out, propane_error *err);
+/* Whether `op` waits for values: an argument that must be constant is computed or a parameter, or an operand has open
+ * dimensions. */
+bool mil_op_waits(const mil_op *op);
+
+#endif
