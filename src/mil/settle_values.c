@@ -27,14 +27,14 @@ bool mil_op_waits(const mil_op *op) {
     return false;
 }
 
-static const mil_known *settle_given(const mil_known *known, int count, int id) {
+static const mil_known *settle_values_given(const mil_known *known, int count, int id) {
     for (int i = 0; i < count; i++)
         if (known[i].id == id) return &known[i];
     return NULL;
 }
 
 /* Marks what the operation must know first. False: an operand waits itself, so nothing can be said of it yet. */
-static bool settle_operands(settle *s, const mil_op *op, bool *ready) {
+static bool settle_values_operands(settle *s, const mil_op *op, bool *ready) {
     *ready = true;
     for (int p = 0; p < op->info->param_count; p++)
         for (int i = 0; i < op->operands[p].count; i++) {
@@ -46,7 +46,7 @@ static bool settle_operands(settle *s, const mil_op *op, bool *ready) {
     return true;
 }
 
-static void settle_want(settle *s, const mil_op *op) {
+static void settle_values_want(settle *s, const mil_op *op) {
     for (int p = 0; p < op->info->param_count; p++)
         for (int i = 0; i < op->operands[p].count; i++) {
             const mil_value *v = op->operands[p].values[i];
@@ -54,34 +54,34 @@ static void settle_want(settle *s, const mil_op *op) {
         }
 }
 
-static void settle_constant(settle *s, const mil_value *v, const mil_known *k) {
+static void settle_values_constant(settle *s, const mil_value *v, const mil_known *k) {
     s->map[v->id] = mil_build_const(&s->b, v->name, &k->type, k->data);
 }
 
-static void settle_body(settle *s, const mil_known *known, int count) {
+static void settle_values_body(settle *s, const mil_known *known, int count) {
     for (int i = 0; i < s->late->param_count; i++) {
         const mil_value *v = s->late->params[i];
-        const mil_known *k = settle_given(known, count, v->id);
+        const mil_known *k = settle_values_given(known, count, v->id);
         s->map[v->id] = mil_build_param(&s->b, v->name, v->type);
-        if (k) settle_constant(s, v, k);
+        if (k) settle_values_constant(s, v, k);
     }
     for (const mil_op *op = s->late->first; op && !s->b.err.status; op = op->next) {
         bool ready = false;
-        if (settle_operands(s, op, &ready)) {
+        if (settle_values_operands(s, op, &ready)) {
             if (ready)
                 mil_build_copy(&s->b, op, s->map);
             else
-                settle_want(s, op);
+                settle_values_want(s, op);
         }
         for (int i = 0; i < op->result_count; i++) {
-            const mil_known *k = settle_given(known, count, op->results[i]->id);
-            if (k) settle_constant(s, op->results[i], k);
+            const mil_known *k = settle_values_given(known, count, op->results[i]->id);
+            if (k) settle_values_constant(s, op->results[i], k);
         }
     }
 }
 
 /* A parameter that is wanted is given through an identity: results have names of their own. */
-static void settle_wanted_results(settle *s, mil_settled *out) {
+static void settle_values_wanted_results(settle *s, mil_settled *out) {
     for (int id = 0; id < s->late->value_count; id++) {
         if (!s->wanted[id]) continue;
         mil_value *v = s->map[id];
@@ -92,7 +92,7 @@ static void settle_wanted_results(settle *s, mil_settled *out) {
 }
 
 /* By name: what a run gave has another one. */
-static void settle_results(settle *s) {
+static void settle_values_results(settle *s) {
     for (int i = 0; i < s->late->result_count; i++) {
         const char *name = s->late->results[i]->name;
         mil_build_result(&s->b, mil_scope_find(s->b.function, name, strlen(name)));
@@ -108,9 +108,9 @@ propane_status mil_settle_values(const mil_function *late, const mil_known *know
         s.map && s.wanted && out->wanted ? mil_function_load(late, err) : propane_fail_memory(err, values);
     if (!status) {
         mil_build_begin(&s.b, m, late->name, late->opset);
-        settle_body(&s, known, known_count);
-        settle_wanted_results(&s, out);
-        if (!out->wanted_count) settle_results(&s);
+        settle_values_body(&s, known, known_count);
+        settle_values_wanted_results(&s, out);
+        if (!out->wanted_count) settle_values_results(&s);
         out->function = s.b.function;
         status = mil_build_end(&s.b, err);
     }

@@ -33,8 +33,8 @@ typedef struct session_late {
 /* ---- buffers ---------------------------------------------------------------------------------------------------------------- */
 
 /* The first stage's inputs are those of all programs. */
-static propane_status late_lend(void *context, const propane_io *io, int index, propane_buffer **out, bool *lent,
-                                propane_error *err) {
+static propane_status session_late_lend(void *context, const propane_io *io, int index, propane_buffer **out,
+                                        bool *lent, propane_error *err) {
     const runner *first = context;
     (void)io, (void)err;
     if (index >= first->inputs) return PROPANE_OK;
@@ -43,7 +43,7 @@ static propane_status late_lend(void *context, const propane_io *io, int index, 
     return PROPANE_OK;
 }
 
-static void late_stage_free(stage *g) {
+static void session_late_stage_free(stage *g) {
     for (int i = 0; g->given && i < g->settled.wanted_count; i++) mem_free((void *)(uintptr_t)g->given[i].data);
     mem_free(g->given);
     runner_close(&g->run);
@@ -54,7 +54,7 @@ static void late_stage_free(stage *g) {
 
 /* ---- stages ----------------------------------------------------------------------------------------------------------------- */
 
-static const mil_value *late_value(const mil_function *f, int id) {
+static const mil_value *session_late_value(const mil_function *f, int id) {
     for (int i = 0; i < f->param_count; i++)
         if (f->params[i]->id == id) return f->params[i];
     for (const mil_op *op = f->first; op; op = op->next)
@@ -64,7 +64,7 @@ static const mil_value *late_value(const mil_function *f, int id) {
 }
 
 /* What result `index` of a stage holds, as elements of the type that the value has in the late function. */
-static propane_status late_read(const session *s, stage *g, int index, void **out, propane_error *err) {
+static propane_status session_late_read(const session *s, stage *g, int index, void **out, propane_error *err) {
     const mil_type *type = &g->given[index].type;
     const int64_t count = mil_type_count(type);
     const bool real = mil_dtype_is_float(type->dtype);
@@ -84,12 +84,12 @@ static propane_status late_read(const session *s, stage *g, int index, void **ou
 }
 
 /* Runs a stage; *same: it gave what it gave before. */
-static propane_status late_stage_run(const session *s, stage *g, bool *same, propane_error *err) {
+static propane_status session_late_stage_run(const session *s, stage *g, bool *same, propane_error *err) {
     PROPANE_TRY(runner_run(&g->run, NULL, err));
     *same = g->has_run;
     for (int i = 0; i < g->settled.wanted_count; i++) {
         void *data = NULL;
-        PROPANE_TRY(late_read(s, g, i, &data, err));
+        PROPANE_TRY(session_late_read(s, g, i, &data, err));
         const size_t bytes = (size_t)mil_type_bytes(&g->given[i].type);
         *same &= g->given[i].data && memcmp(data, g->given[i].data, bytes) == 0;
         mem_free((void *)(uintptr_t)g->given[i].data);
@@ -99,12 +99,12 @@ static propane_status late_stage_run(const session *s, stage *g, bool *same, pro
     return PROPANE_OK;
 }
 
-static propane_status late_note_wanted(const session_late *l, stage *g, propane_error *err) {
+static propane_status session_late_note_wanted(const session_late *l, stage *g, propane_error *err) {
     const mil_function *f = g->settled.function;
     g->given = mem_array((size_t)g->settled.wanted_count + 1, sizeof *g->given);
     if (!g->given) return propane_fail_memory(err, 0);
     for (int i = 0; i < g->settled.wanted_count; i++) {
-        const mil_value *v = late_value(l->function, g->settled.wanted[i]);
+        const mil_value *v = session_late_value(l->function, g->settled.wanted[i]);
         g->given[i] = (mil_known){.id = v->id, .type = f->results[i]->type};
         g->given[i].type.dtype = v->type.dtype;
     }
@@ -112,7 +112,7 @@ static propane_status late_note_wanted(const session_late *l, stage *g, propane_
 }
 
 /* The function that follows from what all stages gave. */
-static propane_status late_settle(const session *s, stage *next, propane_error *err) {
+static propane_status session_late_next(const session *s, stage *next, propane_error *err) {
     const session_late *l = s->late;
     int count = 0;
     for (int k = 0; k < l->count; k++) count += l->stages[k].settled.wanted_count;
@@ -127,21 +127,21 @@ static propane_status late_settle(const session *s, stage *next, propane_error *
     return status;
 }
 
-static propane_status late_stage_add(session *s, stage *g, propane_error *err) {
+static propane_status session_late_stage_add(session *s, stage *g, propane_error *err) {
     session_late *l = s->late;
     if (l->count == MAX_STAGES)
         return propane_fail(err, PROPANE_ERR_LIMIT,
                             "%s: shapes follow from values that follow from shapes, more than %d times",
                             s->module->source, MAX_STAGES);
-    PROPANE_TRY(late_note_wanted(l, g, err));
+    PROPANE_TRY(session_late_note_wanted(l, g, err));
     PROPANE_TRY(session_prepare(s, g->settled.function, false, err));
     PROPANE_TRY(session_compile(s, g->module, &g->program, err));
-    return runner_open(&g->run, s->device, g->program, l->count ? late_lend : NULL, &l->stages[0].run, err);
+    return runner_open(&g->run, s->device, g->program, l->count ? session_late_lend : NULL, &l->stages[0].run, err);
 }
 
 /* ---- the whole -------------------------------------------------------------------------------------------------------------- */
 
-static void late_forget_plan(session *s) {
+static void session_late_forget_plan(session *s) {
     session_late *l = s->late;
     runner_close(&s->run);
     if (l->planned) propane_program_free(s->program);
@@ -153,43 +153,43 @@ static void late_forget_plan(session *s) {
 }
 
 /* Before there is a plan the session shows the first stage's inputs. */
-static propane_status late_show_inputs(session *s, propane_error *err) {
+static propane_status session_late_show_inputs(session *s, propane_error *err) {
     session_late *l = s->late;
     s->function = l->function;
     s->program = l->stages[0].program;
     s->inputs = propane_program_input_count(s->program);
     s->outputs = 0;
-    return runner_open(&s->run, s->device, s->program, late_lend, &l->stages[0].run, err);
+    return runner_open(&s->run, s->device, s->program, session_late_lend, &l->stages[0].run, err);
 }
 
 /* What followed from other values: the stages from `first` on, and the plan. */
-static propane_status late_forget(session *s, int first, propane_error *err) {
+static propane_status session_late_forget(session *s, int first, propane_error *err) {
     session_late *l = s->late;
-    while (l->count > first) late_stage_free(&l->stages[--l->count]);
+    while (l->count > first) session_late_stage_free(&l->stages[--l->count]);
     if (!l->planned) return PROPANE_OK;
-    late_forget_plan(s);
-    return late_show_inputs(s, err);
+    session_late_forget_plan(s);
+    return session_late_show_inputs(s, err);
 }
 
-static propane_status late_plan_whole(session *s, stage *whole, propane_error *err) {
+static propane_status session_late_plan_whole(session *s, stage *whole, propane_error *err) {
     session_late *l = s->late;
-    late_forget_plan(s);
+    session_late_forget_plan(s);
     l->module = whole->module;
     whole->module = NULL;
     PROPANE_TRY(session_prepare(s, whole->settled.function, true, err));
     PROPANE_TRY(session_compile(s, l->module, &s->program, err));
     l->planned = true;
     s->outputs = propane_program_output_count(s->program);
-    return runner_open(&s->run, s->device, s->program, late_lend, &l->stages[0].run, err);
+    return runner_open(&s->run, s->device, s->program, session_late_lend, &l->stages[0].run, err);
 }
 
 /* After an error the session still has its inputs. */
-static propane_status late_plan(session *s, stage *whole, propane_error *err) {
+static propane_status session_late_plan(session *s, stage *whole, propane_error *err) {
     propane_error ignored;
-    propane_status status = late_plan_whole(s, whole, err);
+    propane_status status = session_late_plan_whole(s, whole, err);
     if (!status) return PROPANE_OK;
-    late_forget_plan(s);
-    (void)!late_show_inputs(s, &ignored);
+    session_late_forget_plan(s);
+    (void)!session_late_show_inputs(s, &ignored);
     return status;
 }
 
@@ -201,27 +201,27 @@ propane_status session_late_open(session *s, propane_error *err) {
     *l = (session_late){.function = s->function};
     s->late = l;
     stage first = {0};
-    propane_status status = late_settle(s, &first, err);
-    if (!status) status = late_stage_add(s, &first, err);
+    propane_status status = session_late_next(s, &first, err);
+    if (!status) status = session_late_stage_add(s, &first, err);
     l->stages[0] = first;
     l->count = 1;
-    return status ? status : late_show_inputs(s, err);
+    return status ? status : session_late_show_inputs(s, err);
 }
 
 propane_status session_late_settle(session *s, propane_error *err) {
     session_late *l = s->late;
     for (int k = 0;; k++) {
         bool same = false;
-        PROPANE_TRY(late_stage_run(s, &l->stages[k], &same, err));
-        if (!same) PROPANE_TRY(late_forget(s, k + 1, err));
+        PROPANE_TRY(session_late_stage_run(s, &l->stages[k], &same, err));
+        if (!same) PROPANE_TRY(session_late_forget(s, k + 1, err));
         if (k + 1 < l->count) continue;
         if (l->planned) return PROPANE_OK;
         stage next = {0};
-        propane_status status = late_settle(s, &next, err);
+        propane_status status = session_late_next(s, &next, err);
         const bool whole = !status && next.settled.wanted_count == 0;
-        if (!status) status = whole ? late_plan(s, &next, err) : late_stage_add(s, &next, err);
+        if (!status) status = whole ? session_late_plan(s, &next, err) : session_late_stage_add(s, &next, err);
         if (status || whole) {
-            late_stage_free(&next);
+            session_late_stage_free(&next);
             return status;
         }
         l->stages[l->count++] = next;
@@ -232,7 +232,7 @@ void session_late_close(session *s) {
     session_late *l = s->late;
     if (!l) return;
     if (!l->planned) s->program = NULL; /* the first stage's */
-    while (l->count > 0) late_stage_free(&l->stages[--l->count]);
+    while (l->count > 0) session_late_stage_free(&l->stages[--l->count]);
     mil_module_free(l->module);
     mem_free(l);
     s->late = NULL;
