@@ -69,6 +69,9 @@ void mil_type_settle(mil_type *type, const mil_type *known);
 #define MIL_MAX_DEPTH 32 /* blocks in blocks */
 /* Whether parameter `param` of op's row must be constant, and v is not known. */
 bool mil_operand_unknown(const mil_op *op, int param, mil_value *v);
+/* Whether `op` waits for values: an argument that must be constant is computed or a parameter, or an operand has open
+ * dimensions. */
+bool mil_op_waits(const mil_op *op);
 /* Needs, classes, shared element types, opset: all that can be said before the rule runs. */
 propane_status mil_verify_operands(const mil_op *op, propane_error *err);
 propane_status mil_verify_function(const mil_function *f, propane_error *err);

@@ -8,7 +8,6 @@
 #include "base/text.h"
 #include "mil/ir_edit.h"
 #include "mil/resolve_shapes.h"
-#include "mil/settle_values.h"
 
 /* "[1, ?, 64]" */
 static const char *resolve_shown(char out[160], const mil_type *type) {

@@ -18,15 +18,6 @@ typedef struct settle {
     bool *wanted;    /* by id there */
 } settle;
 
-bool mil_op_waits(const mil_op *op) {
-    for (int p = 0; p < op->info->param_count; p++)
-        for (int i = 0; i < op->operands[p].count; i++) {
-            mil_value *v = op->operands[p].values[i];
-            if (v && (mil_type_is_open(&v->type) || mil_operand_unknown(op, p, v))) return true;
-        }
-    return false;
-}
-
 static const mil_known *settle_values_given(const mil_known *known, int count, int id) {
     for (int i = 0; i < count; i++)
         if (known[i].id == id) return &known[i];

@@ -26,8 +26,5 @@ typedef struct mil_settled {
  * wanted at once. */
 PROPANE_CHECK propane_status mil_settle_values(const mil_function *late, const mil_known *known, int known_count,
                                                mil_module *m, mil_settled *out, propane_error *err);
-/* Whether `op` waits for values: an argument that must be constant is computed or a parameter, or an operand has open
- * dimensions. */
-bool mil_op_waits(const mil_op *op);
 
 #endif

@@ -7,7 +7,6 @@
 
 #include "base/memory.h"
 #include "mil/ir_edit.h"
-#include "mil/settle_values.h"
 
 /* ---- operands ------------------------------------------------------------------------------------------------------------ */
 
@@ -67,6 +66,15 @@ static bool verify_compressed(const mil_op *op, const mil_param *p, const mil_va
 bool mil_operand_unknown(const mil_op *op, int param, mil_value *v) {
     const mil_param *p = &op->info->params[param];
     return classes[p->klass].constant && !verify_compressed(op, p, v) && !mil_know(v);
+}
+
+bool mil_op_waits(const mil_op *op) {
+    for (int p = 0; p < op->info->param_count; p++)
+        for (int i = 0; i < op->operands[p].count; i++) {
+            mil_value *v = op->operands[p].values[i];
+            if (v && (mil_type_is_open(&v->type) || mil_operand_unknown(op, p, v))) return true;
+        }
+    return false;
 }
 
 static propane_status verify_value(const mil_op *op, const mil_param *p, mil_value *v, propane_error *err) {
