@@ -15,8 +15,6 @@
 #include "base/memory.h"
 #include "base/rng.h"
 #include "base/text.h"
-#include "mil/build.h"
-#include "pass/pass.h"
 #include "run/session_late.h"
 
 /* ---- what the user gives ---------------------------------------------------------------------------------------------------- */
@@ -106,66 +104,6 @@ propane_status session_shape(const char *given, mil_shape_choice *out, char **na
 
 static const char *session_io_name(const mil_value *v) { return v->name; }
 
-/* What a classifier's labels are made from becomes an output, unless it is one. */
-static propane_status session_note_classes(session *s, propane_error *err) {
-    mil_function *f = s->function;
-    mil_builder b;
-    const mil_op *op = f->first;
-    while (op && op->info->code != MIL_OP_classify) op = op->next;
-    if (!op) return PROPANE_OK;
-    mil_value *v = mil_in(op, "probabilities");
-    const mil_interface *seen = mil_interface_of(s->module, f->name);
-    s->classes = mil_in(op, "classes")->konst;
-    s->label = seen && seen->predicted[0] ? seen->predicted : "label";
-    mem_free(s->probabilities);
-    s->probabilities = mem_copy_string(v->name);
-    if (!s->probabilities) return propane_fail_memory(err, 0);
-    for (int i = 0; i < f->result_count; i++)
-        if (f->results[i] == v) return PROPANE_OK;
-    mil_build_resume(&b, f);
-    mil_build_result(&b, v);
-    if (b.err.status && err) *err = b.err;
-    return b.err.status;
-}
-
-/* Labels and dictionaries stay behind: a device gives tensors. */
-static propane_status session_drop_labels(session *s, propane_error *err) {
-    mil_function *f = s->function;
-    int kept = 0;
-    PROPANE_TRY(session_note_classes(s, err));
-    for (int i = 0; i < f->result_count; i++) {
-        mil_value *v = f->results[i];
-        const bool label = v->type.shell == MIL_DICT || v->type.dtype == MIL_string ||
-                           (v->def && v->def->info->code == MIL_OP_classify);
-        s->removed_results += label;
-        if (!label) f->results[kept++] = v;
-    }
-    f->result_count = kept;
-    if (kept) return PROPANE_OK;
-    return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "%s: no output is a tensor", s->module->source);
-}
-
-/* All that ops compute, constants apart, behind the results that are there. */
-static propane_status session_keep_values(session *s, propane_error *err) {
-    mil_function *f = s->function;
-    mil_builder b;
-    bool *is_result = mem_array((size_t)f->value_count + 1, sizeof *is_result);
-    if (!is_result) return propane_fail_memory(err, (size_t)f->value_count);
-    for (int i = 0; i < f->result_count; i++) is_result[f->results[i]->id] = true;
-    mil_build_resume(&b, f);
-    for (mil_op *op = f->first; op; op = op->next)
-        for (int i = 0; i < op->result_count; i++) {
-            mil_value *v = op->results[i];
-            const mil_dtype_info *type = mil_dtype_get(v->type.dtype);
-            const bool plain = v->type.shell == MIL_TENSOR && (type->bits == 16 || type->bits == 32) &&
-                               type->kind != MIL_KIND_UINT && v->type.dtype != MIL_bf16;
-            if (!v->konst && !is_result[v->id] && plain && mil_type_count(&v->type) > 0) mil_build_result(&b, v);
-        }
-    mem_free(is_result);
-    if (err && b.err.status) *err = b.err;
-    return b.err.status;
-}
-
 static propane_status session_note_states(session *s, propane_error *err) {
     const mil_function *f = s->function;
     s->state_names = mem_array((size_t)f->param_count + 1, sizeof *s->state_names);
@@ -179,20 +117,6 @@ static propane_status session_note_states(session *s, propane_error *err) {
 }
 
 static const propane_io *session_io_at(const session *s, int i) { return runner_io(&s->run, i); }
-
-propane_status session_prepare(session *s, mil_function *f, bool whole, propane_error *err) {
-    s->function = f;
-    if (whole) PROPANE_TRY(session_drop_labels(s, err));
-    if (s->state_count) PROPANE_TRY(pass_states(f, err));
-    if (s->wide) PROPANE_TRY(pass_retype_fp32(f, err));
-    return whole && s->keep ? session_keep_values(s, err) : PROPANE_OK;
-}
-
-propane_status session_compile(const session *s, mil_module *m, propane_program **out, propane_error *err) {
-    const propane_compile_options options = {
-        .function = s->function->name, .precision = s->precision, .threads = s->threads};
-    return propane_program_compile(s->device, m, &options, out, err);
-}
 
 propane_status session_open(session *s, const char *path, const session_options *o, propane_error *err) {
     mil_module *m = NULL;

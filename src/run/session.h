@@ -8,8 +8,8 @@
 
 #include "base/npy.h"
 #include "base/text.h"
-#include "device/runner.h"
 #include "mil/coreml/package.h"
+#include "run/session_program.h"
 
 typedef struct session_options {
     const char *function;  /* NULL: the default */
@@ -31,33 +31,6 @@ typedef struct session_inputs {
     session_input *list;
     int count, room;
 } session_inputs;
-
-struct session_late;
-
-typedef struct session {
-    mil_module *module;
-    mil_function *function;
-    propane_device *device;
-    propane_program *program;
-    runner run;
-    int inputs, outputs;
-    int state_count;
-    char **state_names;
-    int removed_results;      /* labels and dictionaries of classifiers, which no device makes */
-    const mil_const *classes; /* of a classifier: names or numbers; NULL: it is none */
-    char *probabilities;      /* the output that they belong to */
-    const char *label;        /* what the label is called */
-    bool resize;              /* pictures of another size are scaled */
-    bool wide, keep;          /* fp16 becomes fp32; every value is an output */
-    propane_precision precision;
-    int threads;
-    struct session_late *late; /* of a program whose shapes follow from values (session_late.h): outputs are known, and
-                                  those of `program`, after a run; NULL: all is known */
-    int64_t engine_ns;         /* of the last run, by the engine's own clock; negative: not given */
-    double energy_j;           /* likewise */
-    int64_t steps;             /* runs that the given arrays are for; 0: they hold one value for all */
-    void **kept;               /* of each output its values of all steps; NULL: none */
-} session;
 
 /* "NAME=FILE" (.npy, .png, .jpg) or "FILE.npz". */
 PROPANE_CHECK propane_status session_inputs_add(session_inputs *in, const char *given, propane_error *err);

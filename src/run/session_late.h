@@ -6,17 +6,12 @@
 #ifndef RUN_SESSION_LATE_H
 #define RUN_SESSION_LATE_H
 
-#include "run/session.h"
+#include "run/session_program.h"
 
 /* The first stage: the session has inputs, and no outputs before a run. */
 PROPANE_CHECK propane_status session_late_open(session *s, propane_error *err);
 /* Plans for the values of the inputs as they are. */
 PROPANE_CHECK propane_status session_late_settle(session *s, propane_error *err);
 void session_late_close(session *s);
-
-/* session.c's: from a function to what a device gets. `whole`: its results are the program's. */
-PROPANE_CHECK propane_status session_prepare(session *s, mil_function *f, bool whole, propane_error *err);
-PROPANE_CHECK propane_status session_compile(const session *s, mil_module *m, propane_program **out,
-                                             propane_error *err);
 
 #endif
