@@ -4,6 +4,7 @@
  */
 #include "infer/complete.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "base/memory.h"
@@ -78,18 +79,22 @@ static bool complete_settle(completion *c, infer_step *step) {
     return !c->cancelled;
 }
 
+/* The logprobs of an id and of the most likely ones. */
+static void complete_rate(const completion *c, const float *logits, infer_step *step,
+                          infer_logprob top[INFER_MAX_LOGPROBS]) {
+    infer_candidate most[INFER_MAX_LOGPROBS];
+    const double of_id = -infer_nll(logits, c->vocab, 1, step->id), base = of_id - (double)logits[step->id];
+    step->chosen.logprob = of_id;
+    step->top_count = infer_most_likely(logits, c->vocab, c->task->logprobs, most);
+    for (int i = 0; i < step->top_count; i++) top[i] = (infer_logprob){most[i].id, (double)most[i].logit + base};
+}
+
 static bool complete_on_token(void *context, int32_t id, const float *logits) {
     completion *c = context;
     const infer_task *t = c->task;
     infer_logprob top[INFER_MAX_LOGPROBS];
     infer_step step = {.id = id, .end = complete_is_end(t, id), .chosen = {.id = id}, .top = top};
-    if (t->logprobs >= 0) {
-        infer_candidate most[INFER_MAX_LOGPROBS];
-        double of_id = -infer_nll(logits, c->vocab, 1, id), base = of_id - (double)logits[id];
-        step.chosen.logprob = of_id;
-        step.top_count = infer_most_likely(logits, c->vocab, t->logprobs, most);
-        for (int i = 0; i < step.top_count; i++) top[i] = (infer_logprob){most[i].id, (double)most[i].logit + base};
-    }
+    if (t->logprobs >= 0) complete_rate(c, logits, &step, top);
     if (step.end) {
         c->ended = true;
         complete_tell(c, &step, 0);
@@ -143,11 +148,11 @@ static propane_status complete_prepare(infer_job *j, propane_error *err) {
     PROPANE_TRY(infer_sampler_init(&j->sampler, &t->sampling, infer_vocab(j->machine), err));
     j->logits = mem_array((size_t)infer_vocab(j->machine), sizeof *j->logits);
     if (!j->logits) return propane_fail_memory(err, (size_t)infer_vocab(j->machine) * sizeof *j->logits);
-    j->reused = infer_reuse(j->machine, t->prompt, t->prompt_count - 1);
+    j->reused = infer_reuse(j->machine, t->prompt, t->prompt_logprobs ? 0 : t->prompt_count - 1);
     PROPANE_TRY(infer_check(j->machine, t->prompt + j->reused, t->prompt_count - j->reused, err));
     j->read = j->reused;
     for (int64_t i = 0; i < t->prompt_count; i++) infer_sampler_see(&j->sampler, t->prompt[i]);
-    j->done = t->count < 1;
+    j->done = t->count < 1 && !t->prompt_logprobs;
     return PROPANE_OK;
 }
 
@@ -168,10 +173,33 @@ propane_status infer_job_begin(infer *m, int sequence, const infer_task *task, i
     return status;
 }
 
+static void complete_tell_prompt(infer_job *j) {
+    completion *c = &j->c;
+    infer_logprob top[INFER_MAX_LOGPROBS];
+    const int32_t id = j->task.prompt[j->read];
+    infer_step step = {.id = id, .prompt = true, .chosen = {id, NAN}, .top = top, .text = ""};
+    if (j->read > 0) complete_rate(c, j->logits, &step, top);
+    if (!c->callback(c->context, &step)) c->cancelled = true;
+}
+
+/* Id by id, since each one's scores are asked for; so many that others need not wait long. */
+static propane_status complete_score_prompt(infer_job *j, propane_error *err) {
+    enum { PART = 32 };
+    for (int n = 0; n < PART && infer_job_left(j) > 0 && !j->c.cancelled; n++) {
+        int64_t now;
+        complete_tell_prompt(j);
+        PROPANE_TRY(infer_read_part(j->machine, j->task.prompt + j->read, 1, j->logits, &now, err));
+        j->read += now;
+    }
+    j->done = j->c.cancelled || (infer_job_left(j) == 0 && j->task.count < 1);
+    return PROPANE_OK;
+}
+
 propane_status infer_job_read(infer_job *j, propane_error *err) {
     int64_t now, left = infer_job_left(j);
     if (!left) return PROPANE_OK;
     infer_select(j->machine, j->sequence);
+    if (j->task.prompt_logprobs && j->task.logprobs >= 0) return complete_score_prompt(j, err);
     PROPANE_TRY(infer_read_part(j->machine, j->task.prompt + j->read, left, j->logits, &now, err));
     j->read += now;
     return PROPANE_OK;

@@ -27,8 +27,9 @@ typedef struct infer_logprob {
 } infer_logprob;
 
 typedef struct infer_step {
-    int32_t id; /* -1: no new id, only the rest of the text */
-    bool end;   /* it is one of `ends` */
+    int32_t id;  /* -1: no new id, only the rest of the text */
+    bool end;    /* it is one of `ends` */
+    bool prompt; /* it is the prompt's; its text is not told. The first one's logprob is not a number */
     infer_logprob chosen;
     const infer_logprob *top; /* the most likely ids, most likely first */
     int top_count;
@@ -47,6 +48,8 @@ typedef struct infer_task {
     const char *const *stops; /* strings that end it; they do not appear */
     int stop_count;
     int logprobs; /* -1: none, not even the chosen id's; 0 .. INFER_MAX_LOGPROBS: and that many most likely ids */
+    bool
+        prompt_logprobs; /* also those of the prompt, told id by id before anything is drawn; it is then read anew, slowly */
     infer_sampling sampling;
 } infer_task;
 

@@ -14,7 +14,8 @@
 typedef struct serve_answer answer;
 
 serve_engine serve_engine_of(const propane_generator *generator, const propane_chat *chat) {
-    return (serve_engine){.machine = generator->machine, .tokenizer = generator->tokenizer, .chat = &chat->chat};
+    return (serve_engine){
+        .machine = generator->machine, .tokenizer = generator->tokenizer, .chat = chat ? &chat->chat : NULL};
 }
 
 struct serve_answer {
@@ -73,8 +74,19 @@ static void engine_send_part(answer *a, const char *finish) {
     engine_write_out(a);
 }
 
+/* Where an echoed prompt's logprobs are asked for. Its text went out before. */
+static bool engine_on_prompt_step(answer *a, const infer_step *step) {
+    size_t length = 0;
+    if (a->logprobs) serve_logprobs_add(a->logprobs, a->r->chat, a->e->tokenizer, step, a->told);
+    (void)tokenizer_piece(a->e->tokenizer, step->id, &length);
+    a->told += length;
+    if (!a->out.wanted(a->out.context)) a->gone = true;
+    return !a->gone;
+}
+
 static bool engine_on_step(void *context, const infer_step *step) {
     answer *a = context;
+    if (step->prompt) return engine_on_prompt_step(a, step);
     if (a->logprobs && step->id >= 0 && !step->end)
         serve_logprobs_add(a->logprobs, a->r->chat, a->e->tokenizer, step, a->told);
     text_append_n(&a->content, step->text, step->length);
@@ -111,6 +123,7 @@ static infer_task engine_task_of(answer *a) {
                        .stops = a->stops,
                        .stop_count = stop_count,
                        .logprobs = r->logprobs,
+                       .prompt_logprobs = r->echo && r->logprobs >= 0,
                        .sampling = r->sampling};
     task.sampling.seed = (r->seeded ? r->sampling.seed : a->seed) + (uint64_t)a->index;
     return task;
@@ -208,6 +221,10 @@ bool serve_check_sizes(const serve_engine *e, const serve_request *r, serve_prob
 static bool engine_prompt_ids(const answer *a, int i, token_list *ids, serve_problem *p) {
     propane_error err = {0};
     const char *param = a->r->chat ? "messages" : "prompt";
+    if (a->r->chat && !a->e->chat)
+        return serve_refuse(p, 400, "invalid_request_error", "messages", NULL,
+                            "this model's chat template is not known; ask /v1/completions, or start the server with "
+                            "--chat FORMAT");
     bool good = a->r->chat ? infer_chat_encode(a->e->chat, a->e->tokenizer, a->r->messages, a->r->message_count, ids,
                                                &err) == PROPANE_OK
                            : engine_encode_prompt(a->e, &a->r->prompts[i], ids, &err);
@@ -268,6 +285,7 @@ static void engine_end(answer *a, serve_problem *p) {
         engine_end_well(a);
     else
         engine_end_with_problem(a, p);
+    if (a->out.used) a->out.used(a->out.context, &a->usage);
     a->done = true;
 }
 

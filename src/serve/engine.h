@@ -11,10 +11,10 @@
 typedef struct serve_engine {
     infer *machine;
     const tokenizer *tokenizer;
-    const infer_chat *chat;
-    const char *name;   /* of the model */
-    int64_t created;    /* when it was loaded, seconds since 1970 */
-    uint64_t next_seed; /* for requests without one */
+    const infer_chat *chat; /* NULL: not known; chats are refused */
+    const char *name;       /* of the model */
+    int64_t created;        /* when it was loaded, seconds since 1970 */
+    uint64_t next_seed;     /* for requests without one */
     bool busy[INFER_MAX_SEQUENCES];
     bool shortest; /* whose prompt is read next: what has least left, or what began first, in turns */
 } serve_engine;
@@ -28,6 +28,7 @@ typedef struct serve_outlet {
     void (*begin)(void *context, int http, bool stream);
     bool (*write)(void *context, const char *bytes, size_t length); /* false: nobody wants it any more */
     bool (*wanted)(void *context);                                  /* asked at each token */
+    void (*used)(void *context, const serve_usage *usage);          /* at the end; NULL: nobody asks */
 } serve_outlet;
 
 /* An answer that is on its way. */

@@ -3,6 +3,7 @@
  */
 #include "serve/http_reply.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -157,14 +158,15 @@ void serve_logprobs_add(json_t *logprobs, bool chat, const tokenizer *t, const i
         json_add(json_object_get(logprobs, "content"), token);
         return;
     }
-    json_t *top = json_object();
+    const bool known = isfinite(step->chosen.logprob); /* nothing stands before a prompt's first token */
+    json_t *top = known ? json_object() : json_null();
     for (int i = 0; i < step->top_count; i++) {
         json_t *key = http_reply_token_text(t, step->top[i].id);
         json_put(top, json_string_value(key), json_real(step->top[i].logprob));
         json_decref(key);
     }
     json_add(json_object_get(logprobs, "tokens"), http_reply_token_text(t, step->id));
-    json_add(json_object_get(logprobs, "token_logprobs"), json_real(step->chosen.logprob));
+    json_add(json_object_get(logprobs, "token_logprobs"), known ? json_real(step->chosen.logprob) : json_null());
     json_add(json_object_get(logprobs, "top_logprobs"), top);
     json_add(json_object_get(logprobs, "text_offset"), json_integer((json_int_t)offset));
 }

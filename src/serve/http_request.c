@@ -108,9 +108,6 @@ static bool http_request_read_logprobs(const json_t *o, serve_request *r, serve_
     if (!r->chat) {
         if (!http_request_get_int(o, "logprobs", 0, INFER_MAX_LOGPROBS, &n, p)) return false;
         r->logprobs = (int)n;
-        if (n >= 0 && r->echo)
-            return http_request_invalid(p, "echo",
-                                        SOURCE ": 'echo' together with 'logprobs' is not supported; leave one out");
         return true;
     }
     bool wanted = false;

@@ -5,7 +5,6 @@
 #include "serve/server.h"
 
 #include <errno.h>
-#include <microhttpd.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,6 +15,7 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "serve/connections.h"
+#include "serve/http_send.h"
 
 typedef struct job {
     struct job *next;
@@ -26,6 +26,7 @@ typedef struct job {
     text out;
     size_t sent;
     int http;
+    serve_usage usage;
     bool begun, stream, done, gone; /* gone: the client is */
     bool suspended;
     struct MHD_Connection *connection; /* while not gone */
@@ -34,6 +35,9 @@ typedef struct job {
 
 /* What a connection is doing. */
 typedef struct exchange {
+    char method[12], path[120]; /* for the log; cut */
+    int64_t begun;              /* clock_ns */
+    int http;
     text body;
     size_t cost; /* of the body so far */
     bool too_large, too_many;
@@ -52,6 +56,7 @@ struct serve_server {
     job *first, *last;
     int queued;
     size_t held; /* bytes of requests that arrive or wait */
+    access_counts counts;
     connections *connections;
 };
 
@@ -117,6 +122,13 @@ static bool server_outlet_wanted(void *context) {
     return wanted;
 }
 
+static void server_outlet_used(void *context, const serve_usage *usage) {
+    job *j = context;
+    pthread_mutex_lock(&j->server->mutex);
+    j->usage = *usage;
+    pthread_mutex_unlock(&j->server->mutex);
+}
+
 static void server_finish(job *j) {
     serve_server *s = j->server; /* the job may be gone before the lock is */
     pthread_mutex_lock(&s->mutex);
@@ -127,7 +139,7 @@ static void server_finish(job *j) {
 }
 
 static void server_refuse_job(job *j, int http, const char *message) {
-    const serve_outlet out = {j, server_outlet_begin, server_outlet_write, server_outlet_wanted};
+    const serve_outlet out = {j, server_outlet_begin, server_outlet_write, server_outlet_wanted, NULL};
     serve_problem p;
     serve_refuse(&p, http, "server_error", NULL, NULL, "%s", message);
     serve_answer_problem(&p, &out);
@@ -164,7 +176,8 @@ static void *server_work(void *context) {
         job *j = count < most ? server_next_job(s, count == 0) : NULL;
         if (!j && !count) return NULL;
         if (j) {
-            const serve_outlet out = {j, server_outlet_begin, server_outlet_write, server_outlet_wanted};
+            const serve_outlet out = {j, server_outlet_begin, server_outlet_write, server_outlet_wanted,
+                                      server_outlet_used};
             serve_answer *a = server_outlet_wanted(j) ? serve_begin(s->engine, &j->request, &out) : NULL;
             if (!a) server_finish(j);
             if (a) jobs[count] = j, answers[count++] = a;
@@ -185,36 +198,6 @@ static void *server_work(void *context) {
 }
 
 /* ---- answers of the connections' thread ------------------------------------------------------------------------------- */
-
-static enum MHD_Result server_send_response(struct MHD_Connection *c, int http, struct MHD_Response *response,
-                                            const char *type) {
-    if (!response) return MHD_NO;
-    MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, type);
-    MHD_add_response_header(response, MHD_HTTP_HEADER_CACHE_CONTROL, "no-store");
-    if (http == 503) MHD_add_response_header(response, MHD_HTTP_HEADER_RETRY_AFTER, "1");
-    enum MHD_Result queued = MHD_queue_response(c, (unsigned)http, response);
-    MHD_destroy_response(response);
-    return queued;
-}
-
-/* A copy of the text; NULL: no memory. */
-static struct MHD_Response *server_response_of(const text *body) {
-    static char nothing[1] = "";
-    if (body->failed) return NULL;
-    return MHD_create_response_from_buffer(body->length, body->data ? body->data : nothing, MHD_RESPMEM_MUST_COPY);
-}
-
-static enum MHD_Result server_send_text(struct MHD_Connection *c, int http, text *body) {
-    struct MHD_Response *r = server_response_of(body);
-    text_deinit(body);
-    return server_send_response(c, http, r, "application/json");
-}
-
-static enum MHD_Result server_send_problem(struct MHD_Connection *c, const serve_problem *p) {
-    text body = {0};
-    serve_print_problem(&body, p);
-    return server_send_text(c, p->http, &body);
-}
 
 /* What is ready of a stream; the connection sleeps while there is nothing. */
 static ssize_t server_read_stream(void *context, uint64_t position, char *buffer, size_t room) {
@@ -240,7 +223,7 @@ static ssize_t server_read_stream(void *context, uint64_t position, char *buffer
 }
 
 /* The job's answer if it has one yet; else the connection sleeps and comes here again. */
-static enum MHD_Result server_answer_job(struct MHD_Connection *c, job *j) {
+static enum MHD_Result server_answer_job(struct MHD_Connection *c, exchange *x, job *j) {
     struct MHD_Response *response = NULL;
     const char *type = "application/json";
     pthread_mutex_lock(&j->server->mutex);
@@ -252,10 +235,10 @@ static enum MHD_Result server_answer_job(struct MHD_Connection *c, job *j) {
         type = "text/event-stream";
         response = MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, 16384, server_read_stream, j, NULL);
     } else {
-        response = server_response_of(&j->out);
+        response = http_send_copy(&j->out);
     }
     pthread_mutex_unlock(&j->server->mutex);
-    return ready ? server_send_response(c, http, response, type) : MHD_YES;
+    return ready ? http_send(&j->server->options.access, c, &x->http, http, response, type) : MHD_YES;
 }
 
 /* What a request takes until it is answered: texts and ids about what they take in the body, messages with all that is around
@@ -319,26 +302,15 @@ static enum MHD_Result server_enqueue(serve_server *s, struct MHD_Connection *c,
     pthread_mutex_unlock(&s->mutex);
     if (!p.http && j) {
         connections_set_busy(s->connections, server_connection_of(c), true);
-        return server_answer_job(c, j);
+        return server_answer_job(c, x, j);
     }
     serve_request rest = *request;
     serve_request_deinit(&rest);
     mem_free(j);
-    return server_send_problem(c, &p);
+    return http_send_problem(&s->options.access, c, &x->http, &p);
 }
 
 /* ---- routes ----------------------------------------------------------------------------------------------------------- */
-
-static bool server_is_local(const char *origin) {
-    static const char *const hosts[] = {"localhost", "127.0.0.1", "[::1]"};
-    const char *at = strstr(origin, "://");
-    if (!at) return false; /* "null": a page without an origin */
-    for (size_t i = 0; i < sizeof hosts / sizeof hosts[0]; i++) {
-        size_t n = strlen(hosts[i]);
-        if (strncmp(at + 3, hosts[i], n) == 0 && (at[3 + n] == 0 || at[3 + n] == ':')) return true;
-    }
-    return false;
-}
 
 static enum MHD_Result server_post(serve_server *s, struct MHD_Connection *c, exchange *x, bool chat) {
     serve_problem p = {0};
@@ -360,28 +332,41 @@ static enum MHD_Result server_post(serve_server *s, struct MHD_Connection *c, ex
         serve_request_deinit(&request);
     }
     server_drop_body(s, x);
-    return server_send_problem(c, &p);
+    return http_send_problem(&s->options.access, c, &x->http, &p);
 }
 
-static enum MHD_Result server_get(serve_server *s, struct MHD_Connection *c, const char *url) {
+static void server_print_metrics(serve_server *s, text *out) {
+    pthread_mutex_lock(&s->mutex);
+    const access_counts counts = s->counts;
+    const access_now now = {s->options.version ? s->options.version : "", s->queued, s->open, s->held,
+                            s->engine->created};
+    pthread_mutex_unlock(&s->mutex);
+    access_print_metrics(out, &counts, &now);
+}
+
+static enum MHD_Result server_get(serve_server *s, struct MHD_Connection *c, exchange *x, const char *url) {
     static const char models[] = "/v1/models/";
     text body = {0};
     serve_problem p;
+    const char *type = "application/json";
     if (strcmp(url, "/health") == 0)
         text_append(&body, "{\"status\":\"ok\"}\n");
+    else if (strcmp(url, "/metrics") == 0)
+        server_print_metrics(s, &body), type = "text/plain; version=0.0.4";
     else if (strcmp(url, "/v1/models") == 0)
         serve_print_models(&body, s->engine->name, s->engine->created, true);
     else if (serve_model_is(s->engine, url + sizeof models - 1, &p))
         serve_print_models(&body, s->engine->name, s->engine->created, false);
     else
-        return server_send_problem(c, &p);
-    return server_send_text(c, 200, &body);
+        return http_send_problem(&s->options.access, c, &x->http, &p);
+    return http_send_text(&s->options.access, c, &x->http, 200, &body, type);
 }
 
 typedef enum route { ROUTE_NONE, ROUTE_GET, ROUTE_COMPLETIONS, ROUTE_CHAT } route;
 
 static route server_route_of(const char *url) {
-    if (strcmp(url, "/health") == 0 || strcmp(url, "/v1/models") == 0 || strncmp(url, "/v1/models/", 11) == 0)
+    if (strcmp(url, "/health") == 0 || strcmp(url, "/metrics") == 0 || strcmp(url, "/v1/models") == 0 ||
+        strncmp(url, "/v1/models/", 11) == 0)
         return ROUTE_GET;
     if (strcmp(url, "/v1/completions") == 0) return ROUTE_COMPLETIONS;
     return strcmp(url, "/v1/chat/completions") == 0 ? ROUTE_CHAT : ROUTE_NONE;
@@ -392,19 +377,18 @@ static enum MHD_Result server_dispatch(serve_server *s, struct MHD_Connection *c
     serve_problem p;
     route r = server_route_of(url);
     bool is_get = strcmp(method, "GET") == 0 || strcmp(method, "HEAD") == 0;
-    const char *origin = MHD_lookup_connection_value(c, MHD_HEADER_KIND, MHD_HTTP_HEADER_ORIGIN);
-    if (origin && !server_is_local(origin)) {
-        serve_refuse(&p, 403, "invalid_request_error", NULL, NULL, "pages of '%.200s' may not use this server", origin);
-        return server_send_problem(c, &p);
-    }
-    if (r == ROUTE_GET && is_get) return server_get(s, c, url);
+    if (!http_send_admits(&s->options.access, c, url, method, &p))
+        return http_send_problem(&s->options.access, c, &x->http, &p);
+    if (r != ROUTE_NONE && strcmp(method, "OPTIONS") == 0)
+        return http_send_text(&s->options.access, c, &x->http, 204, &(text){0}, NULL);
+    if (r == ROUTE_GET && is_get) return server_get(s, c, x, url);
     if (r > ROUTE_GET && strcmp(method, "POST") == 0) return server_post(s, c, x, r == ROUTE_CHAT);
     if (r == ROUTE_NONE)
         serve_refuse(&p, 404, "invalid_request_error", NULL, NULL, "there is nothing at '%.200s'", url);
     else
         serve_refuse(&p, 405, "invalid_request_error", NULL, NULL, "'%.200s' takes %s, not %.20s", url,
                      r == ROUTE_GET ? "GET" : "POST", method);
-    return server_send_problem(c, &p);
+    return http_send_problem(&s->options.access, c, &x->http, &p);
 }
 
 /* A body that will not fit is refused before it is sent, one that lies about its length is thrown away, and a client that
@@ -436,7 +420,13 @@ static enum MHD_Result server_handle(void *context, struct MHD_Connection *c, co
     if (!x) {
         *state = x = mem_alloc(sizeof *x);
         if (!x) return MHD_NO;
-        const char *announced = MHD_lookup_connection_value(c, MHD_HEADER_KIND, MHD_HTTP_HEADER_CONTENT_LENGTH);
+        serve_problem p;
+        const char *announced = http_send_header(c, MHD_HTTP_HEADER_CONTENT_LENGTH);
+        x->begun = clock_ns();
+        snprintf(x->method, sizeof x->method, "%s", method);
+        snprintf(x->path, sizeof x->path, "%s", url);
+        if (!http_send_admits(&s->options.access, c, url, method, &p))
+            return http_send_problem(&s->options.access, c, &x->http, &p); /* before its body comes */
         if (announced && strtoull(announced, NULL, 10) > s->options.body_limit) {
             x->too_large = true;
             return server_dispatch(s, c, x, url, method);
@@ -444,17 +434,40 @@ static enum MHD_Result server_handle(void *context, struct MHD_Connection *c, co
         return MHD_YES;
     }
     if (*length) return server_take_body(s, x, data, length);
-    return x->job ? server_answer_job(c, x->job) : server_dispatch(s, c, x, url, method);
+    return x->job ? server_answer_job(c, x, x->job) : server_dispatch(s, c, x, url, method);
+}
+
+/* A request whose client left before an answer has no status: 499, as other servers write it. */
+static void server_record(serve_server *s, struct MHD_Connection *c, const exchange *x, const serve_usage *used) {
+    char client[64];
+    text line = {0};
+    const access_request r = {.client = http_send_client(c, client),
+                              .method = x->method,
+                              .path = x->path,
+                              .http = x->http ? x->http : 499,
+                              .seconds = (double)(clock_ns() - x->begun) / 1e9,
+                              .prompt = used->prompt,
+                              .completion = used->completion,
+                              .reused = used->reused};
+    pthread_mutex_lock(&s->mutex);
+    access_count(&s->counts, &r);
+    pthread_mutex_unlock(&s->mutex);
+    if (!s->options.log) return;
+    access_print_line(&line, &r);
+    if (!line.failed) s->options.log(s->options.log_context, line.data);
+    text_deinit(&line);
 }
 
 static void server_completed(void *context, struct MHD_Connection *c, void **state,
                              enum MHD_RequestTerminationCode why) {
     serve_server *s = context;
     exchange *x = *state;
+    serve_usage used = {0};
     (void)why;
     if (!x) return;
     if (x->job) {
         pthread_mutex_lock(&s->mutex);
+        used = x->job->usage;
         x->job->gone = true;
         x->job->connection = NULL;
         server_job_drop(x->job);
@@ -463,6 +476,7 @@ static void server_completed(void *context, struct MHD_Connection *c, void **sta
         pthread_mutex_unlock(&s->mutex);
     }
     connections_set_busy(s->connections, server_connection_of(c), false);
+    server_record(s, c, x, &used);
     server_drop_body(s, x);
     mem_free(x);
     *state = NULL;

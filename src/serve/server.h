@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * The HTTP server: one model behind OpenAI's completions and chat endpoints.
  *
- *   GET  /health, /v1/models, /v1/models/NAME
+ *   GET  /health, /metrics, /v1/models, /v1/models/NAME
  *   POST /v1/completions, /v1/chat/completions
  *
  * One thread (libmicrohttpd's) talks to all clients, another one works: requests are answered one after the other, in the
@@ -9,11 +9,13 @@
  * it holds up nobody. A client that closes its connection ends its own request. Beyond the queue's limit or the memory for
  * requests: 503. A request that the context has no room for is refused before it waits; one that does not arrive in time is cut
  * off, and so are connections that ask for nothing while places are short (serve/connections.h).
- * Requests of web pages from elsewhere (an Origin that is not this machine) are refused: 403.
+ * Requests of web pages from elsewhere (an Origin that is neither this machine nor allowed) are refused: 403; those of others are
+ * told that they may read the answers (CORS). Where there are keys, a request without one of them is refused: 401.
  */
 #ifndef SERVE_SERVER_H
 #define SERVE_SERVER_H
 
+#include "serve/access.h"
 #include "serve/engine.h"
 
 typedef struct serve_options {
@@ -23,6 +25,11 @@ typedef struct serve_options {
     int queue_limit, connection_limit;
     size_t memory_limit; /* bytes that requests may take together while they arrive and wait; 0: 256 MB */
     int request_seconds; /* for a whole request to arrive; 0: 60 */
+    access_rules access; /* borrowed lists */
+    const char *version; /* for /metrics; NULL: not told */
+    /* A line for each request that was answered, without its end; in the connections' thread. NULL: none. */
+    void (*log)(void *context, const char *line);
+    void *log_context;
 } serve_options;
 
 typedef struct serve_server serve_server;

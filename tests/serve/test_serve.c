@@ -5,6 +5,7 @@
 #include "serve/server.h"
 
 #include <arpa/inet.h>
+#include <math.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <stdlib.h>
@@ -29,6 +30,14 @@ typedef struct bench {
 } bench;
 
 static bench b;
+static access_rules rules; /* of the next set_up */
+static char logged[4000];
+
+static void log_line(void *context, const char *line) {
+    (void)context;
+    const size_t used = strlen(logged);
+    if (used + strlen(line) + 2 < sizeof logged) snprintf(logged + used, sizeof logged - used, "%s\n", line);
+}
 
 static void set_up_chunk(int queue, int sequences, int64_t chunk) {
     static const small_model sizes = {32, 32, 1, 2, 2, 16, .vocabulary = 256, .positions = 300};
@@ -39,7 +48,13 @@ static void set_up_chunk(int queue, int sequences, int64_t chunk) {
     EXPECT_OK(tokenizer_create_bytes(&b.t, &err));
     EXPECT_OK(infer_chat_open("nowhere", b.t, "plain", &b.chat, &err));
     b.engine = (serve_engine){.machine = b.m, .tokenizer = b.t, .chat = &b.chat, .name = "tiny", .next_seed = 1};
-    const serve_options o = {.host = "127.0.0.1", .body_limit = 20000, .queue_limit = queue, .connection_limit = 500};
+    const serve_options o = {.host = "127.0.0.1",
+                             .body_limit = 20000,
+                             .queue_limit = queue,
+                             .connection_limit = 500,
+                             .access = rules,
+                             .version = "9.9",
+                             .log = log_line};
     EXPECT_OK(serve_start(&b.engine, &o, &b.server, &err));
     b.port = serve_port(b.server);
     EXPECT(b.port > 0);
@@ -283,7 +298,6 @@ TEST(wrong_requests_are_told_what_is_wrong) {
         {0, "{\"prompt\":\"a\",\"stop\":[\"a\",\"\"]}", 400, "'stop' must be a string or a list of strings"},
         {0, "{\"prompt\":\"a\",\"stop\":{}}", 400, "'stop' must be"},
         {0, "{\"prompt\":\"a\",\"logprobs\":21}", 400, "'logprobs' is 21"},
-        {0, "{\"prompt\":\"a\",\"logprobs\":1,\"echo\":true}", 400, "'echo' together with 'logprobs'"},
         {0, "{\"prompt\":\"a\",\"best_of\":3}", 400, "'best_of' other than 'n'"},
         {0, "{\"prompt\":\"a\",\"suffix\":\"b\"}", 400, "'suffix' is not supported"},
         {0, "{\"prompt\":\"a\",\"logit_bias\":{\"5\":1}}", 400, "'logit_bias' is not supported"},
@@ -702,6 +716,79 @@ TEST(the_end_is_clean) {
     tear_down();
 }
 
+/* What lm-evaluation-harness sends. The loss of the prompt by these logprobs is infer_score's. */
+TEST(an_echoed_prompt_has_logprobs) {
+    double nll[3], sum = 0;
+    static const int32_t ids[] = {97, 98, 99, 98};
+    set_up(10);
+    EXPECT_OK(infer_score(b.m, ids, 4, nll, &err));
+    for (int tokens = 0; tokens < 2; tokens++) {
+        text t =
+            post("/v1/completions", tokens ? "{\"prompt\":[[97,98,99,98]],\"echo\":true,\"logprobs\":1,"
+                                             "\"max_tokens\":1,\"temperature\":0}"
+                                           : "{\"prompt\":\"abcb\",\"echo\":true,\"logprobs\":2,\"max_tokens\":0}");
+        json_t *o = body_of(&t);
+        const json_t *p = json_object_get(json_array_get(json_object_get(o, "choices"), 0), "logprobs");
+        const json_t *all = json_object_get(p, "token_logprobs"), *top = json_object_get(p, "top_logprobs");
+        EXPECT_MSG(json_array_size(all) == (size_t)(4 + tokens) && json_array_size(top) == (size_t)(4 + tokens), "%s",
+                   t.data);
+        EXPECT(json_is_null(json_array_get(all, 0)) && json_is_null(json_array_get(top, 0)));
+        for (int i = 1; i < 4; i++) {
+            const double value = json_real_value(json_array_get(all, (size_t)i));
+            EXPECT_MSG(fabs(value + nll[i - 1]) < 1e-5, "%g, not %g", value, -nll[i - 1]);
+            EXPECT(json_object_size(json_array_get(top, (size_t)i)) >= 1); /* bytes that are no text have one name */
+            EXPECT(json_integer_value(json_array_get(json_object_get(p, "text_offset"), (size_t)i)) == i);
+            sum += value;
+        }
+        EXPECT(strncmp(text_at(o, "text", NULL), "abcb", 4) == 0);
+        json_decref(o);
+        text_deinit(&t);
+    }
+    EXPECT(sum < 0);
+    tear_down();
+}
+
+TEST(pages_and_keys_are_let_in) {
+    static const char *const origins[] = {"https://app.example.org"}, *const keys[] = {"first", "second"};
+    static const struct {
+        const char *head; /* behind the request's first line */
+        const char *line;
+        int status;
+        const char *part;
+    } cases[] = {
+        {"Origin: https://app.example.org\r\nAccess-Control-Request-Method: POST\r\n"
+         "Access-Control-Request-Headers: authorization,content-type\r\n",
+         "OPTIONS /v1/completions", 204, "Access-Control-Allow-Headers: authorization,content-type"},
+        {"Origin: http://localhost:3000\r\n", "OPTIONS /v1/chat/completions", 204,
+         "Access-Control-Allow-Origin: http://localhost:3000\r\n"},
+        {"Origin: https://other.example.org\r\n", "OPTIONS /v1/completions", 403, "--cors-origins"},
+        {"Origin: https://app.example.org\r\nAuthorization: Bearer second\r\n", "GET /v1/models", 200,
+         "Access-Control-Allow-Origin: https://app.example.org\r\n"},
+        {"Authorization: Bearer wrong\r\n", "GET /v1/models", 401, "invalid_api_key"},
+        {"", "GET /v1/models", 401, "WWW-Authenticate: Bearer"},
+        {"Authorization: Bearer secon\r\n", "GET /v1/models", 401, "Authorization: Bearer KEY"},
+        {"Content-Length: 99\r\n", "POST /v1/completions", 401, "invalid_api_key"},
+        {"", "GET /health", 200, "ok"},
+        {"Authorization: Bearer first\r\n", "GET /metrics", 200, "propane_requests_total{code=\"401\"} 4\n"},
+        {"Authorization: Bearer first\r\n", "GET /metrics", 200, "propane_build_info{version=\"9.9\"} 1\n"},
+    };
+    rules = (access_rules){origins, 1, keys, 2};
+    logged[0] = 0;
+    set_up(10);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        text request = {0};
+        text_printf(&request, "%s HTTP/1.1\r\nHost: x\r\n%sConnection: close\r\n\r\n", cases[i].line, cases[i].head);
+        text t = raw(request.data);
+        EXPECT_MSG(status_of(&t) == cases[i].status && strstr(t.data, cases[i].part), "%s -> %s", request.data, t.data);
+        EXPECT(cases[i].status != 403 || !strstr(t.data, "Access-Control-Allow-Origin"));
+        text_deinit(&request);
+        text_deinit(&t);
+    }
+    tear_down();
+    rules = (access_rules){0};
+    EXPECT_MSG(strstr(logged, "Z 127.0.0.1 GET /v1/models 401 "), "%s", logged);
+}
+
 TEST(addresses_that_cannot_be_had_are_errors) {
     set_up(10);
     serve_server *s;
@@ -719,4 +806,4 @@ SUITE("serve/serve", T(completions_are_answered), T(streams_add_up_to_the_answer
       T(requests_that_come_together_are_answered_as_alone), T(a_long_prompt_delays_others_by_one_part),
       T(slow_and_aborted_clients_hold_up_nobody), T(a_full_queue_says_so), T(held_connections_do_not_stop_the_server),
       T(requests_have_so_much_memory_and_no_more), T(requests_are_measured_before_they_wait), T(the_end_is_clean),
-      T(addresses_that_cannot_be_had_are_errors))
+      T(an_echoed_prompt_has_logprobs), T(pages_and_keys_are_let_in), T(addresses_that_cannot_be_had_are_errors))

@@ -7,16 +7,87 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/arena.h"
+#include "base/file.h"
+#include "base/memory.h"
+#include "base/text.h"
 #include "cli/cli.h"
 #include "cli/cmd/model_flags.h"
 #include "serve/server.h"
 
 typedef struct serve_job {
     opened_model m;
-    const char *chat_name, *name;
+    const char *chat_name, *name, *origins, *key_file;
     serve_options options;
-    propane_chat *chat;
+    propane_chat *chat; /* NULL: the model's way to talk is not known; completions only */
+    bool log;
+    arena *arena; /* keys and origins */
 } serve_job;
+
+/* ---- who may ask --------------------------------------------------------------------------------------------------------------- */
+
+/* Parts of a text between any of `ends`, trimmed; empty ones and comments (#) are none. Changes the text. */
+static propane_status cmd_serve_split(arena *a, char *whole, const char *ends, const char *const **out, int *count,
+                                      propane_error *err) {
+    size_t room = 1;
+    for (const char *p = whole; *p; p++) room += strchr(ends, *p) != NULL;
+    const char **parts = ARENA_ARRAY(a, room, const char *);
+    if (!parts) return propane_fail_memory(err, room * sizeof *parts);
+    for (char *rest = NULL, *part = strtok_r(whole, ends, &rest); part; part = strtok_r(NULL, ends, &rest)) {
+        part += strspn(part, " \t\r");
+        size_t n = strlen(part);
+        while (n && strchr(" \t\r/", part[n - 1])) part[--n] = 0;
+        if (n && *part != '#') parts[(*count)++] = part;
+    }
+    *out = parts;
+    return PROPANE_OK;
+}
+
+static propane_status cmd_serve_read_keys(serve_job *j, propane_error *err) {
+    access_rules *rules = &j->options.access;
+    char *data = NULL;
+    size_t length = 0;
+    if (!j->key_file) return PROPANE_OK;
+    PROPANE_TRY(file_read_stream(j->key_file, 1 << 20, &data, &length, err));
+    char *own = memchr(data, 0, length) ? NULL : arena_string(j->arena, data);
+    const bool binary = !own && memchr(data, 0, length);
+    mem_free(data);
+    if (binary) return propane_fail(err, PROPANE_ERR_INVALID, "%s: not a text; give a key a line", j->key_file);
+    if (!own) return propane_fail_memory(err, length);
+    PROPANE_TRY(cmd_serve_split(j->arena, own, "\n", &rules->keys, &rules->key_count, err));
+    if (rules->key_count) return PROPANE_OK;
+    return propane_fail(err, PROPANE_ERR_INVALID, "%s: there is no key in it; give one a line", j->key_file);
+}
+
+static propane_status cmd_serve_read_rules(serve_job *j, propane_error *err) {
+    access_rules *rules = &j->options.access;
+    j->arena = arena_create();
+    if (!j->arena) return propane_fail_memory(err, 0);
+    PROPANE_TRY(cmd_serve_read_keys(j, err));
+    if (!j->origins) return PROPANE_OK;
+    char *own = arena_string(j->arena, j->origins);
+    if (!own) return propane_fail_memory(err, strlen(j->origins));
+    PROPANE_TRY(cmd_serve_split(j->arena, own, ",", &rules->origins, &rules->origin_count, err));
+    for (int i = 0; i < rules->origin_count; i++) {
+        const char *o = rules->origins[i], *host = strstr(o, "://");
+        if (strcmp(o, "*") != 0 && (!host || !host[3] || strchr(host + 3, '/')))
+            return propane_fail(err, PROPANE_ERR_INVALID,
+                                "--cors-origins: '%.100s' is not an origin; give https://app.example.org, several with "
+                                "commas between them, or *",
+                                o);
+    }
+    return PROPANE_OK;
+}
+
+static void cmd_serve_log(void *context, const char *line) {
+    (void)context;
+    char shown[800];
+    text_harmless(shown, sizeof shown, line, strlen(line), "");
+    printf("%s\n", shown);
+    fflush(stdout);
+}
+
+/* ---- the model ------------------------------------------------------------------------------------------------------------------ */
 
 /* "models/llama/" is called "llama". */
 static const char *cmd_serve_last_part(const char *path, char out[200]) {
@@ -28,17 +99,29 @@ static const char *cmd_serve_last_part(const char *path, char out[200]) {
     return out;
 }
 
+/* A template that is not known keeps nobody from completions. */
+static propane_status cmd_serve_open_chat(serve_job *j, propane_error *err) {
+    const propane_status status = propane_chat_open(j->m.weights, j->m.tokenizer, j->chat_name, &j->chat, err);
+    if (status != PROPANE_ERR_UNSUPPORTED || j->chat_name) return status;
+    fprintf(stderr, "propane serve: completions only, no chat: %s\n", err->text);
+    j->chat = NULL;
+    return PROPANE_OK;
+}
+
 static propane_status cmd_serve_open_model(serve_job *j, propane_error *err) {
     PROPANE_TRY(opened_model_read(&j->m, err));
     PROPANE_TRY(opened_model_tokenizer(&j->m, err));
-    PROPANE_TRY(propane_chat_open(j->m.weights, j->m.tokenizer, j->chat_name, &j->chat, err));
+    PROPANE_TRY(cmd_serve_open_chat(j, err));
     return opened_model_start(&j->m, err);
 }
 
 static propane_status cmd_serve_serve(serve_job *j, propane_error *err) {
     char name[200];
     serve_server *server;
+    PROPANE_TRY(cmd_serve_read_rules(j, err));
     PROPANE_TRY(cmd_serve_open_model(j, err));
+    j->options.version = propane_version();
+    if (j->log) j->options.log = cmd_serve_log;
     serve_engine engine = serve_engine_of(j->m.generator, j->chat);
     engine.name = j->name ? j->name : cmd_serve_last_part(j->m.model, name);
     engine.created = (int64_t)time(NULL);
@@ -47,7 +130,7 @@ static propane_status cmd_serve_serve(serve_job *j, propane_error *err) {
     PROPANE_TRY(serve_start(&engine, &j->options, &server, err));
     printf("serving '%s' at http://%s%s%s:%d/v1 (chat format %s); Ctrl-C ends it\n", engine.name,
            strchr(j->options.host, ':') ? "[" : "", j->options.host, strchr(j->options.host, ':') ? "]" : "",
-           serve_port(server), propane_chat_format(j->chat));
+           serve_port(server), j->chat ? propane_chat_format(j->chat) : "not known: completions only");
     (void)cli_flush();
     while (!cli_interrupted) usleep(20000);
     serve_stop(server, 5000);
@@ -56,7 +139,8 @@ static propane_status cmd_serve_serve(serve_job *j, propane_error *err) {
 }
 
 int cmd_serve(int argc, char **argv) {
-    serve_job j = {.m = {OPENED_MODEL_STANDARD, .parallel = 8, .chunk = 256}, .options = {.host = "127.0.0.1"}};
+    serve_job j = {
+        .m = {OPENED_MODEL_STANDARD, .parallel = 8, .chunk = 256}, .options = {.host = "127.0.0.1"}, .log = true};
     int64_t port = 8080, body = 4, queue = 512, connections = 1024, memory = 256, seconds = 60;
     const cli_flag flags[] = {
         OPENED_MODEL_FLAG(j.m),
@@ -76,6 +160,11 @@ int cmd_serve(int argc, char **argv) {
         {"--max-connections", CLI_INT, &connections, 1, 100000, "N", "at the same time"},
         {"--max-memory", CLI_INT, &memory, 1, 1 << 20, "MB", "of requests that arrive or wait, all together"},
         {"--request-time", CLI_INT, &seconds, 1, 86400, "S", "in which a whole request must have arrived"},
+        {"--api-key-file", CLI_TEXT, &j.key_file, .words = "FILE",
+         .help = "keys of clients, one a line; others are refused (/health excepted)"},
+        {"--cors-origins", CLI_TEXT, &j.origins, .words = "LIST",
+         .help = "web pages that may ask besides this machine's: https://app.example.org,...; *: all"},
+        {"--log", CLI_SWITCH, &j.log, .help = "a line for each request (--no-log: none)"},
     };
     int code = cli_parse(argc, argv, flags, sizeof flags / sizeof flags[0], "serve MODEL [flags]",
                          "Answers programs that speak OpenAI's completions and chat endpoints. Requests that come "
@@ -91,6 +180,7 @@ int cmd_serve(int argc, char **argv) {
     propane_status status = propane_set_threads((int)j.m.threads, &err);
     if (status == PROPANE_OK) status = cmd_serve_serve(&j, &err);
     propane_chat_free(j.chat);
+    arena_free(j.arena);
     opened_model_close(&j.m);
     return status == PROPANE_OK ? CLI_OK : cli_error("serve", &err);
 }

@@ -10,6 +10,7 @@
 #include "base/memory.h"
 #include "base/text.h"
 #include "model/files/model_tokenizer.h"
+#include "train/data/token_dump.h"
 
 enum { TEXT_LIMIT = 1 << 30 };
 
@@ -49,6 +50,12 @@ static propane_status corpus_check_text(const char *path, const char *data, size
         return propane_fail(err, PROPANE_ERR_INVALID, "%s: the file is empty; give a text to learn from", path);
     if (data[0] != '<' && *file_disguise(data, length))
         return propane_fail(err, PROPANE_ERR_INVALID, "%s: not a text%s", path, file_disguise(data, length));
+    const char *zero = memchr(data, 0, length);
+    if (zero)
+        return propane_fail(err, PROPANE_ERR_INVALID,
+                            "%s: not a text: byte %zu is zero; give UTF-8 text, instruction data (.jsonl) or a token "
+                            "file (of 'propane tokenize', llm.c, or nanoGPT's *.bin with --tokenizer)",
+                            path, (size_t)(zero - data));
     if (text_ends_with(path, ".json") && at < length && (data[at] == '{' || data[at] == '['))
         return propane_fail(
             err, PROPANE_ERR_INVALID,
@@ -89,16 +96,20 @@ static propane_status corpus_take_ids(const corpus_options *o, corpus *c, propan
     return corpus_take_tokenizer(o, c, err);
 }
 
-static propane_status corpus_open_tokens(const corpus_options *o, corpus *c, propane_error *err) {
+static propane_status corpus_open_tokens(const corpus_options *o, corpus *c, bool foreign, propane_error *err) {
     if (!o->tokenizer && !o->model)
         return propane_fail(err, PROPANE_ERR_INVALID, "%s is a token file: give its tokenizer with --tokenizer",
                             o->text);
     PROPANE_TRY(corpus_take_tokenizer(o, c, err));
-    PROPANE_TRY(token_file_open(o->text, &c->file, err));
+    if (foreign)
+        PROPANE_TRY(token_dump_open(o->text, c->tokenizer, &c->file, err));
+    else
+        PROPANE_TRY(token_file_open(o->text, &c->file, err));
     c->from_file = true;
     c->count = c->file.count;
     c->text_bytes = c->file.text_bytes;
     c->unigram_nats = -1;
+    if (foreign) return PROPANE_OK;
     return token_file_check(&c->file, o->text, c->tokenizer, o->tokenizer ? o->tokenizer : o->model, err);
 }
 
@@ -117,23 +128,24 @@ static propane_status corpus_open_examples(const corpus_options *o, corpus *c, p
     return PROPANE_OK;
 }
 
-static propane_status corpus_is_token_file(const char *path, bool *out, propane_error *err) {
+static propane_status corpus_is_token_file(const char *path, bool *own, bool *foreign, propane_error *err) {
     file_map map;
     PROPANE_TRY(file_map_open(path, &map, err));
-    *out = token_file_is(map.data, map.bytes);
+    *own = token_file_is(map.data, map.bytes);
+    *foreign = !*own && token_dump_is(path, map.data, map.bytes);
     file_map_close(&map);
     return PROPANE_OK;
 }
 
 propane_status corpus_open(const corpus_options *o, corpus *c, propane_error *err) {
-    bool ready = false;
+    bool ready = false, foreign = false;
     const bool memory = o->data || o->ids;
     *c = (corpus){0};
-    if (!memory) PROPANE_TRY(corpus_is_token_file(o->text, &ready, err));
+    if (!memory) PROPANE_TRY(corpus_is_token_file(o->text, &ready, &foreign, err));
     propane_status status = o->ids                    ? corpus_take_ids(o, c, err)
                             : o->data && o->lines     ? corpus_open_examples(o, c, err)
                             : o->data                 ? corpus_take_text(o, o->data, o->length, c, err)
-                            : ready                   ? corpus_open_tokens(o, c, err)
+                            : ready || foreign        ? corpus_open_tokens(o, c, foreign, err)
                             : train_jsonl_is(o->text) ? corpus_open_examples(o, c, err)
                                                       : corpus_open_text(o, c, err);
     if (status != PROPANE_OK) {

@@ -19,3 +19,10 @@ $ propane serve m --chat nobody
 $ propane serve missing
 2> propane serve: cannot open missing: No such file or directory
 = 1
+# Keys and origins: files and lists that are none.
+$ : > none; propane serve m --api-key-file none
+2> propane serve: none: there is no key in it; give one a line
+= 1
+$ propane serve m --cors-origins app.example.org
+2~ propane serve: --cors-origins: 'app.example.org' is not an origin; give https://app.example.org, *
+= 1
