@@ -170,9 +170,11 @@ class Program(Handle):
 
     # ---- what others say of it
 
-    def check(self, target: Optional[str] = None, *, os: Optional[str] = None, per_rule: int = 0) -> Report:
-        """Which known rules of the Neural Engines it violates: target "m1,m4-max", "all" (None), "all-a"."""
-        return check_module(self._alive(), target, os, per_rule)
+    def check(self, target: Optional[str] = None, *, os: Optional[str] = None, per_rule: int = 0,
+              way: Optional[str] = None) -> Report:
+        """Which known rules of the Neural Engines it violates: target "m1,m4-max", "all" (None), "all-a"; way: how it reaches the
+        engine, "direct" or "coreml" (None: "coreml" for what was read from Core ML's files)."""
+        return check_module(self._alive(), target, os, per_rule, way)
 
     def estimate(self, target: Optional[str] = None, *, path: Optional[str] = None) -> Estimate:
         """Time and energy on each chip: target as for check(), "m4" if None; path: "direct", "e5rt", "coreml", "linux"."""

@@ -8,10 +8,11 @@ from dataclasses import dataclass, fields
 from typing import Any, Iterator, List, Optional, Sequence, Tuple
 
 from ._propane import ffi, lib
-from .error import Handle, Path, check as _check, error, path_chars, structure, taken, text_or_none
+from .error import Handle, Path, check as _check, error, path_chars, structure, taken, text, text_or_none
 
-_SEVERITIES = {lib.PROPANE_NOTE: "note", lib.PROPANE_WARNING: "warning", lib.PROPANE_REFUSED: "refused"}
-_COLOURS = {"refused": "#c0392b", "warning": "#b9770e", "note": "#707b7c"}
+_SEVERITIES = {lib.PROPANE_NOTE: "note", lib.PROPANE_WARNING: "warning", lib.PROPANE_REFUSED: "refused",
+               lib.PROPANE_FALLBACK: "fallback"}
+_COLOURS = {"refused": "#c0392b", "fallback": "#af601a", "warning": "#b9770e", "note": "#707b7c"}
 
 
 class Table:
@@ -88,11 +89,17 @@ class Finding:
 
 @dataclass(frozen=True)
 class Verdict:
-    """How many rules of one chip are violated."""
+    """How many rules of one chip are violated. fallbacks: operations that leave the engine; segments, switches: of the program
+    between engine and CPU on the path "coreml", what they cost in ms (estimated) and the first of them."""
     chip: str
     refusals: int
     warnings: int
     notes: int
+    fallbacks: int
+    segments: int
+    switches: int
+    switch_ms: float
+    switches_at: Optional[str]
 
 
 class Report(Handle):
@@ -114,12 +121,17 @@ class Report(Handle):
 
     @property
     def worst(self) -> str:
-        """"refused", "warning" or "note" on any chip."""
+        """"refused", "fallback", "warning" or "note" on any chip."""
         return _SEVERITIES[lib.propane_report_worst(self._alive())]
 
     @property
     def refused(self) -> bool:
         return self.worst == "refused"
+
+    @property
+    def path(self) -> str:
+        """How the program was taken to reach the engine: "direct" or "coreml"."""
+        return text(lib.propane_report_path(self._alive()))
 
     def _print(self, form: int) -> str:
         out, err = ffi.new("char **"), error()
@@ -140,33 +152,34 @@ class Report(Handle):
         return len(self.findings)
 
     def _repr_html_(self) -> str:
-        chips = Table(("chip", "refusals", "warnings", "notes"),
-                      [(v.chip, v.refusals, v.warnings, v.notes) for v in self.verdicts])
+        chips = Table(("chip", "refusals", "fallbacks", "switches", "warnings", "notes"),
+                      [(v.chip, v.refusals, v.fallbacks, v.switches, v.warnings, v.notes) for v in self.verdicts])
         rows = [(f.severity, f.rule, f.op or "", f.name or "", f.message, f.fix or "") for f in self.findings]
         return chips._repr_html_() + Table(("", "rule", "op", "value", "what", "fix"), rows)._repr_html_()
 
 
-def _check_options(target: Optional[str], os: Optional[str], per_rule: int) -> Tuple[Any, Any]:
+def _check_options(target: Optional[str], os: Optional[str], per_rule: int, way: Optional[str]) -> Tuple[Any, Any]:
     options = structure("propane_check_options")
-    keep = [ffi.NULL if w is None else ffi.new("char[]", w.encode()) for w in (target, os)]
-    options.target, options.os = keep
+    keep = [ffi.NULL if w is None else ffi.new("char[]", w.encode()) for w in (target, os, way)]
+    options.target, options.os, options.path = keep
     options.per_rule = per_rule
     return options, keep
 
 
-def check(path: Path, target: Optional[str] = None, *, os: Optional[str] = None, per_rule: int = 0) -> Report:
+def check(path: Path, target: Optional[str] = None, *, os: Optional[str] = None, per_rule: int = 0,
+          way: Optional[str] = None) -> Report:
     """Which known rules of the Neural Engines a file violates: a program in any form, a folder, a weight file.
 
     target: "m1,m4-max", "all" (None), "all-a" (phones); os: the macOS version, as "26.3"; per_rule: findings kept of each
-    rule (0: 20)."""
-    options, _keep = _check_options(target, os, per_rule)
+    rule (0: 20); way: how the program reaches the engine, "direct" or "coreml" (None: "coreml" for Core ML's files)."""
+    options, _keep = _check_options(target, os, per_rule, way)
     out, err = ffi.new("propane_report **"), error()
     _check(lib.propane_check_file(path_chars(path), options, out, err), err)
     return Report(out[0])
 
 
-def check_module(module: Any, target: Optional[str], os: Optional[str], per_rule: int) -> Report:
-    options, _keep = _check_options(target, os, per_rule)
+def check_module(module: Any, target: Optional[str], os: Optional[str], per_rule: int, way: Optional[str]) -> Report:
+    options, _keep = _check_options(target, os, per_rule, way)
     out, err = ffi.new("propane_report **"), error()
     _check(lib.propane_check_module(module, options, out, err), err)
     return Report(out[0])

@@ -157,7 +157,10 @@ def test_files(tmp_path):
         again = propane.load(tmp_path / name)
         assert again.predict({"x": [-1, 2, 3, 4]})["y"].tolist() == [0, 2, 3, 4]
         assert "relu" in again.text() and "relu" in again.text(canonical=True)
-    assert len(propane.check(tmp_path / "a.mlpackage", "m1").verdicts) == 1
+    report = propane.check(tmp_path / "a.mlpackage", "m1")
+    assert len(report.verdicts) == 1 and report.path == "coreml" and report.verdicts[0].segments >= 0
+    assert report.worst == "fallback" and any(f.severity == "fallback" for f in report)  # fp32 leaves the engine
+    assert propane.check(tmp_path / "a.mlpackage", "m1", way="direct").refused
     assert "<table>" in program._repr_html_() and "relu" not in repr(program)
 
 
