@@ -87,20 +87,20 @@ def test_large_arrays_lie_where_they_are(start):
 
 def test_overhead_of_predict():
     program = propane.parse(unary("relu"))
-    x, best = {"x": np.zeros(4, np.float32)}, 1.0
+    x, whole, run = {"x": np.zeros(4, np.float32)}, 1.0, 1.0
     program.predict(x)
     session = next(iter(program._sessions.values()))
     from propane_ml._propane import ffi, lib
-    for _ in range(20):
+    for _ in range(40):  # the best of each: what else the machine does is in none of them
         begin = time.perf_counter()
-        for _ in range(200):
+        for _ in range(50):
             program.predict(x)
         middle = time.perf_counter()
-        for _ in range(200):
+        for _ in range(50):
             lib.propane_session_run(session._pointer, ffi.NULL, session._err)
-        best = min(best, (2 * middle - begin - time.perf_counter()) / 200)
-    print(f"predict() costs {best * 1e6:.1f} microseconds above the run")
-    assert best < 30e-6
+        whole, run = min(whole, (middle - begin) / 50), min(run, (time.perf_counter() - middle) / 50)
+    print(f"predict() takes {whole * 1e6:.1f} microseconds, {(whole - run) * 1e6:.1f} above the run")
+    assert whole - run < 30e-6
 
 
 def test_states():
