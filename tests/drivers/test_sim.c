@@ -301,6 +301,103 @@ TEST(a_forked_child_does_not_compile) {
     propane_device_close(d);
 }
 
+/* ---- products as the multiply-add array computes them ------------------------------------------------------------------- */
+
+/* One product of two fp16 in whole units of 2^-16, and the result as fp16: written once more, in doubles. */
+static double array_product(double x, double w) {
+    int ex, ew;
+    (void)frexp(x, &ex);
+    (void)frexp(w, &ew);
+    ex = ex - 1 < -14 ? -14 : ex - 1;
+    ew = ew - 1 < -14 ? -14 : ew - 1;
+    return x == 0 || w == 0 || ex + ew < -16 ? 0 : round(x * w * 65536);
+}
+
+static float array_result(double units) {
+    const double v = units / 65536;
+    if (v == 0) return 0;
+    if (fabs(v) >= 32768) return (float)copysign(INFINITY, v);
+    int e;
+    (void)frexp(v, &e);
+    const double step = ldexp(1, e - 11 < -24 ? -24 : e - 11);
+    return (float)(copysign(floor(fabs(v) / step + 0.5), v) * step);
+}
+
+#define DOT                                                                                                            \
+    CONFORMANCE_HEAD "    func main<ios18>(tensor<fp16, [1, 4]> x, tensor<fp16, [4, 2]> y) {\n"                        \
+                     "        bool f = const()[name = string(\"f\"), val = bool(false)];\n"                            \
+                     "        tensor<fp16, [1, 2]> z = matmul(x = x, y = y, transpose_x = f, transpose_y = f)[name = " \
+                     "string(\"z\")];\n    } -> (z);\n}\n"
+
+/* What tells this arithmetic from wide sums: what is dropped, which way halves go, what stays infinite. */
+TEST(products_are_rounded_and_sums_saturate) {
+    static const struct {
+        float x[4], y[4], exact, wide;
+    } cases[] = {
+        {{0x1.8p-9f}, {0x1.8p-8f}, 0, 0x1.2p-16f},            /* exponents -17: dropped */
+        {{0x1p-8f}, {0x1p-8f}, 0x1p-16f, 0x1p-16f},           /* -16: kept */
+        {{0x1.8p-8f}, {0x1p-8f}, 0x1p-15f, 0x1.8p-16f},       /* half a step goes away from zero */
+        {{-0x1.8p-8f}, {0x1p-8f}, -0x1p-15f, -0x1.8p-16f},    /* on both sides */
+        {{2048, 1}, {1, 1}, 2050, 2048},                      /* 2049 likewise, not to even */
+        {{256, -256}, {256, 256}, INFINITY, 0},               /* 65536 stays infinite */
+        {{181, 0.25f}, {181, 1}, 32768, 32768},               /* 32761.25 is below the top; fp16 steps are 16 */
+        {{0x1p-14f, 0x1p-15f}, {4, 4}, 0x1p-12f, 0x1.8p-12f}, /* a subnormal counts as -14: 2^-13 is kept */
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        float y[8] = {0}, out[2];
+        for (int k = 0; k < 4; k++) y[2 * k] = cases[i].y[k];
+        const float *inputs[2] = {cases[i].x, y};
+        double sum = 0;
+        for (int k = 0; k < 4; k++) sum += array_product(cases[i].x[k], cases[i].y[k]);
+        const float expected = isinf(cases[i].exact) ? cases[i].exact : array_result(sum);
+        run_on("sim:m4?refuse=0&arithmetic=1", DOT, inputs, out, 2);
+        EXPECT_MSG(out[0] == expected && out[1] == 0, "case %zu: %a, expected %a", i, (double)out[0], (double)expected);
+        if (i != 7) EXPECT_MSG(out[0] == cases[i].exact, "case %zu: %a", i, (double)out[0]);
+        run_on("sim:m4?refuse=0", DOT, inputs, out, 2);
+        EXPECT_MSG(out[0] == cases[i].wide || i == 5 || i == 6, "case %zu: %a with wide sums", i, (double)out[0]);
+    }
+}
+
+#define THREE                                                                                                          \
+    CONFORMANCE_HEAD                                                                                                   \
+    "    func main<ios18>(tensor<fp16, [6, 40]> x, tensor<fp16, [8, 40]> w, tensor<fp16, [8]> b) {\n"                  \
+    "        bool f = const()[name = string(\"f\"), val = bool(false)];\n"                                             \
+    "        bool t = const()[name = string(\"t\"), val = bool(true)];\n"                                              \
+    "        tensor<int32, [4]> xs = const()[name = string(\"xs\"), val = tensor<int32, [4]>([6, 40, 1, 1])];\n"       \
+    "        tensor<int32, [4]> ws = const()[name = string(\"ws\"), val = tensor<int32, [4]>([8, 40, 1, 1])];\n"       \
+    "        tensor<int32, [2]> ys = const()[name = string(\"ys\"), val = tensor<int32, [2]>([6, 8])];\n"              \
+    "        tensor<fp16, [6, 8]> l = linear(x = x, weight = w, bias = b)[name = string(\"l\")];\n"                    \
+    "        tensor<fp16, [6, 8]> m = matmul(x = x, y = w, transpose_x = f, transpose_y = t)[name = string(\"m\")];\n" \
+    "        tensor<fp16, [6, 40, 1, 1]> x4 = reshape(x = x, shape = xs)[name = string(\"x4\")];\n"                    \
+    "        tensor<fp16, [8, 40, 1, 1]> w4 = reshape(x = w, shape = ws)[name = string(\"w4\")];\n"                    \
+    "        tensor<fp16, [6, 8, 1, 1]> c4 = conv(x = x4, weight = w4, bias = b)[name = string(\"c4\")];\n"            \
+    "        tensor<fp16, [6, 8]> c = reshape(x = c4, shape = ys)[name = string(\"c\")];\n"                            \
+    "        bool i = const()[name = string(\"i\"), val = bool(false)];\n"                                             \
+    "        int32 a = const()[name = string(\"a\"), val = int32(0)];\n"                                               \
+    "        tensor<fp16, [18, 8]> z = concat(values = (l, m, c), axis = a, interleave = i)[name = string(\"z\")];\n"  \
+    "    } -> (z);\n}\n"
+
+/* Random operands of many sizes through linear, matmul and conv, against the loop in doubles: equal bit for bit. */
+TEST(products_equal_their_definition) {
+    float x[240], w[320], b[8], out[144];
+    unsigned seed = 1;
+    for (int i = 0; i < 240 + 320 + 8; i++) {
+        seed = seed * 1664525u + 1013904223u;
+        const float v = ldexpf((float)((int)(seed >> 12 & 4095) - 2048) / 2048, (int)(seed >> 24) % 12 - 9);
+        *(i < 240 ? &x[i] : i < 560 ? &w[i - 240] : &b[i - 560]) = fp16_to_f32(fp16_from_f32(v));
+    }
+    const float *inputs[3] = {x, w, b};
+    run_on("sim:m4?refuse=0&arithmetic=1", THREE, inputs, out, 144);
+    for (int r = 0; r < 6; r++)
+        for (int o = 0; o < 8; o++) {
+            double sum = 0, start = round((double)b[o] * 65536);
+            for (int k = 0; k < 40; k++) sum += array_product((double)x[r * 40 + k], (double)w[o * 40 + k]);
+            EXPECT_MSG(out[r * 8 + o] == array_result(sum + start), "linear %d %d", r, o);
+            EXPECT_MSG(out[48 + r * 8 + o] == array_result(sum), "matmul %d %d", r, o);
+            EXPECT_MSG(out[96 + r * 8 + o] == array_result(sum + start), "conv %d %d", r, o);
+        }
+}
+
 int main(int argc, char **argv) {
     static const test_case more[] = {
         T(names_and_switches_are_checked),
@@ -315,6 +412,8 @@ int main(int argc, char **argv) {
         T(positions_go_by_alphabet_where_asked),
         T(sizes_that_differ_are_0x1d_where_asked),
         T(a_forked_child_does_not_compile),
+        T(products_are_rounded_and_sums_saturate),
+        T(products_equal_their_definition),
     };
     /* The suite's values are fp32, which the engine rounds: sums_are_fp16 and others test that. */
     static const conformance_driver driver = {

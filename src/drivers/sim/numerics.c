@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns how an engine's numbers differ from the cpu's: tables instead of functions, sums in fp16, saturation. Products need
- * no kernel here: the engine multiplies fp16 and adds up in fp32, and so does the cpu driver.
+ * Owns how an engine's numbers differ from the cpu's: tables instead of functions, sums in fp16, saturation. Products are
+ * the cpu driver's, fp16 added up in fp32, or those of products.c.
  *
  * The tables: nobody has published where the 33 points lie. They are placed here so that every piece has the same error
  * and shifted so that the error is balanced, over one half axis where the function is symmetric and over one binade where
@@ -278,6 +278,8 @@ void sim_store(const sim_numbers *n, const mil_op *op, const mil_type *type, voi
     bool fault = on[SIM_slice] && numerics_slices_width(op);
     if (cost.flops == 0 && !fault && op->info->code != MIL_OP_cast) return; /* moved, not computed */
     int64_t count = mil_type_count(type);
-    if (type->dtype == MIL_fp16) numerics_store_half(data, count, limit, on[SIM_saturate], fault);
-    if (type->dtype == MIL_fp32) numerics_store_float(data, count, limit, on[SIM_round], on[SIM_saturate], fault);
+    const bool infinite = sim_has_products(n, op) && n->product_limit <= 0; /* what overflows there stays infinite */
+    const bool saturate = on[SIM_saturate] && !infinite;
+    if (type->dtype == MIL_fp16) numerics_store_half(data, count, limit, saturate, fault);
+    if (type->dtype == MIL_fp32) numerics_store_float(data, count, limit, on[SIM_round], saturate, fault);
 }

@@ -61,6 +61,11 @@ PROPANE_CHECK propane_status sim_kernel_map(const sim_numbers *n, const mil_op *
 bool sim_is_elementwise(const mil_op *op);
 /* What happens to every result when it is stored: rounding of fp32, saturation, the fault of slices along the width. */
 void sim_store(const sim_numbers *n, const mil_op *op, const mil_type *type, void *data);
+/* Whether the operation is a product that the multiply-add array's own arithmetic computes (products.c, switch
+ * `arithmetic`). Operands: x, the other factor, the bias or NULL, dense and of their types. */
+bool sim_has_products(const sim_numbers *n, const mil_op *op);
+PROPANE_CHECK propane_status sim_products_run(const mil_op *op, const void *const operands[3], void *result,
+                                              propane_error *err);
 void sim_load_f32(float *target, mil_dtype dtype, const void *source, int64_t count);
 void sim_store_f32(void *target, mil_dtype dtype, const float *source, int64_t count);
 
@@ -80,6 +85,7 @@ typedef struct sim_step {
     cpu_program *program; /* NULL: a kernel of ours, or an alias that does nothing */
     uint16_t *map;        /* a kernel of ours as a table of all fp16 values; NULL: none */
     bool alias;
+    bool exact; /* products.c */
     int in_count, out_count;
     int *in, *out; /* value ids, in the order of the program's inputs and outputs */
 } sim_step;

@@ -111,6 +111,10 @@ static propane_status steps_add_step(sim_program *p, const mil_op *op, const sim
         s->map = ARENA_ARRAY(a, 65536, uint16_t);
         return s->map ? sim_kernel_map(n, op, s->map, err) : steps_no_memory(err);
     }
+    if (sim_has_products(n, op)) {
+        s->exact = true;
+        return PROPANE_OK;
+    }
     PROPANE_TRY(steps_compile_step(s, options, a, work, p->function->value_count, err));
     if (p->float_scratch < s->program->block_bytes) p->float_scratch = s->program->block_bytes;
     return PROPANE_OK;
@@ -171,6 +175,21 @@ static void *steps_address(const sim_program *p, void *block, void *const *input
     }
 }
 
+static const void *steps_operand(const sim_program *p, const mil_value *v, void *block, void *const *inputs) {
+    return !v ? NULL : v->konst ? v->konst->data : steps_address(p, block, inputs, v->id);
+}
+
+static propane_status steps_run_products(const sim_program *p, const sim_step *s, void *block, void *const *inputs,
+                                         propane_error *err) {
+    const bool matmul = s->op->info->code == MIL_OP_matmul;
+    const void *const operands[3] = {
+        steps_operand(p, mil_in(s->op, "x"), block, inputs),
+        steps_operand(p, mil_in(s->op, matmul ? "y" : "weight"), block, inputs),
+        steps_operand(p, matmul ? NULL : mil_in(s->op, "bias"), block, inputs),
+    };
+    return sim_products_run(s->op, operands, steps_address(p, block, inputs, s->op->results[0]->id), err);
+}
+
 static propane_status steps_run_kernel(const sim_program *p, const sim_step *s, const sim_numbers *n, void *block,
                                        void *const *inputs, propane_error *err) {
     const mil_value *x = s->op->operands[0].values[0], *y = s->op->results[0];
@@ -194,6 +213,11 @@ propane_status sim_program_run(sim_program *p, const sim_numbers *n, void *block
     for (int i = 0; i < p->step_count; i++) {
         const sim_step *s = &p->steps[i];
         if (s->alias) continue;
+        if (s->exact) {
+            PROPANE_TRY(steps_run_products(p, s, block, inputs, err));
+            sim_store(n, s->op, &s->op->results[0]->type, steps_address(p, block, inputs, s->op->results[0]->id));
+            continue;
+        }
         if (s->program) {
             void **in = p->pointers, **out = in + s->in_count;
             for (int k = 0; k < s->in_count; k++) in[k] = steps_address(p, block, inputs, s->in[k]);

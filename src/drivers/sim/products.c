@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: MIT
+ * Owns products as the multiply-add array of an engine computes them (switch `arithmetic`): each product is rounded to a
+ * multiple of 2^-16, half away from zero, and dropped where the exponents of its factors add up to -17 or less; sums have 16
+ * bits behind the point and 15 before it, and what reaches 32768 stays infinite; results are rounded half away from zero.
+ *
+ * Seen on M4 and M6 by a public bit-level study (751K, chapter 8), on M5 Pro with 13 differences in 7.2 million outputs
+ * (cadamcat); outputs recorded on an M3 Max are multiples of the same step. Of the M1 other things are said: not settled.
+ * All of it is exact in floats and doubles: a product of two fp16 has 22 bits, a sum 32.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "base/float16.h"
+#include "base/memory.h"
+#include "drivers/sim/sim.h"
+#include "mil/eval/eval.h"
+#include "mil/ops.h"
+#include "mil/ops/shape_util.h"
+
+#define PRODUCTS_STEP 65536.0f     /* 2^16: a sum in units of 2^-16 is whole */
+#define PRODUCTS_TOP  2147483648.0 /* 32768 in these units */
+enum { PRODUCTS_LEAST = -16 };     /* sums of exponents below it are dropped */
+
+bool sim_has_products(const sim_numbers *n, const mil_op *op) {
+    const mil_opcode code = op->info->code;
+    return n->switches->value[SIM_arithmetic] &&
+           (code == MIL_OP_conv || code == MIL_OP_linear || code == MIL_OP_matmul) &&
+           mil_dtype_is_float(op->results[0]->type.dtype);
+}
+
+/* ---- numbers ------------------------------------------------------------------------------------------------------------ */
+
+/* As the array reads a number: fp16, where infinity is one binade more and nothing is NaN. */
+static float products_read(float v) {
+    v = fp16_to_f32(fp16_from_f32(v));
+    return isnan(v) ? 98304.0f : isinf(v) ? copysignf(65536.0f, v) : v;
+}
+
+/* Of subnormals it is that of the smallest normal number. */
+static inline int products_exponent(float v) {
+    uint32_t bits;
+    memcpy(&bits, &v, sizeof bits);
+    const int e = (int)(bits >> 23 & 255) - 127;
+    return e < -14 ? -14 : e;
+}
+
+/* sum[j] += a * b[j], in units of 2^-16; worst[j]: the largest that the sum has been. */
+static void products_add(double *restrict sum, double *restrict worst, float a, const float *restrict b, int64_t n) {
+    const int least = PRODUCTS_LEAST - products_exponent(a);
+    const float scaled = a * PRODUCTS_STEP;
+    for (int64_t j = 0; j < n; j++) {
+        const float p = scaled * b[j];
+        const float whole = truncf(p + copysignf(0.5f, p));
+        sum[j] += products_exponent(b[j]) >= least ? (double)whole : 0.0;
+        worst[j] = fmax(worst[j], fabs(sum[j]));
+    }
+}
+
+/* Half away from zero; below 2^-14 a multiple of 2^-16 is an fp16. */
+static float products_result(double sum, double worst) {
+    if (worst >= PRODUCTS_TOP) return (float)copysign(INFINITY, sum);
+    int e;
+    const double v = sum / (double)PRODUCTS_STEP, m = frexp(v, &e); /* 0.5 <= |m| < 1 */
+    if (v == 0) return 0;
+    return (float)(e < -13 ? v : ldexp(round(ldexp(m, 11)), e - 11));
+}
+
+/* ---- operands ----------------------------------------------------------------------------------------------------------- */
+
+/* What one operation needs: its operands as the array reads them, room for sums. */
+typedef struct products_room {
+    float *x, *w, *bias, *row;
+    double *sum, *worst;
+} products_room;
+
+static void products_free(products_room *r) {
+    mem_free(r->x);
+    mem_free(r->w);
+    mem_free(r->bias);
+    mem_free(r->row);
+    mem_free(r->sum);
+    mem_free(r->worst);
+}
+
+static propane_status products_load(const mil_value *v, const void *data, float **out, propane_error *err) {
+    const int64_t count = mil_type_count(&v->type);
+    *out = mem_array((size_t)count + 1, sizeof **out);
+    if (!*out) return propane_fail_memory(err, (size_t)count * sizeof **out);
+    sim_load_f32(*out, v->type.dtype, data, count);
+    for (int64_t i = 0; i < count; i++) (*out)[i] = products_read((*out)[i]);
+    return PROPANE_OK;
+}
+
+static propane_status products_make_room(products_room *r, int64_t sums, int64_t row, propane_error *err) {
+    r->sum = mem_array((size_t)sums + 1, sizeof *r->sum);
+    r->worst = mem_array((size_t)sums + 1, sizeof *r->worst);
+    r->row = mem_array((size_t)row + 1, sizeof *r->row);
+    return r->sum && r->worst && r->row ? PROPANE_OK
+                                        : propane_fail_memory(err, (size_t)(2 * sums + row) * sizeof(double));
+}
+
+/* Sums begin with the bias, rounded like a product. */
+static void products_begin(products_room *r, int64_t at, int64_t n, const float *bias) {
+    const double start = bias ? round((double)*bias * (double)PRODUCTS_STEP) : 0;
+    for (int64_t j = at; j < at + n; j++) {
+        r->sum[j] = start;
+        r->worst[j] = fabs(start);
+    }
+}
+
+static void products_store(const products_room *r, int64_t n, float *out) {
+    for (int64_t j = 0; j < n; j++) out[j] = products_result(r->sum[j], r->worst[j]);
+}
+
+/* ---- operations --------------------------------------------------------------------------------------------------------- */
+
+static propane_status products_matmul(const mil_op *op, products_room *r, float *out, propane_error *err) {
+    mil_matmul m;
+    mil_walk w;
+    int64_t batches = 1;
+    PROPANE_TRY(mil_matmul_read(op, &m, err));
+    PROPANE_TRY(products_make_room(r, m.n, m.k * m.n, err));
+    mil_walk_begin(&w, m.batch_rank, m.batch);
+    mil_walk_add(&w, m.x_step);
+    mil_walk_add(&w, m.y_step);
+    for (int d = 0; d < m.batch_rank; d++) batches *= m.batch[d];
+    for (int64_t b = 0; b < batches; b++, mil_walk_next(&w)) {
+        const float *x = r->x + w.at[0], *y = r->w + w.at[1];
+        for (int64_t k = 0; k < m.k; k++)
+            for (int64_t j = 0; j < m.n; j++) r->row[k * m.n + j] = y[k * m.y_row + j * m.y_col];
+        for (int64_t i = 0; i < m.m; i++, out += m.n) {
+            products_begin(r, 0, m.n, NULL);
+            for (int64_t k = 0; k < m.k; k++)
+                products_add(r->sum, r->worst, x[i * m.x_row + k * m.x_col], r->row + k * m.n, m.n);
+            products_store(r, m.n, out);
+        }
+    }
+    return PROPANE_OK;
+}
+
+static propane_status products_linear(const mil_op *op, products_room *r, float *out, propane_error *err) {
+    const mil_value *weight = mil_in(op, "weight");
+    const int64_t n = weight->type.dim[0], depth = weight->type.dim[1];
+    const int64_t rows = mil_type_count(&op->results[0]->type) / n;
+    PROPANE_TRY(products_make_room(r, n, depth * n, err));
+    for (int64_t k = 0; k < depth; k++)
+        for (int64_t j = 0; j < n; j++) r->row[k * n + j] = r->w[j * depth + k];
+    for (int64_t i = 0; i < rows; i++, out += n) {
+        for (int64_t j = 0; j < n; j++) products_begin(r, j, 1, r->bias ? r->bias + j : NULL);
+        for (int64_t k = 0; k < depth; k++) products_add(r->sum, r->worst, r->x[i * depth + k], r->row + k * n, n);
+        products_store(r, n, out);
+    }
+    return PROPANE_OK;
+}
+
+/* What one place of the kernel reads of one input channel, at every output position. */
+static void products_gather(const mil_conv *c, const float *x, const int64_t k[3], float *row) {
+    for (int64_t a = 0; a < c->out[0]; a++)
+        for (int64_t b = 0; b < c->out[1]; b++)
+            for (int64_t d = 0; d < c->out[2]; d++) {
+                const int64_t i0 = a * c->stride[0] + k[0] * c->dilation[0] - c->before[0];
+                const int64_t i1 = b * c->stride[1] + k[1] * c->dilation[1] - c->before[1];
+                const int64_t i2 = d * c->stride[2] + k[2] * c->dilation[2] - c->before[2];
+                const bool inside = i0 >= 0 && i0 < c->in[0] && i1 >= 0 && i1 < c->in[1] && i2 >= 0 && i2 < c->in[2];
+                *row++ = inside ? x[(i0 * c->in[1] + i1) * c->in[2] + i2] : 0;
+            }
+}
+
+/* One group of one image: `x` its first channel, `w` its first kernel, `o` its first output channel. */
+static void products_conv_group(const mil_conv *c, products_room *r, const float *x, const float *w, int64_t o,
+                                float *out) {
+    const int64_t in = c->in[0] * c->in[1] * c->in[2], size = c->out[0] * c->out[1] * c->out[2];
+    const int64_t taps = c->kernel[0] * c->kernel[1] * c->kernel[2];
+    const int64_t inputs = c->c_in / c->groups, outputs = c->c_out / c->groups;
+    for (int64_t j = 0; j < outputs; j++) products_begin(r, j * size, size, r->bias ? r->bias + o + j : NULL);
+    for (int64_t i = 0; i < inputs; i++)
+        for (int64_t tap = 0; tap < taps; tap++) {
+            const int64_t k[3] = {tap / (c->kernel[1] * c->kernel[2]), tap / c->kernel[2] % c->kernel[1],
+                                  tap % c->kernel[2]};
+            products_gather(c, x + i * in, k, r->row);
+            for (int64_t j = 0; j < outputs; j++)
+                products_add(r->sum + j * size, r->worst + j * size, w[(j * inputs + i) * taps + tap], r->row, size);
+        }
+    products_store(r, outputs * size, out);
+}
+
+static propane_status products_conv(const mil_op *op, products_room *r, float *out, propane_error *err) {
+    mil_conv c;
+    PROPANE_TRY(mil_conv_read(op, &c, err));
+    for (int d = c.spatial; d < 3; d++) {
+        c.in[d] = c.kernel[d] = c.out[d] = c.stride[d] = c.dilation[d] = 1;
+        c.before[d] = 0;
+    }
+    const int64_t in = c.in[0] * c.in[1] * c.in[2], size = c.out[0] * c.out[1] * c.out[2];
+    const int64_t kernel = c.kernel[0] * c.kernel[1] * c.kernel[2];
+    const int64_t inputs = c.c_in / c.groups, outputs = c.c_out / c.groups;
+    PROPANE_TRY(products_make_room(r, outputs * size, size, err));
+    for (int64_t n = 0; n < c.n; n++)
+        for (int64_t g = 0; g < c.groups; g++, out += outputs * size)
+            products_conv_group(&c, r, r->x + (n * c.c_in + g * inputs) * in, r->w + g * outputs * inputs * kernel,
+                                g * outputs, out);
+    return PROPANE_OK;
+}
+
+propane_status sim_products_run(const mil_op *op, const void *const operands[3], void *result, propane_error *err) {
+    const mil_opcode code = op->info->code;
+    const mil_value *y = op->results[0], *bias = code == MIL_OP_matmul ? NULL : mil_in(op, "bias");
+    const int64_t count = mil_type_count(&y->type);
+    products_room r = {0};
+    float *out = mem_array((size_t)count + 1, sizeof *out);
+    propane_status status = out ? PROPANE_OK : propane_fail_memory(err, (size_t)count * sizeof *out);
+    if (!status) status = products_load(mil_in(op, "x"), operands[0], &r.x, err);
+    if (!status) status = products_load(mil_in(op, code == MIL_OP_matmul ? "y" : "weight"), operands[1], &r.w, err);
+    if (!status && bias) status = products_load(bias, operands[2], &r.bias, err);
+    if (!status)
+        status = code == MIL_OP_matmul   ? products_matmul(op, &r, out, err)
+                 : code == MIL_OP_linear ? products_linear(op, &r, out, err)
+                                         : products_conv(op, &r, out, err);
+    if (!status) sim_store_f32(result, y->type.dtype, out, count);
+    products_free(&r);
+    mem_free(out);
+    return status;
+}
