@@ -48,7 +48,8 @@ static void check_report_print_chips(const chip_report *r, uint64_t bits, const 
     }
 }
 
-static void check_report_print_finding(const chip_report *r, const chip_finding *f, text *out) {
+/* What the rule says, on which chips and what to do stands below its first finding. */
+static void check_report_print_finding(const chip_report *r, const chip_finding *f, bool first, text *out) {
     text_append(out, f->source);
     if (f->line) text_printf(out, ":%d:%d", f->line, f->column);
     text_printf(out, ": %s %s: ", chip_severity_name(f->severity), f->limit->id);
@@ -56,7 +57,9 @@ static void check_report_print_finding(const chip_report *r, const chip_finding 
         text_printf(out, "%s '%s' in '%s': ", f->op, f->name ? f->name : "", f->function);
     else if (f->function)
         text_printf(out, "function '%s': ", f->function);
-    text_printf(out, "%s\n    rule: %s\n    ", f->message, f->limit->sentence);
+    text_printf(out, "%s\n", f->message);
+    if (!first) return;
+    text_printf(out, "    rule: %s\n    ", f->limit->sentence);
     check_report_print_chips(r, f->refused, "refused on: ", out);
     if (f->refused && (f->fell || f->warned || f->noted)) text_append(out, "; ");
     check_report_print_chips(r, f->fell, "falls back on: ", out);
@@ -177,7 +180,11 @@ static void check_report_print_verdict(const chip_report *r, const chip *c, text
 
 void chip_report_print(const chip_report *r, text *out) {
     if (r->checked_program) text_printf(out, "path: %s\n", check_report_path_text(r));
-    for (int i = 0; i < r->count; i++) check_report_print_finding(r, &r->findings[i], out);
+    for (int i = 0; i < r->count; i++) {
+        bool first = true;
+        for (int k = 0; k < i && first; k++) first = r->findings[k].limit != r->findings[i].limit;
+        check_report_print_finding(r, &r->findings[i], first, out);
+    }
     if (r->suppressed) text_printf(out, "%d more findings of these rules are not shown\n", r->suppressed);
     check_report_print_table(r, out);
     text_append(out, "\n");

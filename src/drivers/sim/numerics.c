@@ -139,6 +139,13 @@ bool sim_has_kernel(const sim_numbers *n, const mil_op *op) {
            (n->switches->value[SIM_sums] && numerics_in_sums(op->info->code));
 }
 
+bool sim_has_products(const sim_numbers *n, const mil_op *op) {
+    const mil_opcode code = op->info->code;
+    return n->switches->value[SIM_arithmetic] &&
+           (code == MIL_OP_conv || code == MIL_OP_linear || code == MIL_OP_matmul) &&
+           mil_dtype_is_float(op->results[0]->type.dtype);
+}
+
 /* ---- kernels ------------------------------------------------------------------------------------------------------------- */
 
 static propane_status numerics_run_softmax(const sim_numbers *n, const mil_op *op, const float *x, float *y,

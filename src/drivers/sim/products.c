@@ -21,13 +21,6 @@
 #define PRODUCTS_TOP  2147483648.0 /* 32768 in these units */
 enum { PRODUCTS_LEAST = -16 };     /* sums of exponents below it are dropped */
 
-bool sim_has_products(const sim_numbers *n, const mil_op *op) {
-    const mil_opcode code = op->info->code;
-    return n->switches->value[SIM_arithmetic] &&
-           (code == MIL_OP_conv || code == MIL_OP_linear || code == MIL_OP_matmul) &&
-           mil_dtype_is_float(op->results[0]->type.dtype);
-}
-
 /* ---- numbers ------------------------------------------------------------------------------------------------------------ */
 
 /* As the array reads a number: fp16, where infinity is one binade more and nothing is NaN. */

@@ -61,9 +61,9 @@ PROPANE_CHECK propane_status sim_kernel_map(const sim_numbers *n, const mil_op *
 bool sim_is_elementwise(const mil_op *op);
 /* What happens to every result when it is stored: rounding of fp32, saturation, the fault of slices along the width. */
 void sim_store(const sim_numbers *n, const mil_op *op, const mil_type *type, void *data);
-/* Whether the operation is a product that the multiply-add array's own arithmetic computes (products.c, switch
- * `arithmetic`). Operands: x, the other factor, the bias or NULL, dense and of their types. */
+/* Whether the operation is a product that products.c computes (switch `arithmetic`). */
 bool sim_has_products(const sim_numbers *n, const mil_op *op);
+/* As the multiply-add array does it. Operands: x, the other factor, the bias or NULL, dense and of their types. */
 PROPANE_CHECK propane_status sim_products_run(const mil_op *op, const void *const operands[3], void *result,
                                               propane_error *err);
 void sim_load_f32(float *target, mil_dtype dtype, const void *source, int64_t count);

@@ -23,10 +23,6 @@ $ propane check C27a.bad.mil --target m1,m4
 >     measured: ncdrone/rustane issue 13: 16384 passes, 17920 fails; sbryngelson/ANEForge for A13-A15, M1, M2
 >     fix: put the long axis into the channels, or split it
 > C27a.bad.mil:5:9: refused C27a: relu 'y' in 'main': the last axis of 'y' has 16385 elements; the most is 16384
->     rule: The last axis may have 16,384 elements.
->     refused on: m1
->     measured: ncdrone/rustane issue 13: 16384 passes, 17920 fails; sbryngelson/ANEForge for A13-A15, M1, M2
->     fix: put the long axis into the channels, or split it
 > 
 > op                            count m1          m4         
 > relu                              1 no C27a     -          
@@ -52,8 +48,8 @@ $ propane check C27a.good.mil --target m4 --strict
 # The same program through Core ML: the operation moves to the CPU, and forms that only the compiler of MIL text minds are silent.
 $ propane check C27a.bad.mil --path coreml --target m1,m4
 >~ path: through Core ML*
->~ C27a.bad.mil:5:9: falls back C27a: relu 'y' in 'main': the last axis of 'y' has 16385 elements; the most is 16384
 >~     falls back on: m1
+>~ C27a.bad.mil:5:9: falls back C27a: relu 'y' in 'main': the last axis of 'y' has 16385 elements; the most is 16384
 >~ m1        falls back by C27a; nothing is left on the engine
 >~ m4        no known rule refuses it
 = 0
