@@ -207,7 +207,7 @@ static propane_status checkpoint_read_state(const checkpoint_metadata *m, train_
 }
 
 /* Only with `fill` anything moves: all of it is looked for first. */
-static propane_status checkpoint_read_tensors(const checkpoint_metadata *m, const train_run *r, int first, int last,
+static propane_status checkpoint_read_tensors(const checkpoint_metadata *m, train_run *r, int first, int last,
                                               bool fill, propane_error *err) {
     char name[NAME_ROOM];
     for (int b = first; b <= last; b++)
@@ -217,7 +217,9 @@ static propane_status checkpoint_read_tensors(const checkpoint_metadata *m, cons
             if (!t.data) continue;
             PROPANE_TRY(
                 safetensors_expect(m->file, checkpoint_tensor_name(name, &t, b), ST_F32, t.rank, t.dim, &found, err));
-            if (fill) PROPANE_TRY(safetensors_f32(m->file, found, t.data, err));
+            if (!fill) continue;
+            PROPANE_TRY(safetensors_f32(m->file, found, t.data, err));
+            if (r->kind->keep) r->kind->keep(r, b, i);
         }
     return PROPANE_OK;
 }

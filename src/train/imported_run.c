@@ -165,12 +165,12 @@ static propane_status imported_make_moments(imported_run *t, adamw_tensor *list,
     for (int i = 0; i < t->model->weight_count; i++) {
         const mil_type *type = &t->model->weights[i].type;
         const int64_t elements = mil_type_count(type);
-        float **moments = t->moments + 2 * i;
-        for (int k = 0; k < 2; k++) moments[k] = mem_array((size_t)elements, sizeof(float));
-        if (!moments[0] || !moments[1]) return propane_fail_memory(err, (size_t)elements * 4);
+        float **pair = t->moments + 2 * i;
+        for (int k = 0; k < 2; k++) pair[k] = mem_array((size_t)elements, sizeof(float));
+        if (!pair[0] || !pair[1]) return propane_fail_memory(err, (size_t)elements * 4);
         list[i] = (adamw_tensor){.weight = imported_step_weight(t->step, i),
-                                 .moment1 = moments[0],
-                                 .moment2 = moments[1],
+                                 .moment1 = pair[0],
+                                 .moment2 = pair[1],
                                  .gradient = imported_step_gradient(t->step, i),
                                  .count = elements,
                                  .decay = type->rank > 1,

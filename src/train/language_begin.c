@@ -68,6 +68,7 @@ static propane_status language_make_step(language_run *t, propane_error *err) {
         .weights = weight_mode_find(o->weights),
         .bf16 = strcmp(o->precision, "bf16") == 0,
         .accumulate = o->accumulate > 1,
+        .moments = moment_form_of(o->moments),
         .recompute = o->recompute};
     PROPANE_TRY(language_choose_trained(t, err));
     how.trained = t->trained;

@@ -245,6 +245,11 @@ static train_tensor language_tensor(const train_run *run, int block, int index) 
                           block == 0 ? model_weights_data(t->weights, m) : train_step_moment(t->step, block, i)};
 }
 
+static void language_keep(train_run *run, int block, int index) {
+    const language_run *t = language_run_of(run);
+    if (block > 0) train_step_moment_keep(t->step, block, language_first_tensor(t->weights) + index);
+}
+
 /* ---- making ------------------------------------------------------------------------------------------------------------------- */
 
 static void language_free(train_run *run) {
@@ -270,6 +275,7 @@ static const train_run_kind language_run_kind = {
     .facts = language_facts,
     .tensor_count = language_tensor_count,
     .tensor = language_tensor,
+    .keep = language_keep,
 };
 
 propane_status language_run_create(const train_options *options, const train_input *input, train_run **out,

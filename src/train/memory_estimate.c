@@ -12,6 +12,7 @@
 #include "device/uri.h"
 #include "model/arch/lora.h"
 #include "train/dist/mpi.h"
+#include "train/optim/moments.h"
 #include "train/step/partition.h"
 
 static bool estimate_on_cpu(const train_options *o) { return !o->device || device_is(o->device, "cpu"); }
@@ -65,7 +66,7 @@ memory_estimate memory_estimate_of(const model_config *c, const train_options *w
     double element = strcmp(o->precision, "fp16") == 0 ? 2 : 4, activations = estimate_alive(c, o, element);
     bool cpu = estimate_on_cpu(o); /* it reads the master weights */
     memory_estimate f = {.state = parameters * (4 + (!cpu || element < 4 ? element : 0)) +
-                                  moved * 2 * 4 / (o->shard ? ranks : 1),
+                                  moved * 2 * (double)moment_bytes(moment_form_of(o->moments)) / (o->shard ? ranks : 1),
                          .batch = activations + 4 * moved};
     if (cpu && !o->two_queues && o->accumulate <= 1) {
         /* a gradient takes the place of activations whose last reader has run; a table's is made beside all of them */

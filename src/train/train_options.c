@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "train/optim/moments.h"
 #include "train/step/weight_mode.h"
 
 #define LANGUAGE(text, log, about) [TRAIN_LANGUAGE] = {text, TRAIN_##log, about}

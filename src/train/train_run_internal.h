@@ -64,6 +64,8 @@ typedef struct train_run_kind {
     /* Tensor `index` of block 0, 1 or 2. */
     int (*tensor_count)(const train_run *r);
     train_tensor (*tensor)(const train_run *r, int block, int index);
+    /* Its data, which lasts until the next call, has been filled. NULL: it is what the run itself has. */
+    void (*keep)(train_run *r, int block, int index);
 } train_run_kind;
 
 struct train_run {

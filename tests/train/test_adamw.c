@@ -2,6 +2,7 @@
  * AdamW against the formula in double.
  */
 #include <math.h>
+#include <stdlib.h>
 
 #include "base/float16.h"
 #include "base/memory.h"
@@ -77,6 +78,117 @@ static void run(tensors *t) {
                         .step = step};
         adamw_update(t->a, &s);
     }
+}
+
+/* ---- moments in fewer bytes ---------------------------------------------------------------------------------------------- */
+
+enum { FEW = 2 * MOMENT_BLOCK + 37, DRAWS = 4000 };
+
+typedef struct stored {
+    uint16_t data[FEW];
+    float scales[3], x[FEW], back[FEW], again[FEW];
+} stored;
+
+/* Over eight orders of magnitude, which no block may have the same. */
+static void spread(stored *s, bool second) {
+    rng r;
+    rng_init(&r, 3);
+    for (int i = 0; i < FEW; i++) {
+        const double size = pow(10, -4 * rng_unit(&r)) * (i < MOMENT_BLOCK ? 1e-6 : 30);
+        s->x[i] = (float)(second || rng_below(&r, 2) ? size : -size);
+    }
+    s->x[5] = 0;
+    for (int i = 2 * MOMENT_BLOCK; i < FEW; i++) s->x[i] = 0; /* a block of zeros */
+}
+
+/* To the nearest: half of the last bit, 1/16 of a number in 8 bits and 1/256 in 16. Unchanged, they keep their values. */
+TEST(moments_are_rounded_to_the_nearest) {
+    static stored s;
+    for (int form = MOMENT_BF16; form <= MOMENT_INT8; form++)
+        for (int second = 0; second < 2; second++) {
+            const moments m = {(moment_form)form, s.data, s.scales, second};
+            double worst = 0;
+            spread(&s, second);
+            moments_store(&m, 0, FEW, s.x, 0);
+            moments_load(&m, 0, FEW, s.back);
+            for (int i = 0; i < FEW; i++)
+                if (s.x[i] != 0) worst = fmax(worst, fabs((double)s.back[i] - (double)s.x[i]) / fabs((double)s.x[i]));
+            EXPECT_MSG(worst <= (form == MOMENT_INT8 ? 1.0 / 16 : 1.0 / 256), "form %d: %g", form,
+                       worst); /* observed 0.0588, 0.0038 */
+            if (getenv("TEST_VERBOSE")) printf("form %d: rounding %g\n", form, worst);
+            EXPECT(s.back[FEW - 1] == 0 && (second ? s.back[5] < 1e-15f : s.back[5] == 0));
+            moments_store(&m, 0, FEW, s.back, 0);
+            moments_load(&m, 0, FEW, s.again);
+            EXPECT(memcmp(s.back, s.again, sizeof s.back) == 0);
+            moments_store(&m, 0, FEW, s.back, 77); /* nor does chance move what is exact */
+            moments_load(&m, 0, FEW, s.again);
+            EXPECT(memcmp(s.back, s.again, sizeof s.back) == 0);
+        }
+}
+
+/* At random: the mean of many draws is the number. Bound: 5 deviations at most; observed: 0.48 of it. */
+TEST(moments_rounded_at_random_have_no_bias) {
+    static stored s;
+    static double sum[FEW];
+    for (int form = MOMENT_BF16; form <= MOMENT_INT8; form++) {
+        const moments m = {(moment_form)form, s.data, s.scales, true};
+        const double step = form == MOMENT_INT8 ? 1.0 / 8 : 1.0 / 128;
+        double worst = 0;
+        spread(&s, true);
+        memset(sum, 0, sizeof sum);
+        for (uint32_t key = 1; key <= DRAWS; key++) {
+            moments_store(&m, 0, FEW, s.x, key * 0x9e3779b1u | 1);
+            moments_load(&m, 0, FEW, s.back);
+            for (int i = 0; i < FEW; i++) sum[i] += (double)s.back[i];
+        }
+        for (int i = 0; i < 2 * MOMENT_BLOCK; i++) {
+            const double x = (double)s.x[i], error = fabs(sum[i] / DRAWS - x);
+            if (i != 5) worst = fmax(worst, error / (5 * step * x / 2 / sqrt(DRAWS)));
+            EXPECT_MSG(i == 5 || error <= 5 * step * x / 2 / sqrt(DRAWS), "form %d, element %d: %g off %g", form, i,
+                       error, x);
+        }
+        if (getenv("TEST_VERBOSE")) printf("form %d: bias %g of the bound\n", form, worst);
+    }
+}
+
+static double moved(const float *w, const float *from, const float *other) {
+    double difference = 0, length = 0;
+    for (int i = 0; i < BIG; i++) {
+        difference += ((double)w[i] - (double)other[i]) * ((double)w[i] - (double)other[i]);
+        length += ((double)other[i] - (double)from[i]) * ((double)other[i] - (double)from[i]);
+    }
+    return sqrt(difference / length);
+}
+
+/* The way that the weights go, beside the way with fp32 moments; any number of threads goes the same. Observed: 0.0214 of
+ * its length off in 8 bits, 0.0013 in 16. */
+TEST(steps_with_small_moments) {
+    static uint16_t data[2][BIG];
+    static float scales[2][BIG / MOMENT_BLOCK + 1], other[BIG], start[BIG], one[BIG];
+    propane_error err = {0};
+    tensors t;
+    setup(&t);
+    memcpy(start, t.w, sizeof start);
+    run(&t);
+    memcpy(other, t.w, sizeof other);
+    teardown(&t);
+    for (int form = MOMENT_BF16; form <= MOMENT_INT8; form++)
+        for (int threads = 1; threads <= 3; threads += 2) {
+            pool_stop();
+            EXPECT_OK(pool_set_threads(threads, &err));
+            setup(&t);
+            memset(data, 0, sizeof data), memset(scales, 0, sizeof scales);
+            adamw_tensor *a = adamw_tensor_at(t.a, 0);
+            a->form = (moment_form)form;
+            a->moment1 = data[0], a->moment2 = data[1], a->scale1 = scales[0], a->scale2 = scales[1];
+            run(&t);
+            const double off = moved(t.w, start, other);
+            if (getenv("TEST_VERBOSE")) printf("form %d: way off %g\n", form, off);
+            EXPECT_MSG(off > 0 && off < (form == MOMENT_INT8 ? 0.1 : 0.01), "form %d: %g", form, off);
+            if (threads == 1) memcpy(one, t.w, sizeof one);
+            EXPECT(memcmp(one, t.w, sizeof one) == 0);
+            teardown(&t);
+        }
 }
 
 /* The same in double; returns the largest difference. */
@@ -164,5 +276,6 @@ TEST(norm_shows_a_gradient_that_is_not_finite) {
     teardown(&t);
 }
 
-SUITE("train/adamw", T(equals_the_formula_in_double), T(writes_what_the_device_reads), T(does_not_depend_on_threads),
-      T(norm_shows_a_gradient_that_is_not_finite))
+SUITE("train/adamw", T(moments_are_rounded_to_the_nearest), T(moments_rounded_at_random_have_no_bias),
+      T(steps_with_small_moments), T(equals_the_formula_in_double), T(writes_what_the_device_reads),
+      T(does_not_depend_on_threads), T(norm_shows_a_gradient_that_is_not_finite))

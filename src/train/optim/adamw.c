@@ -229,7 +229,34 @@ static void adamw_do_publish(const adamw_tensor *t, int64_t begin, int64_t end) 
 typedef struct update_context {
     adamw *a;
     factors decayed, plain;
+    uint32_t key; /* of this step's random numbers */
 } update_context;
+
+static void adamw_update_some(float *w, float *m, float *v, const float *g, int64_t count, const factors *f) {
+    int64_t done = 0;
+#if defined(__x86_64__)
+    if (__builtin_cpu_supports("avx2")) done = update_avx2(w, m, v, g, count, f);
+#elif defined(__aarch64__)
+    done = update_neon(w, m, v, g, count, f);
+#endif
+    adamw_update_plain(w + done, m + done, v + done, g + done, count - done, f);
+}
+
+/* Block by block: moments become fp32, move, and are stored again. */
+static void adamw_update_small(const adamw_tensor *t, int tensor, const piece *p, const factors *f, uint32_t key) {
+    float m[MOMENT_BLOCK], v[MOMENT_BLOCK];
+    const moments first = {t->form, t->moment1, t->scale1, false}, second = {t->form, t->moment2, t->scale2, true};
+    uint32_t own = (key + (uint32_t)tensor * 0x632be5abu) * 0x85157af5u;
+    own |= 1; /* 0 would mean the nearest */
+    for (int64_t at = p->begin; at < p->end; at += MOMENT_BLOCK) {
+        const int64_t n = p->end - at < MOMENT_BLOCK ? p->end - at : MOMENT_BLOCK;
+        moments_load(&first, at, n, m);
+        moments_load(&second, at, n, v);
+        adamw_update_some(t->weight + at, m, v, t->gradient + at, n, f);
+        moments_store(&first, at, n, m, own);
+        moments_store(&second, at, n, v, own ^ 0x5bd1e994u);
+    }
+}
 
 static void adamw_update_task(void *context, int task, int worker) {
     (void)worker;
@@ -237,15 +264,11 @@ static void adamw_update_task(void *context, int task, int worker) {
     const piece *p = &c->a->pieces[task];
     const adamw_tensor *t = &c->a->tensors[p->tensor];
     const factors *f = t->decay ? &c->decayed : &c->plain;
-    float *w = t->weight + p->begin, *m = t->moment1 + p->begin, *v = t->moment2 + p->begin;
-    const float *g = t->gradient + p->begin;
-    int64_t count = p->end - p->begin, done = 0;
-#if defined(__x86_64__)
-    if (__builtin_cpu_supports("avx2")) done = update_avx2(w, m, v, g, count, f);
-#elif defined(__aarch64__)
-    done = update_neon(w, m, v, g, count, f);
-#endif
-    adamw_update_plain(w + done, m + done, v + done, g + done, count - done, f);
+    if (t->form == MOMENT_FP32)
+        adamw_update_some(t->weight + p->begin, (float *)t->moment1 + p->begin, (float *)t->moment2 + p->begin,
+                          t->gradient + p->begin, p->end - p->begin, f);
+    else
+        adamw_update_small(t, p->tensor, p, f, c->key);
     adamw_do_publish(t, p->begin, p->end);
 }
 
@@ -260,7 +283,7 @@ void adamw_update(adamw *a, const adamw_step *s) {
                  .rate = (float)(s->lr / correct1),
                  .root = (float)(1 / sqrt(correct2)),
                  .epsilon = (float)s->epsilon};
-    update_context c = {.a = a, .plain = f, .decayed = f};
+    update_context c = {.a = a, .plain = f, .decayed = f, .key = (uint32_t)s->step * 0x9e3779b1u};
     c.decayed.keep = (float)(1 - s->lr * s->weight_decay);
     pool_run(adamw_update_task, &c, a->piece_count);
 }

@@ -10,12 +10,15 @@
 #include <stdint.h>
 
 #include "base/status.h"
+#include "train/optim/moments.h"
 
 typedef struct adamw_tensor {
     float *weight; /* master, fp32 */
-    float *moment1, *moment2;
-    const float *gradient; /* sums, not yet divided by loss scale and so on */
-    bool squared;          /* the sum of their squares is known: */
+    moment_form form;
+    void *moment1, *moment2;
+    float *scale1, *scale2; /* form int8: of the moments' blocks */
+    const float *gradient;  /* sums, not yet divided by loss scale and so on */
+    bool squared;           /* the sum of their squares is known: */
     double squares;
     int64_t count;
     bool decay;         /* false: norm weights */

@@ -24,7 +24,9 @@ bool train_step_trains(const train_step *s, int tensor) { return s->trained[tens
 int train_step_learnt_count(const train_step *s) { return s->learnt_count; }
 int train_step_learnt(const train_step *s, int index) { return s->learnt[index]; }
 
-size_t train_step_state_bytes(const train_step *s) { return 3 * (size_t)s->moment_floats * sizeof(float); }
+size_t train_step_state_bytes(const train_step *s) {
+    return (size_t)s->moment_floats * (sizeof(float) + 2 * moment_bytes(s->options.moments));
+}
 
 int train_step_compile_limit(const train_step *s) {
     return propane_device_describe(s->queues[0].device)->compile_limit;
@@ -113,8 +115,29 @@ static propane_status step_open_devices(train_step *s, propane_error *err) {
     return PROPANE_OK;
 }
 
+static size_t step_moment_bytes(const train_step *s) {
+    return (size_t)s->moment_floats * moment_bytes(s->options.moments);
+}
+
+static propane_status step_make_moments(train_step *s, propane_error *err) {
+    const size_t bytes = step_moment_bytes(s);
+    int64_t largest = 1;
+    bool there = true;
+    for (int i = 0; i < s->learnt_count; i++)
+        if (s->weights->tensors[s->learnt[i]].count > largest) largest = s->weights->tensors[s->learnt[i]].count;
+    for (int i = 0; i < 2; i++) {
+        s->moments[i] = mem_pages_alloc(bytes);
+        if (s->options.moments == MOMENT_INT8)
+            s->scales[i] = mem_array((size_t)(s->moment_floats / MOMENT_BLOCK), sizeof(float));
+        there = there && s->moments[i] && (s->scales[i] || s->options.moments != MOMENT_INT8);
+    }
+    if (s->options.moments != MOMENT_FP32) s->moment_copy = mem_array((size_t)largest, sizeof(float));
+    if (there && (s->moment_copy || s->options.moments == MOMENT_FP32)) return PROPANE_OK;
+    return propane_fail_memory(err, 2 * bytes);
+}
+
 static propane_status step_make_arrays(train_step *s, propane_error *err) {
-    size_t tensors = (size_t)step_total(s), block = (size_t)s->moment_floats * sizeof(float);
+    size_t tensors = (size_t)step_total(s);
     s->kernels = mem_array((size_t)s->partition->kernel_count, sizeof *s->kernels);
     s->calls = mem_array((size_t)s->dataflow->call_count, sizeof *s->calls);
     s->copies = mem_array(tensors, sizeof(propane_buffer *));
@@ -132,13 +155,10 @@ static propane_status step_make_arrays(train_step *s, propane_error *err) {
                                 .goal = mem_array(positions, sizeof(float)),
                                 .sum = mem_array(positions, sizeof(double)),
                                 .vocab = (int)s->weights->config.vocab_size};
-    s->moments[0] = mem_pages_alloc(block);
-    s->moments[1] = mem_pages_alloc(block);
     if (s->kernels && s->calls && s->copies && s->copy_layout && s->others && s->other_layout && s->is_master &&
-        s->gradients && s->handed && s->scattered && s->grown && s->nats && s->sums.top && s->sums.goal &&
-        s->sums.sum && s->moments[0] && s->moments[1])
-        return PROPANE_OK;
-    return propane_fail_memory(err, 2 * block);
+        s->gradients && s->handed && s->scattered && s->grown && s->nats && s->sums.top && s->sums.goal && s->sums.sum)
+        return step_make_moments(s, err);
+    return propane_fail_memory(err, tensors * sizeof(propane_buffer *));
 }
 
 /* Which tensors are learnt, and where their moments lie. */
@@ -153,7 +173,8 @@ static propane_status step_choose_learnt(train_step *s, propane_error *err) {
         if (!s->trained[i]) continue;
         s->learnt[s->learnt_count++] = i;
         s->moment_at[i] = s->moment_floats;
-        s->moment_floats += (w->tensors[i].count + 15) / 16 * 16; /* as in the registry */
+        const int64_t grain = s->options.moments == MOMENT_FP32 ? 16 : MOMENT_BLOCK; /* 16: as in the registry */
+        s->moment_floats += (w->tensors[i].count + grain - 1) / grain * grain;
     }
     s->options.trained = NULL; /* it was the caller's */
     if (s->learnt_count > 0) return PROPANE_OK;
@@ -214,7 +235,6 @@ static void step_free_buffers(propane_buffer **list, int count) {
 
 void train_step_free(train_step *s) {
     if (!s) return;
-    size_t block = (size_t)s->moment_floats * sizeof(float);
     for (int c = 0; s->calls && c < s->dataflow->call_count; c++) {
         for (int form = 0; form < 2; form++) propane_request_free(s->calls[c].request[form]);
         propane_program_free(s->calls[c].own);
@@ -230,11 +250,13 @@ void train_step_free(train_step *s) {
     if (s->block) mem_pages_free(s->block, s->dataflow->block_bytes);
     mem_free(s->trained);
     mem_free(s->moment_at);
+    mem_free(s->moment_copy);
     mem_free(s->learnt);
     for (int i = 0; i < 2; i++) {
         propane_event_free(s->queues[i].event);
         mem_free(s->queues[i].calls);
-        if (s->moments[i]) mem_pages_free(s->moments[i], block);
+        mem_pages_free(s->moments[i], step_moment_bytes(s));
+        mem_free(s->scales[i]);
     }
     if (s->two_queues) propane_device_close(s->queues[1].device);
     if (!s->options.shared) propane_device_close(s->queues[0].device);

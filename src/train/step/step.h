@@ -14,6 +14,7 @@ typedef struct train_step_options {
     const char *device;     /* uri; the host's kernels run on a cpu device, which is this one if it is a cpu */
     bool two_queues;        /* the host's kernels have a queue of their own even on a cpu */
     weight_mode weights;
+    moment_form moments;
     bool accumulate; /* several batches a step will be wanted */
     bool bf16; /* products may round their operands to bfloat16 (PROPANE_PRECISION_BF16); sums and the rest stay fp32 */
     bool recompute; /* keep the inputs of the layers' halves alone, compute the rest again for the backward pass */
@@ -77,6 +78,8 @@ int train_step_learnt_count(const train_step *s);
 int train_step_learnt(const train_step *s, int index);
 /* First or second (`which` 1 or 2) moments of a tensor; NULL where it is not learnt. */
 float *train_step_moment(train_step *s, int which, int tensor);
+/* Moments that are stored in fewer bytes are a copy in fp32, until the next call: this takes the copy back. */
+void train_step_moment_keep(train_step *s, int which, int tensor);
 /* What the optimiser keeps: gradients and moments. */
 size_t train_step_state_bytes(const train_step *s);
 /* Dropout of the adapters' inputs in the batch to come: its first sequence is seeded by `key`, the next one by `key` + 1, so

@@ -57,12 +57,14 @@ struct train_step {
     propane_buffer **gradients; /* [tensor]: of `buffers` */
     /* [tensor]: what the embedding's share has added to the squares of a table, beyond those that its kernel says. */
     double *scattered;
-    double *grown;      /* scratch of train_embed */
-    bool summed;        /* the gradients have been handed over and changed since */
-    bool *trained;      /* [tensor] */
-    int64_t *moment_at; /* [tensor]: in the moments' blocks */
-    int64_t moment_floats;
-    float *moments[2];
+    double *grown;             /* scratch of train_embed */
+    bool summed;               /* the gradients have been handed over and changed since */
+    bool *trained;             /* [tensor] */
+    int64_t *moment_at;        /* [tensor]: in the moments' blocks */
+    int64_t moment_floats;     /* with those between tensors */
+    void *moments[2];          /* in the form of the options */
+    float *scales[2];          /* form int8; [moment_floats / MOMENT_BLOCK] */
+    float *moment_copy;        /* of the largest tensor; NULL: the moments are fp32 */
     int *learnt, learnt_count; /* tensors, in the optimiser's order */
     uint64_t dropout;          /* the key of what is in the dropout buffers */
     bool dropout_filled;

@@ -11,8 +11,24 @@
 #include "base/clock.h"
 #include "base/memory.h"
 
+static moments step_moments(const train_step *s, int which, int tensor) {
+    const moment_form form = s->options.moments;
+    char *data = (char *)s->moments[which - 1] + (size_t)s->moment_at[tensor] * moment_bytes(form);
+    float *scales = s->scales[which - 1] ? s->scales[which - 1] + s->moment_at[tensor] / MOMENT_BLOCK : NULL;
+    return (moments){form, data, scales, which == 2};
+}
+
 float *train_step_moment(train_step *s, int which, int tensor) {
-    return s->trained[tensor] ? s->moments[which - 1] + s->moment_at[tensor] : NULL;
+    if (!s->trained[tensor]) return NULL;
+    const moments m = step_moments(s, which, tensor);
+    if (m.form == MOMENT_FP32) return m.data;
+    moments_load(&m, 0, s->weights->tensors[tensor].count, s->moment_copy);
+    return s->moment_copy;
+}
+
+void train_step_moment_keep(train_step *s, int which, int tensor) {
+    const moments m = step_moments(s, which, tensor);
+    if (m.form != MOMENT_FP32) moments_store(&m, 0, s->weights->tensors[tensor].count, s->moment_copy, 0);
 }
 
 /* Rows as the sweep writes them: the last dimension that is not 1. */
@@ -34,9 +50,13 @@ propane_status step_make_optimiser(train_step *s, propane_error *err) {
     if (!list) return propane_fail_memory(err, (size_t)s->learnt_count * sizeof *list);
     for (int i = 0; i < s->learnt_count; i++) {
         const model_tensor *t = &w->tensors[s->learnt[i]];
+        const moments first = step_moments(s, 1, s->learnt[i]), second = step_moments(s, 2, s->learnt[i]);
         list[i] = (adamw_tensor){.weight = model_weights_data(w, t),
-                                 .moment1 = train_step_moment(s, 1, s->learnt[i]),
-                                 .moment2 = train_step_moment(s, 2, s->learnt[i]),
+                                 .form = first.form,
+                                 .moment1 = first.data,
+                                 .moment2 = second.data,
+                                 .scale1 = first.scales,
+                                 .scale2 = second.scales,
                                  .count = t->count,
                                  .decay = t->decay};
         if (s->copies[s->learnt[i]]) step_optimiser_set_rows(&list[i], &s->copy_layout[s->learnt[i]]);
@@ -171,6 +191,9 @@ propane_status train_step_gradient(train_step *s, int tensor, float *out, propan
 }
 
 propane_status train_step_own(train_step *s, const train_piece *pieces, int count, propane_error *err) {
+    if (s->options.moments != MOMENT_FP32)
+        return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
+                            "--shard keeps a part of fp32 moments on each rank; leave it out, or give --moments fp32");
     adamw_tensor *list = mem_array((size_t)count + 1, sizeof *list);
     s->pieces = mem_array((size_t)count + 1, sizeof *s->pieces);
     if (!list || !s->pieces) {
@@ -182,8 +205,8 @@ propane_status train_step_own(train_step *s, const train_piece *pieces, int coun
     for (int i = 0; i < count; i++) {
         list[i] = *adamw_tensor_at(s->optimiser, pieces[i].tensor);
         list[i].weight += pieces[i].begin;
-        list[i].moment1 += pieces[i].begin;
-        list[i].moment2 += pieces[i].begin;
+        list[i].moment1 = (float *)list[i].moment1 + pieces[i].begin;
+        list[i].moment2 = (float *)list[i].moment2 + pieces[i].begin;
         list[i].count = pieces[i].end - pieces[i].begin;
         list[i].device = NULL;
     }

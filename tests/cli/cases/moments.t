@@ -1,0 +1,20 @@
+# AdamW's moments in fewer bytes: a run learns as much, and one that was killed goes on bit for bit.
+@ for i in 1 2 3 4; do cat $REPO/docs/architecture.md; done | head -c 20000 > text.txt
+@ echo 'train --data text.txt --kind bytes --layers 1 --width 64 --heads 2 --batch 4 --context 32 --lr 0.003 --warmup 5 --steps 300 --checkpoint-every 20 --eval-every 0 --eval-batches 2 --no-report' > args
+@ printf 'grep -o "\\"step\\":300,.*\\"loss\\":[0-9.]*" | sed "s/.*://"\n' > ../bin/last; chmod +x ../bin/last
+$ for m in fp32 bf16 int8; do propane $(cat args) --moments $m --run $m --json | last; done | awk '{l[NR] = $1} END {for (i = 2; i <= 3; i++) print l[i] != l[1] && l[i] - l[1] < 0.05 && l[1] - l[i] < 0.05}'
+> 1
+> 1
+= 0
+$ for m in bf16 int8; do propane $(cat args) --moments $m --run half-$m > /dev/null 2>&1 & while [ ! -f half-$m/checkpoint.safetensors ]; do sleep 0.01; done; kill -KILL $!; wait $! 2> /dev/null; test ! -f half-$m/model.safetensors && propane train --data text.txt --run half-$m --resume > /dev/null; cmp $m/model.safetensors half-$m/model.safetensors && echo same; done
+> same
+> same
+= 0
+# A resumed run may be given another form.
+$ propane train --data text.txt --run int8 --resume --steps 302 --moments fp32 | grep -c '^step 30[12]/302'
+> 2
+= 0
+$ propane $(cat args) --moments int4
+2~ propane train: --moments*'int4'* fp32|bf16|int8*
+2> Try 'propane train --help'.
+= 2
