@@ -281,6 +281,14 @@ TEST(versions_and_threads) {
     EXPECT_OK(propane_set_threads(2, &err));
     EXPECT(propane_threads() == 2);
     EXPECT_FAIL(propane_set_threads(-1, &err), PROPANE_ERR_INVALID, "threads");
+    propane_products p = {sizeof p}, unsized = {0};
+    EXPECT_OK(propane_set_blas("off", &err));
+    EXPECT_OK(propane_products_get(&p, &err));
+    EXPECT(p.library == NULL && !p.measured && p.own_calls == 0 && p.library_calls == 0);
+    EXPECT_FAIL(propane_products_get(&unsized, &err), PROPANE_ERR_INVALID, "size");
+    EXPECT_OK(propane_set_blas("/nowhere/blas.so", &err));
+    EXPECT_FAIL(propane_products_get(&p, &err), PROPANE_ERR_UNSUPPORTED, "/nowhere/blas.so");
+    EXPECT_OK(propane_set_blas(NULL, &err));
 }
 
 static propane_status attempt_session(void *context, text *result, propane_error *err) {

@@ -572,6 +572,7 @@ static const struct {
     {"_dlsym", (void *)shim_dlsym},
     {"_dlerror", (void *)shim_dlerror},
     {"_dlclose", (void *)shim_dlclose},
+    {"_dladdr", (void *)dladdr}, /* the same four members */
     {"___maskrune", (void *)shim_maskrune},
     {"___toupper", (void *)shim_toupper},
     {"___tolower", (void *)shim_tolower},

@@ -105,36 +105,60 @@ MOMENTS_INLINE void moments_store_bf16(uint16_t *to, const float *x, uint32_t ke
 
 /* ---- blocks, the last of which may be short ------------------------------------------------------------------------------- */
 
-MOMENTS_INLINE void moments_load_one(const moments *m, int64_t at, int64_t n, float *out) {
-    const char *from = (const char *)m->data + (size_t)at * moment_bytes(m->form);
-    uint8_t codes[MOMENT_BLOCK] = {0};
-    uint16_t halves[MOMENT_BLOCK] = {0};
+MOMENTS_INLINE void moments_load_whole(const moments *m, int64_t block, const void *from, float *out) {
+    uint8_t codes[MOMENT_BLOCK];
+    uint16_t halves[MOMENT_BLOCK];
     uint32_t bits[MOMENT_BLOCK];
-    float whole[MOMENT_BLOCK];
     if (m->form == MOMENT_INT8) {
-        memcpy(codes, from, (size_t)n);
-        moments_load_block(m->second, codes, m->scales[at / MOMENT_BLOCK], whole);
-    } else {
-        memcpy(halves, from, (size_t)n * 2);
-        for (int i = 0; i < MOMENT_BLOCK; i++) bits[i] = (uint32_t)halves[i] << 16;
-        memcpy(whole, bits, sizeof whole);
+        memcpy(codes, from, sizeof codes);
+        moments_load_block(m->second, codes, m->scales[block], out);
+        return;
     }
+    memcpy(halves, from, sizeof halves);
+    for (int i = 0; i < MOMENT_BLOCK; i++) bits[i] = (uint32_t)halves[i] << 16;
+    memcpy(out, bits, sizeof bits);
+}
+
+MOMENTS_INLINE void moments_store_whole(const moments *m, int64_t block, void *to, const float *x, uint32_t key) {
+    uint8_t codes[MOMENT_BLOCK];
+    uint16_t halves[MOMENT_BLOCK];
+    const uint32_t first = (uint32_t)(block * MOMENT_BLOCK);
+    if (m->form == MOMENT_INT8) {
+        m->scales[block] = moments_store_block(m->second, codes, x, key, first);
+        memcpy(to, codes, sizeof codes);
+        return;
+    }
+    moments_store_bf16(halves, x, key, first);
+    memcpy(to, halves, sizeof halves);
+}
+
+/* A short block is a whole one whose rest is 0. */
+MOMENTS_INLINE void moments_load_one(const moments *m, int64_t at, int64_t n, float *out) {
+    const size_t size = moment_bytes(m->form);
+    const char *from = (const char *)m->data + (size_t)at * size;
+    uint16_t room[MOMENT_BLOCK] = {0};
+    float whole[MOMENT_BLOCK];
+    if (n == MOMENT_BLOCK) {
+        moments_load_whole(m, at / MOMENT_BLOCK, from, out);
+        return;
+    }
+    memcpy(room, from, (size_t)n * size);
+    moments_load_whole(m, at / MOMENT_BLOCK, room, whole);
     memcpy(out, whole, (size_t)n * sizeof *out);
 }
 
 MOMENTS_INLINE void moments_store_one(const moments *m, int64_t at, int64_t n, const float *x, uint32_t key) {
-    char *to = (char *)m->data + (size_t)at * moment_bytes(m->form);
-    uint8_t codes[MOMENT_BLOCK];
-    uint16_t halves[MOMENT_BLOCK];
+    const size_t size = moment_bytes(m->form);
+    char *to = (char *)m->data + (size_t)at * size;
+    uint16_t room[MOMENT_BLOCK];
     float whole[MOMENT_BLOCK] = {0};
-    memcpy(whole, x, (size_t)n * sizeof *x);
-    if (m->form == MOMENT_INT8) {
-        m->scales[at / MOMENT_BLOCK] = moments_store_block(m->second, codes, whole, key, (uint32_t)at);
-        memcpy(to, codes, (size_t)n);
-    } else {
-        moments_store_bf16(halves, whole, key, (uint32_t)at);
-        memcpy(to, halves, (size_t)n * 2);
+    if (n == MOMENT_BLOCK) {
+        moments_store_whole(m, at / MOMENT_BLOCK, to, x, key);
+        return;
     }
+    memcpy(whole, x, (size_t)n * sizeof *x);
+    moments_store_whole(m, at / MOMENT_BLOCK, room, whole, key);
+    memcpy(to, room, (size_t)n * size);
 }
 
 MOMENTS_INLINE void moments_load_all(const moments *m, int64_t begin, int64_t count, float *out) {
@@ -148,33 +172,37 @@ MOMENTS_INLINE void moments_store_all(const moments *m, int64_t begin, int64_t c
 }
 
 #if defined(__x86_64__)
-__attribute__((target("avx2"))) static void moments_load_avx2(const moments *m, int64_t begin, int64_t count,
-                                                              float *out) {
-    moments_load_all(m, begin, count, out);
-}
-
-__attribute__((target("avx2"))) static void moments_store_avx2(const moments *m, int64_t begin, int64_t count,
-                                                               const float *x, uint32_t key) {
-    moments_store_all(m, begin, count, x, key);
-}
+#define MOMENTS_FOR(set)                                                                                               \
+    __attribute__((target(#set))) static void moments_load_##set(const moments *m, int64_t begin, int64_t count,       \
+                                                                 float *out) {                                         \
+        moments_load_all(m, begin, count, out);                                                                        \
+    }                                                                                                                  \
+    __attribute__((target(#set))) static void moments_store_##set(const moments *m, int64_t begin, int64_t count,      \
+                                                                  const float *x, uint32_t key) {                      \
+        moments_store_all(m, begin, count, x, key);                                                                    \
+    }
+MOMENTS_FOR(avx2)
+MOMENTS_FOR(avx512f)
 #endif
 
 void moments_load(const moments *m, int64_t begin, int64_t count, float *out) {
 #if defined(__x86_64__)
-    if (__builtin_cpu_supports("avx2")) {
+    if (__builtin_cpu_supports("avx512f"))
+        moments_load_avx512f(m, begin, count, out);
+    else if (__builtin_cpu_supports("avx2"))
         moments_load_avx2(m, begin, count, out);
-        return;
-    }
+    else
 #endif
-    moments_load_all(m, begin, count, out);
+        moments_load_all(m, begin, count, out);
 }
 
 void moments_store(const moments *m, int64_t begin, int64_t count, const float *x, uint32_t key) {
 #if defined(__x86_64__)
-    if (__builtin_cpu_supports("avx2")) {
+    if (__builtin_cpu_supports("avx512f"))
+        moments_store_avx512f(m, begin, count, x, key);
+    else if (__builtin_cpu_supports("avx2"))
         moments_store_avx2(m, begin, count, x, key);
-        return;
-    }
+    else
 #endif
-    moments_store_all(m, begin, count, x, key);
+        moments_store_all(m, begin, count, x, key);
 }
