@@ -25,6 +25,7 @@
 #include <string.h>
 #include <unistd.h>
 #ifdef __APPLE__
+#include <pthread/qos.h>
 #include <sys/sysctl.h>
 #endif
 
@@ -54,6 +55,7 @@ static struct {
     atomic_int wanted; /* threads, the caller included; 0: not decided yet */
     atomic_int spin;   /* rounds before a thread gives up its core */
     int started;       /* workers that run; belongs to the caller whose turn it is */
+    int urgency;       /* of new workers; as well */
     pthread_t thread[MAX_THREADS];
 } pool = {.mutex = PTHREAD_MUTEX_INITIALIZER,
           .opened = PTHREAD_COND_INITIALIZER,
@@ -238,8 +240,22 @@ static void pool_leave_loop(void) {
     pthread_mutex_unlock(&pool.mutex);
 }
 
+/* On Apple's systems a thread without a class may be put on an efficiency core, and a loop waits for its slowest worker. Workers are as
+ * urgent as the thread that first needs them, or as what a person waits for where it has no class. */
+static int pool_urgency(void) {
+#ifdef __APPLE__
+    const qos_class_t own = qos_class_self();
+    return (int)(own == QOS_CLASS_UNSPECIFIED || own == QOS_CLASS_DEFAULT ? QOS_CLASS_USER_INITIATED : own);
+#else
+    return 0;
+#endif
+}
+
 static void *pool_worker_main(void *argument) {
     int worker = (int)(intptr_t)argument;
+#ifdef __APPLE__
+    (void)pthread_set_qos_class_self_np((qos_class_t)pool.urgency, 0); /* refused: the thread runs as it is */
+#endif
     uint64_t seen = 0;
     while (pool_join_loop(&seen)) {
         pool_run_tasks(worker);
@@ -253,6 +269,7 @@ static void pool_start_workers(int threads) {
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
+    pool.urgency = pool_urgency();
     while (pool.started < threads - 1) {
         intptr_t worker = pool.started + 1;
         if (pthread_create(&pool.thread[pool.started], NULL, pool_worker_main, (void *)worker) != 0) break;

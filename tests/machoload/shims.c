@@ -417,6 +417,9 @@ static int executable_path(char *out, uint32_t *bytes) {
 }
 static char ***shim_environ(void) { return &loaded_environ; }
 
+static unsigned shim_qos_class(void) { return 0x15; } /* the default class */
+static int shim_set_qos_class(unsigned class, int priority) { return class == 0x19 && priority == 0 ? 0 : EINVAL; }
+
 static void *shim_dlopen(const char *path, int mode) {
     return dlopen(path, (mode & 3 ? mode & 3 : RTLD_NOW) | (mode & 8 ? RTLD_GLOBAL : 0));
 }
@@ -572,6 +575,8 @@ static const struct {
     {"_dlsym", (void *)shim_dlsym},
     {"_dlerror", (void *)shim_dlerror},
     {"_dlclose", (void *)shim_dlclose},
+    {"_qos_class_self", (void *)shim_qos_class},
+    {"_pthread_set_qos_class_self_np", (void *)shim_set_qos_class},
     {"_dladdr", (void *)dladdr}, /* the same four members */
     {"___maskrune", (void *)shim_maskrune},
     {"___toupper", (void *)shim_toupper},
