@@ -708,6 +708,9 @@ typedef struct propane_session_options {
     bool resize;           /* pictures of another size are scaled */
     const propane_shape *shapes; /* of inputs that the file leaves open */
     int shape_count;
+    /* Another session, whose states of the same name and type are this one's, too, as functions of one model share them: each
+     * run goes on from the last one's, whichever it was. Its device is used. It outlives this one. NULL: none. */
+    const propane_session *shares;
 } propane_session_options;
 
 /* `options` may be NULL. A model in any form that propane_module_read takes. */

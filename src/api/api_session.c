@@ -57,7 +57,8 @@ static propane_status api_session_begin(propane_module *module, const propane_se
                                  .device = o->device ? o->device : "cpu",
                                  .precision = o->precision ? o->precision : "typed",
                                  .keep = o->keep,
-                                 .threads = o->threads};
+                                 .threads = o->threads,
+                                 .shares = o->shares ? &o->shares->s : NULL};
     bool known = false;
     for (int i = 0; i < 4; i++) known |= strcmp(own.precision, words[i]) == 0;
     propane_session *p = known ? mem_alloc(sizeof *p) : NULL;

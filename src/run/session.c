@@ -118,13 +118,34 @@ static propane_status session_note_states(session *s, propane_error *err) {
 
 static const propane_io *session_io_at(const session *s, int i) { return runner_io(&s->run, i); }
 
-propane_status session_open(session *s, const char *path, const session_options *o, propane_error *err) {
-    mil_module *m = NULL;
-    *s = (session){0};
-    mil_read_options how = o->shapes;
-    how.late = true;
-    PROPANE_TRY(mil_read(path, &how, &m, err));
-    return session_open_module(s, m, o, err);
+/* A state of the same name is the other session's memory; one that lies otherwise there cannot be. */
+static propane_status session_share_states(session *s, const session *of, propane_error *err) {
+    for (int i = 0; i < s->inputs; i++) {
+        const propane_io *io = session_io_at(s, i);
+        const bool both = session_is_state(s, io->name) && session_is_state(of, io->name);
+        const int at = both ? session_find_input(of, io->name) : -1;
+        if (at < 0) continue;
+        const propane_io *theirs = session_io_at(of, at);
+        char own[160], other[160];
+        text_shape(own, io->rank, io->dim);
+        text_shape(other, theirs->rank, theirs->dim);
+        if (io->dtype != theirs->dtype || strcmp(own, other) != 0 || io->bytes != theirs->bytes)
+            return propane_fail(err, PROPANE_ERR_INVALID,
+                                "state '%.60s' is %s here and %s in the session that shares it, or of another type",
+                                io->name, own, other);
+        PROPANE_TRY(runner_rebind(&s->run, s->device, i, of->run.bindings[at].buffer, true, err));
+    }
+    return PROPANE_OK;
+}
+
+static propane_status session_find_device(session *s, const session_options *o, propane_error *err) {
+    if (!o->shares) return propane_device_open(o->device, &s->device, err);
+    if (s->function->late || o->shares->late)
+        return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
+                            "%s: shapes follow from values, which keeps states from being shared", s->module->source);
+    s->guest = true;
+    s->device = o->shares->device;
+    return PROPANE_OK;
 }
 
 propane_status session_open_module(session *s, mil_module *m, const session_options *o, propane_error *err) {
@@ -137,20 +158,21 @@ propane_status session_open_module(session *s, mil_module *m, const session_opti
     s->function = mil_module_function(s->module, o->function, err);
     if (!s->function) return err->status;
     PROPANE_TRY(session_note_states(s, err));
-    PROPANE_TRY(propane_device_open(o->device, &s->device, err));
+    PROPANE_TRY(session_find_device(s, o, err));
     if (s->function->late) return session_late_open(s, err);
     PROPANE_TRY(session_prepare(s, s->function, true, err));
     PROPANE_TRY(session_compile(s, s->module, &s->program, err));
     s->inputs = propane_program_input_count(s->program);
     s->outputs = propane_program_output_count(s->program);
-    return runner_open(&s->run, s->device, s->program, NULL, NULL, err);
+    PROPANE_TRY(runner_open(&s->run, s->device, s->program, NULL, NULL, err));
+    return s->guest ? session_share_states(s, o->shares, err) : PROPANE_OK;
 }
 
 void session_close(session *s) {
     runner_close(&s->run);
     session_late_close(s);
     propane_program_free(s->program);
-    propane_device_close(s->device);
+    if (!s->guest) propane_device_close(s->device);
     for (int i = 0; i < s->state_count; i++) mem_free(s->state_names[i]);
     mem_free(s->state_names);
     mem_free(s->probabilities);
@@ -407,18 +429,6 @@ propane_status session_run(session *s, int64_t *ns, propane_error *err) {
     *ns = done.simulated ? done.device_ns : session_now_ns() - begin;
     for (int i = 0; i < s->state_count; i++) PROPANE_TRY(session_carry_state(s, s->state_names[i], err));
     return PROPANE_OK;
-}
-
-propane_status session_output(session *s, int index, const propane_io **io, float **out, int64_t *count,
-                              propane_error *err) {
-    *io = session_io_at(s, s->inputs + index);
-    *count = propane_io_count(*io);
-    *out = mem_array((size_t)*count + 1, sizeof **out);
-    if (!*out) return propane_fail_memory(err, (size_t)*count * sizeof **out);
-    propane_status status =
-        propane_buffer_read(s->run.bindings[s->inputs + index].buffer, *io, PROPANE_FP32, *out, *count, err);
-    if (status) mem_free(*out);
-    return status;
 }
 
 static void session_npy_of(const propane_io *io, npy *out) {

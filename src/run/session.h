@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * One program on one device with its buffers: what propane run and propane diff stand on. Reads any form of program, makes
+ * One program on one device with its buffers: what propane_session stands on. Makes
  * states inputs and outputs, changes the precision, finds the inputs that the user gives. Programs whose shapes follow from
  * values are planned when they run (session_late.h).
  */
@@ -16,8 +16,8 @@ typedef struct session_options {
     const char *device;    /* "cpu" */
     const char *precision; /* "typed", "fp32", "fp16" (as typed), "bf16" */
     bool keep;             /* every value becomes an output */
-    mil_read_options shapes;
     int threads;
+    const struct session *shares; /* whose states and device it shares; NULL: its own */
 } session_options;
 
 /* An array that the user gave, under the name of an input. */
@@ -40,9 +40,7 @@ PROPANE_CHECK propane_status session_inputs_move(session_inputs *in, session_inp
 /* "NAME=1,3,224,224"; `name` must live as long as the choice. */
 PROPANE_CHECK propane_status session_shape(const char *given, mil_shape_choice *out, char **name, propane_error *err);
 
-PROPANE_CHECK propane_status session_open(session *s, const char *path, const session_options *options,
-                                          propane_error *err);
-/* The same of a module, which becomes the session's, also after a failure; `shapes` are not looked at. */
+/* The module becomes the session's, also after a failure. */
 PROPANE_CHECK propane_status session_open_module(session *s, mil_module *m, const session_options *options,
                                                  propane_error *err);
 int session_find_input(const session *s, const char *name); /* -1: there is none */
@@ -65,9 +63,6 @@ PROPANE_CHECK propane_status session_step(session *s, const session_inputs *in, 
 PROPANE_CHECK propane_status session_keep(session *s, int64_t step, propane_error *err);
 /* Runs once; *ns is the time from submitting to the end. States go on from what the last run left. */
 PROPANE_CHECK propane_status session_run(session *s, int64_t *ns, propane_error *err);
-/* Output `index` as fp32 (mem_free); *io describes it. */
-PROPANE_CHECK propane_status session_output(session *s, int index, const propane_io **io, float **out, int64_t *count,
-                                            propane_error *err);
 /* Writes DIR/NAME.npy for each output in its own element type; states under their own names. */
 PROPANE_CHECK propane_status session_write(session *s, const char *dir, propane_error *err);
 void session_close(session *s);

@@ -13,6 +13,7 @@ typedef struct session {
     mil_module *module;
     mil_function *function;
     propane_device *device;
+    bool guest; /* the device is another session's */
     propane_program *program;
     runner run;
     int inputs, outputs;

@@ -120,6 +120,32 @@ TEST(a_copy_of_a_module_stands_alone) {
     EXPECT_FAIL(propane_module_copy(NULL, &copy, &err), PROPANE_ERR_INVALID, "must not be NULL");
 }
 
+TEST(sessions_share_their_states) {
+    propane_error err = {0};
+    propane_session *a = NULL, *b = NULL, *c = NULL;
+    const float x[4] = {1, 2, 3, 4}, y[4] = {10, 10, 10, 10};
+    float sum[4];
+    EXPECT_OK(open_text(adder, NULL, &a, &err));
+    propane_session_options options = {.size = sizeof options, .shares = a};
+    EXPECT_OK(open_text(adder, &options, &b, &err));
+    EXPECT(propane_session_device(a) == propane_session_device(b));
+    EXPECT_OK(propane_session_set(a, "x", PROPANE_FP32, x, 4, &err));
+    EXPECT_OK(propane_session_set(b, "x", PROPANE_FP32, y, 4, &err));
+    EXPECT_OK(propane_session_run(a, NULL, &err));
+    EXPECT_OK(propane_session_run(b, NULL, &err));
+    EXPECT_OK(propane_session_run(a, NULL, &err));
+    EXPECT_OK(propane_session_get(b, "sum", PROPANE_FP32, sum, 4, &err));
+    for (int i = 0; i < 4; i++) EXPECT_MSG(sum[i] == 2 * x[i] + 10, "%g", (double)sum[i]);
+    EXPECT_OK(propane_session_get(b, "twice", PROPANE_FP32, sum, 4, &err));
+    EXPECT(sum[0] == 2 * (1 + 10)); /* what b's own run gave */
+    options.precision = "fp32";     /* its states are of another type */
+    EXPECT_FAIL(open_text(adder, &options, &c, &err), PROPANE_ERR_INVALID, "'sum'");
+    EXPECT(!c);
+    propane_session_close(b);
+    EXPECT_OK(propane_session_run(a, NULL, &err));
+    propane_session_close(a);
+}
+
 TEST(a_program_alone_names_the_session) {
     propane_error err = {0};
     propane_module *m = NULL;
@@ -306,8 +332,8 @@ static propane_status attempt_session(void *context, text *result, propane_error
 
 TEST(without_memory) { EXPECT(test_each_failing_allocation("api session", attempt_session, NULL) > 50); }
 
-SUITE("api/session", T(states_go_on_from_run_to_run), T(lent_memory_is_read_and_written_where_it_lies),
-      T(a_copy_of_a_module_stands_alone), T(a_program_alone_names_the_session), T(a_classifier_tells_its_label),
-      T(a_batch_is_its_runs_one_by_one), T(options_choose_precision_device_and_outputs),
-      T(a_picture_goes_where_the_model_wants_it), T(a_profile_counts_the_steps), T(memory_comes_from_the_hook),
-      T(versions_and_threads), T(without_memory))
+SUITE("api/session", T(states_go_on_from_run_to_run), T(sessions_share_their_states),
+      T(lent_memory_is_read_and_written_where_it_lies), T(a_copy_of_a_module_stands_alone),
+      T(a_program_alone_names_the_session), T(a_classifier_tells_its_label), T(a_batch_is_its_runs_one_by_one),
+      T(options_choose_precision_device_and_outputs), T(a_picture_goes_where_the_model_wants_it),
+      T(a_profile_counts_the_steps), T(memory_comes_from_the_hook), T(versions_and_threads), T(without_memory))
