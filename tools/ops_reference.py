@@ -1063,3 +1063,26 @@ for dims, axis in [((7,), 0), ((2, 1100), 1), ((3, 5), 0), ((2, 130, 2), 1)]:
     flat[rng.integers(0, flat.size, size=2)] = nan
     for name, f in {'reduce_argmax': np.argmax, 'reduce_argmin': np.argmin}.items():
         case(name, f(x, axis), x=In(x), axis=axis)
+
+# ---- an lstm whose cell is clipped, with peepholes, written out: PyTorch has neither
+for direction in ('forward', 'reverse'):
+    steps, batch, inputs, hidden = 4, 2, 2, 2
+    x, h, c = normal(steps, batch, inputs), normal(batch, hidden), normal(batch, hidden)
+    w_ih, w_hh, bias, peephole = normal(4 * hidden, inputs), normal(4 * hidden, hidden), normal(4 * hidden), normal(3 * hidden)
+    now, cell, line = h.astype(np.float64), c.astype(np.float64), []
+    for t in range(steps) if direction == 'forward' else reversed(range(steps)):
+        i, f, o, z = np.split(x[t] @ w_ih.T + now @ w_hh.T + bias, 4, 1)
+        p_i, p_f, p_o = np.split(peephole, 3)
+        gate = lambda v: 1 / (1 + np.exp(-v))
+        cell = np.clip(gate(f + p_f * cell) * cell + gate(i + p_i * cell) * np.tanh(z), -0.25, 0.25)
+        now = gate(o + p_o * cell) * np.tanh(cell)
+        line.append(now)
+    case('lstm', [np.stack(line), now, cell], x=In(x), initial_h=In(h), initial_c=In(c), weight_ih=In(w_ih, const=True), weight_hh=In(w_hh, const=True),
+         bias=In(bias, const=True), peephole=In(peephole, const=True), direction=direction, output_sequence=True, clip=0.25, activation='scaled_tanh')
+
+# ---- resize to the nearest element; attention whose batches are broadcast
+x = normal(1, 2, 5)
+at = [int(np.floor(i * 5 / 7 + 0.5)) for i in range(7)]
+case('resize', x[:, :, at], x=In(x), shape=[7], resized_dims=1, interpolation_mode='NEAREST_NEIGHBOR')
+q, k, v = normal(1, 3, 4), normal(2, 5, 4), normal(1, 5, 6)
+case('scaled_dot_product_attention', F.scaled_dot_product_attention(T(q), T(k), T(v)), query=In(q), key=In(k), value=In(v))

@@ -172,6 +172,7 @@ static const struct {
 static const char *const api_op_classes[] = {
     [MIL_CLASS_FLOAT] = "float",
     [MIL_CLASS_NUM] = "number",
+    [MIL_CLASS_CHOSEN] = "number|bool",
     [MIL_CLASS_TENSOR] = "tensor",
     [MIL_CLASS_BOOL] = "bool",
     [MIL_CLASS_INT] = "int",

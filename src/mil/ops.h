@@ -17,6 +17,7 @@ typedef enum mil_opcode {
 typedef enum mil_class {
     MIL_CLASS_FLOAT,  /* fp16 or fp32 tensor; all FLOAT and NUM operands of an op share one element type */
     MIL_CLASS_NUM,    /* float or int32 tensor; likewise shares */
+    MIL_CLASS_CHOSEN, /* float, int32 or bool tensor; likewise shares */
     MIL_CLASS_TENSOR, /* any numeric or bool tensor, on its own */
     MIL_CLASS_BOOL,
     MIL_CLASS_INT,     /* int32 (or int8, uint8, int16, uint16) tensor */

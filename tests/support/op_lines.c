@@ -698,5 +698,7 @@ const op_line op_lines[] = {
     {"topk", "for=fp32 x=uint8[9] k=4"},
     {"topk", "for=fp32 x=int16[2,7,3] k=2 axis=1"},
     {"resize", "x=[2,2,5] shape=[3,7] resized_dims=2 interpolation_mode=NEAREST_NEIGHBOR"},
+    {"select", "for=fp32 cond=bool[3,5] a=bool[3,5] b=bool[5]"},
+    {"exp2", "for=int x=[7]"},
 };
 const int op_line_count = sizeof op_lines / sizeof op_lines[0];

@@ -101,6 +101,7 @@ static bool imported_computed_with(const mil_op *op, int param) {
     switch (op->info->params[param].klass) {
     case MIL_CLASS_FLOAT:
     case MIL_CLASS_NUM:
+    case MIL_CLASS_CHOSEN:
     case MIL_CLASS_TENSOR:
     case MIL_CLASS_WEIGHT:
     case MIL_CLASS_FACTOR: break;

@@ -23,7 +23,8 @@ static bool emit_elementwise_takes_floats(const mil_op *op) {
         for (int j = 0; j < op->operands[k].count; j++) {
             const mil_value *v = op->operands[k].values[j];
             mil_class c = op->info->params[k].klass;
-            bool tensor = c == MIL_CLASS_FLOAT || c == MIL_CLASS_NUM || c == MIL_CLASS_BOOL || c == MIL_CLASS_TENSOR;
+            bool tensor = c == MIL_CLASS_FLOAT || c == MIL_CLASS_NUM || c == MIL_CLASS_CHOSEN || c == MIL_CLASS_BOOL ||
+                          c == MIL_CLASS_TENSOR;
             if (tensor && !emit_elementwise_loop_float(v)) return false;
         }
     return true;
