@@ -519,9 +519,9 @@ static bool build_copy_block(mil_builder *b, const mil_function *from, mil_value
     for (int i = 0; i < from->result_count; i++) {
         const mil_value *v = from->results[i];
         mil_value *own = map[v->id];
-        if (!own && v->is_inline && from->first) {
+        if (!own && v->is_inline) { /* a block may hold nothing but literals */
             own = mil_make_value(to, NULL, &v->type);
-            if (own) own->konst = build_adopt_const(b, from->first, v->konst);
+            if (own) own->konst = build_adopt_const(b, from->owner, v->konst);
         }
         if (!own || (own->is_inline && !own->konst)) return build_failed(b) ? false : build_no_memory(b);
         mil_build_result(b, own);

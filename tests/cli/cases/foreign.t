@@ -14,3 +14,9 @@ $ propane show old.mlmodelc
 $ propane run pipeline.mlmodelc
 2> propane run: pipeline.mlmodelc: a compiled model without model.mil: a pipeline, or a model of another kind than ML Programs; give the .mlpackage that it was compiled from
 = 1
+
+# Blocks of literals alone, as scripted PyTorch has them.
+@ printf 'program(1.3)\n{\n    func main<ios15>(tensor<fp32, [3]> x) {\n        fp32 down = const()[val = fp32(-2)];\n        fp32 up = const()[val = fp32(2)];\n        fp32 mean = reduce_mean(x = x, keep_dims = false);\n        bool below = less(x = mean, y = fp32(1000));\n        fp32 scale = cond(pred = below) {\n        } -> (down), {\n        } -> (up);\n        tensor<fp32, [3]> zero = mul(x = x, y = fp32(0));\n        tensor<fp32, [3]> y = add(x = zero, y = scale);\n    } -> (y);\n}\n' > literals.mil
+$ propane run literals.mil --seed 1 | grep output
+> output y [3]: min -2, max -2, mean -2
+= 0

@@ -52,7 +52,7 @@ static propane_status plan_describe_io(planner *p, mil_value *const *values, int
         cpu_view dense = cpu_view_dense(&values[i]->type, 0);
         PROPANE_TRY(plan_io_dtype(p->g.f->name, values[i], &io->dtype, err));
         int64_t element = cpu_view_dtype_bytes(values[i]->type.dtype);
-        io->name = arena_string(p->arena, values[i]->name);
+        io->name = arena_string(p->arena, values[i]->name ? values[i]->name : ""); /* a block's literal has none */
         if (!io->name) return cpu_program_no_memory(err);
         io->rank = dense.rank;
         for (int d = 0; d < dense.rank; d++) {
