@@ -8,6 +8,7 @@
 #include "base/memory.h"
 #include "chip/cost_model.h"
 #include "mil/ops.h"
+#include "mil/settle_values.h"
 
 typedef struct estimate_row {
     const chip *chip;
@@ -37,6 +38,7 @@ static propane_status api_estimate_fill(propane_estimate *e, const propane_modul
     for (int i = 0; i < chip_count; i++)
         for (const mil_function *f = m->functions; f; f = f->next) {
             estimate_row *row = &e->rows[e->count];
+            PROPANE_TRY(mil_settle_refuse(f, err));
             row->chip = chips[i];
             PROPANE_TRY(cost_function(chips[i], (cost_path)path, f, e->arena, &row->program, err));
             e->count++;

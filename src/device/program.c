@@ -7,6 +7,7 @@
 #include "base/memory.h"
 #include "base/text.h"
 #include "device/device.h"
+#include "mil/settle_values.h"
 
 /* What a buffer can hold. */
 static const struct {
@@ -53,11 +54,7 @@ static propane_status program_choose(const propane_module *module, const propane
                             options->threads);
     mil_function *f = mil_module_function(module, options->function, err);
     if (!f) return err ? err->status : PROPANE_ERR_NOT_FOUND;
-    if (f->late)
-        return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
-                            "%s: function '%.60s': shapes follow from values that only a run knows: open a session "
-                            "(propane_session_open, propane run)",
-                            module->source, f->name);
+    PROPANE_TRY(mil_settle_refuse(f, err));
     PROPANE_TRY(mil_verify(module, err));
     PROPANE_TRY(program_check_types(f, err));
     *out = f;

@@ -109,3 +109,11 @@ propane_status mil_settle_values(const mil_function *late, const mil_known *know
     mem_free(s.wanted);
     return status;
 }
+
+propane_status mil_settle_refuse(const mil_function *f, propane_error *err) {
+    if (!f->late) return PROPANE_OK;
+    return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
+                        "%s: function '%.60s': shapes follow from values that only a run knows: open a session "
+                        "(propane_session_open, propane run)",
+                        f->module->source, f->name);
+}

@@ -27,4 +27,7 @@ typedef struct mil_settled {
 PROPANE_CHECK propane_status mil_settle_values(const mil_function *late, const mil_known *known, int known_count,
                                                mil_module *m, mil_settled *out, propane_error *err);
 
+/* PROPANE_ERR_UNSUPPORTED for a late function: what needs its shapes cannot do with it. */
+PROPANE_CHECK propane_status mil_settle_refuse(const mil_function *f, propane_error *err);
+
 #endif

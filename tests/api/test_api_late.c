@@ -146,6 +146,8 @@ TEST(a_program_of_open_shapes_is_not_compiled) {
     EXPECT_OK(propane_device_open("cpu", &d, &err));
     EXPECT_FAIL(propane_program_compile(d, m, NULL, &p, &err), PROPANE_ERR_UNSUPPORTED, "open a session");
     propane_device_close(d);
+    propane_estimate *e = NULL;
+    EXPECT_FAIL(propane_estimate_module(m, NULL, &e, &err), PROPANE_ERR_UNSUPPORTED, "open a session");
     propane_module_free(m);
 }
 
