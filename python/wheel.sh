@@ -28,5 +28,5 @@ for library in "$extension" "$(dirname "$extension")"/../propane_ml.libs/*; do
     ldd "$library"
 done | sed -nE 's/.*=> ([^ ]+) .*/\1/p' | sort -u | grep -vE "propane_ml\.libs/|/lib(c|m|dl|rt|pthread|z)\.so|/ld-linux" > "$out/foreign"
 [ -s "$out/foreign" ] && { echo "it takes from the system:"; cat "$out/foreign"; exit 1; }
-(cd "$out/empty" && env -u PYTHONPATH bin/python -m pytest -q) || exit 1
+(cd "$out/empty" && PROPANE_ROOT=$here env -u PYTHONPATH bin/python -m pytest -q) || exit 1
 echo "$(basename "$wheel"): $(($(stat -c %s "$wheel") / 1024)) KB, passes in an empty environment"

@@ -6,7 +6,7 @@ import pytest
 
 import propane_ml as propane
 
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+ROOT = os.environ.get("PROPANE_ROOT") or os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 
 def mil(body: str, inputs: str, results: str, opset: str = "ios18") -> str:
