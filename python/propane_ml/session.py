@@ -139,14 +139,21 @@ class Session(Handle):
     def _look(self) -> None:
         s = self._pointer
         self.inputs: List[Slot] = [Slot(lib.propane_session_input(s, i)) for i in range(lib.propane_session_input_count(s))]
-        self.outputs: List[Slot] = [Slot(lib.propane_session_output(s, i))
-                                    for i in range(lib.propane_session_output_count(s))]
         self.states: List[Slot] = [Slot(lib.propane_session_state(s, i)) for i in range(lib.propane_session_state_count(s))]
         self._slots = {slot.name: slot for slot in self.inputs + self.states}
-        self._results = {slot.name: slot for slot in self.outputs + self.states}
+        self._look_at_outputs()
+        # Shapes that follow from values are known after a run: until then there are no outputs, and nothing is lent.
+        self._late = not self.outputs
         self._lent: List[Slot] = []
         self._kept: List[Any] = []
-        self._lends = text(lib.propane_device_describe(lib.propane_session_device(s)).uri) == "cpu"
+        uri = text(lib.propane_device_describe(lib.propane_session_device(s)).uri)
+        self._lends = uri == "cpu" and not self._late
+
+    def _look_at_outputs(self) -> None:
+        s = self._pointer
+        self.outputs: List[Slot] = [Slot(lib.propane_session_output(s, i))
+                                    for i in range(lib.propane_session_output_count(s))]
+        self._results = {slot.name: slot for slot in self.outputs + self.states}
 
     def _check(self, status: int) -> None:
         if status:
@@ -221,13 +228,17 @@ class Session(Handle):
         """
         with self._lock:
             pointer = self._alive()
-            asked = self.outputs if outputs is None else [self._find(self._results, n, "output") for n in outputs]
+            asked = self.outputs if outputs is None or self._late else [self._find(self._results, n, "output") for n in outputs]
             try:
                 slots = self._slots
                 for name, value in inputs.items():
                     self._put(slots[name] if name in slots else self._find(slots, name, "input"), value, True)
                 made = [self._room(slot) for slot in asked]
                 self._check(lib.propane_session_run(pointer, ffi.NULL, self._err))
+                if self._late:
+                    self._look_at_outputs()
+                    asked = self.outputs if outputs is None else [self._find(self._results, n, "output") for n in outputs]
+                    made = [None] * len(asked)
                 return {slot.name: self._read(slot) if room is None else room for slot, room in zip(asked, made)}
             finally:
                 if self._lent:

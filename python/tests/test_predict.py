@@ -212,3 +212,13 @@ def test_flexible_shapes(tmp_path):
     assert len(loaded._sessions) == 8
     with refused("invalid", "21"):
         loaded.predict({"x": np.zeros((1, 21))})
+
+
+def test_shapes_that_follow_from_values(tmp_path):
+    text = mil('tensor<int32, [1]> size = const()[name = string("size"), val = tensor<int32, [1]>([2])];\n'
+               'tensor<fp32, [2]> y = slice_by_size(x = x, begin = begin, size = size)[name = string("y")];',
+               "tensor<fp32, [6]> x, tensor<int32, [1]> begin", "y")
+    (tmp_path / "m.mil").write_text(text)
+    program = propane.load(tmp_path / "m.mil")
+    for begin in (0, 3, 1):
+        assert program.predict({"x": np.arange(6), "begin": [begin]})["y"].tolist() == [begin, begin + 1]
