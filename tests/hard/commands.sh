@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Commands with each of their requests for memory failing, once alone and once with all that follow (tests/hard/preload/fail_alloc.c).
+# Commands and examples with each of their requests for memory failing, once alone and once with all that follow (tests/hard/preload/fail_alloc.c).
 # Usage: tests/hard/commands.sh BUILD [NAME...]     POINTS=N: so many of a command and kind, by SEED (all: 0)
 # A failure must say memory, leave what was there as it was and no temporary file; a success must have the usual result.
 # Prints a line for each command, and each point that is wrong; exits 1 if there was one.
@@ -14,7 +14,7 @@ shim=$build/tests/hard/preload/fail_alloc.so
 work=$(mktemp -d "${TMPDIR:-/tmp}/propane-hard.XXXXXX") || exit 2
 trap 'rm -rf "$work"' EXIT
 mkdir "$work/bin" "$work/base"
-ln -s "$build/propane" "$work/bin/propane"
+ln -s "$build/propane" "$build/examples/library/finetune_adapter" "$build/examples/library/finetune_package" "$work/bin/"
 PATH=$work/bin:$PATH
 cd "$work/base" || exit 2
 awk 'BEGIN { for (i = 0; i < 300; i++) print "line", i * i % 97 }' > text
@@ -23,6 +23,7 @@ printf 'program(1.3)\n{\n    func main<ios18>(tensor<fp32, [1, 3]> x) {\n       
 propane train --data text --kind bytes --layers 1 --width 16 --heads 2 --context 16 --batch 2 --steps 2 --eval-every 0 \
     --threads 1 --run r --no-report > ../log || { cat ../log; exit 2; }
 propane convert r m.gguf > ../log || exit 2
+printf 'program(1.3)\n{\n    func main<ios18>(tensor<fp32, [1, 4]> x) {\n        tensor<fp32, [1, 4]> w = const()[name = string("w"), val = tensor<fp32, [1, 4]>([[0.5, -0.5, 0.25, 0.1]])];\n        tensor<fp32, [1, 1]> y = linear(weight = w, x = x)[name = string("y")];\n    } -> (y);\n}\n' > w.mil
 cd "$work" || exit 2
 
 # The state of what a command writes in folder $1: one line for each file, so that each may be old or new by itself.
