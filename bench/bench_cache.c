@@ -70,7 +70,7 @@ static propane_program *compile(propane_device *d, const model_config *c, int64_
 /* One run; the buffers hold zeros. */
 static double device_us(propane_device *d, propane_program *p) {
     propane_binding all[MOST];
-    propane_completion done;
+    propane_completion done = {.size = sizeof done};
     propane_request *r;
     int inputs = propane_program_input_count(p), count = inputs + propane_program_output_count(p);
     if (count > MOST) exit(1);

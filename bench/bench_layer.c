@@ -87,7 +87,7 @@ static propane_status bench(void *device, const partition_kernel *k, double limi
         outs[i] = &out[i];
     }
     driver_execution e = {&program, ins, outs};
-    propane_completion done;
+    propane_completion done = {.size = sizeof done};
     for (int i = -2; i < ROUNDS; i++) {
         PROPANE_TRY(cpu_driver.execute(device, &e, &done, err));
         if (i >= 0) ns[i] = done.device_ns;

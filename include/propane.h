@@ -503,6 +503,7 @@ typedef struct propane_event propane_event;
 typedef struct propane_request propane_request;
 
 typedef struct propane_device_info {
+    size_t size;          /* of what the library filled */
     const char *uri;      /* "cpu", "null", "sim:m4", "ane" */
     const char *summary;  /* one line for people */
     int queue_depth;      /* requests that may be in flight */
@@ -536,6 +537,7 @@ typedef enum propane_precision {
 } propane_precision;
 
 typedef struct propane_compile_options {
+    size_t size;          /* sizeof(propane_compile_options) */
     const char *function; /* NULL: "main", or the only function */
     propane_precision precision;
     int threads; /* the most that compute at once; 0: the device's own choice */
@@ -571,6 +573,7 @@ typedef struct propane_compile_item {
 } propane_compile_item;
 
 typedef struct propane_compile_report {
+    size_t size;    /* sizeof(propane_compile_report), set by the caller */
     int compiles;   /* that count against the device's limit */
     int procedures; /* how many of the programs share a compiled program with others */
     int failed;     /* the item that could not be compiled; negative: not known which */
@@ -668,6 +671,7 @@ typedef struct propane_event_point {
 } propane_event_point;
 
 typedef struct propane_completion {
+    size_t size; /* sizeof(propane_completion), set by the caller */
     propane_status status;
     int64_t device_ns; /* time on the device, by the host's clock around the call */
     int64_t engine_ns; /* by the engine's own clock; negative: it was not asked for or is not given */

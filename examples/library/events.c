@@ -50,7 +50,7 @@ static propane_status run(work *w, propane_error *err) {
     status = propane_event_wait(w->progress, 2, 10000, err);
     if (!status) printf("the device is at %llu\n", (unsigned long long)propane_event_value(w->progress));
     for (int i = 0; i < 2 && !status; i++) {
-        propane_completion done = {0};
+        propane_completion done = {.size = sizeof done};
         status = propane_wait(w->requests[i], &done, err);
         printf("run %d: %.3f ms%s\n", i + 1, (double)done.device_ns / 1e6, done.simulated ? " simulated" : "");
     }

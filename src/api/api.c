@@ -6,27 +6,15 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/sized.h"
 
 void propane_free(void *memory) { mem_free(memory); }
 
 propane_status api_take(void *to, size_t room, const void *from, const char *what, propane_error *err) {
-    size_t size = 0;
-    if (!from) return PROPANE_OK;
-    memcpy(&size, from, sizeof size);
-    if (size < sizeof size || size > 4096)
-        return propane_fail(err, PROPANE_ERR_INVALID, "%s: its size is %zu: set it to sizeof(%s)", what, size, what);
-    memcpy(to, from, size < room ? size : room);
-    return PROPANE_OK;
+    return sized_take(to, room, from, what, err);
 }
 
-bool api_give(void *to, const void *from, size_t room) {
-    size_t size = 0;
-    if (!to) return false;
-    memcpy(&size, to, sizeof size);
-    if (size < sizeof size || size > 4096) return false;
-    memcpy((char *)to + sizeof size, (const char *)from + sizeof size, (size < room ? size : room) - sizeof size);
-    return true;
-}
+bool api_give(void *to, const void *from, size_t room) { return sized_give(to, from, room); }
 
 propane_status api_give_text(text *t, char **out, size_t *length, propane_error *err) {
     if (!t->failed) text_append_n(t, "", 0);

@@ -7,6 +7,7 @@
 
 #include "api/api.h"
 #include "base/memory.h"
+#include "base/sized.h"
 #include "run/session.h"
 
 struct propane_session {
@@ -265,15 +266,16 @@ propane_status propane_session_randomize(propane_session *p, uint64_t seed, prop
 propane_status propane_session_run(propane_session *p, propane_completion *out, propane_error *err) {
     API_ERROR(err);
     int64_t ns = 0;
+    PROPANE_TRY(sized_check(out, "propane_completion", err));
     PROPANE_TRY(propane_session_ready(p, NULL, err));
     propane_status status = session_run(&p->s, &ns, err);
     if (!status && p->s.late) status = api_session_sort(p, err); /* only now are there outputs */
-    if (out)
-        *out = (propane_completion){.status = status,
-                                    .device_ns = ns,
-                                    .engine_ns = p->s.engine_ns,
-                                    .energy_j = p->s.energy_j,
-                                    .simulated = propane_device_describe(p->s.device)->simulated};
+    const propane_completion mine = {.status = status,
+                                     .device_ns = ns,
+                                     .engine_ns = p->s.engine_ns,
+                                     .energy_j = p->s.energy_j,
+                                     .simulated = propane_device_describe(p->s.device)->simulated};
+    (void)api_give(out, &mine, sizeof mine);
     return status;
 }
 

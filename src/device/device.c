@@ -62,7 +62,8 @@ static propane_status device_find_driver(const char *uri, const propane_driver *
 }
 
 static propane_status device_describe(propane_device *d, propane_error *err) {
-    d->info = (propane_device_info){.uri = d->uri, .summary = d->driver->summary, .queue_depth = STANDARD_DEPTH};
+    d->info = (propane_device_info){
+        .size = sizeof d->info, .uri = d->uri, .summary = d->driver->summary, .queue_depth = STANDARD_DEPTH};
     d->driver->describe(d->impl, &d->info);
     if (d->info.queue_depth < 1 || d->info.queue_depth > MAX_DEPTH)
         return propane_fail(err, PROPANE_ERR_DEVICE, "device '%s': its driver tells a queue depth of %d, outside 1..%d",

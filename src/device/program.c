@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/sized.h"
 #include "base/text.h"
 #include "device/device.h"
 #include "mil/settle_values.h"
@@ -61,16 +62,17 @@ static propane_status program_choose(const propane_module *module, const propane
     return PROPANE_OK;
 }
 
-static const propane_compile_options standard_options;
+static const propane_compile_options standard_options = {.size = sizeof standard_options};
 
 propane_status propane_program_supported(propane_device *device, const propane_module *module,
                                          const propane_compile_options *options, propane_error *why) {
     const mil_function *f = NULL;
-    if (!options) options = &standard_options;
+    propane_compile_options own = standard_options;
     propane_error local = {0};
     if (!why) why = &local;
-    PROPANE_TRY(program_choose(module, options, &f, why));
-    return device->driver->supports(device->impl, f, options, why);
+    PROPANE_TRY(sized_take(&own, sizeof own, options, "propane_compile_options", why));
+    PROPANE_TRY(program_choose(module, &own, &f, why));
+    return device->driver->supports(device->impl, f, &own, why);
 }
 
 /* What a program is given and gives is there at once, whatever it does in between: it is not begun where there is no room. */
@@ -112,9 +114,11 @@ propane_status propane_program_compile(propane_device *device, const propane_mod
     *out = NULL;
     const mil_function *f = NULL;
     propane_program *p = NULL;
-    if (!options) options = &standard_options;
+    propane_compile_options own = standard_options;
     propane_error local = {0};
     if (!err) err = &local;
+    PROPANE_TRY(sized_take(&own, sizeof own, options, "propane_compile_options", err));
+    options = &own;
     PROPANE_TRY(program_choose(module, options, &f, err));
     PROPANE_TRY(program_check_memory(f, err));
     if ((options->donor || options->reloadable) &&
@@ -175,15 +179,10 @@ static propane_status program_compile_apart(propane_device *d, propane_compile_i
     return PROPANE_OK;
 }
 
-propane_status propane_program_compile_all(propane_device *device, propane_compile_item *items, int count,
-                                           const propane_compile_options *options, propane_compile_report *report,
-                                           propane_error *err) {
-    propane_compile_options plain = options ? *options : standard_options;
-    propane_compile_report local;
-    propane_error ours = {0};
-    if (!report) report = &local;
-    if (!err) err = &ours;
-    *report = (propane_compile_report){.failed = -1, .how = "a program each"};
+static propane_status program_compile_items(propane_device *device, propane_compile_item *items, int count,
+                                            const propane_compile_options *options, propane_compile_report *report,
+                                            propane_error *err) {
+    propane_compile_options plain = *options;
     if (count < 0) return propane_fail(err, PROPANE_ERR_INVALID, "compile: %d programs", count);
     plain.function = NULL;
     plain.donor = NULL;
@@ -203,6 +202,20 @@ propane_status propane_program_compile_all(propane_device *device, propane_compi
         status = program_compile_apart(device, items, count, &plain, report, err);
     }
     for (int k = 0; k < count && status != PROPANE_OK; k++) items[k].program = NULL;
+    return status;
+}
+
+propane_status propane_program_compile_all(propane_device *device, propane_compile_item *items, int count,
+                                           const propane_compile_options *options, propane_compile_report *report,
+                                           propane_error *err) {
+    propane_compile_options own = standard_options;
+    propane_compile_report told = {.size = sizeof told, .failed = -1, .how = "a program each"};
+    propane_error ours = {0};
+    if (!err) err = &ours;
+    PROPANE_TRY(sized_take(&own, sizeof own, options, "propane_compile_options", err));
+    PROPANE_TRY(sized_check(report, "propane_compile_report", err));
+    const propane_status status = program_compile_items(device, items, count, &own, &told, err);
+    (void)sized_give(report, &told, sizeof told);
     return status;
 }
 

@@ -16,6 +16,7 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
+#include "base/sized.h"
 #include "device/device.h"
 
 enum { SPIN_ROUNDS = 100 };
@@ -233,6 +234,7 @@ static void queue_help(propane_device *d, const propane_request *r, uint64_t tar
 propane_status propane_wait(propane_request *request, propane_completion *out, propane_error *err) {
     propane_device *d = request->program->device;
     device_queue *q = &d->queue;
+    PROPANE_TRY(sized_check(out, "propane_completion", err));
     pthread_mutex_lock(&q->mutex);
     uint64_t target = request->submitted;
     if (target == 0) {
@@ -256,6 +258,6 @@ propane_status propane_wait(propane_request *request, propane_completion *out, p
     propane_completion c = request->completion;
     if (c.status != PROPANE_OK && err) *err = request->error;
     pthread_mutex_unlock(&q->mutex);
-    if (out) *out = c;
+    (void)sized_give(out, &c, sizeof c);
     return c.status;
 }

@@ -420,7 +420,7 @@ static propane_status session_carry_state(session *s, const char *state, propane
 }
 
 propane_status session_run(session *s, int64_t *ns, propane_error *err) {
-    propane_completion done = {0};
+    propane_completion done = {.size = sizeof done};
     const int64_t begin = session_now_ns();
     if (s->late) PROPANE_TRY(session_late_settle(s, err));
     PROPANE_TRY(runner_run(&s->run, &done, err));

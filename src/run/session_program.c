@@ -79,6 +79,6 @@ propane_status session_prepare(session *s, mil_function *f, bool whole, propane_
 
 propane_status session_compile(const session *s, mil_module *m, propane_program **out, propane_error *err) {
     const propane_compile_options options = {
-        .function = s->function->name, .precision = s->precision, .threads = s->threads};
+        .size = sizeof options, .function = s->function->name, .precision = s->precision, .threads = s->threads};
     return propane_program_compile(s->device, m, &options, out, err);
 }

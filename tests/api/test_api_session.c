@@ -47,7 +47,7 @@ TEST(states_go_on_from_run_to_run) {
     EXPECT_FAIL(propane_session_run(s, NULL, &err), PROPANE_ERR_INVALID, "nothing is given for x [4]: set them first");
     EXPECT_OK(propane_session_set(s, "x", PROPANE_FP32, x, 4, &err));
     for (int run = 1; run <= 3; run++) {
-        propane_completion done = {.status = PROPANE_ERR_IO};
+        propane_completion done = {.size = sizeof done, .status = PROPANE_ERR_IO};
         EXPECT_OK(propane_session_run(s, &done, &err));
         EXPECT_OK(propane_session_get(s, "twice", PROPANE_FP32, out, 4, &err));
         EXPECT_OK(propane_session_get(s, "sum", PROPANE_FP32, sum, 4, &err));

@@ -368,7 +368,7 @@ static void run_product(float *z, bool *by_library) {
     EXPECT_OK(propane_module_parse(source, strlen(source), "product", NULL, &m, &err));
     EXPECT_OK(cpu_driver.open("", &device, &err));
     EXPECT_OK(cpu_driver.compile(device, mil_module_function(m, NULL, &err), NULL, &program, &err));
-    propane_completion done;
+    propane_completion done = {.size = sizeof done};
     EXPECT_OK(cpu_driver.execute(device, &(driver_execution){&program, in, out}, &done, &err));
     cpu_profile_row row;
     cpu_profile_get(&program, 0, &row);

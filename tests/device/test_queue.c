@@ -185,7 +185,7 @@ TEST(a_failure_stays_with_its_request) {
     set_events(&b, NULL, 0, event, 5);
     set_events(&c, event, 5, NULL, 0); /* a failure signals too, or this would hang */
     propane_request *chain[] = {a.request, b.request, c.request};
-    propane_completion done;
+    propane_completion done = {.size = sizeof done};
     for (int round = 0; round < 3; round++) {
         EXPECT_OK(propane_submit(chain, 3, &err));
         EXPECT_OK(propane_wait(c.request, &done, &err));
@@ -205,7 +205,7 @@ TEST(a_failure_stays_with_its_request) {
 TEST(the_time_on_the_device_is_measured) {
     rig r = rig_open("scripted");
     job a = job_create(&r, SCRIPT_SLEEP, 5);
-    propane_completion done;
+    propane_completion done = {.size = sizeof done};
     EXPECT_OK(propane_submit(&a.request, 1, &err));
     EXPECT_OK(propane_wait(a.request, &done, &err));
     EXPECT(done.device_ns >= 5000000);
@@ -332,7 +332,7 @@ TEST(closing_cancels_what_waits_for_an_event) {
     rig r = rig_open("scripted");
     propane_event *never = event_create(&r), *after = event_create(&r);
     job a = job_create(&r, SCRIPT_OK, 0), b = job_create(&r, SCRIPT_OK, 0), c = job_create(&r, SCRIPT_OK, 0);
-    propane_completion done;
+    propane_completion done = {.size = sizeof done};
     set_events(&a, never, 1, after, 1);
     set_events(&b, after, 1, NULL, 0);
     set_events(&c, never, 2, NULL, 0);

@@ -244,7 +244,7 @@ CONFORM(functions_are_chosen_by_name) {
     propane_device *d = conformance_open();
     propane_module *module = parse(two_functions);
     propane_program *p = NULL;
-    propane_compile_options options = {.function = "second"};
+    propane_compile_options options = {.size = sizeof options, .function = "second"};
     EXPECT_OK(propane_program_compile(d, module, &options, &p, &err));
     EXPECT_TEXT(propane_program_output(p, 0)->name, "twice");
     propane_program_free(p);
@@ -253,8 +253,10 @@ CONFORM(functions_are_chosen_by_name) {
     EXPECT(err.status != PROPANE_OK && p == NULL);
     EXPECT_FAIL(propane_program_compile(d, module, NULL, &p, &err), err.status, "first");
     EXPECT(err.status != PROPANE_OK && p == NULL);
-    options = (propane_compile_options){.function = "first", .threads = -1};
+    options = (propane_compile_options){.size = sizeof options, .function = "first", .threads = -1};
     EXPECT_FAIL(propane_program_compile(d, module, &options, &p, &err), PROPANE_ERR_INVALID, "threads is -1");
+    options.size = 0;
+    EXPECT_FAIL(propane_program_compile(d, module, &options, &p, &err), PROPANE_ERR_INVALID, "its size is 0");
     EXPECT_FAIL(propane_program_compile(d, NULL, NULL, &p, &err), PROPANE_ERR_INVALID, "no module");
     propane_module_free(module);
     propane_device_close(d);
@@ -532,12 +534,14 @@ CONFORM(conversions_round_to_even_and_lose_nothing_silently) {
 CONFORM(completions_are_filled_and_may_be_asked_for_again) {
     adder a = adder_create();
     EXPECT_FAIL(propane_wait(a.request, NULL, &err), PROPANE_ERR_INVALID, "never submitted");
-    propane_completion first = {.status = PROPANE_ERR_IO}, second = {.status = PROPANE_ERR_IO};
+    propane_completion first = {.size = sizeof first, .status = PROPANE_ERR_IO},
+                       second = {.size = sizeof second, .status = PROPANE_ERR_IO};
     const int64_t begin = clock_ns();
     EXPECT_OK(propane_submit(&a.request, 1, &err));
     EXPECT_OK(propane_wait(a.request, &first, &err));
     const int64_t passed = clock_ns() - begin;
     EXPECT_OK(propane_wait(a.request, &second, &err));
+    EXPECT_FAIL(propane_wait(a.request, &(propane_completion){0}, &err), PROPANE_ERR_INVALID, "its size is 0");
     EXPECT(first.status == PROPANE_OK && first.device_ns >= 0); /* negative: not known */
     EXPECT_MSG(first.simulated || first.device_ns <= passed, "%lld ns on the device in %lld",
                (long long)first.device_ns, (long long)passed);
@@ -553,7 +557,7 @@ CONFORM(programs_may_be_compiled_at_once) {
     propane_device *d = conformance_open();
     propane_module *modules[3];
     propane_compile_item items[3] = {{NULL}};
-    propane_compile_report report;
+    propane_compile_report report = {.size = sizeof report};
     for (int k = 0; k < 3; k++) {
         EXPECT_OK(propane_module_parse(sources[k], strlen(sources[k]), "several.mil", NULL, &modules[k], &err));
         items[k].module = modules[k];

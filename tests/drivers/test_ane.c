@@ -444,7 +444,7 @@ typedef struct several {
 static propane_status compile_several(several *s, const char *uri) {
     static char constants[2][2000];
     const char *sources[SEVERAL] = {add_half, subtract, constants[0], constants[1]};
-    *s = (several){0};
+    *s = (several){.report.size = sizeof s->report};
     for (int k = 0; k < 2; k++) constant_program(constants[k], sizeof constants[k], 10 * k + 1);
     for (int k = 0; k < SEVERAL; k++) {
         EXPECT_OK(propane_module_parse(sources[k], strlen(sources[k]), "t.mil", NULL, &s->modules[k], &err));
@@ -561,7 +561,7 @@ TEST(a_wrong_index_is_an_error) {
     const ane_api *a;
     ane_options o;
     ane_rig r;
-    propane_completion done;
+    propane_completion done = {.size = sizeof done};
     EXPECT_OK(ane_options_parse("memory?dispatch=standard", &o, &err));
     EXPECT_OK(ane_api_get(&a, &err));
     for (int n = 0; n < 3; n++) {
@@ -583,7 +583,7 @@ TEST(a_wrong_index_is_an_error) {
 
 static int64_t engine_time(const char *uri) {
     job j;
-    propane_completion done = {0};
+    propane_completion done = {.size = sizeof done};
     EXPECT_OK(start(&j, uri, add_half));
     EXPECT_OK(propane_submit(&j.request, 1, &err));
     EXPECT_OK(propane_wait(j.request, &done, &err));
@@ -672,7 +672,7 @@ TEST(a_donor_saves_the_compile) {
     constant_program(second, sizeof second, 2);
     EXPECT_OK(propane_device_open("ane:memory?dispatch=standard", &d, &err));
     EXPECT_OK(compile(d, first, &p[0]));
-    propane_compile_options options = {.donor = p[0]};
+    propane_compile_options options = {.size = sizeof options, .donor = p[0]};
     EXPECT_OK(propane_module_parse(second, strlen(second), "t.mil", NULL, &m, &err));
     EXPECT_OK(propane_program_compile(d, m, &options, &p[1], &err));
     propane_module_free(m);

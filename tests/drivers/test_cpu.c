@@ -54,7 +54,7 @@ static void product(bool large, const propane_compile_options *options, float *w
     EXPECT_OK(propane_buffer_write(b[0], propane_program_find(p, "x"), PROPANE_FP32, x, x_count, &err));
     EXPECT_OK(propane_buffer_write(b[1], propane_program_find(p, "y"), PROPANE_FP32, y, y_count, &err));
     const propane_binding bindings[] = {{"x", b[0]}, {"y", b[1]}, {"w", b[2]}};
-    propane_completion done;
+    propane_completion done = {.size = sizeof done};
     EXPECT_OK(propane_request_create(p, bindings, 3, &r, &err));
     EXPECT_OK(propane_submit(&r, 1, &err));
     EXPECT_OK(propane_wait(r, &done, &err));
@@ -70,7 +70,9 @@ TEST(bf16_rounds_the_operands_of_products) {
     static float exact[Z], rounded[Z];
     double worst = 0;
     product(false, NULL, exact);
-    product(false, &(propane_compile_options){.precision = PROPANE_PRECISION_BF16}, rounded);
+    product(false,
+            &(propane_compile_options){.size = sizeof(propane_compile_options), .precision = PROPANE_PRECISION_BF16},
+            rounded);
     for (int i = 0; i < Z; i++) {
         double error = fabs((double)exact[i] - (double)rounded[i]);
         if (error > worst) worst = error;
@@ -87,7 +89,7 @@ TEST(the_number_of_threads_changes_no_bit) {
     EXPECT_OK(pool_set_threads(3, &err));
     for (int threads = 0; threads <= 3; threads++) { /* 0: all of the pool's */
         memset(more, 0, sizeof more);
-        product(true, &(propane_compile_options){.threads = threads}, more);
+        product(true, &(propane_compile_options){.size = sizeof(propane_compile_options), .threads = threads}, more);
         EXPECT_MSG(memcmp(one, more, sizeof one) == 0, "%d of 3 threads give other bits than a pool of one", threads);
     }
 }
@@ -105,7 +107,7 @@ TEST(the_profile_counts) {
     EXPECT_OK(cpu_driver.compile(device, mil_module_function(m, NULL, &err), NULL, &program, &err));
     for (int i = 0; i < 3; i++) EXPECT_OK(cpu_driver.buffer_create(device, b[i].bytes, &b[i], &err));
     cpu_profile_enable(&program, true);
-    propane_completion done;
+    propane_completion done = {.size = sizeof done};
     for (int i = 0; i < 3; i++)
         EXPECT_OK(cpu_driver.execute(device, &(driver_execution){&program, in, out}, &done, &err));
     cpu_profile_row row;

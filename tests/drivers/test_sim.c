@@ -44,7 +44,7 @@ static void run_on(const char *uri, const char *text, const float *const *inputs
     EXPECT_OK(propane_buffer_create(d, out->bytes, &buffers[n], &err));
     bindings[n] = (propane_binding){out->name, buffers[n]};
     propane_request *r = NULL;
-    propane_completion done;
+    propane_completion done = {.size = sizeof done};
     EXPECT_OK(propane_request_create(p, bindings, n + 1, &r, &err));
     EXPECT_OK(propane_submit(&r, 1, &err));
     EXPECT_OK(propane_wait(r, &done, &err));

@@ -96,7 +96,7 @@ static void run_last(const mil_module *m) {
     propane_program *program = NULL;
     propane_request *request = NULL;
     propane_buffer *x = NULL, *y = NULL;
-    const propane_compile_options options = {.function = "last"};
+    const propane_compile_options options = {.size = sizeof options, .function = "last"};
     const int64_t count = (int64_t)SIDE * SIDE;
     float *values = mem_array((size_t)count, sizeof *values);
     EXPECT_OK(propane_device_open("cpu", &device, &err));

@@ -239,7 +239,7 @@ static bool make_buffers(procedure *p) {
 
 static bool load_procedure(procedure *p, char why[600]) {
     propane_error err = {0};
-    propane_compile_options options = {0};
+    propane_compile_options options = {.size = sizeof options};
     p->compiled.arena = arena_create();
     if (cpu_driver.compile(the_cpu(), p->function, &options, &p->compiled, &err)) {
         snprintf(why, 600, "Program load failure (0x20001): %.500s", err.text);
@@ -309,7 +309,7 @@ bool standin_program_run(program *whole, int index, unsigned char *const *inputs
                          char why[600]) {
     driver_buffer *in[MAX_PORTS], *out[MAX_PORTS];
     propane_error err = {0};
-    propane_completion done = {0};
+    propane_completion done = {.size = sizeof done};
     procedure *p = &whole->procedures[index];
     for (int i = 0; i < p->compiled.input_count; i++) in[i] = &p->buffers[0][i];
     for (int i = 0; i < p->compiled.output_count; i++) out[i] = &p->buffers[1][i];

@@ -54,7 +54,7 @@ static void compare(trial *t, const char *kernel, const propane_io *io, propane_
 
 static void run_kernel(trial *t, const mil_function *f, double tolerance) {
     propane_error err = {0};
-    propane_compile_options options = {.function = f->name};
+    propane_compile_options options = {.size = sizeof options, .function = f->name};
     propane_program *p = NULL;
     propane_request *r = NULL;
     propane_binding bindings[40];

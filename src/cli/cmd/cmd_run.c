@@ -113,7 +113,7 @@ static propane_status cmd_run_loop(run_job *j, propane_session *s, int64_t *ns, 
                                    propane_error *err) {
     const int64_t steps = propane_session_steps(s);
     for (int64_t i = 0; i < j->iterations && !cli_interrupted; i++) {
-        propane_completion done = {0};
+        propane_completion done = {.size = sizeof done};
         if (steps) PROPANE_TRY(propane_session_step(s, i % steps, err));
         PROPANE_TRY(propane_session_run(s, &done, err));
         ns[i] = done.device_ns;

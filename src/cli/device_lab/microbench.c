@@ -102,7 +102,7 @@ static propane_status microbench_time_queue(int flight, int rounds, propane_requ
         if (n == 0) begin = clock_ns(); /* the first one warms up */
         PROPANE_TRY(propane_submit(requests, flight, err));
         for (int k = 0; k < flight; k++) {
-            propane_completion done;
+            propane_completion done = {.size = sizeof done};
             PROPANE_TRY(propane_wait(requests[k], &done, err));
             *simulated = done.simulated;
             if (n >= 0) modelled += done.device_ns;

@@ -198,7 +198,7 @@ static propane_status selftest_engine_ask_procedures(probe_target *t, json_t *ou
     static const char *const routes[] = {"memory", "client"};
     char uri[200];
     for (int k = 0; k < 2; k++) {
-        propane_compile_report report = {0};
+        propane_compile_report report = {.size = sizeof report};
         propane_error why = {0};
         propane_status status =
             selftest_engine_compile_three(probe_uri(t, routes[k], "procedures=auto", uri), &report, &why);

@@ -76,7 +76,7 @@ static int testbench_by_size(const void *a, const void *b) {
 
 propane_status rig_measure(rig *r, int rounds, int64_t limit_ns, rig_time *out, propane_error *err) {
     int64_t *ns = mem_array(MAX_ROUNDS, sizeof *ns), start = clock_ns();
-    propane_completion done = {0};
+    propane_completion done = {.size = sizeof done};
     *out = (rig_time){.engine_ns = -1};
     if (!ns) return propane_fail_memory(err, MAX_ROUNDS * sizeof *ns);
     propane_status status = runner_run(&r->run, &done, err);

@@ -14,7 +14,7 @@ enum { ROUNDS = 12, CLEARLY_PERCENT = 95 };
 /* ---- measuring -------------------------------------------------------------------------------------------------------------- */
 
 static propane_status dispatch_once(ane_rig *r, ane_way_result *m, ane_dispatch way, int round, propane_error *err) {
-    propane_completion done;
+    propane_completion done = {.size = sizeof done};
     propane_error why = {0};
     if (!m->right) return PROPANE_OK;
     r->device->way = way;

@@ -26,7 +26,7 @@ static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static proof proofs[ROUTES];
 
 static propane_status procedures_run_all(ane_rig *r, propane_error *err) {
-    propane_completion done;
+    propane_completion done = {.size = sizeof done};
     for (int round = 0; round < PROOF_ROUNDS; round++)
         for (int k = r->count - 1; k >= 0; k--) PROPANE_TRY(ane_rig_run(r, k, round, &done, err));
     return PROPANE_OK;

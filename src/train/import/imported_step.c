@@ -106,7 +106,7 @@ static propane_status imported_choose_buffer(void *context, const propane_io *io
 }
 
 static propane_status imported_unit_open(imported_step *s, const mil_function *f, unit *u, propane_error *err) {
-    const propane_compile_options options = {.function = f->name};
+    const propane_compile_options options = {.size = sizeof options, .function = f->name};
     PROPANE_TRY(propane_program_compile(s->device, s->model->module, &options, &u->program, err));
     const int count = runner_io_count(u->program);
     u->roles = mem_array((size_t)count + 1, sizeof *u->roles);
@@ -138,7 +138,7 @@ static propane_status imported_fill(imported_step *s, unit *u, propane_error *er
 }
 
 static propane_status imported_run(imported_step *s, unit *u, int64_t *device_ns, propane_error *err) {
-    propane_completion done = {0};
+    propane_completion done = {.size = sizeof done};
     PROPANE_TRY(imported_fill(s, u, err));
     PROPANE_TRY(runner_run(&u->run, &done, err));
     if (device_ns) *device_ns += done.device_ns;

@@ -49,7 +49,7 @@ static propane_status step_execute_retire_oldest(train_step *s, step_queue *q, i
     int call = q->calls[q->head++];
     propane_request *r = s->calls[call].request[form_hint];
     if (!r) r = s->calls[call].request[0];
-    propane_completion done = {0};
+    propane_completion done = {.size = sizeof done};
     propane_status status = propane_wait(r, &done, err);
     s->queues[s->dataflow->calls[call].host].busy_ns += done.device_ns;
     s->kernels[s->dataflow->calls[call].kernel].calls++;

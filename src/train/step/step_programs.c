@@ -42,8 +42,8 @@ static void step_programs_batch_add(batch *b, const char *kernel, const mil_func
 }
 
 static propane_status step_programs_batch_compile(train_step *s, batch *b, int *compiles, propane_error *err) {
-    propane_compile_options options = {0};
-    propane_compile_report report;
+    propane_compile_options options = {.size = sizeof options};
+    propane_compile_report report = {.size = sizeof report};
     if (s->options.bf16) options.precision = PROPANE_PRECISION_BF16;
     propane_status status =
         propane_program_compile_all(step_device(s, false), b->items, b->count, &options, &report, err);
@@ -61,7 +61,7 @@ static propane_status step_programs_batch_compile(train_step *s, batch *b, int *
 
 static propane_status step_programs_compile_on_host(train_step *s, const partition_kernel *k, const mil_function *f,
                                                     propane_program **out, propane_error *err) {
-    propane_compile_options options = {.function = f->name};
+    propane_compile_options options = {.size = sizeof options, .function = f->name};
     if (s->options.bf16) options.precision = PROPANE_PRECISION_BF16;
     propane_status status = propane_program_compile(step_device(s, true), f->module, &options, out, err);
     return status == PROPANE_OK ? status : propane_fail_prefix(err, status, "kernel '%s'", k->name);
@@ -145,7 +145,8 @@ static const propane_program *step_programs_find_donor(const train_step *s, int 
 static propane_status step_programs_compile_baked(train_step *s, int call, const mil_function *f, propane_error *err) {
     const partition_kernel *k = &s->partition->kernels[s->dataflow->calls[call].kernel];
     propane_program *old = s->calls[call].own;
-    propane_compile_options options = {.function = f->name, .reloadable = s->options.weights == WEIGHT_MODE_RELOAD};
+    propane_compile_options options = {
+        .size = sizeof options, .function = f->name, .reloadable = s->options.weights == WEIGHT_MODE_RELOAD};
     if (options.reloadable) options.donor = step_programs_find_donor(s, call);
     if (!options.donor) s->compiles++;
     propane_status status =

@@ -86,7 +86,8 @@ typedef struct mode_trial {
 
 static propane_status mode_check_compile(mode_trial *r, weight_mode how, int set, propane_error *err) {
     mil_module *m = NULL;
-    propane_compile_options options = {.donor = how == WEIGHT_MODE_RELOAD && set ? r->programs[0] : NULL,
+    propane_compile_options options = {.size = sizeof options,
+                                       .donor = how == WEIGHT_MODE_RELOAD && set ? r->programs[0] : NULL,
                                        .reloadable = how == WEIGHT_MODE_RELOAD};
     propane_status status = mode_check_build(how, set, &m, err);
     if (status == PROPANE_OK) status = propane_program_compile(r->device, m, &options, &r->programs[set], err);
