@@ -223,6 +223,7 @@ static propane_status train_job_begin(train_job *j, propane_trainer_info *info, 
     PROPANE_TRY(propane_trainer_create(j->options, NULL, &j->trainer, err));
     PROPANE_TRY(train_job_read_facts(j, err));
     *info = train_job_info(j);
+    j->first_step = info->step;
     j->profile = strcmp(train_job_option(j, "profile"), "true") == 0;
     const bool resume = strcmp(train_job_option(j, "resume"), "true") == 0;
     if (info->writes)
@@ -233,7 +234,6 @@ static propane_status train_job_begin(train_job *j, propane_trainer_info *info, 
     progress_init(&j->progress, j->json, info->steps);
     j->progress.unit = j->kind->unit;
     j->start_ns = clock_ns();
-    j->first_step = info->step;
     return PROPANE_OK;
 }
 
