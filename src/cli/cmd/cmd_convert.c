@@ -40,8 +40,9 @@ static propane_status cmd_convert_program(const char *from, const char *to, bool
     return status;
 }
 
-/* What its inputs and states say: how many tokens a call takes, and the positions of its cache. */
-static void cmd_convert_tell_calls(const propane_module *m) {
+/* What its inputs and states say: how many tokens a call takes, and the positions of its cache. Text has one shape, the
+ * first. */
+static void cmd_convert_tell_calls(const propane_module *m, bool package) {
     propane_feature ids = {.size = sizeof ids}, cache = {.size = sizeof cache};
     propane_shape shape;
     if (propane_module_feature(m, NULL, PROPANE_INPUT, 0, &ids, NULL)) return;
@@ -50,14 +51,14 @@ static void cmd_convert_tell_calls(const propane_module *m) {
         return;
     }
     printf("calls of ");
-    if (!ids.shape_count) printf("%" PRId64, ids.dim[1]);
-    for (int i = 0; i < ids.shape_count; i++)
+    if (!package || !ids.shape_count) printf("%" PRId64, ids.dim[1]);
+    for (int i = 0; package && i < ids.shape_count; i++)
         if (propane_module_shape(m, NULL, ids.name, i, &shape, NULL) == PROPANE_OK)
             printf("%s%" PRId64, i ? " or " : "", shape.dim[1]);
-    printf(" tokens, a cache of %" PRId64 "\n", cache.dim[3]);
+    printf(" tokens, a cache of %" PRId64 "\n", cache.dim[2]); /* [layers, heads, positions, size] */
 }
 
-/* A language model as one program. Text has one shape, the first. */
+/* A language model as one program. */
 static propane_status cmd_convert_export(const char *from, const char *adapter, const char *to, bool package,
                                          propane_dialect dialect, const propane_export_options *o, propane_error *err) {
     propane_model *w = NULL;
@@ -69,7 +70,7 @@ static propane_status cmd_convert_export(const char *from, const char *adapter, 
     if (!status && propane_model_describe(w, &info)) {
         printf("%s: %" PRId64 " parameters in %s as %s; ", to, info.parameters, o->wide ? "fp32" : "fp16",
                package ? "a Core ML package" : "MIL text");
-        cmd_convert_tell_calls(m);
+        cmd_convert_tell_calls(m, package);
     }
     propane_module_free(m);
     propane_model_free(w);

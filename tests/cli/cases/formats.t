@@ -95,7 +95,10 @@ $ propane tokenize text.txt --tokenizer tokenizer.json --print-ids lines
 = 1
 # A model as one program: with a cache in states, and without one. Packages and text say the same.
 $ propane convert run lm.mlpackage --tokens 1,8 --context 32
->~ lm.mlpackage: * parameters in fp16 as a Core ML package; calls of 1 or 8 tokens, a cache of *
+>~ lm.mlpackage: * parameters in fp16 as a Core ML package; calls of 1 or 8 tokens, a cache of 32
+= 0
+$ propane convert run lm.mil --tokens 8,1 --context 16
+>~ lm.mil: * parameters in fp16 as MIL text; calls of 8 tokens, a cache of 16
 = 0
 $ propane run lm.mlpackage --seed 1 --shape inputIds=1,8 --shape causalMask=1,1,8,32 | grep logits
 >~ output logits ?1, 8, *
