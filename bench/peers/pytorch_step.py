@@ -168,7 +168,10 @@ class Program:
         raise RuntimeError(why[-1] if why else "failed")
 
     def finish(self):
-        return self.process.communicate()[0].splitlines()
+        self.process.stdin.close()
+        rest = [line.rstrip("\n") for line in self.process.stdout]  # communicate() would lose lines that were read ahead
+        self.process.wait()
+        return rest
 
 
 def start(options, row, variant):
