@@ -3,11 +3,12 @@
  * (tools/tokenizer_reference.py), Propane's own kinds written in that form and read back, and what is refused.
  */
 #include <stdlib.h>
+#include <utf8proc.h>
 
 #include "base/file.h"
 #include "base/json.h"
 #include "base/memory.h"
-#include "model/text/tokenizer.h"
+#include "model/text/tokenizer_hf.h"
 #include "support/failing.h"
 #include "support/test.h"
 
@@ -299,8 +300,39 @@ TEST(memory_that_runs_out_is_an_error) {
     mem_free(data.data);
 }
 
-SUITE("model/hf_tokenizer", T(as_gpt2), T(as_llama3), T(as_qwen), T(as_sentencepiece),
-      T(bytes_chars_and_bpe_are_exported), T(llama2_vocabulary_is_exported), T(what_the_form_cannot_say_is_refused),
-      T(unknown_parts_are_refused_by_name), T(added_tokens_obey_their_flags),
+/* What a pattern sees of a newer character: an old one of its category, as long. */
+TEST(newer_characters_look_like_old_ones) {
+    static const struct {
+        int32_t first, last;
+        int category;
+    } rows[] = {
+#define UNICODE_NEW(first, last, name) {first, last, UTF8PROC_CATEGORY_##name},
+#include "model/text/unicode_new.def"
+#undef UNICODE_NEW
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        for (int end = 0; end < 2; end++) {
+            char bytes[4];
+            text seen = {0};
+            int32_t code = end ? rows[i].last : rows[i].first;
+            size_t n = hf_utf8_put(code, bytes), got = 0;
+            EXPECT(i == 0 || rows[i].first > rows[i - 1].last);
+            EXPECT_MSG(hf_show_old(bytes, n, &seen) && seen.length == n, "U+%X", (unsigned)code);
+            int32_t old = hf_code_at(seen.data, seen.length, &got);
+            int want = rows[i].category == UTF8PROC_CATEGORY_PD && n == 4 ? UTF8PROC_CATEGORY_PO : rows[i].category;
+            EXPECT_MSG(got == n && (int)utf8proc_category(old) == want, "U+%X is shown as U+%X", (unsigned)code,
+                       (unsigned)old);
+            EXPECT(hf_category(code) == rows[i].category && !hf_show_old(seen.data, n, &seen));
+            text_deinit(&seen);
+        }
+    text out = {0};
+    EXPECT(hf_show_old("I \U0001FA77 you", 10, &out) && out.length == 10);
+    EXPECT(memcmp(out.data, "I \U0001F600 you", 10) == 0);
+    text_deinit(&out);
+}
+
+SUITE("model/hf_tokenizer", T(newer_characters_look_like_old_ones), T(as_gpt2), T(as_llama3), T(as_qwen),
+      T(as_sentencepiece), T(bytes_chars_and_bpe_are_exported), T(llama2_vocabulary_is_exported),
+      T(what_the_form_cannot_say_is_refused), T(unknown_parts_are_refused_by_name), T(added_tokens_obey_their_flags),
       T(unknown_characters_are_fused_or_left_out), T(every_behaviour_of_splits), T(long_words_are_not_quadratic),
       T(memory_that_runs_out_is_an_error))

@@ -111,6 +111,11 @@ void hf_cutter_deinit(hf_cutter *c);
 PROPANE_CHECK propane_status hf_cut(hf_cutter *c, const char *data, size_t length, bool first, propane_error *err);
 
 /* White space and word characters as the format's own implementation sees them; `bytes`: of the character. */
+int hf_category(
+    int32_t code); /* utf8proc's number of its general category, the same with every version of the library */
+/* A text as a pattern shall see it: newer characters as old ones of their category, in the same places, appended to `out`.
+ * False: it is the text itself, and nothing was appended. */
+bool hf_show_old(const char *data, size_t length, text *out);
 int32_t hf_code_at(const char *p, size_t left, size_t *bytes); /* the character there; -1: not UTF-8 */
 bool hf_is_number(int32_t code);
 bool hf_is_punctuation(int32_t code);

@@ -82,7 +82,10 @@ static propane_status tokenizer_hf_apply_replace(const hf_step *s, const char *d
     if (s->regex && !match) return propane_fail_memory(err, 0);
     propane_status status = PROPANE_OK;
     size_t done = 0, from = 0, start, end;
-    while ((status = tokenizer_hf_apply_find(s, match, data, length, from, &start, &end, err)) == PROPANE_OK &&
+    text old = {0};
+    const char *seen = s->regex && hf_show_old(data, length, &old) ? old.data : data;
+    if (old.failed) status = propane_fail_memory(err, length);
+    while (!status && !(status = tokenizer_hf_apply_find(s, match, seen, length, from, &start, &end, err)) &&
            start < length) {
         text_append_n(out, data + done, start - done);
         text_append_n(out, s->with, s->with_length);
@@ -91,6 +94,7 @@ static propane_status tokenizer_hf_apply_replace(const hf_step *s, const char *d
     }
     if (status == PROPANE_OK) text_append_n(out, data + done, length - done);
     pcre2_match_data_free(match);
+    text_deinit(&old);
     return status;
 }
 
@@ -222,12 +226,13 @@ static propane_status tokenizer_hf_apply_feed(segments *s, size_t start, size_t 
     return PROPANE_OK;
 }
 
-static propane_status tokenizer_hf_apply_cut_by_matches(hf_cutter *c, int level, const char *data, size_t length,
-                                                        bool first, propane_error *err) {
+/* `seen`: the text as patterns see it; it cuts `data`. */
+static propane_status tokenizer_hf_apply_cut_seen(hf_cutter *c, int level, const char *data, const char *seen,
+                                                  size_t length, bool first, propane_error *err) {
     segments s = {.c = c, .step = &c->steps[level], .level = level, .data = data, .first = first};
     size_t done = 0, from = 0, start, end;
     for (;;) {
-        PROPANE_TRY(tokenizer_hf_apply_find(s.step, c->match, data, length, from, &start, &end, err));
+        PROPANE_TRY(tokenizer_hf_apply_find(s.step, c->match, seen, length, from, &start, &end, err));
         if (start >= length) break;
         PROPANE_TRY(tokenizer_hf_apply_feed(&s, done, start, false, err));
         PROPANE_TRY(tokenizer_hf_apply_feed(&s, start, end, true, err));
@@ -236,6 +241,17 @@ static propane_status tokenizer_hf_apply_cut_by_matches(hf_cutter *c, int level,
     }
     PROPANE_TRY(tokenizer_hf_apply_feed(&s, done, length, false, err));
     return tokenizer_hf_apply_flush(&s, err);
+}
+
+static propane_status tokenizer_hf_apply_cut_by_matches(hf_cutter *c, int level, const char *data, size_t length,
+                                                        bool first, propane_error *err) {
+    text old = {0};
+    bool other = c->steps[level].regex && hf_show_old(data, length, &old);
+    propane_status status =
+        old.failed ? propane_fail_memory(err, length)
+                   : tokenizer_hf_apply_cut_seen(c, level, data, other ? old.data : data, length, first, err);
+    text_deinit(&old);
+    return status;
 }
 
 static bool tokenizer_hf_apply_begins_with(const char *data, size_t length, const char *with, size_t with_length) {

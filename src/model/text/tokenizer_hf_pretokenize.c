@@ -12,33 +12,25 @@
 
 /* ---- characters ---------------------------------------------------------------------------------------------------- */
 
-int32_t hf_code_at(const char *p, size_t left, size_t *bytes) {
-    utf8proc_int32_t code = -1;
-    int n = utf8_length(p, left);
-    *bytes = n ? (size_t)n : 1;
-    if (n == 0 || utf8proc_iterate((const utf8proc_uint8_t *)p, n, &code) != n) return -1;
-    return code;
-}
-
 bool hf_is_space(const char *p, size_t left, size_t *bytes) {
     int32_t code = hf_code_at(p, left, bytes);
     if (code < 0) return false;
     if ((code >= 9 && code <= 13) || code == 0x85) return true;
-    utf8proc_category_t c = utf8proc_category(code);
+    int c = hf_category(code);
     return c == UTF8PROC_CATEGORY_ZS || c == UTF8PROC_CATEGORY_ZL || c == UTF8PROC_CATEGORY_ZP;
 }
 
 bool hf_is_word(const char *p, size_t left, size_t *bytes) {
     int32_t code = hf_code_at(p, left, bytes);
     if (code < 0) return false;
-    utf8proc_category_t c = utf8proc_category(code);
+    int c = hf_category(code);
     return (c >= UTF8PROC_CATEGORY_LU && c <= UTF8PROC_CATEGORY_ME) || c == UTF8PROC_CATEGORY_ND ||
            c == UTF8PROC_CATEGORY_NL || c == UTF8PROC_CATEGORY_PC || code == 0x200c || code == 0x200d ||
            (code >= 0x24b6 && code <= 0x24e9);
 }
 
 bool hf_is_number(int32_t code) {
-    utf8proc_category_t c = code < 0 ? UTF8PROC_CATEGORY_CN : utf8proc_category(code);
+    int c = code < 0 ? UTF8PROC_CATEGORY_CN : hf_category(code);
     return c == UTF8PROC_CATEGORY_ND || c == UTF8PROC_CATEGORY_NL || c == UTF8PROC_CATEGORY_NO;
 }
 
@@ -47,7 +39,7 @@ bool hf_is_punctuation(int32_t code) {
     if (code < 128)
         return (code >= 33 && code <= 47) || (code >= 58 && code <= 64) || (code >= 91 && code <= 96) ||
                (code >= 123 && code <= 126);
-    utf8proc_category_t c = utf8proc_category(code);
+    int c = hf_category(code);
     return c >= UTF8PROC_CATEGORY_PC && c <= UTF8PROC_CATEGORY_PO;
 }
 
@@ -72,8 +64,6 @@ int hf_char_to_byte(int32_t code) {
         if (hf_byte_to_char((unsigned char)b) == code) return b;
     return -1;
 }
-
-size_t hf_utf8_put(int32_t code, char out[4]) { return (size_t)utf8proc_encode_char(code, (utf8proc_uint8_t *)out); }
 
 /* ---- patterns -------------------------------------------------------------------------------------------------------- */
 
