@@ -150,7 +150,7 @@ static const bad_case bad[] = {
     {MIL_OP_scaled_dot_product_attention, "query=[2,3,4] key=[2,5,4] value=[2,6,4]",
      "key has 5 positions, but value has 6"},
     {MIL_OP_scaled_dot_product_attention, "query=[2,3,4] key=[3,5,4] value=[1,5,4]", "batch dimension 0"},
-    {MIL_OP_matmul, "x=int32[2,3] y=fp16[3,2]", "whole numbers"},
+    {MIL_OP_matmul, "x=int32[2,3] y=fp16[3,2]", "one must be a constant"},
     {MIL_OP_scaled_dot_product_attention, "query=[2,3,4] key=[2,5,4] value=[2,5,4] attn_mask=bool[4,5]",
      "attn_mask [4, 5] cannot"},
     {MIL_OP_scaled_dot_product_attention, "query=[2,3,4] key=[2,5,4] value=[2,5,4] attn_mask=int32[3,5]",

@@ -700,5 +700,9 @@ const op_line op_lines[] = {
     {"resize", "x=[2,2,5] shape=[3,7] resized_dims=2 interpolation_mode=NEAREST_NEIGHBOR"},
     {"select", "for=fp32 cond=bool[3,5] a=bool[3,5] b=bool[5]"},
     {"exp2", "for=int x=[7]"},
+    {"matmul", "for=float x=[3,5] y=int32[5,7]!"},
+    {"matmul", "for=int x=[3,5] y=fp16[5,2]!"},
+    {"linear", "for=float x=[4,5] weight=int32[3,5]! bias=int32[3]!"},
+    {"linear", "for=int x=[4,5] weight=fp32[3,5]!"},
 };
 const int op_line_count = sizeof op_lines / sizeof op_lines[0];

@@ -26,6 +26,20 @@ static void plan_copy_cast_weights(mil_builder *b, mil_op *op) {
     }
 }
 
+/* Products of floats read floats; fp32 holds more whole numbers than fp16. */
+static void plan_copy_cast_factors(mil_builder *b, mil_op *op) {
+    for (int i = 0; op && i < op->info->param_count; i++) {
+        mil_operand *o = &op->operands[i];
+        if (op->info->params[i].klass != MIL_CLASS_FACTOR || !o->count ||
+            mil_dtype_is_float(o->values[0]->type.dtype) || !mil_dtype_is_float(op->results[0]->type.dtype))
+            continue;
+        b->before = op;
+        mil_value *cast = mil_build_cast(b, o->values[0], MIL_fp32);
+        b->before = NULL;
+        if (cast) o->values[0] = cast;
+    }
+}
+
 /* Result i. A block may give a literal, what it was given, or one value twice; a function may not. */
 static mil_value *plan_copy_own_result(mil_builder *b, const mil_function *f, int i, mil_value *const *map) {
     const mil_value *v = f->results[i];
@@ -46,8 +60,11 @@ propane_status cpu_plan_copy_function(planner *p, const mil_function *f, propane
     mil_build_begin(&b, p->module, f->name, f->opset);
     for (int i = 0; i < f->param_count; i++)
         map[f->params[i]->id] = mil_build_param(&b, f->params[i]->name, f->params[i]->type);
-    for (const mil_op *op = f->first; op && !b.err.status; op = op->next)
-        plan_copy_cast_weights(&b, mil_build_copy(&b, op, map));
+    for (const mil_op *op = f->first; op && !b.err.status; op = op->next) {
+        mil_op *copy = mil_build_copy(&b, op, map);
+        plan_copy_cast_weights(&b, copy);
+        plan_copy_cast_factors(&b, copy);
+    }
     for (int i = 0; i < f->result_count && !b.err.status; i++)
         mil_build_result(&b, plan_copy_own_result(&b, f, i, map));
     p->g.f = b.function;
