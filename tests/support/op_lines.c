@@ -702,6 +702,7 @@ const op_line op_lines[] = {
     {"exp2", "for=int x=[7]"},
     {"matmul", "for=float x=[3,5] y=int32[5,7]!"},
     {"matmul", "for=int x=[3,5] y=fp16[5,2]!"},
+    {"matmul", "for=float x=int32[3,5]! y=[5,2]"},
     {"linear", "for=float x=[4,5] weight=int32[3,5]! bias=int32[3]!"},
     {"linear", "for=int x=[4,5] weight=fp32[3,5]!"},
 };

@@ -26,7 +26,7 @@ static void plan_copy_cast_weights(mil_builder *b, mil_op *op) {
     }
 }
 
-/* Products of floats read floats; fp32 holds more whole numbers than fp16. */
+/* Products of floats read floats. */
 static void plan_copy_cast_factors(mil_builder *b, mil_op *op) {
     for (int i = 0; op && i < op->info->param_count; i++) {
         mil_operand *o = &op->operands[i];
@@ -34,7 +34,7 @@ static void plan_copy_cast_factors(mil_builder *b, mil_op *op) {
             mil_dtype_is_float(o->values[0]->type.dtype) || !mil_dtype_is_float(op->results[0]->type.dtype))
             continue;
         b->before = op;
-        mil_value *cast = mil_build_cast(b, o->values[0], MIL_fp32);
+        mil_value *cast = mil_build_cast(b, o->values[0], op->results[0]->type.dtype);
         b->before = NULL;
         if (cast) o->values[0] = cast;
     }
