@@ -8,7 +8,7 @@ MLModel(...).predict, make_state, batches, functions, classifiers, pictures, fle
 
 Nothing on disk is changed and nothing is copied from coremltools: what it would import from its own extension on a Mac is
 given here, and disable() takes it away. Arrays are converted as its bridge to Core ML does it: whole numbers in floats for
-integer inputs, float64, lists and numbers are taken; float16 outputs come as float32, pictures as PIL images.
+integer inputs, float64, lists and numbers are taken; float16 outputs come as float32, single numbers as [1], pictures as PIL images.
 """
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class _MLModelProxy:
         self.program: Program = load(self.path, device=_devices[compute_units], precision=_precision)
         self.function = function_name or self.program.function
         self.inputs, self.outputs, self.states = self.program.features(self.function)
-        self._narrow = [f.name for f in self.outputs if f.kind == "array" and f.dtype == "float16"]
+        self._arrays = [f.name for f in self.outputs if f.kind == "array"]
         self._images = [f for f in self.outputs if f.kind == "image"]
         self.program._session_of(self.function, ())  # what cannot run is told now
         self._load_ns, self._predict_ns = time.perf_counter_ns() - begin, None  # type: Any, Any
@@ -102,8 +102,13 @@ class _MLModelProxy:
             raise invalid(f"the input feature for {self.states[0].name} must be an MLState: give predict() the state of "
                           "make_state()")
         made = self.program.predict(data, function=self.function, state=state.state if state else None)
-        for name in self._narrow:
-            made[name] = made[name].astype(np.float32)
+        for name in self._arrays:
+            if name not in made and name + "_out" in made:  # a result that is also an input
+                made[name] = made.pop(name + "_out")
+            if made[name].dtype == np.float16:
+                made[name] = made[name].astype(np.float32)
+            if made[name].ndim == 0:  # Core ML has no scalars
+                made[name] = made[name].reshape(1)
         for feature in self._images:
             made[feature.name] = _image(feature, made[feature.name])
         self._predict_ns = time.perf_counter_ns() - begin

@@ -8,6 +8,8 @@ import hashlib
 import json
 import os
 
+import pytest
+
 try:
     import torch  # noqa: F401  before anything is bent
 except ImportError:
@@ -39,6 +41,7 @@ def _is_of_today(item):
         getattr(v, "backend", v[0] if isinstance(v, tuple) and v else None) == "neuralnetwork" for v in values)
 
 
+@pytest.hookimpl(trylast=True)  # behind -k
 def pytest_collection_modifyitems(config, items):
     seed, count = os.environ.get("SUITE_SEED", "1"), int(os.environ.get("SUITE_TESTS", "0"))
     shard, shards = map(int, os.environ.get("SUITE_SHARD", "0/1").split("/"))

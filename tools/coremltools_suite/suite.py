@@ -52,11 +52,11 @@ def seed_of_commit():
     return done.stdout.strip() or "1"
 
 
-def run(options, places, results):
+def run(options, base, places, results):
     environment = dict(os.environ, SUITE_SEED=options.seed, SUITE_TESTS=str(options.tests), OMP_NUM_THREADS="1",
                        PYTHONPATH=os.pathsep.join([HERE] + os.environ.get("PYTHONPATH", "").split(os.pathsep)).rstrip(":"))
     command = [sys.executable, "-m", "pytest", "-p", "propane_plugin", "-p", "no:cacheprovider", "-p", "no:randomly", "-q", "--tb=short",
-               "--rootdir", os.path.commonpath(places), "-W", "ignore", "--no-header", "--continue-on-collection-errors"]
+               "--rootdir", base, "-W", "ignore", "--no-header", "--continue-on-collection-errors"]
     if importlib.util.find_spec("pytest_timeout"):
         command += ["--timeout", "180"]
     if options.k:
@@ -119,7 +119,7 @@ def main():
     places = [os.path.join(base, p) for area in options.areas.split(",") for p in AREAS[area]]
     places = [p for p in places if os.path.exists(p)]
     with tempfile.TemporaryDirectory() as folder:
-        rows, codes = run(options, places, os.path.join(folder, "results"))
+        rows, codes = run(options, base, places, os.path.join(folder, "results"))
     print(f"coremltools' tests, seed {options.seed}")
     if options.out:
         with open(options.out, "w", encoding="utf-8") as file:
