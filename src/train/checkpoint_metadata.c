@@ -47,7 +47,7 @@ static int64_t checkpoint_old_int(const checkpoint_metadata *m, const char *key)
 static const json_t *checkpoint_old_value(const checkpoint_metadata *m, const char *key) {
     for (int i = 0; i < TRAIN_OPTIONS; i++) {
         const train_option *row = &train_option_rows[i];
-        if (row->name && strcmp(row->key, key) == 0 && row->type != TRAIN_CHOICE)
+        if (row->name && strcmp(row->key, key) == 0 && row->type != TRAIN_CHOICE && row->keep != TRAIN_FORGOTTEN)
             return json_object_get(json_object_get(m->old, "options"), row->name);
     }
     const bool all = strcmp(key, "updates") == 0 || strcmp(key, "scaler_good") == 0; /* every step moved the weights */
