@@ -1134,7 +1134,8 @@ typedef struct propane_step {
     double device_ms, host_ms;
     const char *simulated; /* the chip whose model device_ms and what follows are by, static; NULL: measured */
     double energy_j, flops;
-    double utilisation; /* of the arithmetic that the chip can do in device_ms; 0: not known */
+    double utilisation;  /* of the arithmetic that the chip can do in device_ms; 0: not known */
+    int64_t outer_bytes; /* with the option "outer": sent by this rank where the ranks agreed after this step; else 0 */
 } propane_step;
 
 typedef struct propane_evaluation {

@@ -110,7 +110,8 @@ static propane_step api_trainer_step_of(const propane_trainer *t, const train_re
                          .skipped = r->skipped,
                          .rate = r->tokens_per_s,
                          .device_ms = r->device_ms,
-                         .host_ms = r->host_ms};
+                         .host_ms = r->host_ms,
+                         .outer_bytes = r->outer_bytes};
     if (!r->simulated.simulated) return step;
     step.simulated = t->chip ? t->chip->title : "a chip";
     step.energy_j = r->simulated.energy_j;

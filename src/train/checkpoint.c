@@ -215,6 +215,8 @@ static propane_status checkpoint_read_tensors(const checkpoint_metadata *m, trai
             const train_tensor t = r->kind->tensor(r, b, i);
             const safetensors_tensor *found;
             if (!t.data) continue;
+            if (b == TRAIN_OUTER_BLOCK && !safetensors_find(m->file, checkpoint_tensor_name(name, &t, b)))
+                continue; /* the run was without until now */
             PROPANE_TRY(
                 safetensors_expect(m->file, checkpoint_tensor_name(name, &t, b), ST_F32, t.rank, t.dim, &found, err));
             if (!fill) continue;

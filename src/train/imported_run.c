@@ -156,7 +156,9 @@ static train_tensor imported_tensor(const train_run *run, int block, int index) 
     const imported_run *t = imported_run_of(run);
     const mil_type *type = &t->model->weights[index].type;
     return (train_tensor){t->model->names[index], type->rank, type->dim, mil_type_count(type),
-                          block == 0 ? imported_step_weight(t->step, index) : t->moments[2 * index + block - 1]};
+                          block == 0                   ? imported_step_weight(t->step, index)
+                          : block == TRAIN_OUTER_BLOCK ? NULL
+                                                       : t->moments[2 * index + block - 1]};
 }
 
 /* ---- making ------------------------------------------------------------------------------------------------------------------- */

@@ -18,6 +18,9 @@ static propane_status language_check_options(const train_options *o, const model
         return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
                             "--weights baked starts its process again when the compile budget is used up, which a rank "
                             "of an mpirun cannot; take --weights inputs");
+    if (o->outer > 0 && o->shard)
+        return propane_fail(err, PROPANE_ERR_INVALID,
+                            "--outer: each rank needs all moments for updates of its own; leave out --shard");
     if (o->lora_rank > 0 && (*o->trainable || *o->freeze))
         return propane_fail(err, PROPANE_ERR_INVALID,
                             "--lora-rank trains adapters and nothing else; leave out --trainable and --freeze");
@@ -74,7 +77,8 @@ static propane_status language_make_step(language_run *t, propane_error *err) {
     how.trained = t->trained;
     PROPANE_TRY(train_step_create(&how, t->weights, &t->step, err));
     const allreduce_options wires = {allreduce_wire_find(o->wire), o->shard, o->bucket};
-    PROPANE_TRY(data_parallel_create(o->mpi, &wires, t->step, t->weights, &t->run.group, err));
+    const outer_options agree = {o->outer, o->outer_lr, o->outer_momentum};
+    PROPANE_TRY(data_parallel_create(o->mpi, &wires, &agree, t->step, t->weights, &t->run.group, err));
     t->budget = o->compile_budget > 0 ? o->compile_budget : train_step_compile_limit(t->step);
     if (t->budget > 0 && train_step_compiles(t->step) > t->budget)
         return propane_fail(err, PROPANE_ERR_LIMIT,
@@ -89,7 +93,7 @@ static propane_status language_make_step(language_run *t, propane_error *err) {
 static propane_status language_load_and_make(language_run *t, propane_error *err) {
     PROPANE_TRY(train_run_load(&t->run, 0, 0, err));
     PROPANE_TRY(language_make_step(t, err));
-    PROPANE_TRY(train_run_load(&t->run, 1, 2, err));
+    PROPANE_TRY(train_run_load(&t->run, 1, TRAIN_BLOCKS - 1, err));
     data_parallel_release(t->run.group);
     return PROPANE_OK;
 }

@@ -98,12 +98,13 @@ static propane_status language_evaluate(train_run *run, train_evaluation *out, p
     return PROPANE_OK;
 }
 
-/* The next batch's targets that count; its position stays. */
+/* The next batch's targets that count for an update, all ranks' or this one's; the position stays. */
 static propane_status language_next_count(language_run *t, int64_t ahead, int64_t *out, propane_error *err) {
     const train_options *o = &t->run.options;
     PROPANE_TRY(token_windows_batch(&t->data, (uint64_t)(t->run.state.position + ahead * o->batch), (int)o->batch,
                                     t->inputs, t->targets, err));
-    *out = language_count_targets(t, 0, o->batch);
+    *out = data_parallel_is_outer(t->run.group) ? language_count_targets(t, t->first, t->share)
+                                                : language_count_targets(t, 0, o->batch);
     return PROPANE_OK;
 }
 
@@ -142,7 +143,7 @@ static propane_status language_gradients(train_run *run, double *loss, double *n
         t->run.state.position += o->batch;
         sum += part * weight;
     }
-    PROPANE_TRY(data_parallel_sum(t->run.group, &sum, 1, err));
+    if (!data_parallel_is_outer(t->run.group)) PROPANE_TRY(data_parallel_sum(t->run.group, &sum, 1, err));
     *loss = sum / (double)o->accumulate;
     t->scale = 1 / (run->state.scaler.scale * (double)o->accumulate);
     PROPANE_TRY(data_parallel_norm(run->group, t->step, norm, err));
@@ -237,17 +238,27 @@ static int language_tensor_count(const train_run *run) {
     return model_weights_total(w) - language_first_tensor(w);
 }
 
+static float *language_outer_momentum(const language_run *t, int tensor) {
+    const outer *o = data_parallel_outer(t->run.group);
+    for (int i = 0; o && i < train_step_learnt_count(t->step); i++)
+        if (train_step_learnt(t->step, i) == tensor) return outer_momentum(o, i);
+    return NULL;
+}
+
 static train_tensor language_tensor(const train_run *run, int block, int index) {
     const language_run *t = language_run_of(run);
     const int i = language_first_tensor(t->weights) + index;
     const model_tensor *m = &t->weights->tensors[i];
     return (train_tensor){m->name, m->rank, m->dim, m->count,
-                          block == 0 ? model_weights_data(t->weights, m) : train_step_moment(t->step, block, i)};
+                          block == 0                   ? model_weights_data(t->weights, m)
+                          : block == TRAIN_OUTER_BLOCK ? language_outer_momentum(t, i)
+                                                       : train_step_moment(t->step, block, i)};
 }
 
 static void language_keep(train_run *run, int block, int index) {
     const language_run *t = language_run_of(run);
-    if (block > 0) train_step_moment_keep(t->step, block, language_first_tensor(t->weights) + index);
+    if (block > 0 && block != TRAIN_OUTER_BLOCK)
+        train_step_moment_keep(t->step, block, language_first_tensor(t->weights) + index);
 }
 
 /* ---- making ------------------------------------------------------------------------------------------------------------------- */

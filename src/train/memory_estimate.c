@@ -59,14 +59,24 @@ static double estimate_alive(const model_config *c, const train_options *o, doub
     return positions * (layers * inputs + (rest > brief ? rest : brief)); /* of one layer */
 }
 
+/* Outer steps keep the common weights, their momentum, and with int4 what messages left out: of shares, of sums. */
+static double estimate_outer(const train_options *o, int ranks) {
+    if (o->outer == 0 || ranks == 1) return 0;
+    const bool int4 = strcmp(o->wire, "int4") == 0;
+    const bool mean = o->outer_lr == 1 && o->outer_momentum == 0 && strcmp(o->wire, "fp32") == 0;
+    return mean ? 0 : 4 + (o->outer_momentum > 0 ? 4 : 0) + (int4 ? 4 + 4.0 / ranks : 0);
+}
+
 memory_estimate memory_estimate_of(const model_config *c, const train_options *whole, int ranks) {
     train_options own = *whole, *o = &own;
     own.batch = whole->batch < ranks ? 1 : whole->batch / ranks;
     double parameters = (double)model_arch_parameters(c), moved = estimate_learnt(c, o, parameters);
     double element = strcmp(o->precision, "fp16") == 0 ? 2 : 4, activations = estimate_alive(c, o, element);
     bool cpu = estimate_on_cpu(o); /* it reads the master weights */
-    memory_estimate f = {.state = parameters * (4 + (!cpu || element < 4 ? element : 0)) +
-                                  moved * 2 * (double)moment_bytes(moment_form_of(o->moments)) / (o->shard ? ranks : 1),
+    memory_estimate f = {.state =
+                             parameters * (4 + (!cpu || element < 4 ? element : 0)) +
+                             moved * (2 * (double)moment_bytes(moment_form_of(o->moments)) / (o->shard ? ranks : 1) +
+                                      estimate_outer(o, ranks)),
                          .batch = activations + 4 * moved};
     if (cpu && !o->two_queues && o->accumulate <= 1) {
         /* a gradient takes the place of activations whose last reader has run; a table's is made beside all of them */

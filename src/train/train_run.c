@@ -13,6 +13,7 @@
 #include "base/temporary.h"
 #include "train/checkpoint.h"
 #include "train/train_run_internal.h"
+#include "train/worker_state.h"
 
 int64_t train_run_steps_done(const train_run *r) { return r->state.step; }
 const train_options *train_run_options(const train_run *r) { return &r->options; }
@@ -51,6 +52,7 @@ propane_status train_run_load(train_run *r, int first, int last, propane_error *
     if (first == 0 && train_run_writes(r)) temporary_sweep_folder(r->options.run_dir);
     PROPANE_TRY(train_checkpoint_read(r, first, last, err));
     if (last + 1 < TRAIN_BLOCKS) return PROPANE_OK;
+    PROPANE_TRY(worker_state_read(r, err));
     r->saved = r->state.step;
     if (r->state.step <= r->options.steps) return PROPANE_OK;
     return propane_fail(err, PROPANE_ERR_INVALID, "%s: the run has done %lld steps; --steps %lld is fewer",
@@ -69,6 +71,7 @@ void train_run_free(train_run *r) {
 
 propane_status train_run_check_cancel(const train_run *r, propane_error *err) {
     double told = r->cancel && atomic_load(r->cancel);
+    if (!data_parallel_agrees(r->group, r->state.step, r->options.steps)) return PROPANE_OK;
     PROPANE_TRY(data_parallel_sum(r->group, &told, 1, err));
     return told > 0 ? propane_fail(err, PROPANE_ERR_CANCELLED, "stopped") : PROPANE_OK;
 }
@@ -80,8 +83,14 @@ propane_status train_run_ready(train_run *r, bool *restart, propane_error *err) 
 
 propane_status train_run_save(train_run *r, propane_error *err) {
     if (!r->checkpoint || r->saved == r->state.step) return PROPANE_OK;
+    if (!data_parallel_agrees(r->group, r->state.step, r->options.steps))
+        return propane_fail(err, PROPANE_ERR_INVALID,
+                            "after step %lld the ranks' weights differ; save after a multiple of --outer %lld",
+                            (long long)r->state.step, (long long)r->options.outer);
     PROPANE_TRY(data_parallel_collect(r->group, err));
+    PROPANE_TRY(worker_state_write(r, err));
     if (train_run_writes(r)) PROPANE_TRY(train_checkpoint_write(r, err));
+    PROPANE_TRY(worker_state_sweep(r, err));
     data_parallel_release(r->group);
     r->saved = r->state.step;
     return PROPANE_OK;
@@ -94,10 +103,16 @@ propane_status train_run_evaluate(train_run *r, train_evaluation *out, propane_e
     return PROPANE_OK;
 }
 
+/* Every `interval` steps, or where the ranks next agree. */
+static bool train_run_is_due(const train_run *r, int64_t interval) {
+    const int64_t step = r->state.step, back = data_parallel_is_outer(r->group) ? r->options.outer : 1;
+    return interval > 0 && step % back == 0 && step % interval < back && step >= interval;
+}
+
 static bool train_run_evaluation_due(const train_run *r) {
-    const int64_t interval = r->options.eval_interval, step = r->state.step;
+    const int64_t step = r->state.step;
     if (!r->kind->evaluates(r) || r->state.evaluated == step) return false;
-    return step >= r->options.steps || (interval > 0 && step % interval == 0);
+    return step >= r->options.steps || train_run_is_due(r, r->options.eval_interval);
 }
 
 /* The weights are those of the last good update; a tensor of them that is no number comes out of a file. */
@@ -142,6 +157,7 @@ propane_status train_run_step(train_run *r, train_report *out, propane_error *er
         PROPANE_TRY(r->kind->update(r, &how, err));
     }
     p.step = ++r->state.step;
+    PROPANE_TRY(data_parallel_agree(r->group, p.step, o->steps, &p.outer_bytes, err));
     const double seconds = (double)(clock_ns() - start) / 1e9;
     r->kind->times(r, seconds, &p);
     p.tokens_per_s = (double)r->units / seconds;
@@ -188,9 +204,7 @@ static propane_status train_run_loop(train_run *r, const train_callbacks *c, boo
         if (*restart) return train_run_loop_save(r, c, err);
         if (train_run_evaluation_due(r)) PROPANE_TRY(train_run_loop_evaluate(r, c, err));
         if (!more) break;
-        if (r->lost == 0 && o->checkpoint_interval > 0 && r->state.step > 0 &&
-            r->state.step % o->checkpoint_interval == 0)
-            PROPANE_TRY(train_run_loop_save(r, c, err));
+        if (r->lost == 0 && train_run_is_due(r, o->checkpoint_interval)) PROPANE_TRY(train_run_loop_save(r, c, err));
         PROPANE_TRY(train_run_loop_step(r, c, err));
     }
     if (r->lost == 0) PROPANE_TRY(train_run_loop_save(r, c, err)); /* told before the model is written */

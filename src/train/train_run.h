@@ -25,6 +25,7 @@ typedef struct train_report {
     bool skipped;        /* a gradient was not finite: the weights did not move */
     double tokens_per_s; /* samples, for an imported model */
     double device_ms, host_ms;
+    int64_t outer_bytes;       /* that this rank sent, where the ranks agreed after this step; else 0 */
     train_simulated simulated; /* then device_ms is a model's, too */
 } train_report;
 

@@ -36,7 +36,11 @@ typedef struct train_fact {
     const char *what; /* for the message "PATH was made with WHAT THERE, not HERE" */
 } train_fact;
 
-enum { TRAIN_FACTS = 4, TRAIN_BLOCKS = 3 /* weights, first and second moments */ };
+enum {
+    TRAIN_FACTS = 4,
+    TRAIN_BLOCKS = 4, /* weights, first and second moments, the momentum of outer steps */
+    TRAIN_OUTER_BLOCK = 3
+};
 
 typedef struct train_run_kind {
     void (*free)(train_run *r);

@@ -110,6 +110,7 @@ void run_log_step(run_log *l, const propane_step *r, double seconds, const energ
     run_log_number(&l->line, "host_ms", r->host_ms);
     run_log_number(&l->line, "seconds", seconds);
     run_log_number(&l->line, "memory", run_peak_memory());
+    if (r->outer_bytes) text_printf(&l->line, ",\"outer_bytes\":%lld", (long long)r->outer_bytes);
     if (r->simulated && r->device_ms > 0) run_log_number(&l->line, "watts", r->energy_j / (r->device_ms / 1e3));
     run_log_put_power(&l->line, power);
     if (r->skipped) text_append(&l->line, ",\"skipped\":true");

@@ -29,6 +29,32 @@ int allreduce_piece(const allreduce *d, int index, int64_t *begin, int64_t *end)
     return s->tensor;
 }
 
+allreduce_wire allreduce_wire_of(const allreduce *d) { return d->options.wire; }
+
+/* Shares of others' pieces, then the own sums to all others. */
+int64_t allreduce_sent_bytes(const allreduce *d) {
+    int64_t sum = 0;
+    for (int i = 0; i < d->bucket_count; i++) {
+        const bucket *b = &d->buckets[i];
+        for (int r = 0; r < d->size; r++)
+            if (r != d->rank) sum += allreduce_wire_bytes(d->options.wire, allreduce_elements(d, b, r));
+        if (!d->options.shard)
+            sum += (d->size - 1) * allreduce_wire_bytes(d->options.wire, allreduce_elements(d, b, d->rank));
+    }
+    return sum;
+}
+
+static int64_t allreduce_residual_count(const allreduce *d, int which) {
+    const bucket *last = d->buckets + d->bucket_count - 1;
+    if (d->bucket_count == 0) return 0;
+    return which ? last->own_at + allreduce_elements(d, last, d->rank) : last->at + last->elements;
+}
+
+float *allreduce_residual(const allreduce *d, int which, int64_t *count) {
+    *count = allreduce_residual_count(d, which);
+    return which ? d->residual_sums : d->residual;
+}
+
 /* ---- making ------------------------------------------------------------------------------------------------------------- */
 
 static int64_t allreduce_bucket_elements(const allreduce *d) {
@@ -52,8 +78,11 @@ static void allreduce_fill_buckets(allreduce *d) {
     bucket *b = NULL;
     for (int i = 0; i < d->segment_count; i++) {
         if (!b || b->elements + d->segments[i].count > allreduce_bucket_elements(d)) {
+            bucket *before = b;
             b = &d->buckets[d->bucket_count++];
             b->first = i;
+            if (before) b->at = before->at + before->elements;
+            if (before) b->own_at = before->own_at + allreduce_elements(d, before, d->rank);
         }
         b->count++;
         b->elements += d->segments[i].count;
@@ -72,6 +101,14 @@ static propane_status allreduce_make_slot(allreduce *d, slot *s, propane_error *
     return s->send && s->receive ? PROPANE_OK : propane_fail_memory(err, 2 * d->slot_bytes);
 }
 
+static propane_status allreduce_make_residuals(allreduce *d, propane_error *err) {
+    const size_t all = (size_t)allreduce_residual_count(d, 0), own = (size_t)allreduce_residual_count(d, 1);
+    if (d->options.wire != ALLREDUCE_INT4) return PROPANE_OK;
+    d->residual = mem_array(all + 1, sizeof(float));
+    d->residual_sums = mem_array(own + 1, sizeof(float));
+    return d->residual && d->residual_sums ? PROPANE_OK : propane_fail_memory(err, (all + own) * sizeof(float));
+}
+
 static propane_status allreduce_make(allreduce *d, const int64_t *counts, const int *order, propane_error *err) {
     size_t n = (size_t)d->count + 1;
     d->counts = mem_array(n, sizeof *d->counts);
@@ -81,6 +118,7 @@ static propane_status allreduce_make(allreduce *d, const int64_t *counts, const 
     memcpy(d->counts, counts, (size_t)d->count * sizeof *counts);
     PROPANE_TRY(allreduce_cut_segments(d, order, err));
     allreduce_fill_buckets(d);
+    PROPANE_TRY(allreduce_make_residuals(d, err));
     int64_t most = 0;
     for (int i = 0; i < d->bucket_count; i++) {
         int64_t own = allreduce_elements(d, &d->buckets[i], 0); /* rank 0 has the largest pieces */
@@ -129,6 +167,8 @@ void allreduce_free(allreduce *d) {
     mem_free(d->buckets);
     mem_free(d->sums);
     mem_free(d->widened);
+    mem_free(d->residual);
+    mem_free(d->residual_sums);
     mem_free(d->shares);
     mem_free(d);
 }

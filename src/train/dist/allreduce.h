@@ -15,15 +15,23 @@
 
 #include "train/dist/mpi.h"
 
-typedef enum allreduce_wire { ALLREDUCE_FP32, ALLREDUCE_BF16, ALLREDUCE_FP16, ALLREDUCE_WIRES } allreduce_wire;
-const char *allreduce_wire_name(allreduce_wire wire); /* "fp32", "bf16", "fp16" */
+typedef enum allreduce_wire {
+    ALLREDUCE_FP32,
+    ALLREDUCE_BF16,
+    ALLREDUCE_FP16,
+    ALLREDUCE_INT4,
+    ALLREDUCE_WIRES
+} allreduce_wire;
+const char *allreduce_wire_name(allreduce_wire wire); /* "fp32", "bf16", "fp16", "int4" */
 /* ALLREDUCE_WIRES: there is no such form. */
 allreduce_wire allreduce_wire_find(const char *name);
 
 typedef struct allreduce allreduce;
 
 typedef struct allreduce_options {
-    allreduce_wire wire; /* how gradients travel; sums are fp32. fp16: each piece scaled by a power of two to fit */
+    allreduce_wire
+        wire; /* how gradients travel; sums are fp32. fp16: each piece scaled by a power of two to fit. int4: 64
+                          * values share a scale, and what a message leaves out goes with the next (error feedback) */
     bool shard;
     int64_t bucket; /* bytes of fp32 gradients; 0: 4 MB */
 } allreduce_options;
@@ -32,6 +40,12 @@ typedef struct allreduce_options {
 PROPANE_CHECK propane_status allreduce_create(mpi *m, const allreduce_options *options, const int64_t *counts,
                                               const int *order, int count, allreduce **out, propane_error *err);
 void allreduce_free(allreduce *d);
+
+allreduce_wire allreduce_wire_of(const allreduce *d);
+/* Bytes that this rank sends for one sum of all tensors. */
+int64_t allreduce_sent_bytes(const allreduce *d);
+/* What int4 messages left out so far, [*count] of shares (0) and of sums (1); NULL with another wire. */
+float *allreduce_residual(const allreduce *d, int which, int64_t *count);
 
 /* Tensors are cut into segments; this rank owns a piece of each. Both return the tensor. */
 int allreduce_segment_count(const allreduce *d);

@@ -11,7 +11,9 @@
 
 #define FP16_TOP 16384.0f /* the largest element of a scaled piece comes below it */
 
-static const char *const bucket_wires[ALLREDUCE_WIRES] = {"fp32", "bf16", "fp16"};
+enum { INT4_BLOCK = 64, INT4_MOST = 7 }; /* values that share a scale; the largest code */
+
+static const char *const bucket_wires[ALLREDUCE_WIRES] = {"fp32", "bf16", "fp16", "int4"};
 
 const char *allreduce_wire_name(allreduce_wire wire) { return bucket_wires[wire]; }
 
@@ -38,7 +40,11 @@ int64_t allreduce_elements(const allreduce *d, const bucket *b, int rank) {
 
 static int64_t allreduce_bucket_header(allreduce_wire wire) { return wire == ALLREDUCE_FP16 ? 4 : 0; }
 
+static int64_t allreduce_bucket_scales(int64_t elements) { return (elements + INT4_BLOCK - 1) / INT4_BLOCK; }
+
 int64_t allreduce_wire_bytes(allreduce_wire wire, int64_t elements) {
+    if (wire == ALLREDUCE_INT4)
+        return allreduce_bucket_scales(elements) * (int64_t)sizeof(uint16_t) + (elements + 1) / 2;
     return allreduce_bucket_header(wire) + elements * (wire == ALLREDUCE_FP32 ? 4 : 2);
 }
 
@@ -69,9 +75,73 @@ static void allreduce_bucket_narrow(allreduce_wire wire, char *target, const flo
     for (int64_t i = 0; wire == ALLREDUCE_FP16 && i < count; i++) half[i] = fp16_from_f32(values[i] * scale);
 }
 
+/* ---- four bits with error feedback ------------------------------------------------------------------------------------- */
+
+/* A block's scale is a bfloat16; what is not finite makes it so, and shows on the other side. */
+static uint16_t allreduce_bucket_block_scale(const float *values, int64_t count) {
+    const float most = allreduce_bucket_largest(values, count, 0);
+    float sum = 0;
+    for (int64_t i = 0; i < count; i++) sum += values[i];
+    return bf16_from_f32(isfinite(sum) ? most / INT4_MOST : NAN);
+}
+
+static int allreduce_bucket_code(float value, float scale) {
+    if (!(scale > 0)) return 0;
+    const float code = roundf(value / scale);
+    return code > INT4_MOST ? INT4_MOST : code < -INT4_MOST ? -INT4_MOST : (int)code;
+}
+
+/* Scales, then two codes a byte. `residual` is what earlier messages left out: it is added first, and what this one leaves
+ * out takes its place. Values change. */
+static void allreduce_bucket_pack(char *target, float *values, float *residual, int64_t count) {
+    uint8_t *codes = (uint8_t *)target + allreduce_bucket_scales(count) * (int64_t)sizeof(uint16_t);
+    for (int64_t i = 0; i < count; i++) values[i] += residual[i];
+    for (int64_t at = 0; at < count; at += INT4_BLOCK) {
+        const int64_t n = min_i64(INT4_BLOCK, count - at);
+        const uint16_t stored = allreduce_bucket_block_scale(values + at, n);
+        const float scale = bf16_to_f32(stored);
+        memcpy(target + at / INT4_BLOCK * (int64_t)sizeof stored, &stored, sizeof stored);
+        for (int64_t i = at; i < at + n; i++) {
+            const int code = allreduce_bucket_code(values[i], scale), bits = code & 15;
+            codes[i / 2] = (uint8_t)(i % 2 ? codes[i / 2] | bits << 4 : bits);
+            residual[i] = isfinite(scale) ? values[i] - (float)code * scale : 0;
+        }
+    }
+}
+
+static void allreduce_bucket_unpack(float *values, const char *source, int64_t count) {
+    const uint8_t *codes = (const uint8_t *)source + allreduce_bucket_scales(count) * (int64_t)sizeof(uint16_t);
+    for (int64_t i = 0; i < count; i++) {
+        uint16_t stored;
+        memcpy(&stored, source + i / INT4_BLOCK * (int64_t)sizeof stored, sizeof stored);
+        const int bits = codes[i / 2] >> (i % 2 ? 4 : 0) & 15;
+        values[i] = (float)(bits >= 8 ? bits - 16 : bits) * bf16_to_f32(stored);
+    }
+}
+
+/* A rank's pieces of a bucket one after the other, from the gradients; how many elements they are. */
+static int64_t allreduce_bucket_gather(const allreduce *d, const bucket *b, int rank, float *out) {
+    int64_t at = 0, begin, end;
+    for (int i = b->first; i < b->first + b->count; i++) {
+        const segment *s = &d->segments[i];
+        allreduce_piece_of(d, s->count, rank, &begin, &end);
+        memcpy(out + at, d->gradients[s->tensor] + s->begin + begin, (size_t)(end - begin) * sizeof(float));
+        at += end - begin;
+    }
+    return at;
+}
+
+static void allreduce_bucket_write_int4(const allreduce *d, const bucket *b, int rank, char *target) {
+    float *residual = d->residual + b->at;
+    for (int r = 0; r < rank; r++) residual += allreduce_elements(d, b, r);
+    const int64_t count = allreduce_bucket_gather(d, b, rank, d->widened);
+    allreduce_bucket_pack(target, d->widened, residual, count);
+}
+
 static void allreduce_bucket_widen(allreduce_wire wire, float *values, const char *source, int64_t count) {
     const uint16_t *half = (const uint16_t *)(const void *)(source + allreduce_bucket_header(wire));
     float scale = 1;
+    if (wire == ALLREDUCE_INT4) allreduce_bucket_unpack(values, source, count);
     if (wire == ALLREDUCE_FP32) memcpy(values, source, (size_t)count * sizeof(float));
     if (wire == ALLREDUCE_FP16) memcpy(&scale, source, sizeof scale);
     if (wire == ALLREDUCE_BF16) bf16_to_f32_array(values, half, (size_t)count);
@@ -95,6 +165,10 @@ static float allreduce_bucket_scale_for(const allreduce *d, const bucket *b, int
 
 void allreduce_write(const allreduce *d, const bucket *b, int rank, char *target) {
     allreduce_wire wire = d->options.wire;
+    if (wire == ALLREDUCE_INT4) {
+        allreduce_bucket_write_int4(d, b, rank, target);
+        return;
+    }
     float scale = allreduce_bucket_scale_for(d, b, rank);
     if (wire == ALLREDUCE_FP16) memcpy(target, &scale, sizeof scale);
     target += allreduce_bucket_header(wire);
@@ -136,6 +210,10 @@ void allreduce_spread(const allreduce *d, const bucket *b, int rank, const float
 int64_t allreduce_write_sums(const allreduce *d, const bucket *b, char *target) {
     allreduce_wire wire = d->options.wire;
     int64_t own = allreduce_elements(d, b, d->rank);
+    if (wire == ALLREDUCE_INT4) {
+        allreduce_bucket_pack(target, d->sums, d->residual_sums + b->own_at, own);
+        return allreduce_wire_bytes(wire, own);
+    }
     float scale =
         wire == ALLREDUCE_FP16 ? allreduce_bucket_fitting_scale(allreduce_bucket_largest(d->sums, own, 0)) : 1;
     if (wire == ALLREDUCE_FP16) memcpy(target, &scale, sizeof scale);

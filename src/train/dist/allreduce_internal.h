@@ -18,8 +18,8 @@ typedef struct segment {
 } segment;
 
 typedef struct bucket {
-    int first, count; /* segments */
-    int64_t elements;
+    int first, count;             /* segments */
+    int64_t elements, at, own_at; /* where its elements, and those of this rank's piece, begin among all buckets' */
 } bucket;
 
 /* Memory of a bucket under way. */
@@ -40,12 +40,13 @@ struct allreduce {
     bucket *buckets;
     slot slots[ALLREDUCE_SLOTS];
     size_t slot_bytes;
-    int next_start, next_finish; /* buckets start and finish in one order on all ranks */
-    float *sums, *widened;       /* the largest own piece of a bucket; one share of it */
-    const char **shares;         /* [rank] of the own piece, as they travelled */
-    char *const *shared;         /* [rank] what allreduce_shm.c keeps; NULL: messages travel instead */
-    int next_sum;                /* bucket whose shares are added next, there, */
-    int64_t before;              /* and how many buckets went before this step's */
+    int next_start, next_finish;     /* buckets start and finish in one order on all ranks */
+    float *sums, *widened;           /* the largest own piece of a bucket; one share of it */
+    float *residual, *residual_sums; /* int4: what messages left out, bucket by bucket; of shares, of sums; else NULL */
+    const char **shares;             /* [rank] of the own piece, as they travelled */
+    char *const *shared;             /* [rank] what allreduce_shm.c keeps; NULL: messages travel instead */
+    int next_sum;                    /* bucket whose shares are added next, there, */
+    int64_t before;                  /* and how many buckets went before this step's */
 };
 
 /* Of `count` elements, the rank's. */

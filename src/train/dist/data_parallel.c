@@ -12,6 +12,8 @@ struct data_parallel {
     mpi *mpi;
     allreduce *allreduce;
     allreduce_options options;
+    outer_options outer_options;
+    outer *outer; /* NULL: gradients are added up */
     train_step *step;
     model_weights *weights;
     train_reduce reduce;
@@ -63,16 +65,18 @@ static propane_status data_parallel_make(data_parallel *g, propane_error *err) {
     }
     mem_free(counts);
     mem_free(order);
+    if (status == PROPANE_OK && g->outer_options.every > 0 && mpi_size(g->mpi) > 1)
+        status = outer_create(g->allreduce, mpi_size(g->mpi), &g->outer_options, g->step, g->weights, &g->outer, err);
     return status == PROPANE_OK && g->options.shard ? data_parallel_own_pieces(g, err) : status;
 }
 
-propane_status data_parallel_create(mpi *m, const allreduce_options *options, train_step *step, model_weights *weights,
-                                    data_parallel **out, propane_error *err) {
+propane_status data_parallel_create(mpi *m, const allreduce_options *options, const outer_options *agree,
+                                    train_step *step, model_weights *weights, data_parallel **out, propane_error *err) {
     *out = NULL;
     if (!m) return PROPANE_OK;
     data_parallel *g = mem_alloc(sizeof *g);
     if (!g) return propane_fail_memory(err, sizeof *g);
-    *g = (data_parallel){.mpi = m, .options = *options, .step = step, .weights = weights};
+    *g = (data_parallel){.mpi = m, .options = *options, .outer_options = *agree, .step = step, .weights = weights};
     g->reduce = (train_reduce){g, data_parallel_ready, data_parallel_finish};
     propane_status status = data_parallel_make(g, err);
     if (status == PROPANE_OK)
@@ -84,18 +88,38 @@ propane_status data_parallel_create(mpi *m, const allreduce_options *options, tr
 
 void data_parallel_free(data_parallel *g) {
     if (!g) return;
+    outer_free(g->outer);
     allreduce_free(g->allreduce);
     mem_free(g->tensors);
     mem_free(g);
 }
 
 void data_parallel_listen(data_parallel *g) {
-    if (g) train_step_reduce(g->step, &g->reduce);
+    if (g && !g->outer) train_step_reduce(g->step, &g->reduce);
 }
 
 void data_parallel_rest(data_parallel *g) {
     if (g) train_step_reduce(g->step, NULL);
 }
+
+/* ---- outer steps -------------------------------------------------------------------------------------------------------- */
+
+bool data_parallel_is_outer(const data_parallel *g) { return g && g->outer; }
+outer *data_parallel_outer(const data_parallel *g) { return g ? g->outer : NULL; }
+allreduce *data_parallel_allreduce(const data_parallel *g) { return g ? g->allreduce : NULL; }
+
+bool data_parallel_agrees(const data_parallel *g, int64_t step, int64_t steps) {
+    return !data_parallel_is_outer(g) || step >= steps || step % g->outer_options.every == 0;
+}
+
+propane_status data_parallel_agree(data_parallel *g, int64_t step, int64_t steps, int64_t *bytes, propane_error *err) {
+    *bytes = 0;
+    if (!data_parallel_is_outer(g) || !data_parallel_agrees(g, step, steps)) return PROPANE_OK;
+    *bytes = allreduce_sent_bytes(g->allreduce);
+    return outer_agree(g->outer, err);
+}
+
+/* ---- sums ----------------------------------------------------------------------------------------------------------------- */
 
 propane_status data_parallel_sum(const data_parallel *g, double *values, int count, propane_error *err) {
     return g ? mpi_sum(g->mpi, values, count, err) : PROPANE_OK;

@@ -81,3 +81,22 @@ $ env OMPI_COMM_WORLD_SIZE= PMI_SIZE=2 propane train --data text --run other 2>&
 $ d=dies$$; ranks 2 tiny --steps 100000 --run $d --eval-every 0 --checkpoint-every 5 > dies.log 2>&1 & until [ -f $d/checkpoint.safetensors ]; do sleep 0.2; done; sleep 0.5; kill -9 $(pgrep -x -a propane | grep -e "--run $d" | tail -1 | cut -d" " -f1); wait; propane show $d/checkpoint.safetensors > shown && echo whole
 > whole
 = 0
+# outer steps: interrupted and resumed with as many ranks, a run goes on bit for bit, int4's remainders included; with another
+# number it goes on
+@ printf '#!/bin/sh\nlevel --checkpoint-every 10 --outer 10 "$@"\n' > ../bin/away; chmod +x ../bin/away
+$ ranks 2 away --steps 40 --run o1 > o1.log; ranks 2 away --steps 20 --run o2 > o2.log; ranks 2 propane train --data text --run o2 --resume --steps 40 --json >> o2.log; cmp o1/model.safetensors o2/model.safetensors && ls o2 | grep worker
+> worker-0.40.safetensors
+> worker-1.40.safetensors
+= 0
+$ ranks 2 away --steps 40 --run p1 --wire int4 > p1.log; ranks 2 away --steps 20 --run p2 --wire int4 > p2.log; ranks 2 propane train --data text --run p2 --resume --steps 40 --wire int4 > p2b.log; cmp p1/model.safetensors p2/model.safetensors
+= 0
+$ ranks 4 propane train --data text --run o2 --resume --steps 60 --json > o4.log; propane train --data text --run o2 --resume --steps 80 --json > o1b.log; tail -n 1 o1.log o1b.log | sed -nE 's/.*"val_loss":([0-9.]*).*/\1/p' | awk '{v[NR] = $1} END {print (v[2] < v[1])}'
+> 1
+= 0
+# messages only where they agree, 4.3 bits a number: one eighth of fp32's bytes, one tenth of the steps
+$ grep -c outer_bytes o1/log.jsonl; for r in o1 p1; do sed -nE 's/.*"outer_bytes":([0-9]*).*/\1/p' $r/log.jsonl | sort -u; done | awk '{v[NR] = $1} END {print NR, (v[2] > v[1] / 8 && v[2] < v[1] / 7.4)}'
+> 4
+> 2 1
+= 0
+$ ranks 2 tiny --steps 5 --run shards --outer 5 --shard 2>&1 | grep -q "each rank needs all moments for updates of its own; leave out --shard"
+= 0

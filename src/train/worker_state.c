@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: MIT
+ * Owns the files of ranks. Their one idea: the checkpoint is the commit. A rank's file of a step counts only where the
+ * checkpoint is of that step, so it does not matter where a run ends between the two.
+ */
+#include "train/worker_state.h"
+
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "train/train_run_internal.h"
+
+enum { NAME_ROOM = 400, PATH_ROOM = 4096 };
+
+typedef struct worker_array {
+    char name[NAME_ROOM];
+    int64_t count;
+    float *data; /* NULL: nothing to keep */
+} worker_array;
+
+/* Array `index` of what the rank keeps: moments, tensor by tensor, then what messages left out. False: there are no more. */
+static bool worker_array_at(const train_run *r, int index, worker_array *out) {
+    const int moments = 2 * r->kind->tensor_count(r);
+    *out = (worker_array){.data = NULL};
+    if (index >= moments + 2) return false;
+    if (index >= moments) {
+        snprintf(out->name, NAME_ROOM, "outer.residual.%d", index - moments);
+        out->data = allreduce_residual(data_parallel_allreduce(r->group), index - moments, &out->count);
+        return true;
+    }
+    const train_tensor t = r->kind->tensor(r, 1 + index % 2, index / 2);
+    snprintf(out->name, NAME_ROOM, "optimizer.%d.%s", 1 + index % 2, t.name);
+    out->count = t.count;
+    out->data = train_run_writes(r) ? NULL : t.data; /* the first rank's are in the checkpoint */
+    return true;
+}
+
+static bool worker_is_kept(const train_run *r) { return r->checkpoint && data_parallel_is_outer(r->group); }
+
+static bool worker_path(const train_run *r, char out[PATH_ROOM]) {
+    const int n = snprintf(out, PATH_ROOM, "%s/worker-%d.%lld.safetensors", r->options.run_dir,
+                           data_parallel_rank(r->options.mpi), (long long)r->state.step);
+    return n > 0 && n < PATH_ROOM;
+}
+
+/* ---- writing ---------------------------------------------------------------------------------------------------------------- */
+
+static propane_status worker_put_state(safetensors_writer *w, const train_run *r, propane_error *err) {
+    char value[160];
+    const train_scaler *s = &r->state.scaler;
+    snprintf(value, sizeof value, "%lld %lld %lld %a", (long long)r->state.updates, (long long)s->good,
+             (long long)s->skipped, s->scale);
+    PROPANE_TRY(safetensors_writer_checksum(w, err));
+    return safetensors_writer_metadata(w, "worker", value, err);
+}
+
+static propane_status worker_put_arrays(safetensors_writer *w, const train_run *r, propane_error *err) {
+    worker_array a;
+    for (int i = 0; worker_array_at(r, i, &a); i++)
+        if (a.data) PROPANE_TRY(safetensors_writer_declare(w, a.name, ST_F32, 1, &a.count, err));
+    for (int i = 0; worker_array_at(r, i, &a); i++)
+        if (a.data) PROPANE_TRY(safetensors_writer_data(w, a.data, (size_t)a.count * sizeof *a.data, err));
+    return PROPANE_OK;
+}
+
+static propane_status worker_write_file(const train_run *r, propane_error *err) {
+    char path[PATH_ROOM];
+    safetensors_writer *w = NULL;
+    if (!worker_path(r, path)) return propane_fail(err, PROPANE_ERR_LIMIT, "%s: too long a path", r->options.run_dir);
+    if (!file_is_dir(r->options.run_dir)) PROPANE_TRY(file_make_dir(r->options.run_dir, err)); /* another machine's */
+    PROPANE_TRY(safetensors_writer_open(path, &w, err));
+    propane_status status = worker_put_state(w, r, err);
+    if (status == PROPANE_OK) status = worker_put_arrays(w, r, err);
+    if (status == PROPANE_OK) return safetensors_writer_commit(w, err);
+    safetensors_writer_abort(w);
+    return status;
+}
+
+/* A rank that could not write lets no rank go on to the checkpoint. */
+static propane_status worker_all_well(const train_run *r, propane_status status, propane_error *err) {
+    double failed = status != PROPANE_OK;
+    const propane_status told = data_parallel_sum(r->group, &failed, 1, status ? NULL : err);
+    if (status || told) return status ? status : told;
+    return failed > 0 ? propane_fail(err, PROPANE_ERR_IO, "another rank could not write its state") : PROPANE_OK;
+}
+
+propane_status worker_state_write(train_run *r, propane_error *err) {
+    return worker_is_kept(r) ? worker_all_well(r, worker_write_file(r, err), err) : PROPANE_OK;
+}
+
+/* worker-RANK.STEP.safetensors of another step. */
+static bool worker_is_old(const char *name, int64_t step) {
+    char *end = NULL;
+    if (strncmp(name, "worker-", 7) != 0) return false;
+    (void)strtoll(name + 7, &end, 10);
+    if (end == name + 7 || *end != '.') return false;
+    const char *digits = end + 1;
+    const long long there = strtoll(digits, &end, 10);
+    return end != digits && strcmp(end, ".safetensors") == 0 && there != step;
+}
+
+propane_status worker_state_sweep(train_run *r, propane_error *err) {
+    if (!worker_is_kept(r)) return PROPANE_OK;
+    PROPANE_TRY(worker_all_well(r, PROPANE_OK, err)); /* the checkpoint is there */
+    DIR *dir = opendir(r->options.run_dir);
+    for (struct dirent *e; dir && (e = readdir(dir));) {
+        char path[PATH_ROOM];
+        const int n = snprintf(path, sizeof path, "%s/%s", r->options.run_dir, e->d_name);
+        if (worker_is_old(e->d_name, r->state.step) && n > 0 && n < PATH_ROOM) (void)unlink(path);
+    }
+    if (dir) closedir(dir);
+    return PROPANE_OK;
+}
+
+/* ---- reading ---------------------------------------------------------------------------------------------------------------- */
+
+static propane_status worker_take_state(const safetensors *file, train_state *state, propane_error *err) {
+    const char *value = safetensors_metadata(file, "worker");
+    long long updates = -1, good = -1, skipped = -1;
+    double scale = 0;
+    if (!value || sscanf(value, "%lld %lld %lld %la", &updates, &good, &skipped, &scale) != 4 || updates < 0 ||
+        good < 0 || skipped < 0 || !(scale > 0))
+        return propane_fail(err, PROPANE_ERR_INVALID,
+                            "%s: it is not the state of a rank, or damaged; remove it to go on "
+                            "with the first rank's",
+                            safetensors_source(file));
+    state->updates = updates;
+    state->scaler.good = good, state->scaler.skipped = skipped, state->scaler.scale = scale;
+    return PROPANE_OK;
+}
+
+static propane_status worker_take(const safetensors *file, train_run *r, propane_error *err) {
+    worker_array a;
+    PROPANE_TRY(safetensors_verify(file, err));
+    PROPANE_TRY(worker_take_state(file, &r->state, err));
+    for (int i = 0; worker_array_at(r, i, &a); i++) {
+        const safetensors_tensor *found = a.data ? safetensors_find(file, a.name) : NULL;
+        if (!found && strncmp(a.name, "outer.", 6) == 0) continue; /* another wire, or another number of ranks */
+        if (!a.data || (found && found->count != a.count && strncmp(a.name, "outer.", 6) == 0)) continue;
+        PROPANE_TRY(safetensors_expect(file, a.name, ST_F32, 1, &a.count, &found, err));
+        PROPANE_TRY(safetensors_f32(file, found, a.data, err));
+        if (r->kind->keep && strncmp(a.name, "outer.", 6) != 0) r->kind->keep(r, 1 + i % 2, i / 2);
+    }
+    return PROPANE_OK;
+}
+
+propane_status worker_state_read(train_run *r, propane_error *err) {
+    char path[PATH_ROOM];
+    safetensors *file = NULL;
+    if (!worker_is_kept(r) || !worker_path(r, path) || !file_exists(path)) return PROPANE_OK;
+    PROPANE_TRY(safetensors_open(path, &file, err));
+    const propane_status status = worker_take(file, r, err);
+    safetensors_close(file);
+    return status;
+}

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: MIT
+ * What a rank that trains by itself between outer steps (dist/outer.h) knows and the checkpoint does not: the moments and
+ * the loss scale of ranks other than the first, and what int4 messages left out. Each rank writes
+ * DIR/worker-RANK.STEP.safetensors before the checkpoint of that step; the files of other steps go after it. A rank without
+ * one, because there are more ranks than before, begins with the first rank's moments.
+ *
+ * Without outer steps nothing here does anything. All ranks call these together.
+ */
+#ifndef TRAIN_WORKER_STATE_H
+#define TRAIN_WORKER_STATE_H
+
+#include "train/train_run.h"
+
+PROPANE_CHECK propane_status worker_state_write(train_run *r, propane_error *err);
+/* After the checkpoint has been written. */
+PROPANE_CHECK propane_status worker_state_sweep(train_run *r, propane_error *err);
+/* After the checkpoint has been read. */
+PROPANE_CHECK propane_status worker_state_read(train_run *r, propane_error *err);
+
+#endif
