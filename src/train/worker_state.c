@@ -34,7 +34,7 @@ static bool worker_array_at(const train_run *r, int index, worker_array *out) {
     const train_tensor t = r->kind->tensor(r, 1 + index % 2, index / 2);
     snprintf(out->name, NAME_ROOM, "optimizer.%d.%s", 1 + index % 2, t.name);
     out->count = t.count;
-    out->data = train_run_writes(r) ? NULL : t.data; /* the first rank's are in the checkpoint */
+    out->data = data_parallel_writes(r->options.mpi) ? NULL : t.data; /* the first rank's are in the checkpoint */
     return true;
 }
 
