@@ -23,12 +23,12 @@ typedef struct worker_array {
 
 /* Array `index` of what the rank keeps: moments, tensor by tensor, then what messages left out. False: there are no more. */
 static bool worker_array_at(const train_run *r, int index, worker_array *out) {
-    const int moments = 2 * r->kind->tensor_count(r);
+    const int arrays = 2 * r->kind->tensor_count(r);
     *out = (worker_array){.data = NULL};
-    if (index >= moments + 2) return false;
-    if (index >= moments) {
-        snprintf(out->name, NAME_ROOM, "outer.residual.%d", index - moments);
-        out->data = allreduce_residual(data_parallel_allreduce(r->group), index - moments, &out->count);
+    if (index >= arrays + 2) return false;
+    if (index >= arrays) {
+        snprintf(out->name, NAME_ROOM, "outer.residual.%d", index - arrays);
+        out->data = allreduce_residual(data_parallel_allreduce(r->group), index - arrays, &out->count);
         return true;
     }
     const train_tensor t = r->kind->tensor(r, 1 + index % 2, index / 2);
