@@ -9,7 +9,9 @@
 #ifndef TRAIN_WORKER_STATE_H
 #define TRAIN_WORKER_STATE_H
 
-#include "train/train_run.h"
+#include "base/status.h"
+
+typedef struct train_run train_run;
 
 PROPANE_CHECK propane_status worker_state_write(train_run *r, propane_error *err);
 /* After the checkpoint has been written. */
