@@ -1013,6 +1013,11 @@ PROPANE_CHECK propane_status propane_generator_score(propane_generator *generato
  * NULL): how many. PROPANE_ERR_LIMIT: the loss is not a number. */
 PROPANE_CHECK propane_status propane_generator_loss(propane_generator *generator, const int32_t *ids, int64_t count,
                                                     double *mean, int64_t *predictions, propane_error *err);
+/* The mean over the answers of instruction data (.jsonl), read and marked as training does; each example by itself, cut where the
+ * context ends. */
+PROPANE_CHECK propane_status propane_generator_loss_examples(propane_generator *generator, const propane_chat *chat,
+                                                             const char *path, double *mean, int64_t *predictions,
+                                                             int64_t *examples, propane_error *err);
 /* The logits [count, vocabulary] after each of at most `context` ids, as "logits" of a safetensors file. */
 PROPANE_CHECK propane_status propane_generator_write_logits(propane_generator *generator, const int32_t *ids,
                                                             int64_t count, const char *path, propane_error *err);
@@ -1185,6 +1190,10 @@ typedef struct propane_trainer_info {
     int64_t count;       /* tokens or samples in all */
     bool writes;         /* of several ranks: this is the one that writes files */
     bool restart;        /* see propane_trainer_run */
+    int64_t best_step;   /* of the lowest validation loss; -1: there was none */
+    double best_loss;
+    bool kept; /* its weights are what the run writes at its end */
+    bool over; /* validations have not become better for as long as the option patience says */
 } propane_trainer_info;
 bool propane_trainer_describe(const propane_trainer *trainer, propane_trainer_info *out);
 /* All that is known of the run as a JSON object: sizes, device, kernels, data. Terminated, propane_free it. */

@@ -11,6 +11,7 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "model/files/store.h"
+#include "train/data/jsonl.h"
 #include "train/step/step.h"
 
 propane_status propane_generator_score(propane_generator *generator, const int32_t *ids, int64_t count, double *nll,
@@ -20,15 +21,55 @@ propane_status propane_generator_score(propane_generator *generator, const int32
     return infer_score(generator->machine, ids, count, nll, err);
 }
 
+static propane_status api_score_check(const propane_generator *g, double mean, propane_error *err) {
+    if (isfinite(mean)) return PROPANE_OK;
+    const char *name = model_weights_not_finite(g->model->weights);
+    return propane_fail(err, PROPANE_ERR_LIMIT, "%s: the loss is not a number%s%.200s%s", g->model->path,
+                        name ? ": the weights '" : "", name ? name : "", name ? "' hold some that are none" : "");
+}
+
 propane_status propane_generator_loss(propane_generator *g, const int32_t *ids, int64_t count, double *mean,
                                       int64_t *predictions, propane_error *err) {
     API_ERROR(err);
     if (count < 2) return propane_fail(err, PROPANE_ERR_INVALID, "%lld ids: nothing is predicted", (long long)count);
     PROPANE_TRY(infer_loss(g->machine, ids, count, mean, predictions, err));
-    if (isfinite(*mean)) return PROPANE_OK;
-    const char *name = model_weights_not_finite(g->model->weights);
-    return propane_fail(err, PROPANE_ERR_LIMIT, "%s: the loss is not a number%s%.200s%s", g->model->path,
-                        name ? ": the weights '" : "", name ? name : "", name ? "' hold some that are none" : "");
+    return api_score_check(g, *mean, err);
+}
+
+/* Adds up the losses of the ids that are learnt. */
+static propane_status api_score_example(infer *m, const train_examples *e, int64_t index, double *nll, double *sum,
+                                        int64_t *predictions, propane_error *err) {
+    const int64_t begin = e->start[index], most = infer_context(m) + 1;
+    const int64_t all = e->start[index + 1] - begin, count = all < most ? all : most;
+    if (count < 2) return PROPANE_OK;
+    PROPANE_TRY(infer_score(m, e->ids + begin, count, nll, err));
+    for (int64_t k = 1; k < count; k++)
+        if (e->learn[begin + k]) *sum += nll[k - 1], ++*predictions;
+    return PROPANE_OK;
+}
+
+propane_status propane_generator_loss_examples(propane_generator *g, const propane_chat *chat, const char *path,
+                                               double *mean, int64_t *predictions, int64_t *examples,
+                                               propane_error *err) {
+    API_ERROR(err);
+    train_examples e;
+    double sum = 0;
+    int64_t count = 0;
+    PROPANE_TRY(train_jsonl_read(path, chat->tokenizer, &chat->chat.format, &e, err));
+    double *nll = mem_array((size_t)infer_context(g->machine) + 1, sizeof *nll);
+    propane_status status =
+        nll ? PROPANE_OK : propane_fail_memory(err, (size_t)infer_context(g->machine) * sizeof *nll);
+    for (int64_t i = 0; i < e.count && status == PROPANE_OK; i++)
+        status = api_score_example(g->machine, &e, i, nll, &sum, &count, err);
+    if (status == PROPANE_OK && count == 0)
+        status = propane_fail(err, PROPANE_ERR_INVALID, "%s: no answer lies within the context of %lld", path,
+                              (long long)infer_context(g->machine));
+    *mean = count ? sum / (double)count : 0;
+    if (predictions) *predictions = count;
+    if (examples) *examples = e.count;
+    mem_free(nll);
+    train_examples_deinit(&e);
+    return status == PROPANE_OK ? api_score_check(g, *mean, err) : status;
 }
 
 propane_status propane_generator_write_logits(propane_generator *g, const int32_t *ids, int64_t count, const char *path,

@@ -229,7 +229,10 @@ bool propane_trainer_describe(const propane_trainer *t, propane_trainer_info *ou
                                  .step = train_run_steps_done(t->run),
                                  .steps = train_run_options(t->run)->steps,
                                  .writes = train_run_writes(t->run),
-                                 .restart = t->restart};
+                                 .restart = t->restart,
+                                 .kept = train_run_keeps_best(t->run),
+                                 .over = train_run_is_over(t->run)};
+    mine.best_step = train_run_best(t->run, &mine.best_loss);
     t->kind->describe(t, &mine);
     return api_give(out, &mine, sizeof mine);
 }

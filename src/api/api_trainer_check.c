@@ -31,6 +31,10 @@ static propane_status api_trainer_check_language(const train_options *o, propane
     const bool lora =
         o->given[TRAIN_OPTION_lora_rank] || o->given[TRAIN_OPTION_lora_alpha] || o->given[TRAIN_OPTION_lora_targets];
     PROPANE_TRY(api_trainer_check_vocabulary(o, err));
+    if (o->given[TRAIN_OPTION_steps] && o->given[TRAIN_OPTION_epochs])
+        return propane_fail(err, PROPANE_ERR_INVALID, "--steps and --epochs say the same; give one");
+    if (o->patience > 0 && o->eval_interval == 0)
+        return propane_fail(err, PROPANE_ERR_INVALID, "--patience counts validations; give --eval-every, too");
     if (*o->adapter && lora)
         return propane_fail(err, PROPANE_ERR_INVALID, "--adapter says the adapter's rank, alpha and targets");
     if (*o->adapter && !(*o->init || o->resume))

@@ -133,14 +133,23 @@ static propane_status api_trainer_language_take_adapter(propane_trainer *t, prop
 
 /* ---- the run ------------------------------------------------------------------------------------------------------------------ */
 
-/* What the options leave open: the way of the weights, the end of the schedule, the engine's own times for a profile. */
+/* What the options leave open: the way of the weights, the engine's own times for a profile. */
 static propane_status api_trainer_language_decide(propane_trainer *t, propane_error *err) {
     train_options *o = t->options;
-    if (!o->given[TRAIN_OPTION_min_lr] && !o->resume) o->min_lr = fmin(o->min_lr, o->lr / 10);
     if (*o->init) o->base = o->init;
     if (o->profile && device_is(o->device, "ane") && !strstr(o->device, "statistics="))
         o->device = arena_printf(t->own->arena, "%s%sstatistics=on", o->device, strchr(o->device, '?') ? "&" : "?");
     return o->device ? PROPANE_OK : propane_fail_memory(err, 0);
+}
+
+/* The rate that suits the kind of run, where none was given: a model that exists moves little, adapters more, and a small one
+ * from nothing most. */
+static void api_trainer_language_choose_rates(propane_trainer *t) {
+    train_options *o = t->options;
+    const double width = (double)t->language.config.hidden_size;
+    if (o->resume) return;
+    if (o->lr < 0) o->lr = !*o->init ? fmin(3e-3, 0.6 / width) : o->lora_rank > 0 ? 2e-4 : 5e-5;
+    if (!o->given[TRAIN_OPTION_min_lr]) o->min_lr = fmin(o->min_lr, o->lr / 10);
 }
 
 static propane_status api_trainer_language_begin_folder(propane_trainer *t, propane_error *err) {
@@ -187,6 +196,7 @@ static propane_status api_trainer_language_open(propane_trainer *t, const propan
     PROPANE_TRY(api_trainer_language_open_corpus(t, data, err));
     PROPANE_TRY(api_trainer_language_choose_model(t, err));
     PROPANE_TRY(api_trainer_language_take_adapter(t, err));
+    api_trainer_language_choose_rates(t);
     PROPANE_TRY(api_trainer_language_count_bytes(&t->language, err));
     return api_trainer_language_make_run(t, err);
 }

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "train/checkpoint_metadata.h"
 #include "train/train_run_internal.h"
 
@@ -31,6 +32,9 @@ static const checkpoint_field checkpoint_state[] = {
     {"updates", false, offsetof(train_state, updates)},
     {"position", false, offsetof(train_state, position)},
     {"evaluated", false, offsetof(train_state, evaluated)},
+    {"best", false, offsetof(train_state, best)},
+    {"stale", false, offsetof(train_state, stale)},
+    {"best_loss", true, offsetof(train_state, best_loss)},
     {"scaler_good", false, offsetof(train_state, scaler.good)},
     {"scaler_skipped", false, offsetof(train_state, scaler.skipped)},
     {"scaler_scale", true, offsetof(train_state, scaler.scale)},
@@ -81,16 +85,17 @@ static propane_status checkpoint_put_metadata(safetensors_writer *w, const train
     return checkpoint_put_state(w, &r->state, err);
 }
 
-static propane_status checkpoint_put_tensors(safetensors_writer *w, const train_run *r, propane_error *err) {
+static propane_status checkpoint_put_tensors(safetensors_writer *w, const train_run *r, int blocks,
+                                             propane_error *err) {
     char name[NAME_ROOM];
     const int count = r->kind->tensor_count(r);
-    for (int b = 0; b < TRAIN_BLOCKS; b++)
+    for (int b = 0; b < blocks; b++)
         for (int i = 0; i < count; i++) {
             const train_tensor t = r->kind->tensor(r, b, i);
             if (!t.data) continue;
             PROPANE_TRY(safetensors_writer_declare(w, checkpoint_tensor_name(name, &t, b), ST_F32, t.rank, t.dim, err));
         }
-    for (int b = 0; b < TRAIN_BLOCKS; b++)
+    for (int b = 0; b < blocks; b++)
         for (int i = 0; i < count; i++) {
             const train_tensor t = r->kind->tensor(r, b, i);
             if (t.data) PROPANE_TRY(safetensors_writer_data(w, t.data, (size_t)t.count * sizeof *t.data, err));
@@ -98,14 +103,22 @@ static propane_status checkpoint_put_tensors(safetensors_writer *w, const train_
     return PROPANE_OK;
 }
 
-propane_status train_checkpoint_write(train_run *r, propane_error *err) {
+static propane_status checkpoint_write(train_run *r, const char *path, int blocks, propane_error *err) {
     safetensors_writer *w = NULL;
-    PROPANE_TRY(safetensors_writer_open(r->checkpoint, &w, err));
+    PROPANE_TRY(safetensors_writer_open(path, &w, err));
     propane_status status = checkpoint_put_metadata(w, r, err);
-    if (status == PROPANE_OK) status = checkpoint_put_tensors(w, r, err);
+    if (status == PROPANE_OK) status = checkpoint_put_tensors(w, r, blocks, err);
     if (status == PROPANE_OK) return safetensors_writer_commit(w, err);
     safetensors_writer_abort(w);
     return status;
+}
+
+propane_status train_checkpoint_write(train_run *r, propane_error *err) {
+    return checkpoint_write(r, r->checkpoint, TRAIN_BLOCKS, err);
+}
+
+propane_status train_checkpoint_write_best(train_run *r, propane_error *err) {
+    return checkpoint_write(r, r->best, 1, err);
 }
 
 /* ---- comparing ---------------------------------------------------------------------------------------------------------------- */
@@ -234,6 +247,23 @@ propane_status train_checkpoint_read(train_run *r, int first, int last, propane_
     if (status == PROPANE_OK) status = checkpoint_read_tensors(&m, r, first, last, false, err);
     if (status == PROPANE_OK && first == 0) status = checkpoint_read_state(&m, &r->state, err);
     if (status == PROPANE_OK) status = checkpoint_read_tensors(&m, r, first, last, true, err);
+    checkpoint_metadata_close(&m);
+    return status;
+}
+
+/* A run that was killed and goes on from an older checkpoint may end before it comes to that step again: then the file is of a
+ * step that this run has not done. */
+propane_status train_checkpoint_read_best(train_run *r, bool *taken, propane_error *err) {
+    checkpoint_metadata m = {0};
+    const char *step = NULL;
+    *taken = false;
+    if (!file_exists(r->best)) return PROPANE_OK;
+    propane_status status = checkpoint_metadata_open(r->best, &m, err);
+    if (status == PROPANE_OK) status = checkpoint_get(&m, "best", &step, err);
+    *taken = status == PROPANE_OK && strtoll(step, NULL, 10) == r->state.best;
+    if (*taken) status = safetensors_verify(m.file, err);
+    if (*taken && status == PROPANE_OK) status = checkpoint_read_tensors(&m, r, 0, 0, false, err);
+    if (*taken && status == PROPANE_OK) status = checkpoint_read_tensors(&m, r, 0, 0, true, err);
     checkpoint_metadata_close(&m);
     return status;
 }

@@ -12,6 +12,9 @@
 typedef struct train_run train_run;
 
 PROPANE_CHECK propane_status train_checkpoint_write(train_run *r, propane_error *err);
+/* The weights alone, of the evaluation that was just made; and back, if the file is there and of state.best. */
+PROPANE_CHECK propane_status train_checkpoint_write_best(train_run *r, propane_error *err);
+PROPANE_CHECK propane_status train_checkpoint_read_best(train_run *r, bool *taken, propane_error *err);
 /* Fills the tensors of blocks first to last, and with block 0 the state; refuses a checkpoint of another model, other data
  * or other options before anything is changed. */
 PROPANE_CHECK propane_status train_checkpoint_read(train_run *r, int first, int last, propane_error *err);

@@ -68,12 +68,23 @@ static char *checkpoint_old_text(const checkpoint_metadata *m, const char *key) 
     return arena_string(m->arena, json_is_string(value) ? json_string_value(value) : "");
 }
 
+/* What a checkpoint lacks that was written before there was such a thing: the value that changes nothing. */
+static const char *checkpoint_default(const char *key) {
+    static const char *const values[][2] = {{"best", "-1"},         {"stale", "0"},   {"best_loss", "0x0p+0"},
+                                            {"schedule", "cosine"}, {"keep", "best"}, {"patience", "0"}};
+    for (size_t i = 0; i < sizeof values / sizeof values[0]; i++)
+        if (strcmp(values[i][0], key) == 0) return values[i][1];
+    return NULL;
+}
+
 propane_status checkpoint_metadata_find(const checkpoint_metadata *m, const char *key, const char **out,
                                         propane_error *err) {
     if (!m->old) {
         *out = safetensors_metadata(m->file, key);
+        if (!*out) *out = checkpoint_default(key);
         return PROPANE_OK;
     }
-    *out = checkpoint_old_text(m, key);
+    *out = checkpoint_default(key);
+    if (!*out) *out = checkpoint_old_text(m, key);
     return *out ? PROPANE_OK : propane_fail_memory(err, strlen(key));
 }

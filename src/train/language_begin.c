@@ -2,6 +2,7 @@
  * Owns the making of a language model's run: which weights it begins with, which ids and tensors are learnt, the step's
  * programs. A folder is made last, so that a run that could not begin leaves nothing behind.
  */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -223,6 +224,15 @@ static void language_state_facts(language_run *t) {
         snprintf(t->base_sum, sizeof t->base_sum, "%016llx", (unsigned long long)language_sum_base(t->weights));
 }
 
+/* As many steps as the epochs are. */
+static void language_count_steps(language_run *t) {
+    train_options *o = &t->run.options;
+    if (o->epochs <= 0) return;
+    const double windows = o->epochs * (double)token_windows_count(&t->data), step = (double)(o->batch * o->accumulate);
+    o->steps = (int64_t)fmax(1, ceil(windows / step - 1e-9));
+    train_run_plan(&t->run);
+}
+
 static propane_status language_make_weights(language_run *t, const train_input *input, model_config config,
                                             propane_error *err) {
     const train_options *o = &t->run.options;
@@ -250,6 +260,7 @@ propane_status language_begin(language_run *t, const train_input *input, propane
     const model_config config = t->compact ? compact_vocab_config(t->compact, &t->whole) : t->whole;
     PROPANE_TRY(memory_estimate_check(&config, o, err));
     PROPANE_TRY(language_make_windows(t, input, err));
+    language_count_steps(t);
     PROPANE_TRY(language_make_weights(t, input, config, err));
     if (o->resume) return language_load_and_make(t, err);
     if (o->run_dir && train_run_writes(&t->run) && file_exists(t->run.checkpoint))

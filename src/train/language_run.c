@@ -183,6 +183,10 @@ static propane_status language_refresh(train_run *run, bool *over_budget, propan
                         train_step_compiles(t->step), (long long)t->budget);
 }
 
+static propane_status language_publish(train_run *run, propane_error *err) {
+    return train_step_publish(language_run_of(run)->step, err);
+}
+
 static const char *language_not_finite(const train_run *run) {
     return model_weights_not_finite(language_run_of(run)->weights);
 }
@@ -279,6 +283,7 @@ static const train_run_kind language_run_kind = {
     .evaluates = language_evaluates,
     .evaluate = language_evaluate,
     .refresh = language_refresh,
+    .publish = language_publish,
     .not_finite = language_not_finite,
     .finish = language_finish,
     .describe = language_describe,

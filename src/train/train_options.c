@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "train/optim/moments.h"
+#include "train/optim/schedule.h"
 #include "train/step/weight_mode.h"
 
 #define LANGUAGE(text, log, about) [TRAIN_LANGUAGE] = {text, TRAIN_##log, about}
@@ -165,7 +166,7 @@ propane_status train_options_check(const train_options *o, propane_error *err) {
                             *(const char *const *)at ? *(const char *const *)at : "",
                             train_options_list(row->words, list));
     }
-    if (o->min_lr > o->lr)
+    if (o->lr >= 0 && o->min_lr > o->lr)
         return propane_fail(err, PROPANE_ERR_INVALID, "--min-lr is %g; give %g to %g", o->min_lr, 0.0, o->lr);
     if (o->resume && !o->run_dir) return propane_fail(err, PROPANE_ERR_INVALID, "--resume needs the run's folder");
     return PROPANE_OK;

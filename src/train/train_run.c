@@ -32,7 +32,7 @@ propane_status train_run_begin(train_run *r, const train_run_kind *kind, const t
                                propane_error *err) {
     r->kind = kind;
     r->options = *options;
-    r->saved = r->state.evaluated = -1;
+    r->saved = r->state.evaluated = r->state.best = -1;
     r->arena = arena_create();
     if (!r->arena) return propane_fail_memory(err, 0);
     PROPANE_TRY(train_options_check(options, err));
@@ -44,8 +44,23 @@ propane_status train_run_begin(train_run *r, const train_run_kind *kind, const t
         if (!*value) return propane_fail_memory(err, 0);
     }
     const train_options *o = &r->options;
-    r->schedule = (train_schedule){o->lr, o->min_lr < 0 ? o->lr : o->min_lr, o->warmup, o->steps};
+    train_run_plan(r);
+    if (strcmp(o->keep, "best") == 0 && o->eval_interval > 0) PROPANE_TRY(train_run_path(r, TRAIN_BEST, &r->best, err));
     return train_run_path(r, TRAIN_CHECKPOINT, &r->checkpoint, err);
+}
+
+void train_run_plan(train_run *r) {
+    enum { WARMUP_MOST = 50, WARMUP_PART = 10 };
+    train_options *o = &r->options;
+    const int64_t part = o->steps / WARMUP_PART;
+    const bool flat = o->min_lr < 0 && strcmp(o->schedule, "cosine") == 0;
+    if (o->lr < 0) o->lr = 1e-3;
+    if (o->warmup < 0) o->warmup = part < WARMUP_MOST ? part : WARMUP_MOST;
+    r->schedule = (train_schedule){o->lr,
+                                   o->min_lr >= 0 ? o->min_lr
+                                   : flat         ? o->lr
+                                                  : o->lr / 10,
+                                   o->warmup, o->steps, train_schedule_find(o->schedule)};
 }
 
 propane_status train_run_load(train_run *r, int first, int last, propane_error *err) {
@@ -96,11 +111,33 @@ propane_status train_run_save(train_run *r, propane_error *err) {
     return PROPANE_OK;
 }
 
+/* The best weights so far are kept in a file of their own: what was learnt afterwards may be worse. */
+static propane_status train_run_rate(train_run *r, double loss, propane_error *err) {
+    train_state *s = &r->state;
+    if (!isfinite(loss) || (s->best >= 0 && loss >= s->best_loss)) {
+        s->stale++;
+        return PROPANE_OK;
+    }
+    s->best = s->step;
+    s->best_loss = loss;
+    s->stale = 0;
+    return r->best && train_run_writes(r) ? train_checkpoint_write_best(r, err) : PROPANE_OK;
+}
+
+int64_t train_run_best(const train_run *r, double *loss) {
+    *loss = r->state.best_loss;
+    return r->state.best;
+}
+
+bool train_run_keeps_best(const train_run *r) { return r->best && r->state.best >= 0; }
+
+bool train_run_is_over(const train_run *r) { return r->options.patience > 0 && r->state.stale >= r->options.patience; }
+
 propane_status train_run_evaluate(train_run *r, train_evaluation *out, propane_error *err) {
     *out = (train_evaluation){.step = r->state.step, .val_nats_per_byte = -1, .val_accuracy = -1};
     PROPANE_TRY(r->kind->evaluate(r, out, err));
     r->state.evaluated = r->state.step;
-    return PROPANE_OK;
+    return train_run_rate(r, out->val_loss, err);
 }
 
 /* Every `interval` steps, or where the ranks next agree. */
@@ -165,10 +202,20 @@ propane_status train_run_step(train_run *r, train_report *out, propane_error *er
     return PROPANE_OK;
 }
 
+/* The last checkpoint stays what it is: a longer run goes on from there. */
+static propane_status train_run_take_best(train_run *r, propane_error *err) {
+    bool taken = false;
+    if (!r->best || r->state.best < 0 || r->state.best == r->state.step) return PROPANE_OK;
+    PROPANE_TRY(train_checkpoint_read_best(r, &taken, err));
+    return taken && r->kind->publish ? r->kind->publish(r, err) : PROPANE_OK;
+}
+
 propane_status train_run_finish(train_run *r, propane_error *err) {
     if (r->lost > 0) return train_run_tell_lost(r, err);
     PROPANE_TRY(train_run_save(r, err));
-    return r->checkpoint && train_run_writes(r) ? r->kind->finish(r, err) : PROPANE_OK;
+    if (!r->checkpoint || !train_run_writes(r)) return PROPANE_OK;
+    PROPANE_TRY(train_run_take_best(r, err));
+    return r->kind->finish(r, err);
 }
 
 void train_run_cancel_by(train_run *r, const atomic_bool *cancel) { r->cancel = cancel; }
@@ -199,11 +246,11 @@ static propane_status train_run_loop_step(train_run *r, const train_callbacks *c
 static propane_status train_run_loop(train_run *r, const train_callbacks *c, bool *restart, propane_error *err) {
     const train_options *o = &r->options;
     for (;;) {
-        const bool more = r->state.step < o->steps;
+        const bool more = r->state.step < o->steps && !train_run_is_over(r);
         if (more || train_run_evaluation_due(r)) PROPANE_TRY(train_run_ready(r, restart, err));
         if (*restart) return train_run_loop_save(r, c, err);
         if (train_run_evaluation_due(r)) PROPANE_TRY(train_run_loop_evaluate(r, c, err));
-        if (!more) break;
+        if (!more || train_run_is_over(r)) break;
         if (r->lost == 0 && train_run_is_due(r, o->checkpoint_interval)) PROPANE_TRY(train_run_loop_save(r, c, err));
         PROPANE_TRY(train_run_loop_step(r, c, err));
     }

@@ -14,6 +14,7 @@
 #include "train/train_options.h"
 
 #define TRAIN_CHECKPOINT "checkpoint.safetensors"
+#define TRAIN_BEST       "best.safetensors"
 #define TRAIN_MODEL      "model.safetensors"
 #define TRAIN_CONFIG     "config.json"
 #define TRAIN_PACKAGE    "model.mlpackage"
@@ -68,6 +69,10 @@ PROPANE_CHECK propane_status train_run_finish(train_run *r, propane_error *err);
 void train_run_cancel_by(train_run *r, const atomic_bool *cancel);
 
 bool train_run_writes(const train_run *r); /* is this the process that writes files? */
+/* Step and loss of the best validation; -1: there was none. */
+int64_t train_run_best(const train_run *r, double *loss);
+bool train_run_keeps_best(const train_run *r); /* its weights are what is written at the end */
+bool train_run_is_over(const train_run *r);    /* validations have not become better for as long as `patience` says */
 int64_t train_run_steps_done(const train_run *r);
 /* As the run has them: what was left to it is decided. */
 const train_options *train_run_options(const train_run *r);

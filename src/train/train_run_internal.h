@@ -18,6 +18,9 @@ typedef struct train_state {
     int64_t updates;   /* of them, how many moved the weights */
     int64_t position;  /* windows or samples drawn from the data */
     int64_t evaluated; /* step of the last evaluation; -1: none */
+    int64_t best;      /* step of the best one; -1: none */
+    int64_t stale;     /* evaluations since then */
+    double best_loss;
     train_scaler scaler;
 } train_state;
 
@@ -56,6 +59,8 @@ typedef struct train_run_kind {
     propane_status (*evaluate)(train_run *r, train_evaluation *out, propane_error *err);
     /* Programs that contain weights are made again; *over_budget: that is for a new process. NULL: there are none. */
     propane_status (*refresh)(train_run *r, bool *over_budget, propane_error *err);
+    /* The weights were read from a file: copies of them follow. NULL: there are none. */
+    propane_status (*publish)(train_run *r, propane_error *err);
     /* The name of a weight with numbers that are none; NULL: there is no such weight. */
     const char *(*not_finite)(const train_run *r);
     /* Writes what the run was for. There is a run folder. */
@@ -84,11 +89,14 @@ struct train_run {
     int64_t lost;         /* steps in a row whose loss was not a number */
     const atomic_bool *cancel;
     char *checkpoint; /* NULL without a run folder */
+    char *best;       /* the weights of the best evaluation, if they are kept; else NULL */
 };
 
 /* First thing in making a run: checks and copies the options. `r` is all zeros; it is freed by the caller if this fails. */
 PROPANE_CHECK propane_status train_run_begin(train_run *r, const train_run_kind *kind, const train_options *options,
                                              propane_error *err);
+/* The schedule, once the number of steps is known. */
+void train_run_plan(train_run *r);
 /* DIR/NAME; NULL in *out without a run folder. */
 PROPANE_CHECK propane_status train_run_path(train_run *r, const char *name, char **out, propane_error *err);
 /* Reads these blocks of the checkpoint, and with block 0 the state. */

@@ -75,7 +75,7 @@ TEST(values_of_another_type_are_refused) {
     EXPECT_FAIL(train_options_set(&o, "learning-rate", "1", &err), PROPANE_ERR_NOT_FOUND,
                 "learning-rate: a training run has no such option");
     EXPECT_FAIL(train_options_set(&o, "shuffle", "1", &err), PROPANE_ERR_NOT_FOUND, "no such option");
-    EXPECT(o.steps == 1000 && o.lr == 1e-3 && o.pack);
+    EXPECT(o.steps == 1000 && o.lr == -1 && o.pack);
 }
 
 /* A default outside of the range stands for "not given": that one value is allowed and no other. */

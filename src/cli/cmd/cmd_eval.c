@@ -8,6 +8,7 @@
 
 #include "base/file.h"
 #include "base/memory.h"
+#include "base/text.h"
 #include "cli/cli.h"
 #include "cli/cmd/model_flags.h"
 #include "cli/ids.h"
@@ -15,11 +16,12 @@
 
 typedef struct eval_job {
     opened_model m;
-    const char *data, *ids_path, *logits, *gradients, *plan;
+    const char *data, *chat, *ids_path, *logits, *gradients, *plan;
     bool json;
     int32_t *ids;
     int64_t count;
     int64_t text_bytes; /* 0: not known */
+    int64_t examples;   /* 0: it is no instruction data */
 } eval_job;
 
 static propane_status cmd_eval_parse_ids(eval_job *j, propane_error *err) {
@@ -66,27 +68,49 @@ static propane_status cmd_eval_write_gradients(eval_job *j, propane_error *err) 
     return propane_model_write_gradients(j->m.weights, j->ids, j->count, &how, j->gradients, NULL, err);
 }
 
-static propane_status cmd_eval_eval(eval_job *j, propane_error *err) {
-    double mean = 0;
-    int64_t predictions = 0;
-    PROPANE_TRY(opened_model_read(&j->m, err));
+/* Instruction data: the answers, as training reads them. */
+static propane_status cmd_eval_examples(eval_job *j, double *mean, int64_t *predictions, propane_error *err) {
+    propane_chat *chat = NULL;
+    if (j->logits || j->gradients)
+        return propane_fail(err, PROPANE_ERR_INVALID,
+                            "%s is instruction data: --logits and --gradients are for a text or --ids", j->data);
+    PROPANE_TRY(opened_model_tokenizer(&j->m, err));
+    PROPANE_TRY(opened_model_start(&j->m, err));
+    PROPANE_TRY(propane_chat_open(j->m.weights, j->m.tokenizer, j->chat, &chat, err));
+    const propane_status status =
+        propane_generator_loss_examples(j->m.generator, chat, j->data, mean, predictions, &j->examples, err);
+    propane_chat_free(chat);
+    return status;
+}
+
+static propane_status cmd_eval_text(eval_job *j, double *mean, int64_t *predictions, propane_error *err) {
     PROPANE_TRY(cmd_eval_read_ids(j, err));
     PROPANE_TRY(cmd_eval_check_room(j, err));
     PROPANE_TRY(opened_model_start(&j->m, err));
-    PROPANE_TRY(propane_generator_loss(j->m.generator, j->ids, j->count, &mean, &predictions, err));
+    PROPANE_TRY(propane_generator_loss(j->m.generator, j->ids, j->count, mean, predictions, err));
     if (j->logits) PROPANE_TRY(propane_generator_write_logits(j->m.generator, j->ids, j->count, j->logits, err));
-    if (j->gradients) PROPANE_TRY(cmd_eval_write_gradients(j, err));
+    return j->gradients ? cmd_eval_write_gradients(j, err) : PROPANE_OK;
+}
+
+static propane_status cmd_eval_eval(eval_job *j, propane_error *err) {
+    double mean = 0;
+    int64_t predictions = 0;
+    const bool lines = j->data && text_ends_with(j->data, ".jsonl");
+    PROPANE_TRY(opened_model_read(&j->m, err));
+    PROPANE_TRY((lines ? cmd_eval_examples : cmd_eval_text)(j, &mean, &predictions, err));
     double per_byte = j->text_bytes ? mean * (double)predictions / (double)j->text_bytes : -1;
     if (j->json) {
         printf("{\"predictions\":%" PRId64, predictions);
         progress_number("loss", mean);
         progress_number("perplexity", exp(mean));
         if (j->text_bytes) progress_number("nats_per_byte", per_byte);
+        if (j->examples) printf(",\"examples\":%" PRId64, j->examples);
         printf("}\n");
     } else {
         printf("loss %.6f nats per token over %" PRId64 " predictions", mean, predictions);
         printf(", perplexity %.4f", exp(mean));
         if (j->text_bytes) printf(", %.6f nats per byte", per_byte);
+        if (j->examples) printf(", the answers of %" PRId64 " examples", j->examples);
         printf("\n");
     }
     return PROPANE_OK;
@@ -97,7 +121,10 @@ int cmd_eval(int argc, char **argv) {
     const cli_flag flags[] = {
         OPENED_MODEL_FLAG(j.m),
         OPENED_ADAPTER_FLAG(j.m),
-        {"--data", CLI_TEXT, &j.data, .words = "FILE", .help = "a text, or a token file of 'propane tokenize'"},
+        {"--data", CLI_TEXT, &j.data, .words = "FILE",
+         .help = "a text, a token file of 'propane tokenize', or instruction data (.jsonl): then its answers"},
+        {"--chat", CLI_TEXT, &j.chat, .words = "NAME",
+         .help = "chat format of a .jsonl file, instead of the model's own"},
         {"--ids", CLI_TEXT, &j.ids_path, .words = "FILE",
          .help = "token ids instead, whole numbers with blanks between them"},
         OPENED_TOKENIZER_FLAG(j.m),

@@ -190,7 +190,16 @@ static void train_job_on_checkpoint(void *context, int64_t step, const char *pat
     progress_flush();
 }
 
+/* Whose weights the model has, where they are not the last ones. */
+static void train_job_tell_best(const train_job *j, const propane_trainer_info *info) {
+    if (info->over) printf("stopped early: %s validations without a better one\n", train_job_option(j, "patience"));
+    if (info->best_step > 0 && info->best_step < info->step && info->kept)
+        printf("kept: the weights of step %" PRId64 ", the best validation (%.4f); --keep last writes the last ones\n",
+               info->best_step, info->best_loss);
+}
+
 static void train_job_tell_done(const train_job *j, int64_t done, double seconds) {
+    const propane_trainer_info info = train_job_info(j);
     if (j->profile) j->kind->tell_profile(j, seconds);
     if (j->json) {
         const propane_evaluation *e = &j->last;
@@ -198,6 +207,10 @@ static void train_job_tell_done(const train_job *j, int64_t done, double seconds
         if (e->step) progress_number("val_loss", e->loss);
         if (e->step && e->nats_per_byte >= 0) progress_number("val_nats_per_byte", e->nats_per_byte);
         if (e->step && e->accuracy >= 0) progress_number("val_accuracy", e->accuracy);
+        if (info.best_step > 0) {
+            printf(",\"best_step\":%" PRId64, info.best_step);
+            progress_number("best_val_loss", info.best_loss);
+        }
         if (json_object_get(j->facts, "unigram_nats_per_byte"))
             progress_number("unigram_nats_per_byte", train_job_real(j, "unigram_nats_per_byte"));
         printf("}\n");
@@ -205,6 +218,7 @@ static void train_job_tell_done(const train_job *j, int64_t done, double seconds
     }
     printf("done: %" PRId64 " steps in %.1f s; ", done - j->first_step, seconds);
     j->kind->tell_end(j, done > j->first_step ? "" : "the run was complete already; a larger --steps goes on\n");
+    train_job_tell_best(j, &info);
 }
 
 /* ---- running ----------------------------------------------------------------------------------------------------------------- */

@@ -63,6 +63,12 @@ static void train_text_tell_start(const train_job *j) {
            train_job_int(j, "parameters"), train_job_int(j, "layers"), train_job_int(j, "width"),
            train_job_option(j, "context"));
     train_text_tell_learnt(j);
+    printf("training: %s steps of %" PRId64
+           " tokens, learning rate %s after %s steps of warm-up, schedule %s, --keep %s\n",
+           train_job_option(j, "steps"),
+           (int64_t)json_integer_value(json_object_get(json_object_get(j->facts, "log"), "tokens_per_step")),
+           train_job_option(j, "lr"), train_job_option(j, "warmup"), train_job_option(j, "schedule"),
+           train_job_option(j, "keep"));
     printf("device %s, %s, plan %s, weights %s, threads %d\n", train_job_option(j, "device"),
            train_job_option(j, "precision"), train_job_option(j, "plan"), train_job_option(j, "weights"),
            propane_threads());

@@ -130,13 +130,18 @@ static propane_status token_windows_packed_batch(const token_windows *d, uint64_
     return PROPANE_OK;
 }
 
+int64_t token_windows_count(const token_windows *d) {
+    if (!d->tokens) return d->packs[0].windows;
+    const int64_t windows = (d->train_count - 1) / d->context, spare = d->train_count - 1 - windows * d->context;
+    return windows > 1 && spare < d->context / 2 ? windows - 1 : windows;
+}
+
 propane_status token_windows_batch(const token_windows *d, uint64_t position, int batch, int32_t *inputs,
                                    int32_t *targets, propane_error *err) {
     if (!d->tokens) return token_windows_packed_batch(d, position, batch, inputs, targets);
     /* every epoch has the same number of windows, so that the epoch follows from the position; one context is left
      * free for the phase where there is room */
-    int64_t windows = (d->train_count - 1) / d->context, spare = d->train_count - 1 - windows * d->context;
-    if (windows > 1 && spare < d->context / 2) windows--, spare += d->context;
+    const int64_t windows = token_windows_count(d), spare = d->train_count - 1 - windows * d->context;
     for (int b = 0; b < batch; b++) {
         uint64_t n = position + (uint64_t)b, epoch = n / (uint64_t)windows;
         uint64_t key = token_windows_epoch_key(d->seed, epoch);

@@ -39,6 +39,8 @@ PROPANE_CHECK propane_status token_windows_held_out(const token_windows *d, int6
 int64_t token_windows_shuffled(uint64_t seed, uint64_t n, int64_t count);
 /* The same for the same ids, whatever their width; other for other ones. */
 uint64_t token_windows_sum(const void *tokens, int token_bytes, int64_t count);
+/* How many windows an epoch has. */
+int64_t token_windows_count(const token_windows *d);
 /* How many windows without overlap the held-out part has. */
 int64_t token_windows_held_out_windows(const token_windows *d);
 

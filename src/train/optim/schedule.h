@@ -1,17 +1,28 @@
 /* SPDX-License-Identifier: MIT
- * The learning rate of a step: a linear warm-up, then half a cosine from the peak to the floor.
+ * The learning rate of a step: a linear warm-up, then a way from the peak to the floor. warm-up-stable-decay ("wsd") stays at the
+ * peak and goes down in a line over the last fifth of the steps.
  */
 #ifndef TRAIN_OPTIM_SCHEDULE_H
 #define TRAIN_OPTIM_SCHEDULE_H
 
 #include <stdint.h>
 
+#define TRAIN_SCHEDULE_WORDS "cosine|linear|constant|wsd"
+typedef enum train_schedule_shape {
+    TRAIN_SCHEDULE_COSINE,
+    TRAIN_SCHEDULE_LINEAR,
+    TRAIN_SCHEDULE_CONSTANT,
+    TRAIN_SCHEDULE_WSD
+} train_schedule_shape;
+
 typedef struct train_schedule {
     double peak, floor;
     int64_t warmup; /* steps; the last of them has the peak */
     int64_t steps;  /* in all; later ones keep the floor */
+    train_schedule_shape shape;
 } train_schedule;
 
+train_schedule_shape train_schedule_find(const char *word); /* one of the words; else the cosine */
 /* `step` counts from 0. */
 double train_schedule_at(const train_schedule *s, int64_t step);
 

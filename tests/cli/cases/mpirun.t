@@ -12,7 +12,7 @@ $ ranks 2 tiny --steps 50 --run two > two.log; agree one.log two.log 1e-5
 > 53 agree
 = 0
 $ echo $(ls two)
-> checkpoint.safetensors config.json log.jsonl model.safetensors report.html tokenizer.propane.json
+> best.safetensors checkpoint.safetensors config.json log.jsonl model.safetensors report.html tokenizer.propane.json
 = 0
 # several small buckets, sharded moments, accumulation; seen 3e-8
 $ tiny --steps 50 --accumulate 2 --batch 4 --run acc > acc.log; ranks 4 tiny --steps 50 --accumulate 2 --batch 4 --run shard --shard --bucket 3000 > shard.log; agree acc.log shard.log 1e-5
@@ -45,6 +45,7 @@ $ both b --lora-rank 4 --lora-targets all --lora-dropout 0.2 --lr 1e-2; ls t2b; 
 > 53 agree
 > adapter_config.json
 > adapter_model.safetensors
+> best.safetensors
 > checkpoint.safetensors
 > config.json
 > log.jsonl
@@ -64,7 +65,7 @@ $ tune --run g1 --lora-rank 4 --lora-dropout 0.2 --min-lr 3e-3 > g1.log; ranks 2
 > 50 agree
 = 0
 # stopped and resumed with another number of ranks, moments sharded and not
-@ printf '#!/bin/sh\ntiny --min-lr 1e-3 --warmup 0 "$@"\n' > ../bin/level; chmod +x ../bin/level
+@ printf '#!/bin/sh\ntiny --lr 1e-3 --min-lr 1e-3 --warmup 0 "$@"\n' > ../bin/level; chmod +x ../bin/level
 $ level --steps 40 --run long > long.log; ranks 2 level --steps 20 --run move --shard > m.log; ranks 4 propane train --data text --run move --resume --steps 30 --shard --json >> m.log; propane train --data text --run move --resume --steps 40 --json >> m.log; grep '"lr"' long.log > want; grep '"lr"' m.log > got; agree want got 1e-5
 > 40 agree
 = 0

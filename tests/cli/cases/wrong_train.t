@@ -99,7 +99,7 @@ $ tiny --lr nan
 2> Try 'propane train --help'.
 = 2
 $ tiny --min-lr 1
-2> propane train: --min-lr is 1; give 0 to 0.001
+2> propane train: --min-lr is 1; give 0 to 0.003
 = 1
 $ tiny --heads 3
 2> propane train: --width 16 is not a multiple of --heads 3

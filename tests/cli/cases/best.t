@@ -1,0 +1,48 @@
+# The best weights are kept, not the last ones: a run that gets worse ends with the model of its lowest validation loss.
+@ awk 'BEGIN{for(i=0;i<400;i++) print "line", i*i%97, i*31%11}' > text
+@ printf 'propane train --data text --kind bytes --layers 1 --width 32 --heads 2 --context 16 --batch 4 --lr 0.3 --clip 0 --warmup 0 --schedule constant --eval-every 4 --eval-batches 4 --json "$@"\n' > ../bin/wild; printf 'sed -nE "s/.*\\"$1\\":([-0-9.e]*).*/\\1/p" | tail -1\n' > ../bin/key; chmod +x ../bin/wild ../bin/key
+$ wild --steps 40 --run a > log; lowest=$(sed -nE 's/.*"val_loss":([0-9.]*),"val_nats.*/\1/p' log | sort -g | head -1); test "$(key best_val_loss < log)" = "$lowest" && test "$(key best_step < log)" -lt 40 && echo the best
+> the best
+= 0
+# its model is that step's
+$ wild --steps $(key best_step < log) --run b > blog; cmp a/model.safetensors b/model.safetensors && wild --steps 40 --keep last --run c > clog; cmp -s a/model.safetensors c/model.safetensors
+= 1
+# patience
+$ wild --steps 4000 --patience 3 --run e > elog; best=$(key best_step < elog); last=$(sed -nE 's/.*"event":"done","step":([0-9]*).*/\1/p' elog); echo $((last - best))
+> 12
+= 0
+$ propane train --data text --patience 3 --eval-every 0
+2> propane train: --patience counts validations; give --eval-every, too
+2> Try 'propane train --help'.
+= 2
+# epochs, schedules, a warm-up in proportion, rates by the kind of run
+@ printf 'propane train --data text --kind bytes --layers 1 --width 32 --heads 2 --context 16 --batch 4 --eval-every 0 "$@"\n' > ../bin/calm; chmod +x ../bin/calm
+$ calm --epochs 0.5 --run f | grep -oE 'done: [0-9]+ steps'
+>~ done: ?? steps
+= 0
+$ calm --epochs 1 --steps 3
+2> propane train: --steps and --epochs say the same; give one
+2> Try 'propane train --help'.
+= 2
+$ for s in cosine linear constant wsd; do calm --steps 10 --schedule $s --json --run s-$s | sed -nE 's/.*"lr":([^,]*),.*/\1/p' | sed -n '1p;6p;10p' | tr '\n' ' '; echo; done
+> 0.003 0.00180178986 0.0001874457 
+> 0.003 0.00171111111 0.000422222222 
+> 0.003 0.003 0.003 
+> 0.003 0.003 0.00155 
+= 0
+$ calm --steps 5 --schedule up
+2> propane train: --schedule: 'up' is not one of cosine|linear|constant|wsd
+2> Try 'propane train --help'.
+= 2
+$ propane train --data text --init f --batch 4 --context 16 --steps 2 --eval-every 0 --run g | grep -o 'learning rate.*'; propane train --data text --init f --lora-rank 2 --batch 4 --context 16 --steps 20 --eval-every 0 --run h | grep -o 'learning rate.*'
+> learning rate 5e-05 after 0 steps of warm-up, schedule cosine, --keep best
+> learning rate 0.0002 after 2 steps of warm-up, schedule cosine, --keep best
+= 0
+# Instruction data is evaluated as it is learnt: the answers alone, not the JSON.
+$ for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do echo "{\"prompt\":\"q$i\",\"completion\":\"a\"}"; done > d.jsonl; propane train --init f --data d.jsonl --context 16 --batch 2 --steps 60 --lr 0.01 --eval-every 60 --no-pack --run i --json | key val_loss > trained; propane eval i --data d.jsonl --json > told.json; key loss < told.json > told; grep -o '"examples":20' told.json; paste trained told | awk '{print ($1 < 1 && $2 < 1) ? "near" : $0}'
+> "examples":20
+> near
+= 0
+$ propane eval i --data d.jsonl --logits x
+2> propane eval: d.jsonl is instruction data: --logits and --gradients are for a text or --ids
+= 1
