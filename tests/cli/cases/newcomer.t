@@ -59,8 +59,8 @@ $ printf '<html>404</html>\n' > d/tokenizer.json; cp good/model.safetensors d; t
 $ printf 'PK\003\004.............................' > w.bin; try w.bin
 2> propane generate: w.bin: not a model: want a folder with config.json and model.safetensors, a .safetensors or .gguf file or a llama2.c checkpoint: it is a ZIP archive, as PyTorch saves pickles, which are not read; write safetensors
 = 1
-$ half d true; sed 's/"llama"/"mistral"/' good/config.json > d/config.json; try d
-2~ propane generate: d/config.json: model_type is 'mistral'; those known are llama, qwen2, qwen3, gpt2*
+$ half d true; sed 's/"llama"/"mamba"/' good/config.json > d/config.json; try d
+2~ propane generate: d/config.json: model_type is 'mamba'; those known are llama, qwen2, qwen3, gpt2*
 = 1
 # a tokenizer_config.json as transformers writes it, with "no limit" as a number of 31 digits
 $ half f true; printf '{"model_max_length": 1000000000000000019884624838656, "bos_token": null}' > f/tokenizer_config.json; try f
