@@ -5,6 +5,7 @@ or propane_ml is missing.
 
     python tools/coremltools_suite/suite.py                         a sample of 300 by the seed of today's commit
     python tools/coremltools_suite/suite.py --tests 0 --out all.json     all of them: hours
+    ... --most 0.02          another sample may meet a difference that nobody has listed yet: it is printed, two in a hundred pass
     --seed N, --areas ops,torch,milproto,compression,states, --jobs N, -k EXPRESSION
 """
 import argparse
@@ -77,7 +78,7 @@ def run(options, base, places, results):
     return rows, codes
 
 
-def report(rows, show):
+def report(rows, show, most):
     list_of, failed, unknown = known(), [r for r in rows if r["outcome"] == "failed"], []
     why = collections.Counter()
     for row in failed:
@@ -94,7 +95,7 @@ def report(rows, show):
     good = len(ran) - len(failed)
     print(f"{good} of {len(ran)} pass ({100 * good / max(1, len(ran)):.1f} %), {predicted} of them predicted; {len(rows) - len(ran)} "
           f"skip themselves; {len(failed) - len(unknown)} fail for known reasons")
-    return not unknown and bool(ran)
+    return len(unknown) <= most * len(ran) and bool(ran)
 
 
 def main():
@@ -105,6 +106,7 @@ def main():
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--out", help="all results as JSON")
     parser.add_argument("--show", type=int, default=40)
+    parser.add_argument("--most", type=float, default=0, help="part of those that run that may fail for reasons not listed")
     parser.add_argument("-k", default="")
     options = parser.parse_args()
     for name in ("coremltools", "torch", "propane_ml", "pytest", "parameterized"):
@@ -124,7 +126,7 @@ def main():
     if options.out:
         with open(options.out, "w", encoding="utf-8") as file:
             json.dump(rows, file, indent=0)
-    return 0 if report(rows, options.show) and all(code in (0, 1, 5) for code in codes) else 1
+    return 0 if report(rows, options.show, options.most) and all(code in (0, 1, 5) for code in codes) else 1
 
 
 if __name__ == "__main__":

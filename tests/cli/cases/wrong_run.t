@@ -48,7 +48,7 @@ $ propane train --data text --resume --run done --batch 4
 2> propane train: done/checkpoint.safetensors was made with --batch 2, not 4; resume with the same, or start a new run in another folder
 = 1
 $ propane train --data text --resume --run done --lr 0.5
-2> propane train: done/checkpoint.safetensors was made with --lr 0.001, not 0.5; resume with the same, or start a new run in another folder
+2> propane train: done/checkpoint.safetensors was made with --lr 0.003, not 0.5; resume with the same, or start a new run in another folder
 = 1
 $ propane train --data text --resume --run done --precision fp16
 2> propane train: done/checkpoint.safetensors was made with --precision fp32, not fp16; resume with the same, or start a new run in another folder
@@ -113,21 +113,22 @@ $ propane train --data text --init done --tokenizer done/tokenizer.propane.json 
 = 1
 # a file-size limit and a full disk: a message, the old checkpoint, and nothing half written
 $ (ulimit -f 16; tiny --run limit > log)
-2> propane train: cannot write limit/checkpoint.safetensors: File too large
+2> propane train: cannot write limit/best.safetensors: File too large
 = 1
 $ ls limit
 > config.json
 > log.jsonl
 > tokenizer.propane.json
 = 0
-$ cp -r done keep; (ulimit -f 16; propane train --data text --resume --run keep --steps 30 > log); cmp done/checkpoint.safetensors keep/checkpoint.safetensors && ls keep
+$ cp -r done keep; (ulimit -f 32; propane train --data text --resume --run keep --steps 30 > log); cmp done/checkpoint.safetensors keep/checkpoint.safetensors && cmp done/best.safetensors keep/best.safetensors && ls keep
+> best.safetensors
 > checkpoint.safetensors
 > config.json
 > log.jsonl
 > model.safetensors
 > report.html
 > tokenizer.propane.json
-2> propane train: cannot write keep/checkpoint.safetensors: File too large
+2> propane train: cannot write keep/best.safetensors: File too large
 = 0
 $ tiny --run limit > log; tail -1 log | cut -c1-16
 > validation loss 
