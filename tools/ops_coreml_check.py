@@ -40,6 +40,7 @@ WRITTEN_DIALECT = "coreml_update_state"
 REFUSES = {
     "cumsum": "inference fails with exclusive, and axes below -1 are refused",
     "layer_norm": "inference of the default axes fails",
+    "scaled_dot_product_attention": "query, key and value of one batch",
     "matmul": "no vectors as operands",
     "einsum": "two operands of a few forms of equation alone",
     "squeeze": "only dimensions of 1",

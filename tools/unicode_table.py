@@ -10,7 +10,7 @@ import unicodedata
 
 try:
     import unicodedata2
-    from tokenizers import Regex, pre_tokenizers
+    from tokenizers import Regex, normalizers, pre_tokenizers
 except ImportError as missing:
     print(f"unicode_table: {missing}", file=sys.stderr)
     sys.exit(77)
@@ -33,3 +33,13 @@ for c in new:
         rows.append([c, c, name])
 for first, last, name in rows:
     print(f"UNICODE_NEW(0x{first:X}, 0x{last:X}, {name})")
+lower = normalizers.Lowercase()
+capitals = []
+for c in new:
+    distance = ord(lower.normalize_str(chr(c))) - c
+    if distance and capitals and capitals[-1][1:] == [c - 1, distance]:
+        capitals[-1][1] = c
+    elif distance:
+        capitals.append([c, c, distance])
+for first, last, distance in capitals:
+    print(f"UNICODE_LOWER(0x{first:X}, 0x{last:X}, {distance})")

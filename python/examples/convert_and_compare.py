@@ -5,6 +5,7 @@ import logging
 import os
 import sys
 import tempfile
+from typing import Any
 import warnings
 
 import numpy as np
@@ -28,7 +29,8 @@ def main() -> int:
     net = torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3, padding=1), torch.nn.ReLU(), torch.nn.MaxPool2d(2),
                               torch.nn.Flatten(), torch.nn.Linear(8 * 16 * 16, 10), torch.nn.Softmax(1)).eval()
     x = torch.rand(1, 3, 32, 32)
-    traced = torch.jit.trace(net, x)
+    trace: Any = torch.jit.trace  # typed in some versions of PyTorch only
+    traced = trace(net, x)
     model = ct.convert(traced, inputs=[ct.TensorType(name="x", shape=x.shape)], outputs=[ct.TensorType(name="p")],
                        minimum_deployment_target=ct.target.iOS16, convert_to="mlprogram")
     made = model.predict({"x": x.numpy()})["p"]  # coremltools' own call, on any machine

@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "base/memory.h"
 #include "propane.h"
 #include "support/failing.h"
 #include "support/test.h"
@@ -140,6 +141,7 @@ TEST(a_corpus_is_its_text) {
     propane_corpus_free(again);
     options.kind = "words";
     EXPECT_FAIL(propane_corpus_open(path, &options, &c, &err), PROPANE_ERR_INVALID, "'words'");
+    mem_free(dir);
 }
 
 static propane_status attempt_streams(void *context, text *result, propane_error *err) {

@@ -77,6 +77,7 @@ TEST(options_are_set_from_texts_and_from_json) {
     EXPECT_FAIL(propane_options_parse(o, "{\"model_type\": \"llama\"}", 23, "c.json", &err), PROPANE_ERR_UNSUPPORTED,
                 "model's configuration");
     EXPECT_FAIL(propane_options_check(o, &err), PROPANE_ERR_INVALID, "--data is missing");
+    propane_options_free(o);
     EXPECT_FAIL(propane_options_create((propane_training)7, &o, &err), PROPANE_ERR_INVALID, "kind 7");
     propane_options_free(p);
 }

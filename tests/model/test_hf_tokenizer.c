@@ -307,8 +307,10 @@ TEST(newer_characters_look_like_old_ones) {
         int category;
     } rows[] = {
 #define UNICODE_NEW(first, last, name) {first, last, UTF8PROC_CATEGORY_##name},
+#define UNICODE_LOWER(first, last, distance)
 #include "model/text/unicode_new.def"
 #undef UNICODE_NEW
+#undef UNICODE_LOWER
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
         for (int end = 0; end < 2; end++) {
@@ -331,8 +333,18 @@ TEST(newer_characters_look_like_old_ones) {
     text_deinit(&out);
 }
 
+/* As tokenizers 0.22 has them, and two that the system's library knows. */
+TEST(new_capitals_have_small_letters) {
+    static const int32_t pairs[][2] = {{0x1c89, 0x1c8a},   {0xa7cb, 0x264},    {0xa7dc, 0x19b},
+                                       {0x10d50, 0x10d70}, {0x10d65, 0x10d85}, {0x16eb8, 0x16ed3},
+                                       {'A', 'a'},         {0x1c8a, 0x1c8a},   {0x10d66, 0x10d66}};
+    for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++)
+        EXPECT_MSG(hf_lower(pairs[i][0]) == pairs[i][1], "%x: %x", (unsigned)pairs[i][0],
+                   (unsigned)hf_lower(pairs[i][0]));
+}
+
 SUITE("model/hf_tokenizer", T(newer_characters_look_like_old_ones), T(as_gpt2), T(as_llama3), T(as_qwen),
       T(as_sentencepiece), T(bytes_chars_and_bpe_are_exported), T(llama2_vocabulary_is_exported),
       T(what_the_form_cannot_say_is_refused), T(unknown_parts_are_refused_by_name), T(added_tokens_obey_their_flags),
       T(unknown_characters_are_fused_or_left_out), T(every_behaviour_of_splits), T(long_words_are_not_quadratic),
-      T(memory_that_runs_out_is_an_error))
+      T(memory_that_runs_out_is_an_error), T(new_capitals_have_small_letters))

@@ -111,6 +111,7 @@ void hf_cutter_deinit(hf_cutter *c);
 PROPANE_CHECK propane_status hf_cut(hf_cutter *c, const char *data, size_t length, bool first, propane_error *err);
 
 /* White space and word characters as the format's own implementation sees them; `bytes`: of the character. */
+int32_t hf_lower(int32_t code); /* the small letter of a capital whose small form is one character */
 int hf_category(
     int32_t code); /* utf8proc's number of its general category, the same with every version of the library */
 /* A text as a pattern shall see it: newer characters as old ones of their category, in the same places, appended to `out`.

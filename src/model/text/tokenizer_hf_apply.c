@@ -72,7 +72,7 @@ static void tokenizer_hf_apply_lower(const char *data, size_t length, text *out)
         if (code == 0x130)
             text_append(out, "i\xcc\x87"); /* the one capital whose small form is two characters */
         else
-            text_append_n(out, bytes, hf_utf8_put(utf8proc_tolower(code), bytes));
+            text_append_n(out, bytes, hf_utf8_put(hf_lower(code), bytes));
     }
 }
 

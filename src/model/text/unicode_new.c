@@ -24,8 +24,20 @@ typedef struct unicode_range {
 
 static const unicode_range unicode_new[] = {
 #define UNICODE_NEW(first, last, name) {first, last, UTF8PROC_CATEGORY_##name},
+#define UNICODE_LOWER(first, last, distance)
 #include "model/text/unicode_new.def"
 #undef UNICODE_NEW
+#undef UNICODE_LOWER
+};
+
+static const struct {
+    int32_t first, last, distance;
+} unicode_new_capitals[] = {
+#define UNICODE_NEW(first, last, name)
+#define UNICODE_LOWER(first, last, distance) {first, last, distance},
+#include "model/text/unicode_new.def"
+#undef UNICODE_NEW
+#undef UNICODE_LOWER
 };
 
 static const unicode_range *unicode_new_find(int32_t code) {
@@ -44,6 +56,13 @@ static const unicode_range *unicode_new_find(int32_t code) {
 int hf_category(int32_t code) {
     const unicode_range *r = unicode_new_find(code);
     return (int)(r ? r->category : utf8proc_category(code));
+}
+
+int32_t hf_lower(int32_t code) {
+    for (size_t i = 0; i < sizeof unicode_new_capitals / sizeof unicode_new_capitals[0]; i++)
+        if (code >= unicode_new_capitals[i].first && code <= unicode_new_capitals[i].last)
+            return code + unicode_new_capitals[i].distance;
+    return utf8proc_tolower(code);
 }
 
 /* Old characters for each category: of three bytes and of four. No letter of a script that patterns name, but for Han. */
