@@ -12,7 +12,10 @@ static propane_status set_picture(propane_session *s, const char *path, propane_
     const char *name = propane_session_input(s, 0)->name;
     const int length = snprintf(NULL, 0, "%s=%s", name, path);
     char *given = malloc((size_t)length + 1);
-    if (!given) return PROPANE_ERR_MEMORY;
+    if (!given) {
+        snprintf(err->text, sizeof err->text, "no memory for the picture's name");
+        return err->status = PROPANE_ERR_MEMORY;
+    }
     snprintf(given, (size_t)length + 1, "%s=%s", name, path);
     propane_status status = propane_session_set_file(s, given, err);
     free(given);
