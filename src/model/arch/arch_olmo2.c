@@ -4,26 +4,20 @@
  */
 #include <stddef.h>
 
-#include "model/arch/arch.h"
+#include "model/arch/arch_llama_rows.h"
 
 static const arch_tensor tensors[] = {
-    ARCH_ROW(EMBED, "embed_tokens", "model.embed_tokens.weight", "token_embd.weight", V, D, TABLE, ALWAYS),
+    ARCH_LLAMA_EMBED_ROW,
 
-    ARCH_ROW(ATTN, "q_proj", "self_attn.q_proj.weight", "attn_q.weight", Q, D, MATRIX, ALWAYS),
-    ARCH_ROW(ATTN, "k_proj", "self_attn.k_proj.weight", "attn_k.weight", KV, D, MATRIX, ALWAYS),
-    ARCH_ROW(ATTN, "v_proj", "self_attn.v_proj.weight", "attn_v.weight", KV, D, MATRIX, ALWAYS),
-    ARCH_ROW(ATTN, "o_proj", "self_attn.o_proj.weight", "attn_output.weight", D, Q, RESIDUAL, ALWAYS),
+    ARCH_LLAMA_PROJECTION_ROWS,
     ARCH_ROW(ATTN, "q_norm", "self_attn.q_norm.weight", "attn_q_norm.weight", Q, 1, SCALE, ALWAYS),
     ARCH_ROW(ATTN, "k_norm", "self_attn.k_norm.weight", "attn_k_norm.weight", KV, 1, SCALE, ALWAYS),
     ARCH_ROW(ATTN, "post_weight", "post_attention_layernorm.weight", "post_attention_norm.weight", D, 1, SCALE, ALWAYS),
 
-    ARCH_ROW(FFN, "gate_proj", "mlp.gate_proj.weight", "ffn_gate.weight", H, D, MATRIX, ALWAYS),
-    ARCH_ROW(FFN, "up_proj", "mlp.up_proj.weight", "ffn_up.weight", H, D, MATRIX, ALWAYS),
-    ARCH_ROW(FFN, "down_proj", "mlp.down_proj.weight", "ffn_down.weight", D, H, RESIDUAL, ALWAYS),
+    ARCH_LLAMA_MLP_ROWS,
     ARCH_ROW(FFN, "post_weight", "post_feedforward_layernorm.weight", "post_ffw_norm.weight", D, 1, SCALE, ALWAYS),
 
-    ARCH_ROW(HEAD, "norm_weight", "model.norm.weight", "output_norm.weight", D, 1, SCALE, ALWAYS),
-    ARCH_ROW(HEAD, "lm_head", "lm_head.weight", "output.weight", V, D, MATRIX, IF_OWN_HEAD),
+    ARCH_LLAMA_HEAD_ROWS,
     {.name = NULL},
 };
 

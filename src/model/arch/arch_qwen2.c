@@ -3,27 +3,19 @@
  */
 #include <stddef.h>
 
-#include "model/arch/arch.h"
+#include "model/arch/arch_llama_rows.h"
 
 static const arch_tensor tensors[] = {
-    ARCH_ROW(EMBED, "embed_tokens", "model.embed_tokens.weight", "token_embd.weight", V, D, TABLE, ALWAYS),
+    ARCH_LLAMA_EMBED_ROW,
 
-    ARCH_ROW(ATTN, "norm_weight", "input_layernorm.weight", "attn_norm.weight", D, 1, SCALE, ALWAYS),
-    ARCH_ROW(ATTN, "q_proj", "self_attn.q_proj.weight", "attn_q.weight", Q, D, MATRIX, ALWAYS),
-    ARCH_ROW(ATTN, "k_proj", "self_attn.k_proj.weight", "attn_k.weight", KV, D, MATRIX, ALWAYS),
-    ARCH_ROW(ATTN, "v_proj", "self_attn.v_proj.weight", "attn_v.weight", KV, D, MATRIX, ALWAYS),
-    ARCH_ROW(ATTN, "o_proj", "self_attn.o_proj.weight", "attn_output.weight", D, Q, RESIDUAL, ALWAYS),
-    ARCH_ROW(ATTN, "q_bias", "self_attn.q_proj.bias", "attn_q.bias", Q, 1, SHIFT, ALWAYS),
-    ARCH_ROW(ATTN, "k_bias", "self_attn.k_proj.bias", "attn_k.bias", KV, 1, SHIFT, ALWAYS),
-    ARCH_ROW(ATTN, "v_bias", "self_attn.v_proj.bias", "attn_v.bias", KV, 1, SHIFT, ALWAYS),
+    ARCH_LLAMA_ATTN_NORM_ROW,
+    ARCH_LLAMA_PROJECTION_ROWS,
+    ARCH_LLAMA_QKV_BIAS_ROWS(ALWAYS),
 
-    ARCH_ROW(FFN, "norm_weight", "post_attention_layernorm.weight", "ffn_norm.weight", D, 1, SCALE, ALWAYS),
-    ARCH_ROW(FFN, "gate_proj", "mlp.gate_proj.weight", "ffn_gate.weight", H, D, MATRIX, ALWAYS),
-    ARCH_ROW(FFN, "up_proj", "mlp.up_proj.weight", "ffn_up.weight", H, D, MATRIX, ALWAYS),
-    ARCH_ROW(FFN, "down_proj", "mlp.down_proj.weight", "ffn_down.weight", D, H, RESIDUAL, ALWAYS),
+    ARCH_LLAMA_FFN_NORM_ROW,
+    ARCH_LLAMA_MLP_ROWS,
 
-    ARCH_ROW(HEAD, "norm_weight", "model.norm.weight", "output_norm.weight", D, 1, SCALE, ALWAYS),
-    ARCH_ROW(HEAD, "lm_head", "lm_head.weight", "output.weight", V, D, MATRIX, IF_OWN_HEAD),
+    ARCH_LLAMA_HEAD_ROWS,
     {.name = NULL},
 };
 
