@@ -15,23 +15,13 @@
 
 /* An array of the caller's, as the files' arrays are described. */
 static propane_status api_trainer_program_array(const propane_tensor *from, npy *to, propane_error *err) {
-    static const struct {
-        char kind;
-        int size;
-    } types[] = {
-        [PROPANE_FP16] = {'f', 2}, [PROPANE_FP32] = {'f', 4},  [PROPANE_INT32] = {'i', 4}, [PROPANE_BOOL] = {'b', 1},
-        [PROPANE_INT8] = {'i', 1}, [PROPANE_UINT8] = {'u', 1}, [PROPANE_INT16] = {'i', 2}, [PROPANE_UINT16] = {'u', 2}};
     if (!from->name || !from->values || from->rank < 1 || from->rank > PROPANE_MAX_RANK)
         return propane_fail(err, PROPANE_ERR_INVALID, "an array of samples has a name, values and 1 to %d dimensions",
                             PROPANE_MAX_RANK);
-    if ((int)from->dtype < 0 || (size_t)from->dtype >= sizeof types / sizeof types[0])
+    *to = (npy){.rank = from->rank, .count = 1, .data = (void *)(uintptr_t)from->values};
+    if (!npy_set_type(to, from->dtype))
         return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "array %.60s: samples are not given in that type",
                             from->name);
-    *to = (npy){.kind = types[from->dtype].kind,
-                .size = types[from->dtype].size,
-                .rank = from->rank,
-                .count = 1,
-                .data = (void *)(uintptr_t)from->values};
     for (int i = 0; i < from->rank; i++) {
         to->dim[i] = from->dim[i];
         if (to->dim[i] < 1 || to->count > INT64_MAX / 8 / to->dim[i])

@@ -135,6 +135,19 @@ void npy_free(npy *a) {
         return (double)value;                                                                                          \
     } while (0)
 
+bool npy_set_type(npy *a, propane_dtype dtype) {
+    static const struct {
+        char kind;
+        int size;
+    } types[] = {
+        [PROPANE_FP16] = {'f', 2}, [PROPANE_FP32] = {'f', 4},  [PROPANE_INT32] = {'i', 4}, [PROPANE_BOOL] = {'b', 1},
+        [PROPANE_INT8] = {'i', 1}, [PROPANE_UINT8] = {'u', 1}, [PROPANE_INT16] = {'i', 2}, [PROPANE_UINT16] = {'u', 2}};
+    if ((int)dtype < 0 || (size_t)dtype >= sizeof types / sizeof types[0]) return false;
+    a->kind = types[dtype].kind;
+    a->size = types[dtype].size;
+    return true;
+}
+
 double npy_element(const npy *a, int64_t index) {
     const uint8_t *at = (const uint8_t *)a->data + index * a->size;
     if (a->kind == 'b') return at[0] != 0;

@@ -25,6 +25,8 @@ PROPANE_CHECK propane_status npy_read(const char *path, npy *out, propane_error 
 PROPANE_CHECK propane_status npy_parse(const uint8_t *data, size_t bytes, const char *source, npy *out,
                                        propane_error *err);
 void npy_free(npy *a);
+/* Fills kind and size; false: these files have no such type. */
+bool npy_set_type(npy *a, propane_dtype dtype);
 double npy_element(const npy *a, int64_t index);
 PROPANE_CHECK propane_status npy_write(const char *path, const npy *a, propane_error *err);
 

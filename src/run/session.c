@@ -432,14 +432,8 @@ propane_status session_run(session *s, int64_t *ns, propane_error *err) {
 }
 
 static void session_npy_of(const propane_io *io, npy *out) {
-    static const struct {
-        char kind;
-        int size;
-    } types[] = {
-        [PROPANE_FP16] = {'f', 2}, [PROPANE_FP32] = {'f', 4},  [PROPANE_INT32] = {'i', 4}, [PROPANE_BOOL] = {'b', 1},
-        [PROPANE_INT8] = {'i', 1}, [PROPANE_UINT8] = {'u', 1}, [PROPANE_INT16] = {'i', 2}, [PROPANE_UINT16] = {'u', 2}};
-    *out = (npy){
-        .kind = types[io->dtype].kind, .size = types[io->dtype].size, .rank = io->rank, .count = propane_io_count(io)};
+    *out = (npy){.rank = io->rank, .count = propane_io_count(io)};
+    (void)npy_set_type(out, io->dtype);
     for (int i = 0; i < io->rank; i++) out->dim[i] = io->dim[i];
 }
 
