@@ -11,10 +11,7 @@
 #include <string.h>
 
 #include "base/file.h"
-#include "train/checkpoint_metadata.h"
 #include "train/train_run_internal.h"
-
-enum { NAME_ROOM = 400 };
 
 /* Steps may grow: a longer run has another schedule, and that is wanted. */
 static bool checkpoint_holds(const train_option *row, train_kind kind) {
@@ -41,11 +38,11 @@ static const checkpoint_field checkpoint_state[] = {
 };
 enum { STATE_FIELDS = sizeof checkpoint_state / sizeof checkpoint_state[0] };
 
-static const char *checkpoint_tensor_name(char out[NAME_ROOM], const train_tensor *t, int block) {
+const char *train_checkpoint_name(char out[TRAIN_NAME_ROOM], const train_tensor *t, int block) {
     if (block == 0)
-        snprintf(out, NAME_ROOM, "%s", t->name);
+        snprintf(out, TRAIN_NAME_ROOM, "%s", t->name);
     else
-        snprintf(out, NAME_ROOM, "optimizer.%d.%s", block, t->name);
+        snprintf(out, TRAIN_NAME_ROOM, "optimizer.%d.%s", block, t->name);
     return out;
 }
 
@@ -55,7 +52,7 @@ static propane_status checkpoint_put(safetensors_writer *w, const char *key, con
     return safetensors_writer_metadata(w, key, value, err);
 }
 
-static propane_status checkpoint_put_state(safetensors_writer *w, const train_state *s, propane_error *err) {
+propane_status train_checkpoint_put_state(safetensors_writer *w, const train_state *s, propane_error *err) {
     char value[40];
     for (int i = 0; i < STATE_FIELDS; i++) {
         const checkpoint_field *f = &checkpoint_state[i];
@@ -82,18 +79,18 @@ static propane_status checkpoint_put_metadata(safetensors_writer *w, const train
         if (checkpoint_holds(row, r->options.kind))
             PROPANE_TRY(checkpoint_put(w, row->key, train_option_print(row, &r->options, value), err));
     }
-    return checkpoint_put_state(w, &r->state, err);
+    return train_checkpoint_put_state(w, &r->state, err);
 }
 
 static propane_status checkpoint_put_tensors(safetensors_writer *w, const train_run *r, int blocks,
                                              propane_error *err) {
-    char name[NAME_ROOM];
+    char name[TRAIN_NAME_ROOM];
     const int count = r->kind->tensor_count(r);
     for (int b = 0; b < blocks; b++)
         for (int i = 0; i < count; i++) {
             const train_tensor t = r->kind->tensor(r, b, i);
             if (!t.data) continue;
-            PROPANE_TRY(safetensors_writer_declare(w, checkpoint_tensor_name(name, &t, b), ST_F32, t.rank, t.dim, err));
+            PROPANE_TRY(safetensors_writer_declare(w, train_checkpoint_name(name, &t, b), ST_F32, t.rank, t.dim, err));
         }
     for (int b = 0; b < blocks; b++)
         for (int i = 0; i < count; i++) {
@@ -207,7 +204,7 @@ static bool checkpoint_read_number(const checkpoint_field *f, const char *stored
     return *stored && !*end && value >= -1 && !errno;
 }
 
-static propane_status checkpoint_read_state(const checkpoint_metadata *m, train_state *state, propane_error *err) {
+propane_status train_checkpoint_get_state(const checkpoint_metadata *m, train_state *state, propane_error *err) {
     for (int i = 0; i < STATE_FIELDS; i++) {
         const char *stored;
         PROPANE_TRY(checkpoint_get(m, checkpoint_state[i].key, &stored, err));
@@ -222,16 +219,16 @@ static propane_status checkpoint_read_state(const checkpoint_metadata *m, train_
 /* Only with `fill` anything moves: all of it is looked for first. */
 static propane_status checkpoint_read_tensors(const checkpoint_metadata *m, train_run *r, int first, int last,
                                               bool fill, propane_error *err) {
-    char name[NAME_ROOM];
+    char name[TRAIN_NAME_ROOM];
     for (int b = first; b <= last; b++)
         for (int i = 0; i < r->kind->tensor_count(r); i++) {
             const train_tensor t = r->kind->tensor(r, b, i);
             const safetensors_tensor *found;
             if (!t.data) continue;
-            if (b == TRAIN_OUTER_BLOCK && !safetensors_find(m->file, checkpoint_tensor_name(name, &t, b)))
+            if (b == TRAIN_OUTER_BLOCK && !safetensors_find(m->file, train_checkpoint_name(name, &t, b)))
                 continue; /* the run was without until now */
             PROPANE_TRY(
-                safetensors_expect(m->file, checkpoint_tensor_name(name, &t, b), ST_F32, t.rank, t.dim, &found, err));
+                safetensors_expect(m->file, train_checkpoint_name(name, &t, b), ST_F32, t.rank, t.dim, &found, err));
             if (!fill) continue;
             PROPANE_TRY(safetensors_f32(m->file, found, t.data, err));
             if (r->kind->keep) r->kind->keep(r, b, i);
@@ -245,7 +242,7 @@ propane_status train_checkpoint_read(train_run *r, int first, int last, propane_
     if (status == PROPANE_OK && first == 0) status = safetensors_verify(m.file, err);
     if (status == PROPANE_OK && first == 0) status = checkpoint_check(&m, r, err);
     if (status == PROPANE_OK) status = checkpoint_read_tensors(&m, r, first, last, false, err);
-    if (status == PROPANE_OK && first == 0) status = checkpoint_read_state(&m, &r->state, err);
+    if (status == PROPANE_OK && first == 0) status = train_checkpoint_get_state(&m, &r->state, err);
     if (status == PROPANE_OK) status = checkpoint_read_tensors(&m, r, first, last, true, err);
     checkpoint_metadata_close(&m);
     return status;

@@ -7,9 +7,20 @@
 #define TRAIN_CHECKPOINT_H
 
 #include "base/arena.h"
-#include "train/train_options.h"
+#include "train/checkpoint_metadata.h"
 
 typedef struct train_run train_run;
+typedef struct train_state train_state;
+typedef struct train_tensor train_tensor;
+
+enum { TRAIN_NAME_ROOM = 400 };
+/* What a tensor of block 0 (weights), 1, 2 (moments) or 3 is called in the file. Returns `out`. */
+const char *train_checkpoint_name(char out[TRAIN_NAME_ROOM], const train_tensor *t, int block);
+/* The state in a file's metadata, a key for each member. */
+PROPANE_CHECK propane_status train_checkpoint_put_state(safetensors_writer *w, const train_state *s,
+                                                        propane_error *err);
+PROPANE_CHECK propane_status train_checkpoint_get_state(const checkpoint_metadata *m, train_state *s,
+                                                        propane_error *err);
 
 PROPANE_CHECK propane_status train_checkpoint_write(train_run *r, propane_error *err);
 /* The weights alone, of the evaluation that was just made; and back, if the file is there and of state.best. */

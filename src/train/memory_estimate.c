@@ -11,7 +11,7 @@
 #include "base/text.h"
 #include "device/uri.h"
 #include "model/arch/lora.h"
-#include "train/dist/mpi.h"
+#include "train/dist/outer.h"
 #include "train/optim/moments.h"
 #include "train/step/partition.h"
 
@@ -62,9 +62,10 @@ static double estimate_alive(const model_config *c, const train_options *o, doub
 /* Outer steps keep the common weights, their momentum, and with int4 what messages left out: of shares, of sums. */
 static double estimate_outer(const train_options *o, int ranks) {
     if (o->outer == 0 || ranks == 1) return 0;
-    const bool int4 = strcmp(o->wire, "int4") == 0;
-    const bool mean = o->outer_lr == 1 && o->outer_momentum == 0 && strcmp(o->wire, "fp32") == 0;
-    return mean ? 0 : 4 + (o->outer_momentum > 0 ? 4 : 0) + (int4 ? 4 + 4.0 / ranks : 0);
+    const outer_options options = {o->outer, o->outer_lr, o->outer_momentum};
+    const allreduce_wire wire = allreduce_wire_find(o->wire);
+    if (outer_is_mean(&options, wire)) return 0;
+    return 4 + (o->outer_momentum > 0 ? 4 : 0) + (wire == ALLREDUCE_INT4 ? 4 + 4.0 / ranks : 0);
 }
 
 memory_estimate memory_estimate_of(const model_config *c, const train_options *whole, int ranks) {

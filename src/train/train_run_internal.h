@@ -7,13 +7,14 @@
 
 #include "base/arena.h"
 #include "model/files/safetensors.h"
+#include "train/checkpoint.h"
 #include "train/dist/data_parallel.h"
 #include "train/optim/scaler.h"
 #include "train/optim/schedule.h"
 #include "train/train_run.h"
 
 /* What changes from step to step beside weights and moments. */
-typedef struct train_state {
+struct train_state {
     int64_t step;      /* steps done */
     int64_t updates;   /* of them, how many moved the weights */
     int64_t position;  /* windows or samples drawn from the data */
@@ -22,16 +23,16 @@ typedef struct train_state {
     int64_t stale;     /* evaluations since then */
     double best_loss;
     train_scaler scaler;
-} train_state;
+};
 
 /* Of one name in the checkpoint; fp32. */
-typedef struct train_tensor {
+struct train_tensor {
     const char *name;
     int rank;
     const int64_t *dim;
     int64_t count;
     float *data; /* NULL: the checkpoint does not hold it */
-} train_tensor;
+};
 
 /* What a checkpoint's run must have in common with the one that goes on from it, beside the FIXED options. */
 typedef struct train_fact {

@@ -13,10 +13,11 @@
 #include "base/file.h"
 #include "train/train_run_internal.h"
 
-enum { NAME_ROOM = 400, PATH_ROOM = 4096 };
+enum { PATH_ROOM = 4096 };
 
 typedef struct worker_array {
-    char name[NAME_ROOM];
+    int block; /* 1 or 2: moments; 0: what messages left out */
+    char name[TRAIN_NAME_ROOM];
     int64_t count;
     float *data; /* NULL: nothing to keep */
 } worker_array;
@@ -27,12 +28,13 @@ static bool worker_array_at(const train_run *r, int index, worker_array *out) {
     *out = (worker_array){.data = NULL};
     if (index >= arrays + 2) return false;
     if (index >= arrays) {
-        snprintf(out->name, NAME_ROOM, "outer.residual.%d", index - arrays);
+        snprintf(out->name, TRAIN_NAME_ROOM, "outer.residual.%d", index - arrays);
         out->data = allreduce_residual(data_parallel_allreduce(r->group), index - arrays, &out->count);
         return true;
     }
     const train_tensor t = r->kind->tensor(r, 1 + index % 2, index / 2);
-    snprintf(out->name, NAME_ROOM, "optimizer.%d.%s", 1 + index % 2, t.name);
+    out->block = 1 + index % 2;
+    (void)train_checkpoint_name(out->name, &t, out->block);
     out->count = t.count;
     out->data = data_parallel_writes(r->options.mpi) ? NULL : t.data; /* the first rank's are in the checkpoint */
     return true;
@@ -47,15 +49,6 @@ static bool worker_path(const train_run *r, char out[PATH_ROOM]) {
 }
 
 /* ---- writing ---------------------------------------------------------------------------------------------------------------- */
-
-static propane_status worker_put_state(safetensors_writer *w, const train_run *r, propane_error *err) {
-    char value[160];
-    const train_scaler *s = &r->state.scaler;
-    snprintf(value, sizeof value, "%lld %lld %lld %a", (long long)r->state.updates, (long long)s->good,
-             (long long)s->skipped, s->scale);
-    PROPANE_TRY(safetensors_writer_checksum(w, err));
-    return safetensors_writer_metadata(w, "worker", value, err);
-}
 
 static propane_status worker_put_arrays(safetensors_writer *w, const train_run *r, propane_error *err) {
     worker_array a;
@@ -72,7 +65,8 @@ static propane_status worker_write_file(const train_run *r, propane_error *err) 
     if (!worker_path(r, path)) return propane_fail(err, PROPANE_ERR_LIMIT, "%s: too long a path", r->options.run_dir);
     if (!file_is_dir(r->options.run_dir)) PROPANE_TRY(file_make_dir(r->options.run_dir, err)); /* another machine's */
     PROPANE_TRY(safetensors_writer_open(path, &w, err));
-    propane_status status = worker_put_state(w, r, err);
+    propane_status status = safetensors_writer_checksum(w, err);
+    if (status == PROPANE_OK) status = train_checkpoint_put_state(w, &r->state, err);
     if (status == PROPANE_OK) status = worker_put_arrays(w, r, err);
     if (status == PROPANE_OK) return safetensors_writer_commit(w, err);
     safetensors_writer_abort(w);
@@ -117,42 +111,41 @@ propane_status worker_state_sweep(train_run *r, propane_error *err) {
 
 /* ---- reading ---------------------------------------------------------------------------------------------------------------- */
 
-static propane_status worker_take_state(const safetensors *file, train_state *state, propane_error *err) {
-    const char *value = safetensors_metadata(file, "worker");
-    long long updates = -1, good = -1, skipped = -1;
-    double scale = 0;
-    if (!value || sscanf(value, "%lld %lld %lld %la", &updates, &good, &skipped, &scale) != 4 || updates < 0 ||
-        good < 0 || skipped < 0 || !(scale > 0))
-        return propane_fail(err, PROPANE_ERR_INVALID,
-                            "%s: it is not the state of a rank, or damaged; remove it to go on "
-                            "with the first rank's",
-                            safetensors_source(file));
-    state->updates = updates;
-    state->scaler.good = good, state->scaler.skipped = skipped, state->scaler.scale = scale;
-    return PROPANE_OK;
+static propane_status worker_take_state(const checkpoint_metadata *m, train_run *r, propane_error *err) {
+    const int64_t step = r->state.step;
+    PROPANE_TRY(train_checkpoint_get_state(m, &r->state, err));
+    if (r->state.step == step) return PROPANE_OK;
+    return propane_fail(err, PROPANE_ERR_INVALID,
+                        "%s: it is of step %lld; remove it to go on with the first rank's moments", m->source,
+                        (long long)r->state.step);
 }
 
-static propane_status worker_take(const safetensors *file, train_run *r, propane_error *err) {
+/* What messages left out is of use with the same wire and as many ranks only. */
+static bool worker_fits(const safetensors *file, const worker_array *a) {
+    const safetensors_tensor *found = a->data ? safetensors_find(file, a->name) : NULL;
+    return a->data && (a->block || (found && found->count == a->count));
+}
+
+static propane_status worker_take(const checkpoint_metadata *m, train_run *r, propane_error *err) {
     worker_array a;
-    PROPANE_TRY(safetensors_verify(file, err));
-    PROPANE_TRY(worker_take_state(file, &r->state, err));
+    PROPANE_TRY(safetensors_verify(m->file, err));
+    PROPANE_TRY(worker_take_state(m, r, err));
     for (int i = 0; worker_array_at(r, i, &a); i++) {
-        const safetensors_tensor *found = a.data ? safetensors_find(file, a.name) : NULL;
-        if (!found && strncmp(a.name, "outer.", 6) == 0) continue; /* another wire, or another number of ranks */
-        if (!a.data || (found && found->count != a.count && strncmp(a.name, "outer.", 6) == 0)) continue;
-        PROPANE_TRY(safetensors_expect(file, a.name, ST_F32, 1, &a.count, &found, err));
-        PROPANE_TRY(safetensors_f32(file, found, a.data, err));
-        if (r->kind->keep && strncmp(a.name, "outer.", 6) != 0) r->kind->keep(r, 1 + i % 2, i / 2);
+        const safetensors_tensor *found;
+        if (!worker_fits(m->file, &a)) continue;
+        PROPANE_TRY(safetensors_expect(m->file, a.name, ST_F32, 1, &a.count, &found, err));
+        PROPANE_TRY(safetensors_f32(m->file, found, a.data, err));
+        if (a.block && r->kind->keep) r->kind->keep(r, a.block, i / 2);
     }
     return PROPANE_OK;
 }
 
 propane_status worker_state_read(train_run *r, propane_error *err) {
     char path[PATH_ROOM];
-    safetensors *file = NULL;
+    checkpoint_metadata m = {0};
     if (!worker_is_kept(r) || !worker_path(r, path) || !file_exists(path)) return PROPANE_OK;
-    PROPANE_TRY(safetensors_open(path, &file, err));
-    const propane_status status = worker_take(file, r, err);
-    safetensors_close(file);
+    propane_status status = checkpoint_metadata_open(path, &m, err);
+    if (status == PROPANE_OK) status = worker_take(&m, r, err);
+    checkpoint_metadata_close(&m);
     return status;
 }

@@ -30,16 +30,12 @@ static size_t outer_bytes(const outer *o) { return (size_t)o->at[o->count] * siz
 
 /* ---- making --------------------------------------------------------------------------------------------------------------- */
 
-static bool outer_is_mean(const outer_options *options, const allreduce *reduce) {
-    return options->lr == 1 && options->momentum == 0 && allreduce_wire_of(reduce) == ALLREDUCE_FP32;
-}
-
 static propane_status outer_make(outer *o, propane_error *err) {
     o->count = train_step_learnt_count(o->step);
     o->at = mem_array((size_t)o->count + 1, sizeof *o->at);
     if (!o->at) return propane_fail_memory(err, (size_t)o->count * sizeof *o->at);
     for (int i = 0; i < o->count; i++) o->at[i + 1] = o->at[i] + outer_tensor(o, i)->count;
-    if (outer_is_mean(&o->options, o->reduce)) return PROPANE_OK;
+    if (outer_is_mean(&o->options, allreduce_wire_of(o->reduce))) return PROPANE_OK;
     o->common = mem_pages_alloc(outer_bytes(o));
     if (o->options.momentum > 0) o->momentum = mem_pages_alloc(outer_bytes(o));
     if (!o->common || (o->options.momentum > 0 && !o->momentum)) return propane_fail_memory(err, outer_bytes(o));

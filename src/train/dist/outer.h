@@ -19,6 +19,11 @@ typedef struct outer_options {
 
 typedef struct outer outer;
 
+/* Nothing but the ranks' weights is needed: no common weights are kept. */
+static inline bool outer_is_mean(const outer_options *o, allreduce_wire wire) {
+    return o->lr == 1 && o->momentum == 0 && wire == ALLREDUCE_FP32;
+}
+
 /* The weights as they are now are what all ranks have in common. `reduce`, of the same tensors as the step learns and not
  * sharded, the step and the weights are borrowed until it is freed. */
 PROPANE_CHECK propane_status outer_create(allreduce *reduce, int ranks, const outer_options *options, train_step *step,
