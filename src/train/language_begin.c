@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/log.h"
 #include "base/memory.h"
 #include "base/temporary.h"
 #include "train/language_run_internal.h"
@@ -248,6 +249,9 @@ static propane_status language_make_weights(language_run *t, const train_input *
 propane_status language_begin(language_run *t, const train_input *input, propane_error *err) {
     train_options *o = &t->run.options;
     PROPANE_TRY(language_check_options(o, input->config, err));
+    if (o->outer > 0 && (!o->mpi || mpi_size(o->mpi) == 1))
+        log_tell("--outer %lld does nothing: one process has nobody to agree with; start several with mpirun",
+                 (long long)o->outer);
     if (strcmp(o->weights, "auto") == 0) PROPANE_TRY(weight_mode_choose(o->device, &o->weights, NULL, err));
     t->input = *input;
     t->input.initial = NULL; /* both are needed while the run is made only */
