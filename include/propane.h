@@ -93,7 +93,7 @@ PROPANE_CHECK propane_status propane_set_threads(int threads, propane_error *err
 int propane_threads(void);
 
 /* Who does the large products of cpu devices that are opened from now on: "off", "auto", "auto:LIBRARY" or LIBRARY, a CBLAS
- * that is loaded at run time (docs/performance.md). NULL: what PROPANE_BLAS says, else "auto" on Apple's systems and "off"
+ * that is loaded at run time (docs/blas.md). NULL: what PROPANE_BLAS says, else "auto" on Apple's systems and "off"
  * elsewhere. What cannot be used is told when a device is opened. */
 PROPANE_CHECK propane_status propane_set_blas(const char *how, propane_error *err);
 

@@ -9,7 +9,7 @@
  *   auto:LIBRARY    the same with this library
  *   LIBRARY         it does all large products, unmeasured; a path, or a name that the system's loader knows
  *
- * Not said: auto on Apple's systems, off elsewhere. There the own kernels are as fast (docs/performance.md), and what somebody
+ * Not said: auto on Apple's systems, off elsewhere. There the own kernels are as fast (docs/blas.md), and what somebody
  * has installed shall not change a result's bits.
  *
  * auto falls back to the own kernels with a sentence to the log where a library is found and cannot be used; a LIBRARY that was
