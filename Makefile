@@ -80,7 +80,7 @@ OBJCOPY  ?= objcopy
 BIN      := $(BUILD)/propane
 TRACE    := $(BUILD)/libpropane-trace.$(SHARED)
 
-.PHONY: all help setup packages macos tests check check-all demo bench benches examples asan tsan fuzz layers circles sizes paths format compdb install install-files clean python-check wheel
+.PHONY: all help setup packages macos tests check check-all demo bench benches examples asan tsan fuzz layers circles sizes paths format compdb install install-files clean python-check wheel site
 .DEFAULT_GOAL := all
 all: $(PUBLIC_A) $(PUBLIC_SO) $(if $(CLI_SRC),$(BIN) $(TRACE)) ## the library and the command
 
@@ -245,6 +245,9 @@ python-check: ## install the Python package into build/python and test it
 	$(Q)sh python/check.sh
 wheel: ## a manylinux wheel with all parts inside, in build/wheel, tested in an empty environment
 	$(Q)sh python/wheel.sh
+
+site: all ## the documents as a site in build/site/html (Sphinx, installed there)
+	$(Q)sh tools/site.sh $(BIN)
 
 macos: ## compile and link for arm64 macOS on Linux (fetches macOS's headers)
 	$(Q)sh tools/macos.sh
