@@ -37,7 +37,7 @@ static void check(const mil_module *m) {
     chip_report *r = chip_report_create(&options);
     text out = {0};
     require(r && chip_check_module(r, m, &err) == PROPANE_OK);
-    chip_report_print(r, &out);
+    chip_report_print(r, &(chip_print){true, 60}, &out);
     require(!out.failed && out.length > 0);
     text_deinit(&out);
     chip_report_free(r);

@@ -83,7 +83,13 @@ const char *propane_status_name(propane_status status); /* "invalid", "unsupport
 void propane_free(void *memory);
 
 /* What a call that prints gives: for people, for programs, for a page. */
-typedef enum propane_form { PROPANE_TEXT, PROPANE_JSON, PROPANE_MARKDOWN } propane_form;
+typedef enum propane_form { PROPANE_TEXT, PROPANE_JSON, PROPANE_MARKDOWN, PROPANE_SARIF, PROPANE_GITHUB } propane_form;
+/* How a text for people looks. NULL stands for plain lines of any length. */
+typedef struct propane_look {
+    size_t size; /* sizeof(propane_look) */
+    bool styled; /* with a terminal's colours */
+    int width;   /* columns that lines and tables keep to; 0: any */
+} propane_look;
 
 /* ---- the process ------------------------------------------------------------------------------------------------------ */
 
@@ -399,9 +405,13 @@ bool propane_report_verdict(const propane_report *report, int index, propane_ver
 /* The worst on any chip: PROPANE_NOTE also where nothing was found. */
 propane_severity propane_report_worst(const propane_report *report);
 const char *propane_report_path(const propane_report *report); /* "direct", "coreml" */
-/* PROPANE_TEXT or PROPANE_JSON, as `propane check` prints it; terminated, propane_free it. */
+/* PROPANE_TEXT, PROPANE_JSON, PROPANE_SARIF (a log of SARIF 2.1.0) or PROPANE_GITHUB (workflow commands, which become
+ * annotations), as `propane check` prints it; terminated, propane_free it. */
 PROPANE_CHECK propane_status propane_report_print(const propane_report *report, propane_form form, char **out,
                                                   propane_error *err);
+/* PROPANE_TEXT for a terminal. */
+PROPANE_CHECK propane_status propane_report_print_look(const propane_report *report, const propane_look *look,
+                                                       char **out, propane_error *err);
 /* All rules; propane_free it. */
 PROPANE_CHECK propane_status propane_rules_print(propane_form form, char **out, propane_error *err);
 

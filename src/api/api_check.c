@@ -167,7 +167,23 @@ propane_status propane_report_print(const propane_report *report, propane_form f
     text t = {0};
     *out = NULL;
     if (form == PROPANE_JSON) return api_check_print_json(chip_report_json(report->r), out, err);
-    chip_report_print(report->r, &t);
+    if (form == PROPANE_SARIF) return api_check_print_json(chip_report_sarif(report->r), out, err);
+    if (form == PROPANE_TEXT) return propane_report_print_look(report, NULL, out, err);
+    if (form != PROPANE_GITHUB)
+        return propane_fail(err, PROPANE_ERR_INVALID,
+                            "form is %d; a report is printed as text, JSON, SARIF or for GitHub", (int)form);
+    chip_report_github(report->r, &t);
+    return api_give_text(&t, out, NULL, err);
+}
+
+propane_status propane_report_print_look(const propane_report *report, const propane_look *look, char **out,
+                                         propane_error *err) {
+    propane_look o = {0};
+    text t = {0};
+    *out = NULL;
+    PROPANE_TRY(api_take(&o, sizeof o, look, "propane_look", err));
+    if (o.width < 0) return propane_fail(err, PROPANE_ERR_INVALID, "width is %d; 0 stands for any", o.width);
+    chip_report_print(report->r, &(chip_print){o.styled, o.width}, &t);
     return api_give_text(&t, out, NULL, err);
 }
 

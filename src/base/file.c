@@ -241,6 +241,15 @@ const char *file_disguise(const void *data, size_t bytes) {
         {"\377\376", 2, ": it is UTF-16: save it as UTF-8"},
         {"\376\377", 2, ": it is UTF-16: save it as UTF-8"},
         {"GGUF", 4, ": it is a GGUF file: give it a name that ends in .gguf"},
+        {"\211PNG\r\n\032\n", 8, ": it is a PNG picture"},
+        {"\377\330\377", 3, ": it is a JPEG picture"},
+        {"GIF8", 4, ": it is a GIF picture"},
+        {"%PDF-", 5, ": it is a PDF document"},
+        {"\177ELF", 4, ": it is a program for Linux (ELF)"},
+        {"\317\372\355\376", 4, ": it is a program for macOS (Mach-O)"},
+        {"\223NUMPY", 6, ": it is a NumPy array"},
+        {"\211HDF\r\n\032\n", 8, ": it is an HDF5 file, as Keras saves models; convert it with coremltools"},
+        {"SQLite format 3", 15, ": it is an SQLite database"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
         if (bytes >= rows[i].bytes && memcmp(data, rows[i].begin, rows[i].bytes) == 0) return rows[i].told;

@@ -504,6 +504,18 @@ static bool check_is_coreml(chip_report *r, const char *path) {
            text_ends_with(path, ".mlmodelc") || text_ends_with(path, ".mlmodelc/");
 }
 
+/* A picture is no weight file with a wrong version. What has a record of a weight file may begin with any count of them. */
+static propane_status check_is_other(const char *path, const file_map *map, propane_error *err) {
+    chip_record record;
+    const chip_blob b = {.path = path, .data = map->data, .bytes = map->bytes};
+    const char *other = map->bytes ? file_disguise(map->data, map->bytes) : "";
+    if (!*other || check_next_record(&b, NULL, &record)) return PROPANE_OK;
+    return propane_fail(err, PROPANE_ERR_INVALID,
+                        "%s: nothing that can be checked%s; check takes a program (.mil), a Core ML package, a folder "
+                        "with model.mil or a weight file",
+                        path, other);
+}
+
 propane_status chip_check_file(chip_report *r, const char *path, propane_error *err) {
     file_map map;
     if (r->by_file) check_set_path(r, check_is_coreml(r, path) ? CHIP_PATH_COREML : CHIP_PATH_DIRECT);
@@ -515,8 +527,10 @@ propane_status chip_check_file(chip_report *r, const char *path, propane_error *
         file_map_close(&map);
         return check_package(r, path, err);
     }
-    propane_status status = check_is_text(path, data, map.bytes) ? check_text(r, path, data, map.bytes, err)
-                                                                 : chip_check_blob(r, path, err);
+    propane_status status = check_is_other(path, &map, err);
+    if (!status)
+        status = check_is_text(path, data, map.bytes) ? check_text(r, path, data, map.bytes, err)
+                                                      : chip_check_blob(r, path, err);
     file_map_close(&map);
     return status;
 }

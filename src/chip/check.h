@@ -64,10 +64,19 @@ typedef struct chip_segments {
     char places[200]; /* the first operations at which it switches, "topk 'v', conv 'y'" */
 } chip_segments;
 const chip_segments *chip_report_segments(const chip_report *r, const chip *target);
-/* The path, findings, then the table op by chip, then one line a chip. */
-void chip_report_print(const chip_report *r, text *out);
+typedef struct chip_print {
+    bool styled; /* with a terminal's colours */
+    int width;   /* columns that lines and tables keep to; 0: any */
+} chip_print;
+/* The path, findings by rule, then the table op by chip, then a line for all chips of which the same is said. Control
+ * characters out of files are shown, not written. */
+void chip_report_print(const chip_report *r, const chip_print *how, text *out);
 /* NULL: no memory. */
 json_t *chip_report_json(const chip_report *r);
+/* A log in the Static Analysis Results Interchange Format, 2.1.0. NULL: no memory. */
+json_t *chip_report_sarif(const chip_report *r);
+/* A workflow command of GitHub for each finding ("::error file=...,line=...::"), then the line of each chip. */
+void chip_report_github(const chip_report *r, text *out);
 
 /* One function, one chip: PROPANE_ERR_UNSUPPORTED with place, rule, message and fix if a known rule refuses it. */
 PROPANE_CHECK propane_status chip_check_refusal(const mil_function *f, const chip *c, int os, propane_error *err);

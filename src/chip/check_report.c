@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns how findings look: text for people, JSON for tools, and the reference page of all rules. Says "no known rule refuses
- * it" and never that something runs.
+ * Owns what a report tells to programs: its figures, its JSON, and the reference page of all rules. Text for people is
+ * check_text.c's, what other tools take is check_exchange.c's.
  */
 #include "chip/check_report.h"
 
@@ -16,7 +16,7 @@ int chip_report_total(const chip_report *r, const chip *target, chip_severity se
 
 chip_path chip_report_path(const chip_report *r) { return r->path; }
 
-static chip_severity check_report_worst_on(const chip_report *r, const chip *c) {
+chip_severity chip_report_worst_on(const chip_report *r, const chip *c) {
     const int *n = r->totals[c->id];
     return n[CHIP_REFUSE] ? CHIP_REFUSE : n[CHIP_FALL] ? CHIP_FALL : n[CHIP_WARN] ? CHIP_WARN : CHIP_NOTE;
 }
@@ -24,180 +24,19 @@ static chip_severity check_report_worst_on(const chip_report *r, const chip *c) 
 chip_severity chip_report_worst(const chip_report *r) {
     chip_severity worst = CHIP_NOTE;
     for (int t = 0; t < r->target_count; t++) {
-        const chip_severity here = check_report_worst_on(r, r->targets[t]);
+        const chip_severity here = chip_report_worst_on(r, r->targets[t]);
         if (here > worst) worst = here;
     }
     return worst;
 }
 
-/* ---- text --------------------------------------------------------------------------------------------------------------- */
-
-static void check_report_print_chips(const chip_report *r, uint64_t bits, const char *title, text *out) {
-    const char *separator = title;
-    int count = 0;
-    for (int t = 0; t < r->target_count; t++) count += (int)(bits >> r->targets[t]->id & 1);
-    if (count == 0) return;
-    if (count == r->target_count && count > 1) {
-        text_printf(out, "%sall", title);
-        return;
-    }
-    for (int t = 0; t < r->target_count; t++) {
-        if (!(bits >> r->targets[t]->id & 1)) continue;
-        text_printf(out, "%s%s", separator, r->targets[t]->name);
-        separator = ", ";
-    }
-}
-
-/* What the rule says, on which chips and what to do stands below its first finding. */
-static void check_report_print_finding(const chip_report *r, const chip_finding *f, bool first, text *out) {
-    text_append(out, f->source);
-    if (f->line) text_printf(out, ":%d:%d", f->line, f->column);
-    text_printf(out, ": %s %s: ", chip_severity_name(f->severity), f->limit->id);
-    if (f->op)
-        text_printf(out, "%s '%s' in '%s': ", f->op, f->name ? f->name : "", f->function);
-    else if (f->function)
-        text_printf(out, "function '%s': ", f->function);
-    text_printf(out, "%s\n", f->message);
-    if (!first) return;
-    text_printf(out, "    rule: %s\n    ", f->limit->sentence);
-    check_report_print_chips(r, f->refused, "refused on: ", out);
-    if (f->refused && (f->fell || f->warned || f->noted)) text_append(out, "; ");
-    check_report_print_chips(r, f->fell, "falls back on: ", out);
-    if (f->fell && (f->warned || f->noted)) text_append(out, "; ");
-    check_report_print_chips(r, f->warned, "warning on: ", out);
-    check_report_print_chips(r, f->noted, "note on: ", out);
-    text_printf(out, "\n    %s: %s\n    fix: %s\n", chip_evidence_name(f->limit->evidence), f->limit->source,
-                f->limit->fix);
-}
-
-static const char *check_report_cell_text(const chip_cell *c, char out[32]) {
-    for (int s = CHIP_REFUSE; s >= CHIP_NOTE; s--)
-        if (c->count[s]) {
-            snprintf(out, 32, "%s %s",
-                     s == CHIP_REFUSE ? "no"
-                     : s == CHIP_FALL ? "cpu"
-                     : s == CHIP_WARN ? "warn"
-                                      : "note",
-                     chip_limit_get(c->limit[s])->id);
-            return out;
-        }
-    return "-";
-}
-
-static bool check_report_same_column(const chip_report *r, int a, int b) {
-    for (int row = 0; row < CHIP_ROWS; row++) {
-        char x[32], y[32];
-        const chip_cell *cells = &r->cells[row * CHIP_COUNT];
-        if (strcmp(check_report_cell_text(&cells[r->targets[a]->id], x),
-                   check_report_cell_text(&cells[r->targets[b]->id], y)) != 0)
-            return false;
-    }
-    return true;
-}
-
-/* Chips of which the same is said share a column, under the name of the first; `group[t]`: that first one. */
-static void check_report_group_columns(const chip_report *r, int group[CHIP_COUNT]) {
-    for (int t = 0; t < r->target_count; t++) {
-        group[t] = t;
-        for (int first = 0; first < t && group[t] == t; first++)
-            if (group[first] == first && check_report_same_column(r, first, t)) group[t] = first;
-    }
-}
-
-static void check_report_print_heads(const chip_report *r, const int group[CHIP_COUNT], text *out) {
-    for (int t = 0; t < r->target_count; t++) {
-        char head[32];
-        int others = 0;
-        if (group[t] != t) continue;
-        for (int k = t + 1; k < r->target_count; k++) others += group[k] == t;
-        if (others)
-            snprintf(head, sizeof head, "%s +%d", r->targets[t]->name, others);
-        else
-            snprintf(head, sizeof head, "%s", r->targets[t]->name);
-        text_printf(out, " %-11s", head);
-    }
-    text_append(out, "\n");
-}
-
-static void check_report_print_table(const chip_report *r, text *out) {
-    int group[CHIP_COUNT];
-    char cell[32];
-    check_report_group_columns(r, group);
-    text_printf(out, "\n%-28s %6s", "op", "count");
-    check_report_print_heads(r, group, out);
-    for (int row = 0; row < CHIP_ROWS; row++) {
-        if (row < MIL_OP_COUNT && !r->op_counts[row]) continue;
-        if (row < MIL_OP_COUNT)
-            text_printf(out, "%-28s %6d", mil_op_get((mil_opcode)row)->name, r->op_counts[row]);
-        else
-            text_printf(out, "%-28s %6s", r->checked_program ? "(program)" : "(file)", "");
-        for (int t = 0; t < r->target_count; t++)
-            if (group[t] == t)
-                text_printf(out, " %-11s",
-                            check_report_cell_text(&r->cells[row * CHIP_COUNT + (int)r->targets[t]->id], cell));
-        text_append(out, "\n");
-    }
-}
-
-/* Rules that are of this severity on a chip, in the order of the table of limits. */
-static void check_report_print_rules(const chip_report *r, const chip *c, chip_severity severity, text *out) {
-    const char *separator = " ";
-    for (int i = 0; i < chip_limit_count(); i++)
-        if (r->masks[i].found && r->masks[i].by[severity] >> c->id & 1) {
-            text_printf(out, "%s%s", separator, chip_limit_get(i)->id);
-            separator = ", ";
-        }
-}
-
-static const char *check_report_path_text(const chip_report *r) {
-    return r->path == CHIP_PATH_COREML
-               ? "through Core ML (--path direct: as MIL text given to the engine's compiler)"
-               : "direct, as MIL text given to the engine's compiler (--path coreml: through Core ML)";
-}
-
-static void check_report_print_verdict(const chip_report *r, const chip *c, text *out) {
-    const int *n = r->totals[c->id];
-    const chip_segments *s = &r->segments[c->id];
-    text_printf(out, "%-9s ", c->name);
-    if (n[CHIP_REFUSE]) {
-        text_append(out, "refused by");
-        check_report_print_rules(r, c, CHIP_REFUSE, out);
-    } else if (n[CHIP_FALL]) {
-        text_append(out, "falls back by");
-        check_report_print_rules(r, c, CHIP_FALL, out);
-    } else {
-        text_append(out, "no known rule refuses it");
-    }
-    if (n[CHIP_WARN]) text_printf(out, "; %d warning%s", n[CHIP_WARN], n[CHIP_WARN] == 1 ? "" : "s");
-    if (n[CHIP_FALL] && !s->engine && s->cpu)
-        text_append(out, "; nothing is left on the engine");
-    else if (n[CHIP_FALL] && s->moved)
-        text_printf(out, "; %d operation%s off the engine, %d switch%s%s%s, about %.2f ms (estimated)", s->moved,
-                    s->moved == 1 ? "" : "s", s->switches, s->switches == 1 ? "" : "es", *s->places ? " at " : "",
-                    s->places, s->ms);
-    text_append(out, "\n");
-}
-
-void chip_report_print(const chip_report *r, text *out) {
-    if (r->checked_program) text_printf(out, "path: %s\n", check_report_path_text(r));
-    for (int i = 0; i < r->count; i++) {
-        bool first = true;
-        for (int k = 0; k < i && first; k++) first = r->findings[k].limit != r->findings[i].limit;
-        check_report_print_finding(r, &r->findings[i], first, out);
-    }
-    if (r->suppressed) text_printf(out, "%d more findings of these rules are not shown\n", r->suppressed);
-    check_report_print_table(r, out);
-    text_append(out, "\n");
-    for (int t = 0; t < r->target_count; t++) check_report_print_verdict(r, r->targets[t], out);
-}
-
 /* ---- JSON --------------------------------------------------------------------------------------------------------------- */
 
-static void check_report_set_text(json_t *object, const char *key, const char *value) {
+void chip_report_set_text(json_t *object, const char *key, const char *value) {
     if (value) json_put(object, key, json_stringn_nocheck(value, strlen(value)));
 }
 
-static json_t *check_report_chips_json(const chip_report *r, uint64_t bits) {
+json_t *chip_report_chips_json(const chip_report *r, uint64_t bits) {
     json_t *list = json_array();
     for (int t = 0; t < r->target_count; t++)
         if (bits >> r->targets[t]->id & 1) json_add(list, json_string(r->targets[t]->name));
@@ -206,23 +45,23 @@ static json_t *check_report_chips_json(const chip_report *r, uint64_t bits) {
 
 static json_t *check_report_finding_json(const chip_report *r, const chip_finding *f) {
     json_t *o = json_object();
-    check_report_set_text(o, "rule", f->limit->id);
-    check_report_set_text(o, "severity", chip_severity_name(f->severity));
-    check_report_set_text(o, "file", f->source);
+    chip_report_set_text(o, "rule", f->limit->id);
+    chip_report_set_text(o, "severity", chip_severity_name(f->severity));
+    chip_report_set_text(o, "file", f->source);
     json_put(o, "line", json_integer(f->line));
     json_put(o, "column", json_integer(f->column));
-    check_report_set_text(o, "function", f->function);
-    check_report_set_text(o, "op", f->op);
-    check_report_set_text(o, "name", f->name);
-    check_report_set_text(o, "message", f->message);
-    check_report_set_text(o, "sentence", f->limit->sentence);
-    check_report_set_text(o, "evidence", chip_evidence_name(f->limit->evidence));
-    check_report_set_text(o, "source", f->limit->source);
-    check_report_set_text(o, "fix", f->limit->fix);
-    json_put(o, "refused", check_report_chips_json(r, f->refused));
-    json_put(o, "falls_back", check_report_chips_json(r, f->fell));
-    json_put(o, "warned", check_report_chips_json(r, f->warned));
-    json_put(o, "noted", check_report_chips_json(r, f->noted));
+    chip_report_set_text(o, "function", f->function);
+    chip_report_set_text(o, "op", f->op);
+    chip_report_set_text(o, "name", f->name);
+    chip_report_set_text(o, "message", f->message);
+    chip_report_set_text(o, "sentence", f->limit->sentence);
+    chip_report_set_text(o, "evidence", chip_evidence_name(f->limit->evidence));
+    chip_report_set_text(o, "source", f->limit->source);
+    chip_report_set_text(o, "fix", f->limit->fix);
+    json_put(o, "refused", chip_report_chips_json(r, f->refused));
+    json_put(o, "falls_back", chip_report_chips_json(r, f->fell));
+    json_put(o, "warned", chip_report_chips_json(r, f->warned));
+    json_put(o, "noted", chip_report_chips_json(r, f->noted));
     return o;
 }
 
@@ -233,7 +72,7 @@ static json_t *check_report_segments_json(const chip_segments *s) {
     json_put(o, "switches", json_integer(s->switches));
     json_put(o, "operations_off_engine", json_integer(s->moved));
     json_put(o, "estimated_ms", json_real(s->ms));
-    check_report_set_text(o, "at", s->places);
+    chip_report_set_text(o, "at", s->places);
     return o;
 }
 
@@ -242,11 +81,10 @@ json_t *chip_report_json(const chip_report *r) {
     for (int t = 0; t < r->target_count; t++) {
         const chip *target = r->targets[t];
         const int *n = r->totals[target->id];
-        const chip_severity worst = check_report_worst_on(r, target);
+        const chip_severity worst = chip_report_worst_on(r, target);
         json_t *c = json_object();
-        check_report_set_text(c, "chip", target->name);
-        check_report_set_text(c, "verdict",
-                              worst >= CHIP_FALL ? chip_severity_name(worst) : "no known rule refuses it");
+        chip_report_set_text(c, "chip", target->name);
+        chip_report_set_text(c, "verdict", worst >= CHIP_FALL ? chip_severity_name(worst) : "no known rule refuses it");
         json_put(c, "refusals", json_integer(n[CHIP_REFUSE]));
         json_put(c, "fallbacks", json_integer(n[CHIP_FALL]));
         json_put(c, "warnings", json_integer(n[CHIP_WARN]));
@@ -255,7 +93,7 @@ json_t *chip_report_json(const chip_report *r) {
         json_add(chips, c);
     }
     for (int i = 0; i < r->count; i++) json_add(findings, check_report_finding_json(r, &r->findings[i]));
-    check_report_set_text(root, "path", chip_path_name(r->path));
+    chip_report_set_text(root, "path", chip_path_name(r->path));
     json_put(root, "chips", chips); /* also without a root, which then frees them */
     json_put(root, "findings", findings);
     json_put(root, "not_shown", json_integer(r->suppressed));
@@ -340,21 +178,21 @@ json_t *chip_limits_json(void) {
     for (int i = 0; i < chip_limit_count(); i++) {
         const chip_limit *l = chip_limit_get(i);
         json_t *o = json_object();
-        check_report_set_text(o, "rule", l->id);
-        check_report_set_text(o, "scope", chip_limit_scope(l));
+        chip_report_set_text(o, "rule", l->id);
+        chip_report_set_text(o, "scope", chip_limit_scope(l));
         for (int p = 0; p < CHIP_PATH_COUNT; p++)
-            check_report_set_text(o, chip_path_name((chip_path)p),
-                                  l->on[p] == CHIP_SILENT ? "silent" : chip_severity_name(l->on[p]));
-        check_report_set_text(o, "seen", l->seen);
-        check_report_set_text(o, "chips", l->chips);
-        check_report_set_text(o, "warns_also", l->also);
+            chip_report_set_text(o, chip_path_name((chip_path)p),
+                                 l->on[p] == CHIP_SILENT ? "silent" : chip_severity_name(l->on[p]));
+        chip_report_set_text(o, "seen", l->seen);
+        chip_report_set_text(o, "chips", l->chips);
+        chip_report_set_text(o, "warns_also", l->also);
         json_put(o, "os_min", json_integer(l->os_min));
         json_put(o, "os_max", json_integer(l->os_max));
         json_put(o, "value", json_real(l->value));
-        check_report_set_text(o, "evidence", chip_evidence_name(l->evidence));
-        check_report_set_text(o, "sentence", l->sentence);
-        check_report_set_text(o, "source", l->source);
-        check_report_set_text(o, "fix", l->fix);
+        chip_report_set_text(o, "evidence", chip_evidence_name(l->evidence));
+        chip_report_set_text(o, "sentence", l->sentence);
+        chip_report_set_text(o, "source", l->source);
+        chip_report_set_text(o, "fix", l->fix);
         json_add(list, o);
     }
     return list;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * The inside of a report, for check.c, which fills it, and check_report.c, which prints it.
+ * The inside of a report, for check.c, which fills it, and for those that print it: check_text.c for people, check_report.c as
+ * JSON, check_exchange.c for other tools.
  */
 #ifndef CHIP_CHECK_REPORT_H
 #define CHIP_CHECK_REPORT_H
@@ -42,5 +43,12 @@ struct chip_report {
 
 /* segment.c: counts the segments of a function whose operations have been checked (r->fallen). */
 PROPANE_CHECK propane_status chip_report_segment(chip_report *r, const mil_function *f, propane_error *err);
+
+/* The worst of what was found on one chip. */
+chip_severity chip_report_worst_on(const chip_report *r, const chip *c);
+/* "refused by C13, C21; 2 warnings": the last lines of every form that people read. */
+void chip_report_put_verdict(const chip_report *r, const chip *c, text *out);
+void chip_report_set_text(json_t *object, const char *key, const char *value); /* NULL: the key stays away */
+json_t *chip_report_chips_json(const chip_report *r, uint64_t bits);           /* names of targets */
 
 #endif

@@ -82,6 +82,8 @@ extern char **cli_argv;
 /* One that takes control characters; and, where NO_COLOR does not forbid it, colours. */
 bool cli_is_terminal(int fd);
 bool cli_has_colour(int fd);
+/* The same by --color's word: "auto", "always", "never". */
+bool cli_wants_colour(const char *word, int fd);
 /* Columns of the terminal on standard output; 80 where it does not tell. */
 int cli_width(void);
 /* Prints to standard output, which stands at `column`; lines that would be longer than `width` are broken at blanks and go

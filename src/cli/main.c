@@ -63,6 +63,10 @@ bool cli_has_colour(int fd) {
     return cli_is_terminal(fd) && !(none && *none);
 }
 
+bool cli_wants_colour(const char *word, int fd) {
+    return strcmp(word, "always") == 0 || (strcmp(word, "auto") == 0 && cli_has_colour(fd));
+}
+
 int cli_width(void) {
     struct winsize size;
     return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col >= 20 ? size.ws_col : 80;

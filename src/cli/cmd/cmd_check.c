@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/file.h"
 #include "cli/cli.h"
@@ -23,31 +24,59 @@ static int cmd_check_print_rules(propane_form form) {
     return cmd_check_show(shown, status, &err);
 }
 
-static int cmd_check_check(const char *file, const propane_check_options *options, bool json, bool strict) {
-    propane_error err = {0};
+/* What else Propane knows, and what of it can be checked. */
+static propane_status cmd_check_refuse_others(const char *file, propane_error *err) {
     const char *form = file_is_dir(file) ? NULL : propane_model_form(file);
-    if (form && (strcmp(form, "gguf") == 0 || strcmp(form, "safetensors") == 0)) { /* no MILBlob with a wrong header */
-        (void)propane_fail(&err, PROPANE_ERR_INVALID,
-                           "%s: it holds a language model's weights; check the programs that 'propane convert %s "
-                           "NAME.mlpackage' or 'propane plan %s --write DIR' makes of it",
-                           file, file, file);
-        return cli_error("check", &err);
-    }
+    const char *kind = propane_file_kind(file);
+    if (form && (strcmp(form, "gguf") == 0 || strcmp(form, "safetensors") == 0)) /* no MILBlob with a wrong header */
+        return propane_fail(err, PROPANE_ERR_INVALID,
+                            "%s: it holds a language model's weights; check the programs that 'propane convert %s "
+                            "NAME.mlpackage' or 'propane plan %s --write DIR' makes of it",
+                            file, file, file);
+    const char *what = !kind                           ? NULL
+                       : strcmp(kind, "tokens") == 0   ? "a token file"
+                       : strcmp(kind, "examples") == 0 ? "instruction data (JSON lines)"
+                       : strcmp(kind, "compiled") == 0 ? "a compiled program; check the one that it was compiled from"
+                                                       : NULL;
+    if (!what) return PROPANE_OK;
+    return propane_fail(err, PROPANE_ERR_INVALID, "%s: nothing that can be checked: it is %s", file, what);
+}
+
+typedef struct check_job {
+    propane_check_options options;
+    const char *format, *colour;
+    bool strict;
+} check_job;
+
+static propane_status cmd_check_print(const check_job *j, const propane_report *r, char **out, propane_error *err) {
+    const propane_look look = {.size = sizeof look,
+                               .styled = cli_wants_colour(j->colour, STDOUT_FILENO),
+                               .width = cli_is_terminal(STDOUT_FILENO) ? cli_width() : 0};
+    if (strcmp(j->format, "json") == 0) return propane_report_print(r, PROPANE_JSON, out, err);
+    if (strcmp(j->format, "sarif") == 0) return propane_report_print(r, PROPANE_SARIF, out, err);
+    if (strcmp(j->format, "github") == 0) return propane_report_print(r, PROPANE_GITHUB, out, err);
+    return propane_report_print_look(r, &look, out, err);
+}
+
+static int cmd_check_check(const char *file, const check_job *j) {
+    propane_error err = {0};
     propane_report *r = NULL;
     char *shown = NULL;
-    if (propane_check_file(file, options, &r, &err) != PROPANE_OK) return cli_error("check", &err);
-    propane_status status = propane_report_print(r, json ? PROPANE_JSON : PROPANE_TEXT, &shown, &err);
+    if (cmd_check_refuse_others(file, &err) || propane_check_file(file, &j->options, &r, &err))
+        return cli_error("check", &err);
+    propane_status status = cmd_check_print(j, r, &shown, &err);
     const int code = cmd_check_show(shown, status, &err);
     const propane_severity worst = propane_report_worst(r);
     propane_report_free(r);
     if (code != CLI_OK) return code;
     if (worst == PROPANE_REFUSED) return 1;
-    return !strict ? 0 : worst == PROPANE_FALLBACK ? 3 : worst == PROPANE_WARNING ? 2 : 0;
+    return !j->strict ? 0 : worst == PROPANE_FALLBACK ? 3 : worst == PROPANE_WARNING ? 2 : 0;
 }
 
 int cmd_check(int argc, char **argv) {
     const char *file = NULL, *target = "all", *os = NULL, *path = NULL;
-    bool json = false, strict = false, rules = false, markdown = false;
+    check_job j = {.format = "text", .colour = "auto"};
+    bool json = false, rules = false, markdown = false;
     int64_t per_limit = 20;
     const cli_flag flags[] = {
         {"FILE", CLI_TEXT, &file,
@@ -57,9 +86,13 @@ int cmd_check(int argc, char **argv) {
          .help = "macOS 26.3; without it rules about some versions warn only"},
         {"--path", CLI_TEXT, &path, .words = "PATH",
          .help = "direct or coreml: how the program reaches the engine; coreml for Core ML's files, else direct"},
-        {"--strict", CLI_SWITCH, &strict, .help = "exit code 3 if operations fall back, 2 if there are warnings"},
+        {"--strict", CLI_SWITCH, &j.strict, .help = "exit code 3 if operations fall back, 2 if there are warnings"},
         {"--most", CLI_INT, &per_limit, 1, 1000000, "N", "findings shown for each rule"},
-        {"--json", CLI_SWITCH, &json, .help = "one JSON object"},
+        {"--format", CLI_CHOICE, &j.format, .words = "text|json|sarif|github",
+         .help = "sarif: for code scanning; github: annotations of a workflow"},
+        {"--json", CLI_SWITCH, &json, .help = "the same as --format json"},
+        {"--color", CLI_CHOICE, &j.colour, .words = "auto|always|never",
+         .help = "auto: on a terminal, unless NO_COLOR is set"},
         {"--rules", CLI_SWITCH, &rules, .help = "list the rules instead of checking a file"},
         {"--markdown", CLI_SWITCH, &markdown, .help = "with --rules: the page docs/constraints.md"},
     };
@@ -74,11 +107,15 @@ int cmd_check(int argc, char **argv) {
                          "Exit code: 0 nothing refuses it, 1 refused (or the file cannot be read); with --strict 3 "
                          "something falls back, 2 warnings (and, as everywhere, wrong use).");
     if (code >= 0) return code;
-    if (rules) return cmd_check_print_rules(json ? PROPANE_JSON : markdown ? PROPANE_MARKDOWN : PROPANE_TEXT);
+    if (rules)
+        return cmd_check_print_rules(json || strcmp(j.format, "json") == 0 ? PROPANE_JSON
+                                     : markdown                            ? PROPANE_MARKDOWN
+                                                                           : PROPANE_TEXT);
     if (!file) return cli_misuse("check", "a FILE is missing");
-    const propane_check_options options = {
-        .size = sizeof options, .target = target, .os = os, .per_rule = (int)per_limit, .path = path};
+    if (json) j.format = "json";
+    j.options = (propane_check_options){
+        .size = sizeof j.options, .target = target, .os = os, .per_rule = (int)per_limit, .path = path};
     propane_error err = {0};
-    if (propane_check_options_test(&options, &err) != PROPANE_OK) return cli_misuse("check", "--%s", err.text);
-    return cmd_check_check(file, &options, json, strict);
+    if (propane_check_options_test(&j.options, &err) != PROPANE_OK) return cli_misuse("check", "--%s", err.text);
+    return cmd_check_check(file, &j);
 }

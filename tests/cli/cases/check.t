@@ -7,29 +7,32 @@
 # One rule refuses on one chip and is silent on the other.
 $ propane check C27a.bad.mil --target m1,m4
 > path: direct, as MIL text given to the engine's compiler (--path coreml: through Core ML)
-> C27a.bad.mil: warning C36: the program is program(1.3)
->     rule: Older chips or systems want the canonical dialect: program(1.0), ios16, rank-0 tensors.
->     warning on: m1
->     disputed: maderix/ANE issue 6 (M1 Pro, macOS 26.3) and dev-erik/ANE (M1, 15.3.1) reject the short form; ANEForge, libane and Espresso compile it on M1 to M5 under macOS 26
->     fix: propane convert --dialect canonical
-> C27a.bad.mil:4:10: warning C14: function 'main': 'x' is tensor<fp16, [1, 1, 1, 16385]>, and 1 other likewise
->     rule: Rows that are no multiple of 64 bytes (C13) are padded, or read packed.
->     warning on: all
->     disputed: libane, ANEForge and tinygrad see padded rows; mechramc/Orion constraint 14 saw a packed read
->     fix: make the last axis a multiple of 32 fp16 elements
-> C27a.bad.mil:4:53: refused C27a: function 'main': the last axis of 'x' has 16385 elements; the most is 16384
->     rule: The last axis may have 16,384 elements.
->     refused on: m1
+> 
+> refused C27a: The last axis may have 16,384 elements.
+>   C27a.bad.mil:4:53: function 'main': the last axis of 'x' has 16385 elements; the most is 16384
+>   C27a.bad.mil:5:9: relu 'y' in 'main': the last axis of 'y' has 16385 elements; the most is 16384
+>     refused on m1
 >     measured: ncdrone/rustane issue 13: 16384 passes, 17920 fails; sbryngelson/ANEForge for A13-A15, M1, M2
 >     fix: put the long axis into the channels, or split it
-> C27a.bad.mil:5:9: refused C27a: relu 'y' in 'main': the last axis of 'y' has 16385 elements; the most is 16384
 > 
-> op                            count m1          m4         
-> relu                              1 no C27a     -          
-> (program)                           no C27a     warn C14   
+> warning C36: Older chips or systems want the canonical dialect: program(1.0), ios16, rank-0 tensors.
+>   C27a.bad.mil: the program is program(1.3)
+>     warning on m1
+>     disputed: maderix/ANE issue 6 (M1 Pro, macOS 26.3) and dev-erik/ANE (M1, 15.3.1) reject the short form; ANEForge, libane and Espresso compile it on M1 to M5 under macOS 26
+>     fix: propane convert --dialect canonical
 > 
-> m1        refused by C27a; 2 warnings
-> m4        no known rule refuses it; 1 warning
+> warning C14: Rows that are no multiple of 64 bytes (C13) are padded, or read packed.
+>   C27a.bad.mil:4:10: function 'main': 'x' is tensor<fp16, [1, 1, 1, 16385]>, and 1 other likewise
+>     warning on all
+>     disputed: libane, ANEForge and tinygrad see padded rows; mechramc/Orion constraint 14 saw a packed read
+>     fix: make the last axis a multiple of 32 fp16 elements
+> 
+> operation    count  m1       m4
+> relu             1  no C27a  -
+> (program)           no C27a  warn C14
+> 
+> m1: refused by C27a; 2 warnings
+> m4: no known rule refuses it; 1 warning
 = 1
 $ propane check C27a.bad.mil --target m4
 = 0
@@ -38,20 +41,21 @@ $ propane check C27a.bad.mil --target m4 --strict
 $ propane check C27a.good.mil --target m4 --strict
 > path: direct, as MIL text given to the engine's compiler (--path coreml: through Core ML)
 > 
-> op                            count m4         
-> relu                              1 -          
-> (program)                           -          
+> operation    count  m4
+> (1 other)        1  -
+> (program)           -
 > 
-> m4        no known rule refuses it
+> m4: no known rule refuses it
 = 0
 
 # The same program through Core ML: the operation moves to the CPU, and forms that only the compiler of MIL text minds are silent.
 $ propane check C27a.bad.mil --path coreml --target m1,m4
 >~ path: through Core ML*
->~     falls back on: m1
->~ C27a.bad.mil:5:9: falls back C27a: relu 'y' in 'main': the last axis of 'y' has 16385 elements; the most is 16384
->~ m1        falls back by C27a; nothing is left on the engine
->~ m4        no known rule refuses it
+>~ falls back C27a: The last axis*
+>~     falls back on m1
+>~   C27a.bad.mil:5:9: relu 'y' in 'main': the last axis of 'y' has 16385 elements; the most is 16384
+>~ m1: falls back by C27a; nothing is left on the engine
+>~ m4: no known rule refuses it
 = 0
 $ propane check C27a.bad.mil --path coreml --target m1 --strict
 = 3
@@ -66,7 +70,7 @@ $ propane check C21.bad.mil --target m4 --path direct | grep -c 'refused by C21'
 > 1
 = 0
 $ propane check C21.bad.mil --target m4 --path coreml --strict
->~ m4        no known rule refuses it
+>~ m4: no known rule refuses it
 = 0
 $ propane check C21.bad.mil --path e5rt
 2> propane check: --path must be direct or coreml, not 'e5rt'
@@ -75,8 +79,9 @@ $ propane check C21.bad.mil --path e5rt
 
 # What the language itself refuses has a place too.
 $ propane check L1.bad.mil --target m4
->~ L1.bad.mil:5:*: refused L1: *rellu*
->~ m4        refused by L1
+>~ refused L1: *
+>~   L1.bad.mil:5:*rellu*
+>~ m4: refused by L1
 = 1
 $ propane check C27a.bad.mil --target m1 --json
 >~  "chips": [[]
@@ -88,7 +93,8 @@ $ propane check C27a.bad.mil --target m1 --json
 
 # The system's version matters to some rules.
 $ propane check C35.bad.mil --target m4 --os 26.3.1
->~ *: warning C35: constexpr_affine_dequantize 'W' in 'main': it uses constexpr_affine_dequantize
+>~ warning C35: *
+>~   *: constexpr_affine_dequantize 'W' in 'main': it uses constexpr_affine_dequantize
 = 0
 $ propane check C35.bad.mil --target m4 --os 15.7 | grep -c 'warning C35'
 > 0
@@ -100,15 +106,16 @@ $ propane check C35.bad.mil --os twenty
 
 # Weight files: the record that only 512 channels fit.
 $ propane check bad.bin --target m4
->~ bad.bin: refused C38: the record at offset 64: size and data offset were not written; the stray byte 0x08 at byte 10 reads as a size of 524288, *
+>~ refused C38: *
+>~   bad.bin: the record at offset 64: size and data offset were not written; the stray byte 0x08 at byte 10 reads as a size of 524288, *
 >~ *only 512 channels*
 = 1
 $ propane check good.bin --target m4
 > 
-> op                            count m4         
-> (file)                              -          
+> operation    count  m4
+> (file)              -
 > 
-> m4        no known rule refuses it
+> m4: no known rule refuses it
 = 0
 
 # Wrong use, and what is not read.
@@ -130,8 +137,9 @@ $ propane plan --plan six --precision fp16 --context 32 --write kernels --target
 >~ m4        no known rule refuses its device kernels
 = 0
 $ propane check kernels --target m1
->~ kernels/model.mil:*: refused C18a: *
->~ m1        refused by C18a, C18b*
+>~ refused C18a: *
+>~   kernels/model.mil:*
+>~ m1: refused by C18a, C18b*
 = 1
 $ propane plan --plan six --precision fp32 --context 32 --target m1,m4
 >~ m1        plan six, kernel fwdAttn: *rule C18a refuses it on M1*
@@ -139,6 +147,61 @@ $ propane plan --plan six --precision fp32 --context 32 --target m1,m4
 = 0
 $ propane check nothing.mil
 2> propane check: cannot open nothing.mil: No such file or directory
+= 1
+
+# One message for the places of which the same is said; more than --most are counted.
+@ { printf 'program(1.3)\n[buildInfo = dict<string, string>({{"coremlc-version", "3505.4.1"}})]\n{\n    func main<ios18>(tensor<fp16, [1, 4, 8, 32]> v0) {\n'; for i in 1 2 3 4 5 6 7 8 9 10 11 12; do printf '        tensor<fp16, [1, 4, 8, 32]> v%d = sin(x = v%d)[name = string("v%d")];\n' $i $((i - 1)) $i; done; printf '    } -> (v12);\n}\n'; } > chain.mil
+$ propane check chain.mil --target m1 | grep -c 'measured: '
+> 1
+= 0
+$ propane check chain.mil --target m1
+>~   chain.mil:5:9, 6:9, 7:9, *: sin 'v1', 'v2', 'v3', 'v4', 'v5', 'v6', 'v7', 'v8' and 4 more in 'main': *
+= 1
+$ propane check chain.mil --target m1 --most 2
+>~   chain.mil:5:9, 6:9: sin 'v1', 'v2' in 'main': *
+>~   and at 10 more places
+= 1
+# Colours by --color; a pipe has none, and NO_COLOR is about terminals that are asked for none.
+$ propane check chain.mil --target m1 | grep -c "$(printf '\033')"
+> 0
+= 1
+$ NO_COLOR=1 propane check chain.mil --target m1 --color always | grep -c "$(printf '\033')\[1;31mrefused O2$(printf '\033')\[0m"
+> 1
+= 0
+$ propane check chain.mil --target m1 --color sometimes
+2~ propane check: --color: *
+2> Try 'propane check --help'.
+= 2
+# What other tools take. A name in a property cannot end it or begin another command.
+@ cp C27a.bad.mil 'a,b:c%.mil'
+$ propane check a,b:c%.mil --target m1,m4 --format github
+>~ ::error file=a%2Cb%3Ac%25.mil,line=5,col=9,title=C27a refused::relu 'y' in 'main': the last axis of 'y' has 16385 elements; *
+>~ ::warning file=a%2Cb%3Ac%25.mil,title=C36 warning::the program is program(1.3). *
+>~ m4: no known rule refuses it; 1 warning
+= 1
+$ propane check a,b:c%.mil --target m1,m4 --format sarif
+>~  "version": "2.1.0",
+>~      "ruleId": "C27a",
+>~      "level": "error",
+>~          "uri": "a,b%3Ac%25.mil"
+>~          "startLine": 5,
+>~          "fullyQualifiedName": "main/y",
+= 1
+$ propane check good.bin --target m4 --format sarif
+>~    "results": [[][]]
+= 0
+$ propane check C27a.bad.mil --target m1 --format json > a.json; propane check C27a.bad.mil --target m1 --json | cmp - a.json
+= 0
+# What is no program says so.
+@ printf '\211PNG\r\n\032\n\0\0\0\015IHDR' > cat.png; printf 'SQLite format 3\0' > a.db; printf '{"prompt": "a", "completion": "b"}\n' > chat.jsonl
+$ propane check cat.png
+2> propane check: cat.png: nothing that can be checked: it is a PNG picture; check takes a program (.mil), a Core ML package, a folder with model.mil or a weight file
+= 1
+$ propane check a.db
+2~ propane check: a.db: nothing that can be checked: it is an SQLite database; *
+= 1
+$ propane check chat.jsonl
+2> propane check: chat.jsonl: nothing that can be checked: it is instruction data (JSON lines)
 = 1
 
 # The page of all rules is what the program knows.
