@@ -1176,6 +1176,10 @@ typedef struct propane_trainer_callbacks {
  * nothing more, the checkpoint is written and the rest is for another process with "resume". `callbacks` may be NULL. */
 PROPANE_CHECK propane_status propane_trainer_run(propane_trainer *trainer, const propane_trainer_callbacks *callbacks,
                                                  propane_error *err);
+/* The same, but at most `steps` steps further (0 or less: to the last one): after them it returns PROPANE_OK, and may be called
+ * again. The folder gets what the run was for only after the last step of the run. */
+PROPANE_CHECK propane_status propane_trainer_advance(propane_trainer *trainer, int64_t steps,
+                                                     const propane_trainer_callbacks *callbacks, propane_error *err);
 /* One step and nothing else, for loops of one's own. PROPANE_ERR_INVALID: all steps are done. PROPANE_ERR_CANCELLED: nothing
  * has moved. `out` may be NULL. */
 PROPANE_CHECK propane_status propane_trainer_step(propane_trainer *trainer, propane_step *out, propane_error *err);
@@ -1214,6 +1218,25 @@ PROPANE_CHECK propane_status propane_trainer_option(const propane_trainer *train
 /* A copy of a language model's weights as they are, with its adapters merged: to let it write, or to save. */
 PROPANE_CHECK propane_status propane_trainer_model(const propane_trainer *trainer, propane_model **out,
                                                    propane_error *err);
+/* A tensor that is learnt: a language model's under the names of its files, with adapters those alone; a program's weight. */
+typedef struct propane_learnt {
+    size_t size;      /* sizeof(propane_learnt), set by the caller */
+    const char *name; /* the trainer's */
+    int rank;
+    int64_t dim[PROPANE_MAX_RANK];
+    int64_t count; /* elements: the product of them */
+} propane_learnt;
+/* `index` from 0; false behind the last one. */
+bool propane_trainer_learnt(const propane_trainer *trainer, int index, propane_learnt *out);
+/* Such a tensor as it is now, fp32; `count` is its own. PROPANE_ERR_UNSUPPORTED, here and below: with the option
+ * "compact-vocab", whose rows mean other ids in each run. */
+PROPANE_CHECK propane_status propane_trainer_get(const propane_trainer *trainer, int index, float *values,
+                                                 int64_t count, propane_error *err);
+/* Other values for learnt tensors, by name, of their shapes and in fp32; moments, the data's order and the schedule stay.
+ * PROPANE_ERR_NOT_FOUND, PROPANE_ERR_INVALID (another shape or type, a number that is not finite: the tensor and the place are
+ * named): nothing has changed. PROPANE_ERR_UNSUPPORTED: one of several ranks. */
+PROPANE_CHECK propane_status propane_trainer_set(propane_trainer *trainer, const propane_tensor *tensors, int count,
+                                                 propane_error *err);
 /* The trainer's own, NULL of a program. */
 const propane_tokenizer *propane_trainer_tokenizer(const propane_trainer *trainer);
 /* Tokens that a text may begin with which the model has not seen: prompt `index` of `count` from the held-out data, up to

@@ -324,14 +324,16 @@ class Trainer(Handle):
 
     # ---- learning
 
-    def run(self) -> History:
-        """To the last step. Ctrl-C and exceptions of callbacks end it after its batch, with the checkpoint written where there is
-        a run folder; it may be called again."""
+    def run(self, steps: Optional[int] = None) -> History:
+        """To the last step, or `steps` further at most; it may be called again. Ctrl-C and exceptions of callbacks end it after its batch, with the checkpoint written where there is
+        a run folder."""
+        if steps is not None and steps < 1:
+            raise invalid(f"steps is {steps}; give 1 or more, or None for all")
         watch = _Watch(self, self._callbacks, self._progress)
         told, err, handle = structure("propane_trainer_callbacks"), error(), ffi.new_handle(watch)
         told.context, told.on_step = handle, lib.propane_ml_on_step
         told.on_evaluation, told.on_checkpoint = lib.propane_ml_on_evaluation, lib.propane_ml_on_checkpoint
-        status = lib.propane_trainer_run(self._alive(), told, err)
+        status = lib.propane_trainer_advance(self._alive(), steps or 0, told, err)
         if watch.failure is not None:
             raise watch.failure
         check(status, err)
@@ -361,6 +363,28 @@ class Trainer(Handle):
         lib.propane_trainer_cancel(self._alive())
 
     # ---- what was learnt
+
+    def _learnt(self) -> Iterator[Any]:
+        row, index = structure("propane_learnt"), 0
+        while lib.propane_trainer_learnt(self._alive(), index, row):
+            yield index, text(row.name), tuple(row.dim[0:row.rank]), int(row.count)
+            index += 1
+
+    def weights(self) -> Dict[str, Any]:
+        """What is learnt, by name, as it is now: float32 copies. Of adapters those alone."""
+        made, err = {}, error()
+        for index, name, shape, count in self._learnt():
+            made[name] = np.empty(shape, np.float32)
+            check(lib.propane_trainer_get(self._pointer, index, ffi.from_buffer("float[]", made[name]), count, err), err)
+        return made
+
+    def set_weights(self, values: Mapping[str, Any]) -> None:
+        """Other values for tensors of weights(), all or some; moments and the data's order stay. Names, shapes and numbers that
+        are not finite are refused, and nothing has changed then."""
+        keep: List[Any] = []
+        given = {name: np.asarray(arrays.take(value)[0], np.float32) for name, value in values.items()}
+        rows, err = _tensors(given, keep), error()
+        check(lib.propane_trainer_set(self._alive(), rows, len(given), err), err)
 
     def save(self) -> None:
         """Writes the checkpoint into the run's folder."""

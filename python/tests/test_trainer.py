@@ -88,3 +88,45 @@ def test_a_new_model_learns_examples_from_memory():
     trainer = propane.Trainer(examples=[{"prompt": "abc", "completion": "def"}] * 20, tokenizer=tokenizer, steps=3, layers=1, width=16,
                               heads=2, batch=2, context=16, held_out=0, eval_every=0, progress=False)
     assert len(trainer.run().losses) == 3
+
+
+def test_weights_come_out_and_go_in_and_a_run_goes_on():
+    once = propane.Trainer(text=WORDS, steps=7, **SMALL).run().losses
+    trainer = propane.Trainer(text=WORDS, steps=7, **SMALL)
+    for steps in (3, 2, None):
+        trainer.run(steps)
+    assert trainer.history.losses == once
+    weights, other = trainer.weights(), propane.Trainer(text=WORDS, steps=7, **SMALL)
+    assert sum(w.size for w in weights.values()) == trainer.parameters and all(w.dtype == np.float32 for w in weights.values())
+    other.set_weights(weights)
+    assert other.evaluate().loss == trainer.evaluate().loss
+    name = list(weights)[1]
+    other.set_weights({name: weights[name].astype(np.float16)})
+    bad = weights[name].copy()
+    bad.flat[5] = np.nan
+    for given, status, sentence in (({name: bad}, "invalid", f"{name}: element 5 is"), ({"x": bad}, "not found", "no tensor 'x'"),
+                                    ({name: bad[..., :-1]}, "invalid", "this run learns one of")):
+        with refused(status, sentence):
+            other.set_weights(given)
+    with refused("invalid", "steps is 0"):
+        other.run(0)
+
+
+def test_weights_of_adapters_and_programs(tmp_path):
+    tokenizer = propane.Tokenizer.train("User: Assistant: \nabcdefghijklmnopqrstuvwxyz.", kind="chars")
+    lora = propane.Trainer(data("tests", "data", "arch_qwen3"), examples=[{"prompt": "abc", "completion": "def"}] * 8,
+                           tokenizer=tokenizer, lora=2, steps=2, context=32, batch=2, held_out=0, eval_every=0, progress=False)
+    weights = lora.weights()
+    assert all("lora_" in name for name in weights) and sum(w.size for w in weights.values()) == lora.parameters
+    lora.set_weights({name: w + 0.5 for name, w in weights.items()})
+    assert all((lora.weights()[name] == w + 0.5).all() for name, w in weights.items())
+    program = propane.parse(mil('tensor<fp32, [1, 3]> w = const()[name = string("w"), val = tensor<fp32, [1, 3]>([[1, 2, 3]])];\n'
+                                'tensor<fp32, [1]> b = const()[name = string("b"), val = tensor<fp32, [1]>([0.0])];\n'
+                                'tensor<fp32, [1, 1]> y = linear(x = x, weight = w, bias = b)[name = string("y")];',
+                                "tensor<fp32, [1, 3]> x", "y"))
+    x = np.ones((8, 3), np.float32)
+    trainer = propane.Trainer(program, {"x": x, "y": x[:, :1]}, loss="mse", trainable="w", steps=4, progress=False)
+    assert {n: w.tolist() for n, w in trainer.weights().items()} == {"w": [[1.0, 2.0, 3.0]]}
+    trainer.set_weights({"w": np.array([[1.0, 1, 1]])})
+    assert float(trainer.program().predict({"x": x[:1]})["y"][0, 0]) == 3
+    assert len(trainer.run(1).losses) == 1

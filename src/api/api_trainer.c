@@ -161,12 +161,19 @@ static propane_status api_trainer_end_call(propane_trainer *t, propane_status st
 }
 
 propane_status propane_trainer_run(propane_trainer *t, const propane_trainer_callbacks *callbacks, propane_error *err) {
+    return propane_trainer_advance(t, 0, callbacks, err);
+}
+
+propane_status propane_trainer_advance(propane_trainer *t, int64_t steps, const propane_trainer_callbacks *callbacks,
+                                       propane_error *err) {
     API_ERROR(err);
     bool restart = false;
+    const int64_t done = train_run_steps_done(t->run),
+                  until = steps > 0 && steps < INT64_MAX - done ? done + steps : INT64_MAX;
     t->callbacks = (propane_trainer_callbacks){0};
     PROPANE_TRY(api_take(&t->callbacks, sizeof t->callbacks, callbacks, "propane_trainer_callbacks", err));
     const train_callbacks to = {t, api_trainer_on_step, api_trainer_on_evaluation, api_trainer_on_checkpoint};
-    const propane_status status = train_run_go(t->run, &to, &t->cancel, &restart, err);
+    const propane_status status = train_run_go_until(t->run, until, &to, &t->cancel, &restart, err);
     train_run_cancel_by(t->run, &t->cancel);
     return restart && status == PROPANE_OK ? api_trainer_over_budget(t, err) : api_trainer_end_call(t, status);
 }

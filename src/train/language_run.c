@@ -259,6 +259,11 @@ static train_tensor language_tensor(const train_run *run, int block, int index) 
                                                        : train_step_moment(t->step, block, i)};
 }
 
+static bool language_learns(const train_run *run, int index) {
+    const language_run *t = language_run_of(run);
+    return train_step_trains(t->step, language_first_tensor(t->weights) + index);
+}
+
 static void language_keep(train_run *run, int block, int index) {
     const language_run *t = language_run_of(run);
     if (block > 0 && block != TRAIN_OUTER_BLOCK)
@@ -291,6 +296,7 @@ static const train_run_kind language_run_kind = {
     .facts = language_facts,
     .tensor_count = language_tensor_count,
     .tensor = language_tensor,
+    .learns = language_learns,
     .keep = language_keep,
 };
 

@@ -220,6 +220,23 @@ propane_status train_run_finish(train_run *r, propane_error *err) {
 
 void train_run_cancel_by(train_run *r, const atomic_bool *cancel) { r->cancel = cancel; }
 
+/* ---- its weights, from outside ------------------------------------------------------------------------------------------------- */
+
+bool train_run_learnt(const train_run *r, int index, train_learnt *out) {
+    for (int i = 0; index >= 0 && i < r->kind->tensor_count(r); i++) {
+        if ((r->kind->learns && !r->kind->learns(r, i)) || index-- > 0) continue;
+        const train_tensor t = r->kind->tensor(r, 0, i);
+        *out = (train_learnt){t.name, t.rank, t.dim, t.count, t.data};
+        return true;
+    }
+    return false;
+}
+
+propane_status train_run_changed(train_run *r, propane_error *err) {
+    r->saved = r->state.evaluated = -1;
+    return r->kind->publish ? r->kind->publish(r, err) : PROPANE_OK;
+}
+
 /* ---- the loop: the calls above, and who is told ------------------------------------------------------------------------------- */
 
 static propane_status train_run_loop_save(train_run *r, const train_callbacks *c, propane_error *err) {
@@ -243,7 +260,8 @@ static propane_status train_run_loop_step(train_run *r, const train_callbacks *c
     return train_run_check_divergence(r, p.loss, err);
 }
 
-static propane_status train_run_loop(train_run *r, const train_callbacks *c, bool *restart, propane_error *err) {
+static propane_status train_run_loop(train_run *r, int64_t until, const train_callbacks *c, bool *restart,
+                                     propane_error *err) {
     const train_options *o = &r->options;
     for (;;) {
         const bool more = r->state.step < o->steps && !train_run_is_over(r);
@@ -252,6 +270,7 @@ static propane_status train_run_loop(train_run *r, const train_callbacks *c, boo
         if (train_run_evaluation_due(r)) PROPANE_TRY(train_run_loop_evaluate(r, c, err));
         if (!more || train_run_is_over(r)) break;
         if (r->lost == 0 && train_run_is_due(r, o->checkpoint_interval)) PROPANE_TRY(train_run_loop_save(r, c, err));
+        if (r->state.step >= until) return PROPANE_OK;
         PROPANE_TRY(train_run_loop_step(r, c, err));
     }
     if (r->lost == 0) PROPANE_TRY(train_run_loop_save(r, c, err)); /* told before the model is written */
@@ -265,11 +284,16 @@ static propane_status train_run_stop(train_run *r, const train_callbacks *c, pro
                         (long long)r->options.steps, r->checkpoint ? "; go on with --resume" : "");
 }
 
-propane_status train_run_go(train_run *r, const train_callbacks *c, const atomic_bool *cancel, bool *restart,
-                            propane_error *err) {
+propane_status train_run_go_until(train_run *r, int64_t step, const train_callbacks *c, const atomic_bool *cancel,
+                                  bool *restart, propane_error *err) {
     *restart = false;
     train_run_cancel_by(r, cancel);
-    const propane_status status = train_run_loop(r, c, restart, err);
+    const propane_status status = train_run_loop(r, step, c, restart, err);
     train_run_cancel_by(r, NULL);
     return status == PROPANE_ERR_CANCELLED ? train_run_stop(r, c, err) : status;
+}
+
+propane_status train_run_go(train_run *r, const train_callbacks *c, const atomic_bool *cancel, bool *restart,
+                            propane_error *err) {
+    return train_run_go_until(r, INT64_MAX, c, cancel, restart, err);
 }

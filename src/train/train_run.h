@@ -54,6 +54,10 @@ void train_run_free(train_run *r);
 PROPANE_CHECK propane_status train_run_go(train_run *r, const train_callbacks *callbacks, const atomic_bool *cancel,
                                           bool *restart, propane_error *err);
 
+/* The same, until `step` at the latest; before the last one nothing is finished. */
+PROPANE_CHECK propane_status train_run_go_until(train_run *r, int64_t step, const train_callbacks *callbacks,
+                                                const atomic_bool *cancel, bool *restart, propane_error *err);
+
 /* What that loop is made of, for callers with a loop of their own. Before a step or an evaluation: programs that contain
  * weights are brought up to date; *restart as above, but nothing is saved. */
 PROPANE_CHECK propane_status train_run_ready(train_run *r, bool *restart, propane_error *err);
@@ -65,6 +69,18 @@ PROPANE_CHECK propane_status train_run_evaluate(train_run *r, train_evaluation *
 PROPANE_CHECK propane_status train_run_save(train_run *r, propane_error *err);
 /* The checkpoint and what the run was for, into its folder; nothing without one. */
 PROPANE_CHECK propane_status train_run_finish(train_run *r, propane_error *err);
+/* The tensors that are learnt, `index` from 0: *data is the run's own, to be changed between steps, and then
+ * train_run_changed is called. False behind the last one. */
+typedef struct train_learnt {
+    const char *name;
+    int rank;
+    const int64_t *dim;
+    int64_t count;
+    float *data;
+} train_learnt;
+bool train_run_learnt(const train_run *r, int index, train_learnt *out);
+/* Copies of the weights follow; the next evaluation and checkpoint are made whatever the step. */
+PROPANE_CHECK propane_status train_run_changed(train_run *r, propane_error *err);
 /* Who stops steps and evaluations from now on; NULL: nobody. */
 void train_run_cancel_by(train_run *r, const atomic_bool *cancel);
 

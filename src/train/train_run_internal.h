@@ -74,6 +74,8 @@ typedef struct train_run_kind {
     /* Tensor `index` of block 0, 1 or 2. */
     int (*tensor_count)(const train_run *r);
     train_tensor (*tensor)(const train_run *r, int block, int index);
+    /* Is tensor `index` learnt? NULL: all are. */
+    bool (*learns)(const train_run *r, int index);
     /* Its data, which lasts until the next call, has been filled. NULL: it is what the run itself has. */
     void (*keep)(train_run *r, int block, int index);
 } train_run_kind;
