@@ -320,7 +320,7 @@ PROPANE_CHECK propane_status propane_builder_finish(propane_builder *builder, pr
 const char *propane_file_kind(const char *path);
 typedef struct propane_show_options {
     size_t size;       /* sizeof(propane_show_options) */
-    propane_form form; /* PROPANE_TEXT; PROPANE_JSON for examples and compiled programs */
+    propane_form form; /* PROPANE_TEXT or PROPANE_JSON (docs/coreml.md has its keys) */
     bool words;        /* of compiled programs every register by field */
     bool styled;       /* of examples: with a terminal's styles */
     const char *model,

@@ -83,6 +83,8 @@ propane_status propane_file_show(const char *path, const propane_show_options *o
         if (!status && o.form == PROPANE_JSON) engine_describe_json(object, &to);
         if (!status && o.form != PROPANE_JSON) engine_describe(object, o.words, &to);
         propane_object_free(object);
+    } else if (!status && o.form == PROPANE_JSON) {
+        status = api_show_json(path, kind, &to, err);
     } else if (!status) {
         status = api_show_contents(path, kind, &to, err);
     }

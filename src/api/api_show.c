@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the views of programs, weight files, models, vocabularies and token files.
+ * Owns the views of weight files, models, vocabularies and token files, for people. Programs: api_show_program.c. As JSON:
+ * api_show_json.c.
  */
 #include "api/api_show.h"
 
@@ -10,8 +11,6 @@
 
 #include "base/file.h"
 #include "mil/coreml/blob.h"
-#include "mil/coreml/package.h"
-#include "mil/ir_edit.h"
 #include "mil/ops.h"
 #include "model/files/gguf.h"
 #include "model/files/model_tokenizer.h"
@@ -20,49 +19,7 @@
 #include "model/text/tokenizer.h"
 #include "model/text/tokens.h"
 
-/* ---- MIL --------------------------------------------------------------------------------------------------------------- */
-
-static void api_show_values(text *to, const char *title, mil_value *const *values, int count) {
-    char type[160];
-    for (int i = 0; i < count; i++)
-        text_printf(to, "  %s %s %s\n", i ? "       " : title, mil_type_print(type, &values[i]->type), values[i]->name);
-}
-
-static void api_show_function(text *to, const mil_function *f) {
-    int counts[MIL_OP_COUNT] = {0};
-    double flops = 0, constants = 0;
-    for (const mil_op *op = f->first; op; op = op->next) {
-        mil_cost cost;
-        counts[op->info->code]++;
-        if (!f->late || !mil_op_waits(op)) {
-            mil_op_cost(op, &cost);
-            flops += cost.flops;
-        }
-        if (op->info->code == MIL_OP_const) constants += (double)mil_type_bytes(&op->results[0]->type);
-    }
-    char bytes[32];
-    text_printf(to, "func %s<%s>: %d operations, %.4g MFLOP, constants %s\n", f->name, mil_opset_name(f->opset),
-                f->op_count, flops / 1e6, text_bytes(bytes, constants));
-    api_show_values(to, "input  ", f->params, f->param_count);
-    api_show_values(to, "output ", f->results, f->result_count);
-    if (f->late) text_printf(to, "  dimensions with ? follow from values and are planned when it runs\n");
-    text_printf(to, "  ops    ");
-    for (int i = 0, shown = 0; i < MIL_OP_COUNT; i++)
-        if (counts[i]) text_printf(to, "%s%s %d", shown++ ? ", " : " ", mil_op_get((mil_opcode)i)->name, counts[i]);
-    text_printf(to, "\n");
-}
-
-static propane_status api_show_mil(text *to, const char *path, propane_error *err) {
-    mil_module *m = NULL;
-    PROPANE_TRY(mil_read(path, &(mil_read_options){.late = true}, &m, err));
-    text_printf(to, "%s: MIL program(%d.%d), %d function%s\n", path, m->version_major, m->version_minor,
-                m->function_count, m->function_count == 1 ? "" : "s");
-    for (int i = 0; i < m->build_info_count; i++)
-        text_printf(to, "  %s = \"%s\"\n", m->build_info[i].key, m->build_info[i].value);
-    for (const mil_function *f = m->functions; f; f = f->next) api_show_function(to, f);
-    mil_module_free(m);
-    return PROPANE_OK;
-}
+/* ---- weights of programs -------------------------------------------------------------------------------------------------- */
 
 static propane_status api_show_blob(text *to, const char *path, propane_error *err) {
     mil_blob_file *file = NULL;
@@ -252,7 +209,7 @@ static propane_status api_show_parts(text *to, const char *dir, const propane_er
 
 propane_status api_show_contents(const char *path, const char *kind, text *to, propane_error *err) {
     if (!kind) return api_show_unknown(to, path, err);
-    if (strcmp(kind, "program") == 0) return api_show_mil(to, path, err);
+    if (strcmp(kind, "program") == 0) return api_show_program(path, to, err);
     if (strcmp(kind, "weights") == 0) return api_show_blob(to, path, err);
     if (strcmp(kind, "tokens") == 0) return api_show_tokens(to, path, err);
     if (strcmp(kind, "gguf") == 0) return api_show_gguf(to, path, err);

@@ -4,6 +4,7 @@
 #ifndef API_API_SHOW_H
 #define API_API_SHOW_H
 
+#include "base/json.h"
 #include "base/text.h"
 #include "propane.h"
 
@@ -11,5 +12,11 @@ PROPANE_CHECK propane_status api_show_examples(const char *path, const propane_s
                                                propane_error *err);
 /* `kind` is the file's, or NULL: a tokenizer, a configuration, or nothing that is known. */
 PROPANE_CHECK propane_status api_show_contents(const char *path, const char *kind, text *to, propane_error *err);
+PROPANE_CHECK propane_status api_show_program(const char *path, text *to, propane_error *err);
+/* As one JSON object, whose first keys are "schema", "kind" and "file" (docs/coreml.md). */
+PROPANE_CHECK propane_status api_show_json(const char *path, const char *kind, text *to, propane_error *err);
+
+/* The interface of a program: what a package says of itself, and each function. NULL: no memory. */
+json_t *api_show_module_json(const propane_module *m);
 
 #endif

@@ -81,6 +81,31 @@ void json_put(json_t *object, const char *key, json_t *value) {
 
 void json_add(json_t *list, json_t *value) { (void)json_array_append_new(list, value ? value : json_null()); }
 
+/* How many bytes of UTF-8 stand at the begin; 0: none do. */
+static size_t json_character(const char *at, size_t left) {
+    for (size_t n = 1; n <= 4 && n <= left; n++) {
+        json_t *one = *at ? json_stringn(at, n) : NULL;
+        json_decref(one);
+        if (one) return n;
+    }
+    return 0;
+}
+
+json_t *json_bytes(const char *bytes, size_t length) {
+    json_t *whole = bytes && !memchr(bytes, 0, length) ? json_stringn(bytes, length) : NULL;
+    if (whole || !bytes) return whole;
+    text mended = {0};
+    for (size_t i = 0, n; i < length; i += n ? n : 1) {
+        n = json_character(bytes + i, length - i);
+        text_append_n(&mended, n ? bytes + i : "\xef\xbf\xbd", n ? n : 3);
+    }
+    if (!mended.failed) whole = json_stringn(mended.data ? mended.data : "", mended.length);
+    text_deinit(&mended);
+    return whole;
+}
+
+json_t *json_words(const char *string) { return string ? json_bytes(string, strlen(string)) : NULL; }
+
 propane_status json_print(const json_t *value, size_t flags, char **out, size_t *length, propane_error *err) {
     *out = NULL;
     const size_t bytes = value && !mem_failed(NULL) ? json_dumpb(value, NULL, 0, flags) : 0;

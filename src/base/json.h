@@ -20,6 +20,9 @@ PROPANE_CHECK propane_status json_read(const char *path, size_t limit, json_t **
  * not asked for: a lack of memory is remembered (base/memory.h) and told by json_print. */
 void json_put(json_t *object, const char *key, json_t *value);
 void json_add(json_t *list, json_t *value);
+/* Bytes out of files, which need not be UTF-8: what is none becomes U+FFFD, and so does a NUL. NULL string: null. */
+json_t *json_bytes(const char *bytes, size_t length);
+json_t *json_words(const char *string);
 /* All of it as text, terminated, in memory of its own (mem_free), or an error: also where anything failed as it was put together.
  * length may be NULL. */
 PROPANE_CHECK propane_status json_print(const json_t *value, size_t flags, char **out, size_t *length,

@@ -30,14 +30,11 @@ static void check_exchange_put_uri(text *out, const char *path) {
     }
 }
 
-/* Names out of files need not be UTF-8; what stands for people has no control characters either. */
+/* Names and messages stand for people: control characters are shown. */
 static json_t *check_exchange_string(const char *s) {
     char shown[2000];
-    text_harmless(shown, sizeof shown, s, strlen(s), "");
-    json_t *value = json_string(shown);
-    for (char *at = shown; !value && *at; at++)
-        if ((unsigned char)*at >= 128) *at = '?';
-    return value ? value : json_string(shown);
+    const size_t length = text_harmless(shown, sizeof shown, s, strlen(s), "");
+    return json_bytes(shown, length);
 }
 
 static json_t *check_exchange_message(const char *s) {

@@ -33,7 +33,7 @@ chip_severity chip_report_worst(const chip_report *r) {
 /* ---- JSON --------------------------------------------------------------------------------------------------------------- */
 
 void chip_report_set_text(json_t *object, const char *key, const char *value) {
-    if (value) json_put(object, key, json_stringn_nocheck(value, strlen(value)));
+    if (value) json_put(object, key, json_words(value));
 }
 
 json_t *chip_report_chips_json(const chip_report *r, uint64_t bits) {

@@ -24,12 +24,11 @@ static propane_status cmd_show_show(const char *file, const propane_show_options
 }
 
 /* What the flags of one kind of file say to the others; -1: nothing. */
-static int cmd_show_misuse(const char *file, const char *example_flag, bool json, bool words) {
-    bool examples = cmd_show_is(file, "examples"), compiled = (json || words) && cmd_show_is(file, "compiled");
-    if (example_flag && !examples) return cli_misuse("show", "%s is for .jsonl files; %s is none", example_flag, file);
-    if (json && !examples && !compiled)
-        return cli_misuse("show", "--json is for .jsonl files and compiled programs; %s is neither", file);
-    if (words && !compiled) return cli_misuse("show", "--words is for compiled programs; %s is none", file);
+static int cmd_show_misuse(const char *file, const char *example_flag, bool words) {
+    if (example_flag && !cmd_show_is(file, "examples"))
+        return cli_misuse("show", "%s is for .jsonl files; %s is none", example_flag, file);
+    if (words && !cmd_show_is(file, "compiled"))
+        return cli_misuse("show", "--words is for compiled programs; %s is none", file);
     return -1;
 }
 
@@ -44,12 +43,12 @@ int cmd_show(int argc, char **argv) {
          .help = "of a .jsonl file: chat format, instead of the model's own"},
         {"--words", CLI_SWITCH, &words, .help = "of a compiled program: every register by field"},
         {"--json", CLI_SWITCH, &json,
-         .help = "of a .jsonl file: ids and what is learnt, an object an example; of a compiled program: all of it"}};
+         .help = "one object a file; of a .jsonl file one an example, with ids and what is learnt"}};
     int code = cli_parse(argc, argv, flags, sizeof flags / sizeof flags[0], "show FILE...",
                          "Tells what is in a file: programs, weights, models, tokenizers, tokens, instruction data, "
                          "compiled programs.");
     for (int i = 0; code < 0 && i < files.count; i++)
-        code = cmd_show_misuse(files.items[i], model ? "--model" : chat ? "--chat" : NULL, json, words);
+        code = cmd_show_misuse(files.items[i], model ? "--model" : chat ? "--chat" : NULL, words);
     if (code >= 0) return code;
     const propane_show_options options = {.size = sizeof options,
                                           .form = json ? PROPANE_JSON : PROPANE_TEXT,

@@ -244,10 +244,6 @@ $ propane show m m.bin m.safetensors m/config.json m/checkpoint.safetensors toke
 >~ m/checkpoint.safetensors: safetensors, 33 tensors, *
 >~ tokens: token file, * tokens of * bytes of text, vocabulary 270, 2 bytes a token
 = 0
-$ propane show m --json
-2> propane show: --json is for .jsonl files and compiled programs; m is neither
-2> Try 'propane show --help'.
-= 2
 $ propane tokenize text --tokenizer m --print-ids text | wc -w > n; propane eval m --data text --json | sed 's/[^0-9]*\([0-9]*\).*/\1/' > p; echo $(($(cat n) - $(cat p)))
 > 1
 = 0
