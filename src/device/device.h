@@ -10,6 +10,7 @@
 #include <stdatomic.h>
 
 #include "device/driver.h"
+#include "device/request_times.h"
 
 /* Requests in the order in which they were submitted. Whoever runs the one at the head holds the executor's role: the
  * device's own thread, or a thread that waits for a request. Drawn in queue.c. */
@@ -70,6 +71,7 @@ struct propane_request {
     uint64_t submitted;
     atomic_uint_fast64_t completed;
     propane_completion completion;
+    request_times times;
     propane_error error;
 };
 

@@ -91,7 +91,7 @@ static propane_status queue_await_events(propane_device *d, const propane_reques
                         d->uri);
 }
 
-static propane_completion queue_execute(propane_device *d, const propane_request *r, propane_error *err) {
+static propane_completion queue_execute(propane_device *d, propane_request *r, propane_error *err) {
     propane_completion c = {.device_ns = -1, .engine_ns = -1, .energy_j = -1, .simulated = d->info.simulated};
     c.status = queue_await_events(d, r, err);
     int64_t begin = clock_ns();
@@ -100,7 +100,9 @@ static propane_completion queue_execute(propane_device *d, const propane_request
         c.status = d->driver->execute(d->impl, &r->execution, &c, err);
         if (r->foreign) queue_unlock_foreign(r, r->buffer_count);
     }
-    if (c.device_ns < 0) c.device_ns = clock_ns() - begin;
+    r->times.began_ns = begin;
+    r->times.ended_ns = clock_ns();
+    if (c.device_ns < 0) c.device_ns = r->times.ended_ns - begin;
     for (int i = 0; i < r->signal_count; i++) propane_event_signal(r->signals[i].event, r->signals[i].value);
     return c;
 }
@@ -188,7 +190,11 @@ static propane_status queue_enqueue(propane_device *d, propane_request *const *r
             count, q->length, q->capacity, d->uri);
     PROPANE_TRY(queue_start_thread(d, err));
     PROPANE_TRY(queue_mark(requests, count, err));
-    for (int i = 0; i < count; i++) q->ring[(q->head + q->length++) % q->capacity] = requests[i];
+    const int64_t now = clock_ns();
+    for (int i = 0; i < count; i++) {
+        requests[i]->times.submitted_ns = now;
+        q->ring[(q->head + q->length++) % q->capacity] = requests[i];
+    }
     if (!q->executing) queue_wake_thread(q);
     return PROPANE_OK;
 }

@@ -140,6 +140,8 @@ static bool request_in_flight(propane_request *r) {
     return result;
 }
 
+request_times request_times_of(const propane_request *request) { return request->times; }
+
 void propane_request_free(propane_request *request) {
     if (!request) return;
     if (request_in_flight(request)) (void)!propane_wait(request, NULL, NULL);

@@ -32,6 +32,7 @@ static const checkpoint_field checkpoint_state[] = {
     {"best", false, offsetof(train_state, best)},
     {"stale", false, offsetof(train_state, stale)},
     {"best_loss", true, offsetof(train_state, best_loss)},
+    {"norm", true, offsetof(train_state, norm)},
     {"scaler_good", false, offsetof(train_state, scaler.good)},
     {"scaler_skipped", false, offsetof(train_state, scaler.skipped)},
     {"scaler_scale", true, offsetof(train_state, scaler.scale)},

@@ -77,7 +77,8 @@ static propane_status imported_sum(imported_run *t, double *loss, propane_error 
                         (long long)t->run.state.step + 1, (long long)t->run.units);
 }
 
-static propane_status imported_gradients(train_run *run, double *loss, double *norm, propane_error *err) {
+static propane_status imported_gradients(train_run *run, const adamw_step *ahead, double *loss, double *norm,
+                                         propane_error *err) {
     imported_run *t = imported_run_of(run);
     PROPANE_TRY(imported_sum(t, loss, err));
     *loss /= (double)t->count;

@@ -74,6 +74,8 @@ static propane_status language_make_step(language_run *t, propane_error *err) {
         .bf16 = strcmp(o->precision, "bf16") == 0,
         .accumulate = o->accumulate > 1,
         .moments = moment_form_of(o->moments),
+        .overlap = strcmp(o->overlap, "on") == 0,
+        .timeline = t->run.timeline,
         .recompute = o->recompute};
     PROPANE_TRY(language_choose_trained(t, err));
     how.trained = t->trained;

@@ -42,8 +42,9 @@ static propane_status language_copy(const model_weights *w, model_weights **out,
 propane_status language_run_model(const train_run *r, model_weights **out, propane_error *err) {
     const language_run *t = language_run_of(r);
     model_weights *copy = NULL;
-    propane_status status = language_copy(t->weights, &copy, err);
     *out = NULL;
+    PROPANE_TRY(train_step_settle(t->step, err));
+    propane_status status = language_copy(t->weights, &copy, err);
     if (status == PROPANE_OK && t->compact) {
         status = compact_vocab_restore(t->compact, &t->whole, copy, out, err);
     } else if (status == PROPANE_OK) {
@@ -113,10 +114,21 @@ static uint64_t language_dropout_key(const language_run *t) {
     return ((uint64_t)t->run.options.seed << 40) + (uint64_t)(t->run.state.position + t->first) + 1;
 }
 
+/* Of a step: its gradients are those of the whole step, and its update may begin. */
+static void language_last_batch(language_run *t, const adamw_step *ahead) {
+    t->scale = 1 / (t->run.state.scaler.scale * (double)t->run.options.accumulate);
+    data_parallel_listen(t->run.group);
+    if (!ahead) return;
+    adamw_step how = *ahead;
+    how.gradient_scale *= t->scale;
+    train_step_update_beside(t->step, &how);
+}
+
 /* Every target counts alike, whichever batch of the step and whichever rank's it is: a part weighs as much as it has
  * targets. With plain text and alone all weights are exactly 1. Stopped between two batches, nothing has moved but the
  * position in the data. */
-static propane_status language_gradients(train_run *run, double *loss, double *norm, propane_error *err) {
+static propane_status language_gradients(train_run *run, const adamw_step *ahead, double *loss, double *norm,
+                                         propane_error *err) {
     language_run *t = language_run_of(run);
     const train_options *o = &t->run.options;
     int64_t total = 0, counted = 0, own = t->first * o->context;
@@ -135,7 +147,7 @@ static propane_status language_gradients(train_run *run, double *loss, double *n
         PROPANE_TRY(language_to_rows(t, own, t->share * o->context, err));
         PROPANE_TRY(train_step_dropout(t->step, language_dropout_key(t), err));
         double weight = (double)(language_count_targets(t, t->first, t->share) * o->accumulate) / (double)total;
-        if (i == o->accumulate - 1) data_parallel_listen(t->run.group);
+        if (i == o->accumulate - 1) language_last_batch(t, ahead);
         propane_status status = train_step_batch(t->step, t->inputs + own, t->targets + own, i == 0,
                                                  t->run.state.scaler.scale * weight, &part, err);
         data_parallel_rest(t->run.group);
@@ -145,10 +157,13 @@ static propane_status language_gradients(train_run *run, double *loss, double *n
     }
     if (!data_parallel_is_outer(t->run.group)) PROPANE_TRY(data_parallel_sum(t->run.group, &sum, 1, err));
     *loss = sum / (double)o->accumulate;
-    t->scale = 1 / (run->state.scaler.scale * (double)o->accumulate);
     PROPANE_TRY(data_parallel_norm(run->group, t->step, norm, err));
     *norm *= t->scale;
-    return PROPANE_OK;
+    return ahead ? data_parallel_updated(run->group, err) : PROPANE_OK;
+}
+
+static propane_status language_settle(train_run *run, propane_error *err) {
+    return train_step_settle(language_run_of(run)->step, err);
 }
 
 static propane_status language_update(train_run *run, adamw_step *how, propane_error *err) {
@@ -253,6 +268,7 @@ static train_tensor language_tensor(const train_run *run, int block, int index) 
     const language_run *t = language_run_of(run);
     const int i = language_first_tensor(t->weights) + index;
     const model_tensor *m = &t->weights->tensors[i];
+    if (t->step) (void)!train_step_settle(t->step, NULL); /* a failure is told by who saves, and by the next batch */
     return (train_tensor){m->name, m->rank, m->dim, m->count,
                           block == 0                   ? model_weights_data(t->weights, m)
                           : block == TRAIN_OUTER_BLOCK ? language_outer_momentum(t, i)
@@ -285,6 +301,7 @@ static const train_run_kind language_run_kind = {
     .gradients = language_gradients,
     .update = language_update,
     .times = language_times,
+    .settle = language_settle,
     .evaluates = language_evaluates,
     .evaluate = language_evaluate,
     .refresh = language_refresh,

@@ -36,6 +36,7 @@ void language_run_tell_data(const train_run *r, int64_t *windows, int64_t *cut, 
 int64_t language_run_learnt(const train_run *r); /* parameters that are */
 /* A copy of the model as it is now, with all its ids and with the adapters merged. */
 PROPANE_CHECK propane_status language_run_model(const train_run *r, model_weights **out, propane_error *err);
+/* Its numbers are those of a settled step (train_step_settle). */
 model_weights *language_run_weights(const train_run *r);
 train_step *language_run_step(const train_run *r);
 

@@ -45,6 +45,7 @@ propane_status train_run_begin(train_run *r, const train_run_kind *kind, const t
     }
     const train_options *o = &r->options;
     train_run_plan(r);
+    if (o->trace && *o->trace && train_run_writes(r)) PROPANE_TRY(timeline_create(&r->timeline, err));
     if (strcmp(o->keep, "best") == 0 && o->eval_interval > 0) PROPANE_TRY(train_run_path(r, TRAIN_BEST, &r->best, err));
     return train_run_path(r, TRAIN_CHECKPOINT, &r->checkpoint, err);
 }
@@ -78,6 +79,7 @@ void train_run_free(train_run *r) {
     if (!r) return;
     data_parallel_free(r->group);
     r->kind->free(r);
+    timeline_free(r->timeline);
     arena_free(r->arena);
     mem_free(r);
 }
@@ -96,12 +98,17 @@ propane_status train_run_ready(train_run *r, bool *restart, propane_error *err) 
     return r->kind->refresh ? r->kind->refresh(r, restart, err) : PROPANE_OK;
 }
 
+static propane_status train_run_settle(train_run *r, propane_error *err) {
+    return r->kind->settle ? r->kind->settle(r, err) : PROPANE_OK;
+}
+
 propane_status train_run_save(train_run *r, propane_error *err) {
     if (!r->checkpoint || r->saved == r->state.step) return PROPANE_OK;
     if (!data_parallel_agrees(r->group, r->state.step, r->options.steps))
         return propane_fail(err, PROPANE_ERR_INVALID,
                             "after step %lld the ranks' weights differ; save after a multiple of --outer %lld",
                             (long long)r->state.step, (long long)r->options.outer);
+    PROPANE_TRY(train_run_settle(r, err));
     PROPANE_TRY(data_parallel_collect(r->group, err));
     PROPANE_TRY(worker_state_write(r, err));
     if (train_run_writes(r)) PROPANE_TRY(train_checkpoint_write(r, err));
@@ -121,6 +128,7 @@ static propane_status train_run_rate(train_run *r, double loss, propane_error *e
     s->best = s->step;
     s->best_loss = loss;
     s->stale = 0;
+    PROPANE_TRY(train_run_settle(r, err));
     return r->best && train_run_writes(r) ? train_checkpoint_write_best(r, err) : PROPANE_OK;
 }
 
@@ -174,27 +182,41 @@ static propane_status train_run_check_divergence(train_run *r, double loss, prop
                         strcmp(r->options.precision, "fp16") == 0 ? " or with --precision fp32" : "");
 }
 
-propane_status train_run_step(train_run *r, train_report *out, propane_error *err) {
+/* The update behind a gradient of length `norm`. */
+static adamw_step train_run_how(const train_run *r, double norm) {
     const train_options *o = &r->options;
+    return (adamw_step){.lr = train_schedule_at(&r->schedule, r->state.step),
+                        .beta1 = o->beta1,
+                        .beta2 = o->beta2,
+                        .epsilon = o->epsilon,
+                        .weight_decay = o->weight_decay,
+                        .gradient_scale = o->clip > 0 && norm > o->clip ? o->clip / (norm + 1e-6) : 1,
+                        .step = r->state.updates + 1};
+}
+
+/* The first step knows no gradient before its own. */
+static bool train_run_is_lagged(const train_run *r) {
+    return r->options.clipping && strcmp(r->options.clipping, "lagged") == 0 && r->state.norm > 0;
+}
+
+propane_status train_run_step(train_run *r, train_report *out, propane_error *err) {
     PROPANE_TRY(train_run_check_cancel(r, err));
     const int64_t start = clock_ns();
-    train_report p = {.lr = train_schedule_at(&r->schedule, r->state.step), .loss_scale = r->state.scaler.scale};
-    PROPANE_TRY(r->kind->gradients(r, &p.loss, &p.gradient_norm, err));
-    PROPANE_TRY(file_map_check(err)); /* before what was read there changes a weight */
+    const bool lagged = train_run_is_lagged(r);
+    adamw_step how = train_run_how(r, r->state.norm);
+    train_report p = {.lr = how.lr, .loss_scale = r->state.scaler.scale};
+    how.guarded = true;
+    PROPANE_TRY(r->kind->gradients(r, lagged ? &how : NULL, &p.loss, &p.gradient_norm, err));
+    PROPANE_TRY(file_map_check(err)); /* before what was read there changes a weight, or at least a file */
     p.skipped = !train_scaler_step(&r->state.scaler, isfinite(p.gradient_norm) && isfinite(p.loss));
     if (!p.skipped) {
-        adamw_step how = {.lr = p.lr,
-                          .beta1 = o->beta1,
-                          .beta2 = o->beta2,
-                          .epsilon = o->epsilon,
-                          .weight_decay = o->weight_decay,
-                          .gradient_scale =
-                              o->clip > 0 && p.gradient_norm > o->clip ? o->clip / (p.gradient_norm + 1e-6) : 1,
-                          .step = ++r->state.updates};
-        PROPANE_TRY(r->kind->update(r, &how, err));
+        how = train_run_how(r, p.gradient_norm);
+        r->state.updates++;
+        r->state.norm = p.gradient_norm;
+        if (!lagged) PROPANE_TRY(r->kind->update(r, &how, err));
     }
     p.step = ++r->state.step;
-    PROPANE_TRY(data_parallel_agree(r->group, p.step, o->steps, &p.outer_bytes, err));
+    PROPANE_TRY(data_parallel_agree(r->group, p.step, r->options.steps, &p.outer_bytes, err));
     const double seconds = (double)(clock_ns() - start) / 1e9;
     r->kind->times(r, seconds, &p);
     p.tokens_per_s = (double)r->units / seconds;
@@ -211,6 +233,7 @@ static propane_status train_run_take_best(train_run *r, propane_error *err) {
 }
 
 propane_status train_run_finish(train_run *r, propane_error *err) {
+    PROPANE_TRY(train_run_settle(r, err));
     if (r->lost > 0) return train_run_tell_lost(r, err);
     PROPANE_TRY(train_run_save(r, err));
     if (!r->checkpoint || !train_run_writes(r)) return PROPANE_OK;
@@ -284,13 +307,23 @@ static propane_status train_run_stop(train_run *r, const train_callbacks *c, pro
                         (long long)r->options.steps, r->checkpoint ? "; go on with --resume" : "");
 }
 
+/* A run that was stopped or failed has a trace, too; its own error is what is told. */
+static propane_status train_run_trace(train_run *r, propane_status status, propane_error *err) {
+    propane_error own = {0};
+    if (!r->timeline) return status;
+    const propane_status written = timeline_write(r->timeline, r->options.trace, &own);
+    if (status != PROPANE_OK || written == PROPANE_OK) return status;
+    return propane_fail(err, written, "--trace: %.900s", own.text);
+}
+
 propane_status train_run_go_until(train_run *r, int64_t step, const train_callbacks *c, const atomic_bool *cancel,
                                   bool *restart, propane_error *err) {
     *restart = false;
     train_run_cancel_by(r, cancel);
-    const propane_status status = train_run_loop(r, step, c, restart, err);
+    propane_status status = train_run_loop(r, step, c, restart, err);
     train_run_cancel_by(r, NULL);
-    return status == PROPANE_ERR_CANCELLED ? train_run_stop(r, c, err) : status;
+    if (status == PROPANE_ERR_CANCELLED) status = train_run_stop(r, c, err);
+    return train_run_trace(r, status, err);
 }
 
 propane_status train_run_go(train_run *r, const train_callbacks *c, const atomic_bool *cancel, bool *restart,

@@ -6,6 +6,7 @@
 #define TRAIN_TRAIN_RUN_INTERNAL_H
 
 #include "base/arena.h"
+#include "base/timeline.h"
 #include "model/files/safetensors.h"
 #include "train/checkpoint.h"
 #include "train/dist/data_parallel.h"
@@ -22,6 +23,7 @@ struct train_state {
     int64_t best;      /* step of the best one; -1: none */
     int64_t stale;     /* evaluations since then */
     double best_loss;
+    double norm; /* of the last gradient that was finite; 0: there was none */
     train_scaler scaler;
 };
 
@@ -49,12 +51,16 @@ enum {
 typedef struct train_run_kind {
     void (*free)(train_run *r);
     /* Over all of the step's batches: the mean loss and the length of its gradient; moves state.position. Stopped between
-     * two batches, the position is where it was: PROPANE_ERR_CANCELLED. */
-    propane_status (*gradients)(train_run *r, double *loss, double *norm, propane_error *err);
+     * two batches, the position is where it was: PROPANE_ERR_CANCELLED. `ahead`: the update, which the last batch brings with
+     * it; NULL: update follows. */
+    propane_status (*gradients)(train_run *r, const adamw_step *ahead, double *loss, double *norm, propane_error *err);
     /* how->gradient_scale: what the gradient of the mean loss is multiplied by. */
     propane_status (*update)(train_run *r, adamw_step *how, propane_error *err);
     /* Device and host time of the step, which took `seconds`, and what was simulated. */
     void (*times)(train_run *r, double seconds, train_report *report);
+    /* An update that goes on beside the device is over when it returns: before weights or moments are looked at. NULL: none
+     * does. */
+    propane_status (*settle)(train_run *r, propane_error *err);
     /* Is there anything to evaluate now? */
     bool (*evaluates)(const train_run *r);
     propane_status (*evaluate)(train_run *r, train_evaluation *out, propane_error *err);
@@ -90,6 +96,7 @@ struct train_run {
     int64_t units;        /* tokens or samples of a step */
     int64_t saved;        /* step of the newest checkpoint; -1: none */
     int64_t lost;         /* steps in a row whose loss was not a number */
+    timeline *timeline;   /* NULL: no trace */
     const atomic_bool *cancel;
     char *checkpoint; /* NULL without a run folder */
     char *best;       /* the weights of the best evaluation, if they are kept; else NULL */

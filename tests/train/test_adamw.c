@@ -265,6 +265,53 @@ TEST(does_not_depend_on_threads) {
     teardown(&one), teardown(&three);
 }
 
+/* Rows first, then one tensor, then both: each element moves once. */
+TEST(in_parts_it_is_the_same) {
+    static const int32_t rows[] = {2, 40, 7, 2, 1000000, -1};
+    const adamw_step s = {.lr = 1e-2, .beta1 = 0.9, .beta2 = 0.95, .epsilon = 1e-8, .gradient_scale = 0.1, .step = 3};
+    const int lists[][2] = {{1}, {0, 1}};
+    tensors whole, parts;
+    rng r;
+    setup(&whole), setup(&parts);
+    rng_init(&r, 9);
+    fill(whole.g, BIG, &r), fill(whole.gs, SMALL, &r);
+    memcpy(parts.g, whole.g, BIG * 4), memcpy(parts.gs, whole.gs, sizeof whole.gs);
+    adamw_update(whole.a, &s);
+    adamw_begin(parts.a, &s);
+    adamw_update_rows(parts.a, 0, rows, 6, 0, BIG / 1000, 1000);
+    for (int row = 0; row < 41; row++) {
+        const bool moved = memcmp(parts.w + row * 1000, whole.w + row * 1000, 4000) == 0;
+        EXPECT_MSG(moved || (row != 2 && row != 7 && row != 40), "row %d", row);
+        if (row == 20) EXPECT(!moved); /* of a piece that nobody asked for */
+    }
+    adamw_update_rows(parts.a, 1, NULL, 2, 0, ROWS, ROW);
+    adamw_update_tensors(parts.a, lists[0], 1);
+    adamw_update_tensors(parts.a, lists[1], 2);
+    EXPECT(memcmp(parts.w, whole.w, BIG * 4) == 0 && memcmp(parts.m, whole.m, BIG * 4) == 0);
+    EXPECT(memcmp(parts.v, whole.v, BIG * 4) == 0 && memcmp(parts.half, whole.half, BIG * 2) == 0);
+    EXPECT(memcmp(parts.ws, whole.ws, sizeof whole.ws) == 0);
+    EXPECT(memcmp(parts.padded, whole.padded, sizeof whole.padded) == 0);
+    teardown(&whole), teardown(&parts);
+}
+
+/* Guarded, a piece whose gradient is no number stays as it is. */
+TEST(what_has_no_number_does_not_move) {
+    tensors guarded, free;
+    adamw_step s = {.lr = 1e-2, .beta1 = 0.9, .beta2 = 0.95, .epsilon = 1e-8, .gradient_scale = 1, .step = 1};
+    setup(&guarded), setup(&free);
+    for (int i = 0; i < BIG; i++) guarded.g[i] = free.g[i] = 1;
+    guarded.g[16384 + 5] = NAN, guarded.gs[20] = INFINITY;
+    float *start = mem_array(BIG, 4);
+    memcpy(start, guarded.w, BIG * 4);
+    s.guarded = true, adamw_update(guarded.a, &s);
+    s.guarded = false, adamw_update(free.a, &s);
+    EXPECT(memcmp(guarded.w + 16384, start + 16384, 16384 * 4) == 0 && guarded.v[16384] == 0 && guarded.vs[0] == 0);
+    EXPECT(memcmp(guarded.w, free.w, 16384 * 4) == 0);
+    EXPECT(memcmp(guarded.w + 32768, free.w + 32768, (BIG - 32768) * 4) == 0 && free.w[0] != start[0]);
+    mem_free(start);
+    teardown(&guarded), teardown(&free);
+}
+
 TEST(norm_shows_a_gradient_that_is_not_finite) {
     tensors t;
     setup(&t);
@@ -278,4 +325,5 @@ TEST(norm_shows_a_gradient_that_is_not_finite) {
 
 SUITE("train/adamw", T(moments_are_rounded_to_the_nearest), T(moments_rounded_at_random_have_no_bias),
       T(steps_with_small_moments), T(equals_the_formula_in_double), T(writes_what_the_device_reads),
-      T(does_not_depend_on_threads), T(norm_shows_a_gradient_that_is_not_finite))
+      T(does_not_depend_on_threads), T(in_parts_it_is_the_same), T(what_has_no_number_does_not_move),
+      T(norm_shows_a_gradient_that_is_not_finite))

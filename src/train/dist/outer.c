@@ -100,6 +100,7 @@ static void outer_move(const outer *o, int i) {
 }
 
 propane_status outer_agree(outer *o, propane_error *err) {
+    PROPANE_TRY(train_step_settle(o->step, err));
     for (int i = 0; o->common && i < o->count; i++) outer_subtract(o, i);
     for (int i = 0; i < o->count; i++) PROPANE_TRY(allreduce_ready(o->reduce, i, outer_weights(o, i), err));
     PROPANE_TRY(allreduce_finish(o->reduce, err));

@@ -6,6 +6,9 @@
 
 #include <assert.h>
 #include <math.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <string.h>
 
 #include "base/float16.h"
 #include "base/memory.h"
@@ -24,19 +27,33 @@ typedef struct piece {
     int64_t begin, end;
 } piece;
 
-struct adamw {
-    adamw_tensor *tensors;
-    int tensor_count;
-    piece *pieces;
-    double *sums; /* [piece_count] squares */
-    int *unknown; /* [piece_count] pieces whose squares are to be summed */
-    int piece_count;
-};
-
 /* What one element needs, rounded to float once. */
 typedef struct factors {
     float gradient, beta1, one_beta1, beta2, one_beta2, keep, rate, root, epsilon;
 } factors;
+
+/* Of an update. */
+typedef struct update_context {
+    factors decayed, plain;
+    uint32_t key; /* of this step's random numbers */
+    bool guarded;
+} update_context;
+
+/* A piece of an update in parts: who takes it moves it. */
+enum { PIECE_WAITS, PIECE_TAKEN, PIECE_MOVED };
+
+struct adamw {
+    adamw_tensor *tensors;
+    int tensor_count;
+    piece *pieces;
+    int *first;   /* [tensor_count + 1] of its pieces */
+    double *sums; /* [piece_count] squares */
+    int *unknown; /* [piece_count] pieces whose squares are to be summed; of adamw_update_rows, those that it took */
+    int *listed;  /* [piece_count] of adamw_update_tensors */
+    atomic_uchar *state; /* [piece_count] */
+    int piece_count;
+    update_context update;
+};
 
 propane_status adamw_create(const adamw_tensor *tensors, int count, adamw **out, propane_error *err) {
     *out = NULL;
@@ -49,7 +66,10 @@ propane_status adamw_create(const adamw_tensor *tensors, int count, adamw **out,
     a->pieces = mem_array((size_t)pieces, sizeof *a->pieces);
     a->sums = mem_array((size_t)pieces, sizeof *a->sums);
     a->unknown = mem_array((size_t)pieces, sizeof *a->unknown);
-    if (!a->tensors || !a->pieces || !a->sums || !a->unknown) {
+    a->listed = mem_array((size_t)pieces, sizeof *a->listed);
+    a->state = mem_array((size_t)pieces, sizeof *a->state);
+    a->first = mem_array((size_t)count + 1, sizeof *a->first);
+    if (!a->tensors || !a->pieces || !a->sums || !a->unknown || !a->listed || !a->state || !a->first) {
         adamw_free(a);
         return propane_fail_memory(err, (size_t)pieces * sizeof(piece));
     }
@@ -59,6 +79,7 @@ propane_status adamw_create(const adamw_tensor *tensors, int count, adamw **out,
             int64_t end = begin + PIECE < tensors[i].count ? begin + PIECE : tensors[i].count;
             a->pieces[a->piece_count++] = (piece){i, begin, end};
         }
+        a->first[i + 1] = a->piece_count;
     }
     a->tensor_count = count;
     *out = a;
@@ -71,6 +92,9 @@ void adamw_free(adamw *a) {
     mem_free(a->pieces);
     mem_free(a->sums);
     mem_free(a->unknown);
+    mem_free(a->listed);
+    mem_free(a->state);
+    mem_free(a->first);
     mem_free(a);
 }
 
@@ -89,7 +113,8 @@ static inline __attribute__((always_inline)) void adamw_add_squares(double lane[
 
 static inline __attribute__((always_inline)) void adamw_norm_piece(adamw *a, int task) {
     const piece *p = &a->pieces[a->unknown[task]];
-    const float *g = a->tensors[p->tensor].gradient + p->begin;
+    const adamw_tensor *t = &a->tensors[p->tensor];
+    const float *g = (t->measured ? t->measured : t->gradient) + p->begin;
     const int64_t count = p->end - p->begin, strand = count / SIDE / 8 * 8;
     double lane0[8] = {0}, lane1[8] = {0}, lane2[8] = {0}, lane3[8] = {0};
     for (int64_t i = 0; i < strand; i += 8) {
@@ -226,12 +251,6 @@ static void adamw_do_publish(const adamw_tensor *t, int64_t begin, int64_t end) 
     }
 }
 
-typedef struct update_context {
-    adamw *a;
-    factors decayed, plain;
-    uint32_t key; /* of this step's random numbers */
-} update_context;
-
 static void adamw_update_some(float *w, float *m, float *v, const float *g, int64_t count, const factors *f) {
     int64_t done = 0;
 #if defined(__x86_64__)
@@ -258,12 +277,21 @@ static void adamw_update_small(const adamw_tensor *t, int tensor, const piece *p
     }
 }
 
-static void adamw_update_task(void *context, int task, int worker) {
-    (void)worker;
-    const update_context *c = context;
-    const piece *p = &c->a->pieces[task];
-    const adamw_tensor *t = &c->a->tensors[p->tensor];
+static bool adamw_is_finite(const float *g, int64_t count) {
+    uint32_t none = 0;
+    for (int64_t i = 0; i < count; i++) {
+        uint32_t bits;
+        memcpy(&bits, g + i, sizeof bits);
+        none |= (bits & 0x7f800000u) == 0x7f800000u;
+    }
+    return !none;
+}
+
+static void adamw_update_piece(adamw *a, const piece *p) {
+    const update_context *c = &a->update;
+    const adamw_tensor *t = &a->tensors[p->tensor];
     const factors *f = t->decay ? &c->decayed : &c->plain;
+    if (c->guarded && !adamw_is_finite(t->gradient + p->begin, p->end - p->begin)) return;
     if (t->form == MOMENT_FP32)
         adamw_update_some(t->weight + p->begin, (float *)t->moment1 + p->begin, (float *)t->moment2 + p->begin,
                           t->gradient + p->begin, p->end - p->begin, f);
@@ -272,7 +300,13 @@ static void adamw_update_task(void *context, int task, int worker) {
     adamw_do_publish(t, p->begin, p->end);
 }
 
-void adamw_update(adamw *a, const adamw_step *s) {
+static void adamw_update_task(void *context, int task, int worker) {
+    (void)worker;
+    adamw *a = context;
+    adamw_update_piece(a, &a->pieces[task]);
+}
+
+static void adamw_take(adamw *a, const adamw_step *s) {
     double correct1 = 1 - pow(s->beta1, (double)s->step), correct2 = 1 - pow(s->beta2, (double)s->step);
     factors f = {.gradient = (float)s->gradient_scale,
                  .beta1 = (float)s->beta1,
@@ -283,10 +317,82 @@ void adamw_update(adamw *a, const adamw_step *s) {
                  .rate = (float)(s->lr / correct1),
                  .root = (float)(1 / sqrt(correct2)),
                  .epsilon = (float)s->epsilon};
-    update_context c = {.a = a, .plain = f, .decayed = f, .key = (uint32_t)s->step * 0x9e3779b1u};
-    c.decayed.keep = (float)(1 - s->lr * s->weight_decay);
-    pool_run(adamw_update_task, &c, a->piece_count);
+    a->update =
+        (update_context){.plain = f, .decayed = f, .key = (uint32_t)s->step * 0x9e3779b1u, .guarded = s->guarded};
+    a->update.decayed.keep = (float)(1 - s->lr * s->weight_decay);
 }
+
+void adamw_update(adamw *a, const adamw_step *s) {
+    adamw_take(a, s);
+    pool_run(adamw_update_task, a, a->piece_count);
+}
+
+/* ---- the update in parts ------------------------------------------------------------------------------------------------ */
+
+void adamw_begin(adamw *a, const adamw_step *s) {
+    adamw_take(a, s);
+    for (int i = 0; i < a->piece_count; i++) atomic_store_explicit(&a->state[i], PIECE_WAITS, memory_order_relaxed);
+}
+
+static bool adamw_take_piece(adamw *a, int index) {
+    unsigned char waits = PIECE_WAITS;
+    return atomic_compare_exchange_strong(&a->state[index], &waits, PIECE_TAKEN);
+}
+
+/* Pieces that the caller took. */
+typedef struct taken {
+    adamw *a;
+    const int *list;
+} taken;
+
+static void adamw_taken_task(void *context, int task, int worker) {
+    (void)worker;
+    const taken *t = context;
+    adamw_update_piece(t->a, &t->a->pieces[t->list[task]]);
+    atomic_store(&t->a->state[t->list[task]], PIECE_MOVED);
+}
+
+static void adamw_await_piece(const adamw *a, int index) {
+    while (atomic_load(&a->state[index]) != PIECE_MOVED) sched_yield();
+}
+
+/* In short loops: others want the threads, too. */
+void adamw_update_tensors(adamw *a, const int *tensors, int count) {
+    enum { MOST = 64 };
+    taken t = {a, a->listed};
+    int n = 0;
+    for (int i = 0; i < count; i++)
+        for (int p = a->first[tensors[i]]; p < a->first[tensors[i] + 1]; p++) {
+            if (adamw_take_piece(a, p)) a->listed[n++] = p;
+            if (n < MOST) continue;
+            pool_run(adamw_taken_task, &t, n);
+            n = 0;
+        }
+    pool_run(adamw_taken_task, &t, n);
+    for (int i = 0; i < count; i++)
+        for (int p = a->first[tensors[i]]; p < a->first[tensors[i] + 1]; p++) adamw_await_piece(a, p);
+}
+
+void adamw_update_rows(adamw *a, int tensor, const int32_t *rows, int64_t count, int64_t first_row, int64_t row_count,
+                       int64_t width) {
+    const int first = a->first[tensor];
+    taken t = {a, a->unknown};
+    for (int wait = 0; wait < 2; wait++) {
+        int n = 0;
+        for (int64_t i = 0; i < count; i++) {
+            const int64_t row = rows ? rows[i] - first_row : i;
+            if (row < 0 || row >= row_count) continue;
+            for (int64_t p = row * width / PIECE; p * PIECE < (row + 1) * width; p++)
+                if (wait)
+                    adamw_await_piece(a, first + (int)p);
+                else if (adamw_take_piece(a, first + (int)p))
+                    a->unknown[n++] = first + (int)p;
+        }
+        pool_run(adamw_taken_task, &t, n);
+    }
+}
+
+/* ------------------------------------------------------------------------------------------------------------------------- */
 
 static void adamw_publish_task(void *context, int task, int worker) {
     (void)worker;

@@ -18,6 +18,7 @@ typedef struct adamw_tensor {
     void *moment1, *moment2;
     float *scale1, *scale2; /* form int8: of the moments' blocks */
     const float *gradient;  /* sums, not yet divided by loss scale and so on */
+    const float *measured;  /* the same for adamw_gradient_norm, which may run beside an update; NULL: `gradient` */
     bool squared;           /* the sum of their squares is known: */
     double squares;
     int64_t count;
@@ -34,6 +35,8 @@ typedef struct adamw_step {
     double lr, beta1, beta2, epsilon, weight_decay;
     double gradient_scale; /* each gradient is multiplied by it first */
     int64_t step;          /* 1 for the first: bias correction */
+    bool
+        guarded; /* what has a gradient that is no number stays as it is, with its neighbours: nobody has looked before */
 } adamw_step;
 
 /* The tensors are copied; what they point to stays the caller's. */
@@ -44,6 +47,14 @@ adamw_tensor *adamw_tensor_at(adamw *a, int index);
 /* Length of the vector of all gradients; not finite if one of them is not. Goes over those whose squares are not known. */
 double adamw_gradient_norm(adamw *a);
 void adamw_update(adamw *a, const adamw_step *step);
+/* The same in parts: after begin the tensors of a list, and rows of a tensor, in any order and from two threads; nothing moves
+ * twice, and the bits are those of adamw_update. One thread may call each of the two at a time; begin when neither runs. */
+void adamw_begin(adamw *a, const adamw_step *step);
+void adamw_update_tensors(adamw *a, const int *tensors, int count);
+/* Rows of `width` elements, which are called first_row, first_row + 1, ...; others are left out, and with `rows` NULL it is the
+ * first `count`. When it returns they have moved, whoever did it. */
+void adamw_update_rows(adamw *a, int tensor, const int32_t *rows, int64_t count, int64_t first_row, int64_t row_count,
+                       int64_t width);
 /* Only writes the device's copies from the master weights: after loading. */
 void adamw_publish(adamw *a);
 

@@ -208,6 +208,7 @@ static propane_status step_make_all(train_step *s, propane_error *err) {
     PROPANE_TRY(step_lay_out(s, err));
     PROPANE_TRY(step_make_between(s, err));
     PROPANE_TRY(step_make_optimiser(s, err));
+    PROPANE_TRY(step_make_updates(s, step_update_unit, err));
     PROPANE_TRY(train_step_publish(s, err));
     s->stale = false;
     return train_step_dropout(s, 0, err);
@@ -235,6 +236,8 @@ static void step_free_buffers(propane_buffer **list, int count) {
 
 void train_step_free(train_step *s) {
     if (!s) return;
+    if (s->updates && s->updates->thread) (void)!train_step_settle(s, NULL);
+    step_free_updates(s);
     for (int c = 0; s->calls && c < s->dataflow->call_count; c++) {
         for (int form = 0; form < 2; form++) propane_request_free(s->calls[c].request[form]);
         propane_program_free(s->calls[c].own);

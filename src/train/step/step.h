@@ -5,6 +5,7 @@
 #ifndef TRAIN_STEP_STEP_H
 #define TRAIN_STEP_STEP_H
 
+#include "base/timeline.h"
 #include "train/optim/adamw.h"
 #include "train/step/partition.h"
 
@@ -17,7 +18,9 @@ typedef struct train_step_options {
     moment_form moments;
     bool accumulate; /* several batches a step will be wanted */
     bool bf16; /* products may round their operands to bfloat16 (PROPANE_PRECISION_BF16); sums and the rest stay fp32 */
-    bool recompute; /* keep the inputs of the layers' halves alone, compute the rest again for the backward pass */
+    bool overlap;       /* an update goes on beside kernels of a device that is not the host: see train_step_settle */
+    timeline *timeline; /* borrowed; NULL: nothing is recorded */
+    bool recompute;     /* keep the inputs of the layers' halves alone, compute the rest again for the backward pass */
     const bool
         *trained; /* [model_weights_total]: which tensors are learnt; copied. NULL: all, or with adapters only those */
 } train_step_options;
@@ -57,8 +60,14 @@ PROPANE_CHECK propane_status train_step_own(train_step *s, const train_piece *pi
 PROPANE_CHECK propane_status train_step_evaluate(train_step *s, const int32_t *inputs, const int32_t *targets,
                                                  double *nats, double *loss, propane_error *err);
 PROPANE_CHECK propane_status train_step_gradient_norm(train_step *s, double *norm, propane_error *err);
-/* AdamW over all weights; their copies on the device follow, except baked ones: see refresh. */
+/* AdamW over all weights; their copies on the device follow, except baked ones: see refresh. With `overlap` it may still be
+ * under way when this returns: batches and evaluations wait for what they need, and before anybody else looks at the master
+ * weights, they settle it. A failure that comes later is told by settle and by the next batch. */
 PROPANE_CHECK propane_status train_step_update(train_step *s, const adamw_step *how, propane_error *err);
+PROPANE_CHECK propane_status train_step_settle(train_step *s, propane_error *err);
+/* The next batch brings this update with it: with `overlap` weights move as soon as their gradients are complete. To be called
+ * before the last batch of a step, instead of train_step_update. */
+void train_step_update_beside(train_step *s, const adamw_step *how);
 /* After the master weights were changed from outside. */
 PROPANE_CHECK propane_status train_step_publish(train_step *s, propane_error *err);
 

@@ -145,6 +145,7 @@ propane_status step_make_between(train_step *s, propane_error *err) {
     int64_t largest = 0;
     for (int i = 0; i < step_total(s); i++)
         if (s->others[i] && s->weights->tensors[i].count > largest) largest = s->weights->tensors[i].count;
+    s->forms = largest > 0 || s->options.weights == WEIGHT_MODE_PACKED;
     s->between = mem_array((size_t)largest + 1, sizeof(float));
     return s->between ? PROPANE_OK : propane_fail_memory(err, (size_t)largest * sizeof(float));
 }
@@ -180,12 +181,14 @@ static propane_status step_buffers_pack_weights(train_step *s, propane_error *er
     return PROPANE_OK;
 }
 
+propane_status step_copy_other(train_step *s, int tensor, propane_error *err) {
+    const int64_t count = s->weights->tensors[tensor].count;
+    if (!s->others[tensor]) return PROPANE_OK;
+    PROPANE_TRY(propane_buffer_read(s->copies[tensor], &s->copy_layout[tensor], PROPANE_FP32, s->between, count, err));
+    return propane_buffer_write(s->others[tensor], &s->other_layout[tensor], PROPANE_FP32, s->between, count, err);
+}
+
 propane_status step_copy_others(train_step *s, propane_error *err) {
-    for (int i = 0; i < step_total(s); i++) {
-        int64_t count = s->weights->tensors[i].count;
-        if (!s->others[i]) continue;
-        PROPANE_TRY(propane_buffer_read(s->copies[i], &s->copy_layout[i], PROPANE_FP32, s->between, count, err));
-        PROPANE_TRY(propane_buffer_write(s->others[i], &s->other_layout[i], PROPANE_FP32, s->between, count, err));
-    }
+    for (int i = 0; i < step_total(s); i++) PROPANE_TRY(step_copy_other(s, i, err));
     return step_buffers_pack_weights(s, err);
 }

@@ -10,6 +10,7 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "device/request_times.h"
 #include "train/step/embed.h"
 
 /* ---- gradients handed over ---------------------------------------------------------------------------------------------- */
@@ -45,6 +46,14 @@ static void step_execute_take_back(train_step *s) {
 
 /* ---- running calls ------------------------------------------------------------------------------------------------------ */
 
+static void step_execute_record(const train_step *s, int call, const propane_request *r) {
+    const dataflow_call *c = &s->dataflow->calls[call];
+    if (!s->options.timeline) return;
+    const request_times t = request_times_of(r);
+    timeline_add_queued(s->options.timeline, c->host ? TIMELINE_HOST_QUEUE : TIMELINE_DEVICE,
+                        s->partition->kernels[c->kernel].name, c->instance, t.submitted_ns, t.began_ns, t.ended_ns);
+}
+
 static propane_status step_execute_retire_oldest(train_step *s, step_queue *q, int form_hint, propane_error *err) {
     int call = q->calls[q->head++];
     propane_request *r = s->calls[call].request[form_hint];
@@ -63,17 +72,25 @@ static propane_status step_execute_retire_oldest(train_step *s, step_queue *q, i
         s->simulated.energy_j += done.energy_j;
         s->simulated.flops += s->partition->kernels[s->dataflow->calls[call].kernel].flops;
     }
+    step_execute_record(s, call, r);
     if (status == PROPANE_OK) return step_execute_hand_over(s, call, err);
     return propane_fail_prefix(err, status, "kernel '%s'", s->partition->kernels[s->dataflow->calls[call].kernel].name);
 }
 
-static propane_status step_execute_set_events(train_step *s, const dataflow_call *c, propane_request *r,
-                                              propane_error *err) {
+/* Waits for the other queue, and for the weights, in the same order each time: only values are new. */
+static propane_status step_execute_set_events(train_step *s, int call, propane_request *r, propane_error *err) {
+    const dataflow_call *c = &s->dataflow->calls[call];
     if (!s->two_queues) return PROPANE_OK;
     step_queue *own = &s->queues[c->host], *other = &s->queues[!c->host];
-    propane_event_point wait = {other->event, other->base + (uint64_t)(c->wait - other->before)};
-    propane_event_point signal = {own->event, own->base + (uint64_t)(c->ordinal - own->before)};
-    return propane_request_events(r, &wait, c->wait > other->before, &signal, 1, err);
+    propane_event_point waits[1 + STEP_CALL_UNITS],
+        signal = {own->event, own->base + (uint64_t)(c->ordinal - own->before)};
+    int count = 0;
+    if (c->wait > other->before)
+        waits[count++] = (propane_event_point){other->event, other->base + (uint64_t)(c->wait - other->before)};
+    if (s->updates && !s->partition->kernels[c->kernel].backward)
+        for (int i = 0; i < s->calls[call].unit_count; i++)
+            waits[count++] = (propane_event_point){step_call_unit(s, call, i)->done, step_update_awaited(s)};
+    return propane_request_events(r, waits, count, &signal, 1, err);
 }
 
 /* A packed call's input is filled by the host, so all that it needs must be there before it is queued. */
@@ -84,9 +101,13 @@ static propane_status step_execute_stage(train_step *s, int call, int form, prop
     while (s->two_queues && other->head < other->tail &&
            s->dataflow->calls[other->calls[other->head]].ordinal <= c->wait)
         PROPANE_TRY(step_execute_retire_oldest(s, other, form, err));
+    if (s->updates && !s->partition->kernels[c->kernel].backward)
+        for (int i = 0; i < s->calls[call].unit_count; i++)
+            PROPANE_TRY(propane_event_wait(step_call_unit(s, call, i)->done, step_update_awaited(s), -1, err));
     int64_t start = clock_ns();
     propane_status status = step_pack(s, call, false, err);
     s->own_ns += clock_ns() - start;
+    timeline_add(s->options.timeline, TIMELINE_HOST, "pack", c->instance, start, clock_ns());
     return status;
 }
 
@@ -125,9 +146,11 @@ static propane_status step_execute_run_calls(train_step *s, int begin, int end, 
         if (step_packing(s, call)) status = step_execute_stage(s, call, form, err);
         while (q->tail - q->head >= q->depth && status == PROPANE_OK)
             status = step_execute_retire_oldest(s, q, form, err);
-        if (status == PROPANE_OK) status = step_execute_set_events(s, c, r, err);
+        if (status == PROPANE_OK) status = step_execute_set_events(s, call, r, err);
         if (status == PROPANE_OK) status = step_execute_submit(s, q, r, form, err);
-        if (status == PROPANE_OK) q->calls[q->tail++] = call;
+        if (status != PROPANE_OK) break;
+        q->calls[q->tail++] = call;
+        step_update_submitted(s, call);
     }
     propane_error later = {0};
     for (int i = 0; i < 2; i++)
@@ -163,12 +186,16 @@ static propane_status step_execute_forward(train_step *s, const int32_t *inputs,
             return propane_fail(err, PROPANE_ERR_INVALID, "token %d is outside the vocabulary of %lld", (int)inputs[i],
                                 (long long)s->weights->config.vocab_size);
     s->spent = !s->options.accumulate;
+    const model_tensor *piece;
+    for (int k = 0; (piece = model_weights_piece(s->weights, table, k)); k++) step_update_rows(s, piece, inputs, count);
+    if (positions) step_update_rows(s, positions, NULL, s->partition->options.context);
     PROPANE_TRY(step_lock_value(s, 0, true, &stream, err));
     train_embed e = step_execute_embed_layout(s, &x->io);
     const float *learned = positions ? model_weights_data(s->weights, positions) : NULL;
     train_embed_gather(&e, model_weights_data(s->weights, table), learned, inputs, stream);
     step_unlock_value(s, 0);
     s->own_ns += clock_ns() - start;
+    timeline_add(s->options.timeline, TIMELINE_HOST, "embed", -1, start, clock_ns());
     const dataflow_piece *first = s->dataflow->pieces; /* a head in one piece belongs to the pass */
     return step_execute_run_calls(s, 0, step_head_pieces(s) == 1 ? first->middle : first->begin, 0, err);
 }
@@ -197,6 +224,7 @@ static propane_status step_execute_take_loss(train_step *s, int piece, const int
                                 : train_loss_add(&l, first, targets, &s->sums, err);
     step_unlock_value(s, value);
     s->own_ns += clock_ns() - start;
+    timeline_add(s->options.timeline, TIMELINE_HOST, "loss", s->dataflow->head + piece, start, clock_ns());
     return status;
 }
 
@@ -291,22 +319,22 @@ static propane_status step_execute_scatter(train_step *s, const int32_t *inputs,
     if (!status && positions) status = step_execute_scatter_table(s, positions, NULL, first, stream, &e, err);
     step_unlock_value(s, value);
     s->own_ns += clock_ns() - start;
+    timeline_add(s->options.timeline, TIMELINE_HOST, "scatter", -1, start, clock_ns());
     return status;
 }
 
-propane_status train_step_batch(train_step *s, const int32_t *inputs, const int32_t *targets, bool first,
-                                double loss_scale, double *loss, propane_error *err) {
-    if (!first && !s->options.accumulate)
-        return propane_fail(err, PROPANE_ERR_INVALID, "this step was made for one batch; ask for accumulation");
+/* Behind the forward pass, whose loss is known. */
+static propane_status step_execute_backward(train_step *s, const int32_t *inputs, const int32_t *targets, bool first,
+                                            double loss_scale, propane_error *err) {
     const dataflow_piece *piece = s->dataflow->pieces;
     int backward = piece[0].middle;
-    PROPANE_TRY(step_execute_forward(s, inputs, err));
-    PROPANE_TRY(step_execute_add_up(s, targets, step_head_pieces(s) == 1 ? loss_scale : 0, s->nats, loss, err));
+    PROPANE_TRY(step_update_begin_beside(s, err));
     if (step_head_pieces(s) > 1) {
         PROPANE_TRY(step_execute_run_pieces(s, targets, first, loss_scale, err));
         backward = piece[step_head_pieces(s) - 1].end;
     }
     PROPANE_TRY(step_execute_run_calls(s, backward, s->dataflow->call_count, !first, err));
+    if (!s->updates || !s->updates->begun) PROPANE_TRY(train_step_settle(s, err)); /* gradients that the host changes */
     if (dataflow_trains_embedding(s->dataflow)) PROPANE_TRY(step_execute_scatter(s, inputs, first, err));
     propane_status status = step_execute_hand_over(s, s->dataflow->call_count, err);
     s->summed = s->reduce != NULL;
@@ -314,6 +342,19 @@ propane_status train_step_batch(train_step *s, const int32_t *inputs, const int3
     step_execute_take_back(s);
     if (status == PROPANE_OK) s->spent = false;
     return status;
+}
+
+propane_status train_step_batch(train_step *s, const int32_t *inputs, const int32_t *targets, bool first,
+                                double loss_scale, double *loss, propane_error *err) {
+    if (!first && !s->options.accumulate)
+        return propane_fail(err, PROPANE_ERR_INVALID, "this step was made for one batch; ask for accumulation");
+    propane_error later = {0};
+    propane_status status = step_execute_forward(s, inputs, err);
+    if (status == PROPANE_OK)
+        status = step_execute_add_up(s, targets, step_head_pieces(s) == 1 ? loss_scale : 0, s->nats, loss, err);
+    if (status == PROPANE_OK) status = step_execute_backward(s, inputs, targets, first, loss_scale, err);
+    const propane_status updated = step_update_end_beside(s, status != PROPANE_OK, status == PROPANE_OK ? err : &later);
+    return status == PROPANE_OK ? updated : status;
 }
 
 propane_status train_step_evaluate(train_step *s, const int32_t *inputs, const int32_t *targets, double *nats,

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * What the files of the training step share: its state. step_programs.c makes programs, step_buffers.c the memory and the
- * requests, step_execute.c runs them, step_optimiser.c learns, step.c makes and frees all of it.
+ * requests, step_execute.c runs them, step_optimiser.c has gradients and moments, step_units.c and step_update.c move
+ * weights, step.c makes and frees all
+ * of it.
  */
 #ifndef TRAIN_STEP_STEP_INTERNAL_H
 #define TRAIN_STEP_STEP_INTERNAL_H
@@ -8,6 +10,7 @@
 #include "train/step/dataflow.h"
 #include "train/step/loss.h"
 #include "train/step/step.h"
+#include "train/step/update_thread.h"
 #include "train/step/weight_packing.h"
 
 typedef struct step_kernel {
@@ -19,11 +22,33 @@ typedef struct step_kernel {
     bool counted; /* engine_ns is given */
 } step_kernel;
 
+enum { STEP_CALL_UNITS = 2 };
+
 typedef struct step_call {
     propane_program *own; /* baked */
     propane_request *request[2];
-    propane_buffer *packed; /* its kernel is packed */
+    propane_buffer *packed;                /* its kernel is packed */
+    int unit[STEP_CALL_UNITS], unit_count; /* of weights that it reads */
 } step_call;
+
+/* Weights that are updated at a time: what one instance's kernels read. */
+typedef struct step_unit {
+    int instance;        /* -1: what no kernel reads */
+    int *learnt, count;  /* tensors, numbered as they are learnt */
+    propane_event *done; /* stands at the number of the last update that is over */
+    int last[2];         /* the last call of each queue that reads the weights or writes their gradients; -1: none */
+    bool gathered;       /* a table's gradient is complete when the host has added the embedding's share */
+    bool locked, pushed; /* its buffers; in the update beside the batch at hand */
+} step_unit;
+
+typedef struct step_updates {
+    update_thread *thread;
+    step_unit *units;
+    int unit_count;
+    int *unit_of, *order; /* [tensor]; memory of the units' lists */
+    uint64_t number;      /* of the update that was begun last */
+    bool begun;           /* beside the batch at hand */
+} step_updates;
 
 /* Calls that were submitted to a queue and not waited for yet: [head, tail) of `calls`. */
 typedef struct step_queue {
@@ -53,6 +78,7 @@ struct train_step {
         *others; /* [tensor]: the same values for kernels that lay them out in another way; NULL: none does */
     propane_io *other_layout;   /* [tensor] */
     float *between;             /* the largest tensor of `others` */
+    bool forms;                 /* there are `others`, or packed calls */
     bool *is_master;            /* [tensor]: the programs read the master weights themselves */
     propane_buffer **gradients; /* [tensor]: of `buffers` */
     /* [tensor]: what the embedding's share has added to the squares of a table, beyond those that its kernel says. */
@@ -72,6 +98,9 @@ struct train_step {
     adamw *own; /* over `pieces`; NULL: the optimiser is over all */
     train_piece *pieces;
     int piece_count;
+    step_updates *updates; /* NULL: an update is one sweep */
+    adamw_step beside;     /* the update that the next batch brings with it */
+    bool beside_wanted;
     const train_reduce *reduce;
     bool *handed; /* [tensor]: locked for `reduce` */
     bool spent;   /* a forward pass has run over the gradients */
@@ -97,6 +126,13 @@ static inline propane_program *step_program(const train_step *s, int call, int f
     const step_kernel *k = &s->kernels[s->dataflow->calls[call].kernel];
     return k->baked ? form == 0 ? s->calls[call].own : NULL : k->program[form];
 }
+
+static inline const step_unit *step_call_unit(const train_step *s, int call, int index) {
+    return &s->updates->units[s->calls[call].unit[index]];
+}
+
+/* The update that a forward call must find done: not the one that its own batch brings. */
+static inline uint64_t step_update_awaited(const train_step *s) { return s->updates->number - s->updates->begun; }
 
 static inline const packing *step_packing(const train_step *s, int call) {
     return s->kernels[s->dataflow->calls[call].kernel].packing;
@@ -126,11 +162,36 @@ PROPANE_CHECK propane_status step_make_request(train_step *s, int call, int form
 PROPANE_CHECK propane_status step_make_between(train_step *s, propane_error *err);
 /* After the weights on the device have changed: those that are laid out in a second way, and packed ones. */
 PROPANE_CHECK propane_status step_copy_others(train_step *s, propane_error *err);
+/* A tensor, if it is laid out in a second way. */
+PROPANE_CHECK propane_status step_copy_other(train_step *s, int tensor, propane_error *err);
 /* The weights of a call, or what it reads besides: into its one input. */
 PROPANE_CHECK propane_status step_pack(train_step *s, int call, bool weights, propane_error *err);
 
 /* ---- step_optimiser.c --------------------------------------------------------------------------------------------------- */
 
 PROPANE_CHECK propane_status step_make_optimiser(train_step *s, propane_error *err);
+PROPANE_CHECK propane_status step_check_gradients(const train_step *s, propane_error *err);
+/* For an update: where the gradient and the device's copy of a tensor, or of all of them, are. By their numbers among those
+ * that are learnt. */
+PROPANE_CHECK propane_status step_lock_tensor(train_step *s, int index, propane_error *err);
+void step_unlock_tensor(train_step *s, int index);
+PROPANE_CHECK propane_status step_lock_tensors(train_step *s, propane_error *err);
+void step_unlock_tensors(train_step *s, int count);
+
+/* ---- step_units.c ------------------------------------------------------------------------------------------------------- */
+
+/* `run` is step_update_unit: what its thread does with a unit. */
+PROPANE_CHECK propane_status step_make_updates(train_step *s, update_run *run, propane_error *err);
+void step_free_updates(train_step *s); /* when it is settled */
+
+/* ---- step_update.c ------------------------------------------------------------------------------------------------------ */
+
+propane_status step_update_unit(void *step, int unit, propane_error *err);
+/* Before the host reads rows of a table: what is left to do for them of an update that is under way. NULL: 0 to count - 1. */
+void step_update_rows(train_step *s, const model_tensor *table, const int32_t *rows, int64_t count);
+/* Of a batch that brings its update with it: before the first backward call, after each that was submitted, at the end. */
+PROPANE_CHECK propane_status step_update_begin_beside(train_step *s, propane_error *err);
+void step_update_submitted(train_step *s, int call);
+PROPANE_CHECK propane_status step_update_end_beside(train_step *s, bool failed, propane_error *err);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns what the optimiser sees of a step: tensors, moments and gradients, the norm, the update, and of several ranks the pieces
- * that this one moves.
+ * Owns what the optimiser sees of a step: tensors, moments and gradients, the norm, and of several ranks the pieces that this
+ * one moves.
  */
 #include "train/step/step_internal.h"
 
@@ -20,6 +20,7 @@ static moments step_moments(const train_step *s, int which, int tensor) {
 
 float *train_step_moment(train_step *s, int which, int tensor) {
     if (!s->trained[tensor]) return NULL;
+    if (train_step_settle(s, NULL) != PROPANE_OK) return NULL;
     const moments m = step_moments(s, which, tensor);
     if (m.form == MOMENT_FP32) return m.data;
     moments_load(&m, 0, s->weights->tensors[tensor].count, s->moment_copy);
@@ -66,32 +67,39 @@ propane_status step_make_optimiser(train_step *s, propane_error *err) {
     return status;
 }
 
-static propane_status step_optimiser_unlock_tensors(train_step *s, int count) {
-    for (int i = 0; i < count; i++) {
-        int tensor = s->learnt[i];
-        propane_buffer_unlock(s->gradients[tensor]);
-        if (s->copies[tensor]) propane_buffer_unlock(s->copies[tensor]);
+void step_unlock_tensor(train_step *s, int index) {
+    const int tensor = s->learnt[index];
+    propane_buffer_unlock(s->gradients[tensor]);
+    if (s->copies[tensor]) propane_buffer_unlock(s->copies[tensor]);
+}
+
+void step_unlock_tensors(train_step *s, int count) {
+    for (int i = 0; i < count; i++) step_unlock_tensor(s, i);
+}
+
+propane_status step_lock_tensor(train_step *s, int index, propane_error *err) {
+    const int tensor = s->learnt[index];
+    adamw_tensor *t = adamw_tensor_at(s->optimiser, index);
+    void *gradient = NULL, *copy = NULL;
+    PROPANE_TRY(propane_buffer_lock(s->gradients[tensor], false, &gradient, err));
+    if (s->copies[tensor]) {
+        const propane_status status = propane_buffer_lock(s->copies[tensor], true, &copy, err);
+        if (status != PROPANE_OK) {
+            propane_buffer_unlock(s->gradients[tensor]);
+            return status;
+        }
+        t->device = s->is_master[tensor] ? NULL : copy;
     }
+    t->gradient = gradient;
     return PROPANE_OK;
 }
 
-static propane_status step_optimiser_lock_tensors(train_step *s, propane_error *err) {
+propane_status step_lock_tensors(train_step *s, propane_error *err) {
     for (int i = 0; i < s->learnt_count; i++) {
-        int tensor = s->learnt[i];
-        adamw_tensor *t = adamw_tensor_at(s->optimiser, i);
-        void *gradient = NULL;
-        propane_status status = propane_buffer_lock(s->gradients[tensor], false, &gradient, err);
-        if (status == PROPANE_OK && s->copies[tensor]) {
-            void *copy = NULL;
-            status = propane_buffer_lock(s->copies[tensor], true, &copy, err);
-            t->device = s->is_master[tensor] ? NULL : copy;
-            if (status != PROPANE_OK) propane_buffer_unlock(s->gradients[tensor]);
-        }
-        if (status != PROPANE_OK) {
-            step_optimiser_unlock_tensors(s, i);
-            return status;
-        }
-        t->gradient = gradient;
+        const propane_status status = step_lock_tensor(s, i, err);
+        if (status == PROPANE_OK) continue;
+        step_unlock_tensors(s, i);
+        return status;
     }
     for (int i = 0; i < s->piece_count; i++)
         adamw_tensor_at(s->own, i)->gradient =
@@ -99,7 +107,24 @@ static propane_status step_optimiser_lock_tensors(train_step *s, propane_error *
     return PROPANE_OK;
 }
 
-static propane_status step_optimiser_check_gradients(const train_step *s, propane_error *err) {
+/* For the norm alone: an update may run. */
+static propane_status step_optimiser_lock_gradients(train_step *s, propane_error *err) {
+    for (int i = 0; i < s->learnt_count; i++) {
+        void *gradient = NULL;
+        const propane_status status = propane_buffer_lock(s->gradients[s->learnt[i]], false, &gradient, err);
+        if (status != PROPANE_OK) {
+            while (i-- > 0) propane_buffer_unlock(s->gradients[s->learnt[i]]);
+            return status;
+        }
+        adamw_tensor_at(s->optimiser, i)->measured = gradient;
+    }
+    for (int i = 0; i < s->piece_count; i++)
+        adamw_tensor_at(s->own, i)->measured =
+            adamw_tensor_at(s->optimiser, s->pieces[i].tensor)->measured + s->pieces[i].begin;
+    return PROPANE_OK;
+}
+
+propane_status step_check_gradients(const train_step *s, propane_error *err) {
     if (!s->spent) return PROPANE_OK;
     return propane_fail(
         err, PROPANE_ERR_INVALID,
@@ -133,32 +158,14 @@ static propane_status step_optimiser_read_squares(train_step *s, int index, prop
 
 propane_status train_step_gradient_norm(train_step *s, double *norm, propane_error *err) {
     int64_t start = clock_ns();
-    PROPANE_TRY(step_optimiser_check_gradients(s, err));
+    PROPANE_TRY(step_check_gradients(s, err));
     for (int i = 0; i < s->learnt_count; i++) PROPANE_TRY(step_optimiser_read_squares(s, i, err));
-    PROPANE_TRY(step_optimiser_lock_tensors(s, err));
+    PROPANE_TRY(step_optimiser_lock_gradients(s, err));
     *norm = adamw_gradient_norm(s->own ? s->own : s->optimiser);
-    step_optimiser_unlock_tensors(s, s->learnt_count);
+    for (int i = 0; i < s->learnt_count; i++) propane_buffer_unlock(s->gradients[s->learnt[i]]);
     s->own_ns += clock_ns() - start;
+    timeline_add(s->options.timeline, TIMELINE_HOST, "norm", -1, start, clock_ns());
     return PROPANE_OK;
-}
-
-/* With adapters nothing that is a constant ever changes. */
-static bool step_optimiser_bakes_what_is_learnt(const train_step *s) {
-    for (int i = 0; i < s->weights->count; i++)
-        if (s->trained[i]) return true;
-    return false;
-}
-
-propane_status train_step_update(train_step *s, const adamw_step *how, propane_error *err) {
-    int64_t start = clock_ns();
-    PROPANE_TRY(step_optimiser_check_gradients(s, err));
-    PROPANE_TRY(step_optimiser_lock_tensors(s, err));
-    adamw_update(s->own ? s->own : s->optimiser, how);
-    step_optimiser_unlock_tensors(s, s->learnt_count);
-    propane_status status = s->own ? PROPANE_OK : step_copy_others(s, err);
-    s->own_ns += clock_ns() - start;
-    s->stale |= step_optimiser_bakes_what_is_learnt(s);
-    return status;
 }
 
 /* The device's copies of what is not learnt: the optimiser does not know them. */
@@ -173,17 +180,19 @@ static propane_status step_optimiser_publish_others(train_step *s, propane_error
 }
 
 propane_status train_step_publish(train_step *s, propane_error *err) {
+    PROPANE_TRY(train_step_settle(s, err));
     PROPANE_TRY(step_optimiser_publish_others(s, err));
-    PROPANE_TRY(step_optimiser_lock_tensors(s, err));
+    PROPANE_TRY(step_lock_tensors(s, err));
     adamw_publish(s->optimiser);
-    step_optimiser_unlock_tensors(s, s->learnt_count);
+    step_unlock_tensors(s, s->learnt_count);
     s->stale = true; /* from outside all may have changed */
     return step_copy_others(s, err);
 }
 
 propane_status train_step_gradient(train_step *s, int tensor, float *out, propane_error *err) {
     void *data = NULL;
-    PROPANE_TRY(step_optimiser_check_gradients(s, err));
+    PROPANE_TRY(train_step_settle(s, err));
+    PROPANE_TRY(step_check_gradients(s, err));
     PROPANE_TRY(propane_buffer_lock(s->gradients[tensor], false, &data, err));
     memcpy(out, data, (size_t)s->weights->tensors[tensor].count * sizeof(float));
     propane_buffer_unlock(s->gradients[tensor]);

@@ -1,0 +1,35 @@
+# An update beside the device's work: the same bits as one behind it, also of a run that is killed and goes on, and a trace shows it.
+! ldd
+@ ln -s "$(dirname "$(readlink ../bin/propane)")/tests/standin/libstandin.so" standin.so; test -f standin.so
+@ for i in 1 2 3 4; do cat $REPO/docs/architecture.md; done | head -c 20000 > text; mkdir tmp
+@ echo 'train --data text --kind bytes --layers 3 --width 192 --heads 6 --batch 2 --context 32 --precision fp16 --plan six --steps 40 --checkpoint-every 7 --eval-every 10 --eval-batches 1 --no-report' > args
+$ export TMPDIR=$PWD/tmp PROPANE_ANE_LIBRARY=$PWD/standin.so; for how in exact lagged; do for o in on off; do propane $(cat args) --device ane --overlap $o --clip-norm $how --run $how-$o > /dev/null; done; cmp $how-on/model.safetensors $how-off/model.safetensors && echo same; done; cmp -s exact-on/model.safetensors lagged-on/model.safetensors; echo $?
+> same
+> same
+> 1
+= 0
+$ export TMPDIR=$PWD/tmp PROPANE_ANE_LIBRARY=$PWD/standin.so; for how in exact lagged; do propane $(cat args) --device ane --clip-norm $how --run half-$how > /dev/null 2>&1 & while [ ! -f half-$how/checkpoint.safetensors ]; do sleep 0.01; done; kill -KILL $!; wait $! 2> /dev/null; test ! -f half-$how/model.safetensors && propane train --data text --run half-$how --resume > /dev/null; cmp $how-off/model.safetensors half-$how/model.safetensors && echo same; done
+> same
+> same
+= 0
+$ propane train --data text --run half-lagged --resume --clip-norm exact
+2~ propane train: *half-lagged/checkpoint.safetensors was made with --clip-norm lagged, not exact; *
+= 1
+# A trace changes nothing; what it holds is tests/drivers/test_update_overlap's. A run that was stopped has one, too.
+$ export TMPDIR=$PWD/tmp PROPANE_ANE_LIBRARY=$PWD/standin.so; propane $(cat args) --device ane --trace t.json --run traced > /dev/null; cmp exact-on/model.safetensors traced/model.safetensors && echo same; for lane in "device queue" "host queue" host update; do grep -c "\"cat\":\"$lane\"" t.json; done
+> same
+> 1
+> 1
+> 1
+> 1
+= 0
+$ propane $(cat args) --device cpu --steps 3 --trace cpu.json --run onecpu > /dev/null; tr '}' '\n' < cpu.json | grep -c '"cat":"update"'
+> 3
+= 0
+$ propane $(cat args) --device cpu --steps 2 --trace missing/folder/t.json --run t
+2~ propane train: --trace: cannot write missing/folder/t.json: No such file or directory*
+= 1
+$ propane $(cat args) --clip-norm sometimes
+2~ propane train: --clip-norm*'sometimes'* exact|lagged*
+2> Try 'propane train --help'.
+= 2
