@@ -725,12 +725,16 @@ typedef struct propane_session_options {
     /* Another session, whose states of the same name and type are this one's, too, as functions of one model share them: each
      * run goes on from the last one's, whichever it was. Its device is used. It outlives this one. NULL: none. */
     const propane_session *shares;
+    /* "NAME=FILE" or "FILE.npz", set as propane_session_set_file does it. An input that the model's file leaves open, and that
+     * `shapes` does not name, takes its shape from the array (of a picture, its height and width, unless `resize`). */
+    const char *const *files;
+    int file_count;
 } propane_session_options;
 
 /* `options` may be NULL. A model in any form that propane_module_read takes. */
 PROPANE_CHECK propane_status propane_session_open(const char *path, const propane_session_options *options,
                                                   propane_session **out, propane_error *err);
-/* The module becomes the session's, also after a failure: do not free it. Its shapes are chosen already. */
+/* The module becomes the session's, also after a failure: do not free it. Its shapes are chosen already; files must fit them. */
 PROPANE_CHECK propane_status propane_session_open_module(propane_module *module, const propane_session_options *options,
                                                          propane_session **out, propane_error *err);
 void propane_session_close(propane_session *session);

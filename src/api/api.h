@@ -6,6 +6,7 @@
 #define API_API_H
 
 #include "base/text.h"
+#include "mil/coreml/package.h"
 #include "mil/mil.h"
 
 /* So that what is below may look into the error: the caller's, or one that is dropped. */
@@ -18,6 +19,10 @@
 PROPANE_CHECK propane_status api_take(void *to, size_t room, const void *from, const char *what, propane_error *err);
 /* The other way round; false: its size is not set. */
 bool api_give(void *to, const void *from, size_t room);
+
+/* The caller's shapes as choices of the reader; `out` has room for `count` of them. */
+PROPANE_CHECK propane_status api_shape_choices(const propane_shape *shapes, int count, mil_shape_choice *out,
+                                               propane_error *err);
 
 /* The text's memory as the caller's; the text is empty afterwards. `length` may be NULL. */
 PROPANE_CHECK propane_status api_give_text(text *t, char **out, size_t *length, propane_error *err);

@@ -26,6 +26,18 @@ propane_status propane_module_read(const char *path, propane_module **out, propa
     return propane_module_read_shaped(path, NULL, 0, out, err);
 }
 
+propane_status api_shape_choices(const propane_shape *shapes, int count, mil_shape_choice *out, propane_error *err) {
+    if (count < 0 || (count && !shapes))
+        return propane_fail(err, PROPANE_ERR_INVALID, "propane_module_read: %d shapes", count);
+    for (int i = 0; i < count; i++) {
+        if (!shapes[i].name || shapes[i].rank < 0 || shapes[i].rank > PROPANE_MAX_RANK)
+            return propane_fail(err, PROPANE_ERR_INVALID, "propane_module_read: shape %d has %s", i,
+                                shapes[i].name ? "no legal rank" : "no name");
+        out[i] = (mil_shape_choice){shapes[i].name, mil_type_tensor(MIL_DTYPE_NONE, shapes[i].rank, shapes[i].dim)};
+    }
+    return PROPANE_OK;
+}
+
 propane_status propane_module_read_shaped(const char *path, const propane_shape *shapes, int count,
                                           propane_module **out, propane_error *err) {
     if (!path || !out)
@@ -35,15 +47,7 @@ propane_status propane_module_read_shaped(const char *path, const propane_shape 
     *out = NULL;
     mil_shape_choice *choices = mem_array((size_t)count + 1, sizeof *choices);
     if (!choices) return propane_fail_memory(err, (size_t)count * sizeof *choices);
-    propane_status status = PROPANE_OK;
-    for (int i = 0; i < count && !status; i++) {
-        if (!shapes[i].name || shapes[i].rank < 0 || shapes[i].rank > PROPANE_MAX_RANK)
-            status = propane_fail(err, PROPANE_ERR_INVALID, "propane_module_read: shape %d has %s", i,
-                                  shapes[i].name ? "no legal rank" : "no name");
-        else
-            choices[i] =
-                (mil_shape_choice){shapes[i].name, mil_type_tensor(MIL_DTYPE_NONE, shapes[i].rank, shapes[i].dim)};
-    }
+    propane_status status = api_shape_choices(shapes, count, choices, err);
     const mil_read_options options = {choices, count, .late = true};
     if (!status) status = mil_read(path, &options, out, err);
     mem_free(choices);

@@ -79,29 +79,6 @@ static propane_status api_session_begin(propane_module *module, const propane_se
     return status;
 }
 
-propane_status propane_session_open(const char *path, const propane_session_options *options, propane_session **out,
-                                    propane_error *err) {
-    API_ERROR(err);
-    propane_session_options o = {0};
-    propane_module *m = NULL;
-    *out = NULL;
-    PROPANE_TRY(api_take(&o, sizeof o, options, "propane_session_options", err));
-    PROPANE_TRY(propane_module_read_shaped(path, o.shapes, o.shape_count, &m, err));
-    return api_session_begin(m, &o, out, err);
-}
-
-propane_status propane_session_open_module(propane_module *module, const propane_session_options *options,
-                                           propane_session **out, propane_error *err) {
-    API_ERROR(err);
-    propane_session_options o = {0};
-    *out = NULL;
-    if (!module) return propane_fail(err, PROPANE_ERR_INVALID, "propane_session_open_module: module must not be NULL");
-    propane_status status = api_take(&o, sizeof o, options, "propane_session_options", err);
-    if (!status) return api_session_begin(module, &o, out, err);
-    propane_module_free(module);
-    return status;
-}
-
 void propane_session_close(propane_session *p) {
     if (!p) return;
     session_close(&p->s);
@@ -220,14 +197,85 @@ static propane_status api_session_take_steps(propane_session *p, session_input *
     return session_count_steps(&p->s, &p->several, err);
 }
 
+/* Arrays into the inputs and states of their names; those for several runs stay, the session takes them. */
+static propane_status api_session_put_all(propane_session *p, session_inputs *in, propane_error *err) {
+    for (int i = 0; i < in->count; i++) {
+        PROPANE_TRY(api_session_put(p, &in->list[i], err));
+        PROPANE_TRY(api_session_take_steps(p, &in->list[i], err));
+    }
+    return PROPANE_OK;
+}
+
 propane_status propane_session_set_file(propane_session *p, const char *given, propane_error *err) {
     API_ERROR(err);
     session_inputs in = {0};
     propane_status status = session_inputs_add(&in, given, err);
-    for (int i = 0; i < in.count && !status; i++) {
-        status = api_session_put(p, &in.list[i], err);
-        if (!status) status = api_session_take_steps(p, &in.list[i], err);
+    if (!status) status = api_session_put_all(p, &in, err);
+    session_inputs_free(&in);
+    return status;
+}
+
+static propane_status api_session_read_files(const propane_session_options *o, session_inputs *in, propane_error *err) {
+    if (o->file_count < 0 || (o->file_count && !o->files))
+        return propane_fail(err, PROPANE_ERR_INVALID, "propane_session_options: %d files", o->file_count);
+    for (int i = 0; i < o->file_count; i++) PROPANE_TRY(session_inputs_add(in, o->files[i], err));
+    return PROPANE_OK;
+}
+
+/* An input that the model leaves open takes its shape from its file, unless `shapes` names it. */
+static propane_status api_session_read(const char *path, const propane_session_options *o, const session_inputs *in,
+                                       propane_module **out, propane_error *err) {
+    if (!path) return propane_fail(err, PROPANE_ERR_INVALID, "propane_session_open: path must not be NULL");
+    if (o->shape_count < 0) return api_shape_choices(o->shapes, o->shape_count, NULL, err);
+    int count = 0;
+    mil_shape_choice *choices = mem_array((size_t)(in->count + o->shape_count) + 1, sizeof *choices);
+    if (!choices) return propane_fail_memory(err, (size_t)o->shape_count * sizeof *choices);
+    for (int i = 0; i < in->count; i++) {
+        const session_input *given = &in->list[i];
+        if (given->array.rank > MIL_MAX_RANK || (given->image && o->resize)) continue;
+        choices[count++] =
+            (mil_shape_choice){.name = given->name,
+                               .shape = mil_type_tensor(MIL_DTYPE_NONE, given->array.rank, given->array.dim),
+                               .of_array = !given->image,
+                               .of_picture = given->image};
     }
+    propane_status status = api_shape_choices(o->shapes, o->shape_count, choices + count, err);
+    const mil_read_options options = {choices, count + o->shape_count, .late = true};
+    if (!status) status = mil_read(path, &options, out, err);
+    mem_free(choices);
+    return status;
+}
+
+propane_status propane_session_open(const char *path, const propane_session_options *options, propane_session **out,
+                                    propane_error *err) {
+    API_ERROR(err);
+    propane_session_options o = {0};
+    propane_module *m = NULL;
+    session_inputs in = {0};
+    *out = NULL;
+    PROPANE_TRY(api_take(&o, sizeof o, options, "propane_session_options", err));
+    propane_status status = api_session_read_files(&o, &in, err);
+    if (!status) status = api_session_read(path, &o, &in, &m, err);
+    if (!status) status = api_session_begin(m, &o, out, err);
+    if (!status) status = api_session_put_all(*out, &in, err);
+    if (status) propane_session_close(*out), *out = NULL;
+    session_inputs_free(&in);
+    return status;
+}
+
+propane_status propane_session_open_module(propane_module *module, const propane_session_options *options,
+                                           propane_session **out, propane_error *err) {
+    API_ERROR(err);
+    propane_session_options o = {0};
+    session_inputs in = {0};
+    *out = NULL;
+    if (!module) return propane_fail(err, PROPANE_ERR_INVALID, "propane_session_open_module: module must not be NULL");
+    propane_status status = api_take(&o, sizeof o, options, "propane_session_options", err);
+    if (!status) status = api_session_read_files(&o, &in, err);
+    if (status) propane_module_free(module);
+    if (!status) status = api_session_begin(module, &o, out, err);
+    if (!status) status = api_session_put_all(*out, &in, err);
+    if (status) propane_session_close(*out), *out = NULL;
     session_inputs_free(&in);
     return status;
 }

@@ -83,20 +83,34 @@ static bool resolve_standard_shape(const mil_feature *f, const mil_type *type, m
     return true;
 }
 
+/* The chosen shape of this input; false: none is. */
+static bool resolve_chosen(const mil_read_options *options, const char *name, const mil_type *type, mil_type *out) {
+    bool chosen = false;
+    for (int i = 0; options && i < options->shape_count; i++) {
+        const mil_shape_choice *c = &options->shapes[i];
+        const int front = c->shape.rank - type->rank;
+        if (strcmp(c->name, name) != 0) continue;
+        if ((c->of_array || c->of_picture) && !mil_type_is_open(type)) continue;
+        if (c->of_picture ? type->rank < 3 : c->of_array && front != 0 && front != 1) continue;
+        *out = c->of_picture ? *type : c->shape;
+        if (c->of_picture) memcpy(out->dim + type->rank - 2, c->shape.dim, 2 * sizeof *out->dim);
+        if (c->of_array) memmove(out->dim, out->dim + front, (size_t)type->rank * sizeof *out->dim);
+        if (c->of_array) out->rank = type->rank;
+        chosen = true;
+    }
+    return chosen;
+}
+
 propane_status mil_open_settle(const mil_read_options *options, const char *source, const char *name,
                                const mil_feature *feature, const mil_type *standard, mil_type *type,
                                propane_error *err) {
-    const mil_shape_choice *choice = NULL;
     mil_type shape;
     char given[160], wanted[160], why[200];
-    for (int i = 0; options && i < options->shape_count; i++)
-        if (strcmp(options->shapes[i].name, name) == 0) choice = &options->shapes[i];
-    if (!choice && !mil_type_is_open(type)) return PROPANE_OK;
-    if (choice)
-        shape = choice->shape;
-    else if (standard)
+    const bool chosen = resolve_chosen(options, name, type, &shape);
+    if (!chosen && !mil_type_is_open(type)) return PROPANE_OK;
+    if (!chosen && standard)
         shape = *standard;
-    else if (!resolve_standard_shape(feature, type, &shape))
+    else if (!chosen && !resolve_standard_shape(feature, type, &shape))
         return propane_fail(err, PROPANE_ERR_INVALID,
                             "%s: input '%.60s' has open dimensions, %s, and the file has no default: give its shape "
                             "(--shape %.60s=...)",
@@ -112,7 +126,7 @@ propane_status mil_open_settle(const mil_read_options *options, const char *sour
 
 propane_status mil_open_check(const mil_module *m, const mil_read_options *options, propane_error *err) {
     for (int k = 0; options && k < options->shape_count; k++) {
-        bool found = false;
+        bool found = options->shapes[k].of_array || options->shapes[k].of_picture; /* told when it is set */
         char quoted[80], list[400] = "";
         size_t used = 0;
         for (const mil_function *f = m->functions; f; f = f->next)

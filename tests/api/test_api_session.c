@@ -3,6 +3,7 @@
  * missing, batches, the profile; and each request for memory on the way failing.
  */
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "propane.h"
@@ -330,10 +331,53 @@ static propane_status attempt_session(void *context, text *result, propane_error
     return !status && result->failed ? propane_fail(err, PROPANE_ERR_MEMORY, "no memory") : status;
 }
 
+/* An input that the model leaves open has the shape of its file; a shape that is named goes before it. */
+TEST(files_choose_open_shapes) {
+    static const char open[] = "program(1.3)\n{\nfunc main<ios17>(tensor<fp32, [1, ?]> x, tensor<fp32, [2]> k) {\n"
+                               "tensor<fp32, [1, ?]> y = square(x = x)[name = string(\"y\")];\n"
+                               "tensor<fp32, [2]> z = square(x = k)[name = string(\"z\")];\n} -> (y, z);\n}\n";
+    static const char head[] = "\x93NUMPY\x01\0\x46\0{'descr': '<f4', 'fortran_order': False, 'shape': (1, 3), }";
+    propane_error err = {0};
+    propane_session *s = NULL;
+    float x[3] = {1, 2, 3}, y[3];
+    char model[300], array[300], given[320];
+    snprintf(model, sizeof model, "%s/open.mil", test_temp_dir());
+    snprintf(array, sizeof array, "%s/x.npy", test_temp_dir());
+    snprintf(given, sizeof given, "x=%s", array);
+    FILE *f = fopen(model, "wb");
+    EXPECT(f && fputs(open, f) >= 0 && fclose(f) == 0);
+    f = fopen(array, "wb");
+    EXPECT(f && fwrite(head, 1, sizeof head - 1, f) == sizeof head - 1);
+    EXPECT(fprintf(f, "%*s", 10 + 0x46 - (int)sizeof head + 1, "\n") > 0 && fwrite(x, 4, 3, f) == 3 && fclose(f) == 0);
+    const char *files[] = {given};
+    propane_session_options o = {.size = sizeof o, .files = files, .file_count = 1};
+    EXPECT_OK(propane_session_open(model, &o, &s, &err));
+    EXPECT_OK(propane_session_set(s, "k", PROPANE_FP32, x, 2, &err));
+    EXPECT_OK(propane_session_run(s, NULL, &err));
+    EXPECT_OK(propane_session_get(s, "y", PROPANE_FP32, y, 3, &err));
+    EXPECT_MSG(y[0] == 1 && y[1] == 4 && y[2] == 9, "%g %g %g", (double)y[0], (double)y[1], (double)y[2]);
+    propane_session_close(s);
+    propane_shape named = {.name = "x", .rank = 2, .dim = {1, 4}};
+    o.shapes = &named, o.shape_count = 1;
+    EXPECT_FAIL(propane_session_open(model, &o, &s, &err), PROPANE_ERR_INVALID, "the array is [1, 3]");
+    EXPECT(!s);
+    snprintf(given, sizeof given, "k=%s", array); /* of an input that is not open, and the wrong rank */
+    EXPECT_FAIL(propane_session_open(model, &o, &s, &err), PROPANE_ERR_INVALID,
+                "input 'k' is [2]; the array is [1, 3]");
+    snprintf(given, sizeof given, "q=%s", array);
+    EXPECT_FAIL(propane_session_open(model, &o, &s, &err), PROPANE_ERR_NOT_FOUND, "there is: x, k");
+    o.file_count = -1;
+    EXPECT_FAIL(propane_session_open(model, &o, &s, &err), PROPANE_ERR_INVALID, "-1 files");
+    o.file_count = 1, o.shape_count = -1;
+    EXPECT_FAIL(propane_session_open(model, &o, &s, &err), PROPANE_ERR_INVALID, "-1 shapes");
+    EXPECT_FAIL(propane_session_open(NULL, &o, &s, &err), PROPANE_ERR_INVALID, "path must not be NULL");
+}
+
 TEST(without_memory) { EXPECT(test_each_failing_allocation("api session", attempt_session, NULL) > 50); }
 
 SUITE("api/session", T(states_go_on_from_run_to_run), T(sessions_share_their_states),
       T(lent_memory_is_read_and_written_where_it_lies), T(a_copy_of_a_module_stands_alone),
       T(a_program_alone_names_the_session), T(a_classifier_tells_its_label), T(a_batch_is_its_runs_one_by_one),
       T(options_choose_precision_device_and_outputs), T(a_picture_goes_where_the_model_wants_it),
-      T(a_profile_counts_the_steps), T(memory_comes_from_the_hook), T(versions_and_threads), T(without_memory))
+      T(a_profile_counts_the_steps), T(files_choose_open_shapes), T(memory_comes_from_the_hook),
+      T(versions_and_threads), T(without_memory))

@@ -4,9 +4,14 @@ in docs/coreml-differences.md ("coremltools' own tests"). Exit 0: nothing else f
 or propane_ml is missing.
 
     python tools/coremltools_suite/suite.py                         a sample of 300 by the seed of today's commit
-    python tools/coremltools_suite/suite.py --tests 0 --out all.json     all of them: hours
+    python tools/coremltools_suite/suite.py --tests 0 --minutes 60 --results all.jsonl
+                                                    all of them, an hour of processor time now; the same words again go on
+    ... --results all.jsonl --again                 those that failed once more, after a mend
+    ... --results all.jsonl --report                what stands there, nothing is run
     ... --most 0.02          another sample may meet a difference that nobody has listed yet: it is printed, two in a hundred pass
     --seed N, --areas ops,torch,milproto,compression,states, --jobs N, -k EXPRESSION
+
+Tests come in rounds (propane_plugin.py): one set of parameters of every function, then a second one of each, by the seed.
 """
 import argparse
 import collections
@@ -21,14 +26,15 @@ import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
+FRONTEND = "converters/mil/frontend/torch/test/"
 AREAS = {
     "ops": ["converters/mil/mil/ops/tests"],
-    "torch": ["converters/mil/frontend/torch/test/test_torch_ops.py"],
-    "api": ["converters/mil/frontend/torch/test/test_torch_conversion_api.py", "test/ml_program/test_utils.py"],
-    "states": ["converters/mil/frontend/torch/test/test_torch_stateful_model.py"],
+    "torch": [FRONTEND + "test_torch_ops.py"],
+    "api": [FRONTEND + "test_torch_conversion_api.py", FRONTEND + "test_torch_export_conversion_api.py", "test/ml_program/test_utils.py"],
+    "states": [FRONTEND + "test_torch_stateful_model.py"],
     "milproto": ["converters/mil/frontend/milproto/test_load.py"],
     "compression": ["test/ml_program/test_compression.py", "test/optimize/coreml",
-                    "converters/mil/frontend/torch/test/test_torch_quantization_ops.py"],
+                    FRONTEND + "test_torch_quantization_ops.py", FRONTEND + "test_torch_export_quantization.py"],
 }
 
 
@@ -53,29 +59,65 @@ def seed_of_commit():
     return done.stdout.strip() or "1"
 
 
-def run(options, base, places, results):
-    environment = dict(os.environ, SUITE_SEED=options.seed, SUITE_TESTS=str(options.tests), OMP_NUM_THREADS="1",
+def read(path):
+    """Rows of a results file; of a test that stands there twice the last."""
+    if not os.path.exists(path):
+        return []
+    with open(path, encoding="utf-8") as file:
+        return list({row["test"]: row for row in map(json.loads, file)}.values())
+
+
+def write(path, rows):
+    with open(path + ".new", "w", encoding="utf-8") as file:
+        file.writelines(json.dumps(row) + "\n" for row in rows)
+    os.replace(path + ".new", path)
+
+
+def died(results, now, code):
+    """The process ended inside of a test: that test failed, and is not tried again."""
+    with open(now, encoding="utf-8") as file:
+        row = {"test": file.read(), "outcome": "failed", "predictions": 0, "seconds": 0, "why": f"the process died (exit code {code})"}
+    os.unlink(now)
+    with open(results, "a", encoding="utf-8") as file:
+        file.write(json.dumps(row) + "\n")
+
+
+def shard(options, command, results, i, folder):
+    environment = dict(os.environ, SUITE_SEED=options.seed, SUITE_TESTS=str(options.tests), SUITE_SHARD=f"{i}/{options.jobs}",
+                       SUITE_RESULTS=results, SUITE_NOW=f"{folder}/now{i}", SUITE_SECONDS=str(60 * options.minutes / options.jobs),
+                       OMP_NUM_THREADS="1", PROPANE_THREADS="1", TMPDIR=folder,
                        PYTHONPATH=os.pathsep.join([HERE] + os.environ.get("PYTHONPATH", "").split(os.pathsep)).rstrip(":"))
+    with open(f"{folder}/log{i}", "w", encoding="utf-8") as log:
+        return subprocess.Popen(command, cwd=folder, stdout=log, stderr=subprocess.STDOUT, env=environment)
+
+
+def run(options, base, places, results):
+    """Runs them; how many there are, and whether pytest itself was content."""
     command = [sys.executable, "-m", "pytest", "-p", "propane_plugin", "-p", "no:cacheprovider", "-p", "no:randomly", "-q", "--tb=short",
                "--rootdir", base, "-W", "ignore", "--no-header", "--continue-on-collection-errors"]
     if importlib.util.find_spec("pytest_timeout"):
-        command += ["--timeout", "180"]
+        command += ["--timeout", "900"]
     if options.k:
         command += ["-k", options.k]
+    command += places
+    good, count = True, 0
     with tempfile.TemporaryDirectory() as folder:
-        jobs = [subprocess.Popen(command + places, cwd=folder, stdout=open(f"{results}.{i}.log", "w"), stderr=subprocess.STDOUT,
-                                 env=dict(environment, SUITE_SHARD=f"{i}/{options.jobs}", SUITE_RESULTS=f"{results}.{i}"))
-                for i in range(options.jobs)]
-        codes = [job.wait() for job in jobs]
-    rows = []
-    for i in range(options.jobs):
-        if os.path.exists(f"{results}.{i}"):
-            with open(f"{results}.{i}", encoding="utf-8") as file:
-                rows += [json.loads(line) for line in file]
-    if any(code not in (0, 1, 5) for code in codes):
-        with open(f"{results}.{codes.index(max(codes))}.log", encoding="utf-8") as file:
-            print("".join(file.readlines()[-15:]))
-    return rows, codes
+        jobs = {i: shard(options, command, results, i, folder) for i in range(options.jobs)}
+        while jobs:
+            i, job = next(iter(jobs.items()))
+            code, now = job.wait(), f"{folder}/now{i}"
+            del jobs[i]
+            if os.path.exists(now):
+                died(results, now, code)
+                jobs[i] = shard(options, command, results, i, folder)
+            elif code not in (0, 1, 2, 5):
+                good = False
+                with open(f"{folder}/log{i}", encoding="utf-8") as file:
+                    print("".join(file.readlines()[-15:]))
+            if os.path.exists(now + ".count"):
+                with open(now + ".count", encoding="utf-8") as file:
+                    count = int(file.read())
+    return count, good
 
 
 def report(rows, show, most):
@@ -93,40 +135,62 @@ def report(rows, show, most):
     for row in unknown[:show]:
         print(f"FAILED {row['test']}\n       {row['why'][:300]}")
     good = len(ran) - len(failed)
-    print(f"{good} of {len(ran)} pass ({100 * good / max(1, len(ran)):.1f} %), {predicted} of them predicted; {len(rows) - len(ran)} "
-          f"skip themselves; {len(failed) - len(unknown)} fail for known reasons")
+    print(f"{good} of {len(ran)} pass ({100 * good / max(1, len(ran)):.2f} %), {predicted} of them predicted; {len(rows) - len(ran)} "
+          f"skip themselves; {len(failed) - len(unknown)} fail for known reasons; "
+          f"{len({r['test'].split('[')[0] for r in ran})} test functions")
     return len(unknown) <= most * len(ran) and bool(ran)
 
 
-def main():
+def options_of():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tests", type=int, default=300)
+    parser.add_argument("--minutes", type=float, default=0, help="processor minutes of all jobs, 0: no end")
     parser.add_argument("--seed", default=seed_of_commit())
     parser.add_argument("--areas", default=",".join(AREAS))
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
-    parser.add_argument("--out", help="all results as JSON")
+    parser.add_argument("--results", help="a file of JSON lines: what stands there is not run again, what runs is added")
+    parser.add_argument("--again", action="store_true", help="run those of --results that failed, too")
+    parser.add_argument("--report", action="store_true", help="run nothing, tell what stands in --results")
     parser.add_argument("--show", type=int, default=40)
     parser.add_argument("--most", type=float, default=0, help="part of those that run that may fail for reasons not listed")
     parser.add_argument("-k", default="")
     options = parser.parse_args()
+    unknown = [a for a in options.areas.split(",") if a not in AREAS]
+    if unknown:
+        parser.error(f"there is no area {unknown[0]}; there is: {', '.join(AREAS)}")
+    if (options.again or options.report) and not options.results:
+        parser.error("--again and --report need --results")
+    return options
+
+
+def missing():
     for name in ("coremltools", "torch", "propane_ml", "pytest", "parameterized"):
         if importlib.util.find_spec(name) is None:
-            print(f"{name} is not installed")
-            return 77
+            return f"{name} is not installed"
     import numpy
     if tuple(map(int, numpy.__version__.split(".")[:2])) >= (2, 4):
-        print(f"coremltools 9.0's own code fails with NumPy {numpy.__version__}: install numpy<2.4")
+        return f"coremltools 9.0's own code fails with NumPy {numpy.__version__}: install numpy<2.4"
+    return None
+
+
+def main():
+    options = options_of()
+    if options.report:
+        return 0 if report(read(options.results), options.show, options.most) else 1
+    if missing():
+        print(missing())
         return 77
     base = os.path.dirname(importlib.util.find_spec("coremltools").origin)
     places = [os.path.join(base, p) for area in options.areas.split(",") for p in AREAS[area]]
     places = [p for p in places if os.path.exists(p)]
     with tempfile.TemporaryDirectory() as folder:
-        rows, codes = run(options, base, places, os.path.join(folder, "results"))
-    print(f"coremltools' tests, seed {options.seed}")
-    if options.out:
-        with open(options.out, "w", encoding="utf-8") as file:
-            json.dump(rows, file, indent=0)
-    return 0 if report(rows, options.show, options.most) and all(code in (0, 1, 5) for code in codes) else 1
+        results = os.path.abspath(options.results or os.path.join(folder, "results"))
+        if options.again:
+            write(results, [row for row in read(results) if row["outcome"] != "failed"])
+        count, good = run(options, base, places, results)
+        rows = read(results)
+    print(f"coremltools' tests, seed {options.seed}: {len(rows)} results; these areas have {count} tests of ML Programs")
+    return 0 if report(rows, options.show, options.most) and good else 1
 
 
 if __name__ == "__main__":

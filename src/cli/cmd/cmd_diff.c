@@ -122,7 +122,6 @@ static int cmd_diff_report(const diff_job *j) {
 }
 
 static propane_status cmd_diff_fill(const diff_job *j, propane_session *s, propane_error *err) {
-    for (int i = 0; i < j->input_list.count; i++) PROPANE_TRY(propane_session_set_file(s, j->input_list.items[i], err));
     if (j->seed >= 0) PROPANE_TRY(propane_session_randomize(s, (uint64_t)j->seed, err));
     return propane_session_ready(s, "--input NAME=FILE, or --seed N for random numbers", err);
 }
@@ -132,6 +131,8 @@ static propane_status cmd_diff_run_both(diff_job *j, propane_session **a, propan
         PROPANE_TRY(propane_shape_parse(j->shape_list.items[i], &j->chosen[i], err));
     j->left.shapes = j->right.shapes = j->chosen;
     j->left.shape_count = j->right.shape_count = j->shape_list.count;
+    j->left.files = j->right.files = (const char *const *)j->inputs;
+    j->left.file_count = j->right.file_count = j->input_list.count;
     j->left.resize = j->right.resize = j->resize;
     PROPANE_TRY(propane_session_open(j->a, &j->left, a, err));
     PROPANE_TRY(propane_session_open(j->b ? j->b : j->a, &j->right, b, err));
@@ -178,7 +179,8 @@ int cmd_diff(int argc, char **argv) {
         {"--input", CLI_TEXTS, &j.input_list, .max = MAX_GIVEN, .words = "NAME=FILE", .help = "as for propane run"},
         {"--resize", CLI_SWITCH, &j.resize, .help = "scale pictures to the input's size"},
         {"--seed", CLI_INT, &j.seed, 0, 1e15, "N", "random numbers for the inputs that are not given"},
-        {"--shape", CLI_TEXTS, &j.shape_list, .max = MAX_GIVEN, .words = "NAME=1,3,224,224", .help = "of open inputs"},
+        {"--shape", CLI_TEXTS, &j.shape_list, .max = MAX_GIVEN, .words = "NAME=1,3,224,224",
+         .help = "of open inputs; those of --input, else the file's defaults"},
         {"--device-a", CLI_TEXT, &j.left.device, .words = "DEVICE", .help = "of A"},
         {"--device-b", CLI_TEXT, &j.right.device, .words = "DEVICE", .help = "of B"},
         {"--precision-a", CLI_CHOICE, &j.left.precision, .words = "typed|fp16|fp32|bf16", .help = "of A"},

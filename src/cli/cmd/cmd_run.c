@@ -144,7 +144,6 @@ static propane_status cmd_run_measure(run_job *j, propane_session *s, propane_er
 }
 
 static propane_status cmd_run_fill(run_job *j, propane_session *s, propane_error *err) {
-    for (int i = 0; i < j->input_list.count; i++) PROPANE_TRY(propane_session_set_file(s, j->input_list.items[i], err));
     if (j->seed >= 0) PROPANE_TRY(propane_session_randomize(s, (uint64_t)j->seed, err));
     return propane_session_ready(s, "--input NAME=FILE, or --seed N for random numbers", err);
 }
@@ -170,6 +169,8 @@ static propane_status cmd_run_model(run_job *j, propane_error *err) {
         j->session.shape_count = i + 1;
     }
     j->session.shapes = j->chosen;
+    j->session.files = (const char *const *)j->inputs;
+    j->session.file_count = j->input_list.count;
     char uri[300];
     if (j->profile) j->session.device = rig_statistics_uri(j->session.device, uri);
     PROPANE_TRY(propane_session_open(j->model, &j->session, &s, err));
@@ -206,7 +207,7 @@ int cmd_run(int argc, char **argv) {
         {"--keep", CLI_SWITCH, &j.session.keep, .help = "every value that the program computes is an output"},
         {"--function", CLI_TEXT, &j.session.function, .words = "NAME", .help = "of a model with several"},
         {"--shape", CLI_TEXTS, &j.shape_list, .max = MAX_GIVEN, .words = "NAME=1,3,224,224",
-         .help = "of an input that the file leaves open; its default"},
+         .help = "of an input that the file leaves open; that of its --input, else the file's default"},
         {"--device", CLI_TEXT, &j.session.device, .words = "DEVICE", .help = "cpu, sim:m4, ane, ..."},
         {"--precision", CLI_CHOICE, &j.session.precision, .words = "typed|fp16|fp32|bf16",
          .help = "typed, fp16: as the program says; fp32: every fp16 becomes fp32; bf16: products of bfloat16"},

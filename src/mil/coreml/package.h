@@ -62,10 +62,13 @@ struct mil_package {
 const mil_interface *mil_interface_of(const mil_module *m, const char *function);
 const mil_feature *mil_feature_find(const mil_feature *features, int count, const char *name); /* NULL: none */
 
-/* The shape to take for an input that leaves some of its dimensions open. */
+/* The shape to take for an input that leaves some of its dimensions open. Of several choices of one name the last counts. */
 typedef struct mil_shape_choice {
     const char *name;
     mil_type shape; /* rank and dim alone */
+    /* It is that of an array (or height and width of a picture), which may have one more dimension in front. It counts for an
+     * open input of its rank; what else does not fit is seen when the array is set. */
+    bool of_array, of_picture;
 } mil_shape_choice;
 
 typedef struct mil_read_options mil_read_options;

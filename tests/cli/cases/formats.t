@@ -103,6 +103,17 @@ $ propane convert run lm.mil --tokens 8,1 --context 16
 $ propane run lm.mlpackage --seed 1 --shape inputIds=1,8 --shape causalMask=1,1,8,32 | grep logits
 >~ output logits ?1, 8, *
 = 0
+# The shape is that of the array; what is no input is said so, and what does not fit.
+@ npy() { printf '\223NUMPY\001\000\166\000%-117s\n' "{'descr': '<i4', 'fortran_order': False, 'shape': $2, }" > $1; head -c $3 /dev/zero >> $1; }; npy eight.npy '(1,8)' 32; npy seven.npy '(1,7)' 28; npy ids.npy '(8,)' 32
+$ propane run lm.mlpackage --seed 1 --input inputIds=eight.npy --shape causalMask=1,1,8,32 | grep logits
+>~ output logits ?1, 8, *
+= 0
+$ propane run lm.mlpackage --seed 1 --input inputIds=seven.npy --shape causalMask=1,1,8,32
+2> propane run: lm.mlpackage: input 'inputIds' cannot have the shape [1, 7]; the file allows [1, 1], [1, 8]
+= 1
+$ propane run lm.mlpackage --seed 1 --input inputIds=ids.npy
+2> propane run: input 'inputIds' is [1, 1]; the array is [8]
+= 1
 $ propane run lm.mlpackage --seed 1 --shape inputIds=1,7 2>&1 | grep -c 'the file allows'
 > 1
 = 0

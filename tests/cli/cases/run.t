@@ -25,6 +25,20 @@ $ propane run open.mil --seed 1 --shape x=1,5 --json --trace t.json > times && g
 > 1
 > 1
 = 0
+# An open input has the shape of its array, of one run or of each of several.
+@ npy() { printf '\223NUMPY\001\000\166\000%-117s\n' "{'descr': '<f4', 'fortran_order': False, 'shape': $2, }" > $1; head -c $3 /dev/zero >> $1; }; npy one.npy '(1,5)' 20; npy two.npy '(2,1,5)' 40
+$ propane run open.mil --input x=one.npy | tail -1
+> output z []: min 5, max 5, mean 5
+= 0
+$ propane run open.mil --input x=two.npy --json | grep -c '"runs":2'
+> 1
+= 0
+$ propane diff open.mil --input x=one.npy | tail -1
+> nothing differs by more than 0.01
+= 0
+$ propane run open.mil --input x=one.npy --shape x=1,4
+2> propane run: input 'x' is [1, 4]; the array is [1, 5]
+= 1
 $ propane diff open.mil --seed 1 | tail -1
 > nothing differs by more than 0.01
 = 0
