@@ -472,6 +472,7 @@ typedef struct propane_plan_options {
     const char *precision; /* of the device's programs: NULL: "fp32"; "fp16" */
     int64_t batch;         /* sequences at a time; 0: 1 */
     int64_t context;       /* positions of a sequence; 0: 256 */
+    const char *head;      /* the vocabulary's product: NULL: "auto", as the plan has it; "host", "device" */
 } propane_plan_options;
 /* Does the path name a model, in any form, its config.json or a model that is known by name ("stories110m")? */
 bool propane_plan_takes(const char *model);

@@ -59,7 +59,10 @@ static propane_status api_plan_fill(propane_plan *p, const char *model, const pr
     const partition_options own = {.name = o->plan ? o->plan : "layer",
                                    .precision = half ? MIL_fp16 : MIL_fp32,
                                    .batch = o->batch ? o->batch : 1,
-                                   .context = o->context ? o->context : 256};
+                                   .context = o->context ? o->context : 256,
+                                   .head = partition_head_find(o->head ? o->head : "auto")};
+    if (own.head == PARTITION_HEAD_COUNT)
+        return propane_fail(err, PROPANE_ERR_INVALID, "head '%.40s' is not one of auto, host, device", o->head);
     if (own.batch < 1 || own.context < 1)
         return propane_fail(err, PROPANE_ERR_INVALID, "batch and context must not be negative");
     if (o->precision && !half && strcmp(o->precision, "fp32") != 0)

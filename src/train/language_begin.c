@@ -66,6 +66,7 @@ static propane_status language_make_step(language_run *t, propane_error *err) {
                       .precision = strcmp(o->precision, "fp16") == 0 ? MIL_fp16 : MIL_fp32,
                       .batch = t->share,
                       .context = o->context,
+                      .head = partition_head_find(o->head),
                       .squares = o->mpi ? 0 : PARTITION_SQUARES}, /* ranks add up gradients first */
         .shared = o->shared,
         .device = o->device,

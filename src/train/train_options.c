@@ -11,6 +11,7 @@
 
 #include "train/optim/moments.h"
 #include "train/optim/schedule.h"
+#include "train/step/head_place.h"
 #include "train/step/weight_mode.h"
 
 #define LANGUAGE(text, log, about) [TRAIN_LANGUAGE] = {text, TRAIN_##log, about}

@@ -3,6 +3,7 @@
  */
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/memory.h"
 #include "base/rng.h"
@@ -85,14 +86,18 @@ static void run_kernel(trial *t, const mil_function *f, double tolerance) {
     propane_program_free(p);
 }
 
-static void run_plan(const char *name, mil_dtype precision, bool keep_norms, int batch, int context, int kv_heads,
-                     double tolerance) {
+static void run_plan(const char *name, partition_head head, mil_dtype precision, bool keep_norms, int batch,
+                     int context, int kv_heads, double tolerance) {
     propane_error err = {0};
     trial t = {0};
     model_config c;
     partition *p = NULL;
-    partition_options o = {
-        .name = name, .precision = precision, .batch = batch, .context = context, .keep_norms = keep_norms};
+    partition_options o = {.name = name,
+                           .precision = precision,
+                           .batch = batch,
+                           .context = context,
+                           .keep_norms = keep_norms,
+                           .head = head};
     model_config_default(&c);
     c.hidden_size = 24, c.intermediate_size = 40, c.num_hidden_layers = 1, c.num_attention_heads = 4;
     c.num_key_value_heads = kv_heads, c.head_dim = 6, c.vocab_size = 50, c.max_position_embeddings = 64;
@@ -118,8 +123,11 @@ static void run_shapes(const char *name) {
     static const int shapes[][3] = {{1, 16, 4}, {3, 16, 2}, {2, 33, 1}, {1, 1, 4}};
     for (int i = 0; i < 8; i++) {
         const int *s = shapes[i / 2];
-        run_plan(name, MIL_fp32, i % 2, s[0], s[1], s[2], 2e-6); /* observed 4e-7 */
-        run_plan(name, MIL_fp16, i % 2, s[0], s[1], s[2], 1e-2); /* observed 2e-3 */
+        const partition_head head = i < 6                        ? PARTITION_HEAD_AUTO
+                                    : strcmp(name, "layer") == 0 ? PARTITION_HEAD_HOST
+                                                                 : PARTITION_HEAD_DEVICE;
+        run_plan(name, head, MIL_fp32, i % 2, s[0], s[1], s[2], 2e-6); /* observed 4e-7 */
+        run_plan(name, head, MIL_fp16, i % 2, s[0], s[1], s[2], 1e-2); /* observed 2e-3 */
     }
 }
 

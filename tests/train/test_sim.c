@@ -54,6 +54,8 @@ static void on_step(void *context, const train_report *r) {
 
 static void on_evaluation(void *context, const train_evaluation *e) { ((seen *)context)->val = e->val_loss; }
 
+static const char *head = "auto";
+
 static propane_status run(const char *device, const char *precision, const char *weights, int64_t budget, int64_t steps,
                           seen *s, bool *restart, propane_error *err) {
     train_input in = input();
@@ -63,6 +65,7 @@ static propane_status run(const char *device, const char *precision, const char 
     o.steps = steps, o.batch = BATCH, o.context = CONTEXT, o.lr = 4e-3, o.min_lr = 4e-4, o.warmup = 10;
     o.eval_interval = steps, o.eval_batches = 4, o.checkpoint_interval = 0, o.run_dir = NULL;
     o.device = device, o.precision = precision, o.plan = "six", o.weights = weights, o.compile_budget = budget;
+    o.head = head;
     train_callbacks c = {.context = s, .on_step = on_step, .on_evaluation = on_evaluation};
     *s = (seen){0};
     propane_status status = language_run_create(&o, &in, &t, err);
@@ -82,6 +85,21 @@ TEST(it_learns_as_the_cpu_does) {
     EXPECT_MSG(fabs(sim.val - cpu.val) < 0.03, "sim:m4 %g, cpu %g", sim.val, cpu.val);
     EXPECT(!cpu.simulated && cpu.energy == 0);
     EXPECT(sim.simulated && sim.energy > 0 && sim.device_ms > 1);
+}
+
+/* Observed: 2e-4 of the loss. */
+TEST(the_head_on_the_engine) {
+    propane_error err = {0};
+    seen host, device;
+    bool restart = false;
+    EXPECT_OK(run("sim:m4", "fp16", "inputs", 0, 30, &host, &restart, &err));
+    head = "device";
+    EXPECT_OK(run("sim:m4", "fp16", "inputs", 0, 30, &device, &restart, &err));
+    head = "auto";
+    EXPECT_MSG(fabs(host.val - device.val) < 5e-3 * host.val && fabs(host.loss - device.loss) < 5e-3 * host.loss,
+               "validation %g on the host, %g on the engine; loss %g and %g", host.val, device.val, host.loss,
+               device.loss);
+    EXPECT(device.device_ms > host.device_ms);
 }
 
 /* How many elements of the first layer's gradients are nothing at all. */
@@ -141,5 +159,5 @@ TEST(weights_as_inputs_need_no_budget) {
     EXPECT(s.steps == 5 && !restart);
 }
 
-SUITE("train/sim", T(it_learns_as_the_cpu_does), T(gradients_vanish_without_loss_scale),
+SUITE("train/sim", T(it_learns_as_the_cpu_does), T(the_head_on_the_engine), T(gradients_vanish_without_loss_scale),
       T(the_budget_ends_a_run_that_ignores_it), T(weights_as_inputs_need_no_budget))

@@ -27,11 +27,14 @@ static propane_status cmd_plan_print(const propane_plan *p, propane_error *err) 
 }
 
 int cmd_plan(int argc, char **argv) {
-    const char *model = NULL, *name = "layer", *precision = "fp32", *weights = "inputs", *write = NULL, *target = NULL;
+    const char *model = NULL, *name = "layer", *head = "auto", *precision = "fp32", *weights = "inputs", *write = NULL,
+               *target = NULL;
     int64_t batch = 1, context = 256;
     const cli_flag flags[] = {
         {"MODEL", CLI_TEXT, &model, .help = "a model, or a config.json; without it the standard small model"},
         {"--plan", CLI_TEXT, &name, .words = "NAME", .help = "layer, six or ten"},
+        {"--head", CLI_CHOICE, &head, .words = "auto|host|device",
+         .help = "where the product with the vocabulary runs; auto: as the plan has it"},
         {"--batch", CLI_INT, &batch, 1, 4096, "N", "sequences at a time"},
         {"--context", CLI_INT, &context, 1, 65536, "N", "positions of a sequence"},
         {"--precision", CLI_CHOICE, &precision, .words = "fp32|fp16", .help = "of the device's programs"},
@@ -52,7 +55,7 @@ int cmd_plan(int argc, char **argv) {
     if (target && propane_chips(target, chips, PROPANE_MAX_CHIPS, &chip_count, &err) != PROPANE_OK)
         return cli_misuse("plan", "--target: %s", err.text);
     const propane_plan_options options = {
-        .size = sizeof options, .plan = name, .precision = precision, .batch = batch, .context = context};
+        .size = sizeof options, .plan = name, .precision = precision, .batch = batch, .context = context, .head = head};
     propane_status status = propane_plan_create(model, &options, &p, &err);
     if (status == PROPANE_OK) status = cmd_plan_print(p, &err);
     if (status == PROPANE_OK) cmd_plan_print_chips(p, weights, chips, chip_count);

@@ -12,7 +12,8 @@
 #include "model/arch/forward.h"
 #include "train/step/kernel_rewrite.h"
 
-/* Lists of stages, separated by spaces. "qkv:q_proj" is more exact than "qkv": the ops of that stage that read the weight
+/* Of the head, `plan` is not the plan's name but where the vocabulary's product runs (partition_head_rows).
+ * Lists of stages, separated by spaces. "qkv:q_proj" is more exact than "qkv": the ops of that stage that read the weight
  * q_proj. `again`: forward ops that the kernel computes again instead of receiving their values. */
 typedef struct plan_row {
     const char *plan;
@@ -46,9 +47,6 @@ static const plan_row rows[] = {
     {"six", FFN, "ffnBwd", DEVICE, "", "down act up", "act"},
     {"six", FFN, "ffnNormBwd", HOST, "", "norm enter", "norm"},
     {"six", FFN, "ffnGrad", HOST, "", WEIGHTS, "norm"},
-    {"six", HEAD, "headFwd", HOST, "enter norm head", "", ""},
-    {"six", HEAD, "headBwd", HOST, "", "head norm enter", "norm"},
-    {"six", HEAD, "headGrad", HOST, "", WEIGHTS, "norm"},
 
     {"ten", ATTN, "attnNorm", HOST, "enter norm", "", ""},
     {"ten", ATTN, "sdpaFwd", DEVICE, "qkv qknorm rope scores softmax mix", "", ""},
@@ -72,9 +70,6 @@ static const plan_row rows[] = {
     {"ten", FFN, "ffnBwdW13t", DEVICE, "", "up", ""},
     {"ten", FFN, "ffnNormBwd", HOST, "", "norm enter", "norm"},
     {"ten", FFN, "ffnGrad", HOST, "", WEIGHTS, "norm"},
-    {"ten", HEAD, "headFwd", HOST, "enter norm head", "", ""},
-    {"ten", HEAD, "headBwd", HOST, "", "head norm enter", "norm"},
-    {"ten", HEAD, "headGrad", HOST, "", WEIGHTS, "norm"},
 
     {"layer", ATTN, "fwdAttn", DEVICE, "enter norm qkv qknorm rope scores softmax mix out residual", "", ""},
     {"layer", ATTN, "attnBwd", DEVICE, "", "residual out mix softmax scores rope qknorm qkv norm enter",
@@ -83,9 +78,20 @@ static const plan_row rows[] = {
     {"layer", FFN, "fwdFFN", DEVICE, "enter norm up act down residual", "", ""},
     {"layer", FFN, "ffnBwd", DEVICE, "", "residual down act up norm enter", "norm act"},
     {"layer", FFN, "ffnGrad", HOST, "", WEIGHTS, "norm"},
-    {"layer", HEAD, "headFwd", DEVICE, "enter norm head", "", ""},
-    {"layer", HEAD, "headBwd", DEVICE, "", "head norm enter", "norm"},
-    {"layer", HEAD, "headGrad", HOST, "", WEIGHTS, "norm"},
+
+    {"host", HEAD, "headFwd", HOST, "enter norm head", "", ""},
+    {"host", HEAD, "headBwd", HOST, "", "head norm enter", "norm"},
+    {"host", HEAD, "headGrad", HOST, "", WEIGHTS, "norm"},
+
+    {"device", HEAD, "headEnter", HOST, "enter", "", ""},
+    {"device", HEAD, "headFwd", DEVICE, "norm head", "", ""},
+    {"device", HEAD, "headBwd", DEVICE, "", "head", ""},
+    {"device", HEAD, "headNormBwd", HOST, "", "norm enter", "norm"},
+    {"device", HEAD, "headGrad", HOST, "", WEIGHTS, "norm"},
+
+    {"whole", HEAD, "headFwd", DEVICE, "enter norm head", "", ""},
+    {"whole", HEAD, "headBwd", DEVICE, "", "head norm enter", "norm"},
+    {"whole", HEAD, "headGrad", HOST, "", WEIGHTS, "norm"},
 };
 
 #undef ATTN
@@ -98,6 +104,25 @@ static const char *const names[] = {"layer", "six", "ten"};
 
 int partition_name_count(void) { return (int)(sizeof names / sizeof names[0]); }
 const char *partition_name(int index) { return names[index]; }
+
+static const char *const heads[] = {"auto", "host", "device"};
+
+partition_head partition_head_find(const char *name) {
+    int i = 0;
+    while (i < PARTITION_HEAD_COUNT && strcmp(heads[i], name) != 0) i++;
+    return (partition_head)i;
+}
+
+const char *partition_head_name(const partition_options *o) {
+    if (o->head != PARTITION_HEAD_AUTO) return heads[o->head];
+    return strcmp(o->name, "layer") == 0 ? "device" : "host";
+}
+
+/* Plan layer reads and writes the residual stream in fp32 on the device, the others never do. */
+static const char *partition_head_rows(const partition_options *o) {
+    const char *head = partition_head_name(o);
+    return strcmp(o->name, "layer") == 0 && strcmp(head, "device") == 0 ? "whole" : head;
+}
 
 #define MAX_ROWS    24 /* of a block */
 #define WEIGHTS_MAX 32 /* of a block */
@@ -342,8 +367,9 @@ static propane_status partition_cut_with(partition *p, partition_block *b, cutte
 
 static propane_status partition_cut_block(partition *p, partition_block *b, propane_error *err) {
     cutter c = {.joint = b->joint, .keep_norms = p->options.keep_norms};
+    const char *plan = b->part == MODEL_HEAD ? partition_head_rows(&p->options) : p->options.name;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
-        if (strcmp(rows[i].plan, p->options.name) == 0 && rows[i].part == b->part && c.count < MAX_ROWS)
+        if (strcmp(rows[i].plan, plan) == 0 && rows[i].part == b->part && c.count < MAX_ROWS)
             c.rows[c.count++] = &rows[i];
     c.home = mem_array((size_t)b->joint->value_count + 1, sizeof *c.home);
     c.root = mem_array((size_t)b->joint->value_count + 1, sizeof *c.root);
@@ -439,9 +465,10 @@ static void partition_print_values(text *out, const char *title, mil_value *cons
 
 void partition_print(const partition *p, text *out) {
     double flops = 0, bytes = 0;
-    text_printf(out, "plan %s: %s, batch %lld, context %lld; %lld layers share the kernels of attn and ffn\n",
-                p->options.name, p->options.precision == MIL_fp16 ? "fp16" : "fp32", (long long)p->options.batch,
-                (long long)p->options.context, (long long)p->config.num_hidden_layers);
+    text_printf(
+        out, "plan %s, head on the %s: %s, batch %lld, context %lld; %lld layers share the kernels of attn and ffn\n",
+        p->options.name, partition_head_name(&p->options), p->options.precision == MIL_fp16 ? "fp16" : "fp32",
+        (long long)p->options.batch, (long long)p->options.context, (long long)p->config.num_hidden_layers);
     if (model_weights_pieces(&p->config) > 1)
         text_printf(out,
                     "the head is computed in %lld pieces of %lld rows, each twice: for the loss and for its gradient\n",

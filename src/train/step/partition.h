@@ -4,11 +4,14 @@
  * function, and a table of (stage, direction) -> kernel cuts the joint function into kernels. All layers share them.
  *
  *   six    the kernels of the ANE trainers: fwdAttn fwdFFN ffnBwd sdpaBwd1 sdpaBwd2 qkvBwd on the device, residual
- *          stream, backward of the norms and head on the host
+ *          stream and backward of the norms on the host
  *   ten    for grouped queries on engines with small programs: sdpaFwd woFwd ffnFused ffnBwdW2t ffnBwdW13t wotBwd
  *          sdpaBwd1 sdpaBwd2 qBwd kvBwd on the device; norms, the activation's and RoPE's backward, residual stream on the
  *          host
  *   layer  whole halves, forward and backward: for devices that plan themselves, such as the cpu
+ *
+ * Where the head's product with the vocabulary runs, forward and for its input's gradient, is a choice of its own: plan layer
+ * gives it to the device, the others to the host, and each can be told otherwise. The loss is the host's always.
  *
  * Weight gradients are kernels of the host in every plan, summed in fp32: an engine has no place to accumulate them.
  */
@@ -19,6 +22,7 @@
 #include "chip/chip.h"
 #include "mil/build.h"
 #include "model/arch/model_tensors.h"
+#include "train/step/head_place.h"
 #include "train/step/weight_mode.h"
 
 typedef enum partition_place { PARTITION_DEVICE, PARTITION_HOST } partition_place;
@@ -37,6 +41,7 @@ typedef struct partition_options {
     /* Backward kernels receive what the norms computed instead of computing it again: a sum over the channels for each
      * position, and what the products read. For a device where passing it on costs nothing. */
     bool keep_norms;
+    partition_head head;
 } partition_options;
 #define PARTITION_SQUARES 65536 /* less is read in no time */
 
@@ -73,6 +78,8 @@ typedef struct partition {
     partition_kernel *kernels;
 } partition;
 
+partition_head partition_head_find(const char *name);              /* of PARTITION_HEAD_WORDS; COUNT: none of them */
+const char *partition_head_name(const partition_options *options); /* "host" or "device" */
 int partition_name_count(void);
 const char *partition_name(int index);
 /* Unknown names are PROPANE_ERR_NOT_FOUND and the message lists those there are. */

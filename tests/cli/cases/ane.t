@@ -101,6 +101,15 @@ $ propane $(cat args) --device cpu --weights reload --run none
 $ PROPANE_ANE_LIBRARY=$PWD/standin.so PROPANE_STANDIN=evaluate=0x1d,evaluate_at=40 TMPDIR=$PWD/tmp propane $(cat args) --device "ane:memory?dispatch=standard" --run failed
 2~ propane train: kernel '*': ane: the engine fails: com.apple.appleneuralengine, code 8: *0x1d: number, size or order of the surfaces (C11 to C13)
 = 1
+# The product with the vocabulary on the engine: the same bits in every weight mode, restarts included.
+$ export TMPDIR=$PWD/tmp PROPANE_ANE_LIBRARY=$PWD/standin.so; for w in inputs reload 'baked --compile-budget 40'; do propane $(cat args) --steps 12 --device 'ane:memory?procedures=off&dispatch=standard' --head device --weights $w --run head-${w% --*} > head-${w% --*}.log; done; grep -c '^resumed' head-baked.log; for w in baked reload; do cmp head-inputs/model.safetensors head-$w/model.safetensors && echo same; done
+> 2
+> same
+> same
+= 0
+$ propane train --run head-inputs --resume --steps 13 --data text.txt --head host
+2~ propane train: *--head*
+= 1
 # The first weight mode that holds is taken.
 $ PROPANE_ANE_LIBRARY=$PWD/standin.so PROPANE_STANDIN=order=declared TMPDIR=$PWD/tmp propane $(cat args) --steps 2 --device ane --run auto
 >~ device ane, fp16, plan six, weights inputs, threads *
