@@ -220,6 +220,10 @@ typedef struct propane_feature {
     int shape_count;                                         /* enumerated shapes: propane_module_shape; 0: none */
     bool optional;
     const char *colour; /* of an image: "gray", "gray_fp16", "rgb", "bgr"; NULL otherwise */
+    bool has_standard;  /* an input that may be left out: it is `standard` then, in a session too */
+    double standard;
+    /* The output that counts how many leading rows of this one are results, the others being zeros; NULL: all are. */
+    const char *rows;
 } propane_feature;
 
 /* Negative: there is no such function. */

@@ -91,7 +91,8 @@ class _MLModelProxy:
         self.program: Program = load(self.path, device=_devices[compute_units], precision=_precision)
         self.function = function_name or self.program.function
         self.inputs, self.outputs, self.states = self.program.features(self.function)
-        self._arrays = [f.name for f in self.outputs if f.kind == "array"]
+        counts = {f.rows for f in self.outputs}
+        self._arrays = [f.name for f in self.outputs if f.kind == "array" and f.name not in counts]
         self._images = [f for f in self.outputs if f.kind == "image"]
         self.program._session_of(self.function, ())  # what cannot run is told now
         self._load_ns, self._predict_ns = time.perf_counter_ns() - begin, None  # type: Any, Any

@@ -30,7 +30,8 @@ class Feature:
     """One input, output or state, as the program declares it.
 
     kind: "array", "image", "label" or "probabilities"; dtype: "float16", ...; least, most: what the file allows of each
-    dimension (most -1: any); shapes: the enumerated ones; colour: of an image, "gray", "gray_fp16", "rgb" or "bgr"."""
+    dimension (most -1: any); shapes: the enumerated ones; colour: of an image, "gray", "gray_fp16", "rgb" or "bgr";
+    standard: of an input that may be left out; rows: the output that counts this one's rows (predict() cuts the others off)."""
     name: str
     kind: str
     dtype: str
@@ -41,6 +42,8 @@ class Feature:
     optional: bool
     colour: Optional[str]
     description: Optional[str]
+    standard: Optional[float] = None
+    rows: Optional[str] = None
 
     @property
     def flexible(self) -> bool:
@@ -60,7 +63,13 @@ def _feature(module: Any, function: bytes, role: int, index: int) -> Feature:
     dtype = arrays.NAMES[row.dtype] if row.dtype != lib.PROPANE_DTYPE_NONE else text(row.type)
     return Feature(text(row.name), _KINDS[row.kind], dtype, tuple(row.dim[0:rank]), tuple(row.least[0:rank]),
                    tuple(row.most[0:rank]), tuple(shapes), bool(row.optional), text_or_none(row.colour),
-                   text_or_none(row.description))
+                   text_or_none(row.description), row.standard if row.has_standard else None, text_or_none(row.rows))
+
+
+def _cut(rows: Mapping[str, str], made: Dict[str, Any]) -> Dict[str, Any]:
+    """Without the rows that are no results, and without their counts."""
+    counts = set(rows.values())
+    return {n: v[:int(made[rows[n]].reshape(-1)[0])] if n in rows else v for n, v in made.items() if n not in counts}
 
 
 class _Function:
@@ -73,6 +82,8 @@ class _Function:
         self.inputs, self.outputs, self.states = of["input"], of["output"], of["state"]
         self.open = {f.name: f for f in self.inputs if f.flexible}
         self.images = {f.name: f for f in self.inputs if f.kind == "image"}
+        self.rows = {f.name: f.rows for f in self.outputs if f.rows}
+        self.standards = {f.name: f.standard for f in self.inputs if f.standard is not None}
         self.labels = [f for f in self.outputs if f.kind in ("label", "probabilities")]
 
 
@@ -249,10 +260,14 @@ class Program(Handle):
             name = self.function if function is None else function
             if f.images:
                 inputs = {n: _picture(f.images[n], v, self.resize) if n in f.images else v for n, v in inputs.items()}
+            if f.standards:
+                inputs = {**f.standards, **inputs}
             session = self._session_of(name, self._shapes(f, inputs) if f.open else ())
             if session.states:
                 (state or State(self._lock))._enter(session)
             made = session.run(inputs)
+            if f.rows:
+                made = _cut(f.rows, made)
             return self._labelled(name, f, session, made) if f.labels else made
 
     def _labelled(self, name: str, f: _Function, session: Session, made: Dict[str, Any]) -> Dict[str, Any]:

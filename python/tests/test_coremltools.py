@@ -132,6 +132,60 @@ def test_classifiers_and_pictures(ct):
         assert out.getpixel((0, 0)) == want and out.size == (5, 4), layout
 
 
+def detector(ct):
+    """A pipeline as exporters make it: a network, non-maximum suppression behind it, thresholds as optional inputs."""
+    from coremltools.models import MLModel, datatypes
+    from coremltools.models.pipeline import Pipeline
+    from coremltools.proto import Model_pb2
+    mb = ct.converters.mil.Builder
+
+    @mb.program(input_specs=[spec(ct, 6, 4), spec(ct, 6, 2)], opset_version=ct.target.iOS16)
+    def program(at, how):
+        return mb.mul(x=at, y=np.float32(1), name="raw_at"), mb.mul(x=how, y=np.float32(1), name="raw_how")
+    network = ct.convert(program, convert_to="mlprogram", minimum_deployment_target=ct.target.iOS16,
+                         compute_precision=ct.precision.FLOAT32)
+    described = network.get_spec()
+    for output in described.description.output:
+        output.type.multiArrayType.shape[:] = [6, 4 if output.name == "raw_at" else 2]
+    last = Model_pb2.Model()
+    last.specificationVersion = 5
+    nms = last.nonMaximumSuppression
+    for name, of, width in (("confidence", "raw_how", 2), ("coordinates", "raw_at", 4)):
+        given = next(o for o in described.description.output if o.name == of)
+        last.description.input.add().CopyFrom(given)
+        made = last.description.output.add()
+        made.CopyFrom(given)
+        made.name = name
+        del made.type.multiArrayType.shape[:]
+        for lower, upper in ((0, -1), (width, width)):
+            made.type.multiArrayType.shapeRange.sizeRanges.add(lowerBound=lower, upperBound=upper)
+        setattr(nms, name + "InputFeatureName", of)
+        setattr(nms, name + "OutputFeatureName", name)
+    nms.iouThreshold, nms.confidenceThreshold, nms.pickTop.perClass = 0.5, 0.25, False
+    nms.iouThresholdInputFeatureName, nms.confidenceThresholdInputFeatureName = "iouThreshold", "confidenceThreshold"
+    both = Pipeline([("at", datatypes.Array(6, 4)), ("how", datatypes.Array(6, 2)), ("iouThreshold", datatypes.Double()),
+                     ("confidenceThreshold", datatypes.Double())], ["confidence", "coordinates"])
+    both.add_model(MLModel(described, weights_dir=network.weights_dir))
+    both.add_model(MLModel(last))
+    for i in (0, 1):
+        both.spec.description.output[i].CopyFrom(last.description.output[i])
+        both.spec.description.input[2 + i].type.isOptional = True
+    both.spec.specificationVersion = described.specificationVersion
+    return MLModel(both.spec, weights_dir=network.weights_dir)
+
+
+def test_pipelines_with_suppression(ct):
+    model = detector(ct)
+    at = np.array([[10, 10, 8, 8], [12, 10, 8, 8], [40, 40, 9, 9], [41, 40, 9, 9], [70, 70, 5, 5], [90, 90, 4, 4]], np.float32)
+    how = np.array([[.9, .1], [.8, .1], [.7, .2], [.1, .6], [.3, .2], [.05, .01]], np.float32)
+    for given, kept in (({}, [0, 2, 4]), ({"iouThreshold": 1.0}, [0, 1, 2, 3, 4]), ({"confidenceThreshold": 0.65}, [0, 2]),
+                        ({"confidenceThreshold": 2.0}, []), ({}, [0, 2, 4])):
+        made = model.predict({"at": at, "how": how, **given})
+        assert set(made) == {"confidence", "coordinates"}
+        np.testing.assert_array_equal(made["confidence"], how[kept].reshape(-1, 2))
+        np.testing.assert_array_equal(made["coordinates"], at[kept].reshape(-1, 4))
+
+
 def test_compute_units_choose_the_device(ct):
     """An engine's own rules hold on it: float16 in and out, rows of 64 bytes."""
     from coremltools.converters.mil.mil import types

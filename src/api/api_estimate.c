@@ -18,6 +18,7 @@ typedef struct estimate_row {
 struct propane_estimate {
     arena *arena;
     const char *source;
+    mil_module *settled; /* functions whose shapes follow from thresholds */
     estimate_row *rows;
     int count;
 };
@@ -35,12 +36,15 @@ static propane_status api_estimate_fill(propane_estimate *e, const propane_modul
     e->rows = ARENA_ARRAY(e->arena, chip_count * m->function_count + 1, estimate_row);
     if (!e->rows) return propane_fail_memory(err, 0);
     e->source = m->source;
+    e->settled = mil_module_create(m->source);
+    if (!e->settled) return propane_fail_memory(err, 0);
     for (int i = 0; i < chip_count; i++)
         for (const mil_function *f = m->functions; f; f = f->next) {
             estimate_row *row = &e->rows[e->count];
-            PROPANE_TRY(mil_settle_refuse(f, err));
+            const mil_function *settled = NULL;
+            PROPANE_TRY(mil_settle_standard(f, e->settled, &settled, err));
             row->chip = chips[i];
-            PROPANE_TRY(cost_function(chips[i], (cost_path)path, f, e->arena, &row->program, err));
+            PROPANE_TRY(cost_function(chips[i], (cost_path)path, settled, e->arena, &row->program, err));
             e->count++;
         }
     return PROPANE_OK;
@@ -63,6 +67,7 @@ propane_status propane_estimate_module(const propane_module *module, const propa
 
 void propane_estimate_free(propane_estimate *estimate) {
     if (!estimate) return;
+    mil_module_free(estimate->settled);
     arena_free(estimate->arena);
     mem_free(estimate);
 }

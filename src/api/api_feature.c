@@ -99,7 +99,10 @@ propane_status propane_module_feature(const propane_module *module, const char *
                             .dtype = bare ? api_dtype_out(v->type.dtype) : PROPANE_DTYPE_NONE,
                             .rank = bare ? v->type.rank : 0,
                             .shape_count = seen ? seen->shape_count : 0,
-                            .optional = seen && seen->optional};
+                            .optional = seen && seen->optional,
+                            .has_standard = seen && seen->has_standard,
+                            .standard = seen && seen->has_standard ? seen->standard : 0,
+                            .rows = seen ? seen->rows : NULL};
     if (mine.kind == PROPANE_IMAGE)
         mine.colour = seen->colour == MIL_RGB         ? "rgb"
                       : seen->colour == MIL_BGR       ? "bgr"

@@ -8,8 +8,10 @@
 
 #include "base/memory.h"
 #include "mil/build.h"
+#include "mil/coreml/package.h"
 #include "mil/function_copy.h"
 #include "mil/ir_edit.h"
+#include "mil/ops.h"
 
 typedef struct settle {
     const mil_function *late;
@@ -116,4 +118,33 @@ propane_status mil_settle_refuse(const mil_function *f, propane_error *err) {
                         "%s: function '%.60s': shapes follow from values that only a run knows: open a session "
                         "(propane_session_open, propane run)",
                         f->module->source, f->name);
+}
+
+static propane_status settle_values_standards(const mil_function *f, mil_module *m, mil_known *known, int *count,
+                                              propane_error *err) {
+    const mil_interface *seen = mil_interface_of(f->module, f->name);
+    for (int i = 0; seen && i < f->param_count; i++) {
+        const mil_value *v = f->params[i];
+        const mil_feature *feature = mil_feature_find(seen->inputs, seen->input_count, v->name);
+        if (!feature || !feature->has_standard || mil_type_is_open(&v->type) || mil_type_count(&v->type) != 1) continue;
+        void *data = arena_alloc(m->arena, (size_t)mil_type_bytes(&v->type) + 1);
+        if (!data) return propane_fail_memory(err, 0);
+        mil_pack_f64(data, v->type.dtype, &feature->standard, 1);
+        known[(*count)++] = (mil_known){.id = v->id, .type = v->type, .data = data};
+    }
+    return PROPANE_OK;
+}
+
+propane_status mil_settle_standard(const mil_function *f, mil_module *m, const mil_function **out, propane_error *err) {
+    mil_settled settled = {0};
+    int count = 0;
+    *out = f;
+    if (!f->late) return PROPANE_OK;
+    mil_known *known = ARENA_ARRAY(m->arena, f->param_count + 1, mil_known);
+    if (!known) return propane_fail_memory(err, 0);
+    PROPANE_TRY(settle_values_standards(f, m, known, &count, err));
+    if (count) PROPANE_TRY(mil_settle_values(f, known, count, m, &settled, err));
+    if (!count || settled.wanted_count) return mil_settle_refuse(f, err);
+    *out = settled.function;
+    return PROPANE_OK;
 }

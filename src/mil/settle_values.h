@@ -27,6 +27,11 @@ typedef struct mil_settled {
 PROPANE_CHECK propane_status mil_settle_values(const mil_function *late, const mil_known *known, int known_count,
                                                mil_module *m, mil_settled *out, propane_error *err);
 
+/* A late function with the standards of its inputs (mil_feature.standard) where these are the values that it waits for: built
+ * into `m`, another module. A function that is not late is its own *out. PROPANE_ERR_UNSUPPORTED where it waits for others. */
+PROPANE_CHECK propane_status mil_settle_standard(const mil_function *f, mil_module *m, const mil_function **out,
+                                                 propane_error *err);
+
 /* PROPANE_ERR_UNSUPPORTED for a late function: what needs its shapes cannot do with it. */
 PROPANE_CHECK propane_status mil_settle_refuse(const mil_function *f, propane_error *err);
 

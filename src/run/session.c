@@ -361,6 +361,15 @@ propane_status session_put(session *s, const session_input *in, propane_error *e
     return in->image ? session_fill_picture(s, i, in, err) : session_fill_array(s, i, in, 0, err);
 }
 
+/* An optional input that the file has a standard for. */
+static const mil_feature *session_standard(const session *s, const char *name) {
+    const mil_interface *seen = mil_interface_of(s->module, s->function->name);
+    const mil_feature *f = seen ? mil_feature_find(seen->inputs, seen->input_count, name) : NULL;
+    return f && f->has_standard ? f : NULL;
+}
+
+static double session_standard_value(const void *from, int64_t index) { return ((const mil_feature *)from)->standard; }
+
 propane_status session_fill_rest(session *s, const bool *given, int64_t seed, const char *advice, propane_error *err) {
     char missing[500] = "";
     size_t used = 0;
@@ -370,7 +379,10 @@ propane_status session_fill_rest(session *s, const bool *given, int64_t seed, co
         const propane_io *io = session_io_at(s, i);
         d.dtype = io->dtype;
         if (given[i] || session_is_state(s, io->name)) continue; /* states' buffers begin as zeros */
-        if (seed >= 0) {
+        const mil_feature *standard = session_standard(s, io->name);
+        if (standard) {
+            PROPANE_TRY(session_write_values(s->run.bindings[i].buffer, io, session_standard_value, standard, err));
+        } else if (seed >= 0) {
             PROPANE_TRY(session_write_values(s->run.bindings[i].buffer, io, session_random_value, &d, err));
         } else if (used < sizeof missing - 230) {
             char shape[160];
@@ -465,6 +477,34 @@ propane_status session_keep(session *s, int64_t step, propane_error *err) {
     return PROPANE_OK;
 }
 
+/* The output that counts the rows of output `name`; negative: all are results. */
+static int session_rows_output(const session *s, const char *name) {
+    const mil_interface *seen = mil_interface_of(s->module, s->function->name);
+    const mil_feature *f = seen ? mil_feature_find(seen->outputs, seen->output_count, name) : NULL;
+    for (int i = s->inputs; f && f->rows && i < s->inputs + s->outputs; i++)
+        if (strcmp(s->run.bindings[i].name, f->rows) == 0) return i;
+    return -1;
+}
+
+static bool session_counts_rows(const session *s, int at) {
+    for (int i = s->inputs; i < s->inputs + s->outputs; i++)
+        if (session_rows_output(s, s->run.bindings[i].name) == at) return true;
+    return false;
+}
+
+/* Rows that are no results go. */
+static propane_status session_cut_rows(session *s, int at, npy *out, propane_error *err) {
+    const int counter = session_rows_output(s, s->run.bindings[at].name);
+    int32_t rows = 0;
+    if (counter < 0 || out->rank < 1) return PROPANE_OK;
+    PROPANE_TRY(
+        propane_buffer_read(s->run.bindings[counter].buffer, session_io_at(s, counter), PROPANE_INT32, &rows, 1, err));
+    if (rows < 0 || rows >= out->dim[0]) return PROPANE_OK;
+    out->count = out->count / out->dim[0] * rows;
+    out->dim[0] = rows;
+    return PROPANE_OK;
+}
+
 /* The output's array; what was kept of several runs has a dimension for them in front. */
 static propane_status session_array_of(session *s, int at, npy *out, propane_error *err) {
     void *kept = s->kept ? s->kept[at - s->inputs] : NULL;
@@ -472,9 +512,11 @@ static propane_status session_array_of(session *s, int at, npy *out, propane_err
     const size_t bytes = (size_t)out->count * (size_t)out->size, all = kept ? bytes * (size_t)s->steps : bytes;
     out->data = mem_alloc(all + 1);
     if (!out->data) return propane_fail_memory(err, all);
-    if (!kept)
-        return propane_buffer_read(s->run.bindings[at].buffer, session_io_at(s, at), session_io_at(s, at)->dtype,
-                                   out->data, out->count, err);
+    if (!kept) {
+        PROPANE_TRY(propane_buffer_read(s->run.bindings[at].buffer, session_io_at(s, at), session_io_at(s, at)->dtype,
+                                        out->data, out->count, err));
+        return session_cut_rows(s, at, out, err);
+    }
     memcpy(out->data, kept, all);
     memmove(out->dim + 1, out->dim, (size_t)out->rank * sizeof *out->dim);
     out->dim[0] = s->steps;
@@ -500,6 +542,7 @@ propane_status session_write(session *s, const char *dir, propane_error *err) {
         const char *name = s->run.bindings[i].name;
         for (int k = 0; k < s->state_count; k++)
             if (session_state_output(s, s->state_names[k]) == i) name = s->state_names[k];
+        if (!s->kept && session_counts_rows(s, i)) continue; /* it is told by the arrays' shapes */
         PROPANE_TRY(session_write_one(s, i, dir, name, err));
     }
     return PROPANE_OK;

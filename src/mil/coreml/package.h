@@ -40,6 +40,9 @@ typedef struct mil_feature {
     mil_type *shapes;
     int range_count; /* ranges, one per dimension */
     mil_shape_range *ranges;
+    bool has_standard; /* an optional input: what it is when it is not given */
+    double standard;
+    const char *rows; /* the output that counts the rows of this one, the others being zeros; NULL: all count */
 } mil_feature;
 
 typedef struct mil_interface {

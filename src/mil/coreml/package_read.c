@@ -10,6 +10,7 @@
 #include "base/memory.h"
 #include "base/text.h"
 #include "mil/coreml/package.h"
+#include "mil/coreml/package_pipeline.h"
 #include "mil/coreml/package_program.h"
 #include "mil/coreml/package_wire.h"
 #include "mil/ir_edit.h"
@@ -184,13 +185,14 @@ static propane_status package_read_metadata(mil_module *m, const Coreml__Metadat
 
 /* ---- the model file --------------------------------------------------------------------------------------------------------- */
 
-static propane_status package_read_model(mil_module *m, const Coreml__Model *model, const mil_read_options *options,
+static propane_status package_read_model(mil_module *m, Coreml__Model *model, const mil_read_options *options,
                                          propane_error *err) {
     static const Coreml__ModelDescription none = COREML__MODEL_DESCRIPTION__INIT;
     m->package = ARENA_NEW(m->arena, struct mil_package);
     if (!m->package) return propane_fail_memory(err, 0);
     m->package->spec_version = model->specification_version;
-    if (model->specification_version < LEAST_VERSION || model->specification_version > LAST_VERSION)
+    const bool pipeline = package_wire_pipeline(model) != NULL; /* its own version may be older than its programs' */
+    if ((model->specification_version < LEAST_VERSION && !pipeline) || model->specification_version > LAST_VERSION)
         return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
                             "%s: specification version %d; ML Programs of versions %d to %d (iOS 15 to iOS 18) are "
                             "read: convert with minimum_deployment_target between iOS15 and iOS18",
@@ -198,7 +200,9 @@ static propane_status package_read_model(mil_module *m, const Coreml__Model *mod
     const Coreml__ModelDescription *d = model->description ? model->description : &none;
     PROPANE_TRY(package_read_metadata(m, d->metadata, err));
     PROPANE_TRY(package_read_interfaces(m, d, err));
-    return package_program_read(m, model->program, options, err);
+    Coreml__Program *program = model->program;
+    if (pipeline) PROPANE_TRY(package_pipeline_join(m, model, options, &program, err));
+    return package_program_read(m, program, options, err);
 }
 
 /* `file` is the model file's name; `source` what the model is called: the package. */

@@ -82,7 +82,6 @@ static const struct {
     int first, last;
     const char *name;
 } kinds[] = {
-    {200, 202, "a pipeline"},
     {300, 302, "a linear or tree model"},
     {303, 303, "a neural network of the older format"},
     {304, 402, "a linear or tree model"},
@@ -97,22 +96,34 @@ static const struct {
     {3000, 3000, "a serialized model"},
 };
 
-/* The model's kind is the number of the one field that it has beside version and description. */
-static propane_status package_wire_refuse_kind(const walk *w, const uint8_t *at, const uint8_t *end) {
-    while (at < end) {
-        uint64_t tag, number;
-        PROPANE_TRY(package_wire_read_number(w, &at, end, &tag));
-        for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
-            if ((int64_t)(tag >> 3) >= kinds[i].first && (int64_t)(tag >> 3) <= kinds[i].last)
-                return propane_fail(w->err, PROPANE_ERR_UNSUPPORTED,
-                                    "%s: this is %s (field %d); Propane reads ML Programs: convert the original model "
-                                    "with coremltools, ct.convert(..., convert_to=\"mlprogram\")",
-                                    w->source, kinds[i].name, (int)(tag >> 3));
-        number = (tag & 7) == 1 ? 8 : (tag & 7) == 5 ? 4 : 0;
-        if ((tag & 7) == 0 || (tag & 7) == 2) PROPANE_TRY(package_wire_read_number(w, &at, end, &number));
-        if ((tag & 7) != 0) at += number;
-    }
-    return propane_fail(w->err, PROPANE_ERR_INVALID, "%s: the model file holds no program", w->source);
+/* The number of the one field that it has beside version and description; 0: none. */
+static unsigned package_wire_field(const Coreml__Model *model) {
+    if (model->suppression) return 610;
+    for (unsigned i = 0; i < model->base.n_unknown_fields; i++)
+        if (model->base.unknown_fields[i].tag >= 200) return model->base.unknown_fields[i].tag;
+    return 0;
+}
+
+const char *package_wire_kind(const Coreml__Model *model) {
+    const unsigned field = package_wire_field(model);
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
+        if ((int)field >= kinds[i].first && (int)field <= kinds[i].last) return kinds[i].name;
+    return field ? "a model of a kind that is not known" : "empty";
+}
+
+static propane_status package_wire_refuse_kind(const Coreml__Model *model, const char *source, propane_error *err) {
+    const unsigned field = package_wire_field(model);
+    if (!field) return propane_fail(err, PROPANE_ERR_INVALID, "%s: the model file holds no program", source);
+    return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
+                        "%s: this is %s (field %u); Propane reads ML Programs: convert the original model with "
+                        "coremltools, ct.convert(..., convert_to=\"mlprogram\")",
+                        source, package_wire_kind(model), field);
+}
+
+const Coreml__Pipeline *package_wire_pipeline(const Coreml__Model *model) {
+    if (model->pipeline) return model->pipeline;
+    if (model->pipeline_classifier) return model->pipeline_classifier->pipeline;
+    return model->pipeline_regressor ? model->pipeline_regressor->pipeline : NULL;
 }
 
 /* ---- unpacking -------------------------------------------------------------------------------------------------------------- */
@@ -137,9 +148,10 @@ propane_status package_wire_unpack(const void *data, size_t bytes, const char *s
     if (!model)
         return propane_fail(err, PROPANE_ERR_INVALID,
                             "%s: not a Core ML model file: a field has another kind than it must have", source);
-    if (!model->program) {
+    if (!model->program && !package_wire_pipeline(model)) {
+        const propane_status status = package_wire_refuse_kind(model, source, err);
         package_wire_free(model);
-        return package_wire_refuse_kind(&w, data, (const uint8_t *)data + bytes);
+        return status;
     }
     *out = model;
     return PROPANE_OK;
