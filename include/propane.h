@@ -502,6 +502,15 @@ typedef struct propane_training_estimate_options {
     int64_t accumulate;     /* batches to an update; 0: 1 */
     bool compare;           /* plans, weights and batches side by side, the fastest first */
     bool ops;               /* a row for each kernel, too (PROPANE_TEXT) */
+    /* Workers that share a training over a network, a row for each way to do so: data-parallel, outer steps, these streamed,
+     * adapters averaged by a server. 0: one machine, and what follows says nothing. */
+    int64_t workers;
+    double bandwidth;        /* bits a second that a worker sends, and gets at the same time; 0: 1e9 */
+    double latency_ms;       /* until a message is there, one way */
+    const char *wire;        /* NULL: "fp32"; "bf16", "fp16", "int4" */
+    int64_t outer;           /* steps between two outer ones, or rounds; 0: 500 */
+    int64_t outer_fragments; /* of a streamed outer step; 0: 4 */
+    int64_t lora_rank;       /* of the adapters; 0: 8 */
 } propane_training_estimate_options;
 /* What training steps of a model (propane_plan_takes) would cost; estimated, nothing is measured. PROPANE_TEXT or
  * PROPANE_JSON; terminated, propane_free it. `options` may be NULL. */

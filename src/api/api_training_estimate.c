@@ -4,6 +4,7 @@
  */
 #include "api/api.h"
 #include "api/api_plan.h"
+#include "api/api_worker_estimate.h"
 #include "base/json.h"
 #include "base/memory.h"
 #include "train/step/partition_compare.h"
@@ -137,6 +138,11 @@ static propane_status api_training_estimate(const model_config *config, const pr
                                   o->context,
                                   o->accumulate};
     for (int i = 0; i < chip_count; i++) {
+        if (o->workers > 0) {
+            if (i && !json) text_append(to, "\n");
+            PROPANE_TRY(api_worker_estimate(config, o, chips[i], json, to, err));
+            continue;
+        }
         partition_comparison all;
         propane_status status = partition_compare(config, &q, chips[i], &all, err);
         if (status == PROPANE_OK && all.count == 0)
@@ -179,6 +185,9 @@ propane_status propane_estimate_training(const char *model, const propane_traini
     o.batch = o.batch ? o.batch : 1;
     o.context = o.context ? o.context : 256;
     o.accumulate = o.accumulate ? o.accumulate : 1;
+    if (o.workers < 0 || o.outer < 0 || o.outer_fragments < 0 || o.lora_rank < 0 || o.bandwidth < 0)
+        return propane_fail(err, PROPANE_ERR_INVALID,
+                            "workers, outer, fragments, rank and bandwidth must not be negative");
     if (o.batch < 1 || o.context < 1 || o.accumulate < 1)
         return propane_fail(err, PROPANE_ERR_INVALID, "batch, context and accumulate must not be negative");
     PROPANE_TRY(chip_find_list(o.target ? o.target : "m4", chips, &chip_count, err));

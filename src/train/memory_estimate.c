@@ -21,10 +21,9 @@ static bool estimate_has_patterns(const train_options *o) {
     return (o->trainable && *o->trainable) || (o->freeze && *o->freeze);
 }
 
-/* Parameters that have a gradient and moments. Patterns of names are left to the run itself: the sums are a lower bound. */
-static double estimate_learnt(const model_config *c, const train_options *o, double parameters) {
+double memory_estimate_learnt(const model_config *c, const train_options *o) {
     double sum = 0;
-    if (o->lora_rank == 0) return estimate_has_patterns(o) ? 0 : parameters;
+    if (o->lora_rank == 0) return estimate_has_patterns(o) ? 0 : (double)model_arch_parameters(c);
     model_lora l = {.rank = o->lora_rank, .alpha = 1};
     if (model_lora_choose(&l, c, o->lora_targets, NULL) != PROPANE_OK) return 0;
     for (const arch_tensor *row = model_arch_of(c)->tensors; row->name; row++)
@@ -71,7 +70,7 @@ static double estimate_outer(const train_options *o, int ranks) {
 memory_estimate memory_estimate_of(const model_config *c, const train_options *whole, int ranks) {
     train_options own = *whole, *o = &own;
     own.batch = whole->batch < ranks ? 1 : whole->batch / ranks;
-    double parameters = (double)model_arch_parameters(c), moved = estimate_learnt(c, o, parameters);
+    double parameters = (double)model_arch_parameters(c), moved = memory_estimate_learnt(c, o);
     double element = strcmp(o->precision, "fp16") == 0 ? 2 : 4, activations = estimate_alive(c, o, element);
     bool cpu = estimate_on_cpu(o); /* it reads the master weights */
     memory_estimate f = {.state =

@@ -2,7 +2,10 @@
  * propane estimate: what a program or a training step would cost on a Neural Engine. Every figure that it prints is estimated;
  * none was measured here.
  */
+#include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "cli/cli.h"
 #include "cli/cmd/estimate_points.h"
@@ -31,11 +34,40 @@ static propane_status cmd_estimate_model(const char *path, const propane_trainin
     return status;
 }
 
+static propane_status cmd_estimate_file(const char *file, const char *through,
+                                        const propane_training_estimate_options *model, bool json, propane_error *err) {
+    const char *chips[PROPANE_MAX_CHIPS];
+    int count = 0;
+    const propane_estimate_options program = {.size = sizeof program, .target = model->target, .path = through};
+    PROPANE_TRY(propane_chips(model->target, chips, PROPANE_MAX_CHIPS, &count, err));
+    return propane_plan_takes(file) ? cmd_estimate_model(file, model, json, err)
+                                    : cmd_estimate_program(file, &program, json, model->ops, err);
+}
+
+/* "20M": bits a second. */
+static bool cmd_estimate_rate(const char *given, double *out) {
+    static const char units[] = "kMGT";
+    char *end = NULL;
+    *out = strtod(given, &end);
+    const char *unit = *end ? strchr(units, *end == 'K' ? 'k' : *end) : NULL;
+    if (end == given || (*end && (!unit || end[1]))) return false;
+    for (int i = 0; unit && i <= (int)(unit - units); i++) *out *= 1e3;
+    return *out > 0 && isfinite(*out);
+}
+
 int cmd_estimate(int argc, char **argv) {
-    const char *file = NULL, *points = NULL, *target = "m4", *through = "direct";
+    const char *file = NULL, *points = NULL, *target = "m4", *through = "direct", *rate = "1G";
     bool json = false;
-    propane_training_estimate_options model = {
-        .size = sizeof model, .plan = "six", .weights = "inputs", .batch = 1, .context = 256, .accumulate = 1};
+    propane_training_estimate_options model = {.size = sizeof model,
+                                               .plan = "six",
+                                               .weights = "inputs",
+                                               .batch = 1,
+                                               .context = 256,
+                                               .accumulate = 1,
+                                               .wire = "fp32",
+                                               .outer = 500,
+                                               .outer_fragments = 0,
+                                               .lora_rank = 8};
     const cli_flag flags[] = {
         {"FILE", CLI_TEXT, &file,
          .help = "a program (.mil, a Core ML package), or a model: what 'propane plan' takes, or stories110m"},
@@ -52,6 +84,15 @@ int cmd_estimate(int argc, char **argv) {
         {"--context", CLI_INT, &model.context, 1, 65536, "N", "positions of a sequence"},
         {"--accumulate", CLI_INT, &model.accumulate, 1, 100000, "N", "batches to an update"},
         {"--compare", CLI_SWITCH, &model.compare, .help = "plans, weights and batches side by side, the fastest named"},
+        {NULL, CLI_HEADING, NULL, .help = "Of a model, by several workers over a network"},
+        {"--workers", CLI_INT, &model.workers, 0, 1000000, "N", "compare ways to share a training out to N machines"},
+        {"--bandwidth", CLI_TEXT, &rate, .words = "RATE", .help = "bits a second of a worker's line: 20M, 1G"},
+        {"--latency", CLI_REAL, &model.latency_ms, 0, 1e6, "MS", "until a message is there, one way"},
+        {"--wire", CLI_CHOICE, &model.wire, .words = "fp32|bf16|fp16|int4", .help = "how numbers travel"},
+        {"--outer", CLI_INT, &model.outer, 1, 1e9, "H", "steps between two outer ones, or rounds"},
+        {"--outer-fragments", CLI_INT, &model.outer_fragments, 0, 1e6, "P",
+         "parts of a streamed outer step; 0: 4, or H if that is less"},
+        {"--lora-rank", CLI_INT, &model.lora_rank, 1, 4096, "N", "of adapters that a server averages"},
         {NULL, CLI_HEADING, NULL, .help = "Of the model behind the estimates"},
         {"--points", CLI_TEXT, &points, .words = "FILE.csv",
          .help = "instead of a file: judge the estimates on a table of published measurements"},
@@ -62,15 +103,13 @@ int cmd_estimate(int argc, char **argv) {
                   "fitted to published measurements. All figures are estimated; nothing is measured on this machine.");
     if (code >= 0) return code;
     propane_error err = {0};
-    const char *chips[PROPANE_MAX_CHIPS];
-    int count = 0;
     if (!file == !points) return cli_misuse("estimate", "name a program or a model, or give --points FILE.csv");
+    if (!cmd_estimate_rate(rate, &model.bandwidth))
+        return cli_misuse("estimate", "--bandwidth is bits a second: 20M, 1G");
+    if (model.workers && file && !propane_plan_takes(file))
+        return cli_misuse("estimate", "--workers is for a model that is trained, as propane plan takes it");
     model.target = target;
-    const propane_estimate_options program = {.size = sizeof program, .target = target, .path = through};
-    propane_status status = propane_chips(target, chips, PROPANE_MAX_CHIPS, &count, &err);
-    if (status == PROPANE_OK)
-        status = points                     ? estimate_points(points, json, &err)
-                 : propane_plan_takes(file) ? cmd_estimate_model(file, &model, json, &err)
-                                            : cmd_estimate_program(file, &program, json, model.ops, &err);
+    const propane_status status =
+        points ? estimate_points(points, json, &err) : cmd_estimate_file(file, through, &model, json, &err);
     return status == PROPANE_OK ? CLI_OK : cli_error_of("estimate", "plan '", &err);
 }

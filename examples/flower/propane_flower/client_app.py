@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: MIT
+"""A client: a small model of Qwen3's form, or adapters of one, learns from a text that stays here. The text is the node's
+`data` (flower-supernode --node-config 'data="/where/it/is.txt"'); simulated nodes, which have none, make one up, each another."""
+import os
+import random
+
+import propane_ml as propane
+import propane_ml.flower as flower
+
+SIZES = dict(arch="qwen3", layers=2, width=64, heads=4, kv_heads=2, context=64)
+LEARNING = dict(batch=8, lr=3e-3, warmup=10, held_out=0.1, threads=1)
+
+
+def made_up(part):
+    """Sentences of two forms with any of 32 names in them: some of it can be learnt in a minute, the rest is chance."""
+    draw, sounds = random.Random(part), "bdfgklmnprstvwxz"
+    names = [a + v + b for v in "ao" for a, b in zip(sounds, sounds[3:] + sounds[:3])]
+    words = []
+    for _ in range(3000):
+        one, other, third = (draw.choice(names) for _ in range(3))
+        words.append(draw.choice((f"the {one} saw the {other} and the {third}. ", f"{one} and {other} are as old as {third}. ")))
+    return "".join(words)
+
+
+def learns(context):
+    given, run = context.node_config, context.run_config
+    options = dict(SIZES, **LEARNING, seed=run["seed"])
+    if "data" in given:
+        with open(given["data"], encoding="utf-8") as file:
+            options["text"] = file.read()
+    else:
+        options["text"] = made_up(int(given.get("partition-id", 0)))
+    if run["lora"]:
+        for name in set(SIZES) - {"context"}:
+            del options[name]
+        options.update(model=os.path.expanduser(str(given.get("model") or run["model"])), lora=run["lora"])
+    else:
+        options["kind"] = "bytes"  # all clients need one vocabulary; a learnt one would tell of their texts
+    return options
+
+
+app = flower.client_app(learns)

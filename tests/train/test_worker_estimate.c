@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: MIT
+ * The arithmetic of several workers against figures that were worked out by hand.
+ */
+#include <math.h>
+
+#include "support/test.h"
+#include "train/worker_estimate.h"
+
+static propane_error err;
+
+/* 8 workers, 100 million parameters, 1 s a step of which 0.6 s are the backward pass. */
+static worker_question question(double bandwidth, double latency) {
+    return (worker_question){.workers = 8,
+                             .bandwidth = bandwidth,
+                             .latency_ms = latency,
+                             .wire = ALLREDUCE_FP32,
+                             .every = 500,
+                             .fragments = 4,
+                             .parameters = 1e8,
+                             .adapters = 1e6,
+                             .step_ms = 1000,
+                             .backward_ms = 600,
+                             .tokens = 256};
+}
+
+static void expect_near(double seen, double want, const char *what) {
+    EXPECT_MSG(fabs(seen - want) <= 1e-9 * fabs(want), "%s: %.12g, expected %.12g", what, seen, want);
+}
+
+static worker_cost ask(const worker_question *q, worker_way way) {
+    worker_cost w;
+    EXPECT_OK(worker_estimate(q, way, &w, &err));
+    return w;
+}
+
+TEST(bytes_of_a_sum) {
+    expect_near(worker_sum_bytes(8, ALLREDUCE_FP32, 1e8), 700e6, "fp32");
+    expect_near(worker_sum_bytes(2, ALLREDUCE_FP32, 1e8), 400e6, "two workers");
+    EXPECT(worker_sum_bytes(1, ALLREDUCE_FP32, 1e8) == 0);
+    EXPECT(fabs(worker_sum_bytes(8, ALLREDUCE_FP16, 1e8) / 350e6 - 1) < 1e-6);
+    EXPECT(fabs(worker_sum_bytes(8, ALLREDUCE_INT4, 1e8) - 1.75e8 * (0.5 + 2.0 / 64)) < 1);
+}
+
+TEST(data_parallel_waits_for_what_the_backward_pass_does_not_hide) {
+    worker_question q = question(1e9, 0);
+    worker_cost w = ask(&q, WORKER_DATA_PARALLEL);
+    expect_near(w.network_ms, 5600, "700 MB at 1 Gbit/s");
+    expect_near(w.step_ms, 1000 + 5600 - 600, "step");
+    expect_near(w.tokens_per_s, 8 * 256 / 6.0, "tokens");
+    expect_near(w.day_bytes, 700e6 * 86400 / 6, "a day");
+    EXPECT(w.bound == WORKER_BANDWIDTH);
+    q = question(1e12, 0);
+    w = ask(&q, WORKER_DATA_PARALLEL);
+    EXPECT(w.step_ms == 1000 && w.use == 1 && w.bound == WORKER_COMPUTE);
+    q = question(1e15, 40); /* 400 MB are 96 buckets of 4 MB: each is waited for */
+    w = ask(&q, WORKER_DATA_PARALLEL);
+    EXPECT_MSG(fabs(w.step_ms - (1000 + 97 * 40 - 600)) < 1e-2, "step %g", w.step_ms);
+    EXPECT(w.bound == WORKER_LATENCY);
+    q = question(1e9, 0);
+    q.wire = ALLREDUCE_INT4;
+    EXPECT(ask(&q, WORKER_DATA_PARALLEL).wire == ALLREDUCE_BF16); /* int4 is for outer steps */
+}
+
+TEST(outer_steps_divide_by_their_distance) {
+    worker_question q = question(20e6, 0);
+    worker_cost w = ask(&q, WORKER_OUTER), s = ask(&q, WORKER_STREAMED);
+    expect_near(w.message_bytes, 700e6, "at a time");
+    expect_near(w.step_bytes, 1.4e6, "a step");
+    expect_near(w.step_ms, 1000 + 560, "280 s each 500 steps");
+    EXPECT(w.bound == WORKER_COMPUTE);
+    expect_near(s.message_bytes, 175e6, "a fragment");
+    expect_near(s.step_bytes, 1.4e6, "a step, streamed");
+    EXPECT(s.step_ms == 1000 && s.use == 1);
+    q.every = 100; /* 2800 ms of messages a step: longer than it */
+    w = ask(&q, WORKER_OUTER), s = ask(&q, WORKER_STREAMED);
+    expect_near(w.step_ms, 3800, "outer");
+    expect_near(s.step_ms, 2800, "streamed");
+    EXPECT(w.bound == WORKER_BANDWIDTH && s.bound == WORKER_BANDWIDTH);
+}
+
+TEST(adapters_go_through_the_servers_line) {
+    worker_question q = question(20e6, 0);
+    const worker_cost w = ask(&q, WORKER_ADAPTERS);
+    expect_near(w.message_bytes, 4e6, "a round");
+    /* 8 times 4 MB, down and up, over 20 Mbit/s: 25.6 s in 500 steps */
+    expect_near(w.step_ms, 1000 + 51.2 / 2 / 500 * 1e3, "step");
+    expect_near(w.server_bytes, 8 * w.day_bytes, "server");
+}
+
+TEST(what_cannot_be) {
+    worker_question q = question(0, 0);
+    worker_cost w;
+    EXPECT_FAIL(worker_estimate(&q, WORKER_OUTER, &w, &err), PROPANE_ERR_INVALID, "bandwidth of 0");
+    q = question(NAN, 0);
+    EXPECT_FAIL(worker_estimate(&q, WORKER_OUTER, &w, &err), PROPANE_ERR_INVALID, "bandwidth of");
+    q = question(1e9, -1);
+    EXPECT_FAIL(worker_estimate(&q, WORKER_OUTER, &w, &err), PROPANE_ERR_INVALID, "latency of -1");
+    q = question(1e9, 0), q.workers = 0;
+    EXPECT_FAIL(worker_estimate(&q, WORKER_OUTER, &w, &err), PROPANE_ERR_INVALID, "0 workers");
+    q = question(1e9, 0), q.fragments = 501;
+    EXPECT_FAIL(worker_estimate(&q, WORKER_STREAMED, &w, &err), PROPANE_ERR_INVALID, "501 fragments");
+    q = question(1e9, 0), q.every = 0;
+    EXPECT_FAIL(worker_estimate(&q, WORKER_OUTER, &w, &err), PROPANE_ERR_INVALID, "every 0 steps");
+    q = question(1e9, 5), q.workers = 1;
+    EXPECT(ask(&q, WORKER_DATA_PARALLEL).step_ms == 1000);
+}
+
+SUITE("train/worker_estimate", T(bytes_of_a_sum), T(data_parallel_waits_for_what_the_backward_pass_does_not_hide),
+      T(outer_steps_divide_by_their_distance), T(adapters_go_through_the_servers_line), T(what_cannot_be))
