@@ -1,16 +1,22 @@
 /* SPDX-License-Identifier: MIT
  * Owns the conversions between float and its 16-bit forms. Scalar code is plain bit arithmetic, the same everywhere; the
- * array forms use F16C or NEON where the machine has them and give the same bits.
+ * array forms use F16C or NEON (FCVT, and BFCVT where the processor has it: an M2, not an M1) and give the same bits.
  */
 #include "base/float16.h"
 
 #include <math.h>
+#include <stdatomic.h>
 #include <string.h>
 
 #if defined(__x86_64__)
 #include <immintrin.h>
 #elif defined(__aarch64__)
 #include <arm_neon.h>
+#if defined(__APPLE__)
+#include <sys/sysctl.h>
+#elif defined(__linux__)
+#include <sys/auxv.h>
+#endif
 #endif
 
 static uint32_t float16_bits_of(float f) {
@@ -105,11 +111,46 @@ void fp16_to_f32_array(float *target, const uint16_t *source, size_t count) {
     for (; i < count; i++) target[i] = fp16_to_f32(source[i]);
 }
 
+#if defined(__aarch64__)
+bool float16_has_bfcvt(void) {
+#if defined(__APPLE__)
+    int has = 0;
+    size_t size = sizeof has;
+    return sysctlbyname("hw.optional.arm.FEAT_BF16", &has, &size, NULL, 0) == 0 && has;
+#elif defined(__linux__)
+    enum { FEATURE_BF16 = 1 << 14 }; /* HWCAP2_BF16 */
+    return getauxval(AT_HWCAP2) & FEATURE_BF16;
+#else
+    return false;
+#endif
+}
+
+/* By the instructions themselves: compilers differ in the names of their types. */
+__attribute__((target("arch=armv8.2-a+bf16"))) static size_t from_f32_bfcvt(uint16_t *target, const float *source,
+                                                                            size_t count) {
+    size_t i = 0;
+    for (; i + 8 <= count; i += 8) {
+        const float32x4_t low = vld1q_f32(source + i), high = vld1q_f32(source + i + 4);
+        uint16x8_t both;
+        __asm__("bfcvtn %0.4h, %1.4s\n\tbfcvtn2 %0.8h, %2.4s" : "=&w"(both) : "w"(low), "w"(high));
+        vst1q_u16(target + i, both);
+    }
+    return i;
+}
+#else
+bool float16_has_bfcvt(void) { return false; }
+#endif
+
 /* In blocks of a known size: what compilers make vectors of at -O2. */
 enum { BLOCK = 32 };
 
 void bf16_from_f32_array(uint16_t *target, const float *source, size_t count) {
     size_t i = 0;
+#if defined(__aarch64__)
+    static atomic_int has; /* 1: no, 2: yes */
+    if (atomic_load_explicit(&has, memory_order_relaxed) == 0) atomic_store(&has, float16_has_bfcvt() ? 2 : 1);
+    if (atomic_load_explicit(&has, memory_order_relaxed) == 2) i = from_f32_bfcvt(target, source, count);
+#endif
     for (; i + BLOCK <= count; i += BLOCK)
         for (size_t k = 0; k < BLOCK; k++) target[i + k] = float16_bf16_of_bits(float16_bits_of(source[i + k]));
     for (; i < count; i++) target[i] = bf16_from_f32(source[i]);

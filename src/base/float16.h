@@ -5,6 +5,7 @@
 #ifndef BASE_FLOAT16_H
 #define BASE_FLOAT16_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -19,5 +20,7 @@ void fp16_from_f32_array(uint16_t *target, const float *source, size_t count);
 void fp16_to_f32_array(float *target, const uint16_t *source, size_t count);
 void bf16_from_f32_array(uint16_t *target, const float *source, size_t count);
 void bf16_to_f32_array(float *target, const uint16_t *source, size_t count);
+/* Has this processor an instruction that rounds to bfloat16, and is it used here? */
+bool float16_has_bfcvt(void);
 
 #endif

@@ -6,7 +6,8 @@
  *
  *     state = generation (32 bits) | OPEN | WAITING | workers inside (30 bits)
  *
- * A worker between loops spins for some microseconds, then yields a few times, then sleeps. A loop inside a loop runs on
+ * A worker between loops spins for some microseconds, then yields a few times, then sleeps; on battery it sleeps at once, and
+ * PROPANE_SPIN=on|off decides by itself. A loop inside a loop runs on
  * the thread that asks for it. Callers get their turn in the order in which they came, so that the host's loops do not
  * starve behind a device's.
  */
@@ -29,7 +30,11 @@
 #include <sys/sysctl.h>
 #endif
 
+#include "base/clock.h"
+#include "base/power_source.h"
+
 enum { MAX_THREADS = 256, SPIN_ROUNDS = 1500, YIELD_ROUNDS = 16 };
+#define LOOK_INTERVAL_NS INT64_C(30000000000)
 
 #define OPEN       ((uint64_t)1 << 31)
 #define WAITING    ((uint64_t)1 << 30)
@@ -52,10 +57,12 @@ static struct {
     pthread_cond_t opened, emptied, turned;
     atomic_int sleepers;
     atomic_bool stopping;
-    atomic_int wanted; /* threads, the caller included; 0: not decided yet */
-    atomic_int spin;   /* rounds before a thread gives up its core */
-    int started;       /* workers that run; belongs to the caller whose turn it is */
-    int urgency;       /* of new workers; as well */
+    atomic_int wanted;   /* threads, the caller included; 0: not decided yet */
+    atomic_int spin;     /* rounds before a thread gives up its core */
+    atomic_bool crowded; /* more threads than cores: a thread that spins keeps the one it waits for from running */
+    atomic_int_fast64_t look_again; /* at the power source, by clock_ns */
+    int started;                    /* workers that run; belongs to the caller whose turn it is */
+    int urgency;                    /* of new workers; as well */
     pthread_t thread[MAX_THREADS];
 } pool = {.mutex = PTHREAD_MUTEX_INITIALIZER,
           .opened = PTHREAD_COND_INITIALIZER,
@@ -81,7 +88,7 @@ static bool pool_keep_spinning(int *round) {
         pool_relax();
         return true;
     }
-    if (n < spin + YIELD_ROUNDS) {
+    if (n < spin + YIELD_ROUNDS && spin >= 0) {
         sched_yield();
         return true;
     }
@@ -173,11 +180,31 @@ static int pool_standard_threads(int cores) {
     return *end == 0 && n >= 1 && n <= MAX_THREADS ? (int)n : cores;
 }
 
-/* With more threads than cores a spinning thread keeps the one it waits for from running. */
+/* Rounds of spinning; 0: some yields alone; -1: to sleep at once. */
+static int pool_choose_spin(void) {
+    const char *text = getenv("PROPANE_SPIN");
+    if (text && strcmp(text, "off") == 0) return -1;
+    const bool on = text && strcmp(text, "on") == 0;
+    if (!on && power_source_is_battery()) return -1;
+    return on || !atomic_load(&pool.crowded) ? SPIN_ROUNDS : 0;
+}
+
+/* A laptop may be unplugged while a run goes on: whoever begins a loop looks again at times. */
+static void pool_look_at_power(void) {
+    const int64_t now = clock_ns();
+    if (now < atomic_load_explicit(&pool.look_again, memory_order_relaxed)) return;
+    atomic_store(&pool.look_again, now + LOOK_INTERVAL_NS);
+    atomic_store(&pool.spin, pool_choose_spin());
+}
+
+int pool_spin_rounds(void) { return atomic_load(&pool.spin); }
+
 static void pool_set_wanted(int threads) {
     int cores = pool_usable_cores();
     if (threads == 0) threads = pool_standard_threads(cores);
-    atomic_store(&pool.spin, threads <= cores ? SPIN_ROUNDS : 0);
+    atomic_store(&pool.crowded, threads > cores);
+    atomic_store(&pool.look_again, 0);
+    pool_look_at_power();
     atomic_store(&pool.wanted, threads);
 }
 
@@ -347,6 +374,7 @@ void pool_run(pool_task task, void *context, int count) {
         for (int i = 0; i < count; i++) task(context, i, 0);
         current_worker = -1;
     } else {
+        pool_look_at_power();
         if (pool.started < threads - 1) pool_start_workers(threads);
         pool.task = task;
         pool.context = context;

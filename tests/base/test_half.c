@@ -4,6 +4,7 @@
 #include "base/float16.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/rng.h"
@@ -127,5 +128,14 @@ TEST(bf16_rounds_to_nearest_even) {
     EXPECT(bf16_from_f32(0x1.fffffep127f) == 0x7f80); /* rounds to infinity */
 }
 
+/* tools/neon.sh runs this file on a processor with BFCVT and on one without, and says which. */
+TEST(the_instruction_is_used_where_it_is_there) {
+    const char *said = getenv("TEST_BFCVT");
+    if (!said) SKIP("TEST_BFCVT does not say whether this processor has BFCVT");
+    EXPECT_MSG(float16_has_bfcvt() == (strcmp(said, "yes") == 0), "BFCVT: %s, but %d was found", said,
+               float16_has_bfcvt());
+}
+
 SUITE("base/half", T(every_fp16_value_round_trips), T(fp16_rounds_once_to_nearest_even),
-      T(arrays_give_the_bits_of_the_scalar_code), T(bf16_rounds_to_nearest_even))
+      T(arrays_give_the_bits_of_the_scalar_code), T(bf16_rounds_to_nearest_even),
+      T(the_instruction_is_used_where_it_is_there))

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT
  * The pool: every task once, scratch indices never shared, nesting, several callers, stopping, no allocation.
  */
+#include "base/file.h"
 #include "base/pool.h"
+#include "base/power_source.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -149,5 +151,51 @@ TEST(thread_numbers_are_checked) {
     mem_free(t);
 }
 
+/* ---- waiting ------------------------------------------------------------------------------------------------------------ */
+
+static void supply(const char *folder, const char *name, const char *file, const char *text) {
+    propane_error err = {0};
+    char path[1300];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    EXPECT_OK(file_make_dir(path, &err));
+    snprintf(path, sizeof path, "%s/%s/%s", folder, name, file);
+    FILE *f = fopen(path, "w");
+    EXPECT(f && fputs(text, f) >= 0 && fclose(f) == 0);
+}
+
+TEST(a_laptop_on_its_battery_is_known) {
+    char *dir = test_temp_dir();
+    EXPECT(!power_source_is_battery_in("/no/such/folder") && !power_source_is_battery_in(dir));
+    supply(dir, "BAT0", "type", "Battery\n");
+    supply(dir, "BAT0", "status", "Discharging\n");
+    EXPECT(power_source_is_battery_in(dir));
+    supply(dir, "AC", "type", "Mains\n");
+    supply(dir, "AC", "online", "1\n");
+    EXPECT(!power_source_is_battery_in(dir));
+    supply(dir, "AC", "online", "0\n");
+    EXPECT(power_source_is_battery_in(dir));
+    supply(dir, "BAT0", "status", "Full\n");
+    supply(dir, "mouse", "type", "Battery\n");
+    supply(dir, "mouse", "scope", "Device\n");
+    supply(dir, "mouse", "status", "Discharging\n");
+    EXPECT(!power_source_is_battery_in(dir));
+    mem_free(dir);
+}
+
+TEST(spinning_can_be_told) {
+    propane_error err = {0};
+    setenv("PROPANE_SPIN", "off", 1);
+    EXPECT_OK(pool_set_threads(2, &err));
+    EXPECT(pool_spin_rounds() == -1);
+    tally *t = tally_create();
+    for (int i = 0; i < 50; i++) pool_run(count_task, t, 100);
+    pool_stop();
+    setenv("PROPANE_SPIN", "on", 1);
+    EXPECT_OK(pool_set_threads(200, &err));
+    EXPECT(pool_spin_rounds() > 0);
+    mem_free(t);
+}
+
 SUITE("base/pool", T(each_task_runs_once), T(more_threads_than_cores), T(a_loop_inside_a_loop_runs_on_its_caller),
-      T(several_callers_take_turns), T(stopped_it_starts_again), T(does_not_allocate), T(thread_numbers_are_checked))
+      T(several_callers_take_turns), T(stopped_it_starts_again), T(does_not_allocate), T(thread_numbers_are_checked),
+      T(a_laptop_on_its_battery_is_known), T(spinning_can_be_told))
