@@ -24,11 +24,19 @@ SANITIZE := -fsanitize=thread -fno-omit-frame-pointer
 endif
 
 # Libraries that a Mac or a Debian gives through pkg-config; tools/setup installs them.
-PACKAGES := jansson libpcre2-8 libutf8proc libmicrohttpd libprotobuf-c libpng libjpeg zlib
-SERVE_PACKAGES := libmicrohttpd
 PKG      ?= pkg-config
+# Parts that may be left out: those whose libraries are here, less WITHOUT="server images editing". 'propane version' tells.
+part      = $(if $(filter $(1),$(WITHOUT)),,$(if $(shell $(PKG) --exists $(2) 2> /dev/null && echo yes),$(1)))
+ifndef PARTS
+PARTS    := $(strip $(call part,server,libmicrohttpd) $(call part,images,libpng libjpeg) $(call part,editing,libedit))
+endif
+has       = $(filter $(1),$(PARTS))
+COMMAND_PACKAGES := $(if $(call has,server),libmicrohttpd) $(if $(call has,editing),libedit)
+PACKAGES := $(strip jansson libpcre2-8 libutf8proc libprotobuf-c $(if $(call has,images),libpng libjpeg) zlib $(COMMAND_PACKAGES))
+PUBLIC_PACKAGES := $(filter-out $(COMMAND_PACKAGES),$(PACKAGES))
 PKG_CFLAGS := $(shell $(PKG) --cflags $(PACKAGES) 2>/dev/null)
-PKG_LIBS   := $(shell $(PKG) --libs $(PACKAGES) 2>/dev/null || echo -ljansson -lpcre2-8 -lutf8proc -lmicrohttpd -lprotobuf-c -lpng -ljpeg -lz)
+PKG_LIBS   := $(shell $(PKG) --libs $(PACKAGES) 2>/dev/null || echo -ljansson -lpcre2-8 -lutf8proc -lprotobuf-c \
+    $(if $(call has,images),-lpng -ljpeg) -lz $(if $(call has,server),-lmicrohttpd) $(if $(call has,editing),-ledit))
 CHECK_CFLAGS := $(shell $(PKG) --cflags check 2>/dev/null)
 CHECK_LIBS   := $(shell $(PKG) --libs check 2>/dev/null || echo -lcheck)
 
@@ -40,18 +48,19 @@ PROTOC   ?= $(shell command -v protoc-c || echo protoc)
 CFLAGS   ?= $(OPTIMISE) -g
 # -fPIC: the same objects make the archive and the shared library. Only what include/propane.h declares can be seen.
 override CFLAGS += -std=c11 -fPIC -D_GNU_SOURCE -ffp-contract=off $(WARNINGS) $(if $(WERROR),-Werror) $(SANITIZE) -MMD -MP \
+            $(if $(call has,server),-DPROPANE_SERVER) $(if $(call has,images),-DPROPANE_IMAGES) $(if $(call has,editing),-DPROPANE_EDITING) \
             -Iinclude -Isrc -I$(GEN) $(PKG_CFLAGS)
 SYSTEM_LIBS = -lm -lpthread -ldl $(if $(filter dylib,$(SHARED)),,-lrt)# shm_open, before glibc 2.34
 LDLIBS    = $(PKG_LIBS) $(SYSTEM_LIBS)
 LDFLAGS  += $(SANITIZE)
 
-LIB_SRC  := $(sort $(shell find src -name '*.c' -not -path 'src/cli/*' -not -path 'src/trace/*'))
-CLI_SRC  := $(sort $(shell find src/cli -name '*.c'))
-TEST_SRC := $(sort $(wildcard tests/*/test_*.c))
+LIB_SRC  := $(sort $(shell find src -name '*.c' -not -path 'src/cli/*' -not -path 'src/trace/*' $(if $(call has,server),,-not -path 'src/serve/*')))
+CLI_SRC  := $(sort $(shell find src/cli -name '*.c' -not -name $(if $(call has,server),cmd_serve_none.c,cmd_serve.c)))
+TEST_SRC := $(sort $(filter-out $(if $(call has,server),,tests/serve/%) $(if $(call has,images),,%/test_picture.c),$(wildcard tests/*/test_*.c)))
 SUPPORT_SRC := $(sort $(wildcard tests/support/*.c))
 BENCH_SRC := $(sort $(wildcard bench/bench_*.c))
 EXAMPLE_SRC := $(sort $(wildcard examples/*.c examples/library/*.c))
-FUZZ_SRC := $(sort $(wildcard fuzz/fuzz_*.c))
+FUZZ_SRC := $(sort $(filter-out $(if $(call has,server),,%/fuzz_http_body.c) $(if $(call has,images),,%/fuzz_picture.c),$(wildcard fuzz/fuzz_*.c)))
 
 LIB_OBJ  := $(LIB_SRC:%.c=$(BUILD)/%.o) $(GEN)/mil/coreml/coreml.pb-c.o
 CLI_OBJ  := $(CLI_SRC:%.c=$(BUILD)/%.o)
@@ -74,13 +83,13 @@ ABI      := 0
 PUBLIC_A := $(BUILD)/libpropane.a
 PUBLIC_SO := $(BUILD)/libpropane.$(if $(filter dylib,$(SHARED)),$(ABI).dylib,so.$(ABI))
 PUBLIC_OBJ := $(filter-out $(BUILD)/src/serve/%,$(LIB_OBJ))
-PUBLIC_LIBS = $(shell $(PKG) --libs $(filter-out $(SERVE_PACKAGES),$(PACKAGES)) 2>/dev/null || echo $(filter-out -lmicrohttpd,$(PKG_LIBS))) $(SYSTEM_LIBS)
+PUBLIC_LIBS = $(shell $(PKG) --libs $(PUBLIC_PACKAGES) 2>/dev/null || echo $(filter-out -lmicrohttpd -ledit,$(PKG_LIBS))) $(SYSTEM_LIBS)
 RELINK   ?= $(CC) -r -nostdlib
 OBJCOPY  ?= objcopy
 BIN      := $(BUILD)/propane
 TRACE    := $(BUILD)/libpropane-trace.$(SHARED)
 
-.PHONY: all help setup packages macos tests check check-all demo bench benches examples asan tsan fuzz layers circles sizes paths format compdb install install-files clean python-check wheel site
+.PHONY: all help setup packages macos tests check check-all demo bench benches examples asan tsan fuzz layers circles sizes paths format compdb install install-files uninstall pages dist parts clean python-check wheel site
 .DEFAULT_GOAL := all
 all: $(PUBLIC_A) $(PUBLIC_SO) $(if $(CLI_SRC),$(BIN) $(TRACE)) ## the library and the command
 
@@ -90,7 +99,7 @@ help: ## this list
 # Objects of other flags are made again: this file is new when they have changed.
 # (-Werror makes no other objects, and the folder may be named in two ways.)
 FLAGS_NOW := $(subst ','\'',$(filter-out -Werror -I$(GEN),$(CFLAGS)))
-$(if $(filter-out help clean setup packages public-packages version,$(or $(MAKECMDGOALS),all)),$(shell mkdir -p $(BUILD) && { \
+$(if $(filter-out help clean setup packages public-packages parts version,$(or $(MAKECMDGOALS),all)),$(shell mkdir -p $(BUILD) && { \
     printf '%s\n' '$(FLAGS_NOW)' | cmp -s - $(BUILD)/flags || printf '%s\n' '$(FLAGS_NOW)' > $(BUILD)/flags; }))
 
 $(BUILD)/%.o: %.c $(BUILD)/flags
@@ -220,25 +229,62 @@ format: ## lay out what differs from main as .clang-format says (FILES=... for o
 compdb: ## compile_commands.json for editors
 	$(Q)sh tools/compdb.sh '$(CC) $(filter-out -MMD -MP,$(CFLAGS))' $(LIB_SRC) $(CLI_SRC) > compile_commands.json
 
-install: all ## PREFIX=/usr/local, DESTDIR for packages
+# ---- installing ----------------------------------------------------------------------------------------------------------------
+
+MANDIR    ?= $(PREFIX)/share/man
+BASH_COMPLETIONS ?= $(PREFIX)/share/bash-completion/completions
+ZSH_COMPLETIONS  ?= $(PREFIX)/share/zsh/site-functions
+FISH_COMPLETIONS ?= $(PREFIX)/share/fish/vendor_completions.d
+PAGES     := $(BUILD)/pages
+RUN_BIN   ?= $(BIN)# an emulator in front of it, where this is no machine for it
+
+# Man pages and completions are made by the command itself, out of its own tables.
+pages: $(BIN) ## man pages and shell completions, in build/release/pages
+	$(Q)mkdir -p $(PAGES)/man
+	$(Q)rm -f $(PAGES)/man/*
+	$(Q)$(RUN_BIN) help --man > $(PAGES)/man/propane.1
+	$(Q)set -e; for c in $$($(RUN_BIN) help --names); do $(RUN_BIN) help --man $$c > $(PAGES)/man/propane-$$c.1; done
+	$(Q)set -e; for s in bash zsh fish; do $(RUN_BIN) completion $$s > $(PAGES)/propane.$$s; done
+
+install: all pages ## PREFIX=/usr/local, DESTDIR for packages
 	$(Q)$(MAKE) --no-print-directory install-files
 
 # What is built, as it is: tests install what they test while others run it.
+to = $(DESTDIR)$(1)
 install-files:
-	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/pkgconfig $(DESTDIR)$(PREFIX)/lib/cmake/propane $(DESTDIR)$(PREFIX)/include
-	install -m 755 $(BIN) $(DESTDIR)$(PREFIX)/bin/
-	install -m 644 $(PUBLIC_A) $(DESTDIR)$(PREFIX)/lib/
-	install -m 755 $(PUBLIC_SO) $(DESTDIR)$(PREFIX)/lib/
-	ln -sf $(notdir $(PUBLIC_SO)) $(DESTDIR)$(PREFIX)/lib/libpropane.$(SHARED)
-	install -m 755 $(TRACE) $(DESTDIR)$(PREFIX)/lib/
-	install -m 644 include/propane.h $(DESTDIR)$(PREFIX)/include/
-	$(call configured,tools/propane.pc.in) > $(DESTDIR)$(PREFIX)/lib/pkgconfig/propane.pc
-	$(call configured,tools/propane-config.cmake.in) > $(DESTDIR)$(PREFIX)/lib/cmake/propane/propane-config.cmake
-	$(call configured,tools/propane-config-version.cmake.in) > $(DESTDIR)$(PREFIX)/lib/cmake/propane/propane-config-version.cmake
+	install -d $(call to,$(PREFIX)/bin) $(call to,$(PREFIX)/lib/pkgconfig) $(call to,$(PREFIX)/lib/cmake/propane) $(call to,$(PREFIX)/include)
+	install -m 755 $(BIN) $(call to,$(PREFIX)/bin/)
+	install -m 644 $(PUBLIC_A) $(call to,$(PREFIX)/lib/)
+	install -m 755 $(PUBLIC_SO) $(call to,$(PREFIX)/lib/)
+	ln -sf $(notdir $(PUBLIC_SO)) $(call to,$(PREFIX)/lib/libpropane.$(SHARED))
+	install -m 755 $(TRACE) $(call to,$(PREFIX)/lib/)
+	install -m 644 include/propane.h $(call to,$(PREFIX)/include/)
+	$(call configured,tools/propane.pc.in) > $(call to,$(PREFIX)/lib/pkgconfig/propane.pc)
+	$(call configured,tools/propane-config.cmake.in) > $(call to,$(PREFIX)/lib/cmake/propane/propane-config.cmake)
+	$(call configured,tools/propane-config-version.cmake.in) > $(call to,$(PREFIX)/lib/cmake/propane/propane-config-version.cmake)
+	$(if $(wildcard $(PAGES)/propane.fish),$(install_pages))
+
+define install_pages
+install -d $(call to,$(MANDIR)/man1) $(call to,$(BASH_COMPLETIONS)) $(call to,$(ZSH_COMPLETIONS)) $(call to,$(FISH_COMPLETIONS))
+	install -m 644 $(PAGES)/man/*.1 $(call to,$(MANDIR)/man1/)
+	install -m 644 $(PAGES)/propane.bash $(call to,$(BASH_COMPLETIONS)/propane)
+	install -m 644 $(PAGES)/propane.zsh $(call to,$(ZSH_COMPLETIONS)/_propane)
+	install -m 644 $(PAGES)/propane.fish $(call to,$(FISH_COMPLETIONS)/propane.fish)
+endef
+
+uninstall: ## takes away what install put there, with the same PREFIX and DESTDIR
+	rm -f $(call to,$(PREFIX)/bin/propane) $(call to,$(PREFIX)/include/propane.h) $(call to,$(PREFIX)/lib/pkgconfig/propane.pc) \
+	    $(foreach f,$(notdir $(PUBLIC_A) $(PUBLIC_SO) $(TRACE)) libpropane.$(SHARED),$(call to,$(PREFIX)/lib/$(f))) \
+	    $(call to,$(MANDIR)/man1/propane.1) $(call to,$(MANDIR)/man1/propane-)*.1 $(call to,$(BASH_COMPLETIONS)/propane) \
+	    $(call to,$(ZSH_COMPLETIONS)/_propane) $(call to,$(FISH_COMPLETIONS)/propane.fish)
+	rm -rf $(call to,$(PREFIX)/lib/cmake/propane)
 
 VERSION = $(shell sed -nE 's/\#define PROPANE_VERSION +"(.*)"/\1/p' include/propane.h)
-configured = sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@PACKAGES@|$(filter-out $(SERVE_PACKAGES),$(PACKAGES))|' -e 's|@VERSION@|$(VERSION)|' \
+configured = sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@PACKAGES@|$(PUBLIC_PACKAGES)|' -e 's|@VERSION@|$(VERSION)|' \
     -e 's|@SHARED@|$(notdir $(PUBLIC_SO))|' -e 's|@SYSTEM_LIBS@|$(strip $(SYSTEM_LIBS))|' $(1)
+
+dist: ## propane-VERSION.tar.gz of what is committed, the same bytes each time, and its section of the changelog
+	$(Q)sh tools/dist.sh $(VERSION)
 
 # The Python package. `make check` needs none of it.
 python-check: ## install the Python package into build/python and test it
@@ -257,7 +303,9 @@ packages: # for scripts
 version:
 	@echo $(VERSION)
 public-packages:
-	@echo $(filter-out $(SERVE_PACKAGES),$(PACKAGES))
+	@echo $(PUBLIC_PACKAGES)
+parts:
+	@echo $(PARTS)
 
 layers: paths $(LIB_OBJ) $(CLI_OBJ) ## fail on an include that looks upward, a circle of files, what does not fit a screen
 	$(Q)sh tools/layers.sh

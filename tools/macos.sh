@@ -73,7 +73,7 @@ exec clang-19 -target arm64-apple-macos14.0 -isysroot $sdk -Wno-unused-command-l
 WRAPPER
 cat > $out/make <<WRAPPER
 #!/bin/sh
-exec make -s CC=$PWD/$out/cc WERROR=1 BUILD=$out/obj PKG=false PKG_CFLAGS="-isystem $include$flags" PKG_LIBS="$libraries" \
+exec make -s CC=$PWD/$out/cc WERROR=1 BUILD=$out/obj PARTS="$(make -s parts)" PKG=false PKG_CFLAGS="-isystem $include$flags" PKG_LIBS="$libraries" \
     CHECK_CFLAGS= CHECK_LIBS=-lcheck AR=llvm-ar-19 SHARED=dylib RELINK= "\$@"
 WRAPPER
 chmod +x $out/cc $out/make

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Owns reading pictures through libpng and libjpeg. One idea: whatever the file holds becomes rows of 8-bit gray or RGB.
  * Refuses pictures of more than 2^28 pixels. libjpeg reports errors by a long jump, which ends here.
+ * Without these libraries no picture is read; sizes and names are still known.
  */
 #include "base/image.h"
 
@@ -10,9 +11,11 @@
 #include <string.h>
 #include <strings.h>
 
+#ifdef PROPANE_IMAGES
 /* jpeglib.h wants stdio.h in front of it. */
 #include <jpeglib.h>
 #include <png.h>
+#endif
 
 #include "base/file.h"
 #include "base/memory.h"
@@ -39,6 +42,8 @@ static propane_status image_make(const char *path, int64_t height, int64_t width
     out->data = mem_alloc((size_t)out->count);
     return out->data ? PROPANE_OK : propane_fail_memory(err, (size_t)out->count);
 }
+
+#ifdef PROPANE_IMAGES
 
 static propane_status image_read_png(const char *path, const bytes *in, int channels, npy *out, propane_error *err) {
     png_image image = {.version = PNG_IMAGE_VERSION};
@@ -99,6 +104,24 @@ static propane_status image_read_jpeg(const char *path, const bytes *in, int cha
     if (status) npy_free(out);
     return status;
 }
+
+#else
+
+static propane_status image_none(const char *path, propane_error *err) {
+    return propane_fail(
+        err, PROPANE_ERR_UNSUPPORTED,
+        "%s: this propane was built without libpng and libjpeg and reads no pictures; give an array (.npy)", path);
+}
+
+static propane_status image_read_png(const char *path, const bytes *in, int channels, npy *out, propane_error *err) {
+    return image_none(path, err);
+}
+
+static propane_status image_read_jpeg(const char *path, const bytes *in, int channels, npy *out, propane_error *err) {
+    return image_none(path, err);
+}
+
+#endif
 
 propane_status picture_parse(const uint8_t *data, size_t count, const char *source, int channels, npy *out,
                              propane_error *err) {

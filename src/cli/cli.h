@@ -9,6 +9,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "base/status.h"
 
@@ -45,18 +46,49 @@ typedef struct cli_list { /* what "NAME..." fills */
     int count;
 } cli_list;
 
-typedef struct cli_command {
-    const char *name;
-    const char *summary;
+typedef struct cli_command { /* a row of cli/commands.def, which tells */
+    const char *task, *name;
     int (*run)(int argc, char **argv); /* argv[0] is the command's name */
-    bool draws;                        /* moves the cursor about, and shows nothing of others unchecked */
+    bool draws;
+    const char *summary, *also, *common, *examples;
 } cli_command;
+
+/* What a command says of itself when it is asked for help. */
+typedef struct cli_description {
+    const char *command;
+    const cli_flag *flags;
+    int count;
+    const char *usage, *about; /* as cli_parse has them */
+} cli_description;
 
 /* From now on what goes to standard output, a terminal, cannot drive it. */
 void cli_filter_output(void);
 
 extern const cli_command cli_commands[];
 extern const int cli_command_count;
+const cli_command *cli_find_command(const char *name); /* NULL: there is none */
+/* The commands by task. */
+void cli_print_commands(FILE *out);
+
+/* The next word that is nearest, for "did you mean"; NULL: none is near. */
+typedef struct cli_nearest {
+    const char *word, *found;
+    size_t edits;
+} cli_nearest;
+void cli_compare(cli_nearest *n, const char *candidate, const char *meant);
+
+/* The flag that `name` of `length` stands for in a table: its own name or one of cli/aliases.def, "_" being "-"; with *negated
+ * a switch's --no-NAME. NULL: none. */
+const cli_flag *cli_find_flag(const cli_flag *flags, int count, const char *name, size_t length, bool *negated);
+/* The index-th other name of a flag in its table, short ones first; NULL: no more. */
+const char *cli_other_name(const cli_flag *flags, int count, const cli_flag *f, int index);
+bool cli_is_positional(const cli_flag *f);
+bool cli_takes_rest(const cli_flag *f); /* "FILE..." */
+/* The default as the help shows it, "" where there is none. */
+void cli_standard(const cli_flag *f, char *out, size_t size);
+/* Prints a command's help; where a listener was set, it gets the description instead. */
+void cli_describe(const cli_description *d);
+void cli_on_describe(void (*tell)(void *object, const cli_description *d), void *object);
 
 /* Fills the flags. Returns -1 to go on, otherwise the exit code (help was printed, or a wrong use was told). `usage` is
  * what stands behind "propane ", `about` the paragraph under it. */
@@ -94,27 +126,8 @@ bool cli_flush(void);
 /* Flushes standard output; a full disk or a closed pipe there is an error of the command (exit code 1). */
 int cli_finish(const char *command, int code);
 
-int cmd_bench(int argc, char **argv);
-int cmd_chat(int argc, char **argv);
-int cmd_check(int argc, char **argv);
-int cmd_classes(int argc, char **argv);
-int cmd_compile(int argc, char **argv);
-int cmd_convert(int argc, char **argv);
-int cmd_diff(int argc, char **argv);
-int cmd_devices(int argc, char **argv);
-int cmd_eval(int argc, char **argv);
-int cmd_generate(int argc, char **argv);
-int cmd_ops(int argc, char **argv);
-int cmd_estimate(int argc, char **argv);
-int cmd_plan(int argc, char **argv);
-int cmd_power(int argc, char **argv);
-int cmd_serve(int argc, char **argv);
-int cmd_run(int argc, char **argv);
-int cmd_show(int argc, char **argv);
-int cmd_tokenize(int argc, char **argv);
-int cmd_trace(int argc, char **argv);
-int cmd_train(int argc, char **argv);
-int cmd_version(int argc, char **argv);
-int cmd_watch(int argc, char **argv);
+#define COMMAND(task, name, ...) int cmd_##name(int argc, char **argv);
+#include "cli/commands.def"
+#undef COMMAND
 
 #endif

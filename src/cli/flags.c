@@ -9,57 +9,6 @@
 
 #include "cli/cli.h"
 
-enum { HELP_WIDTH = 80, HELP_COLUMN = 29 };
-
-static bool flags_is_positional(const cli_flag *f) { return f->kind != CLI_HEADING && f->name[0] != '-'; }
-
-static bool flags_takes_rest(const cli_flag *f) {
-    size_t n = strlen(f->name);
-    return n > 3 && strcmp(f->name + n - 3, "...") == 0;
-}
-
-static void flags_append_default(const cli_flag *f, char *out, size_t size) {
-    if (f->standard) {
-        if (*f->standard && f->kind != CLI_SWITCH) snprintf(out, size, " [%s]", f->standard);
-        return;
-    }
-    switch (f->kind) {
-    case CLI_INT: snprintf(out, size, " [%lld]", (long long)*(int64_t *)f->out); break;
-    case CLI_REAL: snprintf(out, size, " [%g]", *(double *)f->out); break;
-    case CLI_TEXT:
-    case CLI_CHOICE:
-        if (*(const char **)f->out && **(const char **)f->out) snprintf(out, size, " [%s]", *(const char **)f->out);
-        break;
-    default: break;
-    }
-}
-
-static void flags_print_help(const cli_flag *flags, int count, const char *usage, const char *about) {
-    printf("usage: propane ");
-    cli_wrap(usage, 15, 15, HELP_WIDTH);
-    printf("\n\n");
-    cli_wrap(about, 0, 0, HELP_WIDTH);
-    printf("\n");
-    if (count && flags[0].kind != CLI_HEADING) printf("\n");
-    for (int i = 0; i < count; i++) {
-        const cli_flag *f = &flags[i];
-        if (f->kind == CLI_HEADING) {
-            printf("\n%s\n", f->help);
-            continue;
-        }
-        char left[100], right[400];
-        bool named = f->words && !flags_is_positional(f);
-        snprintf(left, sizeof left, "%s%s%s", f->name, named ? " " : "", named ? f->words : "");
-        size_t n = (size_t)snprintf(right, sizeof right, "%s", f->help);
-        if (!f->required && !flags_takes_rest(f) && n < sizeof right)
-            flags_append_default(f, right + n, sizeof right - n);
-        printf("  %-*s", HELP_COLUMN - 2, left);
-        if (strlen(left) > HELP_COLUMN - 3) printf("\n%*s", HELP_COLUMN, "");
-        cli_wrap(right, HELP_COLUMN, HELP_COLUMN, HELP_WIDTH);
-        printf("\n");
-    }
-}
-
 static int flags_misuse(const char *command, const char *text) {
     fprintf(stderr, "propane %s: %s\nTry 'propane %s --help'.\n", command, text, command);
     return CLI_USAGE;
@@ -146,25 +95,24 @@ static bool flags_set_value(const cli_flag *f, const char *value, char why[400])
     }
 }
 
-static const cli_flag *flags_find_flag(const cli_flag *flags, int count, const char *name, size_t length,
-                                       bool *negated) {
-    for (int i = 0; i < count; i++) {
-        const cli_flag *f = &flags[i];
-        if (f->kind == CLI_HEADING || flags_is_positional(f)) continue;
-        *negated = false;
-        if (strlen(f->name) == length && memcmp(f->name, name, length) == 0) return f;
-        *negated = true;
-        if (f->kind == CLI_SWITCH && length == strlen(f->name) + 3 && memcmp(name, "--no-", 5) == 0 &&
-            memcmp(name + 5, f->name + 2, length - 5) == 0)
-            return f;
-    }
+static const cli_flag *flags_next_positional(const cli_flag *flags, int count, int index) {
+    for (int i = 0; i < count; i++)
+        if (cli_is_positional(&flags[i]) && (index-- == 0 || cli_takes_rest(&flags[i]))) return &flags[i];
     return NULL;
 }
 
-static const cli_flag *flags_next_positional(const cli_flag *flags, int count, int index) {
-    for (int i = 0; i < count; i++)
-        if (flags_is_positional(&flags[i]) && (index-- == 0 || flags_takes_rest(&flags[i]))) return &flags[i];
-    return NULL;
+static int flags_unknown(const char *command, const char *word, size_t length, const cli_flag *flags, int count) {
+    char typed[40];
+    snprintf(typed, sizeof typed, "%.*s", (int)length, word);
+    cli_nearest near = {.word = length < sizeof typed ? typed : ""};
+    for (int i = 0; i < count; i++) {
+        const cli_flag *f = &flags[i];
+        const char *other = f->name;
+        if (f->kind == CLI_HEADING || cli_is_positional(f)) continue;
+        for (int k = 0; other; other = cli_other_name(flags, count, f, k++)) cli_compare(&near, other, f->name);
+    }
+    if (near.found) return cli_misuse(command, "there is no flag '%.100s'; did you mean '%s'?", word, near.found);
+    return cli_misuse(command, "there is no flag '%.100s'", word);
 }
 
 /* One "--flag", "--flag=value" or "--flag value"; *i moves over what it took. -1: go on. */
@@ -173,8 +121,8 @@ static int flags_parse_flag(int argc, char **argv, int *i, const cli_flag *flags
     size_t length = equals ? (size_t)(equals - word) : strlen(word);
     bool negated = false;
     char why[400];
-    const cli_flag *f = flags_find_flag(flags, count, word, length, &negated);
-    if (!f) return cli_misuse(command, "there is no flag '%.100s'", word);
+    const cli_flag *f = cli_find_flag(flags, count, word, length, &negated);
+    if (!f) return flags_unknown(command, word, length, flags, count);
     if (f->given) *f->given = true;
     if (f->kind == CLI_SWITCH) {
         if (equals) return cli_misuse(command, "%s takes no value", f->name);
@@ -191,7 +139,7 @@ static int flags_parse_positional(int argc, char **argv, int i, int index, const
     const cli_flag *f = flags_next_positional(flags, count, index);
     char why[400];
     if (!f) return cli_misuse(argv[0], "one argument too many: '%.100s'", argv[i]);
-    if (!flags_takes_rest(f)) return flags_set_value(f, argv[i], why) ? -1 : flags_misuse(argv[0], why);
+    if (!cli_takes_rest(f)) return flags_set_value(f, argv[i], why) ? -1 : flags_misuse(argv[0], why);
     cli_list *list = f->out;
     if (!list->count) list->items = &argv[i];
     if (list->items + list->count != &argv[i])
@@ -204,8 +152,8 @@ static int flags_check_required(const char *command, const cli_flag *flags, int 
     for (int i = 0, index = 0; i < count; i++) {
         const cli_flag *f = &flags[i];
         if (f->kind == CLI_HEADING) continue;
-        bool missing = flags_is_positional(f)
-                           ? (flags_takes_rest(f) ? ((cli_list *)f->out)->count == 0 : index++ >= positional)
+        bool missing = cli_is_positional(f)
+                           ? (cli_takes_rest(f) ? ((cli_list *)f->out)->count == 0 : index++ >= positional)
                            : f->kind == CLI_TEXT && f->out && !*(const char **)f->out;
         if (f->required && missing) return cli_misuse(command, "%s is missing", f->name);
     }
@@ -219,7 +167,7 @@ int cli_parse(int argc, char **argv, const cli_flag *flags, int count, const cha
         const char *word = argv[i];
         int code = -1;
         if (!only_positional && (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0)) {
-            flags_print_help(flags, count, usage, about);
+            cli_describe(&(cli_description){argv[0], flags, count, usage, about});
             return CLI_OK;
         }
         if (!only_positional && strcmp(word, "--") == 0)

@@ -120,78 +120,19 @@ int cli_finish(const char *command, int code) {
     return CLI_FAILED;
 }
 
-const cli_command cli_commands[] = {
-    {"train", "train a model on a text", cmd_train, true},
-    {"watch", "a training run as a screen that follows it", cmd_watch, true},
-    {"generate", "let a model write", cmd_generate},
-    {"chat", "talk with a model", cmd_chat},
-    {"serve", "a model behind OpenAI's completions and chat endpoints", cmd_serve},
-    {"eval", "a model's loss on a text", cmd_eval, true},
-    {"tokenize", "learn a vocabulary from a text, write the text as token ids", cmd_tokenize},
-    {"estimate", "time and energy of a program on a Neural Engine, by a model", cmd_estimate},
-    {"plan", "the kernels of a training step: what runs where", cmd_plan},
-    {"run", "run a Core ML package or a MIL program", cmd_run},
-    {"diff", "where two models, devices or precisions part", cmd_diff},
-    {"show", "what is in a file: programs, weights, models, tokenizers", cmd_show},
-    {"bench", "what a device does: products, convolutions, weights, queue", cmd_bench},
-    {"check", "which known rules of the Neural Engines a program violates", cmd_check},
-    {"convert", "models and MIL programs into other forms", cmd_convert},
-    {"compile", "a MIL program to the engine's registers, for an M1", cmd_compile},
-    {"classes", "Objective-C classes in a Mach-O file or a shared cache", cmd_classes},
-    {"trace", "what a command asks of Apple's Neural Engine classes", cmd_trace},
-    {"power", "the energy that this machine uses, or a command", cmd_power},
-    {"ops", "the MIL operations that Propane knows", cmd_ops},
-    {"devices", "the devices of this machine, and why one is missing", cmd_devices},
-    {"version", "the version and what it was built with", cmd_version},
-};
-const int cli_command_count = (int)(sizeof cli_commands / sizeof cli_commands[0]);
-
-static void main_print_usage(FILE *out) {
-    fprintf(out, "propane trains, runs and checks neural networks as MIL programs, the ones that an\n"
-                 "Apple Neural Engine takes, on any machine.\n\nusage: propane COMMAND [flags]\n\n");
-    for (int i = 0; i < cli_command_count; i++)
-        fprintf(out, "  %-10s %s\n", cli_commands[i].name, cli_commands[i].summary);
-    fprintf(out, "\n'propane COMMAND --help' explains a command.\n");
-}
-
-/* How many single edits lie between two short words: for "did you mean". */
-static size_t main_distance(const char *a, const char *b) {
-    size_t n = strlen(b), row[32];
-    if (n > 31 || strlen(a) > 31) return 99;
-    for (size_t j = 0; j <= n; j++) row[j] = j;
-    for (size_t i = 1; *a; a++, i++) {
-        size_t diagonal = row[0];
-        row[0] = i;
-        for (size_t j = 1; j <= n; j++) {
-            size_t old = row[j], best = diagonal + (*a != b[j - 1]);
-            if (old + 1 < best) best = old + 1;
-            if (row[j - 1] + 1 < best) best = row[j - 1] + 1;
-            row[j] = best;
-            diagonal = old;
-        }
-    }
-    return row[n];
-}
-
 static int main_unknown_command(const char *name) {
-    const char *near = NULL;
-    size_t best = 3;
-    for (int i = 0; i < cli_command_count; i++) {
-        size_t d = main_distance(name, cli_commands[i].name);
-        if (d < best) {
-            best = d;
-            near = cli_commands[i].name;
-        }
-    }
+    cli_nearest near = {.word = name};
+    for (int i = 0; i < cli_command_count; i++) cli_compare(&near, cli_commands[i].name, cli_commands[i].name);
     fprintf(stderr, "propane: there is no command '%.60s'%s%s%s\nTry 'propane --help'.\n", name,
-            near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+            near.found ? "; did you mean '" : "", near.found ? near.found : "", near.found ? "'?" : "");
     return CLI_USAGE;
 }
 
-static const cli_command *main_find_command(const char *name) {
-    for (int i = 0; i < cli_command_count; i++)
-        if (strcmp(name, cli_commands[i].name) == 0) return &cli_commands[i];
-    return NULL;
+/* "-h", "--version" and the like as the command that they stand for. */
+static const char *main_command_name(const char *word) {
+    if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0) return "help";
+    if (strcmp(word, "--version") == 0 || strcmp(word, "-V") == 0 || strcmp(word, "-v") == 0) return "version";
+    return word;
 }
 
 int main(int argc, char **argv) {
@@ -202,19 +143,13 @@ int main(int argc, char **argv) {
     cli_argc = argc;
     cli_argv = argv;
     if (argc < 2) {
-        main_print_usage(stderr);
+        cli_print_commands(stderr);
         return CLI_USAGE;
     }
-    const char *name = argv[1];
-    bool help = strcmp(name, "help") == 0 && argc > 2; /* help COMMAND is COMMAND --help */
-    if (help)
-        name = argv[2];
-    else if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || strcmp(name, "help") == 0) {
-        main_print_usage(stdout);
-        return cli_finish("help", CLI_OK);
-    }
-    if (strcmp(name, "--version") == 0) name = "version";
-    const cli_command *command = main_find_command(name);
+    const char *name = main_command_name(argv[1]);
+    const bool help = strcmp(name, "help") == 0 && argc == 3 && argv[2][0] != '-'; /* COMMAND --help */
+    if (help) name = main_command_name(argv[2]);
+    const cli_command *command = cli_find_command(name);
     if (!command) return main_unknown_command(name);
     if (isatty(STDOUT_FILENO) && !command->draws) cli_filter_output();
     char flag[] = "--help", *ask[] = {(char *)(uintptr_t)command->name, flag, NULL};

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: MIT
+# shellcheck shell=sh disable=SC2034 # who sources this reads them
 # What the parts of the campaign share; they source it. Sets: build, budget (seconds), seed, work (a fresh folder, the current
 # one, removed at the end), and "propane" in the PATH. tiny: the flags of a training run that takes milliseconds.
 repo=$(cd "$(dirname "$0")/../.." && pwd)

@@ -3,6 +3,7 @@
 # SIGKILL at random moments: training runs by tests/cli/kill.sh (20 kills each, the same bits at the end), and conversions to
 # folders and packages over earlier ones. Usage: tests/campaign/kill.sh BUILD     BUDGET=seconds SEED=N
 set -u
+# shellcheck source=tests/campaign/common.sh
 . "$(dirname "$0")/common.sh"
 kills=0 converts=0 wrong=0 round=0
 propane train $tiny --run r --steps 2 > log && propane train $tiny --run other --seed 9 --steps 1 >> log || { cat log; exit 2; }

@@ -3,6 +3,7 @@
 # Memory over time: a long training run with checkpoints, and a server that is asked again and again (curl). What is resident
 # after a third of the time is compared with the end. Usage: tests/campaign/soak.sh BUILD     BUDGET=seconds
 set -u
+# shellcheck source=tests/campaign/common.sh
 . "$(dirname "$0")/common.sh"
 [ -r /proc/self/status ] || { echo "soak: skipped: needs /proc"; exit 0; }
 resident() { sed -n 's/^VmRSS:[^0-9]*\([0-9]*\) kB/\1/p' "/proc/$1/status"; }

@@ -4,6 +4,7 @@
 # lost. Each result must then be the old one or the new one, and the same command again must end with the usual bits and leave no
 # temporary file. Usage: tests/campaign/stop.sh BUILD     BUDGET=seconds SEED=N
 set -u
+# shellcheck source=tests/campaign/common.sh
 . "$(dirname "$0")/common.sh"
 shim=$build/tests/campaign/preload/stop_writes.so
 [ -f "$shim" ] || { echo "stop: skipped: needs Linux"; exit 0; }

@@ -13,6 +13,7 @@
 #include "base/arena.h"
 #include "base/text.h"
 #include "cli/cli.h"
+#include "cli/cmd/line_editor.h"
 #include "cli/cmd/model_flags.h"
 
 typedef struct chat_job {
@@ -24,6 +25,7 @@ typedef struct chat_job {
     propane_chat_message *messages;
     int message_count, room;
     text answer;
+    line_editor *editor;  /* NULL: none */
     bool terminal, began; /* began: something of the answer was shown */
 } chat_job;
 
@@ -48,9 +50,32 @@ static void cmd_chat_catch_signals(void) {
 
 /* ---- lines ---------------------------------------------------------------------------------------------------------- */
 
+/* The same with an editor. */
+static bool cmd_chat_edit_line(const chat_job *j, text *line) {
+    const char *prompt = "> ";
+    for (;;) {
+        const line_result result = line_editor_read(j->editor, prompt, line);
+        if (result == LINE_SIGNAL && !leave) {
+            text_clear(line);
+            if (stop_answer) printf("\n(Ctrl-D leaves)\n");
+            stop_answer = 0;
+            prompt = "> ";
+            (void)cli_flush();
+            continue;
+        }
+        if (result != LINE_READ) return line->length > 0 && !leave;
+        if (!line->length || line->data[line->length - 1] != '\\') break;
+        line->data[line->length - 1] = '\n';
+        prompt = "  ";
+    }
+    if (line->length) line_editor_remember(j->editor, line->data);
+    return true;
+}
+
 /* A line without its end; one that ends in a backslash goes on in the next. False: there are no more. */
 static bool cmd_chat_read_line(const chat_job *j, text *line) {
     text_clear(line);
+    if (j->editor) return cmd_chat_edit_line(j, line);
     if (j->terminal) printf("> ");
     (void)cli_flush();
     for (;;) {
@@ -221,6 +246,7 @@ static propane_status cmd_chat_talk(chat_job *j, propane_error *err) {
     bool done = false;
     propane_status status = cmd_chat_set_system(j, j->system, err);
     cmd_chat_catch_signals();
+    if (j->terminal) j->editor = line_editor_open();
     if (j->terminal)
         fprintf(stderr, "(%s talks in the format '%s'; /help tells what else there is)\n", j->m.model,
                 propane_chat_format(j->chat));
@@ -234,6 +260,7 @@ static propane_status cmd_chat_talk(chat_job *j, propane_error *err) {
         if (!cli_flush()) break;
     }
     if (j->terminal && !done) printf("\n");
+    line_editor_close(j->editor);
     text_deinit(&line);
     return status;
 }

@@ -32,7 +32,7 @@ $ propane version now
 2> Try 'propane version --help'.
 = 2
 $ propane ops --jsn
-2> propane ops: there is no flag '--jsn'
+2> propane ops: there is no flag '--jsn'; did you mean '--json'?
 2> Try 'propane ops --help'.
 = 2
 $ propane ops --json --coverage

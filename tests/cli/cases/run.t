@@ -118,6 +118,17 @@ $ propane run sum.mil --input x=x3.npy --iterations 6 | tail -1
 > output acc_out [2]: min 6, max 12, mean 9
 = 0
 
+# Several functions: the default one, and one by name.
+@ printf 'program(1.3)\n{\n    func first<ios18>(tensor<fp32, [2]> x) {\n        tensor<fp32, [2]> y = exp(x = x);\n    } -> (y);\n    func second<ios18>(tensor<fp32, [2]> x) {\n        tensor<fp32, [2]> z = mul(x = x, y = x);\n    } -> (z);\n}\n' > two.mil
+$ propane convert two.mil two.mlpackage && propane run two.mlpackage --input x=x.npy --function second | tail -1
+>~ two.mlpackage: a Core ML package with 2 functions
+>~ output z*
+= 0
+$ propane run two.mlpackage --input x=x.npy --function third
+2> propane run: two.mlpackage: there is no function 'third'; the program has: first, second
+= 1
+
+! part:images
 # A classifier of pictures, in blue, green, red: its label and the classes with the largest values.
 @ cp "$REPO"/fuzz/corpus/package/classifier.mlmodel "$REPO"/fuzz/corpus/picture/rgb.jpg "$REPO"/fuzz/corpus/picture/gray16.png "$REPO"/fuzz/corpus/picture/cmyk.jpg .
 $ propane run classifier.mlmodel --input image=rgb.jpg --resize | sed 1d
@@ -138,12 +149,3 @@ $ propane run classifier.mlmodel --input image=cmyk.jpg --resize
 $ propane diff classifier.mlmodel --input image=rgb.jpg --resize | tail -1
 > nothing differs by more than 0.01
 = 0
-# Several functions: the default one, and one by name.
-@ printf 'program(1.3)\n{\n    func first<ios18>(tensor<fp32, [2]> x) {\n        tensor<fp32, [2]> y = exp(x = x);\n    } -> (y);\n    func second<ios18>(tensor<fp32, [2]> x) {\n        tensor<fp32, [2]> z = mul(x = x, y = x);\n    } -> (z);\n}\n' > two.mil
-$ propane convert two.mil two.mlpackage && propane run two.mlpackage --input x=x.npy --function second | tail -1
->~ two.mlpackage: a Core ML package with 2 functions
->~ output z*
-= 0
-$ propane run two.mlpackage --input x=x.npy --function third
-2> propane run: two.mlpackage: there is no function 'third'; the program has: first, second
-= 1

@@ -1,4 +1,5 @@
 # The server's command: how it begins, how it ends, what is told of wrong use. The protocol is tests/serve's.
+! part:server
 @ awk 'BEGIN{for(i=0;i<500;i++) print "line", i*i%97, "of", i%7}' > text
 @ propane tokenize text --vocab 280 --out v.json --tokens ids > log
 @ propane train --data ids --tokenizer v.json --layers 1 --width 32 --heads 2 --kv-heads 1 --context 32 --batch 2 --steps 2 --warmup 1 --eval-batches 1 --run m > log

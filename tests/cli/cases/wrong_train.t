@@ -131,7 +131,7 @@ $ tiny extra
 2> Try 'propane train --help'.
 = 2
 $ tiny --no-steps
-2> propane train: there is no flag '--no-steps'
+2> propane train: there is no flag '--no-steps'; did you mean '--steps'?
 2> Try 'propane train --help'.
 = 2
 # sizes that no machine has: refused before anything is taken

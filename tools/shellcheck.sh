@@ -1,0 +1,12 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# shellcheck over every script of the tree, notes included; .shellcheckrc says what is meant here. Exits 77 where there is none.
+set -u
+cd "$(dirname "$0")/.." || exit 2
+command -v shellcheck > /dev/null || { echo "shellcheck is not here"; exit 77; }
+git ls-files | while IFS= read -r file; do
+    case "$(head -c 20 "$file" 2> /dev/null | tr -d '\0' | head -1)" in '#!'*sh*) echo "$file" ;; esac
+done > "${TMPDIR:-/tmp}/scripts.$$"
+trap 'rm -f "${TMPDIR:-/tmp}/scripts.$$"' EXIT
+xargs shellcheck -x < "${TMPDIR:-/tmp}/scripts.$$" || exit 1
+echo "shellcheck: $(wc -l < "${TMPDIR:-/tmp}/scripts.$$") scripts"
