@@ -48,11 +48,12 @@ PROTOC   ?= $(shell command -v protoc-c || echo protoc)
 CFLAGS   ?= $(OPTIMISE) -g
 # -fPIC: the same objects make the archive and the shared library. Only what include/propane.h declares can be seen.
 override CFLAGS += -std=c11 -fPIC -D_GNU_SOURCE -ffp-contract=off $(WARNINGS) $(if $(WERROR),-Werror) $(SANITIZE) -MMD -MP \
-            $(if $(call has,server),-DPROPANE_SERVER) $(if $(call has,images),-DPROPANE_IMAGES) $(if $(call has,editing),-DPROPANE_EDITING) \
             -Iinclude -Isrc -I$(GEN) $(PKG_CFLAGS)
 SYSTEM_LIBS = -lm -lpthread -ldl $(if $(filter dylib,$(SHARED)),,-lrt)# shm_open, before glibc 2.34
 LDLIBS    = $(PKG_LIBS) $(SYSTEM_LIBS)
 LDFLAGS  += $(SANITIZE)
+# The files that know of optional parts.
+PARTS_OBJ = $(BUILD)/src/base/image.o $(BUILD)/src/cli/cmd/cmd_version.o $(BUILD)/src/cli/cmd/line_editor.o
 
 LIB_SRC  := $(sort $(shell find src -name '*.c' -not -path 'src/cli/*' -not -path 'src/trace/*' $(if $(call has,server),,-not -path 'src/serve/*')))
 CLI_SRC  := $(sort $(shell find src/cli -name '*.c' -not -name $(if $(call has,server),cmd_serve_none.c,cmd_serve.c)))
@@ -100,7 +101,11 @@ help: ## this list
 # (-Werror makes no other objects, and the folder may be named in two ways.)
 FLAGS_NOW := $(subst ','\'',$(filter-out -Werror -I$(GEN),$(CFLAGS)))
 $(if $(filter-out help clean setup packages public-packages parts version,$(or $(MAKECMDGOALS),all)),$(shell mkdir -p $(BUILD) && { \
-    printf '%s\n' '$(FLAGS_NOW)' | cmp -s - $(BUILD)/flags || printf '%s\n' '$(FLAGS_NOW)' > $(BUILD)/flags; }))
+    printf '%s\n' '$(FLAGS_NOW)' | cmp -s - $(BUILD)/flags || printf '%s\n' '$(FLAGS_NOW)' > $(BUILD)/flags; \
+    echo '$(PARTS)' | cmp -s - $(BUILD)/parts || echo '$(PARTS)' > $(BUILD)/parts; }))
+
+$(PARTS_OBJ): override CFLAGS += $(if $(call has,server),-DPROPANE_SERVER) $(if $(call has,images),-DPROPANE_IMAGES) $(if $(call has,editing),-DPROPANE_EDITING)
+$(PARTS_OBJ) $(BIN): $(BUILD)/parts
 
 $(BUILD)/%.o: %.c $(BUILD)/flags
 	@mkdir -p $(@D)

@@ -130,6 +130,7 @@ step_bare() { # without the optional parts
 step_shellcheck() { sh tools/shellcheck.sh; }
 
 make -s -j"$jobs" all || exit 1
-for name in ${*:-man bash zsh fish dist formula deb lintian unit install bare shellcheck}; do step "$name"; done
+[ $# != 0 ] || set -- man bash zsh fish dist formula deb lintian unit install bare shellcheck
+for name; do step "$name"; done
 echo "$passed passed, $failed failed, $skipped skipped"
 [ $failed = 0 ] && [ $passed != 0 ]

@@ -29,7 +29,7 @@ for page in CONTRIBUTING CHANGELOG SECURITY; do
     sed -E "s/\]\(docs\//](/g; $code" "$page.md" > "$from/$(echo $page | tr '[:upper:]' '[:lower:]').md"
 done
 
-names=$("$propane" help | sed -nE 's/^  ([a-z]+)  +.*/\1/p')
+names=$("$propane" help --names)
 {
     printf '# Commands\n\n`propane COMMAND --help` prints the same.\n\n```{toctree}\n:maxdepth: 1\n\n'
     echo "$names"

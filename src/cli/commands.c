@@ -27,7 +27,7 @@ void cli_print_commands(FILE *out) {
         const cli_command *c = &cli_commands[i];
         if (strcmp(task, c->task) != 0) fprintf(out, "\n%s\n", c->task);
         task = c->task;
-        fprintf(out, "  %-10s %s\n", c->name, c->summary);
+        fprintf(out, "  %-11s %s\n", c->name, c->summary);
     }
     fprintf(out, "\nFor a start:\n"
                  "    propane train --data book.txt --run my-run        train a small model on a text\n"
