@@ -10,10 +10,10 @@ work=$(mktemp -d "${TMPDIR:-/tmp}/propane-paths.XXXXXX") || exit 2
 trap 'rm -rf "$work"' EXIT
 trap 'exit 130' INT TERM
 
-find README.md CONTRIBUTING.md docs src tests bench fuzz examples include tools .ci -type f | LC_ALL=C sort > "$work/files"
+find README.md CONTRIBUTING.md packaging docs src tests bench fuzz examples include tools .ci -type f | LC_ALL=C sort > "$work/files"
 grep -E '\.(md|c|h|S|def|sh|proto)$' "$work/files" > "$work/documents"
 
-awk -v top="src tests docs tools include bench fuzz examples .ci" -v rooms="$(ls src)" '
+awk -v top="src tests docs tools packaging include bench fuzz examples .ci" -v rooms="$(ls src)" '
 BEGIN {
     count = split(top " " rooms, words, /[ \n]+/)
     for (i = 1; i <= count; i++) root[words[i]] = 1
