@@ -118,6 +118,12 @@ $(GEN)/mil/coreml/coreml.pb-c.o: $(GEN)/mil/coreml/coreml.pb-c.c $(BUILD)/flags
 	$(Q)$(CC) $(CFLAGS) -fvisibility=hidden -w -c $< -o $@
 $(filter $(BUILD)/src/mil/coreml/package%,$(LIB_OBJ)): $(GEN)/mil/coreml/coreml.pb-c.h
 
+# The server's page as a list of C strings, one a line.
+$(GEN)/serve/page.inc: src/serve/page.html
+	@mkdir -p $(@D)
+	$(Q)sed -e 's/\\/\\\\/g' -e 's/"/\\"/g' -e 's/^/"/' -e 's/$$/\\n",/' $< > $@
+$(BUILD)/src/serve/http_page.o: $(GEN)/serve/page.inc
+
 comma := ,
 
 $(LIB): $(LIB_OBJ)

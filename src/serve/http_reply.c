@@ -45,9 +45,9 @@ void serve_stream_problem(text *out, const serve_problem *p) {
 }
 void serve_stream_done(text *out) { text_append(out, "data: [DONE]\n\n"); }
 
-void serve_print_models(text *out, const char *model, int64_t created, bool list) {
-    json_t *m = json_pack("{s:s,s:s,s:I,s:s}", "id", model, "object", "model", "created", (json_int_t)created,
-                          "owned_by", "propane");
+void serve_print_models(text *out, const char *model, int64_t created, bool chat, bool list) {
+    json_t *m = json_pack("{s:s,s:s,s:I,s:s,s:b}", "id", model, "object", "model", "created", (json_int_t)created,
+                          "owned_by", "propane", "chat", chat);
     http_reply_print(out, "", list ? json_pack("{s:s,s:[o]}", "object", "list", "data", m) : m, "\n");
 }
 

@@ -22,7 +22,8 @@ typedef struct serve_usage {
 
 /* Each appends a JSON text to `out`; out->failed tells of no memory. Streams: with "data: " in front, two new lines behind. */
 void serve_print_problem(text *out, const serve_problem *p);
-void serve_print_models(text *out, const char *model, int64_t created, bool list);
+/* `chat`: its way to talk is known. */
+void serve_print_models(text *out, const char *model, int64_t created, bool chat, bool list);
 /* `choices`: a list of serve_choice; taken over. */
 void serve_print_answer(text *out, const serve_head *h, json_t *choices, const serve_usage *usage);
 /* NULL: no memory. `finish` NULL: not finished (streams); `logprobs` (may be NULL) is taken over. */

@@ -39,6 +39,11 @@ enum MHD_Result http_send(const access_rules *rules, struct MHD_Connection *c, i
     if (http == 401) MHD_add_response_header(response, MHD_HTTP_HEADER_WWW_AUTHENTICATE, "Bearer");
     http_send_add_cors(rules, c, response, http);
     MHD_add_response_header(response, MHD_HTTP_HEADER_CACHE_CONTROL, "no-store");
+    MHD_add_response_header(response, "X-Content-Type-Options", "nosniff");
+    if (type && strncmp(type, "text/html", 9) == 0) /* a page of its own: nothing from elsewhere, in nobody's frame */
+        MHD_add_response_header(response, "Content-Security-Policy",
+                                "default-src 'none'; connect-src 'self'; script-src 'unsafe-inline'; style-src "
+                                "'unsafe-inline'; form-action 'none'; base-uri 'none'; frame-ancestors 'none'");
     if (http == 503) MHD_add_response_header(response, MHD_HTTP_HEADER_RETRY_AFTER, "1");
     enum MHD_Result queued = MHD_queue_response(c, (unsigned)http, response);
     MHD_destroy_response(response);
@@ -67,14 +72,14 @@ enum MHD_Result http_send_problem(const access_rules *rules, struct MHD_Connecti
 }
 
 /* Pages from elsewhere may not, nor who has no key: but a page's question what it may send has none yet, and who only looks
- * whether the server is there needs none. */
+ * whether the server is there needs none, nor does the page at "/", which asks for one. */
 bool http_send_admits(const access_rules *rules, struct MHD_Connection *c, const char *url, const char *method,
                       serve_problem *p) {
     const char *origin = http_send_header(c, MHD_HTTP_HEADER_ORIGIN);
     if (!http_send_allows(rules, origin))
         return serve_refuse(p, 403, "invalid_request_error", NULL, NULL,
                             "pages of '%.200s' may not use this server (serve --cors-origins)", origin);
-    if (strcmp(method, "OPTIONS") == 0 || strcmp(url, "/health") == 0) return true;
+    if (strcmp(method, "OPTIONS") == 0 || strcmp(url, "/health") == 0 || strcmp(url, "/") == 0) return true;
     if (access_key(http_send_header(c, MHD_HTTP_HEADER_AUTHORIZATION), rules->keys, rules->key_count)) return true;
     return serve_refuse(p, 401, "invalid_request_error", NULL, "invalid_api_key",
                         "the request needs an API key that this server knows: Authorization: Bearer KEY");

@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "serve/connections.h"
+#include "serve/http_page.h"
 #include "serve/http_send.h"
 
 typedef struct job {
@@ -349,14 +350,16 @@ static enum MHD_Result server_get(serve_server *s, struct MHD_Connection *c, exc
     text body = {0};
     serve_problem p;
     const char *type = "application/json";
-    if (strcmp(url, "/health") == 0)
+    if (strcmp(url, "/") == 0)
+        http_page_print(&body), type = "text/html; charset=utf-8";
+    else if (strcmp(url, "/health") == 0)
         text_append(&body, "{\"status\":\"ok\"}\n");
     else if (strcmp(url, "/metrics") == 0)
         server_print_metrics(s, &body), type = "text/plain; version=0.0.4";
     else if (strcmp(url, "/v1/models") == 0)
-        serve_print_models(&body, s->engine->name, s->engine->created, true);
+        serve_print_models(&body, s->engine->name, s->engine->created, s->engine->chat, true);
     else if (serve_model_is(s->engine, url + sizeof models - 1, &p))
-        serve_print_models(&body, s->engine->name, s->engine->created, false);
+        serve_print_models(&body, s->engine->name, s->engine->created, s->engine->chat, false);
     else
         return http_send_problem(&s->options.access, c, &x->http, &p);
     return http_send_text(&s->options.access, c, &x->http, 200, &body, type);
@@ -365,8 +368,8 @@ static enum MHD_Result server_get(serve_server *s, struct MHD_Connection *c, exc
 typedef enum route { ROUTE_NONE, ROUTE_GET, ROUTE_COMPLETIONS, ROUTE_CHAT } route;
 
 static route server_route_of(const char *url) {
-    if (strcmp(url, "/health") == 0 || strcmp(url, "/metrics") == 0 || strcmp(url, "/v1/models") == 0 ||
-        strncmp(url, "/v1/models/", 11) == 0)
+    if (strcmp(url, "/") == 0 || strcmp(url, "/health") == 0 || strcmp(url, "/metrics") == 0 ||
+        strcmp(url, "/v1/models") == 0 || strncmp(url, "/v1/models/", 11) == 0)
         return ROUTE_GET;
     if (strcmp(url, "/v1/completions") == 0) return ROUTE_COMPLETIONS;
     return strcmp(url, "/v1/chat/completions") == 0 ? ROUTE_CHAT : ROUTE_NONE;
@@ -497,6 +500,25 @@ static void server_opened_or_closed(void *context, struct MHD_Connection *c, voi
 
 /* ---- start and stop ------------------------------------------------------------------------------------------------- */
 
+static propane_status server_listen(serve_server *s, int fd, propane_error *err) {
+    const serve_options *o = &s->options;
+    const bool tls = o->tls_certificate && o->tls_key;
+    struct MHD_OptionItem https[] = {{MHD_OPTION_HTTPS_MEM_CERT, 0, (void *)(uintptr_t)o->tls_certificate},
+                                     {MHD_OPTION_HTTPS_MEM_KEY, 0, (void *)(uintptr_t)o->tls_key},
+                                     {MHD_OPTION_END, 0, NULL}};
+    if (tls && MHD_is_feature_supported(MHD_FEATURE_TLS) != MHD_YES)
+        return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "this libmicrohttpd was built without TLS");
+    s->daemon = MHD_start_daemon(
+        MHD_USE_AUTO_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | (tls ? MHD_USE_TLS : 0), 0, NULL, NULL, server_handle,
+        s, MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_NOTIFY_COMPLETED, server_completed, s, MHD_OPTION_NOTIFY_CONNECTION,
+        server_opened_or_closed, s, MHD_OPTION_CONNECTION_LIMIT, (unsigned)o->connection_limit,
+        MHD_OPTION_CONNECTION_TIMEOUT, 60u, MHD_OPTION_ARRAY, tls ? https : https + 2, MHD_OPTION_END);
+    if (s->daemon) return PROPANE_OK;
+    return propane_fail(err, tls ? PROPANE_ERR_INVALID : PROPANE_ERR_IO,
+                        tls ? "TLS: the certificate and the key are not a pair in PEM form that can be used"
+                            : "the system gives no thread for the server");
+}
+
 propane_status serve_start(serve_engine *engine, const serve_options *options, serve_server **out, propane_error *err) {
     int fd = -1, port = 0;
     PROPANE_TRY(connections_listen(options->host, options->port, &fd, &port, err));
@@ -518,16 +540,12 @@ propane_status serve_start(serve_engine *engine, const serve_options *options, s
     pthread_mutex_init(&s->mutex, NULL);
     pthread_cond_init(&s->changed, NULL);
     s->has_worker = pthread_create(&s->worker, NULL, server_work, s) == 0;
-    if (s->has_worker)
-        s->daemon =
-            MHD_start_daemon(MHD_USE_AUTO_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME, 0, NULL, NULL, server_handle, s,
-                             MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_NOTIFY_COMPLETED, server_completed, s,
-                             MHD_OPTION_NOTIFY_CONNECTION, server_opened_or_closed, s, MHD_OPTION_CONNECTION_LIMIT,
-                             (unsigned)options->connection_limit, MHD_OPTION_CONNECTION_TIMEOUT, 60u, MHD_OPTION_END);
-    if (!s->daemon) {
+    status = s->has_worker ? server_listen(s, fd, err)
+                           : propane_fail(err, PROPANE_ERR_IO, "the system gives no thread for the server");
+    if (status) {
         close(fd);
         serve_stop(s, 0);
-        return propane_fail(err, PROPANE_ERR_IO, "the system gives no thread for the server");
+        return status;
     }
     *out = s;
     return PROPANE_OK;

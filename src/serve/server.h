@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * The HTTP server: one model behind OpenAI's completions and chat endpoints.
  *
- *   GET  /health, /metrics, /v1/models, /v1/models/NAME
+ *   GET  / (a page to talk with the model), /health, /metrics, /v1/models, /v1/models/NAME
  *   POST /v1/completions, /v1/chat/completions
  *
  * One thread (libmicrohttpd's) talks to all clients, another one works: requests are answered one after the other, in the
@@ -26,7 +26,8 @@ typedef struct serve_options {
     size_t memory_limit; /* bytes that requests may take together while they arrive and wait; 0: 256 MB */
     int request_seconds; /* for a whole request to arrive; 0: 60 */
     access_rules access; /* borrowed lists */
-    const char *version; /* for /metrics; NULL: not told */
+    const char *tls_certificate, *tls_key; /* PEM, both or neither: HTTPS alone */
+    const char *version;                   /* for /metrics; NULL: not told */
     /* A line for each request that was answered, without its end; in the connections' thread. NULL: none. */
     void (*log)(void *context, const char *line);
     void *log_context;

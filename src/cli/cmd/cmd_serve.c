@@ -17,7 +17,7 @@
 
 typedef struct serve_job {
     opened_model m;
-    const char *chat_name, *name, *origins, *key_file;
+    const char *chat_name, *name, *origins, *key_file, *certificate, *private_key;
     serve_options options;
     propane_chat *chat; /* NULL: the model's way to talk is not known; completions only */
     bool log;
@@ -59,11 +59,29 @@ static propane_status cmd_serve_read_keys(serve_job *j, propane_error *err) {
     return propane_fail(err, PROPANE_ERR_INVALID, "%s: there is no key in it; give one a line", j->key_file);
 }
 
+/* Certificates and keys as text; the arena's. */
+static propane_status cmd_serve_read_pem(serve_job *j, const char *path, const char **out, propane_error *err) {
+    char *data = NULL;
+    size_t length = 0;
+    if (!path) return PROPANE_OK;
+    PROPANE_TRY(file_read_stream(path, 1 << 20, &data, &length, err));
+    const bool pem = !memchr(data, 0, length) && strstr(data, "-----BEGIN ");
+    *out = arena_string(j->arena, pem ? data : "");
+    memset(data, 0, length);
+    mem_free(data);
+    if (!*out) return propane_fail_memory(err, length);
+    if (pem) return PROPANE_OK;
+    return propane_fail(err, PROPANE_ERR_INVALID, "%s: not in PEM form; openssl writes it: openssl x509 -in FILE",
+                        path);
+}
+
 static propane_status cmd_serve_read_rules(serve_job *j, propane_error *err) {
     access_rules *rules = &j->options.access;
     j->arena = arena_create();
     if (!j->arena) return propane_fail_memory(err, 0);
     PROPANE_TRY(cmd_serve_read_keys(j, err));
+    PROPANE_TRY(cmd_serve_read_pem(j, j->certificate, &j->options.tls_certificate, err));
+    PROPANE_TRY(cmd_serve_read_pem(j, j->private_key, &j->options.tls_key, err));
     if (!j->origins) return PROPANE_OK;
     char *own = arena_string(j->arena, j->origins);
     if (!own) return propane_fail_memory(err, strlen(j->origins));
@@ -128,9 +146,10 @@ static propane_status cmd_serve_serve(serve_job *j, propane_error *err) {
     engine.next_seed = (uint64_t)time(NULL) << 20 ^ (uint64_t)getpid();
     cli_catch_signals();
     PROPANE_TRY(serve_start(&engine, &j->options, &server, err));
-    printf("serving '%s' at http://%s%s%s:%d/v1 (chat format %s); Ctrl-C ends it\n", engine.name,
-           strchr(j->options.host, ':') ? "[" : "", j->options.host, strchr(j->options.host, ':') ? "]" : "",
-           serve_port(server), j->chat ? propane_chat_format(j->chat) : "not known: completions only");
+    printf("serving '%s' at http%s://%s%s%s:%d/v1 (chat format %s); Ctrl-C ends it\n", engine.name,
+           j->certificate ? "s" : "", strchr(j->options.host, ':') ? "[" : "", j->options.host,
+           strchr(j->options.host, ':') ? "]" : "", serve_port(server),
+           j->chat ? propane_chat_format(j->chat) : "not known: completions only");
     (void)cli_flush();
     while (!cli_interrupted) usleep(20000);
     serve_stop(server, 5000);
@@ -162,14 +181,20 @@ int cmd_serve(int argc, char **argv) {
         {"--request-time", CLI_INT, &seconds, 1, 86400, "S", "in which a whole request must have arrived"},
         {"--api-key-file", CLI_TEXT, &j.key_file, .words = "FILE",
          .help = "keys of clients, one a line; others are refused (/health excepted)"},
+        {"--tls-cert", CLI_TEXT, &j.certificate, .words = "FILE", .help = "HTTPS, with this certificate (chain), PEM"},
+        {"--tls-key", CLI_TEXT, &j.private_key, .words = "FILE", .help = "its private key, PEM"},
         {"--cors-origins", CLI_TEXT, &j.origins, .words = "LIST",
          .help = "web pages that may ask besides this machine's: https://app.example.org,...; *: all"},
         {"--log", CLI_SWITCH, &j.log, .help = "a line for each request (--no-log: none)"},
     };
     int code = cli_parse(argc, argv, flags, sizeof flags / sizeof flags[0], "serve MODEL [flags]",
                          "Answers programs that speak OpenAI's completions and chat endpoints. Requests that come "
-                         "together are answered together; Ctrl-C or SIGTERM ends it.");
+                         "together are answered together; http://HOST:PORT/ is a page to talk with the model. Ctrl-C "
+                         "or SIGTERM ends it.");
     if (code >= 0) return code;
+    if (!j.certificate != !j.private_key)
+        return cli_misuse("serve", "--tls-cert and --tls-key go together; %s is missing",
+                          j.certificate ? "--tls-key" : "--tls-cert");
     j.options.port = (int)port;
     j.options.body_limit = (size_t)body << 20;
     j.options.queue_limit = (int)queue;
