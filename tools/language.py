@@ -1,0 +1,96 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""The language of documents, messages and comments: words that have a better one, and sentences that are too long.
+
+Usage: tools/language.py [--long N]. Exits 1 and names each place. Words: in docs/, README and the like, and in the comments and
+strings of the sources and tests. Sentences above N words (40): in the documents alone; tables count by cell, code not at all.
+"""
+import argparse
+import pathlib
+import re
+import subprocess
+import sys
+
+WORDS = [  # what is not written, and what is
+    (r"(?:[Ff]irst|[Ss]econd|[Tt]hird) cache\b", "L1, L2, L3"),
+    (r"\b[Ff]etch(?:ed|es|ing)? ahead\b", "prefetch"),
+    (r"\b[Bb]y the way\b", "on the fly"),
+    (r"\b[Ll]engths? of the gradients?\b", "gradient norm"),
+    (r"\b[Ww]hole[ -]numbers?\b", "integers"),
+    (r"\b[Pp]ictures?\b", "image"),
+    (r"\bone behind (?:the other|another)\b", "one after the other"),
+    (r"\b(?:ends?|begins?|goes on|go on|writes?|moves?) behind\b", "after, beyond"),
+    (r"\bbehind (?:it|them|the last|that|those)\b", "after"),
+    (r"\b[Uu]nasked\b", "by itself"),
+    (r"\bpassed over\b", "skipped"),
+    (r"\b[Pp]art in a hundred\b", "percent"),
+]
+EXEMPT = {"tools/language.py", "docs/constraints.md"}  # constraints.md is generated from limits.def, which is checked
+
+
+def prose_of_code(text, hash_comments):
+    """Comments and strings, with their line numbers."""
+    pattern = (r"#[^\n]*|\"\"\".*?\"\"\"|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'" if hash_comments else
+               r"/\*.*?\*/|//[^\n]*|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])+'")
+    for found in re.finditer(pattern, text, re.S):
+        yield text.count("\n", 0, found.start()) + 1, found.group()
+
+
+def sentences(text):
+    """(line, sentence) of Markdown."""
+    text = re.sub(r"```.*?```", lambda m: "\n" * m.group().count("\n"), text, flags=re.S)
+    block, begun = [], 0
+    blocks = []
+
+    def flush():
+        if block:
+            blocks.append((begun, " ".join(block)))
+            block.clear()
+    for number, line in enumerate(text.split("\n"), 1):
+        if not line.strip() or (line.startswith("    ") and not block):
+            flush()
+            continue
+        if line.startswith("|"):
+            flush()
+            blocks.extend((number, cell) for cell in line.strip("|").split("|"))
+            continue
+        if re.match(r"\s*(?:[-*] |#|\d+\. )", line):
+            flush()
+        if not block:
+            begun = number
+        block.append(line.strip())
+    flush()
+    for number, whole in blocks:
+        for one in re.split(r"(?<=[.!?;:])\s+(?=[A-Z`*(\[\"])", whole):
+            yield number, one
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--long", type=int, default=40)
+    most = parser.parse_args().long
+    root = pathlib.Path(__file__).resolve().parent.parent
+    listed = subprocess.run(["git", "ls-files"], cwd=root, capture_output=True, text=True, check=True).stdout.split("\n")
+    bad = 0
+    for name in listed:
+        kind = name.rsplit(".", 1)[-1]
+        if name in EXEMPT or kind not in ("md", "c", "h", "def", "py", "t", "cc"):
+            continue
+        text = (root / name).read_text(errors="replace")
+        parts = [(1, text)] if kind in ("md", "t") else prose_of_code(text, kind == "py")
+        for line, part in parts:
+            for pattern, better in WORDS:
+                for found in re.finditer(pattern, part):
+                    print(f"{name}:{line + part.count(chr(10), 0, found.start())}: '{found.group()}': write {better}")
+                    bad += 1
+        if kind == "md":
+            for line, one in sentences(text):
+                count = sum(1 for word in one.split() if re.search(r"\w", word))
+                if count > most:
+                    print(f"{name}:{line}: a sentence of {count} words: {one[:60]}...")
+                    bad += 1
+    print(f"language: {bad} places")
+    return bad > 0
+
+
+sys.exit(main())
