@@ -12,8 +12,8 @@ if ! [ -x "$python" ]; then
     python=build/python/bin/python
 fi
 python=$(cd "$(dirname "$python")" && pwd)/$(basename "$python")
-timeout 300 "$python" -m pip install -q --disable-pip-version-check cffi numpy pytest mypy > build/python.log 2>&1 ||
-    { echo "cffi, numpy, pytest and mypy cannot be installed here: $(tail -1 build/python.log)"; exit 77; }
+timeout 300 "$python" -m pip install -q --disable-pip-version-check cffi numpy pytest mypy nbclient ipykernel > build/python.log 2>&1 ||
+    { echo "cffi, numpy, pytest, mypy and nbclient cannot be installed here: $(tail -1 build/python.log)"; exit 77; }
 make -s -j"$(getconf _NPROCESSORS_ONLN)" WERROR=1 build/release/libpropane.a || exit 1
 PROPANE_BUILD=$PWD/build/release timeout 300 "$python" -m pip install -q --disable-pip-version-check --force-reinstall --no-deps ./python > build/python.log 2>&1 ||
     { tail -20 build/python.log; echo "pip install ./python failed"; exit 1; }
@@ -31,7 +31,9 @@ for example in $source/examples/*.py; do
     *) tail -20 $log; echo "FAILED  $name"; failed=1 ;;
     esac
 done
+"$python" $source/notebooks.py --check || failed=1
+"$python" $source/notebooks.py --run || failed=1
 "$python" -m mypy --config-file $source/pyproject.toml --no-error-summary -p propane_ml || failed=1
-"$python" -m mypy --config-file $source/pyproject.toml --no-error-summary $source/examples || failed=1
+"$python" -m mypy --config-file $source/pyproject.toml --no-error-summary $source/examples/*.py $source/examples/notebooks/*.py || failed=1
 "$python" -m mypy.stubtest --mypy-config-file $source/pyproject.toml propane_ml --ignore-missing-stub --allowlist $source/stubtest.txt --ignore-unused-allowlist || failed=1
 [ $failed = 0 ]

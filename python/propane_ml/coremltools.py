@@ -80,6 +80,32 @@ def _private(path: str) -> str:
     return to
 
 
+def _renamed(path: str, function: str, inputs: List[Feature], outputs: List[Feature]) -> Dict[str, str]:
+    """A result that is an input is an identity of it here, under a name of its own: what the file calls it."""
+    names = [f.name for f in inputs]
+    if not any(f.name.startswith(name + "_out") for f in outputs for name in names):
+        return {}
+    try:
+        description = importlib.import_module("coremltools.models.utils").load_spec(path).description
+    except Exception:  # a compiled model: it has no such file
+        return {}
+    of = [f.output for f in description.functions if f.name == function] or [description.output]
+    theirs = [f.name for f in of[0]]
+    return {f.name: name for f, name in zip(outputs, theirs) if f.name != name} if len(theirs) == len(outputs) else {}
+
+
+def _allowed(feature: Feature, shape: Any) -> None:
+    """Refuses a shape that the file does not allow, in the words that users of Core ML know."""
+    if len(shape) != len(feature.shape):
+        return
+    if feature.kind == "array" and len(feature.shapes) > 1 and tuple(shape) not in feature.shapes:
+        raise invalid(f"MultiArray Shape ({' x '.join(map(str, shape))}) was not in enumerated set of allowed shapes")
+    for d, size in enumerate(shape):
+        if size < feature.least[d] or (feature.most[d] >= 0 and size > feature.most[d]):
+            raise invalid(f"input '{feature.name}': Size ({size}) of dimension ({d}) is not in allowed range "
+                          f"({feature.least[d]}..{feature.most[d] if feature.most[d] >= 0 else ''})")
+
+
 class _MLModelProxy:
     """What MLModel and CompiledMLModel stand on, under the name by which coremltools asks for it."""
 
@@ -93,6 +119,8 @@ class _MLModelProxy:
         self.inputs, self.outputs, self.states = self.program.features(self.function)
         counts = {f.rows for f in self.outputs}
         self._arrays = [f.name for f in self.outputs if f.kind == "array" and f.name not in counts]
+        self._renamed = _renamed(self.path, self.function, self.inputs, self.outputs)
+        self._open = {f.name: f for f in self.inputs if f.flexible}
         self._images = [f for f in self.outputs if f.kind == "image"]
         self.program._session_of(self.function, ())  # what cannot run is told now
         self._load_ns, self._predict_ns = time.perf_counter_ns() - begin, None  # type: Any, Any
@@ -102,16 +130,19 @@ class _MLModelProxy:
         if self.states and state is None:
             raise invalid(f"the input feature for {self.states[0].name} must be an MLState: give predict() the state of "
                           "make_state()")
+        for name, feature in self._open.items():
+            if name in data:
+                _allowed(feature, np.shape(data[name]))
         made = self.program.predict(data, function=self.function, state=state.state if state else None)
         for name in self._arrays:
-            if name not in made and name + "_out" in made:  # a result that is also an input
-                made[name] = made.pop(name + "_out")
             if made[name].dtype == np.float16:
                 made[name] = made[name].astype(np.float32)
             if made[name].ndim == 0:  # Core ML has no scalars
                 made[name] = made[name].reshape(1)
         for feature in self._images:
             made[feature.name] = _image(feature, made[feature.name])
+        for name, theirs in self._renamed.items():
+            made[theirs] = made.pop(name)
         self._predict_ns = time.perf_counter_ns() - begin
         return made
 

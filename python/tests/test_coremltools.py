@@ -100,6 +100,33 @@ def test_functions(ct, tmp_path):
         assert model.predict({"x": x})["y"].tolist() == want
 
 
+def test_results_that_are_inputs_keep_their_names(ct):
+    torch = pytest.importorskip("torch")
+
+    class Same(torch.nn.Module):
+        def forward(self, x):
+            return torch.broadcast_tensors(x)
+    model = ct.convert(torch.jit.trace(Same(), torch.rand(2, 3)), inputs=[ct.TensorType(name="x", shape=(2, 3))],
+                       convert_to="mlprogram", minimum_deployment_target=ct.target.iOS16)
+    x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    made = model.predict({"x": x})
+    assert list(made) == [f.name for f in model.get_spec().description.output]
+    np.testing.assert_array_equal(next(iter(made.values())), x)
+
+
+def test_shapes_that_a_file_does_not_allow(ct):
+    torch = pytest.importorskip("torch")
+    traced = torch.jit.trace(torch.nn.ReLU(), torch.rand(1, 3))
+    for shape, given, sentence in (
+            (ct.Shape((1, ct.RangeDim(2, 5, 3))), (1, 9), r"Size \(9\) of dimension \(1\) is not in allowed range \(2\.\.5\)"),
+            (ct.EnumeratedShapes([(1, 3), (1, 4)]), (1, 5), r"MultiArray Shape \(1 x 5\) was not in enumerated set")):
+        model = ct.convert(traced, inputs=[ct.TensorType(name="x", shape=shape)], convert_to="mlprogram",
+                           minimum_deployment_target=ct.target.iOS16)
+        with refused("invalid", sentence):
+            model.predict({"x": np.zeros(given)})
+        assert next(iter(model.predict({"x": np.ones((1, 4))}).values())).shape == (1, 4)
+
+
 def test_classifiers_and_pictures(ct):
     from PIL import Image
     torch = pytest.importorskip("torch")

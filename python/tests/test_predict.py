@@ -61,6 +61,23 @@ def test_dlpack_both_ways():
     assert torch.from_dlpack(made).tolist() == [1, 0, 3, 4]
 
 
+def test_dlpack_of_jax():
+    jnp, dlpack = pytest.importorskip("jax.numpy"), pytest.importorskip("jax.dlpack")
+    program = propane.parse(unary("relu"))
+    made = program.predict({"x": jnp.array([1.0, -2, 3, 4])})["y"]
+    assert dlpack.from_dlpack(made).tolist() == [1, 0, 3, 4]
+    assert program.predict({"x": jnp.array([1.5, -2, 3, 4], jnp.bfloat16)})["y"].tolist() == [1.5, 0, 3, 4]
+
+
+def test_dlpack_of_mlx():
+    try:  # its package installs on Linux without the library that it is an extension of
+        import mlx.core as mx
+    except ImportError as missing:
+        pytest.skip(f"mlx: {missing}")
+    made = propane.parse(unary("relu")).predict({"x": mx.array([1.0, -2, 3, 4])})["y"]
+    assert mx.array(made).tolist() == [1, 0, 3, 4]
+
+
 def test_results_are_the_callers():
     program = propane.parse(unary("relu"))
     one = program.predict({"x": np.ones(4)})["y"]

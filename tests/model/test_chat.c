@@ -138,6 +138,19 @@ TEST(a_models_format_is_found) {
     expect_found("{\"chat_template\": \"<|begin_of_turn|>\"}", NULL, "its chat template is none of the formats");
 }
 
+/* Nothing lies beside a tokenizer that is in memory: what it has itself counts, or the format that is asked for. */
+TEST(a_tokenizer_without_a_file_has_a_format) {
+    tokenizer *t = NULL;
+    chat_template c;
+    EXPECT_OK(tokenizer_create_bytes(&t, &err));
+    EXPECT_OK(chat_template_find(NULL, t, NULL, &c, &err));
+    EXPECT_TEXT(chat_format_name(c.format), "plain");
+    EXPECT_OK(chat_template_find(NULL, t, "zephyr", &c, &err));
+    EXPECT_TEXT(chat_format_name(c.format), "zephyr");
+    EXPECT_FAIL(chat_template_find(NULL, t, "alpaca", &c, &err), PROPANE_ERR_NOT_FOUND, "formats are qwen3, qwen2.5");
+    tokenizer_free(t);
+}
+
 TEST(ids_of_the_answers) {
     tokenizer *t = NULL;
     EXPECT_OK(tokenizer_create_bytes(&t, &err));
@@ -188,4 +201,5 @@ TEST(messages_are_read_from_json) {
 
 SUITE("model/chat", T(each_format_writes_a_conversation), T(a_system_message_is_assumed_where_the_family_does),
       T(thoughts_stay_with_the_last_answer_only), T(the_answers_places_are_known), T(wrong_conversations_are_refused),
-      T(a_models_format_is_found), T(ids_of_the_answers), T(messages_are_read_from_json))
+      T(a_models_format_is_found), T(a_tokenizer_without_a_file_has_a_format), T(ids_of_the_answers),
+      T(messages_are_read_from_json))

@@ -2,6 +2,7 @@
  * The order in which text is seen.
  */
 #include "support/test.h"
+#include "train/data/corpus.h"
 #include "train/data/token_windows.h"
 
 enum { COUNT = 1000, CONTEXT = 16 };
@@ -105,6 +106,29 @@ TEST(refuses_what_it_cannot_use) {
                 "token 900 of the data is 900, outside the model's vocabulary of 500");
 }
 
-SUITE("train/data", T(an_epoch_sees_every_window_once_and_never_the_held_out_part),
-      T(a_batch_is_its_windows_one_by_one), T(seeds_differ), T(held_out_windows_lie_evenly_to_the_last_token),
-      T(the_smallest_text_is_one_window), T(refuses_what_it_cannot_use))
+/* A vocabulary in memory goes before files, is only read and stays the caller's. */
+TEST(a_vocabulary_from_memory_is_taken) {
+    propane_error err = {0};
+    static const char words[] = "the cat sat on the mat";
+    static const char lines[] = "{\"prompt\": \"a\", \"completion\": \"b\"}\n";
+    tokenizer *t = NULL;
+    corpus c;
+    EXPECT_OK(tokenizer_create_bytes(&t, &err));
+    corpus_options o = {
+        .text = "memory", .data = words, .length = sizeof words - 1, .vocabulary = t, .tokenizer = "/no/such"};
+    EXPECT_OK(corpus_open(&o, &c, &err));
+    EXPECT(c.tokenizer == t && c.shared && c.count == (int64_t)sizeof words - 1);
+    corpus_close(&c);
+    corpus_options pairs = {.text = "pairs", .data = lines, .length = sizeof lines - 1, .lines = true, .vocabulary = t};
+    EXPECT_OK(corpus_open(&pairs, &c, &err));
+    EXPECT(c.tokenizer == t && c.shared && c.instructions);
+    corpus_close(&c);
+    pairs.vocabulary = NULL;
+    EXPECT_FAIL(corpus_open(&pairs, &c, &err), PROPANE_ERR_INVALID, "give the model that it is for");
+    tokenizer_free(t); /* not freed by either */
+}
+
+SUITE("train/data", T(a_vocabulary_from_memory_is_taken),
+      T(an_epoch_sees_every_window_once_and_never_the_held_out_part), T(a_batch_is_its_windows_one_by_one),
+      T(seeds_differ), T(held_out_windows_lie_evenly_to_the_last_token), T(the_smallest_text_is_one_window),
+      T(refuses_what_it_cannot_use))
