@@ -12,12 +12,11 @@ LEARNING = dict(batch=8, lr=3e-3, warmup=10, held_out=0.1, threads=1)
 
 
 def made_up(part):
-    """Sentences of two forms with any of 32 names in them: some of it can be learnt in a minute, the rest is chance."""
+    """Sentences of two forms about names of three letters: the form can be learnt in a minute, the names are chance."""
     draw, sounds = random.Random(part), "bdfgklmnprstvwxz"
-    names = [a + v + b for v in "ao" for a, b in zip(sounds, sounds[3:] + sounds[:3])]
     words = []
-    for _ in range(3000):
-        one, other, third = (draw.choice(names) for _ in range(3))
+    for _ in range(6000):
+        one, other, third = (draw.choice(sounds) + draw.choice("aeiou") + draw.choice(sounds) for _ in range(3))
         words.append(draw.choice((f"the {one} saw the {other} and the {third}. ", f"{one} and {other} are as old as {third}. ")))
     return "".join(words)
 
