@@ -1168,7 +1168,9 @@ typedef struct propane_step {
     const char *simulated; /* the chip whose model device_ms and what follows are by, static; NULL: measured */
     double energy_j, flops;
     double utilisation;  /* of the arithmetic that the chip can do in device_ms; 0: not known */
-    int64_t outer_bytes; /* with the option "outer": sent by this rank where the ranks agreed after this step; else 0 */
+    int64_t outer_bytes; /* "outer": sent by this rank for an agreement that began here; else 0 */
+    int64_t staleness;   /* "outer": steps since the oldest part of the weights was agreed on; else -1 */
+    double outer_ms;     /* "outer": what agreeing took of the step, waiting for messages included */
 } propane_step;
 
 typedef struct propane_evaluation {

@@ -111,7 +111,9 @@ static propane_step api_trainer_step_of(const propane_trainer *t, const train_re
                          .rate = r->tokens_per_s,
                          .device_ms = r->device_ms,
                          .host_ms = r->host_ms,
-                         .outer_bytes = r->outer_bytes};
+                         .outer_bytes = r->outer_bytes,
+                         .staleness = r->staleness,
+                         .outer_ms = r->outer_ms};
     if (!r->simulated.simulated) return step;
     step.simulated = t->chip ? t->chip->title : "a chip";
     step.energy_j = r->simulated.energy_j;

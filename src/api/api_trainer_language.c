@@ -260,6 +260,8 @@ static void api_trainer_language_put_log(const propane_trainer *t, json_t *log) 
     const model_config *c = &w->config;
     const train_step *step = language_run_step(t->run);
     json_put(log, "tokens_per_step", json_integer(o->batch * o->context * o->accumulate));
+    if (o->mpi) json_put(log, "ranks", json_integer(mpi_size(o->mpi)));
+    if (train_run_workers(t->run) > 1) json_put(log, "workers", json_integer(train_run_workers(t->run)));
     json_put(log, "architecture", json_string(c->model_type));
     json_put(log, "parameters", json_integer(w->parameters));
     json_put(log, "learnt", json_integer(language_run_learnt(t->run)));

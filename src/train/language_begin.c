@@ -14,15 +14,63 @@
 #include "train/memory_estimate.h"
 #include "train/step/weight_mode_check.h"
 
+/* ---- outer steps -------------------------------------------------------------------------------------------------------------- */
+
+static outer_options language_outer_options(const train_options *o) {
+    const int64_t interval = o->outer / o->outer_fragments;
+    const int64_t standard = o->outer_fragments > 1 ? interval / 2 : 0;
+    return (outer_options){.every = o->outer,
+                           .lr = o->outer_lr,
+                           .momentum = o->outer_momentum,
+                           .fragments = o->outer_fragments,
+                           .delay = o->outer_delay < 0 ? standard : o->outer_delay,
+                           .mix = o->outer_mix};
+}
+
+static propane_status language_check_outer(const train_options *o, propane_error *err) {
+    const int lonely = o->outer_fragments > 1 ? TRAIN_OPTION_outer_fragments
+                       : o->outer_delay > 0   ? TRAIN_OPTION_outer_delay
+                                              : TRAIN_OPTION_node_ranks;
+    if (o->outer == 0 && (lonely != TRAIN_OPTION_node_ranks || o->node_ranks > 0))
+        return propane_fail(err, PROPANE_ERR_INVALID, "--%s is for training with few messages; give --outer H, too",
+                            train_option_rows[lonely].name);
+    if (o->outer == 0) return PROPANE_OK;
+    if (o->outer % o->outer_fragments != 0)
+        return propane_fail(err, PROPANE_ERR_INVALID,
+                            "--outer-fragments %lld take turns within --outer %lld steps; give a divisor of them",
+                            (long long)o->outer_fragments, (long long)o->outer);
+    if (o->outer_delay > o->outer / o->outer_fragments)
+        return propane_fail(err, PROPANE_ERR_INVALID,
+                            "--outer-delay %lld: the next part is sent %lld steps later already; give that at most",
+                            (long long)o->outer_delay, (long long)(o->outer / o->outer_fragments));
+    return PROPANE_OK;
+}
+
+static propane_status language_form_workers(language_run *t, propane_error *err) {
+    const train_options *o = &t->run.options;
+    const outer_options agree = language_outer_options(o);
+    workers *w = &t->run.who;
+    const workers_options how = {o->outer > 0, agree.delay > 0, o->shard, o->node_ranks};
+    PROPANE_TRY(data_parallel_share(o->mpi, o->batch, &t->share, err));
+    PROPANE_TRY(workers_form(o->mpi, &how, w, err));
+    t->worker_share = t->share * w->size;
+    t->worker_first = t->worker_share * w->index;
+    t->first = t->worker_first + t->share * w->place;
+    if (o->outer > 0 && w->count == 1 && w->size > 1 && train_run_writes(&t->run))
+        log_tell("--outer %lld does nothing: all %d ranks are one worker%s; they add up gradients in every step",
+                 (long long)o->outer, w->size,
+                 o->node_ranks > 0 ? " (--node-ranks)"
+                                   : ", because --shard joins those of a machine (--node-ranks N: N ranks each)");
+    return PROPANE_OK;
+}
+
 /* What the options must be besides what their rows say. */
 static propane_status language_check_options(const train_options *o, const model_config *c, propane_error *err) {
     if (o->mpi && strcmp(o->weights, "baked") == 0)
         return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
                             "--weights baked starts its process again when the compile budget is used up, which a rank "
                             "of an mpirun cannot; take --weights inputs");
-    if (o->outer > 0 && o->shard)
-        return propane_fail(err, PROPANE_ERR_INVALID,
-                            "--outer: each rank needs all moments for updates of its own; leave out --shard");
+    PROPANE_TRY(language_check_outer(o, err));
     if (o->lora_rank > 0 && (*o->trainable || *o->freeze))
         return propane_fail(err, PROPANE_ERR_INVALID,
                             "--lora-rank trains adapters and nothing else; leave out --trainable and --freeze");
@@ -59,8 +107,7 @@ static propane_status language_choose_trained(language_run *t, propane_error *er
 
 static propane_status language_make_step(language_run *t, propane_error *err) {
     const train_options *o = &t->run.options;
-    PROPANE_TRY(data_parallel_share(o->mpi, o->batch, &t->share, err));
-    t->first = t->share * data_parallel_rank(o->mpi);
+    PROPANE_TRY(language_form_workers(t, err));
     train_step_options how = {
         .partition = {.name = o->plan,
                       .precision = strcmp(o->precision, "fp16") == 0 ? MIL_fp16 : MIL_fp32,
@@ -82,8 +129,8 @@ static propane_status language_make_step(language_run *t, propane_error *err) {
     how.trained = t->trained;
     PROPANE_TRY(train_step_create(&how, t->weights, &t->step, err));
     const allreduce_options wires = {allreduce_wire_find(o->wire), o->shard, o->bucket};
-    const outer_options agree = {o->outer, o->outer_lr, o->outer_momentum};
-    PROPANE_TRY(data_parallel_create(o->mpi, &wires, &agree, t->step, t->weights, &t->run.group, err));
+    const outer_options agree = language_outer_options(o);
+    PROPANE_TRY(data_parallel_create(&t->run.who, &wires, &agree, t->step, t->weights, &t->run.group, err));
     t->budget = o->compile_budget > 0 ? o->compile_budget : train_step_compile_limit(t->step);
     if (t->budget > 0 && train_step_compiles(t->step) > t->budget)
         return propane_fail(err, PROPANE_ERR_LIMIT,

@@ -99,13 +99,12 @@ static propane_status language_evaluate(train_run *run, train_evaluation *out, p
     return PROPANE_OK;
 }
 
-/* The next batch's targets that count for an update, all ranks' or this one's; the position stays. */
+/* The next batch's targets that count for an update: those of the worker's ranks; the position stays. */
 static propane_status language_next_count(language_run *t, int64_t ahead, int64_t *out, propane_error *err) {
     const train_options *o = &t->run.options;
     PROPANE_TRY(token_windows_batch(&t->data, (uint64_t)(t->run.state.position + ahead * o->batch), (int)o->batch,
                                     t->inputs, t->targets, err));
-    *out = data_parallel_is_outer(t->run.group) ? language_count_targets(t, t->first, t->share)
-                                                : language_count_targets(t, 0, o->batch);
+    *out = language_count_targets(t, t->worker_first, t->worker_share);
     return PROPANE_OK;
 }
 
@@ -155,7 +154,7 @@ static propane_status language_gradients(train_run *run, const adamw_step *ahead
         t->run.state.position += o->batch;
         sum += part * weight;
     }
-    if (!data_parallel_is_outer(t->run.group)) PROPANE_TRY(data_parallel_sum(t->run.group, &sum, 1, err));
+    PROPANE_TRY(data_parallel_sum_inside(t->run.group, &sum, 1, err));
     *loss = sum / (double)o->accumulate;
     PROPANE_TRY(data_parallel_norm(run->group, t->step, norm, err));
     *norm *= t->scale;
@@ -257,11 +256,15 @@ static int language_tensor_count(const train_run *run) {
     return model_weights_total(w) - language_first_tensor(w);
 }
 
-static float *language_outer_momentum(const language_run *t, int tensor) {
+/* What outer steps keep of a tensor; NULL: nothing. */
+static float *language_outer(const language_run *t, int block, int tensor) {
     const outer *o = data_parallel_outer(t->run.group);
-    for (int i = 0; o && i < train_step_learnt_count(t->step); i++)
-        if (train_step_learnt(t->step, i) == tensor) return outer_momentum(o, i);
-    return NULL;
+    int i = 0;
+    while (o && i < train_step_learnt_count(t->step) && train_step_learnt(t->step, i) != tensor) i++;
+    if (!o || i == train_step_learnt_count(t->step)) return NULL;
+    return block == TRAIN_OUTER_BLOCK   ? outer_momentum(o, i)
+           : block == TRAIN_ASIDE_BLOCK ? outer_aside(o, i)
+                                        : outer_flight(o, i);
 }
 
 static train_tensor language_tensor(const train_run *run, int block, int index) {
@@ -271,7 +274,7 @@ static train_tensor language_tensor(const train_run *run, int block, int index) 
     if (t->step) (void)!train_step_settle(t->step, NULL); /* a failure is told by who saves, and by the next batch */
     return (train_tensor){m->name, m->rank, m->dim, m->count,
                           block == 0                   ? model_weights_data(t->weights, m)
-                          : block == TRAIN_OUTER_BLOCK ? language_outer_momentum(t, i)
+                          : block >= TRAIN_OUTER_BLOCK ? language_outer(t, block, i)
                                                        : train_step_moment(t->step, block, i)};
 }
 
@@ -282,7 +285,7 @@ static bool language_learns(const train_run *run, int index) {
 
 static void language_keep(train_run *run, int block, int index) {
     const language_run *t = language_run_of(run);
-    if (block > 0 && block != TRAIN_OUTER_BLOCK)
+    if (block > 0 && block < TRAIN_OUTER_BLOCK)
         train_step_moment_keep(t->step, block, language_first_tensor(t->weights) + index);
 }
 

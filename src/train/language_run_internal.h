@@ -14,7 +14,8 @@ typedef struct language_run {
     train_input input;
     model_weights *weights;
     train_step *step;
-    int64_t share, first; /* windows of a batch that are this rank's */
+    int64_t share, first;               /* windows of a batch that are this rank's */
+    int64_t worker_share, worker_first; /* and those of all ranks of its worker */
     token_windows data;
     vocab_map *compact;        /* NULL: the model is trained with all its ids */
     model_config whole;        /* the model's; `weights` may have fewer ids */

@@ -17,6 +17,7 @@
 
 int64_t train_run_steps_done(const train_run *r) { return r->state.step; }
 const train_options *train_run_options(const train_run *r) { return &r->options; }
+int train_run_workers(const train_run *r) { return r->who.count > 1 ? r->who.count : 1; }
 bool train_run_writes(const train_run *r) { return data_parallel_writes(r->options.mpi); }
 
 /* ---- making ------------------------------------------------------------------------------------------------------------------ */
@@ -78,6 +79,7 @@ propane_status train_run_load(train_run *r, int first, int last, propane_error *
 void train_run_free(train_run *r) {
     if (!r) return;
     data_parallel_free(r->group);
+    workers_dissolve(&r->who);
     r->kind->free(r);
     timeline_free(r->timeline);
     arena_free(r->arena);
@@ -86,11 +88,13 @@ void train_run_free(train_run *r) {
 
 /* ---- running ----------------------------------------------------------------------------------------------------------------- */
 
+static bool train_run_is_asked(const train_run *r) { return r->cancel && atomic_load(r->cancel); }
+
 propane_status train_run_check_cancel(const train_run *r, propane_error *err) {
-    double told = r->cancel && atomic_load(r->cancel);
+    bool told = false;
     if (!data_parallel_agrees(r->group, r->state.step, r->options.steps)) return PROPANE_OK;
-    PROPANE_TRY(data_parallel_sum(r->group, &told, 1, err));
-    return told > 0 ? propane_fail(err, PROPANE_ERR_CANCELLED, "stopped") : PROPANE_OK;
+    PROPANE_TRY(data_parallel_is_told(r->group, train_run_is_asked(r), &told, err));
+    return told ? propane_fail(err, PROPANE_ERR_CANCELLED, "stopped") : PROPANE_OK;
 }
 
 propane_status train_run_ready(train_run *r, bool *restart, propane_error *err) {
@@ -109,6 +113,7 @@ propane_status train_run_save(train_run *r, propane_error *err) {
                             "after step %lld the ranks' weights differ; save after a multiple of --outer %lld",
                             (long long)r->state.step, (long long)r->options.outer);
     PROPANE_TRY(train_run_settle(r, err));
+    PROPANE_TRY(data_parallel_show(r->group, true, err));
     PROPANE_TRY(data_parallel_collect(r->group, err));
     PROPANE_TRY(worker_state_write(r, err));
     if (train_run_writes(r)) PROPANE_TRY(train_checkpoint_write(r, err));
@@ -143,6 +148,7 @@ bool train_run_is_over(const train_run *r) { return r->options.patience > 0 && r
 
 propane_status train_run_evaluate(train_run *r, train_evaluation *out, propane_error *err) {
     *out = (train_evaluation){.step = r->state.step, .val_nats_per_byte = -1, .val_accuracy = -1};
+    PROPANE_TRY(data_parallel_show(r->group, true, err));
     PROPANE_TRY(r->kind->evaluate(r, out, err));
     r->state.evaluated = r->state.step;
     return train_run_rate(r, out->val_loss, err);
@@ -150,7 +156,7 @@ propane_status train_run_evaluate(train_run *r, train_evaluation *out, propane_e
 
 /* Every `interval` steps, or where the ranks next agree. */
 static bool train_run_is_due(const train_run *r, int64_t interval) {
-    const int64_t step = r->state.step, back = data_parallel_is_outer(r->group) ? r->options.outer : 1;
+    const int64_t step = r->state.step, back = data_parallel_stride(r->group);
     return interval > 0 && step % back == 0 && step % interval < back && step >= interval;
 }
 
@@ -201,6 +207,7 @@ static bool train_run_is_lagged(const train_run *r) {
 
 propane_status train_run_step(train_run *r, train_report *out, propane_error *err) {
     PROPANE_TRY(train_run_check_cancel(r, err));
+    PROPANE_TRY(data_parallel_show(r->group, false, err));
     const int64_t start = clock_ns();
     const bool lagged = train_run_is_lagged(r);
     adamw_step how = train_run_how(r, r->state.norm);
@@ -216,7 +223,10 @@ propane_status train_run_step(train_run *r, train_report *out, propane_error *er
         if (!lagged) PROPANE_TRY(r->kind->update(r, &how, err));
     }
     p.step = ++r->state.step;
-    PROPANE_TRY(data_parallel_agree(r->group, p.step, r->options.steps, &p.outer_bytes, err));
+    const int64_t inner = clock_ns();
+    PROPANE_TRY(data_parallel_agree(r->group, p.step, r->options.steps, train_run_is_asked(r), &p.outer_bytes, err));
+    p.outer_ms = (double)(clock_ns() - inner) / 1e6;
+    p.staleness = data_parallel_staleness(r->group, p.step, r->options.steps);
     const double seconds = (double)(clock_ns() - start) / 1e9;
     r->kind->times(r, seconds, &p);
     p.tokens_per_s = (double)r->units / seconds;
@@ -236,6 +246,7 @@ propane_status train_run_finish(train_run *r, propane_error *err) {
     PROPANE_TRY(train_run_settle(r, err));
     if (r->lost > 0) return train_run_tell_lost(r, err);
     PROPANE_TRY(train_run_save(r, err));
+    PROPANE_TRY(data_parallel_show(r->group, true, err));
     if (!r->checkpoint || !train_run_writes(r)) return PROPANE_OK;
     PROPANE_TRY(train_run_take_best(r, err));
     return r->kind->finish(r, err);

@@ -26,7 +26,9 @@ typedef struct train_report {
     bool skipped;        /* a gradient was not finite: the weights did not move */
     double tokens_per_s; /* samples, for an imported model */
     double device_ms, host_ms;
-    int64_t outer_bytes;       /* that this rank sent, where the ranks agreed after this step; else 0 */
+    int64_t outer_bytes;       /* that this rank sent for an agreement that began after this step; else 0 */
+    int64_t staleness;         /* steps since the oldest part of the weights was agreed on; -1: no outer steps */
+    double outer_ms;           /* what agreeing took of the step, waiting for messages included */
     train_simulated simulated; /* then device_ms is a model's, too */
 } train_report;
 
@@ -84,6 +86,7 @@ PROPANE_CHECK propane_status train_run_changed(train_run *r, propane_error *err)
 /* Who stops steps and evaluations from now on; NULL: nobody. */
 void train_run_cancel_by(train_run *r, const atomic_bool *cancel);
 
+int train_run_workers(const train_run *r); /* that make updates of their own and agree from time to time; 1: none do */
 bool train_run_writes(const train_run *r); /* is this the process that writes files? */
 /* Step and loss of the best validation; -1: there was none. */
 int64_t train_run_best(const train_run *r, double *loss);

@@ -45,7 +45,9 @@ typedef struct train_fact {
 enum {
     TRAIN_FACTS = 4,
     TRAIN_BLOCKS = 4, /* weights, first and second moments, the momentum of outer steps */
-    TRAIN_OUTER_BLOCK = 3
+    TRAIN_OUTER_BLOCK = 3,
+    TRAIN_ASIDE_BLOCK = 4, /* in the ranks' own files (worker_state.h): weights, and what is under way */
+    TRAIN_FLIGHT_BLOCK = 5
 };
 
 typedef struct train_run_kind {
@@ -77,7 +79,7 @@ typedef struct train_run_kind {
     /* The reverse, against this run. */
     propane_status (*recognise)(const train_run *r, const safetensors *file, propane_error *err);
     int (*facts)(const train_run *r, train_fact out[TRAIN_FACTS]);
-    /* Tensor `index` of block 0, 1 or 2. */
+    /* Tensor `index` of a block. */
     int (*tensor_count)(const train_run *r);
     train_tensor (*tensor)(const train_run *r, int block, int index);
     /* Is tensor `index` learnt? NULL: all are. */
@@ -92,6 +94,7 @@ struct train_run {
     train_options options; /* texts in the arena */
     train_state state;
     train_schedule schedule;
+    workers who;
     data_parallel *group; /* NULL: alone */
     int64_t units;        /* tokens or samples of a step */
     int64_t saved;        /* step of the newest checkpoint; -1: none */

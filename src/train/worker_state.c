@@ -15,36 +15,53 @@
 
 enum { PATH_ROOM = 4096 };
 
+enum { SETTINGS_ROOM = 160, WORKER_BLOCKS = 4 };
+
+#define SETTINGS "outer"        /* metadata: what outer steps were made with */
+#define FLIGHT   "outer_flight" /* where what is under way was sent; -1: nothing is */
+
 typedef struct worker_array {
-    int block; /* 1 or 2: moments; 0: what messages left out */
+    int block; /* 1 or 2: moments; TRAIN_ASIDE_BLOCK, TRAIN_FLIGHT_BLOCK; 0: what messages left out */
     char name[TRAIN_NAME_ROOM];
     int64_t count;
     float *data; /* NULL: nothing to keep */
 } worker_array;
 
-/* Array `index` of what the rank keeps: moments, tensor by tensor, then what messages left out. False: there are no more. */
+/* Of what all ranks of a worker have in common. */
+static bool worker_is_common(int block) { return block == 1 || block == 2 || block == TRAIN_ASIDE_BLOCK; }
+
+/* Array `index` of what the rank keeps, tensor by tensor, then what messages left out. False: there are no more. */
 static bool worker_array_at(const train_run *r, int index, worker_array *out) {
-    const int arrays = 2 * r->kind->tensor_count(r);
+    static const int blocks[WORKER_BLOCKS] = {1, 2, TRAIN_ASIDE_BLOCK, TRAIN_FLIGHT_BLOCK};
+    const int arrays = WORKER_BLOCKS * r->kind->tensor_count(r);
     *out = (worker_array){.data = NULL};
     if (index >= arrays + 2) return false;
     if (index >= arrays) {
         snprintf(out->name, TRAIN_NAME_ROOM, "outer.residual.%d", index - arrays);
-        out->data = allreduce_residual(data_parallel_allreduce(r->group), index - arrays, &out->count);
+        out->data = allreduce_residual(data_parallel_movements(r->group), index - arrays, &out->count);
         return true;
     }
-    const train_tensor t = r->kind->tensor(r, 1 + index % 2, index / 2);
-    out->block = 1 + index % 2;
+    out->block = blocks[index % WORKER_BLOCKS];
+    const train_tensor t = r->kind->tensor(r, out->block, index / WORKER_BLOCKS);
     (void)train_checkpoint_name(out->name, &t, out->block);
     out->count = t.count;
-    out->data = data_parallel_writes(r->options.mpi) ? NULL : t.data; /* the first rank's are in the checkpoint */
+    out->data = t.data;
     return true;
 }
 
-static bool worker_is_kept(const train_run *r) { return r->checkpoint && data_parallel_is_outer(r->group); }
+/* The first rank's moments are in the checkpoint. */
+static bool worker_writes(const train_run *r, const worker_array *a) {
+    if (!a->data) return false;
+    if (a->block == TRAIN_ASIDE_BLOCK && !outer_is_shown(data_parallel_outer(r->group))) return false;
+    if (!worker_is_common(a->block)) return true;
+    return r->who.place == 0 && (a->block == TRAIN_ASIDE_BLOCK || !data_parallel_writes(r->options.mpi));
+}
 
-static bool worker_path(const train_run *r, char out[PATH_ROOM]) {
-    const int n = snprintf(out, PATH_ROOM, "%s/worker-%d.%lld.safetensors", r->options.run_dir,
-                           data_parallel_rank(r->options.mpi), (long long)r->state.step);
+static bool worker_is_kept(const train_run *r) { return r->checkpoint && data_parallel_outer(r->group); }
+
+static bool worker_path(const train_run *r, int rank, char out[PATH_ROOM]) {
+    const int n =
+        snprintf(out, PATH_ROOM, "%s/worker-%d.%lld.safetensors", r->options.run_dir, rank, (long long)r->state.step);
     return n > 0 && n < PATH_ROOM;
 }
 
@@ -53,20 +70,32 @@ static bool worker_path(const train_run *r, char out[PATH_ROOM]) {
 static propane_status worker_put_arrays(safetensors_writer *w, const train_run *r, propane_error *err) {
     worker_array a;
     for (int i = 0; worker_array_at(r, i, &a); i++)
-        if (a.data) PROPANE_TRY(safetensors_writer_declare(w, a.name, ST_F32, 1, &a.count, err));
+        if (worker_writes(r, &a)) PROPANE_TRY(safetensors_writer_declare(w, a.name, ST_F32, 1, &a.count, err));
     for (int i = 0; worker_array_at(r, i, &a); i++)
-        if (a.data) PROPANE_TRY(safetensors_writer_data(w, a.data, (size_t)a.count * sizeof *a.data, err));
+        if (worker_writes(r, &a))
+            PROPANE_TRY(safetensors_writer_data(w, a.data, (size_t)a.count * sizeof *a.data, err));
     return PROPANE_OK;
+}
+
+static propane_status worker_put_state(safetensors_writer *w, const train_run *r, propane_error *err) {
+    char settings[SETTINGS_ROOM], flight[24];
+    data_parallel_describe(r->group, settings, sizeof settings);
+    snprintf(flight, sizeof flight, "%lld", (long long)outer_flight_step(data_parallel_outer(r->group)));
+    PROPANE_TRY(train_checkpoint_put_state(w, &r->state, err));
+    PROPANE_TRY(safetensors_writer_metadata(w, SETTINGS, settings, err));
+    return safetensors_writer_metadata(w, FLIGHT, flight, err);
 }
 
 static propane_status worker_write_file(const train_run *r, propane_error *err) {
     char path[PATH_ROOM];
     safetensors_writer *w = NULL;
-    if (!worker_path(r, path)) return propane_fail(err, PROPANE_ERR_LIMIT, "%s: too long a path", r->options.run_dir);
+    if (!worker_path(r, data_parallel_rank(r->options.mpi), path))
+        return propane_fail(err, PROPANE_ERR_LIMIT, "%s: too long a path", r->options.run_dir);
     if (!file_is_dir(r->options.run_dir)) PROPANE_TRY(file_make_dir(r->options.run_dir, err)); /* another machine's */
+    PROPANE_TRY(outer_settle(data_parallel_outer(r->group), err));
     PROPANE_TRY(safetensors_writer_open(path, &w, err));
     propane_status status = safetensors_writer_checksum(w, err);
-    if (status == PROPANE_OK) status = train_checkpoint_put_state(w, &r->state, err);
+    if (status == PROPANE_OK) status = worker_put_state(w, r, err);
     if (status == PROPANE_OK) status = worker_put_arrays(w, r, err);
     if (status == PROPANE_OK) return safetensors_writer_commit(w, err);
     safetensors_writer_abort(w);
@@ -120,32 +149,68 @@ static propane_status worker_take_state(const checkpoint_metadata *m, train_run 
                         (long long)r->state.step);
 }
 
-/* What messages left out is of use with the same wire and as many ranks only. */
-static bool worker_fits(const safetensors *file, const worker_array *a) {
-    const safetensors_tensor *found = a->data ? safetensors_find(file, a->name) : NULL;
-    return a->data && (a->block || (found && found->count == a->count));
+/* What is under way goes on only where all is as it was. Its arrays are there to be filled from here on. */
+static propane_status worker_take_flight(const checkpoint_metadata *m, train_run *r, propane_error *err) {
+    char settings[SETTINGS_ROOM];
+    const char *made, *flight;
+    data_parallel_describe(r->group, settings, sizeof settings);
+    PROPANE_TRY(checkpoint_metadata_find(m, SETTINGS, &made, err));
+    PROPANE_TRY(checkpoint_metadata_find(m, FLIGHT, &flight, err));
+    if (!made || !flight || strcmp(made, settings) != 0) return PROPANE_OK;
+    const long long step = strtoll(flight, NULL, 10);
+    if (step > 0 && step <= r->state.step) outer_restore_flight(data_parallel_outer(r->group), step);
+    return PROPANE_OK;
 }
 
-static propane_status worker_take(const checkpoint_metadata *m, train_run *r, propane_error *err) {
+/* A rank's file has no moments if it did not lead its worker; what messages left out is of use with the same wire and as many
+ * ranks only. */
+static bool worker_fits(const safetensors *file, const worker_array *a) {
+    const safetensors_tensor *found = a->data ? safetensors_find(file, a->name) : NULL;
+    return found && found->count == a->count;
+}
+
+/* From a rank's own file, or from that of who leads its worker: what is common to the worker's ranks. */
+static propane_status worker_take(const checkpoint_metadata *m, train_run *r, bool own, bool lead, propane_error *err) {
     worker_array a;
+    outer *o = data_parallel_outer(r->group);
     PROPANE_TRY(safetensors_verify(m->file, err));
     PROPANE_TRY(worker_take_state(m, r, err));
+    if (own) PROPANE_TRY(worker_take_flight(m, r, err));
     for (int i = 0; worker_array_at(r, i, &a); i++) {
         const safetensors_tensor *found;
-        if (!worker_fits(m->file, &a)) continue;
+        if (!(worker_is_common(a.block) ? lead : own) || !worker_fits(m->file, &a)) continue;
         PROPANE_TRY(safetensors_expect(m->file, a.name, ST_F32, 1, &a.count, &found, err));
         PROPANE_TRY(safetensors_f32(m->file, found, a.data, err));
-        if (a.block && r->kind->keep) r->kind->keep(r, a.block, i / 2);
+        if (a.block == TRAIN_ASIDE_BLOCK) outer_restore_aside(o);
+        if ((a.block == 1 || a.block == 2) && r->kind->keep) r->kind->keep(r, a.block, i / WORKER_BLOCKS);
     }
     return PROPANE_OK;
 }
 
-propane_status worker_state_read(train_run *r, propane_error *err) {
+static propane_status worker_read_file(train_run *r, int rank, bool own, propane_error *err) {
     char path[PATH_ROOM];
     checkpoint_metadata m = {0};
-    if (!worker_is_kept(r) || !worker_path(r, path) || !file_exists(path)) return PROPANE_OK;
+    if (!worker_path(r, rank, path) || !file_exists(path)) return PROPANE_OK;
     propane_status status = checkpoint_metadata_open(path, &m, err);
-    if (status == PROPANE_OK) status = worker_take(&m, r, err);
+    if (status == PROPANE_OK) status = worker_take(&m, r, own, rank == r->who.leader, err);
     checkpoint_metadata_close(&m);
     return status;
+}
+
+/* All ranks go on with what is under way, or none does: then it is part of what they moved since then, and sent again. */
+static propane_status worker_keep_flight(train_run *r, propane_error *err) {
+    outer *o = data_parallel_outer(r->group);
+    const int64_t step = outer_flight_step(o);
+    double there = step >= 0;
+    PROPANE_TRY(data_parallel_sum(r->group, &there, 1, err));
+    if (there < mpi_size(r->options.mpi)) outer_restore_flight(o, -1);
+    return PROPANE_OK;
+}
+
+propane_status worker_state_read(train_run *r, propane_error *err) {
+    const int rank = data_parallel_rank(r->options.mpi);
+    if (!worker_is_kept(r)) return PROPANE_OK;
+    PROPANE_TRY(worker_read_file(r, rank, true, err));
+    if (rank != r->who.leader) PROPANE_TRY(worker_read_file(r, r->who.leader, false, err));
+    return worker_keep_flight(r, err);
 }

@@ -72,7 +72,7 @@ static void open_model(fixture *f) {
 }
 
 static void open_fixture(fixture *f, allreduce_wire wire, double lr, double momentum) {
-    const outer_options options = {1, lr, momentum};
+    const outer_options options = {.every = 1, .lr = lr, .momentum = momentum};
     const allreduce_options wires = {.wire = wire, .bucket = 1500}; /* several, and cut tensors */
     int64_t counts[64];
     int order[64];
@@ -87,7 +87,7 @@ static void open_fixture(fixture *f, allreduce_wire wire, double lr, double mome
     }
     train_step_gradient_order(f->step, order);
     EXPECT_OK(allreduce_create(f->mpi, &wires, counts, order, n, &f->reduce, &err));
-    EXPECT_OK(outer_create(f->reduce, RANKS, &options, f->step, f->weights, &f->outer, &err));
+    EXPECT_OK(outer_create(f->mpi, f->reduce, NULL, 0, &options, f->step, f->weights, &f->outer, &err));
     f->before = mem_array((size_t)f->count, sizeof(float));
     copy_weights(f, f->before);
     for (int r = 0; r < RANKS; r++) {

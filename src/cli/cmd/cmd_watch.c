@@ -87,6 +87,16 @@ static double cmd_watch_recent_speed(const run_history *h) {
     return n ? sum / n : NAN;
 }
 
+/* Workers that train by themselves and agree from time to time. */
+static void cmd_watch_put_agreement(watch *w) {
+    run_agreement a;
+    char all[32], last[32];
+    if (!run_history_agreement(&w->history, &a)) return;
+    cmd_watch_put(w, "%.0f workers   each rank sent %s, last %s   agreed %.0f steps ago", a.workers,
+                  text_bytes(all, a.bytes), isfinite(a.last) ? text_bytes(last, a.last) : "nothing",
+                  isfinite(a.staleness) ? a.staleness : 0);
+}
+
 static void cmd_watch_put_head(watch *w) {
     const run_history *h = &w->history;
     const run_point *last = h->count ? &h->points[h->count - 1] : NULL;
@@ -118,6 +128,7 @@ static void cmd_watch_put_head(watch *w) {
     cmd_watch_put(w, "%.0f %s/s   %s%s%s   memory %.0f MB%s", speed, run_history_text(h, "unit", "tokens"),
                   text_duration(taken, last->seconds), isfinite(eta) ? ", left " : "",
                   isfinite(eta) ? text_duration(left, eta) : "", last->memory / 1e6, watts);
+    cmd_watch_put_agreement(w);
     char joules[200];
     if (run_history_joules(h, last, joules)) cmd_watch_put(w, "the machine in this step: %s", joules);
     if (h->value_count) {

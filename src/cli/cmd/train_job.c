@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "cli/cmd/host_flags.h"
+#include "cli/cmd/lost_ranks.h"
 
 propane_status train_job_init(train_job *j, const train_job_kind *kind, propane_training training, propane_error *err) {
     j->kind = kind;
@@ -231,7 +232,10 @@ static propane_status train_job_read_facts(train_job *j, propane_error *err) {
     return status;
 }
 
-static void train_job_cancel(void *trainer) { propane_trainer_cancel(trainer); }
+static void train_job_cancel(void *trainer) {
+    propane_trainer_cancel(trainer);
+    lost_ranks_expect();
+}
 
 static propane_status train_job_begin(train_job *j, propane_trainer_info *info, propane_error *err) {
     PROPANE_TRY(propane_trainer_create(j->options, NULL, &j->trainer, err));
@@ -271,10 +275,12 @@ propane_status train_job_go(train_job *j, bool *again, propane_error *err) {
     const propane_trainer_callbacks callbacks = {sizeof callbacks, j, train_job_on_step, train_job_on_evaluation,
                                                  train_job_on_checkpoint};
     PROPANE_TRY(train_job_begin(j, &info, err));
+    if (j->ranks) lost_ranks_prepare(j->ranks, train_job_option(j, "run"));
     cli_on_interrupt(train_job_cancel, j->trainer);
     cli_catch_signals(); /* until here Ctrl-C ends the process at once: there is nothing to lose yet */
     propane_status status = propane_trainer_run(j->trainer, &callbacks, err);
     cli_on_interrupt(NULL, NULL);
+    lost_ranks_forget();
     progress_end(&j->progress);
     info = train_job_info(j);
     status = train_job_go_on(&info, status, again, err);

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cli/cmd/lost_ranks.h"
 #include "cli/cmd/train_command.h"
 #include "cli/cmd/train_job.h"
 #include "cli/device_lab/power_meter.h"
@@ -179,8 +180,8 @@ static propane_status train_text_join_ranks(train_job *j, propane_error *err) {
 /* One rank's failure is everybody's: the others would wait for ever. The last checkpoint stays as it is. */
 static void train_text_end_ranks(propane_ranks *ranks, propane_error *err) {
     propane_error told = {.status = err->status};
-    snprintf(told.text, sizeof told.text, "rank %d of %d: %.900s", propane_ranks_rank(ranks),
-             propane_ranks_count(ranks), err->text);
+    snprintf(told.text, sizeof told.text, "rank %d of %d: %.600s%s%.300s", propane_ranks_rank(ranks),
+             propane_ranks_count(ranks), err->text, *lost_ranks_advice() ? "; " : "", lost_ranks_advice());
     const int code = cli_error("train", &told);
     fflush(NULL);
     propane_ranks_abort(ranks, code);

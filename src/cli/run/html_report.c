@@ -78,6 +78,14 @@ static bool html_report_of_samples(const run_history *h) {
     return strcmp(run_history_text(h, "unit", ""), "samples") == 0;
 }
 
+static void html_report_put_agreement(text *out, const run_history *h) {
+    run_agreement a;
+    if (!run_history_agreement(h, &a)) return;
+    html_report_fact(out, "workers", "%.0f", a.workers);
+    html_report_fact(out, "MB sent by a rank between workers", "%.3g", a.bytes / 1e6);
+    html_report_fact(out, "steps between agreements on a part, at most", "%.0f", a.stalest);
+}
+
 static void html_report_put_facts(text *out, const run_history *h) {
     summary s = html_report_summarise(h);
     text_append(out, "<div class=\"facts\">");
@@ -89,6 +97,7 @@ static void html_report_put_facts(text *out, const run_history *h) {
     html_report_fact(out, "seconds of training", "%.1f", s.seconds > 0 ? s.seconds : NAN);
     html_report_fact(out, "MB of memory at most", "%.0f", s.memory / 1e6);
     html_report_fact(out, "watts of the engine, simulated", "%.2f", s.watts);
+    html_report_put_agreement(out, h);
     char joules[200];
     if (run_history_joules(h, NULL, joules))
         text_printf(out, "<div><b>%s</b><span>of the machine for a step, on average</span></div>", joules);

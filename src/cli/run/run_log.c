@@ -110,6 +110,8 @@ void run_log_step(run_log *l, const propane_step *r, double seconds, const energ
     run_log_number(&l->line, "host_ms", r->host_ms);
     run_log_number(&l->line, "seconds", seconds);
     run_log_number(&l->line, "memory", run_peak_memory());
+    if (r->staleness >= 0) text_printf(&l->line, ",\"staleness\":%lld", (long long)r->staleness);
+    if (r->staleness >= 0) run_log_number(&l->line, "outer_ms", r->outer_ms);
     if (r->outer_bytes) text_printf(&l->line, ",\"outer_bytes\":%lld", (long long)r->outer_bytes);
     if (r->simulated && r->device_ms > 0) run_log_number(&l->line, "watts", r->energy_j / (r->device_ms / 1e3));
     run_log_put_power(&l->line, power);
@@ -198,6 +200,16 @@ bool run_history_joules(const run_history *h, const run_point *of, char out[200]
     return powered > 0;
 }
 
+bool run_history_agreement(const run_history *h, run_agreement *out) {
+    *out = (run_agreement){.workers = run_history_number(h, "workers", 0), .last = NAN, .staleness = NAN};
+    for (int64_t i = 0; i < h->count; i++) {
+        const run_point *p = &h->points[i];
+        if (isfinite(p->staleness)) out->staleness = p->staleness, out->stalest = fmax(out->stalest, p->staleness);
+        if (isfinite(p->outer_bytes)) out->bytes += p->outer_bytes, out->last = p->outer_bytes;
+    }
+    return out->workers > 1;
+}
+
 /* The screen shows these texts, and a folder may be somebody else's. */
 static void run_log_tame(json_t *start) {
     const char *key;
@@ -240,6 +252,8 @@ static propane_status run_log_take(run_history *h, const json_t *o, propane_erro
                                             run_log_get(o, "seconds"),
                                             run_log_get(o, "memory"),
                                             run_log_get(o, "watts"),
+                                            run_log_get(o, "outer_bytes"),
+                                            run_log_get(o, "staleness"),
                                             .powered = false};
         run_log_take_power(&h->points[h->count - 1], o);
     }

@@ -41,7 +41,8 @@ void run_log_evaluation(run_log *l, const propane_evaluation *e);
 typedef struct run_point {
     int64_t step;
     double loss, lr, norm, tokens_per_s, device_ms, host_ms, seconds, memory, watts; /* NAN: not known */
-    bool powered; /* with joules, known ones or not */
+    double outer_bytes, staleness; /* NAN: nothing was sent; no outer steps */
+    bool powered;                  /* with joules, known ones or not */
     double joules[ENERGY_PARTS];
 } run_point;
 
@@ -72,6 +73,14 @@ const char *run_history_text(const run_history *h, const char *key, const char *
 double run_history_number(const run_history *h, const char *key, double otherwise);
 /* Mean loss of the last points, weighted as the progress display does. */
 double run_history_smooth(const run_history *h);
+/* How workers that train by themselves stand, by the rank that writes the log. False: there are none. */
+typedef struct run_agreement {
+    double workers;
+    double bytes, last; /* sent by this rank, altogether and last; last NAN: nothing yet */
+    double staleness,
+        stalest; /* steps since the oldest part of the weights was agreed on, now (NAN: not known) and at most */
+} run_agreement;
+bool run_history_agreement(const run_history *h, run_agreement *out);
 /* "cpu 3.21 J, gpu unknown, ...": of one step, or (NULL) the mean of all. False: nobody asked for them. */
 bool run_history_joules(const run_history *h, const run_point *of, char out[200]);
 /* Bytes of memory at most in use so far by this process; negative: not known. */

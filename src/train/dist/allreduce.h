@@ -26,6 +26,8 @@ const char *allreduce_wire_name(allreduce_wire wire); /* "fp32", "bf16", "fp16",
 /* ALLREDUCE_WIRES: there is no such form. */
 allreduce_wire allreduce_wire_find(const char *name);
 
+#define ALLREDUCE_STANDARD_BUCKET (INT64_C(4) << 20)
+
 typedef struct allreduce allreduce;
 
 typedef struct allreduce_options {
@@ -42,8 +44,12 @@ PROPANE_CHECK propane_status allreduce_create(mpi *m, const allreduce_options *o
 void allreduce_free(allreduce *d);
 
 allreduce_wire allreduce_wire_of(const allreduce *d);
-/* Bytes that this rank sends for one sum of all tensors. */
+/* Bytes that this rank sends for one sum of what is limited to. */
 int64_t allreduce_sent_bytes(const allreduce *d);
+/* Only part `part` of `parts` is summed from now on: whole buckets, about as many elements in each part, the same on all ranks.
+ * Its segments are *first and on, up to *end. 0 of 1: everything, as it is to begin with. */
+void allreduce_limit(allreduce *d, int64_t parts, int64_t part);
+void allreduce_part(const allreduce *d, int64_t parts, int64_t part, int *first, int *end);
 /* What int4 messages left out so far, [*count] of shares (0) and of sums (1); NULL with another wire. */
 float *allreduce_residual(const allreduce *d, int which, int64_t *count);
 

@@ -40,6 +40,7 @@ struct allreduce {
     bucket *buckets;
     slot slots[ALLREDUCE_SLOTS];
     size_t slot_bytes;
+    int first, end;                  /* buckets of the sum at hand */
     int next_start, next_finish;     /* buckets start and finish in one order on all ranks */
     float *sums, *widened;           /* the largest own piece of a bucket; one share of it */
     float *residual, *residual_sums; /* int4: what messages left out, bucket by bucket; of shares, of sums; else NULL */
@@ -70,7 +71,8 @@ bool allreduce_is_complete(const allreduce *d, const bucket *b);
 
 /* Opens the memory where all ranks are on one machine; d->shared stays NULL where not. All ranks call it. */
 PROPANE_CHECK propane_status allreduce_shared_open(allreduce *d, propane_error *err);
-void allreduce_shared_ready(allreduce *d);  /* starts what has become complete, lets the rest go on */
-void allreduce_shared_finish(allreduce *d); /* all buckets have been started */
+void allreduce_shared_ready(allreduce *d); /* starts what has become complete, lets the rest go on */
+PROPANE_CHECK propane_status allreduce_shared_finish(allreduce *d,
+                                                     propane_error *err); /* all buckets have been started */
 
 #endif

@@ -5,7 +5,6 @@
  *
  * In fp32 the own share is read from the gradient, and the sums go there at once.
  */
-#include <sched.h>
 #include <stdatomic.h>
 #include <string.h>
 
@@ -108,16 +107,19 @@ static void allreduce_shm_take_sums(allreduce *d, const bucket *b, int64_t numbe
     allreduce_shm_tell(d, TAKEN, number);
 }
 
+/* Of all buckets that were ever summed. */
+static int64_t allreduce_shm_number(const allreduce *d, int index) { return d->before + index - d->first; }
+
 /* Whatever can be done without waiting. */
 static void allreduce_shm_go_on(allreduce *d) {
     for (bool more = true; more;) {
-        more = d->next_sum < d->next_start && allreduce_shm_reached(d, WRITTEN, d->before + d->next_sum);
+        more = d->next_sum < d->next_start && allreduce_shm_reached(d, WRITTEN, allreduce_shm_number(d, d->next_sum));
         if (more) {
-            allreduce_shm_add_shares(d, &d->buckets[d->next_sum], d->before + d->next_sum);
+            allreduce_shm_add_shares(d, &d->buckets[d->next_sum], allreduce_shm_number(d, d->next_sum));
             d->next_sum++;
         }
-        if (d->next_finish < d->next_sum && allreduce_shm_reached(d, ADDED, d->before + d->next_finish)) {
-            allreduce_shm_take_sums(d, &d->buckets[d->next_finish], d->before + d->next_finish);
+        if (d->next_finish < d->next_sum && allreduce_shm_reached(d, ADDED, allreduce_shm_number(d, d->next_finish))) {
+            allreduce_shm_take_sums(d, &d->buckets[d->next_finish], allreduce_shm_number(d, d->next_finish));
             d->next_finish++;
             more = true;
         }
@@ -130,18 +132,25 @@ static bool allreduce_shm_is_free(const allreduce *d, int64_t number) {
 }
 
 void allreduce_shared_ready(allreduce *d) {
-    while (d->next_start < d->bucket_count && allreduce_is_complete(d, &d->buckets[d->next_start])) {
-        const int64_t number = d->before + d->next_start;
-        for (allreduce_shm_go_on(d); !allreduce_shm_is_free(d, number); allreduce_shm_go_on(d)) sched_yield();
+    while (d->next_start < d->end && allreduce_is_complete(d, &d->buckets[d->next_start])) {
+        const int64_t number = allreduce_shm_number(d, d->next_start);
+        for (allreduce_shm_go_on(d); !allreduce_shm_is_free(d, number); allreduce_shm_go_on(d)) {
+            if (mpi_is_stopped(d->mpi)) return;
+            mpi_idle(d->mpi);
+        }
         allreduce_shm_write_shares(d, &d->buckets[d->next_start++], number);
     }
     allreduce_shm_go_on(d);
 }
 
-void allreduce_shared_finish(allreduce *d) {
-    for (allreduce_shm_go_on(d); d->next_finish < d->bucket_count; allreduce_shm_go_on(d)) sched_yield();
-    d->before += d->bucket_count;
-    d->next_sum = 0;
+propane_status allreduce_shared_finish(allreduce *d, propane_error *err) {
+    for (allreduce_shm_go_on(d); d->next_finish < d->end; allreduce_shm_go_on(d)) {
+        if (mpi_is_stopped(d->mpi))
+            return propane_fail(err, PROPANE_ERR_CANCELLED, "rank %d: the sum was given up", d->rank);
+        mpi_idle(d->mpi);
+    }
+    d->before += d->end - d->first;
+    return PROPANE_OK;
 }
 
 propane_status allreduce_shared_open(allreduce *d, propane_error *err) {

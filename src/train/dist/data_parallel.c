@@ -4,19 +4,24 @@
 #include "train/dist/data_parallel.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
+#include "base/int_math.h"
 #include "base/memory.h"
 
 struct data_parallel {
-    mpi *mpi;
-    allreduce *allreduce;
+    const workers *who;
+    allreduce *gradients; /* inside a worker; NULL: it is one rank */
+    allreduce *movements; /* between workers; NULL: there are no outer steps */
     allreduce_options options;
     outer_options outer_options;
-    outer *outer; /* NULL: gradients are added up */
+    outer *outer; /* NULL: there is one worker */
     train_step *step;
     model_weights *weights;
     train_reduce reduce;
+    train_piece *pieces; /* of a worker of several ranks: what is this one's, in the order of the segments */
+    int piece_count;
     float **tensors; /* [learnt]: of what is gathered; tensors are numbered as they are learnt */
 };
 
@@ -33,50 +38,98 @@ propane_status data_parallel_share(const mpi *m, int64_t batch, int64_t *share, 
 
 static propane_status data_parallel_ready(void *context, int tensor, float *gradient, propane_error *err) {
     const data_parallel *g = context;
-    return allreduce_ready(g->allreduce, tensor, gradient, err);
+    return allreduce_ready(g->gradients, tensor, gradient, err);
 }
 
 static propane_status data_parallel_finish(void *context, propane_error *err) {
     const data_parallel *g = context;
-    return allreduce_finish(g->allreduce, err);
+    return allreduce_finish(g->gradients, err);
 }
 
-static propane_status data_parallel_own_pieces(data_parallel *g, propane_error *err) {
-    int count = allreduce_segment_count(g->allreduce);
-    train_piece *pieces = mem_array((size_t)count + 1, sizeof *pieces);
-    if (!pieces) return propane_fail_memory(err, (size_t)count * sizeof *pieces);
-    for (int i = 0; i < count; i++)
-        pieces[i].tensor = allreduce_piece(g->allreduce, i, &pieces[i].begin, &pieces[i].end);
-    propane_status status = train_step_own(g->step, pieces, count, err);
-    mem_free(pieces);
-    return status;
+/* ---- making ---------------------------------------------------------------------------------------------------------------- */
+
+static int64_t data_parallel_count_of(const data_parallel *g, int learnt) {
+    return g->weights->tensors[train_step_learnt(g->step, learnt)].count;
+}
+
+/* Gradients of whole tensors, inside the worker. Its ranks are near each other: with outer steps the wire is for what goes
+ * between workers. */
+static propane_status data_parallel_make_gradients(data_parallel *g, const int *order, propane_error *err) {
+    const int n = train_step_learnt_count(g->step);
+    allreduce_options how = g->options;
+    if (!g->who->inside) return PROPANE_OK;
+    if (g->who->count > 1) how.wire = ALLREDUCE_FP32;
+    int64_t *counts = mem_array((size_t)n, sizeof *counts);
+    if (!counts) return propane_fail_memory(err, (size_t)n * sizeof *counts);
+    for (int i = 0; i < n; i++) counts[i] = data_parallel_count_of(g, i);
+    const propane_status status = allreduce_create(g->who->inside, &how, counts, order, n, &g->gradients, err);
+    mem_free(counts);
+    PROPANE_TRY(status);
+    g->piece_count = allreduce_segment_count(g->gradients);
+    g->pieces = mem_array((size_t)g->piece_count + 1, sizeof *g->pieces);
+    if (!g->pieces) return propane_fail_memory(err, (size_t)g->piece_count * sizeof *g->pieces);
+    for (int i = 0; i < g->piece_count; i++)
+        g->pieces[i].tensor = allreduce_piece(g->gradients, i, &g->pieces[i].begin, &g->pieces[i].end);
+    return g->options.shard ? train_step_own(g->step, g->pieces, g->piece_count, err) : PROPANE_OK;
+}
+
+/* Fragments are whole buckets: there must be as many. */
+static propane_status data_parallel_fit_buckets(const data_parallel *g, int64_t numbers, allreduce_options *how,
+                                                propane_error *err) {
+    const int64_t parts = g->outer_options.fragments, most = parts > 1 ? numbers / parts : numbers;
+    if (most < 1)
+        return propane_fail(err, PROPANE_ERR_INVALID,
+                            "--outer-fragments %lld: a rank has only %lld numbers to agree on", (long long)parts,
+                            (long long)numbers);
+    if (parts > 1 && (how->bucket == 0 || how->bucket > most * 4))
+        how->bucket = min_i64(how->bucket ? how->bucket : ALLREDUCE_STANDARD_BUCKET, most * 4);
+    return PROPANE_OK;
+}
+
+/* What the workers moved, of the rank's pieces or of all. */
+static propane_status data_parallel_make_movements(data_parallel *g, int *order, propane_error *err) {
+    const int n = g->pieces ? g->piece_count : train_step_learnt_count(g->step);
+    allreduce_options how = {.wire = g->options.wire, .bucket = g->options.bucket};
+    int64_t *counts = mem_array((size_t)n + 1, sizeof *counts), numbers = 0;
+    int *own_order = g->pieces ? mem_array((size_t)n + 1, sizeof *own_order) : order;
+    propane_status status = counts && own_order ? PROPANE_OK : propane_fail_memory(err, (size_t)n * sizeof *counts);
+    for (int i = 0; i < n && status == PROPANE_OK; i++) {
+        counts[i] = g->pieces ? g->pieces[i].end - g->pieces[i].begin : data_parallel_count_of(g, i);
+        if (g->pieces) own_order[i] = i;
+        numbers += counts[i];
+    }
+    if (status == PROPANE_OK) status = data_parallel_fit_buckets(g, numbers, &how, err);
+    if (status == PROPANE_OK)
+        status = allreduce_create(g->who->between, &how, counts, own_order, n, &g->movements, err);
+    if (own_order != order) mem_free(own_order);
+    mem_free(counts);
+    PROPANE_TRY(status);
+    return outer_create(g->who->between, g->movements, g->pieces, g->piece_count, &g->outer_options, g->step,
+                        g->weights, &g->outer, err);
 }
 
 static propane_status data_parallel_make(data_parallel *g, propane_error *err) {
-    size_t n = (size_t)train_step_learnt_count(g->step);
-    int64_t *counts = mem_array(n, sizeof *counts);
+    const size_t n = (size_t)train_step_learnt_count(g->step);
     int *order = mem_array(n, sizeof *order);
     g->tensors = mem_array(n, sizeof *g->tensors);
-    propane_status status = counts && order && g->tensors ? PROPANE_OK : propane_fail_memory(err, n * 16);
+    propane_status status = order && g->tensors ? PROPANE_OK : propane_fail_memory(err, n * 16);
     if (status == PROPANE_OK) {
-        for (size_t i = 0; i < n; i++) counts[i] = g->weights->tensors[train_step_learnt(g->step, (int)i)].count;
         train_step_gradient_order(g->step, order);
-        status = allreduce_create(g->mpi, &g->options, counts, order, (int)n, &g->allreduce, err);
+        status = data_parallel_make_gradients(g, order, err);
     }
-    mem_free(counts);
+    if (status == PROPANE_OK && g->who->between) status = data_parallel_make_movements(g, order, err);
     mem_free(order);
-    if (status == PROPANE_OK && g->outer_options.every > 0 && mpi_size(g->mpi) > 1)
-        status = outer_create(g->allreduce, mpi_size(g->mpi), &g->outer_options, g->step, g->weights, &g->outer, err);
-    return status == PROPANE_OK && g->options.shard ? data_parallel_own_pieces(g, err) : status;
+    return status;
 }
 
-propane_status data_parallel_create(mpi *m, const allreduce_options *options, const outer_options *agree,
+propane_status data_parallel_create(const workers *who, const allreduce_options *options, const outer_options *agree,
                                     train_step *step, model_weights *weights, data_parallel **out, propane_error *err) {
     *out = NULL;
-    if (!m) return PROPANE_OK;
+    if (!who->all) return PROPANE_OK;
     data_parallel *g = mem_alloc(sizeof *g);
     if (!g) return propane_fail_memory(err, sizeof *g);
-    *g = (data_parallel){.mpi = m, .options = *options, .outer_options = *agree, .step = step, .weights = weights};
+    *g = (data_parallel){.who = who, .options = *options, .outer_options = *agree, .step = step, .weights = weights};
+    if (!who->inside) g->options.shard = false;
     g->reduce = (train_reduce){g, data_parallel_ready, data_parallel_finish};
     propane_status status = data_parallel_make(g, err);
     if (status == PROPANE_OK)
@@ -89,87 +142,152 @@ propane_status data_parallel_create(mpi *m, const allreduce_options *options, co
 void data_parallel_free(data_parallel *g) {
     if (!g) return;
     outer_free(g->outer);
-    allreduce_free(g->allreduce);
+    allreduce_free(g->movements);
+    allreduce_free(g->gradients);
+    mem_free(g->pieces);
     mem_free(g->tensors);
     mem_free(g);
 }
 
 void data_parallel_listen(data_parallel *g) {
-    if (g && !g->outer) train_step_reduce(g->step, &g->reduce);
+    if (g && g->gradients) train_step_reduce(g->step, &g->reduce);
 }
 
 void data_parallel_rest(data_parallel *g) {
     if (g) train_step_reduce(g->step, NULL);
 }
 
-/* ---- outer steps -------------------------------------------------------------------------------------------------------- */
-
-bool data_parallel_is_outer(const data_parallel *g) { return g && g->outer; }
-outer *data_parallel_outer(const data_parallel *g) { return g ? g->outer : NULL; }
-allreduce *data_parallel_allreduce(const data_parallel *g) { return g ? g->allreduce : NULL; }
-
-bool data_parallel_agrees(const data_parallel *g, int64_t step, int64_t steps) {
-    return !data_parallel_is_outer(g) || step >= steps || step % g->outer_options.every == 0;
-}
-
-propane_status data_parallel_agree(data_parallel *g, int64_t step, int64_t steps, int64_t *bytes, propane_error *err) {
-    *bytes = 0;
-    if (!data_parallel_is_outer(g) || !data_parallel_agrees(g, step, steps)) return PROPANE_OK;
-    *bytes = allreduce_sent_bytes(g->allreduce);
-    return outer_agree(g->outer, err);
-}
-
 /* ---- sums ----------------------------------------------------------------------------------------------------------------- */
 
 propane_status data_parallel_sum(const data_parallel *g, double *values, int count, propane_error *err) {
-    return g ? mpi_sum(g->mpi, values, count, err) : PROPANE_OK;
+    return g ? mpi_sum(g->who->all, values, count, err) : PROPANE_OK;
+}
+
+propane_status data_parallel_sum_inside(const data_parallel *g, double *values, int count, propane_error *err) {
+    return g && g->who->inside ? mpi_sum(g->who->inside, values, count, err) : PROPANE_OK;
 }
 
 propane_status data_parallel_norm(data_parallel *g, train_step *step, double *norm, propane_error *err) {
     PROPANE_TRY(train_step_gradient_norm(step, norm, err));
     if (!g || !g->options.shard) return PROPANE_OK;
     double square = *norm * *norm;
-    PROPANE_TRY(mpi_sum(g->mpi, &square, 1, err));
+    PROPANE_TRY(mpi_sum(g->who->inside, &square, 1, err));
     *norm = sqrt(square);
     return PROPANE_OK;
 }
 
-/* `which` 0: the weights; 1 and 2: their moments. */
-static propane_status data_parallel_gather(data_parallel *g, int which, int root, propane_error *err) {
+/* ---- what the ranks of a worker keep for each other ----------------------------------------------------------------------- */
+
+enum { WEIGHTS, MOMENT_1, MOMENT_2, MOMENTUM, ASIDE, STORES };
+
+/* NULL: it does not exist. */
+static float *data_parallel_at(const data_parallel *g, int what, int learnt) {
+    const int tensor = train_step_learnt(g->step, learnt);
+    if (what == WEIGHTS) return model_weights_data(g->weights, &g->weights->tensors[tensor]);
+    if (what == MOMENT_1 || what == MOMENT_2) return train_step_moment(g->step, what, tensor);
+    if (!g->outer) return NULL;
+    return what == MOMENTUM ? outer_momentum(g->outer, learnt) : outer_aside(g->outer, learnt);
+}
+
+static propane_status data_parallel_gather(data_parallel *g, int what, int root, propane_error *err) {
     for (int i = 0; i < train_step_learnt_count(g->step); i++) {
-        int tensor = train_step_learnt(g->step, i);
-        g->tensors[i] = which == 0 ? model_weights_data(g->weights, &g->weights->tensors[tensor])
-                                   : train_step_moment(g->step, which, tensor);
+        g->tensors[i] = data_parallel_at(g, what, i);
+        if (!g->tensors[i]) return PROPANE_OK;
     }
-    return allreduce_gather(g->allreduce, g->tensors, root, err);
+    return allreduce_gather(g->gradients, g->tensors, root, err);
+}
+
+/* Are the others' parts of it of no use to this rank? */
+static bool data_parallel_is_parted(const data_parallel *g, int what) {
+    if (!g->gradients || what == WEIGHTS) return false;
+    return what == MOMENT_1 || what == MOMENT_2 ? g->options.shard : g->outer != NULL;
 }
 
 propane_status data_parallel_updated(data_parallel *g, propane_error *err) {
     if (!g || !g->options.shard) return PROPANE_OK;
-    PROPANE_TRY(data_parallel_gather(g, 0, -1, err));
+    PROPANE_TRY(data_parallel_gather(g, WEIGHTS, -1, err));
     return train_step_publish(g->step, err);
 }
 
 propane_status data_parallel_collect(data_parallel *g, propane_error *err) {
-    if (!g || !g->options.shard) return PROPANE_OK;
-    for (int which = 1; which <= 2; which++) PROPANE_TRY(data_parallel_gather(g, which, 0, err));
+    for (int what = MOMENT_1; g && what < STORES; what++)
+        if (data_parallel_is_parted(g, what)) PROPANE_TRY(data_parallel_gather(g, what, 0, err));
     return PROPANE_OK;
 }
 
-static void data_parallel_discard(data_parallel *g, int tensor, int64_t begin, int64_t end) {
-    for (int which = 1; which <= 2; which++)
-        mem_pages_discard(train_step_moment(g->step, which, train_step_learnt(g->step, tensor)) + begin,
-                          (size_t)(end - begin) * sizeof(float));
+static void data_parallel_discard(const data_parallel *g, int what, int learnt, int64_t begin, int64_t end) {
+    float *data = data_parallel_at(g, what, learnt);
+    if (data) mem_pages_discard(data + begin, (size_t)(end - begin) * sizeof(float));
 }
 
-/* The moments of others are nothing but memory in use: their pages go back. */
+/* The others' parts are nothing but memory in use: their pages go back. */
 void data_parallel_release(data_parallel *g) {
-    if (!g || !g->options.shard) return;
-    for (int i = 0; i < allreduce_segment_count(g->allreduce); i++) {
-        int64_t begin, end, own_begin, own_end;
-        int tensor = allreduce_segment(g->allreduce, i, &begin, &end);
-        (void)allreduce_piece(g->allreduce, i, &own_begin, &own_end);
-        data_parallel_discard(g, tensor, begin, own_begin);
-        data_parallel_discard(g, tensor, own_end, end);
+    for (int what = MOMENT_1; g && what < STORES; what++) {
+        if (!data_parallel_is_parted(g, what)) continue;
+        for (int i = 0; i < g->piece_count; i++) {
+            int64_t begin, end;
+            const int tensor = allreduce_segment(g->gradients, i, &begin, &end);
+            data_parallel_discard(g, what, tensor, begin, g->pieces[i].begin);
+            data_parallel_discard(g, what, tensor, g->pieces[i].end, end);
+        }
     }
+}
+
+/* ---- outer steps -------------------------------------------------------------------------------------------------------- */
+
+outer *data_parallel_outer(const data_parallel *g) { return g ? g->outer : NULL; }
+allreduce *data_parallel_movements(const data_parallel *g) { return g ? g->movements : NULL; }
+const workers *data_parallel_workers(const data_parallel *g) { return g ? g->who : NULL; }
+
+static bool data_parallel_streams(const data_parallel *g) { return g && g->outer && outer_streams(&g->outer_options); }
+
+int64_t data_parallel_stride(const data_parallel *g) {
+    return g && g->outer && !data_parallel_streams(g) ? g->outer_options.every : 1;
+}
+
+bool data_parallel_agrees(const data_parallel *g, int64_t step, int64_t steps) {
+    return step >= steps || step % data_parallel_stride(g) == 0;
+}
+
+propane_status data_parallel_is_told(const data_parallel *g, bool own, bool *out, propane_error *err) {
+    double told = own;
+    *out = data_parallel_streams(g) && outer_is_told(g->outer);
+    if (data_parallel_streams(g)) return PROPANE_OK;
+    PROPANE_TRY(data_parallel_sum(g, &told, 1, err));
+    *out = told > 0;
+    return PROPANE_OK;
+}
+
+/* The rank's parts of the weights have changed. */
+static propane_status data_parallel_publish(data_parallel *g, propane_error *err) {
+    if (g->gradients) PROPANE_TRY(data_parallel_gather(g, WEIGHTS, -1, err));
+    return train_step_publish(g->step, err);
+}
+
+propane_status data_parallel_agree(data_parallel *g, int64_t step, int64_t steps, bool stop, int64_t *bytes,
+                                   propane_error *err) {
+    bool moved = false;
+    *bytes = 0;
+    if (!g || !g->outer) return PROPANE_OK;
+    PROPANE_TRY(outer_turn(g->outer, step, steps, stop, bytes, &moved, err));
+    return moved ? data_parallel_publish(g, err) : PROPANE_OK;
+}
+
+propane_status data_parallel_show(data_parallel *g, bool common, propane_error *err) {
+    if (!data_parallel_streams(g) || outer_is_shown(g->outer) == common) return PROPANE_OK;
+    PROPANE_TRY(train_step_settle(g->step, err));
+    outer_show(g->outer, common);
+    return data_parallel_publish(g, err);
+}
+
+int64_t data_parallel_staleness(const data_parallel *g, int64_t step, int64_t steps) {
+    if (!g || !g->outer) return -1;
+    return step < steps ? outer_staleness(&g->outer_options, step) : 0;
+}
+
+void data_parallel_describe(const data_parallel *g, char *out, size_t room) {
+    const outer_options *o = &g->outer_options;
+    (void)snprintf(out, room, "%d of %d ranks, every %lld, %lld fragments, delay %lld, bucket %lld", g->who->count,
+                   g->who->size, (long long)o->every, (long long)o->fragments, (long long)o->delay,
+                   (long long)g->options.bucket);
 }

@@ -1,49 +1,70 @@
 /* SPDX-License-Identifier: MIT
  * The ranks of one training. Data-parallel, each takes its part of every batch, gradients are added up while the backward
- * pass runs, all make the same update. With outer steps (dist/outer.h) each takes its part of every batch, too, but trains by
- * itself until they agree; between that, nothing here sends a message. NULL stands for a process that trains alone; then nothing here does anything, and
+ * pass runs, all make the same update. With outer steps (dist/outer.h) that is so inside a worker (dist/workers.h), if it has
+ * several ranks; each worker takes its part of every batch, but trains by itself until the workers agree; between that, no
+ * messages are waited for. NULL stands for a process that trains alone; then nothing here does anything, and
  * sums and parts are its own.
  */
 #ifndef TRAIN_DIST_DATA_PARALLEL_H
 #define TRAIN_DIST_DATA_PARALLEL_H
 
 #include "train/dist/outer.h"
+#include "train/dist/workers.h"
 #include "train/step/step.h"
 
 typedef struct data_parallel data_parallel;
 
 /* How many of a batch's sequences a rank takes; PROPANE_ERR_INVALID if the ranks do not divide it. */
 PROPANE_CHECK propane_status data_parallel_share(const mpi *m, int64_t batch, int64_t *share, propane_error *err);
-/* `m`, the step and the weights are borrowed until it is freed. Outer steps are for two ranks and more: one has nobody to
+/* `who`, the step and the weights are borrowed until it is freed. Outer steps are for two workers and more: one has nobody to
  * agree with and trains as if alone. */
-PROPANE_CHECK propane_status data_parallel_create(mpi *m, const allreduce_options *options, const outer_options *agree,
-                                                  train_step *step, model_weights *weights, data_parallel **out,
-                                                  propane_error *err);
+PROPANE_CHECK propane_status data_parallel_create(const workers *who, const allreduce_options *options,
+                                                  const outer_options *agree, train_step *step, model_weights *weights,
+                                                  data_parallel **out, propane_error *err);
 void data_parallel_free(data_parallel *g);
 bool data_parallel_writes(const mpi *m); /* is this the rank that writes files? */
 int data_parallel_rank(const mpi *m);
 
-/* Before the last batch of a step: its gradients are added up over the ranks. */
+/* Before the last batch of a step: its gradients are added up over the worker's ranks. */
 void data_parallel_listen(data_parallel *g);
 /* After it: no more. */
 void data_parallel_rest(data_parallel *g);
-/* Of the sums over all ranks. */
+/* Of the sums over all of them. */
 PROPANE_CHECK propane_status data_parallel_norm(data_parallel *g, train_step *step, double *norm, propane_error *err);
 /* After the update: with sharded moments the weights are gathered. */
 PROPANE_CHECK propane_status data_parallel_updated(data_parallel *g, propane_error *err);
-/* Before a checkpoint: the writing rank gets all moments. After it, or after they were read: each keeps its own. */
+/* Before a checkpoint: who leads a worker gets all moments and all that outer steps keep. After it, or after they were read:
+ * each rank keeps its own. */
 PROPANE_CHECK propane_status data_parallel_collect(data_parallel *g, propane_error *err);
 void data_parallel_release(data_parallel *g);
-/* Does each rank make updates of its own? */
-bool data_parallel_is_outer(const data_parallel *g);
-/* Do all ranks have the same weights after `step` of `steps`? Only then do they evaluate, save and stop. */
+/* Over all ranks; over those of this rank's worker. */
+PROPANE_CHECK propane_status data_parallel_sum(const data_parallel *g, double *values, int count, propane_error *err);
+PROPANE_CHECK propane_status data_parallel_sum_inside(const data_parallel *g, double *values, int count,
+                                                      propane_error *err);
+
+/* ---- outer steps ---------------------------------------------------------------------------------------------------------- */
+
+/* May the ranks evaluate, save and stop after `step` of `steps`? Where they make updates of their own: as often as they
+ * agree; streamed, at any time. */
 bool data_parallel_agrees(const data_parallel *g, int64_t step, int64_t steps);
-/* After `step`: the outer step, where it is time for one. *bytes: sent by this rank. */
-PROPANE_CHECK propane_status data_parallel_agree(data_parallel *g, int64_t step, int64_t steps, int64_t *bytes,
-                                                 propane_error *err);
+/* Steps between two such places. */
+int64_t data_parallel_stride(const data_parallel *g);
+/* Has any rank been asked to stop? `own`: this one has. The same answer on all ranks, where they agree or (streamed) with the
+ * newest result that was taken. */
+PROPANE_CHECK propane_status data_parallel_is_told(const data_parallel *g, bool own, bool *out, propane_error *err);
+/* After `step`: the outer step, where it is time for one. *bytes: sent by this rank. `stop`: this rank has been asked to. */
+PROPANE_CHECK propane_status data_parallel_agree(data_parallel *g, int64_t step, int64_t steps, bool stop,
+                                                 int64_t *bytes, propane_error *err);
+/* Streamed: what the workers have in common takes the place of the weights, on the device, too, or (false) gives it back.
+ * Nothing where they are the same. */
+PROPANE_CHECK propane_status data_parallel_show(data_parallel *g, bool common, propane_error *err);
+/* Steps since the oldest part of the weights was agreed on; -1: there are no outer steps. */
+int64_t data_parallel_staleness(const data_parallel *g, int64_t step, int64_t steps);
 /* NULL: none. */
 outer *data_parallel_outer(const data_parallel *g);
-allreduce *data_parallel_allreduce(const data_parallel *g);
-PROPANE_CHECK propane_status data_parallel_sum(const data_parallel *g, double *values, int count, propane_error *err);
+allreduce *data_parallel_movements(const data_parallel *g);
+const workers *data_parallel_workers(const data_parallel *g);
+/* What a rank's file of its own must have in common with the run that goes on from it. */
+void data_parallel_describe(const data_parallel *g, char *out, size_t room);
 
 #endif

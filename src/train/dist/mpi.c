@@ -5,16 +5,20 @@
 #include "train/dist/mpi.h"
 
 #include <dlfcn.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/memory.h"
 
-typedef void *handle; /* MPI_Comm, MPI_Datatype, MPI_Request: pointers in Open MPI */
+typedef void *handle; /* MPI_Comm, MPI_Datatype, MPI_Info, MPI_Request: pointers in Open MPI */
 
-#define THREAD_FUNNELED 1
+enum { THREAD_SERIALIZED = 2, TYPE_SHARED = 0 }; /* Open MPI's numbers */
 
 /* Every call that is used: name, type. */
 #define CALLS(CALL)                                                                                                    \
@@ -23,6 +27,9 @@ typedef void *handle; /* MPI_Comm, MPI_Datatype, MPI_Request: pointers in Open M
     CALL(Comm_rank, int, (handle, int *))                                                                              \
     CALL(Comm_size, int, (handle, int *))                                                                              \
     CALL(Comm_set_errhandler, int, (handle, handle))                                                                   \
+    CALL(Comm_split, int, (handle, int, int, handle *))                                                                \
+    CALL(Comm_split_type, int, (handle, int, int, handle, handle *))                                                   \
+    CALL(Comm_free, int, (handle *))                                                                                   \
     CALL(Error_string, int, (int, char *, int *))                                                                      \
     CALL(Ialltoallv, int,                                                                                              \
          (const void *, const int *, const int *, handle, void *, const int *, const int *, handle, handle, handle *)) \
@@ -32,15 +39,28 @@ typedef void *handle; /* MPI_Comm, MPI_Datatype, MPI_Request: pointers in Open M
     CALL(Wait, int, (handle *, void *))                                                                                \
     CALL(Abort, int, (handle, int))
 
-struct propane_ranks {
+/* The library, one for all groups. One thread at a time calls it: where a second one does, everybody takes the lock, and
+ * nobody waits inside the library. */
+typedef struct mpi_calls {
     void *library;
-    handle world, byte, errors_return;
-    char **shared; /* [size] each rank's memory; NULL: none */
-    size_t shared_bytes;
-    int rank, size;
+    handle world, byte, errors_return, info_null;
+    pthread_mutex_t lock;
+    int threads; /* that the library can live with: THREAD_SERIALIZED and more is enough for two */
+    bool shared; /* a second thread calls */
 #define MEMBER(name, result, arguments) result(*name) arguments;
     CALLS(MEMBER)
 #undef MEMBER
+} mpi_calls;
+
+struct propane_ranks {
+    mpi_calls *calls;
+    handle comm;
+    char **shared; /* [size] each rank's memory; NULL: none */
+    size_t shared_bytes;
+    int rank, size;
+    bool patient; /* its waits sleep: there is other work for the core */
+    bool near;    /* mpirun or the library says that all of it is on one machine */
+    atomic_bool stopped;
 };
 
 static const char *const variables[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMI_RANK"};
@@ -76,19 +96,20 @@ static void *mpi_open_library(void) {
     return library;
 }
 
-static propane_status mpi_find(mpi *m, const char *name, void *out, propane_error *err) {
-    void *symbol = dlsym(m->library, name);
+static propane_status mpi_find(mpi_calls *c, const char *name, void *out, propane_error *err) {
+    void *symbol = dlsym(c->library, name);
     if (!symbol)
         return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "the MPI library has no %s; Propane needs Open MPI's", name);
     memcpy(out, &symbol, sizeof symbol);
     return PROPANE_OK;
 }
 
-static propane_status mpi_find_all(mpi *m, propane_error *err) {
-    PROPANE_TRY(mpi_find(m, "ompi_mpi_comm_world", &m->world, err));
-    PROPANE_TRY(mpi_find(m, "ompi_mpi_byte", &m->byte, err));
-    PROPANE_TRY(mpi_find(m, "ompi_mpi_errors_return", &m->errors_return, err));
-#define FIND(name, result, arguments) PROPANE_TRY(mpi_find(m, "MPI_" #name, &m->name, err));
+static propane_status mpi_find_all(mpi_calls *c, propane_error *err) {
+    PROPANE_TRY(mpi_find(c, "ompi_mpi_comm_world", &c->world, err));
+    PROPANE_TRY(mpi_find(c, "ompi_mpi_byte", &c->byte, err));
+    PROPANE_TRY(mpi_find(c, "ompi_mpi_errors_return", &c->errors_return, err));
+    PROPANE_TRY(mpi_find(c, "ompi_mpi_info_null", &c->info_null, err));
+#define FIND(name, result, arguments) PROPANE_TRY(mpi_find(c, "MPI_" #name, &c->name, err));
     CALLS(FIND)
 #undef FIND
     return PROPANE_OK;
@@ -97,24 +118,31 @@ static propane_status mpi_find_all(mpi *m, propane_error *err) {
 static propane_status mpi_fail(const mpi *m, int code, const char *what, propane_error *err) {
     char why[1024] = "";
     int length = 0;
-    if (m->Error_string(code, why, &length)) why[0] = 0;
+    if (m->calls->Error_string(code, why, &length)) why[0] = 0;
     return propane_fail(err, PROPANE_ERR_DEVICE, "rank %d: MPI_%s: %.200s", m->rank, what, why);
 }
 
+static propane_status mpi_know(mpi *m, propane_error *err) {
+    m->calls->Comm_set_errhandler(m->comm, m->calls->errors_return);
+    int code = m->calls->Comm_rank(m->comm, &m->rank);
+    if (!code) code = m->calls->Comm_size(m->comm, &m->size);
+    return code ? mpi_fail(m, code, "Comm_rank", err) : PROPANE_OK;
+}
+
 static propane_status mpi_start(mpi *m, propane_error *err) {
-    int given = 0;
-    m->library = mpi_open_library();
-    if (!m->library)
+    mpi_calls *c = m->calls;
+    c->library = mpi_open_library();
+    if (!c->library)
         return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
                             "mpirun started this process, but Open MPI's library is not found here; install it "
                             "(Debian: openmpi-bin, Homebrew: open-mpi), or start without mpirun");
-    PROPANE_TRY(mpi_find_all(m, err));
-    if (m->Init_thread(NULL, NULL, THREAD_FUNNELED, &given))
+    PROPANE_TRY(mpi_find_all(c, err));
+    if (c->Init_thread(NULL, NULL, THREAD_SERIALIZED, &c->threads))
         return propane_fail(err, PROPANE_ERR_DEVICE, "Open MPI cannot start");
-    m->Comm_set_errhandler(m->world, m->errors_return);
-    int code = m->Comm_rank(m->world, &m->rank);
-    if (!code) code = m->Comm_size(m->world, &m->size);
-    return code ? mpi_fail(m, code, "Comm_rank", err) : PROPANE_OK;
+    m->comm = c->world;
+    PROPANE_TRY(mpi_know(m, err));
+    m->near = mpi_local_size(m) == m->size;
+    return PROPANE_OK;
 }
 
 propane_status mpi_open(mpi **out, propane_error *err) {
@@ -123,12 +151,19 @@ propane_status mpi_open(mpi **out, propane_error *err) {
         return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
                             "this mpirun is not Open MPI's; data-parallel training needs Open MPI");
     mpi *m = mem_alloc(sizeof *m);
-    if (!m) return propane_fail_memory(err, sizeof *m);
-    propane_status status = mpi_start(m, err);
-    if (status == PROPANE_OK)
+    mpi_calls *c = mem_alloc(sizeof *c);
+    propane_status status = m && c ? PROPANE_OK : propane_fail_memory(err, sizeof *m + sizeof *c);
+    if (status == PROPANE_OK) {
+        *m = (mpi){.calls = c};
+        *c = (mpi_calls){.lock = PTHREAD_MUTEX_INITIALIZER};
+        status = mpi_start(m, err);
+    }
+    if (status == PROPANE_OK) {
         *out = m;
-    else
-        mem_free(m);
+        return PROPANE_OK;
+    }
+    mem_free(c);
+    mem_free(m);
     return status;
 }
 
@@ -141,8 +176,59 @@ static void mpi_unmap(mpi *m) {
 void mpi_close(mpi *m) {
     if (!m) return;
     mpi_unmap(m);
-    m->Finalize(); /* the library stays: its threads may */
+    m->calls->Finalize(); /* the library stays: its threads may */
+    mem_free(m->calls);
     mem_free(m);
+}
+
+/* ---- groups and threads --------------------------------------------------------------------------------------------------- */
+
+propane_status mpi_split(mpi *m, int color, mpi **out, propane_error *err) {
+    *out = NULL;
+    mpi_calls *c = m->calls;
+    mpi *part = mem_alloc(sizeof *part);
+    if (!part) return propane_fail_memory(err, sizeof *part);
+    *part = (mpi){.calls = c, .near = m->near || color < 0};
+    const int code = color < 0 ? c->Comm_split_type(m->comm, TYPE_SHARED, m->rank, c->info_null, &part->comm)
+                               : c->Comm_split(m->comm, color, m->rank, &part->comm);
+    propane_status status = code ? mpi_fail(m, code, "Comm_split", err) : mpi_know(part, err);
+    if (status == PROPANE_OK)
+        *out = part;
+    else
+        mem_free(part);
+    return status;
+}
+
+void mpi_release(mpi *part) {
+    if (!part) return;
+    mpi_unmap(part);
+    (void)part->calls->Comm_free(&part->comm);
+    mem_free(part);
+}
+
+bool mpi_give_thread(mpi *m) {
+    if (m->calls->threads < THREAD_SERIALIZED) return false;
+    m->calls->shared = m->patient = true;
+    return true;
+}
+
+void mpi_stop(mpi *m) { atomic_store(&m->stopped, true); }
+bool mpi_is_stopped(const mpi *m) { return atomic_load(&m->stopped); }
+
+void mpi_idle(const mpi *m) {
+    static const struct timespec rest = {0, 200000};
+    if (m->patient)
+        (void)nanosleep(&rest, NULL);
+    else
+        (void)sched_yield();
+}
+
+static void mpi_lock(const mpi *m) {
+    if (m->calls->shared) (void)pthread_mutex_lock(&m->calls->lock);
+}
+
+static void mpi_unlock(const mpi *m) {
+    if (m->calls->shared) (void)pthread_mutex_unlock(&m->calls->lock);
 }
 
 int mpi_rank(const mpi *m) { return m->rank; }
@@ -151,32 +237,58 @@ int mpi_size(const mpi *m) { return m->size; }
 propane_status mpi_exchange(mpi *m, const void *send, const int *send_bytes, const int *send_offsets, void *receive,
                             const int *receive_bytes, const int *receive_offsets, mpi_transfer *out,
                             propane_error *err) {
-    int code = m->Ialltoallv(send, send_bytes, send_offsets, m->byte, receive, receive_bytes, receive_offsets, m->byte,
-                             m->world, &out->request);
+    mpi_calls *c = m->calls;
+    mpi_lock(m);
+    const int code = c->Ialltoallv(send, send_bytes, send_offsets, c->byte, receive, receive_bytes, receive_offsets,
+                                   c->byte, m->comm, &out->request);
+    mpi_unlock(m);
     out->open = code == 0;
     return code ? mpi_fail(m, code, "Ialltoallv", err) : PROPANE_OK;
 }
 
 propane_status mpi_gather(mpi *m, int root, const void *send, int bytes, void *receive, const int *receive_bytes,
                           const int *receive_offsets, mpi_transfer *out, propane_error *err) {
-    int code = root < 0 ? m->Iallgatherv(send, bytes, m->byte, receive, receive_bytes, receive_offsets, m->byte,
-                                         m->world, &out->request)
-                        : m->Igatherv(send, bytes, m->byte, receive, receive_bytes, receive_offsets, m->byte, root,
-                                      m->world, &out->request);
+    mpi_calls *c = m->calls;
+    mpi_lock(m);
+    const int code = root < 0 ? c->Iallgatherv(send, bytes, c->byte, receive, receive_bytes, receive_offsets, c->byte,
+                                               m->comm, &out->request)
+                              : c->Igatherv(send, bytes, c->byte, receive, receive_bytes, receive_offsets, c->byte,
+                                            root, m->comm, &out->request);
+    mpi_unlock(m);
     out->open = code == 0;
     return code ? mpi_fail(m, code, root < 0 ? "Iallgatherv" : "Igatherv", err) : PROPANE_OK;
 }
 
-void mpi_progress(mpi *m, mpi_transfer *t) {
+static int mpi_test(mpi *m, mpi_transfer *t) {
     int done = 0;
-    if (t->open && !m->Test(&t->request, &done, NULL) && done) t->open = false;
+    mpi_lock(m);
+    const int code = m->calls->Test(&t->request, &done, NULL);
+    mpi_unlock(m);
+    if (!code && done) t->open = false;
+    return code;
+}
+
+void mpi_progress(mpi *m, mpi_transfer *t) {
+    if (t->open) (void)mpi_test(m, t);
+}
+
+/* Two threads: one that waited inside the library would hold the other's messages up. */
+static int mpi_poll(mpi *m, mpi_transfer *t) {
+    int code = mpi_test(m, t);
+    while (!code && t->open && !mpi_is_stopped(m)) {
+        mpi_idle(m);
+        code = mpi_test(m, t);
+    }
+    return code;
 }
 
 propane_status mpi_wait(mpi *m, mpi_transfer *t, propane_error *err) {
     if (!t->open) return PROPANE_OK;
+    const int code = m->calls->shared ? mpi_poll(m, t) : m->calls->Wait(&t->request, NULL);
+    const bool left = t->open && m->calls->shared;
     t->open = false;
-    int code = m->Wait(&t->request, NULL);
-    return code ? mpi_fail(m, code, "Wait", err) : PROPANE_OK;
+    if (code) return mpi_fail(m, code, "Wait", err);
+    return left ? propane_fail(err, PROPANE_ERR_CANCELLED, "rank %d: messages were given up", m->rank) : PROPANE_OK;
 }
 
 /* The same number of bytes from each rank, in their order, to all; done when it returns. */
@@ -228,7 +340,7 @@ static propane_status mpi_map_all(mpi *m, shared_name *names, propane_error *err
 
 propane_status mpi_share(mpi *m, size_t bytes, char *const **at, propane_error *err) {
     *at = NULL;
-    if (mpi_local_size(m) != m->size || m->shared) return PROPANE_OK;
+    if (!m->near || m->shared) return PROPANE_OK;
     shared_name *names = mem_array((size_t)m->size, sizeof *names);
     m->shared = mem_array((size_t)m->size, sizeof *m->shared);
     m->shared_bytes = bytes;
@@ -239,4 +351,4 @@ propane_status mpi_share(mpi *m, size_t bytes, char *const **at, propane_error *
     return status;
 }
 
-void mpi_abort(mpi *m, int code) { m->Abort(m->world, code); }
+void mpi_abort(mpi *m, int code) { m->calls->Abort(m->calls->world, code); }

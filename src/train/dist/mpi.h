@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Open MPI, found at run time: nothing is linked, and a process that mpirun did not start never loads it. Only the calls
- * that training needs, on bytes and on the world of all ranks. Names and handles are those of Open MPI's C interface, the
- * same since its version 1.
+ * that training needs, on bytes, among all ranks or a group of them. Names and handles are those of Open MPI's C interface,
+ * the same since its version 1.
  */
 #ifndef TRAIN_DIST_MPI_H
 #define TRAIN_DIST_MPI_H
@@ -28,6 +28,18 @@ int mpi_rank(const mpi *m);
 int mpi_size(const mpi *m);
 int mpi_local_size(const mpi *m); /* ranks on this machine, as mpirun tells; 0: not known */
 
+/* A group of those ranks of `m` that give the same `color` (negative: of those on the same machine), in their order; `m` must
+ * outlive it. All ranks of `m` call it. */
+PROPANE_CHECK propane_status mpi_split(mpi *m, int color, mpi **out, propane_error *err);
+void mpi_release(mpi *part);
+/* From now on a second thread uses `part`, and no other thread does; its waits leave the core to others. False: the library
+ * cannot have that. Before such a thread begins. */
+bool mpi_give_thread(mpi *part);
+/* Waits on `part` come back with PROPANE_ERR_CANCELLED; the job is about to end. Any thread. */
+void mpi_stop(mpi *part);
+bool mpi_is_stopped(const mpi *m);
+void mpi_idle(const mpi *m); /* between two looks at something that others change */
+
 /* Bytes from and to each rank; counts and offsets [size]. The buffers must stay until mpi_wait. */
 PROPANE_CHECK propane_status mpi_exchange(mpi *m, const void *send, const int *send_bytes, const int *send_offsets,
                                           void *receive, const int *receive_bytes, const int *receive_offsets,
@@ -41,7 +53,7 @@ PROPANE_CHECK propane_status mpi_sum(mpi *m, double *values, int count, propane_
 /* Lets transfers go on without waiting for one. */
 void mpi_progress(mpi *m, mpi_transfer *t);
 PROPANE_CHECK propane_status mpi_wait(mpi *m, mpi_transfer *t, propane_error *err);
-/* Memory that all ranks see: `bytes` zeroed of each, at[size] where this process sees each rank's; until mpi_close. NULL where
+/* Memory that all ranks see: `bytes` zeroed of each, at[size] where this process sees each rank's; until mpi_close or mpi_release. NULL where
  * the ranks are not known to run on one machine, or it has no such memory left, or for a second time. All ranks call it. */
 PROPANE_CHECK propane_status mpi_share(mpi *m, size_t bytes, char *const **at, propane_error *err);
 /* Ends all ranks at once; does not return. */

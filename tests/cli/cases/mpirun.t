@@ -100,5 +100,3 @@ $ grep -c outer_bytes o1/log.jsonl; for r in o1 p1; do sed -nE 's/.*"outer_bytes
 > 4
 > 2 1
 = 0
-$ ranks 2 tiny --steps 5 --run shards --outer 5 --shard 2>&1 | grep -q "each rank needs all moments for updates of its own; leave out --shard"
-= 0

@@ -1,0 +1,80 @@
+# Training with few messages: fragments that take turns, workers of several ranks, lost ranks.
+! mpirun pgrep
+# (Open MPI's library leaves memory behind, which is not ours to find)
+@ awk 'BEGIN{for(i=0;i<1500;i++) print "line", i*i%977}' > text
+@ printf '#!/bin/sh\nexec propane train --data text --kind chars --layers 2 --width 32 --heads 2 --context 16 --batch 8 --eval-every 25 --eval-batches 2 --threads 1 --lr 1e-3 --min-lr 1e-3 --warmup 0 --checkpoint-every 7 --json "$@"\n' > ../bin/away; chmod +x ../bin/away
+@ printf '#!/bin/sh\nn=$1; shift; export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_btl=self,vader,tcp ASAN_OPTIONS=detect_leaks=0; exec mpirun --oversubscribe -n $n "$@"\n' > ../bin/ranks; chmod +x ../bin/ranks
+@ printf '#!/bin/sh\nn=$1; shift; ranks $n env -u OMPI_COMM_WORLD_LOCAL_SIZE "$@"\n' > ../bin/apart; chmod +x ../bin/apart
+@ printf '#!/bin/sh\nsed -nE "s/.*\\"val_loss\\":([0-9.]+).*/\\1/p" $1 | tail -1\n' > ../bin/last; chmod +x ../bin/last
+# one worker with several fragments trains as alone; and what cannot be is said
+$ away --steps 20 --run one > one.log; ranks 1 away --steps 20 --run one.outer --outer 8 --outer-fragments 4 2> told > one.outer.log; cmp one/model.safetensors one.outer/model.safetensors; cat told
+> propane: --outer 8 does nothing: one process has nobody to agree with; start several with mpirun
+= 0
+$ for o in "--outer-fragments 4" "--outer 10 --outer-fragments 4" "--outer 10 --outer-fragments 5 --outer-delay 3" "--outer 10 --node-ranks 2"; do ranks 3 away --batch 9 --run bad $o 2>&1 | sed -n 's/.*rank [012] of 3: //p' | head -1; done
+> --outer-fragments is for training with few messages; give --outer H, too
+> --outer-fragments 4 take turns within --outer 10 steps; give a divisor of them
+> --outer-delay 3: the next part is sent 2 steps later already; give that at most
+> --node-ranks 2: 3 ranks cannot be shared out among such workers; give a divisor
+= 0
+# with one fragment and no delay it is the plain outer step, bit for bit, in fp32 and in 4 bits
+$ for w in fp32 int4; do ranks 2 away --steps 45 --run plain.$w --outer 10 --wire $w > plain.$w.log; ranks 2 away --steps 45 --run p1.$w --outer 10 --outer-fragments 1 --outer-delay 0 --wire $w > p1.$w.log; cmp plain.$w/model.safetensors p1.$w/model.safetensors && echo same; done
+> same
+> same
+= 0
+# what is under way does not depend on how it travels: messages give the bits of shared memory
+$ ranks 2 away --steps 45 --run s.near --outer 20 --outer-fragments 4 > s.near.log; apart 2 away --steps 45 --run s.apart --outer 20 --outer-fragments 4 > s.apart.log; cmp s.near/model.safetensors s.apart/model.safetensors && echo same
+> same
+= 0
+# killed at any step and resumed, a run goes on bit for bit: what is under way, remainders of 4 bits, each rank's weights
+@ printf '#!/bin/sh\nname=$1; shift; ranks 2 away --steps 200 --run a.$name "$@" > a.$name.log; ranks 2 away --steps 200 --run b.$name "$@" > b.$name.log 2>&1 & until [ -f b.$name/checkpoint.safetensors ]; do sleep 0.1; done; sleep 0.3; kill -9 $(pgrep -x -a propane | grep -e "--run b.$name" | tail -1 | cut -d" " -f1); wait; ranks 2 propane train --data text --run b.$name --resume --threads 1 --json $WIRE > c.$name.log; cmp a.$name/model.safetensors b.$name/model.safetensors && cmp a.$name/checkpoint.safetensors b.$name/checkpoint.safetensors && echo same\n' > ../bin/killed; chmod +x ../bin/killed
+$ killed half --outer 20 --outer-fragments 2 --outer-delay 10 --outer-mix 0.3
+> same
+= 0
+$ WIRE="--wire int4" killed int4 --outer 20 --outer-fragments 5 --wire int4
+> same
+= 0
+# another number of ranks goes on from there, one alone too
+$ ranks 4 propane train --data text --run s.near --resume --steps 90 --threads 1 --json > s4.log; propane train --data text --run s.near --resume --steps 120 --threads 1 --json > s1.log 2> told; echo $(last s.near.log) $(last s4.log) $(last s1.log) | awk '{print ($2 < $1), ($3 < $2)}'
+> 1 1
+= 0
+# two workers of two ranks: inside a worker as data-parallel, between them as outer steps; moments sharded or not, gradients
+# summed in another order: seen 3e-7
+$ for o in "" "--shard" "--shard --outer-fragments 4" "--outer-fragments 4"; do ranks 4 away --steps 45 --run n4 --outer 20 --node-ranks 2 $o > n4.log; ranks 2 away --steps 45 --run n2 --outer 20 $(echo $o | sed s/--shard//) > n2.log; echo $(last n4.log) $(last n2.log) | awk '{d = $1 - $2; print (d < 1e-5 && d > -1e-5)}'; rm -rf n4 n2; done
+> 1
+> 1
+> 1
+> 1
+= 0
+# a machine's ranks, joined by --shard, are one worker: that is said, and they train as without --outer
+$ ranks 2 away --steps 20 --run joined --outer 10 --shard 2> told > joined.log; ranks 2 away --steps 20 --run shard --shard > shard.log; cmp joined/model.safetensors shard/model.safetensors; cat told
+> propane: --outer 10 does nothing: all 2 ranks are one worker, because --shard joins those of a machine (--node-ranks N: N ranks each); they add up gradients in every step
+= 0
+# workers of two ranks, killed and resumed bit for bit
+@ sed -i s/ranks.2/ranks\ 4/g ../bin/killed
+$ killed nodes --outer 20 --outer-fragments 4 --node-ranks 2
+> same
+= 0
+# told to stop, all ranks do after the same step, and the run goes on from there bit for bit (mpirun that ends a job reads no
+# output any more, so these ranks write to a file)
+@ printf '#!/bin/sh\nexec away "$@" > out.$OMPI_COMM_WORLD_RANK\n' > ../bin/quiet; chmod +x ../bin/quiet
+$ ranks 2 away --steps 1500 --run t1 --outer 20 --outer-fragments 4 > t1.log; ranks 2 quiet --steps 1500 --run t2 --outer 20 --outer-fragments 4 2> t2.log & p=$!; until [ -f t2/checkpoint.safetensors ]; do sleep 0.1; done; kill -TERM $p; wait; grep -c '"event": *"stopped"' t2/log.jsonl; ranks 2 propane train --data text --run t2 --resume --threads 1 --json > t3.log; cmp t1/model.safetensors t2/model.safetensors && echo same
+> 1
+> same
+= 0
+# a lost rank ends the job, and the first one left says how to go on
+$ for which in tail head; do ranks 2 away --steps 100000 --run lost.$which --eval-every 0 --outer 20 > lost.log 2>&1 & until [ -f lost.$which/checkpoint.safetensors ]; do sleep 0.1; done; kill -9 $(pgrep -x -a propane | grep -e "--run lost.$which" | $which -1 | cut -d" " -f1); wait; grep -o "if it was lost, the last checkpoint is whole: go on from it with mpirun -n 2 propane train --resume --run lost.[a-z]*" lost.log; propane show lost.$which/checkpoint.safetensors > shown && echo whole; done
+> if it was lost, the last checkpoint is whole: go on from it with mpirun -n 2 propane train --resume --run lost.tail
+> whole
+> if it was lost, the last checkpoint is whole: go on from it with mpirun -n 2 propane train --resume --run lost.head
+> whole
+= 0
+# the log, the view and the report tell workers, bytes and how old the oldest part is
+$ ranks 2 away --steps 40 --run seen --outer 20 --outer-fragments 4 > seen.log; grep -c outer_bytes seen/log.jsonl; grep -o '"workers": *2' seen/log.jsonl | tr -d ' '; sed -nE 's/.*"staleness":([0-9]*).*/\1/p' seen/log.jsonl | sort -n | tail -1
+> 8
+> "workers":2
+> 21
+= 0
+$ propane watch seen | grep -o "2 workers .* ago"; grep -o "<b>2</b><span>workers" seen/report.html
+> 2 workers   each rank sent 309 KB, last 109 KB   agreed 0 steps ago
+> <b>2</b><span>workers
+= 0
