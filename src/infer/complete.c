@@ -8,9 +8,10 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "infer/json_filter.h"
 
 const char *infer_finish_name(infer_finish finish) {
-    static const char *const names[] = {"length", "context", "end", "stop", "cancelled", "lost"};
+    static const char *const names[] = {"length", "context", "end", "stop", "cancelled", "lost", "stuck"};
     return names[finish];
 }
 
@@ -139,7 +140,9 @@ struct infer_job {
     float *logits; /* that the next id is drawn from */
     int64_t made, reused;
     int64_t read; /* of the prompt, what was there already included */
-    bool done, lost;
+    bool done, lost, stuck;
+    json_filter filter; /* where the task wants JSON */
+    float *masked;      /* NULL: it does not */
 };
 
 static propane_status complete_prepare(infer_job *j, propane_error *err) {
@@ -148,6 +151,9 @@ static propane_status complete_prepare(infer_job *j, propane_error *err) {
     PROPANE_TRY(infer_sampler_init(&j->sampler, &t->sampling, infer_vocab(j->machine), err));
     j->logits = mem_array((size_t)infer_vocab(j->machine), sizeof *j->logits);
     if (!j->logits) return propane_fail_memory(err, (size_t)infer_vocab(j->machine) * sizeof *j->logits);
+    j->filter.tokenizer = t->tokenizer;
+    if (t->json && !(j->masked = mem_array((size_t)infer_vocab(j->machine), sizeof *j->masked)))
+        return propane_fail_memory(err, (size_t)infer_vocab(j->machine) * sizeof *j->masked);
     j->reused = infer_reuse(j->machine, t->prompt, t->prompt_logprobs ? 0 : t->prompt_count - 1);
     PROPANE_TRY(infer_check(j->machine, t->prompt + j->reused, t->prompt_count - j->reused, err));
     j->read = j->reused;
@@ -212,6 +218,7 @@ void infer_job_free(infer_job *j) {
     if (!j) return;
     infer_sampler_deinit(&j->sampler);
     mem_free(j->logits);
+    mem_free(j->masked);
     text_deinit(&j->c.held);
     mem_free(j);
 }
@@ -223,19 +230,39 @@ infer_result infer_job_result(const infer_job *j) {
     const completion *c = &j->c;
     return (infer_result){.made = j->made,
                           .reused = j->reused,
-                          .finish = j->lost                   ? INFER_FINISH_LOST
-                                    : c->cancelled            ? INFER_FINISH_CALLER
-                                    : c->stopped              ? INFER_FINISH_STOP
-                                    : c->ended                ? INFER_FINISH_END
-                                    : j->made < j->task.count ? INFER_FINISH_CONTEXT
-                                                              : INFER_FINISH_LENGTH};
+                          .finish = j->lost                           ? INFER_FINISH_LOST
+                                    : j->stuck                        ? INFER_FINISH_STUCK
+                                    : json_filter_is_done(&j->filter) ? INFER_FINISH_END
+                                    : c->cancelled                    ? INFER_FINISH_CALLER
+                                    : c->stopped                      ? INFER_FINISH_STOP
+                                    : c->ended                        ? INFER_FINISH_END
+                                    : j->made < j->task.count         ? INFER_FINISH_CONTEXT
+                                                                      : INFER_FINISH_LENGTH};
+}
+
+/* False: nothing can be drawn. */
+static bool complete_sample(infer_job *j, int32_t *id) {
+    if (!j->masked) {
+        *id = infer_sample(&j->sampler, j->logits);
+        return true;
+    }
+    const int64_t room = infer_context(j->machine) - infer_position(j->machine) + 1, left = j->task.count - j->made;
+    memcpy(j->masked, j->logits, (size_t)j->c.vocab * sizeof *j->masked);
+    if (!json_filter_mask(&j->filter, j->masked, j->c.vocab, left < room ? left : room)) return false;
+    *id = infer_sample(&j->sampler, j->masked);
+    json_filter_take(&j->filter, *id);
+    return true;
 }
 
 /* Draws and tells the next id. False: it was the last one. */
 static bool complete_draw(infer_job *j, int32_t *id) {
-    *id = infer_sample(&j->sampler, j->logits);
+    infer_select(j->machine, j->sequence);
+    if (!complete_sample(j, id)) {
+        j->done = j->stuck = true;
+        return false;
+    }
     j->made++;
-    bool goes_on = complete_on_token(&j->c, *id, j->logits);
+    bool goes_on = complete_on_token(&j->c, *id, j->logits) && !json_filter_is_done(&j->filter);
     infer_select(j->machine, j->sequence);
     bool room = infer_position(j->machine) < infer_context(j->machine);
     if (goes_on && j->made < j->task.count && room) return true;

@@ -17,9 +17,11 @@ typedef enum infer_finish {
     INFER_FINISH_END,     /* one of `ends` was drawn */
     INFER_FINISH_STOP,    /* a stop string came */
     INFER_FINISH_CALLER,  /* the callback said so */
-    INFER_FINISH_LOST     /* the scores are not numbers: nothing can be drawn */
+    INFER_FINISH_LOST,    /* the scores are not numbers: nothing can be drawn */
+    INFER_FINISH_STUCK    /* no id goes on with the JSON object that was asked for, within the ids that are left */
 } infer_finish;
-const char *infer_finish_name(infer_finish finish); /* "length", "context", "end", "stop", "cancelled", "lost" */
+const char *
+infer_finish_name(infer_finish finish); /* "length", "context", "end", "stop", "cancelled", "lost", "stuck" */
 
 typedef struct infer_logprob {
     int32_t id;
@@ -50,6 +52,7 @@ typedef struct infer_task {
     int logprobs; /* -1: none, not even the chosen id's; 0 .. INFER_MAX_LOGPROBS: and that many most likely ids */
     bool
         prompt_logprobs; /* also those of the prompt, told id by id before anything is drawn; it is then read anew, slowly */
+    bool json;           /* nothing but a JSON object, which ends in time (infer/json_filter.h); needs the tokenizer */
     infer_sampling sampling;
 } infer_task;
 

@@ -124,6 +124,7 @@ static infer_task engine_task_of(answer *a) {
                        .stop_count = stop_count,
                        .logprobs = r->logprobs,
                        .prompt_logprobs = r->echo && r->logprobs >= 0,
+                       .json = r->json,
                        .sampling = r->sampling};
     task.sampling.seed = (r->seeded ? r->sampling.seed : a->seed) + (uint64_t)a->index;
     return task;
@@ -163,6 +164,10 @@ static bool engine_end_choice(answer *a, serve_problem *p) {
     if (a->index == 0) a->usage.reused = result.reused;
     if (result.finish == INFER_FINISH_LOST)
         return serve_refuse(p, 500, "server_error", NULL, NULL, "the model's scores are not numbers");
+    if (result.finish == INFER_FINISH_STUCK)
+        return serve_refuse(p, 400, "invalid_request_error", "response_format", NULL,
+                            "no token of this model goes on with a JSON object within the tokens that are left; raise "
+                            "max_tokens");
     if (a->gone) return true;
     if (a->r->stream) {
         engine_send_part(a, serve_finish(result.finish));

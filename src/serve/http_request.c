@@ -72,13 +72,18 @@ static bool http_request_refuse_unsupported(const json_t *o, serve_problem *p) {
         if (http_request_is_there(o, keys[i]))
             return serve_refuse(p, 400, "invalid_request_error", keys[i], "unsupported_parameter",
                                 "%s: '%s' is not supported; leave it out", SOURCE, keys[i]);
+    return true;
+}
+
+static bool http_request_read_format(const json_t *o, serve_request *r, serve_problem *p) {
     const json_t *format = json_object_get(o, "response_format");
     const char *type = json_string_value(json_object_get(format, "type"));
-    if (http_request_is_there(o, "response_format") && !(type && strcmp(type, "text") == 0))
-        return serve_refuse(p, 400, "invalid_request_error", "response_format", "unsupported_parameter",
-                            "%s: 'response_format' other than {\"type\": \"text\"} is not supported; leave it out",
-                            SOURCE);
-    return true;
+    if (!http_request_is_there(o, "response_format") || (type && strcmp(type, "text") == 0)) return true;
+    r->json = type && strcmp(type, "json_object") == 0;
+    return r->json || serve_refuse(p, 400, "invalid_request_error", "response_format", "unsupported_parameter",
+                                   "%s: 'response_format' other than {\"type\": \"json_object\"} or {\"type\": "
+                                   "\"text\"} is not supported; leave it out",
+                                   SOURCE);
 }
 
 /* ---- stop, logprobs, lengths ---------------------------------------------------------------------------------------- */
@@ -225,9 +230,9 @@ static bool http_request_read_all(serve_request *r, serve_problem *p) {
     if (!json_is_object(o)) return http_request_invalid(p, NULL, SOURCE ": the body must be a JSON object");
     if (!http_request_get_text(o, "model", &r->model, p) || !http_request_refuse_unsupported(o, p)) return false;
     if (!r->chat && !http_request_get_bool(o, "echo", &r->echo, p)) return false;
-    if (!http_request_read_lengths(o, r, p) || !http_request_read_stream(o, r, p) ||
-        !http_request_read_sampling(o, r, p) || !http_request_read_stops(o, r, p) ||
-        !http_request_read_logprobs(o, r, p))
+    if (!http_request_read_format(o, r, p) || !http_request_read_lengths(o, r, p) ||
+        !http_request_read_stream(o, r, p) || !http_request_read_sampling(o, r, p) ||
+        !http_request_read_stops(o, r, p) || !http_request_read_logprobs(o, r, p))
         return false;
     if (r->chat) return http_request_read_messages(o, r, p);
     if (!http_request_read_prompts(o, r, p)) return false;

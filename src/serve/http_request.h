@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * What a client may ask for: the JSON bodies of POST /v1/completions and /v1/chat/completions as OpenAI defines them, with
  * top_k, min_p and repetition_penalty besides. Everything is checked here; what would change the result and is not
- * supported (tools, logit_bias, a response_format) is refused, other unknown keys are passed over.
+ * supported (tools, logit_bias, a JSON schema) is refused, other unknown keys are passed over.
  */
 #ifndef SERVE_HTTP_REQUEST_H
 #define SERVE_HTTP_REQUEST_H
@@ -33,6 +33,7 @@ typedef struct serve_request {
     arena *arena;
     json_t *root; /* the strings below are its own */
     bool chat, stream, include_usage, echo, seeded;
+    bool json;         /* response_format: a JSON object */
     const char *model; /* NULL: not named */
     infer_sampling sampling;
     int64_t max_tokens;    /* -1: until the context is full */
