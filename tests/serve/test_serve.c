@@ -252,6 +252,12 @@ TEST(models_and_health_are_told) {
     text t = raw("GET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
     EXPECT(status_of(&t) == 200 && strstr(t.data, "{\"status\":\"ok\"}"));
     text_deinit(&t);
+    t = raw("GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+    EXPECT(status_of(&t) == 200 && strstr(t.data, "Content-Type: text/html") && strstr(t.data, "<!DOCTYPE html>"));
+    EXPECT(strstr(t.data, "Content-Security-Policy: default-src 'none'") && strstr(t.data, "</html>"));
+    EXPECT(!strstr(t.data, "http:") && !strstr(t.data, "https:") &&
+           !strstr(t.data, "src=")); /* nothing from elsewhere */
+    text_deinit(&t);
     t = raw("GET /v1/models HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
     EXPECT(status_of(&t) == 200 && strstr(t.data, "\"id\":\"tiny\""));
     text_deinit(&t);
@@ -261,6 +267,27 @@ TEST(models_and_health_are_told) {
     t = raw("GET /v1/models/other HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
     EXPECT(status_of(&t) == 404 && strstr(t.data, "model_not_found"));
     text_deinit(&t);
+    tear_down();
+}
+
+/* Bytes of a model that knows nothing: whatever the seed and however few tokens, an object that jansson reads. */
+TEST(json_objects_are_whole) {
+    set_up(100);
+    for (int i = 0; i < 30; i++) {
+        char body[300];
+        snprintf(body, sizeof body,
+                 "{\"messages\":[{\"role\":\"user\",\"content\":\"a\"}],\"seed\":%d,\"temperature\":%d,"
+                 "\"max_tokens\":%d,\"response_format\":{\"type\":\"json_object\"}}",
+                 i, i % 3, 2 + i * 2);
+        text t = post("/v1/chat/completions", body);
+        EXPECT_MSG(status_of(&t) == 200, "%s", t.data);
+        json_t *o = body_of(&t), *said = json_loads(text_at(o, "message", "content"), 0, NULL);
+        EXPECT_MSG(json_is_object(said), "%s", text_at(o, "message", "content"));
+        EXPECT_TEXT(text_at(o, "finish_reason", NULL), "stop");
+        json_decref(said);
+        json_decref(o);
+        text_deinit(&t);
+    }
     tear_down();
 }
 
@@ -309,8 +336,10 @@ TEST(wrong_requests_are_told_what_is_wrong) {
         {1, "{\"messages\":[{\"role\":\"ghost\",\"content\":\"a\"}]}", 400, "ghost"},
         {1, "{\"messages\":[{\"role\":\"user\",\"content\":\"a\"}],\"tools\":[{}]}", 400, "'tools' is not supported"},
         {1, "{\"messages\":[{\"role\":\"user\",\"content\":\"a\"}],\"top_logprobs\":3}", 400, "needs 'logprobs'"},
-        {1, "{\"messages\":[{\"role\":\"user\",\"content\":\"a\"}],\"response_format\":{\"type\":\"json_object\"}}",
+        {1, "{\"messages\":[{\"role\":\"user\",\"content\":\"a\"}],\"response_format\":{\"type\":\"json_schema\"}}",
          400, "'response_format'"},
+        {0, "{\"prompt\":\"a\",\"max_tokens\":1,\"response_format\":{\"type\":\"json_object\"}}", 400,
+         "raise max_tokens"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         text t = post(cases[i].chat ? "/v1/chat/completions" : "/v1/completions", cases[i].body);
@@ -802,8 +831,9 @@ TEST(addresses_that_cannot_be_had_are_errors) {
 }
 
 SUITE("serve/serve", T(completions_are_answered), T(streams_add_up_to_the_answer), T(models_and_health_are_told),
-      T(wrong_requests_are_told_what_is_wrong), T(malformed_http_is_refused), T(two_hundred_connections_at_once),
-      T(requests_that_come_together_are_answered_as_alone), T(a_long_prompt_delays_others_by_one_part),
-      T(slow_and_aborted_clients_hold_up_nobody), T(a_full_queue_says_so), T(held_connections_do_not_stop_the_server),
-      T(requests_have_so_much_memory_and_no_more), T(requests_are_measured_before_they_wait), T(the_end_is_clean),
-      T(an_echoed_prompt_has_logprobs), T(pages_and_keys_are_let_in), T(addresses_that_cannot_be_had_are_errors))
+      T(json_objects_are_whole), T(wrong_requests_are_told_what_is_wrong), T(malformed_http_is_refused),
+      T(two_hundred_connections_at_once), T(requests_that_come_together_are_answered_as_alone),
+      T(a_long_prompt_delays_others_by_one_part), T(slow_and_aborted_clients_hold_up_nobody), T(a_full_queue_says_so),
+      T(held_connections_do_not_stop_the_server), T(requests_have_so_much_memory_and_no_more),
+      T(requests_are_measured_before_they_wait), T(the_end_is_clean), T(an_echoed_prompt_has_logprobs),
+      T(pages_and_keys_are_let_in), T(addresses_that_cannot_be_had_are_errors))
