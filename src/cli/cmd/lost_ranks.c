@@ -47,7 +47,8 @@ void lost_ranks_prepare(const propane_ranks *ranks, const char *dir) {
         "--data (or with another number of ranks)",
         propane_ranks_count(ranks), lost.dir);
     snprintf(lost.told, sizeof lost.told,
-             "propane train: the ranks were told to stop and one did not answer; if it was lost, %s\n", lost.advice);
+             "propane train: the ranks were told to stop and have not come to it yet; if one was lost, %s\n",
+             lost.advice);
     struct sigaction action = {.sa_handler = lost_ranks_write};
     sigemptyset(&action.sa_mask);
     sigaction(SIGALRM, &action, NULL);

@@ -62,10 +62,10 @@ $ ranks 2 away --steps 1500 --run t1 --outer 20 --outer-fragments 4 > t1.log; ra
 > same
 = 0
 # a lost rank ends the job, and the first one left says how to go on
-$ for which in tail head; do ranks 2 away --steps 100000 --run lost.$which --eval-every 0 --outer 20 > lost.log 2>&1 & until [ -f lost.$which/checkpoint.safetensors ]; do sleep 0.1; done; kill -9 $(pgrep -x -a propane | grep -e "--run lost.$which" | $which -1 | cut -d" " -f1); wait; grep -o "if it was lost, the last checkpoint is whole: go on from it with mpirun -n 2 propane train --resume --run lost.[a-z]*" lost.log; propane show lost.$which/checkpoint.safetensors > shown && echo whole; done
-> if it was lost, the last checkpoint is whole: go on from it with mpirun -n 2 propane train --resume --run lost.tail
+$ for which in tail head; do OMPI_MCA_odls_base_sigkill_timeout=4 ranks 2 away --steps 100000 --run lost.$which --eval-every 0 --outer 20 > lost.log 2>&1 & until [ -f lost.$which/checkpoint.safetensors ]; do sleep 0.1; done; kill -9 $(pgrep -x -a propane | grep -e "--run lost.$which" | $which -1 | cut -d" " -f1); wait; grep -o "if one was lost, the last checkpoint is whole: go on from it with mpirun -n 2 propane train --resume --run lost.[a-z]*" lost.log; propane show lost.$which/checkpoint.safetensors > shown && echo whole; done
+> if one was lost, the last checkpoint is whole: go on from it with mpirun -n 2 propane train --resume --run lost.tail
 > whole
-> if it was lost, the last checkpoint is whole: go on from it with mpirun -n 2 propane train --resume --run lost.head
+> if one was lost, the last checkpoint is whole: go on from it with mpirun -n 2 propane train --resume --run lost.head
 > whole
 = 0
 # the log, the view and the report tell workers, bytes and how old the oldest part is

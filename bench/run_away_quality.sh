@@ -1,0 +1,58 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# What few messages cost in loss: 4 workers against data-parallel training (one process, which is the same to 3e-8), after as
+# many tokens, by the validation loss at the end. A small model learns a text from the beginning, and goes on from a model
+# that was trained data-parallel before. Prints CSV: begin, seed, what, steps between agreements, wire, outer rate, outer
+# momentum, validation loss, in percent above data-parallel.
+# Usage: bench/run_away_quality.sh [BUILD [TEXT [STEPS [SEEDS]]]]   (TEXT: tinyshakespeare of the tests' data; STEPS 2000)
+# About 30 seconds of processor time a row. FROM=scratch|trained: only one half; EVERY="20 100 500".
+set -u
+cd "$(dirname "$0")/.." || exit 2
+build=${1:-build/release} text=${2:-${PROPANE_DATA:-$PWD/../shared/data}/tinyshakespeare.txt} steps=${3:-2000} seeds=${4:-1}
+program=$(cd "$build" && pwd)/propane
+[ -f "$text" ] || { echo "skipped: there is no $text"; exit 0; }
+command -v mpirun > /dev/null || { echo "skipped: there is no mpirun"; exit 0; }
+work=$(mktemp -d "${TMPDIR:-/tmp}/propane-quality.XXXXXX") || exit 2
+trap 'rm -rf "$work"' EXIT
+trap 'exit 130' INT TERM
+[ "$(id -u)" = 0 ] && export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+export OMPI_MCA_mpi_yield_when_idle=1
+
+train() { # RANKS FLAGS...: the last validation loss
+    ranks=$1
+    shift
+    rm -rf "$work/run"
+    mpirun --bind-to none --oversubscribe -n "$ranks" "$program" train --data "$text" --context 32 --threads 1 --blas off \
+        --eval-every 500 --eval-batches 40 --checkpoint-every 0 --no-report --json --run "$work/run" "$@" 2> "$work/err" |
+        sed -nE 's/.*"event":"done".*"val_loss":([0-9.]+).*/\1/p' | grep . || { tail -3 "$work/err" >&2; exit 1; }
+}
+row() { # WHAT H WIRE RATE MOMENTUM FLAGS...
+    head="$begin,$seed,$1,$2,$3,$4,$5"
+    h=$2 wire=$3 rate=$4 momentum=$5
+    shift 5
+    loss=$(train 4 "$@" --outer "$h" --wire "$wire" --outer-lr "$rate" --outer-momentum "$momentum") || exit 1
+    awk -v head="$head" -v loss="$loss" -v best="$best" 'BEGIN {printf "%s,%.4f,%.1f\n", head, loss, 100 * (loss / best - 1)}'
+}
+rows() { # FLAGS...
+    best=$(train 1 "$@") || exit 1
+    echo "$begin,$seed,data-parallel,,,,,$best,0"
+    for h in ${EVERY:-20 100 500}; do
+        row outer "$h" fp32 0.7 0.9 "$@"
+        row outer "$h" int4 0.7 0.9 "$@"
+        row mean "$h" fp32 1 0 "$@"
+        row streamed "$h" fp32 0.7 0.9 "$@" --outer-fragments 4
+    done
+}
+echo "begin,seed,what,every,wire,outer_lr,outer_momentum,val_loss,percent"
+for seed in $seeds; do
+    if [ "${FROM:-scratch}" = scratch ]; then
+        begin=scratch
+        rows --kind chars --layers 3 --width 64 --heads 4 --batch 32 --steps "$steps" --seed "$seed"
+    fi
+    if [ "${FROM:-trained}" = trained ]; then
+        begin=trained
+        train 1 --kind chars --layers 2 --width 32 --heads 2 --batch 64 --steps 1500 --schedule constant --seed "$seed" > /dev/null
+        mv "$work/run" "$work/base.$seed"
+        rows --init "$work/base.$seed" --batch 64 --steps "$steps" --lr 1e-3 --min-lr 1e-4 --seed "1$seed"
+    fi
+done
