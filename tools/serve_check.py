@@ -122,6 +122,7 @@ def check_harness(url):
     try:
         import lm_eval
         import lm_eval.tasks
+        import tenacity  # noqa: F401: lm_eval[api]
         from transformers import AutoTokenizer
     except ImportError as error:
         print(f"skipped: lm-evaluation-harness: {error}")
