@@ -124,6 +124,13 @@ $(GEN)/serve/page.inc: src/serve/page.html
 	$(Q)sed -e 's/\\/\\\\/g' -e 's/"/\\"/g' -e 's/^/"/' -e 's/$$/\\n",/' $< > $@
 $(BUILD)/src/serve/http_page.o: $(GEN)/serve/page.inc
 
+# The page of propane show --html: its parts as bytes in C.
+PAGE_PARTS := page.css page.html layout.js view.js main.js
+$(GEN)/api/%.inc: src/api/page/%
+	@mkdir -p $(@D)
+	$(Q)od -An -v -tu1 $< | sed 's/\([0-9][0-9]*\)/\1,/g' > $@
+$(BUILD)/src/api/page_assets.o: $(PAGE_PARTS:%=$(GEN)/api/%.inc)
+
 comma := ,
 
 $(LIB): $(LIB_OBJ)

@@ -458,6 +458,33 @@ bool propane_estimate_get_op(const propane_estimate *estimate, int index, int op
 PROPANE_CHECK propane_status propane_estimate_print(const propane_estimate *estimate, propane_form form, bool ops,
                                                     char **out, propane_error *err);
 
+/* ---- pages: a program's graph for a browser --------------------------------------------------------------------------- */
+
+/* What was measured of the value of that name in the function that is shown. */
+typedef struct propane_page_value {
+    size_t size; /* sizeof(propane_page_value) of the first; all have the same */
+    const char *name;
+    double us;                   /* the operation that makes it takes so long; negative: not measured */
+    bool compared, broken;       /* the next three hold; not a number on one side only */
+    double largest, mean, scale; /* largest and mean difference; the largest value */
+} propane_page_value;
+typedef struct propane_page_options {
+    size_t size;                    /* sizeof(propane_page_options) */
+    const char *title;              /* NULL: the module's file */
+    const char *lead;               /* a sentence under it; NULL: none */
+    const char *function;           /* shown first; NULL: the default function or the first */
+    const char *target, *os, *path; /* as in propane_check_options; target NULL: "m1,m4" */
+    const char *colour;             /* "kind" (NULL), "verdict", "cost", "time", "error" */
+    const propane_page_value *values;
+    int value_count;
+    double tolerance; /* a larger relative difference is marked */
+} propane_page_options;
+/* One HTML page that loads nothing from elsewhere: the graph of each function, with shapes, types, work, estimates, what
+ * `propane check` says of each operation, and what `values` hold. Names out of the file are data in it, never markup.
+ * Terminated, propane_free it. `options` may be NULL. */
+PROPANE_CHECK propane_status propane_module_page(const propane_module *module, const propane_page_options *options,
+                                                 char **out, size_t *length, propane_error *err);
+
 /* ---- training steps on a Neural Engine: how they are cut, and what they would cost -------------------------------------- */
 
 /* The chips that a list names ("m1,m4-max", "all", "all-a"), at most `room` of them into `names`; static. */

@@ -54,7 +54,10 @@ int chip_report_total(const chip_report *r, const chip *target, chip_severity se
 int chip_report_suppressed(const chip_report *r);
 /* The worst of all targets; CHIP_NOTE also where nothing was found. */
 chip_severity chip_report_worst(const chip_report *r);
+chip_severity chip_report_worst_on(const chip_report *r, const chip *c); /* the same on one chip */
 chip_path chip_report_path(const chip_report *r);
+/* "refused by C13, C21; 2 warnings": the last lines of every form that people read. */
+void chip_report_put_verdict(const chip_report *r, const chip *c, text *out);
 /* How Core ML would cut the program between the engine and the CPU; all 0 on the direct path. */
 typedef struct chip_segments {
     int engine, cpu;  /* runs of operations on one side */

@@ -44,10 +44,6 @@ struct chip_report {
 /* segment.c: counts the segments of a function whose operations have been checked (r->fallen). */
 PROPANE_CHECK propane_status chip_report_segment(chip_report *r, const mil_function *f, propane_error *err);
 
-/* The worst of what was found on one chip. */
-chip_severity chip_report_worst_on(const chip_report *r, const chip *c);
-/* "refused by C13, C21; 2 warnings": the last lines of every form that people read. */
-void chip_report_put_verdict(const chip_report *r, const chip *c, text *out);
 void chip_report_set_text(json_t *object, const char *key, const char *value); /* NULL: the key stays away */
 json_t *chip_report_chips_json(const chip_report *r, uint64_t bits);           /* names of targets */
 

@@ -8,6 +8,7 @@
 
 #include "base/file.h"
 #include "cli/cli.h"
+#include "cli/cmd/page_file.h"
 
 /* Takes the text. */
 static int cmd_check_show(char *shown, propane_status status, const propane_error *err) {
@@ -44,9 +45,27 @@ static propane_status cmd_check_refuse_others(const char *file, propane_error *e
 
 typedef struct check_job {
     propane_check_options options;
-    const char *format, *colour;
+    const char *format, *colour, *html;
     bool strict;
 } check_job;
+
+/* The same verdicts on the graph. A text that the reader refuses, and a weight file, have none. */
+static propane_status cmd_check_write_page(const char *file, const check_job *j, const propane_report *r,
+                                           propane_error *err) {
+    propane_module *m = NULL;
+    propane_error why = {0};
+    const propane_page_options options = {.size = sizeof options,
+                                          .target = j->options.target,
+                                          .os = j->options.os,
+                                          .path = propane_report_path(r),
+                                          .colour = "verdict"};
+    propane_status status = propane_module_read(file, &m, &why);
+    if (status)
+        return propane_fail(err, status, "%s is not written, as %s has no graph: %.600s", j->html, file, why.text);
+    status = page_file_write(m, &options, j->html, err);
+    propane_module_free(m);
+    return status;
+}
 
 static propane_status cmd_check_print(const check_job *j, const propane_report *r, char **out, propane_error *err) {
     const propane_look look = {.size = sizeof look,
@@ -65,7 +84,8 @@ static int cmd_check_check(const char *file, const check_job *j) {
     if (cmd_check_refuse_others(file, &err) || propane_check_file(file, &j->options, &r, &err))
         return cli_error("check", &err);
     propane_status status = cmd_check_print(j, r, &shown, &err);
-    const int code = cmd_check_show(shown, status, &err);
+    int code = cmd_check_show(shown, status, &err);
+    if (code == CLI_OK && j->html && cmd_check_write_page(file, j, r, &err)) code = cli_error("check", &err);
     const propane_severity worst = propane_report_worst(r);
     propane_report_free(r);
     if (code != CLI_OK) return code;
@@ -91,6 +111,8 @@ int cmd_check(int argc, char **argv) {
         {"--format", CLI_CHOICE, &j.format, .words = "text|json|sarif|github",
          .help = "sarif: for code scanning; github: annotations of a workflow"},
         {"--json", CLI_SWITCH, &json, .help = "the same as --format json"},
+        {"--html", CLI_TEXT, &j.html, .words = "FILE",
+         .help = "also the program's graph, coloured by verdict, as one page for a browser"},
         {"--color", CLI_CHOICE, &j.colour, .words = "auto|always|never",
          .help = "auto: on a terminal, unless NO_COLOR is set"},
         {"--rules", CLI_SWITCH, &rules, .help = "list the rules instead of checking a file"},

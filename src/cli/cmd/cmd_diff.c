@@ -9,6 +9,7 @@
 
 #include "base/memory.h"
 #include "cli/cli.h"
+#include "cli/cmd/page_file.h"
 
 enum { MAX_GIVEN = 64 };
 
@@ -22,7 +23,7 @@ typedef struct row {
 } row;
 
 typedef struct diff_job {
-    const char *a, *b;
+    const char *a, *b, *html;
     propane_session_options left, right;
     char *inputs[MAX_GIVEN], *shapes[MAX_GIVEN];
     cli_list input_list, shape_list;
@@ -121,6 +122,38 @@ static int cmd_diff_report(const diff_job *j) {
     return first ? CLI_FAILED : CLI_OK;
 }
 
+/* A's graph with the differences of its values. */
+static propane_status cmd_diff_write_page(const diff_job *j, propane_session *a, propane_error *err) {
+    char lead[400];
+    propane_page_value *values = mem_array((size_t)j->row_count + 1, sizeof *values);
+    if (!values) return propane_fail_memory(err, (size_t)j->row_count * sizeof *values);
+    for (int i = 0; i < j->row_count; i++) {
+        const row *r = &j->rows[i];
+        values[i] = (propane_page_value){.size = sizeof *values,
+                                         .name = r->name,
+                                         .us = -1,
+                                         .compared = true,
+                                         .broken = r->broken,
+                                         .largest = r->largest,
+                                         .mean = r->mean,
+                                         .scale = r->scale};
+    }
+    snprintf(lead, sizeof lead,
+             "Differences between %.100s (%.40s, %.20s) and %.100s (%.40s, %.20s) on the same inputs; tolerance %g.",
+             j->a, j->left.device, j->left.precision, j->b ? j->b : j->a, j->right.device, j->right.precision,
+             j->tolerance);
+    const propane_page_options options = {.size = sizeof options,
+                                          .lead = lead,
+                                          .function = j->left.function,
+                                          .colour = "error",
+                                          .values = values,
+                                          .value_count = j->row_count,
+                                          .tolerance = j->tolerance};
+    propane_status status = page_file_write(propane_session_module(a), &options, j->html, err);
+    mem_free(values);
+    return status;
+}
+
 static propane_status cmd_diff_fill(const diff_job *j, propane_session *s, propane_error *err) {
     if (j->seed >= 0) PROPANE_TRY(propane_session_randomize(s, (uint64_t)j->seed, err));
     return propane_session_ready(s, "--input NAME=FILE, or --seed N for random numbers", err);
@@ -188,6 +221,8 @@ int cmd_diff(int argc, char **argv) {
         {"--function", CLI_TEXT, &j.left.function, .words = "NAME", .help = "of models with several"},
         {"--tolerance", CLI_REAL, &j.tolerance, 0, 1e9, "X",
          "largest difference over largest value that is no parting"},
+        {"--html", CLI_TEXT, &j.html, .words = "FILE",
+         .help = "also A's graph, coloured by difference, as one page for a browser"},
         {"--ops", CLI_SWITCH, &j.all, .help = "all values, in the order of the program"},
     };
     int code =
@@ -203,6 +238,7 @@ int cmd_diff(int argc, char **argv) {
     j.right.function = j.left.function;
     propane_status status = cmd_diff_run_both(&j, &a, &b, &err);
     code = status == PROPANE_OK ? cmd_diff_report(&j) : cli_error("diff", &err);
+    if (!status && j.html && cmd_diff_write_page(&j, a, &err)) code = cli_error("diff", &err);
     mem_free(j.rows);
     propane_session_close(a);
     propane_session_close(b);

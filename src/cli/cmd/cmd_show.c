@@ -6,7 +6,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/file.h"
+#include "base/json.h"
+#include "base/memory.h"
 #include "cli/cli.h"
+#include "cli/cmd/page_file.h"
 
 static bool cmd_show_is(const char *file, const char *kind) {
     const char *own = propane_file_kind(file);
@@ -32,8 +36,44 @@ static int cmd_show_misuse(const char *file, const char *example_flag, bool word
     return -1;
 }
 
+typedef struct show_page {
+    const char *file, *profile; /* the page; times for it */
+    propane_page_options options;
+} show_page;
+
+/* The times of a trace go with the page. */
+static propane_status cmd_show_write_page(const char *file, show_page *p, propane_error *err) {
+    propane_module *m = NULL;
+    propane_page_value *rows = NULL;
+    void *names = NULL;
+    propane_status status = propane_module_read(file, &m, err);
+    if (!status && p->profile) {
+        status = page_file_read_trace(p->profile, &rows, &p->options.value_count, &names, err);
+        p->options.values = rows;
+        p->options.colour = "time";
+    }
+    if (!status) status = page_file_write(m, &p->options, p->file, err);
+    mem_free(rows);
+    json_decref(names);
+    propane_module_free(m);
+    return status;
+}
+
+static int cmd_show_page(const cli_list *files, show_page *p) {
+    propane_error err = {0};
+    const propane_check_options check = {.size = sizeof check, .target = p->options.target, .path = p->options.path};
+    if (files->count != 1) return cli_misuse("show", "--html takes one FILE");
+    if (propane_check_options_test(&check, &err) != PROPANE_OK) return cli_misuse("show", "--%s", err.text);
+    if (!cmd_show_is(files->items[0], "program") && file_exists(files->items[0]))
+        return cli_misuse("show", "--html is for programs; %s is none", files->items[0]);
+    if (cmd_show_write_page(files->items[0], p, &err) != PROPANE_OK) return cli_error("show", &err);
+    printf("%s: the graph of %s\n", p->file, files->items[0]);
+    return CLI_OK;
+}
+
 int cmd_show(int argc, char **argv) {
     cli_list files = {0};
+    show_page page = {.options = {.size = sizeof page.options}};
     const char *model = NULL, *chat = NULL;
     bool json = false, words = false;
     const cli_flag flags[] = {
@@ -43,13 +83,26 @@ int cmd_show(int argc, char **argv) {
          .help = "of a .jsonl file: chat format, instead of the model's own"},
         {"--words", CLI_SWITCH, &words, .help = "of a compiled program: every register by field"},
         {"--json", CLI_SWITCH, &json,
-         .help = "one object a file; of a .jsonl file one an example, with ids and what is learnt"}};
+         .help = "one object a file; of a .jsonl file one an example, with ids and what is learnt"},
+        {"--html", CLI_TEXT, &page.file, .words = "FILE",
+         .help = "of a program: its graph as one page for a browser, which needs nothing else"},
+        {"--profile", CLI_TEXT, &page.profile, .words = "FILE.json",
+         .help = "with --html: times from 'propane run --trace FILE.json'"},
+        {"--target", CLI_TEXT, &page.options.target, .words = "CHIPS", .standard = "m1,m4",
+         .help = "with --html: chips whose rules and estimates are told"},
+        {"--path", CLI_TEXT, &page.options.path, .words = "PATH",
+         .help = "with --html: direct or coreml, as for check"},
+        {"--function", CLI_TEXT, &page.options.function, .words = "NAME", .help = "with --html: shown first"}};
     int code = cli_parse(argc, argv, flags, sizeof flags / sizeof flags[0], "show FILE...",
                          "Tells what is in a file: programs, weights, models, tokenizers, tokens, instruction data, "
                          "compiled programs.");
     for (int i = 0; code < 0 && i < files.count; i++)
         code = cmd_show_misuse(files.items[i], model ? "--model" : chat ? "--chat" : NULL, words);
     if (code >= 0) return code;
+    const propane_page_options *o = &page.options;
+    if (page.file) return cmd_show_page(&files, &page);
+    if (page.profile || o->target || o->path || o->function)
+        return cli_misuse("show", "--profile, --target, --path and --function go with --html");
     const propane_show_options options = {.size = sizeof options,
                                           .form = json ? PROPANE_JSON : PROPANE_TEXT,
                                           .words = words,

@@ -43,3 +43,62 @@ $ propane show text --json
 $ propane show evil.mil --json > e.json; python3 of.py e.json 'd["build_info"]'
 >~ {'coremlc-version': *}
 = 0
+
+# The graph as a page: one file, nothing from elsewhere, its data cannot end the element it stands in.
+@ printf 'import json, re, sys\np = open(sys.argv[1], encoding="utf-8").read()\nd = json.loads(re.search(r"id=.data.>(.*?)</script>", p, re.S).group(1))\ng = d["graphs"][d["start"]]\nprint(eval(sys.argv[2]))\n' > page.py
+$ propane show lm.mlpackage --html lm.html
+> lm.html: the graph of lm.mlpackage
+= 0
+$ python3 page.py lm.html 'p.count("<script"), p.count("<style"), re.findall(r"https?://(?!www.w3.org)", p), re.search(r"default-src .none.; img-src data:; style-src .sha256-[A-Za-z0-9+/]{43}=.; script-src .sha256-[A-Za-z0-9+/]{43}=.; base-uri", p) is not None'
+> (2, 1, [], True)
+= 0
+$ python3 page.py lm.html '__import__("base64").b64encode(__import__("hashlib").sha256(re.search(r"<script>(.*?)</script>", p, re.S).group(1).encode()).digest()).decode() in p'
+> True
+= 0
+# Four layers are four blocks of one kind, one behind the other; each node comes after what it reads.
+$ python3 page.py lm.html 'len(g["blocks"]), len({b["k"] for b in g["blocks"]}), all(a["l"] + 1 == b["f"] for a, b in zip(g["blocks"], g["blocks"][1:])), all(u < i for i, n in enumerate(g["nodes"]) for u, _ in n["i"])'
+>~ ([34], 1, True, True)
+= 0
+$ python3 page.py lm.html '[c["name"] for c in d["chips"]], sum(n["o"] == "softmax" for n in g["nodes"]), all(len(n["ms"]) == 2 for n in g["nodes"] if "ms" in n), [n["o"] for n in g["nodes"]].count("const")'
+> (['m1', 'm4'], 4, True, 0)
+= 0
+$ propane show evil.mil --html evil.html > log; python3 page.py evil.html 'p.count("<script")'
+> 2
+= 0
+# Verdicts and their evidence, differences, times.
+@ { printf 'program(1.3)\n[buildInfo = dict<string, string>({{"coremlc-version", "</script><b>"}})]\n{\n    func main<ios18>(tensor<fp16, [1, 4, 8, 32]> v0) {\n'; for i in 1 2 3 4; do printf '        tensor<fp16, [1, 4, 8, 32]> v%d = sin(x = v%d)[name = string("v%d")];\n' $i $((i - 1)) $i; done; printf '    } -> (v4);\n}\n'; } > chain.mil
+$ propane check chain.mil --target m1,m4 --html check.html > log; python3 page.py check.html 'p.count("<script"), p.count("</script>"), d["colour"], [(n["v"][0]["r"], n["v"][0]["on"][0]) for n in g["nodes"] if "v" in n], d["rules"]["O2"]["evidence"], d["chips"][0]["worst"]'
+> (2, 2, 'verdict', [('O2', 1), ('O2', 1), ('O2', 1), ('O2', 1)], 'measured', 4)
+= 0
+$ propane diff chain.mil --seed 1 --html diff.html > log; python3 page.py diff.html 'd["colour"], d["tolerance"], [len(n["d"]) for n in g["nodes"] if "d" in n]'
+> ('error', 0.01, [4, 4, 4, 4])
+= 0
+$ propane run chain.mil --seed 1 --trace t.json > log && propane show chain.mil --html time.html --profile t.json > log; python3 page.py time.html 'd["colour"], sum("us" in n for n in g["nodes"]) > 0'
+> ('time', True)
+= 0
+$ propane show chain.mil --html time.html --profile chain.mil
+2~ propane show: chain.mil: *
+= 1
+$ propane show chain.mil --html chain.mil; head -1 chain.mil
+> program(1.3)
+2~ propane show: *chain.mil*
+= 0
+$ propane show folder --html x.html
+2> propane show: --html is for programs; folder is none
+2> Try 'propane show --help'.
+= 2
+$ propane show chain.mil lm.mil --html x.html
+2> propane show: --html takes one FILE
+2> Try 'propane show --help'.
+= 2
+$ propane show chain.mil --target m1
+2> propane show: --profile, --target, --path and --function go with --html
+2> Try 'propane show --help'.
+= 2
+$ propane show chain.mil --html x.html --target m9
+2~ propane show: --target: there is no chip 'm9'; *
+2> Try 'propane show --help'.
+= 2
+$ ls x.html
+2~ ls: *
+= 2
