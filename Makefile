@@ -125,7 +125,7 @@ $(GEN)/serve/page.inc: src/serve/page.html
 $(BUILD)/src/serve/http_page.o: $(GEN)/serve/page.inc
 
 # The page of propane show --html: its parts as bytes in C.
-PAGE_PARTS := page.css page.html layout.js view.js main.js
+PAGE_PARTS := graph.css graph.html layout.js view.js main.js
 $(GEN)/api/%.inc: src/api/page/%
 	@mkdir -p $(@D)
 	$(Q)od -An -v -tu1 $< | sed 's/\([0-9][0-9]*\)/\1,/g' > $@

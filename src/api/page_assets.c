@@ -4,11 +4,11 @@
 #include "api/page_parts.h"
 
 const char page_style[] = {
-#include "api/page.css.inc"
+#include "api/graph.css.inc"
     0};
 
 const char page_body[] = {
-#include "api/page.html.inc"
+#include "api/graph.html.inc"
     0};
 
 /* The classes of one file are there before the next one uses them. */
