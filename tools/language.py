@@ -16,7 +16,7 @@ WORDS = [  # what is not written, and what is
     (r"\b[Ff]etch(?:ed|es|ing)? ahead\b", "prefetch"),
     (r"\b[Bb]y the way\b", "on the fly"),
     (r"\b[Ll]engths? of the gradients?\b", "gradient norm"),
-    (r"\b[Ww]hole[ -]numbers?\b", "integers"),
+    (r"\b[Ww]hole[ -]numbers?\b(?! of)", "integers"),
     (r"\b[Pp]ictures?\b", "image"),
     (r"\bone behind (?:the other|another)\b", "one after the other"),
     (r"\b(?:ends?|begins?|goes on|go on|writes?|moves?) behind\b", "after, beyond"),
