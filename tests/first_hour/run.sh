@@ -36,7 +36,7 @@ install_it() { # as the section Install says, from a clone of what is committed,
     git clone -q "$repo" "$root/clone" || return 1
     step "install: make setup && make" "cd ../clone && make setup && make -j2" &&
         step "install: make install" "cd ../clone && make install PREFIX=$root/usr" &&
-        step "install: propane version" "propane version && ! ls ../clone/build/release/propane | grep -qx propane"
+        step "install: propane version" "propane version"
 }
 
 fixtures() { # what the README's lines name and a user brings
