@@ -1241,6 +1241,8 @@ PROPANE_CHECK propane_status propane_trainer_write(propane_trainer *trainer, con
 /* From any thread, and from a signal's handler: the run or step at hand, or else the next one, ends as
  * PROPANE_ERR_CANCELLED after its batch. */
 void propane_trainer_cancel(propane_trainer *trainer);
+/* From any thread, and from a signal's handler: propane_trainer_run writes the checkpoint after the step at hand and goes on. */
+void propane_trainer_ask_save(propane_trainer *trainer);
 
 typedef struct propane_trainer_info {
     size_t size;         /* sizeof(propane_trainer_info), set by the caller */

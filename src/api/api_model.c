@@ -11,6 +11,7 @@
 #include "base/memory.h"
 #include "mil/coreml/package.h"
 #include "model/files/export_coreml.h"
+#include "model/files/hub_cache.h"
 #include "model/files/store.h"
 
 const char *propane_model_form(const char *path) {
@@ -25,8 +26,13 @@ propane_status propane_model_open(const char *path, const char *adapter, propane
     API_ERROR(err);
     *out = NULL;
     propane_model *m = mem_alloc(sizeof *m);
-    if (m) m->path = mem_copy_string(path);
-    propane_status status = m && m->path ? run_model(path, adapter, &m->weights, err) : propane_fail_memory(err, 0);
+    propane_status status = m ? hub_cache_find(path, &m->path, err) : propane_fail_memory(err, 0);
+    if (status == PROPANE_OK) status = run_model(m->path, adapter, &m->weights, err);
+    if (m && m->path && status == PROPANE_ERR_NOT_FOUND &&
+        strcmp(m->path, path) != 0) { /* a download that was cut short */
+        const propane_error why = *err;
+        status = propane_fail(err, status, "%.700s; this fetches it: hf download %.200s", why.text, path);
+    }
     if (status)
         propane_model_free(m);
     else

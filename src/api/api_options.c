@@ -80,6 +80,9 @@ propane_status propane_options_set(propane_options *options, const char *name, c
     if (!value) return propane_fail(err, PROPANE_ERR_INVALID, "%.60s: there is no value", name);
     if (row && row->type == TRAIN_LIST && strchr(value, ';'))
         return propane_fail(err, PROPANE_ERR_INVALID, "%s: '%.100s': set each value by itself", name, value);
+    const int index = row ? (int)(row - train_option_rows) : 0;
+    if (before && options->loaded[index]) before = NULL;
+    options->loaded[index] = false;
     const char *own =
         before && *before ? arena_printf(options->arena, "%s;%s", before, value) : arena_string(options->arena, value);
     if (!own) return propane_fail_memory(err, strlen(value));
@@ -190,6 +193,7 @@ static propane_status api_options_put_all(propane_options *o, const json_t *obje
         o->o = before;
         return propane_fail_prefix(err, err->status, "%s", source);
     }
+    memcpy(o->loaded, o->o.given, sizeof o->loaded);
     return PROPANE_OK;
 }
 

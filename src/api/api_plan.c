@@ -56,19 +56,20 @@ propane_status api_plan_config(const char *model, model_config *out, propane_err
 static propane_status api_plan_fill(propane_plan *p, const char *model, const propane_plan_options *o,
                                     propane_error *err) {
     const bool half = o->precision && strcmp(o->precision, "fp16") == 0;
-    const partition_options own = {.name = o->plan ? o->plan : "layer",
+    partition_options own = {.name = o->plan ? o->plan : "layer",
                                    .precision = half ? MIL_fp16 : MIL_fp32,
                                    .batch = o->batch ? o->batch : 1,
-                                   .context = o->context ? o->context : 256,
+                                   .context = o->context,
                                    .head = partition_head_find(o->head ? o->head : "auto")};
     if (own.head == PARTITION_HEAD_COUNT)
         return propane_fail(err, PROPANE_ERR_INVALID, "head '%.40s' is not one of auto, host, device", o->head);
-    if (own.batch < 1 || own.context < 1)
+    if (own.batch < 1 || own.context < 0)
         return propane_fail(err, PROPANE_ERR_INVALID, "batch and context must not be negative");
     if (o->precision && !half && strcmp(o->precision, "fp32") != 0)
         return propane_fail(err, PROPANE_ERR_INVALID, "precision '%.40s' is not one of fp32, fp16", o->precision);
     if (model) PROPANE_TRY(api_plan_config(model, &p->config, err));
     if (!model) model_config_default(&p->config);
+    if (!own.context) own.context = p->config.max_position_embeddings < 256 ? p->config.max_position_embeddings : 256;
     if (!model && p->config.max_position_embeddings < own.context) p->config.max_position_embeddings = own.context;
     const double mask = 16 * (double)own.context * (double)own.context, memory = (double)mem_physical();
     if (memory > 0 && mask > memory)

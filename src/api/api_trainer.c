@@ -63,11 +63,12 @@ static propane_status api_trainer_open(propane_trainer *t, const propane_options
     PROPANE_TRY(api_options_check(t->options, in_memory, err));
     PROPANE_TRY(api_trainer_threads(t->options, err));
     if (*t->options->blas) PROPANE_TRY(cpu_blas_choose(t->options->blas, err));
-    t->source = in_memory ? "the data" : t->options->data;
+    t->source = in_memory ? "the data" : t->options->sources;
     PROPANE_TRY(t->kind->open(t, &data, err));
     t->chip = api_trainer_chip(t->options->device);
     train_run_cancel_by(t->run, &t->cancel);
-    return PROPANE_OK;
+    train_run_save_by(t->run, &t->save);
+    return api_trainer_record_write(t, err);
 }
 
 propane_status propane_trainer_create(const propane_options *options, const propane_data *data, propane_trainer **out,
@@ -79,6 +80,7 @@ propane_status propane_trainer_create(const propane_options *options, const prop
     t->kind = options->o.kind == TRAIN_LANGUAGE ? &api_trainer_language : &api_trainer_program;
     t->hold.lock = -1;
     atomic_init(&t->cancel, false);
+    atomic_init(&t->save, false);
     propane_status status = api_trainer_open(t, options, data, err);
     if (status)
         propane_trainer_free(t);
@@ -99,6 +101,7 @@ void propane_trainer_free(propane_trainer *t) {
 /* ---- running ----------------------------------------------------------------------------------------------------------------- */
 
 void propane_trainer_cancel(propane_trainer *trainer) { atomic_store(&trainer->cancel, true); }
+void propane_trainer_ask_save(propane_trainer *trainer) { atomic_store(&trainer->save, true); }
 
 static propane_step api_trainer_step_of(const propane_trainer *t, const train_report *r) {
     propane_step step = {.size = sizeof step,
@@ -151,9 +154,9 @@ static void api_trainer_on_checkpoint(void *context, int64_t step, const char *p
 static propane_status api_trainer_over_budget(propane_trainer *t, propane_error *err) {
     t->restart = true;
     return propane_fail(err, PROPANE_ERR_LIMIT,
-                        "the compile budget is used up after step %lld; the checkpoint is written: go on with --resume "
-                        "in another process",
-                        (long long)train_run_steps_done(t->run));
+                        "the compile budget is used up after step %lld; the checkpoint is written: go on in another "
+                        "process with: propane train --resume %.400s",
+                        (long long)train_run_steps_done(t->run), train_run_options(t->run)->run_dir);
 }
 
 /* A cancel is used up by the call that it ends. */
@@ -244,14 +247,6 @@ bool propane_trainer_describe(const propane_trainer *t, propane_trainer_info *ou
     mine.best_step = train_run_best(t->run, &mine.best_loss);
     t->kind->describe(t, &mine);
     return api_give(out, &mine, sizeof mine);
-}
-
-static json_t *api_trainer_option_value(const train_option *row, const train_options *o) {
-    const void *at = train_option_at(row, o);
-    return row->type == TRAIN_INT    ? json_integer(*(const int64_t *)at)
-           : row->type == TRAIN_REAL ? json_real(*(const double *)at)
-           : row->type == TRAIN_BOOL ? json_boolean(*(const bool *)at)
-                                     : json_string(*(const char *const *)at ? *(const char *const *)at : "");
 }
 
 propane_status propane_trainer_facts(const propane_trainer *t, char **out, propane_error *err) {

@@ -18,6 +18,7 @@
 struct propane_options {
     arena *arena; /* texts of the values */
     train_options o;
+    bool loaded[TRAIN_OPTIONS]; /* from a file: what is set later takes its place */
 };
 
 /* A kind's part of a trainer. */
@@ -62,7 +63,7 @@ struct propane_trainer {
     run_hold hold;
     const chip *chip;                    /* that the device simulates; NULL: none */
     propane_trainer_callbacks callbacks; /* of the run at hand */
-    atomic_bool cancel;
+    atomic_bool cancel, save;
     bool restart;
     language_trainer language;
     program_trainer program;
@@ -73,5 +74,9 @@ extern const trainer_kind api_trainer_language, api_trainer_program;
 PROPANE_CHECK propane_status api_options_copy(const propane_options *from, propane_options **out, propane_error *err);
 /* What is missing, without the data where the caller has them. */
 PROPANE_CHECK propane_status api_options_check(const train_options *o, bool data_in_memory, propane_error *err);
+
+/* train.json in the run's folder (api_trainer_record.c); and an option as JSON has it. */
+PROPANE_CHECK propane_status api_trainer_record_write(const propane_trainer *t, propane_error *err);
+json_t *api_trainer_option_value(const train_option *row, const train_options *o);
 
 #endif

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "api/api_trainer.h"
+#include "base/file.h"
 
 static bool api_trainer_check_sizes(const train_options *o) {
     return o->given[TRAIN_OPTION_arch] || o->given[TRAIN_OPTION_layers] || o->given[TRAIN_OPTION_width] ||
@@ -46,13 +47,19 @@ static propane_status api_trainer_check_language(const train_options *o, propane
             err, PROPANE_ERR_INVALID,
             "%s says the model's sizes; leave out --arch, --layers, --width, --hidden, --heads, --kv-heads, --tie",
             *o->init ? "--init" : "--config");
-    if (o->given[TRAIN_OPTION_chat] && *o->data && !train_jsonl_is(o->data))
-        return propane_fail(err, PROPANE_ERR_INVALID, "--chat is for instruction data (.jsonl); %s is a text", o->data);
+    if (*o->val_data && o->given[TRAIN_OPTION_held_out])
+        return propane_fail(err, PROPANE_ERR_INVALID, "--val-data and --held-out say the same; give one");
+    if (o->given[TRAIN_OPTION_chat] && file_exists(o->sources) && !file_is_dir(o->sources) &&
+        !train_jsonl_is(o->sources))
+        return propane_fail(err, PROPANE_ERR_INVALID, "--chat is for instruction data (.jsonl); %s is a text",
+                            o->sources);
     return PROPANE_OK;
 }
 
 static propane_status api_trainer_check_program(const train_options *o, propane_error *err) {
     if (!*o->loss) return propane_fail(err, PROPANE_ERR_INVALID, "--loss is missing: mse or cross_entropy");
+    if (strchr(o->sources, ';'))
+        return propane_fail(err, PROPANE_ERR_INVALID, "--data: one folder of samples, not several");
     if (!*o->trainable)
         return propane_fail(err, PROPANE_ERR_INVALID, "--trainable is missing: which weights are learnt ('*': all)");
     if (o->given[TRAIN_OPTION_steps] && o->given[TRAIN_OPTION_epochs])
@@ -62,6 +69,6 @@ static propane_status api_trainer_check_program(const train_options *o, propane_
 }
 
 propane_status api_options_check(const train_options *o, bool data_in_memory, propane_error *err) {
-    if (!data_in_memory && !*o->data) return propane_fail(err, PROPANE_ERR_INVALID, "--data is missing");
+    if (!data_in_memory && !*o->sources) return propane_fail(err, PROPANE_ERR_INVALID, "--data is missing");
     return o->kind == TRAIN_LANGUAGE ? api_trainer_check_language(o, err) : api_trainer_check_program(o, err);
 }

@@ -13,6 +13,7 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "device/uri.h"
+#include "model/files/hub_cache.h"
 #include "model/files/model_tokenizer.h"
 #include "model/files/store.h"
 #include "train/dist/data_parallel.h"
@@ -29,6 +30,7 @@ static propane_status api_trainer_language_open_corpus(propane_trainer *t, const
     if (init && !o->resume) PROPANE_TRY(model_store_form(init, &form, err));
     char *own = o->resume && !*o->tokenizer && !data->tokenizer ? run_path(o->run_dir, MODEL_TOKENIZER) : NULL;
     const corpus_options how = {.text = t->source,
+                                .held = o->val_data,
                                 .tokenizer = own             ? own
                                              : *o->tokenizer ? o->tokenizer
                                                              : NULL,
@@ -77,23 +79,77 @@ static propane_status api_trainer_language_sizes(const train_options *o, const t
     c->intermediate_size = o->hidden ? o->hidden : gated ? (o->width * 8 / 3 + 31) / 32 * 32 : 4 * o->width;
     c->tie_word_embeddings = o->tie;
     c->vocab_size = tokenizer_vocab_size(t);
-    if (c->max_position_embeddings < o->context) c->max_position_embeddings = o->context;
+    c->max_position_embeddings = o->context; /* what was learnt, and not more */
     return model_config_check(c, "the model's sizes", err);
 }
 
 /* The model that a run of adapters was begun with, which may have moved since. */
 static propane_status api_trainer_language_base(const train_options *o, model_weights **out, propane_error *err) {
-    propane_status status = run_model(*o->init ? o->init : o->base, NULL, out, err);
+    char *place = NULL;
+    propane_status status = *o->init ? PROPANE_OK : hub_cache_find(o->base, &place, err);
+    if (status == PROPANE_OK) status = run_model(place ? place : o->init, NULL, out, err);
+    mem_free(place);
     if (status == PROPANE_OK || *o->init) return status;
     const propane_error why = *err;
     return propane_fail(err, status, "%.700s; the run was begun with that model: say with --init where it is",
                         why.text);
 }
 
+/* What was given of the model's sizes against what the run has. */
+static propane_status api_trainer_language_check_sizes(const train_options *o, const model_config *c,
+                                                       propane_error *err) {
+    const struct {
+        int option;
+        int64_t given, has;
+    } sizes[] = {
+        {TRAIN_OPTION_layers, o->layers, c->num_hidden_layers},
+        {TRAIN_OPTION_width, o->width, c->hidden_size},
+        {TRAIN_OPTION_hidden, o->hidden ? o->hidden : c->intermediate_size, c->intermediate_size},
+        {TRAIN_OPTION_heads, o->heads, c->num_attention_heads},
+        {TRAIN_OPTION_kv_heads, o->kv_heads ? o->kv_heads : c->num_attention_heads, c->num_key_value_heads},
+        {TRAIN_OPTION_tie, o->tie, c->tie_word_embeddings},
+    };
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
+        if (o->given[sizes[i].option] && sizes[i].given != sizes[i].has)
+            return propane_fail(err, PROPANE_ERR_INVALID,
+                                "%.400s: the run's model has --%s %" PRId64 ", not %" PRId64
+                                "; leave it out, or begin another run",
+                                o->run_dir, train_option_rows[sizes[i].option].name, sizes[i].has, sizes[i].given);
+    if (o->given[TRAIN_OPTION_arch] && strcmp(o->arch, c->model_type) != 0)
+        return propane_fail(err, PROPANE_ERR_INVALID,
+                            "%.400s: the run's model has --arch %s, not %s; leave it out, or begin another run",
+                            o->run_dir, c->model_type, o->arch);
+    return PROPANE_OK;
+}
+
+/* A resumed run has its model and its vocabulary; others are refused, not passed over. */
+static propane_status api_trainer_language_check_resumed(const train_options *o, const language_trainer *l,
+                                                         propane_error *err) {
+    model_config other;
+    PROPANE_TRY(api_trainer_language_check_sizes(o, &l->config, err));
+    if (*o->config) {
+        PROPANE_TRY(model_config_read(o->config, &other, err));
+        if (!model_config_equal(&other, &l->config))
+            return propane_fail(err, PROPANE_ERR_INVALID,
+                                "%.400s: the run has another model than --config %.400s; leave it out", o->run_dir,
+                                o->config);
+    }
+    const char *kind = tokenizer_kind_name(tokenizer_get_kind(l->corpus.tokenizer));
+    if (o->given[TRAIN_OPTION_vocabulary_kind] && strcmp(kind, o->vocabulary_kind) != 0)
+        return propane_fail(err, PROPANE_ERR_INVALID, "%.400s: the run's vocabulary is --kind %s, not %s; leave it out",
+                            o->run_dir, kind, o->vocabulary_kind);
+    if (o->given[TRAIN_OPTION_vocab] && o->vocab < tokenizer_vocab_size(l->corpus.tokenizer))
+        return propane_fail(err, PROPANE_ERR_INVALID,
+                            "%.400s: the run's vocabulary has %d ids, not --vocab %" PRId64 "; leave it out",
+                            o->run_dir, tokenizer_vocab_size(l->corpus.tokenizer), o->vocab);
+    return PROPANE_OK;
+}
+
 static propane_status api_trainer_language_resumed(const train_options *o, language_trainer *l, propane_error *err) {
     char *path = run_path(o->run_dir, TRAIN_CONFIG);
     propane_status status = path ? model_config_read(path, &l->config, err) : propane_fail_memory(err, 0);
     mem_free(path);
+    if (status == PROPANE_OK) status = api_trainer_language_check_resumed(o, l, err);
     if (status != PROPANE_OK || o->lora_rank == 0) return status;
     return api_trainer_language_base(o, &l->initial, err); /* the checkpoint has the adapters alone */
 }
@@ -136,7 +192,18 @@ static propane_status api_trainer_language_take_adapter(propane_trainer *t, prop
 /* What the options leave open: the way of the weights, the engine's own times for a profile. */
 static propane_status api_trainer_language_decide(propane_trainer *t, propane_error *err) {
     train_options *o = t->options;
-    if (*o->init) o->base = o->init;
+    if (*o->init && o->resume && o->lora_rank == 0 && strcmp(o->init, o->base) != 0)
+        return propane_fail(err, PROPANE_ERR_INVALID,
+                            "%.400s: the run was begun %s%.400s, not with --init %.400s; leave it out", o->run_dir,
+                            *o->base ? "with --init " : "without --init", o->base, o->init);
+    if (*o->init) {
+        char *place = NULL;
+        o->base = o->init; /* the hub's name, if it is one: adapters tell it to others */
+        PROPANE_TRY(hub_cache_find(o->init, &place, err));
+        o->init = arena_string(t->own->arena, place);
+        mem_free(place);
+        if (!o->init) return propane_fail_memory(err, 0);
+    }
     if (o->profile && device_is(o->device, "ane") && !strstr(o->device, "statistics="))
         o->device = arena_printf(t->own->arena, "%s%sstatistics=on", o->device, strchr(o->device, '?') ? "&" : "?");
     return o->device ? PROPANE_OK : propane_fail_memory(err, 0);
@@ -149,6 +216,8 @@ static void api_trainer_language_choose_rates(propane_trainer *t) {
     const double width = (double)t->language.config.hidden_size;
     if (o->resume) return;
     if (o->lr < 0) o->lr = !*o->init ? fmin(3e-3, 0.6 / width) : o->lora_rank > 0 ? 2e-4 : 5e-5;
+    if (!o->given[TRAIN_OPTION_context] && o->context > t->language.config.max_position_embeddings)
+        o->context = t->language.config.max_position_embeddings; /* of a model that is trained further */
     if (!o->given[TRAIN_OPTION_min_lr]) o->min_lr = fmin(o->min_lr, o->lr / 10);
 }
 
@@ -156,6 +225,28 @@ static propane_status api_trainer_language_begin_folder(propane_trainer *t, prop
     const train_options *o = t->options;
     if (!o->run_dir || !data_parallel_writes(o->mpi)) return PROPANE_OK;
     return run_begin(o->run_dir, o->resume, run_holds(o->run_dir, TRAIN_MODEL), &t->hold, err);
+}
+
+/* tokenizer.json for transformers: the model's own where it has one. A vocabulary that the form cannot say is left out. */
+static propane_status api_trainer_language_write_hf(const propane_trainer *t, propane_error *err) {
+    const train_options *o = t->options;
+    char *data = NULL, *to = run_path(o->run_dir, "tokenizer.json");
+    char *from = *o->init && file_is_dir(o->init) ? run_path(o->init, "tokenizer.json") : NULL;
+    size_t length = 0;
+    propane_error why = {0};
+    propane_status status = to ? PROPANE_OK : propane_fail_memory(&why, 0);
+    if (status == PROPANE_OK && from && file_exists(from) && !*o->tokenizer) {
+        status = file_read(from, (size_t)256 << 20, &data, &length, &why);
+        if (status == PROPANE_OK) status = file_write(to, data, length, &why);
+    } else if (status == PROPANE_OK) {
+        status = tokenizer_export(t->language.corpus.tokenizer, o->run_dir, t->language.config.max_position_embeddings,
+                                  &why);
+    }
+    mem_free(data);
+    mem_free(from);
+    mem_free(to);
+    if (status == PROPANE_OK || status == PROPANE_ERR_UNSUPPORTED) return PROPANE_OK;
+    return propane_fail(err, status, "%s", why.text);
 }
 
 /* What generating needs beside the weights. */
@@ -166,6 +257,7 @@ static propane_status api_trainer_language_fill_folder(const propane_trainer *t,
     propane_status status =
         path ? tokenizer_write(t->language.corpus.tokenizer, path, err) : propane_fail_memory(err, 0);
     mem_free(path);
+    if (status == PROPANE_OK) status = api_trainer_language_write_hf(t, err);
     return status == PROPANE_OK && *o->init ? run_copy_chat(o->init, o->run_dir, err) : status;
 }
 
@@ -178,6 +270,7 @@ static propane_status api_trainer_language_make_run(propane_trainer *t, propane_
                                .tokens = ids,
                                .token_bytes = id_bytes,
                                .token_count = l->corpus.count,
+                               .train_count = l->corpus.train_count,
                                .examples = l->corpus.instructions ? &l->corpus.examples : NULL,
                                .source = t->source,
                                .tokenizer_hash = tokenizer_hash(l->corpus.tokenizer),
@@ -235,11 +328,18 @@ static propane_status api_trainer_language_write(const propane_trainer *t, const
 
 /* ---- what it tells ------------------------------------------------------------------------------------------------------------ */
 
+/* Tokens that are not learnt from. */
+static int64_t api_trainer_language_held(const propane_trainer *t) {
+    const corpus *c = &t->language.corpus;
+    if (!c->train_count) return (int64_t)((double)c->count * train_run_options(t->run)->held_out);
+    return c->count - (c->instructions ? c->examples.start[c->train_count] : c->train_count);
+}
+
 static void api_trainer_language_describe(const propane_trainer *t, propane_trainer_info *out) {
     const corpus *c = &t->language.corpus;
     out->parameters = language_run_learnt(t->run);
     out->count = c->count;
-    out->held_out = (int64_t)((double)c->count * train_run_options(t->run)->held_out);
+    out->held_out = api_trainer_language_held(t);
 }
 
 static void api_trainer_language_put_examples(const propane_trainer *t, json_t *facts) {
@@ -285,6 +385,9 @@ static void api_trainer_language_facts(const propane_trainer *t, json_t *log, js
     const language_trainer *l = &t->language;
     api_trainer_language_put_log(t, log);
     json_put(facts, "tokens", json_integer(l->corpus.count));
+    json_put(facts, "files", json_integer(l->corpus.files));
+    json_put(facts, "files_left_out", json_integer(l->corpus.left_out));
+    json_put(facts, "held_out", json_integer(api_trainer_language_held(t)));
     json_put(facts, "tokenizer", json_string(tokenizer_kind_name(tokenizer_get_kind(l->corpus.tokenizer))));
     json_put(facts, "vocabulary", json_integer(tokenizer_vocab_size(l->corpus.tokenizer)));
     if (l->corpus.instructions) api_trainer_language_put_examples(t, facts);
@@ -335,7 +438,7 @@ int64_t propane_trainer_prompt(const propane_trainer *t, int index, int count, i
     }
     int bytes;
     const void *all = corpus_ids(c, &bytes);
-    const int64_t held = (int64_t)((double)c->count * train_run_options(t->run)->held_out);
+    const int64_t held = api_trainer_language_held(t);
     int64_t begin = held > 0 ? c->count - held : 0;
     begin += (c->count - begin) / count * index;
     for (; n < room && begin + n < c->count; n++)

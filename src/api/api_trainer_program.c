@@ -67,11 +67,11 @@ static propane_status api_trainer_program_open_data(propane_trainer *t, const pr
     const train_options *o = t->options;
     program_trainer *p = &t->program;
     if (data->arrays && data->array_count) return api_trainer_program_take_data(t, data, err);
-    if (arrays_here(o->data)) {
+    if (arrays_here(o->sources)) {
         if (*o->mean || *o->std)
             return propane_fail(err, PROPANE_ERR_INVALID, "%s holds arrays: --mean and --std are for pictures",
-                                o->data);
-        PROPANE_TRY(arrays_open(o->data, &p->model, o->val_fraction, &p->arrays, err));
+                                o->sources);
+        PROPANE_TRY(arrays_open(o->sources, &p->model, o->val_fraction, &p->arrays, err));
         p->source = arrays_source(p->arrays);
         return PROPANE_OK;
     }
@@ -79,7 +79,7 @@ static propane_status api_trainer_program_open_data(propane_trainer *t, const pr
                                             .resize = o->resize,
                                             .mean = *o->mean ? o->mean : NULL,
                                             .std = *o->std ? o->std : NULL};
-    PROPANE_TRY(image_folders_open(o->data, &p->model, &pictures, &p->images, err));
+    PROPANE_TRY(image_folders_open(o->sources, &p->model, &pictures, &p->images, err));
     p->source = image_folders_source(p->images);
     return PROPANE_OK;
 }

@@ -183,15 +183,15 @@ propane_status propane_estimate_training(const char *model, const propane_traini
     o.plan = o.plan ? o.plan : "six";
     o.weights = o.weights ? o.weights : "inputs";
     o.batch = o.batch ? o.batch : 1;
-    o.context = o.context ? o.context : 256;
     o.accumulate = o.accumulate ? o.accumulate : 1;
     if (o.workers < 0 || o.outer < 0 || o.outer_fragments < 0 || o.lora_rank < 0 || o.bandwidth < 0)
         return propane_fail(err, PROPANE_ERR_INVALID,
                             "workers, outer, fragments, rank and bandwidth must not be negative");
-    if (o.batch < 1 || o.context < 1 || o.accumulate < 1)
+    if (o.batch < 1 || o.context < 0 || o.accumulate < 1)
         return propane_fail(err, PROPANE_ERR_INVALID, "batch, context and accumulate must not be negative");
     PROPANE_TRY(chip_find_list(o.target ? o.target : "m4", chips, &chip_count, err));
     PROPANE_TRY(api_plan_config(model, &config, err));
+    if (!o.context) o.context = config.max_position_embeddings < 256 ? config.max_position_embeddings : 256;
     propane_status status = api_training_print(&config, &o, form, chips, chip_count, &to, err);
     if (!status) status = api_give_text(&to, out, NULL, err);
     text_deinit(&to);

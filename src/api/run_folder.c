@@ -81,10 +81,11 @@ propane_status run_model(const char *model, const char *adapter, model_weights *
                             model);
     if (run_holds(model, TRAIN_CHECKPOINT) && !run_holds(model, "model.safetensors") &&
         run_folder_trains_adapter(model))
-        return propane_fail(err, PROPANE_ERR_INVALID,
-                            "%s holds an adapter's run that is not done, and no model; end it with --resume first "
-                            "(--steps says where)",
-                            model);
+        return propane_fail(
+            err, PROPANE_ERR_INVALID,
+            "%s holds an adapter's run that is not done, and no model; end it first: propane train --resume %s "
+            "(--steps says where)",
+            model, model);
     PROPANE_TRY(model_store_read(model, out, err));
     propane_status status = adapter ? model_adapter_read(*out, adapter, err) : PROPANE_OK;
     if (status == PROPANE_OK && adapter) status = model_lora_merge(*out, err);
@@ -132,9 +133,9 @@ static bool run_folder_lock_folder(int fd) {
 static const char run_folder_mark[] = ".propane-run";
 
 static propane_status run_folder_check_free(const char *dir, propane_error *err) {
-    static const char *const names[] = {TRAIN_CONFIG,          MODEL_TOKENIZER,      "log.jsonl",
-                                        "report.html",         "tokenizer.json",     "tokenizer_config.json",
-                                        "chat_template.jinja", MODEL_ADAPTER_CONFIG, MODEL_ADAPTER_WEIGHTS};
+    static const char *const names[] = {
+        TRAIN_CONFIG,     MODEL_TOKENIZER,         "log.jsonl",           TRAIN_RECORD,         "report.html",
+        "tokenizer.json", "tokenizer_config.json", "chat_template.jinja", MODEL_ADAPTER_CONFIG, MODEL_ADAPTER_WEIGHTS};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         if (run_holds(dir, names[i]))
             return propane_fail(err, PROPANE_ERR_INVALID,
@@ -150,7 +151,8 @@ static propane_status run_folder_check(const char *dir, bool resume, bool holds_
                             "%s: there is no checkpoint to resume from; leave out --resume to start", dir);
     if (!resume && run)
         return propane_fail(err, PROPANE_ERR_INVALID,
-                            "%s already holds a run: go on with --resume, or give another --run", dir);
+                            "%s already holds a run: go on with: propane train --resume %s, or give another --run", dir,
+                            dir);
     if (!resume && holds_model)
         return propane_fail(err, PROPANE_ERR_INVALID,
                             "%s already holds a model, which this run would overwrite: give another --run", dir);

@@ -7,6 +7,8 @@
 
 #include <ctype.h>
 #include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/file.h"
@@ -106,6 +108,47 @@ json_t *json_bytes(const char *bytes, size_t length) {
 
 json_t *json_words(const char *string) { return string ? json_bytes(string, strlen(string)) : NULL; }
 
+/* The fewest digits that read back as the same number: 1e-5, where the dump says 1.0000000000000001e-5. */
+static size_t json_shortest(double value, char out[40]) {
+    for (int digits = 1; digits <= 17; digits++) {
+        snprintf(out, 40, "%.*g", digits, value);
+        if (strtod(out, NULL) == value) break;
+    }
+    char *power = strchr(out, 'e');
+    if (!power && !strchr(out, '.')) strcat(out, ".0");
+    if (power) { /* without "+" and zeros in front */
+        char *from = power + 1, *to = power + 1;
+        if (*from == '-') to++, from++;
+        from += strspn(from, "+0");
+        memmove(to, from, strlen(from) + 1);
+    }
+    return strlen(out);
+}
+
+/* All numbers with a fraction, in place: they only become shorter. Returns the new length. */
+static size_t json_shorten(char *line, size_t bytes) {
+    size_t to = 0;
+    bool quoted = false;
+    for (size_t at = 0; at < bytes;) {
+        const size_t n = quoted ? 0 : strspn(line + at, "-+.eE0123456789");
+        char shown[40];
+        if (n == 0 || line[at] == 'e' || line[at] == 'E') {
+            if (line[at] == '"') quoted = !quoted;
+            if (quoted && line[at] == '\\') line[to++] = line[at++];
+            line[to++] = line[at++];
+            continue;
+        }
+        const bool real = strcspn(line + at, ".eE") < n;
+        const size_t shorter = real ? json_shortest(strtod(line + at, NULL), shown) : n;
+        const bool take = real && shorter < n;
+        memmove(line + to, take ? shown : line + at, take ? shorter : n);
+        to += take ? shorter : n;
+        at += n;
+    }
+    line[to] = 0;
+    return to;
+}
+
 propane_status json_print(const json_t *value, size_t flags, char **out, size_t *length, propane_error *err) {
     *out = NULL;
     const size_t bytes = value && !mem_failed(NULL) ? json_dumpb(value, NULL, 0, flags) : 0;
@@ -117,7 +160,9 @@ propane_status json_print(const json_t *value, size_t flags, char **out, size_t 
         return propane_fail_memory(err, 0);
     }
     *out = line;
-    if (length) *length = bytes;
+    line[bytes] = 0;
+    const size_t shorter = flags & JSON_REAL_PRECISION(31) ? bytes : json_shorten(line, bytes);
+    if (length) *length = shorter;
     return PROPANE_OK;
 }
 

@@ -2,7 +2,7 @@
  * The command's own tools: flags, messages, exit codes, signals. Only src/cli prints or exits.
  *
  * Exit codes: 0 done; 1 it failed (message on standard error); 2 wrong use (message names the flag and the command's
- * help); 130 stopped by Ctrl-C after a clean end.
+ * help); 130 stopped by Ctrl-C after a clean end, 143 by SIGTERM, 129 by SIGHUP.
  */
 #ifndef CLI_CLI_H
 #define CLI_CLI_H
@@ -103,6 +103,8 @@ int cli_misuse(const char *command, const char *format, ...) BASE_PRINTF(2, 3);
 /* Ctrl-C and SIGTERM set this; the second one ends the process at once. */
 extern volatile bool cli_interrupted;
 void cli_catch_signals(void);
+/* 128 and the signal's number; as after Ctrl-C where there was none. */
+int cli_interrupt_code(void);
 /* The same without a signal. */
 void cli_interrupt(void);
 /* Called then, perhaps from a signal's handler; NULL: nothing is. */

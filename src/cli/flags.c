@@ -183,7 +183,7 @@ int cli_parse(int argc, char **argv, const cli_flag *flags, int count, const cha
 
 int cli_error(const char *command, const propane_error *err) {
     fprintf(stderr, "propane %s: %s\n", command, err->text);
-    return err->status == PROPANE_ERR_CANCELLED ? CLI_INTERRUPTED : CLI_FAILED;
+    return err->status == PROPANE_ERR_CANCELLED ? cli_interrupt_code() : CLI_FAILED;
 }
 
 int cli_error_of(const char *command, const char *option, const propane_error *err) {

@@ -20,6 +20,7 @@ static void main_note(void *context, const char *sentence) {
 }
 
 volatile bool cli_interrupted;
+static volatile sig_atomic_t main_signal;
 int cli_argc;
 char **cli_argv;
 static int output_errno; /* of the first write to standard output that failed: later calls no longer know */
@@ -40,8 +41,11 @@ void cli_on_interrupt(void (*tell)(void *object), void *object) {
 
 static void main_on_signal(int number) {
     if (cli_interrupted) _exit(128 + number);
+    main_signal = number;
     cli_interrupt();
 }
+
+int cli_interrupt_code(void) { return main_signal ? 128 + main_signal : CLI_INTERRUPTED; }
 
 void cli_catch_signals(void) {
     struct sigaction action = {.sa_handler = main_on_signal};

@@ -9,6 +9,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -36,19 +37,31 @@ void progress_flush(void) {
     if (!cli_flush()) cli_interrupt();
 }
 
-void progress_init(progress *p, bool json, int64_t steps) {
+void progress_init(progress *p, bool json, const char *form, bool ranks, int64_t steps) {
+    const bool bar = strcmp(form, "bar") == 0, automatic = strcmp(form, "auto") == 0;
     *p = (progress){.json = json,
-                    .terminal = !json && cli_is_terminal(STDOUT_FILENO),
+                    .terminal = !json && (bar || (automatic && !ranks && cli_is_terminal(STDOUT_FILENO))),
+                    .silent = strcmp(form, "none") == 0,
                     .steps = steps,
                     .stretch = 1,
                     .unit = "tokens"};
-    p->smooth = NAN;
+}
+
+/* Of a plain line: logs of days are read. */
+static void progress_stamp(const progress *p) {
+    char now[32] = "";
+    const time_t seconds = time(NULL);
+    struct tm local;
+    if (p->terminal) return;
+    if (localtime_r(&seconds, &local)) strftime(now, sizeof now, "%Y-%m-%d %H:%M:%S  ", &local);
+    printf("%s", now);
 }
 
 /* Adds to the history; when it is full, neighbours are joined. */
 static void progress_remember(progress *p, double loss) {
     if (!isfinite(loss)) return;
-    p->smooth = isnan(p->smooth) ? loss : 0.95 * p->smooth + 0.05 * loss;
+    p->smooth = 0.95 * p->smooth + 0.05 * loss;
+    p->weight = 0.95 * p->weight + 0.05;
     if (p->in_stretch == 0) {
         if (p->filled == PROGRESS_HISTORY) {
             for (int i = 0; i < PROGRESS_HISTORY / 2; i++) p->loss[i] = (p->loss[2 * i] + p->loss[2 * i + 1]) / 2;
@@ -85,7 +98,7 @@ static void progress_show_terminal(progress *p, const progress_step *s) {
     char front[160], columns[PLOT_COLUMNS * 3 + 1] = "", left[32], back[80];
     int width = cli_width() - 1; /* the last column would wrap on some terminals */
     int n = snprintf(front, sizeof front, "step %lld/%lld  loss %.4f  ", (long long)s->step, (long long)p->steps,
-                     p->smooth);
+                     p->weight > 0 ? p->smooth / p->weight : NAN);
     if (s->simulated)
         n += snprintf(front + n, sizeof front - (size_t)n, "%s simulated %.1f ms %.1f%% %.0f mJ  ", s->simulated,
                       s->device_ms, 100 * s->utilisation, s->energy_j * 1e3);
@@ -99,6 +112,7 @@ static void progress_show_terminal(progress *p, const progress_step *s) {
 
 static void progress_show_plain(const progress *p, const progress_step *s) {
     char left[32];
+    progress_stamp(p);
     printf("step %lld/%lld  loss %.4f  lr %.3g  %.0f %s/s  %s left", (long long)s->step, (long long)p->steps, s->loss,
            s->lr, s->tokens_per_s, p->unit, text_duration(left, s->seconds_left));
     if (s->simulated)
@@ -151,6 +165,7 @@ void progress_show(progress *p, const progress_step *s) {
         printf("}\n");
         return;
     }
+    if (p->silent) return;
     int64_t every = p->terminal ? 100000000 : 5000000000;
     if (s->step != p->steps && p->shown_ns && now - p->shown_ns < every) return;
     p->shown_ns = now;
@@ -161,9 +176,10 @@ void progress_show(progress *p, const progress_step *s) {
 }
 
 void progress_line(progress *p, const char *format, ...) {
-    if (p->json) return;
+    if (p->json || p->silent) return;
     if (p->drawn) printf("\r\033[K");
     p->drawn = false;
+    progress_stamp(p);
     va_list args;
     va_start(args, format);
     vprintf(format, args);

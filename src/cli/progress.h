@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * How long work shows itself: on a terminal one line that is redrawn, with a plot of the loss; elsewhere plain lines now
- * and then; with --json one object per line.
+ * How long work shows itself: on a terminal one line that is redrawn, with a plot of the loss; elsewhere plain lines with
+ * the time now and then; with --json one object per line.
  */
 #ifndef CLI_PROGRESS_H
 #define CLI_PROGRESS_H
@@ -14,7 +14,7 @@
 #define PROGRESS_HISTORY 512
 
 typedef struct progress {
-    bool json, terminal;
+    bool json, terminal, silent;   /* neither: plain lines */
     const char *unit;              /* what is counted: "tokens", or set by the caller after progress_init */
     int64_t steps;                 /* in all */
     int64_t shown_ns;              /* when the last line came */
@@ -22,7 +22,8 @@ typedef struct progress {
     double loss[PROGRESS_HISTORY]; /* means of equal stretches of the run so far */
     int filled;
     int64_t stretch, in_stretch; /* steps per entry; in the one being filled */
-    double smooth;               /* running mean of the loss */
+    double smooth;               /* running mean of the loss; not debiased: divided by `weight` */
+    double weight;
 } progress;
 
 typedef struct progress_step {
@@ -35,7 +36,10 @@ typedef struct progress_step {
 
 /* Of a run that took `seconds` since its step `first` and ends with step `steps`. */
 progress_step progress_of(const propane_step *r, double seconds, int64_t first, int64_t steps);
-void progress_init(progress *p, bool json, int64_t steps);
+#define PROGRESS_FORMS "auto|plain|bar|none"
+/* `form`: one of these. auto: a bar on a terminal, else plain; `plain` lines wherever a terminal is not one person's: mpirun
+ * gives each rank one. */
+void progress_init(progress *p, bool json, const char *form, bool ranks, int64_t steps);
 void progress_show(progress *p, const progress_step *s);
 /* A line of its own: an evaluation, a checkpoint. In JSON mode the caller prints its own object instead. */
 void progress_line(progress *p, const char *format, ...);

@@ -101,10 +101,12 @@ static propane_status checkpoint_put_tensors(safetensors_writer *w, const train_
     return PROPANE_OK;
 }
 
-static propane_status checkpoint_write(train_run *r, const char *path, int blocks, propane_error *err) {
+static propane_status checkpoint_write(train_run *r, const char *path, int blocks, const char *loss,
+                                       propane_error *err) {
     safetensors_writer *w = NULL;
     PROPANE_TRY(safetensors_writer_open(path, &w, err));
     propane_status status = checkpoint_put_metadata(w, r, err);
+    if (status == PROPANE_OK && loss) status = checkpoint_put(w, "val_loss", loss, err);
     if (status == PROPANE_OK) status = checkpoint_put_tensors(w, r, blocks, err);
     if (status == PROPANE_OK) return safetensors_writer_commit(w, err);
     safetensors_writer_abort(w);
@@ -112,11 +114,17 @@ static propane_status checkpoint_write(train_run *r, const char *path, int block
 }
 
 propane_status train_checkpoint_write(train_run *r, propane_error *err) {
-    return checkpoint_write(r, r->checkpoint, TRAIN_BLOCKS, err);
+    return checkpoint_write(r, r->checkpoint, TRAIN_BLOCKS, NULL, err);
 }
 
 propane_status train_checkpoint_write_best(train_run *r, propane_error *err) {
-    return checkpoint_write(r, r->best, 1, err);
+    return checkpoint_write(r, r->best, 1, NULL, err);
+}
+
+propane_status train_checkpoint_write_kept(train_run *r, const char *path, double loss, propane_error *err) {
+    char value[40];
+    snprintf(value, sizeof value, "%a", loss);
+    return checkpoint_write(r, path, 1, value, err);
 }
 
 /* ---- comparing ---------------------------------------------------------------------------------------------------------------- */
@@ -148,22 +156,21 @@ static propane_status checkpoint_check_format(const checkpoint_metadata *m, cons
 
 /* "0x1p-3" as people write it. */
 static const char *checkpoint_show(const train_option *row, const char *stored, char out[TRAIN_VALUE_ROOM]) {
-    if (row->type == TRAIN_REAL)
-        snprintf(out, TRAIN_VALUE_ROOM, "%g", strtod(stored, NULL));
-    else
-        snprintf(out, TRAIN_VALUE_ROOM, "%.300s", stored);
+    if (row->type != TRAIN_REAL) return stored;
+    snprintf(out, TRAIN_VALUE_ROOM, "%g", strtod(stored, NULL));
     return out;
 }
 
 static propane_status checkpoint_check_options(const checkpoint_metadata *m, const train_options *o,
                                                propane_error *err) {
-    char now[TRAIN_VALUE_ROOM], shown[2][TRAIN_VALUE_ROOM], flag[40];
+    char room[TRAIN_VALUE_ROOM], shown[2][TRAIN_VALUE_ROOM], flag[40];
     const char *stored;
     for (int i = 0; i < TRAIN_OPTIONS; i++) {
         const train_option *row = &train_option_rows[i];
         if (!checkpoint_holds(row, o->kind) || row->keep == TRAIN_RECALLED) continue;
         PROPANE_TRY(checkpoint_get(m, row->key, &stored, err));
-        if (strcmp(stored, train_option_print(row, o, now)) == 0) continue;
+        const char *now = train_option_print(row, o, room);
+        if (strcmp(stored, now) == 0) continue;
         snprintf(flag, sizeof flag, "--%s", row->name);
         return checkpoint_differs(m, flag, checkpoint_show(row, stored, shown[0]), checkpoint_show(row, now, shown[1]),
                                   err);
@@ -274,7 +281,7 @@ static propane_status checkpoint_recall_rows(const checkpoint_metadata *m, arena
         const char *stored = NULL;
         if (!checkpoint_holds(row, o->kind)) continue;
         PROPANE_TRY(checkpoint_metadata_find(m, row->key, &stored, err));
-        if (!stored) continue; /* the check at reading will tell */
+        if (!stored || (!*stored && !train_option_is_text(row))) continue; /* the check at reading will tell */
         stored = arena_string(a, stored);
         if (!stored) return propane_fail_memory(err, 0);
         if (!train_option_parse(row, stored, o)) return checkpoint_damaged(m, row->key, stored, err);

@@ -25,6 +25,9 @@ PROPANE_CHECK propane_status train_checkpoint_get_state(const checkpoint_metadat
 PROPANE_CHECK propane_status train_checkpoint_write(train_run *r, propane_error *err);
 /* The weights alone, of the evaluation that was just made; and back, if the file is there and of state.best. */
 PROPANE_CHECK propane_status train_checkpoint_write_best(train_run *r, propane_error *err);
+/* The same into a file of its own, with the loss in its metadata ("val_loss"). */
+PROPANE_CHECK propane_status train_checkpoint_write_kept(train_run *r, const char *path, double loss,
+                                                         propane_error *err);
 PROPANE_CHECK propane_status train_checkpoint_read_best(train_run *r, bool *taken, propane_error *err);
 /* Fills the tensors of blocks first to last, and with block 0 the state; refuses a checkpoint of another model, other data
  * or other options before anything is changed. */

@@ -78,7 +78,7 @@ static propane_status language_check_options(const train_options *o, const model
         return propane_fail(err, PROPANE_ERR_INVALID,
                             "--context is %lld, but the model's max_position_embeddings is %lld", (long long)o->context,
                             (long long)c->max_position_embeddings);
-    if (o->eval_interval > 0 && o->held_out <= 0)
+    if (o->eval_interval > 0 && o->held_out <= 0 && !*o->val_data)
         return propane_fail(err, PROPANE_ERR_INVALID,
                             "--held-out is 0, so there is nothing to evaluate on; give --eval-every 0");
     return PROPANE_OK;
@@ -241,7 +241,14 @@ static propane_status language_make_windows(language_run *t, const train_input *
     const int vocab = (int)input->config->vocab_size, context = (int)o->context;
     const uint64_t seed = (uint64_t)o->seed;
     const size_t window = (size_t)(o->batch * o->context);
-    if (input->examples)
+    const int64_t train = input->train_count;
+    if (train && input->examples)
+        PROPANE_TRY(token_windows_init_examples_split(&t->data, input->examples, train, vocab, context, o->pack, true,
+                                                      seed, input->source, err));
+    else if (train)
+        PROPANE_TRY(token_windows_init_split(&t->data, input->tokens, input->token_bytes, input->token_count, train,
+                                             vocab, context, seed, input->source, err));
+    else if (input->examples)
         PROPANE_TRY(token_windows_init_examples(&t->data, input->examples, vocab, context, o->pack, o->held_out, seed,
                                                 input->source, err));
     else

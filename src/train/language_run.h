@@ -21,6 +21,8 @@ typedef struct train_input {
     const void *tokens; /* little endian, see token_bytes */
     int token_bytes;    /* 2 or 4 */
     int64_t token_count;
+    int64_t
+        train_count; /* tokens, or examples, that are learnt from, where what is held out was given; 0: it is a part */
     const train_examples *examples; /* instruction data; then `tokens` is NULL and token_count counts theirs */
     const char *source;             /* where the tokens are from, for messages */
     const char *tokenizer_hash;     /* "" : not known */

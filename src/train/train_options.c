@@ -59,8 +59,7 @@ const char *train_option_print(const train_option *row, const train_options *o, 
     } else if (row->type == TRAIN_REAL) {
         snprintf(out, TRAIN_VALUE_ROOM, "%a", *(const double *)at);
     } else {
-        const char *text = *(const char *const *)at;
-        snprintf(out, TRAIN_VALUE_ROOM, "%s", text ? text : "");
+        return *(const char *const *)at ? *(const char *const *)at : ""; /* of any length */
     }
     return out;
 }
@@ -138,6 +137,15 @@ propane_status train_options_set(train_options *o, const char *name, const char 
     return propane_fail(err, PROPANE_ERR_NOT_FOUND, "%.60s: a training run has no such option", name);
 }
 
+int64_t train_options_keeps(const char *keep) {
+    enum { MOST = 1000 };
+    char *end = NULL;
+    if (strcmp(keep, "last") == 0) return 0;
+    if (strcmp(keep, "best") == 0) return 1;
+    const long long n = strtoll(keep, &end, 10);
+    return end != keep && !*end && n >= 1 && n <= MOST ? n : -1;
+}
+
 /* "a, b or c" of "a|b|c". */
 static const char *train_options_list(const char *words, char out[200]) {
     size_t n = 0;
@@ -169,6 +177,9 @@ propane_status train_options_check(const train_options *o, propane_error *err) {
     }
     if (o->lr >= 0 && o->min_lr > o->lr)
         return propane_fail(err, PROPANE_ERR_INVALID, "--min-lr is %g; give %g to %g", o->min_lr, 0.0, o->lr);
+    if (train_options_keeps(o->keep) < 0)
+        return propane_fail(err, PROPANE_ERR_INVALID, "--keep is '%.40s'; give best, last or how many, 1 to 1000",
+                            o->keep);
     if (o->resume && !o->run_dir) return propane_fail(err, PROPANE_ERR_INVALID, "--resume needs the run's folder");
     return PROPANE_OK;
 }

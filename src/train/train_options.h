@@ -82,13 +82,15 @@ void train_options_default(train_options *o, train_kind kind);
  * its values; the message begins with the name. */
 PROPANE_CHECK propane_status train_options_set(train_options *o, const char *name, const char *value,
                                                propane_error *err);
+/* How many validations' weights stay: "last" 0, "best" 1, "3" 3; -1: it is none of these. */
+int64_t train_options_keeps(const char *keep);
 /* Every value against its row. */
 PROPANE_CHECK propane_status train_options_check(const train_options *o, propane_error *err);
 
-enum { TRAIN_VALUE_ROOM = 1100 }; /* of a value as text */
+enum { TRAIN_VALUE_ROOM = 100 }; /* of a number as text */
 
 /* The value as checkpoints hold it: integers in decimal, BOOLs as 1 and 0, reals in hexadecimal floating point, which comes
- * back to the same bits. A NULL text is "". */
+ * back to the same bits. Texts come back themselves, NULL as "". */
 const char *train_option_print(const train_option *row, const train_options *o, char out[TRAIN_VALUE_ROOM]);
 /* The reverse, unchecked; a text is borrowed. False: it is no value of that type. */
 bool train_option_parse(const train_option *row, const char *text, train_options *o);

@@ -12,6 +12,7 @@
 #include "base/memory.h"
 #include "base/temporary.h"
 #include "train/checkpoint.h"
+#include "train/kept_weights.h"
 #include "train/train_run_internal.h"
 #include "train/worker_state.h"
 
@@ -47,7 +48,8 @@ propane_status train_run_begin(train_run *r, const train_run_kind *kind, const t
     const train_options *o = &r->options;
     train_run_plan(r);
     if (o->trace && *o->trace && train_run_writes(r)) PROPANE_TRY(timeline_create(&r->timeline, err));
-    if (strcmp(o->keep, "best") == 0 && o->eval_interval > 0) PROPANE_TRY(train_run_path(r, TRAIN_BEST, &r->best, err));
+    if (train_options_keeps(o->keep) > 0 && o->eval_interval > 0)
+        PROPANE_TRY(train_run_path(r, TRAIN_BEST, &r->best, err));
     return train_run_path(r, TRAIN_CHECKPOINT, &r->checkpoint, err);
 }
 
@@ -90,10 +92,17 @@ void train_run_free(train_run *r) {
 
 static bool train_run_is_asked(const train_run *r) { return r->cancel && atomic_load(r->cancel); }
 
-propane_status train_run_check_cancel(const train_run *r, propane_error *err) {
+/* With a streamed outer step a wish for a checkpoint has no message that it could travel with. */
+propane_status train_run_check_cancel(train_run *r, propane_error *err) {
     bool told = false;
+    double save = 0;
     if (!data_parallel_agrees(r->group, r->state.step, r->options.steps)) return PROPANE_OK;
     PROPANE_TRY(data_parallel_is_told(r->group, train_run_is_asked(r), &told, err));
+    if (!data_parallel_streams(r->group)) {
+        save = r->save && atomic_exchange(r->save, false);
+        PROPANE_TRY(data_parallel_sum(r->group, &save, 1, err));
+    }
+    r->asked |= save > 0;
     return told ? propane_fail(err, PROPANE_ERR_CANCELLED, "stopped") : PROPANE_OK;
 }
 
@@ -126,7 +135,13 @@ propane_status train_run_save(train_run *r, propane_error *err) {
 /* The best weights so far are kept in a file of their own: what was learnt afterwards may be worse. */
 static propane_status train_run_rate(train_run *r, double loss, propane_error *err) {
     train_state *s = &r->state;
-    if (!isfinite(loss) || (s->best >= 0 && loss >= s->best_loss)) {
+    if (!isfinite(loss)) {
+        s->stale++;
+        return PROPANE_OK;
+    }
+    if (r->best && train_run_writes(r) && train_options_keeps(r->options.keep) > 1)
+        PROPANE_TRY(kept_weights_offer(r, loss, err));
+    if (s->best >= 0 && loss >= s->best_loss) {
         s->stale++;
         return PROPANE_OK;
     }
@@ -164,6 +179,14 @@ static bool train_run_evaluation_due(const train_run *r) {
     const int64_t step = r->state.step;
     if (!r->kind->evaluates(r) || r->state.evaluated == step) return false;
     return step >= r->options.steps || train_run_is_due(r, r->options.eval_interval);
+}
+
+/* By the interval, or because somebody asked, where the ranks' weights agree. */
+static bool train_run_checkpoint_due(train_run *r) {
+    const bool due = train_run_is_due(r, r->options.checkpoint_interval) || r->asked;
+    if (!due || !data_parallel_agrees(r->group, r->state.step, r->options.steps)) return false;
+    r->asked = false;
+    return true;
 }
 
 /* The weights are those of the last good update; a tensor of them that is no number comes out of a file. */
@@ -253,6 +276,7 @@ propane_status train_run_finish(train_run *r, propane_error *err) {
 }
 
 void train_run_cancel_by(train_run *r, const atomic_bool *cancel) { r->cancel = cancel; }
+void train_run_save_by(train_run *r, atomic_bool *save) { r->save = save; }
 
 /* ---- its weights, from outside ------------------------------------------------------------------------------------------------- */
 
@@ -303,7 +327,7 @@ static propane_status train_run_loop(train_run *r, int64_t until, const train_ca
         if (*restart) return train_run_loop_save(r, c, err);
         if (train_run_evaluation_due(r)) PROPANE_TRY(train_run_loop_evaluate(r, c, err));
         if (!more || train_run_is_over(r)) break;
-        if (r->lost == 0 && train_run_is_due(r, o->checkpoint_interval)) PROPANE_TRY(train_run_loop_save(r, c, err));
+        if (r->lost == 0 && train_run_checkpoint_due(r)) PROPANE_TRY(train_run_loop_save(r, c, err));
         if (r->state.step >= until) return PROPANE_OK;
         PROPANE_TRY(train_run_loop_step(r, c, err));
     }
@@ -314,8 +338,9 @@ static propane_status train_run_loop(train_run *r, int64_t until, const train_ca
 /* A clean end before the last step. */
 static propane_status train_run_stop(train_run *r, const train_callbacks *c, propane_error *err) {
     PROPANE_TRY(train_run_loop_save(r, c, err));
-    return propane_fail(err, PROPANE_ERR_CANCELLED, "stopped after step %lld of %lld%s", (long long)r->state.step,
-                        (long long)r->options.steps, r->checkpoint ? "; go on with --resume" : "");
+    return propane_fail(err, PROPANE_ERR_CANCELLED, "stopped after step %lld of %lld%s%.400s", (long long)r->state.step,
+                        (long long)r->options.steps, r->checkpoint ? "; go on with: propane train --resume " : "",
+                        r->checkpoint ? r->options.run_dir : "");
 }
 
 /* A run that was stopped or failed has a trace, too; its own error is what is told. */

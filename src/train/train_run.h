@@ -15,6 +15,7 @@
 
 #define TRAIN_CHECKPOINT "checkpoint.safetensors"
 #define TRAIN_BEST       "best.safetensors"
+#define TRAIN_RECORD     "train.json" /* the options that repeat the run, for --config */
 #define TRAIN_MODEL      "model.safetensors"
 #define TRAIN_CONFIG     "config.json"
 #define TRAIN_PACKAGE    "model.mlpackage"
@@ -85,6 +86,8 @@ bool train_run_learnt(const train_run *r, int index, train_learnt *out);
 PROPANE_CHECK propane_status train_run_changed(train_run *r, propane_error *err);
 /* Who stops steps and evaluations from now on; NULL: nobody. */
 void train_run_cancel_by(train_run *r, const atomic_bool *cancel);
+/* *save, set from anywhere: the loop writes a checkpoint after its step, clears it and goes on. NULL: nobody asks. */
+void train_run_save_by(train_run *r, atomic_bool *save);
 
 int train_run_workers(const train_run *r); /* that make updates of their own and agree from time to time; 1: none do */
 bool train_run_writes(const train_run *r); /* is this the process that writes files? */

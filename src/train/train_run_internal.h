@@ -101,8 +101,10 @@ struct train_run {
     int64_t lost;         /* steps in a row whose loss was not a number */
     timeline *timeline;   /* NULL: no trace */
     const atomic_bool *cancel;
-    char *checkpoint; /* NULL without a run folder */
-    char *best;       /* the weights of the best evaluation, if they are kept; else NULL */
+    atomic_bool *save; /* a checkpoint is wanted; NULL: nobody asks */
+    bool asked;        /* by one of the ranks, since the last one */
+    char *checkpoint;  /* NULL without a run folder */
+    char *best;        /* the weights of the best evaluation, if they are kept; else NULL */
 };
 
 /* First thing in making a run: checks and copies the options. `r` is all zeros; it is freed by the caller if this fails. */
@@ -115,7 +117,7 @@ PROPANE_CHECK propane_status train_run_path(train_run *r, const char *name, char
 /* Reads these blocks of the checkpoint, and with block 0 the state. */
 PROPANE_CHECK propane_status train_run_load(train_run *r, int first, int last, propane_error *err);
 /* PROPANE_ERR_CANCELLED: the work at hand is given up, the caller goes back to the end of the last step. All ranks stop
- * where one was told to. */
-PROPANE_CHECK propane_status train_run_check_cancel(const train_run *r, propane_error *err);
+ * where one was told to, and learn that one was asked for a checkpoint. */
+PROPANE_CHECK propane_status train_run_check_cancel(train_run *r, propane_error *err);
 
 #endif

@@ -372,7 +372,7 @@ TEST(a_resumed_run_is_the_same_run) {
     o.run_dir = b;
     first.stop_at = 13;
     EXPECT_FAIL(go(&o, &source, &first, &err), PROPANE_ERR_CANCELLED,
-                "stopped after step 13 of 40; go on with --resume");
+                "stopped after step 13 of 40; go on with: propane train --resume ");
     o.resume = true;
     EXPECT_OK(go(&o, &source, &second, &err));
     EXPECT(second.losses[13] == 0 && second.losses[14] == whole.losses[14] && second.losses[40] == whole.losses[40]);

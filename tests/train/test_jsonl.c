@@ -67,8 +67,10 @@ TEST(a_wrong_line_is_named) {
         {"{\"text\": \"ab\"}\n{\"text\": \"ab\"\n", "d.jsonl:2: column "},
         {"[1]", "d.jsonl:1: the line is not a JSON object"},
         {"{\"text\": \"ab\"}\n\n{}",
-         "d.jsonl:3: it has neither \"messages\" nor \"prompt\" and \"completion\" nor \"text\", but nothing"},
-        {"{\"prompt\": \"a\"}", "nor \"text\", but \"prompt\": give them those names"},
+         "d.jsonl:3: it has neither \"messages\" nor \"prompt\" and \"completion\" nor \"text\" (nor "
+         "\"conversations\", nor \"instruction\" and \"output\"), but nothing"},
+        {"{\"prompt\": \"a\"}", "nor \"text\" (nor \"conversations\", nor \"instruction\" and \"output\"), but "
+                                "\"prompt\": give them those names"},
         {"{\"instruction\": \"a\", \"output\": \"b\"}", "but \"instruction\", \"output\": give them"},
         {"[{\"prompt\": \"a\"}]", "give one object a line, without []"},
         {"\xff\xfe{", "d.jsonl:1: not JSON: it is UTF-16"},

@@ -136,5 +136,5 @@ int cmd_bench(int argc, char **argv) {
         if (all || strcmp(only, sweeps[i].name) == 0) cmd_bench_run_sweep(&j, &sweeps[i]);
     if ((all || strcmp(only, "queue") == 0) && !cli_interrupted) cmd_bench_run_queue(&j);
     if ((all || strcmp(only, "engine") == 0) && !cli_interrupted) cmd_bench_run_engine(&j);
-    return cli_interrupted ? CLI_INTERRUPTED : CLI_OK;
+    return cli_interrupted ? cli_interrupt_code() : CLI_OK;
 }

@@ -95,7 +95,8 @@ static propane_status cmd_eval_text(eval_job *j, double *mean, int64_t *predicti
 static propane_status cmd_eval_eval(eval_job *j, propane_error *err) {
     double mean = 0;
     int64_t predictions = 0;
-    const bool lines = j->data && text_ends_with(j->data, ".jsonl");
+    const char *kind = j->data ? propane_file_kind(j->data) : NULL;
+    const bool lines = kind && strcmp(kind, "examples") == 0;
     PROPANE_TRY(opened_model_read(&j->m, err));
     PROPANE_TRY((lines ? cmd_eval_examples : cmd_eval_text)(j, &mean, &predictions, err));
     double per_byte = j->text_bytes ? mean * (double)predictions / (double)j->text_bytes : -1;

@@ -449,5 +449,5 @@ int cmd_generate(int argc, char **argv) {
     if (status == PROPANE_OK) status = cmd_generate_generate(&j, &err);
     opened_model_close(&j.m);
     if (status != PROPANE_OK) return cli_error("generate", &err);
-    return cli_interrupted ? CLI_INTERRUPTED : CLI_OK;
+    return cli_interrupted ? cli_interrupt_code() : CLI_OK;
 }

@@ -29,14 +29,14 @@ static propane_status cmd_plan_print(const propane_plan *p, propane_error *err) 
 int cmd_plan(int argc, char **argv) {
     const char *model = NULL, *name = "layer", *head = "auto", *precision = "fp32", *weights = "inputs", *write = NULL,
                *target = NULL;
-    int64_t batch = 1, context = 256;
+    int64_t batch = 1, context = 0;
     const cli_flag flags[] = {
         {"MODEL", CLI_TEXT, &model, .help = "a model, or a config.json; without it the standard small model"},
         {"--plan", CLI_TEXT, &name, .words = "NAME", .help = "layer, six or ten"},
         {"--head", CLI_CHOICE, &head, .words = "auto|host|device",
          .help = "where the product with the vocabulary runs; auto: as the plan has it"},
         {"--batch", CLI_INT, &batch, 1, 4096, "N", "sequences at a time"},
-        {"--context", CLI_INT, &context, 1, 65536, "N", "positions of a sequence"},
+        {"--context", CLI_INT, &context, 0, 65536, "N", "positions of a sequence; 0: 256, at most the model's"},
         {"--precision", CLI_CHOICE, &precision, .words = "fp32|fp16", .help = "of the device's programs"},
         {"--weights", CLI_CHOICE, &weights, .words = propane_weight_modes(),
          .help = "the form that --target is asked about"},

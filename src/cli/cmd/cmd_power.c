@@ -116,5 +116,5 @@ int cmd_power(int argc, char **argv) {
     if (status == PROPANE_OK) status = cmd_power_measure(&j, m, &err);
     energy_close(m);
     if (status != PROPANE_OK) return cli_error("power", &err);
-    return cli_interrupted ? CLI_INTERRUPTED : j.code;
+    return cli_interrupted ? cli_interrupt_code() : j.code;
 }

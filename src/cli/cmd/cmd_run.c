@@ -231,6 +231,6 @@ int cmd_run(int argc, char **argv) {
     cli_catch_signals();
     propane_status status = cmd_run_model(&j, &err);
     for (int i = 0; i < MAX_GIVEN; i++) propane_free((void *)(uintptr_t)j.chosen[i].name);
-    if (cli_interrupted) return CLI_INTERRUPTED;
+    if (cli_interrupted) return cli_interrupt_code();
     return status == PROPANE_OK ? CLI_OK : cli_error("run", &err);
 }

@@ -5,10 +5,8 @@
 #ifndef CLI_CMD_TRAIN_COMMAND_H
 #define CLI_CMD_TRAIN_COMMAND_H
 
-#include <stdbool.h>
-
-/* *again: the compile budget is used up; the rest is for a new process. */
-int train_text_command(int argc, char **argv, bool *again);
+/* *again: the folder of a run whose compile budget is used up, for a new process that goes on with it; mem_free it. */
+int train_text_command(int argc, char **argv, char **again);
 int train_package_command(int argc, char **argv);
 
 #endif

@@ -5,16 +5,20 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/file.h"
+#include "base/memory.h"
 #include "cli/cmd/host_flags.h"
 #include "cli/cmd/lost_ranks.h"
 
 propane_status train_job_init(train_job *j, const train_job_kind *kind, propane_training training, propane_error *err) {
     j->kind = kind;
     j->report = true;
+    j->form = "auto";
     j->arena = arena_create();
     if (!j->arena) return propane_fail_memory(err, 0);
     PROPANE_TRY(propane_options_create(training, &j->options, err));
@@ -36,7 +40,21 @@ void train_job_show_flags(train_job *j, cli_flag out[TRAIN_JOB_SHOW_FLAGS]) {
     out[0] = (cli_flag){"--json", CLI_SWITCH, &j->json, .help = "one JSON object a line instead of text"};
     out[1] = (cli_flag){"--logdir", CLI_TEXT, &j->logdir, .words = "DIR",
                         .help = "TensorBoard event files, in a folder of the run's name"};
-    out[2] = (cli_flag){"--report", CLI_SWITCH, &j->report, .help = "report.html in the run's folder at the end"};
+    out[2] = (cli_flag){"--report", CLI_SWITCH, &j->report,
+                        .help = "report.html in the run's folder at the end (--no-report: none)"};
+    out[3] = (cli_flag){"--progress", CLI_CHOICE, &j->form, .words = PROGRESS_FORMS,
+                        .help = "bar: one line that is redrawn; plain: lines with the time; auto: a bar on a terminal"};
+}
+
+static propane_status train_job_set_place(void *object, const char *name, const char *value, propane_error *err) {
+    train_job *j = object;
+    (void)name;
+    j->place = arena_string(j->arena, value);
+    return j->place ? PROPANE_OK : propane_fail_memory(err, strlen(value));
+}
+
+cli_flag train_job_place_flag(train_job *j, const char *help) {
+    return (cli_flag){"MODEL", CLI_TEXT, .help = help, .standard = "", .set = train_job_set_place, .object = j};
 }
 
 static propane_status train_job_set(void *options, const char *name, const char *value, propane_error *err) {
@@ -49,6 +67,7 @@ static propane_status train_job_skip(void *options, const char *name, const char
 }
 
 #define TRAIN_JOB_CONFIG "config"
+#define TRAIN_JOB_RUN    "run"
 
 static const char *train_job_value(const train_job *j, const char *name) {
     char *value = NULL;
@@ -73,6 +92,7 @@ static propane_status train_job_flag(train_job *j, const propane_option_info *o,
                       .help = config ? "a Hugging Face config.json instead of the sizes below, or options as JSON"
                                      : o->help,
                       .standard = train_job_value(j, o->name),
+                      .given = strcmp(o->name, TRAIN_JOB_RUN) == 0 ? &j->run_given : NULL,
                       .set = config ? train_job_skip : train_job_set,
                       .object = j->options};
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
@@ -112,8 +132,29 @@ static int train_job_load_all(train_job *j, int argc, char **argv) {
     return -1;
 }
 
+/* `propane train --resume my-run` names a run; otherwise what has no flag is a model. */
+static bool train_job_place_is_run(const train_job *j) {
+    const char *resume = train_job_value(j, "resume");
+    if (!resume || strcmp(resume, "true") != 0 || j->run_given) return false;
+    char *path = run_log_path(j->place, "checkpoint.safetensors");
+    const bool run = !path || file_exists(path);
+    mem_free(path);
+    return run || !file_exists(j->place);
+}
+
+static propane_status train_job_take_place(train_job *j, propane_error *err) {
+    if (!j->place) return PROPANE_OK;
+    if (train_job_place_is_run(j)) return propane_options_set(j->options, TRAIN_JOB_RUN, j->place, err);
+    const char *other = train_job_value(j, j->kind->place);
+    if (other && *other && strcmp(other, j->place) != 0)
+        return propane_fail(err, PROPANE_ERR_INVALID, "two models are given, %.200s and %.200s; give one", j->place,
+                            other);
+    return propane_options_set(j->options, j->kind->place, j->place, err);
+}
+
 static int train_job_check(train_job *j) {
     propane_error err = {0};
+    if (train_job_take_place(j, &err) != PROPANE_OK) return cli_misuse("train", "%s", err.text);
     if (propane_options_recall(j->options, &err) != PROPANE_OK) return cli_error("train", &err);
     return propane_options_check(j->options, &err) == PROPANE_OK ? -1 : cli_misuse("train", "%s", err.text);
 }
@@ -199,6 +240,17 @@ static void train_job_tell_best(const train_job *j, const propane_trainer_info *
                info->best_step, info->best_loss);
 }
 
+/* What a model's worth is measured against: all ids alike. */
+static void train_job_tell_diverged(const train_job *j, const propane_trainer_info *info) {
+    const double ids = train_job_real(j, "vocabulary"), loss = info->kept ? info->best_loss : j->last.loss;
+    if (ids < 2 || !j->last.step || loss <= log(ids)) return;
+    fflush(stdout);
+    fprintf(stderr,
+            "propane train: the validation loss, %.4f, is above that of guessing evenly among %.0f ids, %.4f: the "
+            "training has diverged; start again with a smaller --lr\n",
+            loss, ids, log(ids));
+}
+
 static void train_job_tell_done(const train_job *j, int64_t done, double seconds) {
     const propane_trainer_info info = train_job_info(j);
     if (j->profile) j->kind->tell_profile(j, seconds);
@@ -249,7 +301,7 @@ static propane_status train_job_begin(train_job *j, propane_trainer_info *info, 
                                    j->logdir, err));
     fputs(train_job_text(j, "weights_tried"), j->json ? stderr : stdout);
     if (!j->json) j->kind->tell_start(j);
-    progress_init(&j->progress, j->json, info->steps);
+    progress_init(&j->progress, j->json, j->form, j->ranks != NULL, info->steps);
     j->progress.unit = j->kind->unit;
     j->start_ns = clock_ns();
     return PROPANE_OK;
@@ -260,36 +312,56 @@ static const char *train_job_state(propane_status status, bool again) {
     return status == PROPANE_ERR_CANCELLED ? "stopped" : again ? "restart" : status != PROPANE_OK ? "failed" : "done";
 }
 
+/* Slurm's --signal=USR1: a checkpoint, and on. */
+static propane_trainer *volatile train_job_asked;
+
+static void train_job_on_signal(int number) {
+    (void)number;
+    if (train_job_asked) propane_trainer_ask_save(train_job_asked);
+}
+
+static void train_job_save_on_signal(propane_trainer *trainer) {
+    struct sigaction action = {.sa_handler = train_job_on_signal, .sa_flags = SA_RESTART};
+    sigemptyset(&action.sa_mask);
+    train_job_asked = trainer;
+    sigaction(SIGUSR1, &action, NULL);
+}
+
 /* The compile budget is used up: that is no failure, unless somebody wants it to end here. */
-static propane_status train_job_go_on(const propane_trainer_info *info, propane_status status, bool *again,
-                                      propane_error *err) {
+static propane_status train_job_go_on(const train_job *j, const propane_trainer_info *info, propane_status status,
+                                      bool *again, propane_error *err) {
     *again = info->restart;
     if (!*again) return status;
     if (!cli_interrupted) return PROPANE_OK;
     return propane_fail(err, PROPANE_ERR_CANCELLED,
-                        "stopped after step %" PRId64 " of %" PRId64 "; go on with --resume", info->step, info->steps);
+                        "stopped after step %" PRId64 " of %" PRId64 "; go on with: propane train --resume %.400s",
+                        info->step, info->steps, train_job_option(j, TRAIN_JOB_RUN));
 }
 
 propane_status train_job_go(train_job *j, bool *again, propane_error *err) {
     propane_trainer_info info = {0};
     const propane_trainer_callbacks callbacks = {sizeof callbacks, j, train_job_on_step, train_job_on_evaluation,
                                                  train_job_on_checkpoint};
+    train_job_save_on_signal(NULL); /* one that comes early ends nothing */
     PROPANE_TRY(train_job_begin(j, &info, err));
     if (j->ranks) lost_ranks_prepare(j->ranks, train_job_option(j, "run"));
+    train_job_save_on_signal(j->trainer);
     cli_on_interrupt(train_job_cancel, j->trainer);
     cli_catch_signals(); /* until here Ctrl-C ends the process at once: there is nothing to lose yet */
     propane_status status = propane_trainer_run(j->trainer, &callbacks, err);
     cli_on_interrupt(NULL, NULL);
     lost_ranks_forget();
+    train_job_save_on_signal(NULL);
     progress_end(&j->progress);
     info = train_job_info(j);
-    status = train_job_go_on(&info, status, again, err);
+    status = train_job_go_on(j, &info, status, again, err);
     const char *state = train_job_state(status, *again);
     if (info.writes) telemetry_end(&j->telemetry, state, info.step);
     const bool ended = status == PROPANE_OK && !*again;
     const double seconds = (double)(clock_ns() - j->start_ns) / 1e9;
     if (ended && info.writes && j->report) status = j->kind->report(j, err);
     if (ended && status == PROPANE_OK) train_job_tell_done(j, info.step, seconds);
+    if (ended && info.writes) train_job_tell_diverged(j, &info);
     if (j->profile) host_products_tell(j->json);
     if (j->json && !(ended && status == PROPANE_OK))
         printf("{\"event\":\"%s\",\"step\":%" PRId64 "}\n", status != PROPANE_OK && ended ? "failed" : state,

@@ -21,6 +21,7 @@ typedef struct train_job_kind {
     /* What lies where, then `note`; after "done", where there is no --json. */
     void (*tell_end)(const train_job *j, const char *note);
     propane_status (*report)(train_job *j, propane_error *err); /* report.html */
+    const char *place;                                          /* the option that a MODEL on the command line is */
 } train_job_kind;
 
 struct train_job {
@@ -33,7 +34,9 @@ struct train_job {
     telemetry telemetry;
     energy_meter *meter; /* --power; NULL: not asked for */
     bool json, report, profile;
-    const char *logdir;
+    const char *logdir, *form; /* --progress */
+    const char *place;         /* what stands on the command line without a flag; NULL: nothing */
+    bool run_given;
     int64_t start_ns, first_step;
     propane_evaluation last;
     arena *arena; /* texts of the flags and of options */
@@ -54,8 +57,10 @@ PROPANE_CHECK propane_status train_job_init(train_job *j, const train_job_kind *
 /* As cli_parse; files of options that --config names come first. What a resumed run's checkpoint says is under what was given. */
 int train_job_parse(train_job *j, int argc, char **argv, const train_flags *groups, int count, const char *usage,
                     const char *about);
-enum { TRAIN_JOB_SHOW_FLAGS = 3 };
+enum { TRAIN_JOB_SHOW_FLAGS = 4 };
 void train_job_show_flags(train_job *j, cli_flag out[TRAIN_JOB_SHOW_FLAGS]);
+/* What has no flag: the model, or with --resume the run's folder. */
+cli_flag train_job_place_flag(train_job *j, const char *help);
 /* Makes the trainer and everything from the first line to the last. *again: the compile budget is used up. */
 PROPANE_CHECK propane_status train_job_go(train_job *j, bool *again, propane_error *err);
 void train_job_deinit(train_job *j);

@@ -80,14 +80,10 @@ static const train_job_kind package_kind = {
     .tell_profile = train_package_tell_profile,
     .tell_end = train_package_tell_end,
     .report = train_package_report,
+    .place = "model",
 };
 
 /* ---- the command ---------------------------------------------------------------------------------------------------------- */
-
-static propane_status train_package_set_model(void *options, const char *name, const char *value, propane_error *err) {
-    (void)name;
-    return propane_options_set(options, "model", value, err);
-}
 
 static propane_status train_package_loaded(void *options, const char *name, const char *value, propane_error *err) {
     return PROPANE_OK; /* before the other flags */
@@ -95,9 +91,9 @@ static propane_status train_package_loaded(void *options, const char *name, cons
 
 static int train_package_parse(train_job *j, int argc, char **argv) {
     const char *none = "";
-    const cli_flag model[] = {{"MODEL", CLI_TEXT, &none,
-                               .help = "a package (.mlpackage), a compiled model (.mlmodelc), an .mlmodel, MIL text",
-                               .set = train_package_set_model, .object = j->options, .required = true}};
+    const cli_flag model[] = {train_job_place_flag(
+        j,
+        "a package (.mlpackage), a compiled model (.mlmodelc), an .mlmodel, MIL text; with --resume the run's folder")};
     cli_flag shown[1 + TRAIN_JOB_SHOW_FLAGS] = {{"--config", CLI_TEXT, &none, .words = "FILE",
                                                  .help = "options as JSON, under the flags",
                                                  .set = train_package_loaded}};
@@ -114,7 +110,8 @@ static int train_package_parse(train_job *j, int argc, char **argv) {
         j, argc, argv, groups, sizeof groups / sizeof groups[0],
         "train MODEL --data DIR --loss mse|cross_entropy --trainable LIST [flags]",
         "Trains weights of a Core ML model further, in fp32, and writes the model with its new weights as a "
-        "package. Ctrl-C writes a checkpoint after the step at hand; --resume goes on from it bit for bit.");
+        "package. Ctrl-C and SIGTERM write a checkpoint after the step at hand and end; SIGUSR1 writes one and goes "
+        "on. 'propane train --resume RUN' goes on from it bit for bit.");
 }
 
 int train_package_command(int argc, char **argv) {

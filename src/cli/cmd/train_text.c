@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "cli/cmd/lost_ranks.h"
 #include "cli/cmd/train_command.h"
 #include "cli/cmd/train_job.h"
@@ -29,7 +30,10 @@ static void train_text_tell_evaluation(train_job *job, const propane_evaluation 
 }
 
 static void train_text_tell_data(const train_job *j) {
+    const int64_t files = train_job_int(j, "files"), left = train_job_int(j, "files_left_out");
     const char *source = train_job_text(j, "source");
+    if (files > 1) printf("%" PRId64 " files\n", files);
+    if (left) printf("%" PRId64 " files in folders are neither text nor tokens and are left out\n", left);
     if (*train_job_text(j, "chat")) {
         printf("%s: %" PRId64 " examples, %" PRId64 " of %" PRId64 " tokens are learnt, chat format %s\n", source,
                train_job_int(j, "examples"), train_job_int(j, "examples_learnt"), train_job_int(j, "tokens"),
@@ -128,9 +132,13 @@ static void train_text_tell_end(const train_job *j, const char *note) {
     const double unigram = train_job_real(j, "unigram_nats_per_byte");
     printf("%s in %s\n%s", json_object_get(j->facts, "adapter") ? "adapter" : "model", train_job_option(j, "run"),
            note);
-    if (e->step && e->nats_per_byte >= 0 && json_object_get(j->facts, "unigram_nats_per_byte"))
-        printf("validation loss %.4f nats per byte; byte-unigram entropy of the text %.4f, half of it %.4f\n",
-               e->nats_per_byte, unigram, unigram / 2);
+    if (!e->step) return;
+    printf("validation at step %" PRId64 ": %.4f nats per token, perplexity %.2f", e->step, e->loss, exp(e->loss));
+    if (e->nats_per_byte >= 0)
+        printf("; %.4f nats per byte, %.3f bits per byte", e->nats_per_byte, e->nats_per_byte / M_LN2);
+    if (e->nats_per_byte >= 0 && json_object_get(j->facts, "unigram_nats_per_byte"))
+        printf(" (guessing by each byte's frequency: %.3f)", unigram / M_LN2);
+    printf("\n");
 }
 
 static propane_status train_text_report(train_job *j, propane_error *err) {
@@ -144,6 +152,7 @@ static const train_job_kind text_kind = {
     .tell_profile = train_text_tell_profile,
     .tell_end = train_text_tell_end,
     .report = train_text_report,
+    .place = "init",
 };
 
 /* ---- the command ------------------------------------------------------------------------------------------------------------- */
@@ -153,7 +162,10 @@ static int train_text_parse(train_job *j, bool *power, int argc, char **argv) {
         {"--power", CLI_SWITCH, power,
          .help = "tell the joules that the machine used for each step, see 'propane power'"}};
     train_job_show_flags(j, shown + 1);
+    const cli_flag place[] = {
+        train_job_place_flag(j, "a model to start from, as --init; with --resume the run's folder")};
     const train_flags groups[] = {
+        {NULL, NULL, place, 1, NULL, 0},
         {"Text", "data", NULL, 0, NULL, 0},
         {"Model", "model", NULL, 0, NULL, 0},
         {"What is learnt", "learnt", NULL, 0, NULL, 0},
@@ -163,10 +175,11 @@ static int train_text_parse(train_job *j, bool *power, int argc, char **argv) {
         {"Run", "run", NULL, 0, shown, 1 + TRAIN_JOB_SHOW_FLAGS},
     };
     return train_job_parse(j, argc, argv, groups, sizeof groups / sizeof groups[0],
-                           "train --data FILE [flags]  (a Core ML model: propane train MODEL --help)",
-                           "Trains a language model on a text. Every device computation is a MIL program. "
-                           "Ctrl-C writes a checkpoint after the batch at hand; --resume goes on from it bit for "
-                           "bit, with the options that the run was begun with.");
+                           "train [MODEL] --data FILE [flags]  (a Core ML model: propane train MODEL.mlpackage --help)",
+                           "Trains a language model on a text, or fine-tunes MODEL. Every device computation is a MIL "
+                           "program. Ctrl-C and SIGTERM write a checkpoint after the batch at hand and end; SIGUSR1 "
+                           "writes one and goes on. 'propane train --resume RUN' goes on from it bit for bit, with the "
+                           "data and options that the run was begun with.");
 }
 
 /* Where mpirun started this process: the other ranks. Rank 0 alone tells and writes. */
@@ -187,22 +200,24 @@ static void train_text_end_ranks(propane_ranks *ranks, propane_error *err) {
     propane_ranks_abort(ranks, code);
 }
 
-static int train_text_start(train_job *j, bool power, bool *again) {
+static int train_text_start(train_job *j, bool power, char **again) {
     propane_error err = {0};
+    bool restart = false;
     propane_status status = train_text_join_ranks(j, &err);
     if (status == PROPANE_OK && power) status = power_open(&j->meter, &err);
-    if (status == PROPANE_OK) status = train_job_go(j, again, &err);
+    if (status == PROPANE_OK) status = train_job_go(j, &restart, &err);
+    if (status == PROPANE_OK && restart && !(*again = mem_copy_string(train_job_option(j, "run"))))
+        status = propane_fail_memory(&err, 0);
     energy_close(j->meter);
     if (j->ranks && status != PROPANE_OK && status != PROPANE_ERR_CANCELLED) train_text_end_ranks(j->ranks, &err);
     const bool told = !j->ranks || propane_ranks_rank(j->ranks) == 0;
     train_job_deinit(j);
     propane_ranks_close(j->ranks);
     if (status == PROPANE_OK || (status == PROPANE_ERR_CANCELLED && !told)) return CLI_OK; /* rank 0 has said it */
-    *again = false;
     return cli_error("train", &err);
 }
 
-int train_text_command(int argc, char **argv, bool *again) {
+int train_text_command(int argc, char **argv, char **again) {
     train_job j = {0};
     bool power = false;
     propane_error err = {0};

@@ -303,5 +303,5 @@ int probe_all(const char *uri, const char *path) {
     json_decref(answers);
     json_decref(report);
     if (status != PROPANE_OK) return cli_error("devices", &err);
-    return cli_interrupted ? CLI_INTERRUPTED : CLI_OK;
+    return cli_interrupted ? cli_interrupt_code() : CLI_OK;
 }

@@ -151,12 +151,12 @@ double run_history_number(const run_history *h, const char *key, double otherwis
 }
 
 double run_history_smooth(const run_history *h) {
-    double smooth = NAN;
-    int64_t begin = h->count > 200 ? h->count - 200 : 0; /* 0.95^200 is nothing */
-    for (int64_t i = begin; i < h->count; i++)
-        if (isfinite(h->points[i].loss))
-            smooth = isnan(smooth) ? h->points[i].loss : 0.95 * smooth + 0.05 * h->points[i].loss;
-    return smooth;
+    const int64_t part = h->count / 20 > 0 ? h->count / 20 : 1;
+    double sum = 0;
+    int64_t n = 0;
+    for (int64_t i = h->count - 1; i >= 0 && n < part; i--)
+        if (isfinite(h->points[i].loss)) sum += h->points[i].loss, n++;
+    return n ? sum / (double)n : NAN;
 }
 
 static double run_log_get(const json_t *o, const char *key) {

@@ -71,7 +71,7 @@ void run_history_deinit(run_history *h);
 /* Of the start record; `otherwise` where there is none. */
 const char *run_history_text(const run_history *h, const char *key, const char *otherwise);
 double run_history_number(const run_history *h, const char *key, double otherwise);
-/* Mean loss of the last points, weighted as the progress display does. */
+/* Mean loss of the last twentieth of the steps; NAN: there are none. */
 double run_history_smooth(const run_history *h);
 /* How workers that train by themselves stand, by the rank that writes the log. False: there are none. */
 typedef struct run_agreement {

@@ -203,7 +203,9 @@ static propane_status telemetry_write_samples(const propane_trainer *trainer, co
 static propane_status telemetry_samples(const propane_trainer *trainer, const json_t *facts, sampler *s,
                                         propane_error *err) {
     propane_model *model = NULL;
+    const json_t *context = json_object_get(json_object_get(facts, "options"), "context");
     s->prompt_room = json_object_get(facts, "examples") ? SAMPLE_CONTEXT / 2 : PROMPT_TOKENS;
+    if (s->prompt_room > json_integer_value(context) / 2) s->prompt_room = json_integer_value(context) / 2;
     if (json_integer_value(json_object_get(facts, "parameters")) > SAMPLE_PARAMETERS) return PROPANE_OK;
     PROPANE_TRY(propane_trainer_model(trainer, &model, err));
     const propane_status status = telemetry_write_samples(trainer, model, s, err);

@@ -10,6 +10,7 @@
 #include "base/memory.h"
 #include "base/text.h"
 #include "model/files/model_tokenizer.h"
+#include "train/data/data_files.h"
 #include "train/data/token_dump.h"
 
 enum { TEXT_LIMIT = 1 << 30 };
@@ -113,14 +114,12 @@ static propane_status corpus_open_tokens(const corpus_options *o, corpus *c, boo
     return token_file_check(&c->file, o->text, c->tokenizer, o->tokenizer ? o->tokenizer : o->model, err);
 }
 
+/* From memory. */
 static propane_status corpus_open_examples(const corpus_options *o, corpus *c, propane_error *err) {
     PROPANE_TRY(corpus_take_tokenizer(o, c, err));
     PROPANE_TRY(chat_template_find(o->model ? o->model : o->tokenizer, c->tokenizer,
                                    o->chat && *o->chat ? o->chat : NULL, &c->chat, err));
-    if (o->data)
-        PROPANE_TRY(train_jsonl_parse(o->data, o->length, o->text, c->tokenizer, &c->chat, &c->examples, err));
-    else
-        PROPANE_TRY(train_jsonl_read(o->text, c->tokenizer, &c->chat, &c->examples, err));
+    PROPANE_TRY(train_jsonl_parse(o->data, o->length, o->text, c->tokenizer, &c->chat, &c->examples, err));
     c->instructions = true;
     c->count = c->examples.start[c->examples.count];
     c->text_bytes = c->examples.text_bytes;
@@ -128,26 +127,155 @@ static propane_status corpus_open_examples(const corpus_options *o, corpus *c, p
     return PROPANE_OK;
 }
 
-static propane_status corpus_is_token_file(const char *path, bool *own, bool *foreign, propane_error *err) {
+/* ---- which files, of which kind ------------------------------------------------------------------------------------------- */
+
+typedef enum corpus_kind { CORPUS_TEXT, CORPUS_TOKENS, CORPUS_FOREIGN, CORPUS_EXAMPLES } corpus_kind;
+
+static propane_status corpus_kind_of(const char *path, corpus_kind *kind, propane_error *err) {
     file_map map;
     PROPANE_TRY(file_map_open(path, &map, err));
-    *own = token_file_is(map.data, map.bytes);
-    *foreign = !*own && token_dump_is(path, map.data, map.bytes);
+    *kind = token_file_is(map.data, map.bytes)         ? CORPUS_TOKENS
+            : token_dump_is(path, map.data, map.bytes) ? CORPUS_FOREIGN
+            : train_jsonl_is(path)                     ? CORPUS_EXAMPLES
+                                                       : CORPUS_TEXT;
     file_map_close(&map);
     return PROPANE_OK;
 }
 
+/* All of one kind: a text among instructions would be learnt in another way than the rest. */
+static propane_status corpus_one_kind(const data_files *f, const char *first, corpus_kind *kind, propane_error *err) {
+    for (int i = 0; i < f->count; i++) {
+        corpus_kind one;
+        PROPANE_TRY(corpus_kind_of(f->paths[i], &one, err));
+        if (f->paths[i] == first) *kind = one;
+        if ((one == CORPUS_FOREIGN ? CORPUS_TOKENS : one) != (*kind == CORPUS_FOREIGN ? CORPUS_TOKENS : *kind))
+            return propane_fail(err, PROPANE_ERR_INVALID,
+                                "%s and %s are of two kinds (text, token file, instruction data); give one kind", first,
+                                f->paths[i]);
+    }
+    return PROPANE_OK;
+}
+
+/* ---- several files -------------------------------------------------------------------------------------------------------- */
+
+static propane_status corpus_join_texts(const data_files *f, text *out, propane_error *err) {
+    for (int i = 0; i < f->count; i++) {
+        char *data = NULL;
+        size_t length = 0;
+        PROPANE_TRY(file_read_stream(f->paths[i], TEXT_LIMIT, &data, &length, err));
+        propane_status status = corpus_check_text(f->paths[i], data, length, err);
+        if (status == PROPANE_OK) text_append_n(out, data, length);
+        if (status == PROPANE_OK && length && data[length - 1] != '\n') text_append(out, "\n");
+        mem_free(data);
+        if (status == PROPANE_OK && out->failed) status = propane_fail_memory(err, out->length);
+        PROPANE_TRY(status);
+    }
+    return PROPANE_OK;
+}
+
+static propane_status corpus_add_text(corpus *c, const data_files *f, propane_error *err) {
+    text joined = {0};
+    propane_status status = corpus_join_texts(f, &joined, err);
+    if (status == PROPANE_OK) status = tokenizer_encode(c->tokenizer, joined.data, joined.length, &c->list, err);
+    c->text_bytes += (int64_t)joined.length;
+    text_deinit(&joined);
+    return status;
+}
+
+static propane_status corpus_open_texts(const corpus_options *o, const data_files f[2], corpus *c, propane_error *err) {
+    text joined = {0};
+    propane_status status = corpus_join_texts(&f[0], &joined, err);
+    if (status == PROPANE_OK) status = corpus_take_text(o, joined.data, joined.length, c, err);
+    text_deinit(&joined);
+    c->train_count = f[1].count ? c->count : 0;
+    if (status == PROPANE_OK && f[1].count) status = corpus_add_text(c, &f[1], err);
+    c->ids = c->list.ids;
+    c->count = (int64_t)c->list.count;
+    return status;
+}
+
+static propane_status corpus_add_tokens(const corpus_options *o, corpus *c, const char *path, propane_error *err) {
+    corpus_kind kind;
+    token_file file = {0};
+    PROPANE_TRY(corpus_kind_of(path, &kind, err));
+    PROPANE_TRY(kind == CORPUS_FOREIGN ? token_dump_open(path, c->tokenizer, &file, err)
+                                       : token_file_open(path, &file, err));
+    propane_status status = PROPANE_OK;
+    if (kind == CORPUS_TOKENS)
+        status = token_file_check(&file, path, c->tokenizer, o->tokenizer ? o->tokenizer : o->model, err);
+    for (int64_t i = 0; i < file.count && status == PROPANE_OK; i++)
+        status = token_list_add(&c->list, token_file_get(&file, i), err);
+    c->text_bytes += file.text_bytes;
+    token_file_close(&file);
+    return status;
+}
+
+static propane_status corpus_open_token_files(const corpus_options *o, const data_files f[2], corpus *c,
+                                              propane_error *err) {
+    if (!o->tokenizer && !o->model && !o->vocabulary)
+        return propane_fail(err, PROPANE_ERR_INVALID, "%s is a token file: give its tokenizer with --tokenizer",
+                            f[0].paths[0]);
+    PROPANE_TRY(corpus_take_tokenizer(o, c, err));
+    for (int part = 0; part < 2; part++) {
+        if (part && f[1].count) c->train_count = (int64_t)c->list.count;
+        for (int i = 0; i < f[part].count; i++) PROPANE_TRY(corpus_add_tokens(o, c, f[part].paths[i], err));
+    }
+    c->ids = c->list.ids;
+    c->count = (int64_t)c->list.count;
+    c->unigram_nats = -1;
+    return PROPANE_OK;
+}
+
+static propane_status corpus_open_example_files(const corpus_options *o, const data_files f[2], corpus *c,
+                                                propane_error *err) {
+    PROPANE_TRY(corpus_take_tokenizer(o, c, err));
+    PROPANE_TRY(chat_template_find(o->model ? o->model : o->tokenizer, c->tokenizer,
+                                   o->chat && *o->chat ? o->chat : NULL, &c->chat, err));
+    c->instructions = true;
+    for (int part = 0; part < 2; part++) {
+        if (part && f[1].count) c->train_count = c->examples.count;
+        for (int i = 0; i < f[part].count; i++)
+            PROPANE_TRY(train_jsonl_append(f[part].paths[i], c->tokenizer, &c->chat, &c->examples, err));
+    }
+    c->count = c->examples.start[c->examples.count];
+    c->text_bytes = c->examples.text_bytes;
+    c->unigram_nats = -1;
+    return PROPANE_OK;
+}
+
+static propane_status corpus_open_files(const corpus_options *o, const data_files f[2], corpus *c, propane_error *err) {
+    corpus_options one = *o;
+    corpus_kind kind = CORPUS_TEXT;
+    one.text = f[0].paths[0];
+    PROPANE_TRY(corpus_one_kind(&f[0], one.text, &kind, err));
+    PROPANE_TRY(corpus_one_kind(&f[1], one.text, &kind, err));
+    c->files = f[0].count + f[1].count;
+    c->left_out = f[0].left_out + f[1].left_out;
+    if (kind == CORPUS_EXAMPLES) return corpus_open_example_files(&one, f, c, err);
+    if (c->files == 1 && kind == CORPUS_TEXT)
+        return corpus_open_text(&one, c, err); /* as it stands; from a pipe, too */
+    if (c->files == 1) return corpus_open_tokens(&one, c, kind == CORPUS_FOREIGN, err);
+    return kind == CORPUS_TEXT ? corpus_open_texts(&one, f, c, err) : corpus_open_token_files(&one, f, c, err);
+}
+
+static propane_status corpus_find_files(const corpus_options *o, corpus *c, propane_error *err) {
+    data_files files[2] = {{0}};
+    arena *a = arena_create();
+    propane_status status = a ? data_files_find(o->text, a, &files[0], err) : propane_fail_memory(err, 0);
+    if (status == PROPANE_OK && o->held) status = data_files_find(o->held, a, &files[1], err);
+    if (status == PROPANE_OK && !files[0].count)
+        status = propane_fail(err, PROPANE_ERR_INVALID, "there is no file to learn from");
+    if (status == PROPANE_OK) status = corpus_open_files(o, files, c, err);
+    arena_free(a);
+    return status;
+}
+
 propane_status corpus_open(const corpus_options *o, corpus *c, propane_error *err) {
-    bool ready = false, foreign = false;
-    const bool memory = o->data || o->ids;
     *c = (corpus){0};
-    if (!memory) PROPANE_TRY(corpus_is_token_file(o->text, &ready, &foreign, err));
-    propane_status status = o->ids                    ? corpus_take_ids(o, c, err)
-                            : o->data && o->lines     ? corpus_open_examples(o, c, err)
-                            : o->data                 ? corpus_take_text(o, o->data, o->length, c, err)
-                            : ready || foreign        ? corpus_open_tokens(o, c, foreign, err)
-                            : train_jsonl_is(o->text) ? corpus_open_examples(o, c, err)
-                                                      : corpus_open_text(o, c, err);
+    propane_status status = o->ids                ? corpus_take_ids(o, c, err)
+                            : o->data && o->lines ? corpus_open_examples(o, c, err)
+                            : o->data             ? corpus_take_text(o, o->data, o->length, c, err)
+                                                  : corpus_find_files(o, c, err);
     if (status != PROPANE_OK) {
         corpus_close(c);
         *c = (corpus){0};

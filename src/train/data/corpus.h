@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * A text as ids together with its tokenizer, from whatever the user has: a text (a vocabulary is learnt or taken), a token
- * file and its tokenizer, or instruction data (*.jsonl) and the model that it is for. All but the token file also from memory.
+ * Texts as ids together with their tokenizer, from whatever the user has: texts (a vocabulary is learnt or taken), token
+ * files and their tokenizer, or instruction data (*.jsonl) and the model that it is for; of one kind, joined in their order.
+ * All but token files also from memory.
  */
 #ifndef TRAIN_DATA_CORPUS_H
 #define TRAIN_DATA_CORPUS_H
@@ -9,7 +10,8 @@
 #include "train/data/jsonl.h"
 
 typedef struct corpus_options {
-    const char *text;      /* a text, a token file or a .jsonl file */
+    const char *text;      /* files, folders and patterns as data_files_find takes them */
+    const char *held;      /* likewise, held out: they come last; NULL or "": none */
     const char *tokenizer; /* NULL: learn one; a token file needs one */
     const char *kind;      /* bpe, chars, bytes: what is learnt */
     int vocab;
@@ -31,6 +33,8 @@ typedef struct corpus {
     const int32_t *ids; /* NULL while they are in `file` or `examples` */
     int64_t count;
     int64_t text_bytes;
+    int64_t train_count; /* tokens or examples in front of those of `held`; 0: there were none */
+    int files, left_out; /* read; of folders, not read */
     double unigram_nats; /* entropy of the text's bytes, nats per byte; negative: not known (token file) */
     token_list list;
     token_file file; /* a token file that was given */

@@ -6,17 +6,31 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/file.h"
 #include "base/json.h"
 #include "base/memory.h"
 #include "base/text.h"
+#include "train/data/csv_rows.h"
+#include "train/data/example_keys.h"
 
 enum { FILE_LIMIT = 1 << 30 };
 
+/* Alpaca's and ShareGPT's files are one array. */
+static bool jsonl_begins_array(const char *path) {
+    char head[256];
+    struct stat st;
+    FILE *file = stat(path, &st) == 0 && S_ISREG(st.st_mode) ? fopen(path, "rb") : NULL; /* a pipe would wait */
+    size_t n = file ? fread(head, 1, sizeof head, file) : 0, at = 0;
+    if (file) fclose(file);
+    while (at < n && strchr(" \t\r\n", head[at]) && head[at]) at++;
+    return at < n && head[at] == '[';
+}
+
 bool train_jsonl_is(const char *path) {
-    size_t length = strlen(path);
-    return length > 6 && strcmp(path + length - 6, ".jsonl") == 0;
+    return text_ends_with(path, ".jsonl") || text_ends_with(path, ".csv") || text_ends_with(path, ".tsv") ||
+           (text_ends_with(path, ".json") && jsonl_begins_array(path));
 }
 
 void train_examples_deinit(train_examples *e) {
@@ -89,6 +103,7 @@ typedef struct reader {
     arena *arena;
     token_list ids;
     chat_text text;
+    json_t *owned; /* of the example at hand; may be NULL */
 } reader;
 
 static propane_status jsonl_encode(reader *r, const chat_template *chat, bool framed, propane_error *err) {
@@ -156,8 +171,8 @@ static propane_status jsonl_wrong_keys(const json_t *object, propane_error *err)
                      text_quote(shown, key, strlen(key)));
     }
     return propane_fail(err, PROPANE_ERR_INVALID,
-                        "it has neither \"messages\" nor \"prompt\" and \"completion\" nor \"text\", but %s: give them "
-                        "those names",
+                        "it has neither \"messages\" nor \"prompt\" and \"completion\" nor \"text\" (nor "
+                        "\"conversations\", nor \"instruction\" and \"output\"), but %s: give them those names",
                         *keys ? keys : "nothing");
 }
 
@@ -169,7 +184,10 @@ static propane_status jsonl_one_line(reader *r, const json_t *object, propane_er
         return propane_fail(err, PROPANE_ERR_INVALID,
                             "the line is not a JSON object; give one object a line, without []");
     const json_t *messages = json_object_get(object, "messages");
-    if (messages) return jsonl_chat_line(r, messages, err);
+    json_t *translated = NULL;
+    if (!messages) PROPANE_TRY(example_keys_messages(object, &translated, err));
+    if (translated) r->owned = translated; /* the texts are its */
+    if (messages || translated) return jsonl_chat_line(r, messages ? messages : translated, err);
     if (json_object_get(object, "prompt") || json_object_get(object, "completion")) {
         if (!json_object_get(object, "prompt") || !json_object_get(object, "completion"))
             return jsonl_wrong_keys(object, err);
@@ -184,21 +202,29 @@ static propane_status jsonl_one_line(reader *r, const json_t *object, propane_er
     return jsonl_wrong_keys(object, err);
 }
 
+/* With an arena of its own: an example's texts are not kept. */
+static propane_status jsonl_take(reader *r, const json_t *object, propane_error *err) {
+    arena_free(r->arena);
+    r->arena = arena_create();
+    const propane_status status = r->arena ? jsonl_one_line(r, object, err) : propane_fail_memory(err, 0);
+    json_decref(r->owned);
+    r->owned = NULL;
+    return status;
+}
+
 static propane_status jsonl_parse_line(reader *r, const char *line, size_t length, propane_error *err) {
     json_error_t wrong;
     json_t *object = json_load(line, length, &wrong);
     if (!object && *file_disguise(line, length))
         return propane_fail(err, PROPANE_ERR_INVALID, "not JSON%s", file_disguise(line, length));
     if (!object) return propane_fail(err, PROPANE_ERR_INVALID, "column %d: %s", wrong.column, wrong.text);
-    propane_status status = jsonl_one_line(r, object, err);
+    propane_status status = jsonl_take(r, object, err);
     json_decref(object);
     return status;
 }
 
-propane_status train_jsonl_parse(const char *data, size_t length, const char *source, const tokenizer *t,
-                                 const chat_template *chat, train_examples *out, propane_error *err) {
-    *out = (train_examples){0};
-    reader r = {.tokenizer = t, .chat = chat, .out = out};
+static propane_status jsonl_take_lines(reader *r, const char *data, size_t length, const char *source,
+                                       propane_error *err) {
     propane_status status = PROPANE_OK;
     int64_t number = 1;
     for (size_t at = 0; at < length && status == PROPANE_OK; number++) {
@@ -206,31 +232,79 @@ propane_status train_jsonl_parse(const char *data, size_t length, const char *so
         size_t next = end ? (size_t)(end - data) : length;
         size_t blank = at;
         while (blank < next && strchr(" \t\r", data[blank]) && data[blank]) blank++;
-        if (blank < next) {
-            arena_free(r.arena);
-            r.arena = arena_create();
-            status = r.arena ? jsonl_parse_line(&r, data + at, next - at, err) : propane_fail_memory(err, 0);
-            if (status != PROPANE_OK) status = propane_fail_prefix(err, status, "%s:%lld", source, (long long)number);
-        }
+        if (blank < next) status = jsonl_parse_line(r, data + at, next - at, err);
+        if (status != PROPANE_OK) return propane_fail_prefix(err, status, "%s:%lld", source, (long long)number);
         at = next + 1;
     }
-    if (status == PROPANE_OK && out->count == 0)
+    return PROPANE_OK;
+}
+
+static propane_status jsonl_take_rows(reader *r, const char *data, size_t length, const char *source,
+                                      propane_error *err) {
+    csv_rows rows = {0};
+    json_t *row = NULL;
+    propane_status status = csv_rows_begin(data, length, text_ends_with(source, ".tsv") ? '\t' : ',', &rows, err);
+    while (status == PROPANE_OK && (status = csv_rows_next(&rows, &row, err)) == PROPANE_OK && row) {
+        status = jsonl_take(r, row, err);
+        json_decref(row);
+        if (status != PROPANE_OK) status = propane_fail_prefix(err, status, "line %lld", (long long)rows.row);
+    }
+    csv_rows_end(&rows);
+    return status == PROPANE_OK ? status : propane_fail_prefix(err, status, "%s", source);
+}
+
+static propane_status jsonl_take_array(reader *r, const char *data, size_t length, const char *source,
+                                       propane_error *err) {
+    json_t *list = NULL;
+    PROPANE_TRY(json_parse(data, length, source, &list, err));
+    propane_status status = PROPANE_OK;
+    for (size_t i = 0; i < json_array_size(list) && status == PROPANE_OK; i++) {
+        status = jsonl_take(r, json_array_get(list, i), err);
+        if (status != PROPANE_OK) status = propane_fail_prefix(err, status, "%s: example %zu", source, i + 1);
+    }
+    json_decref(list);
+    return status;
+}
+
+static propane_status jsonl_add(const char *data, size_t length, const char *source, const tokenizer *t,
+                                const chat_template *chat, train_examples *out, propane_error *err) {
+    reader r = {.tokenizer = t, .chat = chat, .out = out};
+    const int64_t before = out->count;
+    const bool table = text_ends_with(source, ".csv") || text_ends_with(source, ".tsv");
+    propane_status status = (table                             ? jsonl_take_rows
+                             : text_ends_with(source, ".json") ? jsonl_take_array
+                                                               : jsonl_take_lines)(&r, data, length, source, err);
+    if (status == PROPANE_OK && out->count == before)
         status = propane_fail(err, PROPANE_ERR_INVALID, "%s: there is no example in it; give one JSON object a line",
                               source);
     arena_free(r.arena);
     token_list_deinit(&r.ids);
     chat_text_deinit(&r.text);
+    return status;
+}
+
+propane_status train_jsonl_parse(const char *data, size_t length, const char *source, const tokenizer *t,
+                                 const chat_template *chat, train_examples *out, propane_error *err) {
+    *out = (train_examples){0};
+    const propane_status status = jsonl_add(data, length, source, t, chat, out, err);
     if (status != PROPANE_OK) train_examples_deinit(out);
+    return status;
+}
+
+propane_status train_jsonl_append(const char *path, const tokenizer *t, const chat_template *chat, train_examples *out,
+                                  propane_error *err) {
+    char *data = NULL;
+    size_t length = 0;
+    PROPANE_TRY(file_read(path, FILE_LIMIT, &data, &length, err));
+    const propane_status status = jsonl_add(data, length, path, t, chat, out, err);
+    mem_free(data);
     return status;
 }
 
 propane_status train_jsonl_read(const char *path, const tokenizer *t, const chat_template *chat, train_examples *out,
                                 propane_error *err) {
-    char *data = NULL;
-    size_t length = 0;
     *out = (train_examples){0};
-    PROPANE_TRY(file_read(path, FILE_LIMIT, &data, &length, err));
-    propane_status status = train_jsonl_parse(data, length, path, t, chat, out, err);
-    mem_free(data);
+    const propane_status status = train_jsonl_append(path, t, chat, out, err);
+    if (status != PROPANE_OK) train_examples_deinit(out);
     return status;
 }

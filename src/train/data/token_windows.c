@@ -13,15 +13,31 @@ static int64_t token_at(const token_windows *d, int64_t index) {
     return ((const uint32_t *)d->tokens)[index];
 }
 
+static propane_status token_windows_too_few(const char *source, int64_t held, int context, propane_error *err) {
+    return propane_fail(err, PROPANE_ERR_INVALID,
+                        "%s: %lld tokens are held out, but a window has %d; hold out more, or give more text", source,
+                        (long long)held, context + 1);
+}
+
 propane_status token_windows_init(token_windows *d, const void *tokens, int token_bytes, int64_t count, int vocab,
                                   int context, double held_out, uint64_t seed, const char *source, propane_error *err) {
-    assert(token_bytes == 2 || token_bytes == 4);
     if (!(held_out >= 0 && held_out <= 0.5))
         return propane_fail(err, PROPANE_ERR_INVALID, "the held-out part is %g; give 0 to 0.5 of the text", held_out);
-    int64_t held = (int64_t)((double)count * held_out);
+    const int64_t held = (int64_t)((double)count * held_out);
+    PROPANE_TRY(
+        token_windows_init_split(d, tokens, token_bytes, count, count - held, vocab, context, seed, source, err));
+    if (held_out <= 0 || held > 0) return PROPANE_OK;
+    return token_windows_too_few(source, held, context, err);
+}
+
+propane_status token_windows_init_split(token_windows *d, const void *tokens, int token_bytes, int64_t count,
+                                        int64_t train_count, int vocab, int context, uint64_t seed, const char *source,
+                                        propane_error *err) {
+    const int64_t held = count - train_count;
+    assert(token_bytes == 2 || token_bytes == 4);
     *d = (token_windows){.tokens = tokens,
                          .token_bytes = token_bytes,
-                         .train_count = count - held,
+                         .train_count = train_count,
                          .count = count,
                          .vocab = vocab,
                          .context = context,
@@ -30,16 +46,20 @@ propane_status token_windows_init(token_windows *d, const void *tokens, int toke
         return propane_fail(err, PROPANE_ERR_INVALID,
                             "%s: %lld tokens to train on, but a window has %d; give more text or a smaller context",
                             source, (long long)d->train_count, context + 1);
-    if (held_out > 0 && held < context + 1)
-        return propane_fail(err, PROPANE_ERR_INVALID,
-                            "%s: %lld tokens are held out, but a window has %d; hold out more, or give more text",
-                            source, (long long)held, context + 1);
-    return PROPANE_OK;
+    return held > 0 && held < context + 1 ? token_windows_too_few(source, held, context, err) : PROPANE_OK;
 }
 
 propane_status token_windows_init_examples(token_windows *d, const train_examples *e, int vocab, int context, bool pack,
                                            double held_out, uint64_t seed, const char *source, propane_error *err) {
-    int64_t held = (int64_t)((double)e->count * held_out), train = e->count - held;
+    const int64_t held = (int64_t)((double)e->count * held_out);
+    return token_windows_init_examples_split(d, e, e->count - held, vocab, context, pack, held_out > 0, seed, source,
+                                             err);
+}
+
+propane_status token_windows_init_examples_split(token_windows *d, const train_examples *e, int64_t train, int vocab,
+                                                 int context, bool pack, bool held_out, uint64_t seed,
+                                                 const char *source, propane_error *err) {
+    const int64_t held = e->count - train;
     *d = (token_windows){.token_bytes = 4, .vocab = vocab, .context = context, .seed = seed};
     for (int64_t i = 0; i < e->start[e->count]; i++)
         if (e->ids[i] < 0 || e->ids[i] >= vocab)
@@ -48,7 +68,7 @@ propane_status token_windows_init_examples(token_windows *d, const train_example
     PROPANE_TRY(packed_windows_init(&d->packs[0], e, 0, train, context, pack, seed, err));
     propane_status status = packed_windows_init(&d->packs[1], e, train, e->count, context, pack, seed, err);
     for (int i = 0; i < 2 && status == PROPANE_OK; i++)
-        if (d->packs[i].windows == 0 && (i == 0 || held_out > 0))
+        if (d->packs[i].windows == 0 && (i == 0 || held_out))
             status =
                 propane_fail(err, PROPANE_ERR_INVALID,
                              "%s: of its %lld examples %lld are %s, and none of them has something to learn within "

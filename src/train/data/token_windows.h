@@ -23,10 +23,17 @@ typedef struct token_windows {
 PROPANE_CHECK propane_status token_windows_init(token_windows *d, const void *tokens, int token_bytes, int64_t count,
                                                 int vocab, int context, double held_out, uint64_t seed,
                                                 const char *source, propane_error *err);
+/* The same, tokens from train_count on being held out; train_count = count: none. */
+PROPANE_CHECK propane_status token_windows_init_split(token_windows *d, const void *tokens, int token_bytes,
+                                                      int64_t count, int64_t train_count, int vocab, int context,
+                                                      uint64_t seed, const char *source, propane_error *err);
 /* The same from instruction data: the last examples are held out, each part must have a window. */
 PROPANE_CHECK propane_status token_windows_init_examples(token_windows *d, const train_examples *e, int vocab,
                                                          int context, bool pack, double held_out, uint64_t seed,
                                                          const char *source, propane_error *err);
+PROPANE_CHECK propane_status token_windows_init_examples_split(token_windows *d, const train_examples *e, int64_t train,
+                                                               int vocab, int context, bool pack, bool held,
+                                                               uint64_t seed, const char *source, propane_error *err);
 void token_windows_deinit(token_windows *d);
 /* Windows number position .. position+batch-1 of the endless sequence; inputs and targets [batch][context].
  * PROPANE_ERR_INVALID names a token that is outside the vocabulary. Does not allocate. */

@@ -65,15 +65,23 @@ struct propane_ranks {
 
 static const char *const variables[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMI_RANK"};
 
+/* Tasks of the srun that started this process; 0: none did. A batch script has SLURM_NTASKS, too, and is one process. */
+static int mpi_slurm_tasks(void) {
+    const char *step = getenv("SLURM_STEP_NUM_TASKS"), *tasks = getenv("SLURM_NTASKS");
+    if (step) return atoi(step);
+    return tasks && getenv("PMIX_RANK") ? atoi(tasks) : 0;
+}
+
 bool mpi_started(void) {
     for (size_t i = 0; i < sizeof variables / sizeof variables[0]; i++)
         if (getenv(variables[i])) return true;
-    return false;
+    const int tasks = mpi_slurm_tasks();
+    return tasks > 1 || (getenv("PMIX_RANK") && tasks != 1);
 }
 
 int mpi_local_size(const mpi *m) {
-    const char *text = getenv("OMPI_COMM_WORLD_LOCAL_SIZE");
-    (void)m;
+    const char *text = getenv("OMPI_COMM_WORLD_LOCAL_SIZE"), *nodes = getenv("SLURM_STEP_NUM_NODES");
+    if (!text && nodes && atoi(nodes) == 1) return m->size;
     return text ? atoi(text) : 0;
 }
 
@@ -145,11 +153,30 @@ static propane_status mpi_start(mpi *m, propane_error *err) {
     return PROPANE_OK;
 }
 
+/* Ranks that do not find each other would each train the whole run, into one folder. */
+static propane_status mpi_check_size(const mpi *m, propane_error *err) {
+    const int tasks = mpi_slurm_tasks();
+    if (tasks <= 1 || m->size == tasks) return PROPANE_OK;
+    return propane_fail(err, PROPANE_ERR_DEVICE,
+                        "srun started %d tasks, but Open MPI tells of %d: start with srun --mpi=pmix, and an Open MPI "
+                        "that was built with PMIx",
+                        tasks, m->size);
+}
+
+static propane_status mpi_check_start(propane_error *err) {
+    if (getenv("OMPI_COMM_WORLD_SIZE") || getenv("PMIX_RANK")) return PROPANE_OK;
+    if (mpi_slurm_tasks() > 1)
+        return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
+                            "srun started %d tasks that cannot find each other: start with srun --mpi=pmix, or with "
+                            "--ntasks=1 for one process",
+                            mpi_slurm_tasks());
+    return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
+                        "this mpirun is not Open MPI's; data-parallel training needs Open MPI");
+}
+
 propane_status mpi_open(mpi **out, propane_error *err) {
     *out = NULL;
-    if (!getenv("OMPI_COMM_WORLD_SIZE"))
-        return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
-                            "this mpirun is not Open MPI's; data-parallel training needs Open MPI");
+    PROPANE_TRY(mpi_check_start(err));
     mpi *m = mem_alloc(sizeof *m);
     mpi_calls *c = mem_alloc(sizeof *c);
     propane_status status = m && c ? PROPANE_OK : propane_fail_memory(err, sizeof *m + sizeof *c);
@@ -158,6 +185,7 @@ propane_status mpi_open(mpi **out, propane_error *err) {
         *c = (mpi_calls){.lock = PTHREAD_MUTEX_INITIALIZER};
         status = mpi_start(m, err);
     }
+    if (status == PROPANE_OK) status = mpi_check_size(m, err);
     if (status == PROPANE_OK) {
         *out = m;
         return PROPANE_OK;

@@ -15,7 +15,7 @@ $ for a in llama qwen2 qwen3 gpt2 mistral granite olmo2 phi3; do propane show $a
 >   phi3
 = 0
 $ propane show gpt2/config.json | tail -1; propane show $REPO/tests/data/arch_llama3/config.json | tail -1
->   vocabulary 256, context 256, learned positions, norm epsilon 1e-05, tied head
+>   vocabulary 256, context 32, learned positions, norm epsilon 1e-05, tied head
 >   vocabulary 40, context 64, rope theta 10000, llama3 by 8, norm epsilon 1e-06, separate head
 = 0
 @ for a in llama qwen2 qwen3 gpt2 mistral granite olmo2 phi3; do propane convert $a $a.gguf > log; propane convert $a.gguf $a.safetensors > log; propane convert $a.safetensors $a.folder --tokenizer $a/tokenizer.propane.json > log; done
@@ -28,6 +28,7 @@ $ for a in llama qwen2 qwen3 gpt2 mistral granite olmo2 phi3; do propane plan $a
 > 6
 = 0
 # a model's own numbers
+@ sed -i 's/"max_position_embeddings": *32/"max_position_embeddings":256/' qwen3/config.json
 $ propane eval qwen3 --data short --logits l.safetensors --gradients g.safetensors --json > e; propane show l.safetensors | sed -n 2p; propane show g.safetensors | grep -c q_norm
 >   F32   logits                                                       [40, 256]
 > 2

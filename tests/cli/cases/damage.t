@@ -23,7 +23,10 @@ $ cp -r r w; python3 nan.py w/model.safetensors; propane eval w --ids ids.txt; p
 $ propane train --data text --init w --run x --batch 2 --eval-every 0 --steps 3 > log; ls x
 > config.json
 > log.jsonl
+> tokenizer.json
 > tokenizer.propane.json
+> tokenizer_config.json
+> train.json
 2~ propane train: the loss has not been a number since step 1: the weights 'model.layers.0.mlp.up_proj.weight' hold some that are none; no model is written, the last checkpoint stays
 = 0
 # A file that becomes shorter while it is read.

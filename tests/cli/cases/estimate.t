@@ -56,7 +56,7 @@ $ propane train --data text.txt --kind bytes --run run --device sim:m4 --plan si
 >~ *"device_ms":*"simulated":"M4","energy_j":*"utilisation":*
 = 0
 $ propane train --data text.txt --kind bytes --run plain --device sim:m4 --plan six --precision fp16 --steps 2 --layers 1 --width 32 --heads 1 --batch 1 --context 32
->~ step 2/2 *(M4 simulated: * ms on the engine, * % of its roof, * mJ)
+>~ *step 2/2 *(M4 simulated: * ms on the engine, * % of its roof, * mJ)
 = 0
 $ propane train --data text.txt --kind bytes --run never --device sim:m9 --plan six --precision fp16 --steps 2
 2~ propane train: there is no chip 'm9'; *

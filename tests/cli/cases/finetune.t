@@ -75,7 +75,7 @@ $ propane train --resume --run lc --init lc --data plain.jsonl --steps 9
 # not done yet; its model moved away
 $ cp -r la li; rm li/adapter_*; propane generate li --prompt line; mv base moved; propane train --resume --run la --data plain.jsonl --steps 9; propane train --resume --run la --init moved --data plain.jsonl | tail -1; mv moved base
 > the run was complete already; a larger --steps goes on
-2> propane generate: li holds an adapter's run that is not done, and no model; end it with --resume first (--steps says where)
+2> propane generate: li holds an adapter's run that is not done, and no model; end it first: propane train --resume li (--steps says where)
 2> propane train: cannot open base: No such file or directory; the run was begun with that model: say with --init where it is
 = 0
 # an adapter in use: what eval tells of model and adapter is what it tells of the merged model
@@ -105,7 +105,7 @@ $ tune --data plain.jsonl --lora-rank 2 --lora-targets c_attn --run e
 # wrong data and wrong use
 @ printf '{"prompt": "a", "completion": "b"}\n{"prompt": "a"}\n' > bad1.jsonl; printf '\n{"text": "a" "b"}\n' > bad2.jsonl; printf '{"messages": [{"role": "user", "content": "a"}]}' > bad3.jsonl; : > empty.jsonl
 $ tune --data bad1.jsonl --run e
-2> propane train: bad1.jsonl:2: it has neither "messages" nor "prompt" and "completion" nor "text", but "prompt": give them those names
+2> propane train: bad1.jsonl:2: it has neither "messages" nor "prompt" and "completion" nor "text" (nor "conversations", nor "instruction" and "output"), but "prompt": give them those names
 = 1
 $ tune --data bad2.jsonl --run e
 2> propane train: bad2.jsonl:2: column 16: '}' expected near '"b"'

@@ -59,7 +59,7 @@ $ near "$(field loss < e)" "$(propane eval half.safetensors --data text --tokeni
 = 0
 $ near "$(field loss < e)" "$(propane eval m --precision fp16 --data text --json | field loss)" 1e-2
 = 0
-$ propane generate m --prompt 'line 1' --count 40 --temperature 0 > g; for f in m.bin back.safetensors folder; do propane generate $f --tokenizer v.json --prompt 'line 1' --count 40 --temperature 0 | cmp g - || echo $f; done; head -c 6 g; echo
+$ propane generate m --prompt 'line 1' --count 20 --temperature 0 > g; for f in m.bin back.safetensors folder; do propane generate $f --tokenizer v.json --prompt 'line 1' --count 20 --temperature 0 | cmp g - || echo $f; done; head -c 6 g; echo
 > line 1
 = 0
 $ propane eval m --device sim:m4 --precision fp16 --data text --json > a; near "$(field loss < a)" "$(propane eval m --precision fp16 --data text --json | field loss)" 1e-2

@@ -6,13 +6,13 @@
 @ printf '#!/bin/sh\nn=$1; shift; export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_btl=self,vader,tcp ASAN_OPTIONS=detect_leaks=0; exec mpirun --oversubscribe -n $n "$@"\n' > ../bin/ranks; chmod +x ../bin/ranks
 @ printf '#!/bin/sh\nsed -nE "s/.*\\"(val_)?loss\\":([0-9.]+).*/\\2/p" $1\n' > ../bin/losses; chmod +x ../bin/losses
 @ printf '#!/bin/sh\nlosses $1 > a.$$; losses $2 | paste a.$$ - | awk -v t=$3 "{d=\\$1-\\$2; if(d<0)d=-d; if(!(d<=t)||NF!=2) bad=1; n++} END{print n, bad?\\"differ\\":\\"agree\\"}"\n' > ../bin/agree; chmod +x ../bin/agree
-@ tiny --steps 50 --run one > one.log
+@ tiny --steps 50 --run one > one.log; sed -i 's/"max_position_embeddings": *16/"max_position_embeddings":64/' one/config.json
 # fp32 between ranks: seen 2e-8 after 50 steps
 $ ranks 2 tiny --steps 50 --run two > two.log; agree one.log two.log 1e-5
 > 53 agree
 = 0
 $ echo $(ls two)
-> best.safetensors checkpoint.safetensors config.json log.jsonl model.safetensors report.html tokenizer.propane.json
+> best.safetensors checkpoint.safetensors config.json log.jsonl model.safetensors report.html tokenizer.json tokenizer.propane.json tokenizer_config.json train.json
 = 0
 # several small buckets, sharded moments, accumulation; seen 3e-8
 $ tiny --steps 50 --accumulate 2 --batch 4 --run acc > acc.log; ranks 4 tiny --steps 50 --accumulate 2 --batch 4 --run shard --shard --bucket 3000 > shard.log; agree acc.log shard.log 1e-5
@@ -50,7 +50,10 @@ $ both b --lora-rank 4 --lora-targets all --lora-dropout 0.2 --lr 1e-2; ls t2b; 
 > config.json
 > log.jsonl
 > report.html
+> tokenizer.json
 > tokenizer.propane.json
+> tokenizer_config.json
+> train.json
 = 0
 $ both c --lora-rank 2 --accumulate 2 --shard --bucket 2000
 > 53 agree

@@ -78,9 +78,9 @@ $ propane generate g.mlpackage --prompt a
 2> propane generate: g.mlpackage: it is a Core ML model, a program and not a language model's folder: 'propane run' runs it, 'propane train g.mlpackage' trains its weights
 = 1
 $ for f in good good/model.safetensors g.gguf; do propane estimate $f > e.$$; head -1 e.$$; done
-> M4, estimated: plan six, weights inputs, batch 1 x 256
-> M4, estimated: plan six, weights inputs, batch 1 x 256
-> M4, estimated: plan six, weights inputs, batch 1 x 256
+> M4, estimated: plan six, weights inputs, batch 1 x 32
+> M4, estimated: plan six, weights inputs, batch 1 x 32
+> M4, estimated: plan six, weights inputs, batch 1 x 32
 = 0
 $ propane estimate empty.mil; propane run cut.mlpackage; propane show cut.json; propane generate cut.gguf --prompt a
 2> propane estimate: empty.mil: the file is empty
@@ -89,7 +89,7 @@ $ propane estimate empty.mil; propane run cut.mlpackage; propane show cut.json; 
 2~ propane generate: cut.gguf: tensor *: * bytes at offset * of the data, which has *; the file is truncated or damaged
 = 1
 # more rows in the embedding than ids: filled up to a round number, as Qwen's are
-$ sed 's/"vocab_size": 300/"vocab_size": 320/' good/config.json > padded.json; propane train --config padded.json --tokenizer good/tokenizer.json --data text --context 32 --batch 2 --steps 3 --eval-every 3 --eval-batches 1 --run padded > log; try padded; propane eval padded --data text --json > log && propane generate padded --prompt line --count 100 --temperature 50 > out && propane convert padded p.gguf > log && try p.gguf
+$ sed 's/"vocab_size": 300/"vocab_size": 320/' good/config.json > padded.json; propane train --config padded.json --tokenizer good/tokenizer.json --data text --context 32 --batch 2 --steps 3 --eval-every 3 --eval-batches 1 --run padded > log; try padded; propane eval padded --data text --json > log && for s in 1 2 3 4 5; do propane generate padded --prompt line --count 25 --temperature 50 --seed $s; done > out && propane convert padded p.gguf > log && try p.gguf
 > fine
 > fine
 = 0
@@ -113,11 +113,11 @@ $ printf '\377\376{\000"\000' > wide.jsonl; learn wide.jsonl
 $ printf '[{"prompt":"a","completion":"b"}]' > list.jsonl; learn list.jsonl
 2> propane train: list.jsonl:1: the line is not a JSON object; give one object a line, without []
 = 1
-$ printf '[{"prompt":"a","completion":"b"}]' > list.json; learn list.json
-2> propane train: list.json: instruction data is read from files called .jsonl, one JSON object a line; to learn the JSON itself as a text, call it .txt
+$ printf '{"prompt":"a","completion":"b"}' > one.json; learn one.json
+2> propane train: one.json: instruction data is read from files called .jsonl, one JSON object a line; to learn the JSON itself as a text, call it .txt
 = 1
-$ printf '{"instruction":"a","output":"b"}\n' > keys.jsonl; learn keys.jsonl
-2> propane train: keys.jsonl:1: it has neither "messages" nor "prompt" and "completion" nor "text", but "instruction", "output": give them those names
+$ printf '{"question":"a","answer":"b"}\n' > keys.jsonl; learn keys.jsonl
+2> propane train: keys.jsonl:1: it has neither "messages" nor "prompt" and "completion" nor "text" (nor "conversations", nor "instruction" and "output"), but "question", "answer": give them those names
 = 1
 $ printf 'PAR1...............' > table.parquet; learn table.parquet
 2> propane train: table.parquet: not a text: it is a Parquet table: write it as JSON lines, in Python: Dataset.from_parquet(FILE).to_json(FILE)

@@ -8,9 +8,9 @@ $ names LANGUAGE | wc -l | awk '{print ($1 > 50)}'; names IMPORTED | wc -l | awk
 > 1
 = 0
 # Flags: those of the help that are not the command's own.
-$ propane train --help | sed -nE 's/^  --([a-z0-9-]*).*/\1/p' | grep -vxE 'power|json|logdir|report' | sort > flags; names LANGUAGE | diff - flags
+$ propane train --help | sed -nE 's/^  --([a-z0-9-]*).*/\1/p' | grep -vxE 'power|json|logdir|report|progress' | sort > flags; names LANGUAGE | diff - flags
 = 0
-$ propane train line.mil --help | sed -nE 's/^  --([a-z0-9-]*).*/\1/p' | grep -vxE 'config|json|logdir|report' | sort > flags; names IMPORTED | grep -vx model | diff - flags
+$ propane train line.mil --help | sed -nE 's/^  --([a-z0-9-]*).*/\1/p' | grep -vxE 'config|json|logdir|report|progress' | sort > flags; names IMPORTED | grep -vx model | diff - flags
 = 0
 # What a checkpoint holds: rows that are not FORGOTTEN, the state, and what the run was about.
 @ propane train --data text --kind chars --layers 1 --width 16 --heads 2 --context 16 --batch 2 --steps 2 --eval-batches 1 --run lm > log

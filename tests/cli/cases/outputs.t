@@ -56,7 +56,10 @@ $ mkdir k; : > k/.propane-run; cp r/config.json k; sh train.sh --run k --resume;
 > log.jsonl
 > model.safetensors
 > report.html
+> tokenizer.json
 > tokenizer.propane.json
+> tokenizer_config.json
+> train.json
 2> propane train: k: there is no checkpoint to resume from; leave out --resume to start
 = 0
 # What killed writers left is removed with the next run.

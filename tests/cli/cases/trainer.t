@@ -21,7 +21,7 @@ $ train_text none n
 # an adapter, stopped and gone on with, merged into the model
 $ finetune_adapter r a merged
 > step 5 is in checkpoint.safetensors
-> stopped after step 5 of 12; go on with --resume
+> stopped after step 5 of 12; go on with: propane train --resume a
 > step 12 is in checkpoint.safetensors
 = 0
 $ propane show merged > shown; propane eval merged --data text --json | grep -c nats; ls a | grep -c adapter_

@@ -27,6 +27,7 @@ $ ls line; grep -c '"unit":"samples"' line/log.jsonl; grep -c "Samples a second"
 > log.jsonl
 > model.mlpackage
 > report.html
+> train.json
 > 1
 > 1
 = 0
@@ -99,7 +100,7 @@ $ propane train two.mil --data long --loss cross_entropy --trainable '*' --batch
 2> propane train: sample 3 has class 2; the output has 2 classes, 0 to 1 (-1: none)
 = 1
 $ propane train line.mil --data reg --loss mse --trainable '*' --run line
-2> propane train: line already holds a run: go on with --resume, or give another --run
+2> propane train: line already holds a run: go on with: propane train --resume line, or give another --run
 = 1
 $ propane train line.mil --data reg --loss mse --trainable '*' --resume --run no
 2> propane train: no: there is no checkpoint to resume from; leave out --resume to start

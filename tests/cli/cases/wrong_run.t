@@ -5,7 +5,7 @@
 @ tiny --run done > log
 @ printf 'cp -r done $1; shift; "$@"\n' > ../bin/copy; chmod +x ../bin/copy
 $ tiny --run done
-2> propane train: done already holds a run: go on with --resume, or give another --run
+2> propane train: done already holds a run: go on with: propane train --resume done, or give another --run
 = 1
 $ tiny --run text
 2> propane train: cannot make the folder text: Not a directory
@@ -118,7 +118,10 @@ $ (ulimit -f 16; tiny --run limit > log)
 $ ls limit
 > config.json
 > log.jsonl
+> tokenizer.json
 > tokenizer.propane.json
+> tokenizer_config.json
+> train.json
 = 0
 $ cp -r done keep; (ulimit -f 32; propane train --data text --resume --run keep --steps 30 > log); cmp done/checkpoint.safetensors keep/checkpoint.safetensors && cmp done/best.safetensors keep/best.safetensors && ls keep
 > best.safetensors
@@ -127,11 +130,14 @@ $ cp -r done keep; (ulimit -f 32; propane train --data text --resume --run keep 
 > log.jsonl
 > model.safetensors
 > report.html
+> tokenizer.json
 > tokenizer.propane.json
+> tokenizer_config.json
+> train.json
 2> propane train: cannot write keep/best.safetensors: File too large
 = 0
 $ tiny --run limit > log; tail -1 log | cut -c1-16
-> validation loss 
+> validation at st
 = 0
 # a run that diverges ends, and says so
 $ tiny --run hot --precision fp16 --lr 100 --min-lr 100 --warmup 0 --steps 500 --json > log; grep -c '"loss":null' log; tail -1 log | cut -c1-17; ls hot
@@ -139,12 +145,15 @@ $ tiny --run hot --precision fp16 --lr 100 --min-lr 100 --warmup 0 --steps 500 -
 > {"event":"failed"
 > config.json
 > log.jsonl
+> tokenizer.json
 > tokenizer.propane.json
+> tokenizer_config.json
+> train.json
 2~ propane train: the loss has not been a number since step [0-9]*: the training has diverged; start again with a smaller --lr or with --precision fp32
 = 0
 # a reader that goes away, a disk that is full: the run ends with a checkpoint
 $ tiny --run gone --steps 1000000 --json > /dev/full
-2> propane train: stopped after step 1 of 1000000; go on with --resume
+2> propane train: stopped after step 1 of 1000000; go on with: propane train --resume gone
 2> propane train: standard output cannot be written: No space left on device
 = 1
 $ propane train --data text --resume --run gone --steps 5 --json | tail -1 | cut -c1-25
@@ -155,11 +164,14 @@ $ tiny --run pipe --steps 1000000 --json | head -1 | cut -c1-16; ls pipe
 > checkpoint.safetensors
 > config.json
 > log.jsonl
+> tokenizer.json
 > tokenizer.propane.json
-2~ propane train: stopped after step * of 1000000; go on with --resume
+> tokenizer_config.json
+> train.json
+2~ propane train: stopped after step * of 1000000; go on with: propane train --resume pipe
 = 0
 $ timeout --preserve-status -s INT 2 tiny --run int --steps 100000000 --json > log; echo $?; tail -1 log | cut -c1-18
 > 130
 > {"event":"stopped"
-2~ propane train: stopped after step * of 100000000; go on with --resume
+2~ propane train: stopped after step * of 100000000; go on with: propane train --resume int
 = 0

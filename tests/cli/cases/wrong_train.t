@@ -23,7 +23,7 @@ $ propane train --data empty
 2> propane train: empty: the file is empty; give a text to learn from
 = 1
 $ propane train --data dir
-2> propane train: cannot read dir: it is a folder, not a file
+2> propane train: dir: there is no text in it
 = 1
 $ propane train --data /dev/null
 2> propane train: cannot read /dev/null: it is a device or pipe, not a file
@@ -126,10 +126,9 @@ $ tiny --device gpu
 $ tiny --weights baked --compile-budget 1
 2~ propane train: the plan needs * programs, but one process may compile 1; give a larger --compile-budget, --weights inputs or a smaller model
 = 1
-$ tiny extra
-2> propane train: one argument too many: 'extra'
-2> Try 'propane train --help'.
-= 2
+$ propane train extra --data text
+2> propane train: cannot open extra: No such file or directory
+= 1
 $ tiny --no-steps
 2> propane train: there is no flag '--no-steps'; did you mean '--steps'?
 2> Try 'propane train --help'.

@@ -1,0 +1,92 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# How far the defaults of `propane train` are from the best of nine runs around them: learning rate (a third, the default, three
+# times) by schedule (cosine, linear, wsd), everything else as the command has it.
+#
+#   sh bench/defaults.sh TEXT OUT.csv [CASE...]     CASE: text tiny full lora (all)
+#
+# text: TEXT (about 1 MB), the command's own sizes. tiny: 2 layers of width 64 on its first 300 kB. full, lora: the model of
+# `text` is tuned on 500 lines of instructions, a heading of this repository's documents and the paragraph under it.
+# A line of OUT.csv has case, rate, schedule, lowest validation loss (nats per token), whether it is the default, seconds.
+# PROPANE names the command, FLAGS are added to each run. Runs that OUT.csv has already are not made again.
+set -eu
+text=$1 out=$2
+shift 2
+root=$(cd "$(dirname "$0")/.." && pwd)
+propane=${PROPANE:-$root/build/release/propane}
+flags=${FLAGS:---threads 1}
+work=$(mktemp -d "${TMPDIR:-/tmp}/defaults.XXXXXX")
+trap 'rm -rf "$work"' EXIT
+[ -e "$out" ] || echo "case,lr,schedule,loss,default,seconds" > "$out"
+
+field() { sed -nE "s/.*\"$1\":\"?([-+0-9.e]+).*/\\1/p" "$2" | tail -1; }
+
+# The base model stays beside OUT.csv: two cases need it.
+base() { [ -e "$out.base/model.safetensors" ] || run_once base "$out.base" --data "$text" > /dev/null; }
+
+lines() {
+    cat "$root"/docs/*.md | awk '
+        function put(s) { gsub(/\\/, "\\\\", s); gsub(/"/, "\\\"", s); gsub(/\t/, " ", s); return s }
+        /^#/ { sub(/^#+ */, ""); head = $0; next }
+        head != "" && /^[A-Z]/ && length($0) > 40 && length($0) < 400 {
+            if (++n > 500) exit
+            printf "{\"prompt\":\"%s\\n\",\"completion\":\"%s\\n\"}\n", put(head), put($0) }'
+}
+
+# run_once NAME FOLDER FLAGS...
+run_once() {
+    name=$1 folder=$2
+    shift 2
+    # shellcheck disable=SC2086
+    "$propane" train --run "$folder" --json --no-report $flags "$@" > "$work/$name.log"
+}
+
+# one CASE MARK FLAGS...: a run and its line; rate and schedule as the run's log has them
+one() {
+    case=$1 mark=$2
+    shift 2
+    begun=$(date +%s)
+    run_once grid "$work/run" "$@"
+    rate=$(head -1 "$work/run/log.jsonl" | sed -E 's/.*"lr":([^,}]*).*/\1/')
+    schedule=$(head -1 "$work/run/log.jsonl" | sed -E 's/.*"schedule":"([a-z]*)".*/\1/')
+    echo "$case,$rate,$schedule,$(field best_val_loss "$work/grid.log"),$mark,$(($(date +%s) - begun))" >> "$out"
+    rm -rf "$work/run"
+}
+
+# grid CASE FLAGS...: the default first, then the eight around it
+grid() {
+    case=$1
+    shift
+    grep -q "^$case,.*,yes," "$out" || one "$case" yes "$@"
+    centre=$(sed -n "s/^$case,\([^,]*\),.*,yes,.*/\1/p" "$out")
+    for schedule in wsd cosine linear; do
+        for factor in 1 3 0.333; do
+            lr=$(awk -v a="$centre" -v b="$factor" 'BEGIN { printf "%.3g", a * b }')
+            grep -q "^$case,$lr,$schedule," "$out" || one "$case" no "$@" --schedule "$schedule" --lr "$lr"
+        done
+    done
+}
+
+for case in ${*:-text tiny full lora}; do
+    case $case in
+    text) grid text --data "$text" ;;
+    tiny)
+        head -c 300000 "$text" > "$work/part.txt"
+        grid tiny --data "$work/part.txt" --vocab 512 --layers 2 --width 64 --heads 4 --context 64
+        ;;
+    full | lora)
+        base
+        lines > "$work/lines.jsonl"
+        extra=
+        [ "$case" = lora ] && extra="--lora-rank 8"
+        # shellcheck disable=SC2086
+        grid "$case" --data "$work/lines.jsonl" --init "$out.base" $extra
+        ;;
+    *) echo "$0: there is no case '$case': text, tiny, full, lora" >&2 && exit 2 ;;
+    esac
+done
+
+# How far each default is from the best of its case.
+awk -F, 'NR > 1 { if (!($1 in best) || $4 < best[$1]) { best[$1] = $4; by[$1] = $2 " " $3 } if ($5 == "yes") own[$1] = $4 }
+    END { for (c in own) { d = (own[c] / best[c] - 1) * 100; if (d > 3) bad = 1
+        printf "%s: default %.4f, best %.4f (%s), %.1f %% apart\n", c, own[c], best[c], by[c], d } exit bad }' "$out"
