@@ -57,8 +57,9 @@ void train_run_plan(train_run *r) {
     enum { WARMUP_MOST = 50, WARMUP_PART = 10 };
     train_options *o = &r->options;
     const int64_t part = o->steps / WARMUP_PART;
-    const bool flat = o->min_lr < 0 && strcmp(o->schedule, "cosine") == 0;
     if (o->lr < 0) o->lr = 1e-3;
+    if (strcmp(o->schedule, "auto") == 0) o->schedule = "cosine";
+    const bool flat = o->min_lr < 0 && strcmp(o->schedule, "cosine") == 0;
     if (o->warmup < 0) o->warmup = part < WARMUP_MOST ? part : WARMUP_MOST;
     r->schedule = (train_schedule){o->lr,
                                    o->min_lr >= 0 ? o->min_lr
