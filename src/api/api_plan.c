@@ -57,10 +57,10 @@ static propane_status api_plan_fill(propane_plan *p, const char *model, const pr
                                     propane_error *err) {
     const bool half = o->precision && strcmp(o->precision, "fp16") == 0;
     partition_options own = {.name = o->plan ? o->plan : "layer",
-                                   .precision = half ? MIL_fp16 : MIL_fp32,
-                                   .batch = o->batch ? o->batch : 1,
-                                   .context = o->context,
-                                   .head = partition_head_find(o->head ? o->head : "auto")};
+                             .precision = half ? MIL_fp16 : MIL_fp32,
+                             .batch = o->batch ? o->batch : 1,
+                             .context = o->context,
+                             .head = partition_head_find(o->head ? o->head : "auto")};
     if (own.head == PARTITION_HEAD_COUNT)
         return propane_fail(err, PROPANE_ERR_INVALID, "head '%.40s' is not one of auto, host, device", o->head);
     if (own.batch < 1 || own.context < 0)
