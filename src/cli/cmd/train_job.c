@@ -247,7 +247,7 @@ static void train_job_tell_diverged(const train_job *j, const propane_trainer_in
     fflush(stdout);
     fprintf(stderr,
             "propane train: the validation loss, %.4f, is above that of guessing evenly among %.0f ids, %.4f: the "
-            "training has diverged; start again with a smaller --lr\n",
+            "training has diverged (start again with a smaller --lr), or the validation data are of another kind\n",
             loss, ids, log(ids));
 }
 

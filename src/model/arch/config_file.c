@@ -407,7 +407,7 @@ json_t *model_config_to_json(const model_config *c) {
 
 propane_status model_config_write(const model_config *c, const char *path, propane_error *err) {
     json_t *o = model_config_to_json(c);
-    propane_status status = json_write(path, o, JSON_INDENT(2) | JSON_REAL_PRECISION(17), err);
+    propane_status status = json_write(path, o, JSON_INDENT(2), err);
     json_decref(o);
     return status;
 }

@@ -1,6 +1,6 @@
 # What a run leaves to look at: its log, the screen over it, the report, TensorBoard's event files.
 @ awk 'BEGIN{for(i=0;i<1500;i++) print "line", i*i%977, "<of>", i%7}' > text
-@ printf 'propane train --data text --kind chars --layers 1 --width 16 --heads 2 --context 16 --batch 2 --steps 30 --eval-every 10 --eval-batches 1 "$@"\n' > ../bin/tiny; chmod +x ../bin/tiny
+@ printf 'propane train --data text --kind chars --layers 1 --width 16 --heads 2 --context 32 --batch 2 --steps 30 --eval-every 10 --eval-batches 1 "$@"\n' > ../bin/tiny; chmod +x ../bin/tiny
 $ tiny --run r --logdir tb > log; ls r
 >~ log.jsonl
 >~ report.html
@@ -13,7 +13,7 @@ $ grep -c '"loss"' r/log.jsonl; grep -c '"val_loss"' r/log.jsonl; tail -1 r/log.
 # the screen, off a terminal: once, without control characters
 $ LC_ALL=C.UTF-8 propane watch r | tee screen
 >~ r: done
->~ * parameters, 1 layers, width 16, context 16; cpu, fp32, plan layer
+>~ * parameters, 1 layers, width 16, context 32; cpu, fp32, plan layer
 >~ * 100.0 %
 >~ step 30/30   loss *   lr *   gradient *
 >~ * tokens/s   0m*s   memory * MB
