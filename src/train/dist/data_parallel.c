@@ -239,7 +239,7 @@ outer *data_parallel_outer(const data_parallel *g) { return g ? g->outer : NULL;
 allreduce *data_parallel_movements(const data_parallel *g) { return g ? g->movements : NULL; }
 const workers *data_parallel_workers(const data_parallel *g) { return g ? g->who : NULL; }
 
-static bool data_parallel_streams(const data_parallel *g) { return g && g->outer && outer_streams(&g->outer_options); }
+bool data_parallel_streams(const data_parallel *g) { return g && g->outer && outer_streams(&g->outer_options); }
 
 int64_t data_parallel_stride(const data_parallel *g) {
     return g && g->outer && !data_parallel_streams(g) ? g->outer_options.every : 1;

@@ -49,6 +49,8 @@ PROPANE_CHECK propane_status data_parallel_sum_inside(const data_parallel *g, do
 bool data_parallel_agrees(const data_parallel *g, int64_t step, int64_t steps);
 /* Steps between two such places. */
 int64_t data_parallel_stride(const data_parallel *g);
+/* Do the ranks agree piece by piece, while they train? */
+bool data_parallel_streams(const data_parallel *g);
 /* Has any rank been asked to stop? `own`: this one has. The same answer on all ranks, where they agree or (streamed) with the
  * newest result that was taken. */
 PROPANE_CHECK propane_status data_parallel_is_told(const data_parallel *g, bool own, bool *out, propane_error *err);
