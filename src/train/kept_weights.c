@@ -14,6 +14,7 @@
 
 #include "base/memory.h"
 #include "train/checkpoint.h"
+#include "train/train_run_internal.h"
 
 enum { KEPT_MOST = 1000 };
 

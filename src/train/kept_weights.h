@@ -5,7 +5,9 @@
 #ifndef TRAIN_KEPT_WEIGHTS_H
 #define TRAIN_KEPT_WEIGHTS_H
 
-#include "train/train_run_internal.h"
+#include "base/status.h"
+
+typedef struct train_run train_run;
 
 /* The weights as they are, whose validation gave `loss`: written if they are among the best; what is then too many goes. */
 PROPANE_CHECK propane_status kept_weights_offer(train_run *r, double loss, propane_error *err);
