@@ -71,7 +71,7 @@ TEST(a_wrong_line_is_named) {
          "\"conversations\", nor \"instruction\" and \"output\"), but nothing"},
         {"{\"prompt\": \"a\"}", "nor \"text\" (nor \"conversations\", nor \"instruction\" and \"output\"), but "
                                 "\"prompt\": give them those names"},
-        {"{\"instruction\": \"a\", \"output\": \"b\"}", "but \"instruction\", \"output\": give them"},
+        {"{\"question\": \"a\", \"answer\": \"b\"}", "but \"question\", \"answer\": give them"},
         {"[{\"prompt\": \"a\"}]", "give one object a line, without []"},
         {"\xff\xfe{", "d.jsonl:1: not JSON: it is UTF-16"},
         {"{\"completion\": 1, \"prompt\": \"a\"}", "d.jsonl:1: \"completion\" must be a string"},
@@ -91,7 +91,7 @@ TEST(a_wrong_line_is_named) {
         EXPECT_FAIL(parse(cases[i].data, &e), PROPANE_ERR_INVALID, cases[i].message);
         EXPECT(!e.ids && !e.start && e.count == 0);
     }
-    EXPECT(train_jsonl_is("a/b.jsonl") && !train_jsonl_is("b.json") && !train_jsonl_is(".jsonl"));
+    EXPECT(train_jsonl_is("a/b.jsonl") && train_jsonl_is("b.json") && !train_jsonl_is(".jsonl"));
 }
 
 TEST(other_data_have_another_sum) {

@@ -240,13 +240,13 @@ static void train_job_tell_best(const train_job *j, const propane_trainer_info *
                info->best_step, info->best_loss);
 }
 
-/* What a model's worth is measured against: all ids alike. */
+/* What a model's worth is measured against: all ids alike. A run that has only begun may be a little above that. */
 static void train_job_tell_diverged(const train_job *j, const propane_trainer_info *info) {
     const double ids = train_job_real(j, "vocabulary"), loss = info->kept ? info->best_loss : j->last.loss;
-    if (ids < 2 || !j->last.step || loss <= log(ids)) return;
+    if (ids < 2 || !j->last.step || loss <= 1.05 * log(ids)) return;
     fflush(stdout);
     fprintf(stderr,
-            "propane train: the validation loss, %.4f, is above that of guessing evenly among %.0f ids, %.4f: the "
+            "propane train: the validation loss, %.4f, is far above that of guessing evenly among %.0f ids, %.4f: the "
             "training has diverged (start again with a smaller --lr), or the validation data are of another kind\n",
             loss, ids, log(ids));
 }

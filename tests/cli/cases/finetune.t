@@ -73,7 +73,7 @@ $ propane train --resume --run lc --init lc --data plain.jsonl --steps 9
 2~ propane train: lc holds an adapter and no model; *
 = 1
 # not done yet; its model moved away
-$ cp -r la li; rm li/adapter_*; propane generate li --prompt line; mv base moved; propane train --resume --run la --data plain.jsonl --steps 9; propane train --resume --run la --init moved --data plain.jsonl | tail -1; mv moved base
+$ cp -r la li; rm li/adapter_*; propane generate li --prompt line; mv base moved; propane train --resume --run la --data plain.jsonl --steps 9; propane train --resume --run la --init moved --data plain.jsonl | grep complete; mv moved base
 > the run was complete already; a larger --steps goes on
 2> propane generate: li holds an adapter's run that is not done, and no model; end it first: propane train --resume li (--steps says where)
 2> propane train: cannot open base: No such file or directory; the run was begun with that model: say with --init where it is

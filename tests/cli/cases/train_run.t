@@ -45,7 +45,7 @@ $ timeout --preserve-status -s TERM 2 tiny --steps 100000000 --run term --json >
 > 143
 2~ propane train: stopped after step * of 100000000; go on with: propane train --resume term
 = 0
-$ tiny --steps 100000000 --run usr --json > usr.log 2> usr.err & p=$!; until grep -q '"step":3,' usr.log; do sleep 0.05; done; kill -USR1 $p; until [ -f usr/checkpoint.safetensors ]; do sleep 0.05; done; sleep 0.3; kill -INT $p; wait $p; echo $?; grep -c '"event":"checkpoint"' usr.log; grep -A1 -m1 checkpoint usr.log | tail -1 | cut -c1-7
+$ : > usr.log; tiny --steps 100000000 --checkpoint-every 100000000 --run usr --json >> usr.log 2> usr.err & p=$!; until grep -q '"step":3,' usr.log; do sleep 0.05; done; kill -USR1 $p; until [ -f usr/checkpoint.safetensors ]; do sleep 0.05; done; sleep 0.3; kill -INT $p; wait $p; echo $?; grep -c '"event":"checkpoint"' usr.log; grep -A1 -m1 checkpoint usr.log | tail -1 | cut -c1-7
 > 130
 > 2
 > {"step"
@@ -72,15 +72,15 @@ $ SLURM_STEP_NUM_TASKS=2 SLURM_NTASKS=2 tiny --steps 2 --run slurm
 $ SLURM_NTASKS=2 SLURM_PROCID=0 tiny --steps 2 --run batch | tail -1 | cut -c1-20
 > validation at step 2
 = 0
-$ PMIX_RANK=0 SLURM_NTASKS=2 tiny --steps 2 --run pmix > log 2>&1; code=$?; grep -c '^done' log; test $code -ne 0
+$ TMPDIR=$PWD PMIX_RANK=0 SLURM_NTASKS=2 tiny --steps 2 --run pmix > log 2>&1; code=$?; grep -c '^done' log; test $code -ne 0
 > 0
 = 0
 # numbers in JSON are as short as they can be
-$ grep -c '0000000[0-9]' a/config.json a/train.json a/log.jsonl | cut -d: -f2 | tr '\n' ' '; grep -o '"beta1": [0-9.]*' a/train.json
+$ grep -c '0000000[0-9]' a/config.json a/train.json a/log.jsonl | cut -d: -f2 | tr '\n' ' '; echo; grep -o '"beta1": [0-9.]*' a/train.json
 > 0 0 0 
 > "beta1": 0.9
 = 0
 # worse than guessing: told
 $ tr 0-9a-z A-J0-9 < text > letters; tiny --val-data letters --steps 60 --lr 0.05 --keep last --run wild > log
-2~ propane train: the validation loss, *, is above that of guessing evenly among 256 ids, 5.5452: the training has diverged (start again with a smaller --lr), or the validation data are of another kind
+2~ propane train: the validation loss, **, is far above that of guessing evenly among 256 ids, 5.5452: the training has diverged (start again with a smaller --lr), or the validation data are of another kind
 = 0

@@ -32,7 +32,7 @@ $ command -v flock > log && tiny --run two
 # a lock of a moment, as of a watch that looks, is waited for
 @ mkdir three; (flock -s 9; : > held3; sleep 0.1) 9< three > log 2>&1 & while [ ! -f held3 ]; do sleep 0.02; done
 $ tiny --run three | tail -1 | cut -c1-15
-> validation loss
+> validation at s
 = 0
 # resuming
 $ propane train --data text --resume --run nowhere
@@ -109,7 +109,7 @@ $ propane train --data text --init done --config done/config.json
 2> Try 'propane train --help'.
 = 2
 $ propane train --data text --init done --tokenizer done/tokenizer.propane.json --context 512
-2> propane train: --context is 512, but the model's max_position_embeddings is 256
+2> propane train: --context is 512, but the model's max_position_embeddings is 16
 = 1
 # a file-size limit and a full disk: a message, the old checkpoint, and nothing half written
 $ (ulimit -f 16; tiny --run limit > log)
