@@ -22,11 +22,11 @@ TEST(every_default_can_be_set_by_name) {
     for (int kind = 0; kind < TRAIN_KINDS; kind++)
         for (int i = 0; i < TRAIN_OPTIONS; i++) {
             const train_option *row = &train_option_rows[i];
-            char before[TRAIN_VALUE_ROOM], after[TRAIN_VALUE_ROOM];
+            char room[TRAIN_VALUE_ROOM], after[TRAIN_VALUE_ROOM], before[200];
             train_options o;
             train_options_default(&o, (train_kind)kind);
             if (!row->name || !row->use[kind].help || !row->use[kind].standard) continue;
-            train_option_print(row, &o, before);
+            snprintf(before, sizeof before, "%s", train_option_print(row, &o, room));
             EXPECT_OK(train_options_set(&o, row->name, row->use[kind].standard, &err));
             EXPECT_TEXT(before, train_option_print(row, &o, after));
             EXPECT(o.given[i]);
