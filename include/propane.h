@@ -538,6 +538,12 @@ typedef struct propane_training_estimate_options {
     int64_t outer;           /* steps between two outer ones, or rounds; 0: 500 */
     int64_t outer_fragments; /* of a streamed outer step; 0: 4 */
     int64_t lora_rank;       /* of the adapters; 0: 8 */
+    const char *head;        /* as in propane_plan_options */
+    const char *moments;     /* of AdamW: NULL: "fp32"; "bf16", "int8" */
+    const char *clipping;    /* by which norm: NULL: "exact"; "lagged" (train --clip-norm) */
+    bool search;  /* all plans, heads, weight modes and forms of moments that are not given (NULL), and every way to
+                             * divide batch x accumulate sequences: the fastest with its parts, the runners-up */
+    bool sources; /* where each assumption comes from (PROPANE_TEXT) */
 } propane_training_estimate_options;
 /* What training steps of a model (propane_plan_takes) would cost; estimated, nothing is measured. PROPANE_TEXT or
  * PROPANE_JSON; terminated, propane_free it. `options` may be NULL. */

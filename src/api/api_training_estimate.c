@@ -2,6 +2,8 @@
  * Owns what whole training steps on a Neural Engine and its host would cost, as text and JSON: one plan with its kernels, or what
  * train/step/partition_compare.h compares.
  */
+#include <string.h>
+
 #include "api/api.h"
 #include "api/api_plan.h"
 #include "api/api_worker_estimate.h"
@@ -12,8 +14,11 @@
 /* ---- one plan -------------------------------------------------------------------------------------------------------------- */
 
 static void api_training_print_cost(text *to, const partition *p, const partition_cost *c, bool kernels) {
-    text_printf(to, "%s, estimated: plan %s, weights %s, batch %lld x %lld\n", c->chip->title, p->options.name,
-                weight_mode_name(c->weights), (long long)p->options.batch, (long long)p->options.context);
+    text_printf(
+        to, "%s, estimated: plan %s, weights %s, batch %lld x %lld, head on the %s, moments %s%s, update after %lld\n",
+        c->chip->title, p->options.name, weight_mode_name(c->how.weights), (long long)p->options.batch,
+        (long long)p->options.context, partition_head_name(&p->options), moment_form_name(c->how.moments),
+        c->how.lagged ? ", norm of the last step" : "", (long long)c->how.accumulate);
     for (int i = 0; kernels && i < c->kernel_count; i++) {
         const partition_kernel_cost *k = &c->kernels[i];
         text_printf(to, "  %-14s %-6s %4d calls %9.3f ms %9.1f MB", k->kernel->name,
@@ -24,23 +29,32 @@ static void api_training_print_cost(text *to, const partition *p, const partitio
     }
     text_printf(
         to,
-        "  engine %.1f + staging %.1f + host kernels %.1f + loss %.1f + weight gradients that do not fit beside "
-        "them %.1f (of "
-        "%.1f) = forward and backward %.1f ms\n  + update %.1f + renewing programs %.1f = step %.1f ms (%.1f to "
-        "%.1f), %.0f "
-        "tokens/s, engine %.2f J, %.1f %% of its roof\n  programs compiled once: %d; again after each update: %d, "
-        "loaded again: %d",
-        c->engine_ms, c->staging_ms, c->host_ms, c->loss_ms, c->exposed_ms, c->products_ms, c->pass_ms, c->update_ms,
-        c->recompile_ms, c->step_ms, c->low_ms, c->high_ms, c->tokens_per_s, c->energy_j, 100 * c->utilisation,
-        c->programs, c->compiles, c->reloads);
+        "  engine %.1f + staging %.1f + host kernels %.1f + loss %.1f + waiting for weight gradients %.1f (of %.1f) = "
+        "forward and backward %.1f ms\n",
+        c->engine_ms, c->staging_ms, c->host_ms, c->loss_ms, c->exposed_ms, c->products_ms, c->pass_ms);
+    text_printf(
+        to,
+        "  + what is left of the update %.1f (of %.1f) + renewing programs %.1f = step %.1f ms (%.1f to %.1f), %.0f "
+        "tokens/s\n",
+        c->update_ms, c->sweep_ms, c->recompile_ms, c->step_ms, c->low_ms, c->high_ms, c->tokens_per_s);
+    text_printf(to,
+                "  the engine works %.0f %% of the step, at %.1f %% of its roof, %.2f J; programs compiled once: %d; "
+                "again after "
+                "each update: %d, loaded again: %d",
+                100 * c->engine_ms / c->step_ms, 100 * c->utilisation, c->energy_j, c->programs, c->compiles,
+                c->reloads);
     if (c->restarts_per_100) text_printf(to, ", which is %d restarts in 100 updates", c->restarts_per_100);
     text_printf(to, "\n");
 }
 
-static void api_training_print_assumptions(text *to, const chip *c) {
+static void api_training_print_assumptions(text *to, const chip *c, bool sources) {
     cost_host h = cost_host_of(c);
-    text_printf(to, "  assumed of the host of %s: products %.2f TFLOPS fp32, elementwise %.0f GB/s, AdamW %.0f GB/s\n",
-                c->title, h.gemm_tflops, h.stream_gbs, h.memory_gbs);
+    text_printf(to,
+                "  assumed of the host of %s: products %.2f TFLOPS fp32, elementwise %.0f GB/s, AdamW %.0f GB/s, all "
+                "at once %.0f "
+                "GB/s\n",
+                c->title, h.gemm_tflops, h.stream_gbs, h.memory_gbs, h.shared_gbs);
+    if (sources) text_append(to, cost_host_sources());
 }
 
 static json_t *api_training_cost_json(const partition *p, const partition_cost *c, const char *refused) {
@@ -52,8 +66,10 @@ static json_t *api_training_cost_json(const partition *p, const partition_cost *
                            k->kernel->place == PARTITION_DEVICE ? "device" : "host", "calls", k->calls, "ms", k->ms,
                            "bytes", k->bytes, "energy_mj", k->energy_mj, "utilisation", k->utilisation));
     }
-    json_t *out = json_pack("{s:s, s:s, s:s, s:s, s:I, s:I, s:f, s:f, s:f}", "kind", "estimated", "chip", c->chip->name,
-                            "plan", p->options.name, "weights", weight_mode_name(c->weights), "batch",
+    json_t *out = json_pack("{s:s, s:s, s:s, s:s, s:s, s:b, s:I, s:s, s:I, s:I, s:f, s:f, s:f}", "kind", "estimated",
+                            "chip", c->chip->name, "plan", p->options.name, "head", partition_head_name(&p->options),
+                            "moments", moment_form_name(c->how.moments), "lagged", c->how.lagged, "accumulate",
+                            (json_int_t)c->how.accumulate, "weights", weight_mode_name(c->how.weights), "batch",
                             (json_int_t)p->options.batch, "context", (json_int_t)p->options.context, "step_ms",
                             c->step_ms, "low_ms", c->low_ms, "high_ms", c->high_ms);
     const struct {
@@ -66,6 +82,7 @@ static json_t *api_training_cost_json(const partition *p, const partition_cost *
                    {"weight_gradients_ms", c->products_ms},
                    {"exposed_ms", c->exposed_ms},
                    {"pass_ms", c->pass_ms},
+                   {"sweep_ms", c->sweep_ms},
                    {"update_ms", c->update_ms},
                    {"recompile_ms", c->recompile_ms},
                    {"energy_j", c->energy_j},
@@ -85,32 +102,40 @@ static json_t *api_training_cost_json(const partition *p, const partition_cost *
 
 static void api_training_print_table(text *to, const partition_candidate *list, int count) {
     text_printf(to,
-                "%s, estimated, the fastest first; ms of a step\n%-6s %-7s %5s %8s %8s %7s %6s %8s %7s %9s %8s %9s\n",
-                list[0].cost.chip->title, "plan", "weights", "batch", "engine", "staging", "host", "loss", "exposed",
-                "update", "renewing", "step", "tokens/s");
+                "%s, estimated, the fastest first; ms of a batch\n%-6s %-6s %-7s %-7s %5s %5s %8s %8s %7s %6s %8s %7s "
+                "%9s %8s %9s\n",
+                list[0].cost.chip->title, "plan", "head", "weights", "moments", "batch", "upd.", "engine", "staging",
+                "host", "loss", "waiting", "update", "renewing", "step", "tokens/s");
     for (int i = 0; i < count; i++) {
         const partition_cost *c = &list[i].cost;
-        text_printf(to, "%-6s %-7s %5lld %8.1f %8.1f %7.1f %6.1f %8.1f %7.1f %9.1f %8.1f %9.0f",
-                    list[i].partition->options.name, weight_mode_name(c->weights),
-                    (long long)list[i].partition->options.batch, c->engine_ms, c->staging_ms, c->host_ms, c->loss_ms,
-                    c->exposed_ms, c->update_ms, c->recompile_ms, c->step_ms, c->tokens_per_s);
+        const partition_options *o = &list[i].partition->options;
+        text_printf(to, "%-6s %-6s %-7s %-7s %5lld %5lld %8.1f %8.1f %7.1f %6.1f %8.1f %7.1f %9.1f %8.1f %9.0f",
+                    o->name, partition_head_name(o), weight_mode_name(c->how.weights), moment_form_name(c->how.moments),
+                    (long long)o->batch, (long long)c->how.accumulate, c->engine_ms, c->staging_ms, c->host_ms,
+                    c->loss_ms, c->exposed_ms, c->update_ms, c->recompile_ms, c->step_ms, c->tokens_per_s);
         if (list[i].refused[0]) text_printf(to, "  refused: %.110s", list[i].refused);
         text_printf(to, "\n");
     }
+}
+
+static void api_training_print_best(text *to, const partition_candidate *list) {
     const partition_cost *best = &list[0].cost;
     if (list[0].refused[0]) {
         text_printf(to, "every one of them is refused by a known rule of the %s\n", best->chip->title);
         return;
     }
+    text_append(to, "fastest known: ");
+    partition_candidate_print(&list[0], to);
     text_printf(
         to,
-        "fastest known: plan %s, weights %s, batch %lld: %.1f ms for %lld positions; the engine works %.0f %% of "
-        "the step, the "
-        "host's weight gradients take %.1f ms beside it\n",
-        list[0].partition->options.name, weight_mode_name(best->weights), (long long)list[0].partition->options.batch,
-        best->step_ms, (long long)(list[0].partition->options.batch * list[0].partition->options.context),
+        ", batch %lld: %.1f ms for %lld positions; the engine works %.0f %% of the step, the host's weight gradients "
+        "take %.1f ms beside it\n",
+        (long long)list[0].partition->options.batch, best->step_ms,
+        (long long)(list[0].partition->options.batch * list[0].partition->options.context),
         100 * best->engine_ms / best->step_ms, best->products_ms);
 }
+
+#define RUNNERS_UP 12 /* of a search, with the fastest */
 
 static void api_training_show(text *to, const partition_candidate *list, int count,
                               const propane_training_estimate_options *o, json_t *json) {
@@ -118,25 +143,47 @@ static void api_training_show(text *to, const partition_candidate *list, int cou
         json_add(json,
                  api_training_cost_json(list[i].partition, &list[i].cost, list[i].refused[0] ? list[i].refused : NULL));
     if (json) return;
-    if (o->compare) {
-        api_training_print_table(to, list, count);
+    if (o->compare || o->search) {
+        const int most = o->search && count > RUNNERS_UP ? RUNNERS_UP : count;
+        if (o->search && !list[0].refused[0]) api_training_print_cost(to, list[0].partition, &list[0].cost, o->ops);
+        api_training_print_table(to, list, most);
+        if (most < count) text_printf(to, "... of %d\n", count);
+        api_training_print_best(to, list);
     } else {
         api_training_print_cost(to, list[0].partition, &list[0].cost, o->ops);
         if (list[0].refused[0]) text_printf(to, "  but a known rule refuses it: %s\n", list[0].refused);
     }
-    api_training_print_assumptions(to, list[0].cost.chip);
+    api_training_print_assumptions(to, list[0].cost.chip, o->sources);
+}
+
+enum { MOST_BATCHES = 8 };
+
+/* A comparison takes larger batches as well; a search divides the same sequences into fewer or more batches. */
+static int api_training_batches(const propane_training_estimate_options *o, partition_batches *out) {
+    int count = 0;
+    if (!o->search) {
+        for (int64_t times = 1; times <= (o->compare ? 4 : 1); times *= 2)
+            out[count++] = (partition_batches){times * o->batch, o->accumulate};
+        return count;
+    }
+    const int64_t all = o->batch * o->accumulate;
+    for (int64_t b = 1; b <= all && count < MOST_BATCHES; b *= 2)
+        if (all % b == 0) out[count++] = (partition_batches){b, all / b};
+    return count;
 }
 
 static propane_status api_training_estimate(const model_config *config, const propane_training_estimate_options *o,
                                             const chip *const *chips, int chip_count, json_t *json, text *to,
                                             propane_error *err) {
-    const int64_t batches[] = {o->batch, 2 * o->batch, 4 * o->batch};
-    const partition_question q = {o->compare ? NULL : o->plan,
-                                  o->compare ? NULL : o->weights,
-                                  batches,
-                                  o->compare ? 3 : 1,
-                                  o->context,
-                                  o->accumulate};
+    partition_batches batches[MOST_BATCHES];
+    const partition_question q = {.plan = o->compare ? NULL : o->plan,
+                                  .weights = o->compare ? NULL : o->weights,
+                                  .head = o->head,
+                                  .moments = o->moments,
+                                  .lagged = strcmp(o->clipping, "lagged") == 0,
+                                  .batches = batches,
+                                  .batch_count = api_training_batches(o, batches),
+                                  .context = o->context};
     for (int i = 0; i < chip_count; i++) {
         if (o->workers > 0) {
             if (i && !json) text_append(to, "\n");
@@ -170,6 +217,16 @@ static propane_status api_training_print(const model_config *config, const propa
     return status;
 }
 
+static propane_status api_training_check_words(const propane_training_estimate_options *o, propane_error *err) {
+    if (o->head && partition_head_find(o->head) == PARTITION_HEAD_COUNT)
+        return propane_fail(err, PROPANE_ERR_INVALID, "head '%.40s' is not one of auto, host, device", o->head);
+    if (o->moments && strcmp(moment_form_name(moment_form_of(o->moments)), o->moments) != 0)
+        return propane_fail(err, PROPANE_ERR_INVALID, "moments '%.40s' is not one of fp32, bf16, int8", o->moments);
+    if (strcmp(o->clipping, "exact") != 0 && strcmp(o->clipping, "lagged") != 0)
+        return propane_fail(err, PROPANE_ERR_INVALID, "clipping '%.40s' is not one of exact, lagged", o->clipping);
+    return PROPANE_OK;
+}
+
 propane_status propane_estimate_training(const char *model, const propane_training_estimate_options *options,
                                          propane_form form, char **out, propane_error *err) {
     API_ERROR(err);
@@ -180,8 +237,13 @@ propane_status propane_estimate_training(const char *model, const propane_traini
     text to = {0};
     *out = NULL;
     PROPANE_TRY(api_take(&o, sizeof o, options, "propane_training_estimate_options", err));
-    o.plan = o.plan ? o.plan : "six";
-    o.weights = o.weights ? o.weights : "inputs";
+    if (!o.search) {
+        o.plan = o.plan ? o.plan : "six";
+        o.weights = o.weights ? o.weights : "inputs";
+        o.head = o.head ? o.head : "auto";
+        o.moments = o.moments ? o.moments : "fp32";
+    }
+    o.clipping = o.clipping ? o.clipping : "exact";
     o.batch = o.batch ? o.batch : 1;
     o.accumulate = o.accumulate ? o.accumulate : 1;
     if (o.workers < 0 || o.outer < 0 || o.outer_fragments < 0 || o.lora_rank < 0 || o.bandwidth < 0)
@@ -189,6 +251,7 @@ propane_status propane_estimate_training(const char *model, const propane_traini
                             "workers, outer, fragments, rank and bandwidth must not be negative");
     if (o.batch < 1 || o.context < 0 || o.accumulate < 1)
         return propane_fail(err, PROPANE_ERR_INVALID, "batch, context and accumulate must not be negative");
+    PROPANE_TRY(api_training_check_words(&o, err));
     PROPANE_TRY(chip_find_list(o.target ? o.target : "m4", chips, &chip_count, err));
     PROPANE_TRY(api_plan_config(model, &config, err));
     if (!o.context) o.context = config.max_position_embeddings < 256 ? config.max_position_embeddings : 256;

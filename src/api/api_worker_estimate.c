@@ -17,7 +17,15 @@ enum { STANDARD_OUTER = 500, STANDARD_RANK = 8, STANDARD_FRAGMENTS = 4 };
 static propane_status api_worker_time(const model_config *config, const propane_training_estimate_options *o,
                                       const chip *c, worker_question *q, propane_error *err) {
     partition_comparison all;
-    const partition_question ask = {o->plan, o->weights, &o->batch, 1, o->context, o->accumulate};
+    const partition_batches batches = {o->batch, o->accumulate};
+    const partition_question ask = {.plan = o->plan,
+                                    .weights = o->weights,
+                                    .head = o->head,
+                                    .moments = o->moments,
+                                    .lagged = strcmp(o->clipping, "lagged") == 0,
+                                    .batches = &batches,
+                                    .batch_count = 1,
+                                    .context = o->context};
     propane_status status = partition_compare(config, &ask, c, &all, err);
     if (status == PROPANE_OK && all.count == 0)
         status = propane_fail(err, PROPANE_ERR_NOT_FOUND, "plan '%s': plans are layer, six, ten", o->plan);

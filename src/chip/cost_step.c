@@ -14,6 +14,8 @@
 
 /* Per chip: the host, then ms of parts of a Stories110M step.
  *   gemm     25.2 GFLOP of the head take 9.1 (M4), 5.5 (M4 Max), 4.4 (M3 Ultra), 10.8 ms (M5); others by their cores
+ *   shared   nine tenths of the bandwidth that Apple states for the chip's memory (68, 200, 400, 100, 100, 819, 120, 273, 546, 153
+ *            GB/s in the order below; the M5 Max's is a guess)
  *   waiting  what is left of published static steps for 81.2 GFLOP of the head and of weight gradients
  *   call     ms of a call inside the static loop: 9.6 (M4), 8.9 (M4 Pro), 15 (M3 Ultra), 9.3 (M5), 33.5 ms (M1 Pro) for 72
  *   packed   GB/s at which fp16 weights that lie beside the activation are cut out and used: 170 MB in 21 (M4), 18.3 (M4
@@ -24,17 +26,17 @@ static const struct host_row {
     cost_host host;
     double call, packed, io_static, io_packed, element;
 } hosts[] = {
-    {CHIP_m1, {1.2, 0.5, 25, 50}, 0.37, 5, 8, 40, 22},
-    {CHIP_m1_pro, {2.2, 0.85, 40, 120}, 0.37, 5, 6, 30, 20},
-    {CHIP_m1_max, {2.2, 0.88, 45, 180}, 0.40, 5, 6, 30, 18},
-    {CHIP_m2, {1.5, 0.6, 30, 80}, 0.30, 6, 6, 35, 18},
-    {CHIP_m3, {1.9, 0.8, 35, 80}, 0.20, 6.5, 5, 30, 16},
-    {CHIP_m3_ultra, {5.8, 1.55, 70, 300}, 0.135, 4.9, 3.6, 19, 13.6},
-    {CHIP_m4, {2.75, 1.04, 45, 95}, 0.062, 7.2, 4.1, 22, 14.4},
-    {CHIP_m4_pro, {3.6, 1.36, 60, 200}, 0.055, 8.3, 4, 13.5, 13.5},
-    {CHIP_m4_max, {4.6, 1.98, 70, 350}, 0.065, 8.3, 4, 13, 12.5},
-    {CHIP_m5, {2.4, 0.96, 50, 120}, 0.058, 8, 4.7, 22, 15.3},
-    {CHIP_m5_max, {5, 2, 75, 400}, 0.058, 9.5, 4, 13, 12.5},
+    {CHIP_m1, {1.2, 0.5, 25, 50, 61}, 0.37, 5, 8, 40, 22},
+    {CHIP_m1_pro, {2.2, 0.85, 40, 120, 180}, 0.37, 5, 6, 30, 20},
+    {CHIP_m1_max, {2.2, 0.88, 45, 180, 360}, 0.40, 5, 6, 30, 18},
+    {CHIP_m2, {1.5, 0.6, 30, 80, 90}, 0.30, 6, 6, 35, 18},
+    {CHIP_m3, {1.9, 0.8, 35, 80, 90}, 0.20, 6.5, 5, 30, 16},
+    {CHIP_m3_ultra, {5.8, 1.55, 70, 300, 737}, 0.135, 4.9, 3.6, 19, 13.6},
+    {CHIP_m4, {2.75, 1.04, 45, 95, 108}, 0.062, 7.2, 4.1, 22, 14.4},
+    {CHIP_m4_pro, {3.6, 1.36, 60, 200, 245}, 0.055, 8.3, 4, 13.5, 13.5},
+    {CHIP_m4_max, {4.6, 1.98, 70, 350, 491}, 0.065, 8.3, 4, 13, 12.5},
+    {CHIP_m5, {2.4, 0.96, 50, 120, 138}, 0.058, 8, 4.7, 22, 15.3},
+    {CHIP_m5_max, {5, 2, 75, 400, 500}, 0.058, 9.5, 4, 13, 12.5},
 };
 
 static const struct host_row *cost_step_row_of(const chip *c) {
@@ -51,6 +53,26 @@ static const struct host_row *cost_step_row_of(const chip *c) {
 }
 
 cost_host cost_host_of(const chip *c) { return cost_step_row_of(c)->host; }
+
+const char *cost_host_sources(void) {
+    return "  products: from the classifier's time in published steps of Stories110M (25.2 GFLOP: M4 9.1 ms, M4 Max "
+           "5.5, "
+           "M3 "
+           "Ultra 4.4, M5 10.8; other chips by their cores); code: a CBLAS such as Accelerate (--blas auto), never "
+           "timed "
+           "on "
+           "a Mac by Propane; with --blas off own NEON kernels, which are slower\n"
+           "  elementwise: from the parts that published trainers print (staging, elementwise work); code: loops of "
+           "the "
+           "thread pool\n"
+           "  AdamW: assumed, about 0.8 of the memory's bandwidth; code: one sweep of the pool, bytes by --moments\n"
+           "  all at once: nine tenths of the bandwidth that Apple states for the chip; engine, products and update "
+           "share "
+           "it\n"
+           "  engine: the model behind 'propane estimate PROGRAM', fitted to published calls (docs/estimate.md)\n"
+           "  order: the queues of train/step: updates go on beside the next batch (--overlap on), as --trace shows "
+           "them\n";
+}
 
 double cost_packed_gbs(const chip *c) { return cost_step_row_of(c)->packed; }
 

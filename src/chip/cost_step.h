@@ -14,8 +14,10 @@ typedef struct cost_host {
     double waiting_tflops; /* the same in the published trainers, their waiting included */
     double stream_gbs;     /* elementwise work, casts, copies of activations; several cores */
     double memory_gbs;     /* AdamW, which only streams */
+    double shared_gbs;     /* what engine, host and update move at once, at most */
 } cost_host;
 cost_host cost_host_of(const chip *c);
+const char *cost_host_sources(void); /* a line for each figure: where it comes from, and which code it stands for */
 /* GB/s at which the engine cuts fp16 weights out of an input that holds them beside the activation, and uses them. */
 double cost_packed_gbs(const chip *c);
 

@@ -12,6 +12,7 @@
 #include "base/temporary.h"
 #include "train/language_run_internal.h"
 #include "train/memory_estimate.h"
+#include "train/plan_choice.h"
 #include "train/step/weight_mode_check.h"
 
 /* ---- outer steps -------------------------------------------------------------------------------------------------------------- */
@@ -319,6 +320,7 @@ propane_status language_begin(language_run *t, const train_input *input, propane
     PROPANE_TRY(language_make_paths(t, err));
     if (o->compact_vocab) PROPANE_TRY(language_choose_ids(t, input, err));
     const model_config config = t->compact ? compact_vocab_config(t->compact, &t->whole) : t->whole;
+    PROPANE_TRY(train_choose_plan(o, &config, err));
     PROPANE_TRY(memory_estimate_check(&config, o, err));
     PROPANE_TRY(language_make_windows(t, input, err));
     language_count_steps(t);

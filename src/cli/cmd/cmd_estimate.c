@@ -55,18 +55,22 @@ static bool cmd_estimate_rate(const char *given, double *out) {
     return *out > 0 && isfinite(*out);
 }
 
+static const propane_training_estimate_options cmd_estimate_standard = {.size = sizeof cmd_estimate_standard,
+                                                                        .plan = "six",
+                                                                        .weights = "inputs",
+                                                                        .batch = 1,
+                                                                        .accumulate = 1,
+                                                                        .wire = "fp32",
+                                                                        .outer = 500,
+                                                                        .lora_rank = 8,
+                                                                        .head = "auto",
+                                                                        .moments = "fp32",
+                                                                        .clipping = "exact"};
+
 int cmd_estimate(int argc, char **argv) {
     const char *file = NULL, *points = NULL, *target = "m4", *through = "direct", *rate = "1G";
     bool json = false;
-    propane_training_estimate_options model = {.size = sizeof model,
-                                               .plan = "six",
-                                               .weights = "inputs",
-                                               .batch = 1,
-                                               .accumulate = 1,
-                                               .wire = "fp32",
-                                               .outer = 500,
-                                               .outer_fragments = 0,
-                                               .lora_rank = 8};
+    propane_training_estimate_options model = cmd_estimate_standard;
     const cli_flag flags[] = {
         {"FILE", CLI_TEXT, &file,
          .help = "a program (.mil, a Core ML package), or a model: what 'propane plan' takes, or stories110m"},
@@ -82,6 +86,12 @@ int cmd_estimate(int argc, char **argv) {
         {"--batch", CLI_INT, &model.batch, 1, 1024, "N", "sequences at a time"},
         {"--context", CLI_INT, &model.context, 0, 65536, "N", "positions of a sequence; 0: 256, at most the model's"},
         {"--accumulate", CLI_INT, &model.accumulate, 1, 100000, "N", "batches to an update"},
+        {"--head", CLI_CHOICE, &model.head, .words = "auto|host|device",
+         .help = "where the product with the vocabulary runs; auto: as the plan has it"},
+        {"--moments", CLI_CHOICE, &model.moments, .words = "fp32|bf16|int8", .help = "how AdamW's moments are stored"},
+        {"--clip-norm", CLI_CHOICE, &model.clipping, .words = "exact|lagged",
+         .help = "lagged: an update begins beside the backward pass"},
+        {"--sources", CLI_SWITCH, &model.sources, .help = "where each assumption comes from"},
         {"--compare", CLI_SWITCH, &model.compare, .help = "plans, weights and batches side by side, the fastest named"},
         {NULL, CLI_HEADING, NULL, .help = "Of a model, by several workers over a network"},
         {"--workers", CLI_INT, &model.workers, 0, 1000000, "N", "compare ways to share a training out to N machines"},

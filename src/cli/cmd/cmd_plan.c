@@ -26,21 +26,46 @@ static propane_status cmd_plan_print(const propane_plan *p, propane_error *err) 
     return PROPANE_OK;
 }
 
+static propane_status cmd_plan_search(const char *model, const propane_training_estimate_options *options, bool json,
+                                      propane_error *err) {
+    char *shown = NULL;
+    PROPANE_TRY(propane_estimate_training(model, options, json ? PROPANE_JSON : PROPANE_TEXT, &shown, err));
+    fputs(shown, stdout);
+    propane_free(shown);
+    return PROPANE_OK;
+}
+
+/* A flag that a search alone has. */
+static const char *cmd_plan_stray(const propane_training_estimate_options *o) {
+    return o->accumulate ? "--accumulate" : o->moments ? "--moments" : o->clipping ? "--clip-norm" : NULL;
+}
+
 int cmd_plan(int argc, char **argv) {
     const char *model = NULL, *name = "layer", *head = "auto", *precision = "fp32", *weights = "inputs", *write = NULL,
                *target = NULL;
     int64_t batch = 1, context = 0;
+    bool json = false, plan_given = false, head_given = false, weights_given = false;
+    propane_training_estimate_options search = {.size = sizeof search};
     const cli_flag flags[] = {
         {"MODEL", CLI_TEXT, &model, .help = "a model, or a config.json; without it the standard small model"},
-        {"--plan", CLI_TEXT, &name, .words = "NAME", .help = "layer, six or ten"},
+        {"--plan", CLI_TEXT, &name, .words = "NAME", .help = "layer, six or ten", .given = &plan_given},
         {"--head", CLI_CHOICE, &head, .words = "auto|host|device",
-         .help = "where the product with the vocabulary runs; auto: as the plan has it"},
+         .help = "where the product with the vocabulary runs; auto: as the plan has it", .given = &head_given},
         {"--batch", CLI_INT, &batch, 1, 4096, "N", "sequences at a time"},
         {"--context", CLI_INT, &context, 0, 65536, "N", "positions of a sequence; 0: 256, at most the model's"},
         {"--precision", CLI_CHOICE, &precision, .words = "fp32|fp16", .help = "of the device's programs"},
         {"--weights", CLI_CHOICE, &weights, .words = propane_weight_modes(),
-         .help = "the form that --target is asked about"},
+         .help = "the form that --target is asked about", .given = &weights_given},
         {"--target", CLI_TEXT, &target, .words = "CHIPS", .help = "say which of m1,m4-max,... or all it is made for"},
+        {NULL, CLI_HEADING, NULL, .help = "A search among all of them (estimated)"},
+        {"--search", CLI_SWITCH, &search.search,
+         .help = "plans, heads, weights, moments, batches: the fastest on --target, its parts, the runners-up"},
+        {"--accumulate", CLI_INT, &search.accumulate, 1, 100000, "N",
+         "batches to an update; --batch x N sequences are divided"},
+        {"--moments", CLI_CHOICE, &search.moments, .words = "fp32|bf16|int8", .help = "these alone"},
+        {"--clip-norm", CLI_CHOICE, &search.clipping, .words = "exact|lagged", .help = "as of train"},
+        {"--json", CLI_SWITCH, &json, .help = "JSON"},
+        {NULL, CLI_HEADING, NULL, .help = "The kernels"},
         {"--write", CLI_TEXT, &write, .words = "DIR", .help = "write the kernels as MIL text into a folder"},
     };
     int code =
@@ -54,6 +79,16 @@ int cmd_plan(int argc, char **argv) {
     int chip_count = 0;
     if (target && propane_chips(target, chips, PROPANE_MAX_CHIPS, &chip_count, &err) != PROPANE_OK)
         return cli_misuse("plan", "--target: %s", err.text);
+    const char *stray = json ? "--json" : cmd_plan_stray(&search);
+    if (!search.search && stray) return cli_misuse("plan", "%s is for --search", stray);
+    if (search.search) {
+        if (!model) return cli_misuse("plan", "--search needs a model");
+        search.target = target ? target : "m4", search.batch = batch, search.context = context, search.ops = false;
+        search.plan = plan_given ? name : NULL, search.head = head_given ? head : NULL;
+        search.weights = weights_given ? weights : NULL;
+        return cmd_plan_search(model, &search, json, &err) == PROPANE_OK ? CLI_OK
+                                                                         : cli_error_of("plan", "plan '", &err);
+    }
     const propane_plan_options options = {
         .size = sizeof options, .plan = name, .precision = precision, .batch = batch, .context = context, .head = head};
     propane_status status = propane_plan_create(model, &options, &p, &err);

@@ -23,6 +23,10 @@ moment_form moment_form_of(const char *word) {
     return word && strcmp(word, "int8") == 0 ? MOMENT_INT8 : MOMENT_FP32;
 }
 
+const char *moment_form_name(moment_form form) {
+    return form == MOMENT_INT8 ? "int8" : form == MOMENT_BF16 ? "bf16" : "fp32";
+}
+
 size_t moment_bytes(moment_form form) { return form == MOMENT_INT8 ? 1 : form == MOMENT_BF16 ? 2 : 4; }
 
 #define MOMENTS_INLINE static inline __attribute__((always_inline))

@@ -27,6 +27,7 @@ typedef enum moment_form { MOMENT_FP32, MOMENT_BF16, MOMENT_INT8 } moment_form;
 
 /* One of MOMENT_WORDS; NULL and others: fp32. */
 moment_form moment_form_of(const char *word);
+const char *moment_form_name(moment_form form);
 /* Of an element, without scales. */
 size_t moment_bytes(moment_form form);
 

@@ -42,6 +42,7 @@ typedef struct partition_options {
      * position, and what the products read. For a device where passing it on costs nothing. */
     bool keep_norms;
     partition_head head;
+    bool defer; /* a half's weight gradients are queued behind the next half's first kernels: for two queues */
 } partition_options;
 #define PARTITION_SQUARES 65536 /* less is read in no time */
 

@@ -1,17 +1,24 @@
 /* SPDX-License-Identifier: MIT
- * What training steps of one model would cost on a chip in every way that there is to cut them: plans, weight modes and
- * batches side by side. Estimated, never measured.
+ * What training steps of one model would cost on a chip in every way that there is to cut them: plans, places of the head, weight
+ * modes, forms of moments and batches side by side. Estimated, never measured.
  */
 #ifndef TRAIN_STEP_PARTITION_COMPARE_H
 #define TRAIN_STEP_PARTITION_COMPARE_H
 
 #include "train/step/partition_cost.h"
 
+/* Batches at a time, and how many of them make an update. */
+typedef struct partition_batches {
+    int64_t batch, accumulate;
+} partition_batches;
+
 typedef struct partition_question {
     const char *plan, *weights; /* NULL: all there are */
-    const int64_t *batches;
+    const char *head, *moments; /* NULL: all there are, of heads those that differ; "auto" is the plan's own */
+    bool lagged;
+    const partition_batches *batches;
     int batch_count;
-    int64_t context, accumulate;
+    int64_t context;
 } partition_question;
 
 typedef struct partition_candidate {
@@ -32,5 +39,7 @@ typedef struct partition_comparison {
 PROPANE_CHECK propane_status partition_compare(const model_config *config, const partition_question *q, const chip *c,
                                                partition_comparison *out, propane_error *err);
 void partition_comparison_free(partition_comparison *p);
+/* "plan six, head on the device, weights inputs, moments fp32" */
+void partition_candidate_print(const partition_candidate *c, text *out);
 
 #endif

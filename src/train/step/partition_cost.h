@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT
  * What a plan's training step would cost on a chip: the engine's part from the model of src/chip, the host's from assumed
- * rates of that chip's processor (cost_step.h), and how the two overlap. Estimated, never measured.
+ * rates of that chip's processor (cost_step.h), and how the two overlap as train/step orders their queues. Estimated, never
+ * measured.
  */
 #ifndef TRAIN_STEP_PARTITION_COST_H
 #define TRAIN_STEP_PARTITION_COST_H
 
 #include "chip/cost_step.h"
+#include "train/optim/moments.h"
 #include "train/step/partition.h"
 
 /* One kernel, all its calls in a step. */
@@ -15,19 +17,28 @@ typedef struct partition_kernel_cost {
     double ms, energy_mj, utilisation, bytes; /* host kernels: energy and utilisation 0 */
 } partition_kernel_cost;
 
+/* How a plan is trained. */
+typedef struct partition_training {
+    weight_mode weights;
+    int64_t accumulate; /* batches to an update */
+    moment_form moments;
+    bool lagged; /* --clip-norm lagged: weights move as soon as their gradients are complete */
+} partition_training;
+
 typedef struct partition_cost {
     const chip *chip;
-    weight_mode weights;
+    partition_training how;
     double engine_ms;  /* device kernels, one after the other */
     double staging_ms; /* host kernels that only convert and add the residual stream */
     double host_ms;    /* other host kernels in the chain: norms, and the head where the plan leaves it there */
     double loss_ms;
-    double products_ms;  /* weight gradients: beside the engine */
-    double exposed_ms;   /* what of them the chain does not hide */
+    double products_ms;  /* weight gradients: beside the engine, as far as its queue lets them */
+    double exposed_ms;   /* what of them, and of waiting for the host's queue, makes a batch longer than its chain */
     double pass_ms;      /* forward and backward of one batch */
-    double update_ms;    /* AdamW and writing the weights where the device reads them, per batch */
+    double sweep_ms;     /* AdamW and writing the weights where the device reads them, per batch */
+    double update_ms;    /* what of that the batches do not hide, and what it slows them down by */
     double recompile_ms; /* per batch: baked weights compiled, or weights to reload loaded again */
-    double step_ms;      /* all of it */
+    double step_ms;      /* pass, update and recompile, per batch */
     double low_ms, high_ms;
     double energy_j;    /* of the engine */
     double utilisation; /* engine arithmetic against its roof over the whole step */
@@ -38,8 +49,8 @@ typedef struct partition_cost {
     partition_kernel_cost *kernels;
 } partition_cost;
 
-/* `accumulate`: batches to an update. */
-PROPANE_CHECK propane_status partition_cost_on(const partition *p, const chip *c, weight_mode weights,
-                                               int64_t accumulate, arena *a, partition_cost *out, propane_error *err);
+double partition_update_bytes(moment_form form); /* moved by AdamW, a parameter */
+PROPANE_CHECK propane_status partition_cost_on(const partition *p, const chip *c, const partition_training *how,
+                                               arena *a, partition_cost *out, propane_error *err);
 
 #endif

@@ -196,6 +196,7 @@ static propane_status step_make_all(train_step *s, propane_error *err) {
     PROPANE_TRY(step_choose_learnt(s, err));
     partition_options o = s->options.partition;
     o.lora = s->weights->lora.rank > 0 ? &s->weights->lora : NULL;
+    o.defer = s->options.two_queues || !step_on_cpu(s);
     o.keep_norms = step_on_cpu(s) && !o.lora; /* adapters are taken to save memory */
     o.trained = step_trained_anywhere;
     o.trained_context = s;

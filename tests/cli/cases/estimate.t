@@ -32,7 +32,7 @@ $ propane estimate state.mlpackage --target m4 --json
 >~     "op": "write_state",
 = 0
 $ propane estimate stories110m --target m4
->~ M4, estimated: plan six, weights inputs, batch 1 x 256
+>~ M4, estimated: plan six, weights inputs, batch 1 x 256, head on the host, moments fp32, update after 1
 >~   assumed of the host of M4: *
 = 0
 $ propane estimate stories110m --target m4 --plan seven
