@@ -32,7 +32,6 @@ done, servers = [], []
 def check(name, condition, shown=""):
     if not condition:
         print(f"FAILED {name}: {shown}")
-        stop()
         sys.exit(1)
     done.append(name)
 
@@ -50,8 +49,13 @@ def serve(*flags):
 def stop():
     for server in servers:
         server.send_signal(signal.SIGTERM)
-        server.wait(20)
-    shutil.rmtree(work, ignore_errors=True)
+    try:
+        for server in servers:
+            server.wait(20)
+    finally:
+        for server in servers:
+            server.kill()  # nothing, of one that has ended
+        shutil.rmtree(work, ignore_errors=True)
 
 
 def get(url, body=None, key=None, context=None):
@@ -157,18 +161,20 @@ def check_harness(url):
 
 
 os.environ["OPENAI_API_KEY"] = "two"
-with open(os.path.join(work, "text"), "w") as f:
-    f.write("".join(f"line {i * i % 977} of {i % 7}\n" for i in range(3000)))
-with open(os.path.join(work, "keys"), "w") as f:
-    f.write("one\ntwo\n")
-run("train", "--data", "text", "--vocab", "300", "--layers", "1", "--width", "32", "--heads", "2", "--context", "64", "--batch", "8",
-    "--steps", "150", "--lr", "1e-2", "--eval-every", "0", "--run", "run")
-run("convert", "run", "model")
-check_https()
-url = serve("--api-key-file", "keys")
-check_keys_and_page(url)
-check_json(url)
-check_metrics(url)
-check_harness(url)
-stop()
+try:
+    with open(os.path.join(work, "text"), "w") as f:
+        f.write("".join(f"line {i * i % 977} of {i % 7}\n" for i in range(3000)))
+    with open(os.path.join(work, "keys"), "w") as f:
+        f.write("one\ntwo\n")
+    run("train", "--data", "text", "--vocab", "300", "--layers", "1", "--width", "32", "--heads", "2", "--context", "64", "--batch", "8",
+        "--steps", "150", "--lr", "1e-2", "--eval-every", "0", "--run", "run")
+    run("convert", "run", "model")
+    check_https()
+    url = serve("--api-key-file", "keys")
+    check_keys_and_page(url)
+    check_json(url)
+    check_metrics(url)
+    check_harness(url)
+finally:
+    stop()
 print(f"{len(done)} checks; " + ", ".join(dict.fromkeys(n.split(":")[0] for n in done)))

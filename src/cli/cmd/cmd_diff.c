@@ -122,11 +122,36 @@ static int cmd_diff_report(const diff_job *j) {
     return first ? CLI_FAILED : CLI_OK;
 }
 
+/* A as its file has it: in the session every value is an output, and its types are those of --precision-a. Open inputs have
+ * the shapes of the run. Those of --input are known to the session alone; where another function has an input of that name
+ * and another shape, they cannot be asked for, and the file's defaults stay. */
+static propane_status cmd_diff_read_anew(const diff_job *j, const propane_session *a, propane_module **out,
+                                         propane_error *err) {
+    const int count = j->input_list.count ? propane_session_input_count(a) : 0;
+    propane_error why = {0};
+    propane_shape *shapes = mem_array((size_t)count + 1, sizeof *shapes);
+    if (!shapes) return propane_fail_memory(err, (size_t)count * sizeof *shapes);
+    for (int i = 0; i < count; i++) {
+        const propane_io *io = propane_session_input(a, i);
+        shapes[i] = (propane_shape){.name = io->name, .rank = io->rank};
+        memcpy(shapes[i].dim, io->dim, sizeof io->dim);
+    }
+    propane_status status = count ? propane_module_read_shaped(j->a, shapes, count, out, &why) : PROPANE_ERR_INVALID;
+    if (status) status = propane_module_read_shaped(j->a, j->chosen, j->shape_list.count, out, err);
+    mem_free(shapes);
+    return status;
+}
+
 /* A's graph with the differences of its values. */
-static propane_status cmd_diff_write_page(const diff_job *j, propane_session *a, propane_error *err) {
+static propane_status cmd_diff_write_page(const diff_job *j, const propane_session *a, propane_error *err) {
     char lead[400];
+    propane_module *m = NULL;
+    PROPANE_TRY(cmd_diff_read_anew(j, a, &m, err));
     propane_page_value *values = mem_array((size_t)j->row_count + 1, sizeof *values);
-    if (!values) return propane_fail_memory(err, (size_t)j->row_count * sizeof *values);
+    if (!values) {
+        propane_module_free(m);
+        return propane_fail_memory(err, (size_t)j->row_count * sizeof *values);
+    }
     for (int i = 0; i < j->row_count; i++) {
         const row *r = &j->rows[i];
         values[i] = (propane_page_value){.size = sizeof *values,
@@ -149,7 +174,8 @@ static propane_status cmd_diff_write_page(const diff_job *j, propane_session *a,
                                           .values = values,
                                           .value_count = j->row_count,
                                           .tolerance = j->tolerance};
-    propane_status status = page_file_write(propane_session_module(a), &options, j->html, err);
+    propane_status status = page_file_write(m, &options, j->html, err);
+    propane_module_free(m);
     mem_free(values);
     return status;
 }

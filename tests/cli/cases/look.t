@@ -8,13 +8,13 @@ $ propane show lm.mlpackage
 >~   specification version 9 (iOS 18, macOS 15 and later)
 >~   description: A llama language model of 4 layers
 >~   input   tensor<int32, [[]1, 1[]]> inputIds; one of 2 shapes; "token ids"
->~   state   state<tensor<fp16, [[]4, 2, 256, 8[]]>> keyCache
+>~   state   state<tensor<fp16, [[]4, 2, 32, 8[]]>> keyCache
 = 0
 $ propane show lm.mlpackage --json > a.json; python3 of.py a.json '[d[k] for k in ("kind", "file", "specification_version", "systems", "description")], [f["name"] for f in d["functions"]]'
 > (['program', 'lm.mlpackage', 9, 'iOS 18, macOS 15', 'A llama language model of 4 layers'], ['main'])
 = 0
 $ python3 of.py a.json '[(i["name"], i["kind"], i["type"], i["shape"], i.get("shapes")) for i in d["functions"][0]["inputs"][:2]], [s["name"] for s in d["functions"][0]["states"]], sum(d["functions"][0]["operation_counts"].values()) == d["functions"][0]["operations"]'
-> ([('inputIds', 'array', 'int32', [1, 1], [[1, 1], [1, 64]]), ('position', 'array', 'int32', [1], None)], ['keyCache', 'valueCache'], True)
+> ([('inputIds', 'array', 'int32', [1, 1], [[1, 1], [1, 32]]), ('position', 'array', 'int32', [1], None)], ['keyCache', 'valueCache'], True)
 = 0
 # Each other kind of file.
 $ for f in lm.mil weights/weight.bin folder lm.gguf folder/model.safetensors folder/config.json folder/tokenizer.json r/tokenizer.propane.json; do propane show $f --json > b.json; python3 of.py b.json 'd["kind"], sorted(set(d) - {"schema", "kind", "file"})'; done
@@ -72,6 +72,17 @@ $ propane check chain.mil --target m1,m4 --html check.html > log; python3 page.p
 = 0
 $ propane diff chain.mil --seed 1 --html diff.html > log; python3 page.py diff.html 'd["colour"], d["tolerance"], [len(n["d"]) for n in g["nodes"] if "d" in n]'
 > ('error', 0.01, [4, 4, 4, 4])
+= 0
+# The page is of the program in the file: its own outputs and types, and the shapes of the run.
+$ python3 page.py diff.html 'sum(n["o"] == "output" for n in g["nodes"]), {t for n in g["nodes"] for t in n["t"]}'
+> (1, {'tensor<fp16, [1, 4, 8, 32]>'})
+= 0
+@ printf 'program(1.3)\n{\n    func main<ios17>(tensor<fp32, [1, ?]> x) [FlexibleShapeInformation = tuple<string>((("DefaultShapes", {{"x", [1, 3]}}), ("RangeDims", {{"x", [[1, 1], [1, 9]]}})))] {\n        tensor<fp32, [1, ?]> y = exp(x = x);\n    } -> (y);\n}\n' > open.mil
+@ { printf '\223NUMPY\001\000\166\000%-117s\n' "{'descr': '<f4', 'fortran_order': False, 'shape': (1, 5), }"; head -c 20 /dev/zero; } > five.npy
+$ for given in '--seed 1' '--seed 1 --shape x=1,4' '--input x=five.npy'; do propane diff open.mil $given --html open.html > log; python3 page.py open.html '[n["t"] for n in g["nodes"]][0], len(g["nodes"])'; done
+> (['tensor<fp32, [1, 3]>'], 3)
+> (['tensor<fp32, [1, 4]>'], 3)
+> (['tensor<fp32, [1, 5]>'], 3)
 = 0
 $ propane run chain.mil --seed 1 --trace t.json > log && propane show chain.mil --html time.html --profile t.json > log; python3 page.py time.html 'd["colour"], sum("us" in n for n in g["nodes"]) > 0'
 > ('time', True)
