@@ -52,7 +52,7 @@ fixtures() { # what the README's lines name and a user brings
 # A line of the README as a test can run it: what waits for a person gets one, what does not end is ended.
 as_test() {
     case $1 in
-    'propane chat'*) echo "printf 'What is 3?\n' | $1" ;;
+    'propane chat'*) echo "echo 'What is 3?' | $1" ;;
     'propane serve'*) echo "$1 > serve.log & pid=\$!; for i in 1 2 3 4 5 6 7 8 9 10; do sleep 0.5; curl -sf http://127.0.0.1:8080/health && break; done; kill \$pid; wait \$pid" ;;
     mpirun*) echo "command -v mpirun > /dev/null || { echo 'no mpirun'; exit 77; }; $1" | sed 's/mpirun -n/mpirun --oversubscribe -n/' ;;
     'pip install'*) echo "python3 -m venv ../venv > ../venv.log 2>&1 || { echo 'no venv'; exit 77; }; cd ../clone && ../venv/bin/$1" ;;
@@ -85,9 +85,9 @@ coreml() { # CI of a package: exit codes and files for other programs
 developer() { # builds examples against what was installed
     cp "$repo"/examples/run_mil.c "$repo"/examples/add.mil "$repo"/examples/library/*.c "$root/work/"
     for example in run_mil gradient train_text; do
-        step "developer: $example.c" "cc -std=c11 $example.c \$(pkg-config --cflags --libs propane) -o $example"
+        step "developer: $example.c" "cc -std=c11 $example.c \$(pkg-config --cflags --libs propane) -lm -o $example"
     done
-    step 'developer: runs one' './run_mil add.mil' && step 'developer: trains' './train_text other.txt trained 3'
+    step 'developer: runs one' './run_mil add.mil' && step 'developer: trains' './train_text other.txt trained'
 }
 
 operator() { # serves, looks at figures, stops it
