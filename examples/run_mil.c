@@ -24,7 +24,7 @@ static const propane_io *io_at(const run *r, int i) {
     return i < r->inputs ? propane_program_input(r->program, i) : propane_program_output(r->program, i - r->inputs);
 }
 
-/* Any type of element can be written from whole numbers. */
+/* Any type of element can be written from integers. */
 static propane_status fill(const run *r, int i, propane_error *err) {
     const propane_io *io = io_at(r, i);
     int64_t count = propane_io_count(io);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * Tokenizer files: what is accepted encodes any text, gives it back, and prints as a file that is the same tokenizer. A file
- * whose hash alone is wrong gets the right one and a second try, so that the search reaches what lies behind it.
+ * whose hash alone is wrong gets the right one and a second try, so that the search reaches what lies after it.
  */
 #include <stdint.h>
 #include <stdlib.h>

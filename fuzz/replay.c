@@ -21,7 +21,7 @@ static int replay_file(const char *path) {
         return -1;
     }
     size_t size = (size_t)st.st_size;
-    uint8_t *data = malloc(size ? size : 1); /* exactly as large as the file: a sanitizer sees a step behind it */
+    uint8_t *data = malloc(size ? size : 1); /* exactly as large as the file: a sanitizer sees a step after it */
     if (!data || fread(data, 1, size, file) != size) {
         fprintf(stderr, "%s: cannot be read\n", path);
         free(data);

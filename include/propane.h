@@ -201,7 +201,7 @@ const char *propane_module_default_function(const propane_module *module); /* NU
 typedef enum propane_role { PROPANE_INPUT, PROPANE_OUTPUT, PROPANE_STATE } propane_role;
 typedef enum propane_feature_kind {
     PROPANE_ARRAY,
-    PROPANE_IMAGE,        /* an array that stands for a picture */
+    PROPANE_IMAGE,        /* an array that stands for an image */
     PROPANE_LABEL,        /* a classifier's best class; a session tells it */
     PROPANE_PROBABILITIES /* of its classes by name; a session gives them as an array */
 } propane_feature_kind;
@@ -240,7 +240,7 @@ size_t propane_module_label(const propane_module *module, const char *function, 
 /* What the package says about the model: "author", "description", "version", "license", or a key of its own; NULL: nothing. */
 const char *propane_module_metadata(const propane_module *module, const char *key);
 
-/* What the operations of a function make, in the program's order: the first with `after` NULL, NULL behind the last. What
+/* What the operations of a function make, in the program's order: the first with `after` NULL, NULL after the last. What
  * stands in blocks is not among it. The values belong to the module and are gone when it is changed. */
 typedef struct propane_value propane_value;
 const propane_value *propane_module_next_value(const propane_module *module, const char *function,
@@ -261,7 +261,7 @@ PROPANE_CHECK propane_status propane_module_widen(propane_module *module, const 
 PROPANE_CHECK propane_status propane_module_open_states(propane_module *module, const char *function,
                                                         propane_error *err);
 
-/* The rows of the operation table; `index` from 0, NULL behind the last one. Static. */
+/* The rows of the operation table; `index` from 0, NULL after the last one. Static. */
 typedef struct propane_op_info {
     size_t size;              /* sizeof(propane_op_info), set by the caller */
     const char *name, *since; /* the first opset that has it: "ios15" */
@@ -668,7 +668,7 @@ typedef struct propane_profile_row {
 PROPANE_CHECK propane_status propane_program_profile(propane_program *program, bool on, propane_error *err);
 int propane_program_profile_count(const propane_program *program);
 bool propane_program_profile_get(const propane_program *program, int index, propane_profile_row *out);
-/* What the device made one step of when it compiled: the rule's name and how often it was applied; NULL behind the last.
+/* What the device made one step of when it compiled: the rule's name and how often it was applied; NULL after the last.
  * Static. */
 const char *propane_program_fusion(const propane_program *program, int index, int *count);
 
@@ -755,7 +755,7 @@ PROPANE_CHECK propane_status propane_wait(propane_request *request, propane_comp
 
 /* ---- sessions: running a model ---------------------------------------------------------------------------------------- */
 
-/* One function of a model on one device, with its buffers: arrays and pictures in by name, arrays and labels out. States
+/* One function of a model on one device, with its buffers: arrays and images in by name, arrays and labels out. States
  * keep what they hold from one run to the next. Another function of the model is another session. */
 typedef struct propane_session propane_session;
 
@@ -766,14 +766,14 @@ typedef struct propane_session_options {
     const char *precision; /* NULL, "typed", "fp16": as the program says; "fp32": every fp16 becomes fp32; "bf16" */
     int threads;           /* 0: the device's own choice */
     bool keep;             /* every value that the program computes becomes an output */
-    bool resize;           /* pictures of another size are scaled */
+    bool resize;           /* images of another size are scaled */
     const propane_shape *shapes; /* of inputs that the file leaves open */
     int shape_count;
     /* Another session, whose states of the same name and type are this one's, too, as functions of one model share them: each
      * run goes on from the last one's, whichever it was. Its device is used. It outlives this one. NULL: none. */
     const propane_session *shares;
     /* "NAME=FILE" or "FILE.npz", set as propane_session_set_file does it. An input that the model's file leaves open, and that
-     * `shapes` does not name, takes its shape from the array (of a picture, its height and width, unless `resize`). */
+     * `shapes` does not name, takes its shape from the array (of an image, its height and width, unless `resize`). */
     const char *const *files;
     int file_count;
 } propane_session_options;
@@ -801,7 +801,7 @@ PROPANE_CHECK propane_status propane_session_set(propane_session *session, const
  * nothing in it. PROPANE_ERR_UNSUPPORTED: for a state, and where propane_buffer_wrap is. */
 PROPANE_CHECK propane_status propane_session_lend(propane_session *session, const char *name, void *memory,
                                                   size_t bytes, propane_error *err);
-/* A picture, rows of RGB bytes, into an input [1, 1 or 3, height, width], in the order of colours that the model wants. */
+/* An image, rows of RGB bytes, into an input [1, 1 or 3, height, width], in the order of colours that the model wants. */
 PROPANE_CHECK propane_status propane_session_set_image(propane_session *session, const char *name, const uint8_t *rgb,
                                                        int64_t height, int64_t width, propane_error *err);
 /* "NAME=FILE" (.npy, .png, .jpg) or "FILE.npz", as propane run's --input. An array with one more dimension in front holds a
@@ -824,7 +824,7 @@ PROPANE_CHECK propane_status propane_session_run(propane_session *session, propa
 /* An output or a state as a dense array; count is the product of its dimensions. */
 PROPANE_CHECK propane_status propane_session_get(propane_session *session, const char *name, propane_dtype dtype,
                                                  void *values, int64_t count, propane_error *err);
-/* `batch` runs one after the other: inputs hold `batch` values of an input each, one behind the other; so will outputs.
+/* `batch` runs one after the other: inputs hold `batch` values of an input each, one after the other; so will outputs.
  * States go on from run to run. */
 typedef struct propane_array {
     const char *name;
@@ -910,7 +910,7 @@ typedef struct propane_tokenizer_info {
     const char *kind;       /* "bpe", "chars", "bytes", "llama", "hf" */
     const char *hash;       /* SHA-256 of all that changes what it does */
     int size_of_vocabulary; /* ids are 0 .. that - 1 */
-    int bos, eos;           /* in front of a text, behind it; negative: none */
+    int bos, eos;           /* in front of a text, after it; negative: none */
 } propane_tokenizer_info;
 bool propane_tokenizer_describe(const propane_tokenizer *tokenizer, propane_tokenizer_info *out);
 /* The ids of a text, without bos; propane_free them. */
@@ -982,7 +982,7 @@ typedef struct propane_sampling {
     uint64_t seed;
     const char *const *stops; /* the text ends in front of one of these; at most PROPANE_MAX_STOPS */
     int stop_count;
-    bool ignore_end; /* goes on behind the end-of-text id */
+    bool ignore_end; /* goes on after the end-of-text id */
     int logprobs;    /* -1: none; N: the drawn id's, and the N most likely ids (at most PROPANE_MAX_LOGPROBS) */
     const struct propane_chat *chat; /* the text ends where its answers do; NULL: at the end-of-text id */
 } propane_sampling;
@@ -1060,7 +1060,7 @@ PROPANE_CHECK propane_status propane_chat_open(const propane_model *model, const
                                                const char *format, propane_chat **out, propane_error *err);
 void propane_chat_free(propane_chat *chat);
 const char *propane_chat_format(const propane_chat *chat); /* "chatml", ... */
-/* The ids (propane_free them) of a conversation with what stands in front of an answer behind it, at most `room` of them: the
+/* The ids (propane_free them) of a conversation with what stands in front of an answer after it, at most `room` of them: the
  * oldest turns behind the system's message are left out, *dropped (may be NULL) messages. A last turn that is too long by
  * itself is PROPANE_ERR_LIMIT. */
 PROPANE_CHECK propane_status propane_chat_encode(const propane_chat *chat, const propane_chat_message *messages,
@@ -1137,7 +1137,7 @@ typedef struct propane_option_info {
     bool fixed;           /* a resumed run must have the value that it was begun with */
     bool given;           /* it was set */
 } propane_option_info;
-/* The options of that kind of training, `index` from 0; false behind the last one. */
+/* The options of that kind of training, `index` from 0; false after the last one. */
 bool propane_options_describe(const propane_options *options, int index, propane_option_info *out);
 
 /* The processes that mpirun started together (Open MPI). *out NULL with PROPANE_OK: this process was not started so. Once a
@@ -1175,7 +1175,7 @@ typedef struct propane_data {
     const int32_t *ids;
     int64_t id_count;                   /* or tokens */
     const propane_tokenizer *tokenizer; /* NULL: as the options say. Tokens need one */
-    const propane_tensor *arrays;       /* a program's: its inputs and y: float (the class as a whole number) */
+    const propane_tensor *arrays;       /* a program's: its inputs and y: float (the class as an integer) */
     int array_count;
     const propane_tensor *validation; /* likewise to validate with; NULL: the part "val-fraction" of the arrays */
     int validation_count;
@@ -1281,7 +1281,7 @@ typedef struct propane_learnt {
     int64_t dim[PROPANE_MAX_RANK];
     int64_t count; /* elements: the product of them */
 } propane_learnt;
-/* `index` from 0; false behind the last one. */
+/* `index` from 0; false after the last one. */
 bool propane_trainer_learnt(const propane_trainer *trainer, int index, propane_learnt *out);
 /* Such a tensor as it is now, fp32; `count` is its own. PROPANE_ERR_UNSUPPORTED, here and below: with the option
  * "compact-vocab", whose rows mean other ids in each run. */

@@ -61,7 +61,7 @@ def classifier(work, labels, shape, sizes):
 
 
 def grayscale(work):
-    """A picture in, a picture out."""
+    """An image in, an image out."""
     model = nn.Sequential(nn.Conv2d(1, 1, 3, padding=1), nn.Sigmoid()).eval()
     package = os.path.join(work, "gray.mlpackage")
     traced = torch.jit.trace(model, torch.zeros(1, 1, 8, 8))
@@ -105,7 +105,7 @@ def main():
     cases = [("labels, sizes", lambda w: classifier(w, ["cat", "dog", "fox"], ct.EnumeratedShapes(SIZES), SIZES)),
              ("numbers, a range", lambda w: classifier(w, [7, 11, 13, 17], (1, 3, ct.RangeDim(16, 40, default=16), ct.RangeDim(16, 64, default=16)),
                                                        [(1, 3, 33, 50)])),
-             ("gray pictures", grayscale), ("two functions", functions)]
+             ("gray images", grayscale), ("two functions", functions)]
     good = 0
     for name, case in cases:
         with tempfile.TemporaryDirectory() as work:

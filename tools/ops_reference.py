@@ -799,7 +799,7 @@ q, s = ints(2, 4, low=-8, high=7), positive(1, 2)
 case('constexpr_sparse_blockwise_shift_scale', [mask, (s.repeat(2, 1) * q)[mask != 0]], data_mask=In(mask, 'uint1'), nonzero_data=In(q[mask != 0], 'int4'),
      scale=In(s, 'fp32'))
 
-# ---- edges: what is not a number or infinite, ties, one element, five dimensions, whole numbers below zero
+# ---- edges: what is not a number or infinite, ties, one element, five dimensions, integers below zero
 nan, inf = np.nan, np.inf
 odd = np.array([nan, inf, -inf, 0.0, -1.5, 2.0])
 for name, f in {'add': np.add, 'sub': np.subtract, 'mul': np.multiply, 'maximum': np.maximum, 'minimum': np.minimum, 'equal': np.equal,

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Fine-tunes converted classifiers with Propane and with PyTorch on the same pictures, and compares.
+"""Fine-tunes converted classifiers with Propane and with PyTorch on the same images, and compares.
 
-A set of small pictures (two shapes, each in four textures, in noise: eight classes) is drawn by a seeded script. A
+A set of small images (two shapes, each in four textures, in noise: eight classes) is drawn by a seeded script. A
 ResNet-shaped and a ViT-shaped classifier with seeded random weights are converted to fp16 packages by coremltools; the
 ResNet's batch norms are folded into its convolutions first, as the converter itself does, so that both sides train the same
 numbers. Then both train with AdamW at the same rate, on the same samples in the same order, in fp32:
   - gradients of the first step agree within 1e-4 of each tensor's largest;
-  - Propane's accuracy on other pictures is at least 98 % of PyTorch's;
+  - Propane's accuracy on other images is at least 98 % of PyTorch's;
   - coremltools opens the tuned package and finds in it the weights that Propane's checkpoint has, and nothing else changed.
 
 tune_check.py [PROPANE]. Exit code 77 with the reason where PyTorch or coremltools are not here."""
@@ -47,7 +47,7 @@ MEAN, STD, NOISE = 0.5, 0.25, 10
 GRADIENT, SHARE = 1e-4, 0.98
 CLASSES = [f"{shape}_{texture}" for shape in ("disc", "frame") for texture in ("checks", "columns", "plain", "rows")]
 
-# ---- the pictures ------------------------------------------------------------------------------------------------------
+# ---- the images ------------------------------------------------------------------------------------------------------
 
 
 def draw(rng, kind):
@@ -128,7 +128,7 @@ class Residual(nn.Module):
 
 
 def folded(module):
-    """Convolutions with the batch norms behind them folded in."""
+    """Convolutions with the batch norms after them folded in."""
     for name, child in list(module.named_children()):
         if isinstance(child, nn.Sequential):
             kept = []
@@ -312,7 +312,7 @@ def check(kind, work, data, lr):
     model = build(kind)
     convert(model, package, kind == "resnet")
     begin = {n: p.detach().numpy().copy() for n, p in model.named_parameters()}
-    samples = os.path.join(work, "pictures") if kind == "resnet" else os.path.join(work, "arrays")
+    samples = os.path.join(work, "images") if kind == "resnet" else os.path.join(work, "arrays")
     common = ["train", package, "--data", samples, "--loss", "cross_entropy", "--trainable", "*", "--batch", str(BATCH), "--seed", str(SEED), "--json"]
     if kind == "resnet":
         common += ["--mean", str(MEAN), "--std", str(STD)]
@@ -345,7 +345,7 @@ def main():
     torch.set_num_threads(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 2)
     work = tempfile.mkdtemp(prefix="propane-tune.")
     try:
-        data = make_pictures(os.path.join(work, "pictures"))
+        data = make_pictures(os.path.join(work, "images"))
         for part, (x, y) in data.items():
             os.makedirs(os.path.join(work, "arrays", part))
             np.save(os.path.join(work, "arrays", part, "image.npy"), x)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Tells what is in a picture: classify MODEL PICTURE. MODEL is a classifier with one picture as its input, PICTURE a .png or
+ * Tells what is in an image: classify MODEL PICTURE. MODEL is a classifier with one image as its input, PICTURE a .png or
  * .jpg of any size.
  */
 #include <stdio.h>
@@ -7,13 +7,13 @@
 
 #include "propane.h"
 
-/* The picture goes to the first input, whatever that is called. */
+/* The image goes to the first input, whatever that is called. */
 static propane_status set_picture(propane_session *s, const char *path, propane_error *err) {
     const char *name = propane_session_input(s, 0)->name;
     const int length = snprintf(NULL, 0, "%s=%s", name, path);
     char *given = malloc((size_t)length + 1);
     if (!given) {
-        snprintf(err->text, sizeof err->text, "no memory for the picture's name");
+        snprintf(err->text, sizeof err->text, "no memory for the image's name");
         return err->status = PROPANE_ERR_MEMORY;
     }
     snprintf(given, (size_t)length + 1, "%s=%s", name, path);

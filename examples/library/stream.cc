@@ -23,7 +23,7 @@ static void check(propane_status status, const propane_error &err) {
     if (status != PROPANE_OK) throw std::runtime_error(err.text);
 }
 
-/* No exception may pass through the library, which is C: the callback's ends the text and is thrown again behind it. */
+/* No exception may pass through the library, which is C: the callback's ends the text and is thrown again after it. */
 struct sink {
     std::function<void(std::string_view)> write;
     std::exception_ptr problem;

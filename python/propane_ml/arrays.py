@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Owns arrays on their way in and out: which NumPy type is which of the library's, what is taken as it is and what is
 converted, memory of other libraries through DLPack. Refuses values that would change: fractions and numbers out of range for
-whole numbers. bfloat16, which NumPy lacks, is carried as its 16 bits (or ml_dtypes' type)."""
+integers. bfloat16, which NumPy lacks, is carried as its 16 bits (or ml_dtypes' type)."""
 from __future__ import annotations
 
 from typing import Any, Tuple
@@ -128,7 +128,7 @@ def _convert(array: Array, given: int, name: str, code: int) -> Tuple[Array, int
     if to.kind in "iub" and array.dtype.kind != "b" and array.size:
         low, high = (0, 1) if to.kind == "b" else (np.iinfo(to).min, np.iinfo(to).max)
         if array.dtype.kind == "f" and not bool((array == np.floor(array)).all()):
-            raise invalid(f"'{name}' has fractions or NaN; the input takes whole numbers ({NAMES[code]})")
+            raise invalid(f"'{name}' has fractions or NaN; the input takes integers ({NAMES[code]})")
         if array.min() < low or array.max() > high:
             raise invalid(f"'{name}' has values in {array.min()}..{array.max()}; {NAMES[code]} holds {low}..{high}")
     with np.errstate(over="ignore"):

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: MIT
 """Owns coremltools' predict() on any machine: enable() puts Propane where coremltools looks for Core ML's framework, so that
-MLModel(...).predict, make_state, batches, functions, classifiers, pictures, flexible shapes and compiled models work.
+MLModel(...).predict, make_state, batches, functions, classifiers, images, flexible shapes and compiled models work.
 
     import coremltools as ct, propane_ml.coremltools
     propane_ml.coremltools.enable()
     ct.models.MLModel("Model.mlpackage").predict({"x": array})
 
 Nothing on disk is changed and nothing is copied from coremltools: what it would import from its own extension on a Mac is
-given here, and disable() takes it away. Arrays are converted as its bridge to Core ML does it: whole numbers in floats for
-integer inputs, float64, lists and numbers are taken; float16 outputs come as float32, single numbers as [1], pictures as PIL images.
+given here, and disable() takes it away. Arrays are converted as its bridge to Core ML does it: integers in floats for
+integer inputs, float64, lists and numbers are taken; float16 outputs come as float32, single numbers as [1], images as PIL images.
 """
 from __future__ import annotations
 
@@ -233,7 +233,7 @@ def _asset_class() -> Any:
 
 
 def _image(feature: Feature, value: Any) -> Any:
-    """[1, channels, height, width] as coremltools gives pictures: RGBA, L, or F for float16."""
+    """[1, channels, height, width] as coremltools gives images: RGBA, L, or F for float16."""
     from PIL import Image
     planes = np.asarray(value, np.float32).reshape(value.shape[-3:])
     if feature.colour == "gray_fp16":

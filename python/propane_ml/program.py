@@ -250,8 +250,8 @@ class Program(Handle):
                 state: Optional[State] = None) -> Dict[str, Any]:
         """Runs the program on inputs by name and gives its outputs by name.
 
-        inputs: NumPy arrays, arrays of any library with DLPack, numbers, lists; pictures as PIL images or uint8
-        [height, width, 3]. Shapes are those of `inputs`; a flexible input takes its shape from the array. Whole numbers in
+        inputs: NumPy arrays, arrays of any library with DLPack, numbers, lists; images as PIL images or uint8
+        [height, width, 3]. Shapes are those of `inputs`; a flexible input takes its shape from the array. Integers in
         floats become integers where an input wants them. state: make_state(); None: states are zeros at every call.
         Outputs are new NumPy arrays of the program's types; a classifier gives its label and a dict of probabilities.
         """
@@ -351,7 +351,7 @@ def _order(session: Session) -> Dict[str, int]:
 
 
 def _picture(feature: Feature, value: Any, resize: bool) -> Any:
-    """A picture as the input [1, 1 or 3, height, width] takes it; what has that shape already is an array."""
+    """An image as the input [1, 1 or 3, height, width] takes it; what has that shape already is an array."""
     if hasattr(value, "convert") and hasattr(value, "mode"):
         mode = "RGB" if feature.colour in ("rgb", "bgr") else "L"
         value = value if value.mode in (mode, "F") else value.convert(mode)
@@ -364,7 +364,7 @@ def _picture(feature: Feature, value: Any, resize: bool) -> Any:
     if pixels.ndim == 2:
         pixels = pixels[:, :, None]
     if pixels.ndim != 3 or pixels.shape[2] != (3 if feature.colour in ("rgb", "bgr") else 1):
-        raise invalid(f"'{feature.name}' is a picture ({feature.colour}); an array of {list(pixels.shape)} is none")
+        raise invalid(f"'{feature.name}' is an image ({feature.colour}); an array of {list(pixels.shape)} is none")
     if feature.colour == "bgr":
         pixels = pixels[:, :, ::-1]
     return np.ascontiguousarray(pixels.transpose(2, 0, 1)[None])
@@ -374,7 +374,7 @@ def load(path: Path, *, device: str = "cpu", precision: Optional[str] = None, th
          resize: bool = False) -> Program:
     """Reads a package (.mlpackage), a compiled model (.mlmodelc), a model file (.mlmodel) or MIL text (.mil).
 
-    device: where predict() runs: "cpu", "sim:m4", ...; precision: None as the program says, "fp32", "bf16"; resize: pictures
+    device: where predict() runs: "cpu", "sim:m4", ...; precision: None as the program says, "fp32", "bf16"; resize: images
     of another size are scaled."""
     out, err = ffi.new("propane_module **"), error()
     check(lib.propane_module_read(path_chars(path), out, err), err)

@@ -169,7 +169,7 @@ class Session(Handle):
 
     def set(self, name: str, value: Any) -> None:
         """An array into an input or a state, copied; it stays for later runs. Shapes must be equal; float types are converted,
-        whole numbers too where they fit."""
+        integers too where they fit."""
         with self._lock:
             self._alive()
             self._put(self._find(self._slots, name, "input"), value, False)
@@ -263,10 +263,10 @@ class Session(Handle):
         return text(room), float(probability[0])
 
     def image(self, name: str, rgb: Any) -> None:
-        """A picture into an input: uint8 [height, width, 3], or a PIL image."""
+        """An image into an input: uint8 [height, width, 3], or a PIL image."""
         pixels = np.ascontiguousarray(rgb.convert("RGB") if hasattr(rgb, "convert") else rgb)
         if pixels.dtype != np.uint8 or pixels.ndim != 3 or pixels.shape[2] != 3:
-            raise invalid(f"'{name}': a picture is uint8 [height, width, 3]; this is {pixels.dtype} {list(pixels.shape)}")
+            raise invalid(f"'{name}': an image is uint8 [height, width, 3]; this is {pixels.dtype} {list(pixels.shape)}")
         with self._lock:
             self._check(lib.propane_session_set_image(self._alive(), name.encode(), ffi.from_buffer("uint8_t[]", pixels),
                                                       pixels.shape[0], pixels.shape[1], self._err))

@@ -160,7 +160,7 @@ def test_classifiers_and_pictures(ct):
 
 
 def detector(ct):
-    """A pipeline as exporters make it: a network, non-maximum suppression behind it, thresholds as optional inputs."""
+    """A pipeline as exporters make it: a network, non-maximum suppression after it, thresholds as optional inputs."""
     from coremltools.models import MLModel, datatypes
     from coremltools.models.pipeline import Pipeline
     from coremltools.proto import Model_pb2

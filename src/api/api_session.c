@@ -177,7 +177,7 @@ propane_status propane_session_set_image(propane_session *p, const char *name, c
                                          int64_t width, propane_error *err) {
     API_ERROR(err);
     if (!rgb || height < 1 || width < 1 || height > 1 << 20 || width > 1 << 20)
-        return propane_fail(err, PROPANE_ERR_INVALID, "a picture of %lld x %lld pixels", (long long)width,
+        return propane_fail(err, PROPANE_ERR_INVALID, "an image of %lld x %lld pixels", (long long)width,
                             (long long)height);
     const npy picture = {.kind = 'u',
                          .size = 1,

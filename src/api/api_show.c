@@ -182,7 +182,7 @@ static propane_status api_show_unknown(text *to, const char *path, propane_error
         path);
 }
 
-/* A folder that is no whole model: those of its parts that can be shown. `why` it is none is told behind them, unless there
+/* A folder that is no whole model: those of its parts that can be shown. `why` it is none is told after them, unless there
  * are no weights that could make it one. */
 static propane_status api_show_parts(text *to, const char *dir, const propane_error *why, propane_error *err) {
     struct dirent **entries = NULL;

@@ -122,7 +122,7 @@ static propane_status api_trainer_language_check_sizes(const train_options *o, c
     return PROPANE_OK;
 }
 
-/* A resumed run has its model and its vocabulary; others are refused, not passed over. */
+/* A resumed run has its model and its vocabulary; others are refused, not skipped. */
 static propane_status api_trainer_language_check_resumed(const train_options *o, const language_trainer *l,
                                                          propane_error *err) {
     model_config other;

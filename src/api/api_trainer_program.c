@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns what a trainer of imported programs begins with: the program, its samples from arrays, pictures or memory, the run's
+ * Owns what a trainer of imported programs begins with: the program, its samples from arrays, images or memory, the run's
  * folder. The training itself is train/imported_run.h's.
  */
 #include <stdio.h>
@@ -69,7 +69,7 @@ static propane_status api_trainer_program_open_data(propane_trainer *t, const pr
     if (data->arrays && data->array_count) return api_trainer_program_take_data(t, data, err);
     if (arrays_here(o->sources)) {
         if (*o->mean || *o->std)
-            return propane_fail(err, PROPANE_ERR_INVALID, "%s holds arrays: --mean and --std are for pictures",
+            return propane_fail(err, PROPANE_ERR_INVALID, "%s holds arrays: --mean and --std are for images",
                                 o->sources);
         PROPANE_TRY(arrays_open(o->sources, &p->model, o->val_fraction, &p->arrays, err));
         p->source = arrays_source(p->arrays);

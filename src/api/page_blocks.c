@@ -154,7 +154,7 @@ static void page_blocks_put_repeat(finder *f, repeat r, int parent) {
     }
 }
 
-/* What repeats in from..to, then what is left before and behind it. */
+/* What repeats in from..to, then what is left before and after it. */
 static void page_blocks_search(finder *f, int from, int to, int parent, int depth) {
     if (to - from + 1 < 2 * LEAST_PERIOD || depth > 12) return;
     repeat r = page_blocks_longest(f, from, to);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Owns reading pictures through libpng and libjpeg. One idea: whatever the file holds becomes rows of 8-bit gray or RGB.
- * Refuses pictures of more than 2^28 pixels. libjpeg reports errors by a long jump, which ends here.
- * Without these libraries no picture is read; sizes and names are still known.
+ * Owns reading images through libpng and libjpeg. One idea: whatever the file holds becomes rows of 8-bit gray or RGB.
+ * Refuses images of more than 2^28 pixels. libjpeg reports errors by a long jump, which ends here.
+ * Without these libraries no image is read; sizes and names are still known.
  */
 #include "base/image.h"
 
@@ -110,7 +110,7 @@ static propane_status image_read_jpeg(const char *path, const bytes *in, int cha
 static propane_status image_none(const char *path, propane_error *err) {
     return propane_fail(
         err, PROPANE_ERR_UNSUPPORTED,
-        "%s: this propane was built without libpng and libjpeg and reads no pictures; give an array (.npy)", path);
+        "%s: this propane was built without libpng and libjpeg and reads no images; give an array (.npy)", path);
 }
 
 static propane_status image_read_png(const char *path, const bytes *in, int channels, npy *out, propane_error *err) {
@@ -166,7 +166,7 @@ static void image_resize_line(const float *from, int64_t n, int64_t step, float 
 propane_status picture_resize(const npy *from, int64_t height, int64_t width, npy *out, propane_error *err) {
     const int64_t h = from->dim[0], w = from->dim[1], c = from->dim[2];
     const uint8_t *source = from->data;
-    PROPANE_TRY(image_make("a resized picture", height, width, (int)c, out, err));
+    PROPANE_TRY(image_make("a resized image", height, width, (int)c, out, err));
     uint8_t *target = out->data;
     float *plain = mem_array((size_t)from->count, sizeof *plain);
     float *narrow = mem_array((size_t)(h * width * c), sizeof *narrow);

@@ -197,7 +197,7 @@ static const char *json_kind_name(const json_t *v) {
     case JSON_OBJECT: return "an object";
     case JSON_ARRAY: return "a list";
     case JSON_STRING: return "a string";
-    case JSON_INTEGER: return "a whole number";
+    case JSON_INTEGER: return "an integer";
     case JSON_REAL: return fabs(json_real_value(v)) < 0x1p63 ? "a number with a fraction" : "a number beyond 64 bits";
     case JSON_TRUE: return "true";
     case JSON_FALSE: return "false";
@@ -229,9 +229,9 @@ static propane_status json_wrong_kind(const json_t *v, const char *source, const
 propane_status json_get_int(const json_t *object, const char *source, const char *key, bool required, int64_t min,
                             int64_t max, int64_t *out, propane_error *err) {
     const json_t *v;
-    PROPANE_TRY(json_find(object, source, key, required, "a whole number", &v, err));
+    PROPANE_TRY(json_find(object, source, key, required, "an integer", &v, err));
     if (!v) return PROPANE_OK;
-    if (!json_is_integer(v)) return json_wrong_kind(v, source, key, "a whole number", err);
+    if (!json_is_integer(v)) return json_wrong_kind(v, source, key, "an integer", err);
     int64_t n = json_integer_value(v);
     if (n < min || n > max)
         return propane_fail(err, PROPANE_ERR_INVALID, "%s: key '%s' is %lld; it must be from %lld to %lld", source, key,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * JSON through jansson, with Propane's errors: "PATH: line L, column C: what" and "PATH: key 'x' must be a whole number".
+ * JSON through jansson, with Propane's errors: "PATH: line L, column C: what" and "PATH: key 'x' must be an integer".
  */
 #ifndef BASE_JSON_H
 #define BASE_JSON_H
@@ -10,7 +10,7 @@
 #include "base/status.h"
 
 /* Duplicate keys are refused; depth is bounded by jansson (2048). json_decref the result. */
-/* What jansson reads, but a byte order mark at the front is passed over and whole numbers beyond 64 bits are real ones. NULL:
+/* What jansson reads, but a byte order mark at the front is skipped and integers beyond 64 bits are real ones. NULL:
  * why is in *e. */
 json_t *json_load(const char *data, size_t length, json_error_t *e);
 PROPANE_CHECK propane_status json_parse(const char *data, size_t length, const char *source, json_t **out,

@@ -35,10 +35,10 @@ void mem_shared_free(void *memory, size_t bytes);
 
 /* Bytes of the machine's memory; 0: not known. */
 uint64_t mem_physical(void);
-/* `bytes`, a multiple of 1024, are a good part of a second cache of 1 MB: the same part of a core's here, where it is smaller;
+/* `bytes`, a multiple of 1024, are a good part of an L2 of 1 MB: the same part of a core's here, where it is smaller;
  * all of them where it is not, or where its size is not known. Asked of the system once. */
 int64_t mem_second_cache(int64_t bytes);
-/* From now on as if the second cache had `bytes` (0: ask the system). For tests that compare plans of several machines. */
+/* From now on as if L2 had `bytes` (0: ask the system). For tests that compare plans of several machines. */
 void mem_second_cache_pin(int64_t bytes);
 
 /* A request that failed is remembered by its thread until an error is told (propane_fail tells it as a lack of memory, whatever

@@ -225,7 +225,7 @@ static propane_status npy_find_entry(const uint8_t *data, size_t bytes, const ui
     /* Sizes of 2^32 - 1 stand elsewhere: the entry goes up to the directory then, and the array says how long it is. */
     if (e->size == UINT32_MAX && e->method == 0) e->size = e->stored = (size_t)(at - data) - begin;
     if (begin > bytes || e->stored > bytes - begin || (e->method == 0 && e->stored != e->size))
-        return propane_fail(err, PROPANE_ERR_INVALID, "%s: '%s' ends behind the file", source, e->quoted);
+        return propane_fail(err, PROPANE_ERR_INVALID, "%s: '%s' ends beyond the end of the file", source, e->quoted);
     e->data = data + begin;
     return PROPANE_OK;
 }

@@ -11,7 +11,7 @@
 
 #define TIMELINE_MOST 200000
 
-/* Rows of the picture. */
+/* Rows of the image. */
 typedef enum timeline_lane {
     TIMELINE_DEVICE,     /* the device's queue */
     TIMELINE_HOST_QUEUE, /* the host's own: products of weight gradients */

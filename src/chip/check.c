@@ -504,7 +504,7 @@ static bool check_is_coreml(chip_report *r, const char *path) {
            text_ends_with(path, ".mlmodelc") || text_ends_with(path, ".mlmodelc/");
 }
 
-/* A picture is no weight file with a wrong version. What has a record of a weight file may begin with any count of them. */
+/* An image is no weight file with a wrong version. What has a record of a weight file may begin with any count of them. */
 static propane_status check_is_other(const char *path, const file_map *map, propane_error *err) {
     chip_record record;
     const chip_blob b = {.path = path, .data = map->data, .bytes = map->bytes};

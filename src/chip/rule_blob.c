@@ -55,8 +55,9 @@ bool chip_rule_record_extent(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     if (data < 64)
         return chip_found(out, "the record at offset %llu: its data offset is %llu, inside the header", at, data);
     if (data > size || bytes > size - data)
-        return chip_found(out, "the record at offset %llu: its %llu bytes at %llu end behind the file, which has %llu",
-                          at, bytes, data, size);
+        return chip_found(
+            out, "the record at offset %llu: its %llu bytes at %llu end beyond the end of the file, which has %llu", at,
+            bytes, data, size);
     return data < at + 64 && data + bytes > at &&
            chip_found(out, "the record at offset %llu: its %llu bytes at %llu overlap the record", at, bytes, data);
 }

@@ -53,7 +53,7 @@ static bool flags_set_value(const cli_flag *f, const char *value, char why[400])
     case CLI_INT: {
         long long n = strtoll(value, &end, 10);
         if (end == value || *end || errno || (double)n < f->min || (double)n > f->max) {
-            snprintf(why, 400, "%s: '%.100s' is not a whole number from %.0f to %.0f", f->name, value, f->min, f->max);
+            snprintf(why, 400, "%s: '%.100s' is not an integer from %.0f to %.0f", f->name, value, f->min, f->max);
             return false;
         }
         *(int64_t *)f->out = n;

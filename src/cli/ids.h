@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Token ids as people write them: whole numbers with blanks or commas between them.
+ * Token ids as people write them: integers with blanks or commas between them.
  */
 #ifndef CLI_IDS_H
 #define CLI_IDS_H

@@ -8,7 +8,7 @@
  *
  * Closing a device cancels the requests that would have to wait for an event; the others run to their end.
  *
- * A request that waits for an event holds up those behind it, as on the engine. The thread that helps waits for that event
+ * A request that waits for an event holds up those after it, as on the engine. The thread that helps waits for that event
  * too, but only for requests that stand before its own, for which it would have had to wait anyway.
  * Refuses: a request that is in flight, a chain that does not fit as a whole, requests of several devices in one chain.
  */

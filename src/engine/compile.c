@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * Walks a function, gives every value a place and every operation its tasks, and makes the object. Scratch memory is given
- * out by the lives of values; the tasks' own scratch (kernels) lies behind it.
+ * out by the lives of values; the tasks' own scratch (kernels) lies after it.
  */
 #include "engine/compile.h"
 

@@ -244,7 +244,7 @@ propane_status compile_layer_norm(compile *c, const mil_op *op, propane_error *e
     emit_tensor a, y;
     double epsilon;
     if (mil_in(op, "gamma") || mil_in(op, "beta"))
-        return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "scale and offset: multiply and add them behind it");
+        return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "scale and offset: multiply and add them after it");
     PROPANE_TRY(mil_attr_float(op, "epsilon", &epsilon, err));
     PROPANE_TRY(mil_attr_axes(op, "axes", x->type.rank, member, err));
     PROPANE_TRY(compile_tensor(c, op, x, &a, err));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Reads .hwx: Mach-O load commands with the magic 0xbeefface. Taken from it are sections, surfaces (tensor descriptors,
  * joined with the program descriptor's list of resources, whose i-th entry is base register 4 + i), text and constants.
- * Sizes and offsets are checked against the file; commands that are not needed to run are passed over.
+ * Sizes and offsets are checked against the file; commands that are not needed to run are skipped.
  */
 #include <string.h>
 

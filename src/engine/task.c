@@ -30,7 +30,7 @@ void engine_task_record(engine_task *t, uint32_t address, int count) {
     for (int i = 0; i < count; i++) t->written[engine_index(address + 4u * (uint32_t)i)] = true;
 }
 
-/* One record at word `at`; *next is the word behind it. */
+/* One record at word `at`; *next is the word after it. */
 static propane_status task_read_record(const uint8_t *data, int words, int at, engine_task *t, int *next,
                                        propane_error *err) {
     uint32_t head = bytes_u32(data + 4 * at), address = head & 0x3ffffff;

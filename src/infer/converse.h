@@ -19,7 +19,7 @@ typedef struct infer_chat {
 /* `path`, `wanted`: as in chat_template_find. */
 PROPANE_CHECK propane_status infer_chat_open(const char *path, const tokenizer *t, const char *wanted, infer_chat *out,
                                              propane_error *err);
-/* The ids of a conversation with what stands in front of an answer behind it; a bos where the tokenizer wants one and the
+/* The ids of a conversation with what stands in front of an answer after it; a bos where the tokenizer wants one and the
  * format has not written it. `out` is empty. */
 PROPANE_CHECK propane_status infer_chat_encode(const infer_chat *c, const tokenizer *t, const chat_message *messages,
                                                int count, token_list *out, propane_error *err);

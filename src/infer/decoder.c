@@ -112,7 +112,7 @@ static propane_status decoder_list_slots(infer *m, int part, propane_error *err)
     return PROPANE_OK;
 }
 
-/* A matrix in few bits: its own buffer and, behind it, that of its scales. */
+/* A matrix in few bits: its own buffer and, after it, that of its scales. */
 static propane_status decoder_load_packed(const model_tensor *t, model_packing packing, const float *w,
                                           propane_buffer *const *out, const propane_io *io, const propane_io *scale_io,
                                           propane_error *err) {

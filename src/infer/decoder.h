@@ -115,7 +115,7 @@ PROPANE_CHECK propane_status infer_room(float **array, int64_t *room, int64_t co
 
 /* Rows for positions below `count`; there are always enough. */
 void infer_take_rows(infer *m, infer_sequence *s, int64_t count);
-/* The sequence ends behind its first `count` positions; rows that are left over are free. */
+/* The sequence ends beyond its first `count` positions; rows that are left over are free. */
 void infer_cut(infer *m, infer_sequence *s, int64_t count);
 
 #endif

@@ -128,7 +128,7 @@ static propane_status generate_put_table(infer *m, const infer_set *s, const pro
 }
 
 /* What each column sees: in place all rows of its sequence up to its own; with copies those that were there before, and
- * behind them the columns of its sequence up to itself, but for those that only fill up. */
+ * after them the columns of its sequence up to itself, but for those that only fill up. */
 static void generate_make_mask(const infer *m, int64_t positions, int64_t cache, int64_t count) {
     int64_t width = m->in_place ? cache : cache + positions;
     for (int64_t n = 0; n < positions; n++) {

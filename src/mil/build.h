@@ -33,8 +33,8 @@ typedef struct mil_argument {
     mil_value *const *values;
 } mil_argument;
 
-/* Adds an op; `name` (of the result; results of a multi-result op get _0, _1, ... behind it) may be NULL: made from the
- * op's name. A name that is taken gets a number behind it. Returns the op, NULL on an error. */
+/* Adds an op; `name` (of the result; results of a multi-result op get _0, _1, ... after it) may be NULL: made from the
+ * op's name. A name that is taken gets a number after it. Returns the op, NULL on an error. */
 mil_op *mil_build_op(mil_builder *b, mil_opcode code, const char *name, const mil_argument *arguments, int count);
 
 /* Ops with blocks: open the op, then for each block of its row in order begin it, add its inputs (mil_build_param), ops

@@ -48,7 +48,7 @@ typedef enum mil_opset { MIL_OPSET_NONE, MIL_IOS15, MIL_IOS16, MIL_IOS17, MIL_IO
 
 /* What stands around the tensor of a type. Nearly everything is a plain tensor, which is 0.
  *   STATE  state<tensor<fp16, [2]>>         memory that outlives a run: read_state, write_state (parameters only)
- *   LIST   list<tensor<fp16, [2]>, 5>       `length` tensors of one shape, stored one behind the other
+ *   LIST   list<tensor<fp16, [2]>, 5>       `length` tensors of one shape, stored one after the other
  *   DICT   dict<string, fp64>               what classify gives: `key` to a scalar; never stored, only a result */
 typedef enum mil_shell { MIL_TENSOR, MIL_STATE, MIL_LIST, MIL_DICT } mil_shell;
 

@@ -76,7 +76,7 @@ propane_status mil_attr_int(const mil_op *op, const char *param, int64_t *out, p
     } else if (standard) {
         mil_whole whole = {0};
         bool ok = mil_number_whole(standard, strlen(standard), &whole);
-        assert(ok && "the row's default is no whole number");
+        assert(ok && "the row's default is no integer");
         (void)ok;
         *out = whole.negative ? -(int64_t)whole.magnitude : (int64_t)whole.magnitude;
     }

@@ -23,7 +23,7 @@ typedef enum mil_class {
     MIL_CLASS_INT,     /* int32 (or int8, uint8, int16, uint16) tensor */
     MIL_CLASS_WEIGHT,  /* fp16 or fp32 tensor of its own element type, which need not be that of the others */
     MIL_CLASS_FACTOR,  /* float or int32 tensor of its own element type; its rule says which go together */
-    MIL_CLASS_ORDERED, /* float or whole numbers, on their own */
+    MIL_CLASS_ORDERED, /* float or integers, on their own */
     MIL_CLASS_SHAPE,   /* any tensor; only its shape is looked at, so the result is known at compile time */
     MIL_CLASS_ANY,     /* any tensor or list */
     MIL_CLASS_STATE,
@@ -87,7 +87,7 @@ typedef enum mil_draw {                    /* which random operands are legal an
                         MIL_DRAW_nonzero,  /* |x| in [0.3, 3] */
                         MIL_DRAW_unit,     /* [-0.9, 0.9] */
                         MIL_DRAW_apart, /* no two elements closer than 0.01, none close to 0, +-1, +-6: away from kinks */
-                        MIL_DRAW_integer, /* small whole numbers */
+                        MIL_DRAW_integer, /* small integers */
                         MIL_DRAW_custom   /* tests/ops has a case list for it */
 } mil_draw;
 

@@ -210,7 +210,7 @@ static propane_status session_write_values(propane_buffer *buffer, const propane
 
 static double session_array_value(const void *from, int64_t index) { return npy_element(from, index); }
 
-/* A picture's pixels in planes: [1, channels, height, width]. */
+/* An image's pixels in planes: [1, channels, height, width]. */
 typedef struct planes {
     const npy *picture;
     int channels;
@@ -235,12 +235,12 @@ static propane_status session_fill_picture(const session *s, int index, const se
     const int channels = io->rank == 4 ? (int)io->dim[1] : 0;
     if (io->rank != 4 || io->dim[0] != 1 || (channels != 1 && channels != 3))
         return propane_fail(err, PROPANE_ERR_INVALID,
-                            "input '%.60s' is %s; a picture can be given for [1, 1 or 3, height, width] alone",
-                            io->name, shape);
+                            "input '%.60s' is %s; an image can be given for [1, 1 or 3, height, width] alone", io->name,
+                            shape);
     const bool fits = io->dim[2] == in->array.dim[0] && io->dim[3] == in->array.dim[1];
     if (!fits && !s->resize)
         return propane_fail(err, PROPANE_ERR_INVALID,
-                            "input '%.60s' is %s; the picture has %lld x %lld pixels: scale it to %lld x %lld, or have "
+                            "input '%.60s' is %s; the image has %lld x %lld pixels: scale it to %lld x %lld, or have "
                             "it done by --resize",
                             io->name, shape, (long long)in->array.dim[1], (long long)in->array.dim[0],
                             (long long)io->dim[3], (long long)io->dim[2]);
@@ -264,8 +264,7 @@ static propane_status session_fill_array(const session *s, int index, const sess
     const propane_io *io = session_io_at(s, index);
     char want[160], have[160];
     if (in->array.kind == 'f' && !session_is_float(io->dtype))
-        return propane_fail(err, PROPANE_ERR_INVALID, "input '%.60s' takes whole numbers; the array holds floats",
-                            io->name);
+        return propane_fail(err, PROPANE_ERR_INVALID, "input '%.60s' takes integers; the array holds floats", io->name);
     if (session_has_steps(io, &in->array)) {
         npy part = in->array;
         part.count /= part.dim[0];

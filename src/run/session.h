@@ -47,7 +47,7 @@ int session_find_input(const session *s, const char *name); /* -1: there is none
 bool session_is_state(const session *s, const char *name);
 /* The output with a state's content after the run, counted behind the inputs; -1: it is only read. */
 int session_state_output(const session *s, const char *state);
-/* One array or picture into its input, by name. */
+/* One array or image into its input, by name. */
 PROPANE_CHECK propane_status session_put(session *s, const session_input *in, propane_error *err);
 /* What nothing is given for: random numbers if `seed` is not negative; else an error that names all of them, with
  * `advice` behind. given: [inputs]. */

@@ -23,7 +23,7 @@ typedef struct session {
     const mil_const *classes; /* of a classifier: names or numbers; NULL: it is none */
     char *probabilities;      /* the output that they belong to */
     const char *label;        /* what the label is called */
-    bool resize;              /* pictures of another size are scaled */
+    bool resize;              /* images of another size are scaled */
     bool wide, keep;          /* fp16 becomes fp32; every value is an output */
     propane_precision precision;
     int threads;

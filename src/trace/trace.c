@@ -202,7 +202,7 @@ static void trace_put_object(line *l, const void *object, int depth) {
     }
 }
 
-/* The next type of an encoding: its first letter; *at moves behind it and its offset. 0: the end. */
+/* The next type of an encoding: its first letter; *at moves after it and its offset. 0: the end. */
 static char trace_next_type(const char **at) {
     const char *p = *at;
     while (*p && strchr("rnNoORV", *p)) p++;
@@ -256,7 +256,7 @@ enum { REGISTERS = 8 };
 enum { REGISTERS = 6 };
 #endif
 
-/* The address where the stub goes on. `registers` are the integer argument registers, `stack` what lies behind them. */
+/* The address where the stub goes on. `registers` are the integer argument registers, `stack` what lies after them. */
 void *trace_enter(uint64_t stub, const uint64_t *registers, const uint64_t *stack) {
     const row *r = &rows[stub];
     if (busy || !out) return originals[stub];

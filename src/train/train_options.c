@@ -111,7 +111,7 @@ void train_options_default(train_options *o, train_kind kind) {
 static propane_status train_options_refuse(const train_option *row, const char *value, propane_error *err) {
     switch (row->type) {
     case TRAIN_INT:
-        return propane_fail(err, PROPANE_ERR_INVALID, "%s: '%.100s' is not a whole number from %.0f to %.0f", row->name,
+        return propane_fail(err, PROPANE_ERR_INVALID, "%s: '%.100s' is not an integer from %.0f to %.0f", row->name,
                             value, row->min, row->max);
     case TRAIN_REAL:
         return propane_fail(err, PROPANE_ERR_INVALID, "%s: '%.100s' is not a number from %g to %g", row->name, value,

@@ -73,7 +73,7 @@ PROPANE_CHECK propane_status train_run_save(train_run *r, propane_error *err);
 /* The checkpoint and what the run was for, into its folder; nothing without one. */
 PROPANE_CHECK propane_status train_run_finish(train_run *r, propane_error *err);
 /* The tensors that are learnt, `index` from 0: *data is the run's own, to be changed between steps, and then
- * train_run_changed is called. False behind the last one. */
+ * train_run_changed is called. False after the last one. */
 typedef struct train_learnt {
     const char *name;
     int rank;

@@ -62,7 +62,7 @@ TEST(options_are_set_from_texts_and_from_json) {
     EXPECT_OK(propane_options_set(o, "lr", "3e-4", &err));
     expect_value(o, "lr", "0.0003");
     EXPECT_FAIL(propane_options_parse(o, bad, sizeof bad - 1, "o.json", &err), PROPANE_ERR_INVALID,
-                "o.json: steps: 'many' is not a whole number");
+                "o.json: steps: 'many' is not an integer");
     expect_value(o, "lr", "0.0003"); /* all or none */
     EXPECT_OK(propane_options_parse(o, small, sizeof small - 1, "o.json", &err));
     expect_value(o, "lr", "0.01");

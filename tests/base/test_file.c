@@ -269,7 +269,7 @@ static json_t *parse(const char *s) {
     return j;
 }
 
-/* Python's "no limit" is 10^30; whole numbers that fit stay whole, digits in strings and fractions stay as they are. */
+/* Python's "no limit" is 10^30; integers that fit stay whole, digits in strings and fractions stay as they are. */
 TEST(json_of_other_programs) {
     json_t *o = parse("\xef\xbb\xbf{\"a\":1000000000000000019884624838656,\"b\":9223372036854775807,"
                       "\"c\":\"1000000000000000019884624838656\",\"d\":[-1000000000000000019884624838656,"
@@ -283,7 +283,7 @@ TEST(json_of_other_programs) {
     EXPECT(json_real_value(json_array_get(d, 0)) == -1e30 && json_real_value(json_array_get(d, 1)) == 0.1);
     EXPECT(json_real_value(json_array_get(d, 2)) == 1e10 && json_is_integer(json_array_get(d, 3)));
     EXPECT_FAIL(json_get_int(o, "t", "a", true, 0, 5, &whole, &err), PROPANE_ERR_INVALID,
-                "t: key 'a' must be a whole number, but is a number beyond 64 bits");
+                "t: key 'a' must be an integer, but is a number beyond 64 bits");
     json_decref(o);
     json_t *j;
     EXPECT_FAIL(json_parse("version https://git-lfs.github.com/spec/v1\n", 43, "f.json", &j, &err), PROPANE_ERR_INVALID,
@@ -320,9 +320,9 @@ TEST(json_values_are_checked) {
     EXPECT_FAIL(json_get_int(j, "t", "z", true, 0, 9, &n, &err), PROPANE_ERR_INVALID, "t: key 'z' is missing");
     EXPECT_FAIL(json_get_int(j, "t", "n", true, 6, 9, &n, &err), PROPANE_ERR_INVALID,
                 "'n' is 5; it must be from 6 to 9");
-    EXPECT_FAIL(json_get_int(j, "t", "r", true, 0, 9, &n, &err), PROPANE_ERR_INVALID, "whole number, but is a number");
+    EXPECT_FAIL(json_get_int(j, "t", "r", true, 0, 9, &n, &err), PROPANE_ERR_INVALID, "integer, but is a number");
     EXPECT_FAIL(json_get_bool(j, "t", "n", true, &b, &err), PROPANE_ERR_INVALID,
-                "must be true or false, but is a whole");
+                "must be true or false, but is an integer");
     EXPECT_FAIL(json_get_text(j, "t", "b", true, &s, &err), PROPANE_ERR_INVALID, "must be a string, but is true");
     EXPECT_FAIL(json_get_real(j, "t", "s", true, &r, &err), PROPANE_ERR_INVALID, "must be a number, but is a string");
     json_decref(j);

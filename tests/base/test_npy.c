@@ -50,7 +50,7 @@ TEST(arrays_read_back) {
         }
 }
 
-/* Version 1 with the given header and `extra` zero bytes behind it. */
+/* Version 1 with the given header and `extra` zero bytes after it. */
 static void refused(const char *header, size_t extra, const char *part) {
     propane_error err = {0};
     uint8_t data[400] = "\x93NUMPY\x01";

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Pictures: files that the libraries wrote read back as what went in, whatever kind of pixels they hold; scaling keeps what is even
+ * Images: files that the libraries wrote read back as what went in, whatever kind of pixels they hold; scaling keeps what is even
  * and takes means of what is not; broken files are refused.
  */
 #include <stdlib.h>
@@ -89,7 +89,7 @@ TEST(sixteen_bits_become_eight) {
     mem_free(dir);
 }
 
-/* In the best quality, of a smooth picture. */
+/* In the best quality, of a smooth image. */
 static size_t write_jpeg(int channels) {
     struct jpeg_compress_struct j = {0};
     struct jpeg_error_mgr trouble;
@@ -167,5 +167,5 @@ TEST(broken_files_are_refused) {
     EXPECT_FAIL(picture_read("there/is/none.png", 3, &got, &err), PROPANE_ERR_NOT_FOUND, "none.png");
 }
 
-SUITE("base/picture", T(png_files_of_every_kind), T(sixteen_bits_become_eight), T(jpeg_files), T(scaling),
+SUITE("base/image", T(png_files_of_every_kind), T(sixteen_bits_become_eight), T(jpeg_files), T(scaling),
       T(broken_files_are_refused))

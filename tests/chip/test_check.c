@@ -180,7 +180,7 @@ TEST(chips_are_found_by_name) {
 
 /* ---- programs ----------------------------------------------------------------------------------------------------------- */
 
-/* `count` convolutions, or relus, one behind the other. */
+/* `count` convolutions, or relus, one after the other. */
 static mil_module *chain(mil_opcode code, int count) {
     propane_error err = {0};
     mil_builder b;
@@ -519,7 +519,7 @@ TEST(the_record_of_512_channels_is_named) {
     const chip_finding *f = found(r, "C38");
     EXPECT(f && strstr(f->message, "offset 64") && strstr(f->message, "0x08") && strstr(f->message, "524288"));
     EXPECT(strstr(f->limit->sentence, "only 512 channels"));
-    EXPECT_MSG(!found(r, "B3") && !found(r, "C37a"), "the record behind it is still found, and nothing else is wrong");
+    EXPECT_MSG(!found(r, "B3") && !found(r, "C37a"), "the record after it is still found, and nothing else is wrong");
     chip_report_free(r);
     mem_free(path);
     mem_free(dir);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * Layers with constant weights and images whose channels lie innermost: small networks of a layer, what is added, the
- * function behind it and something that reads the result, at sizes below, at and above the tiles of every instruction set,
+ * function after it and something that reads the result, at sizes below, at and above the tiles of every instruction set,
  * against the slow meanings; the same bits with one thread and with several.
  */
 #include <math.h>

@@ -347,7 +347,7 @@ TEST(select_and_fma) {
                 for (int i = 0; i < 50; i++) z[i] = -77;
                 t->fma[0](z, x, y + 1, xs, x + 2, ys, n > 47 ? 47 : n);
                 for (int i = 0; i < n && i < 47; i++)
-                    EXPECT(z[i] == x[i] * y[xs ? i + 1 : 1] + x[ys ? i + 2 : 2]); /* whole numbers: exact */
+                    EXPECT(z[i] == x[i] * y[xs ? i + 1 : 1] + x[ys ? i + 2 : 2]); /* integers: exact */
                 t->fma[1](z, x, y + 1, xs, x + 2, ys, n > 47 ? 47 : n);
                 for (int i = 0; i < 50; i++)
                     EXPECT(z[i] == (i < n && i < 47 ? x[ys ? i + 2 : 2] - x[i] * y[xs ? i + 1 : 1] : -77));

@@ -388,7 +388,7 @@ TEST(blocks) {
     with_threads(p, sizeof p / sizeof p[0]);
 }
 
-/* A whose columns are contiguous, in several blocks over enough columns of B: tiles copy the next block's words by the way.
+/* A whose columns are contiguous, in several blocks over enough columns of B: tiles copy the next block's words on the fly.
  * Full and last panels, parts of k that are whole blocks and that are not, several passes, and what is rounded on the way. */
 TEST(passing) {
     static const plan p[] = {

@@ -235,7 +235,7 @@ static void check_program(model_packing packing, mil_dtype dtype, int64_t m, int
         worst = fmax(worst, fabs(got[i] - want->data[i]));
         largest = fmax(largest, fabs(want->data[i]));
     }
-    /* seen: fp32 3e-7, 1.6e-5 where vectors become whole numbers; fp16 4e-4, half a step of the result */
+    /* seen: fp32 3e-7, 1.6e-5 where vectors become integers; fp16 4e-4, half a step of the result */
     double bound = dtype == MIL_fp16 ? 2e-3 : packing >= MODEL_INT8 ? 6e-5 : 1e-5;
     EXPECT_MSG(worst <= largest * bound, "packing %d: %g of %g", packing, worst, largest);
     mem_pages_free(block, (size_t)p->block_bytes + 64);
@@ -256,7 +256,7 @@ TEST(plans_read_what_is_stored) {
     check_program(MODEL_INT4, MIL_fp32, 48, 40, 1, 1); /* rows that stay fp16 */
 }
 
-/* Three products of the same vectors are one step; a fourth of other vectors, and one with a sum behind it, are not. */
+/* Three products of the same vectors are one step; a fourth of other vectors, and one with a sum after it, are not. */
 TEST(products_of_the_same_vectors_are_one_step) {
     enum { K = 64, N = 2, MOST = 48 };
     static const int64_t rows[] = {32, 48, 16, 32, 32};

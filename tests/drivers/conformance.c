@@ -772,7 +772,7 @@ CONFORM(values_of_small_programs) {
     for (int i = 0; i < 6; i++) EXPECT(total[i] == x[i] + y[i]);
 
     static const float a[12] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}, b[8] = {1, -1, 2, 0, 3, 1, 4, 2};
-    static const float product[6] = {30, 10, 70, 18, 110, 26}; /* whole numbers: exact on any engine */
+    static const float product[6] = {30, 10, 70, 18, 110, 26}; /* integers: exact on any engine */
     float c[6];
     conformance_run(matmul_program, (const float *const[]){a, b}, c, 6);
     for (int i = 0; i < 6; i++)

@@ -298,7 +298,7 @@ static void read_updates(int n) {
     }
 }
 
-/* Each kernel of batch b has its part's update b before it, and if it reads weights forward, update b - 1 behind it; how many updates went on while another
+/* Each kernel of batch b has its part's update b before it, and if it reads weights forward, update b - 1 after it; how many updates went on while another
  * part's kernel had been submitted and was not done. */
 static int overlaps(int n) {
     int found = 0;

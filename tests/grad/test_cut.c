@@ -285,7 +285,7 @@ TEST(only_for_weights) {
         products += op->info->code == MIL_OP_matmul;
         others += op->info->code != MIL_OP_matmul && op->info->code != MIL_OP_const;
     }
-    EXPECT(products == 7 && others <= 14); /* the sum over the batch and the reshape behind it */
+    EXPECT(products == 7 && others <= 14); /* the sum over the batch and the reshape after it */
     EXPECT_FAIL(grad_only_for(joint, (const char *const[]){"d_nothing"}, 1, only, &err), PROPANE_ERR_NOT_FOUND,
                 "'d_nothing'");
     mem_free(only);

@@ -253,7 +253,7 @@ static int shim_madvise(void *address, size_t bytes, int advice) {
 
 /* ---- threads ------------------------------------------------------------------------------------------------------- */
 
-/* A lock that was initialised statically begins with a signature and is zero behind it: zero is what glibc begins with. */
+/* A lock that was initialised statically begins with a signature and is zero after it: zero is what glibc begins with. */
 static void *ready(void *object, uint64_t signature) {
     __atomic_compare_exchange_n((uint64_t *)object, &signature, 0, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
     return object;

@@ -152,11 +152,11 @@ TEST(malformed_records_are_refused) {
     refused(68, 4, 99, 64, "the code 99, which is not known");
     refused(68, 4, 0, 64, "the code 0, which is not known");
     refused(72, 8, 7, 64, "7 bytes are no whole number of fp16 elements");
-    refused(72, 8, 1000, 64, "ends behind the file");
+    refused(72, 8, 1000, 64, "ends beyond the end of the file");
     refused(72, 8, UINT64_MAX, 64, "is not possible");
     refused(80, 8, 0, 64, "its data offset is 0, inside the file header");
     refused(80, 8, 64, 64, "overlaps the record");
-    refused(80, 8, (uint64_t)1 << 63, 64, "ends behind the file");
+    refused(80, 8, (uint64_t)1 << 63, 64, "ends beyond the end of the file");
     refused(88, 8, 4, 64, "4 unused bits are not possible with elements of 16 bits");
     refused(216, 8, 8, 192, "8 unused bits are not possible");
     refused(0, 4, 2, 0, "records stand behind the file's header, from offset 64 on");

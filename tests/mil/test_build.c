@@ -164,7 +164,7 @@ TEST(insertion_and_edits) {
     mil_build_resume(&b, b.function);
     b.before = t->def;
     mil_value *h = mil_build_binary_scalar(&b, MIL_OP_mul, r, 0.5);
-    b.before = b.function->first; /* the constant at the head: goes behind it */
+    b.before = b.function->first; /* the constant at the head: goes after it */
     mil_value *early = mil_build_binary_scalar(&b, MIL_OP_mul, x, 0.25);
     EXPECT(early && early->def->next == r->def && h->def->next == t->def);
     mil_replace_uses(b.function, r, h);

@@ -35,7 +35,7 @@ static void round_trip(const mil_module *m) {
     }
 }
 
-/* Runs the first function on vectors that are given one behind the other; results likewise, states behind them. */
+/* Runs the first function on vectors that are given one after the other; results likewise, states after them. */
 static void run(const mil_function *f, const double *given, double *out) {
     propane_error err = {0};
     arena *a = arena_create();

@@ -62,7 +62,7 @@ TEST(each_bad_value_has_its_message) {
          PROPANE_ERR_INVALID},
         {"\"num_key_value_heads\": 0", "'num_key_value_heads' is 0", PROPANE_ERR_INVALID},
         {"\"head_dim\": 7", "head_dim is 7; it must be even", PROPANE_ERR_INVALID},
-        {"\"head_dim\": \"8\"", "'head_dim' must be a whole number, but is a string", PROPANE_ERR_INVALID},
+        {"\"head_dim\": \"8\"", "'head_dim' must be an integer, but is a string", PROPANE_ERR_INVALID},
         {"\"max_position_embeddings\": 0", "'max_position_embeddings' is 0", PROPANE_ERR_INVALID},
         {"\"rms_norm_eps\": 0", "rms_norm_eps is 0", PROPANE_ERR_INVALID},
         {"\"rms_norm_eps\": 1e400", "not valid JSON", PROPANE_ERR_INVALID},
@@ -70,7 +70,7 @@ TEST(each_bad_value_has_its_message) {
         {"\"rope_theta\": -5", "rope_theta is -5", PROPANE_ERR_INVALID},
         {"\"tie_word_embeddings\": 1", "'tie_word_embeddings' must be true or false", PROPANE_ERR_INVALID},
         {"\"bos_token_id\": 512", "bos_token_id is 512; it must be below vocab_size", PROPANE_ERR_INVALID},
-        {"\"eos_token_id\": [\"x\"]", "'eos_token_id' must be a whole number", PROPANE_ERR_INVALID},
+        {"\"eos_token_id\": [\"x\"]", "'eos_token_id' must be an integer", PROPANE_ERR_INVALID},
         {"\"vocab_size\": 3", "duplicate", PROPANE_ERR_INVALID},
     };
     model_config c;

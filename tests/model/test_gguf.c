@@ -402,7 +402,7 @@ TEST(every_truncation_is_refused) {
     EXPECT(memcmp(gguf_next_text(words, &at, &length), "two", 3) == 0 && at == words->bytes);
     gguf_close(g);
     for (size_t n = 0; n < file.length; n++) {
-        uint8_t *exact = mem_alloc(n ? n : 1); /* as large as the file: a sanitizer sees a step behind it */
+        uint8_t *exact = mem_alloc(n ? n : 1); /* as large as the file: a sanitizer sees a step after it */
         memcpy(exact, file.data, n);
         EXPECT_MSG(gguf_parse(exact, n, "cut", &g, &err) != PROPANE_OK && !g && err.text[0], "cut to %zu bytes", n);
         mem_free(exact);

@@ -165,7 +165,7 @@ static const bad_case bad[] = {
     {MIL_OP_expand_dims, "x=[2,3] axes=[3]", "axes is 3"},
     {MIL_OP_expand_dims, "x=[1,1,1,1,1,1,1] axes=[0,1]", "rank 9"},
     {MIL_OP_squeeze, "x=[2,1] axes=[2]", "axes is 2"},
-    {MIL_OP_slice_by_size, "x=[5] begin=[3] size=[3]", "begin[0] 3 and size[0] 3 end behind dimension 0"},
+    {MIL_OP_slice_by_size, "x=[5] begin=[3] size=[3]", "begin[0] 3 and size[0] 3 end beyond dimension 0"},
     {MIL_OP_slice_by_size, "x=[5] begin=[5] size=[-1]", "begin[0] is 5"},
     {MIL_OP_slice_by_size, "x=[5] begin=[0] size=[0]", "size[0] is 0"},
     {MIL_OP_slice_by_size, "x=[5] begin=[0,0] size=[1]", "begin has 2 entries"},

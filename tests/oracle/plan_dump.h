@@ -20,7 +20,7 @@ typedef struct oracle_plan oracle_plan;
 int oracle_isa_count(void);
 /* "avx2", "avx512+vnni": what decides which kernels run. NULL: this machine lacks it. Static. */
 const char *oracle_isa_label(int isa);
-/* Blocks of products and scratch follow the size of the second cache: from here on that of a cache of 1 MB. */
+/* Blocks of products and scratch follow the size of L2: from here on that of a cache of 1 MB. */
 void oracle_pin_caches(void);
 
 /* The plan lives in `a`; oracle_plan_free comes first. */

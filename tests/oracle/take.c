@@ -31,7 +31,7 @@ void oracle_hash(const void *data, size_t bytes, int digits, char *out) {
 
 /* ---- inputs -------------------------------------------------------------------------------------------------------------- */
 
-/* Multiples of 1/512 in [-1, 1): few enough bits for fp16. Whole numbers: small, since most are indices; bytes may be weights. */
+/* Multiples of 1/512 in [-1, 1): few enough bits for fp16. Integers: small, since most are indices; bytes may be weights. */
 static double draw(rng *r, mil_dtype dtype) {
     const mil_dtype_info *info = mil_dtype_get(dtype);
     if (info->kind == MIL_KIND_FLOAT) return (double)rng_below(r, 1024) / 512 - 1;
@@ -221,7 +221,7 @@ propane_status oracle_load(const char *path, mil_module **out, propane_error *er
     size_t length = 0;
     propane_status status = PROPANE_OK;
     if (text_ends_with(path, ".mil")) PROPANE_TRY(file_read(path, LIMIT, &source, &length, err));
-    char *end = source ? strstr(source, "// >>> ") : NULL; /* behind it, what tests/mil wants to see */
+    char *end = source ? strstr(source, "// >>> ") : NULL; /* after it, what tests/mil wants to see */
     if (end) *end = 0;
     if (end || (source && strstr(source, "(random)")))
         status = oracle_parse(source, strlen(source), path, out, err);

@@ -321,7 +321,7 @@ TEST(wrong_requests_are_told_what_is_wrong) {
         {0, "{\"prompt\":\"a\",\"n\":0}", 400, "'n' is 0"},
         {0, "{\"prompt\":[\"a\",\"b\"],\"n\":100}", 400, "2 prompts with 100 choices each"},
         {0, "{\"prompt\":\"a\",\"max_tokens\":-1}", 400, "'max_tokens' is -1"},
-        {0, "{\"prompt\":\"a\",\"max_tokens\":1.5}", 400, "'max_tokens' must be a whole number"},
+        {0, "{\"prompt\":\"a\",\"max_tokens\":1.5}", 400, "'max_tokens' must be an integer"},
         {0, "{\"prompt\":\"a\",\"stop\":[\"a\",\"\"]}", 400, "'stop' must be a string or a list of strings"},
         {0, "{\"prompt\":\"a\",\"stop\":{}}", 400, "'stop' must be"},
         {0, "{\"prompt\":\"a\",\"logprobs\":21}", 400, "'logprobs' is 21"},

@@ -52,7 +52,7 @@ static void failing_learn(failing *f) {
     EXPECT_MSG(f->requests > 0, "%s asks for no memory", f->name);
 }
 
-/* False: the point lies behind the last request. */
+/* False: the point lies after the last request. */
 static bool failing_point(failing *f, uint64_t n, bool on) {
     propane_error err = {0};
     text result = {0};

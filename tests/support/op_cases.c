@@ -66,7 +66,7 @@ static double whole(maker *m, int low, int high) {
 }
 static double signed_(maker *m, double v) { return rng_next(&m->random) & 1 ? v : -v; }
 
-/* Numbers 0.02 apart (whole numbers for integers) and not within 0.05 of 0, +-1, +-6. */
+/* Numbers 0.02 apart (integers for integers) and not within 0.05 of 0, +-1, +-6. */
 static void fill_slots(maker *m, bool is_float) {
     m->slot_count = m->slot_next = 0;
     for (int k = 0; k < SLOTS; k++) {
@@ -105,7 +105,7 @@ static double half_of(maker *m, bool is_float) { return whole(m, -9, 9) / 2; }
 static double near_one_of(maker *m, bool is_float) {
     return is_float ? signed_(m, between(m, 0.7, 1.4)) : signed_(m, rng_below(&m->random, 8) ? 1 : 2);
 }
-/* mod_x / mod_y is never nearer than 0.1 to a whole number. */
+/* mod_x / mod_y is never nearer than 0.1 to an integer. */
 static double mod_x_of(maker *m, bool is_float) { return is_float ? 0.75 * whole(m, -8, 8) + 0.3 : whole(m, -20, 20); }
 static double mod_y_of(maker *m, bool is_float) {
     return is_float ? signed_(m, 1.5 * whole(m, 1, 2)) : signed_(m, whole(m, 1, 5));

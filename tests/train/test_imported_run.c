@@ -111,7 +111,7 @@ static propane_status get(void *context, int part, int64_t index, const sample_r
     return PROPANE_OK;
 }
 
-/* A class is where the picture is bright. */
+/* A class is where the image is bright. */
 static void fill_set(set *s) {
     rng r;
     rng_init(&r, 9);

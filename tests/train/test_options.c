@@ -64,7 +64,7 @@ TEST(values_of_another_type_are_refused) {
     train_options o;
     train_options_default(&o, TRAIN_LANGUAGE);
     EXPECT_FAIL(train_options_set(&o, "steps", "1e3", &err), PROPANE_ERR_INVALID,
-                "steps: '1e3' is not a whole number from 1 to 1000000000000");
+                "steps: '1e3' is not an integer from 1 to 1000000000000");
     EXPECT_FAIL(train_options_set(&o, "lr", "nan", &err), PROPANE_ERR_INVALID,
                 "lr: 'nan' is not a number from 0 to 100");
     EXPECT_FAIL(train_options_set(&o, "lr", "", &err), PROPANE_ERR_INVALID, "lr: '' is not a number");

@@ -236,7 +236,7 @@ int cmd_diff(int argc, char **argv) {
         {"A", CLI_TEXT, &j.a, .help = "a model in any form that `propane run` takes", .required = true},
         {"B", CLI_TEXT, &j.b, .help = "another model; left out: the same, on other terms"},
         {"--input", CLI_TEXTS, &j.input_list, .max = MAX_GIVEN, .words = "NAME=FILE", .help = "as for propane run"},
-        {"--resize", CLI_SWITCH, &j.resize, .help = "scale pictures to the input's size"},
+        {"--resize", CLI_SWITCH, &j.resize, .help = "scale images to the input's size"},
         {"--seed", CLI_INT, &j.seed, 0, 1e15, "N", "random numbers for the inputs that are not given"},
         {"--shape", CLI_TEXTS, &j.shape_list, .max = MAX_GIVEN, .words = "NAME=1,3,224,224",
          .help = "of open inputs; those of --input, else the file's defaults"},

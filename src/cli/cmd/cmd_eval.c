@@ -127,7 +127,7 @@ int cmd_eval(int argc, char **argv) {
         {"--chat", CLI_TEXT, &j.chat, .words = "NAME",
          .help = "chat format of a .jsonl file, instead of the model's own"},
         {"--ids", CLI_TEXT, &j.ids_path, .words = "FILE",
-         .help = "token ids instead, whole numbers with blanks between them"},
+         .help = "token ids instead, integers with blanks between them"},
         OPENED_TOKENIZER_FLAG(j.m),
         {"--context", CLI_INT, &j.m.context, 0, 1048576, "N", "longest stretch with one cache; 0: the model's"},
         OPENED_DEVICE_FLAGS(j.m),

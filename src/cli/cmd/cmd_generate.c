@@ -28,7 +28,7 @@ typedef struct generate_job {
     int64_t made; /* of all prompts */
 } generate_job;
 
-/* A prompt and what is written behind it. */
+/* A prompt and what is written after it. */
 typedef struct item {
     generate_job *j;
     text prompt;
@@ -277,7 +277,7 @@ typedef struct queue {
     int64_t ran;
 } queue;
 
-/* Prompts begin while there are free places; the first item that is not printed yet may have many behind it. */
+/* Prompts begin while there are free places; the first item that is not printed yet may have many after it. */
 static propane_status cmd_generate_begin_more(generate_job *j, prompt_file *f, queue *q, propane_error *err) {
     int running = 0;
     for (int i = 0; i < q->count; i++) running += q->items[i]->stream != NULL;
@@ -296,7 +296,7 @@ static propane_status cmd_generate_begin_more(generate_job *j, prompt_file *f, q
     return PROPANE_OK;
 }
 
-/* The first item writes as it goes on; what is behind it waits for its turn. */
+/* The first item writes as it goes on; what is after it waits for its turn. */
 static bool cmd_generate_print_first(queue *q) {
     bool wanted = true;
     while (wanted && q->count) {
@@ -421,7 +421,7 @@ int cmd_generate(int argc, char **argv) {
         {"end", CLI_HEADING, .help = "where it ends:"},
         {"--count", CLI_INT, &j.sampling.count, 0, 1e9, "N", "tokens to make"},
         {"--stop", CLI_TEXTS, &j.stops, 0, PROPANE_MAX_STOPS, "TEXT", "ends in front of this text (up to 16 times)"},
-        {"--ignore-end", CLI_SWITCH, &j.sampling.ignore_end, .help = "goes on behind the end-of-text token"},
+        {"--ignore-end", CLI_SWITCH, &j.sampling.ignore_end, .help = "goes on after the end-of-text token"},
         {"output", CLI_HEADING, .help = "what is written:"},
         {"--print-ids", CLI_SWITCH, &j.print_ids, .help = "ids instead of text"},
         {"--logprobs", CLI_INT, &logprobs, -1, PROPANE_MAX_LOGPROBS, "N",

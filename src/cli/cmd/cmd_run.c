@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * propane run MODEL: runs a program in any form on any device: arrays and pictures in, arrays out, and how long it took.
+ * propane run MODEL: runs a program in any form on any device: arrays and images in, arrays out, and how long it took.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -198,10 +198,10 @@ int cmd_run(int argc, char **argv) {
                  "(.hwx, .anec: its registers are executed in software)",
          .required = true},
         {"--input", CLI_TEXTS, &j.input_list, .max = MAX_GIVEN, .words = "NAME=FILE",
-         .help = "an array (.npy) or a picture (.png, .jpg); FILE.npz: several; an array with one more dimension in "
+         .help = "an array (.npy) or an image (.png, .jpg); FILE.npz: several; an array with one more dimension in "
                  "front: a "
                  "value for each of several runs"},
-        {"--resize", CLI_SWITCH, &j.session.resize, .help = "scale pictures to the input's size"},
+        {"--resize", CLI_SWITCH, &j.session.resize, .help = "scale images to the input's size"},
         {"--seed", CLI_INT, &j.seed, 0, 1e15, "N", "random numbers for the inputs that are not given"},
         {"--output", CLI_TEXT, &j.output, .words = "DIR", .help = "write each output as DIR/NAME.npy, states too"},
         {"--keep", CLI_SWITCH, &j.session.keep, .help = "every value that the program computes is an output"},
@@ -223,7 +223,7 @@ int cmd_run(int argc, char **argv) {
         {"--json", CLI_SWITCH, &j.json, .help = "the times as one JSON object; a profile then goes to standard error"},
     };
     int code = cli_parse(argc, argv, flags, sizeof flags / sizeof flags[0], "run MODEL --input NAME=FILE ... [flags]",
-                         "Runs a Core ML package or a MIL program on this machine: arrays and pictures in, arrays out, "
+                         "Runs a Core ML package or a MIL program on this machine: arrays and images in, arrays out, "
                          "and how long it takes.");
     if (code >= 0) return code;
     propane_error err = {0};

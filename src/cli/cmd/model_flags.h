@@ -44,7 +44,7 @@ PROPANE_CHECK propane_status opened_model_read(opened_model *o, propane_error *e
 PROPANE_CHECK propane_status opened_model_tokenizer(opened_model *o, propane_error *err);
 /* The device and the programs. */
 PROPANE_CHECK propane_status opened_model_start(opened_model *o, propane_error *err);
-/* All of it; what was never opened is passed over. */
+/* All of it; what was never opened is skipped. */
 void opened_model_close(opened_model *o);
 
 #endif

@@ -35,7 +35,7 @@ static void train_package_tell_start(const train_job *j) {
            " operations compute gradients\n",
            train_job_int(j, "operations"), train_job_int(j, "operations_differentiated"),
            train_job_int(j, "operations_of_gradients"));
-    if (json_object_get(j->facts, "classes")) printf("%" PRId64 " classes of pictures\n", train_job_int(j, "classes"));
+    if (json_object_get(j->facts, "classes")) printf("%" PRId64 " classes of images\n", train_job_int(j, "classes"));
     printf("%s: %" PRId64 " samples to train on, %" PRId64 " to validate with\n", train_job_text(j, "source"),
            train_job_int(j, "samples"), train_job_int(j, "validation_samples"));
     printf("loss %s%s\n", train_job_option(j, "loss"),

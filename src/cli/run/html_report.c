@@ -175,7 +175,7 @@ propane_status report_print(const run_history *h, const char *title, const repor
     text_append(out, "<h2>Curves</h2>\n");
     PROPANE_TRY(html_report_put_chart(out, h, html_report_of_samples(h) ? "Loss" : "Loss, nats per token",
                                       html_report_pick_loss, true, err));
-    PROPANE_TRY(html_report_put_chart(out, h, "Length of the gradient", html_report_pick_norm, false, err));
+    PROPANE_TRY(html_report_put_chart(out, h, "gradient norm", html_report_pick_norm, false, err));
     PROPANE_TRY(html_report_put_chart(out, h, "Learning rate", html_report_pick_rate, false, err));
     PROPANE_TRY(html_report_put_chart(out, h, html_report_of_samples(h) ? "Samples a second" : "Tokens a second",
                                       html_report_pick_speed, false, err));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * Owns log.jsonl. Writing never fails the run: what cannot be written is left out. Reading takes what is there: a line that
- * is cut off waits for its end, a damaged one is counted and passed over.
+ * is cut off waits for its end, a damaged one is counted and skipped.
  */
 #include "cli/run/run_log.h"
 

@@ -4,7 +4,7 @@
  * (objc.h), and nothing is ever computed elsewhere instead. It is compiled on every system and says where it cannot work.
  *
  *   ane, ane:memory, ane:client          the route (model.c)
- *   behind it: ?dispatch=standard|direct|realtime|auto how a request is evaluated (dispatch_select.c)
+ *   after it: ?dispatch=standard|direct|realtime|auto how a request is evaluated (dispatch_select.c)
  *   &procedures=off|on|auto              functions that are compiled at once share a compiled program (procedures.c)
  *   &statistics=off|on                   the engine's own times (run.c)
  *   &dialect=short|canonical             the text's form

@@ -90,7 +90,7 @@ static propane_status merge_rewrite(const merge *m, propane_error *err) {
     int64_t first = 0;
     mil_build_resume(&b, m->f);
     mil_value *whole = merge_build_whole(m, &b, err);
-    mil_op *user = m->f->first; /* constants stand at the head; behind them, nothing has used one yet */
+    mil_op *user = m->f->first; /* constants stand at the head; after them, nothing has used one yet */
     while (user && user->info->code == MIL_OP_const) user = user->next;
     if (!whole) return b.err.status ? propane_fail(err, b.err.status, "%s", b.err.text) : PROPANE_ERR_MEMORY;
     for (int k = 0; k < m->count; k++) {

@@ -7,7 +7,7 @@
  *
  * A program that the system has compiled before is loaded without compiling and does not count. After a compile that
  * failed the next one waits, because the shared compiler service gives unreliable answers for some seconds (C3). A load
- * that fails is tried once more. Refuses the compile behind the last of the budget, before the system fails without a
+ * that fails is tried once more. Refuses the compile after the last of the budget, before the system fails without a
  * reason (C1).
  */
 #include <stdio.h>

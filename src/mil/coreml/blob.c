@@ -122,9 +122,9 @@ static propane_status blob_check_extent(const mil_blob_file *f, uint64_t offset,
         return blob_record_fail(f, offset, err, "its data offset is %llu, inside the file header",
                                 (unsigned long long)data);
     if (data > f->map.bytes || bytes > f->map.bytes - data)
-        return blob_record_fail(f, offset, err,
-                                "its data, %llu bytes at offset %llu, ends behind the file, which has %zu bytes",
-                                (unsigned long long)bytes, (unsigned long long)data, f->map.bytes);
+        return blob_record_fail(
+            f, offset, err, "its data, %llu bytes at offset %llu, ends beyond the end of the file, which has %zu bytes",
+            (unsigned long long)bytes, (unsigned long long)data, f->map.bytes);
     return PROPANE_OK;
 }
 
@@ -146,7 +146,7 @@ propane_status mil_blob_get(const mil_blob_file *file, uint64_t offset, mil_blob
             return blob_record_fail(
                 file, offset, err,
                 "size and data offset were not written, only the byte 0x%02x of a size, and no data "
-                "stands behind it; write the u64 size at byte 8 and the u64 data offset at byte 16",
+                "stands after it; write the u64 size at byte 8 and the u64 data offset at byte 16",
                 p[10]);
     }
     if (bytes > UINT64_MAX - data)

@@ -23,7 +23,7 @@ void mil_blob_close(mil_blob_file *file);
 /* The record at `offset`. Malformed: PROPANE_ERR_INVALID, "PATH: record at offset N: ...". */
 PROPANE_CHECK propane_status mil_blob_get(const mil_blob_file *file, uint64_t offset, mil_blob *out,
                                           propane_error *err);
-/* Walks all records in file order: *offset 0 starts; returns NOT_FOUND behind the last one. */
+/* Walks all records in file order: *offset 0 starts; returns NOT_FOUND after the last one. */
 PROPANE_CHECK propane_status mil_blob_next(const mil_blob_file *file, uint64_t *offset, mil_blob *out,
                                            propane_error *err);
 /* The number that the header claims. */

@@ -69,7 +69,7 @@ const mil_feature *mil_feature_find(const mil_feature *features, int count, cons
 typedef struct mil_shape_choice {
     const char *name;
     mil_type shape; /* rank and dim alone */
-    /* It is that of an array (or height and width of a picture), which may have one more dimension in front. It counts for an
+    /* It is that of an array (or height and width of an image), which may have one more dimension in front. It counts for an
      * open input of its rank; what else does not fit is seen when the array is set. */
     bool of_array, of_picture;
 } mil_shape_choice;

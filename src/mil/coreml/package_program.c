@@ -173,7 +173,7 @@ static propane_status program_wire_fill(reader *r, const Coreml__TensorValue *v,
     }
 }
 
-/* The elements of a list, one behind the other; each is a tensor of the list's element type. */
+/* The elements of a list, one after the other; each is a tensor of the list's element type. */
 static propane_status program_wire_fill_list(reader *r, const Coreml__ListValue *list, mil_const *c, uint8_t *data) {
     mil_const one = {.type = mil_type_bare(&c->type)};
     one.bytes = mil_type_bytes(&one.type);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * Owns the slow truth: how an element type rounds, how elements become doubles and back, and running a function on
- * doubles op by op through the rows' eval column. Values of integer and bool type are always whole numbers in their
+ * doubles op by op through the rows' eval column. Values of integer and bool type are always integers in their
  * type's range here, whatever the op: real_div of int32 drops the fraction.
  */
 #include "mil/eval/eval.h"

@@ -55,7 +55,7 @@ propane_status mil_eval_constexpr_lut_to_dense(const mil_eval_args *a, propane_e
     return PROPANE_OK;
 }
 
-/* A mask that was computed has been compared with nothing: more places than values would read behind them. */
+/* A mask that was computed has been compared with nothing: more places than values would read after them. */
 static propane_status eval_constexpr_short(const mil_eval_args *a, const char *param, int64_t count,
                                            propane_error *err) {
     return mil_op_fail(a->op, err, PROPANE_ERR_INVALID, "the mask has more bits set than the %lld elements of %s",

@@ -257,7 +257,7 @@ static void eval_index_detect(detector *d) {
         if (!eval_index_suppressed(d, d->order[k].index)) d->kept[d->kept_count++] = d->order[k].index;
 }
 
-/* Boxes and scores behind the last one are 0, indices -1. */
+/* Boxes and scores after the last one are 0, indices -1. */
 propane_status mil_eval_nms(const mil_eval_args *a, propane_error *err) {
     detector d = {0};
     PROPANE_TRY(mil_nms_read(a->op, &d.n, err));

@@ -37,7 +37,7 @@ static double eval_map_floor_mod(double x, double y) {
     return r != 0.0 && (r < 0.0) != (y < 0.0) ? r + y : r;
 }
 
-/* floor(x / y), also where x / y rounds up to a whole number. */
+/* floor(x / y), also where x / y rounds up to an integer. */
 static double eval_map_floor_quotient(double x, double y) {
     if (y == 0.0) return x / y;
     return nearbyint((x - eval_map_floor_mod(x, y)) / y);

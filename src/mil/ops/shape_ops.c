@@ -171,7 +171,7 @@ static propane_status shape_ops_slice_by_size(const mil_op *op, const mil_type *
         if (size == -1) size = dim - begin;
         if (size < 1) return BAD("size[%d] is %lld; it must be positive, or -1 for the rest", d, (long long)size);
         if (size > dim - begin)
-            return BAD("begin[%d] %lld and size[%d] %lld end behind dimension %d of x, which has %lld elements", d,
+            return BAD("begin[%d] %lld and size[%d] %lld end beyond dimension %d of x, which has %lld elements", d,
                        (long long)begin, d, (long long)size, d, (long long)dim);
         out->begin[d] = begin, out->count[d] = size, out->step[d] = 1;
     }

@@ -125,12 +125,12 @@ static bool shape_reduce_is_weight(const mil_value *v) {
     return v->is_inline || (v->def && v->def->info->code == MIL_OP_const);
 }
 
-/* Whole numbers and floats go together where one of them is a weight. */
+/* Integers and floats go together where one of them is a weight. */
 static propane_status shape_reduce_factors(const mil_op *op, const char *x, const char *y, propane_error *err) {
     const mil_value *a = mil_in(op, x), *b = mil_in(op, y);
     if (!b || mil_dtype_is_float(a->type.dtype) == mil_dtype_is_float(b->type.dtype)) return PROPANE_OK;
     if (shape_reduce_is_weight(a) || shape_reduce_is_weight(b)) return PROPANE_OK;
-    return BAD("%s is %s and %s is %s; of whole numbers and floats one must be a constant", x,
+    return BAD("%s is %s and %s is %s; of integers and floats one must be a constant", x,
                mil_dtype_get(a->type.dtype)->name, y, mil_dtype_get(b->type.dtype)->name);
 }
 

@@ -10,7 +10,7 @@
 
 /* ---- pooling -------------------------------------------------------------------------------------------------------- */
 
-/* In ceil mode a last window that is not whole counts too, unless it begins behind x and its padding in front. */
+/* In ceil mode a last window that is not whole counts too, unless it begins after x and its padding in front. */
 static propane_status shape_window_pool_ceil(const mil_op *op, mil_conv *c, propane_error *err) {
     for (int d = 0; d < c->spatial; d++) {
         if (c->before[d] != c->after[d])

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Numbers as text, the same in every locale: decimals, hex floats, inf, nan, whole numbers with their sign kept apart.
+ * Numbers as text, the same in every locale: decimals, hex floats, inf, nan, integers with their sign kept apart.
  */
 #ifndef MIL_TEXT_NUMBER_H
 #define MIL_TEXT_NUMBER_H

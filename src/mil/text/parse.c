@@ -377,7 +377,7 @@ static propane_status parse_shapes(parser *p) {
     return parse_expect(p, "}");
 }
 
-/* What compilers write behind the parameters, in square brackets; of it only the default shapes of open parameters are of
+/* What compilers write after the parameters, in square brackets; of it only the default shapes of open parameters are of
  * use here: ("DefaultShapes", {{"x", [1, 3]}}). The rest is skipped, bracket by bracket. */
 static propane_status parse_function_attributes(parser *p) {
     mil_function *f = p->function;

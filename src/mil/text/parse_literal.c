@@ -62,7 +62,7 @@ static propane_status parse_real(parser *p, mil_dtype dtype) {
 static propane_status parse_whole(parser *p, mil_dtype dtype) {
     lex_token t = p->lex.token;
     mil_whole value;
-    PROPANE_TRY(parse_read_whole(p, "a whole number", &value));
+    PROPANE_TRY(parse_read_whole(p, "an integer", &value));
     if (mil_element_store_whole(p->elements, dtype, p->element_count, value)) return PROPANE_OK;
     return parse_fail_at(p, &t, "%.*s does not fit %s", (int)(t.length < 40 ? t.length : 40), t.start,
                          mil_dtype_get(dtype)->name);
@@ -151,7 +151,7 @@ static propane_status parse_take_elements(parser *p, const mil_type *type, mil_c
     if (!c) return parse_no_memory(p);
     c->type = *type;
     c->bytes = mil_type_bytes(type);
-    if (mil_dtype_get(type->dtype)->bits % 8) { /* the bits behind the last element are zero */
+    if (mil_dtype_get(type->dtype)->bits % 8) { /* the bits after the last element are zero */
         int64_t used = mil_type_count(type) * mil_dtype_get(type->dtype)->bits;
         if (used % 8) p->elements[c->bytes - 1] &= (uint8_t)((1u << (used % 8)) - 1);
     }
@@ -205,7 +205,7 @@ static propane_status parse_blobfile(parser *p, const mil_type *type, mil_const 
     return PROPANE_OK;
 }
 
-/* A list's elements, one behind the other. */
+/* A list's elements, one after the other. */
 static propane_status parse_list(parser *p, const mil_type *type) {
     lex_token t = p->lex.token;
     PROPANE_TRY(parse_row(p, type->dtype, mil_type_count(type)));

@@ -79,7 +79,7 @@ static void print_element(text *out, const mil_const *c, int64_t index) {
     }
 }
 
-/* The list of dimension `level`, from element `first` on; returns the element behind it. */
+/* The list of dimension `level`, from element `first` on; returns the element after it. */
 static int64_t print_list(text *out, const mil_const *c, int level, int64_t first) {
     if (level == c->type.rank) {
         print_element(out, c, first);

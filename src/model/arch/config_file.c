@@ -13,7 +13,7 @@
 #include "base/memory.h"
 #include "model/arch/arch.h"
 
-/* One row per whole-number key: name, field, smallest, largest, needed. */
+/* One row per integer key: name, field, smallest, largest, needed. */
 typedef struct int_key {
     const char *name;
     size_t offset;
@@ -291,8 +291,7 @@ static propane_status config_read_id(const json_t *object, const char *source, c
     const json_t *v = json_object_get(object, key);
     if (json_is_array(v)) {
         v = json_array_get(v, 0);
-        if (!json_is_integer(v))
-            return config_bad(err, source, "key '%s' must be a whole number or a list of them", key);
+        if (!json_is_integer(v)) return config_bad(err, source, "key '%s' must be an integer or a list of them", key);
         *out = json_integer_value(v);
         return PROPANE_OK;
     }

@@ -9,7 +9,7 @@
  *
  * with, where the architecture has them, norm_bias [1,D,1,1], q_bias ... down_bias [1,O,1,1], and q_norm, k_norm
  * [1,1,HD,1]; without gate_proj where the feed-forward half is a plain one. The parameters stand in the order of the
- * architecture's rows (model_arch_param); behind them, for each matrix with an adapter, PARAM_lora_a [R,I] and PARAM_lora_b [O,R].
+ * architecture's rows (model_arch_param); after them, for each matrix with an adapter, PARAM_lora_a [R,I] and PARAM_lora_b [O,R].
  *
  * Decisions: norms divide by sqrt(D) before they square, so that fp16 does not overflow; RoPE is a product with a
  * constant signed permutation (Hugging Face's half-split pairs), the form that every chip takes; query head h reads
@@ -53,7 +53,7 @@ PROPANE_CHECK propane_status model_build_ffn(mil_module *m, const char *name, co
 PROPANE_CHECK propane_status model_build_head(mil_module *m, const char *name, const model_config *c,
                                               const model_build_options *o, mil_function **out, propane_error *err);
 /* The whole model in one function: x [B,D,1,S] (embedded tokens), then, with weights as parameters, for each layer those of
- * attn and ffn with the layer's number behind them (attn_norm_weight_L q_proj_L ... ffn_norm_weight_L ...), and last those
+ * attn and ffn with the layer's number after them (attn_norm_weight_L q_proj_L ... ffn_norm_weight_L ...), and last those
  * of the head; result logits [B,V,1,S]. Stages as above with "attn." / "ffn." / "head." in front. */
 PROPANE_CHECK propane_status model_build_whole(mil_module *m, const char *name, const model_config *c,
                                                const model_build_options *o, mil_function **out, propane_error *err);

@@ -122,7 +122,7 @@ mil_value *forward_causal_mask(forward_context *x) {
     return v;
 }
 
-/* q [B,heads,HD,S] -> the mix [B,heads*HD,1,S]. The G heads of a group lie one behind the other, so [B,KVH,G*S,HD] is
+/* q [B,heads,HD,S] -> the mix [B,heads*HD,1,S]. The G heads of a group lie one after the other, so [B,KVH,G*S,HD] is
  * the same memory as [B,H,S,HD]: each group is one product with its own K and V. */
 mil_value *forward_attention(forward_context *x, mil_value *q, const forward_span *spans, int span_count,
                              mil_value *mask) {

@@ -14,7 +14,7 @@ double model_lora_scale(const model_lora *l) {
     return l->alpha / (l->rank_root ? sqrt((double)l->rank) : (double)l->rank);
 }
 
-/* The item of a list separated by commas that begins at `at`; returns where the next one begins, NULL behind the last. */
+/* The item of a list separated by commas that begins at `at`; returns where the next one begins, NULL after the last. */
 static const char *lora_next_item(const char *at, char out[100]) {
     size_t n = strcspn(at, ",");
     const char *next = at[n] ? at + n + 1 : NULL;

@@ -59,7 +59,7 @@ void model_weights_free(model_weights *w);
 void model_weights_init(model_weights *w, uint64_t seed, double deviation);
 
 const model_tensor *model_weights_find(const model_weights *w, const char *name); /* NULL: there is none */
-/* Tensors that make up the output head (and a tied embedding): config.vocab_piece rows each, one behind the other, in the
+/* Tensors that make up the output head (and a tied embedding): config.vocab_piece rows each, one after the other, in the
  * registry and in memory. */
 int64_t model_weights_pieces(const model_config *c);
 /* The tensor that feeds a function's parameter; "lm_head" of a tied model is embed_tokens. The first of several pieces. NULL:

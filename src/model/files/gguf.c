@@ -306,7 +306,7 @@ propane_status gguf_get_int(const gguf *g, const char *key, bool required, int64
     const gguf_value *v;
     PROPANE_TRY(gguf_lookup(g, key, required, &v, err));
     if (!v) return PROPANE_OK;
-    if (!gguf_is_whole(v->type) || v->type == GGUF_BOOL) return gguf_wrong_type(g, v, "a whole number", err);
+    if (!gguf_is_whole(v->type) || v->type == GGUF_BOOL) return gguf_wrong_type(g, v, "an integer", err);
     int64_t value = gguf_item_int(v, 0);
     if (value < min || value > max)
         return propane_fail(err, PROPANE_ERR_INVALID, "%s: key '%s' is %lld; it must be from %lld to %lld", g->source,

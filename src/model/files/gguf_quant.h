@@ -6,7 +6,7 @@
 
 #include "model/files/gguf.h"
 
-/* `blocks` of them, one behind the other. */
+/* `blocks` of them, one after the other. */
 #define GGUF_KNOWN(number, NAME, block, bytes)
 #define GGUF_READ(number, NAME, word, block, bytes)                                                                    \
     void gguf_decode_##word(const uint8_t *b, int64_t blocks, float *out);

@@ -82,8 +82,8 @@ static propane_status safetensors_read_shape(const safetensors *s, const json_t 
         int64_t n = json_is_integer(v) ? json_integer_value(v) : -1;
         if (n < 0 || (n > 0 && t->count > ((int64_t)1 << 56) / n))
             return propane_fail(err, PROPANE_ERR_INVALID,
-                                "%s: tensor '%s': size %d of 'shape' is not a whole number or much too large",
-                                s->source, safetensors_quote(t->name).text, i);
+                                "%s: tensor '%s': size %d of 'shape' is not an integer or much too large", s->source,
+                                safetensors_quote(t->name).text, i);
         t->dim[i] = n;
         t->count *= n;
     }
@@ -105,8 +105,8 @@ static propane_status safetensors_read_tensor(const safetensors *s, const json_t
     const json_t *offsets = json_object_get(entry, "data_offsets");
     const json_t *from = json_array_get(offsets, 0), *to = json_array_get(offsets, 1);
     if (json_array_size(offsets) != 2 || !json_is_integer(from) || !json_is_integer(to))
-        return propane_fail(err, PROPANE_ERR_INVALID, "%s: tensor '%s': 'data_offsets' must be two whole numbers",
-                            s->source, name.text);
+        return propane_fail(err, PROPANE_ERR_INVALID, "%s: tensor '%s': 'data_offsets' must be two integers", s->source,
+                            name.text);
     int64_t begin = json_integer_value(from), end = json_integer_value(to);
     if (begin < 0 || end < begin || (uint64_t)end > data_bytes)
         return propane_fail(err, PROPANE_ERR_INVALID,
@@ -134,7 +134,7 @@ static int safetensors_compare_name(const void *a, const void *b) {
     return strcmp((*(const safetensors_tensor *const *)a)->name, (*(const safetensors_tensor *const *)b)->name);
 }
 
-/* The tensors cover the data exactly, one behind the other. */
+/* The tensors cover the data exactly, one after the other. */
 static propane_status safetensors_check_cover(const safetensors *s, const uint8_t *data, uint64_t data_bytes,
                                               propane_error *err) {
     uint64_t at = 0;
@@ -150,7 +150,7 @@ static propane_status safetensors_check_cover(const safetensors *s, const uint8_
         at = begin + t->bytes;
     }
     if (at != data_bytes)
-        return propane_fail(err, PROPANE_ERR_INVALID, "%s: %llu bytes behind the last tensor, at data offset %llu",
+        return propane_fail(err, PROPANE_ERR_INVALID, "%s: %llu bytes after the last tensor, at data offset %llu",
                             s->source, (unsigned long long)(data_bytes - at), (unsigned long long)at);
     return PROPANE_OK;
 }

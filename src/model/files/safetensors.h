@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * safetensors files: an 8-byte little-endian header length, a JSON header, the tensors' bytes one behind the other. The
+ * safetensors files: an 8-byte little-endian header length, a JSON header, the tensors' bytes one after the other. The
  * reader refuses what the format's own reader refuses: unknown dtypes, sizes that do not match their shape, tensors that
  * overlap, leave a hole or end outside the file; every message gives the offset.
  */

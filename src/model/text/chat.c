@@ -259,7 +259,7 @@ static void chat_put_thought(text *out, const char **data, size_t *length, bool 
     size_t thought_length = 0;
     for (const char *at = *data; (at = strstr(at, close)); at += sizeof close - 1) end = at;
     if (end) {
-        const char *begin = *data; /* behind the last opening mark before the first closing one */
+        const char *begin = *data; /* after the last opening mark before the first closing one */
         const char *first = strstr(*data, close);
         for (const char *at = *data; (at = strstr(at, open)) && at < first; at += sizeof open - 1)
             begin = at + sizeof open - 1;

@@ -16,7 +16,7 @@ typedef struct token_list {
 } token_list;
 void token_list_deinit(token_list *list);
 PROPANE_CHECK propane_status token_list_add(token_list *list, int32_t id, propane_error *err);
-/* Room for `more` ids; ids behind those that are there. */
+/* Room for `more` ids; ids after those that are there. */
 PROPANE_CHECK propane_status token_list_reserve(token_list *list, size_t more, propane_error *err);
 PROPANE_CHECK propane_status token_list_append(token_list *list, const int32_t *ids, size_t count, propane_error *err);
 

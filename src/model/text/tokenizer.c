@@ -325,7 +325,7 @@ static propane_status tokenizer_encode_bpe(const tokenizer *t, const char *data,
     return status;
 }
 
-/* A character as run.c groups it: a byte and the continuation bytes behind it, four bytes at most. */
+/* A character as run.c groups it: a byte and the continuation bytes after it, four bytes at most. */
 static size_t tokenizer_loose_character(const char *p, size_t left) {
     size_t n = 1;
     while (n < 4 && n < left && ((unsigned char)p[n] & 0xc0) == 0x80) n++;

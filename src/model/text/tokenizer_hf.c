@@ -99,8 +99,8 @@ static propane_status tokenizer_hf_check_id(const char *key, const json_t *value
                                             propane_error *err) {
     *out = json_is_integer(value) ? json_integer_value(value) : -1;
     if (*out >= 0 && *out < TOKENIZER_VOCAB_MAX) return PROPANE_OK;
-    return propane_fail(err, PROPANE_ERR_INVALID, "%s: the id of '%.60s' must be a whole number from 0 to %d", source,
-                        key, TOKENIZER_VOCAB_MAX - 1);
+    return propane_fail(err, PROPANE_ERR_INVALID, "%s: the id of '%.60s' must be an integer from 0 to %d", source, key,
+                        TOKENIZER_VOCAB_MAX - 1);
 }
 
 /* One more than the largest id. */

@@ -76,7 +76,7 @@ PROPANE_CHECK propane_status tokenizer_from_merges(const tokenizer_pair *merges,
 /* Length of the UTF-8 character at the front of `p`: 1 .. 4, or 0 if the bytes are none. */
 int utf8_length(const char *p, size_t left);
 
-/* Cuts a text into words as GPT-2 does; the words lie one behind the other, make up the text and have at most
+/* Cuts a text into words as GPT-2 does; the words lie one after the other, make up the text and have at most
  * TOKENIZER_WORD_MAX bytes. */
 typedef struct splitter {
     const char *data;

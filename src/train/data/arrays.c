@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * Owns samples in arrays. One idea: everything about shapes and types is checked when the arrays are opened, so that a sample
- * is a copy. Refuses arrays of different lengths, of other shapes than the program's, and labels that are no whole numbers.
+ * is a copy. Refuses arrays of different lengths, of other shapes than the program's, and labels that are no integers.
  */
 #include "train/data/arrays.h"
 
@@ -113,7 +113,7 @@ static propane_status arrays_check_array(const char *source, const char *name, c
                             "%s: array %.60s is %s; a sample of it must be %s, with the number of samples in front",
                             source, name, have, want);
     if (whole && a->kind == 'f')
-        return propane_fail(err, PROPANE_ERR_INVALID, "%s: array %.60s holds floats; whole numbers are needed", source,
+        return propane_fail(err, PROPANE_ERR_INVALID, "%s: array %.60s holds floats; integers are needed", source,
                             name);
     if (a->dim[0] == count) return PROPANE_OK;
     return propane_fail(err, PROPANE_ERR_INVALID, "%s: array %.60s has %lld samples, y has %lld", source, name,

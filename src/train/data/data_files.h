@@ -14,7 +14,7 @@ typedef struct data_files {
 } data_files;
 
 /* `list`: values separated by ";". What does not exist, a pattern or folder without any file, and a folder with more than
- * 100,000 are errors. Hidden files and links in folders are passed over. All of it lies in the arena. */
+ * 100,000 are errors. Hidden files and links in folders are skipped. All of it lies in the arena. */
 PROPANE_CHECK propane_status data_files_find(const char *list, arena *a, data_files *out, propane_error *err);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns samples in pictures. One idea: the folders are listed once, sorted, so the same files give the same run; a picture is
- * read when it is first wanted, and kept as bytes as long as all kept ones are within a fixed size. Refuses pictures of
+ * Owns samples in images. One idea: the folders are listed once, sorted, so the same files give the same run; an image is
+ * read when it is first wanted, and kept as bytes as long as all kept ones are within a fixed size. Refuses images of
  * another size than the input's, unless they are to be scaled, and folders that are not the program's classes.
  */
 #include "train/data/image_folders.h"
@@ -52,7 +52,7 @@ int image_folders_classes(const image_folders *t) { return t->class_count; }
 
 static int folders_by_name(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
 
-/* Names in a folder that are pictures, or folders; sorted, in the arena. *count -1: there is no such folder. */
+/* Names in a folder that are images, or folders; sorted, in the arena. *count -1: there is no such folder. */
 static propane_status folders_list_folder(arena *a, const char *dir, bool folders, char ***out, int *count,
                                           propane_error *err) {
     DIR *d = opendir(dir);
@@ -99,7 +99,7 @@ static int folders_class_of(const image_folders *t, const char *name) {
     return -1;
 }
 
-/* The pictures of all class folders in `dir`. */
+/* The images of all class folders in `dir`. */
 static propane_status folders_read_part(image_folders *t, const char *dir, pictures *p, propane_error *err) {
     char **folders, **files;
     int folder_count, file_count;
@@ -145,7 +145,7 @@ static propane_status folders_find_classes(image_folders *t, const char *dir, pr
         return propane_fail(
             err, PROPANE_ERR_INVALID,
             "%s: there is nothing to learn from: neither arrays (x.npy and y.npy, train.npz) nor folders "
-            "of pictures, one for each class",
+            "of images, one for each class",
             dir);
     t->classes = (const char **)names;
     t->labels = ARENA_ARRAY(t->arena, t->class_count, int);
@@ -198,15 +198,14 @@ static propane_status folders_take_input(image_folders *t, const image_folders_o
     const mil_type *type = f->param_count ? &f->params[0]->type : NULL;
     if (f->param_count != 1 || type->rank != 4 || type->dim[0] != 1 || (type->dim[1] != 1 && type->dim[1] != 3) ||
         !mil_dtype_is_float(type->dtype))
-        return propane_fail(
-            err, PROPANE_ERR_INVALID,
-            "%s: pictures can be given to programs with one input [1, 1 or 3, height, width]; for others "
-            "give arrays: DIR/NAME.npy for each input, and DIR/y.npy",
-            m->module->source);
+        return propane_fail(err, PROPANE_ERR_INVALID,
+                            "%s: images can be given to programs with one input [1, 1 or 3, height, width]; for others "
+                            "give arrays: DIR/NAME.npy for each input, and DIR/y.npy",
+                            m->module->source);
     if (mil_type_count(&f->results[0]->type) != m->classes)
         return propane_fail(err, PROPANE_ERR_INVALID,
                             "%s: its output has a class for each of several places; class "
-                            "folders are for one class a picture: give arrays",
+                            "folders are for one class an image: give arrays",
                             m->module->source);
     const mil_feature *seen =
         m->seen ? mil_feature_find(m->seen->inputs, m->seen->input_count, f->params[0]->name) : NULL;
@@ -240,7 +239,7 @@ static propane_status folders_load(const image_folders *t, const picture *p, npy
         status = picture_resize(&whole, t->height, t->width, out, err);
     else
         status = propane_fail(err, PROPANE_ERR_INVALID,
-                              "%s has %lld x %lld pixels; the program's input has %lld x %lld: scale the pictures, or "
+                              "%s has %lld x %lld pixels; the program's input has %lld x %lld: scale the images, or "
                               "have them scaled with --resize",
                               p->path, (long long)whole.dim[1], (long long)whole.dim[0], (long long)t->width,
                               (long long)t->height);
@@ -298,7 +297,7 @@ static propane_status folders_open_all(image_folders *t, const char *dir, const 
     PROPANE_TRY(folders_read_part(t, train, &t->parts[0], err));
     if (!t->split && file_is_dir(val)) PROPANE_TRY(folders_read_part(t, val, &t->parts[1], err));
     if (!t->parts[0].count)
-        return propane_fail(err, PROPANE_ERR_INVALID, "%s: its %d class folders hold no pictures (.png, .jpg)", train,
+        return propane_fail(err, PROPANE_ERR_INVALID, "%s: its %d class folders hold no images (.png, .jpg)", train,
                             t->class_count);
     t->source.count[1] = t->split ? sample_held_count(o->held_out, t->parts[0].count) : t->parts[1].count;
     t->source.count[0] = t->parts[0].count - (t->split ? t->source.count[1] : 0);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Samples from pictures in class folders: DIR/train/CLASS/ and DIR/val/CLASS/, or DIR/CLASS/ with a part held out.
+ * Samples from images in class folders: DIR/train/CLASS/ and DIR/val/CLASS/, or DIR/CLASS/ with a part held out.
  */
 #ifndef TRAIN_DATA_IMAGE_FOLDERS_H
 #define TRAIN_DATA_IMAGE_FOLDERS_H
@@ -8,14 +8,14 @@
 
 typedef struct image_folders_options {
     double held_out;
-    bool resize; /* pictures of another size are scaled to the input's */
+    bool resize; /* images of another size are scaled to the input's */
     const char *mean,
         *std; /* of the channels, "0.5" or "0.485,0.456,0.406", for inputs that are arrays; NULL: 0 and 1 */
 } image_folders_options;
 
 typedef struct image_folders image_folders;
 
-/* The program's only input must be a picture: [1, 1 or 3, height, width]. Inputs that the file calls images get the numbers
+/* The program's only input must be an image: [1, 1 or 3, height, width]. Inputs that the file calls images get the numbers
  * 0 to 255, arrays (number / 255 - mean) / std. Classes are numbered as the program's own labels, where all folders are
  * called like labels, else by name. */
 PROPANE_CHECK propane_status image_folders_open(const char *dir, const imported_model *m,

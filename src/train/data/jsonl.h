@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Instruction data: one JSON object a line, each an example with the tokens that are to be learnt marked.
  *
- *     {"prompt": "2+2=", "completion": "4"}            as they stand, one behind the other; learnt: the completion
+ *     {"prompt": "2+2=", "completion": "4"}            as they stand, one after the other; learnt: the completion
  *     {"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello."}]}
  *                                                      in the model's chat format; learnt: the assistant's answers
  *     {"text": "Once upon a time"}                     learnt: everything
@@ -29,7 +29,7 @@ typedef struct train_examples {
 /* Whether a file's name says that it holds such lines (".jsonl", ".csv", ".tsv"), or it is a .json file with an array. */
 bool train_jsonl_is(const char *path);
 /* A line that is not such an object, an example without anything to learn, an unknown role: PROPANE_ERR_INVALID with
- * "PATH:LINE: ". Empty lines are passed over; a file without an example is an error. */
+ * "PATH:LINE: ". Empty lines are skipped; a file without an example is an error. */
 PROPANE_CHECK propane_status train_jsonl_read(const char *path, const tokenizer *t, const chat_template *chat,
                                               train_examples *out, propane_error *err);
 PROPANE_CHECK propane_status train_jsonl_parse(const char *data, size_t length, const char *source, const tokenizer *t,

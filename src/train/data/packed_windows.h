@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * Examples laid into windows of a model's context, several into one where they fit. A position whose target is not to be
- * learnt has the target -1; so has what is left empty behind the last example. An example's first token follows the one
+ * learnt has the target -1; so has what is left empty after the last example. An example's first token follows the one
  * before it in the window and may attend to it; packing off gives each a window of its own.
  */
 #ifndef TRAIN_DATA_PACKED_WINDOWS_H

@@ -52,7 +52,7 @@ struct allreduce {
 
 /* Of `count` elements, the rank's. */
 void allreduce_piece_of(const allreduce *d, int64_t count, int rank, int64_t *begin, int64_t *end);
-/* Elements of a rank's pieces in a bucket, and the bytes that they take behind those of the rank before, as they travel. */
+/* Elements of a rank's pieces in a bucket, and the bytes that they take after those of the rank before, as they travel. */
 int64_t allreduce_elements(const allreduce *d, const bucket *b, int rank);
 int64_t allreduce_wire_bytes(allreduce_wire wire,
                              int64_t elements); /* of so many in a row, a scale before them included */

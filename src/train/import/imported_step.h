@@ -9,7 +9,7 @@
 
 /* Where one sample is written to. */
 typedef struct sample_room {
-    void *const *inputs; /* in the program's order: float, or int32_t where the input holds whole numbers */
+    void *const *inputs; /* in the program's order: float, or int32_t where the input holds integers */
     int32_t *labels;     /* cross-entropy: the class of each position, -1: none */
     float *values;       /* mse: what the output should be */
 } sample_room;

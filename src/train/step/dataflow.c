@@ -129,7 +129,7 @@ static bool dataflow_learns(const dataflow *w, int instance, const partition_ker
     return false;
 }
 
-/* Of a block's backward pass: FIRST are kernels up to the first of the device, REST those behind it, without GRADIENTS, which
+/* Of a block's backward pass: FIRST are kernels up to the first of the device, REST those after it, without GRADIENTS, which
  * make weight gradients. */
 typedef enum call_range { CALLS_FORWARD, CALLS_FIRST, CALLS_REST, CALLS_GRADIENTS } call_range;
 

@@ -23,7 +23,7 @@ enum { TRAIN_EMBED_CHANNELS = 16 }; /* a task's: one cache line of a table row *
 void train_embed_gather(const train_embed *e, const float *table, const float *positions, const int32_t *tokens,
                         float *stream);
 /* gradient[token] += stream's column, in the order of positions whatever the number of threads. With e->rows, `gradient`
- * holds the rows [first, first + rows) and other tokens are passed over. Without `tokens`: the same for the learned positions.
+ * holds the rows [first, first + rows) and other tokens are skipped. Without `tokens`: the same for the learned positions.
  * With e->grown: by how much the sum of the gradient's squares has grown; else 0. */
 double train_embed_scatter(const train_embed *e, float *gradient, const int32_t *tokens, const float *stream);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * Owns the cross-entropy. Its one idea: the vocabulary runs along the slow axis, so a task takes LANES neighbouring
- * positions and walks down the vocabulary in chunks that stay in the first cache, each lane keeping a running maximum
+ * positions and walks down the vocabulary in chunks that stay in L1, each lane keeping a running maximum
  * and a sum that is rescaled when the maximum grows. A second walk writes the gradient. What is done to a chunk is
  * loss_body.h's, once for each instruction set.
  */

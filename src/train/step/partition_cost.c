@@ -112,7 +112,7 @@ static void cost_tasks_call(step_tasks *t, const partition_kernel_cost *k, int i
         t->chain = task;
 }
 
-/* `first`: kernels up to the first of the device alone; `rest`: those behind it; weight gradients by themselves. */
+/* `first`: kernels up to the first of the device alone; `rest`: those after it; weight gradients by themselves. */
 typedef enum call_range { CALLS_FORWARD, CALLS_FIRST, CALLS_REST, CALLS_GRADIENTS } call_range;
 
 static void cost_tasks_block(step_tasks *t, int instance, call_range range) {

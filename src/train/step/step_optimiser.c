@@ -132,7 +132,7 @@ propane_status step_check_gradients(const train_step *s, propane_error *err) {
         "for accumulation");
 }
 
-/* What is known of a gradient: what its kernel says, and what the embedding's share has added behind it. An infinity is no
+/* What is known of a gradient: what its kernel says, and what the embedding's share has added after it. An infinity is no
  * answer, and of squares that are hardly numbers any more too little is left: from the smallest mean that is one, what is lost
  * is less than the rounding. Nor where the share has taken most of it away again. */
 static propane_status step_optimiser_read_squares(train_step *s, int index, propane_error *err) {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
- * Owns the proofs of the weight modes. The kernel is y = W x with whole numbers that are exact in fp16, so there is no
+ * Owns the proofs of the weight modes. The kernel is y = W x with integers that are exact in fp16, so there is no
  * tolerance:
  *
  *   inputs   matmul of two inputs, W written anew
- *   packed   one input that holds x and, behind it, W; slices of it are multiplied
+ *   packed   one input that holds x and, after it, W; slices of it are multiplied
  *   baked    a 1x1 convolution with W as a constant, compiled again
  *   reload   the same, but the second program is the first one's compiled form with other weights
  */

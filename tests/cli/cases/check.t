@@ -195,7 +195,7 @@ $ propane check C27a.bad.mil --target m1 --format json > a.json; propane check C
 # What is no program says so.
 @ printf '\211PNG\r\n\032\n\0\0\0\015IHDR' > cat.png; printf 'SQLite format 3\0' > a.db; printf '{"prompt": "a", "completion": "b"}\n' > chat.jsonl
 $ propane check cat.png
-2> propane check: cat.png: nothing that can be checked: it is a PNG picture; check takes a program (.mil), a Core ML package, a folder with model.mil or a weight file
+2> propane check: cat.png: nothing that can be checked: it is a PNG image; check takes a program (.mil), a Core ML package, a folder with model.mil or a weight file
 = 1
 $ propane check a.db
 2~ propane check: a.db: nothing that can be checked: it is an SQLite database; *

@@ -6,7 +6,7 @@ $ $(cat at)/gradient
 >~ d_w?0? = *, by differences *
 >~ largest difference *e-0*
 = 0
-# A classifier and a picture of another size.
+# A classifier and an image of another size.
 $ $(cat at)/classify classifier.mlmodel rgb.jpg
 >~ * %  *
 = 0

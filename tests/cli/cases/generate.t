@@ -66,7 +66,7 @@ $ propane generate m --prompt line --stop ''
 2> Try 'propane generate --help'.
 = 2
 $ propane generate m --prompt line --logprobs 21
-2> propane generate: --logprobs: '21' is not a whole number from -1 to 20
+2> propane generate: --logprobs: '21' is not an integer from -1 to 20
 2> Try 'propane generate --help'.
 = 2
 $ awk 'BEGIN { for (i = 0; i < 40; i++) printf "line %d of ", i * 7919; print "" }' > long; propane generate m --prompts long

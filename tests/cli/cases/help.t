@@ -39,7 +39,7 @@ $ propane train --learning-rate=no
 2> Try 'propane train --help'.
 = 2
 $ propane train --batch_size 0
-2~ propane train: --batch: '0' is not a whole number from 1 to *
+2~ propane train: --batch: '0' is not an integer from 1 to *
 2> Try 'propane train --help'.
 = 2
 # each row of aliases.def is the name of something

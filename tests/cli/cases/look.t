@@ -55,7 +55,7 @@ $ python3 page.py lm.html 'p.count("<script"), p.count("<style"), re.findall(r"h
 $ python3 page.py lm.html '__import__("base64").b64encode(__import__("hashlib").sha256(re.search(r"<script>(.*?)</script>", p, re.S).group(1).encode()).digest()).decode() in p'
 > True
 = 0
-# Four layers are four blocks of one kind, one behind the other; each node comes after what it reads.
+# Four layers are four blocks of one kind, one after the other; each node comes after what it reads.
 $ python3 page.py lm.html 'len(g["blocks"]), len({b["k"] for b in g["blocks"]}), all(a["l"] + 1 == b["f"] for a, b in zip(g["blocks"], g["blocks"][1:])), all(u < i for i, n in enumerate(g["nodes"]) for u, _ in n["i"])'
 >~ ([34], 1, True, True)
 = 0

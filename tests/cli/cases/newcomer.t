@@ -77,7 +77,7 @@ $ propane check g.gguf
 $ propane generate g.mlpackage --prompt a
 2> propane generate: g.mlpackage: it is a Core ML model, a program and not a language model's folder: 'propane run' runs it, 'propane train g.mlpackage' trains its weights
 = 1
-$ for f in good good/model.safetensors g.gguf; do propane estimate $f > e.$$; head -1 e.$$; done
+$ for f in good good/model.safetensors g.gguf; do propane estimate $f > e.$$; head -1 e.$$ | cut -d, -f1-4; done
 > M4, estimated: plan six, weights inputs, batch 1 x 32
 > M4, estimated: plan six, weights inputs, batch 1 x 32
 > M4, estimated: plan six, weights inputs, batch 1 x 32

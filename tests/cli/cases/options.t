@@ -33,7 +33,7 @@ $ propane train --data text --weight-decay 101
 2> Try 'propane train --help'.
 = 2
 $ propane train --data text --accumulate 1048577
-2> propane train: --accumulate: '1048577' is not a whole number from 1 to 1048576
+2> propane train: --accumulate: '1048577' is not an integer from 1 to 1048576
 2> Try 'propane train --help'.
 = 2
 $ propane train line.mil --data x --loss hinge

@@ -1,4 +1,4 @@
-# An update beside the device's work: the same bits as one behind it, also of a run that is killed and goes on, and a trace shows it.
+# An update beside the device's work: the same bits as one after it, also of a run that is killed and goes on, and a trace shows it.
 ! ldd
 @ ln -s "$(dirname "$(readlink ../bin/propane)")/tests/standin/libstandin.so" standin.so; test -f standin.so
 @ for i in 1 2 3 4; do cat $REPO/docs/architecture.md; done | head -c 20000 > text; mkdir tmp

@@ -129,7 +129,7 @@ $ propane run two.mlpackage --input x=x.npy --function third
 = 1
 
 ! part:images
-# A classifier of pictures, in blue, green, red: its label and the classes with the largest values.
+# A classifier of images, in blue, green, red: its label and the classes with the largest values.
 @ cp "$REPO"/fuzz/corpus/package/classifier.mlmodel "$REPO"/fuzz/corpus/picture/rgb.jpg "$REPO"/fuzz/corpus/picture/gray16.png "$REPO"/fuzz/corpus/picture/cmyk.jpg .
 $ propane run classifier.mlmodel --input image=rgb.jpg --resize | sed 1d
 >~ classLabel: a
@@ -141,7 +141,7 @@ $ propane run classifier.mlmodel --input image=gray16.png --resize | sed 1,2d
 >   0.333333     c
 = 0
 $ propane run classifier.mlmodel --input image=rgb.jpg
-2> propane run: input 'image' is [1, 3, 8, 8]; the picture has 7 x 6 pixels: scale it to 8 x 8, or have it done by --resize
+2> propane run: input 'image' is [1, 3, 8, 8]; the image has 7 x 6 pixels: scale it to 8 x 8, or have it done by --resize
 = 1
 $ propane run classifier.mlmodel --input image=cmyk.jpg --resize
 2~ propane run: cmyk.jpg: not a readable JPEG file: *

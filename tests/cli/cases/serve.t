@@ -11,7 +11,7 @@ $ propane serve m --host nowhere.example
 2> propane serve: 'nowhere.example' is not an address; give one of this machine, such as 127.0.0.1 or 0.0.0.0
 = 1
 $ propane serve m --port 70000
-2> propane serve: --port: '70000' is not a whole number from 0 to 65535
+2> propane serve: --port: '70000' is not an integer from 0 to 65535
 2> Try 'propane serve --help'.
 = 2
 $ propane serve m --chat nobody

@@ -47,7 +47,7 @@ $ printf '{"layer": 1}' > p.json; propane train --data text --config p.json
 2> propane train: p.json: layer: a training run has no such option
 = 1
 $ printf '{"layers": 0}' > p.json; propane train --data text --config p.json
-2> propane train: p.json: layers: '0' is not a whole number from 1 to 1000
+2> propane train: p.json: layers: '0' is not an integer from 1 to 1000
 = 1
 $ printf '{"steps": [1, 2]}' > p.json; propane train --data text --config p.json
 2> propane train: p.json: steps: it has one value, not a list

@@ -1,4 +1,4 @@
-# Fine-tuning of imported programs: arrays and pictures in, a package out; what is wrong is said.
+# Fine-tuning of imported programs: arrays and images in, a package out; what is wrong is said.
 @ printf 'printf "\\223NUMPY\\001\\000\\166\\000"; printf "%%-117s\\n" "$(printf "{\\047descr\\047: \\047%%s\\047, \\047fortran_order\\047: False, \\047shape\\047: (%%s), }" "$1" "$2")"; printf "$3"\n' > ../bin/npy; chmod +x ../bin/npy
 @ printf 'program(1.3)\n{\n    func main<ios17>(tensor<fp32, [1, 2]> x) {\n        tensor<fp32, [1, 2]> w = const()[name = string("w"), val = tensor<fp32, [1, 2]>([[1, 1]])];\n        tensor<fp32, [1]> b = const()[name = string("b"), val = tensor<fp32, [1]>([0])];\n        tensor<fp32, [1, 1]> y = linear(x = x, weight = w, bias = b);\n    } -> (y);\n}\n' > line.mil
 @ sed 's/fp32, \[1, 2\]> w/fp32, [2, 2]> w/; s/\[1, 2\]>(\[\[1, 1\]\])/[2, 2]>([[1, 0], [0, 1]])/; s/fp32, \[1\]>(\[0\])/fp32, [2]>([0, 0])/; s/fp32, \[1\]> b/fp32, [2]> b/; s/fp32, \[1, 1\]> y/fp32, [1, 2]> y/' line.mil > two.mil
@@ -82,7 +82,7 @@ $ propane train line.mil --data cls --loss mse --trainable '*' --output z --run 
 2> propane train: line.mil: there is no output 'z' of floats; there is: y
 = 1
 $ propane train two.mil --data empty --loss cross_entropy --trainable '*' --run no
-2> propane train: two.mil: pictures can be given to programs with one input [1, 1 or 3, height, width]; for others give arrays: DIR/NAME.npy for each input, and DIR/y.npy
+2> propane train: two.mil: images can be given to programs with one input [1, 1 or 3, height, width]; for others give arrays: DIR/NAME.npy for each input, and DIR/y.npy
 = 1
 $ propane train two.mil --data nowhere --loss cross_entropy --trainable '*' --run no
 2> propane train: cannot open nowhere: there is no such folder
@@ -94,7 +94,7 @@ $ propane train two.mil --data odd --loss cross_entropy --trainable '*' --run no
 2> propane train: odd: array x is [1, 3]; a sample of it must be [1, 2], with the number of samples in front
 = 1
 $ propane train two.mil --data reg --loss cross_entropy --trainable '*' --run no
-2> propane train: reg: array y holds floats; whole numbers are needed
+2> propane train: reg: array y holds floats; integers are needed
 = 1
 $ propane train two.mil --data long --loss cross_entropy --trainable '*' --batch 4 --val-fraction 0 --run no
 2> propane train: sample 3 has class 2; the output has 2 classes, 0 to 1 (-1: none)
@@ -109,33 +109,33 @@ $ npy '<f4' '1, 2' '\000\000\200\177\000\000\000\000' > odd/x.npy; npy '<f4' '1,
 2> propane train: step 1: the loss is not a number: the training has diverged; start again with a smaller --lr, or look for numbers in the data that are too large
 = 1
 $ propane train line.mil --data reg --mean 0.5 --loss mse --trainable '*' --run other
-2> propane train: reg holds arrays: --mean and --std are for pictures
+2> propane train: reg holds arrays: --mean and --std are for images
 = 1
-# Pictures in class folders.
-@ printf 'program(1.3)\n{\n    func main<ios17>(tensor<fp32, [1, 3, 2, 2]> x) {\n        tensor<fp32, [2, 12]> w = const()[name = string("w"), val = tensor<fp32, [2, 12]>([[0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0], [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]])];\n        tensor<fp32, [1, 12]> f = reshape(x = x, shape = [1, 12]);\n        tensor<fp32, [1, 2]> y = linear(x = f, weight = w);\n    } -> (y);\n}\n' > picture.mil
+# Images in class folders.
+@ printf 'program(1.3)\n{\n    func main<ios17>(tensor<fp32, [1, 3, 2, 2]> x) {\n        tensor<fp32, [2, 12]> w = const()[name = string("w"), val = tensor<fp32, [2, 12]>([[0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0], [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]])];\n        tensor<fp32, [1, 12]> f = reshape(x = x, shape = [1, 12]);\n        tensor<fp32, [1, 2]> y = linear(x = f, weight = w);\n    } -> (y);\n}\n' > image.mil
 @ mkdir -p pics/cat pics/dog three/a three/b three/c none/cat none/dog
-$ propane train picture.mil --data none --loss cross_entropy --trainable '*' --run no2
-2> propane train: none: its 2 class folders hold no pictures (.png, .jpg)
+$ propane train image.mil --data none --loss cross_entropy --trainable '*' --run no2
+2> propane train: none: its 2 class folders hold no images (.png, .jpg)
 = 1
-$ propane train picture.mil --data three --loss cross_entropy --trainable '*' --run no2
+$ propane train image.mil --data three --loss cross_entropy --trainable '*' --run no2
 2> propane train: three has 3 class folders (a ... c); the program's output has 2 classes
 = 1
-$ propane train picture.mil --data empty --loss cross_entropy --trainable '*' --run no2
-2> propane train: empty: there is nothing to learn from: neither arrays (x.npy and y.npy, train.npz) nor folders of pictures, one for each class
+$ propane train image.mil --data empty --loss cross_entropy --trainable '*' --run no2
+2> propane train: empty: there is nothing to learn from: neither arrays (x.npy and y.npy, train.npz) nor folders of images, one for each class
 = 1
-$ propane train picture.mil --data none --loss cross_entropy --trainable '*' --mean 1,2 --run no2
+$ propane train image.mil --data none --loss cross_entropy --trainable '*' --mean 1,2 --run no2
 2> propane train: --mean is '1,2'; give one number, or one for each of the 3 channels
 = 1
-$ echo no > pics/cat/a.png; propane train picture.mil --data pics --loss cross_entropy --trainable '*' --val-fraction 0 --run no2
+$ echo no > pics/cat/a.png; propane train image.mil --data pics --loss cross_entropy --trainable '*' --val-fraction 0 --run no2
 2~ propane train: pics/cat/a.png: n*
 = 1
 ! part:images
 @ rm pics/cat/a.png; cp "$REPO/fuzz/corpus/picture/rgb.jpg" "$REPO/fuzz/corpus/picture/rgba.png" pics/cat; cp "$REPO/fuzz/corpus/picture/palette.png" "$REPO/fuzz/corpus/picture/gray.jpg" pics/dog
-$ propane train picture.mil --data pics --loss cross_entropy --trainable '*' --val-fraction 0 --run no3
-2> propane train: pics/cat/rgb.jpg has 7 x 6 pixels; the program's input has 2 x 2: scale the pictures, or have them scaled with --resize
+$ propane train image.mil --data pics --loss cross_entropy --trainable '*' --val-fraction 0 --run no3
+2> propane train: pics/cat/rgb.jpg has 7 x 6 pixels; the program's input has 2 x 2: scale the images, or have them scaled with --resize
 = 1
-$ propane train picture.mil --data pics --loss cross_entropy --trainable '*' --val-fraction 0.25 --resize --steps 300 --lr 0.1 --batch 3 --no-shuffle --run pics-run > pics.log; sed -n 3,5p pics.log; grep -c 'step 300  validation' pics.log
-> 2 classes of pictures
+$ propane train image.mil --data pics --loss cross_entropy --trainable '*' --val-fraction 0.25 --resize --steps 300 --lr 0.1 --batch 3 --no-shuffle --run pics-run > pics.log; sed -n 3,5p pics.log; grep -c 'step 300  validation' pics.log
+> 2 classes of images
 > pics: 3 samples to train on, 1 to validate with
 > loss cross_entropy
 > 1
@@ -146,9 +146,9 @@ $ grep '"step":300,"loss"' pics-run/log.jsonl | sed 's/.*"loss":\([0-9.e-]*\).*/
 = 0
 # In parts, and a class folder that only the second part has.
 @ mkdir -p parts/train parts/val/cat parts/val/fox; cp -r pics/cat pics/dog parts/train; cp pics/cat/rgb.jpg parts/val/cat; cp pics/cat/rgb.jpg parts/val/fox
-$ propane train picture.mil --data parts --loss cross_entropy --trainable '*' --resize --steps 2 --run no4
+$ propane train image.mil --data parts --loss cross_entropy --trainable '*' --resize --steps 2 --run no4
 2> propane train: parts/val/fox: there is nothing to learn of that class: it is not among the folders to train on
 = 1
-$ rm -r parts/val/fox; propane train picture.mil --data parts --loss cross_entropy --trainable '*' --resize --steps 2 --run parts-run | sed -n 4p
+$ rm -r parts/val/fox; propane train image.mil --data parts --loss cross_entropy --trainable '*' --resize --steps 2 --run parts-run | sed -n 4p
 > parts: 4 samples to train on, 1 to validate with
 = 0

@@ -70,7 +70,7 @@ $ tiny --vocab 300
 2> Try 'propane train --help'.
 = 2
 $ tiny --vocab 100
-2> propane train: --vocab: '100' is not a whole number from 257 to 65536
+2> propane train: --vocab: '100' is not an integer from 257 to 65536
 2> Try 'propane train --help'.
 = 2
 $ tiny --chat chatml
@@ -83,15 +83,15 @@ $ tiny --kind words
 = 2
 # sizes and flags
 $ tiny --width -4
-2> propane train: --width: '-4' is not a whole number from 2 to 65536
+2> propane train: --width: '-4' is not an integer from 2 to 65536
 2> Try 'propane train --help'.
 = 2
 $ tiny --steps 1e3
-2> propane train: --steps: '1e3' is not a whole number from 1 to 1000000000000
+2> propane train: --steps: '1e3' is not an integer from 1 to 1000000000000
 2> Try 'propane train --help'.
 = 2
 $ tiny --steps 99999999999999999999
-2> propane train: --steps: '99999999999999999999' is not a whole number from 1 to 1000000000000
+2> propane train: --steps: '99999999999999999999' is not an integer from 1 to 1000000000000
 2> Try 'propane train --help'.
 = 2
 $ tiny --lr nan
@@ -166,16 +166,16 @@ $ config 's/.*/[1]/'
 2> propane train: config.json: options are a JSON object, {"lr": 0.001}
 = 1
 $ config 's/:16,"int/:"16","int/'
-2> propane train: config.json: key 'hidden_size' must be a whole number, but is a string
+2> propane train: config.json: key 'hidden_size' must be an integer, but is a string
 = 1
 $ config 's/:16,"int/:16.5,"int/'
-2> propane train: config.json: key 'hidden_size' must be a whole number, but is a number with a fraction
+2> propane train: config.json: key 'hidden_size' must be an integer, but is a number with a fraction
 = 1
 $ config 's/:16,"int/:-16,"int/'
 2> propane train: config.json: key 'hidden_size' is -16; it must be from 1 to 131072
 = 1
 $ config 's/"hidden_size":16,//'
-2> propane train: config.json: key 'hidden_size' is missing; it must be a whole number
+2> propane train: config.json: key 'hidden_size' is missing; it must be an integer
 = 1
 $ config 's/"num_attention_heads":2/"num_attention_heads":3/'
 2> propane train: config.json: hidden_size (16) must be a multiple of num_attention_heads (3) or head_dim be given
@@ -187,7 +187,7 @@ $ config 's/"num_attention_heads":2/"num_attention_heads":2,"head_dim":7/'
 2> propane train: config.json: head_dim is 7; it must be even, because RoPE turns pairs
 = 1
 $ config 's/"num_attention_heads":2/"num_attention_heads":99999999999999999999/'
-2> propane train: config.json: key 'num_attention_heads' must be a whole number, but is a number beyond 64 bits
+2> propane train: config.json: key 'num_attention_heads' must be an integer, but is a number beyond 64 bits
 = 1
 $ config 's/llama/mamba/'
 2> propane train: config.json: model_type is 'mamba'; those known are llama, qwen2, qwen3, gpt2, mistral, granite, olmo2, phi3

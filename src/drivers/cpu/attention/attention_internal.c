@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns what attention's two directions share: room, packing, what is fetched ahead, and stores of any layout.
+ * Owns what attention's two directions share: room, packing, what is prefetched, and stores of any layout.
  */
 #include "drivers/cpu/attention/attention_internal.h"
 

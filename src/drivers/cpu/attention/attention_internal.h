@@ -65,10 +65,10 @@ void attention_store(void *to, cpu_dtype dtype, int64_t row, int64_t col, const 
 unsigned char *attention_item(const cpu_attention_operand *x, int64_t item);
 int attention_height(const attention_run *r, int64_t rows);
 gemm_tile attention_tile(const attention_run *r, int64_t rows, bool form);
-/* Panels of mr rows, one behind the other, [width][height]. */
+/* Panels of mr rows, one after the other, [width][height]. */
 void attention_pack_rows(const attention_run *r, const cpu_attention_operand *x, int64_t item, float *to, int64_t first,
                          int64_t rows);
-/* Query rows of a block as columns of the first operand: panels of mr channels, one behind the other, each with `rows` k.
+/* Query rows of a block as columns of the first operand: panels of mr channels, one after the other, each with `rows` k.
  * True: in the second form of A. */
 bool attention_pack_turned(const attention_run *r, const cpu_attention_operand *x, int64_t item, float *to,
                            int64_t first, int64_t rows);

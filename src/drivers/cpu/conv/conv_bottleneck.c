@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * A convolution, the depthwise one behind it, and what follows that (a 1x1 convolution, or the mean of each channel) as one
+ * A convolution, the depthwise one after it, and what follows that (a 1x1 convolution, or the mean of each channel) as one
  * step: what lies between them is never a whole image in memory, only what a task works on, in memory of its thread that
  * stays in L2.
  *

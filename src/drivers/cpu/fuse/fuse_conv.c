@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Layers with constant weights, as inference has them: which operations become one (a convolution or a linear layer, the
- * sum behind it, the activation behind that), and which images have their channels next to one another in memory: the
- * results of such layers, and of what is elementwise, a pool or a mean behind them. A layer's kernels are in conv_ukernel.h.
+ * sum after it, the activation after that), and which images have their channels next to one another in memory: the
+ * results of such layers, and of what is elementwise, a pool or a mean after them. A layer's kernels are in conv_ukernel.h.
  *
  * Whatever else reads such an image finds strides and copies, as from any other view. Weights that are inputs (training),
  * fp16 and bf16, one-dimensional and three-dimensional convolutions stay with emit_conv_nchw.c and emit_matmul.c.

@@ -241,7 +241,7 @@ static packed_view gemm_run_stationary_of(const gemm_run *r) {
     return gemm_run_packed_scratch(p, p->a_stationary, r->stationary_memory, 0, r->k0, r->k1);
 }
 
-/* A worker's memory: two packed blocks in turn, and behind them which block the second is. */
+/* A worker's memory: two packed blocks in turn, and after them which block the second is. */
 typedef struct worker_state {
     int64_t ready; /* of which pass and task the block lies packed in memory [turn]; -1: of none */
     int turn;

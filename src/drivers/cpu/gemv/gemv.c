@@ -22,7 +22,7 @@ static const cpu_int_dot_kernels *gemv_int_dot_of(const cpu_gemv *g) {
     return g->format < CPU_WEIGHTS_INT8 || g->exact || !g->kernels->int_dot.prepare ? NULL : &g->kernels->int_dot;
 }
 
-/* The vectors as fp32; behind them, where they become integers, these. */
+/* The vectors as fp32; after them, where they become integers, these. */
 static size_t gemv_gathered_bytes(const cpu_gemv *g) {
     return ((size_t)(gemv_step_of(g->k) << gemv_log2_columns(g->n)) * sizeof(float) + ALIGN - 1) / ALIGN * ALIGN;
 }
@@ -45,7 +45,7 @@ static void gemv_store(const cpu_matrix_view *m, int64_t i, int64_t j, float val
         ((float *)(uintptr_t)m->data)[at] = value;
 }
 
-/* [columns][k], zeros behind the last column. */
+/* [columns][k], zeros after the last column. */
 static void gemv_gather(const cpu_gemv *g, float *x, int columns) {
     int64_t step = gemv_step_of(g->k), row = g->x.row_stride;
     for (int j = 0; j < columns; j++) {

@@ -2,7 +2,7 @@
  * Tile programs: elementwise operations, reductions and softmax of one iteration space, run tile by tile so that all that
  * lies between loads and stores stays in L1, in fp32.
  *
- * The iteration space has three parts: outer dimensions, folded ones (the reduced axes) and one inner one behind them. A
+ * The iteration space has three parts: outer dimensions, folded ones (the reduced axes) and one inner one after them. A
  * tile is a box of `rows` of the last outer dimension, all of the folded part (or a chunk of it, when nothing needs it
  * whole) and `width` of the inner dimension, dense in the worker's scratch memory:
  *   no axes           [rows, 1, width]   strips of a plain map

@@ -165,7 +165,7 @@ void loop_box_collapse(loop_box *b, int rank, const int64_t *dim, const int64_t 
     }
 }
 
-/* Moves to the next line of the box; false behind the last one. */
+/* Moves to the next line of the box; false after the last one. */
 static bool loop_box_next(const loop_box *b, int64_t *index, int64_t *offset) {
     for (int d = b->rank - 2; d >= 0; d--) {
         *offset += b->stride[d];

@@ -124,7 +124,7 @@ static bool loop_schedule_sort_chunk(sorter *s, int pass) {
     return true;
 }
 
-/* Once before the chunks of a pass: what the reductions before it allow; behind the last one the stores of it, too. */
+/* Once before the chunks of a pass: what the reductions before it allow; after the last one the stores of it, too. */
 static bool loop_schedule_sort_once(sorter *s, int pass) {
     const loop_draft *t = s->t;
     for (int stores = 0; stores < 2; stores++)
@@ -162,7 +162,7 @@ static bool loop_schedule_order_passes(loop_draft *t, loop_program *out) {
     return true;
 }
 
-/* Rows of a last axis lie in a tile one behind another, and the tile is in L1 anyway. */
+/* Rows of a last axis lie in a tile one after another, and the tile is in L1 anyway. */
 static bool loop_schedule_holds_rows(const loop_draft *t, const loop_program *out) {
     int64_t fold = 1;
     for (int d = 0; d < out->fold_rank; d++) fold *= out->fold[d];

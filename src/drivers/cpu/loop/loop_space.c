@@ -66,7 +66,7 @@ static void loop_space_add_axis(const loop_draft *t, space *s, int part, int axi
     s->dim[part][s->rank[part]++] = dim;
 }
 
-/* The inner dimension is the last of the kept ones, if nothing folded comes behind it, with those before it that follow on
+/* The inner dimension is the last of the kept ones, if nothing folded comes after it, with those before it that follow on
  * in memory and have nothing folded between. */
 static void loop_space_make(const loop_draft *t, space *s) {
     const mil_type *shape = &t->shape;

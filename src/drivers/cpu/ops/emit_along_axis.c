@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Rows that go along one axis of [outer, size, inner], every column on its own: gather_along_axis, scatter_along_axis,
  * one_hot, cumsum, reduce_argmax and reduce_argmin. A task has some columns of one image; lines of them are doubles, so that
- * sums of fp16 round once, and whole numbers are exact.
+ * sums of fp16 round once, and integers are exact.
  */
 #include <math.h>
 #include <stdatomic.h>

@@ -3,7 +3,7 @@
  * own that the step of the operation runs: its memory is a part of this program's. Loop variables lie where the results will;
  * a body that cannot compute one in place writes it to a second place, and the two change over with every round.
  *
- * A list is its elements one behind the other.
+ * A list is its elements one after the other.
  */
 #include <string.h>
 

@@ -9,14 +9,14 @@
 #include "base/int_math.h"
 
 enum {
-    CACHE_BYTES = 800 << 10, /* what a block of the image and two panels of weights may take of the second cache */
+    CACHE_BYTES = 800 << 10, /* what a block of the image and two panels of weights may take of L2 */
     LEAST_BLOCK_BYTES = 256 << 10,
     DEPTH_WHOLE = 1024, /* elements of a single tap that are one pass; */
     DEPTH_PASS = 768,   /* more are cut into passes of about this */
     TASKS_A_THREAD = 4,
     ALIASING = 4096, /* points that many bytes apart fall in the same lines */
     PITCH_MORE = 16, /* floats, against that */
-    MOST_APART = 8,  /* channels that are read as they lie apart from one another: pictures */
+    MOST_APART = 8,  /* channels that are read as they lie apart from one another: images */
 };
 
 /* One line where all points follow one another. */

@@ -17,7 +17,7 @@
 
 enum {
     K_BLOCK = 512,           /* rows of the patches' matrix packed at once; the sums' order depends on this alone */
-    BLOCK_FLOATS = 64 << 10, /* of a task's columns, and of its part of the result: both stay in the second cache */
+    BLOCK_FLOATS = 64 << 10, /* of a task's columns, and of its part of the result: both stay in L2 */
     SEGMENTS = 64,           /* most columns of a panel */
     SLACK = CPU_WINDOW_LANES
 };

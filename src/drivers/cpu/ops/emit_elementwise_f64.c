@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * Elementwise rows that have no place in a tile: the inverse and hyperbolic functions, quantize and dequantize, and arithmetic,
- * comparisons, choices and casts of whole numbers. A task maps one stretch of the result, in doubles, which hold every int32.
+ * comparisons, choices and casts of integers. A task maps one stretch of the result, in doubles, which hold every int32.
  */
 #include <math.h>
 #include <string.h>
@@ -41,7 +41,7 @@ EACH(map_sinh, (double)sinhf((float)x[0][i]))
 EACH(map_cosh, (double)coshf((float)x[0][i]))
 EACH(map_atanh, (double)atanhf((float)x[0][i]))
 
-/* ---- whole numbers ------------------------------------------------------------------------------------------------------ */
+/* ---- integers ------------------------------------------------------------------------------------------------------ */
 
 /* Exact for every int32; by zero as the slow meaning has it: out of range, which is brought to the nearest. */
 static double emit_f64_floor_quotient(double x, double y) {

@@ -118,7 +118,7 @@ static propane_status emit_gather_run(const cpu_run *run, const void *args, prop
         }                                                                                                              \
     } while (0)
 
-/* Sums of fp16 and of whole numbers are kept wide until the end. */
+/* Sums of fp16 and of integers are kept wide until the end. */
 static void emit_gather_combine(mil_dtype dtype, mil_scatter_mode mode, void *to, const void *from, int64_t count) {
     if (dtype == MIL_fp32) {
         COMBINE(float, float, float);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * Products: matmul, linear and 1x1 conv become one cpu_gemm each, whatever the layout of their operands, with the sum and
- * the bias behind them. Dimensions of the batch are merged, and taken into m or n where the layout allows it; what is left
+ * the bias after them. Dimensions of the batch are merged, and taken into m or n where the layout allows it; what is left
  * and has no single stride goes through tables of pointers.
  */
 #include <string.h>

@@ -25,7 +25,7 @@ typedef struct nms_ranked {
     int64_t box;
 } nms_ranked;
 
-/* Memory of one image, in doubles; kept_* have room for a whole group behind the last. */
+/* Memory of one image, in doubles; kept_* have room for a whole group after the last. */
 typedef struct nms_memory {
     nms_ranked *order;
     double *box[4], *best, *klass;                /* [boxes]: centre x and y, width, height; best score and its class */
@@ -132,7 +132,7 @@ static int64_t emit_nms_detect(const mil_nms *n, nms_memory *m) {
     return kept;
 }
 
-/* Of `each` numbers a box, those of the boxes that stayed; behind the last is 0. */
+/* Of `each` numbers a box, those of the boxes that stayed; after the last is 0. */
 static void emit_nms_put_boxes(const nms_args *a, const void *from, void *to, int64_t image, int64_t each,
                                const int64_t *kept, int64_t count) {
     const mil_nms *n = &a->n;

@@ -96,7 +96,7 @@ typedef struct cpu_emit_io {
     cpu_view in[CPU_EMIT_IN], out[CPU_EMIT_OUT], want[CPU_EMIT_OUT];
 } cpu_emit_io;
 
-/* Finds or makes dense operands (names, NULL behind the last) and dense room for the results. */
+/* Finds or makes dense operands (names, NULL after the last) and dense room for the results. */
 PROPANE_CHECK propane_status cpu_emit_begin(planner *p, const mil_op *op, const char *const *params, cpu_emit_io *d,
                                             propane_error *err);
 /* Adds the step, and copies of the results that belong elsewhere. Scratch is asked for between the two. */

@@ -15,7 +15,7 @@ typedef struct cpu_plan_options {
     bool bf16;                   /* products of fp32 may round their operands to bf16 */
     bool fuse;                   /* false: one step an operation, to compare with */
     bool round_each;             /* round after every operation, as a device does that stores each result */
-    bool guard;                  /* tests: a run fails in the step that writes behind a buffer of the block */
+    bool guard;                  /* tests: a run fails in the step that writes after a buffer of the block */
 } cpu_plan_options;
 
 #endif

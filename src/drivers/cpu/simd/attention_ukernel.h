@@ -33,7 +33,7 @@ typedef struct cpu_attention_kernels {
      * in panels of 4; zeros up to `width`. largest: what `begin` gave for the block. */
     void (*finish)(attention_row s, attention_row dp, attention_row copy, int64_t count, int64_t width,
                    const float *largest, const float *totals, int64_t step);
-    /* to, panels of mr rows, one behind the other, [depth][mr]; row i of line k is from[k * step + i]. Whole panels only. */
+    /* to, panels of mr rows, one after the other, [depth][mr]; row i of line k is from[k * step + i]. Whole panels only. */
     void (*strips)(float *to, const float *from, int64_t step, int64_t rows, int64_t depth);
     /* to[c * step + i] = from[i * from_step + c]; of `from` whole vectors of rows and columns are read */
     void (*turn)(float *to, int64_t step, const float *from, int64_t from_step, int64_t rows, int64_t width);

@@ -36,7 +36,7 @@ typedef struct cpu_gemm_sizes {
     int64_t kc;  /* or else of this */
     int64_t nc;  /* columns of a streamed block of B, which stays in L2 while all of A passes, */
     int64_t nc_bytes; /* and what it takes there at most */
-    /* Rows of a streamed block of A. Few where B fits in L2; many where B comes from L3. What is fetched ahead across the
+    /* Rows of a streamed block of A. Few where B fits in L2; many where B comes from L3. What is prefetched across the
      * rows wants whole lines. */
     int64_t mc_along, mc_across, mc_many;
     int64_t b_bytes;                          /* a stationary B is read from L2 up to this */

@@ -240,7 +240,7 @@ static VTARGET void KERNEL(pack_quads, GEMM_TYPE)(float *target, int height, con
 enum { AHEAD_B = 8, AHEAD_A = 24 };
 
 /* AVX-512: four steps of k a turn, no more. Its offsets are one byte as long as they are small, and code that is short is
- * decoded as fast as it is executed; so what is fetched ahead has addresses of its own, which the compiler may not join with
+ * decoded as fast as it is executed; so what is prefetched has addresses of its own, which the compiler may not join with
  * the panels', and it may not gather the fetches of several steps. Elsewhere a long turn costs less than its branch. */
 #if VL == 16
 #define GEMM_TURN        4

@@ -16,7 +16,7 @@
 
 /* What the code below reads besides its registers; the offsets are in it. */
 typedef struct tile_call {
-    int64_t fetching_turns, steps; /* 0, 8: turns with lines of C, single steps behind them */
+    int64_t fetching_turns, steps; /* 0, 8: turns with lines of C, single steps after them */
     float *c;                      /* 16 */
     int64_t c_row;                 /* 24: bytes */
     int64_t add;                   /* 32 */
