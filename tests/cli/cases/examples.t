@@ -1,6 +1,6 @@
 # The examples that need no training: built with the library, and once more from outside of the tree after make install.
 ! make pkg-config cc part:images
-@ B=$(dirname "$(readlink -f "$(command -v propane)")")/examples/library; echo "$B" > at; cp "$REPO/fuzz/corpus/package/classifier.mlmodel" "$REPO/fuzz/corpus/picture/rgb.jpg" .
+@ B=$(dirname "$(readlink -f "$(command -v propane)")")/examples/library; echo "$B" > at; cp "$REPO/fuzz/corpus/package/classifier.mlmodel" "$REPO/fuzz/corpus/image/rgb.jpg" .
 # A derivative and what differences say of it.
 $ $(cat at)/gradient
 >~ d_w?0? = *, by differences *

@@ -130,7 +130,7 @@ $ propane run two.mlpackage --input x=x.npy --function third
 
 ! part:images
 # A classifier of images, in blue, green, red: its label and the classes with the largest values.
-@ cp "$REPO"/fuzz/corpus/package/classifier.mlmodel "$REPO"/fuzz/corpus/picture/rgb.jpg "$REPO"/fuzz/corpus/picture/gray16.png "$REPO"/fuzz/corpus/picture/cmyk.jpg .
+@ cp "$REPO"/fuzz/corpus/package/classifier.mlmodel "$REPO"/fuzz/corpus/image/rgb.jpg "$REPO"/fuzz/corpus/image/gray16.png "$REPO"/fuzz/corpus/image/cmyk.jpg .
 $ propane run classifier.mlmodel --input image=rgb.jpg --resize | sed 1d
 >~ classLabel: a
 = 0

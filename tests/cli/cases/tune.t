@@ -130,7 +130,7 @@ $ echo no > pics/cat/a.png; propane train image.mil --data pics --loss cross_ent
 2~ propane train: pics/cat/a.png: n*
 = 1
 ! part:images
-@ rm pics/cat/a.png; cp "$REPO/fuzz/corpus/picture/rgb.jpg" "$REPO/fuzz/corpus/picture/rgba.png" pics/cat; cp "$REPO/fuzz/corpus/picture/palette.png" "$REPO/fuzz/corpus/picture/gray.jpg" pics/dog
+@ rm pics/cat/a.png; cp "$REPO/fuzz/corpus/image/rgb.jpg" "$REPO/fuzz/corpus/image/rgba.png" pics/cat; cp "$REPO/fuzz/corpus/image/palette.png" "$REPO/fuzz/corpus/image/gray.jpg" pics/dog
 $ propane train image.mil --data pics --loss cross_entropy --trainable '*' --val-fraction 0 --run no3
 2> propane train: pics/cat/rgb.jpg has 7 x 6 pixels; the program's input has 2 x 2: scale the images, or have them scaled with --resize
 = 1
