@@ -61,7 +61,7 @@ TEST_SRC := $(sort $(filter-out $(if $(call has,server),,tests/serve/%) $(if $(c
 SUPPORT_SRC := $(sort $(wildcard tests/support/*.c))
 BENCH_SRC := $(sort $(wildcard bench/bench_*.c))
 EXAMPLE_SRC := $(sort $(wildcard examples/*.c examples/library/*.c))
-FUZZ_SRC := $(sort $(filter-out $(if $(call has,server),,%/fuzz_http_body.c) $(if $(call has,images),,%/fuzz_picture.c),$(wildcard fuzz/fuzz_*.c)))
+FUZZ_SRC := $(sort $(filter-out $(if $(call has,server),,%/fuzz_http_body.c) $(if $(call has,images),,%/fuzz_image.c),$(wildcard fuzz/fuzz_*.c)))
 
 LIB_OBJ  := $(LIB_SRC:%.c=$(BUILD)/%.o) $(GEN)/mil/coreml/coreml.pb-c.o
 CLI_OBJ  := $(CLI_SRC:%.c=$(BUILD)/%.o)
