@@ -67,7 +67,8 @@ grid() {
     done
 }
 
-for case in ${*:-text tiny full lora}; do
+[ $# -gt 0 ] || set -- text tiny full lora
+for case; do
     case $case in
     text) grid text --data "$text" ;;
     tiny)

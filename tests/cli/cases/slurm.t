@@ -11,7 +11,7 @@ $ slurm text run --steps 10 > log && grep -c '"lr"' log
 $ slurm text run --steps 12 > log; grep -c '"lr"' log
 > 2
 = 0
-$ slurm text long --steps 1000000 > log 2>&1 & job=$!; while ! grep -q '"lr"' log 2> /dev/null; do sleep 0.1; done; kill -USR1 $job; wait $job; echo $?; ls long | grep checkpoint
+$ slurm text long --steps 1000000 > long.log 2>&1 & job=$!; while ! grep -q '"lr"' long.log 2> /dev/null; do sleep 0.1; done; kill -USR1 $job; wait $job; echo $?; ls long | grep checkpoint
 > 0
 > checkpoint.safetensors
 = 0
