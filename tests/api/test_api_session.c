@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/memory.h"
 #include "propane.h"
 #include "support/failing.h"
 #include "support/test.h"
@@ -341,8 +342,10 @@ TEST(files_choose_open_shapes) {
     propane_session *s = NULL;
     float x[3] = {1, 2, 3}, y[3];
     char model[300], array[300], given[320];
-    snprintf(model, sizeof model, "%s/open.mil", test_temp_dir());
-    snprintf(array, sizeof array, "%s/x.npy", test_temp_dir());
+    char *dir = test_temp_dir();
+    snprintf(model, sizeof model, "%s/open.mil", dir);
+    snprintf(array, sizeof array, "%s/x.npy", dir);
+    mem_free(dir);
     snprintf(given, sizeof given, "x=%s", array);
     FILE *f = fopen(model, "wb");
     EXPECT(f && fputs(open, f) >= 0 && fclose(f) == 0);
