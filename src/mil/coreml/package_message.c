@@ -8,6 +8,12 @@
 
 enum { MAX_ARGUMENTS = 8, MAX_BINDINGS = 4, MAX_OUTPUTS = 4 };
 
+mil_dtype package_message_dtype(int code) {
+    for (int i = MIL_DTYPE_NONE + 1; i < MIL_DTYPE_COUNT; i++)
+        if (code && mil_dtype_get((mil_dtype)i)->proto_code == code) return (mil_dtype)i;
+    return MIL_DTYPE_NONE;
+}
+
 static void *package_message_take(package_ops *o, size_t bytes) {
     void *out = o->failed ? NULL : arena_alloc(o->arena, bytes);
     if (!out) o->failed = true;

@@ -16,6 +16,7 @@ typedef struct package_ops {
     bool failed;
 } package_ops;
 
+mil_dtype package_message_dtype(int code); /* of an element code of the file; MIL_DTYPE_NONE: not known */
 Coreml__ValueType *package_message_type(package_ops *o, mil_dtype dtype, const int64_t *dims,
                                         int rank); /* NULL: open */
 Coreml__NamedType *package_message_named(package_ops *o, const char *name, Coreml__ValueType *type);

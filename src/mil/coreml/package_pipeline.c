@@ -109,16 +109,10 @@ static bool pipeline_same_dtype(const Coreml__ValueType *a, const Coreml__ValueT
            a->tensor->data_type == b->tensor->data_type;
 }
 
-static mil_dtype pipeline_dtype(const Coreml__ValueType *type) {
-    for (int i = MIL_DTYPE_NONE + 1; i < MIL_DTYPE_COUNT; i++)
-        if (mil_dtype_get((mil_dtype)i)->proto_code == type->tensor->data_type) return (mil_dtype)i;
-    return MIL_fp32;
-}
-
 /* What one part gives in fp32 another may take in fp16: arrays are converted between models. */
 static propane_status pipeline_cast(join *j, package_link *param, const package_link *from,
                                     const Coreml__NamedType *input) {
-    const mil_dtype dtype = pipeline_dtype(input->type);
+    const mil_dtype known = package_message_dtype(input->type->tensor->data_type), dtype = known ? known : MIL_fp32;
     param->value = arena_printf(j->parts.module->arena, "%s%s_%s", j->prefix, input->name, mil_dtype_get(dtype)->name);
     if (!param->value) return propane_fail_memory(j->err, 0);
     Coreml__Operation *op =

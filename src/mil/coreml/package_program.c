@@ -13,6 +13,7 @@
 #include "mil/build.h"
 #include "mil/coreml/blob.h"
 #include "mil/coreml/package.h"
+#include "mil/coreml/package_message.h"
 #include "mil/ir_edit.h"
 #include "mil/resolve_shapes.h"
 
@@ -44,12 +45,6 @@ static propane_status program_wire_no_memory(reader *r) { return propane_fail_me
 
 /* ---- types ------------------------------------------------------------------------------------------------------------------ */
 
-static mil_dtype program_wire_dtype_of(int code) {
-    for (int i = MIL_DTYPE_NONE + 1; i < MIL_DTYPE_COUNT; i++)
-        if (code && mil_dtype_get((mil_dtype)i)->proto_code == code) return (mil_dtype)i;
-    return MIL_DTYPE_NONE;
-}
-
 static propane_status program_wire_read_dimension(reader *r, const Coreml__Dimension *d, int64_t *out) {
     *out = MIL_OPEN;
     if (d && d->kind_case == COREML__DIMENSION__KIND_CONSTANT) {
@@ -63,7 +58,7 @@ static propane_status program_wire_read_dimension(reader *r, const Coreml__Dimen
 }
 
 static propane_status program_wire_read_tensor_type(reader *r, const Coreml__TensorType *t, mil_type *out) {
-    out->dtype = program_wire_dtype_of(t->data_type);
+    out->dtype = package_message_dtype(t->data_type);
     if (!out->dtype) return program_wire_fail(r, "element type %d is not known", t->data_type);
     if (t->rank != (int64_t)t->n_dimensions || t->rank > MIL_MAX_RANK)
         return program_wire_fail(r, "a type of rank %lld with %zu dimensions; ranks up to %d are possible",

@@ -18,7 +18,6 @@ typedef struct suppression {
     const Coreml__Suppression *model;
     const char *prefix;
     bool boxes_last;                            /* from ios17 on, the operation has them so */
-    int64_t boxes, classes;                     /* what goes in */
     int64_t least, most;                        /* rows that come out */
     mil_dtype dtype;                            /* of confidences; boxes are cast */
     const char *confidence_at, *coordinates_at; /* values: [boxes, classes], [boxes, 4] */
@@ -276,7 +275,7 @@ propane_status package_suppression_add(package_parts *p, const Coreml__Model *mo
     if (boxes[1] != 4 || boxes[0] != scores[0])
         return suppression_fail(&s, "coordinates must be [boxes, 4], with as many boxes as confidences",
                                 s.model->coordinates_in);
-    s.boxes = boxes[0], s.classes = scores[1], s.most = s.boxes;
+    s.most = boxes[0];
     suppression_limit(&s, model->description, s.model->confidence_out);
     suppression_limit(&s, model->description, s.model->coordinates_out);
     suppression_limit(&s, p->described, s.model->confidence_out);
