@@ -129,37 +129,29 @@ static bool dataflow_learns(const dataflow *w, int instance, const partition_ker
     return false;
 }
 
-/* Of a block's backward pass: FIRST are kernels up to the first of the device, REST those after it, without GRADIENTS, which
- * make weight gradients. */
-typedef enum call_range { CALLS_FORWARD, CALLS_FIRST, CALLS_REST, CALLS_GRADIENTS } call_range;
-
-static void dataflow_add_range(dataflow *w, int instance, call_range range) {
+static void dataflow_add_range(dataflow *w, int instance, partition_range range) {
     const partition_block *b = dataflow_block(w, instance);
-    bool behind = false;
     for (int k = b->first; k < b->first + b->count; k++) {
         const partition_kernel *kernel = &w->plan->kernels[k];
-        const bool host = kernel->place == PARTITION_HOST;
-        if (kernel->backward != (range != CALLS_FORWARD) || kernel->weights != (range == CALLS_GRADIENTS)) continue;
-        const bool first = !behind;
-        behind |= !host;
-        if ((range == CALLS_FIRST && !first) || (range == CALLS_REST && first)) continue;
+        if (!partition_in_range(w->plan, b, k, range)) continue;
         if (kernel->weights && !dataflow_learns(w, instance, kernel)) continue;
-        w->calls[w->call_count++] = (dataflow_call){.kernel = k, .instance = instance, .host = host};
+        w->calls[w->call_count++] =
+            (dataflow_call){.kernel = k, .instance = instance, .host = kernel->place == PARTITION_HOST};
     }
 }
 
 static void dataflow_add_backward(dataflow *w, int instance) {
-    dataflow_add_range(w, instance, CALLS_FIRST);
-    dataflow_add_range(w, instance, CALLS_REST);
-    dataflow_add_range(w, instance, CALLS_GRADIENTS);
+    dataflow_add_range(w, instance, PARTITION_FIRST);
+    dataflow_add_range(w, instance, PARTITION_REST);
+    dataflow_add_range(w, instance, PARTITION_GRADIENTS);
 }
 
-/* The host's queue is in order: a half's weight gradients go behind the next half's first kernels, or the device would wait. */
+/* The host's queue is in order: a half's weight gradients go after the next half's first kernels, or the device would wait. */
 static void dataflow_add_deferred(dataflow *w) {
     for (int i = w->head - 1, held = -1; i >= w->lowest - 1; held = i--) {
-        if (i >= w->lowest) dataflow_add_range(w, i, CALLS_FIRST);
-        if (held >= 0) dataflow_add_range(w, held, CALLS_GRADIENTS);
-        if (i >= w->lowest) dataflow_add_range(w, i, CALLS_REST);
+        if (i >= w->lowest) dataflow_add_range(w, i, PARTITION_FIRST);
+        if (held >= 0) dataflow_add_range(w, held, PARTITION_GRADIENTS);
+        if (i >= w->lowest) dataflow_add_range(w, i, PARTITION_REST);
     }
 }
 
@@ -235,10 +227,10 @@ static propane_status dataflow_make_arrays(const partition *p, const model_weigh
 /* Forward, the head's pieces forward and backward, then backward as far down as there is anything to learn. */
 static void dataflow_add_all_calls(dataflow *w, int pieces) {
     while (!dataflow_trains_embedding(w) && w->lowest < w->head && !dataflow_learns(w, w->lowest, NULL)) w->lowest++;
-    for (int i = 0; i < w->head; i++) dataflow_add_range(w, i, CALLS_FORWARD);
+    for (int i = 0; i < w->head; i++) dataflow_add_range(w, i, PARTITION_FORWARD);
     for (int i = 0; i < pieces; i++) {
         w->pieces[i].begin = w->call_count;
-        dataflow_add_range(w, w->head + i, CALLS_FORWARD);
+        dataflow_add_range(w, w->head + i, PARTITION_FORWARD);
         w->pieces[i].middle = w->call_count;
         dataflow_add_backward(w, w->head + i);
         w->pieces[i].end = w->call_count;
@@ -249,7 +241,7 @@ static void dataflow_add_all_calls(dataflow *w, int pieces) {
     }
     for (int i = w->head - 1; i >= w->lowest; i--) {
         int begin = w->call_count;
-        if (w->recompute) dataflow_add_range(w, i, CALLS_FORWARD);
+        if (w->recompute) dataflow_add_range(w, i, PARTITION_FORWARD);
         for (int c = begin; c < w->call_count; c++) w->calls[c].again = true;
         dataflow_add_backward(w, i);
     }

@@ -124,6 +124,18 @@ static const char *partition_head_rows(const partition_options *o) {
     return strcmp(o->name, "layer") == 0 && strcmp(head, "device") == 0 ? "whole" : head;
 }
 
+bool partition_in_range(const partition *p, const partition_block *b, int kernel, partition_range range) {
+    const partition_kernel *k = &p->kernels[kernel];
+    if (k->backward != (range != PARTITION_FORWARD) || k->weights != (range == PARTITION_GRADIENTS)) return false;
+    if (range == PARTITION_FORWARD || range == PARTITION_GRADIENTS) return true;
+    bool first = true;
+    for (int i = b->first; i < kernel; i++) {
+        const partition_kernel *before = &p->kernels[i];
+        first &= !before->backward || before->weights || before->place == PARTITION_HOST;
+    }
+    return first == (range == PARTITION_FIRST);
+}
+
 #define MAX_ROWS    24 /* of a block */
 #define WEIGHTS_MAX 32 /* of a block */
 

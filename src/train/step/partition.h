@@ -42,7 +42,7 @@ typedef struct partition_options {
      * position, and what the products read. For a device where passing it on costs nothing. */
     bool keep_norms;
     partition_head head;
-    bool defer; /* a half's weight gradients are queued behind the next half's first kernels: for two queues */
+    bool defer; /* a half's weight gradients are queued after the next half's first kernels: for two queues */
 } partition_options;
 #define PARTITION_SQUARES 65536 /* less is read in no time */
 
@@ -78,6 +78,17 @@ typedef struct partition {
     int kernel_count;
     partition_kernel *kernels;
 } partition;
+
+/* Of a block: its forward kernels; of its backward ones those up to the first of the device, those after it, and, in neither,
+ * those that make weight gradients. */
+typedef enum partition_range {
+    PARTITION_FORWARD,
+    PARTITION_FIRST,
+    PARTITION_REST,
+    PARTITION_GRADIENTS
+} partition_range;
+/* `kernel`: an index into p->kernels, one of the block's. */
+bool partition_in_range(const partition *p, const partition_block *b, int kernel, partition_range range);
 
 partition_head partition_head_find(const char *name);              /* of PARTITION_HEAD_WORDS; COUNT: none of them */
 const char *partition_head_name(const partition_options *options); /* "host" or "device" */

@@ -3,8 +3,8 @@
  * dataflow.c queues them and step_update.c moves weights:
  *
  *   engine    the device's kernels
- *   host      its kernels between them, the loss, weight gradients; one queue, in order: what is behind a weight gradient waits
- *   update    a unit for each half of a layer; with exact clipping in forward order behind the norm, beside the next batch;
+ *   host      its kernels between them, the loss, weight gradients; one queue, in order: what comes after a weight gradient waits
+ *   update    a unit for each half of a layer; with exact clipping in forward order after the norm, beside the next batch;
  *             lagged beside the backward pass. A kernel that reads weights forward waits for its unit
  *
  * Assumptions: the host's rates (cost_step.c tells where each comes from); large products run in a library with threads of its own
@@ -112,20 +112,10 @@ static void cost_tasks_call(step_tasks *t, const partition_kernel_cost *k, int i
         t->chain = task;
 }
 
-/* `first`: kernels up to the first of the device alone; `rest`: those after it; weight gradients by themselves. */
-typedef enum call_range { CALLS_FORWARD, CALLS_FIRST, CALLS_REST, CALLS_GRADIENTS } call_range;
-
-static void cost_tasks_block(step_tasks *t, int instance, call_range range) {
+static void cost_tasks_block(step_tasks *t, int instance, partition_range range) {
     const partition_block *b = &t->p->blocks[instance >= 2 * t->layers ? 2 : instance % 2];
-    bool behind = false;
-    for (int k = b->first; k < b->first + b->count; k++) {
-        const partition_kernel *kernel = &t->p->kernels[k];
-        if (kernel->backward != (range != CALLS_FORWARD) || kernel->weights != (range == CALLS_GRADIENTS)) continue;
-        const bool first = !behind;
-        behind |= kernel->place == PARTITION_DEVICE;
-        if (range == CALLS_FORWARD || range == CALLS_GRADIENTS || first == (range == CALLS_FIRST))
-            cost_tasks_call(t, &t->cost->kernels[k], instance);
-    }
+    for (int k = b->first; k < b->first + b->count; k++)
+        if (partition_in_range(t->p, b, k, range)) cost_tasks_call(t, &t->cost->kernels[k], instance);
 }
 
 static double cost_instance_parameters(const step_tasks *t, int instance) {
@@ -160,14 +150,14 @@ static void cost_tasks_loss(step_tasks *t) {
 
 static void cost_tasks_head(step_tasks *t) {
     const int head = 2 * t->layers;
-    for (int i = 0; i < t->pieces && t->pieces > 1; i++) cost_tasks_block(t, head + i, CALLS_FORWARD);
+    for (int i = 0; i < t->pieces && t->pieces > 1; i++) cost_tasks_block(t, head + i, PARTITION_FORWARD);
     for (int i = 0; i < t->pieces; i++) {
-        cost_tasks_block(t, head + i, CALLS_FORWARD);
+        cost_tasks_block(t, head + i, PARTITION_FORWARD);
         cost_tasks_loss(t);
-        cost_tasks_block(t, head + i, CALLS_FIRST);
-        cost_tasks_block(t, head + i, CALLS_REST);
+        cost_tasks_block(t, head + i, PARTITION_FIRST);
+        cost_tasks_block(t, head + i, PARTITION_REST);
         t->ready = t->chain;
-        cost_tasks_block(t, head + i, CALLS_GRADIENTS);
+        cost_tasks_block(t, head + i, PARTITION_GRADIENTS);
     }
 }
 
@@ -177,12 +167,12 @@ static bool cost_overlaps(const step_tasks *t) {
 
 static void cost_tasks_backward(step_tasks *t, bool update) {
     const bool lagged = update && t->cost->how.lagged && t->cost->how.weights == WEIGHT_MODE_INPUTS;
-    int held = -1; /* the half whose weight gradients are queued behind the next one's first kernels */
+    int held = -1; /* the half whose weight gradients are queued after the next one's first kernels */
     for (int i = 2 * t->layers - 1; i >= -1; i--) {
-        if (i >= 0) cost_tasks_block(t, i, CALLS_FIRST);
-        if (held >= 0) cost_tasks_block(t, held, CALLS_GRADIENTS);
+        if (i >= 0) cost_tasks_block(t, i, PARTITION_FIRST);
+        if (held >= 0) cost_tasks_block(t, held, PARTITION_GRADIENTS);
         if (held >= 0 && lagged) cost_tasks_unit(t, held, SCHEDULE_UPDATE, t->last_gradient, t->chain);
-        if (i >= 0) cost_tasks_block(t, i, CALLS_REST);
+        if (i >= 0) cost_tasks_block(t, i, PARTITION_REST);
         t->ready = t->chain;
         held = i;
     }
@@ -191,10 +181,10 @@ static void cost_tasks_backward(step_tasks *t, bool update) {
 /* Forward, loss, backward, and the update if it is the step's last batch. */
 static void cost_tasks_batch(step_tasks *t, bool update) {
     const int halves = 2 * t->layers, last = halves + t->pieces;
-    for (int i = 0; i < halves; i++) cost_tasks_block(t, i, CALLS_FORWARD);
+    for (int i = 0; i < halves; i++) cost_tasks_block(t, i, PARTITION_FORWARD);
     cost_tasks_head(t);
     cost_tasks_backward(t, update);
-    /* The embedding's share, the norm: short, and behind everything. */
+    /* The embedding's share, the norm: short, and after everything. */
     t->chain = cost_task(t, SCHEDULE_HOST, 0, 0, true, t->chain);
     cost_task_wait(t, t->chain, t->last_gradient);
     if (!update) return;
