@@ -199,7 +199,7 @@ propane_status lower_reduce(emitter *e, lower_reduction kind, int axes, const em
 
 /* ---- softmax over the width ---------------------------------------------------------------------------------------------------- */
 
-/* The tasks' places on chip. Of one row a channel: statistics at 0, the exponentials behind, x after those. Of several
+/* The tasks' places on chip. Of one row a channel: statistics at 0, the exponentials after them, then x. Of several
  * rows: x is brought first and lies at 0, the exponentials behind, statistics last; at the end they change places. */
 typedef struct softmax_plan {
     int64_t c, h, w;

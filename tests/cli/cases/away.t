@@ -3,7 +3,7 @@
 # (Open MPI's library leaves memory behind, which is not ours to find)
 @ awk 'BEGIN{for(i=0;i<1500;i++) print "line", i*i%977}' > text
 @ printf '#!/bin/sh\nexec propane train --data text --kind chars --layers 2 --width 32 --heads 2 --context 16 --batch 8 --eval-every 25 --eval-batches 2 --threads 1 --lr 1e-3 --min-lr 1e-3 --warmup 0 --checkpoint-every 7 --json "$@"\n' > ../bin/away; chmod +x ../bin/away
-@ printf '#!/bin/sh\nn=$1; shift; export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_btl=self,vader,tcp ASAN_OPTIONS=detect_leaks=0; exec mpirun --oversubscribe -n $n "$@"\n' > ../bin/ranks; chmod +x ../bin/ranks
+@ cp "$REPO/tests/cli/ranks" ../bin
 @ printf '#!/bin/sh\nn=$1; shift; ranks $n env -u OMPI_COMM_WORLD_LOCAL_SIZE "$@"\n' > ../bin/apart; chmod +x ../bin/apart
 @ printf '#!/bin/sh\nsed -nE "s/.*\\"val_loss\\":([0-9.]+).*/\\1/p" $1 | tail -1\n' > ../bin/last; chmod +x ../bin/last
 # one worker with several fragments trains as alone; and what cannot be is said
