@@ -121,7 +121,7 @@ def check_metrics(url):
     check("requests are counted", sum(s.value for s in counted) >= 20, counted)
 
 
-# The harness asks for echo and logprobs and adds up what stands behind the context; `propane eval` is asked for the same ids.
+# The harness asks for echo and logprobs and adds up what comes after the context; `propane eval` is asked for the same ids.
 def check_harness(url):
     try:
         import lm_eval

@@ -14,7 +14,7 @@ typedef struct finder {
     page *p;
     page_graph *g;
     int *kind;  /* [op]: what must be equal for two operations to be alike */
-    int *alive; /* [op]: values that are made before it and read at it or behind, + 1 entry */
+    int *alive; /* [op]: values that are made before it and read at it or later, + 1 entry */
     int next_kind;
 } finder;
 

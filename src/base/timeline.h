@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * What ran when, in lanes, as a file that Perfetto and chrome://tracing show. Recording takes a lock and no time to speak of;
- * behind TIMELINE_MOST spans nothing more is recorded.
+ * after TIMELINE_MOST spans nothing more is recorded.
  */
 #ifndef BASE_TIMELINE_H
 #define BASE_TIMELINE_H

@@ -212,7 +212,7 @@ static propane_status train_run_check_divergence(train_run *r, double loss, prop
                         strcmp(r->options.precision, "fp16") == 0 ? " or with --precision fp32" : "");
 }
 
-/* The update behind a gradient of length `norm`. */
+/* The update after a gradient of norm `norm`. */
 static adamw_step train_run_how(const train_run *r, double norm) {
     const train_options *o = &r->options;
     return (adamw_step){.lr = train_schedule_at(&r->schedule, r->state.step),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * Products of whole programs against their meaning in double: batches with broadcast dimensions, operands that are
- * transposed, cut or reshaped views, several products of one operand, sums after them. Each runs with a guard behind every
+ * transposed, cut or reshaped views, several products of one operand, sums after them. Each runs with a guard after every
  * buffer, so that a kernel that writes more than was planned is found even where nobody reads what it wrote over; and with
  * one thread and with more, which give the same bits. With PROPANE_BLAS a third time, with all products by that library.
  */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Pipelines of Core ML models: one program that gives what the models give behind one another. The files are made here, as
+ * Pipelines of Core ML models: one program that gives what the models give one after the other. The files are made here, as
  * messages, of programs that are packed first.
  */
 #include <stdlib.h>

@@ -49,7 +49,7 @@ static bool cmd_train_names_package(const char *word) {
     return cmd_train_is_package_run(word);
 }
 
-/* A loss is asked of imported models alone; what stands first or behind --resume is a model or a run. */
+/* A loss is asked of imported models alone; what stands first or after --resume is a model or a run. */
 static bool cmd_train_is_package(int argc, char **argv) {
     for (int i = 1; i < argc; i++) {
         const bool first = i == 1 || strcmp(argv[i - 1], "--resume") == 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns pipelines: models behind one another, each reading by name what those before it gave. One idea: they become one
+ * Owns pipelines: models one after the other, each reading by name what those before it gave. One idea: they become one
  * program before anything is verified. Values of all models but the first get a prefix; non-maximum suppression becomes
  * operations (package_suppression.c). So a pipeline runs, is checked and estimated as any program is.
  * Refuses parts that are neither ML Programs nor suppressions, programs with states, and of different opsets.

@@ -14,7 +14,7 @@ void package_wire_free(Coreml__Model *model);
 /* What a model is that is neither a program nor a pipeline: "a linear or tree model". */
 const char *package_wire_kind(const Coreml__Model *model);
 
-/* The models behind one another; NULL: `model` is no pipeline. */
+/* The models one after the other; NULL: `model` is no pipeline. */
 const Coreml__Pipeline *package_wire_pipeline(const Coreml__Model *model);
 
 #endif

@@ -44,7 +44,7 @@ int64_t allreduce_sent_bytes(const allreduce *d) {
     return sum;
 }
 
-/* Where part `part` begins: at the first bucket whose middle lies there or behind. */
+/* Where part `part` begins: at the first bucket whose middle lies there or later. */
 static int allreduce_part_begin(const allreduce *d, int64_t parts, int64_t part) {
     const bucket *last = d->buckets + d->bucket_count - 1;
     const double all = d->bucket_count ? (double)(last->at + last->elements) : 0;

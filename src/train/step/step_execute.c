@@ -323,7 +323,7 @@ static propane_status step_execute_scatter(train_step *s, const int32_t *inputs,
     return status;
 }
 
-/* Behind the forward pass, whose loss is known. */
+/* After the forward pass, whose loss is known. */
 static propane_status step_execute_backward(train_step *s, const int32_t *inputs, const int32_t *targets, bool first,
                                             double loss_scale, propane_error *err) {
     const dataflow_piece *piece = s->dataflow->pieces;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns when weights move. On one queue an update is one sweep behind the batch. On two it goes on beside the device's work, in
+ * Owns when weights move. On one queue an update is one sweep after the batch. On two it goes on beside the device's work, in
  * units: what the kernels of one half of a layer read. Each unit has an event, which the kernels that read it forward wait for.
  *
  *     exact clipping    backward | norm | unit 0 | unit 1 | ...          the sweep in forward order, on the host
