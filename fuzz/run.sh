@@ -10,7 +10,7 @@ seconds=$1
 shift
 flags='-fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all -g -O1'
 sources=$(find src/base src/chip src/engine src/macho src/mil src/model src/infer/sample.c src/serve/http_request.c src/train/data/jsonl.c \
-    src/train/data/packed_windows.c -name '*.c' | sort)
+    src/train/data/csv_rows.c src/train/data/example_keys.c src/train/data/packed_windows.c -name '*.c' | sort)
 rm -f build/fuzz/internal.a # of other folders, perhaps
 make -s -j"$(getconf _NPROCESSORS_ONLN)" CC=clang-19 BUILD=build/fuzz OPTIMISE='-O1' SANITIZE="$flags" LIB_SRC="$(echo $sources)" \
     build/fuzz/internal.a || exit 1
