@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: MIT
+ * The kernels of training plans through the compiler and the interpreter, against the cpu driver on the same numbers: all
+ * kernels of a small model with grouped queries in plans layer, six and ten, and, in the long run, Stories110M's plan at
+ * 256 positions, each kind of kernel once.
+ */
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/memory.h"
+#include "base/rng.h"
+#include "device/runner.h"
+#include "engine/compile.h"
+#include "support/test.h"
+#include "train/step/partition.h"
+
+/* Numbers of the size that they have in training: activations about 1, weights so that products stay about 1. */
+static float *kernels_draw(const propane_io *io, rng *r) {
+    int64_t count = propane_io_count(io);
+    bool weight = strstr(io->name, "_proj") || strcmp(io->name, "lm_head") == 0;
+    float *values = mem_array((size_t)count, sizeof *values), scale = 1;
+    if (weight) scale = 1 / sqrtf((float)io->dim[io->rank - 1]);
+    if (strncmp(io->name, "d_", 2) == 0) scale = 0.1f;
+    for (int64_t i = 0; i < count; i++) values[i] = (float)rng_normal(r) * scale;
+    return values;
+}
+
+typedef struct kernels_side {
+    propane_device *device;
+    propane_program *program;
+    runner run;
+} kernels_side;
+
+static void kernels_open(kernels_side *s, const char *uri, const mil_function *f, uint64_t seed) {
+    propane_error err = {0};
+    propane_compile_options options = {.size = sizeof options, .function = f->name};
+    rng r;
+    rng_init(&r, seed);
+    EXPECT_OK(propane_device_open(uri, &s->device, &err));
+    EXPECT_MSG(propane_program_compile(s->device, f->module, &options, &s->program, &err) == PROPANE_OK, "%s: %s",
+               f->name, err.text);
+    EXPECT_OK(runner_open(&s->run, s->device, s->program, NULL, NULL, &err));
+    for (int i = 0; i < s->run.inputs; i++) {
+        float *values = kernels_draw(runner_io(&s->run, i), &r);
+        EXPECT_OK(runner_write(&s->run, i, PROPANE_FP32, values, &err));
+        mem_free(values);
+    }
+    EXPECT_MSG(runner_run(&s->run, NULL, &err) == PROPANE_OK, "%s on %s: %s", f->name, uri, err.text);
+}
+
+static void kernels_close(kernels_side *s) {
+    runner_close(&s->run);
+    propane_program_free(s->program);
+    propane_device_close(s->device);
+}
+
+/* The largest difference of an output, over its largest value. */
+static double kernels_part(const kernels_side *a, const kernels_side *b, int index) {
+    propane_error err = {0};
+    int64_t count = propane_io_count(runner_io(&a->run, index));
+    float *x = mem_array((size_t)count, sizeof *x), *y = mem_array((size_t)count, sizeof *y);
+    double worst = 0, largest = 1e-6;
+    EXPECT_OK(runner_read(&a->run, index, PROPANE_FP32, x, &err));
+    EXPECT_OK(runner_read(&b->run, index, PROPANE_FP32, y, &err));
+    for (int64_t i = 0; i < count; i++) {
+        double d = fabs((double)x[i] - (double)y[i]);
+        if (fabs((double)x[i]) > largest) largest = fabs((double)x[i]);
+        if (!(d <= worst)) worst = d;
+    }
+    mem_free(x);
+    mem_free(y);
+    return worst / largest;
+}
+
+static int kernels_tasks(const mil_function *f) {
+    propane_error err = {0};
+    engine_object *o = NULL;
+    EXPECT_MSG(engine_compile(f, NULL, &o, &err) == PROPANE_OK, "%s: %s", f->name, err.text);
+    int tasks = o ? o->task_count : 0;
+    engine_object_free(o);
+    return tasks;
+}
+
+static void kernels_compare(const mil_function *f, const char *plan, double tolerance, bool tell, double *worst) {
+    kernels_side cpu = {0}, registers = {0};
+    double most = 0;
+    int where = 0;
+    kernels_open(&cpu, "cpu", f, 7);
+    kernels_open(&registers, "registers", f, 7);
+    for (int i = cpu.run.inputs; i < cpu.run.count; i++) {
+        double d = kernels_part(&cpu, &registers, i);
+        EXPECT_MSG(d <= tolerance, "plan %s, kernel %s, %s: off by %.3g of the largest value", plan, f->name,
+                   runner_io(&cpu.run, i)->name, d);
+        if (d > most) most = d, where = i;
+    }
+    if (tell)
+        printf("%-6s %-12s %4d tasks, off by %.2g (%s)\n", plan, f->name, kernels_tasks(f), most,
+               where ? runner_io(&cpu.run, where)->name : "nothing");
+    if (most > *worst) *worst = most;
+    kernels_close(&cpu);
+    kernels_close(&registers);
+}
+
+/* Returns how many kernels were compared. */
+static int kernels_plan(const model_config *c, const char *name, int64_t context, double tolerance, bool tell,
+                        double *worst) {
+    partition_options o = {.name = name, .precision = MIL_fp16, .batch = 1, .context = context};
+    partition *p = NULL;
+    propane_error err = {0};
+    EXPECT_OK(partition_create(c, &o, &p, &err));
+    for (int k = 0; k < p->kernel_count; k++) kernels_compare(p->kernels[k].function, name, tolerance, tell, worst);
+    int count = p->kernel_count;
+    partition_free(p);
+    return count;
+}
+
+TEST(kernels_of_a_small_model) {
+    model_config c;
+    double worst = 0;
+    int count = 0;
+    model_config_default(&c);
+    c.hidden_size = 64, c.intermediate_size = 176, c.num_hidden_layers = 2, c.vocab_size = 200;
+    c.num_attention_heads = 4, c.num_key_value_heads = 2, c.head_dim = 16, c.max_position_embeddings = 48;
+    for (int i = 0; i < partition_name_count(); i++)
+        count += kernels_plan(&c, partition_name(i), 48, 0.02, getenv("ENGINE_KERNELS") != NULL, &worst);
+    printf("%d kernels, off by at most %.2g of the largest value\n", count, worst);
+    EXPECT(count > 30);
+}
+
+TEST(kernels_of_stories110m) {
+    model_config c;
+    double worst = 0;
+    model_config_default(&c);
+    c.hidden_size = 768, c.intermediate_size = 2048, c.num_hidden_layers = 12, c.vocab_size = 32000;
+    c.num_attention_heads = c.num_key_value_heads = 12, c.head_dim = 64, c.max_position_embeddings = 1024;
+    int count = kernels_plan(&c, "layer", 256, 0.02, true, &worst);
+    printf("%d kernels, off by at most %.2g of the largest value\n", count, worst);
+}
+
+SUITE("engine/kernels", T(kernels_of_a_small_model), T_LONG(kernels_of_stories110m))
