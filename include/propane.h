@@ -569,6 +569,7 @@ typedef struct propane_device_info {
     bool shares_compiles; /* programs that are compiled at once may count as one compile */
     const char *note;     /* what was chosen when it was opened, and why; NULL: nothing was */
     bool unproven;        /* nobody has seen its results agree: check before relying on them */
+    bool patches;         /* propane_program_patch works on its programs */
 } propane_device_info;
 
 /* Drivers that this build knows, in the order they are listed; `why` tells why one cannot be opened here, or is NULL. */
@@ -601,7 +602,7 @@ typedef struct propane_compile_options {
     /* A program of the same device and the same text with other constants: its compiled form is used again with the new
      * ones, which is not a compile. NULL: compile. PROPANE_ERR_UNSUPPORTED where a device cannot do that. */
     const propane_program *donor;
-    bool reloadable; /* it may become a donor, or has one: constants are laid out for that */
+    bool reloadable; /* it may become a donor, or has one, or will be patched: constants are laid out for that */
 } propane_compile_options;
 
 /* One input or output. Strides are in bytes: element (i0, i1, ...) lies at sum(i_k * stride[k]). Rows may be padded. */
@@ -642,6 +643,12 @@ typedef struct propane_compile_report {
 PROPANE_CHECK propane_status propane_program_compile_all(propane_device *device, propane_compile_item *items, int count,
                                                          const propane_compile_options *options,
                                                          propane_compile_report *report, propane_error *err);
+/* Overwrites a constant of a compiled program in place, packed as the device wants it: `count` values of fp16 or fp32, dense,
+ * in the constant's order; the device reads fp16. The program was compiled with options.reloadable, and none of its requests is in
+ * flight. Any thread. PROPANE_ERR_UNSUPPORTED: the device has no such thing (propane_device_info.patches), or the constant has no
+ * place of its own; PROPANE_ERR_INVALID: another number of values. After a failure the program is as before. */
+PROPANE_CHECK propane_status propane_program_patch(propane_program *program, const char *constant, propane_dtype dtype,
+                                                   const void *values, int64_t count, propane_error *err);
 void propane_program_free(propane_program *program);
 int propane_program_input_count(const propane_program *program);
 int propane_program_output_count(const propane_program *program);

@@ -113,7 +113,7 @@ propane_status propane_object_compile(propane_module *module, const char *functi
         return propane_fail(err, PROPANE_ERR_INVALID, "target '%.40s' is not one of m1", target);
     mil_function *f = mil_module_function(module, function, err);
     propane_status status = f ? pass_run(f, &pass_all, err) : err->status;
-    if (!status) status = engine_compile(f, &told, out, err);
+    if (!status) status = engine_compile(f, &(engine_compile_options){.report = &told}, out, err);
     if (!status && report) status = api_give_text(&told, report, NULL, err);
     text_deinit(&told);
     return status;

@@ -62,6 +62,9 @@ struct propane_driver {
     propane_status (*compile_all)(void *impl, const mil_function *const *f, int count,
                                   const propane_compile_options *options, driver_program *const *out,
                                   propane_compile_report *report, propane_error *err);
+    /* Overwrites a constant of a program that was compiled with options->reloadable; fp16. (optional) */
+    propane_status (*patch)(void *impl, driver_program *program, const char *constant, const uint16_t *values,
+                            int64_t count, propane_error *err);
     void (*program_free)(void *impl, driver_program *program);
     propane_status (*buffer_create)(void *impl, size_t bytes, driver_buffer *out, propane_error *err);
     void (*buffer_free)(void *impl, driver_buffer *buffer);

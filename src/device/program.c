@@ -4,6 +4,7 @@
  */
 #include <string.h>
 
+#include "base/float16.h"
 #include "base/memory.h"
 #include "base/sized.h"
 #include "base/text.h"
@@ -121,8 +122,8 @@ propane_status propane_program_compile(propane_device *device, const propane_mod
     options = &own;
     PROPANE_TRY(program_choose(module, options, &f, err));
     PROPANE_TRY(program_check_memory(f, err));
-    if ((options->donor || options->reloadable) &&
-        (!device->driver->reloads || (options->donor && options->donor->device != device)))
+    if ((options->donor && (!device->driver->reloads || options->donor->device != device)) ||
+        (options->reloadable && !device->driver->reloads && !device->driver->patch))
         return propane_fail(
             err, PROPANE_ERR_UNSUPPORTED, "compile: device '%s' cannot use a compiled program %s", device->uri,
             device->driver->reloads ? "of another device" : "again with other weights: compile it anew");
@@ -221,6 +222,26 @@ propane_status propane_program_compile_all(propane_device *device, propane_compi
 
 const driver_program *driver_program_of(const propane_program *p, const propane_driver *driver) {
     return p->device->driver == driver ? &p->p : NULL;
+}
+
+/* ---- constants overwritten ------------------------------------------------------------------------------------------------- */
+
+propane_status propane_program_patch(propane_program *program, const char *constant, propane_dtype dtype,
+                                     const void *values, int64_t count, propane_error *err) {
+    propane_device *d = program->device;
+    if (!d->driver->patch)
+        return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
+                            "device '%s' cannot overwrite constants of a program: compile it anew", d->uri);
+    if (dtype != PROPANE_FP16 && dtype != PROPANE_FP32)
+        return propane_fail(err, PROPANE_ERR_INVALID, "patch '%s': values are fp16 or fp32", constant);
+    if (count <= 0) return propane_fail(err, PROPANE_ERR_INVALID, "patch '%s': no values", constant);
+    if (dtype == PROPANE_FP16) return d->driver->patch(d->impl, &program->p, constant, values, count, err);
+    uint16_t *halves = mem_array((size_t)count, sizeof *halves);
+    if (!halves) return propane_fail_memory(err, (size_t)count * sizeof *halves);
+    fp16_from_f32_array(halves, values, (size_t)count);
+    propane_status status = d->driver->patch(d->impl, &program->p, constant, halves, count, err);
+    mem_free(halves);
+    return status;
 }
 
 /* ---- profile ------------------------------------------------------------------------------------------------------------ */

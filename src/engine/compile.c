@@ -161,9 +161,18 @@ static void compile_users(compile *c) {
     for (int i = 0; i < f->result_count; i++) c->users[f->results[i]->id]++;
 }
 
+/* Constants that others were computed from: what is overwritten would not be what is read. */
+static void compile_folded(compile *c, const mil_op *op) {
+    for (int p = 0; p < op->info->param_count; p++)
+        for (int k = 0; k < op->operands[p].count; k++)
+            emit_place(&c->e, &(engine_patch){.constant = compile_patched(c, op->operands[p].values[k]),
+                                              .elements = ENGINE_PATCH_NEVER});
+}
+
 static propane_status compile_one(compile *c, const mil_op *op, text *report, propane_error *err) {
     int before = c->e.count;
     size_t constants = c->e.constants.length;
+    if (op->info->code != MIL_OP_const && op->results[0]->konst) compile_folded(c, op);
     if (op->info->code == MIL_OP_const || op->results[0]->konst || c->taken[op->results[0]->id]) return PROPANE_OK;
     if (compile_is_view(c, op)) {
         mil_value *x = mil_in(op, "x");
@@ -200,6 +209,8 @@ static propane_status compile_function(compile *c, text *report, propane_error *
     o->constant_bytes = c->e.constants.length;
     o->constants = arena_copy(o->arena, c->e.constants.data, c->e.constants.length);
     o->scratch_bytes = (uint64_t)round_up(c->e.scratch, ENGINE_PAGE);
+    o->patches = c->e.patches;
+    o->patch_count = c->e.patch_count;
     if (!o->constants) return propane_fail_memory(err, c->e.constants.length);
     int wide = 0;
     for (int i = 0; i < o->surface_count; i++) wide += o->surfaces[i].wide;
@@ -212,10 +223,13 @@ static propane_status compile_function(compile *c, text *report, propane_error *
     return PROPANE_OK;
 }
 
-propane_status engine_compile(const mil_function *f, text *report, engine_object **out, propane_error *err) {
+propane_status engine_compile(const mil_function *f, const engine_compile_options *options, engine_object **out,
+                              propane_error *err) {
+    static const engine_compile_options plain = {0};
     arena *a = arena_create();
     engine_object *o = a ? ARENA_NEW(a, engine_object) : NULL;
-    compile c = {.function = f, .object = o, .e = {.arena = a}};
+    if (!options) options = &plain;
+    compile c = {.function = f, .object = o, .e = {.arena = a}, .patchable = options->patchable};
     *out = NULL;
     if (o) {
         *o = (engine_object){.arena = a, .subtype = ENGINE_H13, .newer = true};
@@ -228,7 +242,7 @@ propane_status engine_compile(const mil_function *f, text *report, engine_object
     if (!o || !o->source || !c.places || !c.users || !c.taken)
         status = propane_fail_memory(err, sizeof *o);
     else
-        status = compile_function(&c, report, err);
+        status = compile_function(&c, options->report, err);
     text_deinit(&c.e.constants);
     if (status)
         arena_free(a);

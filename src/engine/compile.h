@@ -12,9 +12,14 @@
 #include "engine/object.h"
 #include "mil/mil.h"
 
-/* Compiles one function: fp16 tensors, batch 1. fp32 tensors become fp16, whatever they hold (engine_surface.wide). PROPANE_ERR_UNSUPPORTED names operation, line and reason. `report` (may be
- * NULL) gets a line an operation: tasks, bytes of kernels, what was taken in. */
-PROPANE_CHECK propane_status engine_compile(const mil_function *f, text *report, engine_object **out,
-                                            propane_error *err);
+typedef struct engine_compile_options {
+    text *report;   /* NULL: none */
+    bool patchable; /* constants of several elements may be overwritten later (engine/patch.h) */
+} engine_compile_options;
+
+/* Compiles one function: fp16 tensors, batch 1. fp32 tensors become fp16, whatever they hold (engine_surface.wide). PROPANE_ERR_UNSUPPORTED names operation, line and reason. The report
+ * gets a line an operation: tasks, bytes of kernels, what was taken in. `options` may be NULL. */
+PROPANE_CHECK propane_status engine_compile(const mil_function *f, const engine_compile_options *options,
+                                            engine_object **out, propane_error *err);
 
 #endif

@@ -170,9 +170,10 @@ propane_status compile_binary(compile *c, const mil_op *op, propane_error *err) 
     PROPANE_TRY(compile_result(c, op, op->results[0], &to, err));
     if (!x->konst || y->konst) PROPANE_TRY(compile_tensor(c, op, x, &a, err));
     bool aligned = compile_aligned(&x->type, &y->type);
-    if (aligned && y->konst && compile_by_channel(op, y, &a)) return compile_with_channels(c, op, &a, y, &to, err);
+    bool fixed = aligned && !c->patchable; /* what is overwritten is an operand in memory */
+    if (fixed && y->konst && compile_by_channel(op, y, &a)) return compile_with_channels(c, op, &a, y, &to, err);
     PROPANE_TRY(compile_tensor(c, op, y, &b, err));
-    if (aligned && x->konst && compile_by_channel(op, x, &b)) return compile_with_channels(c, op, &b, x, &to, err);
+    if (fixed && x->konst && compile_by_channel(op, x, &b)) return compile_with_channels(c, op, &b, x, &to, err);
     PROPANE_TRY(compile_tensor(c, op, x, &a, err));
     if (!compile_aligned(&x->type, &y->type)) {
         bool shared;

@@ -24,6 +24,7 @@ typedef struct compile {
     int *users;            /* by value id: how many operands and results it is */
     bool *taken;           /* by value id: its operation was taken into the one before */
     int64_t scratch;       /* bytes of base register 3 that values take */
+    bool patchable;
 } compile;
 
 typedef propane_status (*compile_op)(compile *c, const mil_op *op, propane_error *err);
@@ -43,6 +44,8 @@ bool compile_chw(const mil_type *type, int64_t out[3]);
 bool compile_plain(const mil_type *type);
 /* fp16 bits of a constant, one by one, in the arena; NULL: no memory. */
 const uint16_t *compile_halves(compile *c, const mil_const *k);
+/* The name of a constant where it may be overwritten later; NULL: it may not. */
+const char *compile_patched(const compile *c, const mil_value *v);
 /* The value's memory as it is seen by another type; both have dense rows or the same last dimension. */
 bool compile_same_bytes(const mil_type *a, const mil_type *b);
 /* The only operation that uses v, where it is no result; NULL: there are others. */
@@ -53,6 +56,7 @@ bool compile_scalar(const mil_value *v, double *out);
 /* What stands behind a product: taken into its task. */
 typedef struct compile_post {
     const uint16_t *bias;
+    const mil_value *bias_of;
     uint16_t scale;
     bool relu;
     const engine_table *table;

@@ -20,7 +20,7 @@ static const uint16_t *compile_bias(compile *c, const mil_value *k, int64_t outp
 propane_status compile_take(compile *c, const mil_value *v, int64_t outputs, int axis, compile_post *out,
                             propane_error *err) {
     const uint16_t *given = out->bias;
-    *out = (compile_post){.bias = given, .scale = 0x3c00, .result = v};
+    *out = (compile_post){.bias = given, .bias_of = out->bias_of, .scale = 0x3c00, .result = v};
     for (const mil_op *op; !out->relu && !out->table && (op = compile_only_user(c, out->result));) {
         double scale;
         mil_opcode code = op->info->code;
@@ -30,8 +30,9 @@ propane_status compile_take(compile *c, const mil_value *v, int64_t outputs, int
                 out->scale = fp16_from_f64(scale);
             else if (code == MIL_OP_add && !out->bias && out->scale == 0x3c00 && other->konst &&
                      mil_type_equal(&op->results[0]->type, &v->type) &&
-                     (out->bias = compile_bias(c, other, outputs, axis))) {
-            } else
+                     (out->bias = compile_bias(c, other, outputs, axis)))
+                out->bias_of = other;
+            else
                 break;
         } else {
             bool relu = false;
@@ -45,6 +46,12 @@ propane_status compile_take(compile *c, const mil_value *v, int64_t outputs, int
         out->result = op->results[0];
     }
     return PROPANE_OK;
+}
+
+/* Where the kernel's elements come from, if they may be overwritten. */
+static lower_origin compile_origin(const compile *c, const mil_value *v, int64_t row, int64_t column) {
+    const char *name = v ? compile_patched(c, v) : NULL;
+    return name ? (lower_origin){name, mil_type_count(&v->type), 0, row, column} : (lower_origin){0};
 }
 
 /* ---- convolution ------------------------------------------------------------------------------------------------------------------ */
@@ -64,6 +71,7 @@ propane_status compile_conv(compile *c, const mil_op *op, propane_error *err) {
             return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "dilation %lld and strides %lld, %lld",
                                 (long long)k.dilation[d], (long long)k.stride[0], (long long)k.stride[last]);
     if (bias && !(post.bias = compile_halves(c, bias->konst))) return propane_fail_memory(err, (size_t)k.c_out * 2);
+    post.bias_of = bias;
     PROPANE_TRY(compile_take(c, op->results[0], k.c_out, 0, &post, err));
     PROPANE_TRY(compile_tensor(c, op, mil_in(op, "x"), &x, err));
     PROPANE_TRY(compile_result(c, op, post.result, &y, err));
@@ -83,7 +91,9 @@ propane_status compile_conv(compile *c, const mil_op *op, propane_error *err) {
                     .bias = post.bias,
                     .table = post.table,
                     .relu = post.relu,
-                    .scale = post.scale};
+                    .scale = post.scale,
+                    .weight_from = compile_origin(c, weight, mil_type_count(&weight->type) / k.c_out, 1),
+                    .bias_from = compile_origin(c, post.bias_of, 1, 0)};
     if (!(l.weight = compile_halves(c, weight->konst))) return propane_fail_memory(err, sizeof l);
     for (int64_t i = 0; i < k.n; i++) {
         emit_tensor part = x, to = y;
@@ -128,12 +138,19 @@ static bool compile_pair(const mil_type *a, const mil_type *b) {
     return a->rank == b->rank;
 }
 
+/* The first operand is a constant: it becomes the kernel. */
+static propane_status compile_kernel(compile *c, const mil_value *x, lower_product *p, propane_error *err) {
+    p->kernel = compile_halves(c, x->konst);
+    p->kernel_from = compile_origin(c, x, p->transpose_x ? 1 : p->k, p->transpose_x ? p->m : 1);
+    return p->kernel ? PROPANE_OK : propane_fail_memory(err, (size_t)(p->m * p->k) * 2);
+}
+
 propane_status compile_matmul(compile *c, const mil_op *op, propane_error *err) {
     mil_value *x = mil_in(op, "x"), *w = mil_in(op, "y");
     compile_post post = {0};
     mil_matmul m;
     lower_product p = {0};
-    emit_tensor a, b = {0}, y;
+    emit_tensor a = {0}, b = {0}, y;
     PROPANE_TRY(mil_matmul_read(op, &m, err));
     if (!compile_plain(&op->results[0]->type) && !compile_pair(&x->type, &w->type))
         return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "one of several batch dimensions is repeated");
@@ -147,7 +164,13 @@ propane_status compile_matmul(compile *c, const mil_op *op, propane_error *err) 
     if (weight && !(p.weight = compile_weight(c, w->konst, p.n, p.k, p.transpose_y)))
         return propane_fail_memory(err, (size_t)(p.n * p.k) * 2);
     p.bias = post.bias, p.relu = post.relu, p.scale = post.scale, p.table = weight ? post.table : NULL;
-    PROPANE_TRY(compile_tensor(c, op, x, &a, err));
+    p.weight_from = compile_origin(c, weight ? w : NULL, p.transpose_y ? p.k : 1, p.transpose_y ? 1 : p.n);
+    p.bias_from = compile_origin(c, post.bias_of, 1, 0);
+    bool kernel = !weight && x->konst && mil_type_count(&x->type) == p.m * p.k && mil_type_count(&w->type) == p.k * p.n;
+    if (kernel)
+        PROPANE_TRY(compile_kernel(c, x, &p, err));
+    else
+        PROPANE_TRY(compile_tensor(c, op, x, &a, err));
     if (!weight) PROPANE_TRY(compile_tensor(c, op, w, &b, err));
     PROPANE_TRY(compile_result(c, op, post.result, &y, err));
     for (int64_t i = 0; i < y.c; i++) {
@@ -165,11 +188,14 @@ propane_status compile_linear(compile *c, const mil_op *op, propane_error *err) 
     if (!w->konst || (bias && !bias->konst))
         return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "weights that are not constants: use matmul");
     if (bias && !(post.bias = compile_halves(c, bias->konst))) return propane_fail_memory(err, (size_t)p.n * 2);
+    post.bias_of = bias;
     PROPANE_TRY(compile_take(c, op->results[0], p.n, 2, &post, err));
     PROPANE_TRY(compile_tensor(c, op, x, &a, err));
     PROPANE_TRY(compile_result(c, op, post.result, &y, err));
     p.m = a.c * a.h;
     p.bias = post.bias, p.relu = post.relu, p.scale = post.scale, p.table = post.table;
+    p.weight_from = compile_origin(c, w, p.k, 1);
+    p.bias_from = compile_origin(c, post.bias_of, 1, 0);
     if (!(p.weight = compile_halves(c, w->konst))) return propane_fail_memory(err, (size_t)(p.n * p.k) * 2);
     a.h *= a.c, y.h *= y.c, a.c = y.c = 1;
     return lower_matmul(&c->e, &p, &a, &b, &y, err);

@@ -43,6 +43,13 @@ static propane_status compile_constant(compile *c, mil_value *v, emit_tensor *x,
         }
     c->places[v->id] =
         (compile_place){true, ENGINE_BAR_CONSTANTS, lower_constants(&c->e, bytes, (size_t)x->total), v->id};
+    if (compile_patched(c, v))
+        emit_place(&c->e, &(engine_patch){.constant = compile_patched(c, v),
+                                          .elements = mil_type_count(&v->type),
+                                          .at = c->places[v->id].base,
+                                          .count = {1, x->c * x->h, x->w},
+                                          .from = {0, x->w, 1},
+                                          .to = {0, x->row, 2}});
     return PROPANE_OK;
 }
 
@@ -74,6 +81,11 @@ bool compile_scalar(const mil_value *v, double *out) {
     if (!v->konst || mil_type_count(&v->type) != 1) return false;
     *out = mil_const_f64(v->konst, 0);
     return true;
+}
+
+const char *compile_patched(const compile *c, const mil_value *v) {
+    return c->patchable && v && v->konst && mil_type_count(&v->type) > 1 ? arena_string(c->object->arena, v->name)
+                                                                         : NULL;
 }
 
 const uint16_t *compile_halves(compile *c, const mil_const *k) {

@@ -49,6 +49,7 @@ static propane_status lower_conv_lanes(emitter *e, emitted *t, const lower_conv 
     int64_t bytes[ENGINE_LANES] = {0}, at = lower_constants(e, NULL, 0);
     PROPANE_TRY(
         engine_kernel_pack(kernel, k->weight, k->bias, k->table ? k->table->half : NULL, &e->constants, bytes, err));
+    lower_remember(e, kernel, &k->weight_from, &k->bias_from, at, bytes);
     emit_lanes(t, ENGINE_BAR_CONSTANTS, kernel->lanes, at, 0, 0);
     for (int i = 0; i < kernel->lanes; i++) {
         emit_set(t, 0x1f848 + 4u * (uint32_t)i, at);

@@ -68,6 +68,7 @@ static propane_status lower_matmul_constant_lanes(emitter *e, emitted *t, const 
     int64_t bytes[ENGINE_LANES] = {0}, at = lower_constants(e, NULL, 0);
     PROPANE_TRY(
         engine_kernel_pack(&kernel, p->weight, p->bias, p->table ? p->table->half : NULL, &e->constants, bytes, err));
+    lower_remember(e, &kernel, &p->weight_from, &p->bias_from, at, bytes);
     emit_lanes(t, ENGINE_BAR_CONSTANTS, kernel.lanes, 0, 0, 0);
     for (int i = 0; i < kernel.lanes; i++) {
         emit_set(t, 0x1f848 + 4u * (uint32_t)i, at);
@@ -215,12 +216,46 @@ static emitted *lower_matmul_compute(emitter *e, const lower_product *p, const m
     emit_out(t, c->count, 1, p->n);
     emit_or(t, 0x1c, (int64_t)emit_log2(c->il) << 10);
     emit_active(t, emit_lane_count(c->lanes));
-    emit_lanes(t, c->bar, c->lanes, c->base + c->first / c->il * line, line, line);
-    emit_set(t, 0xc800, 0x10082);
+    if (c->bar != ENGINE_BAR_CONSTANTS) {
+        emit_lanes(t, c->bar, c->lanes, c->base + c->first / c->il * line, line, line);
+        emit_set(t, 0xc800, 0x10082);
+    }
     emit_store(t, &part, 0, 1);
     if (p->n >= 2048 && p->transpose_y) emit_set(t, 0x3c, 7);
     lower_matmul_product_words(t, p);
     return t;
+}
+
+/* Outputs of a constant kernel that one task takes: about a MiB of it. */
+static int64_t lower_matmul_fixed_rows(const lower_product *p, int il) {
+    int64_t least = 16 * (int64_t)il, most = (1 << 19) / p->k / least * least;
+    return max_i64(least, most);
+}
+
+/* The rows [first, first + count) of the first operand, a constant, as lanes among the constants. */
+static propane_status lower_matmul_fixed_lanes(emitter *e, emitted *t, const lower_product *p, int64_t first,
+                                               int64_t count, int il, propane_error *err) {
+    const lower_origin *o = &p->kernel_from;
+    lower_origin from = *o, none = {0};
+    engine_kernel k = {.outputs = count, .inputs = p->k, .groups = 1, .taps = 1, .interleave = il};
+    int64_t bytes[ENGINE_LANES] = {0};
+    k.lanes = (int)min_i64(16, count);
+    from.start += first * o->row;
+    uint16_t *rows = arena_alloc(e->arena, (size_t)(2 * count * p->k));
+    if (!rows) return propane_fail_memory(err, (size_t)(2 * count * p->k));
+    for (int64_t i = 0; i < count; i++)
+        for (int64_t j = 0; j < p->k; j++) rows[i * p->k + j] = p->kernel[from.start + i * o->row + j * o->column];
+    int64_t at = lower_constants(e, NULL, 0);
+    PROPANE_TRY(engine_kernel_pack(&k, rows, NULL, NULL, &e->constants, bytes, err));
+    lower_remember(e, &k, &from, &none, at, bytes);
+    emit_lanes(t, ENGINE_BAR_CONSTANTS, k.lanes, 0, 0, 0);
+    for (int i = 0; i < k.lanes; i++) {
+        emit_set(t, 0x1f848 + 4u * (uint32_t)i, at);
+        emit_set(t, 0x1f888 + 4u * (uint32_t)i, bytes[i]);
+        at += bytes[i];
+        t->bytes += bytes[i];
+    }
+    return PROPANE_OK;
 }
 
 static void lower_matmul_chunk_source(emitted *t, const lower_product *p, const emit_l2 *kept, bool first, bool scratch,
@@ -247,10 +282,37 @@ static void lower_matmul_chunk_source(emitted *t, const lower_product *p, const 
     if (scratch) emit_set(t, 0x4804, 0x172), emit_set(t, 0x4830, 0x17a);
 }
 
-static propane_status lower_matmul_computed(emitter *e, const lower_product *p, const emit_tensor *x,
-                                            const emit_tensor *b, const emit_tensor *y, propane_error *err) {
+static int lower_matmul_interleave(const lower_product *p) {
     int il = 1;
     while (il < 8 && 2 * il * 16 <= p->m && p->m % (2 * il) == 0) il *= 2;
+    return il;
+}
+
+/* A constant first operand: nothing is staged, and a task takes as many of its rows as a kernel may have. */
+static propane_status lower_matmul_fixed(emitter *e, const lower_product *p, const emit_tensor *b, const emit_tensor *y,
+                                         propane_error *err) {
+    int il = lower_matmul_interleave(p);
+    int64_t rows = lower_matmul_fixed_rows(p, il), count;
+    emit_l2 kept = {0};
+    if (p->transpose_y) {
+        e->scratch += round_up(2 * p->m * p->k, ENGINE_PAGE);
+        kept = lower_matmul_stage_image(e, p, b, true);
+    }
+    for (int64_t from = 0; from < p->m; from += count) {
+        count = min_i64(rows, p->m - from);
+        matmul_chunk c = {from, count, il, (int)min_i64(16, count), ENGINE_BAR_CONSTANTS, 0};
+        emitted *t = lower_matmul_compute(e, p, &c, y);
+        lower_matmul_chunk_source(t, p, &kept, from == 0, false, b);
+        t->unfinished = from + count < p->m;
+        PROPANE_TRY(lower_matmul_fixed_lanes(e, t, p, from, count, il, err));
+    }
+    return PROPANE_OK;
+}
+
+static propane_status lower_matmul_computed(emitter *e, const lower_product *p, const emit_tensor *x,
+                                            const emit_tensor *b, const emit_tensor *y, propane_error *err) {
+    if (p->kernel) return lower_matmul_fixed(e, p, b, y, err);
+    int il = lower_matmul_interleave(p);
     bool scratch = il > 1 || p->transpose_x || x->row != 2 * p->k;
     int64_t at = e->scratch, kernel_task = e->count;
     emit_l2 kept = {0};
@@ -297,6 +359,7 @@ static propane_status lower_matmul_in_parts(emitter *e, const lower_product *p, 
         emit_tensor xi = *x, bi = *b;
         int64_t scratch = e->scratch;
         q.k = (p->k - from) / (parts - i);
+        q.kernel_from.start += from * p->kernel_from.column;
         xi.base += from * (p->transpose_x ? x->row : 2);
         bi.base += from * (p->transpose_y ? 2 : b->row);
         xi.h = p->transpose_x ? q.k : x->h, xi.w = p->transpose_x ? x->w : q.k;

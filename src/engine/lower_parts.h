@@ -9,6 +9,7 @@
 #define ENGINE_LOWER_PARTS_H
 
 #include "engine/activation.h"
+#include "engine/kernel.h"
 #include "engine/task_emit.h"
 
 /* Words of the planar engine's configuration. */
@@ -44,6 +45,13 @@ propane_status lower_copy(emitter *e, const emit_tensor *x, const emit_tensor *y
 /* y[w, h, c] = x[c, h, w]. */
 propane_status lower_transpose(emitter *e, const emit_tensor *x, const emit_tensor *y, propane_error *err);
 
+/* A constant operand of a task's kernel: element (output, i) of [outputs, inputs x taps] is element start + output * row +
+ * i * column of the tensor `name`; NULL: it is never overwritten. */
+typedef struct lower_origin {
+    const char *name;
+    int64_t elements, start, row, column;
+} lower_origin;
+
 typedef struct lower_conv {
     int64_t outputs, groups, kh, kw, stride, pad_h, pad_w;
     const uint16_t *weight; /* [outputs, inputs / groups, kh, kw] */
@@ -51,6 +59,7 @@ typedef struct lower_conv {
     const engine_table *table;
     bool relu;
     uint16_t scale; /* fp16 bits, of the sum with its bias */
+    lower_origin weight_from, bias_from;
 } lower_conv;
 propane_status lower_convolution(emitter *e, const lower_conv *k, const emit_tensor *x, const emit_tensor *y,
                                  propane_error *err);
@@ -59,7 +68,9 @@ typedef struct lower_product {
     int64_t m, k, n;
     bool transpose_x, transpose_y;
     const uint16_t *weight; /* [n, k], whatever transpose_y says; NULL: the second operand is computed */
-    const uint16_t *bias;   /* [n], with a weight; NULL: none */
+    const uint16_t *kernel; /* the first operand is constant: all of its tensor, see kernel_from; else NULL */
+    lower_origin kernel_from, weight_from, bias_from;
+    const uint16_t *bias; /* [n], with a weight; NULL: none */
     const engine_table *table;
     bool relu;
     uint16_t scale;
@@ -80,6 +91,9 @@ propane_status lower_layer_norm(emitter *e, double epsilon, const emit_tensor *x
 
 /* Appends a table for `lanes` lanes, or finds it among the constants; returns its offset. */
 int64_t lower_table(emitter *e, const engine_table *table, int lanes);
+/* Remembers where a packed kernel's elements and its bias came from; `at`: of lane 0, bytes[] as engine_kernel_pack said. */
+void lower_remember(emitter *e, const engine_kernel *k, const lower_origin *weight, const lower_origin *bias,
+                    int64_t at, const int64_t bytes[ENGINE_LANES]);
 /* Appends bytes at the next multiple of 64; returns their offset. */
 int64_t lower_constants(emitter *e, const void *data, size_t bytes);
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/int_math.h"
+#include "base/memory.h"
 #include "engine/kernel.h"
 #include "engine/lower_parts.h"
 
@@ -19,6 +20,44 @@ int64_t lower_table(emitter *e, const engine_table *table, int lanes) {
     int64_t at = lower_constants(e, bytes, sizeof bytes);
     for (int i = 1; i < lanes; i++) text_append_n(&e->constants, zeros, sizeof zeros);
     return at;
+}
+
+/* `rows` lines of `size` elements each, of neighbouring outputs. */
+static void lower_remember_plane(emitter *e, const lower_origin *o, int64_t first, int64_t rows, int size, int64_t at) {
+    emit_place(e, &(engine_patch){.constant = o->name,
+                                  .elements = o->elements,
+                                  .start = o->start + first * o->row,
+                                  .at = at,
+                                  .count = {1, rows, size},
+                                  .from = {0, o->column, o->row},
+                                  .to = {0, 2 * size, 2}});
+}
+
+void lower_remember(emitter *e, const engine_kernel *k, const lower_origin *weight, const lower_origin *bias,
+                    int64_t at, const int64_t bytes[ENGINE_LANES]) {
+    if (!weight->name && !bias->name) return;
+    engine_plane *planes = mem_array(ENGINE_PLANES, sizeof *planes);
+    if (!planes) {
+        e->failed = true;
+        return;
+    }
+    if (k->sparse) emit_place(e, &(engine_patch){.constant = weight->name, .elements = ENGINE_PATCH_NEVER});
+    for (int lane = 0; lane < k->lanes; at += bytes[lane++]) {
+        int64_t to = at + (k->table ? ENGINE_TABLE_BYTES : 0), begin;
+        int count = engine_kernel_planes(k, lane, planes);
+        for (int i = 0; i < count && !k->sparse; i++) {
+            begin = to;
+            if (k->bias) {
+                lower_remember_plane(e, bias, planes[i].first, 1, planes[i].size, to);
+                to += 2 * (int64_t)planes[i].size;
+            }
+            lower_remember_plane(e, weight, planes[i].first, k->inputs * k->taps, planes[i].size, to);
+            to += 2 * k->inputs * k->taps * planes[i].size;
+            if (k->groups > 1) to = begin + round_up(to - begin, 64);
+        }
+    }
+    if (k->sparse) emit_place(e, &(engine_patch){.constant = bias->name, .elements = ENGINE_PATCH_NEVER});
+    mem_free(planes);
 }
 
 int64_t lower_constants(emitter *e, const void *data, size_t bytes) {

@@ -41,6 +41,8 @@ typedef struct engine_surface {
     uint64_t address;           /* of the container; 0 in .anec */
 } engine_surface;
 
+struct engine_patch;
+
 typedef struct propane_object {
     arena *arena;
     const char *source; /* the file's path, for messages */
@@ -59,6 +61,8 @@ typedef struct propane_object {
     int task_count;         /* 0 for generations after H13 */
     engine_task *tasks;
     const char *compiler; /* identification text; NULL: none */
+    int patch_count;      /* engine/patch.h; 0 unless it was compiled for that */
+    struct engine_patch *patches;
 } engine_object;
 
 /* "H13" for 4, ...; NULL: unknown. chips: "A14, M1". */

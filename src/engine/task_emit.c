@@ -58,6 +58,22 @@ emitted *emit_task(emitter *e, bool neural) {
     return t;
 }
 
+void emit_place(emitter *e, const engine_patch *p) {
+    if (!p->constant) return;
+    if (e->patch_count == e->patch_room) {
+        int room = e->patch_room ? 2 * e->patch_room : 16;
+        engine_patch *more = ARENA_ARRAY(e->arena, room, engine_patch);
+        if (!more) {
+            e->failed = true;
+            return;
+        }
+        if (e->patch_count) memcpy(more, e->patches, (size_t)e->patch_count * sizeof *more);
+        e->patches = more;
+        e->patch_room = room;
+    }
+    e->patches[e->patch_count++] = *p;
+}
+
 void emit_out(emitted *t, int64_t c, int64_t h, int64_t w) {
     emit_set(t, 0x10, c);
     emit_set(t, 0x14, w | h << 16);

@@ -10,6 +10,7 @@
 
 #include "base/text.h"
 #include "engine/object.h"
+#include "engine/patch.h"
 
 enum { EMIT_NO_BAR = -1 };
 
@@ -43,7 +44,9 @@ typedef struct emitter {
     int count, room;
     text constants;  /* the constant section */
     int64_t scratch; /* bytes of base register 3 */
-    bool failed;     /* no memory */
+    engine_patch *patches;
+    int patch_count, patch_room;
+    bool failed; /* no memory */
 } emitter;
 
 /* A tensor of a surface by the strides of Apple's surfaces: rows of multiples of 64 bytes. */
@@ -51,6 +54,9 @@ emit_tensor emit_surface(int bar, int64_t base, int64_t c, int64_t h, int64_t w)
 
 /* The next task, with all words of its kind that do not depend on operands. The pointer is valid until the next one. */
 emitted *emit_task(emitter *e, bool neural);
+/* A place of a constant that may be overwritten; without a name nothing happens. */
+void emit_place(emitter *e, const engine_patch *p);
+
 void emit_set(emitted *t, uint32_t address, int64_t value);
 void emit_or(emitted *t, uint32_t address, int64_t bits);
 /* Width, height and channels in; the result's are the same until emit_out says otherwise. */

@@ -5,6 +5,7 @@
 #include <errno.h>
 
 #include "base/memory.h"
+#include "device/runner.h"
 #include "drivers/accel/accel_node.h"
 #include "drivers/conformance.h"
 
@@ -69,6 +70,77 @@ TEST(a_submit_is_checked) {
     EXPECT_FAIL(accel_node_open("/dev/null", &n, &err), PROPANE_ERR_DEVICE, "DRM_IOCTL_VERSION");
 }
 
+/* A product, a per-channel scale, a kernel with a bias and one that leaves zeros out: each constant overwritten alone. */
+static const char accel_patched_text[] = CONFORMANCE_HEAD
+    "    func main<ios18>(tensor<fp16, [1, 2, 4, 4]> x) {\n"
+    "        tensor<fp16, [2, 2, 1, 1]> w = const()[name = string(\"w\"), val = tensor<fp16, [2, 2, 1, 1]>([1, 2, 3, "
+    "4])];\n"
+    "        tensor<fp16, [2]> b = const()[name = string(\"b\"), val = tensor<fp16, [2]>([5, 6])];\n"
+    "        tensor<fp16, [1, 2, 1, 1]> s = const()[name = string(\"s\"), val = tensor<fp16, [1, 2, 1, 1]>([1, 2])];\n"
+    "        tensor<fp16, [4, 4]> m = const()[name = string(\"m\"), val = tensor<fp16, [4, 4]>([1, 0, 0, 0, 0, 1, 0, "
+    "0, 0, 0, "
+    "1, 0, 0, 0, 0, 1])];\n"
+    "        tensor<fp16, [2, 2, 1, 1]> z = const()[name = string(\"z\"), val = tensor<fp16, [2, 2, 1, 1]>([1, 0, 0, "
+    "1])];\n"
+    "        tensor<int32, [2]> two = const()[name = string(\"two\"), val = tensor<int32, [2]>([2, 2])];\n"
+    "        tensor<fp16, [1, 2, 4, 4]> c = conv(x = x, weight = w, bias = b)[name = string(\"c\")];\n"
+    "        tensor<fp16, [1, 2, 4, 4]> d = mul(x = c, y = s)[name = string(\"d\")];\n"
+    "        tensor<fp16, [1, 2, 4, 4]> e = matmul(x = d, y = m)[name = string(\"e\")];\n"
+    "        tensor<fp16, [1, 2, 2, 2]> y = conv(x = e, weight = z, strides = two)[name = string(\"y\")];\n"
+    "    } -> (y);\n}\n";
+
+/* y's channels where x is 1 everywhere. */
+static void accel_patched_expect(propane_program *p, propane_device *d, float first, float second) {
+    propane_error err = {0};
+    runner r = {0};
+    float x[32], y[8];
+    for (int i = 0; i < 32; i++) x[i] = 1;
+    EXPECT_OK(runner_open(&r, d, p, NULL, NULL, &err));
+    EXPECT_OK(runner_write(&r, 0, PROPANE_FP32, x, &err));
+    EXPECT_OK(runner_run(&r, NULL, &err));
+    EXPECT_OK(runner_read(&r, 1, PROPANE_FP32, y, &err));
+    for (int i = 0; i < 8; i++) {
+        float want = i < 4 ? first : second;
+        EXPECT_MSG(y[i] == want, "y[%d] is %g, not %g", i, (double)y[i], (double)want);
+    }
+    runner_close(&r);
+}
+
+TEST(constants_are_overwritten) {
+    propane_error err = {0};
+    propane_device *d = NULL;
+    propane_module *m = NULL;
+    propane_program *p = NULL, *plain = NULL;
+    propane_compile_options options = {.size = sizeof options, .reloadable = true};
+    const float w[4] = {2, 2, 1, 0}, b[2] = {1, 2}, s[2] = {4, 8}, z[4] = {1, 1, 1, 1};
+    float twice[16] = {0};
+    for (int i = 0; i < 4; i++) twice[5 * i] = 2;
+    EXPECT_OK(propane_device_open("registers", &d, &err));
+    EXPECT(propane_device_describe(d)->patches);
+    EXPECT_OK(propane_module_parse(accel_patched_text, strlen(accel_patched_text), "t", NULL, &m, &err));
+    EXPECT_OK(propane_program_compile(d, m, &options, &p, &err));
+    accel_patched_expect(p, d, 8, 26);
+    EXPECT_OK(propane_program_patch(p, "w", PROPANE_FP32, w, 4, &err));
+    accel_patched_expect(p, d, 9, 14);
+    EXPECT_OK(propane_program_patch(p, "b", PROPANE_FP32, b, 2, &err));
+    accel_patched_expect(p, d, 5, 6);
+    EXPECT_OK(propane_program_patch(p, "s", PROPANE_FP32, s, 2, &err));
+    accel_patched_expect(p, d, 20, 24);
+    EXPECT_OK(propane_program_patch(p, "m", PROPANE_FP32, twice, 16, &err));
+    accel_patched_expect(p, d, 40, 48);
+    EXPECT_FAIL(propane_program_patch(p, "z", PROPANE_FP32, z, 4, &err), PROPANE_ERR_UNSUPPORTED, "without zeros");
+    EXPECT_FAIL(propane_program_patch(p, "w", PROPANE_FP32, w, 3, &err), PROPANE_ERR_INVALID, "4 elements, not 3");
+    EXPECT_FAIL(propane_program_patch(p, "w", PROPANE_INT32, w, 4, &err), PROPANE_ERR_INVALID, "fp16 or fp32");
+    EXPECT_FAIL(propane_program_patch(p, "nowhere", PROPANE_FP32, w, 4, &err), PROPANE_ERR_UNSUPPORTED, "'nowhere'");
+    accel_patched_expect(p, d, 40, 48);
+    EXPECT_OK(propane_program_compile(d, m, NULL, &plain, &err));
+    EXPECT_FAIL(propane_program_patch(plain, "w", PROPANE_FP32, w, 4, &err), PROPANE_ERR_UNSUPPORTED, "'w'");
+    propane_program_free(p);
+    propane_program_free(plain);
+    propane_module_free(m);
+    propane_device_close(d);
+}
+
 TEST(values_within_fp16) {
     static const char product[] =
         CONFORMANCE_HEAD "    func main<ios18>(tensor<fp32, [3, 4]> a, tensor<fp32, [4, 2]> b) {\n"
@@ -86,12 +158,13 @@ int main(int argc, char **argv) {
         {"a_request_is_used_a_thousand_times_without_allocating", "the interpreter takes memory for each task"},
         {"values_of_small_programs", "fp32 values become fp16, which ends before the 1e6 of that test"},
     };
-    static const test_case more[] = {T(each_call_fails_once), T(a_submit_is_checked), T(values_within_fp16)};
+    static const test_case more[] = {T(each_call_fails_once), T(a_submit_is_checked), T(constants_are_overwritten),
+                                     T(values_within_fp16)};
     static const conformance_driver driver = {.title = "drivers/accel",
                                               .uri = "registers",
                                               .excuses = excuses,
                                               .excuse_count = 2,
                                               .more = more,
-                                              .more_count = 3};
+                                              .more_count = 4};
     return conformance_main(&driver, argc, argv);
 }

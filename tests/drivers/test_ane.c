@@ -647,11 +647,13 @@ TEST(compiles_are_paced_after_a_failure) {
 
 TEST(every_weight_mode_is_proved) {
     for (int k = 0; k < WEIGHT_MODE_COUNT; k++) {
+        if (k == WEIGHT_MODE_PATCHED) continue;
         EXPECT_OK(weight_mode_check("ane", weight_mode_name((weight_mode)k), &err));
         EXPECT_OK(weight_mode_check("ane:client", weight_mode_name((weight_mode)k), &err));
     }
     EXPECT_FAIL(weight_mode_check("ane", "gold", &err), PROPANE_ERR_INVALID,
-                "the modes are inputs|packed|baked|reload");
+                "the modes are inputs|packed|baked|reload|patched");
+    EXPECT_FAIL(weight_mode_check("ane", "patched", &err), PROPANE_ERR_UNSUPPORTED, "cannot overwrite constants");
     EXPECT_FAIL(weight_mode_check("cpu", "reload", &err), PROPANE_ERR_UNSUPPORTED,
                 "cannot use a compiled program again");
     EXPECT_OK(weight_mode_check("cpu", "packed", &err));

@@ -243,6 +243,7 @@ static propane_status selftest_numbers_ask_weights(probe_target *t, json_t *out,
     char words[300] = "";
     for (int k = 0; k < WEIGHT_MODE_COUNT; k++) {
         propane_error why = {0};
+        if (t->is_ane && k == WEIGHT_MODE_PATCHED) continue; /* Apple's systems have no such thing */
         const char *mode = weight_mode_name((weight_mode)k);
         bool holds = weight_mode_check(t->uri, mode, &why) == PROPANE_OK;
         size_t used = strlen(words);

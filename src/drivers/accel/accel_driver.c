@@ -16,6 +16,7 @@
 #include "device/driver.h"
 #include "drivers/accel/accel_node.h"
 #include "engine/compile.h"
+#include "engine/patch.h"
 
 typedef struct accel_device {
     accel_node *node;
@@ -65,12 +66,17 @@ static void accel_close(void *impl) {
     mem_free(d);
 }
 
-static void accel_describe(const void *impl, propane_device_info *out) { out->compile_limit = 0; }
+static void accel_describe(const void *impl, propane_device_info *out) {
+    const accel_device *d = impl;
+    out->compile_limit = 0;
+    out->patches = true;
+    out->unproven = accel_node_is_hardware(d->node);
+}
 
 static propane_status accel_supports(void *impl, const mil_function *f, const propane_compile_options *options,
                                      propane_error *why) {
     engine_object *o = NULL;
-    PROPANE_TRY(engine_compile(f, NULL, &o, why));
+    PROPANE_TRY(engine_compile(f, &(engine_compile_options){.patchable = options->reloadable}, &o, why));
     engine_object_free(o);
     return PROPANE_OK;
 }
@@ -120,13 +126,22 @@ static propane_status accel_compile(void *impl, const mil_function *f, const pro
     PROPANE_TRY(driver_dense_io(out, f, err));
     accel_program *p = mem_alloc(sizeof *p);
     if (!p) return propane_fail_memory(err, sizeof *p);
-    propane_status status = engine_compile(f, NULL, &p->object, err);
+    engine_compile_options how = {.patchable = options->reloadable};
+    propane_status status = engine_compile(f, &how, &p->object, err);
     if (!status) status = accel_load(d, p, err);
     if (status)
         accel_release(d, p);
     else
         out->impl = p;
     return status;
+}
+
+/* In the buffer that the engine reads: constants stand behind the tasks. */
+static propane_status accel_patch(void *impl, driver_program *program, const char *constant, const uint16_t *values,
+                                  int64_t count, propane_error *err) {
+    accel_program *p = program->impl;
+    return engine_patch_apply(p->object, constant, values, count, p->text.data + engine_object_constants_at(p->object),
+                              err);
 }
 
 static void accel_program_free(void *impl, driver_program *program) {
@@ -178,8 +193,8 @@ static propane_status accel_execute(void *impl, const driver_execution *e, propa
 /* What both devices share. */
 #define ACCEL_COMMON                                                                                                   \
     .close = accel_close, .describe = accel_describe, .supports = accel_supports, .compile = accel_compile,            \
-    .program_free = accel_program_free, .buffer_create = accel_buffer_create, .buffer_free = accel_buffer_free,        \
-    .execute = accel_execute
+    .patch = accel_patch, .program_free = accel_program_free, .buffer_create = accel_buffer_create,                    \
+    .buffer_free = accel_buffer_free, .execute = accel_execute
 
 extern const propane_driver accel_driver, registers_driver;
 const propane_driver accel_driver = {

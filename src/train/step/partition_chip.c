@@ -56,6 +56,11 @@ static propane_status partition_kernel_supported(const partition *p, const parti
 }
 
 propane_status partition_supports(const partition *p, const chip *c, int os, weight_mode weights, propane_error *why) {
+    if (weights == WEIGHT_MODE_PATCHED && c->generation != CHIP_H13)
+        return propane_fail(why, PROPANE_ERR_UNSUPPORTED,
+                            "plan %s: weights patched are for the engine of an M1 under Linux (device accel), not for "
+                            "the %s",
+                            p->options.name, c->title);
     for (int i = 0; i < p->kernel_count; i++) {
         const partition_kernel *k = &p->kernels[i];
         if (k->place != PARTITION_DEVICE) continue;

@@ -38,7 +38,8 @@ static propane_status partition_compare_plan(const model_config *config, const p
     PROPANE_TRY(partition_create(&split, options, p, err));
     out->partition_count++;
     for (int w = 0; w < WEIGHT_MODE_COUNT; w++)
-        if (!q->weights || strcmp(weight_mode_name((weight_mode)w), q->weights) == 0)
+        /* patched, which Apple's systems do not have, only where it is asked for */
+        if (q->weights ? strcmp(weight_mode_name((weight_mode)w), q->weights) == 0 : w != WEIGHT_MODE_PATCHED)
             PROPANE_TRY(partition_compare_moments(*p, q, accumulate, (weight_mode)w, c, out, err));
     return PROPANE_OK;
 }

@@ -45,13 +45,13 @@ static propane_status partition_cost_device(const partition *p, const chip *c, p
     out->engine_ms += k->ms;
     out->energy_j += k->energy_mj * 1e-3;
     out->utilisation += cost.flops * k->calls; /* FLOPs until the end */
-    bool own = partition_cost_reads_weights(p, k->kernel) &&
-               (weights == WEIGHT_MODE_BAKED || weights == WEIGHT_MODE_RELOAD); /* each layer its own */
-    bool again = own && weights == WEIGHT_MODE_BAKED;
+    bool own = partition_cost_reads_weights(p, k->kernel) && weights != WEIGHT_MODE_INPUTS &&
+               weights != WEIGHT_MODE_PACKED; /* each layer its own */
+    bool again = own && weights == WEIGHT_MODE_BAKED, loaded = own && weights == WEIGHT_MODE_RELOAD;
     out->programs += !own ? 1 : again ? 0 : k->calls;
     out->compiles += again ? k->calls : 0;
-    out->reloads += own && !again ? k->calls : 0;
-    if (own)
+    out->reloads += loaded ? k->calls : 0;
+    if (again || loaded) /* what is overwritten costs the copies that inputs cost */
         out->recompile_ms +=
             k->calls * (again ? cost_compile_ms(c, cost.weight_bytes) : cost_reload_ms(c, cost.weight_bytes));
     return PROPANE_OK;

@@ -145,7 +145,7 @@ propane_status step_make_between(train_step *s, propane_error *err) {
     int64_t largest = 0;
     for (int i = 0; i < step_total(s); i++)
         if (s->others[i] && s->weights->tensors[i].count > largest) largest = s->weights->tensors[i].count;
-    s->forms = largest > 0 || s->options.weights == WEIGHT_MODE_PACKED;
+    s->forms = largest > 0 || s->options.weights == WEIGHT_MODE_PACKED || s->options.weights == WEIGHT_MODE_PATCHED;
     s->between = mem_array((size_t)largest + 1, sizeof(float));
     return s->between ? PROPANE_OK : propane_fail_memory(err, (size_t)largest * sizeof(float));
 }
@@ -175,9 +175,26 @@ propane_status step_pack(train_step *s, int call, bool weights, propane_error *e
     return status;
 }
 
+propane_status step_patch(train_step *s, int call, int unit, propane_error *err) {
+    const dataflow_call *c = &s->dataflow->calls[call];
+    const mil_function *f = s->partition->kernels[c->kernel].function;
+    for (int i = 0; i < f->param_count; i++) {
+        const dataflow_ref ref = dataflow_resolve(s->dataflow, c, f->params[i]->name);
+        if (ref.kind != DATAFLOW_WEIGHT || ref.index >= s->weights->count) continue; /* adapters are inputs */
+        if (unit >= 0 && s->updates->unit_of[ref.index] != unit) continue;
+        const model_tensor *t = &s->weights->tensors[ref.index];
+        const propane_status status = propane_program_patch(s->calls[call].own, f->params[i]->name, PROPANE_FP32,
+                                                            model_weights_data(s->weights, t), t->count, err);
+        if (status) return propane_fail_prefix(err, status, "kernel '%s'", s->partition->kernels[c->kernel].name);
+    }
+    return PROPANE_OK;
+}
+
 static propane_status step_buffers_pack_weights(train_step *s, propane_error *err) {
     for (int c = 0; c < s->dataflow->call_count; c++)
         if (step_packing(s, c)) PROPANE_TRY(step_pack(s, c, true, err));
+    for (int c = 0; c < s->dataflow->call_count; c++)
+        if (step_is_patched(s, c)) PROPANE_TRY(step_patch(s, c, -1, err));
     return PROPANE_OK;
 }
 

@@ -15,7 +15,7 @@
 
 typedef struct step_kernel {
     propane_program *program[2]; /* [1]: the form that adds to the sums */
-    bool baked;                  /* each call has a program of its own */
+    bool baked;                  /* each call has a program of its own, with its weights as constants */
     packing *packing;            /* the form in which the program gets its inputs; NULL: one buffer each */
     int64_t calls, ns;           /* since the step was made */
     int64_t engine_ns;
@@ -118,8 +118,13 @@ static inline int step_head_pieces(const train_step *s) { return s->dataflow->in
 static inline int step_total(const train_step *s) { return model_weights_total(s->weights); }
 static inline propane_device *step_device(const train_step *s, bool host) { return s->queues[host].device; }
 
+static inline bool step_is_patched(const train_step *s, int call) {
+    return s->options.weights == WEIGHT_MODE_PATCHED && s->kernels[s->dataflow->calls[call].kernel].baked;
+}
+
+/* Its program must be made again when the weights have changed. */
 static inline bool step_is_baked(const train_step *s, int call) {
-    return s->kernels[s->dataflow->calls[call].kernel].baked;
+    return s->kernels[s->dataflow->calls[call].kernel].baked && s->options.weights != WEIGHT_MODE_PATCHED;
 }
 
 static inline propane_program *step_program(const train_step *s, int call, int form) {
@@ -166,6 +171,8 @@ PROPANE_CHECK propane_status step_copy_others(train_step *s, propane_error *err)
 PROPANE_CHECK propane_status step_copy_other(train_step *s, int tensor, propane_error *err);
 /* The weights of a call, or what it reads besides: into its one input. */
 PROPANE_CHECK propane_status step_pack(train_step *s, int call, bool weights, propane_error *err);
+/* Overwrites the weights of a call: those of an update's unit; -1: all. */
+PROPANE_CHECK propane_status step_patch(train_step *s, int call, int unit, propane_error *err);
 
 /* ---- step_optimiser.c --------------------------------------------------------------------------------------------------- */
 

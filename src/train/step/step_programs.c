@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * Owns the step's programs: those that all calls of a kernel share, compiled at once, and those that hold the weights of one
- * call as constants, which are made again (or loaded again) when the weights have changed.
+ * call as constants, which are made again, loaded again or overwritten when the weights have changed.
  */
 #include "train/step/step_internal.h"
 
@@ -74,7 +74,8 @@ static bool step_programs_reads_weights(const partition_block *b, const partitio
 }
 
 static bool step_programs_constant_weights(const train_step *s) {
-    return s->options.weights == WEIGHT_MODE_BAKED || s->options.weights == WEIGHT_MODE_RELOAD;
+    return s->options.weights == WEIGHT_MODE_BAKED || s->options.weights == WEIGHT_MODE_RELOAD ||
+           s->options.weights == WEIGHT_MODE_PATCHED;
 }
 
 /* A kernel's programs: on the device they wait in `b`. */
@@ -146,8 +147,8 @@ static propane_status step_programs_compile_baked(train_step *s, int call, const
     const partition_kernel *k = &s->partition->kernels[s->dataflow->calls[call].kernel];
     propane_program *old = s->calls[call].own;
     propane_compile_options options = {
-        .size = sizeof options, .function = f->name, .reloadable = s->options.weights == WEIGHT_MODE_RELOAD};
-    if (options.reloadable) options.donor = step_programs_find_donor(s, call);
+        .size = sizeof options, .function = f->name, .reloadable = s->options.weights != WEIGHT_MODE_BAKED};
+    if (s->options.weights == WEIGHT_MODE_RELOAD) options.donor = step_programs_find_donor(s, call);
     if (!options.donor) s->compiles++;
     propane_status status =
         propane_program_compile(step_device(s, false), f->module, &options, &s->calls[call].own, err);
@@ -208,11 +209,10 @@ static propane_status step_programs_bake_together(train_step *s, propane_error *
 
 propane_status step_bake(train_step *s, propane_error *err) {
     int before = s->compiles;
-    if (step_baked_calls(s) == 0) return PROPANE_OK;
     if (s->options.weights == WEIGHT_MODE_BAKED && propane_device_describe(step_device(s, false))->shares_compiles)
         return step_programs_bake_together(s, err);
     for (int c = 0; c < s->dataflow->call_count; c++)
-        if (step_is_baked(s, c)) PROPANE_TRY(step_programs_bake_call(s, c, err));
+        if (step_is_baked(s, c) || step_is_patched(s, c)) PROPANE_TRY(step_programs_bake_call(s, c, err));
     s->refresh_compiles = s->compiles - before;
     return PROPANE_OK;
 }
@@ -225,6 +225,10 @@ int train_step_refresh_cost(const train_step *s) {
 
 propane_status train_step_refresh(train_step *s, propane_error *err) {
     if (!s->stale) return PROPANE_OK;
+    if (step_baked_calls(s) == 0) {
+        s->stale = false;
+        return PROPANE_OK;
+    }
     for (int c = 0; c < s->dataflow->call_count; c++) {
         if (!step_is_baked(s, c)) continue;
         propane_request_free(s->calls[c].request[0]);

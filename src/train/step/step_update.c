@@ -22,12 +22,20 @@ static bool step_update_packs(const train_step *s, int call, int unit) {
     return step_packing(s, call) && last == unit;
 }
 
+static bool step_update_reads(const train_step *s, int call, int unit) {
+    for (int i = 0; i < s->calls[call].unit_count; i++)
+        if (s->calls[call].unit[i] == unit) return true;
+    return false;
+}
+
 /* The forms in which devices read the unit's weights beside the one that the sweep has written. */
 static propane_status step_update_forms(train_step *s, int unit, propane_error *err) {
     const step_unit *u = &s->updates->units[unit];
     for (int i = 0; i < u->count; i++) PROPANE_TRY(step_copy_other(s, s->learnt[u->learnt[i]], err));
     for (int c = 0; c < s->dataflow->call_count; c++)
         if (step_update_packs(s, c, unit)) PROPANE_TRY(step_pack(s, c, true, err));
+    for (int c = 0; c < s->dataflow->call_count; c++)
+        if (step_is_patched(s, c) && step_update_reads(s, c, unit)) PROPANE_TRY(step_patch(s, c, unit, err));
     return PROPANE_OK;
 }
 

@@ -5,6 +5,7 @@
  *   packed   side by side with the activations in one input (train/step/weight_packing.h)
  *   baked    as constants, compiled anew after each update
  *   reload   as constants of a compiled program that is loaded again with others
+ *   patched  as constants that are overwritten in place in the program's memory
  *
  * All give the same numbers.
  */
@@ -12,7 +13,8 @@
 #define TRAIN_STEP_WEIGHT_MODE_H
 
 #define WEIGHT_MODES(FIRST, MORE)                                                                                      \
-    FIRST(INPUTS, "inputs") MORE(PACKED, "packed") MORE(BAKED, "baked") MORE(RELOAD, "reload")
+    FIRST(INPUTS, "inputs")                                                                                            \
+    MORE(PACKED, "packed") MORE(BAKED, "baked") MORE(RELOAD, "reload") MORE(PATCHED, "patched")
 #define WEIGHT_MODE_ID(id, name)   WEIGHT_MODE_##id,
 #define WEIGHT_MODE_WORD(id, name) name
 #define WEIGHT_MODE_NEXT(id, name) "|" name

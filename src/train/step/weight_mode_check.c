@@ -6,6 +6,7 @@
  *   packed   one input that holds x and, after it, W; slices of it are multiplied
  *   baked    a 1x1 convolution with W as a constant, compiled again
  *   reload   the same, but the second program is the first one's compiled form with other weights
+ *   patched  the same program, its W overwritten
  */
 #include "train/step/weight_mode_check.h"
 
@@ -69,9 +70,10 @@ static propane_status mode_check_build(weight_mode how, int set, mil_module **ou
     *out = mil_module_create("weight mode");
     if (!*out) return propane_fail_memory(err, 0);
     mil_build_begin(&b, *out, "prove", MIL_IOS18);
-    mil_value *y = how == WEIGHT_MODE_INPUTS   ? mode_check_build_inputs(&b)
-                   : how == WEIGHT_MODE_PACKED ? mode_check_build_packed(&b)
-                                               : mode_check_build_baked(&b, set, how == WEIGHT_MODE_RELOAD);
+    mil_value *y = how == WEIGHT_MODE_INPUTS ? mode_check_build_inputs(&b)
+                   : how == WEIGHT_MODE_PACKED
+                       ? mode_check_build_packed(&b)
+                       : mode_check_build_baked(&b, set, how == WEIGHT_MODE_RELOAD || how == WEIGHT_MODE_PATCHED);
     mil_build_result(&b, y);
     return mil_build_end(&b, err);
 }
@@ -88,7 +90,7 @@ static propane_status mode_check_compile(mode_trial *r, weight_mode how, int set
     mil_module *m = NULL;
     propane_compile_options options = {.size = sizeof options,
                                        .donor = how == WEIGHT_MODE_RELOAD && set ? r->programs[0] : NULL,
-                                       .reloadable = how == WEIGHT_MODE_RELOAD};
+                                       .reloadable = how == WEIGHT_MODE_RELOAD || how == WEIGHT_MODE_PATCHED};
     propane_status status = mode_check_build(how, set, &m, err);
     if (status == PROPANE_OK) status = propane_program_compile(r->device, m, &options, &r->programs[set], err);
     mil_module_free(m);
@@ -124,6 +126,12 @@ static propane_status mode_check_compare(const runner *run, const char *name, in
     return PROPANE_OK;
 }
 
+static propane_status mode_check_patch(propane_program *p, int set, propane_error *err) {
+    float w[WEIGHTS];
+    for (int k = 0; k < WEIGHTS; k++) w[k] = mode_check_weight(set, k / WIDTH, k % WIDTH);
+    return propane_program_patch(p, "w", PROPANE_FP32, w, WEIGHTS, err);
+}
+
 static propane_status mode_check_try_mode(mode_trial *r, weight_mode how, propane_error *err) {
     const bool again = how == WEIGHT_MODE_BAKED || how == WEIGHT_MODE_RELOAD;
     for (int set = 0; set < 2; set++) {
@@ -132,6 +140,7 @@ static propane_status mode_check_try_mode(mode_trial *r, weight_mode how, propan
             runner_close(&r->run);
             PROPANE_TRY(runner_open(&r->run, r->device, r->programs[set], NULL, NULL, err));
         }
+        if (set && how == WEIGHT_MODE_PATCHED) PROPANE_TRY(mode_check_patch(r->programs[0], set, err));
         for (int i = 0; i < r->run.inputs; i++) PROPANE_TRY(mode_check_write(&r->run, i, how, set, err));
         PROPANE_TRY(runner_run(&r->run, NULL, err));
         PROPANE_TRY(mode_check_compare(&r->run, weight_mode_name(how), set, err));
@@ -155,11 +164,12 @@ propane_status weight_mode_check(const char *device, const char *name, propane_e
 propane_status weight_mode_choose(const char *device, const char **mode, text *tried, propane_error *err) {
     propane_device *d = NULL;
     PROPANE_TRY(propane_device_open(device, &d, err));
-    bool unproven = propane_device_describe(d)->unproven;
+    bool unproven = propane_device_describe(d)->unproven, patches = propane_device_describe(d)->patches;
     propane_device_close(d);
     for (int k = 0; k < WEIGHT_MODE_COUNT; k++) {
         propane_error why = {0};
-        *mode = weight_mode_name((weight_mode)k);
+        /* where constants are overwritten, they cost least */
+        *mode = weight_mode_name(!patches ? (weight_mode)k : k ? (weight_mode)(k - 1) : WEIGHT_MODE_PATCHED);
         if (!unproven || weight_mode_check(device, *mode, &why) == PROPANE_OK) return PROPANE_OK;
         if (tried) text_printf(tried, "%s\n", why.text);
     }

@@ -45,6 +45,14 @@ $ propane show cut.hwx
 $ small --steps 23 --run a | loss > a.loss; small --steps 30 --device registers --weights inputs --run b | loss > b.loss; paste a.loss b.loss | awk '{d = $1 - $2; print (d < 0.25 && d > -0.25 && $1 < 5) ? "near" : "far " $1 " " $2}'
 > near
 = 0
+# Weights overwritten in place give the bits of weights as inputs; it is what a device takes that can do so.
+@ for w in inputs patched auto; do small --steps 12 --device registers --weights $w --plan six --run w$w > w$w.log; done
+$ cmp winputs/model.safetensors wpatched/model.safetensors && cmp wauto/model.safetensors wpatched/model.safetensors && grep -o '"weights": *"[a-z]*"' wauto/log.jsonl wauto/train.json | head -1
+>~ *patched*
+= 0
+$ small --steps 1 --weights patched --run d
+2~ *device 'cpu' cannot *
+= 1
 $ propane train --data ids --tokenizer v.json --layers 2 --width 64 --heads 4 --context 32 --steps 1 --device accel --run c
 2~ *no /dev/accel/accelN is the Neural Engine's*
 = 1
