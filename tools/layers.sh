@@ -15,7 +15,7 @@ grad: base mil/*
 pass: base mil/* chip
 device: base mil/* pass
 drivers: base mil/* chip pass device
-drivers/accel: base mil/* engine device drivers/accel/*
+drivers/accel: base mil/* engine chip device drivers/accel/*
 drivers/null: base mil/* device
 drivers/cpu: base mil/* device drivers/cpu/simd
 drivers/cpu/cpu_driver: base mil/* device drivers/cpu drivers/cpu/simd drivers/cpu/plan/plan
@@ -30,7 +30,7 @@ drivers/cpu/plan: base mil/* drivers/cpu drivers/cpu/simd drivers/cpu/loop
 drivers/cpu/fuse: base mil/* drivers/cpu drivers/cpu/simd drivers/cpu/conv drivers/cpu/gemv drivers/cpu/loop drivers/cpu/plan
 drivers/cpu/ops: base mil/* drivers/cpu drivers/cpu/simd drivers/cpu/gemm drivers/cpu/gemv drivers/cpu/loop drivers/cpu/attention drivers/cpu/conv drivers/cpu/plan
 drivers/cpu/plan/plan: base mil/* pass drivers/cpu drivers/cpu/lower drivers/cpu/plan drivers/cpu/fuse drivers/cpu/ops
-drivers/sim: base mil/* chip pass device drivers/cpu drivers/cpu/simd drivers/cpu/plan drivers/cpu/plan/plan
+drivers/sim: base mil/* engine chip pass device drivers/cpu drivers/cpu/simd drivers/cpu/plan drivers/cpu/plan/plan
 drivers/ane: base mil/* chip pass device
 run: base mil/* pass device
 model: base mil/* model/*

@@ -56,6 +56,8 @@ static propane_status device_find_driver(const char *uri, const propane_driver *
         if (!device_is(uri, propane_drivers[i]->name)) continue;
         *rest = behind + (*behind == ':');
         *out = propane_drivers[i];
+        const propane_driver *other = (*out)->other ? (*out)->other(*rest) : NULL;
+        if (other) *out = other;
         return PROPANE_OK;
     }
     return device_fail_unknown(uri, err);

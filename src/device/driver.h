@@ -46,6 +46,8 @@ struct propane_driver {
     const char *summary;
     bool reloads;     /* compile takes a donor */
     bool host_memory; /* its programs also take buffers of other devices that have `memory`: it is the host itself */
+    /* The driver that serves this uri in its place; NULL: itself. (optional) */
+    const propane_driver *(*other)(const char *rest);
     /* Why this driver cannot work on this machine; OK if it can. */
     propane_status (*probe)(propane_error *why); /* (optional) NULL: it always can */
     /* `rest` is what follows ':' in the uri, "" if nothing does. */

@@ -8,9 +8,15 @@
 #include "base/memory.h"
 #include "engine/simulate_parts.h"
 
-engine_machine *engine_machine_create(void) {
+engine_arithmetic engine_arithmetic_of(uint32_t subtype) {
+    enum { H16 = 7 };
+    return subtype >= H16 ? ENGINE_ACCUMULATOR : ENGINE_WIDE;
+}
+
+engine_machine *engine_machine_create(engine_arithmetic how) {
     engine_machine *m = mem_alloc(sizeof *m);
     if (!m) return NULL;
+    m->how = how;
     m->buffer = mem_pages_alloc(SIM_BUFFER);
     m->valid = mem_pages_alloc(SIM_BUFFER / 2);
     if (m->buffer && m->valid) return m;

@@ -2,8 +2,9 @@
  * An interpreter of H13 tasks: both DMA engines, the on-chip buffer, the planar and the neural engine, in software. It
  * executes registers, not operations; what it does not understand it refuses with the register, the field and the value.
  *
- * Arithmetic: sums are wide (double) and every result is rounded to fp16 once, to the nearest, ties to even. How an M1
- * rounds and sums is not settled; programs whose sums are exact have one answer whatever it does.
+ * Arithmetic: of an M1 it is not settled how it rounds and sums; programs whose sums are exact have one answer whatever it
+ * does. Standard are wide sums (double), each result rounded to fp16 once, to the nearest, ties to even. The other is the
+ * multiply-add array of M4 and later (engine/accumulate.h) for sums of the neural engine, and rounding half away from zero.
  *
  * The on-chip buffer keeps what tasks leave in it. Reading a place that no task wrote is an error: it would be a program
  * that depends on chance. Alias and dependency bits have no effect here.
@@ -20,7 +21,10 @@ typedef struct engine_memory {
 
 /* A machine keeps its on-chip buffer between programs, as the hardware does, but a program may not rely on it. */
 typedef struct engine_machine engine_machine;
-engine_machine *engine_machine_create(void); /* NULL: no memory; about 4 MiB */
+typedef enum engine_arithmetic { ENGINE_WIDE, ENGINE_ACCUMULATOR } engine_arithmetic;
+/* What a generation is known to do; wide where nothing is. */
+engine_arithmetic engine_arithmetic_of(uint32_t subtype);
+engine_machine *engine_machine_create(engine_arithmetic how); /* NULL: no memory; about 4 MiB */
 void engine_machine_free(engine_machine *m);
 
 /* Runs all tasks in order. buffers[bar] are the base registers' buffers: 1 constants, 2 and 3 scratch, 4.. surfaces. Only

@@ -1,11 +1,19 @@
 /* SPDX-License-Identifier: MIT
  * Owns memory and refusals of the interpreter.
  */
+#include <math.h>
 #include <string.h>
 
+#include "base/float16.h"
 #include "base/memory.h"
+#include "engine/accumulate.h"
 #include "engine/simulate.h"
 #include "engine/simulate_parts.h"
+
+float sim_round(const sim *s, double v) {
+    if (s->machine->how == ENGINE_ACCUMULATOR && fabs(v) < 65504) return accumulate_round(v);
+    return fp16_to_f32(fp16_from_f64(v));
+}
 
 propane_status sim_allocate(sim *s, sim_tensor *t, sim_shape shape) {
     const int64_t dims[5] = {shape.g, shape.d, shape.c, shape.h, shape.w};

@@ -8,6 +8,7 @@
 #include "base/float16.h"
 #include "base/int_math.h"
 #include "base/memory.h"
+#include "engine/accumulate.h"
 #include "engine/activation.h"
 #include "engine/kernel.h"
 #include "engine/simulate_parts.h"
@@ -83,11 +84,11 @@ static propane_status simulate_neural_decode(sim *s, neural *n) {
     return simulate_neural_tables(s, n);
 }
 
-static float simulate_neural_finish(const neural *n, double acc, int lane) {
+static float simulate_neural_finish(const sim *s, const neural *n, double acc, int lane) {
     double v = acc * n->scale;
     if (n->nonlinear == 1 && v < 0) v = 0;
-    if (n->nonlinear == 2) v = engine_table_value(n->table[lane], (double)fp16_to_f32(fp16_from_f64(v)));
-    return fp16_to_f32(fp16_from_f64(v));
+    if (n->nonlinear == 2) v = engine_table_value(n->table[lane], (double)sim_round(s, v));
+    return sim_round(s, v);
 }
 
 /* ---- convolution --------------------------------------------------------------------------------------------------------------- */
@@ -111,20 +112,52 @@ static void simulate_neural_tap(const neural *n, const sim_shape *in, const floa
     }
 }
 
+/* The plane as one tap sees it, zeros around it, in the multiply-add array's numbers. */
+static void simulate_neural_gather(const neural *n, const sim_shape *in, const float *plane, int ky, int kx,
+                                   float *to) {
+    for (int64_t oy = 0; oy < n->out.h; oy++)
+        for (int64_t ox = 0; ox < n->out.w; ox++) {
+            int64_t iy = oy * n->sy + ky - n->py, ix = ox * n->sx + kx - n->px;
+            bool inside = iy >= 0 && iy < in->h && ix >= 0 && ix < in->w;
+            *to++ = inside ? accumulate_read(plane[iy * in->w + ix]) : 0;
+        }
+}
+
+/* `acc` has room for three planes of doubles. */
+static void simulate_neural_accumulate(sim *s, const neural *n, const engine_kernel *k, const uint16_t *weights,
+                                       int64_t first, float bias, double *acc) {
+    const sim_shape *in = &s->a.shape;
+    int64_t pixels = n->out.h * n->out.w, taps = (int64_t)n->kh * n->kw;
+    double *worst = acc + pixels;
+    float *row = (float *)(void *)(acc + 2 * pixels);
+    accumulate_begin(acc, worst, pixels, bias);
+    for (int64_t i = 0; i < k->inputs * taps; i++) {
+        int tap = (int)(i % taps);
+        const float *plane = s->a.data + (first + i / taps) * in->h * in->w;
+        simulate_neural_gather(n, in, plane, tap / n->kw, tap % n->kw, row);
+        accumulate_add(acc, worst, accumulate_read(fp16_to_f32(weights[i])), row, pixels);
+    }
+    for (int64_t i = 0; i < pixels; i++) acc[i] = accumulate_value(acc[i], worst[i]);
+}
+
 static void simulate_neural_output(sim *s, const neural *n, const engine_kernel *k, int64_t output,
                                    const uint16_t *weight, const uint16_t *bias, double *acc) {
     const sim_shape *in = &s->a.shape;
     int64_t group = output / k->outputs, pixels = n->out.h * n->out.w, plane = in->h * in->w;
     int64_t first = k->depthwise ? output : group * in->c;
-    for (int64_t i = 0; i < pixels; i++) acc[i] = (double)fp16_to_f32(bias[output]);
-    for (int64_t c = 0; c < k->inputs; c++)
+    bool array = s->machine->how == ENGINE_ACCUMULATOR;
+    if (array)
+        simulate_neural_accumulate(s, n, k, weight + output * k->inputs * k->taps, first, fp16_to_f32(bias[output]),
+                                   acc);
+    for (int64_t i = 0; i < pixels && !array; i++) acc[i] = (double)fp16_to_f32(bias[output]);
+    for (int64_t c = 0; c < k->inputs && !array; c++)
         for (int tap = 0; tap < n->kh * n->kw; tap++) {
             double w = (double)fp16_to_f32(weight[(output * k->inputs + c) * k->taps + tap]);
             if (w != 0) simulate_neural_tap(n, in, s->a.data + (first + c) * plane, tap / n->kw, tap % n->kw, w, acc);
         }
     float *to = s->y.data + output * pixels;
     int lane = (int)(output % k->outputs / k->interleave % k->lanes);
-    for (int64_t i = 0; i < pixels; i++) to[i] = simulate_neural_finish(n, acc[i], lane);
+    for (int64_t i = 0; i < pixels; i++) to[i] = simulate_neural_finish(s, n, acc[i], lane);
 }
 
 static propane_status simulate_neural_kernel(sim *s, const neural *n, engine_kernel *k) {
@@ -160,7 +193,7 @@ static propane_status simulate_neural_convolution(sim *s, const neural *n) {
         return sim_refuse(s, 0x10, "the kernel is too large");
     size_t pixels = (size_t)(n->out.h * n->out.w);
     uint16_t *weight = mem_array((size_t)(outputs * k.inputs * k.taps), 2), *bias = mem_array((size_t)outputs, 2);
-    double *acc = mem_array(pixels, sizeof *acc);
+    double *acc = mem_array(3 * pixels, sizeof *acc);
     propane_status status = PROPANE_OK;
     if (!weight || !bias || !acc)
         status = propane_fail_memory(s->err, (size_t)(outputs * k.inputs * k.taps) * 2);
@@ -186,7 +219,7 @@ static propane_status simulate_neural_pass(sim *s, const neural *n) {
     for (int64_t c = 0; c < in.g * in.c; c++)
         for (int64_t i = c * plane; i < (c + 1) * plane; i++)
             s->y.data[i] =
-                simulate_neural_finish(n, (double)s->a.data[i] + n->bias, n->lanes ? (int)(c % n->lanes) : 0);
+                simulate_neural_finish(s, n, (double)s->a.data[i] + n->bias, n->lanes ? (int)(c % n->lanes) : 0);
     return PROPANE_OK;
 }
 
@@ -202,7 +235,7 @@ static propane_status simulate_neural_maximum(sim *s, const neural *n) {
             double v = (double)s->a.data[c * plane + i];
             if (v > best || isnan(v)) best = v;
         }
-        s->y.data[i] = simulate_neural_finish(n, best, 0);
+        s->y.data[i] = simulate_neural_finish(s, n, best, 0);
     }
     return PROPANE_OK;
 }

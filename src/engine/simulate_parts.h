@@ -11,6 +11,7 @@ enum { SIM_BUFFER = 0x200000, SIM_ELEMENTS_MAX = 1 << 27 };
 struct engine_machine {
     uint8_t *buffer; /* SIM_BUFFER bytes */
     uint8_t *valid;  /* one per halfword */
+    engine_arithmetic how;
 };
 
 /* Five dimensions, outermost first: groups, depth, channels, height, width. */
@@ -36,6 +37,8 @@ typedef struct sim {
     propane_error *err;
 } sim;
 
+/* A result as the engine stores it. */
+float sim_round(const sim *s, double v);
 /* Fails naming the task; the register and its value stand in front of the text where `address` is not 0xffffffff. */
 propane_status sim_refuse(sim *s, uint32_t address, const char *format, ...) BASE_PRINTF(3, 4);
 propane_status sim_allocate(sim *s, sim_tensor *t, sim_shape shape);

@@ -76,8 +76,6 @@ static double simulate_planar_finish(const planar *p, double v) {
     return p->relu && v < 0 ? 0 : v;
 }
 
-static float simulate_planar_round(double v) { return fp16_to_f32(fp16_from_f64(v)); }
-
 static double simulate_planar_value(const planar *p, const sim *s, int64_t i, int64_t channel) {
     double a = (double)s->a.data[i], v;
     if (p->absolute) a = fabs(a);
@@ -97,8 +95,8 @@ static propane_status simulate_planar_elements(sim *s, const planar *p) {
     for (int64_t outer = 0; outer < n.g * n.d; outer++)
         for (int64_t c = 0; c < n.c; c++)
             for (int64_t k = 0; k < plane; k++, i++)
-                s->y.data[i] = simulate_planar_round(
-                    simulate_planar_finish(p, simulate_planar_value(p, s, i, c) * p->scale + p->bias));
+                s->y.data[i] =
+                    sim_round(s, simulate_planar_finish(p, simulate_planar_value(p, s, i, c) * p->scale + p->bias));
     return PROPANE_OK;
 }
 
@@ -116,7 +114,7 @@ static propane_status simulate_planar_reduction(sim *s, const planar *p) {
                     sum = p->pool == 2 ? (v > sum || isnan(v) ? v : sum) : sum + v;
                 }
             }
-            s->y.data[g * n.c + c] = simulate_planar_round(simulate_planar_finish(p, sum * p->final));
+            s->y.data[g * n.c + c] = sim_round(s, simulate_planar_finish(p, sum * p->final));
         }
     return PROPANE_OK;
 }

@@ -72,7 +72,7 @@ static double compile_run(const mil_function *f, rng *r, double scale, compile_s
         uint64_t bytes = engine_surface_bytes(&o->surfaces[i]);
         buffers[o->surfaces[i].bar] = (engine_memory){mem_alloc(bytes), bytes};
     }
-    engine_machine *machine = engine_machine_create();
+    engine_machine *machine = engine_machine_create(ENGINE_WIDE);
     compile_fill(f, o, inputs, buffers, r, scale);
     EXPECT_OK(engine_simulate_object(machine, o, buffers, &err));
     arena *a = arena_create();

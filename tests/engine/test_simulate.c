@@ -22,7 +22,7 @@ static void simulate_file(const char *name, const double *const *inputs, const i
     propane_error err = {0};
     engine_object *o = NULL;
     engine_memory buffers[ENGINE_BARS] = {{0}};
-    engine_machine *m = engine_machine_create();
+    engine_machine *m = engine_machine_create(ENGINE_WIDE);
     snprintf(key, sizeof key, "hwx/%s.hwx", name);
     EXPECT_OK(engine_object_open(test_data(key), &o, &err));
     int input = 0;
@@ -138,7 +138,7 @@ static void simulate_oracle(const oracle *o, void *context) {
         buffers[ours->surfaces[i].bar] = (engine_memory){mem_alloc(bytes), bytes};
     }
     simulate_inputs(f, ours, inputs, buffers, 7);
-    engine_machine *machine = engine_machine_create();
+    engine_machine *machine = engine_machine_create(ENGINE_WIDE);
     if (ours->task_count == o->task_count) { /* Apple's words, our constants */
         ours->tasks = o->tasks;
         EXPECT_MSG(engine_simulate_object(machine, ours, buffers, &err) == PROPANE_OK, "%s: %s", o->id, err.text);

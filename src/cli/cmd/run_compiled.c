@@ -62,6 +62,7 @@ static propane_status run_compiled_tell(const engine_surface *s, engine_memory f
 
 static propane_status run_compiled_object(const engine_object *o, const session_inputs *given, int64_t seed,
                                           const char *output, engine_memory *buffers, propane_error *err) {
+    engine_arithmetic how = engine_arithmetic_of(o->subtype);
     for (int i = 0; i < o->surface_count; i++) {
         const engine_surface *s = &o->surfaces[i];
         if (s->bar < 0) continue;
@@ -70,7 +71,7 @@ static propane_status run_compiled_object(const engine_object *o, const session_
         if (!b->data) return propane_fail_memory(err, (size_t)b->bytes);
         if (!s->written) PROPANE_TRY(run_compiled_fill(s, given, seed, *b, err));
     }
-    engine_machine *m = engine_machine_create();
+    engine_machine *m = engine_machine_create(how);
     if (!m) return propane_fail_memory(err, 1 << 22);
     propane_status status = engine_simulate_object(m, o, buffers, err);
     engine_machine_free(m);
@@ -78,7 +79,9 @@ static propane_status run_compiled_object(const engine_object *o, const session_
     for (int i = 0; i < o->surface_count && !status; i++)
         if (o->surfaces[i].written)
             status = run_compiled_tell(&o->surfaces[i], buffers[o->surfaces[i].bar], output, err);
-    if (!status) printf("%d tasks of %s, with wide sums: how an M1 rounds is not settled\n", o->task_count, o->source);
+    if (!status)
+        printf("%d tasks of %s, with %s\n", o->task_count, o->source,
+               how == ENGINE_WIDE ? "wide sums: how an M1 rounds is not settled" : "sums in Q15.16");
     return status;
 }
 

@@ -2,7 +2,8 @@
  * Device "accel": the Neural Engine of an M1 under Linux, without any of Apple's software. A program is compiled to
  * registers (src/engine), its text and constants go into one buffer that the engine sees, every surface and the scratch
  * memory into one each; a run copies inputs into their surfaces, submits, and copies outputs back. fp32 inputs and outputs
- * are converted. Device "registers" is the same on no hardware at all: the interpreter runs the tasks.
+ * are converted. Device "registers", or "sim:m1?level=registers", is the same on no hardware at all: the interpreter runs the
+ * tasks.
  *
  * Nothing of this has run on hardware.
  */
@@ -13,6 +14,7 @@
 #include "base/float16.h"
 #include "base/int_math.h"
 #include "base/memory.h"
+#include "chip/chip.h"
 #include "device/driver.h"
 #include "drivers/accel/accel_node.h"
 #include "engine/compile.h"
@@ -55,8 +57,31 @@ static propane_status accel_open(const char *rest, void **impl, propane_error *e
 }
 
 static propane_status accel_driver_registers_open(const char *rest, void **impl, propane_error *err) {
-    char which[80];
-    snprintf(which, sizeof which, "registers%s%.60s", *rest ? "," : "", rest);
+    char which[120], name[40];
+    const char *switches = strchr(rest, '?');
+    const chip *c;
+    if (!switches) {
+        snprintf(which, sizeof which, "registers%s%.60s", *rest ? "," : "", rest);
+        return accel_open_node(which, impl, err);
+    }
+    snprintf(name, sizeof name, "%.*s", (int)(switches - rest < 39 ? switches - rest : 39), rest);
+    PROPANE_TRY(chip_find(name, &c, err));
+    if (c->generation != CHIP_H13)
+        return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
+                            "device sim: level=registers is for the A14 and the M1 family, not for the %s: of its "
+                            "registers too little is known",
+                            c->title);
+    size_t used = (size_t)snprintf(which, sizeof which, "registers");
+    for (const char *at = switches + 1; *at;) {
+        size_t n = strcspn(at, "&");
+        bool level = n == strlen("level=registers") && strncmp(at, "level=registers", n) == 0;
+        if (!level && strncmp(at, "level=", 6) == 0)
+            return propane_fail(err, PROPANE_ERR_INVALID, "device sim: level is registers, not '%.*s'",
+                                (int)(n < 40 ? n - 6 : 34), at + 6);
+        if (!level) used += (size_t)snprintf(which + used, sizeof which - used, ",%.*s", (int)(n < 40 ? n : 40), at);
+        if (used >= sizeof which) return propane_fail(err, PROPANE_ERR_INVALID, "device sim: too many switches");
+        at += n + (at[n] == '&');
+    }
     return accel_open_node(which, impl, err);
 }
 
@@ -206,7 +231,7 @@ const propane_driver accel_driver = {
 };
 const propane_driver registers_driver = {
     .name = "registers",
-    .summary = "programs compiled to an M1's registers, which are interpreted in software",
+    .summary = "programs compiled to an M1's registers, which are interpreted in software; also sim:m1?level=registers",
     .open = accel_driver_registers_open,
     ACCEL_COMMON,
 };

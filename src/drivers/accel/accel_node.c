@@ -101,6 +101,24 @@ static propane_status accel_node_first(accel_node *n, propane_error *err) {
                         "CONFIG_DRM_ACCEL and the ane driver (docs/asahi.md)");
 }
 
+/* `rest`: ",arithmetic=0|1" and ",fail=N", each or none. */
+static propane_status accel_node_inside(accel_node *n, const char *rest, propane_error *err) {
+    static const char *const names[] = {",fail=", ",arithmetic="};
+    long values[2] = {0, 0};
+    for (char *end = NULL; *rest; rest = end) {
+        int i = strncmp(rest, names[0], strlen(names[0])) == 0 ? 0 : 1;
+        size_t length = strlen(names[i]);
+        if (strncmp(rest, names[i], length) == 0) values[i] = strtol(rest + length, &end, 10);
+        if (!end || end == rest + length || (*end && *end != ',') || values[i] < 0 || (i && values[i] > 1))
+            return propane_fail(err, PROPANE_ERR_INVALID,
+                                "device registers: 'arithmetic=0', 'arithmetic=1', 'fail=N' or nothing stands behind "
+                                "its name, not '%.40s'",
+                                rest + (*rest == ','));
+    }
+    n->registers = accel_registers_open((int)values[0], values[1] ? ENGINE_ACCUMULATOR : ENGINE_WIDE);
+    return n->registers ? PROPANE_OK : propane_fail_memory(err, 1 << 22);
+}
+
 propane_status accel_node_open(const char *which, accel_node **out, propane_error *err) {
     static const char inside[] = "registers";
     accel_node *n = *out = mem_alloc(sizeof *n);
@@ -108,15 +126,8 @@ propane_status accel_node_open(const char *which, accel_node **out, propane_erro
     if (!n) return propane_fail_memory(err, sizeof *n);
     n->fd = -1;
     if (strncmp(which, inside, strlen(inside)) == 0) {
-        const char *rest = which + strlen(inside);
-        char none[1] = "", *end = none;
-        long fail = strncmp(rest, ",fail=", 6) == 0 ? strtol(rest + 6, &end, 10) : 0;
         snprintf(n->name, sizeof n->name, "%s", inside);
-        if (*end || (*rest && strncmp(rest, ",fail=", 6) != 0))
-            status = propane_fail(err, PROPANE_ERR_INVALID,
-                                  "device registers: ',fail=N' or nothing stands behind its name, not '%.40s'", rest);
-        else if (!(n->registers = accel_registers_open((int)fail)))
-            status = propane_fail_memory(err, 1 << 22);
+        status = accel_node_inside(n, which + strlen(inside), err);
     } else if (*which && *which != '/')
         status = propane_fail(err, PROPANE_ERR_INVALID,
                               "device accel: nothing or a node's path stands behind its name, not '%.40s'", which);

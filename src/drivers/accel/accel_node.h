@@ -9,7 +9,7 @@
 #ifndef DRIVERS_ACCEL_NODE_H
 #define DRIVERS_ACCEL_NODE_H
 
-#include "engine/object.h"
+#include "engine/simulate.h"
 
 enum { ACCEL_NID = 0x40, ACCEL_GRANULE = 16 };
 
@@ -30,8 +30,8 @@ typedef struct accel_submit {
 
 typedef struct accel_node accel_node;
 
-/* "" : the first node of the engine; a path: that one; "registers": in this process; "registers,fail=N": its N-th call
- * fails (for tests). */
+/* "" : the first node of the engine; a path: that one; "registers": in this process; "registers,arithmetic=1":
+ * with the sums of M4 and later; "registers,fail=N": its N-th call fails (for tests). */
 PROPANE_CHECK propane_status accel_node_open(const char *which, accel_node **out, propane_error *err);
 void accel_node_close(accel_node *n);
 bool accel_node_is_hardware(const accel_node *n); /* the kernel's, not the one in this process */
@@ -43,7 +43,7 @@ PROPANE_CHECK propane_status accel_run(accel_node *n, const accel_submit *s, pro
 
 /* The in-process node's side (accel_registers.c); errors as negative errno, a reason in err. */
 typedef struct accel_registers accel_registers;
-accel_registers *accel_registers_open(int fail_at);
+accel_registers *accel_registers_open(int fail_at, engine_arithmetic how);
 void accel_registers_close(accel_registers *r);
 int accel_registers_make(accel_registers *r, uint64_t bytes, accel_buffer *out);
 int accel_registers_drop(accel_registers *r, uint32_t handle);

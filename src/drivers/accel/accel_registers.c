@@ -10,7 +10,6 @@
 #include "base/int_math.h"
 #include "base/memory.h"
 #include "drivers/accel/accel_node.h"
-#include "engine/simulate.h"
 
 enum { HANDLES = 4096, PAGE = 0x4000 };
 
@@ -21,12 +20,12 @@ struct accel_registers {
     int calls, fail_at;
 };
 
-accel_registers *accel_registers_open(int fail_at) {
+accel_registers *accel_registers_open(int fail_at, engine_arithmetic how) {
     accel_registers *r = mem_alloc(sizeof *r);
     if (!r) return NULL;
     r->fail_at = fail_at;
     if (pthread_mutex_init(&r->mutex, NULL) == 0) {
-        r->machine = engine_machine_create();
+        r->machine = engine_machine_create(how);
         if (r->machine) return r;
         pthread_mutex_destroy(&r->mutex);
     }

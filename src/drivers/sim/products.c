@@ -1,62 +1,13 @@
 /* SPDX-License-Identifier: MIT
- * Owns products as the multiply-add array of an engine computes them (switch `arithmetic`): each product is rounded to a
- * multiple of 2^-16, half away from zero, and dropped where the exponents of its factors add up to -17 or less; sums have 16
- * bits behind the point and 15 before it, and what reaches 32768 stays infinite; results are rounded half away from zero.
- *
- * Seen on M4 and M6 by a public bit-level study (751K, chapter 8), on M5 Pro with 13 differences in 7.2 million outputs
- * (cadamcat); outputs recorded on an M3 Max are multiples of the same step. Of the M1 other things are said: not settled.
- * All of it is exact in floats and doubles: a product of two fp16 has 22 bits, a sum 32.
+ * Owns products as the multiply-add array of an engine computes them (switch `arithmetic`): conv, linear and matmul out of the sums
+ * of engine/accumulate.h.
  */
-#include <math.h>
-#include <string.h>
-
-#include "base/float16.h"
 #include "base/memory.h"
 #include "drivers/sim/sim.h"
+#include "engine/accumulate.h"
 #include "mil/eval/eval.h"
 #include "mil/ops.h"
 #include "mil/ops/shape_util.h"
-
-#define PRODUCTS_STEP 65536.0f     /* 2^16: a sum in units of 2^-16 is whole */
-#define PRODUCTS_TOP  2147483648.0 /* 32768 in these units */
-enum { PRODUCTS_LEAST = -16 };     /* sums of exponents below it are dropped */
-
-/* ---- numbers ------------------------------------------------------------------------------------------------------------ */
-
-/* As the array reads a number: fp16, where infinity is one binade more and nothing is NaN. */
-static float products_read(float v) {
-    v = fp16_to_f32(fp16_from_f32(v));
-    return isnan(v) ? 98304.0f : isinf(v) ? copysignf(65536.0f, v) : v;
-}
-
-/* Of subnormals it is that of the smallest normal number. */
-static inline int products_exponent(float v) {
-    uint32_t bits;
-    memcpy(&bits, &v, sizeof bits);
-    const int e = (int)(bits >> 23 & 255) - 127;
-    return e < -14 ? -14 : e;
-}
-
-/* sum[j] += a * b[j], in units of 2^-16; worst[j]: the largest that the sum has been. */
-static void products_add(double *restrict sum, double *restrict worst, float a, const float *restrict b, int64_t n) {
-    const int least = PRODUCTS_LEAST - products_exponent(a);
-    const float scaled = a * PRODUCTS_STEP;
-    for (int64_t j = 0; j < n; j++) {
-        const float p = scaled * b[j];
-        const float whole = truncf(p + copysignf(0.5f, p));
-        sum[j] += products_exponent(b[j]) >= least ? (double)whole : 0.0;
-        worst[j] = fmax(worst[j], fabs(sum[j]));
-    }
-}
-
-/* Half away from zero; below 2^-14 a multiple of 2^-16 is an fp16. */
-static float products_result(double sum, double worst) {
-    if (worst >= PRODUCTS_TOP) return (float)copysign(INFINITY, sum);
-    int e;
-    const double v = sum / (double)PRODUCTS_STEP, m = frexp(v, &e); /* 0.5 <= |m| < 1 */
-    if (v == 0) return 0;
-    return (float)(e < -13 ? v : ldexp(round(ldexp(m, 11)), e - 11));
-}
 
 /* ---- operands ----------------------------------------------------------------------------------------------------------- */
 
@@ -80,7 +31,7 @@ static propane_status products_load(const mil_value *v, const void *data, float 
     *out = mem_array((size_t)count + 1, sizeof **out);
     if (!*out) return propane_fail_memory(err, (size_t)count * sizeof **out);
     sim_load_f32(*out, v->type.dtype, data, count);
-    for (int64_t i = 0; i < count; i++) (*out)[i] = products_read((*out)[i]);
+    for (int64_t i = 0; i < count; i++) (*out)[i] = accumulate_read((*out)[i]);
     return PROPANE_OK;
 }
 
@@ -92,17 +43,12 @@ static propane_status products_make_room(products_room *r, int64_t sums, int64_t
                                         : propane_fail_memory(err, (size_t)(2 * sums + row) * sizeof(double));
 }
 
-/* Sums begin with the bias, rounded like a product. */
 static void products_begin(products_room *r, int64_t at, int64_t n, const float *bias) {
-    const double start = bias ? round((double)*bias * (double)PRODUCTS_STEP) : 0;
-    for (int64_t j = at; j < at + n; j++) {
-        r->sum[j] = start;
-        r->worst[j] = fabs(start);
-    }
+    accumulate_begin(r->sum + at, r->worst + at, n, bias ? *bias : 0);
 }
 
 static void products_store(const products_room *r, int64_t n, float *out) {
-    for (int64_t j = 0; j < n; j++) out[j] = products_result(r->sum[j], r->worst[j]);
+    for (int64_t j = 0; j < n; j++) out[j] = accumulate_round(accumulate_value(r->sum[j], r->worst[j]));
 }
 
 /* ---- operations --------------------------------------------------------------------------------------------------------- */
@@ -124,7 +70,7 @@ static propane_status products_matmul(const mil_op *op, products_room *r, float 
         for (int64_t i = 0; i < m.m; i++, out += m.n) {
             products_begin(r, 0, m.n, NULL);
             for (int64_t k = 0; k < m.k; k++)
-                products_add(r->sum, r->worst, x[i * m.x_row + k * m.x_col], r->row + k * m.n, m.n);
+                accumulate_add(r->sum, r->worst, x[i * m.x_row + k * m.x_col], r->row + k * m.n, m.n);
             products_store(r, m.n, out);
         }
     }
@@ -140,7 +86,7 @@ static propane_status products_linear(const mil_op *op, products_room *r, float 
         for (int64_t j = 0; j < n; j++) r->row[k * n + j] = r->w[j * depth + k];
     for (int64_t i = 0; i < rows; i++, out += n) {
         for (int64_t j = 0; j < n; j++) products_begin(r, j, 1, r->bias ? r->bias + j : NULL);
-        for (int64_t k = 0; k < depth; k++) products_add(r->sum, r->worst, r->x[i * depth + k], r->row + k * n, n);
+        for (int64_t k = 0; k < depth; k++) accumulate_add(r->sum, r->worst, r->x[i * depth + k], r->row + k * n, n);
         products_store(r, n, out);
     }
     return PROPANE_OK;
@@ -172,7 +118,7 @@ static void products_conv_group(const mil_conv *c, products_room *r, const float
                                   tap % c->kernel[2]};
             products_gather(c, x + i * in, k, r->row);
             for (int64_t j = 0; j < outputs; j++)
-                products_add(r->sum + j * size, r->worst + j * size, w[(j * inputs + i) * taps + tap], r->row, size);
+                accumulate_add(r->sum + j * size, r->worst + j * size, w[(j * inputs + i) * taps + tap], r->row, size);
         }
     products_store(r, outputs * size, out);
 }

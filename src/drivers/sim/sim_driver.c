@@ -15,7 +15,7 @@
 #include "drivers/cpu/simd/kernels.h"
 #include "drivers/sim/sim.h"
 
-extern const propane_driver sim_driver;
+extern const propane_driver sim_driver, registers_driver;
 
 enum { MAX_IO = 256 };
 
@@ -31,6 +31,12 @@ typedef struct sim_device {
     chip_process process; /* what this device has seen, for the rules about processes */
     int64_t pid;          /* of the process that opened it */
 } sim_device;
+
+/* Registers are executed by the interpreter of src/engine. */
+static const propane_driver *sim_other(const char *rest) {
+    const char *switches = strchr(rest, '?');
+    return switches && (strncmp(switches, "?level=", 7) == 0 || strstr(switches, "&level=")) ? &registers_driver : NULL;
+}
 
 static propane_status sim_open(const char *rest, void **impl, propane_error *err) {
     const chip *c = NULL;
@@ -302,7 +308,9 @@ static propane_status sim_execute(void *impl, const driver_execution *e, propane
 
 const propane_driver sim_driver = {
     .name = "sim",
-    .summary = "sim:CHIP, a Neural Engine simulated: its rules and its rounding, time and energy from a model",
+    .summary = "sim:CHIP, a Neural Engine simulated: its rules and its rounding, time and energy from a model; "
+               "sim:m1?level=registers: the device registers",
+    .other = sim_other,
     .open = sim_open,
     .close = sim_close,
     .describe = sim_describe,

@@ -27,7 +27,8 @@ static propane_status switches_unknown_switch(const char *name, size_t length, p
     size_t used = 0;
     for (int i = 0; i < SIM_SWITCH_COUNT; i++)
         used += (size_t)snprintf(known + used, sizeof known - used, "%s%s", i ? " " : "", rows[i].name);
-    return propane_fail(err, PROPANE_ERR_INVALID, "device 'sim': there is no switch '%.*s'; switches are %s",
+    return propane_fail(err, PROPANE_ERR_INVALID,
+                        "device 'sim': there is no switch '%.*s'; switches are %s, and level=registers",
                         (int)(length < 40 ? length : 40), name, known);
 }
 

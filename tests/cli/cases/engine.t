@@ -37,6 +37,23 @@ $ propane compile e.mil -o e.txt
 $ propane show cut.hwx
 2~ *cut.hwx: *
 = 1
+# The device's other name, and the sums of M4 and later: the simulator's bits.
+@ printf '%s\n' 'program(1.3)' '[buildInfo = dict<string, string>({})]' '{' '  func main<ios18>(tensor<fp16, [1, 8, 64]> a, tensor<fp16, [1, 64, 24]> b) {' '    tensor<fp16, [1, 8, 24]> z = matmul(x = a, y = b)[name = string("z")];' '  } -> (z);' '}' > m.mil
+$ propane diff m.mil --seed 3 --precision-a typed --device-a 'sim:m1?arithmetic=1' --device-b 'sim:m1?level=registers&arithmetic=1' --tolerance 0
+>~ nothing differs by more than 0
+= 0
+$ propane diff m.mil --seed 3 --precision-a typed --device-a 'sim:m1?arithmetic=1' --device-b 'sim:m1?level=registers' --tolerance 0
+>~ they part at matmul*
+= 1
+$ propane run m.mil --seed 3 --device 'sim:m4?level=registers'
+2~ *level=registers is for the A14 and the M1 family, not for the M4*
+= 1
+$ propane run m.mil --seed 3 --device 'sim:m1?level=ops'
+2~ *level is registers, not 'ops'*
+= 1
+$ propane run m.mil --seed 3 --device 'sim:m1?level=registers&table=0'
+2~ *not 'table=0'*
+= 1
 # Training through compiled registers: seven steps later than the processor, because its loss scale has to come down first
 # (what is fp32 there is fp16 here).
 @ seq 1 4000 > text; propane tokenize text --vocab 300 --out v.json --tokens ids > /dev/null
