@@ -131,6 +131,12 @@ $(GEN)/api/%.inc: src/api/page/%
 	$(Q)od -An -v -tu1 $< | sed 's/\([0-9][0-9]*\)/\1,/g' > $@
 $(BUILD)/src/api/page_assets.o: $(PAGE_PARTS:%=$(GEN)/api/%.inc)
 
+# What runs chat templates.
+$(GEN)/model/text/chat_jinja.inc: src/model/text/chat_jinja.py
+	@mkdir -p $(@D)
+	$(Q)od -An -v -tu1 $< | sed 's/\([0-9][0-9]*\)/\1,/g' > $@
+$(BUILD)/src/model/text/chat_jinja.o: $(GEN)/model/text/chat_jinja.inc
+
 comma := ,
 
 $(LIB): $(LIB_OBJ)

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: MIT
 """Chat formats and instruction data against `transformers`: for each format a model folder with a tokenizer and the
 format as a Jinja template, conversations rendered by apply_chat_template, and the ids that `propane show --json` gives of
-the same conversations. The tokens to learn are compared with those of {% generation %} blocks. Real templates are
+the same conversations. The tokens to learn are compared with those of {% generation %} blocks. The same templates, and
+some of no format of Propane's, are run as they are (--chat jinja), with and without these blocks. Real templates are
 compared too where CHAT_TEMPLATES names a folder with NAME.jinja files (NAME: a format of Propane's).
 
     python3 tools/chat_check.py [PROPANE]        (exit 1: different; 77: a package is missing)
@@ -26,6 +27,7 @@ except ImportError as missing:
     print(f"chat_check: {missing}")
     sys.exit(77)
 
+has_jinja = subprocess.run(["python3", "-c", "import jinja2"], capture_output=True).returncode == 0
 GEN, END = "{% generation %}", "{% endgeneration %}"
 ASK = "{% if add_generation_prompt %}"
 
@@ -76,6 +78,16 @@ TEMPLATES = {
               "{{ m.content + eos_token }}" + END + "{% else %}{{ m.content + eos_token }}{% endif %}{{ '\\n' }}"
               "{% endfor %}" + ASK + "{{ '<|assistant|>\\n' }}{% endif %}{# <|user|> <|assistant|> #}",
 }
+# No format's: a name of its own for answers, a refusal, a macro, what only a whole interpreter runs.
+OWN = {
+    "turns": "{{ bos_token }}{% for m in messages %}{{ '<turn>' + ('model' if m['role'] == 'assistant' else m['role']) }}\n"
+             "{% if m.role == 'assistant' %}" + GEN + "{{ m['content'] | trim }}<end>" + END + "{% else %}"
+             "{{ m['content'] | trim }}<end>{% endif %}\n{% endfor %}" + ASK + "<turn>model\n{% endif %}",
+    "macros": "{%- macro turn(m) -%}[{{ m.role | upper }}]{{ m.content | tojson }}{%- endmacro -%}"
+              "{%- for m in messages -%}{%- if m.role == 'assistant' -%}{{ ' ' }}" + GEN + "{{ turn(m) }}{{ eos_token }}" + END +
+              "{%- else -%}{%- if loop.index > 99 -%}{%- break -%}{%- endif -%}{{ turn(m) }}{%- endif -%}{%- endfor -%}" + ASK +
+              "{{ ' ' }}{% endif %}",
+}
 SPECIAL = ["<s>", "</s>", "<|im_start|>", "<|im_end|>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>", "<think>",
            "</think>"]
 TEXTS = ["Hi", "  What is 2 + 2?\n", "def f(x):\n    return x\n", "", "Käse, 漢字 und 🙂!", "\u00a0Hello world\u3000", "a <b> c"]
@@ -107,27 +119,28 @@ def make_tokenizer(path):
     tok.save(os.path.join(path, "tokenizer.json"))
 
 
-def shown(folder, name, talks):
+def shown(folder, name, talks, chat):
     data = os.path.join(folder, "data.jsonl")
     with open(data, "w", encoding="utf-8") as out:
         for talk in talks:
             out.write(json.dumps({"messages": talk}, ensure_ascii=len(talk) % 2 == 0) + "\n")
-    run = subprocess.run([program, "show", data, "--model", folder, "--json"], capture_output=True, text=True)
+    run = subprocess.run([program, "show", data, "--model", folder, "--json"] + chat, capture_output=True, text=True)
     if run.returncode:
         print(f"chat_check: {name}: {run.stderr}")
         sys.exit(1)
     return [json.loads(line) for line in run.stdout.splitlines()]
 
 
-def check(folder, name, template, marked):
+def check(folder, name, template, marked, chat=(), given=None):
+    """given: what Propane reads in the template's place."""
     with open(os.path.join(folder, "tokenizer_config.json"), "w", encoding="utf-8") as out:
-        json.dump({"bos_token": "<s>", "eos_token": {"content": "</s>"}, "chat_template": template,
+        json.dump({"bos_token": "<s>", "eos_token": {"content": "</s>"}, "chat_template": given or template,
                    "tokenizer_class": "PreTrainedTokenizerFast"}, out)
     reference = PreTrainedTokenizerFast(tokenizer_file=os.path.join(folder, "tokenizer.json"), bos_token="<s>",
                                         eos_token="</s>")
     reference.chat_template = template
     talks, wrong, masks = conversations(), 0, 0
-    for talk, got in zip(talks, shown(folder, name, talks)):
+    for talk, got in zip(talks, shown(folder, name, talks, list(chat))):
         want = reference.apply_chat_template(talk, tokenize=True, return_dict=True, return_assistant_tokens_mask=marked)
         same = got["ids"] == want["input_ids"]
         if marked and same:
@@ -153,5 +166,12 @@ with tempfile.TemporaryDirectory() as work:
     for name, text, marked in jobs:
         count, wrong = check(work, name, text, marked)
         total, bad = total + count, bad + wrong
-    print(f"{len(jobs)} templates, {total} conversations, {bad} differ")
+    if has_jinja:
+        for name, text in list(OWN.items()) + [job for job in TEMPLATES.items() if job[0] != "qwen3"]:
+            plain = text.replace(GEN, "").replace(END, "")
+            for given in (text, plain):
+                count, wrong = check(work, name + ", run", text, True, ["--chat", "jinja"] if name in TEMPLATES else [], given)
+                total, bad = total + count, bad + wrong
+    ran = "formats, and templates run by Jinja2" if has_jinja else "formats (python3 has no jinja2: none was run)"
+    print(f"{len(jobs)} {ran}: {total} conversations, {bad} differ")
     sys.exit(bad != 0)

@@ -21,7 +21,10 @@ propane_status propane_chat_open(const propane_model *model, const propane_token
     return status;
 }
 
-void propane_chat_free(propane_chat *chat) { mem_free(chat); }
+void propane_chat_free(propane_chat *chat) {
+    if (chat) infer_chat_close(&chat->chat);
+    mem_free(chat);
+}
 
 const char *propane_chat_format(const propane_chat *chat) { return chat_format_name(chat->chat.format.format); }
 

@@ -48,6 +48,8 @@ propane_status infer_chat_encode(const infer_chat *c, const tokenizer *t, const 
     return status;
 }
 
+void infer_chat_close(infer_chat *c) { chat_template_deinit(&c->format); }
+
 propane_status infer_chat_fit(const infer_chat *c, const tokenizer *t, chat_message *messages, int *count, int64_t room,
                               token_list *out, int *dropped, propane_error *err) {
     int first = *count > 0 && strcmp(messages[0].role, "system") == 0;

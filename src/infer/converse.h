@@ -12,13 +12,14 @@ typedef struct infer_chat {
     chat_template format;
     int32_t ends[INFER_MAX_ENDS];
     int end_count;
-    const char *stops[INFER_MAX_ENDS]; /* belong to the format; an infer_chat may be copied */
+    const char *stops[INFER_MAX_ENDS]; /* belong to the format */
     int stop_count;
 } infer_chat;
 
 /* `path`, `wanted`: as in chat_template_find. */
 PROPANE_CHECK propane_status infer_chat_open(const char *path, const tokenizer *t, const char *wanted, infer_chat *out,
                                              propane_error *err);
+void infer_chat_close(infer_chat *c);
 /* The ids of a conversation with what stands in front of an answer after it; a bos where the tokenizer wants one and the
  * format has not written it. `out` is empty. */
 PROPANE_CHECK propane_status infer_chat_encode(const infer_chat *c, const tokenizer *t, const chat_message *messages,

@@ -3,6 +3,8 @@
  */
 #include "model/text/chat.h"
 
+#include <stdlib.h>
+
 #include "base/file.h"
 #include "base/memory.h"
 #include "support/test.h"
@@ -129,6 +131,7 @@ static void expect_found(const char *config, const char *want, const char *messa
 }
 
 TEST(a_models_format_is_found) {
+    setenv("PROPANE_PYTHON", "/nowhere/python3", 1); /* or the last one would be run */
     expect_found("{\"eos_token\": \"</s>\"}", "plain", NULL);
     expect_found("{\"eos_token\": {\"content\": \"</s>\"}, \"chat_template\": \"{{'<|im_start|>' + role}}\"}", "chatml",
                  NULL);

@@ -147,8 +147,10 @@ static void man_overview(void) {
         "Propane has run on Apple silicon yet.");
     printf("\n");
     man_list();
-    printf(".SH ENVIRONMENT\n.TP\n\\fBPROPANE_THREADS\\fR\nthreads where no flag says how many; 0: one per core\n"
-           ".TP\n\\fBNO_COLOR\\fR\nany value: no colours\n");
+    printf(
+        ".SH ENVIRONMENT\n.TP\n\\fBPROPANE_THREADS\\fR\nthreads where no flag says how many; 0: one per core\n"
+        ".TP\n\\fBNO_COLOR\\fR\nany value: no colours\n"
+        ".TP\n\\fBPROPANE_PYTHON\\fR\nthe Python whose jinja2 runs chat templates that are no known format; python3\n");
     man_ends();
     man_examples("propane train --data book.txt --run my-run  # train a small model on a text\n"
                  "propane generate my-run --prompt 'Once upon'  # let it write\n"

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * Owns the chat formats. Their one idea: a format is a row of strings, {bos} and {eos} in them stand for the model's own;
- * nothing is interpreted, so a Jinja template is recognised by its marks and never run. Refuses templates that are none of
- * the rows'.
+ * nothing is interpreted: a Jinja template is recognised by its marks, and only one of no row here is run (chat_jinja.c).
  */
 #include "model/text/chat.h"
 
@@ -10,6 +9,7 @@
 
 #include "base/file.h"
 #include "base/memory.h"
+#include "model/text/chat_jinja.h"
 
 enum {
     TRIM = 1,      /* white space around each content is dropped */
@@ -114,12 +114,19 @@ static const chat_format formats[] = {
 
 enum { FORMATS = sizeof formats / sizeof formats[0] };
 
+/* Not a row: the model's own template. */
+static const chat_format own_template = {.name = "jinja", .summary = "the model's own template, run by Jinja2"};
+
 int chat_format_count(void) { return FORMATS; }
 const chat_format *chat_format_at(int index) { return &formats[index]; }
 const char *chat_format_name(const chat_format *f) { return f->name; }
 
 propane_status chat_format_find(const char *name, const chat_format **out, propane_error *err) {
     char known[200] = "";
+    if (strcmp(name, own_template.name) == 0) {
+        *out = &own_template;
+        return PROPANE_OK;
+    }
     for (int i = 0; i < FORMATS; i++) {
         size_t used = strlen(known);
         if (strcmp(formats[i].name, name) == 0) {
@@ -128,7 +135,8 @@ propane_status chat_format_find(const char *name, const chat_format **out, propa
         }
         snprintf(known + used, sizeof known - used, "%s%s", i ? ", " : "", formats[i].name);
     }
-    return propane_fail(err, PROPANE_ERR_NOT_FOUND, "there is no chat format '%.40s'; formats are %s", name, known);
+    return propane_fail(err, PROPANE_ERR_NOT_FOUND, "there is no chat format '%.40s'; formats are %s, %s", name, known,
+                        own_template.name);
 }
 
 const chat_format *chat_format_recognise(const char *jinja) {
@@ -142,12 +150,23 @@ const chat_format *chat_format_recognise(const char *jinja) {
 
 /* ---- a model's template ---------------------------------------------------------------------------------------------------- */
 
-static propane_status chat_recognise(const char *jinja, const char *source, chat_template *out, propane_error *err) {
-    out->format = chat_format_recognise(jinja);
-    if (out->format) return PROPANE_OK;
-    return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
-                        "%s: its chat template is none of the formats that Propane knows; choose one with --chat",
-                        source ? source : "the tokenizer");
+/* The format "jinja" for this template. */
+static propane_status chat_run_template(const char *jinja, const char *source, chat_template *out, propane_error *err) {
+    if (!source) source = "the tokenizer";
+    if (!jinja)
+        return propane_fail(err, PROPANE_ERR_NOT_FOUND, "%s: there is no chat template to run; choose a format",
+                            source);
+    propane_error why = {0};
+    propane_status status = chat_jinja_probe(&(chat_jinja){jinja, out->bos, out->eos}, out->end, &why);
+    if (status == PROPANE_ERR_UNSUPPORTED)
+        return propane_fail(err, status,
+                            "%s: its chat template is none of the formats that Propane knows; to run it, install "
+                            "Python's jinja2 (%s); or choose a format with --chat",
+                            source, why.text);
+    if (status) return propane_fail(err, status, "%s: %s", source, why.text);
+    out->jinja = mem_copy_string(jinja);
+    out->format = &own_template;
+    return out->jinja ? PROPANE_OK : propane_fail_memory(err, strlen(jinja));
 }
 
 static bool chat_is_one_token(const tokenizer *t, const char *string) {
@@ -196,7 +215,9 @@ propane_status chat_template_find(const char *path, const tokenizer *t, const ch
     propane_status status = a ? chat_sources(path, t, a, &said, err) : propane_fail_memory(err, sizeof said);
     if (!status && said.bos) snprintf(out->bos, sizeof out->bos, "%s", said.bos);
     if (!status && said.eos) snprintf(out->eos, sizeof out->eos, "%s", said.eos);
-    if (!status && !wanted && said.jinja) status = chat_recognise(said.jinja, path, out, err);
+    if (!status && !wanted && said.jinja) out->format = chat_format_recognise(said.jinja);
+    if (!status && (out->format == &own_template || (!out->format && said.jinja)))
+        status = chat_run_template(said.jinja, path, out, err);
     arena_free(a);
     if (status != PROPANE_OK) return status;
     if (!out->format) out->format = chat_from_tokens(t);
@@ -204,7 +225,13 @@ propane_status chat_template_find(const char *path, const tokenizer *t, const ch
     return PROPANE_OK;
 }
 
+void chat_template_deinit(chat_template *c) {
+    mem_free(c->jinja);
+    c->jinja = NULL;
+}
+
 const char *chat_template_end(const chat_template *c) {
+    if (c->jinja) return c->end;
     const char *end = c->format->end + strspn(c->format->end, " \n");
     return strcmp(end, "{eos}") == 0 ? c->eos : end;
 }
@@ -285,20 +312,29 @@ static void chat_put_content(const chat_format *f, text *out, const char *conten
     text_append_n(out, content, length);
 }
 
+/* NULL: there is no memory. */
+static chat_span *chat_add_answer(chat_text *out, propane_error *err) {
+    if (out->answer_count == out->answer_room) {
+        const int room = out->answer_room ? 2 * out->answer_room : 4;
+        chat_span *more = mem_resize(out->answers, (size_t)room * sizeof *more);
+        if (!more) {
+            (void)propane_fail_memory(err, (size_t)room * sizeof *more);
+            return NULL;
+        }
+        out->answers = more;
+        out->answer_room = room;
+    }
+    return &out->answers[out->answer_count++];
+}
+
 static propane_status chat_put_answer(const chat_template *c, const chat_message *m, bool newest, bool last,
                                       chat_text *out, propane_error *err) {
     const chat_format *f = c->format;
     const char *content = m->content;
     size_t length = strlen(content);
-    if (out->answer_count == out->answer_room) {
-        int room = out->answer_room ? 2 * out->answer_room : 4;
-        chat_span *more = mem_resize(out->answers, (size_t)room * sizeof *more);
-        if (!more) return propane_fail_memory(err, (size_t)room * sizeof *more);
-        out->answers = more;
-        out->answer_room = room;
-    }
+    chat_span *span = chat_add_answer(out, err);
+    if (!span) return PROPANE_ERR_MEMORY;
     chat_put(c, &out->text, f->ask);
-    chat_span *span = &out->answers[out->answer_count++];
     span->begin = out->text.length;
     chat_put(c, &out->text, f->lead);
     if (f->flags & TRIM) chat_trim(&content, &length);
@@ -354,9 +390,50 @@ static propane_status chat_check_turns(const chat_format *f, const chat_message 
     return PROPANE_OK;
 }
 
+/* What a template's process says of the answers' places, checked before it is used. */
+static propane_status chat_take_answers(const json_t *list, size_t base, chat_text *out, propane_error *err) {
+    size_t count = json_array_size(list), last = base;
+    if (!json_is_array(list))
+        return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
+                            "the model's chat template does not show where its answers are (a longer conversation does "
+                            "not begin with the shorter one); choose a format with --chat");
+    for (size_t i = 0; i < count; i++) {
+        const json_t *pair = json_array_get(list, i);
+        size_t begin = base + (size_t)json_integer_value(json_array_get(pair, 0)),
+               end = base + (size_t)json_integer_value(json_array_get(pair, 1));
+        if (begin < last || end < begin || end > out->text.length)
+            return propane_fail(err, PROPANE_ERR_INVALID, "the model's chat template: answer %zu lies outside", i + 1);
+        chat_span *span = chat_add_answer(out, err);
+        if (!span) return PROPANE_ERR_MEMORY;
+        *span = (chat_span){begin, end};
+        last = end;
+    }
+    return PROPANE_OK;
+}
+
+static propane_status chat_render_template(const chat_template *c, const chat_message *messages, int count, bool ask,
+                                           chat_text *out, propane_error *err) {
+    json_t *list = json_array(), *answer;
+    for (int i = 0; i < count; i++) {
+        json_t *m = json_object();
+        json_put(m, "role", json_words(messages[i].role));
+        json_put(m, "content", json_words(messages[i].content));
+        json_add(list, m);
+    }
+    PROPANE_TRY(chat_jinja_render(&(chat_jinja){c->jinja, c->bos, c->eos}, list, ask, &answer, err));
+    const json_t *said = json_object_get(answer, "text");
+    const size_t base = out->text.length;
+    text_append_n(&out->text, json_string_length(said) ? json_string_value(said) : "", json_string_length(said));
+    propane_status status = out->text.failed ? propane_fail_memory(err, json_string_length(said)) : PROPANE_OK;
+    if (!status && !ask) status = chat_take_answers(json_object_get(answer, "answers"), base, out, err);
+    json_decref(answer);
+    return status;
+}
+
 propane_status chat_render(const chat_template *c, const chat_message *messages, int count, bool ask, chat_text *out,
                            propane_error *err) {
     const chat_format *f = c->format;
+    if (c->jinja) return chat_render_template(c, messages, count, ask, out, err);
     PROPANE_TRY(chat_check_turns(f, messages, count, err));
     bool given = strcmp(messages[0].role, "system") == 0;
     const char *system = given ? messages[0].content : f->assumed;

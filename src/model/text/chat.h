@@ -25,17 +25,21 @@ PROPANE_CHECK propane_status chat_format_find(const char *name, const chat_forma
 /* The format whose marks stand in a Jinja template as tokenizer_config.json carries it; NULL: none of those here. */
 const chat_format *chat_format_recognise(const char *jinja);
 
-/* A format with one model's texts for the beginning and the end of a sequence. Plain data. */
+/* A format with one model's texts for the beginning and the end of a sequence. A copy of it lives as long as the first. */
 typedef struct chat_template {
     const chat_format *format;
     char bos[64], eos[64]; /* "" : the model has none */
+    char *jinja;           /* its own: the format "jinja" runs it (chat_jinja.h); NULL: a format of rows */
+    char end[64];          /* what stands after its answers */
 } chat_template;
 
 /* How the model in `path` (a folder, or a file in one) talks. In this order: `wanted`, a format's name (NULL: not given);
  * the chat template of tokenizer_config.json or chat_template.jinja beside the model; what special tokens the tokenizer
- * (may be NULL) has; "plain". A template that is no format's is PROPANE_ERR_UNSUPPORTED and the message names --chat. */
+ * (may be NULL) has; "plain". A template that is no format's, and any with the format "jinja", is run as it is (chat_jinja.h);
+ * where that cannot be done it is PROPANE_ERR_UNSUPPORTED and the message names --chat. chat_template_deinit what was found. */
 PROPANE_CHECK propane_status chat_template_find(const char *path, const tokenizer *t, const char *wanted,
                                                 chat_template *out, propane_error *err);
+void chat_template_deinit(chat_template *c);
 /* What ends an answer: "<|im_end|>"; "" in a format without an end (then: eos, or a new turn). */
 const char *chat_template_end(const chat_template *c);
 

@@ -288,6 +288,7 @@ void corpus_close(corpus *c) {
     token_list_deinit(&c->list);
     train_examples_deinit(&c->examples);
     if (!c->shared) tokenizer_free(c->tokenizer);
+    chat_template_deinit(&c->chat);
 }
 
 const void *corpus_ids(const corpus *c, int *id_bytes) {

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: MIT
+ * Chat templates that are none of chat.h's formats, run by Jinja2 in a Python process of its own: "python3" (or what
+ * PROPANE_PYTHON names) with the package jinja2. An optional part that is looked for when a model needs it.
+ */
+#ifndef MODEL_TEXT_CHAT_JINJA_H
+#define MODEL_TEXT_CHAT_JINJA_H
+
+#include "base/json.h"
+
+enum { CHAT_JINJA_END = 64 };
+
+/* A template and what it calls the first and the last token of a sequence. */
+typedef struct chat_jinja {
+    const char *text, *bos, *eos;
+} chat_jinja;
+
+/* Compiles the template and finds what stands after an answer: "<|im_end|>"; "" where that cannot be told. Without Python or
+ * jinja2 PROPANE_ERR_UNSUPPORTED says so; a template that is wrong is PROPANE_ERR_INVALID. Any thread. */
+PROPANE_CHECK propane_status chat_jinja_probe(const chat_jinja *c, char end[CHAT_JINJA_END], propane_error *err);
+/* Takes `messages`, [{"role", "content"}, ...]. *out, the caller's to json_decref: {"text", "answers"}; answers are pairs of
+ * places in the text (bytes), null where the template hides them or `ask` is true: then what stands in front of an answer
+ * comes last. What the template refuses is PROPANE_ERR_INVALID, one that does not end PROPANE_ERR_LIMIT. Any thread. */
+PROPANE_CHECK propane_status chat_jinja_render(const chat_jinja *c, json_t *messages, bool ask, json_t **out,
+                                               propane_error *err);
+
+#endif

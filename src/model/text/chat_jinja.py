@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: MIT
+# Runs chat templates with Jinja2, sandboxed, for src/model/text/chat_jinja.c: a process that reads requests from standard
+# input and writes answers to standard output, each a length of four bytes (big endian) and that much JSON. It has no
+# other descriptor, little memory, may write no file, and leaves when its input ends.
+#
+# {"template", "bos", "eos", "messages", "tools" (may be missing), "ask"} gives {"text", "answers": [[begin, end], ...]} in bytes
+# (where `ask` is false; null: the template hides them), or {"error"}.
+# {"template", "bos", "eos", "probe": true} gives {"end"}: what stands after an answer.
+import sys
+
+sys.path[:] = [p for p in sys.path if p not in ("", ".")]
+import datetime
+import json
+import os
+import re
+import secrets
+import struct
+
+try:
+    import resource
+
+    for what, most in ((resource.RLIMIT_AS, 1 << 30), (resource.RLIMIT_FSIZE, 0), (resource.RLIMIT_CORE, 0)):
+        try:
+            resource.setrlimit(what, (most, most))
+        except (ValueError, OSError):
+            pass
+except ImportError:
+    pass
+os.closerange(3, 4096)
+
+
+def write(answer):
+    data = json.dumps(answer).encode()
+    sys.stdout.buffer.write(struct.pack(">I", len(data)) + data)
+    sys.stdout.buffer.flush()
+
+
+try:
+    import jinja2
+    from jinja2 import nodes
+    from jinja2.ext import Extension, loopcontrols
+    from jinja2.sandbox import ImmutableSandboxedEnvironment
+except ImportError as missing:
+    write({"error": f"{sys.executable} has no jinja2 ({missing})"})
+    sys.exit(1)
+
+OPEN, CLOSE = ("\ue000" + secrets.token_hex(8) + mark for mark in "+-")
+
+
+class Generation(Extension):
+    """{% generation %} ... {% endgeneration %}: what a model learns to write."""
+
+    tags = {"generation"}
+
+    def parse(self, parser):
+        line = next(parser.stream).lineno
+        body = parser.parse_statements(["name:endgeneration"], drop_needle=True)
+        return nodes.CallBlock(self.call_method("mark"), [], [], body).set_lineno(line)
+
+    def mark(self, caller):
+        return OPEN + caller() + CLOSE
+
+
+def refuse(message):
+    raise jinja2.exceptions.TemplateError(message)
+
+
+def to_json(value, ensure_ascii=False, indent=None, separators=None, sort_keys=False):
+    return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
+
+
+environment = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True, extensions=[Generation, loopcontrols])
+environment.filters["tojson"] = to_json
+environment.globals["raise_exception"] = refuse
+environment.globals["strftime_now"] = lambda form: datetime.datetime.now().strftime(form)
+compiled = {}
+
+
+def template(request):
+    text = request["template"]
+    if text not in compiled:
+        compiled[text] = environment.from_string(text)
+    return compiled[text]
+
+
+def render(request, messages, ask):
+    return template(request).render(
+        messages=messages, tools=request.get("tools"), documents=None, add_generation_prompt=ask,
+        bos_token=request["bos"], eos_token=request["eos"])
+
+
+def marked(text):
+    """A text without the marks of {% generation %}, and what stood between them."""
+    out, spans, length = [], [], 0
+    for i, piece in enumerate(re.split(f"({re.escape(OPEN)}|{re.escape(CLOSE)})", text)):
+        if i % 2 == 0:
+            out.append(piece)
+            length += len(piece)
+        elif piece == OPEN:
+            spans.append([length, length])
+        elif spans:
+            spans[-1][1] = length
+    return "".join(out), spans
+
+
+def answers(request, whole):
+    """Without marks: an answer is what a longer conversation has after the words that ask for it."""
+    spans = []
+    for i, message in enumerate(request["messages"]):
+        if message.get("role") != "assistant":
+            continue
+        before = marked(render(request, request["messages"][:i], True))[0]
+        after = marked(render(request, request["messages"][: i + 1], False))[0].rstrip()
+        if not after.startswith(before) or not whole.startswith(after):
+            return None
+        spans.append([len(before), len(after)])
+    return spans
+
+
+def conversation(request):
+    text, spans = marked(render(request, request["messages"], request["ask"]))
+    if request["ask"]:
+        return {"text": text, "answers": None}
+    try:
+        spans = spans or answers(request, text)
+    except jinja2.exceptions.TemplateError:
+        spans = None
+    in_bytes = lambda at: len(text[:at].encode())
+    return {"text": text, "answers": None if spans is None else [[in_bytes(b), in_bytes(e)] for b, e in spans]}
+
+
+def probe(request):
+    word = secrets.token_hex(8)
+    talk = [{"role": "user", "content": "a"}, {"role": "assistant", "content": word}]
+    template(request)  # what is no template at all is told at once
+    try:
+        rest = marked(render(request, talk, False))[0].partition(word)[2].split()
+    except jinja2.exceptions.TemplateError:
+        rest = []
+    mark = re.match(r"<[^<>]*>|\[[^\[\]]*\]", rest[0]) if rest else None
+    return {"end": mark.group() if mark else rest[0] if rest else ""}
+
+
+write({"engine": "Jinja2 " + jinja2.__version__})
+while len(head := sys.stdin.buffer.read(4)) == 4:
+    try:
+        request = json.loads(sys.stdin.buffer.read(struct.unpack(">I", head)[0]))
+        answer = probe(request) if request.get("probe") else conversation(request)
+    except MemoryError:
+        answer = {"error": "it needs more than 1 GB"}
+    except Exception as problem:  # of the template's, whatever it is
+        answer = {"error": (str(problem) or type(problem).__name__)[:300]}
+    write(answer)

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: MIT
+ * Chat templates run by Jinja2: what they write, where answers stand, what is refused, what a hostile one cannot do.
+ */
+#include "model/text/chat_jinja.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "base/memory.h"
+#include "model/text/chat.h"
+#include "support/test.h"
+
+static propane_error err;
+
+static const chat_message talk[] = {{"user", " Hi "}, {"assistant", "H\xc3\xb6."}, {"user", "Bye"}};
+
+static const char turns[] =
+    "{{ bos_token }}{% for m in messages %}<{{ m.role }}>{{ m.content | trim }}<end>\n{% endfor %}"
+    "{% if add_generation_prompt %}<assistant>{% endif %}";
+static const char marked[] =
+    "{% for m in messages %}{% if m.role == 'assistant' %}{% generation %}{{ m.content }}!{% endgeneration %}{% else %}"
+    "{{ m.content }}{% endif %}{% endfor %}";
+static const char hidden[] = "{{ messages | length }}{% for m in messages %}{{ m.content }}{% endfor %}";
+static const char refusing[] = "{{ raise_exception('roles must take turns') }}";
+static const char escape[] = "{{ ''.__class__.__mro__[1].__subclasses__() }}";
+static const char file[] = "{{ open('/etc/passwd').read() }}";
+static const char large[] = "{% set x = namespace(t='aaaaaaaaaaaaaaaa') %}{% for i in range(60) %}"
+                            "{% set x.t = x.t + x.t %}{% endfor %}{{ x.t }}";
+static const char endless[] = "{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}";
+
+static chat_template of(const char *jinja) {
+    return (chat_template){.bos = "<s>", .eos = "</s>", .jinja = (char *)(uintptr_t)jinja};
+}
+
+static bool jinja2_is_there(void) {
+    char end[CHAT_JINJA_END];
+    return chat_jinja_probe(&(chat_jinja){turns, "", ""}, end, &err) == PROPANE_OK;
+}
+#define NEEDS_JINJA2()                                                                                                 \
+    if (!jinja2_is_there()) SKIP("%s", err.text)
+
+TEST(a_conversation_is_written_as_the_template_says) {
+    NEEDS_JINJA2();
+    chat_template c = of(turns);
+    chat_text out = {0};
+    EXPECT_OK(chat_render(&c, talk, 3, true, &out, &err));
+    EXPECT_TEXT(out.text.data, "<s><user>Hi<end>\n<assistant>H\xc3\xb6.<end>\n<user>Bye<end>\n<assistant>");
+    chat_text_deinit(&out);
+}
+
+TEST(answers_are_found_by_comparing_with_shorter_conversations) {
+    NEEDS_JINJA2();
+    chat_template c = of(turns);
+    chat_text out = {0};
+    EXPECT_OK(chat_render(&c, talk, 3, false, &out, &err));
+    EXPECT(out.answer_count == 1);
+    EXPECT(memcmp(out.text.data + out.answers[0].begin, "H\xc3\xb6.<end>", 9) == 0);
+    EXPECT(out.answers[0].end - out.answers[0].begin == 9);
+    chat_text_deinit(&out);
+}
+
+TEST(marks_of_generation_say_where_answers_stand) {
+    NEEDS_JINJA2();
+    chat_template c = of(marked);
+    chat_text out = {0};
+    EXPECT_OK(chat_render(&c, talk, 3, false, &out, &err));
+    EXPECT_TEXT(out.text.data, " Hi H\xc3\xb6.!Bye");
+    EXPECT(out.answer_count == 1 && out.answers[0].begin == 4 && out.answers[0].end == 9);
+    chat_text_deinit(&out);
+}
+
+TEST(an_answers_end_is_told) {
+    NEEDS_JINJA2();
+    char end[CHAT_JINJA_END];
+    EXPECT_OK(chat_jinja_probe(&(chat_jinja){turns, "<s>", "</s>"}, end, &err));
+    EXPECT_TEXT(end, "<end>");
+    EXPECT_OK(chat_jinja_probe(&(chat_jinja){refusing, "<s>", "</s>"}, end, &err));
+    EXPECT_TEXT(end, "");
+}
+
+TEST(what_is_wrong_is_told) {
+    NEEDS_JINJA2();
+    char end[CHAT_JINJA_END];
+    chat_text out = {0};
+    chat_template c = of(hidden);
+    EXPECT_FAIL(chat_render(&c, talk, 3, false, &out, &err), PROPANE_ERR_UNSUPPORTED, "where its answers are");
+    chat_text_deinit(&out);
+    EXPECT_OK(chat_render(&c, talk, 3, true, &out, &err));
+    chat_text_deinit(&out);
+    c = of(refusing);
+    EXPECT_FAIL(chat_render(&c, talk, 3, true, &out, &err), PROPANE_ERR_INVALID, "roles must take turns");
+    EXPECT_FAIL(chat_jinja_probe(&(chat_jinja){"{% for %}", "", ""}, end, &err), PROPANE_ERR_INVALID,
+                "chat template: ");
+    chat_text_deinit(&out);
+}
+
+TEST(a_strangers_template_reaches_nothing) {
+    NEEDS_JINJA2();
+    chat_text out = {0};
+    const char *const bad[] = {escape, file, large};
+    for (int i = 0; i < 3; i++) {
+        chat_template c = of(bad[i]);
+        EXPECT_FAIL(chat_render(&c, talk, 1, true, &out, &err), PROPANE_ERR_INVALID, "chat template: ");
+        EXPECT(out.text.length == 0);
+    }
+    chat_template good = of(turns);
+    EXPECT_OK(chat_render(&good, talk, 1, true, &out, &err)); /* and the next one is answered */
+    chat_text_deinit(&out);
+}
+
+TEST(a_template_without_an_end_is_ended) {
+    NEEDS_JINJA2();
+    chat_text out = {0};
+    chat_template c = of(endless), good = of(turns);
+    EXPECT_FAIL(chat_render(&c, talk, 1, true, &out, &err), PROPANE_ERR_LIMIT, "10 seconds");
+    EXPECT_OK(chat_render(&good, talk, 1, true, &out, &err));
+    chat_text_deinit(&out);
+}
+
+static void *many(void *argument) {
+    chat_template c = of(turns);
+    propane_error e;
+    for (int i = 0; i < 20; i++) {
+        chat_text out = {0};
+        if (chat_render(&c, talk, 1 + i % 3, i % 2, &out, &e)) *(int *)argument = 1;
+        chat_text_deinit(&out);
+    }
+    return NULL;
+}
+
+TEST(threads_take_turns) {
+    NEEDS_JINJA2();
+    pthread_t threads[4];
+    int failed[4] = {0};
+    for (int i = 0; i < 4; i++) EXPECT(pthread_create(&threads[i], NULL, many, &failed[i]) == 0);
+    for (int i = 0; i < 4; i++) pthread_join(threads[i], NULL);
+    for (int i = 0; i < 4; i++) EXPECT(!failed[i]);
+}
+
+TEST(without_python_it_says_so) {
+    char end[CHAT_JINJA_END];
+    setenv("PROPANE_PYTHON", "/nowhere/python3", 1);
+    EXPECT_FAIL(chat_jinja_probe(&(chat_jinja){turns, "", ""}, end, &err), PROPANE_ERR_UNSUPPORTED,
+                "/nowhere/python3 cannot be started");
+    setenv("PROPANE_PYTHON", "true", 1);
+    EXPECT_FAIL(chat_jinja_probe(&(chat_jinja){turns, "", ""}, end, &err), PROPANE_ERR_UNSUPPORTED,
+                "ended without a word");
+}
+
+SUITE("model/chat_jinja", T(a_conversation_is_written_as_the_template_says),
+      T(answers_are_found_by_comparing_with_shorter_conversations), T(marks_of_generation_say_where_answers_stand),
+      T(an_answers_end_is_told), T(what_is_wrong_is_told), T(a_strangers_template_reaches_nothing),
+      T_LONG(a_template_without_an_end_is_ended), T(threads_take_turns), T(without_python_it_says_so))
