@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Compiled programs against their meaning: 500 drawn programs of one to four operations, and a transformer layer forward.
- * The tasks run in the interpreter; what they store is compared with mil_eval_function, which rounds every value to fp16.
+ * The tasks run in the interpreter; what they store is compared with mil_eval_function, which rounds every value to fp16, and with the
+ * cpu driver.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -8,6 +9,7 @@
 #include "base/float16.h"
 #include "base/memory.h"
 #include "base/rng.h"
+#include "device/runner.h"
 #include "engine/compile.h"
 #include "engine/simulate.h"
 #include "mil/build.h"
@@ -15,8 +17,8 @@
 #include "support/test.h"
 
 typedef struct compile_seen {
-    int programs, exact, refused, tasks;
-    double worst; /* largest difference over the output's largest value */
+    int programs, exact, refused, tasks, cpu_exact, cpu_refused;
+    double worst, cpu_worst; /* largest difference over the output's largest value */
 } compile_seen;
 
 static engine_surface *compile_surface_of(const engine_object *o, const char *name) {
@@ -59,14 +61,60 @@ static double compile_difference(const engine_surface *s, engine_memory b, const
     return worst / largest;
 }
 
+/* The same inputs through the cpu driver: its outputs take the place of the reference's. False: it has no plan for f. */
+static bool compile_on_cpu(const mil_function *f, const mil_tensor *inputs, mil_tensor *outputs) {
+    propane_error err = {0};
+    propane_device *d = NULL;
+    propane_program *p = NULL;
+    runner run = {0};
+    propane_compile_options options = {.size = sizeof options, .function = f->name};
+    EXPECT_OK(propane_device_open("cpu", &d, &err));
+    if (propane_program_compile(d, f->module, &options, &p, &err) != PROPANE_OK) {
+        EXPECT_MSG(err.status == PROPANE_ERR_UNSUPPORTED, "%s", err.text);
+        printf("no plan: %s\n", err.text);
+        propane_device_close(d);
+        return false;
+    }
+    EXPECT_OK(runner_open(&run, d, p, NULL, NULL, &err));
+    for (int i = 0; i < run.count; i++) {
+        bool in = i < run.inputs;
+        const mil_tensor *t = in ? &inputs[i] : &outputs[i - run.inputs];
+        int64_t count = mil_type_count(&t->type);
+        float *values = mem_array((size_t)count, sizeof *values);
+        for (int64_t k = 0; in && k < count; k++) values[k] = (float)t->data[k];
+        if (i == run.inputs) EXPECT_OK(runner_run(&run, NULL, &err));
+        if (in)
+            EXPECT_OK(runner_write(&run, i, PROPANE_FP32, values, &err));
+        else
+            EXPECT_OK(runner_read(&run, i, PROPANE_FP32, values, &err));
+        for (int64_t k = 0; !in && k < count; k++) t->data[k] = (double)values[k];
+        mem_free(values);
+    }
+    runner_close(&run);
+    propane_program_free(p);
+    propane_device_close(d);
+    return true;
+}
+
+static double compile_worst(const mil_function *f, const engine_object *o, const engine_memory *buffers,
+                            const mil_tensor *outputs, bool *exact) {
+    double worst = 0;
+    for (int i = 0; i < f->result_count; i++) {
+        engine_surface *s = compile_surface_of(o, f->results[i]->name);
+        double difference = compile_difference(s, buffers[s->bar], &outputs[i], exact);
+        if (difference > worst) worst = difference;
+    }
+    return worst;
+}
+
 /* Compiles f, runs it on drawn inputs; the largest difference, -1: refused (the reason is in err). */
 static double compile_run(const mil_function *f, rng *r, double scale, compile_seen *seen, propane_error *out) {
     propane_error err = {0};
     engine_object *o = NULL;
     engine_memory buffers[ENGINE_BARS] = {{0}};
     mil_tensor inputs[32], *outputs = NULL;
-    double worst = 0;
-    bool exact = true;
+    double worst = 0, on_cpu;
+    bool exact = true, cpu_exact = true;
     if (engine_compile(f, NULL, &o, out) != PROPANE_OK) return -1;
     for (int i = 0; i < o->surface_count; i++) {
         uint64_t bytes = engine_surface_bytes(&o->surfaces[i]);
@@ -77,11 +125,13 @@ static double compile_run(const mil_function *f, rng *r, double scale, compile_s
     EXPECT_OK(engine_simulate_object(machine, o, buffers, &err));
     arena *a = arena_create();
     EXPECT_OK(mil_eval_function(f, inputs, true, a, &outputs, &err));
-    for (int i = 0; i < f->result_count; i++) {
-        engine_surface *s = compile_surface_of(o, f->results[i]->name);
-        double difference = compile_difference(s, buffers[s->bar], &outputs[i], &exact);
-        if (difference > worst) worst = difference;
-    }
+    worst = compile_worst(f, o, buffers, outputs, &exact);
+    if (compile_on_cpu(f, inputs, outputs)) {
+        on_cpu = compile_worst(f, o, buffers, outputs, &cpu_exact);
+        if (on_cpu > seen->cpu_worst) seen->cpu_worst = on_cpu;
+        seen->cpu_exact += cpu_exact;
+    } else
+        seen->cpu_refused++;
     seen->programs++;
     seen->tasks += o->task_count;
     seen->exact += exact;
@@ -226,7 +276,9 @@ TEST(drawn_programs_keep_their_meaning) {
         rng r;
         propane_error err = {0};
         mil_module *m = draw_program(seed, &r);
+        int without = seen.cpu_refused;
         double worst = compile_run(m->functions, &r, 1, &seen, &err);
+        if (seen.cpu_refused > without) printf("  of seed %llu\n", (unsigned long long)seed);
         if (worst < 0) {
             seen.refused++;
             EXPECT_MSG(err.status == PROPANE_ERR_UNSUPPORTED && err.text[0], "seed %llu: %s", (unsigned long long)seed,
@@ -235,11 +287,17 @@ TEST(drawn_programs_keep_their_meaning) {
         }
         if (worst > seen.worst) seen.worst = worst;
         EXPECT_MSG(worst <= 0.006, "seed %llu: off by %.3g of the largest value", (unsigned long long)seed, worst);
+        EXPECT_MSG(seen.cpu_worst <= 0.006, "seed %llu: off from the cpu driver by %.3g of the largest value",
+                   (unsigned long long)seed, seen.cpu_worst);
         mil_module_free(m);
     }
     printf(
         "%d programs of %d tasks, %d equal to the last bit, worst difference %.3g of the largest value; %d refused\n",
         seen.programs, seen.tasks, seen.exact, seen.worst, seen.refused);
+    printf(
+        "seeds 1 to %d; from the cpu driver: %d equal to the last bit, worst difference %.3g; it has no plan for %d\n",
+        drawn, seen.cpu_exact, seen.cpu_worst, seen.cpu_refused);
+    EXPECT(seen.cpu_refused < 10);
     EXPECT(seen.programs == 500);
 }
 
