@@ -20,9 +20,10 @@ import sys
 
 import torch
 from safetensors.torch import save_file
-from transformers import (GPT2Config, GPT2LMHeadModel, GraniteConfig, GraniteForCausalLM, LlamaConfig, LlamaForCausalLM, MistralConfig,
-                          MistralForCausalLM, Olmo2Config, Olmo2ForCausalLM, Phi3Config, Phi3ForCausalLM, Qwen2Config, Qwen2ForCausalLM,
-                          Qwen3Config, Qwen3ForCausalLM)
+from transformers import (Gemma2Config, Gemma2ForCausalLM, Gemma3ForCausalLM, Gemma3TextConfig, GPT2Config, GPT2LMHeadModel, GraniteConfig,
+                          GraniteForCausalLM, LlamaConfig, LlamaForCausalLM, MistralConfig, MistralForCausalLM, Olmo2Config, Olmo2ForCausalLM,
+                          Phi3Config, Phi3ForCausalLM, Qwen2Config, Qwen2ForCausalLM, Qwen3Config, Qwen3ForCausalLM, SmolLM3Config,
+                          SmolLM3ForCausalLM)
 
 BATCH, SEQUENCE, VOCABULARY = 2, 16, 40
 SIZES = dict(vocab_size=VOCABULARY, hidden_size=16, intermediate_size=24, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
@@ -37,13 +38,20 @@ def models():
     yield "qwen2", Qwen2ForCausalLM(Qwen2Config(**SIZES, rope_parameters=PLAIN, tie_word_embeddings=True))
     yield "qwen3", Qwen3ForCausalLM(Qwen3Config(**SIZES, rope_parameters=PLAIN, head_dim=8, tie_word_embeddings=True))
     yield "gpt2", GPT2LMHeadModel(GPT2Config(vocab_size=VOCABULARY, n_embd=16, n_layer=2, n_head=4, n_positions=24, bos_token_id=1, eos_token_id=2))
-    # No padding token: transformers drops its gradient. The window is longer than the sequence: transformers' mask is there, and says nothing.
-    yield "mistral", MistralForCausalLM(MistralConfig(**SIZES, rope_parameters=PLAIN, head_dim=8, sliding_window=32, tie_word_embeddings=False))
+    # No padding token: transformers drops its gradient. Windows are shorter than the sequence of 16.
+    yield "mistral", MistralForCausalLM(MistralConfig(**SIZES, rope_parameters=PLAIN, head_dim=8, sliding_window=6, tie_word_embeddings=False))
     yield "granite", GraniteForCausalLM(GraniteConfig(**SIZES, rope_parameters=PLAIN, embedding_multiplier=12.0, residual_multiplier=0.22,
                                                       attention_multiplier=0.3, logits_scaling=6.0, tie_word_embeddings=True))
     yield "olmo2", Olmo2ForCausalLM(Olmo2Config(**SIZES, pad_token_id=None, rope_parameters=PLAIN, tie_word_embeddings=False))
     yield "phi3", Phi3ForCausalLM(Phi3Config(**{**SIZES, "hidden_size": 32}, rope_parameters={**PLAIN, "partial_rotary_factor": 0.5},
-                                             partial_rotary_factor=0.5, pad_token_id=None, tie_word_embeddings=False))
+                                             partial_rotary_factor=0.5, sliding_window=7, pad_token_id=None, tie_word_embeddings=False))
+    yield "smollm3", SmolLM3ForCausalLM(SmolLM3Config(**{**SIZES, "num_hidden_layers": 4}, rope_parameters={**PLAIN, "rope_theta": 2e6}, pad_token_id=None,
+                                                      tie_word_embeddings=True))
+    yield "gemma2", Gemma2ForCausalLM(Gemma2Config(**SIZES, rope_parameters=PLAIN, head_dim=8, query_pre_attn_scalar=5, sliding_window=5,
+                                                   attn_logit_softcapping=2.0, final_logit_softcapping=3.0, pad_token_id=None))
+    yield "gemma3", Gemma3ForCausalLM(Gemma3TextConfig(**{**SIZES, "num_hidden_layers": 3}, head_dim=8, query_pre_attn_scalar=8, sliding_window=5,
+                                                       sliding_window_pattern=3, pad_token_id=None, rope_parameters={
+        "sliding_attention": PLAIN, "full_attention": {"rope_type": "linear", "factor": 8.0, "rope_theta": 1e6}}))
 
 
 def main(root, wanted=()):
@@ -54,11 +62,14 @@ def main(root, wanted=()):
         for p_name, p in model.named_parameters():
             table = p is model.get_input_embeddings().weight or "wpe" in p_name
             if p.dim() == 1:
-                torch.nn.init.normal_(p, 0.0 if p_name.endswith("bias") else 1.0, 0.2)
+                torch.nn.init.normal_(p, 0.0 if p_name.endswith("bias") or "gemma" in name else 1.0, 0.2)
+                if "gemma" in name:  # 1 + w and back lose nothing
+                    p.data = (p.data * 4096).round() / 4096
             else:
                 torch.nn.init.normal_(p, 0.0, 0.5 if table else p.shape[0 if name == "gpt2" else 1] ** -0.5)
         folder = os.path.join(root, "arch_" + name)
         shutil.rmtree(folder, ignore_errors=True)
+        model.set_attn_implementation("eager")  # soft caps
         model.eval().save_pretrained(folder)
         os.remove(os.path.join(folder, "generation_config.json"))
         double = model.double()

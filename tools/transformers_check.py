@@ -25,8 +25,9 @@ try:
     os.environ["HF_HUB_DISABLE_PROGRESS_BARS"] = "1"
     import torch
     from safetensors.torch import load_file
-    from transformers import (AutoModelForCausalLM, AutoTokenizer, GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM, Qwen2Config,
-                              Qwen2ForCausalLM, Qwen3Config, Qwen3ForCausalLM)
+    from transformers import (AutoModelForCausalLM, AutoTokenizer, Gemma2Config, Gemma2ForCausalLM, Gemma3ForCausalLM, Gemma3TextConfig, GPT2Config,
+                              GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM, MistralConfig, MistralForCausalLM, Qwen2Config, Qwen2ForCausalLM,
+                              Qwen3Config, Qwen3ForCausalLM, SmolLM3Config, SmolLM3ForCausalLM)
 except ImportError as e:
     print(f"transformers_check: {e}")
     sys.exit(77)
@@ -136,6 +137,11 @@ def architectures():
     yield "qwen2-separate", Qwen2ForCausalLM(Qwen2Config(**common, rope_parameters={"rope_type": "default", "rope_theta": 1e6}, tie_word_embeddings=False))
     yield "qwen3", Qwen3ForCausalLM(Qwen3Config(**common, rope_parameters=plain, tie_word_embeddings=True, head_dim=16))
     yield "qwen3-separate", Qwen3ForCausalLM(Qwen3Config(**common, rope_parameters={"rope_type": "default", "rope_theta": 1e6}, tie_word_embeddings=False, head_dim=24, attention_bias=True))
+    yield "mistral-window", MistralForCausalLM(MistralConfig(**common, rope_parameters=plain, sliding_window=9, tie_word_embeddings=False))
+    yield "smollm3", SmolLM3ForCausalLM(SmolLM3Config(**{**common, "num_hidden_layers": 4}, rope_parameters=plain, pad_token_id=None))
+    yield "gemma2", Gemma2ForCausalLM(Gemma2Config(**common, rope_parameters=plain, head_dim=16, query_pre_attn_scalar=10, sliding_window=7, pad_token_id=None))
+    yield "gemma3", Gemma3ForCausalLM(Gemma3TextConfig(**{**common, "num_hidden_layers": 4}, head_dim=16, query_pre_attn_scalar=16, sliding_window=7,
+                                                       sliding_window_pattern=3, pad_token_id=None))
     gpt2 = dict(vocab_size=97, n_embd=32, n_layer=2, n_head=4, n_positions=64, bos_token_id=1, eos_token_id=2)
     yield "gpt2", GPT2LMHeadModel(GPT2Config(**gpt2))
     yield "gpt2-separate", GPT2LMHeadModel(GPT2Config(**gpt2, n_inner=80, tie_word_embeddings=False))
@@ -147,7 +153,7 @@ def randomise(model, seed):
     tables = {id(model.get_input_embeddings().weight)}
     for name, p in model.named_parameters():
         if p.dim() == 1:
-            torch.nn.init.normal_(p, 0.0 if name.endswith("bias") else 1.0, 0.2)
+            torch.nn.init.normal_(p, 0.0 if name.endswith("bias") or "Gemma" in type(model).__name__ else 1.0, 0.2)
         else:
             torch.nn.init.normal_(p, 0.0, 0.5 if id(p) in tables or "wpe" in name else p.shape[1] ** -0.5)
     return model.eval()

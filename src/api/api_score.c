@@ -128,6 +128,7 @@ propane_status propane_model_write_gradients(propane_model *model, const int32_t
     propane_status status = train_step_create(&o, model->weights, &s, err);
     if (!status) status = train_step_batch(s, ids, ids + 1, true, scale, &mean, err);
     if (!status) status = model_weights_create(&model->weights->config, &gradients, err);
+    if (!status) gradients->gradients = true;
     if (!status) status = api_score_collect(s, gradients, scale, err);
     if (!status) status = file_check_output(path, err);
     if (!status) status = model_store_write(gradients, path, MODEL_FORM_SAFETENSORS, ST_F32, err);

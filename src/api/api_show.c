@@ -55,6 +55,10 @@ static void api_show_config(text *to, const model_config *c) {
     else
         text_printf(to, "rope theta %g%s", c->rope_theta, scalings[c->rope_scaling]);
     if (c->rope_scaling != MODEL_ROPE_PLAIN) text_printf(to, " by %g", c->rope_factor);
+    if (c->nope_every) text_printf(to, ", none in every layer %" PRId64, c->nope_every);
+    if (c->sliding_window) text_printf(to, ", window %" PRId64, c->sliding_window);
+    if (c->sliding_window && c->full_every) text_printf(to, " but in every layer %" PRId64, c->full_every);
+    if (c->sliding_window && c->rope_local_theta > 0) text_printf(to, " (theta %g)", c->rope_local_theta);
     text_printf(to, ", norm epsilon %g, %s head\n", c->rms_norm_eps, c->tie_word_embeddings ? "tied" : "separate");
 }
 

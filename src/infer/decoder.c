@@ -193,8 +193,10 @@ static propane_status decoder_wire_reach(infer *m, infer_set *s, infer_reach *r,
     PROPANE_TRY(decoder_check_layout(first, p, "v_cache", 1, err));
     PROPANE_TRY(decoder_buffer_for(m, p, "x", &s->x, err));
     if (infer_turns(m)) {
-        PROPANE_TRY(decoder_buffer_for(m, p, "cos", &s->cos, err));
-        PROPANE_TRY(decoder_buffer_for(m, p, "sin", &s->sin, err));
+        for (int k = 0; k < m->kinds; k++) {
+            PROPANE_TRY(decoder_buffer_for(m, p, "cos", &s->cos[k], err));
+            PROPANE_TRY(decoder_buffer_for(m, p, "sin", &s->sin[k], err));
+        }
     }
     PROPANE_TRY(decoder_buffer_for(m, p, "o", &s->out, err));
     if (m->in_place) {
@@ -203,14 +205,15 @@ static propane_status decoder_wire_reach(infer *m, infer_set *s, infer_reach *r,
         PROPANE_TRY(decoder_buffer_for(m, p, "k_new", &s->k_new, err));
         PROPANE_TRY(decoder_buffer_for(m, p, "v_new", &s->v_new, err));
     }
-    PROPANE_TRY(decoder_buffer_for(m, p, "mask", &r->mask, err));
+    for (int k = 0; k < m->kinds; k++) PROPANE_TRY(decoder_buffer_for(m, p, "mask", &r->mask[k], err));
     for (int64_t i = 0; i < infer_layers(m); i++) {
+        const int kind = model_config_kind(&m->config, i);
         const propane_binding own[] = {{"x", s->x},
                                        {"k_cache", m->k_cache[i]},
                                        {"v_cache", m->v_cache[i]},
-                                       {"cos", s->cos},
-                                       {"sin", s->sin},
-                                       {"mask", r->mask},
+                                       {"cos", s->cos[kind]},
+                                       {"sin", s->sin[kind]},
+                                       {"mask", r->mask[kind]},
                                        {"o", s->out},
                                        {"rows", s->rows},
                                        {"k_new", s->k_new},
@@ -348,6 +351,18 @@ static propane_status decoder_allocate_sequences(infer *m, propane_error *err) {
     return m->sequences && m->taken ? PROPANE_OK : propane_fail_memory(err, (size_t)blocks);
 }
 
+/* The angles of a kind of layers; `tables`: room for both, by rows of a head. */
+static void decoder_fill_tables(infer *m, int kind, double *tables) {
+    const int64_t hd = m->config.head_dim, positions = m->context, first = kind * positions * hd;
+    model_rope_tables(&m->config, model_config_kind_layer(&m->config, kind), 0, positions, tables,
+                      tables + hd * positions);
+    for (int64_t t = 0; t < positions; t++)
+        for (int64_t i = 0; i < hd; i++) {
+            m->table_cos[first + t * hd + i] = (float)tables[i * positions + t];
+            m->table_sin[first + t * hd + i] = (float)tables[hd * positions + i * positions + t];
+        }
+}
+
 static propane_status decoder_allocate(infer *m, propane_error *err) {
     int64_t layers = infer_layers(m), hd = m->config.head_dim, positions = m->context;
     double *tables = mem_array((size_t)(2 * hd * positions), sizeof *tables);
@@ -357,21 +372,14 @@ static propane_status decoder_allocate(infer *m, propane_error *err) {
     m->chain = ARENA_ARRAY(m->arena, 2 * layers + 1, propane_request *);
     m->stream = ARENA_ARRAY(m->arena, m->config.hidden_size * m->chunk, float);
     m->result = ARENA_ARRAY(m->arena, m->config.hidden_size * m->chunk, float);
-    m->table_cos = ARENA_ARRAY(m->arena, positions * hd, float);
-    m->table_sin = ARENA_ARRAY(m->arena, positions * hd, float);
+    m->table_cos = ARENA_ARRAY(m->arena, m->kinds * positions * hd, float);
+    m->table_sin = ARENA_ARRAY(m->arena, m->kinds * positions * hd, float);
     m->angles = ARENA_ARRAY(m->arena, hd * m->chunk, float);
     m->columns = arena_array(m->arena, (size_t)m->chunk, sizeof *m->columns);
     m->numbers = ARENA_ARRAY(m->arena, m->chunk, int32_t);
     bool ok = tables && m->chain && m->layers && m->k_cache && m->v_cache && m->stream && m->result && m->table_cos &&
               m->table_sin && m->angles && m->columns && m->numbers;
-    if (ok) {
-        model_rope_tables(&m->config, 0, positions, tables, tables + hd * positions);
-        for (int64_t t = 0; t < positions; t++)
-            for (int64_t i = 0; i < hd; i++) {
-                m->table_cos[t * hd + i] = (float)tables[i * positions + t];
-                m->table_sin[t * hd + i] = (float)tables[hd * positions + i * positions + t];
-            }
-    }
+    for (int k = 0; ok && k < m->kinds; k++) decoder_fill_tables(m, k, tables);
     mem_free(tables);
     return ok ? decoder_allocate_sequences(m, err)
               : propane_fail_memory(err, (size_t)(2 * hd * positions) * sizeof *tables);
@@ -461,6 +469,7 @@ propane_status infer_create(propane_device *device, const model_weights *weights
                  .config = *c,
                  .dtype = options->dtype,
                  .packing = options->weights,
+                 .kinds = model_config_kinds(c),
                  .context = context,
                  .sequence_count = (int)sequences,
                  .chunk = chunk < context ? chunk : context};
@@ -480,12 +489,16 @@ static void decoder_free_set(infer_set *s, int64_t layers) {
     for (int i = 0; i < s->reach_count; i++) {
         infer_reach *r = &s->reaches[i];
         for (int64_t k = 0; r->attn && k < layers; k++) propane_request_free(r->attn[k]);
-        propane_buffer_free(r->mask);
+        for (int k = 0; k < MODEL_KINDS; k++) propane_buffer_free(r->mask[k]);
         propane_program_free(r->program);
     }
     for (int64_t k = 0; s->ffn_requests && k < layers; k++) propane_request_free(s->ffn_requests[k]);
     propane_request_free(s->head_request);
-    propane_buffer *const buffers[] = {s->x, s->cos, s->sin, s->out, s->rows, s->k_new, s->v_new, s->logits};
+    propane_buffer *const buffers[] = {s->x, s->out, s->rows, s->k_new, s->v_new, s->logits};
+    for (int k = 0; k < MODEL_KINDS; k++) {
+        propane_buffer_free(s->cos[k]);
+        propane_buffer_free(s->sin[k]);
+    }
     for (size_t i = 0; i < sizeof buffers / sizeof buffers[0]; i++) propane_buffer_free(buffers[i]);
     propane_program_free(s->ffn);
     propane_program_free(s->head);

@@ -40,18 +40,19 @@ typedef struct infer_slot {
 typedef struct infer_reach {
     int64_t cache;
     propane_program *program;
-    propane_buffer *mask;
-    propane_request **attn; /* [layers] */
+    propane_buffer *mask[MODEL_KINDS]; /* of each kind of layers */
+    propane_request **attn;            /* [layers] */
 } infer_reach;
 
 /* Programs for `positions` positions at once, and the buffers that only they use. */
 typedef struct infer_set {
     int64_t positions;
     propane_program *ffn, *head;
-    propane_buffer *x, *cos, *sin, *out, *logits;
-    propane_buffer *rows;                          /* in place */
-    propane_buffer *k_new, *v_new;                 /* else */
-    propane_request **ffn_requests, *head_request; /* [layers] */
+    propane_buffer *x, *out, *logits;
+    propane_buffer *cos[MODEL_KINDS], *sin[MODEL_KINDS]; /* of each kind of layers */
+    propane_buffer *rows;                                /* in place */
+    propane_buffer *k_new, *v_new;                       /* else */
+    propane_request **ffn_requests, *head_request;       /* [layers] */
     infer_reach reaches[INFER_MAX_REACHES];
     int reach_count;
 } infer_set;
@@ -94,7 +95,8 @@ struct infer {
     float *result;                       /* [D, chunk] */
     float *logits;                       /* [logit_room] */
     int64_t logit_room;
-    float *table_cos, *table_sin; /* [context, HD] */
+    int kinds;                    /* of layers */
+    float *table_cos, *table_sin; /* [kinds, context, HD] */
     float *angles;                /* [HD, chunk] */
     float *mask;                  /* [mask_room] */
     int64_t mask_room;

@@ -128,30 +128,37 @@ static propane_status generate_put_table(infer *m, const infer_set *s, const pro
 }
 
 /* What each column sees: in place all rows of its sequence up to its own; with copies those that were there before, and
- * after them the columns of its sequence up to itself, but for those that only fill up. */
-static void generate_make_mask(const infer *m, int64_t positions, int64_t cache, int64_t count) {
+ * after them the columns of its sequence up to itself, but for those that only fill up; of these the last `window` (0: all). */
+static void generate_make_mask(const infer *m, int64_t window, int64_t positions, int64_t cache, int64_t count) {
     int64_t width = m->in_place ? cache : cache + positions;
     for (int64_t n = 0; n < positions; n++) {
         const infer_column *c = &m->columns[n];
         float *row = m->mask + n * width;
         int64_t seen = m->in_place ? c->position + 1 : c->sequence->position;
+        const int64_t from = window && c->position >= window ? c->position - window + 1 : 0;
         for (int64_t j = 0; j < width; j++) row[j] = (float)MODEL_MASKED;
-        for (int64_t i = 0; i < seen; i++) row[c->sequence->rows[i]] = 0;
+        for (int64_t i = from; i < seen; i++) row[c->sequence->rows[i]] = 0;
         for (int64_t j = 0; !m->in_place && j < count; j++)
-            if (m->columns[j].sequence == c->sequence && m->columns[j].position <= c->position) row[cache + j] = 0;
+            if (m->columns[j].sequence == c->sequence && m->columns[j].position <= c->position &&
+                m->columns[j].position >= from)
+                row[cache + j] = 0;
     }
 }
 
 static propane_status generate_put_positions(infer *m, const infer_set *s, const infer_reach *r, int64_t count,
                                              propane_error *err) {
     int64_t n = s->positions;
-    if (infer_turns(m)) {
-        PROPANE_TRY(generate_put_table(m, s, r->program, "cos", s->cos, m->table_cos, err));
-        PROPANE_TRY(generate_put_table(m, s, r->program, "sin", s->sin, m->table_sin, err));
-    }
     PROPANE_TRY(infer_room(&m->mask, &m->mask_room, n * (r->cache + n), err));
-    generate_make_mask(m, n, r->cache, count);
-    PROPANE_TRY(generate_put(r->program, "mask", r->mask, m->mask, err));
+    for (int k = 0; k < m->kinds; k++) {
+        const int64_t table = k * m->context * m->config.head_dim;
+        if (infer_turns(m)) {
+            PROPANE_TRY(generate_put_table(m, s, r->program, "cos", s->cos[k], m->table_cos + table, err));
+            PROPANE_TRY(generate_put_table(m, s, r->program, "sin", s->sin[k], m->table_sin + table, err));
+        }
+        generate_make_mask(m, model_config_window(&m->config, model_config_kind_layer(&m->config, k)), n, r->cache,
+                           count);
+        PROPANE_TRY(generate_put(r->program, "mask", r->mask[k], m->mask, err));
+    }
     if (!m->in_place) return PROPANE_OK;
     for (int64_t t = 0; t < n; t++) m->numbers[t] = (int32_t)generate_column_row(&m->columns[t]);
     return propane_buffer_write(s->rows, propane_program_find(r->program, "rows"), PROPANE_INT32, m->numbers, n, err);

@@ -324,10 +324,10 @@ TEST(generation_gives_what_training_gives) {
             EXPECT_OK(model_build_ffn(b.module, names[1], &c, &o, 0, &ffn, &err));
             EXPECT_OK(model_build_head(b.module, names[2], &c, &o, &head, &err));
             double *cosines = ARENA_ARRAY(b.arena, hd * n, double), *sines = ARENA_ARRAY(b.arena, hd * n, double);
-            model_rope_tables(&c, at, n, cosines, sines);
+            model_rope_tables(&c, 0, at, n, cosines, sines);
             float *mask = ARENA_ARRAY(b.arena, n * (CACHE + n), float);
             double *mask_wide = ARENA_ARRAY(b.arena, n * (CACHE + n), double);
-            model_mask(n, CACHE, at, mask);
+            model_mask(n, CACHE, at, 0, mask);
             for (int e = 0; e < n * (CACHE + n); e++) mask_wide[e] = (double)mask[e];
             double *x = embed(&b, ids + at, 1, n);
             const named given[] = {{"x", x},         {"k_cache", k_cache}, {"v_cache", v_cache},

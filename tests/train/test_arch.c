@@ -16,6 +16,7 @@ static double gradients_off(const arch_data *d, train_step *s, double scale) {
     double worst = 0;
     char *dir = test_temp_dir(), path[300], name[200];
     EXPECT_OK(model_weights_create(&d->weights->config, &g, &err));
+    g->gradients = true;
     for (int i = 0; i < g->count; i++)
         EXPECT_OK(train_step_gradient(s, i, model_weights_data(g, &g->tensors[i]), &err));
     snprintf(path, sizeof path, "%s/g.safetensors", dir);

@@ -3,11 +3,13 @@
  */
 #include "model/arch/arch.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 static const model_arch *const list[] = {&model_arch_llama,   &model_arch_qwen2,   &model_arch_qwen3, &model_arch_gpt2,
-                                         &model_arch_mistral, &model_arch_granite, &model_arch_olmo2, &model_arch_phi3};
+                                         &model_arch_mistral, &model_arch_granite, &model_arch_olmo2, &model_arch_phi3,
+                                         &model_arch_smollm3, &model_arch_gemma2,  &model_arch_gemma3};
 
 int model_arch_count(void) { return (int)(sizeof list / sizeof list[0]); }
 const model_arch *model_arch_at(int index) { return list[index]; }
@@ -24,11 +26,11 @@ const model_arch *model_arch_gguf(const char *name) {
     return NULL;
 }
 
-const char *model_arch_names(char out[100]) {
+const char *model_arch_names(char out[ARCH_NAMES_LENGTH]) {
     out[0] = 0;
     for (int i = 0; i < model_arch_count(); i++) {
         size_t used = strlen(out);
-        snprintf(out + used, 100 - used, "%s%s", i ? ", " : "", list[i]->type);
+        snprintf(out + used, ARCH_NAMES_LENGTH - used, "%s%s", i ? ", " : "", list[i]->type);
     }
     return out;
 }
@@ -83,4 +85,19 @@ const arch_tensor *model_arch_param(const model_config *c, model_part part, int 
     for (const arch_tensor *row = model_arch_of(c)->tensors; row->name; row++)
         if (row->part == part && model_arch_used(c, row) && index-- == 0) return row;
     return NULL;
+}
+
+static double arch_or_one(double factor) { return factor > 0 ? factor : 1; }
+
+static double arch_embedding_scale(const model_config *c) {
+    return model_arch_of(c)->gemma ? sqrt((double)c->hidden_size) : arch_or_one(c->embedding_multiplier);
+}
+
+double model_arch_residual_scale(const model_config *c) {
+    return arch_or_one(c->residual_multiplier) / arch_embedding_scale(c);
+}
+
+double model_arch_stream_eps(const model_config *c) {
+    const double m = arch_embedding_scale(c);
+    return c->rms_norm_eps / (m * m);
 }

@@ -10,7 +10,7 @@
 #include "model/arch/config.h"
 
 typedef enum arch_norm { ARCH_RMS_NORM, ARCH_LAYER_NORM } arch_norm;
-typedef enum arch_mlp { ARCH_SILU_GATED, ARCH_GELU_TANH } arch_mlp;
+typedef enum arch_mlp { ARCH_SILU_GATED, ARCH_GELU_GATED, ARCH_GELU_TANH } arch_mlp;
 typedef enum arch_position { ARCH_ROPE, ARCH_LEARNED } arch_position;
 
 typedef enum model_part { MODEL_EMBED, MODEL_ATTN, MODEL_FFN, MODEL_HEAD } model_part;
@@ -40,11 +40,12 @@ typedef struct arch_tensor {
     arch_when when;
     const char *stored; /* NULL: name */
     bool transposed;    /* Hugging Face's file holds [in, out] */
+    bool less_one;      /* Hugging Face's file holds a norm's weight less 1; `stored` must differ from `name` */
 } arch_tensor;
 
 /* A row that the files hold as it is. */
 #define ARCH_ROW(part, param, name, gguf, out, in, role, when)                                                         \
-    {MODEL_##part, param, name, gguf, ARCH_##out, ARCH_##in, ARCH_##role, ARCH_##when, NULL, false}
+    {MODEL_##part, param, name, gguf, ARCH_##out, ARCH_##in, ARCH_##role, ARCH_##when, NULL, false, false}
 
 typedef struct arch_rename {
     const char *ours, *theirs; /* theirs NULL: the configuration does not say it */
@@ -62,8 +63,12 @@ typedef struct model_arch {
     arch_norm norm;
     arch_mlp mlp;
     arch_position position;
-    bool factors;                /* embedding_multiplier and its like in config.json */
-    bool windowed;               /* a sliding window: no positions beyond it */
+    bool factors;  /* embedding_multiplier and its like in config.json */
+    bool windowed; /* sliding_window, and layer_types where full_every is not 0 */
+    bool gemma;    /* embeddings are multiplied by sqrt(width); query_pre_attn_scalar, soft caps */
+    /* Layers that differ (model_config), where the configuration does not say; 0: there it cannot say. */
+    int64_t window, full_every, nope_every;
+    double rope_theta, rope_local_theta, attention_softcap, logits_softcap;
     bool partial_rotary;         /* partial_rotary_factor */
     bool gguf_pairs;             /* rows of a head's queries and keys come in pairs (2i, 2i+1) in GGUF files */
     const char *act_key, *act;   /* how config.json says the activation */
@@ -82,7 +87,8 @@ const model_arch *model_arch_at(int index);
 const model_arch *model_arch_find(const char *type); /* NULL: unknown */
 const model_arch *model_arch_gguf(const char *name);
 /* "llama, qwen2, ...", for messages. */
-const char *model_arch_names(char out[100]);
+#define ARCH_NAMES_LENGTH 160
+const char *model_arch_names(char out[ARCH_NAMES_LENGTH]);
 /* Of a checked configuration. */
 const model_arch *model_arch_of(const model_config *c);
 
@@ -99,8 +105,14 @@ int64_t model_arch_parameters(const model_config *c);
 /* The index-th parameter of a part's function behind its activations; NULL: there are no more. */
 const arch_tensor *model_arch_param(const model_config *c, model_part part, int index);
 
+/* The residual stream is kept divided by the embeddings' factor: then embeddings are added as they are, each half's result is
+ * multiplied with this, and the epsilon of the norms that read the stream is divided by the factor's square. All else is the
+ * same, as a norm does not see its input's scale. */
+double model_arch_residual_scale(const model_config *c);
+double model_arch_stream_eps(const model_config *c);
+
 /* The tables, one file each. */
 extern const model_arch model_arch_llama, model_arch_qwen2, model_arch_qwen3, model_arch_gpt2, model_arch_mistral,
-    model_arch_granite, model_arch_olmo2, model_arch_phi3;
+    model_arch_granite, model_arch_olmo2, model_arch_phi3, model_arch_smollm3, model_arch_gemma2, model_arch_gemma3;
 
 #endif

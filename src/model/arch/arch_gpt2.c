@@ -8,7 +8,8 @@
 
 /* A row that lies in the files under another name, a matrix transposed. */
 #define MOVED(part, param, name, stored, gguf, out, in, role)                                                          \
-    {MODEL_##part, param, name, gguf, ARCH_##out, ARCH_##in, ARCH_##role, ARCH_ALWAYS, stored, ARCH_##in != ARCH_1}
+    {MODEL_##part,        param, name, gguf, ARCH_##out, ARCH_##in, ARCH_##role, ARCH_ALWAYS, stored,                  \
+     ARCH_##in != ARCH_1, false}
 
 static const arch_tensor tensors[] = {
     ARCH_ROW(EMBED, "embed_tokens", "transformer.wte.weight", "token_embd.weight", V, D, TABLE, ALWAYS),

@@ -8,7 +8,7 @@
 
 /* A row that lies in the files together with others. */
 #define FUSED(part, param, name, stored, gguf, out)                                                                    \
-    {MODEL_##part, param, name, gguf, ARCH_##out, ARCH_D, ARCH_MATRIX, ARCH_ALWAYS, stored, false}
+    {MODEL_##part, param, name, gguf, ARCH_##out, ARCH_D, ARCH_MATRIX, ARCH_ALWAYS, stored, false, false}
 
 static const arch_tensor tensors[] = {
     ARCH_LLAMA_EMBED_ROW,

@@ -12,19 +12,56 @@ int64_t model_config_kv(const model_config *c) { return c->num_key_value_heads *
 
 int64_t model_config_rotary(const model_config *c) { return c->rotary_dim ? c->rotary_dim : c->head_dim; }
 
-static double config_or_one(double factor) { return factor > 0 ? factor : 1; }
-
-double model_config_residual_scale(const model_config *c) {
-    return config_or_one(c->residual_multiplier) / config_or_one(c->embedding_multiplier);
+double model_config_score_scale(const model_config *c) {
+    if (c->attention_multiplier > 0) return c->attention_multiplier;
+    return 1 / sqrt(c->query_pre_attn_scalar > 0 ? c->query_pre_attn_scalar : (double)c->head_dim);
 }
 
-double model_config_stream_eps(const model_config *c) {
-    const double m = config_or_one(c->embedding_multiplier);
-    return c->rms_norm_eps / (m * m);
+static bool config_is_multiple(int64_t layer, int64_t every) { return every > 0 && (layer + 1) % every == 0; }
+
+int64_t model_config_window(const model_config *c, int64_t layer) {
+    return config_is_multiple(layer, c->full_every) ? 0 : c->sliding_window;
+}
+
+bool model_config_turns(const model_config *c, int64_t layer) { return !config_is_multiple(layer, c->nope_every); }
+
+static int config_form(const model_config *c, int64_t layer) {
+    return 2 * (model_config_window(c, layer) > 0) + model_config_turns(c, layer);
+}
+
+int64_t model_config_kind_layer(const model_config *c, int kind) {
+    bool seen[MODEL_KINDS] = {false};
+    for (int64_t layer = 0; layer < c->num_hidden_layers; layer++) {
+        const int form = config_form(c, layer);
+        if (!seen[form] && kind-- == 0) return layer;
+        seen[form] = true;
+    }
+    return -1;
+}
+
+int model_config_kind(const model_config *c, int64_t layer) {
+    int kind = 0;
+    for (int64_t first; (first = model_config_kind_layer(c, kind)) >= 0; kind++)
+        if (config_form(c, first) == config_form(c, layer)) return kind;
+    return 0;
+}
+
+int model_config_kinds(const model_config *c) {
+    int kinds = 0;
+    while (kinds < MODEL_KINDS && model_config_kind_layer(c, kinds) >= 0) kinds++;
+    return kinds;
+}
+
+static double config_plain_rate(const model_config *c, double theta, int64_t i) {
+    return pow(theta, -2.0 * (double)i / (double)model_config_rotary(c));
+}
+
+double model_config_local_rate(const model_config *c, int64_t i) {
+    return config_plain_rate(c, c->rope_local_theta, i);
 }
 
 double model_config_rope_rate(const model_config *c, int64_t i) {
-    double rate = pow(c->rope_theta, -2.0 * (double)i / (double)model_config_rotary(c));
+    double rate = config_plain_rate(c, c->rope_theta, i);
     if (c->rope_scaling == MODEL_ROPE_PLAIN) return rate;
     if (c->rope_scaling == MODEL_ROPE_LINEAR) return rate / c->rope_factor;
     /* Llama 3: turns within the original context decide; few of them are slowed, many are left, between is a blend. */

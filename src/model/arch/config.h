@@ -27,8 +27,15 @@ typedef struct model_config {
     double rope_factor, rope_low_factor, rope_high_factor; /* 0 where they have no meaning */
     int64_t rope_original;                                 /* positions before scaling; likewise */
     int64_t rotary_dim; /* of a head's numbers, those at the front that RoPE turns; 0: all */
+    /* Layers may differ in where they look and in how they know positions. Those whose number, counted from 1, is a multiple
+     * of full_every (0: none) see all positions before them, the others the last sliding_window, themselves included (0: all of
+     * them do). Windowed ones turn with rope_local_theta, unscaled, where it is not 0. Multiples of nope_every do not turn. */
+    int64_t sliding_window, full_every, nope_every;
+    double rope_local_theta;
+    double attention_softcap, logits_softcap; /* scores and logits x become cap * tanh(x / cap); 0: they stay */
+    double query_pre_attn_scalar;             /* scores are divided by its root; 0: by head_dim's */
     /* What embeddings, a half's result and scores are multiplied with, and logits divided by; 0: 1, for scores 1 / sqrt(HD).
-     * Embeddings are not scaled as such: see model_config_residual_scale. */
+     * Embeddings are not scaled as such: see model_arch_residual_scale. */
     double embedding_multiplier, residual_multiplier, attention_multiplier, logits_scaling;
     bool attention_bias, mlp_bias;      /* where the architecture leaves a choice */
     bool tie_word_embeddings;           /* lm_head is embed_tokens */
@@ -54,15 +61,21 @@ PROPANE_CHECK propane_status model_config_read(const char *path, model_config *o
 json_t *model_config_to_json(const model_config *c);
 PROPANE_CHECK propane_status model_config_write(const model_config *c, const char *path, propane_error *err);
 bool model_config_equal(const model_config *a, const model_config *b);
-int64_t model_config_q(const model_config *c);      /* heads * head_dim */
-int64_t model_config_kv(const model_config *c);     /* kv heads * head_dim */
-int64_t model_config_rotary(const model_config *c); /* rotary_dim, or head_dim */
-/* The residual stream is kept divided by the embeddings' factor: then embeddings are added as they are, each half's result is
- * multiplied with this, and the epsilon of the norms that read the stream is divided by the factor's square. All else is the
- * same, as a norm does not see its input's scale. */
-double model_config_residual_scale(const model_config *c);
-double model_config_stream_eps(const model_config *c);
-/* Radians a position that pair i of a head turns, scaled as the configuration says. */
+int64_t model_config_q(const model_config *c);          /* heads * head_dim */
+int64_t model_config_kv(const model_config *c);         /* kv heads * head_dim */
+int64_t model_config_rotary(const model_config *c);     /* rotary_dim, or head_dim */
+double model_config_score_scale(const model_config *c); /* what products of queries and keys are multiplied with */
+/* Radians a position that pair i of a head turns, scaled as the configuration says; in layers with a base of their own they
+ * turn by model_config_local_rate. */
 double model_config_rope_rate(const model_config *c, int64_t i);
+double model_config_local_rate(const model_config *c, int64_t i);
+
+/* Layers that attend alike are of one kind and share programs. Kinds are numbered as their first layers come. */
+#define MODEL_KINDS 4
+int model_config_kinds(const model_config *c);
+int model_config_kind(const model_config *c, int64_t layer);
+int64_t model_config_kind_layer(const model_config *c, int kind);  /* the first of its layers */
+int64_t model_config_window(const model_config *c, int64_t layer); /* how many positions the layer sees; 0: all */
+bool model_config_turns(const model_config *c, int64_t layer);     /* by its RoPE, if the architecture has it */
 
 #endif

@@ -12,6 +12,7 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "model/arch/arch.h"
+#include "model/arch/config_layers.h"
 
 /* One row per integer key: name, field, smallest, largest, needed. */
 typedef struct int_key {
@@ -73,7 +74,7 @@ void model_config_default(model_config *c) {
 }
 
 propane_status model_config_default_of(model_config *c, const char *type, propane_error *err) {
-    char known[100];
+    char known[ARCH_NAMES_LENGTH];
     const model_arch *a = model_arch_find(type);
     model_config_default(c);
     if (!a)
@@ -81,6 +82,7 @@ propane_status model_config_default_of(model_config *c, const char *type, propan
                             model_arch_names(known));
     snprintf(c->model_type, sizeof c->model_type, "%s", a->type);
     if (a->mlp == ARCH_GELU_TANH) c->intermediate_size = 4 * c->hidden_size;
+    config_layers_default(a, c);
     return PROPANE_OK;
 }
 
@@ -120,7 +122,7 @@ static propane_status config_check_rope(const model_config *c, const char *sourc
 }
 
 propane_status model_config_check(const model_config *c, const char *source, propane_error *err) {
-    char known[100];
+    char known[ARCH_NAMES_LENGTH];
     if (memchr(c->model_type, 0, sizeof c->model_type) == NULL || !model_arch_find(c->model_type))
         return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "%s: model_type is '%.15s'; those known are %s", source,
                             c->model_type, model_arch_names(known));
@@ -161,6 +163,7 @@ propane_status model_config_check(const model_config *c, const char *source, pro
         return config_bad(err, source, "RoPE turns %lld of a head's %lld numbers; it must be an even part of them",
                           (long long)c->rotary_dim, (long long)c->head_dim);
     PROPANE_TRY(config_check_rope(c, source, err));
+    PROPANE_TRY(config_layers_check(c, source, err));
     const int64_t ids[] = {c->bos_token_id, c->eos_token_id};
     const char *const id_names[] = {"bos_token_id", "eos_token_id"};
     for (int i = 0; i < 2; i++)
@@ -237,6 +240,7 @@ static propane_status config_read_bias(const json_t *object, const model_arch *a
 static propane_status config_read_rope(const json_t *object, const char *source, model_config *c, propane_error *err) {
     const json_t *scaling = json_object_get(object, "rope_scaling"), *rope = json_object_get(object, "rope_parameters");
     PROPANE_TRY(json_get_real(object, source, "rope_theta", false, &c->rope_theta, err));
+    if (json_is_object(json_object_get(rope, "full_attention"))) rope = json_object_get(rope, "full_attention");
     if (json_is_object(rope)) PROPANE_TRY(json_get_real(rope, source, "rope_theta", false, &c->rope_theta, err));
     if (scaling && !json_is_null(scaling)) rope = scaling;
     if (!rope || json_is_null(rope)) return PROPANE_OK;
@@ -258,15 +262,6 @@ static propane_status config_read_rope(const json_t *object, const char *source,
     return json_get_int(rope, source, "original_max_position_embeddings", true, 1, 1 << 24, &c->rope_original, err);
 }
 
-/* Up to the window, attention to all positions is the same as attention to those in it: longer contexts are not offered. */
-static propane_status config_read_window(const json_t *object, const char *source, model_config *c,
-                                         propane_error *err) {
-    int64_t window = 0;
-    PROPANE_TRY(json_get_int(object, source, "sliding_window", false, 1, INT64_C(1) << 40, &window, err));
-    if (window && window < c->max_position_embeddings) c->max_position_embeddings = window;
-    return PROPANE_OK;
-}
-
 /* What only some architectures have. */
 static propane_status config_read_parts(const json_t *object, const model_arch *a, const char *source, model_config *c,
                                         propane_error *err) {
@@ -275,7 +270,7 @@ static propane_status config_read_parts(const json_t *object, const model_arch *
     for (int i = 0; a->factors && i < REAL_KEYS; i++)
         PROPANE_TRY(json_get_real(object, source, real_keys[i].name, false,
                                   (double *)(void *)((char *)c + real_keys[i].offset), err));
-    if (a->windowed) PROPANE_TRY(config_read_window(object, source, c, err));
+    PROPANE_TRY(config_layers_read(object, a, source, c, err));
     if (!a->partial_rotary) return PROPANE_OK;
     PROPANE_TRY(json_get_real(object, source, "partial_rotary_factor", false, &part, err));
     if (json_is_object(rope)) PROPANE_TRY(json_get_real(rope, source, "partial_rotary_factor", false, &part, err));
@@ -322,7 +317,7 @@ static propane_status config_read_sizes(const json_t *object, const model_arch *
 
 propane_status model_config_from_json(const json_t *object, const char *source, model_config *out, propane_error *err) {
     const char *type = "llama";
-    char known[100];
+    char known[ARCH_NAMES_LENGTH];
     PROPANE_TRY(json_get_text(object, source, "model_type", false, &type, err));
     const model_arch *a = model_arch_find(type);
     if (!a)
@@ -335,6 +330,7 @@ propane_status model_config_from_json(const json_t *object, const char *source, 
     c.max_position_embeddings = a->positions;
     c.rms_norm_eps = a->norm_eps;
     c.tie_word_embeddings = a->tied;
+    config_layers_default(a, &c);
     PROPANE_TRY(config_refuse_unsupported(object, a, source, err));
     PROPANE_TRY(config_read_sizes(object, a, source, &c, err));
     PROPANE_TRY(json_get_real(object, source, config_name_in(a, "rms_norm_eps"), false, &c.rms_norm_eps, err));
@@ -393,7 +389,7 @@ json_t *model_config_to_json(const model_config *c) {
     if (c->rope_scaling != MODEL_ROPE_PLAIN) json_put(o, "rope_scaling", config_rope_to_json(c));
     for (int i = 0; a->factors && i < REAL_KEYS; i++)
         if (config_real_of(c, i) > 0) json_put(o, real_keys[i].name, json_real(config_real_of(c, i)));
-    if (a->windowed) json_put(o, "sliding_window", json_null()); /* the positions end where it does */
+    config_layers_write(c, o);
     if (a->partial_rotary)
         json_put(o, "partial_rotary_factor", json_real((double)model_config_rotary(c) / (double)c->head_dim));
     if (config_uses(a, ARCH_IF_ATTENTION_BIAS)) json_put(o, "attention_bias", json_boolean(c->attention_bias));
@@ -420,7 +416,7 @@ bool model_config_equal(const model_config *a, const model_config *b) {
            a->rope_original == b->rope_original && a->attention_bias == b->attention_bias &&
            a->embedding_multiplier == b->embedding_multiplier && a->residual_multiplier == b->residual_multiplier &&
            a->attention_multiplier == b->attention_multiplier && a->logits_scaling == b->logits_scaling &&
-           a->rotary_dim == b->rotary_dim && a->mlp_bias == b->mlp_bias &&
+           a->rotary_dim == b->rotary_dim && config_layers_equal(a, b) && a->mlp_bias == b->mlp_bias &&
            a->tie_word_embeddings == b->tie_word_embeddings && a->bos_token_id == b->bos_token_id &&
            a->eos_token_id == b->eos_token_id;
 }

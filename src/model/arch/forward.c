@@ -33,7 +33,7 @@ mil_value *forward_norm(forward_context *x, mil_value *v, const forward_weights 
     forward_stage(x, "norm");
     if (x->arch->norm == ARCH_LAYER_NORM) v = forward_centre(x, v);
     mil_value *normed = forward_label(
-        x, forward_divide_by_rms(x, v, 1, x->c->hidden_size, model_config_stream_eps(x->c), "inverse_rms"), "normed");
+        x, forward_divide_by_rms(x, v, 1, x->c->hidden_size, model_arch_stream_eps(x->c), "inverse_rms"), "normed");
     if (!shift) return forward_label(x, mil_build_binary(b, MIL_OP_mul, normed, scale), "xn");
     return forward_label(x, mil_build_binary(b, MIL_OP_add, mil_build_binary(b, MIL_OP_mul, normed, scale), shift),
                          "xn");
@@ -41,7 +41,7 @@ mil_value *forward_norm(forward_context *x, mil_value *v, const forward_weights 
 
 mil_value *forward_half_result(forward_context *x, const forward_weights *w, mil_value *y) {
     mil_value *scale = forward_weight(w, "post_weight");
-    const double factor = model_config_residual_scale(x->c);
+    const double factor = model_arch_residual_scale(x->c);
     if (scale) {
         y = forward_divide_by_rms(x, y, 1, x->c->hidden_size, x->c->rms_norm_eps, "inverse_rms");
         y = mil_build_binary(&x->b, MIL_OP_mul, y, scale);
@@ -80,16 +80,17 @@ static mil_value *forward_ffn_body(forward_context *x, mil_value *in, const forw
     mil_builder *b = &x->b;
     mil_value *xn = forward_norm(x, in, w), *gate = NULL, *act;
     forward_stage(x, "up");
-    if (x->arch->mlp == ARCH_SILU_GATED) gate = forward_linear(x, w, "gate_proj", "gate_bias", xn, "gate");
+    if (x->arch->mlp != ARCH_GELU_TANH) gate = forward_linear(x, w, "gate_proj", "gate_bias", xn, "gate");
     mil_value *up = forward_linear(x, w, "up_proj", "up_bias", xn, "up");
     forward_stage(x, "act");
     if (x->arch->mlp == ARCH_SILU_GATED) {
         act = mil_build_binary(b, MIL_OP_mul, mil_build_unary(b, MIL_OP_silu, gate), up);
     } else {
-        mil_value *mode = mil_build_text(b, "TANH_APPROXIMATION");
-        const mil_argument arguments[] = {{"x", 1, &up}, {"mode", 1, &mode}};
-        mil_op *op = mil_build_op(b, MIL_OP_gelu, "act", arguments, 2);
+        mil_value *mode = mil_build_text(b, "TANH_APPROXIMATION"), *in_gelu = gate ? gate : up;
+        const mil_argument arguments[] = {{"x", 1, &in_gelu}, {"mode", 1, &mode}};
+        mil_op *op = mil_build_op(b, MIL_OP_gelu, gate ? "gelu" : "act", arguments, 2);
         act = op ? op->results[0] : NULL;
+        if (gate) act = mil_build_binary(b, MIL_OP_mul, act, up);
     }
     act = forward_label(x, act, "act");
     forward_stage(x, "down");
@@ -99,8 +100,12 @@ static mil_value *forward_ffn_body(forward_context *x, mil_value *in, const forw
 static mil_value *forward_head_body(forward_context *x, mil_value *in, const forward_weights *w) {
     mil_value *xn = forward_norm(x, in, w);
     forward_stage(x, "head");
-    if (x->c->logits_scaling > 0) xn = mil_build_binary_scalar(&x->b, MIL_OP_mul, xn, 1 / x->c->logits_scaling);
-    return forward_linear(x, w, "lm_head", NULL, xn, "output");
+    const double cap = x->c->logits_softcap > 0 ? x->c->logits_softcap : 1;
+    const double divisor = cap * (x->c->logits_scaling > 0 ? x->c->logits_scaling : 1);
+    if (divisor != 1) xn = mil_build_binary_scalar(&x->b, MIL_OP_mul, xn, 1 / divisor);
+    mil_value *y = forward_linear(x, w, "lm_head", NULL, xn, "output");
+    if (x->c->logits_softcap <= 0) return y;
+    return mil_build_binary_scalar(&x->b, MIL_OP_mul, mil_build_unary(&x->b, MIL_OP_tanh, y), cap);
 }
 
 /* ---- functions ------------------------------------------------------------------------------------------------------------------- */
@@ -149,8 +154,8 @@ propane_status model_build_attn(mil_module *m, const char *name, const model_con
     PROPANE_TRY(forward_begin(&x, m, name, c, o, MODEL_ATTN, layer, err));
     mil_value *in = forward_activation(&x);
     forward_weights w = forward_declare(&x);
-    forward_rope r = forward_rope_constants(&x);
-    mil_value *y = forward_attn_body(&x, in, &w, &r, forward_causal_mask(&x));
+    forward_rope r = forward_rope_constants(&x, layer, NULL);
+    mil_value *y = forward_attn_body(&x, in, &w, &r, forward_causal_mask(&x, layer));
     mil_build_result(&x.b, forward_named(&x, y, "o"));
     return forward_end(&x, out, err);
 }
@@ -200,11 +205,17 @@ propane_status model_build_whole(mil_module *m, const char *name, const model_co
     }
     forward_at(&x, MODEL_HEAD, -1);
     forward_weights head = forward_declare(&x);
-    forward_rope r = forward_rope_constants(&x);
-    mil_value *mask = forward_causal_mask(&x);
+    forward_rope rope[MODEL_KINDS] = {0};
+    mil_value *mask[MODEL_KINDS] = {NULL}, *turn = NULL;
+    for (int k = 0; k < model_config_kinds(c); k++) {
+        rope[k] = forward_rope_constants(&x, model_config_kind_layer(c, k), turn);
+        turn = rope[k].turn;
+        mask[k] = forward_causal_mask(&x, model_config_kind_layer(c, k));
+    }
     for (int i = 0; i < layers; i++) {
+        const int k = model_config_kind(c, i);
         forward_at(&x, MODEL_ATTN, i);
-        v = mil_build_binary(&x.b, MIL_OP_add, v, forward_attn_body(&x, v, &attn[i], &r, mask));
+        v = mil_build_binary(&x.b, MIL_OP_add, v, forward_attn_body(&x, v, &attn[i], &rope[k], mask[k]));
         forward_at(&x, MODEL_FFN, i);
         v = mil_build_binary(&x.b, MIL_OP_add, v, forward_ffn_body(&x, v, &ffn[i]));
     }
@@ -216,12 +227,13 @@ propane_status model_build_whole(mil_module *m, const char *name, const model_co
 mil_value *model_build_layers(mil_builder *b, const model_config *c, const model_build_options *o,
                               const model_attention *cached, mil_value *v) {
     forward_context x = {.b = *b, .c = c, .arch = model_arch_of(c), .o = o, .whole = true, .cached = cached};
-    forward_rope r = {.cos = cached->cos, .sin = cached->sin};
-    if (x.arch->position == ARCH_ROPE) r.turn = forward_rope_turn(&x);
+    mil_value *turn = x.arch->position == ARCH_ROPE ? forward_rope_turn(&x) : NULL;
     for (int i = 0; i < c->num_hidden_layers; i++) {
         forward_at(&x, MODEL_ATTN, i);
         forward_weights attn = forward_declare(&x);
-        v = mil_build_binary(&x.b, MIL_OP_add, v, forward_attn_body(&x, v, &attn, &r, cached->mask));
+        const int k = model_config_kind(c, i);
+        const forward_rope r = {.cos = cached->cos[k], .sin = cached->sin[k], .turn = turn};
+        v = mil_build_binary(&x.b, MIL_OP_add, v, forward_attn_body(&x, v, &attn, &r, cached->mask[k]));
         forward_at(&x, MODEL_FFN, i);
         forward_weights ffn = forward_declare(&x);
         v = mil_build_binary(&x.b, MIL_OP_add, v, forward_ffn_body(&x, v, &ffn));

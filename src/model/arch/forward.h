@@ -43,7 +43,8 @@ typedef struct model_build_options {
 /* A model_weight on a model_weights (the context). */
 const float *model_weight_from(void *weights, model_part part, int layer, const char *param);
 
-/* Each adds one function `name` to `m` and verifies it. `layer` matters for baked weights only. */
+/* Each adds one function `name` to `m` and verifies it. `layer` matters for baked weights, and in attn for what its kind of
+ * layers looks at (model_config_kind). */
 PROPANE_CHECK propane_status model_build_attn(mil_module *m, const char *name, const model_config *c,
                                               const model_build_options *o, int layer, mil_function **out,
                                               propane_error *err);
@@ -64,9 +65,10 @@ typedef struct model_attention {
     mil_value *(*extend)(void *context, mil_builder *b, int layer, bool values, mil_value *fresh);
     void *context;
     int64_t length;
-    mil_value *mask;      /* [1,1,S,length], added to the scores */
-    mil_value *cos, *sin; /* with RoPE: [1,1,HD,S] */
-    bool open;            /* no constant may depend on S, so that the program can be given another one */
+    /* Of each kind of layers (model_config_kind): */
+    mil_value *mask[MODEL_KINDS];                   /* [1,1,S,length], added to the scores */
+    mil_value *cos[MODEL_KINDS], *sin[MODEL_KINDS]; /* with RoPE: [1,1,HD,S]; NULL: these layers do not turn */
+    bool open; /* no constant may depend on S, so that the program can be given another one */
 } model_attention;
 
 /* All layers and the head, with baked weights, in a function that the caller has begun: x [B,D,1,S] gives logits [B,V,1,S].
@@ -92,10 +94,12 @@ PROPANE_CHECK propane_status model_build_attn_cached(mil_module *m, const char *
                                                      mil_function **out, propane_error *err);
 
 /* cos and sin [head_dim, count] of positions first, first+1, ...: row i and row i + head_dim/2 hold the angle
- * position * model_config_rope_rate(i). */
-void model_rope_tables(const model_config *c, int64_t first, int64_t count, double *cos_out, double *sin_out);
-/* mask [count, cache + count]: cache slots below `filled` are seen, new positions see themselves and earlier ones. */
-void model_mask(int64_t count, int64_t cache, int64_t filled, float *out);
+ * position * model_config_rope_rate(i), in layers with a base of their own theirs; layers that do not turn: 1 and 0. */
+void model_rope_tables(const model_config *c, int64_t layer, int64_t first, int64_t count, double *cos_out,
+                       double *sin_out);
+/* mask [count, cache + count]: cache slots below `filled` are seen, new positions see themselves and earlier ones, of all of
+ * these the last `window` (0: all). */
+void model_mask(int64_t count, int64_t cache, int64_t filled, int64_t window, float *out);
 
 #define MODEL_MASKED (-1e4) /* finite in fp16 and far below any score */
 

@@ -6,11 +6,13 @@
 #include "base/memory.h"
 #include "model/arch/forward_internal.h"
 
-void model_rope_tables(const model_config *c, int64_t first, int64_t count, double *cos_out, double *sin_out) {
-    int64_t half = model_config_rotary(c) / 2;
+void model_rope_tables(const model_config *c, int64_t layer, int64_t first, int64_t count, double *cos_out,
+                       double *sin_out) {
+    int64_t half = model_config_turns(c, layer) ? model_config_rotary(c) / 2 : 0;
+    const bool local = c->rope_local_theta > 0 && model_config_window(c, layer) > 0;
     for (int64_t i = 2 * half * count; i < c->head_dim * count; i++) cos_out[i] = 1, sin_out[i] = 0; /* not turned */
     for (int64_t i = 0; i < half; i++) {
-        double rate = model_config_rope_rate(c, i);
+        double rate = local ? model_config_local_rate(c, i) : model_config_rope_rate(c, i);
         for (int64_t s = 0; s < count; s++) {
             double angle = (double)(first + s) * rate;
             cos_out[i * count + s] = cos_out[(i + half) * count + s] = cos(angle);
@@ -36,20 +38,26 @@ mil_value *forward_rope_turn(forward_context *x) {
     return v;
 }
 
-forward_rope forward_rope_constants(forward_context *x) {
-    forward_rope r = {0};
-    if (x->arch->position != ARCH_ROPE) return r;
+/* In the whole model's function constants of several kinds of layers stand side by side. */
+static const char *forward_of_kind(forward_context *x, const char *name, int64_t layer) {
+    const int kind = x->whole ? model_config_kind(x->c, layer) : 0;
+    return kind ? arena_printf(x->b.module->arena, "%s_%d", name, kind) : name;
+}
+
+forward_rope forward_rope_constants(forward_context *x, int64_t layer, mil_value *turn) {
+    forward_rope r = {.turn = turn};
+    if (x->arch->position != ARCH_ROPE || !model_config_turns(x->c, layer)) return r;
     int64_t n = x->c->head_dim, s = x->o->sequence;
     double *tables = mem_array((size_t)(2 * n * s), sizeof *tables);
     if (!tables) {
         propane_fail_memory(&x->b.err, (size_t)(2 * n * s) * sizeof *tables);
         return r;
     }
-    model_rope_tables(x->c, x->o->first_position, s, tables, tables + n * s);
+    model_rope_tables(x->c, layer, x->o->first_position, s, tables, tables + n * s);
     mil_type type = forward_tensor4(x, 1, 1, n, s);
-    r.cos = mil_build_const_f64(&x->b, "rope_cos", &type, tables);
-    r.sin = mil_build_const_f64(&x->b, "rope_sin", &type, tables + n * s);
-    r.turn = forward_rope_turn(x);
+    r.cos = mil_build_const_f64(&x->b, forward_of_kind(x, "rope_cos", layer), &type, tables);
+    r.sin = mil_build_const_f64(&x->b, forward_of_kind(x, "rope_sin", layer), &type, tables + n * s);
+    if (!r.turn) r.turn = forward_rope_turn(x);
     mem_free(tables);
     return r;
 }
@@ -99,25 +107,27 @@ mil_value *forward_heads_of(forward_context *x, const forward_rope *r, mil_value
                             mil_build_binary(b, MIL_OP_mul, turned, r->sin));
 }
 
-void model_mask(int64_t count, int64_t cache, int64_t filled, float *out) {
+void model_mask(int64_t count, int64_t cache, int64_t filled, int64_t window, float *out) {
+    const int64_t most = window ? window : cache + count;
     for (int64_t i = 0; i < count; i++) {
         float *row = out + i * (cache + count);
-        for (int64_t j = 0; j < cache; j++) row[j] = j < filled ? 0 : (float)MODEL_MASKED;
-        for (int64_t j = 0; j < count; j++) row[cache + j] = j <= i ? 0 : (float)MODEL_MASKED;
+        for (int64_t j = 0; j < cache; j++) row[j] = j < filled && filled + i - j < most ? 0 : (float)MODEL_MASKED;
+        for (int64_t j = 0; j < count; j++) row[cache + j] = j <= i && i - j < most ? 0 : (float)MODEL_MASKED;
     }
 }
 
-mil_value *forward_causal_mask(forward_context *x) {
-    int64_t s = x->o->sequence;
+mil_value *forward_causal_mask(forward_context *x, int64_t layer) {
+    int64_t s = x->o->sequence, window = model_config_window(x->c, layer);
     double *mask = mem_array((size_t)(s * s), sizeof *mask);
     if (!mask) {
         propane_fail_memory(&x->b.err, (size_t)(s * s) * sizeof *mask);
         return NULL;
     }
     for (int64_t i = 0; i < s; i++)
-        for (int64_t j = i + 1; j < s; j++) mask[i * s + j] = MODEL_MASKED;
+        for (int64_t j = 0; j < s; j++)
+            if (j > i || (window && i - j >= window)) mask[i * s + j] = MODEL_MASKED;
     mil_type type = forward_tensor4(x, 1, 1, s, s);
-    mil_value *v = mil_build_const_f64(&x->b, "causal_mask", &type, mask);
+    mil_value *v = mil_build_const_f64(&x->b, forward_of_kind(x, "causal_mask", layer), &type, mask);
     mem_free(mask);
     return v;
 }
@@ -130,8 +140,8 @@ mil_value *forward_attention(forward_context *x, mil_value *q, const forward_spa
     int64_t batch = x->o->batch, s = x->o->sequence, hd = x->c->head_dim, heads = x->c->num_attention_heads;
     int64_t kv = x->c->num_key_value_heads, rows = forward_rows_of(x, heads / kv * s);
     forward_stage(x, "scores");
-    const double scale = x->c->attention_multiplier > 0 ? x->c->attention_multiplier : 1 / sqrt((double)hd);
-    q = mil_build_binary_scalar(b, MIL_OP_mul, q, scale);
+    const double cap = x->c->attention_softcap, scale = model_config_score_scale(x->c);
+    q = mil_build_binary_scalar(b, MIL_OP_mul, q, cap > 0 ? scale / cap : scale);
     if (heads != kv) q = forward_reshape4(x, forward_swap_last_two(x, q), batch, kv, rows, hd);
     mil_value *scores[2] = {NULL, NULL};
     int64_t total = 0;
@@ -141,6 +151,7 @@ mil_value *forward_attention(forward_context *x, mil_value *q, const forward_spa
     }
     mil_value *all = span_count == 1 ? scores[0] : mil_build_concat(b, scores, span_count, 3);
     if (heads != kv) all = forward_reshape4(x, all, batch, heads, forward_rows_of(x, s), total);
+    if (cap > 0) all = mil_build_binary_scalar(b, MIL_OP_mul, mil_build_unary(b, MIL_OP_tanh, all), cap);
     all = mil_build_binary(b, MIL_OP_add, all, mask);
     forward_stage(x, "softmax");
     mil_value *p = forward_label(x, mil_build_softmax(b, forward_label(x, all, "scores"), -1), "probs");

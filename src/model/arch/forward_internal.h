@@ -74,10 +74,11 @@ mil_value *forward_linear(forward_context *x, const forward_weights *w, const ch
 
 /* Attention (forward_attention.c). */
 mil_value *forward_rope_turn(forward_context *x);
-forward_rope forward_rope_constants(forward_context *x);
+/* Of a layer; `turn`: what another layer's has already, or NULL. No cosines: the layer does not turn. */
+forward_rope forward_rope_constants(forward_context *x, int64_t layer, mil_value *turn);
 mil_value *forward_heads_of(forward_context *x, const forward_rope *r, mil_value *v, int64_t heads,
                             mil_value *norm_weight, const char *name);
-mil_value *forward_causal_mask(forward_context *x);
+mil_value *forward_causal_mask(forward_context *x, int64_t layer);
 mil_value *forward_attention(forward_context *x, mil_value *q, const forward_span *spans, int span_count,
                              mil_value *mask);
 

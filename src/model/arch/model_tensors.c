@@ -48,6 +48,7 @@ static bool tensors_add(model_weights *w, const arch_tensor *row, int layer, int
     t->dim[0] = model_arch_size(c, row->out);
     t->dim[1] = model_arch_size(c, row->in);
     t->transposed = row->transposed;
+    t->less_one = row->less_one;
     tensors_place_rows(c, row, t);
     if (tensors_pieces_of(c, row) > 1) {
         t->name = arena_printf(w->arena, "%s[%lld]", row->name, (long long)piece);

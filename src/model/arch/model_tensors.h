@@ -25,10 +25,13 @@ typedef struct model_tensor {
     const char *stored, *gguf;      /* names there */
     int64_t stored_rows, first_row; /* of the stored tensor's rows, ours are [first_row, first_row + dim[0]) */
     bool transposed;                /* in Hugging Face's files: [in, stored_rows] */
+    bool less_one;                  /* there each number is smaller by 1 */
 } model_tensor;
 
 /* Stored as it is, in Hugging Face's files. */
-static inline bool model_tensor_plain(const model_tensor *t) { return !t->transposed && t->stored_rows == t->dim[0]; }
+static inline bool model_tensor_plain(const model_tensor *t) {
+    return !t->transposed && !t->less_one && t->stored_rows == t->dim[0];
+}
 
 typedef struct model_weights {
     model_config config;
@@ -38,6 +41,7 @@ typedef struct model_weights {
     int64_t floats;        /* of the block, gaps included */
     int64_t parameters;    /* elements of all tensors */
     float *data;           /* [floats]; zero after create */
+    bool gradients;        /* numbers of the same layout: files hold them as they are, without `less_one` */
 
     /* Adapters (model/arch/lora.h): tensors [count, count + adapter_count), with a block of their own. */
     model_lora lora; /* rank 0: none */

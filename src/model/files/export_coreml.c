@@ -84,7 +84,7 @@ static mil_value *export_positions(exporter *e) {
 static int64_t export_reach(const exporter *e) { return e->o->stateless ? e->length : e->o->context; }
 
 /* cos and sin [1,1,HD,T] at the positions, out of tables of all of them. */
-static void export_rope_angles(exporter *e, mil_value *where, mil_value **cosine, mil_value **sine) {
+static void export_rope_angles(exporter *e, mil_value *where, int kind, mil_value **cosine, mil_value **sine) {
     const int64_t hd = e->c->head_dim, n = export_reach(e), dim[] = {hd, n}, to[] = {1, 1, hd, -1};
     static const char *const names[] = {"rope_cos", "rope_sin"};
     double *both = mem_array((size_t)(2 * hd * n), sizeof *both);
@@ -92,11 +92,12 @@ static void export_rope_angles(exporter *e, mil_value *where, mil_value **cosine
         propane_fail_memory(&e->b.err, (size_t)(2 * hd * n) * sizeof *both);
         return;
     }
-    model_rope_tables(e->c, 0, n, both, both + hd * n);
+    model_rope_tables(e->c, model_config_kind_layer(e->c, kind), 0, n, both, both + hd * n);
     mil_value **out[] = {cosine, sine};
     const mil_type type = mil_type_tensor(e->o->dtype, 2, dim);
     for (int i = 0; i < 2; i++) {
-        mil_value *all = mil_build_const_f64(&e->b, names[i], &type, both + i * hd * n);
+        const char *name = kind ? arena_printf(e->b.module->arena, "%s_%d", names[i], kind) : names[i];
+        mil_value *all = mil_build_const_f64(&e->b, name, &type, both + i * hd * n);
         *out[i] = mil_build_reshape(&e->b, export_gather(e, NULL, all, where, 1), to, 4);
     }
     mem_free(both);
@@ -153,15 +154,16 @@ static mil_value *export_extend(void *context, mil_builder *b, int layer, bool v
 
 /* ---- the function ----------------------------------------------------------------------------------------------------------- */
 
-static mil_value *export_fixed_mask(exporter *e) {
+static mil_value *export_fixed_mask(exporter *e, int kind) {
+    const char *name = kind ? arena_printf(e->b.module->arena, "causal_mask_%d", kind) : "causal_mask";
     const int64_t n = e->length, dim[] = {1, 1, n, n};
     float *mask = mem_array((size_t)(n * n), sizeof *mask);
     if (!mask) {
         propane_fail_memory(&e->b.err, (size_t)(n * n) * sizeof *mask);
         return NULL;
     }
-    model_mask(n, 0, 0, mask);
-    mil_value *v = export_table(e, "causal_mask", 4, dim, mask);
+    model_mask(n, 0, 0, model_config_window(e->c, model_config_kind_layer(e->c, kind)), mask);
+    mil_value *v = export_table(e, name, 4, dim, mask);
     mem_free(mask);
     return v;
 }
@@ -172,18 +174,41 @@ static void export_inputs(exporter *e, model_attention *a) {
     const int64_t n = e->length, context = e->o->context;
     e->ids = mil_build_param(b, "inputIds", mil_type_tensor(MIL_int32, 2, (const int64_t[]){1, n}));
     if (e->o->stateless) {
-        a->mask = export_fixed_mask(e);
+        for (int k = 0; k < model_config_kinds(e->c); k++) a->mask[k] = export_fixed_mask(e, k);
         return;
     }
     e->position = mil_build_param(b, "position", mil_type_tensor(MIL_int32, 1, (const int64_t[]){1}));
-    a->mask = mil_build_param(b, "causalMask", mil_type_tensor(e->o->dtype, 4, (const int64_t[]){1, 1, n, context}));
+    mil_value *mask =
+        mil_build_param(b, "causalMask", mil_type_tensor(e->o->dtype, 4, (const int64_t[]){1, 1, n, context}));
     const int64_t dim[] = {e->c->num_hidden_layers, e->c->num_key_value_heads, context, e->c->head_dim};
     mil_type type = mil_type_tensor(e->o->dtype, 4, dim);
     type.shell = MIL_STATE;
     for (int i = 0; i < 2; i++) e->states[i] = mil_build_param(b, names[i], type);
     e->end = mil_build_binary(b, MIL_OP_add, e->position, export_tokens(e, false));
+    for (int k = 0; k < model_config_kinds(e->c); k++) a->mask[k] = mask;
     a->extend = export_extend;
     a->length = context;
+}
+
+/* The caller's mask says what came before; a window takes away what is too far: where position - column >= window. */
+static void export_add_window(exporter *e, mil_value *where, int kind, mil_value **mask) {
+    mil_builder *b = &e->b;
+    const int64_t context = e->o->context, row[] = {1, 1, 1, context}, column[] = {1, 1, -1, 1};
+    const int64_t window = model_config_window(e->c, model_config_kind_layer(e->c, kind));
+    int32_t *numbers = mem_array((size_t)context, sizeof *numbers);
+    if (!numbers) {
+        propane_fail_memory(&b->err, (size_t)context * sizeof *numbers);
+        return;
+    }
+    for (int64_t i = 0; i < context; i++) numbers[i] = (int32_t)(i + window);
+    const mil_type type = mil_type_tensor(MIL_int32, 4, row);
+    mil_value *reach = mil_build_const(b, arena_printf(b->module->arena, "reach_%d", kind), &type, numbers);
+    mem_free(numbers);
+    mil_argument test[] = {ARG("x", mil_build_reshape(b, where, column, 4)), ARG("y", reach)};
+    mil_value *far = export_one(e, MIL_OP_greater_equal, NULL, test, COUNT(test));
+    mil_value *killed = mil_build_scalar(b, e->o->dtype, MODEL_MASKED);
+    mil_argument choice[] = {ARG("cond", far), ARG("a", killed), ARG("b", *mask)};
+    *mask = export_one(e, MIL_OP_select, arena_printf(b->module->arena, "window_mask_%d", kind), choice, COUNT(choice));
 }
 
 static propane_status export_build(exporter *e, mil_module *m, propane_error *err) {
@@ -195,7 +220,12 @@ static propane_status export_build(exporter *e, mil_module *m, propane_error *er
     export_inputs(e, &a);
     mil_value *where = export_positions(e);
     mil_value *x = export_embedding(e, where);
-    if (!model_weights_param(e->w, MODEL_EMBED, -1, "embed_positions")) export_rope_angles(e, where, &a.cos, &a.sin);
+    for (int k = 0; k < model_config_kinds(e->c); k++) {
+        const int64_t layer = model_config_kind_layer(e->c, k);
+        if (model_arch_of(e->c)->position == ARCH_ROPE && model_config_turns(e->c, layer))
+            export_rope_angles(e, where, k, &a.cos[k], &a.sin[k]);
+        if (!e->o->stateless && model_config_window(e->c, layer)) export_add_window(e, where, k, &a.mask[k]);
+    }
     x = model_build_layers(&e->b, e->c, &o, &a, x);               /* [1,V,1,T] */
     const bool cast = e->o->stateless && e->o->dtype == MIL_fp16; /* iOS 15 has no fp16 outputs */
     x = mil_build_reshape(&e->b, mil_build_transpose(&e->b, x, perm, 4), to, 3);

@@ -10,6 +10,7 @@
 
 #include "base/file.h"
 #include "base/memory.h"
+#include "model/arch/config_layers.h"
 #include "model/files/gguf.h"
 
 static bool gguf_model_is_paired(const model_config *c, const model_tensor *t) {
@@ -30,11 +31,25 @@ static const char *gguf_model_key_in(char out[80], const char *arch, const char 
     return out;
 }
 
+/* Several architectures may have the same files, but for a window: a Llama with one is a Mistral. */
+static const model_arch *gguf_model_arch(const gguf *g, const char *name) {
+    const model_arch *a = model_arch_gguf(name);
+    char key[80];
+    int64_t window = 0;
+    if (!a || a->windowed) return a;
+    if (gguf_get_int(g, gguf_model_key_in(key, name, "attention.sliding_window"), false, 0, INT64_MAX, &window, NULL) ||
+        window == 0)
+        return a;
+    for (int i = 0; i < model_arch_count(); i++)
+        if (model_arch_at(i)->windowed && strcmp(model_arch_at(i)->gguf, name) == 0) return model_arch_at(i);
+    return a;
+}
+
 static propane_status gguf_model_refuse_unsupported(const gguf *g, const char *arch, propane_error *err) {
     static const char *const counts[] = {"expert_count", "attention.sliding_window"};
     char key[80];
     int64_t count = 0;
-    for (int i = 0; i < (model_arch_gguf(arch)->windowed ? 1 : 2); i++) {
+    for (int i = 0; i < (gguf_model_arch(g, arch)->windowed ? 1 : 2); i++) {
         PROPANE_TRY(gguf_get_int(g, gguf_model_key_in(key, arch, counts[i]), false, 0, INT64_MAX, &count, err));
         if (count)
             return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "%s: %s is %lld, which cannot be done", gguf_source(g),
@@ -150,16 +165,31 @@ static double gguf_model_short_real(double value) {
 /* What only some architectures have: factors, a window that ends the positions. */
 static propane_status gguf_model_read_parts(const gguf *g, const model_arch *a, model_config *c, propane_error *err) {
     char key[80];
-    int64_t window = 0;
+    double scale = 0;
+    config_layers_default(a, c);
     for (int i = 0; a->factors && i < GGUF_MODEL_FACTORS; i++) {
         double *out = (double *)(void *)((char *)c + gguf_model_factors[i].offset);
         PROPANE_TRY(gguf_get_real(g, gguf_model_key_in(key, a->gguf, gguf_model_factors[i].key), false, out, err));
         *out = gguf_model_short_real(*out);
     }
-    if (!a->windowed) return PROPANE_OK;
-    PROPANE_TRY(gguf_get_int(g, gguf_model_key_in(key, a->gguf, "attention.sliding_window"), false, 0, INT64_MAX,
-                             &window, err));
-    if (window && window < c->max_position_embeddings) c->max_position_embeddings = window;
+    if (a->windowed) {
+        c->sliding_window = 0;
+        PROPANE_TRY(gguf_get_int(g, gguf_model_key_in(key, a->gguf, "attention.sliding_window"), false, 0,
+                                 INT64_C(1) << 40, &c->sliding_window, err));
+    }
+    if (a->full_every)
+        PROPANE_TRY(gguf_get_int(g, gguf_model_key_in(key, a->gguf, "attention.sliding_window_pattern"), false, 0, 1000,
+                                 &c->full_every, err));
+    if (a->rope_local_theta > 0)
+        PROPANE_TRY(
+            gguf_get_real(g, gguf_model_key_in(key, a->gguf, "rope.freq_base_swa"), false, &c->rope_local_theta, err));
+    if (!a->gemma) return PROPANE_OK;
+    PROPANE_TRY(
+        gguf_get_real(g, gguf_model_key_in(key, a->gguf, "attn_logit_softcapping"), false, &c->attention_softcap, err));
+    PROPANE_TRY(
+        gguf_get_real(g, gguf_model_key_in(key, a->gguf, "final_logit_softcapping"), false, &c->logits_softcap, err));
+    PROPANE_TRY(gguf_get_real(g, gguf_model_key_in(key, a->gguf, "attention.scale"), false, &scale, err));
+    if (scale > 0) c->query_pre_attn_scalar = gguf_model_short_real(1 / (scale * scale));
     return PROPANE_OK;
 }
 
@@ -180,7 +210,7 @@ static bool gguf_model_holds_row(const gguf *g, const model_arch *a, arch_when w
 
 propane_status gguf_config(const gguf *g, model_config *out, propane_error *err) {
     const char *arch;
-    char key[80], known[100];
+    char key[80], known[ARCH_NAMES_LENGTH];
     model_config c = {.num_key_value_heads = -1,
                       .head_dim = -1,
                       .rms_norm_eps = 1e-5,
@@ -188,19 +218,19 @@ propane_status gguf_config(const gguf *g, model_config *out, propane_error *err)
                       .bos_token_id = -1,
                       .eos_token_id = -1};
     PROPANE_TRY(gguf_get_text(g, "general.architecture", true, &arch, err));
-    const model_arch *a = model_arch_gguf(arch);
+    const model_arch *a = gguf_model_arch(g, arch);
     if (!a)
         return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "%s: general.architecture is '%.40s'; those known are %s",
                             gguf_source(g), arch, model_arch_names(known));
     snprintf(c.model_type, sizeof c.model_type, "%s", a->type);
     PROPANE_TRY(gguf_model_refuse_unsupported(g, arch, err));
     PROPANE_TRY(gguf_model_read_sizes(g, arch, &c, err));
+    PROPANE_TRY(gguf_model_read_parts(g, a, &c, err)); /* with the architecture's own base of RoPE */
     PROPANE_TRY(gguf_get_real(g, gguf_model_key_in(key, arch, gguf_model_epsilon_key(a)), true, &c.rms_norm_eps, err));
     if (a->position == ARCH_ROPE) PROPANE_TRY(gguf_model_read_rope(g, arch, &c, err));
     c.attention_bias = gguf_model_holds_row(g, a, ARCH_IF_ATTENTION_BIAS);
     c.mlp_bias = gguf_model_holds_row(g, a, ARCH_IF_MLP_BIAS);
     c.rms_norm_eps = gguf_model_short_real(c.rms_norm_eps);
-    PROPANE_TRY(gguf_model_read_parts(g, a, &c, err));
     const gguf_tensor *embedding = gguf_find_tensor(g, "token_embd.weight");
     if (!embedding || embedding->rank != 2)
         return propane_fail(err, PROPANE_ERR_INVALID, "%s: the matrix token_embd.weight is missing", gguf_source(g));
@@ -281,10 +311,41 @@ propane_status gguf_read_model(const char *path, model_weights **out, propane_er
 
 /* ---- writing ----------------------------------------------------------------------------------------------------------------- */
 
+/* GGUF files do not say which layers have no positions: readers know it by the architecture. */
+static propane_status gguf_model_refuse_layers(const model_config *c, const char *path, propane_error *err) {
+    model_config usual = *c;
+    usual.nope_every = model_arch_of(c)->nope_every;
+    for (int64_t i = 0; i < c->num_hidden_layers; i++)
+        if (model_config_turns(c, i) != model_config_turns(&usual, i))
+            return propane_fail(
+                err, PROPANE_ERR_UNSUPPORTED,
+                "%s: in GGUF files every layer %lld of a %s has no positions, in this model every %lld; "
+                "write a folder or .safetensors",
+                path, (long long)usual.nope_every, c->model_type, (long long)c->nope_every);
+    return PROPANE_OK;
+}
+
 static gguf_type gguf_model_type_for(const model_tensor *t, gguf_type type) {
     if (t->rank == 1) return GGUF_TYPE_F32;
     while (t->dim[1] % gguf_type_get((int)type)->block) type = gguf_type_get((int)type)->narrow;
     return type;
+}
+
+/* In what layers differ. */
+static void gguf_model_put_layers(gguf_header *h, const model_arch *a, const model_config *c) {
+    char key[80];
+    if (a->windowed && c->sliding_window)
+        gguf_put_u32(h, gguf_model_key_in(key, a->gguf, "attention.sliding_window"), (uint32_t)c->sliding_window);
+    if (a->full_every)
+        gguf_put_u32(h, gguf_model_key_in(key, a->gguf, "attention.sliding_window_pattern"), (uint32_t)c->full_every);
+    if (a->rope_local_theta > 0)
+        gguf_put_f32(h, gguf_model_key_in(key, a->gguf, "rope.freq_base_swa"), (float)c->rope_local_theta);
+    if (!a->gemma) return;
+    if (c->attention_softcap > 0 || a->attention_softcap > 0)
+        gguf_put_f32(h, gguf_model_key_in(key, a->gguf, "attn_logit_softcapping"), (float)c->attention_softcap);
+    if (c->logits_softcap > 0 || a->logits_softcap > 0)
+        gguf_put_f32(h, gguf_model_key_in(key, a->gguf, "final_logit_softcapping"), (float)c->logits_softcap);
+    gguf_put_f32(h, gguf_model_key_in(key, a->gguf, "attention.scale"), (float)model_config_score_scale(c));
 }
 
 static void gguf_model_put_config(gguf_header *h, const model_config *c, gguf_type type) {
@@ -320,6 +381,7 @@ static void gguf_model_put_config(gguf_header *h, const model_config *c, gguf_ty
         memcpy(&value, (const char *)c + gguf_model_factors[i].offset, sizeof value);
         if (value > 0) gguf_put_f32(h, gguf_model_key_in(key, a->gguf, gguf_model_factors[i].key), (float)value);
     }
+    gguf_model_put_layers(h, a, c);
     if (a->position != ARCH_ROPE) return;
     gguf_put_u32(h, gguf_model_key_in(key, a->gguf, "rope.dimension_count"), (uint32_t)model_config_rotary(c));
     gguf_put_f32(h, gguf_model_key_in(key, a->gguf, "rope.freq_base"), (float)c->rope_theta);
@@ -402,6 +464,7 @@ propane_status gguf_write_model(const model_weights *w, const tokenizer *t, cons
                                 propane_error *err) {
     gguf_header h = {0};
     file_writer *f = NULL;
+    PROPANE_TRY(gguf_model_refuse_layers(&w->config, path, err));
     gguf_model_put_config(&h, &w->config, type);
     propane_status status = t ? gguf_put_tokenizer(&h, t, w->config.vocab_size, err) : PROPANE_OK;
     if (!t && w->config.bos_token_id >= 0)

@@ -109,6 +109,7 @@ static propane_status store_fill_moved(model_weights *w, const model_tensor *t, 
     if (!status && !t->transposed) memcpy(to, all + t->first_row * width, (size_t)t->count * sizeof *to);
     for (int64_t i = 0; !status && t->transposed && i < width; i++)
         for (int64_t r = 0; r < t->dim[0]; r++) to[r * width + i] = all[i * t->stored_rows + t->first_row + r];
+    for (int64_t i = 0; !status && t->less_one && i < t->count; i++) to[i] += 1;
     mem_free(all);
     return status;
 }
@@ -330,6 +331,7 @@ static void store_gather(const model_weights *w, const model_tensor *first, floa
         const float *from = model_weights_data(w, t);
         int64_t width = t->dim[1];
         if (!t->transposed) memcpy(all + t->first_row * width, from, (size_t)t->count * sizeof *all);
+        for (int64_t i = 0; t->less_one && !w->gradients && i < t->count; i++) all[t->first_row * width + i] -= 1;
         for (int64_t i = 0; t->transposed && i < width; i++)
             for (int64_t r = 0; r < t->dim[0]; r++) all[i * t->stored_rows + t->first_row + r] = from[r * width + i];
     }

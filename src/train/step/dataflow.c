@@ -13,7 +13,11 @@
 int dataflow_layer(const dataflow *w, int instance) { return instance >= w->head ? -1 : instance / 2; }
 
 const partition_block *dataflow_block(const dataflow *w, int instance) {
-    return &w->plan->blocks[instance >= w->head ? 2 : instance % 2];
+    return partition_block_of(w->plan,
+                              instance >= w->head ? MODEL_HEAD
+                              : instance % 2      ? MODEL_FFN
+                                                  : MODEL_ATTN,
+                              instance / 2);
 }
 
 /* Follows a name to the block that makes the value. */

@@ -266,31 +266,40 @@ static bool partition_is_trained(const partition *p, const partition_block *b, c
     return !p->options.trained || p->options.trained(p->options.trained_context, b->part, param);
 }
 
-static propane_status partition_build_block(partition *p, int index, propane_error *err) {
-    static const struct {
-        model_part part;
-        const char *name, *half, *joint, *result;
-    } kinds[PARTITION_BLOCKS] = {{MODEL_ATTN, "attn", "attn_half", "attn_joint", "out"},
-                                 {MODEL_FFN, "ffn", "ffn_half", "ffn_joint", "out"},
-                                 {MODEL_HEAD, "head", "head_half", "head_joint", "logits"}};
-    partition_block *b = &p->blocks[index];
-    *b = (partition_block){.part = kinds[index].part, .name = kinds[index].name, .result = kinds[index].result};
-    const char *half_name = kinds[index].half;
-    model_build_options o = {.batch = p->options.batch,
-                             .sequence = p->options.context,
-                             .dtype = p->options.precision,
-                             .lora = p->options.lora,
-                             .dropout = p->options.lora && p->options.lora->dropout > 0};
-    mil_function *half = NULL;
+/* A block of a further kind of layers is called so. */
+static const char *partition_name_for(const partition *p, const char *name, int kind) {
+    return kind ? arena_printf(p->arena, "%s_%d", name, kind) : name;
+}
+
+/* What the block computes, as the model's builders give it. */
+static propane_status partition_build_half(partition *p, const partition_block *b, mil_function **out,
+                                           propane_error *err) {
+    const model_build_options o = {.batch = p->options.batch,
+                                   .sequence = p->options.context,
+                                   .dtype = p->options.precision,
+                                   .lora = p->options.lora,
+                                   .dropout = p->options.lora && p->options.lora->dropout > 0};
+    const char *name = arena_printf(p->arena, "%s_half", b->name);
     model_config piece = p->config; /* the head's function is that of one piece */
+    if (!name) return propane_fail_memory(err, 0);
+    if (b->part == MODEL_ATTN)
+        return model_build_attn(p->module, name, &p->config, &o, (int)model_config_kind_layer(&p->config, b->kind), out,
+                                err);
+    if (b->part == MODEL_FFN) return model_build_ffn(p->module, name, &p->config, &o, 0, out, err);
     if (piece.vocab_piece > 0) piece.vocab_size = piece.vocab_piece;
     piece.vocab_piece = 0;
-    if (b->part == MODEL_HEAD) piece.bos_token_id = piece.eos_token_id = -1;
-    propane_status status =
-        b->part == MODEL_ATTN  ? model_build_attn(p->module, half_name, &p->config, &o, 0, &half, err)
-        : b->part == MODEL_FFN ? model_build_ffn(p->module, half_name, &p->config, &o, 0, &half, err)
-                               : model_build_head(p->module, half_name, &piece, &o, &half, err);
-    if (status != PROPANE_OK) return status;
+    piece.bos_token_id = piece.eos_token_id = -1;
+    return model_build_head(p->module, name, &piece, &o, out, err);
+}
+
+static propane_status partition_build_block(partition *p, partition_block *b, propane_error *err) {
+    static const char *const part_names[] = {[MODEL_ATTN] = "attn", [MODEL_FFN] = "ffn", [MODEL_HEAD] = "head"};
+    mil_function *half = NULL;
+    b->name = partition_name_for(p, part_names[b->part], b->kind);
+    b->result = b->part == MODEL_HEAD ? "logits" : "out";
+    const char *joint = b->name ? arena_printf(p->arena, "%s_joint", b->name) : NULL;
+    if (!joint) return propane_fail_memory(err, 0);
+    PROPANE_TRY(partition_build_half(p, b, &half, err));
     PROPANE_TRY(train_wrap(half, b->name, b->part != MODEL_HEAD, &b->forward, err));
     const char *wanted[WEIGHTS_MAX + 1] = {"x"};
     int count = 1;
@@ -298,7 +307,21 @@ static propane_status partition_build_block(partition *p, int index, propane_err
         const char *param = b->forward->params[i]->name;
         if (partition_is_trained(p, b, param) && count <= WEIGHTS_MAX) wanted[count++] = param;
     }
-    return grad_function(b->forward, kinds[index].joint, wanted, count, &b->joint, err);
+    return grad_function(b->forward, joint, wanted, count, &b->joint, err);
+}
+
+/* Attention of each kind of layers, feed-forward, the head. */
+static void partition_list_blocks(partition *p) {
+    const int kinds = model_config_kinds(&p->config);
+    for (int k = 0; k < kinds; k++) p->blocks[p->block_count++] = (partition_block){.part = MODEL_ATTN, .kind = k};
+    p->blocks[p->block_count++] = (partition_block){.part = MODEL_FFN};
+    p->blocks[p->block_count++] = (partition_block){.part = MODEL_HEAD};
+}
+
+const partition_block *partition_block_of(const partition *p, model_part part, int64_t layer) {
+    const int last = p->block_count - 1;
+    if (part != MODEL_ATTN) return &p->blocks[part == MODEL_HEAD ? last : last - 1];
+    return &p->blocks[last == 2 ? 0 : model_config_kind(&p->config, layer)];
 }
 
 static void partition_measure(partition_kernel *k) {
@@ -354,7 +377,10 @@ static propane_status partition_cut_with(partition *p, partition_block *b, cutte
     }
     PROPANE_TRY(grad_only_for(b->joint, results, count, weights_only, err));
     PROPANE_TRY(partition_assign_homes(c, b, p->options.name, weights_only, err));
-    for (int r = 0; r < c->count; r++) kernel_names[r] = c->rows[r]->kernel;
+    for (int r = 0; r < c->count; r++) {
+        kernel_names[r] = partition_name_for(p, c->rows[r]->kernel, b->kind);
+        if (!kernel_names[r]) return propane_fail_memory(err, 0);
+    }
     grad_cut_plan cut = {.kernel_count = c->count,
                          .names = kernel_names,
                          .home = partition_cut_home,
@@ -365,8 +391,9 @@ static propane_status partition_cut_with(partition *p, partition_block *b, cutte
     for (int r = 0; r < c->count; r++) {
         if (!functions[r]) continue;
         partition_kernel *k = &p->kernels[p->kernel_count++];
-        *k = (partition_kernel){.name = c->rows[r]->kernel,
+        *k = (partition_kernel){.name = kernel_names[r],
                                 .part = b->part,
+                                .kind = b->kind,
                                 .place = c->rows[r]->place,
                                 .backward = *c->rows[r]->backward != 0,
                                 .function = functions[r],
@@ -428,8 +455,10 @@ propane_status partition_create(const model_config *config, const partition_opti
                      .kernels = ARENA_ARRAY(a, PARTITION_BLOCKS * MAX_ROWS, partition_kernel)};
     p->options.name = arena_string(a, options->name);
     propane_status status = p->module && p->kernels && p->options.name ? PROPANE_OK : propane_fail_memory(err, 0);
-    for (int i = 0; i < PARTITION_BLOCKS && status == PROPANE_OK; i++) status = partition_build_block(p, i, err);
-    for (int i = 0; i < PARTITION_BLOCKS && status == PROPANE_OK; i++)
+    if (!status) partition_list_blocks(p);
+    for (int i = 0; i < p->block_count && status == PROPANE_OK; i++)
+        status = partition_build_block(p, &p->blocks[i], err);
+    for (int i = 0; i < p->block_count && status == PROPANE_OK; i++)
         status = partition_cut_block(p, &p->blocks[i], err);
     if (status != PROPANE_OK)
         partition_free(p);
@@ -440,7 +469,11 @@ propane_status partition_create(const model_config *config, const partition_opti
 
 int64_t partition_calls(const partition *p, const partition_kernel *k) {
     int64_t pieces = model_weights_pieces(&p->config);
-    if (k->part != MODEL_HEAD) return p->config.num_hidden_layers;
+    int64_t alike = 0;
+    if (k->part == MODEL_FFN) return p->config.num_hidden_layers;
+    for (int64_t i = 0; k->part == MODEL_ATTN && i < p->config.num_hidden_layers; i++)
+        alike += model_config_kind(&p->config, i) == k->kind;
+    if (k->part == MODEL_ATTN) return alike;
     return pieces > 1 && !k->backward ? 2 * pieces : pieces;
 }
 
@@ -486,7 +519,7 @@ void partition_print(const partition *p, text *out) {
                     "the head is computed in %lld pieces of %lld rows, each twice: for the loss and for its gradient\n",
                     (long long)model_weights_pieces(&p->config), (long long)p->config.vocab_piece);
     text_printf(out, "%-5s %-12s %-6s %-8s %10s %10s %5s\n", "block", "kernel", "place", "pass", "MFLOP", "MB", "taps");
-    for (int i = 0; i < PARTITION_BLOCKS; i++)
+    for (int i = 0; i < p->block_count; i++)
         for (int n = 0; n < p->blocks[i].count; n++) {
             const partition_block *b = &p->blocks[i];
             const partition_kernel *k = &p->kernels[b->first + n];

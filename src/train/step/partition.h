@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * The plan of a training step: which kernels there are, where each runs, and what passes between them. A model is
  * three blocks, the attention and the feed-forward half of a layer and the head; src/grad differentiates each block's
- * function, and a table of (stage, direction) -> kernel cuts the joint function into kernels. All layers share them.
+ * function, and a table of (stage, direction) -> kernel cuts the joint function into kernels. All layers share them; where
+ * layers attend differently (windows, positions), each kind has attention kernels of its own.
  *
  *   six    the kernels of the ANE trainers: fwdAttn fwdFFN ffnBwd sdpaBwd1 sdpaBwd2 qkvBwd on the device, residual
  *          stream and backward of the norms on the host
@@ -49,6 +50,7 @@ typedef struct partition_options {
 typedef struct partition_kernel {
     const char *name;
     model_part part;
+    int kind; /* its block's */
     partition_place place;
     bool backward;
     bool weights;             /* makes weight gradients */
@@ -61,23 +63,28 @@ typedef struct partition_kernel {
  * kernels. */
 typedef struct partition_block {
     model_part part;
-    const char *name;   /* "attn", "ffn", "head" */
+    int kind;           /* of attn: the layers' (model_config_kind) */
+    const char *name;   /* "attn", "ffn", "head"; of further kinds "attn_1", ... */
     const char *result; /* "out", "logits" */
     mil_function *forward, *joint;
     int first, count; /* its kernels; forward ones come first */
 } partition_block;
 
-#define PARTITION_BLOCKS 3
+#define PARTITION_BLOCKS (MODEL_KINDS + 2) /* at most */
 
 typedef struct partition {
     arena *arena;
     partition_options options;
     model_config config;
     mil_module *module;
-    partition_block blocks[PARTITION_BLOCKS]; /* attn, ffn, head */
+    int block_count;
+    partition_block blocks[PARTITION_BLOCKS]; /* attn, one for each kind of layers, ffn, head */
     int kernel_count;
     partition_kernel *kernels;
 } partition;
+
+/* The block of a layer's half; of the head: any layer. */
+const partition_block *partition_block_of(const partition *p, model_part part, int64_t layer);
 
 /* Of a block: its forward kernels; of its backward ones those up to the first of the device, those after it, and, in neither,
  * those that make weight gradients. */

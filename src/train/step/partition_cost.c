@@ -23,7 +23,7 @@
 #define BUDGET 119
 
 static bool partition_cost_reads_weights(const partition *p, const partition_kernel *k) {
-    for (int b = 0; b < PARTITION_BLOCKS; b++)
+    for (int b = 0; b < p->block_count; b++)
         if (p->blocks[b].part == k->part)
             for (int i = 0; i < k->function->param_count; i++)
                 if (partition_is_weight(&p->blocks[b], k->function->params[i]->name)) return true;
@@ -112,14 +112,19 @@ static void cost_tasks_call(step_tasks *t, const partition_kernel_cost *k, int i
         t->chain = task;
 }
 
+static const partition_block *cost_block(const step_tasks *t, int instance) {
+    const model_part part = instance >= 2 * t->layers ? MODEL_HEAD : instance % 2 ? MODEL_FFN : MODEL_ATTN;
+    return partition_block_of(t->p, part, instance / 2);
+}
+
 static void cost_tasks_block(step_tasks *t, int instance, partition_range range) {
-    const partition_block *b = &t->p->blocks[instance >= 2 * t->layers ? 2 : instance % 2];
+    const partition_block *b = cost_block(t, instance);
     for (int k = b->first; k < b->first + b->count; k++)
         if (partition_in_range(t->p, b, k, range)) cost_tasks_call(t, &t->cost->kernels[k], instance);
 }
 
 static double cost_instance_parameters(const step_tasks *t, int instance) {
-    const partition_block *b = &t->p->blocks[instance >= 2 * t->layers ? 2 : instance % 2];
+    const partition_block *b = cost_block(t, instance);
     double sum = 0;
     for (int i = 0; i < b->forward->param_count; i++)
         if (partition_is_weight(b, b->forward->params[i]->name))

@@ -104,7 +104,7 @@ propane_status step_compile(train_step *s, propane_error *err) {
     int compiles;
     propane_status status = step_programs_batch_init(&b, 2 * s->partition->kernel_count, err);
     if (status != PROPANE_OK) return status;
-    for (int i = 0; i < PARTITION_BLOCKS; i++)
+    for (int i = 0; i < s->partition->block_count; i++)
         for (int n = 0; n < s->partition->blocks[i].count && status == PROPANE_OK; n++)
             status =
                 step_programs_gather_kernel(s, &s->partition->blocks[i], s->partition->blocks[i].first + n, &b, err);

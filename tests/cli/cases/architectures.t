@@ -3,8 +3,8 @@
 @ head -c 40 text > short
 @ printf 'sed -n "s/.*\\"$1\\":\\([0-9.e-]*\\).*/\\1/p" | tail -1\n' > ../bin/field; chmod +x ../bin/field
 @ printf 'a=$1; shift; propane train --data text --kind bytes --arch $a --layers 2 --width 32 --heads 4 --context 32 --batch 2 --warmup 2 --eval-every 0 --json --run $a "$@"\n' > ../bin/fresh; chmod +x ../bin/fresh
-@ for a in llama qwen2 qwen3 gpt2 mistral granite olmo2 phi3; do fresh $a --steps 3 > $a.log; fresh $a --steps 6 --resume > $a.log; done
-$ for a in llama qwen2 qwen3 gpt2 mistral granite olmo2 phi3; do propane show $a/config.json | sed -n '2s/:.*//p'; done
+@ for a in llama qwen2 qwen3 gpt2 mistral granite olmo2 phi3 smollm3 gemma2 gemma3_text; do fresh $a --steps 3 > $a.log; fresh $a --steps 6 --resume > $a.log; done
+$ for a in llama qwen2 qwen3 gpt2 mistral granite olmo2 phi3 smollm3 gemma2 gemma3_text; do propane show $a/config.json | sed -n '2s/:.*//p'; done
 >   llama
 >   qwen2
 >   qwen3
@@ -13,19 +13,23 @@ $ for a in llama qwen2 qwen3 gpt2 mistral granite olmo2 phi3; do propane show $a
 >   granite
 >   olmo2
 >   phi3
+>   smollm3
+>   gemma2
+>   gemma3_text
 = 0
 $ propane show gpt2/config.json | tail -1; propane show $REPO/tests/data/arch_llama3/config.json | tail -1
 >   vocabulary 256, context 32, learned positions, norm epsilon 1e-05, tied head
 >   vocabulary 40, context 64, rope theta 10000, llama3 by 8, norm epsilon 1e-06, separate head
 = 0
-@ for a in llama qwen2 qwen3 gpt2 mistral granite olmo2 phi3; do propane convert $a $a.gguf > log; propane convert $a.gguf $a.safetensors > log; propane convert $a.safetensors $a.folder --tokenizer $a/tokenizer.propane.json > log; done
-$ for a in llama qwen2 qwen3 gpt2 mistral granite olmo2 phi3; do want=$(propane eval $a --data text --context 32 --json); for f in $a.gguf $a.safetensors; do test "$want" = "$(propane eval $f --tokenizer $a/tokenizer.propane.json --data text --context 32 --json)" || echo $f; done; done
+@ for a in llama qwen2 qwen3 gpt2 mistral granite olmo2 phi3 smollm3 gemma2 gemma3_text; do propane convert $a $a.gguf > log; propane convert $a.gguf $a.safetensors > log; propane convert $a.safetensors $a.folder --tokenizer $a/tokenizer.propane.json > log; done
+$ for a in llama qwen2 qwen3 gpt2 mistral granite olmo2 phi3 smollm3 gemma2 gemma3_text; do want=$(propane eval $a --data text --context 32 --json); for f in $a.gguf $a.safetensors; do test "$want" = "$(propane eval $f --tokenizer $a/tokenizer.propane.json --data text --context 32 --json)" || echo $f; done; done
 = 0
-$ for a in llama qwen2 qwen3 gpt2 mistral granite olmo2 phi3; do propane generate $a --prompt line --count 5 --temperature 0 | head -c 4; done; echo
-> linelinelinelinelinelinelineline
+$ for a in llama qwen2 qwen3 gpt2 mistral granite olmo2 phi3 smollm3 gemma2 gemma3_text; do propane generate $a --prompt line --count 5 --temperature 0 | head -c 4; done; echo
+> linelinelinelinelinelinelinelinelinelineline
 = 0
-$ for a in llama qwen2 qwen3 gpt2 mistral granite olmo2 phi3; do propane plan $a --plan six | grep -c ' device '; done | uniq
+$ for a in llama qwen2 qwen3 gpt2 mistral granite olmo2 phi3 smollm3 gemma3_text gemma2; do propane plan $a --plan six | grep -c ' device '; done | uniq  # Gemma 2 has two kinds of layers
 > 6
+> 10
 = 0
 # a model's own numbers
 @ sed -i 's/"max_position_embeddings": *32/"max_position_embeddings":256/' qwen3/config.json
@@ -54,7 +58,7 @@ $ fresh qwen3 --steps 9 --no-compact-vocab --resume --run c
 = 1
 # what does not go
 $ fresh mamba --steps 1
-2> propane train: there is no architecture 'mamba'; those known are llama, qwen2, qwen3, gpt2, mistral, granite, olmo2, phi3
+2> propane train: there is no architecture 'mamba'; those known are llama, qwen2, qwen3, gpt2, mistral, granite, olmo2, phi3, smollm3, gemma2, gemma3_text
 = 1
 $ fresh gpt2 --steps 1 --kv-heads 2 --run other
 2> propane train: the model's sizes: a model of type gpt2 has as many key/value heads (2) as heads (4), whose sizes (8) make up the width (32)

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: MIT
+ * Gemma 2: embeddings scaled by sqrt(width), gated GELU, norms before and after each half, every second layer with a window,
+ * scores and logits capped by tanh.
+ */
+#include <stddef.h>
+
+#include "model/arch/arch_gemma_rows.h"
+
+static const arch_tensor tensors[] = {
+    ARCH_LLAMA_EMBED_ROW,
+
+    ARCH_GEMMA_ATTN_NORM_ROWS, ARCH_LLAMA_PROJECTION_ROWS,
+
+    ARCH_GEMMA_FFN_NORM_ROWS,  ARCH_LLAMA_MLP_ROWS,
+
+    ARCH_GEMMA_HEAD_ROWS,      {.name = NULL},
+};
+
+static const arch_rename renames[] = {{NULL, NULL}};
+
+static const arch_demand demands[] = {{"hidden_activation", "gelu_pytorch_tanh"},
+                                      {"attention_bias", "false"},
+                                      {"use_bidirectional_attention", "false"},
+                                      {NULL, NULL}};
+
+const model_arch model_arch_gemma2 = {
+    .type = "gemma2",
+    .class_name = "Gemma2ForCausalLM",
+    .gguf = "gemma2",
+    .norm = ARCH_RMS_NORM,
+    .mlp = ARCH_GELU_GATED,
+    .position = ARCH_ROPE,
+    .act_key = "hidden_activation",
+    .act = "gelu_pytorch_tanh",
+    .base = "model.",
+    .layers = "model.layers.",
+    .windowed = true,
+    .gemma = true,
+    .window = 4096,
+    .full_every = 2,
+    .attention_softcap = 50,
+    .logits_softcap = 30,
+    .positions = 8192,
+    .head_dim = 256,
+    .norm_eps = 1e-6,
+    .tied = true,
+    .renames = renames,
+    .demands = demands,
+    .adapted = "q_proj,v_proj",
+    .tensors = tensors,
+};

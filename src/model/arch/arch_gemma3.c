@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: MIT
+ * Gemma 3 (text): as Gemma 2, with norms of each head's queries and keys instead of caps; five layers of six see a window and
+ * turn with a base of their own.
+ */
+#include <stddef.h>
+
+#include "model/arch/arch_gemma_rows.h"
+
+static const arch_tensor tensors[] = {
+    ARCH_LLAMA_EMBED_ROW,
+
+    ARCH_GEMMA_ATTN_NORM_ROWS,
+    ARCH_LLAMA_PROJECTION_ROWS,
+    ARCH_GEMMA_NORM(ATTN, "q_norm", "self_attn.q_norm", "attn_q_norm.weight", HD),
+    ARCH_GEMMA_NORM(ATTN, "k_norm", "self_attn.k_norm", "attn_k_norm.weight", HD),
+
+    ARCH_GEMMA_FFN_NORM_ROWS,
+    ARCH_LLAMA_MLP_ROWS,
+
+    ARCH_GEMMA_HEAD_ROWS,
+    {.name = NULL},
+};
+
+static const arch_rename renames[] = {{NULL, NULL}};
+
+static const arch_demand demands[] = {{"hidden_activation", "gelu_pytorch_tanh"},
+                                      {"attention_bias", "false"},
+                                      {"use_bidirectional_attention", "false"},
+                                      {NULL, NULL}};
+
+const model_arch model_arch_gemma3 = {
+    .type = "gemma3_text",
+    .class_name = "Gemma3ForCausalLM",
+    .gguf = "gemma3",
+    .norm = ARCH_RMS_NORM,
+    .mlp = ARCH_GELU_GATED,
+    .position = ARCH_ROPE,
+    .act_key = "hidden_activation",
+    .act = "gelu_pytorch_tanh",
+    .base = "model.",
+    .layers = "model.layers.",
+    .windowed = true,
+    .gemma = true,
+    .window = 4096,
+    .full_every = 6,
+    .rope_theta = 1e6,
+    .rope_local_theta = 10000,
+    .positions = 131072,
+    .head_dim = 256,
+    .norm_eps = 1e-6,
+    .tied = true,
+    .renames = renames,
+    .demands = demands,
+    .adapted = "q_proj,v_proj",
+    .tensors = tensors,
+};

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: MIT
+ * Rows of tensors that the Gemmas have in common: norms before and after each half, whose weights lie in Hugging Face's files
+ * less 1.
+ */
+#ifndef MODEL_ARCH_ARCH_GEMMA_ROWS_H
+#define MODEL_ARCH_ARCH_GEMMA_ROWS_H
+
+#include "model/arch/arch_llama_rows.h"
+
+/* `name` without ".weight": in Propane it is another number, and so has another name. */
+#define ARCH_GEMMA_NORM(part, param, name, gguf, size)                                                                 \
+    {MODEL_##part, param,       name ".scale",  gguf,  ARCH_##size, ARCH_1,                                            \
+     ARCH_SCALE,   ARCH_ALWAYS, name ".weight", false, true}
+
+#define ARCH_GEMMA_ATTN_NORM_ROWS                                                                                      \
+    ARCH_GEMMA_NORM(ATTN, "norm_weight", "input_layernorm", "attn_norm.weight", D),                                    \
+        ARCH_GEMMA_NORM(ATTN, "post_weight", "post_attention_layernorm", "post_attention_norm.weight", D)
+#define ARCH_GEMMA_FFN_NORM_ROWS                                                                                       \
+    ARCH_GEMMA_NORM(FFN, "norm_weight", "pre_feedforward_layernorm", "ffn_norm.weight", D),                            \
+        ARCH_GEMMA_NORM(FFN, "post_weight", "post_feedforward_layernorm", "post_ffw_norm.weight", D)
+#define ARCH_GEMMA_HEAD_ROWS                                                                                           \
+    ARCH_GEMMA_NORM(HEAD, "norm_weight", "model.norm", "output_norm.weight", D),                                       \
+        ARCH_ROW(HEAD, "lm_head", "lm_head.weight", "output.weight", V, D, MATRIX, IF_OWN_HEAD)
+
+#endif
