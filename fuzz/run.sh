@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: MIT
 # Builds every fuzz target with libFuzzer, AddressSanitizer and UBSan and runs it, as many at a time as there are cores:
 # fuzz/run.sh SECONDS [TARGET...]
+# With CAMPAIGN_STATE, what was run is added to that file: files and seconds of each target (tests/campaign/volumes.sh).
 # The corpora in fuzz/corpus are read, not written; findings stay in build/fuzz. The library is built of what targets
 # reach (they read files and texts, and run nothing on a device); what a new one needs besides is what its link misses.
 set -u
@@ -23,9 +24,12 @@ clang-19 -std=c11 -D_GNU_SOURCE -Iinclude -Isrc -Ibuild/fuzz/gen $(pkg-config --
     -fno-sanitize-recover=all -g -O1 "fuzz/fuzz_$target.c" build/fuzz/internal.a "$@" -o "build/fuzz/fuzz_$target" &&
     "build/fuzz/fuzz_$target" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -max_len=65536 -print_final_stats=1 \
         -artifact_prefix="build/fuzz/found/$target/" "build/fuzz/corpus/$target" "fuzz/corpus/$target" > "build/fuzz/$target.log" 2>&1
-if [ $? = 0 ]; then
+bad=$?
+runs=$(sed -n 's/stat::number_of_executed_units: *//p' "build/fuzz/$target.log")
+[ -z "${CAMPAIGN_STATE:-}" ] || { echo "mutated ${runs:-0} $((bad != 0)) $target"; echo "seconds $seconds 0 $target"; } >> "$CAMPAIGN_STATE"
+if [ $bad = 0 ]; then
     echo good > "build/fuzz/$target.sum"
-    echo "ok      $target: $(sed -n 's/stat::number_of_executed_units: *//p' "build/fuzz/$target.log") runs in $seconds s"
+    echo "ok      $target: $runs runs in $seconds s"
 else
     echo bad > "build/fuzz/$target.sum"
     echo "FAILED  $target"

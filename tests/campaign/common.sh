@@ -7,6 +7,7 @@ build=$(cd "$1" && pwd)
 budget=${BUDGET:-60} seed=${SEED:-$(date +%j)}
 work=$(mktemp -d "${TMPDIR:-/tmp}/propane-campaign.XXXXXX") || exit 2
 trap 'rm -rf "$work"' EXIT
+case ${CAMPAIGN_STATE:-/} in /*) ;; *) CAMPAIGN_STATE=$PWD/$CAMPAIGN_STATE ;; esac
 mkdir "$work/bin"
 ln -s "$build/propane" "$work/bin/propane"
 PATH=$work/bin:$PATH
@@ -14,5 +15,7 @@ cd "$work" || exit 2
 begin=$(date +%s)
 tiny='--data text --kind bytes --layers 1 --width 16 --heads 2 --context 16 --batch 2 --eval-every 0 --threads 1 --no-report'
 awk 'BEGIN { for (i = 0; i < 1500; i++) print "line", i * i % 977 }' > text
+# What was tried and found wrong, as a line of $CAMPAIGN_STATE (volumes.sh adds them up).
+tally() { [ -z "${CAMPAIGN_STATE:-}" ] || echo "$1 $2 $3 $seed" >> "$CAMPAIGN_STATE"; }
 time_left() { [ $(($(date +%s) - begin)) -lt "$budget" ]; }
 random() { awk -v s="$seed$1" -v most="$2" 'BEGIN { srand(s); srand(int(rand() * 1e9)); print 1 + int(most * rand()) }'; }

@@ -47,6 +47,7 @@ while time_left && [ $round -lt "${ROUNDS:-100000}" ]; do
         cmp -s after new.$name || bad="${bad:-other bits}"
         find at -name '*.tmp-*' -o -name '*.old-*' | grep -q . && bad="${bad:-temporary files stay}"
         points=$((points + 1))
+        tally stop 1 "$([ -z "$bad" ] && echo 0 || echo 1)"
         [ -z "$bad" ] || { wrong=$((wrong + 1)); echo "    $name, call $n of $(cat count.$name), lose $lose: $bad"; }
     done < rows
 done

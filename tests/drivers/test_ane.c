@@ -13,8 +13,8 @@
 #include "base/memory.h"
 #include "base/text.h"
 #include "drivers/ane/ane.h"
-#include "drivers/ane_rig.h"
 #include "drivers/conformance.h"
+#include "support/ane_rig.h"
 #include "train/step/weight_mode.h"
 #include "train/step/weight_mode_check.h"
 

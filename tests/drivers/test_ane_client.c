@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * The ane driver's client route under the conformance suite, against the stand-in.
  */
-#include "drivers/ane_rig.h"
 #include "drivers/conformance.h"
+#include "support/ane_rig.h"
 
 TEST(the_stand_in_is_there) { SKIP("there is no stand-in on this system"); }
 

@@ -10,7 +10,7 @@
 #include "base/json.h"
 #include "base/memory.h"
 #include "base/rng.h"
-#include "drivers/ane_rig.h"
+#include "support/ane_rig.h"
 #include "support/test.h"
 #include "train/language_run.h"
 

@@ -58,6 +58,8 @@ typedef struct maker {
     char *words[WORDS][2]; /* name, spec */
     int word_count;
     char label[400];
+    const op_case_growth *growth; /* NULL: the operation alone */
+    mil_value *values[OP_CASE_INPUTS];
 } maker;
 
 static double between(maker *m, double low, double high) { return low + (high - low) * rng_unit(&m->random); }
@@ -223,7 +225,7 @@ static const char *drawing_of(maker *m, const mil_param *p, mil_dtype dtype, con
 
 static mil_value *find_value(maker *m, const char *name) {
     for (int k = 0; k < m->build.function->param_count; k++)
-        if (!strcmp(m->build.function->params[k]->name, name)) return m->build.function->params[k];
+        if (!strcmp(m->build.function->params[k]->name, name)) return m->values[k];
     ck_abort_msg("%s: @%s is not an input", m->label, name);
     return NULL;
 }
@@ -258,7 +260,10 @@ static mil_value *read_tensor(maker *m, const mil_param *p, char *spec, const ch
     ck_assert_msg(index < OP_CASE_INPUTS, "%s: too many inputs", m->label);
     m->out->inputs[index] = (mil_tensor){.type = type, .data = data};
     m->out->smooth[index] = smooth;
-    return mil_build_param(&m->build, name, type);
+    const op_case_growth *g = m->growth;
+    m->values[index] = g ? g->before(&m->build, name, type, g->context) : mil_build_param(&m->build, name, type);
+    if (g && !m->build.err.status) m->out->inputs[index].type = m->build.function->params[index]->type;
+    return m->values[index];
 }
 
 static bool is_tensor(mil_class klass) { return klass < MIL_CLASS_K_INT || klass == MIL_CLASS_K_TENSOR; }
@@ -318,11 +323,12 @@ static mil_op *build_op(maker *m) {
     return mil_build_op(&m->build, m->info->code, "y", arguments, count);
 }
 
-op_case *op_case_make(mil_opcode code, mil_dtype dtype, const char *line, uint64_t seed, propane_error *err) {
+op_case *op_case_make_grown(mil_opcode code, mil_dtype dtype, const char *line, uint64_t seed, const op_case_growth *g,
+                            propane_error *err) {
     maker *m = mem_alloc(sizeof *m);
     op_case *out = mem_alloc(sizeof *out);
     ck_assert(m && out);
-    m->info = mil_op_get(code), m->dtype = dtype, m->out = out;
+    m->info = mil_op_get(code), m->dtype = dtype, m->out = out, m->growth = g;
     m->line = mem_copy_string(line);
     rng_init(&m->random, seed);
     snprintf(m->label, sizeof m->label, "%s %s: %s", m->info->name, mil_dtype_get(dtype)->name, line);
@@ -333,7 +339,8 @@ op_case *op_case_make(mil_opcode code, mil_dtype dtype, const char *line, uint64
     const char *opset = word_of(m, "opset");
     mil_build_begin(&m->build, out->module, "main", opset ? mil_opset_from_name(opset, strlen(opset)) : MIL_IOS18);
     const mil_op *op = build_op(m);
-    for (int k = 0; op && k < op->result_count; k++) mil_build_result(&m->build, op->results[k]);
+    if (op && g) g->after(&m->build, op, g->context);
+    for (int k = 0; op && !g && k < op->result_count; k++) mil_build_result(&m->build, op->results[k]);
     const propane_status status = mil_build_end(&m->build, err);
     out->op = op;
     out->function = m->build.function;
@@ -342,6 +349,10 @@ op_case *op_case_make(mil_opcode code, mil_dtype dtype, const char *line, uint64
     if (!status) return out;
     op_case_free(out);
     return NULL;
+}
+
+op_case *op_case_make(mil_opcode code, mil_dtype dtype, const char *line, uint64_t seed, propane_error *err) {
+    return op_case_make_grown(code, dtype, line, seed, NULL, err);
 }
 
 void op_case_free(op_case *c) {
@@ -376,7 +387,7 @@ static int dtypes_of(const mil_op_info *info, const char *text, mil_dtype out[8]
     return count;
 }
 
-int op_cases_each(int code, uint64_t seed, op_case_visit visit, void *context) {
+int op_cases_list(int code, op_case_row *out, int limit) {
     int count = 0;
     for (int op = 0; op < MIL_OP_COUNT; op++) {
         if (code != OP_CASES_ALL && code != op) continue;
@@ -385,15 +396,26 @@ int op_cases_each(int code, uint64_t seed, op_case_visit visit, void *context) {
             if (strcmp(op_lines[k].key, info->name) != 0 && strcmp(op_lines[k].key, rule_names[op]) != 0) continue;
             mil_dtype dtypes[8];
             const int dtype_count = dtypes_of(info, op_lines[k].text, dtypes);
-            for (int t = 0; t < dtype_count; t++, count++) {
-                propane_error err = {0};
-                op_case *c = op_case_make(info->code, dtypes[t], op_lines[k].text,
-                                          seed * 1000003 + (uint64_t)k * 8 + (uint64_t)t, &err);
-                if (!c) ck_abort_msg("%s: \"%s\" cannot be built: %s", info->name, op_lines[k].text, err.text);
-                visit(c, context);
-                op_case_free(c);
-            }
+            for (int t = 0; t < dtype_count; t++, count++)
+                if (out && count < limit)
+                    out[count] = (op_case_row){info->code, dtypes[t], op_lines[k].text, (uint64_t)k * 8 + (uint64_t)t};
         }
     }
+    return count;
+}
+
+int op_cases_each(int code, uint64_t seed, op_case_visit visit, void *context) {
+    const int count = op_cases_list(code, NULL, 0);
+    op_case_row *rows = mem_array((size_t)count + 1, sizeof *rows);
+    ck_assert(rows != NULL);
+    op_cases_list(code, rows, count);
+    for (int i = 0; i < count; i++) {
+        propane_error err = {0};
+        op_case *c = op_case_make(rows[i].code, rows[i].dtype, rows[i].line, seed * 1000003 + rows[i].number, &err);
+        if (!c) ck_abort_msg("%s: \"%s\" cannot be built: %s", mil_op_get(rows[i].code)->name, rows[i].line, err.text);
+        visit(c, context);
+        op_case_free(c);
+    }
+    mem_free(rows);
     return count;
 }

@@ -12,6 +12,7 @@
 #ifndef TESTS_SUPPORT_OP_CASES_H
 #define TESTS_SUPPORT_OP_CASES_H
 
+#include "mil/build.h"
 #include "mil/ops.h"
 
 #define OP_CASES_ALL   (-1)
@@ -40,6 +41,26 @@ int op_cases_each(int code, uint64_t seed, op_case_visit visit, void *context);
 /* One case from a line in the language of op_cases.c ("x=[2]~=1,2 axis=0"); NULL if an op refuses it, with the reason. */
 op_case *op_case_make(mil_opcode code, mil_dtype dtype, const char *line, uint64_t seed, propane_error *err);
 void op_case_free(op_case *c);
+
+/* What stands around the operation of a case (grown_program.h). `before` makes an input of the given name and what leads from
+ * it to a value of that type with the very same elements; the input may have another shape, the elements stay in their order.
+ * `after` takes the operation's results and makes the function's. */
+typedef struct op_case_growth {
+    mil_value *(*before)(mil_builder *b, const char *name, mil_type type, void *context);
+    void (*after)(mil_builder *b, const mil_op *op, void *context);
+    void *context;
+} op_case_growth;
+op_case *op_case_make_grown(mil_opcode code, mil_dtype dtype, const char *line, uint64_t seed, const op_case_growth *g,
+                            propane_error *err);
+
+/* All cases as rows, in the order of op_cases_each; `out` (room for `limit`) may be NULL. Returns how many there are. */
+typedef struct op_case_row {
+    mil_opcode code;
+    mil_dtype dtype;
+    const char *line;
+    uint64_t number; /* by line and element type: what op_cases_each adds to its seed */
+} op_case_row;
+int op_cases_list(int code, op_case_row *out, int limit);
 
 /* The columns of a row that mil_op_info does not carry, as text: "broadcast", "map2", ... */
 const char *op_rule_name(mil_opcode code);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Where the tests of the ane driver find the stand-in, and a TMPDIR of their own, so that what is left in it can be counted.
  */
-#ifndef TESTS_DRIVERS_ANE_RIG_H
-#define TESTS_DRIVERS_ANE_RIG_H
+#ifndef TESTS_SUPPORT_ANE_RIG_H
+#define TESTS_SUPPORT_ANE_RIG_H
 
 #include <stdbool.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Owns the surroundings of the ane driver's tests.
  */
-#include "drivers/ane_rig.h"
+#include "support/ane_rig.h"
 
 #include <stdio.h>
 #include <stdlib.h>

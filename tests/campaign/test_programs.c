@@ -1,0 +1,517 @@
+/* SPDX-License-Identifier: MIT
+ * Programs from a generator (support/grown_program.h, support/random_program.h) on everything that computes, against the slow
+ * meaning in double: the cpu driver's plans with the instruction sets that this machine has, fused or not, the simulator, and the
+ * ane driver on the stand-in. Then the other way round: an error is planted in each kind of step, and must be found.
+ *
+ * How far a result may be off is told by the program itself: the slow meaning is computed exactly, and with each value rounded to
+ * its type; what lies between the two is what rounding does here.
+ *
+ * PROGRAMS=N: so many (300); SEED=N: from which on (the day's); CAMPAIGN_STATE: counted there; PROGRAMS_VERBOSE: what was refused.
+ */
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/memory.h"
+#include "base/rng.h"
+#include "device/runner.h"
+#include "drivers/cpu/plan/plan.h"
+#include "support/ane_rig.h"
+#include "support/grown_program.h"
+#include "support/random_program.h"
+#include "support/test.h"
+
+enum { MOST_IO = 64 };
+
+static propane_error err;
+
+static uint64_t number_of(const char *name, uint64_t standard) {
+    const char *text = getenv(name);
+    return text && *text ? strtoull(text, NULL, 10) : standard;
+}
+
+static uint64_t first_seed(void) { return number_of("SEED", (uint64_t)time(NULL) / 86400) * 1000000; }
+
+/* ---- a program and what it means ---------------------------------------------------------------------------------------- */
+
+typedef struct program {
+    uint64_t seed;
+    op_case *grown; /* NULL: of random_program */
+    mil_module *module;
+    const mil_function *f;
+    const mil_tensor *inputs;
+    mil_tensor own[8];
+    mil_tensor *exact, *rounded;
+    double length; /* the square root of the longest sum, at most */
+    bool drawn;    /* random numbers: only the cpu driver draws as the slow meaning does */
+    arena *a;
+    char label[300];
+} program;
+
+static double length_of(const mil_function *f) {
+    double most = 1;
+    for (const mil_op *op = f->first; op; op = op->next) {
+        mil_cost cost;
+        double out = 1, in = 1;
+        mil_op_cost(op, &cost);
+        for (int r = 0; r < op->result_count; r++) out += (double)mil_type_count(&op->results[r]->type);
+        for (int p = 0; p < op->info->param_count; p++)
+            for (int k = 0; k < op->operands[p].count; k++)
+                in += (double)mil_type_count(&op->operands[p].values[k]->type);
+        most = fmax(most, fmax(cost.flops / out, in / out));
+    }
+    return sqrt(most);
+}
+
+static void fill_own(program *p, rng *r) {
+    for (int i = 0; i < p->f->param_count; i++) {
+        const mil_type *type = &p->f->params[i]->type;
+        double *data = arena_alloc(p->a, sizeof(double) * (size_t)mil_type_count(type));
+        for (int64_t k = 0; k < mil_type_count(type); k++) data[k] = mil_round(type->dtype, rng_normal(r));
+        p->own[i] = (mil_tensor){.type = *type, .data = data};
+    }
+    p->inputs = p->own;
+}
+
+/* False: nothing that a device can be asked for (what was drawn does not fit, results of less than a byte, none at all). */
+static bool program_make(program *p, uint64_t seed) {
+    *p = (program){.seed = seed, .a = arena_create()};
+    EXPECT(p->a != NULL);
+    if (seed % 5 == 0) {
+        rng r;
+        rng_init(&r, seed);
+        p->module = mil_module_create("random");
+        p->f = random_program(p->module, "main", seed, 4 + (int)rng_below(&r, 30));
+        fill_own(p, &r);
+    } else {
+        p->grown = grown_program(seed, &err);
+        if (!p->grown) return false;
+        p->module = p->grown->module, p->f = p->grown->function, p->inputs = p->grown->inputs;
+        p->drawn = strncmp(mil_op_get(p->grown->code)->name, "random_", 7) == 0;
+    }
+    snprintf(p->label, sizeof p->label, "program %llu (%.200s)", (unsigned long long)seed,
+             p->grown ? p->grown->label : "random");
+    for (int r = 0; r < p->f->result_count; r++)
+        if (mil_dtype_get(p->f->results[r]->type.dtype)->bits < 8) return false;
+    if (!p->f->result_count || p->f->result_count > MOST_IO) return false;
+    if (mil_eval_function(p->f, p->inputs, false, p->a, &p->exact, &err) ||
+        mil_eval_function(p->f, p->inputs, true, p->a, &p->rounded, &err))
+        ck_abort_msg("%s: %s", p->label, err.text);
+    p->length = length_of(p->f);
+    return true;
+}
+
+static void program_free(program *p) {
+    if (p->grown)
+        op_case_free(p->grown);
+    else
+        mil_module_free(p->module);
+    arena_free(p->a);
+}
+
+/* ---- comparing ------------------------------------------------------------------------------------------------------------ */
+
+/* The worst error of result `k` in bounds; above 1: wrong (observed in 10,000 programs: 0.50). `unit`: at least the rounding error of this type (0: the result's own). */
+static double error_of(const program *p, int k, const double *got, double unit) {
+    const mil_type *type = &p->f->results[k]->type;
+    const int64_t count = mil_type_count(type);
+    const bool real = mil_dtype_is_float(type->dtype), half = type->dtype == MIL_fp16;
+    const double *want = p->exact[k].data;
+    double scale = 1, apart = 0, worst = 0;
+    for (int64_t i = 0; i < count; i++) {
+        if (isfinite(want[i])) scale = fmax(scale, fabs(want[i]));
+        const double d = fabs(want[i] - p->rounded[k].data[i]);
+        if (isfinite(d)) apart = fmax(apart, d);
+    }
+    unit = fmax(unit, half ? 0x1p-11 : FLT_EPSILON / 2);
+    for (int64_t i = 0; i < count; i++) {
+        const double w = real ? mil_round(type->dtype, want[i]) : want[i];
+        if (w == got[i] || (isnan(w) && isnan(got[i]))) continue;
+        if (!real || !isfinite(got[i])) return INFINITY;
+        const double sums = (unit > 0x1p-20 ? 0.125 : 2) * p->length * scale;
+        const double bound = unit * (2 * fabs(want[i]) + sums) + 4 * apart + 0x1p-25;
+        worst = fmax(worst, fabs(got[i] - want[i]) / bound);
+    }
+    return worst;
+}
+
+/* ---- the cpu driver's plans ----------------------------------------------------------------------------------------------- */
+
+typedef struct planted { /* an error in all steps of one kind */
+    const char *kind;
+    uint64_t seed;
+    const cpu_program *program;
+    struct spoiled {
+        cpu_step_run run;
+        const void *args;
+        struct planted *all;
+        int index;
+    } steps[400];
+    int count, hits;
+} planted;
+
+static void spoil_element(unsigned char *place, int64_t bytes) {
+    float f = 0;
+    uint16_t half = 0;
+    if (bytes >= 4) memcpy(&f, place, 4);
+    if (bytes >= 2) memcpy(&half, place, 2);
+    const double v = fabs((double)f);
+    if (bytes >= 4 && ((v > 1e-5 && v < 1e5) || v == 0)) {
+        f = v == 0 ? 0.001f : f * 1.001f;
+        memcpy(place, &f, 4);
+    } else if ((half & 0x7c00) > 0x1000 && (half & 0x7c00) < 0x7800) { /* an fp16 */
+        half = (uint16_t)(half + 8);
+        memcpy(place, &half, 2);
+    } else {
+        place[0] ^= 1;
+    }
+}
+
+/* One element of what the step changed, by a thousandth; integers and bits by one. */
+static void spoil(planted *all, const cpu_run *run, unsigned char *const *old) {
+    const cpu_program *p = all->program;
+    rng r;
+    rng_init(&r, all->seed + (uint64_t)all->hits);
+    int64_t seen = 0, at = -1;
+    int buffer = -1;
+    for (int b = 0; b < p->buffer_count; b++)
+        for (int64_t i = 0; old[b] && i < p->buffers[b].bytes; i += 4) {
+            const int64_t left = p->buffers[b].bytes - i;
+            if (memcmp(old[b] + i, run->base[b] + i, (size_t)(left < 4 ? left : 4)) != 0 &&
+                rng_below(&r, (uint64_t)++seen) == 0)
+                buffer = b, at = i;
+        }
+    if (buffer < 0) return;
+    spoil_element(run->base[buffer] + at, p->buffers[buffer].bytes - at);
+    all->hits++;
+}
+
+static propane_status spoiled_run(const cpu_run *run, const void *args, propane_error *e) {
+    const struct spoiled *s = args;
+    const cpu_program *p = s->all->program;
+    unsigned char **old = mem_array((size_t)p->buffer_count + 1, sizeof *old);
+    EXPECT(old != NULL);
+    for (int b = 0; b < p->buffer_count; b++) {
+        const cpu_buffer *o = &p->buffers[b]; /* scratch is no result */
+        const bool result = o->place == CPU_PLACE_OUTPUT || (o->place == CPU_PLACE_TEMP && o->last > s->index);
+        old[b] = result ? mem_alloc((size_t)o->bytes + 1) : NULL;
+        if (old[b]) memcpy(old[b], run->base[b], (size_t)p->buffers[b].bytes);
+    }
+    const propane_status status = s->run(run, s->args, e);
+    if (!status) spoil(s->all, run, old);
+    for (int b = 0; b < p->buffer_count; b++) mem_free(old[b]);
+    mem_free(old);
+    return status;
+}
+
+static void plant(planted *all, cpu_program *p) {
+    all->program = p, all->count = 0, all->hits = 0;
+    for (int i = 0; i < p->step_count && all->count < 400; i++) {
+        cpu_step *s = &p->steps[i];
+        if (strcmp(s->kind, all->kind) != 0) continue;
+        struct spoiled *one = &all->steps[all->count++];
+        *one = (struct spoiled){s->run, s->args, all, i};
+        s->run = spoiled_run, s->args = one;
+    }
+}
+
+typedef struct kinds { /* of steps that were seen */
+    const char *name[160];
+    int used;
+} kinds;
+
+static void note_kind(kinds *seen, const char *name) {
+    int k = 0;
+    while (k < seen->used && strcmp(seen->name[k], name) != 0) k++;
+    EXPECT(k < 160);
+    seen->name[k] = name;
+    seen->used += k == seen->used;
+}
+
+/* The worst error of all results. */
+static double run_plan(const program *p, const cpu_plan_options *options, planted *error, kinds *seen) {
+    arena *a = arena_create();
+    cpu_program *plan = NULL;
+    void *inputs[MOST_IO], *outputs[MOST_IO];
+    double worst = 0;
+    EXPECT(a != NULL);
+    if (cpu_plan_compile(p->f, options, a, &plan, &err) || cpu_program_memory_check(plan, &err))
+        ck_abort_msg("%s: %s", p->label, err.text);
+    plan->poison = true;
+    for (int i = 0; seen && i < plan->step_count; i++) note_kind(seen, plan->steps[i].kind);
+    if (error) plant(error, plan);
+    for (int i = 0; i < plan->input_count; i++) {
+        inputs[i] = mem_alloc(plan->inputs[i].bytes + 1);
+        mil_pack_f64(inputs[i], p->inputs[i].type.dtype, p->inputs[i].data, mil_type_count(&p->inputs[i].type));
+    }
+    for (int i = 0; i < plan->output_count; i++) {
+        outputs[i] = mem_alloc(plan->outputs[i].bytes + 8);
+        memset(outputs[i], 0xa5, plan->outputs[i].bytes);
+    }
+    void *block = mem_pages_alloc((size_t)plan->block_bytes + 64);
+    if (!error || error->count) {
+        if (cpu_program_run(plan, block, inputs, outputs, &err)) {
+            EXPECT_MSG(error, "%s: %s", p->label, err.text);
+            worst = INFINITY;
+        }
+        for (int k = 0; k < plan->output_count && worst < INFINITY; k++) {
+            const mil_type *type = &p->f->results[k]->type;
+            double *got = mem_array((size_t)mil_type_count(type) + 1, sizeof *got);
+            mil_unpack_f64(got, type->dtype, outputs[k], mil_type_count(type));
+            worst = fmax(worst, error_of(p, k, got, 0));
+            mem_free(got);
+        }
+    }
+    for (int i = 0; i < plan->input_count; i++) mem_free(inputs[i]);
+    for (int i = 0; i < plan->output_count; i++) mem_free(outputs[i]);
+    mem_pages_free(block, (size_t)plan->block_bytes + 64);
+    cpu_program_deinit(plan);
+    arena_free(a);
+    return worst;
+}
+
+/* ---- devices -------------------------------------------------------------------------------------------------------------- */
+
+static mil_dtype dtype_of(const program *p, const propane_io *io) {
+    static const mil_dtype types[] = {MIL_fp16, MIL_fp32,  MIL_int32, MIL_bool,
+                                      MIL_int8, MIL_uint8, MIL_int16, MIL_uint16};
+    EXPECT_MSG(io->dtype >= PROPANE_FP16 && io->dtype <= PROPANE_UINT16, "%s: '%s' has no type", p->label, io->name);
+    return types[io->dtype];
+}
+
+static propane_status give_inputs(const program *p, runner *r) {
+    for (int i = 0; i < r->inputs; i++) {
+        const propane_io *io = runner_io(r, i);
+        int from = 0; /* a device may sort its inputs */
+        while (strcmp(p->f->params[from]->name, io->name) != 0) from++;
+        const int64_t count = mil_type_count(&p->inputs[from].type);
+        void *data = mem_alloc((size_t)count * 8 + 8);
+        mil_pack_f64(data, dtype_of(p, io), p->inputs[from].data, count);
+        propane_status status = runner_write(r, i, io->dtype, data, &err);
+        mem_free(data);
+        PROPANE_TRY(status);
+    }
+    return PROPANE_OK;
+}
+
+static propane_status take_outputs(const program *p, runner *r, double unit, double *worst) {
+    for (int k = 0; k < r->count - r->inputs; k++) {
+        const propane_io *io = runner_io(r, r->inputs + k);
+        int of = 0;
+        while (strcmp(p->f->results[of]->name, io->name) != 0) of++;
+        const int64_t count = mil_type_count(&p->f->results[of]->type);
+        void *data = mem_alloc((size_t)count * 8 + 8);
+        double *got = mem_array((size_t)count + 1, sizeof *got);
+        propane_status status = runner_read(r, r->inputs + k, io->dtype, data, &err);
+        if (!status) {
+            mil_unpack_f64(got, dtype_of(p, io), data, count);
+            *worst = fmax(*worst, error_of(p, of, got, unit));
+        }
+        mem_free(data);
+        mem_free(got);
+        PROPANE_TRY(status);
+    }
+    return PROPANE_OK;
+}
+
+/* The worst error; -1: the device refuses the program, and says why. */
+static double run_device(propane_device *d, const program *p, double unit) {
+    propane_program *compiled = NULL;
+    runner r = {0};
+    double worst = 0;
+    if (propane_program_compile(d, p->module, NULL, &compiled, &err)) {
+        EXPECT_MSG(err.text[0], "%s: refused without a word", p->label);
+        if (getenv("PROGRAMS_VERBOSE")) printf("  %s: %s\n", p->label, err.text);
+        return -1;
+    }
+    propane_status status = runner_open(&r, d, compiled, NULL, NULL, &err);
+    if (!status) status = give_inputs(p, &r);
+    if (!status) status = runner_run(&r, NULL, &err);
+    if (!status) status = take_outputs(p, &r, unit, &worst);
+    EXPECT_MSG(!status, "%s: %s", p->label, err.text);
+    runner_close(&r);
+    propane_program_free(compiled);
+    return worst;
+}
+
+/* ---- the tests ------------------------------------------------------------------------------------------------------------ */
+
+enum { BATCH = 100 /* a process each: the ane driver compiles 119 programs in one */, COLUMNS = 2 * CPU_ISA_COUNT + 2 };
+
+typedef struct column {
+    char name[40];
+    cpu_plan_options options;
+    propane_device *device; /* NULL: a plan */
+    double unit, worst;
+    int programs, refused, wrong;
+} column;
+
+typedef struct tally { /* shared with the processes that try */
+    column columns[COLUMNS];
+    int count, made, rows[MIL_OP_COUNT];
+    uint64_t next; /* seed */
+} tally;
+
+static void count_into_state(const char *name, int done, int wrong) {
+    const char *path = getenv("CAMPAIGN_STATE");
+    FILE *f = path && *path ? fopen(path, "a") : NULL;
+    if (!f) return;
+    fprintf(f, "%s %d %d %llu\n", name, done, wrong, (unsigned long long)first_seed() / 1000000);
+    fclose(f);
+}
+
+static void try_on(column *c, const program *p) {
+    if (c->device && p->drawn) return;
+    const double worst = c->device ? run_device(c->device, p, c->unit) : run_plan(p, &c->options, NULL, NULL);
+    if (worst < 0) {
+        c->refused++;
+        return;
+    }
+    c->programs++;
+    c->worst = fmax(c->worst, worst <= 1 ? worst : 0);
+    if (worst <= 1) return;
+    if (c->wrong++ < 20) printf("  %s on %s: %.3g bounds\n", p->label, c->name, worst);
+}
+
+static void add_plans(tally *t) {
+    for (int isa = 0; isa < CPU_ISA_COUNT; isa++)
+        for (int fuse = 0; fuse < 2; fuse++) {
+            if (!cpu_isa_available((cpu_isa)isa)) continue;
+            column *c = &t->columns[t->count++];
+            snprintf(c->name, sizeof c->name, "%s%s", cpu_isa_name((cpu_isa)isa), fuse ? "" : ", not fused");
+            c->options = (cpu_plan_options){.kernels = cpu_kernels_of((cpu_isa)isa), .guard = true, .fuse = fuse};
+        }
+}
+
+static void add_device(tally *t, const char *name, const char *uri, double unit) {
+    column *c = &t->columns[t->count];
+    if (propane_device_open(uri, &c->device, &err)) {
+        if (!t->made) printf("  not on %s: %s\n", name, err.text);
+        return;
+    }
+    snprintf(c->name, sizeof c->name, "%s", name);
+    c->unit = unit;
+    t->count++;
+}
+
+/* In a process of its own. */
+static void try_batch(tally *t) {
+    t->count = 0;
+    add_plans(t);
+    add_device(t, "sim:m4, exact", "sim:m4?refuse=0&round=0&sums=0&table=0&saturate=0&slice=0&theory=2", 0);
+    add_device(t, "ane (stand-in)", "ane", 0x1p-11);
+    for (int made = 0; made < BATCH;) {
+        program p;
+        if (program_make(&p, t->next++)) {
+            made++;
+            if (p.grown) t->rows[p.grown->code]++;
+            for (int c = 0; c < t->count; c++) try_on(&t->columns[c], &p);
+        }
+        program_free(&p);
+    }
+    t->made += BATCH;
+    for (int c = 0; c < t->count; c++)
+        if (t->columns[c].device) propane_device_close(t->columns[c].device);
+}
+
+TEST(programs_mean_the_same_everywhere) {
+    tally *t = mmap(NULL, sizeof *t, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    EXPECT(t != MAP_FAILED);
+    t->next = first_seed();
+    const int most = (int)number_of("PROGRAMS", 300);
+    while (t->made < most) {
+        const uint64_t from = t->next;
+        int status = 0;
+        fflush(stdout);
+        const pid_t child = fork();
+        if (!child) {
+            try_batch(t);
+            fflush(stdout);
+            _exit(0);
+        }
+        EXPECT(child > 0 && waitpid(child, &status, 0) == child);
+        EXPECT_MSG(status == 0, "a program of seeds %llu to %llu ends the process: %#x", (unsigned long long)from,
+                   (unsigned long long)t->next, (unsigned)status);
+    }
+    int wrong = 0, shown = 0;
+    for (int c = 0; c < t->count; c++) {
+        const column *o = &t->columns[c];
+        printf("  %s: %d programs, %d refused, %d wrong, worst else %.2f of its bound\n", o->name, o->programs,
+               o->refused, o->wrong, o->worst);
+        wrong += o->wrong;
+    }
+    for (int op = 0; op < MIL_OP_COUNT; op++) shown += t->rows[op] > 0;
+    printf("  %d programs from seed %llu on, %d rows of ops.def as their middle\n", t->made,
+           (unsigned long long)first_seed(), shown);
+    count_into_state("programs", t->made, wrong);
+    EXPECT_MSG(wrong == 0, "%d results are wrong", wrong);
+    munmap(t, sizeof *t);
+}
+
+enum { WITHIN = 1000, ENOUGH = 4 /* programs with a spoiled step: fewer show nothing */ };
+
+/* After how many programs an error in steps of that kind is found; 0: in none. *spoiled_in: how many had one. */
+static int found_after(const char *kind, const cpu_plan_options *o, int *spoiled_in) {
+    static planted error;
+    const uint64_t seed = first_seed();
+    int tried = 0;
+    error.kind = kind, *spoiled_in = 0;
+    for (uint64_t n = 0; tried < WITHIN; n++) {
+        program p;
+        error.seed = seed + n, error.hits = 0;
+        const bool made = program_make(&p, seed + n);
+        tried += made;
+        const bool found = made && run_plan(&p, o, &error, NULL) > 1;
+        if (made && error.hits && getenv("PROGRAMS_VERBOSE"))
+            printf("  %s: %s: %s\n", kind, p.label, found ? "found" : "not");
+        *spoiled_in += made && error.hits;
+        program_free(&p);
+        if (found) return tried;
+    }
+    return 0;
+}
+
+/* All kinds of steps that a set's plans of these programs have; each is spoiled in turn and must be found among them. */
+static void expect_found(cpu_isa isa) {
+    static kinds seen;
+    const cpu_plan_options o = {.kernels = cpu_kernels_of(isa), .fuse = true};
+    const uint64_t seed = first_seed();
+    int worst = 0, rare = 0, hits;
+    const char *last = "";
+    seen.used = 0;
+    for (uint64_t n = 0, made = 0; made < WITHIN; n++) {
+        program p;
+        if (program_make(&p, seed + n)) (void)(made++, run_plan(&p, &o, NULL, &seen));
+        program_free(&p);
+    }
+    for (int k = 0; k < seen.used; k++) {
+        const int after = found_after(seen.name[k], &o, &hits);
+        if (!after)
+            printf("  %s: '%s' stands in %d programs only, no error found\n", cpu_isa_name(isa), seen.name[k], hits);
+        EXPECT_MSG(after || hits < ENOUGH, "%s: an error in '%s' is not found in %d programs, %d of which have it",
+                   cpu_isa_name(isa), seen.name[k], WITHIN, hits);
+        rare += !after;
+        if (after > worst) worst = after, last = seen.name[k];
+    }
+    printf(
+        "  %s: errors planted in %d kinds of steps, %d too rare, the others found, the last (%s) after %d programs\n",
+        cpu_isa_name(isa), seen.used, rare, last, worst);
+    EXPECT(seen.used > 40 && rare < seen.used / 10);
+}
+
+TEST(planted_errors_are_found) {
+    for (int isa = 0; isa < CPU_ISA_COUNT; isa++)
+        if (cpu_isa_available((cpu_isa)isa)) expect_found((cpu_isa)isa);
+}
+
+int main(int argc, char **argv) {
+    static const test_case cases[] = {T(programs_mean_the_same_everywhere), T_LONG(planted_errors_are_found)};
+    const bool standin = ane_rig_enter(argv[0]);
+    const int code = test_main("campaign/programs", cases, 2, argc, argv);
+    if (standin) ane_rig_leave();
+    return code;
+}

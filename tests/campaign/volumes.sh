@@ -1,0 +1,48 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# The campaign's full volumes, in slices that add up over days: each call does one slice of at most BUDGET seconds of each part that is not
+# full yet, with another seed each time, and notes what was tried in STATE (lines of NAME DONE WRONG SEED), then prints the sums.
+# Usage: tests/campaign/volumes.sh BUILD [PART...]     BUDGET=60 STATE=FILE (build/volumes.txt); without a slice: PART 'sums'
+# What is tried in one process (soak) counts only where one slice held it whole.
+set -u
+cd "$(dirname "$0")/../.." || exit 2
+build=$1
+shift
+state=${STATE:-build/volumes.txt} # outlives builds of other modes
+mkdir -p "$(dirname "$state")" && touch "$state" || exit 2
+CAMPAIGN_STATE=$(cd "$(dirname "$state")" && pwd)/$(basename "$state")
+export CAMPAIGN_STATE
+export BUDGET="${BUDGET:-60}"
+# NAME | volume | what is counted | whole in one slice | command
+rows='kill|1000|SIGKILLs in training||sh tests/campaign/kill.sh BUILD training
+convert|200|SIGKILLs in conversions||sh tests/campaign/kill.sh BUILD conversions
+stop|500|stopped writes||sh tests/campaign/stop.sh BUILD
+training|20000|training steps in one process|whole|sh tests/campaign/soak.sh BUILD training
+generations|20000|generations in one process|whole|sh tests/campaign/soak.sh BUILD generations
+requests|50000|requests to one server|whole|sh tests/campaign/soak.sh BUILD requests
+programs|10000|programs on every device||BUILD/tests/campaign/test_programs programs_mean_the_same_everywhere
+mutated|200000|mutated files, ASan and UBSan||sh fuzz/run.sh 15'
+done_of() { # the sum, or the largest slice; then what was wrong
+    awk -v name="$1" -v whole="$2" '$1 == name { if (whole == "") n += $2; else if ($2 > n) n = $2; bad += $3 } END { print n + 0, bad + 0 }' "$CAMPAIGN_STATE"
+}
+failed=0
+IFS='
+'
+for row in $rows; do
+    IFS='|' read -r name volume unit whole command << END
+$row
+END
+    IFS=' '
+    case " ${*:-all} " in *" $name "*) wanted=1 ;; *' all '*) wanted=1 ;; *) wanted=0 ;; esac
+    sum=$(done_of "$name" "$whole")
+    if [ $wanted = 1 ] && [ "${sum% *}" -lt "$volume" ]; then
+        PROGRAMS=$((BUDGET * 50)) SEED=$(($(date +%j) * 1000 + $(wc -l < "$CAMPAIGN_STATE") % 1000)) \
+            sh -c "$(echo "$command" | sed "s,BUILD,$build,")" || failed=1
+        sum=$(done_of "$name" "$whole")
+    fi
+    echo "$name: ${sum% *} of $volume $unit, ${sum#* } wrong"
+    [ "${sum#* }" = 0 ] || failed=1
+done
+awk '$1 == "mutated" { runs[$4] += $2 } $1 == "seconds" { spent[$4] += $2 }
+    END { for (t in runs) printf "    fuzz %s: %d files, %.1f minutes\n", t, runs[t], spent[t] / 60 }' "$CAMPAIGN_STATE" | sort
+exit $failed
