@@ -120,6 +120,14 @@ PROPANE_CHECK propane_status propane_products_get(propane_products *out, propane
 typedef void (*propane_log)(void *context, const char *sentence);
 void propane_set_log(propane_log log, void *context);
 
+/* Whether work that takes long should end, as after Ctrl-C in an interpreter. Asked at most every 50 ms, in the thread that made
+ * the call, while a session runs, a generator reads ids or a trainer works. True: that call ends with PROPANE_ERR_CANCELLED,
+ * between two steps of a plan on cpu and sim devices; states, what a generator has read, weights and moments are as before the
+ * run, the chunk, the training step. It must not call the library. NULL: nobody is asked, as at first. Set it before anything
+ * else is called. */
+typedef bool (*propane_asked)(void *context);
+void propane_set_interrupt(propane_asked asked, void *context);
+
 /* The memory that the library asks for, but for tensors (pages of the system) and what other libraries ask for. `size` is
  * sizeof(propane_allocator). `allocate` need not clear; what `resize` gets is its own or NULL. From any thread. NULL: the
  * system's, as at first. PROPANE_ERR_INVALID when something of the library's is alive. */

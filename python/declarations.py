@@ -19,6 +19,8 @@ extern "Python" bool propane_ml_on_token(void *, const propane_token *);
 extern "Python" void propane_ml_on_step(void *, const propane_step *);
 extern "Python" void propane_ml_on_evaluation(void *, const propane_evaluation *);
 extern "Python" void propane_ml_on_checkpoint(void *, int64_t, const char *);
+extern "Python" bool propane_ml_on_interrupt(void *);
+void propane_ml_watch(void);
 """
 
 

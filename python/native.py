@@ -39,6 +39,21 @@ def libraries() -> list:
 
 ffi = cffi.FFI()
 ffi.cdef(declarations.read() + declarations.CALLBACKS + "extern const char *const propane_ml_fingerprint;")
-ffi.set_source("propane_ml._propane", '#include "propane.h"\n'
+# Python handles its signals in its main thread: only that one is asked. What a signal raises comes out of on_interrupt.
+WATCH = """
+#include <pthread.h>
+#include <stddef.h>
+#include "propane.h"
+static bool propane_ml_on_interrupt(void *);
+static pthread_t propane_ml_main;
+static bool propane_ml_asked(void *context) {
+    return pthread_equal(pthread_self(), propane_ml_main) && propane_ml_on_interrupt(context);
+}
+static void propane_ml_watch(void) {
+    propane_ml_main = pthread_self();
+    propane_set_interrupt(propane_ml_asked, NULL);
+}
+"""
+ffi.set_source("propane_ml._propane", WATCH +
                f'static const char *const propane_ml_fingerprint = "{declarations.fingerprint()}";\n', include_dirs=[os.path.join(ROOT, "include")],
                extra_objects=[ARCHIVE], depends=[ARCHIVE], extra_link_args=libraries() + ["-Wl,-S"])

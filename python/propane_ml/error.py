@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, Union
+import threading
+from typing import TYPE_CHECKING, Any, List, Union
 
 from ._propane import ffi, lib
 
@@ -38,9 +39,41 @@ def error() -> Any:
     return ffi.new("propane_error *")
 
 
+_interrupts: List[BaseException] = []  # what signal handlers raised inside of a call
+
+
+def failure(status: int, err: Any) -> BaseException:
+    """What a call's status is raised as: what a signal's handler raised while it worked (Ctrl-C), or a PropaneError."""
+    if status == lib.PROPANE_ERR_CANCELLED and _interrupts:
+        return _interrupts.pop()
+    return PropaneError(status, text(err.text))
+
+
 def check(status: int, err: Any) -> None:
     if status:
-        raise PropaneError(status, text(err.text))
+        raise failure(status, err)
+
+
+def interrupted(kind: Any, value: BaseException, trace: Any) -> bool:
+    """For callbacks that a signal met: the exception waits for the call's end."""
+    _interrupts[:] = [value]
+    return True
+
+
+def raise_interrupt() -> None:
+    if _interrupts:
+        raise _interrupts.pop()
+
+
+@ffi.def_extern(onerror=interrupted)
+def propane_ml_on_interrupt(context: Any) -> bool:
+    """The library asks every 50 ms whether to end its work. Python handles signals before this line; a handler that raises
+    ends it."""
+    return False
+
+
+if threading.current_thread() is threading.main_thread():
+    lib.propane_ml_watch()
 
 
 def text(chars: Any) -> str:

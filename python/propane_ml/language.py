@@ -12,7 +12,8 @@ from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Seque
 import numpy as np
 
 from ._propane import ffi, lib
-from .error import Handle, Path, check, chars, error, invalid, path_chars, structure, taken, text
+from .error import (Handle, Path, chars, check, error, interrupted, invalid, path_chars, raise_interrupt, structure, taken,
+                    text)
 from .program import Program
 
 Messages = Sequence[Mapping[str, str]]
@@ -104,7 +105,12 @@ class Generation:
         return self.text
 
 
-@ffi.def_extern(error=False)
+def _stopped(kind: Any, failure: BaseException, trace: Any) -> bool:
+    interrupted(kind, failure, trace)
+    return False
+
+
+@ffi.def_extern(onerror=_stopped)
 def propane_ml_on_token(context: Any, token: Any) -> bool:
     top = tuple((row.id, row.logprob) for row in token.top[0:token.top_count]) if token.top_count else ()
     words = bytes(ffi.buffer(token.text, token.length)).decode("utf-8", "replace") if token.length else ""
@@ -114,7 +120,7 @@ def propane_ml_on_token(context: Any, token: Any) -> bool:
 
 class Text(Handle, Iterator[Token]):
     """A text that is being written: an iterator of Token. `result` is the Generation so far; after the last token it is whole.
-    close(), or dropping it, ends the text."""
+    close(), or dropping it, ends the text; so does Ctrl-C."""
 
     def __init__(self, model: Model, ids: List[int], sampling: Mapping[str, Any], chat: Any = None) -> None:
         self._model, self._err = model, error()
@@ -155,7 +161,12 @@ class Text(Handle, Iterator[Token]):
                 self._finish, self._reused = text(lib.propane_finish_name(out.finish)), int(out.reused)
                 self.close()
                 return bool(self._made)
-            check(lib.propane_generator_advance(self._model._writer(), self._err), self._err)
+            try:
+                check(lib.propane_generator_advance(self._model._writer(), self._err), self._err)
+                raise_interrupt()
+            except BaseException:  # its place is free for another text
+                self.close()
+                raise
             return True
 
     @property

@@ -11,7 +11,7 @@ import numpy as np
 
 from . import arrays
 from ._propane import ffi, lib
-from .error import Handle, Path, PropaneError, chars, check, error, invalid, path_chars, structure, text
+from .error import Handle, Path, PropaneError, chars, check, error, failure, invalid, path_chars, structure, text
 from .report import Table
 
 LENT_BYTES = 1 << 20  # from here on a copy costs more than binding the memory
@@ -157,7 +157,7 @@ class Session(Handle):
 
     def _check(self, status: int) -> None:
         if status:
-            raise PropaneError(status, text(self._err.text))
+            raise failure(status, self._err)
 
     def _find(self, slots: Dict[str, Slot], name: str, what: str) -> Slot:
         slot = slots.get(name)

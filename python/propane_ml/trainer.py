@@ -14,7 +14,7 @@ import numpy as np
 
 from . import arrays
 from ._propane import ffi, lib
-from .error import Handle, Path, check, error, invalid, structure, taken, text
+from .error import Handle, Path, check, error, invalid, raise_interrupt, structure, taken, text
 from .language import Model, Tokenizer
 from .program import Program, load
 from .report import Table
@@ -325,8 +325,8 @@ class Trainer(Handle):
     # ---- learning
 
     def run(self, steps: Optional[int] = None) -> History:
-        """To the last step, or `steps` further at most; it may be called again. Ctrl-C and exceptions of callbacks end it after its batch, with the checkpoint written where there is
-        a run folder."""
+        """To the last step, or `steps` further at most; it may be called again. Exceptions of callbacks end it after the step,
+        Ctrl-C at once: what it has done of a step is forgotten. The checkpoint is written where there is a run folder."""
         if steps is not None and steps < 1:
             raise invalid(f"steps is {steps}; give 1 or more, or None for all")
         watch = _Watch(self, self._callbacks, self._progress)
@@ -337,6 +337,7 @@ class Trainer(Handle):
         if watch.failure is not None:
             raise watch.failure
         check(status, err)
+        raise_interrupt()
         return self.history
 
     def step(self) -> Step:

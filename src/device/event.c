@@ -10,7 +10,7 @@
 #include "base/memory.h"
 #include "device/device.h"
 
-static int event_init_condition(pthread_cond_t *condition) {
+int event_init_condition(pthread_cond_t *condition) {
 #ifdef __APPLE__
     return pthread_cond_init(condition, NULL);
 #else
@@ -23,8 +23,7 @@ static int event_init_condition(pthread_cond_t *condition) {
 #endif
 }
 
-/* Sleeps until signalled or `deadline` (of clock_ns) is over; true: it is over. */
-static bool event_sleep_until(pthread_cond_t *condition, pthread_mutex_t *mutex, int64_t deadline) {
+bool event_sleep_until(pthread_cond_t *condition, pthread_mutex_t *mutex, int64_t deadline) {
 #ifdef __APPLE__
     int64_t left = deadline - clock_ns();
     if (left <= 0) return true;

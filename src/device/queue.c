@@ -16,6 +16,7 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
+#include "base/poll.h"
 #include "base/sized.h"
 #include "device/device.h"
 
@@ -28,7 +29,7 @@ propane_status queue_init(device_queue *q, int capacity, propane_error *err) {
     int taken = 0;
     if (pthread_mutex_init(&q->mutex, NULL) == 0) taken++;
     if (taken == 1 && pthread_cond_init(&q->work, NULL) == 0) taken++;
-    if (taken == 2 && pthread_cond_init(&q->done, NULL) == 0) return PROPANE_OK;
+    if (taken == 2 && event_init_condition(&q->done) == 0) return PROPANE_OK;
     if (taken == 2) pthread_cond_destroy(&q->work);
     if (taken >= 1) pthread_mutex_destroy(&q->mutex);
     mem_free(q->ring);
@@ -97,7 +98,9 @@ static propane_completion queue_execute(propane_device *d, propane_request *r, p
     int64_t begin = clock_ns();
     if (c.status == PROPANE_OK && r->foreign) c.status = queue_lock_foreign(r, err);
     if (c.status == PROPANE_OK) {
+        poll_scope *before = poll_adopt(r->scope);
         c.status = d->driver->execute(d->impl, &r->execution, &c, err);
+        (void)poll_adopt(before);
         if (r->foreign) queue_unlock_foreign(r, r->buffer_count);
     }
     r->times.began_ns = begin;
@@ -193,6 +196,7 @@ static propane_status queue_enqueue(propane_device *d, propane_request *const *r
     const int64_t now = clock_ns();
     for (int i = 0; i < count; i++) {
         requests[i]->times.submitted_ns = now;
+        requests[i]->scope = poll_current();
         q->ring[(q->head + q->length++) % q->capacity] = requests[i];
     }
     if (!q->executing) queue_wake_thread(q);
@@ -237,6 +241,18 @@ static void queue_help(propane_device *d, const propane_request *r, uint64_t tar
     queue_wake_thread(q);
 }
 
+/* Under the mutex, which is not held while the host is asked. */
+static void queue_sleep(device_queue *q) {
+    if (!poll_current()) {
+        pthread_cond_wait(&q->done, &q->mutex);
+        return;
+    }
+    if (!event_sleep_until(&q->done, &q->mutex, clock_ns() + POLL_MS * INT64_C(1000000))) return;
+    pthread_mutex_unlock(&q->mutex);
+    (void)poll_stop();
+    pthread_mutex_lock(&q->mutex);
+}
+
 propane_status propane_wait(propane_request *request, propane_completion *out, propane_error *err) {
     propane_device *d = request->program->device;
     device_queue *q = &d->queue;
@@ -258,7 +274,7 @@ propane_status propane_wait(propane_request *request, propane_completion *out, p
             continue;
         }
         q->waiters++;
-        pthread_cond_wait(&q->done, &q->mutex);
+        queue_sleep(q);
         q->waiters--;
     }
     propane_completion c = request->completion;

@@ -12,6 +12,7 @@
 
 #include "base/float16.h"
 #include "base/memory.h"
+#include "base/poll.h"
 #include "infer/decoder.h"
 #include "infer/generate.h"
 
@@ -207,15 +208,8 @@ static int64_t generate_rows_filled(const infer *m, int64_t count) {
     return most < m->rows ? most : m->rows;
 }
 
-/* Reads the first `count` (1 .. s->positions) of m->columns; the rest is filled up with the last of these. */
-static propane_status generate_run_columns(infer *m, infer_set *s, int64_t count, wanted want, propane_error *err) {
-    infer_reach *r;
-    for (int64_t n = 0; n < count; n++) infer_take_rows(m, m->columns[n].sequence, m->columns[n].position + 1);
-    for (int64_t n = count; n < s->positions; n++) m->columns[n] = m->columns[count - 1];
-    PROPANE_TRY(infer_need_reach(m, s, generate_rows_filled(m, count), &r, err));
-    PROPANE_TRY(infer_need_ffn(m, s, err));
-    generate_embed(m, s->positions);
-    PROPANE_TRY(generate_put_positions(m, s, r, count, err));
+static propane_status generate_run_layers(infer *m, infer_set *s, const infer_reach *r, int64_t count, wanted want,
+                                          propane_error *err) {
     bool told = false;
     if (m->chained) PROPANE_TRY(generate_run_chain(m, s, r, want, &told, err));
     for (int64_t i = 0; !m->chained && i < infer_layers(m); i++) {
@@ -226,7 +220,23 @@ static propane_status generate_run_columns(infer *m, infer_set *s, int64_t count
         }
         PROPANE_TRY(generate_run_half(m, s, s->ffn, "y", s->ffn_requests[i], err));
     }
-    if (want && !told) PROPANE_TRY(generate_run_head(m, s, count, want, err));
+    return want && !told ? generate_run_head(m, s, count, want, err) : PROPANE_OK;
+}
+
+/* Reads the first `count` (1 .. s->positions) of m->columns; the rest is filled up with the last of these. A run that fails or
+ * is ended leaves the sequences where they were: what it wrote lies after their last position. */
+static propane_status generate_run_columns(infer *m, infer_set *s, int64_t count, wanted want, propane_error *err) {
+    infer_reach *r;
+    poll_scope scope;
+    for (int64_t n = 0; n < count; n++) infer_take_rows(m, m->columns[n].sequence, m->columns[n].position + 1);
+    for (int64_t n = count; n < s->positions; n++) m->columns[n] = m->columns[count - 1];
+    PROPANE_TRY(infer_need_reach(m, s, generate_rows_filled(m, count), &r, err));
+    PROPANE_TRY(infer_need_ffn(m, s, err));
+    generate_embed(m, s->positions);
+    PROPANE_TRY(generate_put_positions(m, s, r, count, err));
+    poll_begin(&scope);
+    const propane_status status = generate_run_layers(m, s, r, count, want, err);
+    PROPANE_TRY(poll_end(&scope, status, err));
     for (int64_t n = 0; n < count; n++) {
         infer_sequence *q = m->columns[n].sequence;
         q->history[m->columns[n].position] = m->columns[n].id;

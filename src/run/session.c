@@ -13,6 +13,7 @@
 #include "base/file.h"
 #include "base/image.h"
 #include "base/memory.h"
+#include "base/poll.h"
 #include "base/rng.h"
 #include "base/text.h"
 #include "run/session_late.h"
@@ -432,9 +433,12 @@ static propane_status session_carry_state(session *s, const char *state, propane
 
 propane_status session_run(session *s, int64_t *ns, propane_error *err) {
     propane_completion done = {.size = sizeof done};
+    poll_scope scope;
     const int64_t begin = session_now_ns();
-    if (s->late) PROPANE_TRY(session_late_settle(s, err));
-    PROPANE_TRY(runner_run(&s->run, &done, err));
+    poll_begin(&scope);
+    propane_status status = s->late ? session_late_settle(s, err) : PROPANE_OK;
+    if (!status) status = runner_run(&s->run, &done, err);
+    PROPANE_TRY(poll_end(&scope, status, err));
     s->engine_ns = done.engine_ns;
     s->energy_j = done.energy_j;
     *ns = done.simulated ? done.device_ns : session_now_ns() - begin;

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/poll.h"
 #include "model/files/store.h"
 #include "train/language_run_internal.h"
 
@@ -123,9 +124,21 @@ static void language_last_batch(language_run *t, const adamw_step *ahead) {
     train_step_update_beside(t->step, &how);
 }
 
+/* One batch. It ends early where its update is not part of it and no other rank waits for it. */
+static propane_status language_batch(language_run *t, bool first, bool ends_early, double scale, double *loss,
+                                     propane_error *err) {
+    const int64_t own = t->first * t->run.options.context;
+    poll_scope scope;
+    if (ends_early) poll_begin(&scope);
+    propane_status status = train_step_batch(t->step, t->inputs + own, t->targets + own, first, scale, loss, err);
+    if (ends_early) status = poll_end(&scope, status, err);
+    data_parallel_rest(t->run.group);
+    return status;
+}
+
 /* Every target counts alike, whichever batch of the step and whichever rank's it is: a part weighs as much as it has
- * targets. With plain text and alone all weights are exactly 1. Stopped between two batches, nothing has moved but the
- * position in the data. */
+ * targets. With plain text and alone all weights are exactly 1. Stopped, nothing has moved: the position in the data goes
+ * back. */
 static propane_status language_gradients(train_run *run, const adamw_step *ahead, double *loss, double *norm,
                                          propane_error *err) {
     language_run *t = language_run_of(run);
@@ -142,14 +155,15 @@ static propane_status language_gradients(train_run *run, const adamw_step *ahead
             t->run.state.position -= i * o->batch;
             return PROPANE_ERR_CANCELLED;
         }
+        const bool last = i == o->accumulate - 1;
         PROPANE_TRY(language_next_count(t, 0, &counted, err));
         PROPANE_TRY(language_to_rows(t, own, t->share * o->context, err));
         PROPANE_TRY(train_step_dropout(t->step, language_dropout_key(t), err));
         double weight = (double)(language_count_targets(t, t->first, t->share) * o->accumulate) / (double)total;
-        if (i == o->accumulate - 1) language_last_batch(t, ahead);
-        propane_status status = train_step_batch(t->step, t->inputs + own, t->targets + own, i == 0,
-                                                 t->run.state.scaler.scale * weight, &part, err);
-        data_parallel_rest(t->run.group);
+        if (last) language_last_batch(t, ahead);
+        propane_status status = language_batch(t, i == 0, !(last && ahead) && !t->run.group,
+                                               t->run.state.scaler.scale * weight, &part, err);
+        if (status == PROPANE_ERR_CANCELLED) t->run.state.position -= i * o->batch;
         PROPANE_TRY(status);
         t->run.state.position += o->batch;
         sum += part * weight;

@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/memory.h"
+#include "base/poll.h"
 #include "base/temporary.h"
 #include "train/checkpoint.h"
 #include "train/kept_weights.h"
@@ -91,7 +92,11 @@ void train_run_free(train_run *r) {
 
 /* ---- running ----------------------------------------------------------------------------------------------------------------- */
 
-static bool train_run_is_asked(const train_run *r) { return r->cancel && atomic_load(r->cancel); }
+/* The host says it once; it holds until the run has ended. */
+static bool train_run_is_asked(train_run *r) {
+    if (!r->ended) r->ended = poll_ask();
+    return r->ended || (r->cancel && atomic_load(r->cancel));
+}
 
 /* With a streamed outer step a wish for a checkpoint has no message that it could travel with. */
 propane_status train_run_check_cancel(train_run *r, propane_error *err) {
@@ -104,7 +109,9 @@ propane_status train_run_check_cancel(train_run *r, propane_error *err) {
         PROPANE_TRY(data_parallel_sum(r->group, &save, 1, err));
     }
     r->asked |= save > 0;
-    return told ? propane_fail(err, PROPANE_ERR_CANCELLED, "stopped") : PROPANE_OK;
+    if (!told) return PROPANE_OK;
+    r->ended = false;
+    return propane_fail(err, PROPANE_ERR_CANCELLED, "stopped");
 }
 
 propane_status train_run_ready(train_run *r, bool *restart, propane_error *err) {
@@ -276,7 +283,10 @@ propane_status train_run_finish(train_run *r, propane_error *err) {
     return r->kind->finish(r, err);
 }
 
-void train_run_cancel_by(train_run *r, const atomic_bool *cancel) { r->cancel = cancel; }
+void train_run_cancel_by(train_run *r, const atomic_bool *cancel) {
+    r->cancel = cancel;
+    r->ended = false;
+}
 void train_run_save_by(train_run *r, atomic_bool *save) { r->save = save; }
 
 /* ---- its weights, from outside ------------------------------------------------------------------------------------------------- */

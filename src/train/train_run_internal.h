@@ -102,6 +102,7 @@ struct train_run {
     timeline *timeline;   /* NULL: no trace */
     const atomic_bool *cancel;
     atomic_bool *save; /* a checkpoint is wanted; NULL: nobody asks */
+    bool ended;        /* the host wants it (poll.h) */
     bool asked;        /* by one of the ranks, since the last one */
     char *checkpoint;  /* NULL without a run folder */
     char *best;        /* the weights of the best evaluation, if they are kept; else NULL */

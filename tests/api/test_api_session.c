@@ -5,7 +5,9 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "base/clock.h"
 #include "base/memory.h"
 #include "propane.h"
 #include "support/failing.h"
@@ -332,6 +334,38 @@ static propane_status attempt_session(void *context, text *result, propane_error
     return !status && result->failed ? propane_fail(err, PROPANE_ERR_MEMORY, "no memory") : status;
 }
 
+static bool asked_once(void *context) {
+    int *left = context;
+    return --*left == 0;
+}
+
+/* A run that the host ends leaves states as they were, and the next one goes through. */
+TEST(a_host_ends_a_run) {
+    static const char *const devices[] = {"cpu", "sim:m4"};
+    for (int d = 0; d < 2; d++) {
+        propane_error err = {0};
+        propane_session *s = NULL;
+        propane_session_options o = {.size = sizeof o, .device = devices[d]};
+        const float x[4] = {1, 2, 3, 4};
+        float sum[4];
+        int left = 1, count = 0;
+        propane_status status = PROPANE_OK;
+        EXPECT_OK(open_text(adder, &o, &s, &err));
+        EXPECT_OK(propane_session_set(s, "x", PROPANE_FP32, x, 4, &err));
+        for (int64_t end = clock_ns() + 60000000; clock_ns() < end;) continue; /* it is asked every 50 ms */
+        propane_set_interrupt(asked_once, &left);
+        /* The first run, but for those that the device's thread has done before this one looks. */
+        while (!status && count < 2000) status = propane_session_run(s, NULL, &err), count += !status;
+        EXPECT_MSG(status == PROPANE_ERR_CANCELLED && strstr(err.text, "the run was stopped at"), "%d: %s", count,
+                   err.text);
+        EXPECT_OK(propane_session_run(s, NULL, &err));
+        propane_set_interrupt(NULL, NULL);
+        EXPECT_OK(propane_session_get(s, "sum", PROPANE_FP32, sum, 4, &err));
+        EXPECT_MSG(sum[0] == (float)(count + 1), "%g after %d runs", (double)sum[0], count + 1);
+        propane_session_close(s);
+    }
+}
+
 /* An input that the model leaves open has the shape of its file; a shape that is named goes before it. */
 TEST(files_choose_open_shapes) {
     static const char open[] = "program(1.3)\n{\nfunc main<ios17>(tensor<fp32, [1, ?]> x, tensor<fp32, [2]> k) {\n"
@@ -382,5 +416,5 @@ SUITE("api/session", T(states_go_on_from_run_to_run), T(sessions_share_their_sta
       T(lent_memory_is_read_and_written_where_it_lies), T(a_copy_of_a_module_stands_alone),
       T(a_program_alone_names_the_session), T(a_classifier_tells_its_label), T(a_batch_is_its_runs_one_by_one),
       T(options_choose_precision_device_and_outputs), T(a_picture_goes_where_the_model_wants_it),
-      T(a_profile_counts_the_steps), T(files_choose_open_shapes), T(memory_comes_from_the_hook),
+      T(a_profile_counts_the_steps), T(files_choose_open_shapes), T(a_host_ends_a_run), T(memory_comes_from_the_hook),
       T(versions_and_threads), T(without_memory))

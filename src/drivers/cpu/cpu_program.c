@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
+#include "base/poll.h"
 #include "base/pool.h"
 
 propane_status cpu_program_no_memory(propane_error *err) {
@@ -72,6 +73,9 @@ static propane_status cpu_program_run_steps(cpu_program *program, propane_error 
     cpu_run run = {program->base, program->threads, NULL};
     for (int i = 0; i < program->step_count; i++) {
         cpu_step *s = &program->steps[i];
+        if (poll_stop())
+            return propane_fail(err, PROPANE_ERR_CANCELLED, "the run was stopped at step %d of %d", i,
+                                program->step_count);
         int64_t start = program->profile ? clock_ns() : 0;
         run.next = i + 1 < program->step_count ? s + 1 : NULL;
         cpu_program_lay_guards(program, i);
@@ -120,7 +124,7 @@ propane_status cpu_program_run(cpu_program *program, void *block, void *const *i
     if (program->poison) memset(block, 0xff, (size_t)program->block_bytes);
     if (program->threads != 1 || pool_threads() == 1) return cpu_program_run_steps(program, err);
     alone a = {program, err, PROPANE_OK};
-    pool_run(cpu_program_alone_task, &a, 2);
+    pool_run(cpu_program_alone_task, &a, 1);
     return a.status;
 }
 

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/poll.h"
 #include "drivers/cpu/cpu_view.h"
 #include "drivers/cpu/plan/facts.h"
 #include "drivers/sim/sim.h"
@@ -213,6 +214,8 @@ propane_status sim_program_run(sim_program *p, const sim_numbers *n, void *block
     for (int i = 0; i < p->step_count; i++) {
         const sim_step *s = &p->steps[i];
         if (s->alias) continue;
+        if (poll_stop())
+            return propane_fail(err, PROPANE_ERR_CANCELLED, "the run was stopped at step %d of %d", i, p->step_count);
         if (s->exact) {
             PROPANE_TRY(steps_run_products(p, s, block, inputs, err));
             sim_store(n, s->op, &s->op->results[0]->type, steps_address(p, block, inputs, s->op->results[0]->id));

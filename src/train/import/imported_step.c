@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/poll.h"
 #include "device/runner.h"
 
 enum { ALIGN_FLOATS = 16, PROOF = 4 };
@@ -139,8 +140,11 @@ static propane_status imported_fill(imported_step *s, unit *u, propane_error *er
 
 static propane_status imported_run(imported_step *s, unit *u, int64_t *device_ns, propane_error *err) {
     propane_completion done = {.size = sizeof done};
+    poll_scope scope;
     PROPANE_TRY(imported_fill(s, u, err));
-    PROPANE_TRY(runner_run(&u->run, &done, err));
+    poll_begin(&scope);
+    const propane_status status = runner_run(&u->run, &done, err);
+    PROPANE_TRY(poll_end(&scope, status, err));
     if (device_ns) *device_ns += done.device_ns;
     return PROPANE_OK;
 }

@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: MIT
+"""Ctrl-C while the library works: what would take hours ends at once with KeyboardInterrupt, and goes on afterwards."""
+import contextlib
+import os
+import signal
+import threading
+import time
+
+import numpy as np
+import pytest
+from conftest import data, mil
+
+import propane_ml as propane
+
+LOOP = mil('int32 zero = const()[name = string("zero"), val = int32(0)];\n'
+           "int32 n, tensor<fp32, [4]> y = while_loop(loop_vars = (zero, x)) (int32 i, tensor<fp32, [4]> a) {\n"
+           "bool more = less(x = i, y = steps);\n"
+           "} -> (more), (int32 j, tensor<fp32, [4]> b) {\n"
+           'int32 one = const()[name = string("one"), val = int32(1)];\n'
+           "int32 next = add(x = j, y = one);\n"
+           "tensor<fp32, [4]> more_of = add(x = b, y = b);\n"
+           "} -> (next, more_of);", "int32 steps, tensor<fp32, [4]> x", "y")
+
+
+@contextlib.contextmanager
+def interrupted():
+    """Ctrl-C soon after the block began: it must end it. A minute later the process is killed."""
+    timer = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT))
+    signal.alarm(60)
+    with pytest.raises(KeyboardInterrupt):
+        timer.start()
+        yield
+        time.sleep(30)  # it came to its end before the signal did
+        pytest.fail("the signal did not come")
+    signal.alarm(0)
+
+
+@pytest.mark.parametrize("device", ["cpu", "sim:m4"])
+def test_predict(device):
+    program = propane.parse(LOOP, device=device)
+    x = np.ones(4, np.float32)
+    if device == "cpu":
+        with interrupted():
+            program.predict({"steps": 2**31 - 1, "x": x})
+        assert (program.predict({"steps": 3, "x": x})["y"] == 8).all()
+    long = propane.parse(mil("\n".join(f"tensor<fp16, [64, 512]> v{i} = tanh(x = v{i - 1});" for i in range(1, 400)),
+                             "tensor<fp16, [64, 512]> v0", "v399"), device=device)
+    given = {"v0": np.full((64, 512), 0.5, np.float16)}
+    expected = long.predict(given)["v399"]
+    with interrupted():
+        while True:
+            long.predict(given)
+    assert (long.predict(given)["v399"] == expected).all()
+
+
+def test_states_are_as_before_the_run():
+    text = LOOP.replace("int32 steps,", "state<tensor<fp32, [4]>> sum, int32 steps,").replace("(zero, x)", "(zero, start)")
+    text = text.replace("int32 n,", 'tensor<fp32, [4]> kept = read_state(input = sum)[name = string("kept")];\n'
+                        "tensor<fp32, [4]> start = add(x = kept, y = x);\n"
+                        'write_state(data = start, input = sum)[name = string("w")];\nint32 n,')
+    program = propane.parse(text)
+    state, x = program.make_state(), np.ones(4, np.float32)
+    assert program.predict({"steps": 0, "x": x}, state=state)["y"][0] == 1
+    with interrupted():
+        program.predict({"steps": 2**31 - 1, "x": x}, state=state)
+    assert program.predict({"steps": 0, "x": x}, state=state)["y"][0] == 2
+
+
+def test_other_threads_go_on():
+    program, made = propane.parse(LOOP), []
+    thread = threading.Thread(target=lambda: made.append(program.predict({"steps": 400000, "x": np.zeros(4, np.float32)})["y"]))
+    thread.start()
+    with interrupted():
+        propane.parse(LOOP).predict({"steps": 2**31 - 1, "x": np.ones(4, np.float32)})
+    thread.join()
+    assert len(made) == 1
+
+
+def test_generation_and_chat():
+    model = propane.Model.from_pretrained(data("tests", "data", "arch_qwen3"))
+    prompt = [1, 2, 3]
+    expected = model.complete(prompt, count=8, temperature=0).ids
+    with interrupted():
+        while True:
+            for _ in model.generate(prompt, count=20, temperature=0):
+                pass
+    with interrupted():
+        while True:
+            model.score(list(range(3, 20)))
+    assert model.complete(prompt, count=8, temperature=0).ids == expected
+
+
+def test_a_trainer_goes_on_as_if_nothing_had_happened():
+    words = "the cat sat on the mat. the dog sat on the log. " * 60
+    size = dict(text=words, kind="chars", layers=2, width=32, heads=2, context=16, batch=4, accumulate=3, warmup=2, lr=0.01,
+                eval_every=0, progress=False)
+    trainer = propane.Trainer(steps=100000, **size)
+    for _ in range(2):
+        with interrupted():
+            trainer.run()
+    done = trainer.step_count
+    assert done > 0
+    trainer.run(steps=1)
+    whole = propane.Trainer(steps=100000, **size)
+    whole.run(steps=done + 1)
+    assert trainer.history.losses == whole.history.losses
+    with interrupted():
+        while True:
+            trainer.evaluate()
