@@ -169,11 +169,43 @@ static void compile_folded(compile *c, const mil_op *op) {
                                               .elements = ENGINE_PATCH_NEVER});
 }
 
+/* Bytes of the on-chip buffer up to the end of what a task has there. */
+static int64_t compile_on_chip(const engine_task *t) {
+    int64_t tile = engine_get(t, 0x28), h = engine_get_bits(t, 0x14, 16, 15), end;
+    end = engine_get(t, 0x4808) + tile * (int64_t)engine_get(t, 0x4810);
+    end = max_i64(end, engine_get(t, 0x481c) + tile * (int64_t)engine_get(t, 0x4820));
+    return max_i64(end, engine_get(t, 0x4834) + h * (int64_t)engine_get(t, 0x483c));
+}
+
+/* The report's line: what the operation became from task `before` on. */
+static void compile_tell(compile *c, const mil_op *op, int before, size_t constants, text *report) {
+    int64_t dma = 0, chip = 0, kept = 0;
+    if (!report) return;
+    for (int i = before; i < c->e.count; i++) {
+        const engine_task *t = &c->e.tasks[i].task;
+        dma += c->e.tasks[i].bytes;
+        chip = max_i64(chip, compile_on_chip(t));
+        kept += engine_get_bits(t, 0x4830, 0, 2) == 0;
+    }
+    text_printf(
+        report,
+        "%-20s %-24s %3d task%s, %zu bytes of constants, %lld through DMA, %lld on chip, %lld results kept there\n",
+        op->info->name, op->results[0]->name, c->e.count - before, c->e.count - before == 1 ? " " : "s",
+        c->e.constants.length - constants, (long long)dma, (long long)chip, (long long)kept);
+    if (c->apart[0]) text_printf(report, "%20s %s\n", "", c->apart);
+}
+
 static propane_status compile_one(compile *c, const mil_op *op, text *report, propane_error *err) {
     int before = c->e.count;
+    c->apart[0] = 0;
     size_t constants = c->e.constants.length;
     if (op->info->code != MIL_OP_const && op->results[0]->konst) compile_folded(c, op);
-    if (op->info->code == MIL_OP_const || op->results[0]->konst || c->taken[op->results[0]->id]) return PROPANE_OK;
+    if (op->info->code == MIL_OP_const || op->results[0]->konst) return PROPANE_OK;
+    if (c->taken[op->results[0]->id]) {
+        if (report)
+            text_printf(report, "%-20s %-24s taken into the task before it\n", op->info->name, op->results[0]->name);
+        return PROPANE_OK;
+    }
     if (compile_is_view(c, op)) {
         mil_value *x = mil_in(op, "x");
         int id = op->results[0]->id;
@@ -187,9 +219,7 @@ static propane_status compile_one(compile *c, const mil_op *op, text *report, pr
         char where[300];
         return propane_fail_prefix(err, status, "%s", mil_op_where(where, op));
     }
-    if (report)
-        text_printf(report, "%-20s %-24s %3d task%s, %zu bytes of constants\n", op->info->name, op->results[0]->name,
-                    c->e.count - before, c->e.count - before == 1 ? " " : "s", c->e.constants.length - constants);
+    compile_tell(c, op, before, constants, report);
     return PROPANE_OK;
 }
 

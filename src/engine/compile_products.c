@@ -2,6 +2,7 @@
  * Products, convolutions, reductions and normalisations of the compiler: shapes brought to the forms of engine/lower_parts.h,
  * batches of matrices one by one, and what a product takes into its own task.
  */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/float16.h"
@@ -15,6 +16,22 @@ static const uint16_t *compile_bias(compile *c, const mil_value *k, int64_t outp
     int64_t d[3];
     if (!k->konst || !compile_chw(&k->type, d) || d[axis] != outputs || d[0] * d[1] * d[2] != outputs) return NULL;
     return compile_halves(c, k->konst);
+}
+
+/* What kept the next operation out, for the report. */
+static void compile_tell_apart(compile *c, const mil_value *v, const compile_post *out) {
+    const mil_op *op = compile_only_user(c, v);
+    if (!op && c->users[v->id] < 2)
+        snprintf(c->apart, sizeof c->apart, "'%.60s' is a result", v->name);
+    else if (!op)
+        snprintf(c->apart, sizeof c->apart, "'%.60s' is read %d times", v->name, c->users[v->id]);
+    else if (out->relu || out->table)
+        snprintf(c->apart, sizeof c->apart, "%s '%.60s' stays apart: there is a function before it", op->info->name,
+                 op->results[0]->name);
+    else
+        snprintf(c->apart, sizeof c->apart,
+                 "%s '%.60s' stays apart: a product takes a bias by output, then a scalar factor, then ReLU or a table",
+                 op->info->name, op->results[0]->name);
 }
 
 propane_status compile_take(compile *c, const mil_value *v, int64_t outputs, int axis, compile_post *out,
@@ -45,6 +62,7 @@ propane_status compile_take(compile *c, const mil_value *v, int64_t outputs, int
         c->taken[op->results[0]->id] = true;
         out->result = op->results[0];
     }
+    compile_tell_apart(c, out->result, out);
     return PROPANE_OK;
 }
 

@@ -35,7 +35,8 @@ int cmd_compile(int argc, char **argv) {
         {"-o", CLI_TEXT, &to, .words = "FILE", .help = "X.anec (Linux) or X.hwx", .required = true},
         {"--target", CLI_CHOICE, &target, .words = "m1", .help = "the chip"},
         {"--function", CLI_TEXT, &function, .words = "NAME", .help = "of a program with several"},
-        {"--report", CLI_SWITCH, &report, .help = "each operation's tasks and constants"}};
+        {"--report", CLI_SWITCH, &report,
+         .help = "each operation's tasks, bytes, on-chip use, and what kept the next one out"}};
     int code =
         cli_parse(argc, argv, flags, sizeof flags / sizeof flags[0], "compile FILE -o FILE.anec [flags]",
                   "Compiles a program for the Neural Engine of an M1 to its registers, without Apple's compiler. "

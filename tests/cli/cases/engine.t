@@ -2,7 +2,9 @@
 @ printf '%s\n' 'program(1.3)' '[buildInfo = dict<string, string>({})]' '{' '  func main<ios18>(tensor<fp16, [1, 3, 1, 1]> x) {' '    tensor<fp16, [2, 3, 1, 1]> w = const()[name = string("w"), val = tensor<fp16, [2, 3, 1, 1]>([1, 2, 3, -4, -5, -6])];' '    tensor<fp16, [1, 2, 1, 1]> c = conv(x = x, weight = w)[name = string("c")];' '    tensor<fp16, [1, 2, 1, 1]> y = relu(x = c)[name = string("y")];' '  } -> (y);' '}' > e.mil
 @ sed 's/relu(x = c)/cumsum(x = c)/' e.mil > bad.mil
 $ propane compile e.mil -o e.hwx --report
->~ conv *c *1 task*
+>~ conv *c *1 task*through DMA*on chip*
+>~ *'y' is a result*
+>~ relu *y *taken into the task before it*
 >~ e.hwx: 1 task, 128 bytes of constants*
 = 0
 $ propane compile e.mil -o e.anec
