@@ -25,7 +25,8 @@ typedef struct compile {
     bool *taken;           /* by value id: its operation was taken into the one before */
     int64_t scratch;       /* bytes of base register 3 that values take */
     bool patchable;
-    char apart[200]; /* why the operation after a product was not taken into its task; empty: it was, or none is asked for */
+    char apart
+        [200]; /* why the operation after a product was not taken into its task; empty: it was, or none is asked for */
 } compile;
 
 typedef propane_status (*compile_op)(compile *c, const mil_op *op, propane_error *err);

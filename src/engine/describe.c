@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/float16.h"
+#include "engine/later.h"
 
 static const char *describe_buffer(char out[80], const engine_object *o, int bar) {
     const engine_surface *s = engine_object_bar(o, bar);
@@ -166,7 +167,10 @@ void engine_describe(const engine_object *o, bool words, text *out) {
     }
     text_printf(out, "  text %" PRIu64 " bytes, constants %" PRIu64 ", scratch %" PRIu64 "\n", o->text_bytes,
                 o->constant_bytes, o->scratch_bytes);
-    if (o->subtype != ENGINE_H13) text_printf(out, "  tasks of %s are not decoded\n", name);
+    if (o->subtype != ENGINE_H13) {
+        text_printf(out, "  tasks of %s: frames and fields by name, for reading; they are not executed\n", name);
+        engine_later_describe(o, words, out);
+    }
     for (int i = 0; i < o->task_count; i++) {
         text_append(out, "  ");
         engine_describe_task(o, &o->tasks[i], out);

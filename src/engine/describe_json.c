@@ -8,6 +8,7 @@
 
 #include "base/memory.h"
 #include "engine/describe.h"
+#include "engine/later.h"
 
 static json_t *describe_json_word(bool header, uint32_t address, uint32_t value) {
     json_t *word = json_pack("{s:I}", "value", (json_int_t)value), *fields = json_object();
@@ -43,6 +44,44 @@ static json_t *describe_json_task(const engine_object *o, const engine_task *t) 
     return task;
 }
 
+/* Of H14 and later: what the rows name. */
+typedef struct describe_json_later {
+    uint32_t subtype;
+    json_t *tasks, *header, *registers; /* the last two: of the task at hand */
+} describe_json_later;
+
+static json_t *describe_json_named(uint32_t subtype, const later_step *s) {
+    later_field list[LATER_FIELDS];
+    json_t *word = json_pack("{s:I}", "value", (json_int_t)s->value), *fields = json_object();
+    int count = engine_later_fields(subtype, s->part == LATER_HEADER, s->address, list);
+    uint32_t known = 0;
+    for (int i = 0; i < count; i++) {
+        uint32_t part = engine_bits(s->value, list[i].low, list[i].bits);
+        known |= (list[i].bits == 32 ? ~0u : (1u << list[i].bits) - 1) << list[i].low;
+        if (part) json_object_set_new(fields, list[i].name, json_integer(part));
+    }
+    if (s->value & ~known) json_object_set_new(fields, "unknown", json_integer(s->value & ~known));
+    json_object_set_new(word, "fields", fields);
+    return word;
+}
+
+static void describe_json_step(void *context, const later_step *s) {
+    describe_json_later *l = context;
+    char name[16];
+    if (s->part == LATER_TASK) {
+        json_t *task = json_pack("{s:I, s:I}", "offset", (json_int_t)s->address, "words", (json_int_t)s->value);
+        l->header = json_array(), l->registers = json_object();
+        json_object_set_new(task, "header", l->header);
+        json_object_set_new(task, "registers", l->registers);
+        json_array_append_new(l->tasks, task);
+    } else if (s->part == LATER_HEADER)
+        json_array_append_new(l->header, describe_json_named(l->subtype, s));
+    else if (s->part == LATER_WORD) {
+        snprintf(name, sizeof name, "0x%05x", s->address);
+        json_object_set_new(l->registers, name, describe_json_named(l->subtype, s));
+    }
+}
+
 static json_t *describe_json_surface(const engine_surface *s) {
     return json_pack("{s:s, s:i, s:[I,I,I,I], s:I, s:I, s:b, s:b}", "name", s->name, "bar", s->bar, "shape",
                      (json_int_t)s->n, (json_int_t)s->c, (json_int_t)s->h, (json_int_t)s->w, "plane",
@@ -58,6 +97,12 @@ void engine_describe_json(const engine_object *o, text *out) {
     json_object_set_new(root, "scratch_bytes", json_integer((json_int_t)o->scratch_bytes));
     for (int i = 0; i < o->surface_count; i++) json_array_append_new(surfaces, describe_json_surface(&o->surfaces[i]));
     for (int i = 0; i < o->task_count; i++) json_array_append_new(tasks, describe_json_task(o, &o->tasks[i]));
+    if (o->subtype != ENGINE_H13) {
+        propane_error err = {0};
+        describe_json_later later = {.subtype = o->subtype, .tasks = tasks};
+        if (engine_later_walk(o, describe_json_step, &later, &err))
+            json_object_set_new(root, "unread", json_string(err.text));
+    }
     json_object_set_new(root, "surfaces", surfaces);
     json_object_set_new(root, "tasks", tasks);
     char *dump = json_dumps(root, JSON_INDENT(1));
