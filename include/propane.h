@@ -1236,6 +1236,9 @@ typedef struct propane_trainer_callbacks {
     void (*on_step)(void *context, const propane_step *step);
     void (*on_evaluation)(void *context, const propane_evaluation *evaluation);
     void (*on_checkpoint)(void *context, int64_t step, const char *path);
+    /* `lost` ranks are gone, `left` go on ("outer", where Open MPI leaves the others alive); their numbers are new, and
+     * another one may be the one that writes. After `step`. */
+    void (*on_shed)(void *context, int64_t step, int lost, int left);
 } propane_trainer_callbacks;
 
 /* To the last step, with the validations and checkpoints that the options ask for; then the folder gets the model, the

@@ -151,6 +151,14 @@ static void api_trainer_on_checkpoint(void *context, int64_t step, const char *p
     if (c->on_checkpoint) c->on_checkpoint(c->context, step, path);
 }
 
+/* The rank that wrote may be lost: then this one keeps other runs out of the folder. */
+static void api_trainer_on_shed(void *context, int64_t step, int lost, int left) {
+    propane_trainer *t = context;
+    const char *dir = train_run_options(t->run)->run_dir;
+    if (dir && train_run_writes(t->run) && t->hold.lock < 0) run_inherit(dir, &t->hold);
+    if (t->callbacks.on_shed) t->callbacks.on_shed(t->callbacks.context, step, lost, left);
+}
+
 static propane_status api_trainer_over_budget(propane_trainer *t, propane_error *err) {
     t->restart = true;
     return propane_fail(err, PROPANE_ERR_LIMIT,
@@ -177,7 +185,8 @@ propane_status propane_trainer_advance(propane_trainer *t, int64_t steps, const 
                   until = steps > 0 && steps < INT64_MAX - done ? done + steps : INT64_MAX;
     t->callbacks = (propane_trainer_callbacks){0};
     PROPANE_TRY(api_take(&t->callbacks, sizeof t->callbacks, callbacks, "propane_trainer_callbacks", err));
-    const train_callbacks to = {t, api_trainer_on_step, api_trainer_on_evaluation, api_trainer_on_checkpoint};
+    const train_callbacks to = {t, api_trainer_on_step, api_trainer_on_evaluation, api_trainer_on_checkpoint,
+                                api_trainer_on_shed};
     const propane_status status = train_run_go_until(t->run, until, &to, &t->cancel, &restart, err);
     train_run_cancel_by(t->run, &t->cancel);
     return restart && status == PROPANE_OK ? api_trainer_over_budget(t, err) : api_trainer_end_call(t, status);

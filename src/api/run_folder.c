@@ -186,6 +186,12 @@ propane_status run_begin(const char *dir, bool resume, bool holds_model, run_hol
     return status;
 }
 
+void run_inherit(const char *dir, run_hold *hold) {
+    propane_error ignored;
+    if (run_folder_lock(dir, hold, &ignored) != PROPANE_OK) hold->lock = -1;
+    hold->made = false;
+}
+
 /* Is there nothing in it but the mark? */
 static bool run_folder_is_untouched(const char *dir) {
     DIR *folder = opendir(dir);

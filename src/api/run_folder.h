@@ -39,6 +39,8 @@ typedef struct run_hold {
  * other runs are kept out of it until the process ends or run_end. */
 PROPANE_CHECK propane_status run_begin(const char *dir, bool resume, bool holds_model, run_hold *hold,
                                        propane_error *err);
+/* The folder of a run that goes on here, because the process that held it is lost. Held by somebody else, it stays so. */
+void run_inherit(const char *dir, run_hold *hold);
 /* A folder that was made and in which nothing was written is removed again. */
 void run_end(const char *dir, run_hold *hold);
 

@@ -151,9 +151,10 @@ static propane_status language_gradients(train_run *run, const adamw_step *ahead
     }
     for (int64_t i = 0; i < o->accumulate; i++) {
         double part = 0;
-        if (i > 0 && train_run_check_cancel(&t->run, err) != PROPANE_OK) {
+        const propane_status well = i > 0 ? train_run_check_cancel(&t->run, err) : PROPANE_OK;
+        if (well != PROPANE_OK) {
             t->run.state.position -= i * o->batch;
-            return PROPANE_ERR_CANCELLED;
+            return well;
         }
         const bool last = i == o->accumulate - 1;
         PROPANE_TRY(language_next_count(t, 0, &counted, err));

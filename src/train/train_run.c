@@ -105,8 +105,11 @@ propane_status train_run_check_cancel(train_run *r, propane_error *err) {
     if (!data_parallel_agrees(r->group, r->state.step, r->options.steps)) return PROPANE_OK;
     PROPANE_TRY(data_parallel_is_told(r->group, train_run_is_asked(r), &told, err));
     if (!data_parallel_streams(r->group)) {
-        save = r->save && atomic_exchange(r->save, false);
-        PROPANE_TRY(data_parallel_sum(r->group, &save, 1, err));
+        const bool own = r->save && atomic_exchange(r->save, false);
+        save = own;
+        const propane_status status = data_parallel_sum(r->group, &save, 1, err);
+        if (status != PROPANE_OK && own) atomic_store(r->save, true); /* asked again, if ranks that are left go on */
+        PROPANE_TRY(status);
     }
     r->asked |= save > 0;
     if (!told) return PROPANE_OK;
@@ -124,6 +127,7 @@ static propane_status train_run_settle(train_run *r, propane_error *err) {
 }
 
 propane_status train_run_save(train_run *r, propane_error *err) {
+    if (r->saved == r->state.step) r->asked = false;
     if (!r->checkpoint || r->saved == r->state.step) return PROPANE_OK;
     if (!data_parallel_agrees(r->group, r->state.step, r->options.steps))
         return propane_fail(err, PROPANE_ERR_INVALID,
@@ -137,6 +141,7 @@ propane_status train_run_save(train_run *r, propane_error *err) {
     PROPANE_TRY(worker_state_sweep(r, err));
     data_parallel_release(r->group);
     r->saved = r->state.step;
+    r->asked = false;
     return PROPANE_OK;
 }
 
@@ -190,11 +195,9 @@ static bool train_run_evaluation_due(const train_run *r) {
 }
 
 /* By the interval, or because somebody asked, where the ranks' weights agree. */
-static bool train_run_checkpoint_due(train_run *r) {
+static bool train_run_checkpoint_due(const train_run *r) {
     const bool due = train_run_is_due(r, r->options.checkpoint_interval) || r->asked;
-    if (!due || !data_parallel_agrees(r->group, r->state.step, r->options.steps)) return false;
-    r->asked = false;
-    return true;
+    return due && data_parallel_agrees(r->group, r->state.step, r->options.steps);
 }
 
 /* The weights are those of the last good update; a tensor of them that is no number comes out of a file. */
@@ -218,6 +221,42 @@ static propane_status train_run_check_divergence(train_run *r, double loss, prop
                         (long long)(r->state.step - PATIENCE + 1),
                         strcmp(r->options.precision, "fp16") == 0 ? " or with --precision fp32" : "");
 }
+
+/* ---- a rank is lost ---------------------------------------------------------------------------------------------------------- */
+
+/* All that are left are after the same step; what one has done and another has not would show here. */
+static propane_status train_run_compare_steps(const train_run *r, propane_error *err) {
+    const double step = (double)r->state.step;
+    double sum = step;
+    PROPANE_TRY(data_parallel_sum(r->group, &sum, 1, err));
+    if (sum == step * mpi_size(r->options.mpi)) return PROPANE_OK;
+    return propane_fail(err, PROPANE_ERR_DEVICE, "after the loss of a rank those that are left are not at one step");
+}
+
+/* Each that is left keeps its part of every batch; what a lost one would have learnt from is left out. */
+static propane_status train_run_part(train_run *r, propane_error *err) {
+    propane_status status;
+    do {
+        int lost = 0;
+        PROPANE_TRY(data_parallel_shed(r->group, &r->who, &lost, err));
+        const int left = mpi_size(r->options.mpi);
+        r->units = r->units / (left + lost) * left;
+        r->shed += lost;
+        status = train_run_compare_steps(r, err);
+    } while (status != PROPANE_OK && data_parallel_is_bereft(r->group));
+    return status;
+}
+
+static propane_status train_run_agree(train_run *r, train_report *p, propane_error *err) {
+    for (;;) {
+        const propane_status status =
+            data_parallel_agree(r->group, p->step, r->options.steps, train_run_is_asked(r), &p->outer_bytes, err);
+        if (status == PROPANE_OK || !data_parallel_is_bereft(r->group)) return status;
+        PROPANE_TRY(train_run_part(r, err));
+    }
+}
+
+/* ---- a step ------------------------------------------------------------------------------------------------------------------ */
 
 /* The update after a gradient of norm `norm`. */
 static adamw_step train_run_how(const train_run *r, double norm) {
@@ -255,7 +294,7 @@ propane_status train_run_step(train_run *r, train_report *out, propane_error *er
     }
     p.step = ++r->state.step;
     const int64_t inner = clock_ns();
-    PROPANE_TRY(data_parallel_agree(r->group, p.step, r->options.steps, train_run_is_asked(r), &p.outer_bytes, err));
+    PROPANE_TRY(train_run_agree(r, &p, err));
     p.outer_ms = (double)(clock_ns() - inner) / 1e6;
     p.staleness = data_parallel_staleness(r->group, p.step, r->options.steps);
     const double seconds = (double)(clock_ns() - start) / 1e9;
@@ -322,15 +361,21 @@ static propane_status train_run_loop_evaluate(train_run *r, const train_callback
     return PROPANE_OK;
 }
 
+static void train_run_loop_tell_shed(train_run *r, const train_callbacks *c) {
+    if (r->shed > 0 && c && c->on_shed) c->on_shed(c->context, r->state.step, r->shed, mpi_size(r->options.mpi));
+    r->shed = 0;
+}
+
 static propane_status train_run_loop_step(train_run *r, const train_callbacks *c, propane_error *err) {
     train_report p;
     PROPANE_TRY(train_run_step(r, &p, err));
+    train_run_loop_tell_shed(r, c);
     if (c && c->on_step) c->on_step(c->context, &p);
     return train_run_check_divergence(r, p.loss, err);
 }
 
-static propane_status train_run_loop(train_run *r, int64_t until, const train_callbacks *c, bool *restart,
-                                     propane_error *err) {
+static propane_status train_run_loop_on(train_run *r, int64_t until, const train_callbacks *c, bool *restart,
+                                        propane_error *err) {
     const train_options *o = &r->options;
     for (;;) {
         const bool more = r->state.step < o->steps && !train_run_is_over(r);
@@ -344,6 +389,17 @@ static propane_status train_run_loop(train_run *r, int64_t until, const train_ca
     }
     if (r->lost == 0) PROPANE_TRY(train_run_loop_save(r, c, err)); /* told before the model is written */
     return train_run_finish(r, err);
+}
+
+/* Where a message fails, nothing has moved: ranks that are left do the same again. */
+static propane_status train_run_loop(train_run *r, int64_t until, const train_callbacks *c, bool *restart,
+                                     propane_error *err) {
+    for (;;) {
+        const propane_status status = train_run_loop_on(r, until, c, restart, err);
+        if (status == PROPANE_OK || !data_parallel_is_bereft(r->group)) return status;
+        PROPANE_TRY(train_run_part(r, err));
+        train_run_loop_tell_shed(r, c);
+    }
 }
 
 /* A clean end before the last step. */

@@ -46,6 +46,7 @@ typedef struct train_callbacks {
     void (*on_step)(void *context, const train_report *report);
     void (*on_evaluation)(void *context, const train_evaluation *evaluation);
     void (*on_checkpoint)(void *context, int64_t step, const char *path);
+    void (*on_shed)(void *context, int64_t step, int lost, int left); /* ranks, after a loss */
 } train_callbacks;
 
 typedef struct train_run train_run;

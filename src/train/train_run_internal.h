@@ -99,6 +99,7 @@ struct train_run {
     int64_t units;        /* tokens or samples of a step */
     int64_t saved;        /* step of the newest checkpoint; -1: none */
     int64_t lost;         /* steps in a row whose loss was not a number */
+    int shed;             /* ranks that were lost and not told of yet */
     timeline *timeline;   /* NULL: no trace */
     const atomic_bool *cancel;
     atomic_bool *save; /* a checkpoint is wanted; NULL: nobody asks */

@@ -90,9 +90,10 @@ static double cmd_watch_recent_speed(const run_history *h) {
 /* Workers that train by themselves and agree from time to time. */
 static void cmd_watch_put_agreement(watch *w) {
     run_agreement a;
-    char all[32], last[32];
+    char all[32], last[32], lost[40] = "";
     if (!run_history_agreement(&w->history, &a)) return;
-    cmd_watch_put(w, "%.0f workers   each rank sent %s, last %s   agreed %.0f steps ago", a.workers,
+    if (a.lost > 0) snprintf(lost, sizeof lost, " (%.0f lost)", a.lost);
+    cmd_watch_put(w, "%.0f workers%s   each rank sent %s, last %s   agreed %.0f steps ago", a.workers, lost,
                   text_bytes(all, a.bytes), isfinite(a.last) ? text_bytes(last, a.last) : "nothing",
                   isfinite(a.staleness) ? a.staleness : 0);
 }

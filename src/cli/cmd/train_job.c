@@ -8,6 +8,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/file.h"
@@ -232,6 +233,29 @@ static void train_job_on_checkpoint(void *context, int64_t step, const char *pat
     progress_flush();
 }
 
+/* The rank that told and wrote is lost, and this one comes after it. */
+static void train_job_take_over(train_job *j) {
+    propane_error ignored;
+    fflush(stdout);
+    if (j->screen > 0 && dup2(j->screen, STDOUT_FILENO) >= 0) (void)close(j->screen);
+    j->screen = 0;
+    const char *dir = train_job_option(j, TRAIN_JOB_RUN);
+    if (telemetry_open(&j->telemetry, dir, true, json_object_get(j->facts, "log"), j->logdir, &ignored) != PROPANE_OK)
+        fprintf(stderr, "propane train: %s\n", ignored.text);
+}
+
+static void train_job_on_shed(void *context, int64_t step, int lost, int left) {
+    train_job *j = context;
+    propane_trainer_info info = {.size = sizeof info};
+    j->lost += lost;
+    if (!propane_trainer_describe(j->trainer, &info) || !info.writes) return;
+    if (!j->telemetry.run_dir) train_job_take_over(j);
+    telemetry_shed(&j->telemetry, step, j->lost, left);
+    fflush(stdout);
+    fprintf(stderr, "propane train: after step %" PRId64 " %d rank%s lost; %d go%s on\n", step, lost,
+            lost == 1 ? " was" : "s were", left, left == 1 ? "es" : "");
+}
+
 /* Whose weights the model has, where they are not the last ones. */
 static void train_job_tell_best(const train_job *j, const propane_trainer_info *info) {
     if (info->over) printf("stopped early: %s validations without a better one\n", train_job_option(j, "patience"));
@@ -340,8 +364,8 @@ static propane_status train_job_go_on(const train_job *j, const propane_trainer_
 
 propane_status train_job_go(train_job *j, bool *again, propane_error *err) {
     propane_trainer_info info = {0};
-    const propane_trainer_callbacks callbacks = {sizeof callbacks, j, train_job_on_step, train_job_on_evaluation,
-                                                 train_job_on_checkpoint};
+    const propane_trainer_callbacks callbacks = {
+        sizeof callbacks, j, train_job_on_step, train_job_on_evaluation, train_job_on_checkpoint, train_job_on_shed};
     train_job_save_on_signal(NULL); /* one that comes early ends nothing */
     PROPANE_TRY(train_job_begin(j, &info, err));
     if (j->ranks) lost_ranks_prepare(j->ranks, train_job_option(j, "run"));

@@ -28,6 +28,7 @@ struct train_job {
     const train_job_kind *kind;
     propane_options *options;
     propane_ranks *ranks; /* NULL: alone */
+    int screen;           /* a rank that tells nothing: standard output, should it come to tell; else 0 */
     propane_trainer *trainer;
     json_t *facts;
     progress progress;
@@ -37,6 +38,7 @@ struct train_job {
     const char *logdir, *form; /* --progress */
     const char *place;         /* what stands on the command line without a flag; NULL: nothing */
     bool run_given;
+    int lost; /* ranks, of all that began */
     int64_t start_ns, first_step;
     propane_evaluation last;
     arena *arena; /* texts of the flags and of options */

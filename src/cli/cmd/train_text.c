@@ -6,6 +6,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/memory.h"
 #include "cli/cmd/lost_ranks.h"
@@ -186,7 +187,9 @@ static int train_text_parse(train_job *j, bool *power, int argc, char **argv) {
 static propane_status train_text_join_ranks(train_job *j, propane_error *err) {
     PROPANE_TRY(propane_ranks_open(&j->ranks, err));
     propane_options_set_ranks(j->options, j->ranks);
-    if (!j->ranks || propane_ranks_rank(j->ranks) == 0 || freopen("/dev/null", "w", stdout)) return PROPANE_OK;
+    if (!j->ranks || propane_ranks_rank(j->ranks) == 0) return PROPANE_OK;
+    j->screen = dup(STDOUT_FILENO);
+    if (freopen("/dev/null", "w", stdout)) return PROPANE_OK;
     return propane_fail(err, PROPANE_ERR_IO, "/dev/null: %s", strerror(errno));
 }
 

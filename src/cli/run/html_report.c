@@ -82,6 +82,7 @@ static void html_report_put_agreement(text *out, const run_history *h) {
     run_agreement a;
     if (!run_history_agreement(h, &a)) return;
     html_report_fact(out, "workers", "%.0f", a.workers);
+    if (a.lost > 0) html_report_fact(out, "workers that were lost", "%.0f", a.lost);
     html_report_fact(out, "MB sent by a rank between workers", "%.3g", a.bytes / 1e6);
     html_report_fact(out, "steps between agreements on a part, at most", "%.0f", a.stalest);
 }

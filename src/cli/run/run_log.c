@@ -201,13 +201,15 @@ bool run_history_joules(const run_history *h, const run_point *of, char out[200]
 }
 
 bool run_history_agreement(const run_history *h, run_agreement *out) {
-    *out = (run_agreement){.workers = run_history_number(h, "workers", 0), .last = NAN, .staleness = NAN};
+    const double workers = run_history_number(h, "workers", 0);
+    *out =
+        (run_agreement){.workers = h->lost > 0 ? h->workers : workers, .lost = h->lost, .last = NAN, .staleness = NAN};
     for (int64_t i = 0; i < h->count; i++) {
         const run_point *p = &h->points[i];
         if (isfinite(p->staleness)) out->staleness = p->staleness, out->stalest = fmax(out->stalest, p->staleness);
         if (isfinite(p->outer_bytes)) out->bytes += p->outer_bytes, out->last = p->outer_bytes;
     }
-    return out->workers > 1;
+    return workers > 1 || h->lost > 0;
 }
 
 /* The screen shows these texts, and a folder may be somebody else's. */
@@ -225,10 +227,16 @@ static void run_log_tame(json_t *start) {
 static propane_status run_log_take(run_history *h, const json_t *o, propane_error *err) {
     const char *event = json_string_value(json_object_get(o, "event"));
     int64_t step = (int64_t)json_integer_value(json_object_get(o, "step"));
+    if (event && strcmp(event, RUN_LOG_SHED) == 0) {
+        h->workers = json_number_value(json_object_get(o, "workers"));
+        h->lost = json_number_value(json_object_get(o, "lost"));
+        return PROPANE_OK;
+    }
     if (event) {
         const char *state = strcmp(event, "start") == 0 ? "running" : event;
         text_harmless(h->state, sizeof h->state, state, strlen(state), "");
         if (strcmp(event, "start") != 0) return PROPANE_OK;
+        h->lost = 0;
         json_decref(h->start);
         h->start = json_deep_copy(o);
         run_log_tame(h->start);

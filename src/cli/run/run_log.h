@@ -4,6 +4,7 @@
  *
  *   {"event":"start", ...}     configuration and machine, at every start of the process
  *   {"step":7,"loss":...}      a step; {"step":7,"val_loss":...} an evaluation
+ *   {"event":"shed", ...}      workers were lost, others go on
  *   {"event":"done", ...}      also "stopped", "failed", "restart"
  */
 #ifndef CLI_RUN_RUN_LOG_H
@@ -17,7 +18,8 @@
 #include "base/text.h"
 #include "propane.h"
 
-#define RUN_LOG "log.jsonl"
+#define RUN_LOG      "log.jsonl"
+#define RUN_LOG_SHED "shed"
 
 typedef struct run_log {
     FILE *file; /* NULL: nothing is written */
@@ -52,8 +54,9 @@ typedef struct run_value {
 } run_value;
 
 typedef struct run_history {
-    json_t *start;  /* the newest "start"; NULL: none yet */
-    char state[16]; /* the newest event: "running", "done", "stopped", "failed", "restart" */
+    json_t *start;        /* the newest "start"; NULL: none yet */
+    char state[16];       /* the newest event: "running", "done", "stopped", "failed", "restart" */
+    double workers, lost; /* that are left after the newest loss, lost so far; 0: none was */
     run_point *points;
     int64_t count, room;
     run_value *values;
@@ -75,7 +78,7 @@ double run_history_number(const run_history *h, const char *key, double otherwis
 double run_history_smooth(const run_history *h);
 /* How workers that train by themselves stand, by the rank that writes the log. False: there are none. */
 typedef struct run_agreement {
-    double workers;
+    double workers, lost;
     double bytes, last; /* sent by this rank, altogether and last; last NAN: nothing yet */
     double staleness,
         stalest; /* steps since the oldest part of the weights was agreed on, now (NAN: not known) and at most */

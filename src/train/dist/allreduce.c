@@ -176,6 +176,11 @@ propane_status allreduce_create(mpi *m, const allreduce_options *options, const 
     return status;
 }
 
+void allreduce_abandon(allreduce *d) {
+    for (int i = 0; i < ALLREDUCE_SLOTS; i++)
+        if (mpi_wait(d->mpi, &d->slots[i].transfer, NULL) != PROPANE_OK) continue; /* it is over, well or not */
+}
+
 void allreduce_free(allreduce *d) {
     if (!d) return;
     for (int i = 0; i < ALLREDUCE_SLOTS; i++) {

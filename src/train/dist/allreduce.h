@@ -42,6 +42,8 @@ typedef struct allreduce_options {
 PROPANE_CHECK propane_status allreduce_create(mpi *m, const allreduce_options *options, const int64_t *counts,
                                               const int *order, int count, allreduce **out, propane_error *err);
 void allreduce_free(allreduce *d);
+/* After mpi_revoke: waits for the end of what was under way; then it can only be freed. */
+void allreduce_abandon(allreduce *d);
 
 allreduce_wire allreduce_wire_of(const allreduce *d);
 /* Bytes that this rank sends for one sum of what is limited to. */

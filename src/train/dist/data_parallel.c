@@ -103,9 +103,7 @@ static propane_status data_parallel_make_movements(data_parallel *g, int *order,
         status = allreduce_create(g->who->between, &how, counts, own_order, n, &g->movements, err);
     if (own_order != order) mem_free(own_order);
     mem_free(counts);
-    PROPANE_TRY(status);
-    return outer_create(g->who->between, g->movements, g->pieces, g->piece_count, &g->outer_options, g->step,
-                        g->weights, &g->outer, err);
+    return status;
 }
 
 static propane_status data_parallel_make(data_parallel *g, propane_error *err) {
@@ -118,6 +116,9 @@ static propane_status data_parallel_make(data_parallel *g, propane_error *err) {
         status = data_parallel_make_gradients(g, order, err);
     }
     if (status == PROPANE_OK && g->who->between) status = data_parallel_make_movements(g, order, err);
+    if (status == PROPANE_OK && g->who->between)
+        status = outer_create(g->who->between, g->movements, g->pieces, g->piece_count, &g->outer_options, g->step,
+                              g->weights, &g->outer, err);
     mem_free(order);
     return status;
 }
@@ -290,4 +291,56 @@ void data_parallel_describe(const data_parallel *g, char *out, size_t room) {
     (void)snprintf(out, room, "%d of %d ranks, every %lld, %lld fragments, delay %lld, bucket %lld", g->who->count,
                    g->who->size, (long long)o->every, (long long)o->fragments, (long long)o->delay,
                    (long long)g->options.bucket);
+}
+
+/* ---- ranks that are lost --------------------------------------------------------------------------------------------------- */
+
+bool data_parallel_is_bereft(const data_parallel *g) {
+    return g && g->outer && workers_shed(g->who) && mpi_is_bereft(g->who->all);
+}
+
+static void data_parallel_drop_movements(data_parallel *g) {
+    if (!g->movements) return;
+    outer_abandon(g->outer);
+    allreduce_abandon(g->movements);
+    allreduce_free(g->movements);
+    g->movements = NULL;
+}
+
+/* The sums among those that are left. One alone has nobody to agree with. */
+static propane_status data_parallel_regroup(data_parallel *g, propane_error *err) {
+    if (!g->who->between) {
+        outer_free(g->outer);
+        g->outer = NULL;
+        return PROPANE_OK;
+    }
+    const size_t n = (size_t)train_step_learnt_count(g->step);
+    int *order = mem_array(n, sizeof *order);
+    if (!order) return propane_fail_memory(err, n * sizeof *order);
+    train_step_gradient_order(g->step, order);
+    const propane_status status = data_parallel_make_movements(g, order, err);
+    mem_free(order);
+    if (status == PROPANE_OK) outer_regroup(g->outer, g->who->between, g->movements);
+    return status;
+}
+
+propane_status data_parallel_shed(data_parallel *g, workers *who, int *lost, propane_error *err) {
+    const workers_options how = {.outer = true, .thread = g->outer_options.delay > 0};
+    mpi *all = who->all;
+    *lost = 0;
+    while (mpi_is_bereft(all)) { /* another one may be lost meanwhile */
+        int more = 0;
+        data_parallel_drop_movements(g);
+        workers_dissolve(who);
+        PROPANE_TRY(mpi_shed(all, &more, err));
+        propane_error why = {0};
+        propane_status status = workers_form(all, &how, who, &why);
+        if (status == PROPANE_OK) status = data_parallel_regroup(g, &why);
+        status = mpi_confirm(all, status, &why);
+        *lost += more;
+        if (status != PROPANE_OK && more == 0)
+            return propane_fail(err, status, "no rank was lost, and yet messages fail: %.400s", why.text);
+    }
+    if (*lost == 0) return propane_fail(err, PROPANE_ERR_DEVICE, "messages failed, and no rank was lost");
+    return PROPANE_OK;
 }

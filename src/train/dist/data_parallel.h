@@ -62,6 +62,12 @@ PROPANE_CHECK propane_status data_parallel_agree(data_parallel *g, int64_t step,
 PROPANE_CHECK propane_status data_parallel_show(data_parallel *g, bool common, propane_error *err);
 /* Steps since the oldest part of the weights was agreed on; -1: there are no outer steps. */
 int64_t data_parallel_staleness(const data_parallel *g, int64_t step, int64_t steps);
+/* A rank was lost, and the others can go on (workers_shed): then data_parallel_shed, which all of them call after the same
+ * failure. Nothing has moved by what failed. */
+bool data_parallel_is_bereft(const data_parallel *g);
+/* Ranks and workers are those that are left, numbered anew; of one, outer steps are over. `who` is the one of
+ * data_parallel_create. *lost: how many ranks are gone. */
+PROPANE_CHECK propane_status data_parallel_shed(data_parallel *g, workers *who, int *lost, propane_error *err);
 /* NULL: none. */
 outer *data_parallel_outer(const data_parallel *g);
 allreduce *data_parallel_movements(const data_parallel *g);

@@ -48,14 +48,30 @@ PROPANE_CHECK propane_status mpi_exchange(mpi *m, const void *send, const int *s
 PROPANE_CHECK propane_status mpi_gather(mpi *m, int root, const void *send, int bytes, void *receive,
                                         const int *receive_bytes, const int *receive_offsets, mpi_transfer *out,
                                         propane_error *err);
-/* Adds up a few values (at most 16) in the order of the ranks: the same bits for all. */
+/* Adds up a few values (at most 16) in the order of the ranks: the same bits for all. Of all ranks: confirmed. */
 PROPANE_CHECK propane_status mpi_sum(mpi *m, double *values, int count, propane_error *err);
 /* Lets transfers go on without waiting for one. */
 void mpi_progress(mpi *m, mpi_transfer *t);
 PROPANE_CHECK propane_status mpi_wait(mpi *m, mpi_transfer *t, propane_error *err);
 /* Memory that all ranks see: `bytes` zeroed of each, at[size] where this process sees each rank's; until mpi_close or mpi_release. NULL where
- * the ranks are not known to run on one machine, or it has no such memory left, or for a second time. All ranks call it. */
+ * the ranks are not known to run on one machine, or it has no such memory left, or for a second time; and where ranks may be
+ * lost, who would be waited for there. All ranks call it. */
 PROPANE_CHECK propane_status mpi_share(mpi *m, size_t bytes, char *const **at, propane_error *err);
+
+/* ---- ranks that are lost (ULFM: Open MPI 5 under mpirun --with-ft ulfm) ------------------------------------------------------ */
+
+/* Can those that are left go on? Otherwise a lost rank ends the job, and what follows does nothing. */
+bool mpi_sheds(const mpi *m);
+/* Did what was just done with `m` go well on all ranks? All ranks of mpi_open's call it, and get the same answer: a failure of
+ * one, or a lost one, is everybody's. Then all waits on `m` and on all ranks end, and mpi_is_bereft is true. */
+PROPANE_CHECK propane_status mpi_confirm(mpi *m, propane_status status, propane_error *err);
+bool mpi_is_bereft(const mpi *m);
+/* Waits of any thread on `part` end with an error, on all its ranks. */
+void mpi_revoke(mpi *part);
+/* Those that are left take the place of all ranks, in their order; groups of them are to be made anew. *lost: how many are
+ * gone. PROPANE_ERR_DEVICE: none is; there was another failure. */
+PROPANE_CHECK propane_status mpi_shed(mpi *m, int *lost, propane_error *err);
+
 /* Ends all ranks at once; does not return. */
 void mpi_abort(mpi *m, int code);
 

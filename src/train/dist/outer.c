@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Owns what the workers had in common after the last outer step, the momentum, and what is under way. Without fragments the
- * difference to it is made where the weights lie, so the sum over the ranks needs no further memory; streamed it is made
- * aside, in pages that go back once the result was taken.
+ * difference to it is made where the weights lie, so the sum over the ranks needs no further memory; streamed, or where a rank
+ * may be lost before the sum is complete, it is made aside, in pages that go back once the result was taken.
  */
 #include "train/dist/outer.h"
 
@@ -35,7 +35,8 @@ struct outer {
     int piece_count;
     float *common;   /* NULL: the mean of the weights is enough */
     float *momentum; /* NULL: none */
-    float *staged;   /* streamed: differences, then their sum; NULL: they are made where the weights are */
+    float *staged;   /* differences, then their sum; NULL: they are made where the weights are */
+    int64_t closed;  /* streamed: fragments that were agreed on after the last step */
     bool shown;      /* weights and `common` have changed places */
     bool told;
     flight flight;
@@ -49,7 +50,10 @@ static float *outer_weights(const outer *o, int i) { return model_weights_data(o
 
 static size_t outer_bytes(const outer *o) { return (size_t)o->at[o->count] * sizeof(float); }
 
-static bool outer_is_streamed(const outer *o) { return o->staged != NULL; }
+static bool outer_is_streamed(const outer *o) { return outer_streams(&o->options); }
+
+/* A sum that fails for the loss of a rank leaves the weights as they were. */
+static bool outer_is_staged(const outer *o) { return outer_is_streamed(o) || mpi_sheds(o->ranks); }
 
 /* ---- making --------------------------------------------------------------------------------------------------------------- */
 
@@ -68,12 +72,12 @@ static propane_status outer_make(outer *o, const train_piece *pieces, int count,
     if (!o->at) return propane_fail_memory(err, (size_t)o->count * sizeof *o->at);
     for (int i = 0; i < o->count; i++) o->at[i + 1] = o->at[i] + outer_tensor(o, i)->count;
     PROPANE_TRY(outer_take_pieces(o, pieces, count, err));
+    if (outer_is_staged(o) && !(o->staged = mem_pages_alloc(outer_bytes(o))))
+        return propane_fail_memory(err, outer_bytes(o));
     if (outer_is_mean(&o->options, allreduce_wire_of(o->reduce))) return PROPANE_OK;
     o->common = mem_pages_alloc(outer_bytes(o));
     if (o->options.momentum > 0) o->momentum = mem_pages_alloc(outer_bytes(o));
-    if (outer_streams(&o->options)) o->staged = mem_pages_alloc(outer_bytes(o));
-    if (!o->common || (o->options.momentum > 0 && !o->momentum) || (outer_streams(&o->options) && !o->staged))
-        return propane_fail_memory(err, outer_bytes(o));
+    if (!o->common || (o->options.momentum > 0 && !o->momentum)) return propane_fail_memory(err, outer_bytes(o));
     outer_begin(o);
     return PROPANE_OK;
 }
@@ -98,6 +102,18 @@ propane_status outer_create(mpi *ranks, allreduce *reduce, const train_piece *pi
     else
         outer_free(o);
     return status;
+}
+
+void outer_abandon(outer *o) {
+    mpi_revoke(o->ranks);
+    if (o->flight.running) (void)pthread_join(o->flight.thread, NULL);
+    o->flight = (flight){.step = -1};
+}
+
+void outer_regroup(outer *o, mpi *ranks, allreduce *reduce) {
+    o->ranks = ranks;
+    o->reduce = reduce;
+    o->workers = (float)mpi_size(ranks);
 }
 
 void outer_free(outer *o) {
@@ -126,7 +142,7 @@ static span outer_span(const outer *o, const train_piece *p, int64_t begin, int6
     const int64_t at = p->begin + begin, in = o->at[p->tensor] + at;
     float *w = outer_weights(o, p->tensor) + at;
     return (span){w, o->common ? o->common + in : NULL, o->momentum ? o->momentum + in : NULL,
-                  outer_is_streamed(o) ? o->staged + in : w, end - begin};
+                  o->staged ? o->staged + in : w, end - begin};
 }
 
 static span outer_segment(const outer *o, int index) {
@@ -147,13 +163,14 @@ void outer_begin(outer *o) {
     }
 }
 
-/* What the worker moved. */
+/* What the worker moved; for a mean its weights. */
 static void outer_subtract(const span *s) {
-    for (int64_t k = 0; k < s->n; k++) s->sum[k] = s->c[k] - s->w[k];
+    if (!s->c && s->sum != s->w) memcpy(s->sum, s->w, (size_t)s->n * sizeof *s->w);
+    for (int64_t k = 0; s->c && k < s->n; k++) s->sum[k] = s->c[k] - s->w[k];
 }
 
 static void outer_divide(const outer *o, const span *s) {
-    for (int64_t k = 0; k < s->n; k++) s->w[k] /= o->workers;
+    for (int64_t k = 0; k < s->n; k++) s->w[k] = s->sum[k] / o->workers;
 }
 
 /* v = mu v + g; theta0 -= lr (g + mu v), where g is the mean of the differences. */
@@ -183,19 +200,20 @@ static propane_status outer_sum(outer *o, propane_error *err) {
 
 propane_status outer_agree(outer *o, propane_error *err) {
     PROPANE_TRY(train_step_settle(o->step, err));
-    for (int i = 0; o->common && i < o->piece_count; i++) {
+    for (int i = 0; i < o->piece_count; i++) {
         const span s = outer_piece(o, i);
         outer_subtract(&s);
     }
-    PROPANE_TRY(outer_sum(o, err));
+    PROPANE_TRY(mpi_confirm(o->ranks, outer_sum(o, err), err));
     for (int i = 0; i < o->piece_count; i++) {
         const span s = outer_piece(o, i);
-        if (!o->common) {
+        if (o->common) {
+            outer_move(o, &s);
+            outer_mix(o, &s, true);
+        } else {
             outer_divide(o, &s);
-            continue;
         }
-        outer_move(o, &s);
-        outer_mix(o, &s, true);
+        if (o->staged) mem_pages_discard(s.sum, (size_t)s.n * sizeof *s.sum);
     }
     return PROPANE_OK;
 }
@@ -255,7 +273,7 @@ propane_status outer_settle(outer *o, propane_error *err) {
 
 static propane_status outer_land(outer *o, bool last, propane_error *err) {
     int first, end;
-    PROPANE_TRY(outer_settle(o, err));
+    PROPANE_TRY(mpi_confirm(o->ranks, outer_settle(o, err), err));
     allreduce_part(o->reduce, o->options.fragments, o->flight.fragment, &first, &end);
     for (int i = first; i < end; i++) {
         const span s = outer_segment(o, i);
@@ -272,10 +290,11 @@ static propane_status outer_land(outer *o, bool last, propane_error *err) {
 static propane_status outer_close(outer *o, int64_t step, int64_t *bytes, propane_error *err) {
     PROPANE_TRY(train_step_settle(o->step, err));
     if (o->flight.step >= 0) PROPANE_TRY(outer_land(o, false, err));
-    for (int64_t f = 0; f < o->options.fragments; f++) {
-        outer_send(o, f, step, false, bytes);
+    for (; o->closed < o->options.fragments; o->closed++) {
+        outer_send(o, o->closed, step, false, bytes);
         PROPANE_TRY(outer_land(o, true, err));
     }
+    o->closed = 0; /* more steps may follow */
     return PROPANE_OK;
 }
 

@@ -42,6 +42,10 @@ PROPANE_CHECK propane_status outer_create(mpi *ranks, allreduce *reduce, const t
                                           const outer_options *options, train_step *step, model_weights *weights,
                                           outer **out, propane_error *err);
 void outer_free(outer *o);
+/* After the loss of ranks (mpi.h), which all that are left have parted from: with these ranks and sums from now on. Before it
+ * outer_abandon: what was under way is none of it, is part of what was moved since then, and sent again. */
+void outer_abandon(outer *o);
+void outer_regroup(outer *o, mpi *ranks, allreduce *reduce);
 /* All ranks call it after the same inner step: everything is agreed on at once. The weights are the same bits on all of them
  * afterwards; here and below, the device follows with train_step_publish. */
 PROPANE_CHECK propane_status outer_agree(outer *o, propane_error *err);

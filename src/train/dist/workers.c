@@ -86,3 +86,5 @@ void workers_dissolve(workers *w) {
     mpi_release(w->inside);
     *w = (workers){.count = 1, .size = 1};
 }
+
+bool workers_shed(const workers *w) { return w->count > 1 && w->size == 1 && mpi_sheds(w->all); }

@@ -30,5 +30,7 @@ typedef struct workers_options {
 /* All ranks call it. `out` is for workers_dissolve, also if this fails. */
 PROPANE_CHECK propane_status workers_form(mpi *all, const workers_options *options, workers *out, propane_error *err);
 void workers_dissolve(workers *w);
+/* Can those that are left go on without a lost one? Workers of one rank can, where the library can (mpi_sheds). */
+bool workers_shed(const workers *w);
 
 #endif
