@@ -169,6 +169,30 @@ static void compile_folded(compile *c, const mil_op *op) {
                                               .elements = ENGINE_PATCH_NEVER});
 }
 
+/* The value is read once, and so is every value that it is a view of. */
+static bool compile_read_once(const compile *c, const mil_value *v) {
+    for (;; v = mil_in(v->def, "x")) {
+        if (c->users[v->id] != 1 || c->places[v->id].bar != ENGINE_BAR_SCRATCH) return false;
+        if (c->places[v->id].owner == v->id) return true;
+        if (!v->def) return false;
+    }
+}
+
+/* The operation's one task reads what the one before it stores, and nobody else does. */
+static bool compile_chain(compile *c, const mil_op *op, int before) {
+    bool alone = c->alone;
+    c->alone = c->e.count == before + 1;
+    if (!alone || !c->alone || c->e.failed) return false;
+    emitted *b = &c->e.tasks[before], *a = b - 1;
+    for (int p = 0; p < op->info->param_count; p++)
+        for (int k = 0; k < op->operands[p].count; k++) {
+            const mil_value *v = op->operands[p].values[k];
+            if (v->konst || c->places[v->id].base != (int64_t)engine_get(&b->task, 0x13808)) continue;
+            if (compile_read_once(c, v) && emit_chain(a, b)) return true;
+        }
+    return false;
+}
+
 /* Bytes of the on-chip buffer up to the end of what a task has there. */
 static int64_t compile_on_chip(const engine_task *t) {
     int64_t tile = engine_get(t, 0x28), h = engine_get_bits(t, 0x14, 16, 15), end;
@@ -219,7 +243,10 @@ static propane_status compile_one(compile *c, const mil_op *op, text *report, pr
         char where[300];
         return propane_fail_prefix(err, status, "%s", mil_op_where(where, op));
     }
+    bool chained = compile_chain(c, op, before);
+    c->chained += chained;
     compile_tell(c, op, before, constants, report);
+    if (chained && report) text_printf(report, "%20s its source stays on chip\n", "");
     return PROPANE_OK;
 }
 
@@ -248,8 +275,10 @@ static propane_status compile_function(compile *c, text *report, propane_error *
         text_printf(report, "%d of %d inputs and outputs are fp32 in the program; here they are fp16\n", wide,
                     o->surface_count);
     if (report)
-        text_printf(report, "%d tasks, %" PRIu64 " bytes of tasks, %" PRIu64 " of constants, %" PRIu64 " of scratch\n",
-                    o->task_count, o->text_bytes, o->constant_bytes, o->scratch_bytes);
+        text_printf(report,
+                    "%d tasks, %d values on chip between operations, %" PRIu64 " bytes of tasks, %" PRIu64
+                    " of constants, %" PRIu64 " of scratch\n",
+                    o->task_count, c->chained, o->text_bytes, o->constant_bytes, o->scratch_bytes);
     return PROPANE_OK;
 }
 

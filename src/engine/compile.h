@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * MIL to a compiled program for the H13 engine. Each operation becomes tasks by the laws of engine/lower_parts.h; between
- * operations values lie in scratch memory (base register 3), within an operation on chip. A product or convolution takes a
+ * operations values lie in scratch memory (base register 3), or on chip where one task reads what the task before it stores
+ * (chain.c); within an operation they lie on chip. A product or convolution takes a
  * bias, a scale and a ReLU or table after it into its own task.
  *
  * Surfaces get base registers from 4 on in the alphabetical order of their names, as Apple's compiler gives them.

@@ -25,6 +25,8 @@ typedef struct compile {
     bool *taken;           /* by value id: its operation was taken into the one before */
     int64_t scratch;       /* bytes of base register 3 that values take */
     bool patchable;
+    bool alone;  /* the operation before made one task, the last one */
+    int chained; /* values that stay on chip between operations */
     char apart
         [200]; /* why the operation after a product was not taken into its task; empty: it was, or none is asked for */
 } compile;

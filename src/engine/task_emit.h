@@ -81,6 +81,9 @@ void emit_lanes(emitted *t, int bar, int lanes, int64_t base, int64_t step, int6
 /* Sets ActiveNE for that many lanes (a power of two). */
 void emit_active(emitted *t, int lanes);
 
+/* b comes right behind a and nothing else reads what a stores for it: it stays on chip where the laws are known; false: not. */
+bool emit_chain(emitted *a, emitted *b);
+
 /* Sizes, links and headers of all tasks, and their bytes: fills tasks, text and first_words of the object. */
 PROPANE_CHECK propane_status emit_finish(emitter *e, engine_object *o, propane_error *err);
 

@@ -301,6 +301,45 @@ TEST(drawn_programs_keep_their_meaning) {
     EXPECT(seen.programs == 500);
 }
 
+/* Operations one after the other, each value read once but for one (`twice`): how many results stay on chip. */
+static int chain_kept(bool twice) {
+    propane_error err = {0};
+    mil_builder b = {0};
+    mil_module *m = mil_module_create("chain");
+    compile_seen seen = {0};
+    engine_object *o = NULL;
+    int kept = 0;
+    rng r;
+    rng_init(&r, 4);
+    mil_build_begin(&b, m, "main", MIL_IOS18);
+    mil_value *x = mil_build_param(&b, "x", mil_type_tensor(MIL_fp16, 4, (int64_t[]){1, 24, 5, 20}));
+    mil_value *a = mil_build_binary_scalar(&b, MIL_OP_mul, x, 0.5);
+    mil_value *c = mil_build_unary(&b, MIL_OP_abs, a);
+    mil_value *d = mil_build_unary(&b, MIL_OP_relu, c);
+    mil_value *w = draw_const(&b, &r, 4, (int64_t[]){8, 24, 1, 1}, 0.25);
+    mil_value *e = mil_build_conv1x1(&b, d, w);
+    mil_value *f = mil_build_binary_scalar(&b, MIL_OP_add, mil_build_unary(&b, MIL_OP_abs, e), 1);
+    mil_build_result(&b, f);
+    if (twice) mil_build_result(&b, mil_build_unary(&b, MIL_OP_relu, c));
+    EXPECT_OK(mil_build_end(&b, &err));
+    EXPECT_MSG(compile_run(m->functions, &r, 1, &seen, &err) == 0 || seen.exact == 1, "%s", err.text);
+    EXPECT_OK(engine_compile(m->functions, NULL, &o, &err));
+    for (int i = 0; i < o->task_count; i++) {
+        const engine_task *t = &o->tasks[i];
+        bool stays = engine_get_bits(t, 0x4830, 0, 2) == 0;
+        EXPECT_MSG(!stays || !engine_get_bits(t, 0x17800, 0, 1), "task %d stays and is stored", i);
+        kept += stays;
+    }
+    engine_object_free(o);
+    mil_module_free(m);
+    return kept;
+}
+
+TEST(values_stay_on_chip) {
+    EXPECT(chain_kept(false) == 5);
+    EXPECT(chain_kept(true) == 4);
+}
+
 TEST(a_transformer_layer_keeps_its_meaning) {
     const grad_model d = {.batch = 1, .width = 64, .positions = 32, .heads = 4, .groups = 2, .head = 16, .hidden = 96};
     compile_seen seen = {0};
@@ -316,4 +355,5 @@ TEST(a_transformer_layer_keeps_its_meaning) {
     mil_module_free(m);
 }
 
-SUITE("engine/compile", T(drawn_programs_keep_their_meaning), T(a_transformer_layer_keeps_its_meaning))
+SUITE("engine/compile", T(drawn_programs_keep_their_meaning), T(values_stay_on_chip),
+      T(a_transformer_layer_keeps_its_meaning))
