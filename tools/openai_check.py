@@ -5,6 +5,7 @@
 usage: openai_check.py PROPANE          exit 0: good; 77: the client is not here; 1: something differs
 """
 import asyncio
+import json
 import os
 import signal
 import subprocess
@@ -42,14 +43,23 @@ def run(*words):
     subprocess.run([propane, *words], cwd=work, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
+def serve(model):
+    server = subprocess.Popen([propane, "serve", model, "--port", "0"], cwd=work, stdout=subprocess.PIPE, text=True)
+    url = server.stdout.readline().split(" at ")[1].split(" ")[0].rstrip(";")
+    return server, openai.OpenAI(base_url=url, api_key="none", max_retries=0)
+
+
+def finish(server):
+    server.send_signal(signal.SIGTERM)
+    check("its end is clean", server.wait(20) == 0, server.returncode)
+
+
 with open(os.path.join(work, "text"), "w") as f:
     f.write("".join(f"line {i * i % 977} of {i % 7}\n" for i in range(3000)))
 run("tokenize", "text", "--vocab", "300", "--out", "v.json", "--tokens", "ids")
 run("train", "--data", "ids", "--tokenizer", "v.json", "--layers", "1", "--width", "32", "--heads", "2", "--kv-heads", "1",
     "--context", "64", "--batch", "4", "--steps", "100", "--warmup", "5", "--lr", "1e-2", "--eval-batches", "2", "--run", "m")
-server = subprocess.Popen([propane, "serve", "m", "--port", "0"], cwd=work, stdout=subprocess.PIPE, text=True)
-url = server.stdout.readline().split(" at ")[1].split(" ")[0].rstrip(";")
-client = openai.OpenAI(base_url=url, api_key="none", max_retries=0)
+server, client = serve("m")
 ask = [{"role": "system", "content": "be short"}, {"role": "user", "content": "line 1"}]
 
 check("models", [m.id for m in client.models.list()] == ["m"])
@@ -81,11 +91,11 @@ refused(openai.BadRequestError, lambda: client.completions.create(model="m", pro
 refused(openai.BadRequestError, lambda: client.completions.create(model="m", prompt="line " * 2000), "context has room")
 refused(openai.BadRequestError, lambda: client.chat.completions.create(model="m", messages=[]), "messages")
 refused(openai.BadRequestError, lambda: client.chat.completions.create(
-    model="m", messages=ask, tools=[{"type": "function", "function": {"name": "f"}}]), "not supported")
+    model="m", messages=ask, tools=[{"type": "function", "function": {"name": "f"}}]), "no <tool_call>")
 
 
 async def many():
-    other = openai.AsyncOpenAI(base_url=url, api_key="none", max_retries=0)
+    other = openai.AsyncOpenAI(base_url=client.base_url, api_key="none", max_retries=0)
 
     async def one(i):
         if i % 2:
@@ -98,6 +108,50 @@ async def many():
 
 
 check("200 at once", set(asyncio.run(many())) == {whole})
-server.send_signal(signal.SIGTERM)
-check("its end is clean", server.wait(20) == 0, server.returncode)
+finish(server)
+
+# A model that learnt one conversation by heart, the call of a tool in it, through its own template.
+TOOL = {"type": "function", "function": {"name": "weather", "parameters": {"type": "object", "properties": {"city": {"type": "string"}}}}}
+CALL = {"type": "function", "function": {"name": "weather", "arguments": {"city": "Bern"}}}
+TEMPLATE = ("{% for t in tools or [] %}({{ t.function.name }}){% endfor %}{% for m in messages %}<{{ m.role[0] }}>{{ m.content or '' }}"
+            "{% for c in m.tool_calls or [] %}<tool_call>{{ {'name': c.function.name, 'arguments': c.function.arguments} | tojson }}"
+            "</tool_call>{% endfor %}<e>{% endfor %}{% if add_generation_prompt %}<a>{% endif %}")
+
+
+def check_tools():
+    with open(os.path.join(work, "calls.jsonl"), "w") as f:
+        for answer in ("no", "yes") * 30:
+            talk = [{"role": "user", "content": "Rain?"}, {"role": "assistant", "content": None, "tool_calls": [CALL]},
+                    {"role": "tool", "content": answer}, {"role": "assistant", "content": f"It says {answer}."}]
+            f.write(json.dumps({"messages": talk, "tools": [TOOL]}) + "\n")
+    with open(os.path.join(work, "words"), "w") as f:
+        f.write("".join(chr(c) for c in range(32, 127)) * 40)
+    run("tokenize", "words", "--kind", "bytes", "--out", "b.json", "--tokens", "bids")
+    run("train", "--data", "bids", "--tokenizer", "b.json", "--layers", "1", "--width", "64", "--heads", "4", "--context", "256", "--batch", "1",
+        "--steps", "1", "--eval-batches", "1", "--run", "base")
+    with open(os.path.join(work, "base", "tokenizer_config.json"), "w") as f:
+        json.dump({"chat_template": TEMPLATE}, f)
+    run("train", "--init", "base", "--data", "calls.jsonl", "--batch", "4", "--steps", "250", "--lr", "1e-2", "--warmup", "10",
+        "--eval-every", "0", "--run", "caller", "--no-report")
+    server, client = serve("caller")
+    asked = [{"role": "user", "content": "Rain?"}]
+    options = {"model": "caller", "tools": [TOOL], "temperature": 0, "max_tokens": 120, "stop": ["<e>"]}
+    c = client.chat.completions.create(messages=asked, **options).choices[0]
+    calls = c.message.tool_calls
+    check("tool call", c.finish_reason == "tool_calls" and len(calls) == 1 and c.message.content is None, c)
+    check("its arguments", calls[0].function.name == "weather" and json.loads(calls[0].function.arguments) == {"city": "Bern"}, calls)
+    parts = list(client.chat.completions.create(messages=asked, stream=True, **options))
+    said = [d for p in parts for d in p.choices[0].delta.tool_calls or []]
+    check("tool call in a stream", [(d.function.name, d.function.arguments) for d in said] == [(calls[0].function.name, calls[0].function.arguments)], parts)
+    check("its finish", parts[-1].choices[0].finish_reason == "tool_calls", parts[-1])
+    asked += [c.message, {"role": "tool", "tool_call_id": calls[0].id, "content": "yes"}]
+    c = client.chat.completions.create(messages=asked, **options).choices[0]
+    check("after the tool's answer", c.message.content == "It says yes." and c.message.tool_calls is None, c)
+    finish(server)
+
+
+if subprocess.run(["python3", "-c", "import jinja2"], capture_output=True).returncode == 0:
+    check_tools()
+else:
+    print("skipped: tools: python3 has no jinja2")
 print(f"{len(done)} checks with openai {openai.__version__}: all good")

@@ -34,9 +34,9 @@ propane_status infer_chat_open(const char *path, const tokenizer *t, const char 
 }
 
 propane_status infer_chat_encode(const infer_chat *c, const tokenizer *t, const chat_message *messages, int count,
-                                 token_list *out, propane_error *err) {
+                                 const json_t *tools, token_list *out, propane_error *err) {
     chat_text rendered = {0};
-    propane_status status = chat_render(&c->format, messages, count, true, &rendered, err);
+    propane_status status = chat_render(&c->format, messages, count, tools, true, &rendered, err);
     int bos = tokenizer_bos(t);
     size_t n = strlen(c->format.bos);
     bool written = n && rendered.text.length >= n && memcmp(rendered.text.data, c->format.bos, n) == 0;
@@ -56,7 +56,7 @@ propane_status infer_chat_fit(const infer_chat *c, const tokenizer *t, chat_mess
     *dropped = 0;
     for (;;) {
         out->count = 0;
-        PROPANE_TRY(infer_chat_encode(c, t, messages, *count, out, err));
+        PROPANE_TRY(infer_chat_encode(c, t, messages, *count, NULL, out, err));
         if ((int64_t)out->count <= room) return PROPANE_OK;
         int next = first + 1;
         while (next < *count && strcmp(messages[next].role, "user") != 0) next++;

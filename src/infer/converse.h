@@ -21,9 +21,9 @@ PROPANE_CHECK propane_status infer_chat_open(const char *path, const tokenizer *
                                              propane_error *err);
 void infer_chat_close(infer_chat *c);
 /* The ids of a conversation with what stands in front of an answer after it; a bos where the tokenizer wants one and the
- * format has not written it. `out` is empty. */
+ * format has not written it. `tools`: as in chat_render. `out` is empty. */
 PROPANE_CHECK propane_status infer_chat_encode(const infer_chat *c, const tokenizer *t, const chat_message *messages,
-                                               int count, token_list *out, propane_error *err);
+                                               int count, const json_t *tools, token_list *out, propane_error *err);
 /* The same for a conversation that may have grown too long: the oldest turns, each a message of the user and what follows it,
  * are taken out of `messages` until at most `room` ids are left; the system's message stays. *dropped: how many messages
  * went. A last turn that is too long by itself is PROPANE_ERR_LIMIT. */

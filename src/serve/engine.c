@@ -10,6 +10,7 @@
 
 #include "api/api_generator.h"
 #include "base/memory.h"
+#include "serve/tool_calls.h"
 
 typedef struct serve_answer answer;
 
@@ -91,7 +92,9 @@ static bool engine_on_step(void *context, const infer_step *step) {
         serve_logprobs_add(a->logprobs, a->r->chat, a->e->tokenizer, step, a->told);
     text_append_n(&a->content, step->text, step->length);
     a->told += step->length;
-    if (a->r->stream && (step->length || (a->logprobs && step->id >= 0 && !step->end))) engine_send_part(a, NULL);
+    /* What may be a call of a tool is known at its end. */
+    const bool now = a->r->stream && !a->r->tools;
+    if (now && (step->length || (a->logprobs && step->id >= 0 && !step->end))) engine_send_part(a, NULL);
     if (!a->out.wanted(a->out.context)) a->gone = true;
     return !a->gone;
 }
@@ -169,11 +172,17 @@ static bool engine_end_choice(answer *a, serve_problem *p) {
                             "no token of this model goes on with a JSON object within the tokens that are left; raise "
                             "max_tokens");
     if (a->gone) return true;
+    json_t *calls =
+        a->r->tools && !a->content.failed ? serve_tool_calls(&a->content, a->seed + (uint64_t)a->index) : NULL;
+    const char *finish = calls ? "tool_calls" : serve_finish(result.finish);
     if (a->r->stream) {
-        engine_send_part(a, serve_finish(result.finish));
+        if (a->r->tools && a->content.length) engine_send_part(a, NULL);
+        if (calls) serve_stream_calls(&a->bytes, &a->head, a->index, calls);
+        engine_send_part(a, finish);
     } else {
-        json_t *choice = serve_choice(&a->head, a->index, a->content.data ? a->content.data : "", a->content.length,
-                                      a->logprobs, serve_finish(result.finish));
+        const char *content = a->content.data ? a->content.data : "";
+        json_t *choice = calls ? serve_choice_with_calls(a->index, content, a->content.length, calls, a->logprobs)
+                               : serve_choice(&a->head, a->index, content, a->content.length, a->logprobs, finish);
         a->logprobs = NULL;
         if (!choice || json_array_append_new(a->choices, choice))
             return serve_refuse(p, 500, "server_error", NULL, NULL, "there is no memory for the answer");
@@ -230,8 +239,12 @@ static bool engine_prompt_ids(const answer *a, int i, token_list *ids, serve_pro
         return serve_refuse(p, 400, "invalid_request_error", "messages", NULL,
                             "this model's chat template is not known; ask /v1/completions, or start the server with "
                             "--chat FORMAT");
-    bool good = a->r->chat ? infer_chat_encode(a->e->chat, a->e->tokenizer, a->r->messages, a->r->message_count, ids,
-                                               &err) == PROPANE_OK
+    if (a->r->tools && !chat_template_calls_tools(&a->e->chat->format))
+        return serve_refuse(
+            p, 400, "invalid_request_error", "tools", "unsupported_parameter",
+            "this model's chat template has no <tool_call>, the form of calls that is read; leave 'tools' out");
+    bool good = a->r->chat ? infer_chat_encode(a->e->chat, a->e->tokenizer, a->r->messages, a->r->message_count,
+                                               a->r->tools, ids, &err) == PROPANE_OK
                            : engine_encode_prompt(a->e, &a->r->prompts[i], ids, &err);
     if (good) return engine_check_ids(a, ids, param, p);
     bool own = err.status == PROPANE_ERR_MEMORY;

@@ -67,6 +67,12 @@ json_t *serve_choice(const serve_head *h, int index, const char *content, size_t
                      "refusal", "logprobs", probs, "finish_reason", http_reply_text_or_null(finish));
 }
 
+json_t *serve_choice_with_calls(int index, const char *content, size_t length, json_t *calls, json_t *logprobs) {
+    return json_pack("{s:i,s:{s:s,s:o,s:n,s:o},s:o,s:s}", "index", index, "message", "role", "assistant", "content",
+                     length ? json_stringn(content, length) : json_null(), "refusal", "tool_calls", calls, "logprobs",
+                     logprobs ? logprobs : json_null(), "finish_reason", "tool_calls");
+}
+
 /* Takes `choices`. */
 static json_t *http_reply_envelope(const serve_head *h, json_t *choices, bool part) {
     return json_pack("{s:s,s:s,s:I,s:s,s:o}", "id", h->id, "object",
@@ -118,6 +124,14 @@ void serve_stream_part(text *out, const serve_head *h, int index, const char *co
         choice = serve_choice(h, index, content, length, logprobs, finish);
     }
     http_reply_stream(out, h, json_pack("[o]", choice), json_null());
+}
+
+void serve_stream_calls(text *out, const serve_head *h, int index, json_t *calls) {
+    json_t *call;
+    size_t i;
+    json_array_foreach(calls, i, call) json_put(call, "index", json_integer((json_int_t)i));
+    json_t *delta = json_pack("{s:o}", "tool_calls", calls);
+    http_reply_stream(out, h, json_pack("[o]", http_reply_part_of_chat(index, delta, NULL, NULL)), json_null());
 }
 
 void serve_stream_usage(text *out, const serve_head *h, const serve_usage *usage) {

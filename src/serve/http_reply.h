@@ -29,7 +29,10 @@ void serve_print_answer(text *out, const serve_head *h, json_t *choices, const s
 /* NULL: no memory. `finish` NULL: not finished (streams); `logprobs` (may be NULL) is taken over. */
 json_t *serve_choice(const serve_head *h, int index, const char *content, size_t length, json_t *logprobs,
                      const char *finish);
-void serve_stream_begin(text *out, const serve_head *h, int index); /* chat: whose answer it is */
+/* The same for a chat's answer that calls tools (taken over); content of length 0 is null. */
+json_t *serve_choice_with_calls(int index, const char *content, size_t length, json_t *calls, json_t *logprobs);
+void serve_stream_calls(text *out, const serve_head *h, int index, json_t *calls); /* taken over */
+void serve_stream_begin(text *out, const serve_head *h, int index);                /* chat: whose answer it is */
 void serve_stream_part(text *out, const serve_head *h, int index, const char *content, size_t length, json_t *logprobs,
                        const char *finish);
 void serve_stream_usage(text *out, const serve_head *h, const serve_usage *usage);

@@ -67,7 +67,7 @@ static bool http_request_is_there(const json_t *o, const char *key) {
 }
 
 static bool http_request_refuse_unsupported(const json_t *o, serve_problem *p) {
-    static const char *const keys[] = {"logit_bias", "tools", "functions", "suffix", "audio", "prediction"};
+    static const char *const keys[] = {"logit_bias", "functions", "suffix", "audio", "prediction"};
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
         if (http_request_is_there(o, keys[i]))
             return serve_refuse(p, 400, "invalid_request_error", keys[i], "unsupported_parameter",
@@ -210,6 +210,30 @@ static bool http_request_read_prompts(const json_t *o, serve_request *r, serve_p
     return true;
 }
 
+/* {"type": "function", "function": {"name", ...}}; what else stands in it is the template's. */
+static bool http_request_is_tool(const json_t *tool) {
+    const char *type = json_string_value(json_object_get(tool, "type"));
+    return type && strcmp(type, "function") == 0 &&
+           json_is_string(json_object_get(json_object_get(tool, "function"), "name"));
+}
+
+static bool http_request_read_tools(const json_t *o, serve_request *r, serve_problem *p) {
+    const json_t *tools = json_object_get(o, "tools"), *tool;
+    const char *choice = json_string_value(json_object_get(o, "tool_choice"));
+    size_t i;
+    if (http_request_is_there(o, "tools") && !json_is_array(tools))
+        return http_request_invalid(p, "tools", SOURCE ": key 'tools' must be a list of functions");
+    json_array_foreach(tools, i, tool) if (!http_request_is_tool(tool)) return http_request_invalid(
+        p, "tools", SOURCE ": each of 'tools' must be {\"type\": \"function\", \"function\": {\"name\": ...}}");
+    if (http_request_is_there(o, "tool_choice") &&
+        (!choice || (strcmp(choice, "auto") != 0 && strcmp(choice, "none") != 0)))
+        return serve_refuse(p, 400, "invalid_request_error", "tool_choice", "unsupported_parameter",
+                            "%s: 'tool_choice' other than \"auto\" and \"none\" is not supported; leave it out",
+                            SOURCE);
+    if (json_array_size(tools) > 0 && !(choice && strcmp(choice, "none") == 0)) r->tools = tools;
+    return true;
+}
+
 static bool http_request_read_messages(const json_t *o, serve_request *r, serve_problem *p) {
     propane_error err = {0};
     const json_t *list = json_object_get(o, "messages");
@@ -234,7 +258,7 @@ static bool http_request_read_all(serve_request *r, serve_problem *p) {
         !http_request_read_stream(o, r, p) || !http_request_read_sampling(o, r, p) ||
         !http_request_read_stops(o, r, p) || !http_request_read_logprobs(o, r, p))
         return false;
-    if (r->chat) return http_request_read_messages(o, r, p);
+    if (r->chat) return http_request_read_tools(o, r, p) && http_request_read_messages(o, r, p);
     if (!http_request_read_prompts(o, r, p)) return false;
     bool texts = false;
     for (int i = 0; i < r->prompt_count; i++) texts |= r->prompts[i].text != NULL;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * What a client may ask for: the JSON bodies of POST /v1/completions and /v1/chat/completions as OpenAI defines them, with
  * top_k, min_p and repetition_penalty besides. Everything is checked here; what would change the result and is not
- * supported (tools, logit_bias, a JSON schema) is refused, other unknown keys are skipped.
+ * supported (logit_bias, a JSON schema, a tool that must be called) is refused, other unknown keys are skipped.
  */
 #ifndef SERVE_HTTP_REQUEST_H
 #define SERVE_HTTP_REQUEST_H
@@ -44,6 +44,7 @@ typedef struct serve_request {
     int prompt_count;
     chat_message *messages;
     int message_count;
+    const json_t *tools; /* of a chat; NULL: none, or none shall be called */
 } serve_request;
 
 /* False: `problem` is filled and there is nothing to free. */

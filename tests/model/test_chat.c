@@ -22,7 +22,7 @@ static chat_template of(const char *name) {
 static void expect_render(const char *name, const chat_message *m, int count, bool ask, const char *want) {
     chat_template c = of(name);
     chat_text out = {0};
-    EXPECT_OK(chat_render(&c, m, count, ask, &out, &err));
+    EXPECT_OK(chat_render(&c, m, count, NULL, ask, &out, &err));
     EXPECT_MSG(strcmp(out.text.data, want) == 0, "%s: got\n%s\nwant\n%s", name, out.text.data, want);
     chat_text_deinit(&out);
 }
@@ -83,7 +83,7 @@ TEST(the_answers_places_are_known) {
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         chat_template c = of(cases[i].format);
         chat_text out = {0};
-        EXPECT_OK(chat_render(&c, talk, 4, false, &out, &err));
+        EXPECT_OK(chat_render(&c, talk, 4, NULL, false, &out, &err));
         EXPECT(out.answer_count == 1);
         size_t n = out.answers[0].end - out.answers[0].begin;
         EXPECT_MSG(n == strlen(cases[i].answer) &&
@@ -102,11 +102,13 @@ TEST(wrong_conversations_are_refused) {
     chat_text out = {0};
     const chat_message twice[] = {{"user", "a"}, {"user", "b"}}, tool[] = {{"tool", "a"}},
                        late[] = {{"user", "a"}, {"system", "b"}}, only[] = {{"system", "b"}};
-    EXPECT_FAIL(chat_render(&c, twice, 2, false, &out, &err), PROPANE_ERR_INVALID,
+    EXPECT_FAIL(chat_render(&c, twice, 2, NULL, false, &out, &err), PROPANE_ERR_INVALID,
                 "message 2 is the user's; in the format llama2 user and assistant take turns");
-    EXPECT_FAIL(chat_render(&c, tool, 1, false, &out, &err), PROPANE_ERR_INVALID, "message 1 has the role 'tool'");
-    EXPECT_FAIL(chat_render(&c, late, 2, false, &out, &err), PROPANE_ERR_INVALID, "message 2 is a system message");
-    EXPECT_FAIL(chat_render(&c, only, 1, false, &out, &err), PROPANE_ERR_INVALID, "no message of a user");
+    EXPECT_FAIL(chat_render(&c, tool, 1, NULL, false, &out, &err), PROPANE_ERR_INVALID,
+                "message 1 has the role 'tool'");
+    EXPECT_FAIL(chat_render(&c, late, 2, NULL, false, &out, &err), PROPANE_ERR_INVALID,
+                "message 2 is a system message");
+    EXPECT_FAIL(chat_render(&c, only, 1, NULL, false, &out, &err), PROPANE_ERR_INVALID, "no message of a user");
     chat_text_deinit(&out);
     EXPECT_FAIL(chat_format_find("alpaca", &c.format, &err), PROPANE_ERR_NOT_FOUND, "formats are qwen3, qwen2.5");
 }
@@ -161,7 +163,7 @@ TEST(ids_of_the_answers) {
     chat_text out = {0};
     token_list ids = {0};
     chat_span answers[1];
-    EXPECT_OK(chat_render(&c, talk, 4, false, &out, &err));
+    EXPECT_OK(chat_render(&c, talk, 4, NULL, false, &out, &err));
     EXPECT_OK(token_list_add(&ids, 7, &err)); /* what is there stays */
     EXPECT_OK(chat_encode(&c, t, &out, &ids, answers, &err));
     EXPECT(ids.count == out.text.length + 1);

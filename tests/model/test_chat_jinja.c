@@ -24,12 +24,13 @@ static const char hidden[] = "{{ messages | length }}{% for m in messages %}{{ m
 static const char refusing[] = "{{ raise_exception('roles must take turns') }}";
 static const char escape[] = "{{ ''.__class__.__mro__[1].__subclasses__() }}";
 static const char file[] = "{{ open('/etc/passwd').read() }}";
-static const char large[] = "{% set x = namespace(t='aaaaaaaaaaaaaaaa') %}{% for i in range(60) %}"
-                            "{% set x.t = x.t + x.t %}{% endfor %}{{ x.t }}";
+static const char large[] = "{{ 'a' * 5000000000 }}";
 static const char endless[] = "{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}";
 
 static chat_template of(const char *jinja) {
-    return (chat_template){.bos = "<s>", .eos = "</s>", .jinja = (char *)(uintptr_t)jinja};
+    chat_template c = {.bos = "<s>", .eos = "</s>", .jinja = (char *)(uintptr_t)jinja};
+    EXPECT_OK(chat_format_find("jinja", &c.format, &err));
+    return c;
 }
 
 static bool jinja2_is_there(void) {
@@ -43,7 +44,7 @@ TEST(a_conversation_is_written_as_the_template_says) {
     NEEDS_JINJA2();
     chat_template c = of(turns);
     chat_text out = {0};
-    EXPECT_OK(chat_render(&c, talk, 3, true, &out, &err));
+    EXPECT_OK(chat_render(&c, talk, 3, NULL, true, &out, &err));
     EXPECT_TEXT(out.text.data, "<s><user>Hi<end>\n<assistant>H\xc3\xb6.<end>\n<user>Bye<end>\n<assistant>");
     chat_text_deinit(&out);
 }
@@ -52,7 +53,7 @@ TEST(answers_are_found_by_comparing_with_shorter_conversations) {
     NEEDS_JINJA2();
     chat_template c = of(turns);
     chat_text out = {0};
-    EXPECT_OK(chat_render(&c, talk, 3, false, &out, &err));
+    EXPECT_OK(chat_render(&c, talk, 3, NULL, false, &out, &err));
     EXPECT(out.answer_count == 1);
     EXPECT(memcmp(out.text.data + out.answers[0].begin, "H\xc3\xb6.<end>", 9) == 0);
     EXPECT(out.answers[0].end - out.answers[0].begin == 9);
@@ -63,7 +64,7 @@ TEST(marks_of_generation_say_where_answers_stand) {
     NEEDS_JINJA2();
     chat_template c = of(marked);
     chat_text out = {0};
-    EXPECT_OK(chat_render(&c, talk, 3, false, &out, &err));
+    EXPECT_OK(chat_render(&c, talk, 3, NULL, false, &out, &err));
     EXPECT_TEXT(out.text.data, " Hi H\xc3\xb6.!Bye");
     EXPECT(out.answer_count == 1 && out.answers[0].begin == 4 && out.answers[0].end == 9);
     chat_text_deinit(&out);
@@ -83,12 +84,12 @@ TEST(what_is_wrong_is_told) {
     char end[CHAT_JINJA_END];
     chat_text out = {0};
     chat_template c = of(hidden);
-    EXPECT_FAIL(chat_render(&c, talk, 3, false, &out, &err), PROPANE_ERR_UNSUPPORTED, "where its answers are");
+    EXPECT_FAIL(chat_render(&c, talk, 3, NULL, false, &out, &err), PROPANE_ERR_UNSUPPORTED, "where its answers are");
     chat_text_deinit(&out);
-    EXPECT_OK(chat_render(&c, talk, 3, true, &out, &err));
+    EXPECT_OK(chat_render(&c, talk, 3, NULL, true, &out, &err));
     chat_text_deinit(&out);
     c = of(refusing);
-    EXPECT_FAIL(chat_render(&c, talk, 3, true, &out, &err), PROPANE_ERR_INVALID, "roles must take turns");
+    EXPECT_FAIL(chat_render(&c, talk, 3, NULL, true, &out, &err), PROPANE_ERR_INVALID, "roles must take turns");
     EXPECT_FAIL(chat_jinja_probe(&(chat_jinja){"{% for %}", "", ""}, end, &err), PROPANE_ERR_INVALID,
                 "chat template: ");
     chat_text_deinit(&out);
@@ -100,11 +101,11 @@ TEST(a_strangers_template_reaches_nothing) {
     const char *const bad[] = {escape, file, large};
     for (int i = 0; i < 3; i++) {
         chat_template c = of(bad[i]);
-        EXPECT_FAIL(chat_render(&c, talk, 1, true, &out, &err), PROPANE_ERR_INVALID, "chat template: ");
+        EXPECT_FAIL(chat_render(&c, talk, 1, NULL, true, &out, &err), PROPANE_ERR_INVALID, "chat template: ");
         EXPECT(out.text.length == 0);
     }
     chat_template good = of(turns);
-    EXPECT_OK(chat_render(&good, talk, 1, true, &out, &err)); /* and the next one is answered */
+    EXPECT_OK(chat_render(&good, talk, 1, NULL, true, &out, &err)); /* and the next one is answered */
     chat_text_deinit(&out);
 }
 
@@ -112,9 +113,42 @@ TEST(a_template_without_an_end_is_ended) {
     NEEDS_JINJA2();
     chat_text out = {0};
     chat_template c = of(endless), good = of(turns);
-    EXPECT_FAIL(chat_render(&c, talk, 1, true, &out, &err), PROPANE_ERR_LIMIT, "10 seconds");
-    EXPECT_OK(chat_render(&good, talk, 1, true, &out, &err));
+    EXPECT_FAIL(chat_render(&c, talk, 1, NULL, true, &out, &err), PROPANE_ERR_LIMIT, "10 seconds");
+    EXPECT_OK(chat_render(&good, talk, 1, NULL, true, &out, &err));
     chat_text_deinit(&out);
+}
+
+static const char with_tools[] =
+    "{% for t in tools or [] %}[{{ t.function.name }}]{% endfor %}{% for m in messages %}{{ m.role }}:{{ m.content }}"
+    "{% for c in m.tool_calls or [] %}<tool_call>{{ c.function.name }} {{ c.function.arguments.city }}</tool_call>{% "
+    "endfor %};"
+    "{% endfor %}";
+
+TEST(tools_and_their_calls_are_the_templates) {
+    static const char words[] =
+        "[{\"role\":\"user\",\"content\":\"Rain?\"},{\"role\":\"assistant\",\"content\":null,\"tool_calls\":[{\"id\":"
+        "\"1\",\"type\":\"function\",\"function\":{\"name\":\"weather\",\"arguments\":\"{\\\"city\\\":\\\"Bern\\\"}\"}}"
+        "]},"
+        "{\"role\":\"tool\",\"tool_call_id\":\"1\",\"content\":\"no\"}]";
+    NEEDS_JINJA2();
+    chat_template c = of(with_tools), rows = {.bos = "<s>"};
+    chat_text out = {0};
+    chat_message *m = NULL;
+    json_t *list = NULL, *tools = json_pack("[{s:s,s:{s:s}}]", "type", "function", "function", "name", "weather");
+    arena *a = arena_create();
+    int count = 0;
+    EXPECT_OK(json_parse(words, strlen(words), "x", &list, &err));
+    EXPECT_OK(chat_messages_from_json(list, a, &m, &count, &err));
+    EXPECT_OK(chat_render(&c, m, count, tools, true, &out, &err));
+    EXPECT_TEXT(out.text.data, "[weather]user:Rain?;assistant:<tool_call>weather Bern</tool_call>;tool:no;");
+    EXPECT(chat_template_calls_tools(&c) && !chat_template_calls_tools(&rows));
+    EXPECT_OK(chat_format_find("chatml", &rows.format, &err));
+    EXPECT_FAIL(chat_render(&rows, m, count, NULL, true, &out, &err), PROPANE_ERR_UNSUPPORTED, "chatml has no words");
+    chat_text_deinit(&out);
+    mem_free(m);
+    json_decref(list);
+    json_decref(tools);
+    arena_free(a);
 }
 
 static void *many(void *argument) {
@@ -122,7 +156,7 @@ static void *many(void *argument) {
     propane_error e;
     for (int i = 0; i < 20; i++) {
         chat_text out = {0};
-        if (chat_render(&c, talk, 1 + i % 3, i % 2, &out, &e)) *(int *)argument = 1;
+        if (chat_render(&c, talk, 1 + i % 3, NULL, i % 2, &out, &e)) *(int *)argument = 1;
         chat_text_deinit(&out);
     }
     return NULL;
@@ -150,4 +184,5 @@ TEST(without_python_it_says_so) {
 SUITE("model/chat_jinja", T(a_conversation_is_written_as_the_template_says),
       T(answers_are_found_by_comparing_with_shorter_conversations), T(marks_of_generation_say_where_answers_stand),
       T(an_answers_end_is_told), T(what_is_wrong_is_told), T(a_strangers_template_reaches_nothing),
-      T_LONG(a_template_without_an_end_is_ended), T(threads_take_turns), T(without_python_it_says_so))
+      T_LONG(a_template_without_an_end_is_ended), T(tools_and_their_calls_are_the_templates), T(threads_take_turns),
+      T(without_python_it_says_so))

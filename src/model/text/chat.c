@@ -150,23 +150,32 @@ const chat_format *chat_format_recognise(const char *jinja) {
 
 /* ---- a model's template ---------------------------------------------------------------------------------------------------- */
 
-/* The format "jinja" for this template. */
-static propane_status chat_run_template(const char *jinja, const char *source, chat_template *out, propane_error *err) {
+/* The format "jinja": the template is tried, and what ends its answers is found. */
+static propane_status chat_try_template(const char *source, chat_template *out, propane_error *err) {
     if (!source) source = "the tokenizer";
-    if (!jinja)
+    if (!out->jinja)
         return propane_fail(err, PROPANE_ERR_NOT_FOUND, "%s: there is no chat template to run; choose a format",
                             source);
     propane_error why = {0};
-    propane_status status = chat_jinja_probe(&(chat_jinja){jinja, out->bos, out->eos}, out->end, &why);
+    propane_status status = chat_jinja_probe(&(chat_jinja){out->jinja, out->bos, out->eos}, out->end, &why);
     if (status == PROPANE_ERR_UNSUPPORTED)
         return propane_fail(err, status,
                             "%s: its chat template is none of the formats that Propane knows; to run it, install "
                             "Python's jinja2 (%s); or choose a format with --chat",
                             source, why.text);
     if (status) return propane_fail(err, status, "%s: %s", source, why.text);
-    out->jinja = mem_copy_string(jinja);
     out->format = &own_template;
-    return out->jinja ? PROPANE_OK : propane_fail_memory(err, strlen(jinja));
+    return PROPANE_OK;
+}
+
+/* Where no other format is asked for, the template decides, and stays for what only it can write. */
+static propane_status chat_take_template(const char *jinja, chat_template *out, propane_error *err) {
+    if (!jinja || (out->format && out->format != &own_template)) return PROPANE_OK;
+    out->jinja = mem_copy_string(jinja);
+    if (!out->jinja) return propane_fail_memory(err, strlen(jinja));
+    if (!out->format) out->format = chat_format_recognise(jinja);
+    if (!out->format) out->format = &own_template;
+    return PROPANE_OK;
 }
 
 static bool chat_is_one_token(const tokenizer *t, const char *string) {
@@ -215,11 +224,13 @@ propane_status chat_template_find(const char *path, const tokenizer *t, const ch
     propane_status status = a ? chat_sources(path, t, a, &said, err) : propane_fail_memory(err, sizeof said);
     if (!status && said.bos) snprintf(out->bos, sizeof out->bos, "%s", said.bos);
     if (!status && said.eos) snprintf(out->eos, sizeof out->eos, "%s", said.eos);
-    if (!status && !wanted && said.jinja) out->format = chat_format_recognise(said.jinja);
-    if (!status && (out->format == &own_template || (!out->format && said.jinja)))
-        status = chat_run_template(said.jinja, path, out, err);
+    if (!status) status = chat_take_template(said.jinja, out, err);
     arena_free(a);
-    if (status != PROPANE_OK) return status;
+    if (!status && out->format == &own_template) status = chat_try_template(path, out, err);
+    if (status != PROPANE_OK) {
+        chat_template_deinit(out);
+        return status;
+    }
     if (!out->format) out->format = chat_from_tokens(t);
     chat_default_tokens(t, out);
     return PROPANE_OK;
@@ -231,7 +242,7 @@ void chat_template_deinit(chat_template *c) {
 }
 
 const char *chat_template_end(const chat_template *c) {
-    if (c->jinja) return c->end;
+    if (c->format == &own_template) return c->end;
     const char *end = c->format->end + strspn(c->format->end, " \n");
     return strcmp(end, "{eos}") == 0 ? c->eos : end;
 }
@@ -411,16 +422,16 @@ static propane_status chat_take_answers(const json_t *list, size_t base, chat_te
     return PROPANE_OK;
 }
 
-static propane_status chat_render_template(const chat_template *c, const chat_message *messages, int count, bool ask,
-                                           chat_text *out, propane_error *err) {
+static propane_status chat_render_template(const chat_template *c, const chat_message *messages, int count,
+                                           const json_t *tools, bool ask, chat_text *out, propane_error *err) {
     json_t *list = json_array(), *answer;
     for (int i = 0; i < count; i++) {
-        json_t *m = json_object();
+        json_t *m = messages[i].calls ? json_copy((json_t *)(uintptr_t)messages[i].calls) : json_object();
         json_put(m, "role", json_words(messages[i].role));
         json_put(m, "content", json_words(messages[i].content));
         json_add(list, m);
     }
-    PROPANE_TRY(chat_jinja_render(&(chat_jinja){c->jinja, c->bos, c->eos}, list, ask, &answer, err));
+    PROPANE_TRY(chat_jinja_render(&(chat_jinja){c->jinja, c->bos, c->eos}, list, tools, ask, &answer, err));
     const json_t *said = json_object_get(answer, "text");
     const size_t base = out->text.length;
     text_append_n(&out->text, json_string_length(said) ? json_string_value(said) : "", json_string_length(said));
@@ -430,10 +441,19 @@ static propane_status chat_render_template(const chat_template *c, const chat_me
     return status;
 }
 
-propane_status chat_render(const chat_template *c, const chat_message *messages, int count, bool ask, chat_text *out,
-                           propane_error *err) {
+bool chat_template_calls_tools(const chat_template *c) { return c->jinja && strstr(c->jinja, "<tool_call>") != NULL; }
+
+propane_status chat_render(const chat_template *c, const chat_message *messages, int count, const json_t *tools,
+                           bool ask, chat_text *out, propane_error *err) {
     const chat_format *f = c->format;
-    if (c->jinja) return chat_render_template(c, messages, count, ask, out, err);
+    bool calls = tools != NULL;
+    for (int i = 0; i < count; i++) calls |= messages[i].calls != NULL;
+    if (f == &own_template || (calls && c->jinja))
+        return chat_render_template(c, messages, count, tools, ask, out, err);
+    if (calls)
+        return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
+                            "calls of tools need the model's own chat template; the format %s has no words for them",
+                            f->name);
     PROPANE_TRY(chat_check_turns(f, messages, count, err));
     bool given = strcmp(messages[0].role, "system") == 0;
     const char *system = given ? messages[0].content : f->assumed;
@@ -455,58 +475,6 @@ propane_status chat_render(const chat_template *c, const chat_message *messages,
     }
     if (ask) chat_put(c, &out->text, f->ask);
     return out->text.failed ? propane_fail_memory(err, out->text.length) : PROPANE_OK;
-}
-
-/* ---- from JSON --------------------------------------------------------------------------------------------------------------- */
-
-static propane_status chat_content_text(const json_t *content, int message, arena *a, const char **out,
-                                        propane_error *err) {
-    *out = json_string_value(content);
-    if (*out) return PROPANE_OK;
-    const json_t *part;
-    size_t i;
-    *out = "";
-    if (json_is_array(content)) {
-        json_array_foreach(content, i, part) {
-            const char *type = json_string_value(json_object_get(part, "type")),
-                       *piece = json_string_value(json_object_get(part, "text"));
-            if (!type || strcmp(type, "text") != 0 || !piece)
-                return propane_fail(err, PROPANE_ERR_INVALID, "message %d has a part that is not text", message);
-            *out = arena_printf(a, "%s%s", *out, piece);
-            if (!*out) return propane_fail_memory(err, strlen(piece));
-        }
-        return PROPANE_OK;
-    }
-    return propane_fail(err, PROPANE_ERR_INVALID, "message %d has no \"content\" that is a string", message);
-}
-
-propane_status chat_messages_from_json(const json_t *array, arena *a, chat_message **out, int *count,
-                                       propane_error *err) {
-    enum { MOST = 100000 };
-    size_t n = json_array_size(array);
-    *out = NULL;
-    *count = 0;
-    if (!json_is_array(array) || n == 0 || n > MOST)
-        return propane_fail(err, PROPANE_ERR_INVALID,
-                            "\"messages\" must be an array of 1 to %d objects {\"role\", \"content\"}", MOST);
-    chat_message *list = mem_array(n, sizeof *list);
-    if (!list) return propane_fail_memory(err, n * sizeof *list);
-    propane_status status = PROPANE_OK;
-    for (size_t i = 0; i < n && status == PROPANE_OK; i++) {
-        const json_t *m = json_array_get(array, i);
-        list[i].role = json_string_value(json_object_get(m, "role"));
-        if (!list[i].role)
-            status = propane_fail(err, PROPANE_ERR_INVALID, "message %d has no \"role\" that is a string", (int)i + 1);
-        else
-            status = chat_content_text(json_object_get(m, "content"), (int)i + 1, a, &list[i].content, err);
-    }
-    if (status != PROPANE_OK) {
-        mem_free(list);
-        return status;
-    }
-    *out = list;
-    *count = (int)n;
-    return PROPANE_OK;
 }
 
 /* ---- to ids ------------------------------------------------------------------------------------------------------------------ */

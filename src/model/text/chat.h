@@ -6,14 +6,8 @@
 #ifndef MODEL_TEXT_CHAT_H
 #define MODEL_TEXT_CHAT_H
 
-#include "base/arena.h"
-#include "base/json.h"
+#include "model/text/chat_messages.h"
 #include "model/text/tokenizer.h"
-
-typedef struct chat_message {
-    const char *role;    /* "system", "user", "assistant" */
-    const char *content; /* UTF-8, terminated */
-} chat_message;
 
 typedef struct chat_format chat_format;
 
@@ -29,8 +23,8 @@ const chat_format *chat_format_recognise(const char *jinja);
 typedef struct chat_template {
     const chat_format *format;
     char bos[64], eos[64]; /* "" : the model has none */
-    char *jinja;           /* its own: the format "jinja" runs it (chat_jinja.h); NULL: a format of rows */
-    char end[64];          /* what stands after its answers */
+    char *jinja;           /* the model's template, which the format "jinja" runs (chat_jinja.h); NULL: there is none */
+    char end[64];          /* of the format "jinja": what stands after its answers */
 } chat_template;
 
 /* How the model in `path` (a folder, or a file in one) talks. In this order: `wanted`, a format's name (NULL: not given);
@@ -55,15 +49,14 @@ typedef struct chat_text {
 } chat_text;
 void chat_text_deinit(chat_text *t);
 
-/* Appends the conversation. `ask`: what stands in front of an answer comes last, for generation. Unknown roles, a system
+/* Whether a model's template writes calls of tools as Propane reads them: <tool_call>{"name", "arguments"}</tool_call>. */
+bool chat_template_calls_tools(const chat_template *c);
+/* Appends the conversation. `tools` (may be NULL): a list as OpenAI has it; they, and messages with calls, are the model's own
+ * template's to write, whatever the format. `ask`: what stands in front of an answer comes last, for generation. Unknown roles, a system
  * message that is not the first one, and turns that do not alternate where the format wants it are errors that name the
  * message (from 1). */
-PROPANE_CHECK propane_status chat_render(const chat_template *c, const chat_message *messages, int count, bool ask,
-                                         chat_text *out, propane_error *err);
-/* Messages of a JSON array [{"role", "content"}, ...]: content is a string or an array of parts {"type":"text","text"}.
- * *out is the caller's to mem_free; strings belong to the array, joined parts to `a`. */
-PROPANE_CHECK propane_status chat_messages_from_json(const json_t *array, arena *a, chat_message **out, int *count,
-                                                     propane_error *err);
+PROPANE_CHECK propane_status chat_render(const chat_template *c, const chat_message *messages, int count,
+                                         const json_t *tools, bool ask, chat_text *out, propane_error *err);
 /* Appends the text's ids; no bos is added, the format has written it. Where the tokenizer does not see special tokens in a
  * text (every kind but hf), bos and eos are put in as ids. `answers` (room for answer_count, or NULL) receives the answers
  * as parts of the list: a token that reaches into an answer belongs to it. */

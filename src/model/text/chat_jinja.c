@@ -210,9 +210,11 @@ propane_status chat_jinja_probe(const chat_jinja *c, char end[CHAT_JINJA_END], p
     return PROPANE_OK;
 }
 
-propane_status chat_jinja_render(const chat_jinja *c, json_t *messages, bool ask, json_t **out, propane_error *err) {
+propane_status chat_jinja_render(const chat_jinja *c, json_t *messages, const json_t *tools, bool ask, json_t **out,
+                                 propane_error *err) {
     json_t *o = jinja_question(c);
     json_put(o, "messages", messages);
+    if (tools) json_put(o, "tools", json_incref((json_t *)(uintptr_t)tools));
     json_put(o, "ask", json_boolean(ask));
     return jinja_ask(o, out, err);
 }

@@ -17,10 +17,10 @@ typedef struct chat_jinja {
 /* Compiles the template and finds what stands after an answer: "<|im_end|>"; "" where that cannot be told. Without Python or
  * jinja2 PROPANE_ERR_UNSUPPORTED says so; a template that is wrong is PROPANE_ERR_INVALID. Any thread. */
 PROPANE_CHECK propane_status chat_jinja_probe(const chat_jinja *c, char end[CHAT_JINJA_END], propane_error *err);
-/* Takes `messages`, [{"role", "content"}, ...]. *out, the caller's to json_decref: {"text", "answers"}; answers are pairs of
+/* Takes `messages`, [{"role", "content"}, ...]; `tools` (may be NULL) stays the caller's. *out, the caller's to json_decref: {"text", "answers"}; answers are pairs of
  * places in the text (bytes), null where the template hides them or `ask` is true: then what stands in front of an answer
  * comes last. What the template refuses is PROPANE_ERR_INVALID, one that does not end PROPANE_ERR_LIMIT. Any thread. */
-PROPANE_CHECK propane_status chat_jinja_render(const chat_jinja *c, json_t *messages, bool ask, json_t **out,
-                                               propane_error *err);
+PROPANE_CHECK propane_status chat_jinja_render(const chat_jinja *c, json_t *messages, const json_t *tools, bool ask,
+                                               json_t **out, propane_error *err);
 
 #endif

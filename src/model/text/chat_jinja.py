@@ -117,7 +117,20 @@ def answers(request, whole):
     return spans
 
 
+def with_objects(message):
+    """OpenAI has a call's arguments as a string, templates as an object."""
+    for call in message.get("tool_calls") or []:
+        function = call.get("function") if isinstance(call, dict) else None
+        if isinstance(function, dict) and isinstance(function.get("arguments"), str):
+            try:
+                function["arguments"] = json.loads(function["arguments"])
+            except ValueError:
+                pass
+    return message
+
+
 def conversation(request):
+    request["messages"] = [with_objects(message) for message in request["messages"]]
     text, spans = marked(render(request, request["messages"], request["ask"]))
     if request["ask"]:
         return {"text": text, "answers": None}

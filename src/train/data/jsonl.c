@@ -142,11 +142,11 @@ static propane_status jsonl_plain_line(reader *r, const char *prompt, const char
     return jsonl_encode(r, &none, true, err);
 }
 
-static propane_status jsonl_chat_line(reader *r, const json_t *array, propane_error *err) {
+static propane_status jsonl_chat_line(reader *r, const json_t *array, const json_t *tools, propane_error *err) {
     chat_message *messages = NULL;
     int count = 0;
     PROPANE_TRY(chat_messages_from_json(array, r->arena, &messages, &count, err));
-    propane_status status = chat_render(r->chat, messages, count, false, &r->text, err);
+    propane_status status = chat_render(r->chat, messages, count, tools, false, &r->text, err);
     mem_free(messages);
     if (status == PROPANE_OK && r->text.answer_count == 0)
         status =
@@ -187,7 +187,10 @@ static propane_status jsonl_one_line(reader *r, const json_t *object, propane_er
     json_t *translated = NULL;
     if (!messages) PROPANE_TRY(example_keys_messages(object, &translated, err));
     if (translated) r->owned = translated; /* the texts are its */
-    if (messages || translated) return jsonl_chat_line(r, messages ? messages : translated, err);
+    if (messages || translated) {
+        const json_t *tools = json_object_get(object, "tools");
+        return jsonl_chat_line(r, messages ? messages : translated, json_is_array(tools) ? tools : NULL, err);
+    }
     if (json_object_get(object, "prompt") || json_object_get(object, "completion")) {
         if (!json_object_get(object, "prompt") || !json_object_get(object, "completion"))
             return jsonl_wrong_keys(object, err);
