@@ -103,7 +103,7 @@ static propane_status compile_span(compile *c, compile_lives *l, const mil_op *o
                                    propane_error *err) {
     emit_tensor t;
     l->earliest[v->id] = compile_earliest(l, op, step);
-    if (c->places[v->id].known || v->konst) return PROPANE_OK;
+    if (c->places[v->id].known || compile_behind(v)) return PROPANE_OK;
     c->places[v->id].owner = v->id;
     if (compile_is_view(c, op)) {
         c->places[v->id].owner = c->places[mil_in(op, "x")->id].owner;
@@ -230,6 +230,7 @@ static propane_status compile_one(compile *c, const mil_op *op, text *report, pr
             text_printf(report, "%-20s %-24s taken into the task before it\n", op->info->name, op->results[0]->name);
         return PROPANE_OK;
     }
+    if (!c->places[op->results[0]->id].known && compile_behind(op->results[0])) return PROPANE_OK;
     if (compile_is_view(c, op)) {
         mil_value *x = mil_in(op, "x");
         int id = op->results[0]->id;

@@ -48,6 +48,8 @@ bool compile_chw(const mil_type *type, int64_t out[3]);
 bool compile_plain(const mil_type *type);
 /* fp16 bits of a constant, one by one, in the arena; NULL: no memory. */
 const uint16_t *compile_halves(compile *c, const mil_const *k);
+/* The constant that a value is, or is another shape of; NULL: it is computed. */
+mil_value *compile_behind(mil_value *v);
 /* The name of a constant where it may be overwritten later; NULL: it may not. */
 const char *compile_patched(const compile *c, const mil_value *v);
 /* The value's memory as it is seen by another type; both have dense rows or the same last dimension. */

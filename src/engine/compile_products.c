@@ -184,9 +184,10 @@ propane_status compile_matmul(compile *c, const mil_op *op, propane_error *err) 
     p.bias = post.bias, p.relu = post.relu, p.scale = post.scale, p.table = weight ? post.table : NULL;
     p.weight_from = compile_origin(c, weight ? w : NULL, p.transpose_y ? p.k : 1, p.transpose_y ? 1 : p.n);
     p.bias_from = compile_origin(c, post.bias_of, 1, 0);
-    bool kernel = !weight && x->konst && mil_type_count(&x->type) == p.m * p.k && mil_type_count(&w->type) == p.k * p.n;
+    const mil_value *fixed = weight ? NULL : compile_behind(x);
+    bool kernel = fixed && mil_type_count(&x->type) == p.m * p.k && mil_type_count(&w->type) == p.k * p.n;
     if (kernel)
-        PROPANE_TRY(compile_kernel(c, x, &p, err));
+        PROPANE_TRY(compile_kernel(c, fixed, &p, err));
     else
         PROPANE_TRY(compile_tensor(c, op, x, &a, err));
     if (!weight) PROPANE_TRY(compile_tensor(c, op, w, &b, err));

@@ -31,8 +31,9 @@ propane_status compile_shape(const mil_op *op, const mil_value *v, emit_tensor *
 }
 
 /* A constant as a surface among the constants. */
-static propane_status compile_constant(compile *c, mil_value *v, emit_tensor *x, propane_error *err) {
-    const uint16_t *halves = compile_halves(c, v->konst);
+static propane_status compile_constant(compile *c, mil_value *v, const mil_value *behind, emit_tensor *x,
+                                       propane_error *err) {
+    const uint16_t *halves = compile_halves(c, behind->konst);
     uint8_t *bytes = arena_alloc(c->object->arena, (size_t)x->total);
     if (!halves || !bytes) return propane_fail_memory(err, (size_t)x->total);
     for (int64_t row = 0; row < x->c * x->h; row++)
@@ -43,8 +44,8 @@ static propane_status compile_constant(compile *c, mil_value *v, emit_tensor *x,
         }
     c->places[v->id] =
         (compile_place){true, ENGINE_BAR_CONSTANTS, lower_constants(&c->e, bytes, (size_t)x->total), v->id};
-    if (compile_patched(c, v))
-        emit_place(&c->e, &(engine_patch){.constant = compile_patched(c, v),
+    if (compile_patched(c, behind))
+        emit_place(&c->e, &(engine_patch){.constant = compile_patched(c, behind),
                                           .elements = mil_type_count(&v->type),
                                           .at = c->places[v->id].base,
                                           .count = {1, x->c * x->h, x->w},
@@ -55,7 +56,8 @@ static propane_status compile_constant(compile *c, mil_value *v, emit_tensor *x,
 
 propane_status compile_tensor(compile *c, const mil_op *op, mil_value *v, emit_tensor *out, propane_error *err) {
     PROPANE_TRY(compile_shape(op, v, out, err));
-    if (v->konst && !c->places[v->id].known) PROPANE_TRY(compile_constant(c, v, out, err));
+    const mil_value *behind = c->places[v->id].known ? NULL : compile_behind(v);
+    if (behind) PROPANE_TRY(compile_constant(c, v, behind, out, err));
     compile_place *p = &c->places[v->id];
     if (!p->known)
         return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "%s: '%s' has no place in memory", op->info->name, v->name);
@@ -81,6 +83,17 @@ bool compile_scalar(const mil_value *v, double *out) {
     if (!v->konst || mil_type_count(&v->type) != 1) return false;
     *out = mil_const_f64(v->konst, 0);
     return true;
+}
+
+mil_value *compile_behind(mil_value *v) {
+    while (!v->konst) {
+        mil_opcode code = v->def ? v->def->info->code : MIL_OP_const;
+        if (code != MIL_OP_reshape && code != MIL_OP_expand_dims && code != MIL_OP_squeeze && code != MIL_OP_identity &&
+            code != MIL_OP_cast)
+            return NULL;
+        v = mil_in(v->def, "x");
+    }
+    return mil_dtype_is_float(v->type.dtype) ? v : NULL;
 }
 
 const char *compile_patched(const compile *c, const mil_value *v) {

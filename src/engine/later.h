@@ -4,7 +4,7 @@
  *   stream  = tasks, each at a multiple of 16 bytes; frames of 16 bytes whose first word has no size are skipped
  *   task    = header (8 words, from H16 on 9; one more where its last word has both low bits set) + records
  *   record  = dense:   count - 1 at bit 15 (6 bits), word index at bit 0 (15 bits), then the words
- *             scatter: bit 31, a mask at bit 15 (16 bits), word index at bit 0: its word, then those behind it in the mask
+ *             scatter: bit 31, a mask at bit 15 (16 bits), word index at bit 0: its word, then those of the mask after it
  *   A dense record with bit 29 gives an address: bits 23 to 27 are the base register [inferred from two programs].
  */
 #ifndef ENGINE_LATER_H

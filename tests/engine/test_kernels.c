@@ -78,6 +78,16 @@ static double kernels_part(const kernels_side *a, const kernels_side *b, int ind
     return worst / largest;
 }
 
+static int kernels_tasks(const mil_function *f, bool patchable) {
+    propane_error err = {0};
+    engine_object *o = NULL;
+    EXPECT_MSG(engine_compile(f, &(engine_compile_options){.patchable = patchable}, &o, &err) == PROPANE_OK, "%s: %s",
+               f->name, err.text);
+    int tasks = o ? o->task_count : 0;
+    engine_object_free(o);
+    return tasks;
+}
+
 /* ---- weights as constants -------------------------------------------------------------------------------------------------- */
 
 /* Other weights than those that it will run with. */
@@ -92,7 +102,7 @@ static propane_status kernels_bake(void *context, const mil_value *param, const 
     return PROPANE_OK;
 }
 
-static void kernels_patched(const mil_function *f, const kernels_side *inputs, const char *plan) {
+static void kernels_patched(const mil_function *f, const kernels_side *inputs, const char *plan, bool tell) {
     propane_error err = {0};
     kernels_side s = {0};
     mil_function *baked = NULL;
@@ -121,6 +131,7 @@ static void kernels_patched(const mil_function *f, const kernels_side *inputs, c
         EXPECT_MSG(d == 0, "plan %s, kernel %s, output %d: overwritten constants differ from inputs by %.3g", plan,
                    f->name, i, d);
     }
+    if (tell) printf("                    %4d tasks with its weights as constants\n", kernels_tasks(baked, true));
     kernels_close(&s);
     mil_module_free(m);
 }
@@ -129,15 +140,6 @@ static bool kernels_has_weights(const mil_function *f) {
     for (int i = 0; i < f->param_count; i++)
         if (kernels_is_weight(f->params[i]->name)) return true;
     return false;
-}
-
-static int kernels_tasks(const mil_function *f) {
-    propane_error err = {0};
-    engine_object *o = NULL;
-    EXPECT_MSG(engine_compile(f, NULL, &o, &err) == PROPANE_OK, "%s: %s", f->name, err.text);
-    int tasks = o ? o->task_count : 0;
-    engine_object_free(o);
-    return tasks;
 }
 
 /* Returns whether it has weights, which were overwritten then. */
@@ -154,10 +156,10 @@ static bool kernels_compare(const mil_function *f, const char *plan, double tole
         if (d > most) most = d, where = i;
     }
     if (tell)
-        printf("%-6s %-12s %4d tasks, off by %.2g (%s)\n", plan, f->name, kernels_tasks(f), most,
+        printf("%-6s %-12s %4d tasks, off by %.2g (%s)\n", plan, f->name, kernels_tasks(f, false), most,
                where ? runner_io(&cpu.run, where)->name : "nothing");
     bool patched = kernels_has_weights(f);
-    if (patched) kernels_patched(f, &registers, plan);
+    if (patched) kernels_patched(f, &registers, plan, tell);
     if (most > *worst) *worst = most;
     kernels_close(&cpu);
     kernels_close(&registers);
