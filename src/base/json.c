@@ -43,26 +43,39 @@ static void json_widen_numbers(const char *data, size_t length, text *out) {
     if (copied < length) text_append_n(out, data + copied, length - copied);
 }
 
-json_t *json_load(const char *data, size_t length, json_error_t *e) {
+static json_t *json_load_with(const char *data, size_t length, size_t flags, json_error_t *e) {
     if (length >= 3 && memcmp(data, "\xef\xbb\xbf", 3) == 0) data += 3, length -= 3;
-    json_t *v = json_memory_load(length ? data : "", length, JSON_REJECT_DUPLICATES, e);
+    json_t *v = json_memory_load(length ? data : "", length, flags, e);
     if (v || json_error_code(e) != json_error_numeric_overflow) return v;
     text wide = {0};
     json_widen_numbers(data, length, &wide);
-    if (!wide.failed && wide.length) v = json_memory_load(wide.data, wide.length, JSON_REJECT_DUPLICATES, e);
+    if (!wide.failed && wide.length) v = json_memory_load(wide.data, wide.length, flags, e);
     text_deinit(&wide);
     return v;
 }
 
-propane_status json_parse(const char *data, size_t length, const char *source, json_t **out, propane_error *err) {
+json_t *json_load(const char *data, size_t length, json_error_t *e) {
+    return json_load_with(data, length, JSON_REJECT_DUPLICATES, e);
+}
+
+static propane_status json_parse_with(const char *data, size_t length, size_t flags, const char *source, json_t **out,
+                                      propane_error *err) {
     json_error_t e;
-    *out = json_load(data, length, &e);
+    *out = json_load_with(data, length, JSON_REJECT_DUPLICATES | flags, &e);
     if (*out) return PROPANE_OK;
     if (json_error_code(&e) == json_error_out_of_memory) return propane_fail_memory(err, 0);
     if (*file_disguise(data, length))
         return propane_fail(err, PROPANE_ERR_INVALID, "%s: not JSON%s", source, file_disguise(data, length));
     return propane_fail(err, PROPANE_ERR_INVALID, "%s: line %d, column %d: not valid JSON: %s", source, e.line,
                         e.column, e.text);
+}
+
+propane_status json_parse(const char *data, size_t length, const char *source, json_t **out, propane_error *err) {
+    return json_parse_with(data, length, 0, source, out, err);
+}
+
+propane_status json_parse_nul(const char *data, size_t length, const char *source, json_t **out, propane_error *err) {
+    return json_parse_with(data, length, JSON_ALLOW_NUL, source, out, err);
 }
 
 propane_status json_read(const char *path, size_t limit, json_t **out, propane_error *err) {

@@ -15,6 +15,9 @@
 json_t *json_load(const char *data, size_t length, json_error_t *e);
 PROPANE_CHECK propane_status json_parse(const char *data, size_t length, const char *source, json_t **out,
                                         propane_error *err);
+/* The same where strings may hold NUL: ask for their lengths. */
+PROPANE_CHECK propane_status json_parse_nul(const char *data, size_t length, const char *source, json_t **out,
+                                            propane_error *err);
 PROPANE_CHECK propane_status json_read(const char *path, size_t limit, json_t **out, propane_error *err);
 /* The value into the object or list, which take it; NULL is a number or text that JSON cannot say, and becomes null. Results are
  * not asked for: a lack of memory is remembered (base/memory.h) and told by json_print. */

@@ -397,6 +397,7 @@ json_t *model_config_to_json(const model_config *c) {
     json_put(o, "tie_word_embeddings", json_boolean(c->tie_word_embeddings));
     json_put(o, "bos_token_id", config_id_to_json(c->bos_token_id));
     json_put(o, "eos_token_id", config_id_to_json(c->eos_token_id));
+    json_put(o, "pad_token_id", json_null()); /* its default may be beyond a small vocabulary */
     return o;
 }
 

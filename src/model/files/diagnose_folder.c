@@ -116,9 +116,7 @@ static propane_status diagnose_explain_weights(const char *dir, const contents *
 static propane_status diagnose_explain_tokenizer(const char *dir, propane_error *err) {
     static const struct {
         const char *file, *told;
-    } others[] = {{"tokenizer.model", "tokenizer.model (SentencePiece)"},
-                  {"merges.txt", "vocab.json and merges.txt"},
-                  {"vocab.txt", "vocab.txt (WordPiece)"}};
+    } others[] = {{"merges.txt", "vocab.json and merges.txt"}, {"vocab.txt", "vocab.txt (WordPiece)"}};
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
         if (diagnose_has(dir, others[i].file))
             return propane_fail(err, PROPANE_ERR_UNSUPPORTED,

@@ -12,9 +12,9 @@
 
 /* In a model's folder, or beside a model's file. */
 static propane_status model_tokenizer_in(const char *dir, tokenizer **out, propane_error *err) {
-    static const char *const names[] = {MODEL_TOKENIZER, "tokenizer.json"};
+    static const char *const names[] = {MODEL_TOKENIZER, "tokenizer.json", "tekken.json", "tokenizer.model"};
     *out = NULL;
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 4; i++) {
         char path[1100];
         snprintf(path, sizeof path, "%s/%s", dir, names[i]);
         bool there = file_exists(path);

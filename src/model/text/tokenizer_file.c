@@ -13,6 +13,8 @@
 #include "model/files/gguf.h"
 #include "model/text/tokenizer_hf.h"
 #include "model/text/tokenizer_internal.h"
+#include "model/text/tokenizer_ranks.h"
+#include "model/text/tokenizer_sentencepiece.h"
 
 enum { FORMAT_VERSION = 1, FILE_MAX = 256 << 20 };
 
@@ -73,16 +75,12 @@ static propane_status tokenizer_file_parse_llama(const uint8_t *p, size_t length
                                                  propane_error *err) {
     tokenizer *t;
     int count;
-    static const char sentence[] =
-        ": it is SentencePiece's tokenizer.model, which is not read; write a tokenizer.json, in Python: "
-        "AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER)";
-    bool sentencepiece = length > 10 && p[0] == '\n' && p[2] == '\n' && memcmp(p + 4, "<unk>", 5) == 0;
     if (length < 4 || bytes_u32(p) > TOKENIZER_PIECE_MAX)
         return propane_fail(
             err, PROPANE_ERR_INVALID,
             "%s: neither a Propane tokenizer (JSON) nor a llama2.c tokenizer (which begins with the length "
             "of its longest piece)%s",
-            source, sentencepiece ? sentence : file_disguise(p, length));
+            source, file_disguise(p, length));
     PROPANE_TRY(tokenizer_file_walk_records(p, length, source, NULL, &count, err));
     if (count < 4)
         return propane_fail(err, PROPANE_ERR_INVALID, "%s: only %d pieces; a tokenizer has at least 4", source, count);
@@ -261,6 +259,10 @@ static propane_status tokenizer_file_parse_with(const void *data, size_t length,
         return read;
     }
     while (i < length && (p[i] == ' ' || p[i] == '\n' || p[i] == '\r' || p[i] == '\t')) i++;
+    if (tokenizer_is_sentencepiece(p, length)) return tokenizer_parse_sentencepiece(p, length, source, out, err);
+    if (tokenizer_is_tiktoken(p, length)) return tokenizer_parse_tiktoken(p, length, source, out, err);
+    if (i < length && p[i] == '{' && tokenizer_is_tekken(p, length))
+        return tokenizer_parse_tekken(p, length, source, out, err);
     if (i == length || p[i] != '{') return tokenizer_file_parse_llama(data, length, source, out, err);
     json_t *object;
     PROPANE_TRY(json_parse(data, length, source, &object, err));

@@ -10,8 +10,6 @@
 #include "base/memory.h"
 #include "base/sha256.h"
 
-#define OWN_KEY "propane" /* in files that Propane wrote: {"bos": id, "eos": id} */
-
 static propane_status tokenizer_hf_refuse(const char *source, const char *key, const char *value, propane_error *err) {
     return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "%s: %s '%.60s' cannot be done", source, key, value);
 }
@@ -397,7 +395,7 @@ static void tokenizer_hf_find_eos(tokenizer *t, const json_t *own, const json_t 
 /* SHA-256 of the file's content in one form, without what does not change ids or text. */
 static propane_status tokenizer_hf_identify(tokenizer *t, const json_t *object, propane_error *err) {
     json_t *copy = json_copy((json_t *)(uintptr_t)object);
-    const char *const idle[] = {OWN_KEY, TOKENIZER_CHAT_KEY, "version", "truncation", "padding"};
+    const char *const idle[] = {HF_OWN_KEY, TOKENIZER_CHAT_KEY, "version", "truncation", "padding"};
     for (int i = 0; copy && i < 5; i++) (void)json_object_del(copy, idle[i]);
     char *sorted = NULL, *kept = NULL;
     size_t sorted_length = 0;
@@ -405,7 +403,9 @@ static propane_status tokenizer_hf_identify(tokenizer *t, const json_t *object, 
     json_decref(copy);
     copy = json_copy((json_t *)(uintptr_t)object);
     (void)json_object_del(copy, TOKENIZER_CHAT_KEY); /* the tokenizer's own is written */
-    json_put(copy, OWN_KEY, json_pack("{s:i}", "eos", t->eos));
+    json_t *own = json_pack("{s:i}", "eos", t->eos);
+    if (t->hf->by_result) json_put(own, "ranks", json_true());
+    json_put(copy, HF_OWN_KEY, own);
     if (!status) status = json_print(copy, JSON_COMPACT, &kept, &t->hf->json_length, err);
     json_decref(copy);
     if (!status) {
@@ -486,7 +486,8 @@ static propane_status tokenizer_hf_fill(tokenizer *t, const json_t *object, cons
     for (int i = 0; i < t->vocab; i++)
         if (!t->pieces[i]) t->pieces[i] = ""; /* a gap between the ids */
     PROPANE_TRY(tokenizer_hf_read_post(t, json_object_get(object, "post_processor"), source, 0, err));
-    tokenizer_hf_find_eos(t, json_object_get(object, OWN_KEY), config);
+    h->by_result = json_is_true(json_object_get(json_object_get(object, HF_OWN_KEY), "ranks"));
+    tokenizer_hf_find_eos(t, json_object_get(object, HF_OWN_KEY), config);
     const json_t *chat = json_object_get(object, TOKENIZER_CHAT_KEY);
     PROPANE_TRY(tokenizer_chat_from_json(t->arena, chat ? chat : config, &t->chat, err));
     return tokenizer_hf_identify(t, object, err);

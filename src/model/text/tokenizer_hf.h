@@ -13,6 +13,8 @@
 #include "base/json.h"
 #include "model/text/tokenizer_internal.h"
 
+#define HF_OWN_KEY "propane" /* in files that Propane wrote: {"eos": id, "ranks": true} */
+
 enum { HF_STEPS_MAX = 16 }; /* of one kind, Sequences opened */
 
 /* How the pieces around a match are cut; the names are those of the file. */
@@ -72,6 +74,7 @@ struct hf_tokenizer {
     int merge_count;
     int32_t unk; /* -1: none */
     bool byte_level, byte_fallback, fuse_unk, ignore_merges;
+    bool by_result;  /* a merge's rank is the id that it makes ("ranks") */
     bool cut_spaces; /* no merge joins across a word mark: words may be cut there */
     bool drop_space; /* decoding drops the space in front */
     char *json;      /* the file, for writing */

@@ -30,12 +30,12 @@ typedef struct encoder {
 
 /* ---- merging ----------------------------------------------------------------------------------------------------------- */
 
-/* The number of the merge is its rank. */
+/* The number of the merge is its rank, or of its result. */
 static int32_t hf_encode_join(const void *context, int32_t left, int32_t right, uint32_t *rank) {
     const encoder *e = context;
     const int32_t *merge = id_map_find(&e->t->pairs, (uint64_t)(uint32_t)left << 32 | (uint32_t)right);
     if (!merge) return -1;
-    *rank = (uint32_t)*merge;
+    *rank = (uint32_t)(e->h->by_result ? e->h->merged[*merge] : *merge);
     return e->h->merged[*merge];
 }
 

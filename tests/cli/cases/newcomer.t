@@ -9,18 +9,23 @@ $ try good; try good/model.safetensors; propane eval run --data text --tokenizer
 > fine
 = 0
 # the tokenizer
+@ printf 'aab ab\n' > short
 $ half a rm tokenizer.json; try a
 2> propane generate: a: there is no tokenizer beside the model; give one with --tokenizer
 = 1
 $ half b mv tokenizer.json tokenizer.model; try b
-2> propane generate: b: its tokenizer is tokenizer.model (SentencePiece), which is not read; write a tokenizer.json, in Python: AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER)
-= 1
+> fine
+= 0
+$ cp $REPO/fuzz/corpus/tokenizer/sentencepiece.model tokenizer.model; propane tokenize short --tokenizer tokenizer.model --print-ids lines; propane tokenize short --tokenizer $REPO/fuzz/corpus/tokenizer/tekken.json --print-ids lines
+> 263 262 259 262
+> 102 261 37 261
+= 0
 $ half b mv tokenizer.json merges.txt; propane train --init b --data text --run e
 2> propane train: b: its tokenizer is vocab.json and merges.txt, which is not read; write a tokenizer.json, in Python: AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER)
 = 1
-$ printf '\n\016\n\005<unk>\025\000\000\000\000\030\002' > t.model; propane generate good --tokenizer t.model --prompt a 2>&1 | sed 's/.*piece)//'
-> : it is SentencePiece's tokenizer.model, which is not read; write a tokenizer.json, in Python: AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER)
-= 0
+$ printf '\n\016\n\005<unk>\025\000\000\000\000\030\002' > t.model; propane generate good --tokenizer t.model --prompt a 
+2> propane generate: t.model: it is a Unigram model, which cannot be done; write a tokenizer.json, in Python: AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER)
+= 1
 # the weights
 $ half c mv model.safetensors pytorch_model.bin; try c
 2> propane generate: c: its weights are in pytorch_model.bin, which is Python's pickle and not read; write them as safetensors, in Python: AutoModelForCausalLM.from_pretrained(FOLDER).save_pretrained(FOLDER)
