@@ -6,7 +6,8 @@
  * How far a result may be off is told by the program itself: the slow meaning is computed exactly, and with each value rounded to
  * its type; what lies between the two is what rounding does here.
  *
- * PROGRAMS=N: so many (300); SEED=N: from which on (the day's); CAMPAIGN_STATE: counted there; PROGRAMS_VERBOSE: what was refused.
+ * PROGRAMS=N: so many (300); SEED=N: from which on (the day's); CAMPAIGN_STATE: counted there; PROGRAMS_VERBOSE: what was refused, and programs
+ * that are wrong; FIRST=N: a program's own seed, to see it again.
  */
 #include <float.h>
 #include <math.h>
@@ -20,6 +21,7 @@
 #include "base/rng.h"
 #include "device/runner.h"
 #include "drivers/cpu/plan/plan.h"
+#include "mil/text/mil_text.h"
 #include "support/ane_rig.h"
 #include "support/grown_program.h"
 #include "support/random_program.h"
@@ -30,11 +32,13 @@ enum { MOST_IO = 64 };
 static propane_error err;
 
 static uint64_t number_of(const char *name, uint64_t standard) {
-    const char *text = getenv(name);
-    return text && *text ? strtoull(text, NULL, 10) : standard;
+    const char *given = getenv(name);
+    return given && *given ? strtoull(given, NULL, 10) : standard;
 }
 
-static uint64_t first_seed(void) { return number_of("SEED", (uint64_t)time(NULL) / 86400) * 1000000; }
+static uint64_t first_seed(void) {
+    return number_of("FIRST", number_of("SEED", (uint64_t)time(NULL) / 86400) * 1000000);
+}
 
 /* ---- a program and what it means ---------------------------------------------------------------------------------------- */
 
@@ -47,6 +51,7 @@ typedef struct program {
     mil_tensor own[8];
     mil_tensor *exact, *rounded;
     double length; /* the square root of the longest sum, at most */
+    double unit;   /* of the coarsest type in it: a plan may round some values to it and keep others exact */
     bool drawn;    /* random numbers: only the cpu driver draws as the slow meaning does */
     arena *a;
     char label[300];
@@ -102,6 +107,11 @@ static bool program_make(program *p, uint64_t seed) {
         mil_eval_function(p->f, p->inputs, true, p->a, &p->rounded, &err))
         ck_abort_msg("%s: %s", p->label, err.text);
     p->length = length_of(p->f);
+    for (const mil_op *op = p->f->first; op; op = op->next)
+        for (int r = 0; r < op->result_count; r++)
+            if (op->results[r]->type.dtype == MIL_fp16) p->unit = 0x1p-11;
+    /* weights are spread inside: what cancels is larger than any value that is seen */
+    if (p->grown && strstr(mil_op_get(p->grown->code)->name, "quantized")) p->length *= 4;
     return true;
 }
 
@@ -127,13 +137,13 @@ static double error_of(const program *p, int k, const double *got, double unit) 
         const double d = fabs(want[i] - p->rounded[k].data[i]);
         if (isfinite(d)) apart = fmax(apart, d);
     }
-    unit = fmax(unit, half ? 0x1p-11 : FLT_EPSILON / 2);
+    unit = fmax(fmax(unit, p->unit), half ? 0x1p-11 : FLT_EPSILON / 2);
     for (int64_t i = 0; i < count; i++) {
         const double w = real ? mil_round(type->dtype, want[i]) : want[i];
         if (w == got[i] || (isnan(w) && isnan(got[i]))) continue;
         if (!real || !isfinite(got[i])) return INFINITY;
-        const double sums = (unit > 0x1p-20 ? 0.125 : 2) * p->length * scale;
-        const double bound = unit * (2 * fabs(want[i]) + sums) + 4 * apart + 0x1p-25;
+        const double sums = (unit > 0x1p-20 ? 0.25 : 4) * p->length * scale;
+        const double bound = unit * (4 * fabs(want[i]) + sums) + 8 * apart + 0x1p-24;
         worst = fmax(worst, fabs(got[i] - want[i]) / bound);
     }
     return worst;
@@ -375,6 +385,11 @@ static void try_on(column *c, const program *p) {
     c->worst = fmax(c->worst, worst <= 1 ? worst : 0);
     if (worst <= 1) return;
     if (c->wrong++ < 20) printf("  %s on %s: %.3g bounds\n", p->label, c->name, worst);
+    if (!getenv("PROGRAMS_VERBOSE")) return;
+    text all = {0};
+    mil_print(&all, p->module, &(mil_print_options){MIL_SHORT, true});
+    printf("%s\n", all.data ? all.data : "");
+    text_deinit(&all);
 }
 
 static void add_plans(tally *t) {

@@ -23,6 +23,7 @@ cd "$work/base" || exit 2
 awk 'BEGIN { for (i = 0; i < 300; i++) print "line", i * i % 97 }' > text
 cp "$repo/fuzz/corpus/package/classifier.mlmodel" "$repo/fuzz/corpus/image/rgb.jpg" .
 echo 1 2 3 > ids.txt
+echo '{"data": "text", "kind": "bytes", "layers": 1, "width": 16, "heads": 2, "context": 16, "batch": 2, "steps": 2, "eval-every": 0, "threads": 1}' > train.json
 printf 'program(1.3)\n{\n    func main<ios18>(tensor<fp32, [1, 3]> x) {\n        tensor<fp32, [1, 3]> s = sin(x = x)[name = string("s")];\n        tensor<fp32, [1, 3]> y = relu(x = s)[name = string("y")];\n    } -> (y);\n}\n' > m.mil
 propane train --data text --kind bytes --layers 1 --width 16 --heads 2 --context 16 --batch 2 --steps 2 --eval-every 0 \
     --threads 1 --run r --no-report > ../log || { cat ../log; exit 2; }

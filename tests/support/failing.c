@@ -66,8 +66,11 @@ static bool failing_point(failing *f, uint64_t n, bool on) {
     if (status == PROPANE_OK) {
         const bool same = result.length == f->expected.length &&
                           (!result.length || memcmp(result.data, f->expected.data, result.length) == 0);
-        EXPECT_MSG(same, "%s: request %llu %s: success with another result: '%.300s'", f->name, (unsigned long long)n,
-                   how, result.data ? result.data : "");
+        size_t at = 0; /* where they part */
+        while (at < result.length && at < f->expected.length && result.data[at] == f->expected.data[at]) at++;
+        EXPECT_MSG(same, "%s: request %llu %s: success with another result, at byte %zu: '%.200s', not '%.200s'",
+                   f->name, (unsigned long long)n, how, at, result.data ? result.data + at : "",
+                   f->expected.data ? f->expected.data + at : "");
     } else {
         EXPECT_MSG(status == PROPANE_ERR_MEMORY && strstr(err.text, "memory"), "%s: request %llu %s: %s: '%s'", f->name,
                    (unsigned long long)n, how, propane_status_name(status), err.text);

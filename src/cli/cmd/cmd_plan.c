@@ -6,12 +6,18 @@
 #include "cli/cli.h"
 
 /* One line a chip: made for it and not refused by a known rule, or why not. */
-static void cmd_plan_print_chips(const propane_plan *p, const char *weights, const char *const *chips, int count) {
+static propane_status cmd_plan_print_chips(const propane_plan *p, const char *weights, const char *const *chips,
+                                           int count, propane_error *err) {
     for (int i = 0; i < count; i++) {
         propane_error why = {0};
         propane_status status = propane_plan_supported(p, chips[i], weights, &why);
+        if (status == PROPANE_ERR_MEMORY) {
+            *err = why; /* no verdict */
+            return status;
+        }
         printf("%-9s %s\n", chips[i], status == PROPANE_OK ? "no known rule refuses its device kernels" : why.text);
     }
+    return PROPANE_OK;
 }
 
 static propane_status cmd_plan_print(const propane_plan *p, propane_error *err) {
@@ -93,7 +99,7 @@ int cmd_plan(int argc, char **argv) {
         .size = sizeof options, .plan = name, .precision = precision, .batch = batch, .context = context, .head = head};
     propane_status status = propane_plan_create(model, &options, &p, &err);
     if (status == PROPANE_OK) status = cmd_plan_print(p, &err);
-    if (status == PROPANE_OK) cmd_plan_print_chips(p, weights, chips, chip_count);
+    if (status == PROPANE_OK) status = cmd_plan_print_chips(p, weights, chips, chip_count, &err);
     if (status == PROPANE_OK && write)
         status = propane_module_write(propane_plan_module(p), write, PROPANE_MIL_SHORT, &err);
     propane_plan_free(p);

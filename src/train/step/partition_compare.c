@@ -17,7 +17,9 @@ static propane_status partition_compare_moments(const partition *p, const partit
                                                 weight_mode weights, const chip *c, partition_comparison *out,
                                                 propane_error *err) {
     propane_error why = {0};
-    const bool refused = partition_supports(p, c, 0, weights, &why) != PROPANE_OK;
+    const propane_status supported = partition_supports(p, c, 0, weights, &why);
+    const bool refused = supported != PROPANE_OK;
+    if (supported == PROPANE_ERR_MEMORY) return propane_fail(err, supported, "%s", why.text); /* no verdict */
     for (moment_form form = MOMENT_FP32; form <= MOMENT_INT8; form++) {
         const partition_training how = {weights, accumulate, form, q->lagged};
         if (q->moments && moment_form_of(q->moments) != form) continue;
