@@ -30,6 +30,28 @@ bool access_origin(const char *origin, const char *const *allowed, int count) {
     return access_is_local(origin);
 }
 
+/* Only digits and dots, or in brackets: no name. */
+static bool access_is_address(const char *host, size_t length) {
+    return host[0] == '[' || strspn(host, "0123456789.") >= length;
+}
+
+static bool access_ends_with(const char *host, size_t length, const char *end) {
+    const size_t n = strlen(end);
+    return length >= n && strncasecmp(host + length - n, end, n) == 0;
+}
+
+bool access_host(const char *host, const char *const *origins, int count) {
+    const size_t length = host ? strcspn(host, ":") : 0;
+    if (!host || access_is_address(host, length) || !memchr(host, '.', length)) return true;
+    if (access_ends_with(host, length, ".localhost")) return true;
+    for (int i = 0; i < count; i++) {
+        const char *name = strstr(origins[i], "://");
+        if (strcmp(origins[i], "*") == 0) return true;
+        if (name && strcspn(name + 3, ":") == length && strncasecmp(name + 3, host, length) == 0) return true;
+    }
+    return false;
+}
+
 /* Takes the same time wherever they differ. */
 static bool access_same(const char *a, const char *b) {
     const size_t n = strlen(a), m = strlen(b);

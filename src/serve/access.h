@@ -19,6 +19,10 @@ typedef struct access_rules {
 
 /* Pages of an origin ("https://app.example.org") may use the server: this machine's, those listed, all where "*" is. */
 bool access_origin(const char *origin, const char *const *allowed, int count);
+/* The Host header of a request, "name:port", against names that somebody elsewhere can give to this machine's address (DNS
+ * rebinding). Good are addresses, names without a dot, names under .localhost, the names of the origins that are let in,
+ * all where "*" is; NULL: there is no such header, so it is no browser. */
+bool access_host(const char *host, const char *const *origins, int count);
 /* The value of an Authorization header against the keys; NULL: there is no such header. No keys: everybody may. */
 bool access_key(const char *authorization, const char *const *keys, int count);
 

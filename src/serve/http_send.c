@@ -71,11 +71,16 @@ enum MHD_Result http_send_problem(const access_rules *rules, struct MHD_Connecti
     return http_send_text(rules, c, sent, p->http, &body, "application/json");
 }
 
-/* Pages from elsewhere may not, nor who has no key: but a page's question what it may send has none yet, and who only looks
+/* Pages from elsewhere may not, nor those that reach this machine by a name of their own, nor who has no key: but a page's question what it may send has none yet, and who only looks
  * whether the server is there needs none, nor does the page at "/", which asks for one. */
 bool http_send_admits(const access_rules *rules, struct MHD_Connection *c, const char *url, const char *method,
                       serve_problem *p) {
     const char *origin = http_send_header(c, MHD_HTTP_HEADER_ORIGIN);
+    const char *host = http_send_header(c, MHD_HTTP_HEADER_HOST);
+    if (!rules->key_count && !access_host(host, rules->origins, rules->origin_count)) /* such a page has no key */
+        return serve_refuse(p, 403, "invalid_request_error", NULL, NULL,
+                            "this server is not known as '%.200s' (serve --cors-origins http://%.200s, or keys)", host,
+                            host);
     if (!http_send_allows(rules, origin))
         return serve_refuse(p, 403, "invalid_request_error", NULL, NULL,
                             "pages of '%.200s' may not use this server (serve --cors-origins)", origin);

@@ -386,6 +386,12 @@ TEST(malformed_http_is_refused) {
          403},
         {"GET /health HTTP/1.1\r\nHost: x\r\nOrigin: http://localhost:3000\r\nConnection: close\r\n\r\n", 200},
         {"GET /health HTTP/1.1\r\nHost: x\r\nOrigin: http://localhost.example.org\r\nConnection: close\r\n\r\n", 403},
+        {"GET /v1/models HTTP/1.1\r\nHost: rebound.example.org:8080\r\nConnection: close\r\n\r\n", 403},
+        {"GET /v1/models HTTP/1.1\r\nHost: 127.0.0.1.example.org\r\nConnection: close\r\n\r\n", 403},
+        {"GET /v1/models HTTP/1.1\r\nHost: 127.0.0.1:8080\r\nConnection: close\r\n\r\n", 200},
+        {"GET /v1/models HTTP/1.1\r\nHost: [::1]:8080\r\nConnection: close\r\n\r\n", 200},
+        {"GET /v1/models HTTP/1.1\r\nHost: app.localhost\r\nConnection: close\r\n\r\n", 200},
+        {"GET /v1/models HTTP/1.0\r\nConnection: close\r\n\r\n", 200},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         text t = raw(cases[i].request);
@@ -825,6 +831,19 @@ TEST(pages_and_keys_are_let_in) {
     EXPECT_MSG(strstr(logged, "Z 127.0.0.1 GET /v1/models 401 "), "%s", logged);
 }
 
+TEST(names_of_allowed_origins_are_the_servers_too) {
+    static const char *const origins[] = {"https://app.example.org:8443"};
+    rules = (access_rules){origins, 1, NULL, 0};
+    set_up(10);
+    text t = raw("GET /v1/models HTTP/1.1\r\nHost: APP.example.org\r\nConnection: close\r\n\r\n");
+    EXPECT(status_of(&t) == 200);
+    text_deinit(&t);
+    t = raw("GET /v1/models HTTP/1.1\r\nHost: other.example.org\r\nConnection: close\r\n\r\n");
+    EXPECT(status_of(&t) == 403 && strstr(t.data, "other.example.org"));
+    text_deinit(&t);
+    tear_down();
+}
+
 TEST(addresses_that_cannot_be_had_are_errors) {
     set_up(10);
     serve_server *s;
@@ -843,4 +862,5 @@ SUITE("serve/serve", T(completions_are_answered), T(streams_add_up_to_the_answer
       T(a_long_prompt_delays_others_by_one_part), T(slow_and_aborted_clients_hold_up_nobody), T(a_full_queue_says_so),
       T(held_connections_do_not_stop_the_server), T(requests_have_so_much_memory_and_no_more),
       T(requests_are_measured_before_they_wait), T(the_end_is_clean), T(an_echoed_prompt_has_logprobs),
-      T(pages_and_keys_are_let_in), T(addresses_that_cannot_be_had_are_errors))
+      T(pages_and_keys_are_let_in), T(names_of_allowed_origins_are_the_servers_too),
+      T(addresses_that_cannot_be_had_are_errors))
