@@ -27,7 +27,7 @@ import numpy as np
 
 from .error import PropaneError, invalid
 from .program import Feature, Program, load
-from .session import State
+from .session import Shapes, State
 
 _DEVICES = {"ALL": "cpu", "CPU_ONLY": "cpu", "CPU_AND_GPU": "cpu", "CPU_AND_NE": "cpu"}
 _devices: Dict[str, str] = dict(_DEVICES)
@@ -94,6 +94,16 @@ def _renamed(path: str, function: str, inputs: List[Feature], outputs: List[Feat
     return {f.name: name for f, name in zip(outputs, theirs) if f.name != name} if len(theirs) == len(outputs) else {}
 
 
+def _is_flexible(path: str) -> bool:
+    """Whether an input of the file may have other shapes than its default."""
+    try:
+        description = importlib.import_module("coremltools.models.utils").load_spec(path).description
+    except Exception:  # a compiled model: it has no such file
+        return False
+    kinds = [f.type.multiArrayType for d in [description, *description.functions] for f in d.input]
+    return any(kind.WhichOneof("ShapeFlexibility") for kind in kinds)
+
+
 def _allowed(feature: Feature, shape: Any) -> None:
     """Refuses a shape that the file does not allow, in the words that users of Core ML know."""
     if len(shape) != len(feature.shape):
@@ -114,26 +124,45 @@ class _MLModelProxy:
         begin = time.perf_counter_ns()
         self.path = _private(filename if asset is None else asset.path)
         weakref.finalize(self, shutil.rmtree, os.path.dirname(self.path), ignore_errors=True)
-        self.program: Program = load(self.path, device=_devices[compute_units], precision=_precision)
-        self.function = function_name or self.program.function
-        self.inputs, self.outputs, self.states = self.program.features(self.function)
+        self._device, self._function, self._unfit = _devices[compute_units], function_name, None  # type: Any, str, Any
+        self.program: Optional[Program] = None
+        try:
+            self._load({})
+        except PropaneError as error:
+            if error.status != "invalid" or not _is_flexible(self.path):
+                raise
+            self._unfit = error  # no shape that was tried fits the program: those of the arrays decide
+        self._load_ns, self._predict_ns = time.perf_counter_ns() - begin, None  # type: Any, Any
+
+    def _load(self, shapes: Shapes) -> None:
+        program = load(self.path, device=self._device, precision=_precision, shapes=shapes)
+        self.function = self._function or program.function
+        self.inputs, self.outputs, self.states = program.features(self.function)
         counts = {f.rows for f in self.outputs}
         self._arrays = [f.name for f in self.outputs if f.kind == "array" and f.name not in counts]
         self._renamed = _renamed(self.path, self.function, self.inputs, self.outputs)
         self._open = {f.name: f for f in self.inputs if f.flexible}
         self._images = [f for f in self.outputs if f.kind == "image"]
-        self.program._session_of(self.function, ())  # what cannot run is told now
-        self._load_ns, self._predict_ns = time.perf_counter_ns() - begin, None  # type: Any, Any
+        program._session_of(self.function, ())  # what cannot run is told now
+        self.program = program
+
+    def _loaded(self) -> Program:
+        if self.program is None:
+            raise self._unfit
+        return self.program
 
     def predict(self, data: Mapping[str, Any], state: Optional[_State] = None) -> Dict[str, Any]:
         begin = time.perf_counter_ns()
+        if self.program is None:
+            self._load({name: np.shape(value) for name, value in data.items() if np.ndim(value)})
+        program = self._loaded()
         if self.states and state is None:
             raise invalid(f"the input feature for {self.states[0].name} must be an MLState: give predict() the state of "
                           "make_state()")
         for name, feature in self._open.items():
             if name in data:
                 _allowed(feature, np.shape(data[name]))
-        made = self.program.predict(data, function=self.function, state=state.state if state else None)
+        made = program.predict(data, function=self.function, state=state.state if state else None)
         for name in self._arrays:
             if made[name].dtype == np.float16:
                 made[name] = made[name].astype(np.float32)
@@ -150,9 +179,16 @@ class _MLModelProxy:
         return [self.predict(one) for one in data]
 
     def newState(self) -> _State:
-        return _State(self.program, self.states)
+        return _State(self._loaded(), self.states)
 
     def get_compiled_model_path(self) -> str:
+        """The copy of the model that is open here; as in a compiled one of Core ML's, model.mil is its program as text."""
+        text = os.path.join(self.path, "model.mil")
+        if os.path.isdir(self.path) and not os.path.exists(text):
+            program = self._loaded()
+            short = program.text()  # programs before iOS 18 are in the older of the two dialects
+            with open(text, "w", encoding="utf-8") as file:
+                file.write(short if "<ios18>(" in short else program.text(canonical=True))
         return self.path
 
     def get_load_duration_in_nano_seconds(self) -> int:

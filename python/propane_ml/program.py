@@ -4,6 +4,7 @@ estimate say of it, its gradient, and predict(). One idea: predict() takes what 
 each function and set of shapes, of which the last eight stay."""
 from __future__ import annotations
 
+import html
 import os
 import threading
 from collections import OrderedDict
@@ -23,6 +24,7 @@ _ROLES = {"input": lib.PROPANE_INPUT, "output": lib.PROPANE_OUTPUT, "state": lib
 _KINDS = {lib.PROPANE_ARRAY: "array", lib.PROPANE_IMAGE: "image", lib.PROPANE_LABEL: "label",
           lib.PROPANE_PROBABILITIES: "probabilities"}
 SESSIONS = 8
+NOTEBOOK_PAGE = 1 << 20  # a larger graph is shown by to_html() alone
 
 
 @dataclass(frozen=True)
@@ -83,7 +85,7 @@ class _Function:
         self.open = {f.name: f for f in self.inputs if f.flexible}
         self.images = {f.name: f for f in self.inputs if f.kind == "image"}
         self.rows = {f.name: f.rows for f in self.outputs if f.rows}
-        self.standards = {f.name: f.standard for f in self.inputs if f.standard is not None}
+        self.standards = {f.name: np.full(f.shape, f.standard) for f in self.inputs if f.standard is not None}
         self.labels = [f for f in self.outputs if f.kind in ("label", "probabilities")]
 
 
@@ -95,10 +97,12 @@ class Program(Handle):
     """
 
     def __init__(self, pointer: Any, path: Optional[Path] = None, *, device: str = "cpu",
-                 precision: Optional[str] = None, threads: int = 0, resize: bool = False) -> None:
+                 precision: Optional[str] = None, threads: int = 0, resize: bool = False,
+                 shapes: Optional[Shapes] = None) -> None:
         self._own(pointer, lib.propane_module_free)
         self.path: Optional[str] = None if path is None else os.fsdecode(path)
         self.device, self.precision, self.threads, self.resize = device, precision, threads, resize
+        self._chosen = dict(shapes or {})
         self.functions: List[str] = [text(lib.propane_module_function(pointer, i))
                                      for i in range(lib.propane_module_function_count(pointer))]
         self._default = text_or_none(lib.propane_module_default_function(pointer)) or self.functions[0]
@@ -187,6 +191,21 @@ class Program(Handle):
         engine, "direct" or "coreml" (None: "coreml" for what was read from Core ML's files)."""
         return check_module(self._alive(), target, os, per_rule, way)
 
+    def to_html(self, path: Optional[Path] = None, *, target: Optional[str] = None, colour: Optional[str] = None,
+                title: Optional[str] = None) -> str:
+        """One HTML page that loads nothing from elsewhere: the graph of each function with shapes, work, estimates and what
+        check() says of each operation. target: "m1,m4" if None; colour: by "kind" (None), "verdict", "cost", "time" or
+        "error". path: it is written there, too."""
+        options, out, length, err = structure("propane_page_options"), ffi.new("char **"), ffi.new("size_t *"), error()
+        words = [ffi.NULL if w is None else ffi.new("char[]", w.encode()) for w in (title, target, colour)]
+        options.title, options.target, options.colour = words
+        check(lib.propane_module_page(self._alive(), options, out, length, err), err)
+        page = taken(out[0], length[0])
+        if path is not None:
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(page)
+        return page
+
     def estimate(self, target: Optional[str] = None, *, path: Optional[str] = None) -> Estimate:
         """Time and energy on each chip: target as for check(), "m4" if None; path: "direct", "e5rt", "coreml", "linux"."""
         return estimate_module(self._alive(), self, target, path)
@@ -217,7 +236,7 @@ class Program(Handle):
             raise invalid("shapes can be chosen where a program is read from a file")
         return Session(source, function=self.function if function is None else function, device=device or self.device,
                        precision=precision or self.precision, threads=self.threads, keep=keep, resize=self.resize,
-                       shapes=shapes)
+                       shapes={**self._chosen, **(shapes or {})})
 
     def _shapes(self, f: _Function, inputs: Mapping[str, Any]) -> Tuple[Tuple[str, Tuple[int, ...]], ...]:
         """Of flexible inputs, where the arrays have another shape than the file's default."""
@@ -335,7 +354,12 @@ class Program(Handle):
     def _repr_html_(self) -> str:
         rows = [(role, f.name, f.kind, f.dtype, str(list(f.shape)), f.description or "")
                 for role, of in (("input", self.inputs), ("state", self.states), ("output", self.outputs)) for f in of]
-        return Table(("", "name", "kind", "type", "shape", ""), rows, self.path or "program")._repr_html_()
+        table = Table(("", "name", "kind", "type", "shape", ""), rows, self.path or "program")._repr_html_()
+        page = self.to_html()
+        if len(page) > NOTEBOOK_PAGE:
+            return table
+        return (f'{table}<details><summary>graph</summary><iframe srcdoc="{html.escape(page)}" '
+                'style="width:100%;height:600px;border:0"></iframe></details>')
 
 
 def _order(session: Session) -> Dict[str, int]:
@@ -370,15 +394,16 @@ def _picture(feature: Feature, value: Any, resize: bool) -> Any:
     return np.ascontiguousarray(pixels.transpose(2, 0, 1)[None])
 
 
-def load(path: Path, *, device: str = "cpu", precision: Optional[str] = None, threads: int = 0,
-         resize: bool = False) -> Program:
+def load(path: Path, *, device: str = "cpu", precision: Optional[str] = None, threads: int = 0, resize: bool = False,
+         shapes: Optional[Shapes] = None) -> Program:
     """Reads a package (.mlpackage), a compiled model (.mlmodelc), a model file (.mlmodel) or MIL text (.mil).
 
     device: where predict() runs: "cpu", "sim:m4", ...; precision: None as the program says, "fp32", "bf16"; resize: images
-    of another size are scaled."""
+    of another size are scaled; shapes: {input: shape} instead of the file's default, for inputs that are flexible."""
     out, err = ffi.new("propane_module **"), error()
-    check(lib.propane_module_read(path_chars(path), out, err), err)
-    return Program(out[0], path, device=device, precision=precision, threads=threads, resize=resize)
+    rows, names = shape_list(shapes)
+    check(lib.propane_module_read_shaped(path_chars(path), rows, len(names), out, err), err)
+    return Program(out[0], path, device=device, precision=precision, threads=threads, resize=resize, shapes=shapes)
 
 
 def parse(mil: str, *, name: str = "text", model_dir: Optional[Path] = None, device: str = "cpu",

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from conftest import refused
 
+import propane_ml as propane
 import propane_ml.coremltools as bridge
 
 bridge_ct = pytest.importorskip("coremltools")
@@ -237,3 +238,60 @@ def test_it_is_taken_away_again(ct):
     assert model.predict({"x": np.ones((2, 3))})["y"].sum() == 6
     with pytest.raises(Exception, match="macOS"):
         model.make_state()
+
+
+def test_defaults_that_fit_no_run(ct):
+    """A flexible dimension's default is its lower bound, 1: the program may want another size."""
+    mb = ct.converters.mil.Builder
+    symbols = [ct.converters.mil.mil.get_new_symbol() for _ in range(2)]
+
+    @mb.program(input_specs=[spec(ct, *symbols)], opset_version=ct.target.iOS17)
+    def program(x):
+        return mb.linear(x=mb.add(x=x, y=1.0), weight=np.ones((2, 5), np.float32), bias=np.zeros(2, np.float32), name="y")
+    for upper in ((4, 5), (4, 9)):  # 9: no size that is tried fits, those of the array do
+        model = ct.convert(program, convert_to="mlprogram", minimum_deployment_target=ct.target.iOS17,
+                           inputs=[ct.TensorType(name="x", shape=tuple(ct.RangeDim(1, u) for u in upper))])
+        assert (model.predict({"x": np.ones((3, 5))})["y"] == 10).all()
+        path = model.package_path
+        if upper[1] == 5:
+            assert propane.load(path).inputs[0].shape == (4, 5)
+        else:
+            with refused("invalid", "weight has 5 inputs"):
+                propane.load(path)
+        with propane.load(path, shapes={"x": (2, 5)}) as loaded:
+            assert loaded.inputs[0].shape == (2, 5) and loaded.check("m1").verdicts
+            assert (loaded.predict({"x": np.ones((2, 5), np.float16)})["y"] == 10).all()
+        with refused("invalid", "the file allows"):
+            propane.load(path, shapes={"x": (5, 5)})
+
+
+def test_an_open_rank_and_an_optional_input(ct):
+    mb = ct.converters.mil.Builder
+
+    @mb.program(input_specs=[spec(ct, ct.converters.mil.mil.get_new_symbol(), dtype="int32")], opset_version=ct.target.iOS17)
+    def filled(shape):
+        return mb.fill(shape=shape, value=2.0, name="y")
+    model = ct.convert(filled, convert_to="mlprogram", minimum_deployment_target=ct.target.iOS17,
+                       inputs=[ct.TensorType(name="shape", shape=(3,), dtype=np.int32)])
+    made = model.predict({"shape": np.array([2, 1, 3], np.int32)})["y"]
+    assert made.shape == (2, 1, 3) and (made == 2).all()
+
+    @mb.program(input_specs=[spec(ct, 2), spec(ct, 2)], opset_version=ct.target.iOS17)
+    def sums(x, z):
+        return mb.add(x=x, y=z, name="y")
+    model = ct.convert(sums, convert_to="mlprogram", minimum_deployment_target=ct.target.iOS17,
+                       inputs=[ct.TensorType(name="x", shape=(2,)),
+                               ct.TensorType(name="z", shape=(2,), default_value=np.full(2, 3, np.float32))])
+    x = np.array([1, 2], np.float32)
+    assert model.predict({"x": x})["y"].tolist() == [4, 5]
+    assert model.predict({"x": x, "z": np.ones(2)})["y"].tolist() == [2, 3]
+    assert model.predict({"x": x})["y"].tolist() == [4, 5]
+    with propane.load(model.package_path) as loaded, loaded.session() as session:
+        assert session.run({"x": x.astype(np.float16)})["y"].tolist() == [4, 5]
+        assert loaded.inputs[1].standard == 3
+
+
+def test_a_compiled_models_text(ct):
+    model = relu(ct)
+    with open(os.path.join(model.get_compiled_model_path(), "model.mil"), encoding="utf-8") as file:
+        assert '[name = tensor<string, []>(' in file.read()

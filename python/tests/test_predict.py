@@ -178,7 +178,11 @@ def test_files(tmp_path):
     assert len(report.verdicts) == 1 and report.path == "coreml" and report.verdicts[0].segments >= 0
     assert report.worst == "fallback" and any(f.severity == "fallback" for f in report)  # fp32 leaves the engine
     assert propane.check(tmp_path / "a.mlpackage", "m1", way="direct").refused
-    assert "<table>" in program._repr_html_() and "relu" not in repr(program)
+    assert "<table>" in program._repr_html_() and "relu" not in repr(program) and "<iframe" in program._repr_html_()
+    page = program.to_html(tmp_path / "graph.html", target="m4", colour="verdict", title="the graph")
+    assert page.startswith("<!") and "the graph" in page and (tmp_path / "graph.html").read_text("utf-8") == page
+    with refused("not found", "no-such"):
+        program.to_html(target="no-such")
 
 
 def test_profile_and_diff():

@@ -63,6 +63,8 @@ void mil_element_store_bits(void *data, mil_dtype dtype, int64_t index, uint64_t
 bool mil_type_legal(const mil_type *type, char why[200]);
 /* A dimension or length that the text left open ("?"), until a rule gives the number. */
 #define MIL_OPEN (-1)
+/* The one dimension of a type whose rank a file leaves open, too. */
+#define MIL_OPEN_RANK (-2)
 bool mil_type_is_open(const mil_type *type);
 /* Fills what `type` leaves open from `known`, if the rest is equal. */
 void mil_type_settle(mil_type *type, const mil_type *known);

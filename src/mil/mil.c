@@ -84,13 +84,17 @@ int64_t mil_type_bytes(const mil_type *type) {
 
 bool mil_type_is_open(const mil_type *type) {
     bool open = type->shell == MIL_LIST && type->length == MIL_OPEN;
-    for (int i = 0; i < type->rank; i++) open |= type->dim[i] == MIL_OPEN;
+    for (int i = 0; i < type->rank; i++) open |= type->dim[i] == MIL_OPEN || type->dim[i] == MIL_OPEN_RANK;
     return open;
 }
 
 void mil_type_settle(mil_type *type, const mil_type *known) {
     mil_type filled = *type;
     if (filled.shell == MIL_LIST && filled.length == MIL_OPEN) filled.length = known->length;
+    if (filled.rank == 1 && filled.dim[0] == MIL_OPEN_RANK) {
+        filled.rank = known->rank;
+        memcpy(filled.dim, known->dim, sizeof filled.dim);
+    }
     for (int i = 0; i < type->rank && i < known->rank; i++)
         if (filled.dim[i] == MIL_OPEN) filled.dim[i] = known->dim[i];
     if (mil_type_equal(&filled, known)) *type = filled;
@@ -127,8 +131,9 @@ static int mil_print_bare(char *out, size_t room, const mil_type *type) {
     if (type->rank == 0) return snprintf(out, room, "%s", dtypes[type->dtype].name);
     int used = snprintf(out, room, "tensor<%s, [", dtypes[type->dtype].name);
     for (int i = 0; i < type->rank && used < 120; i++)
-        used += type->dim[i] == MIL_OPEN
-                    ? snprintf(out + used, room - (size_t)used, "%s?", i ? ", " : "")
+        used += type->dim[i] == MIL_OPEN || type->dim[i] == MIL_OPEN_RANK
+                    ? snprintf(out + used, room - (size_t)used, "%s%s", i ? ", " : "",
+                               type->dim[i] == MIL_OPEN ? "?" : "??")
                     : snprintf(out + used, room - (size_t)used, "%s%lld", i ? ", " : "", (long long)type->dim[i]);
     return used + snprintf(out + used, room - (size_t)used, "]>");
 }

@@ -101,6 +101,22 @@ static bool resolve_chosen(const mil_read_options *options, const char *name, co
     return chosen;
 }
 
+/* The first try is the upper bound of each dimension that has one, 4 elsewhere; then powers of two within the bounds. Of shapes
+ * that are listed it is another one. */
+static void resolve_other_size(const mil_feature *f, const mil_type *type, int k, mil_type *shape) {
+    enum { LARGEST = 4096 };
+    if (f->shape_count && f->shapes[k % f->shape_count].rank == shape->rank) *shape = f->shapes[k % f->shape_count];
+    for (int i = 0; !f->shape_count && i < type->rank; i++) {
+        const int at = i - (type->rank - f->range_count);
+        if (type->dim[i] != MIL_OPEN || at < 0 || at >= f->range_count) continue;
+        const mil_shape_range *r = &f->ranges[at];
+        const bool bound = r->upper >= 1 && r->upper <= LARGEST;
+        int64_t size = k == 1 ? (bound ? r->upper : 4) : (int64_t)1 << k;
+        if (size < r->lower) size = r->lower;
+        shape->dim[i] = r->upper >= 1 && size > r->upper ? r->upper : size;
+    }
+}
+
 propane_status mil_open_settle(const mil_read_options *options, const char *source, const char *name,
                                const mil_feature *feature, const mil_type *standard, mil_type *type,
                                propane_error *err) {
@@ -115,6 +131,10 @@ propane_status mil_open_settle(const mil_read_options *options, const char *sour
                             "%s: input '%.60s' has open dimensions, %s, and the file has no default: give its shape "
                             "(--shape %.60s=...)",
                             source, name, resolve_shown(wanted, type), name);
+    if (!chosen && feature && options && options->other_size && mil_type_is_open(type)) {
+        resolve_other_size(feature, type, options->other_size, &shape);
+        if (options->open) *options->open = true;
+    }
     if (!resolve_fits(type, &shape))
         return propane_fail(err, PROPANE_ERR_INVALID, "%s: input '%.60s' cannot have the shape %s; it is %s", source,
                             name, resolve_shown(given, &shape), resolve_shown(wanted, type));

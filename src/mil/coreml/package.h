@@ -74,10 +74,15 @@ typedef struct mil_shape_choice {
     bool of_array, of_picture;
 } mil_shape_choice;
 
+enum { MIL_OTHER_SIZES = 7 };
 typedef struct mil_read_options mil_read_options;
 struct mil_read_options {
     const mil_shape_choice *shapes;
     int shape_count;
+    /* 0: open inputs have the file's default; 1 to MIL_OTHER_SIZES: other sizes that it allows. *open (may be NULL) becomes true
+     * where there was such an input. */
+    int other_size;
+    bool *open;
     bool late; /* functions whose shapes follow from values are read too (mil_function.late); else they are refused */
 };
 

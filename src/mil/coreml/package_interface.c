@@ -57,6 +57,10 @@ static Coreml__ArrayType *package_interface_array_of(package_writer *w, const mi
             all->sizes[all->n_sizes++] = package_interface_size_range(w, &f->ranges[i]);
         a->range = all;
     }
+    if (f->optional && f->has_standard) {
+        a->standard_case = COREML__ARRAY_TYPE__STANDARD_WIDE;
+        a->wide = f->standard;
+    }
     return a;
 }
 

@@ -51,8 +51,10 @@ static propane_status program_wire_read_dimension(reader *r, const Coreml__Dimen
         if (d->constant->size > (uint64_t)MIL_MAX_ELEMENTS)
             return program_wire_fail(r, "a dimension of %llu is not possible", (unsigned long long)d->constant->size);
         *out = (int64_t)d->constant->size;
-    } else if (!d || d->kind_case != COREML__DIMENSION__KIND_UNKNOWN || d->unknown->variadic) {
-        return program_wire_fail(r, "a type whose number of dimensions is not known cannot be read");
+    } else if (!d || d->kind_case != COREML__DIMENSION__KIND_UNKNOWN) {
+        return program_wire_fail(r, "a dimension is neither a number nor open");
+    } else if (d->unknown->variadic) {
+        *out = MIL_OPEN_RANK;
     }
     return PROPANE_OK;
 }
@@ -65,6 +67,9 @@ static propane_status program_wire_read_tensor_type(reader *r, const Coreml__Ten
                                  (long long)t->rank, t->n_dimensions, MIL_MAX_RANK);
     for (size_t i = 0; i < t->n_dimensions; i++)
         PROPANE_TRY(program_wire_read_dimension(r, t->dimensions[i], &out->dim[out->rank++]));
+    for (int i = 0; i < out->rank; i++)
+        if (out->dim[i] == MIL_OPEN_RANK && out->rank > 1)
+            return program_wire_fail(r, "a type with dimensions beside those whose number is not known cannot be read");
     return PROPANE_OK;
 }
 

@@ -40,10 +40,20 @@ static mil_dtype package_read_array_dtype(int code) {
                             : MIL_DTYPE_NONE;
 }
 
+/* What an optional input is when it is not given. */
+static void package_read_standard(const Coreml__ArrayType *from, mil_feature *f) {
+    f->has_standard = from->standard_case != COREML__ARRAY_TYPE__STANDARD__NOT_SET;
+    f->standard = from->standard_case == COREML__ARRAY_TYPE__STANDARD_WHOLE  ? from->whole
+                  : from->standard_case == COREML__ARRAY_TYPE__STANDARD_REAL ? (double)from->real
+                  : f->has_standard                                          ? from->wide
+                                                                             : 0;
+}
+
 static propane_status package_read_array(arena *a, const Coreml__ArrayType *from, const char *source, mil_feature *f,
                                          propane_error *err) {
     if (!from) return PROPANE_OK;
     f->dtype = package_read_array_dtype(from->data_type);
+    if (f->optional) package_read_standard(from, f);
     PROPANE_TRY(package_read_array_shape(f->name, from->n_shape, from->shape, source, &f->shape, err));
     if (from->shapes) {
         f->shapes = ARENA_ARRAY(a, from->shapes->n_shapes + 1, mil_type);
@@ -205,6 +215,33 @@ static propane_status package_read_model(mil_module *m, Coreml__Model *model, co
     return package_program_read(m, program, options, err);
 }
 
+static propane_status package_read_once(Coreml__Model *model, const char *source, const char *weights,
+                                        const mil_read_options *options, mil_module **out, propane_error *err) {
+    mil_module *m = mil_module_create(source);
+    propane_status status = m ? PROPANE_OK : propane_fail_memory(err, sizeof *m);
+    if (!status && weights && !(m->model_dir = arena_string(m->arena, weights))) status = propane_fail_memory(err, 0);
+    if (!status) status = package_read_model(m, model, options, err);
+    if (!status) *out = m;
+    if (status) mil_module_free(m);
+    return status;
+}
+
+/* A converter may give an open input a default that fits no run, 1 for every dimension: then another size that the file allows
+ * is taken. Its own error is told where none is right. */
+static propane_status package_read_other_sizes(Coreml__Model *model, const char *source, const char *weights,
+                                               const mil_read_options *given, mil_module **out) {
+    propane_error ignored = {0};
+    bool open = true;
+    for (int k = 1; k <= MIL_OTHER_SIZES && open; k++) {
+        mil_read_options options = given ? *given : (mil_read_options){0};
+        options.other_size = k;
+        options.open = &open;
+        open = false;
+        if (package_read_once(model, source, weights, &options, out, &ignored) == PROPANE_OK) return PROPANE_OK;
+    }
+    return PROPANE_ERR_INVALID;
+}
+
 /* `file` is the model file's name; `source` what the model is called: the package. */
 static propane_status package_read_parse(const void *data, size_t bytes, const char *file, const char *source,
                                          const char *weights, const mil_read_options *options, mil_module **out,
@@ -212,17 +249,14 @@ static propane_status package_read_parse(const void *data, size_t bytes, const c
     Coreml__Model *model = NULL;
     *out = NULL;
     PROPANE_TRY(package_wire_unpack(data, bytes, file, &model, err));
-    mil_module *m = mil_module_create(source);
-    propane_status status = m ? PROPANE_OK : propane_fail_memory(err, sizeof *m);
-    if (!status && weights && !(m->model_dir = arena_string(m->arena, weights))) status = propane_fail_memory(err, 0);
-    if (!status) status = package_read_model(m, model, options, err);
-    package_wire_free(model);
-    if (status) {
-        mil_module_free(m);
-        return status;
+    propane_status status = package_read_once(model, source, weights, options, out, err);
+    if (status == PROPANE_ERR_INVALID) {
+        propane_error first = err ? *err : (propane_error){0};
+        status = package_read_other_sizes(model, source, weights, options, out);
+        if (err && status) *err = first;
     }
-    *out = m;
-    return PROPANE_OK;
+    package_wire_free(model);
+    return status;
 }
 
 propane_status mil_package_parse(const void *data, size_t bytes, const char *source, const char *weights,

@@ -26,8 +26,9 @@
 
 static Coreml__Dimension *package_write_dimension(package_writer *w, int64_t size) {
     PACKAGE_NEW(w, d, Coreml__Dimension, coreml__dimension__init);
-    if (size == MIL_OPEN) {
+    if (size == MIL_OPEN || size == MIL_OPEN_RANK) {
         PACKAGE_NEW(w, u, Coreml__UnknownDimension, coreml__unknown_dimension__init);
+        u->variadic = size == MIL_OPEN_RANK;
         d->kind_case = COREML__DIMENSION__KIND_UNKNOWN;
         d->unknown = u;
         return d;

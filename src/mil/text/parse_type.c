@@ -95,8 +95,10 @@ propane_status parse_dims(parser *p, mil_type *type) {
         lex_token t = p->lex.token;
         if (type->rank) PROPANE_TRY(parse_expect(p, ","));
         if (type->rank == MIL_MAX_RANK) return parse_fail_at(p, &t, "more than %d dimensions", MIL_MAX_RANK);
-        if (parse_accept(p, "?")) {
-            type->dim[type->rank++] = MIL_OPEN;
+        if (parse_accept(p, "?")) { /* [??]: as many as there are */
+            const bool any = !type->rank && parse_accept(p, "?");
+            type->dim[type->rank++] = any ? MIL_OPEN_RANK : MIL_OPEN;
+            if (any) break;
             continue;
         }
         t = p->lex.token;
