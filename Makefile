@@ -130,6 +130,11 @@ $(GEN)/api/%.inc: src/api/page/%
 	@mkdir -p $(@D)
 	$(Q)od -An -v -tu1 $< | sed 's/\([0-9][0-9]*\)/\1,/g' > $@
 $(BUILD)/src/api/page_assets.o: $(PAGE_PARTS:%=$(GEN)/api/%.inc)
+# The same for report.html.
+$(GEN)/cli/run/%.inc: src/cli/run/page/%
+	@mkdir -p $(@D)
+	$(Q)od -An -v -tu1 $< | sed 's/\([0-9][0-9]*\)/\1,/g' > $@
+$(BUILD)/src/cli/run/html_report.o: $(GEN)/cli/run/report.css.inc $(GEN)/cli/run/report.js.inc
 
 # What runs chat templates.
 $(GEN)/model/text/chat_jinja.inc: src/model/text/chat_jinja.py

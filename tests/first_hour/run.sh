@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # The first hour of five kinds of users, as the README tells it: installs from a clean clone into an empty root, then runs the
 # README's own lines there, and what each kind of user does next. Nothing of this clone is on the path.
-# Usage: tests/first_hour/run.sh [USER...]   (readme tuner coreml developer operator; all). Prints a line for each step with its
+# Usage: tests/first_hour/run.sh [USER...]   (readme student tuner coreml developer operator; all). Prints a line for each step with its
 # seconds, and "N passed, N failed, N skipped". A step that takes more than ten minutes is a failure.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
@@ -60,11 +60,21 @@ as_test() {
     esac
 }
 
-readme() { # the student: every line of the README
+readme() { # every line of the README
     for section in 'Train, fine-tune, generate' 'Core ML packages on a Linux runner' 'Python'; do
         lines_of "$section" > "$root/lines"
         while IFS= read -r line; do step "$line" "$(as_test "$line")"; done < "$root/lines"
     done
+}
+
+student() { # compares two runs, looks at one that goes on
+    step 'student: two runs beside each other' 'for r in 0.002 0.004; do propane train --data other.txt --layers 1 --width 32 --heads 2 --context 32 --steps 40 --eval-every 20 --lr $r --run lr-$r || exit 1; done
+        propane compare lr-0.002 lr-0.004 | tee table && grep -q "^lr  *0.002  *0.004" table && propane compare lr-* --json | python3 -m json.tool > /dev/null' &&
+        step 'student: both in one screen' 'propane watch lr-0.002 lr-0.004 --once | grep -q "^b  lr-0.004: done"' &&
+        step 'student: a page of both' 'propane report lr-0.002 lr-0.004 && grep -q "id=.data" report.html' &&
+        step 'student: a page of a run that goes on' 'propane train --data other.txt --layers 1 --width 32 --heads 2 --context 32 --steps 100000 --run long > log 2>&1 & pid=$!
+            for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do sleep 0.3; grep -q "\"step\":9" long/log.jsonl 2> /dev/null && break; done
+            propane report long && grep -q "State: running" long/report.html; code=$?; kill -INT $pid; wait $pid; exit $code'
 }
 
 tuner() { # has a Hugging Face folder and instruction data
@@ -101,11 +111,11 @@ operator() { # serves, looks at figures, stops it
 }
 
 mkdir -p "$root/work" "$root/home" "$root/usr"
-[ $# -gt 0 ] || set -- readme tuner coreml developer operator
+[ $# -gt 0 ] || set -- readme student tuner coreml developer operator
 install_it && fixtures && for user; do
     case $user in
-    readme | tuner | coreml | developer | operator) "$user" ;;
-    *) echo "first_hour: no user '$user': readme, tuner, coreml, developer, operator" && exit 2 ;;
+    readme | student | tuner | coreml | developer | operator) "$user" ;;
+    *) echo "first_hour: no user '$user': readme, student, tuner, coreml, developer, operator" && exit 2 ;;
     esac
 done
 echo "$passed passed, $failed failed, $skipped skipped"

@@ -134,6 +134,7 @@ void run_log_evaluation(run_log *l, const propane_evaluation *e) {
 
 void run_history_deinit(run_history *h) {
     json_decref(h->start);
+    json_decref(h->samples);
     mem_free(h->points);
     mem_free(h->values);
     text_deinit(&h->rest);
@@ -242,7 +243,10 @@ static propane_status run_log_take(run_history *h, const json_t *o, propane_erro
         run_log_tame(h->start);
         return h->start ? PROPANE_OK : propane_fail_memory(err, 0);
     }
-    if (json_object_get(o, "val_loss")) {
+    if (json_is_array(json_object_get(o, "samples"))) {
+        json_decref(h->samples);
+        h->samples = json_incref(json_object_get(o, "samples"));
+    } else if (json_object_get(o, "val_loss")) {
         while (h->value_count > 0 && h->values[h->value_count - 1].step >= step) h->value_count--;
         PROPANE_TRY(run_log_grow((void **)&h->values, h->value_count, &h->value_room, sizeof *h->values, err));
         h->values[h->value_count++] =

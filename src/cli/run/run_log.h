@@ -6,6 +6,7 @@
  *   {"step":7,"loss":...}      a step; {"step":7,"val_loss":...} an evaluation
  *   {"event":"shed", ...}      workers were lost, others go on
  *   {"event":"done", ...}      also "stopped", "failed", "restart"
+ *   {"samples":[...]}          what the model wrote at the end: {"prompt", "text"} each
  */
 #ifndef CLI_RUN_RUN_LOG_H
 #define CLI_RUN_RUN_LOG_H
@@ -55,6 +56,7 @@ typedef struct run_value {
 
 typedef struct run_history {
     json_t *start;        /* the newest "start"; NULL: none yet */
+    json_t *samples;      /* the newest list of them; NULL: none yet */
     char state[16];       /* the newest event: "running", "done", "stopped", "failed", "restart" */
     double workers, lost; /* that are left after the newest loss, lost so far; 0: none was */
     run_point *points;

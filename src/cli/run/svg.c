@@ -58,10 +58,10 @@ static void svg_put_axes(text *out, const scale *s, const char *x_name) {
                 x_name);
 }
 
-static void svg_put_curve(text *out, const scale *s, const svg_curve *c, int index) {
-    const char *class = index ? "second" : "curve";
+static void svg_put_curve(text *out, const scale *s, const svg_curve *c) {
+    const int class = c->colour % SVG_COLOURS;
     int stretch = (c->count + MOST - 1) / MOST;
-    text_printf(out, "<polyline class=\"%s\" points=\"", class);
+    text_printf(out, "<polyline class=\"k%d\" points=\"", class);
     for (int i = 0; i < c->count; i += stretch > 0 ? stretch : 1) {
         double x = 0, y = 0;
         int n = 0;
@@ -72,7 +72,7 @@ static void svg_put_curve(text *out, const scale *s, const svg_curve *c, int ind
     text_append(out, "\"/>");
     for (int i = 0; c->dots && i < c->count; i++)
         if (isfinite(c->y[i]))
-            text_printf(out, "<circle class=\"%s\" r=\"3\" cx=\"%.1f\" cy=\"%.1f\"/>", class, svg_place_x(s, c->x[i]),
+            text_printf(out, "<circle class=\"k%d\" r=\"3\" cx=\"%.1f\" cy=\"%.1f\"/>", class, svg_place_x(s, c->x[i]),
                         svg_place_y(s, c->y[i]));
 }
 
@@ -83,13 +83,7 @@ void svg_chart(text *out, const char *title, const char *x_name, const svg_curve
         out,
         "<svg viewBox=\"0 0 %d %d\" role=\"img\" aria-label=\"%s\"><text class=\"title\" x=\"%d\" y=\"16\">%s</text>",
         WIDTH, HEIGHT, title, LEFT, title);
-    for (int i = 0, at = WIDTH - RIGHT; i < count && count > 1; i++) {
-        at -= 90;
-        text_printf(
-            out, "<circle class=\"%s\" r=\"4\" cx=\"%d\" cy=\"12\"/><text class=\"axis\" x=\"%d\" y=\"16\">%s</text>",
-            i ? "second" : "curve", at, at + 8, curves[i].name);
-    }
     svg_put_axes(out, &s, x_name);
-    for (int i = 0; i < count; i++) svg_put_curve(out, &s, &curves[i], i);
+    for (int i = 0; i < count; i++) svg_put_curve(out, &s, &curves[i]);
     text_append(out, "</svg>\n");
 }

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT
- * Curves as inline SVG for a page: axes with round numbers, up to two curves, colours from the page's style (classes
- * `curve`, `second`, `grid`, `axis`).
+ * Curves as inline SVG for a page: axes with round numbers, colours from the page's style (classes `k0` to `k7`, `grid`, `axis`).
  */
 #ifndef CLI_RUN_SVG_H
 #define CLI_RUN_SVG_H
 
 #include "base/text.h"
 
+enum { SVG_COLOURS = 8 };
+
 typedef struct svg_curve {
-    const char *name;
     const double *x, *y; /* not finite: left out */
-    int count;
+    int count, colour;
     bool dots; /* a mark at each point beside the line */
 } svg_curve;
 

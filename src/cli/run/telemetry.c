@@ -218,36 +218,40 @@ static propane_status telemetry_samples(const propane_trainer *trainer, const js
     return status;
 }
 
-static propane_status telemetry_write_page(const telemetry *t, const report_sample *shown, int count,
-                                           propane_error *err) {
-    run_history h = {0};
+propane_status telemetry_page(const telemetry *t, propane_error *err) {
+    run_set set;
     text page = {0};
-    bool more;
-    char *log = run_log_path(t->run_dir, RUN_LOG), *path = run_log_path(t->run_dir, RUN_REPORT);
-    propane_status status = log && path ? run_history_read(&h, log, &more, err) : propane_fail_memory(err, 0);
-    if (status == PROPANE_OK) status = report_print(&h, telemetry_last_part(t->run_dir), shown, count, &page, err);
+    char *path = run_log_path(t->run_dir, RUN_REPORT);
+    propane_status status = run_set_open(&set, &t->run_dir, 1, err);
+    if (status == PROPANE_OK && !path) status = propane_fail_memory(err, strlen(t->run_dir));
+    if (status == PROPANE_OK) status = run_set_read(&set, err);
+    if (status == PROPANE_OK) status = report_print(&set, &page, err);
     if (status == PROPANE_OK) status = file_write(path, page.data, page.length, err);
     text_deinit(&page);
-    run_history_deinit(&h);
-    mem_free(log);
+    run_set_close(&set);
     mem_free(path);
     return status;
 }
 
-propane_status telemetry_page(const telemetry *t, propane_error *err) { return telemetry_write_page(t, NULL, 0, err); }
-
-propane_status telemetry_report(const telemetry *t, const propane_trainer *trainer, const json_t *facts,
-                                propane_error *err) {
+propane_status telemetry_report(telemetry *t, const propane_trainer *trainer, const json_t *facts, propane_error *err) {
     sampler s = {0};
-    report_sample shown[SAMPLES];
     propane_error none = {0};
     (void)telemetry_samples(trainer, facts, &s, &none); /* a page without samples is better than none */
-    for (int i = 0; i < s.count; i++)
-        shown[i] = (report_sample){s.prompts[i].data ? s.prompts[i].data : "", s.texts[i].data ? s.texts[i].data : ""};
-    propane_status status = telemetry_write_page(t, shown, s.count, err);
+    json_t *record = json_object(), *list = json_array();
+    for (int i = 0; i < s.count; i++) {
+        json_t *sample = json_object();
+        json_put(sample, "prompt", json_bytes(s.prompts[i].data ? s.prompts[i].data : "", s.prompts[i].length));
+        json_put(sample, "text", json_bytes(s.texts[i].data ? s.texts[i].data : "", s.texts[i].length));
+        json_add(list, sample);
+    }
+    json_put(record, "samples", list);
+    if (s.count)
+        run_log_write(&t->log, record); /* `propane report` shows them later, too */
+    else
+        json_decref(record);
     for (int i = 0; i < SAMPLES; i++) {
         text_deinit(&s.prompts[i]);
         text_deinit(&s.texts[i]);
     }
-    return status;
+    return telemetry_page(t, err);
 }

@@ -30,7 +30,7 @@ void telemetry_shed(telemetry *t, int64_t step, int lost, int left);
 void telemetry_end(telemetry *t, const char *state, int64_t step);
 void telemetry_close(telemetry *t);
 /* report.html, with samples that the model writes if it is small enough to do so quickly. */
-PROPANE_CHECK propane_status telemetry_report(const telemetry *t, const propane_trainer *trainer, const json_t *facts,
+PROPANE_CHECK propane_status telemetry_report(telemetry *t, const propane_trainer *trainer, const json_t *facts,
                                               propane_error *err);
 
 #endif

@@ -10,7 +10,7 @@ $ try propane train --kind ''; try propane train --kind = c; try propane generat
 > --count
 > --no-resume --no-resize
 > zsh
-> compile completion
+> compare compile completion
 = 0
 # file names are the shell's own
 $ try propane train --data ''; try propane run mo

@@ -5,7 +5,7 @@ $ tiny --run r --logdir tb > log; ls r
 >~ log.jsonl
 >~ report.html
 = 0
-$ grep -c '"loss"' r/log.jsonl; grep -c '"val_loss"' r/log.jsonl; tail -1 r/log.jsonl
+$ grep -c '"loss"' r/log.jsonl; grep -c '"val_loss"' r/log.jsonl; grep '"event"' r/log.jsonl | tail -1
 > 30
 > 3
 > {"event":"done","step":30}
@@ -35,13 +35,14 @@ $ mkdir empty; : > empty/log.jsonl; propane watch empty | tail -1
 > no step is done yet
 = 0
 # the report: one page, nothing from elsewhere, the text of others escaped, samples
-$ grep -cE '(src|href)=|https?://|@import|<script' r/report.html
+$ grep -cE '(src|href)=|https?://|@import|<script [^i]' r/report.html; grep -c '<script' r/report.html
 > 0
-= 1
+> 2
+= 0
 $ grep -c '<svg' r/report.html; grep -c '<h2>Samples' r/report.html; grep -q '&lt;of&gt;' r/report.html && tail -1 r/report.html
 > 4
 > 1
-> </body></html>
+> </script></body></html>
 = 0
 $ grep -A1 '<h2>Again' r/report.html
 >~ <pre>propane train --data text --run r --resume --steps 40</pre>
@@ -60,6 +61,56 @@ $ propane watch missing
 2> propane watch: cannot open missing/log.jsonl: there is no run with a log in this folder
 = 1
 $ propane watch
-2> propane watch: RUN is missing
+2> propane watch: RUN... is missing
 2> Try 'propane watch --help'.
 = 2
+# several runs: their curves together, each with its letter
+$ printf '%s\n' 'propane train --data text --kind chars --layers 1 --width 16 --heads 2 --context 32 --batch 4 --steps 20 --lr 1e-2 --eval-every 10 --eval-batches 1 "$@"' > ../bin/other; chmod +x ../bin/other; other --run a/x > log; mkdir b; cp -r a/x b/x; propane watch r a/x --once > screen; sed -n 1,4p screen; grep -c '  a$\| a  *$' screen; tail -1 screen
+>~ a  r: done
+>~    step 40/40   loss *   validation *, best *   */s
+>~ b  x: done
+>~    step 20/20   loss *
+>~ [01]
+>~ *1 * 40
+= 0
+$ propane watch a/x b/x --validation | sed -n '1p;3p;5p'
+> a  a/x: done
+> b  b/x: done
+> validation loss:
+= 0
+# beside each other: the best figure is marked, and settings that are the same are left out
+$ propane compare r a/x | tee table | sed -n '1,3p'; grep -A9 '^settings' table | awk '{print $1, $NF}'; grep -c '\*' table
+>~ * r * x
+>~ state * done * done
+>~ steps * 40 * 20
+>~ settings differ
+>~ steps 20
+>~ batch 4
+>~ lr 0.01
+>~ warmup 2
+>~ [1-9]
+= 0
+$ propane compare r a/x --json | grep -o '"differ":\[[^]]*'
+>~ "differ":["steps","batch","lr",*
+= 0
+$ propane compare r a/x cut --html all.html > table && head -1 table; grep -c '<figure' all.html; grep -o '<th>.*</th>' all.html | grep -o 'k[012]' | sort -u | wc -l
+>~ * r * x * cut
+>~ 5
+>~ 3
+= 0
+# the page of a run that was interrupted, and of one that was remade: its samples stand in the log
+$ propane report cut; grep -o 'State: interrupted, 1. of 30 steps' cut/report.html | cut -c1-18; cp r/report.html before; propane report r --out again.html; cmp before again.html
+> wrote cut/report.html
+> State: interrupted
+> wrote again.html
+= 0
+$ propane report r missing
+2> propane report: cannot open missing/log.jsonl: there is no run with a log in this folder
+= 1
+$ propane compare empty cut | sed -n 2p
+>~ state * interrupted * interrupted
+= 0
+$ propane report empty; grep -c '<figure' empty/report.html
+> wrote empty/report.html
+> 0
+= 1
