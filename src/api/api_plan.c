@@ -60,7 +60,8 @@ static propane_status api_plan_fill(propane_plan *p, const char *model, const pr
                              .precision = half ? MIL_fp16 : MIL_fp32,
                              .batch = o->batch ? o->batch : 1,
                              .context = o->context,
-                             .head = partition_head_find(o->head ? o->head : "auto")};
+                             .head = partition_head_find(o->head ? o->head : "auto"),
+                             .sum_bytes = half ? PARTITION_SUM_BYTES : 0};
     if (own.head == PARTITION_HEAD_COUNT)
         return propane_fail(err, PROPANE_ERR_INVALID, "head '%.40s' is not one of auto, host, device", o->head);
     if (own.batch < 1 || own.context < 0)

@@ -63,7 +63,8 @@ static double cost_program_memory_ms(const cost_constants *q, double bytes) {
 
 /* ---- one operation --------------------------------------------------------------------------------------------------- */
 
-static void cost_program_read_product(const mil_op *op, cost_call *c) {
+/* `matrices`: products of one operation that have weights of their own. */
+static void cost_program_read_product(const mil_op *op, cost_call *c, double *matrices) {
     mil_matmul m;
     mil_conv v;
     if (op->info->rule == mil_op_get(MIL_OP_conv)->rule && !mil_conv_read(op, &v, NULL)) {
@@ -79,8 +80,11 @@ static void cost_program_read_product(const mil_op *op, cost_call *c) {
         c->kind = c->kernel > 1 ? COST_CONV3X3 : COST_CONV1X1;
     } else if (op->info->code == MIL_OP_matmul && !mil_matmul_read(op, &m, NULL)) {
         c->cin = (double)m.k; /* the channels of the engine are the summed dimension */
-        c->cout = (double)(cost_program_is_weight(mil_in(op, "x")) ? m.m : m.n);
-        c->pixels = (double)mil_type_count(&m.result) / fmax(c->cout, 1);
+        const mil_value *x = mil_in(op, "x"), *y = mil_in(op, "y"), *w = cost_program_is_weight(x) ? x : y;
+        c->cout = (double)(w == x ? m.m : m.n);
+        /* Weights of several matrices: each with its own part of the activation. */
+        if (cost_program_is_weight(w)) *matrices = (double)mil_type_count(&w->type) / fmax((double)m.k * c->cout, 1);
+        c->pixels = (double)mil_type_count(&m.result) / fmax(c->cout * *matrices, 1);
     } else if (op->info->code == MIL_OP_linear) {
         const mil_type *w = &mil_in(op, "weight")->type;
         c->cin = (double)w->dim[1];
@@ -89,7 +93,8 @@ static void cost_program_read_product(const mil_op *op, cost_call *c) {
     }
 }
 
-static cost_call cost_program_call_of(const chip *c, cost_path path, const mil_op *op, const mil_cost *cost) {
+static cost_call cost_program_call_of(const chip *c, cost_path path, const mil_op *op, const mil_cost *cost,
+                                      double *matrices) {
     cost_call call = {.chip = c->id,
                       .path = path,
                       .kind = COST_MATMUL,
@@ -98,7 +103,8 @@ static cost_call cost_program_call_of(const chip *c, cost_path path, const mil_o
                       .kernel = 1,
                       .dilation = 1,
                       .pixels = 1};
-    cost_program_read_product(op, &call);
+    *matrices = 1;
+    cost_program_read_product(op, &call, matrices);
     for (int p = 0; p < op->info->param_count; p++)
         for (int k = 0; k < op->operands[p].count; k++)
             if (cost_program_is_weight(op->operands[p].values[k]) && op->info->params[p].klass < MIL_CLASS_K_INT)
@@ -108,13 +114,14 @@ static cost_call cost_program_call_of(const chip *c, cost_path path, const mil_o
 
 static void cost_product(const chip *c, cost_path path, const mil_op *op, const mil_cost *cost, cost_op *out) {
     const cost_constants *q = cost_constants_of(c->id);
-    cost_call call = cost_program_call_of(c, path, op, cost);
+    double matrices;
+    cost_call call = cost_program_call_of(c, path, op, cost, &matrices);
     cost_time t;
     cost_call_parts(&call, &t);
     double moved = cost->bytes_in - call.weight_bytes + cost->bytes_out, memory = cost_program_memory_ms(q, moved);
-    bool run_time = call.weight_bytes == 0;
+    bool run_time = call.weight_bytes == 0 || matrices > 1; /* nobody timed several: each as one of computed values */
     out->weight_bytes = call.weight_bytes;
-    out->ms = fmax(fmax(t.compute_ms, t.weights_ms), memory) + (run_time ? RUN_TIME_US : q->layer_us) * 1e-3;
+    out->ms = fmax(fmax(t.compute_ms, t.weights_ms), memory) + (run_time ? RUN_TIME_US * matrices : q->layer_us) * 1e-3;
     out->bound = memory >= t.compute_ms && memory >= t.weights_ms ? COST_MEMORY
                  : t.weights_ms > t.compute_ms                    ? COST_WEIGHTS
                                                                   : COST_ARITHMETIC;
@@ -152,8 +159,9 @@ static bool cost_program_as_call(const chip *c, cost_path path, const cost_progr
         mil_op_cost(o->op, &cost);
         if (!cost.is_matrix && o->op->info->code != MIL_OP_cast && o->op->info->code != MIL_OP_relu) return false;
         if (!cost.is_matrix) continue;
-        cost_call call = cost_program_call_of(c, path, o->op, &cost);
-        if (call.weight_bytes == 0) return false;
+        double matrices;
+        cost_call call = cost_program_call_of(c, path, o->op, &cost, &matrices);
+        if (call.weight_bytes == 0 || matrices > 1) return false;
         if (layers++ == 0) {
             *out = call;
         } else if (call.cin != out->cin || call.cout != out->cout || call.pixels != out->pixels ||

@@ -196,6 +196,99 @@ TEST(on_the_host_and_on_the_device) {
         }
 }
 
+/* ---- sums over the vocabulary in parts ------------------------------------------------------------------------------------- */
+
+static void check_parts(const train_step_options *how, bool tied, double tolerance) {
+    train_step_options whole = *how, parts = *how;
+    whole.partition.head = parts.partition.head = PARTITION_HEAD_DEVICE;
+    whole.partition.sum_bytes = INT64_MAX;
+    parts.partition.sum_bytes = (int64_t)PIECE * TOKENS * (how->partition.precision == MIL_fp16 ? 2 : 4);
+    compare(how->partition.name, train(&whole, tied, 0), train(&parts, tied, 0), tolerance);
+}
+
+TEST(sums_in_parts) { /* observed 1e-6; in fp16 3.5e-3 */
+    for (int i = 0; i < partition_name_count(); i++)
+        for (int half = 0; half < 2; half++) {
+            train_step_options o = how(partition_name(i), half ? MIL_fp16 : MIL_fp32);
+            check_parts(&o, half == 0, half ? 7e-3 : 1e-5);
+            o.weights = WEIGHT_MODE_PACKED;
+            if (i > 0 || !half) check_parts(&o, true, half ? 7e-3 : 1e-5); /* layer mixes types */
+            o.weights = WEIGHT_MODE_BAKED;
+            check_parts(&o, false, half ? 7e-3 : 1e-5);
+        }
+}
+
+static int parts_of(int64_t vocab, int64_t batch, int64_t context) {
+    model_config c;
+    partition *p = NULL;
+    int64_t parts = 0;
+    model_config_default(&c);
+    c.hidden_size = 32, c.intermediate_size = 48, c.num_hidden_layers = 1, c.num_attention_heads = 2;
+    c.num_key_value_heads = 1, c.head_dim = 16, c.vocab_size = vocab, c.bos_token_id = c.eos_token_id = -1;
+    const partition_options o = {
+        "layer", MIL_fp16, batch, context, .head = PARTITION_HEAD_DEVICE, .sum_bytes = PARTITION_SUM_BYTES};
+    EXPECT_OK(partition_create(&c, &o, &p, &err));
+    for (int k = 0; k < p->kernel_count; k++)
+        for (const mil_op *op = p->kernels[k].function->first; op; op = op->next)
+            if (op->info->code == MIL_OP_matmul && strstr(op->results[0]->name, "_parts"))
+                parts = op->results[0]->type.dim[1];
+    partition_free(p);
+    return (int)parts;
+}
+
+/* The fewest equal parts of at most 1 MiB of the logits' gradient. */
+TEST(how_many_parts) {
+    EXPECT(parts_of(32000, 1, 256) == 16);
+    EXPECT(parts_of(32000, 1, 64) == 4);
+    EXPECT(parts_of(8192, 1, 64) == 0); /* 1 MiB */
+    EXPECT(parts_of(8193, 1, 64) == 3);
+    EXPECT(parts_of(8209, 1, 64) == 0); /* a prime: it stays whole */
+    EXPECT(parts_of(8192, 4, 64) == 4);
+}
+
+/* w += step x g */
+static void walk(model_weights *w, const model_weights *g, double step) {
+    for (int i = 0; i < g->count; i++) {
+        float *to = model_weights_data(w, &w->tensors[i]);
+        const float *along = model_weights_data(g, &g->tensors[i]);
+        for (int64_t k = 0; k < g->tensors[i].count; k++) to[k] += (float)step * along[k];
+    }
+}
+
+/* Along the gradient the loss must change by the square of its length. */
+TEST(gradients_of_parts_are_the_slope_of_the_loss) {
+    train_step_options o = how("layer", MIL_fp32);
+    o.partition.head = PARTITION_HEAD_DEVICE, o.partition.batch = BATCH, o.partition.context = CONTEXT;
+    o.partition.sum_bytes = (int64_t)PIECE * TOKENS * 4;
+    model_weights *w = model(false, 0), *g = model(false, 0);
+    train_step *s = NULL;
+    int32_t inputs[TOKENS], targets[TOKENS];
+    double loss, up, down, square = 0;
+    rng r;
+    rng_init(&r, 21);
+    for (int i = 0; i < TOKENS; i++)
+        inputs[i] = (int32_t)rng_below(&r, VOCAB), targets[i] = (int32_t)rng_below(&r, VOCAB);
+    EXPECT_OK(train_step_create(&o, w, &s, &err));
+    EXPECT_OK(train_step_batch(s, inputs, targets, true, 1, &loss, &err));
+    for (int i = 0; i < g->count; i++) {
+        float *at = model_weights_data(g, &g->tensors[i]);
+        EXPECT_OK(train_step_gradient(s, i, at, &err));
+        for (int64_t k = 0; k < g->tensors[i].count; k++) square += (double)at[k] * (double)at[k];
+    }
+    const double step = 0.003 / sqrt(square);
+    walk(w, g, step);
+    EXPECT_OK(train_step_publish(s, &err));
+    EXPECT_OK(train_step_evaluate(s, inputs, targets, NULL, &up, &err));
+    walk(w, g, -2 * step);
+    EXPECT_OK(train_step_publish(s, &err));
+    EXPECT_OK(train_step_evaluate(s, inputs, targets, NULL, &down, &err));
+    const double slope = (up - down) / (2 * step);
+    EXPECT_MSG(fabs(slope / square - 1) < 2e-3, "slope %.8g, square %.8g", slope, square); /* observed 2.2e-4 */
+    train_step_free(s);
+    model_weights_free(w);
+    model_weights_free(g);
+}
+
 /* What no chip that the plan is made for refuses, at the size of Stories110M's vocabulary. */
 TEST(known_rules_allow_it) {
     model_config c;
@@ -205,7 +298,8 @@ TEST(known_rules_allow_it) {
     for (int on = 0; on < 2; on++)
         for (int i = 1; i < partition_name_count(); i++) {
             partition *p = NULL;
-            const partition_options o = {partition_name(i), MIL_fp16, 1, 64, .head = PARTITION_HEAD_DEVICE};
+            const partition_options o = {
+                partition_name(i), MIL_fp16, 1, 64, .head = PARTITION_HEAD_DEVICE, .sum_bytes = PARTITION_SUM_BYTES};
             EXPECT_OK(partition_create(&c, &o, &p, &err));
             EXPECT_TEXT(partition_head_name(&p->options), "device");
             EXPECT_OK(partition_supports(p, chip_get(on ? CHIP_m4 : CHIP_m1), 0, WEIGHT_MODE_INPUTS, &err));
@@ -268,4 +362,5 @@ TEST(a_run_with_a_large_vocabulary) {
 
 SUITE("train/head", T(a_run_with_a_large_vocabulary), T(the_loss_of_pieces_is_that_of_all_logits), T(steps_in_fp32),
       T(steps_in_fp16), T(steps_of_several_batches), T(steps_on_two_queues_with_baked_weights),
-      T(on_the_host_and_on_the_device), T(known_rules_allow_it), T(which_heads_are_split))
+      T(on_the_host_and_on_the_device), T(sums_in_parts), T(how_many_parts),
+      T(gradients_of_parts_are_the_slope_of_the_loss), T(known_rules_allow_it), T(which_heads_are_split))

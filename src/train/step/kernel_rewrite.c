@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "mil/ops/shape_util.h"
 
 typedef struct rewrite {
     mil_builder b;
@@ -194,6 +195,68 @@ propane_status train_add_squares(mil_function *f, const char *const *names, int 
     }
     if (r.b.err.status && err) *err = r.b.err;
     return r.b.err.status;
+}
+
+/* ---- sums over many channels --------------------------------------------------------------------------------------------- */
+
+/* Is it a product of a weight, read by rows, with an activation of more than `bytes`? Into how many parts of its rows; 1: none. */
+static int64_t kernel_rewrite_parts(const mil_op *op, int64_t bytes) {
+    mil_matmul m;
+    if (op->info->code != MIL_OP_matmul || mil_matmul_read(op, &m, NULL)) return 1;
+    const mil_value *x = mil_in(op, "x"), *root = x;
+    const mil_type *y = &mil_in(op, "y")->type;
+    while (root->def && root->def->info->code == MIL_OP_reshape) root = root->def->operands[0].values[0];
+    const bool weight = !root->def && !root->konst && root->type.rank == 2 && root->type.dim[0] == m.k;
+    const bool rows = m.x_row == 1 && m.x_col == m.m && m.y_row == m.n && m.y_col == 1;
+    if (!weight || !rows || x->type.rank != 4 || y->rank != 4 || y->dim[1] != 1) return 1;
+    const double row = (double)(y->dim[0] * m.n) * ((double)mil_type_bytes(y) / (double)mil_type_count(y));
+    for (int64_t parts = 1; parts <= TRAIN_PARTS_MOST && parts <= m.k; parts++)
+        if (m.k % parts == 0 && row * (double)(m.k / parts) <= (double)bytes) return parts;
+    return 1;
+}
+
+static void kernel_rewrite_sum_parts(rewrite *r, const mil_op *op, int64_t parts) {
+    const mil_value *result = op->results[0];
+    mil_value *x = r->map[mil_in(op, "x")->id], *y = r->map[mil_in(op, "y")->id];
+    static const int64_t axis[] = {1};
+    r->b.stage = op->stage;
+    r->b.backward = op->backward;
+    if (!x || !y) return;
+    const int64_t *dx = x->type.dim, *dy = y->type.dim;
+    const int64_t rows = dx[2] / parts;
+    mil_value *weights = mil_build_reshape(&r->b, x, (int64_t[]){1, parts, rows, dx[3]}, 4);
+    mil_value *values = mil_build_reshape(&r->b, y, (int64_t[]){dy[0], parts, rows, dy[3]}, 4);
+    mil_value *products = mil_build_matmul(&r->b, weights, values, true, false);
+    mil_value *sum = mil_build_reduce(&r->b, MIL_OP_reduce_sum, products, axis, 1, true);
+    if (r->b.err.status) return;
+    const char *name = arena_printf(r->b.module->arena, "%s_parts", result->name);
+    if (name) kernel_rewrite_rename_value(r, products, name);
+    kernel_rewrite_rename_value(r, sum, result->name);
+    r->map[result->id] = sum;
+}
+
+propane_status train_cut_sums(const mil_function *f, mil_module *into, const char *name, int64_t bytes,
+                              mil_function **out, propane_error *err) {
+    rewrite r;
+    bool any = false;
+    for (const mil_op *op = f->first; op; op = op->next) any |= kernel_rewrite_parts(op, bytes) > 1;
+    *out = NULL;
+    if (!any) return PROPANE_OK;
+    PROPANE_TRY(kernel_rewrite_begin(&r, f, into, name, err));
+    for (int i = 0; i < f->param_count; i++)
+        r.map[f->params[i]->id] = mil_build_param(&r.b, f->params[i]->name, f->params[i]->type);
+    for (const mil_op *op = f->first; op && !r.b.err.status; op = op->next) {
+        const int64_t parts = kernel_rewrite_parts(op, bytes);
+        r.b.stage = op->stage;
+        r.b.backward = op->backward;
+        if (parts > 1)
+            kernel_rewrite_sum_parts(&r, op, parts);
+        else
+            (void)!mil_build_copy(&r.b, op, r.map);
+    }
+    for (int i = 0; i < f->result_count && !r.b.err.status; i++)
+        kernel_rewrite_give_result(&r, r.map[f->results[i]->id], f->results[i]->name);
+    return kernel_rewrite_end(&r, out, err);
 }
 
 /* ---- parameters made otherwise ---------------------------------------------------------------------------------------- */

@@ -350,6 +350,12 @@ static propane_status partition_finish_kernel(partition *p, const partition_bloc
         if (partition_is_squared(p, b, b->forward->params[i])) squares[squared++] = sums[count - 1];
     }
     mil_function *cut = k->function;
+    if (k->place == PARTITION_DEVICE && b->part == MODEL_HEAD && p->options.sum_bytes > 0) {
+        const char *name = arena_printf(p->arena, "%s_parts", k->name);
+        if (!name) return propane_fail_memory(err, 0);
+        PROPANE_TRY(train_cut_sums(cut, p->module, name, p->options.sum_bytes, &k->function, err));
+        if (!k->function) k->function = cut;
+    }
     if (k->place == PARTITION_HOST && (k->weights || p->options.precision != MIL_fp32)) {
         const char *name = arena_printf(p->arena, "%s_host", k->name),
                    *more = arena_printf(p->arena, "%s_add", k->name);

@@ -43,9 +43,13 @@ typedef struct partition_options {
      * position, and what the products read. For a device where passing it on costs nothing. */
     bool keep_norms;
     partition_head head;
+    /* The head's sums over the vocabulary are cut on the device into parts whose activation has at most that many bytes, because
+     * an engine reads the weights again for each such part of a larger one. 0: not at all. */
+    int64_t sum_bytes;
     bool defer; /* a half's weight gradients are queued after the next half's first kernels: for two queues */
 } partition_options;
-#define PARTITION_SQUARES 65536 /* less is read in no time */
+#define PARTITION_SQUARES   65536 /* less is read in no time */
+#define PARTITION_SUM_BYTES 1048576
 
 typedef struct partition_kernel {
     const char *name;

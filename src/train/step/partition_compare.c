@@ -51,8 +51,8 @@ static propane_status partition_compare_all(const model_config *config, const pa
     for (int n = 0; n < partition_name_count(); n++)
         for (int b = 0; b < q->batch_count; b++)
             for (partition_head head = PARTITION_HEAD_AUTO; head < PARTITION_HEAD_COUNT; head++) {
-                const partition_options options = {partition_name(n), MIL_fp16, q->batches[b].batch, q->context,
-                                                   .head = head};
+                const partition_options options = {partition_name(n), MIL_fp16,     q->batches[b].batch,
+                                                   q->context,        .head = head, .sum_bytes = PARTITION_SUM_BYTES};
                 if (q->plan && strcmp(partition_name(n), q->plan) != 0) continue;
                 if (q->head ? partition_head_find(q->head) != head : head == PARTITION_HEAD_AUTO) continue;
                 PROPANE_TRY(partition_compare_plan(config, q, &options, q->batches[b].accumulate, c, out, err));

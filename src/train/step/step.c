@@ -198,6 +198,7 @@ static propane_status step_make_all(train_step *s, propane_error *err) {
     o.lora = s->weights->lora.rank > 0 ? &s->weights->lora : NULL;
     o.defer = s->options.two_queues || !step_on_cpu(s);
     o.keep_norms = step_on_cpu(s) && !o.lora; /* adapters are taken to save memory */
+    o.sum_bytes = step_on_cpu(s) || o.sum_bytes ? o.sum_bytes : PARTITION_SUM_BYTES;
     o.trained = step_trained_anywhere;
     o.trained_context = s;
     PROPANE_TRY(partition_create(&s->weights->config, &o, &s->partition, err));

@@ -30,6 +30,13 @@ $ propane plan stories110m --moments int8
 $ propane estimate stories110m --target m4 --head device --moments int8 --clip-norm lagged --sources
 >~   products: *
 = 0
+# With the head's input gradient in 16 parts of 2,000 ids: 1 MiB of the logits' gradient each.
+$ propane plan stories110m --precision fp16 --plan layer --head device --context 256 --write kernels > plan.log; grep -c 'tensor<fp16, .1, 16, 768, 256.> d_reshape_parts = matmul' kernels/model.mil
+> 1
+= 0
+$ propane plan stories110m --search --target m4 --clip-norm lagged --json | sed -n 's/.*"step_ms": \([0-9]*\).*/\1/p' | head -1 | awk '{ print ($1 < 40 ? "less" : "not less") " than 40 ms" }'
+> less than 40 ms
+= 0
 @ yes 'the quick brown fox jumps over the lazy dog.' | head -400 > text.txt
 @ echo 'train --data text.txt --kind bytes --layers 1 --width 32 --heads 1 --batch 1 --context 32 --device sim:m4 --precision fp16' > args
 $ propane $(cat args) --plan auto --steps 2 --run auto 2>&1 | grep -o -e '--plan auto: plan [a-z]*, head on the [a-z]*, weights inputs, moments fp32: estimated' | sed 's/plan [st][a-z]*,/plan P,/; s/plan layer,/plan P,/'
