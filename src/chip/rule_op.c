@@ -231,6 +231,23 @@ bool chip_rule_mul_reduced_zero(const chip_view *view, char out[CHIP_TEXT_BYTES]
     return false;
 }
 
+/* A constant whose numbers are not all the same; one that is left out is not. */
+static bool rule_op_varies(const mil_op *op, const char *param) {
+    const mil_value *v = mil_in(op, param);
+    const int64_t n = v && v->konst ? mil_type_count(&v->type) : 0;
+    for (int64_t i = 1; i < n; i++)
+        if (fabs(mil_const_f64(v->konst, i) - mil_const_f64(v->konst, 0)) > 0) return true;
+    return false;
+}
+
+bool chip_rule_one_affine(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
+    const bool gamma = rule_op_varies(view->op, "gamma"), beta = rule_op_varies(view->op, "beta");
+    const mil_value *one = mil_in(view->op, gamma ? "gamma" : "beta");
+    return gamma != beta && (double)mil_type_count(&one->type) >= view->limit->value &&
+           chip_found(out, "of gamma and beta only %s varies, over %lld numbers", gamma ? "gamma" : "beta",
+                      (long long)mil_type_count(&one->type));
+}
+
 bool chip_rule_square_nonlinear(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     const mil_value *x = rule_op_main_operand(view->op);
     if (!x || !x->def || x->def->info->code != MIL_OP_square || x->type.rank == 0) return false;

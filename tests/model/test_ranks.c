@@ -215,7 +215,7 @@ static void print_sentencepiece(const ranks *r, int kind, bool squeeze, text *ou
     text_deinit(&part);
 }
 
-/* What the slow definition calls 'a' is piece SP_FIRST, and token 256 the third behind it. */
+/* What the slow definition calls 'a' is piece SP_FIRST, and token 256 the third after it. */
 static void as_pieces(const ranks *r, ranks *pieces) {
     memset(pieces, 0, sizeof *pieces);
     for (int i = 0; i < TOKENS; i++) {
