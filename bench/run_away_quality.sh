@@ -5,7 +5,9 @@
 # that was trained data-parallel before. Prints CSV: begin, seed, what, steps between agreements, wire, outer rate, outer
 # momentum, validation loss, in percent above data-parallel.
 # Usage: bench/run_away_quality.sh [BUILD [TEXT [STEPS [SEEDS]]]]   (TEXT: tinyshakespeare of the tests' data; STEPS 2000)
-# About 30 seconds of processor time a row. FROM=scratch|trained: only one half; EVERY="20 100 500".
+# About 30 seconds of processor time a row. Which rows: FROM=scratch|trained (one half), EVERY="20 100 500" (multiples of 4),
+# WHAT="outer int4 mean streamed", RATE=0.7 MOMENTUM=0.9, BASE=1500 (data-parallel steps before the second half). So
+# FROM=trained EVERY=100 WHAT=int4 bench/run_away_quality.sh build/release "" 2000 3 (seed 3) is one row beside its data-parallel one.
 set -u
 cd "$(dirname "$0")/.." || exit 2
 build=${1:-build/release} text=${2:-${PROPANE_DATA:-$PWD/../shared/data}/tinyshakespeare.txt} steps=${3:-2000} seeds=${4:-1}
@@ -37,10 +39,15 @@ rows() { # FLAGS...
     best=$(train 1 "$@") || exit 1
     echo "$begin,$seed,data-parallel,,,,,$best,0"
     for h in ${EVERY:-20 100 500}; do
-        row outer "$h" fp32 0.7 0.9 "$@"
-        row outer "$h" int4 0.7 0.9 "$@"
-        row mean "$h" fp32 1 0 "$@"
-        row streamed "$h" fp32 0.7 0.9 "$@" --outer-fragments 4
+        for what in ${WHAT:-outer int4 mean streamed}; do
+            case $what in
+            outer) row outer "$h" fp32 "${RATE:-0.7}" "${MOMENTUM:-0.9}" "$@" ;;
+            int4) row outer "$h" int4 "${RATE:-0.7}" "${MOMENTUM:-0.9}" "$@" ;;
+            mean) row mean "$h" fp32 1 0 "$@" ;;
+            streamed) row streamed "$h" fp32 "${RATE:-0.7}" "${MOMENTUM:-0.9}" "$@" --outer-fragments 4 ;;
+            *) echo "WHAT=$what: there are outer, int4, mean and streamed" >&2; exit 2 ;;
+            esac || exit 1
+        done
     done
 }
 echo "begin,seed,what,every,wire,outer_lr,outer_momentum,val_loss,percent"
@@ -51,7 +58,7 @@ for seed in $seeds; do
     fi
     if [ "${FROM:-trained}" = trained ]; then
         begin=trained
-        train 1 --kind chars --layers 2 --width 32 --heads 2 --batch 64 --steps 1500 --schedule constant --seed "$seed" > /dev/null
+        train 1 --kind chars --layers 2 --width 32 --heads 2 --batch 64 --steps "${BASE:-1500}" --schedule constant --seed "$seed" > /dev/null
         mv "$work/run" "$work/base.$seed"
         rows --init "$work/base.$seed" --batch 64 --steps "$steps" --lr 1e-3 --min-lr 1e-4 --seed "1$seed"
     fi

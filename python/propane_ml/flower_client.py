@@ -68,14 +68,16 @@ def _open(kwargs: Mapping[str, Any], folder: str, steps: int, resume: bool) -> T
             time.sleep(0.5)
 
 
-def _trainer(kwargs: Mapping[str, Any], folder: str, steps: int, local: int) -> Trainer:
+def _trainer(kwargs: Mapping[str, Any], folder: str, steps: int, left: int) -> Trainer:
+    """left: steps from here to the end of the run; 0: no step is made."""
     trainer = _resumed(kwargs, folder, steps)
-    if trainer.step_count + local <= trainer.steps:
+    end = trainer.step_count + left
+    if left == 0 or end == trainer.steps:
         return trainer
-    # More rounds than were planned: on at the schedule's last rate.
-    steps = trainer.step_count + local
+    # Rounds were missed, or there are more than were planned. The schedule ends with the run all the same: a client whose rate
+    # followed its own steps would make large ones to the last.
     trainer.close()
-    return _resumed(kwargs, folder, steps)
+    return _resumed(kwargs, folder, end)
 
 
 def _resumed(kwargs: Mapping[str, Any], folder: str, steps: int) -> Trainer:
@@ -96,20 +98,20 @@ def _resumed(kwargs: Mapping[str, Any], folder: str, steps: int) -> Trainer:
 
 
 @contextmanager
-def _opened(makes: Makes, context: Context, steps: int, local: int = 0) -> Iterator[Trainer]:
+def _opened(makes: Makes, context: Context, steps: int, left: int = 0) -> Iterator[Trainer]:
     kwargs = dict(makes(context))
     for name in _NOT_FOR_CLIENTS:
         if name in kwargs:
             raise invalid(f"'{name}' of a client's trainer follows from the run's configuration; leave it out")
-    trainer = _trainer(kwargs, folder_of(context), steps, local)
+    trainer = _trainer(kwargs, folder_of(context), steps, left)
     try:
         yield trainer
     finally:
         trainer.close()
 
 
-def _asked(message: Message, context: Context) -> Tuple[int, int]:
-    """Local steps of the round, and of the whole run, which the schedule of the rate spans."""
+def _asked(message: Message, context: Context) -> Tuple[int, int, int]:
+    """Steps of the round, of the whole run, which the schedule of the rate spans, and from this round on to the end."""
     given: Dict[str, Any] = dict(context.run_config)
     for config in message.content.config_records.values():
         given.update(config)
@@ -117,7 +119,7 @@ def _asked(message: Message, context: Context) -> Tuple[int, int]:
     rounds = int(given.get("num-server-rounds", 1))
     if local < 1 or rounds < 1:
         raise invalid(f"local-steps is {local}, num-server-rounds is {rounds}; both are 1 or more")
-    return local, local * rounds
+    return local, local * rounds, local * max(1, rounds - int(given.get("server-round", 1)) + 1)
 
 
 def _units(trainer: Trainer) -> int:
@@ -172,10 +174,10 @@ def client_app(makes: Makes, *, secure: bool = False, mods: Sequence[Any] = ()) 
 
     @app.train(mods=around + [_seals(secure)])
     def train(message: Message, context: Context) -> Message:
-        local, steps = _asked(message, context)
+        local, steps, left = _asked(message, context)
         arrays = _first_arrays(message)
         down = payload(arrays)
-        with _opened(makes, context, steps, local) as trainer:
+        with _opened(makes, context, steps, left) as trainer:
             weights, told = train_round(trainer, arrays, local)
         record = to_record(weights)
         told.update({"bytes-down": down, "bytes-up": payload(record)})
@@ -185,7 +187,7 @@ def client_app(makes: Makes, *, secure: bool = False, mods: Sequence[Any] = ()) 
 
     @app.evaluate(mods=around)
     def evaluate(message: Message, context: Context) -> Message:
-        _, steps = _asked(message, context)
+        _, steps, _ = _asked(message, context)
         with _opened(makes, context, steps) as trainer:
             trainer.set_weights(from_record(_first_arrays(message), list(trainer.weights())))
             seen = trainer.evaluate()
@@ -194,7 +196,7 @@ def client_app(makes: Makes, *, secure: bool = False, mods: Sequence[Any] = ()) 
 
     @app.query("weights", mods=around)
     def weights(message: Message, context: Context) -> Message:
-        _, steps = _asked(message, context)
+        _, steps, _ = _asked(message, context)
         with _opened(makes, context, steps) as trainer:
             return Message(RecordDict({"arrays": to_record(trainer.weights())}), reply_to=message)
 

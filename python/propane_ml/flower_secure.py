@@ -46,7 +46,8 @@ def secure_rounds(grid: Grid, context: Context, s: Mapping[str, Any], first: Arr
     strategy = FedAvg(fraction_fit=s["fraction-train"], fraction_evaluate=0.0, min_fit_clients=s["min-nodes"],
                       min_available_clients=s["min-nodes"], evaluate_fn=central, fit_metrics_aggregation_fn=told,
                       initial_parameters=ndarrays_to_parameters([first[name].numpy() for name in names]),
-                      on_fit_config_fn=lambda _: {"local-steps": s["local-steps"], "num-server-rounds": s["num-server-rounds"]})
+                      on_fit_config_fn=lambda r: {"local-steps": s["local-steps"], "num-server-rounds": s["num-server-rounds"],
+                                                  "server-round": r})
     legacy = LegacyContext(context, ServerConfig(num_rounds=s["num-server-rounds"]), strategy)
     workflow = SecAggPlusWorkflow(num_shares=1.0, reconstruction_threshold=0.6, clipping_range=CLIPPING, max_weight=1.0,
                                   timeout=s["round-timeout"])

@@ -186,6 +186,29 @@ def test_clients_that_are_silent_or_fail_and_come_back(tmp_path):
     assert all(r["clients"] == 0 for r in strategy.rounds) and len(result.arrays) == 0
 
 
+def test_a_client_that_missed_rounds_ends_with_the_schedule(tmp_path, monkeypatch):
+    """Its rate comes down with the run, not with the steps that it made itself."""
+    from propane_ml import flower_client
+    ends, rounds, missed = {}, [], {2: 12, 3: 12}  # missed: by round, the node that is not there
+    real = flower_client.train_round
+
+    def spy(trainer, arrays, local):
+        answer = real(trainer, arrays, local)
+        ends[os.path.basename(trainer.option("run"))] = (trainer.step_count, trainer.steps)
+        return answer
+
+    class Lossy(Grid):
+        def send_and_receive(self, messages, *, timeout=None):
+            messages = list(messages)
+            rounds.extend(messages[:1])  # evaluations are none
+            there = [m for m in messages if m.metadata.dst_node_id != missed.get(len(rounds))]
+            return super().send_and_receive(there, timeout=timeout)
+    monkeypatch.setattr(flower_client, "train_round", spy)
+    strategy, _, _ = run(Lossy(tmp_path, flower.client_app(learns)), tmp_path, **{"num-server-rounds": 4})
+    assert [r["clients"] for r in strategy.rounds] == [2, 1, 1, 2]
+    assert ends == {"client-11": (12, 12), "client-12": (6, 6)}
+
+
 def test_state_stays_and_other_data_begins_anew(tmp_path, caplog):
     app, given = flower.client_app(lambda c: dict(learns(c), text=c.run_config["text"])), context(tmp_path, 1, text=WORDS)
     first = to_record(propane.Trainer(**learns(None), steps=1, progress=False).weights())
