@@ -261,6 +261,17 @@ static void adamw_update_some(float *w, float *m, float *v, const float *g, int6
     adamw_update_plain(w + done, m + done, v + done, g + done, count - done, f);
 }
 
+/* The lines of a block that comes soon: blocks are too short for the fetching in the update's own loop. */
+static void adamw_fetch(const adamw_tensor *t, int64_t at) {
+    enum { LINE = 64 };
+    const size_t size = moment_bytes(t->form);
+    const char *w = (const char *)(t->weight + at), *g = (const char *)(t->gradient + at);
+    const char *m = (const char *)t->moment1 + (size_t)at * size, *v = (const char *)t->moment2 + (size_t)at * size;
+    for (size_t i = 0; i < MOMENT_BLOCK * sizeof(float); i += LINE)
+        __builtin_prefetch(w + i, 1), __builtin_prefetch(g + i);
+    for (size_t i = 0; i < MOMENT_BLOCK * size; i += LINE) __builtin_prefetch(m + i, 1), __builtin_prefetch(v + i, 1);
+}
+
 /* Block by block: moments become fp32, move, and are stored again. */
 static void adamw_update_small(const adamw_tensor *t, int tensor, const piece *p, const factors *f, uint32_t key) {
     float m[MOMENT_BLOCK], v[MOMENT_BLOCK];
@@ -269,6 +280,7 @@ static void adamw_update_small(const adamw_tensor *t, int tensor, const piece *p
     own |= 1; /* 0 would mean the nearest */
     for (int64_t at = p->begin; at < p->end; at += MOMENT_BLOCK) {
         const int64_t n = p->end - at < MOMENT_BLOCK ? p->end - at : MOMENT_BLOCK;
+        if (at + 2 * MOMENT_BLOCK <= p->end) adamw_fetch(t, at + MOMENT_BLOCK);
         moments_load(&first, at, n, m);
         moments_load(&second, at, n, v);
         adamw_update_some(t->weight + at, m, v, t->gradient + at, n, f);
