@@ -1085,6 +1085,11 @@ PROPANE_CHECK propane_status propane_chat_encode(const propane_chat *chat, const
 /* -log p of each id after the first, in nats: nll [count - 1]. */
 PROPANE_CHECK propane_status propane_generator_score(propane_generator *generator, const int32_t *ids, int64_t count,
                                                      double *nll, propane_error *err);
+/* How far a long evaluation is: `done` of `total` predictions (of examples, where those are counted), with `mean` of what is done.
+ * Called from the calling thread after each window or example; false ends the call with PROPANE_ERR_CANCELLED. */
+typedef bool (*propane_on_progress)(void *context, int64_t done, int64_t total, double mean);
+/* For propane_generator_loss and propane_generator_loss_examples from now on; NULL: none. */
+void propane_generator_on_progress(propane_generator *generator, propane_on_progress callback, void *context);
 /* The mean of these over a sequence of any length, in windows of the context, each with a fresh cache. `predictions` (may be
  * NULL): how many. PROPANE_ERR_LIMIT: the loss is not a number. */
 PROPANE_CHECK propane_status propane_generator_loss(propane_generator *generator, const int32_t *ids, int64_t count,

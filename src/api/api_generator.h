@@ -18,6 +18,8 @@ struct propane_generator {
     const tokenizer *tokenizer; /* NULL: ids alone */
     propane_device *device, *own;
     infer *machine;
+    propane_on_progress on_progress; /* NULL: nobody asked */
+    void *progress_context;
     propane_stream *streams[INFER_MAX_SEQUENCES]; /* by sequence; NULL: nobody writes there */
 };
 

@@ -28,11 +28,31 @@ static propane_status api_score_check(const propane_generator *g, double mean, p
                         name ? ": the weights '" : "", name ? name : "", name ? "' hold some that are none" : "");
 }
 
+void propane_generator_on_progress(propane_generator *g, propane_on_progress callback, void *context) {
+    g->on_progress = callback;
+    g->progress_context = context;
+}
+
+static propane_status api_score_tell(const propane_generator *g, int64_t done, int64_t total, double mean,
+                                     propane_error *err) {
+    if (!g->on_progress || g->on_progress(g->progress_context, done, total, mean)) return PROPANE_OK;
+    return propane_fail(err, PROPANE_ERR_CANCELLED, "stopped after %lld of %lld", (long long)done, (long long)total);
+}
+
 propane_status propane_generator_loss(propane_generator *g, const int32_t *ids, int64_t count, double *mean,
                                       int64_t *predictions, propane_error *err) {
     API_ERROR(err);
     if (count < 2) return propane_fail(err, PROPANE_ERR_INVALID, "%lld ids: nothing is predicted", (long long)count);
-    PROPANE_TRY(infer_loss(g->machine, ids, count, mean, predictions, err));
+    const int64_t window = infer_context(g->machine), total = count - 1;
+    double sum = 0;
+    for (int64_t at = 0, n; at < total; at += n) {
+        n = total - at < window ? total - at : window;
+        PROPANE_TRY(infer_loss(g->machine, ids + at, n + 1, mean, NULL, err));
+        sum += *mean * (double)n;
+        PROPANE_TRY(api_score_tell(g, at + n, total, sum / (double)(at + n), err));
+    }
+    *mean = sum / (double)total;
+    if (predictions) *predictions = total;
     return api_score_check(g, *mean, err);
 }
 
@@ -59,8 +79,10 @@ propane_status propane_generator_loss_examples(propane_generator *g, const propa
     double *nll = mem_array((size_t)infer_context(g->machine) + 1, sizeof *nll);
     propane_status status =
         nll ? PROPANE_OK : propane_fail_memory(err, (size_t)infer_context(g->machine) * sizeof *nll);
-    for (int64_t i = 0; i < e.count && status == PROPANE_OK; i++)
+    for (int64_t i = 0; i < e.count && status == PROPANE_OK; i++) {
         status = api_score_example(g->machine, &e, i, nll, &sum, &count, err);
+        if (status == PROPANE_OK) status = api_score_tell(g, i + 1, e.count, count ? sum / (double)count : NAN, err);
+    }
     if (status == PROPANE_OK && count == 0)
         status = propane_fail(err, PROPANE_ERR_INVALID, "%s: no answer lies within the context of %lld", path,
                               (long long)infer_context(g->machine));

@@ -5,7 +5,9 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/memory.h"
 #include "base/text.h"
@@ -18,6 +20,9 @@ typedef struct eval_job {
     opened_model m;
     const char *data, *chat, *ids_path, *logits, *gradients, *plan;
     bool json;
+    const char *progress; /* as --progress has it */
+    bool drawn;           /* a redrawn line stands on the terminal */
+    int64_t begun_ns, shown_ns;
     int32_t *ids;
     int64_t count;
     int64_t text_bytes; /* 0: not known */
@@ -68,6 +73,33 @@ static propane_status cmd_eval_write_gradients(eval_job *j, propane_error *err) 
     return propane_model_write_gradients(j->m.weights, j->ids, j->count, &how, j->gradients, NULL, err);
 }
 
+/* On standard error, as the result is what goes to standard output: a line that is redrawn, or one every ten seconds. */
+static bool cmd_eval_on_progress(void *context, int64_t done, int64_t total, double mean) {
+    eval_job *j = context;
+    const int64_t now = clock_ns();
+    const bool terminal = cli_is_terminal(STDERR_FILENO);
+    const bool bar = strcmp(j->progress, "bar") == 0 || (strcmp(j->progress, "auto") == 0 && terminal);
+    if (strcmp(j->progress, "none") == 0 || (now - j->shown_ns < (bar ? 200000000 : 10000000000) && done < total))
+        return true;
+    if (!bar && now - j->begun_ns < 10000000000) return true; /* it was short */
+    const double seconds = (double)(now - j->begun_ns) / 1e9;
+    char left[32];
+    j->shown_ns = now;
+    j->drawn = bar && done < total;
+    fprintf(stderr, "%s%3.0f %%  loss %.4f  %s left%s", bar ? "\r" : "", 100.0 * (double)done / (double)total, mean,
+            text_duration(left, seconds * (double)(total - done) / (double)done), bar ? "\033[K" : "\n");
+    if (bar && done == total) fprintf(stderr, "\r\033[K"); /* the result stands instead */
+    fflush(stderr);
+    return true;
+}
+
+static propane_status cmd_eval_start(eval_job *j, propane_error *err) {
+    PROPANE_TRY(opened_model_start(&j->m, err));
+    j->begun_ns = j->shown_ns = clock_ns();
+    propane_generator_on_progress(j->m.generator, cmd_eval_on_progress, j);
+    return PROPANE_OK;
+}
+
 /* Instruction data: the answers, as training reads them. */
 static propane_status cmd_eval_examples(eval_job *j, double *mean, int64_t *predictions, propane_error *err) {
     propane_chat *chat = NULL;
@@ -75,7 +107,7 @@ static propane_status cmd_eval_examples(eval_job *j, double *mean, int64_t *pred
         return propane_fail(err, PROPANE_ERR_INVALID,
                             "%s is instruction data: --logits and --gradients are for a text or --ids", j->data);
     PROPANE_TRY(opened_model_tokenizer(&j->m, err));
-    PROPANE_TRY(opened_model_start(&j->m, err));
+    PROPANE_TRY(cmd_eval_start(j, err));
     PROPANE_TRY(propane_chat_open(j->m.weights, j->m.tokenizer, j->chat, &chat, err));
     const propane_status status =
         propane_generator_loss_examples(j->m.generator, chat, j->data, mean, predictions, &j->examples, err);
@@ -86,7 +118,7 @@ static propane_status cmd_eval_examples(eval_job *j, double *mean, int64_t *pred
 static propane_status cmd_eval_text(eval_job *j, double *mean, int64_t *predictions, propane_error *err) {
     PROPANE_TRY(cmd_eval_read_ids(j, err));
     PROPANE_TRY(cmd_eval_check_room(j, err));
-    PROPANE_TRY(opened_model_start(&j->m, err));
+    PROPANE_TRY(cmd_eval_start(j, err));
     PROPANE_TRY(propane_generator_loss(j->m.generator, j->ids, j->count, mean, predictions, err));
     if (j->logits) PROPANE_TRY(propane_generator_write_logits(j->m.generator, j->ids, j->count, j->logits, err));
     return j->gradients ? cmd_eval_write_gradients(j, err) : PROPANE_OK;
@@ -118,7 +150,7 @@ static propane_status cmd_eval_eval(eval_job *j, propane_error *err) {
 }
 
 int cmd_eval(int argc, char **argv) {
-    eval_job j = {.m = {OPENED_MODEL_STANDARD}, .plan = "layer"};
+    eval_job j = {.m = {OPENED_MODEL_STANDARD}, .plan = "layer", .progress = "auto"};
     const cli_flag flags[] = {
         OPENED_MODEL_FLAG(j.m),
         OPENED_ADAPTER_FLAG(j.m),
@@ -137,6 +169,9 @@ int cmd_eval(int argc, char **argv) {
         {"--plan", CLI_TEXT, &j.plan, .words = "NAME", .help = "of --gradients: see 'propane plan'"},
         OPENED_THREADS_FLAG(j.m),
         {"--json", CLI_SWITCH, &j.json, .help = "one JSON object"},
+        {"--progress", CLI_CHOICE, &j.progress, .words = PROGRESS_FORMS,
+         .help =
+             "part done and time left, on standard error; auto: a bar on a terminal, else a line every ten seconds"},
     };
     int code =
         cli_parse(argc, argv, flags, sizeof flags / sizeof flags[0], "eval MODEL --data FILE | --ids FILE [flags]",
@@ -148,6 +183,7 @@ int cmd_eval(int argc, char **argv) {
     propane_error err = {0};
     propane_status status = propane_set_threads((int)j.m.threads, &err);
     if (status == PROPANE_OK) status = cmd_eval_eval(&j, &err);
+    if (j.drawn) fprintf(stderr, "\n"); /* it failed on the way */
     opened_model_close(&j.m);
     propane_free(j.ids);
     return status == PROPANE_OK ? CLI_OK : cli_error("eval", &err);

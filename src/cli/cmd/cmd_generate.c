@@ -5,6 +5,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#ifdef __APPLE__
+#include <sys/random.h>
+#endif
 
 #include "base/clock.h"
 #include "base/file.h"
@@ -21,6 +26,7 @@ enum { QUEUE_ROOM = 4 * PROPANE_MAX_PARALLEL };
 typedef struct generate_job {
     opened_model m;
     const char *prompt, *prompt_ids, *prompts;
+    char *piped; /* the prompt from standard input */
     propane_sampling sampling;
     bool print_ids, json;
     char *stop_items[PROPANE_MAX_STOPS];
@@ -153,10 +159,11 @@ static void cmd_generate_show_prompt(item *it) {
 }
 
 static propane_status cmd_generate_add_json(item *it, propane_error *err) {
-    json_t *o = json_pack("{s:o?,s:o,s:s,s:I,s:I,s:O}", "prompt", json_stringn(it->prompt.data, it->prompt.length),
+    json_t *o = json_pack("{s:o?,s:o,s:s,s:I,s:I,s:O,s:I}", "prompt", json_stringn(it->prompt.data, it->prompt.length),
                           "text", json_stringn(it->completion.data ? it->completion.data : "", it->completion.length),
                           "finish", propane_finish_name(it->result.finish), "prompt_tokens", (json_int_t)it->ids.count,
-                          "completion_tokens", (json_int_t)it->result.made, "tokens", it->tokens);
+                          "completion_tokens", (json_int_t)it->result.made, "tokens", it->tokens, "seed",
+                          (json_int_t)it->j->sampling.seed);
     char *line = NULL;
     propane_status status = json_print(o, JSON_COMPACT | JSON_REAL_PRECISION(9), &line, NULL, err);
     json_decref(o);
@@ -391,16 +398,74 @@ static propane_status cmd_generate_generate(generate_job *j, propane_error *err)
     return status;
 }
 
+/* ---- the command ---------------------------------------------------------------------------------------------------- */
+
+/* Is something waiting there that could be a prompt? Not a terminal, which would wait for somebody, nor /dev/null. */
+static bool cmd_generate_is_piped(void) {
+    struct stat st;
+    return fstat(STDIN_FILENO, &st) == 0 && (S_ISFIFO(st.st_mode) || S_ISREG(st.st_mode));
+}
+
+/* The prompt where it is "-", or where none was given and something is piped in: without the newline at its end, which
+ * echo adds. */
+static propane_status cmd_generate_read_prompt(generate_job *j, bool given, propane_error *err) {
+    size_t length = 0;
+    if (given ? strcmp(j->prompt, "-") != 0 : j->prompts || j->prompt_ids || !cmd_generate_is_piped())
+        return PROPANE_OK;
+    PROPANE_TRY(file_read_stream("/dev/stdin", (size_t)1 << 24, &j->piped, &length, err));
+    if (memchr(j->piped, 0, length))
+        return propane_fail(err, PROPANE_ERR_INVALID, "the prompt from standard input has NUL bytes: give it as text");
+    if (length && j->piped[length - 1] == '\n') j->piped[length - 1] = 0;
+    j->prompt = j->piped;
+    return PROPANE_OK;
+}
+
+/* Another one each time, of a size that one can type. False: nothing is drawn. */
+static bool cmd_generate_draw_seed(generate_job *j) {
+    uint32_t seed = 1;
+    if (j->sampling.temperature <= 0) return false;
+    if (getentropy(&seed, sizeof seed) != 0) seed = (uint32_t)clock_ns();
+    j->sampling.seed = seed;
+    return true;
+}
+
+/* -1: nothing is wrong. */
+static int cmd_generate_check(const generate_job *j, int64_t logprobs) {
+    if (j->prompt_ids && j->prompt[0]) return cli_misuse("generate", "give --prompt or --prompt-ids, not both");
+    if (j->prompts && (j->prompt_ids || j->prompt[0]))
+        return cli_misuse("generate", "give --prompts or --prompt, not both");
+    if (j->print_ids && (j->json || logprobs >= 0))
+        return cli_misuse("generate", "--print-ids is for plain output; --json and --logprobs tell the ids anyway");
+    return -1;
+}
+
+static int cmd_generate_do(generate_job *j, bool given, bool draw) {
+    propane_error err = {0};
+    propane_status status = propane_set_threads((int)j->m.threads, &err);
+    if (status == PROPANE_OK) status = cmd_generate_read_prompt(j, given, &err);
+    const bool drawn = draw && cmd_generate_draw_seed(j);
+    if (status == PROPANE_OK) status = cmd_generate_generate(j, &err);
+    if (status == PROPANE_OK && drawn && !j->json) fprintf(stderr, "seed %" PRIu64 "\n", j->sampling.seed);
+    mem_free(j->piped);
+    opened_model_close(&j->m);
+    if (status != PROPANE_OK) return cli_error("generate", &err);
+    return cli_interrupted ? cli_interrupt_code() : CLI_OK;
+}
+
 int cmd_generate(int argc, char **argv) {
     generate_job j = {
         .prompt = "", .m = {OPENED_MODEL_STANDARD, .parallel = 8}, .sampling = {.size = sizeof j.sampling}};
-    int64_t top_k = 0, seed = 1, logprobs = -1;
+    int64_t top_k = 0, seed = -1, logprobs = -1;
+    const char *positional = NULL;
+    bool prompt_given = false;
     propane_sampling_default(&j.sampling);
     j.stops.items = j.stop_items;
     const cli_flag flags[] = {
         OPENED_MODEL_FLAG(j.m),
         OPENED_ADAPTER_FLAG(j.m),
-        {"--prompt", CLI_TEXT, &j.prompt, .words = "TEXT", .help = "what it goes on from"},
+        {"PROMPT", CLI_TEXT, &positional, .help = "the same as --prompt"},
+        {"--prompt", CLI_TEXT, &j.prompt, .words = "TEXT",
+         .help = "what it goes on from; -, or none and a pipe: standard input", .given = &prompt_given},
         {"--prompt-ids", CLI_TEXT, &j.prompt_ids, .words = "IDS", .help = "the same as token ids: '1 461 461'"},
         {"--prompts", CLI_TEXT, &j.prompts, .words = "FILE",
          .help = "a prompt in each line; in a .jsonl file: objects with \"prompt\""},
@@ -417,7 +482,7 @@ int cmd_generate(int argc, char **argv) {
         {"--frequency-penalty", CLI_REAL, &j.sampling.frequency, -100, 100, "X",
          "taken off for each time it was drawn"},
         {"--presence-penalty", CLI_REAL, &j.sampling.presence, -100, 100, "X", "taken off once if it was drawn"},
-        {"--seed", CLI_INT, &seed, 0, 9e15, "N", "of the draw"},
+        {"--seed", CLI_INT, &seed, -1, 9e15, "N", "of the draw; -1: another one each time, which is told"},
         {"end", CLI_HEADING, .help = "where it ends:"},
         {"--count", CLI_INT, &j.sampling.count, 0, 1e9, "N", "tokens to make"},
         {"--stop", CLI_TEXTS, &j.stops, 0, PROPANE_MAX_STOPS, "TEXT", "ends in front of this text (up to 16 times)"},
@@ -431,23 +496,16 @@ int cmd_generate(int argc, char **argv) {
         OPENED_WORK_FLAGS(j.m),
         {"--parallel", CLI_INT, &j.m.parallel, 1, PROPANE_MAX_PARALLEL, "N", "prompts of --prompts at the same time"},
     };
-    int code = cli_parse(argc, argv, flags, sizeof flags / sizeof flags[0], "generate MODEL [--prompt TEXT] [flags]",
+    int code = cli_parse(argc, argv, flags, sizeof flags / sizeof flags[0], "generate MODEL [PROMPT] [flags]",
                          "Lets a model go on from a prompt. The text is written as it comes.");
     if (code >= 0) return code;
-    if (j.prompt_ids && j.prompt[0]) return cli_misuse("generate", "give --prompt or --prompt-ids, not both");
-    if (j.prompts && (j.prompt_ids || j.prompt[0]))
-        return cli_misuse("generate", "give --prompts or --prompt, not both");
-    if (j.print_ids && (j.json || logprobs >= 0))
-        return cli_misuse("generate", "--print-ids is for plain output; --json and --logprobs tell the ids anyway");
+    if (positional && prompt_given) return cli_misuse("generate", "one prompt too many: '%.100s'", positional);
+    if (positional) j.prompt = positional, prompt_given = true;
+    if ((code = cmd_generate_check(&j, logprobs)) >= 0) return code;
     j.sampling.top_k = (int)top_k;
-    j.sampling.seed = (uint64_t)seed;
+    j.sampling.seed = seed < 0 ? 1 : (uint64_t)seed;
     j.sampling.logprobs = (int)logprobs;
     j.sampling.stops = (const char *const *)j.stops.items;
     j.sampling.stop_count = j.stops.count;
-    propane_error err = {0};
-    propane_status status = propane_set_threads((int)j.m.threads, &err);
-    if (status == PROPANE_OK) status = cmd_generate_generate(&j, &err);
-    opened_model_close(&j.m);
-    if (status != PROPANE_OK) return cli_error("generate", &err);
-    return cli_interrupted ? cli_interrupt_code() : CLI_OK;
+    return cmd_generate_do(&j, prompt_given, seed < 0);
 }

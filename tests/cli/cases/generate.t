@@ -44,7 +44,7 @@ $ propane generate m --prompt 'line 1' --count 3 --temperature 0 --logprobs 1
 # penalties change what comes, drawn the same way each time
 $ propane generate m --prompt line --count 40 --temperature 0 > g; propane generate m --prompt line --count 40 --temperature 0 --repetition-penalty 1.8 > h; propane generate m --prompt line --count 40 --temperature 0 --repetition-penalty 1.8 | cmp - h && cmp -s g h
 = 1
-$ propane generate m --prompt line --count 20 --min-p 1 --temperature 2 > g; propane generate m --prompt line --count 20 --temperature 0 | cmp - g
+$ propane generate m --prompt line --count 20 --min-p 1 --temperature 2 --seed 1 > g; propane generate m --prompt line --count 20 --temperature 0 | cmp - g
 = 0
 # wrong use
 $ propane generate m --prompt a --prompts prompts
@@ -86,3 +86,22 @@ $ propane generate m --prompt 'line 1' --count 5 --weights int2
 2> propane generate: --weights: 'int2' is not one of auto|fp32|bf16|fp16|int8|int4
 2> Try 'propane generate --help'.
 = 2
+# a prompt behind the model, or from standard input, without the newline at its end
+$ propane generate m --prompt 'line 22 of' -n 9 --temperature 0 > a; propane generate m 'line 22 of' -n 9 --temperature 0 | cmp - a; echo 'line 22 of' | propane generate m -n 9 --temperature 0 | cmp - a; echo 'line 22 of' | propane generate m - -n 9 --temperature 0 | cmp - a; printf 'line 22 of' | propane generate m -p - -n 9 --temperature 0 | cmp - a
+= 0
+$ propane generate m 'line 22 of' --prompt x
+2> propane generate: one prompt too many: 'line 22 of'
+2> Try 'propane generate --help'.
+= 2
+$ printf 'a\0b' | propane generate m
+2> propane generate: the prompt from standard input has NUL bytes: give it as text
+= 1
+# another seed each time, which is told and repeats the text
+$ propane generate m line -n 40 --temperature 2 > a 2> said; propane generate m line -n 40 --temperature 2 > b 2> other; cmp -s said other || echo differ; propane generate m line -n 40 --temperature 2 --seed "$(sed -n 's/^seed //p' said)" > c; cmp a c; propane generate m line -n 4 --json | grep -c '"seed":[0-9]*}$'
+> differ
+> 1
+= 0
+# how far an evaluation is
+$ propane eval m --data text --progress bar 2>&1 > a | tr '\r' '\n' | grep -c ' %  loss [0-9.]*  [0-9]*m[0-9]*s left'; propane eval m --data text --progress none > b; cmp a b
+>~ [1-9]*
+= 0

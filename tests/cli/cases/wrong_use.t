@@ -54,7 +54,7 @@ $ propane generate m --prompt line --context 3
 $ propane generate m --prompt line --context 1000
 2> propane generate: a context of 1000 positions; the model has max_position_embeddings = 256
 = 1
-$ propane generate m --prompt-ids '1 2' --print-ids --count 300 | wc -w
+$ propane generate m --prompt-ids '1 2' --print-ids --seed 1 --count 300 | wc -w
 2> propane generate: stopped after 255 tokens: the context of 256 positions is full
 = 0
 $ propane generate m --prompt line --temperature -1
@@ -65,10 +65,10 @@ $ propane generate m --prompt line --top-p 2
 2> propane generate: --top-p: '2' is not a number from 0 to 1
 2> Try 'propane generate --help'.
 = 2
-$ propane generate m --prompt line --count 100 > /dev/full
+$ propane generate m --prompt line --seed 1 --count 100 > /dev/full
 2> propane generate: standard output cannot be written: No space left on device
 = 1
-$ propane generate m --prompt line --count 200 | head -c 4
+$ propane generate m --prompt line --seed 1 --count 200 | head -c 4
 = 0
 # eval
 $ propane eval m
