@@ -1,8 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # The machine stops at a random call that changes the disk (preload/stop_writes.c), every other time with what was not synced
-# lost. Each result must then be the old one or the new one, and the same command again must end with the usual bits and leave no
-# temporary file. Usage: tests/campaign/stop.sh BUILD     BUDGET=seconds SEED=N
+# lost. Or that call fails, alone or with all writes after it: a full disk, a quota, an input or output error, a read-only file
+# system; then the command must say so. Each result must then be the old one or the new one, and the same command again must
+# end with the usual bits and leave no temporary file. Usage: tests/campaign/stop.sh BUILD [stops|errors]     BUDGET=seconds SEED=N
 set -u
 # shellcheck source=tests/campaign/common.sh
 . "$(dirname "$0")/common.sh"
@@ -20,7 +21,8 @@ folder|c|propane convert r c
 package|c.mlpackage|propane convert r c.mlpackage --stateless 4
 file|c.safetensors|propane convert r c.safetensors
 END
-points=0 wrong=0 round=0
+points=0 wrong=0 round=0 failures=0
+errors='28 122 5 30' # ENOSPC, EDQUOT, EIO, EROFS
 while IFS='|' read -r name outputs command; do
     rm -rf at && cp -r base at
     (cd at && env STOP_COUNT=../count LD_PRELOAD="$shim" $command > ../log 2>&1) || { cat log; exit 2; }
@@ -28,28 +30,56 @@ while IFS='|' read -r name outputs command; do
     sums at "$outputs" > new.$name
     sums base "$outputs" > old.$name
 done < rows
+# The results after a stop or an error, and after the same command again; sets bad.
+look() {
+    sums at "$outputs" > after
+    case $name in
+    resume) ;; # a checkpoint between the two is right, too: what counts is that it resumes
+    *) cmp -s after old.$name || cmp -s after new.$name || bad="${bad:-neither the old nor the new}" ;;
+    esac
+    (cd at && $command > ../log 2>&1 < /dev/null) || bad="${bad:-does not go on: $(tail -1 log)}"
+    sums at "$outputs" > after
+    cmp -s after new.$name || bad="${bad:-other bits}"
+    find at -name '*.tmp-*' -o -name '*.old-*' | grep -q . && bad="${bad:-temporary files stay}"
+    [ -z "$bad" ] || { wrong=$((wrong + 1)); echo "    $name, call $n of $(cat count.$name), $how: $bad"; }
+}
+
+stopped() {
+    bad='' how="unsynced lost: $((round % 2))"
+    rm -rf at && cp -r base at
+    if [ $((round % 2)) = 1 ]; then export STOP_LOSE=1; else unset STOP_LOSE; fi
+    (cd at && env STOP_AT="$n" LD_PRELOAD="$shim" $command > ../log 2>&1 < /dev/null)
+    code=$?
+    [ $code = 137 ] || bad="ended with $code"
+    look
+    points=$((points + 1))
+    tally stop 1 "$([ -z "$bad" ] && echo 0 || echo 1)"
+}
+
+failed() { # the error by the round, every other time with all after it
+    unset STOP_LOSE
+    error=$(echo $errors | cut -d' ' -f$((round % 4 + 1))) bad=''
+    how="error $error"
+    if [ $((round / 4 % 2)) = 1 ]; then export STOP_ON=1; how="$how and all after it"; else unset STOP_ON; fi
+    rm -rf at && cp -r base at
+    (cd at && env STOP_AT="$n" STOP_ERROR="$error" LD_PRELOAD="$shim" $command > ../log 2>&1 < /dev/null)
+    code=$?
+    case $code in
+    0) sums at "$outputs" > after; cmp -s after new.$name || bad='success with another result' ;;
+    1 | 2) grep -qiE 'space|quota|input/output|read-only' log || bad="the reason is not told: $(tail -1 log)" ;;
+    *) bad="ended with $code" ;;
+    esac
+    look
+    failures=$((failures + 1))
+    tally errors 1 "$([ -z "$bad" ] && echo 0 || echo 1)"
+}
+
 while time_left && [ $round -lt "${ROUNDS:-100000}" ]; do
     round=$((round + 1))
     while IFS='|' read -r name outputs command; do
-        n=$(random "$round$name" "$(cat count.$name)") lose=$((round % 2))
-        rm -rf at && cp -r base at
-        if [ $lose = 1 ]; then export STOP_LOSE=1; else unset STOP_LOSE; fi
-        (cd at && env STOP_AT="$n" LD_PRELOAD="$shim" $command > ../log 2>&1 < /dev/null)
-        code=$? bad=
-        [ $code = 137 ] || bad="ended with $code"
-        sums at "$outputs" > after
-        case $name in
-        resume) ;; # a checkpoint between the two is right, too: what counts is that it resumes
-        *) cmp -s after old.$name || cmp -s after new.$name || bad='neither the old nor the new' ;;
-        esac
-        (cd at && $command > ../log 2>&1 < /dev/null) || bad="does not go on: $(tail -1 log)"
-        sums at "$outputs" > after
-        cmp -s after new.$name || bad="${bad:-other bits}"
-        find at -name '*.tmp-*' -o -name '*.old-*' | grep -q . && bad="${bad:-temporary files stay}"
-        points=$((points + 1))
-        tally stop 1 "$([ -z "$bad" ] && echo 0 || echo 1)"
-        [ -z "$bad" ] || { wrong=$((wrong + 1)); echo "    $name, call $n of $(cat count.$name), lose $lose: $bad"; }
+        n=$(random "$round$name" "$(cat count.$name)")
+        case ${2:-both} in stops) stopped ;; errors) failed ;; *) stopped; failed ;; esac
     done < rows
 done
-echo "stop: $points stopped writes, $wrong wrong (SEED=$seed)"
+echo "stop: $points stopped writes, $failures failed calls, $wrong wrong (SEED=$seed)"
 [ $wrong = 0 ]

@@ -16,7 +16,8 @@ export BUDGET="${BUDGET:-60}"
 # NAME | volume | what is counted | whole in one slice | command
 rows='kill|1000|SIGKILLs in training||sh tests/campaign/kill.sh BUILD training
 convert|200|SIGKILLs in conversions||sh tests/campaign/kill.sh BUILD conversions
-stop|500|stopped writes||sh tests/campaign/stop.sh BUILD
+stop|500|stopped writes||sh tests/campaign/stop.sh BUILD stops
+errors|500|writes that fail||sh tests/campaign/stop.sh BUILD errors
 training|20000|training steps in one process|whole|sh tests/campaign/soak.sh BUILD training
 generations|20000|generations in one process|whole|sh tests/campaign/soak.sh BUILD generations
 requests|50000|requests to one server|whole|sh tests/campaign/soak.sh BUILD requests
@@ -36,7 +37,7 @@ END
     case " ${*:-all} " in *" $name "*) wanted=1 ;; *' all '*) wanted=1 ;; *) wanted=0 ;; esac
     sum=$(done_of "$name" "$whole")
     if [ $wanted = 1 ] && [ "${sum% *}" -lt "$volume" ]; then
-        PROGRAMS=$((BUDGET * 50)) SEED=$(($(date +%j) * 1000 + $(wc -l < "$CAMPAIGN_STATE") % 1000)) \
+        TEST_TIMEOUT=3600 PROGRAMS=$((BUDGET * 50)) SEED=$(($(date +%j) * 1000 + $(wc -l < "$CAMPAIGN_STATE") % 1000)) \
             sh -c "$(echo "$command" | sed "s,BUILD,$build,")" || failed=1
         sum=$(done_of "$name" "$whole")
     fi

@@ -187,7 +187,8 @@ propane_status cpu_window_emit_conv(planner *p, const mil_op *op, propane_error 
 }
 
 static propane_status emit_pool(planner *p, const mil_op *op, propane_error *err) {
-    if (p->is_placed[op->results[0]->id] && cpu_view_is_channels_last(&p->placed[op->results[0]->id]))
+    const int id = op->results[0]->id;
+    if (op->info->code != MIL_OP_l2_pool && p->is_placed[id] && cpu_view_is_channels_last(&p->placed[id]))
         return cpu_conv_emit_pool(p, op, err);
     window_args *a = ARENA_NEW(p->arena, window_args);
     if (!a) return cpu_program_no_memory(err);
