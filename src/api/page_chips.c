@@ -2,6 +2,7 @@
  * Owns what the rules of the engines and the cost model say of a page's operations. The rules' own words go along: sentence,
  * evidence, source, fix.
  */
+#include "base/memory.h"
 #include <string.h>
 
 #include "api/page_parts.h"
@@ -122,6 +123,7 @@ propane_status page_chips_judge(page *p, propane_error *err) {
     json_put(p->root, "chips", j.chips);
     json_put(p->root, "rules", j.rules);
     json_put(p->root, "whole", j.whole);
+    if (mem_failed(NULL)) return propane_fail_memory(err, 0); /* what could not be put is gone */
     PROPANE_TRY(chip_find_list(o->target ? o->target : "m1,m4", j.targets, &j.count, err));
     const chip_check_options options = {.targets = j.targets,
                                         .target_count = j.count,

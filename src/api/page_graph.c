@@ -2,6 +2,7 @@
  * Owns the nodes of the drawings: inputs, operations, outputs, with what feeds them. Constants are no nodes: small ones are
  * told as attributes of what reads them, others as weights.
  */
+#include "base/memory.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -170,7 +171,7 @@ propane_status page_graphs_make(page *p, propane_error *err) {
     json_put(p->root, "graphs", list);
     for (const mil_function *f = p->m->functions; f; f = f->next) count += page_graph_count(f);
     p->graphs = ARENA_ARRAY(p->arena, count + 1, page_graph);
-    if (!p->graphs) return propane_fail_memory(err, (size_t)count * sizeof *p->graphs);
+    if (!p->graphs || mem_failed(NULL)) return propane_fail_memory(err, (size_t)count * sizeof *p->graphs);
     for (const mil_function *f = p->m->functions; f; f = f->next)
         PROPANE_TRY(page_graph_begin(p, f, f->name, f->name, err));
     for (int i = 0; i < p->graph_count; i++) {
@@ -183,6 +184,7 @@ propane_status page_graphs_make(page *p, propane_error *err) {
         g->blocks = json_array();
         json_put(o, "blocks", g->blocks);
         json_add(list, o);
+        if (mem_failed(NULL)) return propane_fail_memory(err, 0); /* what could not be put is gone */
         page_graph_fill(p, g);
         PROPANE_TRY(page_blocks_find(p, g, err));
     }
