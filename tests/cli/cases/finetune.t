@@ -117,7 +117,7 @@ $ tune --data empty.jsonl --run e
 2> propane train: empty.jsonl: there is no example in it; give one JSON object a line
 = 1
 $ tune --data plain.jsonl --chat alpaca --run e
-2> propane train: there is no chat format 'alpaca'; formats are qwen3, qwen2.5, smollm2, qwen2, chatml, llama3.1, llama3, llama2, zephyr, plain
+2> propane train: there is no chat format 'alpaca'; formats are qwen3, qwen2.5, smollm2, qwen2, chatml, llama3.1, llama3, llama2, zephyr, plain, jinja
 = 1
 $ propane train --data plain.jsonl --run e
 2> propane train: plain.jsonl is instruction data: give the model that it is for with --init, or a --tokenizer
