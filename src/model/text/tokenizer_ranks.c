@@ -208,11 +208,10 @@ static propane_status ranks_put_all(const rank_list *l, int64_t first_id, json_t
 
 /* ---- tiktoken -------------------------------------------------------------------------------------------------------------------- */
 
+/* Rank 0 is a single byte in all of them: "IQ== 0". A text whose first line is "line 0" is none. */
 bool tokenizer_is_tiktoken(const char *data, size_t length) {
-    size_t i = 0;
-    while (i < length && i < 2 * RANKS_TOKEN_MAX && (ranks_sixbit((unsigned char)data[i]) >= 0 || data[i] == '=')) i++;
-    return i > 0 && i % 4 == 0 && i + 2 < length && data[i] == ' ' && data[i + 1] == '0' &&
-           (data[i + 2] == '\n' || data[i + 2] == '\r');
+    return length > 6 && ranks_sixbit((unsigned char)data[0]) >= 0 && ranks_sixbit((unsigned char)data[1]) >= 0 &&
+           memcmp(data + 2, "== 0", 4) == 0 && (data[6] == '\n' || data[6] == '\r');
 }
 
 static propane_status ranks_read_lines(rank_list *l, const char *data, size_t length, const char *source,
