@@ -12,7 +12,7 @@
     if (text !== undefined) e.textContent = text;
     return e;
   };
-  const show = v => v === null || !isFinite(v) ? '-' : Math.abs(v) >= 1e10 ? v.toExponential(3) : Math.abs(v) >= 1e6 ? +(v / 1e6).toPrecision(4) + ' M' : Math.abs(v) >= 1e4 ? +(v / 1e3).toPrecision(4) + ' k' : v && Math.abs(v) < 1e-3 ? v.toExponential(3) : String(+v.toPrecision(5));
+  const show = v => v === null || !isFinite(v) ? '-' : Math.abs(v) >= 1e10 ? v.toExponential(3) : Math.abs(v) >= 1e6 ? +(v / 1e6).toPrecision(4) + ' M' : Math.abs(v) >= 1e4 ? +(v / 1e3).toPrecision(4) + ' k' : String(+v.toPrecision(Math.abs(v) < 1e-3 ? 4 : 5));
   const time = s => s < 100 ? s.toPrecision(3) + ' s' : s < 6000 ? (s / 60).toFixed(1) + ' min' : (s / 3600).toFixed(2) + ' h';
   const axes = {
     step: { name: 'step', of: (c, i) => c.x[i], show: v => Math.round(v).toLocaleString('en') },
