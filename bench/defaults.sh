@@ -84,8 +84,10 @@ grid() {
 [ $# -gt 0 ] || set -- text tiny full lora
 for case; do
     case $case in
-    # shellcheck disable=SC2086
-    text) grid text --data "$text" $small ;;
+    text)
+        # shellcheck disable=SC2086
+        grid text --data "$text" $small
+        ;;
     tiny)
         head -c 300000 "$text" > "$work/part.txt"
         grid tiny --data "$work/part.txt" --vocab 512 --layers 2 --width 64 --heads 4 --context 64
