@@ -122,9 +122,11 @@ static void expect_found(const char *config, const char *want, const char *messa
         EXPECT_OK(chat_template_find(dir, NULL, NULL, &c, &err));
         EXPECT_TEXT(chat_format_name(c.format), want);
         EXPECT_TEXT(c.eos, "</s>");
+        chat_template_deinit(&c);
         snprintf(path, sizeof path, "%s/model.safetensors", dir); /* beside a file */
         EXPECT_OK(chat_template_find(path, NULL, NULL, &c, &err));
         EXPECT_TEXT(chat_format_name(c.format), want);
+        chat_template_deinit(&c);
     } else {
         EXPECT_FAIL(chat_template_find(dir, NULL, NULL, &c, &err), PROPANE_ERR_UNSUPPORTED, message);
         EXPECT_OK(chat_template_find(dir, NULL, "zephyr", &c, &err));

@@ -341,6 +341,7 @@ TEST(chat_templates_stay) {
     EXPECT(strcmp(tokenizer_get_chat(folder)->jinja, jinja) == 0);
     EXPECT_OK(chat_template_find("nowhere.gguf", own, NULL, &c, &err));
     EXPECT(strcmp(chat_format_name(c.format), "smollm2") == 0 && strcmp(c.bos, "!") == 0);
+    chat_template_deinit(&c);
     text_deinit(&file);
     gguf_header_deinit(&h);
     tokenizer_free(t);
