@@ -41,7 +41,7 @@ $ echo $(ls f)
 >~ adapter_config.json * tokenizer.json tokenizer.propane.json tokenizer_config.json train.json
 = 0
 # signals: SIGTERM ends with 143, SIGUSR1 writes a checkpoint and the run goes on
-$ timeout --preserve-status -s TERM 2 tiny --steps 100000000 --run term --json > log; echo $?
+$ timeout --preserve-status -s TERM 5 tiny --steps 100000000 --run term --json > log; echo $?
 > 143
 2~ propane train: stopped after step * of 100000000; go on with: propane train --resume term
 = 0
