@@ -33,8 +33,8 @@ void propane_generator_on_progress(propane_generator *g, propane_on_progress cal
     g->progress_context = context;
 }
 
-static propane_status api_score_tell(const propane_generator *g, int64_t done, int64_t total, double mean,
-                                     propane_error *err) {
+static propane_status api_score_tell(void *context, int64_t done, int64_t total, double mean, propane_error *err) {
+    const propane_generator *g = context;
     if (!g->on_progress || g->on_progress(g->progress_context, done, total, mean)) return PROPANE_OK;
     return propane_fail(err, PROPANE_ERR_CANCELLED, "stopped after %lld of %lld", (long long)done, (long long)total);
 }
@@ -43,16 +43,7 @@ propane_status propane_generator_loss(propane_generator *g, const int32_t *ids, 
                                       int64_t *predictions, propane_error *err) {
     API_ERROR(err);
     if (count < 2) return propane_fail(err, PROPANE_ERR_INVALID, "%lld ids: nothing is predicted", (long long)count);
-    const int64_t window = infer_context(g->machine), total = count - 1;
-    double sum = 0;
-    for (int64_t at = 0, n; at < total; at += n) {
-        n = total - at < window ? total - at : window;
-        PROPANE_TRY(infer_loss(g->machine, ids + at, n + 1, mean, NULL, err));
-        sum += *mean * (double)n;
-        PROPANE_TRY(api_score_tell(g, at + n, total, sum / (double)(at + n), err));
-    }
-    *mean = sum / (double)total;
-    if (predictions) *predictions = total;
+    PROPANE_TRY(infer_loss(g->machine, ids, count, api_score_tell, g, mean, predictions, err));
     return api_score_check(g, *mean, err);
 }
 

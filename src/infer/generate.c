@@ -356,19 +356,18 @@ propane_status infer_score(infer *m, const int32_t *ids, int64_t count, double *
     return generate_read_all(m, ids, count - 1, NULL, nll, err);
 }
 
-propane_status infer_loss(infer *m, const int32_t *ids, int64_t count, double *mean, int64_t *predictions,
-                          propane_error *err) {
+propane_status infer_loss(infer *m, const int32_t *ids, int64_t count, infer_tell tell, void *context, double *mean,
+                          int64_t *predictions, propane_error *err) {
     if (count < 2) return propane_fail(err, PROPANE_ERR_INVALID, "%lld ids: a loss needs at least 2", (long long)count);
     double sum = 0, *nll = mem_array((size_t)m->context, sizeof *nll);
     if (!nll) return propane_fail_memory(err, (size_t)m->context * sizeof *nll);
     propane_status status = PROPANE_OK;
-    int64_t total = 0;
-    for (int64_t at = 0; !status && at + 1 < count;) {
-        int64_t n = count - 1 - at < m->context ? count - 1 - at : m->context;
+    const int64_t total = count - 1;
+    for (int64_t at = 0, n; !status && at < total; at += n) {
+        n = total - at < m->context ? total - at : m->context;
         status = infer_score(m, ids + at, n + 1, nll, err);
         for (int64_t i = 0; !status && i < n; i++) sum += nll[i];
-        total += n;
-        at += n;
+        if (!status && tell) status = tell(context, at + n, total, sum / (double)(at + n), err);
     }
     mem_free(nll);
     if (status) return status;

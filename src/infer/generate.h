@@ -62,9 +62,11 @@ PROPANE_CHECK propane_status infer_read_each(infer *m, const int *sequences, con
  * sequence; the last id is predicted, not read. */
 PROPANE_CHECK propane_status infer_score(infer *m, const int32_t *ids, int64_t count, double *nll, propane_error *err);
 /* Mean of infer_score over a sequence of any length, in windows of at most infer_context predictions that follow one
- * another, each with a fresh cache. count >= 2. `predictions` (may be NULL): how many the mean is over. */
-PROPANE_CHECK propane_status infer_loss(infer *m, const int32_t *ids, int64_t count, double *mean, int64_t *predictions,
-                                        propane_error *err);
+ * another, each with a fresh cache. count >= 2. `predictions` (may be NULL): how many the mean is over. `tell` (may be NULL) hears of
+ * each window: how many of all predictions are done, and their mean; its error ends the work. */
+typedef propane_status (*infer_tell)(void *context, int64_t done, int64_t total, double mean, propane_error *err);
+PROPANE_CHECK propane_status infer_loss(infer *m, const int32_t *ids, int64_t count, infer_tell tell, void *context,
+                                        double *mean, int64_t *predictions, propane_error *err);
 
 /* Called with each new id and the logits that it was drawn from; false ends generation. */
 typedef bool (*infer_token)(void *context, int32_t id, const float *logits);

@@ -105,10 +105,10 @@ TEST(stories260k_losses_equal_run_c) {
         double tolerance = half ? 1e-2 : 1e-4, mean; /* seen: fp32 7e-8 and 4e-7, fp16 6e-4 and 3e-3 */
         int64_t predictions;
         infer *m = model_of(d, w, half ? MIL_fp16 : MIL_fp32, 0, 0);
-        EXPECT_OK(infer_loss(m, r.greedy, REF_IDS, &mean, &predictions, &err));
+        EXPECT_OK(infer_loss(m, r.greedy, REF_IDS, NULL, NULL, &mean, &predictions, &err));
         EXPECT(predictions == 256);
         EXPECT_MSG(fabs(mean - r.greedy_nll) < tolerance, "greedy: %.7f, run.c has %.7f", mean, r.greedy_nll);
-        EXPECT_OK(infer_loss(m, r.lcg, REF_IDS, &mean, NULL, &err));
+        EXPECT_OK(infer_loss(m, r.lcg, REF_IDS, NULL, NULL, &mean, NULL, &err));
         EXPECT_MSG(fabs(mean - r.lcg_nll) < tolerance, "lcg: %.7f, run.c has %.7f", mean, r.lcg_nll);
         infer_free(m);
     }
@@ -160,7 +160,7 @@ TEST(long_sequences_are_measured_in_windows) {
     infer *m = model_of(d, w, MIL_fp32, 16, 5);
     double mean, nll[16], sum = 0;
     int64_t predictions;
-    EXPECT_OK(infer_loss(m, ids, 50, &mean, &predictions, &err));
+    EXPECT_OK(infer_loss(m, ids, 50, NULL, NULL, &mean, &predictions, &err));
     EXPECT(predictions == 49);
     for (int at = 0; at < 49; at += 16) {
         int n = 49 - at < 16 ? 49 - at : 16;
@@ -227,7 +227,7 @@ TEST(wrong_input_is_refused) {
     ids[2] = 0;
     EXPECT_FAIL(infer_read(m, ids, 9, logits, &err), PROPANE_ERR_LIMIT, "9 ids after 0 do not fit");
     EXPECT(infer_position(m) == 0);
-    EXPECT_FAIL(infer_loss(m, ids, 1, &mean, NULL, &err), PROPANE_ERR_INVALID, "at least 2");
+    EXPECT_FAIL(infer_loss(m, ids, 1, NULL, NULL, &mean, NULL, &err), PROPANE_ERR_INVALID, "at least 2");
     infer_sampling s = {.temperature = -1};
     EXPECT_FAIL(infer_sampling_check(&s, &err), PROPANE_ERR_INVALID, "temperature is -1");
     s = (infer_sampling){.temperature = NAN};
