@@ -12,14 +12,6 @@
 
 int dataflow_layer(const dataflow *w, int instance) { return instance >= w->head ? -1 : instance / 2; }
 
-const partition_block *dataflow_block(const dataflow *w, int instance) {
-    return partition_block_of(w->plan,
-                              instance >= w->head ? MODEL_HEAD
-                              : instance % 2      ? MODEL_FFN
-                                                  : MODEL_ATTN,
-                              instance / 2);
-}
-
 /* Follows a name to the block that makes the value. */
 static void dataflow_follow(const dataflow *w, int *instance, const char **name) {
     if (strcmp(*name, "x") == 0) {
@@ -71,7 +63,7 @@ static const char *dataflow_gradient_name(const dataflow *w, const dataflow_call
 }
 
 dataflow_ref dataflow_resolve(const dataflow *w, const dataflow_call *call, const char *name) {
-    const partition_block *b = dataflow_block(w, call->instance);
+    const partition_block *b = partition_block_at(w->plan, call->instance);
     const char *weight = strncmp(name, "sum_", 4) == 0 ? name + 4 : strncmp(name, "d_", 2) == 0 ? name + 2 : name;
     if (partition_is_weight(b, weight)) {
         const model_tensor *t = model_weights_param(w->weights, b->part, dataflow_layer(w, call->instance), weight);
@@ -119,7 +111,7 @@ bool dataflow_trains_embedding(const dataflow *w) {
 
 /* Is anything learnt in this instance, or (`kernel` not NULL) does the kernel make a gradient that is wanted in it? */
 static bool dataflow_learns(const dataflow *w, int instance, const partition_kernel *kernel) {
-    const partition_block *b = dataflow_block(w, instance);
+    const partition_block *b = partition_block_at(w->plan, instance);
     for (int i = 1; i < b->forward->param_count; i++) {
         const char *param = b->forward->params[i]->name;
         if (!partition_is_weight(b, param)) continue;
@@ -134,7 +126,7 @@ static bool dataflow_learns(const dataflow *w, int instance, const partition_ker
 }
 
 static void dataflow_add_range(dataflow *w, int instance, partition_range range) {
-    const partition_block *b = dataflow_block(w, instance);
+    const partition_block *b = partition_block_at(w->plan, instance);
     for (int k = b->first; k < b->first + b->count; k++) {
         const partition_kernel *kernel = &w->plan->kernels[k];
         if (!partition_in_range(w->plan, b, k, range)) continue;

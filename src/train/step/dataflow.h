@@ -77,7 +77,6 @@ PROPANE_CHECK propane_status dataflow_create(const partition *p, const model_wei
 bool dataflow_trains_embedding(const dataflow *w);
 void dataflow_free(dataflow *w);
 int dataflow_layer(const dataflow *w, int instance);
-const partition_block *dataflow_block(const dataflow *w, int instance);
 /* The value of that name in an instance, seen through the joints between blocks (x is the previous block's out); -1. */
 int dataflow_find(const dataflow *w, int instance, const char *name);
 /* A gradient that nobody wants, which kernels of several layers make all the same, is a value. */

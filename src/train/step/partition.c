@@ -318,10 +318,10 @@ static void partition_list_blocks(partition *p) {
     p->blocks[p->block_count++] = (partition_block){.part = MODEL_HEAD};
 }
 
-const partition_block *partition_block_of(const partition *p, model_part part, int64_t layer) {
-    const int last = p->block_count - 1;
-    if (part != MODEL_ATTN) return &p->blocks[part == MODEL_HEAD ? last : last - 1];
-    return &p->blocks[last == 2 ? 0 : model_config_kind(&p->config, layer)];
+const partition_block *partition_block_at(const partition *p, int64_t instance) {
+    const partition_block *head = &p->blocks[p->block_count - 1];
+    if (instance >= 2 * p->config.num_hidden_layers) return head;
+    return instance % 2 ? head - 1 : &p->blocks[model_config_kind(&p->config, instance / 2)];
 }
 
 static void partition_measure(partition_kernel *k) {

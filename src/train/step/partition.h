@@ -87,8 +87,8 @@ typedef struct partition {
     partition_kernel *kernels;
 } partition;
 
-/* The block of a layer's half; of the head: any layer. */
-const partition_block *partition_block_of(const partition *p, model_part part, int64_t layer);
+/* The block of a half of a layer, counted from the first layer's attention on, then of the head's pieces. */
+const partition_block *partition_block_at(const partition *p, int64_t instance);
 
 /* Of a block: its forward kernels; of its backward ones those up to the first of the device, those after it, and, in neither,
  * those that make weight gradients. */

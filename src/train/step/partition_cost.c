@@ -45,8 +45,7 @@ static propane_status partition_cost_device(const partition *p, const chip *c, p
     out->engine_ms += k->ms;
     out->energy_j += k->energy_mj * 1e-3;
     out->utilisation += cost.flops * k->calls; /* FLOPs until the end */
-    bool own = partition_cost_reads_weights(p, k->kernel) && weights != WEIGHT_MODE_INPUTS &&
-               weights != WEIGHT_MODE_PACKED; /* each layer its own */
+    bool own = partition_cost_reads_weights(p, k->kernel) && weight_mode_is_constant(weights);
     bool again = own && weights == WEIGHT_MODE_BAKED, loaded = own && weights == WEIGHT_MODE_RELOAD;
     out->programs += !own ? 1 : again ? 0 : k->calls;
     out->compiles += again ? k->calls : 0;
@@ -112,19 +111,14 @@ static void cost_tasks_call(step_tasks *t, const partition_kernel_cost *k, int i
         t->chain = task;
 }
 
-static const partition_block *cost_block(const step_tasks *t, int instance) {
-    const model_part part = instance >= 2 * t->layers ? MODEL_HEAD : instance % 2 ? MODEL_FFN : MODEL_ATTN;
-    return partition_block_of(t->p, part, instance / 2);
-}
-
 static void cost_tasks_block(step_tasks *t, int instance, partition_range range) {
-    const partition_block *b = cost_block(t, instance);
+    const partition_block *b = partition_block_at(t->p, instance);
     for (int k = b->first; k < b->first + b->count; k++)
         if (partition_in_range(t->p, b, k, range)) cost_tasks_call(t, &t->cost->kernels[k], instance);
 }
 
 static double cost_instance_parameters(const step_tasks *t, int instance) {
-    const partition_block *b = cost_block(t, instance);
+    const partition_block *b = partition_block_at(t->p, instance);
     double sum = 0;
     for (int i = 0; i < b->forward->param_count; i++)
         if (partition_is_weight(b, b->forward->params[i]->name))

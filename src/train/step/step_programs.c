@@ -73,18 +73,13 @@ static bool step_programs_reads_weights(const partition_block *b, const partitio
     return false;
 }
 
-static bool step_programs_constant_weights(const train_step *s) {
-    return s->options.weights == WEIGHT_MODE_BAKED || s->options.weights == WEIGHT_MODE_RELOAD ||
-           s->options.weights == WEIGHT_MODE_PATCHED;
-}
-
 /* A kernel's programs: on the device they wait in `b`. */
 static propane_status step_programs_gather_kernel(train_step *s, const partition_block *block, int index, batch *b,
                                                   propane_error *err) {
     const partition_kernel *k = &s->partition->kernels[index];
     step_kernel *own = &s->kernels[index];
     bool on_device = k->place == PARTITION_DEVICE;
-    own->baked = step_programs_constant_weights(s) && on_device && step_programs_reads_weights(block, k);
+    own->baked = weight_mode_is_constant(s->options.weights) && on_device && step_programs_reads_weights(block, k);
     if (own->baked) return PROPANE_OK;
     if (s->options.weights == WEIGHT_MODE_PACKED && on_device && k->function->param_count > 1)
         PROPANE_TRY(packing_create(k->function, s->partition->options.batch, &own->packing, err));

@@ -15,3 +15,5 @@ weight_mode weight_mode_find(const char *name) {
     while (i < WEIGHT_MODE_COUNT && strcmp(weight_mode_names[i], name) != 0) i++;
     return (weight_mode)i;
 }
+
+bool weight_mode_is_constant(weight_mode mode) { return mode != WEIGHT_MODE_INPUTS && mode != WEIGHT_MODE_PACKED; }

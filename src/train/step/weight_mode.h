@@ -12,6 +12,8 @@
 #ifndef TRAIN_STEP_WEIGHT_MODE_H
 #define TRAIN_STEP_WEIGHT_MODE_H
 
+#include <stdbool.h>
+
 #define WEIGHT_MODES(FIRST, MORE)                                                                                      \
     FIRST(INPUTS, "inputs")                                                                                            \
     MORE(PACKED, "packed") MORE(BAKED, "baked") MORE(RELOAD, "reload") MORE(PATCHED, "patched")
@@ -25,5 +27,7 @@ typedef enum weight_mode { WEIGHT_MODES(WEIGHT_MODE_ID, WEIGHT_MODE_ID) WEIGHT_M
 const char *weight_mode_name(weight_mode mode);
 /* WEIGHT_MODE_COUNT: there is no such mode. */
 weight_mode weight_mode_find(const char *name);
+/* Do weights stand in the programs as constants, so that each call has a program of its own? */
+bool weight_mode_is_constant(weight_mode mode);
 
 #endif
