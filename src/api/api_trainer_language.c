@@ -75,7 +75,7 @@ static propane_status api_trainer_language_sizes(const train_options *o, const t
                             o->width, o->heads);
     c->head_dim = o->width / o->heads;
     /* A gated half's proportion, 8/3 of the width, in whole rows of 32; a plain one's is 4. */
-    const bool gated = model_arch_of(c)->mlp != ARCH_GELU_TANH;
+    const bool gated = model_arch_is_gated(model_arch_of(c));
     c->intermediate_size = o->hidden ? o->hidden : gated ? (o->width * 8 / 3 + 31) / 32 * 32 : 4 * o->width;
     c->tie_word_embeddings = o->tie;
     c->vocab_size = tokenizer_vocab_size(t);

@@ -43,7 +43,7 @@ static double estimate_alive(const model_config *c, const train_options *o, doub
     double q = (double)c->num_attention_heads * (double)c->head_dim,
            kv = (double)c->num_key_value_heads * (double)c->head_dim, h = (double)c->intermediate_size;
     double inputs = 2 * (o->recompute ? 4 : element) * (double)c->hidden_size; /* the stream itself is fp32 */
-    double rest = element * (q + 2 * kv + (model_arch_of(c)->mlp != ARCH_GELU_TANH ? 2 * h : h));
+    double rest = element * (q + 2 * kv + (model_arch_is_gated(model_arch_of(c)) ? 2 * h : h));
     double logits = element * (double)(split.vocab_piece ? split.vocab_piece : c->vocab_size);
     if (o->lora_rank == 0 && !estimate_has_patterns(o))
         rest += element * (q + h + (estimate_on_cpu(o) ? 2 * (double)c->hidden_size : 0));

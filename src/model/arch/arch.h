@@ -91,6 +91,8 @@ const model_arch *model_arch_gguf(const char *name);
 const char *model_arch_names(char out[ARCH_NAMES_LENGTH]);
 /* Of a checked configuration. */
 const model_arch *model_arch_of(const model_config *c);
+/* Has the feed-forward half a gate, so three matrices? */
+static inline bool model_arch_is_gated(const model_arch *a) { return a->mlp != ARCH_GELU_TANH; }
 
 int64_t model_arch_size(const model_config *c, arch_size size);
 /* Is the row a parameter of its part's function; does the model hold a tensor of its own for it (a tied head does not)? */

@@ -81,7 +81,7 @@ propane_status model_config_default_of(model_config *c, const char *type, propan
         return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "there is no architecture '%.40s'; those known are %s", type,
                             model_arch_names(known));
     snprintf(c->model_type, sizeof c->model_type, "%s", a->type);
-    if (a->mlp == ARCH_GELU_TANH) c->intermediate_size = 4 * c->hidden_size;
+    if (!model_arch_is_gated(a)) c->intermediate_size = 4 * c->hidden_size;
     config_layers_default(a, c);
     return PROPANE_OK;
 }
@@ -295,7 +295,7 @@ static propane_status config_read_id(const json_t *object, const char *source, c
 
 static propane_status config_read_sizes(const json_t *object, const model_arch *a, const char *source, model_config *c,
                                         propane_error *err) {
-    bool four = a->mlp == ARCH_GELU_TANH; /* hidden is four times the width unless it is given */
+    bool four = !model_arch_is_gated(a); /* hidden is four times the width unless it is given */
     for (int i = 0; i < INT_KEYS; i++) {
         const char *name = config_name_in(a, int_keys[i].name);
         bool needed = int_keys[i].needed && !(four && strcmp(int_keys[i].name, "intermediate_size") == 0);

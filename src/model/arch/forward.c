@@ -80,7 +80,7 @@ static mil_value *forward_ffn_body(forward_context *x, mil_value *in, const forw
     mil_builder *b = &x->b;
     mil_value *xn = forward_norm(x, in, w), *gate = NULL, *act;
     forward_stage(x, "up");
-    if (x->arch->mlp != ARCH_GELU_TANH) gate = forward_linear(x, w, "gate_proj", "gate_bias", xn, "gate");
+    if (model_arch_is_gated(x->arch)) gate = forward_linear(x, w, "gate_proj", "gate_bias", xn, "gate");
     mil_value *up = forward_linear(x, w, "up_proj", "up_bias", xn, "up");
     forward_stage(x, "act");
     if (x->arch->mlp == ARCH_SILU_GATED) {
