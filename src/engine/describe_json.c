@@ -54,13 +54,12 @@ static json_t *describe_json_named(uint32_t subtype, const later_step *s) {
     later_field list[LATER_FIELDS];
     json_t *word = json_pack("{s:I}", "value", (json_int_t)s->value), *fields = json_object();
     int count = engine_later_fields(subtype, s->part == LATER_HEADER, s->address, list);
-    uint32_t known = 0;
+    const uint32_t unknown = engine_later_unknown(s->value, list, count);
     for (int i = 0; i < count; i++) {
         uint32_t part = engine_bits(s->value, list[i].low, list[i].bits);
-        known |= (list[i].bits == 32 ? ~0u : (1u << list[i].bits) - 1) << list[i].low;
         if (part) json_object_set_new(fields, list[i].name, json_integer(part));
     }
-    if (s->value & ~known) json_object_set_new(fields, "unknown", json_integer(s->value & ~known));
+    if (unknown) json_object_set_new(fields, "unknown", json_integer(unknown));
     json_object_set_new(word, "fields", fields);
     return word;
 }

@@ -73,6 +73,12 @@ int engine_later_fields(uint32_t subtype, bool header, uint32_t address, later_f
     return count;
 }
 
+uint32_t engine_later_unknown(uint32_t value, const later_field *fields, int count) {
+    for (int i = 0; i < count; i++)
+        value &= ~((fields[i].bits == 32 ? ~0u : (1u << fields[i].bits) - 1) << fields[i].low);
+    return value;
+}
+
 /* ---- frames ---------------------------------------------------------------------------------------------------------------- */
 
 typedef struct later_task {

@@ -37,6 +37,8 @@ typedef struct later_field {
 /* The fields of a register or header word (address 4 * word), at most LATER_FIELDS. */
 enum { LATER_FIELDS = 24 };
 int engine_later_fields(uint32_t subtype, bool header, uint32_t address, later_field out[LATER_FIELDS]);
+/* The bits of a word that none of its fields is of. */
+uint32_t engine_later_unknown(uint32_t value, const later_field *fields, int count);
 /* NULL: no block of that generation has the register. */
 const char *engine_later_block(uint32_t subtype, uint32_t address);
 

@@ -18,16 +18,15 @@ static void later_describe_fields(uint32_t subtype, const later_step *s, text *o
     later_field fields[LATER_FIELDS];
     bool header = s->part == LATER_HEADER;
     int count = engine_later_fields(subtype, header, s->address, fields);
-    uint32_t known = 0;
+    const uint32_t unknown = engine_later_unknown(s->value, fields, count);
     for (int i = 0; i < count; i++) {
         const later_field *f = &fields[i];
         uint32_t part = engine_bits(s->value, f->low, f->bits);
-        known |= (f->bits == 32 ? ~0u : (1u << f->bits) - 1) << f->low;
         text_printf(out, " %s", f->name);
         if (f->index >= 0) text_printf(out, "[%d]", f->index);
         text_printf(out, "=%s%x", part > 9 ? "0x" : "", part);
     }
-    if (s->value & ~known) text_printf(out, " unknown bits 0x%x", s->value & ~known);
+    if (unknown) text_printf(out, " unknown bits 0x%x", unknown);
     text_append(out, "\n");
 }
 

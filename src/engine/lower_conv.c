@@ -46,17 +46,8 @@ static int64_t lower_conv_pad(const lower_conv *k, bool grouped, int64_t channel
 
 static propane_status lower_conv_lanes(emitter *e, emitted *t, const lower_conv *k, const engine_kernel *kernel,
                                        propane_error *err) {
-    int64_t bytes[ENGINE_LANES] = {0}, at = lower_constants(e, NULL, 0);
-    PROPANE_TRY(
-        engine_kernel_pack(kernel, k->weight, k->bias, k->table ? k->table->half : NULL, &e->constants, bytes, err));
-    lower_remember(e, kernel, &k->weight_from, &k->bias_from, at, bytes);
-    emit_lanes(t, ENGINE_BAR_CONSTANTS, kernel->lanes, at, 0, 0);
-    for (int i = 0; i < kernel->lanes; i++) {
-        emit_set(t, 0x1f848 + 4u * (uint32_t)i, at);
-        emit_set(t, 0x1f888 + 4u * (uint32_t)i, bytes[i]);
-        at += bytes[i];
-        t->bytes += bytes[i];
-    }
+    const lower_kernel from = {k->weight, k->bias, k->table, k->weight_from, k->bias_from};
+    PROPANE_TRY(lower_kernel_lanes(e, t, kernel, &from, err));
     if (kernel->sparse) emit_set(t, 0x1f800, 0x60), emit_set(t, 0xc800, 0x182);
     return PROPANE_OK;
 }

@@ -64,18 +64,9 @@ static engine_kernel lower_matmul_kernel(const lower_product *p) {
 }
 
 static propane_status lower_matmul_constant_lanes(emitter *e, emitted *t, const lower_product *p, propane_error *err) {
-    engine_kernel kernel = lower_matmul_kernel(p);
-    int64_t bytes[ENGINE_LANES] = {0}, at = lower_constants(e, NULL, 0);
-    PROPANE_TRY(
-        engine_kernel_pack(&kernel, p->weight, p->bias, p->table ? p->table->half : NULL, &e->constants, bytes, err));
-    lower_remember(e, &kernel, &p->weight_from, &p->bias_from, at, bytes);
-    emit_lanes(t, ENGINE_BAR_CONSTANTS, kernel.lanes, 0, 0, 0);
-    for (int i = 0; i < kernel.lanes; i++) {
-        emit_set(t, 0x1f848 + 4u * (uint32_t)i, at);
-        emit_set(t, 0x1f888 + 4u * (uint32_t)i, bytes[i]);
-        at += bytes[i];
-        t->bytes += bytes[i];
-    }
+    const engine_kernel kernel = lower_matmul_kernel(p);
+    const lower_kernel from = {p->weight, p->bias, p->table, p->weight_from, p->bias_from};
+    PROPANE_TRY(lower_kernel_lanes(e, t, &kernel, &from, err));
     emit_or(t, 0x1c, (int64_t)emit_log2(kernel.interleave) << 10);
     emit_active(t, emit_lane_count(p->n));
     return PROPANE_OK;
@@ -235,27 +226,17 @@ static int64_t lower_matmul_fixed_rows(const lower_product *p, int il) {
 /* The rows [first, first + count) of the first operand, a constant, as lanes among the constants. */
 static propane_status lower_matmul_fixed_lanes(emitter *e, emitted *t, const lower_product *p, int64_t first,
                                                int64_t count, int il, propane_error *err) {
-    const lower_origin *o = &p->kernel_from;
-    lower_origin from = *o, none = {0};
+    lower_kernel from = {.weight_from = p->kernel_from};
+    const lower_origin *o = &from.weight_from;
     engine_kernel k = {.outputs = count, .inputs = p->k, .groups = 1, .taps = 1, .interleave = il};
-    int64_t bytes[ENGINE_LANES] = {0};
     k.lanes = (int)min_i64(16, count);
-    from.start += first * o->row;
+    from.weight_from.start += first * o->row;
     uint16_t *rows = arena_alloc(e->arena, (size_t)(2 * count * p->k));
     if (!rows) return propane_fail_memory(err, (size_t)(2 * count * p->k));
     for (int64_t i = 0; i < count; i++)
-        for (int64_t j = 0; j < p->k; j++) rows[i * p->k + j] = p->kernel[from.start + i * o->row + j * o->column];
-    int64_t at = lower_constants(e, NULL, 0);
-    PROPANE_TRY(engine_kernel_pack(&k, rows, NULL, NULL, &e->constants, bytes, err));
-    lower_remember(e, &k, &from, &none, at, bytes);
-    emit_lanes(t, ENGINE_BAR_CONSTANTS, k.lanes, 0, 0, 0);
-    for (int i = 0; i < k.lanes; i++) {
-        emit_set(t, 0x1f848 + 4u * (uint32_t)i, at);
-        emit_set(t, 0x1f888 + 4u * (uint32_t)i, bytes[i]);
-        at += bytes[i];
-        t->bytes += bytes[i];
-    }
-    return PROPANE_OK;
+        for (int64_t j = 0; j < p->k; j++) rows[i * p->k + j] = p->kernel[o->start + i * o->row + j * o->column];
+    from.weight = rows;
+    return lower_kernel_lanes(e, t, &k, &from, err);
 }
 
 static void lower_matmul_chunk_source(emitted *t, const lower_product *p, const emit_l2 *kept, bool first, bool scratch,

@@ -91,9 +91,15 @@ propane_status lower_layer_norm(emitter *e, double epsilon, const emit_tensor *x
 
 /* Appends a table for `lanes` lanes, or finds it among the constants; returns its offset. */
 int64_t lower_table(emitter *e, const engine_table *table, int lanes);
-/* Remembers where a packed kernel's elements and its bias came from; `at`: of lane 0, bytes[] as engine_kernel_pack said. */
-void lower_remember(emitter *e, const engine_kernel *k, const lower_origin *weight, const lower_origin *bias,
-                    int64_t at, const int64_t bytes[ENGINE_LANES]);
+/* What engine_kernel_pack takes (bias and table may be NULL), and where it came from. */
+typedef struct lower_kernel {
+    const uint16_t *weight, *bias;
+    const engine_table *table;
+    lower_origin weight_from, bias_from;
+} lower_kernel;
+/* Packs a kernel among the constants and gives each lane of the task its part. */
+propane_status lower_kernel_lanes(emitter *e, emitted *t, const engine_kernel *k, const lower_kernel *from,
+                                  propane_error *err);
 /* Appends bytes at the next multiple of 64; returns their offset. */
 int64_t lower_constants(emitter *e, const void *data, size_t bytes);
 

@@ -33,8 +33,9 @@ static void lower_remember_plane(emitter *e, const lower_origin *o, int64_t firs
                                   .to = {0, 2 * size, 2}});
 }
 
-void lower_remember(emitter *e, const engine_kernel *k, const lower_origin *weight, const lower_origin *bias,
-                    int64_t at, const int64_t bytes[ENGINE_LANES]) {
+/* Where the elements and the bias came from; `at`: of lane 0. */
+static void lower_remember(emitter *e, const engine_kernel *k, const lower_origin *weight, const lower_origin *bias,
+                           int64_t at, const int64_t bytes[ENGINE_LANES]) {
     if (!weight->name && !bias->name) return;
     engine_plane *planes = mem_array(ENGINE_PLANES, sizeof *planes);
     if (!planes) {
@@ -58,6 +59,22 @@ void lower_remember(emitter *e, const engine_kernel *k, const lower_origin *weig
     }
     if (k->sparse) emit_place(e, &(engine_patch){.constant = bias->name, .elements = ENGINE_PATCH_NEVER});
     mem_free(planes);
+}
+
+propane_status lower_kernel_lanes(emitter *e, emitted *t, const engine_kernel *k, const lower_kernel *from,
+                                  propane_error *err) {
+    int64_t bytes[ENGINE_LANES] = {0}, at = lower_constants(e, NULL, 0);
+    PROPANE_TRY(engine_kernel_pack(k, from->weight, from->bias, from->table ? from->table->half : NULL, &e->constants,
+                                   bytes, err));
+    lower_remember(e, k, &from->weight_from, &from->bias_from, at, bytes);
+    emit_lanes(t, ENGINE_BAR_CONSTANTS, k->lanes, 0, 0, 0);
+    for (int i = 0; i < k->lanes; i++) {
+        emit_set(t, 0x1f848 + 4u * (uint32_t)i, at);
+        emit_set(t, 0x1f888 + 4u * (uint32_t)i, bytes[i]);
+        at += bytes[i];
+        t->bytes += bytes[i];
+    }
+    return PROPANE_OK;
 }
 
 int64_t lower_constants(emitter *e, const void *data, size_t bytes) {
