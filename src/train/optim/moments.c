@@ -204,11 +204,16 @@ MOMENTS_INLINE void moments_store_all(const moments *m, int64_t begin, int64_t c
     }
 MOMENTS_FOR(avx2, "avx2")
 MOMENTS_FOR(avx512, "avx512f,avx512bw,avx512vl,avx512dq")
+
+static bool moments_has_avx512(void) {
+    return __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
+           __builtin_cpu_supports("avx512dq");
+}
 #endif
 
 void moments_load(const moments *m, int64_t begin, int64_t count, float *out) {
 #if defined(__x86_64__)
-    if (__builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq"))
+    if (moments_has_avx512())
         moments_load_avx512(m, begin, count, out);
     else if (__builtin_cpu_supports("avx2"))
         moments_load_avx2(m, begin, count, out);
@@ -219,7 +224,7 @@ void moments_load(const moments *m, int64_t begin, int64_t count, float *out) {
 
 void moments_store(const moments *m, int64_t begin, int64_t count, const float *x, uint32_t key) {
 #if defined(__x86_64__)
-    if (__builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq"))
+    if (moments_has_avx512())
         moments_store_avx512(m, begin, count, x, key);
     else if (__builtin_cpu_supports("avx2"))
         moments_store_avx2(m, begin, count, x, key);
