@@ -180,9 +180,8 @@ static bool engine_end_choice(answer *a, serve_problem *p) {
         if (calls) serve_stream_calls(&a->bytes, &a->head, a->index, calls);
         engine_send_part(a, finish);
     } else {
-        const char *content = a->content.data ? a->content.data : "";
-        json_t *choice = calls ? serve_choice_with_calls(a->index, content, a->content.length, calls, a->logprobs)
-                               : serve_choice(&a->head, a->index, content, a->content.length, a->logprobs, finish);
+        json_t *choice = serve_choice(&a->head, a->index, a->content.data ? a->content.data : "", a->content.length,
+                                      calls, a->logprobs, finish);
         a->logprobs = NULL;
         if (!choice || json_array_append_new(a->choices, choice))
             return serve_refuse(p, 500, "server_error", NULL, NULL, "there is no memory for the answer");

@@ -57,20 +57,16 @@ const char *serve_finish(infer_finish finish) {
 
 /* ---- choices -------------------------------------------------------------------------------------------------------- */
 
-json_t *serve_choice(const serve_head *h, int index, const char *content, size_t length, json_t *logprobs,
-                     const char *finish) {
-    json_t *string = json_stringn(content, length), *probs = logprobs ? logprobs : json_null();
+json_t *serve_choice(const serve_head *h, int index, const char *content, size_t length, json_t *calls,
+                     json_t *logprobs, const char *finish) {
+    json_t *string = calls && !length ? json_null() : json_stringn(content, length);
+    json_t *probs = logprobs ? logprobs : json_null();
     if (!h->chat)
         return json_pack("{s:i,s:o,s:o,s:o}", "index", index, "text", string, "logprobs", probs, "finish_reason",
                          http_reply_text_or_null(finish));
-    return json_pack("{s:i,s:{s:s,s:o,s:n},s:o,s:o}", "index", index, "message", "role", "assistant", "content", string,
-                     "refusal", "logprobs", probs, "finish_reason", http_reply_text_or_null(finish));
-}
-
-json_t *serve_choice_with_calls(int index, const char *content, size_t length, json_t *calls, json_t *logprobs) {
-    return json_pack("{s:i,s:{s:s,s:o,s:n,s:o},s:o,s:s}", "index", index, "message", "role", "assistant", "content",
-                     length ? json_stringn(content, length) : json_null(), "refusal", "tool_calls", calls, "logprobs",
-                     logprobs ? logprobs : json_null(), "finish_reason", "tool_calls");
+    return json_pack("{s:i,s:{s:s,s:o,s:n,s:o*},s:o,s:o}", "index", index, "message", "role", "assistant", "content",
+                     string, "refusal", "tool_calls", calls, "logprobs", probs, "finish_reason",
+                     http_reply_text_or_null(finish));
 }
 
 /* Takes `choices`. */
@@ -121,7 +117,7 @@ void serve_stream_part(text *out, const serve_head *h, int index, const char *co
         if (length || !finish) json_put(delta, "content", json_stringn(content, length));
         choice = http_reply_part_of_chat(index, delta, logprobs, finish);
     } else {
-        choice = serve_choice(h, index, content, length, logprobs, finish);
+        choice = serve_choice(h, index, content, length, NULL, logprobs, finish);
     }
     http_reply_stream(out, h, json_pack("[o]", choice), json_null());
 }

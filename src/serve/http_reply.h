@@ -26,11 +26,10 @@ void serve_print_problem(text *out, const serve_problem *p);
 void serve_print_models(text *out, const char *model, int64_t created, bool chat, bool list);
 /* `choices`: a list of serve_choice; taken over. */
 void serve_print_answer(text *out, const serve_head *h, json_t *choices, const serve_usage *usage);
-/* NULL: no memory. `finish` NULL: not finished (streams); `logprobs` (may be NULL) is taken over. */
-json_t *serve_choice(const serve_head *h, int index, const char *content, size_t length, json_t *logprobs,
-                     const char *finish);
-/* The same for a chat's answer that calls tools (taken over); content of length 0 is null. */
-json_t *serve_choice_with_calls(int index, const char *content, size_t length, json_t *calls, json_t *logprobs);
+/* NULL: no memory. `finish` NULL: not finished (streams); `logprobs` (may be NULL) is taken over, and so are `calls` of a chat
+ * (NULL: none), beside which no content is null. */
+json_t *serve_choice(const serve_head *h, int index, const char *content, size_t length, json_t *calls,
+                     json_t *logprobs, const char *finish);
 void serve_stream_calls(text *out, const serve_head *h, int index, json_t *calls); /* taken over */
 void serve_stream_begin(text *out, const serve_head *h, int index);                /* chat: whose answer it is */
 void serve_stream_part(text *out, const serve_head *h, int index, const char *content, size_t length, json_t *logprobs,

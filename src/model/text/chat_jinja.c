@@ -23,6 +23,10 @@
 
 extern char **environ;
 
+#ifndef MSG_NOSIGNAL
+#define MSG_NOSIGNAL 0 /* macOS: SO_NOSIGPIPE of the socket */
+#endif
+
 enum { LIMIT_SECONDS = 10, LIMIT_BYTES = 64 << 20 };
 
 static const char script[] = {
@@ -51,11 +55,7 @@ static bool jinja_transfer(bool out, void *data, size_t length, int64_t end, boo
             return false;
         }
         if (poll(&p, 1, (int)left) <= 0) continue;
-#ifdef MSG_NOSIGNAL
         ssize_t n = out ? send(line, at, length, MSG_NOSIGNAL) : recv(line, at, length, 0);
-#else
-        ssize_t n = out ? send(line, at, length, 0) : recv(line, at, length, 0);
-#endif
         if (n < 0 && (errno == EINTR || errno == EAGAIN)) continue;
         if (n <= 0) return false;
         at += n;
