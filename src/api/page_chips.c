@@ -2,10 +2,10 @@
  * Owns what the rules of the engines and the cost model say of a page's operations. The rules' own words go along: sentence,
  * evidence, source, fix.
  */
-#include "base/memory.h"
 #include <string.h>
 
 #include "api/page_parts.h"
+#include "base/memory.h"
 #include "chip/check.h"
 #include "chip/cost_model.h"
 #include "mil/ops.h"

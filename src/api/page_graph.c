@@ -2,11 +2,11 @@
  * Owns the nodes of the drawings: inputs, operations, outputs, with what feeds them. Constants are no nodes: small ones are
  * told as attributes of what reads them, others as weights.
  */
-#include "base/memory.h"
 #include <stdio.h>
 #include <string.h>
 
 #include "api/page_parts.h"
+#include "base/memory.h"
 #include "mil/ir_edit.h"
 #include "mil/ops.h"
 

@@ -162,7 +162,7 @@ static double gguf_model_short_real(double value) {
     return strtod(printed, NULL);
 }
 
-/* What only some architectures have: factors, a window that ends the positions. */
+/* What only some architectures have: factors, what layers differ in, caps. */
 static propane_status gguf_model_read_parts(const gguf *g, const model_arch *a, model_config *c, propane_error *err) {
     char key[80];
     double scale = 0;
