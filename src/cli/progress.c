@@ -37,10 +37,13 @@ void progress_flush(void) {
     if (!cli_flush()) cli_interrupt();
 }
 
+bool progress_is_bar(const char *form, bool ranks, int fd) {
+    return strcmp(form, "bar") == 0 || (strcmp(form, "auto") == 0 && !ranks && cli_is_terminal(fd));
+}
+
 void progress_init(progress *p, bool json, const char *form, bool ranks, int64_t steps) {
-    const bool bar = strcmp(form, "bar") == 0, automatic = strcmp(form, "auto") == 0;
     *p = (progress){.json = json,
-                    .terminal = !json && (bar || (automatic && !ranks && cli_is_terminal(STDOUT_FILENO))),
+                    .terminal = !json && progress_is_bar(form, ranks, STDOUT_FILENO),
                     .silent = strcmp(form, "none") == 0,
                     .steps = steps,
                     .stretch = 1,

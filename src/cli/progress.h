@@ -37,8 +37,9 @@ typedef struct progress_step {
 /* Of a run that took `seconds` since its step `first` and ends with step `steps`. */
 progress_step progress_of(const propane_step *r, double seconds, int64_t first, int64_t steps);
 #define PROGRESS_FORMS "auto|plain|bar|none"
-/* `form`: one of these. auto: a bar on a terminal, else plain; `plain` lines wherever a terminal is not one person's: mpirun
- * gives each rank one. */
+/* Is `form`, one of these, a line that is redrawn? auto: on a terminal; not of `ranks`, as mpirun gives each rank one. */
+bool progress_is_bar(const char *form, bool ranks, int fd);
+/* A bar on standard output, or plain lines. */
 void progress_init(progress *p, bool json, const char *form, bool ranks, int64_t steps);
 void progress_show(progress *p, const progress_step *s);
 /* A line of its own: an evaluation, a checkpoint. In JSON mode the caller prints its own object instead. */

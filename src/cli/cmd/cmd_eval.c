@@ -77,8 +77,7 @@ static propane_status cmd_eval_write_gradients(eval_job *j, propane_error *err) 
 static bool cmd_eval_on_progress(void *context, int64_t done, int64_t total, double mean) {
     eval_job *j = context;
     const int64_t now = clock_ns();
-    const bool terminal = cli_is_terminal(STDERR_FILENO);
-    const bool bar = strcmp(j->progress, "bar") == 0 || (strcmp(j->progress, "auto") == 0 && terminal);
+    const bool bar = progress_is_bar(j->progress, false, STDERR_FILENO);
     if (strcmp(j->progress, "none") == 0 || (now - j->shown_ns < (bar ? 200000000 : 10000000000) && done < total))
         return true;
     if (!bar && now - j->begun_ns < 10000000000) return true; /* it was short */

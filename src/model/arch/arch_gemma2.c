@@ -18,34 +18,18 @@ static const arch_tensor tensors[] = {
 
 static const arch_rename renames[] = {{NULL, NULL}};
 
-static const arch_demand demands[] = {{"hidden_activation", "gelu_pytorch_tanh"},
-                                      {"attention_bias", "false"},
-                                      {"use_bidirectional_attention", "false"},
-                                      {NULL, NULL}};
+static const arch_demand demands[] = {ARCH_GEMMA_DEMANDS};
 
 const model_arch model_arch_gemma2 = {
     .type = "gemma2",
     .class_name = "Gemma2ForCausalLM",
     .gguf = "gemma2",
-    .norm = ARCH_RMS_NORM,
-    .mlp = ARCH_GELU_GATED,
-    .position = ARCH_ROPE,
-    .act_key = "hidden_activation",
-    .act = "gelu_pytorch_tanh",
-    .base = "model.",
-    .layers = "model.layers.",
-    .windowed = true,
-    .gemma = true,
-    .window = 4096,
+    ARCH_GEMMA_FIELDS,
     .full_every = 2,
     .attention_softcap = 50,
     .logits_softcap = 30,
     .positions = 8192,
-    .head_dim = 256,
-    .norm_eps = 1e-6,
-    .tied = true,
     .renames = renames,
     .demands = demands,
-    .adapted = "q_proj,v_proj",
     .tensors = tensors,
 };

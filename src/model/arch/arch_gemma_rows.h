@@ -22,4 +22,16 @@
     ARCH_GEMMA_NORM(HEAD, "norm_weight", "model.norm", "output_norm.weight", D),                                       \
         ARCH_ROW(HEAD, "lm_head", "lm_head.weight", "output.weight", V, D, MATRIX, IF_OWN_HEAD)
 
+#define ARCH_GEMMA_DEMANDS                                                                                             \
+    {"hidden_activation", "gelu_pytorch_tanh"}, {"attention_bias", "false"}, {"use_bidirectional_attention", "false"}, \
+    {                                                                                                                  \
+        NULL, NULL                                                                                                     \
+    }
+
+/* Of model_arch: what both have. */
+#define ARCH_GEMMA_FIELDS                                                                                              \
+    .norm = ARCH_RMS_NORM, .mlp = ARCH_GELU_GATED, .position = ARCH_ROPE, .act_key = "hidden_activation",              \
+    .act = "gelu_pytorch_tanh", .base = "model.", .layers = "model.layers.", .windowed = true, .gemma = true,          \
+    .window = 4096, .head_dim = 256, .norm_eps = 1e-6, .tied = true, .adapted = "q_proj,v_proj"
+
 #endif
