@@ -143,7 +143,7 @@ class _MLModelProxy:
         self._renamed = _renamed(self.path, self.function, self.inputs, self.outputs)
         self._open = {f.name: f for f in self.inputs if f.flexible}
         self._images = [f for f in self.outputs if f.kind == "image"]
-        program._session_of(self.function, ())  # what cannot run is told now
+        program._session_of(self.function, ())  # what cannot run is reported now
         self.program = program
 
     def _loaded(self) -> Program:

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * The multiply-add array's arithmetic: each product is rounded to a multiple of 2^-16, half away from zero, and dropped where
- * the exponents of its factors add up to -17 or less; sums have 16 bits behind the point and 15 before it, and what reaches
+ * the exponents of its factors add up to -17 or less; sums have 16 bits after the point and 15 before it, and what reaches
  * 32768 stays infinite; results are rounded half away from zero.
  *
  * Seen on M4 and M6 by a public bit-level study (751K, chapter 8), on M5 Pro with 13 differences in 7.2 million outputs

@@ -3,7 +3,7 @@
  * meaning in double: the cpu driver's plans with the instruction sets that this machine has, fused or not, the simulator, and the
  * ane driver on the stand-in. Then the other way round: an error is planted in each kind of step, and must be found.
  *
- * How far a result may be off is told by the program itself: the slow meaning is computed exactly, and with each value rounded to
+ * How far a result may be off follows from the program itself: the slow meaning is computed exactly, and with each value rounded to
  * its type; what lies between the two is what rounding does here.
  *
  * PROGRAMS=N: so many (300); SEED=N: from which on (the day's); CAMPAIGN_STATE: counted there; PROGRAMS_VERBOSE: what was refused, and programs

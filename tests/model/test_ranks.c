@@ -192,7 +192,7 @@ static void put_piece(text *out, const char *bytes, int length, float score, int
 
 enum { SP_FIRST = 3 + 256 + 1 }; /* unknown, begin, end; bytes; the mark */
 
-/* Of the random tokens those behind the bytes, and a, b and c in front of them. */
+/* Of the random tokens those after the bytes, and a, b and c before them. */
 static void print_sentencepiece(const ranks *r, int kind, bool squeeze, text *out) {
     static const char *const names[] = {"<unk>", "<s>", "</s>"};
     text part = {0};

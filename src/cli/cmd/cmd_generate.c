@@ -482,7 +482,7 @@ int cmd_generate(int argc, char **argv) {
         {"--frequency-penalty", CLI_REAL, &j.sampling.frequency, -100, 100, "X",
          "taken off for each time it was drawn"},
         {"--presence-penalty", CLI_REAL, &j.sampling.presence, -100, 100, "X", "taken off once if it was drawn"},
-        {"--seed", CLI_INT, &seed, -1, 9e15, "N", "of the draw; -1: another one each time, which is told"},
+        {"--seed", CLI_INT, &seed, -1, 9e15, "N", "of the draw; -1: a new one each time, which is printed"},
         {"end", CLI_HEADING, .help = "where it ends:"},
         {"--count", CLI_INT, &j.sampling.count, 0, 1e9, "N", "tokens to make"},
         {"--stop", CLI_TEXTS, &j.stops, 0, PROPANE_MAX_STOPS, "TEXT", "ends in front of this text (up to 16 times)"},

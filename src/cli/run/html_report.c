@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * Owns the page. Everything in it comes from the runs' logs; text of others is escaped. Style and script are the files in
- * src/cli/run/page, of which the build makes bytes; the browser is told to load nothing.
+ * src/cli/run/page, of which the build makes bytes; a policy forbids the browser to load anything.
  */
 #include "cli/run/html_report.h"
 

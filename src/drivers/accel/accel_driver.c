@@ -161,7 +161,7 @@ static propane_status accel_compile(void *impl, const mil_function *f, const pro
     return status;
 }
 
-/* In the buffer that the engine reads: constants stand behind the tasks. */
+/* In the buffer that the engine reads: constants follow the tasks. */
 static propane_status accel_patch(void *impl, driver_program *program, const char *constant, const uint16_t *values,
                                   int64_t count, propane_error *err) {
     accel_program *p = program->impl;

@@ -227,7 +227,7 @@ static propane_status package_read_once(Coreml__Model *model, const char *source
 }
 
 /* A converter may give an open input a default that fits no run, 1 for every dimension: then another size that the file allows
- * is taken. Its own error is told where none is right. */
+ * is taken. Its own error is reported where none is right. */
 static propane_status package_read_other_sizes(Coreml__Model *model, const char *source, const char *weights,
                                                const mil_read_options *given, mil_module **out) {
     propane_error ignored = {0};

@@ -38,7 +38,7 @@ mil_value *forward_rope_turn(forward_context *x) {
     return v;
 }
 
-/* In the whole model's function constants of several kinds of layers stand side by side. */
+/* In the whole model's function the constants of all kinds of layers are in one scope. */
 static const char *forward_of_kind(forward_context *x, const char *name, int64_t layer) {
     const int kind = x->whole ? model_config_kind(x->c, layer) : 0;
     return kind ? arena_printf(x->b.module->arena, "%s_%d", name, kind) : name;

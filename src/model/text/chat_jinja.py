@@ -145,7 +145,7 @@ def conversation(request):
 def probe(request):
     word = secrets.token_hex(8)
     talk = [{"role": "user", "content": "a"}, {"role": "assistant", "content": word}]
-    template(request)  # what is no template at all is told at once
+    template(request)  # what is no template at all is reported at once
     try:
         rest = marked(render(request, talk, False))[0].partition(word)[2].split()
     except jinja2.exceptions.TemplateError:

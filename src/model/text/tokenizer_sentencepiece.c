@@ -45,7 +45,7 @@ typedef struct sp_field {
     size_t length;
 } sp_field;
 
-/* *at behind the number; false: it is cut off or has more than 64 bits. */
+/* *at after the number; false: it is cut off or has more than 64 bits. */
 static bool sp_read_varint(const char *data, size_t length, size_t *at, uint64_t *out) {
     *out = 0;
     for (int shift = 0; shift < 64 && *at < length; shift += 7) {

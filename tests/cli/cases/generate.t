@@ -86,7 +86,7 @@ $ propane generate m --prompt 'line 1' --count 5 --weights int2
 2> propane generate: --weights: 'int2' is not one of auto|fp32|bf16|fp16|int8|int4
 2> Try 'propane generate --help'.
 = 2
-# a prompt behind the model, or from standard input, without the newline at its end
+# a prompt after the model, or from standard input, without the newline at its end
 $ propane generate m --prompt 'line 22 of' -n 9 --temperature 0 > a; propane generate m 'line 22 of' -n 9 --temperature 0 | cmp - a; echo 'line 22 of' | propane generate m -n 9 --temperature 0 | cmp - a; echo 'line 22 of' | propane generate m - -n 9 --temperature 0 | cmp - a; printf 'line 22 of' | propane generate m -p - -n 9 --temperature 0 | cmp - a
 = 0
 $ propane generate m 'line 22 of' --prompt x
@@ -96,7 +96,7 @@ $ propane generate m 'line 22 of' --prompt x
 $ printf 'a\0b' | propane generate m
 2> propane generate: the prompt from standard input has NUL bytes: give it as text
 = 1
-# another seed each time, which is told and repeats the text
+# a new seed each time, which is printed and repeats the text
 $ propane generate m line -n 40 --temperature 2 > a 2> said; propane generate m line -n 40 --temperature 2 > b 2> other; cmp -s said other || echo differ; propane generate m line -n 40 --temperature 2 --seed "$(sed -n 's/^seed //p' said)" > c; cmp a c; propane generate m line -n 4 --json | grep -c '"seed":[0-9]*}$'
 > differ
 > 1
