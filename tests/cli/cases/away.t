@@ -26,7 +26,8 @@ $ ranks 2 away --steps 45 --run s.near --outer 20 --outer-fragments 4 > s.near.l
 > same
 = 0
 # killed at any step and resumed, a run goes on bit for bit: what is under way, remainders of 4 bits, each rank's weights
-@ printf '#!/bin/sh\nname=$1; shift; ranks 2 away --steps 200 --run a.$name "$@" > a.$name.log; ranks 2 away --steps 200 --run b.$name "$@" > b.$name.log 2>&1 & until [ -f b.$name/checkpoint.safetensors ]; do sleep 0.1; done; sleep 0.3; kill -9 $(pgrep -x -a propane | grep -e "--run b.$name" | tail -1 | cut -d" " -f1); wait; ranks 2 propane train --data text --run b.$name --resume --threads 1 --json $WIRE > c.$name.log; cmp a.$name/model.safetensors b.$name/model.safetensors && cmp a.$name/checkpoint.safetensors b.$name/checkpoint.safetensors && echo same\n' > ../bin/killed; chmod +x ../bin/killed
+# (the run to be killed has no end of its own; where it was killed tells how many steps both of them take)
+@ printf '#!/bin/sh\nname=$1; shift; ranks 2 away --steps 100000 --run b.$name "$@" > b.$name.log 2>&1 & until [ -f b.$name/checkpoint.safetensors ]; do sleep 0.1; done; sleep 0.3; kill -9 $(pgrep -x -a propane | grep -e "--run b.$name" | tail -1 | cut -d" " -f1); wait; last=$(sed -nE "s/.*\\"step\\": ?([0-9]+).*/\\1/p" b.$name/log.jsonl | tail -1); n=$((last / 20 * 20 + 100)); ranks 2 away --steps $n --run a.$name "$@" > a.$name.log; ranks 2 propane train --data text --run b.$name --resume --steps $n --threads 1 --json $WIRE > c.$name.log; cmp a.$name/model.safetensors b.$name/model.safetensors && cmp a.$name/checkpoint.safetensors b.$name/checkpoint.safetensors && echo same\n' > ../bin/killed; chmod +x ../bin/killed
 $ killed half --outer 20 --outer-fragments 2 --outer-delay 10 --outer-mix 0.3
 > same
 = 0
