@@ -18,4 +18,5 @@ awk 'BEGIN { for (i = 0; i < 1500; i++) print "line", i * i % 977 }' > text
 # What was tried and found wrong, as a line of $CAMPAIGN_STATE (volumes.sh adds them up).
 tally() { [ -z "${CAMPAIGN_STATE:-}" ] || echo "$1 $2 $3 $seed" >> "$CAMPAIGN_STATE"; }
 time_left() { [ $(($(date +%s) - begin)) -lt "$budget" ]; }
-random() { awk -v s="$seed$1" -v most="$2" 'BEGIN { srand(s); srand(int(rand() * 1e9)); print 1 + int(most * rand()) }'; }
+# A whole number from 1 to $2, the same for the same seed and name (mawk takes every text for one seed, so no srand here).
+random() { printf '%s %s' "$seed" "$1" | cksum | awk -v most="$2" '{ print 1 + $1 % most }'; }

@@ -3,13 +3,17 @@
  * power cut, exit code 137, before the call is made.
  *   STOP_AT=N      the N-th of write, fsync, rename, unlink, mkdir, truncation and creation of a file; 0 or unset: none
  *   STOP_LOSE=1    what was written to files and not synced is lost, too, as POSIX allows: these files are empty
+ *   STOP_UNDO=DIR  so are the last changes of folders that were not synced: renames, new and removed files and folders. DIR is an empty
+ *                  folder of the same file system, where what they replaced is kept
+ *   STOP_UNDO_LAST=N  at most so many of them, the latest first (unset: all); the others have reached the disk before
  *   STOP_ERROR=N   the call fails instead with that error number (28: full, 122: quota, 5: input or output), and the process goes on
  *   STOP_ON=1      and so do all that write, create or sync after it: a disk that is full, a mount that has gone
  *   STOP_COUNT=F   how many there were goes into this file when the process ends
- * Folders' entries stay as they are: that a rename without a synced folder may be undone is not shown here.
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdint.h>
@@ -26,6 +30,7 @@ static atomic_uint_fast64_t stop_calls;
 static atomic_bool stop_dirty[STOP_FILES]; /* by descriptor: written and not synced */
 static uint64_t stop_at;
 static int stop_lose, stop_error, stop_on;
+static const char *stop_kept; /* STOP_UNDO */
 
 __attribute__((constructor)) static void stop_begin(void) {
     const char *at = getenv("STOP_AT");
@@ -34,6 +39,7 @@ __attribute__((constructor)) static void stop_begin(void) {
     stop_lose = getenv("STOP_LOSE") != NULL;
     stop_error = error ? atoi(error) : 0;
     stop_on = getenv("STOP_ON") != NULL;
+    stop_kept = getenv("STOP_UNDO");
 }
 
 __attribute__((destructor)) static void stop_end(void) {
@@ -42,6 +48,122 @@ __attribute__((destructor)) static void stop_end(void) {
     if (!f) return;
     fprintf(f, "%llu\n", (unsigned long long)atomic_load(&stop_calls));
     fclose(f);
+}
+
+/* The changes of folders since each was synced, in their order. A folder is known by its device and number, so that a change inside a
+ * folder that was renamed since is still its own. */
+enum { STOP_CHANGES = 4096 };
+typedef struct StopFolder {
+    dev_t device;
+    ino_t number;
+} StopFolder;
+typedef struct StopChange {
+    enum {
+        STOP_SYNCED,
+        STOP_RENAMED,
+        STOP_EXCHANGED,
+        STOP_MADE,
+        STOP_MADE_FOLDER,
+        STOP_REMOVED,
+        STOP_REMOVED_FOLDER
+    } what;
+    StopFolder folder[2]; /* of the new name and, where there is one, of the old one */
+    int open[2];          /* these folders */
+    char name[2][NAME_MAX + 1];
+    int kept; /* what the new name held before is DIR/<index> */
+} StopChange;
+static StopChange stop_changes[STOP_CHANGES];
+static int stop_change_count;
+static pthread_mutex_t stop_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static StopFolder stop_folder_of(int fd) {
+    struct stat st;
+    return fstat(fd, &st) == 0 ? (StopFolder){st.st_dev, st.st_ino} : (StopFolder){0};
+}
+
+/* The folder of a path, opened, and the name in it. */
+static int stop_split(int folder, const char *path, char *name, StopFolder *id) {
+    char before[PATH_MAX];
+    snprintf(before, sizeof before, "%s", path);
+    size_t length = strlen(before);
+    while (length > 1 && before[length - 1] == '/') before[--length] = '\0';
+    char *slash = strrchr(before, '/');
+    snprintf(name, NAME_MAX + 1, "%s", slash ? slash + 1 : before);
+    if (slash) slash[slash == before] = '\0';
+    const int fd = (int)syscall(SYS_openat, folder, slash ? before : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
+    *id = stop_folder_of(fd);
+    return fd;
+}
+
+static void stop_kept_name(char name[PATH_MAX], int i) { snprintf(name, PATH_MAX, "%s/%d", stop_kept, i); }
+
+/* Room for a change of the new name (and from an old one), noted before it is made; NULL if nothing is undone. */
+static StopChange *stop_note(int folder, const char *path, int old_folder, const char *old) {
+    if (!stop_kept || stop_change_count == STOP_CHANGES) return NULL;
+    StopChange *c = &stop_changes[stop_change_count];
+    *c = (StopChange){.open = {-1, -1}};
+    c->open[0] = stop_split(folder, path, c->name[0], &c->folder[0]);
+    if (old) c->open[1] = stop_split(old_folder, old, c->name[1], &c->folder[1]);
+    char kept[PATH_MAX];
+    stop_kept_name(kept, stop_change_count);
+    c->kept = syscall(SYS_linkat, c->open[0], c->name[0], AT_FDCWD, kept, 0) ==
+              0; /* folders cannot be linked: they are exchanged */
+    return c;
+}
+
+static void stop_forget(StopChange *c) {
+    c->what = STOP_SYNCED;
+    for (int k = 0; k < 2; k++)
+        if (c->open[k] >= 0) syscall(SYS_close, c->open[k]);
+    c->open[0] = c->open[1] = -1;
+}
+
+static long stop_noted(StopChange *c, int what, long result) {
+    if (c && result >= 0) {
+        c->what = what;
+        stop_change_count++;
+    } else if (c) {
+        char kept[PATH_MAX];
+        stop_kept_name(kept, stop_change_count);
+        if (c->kept) syscall(SYS_unlinkat, AT_FDCWD, kept, 0);
+        stop_forget(c);
+    }
+    return result;
+}
+
+/* The folder is on the disk as it is: its changes are. A rename between two folders is once either is. */
+static void stop_folder_synced(int fd) {
+    const StopFolder id = stop_folder_of(fd);
+    for (StopChange *c = stop_changes; c < stop_changes + stop_change_count; c++)
+        for (int k = 0; k < 2 && c->what != STOP_SYNCED; k++)
+            if (c->folder[k].number == id.number && c->folder[k].device == id.device) stop_forget(c);
+}
+
+static void stop_undo_one(const StopChange *c, int i) {
+    char kept[PATH_MAX];
+    stop_kept_name(kept, i);
+    switch (c->what) {
+    case STOP_EXCHANGED:
+        syscall(SYS_renameat2, c->open[0], c->name[0], c->open[1], c->name[1], 2 /* RENAME_EXCHANGE */);
+        break;
+    case STOP_RENAMED: syscall(SYS_renameat2, c->open[0], c->name[0], c->open[1], c->name[1], 0); break;
+    case STOP_MADE: syscall(SYS_unlinkat, c->open[0], c->name[0], 0); break;
+    case STOP_MADE_FOLDER: syscall(SYS_unlinkat, c->open[0], c->name[0], AT_REMOVEDIR); break;
+    case STOP_REMOVED_FOLDER: syscall(SYS_mkdirat, c->open[0], c->name[0], 0777); break;
+    default: break;
+    }
+    if (c->kept && c->what != STOP_MADE && c->what != STOP_SYNCED)
+        syscall(SYS_renameat2, AT_FDCWD, kept, c->open[0], c->name[0], 0);
+}
+
+static void stop_undo(void) {
+    const char *last = getenv("STOP_UNDO_LAST");
+    int left = last ? atoi(last) : STOP_CHANGES;
+    for (int i = stop_change_count - 1; stop_kept && i >= 0 && left > 0; i--)
+        if (stop_changes[i].what != STOP_SYNCED) {
+            stop_undo_one(&stop_changes[i], i);
+            left--;
+        }
 }
 
 /* True: this call fails. */
@@ -54,6 +176,7 @@ static int stop_here(void) {
     }
     for (int fd = 3; stop_lose && fd < STOP_FILES; fd++)
         if (atomic_load(&stop_dirty[fd])) (void)!syscall(SYS_ftruncate, fd, 0);
+    stop_undo();
     _exit(137);
 }
 
@@ -73,6 +196,9 @@ ssize_t write(int fd, const void *data, size_t bytes) {
 int fsync(int fd) {
     if (stop_here()) return -1;
     if (fd >= 0 && fd < STOP_FILES) atomic_store(&stop_dirty[fd], 0);
+    pthread_mutex_lock(&stop_lock);
+    stop_folder_synced(fd);
+    pthread_mutex_unlock(&stop_lock);
     return (int)syscall(SYS_fsync, fd);
 }
 
@@ -84,7 +210,13 @@ int close(int fd) {
 
 static int stop_open(int folder, const char *path, int flags, mode_t mode) {
     if (flags & (O_CREAT | O_TRUNC) && stop_here()) return -1;
-    return (int)syscall(SYS_openat, folder, path, flags, mode);
+    if (!(flags & O_CREAT) || syscall(SYS_faccessat, folder, path, F_OK) == 0)
+        return (int)syscall(SYS_openat, folder, path, flags, mode);
+    pthread_mutex_lock(&stop_lock);
+    StopChange *const c = stop_note(folder, path, 0, NULL);
+    const int fd = (int)stop_noted(c, STOP_MADE, syscall(SYS_openat, folder, path, flags, mode));
+    pthread_mutex_unlock(&stop_lock);
+    return fd;
 }
 
 int open(const char *path, int flags, ...) {
@@ -103,29 +235,40 @@ int openat(int folder, const char *path, int flags, ...) {
     return stop_open(folder, path, flags, mode);
 }
 
-int rename(const char *from, const char *to) {
-    if (stop_here()) return -1;
-    return (int)syscall(SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to, 0);
-}
-
 int renameat2(int a, const char *from, int b, const char *to, unsigned flags) {
     if (stop_here()) return -1;
-    return (int)syscall(SYS_renameat2, a, from, b, to, flags);
+    pthread_mutex_lock(&stop_lock);
+    StopChange *const c = stop_note(b, to, a, from);
+    const long result =
+        stop_noted(c, flags & 2 ? STOP_EXCHANGED : STOP_RENAMED, syscall(SYS_renameat2, a, from, b, to, flags));
+    if (c && result >= 0 && flags & 2) c->kept = 0; /* both are still there */
+    pthread_mutex_unlock(&stop_lock);
+    return (int)result;
 }
 
-int unlink(const char *path) {
-    if (!stop_error && stop_here()) return -1; /* a full disk can be tidied */
-    return (int)syscall(SYS_unlinkat, AT_FDCWD, path, 0);
-}
+int rename(const char *from, const char *to) { return renameat2(AT_FDCWD, from, AT_FDCWD, to, 0); }
 
 int unlinkat(int folder, const char *path, int flags) {
     if (!stop_error && stop_here()) return -1; /* a full disk can be tidied */
-    return (int)syscall(SYS_unlinkat, folder, path, flags);
+    pthread_mutex_lock(&stop_lock);
+    StopChange *const c = stop_note(folder, path, 0, NULL);
+    const long result = stop_noted(c, flags & AT_REMOVEDIR ? STOP_REMOVED_FOLDER : STOP_REMOVED,
+                                   syscall(SYS_unlinkat, folder, path, flags));
+    pthread_mutex_unlock(&stop_lock);
+    return (int)result;
 }
+
+int unlink(const char *path) { return unlinkat(AT_FDCWD, path, 0); }
+
+int rmdir(const char *path) { return unlinkat(AT_FDCWD, path, AT_REMOVEDIR); }
 
 int mkdir(const char *path, mode_t mode) {
     if (stop_here()) return -1;
-    return (int)syscall(SYS_mkdirat, AT_FDCWD, path, mode);
+    pthread_mutex_lock(&stop_lock);
+    StopChange *const c = stop_note(AT_FDCWD, path, 0, NULL);
+    const long result = stop_noted(c, STOP_MADE_FOLDER, syscall(SYS_mkdirat, AT_FDCWD, path, mode));
+    pthread_mutex_unlock(&stop_lock);
+    return (int)result;
 }
 
 int ftruncate(int fd, off_t bytes) {
