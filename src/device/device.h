@@ -90,10 +90,6 @@ PROPANE_CHECK propane_status queue_init(device_queue *q, int capacity, propane_e
 /* Waits until `event` stands at `value`; false: *closing was set, and event_wake called, before that. */
 bool event_wait_unless(propane_event *event, uint64_t value, const atomic_bool *closing);
 void event_wake(propane_event *event);
-/* A condition for event_sleep_until; not 0: the system has none. */
-int event_init_condition(pthread_cond_t *condition);
-/* Sleeps until signalled or `deadline` (of clock_ns) is over; true: it is over. */
-bool event_sleep_until(pthread_cond_t *condition, pthread_mutex_t *mutex, int64_t deadline);
 
 /* Returns when everything that was submitted has run, or was cancelled because it had to wait for an event, and the
  * device's thread is gone. */

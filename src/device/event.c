@@ -3,37 +3,10 @@
  * before a request begins. A waiter always takes the mutex once more before it goes on, so an event may be freed as soon
  * as a wait for its last signal has returned.
  */
-#include <errno.h>
-#include <time.h>
-
 #include "base/clock.h"
+#include "base/condition.h"
 #include "base/memory.h"
 #include "device/device.h"
-
-int event_init_condition(pthread_cond_t *condition) {
-#ifdef __APPLE__
-    return pthread_cond_init(condition, NULL);
-#else
-    pthread_condattr_t attributes;
-    if (pthread_condattr_init(&attributes) != 0) return -1;
-    int failed = pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    if (!failed) failed = pthread_cond_init(condition, &attributes);
-    pthread_condattr_destroy(&attributes);
-    return failed;
-#endif
-}
-
-bool event_sleep_until(pthread_cond_t *condition, pthread_mutex_t *mutex, int64_t deadline) {
-#ifdef __APPLE__
-    int64_t left = deadline - clock_ns();
-    if (left <= 0) return true;
-    struct timespec span = {.tv_sec = (time_t)(left / 1000000000), .tv_nsec = (long)(left % 1000000000)};
-    return pthread_cond_timedwait_relative_np(condition, mutex, &span) == ETIMEDOUT;
-#else
-    struct timespec when = {.tv_sec = (time_t)(deadline / 1000000000), .tv_nsec = (long)(deadline % 1000000000)};
-    return pthread_cond_timedwait(condition, mutex, &when) == ETIMEDOUT;
-#endif
-}
 
 propane_status propane_event_create(propane_device *device, propane_event **out, propane_error *err) {
     *out = NULL;
@@ -43,7 +16,7 @@ propane_status propane_event_create(propane_device *device, propane_event **out,
         mem_free(e);
         return propane_fail(err, PROPANE_ERR_MEMORY, "event: the system gives no mutex");
     }
-    if (event_init_condition(&e->grown) != 0) {
+    if (condition_init(&e->grown) != 0) {
         pthread_mutex_destroy(&e->mutex);
         mem_free(e);
         return propane_fail(err, PROPANE_ERR_MEMORY, "event: the system gives no condition variable");
@@ -90,7 +63,7 @@ propane_status propane_event_wait(propane_event *event, uint64_t value, int time
         if (timeout_ms < 0)
             pthread_cond_wait(&event->grown, &event->mutex);
         else
-            over = event_sleep_until(&event->grown, &event->mutex, deadline);
+            over = condition_wait_until(&event->grown, &event->mutex, deadline);
     }
     uint64_t reached = atomic_load(&event->value);
     pthread_mutex_unlock(&event->mutex);

@@ -15,6 +15,7 @@
 #include <signal.h>
 
 #include "base/clock.h"
+#include "base/condition.h"
 #include "base/memory.h"
 #include "base/poll.h"
 #include "base/sized.h"
@@ -29,7 +30,7 @@ propane_status queue_init(device_queue *q, int capacity, propane_error *err) {
     int taken = 0;
     if (pthread_mutex_init(&q->mutex, NULL) == 0) taken++;
     if (taken == 1 && pthread_cond_init(&q->work, NULL) == 0) taken++;
-    if (taken == 2 && event_init_condition(&q->done) == 0) return PROPANE_OK;
+    if (taken == 2 && condition_init(&q->done) == 0) return PROPANE_OK;
     if (taken == 2) pthread_cond_destroy(&q->work);
     if (taken >= 1) pthread_mutex_destroy(&q->mutex);
     mem_free(q->ring);
@@ -247,7 +248,7 @@ static void queue_sleep(device_queue *q) {
         pthread_cond_wait(&q->done, &q->mutex);
         return;
     }
-    if (!event_sleep_until(&q->done, &q->mutex, clock_ns() + POLL_MS * INT64_C(1000000))) return;
+    if (!condition_wait_until(&q->done, &q->mutex, clock_ns() + POLL_MS * INT64_C(1000000))) return;
     pthread_mutex_unlock(&q->mutex);
     (void)poll_stop();
     pthread_mutex_lock(&q->mutex);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the socket that listens, the list of connections and the thread that looks through it four times a second. A connection is ended by shutting its
+ * Owns the socket that listens, the list of connections and the thread that looks through it four
+ * times a second, more often while it is nearly full. A connection is ended by shutting its
  * socket down, which the HTTP library notices as if the client had left; nothing else of it is touched here.
  */
 #include "serve/connections.h"
@@ -12,10 +13,10 @@
 #include <stdint.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/condition.h"
 #include "base/memory.h"
 
 struct connection {
@@ -35,7 +36,13 @@ struct connections {
     connection *first, *last;
 };
 
-enum { CONNECTIONS_GRACE_MS = 1000, CONNECTIONS_LOOK_MS = 250 };
+/* How long a connection may ask for nothing: while there is room, and while there is none. How often that is looked at. */
+enum {
+    CONNECTIONS_GRACE_MS = 1000,
+    CONNECTIONS_FULL_GRACE_MS = 250,
+    CONNECTIONS_LOOK_MS = 250,
+    CONNECTIONS_FULL_LOOK_MS = 25
+};
 
 static void connections_append(connections *all, connection *c) {
     c->before = all->last;
@@ -49,12 +56,15 @@ static void connections_remove(connections *all, connection *c) {
     *(c->next ? &c->next->before : &all->last) = c->before;
 }
 
+/* With less than an eighth left, those that come next would have to wait. */
+static bool connections_full(const connections *all) { return all->count > all->limit - all->limit / 8; }
+
 static void connections_look(connections *all) {
-    const int64_t now = clock_ns();
+    const int64_t now = clock_ns(), grace = connections_full(all) ? CONNECTIONS_FULL_GRACE_MS : CONNECTIONS_GRACE_MS;
     int over = all->count - all->limit * 3 / 4;
     for (connection *c = all->first; c; c = c->next) {
         const int64_t age = now - c->since;
-        if (c->busy || c->ended || age < (int64_t)CONNECTIONS_GRACE_MS * 1000000) continue;
+        if (c->busy || c->ended || age < grace * 1000000) continue;
         if (age < all->patience && over <= 0) continue;
         c->ended = true;
         over--;
@@ -66,12 +76,8 @@ static void *connections_watch(void *context) {
     connections *all = context;
     pthread_mutex_lock(&all->mutex);
     while (!all->stopping) {
-        struct timespec until;
-        (void)clock_gettime(CLOCK_REALTIME, &until);
-        until.tv_nsec += CONNECTIONS_LOOK_MS * 1000000L;
-        until.tv_sec += until.tv_nsec / 1000000000;
-        until.tv_nsec %= 1000000000;
-        (void)pthread_cond_timedwait(&all->changed, &all->mutex, &until);
+        const int64_t wait = connections_full(all) ? CONNECTIONS_FULL_LOOK_MS : CONNECTIONS_LOOK_MS;
+        (void)condition_wait_until(&all->changed, &all->mutex, clock_ns() + wait * 1000000);
         connections_look(all);
     }
     pthread_mutex_unlock(&all->mutex);
@@ -85,12 +91,12 @@ propane_status connections_open(int limit, int seconds, connections **out, propa
     all->limit = limit;
     all->patience = (int64_t)seconds * 1000000000;
     pthread_mutex_init(&all->mutex, NULL);
-    pthread_cond_init(&all->changed, NULL);
-    if (pthread_create(&all->thread, NULL, connections_watch, all) == 0) {
+    const bool waits = condition_init(&all->changed) == 0;
+    if (waits && pthread_create(&all->thread, NULL, connections_watch, all) == 0) {
         *out = all;
         return PROPANE_OK;
     }
-    pthread_cond_destroy(&all->changed);
+    if (waits) pthread_cond_destroy(&all->changed);
     pthread_mutex_destroy(&all->mutex);
     mem_free(all);
     return propane_fail(err, PROPANE_ERR_IO, "the system gives no thread for the server");
@@ -166,7 +172,7 @@ propane_status connections_listen(const char *given, int wanted, int *out, int *
     int fd = socket(address.any.sa_family, SOCK_STREAM, 0);
     bool good = fd >= 0 && fcntl(fd, F_SETFD, FD_CLOEXEC) == 0 && fcntl(fd, F_SETFL, O_NONBLOCK) == 0 &&
                 setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one) == 0 && bind(fd, &address.any, size) == 0 &&
-                listen(fd, 511) == 0 && getsockname(fd, &address.any, &size) == 0;
+                listen(fd, SOMAXCONN) == 0 && getsockname(fd, &address.any, &size) == 0;
     if (!good) {
         int reason = errno;
         if (fd >= 0) close(fd);

@@ -3,7 +3,7 @@
 # The machine stops at a random call that changes the disk (preload/stop_writes.c), in turn with all that was written there, with
 # file contents lost that were not synced, with all changes of folders undone that were not synced, and with both, of the changes
 # only the last ones. Or that call fails, alone or with all writes after it: a full disk, a quota, an input or output error, a read-only file
-# system; then the command must say so. Each result must then be the old one or the new one, and the same command again must
+# system, a mount that has gone; then the command must say so. Each result must then be the old one or the new one, and the same command again must
 # end with the usual bits and leave no temporary file. Usage: tests/campaign/stop.sh BUILD [stops|errors]     BUDGET=seconds SEED=N
 set -u
 # shellcheck source=tests/campaign/common.sh
@@ -23,7 +23,7 @@ package|c.mlpackage|propane convert r c.mlpackage --stateless 4
 file|c.safetensors|propane convert r c.safetensors
 END
 points=0 wrong=0 round=0 failures=0
-errors='28 122 5 30' # ENOSPC, EDQUOT, EIO, EROFS
+errors='28 122 5 30 116' # ENOSPC, EDQUOT, EIO, EROFS, ESTALE (a mount that has gone)
 while IFS='|' read -r name outputs command; do
     rm -rf at && cp -r base at
     (cd at && env STOP_COUNT=../count LD_PRELOAD="$shim" $command > ../log 2>&1) || { cat log; exit 2; }
@@ -51,7 +51,7 @@ stopped() {
     unset STOP_LOSE STOP_UNDO STOP_UNDO_LAST
     case $((round % 4)) in 1 | 3) export STOP_LOSE=1; how='unsynced contents lost' ;; esac
     case $((round % 4)) in 2 | 3) mkdir kept; export STOP_UNDO="$work/kept"; how="$how, unsynced names undone" ;; esac
-    if [ $((round % 4)) = 3 ]; then export STOP_UNDO_LAST="$(random "$n$round" 4)"; how="$how: the last $STOP_UNDO_LAST"; fi
+    if [ $((round % 4)) = 3 ]; then STOP_UNDO_LAST=$(random "$n$round" 4); export STOP_UNDO_LAST; how="$how: the last $STOP_UNDO_LAST"; fi
     (cd at && env STOP_AT="$n" LD_PRELOAD="$shim" $command > ../log 2>&1 < /dev/null)
     code=$?
     [ $code = 137 ] || bad="ended with $code"
@@ -62,15 +62,15 @@ stopped() {
 
 failed() { # the error by the round, every other time with all after it
     unset STOP_LOSE STOP_UNDO STOP_UNDO_LAST
-    error=$(echo $errors | cut -d' ' -f$((round % 4 + 1))) bad=''
+    error=$(echo $errors | cut -d' ' -f$((round % 5 + 1))) bad=''
     how="error $error"
-    if [ $((round / 4 % 2)) = 1 ]; then export STOP_ON=1; how="$how and all after it"; else unset STOP_ON; fi
+    if [ $((round / 5 % 2)) = 1 ]; then export STOP_ON=1; how="$how and all after it"; else unset STOP_ON; fi
     rm -rf at && cp -r base at
     (cd at && env STOP_AT="$n" STOP_ERROR="$error" LD_PRELOAD="$shim" $command > ../log 2>&1 < /dev/null)
     code=$?
     case $code in
     0) sums at "$outputs" > after; cmp -s after new.$name || bad='success with another result' ;;
-    1 | 2) grep -qiE 'space|quota|input/output|read-only' log || bad="the reason is not told: $(tail -1 log)" ;;
+    1 | 2) grep -qiE 'space|quota|input/output|read-only|stale' log || bad="the reason is not told: $(tail -1 log)" ;;
     *) bad="ended with $code" ;;
     esac
     look

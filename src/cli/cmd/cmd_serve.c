@@ -2,6 +2,7 @@
  * propane serve: a model behind OpenAI's endpoints, for programs that speak to those.
  */
 #include <inttypes.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -97,10 +98,24 @@ static propane_status cmd_serve_read_rules(serve_job *j, propane_error *err) {
     return PROPANE_OK;
 }
 
+/* Whether a line can be written without waiting: a pipe that nobody reads, or a terminal that was stopped, holds up no request. */
+static bool cmd_serve_can_write(void) {
+    struct pollfd out = {.fd = STDOUT_FILENO, .events = POLLOUT};
+    return poll(&out, 1, 0) > 0;
+}
+
+/* Called by one thread, the HTTP library's. */
 static void cmd_serve_log(void *context, const char *line) {
+    static unsigned long lost;
     (void)context;
     char shown[800];
+    if (!cmd_serve_can_write()) {
+        lost++;
+        return;
+    }
     text_harmless(shown, sizeof shown, line, strlen(line), "");
+    if (lost) printf("%lu lines were not written: nobody took them\n", lost);
+    lost = 0;
     printf("%s\n", shown);
     fflush(stdout);
 }
@@ -153,7 +168,7 @@ static propane_status cmd_serve_serve(serve_job *j, propane_error *err) {
     (void)cli_flush();
     while (!cli_interrupted) usleep(20000);
     serve_stop(server, 5000);
-    printf("stopped\n");
+    if (cmd_serve_can_write()) printf("stopped\n");
     return PROPANE_OK;
 }
 
