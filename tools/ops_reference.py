@@ -1086,3 +1086,65 @@ at = [int(np.floor(i * 5 / 7 + 0.5)) for i in range(7)]
 case('resize', x[:, :, at], x=In(x), shape=[7], resized_dims=1, interpolation_mode='NEAREST_NEIGHBOR')
 q, k, v = normal(1, 3, 4), normal(2, 5, 4), normal(1, 5, 6)
 case('scaled_dot_product_attention', F.scaled_dot_product_attention(T(q), T(k), T(v)), query=In(q), key=In(k), value=In(v))
+
+# ---- an initial state of more rows than the batch: the first ones count
+for direction in ('forward', 'reverse'):
+    steps, batch, inputs, hidden = 3, 2, 3, 2
+    x, h, c = normal(steps, batch, inputs), normal(batch + 3, hidden), normal(batch + 1, hidden)
+    w_ih, w_hh = normal(4 * hidden, inputs), normal(4 * hidden, hidden)
+    now, cell, line = h[:batch].astype(np.float64), c[:batch].astype(np.float64), []
+    for t in range(steps) if direction == 'forward' else reversed(range(steps)):
+        i, f, o, z = np.split(x[t] @ w_ih.T + now @ w_hh.T, 4, 1)
+        gate = lambda v: 1 / (1 + np.exp(-v))
+        cell = gate(f) * cell + gate(i) * np.tanh(z)
+        now = gate(o) * np.tanh(cell)
+        line.append(now)
+    case('lstm', [np.stack(line), now, cell], x=In(x), initial_h=In(h), initial_c=In(c), weight_ih=In(w_ih, const=True), weight_hh=In(w_hh, const=True),
+         direction=direction, output_sequence=True)
+
+# ---- lists that grow: by an index behind the end, by a scatter, in a loop whose two lists change places and whose old one is
+# read after the new one was written; a choice gives one as it is and one that is longer; what was there before stays
+for far, rounds, longer in [(4, 3, True), (1, 0, False), (7, 5, True), (2, 9, False)]:
+    a, b = ints(2), ints(2)
+    first = [np.zeros(2)] * 2
+    first[0] = a
+    second = first + [np.zeros(2)] * max(0, far + 1 - len(first))
+    second[far] = b
+    third = second + [np.zeros(2)] * max(0, far + 3 - len(second))
+    third[far + 2], third[1] = a, b
+    chosen = third + [a + b] if longer else third
+    p, q, last = list(chosen), list(second), np.zeros(2)
+    for i in range(rounds):
+        p = p + [np.zeros(2)] * max(0, 2 * i + 1 - len(p))
+        before, p = p, list(p)
+        p[2 * i] = p[2 * i] + a + i
+        last = last + before[2 * i] * 2
+        p, q = q, p
+    program('make_list,list_write,list_read,list_length,list_scatter,while_loop,cond', """<ios15>(tensor<fp32, [2]> a, tensor<fp32, [2]> b, int32 far, int32 rounds, bool longer) {
+        list<tensor<fp32, [2]>, 2> l = make_list(init_length = int32(2), elem_shape = (int32(2)), dtype = "fp32");
+        list<tensor<fp32, [2]>, 2> l1 = list_write(ls = l, index = int32(0), value = a);
+        list<tensor<fp32, [2]>, 2> l2 = list_write(ls = l1, index = far, value = b);
+        int32 n1 = list_length(ls = l1); int32 n2 = list_length(ls = l2); int32 further = add(x = far, y = int32(2));
+        tensor<int32, [1]> w0 = expand_dims(x = further, axes = [0]);
+        tensor<int32, [2]> w = concat(values = (w0, tensor<int32, [1]>([1])), axis = 0); tensor<fp32, [2, 2]> ab = stack(values = (a, b), axis = 0);
+        list<tensor<fp32, [2]>, 2> l3 = list_scatter(ls = l2, indices = w, value = ab); int32 n3 = list_length(ls = l3);
+        list<tensor<fp32, [2]>, 2> l4 = cond(pred = longer) { tensor<fp32, [2]> s = add(x = a, y = b); list<tensor<fp32, [2]>, 2> t = list_write(ls = l3, index = n3, value = s); } -> (t), { int32 unused = add(x = n3, y = n3); } -> (l3);
+        tensor<fp32, [2]> zero = const()[val = tensor<fp32, [2]>([0, 0])];
+        int32 k, list<tensor<fp32, [2]>, 2> p, list<tensor<fp32, [2]>, 2> q, tensor<fp32, [2]> last = while_loop(loop_vars = (int32(0), l4, l2, zero))
+            (int32 i, list<tensor<fp32, [2]>, 2> p_x, list<tensor<fp32, [2]>, 2> q_x, tensor<fp32, [2]> z) { bool more = less(x = i, y = rounds); } -> (more),
+            (int32 i, list<tensor<fp32, [2]>, 2> p_x, list<tensor<fp32, [2]>, 2> q_x, tensor<fp32, [2]> z) {
+                int32 at = mul(x = i, y = int32(2)); int32 have = list_length(ls = p_x); bool there = less(x = at, y = have);
+                list<tensor<fp32, [2]>, 2> room = cond(pred = there) { int32 unused1 = add(x = at, y = at); } -> (p_x),
+                    { list<tensor<fp32, [2]>, 2> made = list_write(ls = p_x, index = at, value = zero); } -> (made);
+                tensor<fp32, [2]> old = list_read(ls = room, index = at); fp32 count = cast(x = i, dtype = "fp32");
+                tensor<fp32, [2]> new = add(x = old, y = a); tensor<fp32, [2]> new1 = add(x = new, y = count);
+                list<tensor<fp32, [2]>, 2> p_y = list_write(ls = room, index = at, value = new1);
+                tensor<fp32, [2]> still = list_read(ls = room, index = at); tensor<fp32, [2]> both = add(x = old, y = still);
+                tensor<fp32, [2]> z1 = add(x = z, y = both); int32 j = add(x = i, y = int32(1)); } -> (j, q_x, p_y, z1);
+        int32 n4 = list_length(ls = l4); int32 np = list_length(ls = p); int32 nq = list_length(ls = q); int32 n3_after = list_length(ls = l3);
+        int32 end_p = sub(x = np, y = int32(1)); int32 end_q = sub(x = nq, y = int32(1));
+        tensor<fp32, [2]> tail_p = list_read(ls = p, index = end_p); tensor<fp32, [2]> head_p = list_read(ls = p, index = int32(0));
+        tensor<fp32, [2]> tail_q = list_read(ls = q, index = end_q); tensor<fp32, [2]> head_q = list_read(ls = q, index = int32(0));
+        tensor<fp32, [2]> head = list_read(ls = l4, index = int32(0)); tensor<fp32, [2]> one = list_read(ls = l2, index = int32(1));
+        } -> (n1, n2, n3, n4, np, nq, n3_after, tail_p, head_p, tail_q, head_q, head, one, last);""",
+            [a, b, far, rounds, longer], [2, len(second), len(third), len(chosen), len(p), len(q), len(third), p[-1], p[0], q[-1], q[0], a, second[1], last])

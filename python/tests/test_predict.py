@@ -235,6 +235,24 @@ def test_flexible_shapes(tmp_path):
         loaded.predict({"x": np.zeros((1, 21))})
 
 
+LIST = """
+        list<fp32, 1> l = make_list(init_length = int32(1), dynamic_length = GROWS, elem_shape = tensor<int32, [0]>([]), dtype = "fp32");
+        list<fp32, 1> m = list_write(ls = l, index = at, value = x); int32 n = list_length(ls = m);"""
+
+
+def test_lists_grow():
+    program = propane.parse(mil(LIST.replace("GROWS", "true"), "fp32 x, int32 at", "n"))
+    for at in (0, 5, 3, 100000):
+        assert program.predict({"x": 2, "at": at})["n"] == at + 1
+    for at, status, sentence in ((-1, "invalid", "index -1 is outside the list"), (2 ** 31 - 1, "limit", "is more than fits")):
+        with refused(status, sentence):
+            program.predict({"x": 2, "at": at})
+    fixed = propane.parse(mil(LIST.replace("GROWS", "false"), "fp32 x, int32 at", "n"))
+    assert fixed.predict({"x": 2, "at": 0})["n"] == 1
+    with refused("invalid", "index 1 is outside the list, which has 1 elements"):
+        fixed.predict({"x": 2, "at": 1})
+
+
 def test_shapes_that_follow_from_values(tmp_path):
     text = mil('tensor<int32, [1]> size = const()[name = string("size"), val = tensor<int32, [1]>([2])];\n'
                'tensor<fp32, [2]> y = slice_by_size(x = x, begin = begin, size = size)[name = string("y")];',

@@ -19,6 +19,7 @@ typedef enum mil_class {
     MIL_CLASS_NUM,    /* float or int32 tensor; likewise shares */
     MIL_CLASS_CHOSEN, /* float, int32 or bool tensor; likewise shares */
     MIL_CLASS_TENSOR, /* any numeric or bool tensor, on its own */
+    MIL_CLASS_EITHER, /* such a tensor, or a list */
     MIL_CLASS_BOOL,
     MIL_CLASS_INT,     /* int32 (or int8, uint8, int16, uint16) tensor */
     MIL_CLASS_WEIGHT,  /* fp16 or fp32 tensor of its own element type, which need not be that of the others */
@@ -60,8 +61,9 @@ typedef propane_status (*mil_rule)(const mil_op *op, mil_type *out, int *out_cou
  * element type except where the op's meaning needs it (cast, integer division). This is the truth in tests and what
  * constant folding uses; devices have their own kernels. */
 typedef struct mil_tensor {
-    mil_type type;
+    mil_type type; /* of a list: `length` is what it has now */
     double *data;
+    bool grows; /* a list of dynamic length: an index behind its end makes it longer */
 } mil_tensor;
 
 typedef struct mil_eval_args {
@@ -69,6 +71,7 @@ typedef struct mil_eval_args {
     const mil_tensor *const *in[MIL_MAX_PARAMS]; /* in[param][k]; constants are converted too (strings are not) */
     mil_tensor *out;                             /* [op->result_count]; types and data are there, data zeroed */
     bool round;                                  /* blocks round every result to its element type */
+    arena *memory;                               /* of lists that grow; NULL: they cannot */
 } mil_eval_args;
 typedef propane_status (*mil_eval)(const mil_eval_args *a, propane_error *err);
 
@@ -112,7 +115,10 @@ bool mil_op_compressed(
     const mil_op *op); /* constexpr_*: a constant that is small in its file, spread when it is used */
 void mil_op_cost(const mil_op *op, mil_cost *out);
 
-/* Runs the eval column of one op. */
+/* Elements that a list may hold at most, when an index makes it longer. */
+#define MIL_LIST_MOST ((int64_t)1 << 28)
+
+/* Runs the eval column of one op; a list cannot grow. */
 PROPANE_CHECK propane_status mil_eval_op(const mil_op *op, const mil_tensor *const *const in[MIL_MAX_PARAMS],
                                          mil_tensor *out, propane_error *err);
 /* Runs a whole function on doubles: inputs in the order of its parameters, outputs allocated in `a`. With `round`, every

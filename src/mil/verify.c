@@ -35,6 +35,8 @@ static const class_rule classes[] = {
     [MIL_CLASS_NUM] = {SET_NUM, ANY_RANK, false, true, "fp16, fp32 or int32"},
     [MIL_CLASS_CHOSEN] = {SET_NUM | BIT(bool), ANY_RANK, false, true, "fp16, fp32, int32 or bool"},
     [MIL_CLASS_TENSOR] = {SET_ALL & ~BIT(string), ANY_RANK, false, false, "numbers or bool"},
+    [MIL_CLASS_EITHER] = {SET_ALL & ~BIT(string), ANY_RANK, false, false, "numbers or bool, or a list",
+                          1u << MIL_TENSOR | 1u << MIL_LIST},
     [MIL_CLASS_BOOL] = {BIT(bool), ANY_RANK, false, false, "bool"},
     [MIL_CLASS_INT] = {SET_INT, ANY_RANK, false, false, "int32, int16, uint16, int8 or uint8"},
     [MIL_CLASS_WEIGHT] = {SET_FLOAT, ANY_RANK, false, false, "fp16 or fp32"},

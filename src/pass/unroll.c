@@ -26,7 +26,7 @@ static mil_value *unroll_piece(const unit *u, mil_value *v, int64_t begin) {
     const int64_t n = u->r->hidden;
     if (!v) return NULL;
     if (v->type.rank == 1) return mil_build_slice(u->b, v, (int64_t[]){begin}, (int64_t[]){n});
-    return mil_build_slice(u->b, v, (int64_t[]){0, begin}, (int64_t[]){v->type.dim[0], n});
+    return mil_build_slice(u->b, v, (int64_t[]){0, begin}, (int64_t[]){u->r->batch, n});
 }
 
 static mil_value *unroll_add(const unit *u, mil_value *x, mil_value *y) {

@@ -376,14 +376,14 @@ static int dtypes_of(const mil_op_info *info, const char *text, mil_dtype out[8]
     }
     int count = 0;
     if (!is_int) out[count++] = MIL_fp32;
-    if (klass != MIL_CLASS_FLOAT && klass != MIL_CLASS_NUM && klass != MIL_CLASS_TENSOR && klass != MIL_CLASS_BOOL &&
-        klass != MIL_CLASS_FACTOR && klass != MIL_CLASS_ORDERED && !is_float)
+    if (klass != MIL_CLASS_FLOAT && klass != MIL_CLASS_NUM && klass != MIL_CLASS_TENSOR && klass != MIL_CLASS_EITHER &&
+        klass != MIL_CLASS_BOOL && klass != MIL_CLASS_FACTOR && klass != MIL_CLASS_ORDERED && !is_float)
         return 1;
     if (info->param_count > 1 && klass == MIL_CLASS_BOOL && info->params[1].klass == MIL_CLASS_BOOL) return 1;
     if (info->param_count == 1 && klass == MIL_CLASS_BOOL) return 1;
     if (!is_int) out[count++] = MIL_fp16;
     if (!is_float && klass != MIL_CLASS_FLOAT) out[count++] = MIL_int32;
-    if (!is_float && !is_int && klass == MIL_CLASS_TENSOR) out[count++] = MIL_bool;
+    if (!is_float && !is_int && (klass == MIL_CLASS_TENSOR || klass == MIL_CLASS_EITHER)) out[count++] = MIL_bool;
     return count;
 }
 

@@ -10,6 +10,7 @@
 #include "base/memory.h"
 #include "base/poll.h"
 #include "base/pool.h"
+#include "drivers/cpu/cpu_list.h"
 
 propane_status cpu_program_no_memory(propane_error *err) {
     return propane_fail(err, PROPANE_ERR_MEMORY, "no memory for the plan of a program");
@@ -19,6 +20,7 @@ void cpu_program_deinit(cpu_program *program) {
     if (!program) return;
     for (cpu_program *block = program->inside; block; block = block->outside) cpu_program_deinit(block);
     program->inside = NULL;
+    cpu_list_free(program->lists);
     mem_pages_free(program->constants, program->constant_bytes);
     mil_module_free(program->module);
     program->constants = NULL;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * What runs: an array of steps over buffers, and where each buffer lies. The planner (plan/plan.h) makes it once, at compile
- * time; cpu_program_run then walks the steps and allocates nothing. Steps know this header and no planner.
+ * time; cpu_program_run then walks the steps and allocates nothing
+ * but lists that grow. Steps know this header and no planner.
  *
  * Owns the constants of a program and, where a step reads its operation when it runs, the planner's module. Everything else
  * lies in the arena that the planner was given. Threads: one run of a program at a time.
@@ -83,6 +84,7 @@ typedef struct cpu_program {
     bool *in_place;
     void **in, **out;                     /* room for the addresses of one run */
     struct cpu_program *inside, *outside; /* programs of blocks that it runs; the next of those that `outside` runs */
+    struct cpu_list *lists;               /* of its operations (cpu_list.h) */
 } cpu_program;
 
 #define CPU_PROGRAM_GUARD 8192 /* bytes behind each buffer of the block, where the options ask for guards */

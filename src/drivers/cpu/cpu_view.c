@@ -7,15 +7,17 @@
 
 int cpu_view_dtype_bytes(mil_dtype dtype) { return (mil_dtype_get(dtype)->bits + 7) / 8; }
 
+int64_t cpu_view_type_bytes(const mil_type *type) {
+    if (type->shell == MIL_LIST) return cpu_view_dtype_bytes(MIL_int64);
+    return mil_type_count(type) * cpu_view_dtype_bytes(type->dtype);
+}
+
 cpu_view cpu_view_dense(const mil_type *type, int buffer) {
     cpu_view v = {.buffer = buffer, .dtype = type->dtype, .rank = type->rank};
     int64_t stride = 1;
-    if (type->shell == MIL_LIST) { /* nobody looks into its elements */
-        const mil_type bare = mil_type_bare(type);
-        const int64_t each = mil_type_count(&bare);
-        v.rank = 2;
-        v.dim[0] = type->length, v.dim[1] = each;
-        v.stride[0] = each, v.stride[1] = 1;
+    if (type->shell == MIL_LIST) { /* an address: cpu_list.h */
+        v.dtype = MIL_int64;
+        v.rank = 0;
         return v;
     }
     for (int d = type->rank - 1; d >= 0; d--) {

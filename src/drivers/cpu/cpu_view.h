@@ -32,5 +32,6 @@ cpu_ref cpu_view_ref(const cpu_view *v);
 cpu_view cpu_view_channels_last(const mil_type *type, int buffer);
 bool cpu_view_is_channels_last(const cpu_view *v);
 int cpu_view_dtype_bytes(mil_dtype dtype);
+int64_t cpu_view_type_bytes(const mil_type *type); /* of the buffer of a value */
 
 #endif

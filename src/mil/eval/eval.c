@@ -144,8 +144,8 @@ static void eval_round_tensor(mil_tensor *t) {
 }
 
 static propane_status eval_op(const mil_op *op, const mil_tensor *const *const in[MIL_MAX_PARAMS], mil_tensor *out,
-                              bool round, propane_error *err) {
-    mil_eval_args args = {.op = op, .out = out, .round = round};
+                              bool round, arena *memory, propane_error *err) {
+    mil_eval_args args = {.op = op, .out = out, .round = round, .memory = memory};
     if (!op->info->eval) return mil_op_fail(op, err, PROPANE_ERR_UNSUPPORTED, "%s has no evaluation", op->info->name);
     for (int p = 0; p < op->info->param_count; p++) args.in[p] = in[p];
     PROPANE_TRY(op->info->eval(&args, err));
@@ -156,7 +156,7 @@ static propane_status eval_op(const mil_op *op, const mil_tensor *const *const i
 
 propane_status mil_eval_op(const mil_op *op, const mil_tensor *const *const in[MIL_MAX_PARAMS], mil_tensor *out,
                            propane_error *err) {
-    return eval_op(op, in, out, true, err);
+    return eval_op(op, in, out, true, NULL, err);
 }
 
 /* ---- functions ------------------------------------------------------------------------------------------------------ */
@@ -201,7 +201,7 @@ static propane_status eval_run_op(runner *r, const mil_op *op, propane_error *er
     mil_tensor *out = ARENA_ARRAY(r->memory, op->result_count, mil_tensor);
     if (!out) return propane_fail_memory(err, (size_t)op->result_count * sizeof *out);
     for (int k = 0; k < op->result_count; k++) PROPANE_TRY(eval_allocate(r, &out[k], &op->results[k]->type, err));
-    PROPANE_TRY(eval_op(op, in, out, r->round, err));
+    PROPANE_TRY(eval_op(op, in, out, r->round, r->memory, err));
     for (int k = 0; k < op->result_count; k++) {
         if (r->round) eval_round_tensor(&out[k]);
         r->values[op->results[k]->id] = out[k];
@@ -221,7 +221,9 @@ static propane_status eval_take_input(runner *r, const mil_function *f, int inde
     const mil_value *param = f->params[index];
     char have[160], want[160];
     mil_type as_tensor = mil_type_bare(&param->type); /* a state may be given as the tensor inside */
-    if ((!mil_type_equal(&given->type, &param->type) &&
+    mil_type as_made = given->type;
+    if (given->grows) as_made.length = param->type.length;
+    if ((!mil_type_equal(&as_made, &param->type) &&
          !(param->type.shell == MIL_STATE && mil_type_equal(&given->type, &as_tensor))) ||
         !given->data)
         return propane_fail(err, PROPANE_ERR_INVALID, "input %d of %s is %s%s; parameter '%s' is %s", index, f->name,

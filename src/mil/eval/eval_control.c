@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Owns the slow meaning of control flow, states and lists. A block is run as the function that it is; a state is changed
- * where it lies; a list is a value like any other, so writing makes a new one. An index that no element has is an error.
+ * where it lies; a list is a value like any other, so writing makes a new one. An index that no element has is an error,
+ * where it is not a list of dynamic length that is written: that one grows.
  */
 #include <string.h>
 
@@ -18,6 +19,38 @@ propane_status mil_eval_shape(const mil_eval_args *a, propane_error *err) {
 
 static void eval_control_copy_data(mil_tensor *to, const mil_tensor *from) {
     memcpy(to->data, from->data, (size_t)mil_type_count(&to->type) * sizeof *to->data);
+}
+
+static int64_t eval_control_element_count(const mil_tensor *list) {
+    mil_type bare = mil_type_bare(&list->type);
+    return mil_type_count(&bare);
+}
+
+/* Makes a list longer; new elements are zeros. */
+static propane_status eval_control_grow(const mil_eval_args *a, mil_tensor *list, int64_t length, propane_error *err) {
+    const int64_t each = eval_control_element_count(list), old = mil_type_count(&list->type);
+    if (length <= list->type.length) return PROPANE_OK;
+    if (!a->memory || length > MIL_LIST_MOST / (each ? each : 1))
+        return mil_op_fail(a->op, err, PROPANE_ERR_LIMIT, "a list of %lld elements is more than fits",
+                           (long long)length);
+    double *data = ARENA_ARRAY(a->memory, length * each + 1, double);
+    if (!data) return propane_fail_memory(err, (size_t)(length * each) * sizeof *data);
+    memcpy(data, list->data, (size_t)old * sizeof *data);
+    list->data = data;
+    list->type.length = length;
+    return PROPANE_OK;
+}
+
+/* Lists may have grown, and so must what holds them. */
+static propane_status eval_control_copy(const mil_eval_args *a, mil_tensor *to, const mil_tensor *from,
+                                        propane_error *err) {
+    if (from->type.shell == MIL_LIST) {
+        PROPANE_TRY(eval_control_grow(a, to, from->type.length, err));
+        to->type.length = from->type.length;
+        to->grows = from->grows;
+    }
+    eval_control_copy_data(to, from);
+    return PROPANE_OK;
 }
 
 /* The block's own inputs, then what it captured. */
@@ -38,7 +71,8 @@ propane_status mil_eval_cond(const mil_eval_args *a, propane_error *err) {
     if (!status)
         status =
             eval_control_run_block(a, mil_eval_in(a, "pred")->data[0] != 0 ? 0 : 1, NULL, 0, memory, &results, err);
-    for (int k = 0; !status && k < a->op->result_count; k++) eval_control_copy_data(&a->out[k], &results[k]);
+    for (int k = 0; !status && k < a->op->result_count; k++)
+        status = eval_control_copy(a, &a->out[k], &results[k], err);
     arena_free(memory);
     return status;
 }
@@ -52,7 +86,7 @@ static propane_status eval_control_round_of(const mil_eval_args *a, bool *again,
     if (!status) status = eval_control_run_block(a, 0, a->out, count, memory, &results, err);
     *again = !status && results[0].data[0] != 0;
     if (*again) status = eval_control_run_block(a, 1, a->out, count, memory, &results, err);
-    for (int k = 0; *again && !status && k < count; k++) eval_control_copy_data(&a->out[k], &results[k]);
+    for (int k = 0; *again && !status && k < count; k++) status = eval_control_copy(a, &a->out[k], &results[k], err);
     arena_free(memory);
     return status;
 }
@@ -60,7 +94,7 @@ static propane_status eval_control_round_of(const mil_eval_args *a, bool *again,
 propane_status mil_eval_while_loop(const mil_eval_args *a, propane_error *err) {
     const int vars = mil_op_param(a->op->info, "loop_vars");
     bool again = true;
-    for (int k = 0; k < a->op->result_count; k++) eval_control_copy_data(&a->out[k], a->in[vars][k]);
+    for (int k = 0; k < a->op->result_count; k++) PROPANE_TRY(eval_control_copy(a, &a->out[k], a->in[vars][k], err));
     for (int rounds = 0; again; rounds++) {
         if (rounds == MAX_ROUNDS)
             return mil_op_fail(a->op, err, PROPANE_ERR_LIMIT, "the loop has run %d rounds and does not end", rounds);
@@ -94,26 +128,26 @@ propane_status mil_eval_update_state(const mil_eval_args *a, propane_error *err)
 
 /* ---- lists ---------------------------------------------------------------------------------------------------------------- */
 
-static int64_t eval_control_element_count(const mil_tensor *list) {
-    mil_type bare = mil_type_bare(&list->type);
-    return mil_type_count(&bare);
-}
-
 /* Index `at` of a list of indices, as an element's place in the list. */
-static propane_status eval_control_place(const mil_eval_args *a, const mil_tensor *indices, int64_t at, int64_t *out,
-                                         propane_error *err) {
-    const mil_tensor *list = mil_eval_in(a, "ls");
+static propane_status eval_control_place(const mil_eval_args *a, const mil_tensor *list, const mil_tensor *indices,
+                                         int64_t at, int64_t *out, propane_error *err) {
     const double index = indices->data[at];
     if (index < 0 || index >= (double)list->type.length)
         return mil_op_fail(a->op, err, PROPANE_ERR_INVALID,
-                           "index %.0f is outside the list, which has %lld elements; lists that grow need an "
-                           "init_length that is large enough",
+                           "index %.0f is outside the list, which has %lld elements; a list that is written there "
+                           "needs a larger init_length, or dynamic_length",
                            index, (long long)list->type.length);
     *out = (int64_t)index * eval_control_element_count(list);
     return PROPANE_OK;
 }
 
-propane_status mil_eval_make_list(const mil_eval_args *a, propane_error *err) { return PROPANE_OK; /* zeros */ }
+propane_status mil_eval_make_list(const mil_eval_args *a, propane_error *err) {
+    return mil_attr_bool(a->op, "dynamic_length", &a->out[0].grows, err); /* the elements are zeros */
+}
+
+propane_status mil_eval_identity(const mil_eval_args *a, propane_error *err) {
+    return eval_control_copy(a, &a->out[0], mil_eval_in(a, "x"), err);
+}
 
 propane_status mil_eval_list_length(const mil_eval_args *a, propane_error *err) {
     a->out[0].data[0] = (double)mil_eval_in(a, "ls")->type.length;
@@ -125,7 +159,7 @@ static propane_status eval_control_read_elements(const mil_eval_args *a, const c
     const int64_t count = eval_control_element_count(list);
     for (int64_t i = 0; i < mil_type_count(&indices->type); i++) {
         int64_t from = 0;
-        PROPANE_TRY(eval_control_place(a, indices, i, &from, err));
+        PROPANE_TRY(eval_control_place(a, list, indices, i, &from, err));
         memcpy(a->out[0].data + i * count, list->data + from, (size_t)count * sizeof(double));
     }
     return PROPANE_OK;
@@ -134,10 +168,11 @@ static propane_status eval_control_read_elements(const mil_eval_args *a, const c
 static propane_status eval_control_write_elements(const mil_eval_args *a, const char *param, propane_error *err) {
     const mil_tensor *list = mil_eval_in(a, "ls"), *indices = mil_eval_in(a, param), *value = mil_eval_in(a, "value");
     const int64_t count = eval_control_element_count(list);
-    eval_control_copy_data(&a->out[0], list);
+    PROPANE_TRY(eval_control_copy(a, &a->out[0], list, err));
     for (int64_t i = 0; i < mil_type_count(&indices->type); i++) {
         int64_t to = 0;
-        PROPANE_TRY(eval_control_place(a, indices, i, &to, err));
+        if (list->grows) PROPANE_TRY(eval_control_grow(a, &a->out[0], (int64_t)indices->data[i] + 1, err));
+        PROPANE_TRY(eval_control_place(a, &a->out[0], indices, i, &to, err));
         memcpy(a->out[0].data + to, value->data + i * count, (size_t)count * sizeof(double));
     }
     return PROPANE_OK;

@@ -17,6 +17,17 @@ static propane_status shape_recurrent_expect(const mil_op *op, const char *param
     return BAD("%s is %s; it must be %s", param, mil_shape_print(a, &v->type), mil_shape_print(b, &want));
 }
 
+/* Rows behind the batch are not read: coremltools makes such states of packed sequences. */
+static propane_status shape_recurrent_state(const mil_op *op, const char *param, const mil_recurrent *r,
+                                            propane_error *err) {
+    const mil_value *v = mil_in(op, param);
+    const int64_t width = r->directions * r->hidden;
+    char text[160];
+    if (!v || (v->type.rank == 2 && v->type.dim[0] >= r->batch && v->type.dim[1] == width)) return PROPANE_OK;
+    return BAD("%s is %s; it must be [%lld, %lld], or have more rows", param, mil_shape_print(text, &v->type),
+               (long long)r->batch, (long long)width);
+}
+
 static propane_status shape_recurrent_activation(const mil_op *op, const char *param, mil_recurrent_activation *out,
                                                  propane_error *err) {
     static const struct {
@@ -68,7 +79,7 @@ static propane_status shape_recurrent_read_lstm(const mil_op *op, mil_recurrent 
     PROPANE_TRY(shape_recurrent_activation(op, "recurrent_activation", &r->gate, err));
     PROPANE_TRY(shape_recurrent_activation(op, "cell_activation", &r->cell, err));
     PROPANE_TRY(shape_recurrent_activation(op, "activation", &r->output, err));
-    PROPANE_TRY(shape_recurrent_expect(op, "initial_c", 2, r->batch, r->directions * r->hidden, err));
+    PROPANE_TRY(shape_recurrent_state(op, "initial_c", r, err));
     PROPANE_TRY(shape_recurrent_expect(op, "peephole", 1, 3 * r->hidden, 0, err));
     r->clipped = mil_in(op, "clip") != NULL;
     if (r->clipped) PROPANE_TRY(mil_attr_float(op, "clip", &r->clip, err));
@@ -90,7 +101,7 @@ propane_status mil_recurrent_read(const mil_op *op, mil_recurrent *out, propane_
     PROPANE_TRY(shape_recurrent_direction(op, out, err));
     PROPANE_TRY(mil_attr_bool(op, "output_sequence", &out->sequence, err));
     PROPANE_TRY(shape_recurrent_weights(op, out, "weight_ih", "weight_hh", "bias", err));
-    PROPANE_TRY(shape_recurrent_expect(op, "initial_h", 2, out->batch, out->directions * out->hidden, err));
+    PROPANE_TRY(shape_recurrent_state(op, "initial_h", out, err));
     if (code == MIL_OP_lstm) return shape_recurrent_read_lstm(op, out, err);
     PROPANE_TRY(shape_recurrent_activation(op, "activation", &out->output, err));
     if (code == MIL_OP_rnn) return PROPANE_OK;

@@ -103,6 +103,7 @@ static bool imported_computed_with(const mil_op *op, int param) {
     case MIL_CLASS_NUM:
     case MIL_CLASS_CHOSEN:
     case MIL_CLASS_TENSOR:
+    case MIL_CLASS_EITHER:
     case MIL_CLASS_WEIGHT:
     case MIL_CLASS_FACTOR: break;
     default: return false;

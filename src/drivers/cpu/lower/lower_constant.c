@@ -116,7 +116,8 @@ static propane_status lower_constant_know(mil_op *op, arena *work, propane_error
 propane_status cpu_lower_constants(mil_function *f, arena *work, propane_error *err) {
     for (mil_op *op = f->first; op; op = op->next) {
         bool small = true;
-        for (int r = 0; r < op->result_count; r++) small &= mil_type_count(&op->results[r]->type) <= FOLD_LIMIT;
+        for (int r = 0; r < op->result_count; r++)
+            small &= op->results[r]->type.shell == MIL_TENSOR && mil_type_count(&op->results[r]->type) <= FOLD_LIMIT;
         if (op->info->code == MIL_OP_const || !lower_constant_operands(op)) continue;
         if (small || cpu_family_named(op) == CPU_FAMILY_lower_constant) PROPANE_TRY(lower_constant_know(op, work, err));
     }

@@ -3,10 +3,12 @@
  * own that the step of the operation runs: its memory is a part of this program's. Loop variables lie where the results will;
  * a body that cannot compute one in place writes it to a second place, and the two change over with every round.
  *
- * A list is its elements one after the other.
+ * A list is the address of a cpu_list. A list that is a loop variable or a result of a block is moved to a cpu_list of the
+ * loop or cond itself, as the block's own change when it runs again.
  */
 #include <string.h>
 
+#include "drivers/cpu/cpu_list.h"
 #include "drivers/cpu/loop/dense.h"
 #include "drivers/cpu/ops/emitters.h"
 
@@ -19,16 +21,45 @@ typedef struct control_args {
     int64_t *bytes;                             /* of each result */
     bool *in_place;
     cpu_ref memory, answer;
-    void **in, **to; /* room for the addresses of one run of a block */
+    cpu_list *(*own)[2]; /* of each result that is a list; a loop's variables change over between the two */
+    void **in, **to;     /* room for the addresses of one run of a block */
     const char *where;
 } control_args;
+
+/* What lies at `at` becomes a list of result k, and not the one that it is now, `held`. */
+static propane_status emit_control_own(const control_args *a, int k, const cpu_list *held, cpu_list **at,
+                                       propane_error *err) {
+    if (!a->own[k][0] || *at == held) return PROPANE_OK;
+    cpu_list *to = a->own[k][0] == held ? a->own[k][1] : a->own[k][0];
+    PROPANE_TRY(cpu_list_assign(to, *at, a->where, err));
+    *at = to;
+    return PROPANE_OK;
+}
 
 static propane_status emit_control_cond_run(const cpu_run *run, const void *args, propane_error *err) {
     const control_args *a = args;
     const bool yes = *(const uint8_t *)cpu_ref_at(run, a->pred) != 0;
     for (int i = 0; i < a->captured; i++) a->in[i] = cpu_ref_at(run, a->around[i]);
     for (int i = 0; i < a->results; i++) a->to[i] = cpu_ref_at(run, a->out[i]);
-    return cpu_program_run(a->block[yes ? 0 : 1], cpu_ref_at(run, a->memory), a->in, a->to, err);
+    PROPANE_TRY(cpu_program_run(a->block[yes ? 0 : 1], cpu_ref_at(run, a->memory), a->in, a->to, err));
+    for (int i = 0; i < a->results; i++) PROPANE_TRY(emit_control_own(a, i, NULL, a->to[i], err));
+    return PROPANE_OK;
+}
+
+/* One round of the body: where each variable lies after it. */
+static propane_status emit_control_round(const cpu_run *run, const control_args *a, propane_error *err) {
+    cpu_list *held[MIL_MAX_RESULTS] = {NULL};
+    for (int k = 0; k < a->vars; k++) {
+        void *own = cpu_ref_at(run, a->out[k]);
+        if (a->own[k][0]) held[k] = *(cpu_list **)a->in[k];
+        a->to[k] = a->in_place[k] ? a->in[k] : a->in[k] == own ? cpu_ref_at(run, a->spare[k]) : own;
+    }
+    PROPANE_TRY(cpu_program_run(a->block[1], cpu_ref_at(run, a->memory), a->in, a->to, err));
+    for (int k = 0; k < a->vars; k++) {
+        PROPANE_TRY(emit_control_own(a, k, held[k], a->to[k], err));
+        a->in[k] = a->to[k];
+    }
+    return PROPANE_OK;
 }
 
 /* in[k] is where variable k lies now. */
@@ -38,6 +69,7 @@ static propane_status emit_control_loop_run(const cpu_run *run, const void *args
     for (int k = 0; k < a->vars; k++) {
         a->in[k] = cpu_ref_at(run, a->out[k]);
         memcpy(a->in[k], cpu_ref_at(run, a->from[k]), (size_t)a->bytes[k]);
+        PROPANE_TRY(emit_control_own(a, k, NULL, a->in[k], err));
     }
     for (int i = 0; i < a->captured; i++) a->in[a->vars + i] = cpu_ref_at(run, a->around[i]);
     for (int rounds = 0;; rounds++) {
@@ -46,12 +78,7 @@ static propane_status emit_control_loop_run(const cpu_run *run, const void *args
                                 rounds);
         PROPANE_TRY(cpu_program_run(a->block[0], memory, a->in, &answer, err));
         if (!*(const uint8_t *)answer) break;
-        for (int k = 0; k < a->vars; k++) {
-            void *own = cpu_ref_at(run, a->out[k]);
-            a->to[k] = a->in_place[k] ? a->in[k] : a->in[k] == own ? cpu_ref_at(run, a->spare[k]) : own;
-        }
-        PROPANE_TRY(cpu_program_run(a->block[1], memory, a->in, a->to, err));
-        for (int k = 0; k < a->vars; k++) a->in[k] = a->to[k];
+        PROPANE_TRY(emit_control_round(run, a, err));
     }
     for (int k = 0; k < a->vars; k++) {
         void *own = cpu_ref_at(run, a->out[k]);
@@ -93,6 +120,13 @@ static propane_status emit_control_plan_variables(planner *p, control_args *a, p
     return cpu_emit_scratch(p, 64, &a->answer, err);
 }
 
+static propane_status emit_control_own_lists(planner *p, const mil_op *op, control_args *a, propane_error *err) {
+    for (int r = 0; r < op->result_count; r++)
+        for (int i = 0; i < 2 && op->results[r]->type.shell == MIL_LIST; i++)
+            if (!(a->own[r][i] = cpu_list_create(p->program, &op->results[r]->type))) return cpu_program_no_memory(err);
+    return PROPANE_OK;
+}
+
 static propane_status emit_blocks(planner *p, const mil_op *op, control_args *a, propane_error *err) {
     const bool loop = op->info->code == MIL_OP_while_loop;
     const mil_operand *own = &op->operands[mil_op_param(op->info, loop ? "loop_vars" : "pred")];
@@ -104,9 +138,10 @@ static propane_status emit_blocks(planner *p, const mil_op *op, control_args *a,
     a->bytes = ARENA_ARRAY(p->arena, results + 1, int64_t);
     a->in_place = ARENA_ARRAY(p->arena, results + 1, bool);
     a->in = ARENA_ARRAY(p->arena, operands + results + 1, void *);
+    a->own = arena_array(p->arena, (size_t)results + 1, sizeof *a->own);
     a->where = cpu_emit_where(p, op);
     cpu_view *views = ARENA_ARRAY(p->work, operands + 2 * results + 1, cpu_view);
-    if (!a->from || !a->out || !a->bytes || !a->in_place || !a->in || !a->where || !views)
+    if (!a->from || !a->out || !a->bytes || !a->in_place || !a->in || !a->own || !a->where || !views)
         return cpu_program_no_memory(err);
     a->around = a->from + own->count, a->spare = a->out + results, a->to = a->in + operands;
     PROPANE_TRY(emit_control_dense_refs(p, op, own, views, a->from, err));
@@ -116,8 +151,9 @@ static propane_status emit_blocks(planner *p, const mil_op *op, control_args *a,
     for (int r = 0; r < results; r++) {
         PROPANE_TRY(cpu_emit_result_dense(p, op->results[r], &want[r], &at[r], err));
         a->out[r] = cpu_view_ref(&at[r]);
-        a->bytes[r] = mil_type_count(&op->results[r]->type) * cpu_view_dtype_bytes(op->results[r]->type.dtype);
+        a->bytes[r] = cpu_view_type_bytes(&op->results[r]->type);
     }
+    PROPANE_TRY(emit_control_own_lists(p, op, a, err));
     if (loop) PROPANE_TRY(emit_control_plan_variables(p, a, err));
     const int64_t first = a->block[0]->block_bytes, second = a->block[1]->block_bytes;
     PROPANE_TRY(cpu_emit_scratch(p, first > second ? first : second, &a->memory, err));
@@ -141,16 +177,8 @@ static propane_status emit_control(planner *p, const mil_op *op, propane_error *
     return status == PROPANE_OK ? emit_blocks(p, op, a, err) : status;
 }
 
-/* A list that a block gives as it was given has no operation that would make it. */
-static bool emit_control_passes_list_on(const mil_function *block) {
-    for (int i = 0; i < block->result_count; i++)
-        if (block->results[i]->type.shell == MIL_LIST && !block->results[i]->def) return true;
-    return false;
-}
-
 static bool emit_control_takes_control(const mil_op *op) {
     if (op->block_count != 2 || op->result_count == 0) return false;
-    if (emit_control_passes_list_on(op->blocks[0]) || emit_control_passes_list_on(op->blocks[1])) return false;
     MIL_FOR_OPERANDS (op, v)
         if (v->type.shell == MIL_STATE || mil_dtype_get(v->type.dtype)->bits < 8) return false;
     return true;
@@ -161,42 +189,58 @@ const cpu_emitter cpu_emitter_control = {.emit = emit_control, .takes = emit_con
 /* ---- lists ---------------------------------------------------------------------------------------------------------------- */
 
 typedef struct list_args {
-    mil_opcode code;
-    int64_t length, element, picks; /* element: bytes */
+    int64_t length, picks; /* length: of make_list */
+    bool grows;
     mil_dtype index_type;
+    cpu_list *own; /* of the result, where that is a list */
     cpu_ref list, indices, value, y;
     const char *where;
 } list_args;
 
+static propane_status emit_control_make_list_run(const cpu_run *run, const void *args, propane_error *err) {
+    const list_args *a = args;
+    a->own->length = 0;
+    a->own->grows = a->grows;
+    *cpu_list_at(run, a->y) = a->own;
+    return cpu_list_resize(a->own, a->length, a->where, err);
+}
+
+static propane_status emit_control_list_length_run(const cpu_run *run, const void *args, propane_error *err) {
+    const list_args *a = args;
+    *(int32_t *)cpu_ref_at(run, a->y) = (int32_t)(*cpu_list_at(run, a->list))->length;
+    return PROPANE_OK;
+}
+
+/* The list is made longer where it is written behind its end. */
+static propane_status emit_control_list_place(const list_args *a, cpu_list *list, bool writes, double index,
+                                              unsigned char **out, propane_error *err) {
+    if (index >= (double)list->length && writes && list->grows)
+        PROPANE_TRY(cpu_list_resize(list, (int64_t)index + 1, a->where, err));
+    if (index < 0 || index >= (double)list->length)
+        return propane_fail(err, PROPANE_ERR_INVALID,
+                            "%s: index %.0f is outside the list, which has %lld elements; a list that is written there "
+                            "needs a larger init_length, or dynamic_length",
+                            a->where, index, (long long)list->length);
+    *out = list->data + (int64_t)index * list->each;
+    return PROPANE_OK;
+}
+
 static propane_status emit_control_list_run(const cpu_run *run, const void *args, propane_error *err) {
     const list_args *a = args;
-    unsigned char *y = cpu_ref_at(run, a->y);
-    const size_t each = (size_t)a->element;
-    if (a->code == MIL_OP_make_list) {
-        memset(y, 0, (size_t)a->length * each);
-        return PROPANE_OK;
-    }
-    if (a->code == MIL_OP_list_length) {
-        *(int32_t *)(void *)y = (int32_t)a->length;
-        return PROPANE_OK;
-    }
-    const bool writes = a->code == MIL_OP_list_write || a->code == MIL_OP_list_scatter;
-    const unsigned char *list = cpu_ref_at(run, a->list), *value = writes ? cpu_ref_at(run, a->value) : NULL;
+    const bool writes = a->own != NULL;
+    cpu_list **from = cpu_list_at(run, a->list), *list = *from;
+    unsigned char *other = cpu_ref_at(run, writes ? a->value : a->y);
     const void *indices = cpu_ref_at(run, a->indices);
-    if (writes && y != list) memcpy(y, list, (size_t)a->length * each);
-    for (int64_t i = 0; i < a->picks; i++) {
+    if (writes && cpu_list_at(run, a->y) != from) {
+        PROPANE_TRY(cpu_list_assign(a->own, list, a->where, err));
+        *cpu_list_at(run, a->y) = list = a->own;
+    }
+    for (int64_t i = 0; i < a->picks; i++, other += list->each) {
+        unsigned char *at = NULL;
         double index = 0;
         cpu_dense_load(&index, a->index_type, indices, i, 1, 1);
-        if (index < 0 || index >= (double)a->length)
-            return propane_fail(err, PROPANE_ERR_INVALID,
-                                "%s: index %.0f is outside the list, which has %lld elements; lists that grow need an "
-                                "init_length that is large enough",
-                                a->where, index, (long long)a->length);
-        const size_t at = (size_t)index * each, line = (size_t)i * each;
-        if (writes)
-            memcpy(y + at, value + line, each);
-        else
-            memcpy(y + line, list + at, each);
+        PROPANE_TRY(emit_control_list_place(a, list, writes, index, &at, err));
+        memcpy(writes ? at : other, writes ? other : at, (size_t)list->each);
     }
     return PROPANE_OK;
 }
@@ -212,15 +256,14 @@ static propane_status emit_list(planner *p, const mil_op *op, propane_error *err
                                : code == MIL_OP_list_gather ? gather
                                : code == MIL_OP_list_write  ? write
                                                             : scatter;
-    const mil_type *list = code == MIL_OP_make_list ? &op->results[0]->type : &mil_in(op, "ls")->type;
-    const mil_type bare = mil_type_bare(list);
     list_args *a = ARENA_NEW(p->arena, list_args);
     cpu_emit_io d;
     if (!a) return cpu_program_no_memory(err);
     PROPANE_TRY(cpu_emit_begin(p, op, names, &d, err));
-    a->code = code;
-    a->length = list->length;
-    a->element = mil_type_count(&bare) * cpu_view_dtype_bytes(bare.dtype);
+    if (code == MIL_OP_make_list) PROPANE_TRY(mil_attr_bool(op, "dynamic_length", &a->grows, err));
+    a->length = op->results[0]->type.length;
+    if (op->results[0]->type.shell == MIL_LIST && !(a->own = cpu_list_create(p->program, &op->results[0]->type)))
+        return cpu_program_no_memory(err);
     if (d.in_count > 0) a->list = cpu_view_ref(&d.in[0]);
     if (d.in_count > 1) {
         a->indices = cpu_view_ref(&d.in[1]);
@@ -235,7 +278,15 @@ static propane_status emit_list(planner *p, const mil_op *op, propane_error *err
     a->y = cpu_view_ref(&d.out[0]);
     a->where = cpu_emit_where(p, op);
     if (!a->where) return cpu_program_no_memory(err);
-    return cpu_emit_end(p, op, &d, emit_control_list_run, a, op->info->name, 0, err);
+    const cpu_step_run run = code == MIL_OP_make_list     ? emit_control_make_list_run
+                             : code == MIL_OP_list_length ? emit_control_list_length_run
+                                                          : emit_control_list_run;
+    return cpu_emit_end(p, op, &d, run, a, op->info->name, 0, err);
 }
 
-const cpu_emitter cpu_emitter_list = {.emit = emit_list};
+/* Constant lists are read by the slow meaning. */
+static bool emit_control_takes_list(const mil_op *op) {
+    return op->info->code == MIL_OP_make_list || !mil_in(op, "ls")->konst;
+}
+
+const cpu_emitter cpu_emitter_list = {.emit = emit_list, .takes = emit_control_takes_list};

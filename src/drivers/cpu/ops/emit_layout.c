@@ -15,6 +15,8 @@
 
 static bool emit_layout_view_of(const mil_op *op, int result, const cpu_view *source, cpu_view *out) {
     const mil_type *type = &op->results[result]->type;
+    *out = *source;
+    if (type->shell == MIL_LIST) return true; /* identity */
     if (cpu_plan_keeps_order(op)) return cpu_view_reshape(source, type->rank, type->dim, out);
     if (op->info->code == MIL_OP_transpose) {
         int perm[MIL_MAX_RANK];
@@ -43,6 +45,8 @@ static bool emit_layout_view_of(const mil_op *op, int result, const cpu_view *so
 
 static bool emit_layout_view_back(const mil_op *op, const cpu_view *target, cpu_view *out) {
     const mil_type *type = &op->operands[0].values[0]->type;
+    *out = *target;
+    if (type->shell == MIL_LIST) return true;
     if (cpu_plan_keeps_order(op)) return cpu_view_reshape(target, type->rank, type->dim, out);
     if (op->info->code != MIL_OP_transpose) return false;
     int perm[MIL_MAX_RANK], back[MIL_MAX_RANK];

@@ -88,9 +88,20 @@ static propane_status emit_reference_read_operands(planner *p, const mil_op *op,
     return PROPANE_OK;
 }
 
+/* Lists have memory of their own, which the slow meaning does not see. */
+static bool emit_reference_has_list(const mil_op *op) {
+    for (int r = 0; r < op->result_count; r++)
+        if (op->results[r]->type.shell == MIL_LIST) return true;
+    MIL_FOR_OPERANDS (op, v)
+        if (v->type.shell == MIL_LIST && !v->konst) return true;
+    return false;
+}
+
 propane_status cpu_emit_reference(planner *p, const mil_op *op, propane_error *err) {
     int results = op->result_count;
     int64_t doubles = 0;
+    if (emit_reference_has_list(op))
+        return mil_op_fail(op, err, PROPANE_ERR_UNSUPPORTED, "the cpu driver cannot run it with lists");
     if (!op->info->eval) return mil_op_fail(op, err, PROPANE_ERR_UNSUPPORTED, "the cpu driver has no way to run it");
     reference_args *a = ARENA_NEW(p->arena, reference_args);
     cpu_view *want = ARENA_ARRAY(p->work, results + 1, cpu_view), *have = ARENA_ARRAY(p->work, results + 1, cpu_view);

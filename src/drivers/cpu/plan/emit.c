@@ -63,10 +63,10 @@ propane_status cpu_emit_operand(planner *p, const mil_value *v, cpu_view *out, p
     assert(v->konst);
     mil_type type = v->konst->type;
     const mil_dtype_info *info = mil_dtype_get(type.dtype);
-    if (!v->konst->data || info->kind == MIL_KIND_STRING || info->bits < 8)
-        return mil_op_fail(p->current, err, PROPANE_ERR_UNSUPPORTED, "the cpu driver cannot read a constant of %s",
-                           info->name);
-    int b = cpu_emit_buffer(p, CPU_PLACE_CONST, mil_type_count(&type) * cpu_view_dtype_bytes(type.dtype));
+    if (!v->konst->data || info->kind == MIL_KIND_STRING || info->bits < 8 || type.shell == MIL_LIST)
+        return mil_op_fail(p->current, err, PROPANE_ERR_UNSUPPORTED, "the cpu driver cannot read a constant%s of %s",
+                           type.shell == MIL_LIST ? " list" : "", info->name);
+    int b = cpu_emit_buffer(p, CPU_PLACE_CONST, cpu_view_type_bytes(&type));
     if (b < 0) return cpu_program_no_memory(err);
     p->buffers[b].data = v->konst->data;
     p->views[v->id] = cpu_view_dense(&type, b);
@@ -79,7 +79,7 @@ propane_status cpu_emit_result(planner *p, const mil_value *v, cpu_view *out, pr
         *out = p->views[v->id] = p->placed[v->id];
         return PROPANE_OK;
     }
-    int b = cpu_emit_buffer(p, CPU_PLACE_TEMP, mil_type_count(&v->type) * cpu_view_dtype_bytes(v->type.dtype));
+    int b = cpu_emit_buffer(p, CPU_PLACE_TEMP, cpu_view_type_bytes(&v->type));
     if (b < 0) return cpu_program_no_memory(err);
     *out = p->views[v->id] = cpu_view_dense(&v->type, b);
     return PROPANE_OK;
@@ -147,7 +147,7 @@ propane_status cpu_emit_dense(planner *p, const mil_value *makes, const cpu_view
     *out = from;
     if (cpu_view_is_dense(&from)) return PROPANE_OK;
     mil_type type = mil_type_tensor(from.dtype, from.rank, from.dim);
-    int b = cpu_emit_buffer(p, CPU_PLACE_TEMP, mil_type_count(&type) * cpu_view_dtype_bytes(type.dtype));
+    int b = cpu_emit_buffer(p, CPU_PLACE_TEMP, cpu_view_type_bytes(&type));
     if (b < 0) return cpu_program_no_memory(err);
     *out = cpu_view_dense(&type, b);
     return cpu_emit_copy(p, makes, &from, out, err);

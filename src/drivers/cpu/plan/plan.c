@@ -59,7 +59,7 @@ static propane_status plan_describe_io(planner *p, mil_value *const *values, int
             io->dim[d] = dense.dim[d];
             io->stride[d] = dense.stride[d] * element;
         }
-        io->bytes = (size_t)(mil_type_count(&values[i]->type) * element);
+        io->bytes = (size_t)cpu_view_type_bytes(&values[i]->type);
     }
     return PROPANE_OK;
 }
