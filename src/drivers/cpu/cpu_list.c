@@ -6,14 +6,12 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "drivers/cpu/cpu_view.h"
 #include "mil/ops.h"
 
-cpu_list *cpu_list_create(cpu_program *program, const mil_type *type) {
-    const mil_type bare = mil_type_bare(type);
+cpu_list *cpu_list_create(cpu_program *program, int64_t each) {
     cpu_list *list = ARENA_NEW(program->arena, cpu_list);
     if (!list) return NULL;
-    *list = (cpu_list){.each = mil_type_count(&bare) * cpu_view_dtype_bytes(bare.dtype), .next = program->lists};
+    *list = (cpu_list){.each = each, .next = program->lists};
     program->lists = list;
     return list;
 }

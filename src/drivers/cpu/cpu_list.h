@@ -15,8 +15,8 @@ typedef struct cpu_list {
     struct cpu_list *next;
 } cpu_list;
 
-/* One of the program's own, empty; NULL: no memory. */
-cpu_list *cpu_list_create(cpu_program *program, const mil_type *type);
+/* One of the program's own, empty, with elements of `each` bytes; NULL: no memory. */
+cpu_list *cpu_list_create(cpu_program *program, int64_t each);
 void cpu_list_free(cpu_list *first); /* it and all after it: what they hold */
 
 static inline cpu_list **cpu_list_at(const cpu_run *run, cpu_ref r) { return cpu_ref_at(run, r); }

@@ -120,10 +120,15 @@ static propane_status emit_control_plan_variables(planner *p, control_args *a, p
     return cpu_emit_scratch(p, 64, &a->answer, err);
 }
 
+static cpu_list *emit_control_list_of(planner *p, const mil_value *v) {
+    const mil_type bare = mil_type_bare(&v->type);
+    return cpu_list_create(p->program, cpu_view_type_bytes(&bare));
+}
+
 static propane_status emit_control_own_lists(planner *p, const mil_op *op, control_args *a, propane_error *err) {
     for (int r = 0; r < op->result_count; r++)
         for (int i = 0; i < 2 && op->results[r]->type.shell == MIL_LIST; i++)
-            if (!(a->own[r][i] = cpu_list_create(p->program, &op->results[r]->type))) return cpu_program_no_memory(err);
+            if (!(a->own[r][i] = emit_control_list_of(p, op->results[r]))) return cpu_program_no_memory(err);
     return PROPANE_OK;
 }
 
@@ -262,7 +267,7 @@ static propane_status emit_list(planner *p, const mil_op *op, propane_error *err
     PROPANE_TRY(cpu_emit_begin(p, op, names, &d, err));
     if (code == MIL_OP_make_list) PROPANE_TRY(mil_attr_bool(op, "dynamic_length", &a->grows, err));
     a->length = op->results[0]->type.length;
-    if (op->results[0]->type.shell == MIL_LIST && !(a->own = cpu_list_create(p->program, &op->results[0]->type)))
+    if (op->results[0]->type.shell == MIL_LIST && !(a->own = emit_control_list_of(p, op->results[0])))
         return cpu_program_no_memory(err);
     if (d.in_count > 0) a->list = cpu_view_ref(&d.in[0]);
     if (d.in_count > 1) {
