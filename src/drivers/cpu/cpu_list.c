@@ -8,11 +8,11 @@
 #include "base/memory.h"
 #include "mil/ops.h"
 
-cpu_list *cpu_list_create(cpu_program *program, int64_t each) {
-    cpu_list *list = ARENA_NEW(program->arena, cpu_list);
+cpu_list *cpu_list_create(arena *a, cpu_list **first, int64_t each) {
+    cpu_list *list = ARENA_NEW(a, cpu_list);
     if (!list) return NULL;
-    *list = (cpu_list){.each = each, .next = program->lists};
-    program->lists = list;
+    *list = (cpu_list){.each = each, .next = *first};
+    *first = list;
     return list;
 }
 

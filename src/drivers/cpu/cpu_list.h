@@ -5,7 +5,8 @@
 #ifndef CPU_CPU_LIST_H
 #define CPU_CPU_LIST_H
 
-#include "drivers/cpu/cpu_program.h"
+#include "base/arena.h"
+#include "propane.h"
 
 typedef struct cpu_list {
     unsigned char *data;  /* the elements, one after the other */
@@ -15,11 +16,9 @@ typedef struct cpu_list {
     struct cpu_list *next;
 } cpu_list;
 
-/* One of the program's own, empty, with elements of `each` bytes; NULL: no memory. */
-cpu_list *cpu_list_create(cpu_program *program, int64_t each);
+/* An empty one with elements of `each` bytes, put before *first; NULL: no memory. */
+cpu_list *cpu_list_create(arena *a, cpu_list **first, int64_t each);
 void cpu_list_free(cpu_list *first); /* it and all after it: what they hold */
-
-static inline cpu_list **cpu_list_at(const cpu_run *run, cpu_ref r) { return cpu_ref_at(run, r); }
 
 /* `length` elements; what is new is zeros. `where` names the operation in errors. */
 PROPANE_CHECK propane_status cpu_list_resize(cpu_list *list, int64_t length, const char *where, propane_error *err);

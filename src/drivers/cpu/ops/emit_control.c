@@ -122,7 +122,7 @@ static propane_status emit_control_plan_variables(planner *p, control_args *a, p
 
 static cpu_list *emit_control_list_of(planner *p, const mil_value *v) {
     const mil_type bare = mil_type_bare(&v->type);
-    return cpu_list_create(p->program, cpu_view_type_bytes(&bare));
+    return cpu_list_create(p->arena, &p->program->lists, cpu_view_type_bytes(&bare));
 }
 
 static propane_status emit_control_own_lists(planner *p, const mil_op *op, control_args *a, propane_error *err) {
@@ -193,6 +193,8 @@ const cpu_emitter cpu_emitter_control = {.emit = emit_control, .takes = emit_con
 
 /* ---- lists ---------------------------------------------------------------------------------------------------------------- */
 
+static cpu_list **emit_control_list_at(const cpu_run *run, cpu_ref r) { return cpu_ref_at(run, r); }
+
 typedef struct list_args {
     int64_t length, picks; /* length: of make_list */
     bool grows;
@@ -206,13 +208,13 @@ static propane_status emit_control_make_list_run(const cpu_run *run, const void 
     const list_args *a = args;
     a->own->length = 0;
     a->own->grows = a->grows;
-    *cpu_list_at(run, a->y) = a->own;
+    *emit_control_list_at(run, a->y) = a->own;
     return cpu_list_resize(a->own, a->length, a->where, err);
 }
 
 static propane_status emit_control_list_length_run(const cpu_run *run, const void *args, propane_error *err) {
     const list_args *a = args;
-    *(int32_t *)cpu_ref_at(run, a->y) = (int32_t)(*cpu_list_at(run, a->list))->length;
+    *(int32_t *)cpu_ref_at(run, a->y) = (int32_t)(*emit_control_list_at(run, a->list))->length;
     return PROPANE_OK;
 }
 
@@ -233,12 +235,12 @@ static propane_status emit_control_list_place(const list_args *a, cpu_list *list
 static propane_status emit_control_list_run(const cpu_run *run, const void *args, propane_error *err) {
     const list_args *a = args;
     const bool writes = a->own != NULL;
-    cpu_list **from = cpu_list_at(run, a->list), *list = *from;
+    cpu_list **from = emit_control_list_at(run, a->list), *list = *from;
     unsigned char *other = cpu_ref_at(run, writes ? a->value : a->y);
     const void *indices = cpu_ref_at(run, a->indices);
-    if (writes && cpu_list_at(run, a->y) != from) {
+    if (writes && emit_control_list_at(run, a->y) != from) {
         PROPANE_TRY(cpu_list_assign(a->own, list, a->where, err));
-        *cpu_list_at(run, a->y) = list = a->own;
+        *emit_control_list_at(run, a->y) = list = a->own;
     }
     for (int64_t i = 0; i < a->picks; i++, other += list->each) {
         unsigned char *at = NULL;
