@@ -54,15 +54,15 @@ def chip_of(name):
 
 
 REASONS = [  # (column, word in lower case, reason); the first that matches
-    ('note', 'cold', 'cold run'),
-    ('note', 'host side', 'host-bound run'), ('note', 'host copies slower', 'host-bound run'),
+    ('note', 'upper bound', 'host-bound run'), ('note', 'abnormally slow', 'host-bound run'),
+    ('note', 'while other', 'contention'), ('note', 'while the gpu', 'contention'),
     ('shape', 'two processes', 'contention'), ('note', 'contention', 'contention'), ('note', 'jitter', 'contention'),
     ('note', 'not reach the engine', 'doubtful: may not have run on the engine'),
     ('note', 'possibly not on the engine', 'doubtful: may not have run on the engine'),
-    ('note', 'zero', 'zero data'), ('note', 'data cancel', 'zero data'), ('dtype', 'zero', 'sparse weights'),
+    ('note', 'all-zero', 'zero data'), ('note', 'cancels to zero', 'zero data'),
+    ('note', 'zero-filled', 'zero data'),
     ('note', 'do not agree', 'contradicts its own rate'), ('note', 'printed latency', 'contradicts its own rate'),
-    ('dtype', 'qdq', 'quantised mixture'), ('dtype', 'int8 act', 'quantised mixture'),
-    ('note', 'split into', 'quantised mixture'),
+    ('dtype', 'cast-only', 'quantised mixture'), ('note', 'split into', 'quantised mixture'),
     ('shape', 'dynamic', 'run-time weights packed with the activation'),
     ('shape', 'programs', 'several programs'), ('note', 'weight staging', 'several programs'),
     ('shape', '_norm', 'normalisation'), ('shape', 'kw=', 'kernel not square'),
@@ -76,7 +76,10 @@ def features(r):
         return 'attention: the sources time different sets of operations'
     if kind not in KINDS:
         return 'not a single program: ' + kind
-    chip, y = chip_of(r['chip']), number(r['latency_ms'])
+    chip, y, flops = chip_of(r['chip']), number(r['latency_ms']), number(r['flops'])
+    rate = number(r['tflops'])
+    if y <= 0 and rate > 0:  # a rate of a stated size is a time
+        y = flops / (rate * 1e9)
     if chip is None or r['path'] not in PATHS:
         return 'chip or path not known'
     if y <= 0:
@@ -86,15 +89,14 @@ def features(r):
             return reason
     if 'lut' in low['dtype'] and r['path'] == 'coreml' and 'core ml;' in low['note']:
         return 'quantised mixture'
-    if re.search(r'k=\d+x\d+', shape):
+    m = re.search(r'k=(\d+)x(\d+)', shape)
+    if m and m.group(1) != m.group(2):
         return 'kernel not square'
     if kind == 'softmax' and 'channels' in shape:
         return 'normalisation'
     if r['path'] == 'direct' and 'H=1,W=1,' in shape:
         return 'single pixel, published below every floor'
-    if 'qos ' in low['note'] and 'qos 21' not in low['note']:
-        return 'unusual quality of service'
-    flops, weights = number(r['flops']), number(r['bytes_weights'])
+    weights = number(r['bytes_weights'])
     io = number(r['bytes_in']) + number(r['bytes_out'])
     stream = kind in ('elementwise', 'softmax')
     if (io if stream else flops) <= 0:
@@ -112,14 +114,17 @@ def features(r):
     d = low['dtype']
     m = re.search(r'([\d.]+)-bit lut', d)
     lut = float(m.group(1)) if m else 4.0 if 'int4-lut' in d or '4-bit w' in d else 0.0
-    both8 = 'w8a8' in d or 'fp8' in d
+    both8 = 'w8a8' in d or 'fp8' in d or ('int8 act' in d and lut > 0)
+    m = re.search(r'([\d.]+)% zero', d)
+    zeros = min(1, float(m.group(1)) / 100) if m else 0.0
     note = low['note']
     shared = 'one weight' in note or 'shared by' in note or '50 evals after 10' in note or (
         r['path'] == 'direct' and kind == 'chain')
     return dict(id=r['id'], chip=chip, path=PATHS.index(r['path']), kind=KINDS.index(kind), y=y, flops=flops,
                 weights=weights, io=io, cin=cin, cout=cout, kernel=k * k, pixels=pixels,
                 layers=max(1.0, field(shape, 'depth', 1)), dilation=field(shape, 'dil', 1),
-                engines=field(shape, 'engines'), lut=lut, both8=both8, fp8='fp8' in d,
+                engines=field(shape, 'engines'), lut=lut, both8=both8, fp8='fp8' in d, zeros=zeros, sparse=zeros > 0,
+                cold='cold' in note, slow='host copies slower' in note,
                 quant=3 if both8 else 2 if lut else 1 if 'int8' in d else 0, shared=shared, slope=slope,
                 task='task time' in note or 'task end' in note,
                 runtime=1 if 'core ai' in note else 2 if 'mpsgraph' in note else 0,
@@ -130,9 +135,10 @@ def features(r):
 # ---- the formula ---------------------------------------------------------------------------------------------------------
 
 CONSTANTS = ['tflops', 'stream', 'again', 'pow2', 'int8', 'winograd', 'decode', 'layer_us', 't0_direct', 't0_e5rt',
-             't0_coreml', 't0_linux', 'io_direct', 'io_e5rt', 'io_coreml']
+             't0_coreml', 't0_linux', 'io_direct', 'io_e5rt', 'io_coreml', 'io_slow', 'zeros', 't0_cold']
 SPREAD = dict(tflops=.12, stream=.15, again=.3, pow2=.15, int8=.12, winograd=.12, decode=.4, layer_us=1.5, t0_direct=.4,
-              t0_e5rt=.4, t0_coreml=.6, t0_linux=.2, io_direct=.5, io_e5rt=.5, io_coreml=.6)
+              t0_e5rt=.4, t0_coreml=.6, t0_linux=.2, io_direct=.5, io_e5rt=.5, io_coreml=.6, io_slow=.5, zeros=.3,
+              t0_cold=.4)
 
 
 def prior(chip):
@@ -148,13 +154,15 @@ def prior(chip):
                 int8=1.9 if new else 1.6 if chip == 'm6' else 1.03,
                 winograd=1.5 if chip[:2] in ('m5', 'm6', 'a2') or chip == 'a19_pro' else 1., decode=.7 if chip == 'm6' else .145,
                 layer_us=.2, t0_direct=direct, t0_e5rt=e5rt, t0_coreml=coreml, t0_linux=.19, io_direct=60., io_e5rt=12.,
-                io_coreml=25.)
+                io_coreml=25., io_slow=3., t0_cold=3 * direct,
+                zeros=.8 if new and chip[:2] != 'm4' or chip == 'm6' else 1e-3)  # skipped from the M5 on
 
 
 def columns(points):
     c = {k: np.array([p[k] for p in points], float) for k in
-         ('y', 'flops', 'weights', 'io', 'cin', 'cout', 'kernel', 'pixels', 'layers', 'dilation', 'engines', 'lut')}
-    for k in ('both8', 'fp8', 'shared', 'slope', 'task'):
+         ('y', 'flops', 'weights', 'io', 'cin', 'cout', 'kernel', 'pixels', 'layers', 'dilation', 'engines', 'lut',
+          'zeros')}
+    for k in ('both8', 'fp8', 'shared', 'slope', 'task', 'slow', 'cold'):
         c[k] = np.array([p[k] for p in points], bool)
     for k in ('path', 'kind'):
         c[k] = np.array([p[k] for p in points], int)
@@ -172,7 +180,8 @@ def formula(c, q):
     lanes = 32 * engines
     fill = np.where(conv & (c['kind'] != 0), np.maximum(.05, pixels / (lanes * np.ceil(pixels / lanes))), 1)
     win = np.where((c['kernel'] == 9) & (c['dilation'] == 1) & (pixels >= 256) & ~c['fp8'], q['winograd'], 1)
-    compute = c['flops'] / (q['tflops'] * 1e9 * np.where(c['both8'], q['int8'], 1) * engines * channels * fill * win)
+    work = c['flops'] * np.maximum(.05, 1 - c['zeros'] * q['zeros'])
+    compute = work / (q['tflops'] * 1e9 * np.where(c['both8'], q['int8'], 1) * engines * channels * fill * win)
     one = np.where(c['slope'], c['weights'], c['weights'] / c['layers'])
     loads = np.where(c['shared'] & (one <= 1.05 * mib), 1, layers)
     tiles = np.where(one > mib, np.maximum(1, np.ceil(c['cin'] * pixels * 2 / mib)), 1)
@@ -183,9 +192,10 @@ def formula(c, q):
     decode = c['cin'] * c['cout'] * c['kernel'] * layers / (q['decode'] * 1e9)
     weights = np.where(c['lut'] > 0, np.maximum(weights, decode), weights)
     rate = np.choose(c['path'], [q['io_direct'], q['io_e5rt'], q['io_coreml'], q['io_direct']])
+    rate = np.where(c['slow'], q['io_slow'], rate)
     io = np.where(c['slope'] | c['task'], 0, c['io'] / 1e6 / rate)
     fixed = np.choose(c['path'], [q['t0_direct'], q['t0_e5rt'], q['t0_coreml'], q['t0_linux']])
-    fixed = np.where(c['slope'], 0, np.where(c['task'], .02, fixed))
+    fixed = np.where(c['slope'], 0, np.where(c['task'], .02, np.where(c['cold'], q['t0_cold'], fixed)))
     return fixed + q['layer_us'] * 1e-3 * (layers - 1) + np.maximum(compute, weights) + io
 
 
@@ -234,9 +244,10 @@ def run_formula(points, constants):
 
 # ---- the correction --------------------------------------------------------------------------------------------------------
 
-SCALE = [3, 2.5, 3, 2, 2, 2, 2, 2]  # of the axes below
-DIFFERENT = dict(chip=.15, path=.3, kind=.35, os=.75, quant=.5, source=.3, runtime=.5, sub=.6, slope=.4, task=.5)
-RIDGE, OUTLIER = .25, .08
+SCALE = [4, 3.2, 4, 2.6, 2.6, 2.6, 2.6, 2.6]  # of the axes below
+DIFFERENT = dict(chip=.15, path=.3, kind=.35, os=.75, quant=.5, source=.3, runtime=.5, sub=.6, slope=.4, task=.5, cold=.3,
+                 sparse=.5)
+RIDGE, OUTLIER = .1, .12
 
 
 def place(p):
@@ -328,7 +339,7 @@ def write(path, points, constants, alpha, rows):
                 '\n * COST_SCALE  length of the axes of the correction; COST_DIFFERENT factors for what differs\n'
                 ' * COST_BAND   similarity to the nearest point at least, median and 90th percentile of the relative error there\n'
                 ' *             (five-fold cross-validation)\n'
-                ' * COST_POINT  chip, path, kind, quant, runtime, slope, task, os, source, sub, place on the axes (x 100), alpha\n */\n'
+                ' * COST_POINT  chip, path, kind, quant, runtime, slope, task, cold, sparse, os, source, sub, place on the axes\n *             (x 100), alpha\n */\n'
                 '#ifndef COST_CHIP\n#define COST_CHIP(chip, ...)\n#endif\n#ifndef COST_SCALE\n#define COST_SCALE(...)\n#endif\n'
                 '#ifndef COST_DIFFERENT\n#define COST_DIFFERENT(name, factor)\n#endif\n'
                 '#ifndef COST_BAND\n#define COST_BAND(...)\n#endif\n#ifndef COST_POINT\n#define COST_POINT(...)\n#endif\n')
@@ -340,8 +351,8 @@ def write(path, points, constants, alpha, rows):
         for low, median, p90, _ in rows:
             f.write('COST_BAND(%g, %.3f, %.3f)\n' % (low, median, p90))
         for p, x, a in zip(points, rounded_places(points), alpha):
-            f.write('COST_POINT(%s, %d, %d, %d, %d, %d, %d, 0x%08x, 0x%08x, 0x%08x, %s, %.4f)\n' % (
-                p['chip'], p['path'], p['kind'], p['quant'], p['runtime'], p['slope'], p['task'], p['os'], p['source'],
+            f.write('COST_POINT(%s, %d, %d, %d, %d, %d, %d, %d, %d, 0x%08x, 0x%08x, 0x%08x, %s, %.4f)\n' % (
+                p['chip'], p['path'], p['kind'], p['quant'], p['runtime'], p['slope'], p['task'], p['cold'], p['sparse'], p['os'], p['source'],
                 p['sub'], ', '.join('%d' % round(v * 100) for v in x), a))
         f.write('#undef COST_CHIP\n#undef COST_SCALE\n#undef COST_DIFFERENT\n#undef COST_BAND\n#undef COST_POINT\n')
 

@@ -5,7 +5,7 @@
  * The facts behind the formula, each seen by more than one source: the fixed cost of a call; 16 cores x 256 multiply-adds;
  * the marginal layer runs near the roof; weights stream at a rate of the package's memory, or once if all layers share
  * them; activations beyond 1 MiB are tiled and every tile reads the weights again; few channels or few pixels leave lanes
- * idle; Winograd for 3x3 from the M5 on; tables are limited by decoding.
+ * idle; Winograd for 3x3 from the M5 on; tables are limited by decoding; weights that are 0 are skipped from the M5 on.
  */
 #include "chip/cost_model.h"
 
@@ -45,15 +45,17 @@ static const struct {
 
 typedef struct published {
     short which;
-    unsigned char path, kind, quant, runtime, slope, task;
+    unsigned char path, kind, quant, runtime, slope, task, cold, sparse;
     uint32_t os, source, sub;
     short place[AXES]; /* x 100 */
     float alpha;
 } published;
 
 static const published points[] = {
-#define COST_POINT(chip, path, kind, quant, runtime, slope, task, os, source, sub, a, b, c, d, e, f, g, h, alpha)      \
-    {CHIP_##chip, path, kind, quant, runtime, slope, task, os, source, sub, {a, b, c, d, e, f, g, h}, alpha##f},
+#define COST_POINT(chip, path, kind, quant, runtime, slope, task, cold, sparse, os, source, sub, a, b, c, d, e, f, g,  \
+                   h, alpha)                                                                                           \
+    {CHIP_##chip, path, kind, quant, runtime, slope, task, cold, sparse, os, source, sub, {a, b, c, d, e, f, g, h},    \
+     alpha##f},
 #include "chip/cost_constants.def"
 };
 
@@ -93,7 +95,7 @@ static double cost_model_compute_ms(const cost_call *c, const cost_constants *q)
         if (c->kind != COST_MATMUL) rate *= fmax(0.05, pixels / (lanes * ceil(pixels / lanes)));
     }
     if (c->kernel == 9 && c->dilation == 1 && pixels >= 256 && !c->fp8) rate *= q->winograd;
-    return c->flops / rate;
+    return c->flops * fmax(0.05, 1 - c->zeros * q->zeros) / rate;
 }
 
 static bool cost_model_is_multiple(double v, double of) { return v > 0 && fmod(v, of) == 0; }
@@ -114,11 +116,11 @@ static double cost_model_formula(const cost_call *c, cost_time *out) {
     const double t0[] = {q->t0_direct, q->t0_e5rt, q->t0_coreml, q->t0_linux};
     const double io[] = {q->io_direct, q->io_e5rt, q->io_coreml, q->io_direct};
     double layers = c->slope ? 1 : c->layers;
-    out->fixed_ms = c->slope ? 0 : c->task ? 0.02 : t0[c->path];
+    out->fixed_ms = c->slope ? 0 : c->task ? 0.02 : c->cold ? q->t0_cold : t0[c->path];
     out->layers_ms = q->layer_us * 1e-3 * (layers - 1);
     out->compute_ms = cost_model_compute_ms(c, q);
     out->weights_ms = cost_model_weights_ms(c, q, layers);
-    out->io_ms = c->slope || c->task ? 0 : c->io_bytes / 1e6 / io[c->path];
+    out->io_ms = c->slope || c->task ? 0 : c->io_bytes / 1e6 / (c->slow_host ? q->io_slow : io[c->path]);
     return out->fixed_ms + out->layers_ms + fmax(out->compute_ms, out->weights_ms) + out->io_ms;
 }
 
@@ -142,6 +144,8 @@ static double cost_model_similarity(const cost_call *c, const double at[AXES], c
     if (c->sub != p->sub) factor *= different[DIFFERENT_sub];
     if (c->slope != p->slope) factor *= different[DIFFERENT_slope];
     if (c->task != p->task) factor *= different[DIFFERENT_task];
+    if (c->cold != (p->cold != 0)) factor *= different[DIFFERENT_cold];
+    if ((c->zeros > 0) != (p->sparse != 0)) factor *= different[DIFFERENT_sparse];
     return factor * exp(-sqrt(square));
 }
 

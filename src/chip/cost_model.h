@@ -44,6 +44,8 @@ typedef struct cost_call {
     bool both_int8, fp8;                  /* W8A8 */
     bool shared;                          /* all layers read one weight */
     bool slope, task;                     /* not a call but a layer's share; engine time without the host's */
+    bool cold, slow_host;                 /* the first calls; a host whose copies were found slow */
+    double zeros;                         /* the part of the weights that is 0 */
     int quant, runtime;                   /* 0 fp16, 1 int8 weights, 2 table, 3 both int8; 0, 1 Core AI, 2 MPSGraph */
     uint32_t os, source, sub;             /* hashes of what else tells measurements apart; 0: not known */
 } cost_call;
@@ -113,7 +115,8 @@ double cost_reload_ms(const chip *c, double weight_bytes); /* a compiled program
 /* The constants of one chip, for those who print them. */
 typedef struct cost_constants {
     double tflops, stream, again, pow2, int8, winograd, decode, layer_us;
-    double t0_direct, t0_e5rt, t0_coreml, t0_linux, io_direct, io_e5rt, io_coreml;
+    double t0_direct, t0_e5rt, t0_coreml, t0_linux, io_direct, io_e5rt, io_coreml, io_slow;
+    double zeros, t0_cold;
 } cost_constants;
 const cost_constants *cost_constants_of(chip_id id);
 

@@ -26,6 +26,7 @@ typedef enum column {
     COL_bytes_weights,
     COL_bytes_out,
     COL_latency_ms,
+    COL_tflops,
     COL_source,
     COL_note,
     COL_COUNT
@@ -33,7 +34,7 @@ typedef enum column {
 
 static const char *const column_names[COL_COUNT] = {"id",        "chip",       "os",     "path",     "workload",
                                                     "shape",     "dtype",      "flops",  "bytes_in", "bytes_weights",
-                                                    "bytes_out", "latency_ms", "source", "note"};
+                                                    "bytes_out", "latency_ms", "tflops", "source",   "note"};
 
 /* ---- the table ------------------------------------------------------------------------------------------------------ */
 
@@ -104,14 +105,29 @@ static double cost_points_field(const char *shape, const char *name, double stan
     return standard;
 }
 
-/* "k=9x1" */
+/* "k=9x1", but not "k=3x3" */
 static bool cost_points_kernel_not_square(const char *shape) {
     const char *at = strstr(shape, "k=");
     if (!at) return false;
     at += 2;
-    const char *digits = at;
-    while (isdigit((unsigned char)*at)) at++;
-    return at > digits && *at == 'x' && isdigit((unsigned char)at[1]);
+    size_t digits = strspn(at, "0123456789");
+    if (!digits || at[digits] != 'x' || !isdigit((unsigned char)at[digits + 1])) return false;
+    const char *other = at + digits + 1;
+    return strspn(other, "0123456789") != digits || strncmp(at, other, digits) != 0;
+}
+
+/* "73.6% zeros": the part of the weights that is 0, of 1. */
+static double cost_points_zeros(const char *dtype) {
+    const char *at = strcasestr(dtype, "% zero"), *start = at;
+    if (!at) return 0;
+    while (start > dtype && (isdigit((unsigned char)start[-1]) || start[-1] == '.')) start--;
+    return fmin(1, fmax(0, strtod(start, NULL) / 100));
+}
+
+/* A rate of a stated size is a time, too. */
+static double cost_points_published_ms(char *const row[COL_COUNT]) {
+    double ms = cost_points_number(row[COL_latency_ms]), rate = cost_points_number(row[COL_tflops]);
+    return ms > 0 || rate <= 0 ? ms : cost_points_number(row[COL_flops]) / (rate * 1e9);
 }
 
 /* The number in front of "-bit lut"; 0: there is none. */
@@ -127,21 +143,21 @@ static const struct {
     column column;
     const char *word, *reason;
 } reasons[] = {
-    {COL_note, "cold", "cold run"},
-    {COL_note, "host side", "host-bound run"},
-    {COL_note, "host copies slower", "host-bound run"},
+    {COL_note, "upper bound", "host-bound run"},
+    {COL_note, "abnormally slow", "host-bound run"},
+    {COL_note, "while other", "contention"},
+    {COL_note, "while the gpu", "contention"},
     {COL_shape, "two processes", "contention"},
     {COL_note, "contention", "contention"},
     {COL_note, "jitter", "contention"},
     {COL_note, "not reach the engine", "doubtful: may not have run on the engine"},
     {COL_note, "possibly not on the engine", "doubtful: may not have run on the engine"},
-    {COL_note, "zero", "zero data"},
-    {COL_note, "data cancel", "zero data"},
-    {COL_dtype, "zero", "sparse weights"},
+    {COL_note, "all-zero", "zero data"},
+    {COL_note, "cancels to zero", "zero data"},
+    {COL_note, "zero-filled", "zero data"},
     {COL_note, "do not agree", "contradicts its own rate"},
     {COL_note, "printed latency", "contradicts its own rate"},
-    {COL_dtype, "qdq", "quantised mixture"},
-    {COL_dtype, "int8 act", "quantised mixture"},
+    {COL_dtype, "cast-only", "quantised mixture"},
     {COL_note, "split into", "quantised mixture"},
     {COL_shape, "dynamic", "run-time weights packed with the activation"},
     {COL_shape, "programs", "several programs"},
@@ -179,8 +195,6 @@ static const char *cost_points_why_not(char *const row[COL_COUNT], const chip *c
     if (cost_points_kernel_not_square(row[COL_shape])) return "kernel not square";
     if (kind == COST_SOFTMAX && strstr(row[COL_shape], "channels")) return "normalisation";
     if (path == COST_DIRECT && strstr(row[COL_shape], "H=1,W=1,")) return "single pixel, published below every floor";
-    if (cost_points_contains(row[COL_note], "qos ") && !cost_points_contains(row[COL_note], "qos 21"))
-        return "unusual quality of service";
     bool stream = kind == COST_ELEMENTWISE || kind == COST_SOFTMAX;
     if ((stream ? cost_points_number(row[COL_bytes_in]) + cost_points_number(row[COL_bytes_out])
                 : cost_points_number(row[COL_flops])) <= 0)
@@ -214,7 +228,11 @@ static void cost_points_read_call(char *const row[COL_COUNT], cost_call *c) {
     c->engines = cost_points_field(shape, "engines", 0);
     c->lut_bits = cost_points_table_bits(dtype);
     c->fp8 = cost_points_contains(dtype, "fp8");
-    c->both_int8 = c->fp8 || cost_points_contains(dtype, "w8a8");
+    c->both_int8 =
+        c->fp8 || cost_points_contains(dtype, "w8a8") || (cost_points_contains(dtype, "int8 act") && c->lut_bits > 0);
+    c->zeros = cost_points_zeros(dtype);
+    c->cold = cost_points_contains(note, "cold");
+    c->slow_host = cost_points_contains(note, "host copies slower");
     c->quant = c->both_int8 ? 3 : c->lut_bits > 0 ? 2 : cost_points_contains(dtype, "int8") ? 1 : 0;
     c->slope = cost_points_contains(shape, "per-layer slope") || cost_points_contains(note, "per-layer slope");
     c->task = cost_points_contains(note, "task time") || cost_points_contains(note, "task end");
@@ -236,7 +254,7 @@ static void cost_points_read_point(char *const row[COL_COUNT], cost_point *p) {
                       .workload = row[COL_workload],
                       .shape = row[COL_shape],
                       .note = row[COL_note]};
-    p->published_ms = cost_points_number(row[COL_latency_ms]);
+    p->published_ms = cost_points_published_ms(row);
     p->reason = cost_points_why_not(row, c, path, kind, p->published_ms);
     if (p->reason) return;
     p->covered = true;
@@ -259,7 +277,7 @@ static propane_status cost_points_read_header(char *const *fields, int count, co
             return propane_fail(
                 err, PROPANE_ERR_INVALID,
                 "%s: there is no column '%s'; the table needs id, chip, path, workload, shape, latency_ms, "
-                "and takes os, dtype, flops, bytes_in, bytes_weights, bytes_out, source, note",
+                "and takes os, dtype, flops, bytes_in, bytes_weights, bytes_out, tflops, source, note",
                 name, column_names[c]);
     }
     return PROPANE_OK;
