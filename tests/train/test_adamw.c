@@ -10,6 +10,7 @@
 #include "base/rng.h"
 #include "support/test.h"
 #include "train/optim/adamw.h"
+#include "train/optim/moments_kernels.h"
 
 enum { BIG = 3 * 16384 + 77, SMALL = 21, STEPS = 20, ROWS = 3, ROW = 7, STRIDE = 64 };
 
@@ -149,6 +150,46 @@ TEST(moments_rounded_at_random_have_no_bias) {
         }
         if (getenv("TEST_VERBOSE")) printf("form %d: bias %g of the bound\n", form, worst);
     }
+}
+
+/* Both at once or each alone, in the vectors of every instruction set that is here: the same codes and values. */
+TEST(every_instruction_set_stores_the_same_moments) {
+    static float x[2][FEW], back[2][FEW];
+    static unsigned char data[2][2 * FEW], one[2][2 * FEW];
+    float scales[2][FEW / MOMENT_BLOCK + 1] = {{0}}, first[2][FEW / MOMENT_BLOCK + 1] = {{0}};
+    const moments_kernels *sets[3] = {&moments_plain};
+    int count = 1;
+#if defined(__x86_64__)
+    if (__builtin_cpu_supports("avx2")) sets[count++] = &moments_avx2;
+    if (__builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq"))
+        sets[count++] = &moments_avx512;
+#endif
+    rng r;
+    rng_init(&r, 3);
+    for (int i = 0; i < FEW; i++) x[0][i] = (float)(rng_normal(&r) * 1e-4), x[1][i] = x[0][i] * x[0][i];
+    for (int form = MOMENT_BF16; form <= MOMENT_INT8; form++)
+        for (int i = 0; i < count; i++) {
+            const moments_pair p = {{(moment_form)form, data[0], scales[0], false},
+                                    {(moment_form)form, data[1], scales[1], true}};
+            const size_t size = FEW * moment_bytes((moment_form)form);
+            sets[i]->store(&p.first, 0, FEW, x[0], 99);
+            sets[i]->store(&p.second, 0, FEW, x[1], 99);
+            if (i == 0) memcpy(one, data, sizeof one), memcpy(first, scales, sizeof first);
+            EXPECT(memcmp(one[0], data[0], size) == 0 && memcmp(one[1], data[1], size) == 0);
+            EXPECT(memcmp(first, scales, sizeof first) == 0);
+            memset(data, 0, sizeof data);
+            sets[i]->store_two(&p, MOMENT_BLOCK, x[0] + MOMENT_BLOCK, x[1] + MOMENT_BLOCK, 99);
+            sets[i]->load_two(&p, MOMENT_BLOCK, back[0], back[1]);
+            const size_t at = MOMENT_BLOCK * moment_bytes((moment_form)form);
+            EXPECT(memcmp(one[0] + at, data[0] + at, at) == 0 && memcmp(one[1] + at, data[1] + at, at) == 0);
+            for (int k = 0; k < MOMENT_BLOCK; k++) {
+                const double most = form == MOMENT_INT8 ? 1.0 / 8 : 1.0 / 128;
+                EXPECT(fabs((double)back[0][k] - (double)x[0][MOMENT_BLOCK + k]) <=
+                       most * fabs((double)x[0][MOMENT_BLOCK + k]) + 1e-8);
+                EXPECT(fabs((double)back[1][k] - (double)x[1][MOMENT_BLOCK + k]) <=
+                       most * (double)x[1][MOMENT_BLOCK + k] + 1e-16);
+            }
+        }
 }
 
 static double moved(const float *w, const float *from, const float *other) {
@@ -324,6 +365,6 @@ TEST(norm_shows_a_gradient_that_is_not_finite) {
 }
 
 SUITE("train/adamw", T(moments_are_rounded_to_the_nearest), T(moments_rounded_at_random_have_no_bias),
-      T(steps_with_small_moments), T(equals_the_formula_in_double), T(writes_what_the_device_reads),
-      T(does_not_depend_on_threads), T(in_parts_it_is_the_same), T(what_has_no_number_does_not_move),
-      T(norm_shows_a_gradient_that_is_not_finite))
+      T(every_instruction_set_stores_the_same_moments), T(steps_with_small_moments), T(equals_the_formula_in_double),
+      T(writes_what_the_device_reads), T(does_not_depend_on_threads), T(in_parts_it_is_the_same),
+      T(what_has_no_number_does_not_move), T(norm_shows_a_gradient_that_is_not_finite))

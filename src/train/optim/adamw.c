@@ -275,17 +275,15 @@ static void adamw_fetch(const adamw_tensor *t, int64_t at) {
 /* Block by block: moments become fp32, move, and are stored again. */
 static void adamw_update_small(const adamw_tensor *t, int tensor, const piece *p, const factors *f, uint32_t key) {
     float m[MOMENT_BLOCK], v[MOMENT_BLOCK];
-    const moments first = {t->form, t->moment1, t->scale1, false}, second = {t->form, t->moment2, t->scale2, true};
+    const moments_pair both = {{t->form, t->moment1, t->scale1, false}, {t->form, t->moment2, t->scale2, true}};
     uint32_t own = (key + (uint32_t)tensor * 0x632be5abu) * 0x85157af5u;
     own |= 1; /* 0 would mean the nearest */
     for (int64_t at = p->begin; at < p->end; at += MOMENT_BLOCK) {
         const int64_t n = p->end - at < MOMENT_BLOCK ? p->end - at : MOMENT_BLOCK;
         if (at + 2 * MOMENT_BLOCK <= p->end) adamw_fetch(t, at + MOMENT_BLOCK);
-        moments_load(&first, at, n, m);
-        moments_load(&second, at, n, v);
+        moments_pair_load(&both, at, n, m, v);
         adamw_update_some(t->weight + at, m, v, t->gradient + at, n, f);
-        moments_store(&first, at, n, m, own);
-        moments_store(&second, at, n, v, own ^ 0x5bd1e994u);
+        moments_pair_store(&both, at, n, m, v, own);
     }
 }
 

@@ -29,7 +29,7 @@ typedef enum moment_form { MOMENT_FP32, MOMENT_BF16, MOMENT_INT8 } moment_form;
 moment_form moment_form_of(const char *word);
 const char *moment_form_name(moment_form form);
 /* Of an element, without scales. */
-size_t moment_bytes(moment_form form);
+static inline size_t moment_bytes(moment_form form) { return form == MOMENT_INT8 ? 1 : form == MOMENT_BF16 ? 2 : 4; }
 
 typedef struct moments {
     moment_form form;
@@ -38,9 +38,18 @@ typedef struct moments {
     bool second;
 } moments;
 
+/* Both of one tensor, of the same form. */
+typedef struct moments_pair {
+    moments first, second; /* `second` is false and true in them */
+} moments_pair;
+
 /* Elements [begin, begin + count): `begin` is a multiple of MOMENT_BLOCK. Form bf16 or int8. */
 void moments_load(const moments *m, int64_t begin, int64_t count, float *out);
 /* `key` 0: to the nearest; else rounded at random, drawn from the key and each element's place. Finite numbers only. */
 void moments_store(const moments *m, int64_t begin, int64_t count, const float *x, uint32_t key);
+/* The same of both, at most MOMENT_BLOCK elements, in one go: they share what is drawn for an element, half of its bits each. */
+void moments_pair_load(const moments_pair *p, int64_t begin, int64_t count, float *x1, float *x2);
+void moments_pair_store(const moments_pair *p, int64_t begin, int64_t count, const float *x1, const float *x2,
+                        uint32_t key);
 
 #endif
