@@ -12,12 +12,14 @@
 #include "mil/function_copy.h"
 #include "mil/ir_edit.h"
 #include "mil/ops.h"
+#include "mil/settle_empty.h"
 
 typedef struct settle {
     const mil_function *late;
     mil_builder b;
     mil_value **map; /* by id there: the value here; NULL: it waits */
     bool *wanted;    /* by id there */
+    mil_type *empty; /* by id there: types of values without elements */
 } settle;
 
 static const mil_known *settle_values_given(const mil_known *known, int count, int id) {
@@ -60,6 +62,7 @@ static void settle_values_body(settle *s, const mil_known *known, int count) {
     }
     for (const mil_op *op = s->late->first; op && !s->b.err.status; op = op->next) {
         bool ready = false;
+        if (mil_settle_empty(&s->b, op, s->map, s->empty)) continue;
         if (settle_values_operands(s, op, &ready)) {
             if (ready)
                 mil_build_copy(&s->b, op, s->map);
@@ -88,17 +91,22 @@ static void settle_values_wanted_results(settle *s, mil_settled *out) {
 static void settle_values_results(settle *s) {
     for (int i = 0; i < s->late->result_count; i++) {
         const char *name = s->late->results[i]->name;
-        mil_build_result(&s->b, mil_scope_find(s->b.function, name, strlen(name)));
+        mil_value *v = mil_scope_find(s->b.function, name, strlen(name));
+        if (!v && !s->b.err.status) (void)!mil_settle_empty_refuse(s->late, s->map, s->empty, &s->b.err);
+        mil_build_result(&s->b, v);
     }
 }
 
 propane_status mil_settle_values(const mil_function *late, const mil_known *known, int known_count, mil_module *m,
                                  mil_settled *out, propane_error *err) {
     const size_t values = (size_t)late->value_count + 1;
-    settle s = {.late = late, .map = mem_array(values, sizeof *s.map), .wanted = mem_array(values, sizeof *s.wanted)};
+    settle s = {.late = late,
+                .map = mem_array(values, sizeof *s.map),
+                .wanted = mem_array(values, sizeof *s.wanted),
+                .empty = mem_array(values, sizeof *s.empty)};
     *out = (mil_settled){.wanted = ARENA_ARRAY(m->arena, values, int)};
     propane_status status =
-        s.map && s.wanted && out->wanted ? mil_function_load(late, err) : propane_fail_memory(err, values);
+        s.map && s.wanted && s.empty && out->wanted ? mil_function_load(late, err) : propane_fail_memory(err, values);
     if (!status) {
         mil_build_begin(&s.b, m, late->name, late->opset);
         settle_values_body(&s, known, known_count);
@@ -109,6 +117,7 @@ propane_status mil_settle_values(const mil_function *late, const mil_known *know
     }
     mem_free(s.map);
     mem_free(s.wanted);
+    mem_free(s.empty);
     return status;
 }
 
