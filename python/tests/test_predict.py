@@ -257,9 +257,10 @@ def test_shapes_that_follow_from_values(tmp_path):
     text = mil('tensor<int32, [1]> size = const()[name = string("size"), val = tensor<int32, [1]>([2])];\n'
                'tensor<fp32, [2]> y = slice_by_size(x = x, begin = begin, size = size)[name = string("y")];',
                "tensor<fp32, [6]> x, tensor<int32, [1]> begin", "y")
-    program = load(tmp_path, text)
-    for begin in (0, 3, 1):
-        assert program.predict({"x": np.arange(6), "begin": [begin]})["y"].tolist() == [begin, begin + 1]
+    (tmp_path / "m.mil").write_text(text)
+    for program in (propane.load(tmp_path / "m.mil"), propane.parse(text)):
+        for begin in (0, 3, 1):
+            assert program.predict({"x": np.arange(6), "begin": [begin]})["y"].tolist() == [begin, begin + 1]
 
 
 MASK = """
@@ -275,28 +276,23 @@ MASK = """
         tensor<fp32, [1]> mean = reduce_mean(x = chosen, axes = [0], keep_dims = true)[name = string("mean")];"""
 
 
-def load(folder, text):
-    (folder / "m.mil").write_text(text)
-    return propane.load(folder / "m.mil")
-
-
-def test_a_mask_that_is_nowhere_true(tmp_path):
+def test_a_mask_that_is_nowhere_true():
     x = np.arange(1, 7, dtype=np.float32)
-    program = load(tmp_path, mil(MASK, "tensor<fp32, [6]> x, tensor<fp32, [6]> y", "put, z"))
+    program = propane.parse(mil(MASK, "tensor<fp32, [6]> x, tensor<fp32, [6]> y", "put, z"))
     for mask in ([0, 0, 0, 0, 0, 0], [0, 2, 0, 0, 0, 3], [0] * 6, [2] * 6):
         made, want = program.predict({"x": x, "y": mask}), np.where(np.array(mask) > 1, 0, x)
         np.testing.assert_array_equal(made["put"], want)
         np.testing.assert_array_equal(made["z"], 2 * want)
     for result, sentence in (("chosen", "result 'chosen' has no elements"), ("mean", "reduce_mean 'mean': 'chosen' has no elements")):
-        program = load(tmp_path, mil(MASK, "tensor<fp32, [6]> x, tensor<fp32, [6]> y", result))
+        program = propane.parse(mil(MASK, "tensor<fp32, [6]> x, tensor<fp32, [6]> y", result))
         assert program.predict({"x": x, "y": [0, 2, 2, 0, 0, 0]})[result].mean() == 2.5
         with refused("unsupported", sentence):
             program.predict({"x": x, "y": [0] * 6})
         assert program.predict({"x": x, "y": [0, 0, 0, 3, 3, 0]})[result].mean() == 4.5
 
 
-def test_ranges_without_numbers(tmp_path):
-    program = load(tmp_path, mil("""
+def test_ranges_without_numbers():
+    program = propane.parse(mil("""
         tensor<int32, [?]> r = range_1d(start = int32(0), end = n, step = int32(2));
         tensor<fp32, [?]> f = cast(x = r, dtype = "fp32"); tensor<int32, [1]> length = shape(x = f)[name = string("length")];""",
                                 "int32 n", "length"))

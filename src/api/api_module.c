@@ -11,6 +11,7 @@
 #include "grad/grad.h"
 #include "mil/coreml/package.h"
 #include "mil/function_copy.h"
+#include "mil/settle_values.h"
 #include "mil/text/mil_text.h"
 #include "pass/pass.h"
 
@@ -176,6 +177,7 @@ propane_status propane_module_gradient(propane_module *module, const char *funct
     if (!module) return propane_fail(err, PROPANE_ERR_INVALID, "propane_module_gradient: module must not be NULL");
     mil_function *f = mil_module_function(module, function, err), *copy = NULL, *joint = NULL;
     if (!f) return err->status;
+    PROPANE_TRY(mil_settle_refuse(f, err));
     mil_module *m = mil_module_create(module->source);
     if (!m) return propane_fail_memory(err, sizeof *m);
     propane_status status = mil_function_copy(f, m, f->name, &copy, err);

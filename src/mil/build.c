@@ -558,7 +558,12 @@ mil_op *mil_build_copy(mil_builder *b, const mil_op *op, mil_value **map) {
     int count = 0;
     if (!build_copy_operands(b, op, copy, map) || !build_copy_blocks(b, op, copy)) return NULL;
     copy->label = mil_op_result_name(op);
-    if (mil_verify_operands(copy, &b->err) || op->info->rule(copy, types, &count, &b->err)) return NULL;
+    if (b->function->late && mil_op_waits(copy)) {
+        count = op->result_count;
+        for (int i = 0; i < count; i++) types[i] = op->results[i]->type;
+    } else if (mil_verify_operands(copy, &b->err) || op->info->rule(copy, types, &count, &b->err)) {
+        return NULL;
+    }
     copy->label = op->result_count ? NULL : arena_string(b->module->arena, op->label ? op->label : "");
     if (!mil_make_results(copy, count)) return build_no_memory(b);
     for (int i = 0; i < count; i++) {

@@ -74,7 +74,7 @@ mil_value *mil_build_cast(mil_builder *b, mil_value *x, mil_dtype dtype);
 void mil_op_remove(mil_op *op); /* from its function; nothing may use its results */
 void mil_replace_uses(mil_function *f, mil_value *from, mil_value *to); /* operands and results */
 /* Copies `op` to the end of b's function with its operands mapped: map[value id in the source] = value here. The results
- * are entered into map. */
+ * are entered into map. In a late function an operation that waits keeps the types that it has. */
 mil_op *mil_build_copy(mil_builder *b, const mil_op *op, mil_value **map);
 PROPANE_CHECK propane_status mil_rename(mil_function *f, mil_value *v, const char *name, propane_error *err);
 

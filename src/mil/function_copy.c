@@ -38,6 +38,7 @@ propane_status mil_function_copy(const mil_function *f, mil_module *module, cons
     if (!map) return propane_fail_memory(err, ((size_t)f->value_count + 1) * sizeof *map);
     mil_builder b = {0};
     mil_build_begin(&b, module, name, f->opset);
+    if (b.function) b.function->late = f->late;
     for (int i = 0; i < f->param_count; i++)
         map[f->params[i]->id] = mil_build_param(&b, f->params[i]->name, f->params[i]->type);
     for (const mil_op *op = f->first; op && !b.err.status; op = op->next) mil_build_copy(&b, op, map);

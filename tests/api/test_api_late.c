@@ -3,18 +3,22 @@
  * values that follow from values, errors after which the session goes on, and each request for memory on the way failing.
  */
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "propane.h"
 #include "support/failing.h"
 #include "support/test.h"
 
+/* A copy of the module waits for the same values. */
 static propane_status open_text(const char *text_of, const propane_session_options *options, propane_session **out,
                                 propane_error *err) {
-    propane_module *m = NULL;
+    propane_module *m = NULL, *copy = NULL;
     *out = NULL;
     PROPANE_TRY(propane_module_parse(text_of, strlen(text_of), "given", NULL, &m, err));
-    return propane_session_open_module(m, options, out, err);
+    const propane_status status = propane_module_copy(m, &copy, err);
+    propane_module_free(m);
+    return status ? status : propane_session_open_module(copy, options, out, err);
 }
 
 /* Output `name`, which must have `count` elements. */
@@ -137,6 +141,54 @@ TEST(ranges_and_fills) {
     }
 }
 
+/* A mask that is nowhere true: what is scattered with it stays, and the session goes on after a result without elements. */
+static const char masked[] =
+    "program(1.3)\n{\nfunc main<ios18>(tensor<fp32, [4]> x, tensor<fp32, [4]> mask) {\n"
+    "tensor<int32, [?, 1]> at = non_zero(x = mask);\n"
+    "tensor<int32, [2]> counts = shape(x = at);\n"
+    "tensor<int32, [1]> count = slice_by_size(x = counts, begin = [0], size = [1]);\n"
+    "tensor<fp32, [?]> nines = fill(shape = count, value = fp32(9));\n"
+    "tensor<fp32, [4]> y = scatter_nd(data = x, indices = at, updates = nines, mode = \"update\");\n"
+    "tensor<fp32, [?]> more = mul(x = nines, y = fp32(2));\n"
+    "fp32 sum = reduce_sum(x = more, axes = tensor<int32, [1]>([0]), keep_dims = false);\n"
+    "} -> (RESULTS);\n}\n";
+
+static propane_session *open_masked(const char *results) {
+    propane_error err = {0};
+    propane_session *s = NULL;
+    char given[2000];
+    const int head = (int)(strstr(masked, "RESULTS") - masked);
+    snprintf(given, sizeof given, "%.*s%s%s", head, masked, results, masked + head + strlen("RESULTS"));
+    EXPECT_OK(open_text(given, NULL, &s, &err));
+    EXPECT_OK(propane_session_set(s, "x", PROPANE_FP32, (const float[]){1, 2, 3, 4}, 4, &err));
+    return s;
+}
+
+TEST(tensors_without_elements) {
+    propane_error err = {0};
+    static const float masks[][4] = {{0, 0, 0, 0}, {0, 1, 0, 5}, {0, 0, 0, 0}, {1, 1, 1, 1}};
+    propane_session *s = open_masked("y"), *twice = open_masked("more"), *sum = open_masked("sum");
+    for (int k = 0; k < 4; k++) {
+        float want[4];
+        for (int i = 0; i < 4; i++) want[i] = masks[k][i] != 0 ? 9 : (float)(i + 1);
+        EXPECT_OK(propane_session_set(s, "mask", PROPANE_FP32, masks[k], 4, &err));
+        EXPECT_OK(propane_session_run(s, NULL, &err));
+        expect_values(s, "y", want, 4);
+        EXPECT_OK(propane_session_set(twice, "mask", PROPANE_FP32, masks[k], 4, &err));
+        EXPECT_OK(propane_session_set(sum, "mask", PROPANE_FP32, masks[k], 4, &err));
+        if (k % 2 == 0) {
+            EXPECT_FAIL(propane_session_run(twice, NULL, &err), PROPANE_ERR_UNSUPPORTED, "'more' has no elements");
+            EXPECT_FAIL(propane_session_run(sum, NULL, &err), PROPANE_ERR_UNSUPPORTED, "reduce_sum 'sum': 'more' has");
+        } else {
+            EXPECT_OK(propane_session_run(sum, NULL, &err));
+            expect_values(sum, "sum", &(const float){k == 1 ? 36 : 72}, 1);
+        }
+    }
+    propane_session_close(s);
+    propane_session_close(twice);
+    propane_session_close(sum);
+}
+
 TEST(a_program_of_open_shapes_is_not_compiled) {
     propane_error err = {0};
     propane_module *m = NULL;
@@ -169,4 +221,4 @@ static propane_status attempt_late(void *context, text *result, propane_error *e
 TEST(without_memory) { EXPECT(test_each_failing_allocation("api late", attempt_late, NULL) > 50); }
 
 SUITE("api/late", T(slices_whose_bounds_are_inputs), T(values_that_follow_from_values), T(ranges_and_fills),
-      T(a_program_of_open_shapes_is_not_compiled), T(without_memory))
+      T(tensors_without_elements), T(a_program_of_open_shapes_is_not_compiled), T(without_memory))
