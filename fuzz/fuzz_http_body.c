@@ -15,7 +15,9 @@ static void check(const serve_request *r) {
     if (r->choices < 1 || r->stop_count > SERVE_MAX_STOPS || r->max_tokens < -1 || r->logprobs < -1) abort();
     for (int i = 0; i < r->stop_count; i++)
         if (!r->stops[i][0]) abort();
-    if (r->chat ? r->message_count < 1 : r->prompt_count < 1 && r->prompt_count * r->choices > SERVE_MAX_PROMPTS)
+    if (r->chat ? r->message_count < 1
+                : r->prompt_count < 1 ||
+                      r->prompt_count * r->choices > (r->embedding ? SERVE_MAX_EMBEDDINGS : SERVE_MAX_PROMPTS))
         abort();
     for (int i = 0; i < r->prompt_count; i++)
         if (!r->prompts[i].text == !r->prompts[i].ids) abort();
@@ -24,10 +26,10 @@ static void check(const serve_request *r) {
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    for (int chat = 0; chat < 2; chat++) {
+    for (serve_kind kind = SERVE_COMPLETION; kind <= SERVE_EMBEDDING; kind++) {
         serve_request r;
         serve_problem p;
-        if (serve_request_parse((const char *)data, size, chat, &r, &p)) {
+        if (serve_request_parse((const char *)data, size, kind, &r, &p)) {
             check(&r);
             serve_request_deinit(&r);
         } else if (p.http < 400 || !p.type || !p.message[0] || r.root || r.arena) {

@@ -1085,6 +1085,10 @@ PROPANE_CHECK propane_status propane_chat_encode(const propane_chat *chat, const
 /* -log p of each id after the first, in nats: nll [count - 1]. */
 PROPANE_CHECK propane_status propane_generator_score(propane_generator *generator, const int32_t *ids, int64_t count,
                                                      double *nll, propane_error *err);
+/* What the model makes of a text as numbers that can be compared (cosine): the stream that the head reads, behind the last norm, summed
+ * over all ids and divided by its length. embedding: [width of propane_model_info]. PROPANE_ERR_LIMIT: it is not a number. */
+PROPANE_CHECK propane_status propane_generator_embed(propane_generator *generator, const int32_t *ids, int64_t count,
+                                                     float *embedding, propane_error *err);
 /* How far a long evaluation is: `done` of `total` predictions (of examples, where those are counted), with `mean` of what is done.
  * Called from the calling thread after each window or example; false ends the call with PROPANE_ERR_CANCELLED. */
 typedef bool (*propane_on_progress)(void *context, int64_t done, int64_t total, double mean);

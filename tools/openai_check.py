@@ -94,6 +94,14 @@ refused(openai.BadRequestError, lambda: client.chat.completions.create(
     model="m", messages=ask, tools=[{"type": "function", "function": {"name": "f"}}]), "no <tool_call>")
 
 
+e = client.embeddings.create(model="m", input=["one", "two", "one"])
+vectors = [d.embedding for d in e.data]
+check("embeddings", [d.index for d in e.data] == [0, 1, 2] and vectors[0] == vectors[2] != vectors[1] and e.usage.prompt_tokens > 0, e.usage)
+check("their length", abs(sum(x * x for x in vectors[0]) - 1) < 1e-5)
+floats = client.embeddings.create(model="m", input="one", encoding_format="float").data[0].embedding
+check("as numbers", max(abs(x - y) for x, y in zip(floats, vectors[0])) < 1e-7 and len(floats) == len(vectors[0]))
+
+
 async def many():
     other = openai.AsyncOpenAI(base_url=client.base_url, api_key="none", max_retries=0)
 

@@ -294,6 +294,20 @@ class Model(Handle):
                                               ffi.from_buffer("double[]", nll), err), err)
         return nll
 
+    def embed(self, given: Union[str, Sequence[int]]) -> Any:
+        """A text as numbers to compare by their dot product: float32 [width], of length 1. What the head reads behind the last norm,
+        summed over all ids; a text is encoded, with bos where there is one."""
+        ids = self._ids(given)
+        if not ids:
+            raise invalid("there is nothing to embed")
+        vector, err = np.empty(self.width, np.float32), error()
+        with self._lock:
+            if any(not t.closed for t in self._texts):
+                raise invalid("a text is being written: finish or close it first")
+            check(lib.propane_generator_embed(self._writer(), ffi.new("int32_t[]", ids), len(ids),
+                                              ffi.from_buffer("float[]", vector), err), err)
+        return vector
+
     # ---- other forms
 
     def save(self, path: Path, dtype: Optional[str] = None) -> None:

@@ -50,6 +50,10 @@ def test_two_texts_at_once(model):
     two.close()
     model.generate("dropped")
     assert model.score("abc").shape == (2,)
+    one, two = model.embed("abc"), model.embed(list(model.tokenizer.encode("abc")))
+    assert one.shape == (model.width,) and abs(float(one @ one) - 1) < 1e-5 and abs(one - two).max() < 1e-6
+    with refused("invalid", "nothing to embed"):
+        model.embed([])
 
 
 def test_probabilities(model):

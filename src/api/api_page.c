@@ -12,20 +12,14 @@
 #include "base/memory.h"
 #include "base/sha256.h"
 
-/* The policy's form of a hash: base64. */
-static void api_page_hash(const char *s, char out[48]) {
-    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    uint8_t d[33] = {0};
+/* The policy's form of a hash. */
+static void api_page_put_hash(text *out, const char *s) {
+    uint8_t d[32];
     sha256 h;
     sha256_init(&h);
     sha256_update(&h, s, strlen(s));
     sha256_final(&h, d);
-    for (int i = 0; i < 44; i++) {
-        const int byte = i / 4 * 3, bits = d[byte] << 16 | d[byte + 1] << 8 | (byte + 2 < 32 ? d[byte + 2] : 0);
-        out[i] = digits[bits >> (18 - 6 * (i % 4)) & 63];
-    }
-    out[43] = '='; /* 32 bytes are 42 digits and a third of one */
-    out[44] = 0;
+    text_append_base64(out, d, sizeof d);
 }
 
 /* JSON in a script element: '<' alone could end it or begin a comment in it. */
@@ -39,17 +33,18 @@ static void api_page_put_data(text *out, const char *json) {
 }
 
 static void api_page_write(const char *json, text *out) {
-    char style[48], script[48];
-    api_page_hash(page_style, style);
-    api_page_hash(page_script, script);
+    text_append(out, "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
+                     "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; img-src data:; "
+                     "style-src 'sha256-");
+    api_page_put_hash(out, page_style);
+    text_append(out, "'; script-src 'sha256-");
+    api_page_put_hash(out, page_script);
     text_printf(out,
-                "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
-                "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; img-src data:; style-src "
-                "'sha256-%s'; script-src 'sha256-%s'; base-uri 'none'; form-action 'none'\">\n"
+                "'; base-uri 'none'; form-action 'none'\">\n"
                 "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n"
                 "<meta name=\"generator\" content=\"propane %s\"><link rel=\"icon\" href=\"data:,\">\n"
                 "<title>Model graph</title>\n<style>",
-                style, script, PROPANE_VERSION);
+                PROPANE_VERSION);
     text_append(out, page_style);
     text_append(out, "</style></head>\n");
     text_append(out, page_body);

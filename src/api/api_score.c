@@ -21,6 +21,14 @@ propane_status propane_generator_score(propane_generator *generator, const int32
     return infer_score(generator->machine, ids, count, nll, err);
 }
 
+propane_status propane_generator_embed(propane_generator *generator, const int32_t *ids, int64_t count,
+                                       float *embedding, propane_error *err) {
+    API_ERROR(err);
+    infer_result result;
+    const infer_task task = {.prompt = ids, .prompt_count = count, .logprobs = -1, .embedding = embedding};
+    return infer_complete(generator->machine, &task, NULL, NULL, &result, err);
+}
+
 static propane_status api_score_check(const propane_generator *g, double mean, propane_error *err) {
     if (isfinite(mean)) return PROPANE_OK;
     const char *name = model_weights_not_finite(g->model->weights);

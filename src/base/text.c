@@ -133,3 +133,16 @@ size_t text_harmless(char *out, size_t room, const char *bytes, size_t length, c
     if (room) out[used] = 0;
     return used;
 }
+
+void text_append_base64(text *t, const void *bytes, size_t length) {
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    const uint8_t *from = bytes;
+    for (size_t at = 0; at < length; at += 3) {
+        const size_t left = length - at;
+        const unsigned bits =
+            (unsigned)from[at] << 16 | (left > 1 ? (unsigned)from[at + 1] << 8 : 0) | (left > 2 ? from[at + 2] : 0);
+        char four[4];
+        for (unsigned i = 0; i < 4; i++) four[i] = i <= left ? digits[bits >> (18 - 6 * i) & 63] : '=';
+        text_append_n(t, four, 4);
+    }
+}

@@ -37,4 +37,7 @@ const char *text_quote(char out[80], const char *bytes, size_t length);
  * second block and those that turn the direction of writing as \u202e. Terminated, cut where `out` is full; its length. */
 size_t text_harmless(char *out, size_t room, const char *bytes, size_t length, const char *keep);
 
+/* RFC 4648, with '=' at the end. */
+void text_append_base64(text *t, const void *bytes, size_t length);
+
 #endif

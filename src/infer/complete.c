@@ -143,6 +143,7 @@ struct infer_job {
     bool done, lost, stuck;
     json_filter filter; /* where the task wants JSON */
     float *masked;      /* NULL: it does not */
+    double *sum;        /* [width], where the task wants an embedding */
 };
 
 static propane_status complete_prepare(infer_job *j, propane_error *err) {
@@ -154,11 +155,13 @@ static propane_status complete_prepare(infer_job *j, propane_error *err) {
     j->filter.tokenizer = t->tokenizer;
     if (t->json && !(j->masked = mem_array((size_t)infer_vocab(j->machine), sizeof *j->masked)))
         return propane_fail_memory(err, (size_t)infer_vocab(j->machine) * sizeof *j->masked);
-    j->reused = infer_reuse(j->machine, t->prompt, t->prompt_logprobs ? 0 : t->prompt_count - 1);
+    if (t->embedding && !(j->sum = mem_array((size_t)infer_width(j->machine), sizeof *j->sum)))
+        return propane_fail_memory(err, (size_t)infer_width(j->machine) * sizeof *j->sum);
+    j->reused = infer_reuse(j->machine, t->prompt, t->prompt_logprobs || t->embedding ? 0 : t->prompt_count - 1);
     PROPANE_TRY(infer_check(j->machine, t->prompt + j->reused, t->prompt_count - j->reused, err));
     j->read = j->reused;
     for (int64_t i = 0; i < t->prompt_count; i++) infer_sampler_see(&j->sampler, t->prompt[i]);
-    j->done = t->count < 1 && !t->prompt_logprobs;
+    j->done = t->count < 1 && !t->prompt_logprobs && !t->embedding;
     return PROPANE_OK;
 }
 
@@ -201,10 +204,25 @@ static propane_status complete_score_prompt(infer_job *j, propane_error *err) {
     return PROPANE_OK;
 }
 
+static propane_status complete_embed_prompt(infer_job *j, propane_error *err) {
+    const int64_t width = infer_width(j->machine);
+    double square = 0;
+    int64_t now;
+    PROPANE_TRY(infer_embed_part(j->machine, j->task.prompt + j->read, infer_job_left(j), j->sum, &now, err));
+    j->read += now;
+    if (infer_job_left(j) > 0) return PROPANE_OK;
+    for (int64_t i = 0; i < width; i++) square += j->sum[i] * j->sum[i];
+    for (int64_t i = 0; i < width; i++) j->task.embedding[i] = (float)(j->sum[i] / sqrt(square));
+    j->lost = !(square > 0 && square < INFINITY);
+    j->done = true;
+    return PROPANE_OK;
+}
+
 propane_status infer_job_read(infer_job *j, propane_error *err) {
     int64_t now, left = infer_job_left(j);
     if (!left) return PROPANE_OK;
     infer_select(j->machine, j->sequence);
+    if (j->task.embedding) return complete_embed_prompt(j, err);
     if (j->task.prompt_logprobs && j->task.logprobs >= 0) return complete_score_prompt(j, err);
     PROPANE_TRY(infer_read_part(j->machine, j->task.prompt + j->read, left, j->logits, &now, err));
     j->read += now;
@@ -219,6 +237,7 @@ void infer_job_free(infer_job *j) {
     infer_sampler_deinit(&j->sampler);
     mem_free(j->logits);
     mem_free(j->masked);
+    mem_free(j->sum);
     text_deinit(&j->c.held);
     mem_free(j);
 }
@@ -296,7 +315,9 @@ propane_status infer_complete(infer *m, const infer_task *task, infer_on_step ca
     propane_status status = PROPANE_OK;
     while (!status && !j->done && !infer_job_is_ready(j)) status = infer_job_read(j, err);
     while (!status && !j->done) status = infer_advance(m, &j, 1, err);
-    if (!status && j->lost) {
+    if (!status && j->lost && task->embedding)
+        status = propane_fail(err, PROPANE_ERR_LIMIT, "what the model makes of this text is not a number");
+    if (!status && j->lost && !task->embedding) {
         infer_select(m, j->sequence);
         status = infer_check_scores(m, j->logits, err);
     }

@@ -17,7 +17,7 @@ typedef enum infer_finish {
     INFER_FINISH_END,     /* one of `ends` was drawn */
     INFER_FINISH_STOP,    /* a stop string came */
     INFER_FINISH_CALLER,  /* the callback said so */
-    INFER_FINISH_LOST,    /* the scores are not numbers: nothing can be drawn */
+    INFER_FINISH_LOST,    /* the scores, or the embedding, are not numbers */
     INFER_FINISH_STUCK    /* no id goes on with the JSON object that was asked for, within the ids that are left */
 } infer_finish;
 const char *
@@ -54,6 +54,8 @@ typedef struct infer_task {
         prompt_logprobs; /* also those of the prompt, told id by id before anything is drawn; it is then read anew, slowly */
     bool json;           /* nothing but a JSON object, which ends in time (infer/json_filter.h); needs the tokenizer */
     infer_sampling sampling;
+    float *
+        embedding; /* not NULL: nothing is drawn; [width], what the head would multiply, summed over the prompt, of length 1 */
 } infer_task;
 
 typedef struct infer_result {

@@ -22,6 +22,7 @@ int64_t infer_context(const infer *m) { return m->context; }
 int64_t infer_position(const infer *m) { return m->current->position; }
 int64_t infer_weight_bytes(const infer *m) { return m->weight_bytes; }
 int infer_vocab(const infer *m) { return (int)m->config.vocab_size; }
+int64_t infer_width(const infer *m) { return m->config.hidden_size; }
 int infer_sequences(const infer *m) { return m->sequence_count; }
 void infer_reset(infer *m) { infer_cut(m, m->current, 0); }
 
@@ -61,8 +62,8 @@ static propane_status generate_execute(propane_request *r, propane_error *err) {
     return propane_wait(r, NULL, err);
 }
 
-/* Which logits a chunk is read for. */
-typedef enum wanted { NO_LOGITS, LAST_LOGITS, ALL_LOGITS } wanted;
+/* What a chunk is read for: logits, or the residual stream behind the last layer. */
+typedef enum wanted { NO_LOGITS, LAST_LOGITS, ALL_LOGITS, STREAM } wanted;
 
 /* One half of a layer: stream += f(stream). */
 static propane_status generate_run_half(infer *m, const infer_set *s, const propane_program *p, const char *result,
@@ -80,7 +81,7 @@ static propane_status generate_run_chain(infer *m, infer_set *s, const infer_rea
     enum { AT_ONCE = 64 }; /* requests; a device takes 127 */
     int64_t layers = infer_layers(m);
     int count = 0;
-    *told = want == ALL_LOGITS || (want && s->positions == 1);
+    *told = want == ALL_LOGITS || (want == LAST_LOGITS && s->positions == 1);
     if (*told) PROPANE_TRY(infer_need_head(m, s, err));
     for (int64_t i = 0; i < layers; i++) {
         m->chain[count++] = r->attn[i];
@@ -220,7 +221,7 @@ static propane_status generate_run_layers(infer *m, infer_set *s, const infer_re
         }
         PROPANE_TRY(generate_run_half(m, s, s->ffn, "y", s->ffn_requests[i], err));
     }
-    return want && !told ? generate_run_head(m, s, count, want, err) : PROPANE_OK;
+    return want && want != STREAM && !told ? generate_run_head(m, s, count, want, err) : PROPANE_OK;
 }
 
 /* Reads the first `count` (1 .. s->positions) of m->columns; the rest is filled up with the last of these. A run that fails or
@@ -314,6 +315,34 @@ propane_status infer_read_part(infer *m, const int32_t *ids, int64_t count, floa
                                propane_error *err) {
     PROPANE_TRY(generate_check_ids(m, ids, count, 0, err));
     return generate_read_part(m, ids, count, logits, NULL, read, err);
+}
+
+/* Adds the head's norm of one column of the stream, in double precision. */
+static void generate_add_normed(const infer *m, int64_t column, int64_t positions, double *sum) {
+    const model_tensor *bias = model_weights_param(m->weights, MODEL_HEAD, -1, "norm_bias");
+    const float *scale = model_weights_data(m->weights, model_weights_param(m->weights, MODEL_HEAD, -1, "norm_weight"));
+    const float *shift = bias ? model_weights_data(m->weights, bias) : NULL, *x = m->stream + column;
+    const int64_t d = m->config.hidden_size;
+    double mean = 0, square = 0;
+    for (int64_t c = 0; c < d && model_arch_of(&m->config)->norm == ARCH_LAYER_NORM; c++)
+        mean += (double)x[c * positions] / (double)d;
+    for (int64_t c = 0; c < d; c++) {
+        const double v = (double)x[c * positions] - mean;
+        square += v * v / (double)d;
+    }
+    const double factor = 1 / sqrt(square + model_arch_stream_eps(&m->config));
+    for (int64_t c = 0; c < d; c++)
+        sum[c] += ((double)x[c * positions] - mean) * factor * (double)scale[c] + (shift ? (double)shift[c] : 0);
+}
+
+propane_status infer_embed_part(infer *m, const int32_t *ids, int64_t count, double *sum, int64_t *read,
+                                propane_error *err) {
+    PROPANE_TRY(generate_check_ids(m, ids, count, 0, err));
+    infer_set *s = generate_choose_set(m, count, STREAM);
+    *read = count < s->positions ? count : s->positions;
+    PROPANE_TRY(generate_run_chunk(m, s, ids, *read, STREAM, err));
+    for (int64_t t = 0; t < *read; t++) generate_add_normed(m, t, s->positions, sum);
+    return PROPANE_OK;
 }
 
 propane_status infer_read_each(infer *m, const int *sequences, const int32_t *ids, int count, float *const *logits,

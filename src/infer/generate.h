@@ -32,6 +32,7 @@ model_packing infer_exact_packing(const model_weights *weights);
 void infer_free(infer *m);
 int64_t infer_context(const infer *m);
 int infer_vocab(const infer *m);
+int64_t infer_width(const infer *m); /* of the residual stream */
 /* Refuses scores that are not numbers: what would be drawn from them is nobody's text. */
 PROPANE_CHECK propane_status infer_check_scores(const infer *m, const float *logits, propane_error *err);
 int64_t infer_weight_bytes(const infer *m); /* what each token reads */
@@ -54,6 +55,9 @@ PROPANE_CHECK propane_status infer_check(const infer *m, const int32_t *ids, int
 /* infer_read in parts: as many of the ids as one pass takes, which *read tells; `logits` are filled by the last part. */
 PROPANE_CHECK propane_status infer_read_part(infer *m, const int32_t *ids, int64_t count, float *logits, int64_t *read,
                                              propane_error *err);
+/* Reads as infer_read_part does, and adds to `sum` [width] what the head would multiply at each position: the normalised stream. */
+PROPANE_CHECK propane_status infer_embed_part(infer *m, const int32_t *ids, int64_t count, double *sum, int64_t *read,
+                                              propane_error *err);
 /* One id at the end of each of these different sequences, all at once: the weights are read once for all. logits[i] [vocab]:
  * after the i-th; NULL: nobody asks for them. */
 PROPANE_CHECK propane_status infer_read_each(infer *m, const int *sequences, const int32_t *ids, int count,

@@ -36,6 +36,7 @@ struct serve_answer {
     token_list ids;     /* of the prompt */
     const char *stops[SERVE_MAX_STOPS + INFER_MAX_ENDS];
     int32_t eos;
+    float *vector; /* of an embedding */
     int sequence;
     infer_job *job; /* of the choice; NULL: there is none */
     uint64_t seed;
@@ -128,6 +129,7 @@ static infer_task engine_task_of(answer *a) {
                        .logprobs = r->logprobs,
                        .prompt_logprobs = r->echo && r->logprobs >= 0,
                        .json = r->json,
+                       .embedding = a->vector,
                        .sampling = r->sampling};
     task.sampling.seed = (r->seeded ? r->sampling.seed : a->seed) + (uint64_t)a->index;
     return task;
@@ -166,12 +168,15 @@ static bool engine_end_choice(answer *a, serve_problem *p) {
     a->usage.completion += result.made;
     if (a->index == 0) a->usage.reused = result.reused;
     if (result.finish == INFER_FINISH_LOST)
-        return serve_refuse(p, 500, "server_error", NULL, NULL, "the model's scores are not numbers");
+        return serve_refuse(p, 500, "server_error", NULL, NULL, "the model's %s are not numbers",
+                            a->vector ? "embeddings" : "scores");
     if (result.finish == INFER_FINISH_STUCK)
         return serve_refuse(p, 400, "invalid_request_error", "response_format", NULL,
                             "no token of this model goes on with a JSON object within the tokens that are left; raise "
                             "max_tokens");
-    if (a->gone) return true;
+    if (a->vector && !a->gone)
+        serve_print_embedding(&a->bytes, a->index, a->vector, infer_width(a->e->machine), a->r->base64);
+    if (a->gone || a->vector) return true;
     json_t *calls =
         a->r->tools && !a->content.failed ? serve_tool_calls(&a->content, a->seed + (uint64_t)a->index) : NULL;
     const char *finish = calls ? "tool_calls" : serve_finish(result.finish);
@@ -220,20 +225,25 @@ static bool engine_check_ids(const answer *a, const token_list *ids, const char 
 }
 
 bool serve_check_sizes(const serve_engine *e, const serve_request *r, serve_problem *p) {
-    const int64_t room = infer_context(e->machine);
+    const int64_t room = infer_context(e->machine), width = infer_width(e->machine);
+    if (r->dimensions && r->dimensions != width)
+        return serve_refuse(p, 400, "invalid_request_error", "dimensions", NULL,
+                            "'dimensions' is %" PRId64 "; this model's embeddings have %" PRId64
+                            " numbers; leave it out",
+                            r->dimensions, width);
     for (int i = 0; i < r->prompt_count; i++)
         if (!r->prompts[i].text && r->prompts[i].count > room)
-            return serve_refuse(p, 400, "invalid_request_error", "prompt", "context_length_exceeded",
-                                "the prompt has %" PRId64 " tokens, the model's context has room for %" PRId64
-                                "; shorten it",
-                                r->prompts[i].count, room);
+            return serve_refuse(
+                p, 400, "invalid_request_error", r->embedding ? "input" : "prompt", "context_length_exceeded",
+                "the prompt has %" PRId64 " tokens, the model's context has room for %" PRId64 "; shorten it",
+                r->prompts[i].count, room);
     return true;
 }
 
 /* Ids of prompt number i; a chat has one. */
 static bool engine_prompt_ids(const answer *a, int i, token_list *ids, serve_problem *p) {
     propane_error err = {0};
-    const char *param = a->r->chat ? "messages" : "prompt";
+    const char *param = a->r->chat ? "messages" : a->r->embedding ? "input" : "prompt";
     if (a->r->chat && !a->e->chat)
         return serve_refuse(p, 400, "invalid_request_error", "messages", NULL,
                             "this model's chat template is not known; ask /v1/completions, or start the server with "
@@ -285,6 +295,8 @@ static void engine_end_well(answer *a) {
     if (a->r->stream) {
         if (a->r->include_usage) serve_stream_usage(&a->bytes, &a->head, &a->usage);
         serve_stream_done(&a->bytes);
+    } else if (a->vector) {
+        serve_print_embeddings_end(&a->bytes, a->head.model, &a->usage);
     } else {
         serve_print_answer(&a->bytes, &a->head, a->choices, &a->usage);
         a->choices = NULL;
@@ -332,7 +344,11 @@ answer *serve_begin(serve_engine *e, const serve_request *r, const serve_outlet 
     a->seed = e->next_seed += 0x9e3779b97f4a7c15u;
     snprintf(a->head.id, sizeof a->head.id, "%s-%016" PRIx64, r->chat ? "chatcmpl" : "cmpl", a->seed);
     a->choices = json_array();
-    if (serve_model_is(e, r->model, &p))
+    if (r->embedding) a->vector = mem_array((size_t)infer_width(e->machine), sizeof *a->vector);
+    if (r->embedding && !a->vector) {
+        serve_refuse(&p, 500, "server_error", NULL, NULL, "there is no memory for the answer");
+        engine_end(a, &p);
+    } else if (serve_model_is(e, r->model, &p))
         engine_go_on(a);
     else
         engine_end(a, &p);
@@ -400,6 +416,7 @@ void serve_free(answer *a) {
     if (!a) return;
     engine_drop_job(a);
     json_decref(a->choices);
+    mem_free(a->vector);
     json_decref(a->logprobs);
     token_list_deinit(&a->ids);
     text_deinit(&a->content);

@@ -44,7 +44,7 @@ bool serve_is_done(const serve_answer *a); /* all was handed out */
 void serve_free(serve_answer *a);
 /* An answer that is an error. */
 void serve_answer_problem(const serve_problem *p, const serve_outlet *out);
-/* Whether the context has room for what is known before the prompts are encoded: ids. */
+/* Whether the context has room for what is known before the prompts are encoded: ids; and whether embeddings are as wide as asked. */
 bool serve_check_sizes(const serve_engine *e, const serve_request *r, serve_problem *p);
 /* Whether the model is the one that is asked for. */
 bool serve_model_is(const serve_engine *e, const char *model, serve_problem *p);

@@ -90,6 +90,34 @@ void serve_print_answer(text *out, const serve_head *h, json_t *choices, const s
     http_reply_print(out, "", o, "\n");
 }
 
+/* ---- embeddings ----------------------------------------------------------------------------------------------------- */
+
+/* As text at once: as JSON objects the numbers would take ten times as much. */
+void serve_print_embedding(text *out, int index, const float *vector, int64_t width, bool base64) {
+    text_printf(out, "%s{\"object\":\"embedding\",\"index\":%d,\"embedding\":",
+                index ? "," : "{\"object\":\"list\",\"data\":[", index);
+    if (base64) {
+        text_append(out, "\"");
+        text_append_base64(out, vector, (size_t)width * sizeof *vector);
+        text_append(out, "\"}");
+        return;
+    }
+    for (int64_t i = 0; i < width; i++) text_printf(out, "%s%.9g", i ? "," : "[", (double)vector[i]);
+    text_append(out, "]}");
+}
+
+void serve_print_embeddings_end(text *out, const char *model, const serve_usage *usage) {
+    text rest = {0};
+    http_reply_print(&rest, "",
+                     json_pack("{s:s,s:{s:I,s:I}}", "model", model, "usage", "prompt_tokens", (json_int_t)usage->prompt,
+                               "total_tokens", (json_int_t)usage->prompt),
+                     "\n");
+    out->failed |= rest.failed;
+    text_append(out, "],");
+    if (!rest.failed) text_append(out, rest.data + 1); /* goes on with the object that was begun */
+    text_deinit(&rest);
+}
+
 /* ---- streams -------------------------------------------------------------------------------------------------------- */
 
 static void http_reply_stream(text *out, const serve_head *h, json_t *choices, json_t *usage) {

@@ -170,8 +170,14 @@ static bool http_request_read_sampling(const json_t *o, serve_request *r, serve_
 
 /* ---- prompts and messages ------------------------------------------------------------------------------------------- */
 
-static const char prompt_forms[] =
-    SOURCE ": key 'prompt' must be a string, a list of strings, a list of token ids or a list of such lists";
+static const char *http_request_prompt_key(const serve_request *r) { return r->embedding ? "input" : "prompt"; }
+
+static bool http_request_wrong_prompt(const serve_request *r, serve_problem *p) {
+    const char *key = http_request_prompt_key(r);
+    return serve_refuse(p, 400, "invalid_request_error", key, NULL,
+                        "%s: key '%s' must be a string, a list of strings, a list of token ids or a list of such lists",
+                        SOURCE, key);
+}
 
 static bool http_request_read_ids(const json_t *list, serve_request *r, serve_prompt *out, serve_problem *p) {
     size_t n = json_array_size(list);
@@ -179,7 +185,7 @@ static bool http_request_read_ids(const json_t *list, serve_request *r, serve_pr
     if (!out->ids) return http_request_no_memory(p);
     for (size_t i = 0; i < n; i++) {
         const json_t *v = json_array_get(list, i);
-        if (!json_is_integer(v)) return http_request_invalid(p, "prompt", prompt_forms);
+        if (!json_is_integer(v)) return http_request_wrong_prompt(r, p);
         json_int_t id = json_integer_value(v);
         out->ids[i] = id >= 0 && id <= INT32_MAX ? (int32_t)id : -1; /* the model says what it has */
     }
@@ -188,20 +194,22 @@ static bool http_request_read_ids(const json_t *list, serve_request *r, serve_pr
 
 static bool http_request_read_prompt(const json_t *v, serve_request *r, serve_prompt *out, serve_problem *p) {
     if (json_is_array(v)) return http_request_read_ids(v, r, out, p);
-    if (!json_is_string(v)) return http_request_invalid(p, "prompt", prompt_forms);
+    if (!json_is_string(v)) return http_request_wrong_prompt(r, p);
     *out = (serve_prompt){.text = json_string_value(v), .count = (int64_t)json_string_length(v)};
     return true;
 }
 
 static bool http_request_read_prompts(const json_t *o, serve_request *r, serve_problem *p) {
-    const json_t *v = json_object_get(o, "prompt");
-    if (!v) return http_request_invalid(p, "prompt", SOURCE ": key 'prompt' is missing");
+    const char *key = http_request_prompt_key(r);
+    const size_t most = r->embedding ? SERVE_MAX_EMBEDDINGS : SERVE_MAX_PROMPTS;
+    const json_t *v = json_object_get(o, key);
+    if (!v) return serve_refuse(p, 400, "invalid_request_error", key, NULL, "%s: key '%s' is missing", SOURCE, key);
     bool several = json_is_array(v) && json_array_size(v) > 0 && !json_is_integer(json_array_get(v, 0));
     size_t count = several ? json_array_size(v) : 1;
-    if (count * (size_t)r->choices > SERVE_MAX_PROMPTS)
-        return serve_refuse(p, 400, "invalid_request_error", "prompt", NULL,
-                            "%s: %zu prompts with %d choices each; at most %d answers come from one request", SOURCE,
-                            count, r->choices, SERVE_MAX_PROMPTS);
+    if (count * (size_t)r->choices > most)
+        return serve_refuse(p, 400, "invalid_request_error", key, NULL,
+                            "%s: %zu prompts with %d choices each; at most %zu answers come from one request", SOURCE,
+                            count, r->choices, most);
     r->prompts = ARENA_ARRAY(r->arena, count, serve_prompt);
     if (!r->prompts) return http_request_no_memory(p);
     r->prompt_count = (int)count;
@@ -247,12 +255,37 @@ static bool http_request_read_messages(const json_t *o, serve_request *r, serve_
     return true;
 }
 
+/* ids were copied; as JSON they take twenty times as much */
+static void http_request_drop_ids(serve_request *r) {
+    bool texts = false;
+    for (int i = 0; i < r->prompt_count; i++) texts |= r->prompts[i].text != NULL;
+    if (!texts) json_object_del(r->root, http_request_prompt_key(r));
+}
+
+/* What an embedding is made of: no drawing, no stream. */
+static bool http_request_read_embedding(serve_request *r, serve_problem *p) {
+    const json_t *o = r->root;
+    const char *format = NULL;
+    r->choices = 1;
+    r->logprobs = -1;
+    if (!http_request_get_text(o, "encoding_format", &format, p) ||
+        !http_request_get_int(o, "dimensions", 1, INT32_MAX, &r->dimensions, p) || !http_request_read_prompts(o, r, p))
+        return false;
+    r->base64 = format && strcmp(format, "base64") == 0;
+    if (format && !r->base64 && strcmp(format, "float") != 0)
+        return serve_refuse(p, 400, "invalid_request_error", "encoding_format", NULL,
+                            "%s: 'encoding_format' is '%.40s'; it must be \"float\" or \"base64\"", SOURCE, format);
+    http_request_drop_ids(r);
+    return true;
+}
+
 /* ---- the whole ------------------------------------------------------------------------------------------------------- */
 
 static bool http_request_read_all(serve_request *r, serve_problem *p) {
     const json_t *o = r->root;
     if (!json_is_object(o)) return http_request_invalid(p, NULL, SOURCE ": the body must be a JSON object");
     if (!http_request_get_text(o, "model", &r->model, p) || !http_request_refuse_unsupported(o, p)) return false;
+    if (r->embedding) return http_request_read_embedding(r, p);
     if (!r->chat && !http_request_get_bool(o, "echo", &r->echo, p)) return false;
     if (!http_request_read_format(o, r, p) || !http_request_read_lengths(o, r, p) ||
         !http_request_read_stream(o, r, p) || !http_request_read_sampling(o, r, p) ||
@@ -260,9 +293,7 @@ static bool http_request_read_all(serve_request *r, serve_problem *p) {
         return false;
     if (r->chat) return http_request_read_tools(o, r, p) && http_request_read_messages(o, r, p);
     if (!http_request_read_prompts(o, r, p)) return false;
-    bool texts = false;
-    for (int i = 0; i < r->prompt_count; i++) texts |= r->prompts[i].text != NULL;
-    if (!texts) json_object_del(r->root, "prompt"); /* ids were copied; as JSON they take twenty times as much */
+    http_request_drop_ids(r);
     return true;
 }
 
@@ -276,9 +307,9 @@ bool serve_request_check_items(const char *body, size_t length, int64_t context,
                         (long long)context);
 }
 
-bool serve_request_parse(const char *body, size_t length, bool chat, serve_request *out, serve_problem *problem) {
+bool serve_request_parse(const char *body, size_t length, serve_kind kind, serve_request *out, serve_problem *problem) {
     propane_error err = {0};
-    *out = (serve_request){.chat = chat, .arena = arena_create()};
+    *out = (serve_request){.chat = kind == SERVE_CHAT, .embedding = kind == SERVE_EMBEDDING, .arena = arena_create()};
     *problem = (serve_problem){0};
     bool good = false;
     if (!out->arena)

@@ -313,7 +313,7 @@ static enum MHD_Result server_enqueue(serve_server *s, struct MHD_Connection *c,
 
 /* ---- routes ----------------------------------------------------------------------------------------------------------- */
 
-static enum MHD_Result server_post(serve_server *s, struct MHD_Connection *c, exchange *x, bool chat) {
+static enum MHD_Result server_post(serve_server *s, struct MHD_Connection *c, exchange *x, serve_kind kind) {
     serve_problem p = {0};
     serve_request request;
     const char *body = x->body.data ? x->body.data : "";
@@ -326,7 +326,7 @@ static enum MHD_Result server_post(serve_server *s, struct MHD_Connection *c, ex
     else if (x->body.failed)
         serve_refuse(&p, 500, "server_error", NULL, NULL, "there is no memory for the request");
     else if (serve_request_check_items(body, length, infer_context(s->engine->machine), &p) &&
-             serve_request_parse(body, length, chat, &request, &p)) {
+             serve_request_parse(body, length, kind, &request, &p)) {
         server_drop_body(s, x);
         if (serve_check_sizes(s->engine, &request, &p))
             return server_enqueue(s, c, x, &request, server_cost_of(&request, length));
@@ -365,27 +365,29 @@ static enum MHD_Result server_get(serve_server *s, struct MHD_Connection *c, exc
     return http_send_text(&s->options.access, c, &x->http, 200, &body, type);
 }
 
-typedef enum route { ROUTE_NONE, ROUTE_GET, ROUTE_COMPLETIONS, ROUTE_CHAT } route;
+typedef enum route { ROUTE_NONE, ROUTE_GET, ROUTE_POST } route; /* ROUTE_POST + a serve_kind */
 
 static route server_route_of(const char *url) {
     if (strcmp(url, "/") == 0 || strcmp(url, "/health") == 0 || strcmp(url, "/metrics") == 0 ||
         strcmp(url, "/v1/models") == 0 || strncmp(url, "/v1/models/", 11) == 0)
         return ROUTE_GET;
-    if (strcmp(url, "/v1/completions") == 0) return ROUTE_COMPLETIONS;
-    return strcmp(url, "/v1/chat/completions") == 0 ? ROUTE_CHAT : ROUTE_NONE;
+    static const char *const posts[] = {"/v1/completions", "/v1/chat/completions",
+                                        "/v1/embeddings"}; /* by serve_kind */
+    for (int k = SERVE_COMPLETION; k <= SERVE_EMBEDDING; k++)
+        if (strcmp(url, posts[k]) == 0) return ROUTE_POST + (route)k;
+    return ROUTE_NONE;
 }
 
 static enum MHD_Result server_dispatch(serve_server *s, struct MHD_Connection *c, exchange *x, const char *url,
                                        const char *method) {
     serve_problem p;
     route r = server_route_of(url);
-    bool is_get = strcmp(method, "GET") == 0 || strcmp(method, "HEAD") == 0;
     if (!http_send_admits(&s->options.access, c, url, method, &p))
         return http_send_problem(&s->options.access, c, &x->http, &p);
     if (r != ROUTE_NONE && strcmp(method, "OPTIONS") == 0)
         return http_send_text(&s->options.access, c, &x->http, 204, &(text){0}, NULL);
-    if (r == ROUTE_GET && is_get) return server_get(s, c, x, url);
-    if (r > ROUTE_GET && strcmp(method, "POST") == 0) return server_post(s, c, x, r == ROUTE_CHAT);
+    if (r == ROUTE_GET && (strcmp(method, "GET") == 0 || strcmp(method, "HEAD") == 0)) return server_get(s, c, x, url);
+    if (r > ROUTE_GET && strcmp(method, "POST") == 0) return server_post(s, c, x, (serve_kind)(r - ROUTE_POST));
     if (r == ROUTE_NONE)
         serve_refuse(&p, 404, "invalid_request_error", NULL, NULL, "there is nothing at '%.200s'", url);
     else

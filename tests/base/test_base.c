@@ -116,6 +116,18 @@ TEST(arena_gives_aligned_zeroed_memory) {
     arena_free(NULL);
 }
 
+TEST(bytes_become_base64) {
+    static const char *const rows[][2] = {{"", ""},        {"f", "Zg=="},        {"fo", "Zm8="},
+                                          {"foo", "Zm9v"}, {"foob", "Zm9vYg=="}, {"\xff\xfe\xfd", "//79"}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        text t = {0};
+        text_append(&t, "");
+        text_append_base64(&t, rows[i][0], strlen(rows[i][0]));
+        EXPECT_TEXT(t.data, rows[i][1]);
+        text_deinit(&t);
+    }
+}
+
 TEST(text_grows_and_remembers_failure) {
     text t = {0};
     for (int i = 0; i < 1000; i++) text_printf(&t, "%d,", i);
@@ -253,5 +265,6 @@ TEST(no_more_memory_than_there_is) {
 
 SUITE("base/base", T(no_more_memory_than_there_is), T(errors_carry_status_and_text), T(long_errors_are_cut_not_overrun),
       T(memory_is_zeroed_counted_and_can_fail), T(memory_can_be_shared), T(memory_tells_a_part_of_the_second_cache),
-      T(arena_gives_aligned_zeroed_memory), T(text_grows_and_remembers_failure), T(text_for_people),
-      T(rng_gives_the_published_sequence), T(rng_draws_are_fair), T(sha256_gives_the_standard_digests))
+      T(arena_gives_aligned_zeroed_memory), T(bytes_become_base64), T(text_grows_and_remembers_failure),
+      T(text_for_people), T(rng_gives_the_published_sequence), T(rng_draws_are_fair),
+      T(sha256_gives_the_standard_digests))

@@ -143,16 +143,18 @@ static propane_status generated(void *context, text *result, propane_error *err)
 static propane_status scored(void *context, text *result, propane_error *err) {
     static const int32_t ids[] = {108, 105, 110, 101, 32, 49};
     double nll[5] = {0}, mean = 0, mean_examples = 0;
+    float embedding[64] = {0};
     int64_t predictions = 0, examples = 0;
     propane_chat *chat = NULL;
     writer w;
     propane_status status = writer_open(&w, 1, err);
     STEP(propane_generator_score(w.g, ids, 6, nll, err));
+    STEP(propane_generator_embed(w.g, ids, 6, embedding, err));
     STEP(propane_generator_loss(w.g, ids, 6, &mean, &predictions, err));
     STEP(propane_generator_write_logits(w.g, ids, 6, "out/l.safetensors", err));
     STEP(propane_chat_open(w.m, w.t, "plain", &chat, err));
     STEP(propane_generator_loss_examples(w.g, chat, "examples.jsonl", &mean_examples, &predictions, &examples, err));
-    TELL("%.6g %.6g %.6g %d", nll[0], mean, mean_examples, (int)examples);
+    TELL("%.6g %.6g %.6g %.6g %d", (double)embedding[0], nll[0], mean, mean_examples, (int)examples);
     propane_chat_free(chat);
     writer_close(&w);
     return calls_end(status, result, err);

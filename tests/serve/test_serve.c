@@ -204,6 +204,60 @@ TEST(completions_are_answered) {
     tear_down();
 }
 
+static void check_vector(const json_t *o, int index, const float *want, int64_t width) {
+    const json_t *one = json_array_get(json_object_get(o, "data"), (size_t)index),
+                 *v = json_object_get(one, "embedding");
+    EXPECT(json_integer_value(json_object_get(one, "index")) == index && json_array_size(v) == (size_t)width);
+    for (int64_t i = 0; i < width; i++)
+        EXPECT_MSG(fabs(json_number_value(json_array_get(v, (size_t)i)) - (double)want[i]) < 1e-6, "number %d", (int)i);
+}
+
+/* Texts and ids, several and one, as numbers and as their bytes; while others write. */
+TEST(embeddings_are_answered) {
+    set_up_with(100, 2);
+    const int64_t width = infer_width(b.m);
+    float want[256];
+    infer_result result;
+    const infer_task task = {.prompt = (int32_t[]){97, 98, 99}, .prompt_count = 3, .logprobs = -1, .embedding = want};
+    EXPECT_OK(infer_complete(b.m, &task, NULL, NULL, &result, &err));
+    text t = post("/v1/embeddings", "{\"model\":\"tiny\",\"input\":[\"abc\",\"b\",\"abc\"]}");
+    EXPECT_MSG(status_of(&t) == 200, "%s", t.data);
+    json_t *o = body_of(&t);
+    EXPECT(json_array_size(json_object_get(o, "data")) == 3);
+    EXPECT(json_integer_value(json_object_get(json_object_get(o, "usage"), "prompt_tokens")) == 7);
+    EXPECT_TEXT(json_string_value(json_object_get(o, "model")), "tiny");
+    check_vector(o, 0, want, width);
+    check_vector(o, 2, want, width);
+    json_decref(o);
+    text_deinit(&t);
+    t = post("/v1/embeddings", "{\"input\":[97,98,99],\"encoding_format\":\"float\"}");
+    o = body_of(&t);
+    check_vector(o, 0, want, width);
+    json_decref(o);
+    text_deinit(&t);
+    text bytes = {0};
+    text_append_base64(&bytes, want, (size_t)width * sizeof *want);
+    t = post("/v1/embeddings", "{\"input\":\"abc\",\"encoding_format\":\"base64\"}");
+    o = body_of(&t);
+    EXPECT_TEXT(json_string_value(json_object_get(json_array_get(json_object_get(o, "data"), 0), "embedding")),
+                bytes.data);
+    json_decref(o);
+    text_deinit(&t);
+    text_deinit(&bytes);
+    static const char *const wrong[][2] = {{"{}", "key 'input' is missing"},
+                                           {"{\"input\":\"\"}", "the prompt is empty"},
+                                           {"{\"input\":[1.5]}", "key 'input' must be a string"},
+                                           {"{\"input\":[99999]}", "not in the model's vocabulary"},
+                                           {"{\"input\":\"a\",\"dimensions\":7}", "'dimensions' is 7"},
+                                           {"{\"input\":\"a\",\"encoding_format\":\"hex\"}", "'hex'"}};
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        t = post("/v1/embeddings", wrong[i][0]);
+        EXPECT_MSG(status_of(&t) == 400 && strstr(t.data, wrong[i][1]), "%s: %s", wrong[i][0], t.data);
+        text_deinit(&t);
+    }
+    tear_down();
+}
+
 TEST(streams_add_up_to_the_answer) {
     set_up(100);
     static const char *const paths[] = {"/v1/completions", "/v1/chat/completions"};
@@ -536,7 +590,7 @@ static bool told_wanted(void *context) { return !((const told *)context)->gone; 
 static serve_answer *begin_told(serve_request *request, const char *body, told *t) {
     const serve_outlet out = {t, told_begin, told_write, told_wanted};
     serve_problem p;
-    EXPECT(serve_request_parse(body, strlen(body), false, request, &p));
+    EXPECT(serve_request_parse(body, strlen(body), SERVE_COMPLETION, request, &p));
     serve_answer *a = serve_begin(&b.engine, request, &out);
     EXPECT(a && !serve_is_done(a));
     return a;
@@ -856,11 +910,11 @@ TEST(addresses_that_cannot_be_had_are_errors) {
     tear_down();
 }
 
-SUITE("serve/serve", T(completions_are_answered), T(streams_add_up_to_the_answer), T(models_and_health_are_told),
-      T(json_objects_are_whole), T(wrong_requests_are_told_what_is_wrong), T(malformed_http_is_refused),
-      T(two_hundred_connections_at_once), T(requests_that_come_together_are_answered_as_alone),
-      T(a_long_prompt_delays_others_by_one_part), T(slow_and_aborted_clients_hold_up_nobody), T(a_full_queue_says_so),
-      T(held_connections_do_not_stop_the_server), T(requests_have_so_much_memory_and_no_more),
-      T(requests_are_measured_before_they_wait), T(the_end_is_clean), T(an_echoed_prompt_has_logprobs),
-      T(pages_and_keys_are_let_in), T(names_of_allowed_origins_are_the_servers_too),
+SUITE("serve/serve", T(completions_are_answered), T(embeddings_are_answered), T(streams_add_up_to_the_answer),
+      T(models_and_health_are_told), T(json_objects_are_whole), T(wrong_requests_are_told_what_is_wrong),
+      T(malformed_http_is_refused), T(two_hundred_connections_at_once),
+      T(requests_that_come_together_are_answered_as_alone), T(a_long_prompt_delays_others_by_one_part),
+      T(slow_and_aborted_clients_hold_up_nobody), T(a_full_queue_says_so), T(held_connections_do_not_stop_the_server),
+      T(requests_have_so_much_memory_and_no_more), T(requests_are_measured_before_they_wait), T(the_end_is_clean),
+      T(an_echoed_prompt_has_logprobs), T(pages_and_keys_are_let_in), T(names_of_allowed_origins_are_the_servers_too),
       T(addresses_that_cannot_be_had_are_errors))
