@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # Makes build/wheel/propane_ml-VERSION-cp39-abi3-manylinux_*.whl: auditwheel puts the libraries that libpropane needs into it. Then
-# installs it into a new environment that has nothing else and runs the package's tests there, on a copy outside of the clone,
+# installs it into a new environment that has nothing else and runs the package's tests there, on a copy outside of the clone, then
+# in a root without anything else (empty_root.sh),
 # and looks that the extension takes nothing from the system but what manylinux promises: the C library and zlib.
 # On macOS (untried): pip wheel as below with MACOSX_DEPLOYMENT_TARGET=13.0 ARCHFLAGS="-arch arm64", then
 # `delocate-wheel -w build/wheel build/wheel/raw/*.whl` in place of auditwheel.
@@ -29,4 +30,6 @@ for library in "$extension" "$(dirname "$extension")"/../propane_ml.libs/*; do
 done | sed -nE 's/.*=> ([^ ]+) .*/\1/p' | sort -u | grep -vE "propane_ml\.libs/|/lib(c|m|dl|rt|pthread|z)\.so|/ld-linux" > "$out/foreign"
 [ -s "$out/foreign" ] && { echo "it takes from the system:"; cat "$out/foreign"; exit 1; }
 (cd "$out/empty" && PROPANE_ROOT=$here env -u PYTHONPATH bin/python -m pytest -q) || exit 1
+sh python/empty_root.sh "$out/empty"
+case $? in 0 | 77) ;; *) exit 1 ;; esac
 echo "$(basename "$wheel"): $(($(stat -c %s "$wheel") / 1024)) KB, passes in an empty environment"

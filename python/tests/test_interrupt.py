@@ -27,12 +27,14 @@ def interrupted():
     """Ctrl-C soon after the block began: it must end it. A minute later the process is killed."""
     timer = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT))
     signal.alarm(60)
-    with pytest.raises(KeyboardInterrupt):
-        timer.start()
-        yield
-        time.sleep(30)  # it came to its end before the signal did
-        pytest.fail("the signal did not come")
-    signal.alarm(0)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            timer.start()
+            yield
+            time.sleep(30)  # it came to its end before the signal did
+            pytest.fail("the signal did not come")
+    finally:
+        signal.alarm(0)
 
 
 @pytest.mark.parametrize("device", ["cpu", "sim:m4"])

@@ -1,0 +1,45 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# Tests the wheel where nothing else is: a root with a Python interpreter, what that interpreter and NumPy take from a system (the C and
+# C++ libraries), the packages of the environment that is given, the tests and their data. No shell, no compiler, no package.
+#     python/empty_root.sh ENVIRONMENT          as root; exits 77 with the reason where that cannot be done
+set -u
+cd "$(dirname "$0")/.." || exit 2
+environment=$1 root=$(mktemp -d)
+[ "$(id -u)" = 0 ] || { echo "an empty root needs chroot, which only root may do"; exit 77; }
+python=$(readlink -f "$environment/bin/python")
+trap 'umount "$root/proc" 2> /dev/null; rm -rf --one-file-system "$root"' EXIT
+library=$("$python" -c 'import os; print(os.path.dirname(os.__file__))')
+mkdir -p "$root/usr/bin" "$root$library" "$root/tmp" "$root/dev" "$root/proc" "$root/home" "$root/site" "$root/repository/tests"
+cp "$python" "$root/usr/bin/python"
+cp -r "$library/." "$root$library/"
+rm -rf "$root$library/dist-packages" "$root$library/site-packages"
+packages=$("$environment/bin/python" -c 'import sysconfig; print(sysconfig.get_path("platlib"))')
+cp -r "$packages/." "$root/site/"
+loader=$(ldd "$python" | sed -nE 's/^[[:space:]]*(\/[^ ]+) .*/\1/p')
+base=$(dirname "$(ldd "$python" | sed -nE 's/.*=> ([^ ]*libc\.so[^ ]*) .*/\1/p')")
+{
+    echo "$loader"
+    find "$python" "$library/lib-dynload" -type f -exec ldd {} \; 2> /dev/null | sed -nE 's/.*=> ([^ ]+) .*/\1/p'
+    # What every manylinux wheel may expect.
+    for name in pthread.so.0 dl.so.2 rt.so.1 util.so.1 m.so.6 gcc_s.so.1 stdc++.so.6 z.so.1; do
+        for folder in "$base" /usr"$base"; do ls "$folder/lib$name" 2> /dev/null; done
+    done
+} | sort -u | while read -r file; do
+    mkdir -p "$root$(dirname "$file")" && cp -L "$file" "$root$file"
+done
+cp -r python/tests python/pytest.ini "$root/home/"
+cp -r include python "$root/repository/"
+cp -r tests/data "$root/repository/tests/"
+if ! mknod -m 666 "$root/dev/null" c 1 3 || ! mknod -m 666 "$root/dev/urandom" c 1 9 || ! mount -t proc proc "$root/proc"; then
+    echo "an empty root cannot be made here"
+    exit 77
+fi
+# Ctrl-C is one of the tests: a shell's background job would have it ignored.
+env -i HOME=/home PYTHONHOME="$(dirname "$(dirname "$library")")" PYTHONPATH=/site PROPANE_ROOT=/repository LC_ALL=C.UTF-8 PATH=/usr/bin \
+    "$python" -S -c 'import os, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)
+os.chroot(sys.argv[1])
+os.chdir("/home")
+os.execv("/usr/bin/python", ["python", "-m", "pytest", "-c", "/home/pytest.ini", "--rootdir", "/home", "-q", "tests"])' "$root" || exit 1
+echo "passes in an empty root: $(find "$root" -name '*.so*' -not -path "$root/site/*" -not -path '*lib-dynload*' | wc -l) libraries of the system"
