@@ -552,6 +552,8 @@ typedef struct propane_training_estimate_options {
     bool search;  /* all plans, heads, weight modes and forms of moments that are not given (NULL), and every way to
                              * divide batch x accumulate sequences: the fastest with its parts, the runners-up */
     bool sources; /* where each assumption comes from (PROPANE_TEXT) */
+    /* A report of `propane devices --probe`, whose figures of the host replace the assumed ones; NULL: none. Not with workers. */
+    const char *rates;
 } propane_training_estimate_options;
 /* What training steps of a model (propane_plan_takes) would cost; estimated, nothing is measured. PROPANE_TEXT or
  * PROPANE_JSON; terminated, propane_free it. `options` may be NULL. */

@@ -47,8 +47,18 @@ static void api_training_print_cost(text *to, const partition *p, const partitio
     text_printf(to, "\n");
 }
 
-static void api_training_print_assumptions(text *to, const chip *c, bool sources) {
-    cost_host h = cost_host_of(c);
+static void api_training_print_assumptions(text *to, const chip *c, const cost_rates *rates, bool sources) {
+    cost_host h = cost_host_with(c, rates);
+    if (rates) {
+        text_printf(
+            to,
+            "  measured on a host (%s): products %.3g TFLOPS fp32, elementwise %.3g GB/s, memory %.3g GB/s, AdamW "
+            "%.3g, %.3g and %.3g ns a parameter with fp32, bf16 and int8 moments; assumed: all at once %.0f "
+            "GB/s\n",
+            rates->system, h.gemm_tflops, h.stream_gbs, h.memory_gbs, rates->update_ns[0], rates->update_ns[1],
+            rates->update_ns[2], h.shared_gbs);
+        return;
+    }
     text_printf(to,
                 "  assumed of the host of %s: products %.2f TFLOPS fp32, elementwise %.0f GB/s, AdamW %.0f GB/s, all "
                 "at once %.0f "
@@ -138,7 +148,7 @@ static void api_training_print_best(text *to, const partition_candidate *list) {
 #define RUNNERS_UP 12 /* of a search, with the fastest */
 
 static void api_training_show(text *to, const partition_candidate *list, int count,
-                              const propane_training_estimate_options *o, json_t *json) {
+                              const propane_training_estimate_options *o, const cost_rates *rates, json_t *json) {
     for (int i = 0; json && i < count; i++)
         json_add(json,
                  api_training_cost_json(list[i].partition, &list[i].cost, list[i].refused[0] ? list[i].refused : NULL));
@@ -153,7 +163,7 @@ static void api_training_show(text *to, const partition_candidate *list, int cou
         api_training_print_cost(to, list[0].partition, &list[0].cost, o->ops);
         if (list[0].refused[0]) text_printf(to, "  but a known rule refuses it: %s\n", list[0].refused);
     }
-    api_training_print_assumptions(to, list[0].cost.chip, o->sources);
+    api_training_print_assumptions(to, list[0].cost.chip, rates, o->sources);
 }
 
 enum { MOST_BATCHES = 8 };
@@ -175,6 +185,9 @@ static int api_training_batches(const propane_training_estimate_options *o, part
 static propane_status api_training_estimate(const model_config *config, const propane_training_estimate_options *o,
                                             const chip *const *chips, int chip_count, json_t *json, text *to,
                                             propane_error *err) {
+    cost_rates measured;
+    const cost_rates *rates = o->rates ? &measured : NULL;
+    if (rates) PROPANE_TRY(cost_rates_read(o->rates, &measured, err));
     partition_batches batches[MOST_BATCHES];
     const partition_question q = {.plan = o->compare ? NULL : o->plan,
                                   .weights = o->compare ? NULL : o->weights,
@@ -183,7 +196,8 @@ static propane_status api_training_estimate(const model_config *config, const pr
                                   .lagged = strcmp(o->clipping, "lagged") == 0,
                                   .batches = batches,
                                   .batch_count = api_training_batches(o, batches),
-                                  .context = o->context};
+                                  .context = o->context,
+                                  .rates = rates};
     for (int i = 0; i < chip_count; i++) {
         if (o->workers > 0) {
             if (i && !json) text_append(to, "\n");
@@ -195,7 +209,7 @@ static propane_status api_training_estimate(const model_config *config, const pr
         if (status == PROPANE_OK && all.count == 0)
             status = propane_fail(err, PROPANE_ERR_NOT_FOUND, "plan '%s': plans are layer, six, ten", o->plan);
         if (status == PROPANE_OK && i && !json) text_append(to, "\n");
-        if (status == PROPANE_OK) api_training_show(to, all.list, all.count, o, json);
+        if (status == PROPANE_OK) api_training_show(to, all.list, all.count, o, rates, json);
         partition_comparison_free(&all);
         if (status) return status;
     }
@@ -253,6 +267,8 @@ propane_status propane_estimate_training(const char *model, const propane_traini
         return propane_fail(err, PROPANE_ERR_INVALID, "batch, context and accumulate must not be negative");
     PROPANE_TRY(api_training_check_words(&o, err));
     PROPANE_TRY(chip_find_list(o.target ? o.target : "m4", chips, &chip_count, err));
+    if (o.rates && (chip_count > 1 || o.workers > 0))
+        return propane_fail(err, PROPANE_ERR_INVALID, "rates are one host's: give one target chip, and no workers");
     PROPANE_TRY(api_plan_config(model, &config, err));
     if (!o.context) o.context = config.max_position_embeddings < 256 ? config.max_position_embeddings : 256;
     propane_status status = api_training_print(&config, &o, form, chips, chip_count, &to, err);

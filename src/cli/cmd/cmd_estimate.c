@@ -91,6 +91,8 @@ int cmd_estimate(int argc, char **argv) {
         {"--moments", CLI_CHOICE, &model.moments, .words = "fp32|bf16|int8", .help = "how AdamW's moments are stored"},
         {"--clip-norm", CLI_CHOICE, &model.clipping, .words = "exact|lagged",
          .help = "lagged: an update begins beside the backward pass"},
+        {"--rates", CLI_TEXT, &model.rates, .words = "FILE",
+         .help = "the host's rates as 'propane devices --probe' measured them, instead of the assumed ones"},
         {"--sources", CLI_SWITCH, &model.sources, .help = "where each assumption comes from"},
         {"--compare", CLI_SWITCH, &model.compare, .help = "plans, weights and batches side by side, the fastest named"},
         {NULL, CLI_HEADING, NULL, .help = "Of a model, by several workers over a network"},
@@ -117,6 +119,8 @@ int cmd_estimate(int argc, char **argv) {
         return cli_misuse("estimate", "--bandwidth is bits a second: 20M, 1G");
     if (model.workers && file && !propane_plan_takes(file))
         return cli_misuse("estimate", "--workers is for a model that is trained, as propane plan takes it");
+    if (model.rates && file && !propane_plan_takes(file))
+        return cli_misuse("estimate", "--rates is for a model that is trained, as propane plan takes it");
     model.target = target;
     const propane_status status =
         points ? estimate_points(points, json, &err) : cmd_estimate_file(file, through, &model, json, &err);

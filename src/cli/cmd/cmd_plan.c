@@ -43,7 +43,11 @@ static propane_status cmd_plan_search(const char *model, const propane_training_
 
 /* A flag that a search alone has. */
 static const char *cmd_plan_stray(const propane_training_estimate_options *o) {
-    return o->accumulate ? "--accumulate" : o->moments ? "--moments" : o->clipping ? "--clip-norm" : NULL;
+    return o->accumulate ? "--accumulate"
+           : o->moments  ? "--moments"
+           : o->clipping ? "--clip-norm"
+           : o->rates    ? "--rates"
+                         : NULL;
 }
 
 int cmd_plan(int argc, char **argv) {
@@ -70,6 +74,8 @@ int cmd_plan(int argc, char **argv) {
          "batches to an update; --batch x N sequences are divided"},
         {"--moments", CLI_CHOICE, &search.moments, .words = "fp32|bf16|int8", .help = "these alone"},
         {"--clip-norm", CLI_CHOICE, &search.clipping, .words = "exact|lagged", .help = "as of train"},
+        {"--rates", CLI_TEXT, &search.rates, .words = "FILE",
+         .help = "the host's rates, from 'propane devices --probe'"},
         {"--json", CLI_SWITCH, &json, .help = "JSON"},
         {NULL, CLI_HEADING, NULL, .help = "The kernels"},
         {"--write", CLI_TEXT, &write, .words = "DIR", .help = "write the kernels as MIL text into a folder"},

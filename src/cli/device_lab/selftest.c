@@ -75,7 +75,7 @@ void probe_progress(int64_t count) {
     fflush(stdout);
 }
 
-static const probe_question *const lists[] = {probe_engine, probe_forms, probe_numbers};
+static const probe_question *const lists[] = {probe_engine, probe_forms, probe_numbers, probe_host};
 enum { LISTS = sizeof lists / sizeof lists[0] };
 
 static const probe_question *selftest_find_question(const char *id) {
@@ -96,7 +96,7 @@ int probe_ask(const char *uri, const char *id) {
     probe_target t = selftest_make_target(uri);
     propane_error err = {0};
     if (!q) {
-        char known[600] = "";
+        char known[800] = "";
         for (int l = 0; l < LISTS; l++)
             for (q = lists[l]; q->id; q++) {
                 size_t used = strlen(known);

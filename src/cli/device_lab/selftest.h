@@ -22,7 +22,7 @@ typedef struct probe_question {
     propane_status (*ask)(probe_target *t, json_t *out, propane_error *err);
 } probe_question;
 
-extern const probe_question probe_numbers[], probe_forms[], probe_engine[]; /* end with id NULL */
+extern const probe_question probe_numbers[], probe_forms[], probe_engine[], probe_host[]; /* end with id NULL */
 
 /* "answer", or another key, by format. */
 void probe_say(json_t *out, const char *key, const char *format, ...) BASE_PRINTF(3, 4);

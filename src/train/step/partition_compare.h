@@ -19,6 +19,7 @@ typedef struct partition_question {
     const partition_batches *batches;
     int batch_count;
     int64_t context;
+    const cost_rates *rates; /* NULL: what is assumed of the chip's host */
 } partition_question;
 
 typedef struct partition_candidate {

@@ -131,12 +131,19 @@ double partition_update_bytes(moment_form form) {
     return 4 + 4 + 4 + 4 * (double)moment_bytes(form) + 2 + (form == MOMENT_INT8 ? 4 * 4.0 / MOMENT_BLOCK : 0);
 }
 
+/* AdamW's. */
+static double partition_cost_update_ms(const cost_host *h, const partition_training *how, double parameters) {
+    if (how->rates) return parameters * how->rates->update_ns[how->moments] / 1e6;
+    return parameters * partition_update_bytes(how->moments) / (h->memory_gbs * 1e6);
+}
+
 static void cost_tasks_unit(step_tasks *t, int instance, schedule_lane lane, int wait, int also) {
     double parameters = cost_instance_parameters(t, instance);
     if (instance == 2 * t->layers && !t->p->config.tie_word_embeddings)
         parameters += (double)t->p->config.vocab_size * (double)t->p->config.hidden_size;
     const double bytes = parameters * partition_update_bytes(t->cost->how.moments);
-    const int task = cost_task(t, lane, bytes / (t->host->memory_gbs * 1e6), bytes, true, wait);
+    const double ms = partition_cost_update_ms(t->host, &t->cost->how, parameters);
+    const int task = cost_task(t, lane, ms, bytes, true, wait);
     cost_task_wait(t, task, also);
     t->units[instance] = task;
 }
@@ -235,7 +242,7 @@ static propane_status partition_cost_time(const partition *p, const cost_host *h
     PROPANE_TRY(cost_tasks_time(p, h, out, batches, true, &with, err));
     const double chain = out->engine_ms + out->staging_ms + out->host_ms + out->loss_ms;
     out->exposed_ms = fmax(0, out->pass_ms - chain);
-    out->sweep_ms = parameters * partition_update_bytes(out->how.moments) / (h->memory_gbs * 1e6) / accumulate;
+    out->sweep_ms = partition_cost_update_ms(h, &out->how, parameters) / accumulate;
     out->update_ms = fmax(0, with - batches * out->pass_ms) / accumulate;
     return PROPANE_OK;
 }
@@ -254,7 +261,7 @@ static void partition_cost_add_up(const partition *p, const chip *c, partition_c
 
 propane_status partition_cost_on(const partition *p, const chip *c, const partition_training *how, arena *a,
                                  partition_cost *out, propane_error *err) {
-    const cost_host h = cost_host_of(c);
+    const cost_host h = cost_host_with(c, how->rates);
     *out = (partition_cost){.chip = c, .how = *how};
     out->kernels = ARENA_ARRAY(a, p->kernel_count, partition_kernel_cost);
     if (!out->kernels) return propane_fail_memory(err, 0);

@@ -6,7 +6,7 @@
 #ifndef TRAIN_STEP_PARTITION_COST_H
 #define TRAIN_STEP_PARTITION_COST_H
 
-#include "chip/cost_step.h"
+#include "chip/cost_rates.h"
 #include "train/optim/moments.h"
 #include "train/step/partition.h"
 
@@ -22,7 +22,8 @@ typedef struct partition_training {
     weight_mode weights;
     int64_t accumulate; /* batches to an update */
     moment_form moments;
-    bool lagged; /* --clip-norm lagged: weights move as soon as their gradients are complete */
+    bool lagged;             /* --clip-norm lagged: weights move as soon as their gradients are complete */
+    const cost_rates *rates; /* NULL: what is assumed of the chip's host */
 } partition_training;
 
 typedef struct partition_cost {

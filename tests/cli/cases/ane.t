@@ -132,8 +132,12 @@ $ export TMPDIR=$PWD/tmp PROPANE_ANE_LIBRARY=$PWD/standin.so; propane devices --
 >~ report in probe.json: *
 = 0
 $ grep -c '"answer"' probe.json; grep '"stand_in"' probe.json
-> 32
+> 36
 >   "stand_in": true,
+= 0
+# What it measured of the host takes the place of the estimates' assumptions.
+$ propane estimate stories110m --rates probe.json | grep -c 'measured on a host (.*): products .* AdamW .* ns a parameter'
+> 1
 = 0
 $ grep -cE 'rule C25 refuses it|gather by constant indices is taken and right|silu taken, reduce_mean taken, layer_norm taken|second gives is right' probe.json
 > 4

@@ -50,6 +50,31 @@ $ propane estimate --points points.csv --json
 $ propane estimate --points wrong.csv
 2~ propane estimate: wrong.csv: there is no column 'chip'*
 = 1
+# A host's measured rates instead of the assumed ones: twice as fast an update is half of it, and the file is checked.
+@ printf '{"system": "Darwin 25 arm64", "answers": {"host-products": {"own_tflops": 0.2, "library_tflops": 2.75}, "host-memory": {"gb_per_s": 95}, "host-conversions": {"fp16_gb_per_s": 45}, "host-update": {"fp32_ns": 0.4, "bf16_ns": 0.3, "int8_ns": 0.2}}}' > rates.json; sed 's/"fp32_ns": 0.4/"fp32_ns": 0.2/' rates.json > quick.json; sed 's/"int8_ns": 0.2/"int8_ns": -1/' rates.json > wrong.json; echo '{"answers": 3}' > none.json; echo '[' > broken.json
+$ propane estimate stories110m --target m4 --rates rates.json | tail -1
+>   measured on a host (Darwin 25 arm64): products 2.75 TFLOPS fp32, elementwise 45 GB/s, memory 95 GB/s, AdamW 0.4, 0.3 and 0.2 ns a parameter with fp32, bf16 and int8 moments; assumed: all at once 108 GB/s
+= 0
+$ for f in rates quick; do propane estimate stories110m --rates $f.json --json | sed -n 's/.*"sweep_ms": \(....\).*/\1/p'; done
+> 43.8
+> 21.9
+= 0
+$ propane plan stories110m --search --moments fp32 --rates rates.json | grep -c 'measured on a host'
+> 1
+= 0
+$ for f in wrong none broken missing; do propane estimate stories110m --rates $f.json; done
+2~ propane estimate: wrong.json: answer "host-update" has no positive number "int8_ns"; *
+2~ propane estimate: none.json: answer "host-products" has no positive number "own_tflops"; *
+2~ propane estimate: *broken.json*
+2~ propane estimate: *missing.json*
+= 1
+$ propane estimate stories110m --target m4,m1 --rates rates.json
+2~ propane estimate: rates are one host's: *
+= 1
+$ propane plan stories110m --rates rates.json
+2> propane plan: --rates is for --search
+2> Try 'propane plan --help'.
+= 2
 # A simulated engine beside the loss.
 @ yes 'the quick brown fox jumps over the lazy dog.' | head -400 > text.txt
 $ propane train --data text.txt --kind bytes --run run --device sim:m4 --plan six --precision fp16 --steps 2 --layers 1 --width 32 --heads 1 --batch 1 --context 32 --json 2> /dev/null
