@@ -32,13 +32,14 @@ static propane_status cmd_plan_print(const propane_plan *p, propane_error *err) 
     return PROPANE_OK;
 }
 
-static propane_status cmd_plan_search(const char *model, const propane_training_estimate_options *options, bool json,
-                                      propane_error *err) {
+static int cmd_plan_search(const char *model, const propane_training_estimate_options *options, bool json) {
+    propane_error err = {0};
     char *shown = NULL;
-    PROPANE_TRY(propane_estimate_training(model, options, json ? PROPANE_JSON : PROPANE_TEXT, &shown, err));
-    fputs(shown, stdout);
+    const propane_status status =
+        propane_estimate_training(model, options, json ? PROPANE_JSON : PROPANE_TEXT, &shown, &err);
+    if (!status) fputs(shown, stdout);
     propane_free(shown);
-    return PROPANE_OK;
+    return status == PROPANE_OK ? CLI_OK : cli_error_of("plan", "plan '", &err);
 }
 
 /* A flag that a search alone has. */
@@ -98,8 +99,7 @@ int cmd_plan(int argc, char **argv) {
         search.target = target ? target : "m4", search.batch = batch, search.context = context, search.ops = false;
         search.plan = plan_given ? name : NULL, search.head = head_given ? head : NULL;
         search.weights = weights_given ? weights : NULL;
-        return cmd_plan_search(model, &search, json, &err) == PROPANE_OK ? CLI_OK
-                                                                         : cli_error_of("plan", "plan '", &err);
+        return cmd_plan_search(model, &search, json);
     }
     const propane_plan_options options = {
         .size = sizeof options, .plan = name, .precision = precision, .batch = batch, .context = context, .head = head};
