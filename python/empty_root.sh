@@ -12,8 +12,7 @@ trap 'umount "$root/proc" 2> /dev/null; rm -rf --one-file-system "$root"' EXIT
 library=$("$python" -c 'import os; print(os.path.dirname(os.__file__))')
 mkdir -p "$root/usr/bin" "$root$library" "$root/tmp" "$root/dev" "$root/proc" "$root/home" "$root/site" "$root/repository/tests"
 cp "$python" "$root/usr/bin/python"
-cp -r "$library/." "$root$library/"
-rm -rf "$root$library/dist-packages" "$root$library/site-packages"
+find "$library" -mindepth 1 -maxdepth 1 -not -name '*-packages' -not -name test -exec cp -r {} "$root$library/" \;
 packages=$("$environment/bin/python" -c 'import sysconfig; print(sysconfig.get_path("platlib"))')
 cp -r "$packages/." "$root/site/"
 loader=$(ldd "$python" | sed -nE 's/^[[:space:]]*(\/[^ ]+) .*/\1/p')
