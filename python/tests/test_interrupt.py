@@ -97,9 +97,11 @@ def test_a_trainer_goes_on_as_if_nothing_had_happened():
     size = dict(text=words, kind="chars", layers=2, width=32, heads=2, context=16, batch=4, accumulate=3, warmup=2, lr=0.01,
                 eval_every=0, progress=False)
     trainer = propane.Trainer(steps=100000, **size)
-    for _ in range(2):
+    rounds = 0
+    while rounds < 2 or (trainer.step_count == 0 and rounds < 60):  # a busy machine may end no step before the signal
         with interrupted():
             trainer.run()
+        rounds += 1
     done = trainer.step_count
     assert done > 0
     trainer.run(steps=1)
