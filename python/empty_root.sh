@@ -41,4 +41,4 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 os.chroot(sys.argv[1])
 os.chdir("/home")
 os.execv("/usr/bin/python", ["python", "-m", "pytest", "-c", "/home/pytest.ini", "--rootdir", "/home", "-q", "tests"])' "$root" || exit 1
-echo "passes in an empty root: $(find "$root" -name '*.so*' -not -path "$root/site/*" -not -path '*lib-dynload*' | wc -l) libraries of the system"
+echo "passes in an empty root: $(find "$root" -xdev -name '*.so*' -not -path "$root/site/*" -not -path '*lib-dynload*' | wc -l) libraries of the system"
