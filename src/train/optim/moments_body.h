@@ -37,15 +37,15 @@ typedef float moments_floats __attribute__((vector_size(4 * LANES)));
 
 #define MOMENTS_GOLDEN 0x9e3779b1u
 
-/* What the random numbers of the elements from `first` on are made of; those of N elements behind: add N * MOMENTS_GOLDEN. */
+/* What the random numbers of the elements from `first` on are made of; those of N elements later: add N * MOMENTS_GOLDEN. */
 MOMENTS_INLINE void moments_seed(moments_bits *seed, uint32_t first) {
     for (uint32_t i = 0; i < LANES; i++) (*seed)[i] = (first + i) * MOMENTS_GOLDEN;
 }
 
 /* 32 random bits of each element (the finalizer of MurmurHash3 by Austin Appleby, public domain): the lower half is the first
  * moment's, the upper the second's. */
-MOMENTS_INLINE void moments_random(moments_bits *random, const moments_bits *seed, uint32_t behind, uint32_t key) {
-    moments_bits x = (*seed + behind * MOMENTS_GOLDEN) ^ key;
+MOMENTS_INLINE void moments_random(moments_bits *random, const moments_bits *seed, uint32_t later, uint32_t key) {
+    moments_bits x = (*seed + later * MOMENTS_GOLDEN) ^ key;
     x ^= x >> 16, x *= 0x85ebca6bu;
     x ^= x >> 13, x *= 0xc2b2ae35u;
     *random = x ^ x >> 16;

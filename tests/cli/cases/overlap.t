@@ -12,6 +12,14 @@ $ export TMPDIR=$PWD/tmp PROPANE_ANE_LIBRARY=$PWD/standin.so; for how in exact l
 > same
 > same
 = 0
+# 200 steps of a small model: beside the device's work or after it, and killed at moments that chance picks, begun again each time.
+@ echo 'train --data text --kind bytes --layers 2 --width 64 --heads 2 --batch 2 --context 32 --precision fp16 --plan six --steps 200 --checkpoint-every 10 --eval-every 100 --eval-batches 1 --no-report --device ane --threads 1' > long
+$ export TMPDIR=$PWD/tmp PROPANE_ANE_LIBRARY=$PWD/standin.so; for o in on off; do propane $(cat long) --overlap $o --run long-$o > /dev/null; done; cmp long-on/model.safetensors long-off/model.safetensors && echo same
+> same
+= 0
+$ export TMPDIR=$PWD/tmp PROPANE_ANE_LIBRARY=$PWD/standin.so; for k in 1 2 3 4 5 6; do if [ -f killed/checkpoint.safetensors ]; then propane train --data text --run killed --resume > /dev/null 2>&1 & else propane $(cat long) --run killed > /dev/null 2>&1 & fi; sleep "$(awk -v k=$k -v p=$$ 'BEGIN { srand(p * 10 + k); printf "%.3f", 0.05 + rand() * 0.6 }')"; kill -KILL $! 2> /dev/null; wait $! 2> /dev/null; done; if [ -f killed/checkpoint.safetensors ]; then propane train --data text --run killed --resume > /dev/null; else propane $(cat long) --run killed > /dev/null; fi; cmp long-off/model.safetensors killed/model.safetensors && echo same
+> same
+= 0
 $ propane train --data text --run half-lagged --resume --clip-norm exact
 2~ propane train: *half-lagged/checkpoint.safetensors was made with --clip-norm lagged, not exact; *
 = 1
