@@ -1087,7 +1087,7 @@ PROPANE_CHECK propane_status propane_chat_encode(const propane_chat *chat, const
 /* -log p of each id after the first, in nats: nll [count - 1]. */
 PROPANE_CHECK propane_status propane_generator_score(propane_generator *generator, const int32_t *ids, int64_t count,
                                                      double *nll, propane_error *err);
-/* What the model makes of a text as numbers that can be compared (cosine): the stream that the head reads, behind the last norm, summed
+/* What the model makes of a text as numbers that can be compared (cosine): the stream that the head reads, after the last norm, summed
  * over all ids and divided by its length. embedding: [width of propane_model_info]. PROPANE_ERR_LIMIT: it is not a number. */
 PROPANE_CHECK propane_status propane_generator_embed(propane_generator *generator, const int32_t *ids, int64_t count,
                                                      float *embedding, propane_error *err);

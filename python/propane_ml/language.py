@@ -295,7 +295,7 @@ class Model(Handle):
         return nll
 
     def embed(self, given: Union[str, Sequence[int]]) -> Any:
-        """A text as numbers to compare by their dot product: float32 [width], of length 1. What the head reads behind the last norm,
+        """A text as numbers to compare by their dot product: float32 [width], of length 1. What the head reads after the last norm,
         summed over all ids; a text is encoded, with bos where there is one."""
         ids = self._ids(given)
         if not ids:

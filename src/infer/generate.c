@@ -62,7 +62,7 @@ static propane_status generate_execute(propane_request *r, propane_error *err) {
     return propane_wait(r, NULL, err);
 }
 
-/* What a chunk is read for: logits, or the residual stream behind the last layer. */
+/* What a chunk is read for: logits, or the residual stream after the last layer. */
 typedef enum wanted { NO_LOGITS, LAST_LOGITS, ALL_LOGITS, STREAM } wanted;
 
 /* One half of a layer: stream += f(stream). */

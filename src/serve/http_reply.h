@@ -26,7 +26,7 @@ void serve_print_problem(text *out, const serve_problem *p);
 void serve_print_models(text *out, const char *model, int64_t created, bool chat, bool list);
 /* `choices`: a list of serve_choice; taken over. */
 void serve_print_answer(text *out, const serve_head *h, json_t *choices, const serve_usage *usage);
-/* An embedding as the index-th of a list that is printed piece by piece: its beginning before the first, its end behind the last. */
+/* An embedding as the index-th of a list that is printed piece by piece: its beginning before the first, its end after the last. */
 void serve_print_embedding(text *out, int index, const float *vector, int64_t width, bool base64);
 void serve_print_embeddings_end(text *out, const char *model, const serve_usage *usage);
 /* NULL: no memory. `finish` NULL: not finished (streams); `logprobs` (may be NULL) is taken over, and so are `calls` of a chat
