@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""The graph pages of show, check and diff in a real browser: Chromium without a window, driven through a pipe, with Python's own
+"""The graph pages of show, check and diff, and the report of training runs, in a real browser: Chromium without a window, driven through a pipe, with Python's own
 library alone. Judged: no message on the console, no request to anywhere, hostile names stay text, search, folding, keyboard and
 touch work, nothing is wider than a phone, contrast. Told and not judged: how long a page of 1,500 operations takes to be painted.
 
@@ -90,19 +90,19 @@ class Browser:
             return "exception: " + got["exceptionDetails"].get("exception", {}).get("description", "?")
         return got["result"].get("value")
 
-    def open(self, path, width=1280, height=860, dark=False):
+    def open(self, path, width=1280, height=860, dark=False, there="performance.getEntriesByName('graph-painted').length"):
         self.ask("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 500)
         self.ask("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}])
         self.events = []
         self.ask("Page.navigate", url=pathlib.Path(path).resolve().as_uri())
         until = time.monotonic() + LIMIT
-        while not self.js("performance.getEntriesByName('graph-painted').length"):
+        while not self.js(there):
             if time.monotonic() > until:
                 expect(os.path.basename(path) + " is painted", False, str(self.trouble()))
                 return None
             time.sleep(0.02)
         self.settle()
-        return self.js("performance.getEntriesByName('graph-painted')[0].startTime")
+        return self.js("(performance.getEntriesByName('graph-painted')[0] || {}).startTime")
 
     def settle(self):
         self.js("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done(1))))")
@@ -159,6 +159,10 @@ def fixtures():
     pathlib.Path("small.mil").write_text(head % "3505.4.1" + body + "    } -> (a40);\n}\n")
     evil = "\\x1b[31m\\x07" + HOSTILE.replace('"', "'")
     pathlib.Path("evil.mil").write_text(head % evil + body + "    } -> (a40);\n}\n")
+    for name, rate in (("one", "3e-3"), ("two", "1e-3")):
+        run("train", "--data", "text", "--kind", "bytes", "--layers", "1", "--width", "16", "--heads", "2", "--context", "16", "--batch", "2",
+            "--steps", "30", "--eval-every", "10", "--run", name, "--lr", rate, "--no-report", "--threads", "1")
+    run("report", "one", "two", "--out", "report.html")
     run("show", "big.mlpackage", "--html", "big.html")
     run("show", "evil.mil", "--html", "evil.html")
     run("show", "small.mil", "--html", "small.html")
@@ -286,6 +290,42 @@ def check_words(b):
     expect("the table has every operation", b.js("document.querySelectorAll('#table tbody tr').length") == b.js("graph.nodes.length"))
 
 
+# Inks of the report: lines and words against the page.
+INKS = """(() => {
+  const lum = c => { const [r, g, b] = c.map(x => { x /= 255; return x <= 0.04045 ? x / 12.92 : ((x + 0.055) / 1.055) ** 2.4; }); return 0.2126 * r + 0.7152 * g + 0.0722 * b; };
+  const rgb = s => s.match(/[0-9.]+/g).slice(0, 3).map(Number), ground = lum(rgb(getComputedStyle(document.body).backgroundColor)), bad = [];
+  const judge = (e, colour, least) => { const a = lum(rgb(colour)), r = (Math.max(a, ground) + 0.05) / (Math.min(a, ground) + 0.05); if (r < least) bad.push(e.tagName + ' ' + r.toFixed(2)); };
+  document.querySelectorAll('figure svg text').forEach(e => judge(e, getComputedStyle(e).fill, 4.5));
+  document.querySelectorAll('figure polyline:not(.raw)').forEach(e => judge(e, getComputedStyle(e).stroke, 3));
+  return [...new Set(bad)].join('; ');
+})()"""
+
+
+def check_report(b):
+    for look, width, dark in (("light", 1280, False), ("dark", 1280, True), ("phone", 400, False)):
+        b.open("report.html", width, 860, dark, there="document.querySelectorAll('figure svg polyline').length > 1 && document.getElementById('smooth') !== null")
+        expect(f"report, {look}: console and requests", not b.trouble(), b.trouble())
+        expect(f"report, {look}: no wider than the window", b.js("document.documentElement.scrollWidth") <= width, b.js("document.documentElement.scrollWidth"))
+        expect(f"report, {look}: contrast", b.js(INKS) == "", b.js(INKS))
+        b.shot(f"report-{look}")
+        x, y, w = b.js("(() => { const f = document.querySelector('figure'); f.scrollIntoView({block: 'center'}); const r = f.getBoundingClientRect(); return [r.left + r.width / 2, r.top + r.height / 2, r.width]; })()")
+        b.ask("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
+        b.settle()
+        tip = b.js("(() => { const t = document.querySelector('.tip'); if (!t) return ''; const r = t.getBoundingClientRect(); return r.left >= 0 && r.right <= innerWidth ? t.textContent : 'outside: ' + t.textContent; })()")
+        expect(f"report, {look}: values of both runs under the pointer", tip.startswith("step") and "one" in tip and "two" in tip, tip)
+        b.shot(f"report-{look}-tip")
+    drawn = "[...document.querySelectorAll('figure polyline:not(.raw)')].map(e => e.getAttribute('points')).join(' ')"
+    before = b.js(drawn)
+    b.js("(() => { const s = document.getElementById('smooth'); s.value = 0.9; s.dispatchEvent(new Event('input')); })()")
+    b.settle()
+    expect("report: smoothing draws another line, and the one that it smooths", b.js(drawn) != before and b.js("document.querySelectorAll('polyline.raw').length") > 0,
+           b.js("document.querySelectorAll('polyline.raw').length"))
+    lines = b.js("document.querySelectorAll('figure polyline:not(.raw)').length")
+    b.js("document.querySelector('.legend button').click()")
+    b.settle()
+    expect("report: a run is hidden by its name", 0 < b.js("document.querySelectorAll('figure polyline:not(.raw)').length") < lines)
+
+
 def main():
     program = next((p for p in map(shutil.which, ("chromium", "chromium-browser", "google-chrome")) if p), None)
     if not program:
@@ -301,6 +341,7 @@ def main():
             check_big(browser)
             check_hands(browser)
             check_all_looks(browser)
+            check_report(browser)
         finally:
             browser.process.terminate()
             browser.process.wait(timeout=30)
