@@ -1323,8 +1323,8 @@ PROPANE_CHECK propane_status propane_trainer_set(propane_trainer *trainer, const
                                                  propane_error *err);
 /* The trainer's own, NULL of a program. */
 const propane_tokenizer *propane_trainer_tokenizer(const propane_trainer *trainer);
-/* Tokens that a text may begin with which the model has not seen: prompt `index` of `count` from the held-out data, up to
- * `room` of them; of instruction data an example up to its answer. Returns how many; 0: there is none. */
+/* Tokens that a text may begin with which the model has not seen: prompt `index` of `count` from the held-out data, from the
+ * beginning of a line or a word, up to `room` of them; of instruction data an example up to its answer. Returns how many; 0: there is none. */
 int64_t propane_trainer_prompt(const propane_trainer *trainer, int index, int count, int32_t *ids, int64_t room);
 /* With the option "profile": where the time went, a row a kernel or step; `stage` of a language model's says "device" or
  * "host". As propane_program_profile_get. */

@@ -426,6 +426,29 @@ static void api_trainer_language_profile_row(const propane_trainer *t, int index
                                  .engine_ns = k.engine_ns};
 }
 
+static int32_t api_trainer_id(const corpus *c, int64_t at) {
+    int bytes;
+    const void *all = corpus_ids(c, &bytes);
+    return bytes == 2 ? ((const uint16_t *)all)[at] : ((const int32_t *)all)[at];
+}
+
+/* The first token from `from` on that begins a line, or else a word; `from` where none does soon. */
+static int64_t api_trainer_beginning(const corpus *c, int64_t from, int64_t end) {
+    enum { SOON = 2000 };
+    int64_t word = from;
+    if (end > from + SOON) end = from + SOON;
+    for (int64_t i = from < 1 ? 1 : from; from > 0 && i < end; i++) {
+        size_t before_length, length;
+        const char *before = tokenizer_piece(c->tokenizer, api_trainer_id(c, i - 1), &before_length);
+        const char *piece = tokenizer_piece(c->tokenizer, api_trainer_id(c, i), &length);
+        if (!before || !before_length || !piece || !length) continue;
+        const char last = before[before_length - 1];
+        if (last == '\n' && *piece != '\n') return i;
+        if (word == from && (last == ' ' || last == '\n' || *piece == ' ')) word = i;
+    }
+    return word;
+}
+
 int64_t propane_trainer_prompt(const propane_trainer *t, int index, int count, int32_t *ids, int64_t room) {
     const corpus *c = &t->language.corpus;
     int64_t n = 0;
@@ -437,13 +460,10 @@ int64_t propane_trainer_prompt(const propane_trainer *t, int index, int count, i
             ids[n++] = e->ids[k];
         return n;
     }
-    int bytes;
-    const void *all = corpus_ids(c, &bytes);
-    const int64_t held = api_trainer_language_held(t);
-    int64_t begin = held > 0 ? c->count - held : 0;
-    begin += (c->count - begin) / count * index;
-    for (; n < room && begin + n < c->count; n++)
-        ids[n] = bytes == 2 ? ((const uint16_t *)all)[begin + n] : ((const int32_t *)all)[begin + n];
+    const int64_t held = api_trainer_language_held(t), first = held > 0 ? c->count - held : 0;
+    const int64_t part = (c->count - first) / count, from = first + part * index;
+    const int64_t begin = api_trainer_beginning(c, from, from + part - room);
+    for (; n < room && begin + n < c->count; n++) ids[n] = api_trainer_id(c, begin + n);
     return n;
 }
 

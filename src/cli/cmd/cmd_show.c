@@ -2,6 +2,7 @@
  * propane show FILE: what is in a file, told by its content: MIL text, weight files, safetensors, llama2.c checkpoints,
  * model folders, tokenizers, token files, compiled programs.
  */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -11,6 +12,7 @@
 #include "base/memory.h"
 #include "cli/cli.h"
 #include "cli/cmd/page_file.h"
+#include "cli/run/run_set.h"
 
 static bool cmd_show_is(const char *file, const char *kind) {
     const char *own = propane_file_kind(file);
@@ -25,6 +27,39 @@ static propane_status cmd_show_show(const char *file, const propane_show_options
     if (shown) fwrite(shown, 1, length, stdout);
     propane_free(shown);
     return status;
+}
+
+/* How far the training of a run is; false: the folder has no log of one. */
+static bool cmd_show_put_run(const char *dir, const char *before) {
+    run_set set;
+    propane_error err = {0};
+    propane_status status = run_set_open(&set, &dir, 1, &err);
+    if (status == PROPANE_OK) status = run_set_read(&set, &err);
+    const bool is_run = status == PROPANE_OK && set.runs[0].history.start;
+    if (is_run) {
+        const run_summary *s = &set.runs[0].summary;
+        printf("%s%s, step %.0f of %.0f", before, set.runs[0].state, isfinite(s->steps) ? s->steps : 0, s->planned);
+        if (isfinite(s->last)) printf(", training loss %.4f", s->last);
+        if (isfinite(s->val_best))
+            printf(", validation loss %.4f, best %.4f at step %.0f", s->val_last, s->val_best, s->val_step);
+        printf("\n");
+    }
+    run_set_close(&set);
+    return is_run;
+}
+
+/* A run's log is no instruction data, though it is called .jsonl. */
+static bool cmd_show_log(const char *file) {
+    const size_t length = strlen(file), name = strlen(RUN_LOG);
+    char dir[4096];
+    if (length < name || strcmp(file + length - name, RUN_LOG) != 0 || length - name >= sizeof dir) return false;
+    snprintf(dir, sizeof dir, "%.*s", (int)(length - name), file);
+    if (length > name && dir[length - name - 1] != '/') return false;
+    text before = {0};
+    text_printf(&before, "%s: the log of a training run: ", file);
+    const bool is_run = cmd_show_put_run(length > name ? dir : ".", before.data ? before.data : "");
+    text_deinit(&before);
+    return is_run;
 }
 
 /* What the flags of one kind of file say to the others; -1: nothing. */
@@ -112,7 +147,11 @@ int cmd_show(int argc, char **argv) {
     code = CLI_OK;
     for (int i = 0; i < files.count; i++) {
         propane_error err = {0};
-        if (cmd_show_show(files.items[i], &options, &err) != PROPANE_OK) code = cli_error("show", &err);
+        if (!json && cmd_show_log(files.items[i])) continue;
+        if (cmd_show_show(files.items[i], &options, &err) != PROPANE_OK)
+            code = cli_error("show", &err);
+        else if (!json && file_is_dir(files.items[i]))
+            (void)cmd_show_put_run(files.items[i], "  training: ");
     }
     return code;
 }

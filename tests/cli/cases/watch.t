@@ -114,3 +114,13 @@ $ propane report empty; grep -c '<figure' empty/report.html
 > wrote empty/report.html
 > 0
 = 1
+# show of a run's folder, or of its log, tells how far it is
+$ propane show r | tail -1; propane show r/log.jsonl; cd r && propane show log.jsonl
+>~   training: done, step 40 of *, training loss *, validation loss *, best * at step 40
+>~ r/log.jsonl: the log of a training run: done, step 40 of *
+>~ log.jsonl: the log of a training run: done, step 40 of *
+= 0
+# samples begin where a line does
+$ grep -o '"samples".*' r/log.jsonl | grep -o '"prompt": *"[^"]*"' | grep -c '"prompt": *"line'
+> 6
+= 0
