@@ -7,7 +7,7 @@
 # them in the sum, and killed
 @ printf '#!/bin/sh\nname=$1 n=$2 victims=$3; shift 3; ranks-that-shed $n $name propane train --data text --kind chars --layers 2 --width 32 --heads 2 --context 16 --batch 12 --eval-every 100 --eval-batches 2 --threads 1 --lr 1e-3 --min-lr 1e-3 --checkpoint-every 20 --steps 600 --json --run $name "$@" > $name.log 2> $name.err & job=$!; until [ -f $name/checkpoint.safetensors ]; do sleep 0.1; kill -0 $job || exit 1; done; for v in $victims; do kill -STOP $(cat $name.pid.$v); sleep 0.3; kill -9 $(cat $name.pid.$v); done; wait $job; echo "exit $?"\n' > ../bin/loses; chmod +x ../bin/loses
 # told NAME: what the log says of losses, how the run ended, and that each step after the loss is there once
-@ printf '#!/bin/sh\nsed -nE "s/.*\\"event\\":\\"(shed)\\",\\"step\\":[0-9]+,(.*)}/\\1 \\2/p" $1/log.jsonl; tail -1 $1/log.jsonl; sed -nE "s/^.\\"step\\":([0-9]+),\\"loss\\".*/\\1/p" $1/log.jsonl | tail -100 | awk "NR > 1 && \\$1 != before + 1 {gap = 1} {before = \\$1} END {print before, gap ? \\"gap\\" : \\"whole\\"}"; propane eval $1/model.safetensors --data text --json > /dev/null && echo model\n' > ../bin/told; chmod +x ../bin/told
+@ printf '#!/bin/sh\nsed -nE "s/.*\\"event\\":\\"(shed)\\",\\"step\\":[0-9]+,(.*)}/\\1 \\2/p" $1/log.jsonl; grep "\\"event\\":\\"done\\"" $1/log.jsonl | tail -1; sed -nE "s/^.\\"step\\":([0-9]+),\\"loss\\".*/\\1/p" $1/log.jsonl | tail -100 | awk "NR > 1 && \\$1 != before + 1 {gap = 1} {before = \\$1} END {print before, gap ? \\"gap\\" : \\"whole\\"}"; propane eval $1/model.safetensors --data text --json > /dev/null && echo model\n' > ../bin/told; chmod +x ../bin/told
 $ loses last 3 2 --outer 10; told last
 > exit 0
 > shed "lost":1,"workers":2
