@@ -3,12 +3,14 @@
  */
 #include <errno.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/memory.h"
 #include "cli/cli.h"
@@ -39,8 +41,15 @@ void cli_on_interrupt(void (*tell)(void *object), void *object) {
     main_tell = tell;
 }
 
+/* A second signal ends the process at once; not one that comes with the first, as timeout(1) sends it to a process and then to its
+ * group, and a terminal to all that belongs to it. */
 static void main_on_signal(int number) {
+    static atomic_int_least64_t first;
+    enum { TOGETHER_NS = 500000000 };
+    const int64_t now = clock_ns();
+    if (cli_interrupted && main_signal && now - atomic_load(&first) < TOGETHER_NS) return;
     if (cli_interrupted) _exit(128 + number);
+    atomic_store(&first, now);
     main_signal = number;
     cli_interrupt();
 }

@@ -45,6 +45,12 @@ $ timeout --preserve-status -s TERM 5 tiny --steps 100000000 --run term --json >
 > 143
 2~ propane train: stopped after step * of 100000000; go on with: propane train --resume term
 = 0
+# (two that come together are one, as timeout(1) sends them)
+$ : > two.log; tiny --steps 100000000 --run two --json >> two.log & p=$!; until grep -q '"step":3,' two.log; do sleep 0.05; done; kill -TERM $p; kill -TERM $p 2> /dev/null; wait $p; echo $?; propane show two/checkpoint.safetensors > shown && echo whole
+> 143
+> whole
+2~ propane train: stopped after step * of 100000000; go on with: propane train --resume two
+= 0
 $ : > usr.log; tiny --steps 100000000 --checkpoint-every 100000000 --run usr --json >> usr.log 2> usr.err & p=$!; until grep -q '"step":3,' usr.log; do sleep 0.05; done; kill -USR1 $p; until [ -f usr/checkpoint.safetensors ]; do sleep 0.05; done; sleep 0.3; kill -INT $p; wait $p; echo $?; grep -c '"event":"checkpoint"' usr.log; grep -A1 -m1 checkpoint usr.log | tail -1 | cut -c1-7
 > 130
 > 2
