@@ -42,7 +42,7 @@ typedef struct item {
     id_list ids;
     propane_stream *stream; /* NULL: not begun, or at its end */
     propane_generation result;
-    bool done;
+    bool done, lost; /* lost: there was no memory for a part of it */
     text out;        /* not yet printed */
     json_t *tokens;  /* --json: what was drawn */
     text completion; /* --json */
@@ -80,20 +80,20 @@ static propane_status cmd_generate_check_length(const item *it, propane_error *e
 
 /* ---- output --------------------------------------------------------------------------------------------------------- */
 
-/* What a person would read; empty after an error. propane_free it. */
-static char *cmd_generate_text_of(const generate_job *j, const int32_t *ids, int64_t count, bool inside,
-                                  size_t *length) {
+/* What a person would read; NULL: no memory, which the item knows from then on. propane_free it. */
+static char *cmd_generate_text_of(item *it, const int32_t *ids, int64_t count, bool inside, size_t *length) {
     char *shown = NULL;
     *length = 0;
-    propane_status status = propane_tokenizer_show(j->m.tokenizer, ids, count, inside, &shown, length, NULL);
-    return status ? NULL : shown;
+    it->lost |= propane_tokenizer_show(it->j->m.tokenizer, ids, count, inside, &shown, length, NULL) != PROPANE_OK;
+    return shown;
 }
 
-static json_t *cmd_generate_logprob_of(const generate_job *j, propane_logprob p) {
+static json_t *cmd_generate_logprob_of(item *it, propane_logprob p) {
+    const generate_job *j = it->j;
     json_t *o = json_pack("{s:I}", "id", (json_int_t)p.id);
     if (o && j->m.tokenizer) {
         size_t length;
-        char *shown = cmd_generate_text_of(j, &p.id, 1, true, &length);
+        char *shown = cmd_generate_text_of(it, &p.id, 1, true, &length);
         json_put(o, "text", json_stringn(shown ? shown : "", length));
         propane_free(shown);
     }
@@ -103,10 +103,10 @@ static json_t *cmd_generate_logprob_of(const generate_job *j, propane_logprob p)
 
 static void cmd_generate_add_token(item *it, const propane_token *token) {
     const generate_job *j = it->j;
-    json_t *o = cmd_generate_logprob_of(j, (propane_logprob){token->id, token->logprob});
+    json_t *o = cmd_generate_logprob_of(it, (propane_logprob){token->id, token->logprob});
     if (o && j->sampling.logprobs > 0) {
         json_t *top = json_array();
-        for (int i = 0; i < token->top_count; i++) json_add(top, cmd_generate_logprob_of(j, token->top[i]));
+        for (int i = 0; i < token->top_count; i++) json_add(top, cmd_generate_logprob_of(it, token->top[i]));
         json_put(o, "top", top);
     }
     json_add(it->tokens, o);
@@ -114,13 +114,13 @@ static void cmd_generate_add_token(item *it, const propane_token *token) {
 
 static void cmd_generate_show_logprobs(item *it, const propane_token *token) {
     char quoted[80];
-    json_t *o = cmd_generate_logprob_of(it->j, (propane_logprob){token->id, token->logprob});
+    json_t *o = cmd_generate_logprob_of(it, (propane_logprob){token->id, token->logprob});
     const char *shown = json_string_value(json_object_get(o, "text"));
     text_printf(&it->out, "%8.4f  %6" PRId32 "  '%s'", token->logprob, token->id,
                 shown ? text_quote(quoted, shown, strlen(shown)) : "");
     json_decref(o);
     for (int i = 0; i < token->top_count; i++) {
-        o = cmd_generate_logprob_of(it->j, token->top[i]);
+        o = cmd_generate_logprob_of(it, token->top[i]);
         shown = json_string_value(json_object_get(o, "text"));
         text_printf(&it->out, "%s '%s' %.4f", i ? "," : "   of", shown ? text_quote(quoted, shown, strlen(shown)) : "",
                     token->top[i].logprob);
@@ -153,7 +153,7 @@ static void cmd_generate_show_prompt(item *it) {
     for (int64_t i = 0; j->print_ids && i < it->ids.count; i++)
         text_printf(&it->out, "%s%" PRId32, i ? " " : "", it->ids.ids[i]);
     if (j->print_ids) return;
-    char *shown = cmd_generate_text_of(j, it->ids.ids, it->ids.count, false, &length);
+    char *shown = cmd_generate_text_of(it, it->ids.ids, it->ids.count, false, &length);
     if (shown) text_append_n(&it->out, shown, length);
     propane_free(shown);
 }
@@ -198,11 +198,18 @@ static item *cmd_generate_item_new(generate_job *j, const char *prompt, size_t l
     return NULL;
 }
 
+/* Nothing is printed of an item that there was no memory for. */
+static propane_status cmd_generate_item_check(const item *it, propane_error *err) {
+    const bool good = !it->lost && !it->out.failed && !it->completion.failed;
+    return good ? PROPANE_OK : propane_fail_memory(err, it->out.capacity);
+}
+
 static propane_status cmd_generate_item_begin(item *it, propane_error *err) {
     generate_job *j = it->j;
     PROPANE_TRY(cmd_generate_encode(it, err));
     PROPANE_TRY(cmd_generate_check_length(it, err));
     cmd_generate_show_prompt(it);
+    PROPANE_TRY(cmd_generate_item_check(it, err));
     return propane_stream_begin(j->m.generator, it->ids.ids, it->ids.count, &j->sampling, cmd_generate_on_step, it,
                                 &it->stream, err);
 }
@@ -212,10 +219,11 @@ static propane_status cmd_generate_item_end(item *it, propane_error *err) {
     propane_stream_free(it->stream);
     it->stream = NULL;
     it->done = true;
+    if (!status) status = cmd_generate_item_check(it, err);
     if (status) return status;
     if (it->j->json) return cmd_generate_add_json(it, err);
     if (it->j->sampling.logprobs < 0) text_append(&it->out, "\n");
-    return PROPANE_OK;
+    return cmd_generate_item_check(it, err);
 }
 
 /* What there is goes out; a message behind the end of a text that had to end early. False: nobody reads any more. */
@@ -318,6 +326,7 @@ static bool cmd_generate_print_first(queue *q) {
 
 static propane_status cmd_generate_advance(generate_job *j, queue *q, propane_error *err) {
     PROPANE_TRY(propane_generator_advance(j->m.generator, err));
+    for (int i = 0; i < q->count; i++) PROPANE_TRY(cmd_generate_item_check(q->items[i], err));
     for (int i = 0; i < q->count; i++)
         if (q->items[i]->stream && propane_stream_done(q->items[i]->stream))
             PROPANE_TRY(cmd_generate_item_end(q->items[i], err));
@@ -362,7 +371,7 @@ static propane_status cmd_generate_run_one(item *it, propane_error *err) {
     propane_status status = PROPANE_OK;
     bool wanted = true;
     while (!status && !propane_stream_done(it->stream) && (wanted = cmd_generate_item_print(it)))
-        status = propane_generator_advance(it->j->m.generator, err);
+        if (!(status = propane_generator_advance(it->j->m.generator, err))) status = cmd_generate_item_check(it, err);
     if (!status && wanted) status = cmd_generate_item_end(it, err);
     (void)cmd_generate_item_print(it);
     return status;
