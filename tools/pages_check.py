@@ -1,18 +1,21 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""The graph pages of show, check and diff, and the report of training runs, in a real browser: Chromium without a window, driven through a pipe, with Python's own
+"""The graph pages of show, check and diff, the report of training runs, and a server asked by fetch, in a real browser: Chromium without a window, driven through a pipe, with Python's own
 library alone. Judged: no message on the console, no request to anywhere, hostile names stay text, search, folding, keyboard and
 touch work, nothing is wider than a phone, contrast. Told and not judged: how long a page of 1,500 operations takes to be painted.
 
 pages_check.py [PROPANE [--shots DIR]]; exit code 77 with the reason where there is no Chromium."""
 import base64
+import http.server
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 PROPANE = os.path.abspath(sys.argv[1] if len(sys.argv) > 1 else "build/release/propane")
@@ -326,6 +329,35 @@ def check_report(b):
     expect("report: a run is hidden by its name", 0 < b.js("document.querySelectorAll('figure polyline:not(.raw)').length") < lines)
 
 
+FETCH = """fetch(URL + '/v1/completions', {method: 'POST', headers: {'Content-Type': 'application/json'},
+  body: JSON.stringify({prompt: 'a', max_tokens: 4, temperature: 0})}).then(r => r.json()).then(o => o.choices[0].finish_reason).catch(e => 'refused: ' + e)"""
+
+
+def check_fetch(b):
+    """A page of this machine asks the server; a page from nowhere (its origin is "null") may not; the server's own page answers."""
+    server = subprocess.Popen([PROPANE, "serve", "one", "--port", "0", "--threads", "1", "--no-log"], stdout=subprocess.PIPE, text=True)
+    pathlib.Path("page.html").write_text("<!doctype html><title>page</title>")
+    pages = http.server.ThreadingHTTPServer(("127.0.0.1", 0), http.server.SimpleHTTPRequestHandler)
+    pages.RequestHandlerClass.log_message = lambda *_: None
+    threading.Thread(target=pages.serve_forever, daemon=True).start()
+    try:
+        url = re.search(r"http://[^/ ]*", server.stdout.readline()).group(0)
+        ask = FETCH.replace("URL", json.dumps(url))
+        for name, page, want in (("of this machine", f"http://127.0.0.1:{pages.server_port}/page.html", "length"), ("from nowhere", "data:text/html,hello", "refused"), ("of the server", url + "/", "length")):
+            b.ask("Page.navigate", url=page)
+            until = time.monotonic() + LIMIT
+            while b.js("document.readyState + location.protocol + location.port") != "complete" + re.sub(r"(\w+:)(//[^:]*:(\d+))?.*", r"\1\3", page) and time.monotonic() < until:
+                time.sleep(0.02)
+            got = b.js(ask)
+            expect(f"fetch from a page {name}", str(got).startswith(want), got)
+        expect("the server's page has where to write", b.js("document.querySelectorAll('textarea, input').length") >= 1)
+        b.shot("serve")
+    finally:
+        pages.shutdown()
+        server.terminate()
+        expect("the server ends", server.wait(timeout=20) == 0)
+
+
 def main():
     program = next((p for p in map(shutil.which, ("chromium", "chromium-browser", "google-chrome")) if p), None)
     if not program:
@@ -342,6 +374,7 @@ def main():
             check_hands(browser)
             check_all_looks(browser)
             check_report(browser)
+            check_fetch(browser)
         finally:
             browser.process.terminate()
             browser.process.wait(timeout=30)
