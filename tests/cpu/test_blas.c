@@ -317,6 +317,7 @@ TEST(the_choice_is_measured_once_and_kept) {
     size_t length;
     cpu_blas blas = open_double(true);
     blas.measured = true;
+    setenv("CBLAS_DOUBLE", "slow", 1);
     setenv("XDG_CACHE_HOME", folder, 1);
     snprintf(path, sizeof path, "%s/propane/products.txt", folder);
     const cpu_gemm g = shape_of(96, 80, 64), other = shape_of(96, 80, 65);
@@ -341,6 +342,7 @@ TEST(the_choice_is_measured_once_and_kept) {
     EXPECT(calls() == before);
     blas.measured = false;
     EXPECT(cpu_gemm_choose_blas(&blas, &g) && !cpu_gemm_choose_blas(NULL, &g));
+    unsetenv("CBLAS_DOUBLE");
     mem_free(data);
     mem_free(folder);
 }

@@ -224,6 +224,7 @@ propane_status chat_template_find(const char *path, const tokenizer *t, const ch
     propane_status status = a ? chat_sources(path, t, a, &said, err) : propane_fail_memory(err, sizeof said);
     if (!status && said.bos) snprintf(out->bos, sizeof out->bos, "%s", said.bos);
     if (!status && said.eos) snprintf(out->eos, sizeof out->eos, "%s", said.eos);
+    if (!status && !wanted && said.format) status = chat_format_find(said.format, &out->format, err);
     if (!status) status = chat_take_template(said.jinja, out, err);
     arena_free(a);
     if (!status && out->format == &own_template) status = chat_try_template(path, out, err);

@@ -65,16 +65,21 @@ static char *tokenizer_chat_beside(arena *a, const char *path, const char *name)
 
 propane_status tokenizer_chat_read(const char *path, arena *a, tokenizer_chat *out, propane_error *err) {
     const char *config = tokenizer_chat_beside(a, path, "tokenizer_config.json"),
-               *jinja = tokenizer_chat_beside(a, path, "chat_template.jinja");
-    json_t *object = NULL;
+               *jinja = tokenizer_chat_beside(a, path, "chat_template.jinja"),
+               *run = tokenizer_chat_beside(a, path, "train.json");
+    json_t *object = NULL, *record = NULL;
     char *data = NULL;
     size_t length;
-    propane_status status = config && jinja ? PROPANE_OK : propane_fail_memory(err, strlen(path));
+    propane_status status = config && jinja && run ? PROPANE_OK : propane_fail_memory(err, strlen(path));
     if (!status && file_exists(config)) status = json_read(config, FILE_LIMIT, &object, err);
     if (!status && object) status = tokenizer_chat_from_json(a, object, out, err);
     if (!status && file_exists(jinja)) status = file_read(jinja, FILE_LIMIT, &data, &length, err);
     if (!status && data) status = tokenizer_chat_keep(a, data, &out->jinja, err);
+    if (!status && file_exists(run)) status = json_read(run, FILE_LIMIT, &record, err);
+    if (!status && record)
+        status = tokenizer_chat_keep(a, json_string_value(json_object_get(record, "chat")), &out->format, err);
     json_decref(object);
+    json_decref(record);
     mem_free(data);
     return status;
 }

@@ -128,3 +128,9 @@ $ tune --data plain.jsonl --vocab 400 --run e
 = 2
 $ test -e e
 = 1
+# a run remembers the format that --chat named
+$ propane train --init base --data chat.jsonl --chat chatml --context 64 --batch 2 --steps 4 --warmup 0 --eval-batches 2 --run named > log; propane eval named --data chat.jsonl > own; propane eval named --data chat.jsonl --chat chatml | cmp - own && echo same; propane eval named --data chat.jsonl --chat plain | cmp -s - own || echo other; head -1 chat.jsonl > two.jsonl; propane show two.jsonl --model named | grep -o 'chat format .*'
+> same
+> other
+> chat format chatml
+= 0

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: MIT
  * Stands in for a CBLAS in tests: products as slow sums in double, rounded once, and counts of what it was asked. It never reads
- * C where beta is 0, and ends the process where a stride is too small, as others do. CBLAS_DOUBLE=wrong in the environment: its products are wrong.
+ * C where beta is 0, and ends the process where a stride is too small, as others do. CBLAS_DOUBLE in the environment:
+ * wrong: its products are; slow: each takes 20 ms and more, so that no busy machine makes it the faster one.
  */
+#define _DEFAULT_SOURCE /* usleep */
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 _Atomic long cblas_double_calls;
 int cblas_double_threads = 2; /* as the library was told */
@@ -25,6 +28,7 @@ void cblas_sgemm(int order, int turn_a, int turn_b, int m, int n, int k, float a
     cblas_double_calls++;
     double *line = malloc((size_t)n * sizeof *line);
     if (!line) abort();
+    if (how && strcmp(how, "slow") == 0) usleep(20000);
     for (int i = 0; i < m; i++) {
         memset(line, 0, (size_t)n * sizeof *line);
         for (int l = 0; l < k; l++) {
