@@ -40,7 +40,7 @@ propane_status propane_tokenizer_train(const char *kind, const char *data, size_
 }
 
 propane_status propane_tokenizer_write(const propane_tokenizer *t, const char *path, propane_error *err) {
-    return tokenizer_write(t, path, err);
+    return tokenizer_write(t, NULL, path, err);
 }
 
 void propane_tokenizer_free(propane_tokenizer *t) { tokenizer_free(t); }

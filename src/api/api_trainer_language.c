@@ -255,8 +255,9 @@ static propane_status api_trainer_language_fill_folder(const propane_trainer *t,
     const train_options *o = t->options;
     if (!o->run_dir || !data_parallel_writes(o->mpi) || o->resume) return PROPANE_OK;
     char *path = run_path(o->run_dir, MODEL_TOKENIZER);
+    const char *format = *o->chat ? o->chat : NULL;
     propane_status status =
-        path ? tokenizer_write(t->language.corpus.tokenizer, path, err) : propane_fail_memory(err, 0);
+        path ? tokenizer_write(t->language.corpus.tokenizer, format, path, err) : propane_fail_memory(err, 0);
     mem_free(path);
     if (status == PROPANE_OK) status = api_trainer_language_write_hf(t, err);
     return status == PROPANE_OK && *o->init ? run_copy_chat(o->init, o->run_dir, err) : status;
@@ -437,7 +438,7 @@ static int64_t api_trainer_beginning(const corpus *c, int64_t from, int64_t end)
     enum { SOON = 2000 };
     int64_t word = from;
     if (end > from + SOON) end = from + SOON;
-    for (int64_t i = from < 1 ? 1 : from; from > 0 && i < end; i++) {
+    for (int64_t i = from; from > 0 && i < end; i++) {
         size_t before_length, length;
         const char *before = tokenizer_piece(c->tokenizer, api_trainer_id(c, i - 1), &before_length);
         const char *piece = tokenizer_piece(c->tokenizer, api_trainer_id(c, i), &length);

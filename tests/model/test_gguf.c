@@ -331,7 +331,7 @@ TEST(chat_templates_stay) {
     EXPECT(strcmp(tokenizer_get_chat(back)->jinja, jinja) == 0 && strcmp(tokenizer_get_chat(back)->bos, "!") == 0);
     EXPECT(tokenizer_bos(back) == tokenizer_bos(t)); /* a name alone puts no token in front */
     snprintf(path, sizeof path, "%s/own.json", dir);
-    EXPECT_OK(tokenizer_write(back, path, &err));
+    EXPECT_OK(tokenizer_write(back, NULL, path, &err));
     EXPECT_OK(tokenizer_read(path, &own, &err));
     EXPECT(strcmp(tokenizer_get_chat(own)->jinja, jinja) == 0 && strcmp(tokenizer_get_chat(own)->bos, "!") == 0);
     EXPECT(strcmp(tokenizer_hash(own), tokenizer_hash(back)) == 0);

@@ -210,6 +210,7 @@ static propane_status chat_sources(const char *path, const tokenizer *t, arena *
     *out = (tokenizer_chat){0};
     if (!inside) PROPANE_TRY(tokenizer_chat_read(path, a, out, err));
     if (!out->jinja) out->jinja = own->jinja;
+    if (!out->format) out->format = own->format;
     if (!out->bos) out->bos = own->bos;
     if (!out->eos) out->eos = own->eos;
     return PROPANE_OK;

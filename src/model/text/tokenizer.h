@@ -41,7 +41,9 @@ PROPANE_CHECK propane_status tokenizer_train_bpe(const char *data, size_t length
 PROPANE_CHECK propane_status tokenizer_read(const char *path, tokenizer **out, propane_error *err);
 PROPANE_CHECK propane_status tokenizer_parse(const void *data, size_t length, const char *source, tokenizer **out,
                                              propane_error *err);
-PROPANE_CHECK propane_status tokenizer_write(const tokenizer *t, const char *path, propane_error *err);
+/* `format`: the chat format that a model with it learnt, by name; NULL: what its files said. */
+PROPANE_CHECK propane_status tokenizer_write(const tokenizer *t, const char *format, const char *path,
+                                             propane_error *err);
 /* What tokenizer_write writes, appended; out->failed tells of no memory. */
 void tokenizer_print(const tokenizer *t, text *out);
 void tokenizer_free(tokenizer *t);
@@ -54,12 +56,12 @@ PROPANE_CHECK propane_status tokenizer_export(const tokenizer *t, const char *di
 /* What the vocabulary's files say about conversations (tokenizer_chat.c); it changes no id. NULL: they do not say it. */
 typedef struct tokenizer_chat {
     const char *jinja, *bos, *eos; /* the chat template; what the first and the last token of a sequence are called */
-    const char *format; /* that a run learnt with, by name (--chat); of files alone, and before the template */
+    const char *format;            /* by name (--chat), that the model learnt with; goes before the template */
 } tokenizer_chat;
 const tokenizer_chat *tokenizer_get_chat(const tokenizer *t);
 /* Copies what is not NULL. */
 PROPANE_CHECK propane_status tokenizer_set_chat(tokenizer *t, const tokenizer_chat *c, propane_error *err);
-/* From tokenizer_config.json, chat_template.jinja and a run's train.json in the folder `path`, or beside that file; what they do not say stays as
+/* From tokenizer_config.json and chat_template.jinja in the folder `path`, or beside that file; what they do not say stays as
  * it is in *out. Strings belong to `a`. */
 PROPANE_CHECK propane_status tokenizer_chat_read(const char *path, arena *a, tokenizer_chat *out, propane_error *err);
 

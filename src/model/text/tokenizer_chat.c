@@ -52,6 +52,8 @@ static const char *tokenizer_chat_template(const json_t *config) {
 propane_status tokenizer_chat_from_json(arena *a, const json_t *config, tokenizer_chat *out, propane_error *err) {
     PROPANE_TRY(tokenizer_chat_keep(a, tokenizer_chat_token(config, "bos_token"), &out->bos, err));
     PROPANE_TRY(tokenizer_chat_keep(a, tokenizer_chat_token(config, "eos_token"), &out->eos, err));
+    const char *format = json_string_value(json_object_get(config, TOKENIZER_CHAT_FORMAT));
+    PROPANE_TRY(tokenizer_chat_keep(a, format, &out->format, err));
     return tokenizer_chat_keep(a, tokenizer_chat_template(config), &out->jinja, err);
 }
 
@@ -65,31 +67,26 @@ static char *tokenizer_chat_beside(arena *a, const char *path, const char *name)
 
 propane_status tokenizer_chat_read(const char *path, arena *a, tokenizer_chat *out, propane_error *err) {
     const char *config = tokenizer_chat_beside(a, path, "tokenizer_config.json"),
-               *jinja = tokenizer_chat_beside(a, path, "chat_template.jinja"),
-               *run = tokenizer_chat_beside(a, path, "train.json");
-    json_t *object = NULL, *record = NULL;
+               *jinja = tokenizer_chat_beside(a, path, "chat_template.jinja");
+    json_t *object = NULL;
     char *data = NULL;
     size_t length;
-    propane_status status = config && jinja && run ? PROPANE_OK : propane_fail_memory(err, strlen(path));
+    propane_status status = config && jinja ? PROPANE_OK : propane_fail_memory(err, strlen(path));
     if (!status && file_exists(config)) status = json_read(config, FILE_LIMIT, &object, err);
     if (!status && object) status = tokenizer_chat_from_json(a, object, out, err);
     if (!status && file_exists(jinja)) status = file_read(jinja, FILE_LIMIT, &data, &length, err);
     if (!status && data) status = tokenizer_chat_keep(a, data, &out->jinja, err);
-    if (!status && file_exists(run)) status = json_read(run, FILE_LIMIT, &record, err);
-    if (!status && record)
-        status = tokenizer_chat_keep(a, json_string_value(json_object_get(record, "chat")), &out->format, err);
     json_decref(object);
-    json_decref(record);
     mem_free(data);
     return status;
 }
 
-json_t *tokenizer_chat_to_json(const tokenizer *t) {
-    const tokenizer_chat *c = &t->chat;
-    if (!c->jinja && !c->bos && !c->eos) return NULL;
+json_t *tokenizer_chat_to_json(const tokenizer_chat *c) {
+    if (!c->jinja && !c->bos && !c->eos && !c->format) return NULL;
     json_t *o = json_object();
     if (o && c->bos) json_put(o, "bos_token", json_string(c->bos));
     if (o && c->eos) json_put(o, "eos_token", json_string(c->eos));
     if (o && c->jinja) json_put(o, "chat_template", json_string(c->jinja));
+    if (o && c->format) json_put(o, TOKENIZER_CHAT_FORMAT, json_string(c->format));
     return o;
 }

@@ -345,8 +345,8 @@ static void tokenizer_file_print_pieces(const tokenizer *t, text *out) {
 }
 
 /* "chat": {...}, with something in front and behind; nothing where there is nothing to say. */
-static void tokenizer_file_print_chat(const tokenizer *t, const char *before, const char *behind, text *out) {
-    json_t *chat = tokenizer_chat_to_json(t);
+static void tokenizer_file_print_chat(const tokenizer_chat *c, const char *before, const char *behind, text *out) {
+    json_t *chat = tokenizer_chat_to_json(c);
     char *printed = NULL;
     propane_error none = {0};
     if (!chat) return;
@@ -356,10 +356,10 @@ static void tokenizer_file_print_chat(const tokenizer *t, const char *before, co
     json_decref(chat);
 }
 
-void tokenizer_print(const tokenizer *t, text *out) {
+static void tokenizer_file_print(const tokenizer *t, const tokenizer_chat *chat, text *out) {
     if (t->hf) {
         text_append_n(out, t->hf->json, 1); /* its brace */
-        tokenizer_file_print_chat(t, "", ",", out);
+        tokenizer_file_print_chat(chat, "", ",", out);
         text_append_n(out, t->hf->json + 1, t->hf->json_length - 1);
         return;
     }
@@ -374,13 +374,17 @@ void tokenizer_print(const tokenizer *t, text *out) {
     } else if (t->kind != TOKENIZER_BYTES) {
         tokenizer_file_print_pieces(t, out);
     }
-    tokenizer_file_print_chat(t, ",\n", "", out);
+    tokenizer_file_print_chat(chat, ",\n", "", out);
     text_append(out, "}\n");
 }
 
-propane_status tokenizer_write(const tokenizer *t, const char *path, propane_error *err) {
+void tokenizer_print(const tokenizer *t, text *out) { tokenizer_file_print(t, &t->chat, out); }
+
+propane_status tokenizer_write(const tokenizer *t, const char *format, const char *path, propane_error *err) {
     text out = {0};
-    tokenizer_print(t, &out);
+    tokenizer_chat chat = t->chat;
+    if (format) chat.format = format;
+    tokenizer_file_print(t, &chat, &out);
     propane_status status =
         out.failed ? propane_fail_memory(err, out.length) : file_write(path, out.data, out.length, err);
     text_deinit(&out);

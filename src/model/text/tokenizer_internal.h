@@ -59,11 +59,12 @@ struct propane_tokenizer {
     char hash[65];
 };
 
-/* As tokenizer_config.json says it: bos_token, eos_token, chat_template. */
+/* As tokenizer_config.json says it: bos_token, eos_token, chat_template; in files of Propane also the name of a format. */
+#define TOKENIZER_CHAT_FORMAT "propane_chat"
 PROPANE_CHECK propane_status tokenizer_chat_from_json(arena *a, const json_t *config, tokenizer_chat *out,
                                                       propane_error *err);
-json_t *tokenizer_chat_to_json(const tokenizer *t); /* NULL: nothing to say, or no memory */
-#define TOKENIZER_CHAT_KEY "chat"                   /* of that object in files that Propane wrote */
+json_t *tokenizer_chat_to_json(const tokenizer_chat *c); /* NULL: nothing to say, or no memory */
+#define TOKENIZER_CHAT_KEY "chat"                        /* of that object in files that Propane wrote */
 
 /* An empty one with room for `vocab` pieces. */
 PROPANE_CHECK propane_status tokenizer_begin(tokenizer_kind kind, int vocab, tokenizer **out, propane_error *err);

@@ -134,3 +134,8 @@ $ propane train --init base --data chat.jsonl --chat chatml --context 64 --batch
 > other
 > chat format chatml
 = 0
+# a folder that is converted keeps it, and a file called train.json that is no run's record is nobody's business
+$ propane convert named copy > log; propane eval copy --data chat.jsonl | sed s/copy/named/ | cmp - own && echo same; echo '[' > copy/train.json; propane eval copy --data chat.jsonl | sed s/copy/named/ | cmp - own && echo same
+> same
+> same
+= 0
