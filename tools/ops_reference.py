@@ -1102,7 +1102,7 @@ for direction in ('forward', 'reverse'):
     case('lstm', [np.stack(line), now, cell], x=In(x), initial_h=In(h), initial_c=In(c), weight_ih=In(w_ih, const=True), weight_hh=In(w_hh, const=True),
          direction=direction, output_sequence=True)
 
-# ---- lists that grow: by an index behind the end, by a scatter, in a loop whose two lists change places and whose old one is
+# ---- lists that grow: by an index past the end, by a scatter, in a loop whose two lists change places and whose old one is
 # read after the new one was written; a choice gives one as it is and one that is longer; what was there before stays
 for far, rounds, longer in [(4, 3, True), (1, 0, False), (7, 5, True), (2, 9, False)]:
     a, b = ints(2), ints(2)

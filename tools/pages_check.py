@@ -176,15 +176,16 @@ def fixtures():
 
 
 # What cannot be read against its ground, by WCAG's formula: pairs of the page's own colours.
-CONTRAST = """(() => {
-  const lum = c => { const [r, g, b] = c.map(x => { x /= 255; return x <= 0.04045 ? x / 12.92 : ((x + 0.055) / 1.055) ** 2.4; }); return 0.2126 * r + 0.7152 * g + 0.0722 * b; };
-  const rgb = s => s.match(/[0-9.]+/g).slice(0, 3).map(Number);
+LIGHT = """const lum = c => { const [r, g, b] = c.map(x => { x /= 255; return x <= 0.04045 ? x / 12.92 : ((x + 0.055) / 1.055) ** 2.4; }); return 0.2126 * r + 0.7152 * g + 0.0722 * b; };
+  const rgb = s => s.match(/[0-9.]+/g).slice(0, 3).map(Number), light = s => lum(rgb(s)), ratio = (a, b) => (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+"""
+CONTRAST = "(() => { " + LIGHT + """
   const bad = [];
   for (const g of document.querySelectorAll('#graph .item')) {
     const box = g.querySelector('.box');
     for (const t of g.querySelectorAll('text')) {
-      const a = lum(rgb(getComputedStyle(box).fill)), b = lum(rgb(getComputedStyle(t).fill)), ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
-      if (ratio < 4.5) bad.push(g.getAttribute('class') + ' ' + ratio.toFixed(2));
+      const r = ratio(light(getComputedStyle(box).fill), light(getComputedStyle(t).fill));
+      if (r < 4.5) bad.push(g.getAttribute('class') + ' ' + r.toFixed(2));
     }
   }
   return [...new Set(bad)].join('; ');
@@ -294,10 +295,9 @@ def check_words(b):
 
 
 # Inks of the report: lines and words against the page.
-INKS = """(() => {
-  const lum = c => { const [r, g, b] = c.map(x => { x /= 255; return x <= 0.04045 ? x / 12.92 : ((x + 0.055) / 1.055) ** 2.4; }); return 0.2126 * r + 0.7152 * g + 0.0722 * b; };
-  const rgb = s => s.match(/[0-9.]+/g).slice(0, 3).map(Number), ground = lum(rgb(getComputedStyle(document.body).backgroundColor)), bad = [];
-  const judge = (e, colour, least) => { const a = lum(rgb(colour)), r = (Math.max(a, ground) + 0.05) / (Math.min(a, ground) + 0.05); if (r < least) bad.push(e.tagName + ' ' + r.toFixed(2)); };
+INKS = "(() => { " + LIGHT + """
+  const ground = light(getComputedStyle(document.body).backgroundColor), bad = [];
+  const judge = (e, colour, least) => { const r = ratio(light(colour), ground); if (r < least) bad.push(e.tagName + ' ' + r.toFixed(2)); };
   document.querySelectorAll('figure svg text').forEach(e => judge(e, getComputedStyle(e).fill, 4.5));
   document.querySelectorAll('figure polyline:not(.raw)').forEach(e => judge(e, getComputedStyle(e).stroke, 3));
   return [...new Set(bad)].join('; ');

@@ -281,6 +281,12 @@ class Model(Handle):
             lib.propane_free(ids[0])
         return Text(self, given, sampling, chat)
 
+    def _idle_writer(self) -> Any:
+        """The generator, which is used from its beginning: no text may be under way. With the lock."""
+        if any(not t.closed for t in self._texts):
+            raise invalid("a text is being written: finish or close it first")
+        return self._writer()
+
     def score(self, given: Union[str, Sequence[int]]) -> Any:
         """-log p of each id after the first, in nats: float64 [ids - 1]. A text is encoded, with bos where there is one."""
         ids = self._ids(given)
@@ -288,9 +294,7 @@ class Model(Handle):
             raise invalid(f"{len(ids)} ids; a score needs two or more")
         nll, err = np.empty(len(ids) - 1, np.float64), error()
         with self._lock:
-            if any(not t.closed for t in self._texts):
-                raise invalid("a text is being written: finish or close it first")
-            check(lib.propane_generator_score(self._writer(), ffi.new("int32_t[]", ids), len(ids),
+            check(lib.propane_generator_score(self._idle_writer(), ffi.new("int32_t[]", ids), len(ids),
                                               ffi.from_buffer("double[]", nll), err), err)
         return nll
 
@@ -302,9 +306,7 @@ class Model(Handle):
             raise invalid("there is nothing to embed")
         vector, err = np.empty(self.width, np.float32), error()
         with self._lock:
-            if any(not t.closed for t in self._texts):
-                raise invalid("a text is being written: finish or close it first")
-            check(lib.propane_generator_embed(self._writer(), ffi.new("int32_t[]", ids), len(ids),
+            check(lib.propane_generator_embed(self._idle_writer(), ffi.new("int32_t[]", ids), len(ids),
                                               ffi.from_buffer("float[]", vector), err), err)
         return vector
 

@@ -317,22 +317,25 @@ propane_status infer_read_part(infer *m, const int32_t *ids, int64_t count, floa
     return generate_read_part(m, ids, count, logits, NULL, read, err);
 }
 
-/* Adds the head's norm of one column of the stream, in double precision. */
-static void generate_add_normed(const infer *m, int64_t column, int64_t positions, double *sum) {
+/* Adds the head's norm of each of the first `count` columns of the stream, in double precision. */
+static void generate_add_normed(const infer *m, int64_t count, int64_t positions, double *sum) {
     const model_tensor *bias = model_weights_param(m->weights, MODEL_HEAD, -1, "norm_bias");
     const float *scale = model_weights_data(m->weights, model_weights_param(m->weights, MODEL_HEAD, -1, "norm_weight"));
-    const float *shift = bias ? model_weights_data(m->weights, bias) : NULL, *x = m->stream + column;
+    const float *shift = bias ? model_weights_data(m->weights, bias) : NULL;
+    const bool centred = model_arch_of(&m->config)->norm == ARCH_LAYER_NORM;
+    const double eps = model_arch_stream_eps(&m->config);
     const int64_t d = m->config.hidden_size;
-    double mean = 0, square = 0;
-    for (int64_t c = 0; c < d && model_arch_of(&m->config)->norm == ARCH_LAYER_NORM; c++)
-        mean += (double)x[c * positions] / (double)d;
-    for (int64_t c = 0; c < d; c++) {
-        const double v = (double)x[c * positions] - mean;
-        square += v * v / (double)d;
+    for (const float *x = m->stream; x < m->stream + count; x++) {
+        double mean = 0, square = 0;
+        for (int64_t c = 0; c < d && centred; c++) mean += (double)x[c * positions] / (double)d;
+        for (int64_t c = 0; c < d; c++) {
+            const double v = (double)x[c * positions] - mean;
+            square += v * v / (double)d;
+        }
+        const double factor = 1 / sqrt(square + eps);
+        for (int64_t c = 0; c < d; c++)
+            sum[c] += ((double)x[c * positions] - mean) * factor * (double)scale[c] + (shift ? (double)shift[c] : 0);
     }
-    const double factor = 1 / sqrt(square + model_arch_stream_eps(&m->config));
-    for (int64_t c = 0; c < d; c++)
-        sum[c] += ((double)x[c * positions] - mean) * factor * (double)scale[c] + (shift ? (double)shift[c] : 0);
 }
 
 propane_status infer_embed_part(infer *m, const int32_t *ids, int64_t count, double *sum, int64_t *read,
@@ -341,7 +344,7 @@ propane_status infer_embed_part(infer *m, const int32_t *ids, int64_t count, dou
     infer_set *s = generate_choose_set(m, count, STREAM);
     *read = count < s->positions ? count : s->positions;
     PROPANE_TRY(generate_run_chunk(m, s, ids, *read, STREAM, err));
-    for (int64_t t = 0; t < *read; t++) generate_add_normed(m, t, s->positions, sum);
+    generate_add_normed(m, *read, s->positions, sum);
     return PROPANE_OK;
 }
 

@@ -26,7 +26,7 @@ typedef enum mil_class {
     MIL_CLASS_FACTOR,  /* float or int32 tensor of its own element type; its rule says which go together */
     MIL_CLASS_ORDERED, /* float or integers, on their own */
     MIL_CLASS_SHAPE,   /* any tensor; only its shape is looked at, so the result is known at compile time */
-    MIL_CLASS_ANY,     /* any tensor or list */
+    MIL_CLASS_ANY,     /* any tensor, list or state */
     MIL_CLASS_STATE,
     MIL_CLASS_LIST,
     MIL_CLASS_QUANT,  /* int8 or uint8 tensor */
@@ -63,7 +63,7 @@ typedef propane_status (*mil_rule)(const mil_op *op, mil_type *out, int *out_cou
 typedef struct mil_tensor {
     mil_type type; /* of a list: `length` is what it has now */
     double *data;
-    bool grows; /* a list of dynamic length: an index behind its end makes it longer */
+    bool grows; /* a list of dynamic length: an index past its end makes it longer */
 } mil_tensor;
 
 typedef struct mil_eval_args {

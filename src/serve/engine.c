@@ -233,17 +233,17 @@ bool serve_check_sizes(const serve_engine *e, const serve_request *r, serve_prob
                             r->dimensions, width);
     for (int i = 0; i < r->prompt_count; i++)
         if (!r->prompts[i].text && r->prompts[i].count > room)
-            return serve_refuse(
-                p, 400, "invalid_request_error", r->embedding ? "input" : "prompt", "context_length_exceeded",
-                "the prompt has %" PRId64 " tokens, the model's context has room for %" PRId64 "; shorten it",
-                r->prompts[i].count, room);
+            return serve_refuse(p, 400, "invalid_request_error", serve_request_key(r), "context_length_exceeded",
+                                "the prompt has %" PRId64 " tokens, the model's context has room for %" PRId64
+                                "; shorten it",
+                                r->prompts[i].count, room);
     return true;
 }
 
 /* Ids of prompt number i; a chat has one. */
 static bool engine_prompt_ids(const answer *a, int i, token_list *ids, serve_problem *p) {
     propane_error err = {0};
-    const char *param = a->r->chat ? "messages" : a->r->embedding ? "input" : "prompt";
+    const char *param = serve_request_key(a->r);
     if (a->r->chat && !a->e->chat)
         return serve_refuse(p, 400, "invalid_request_error", "messages", NULL,
                             "this model's chat template is not known; ask /v1/completions, or start the server with "
@@ -304,11 +304,15 @@ static void engine_end_well(answer *a) {
     engine_write_out(a);
 }
 
+static bool engine_has_memory(const answer *a) {
+    return !a->content.failed && !a->bytes.failed && a->choices && (!a->r->embedding || a->vector);
+}
+
 static void engine_end(answer *a, serve_problem *p) {
     bool good = !p->http;
     engine_drop_job(a);
     if (good && a->gone) good = serve_refuse(p, 503, "server_error", NULL, NULL, "the server is shutting down");
-    if (good && (a->content.failed || a->bytes.failed || !a->choices))
+    if (good && !engine_has_memory(a))
         good = serve_refuse(p, 500, "server_error", NULL, NULL, "there is no memory for the answer");
     if (good)
         engine_end_well(a);
@@ -345,10 +349,7 @@ answer *serve_begin(serve_engine *e, const serve_request *r, const serve_outlet 
     snprintf(a->head.id, sizeof a->head.id, "%s-%016" PRIx64, r->chat ? "chatcmpl" : "cmpl", a->seed);
     a->choices = json_array();
     if (r->embedding) a->vector = mem_array((size_t)infer_width(e->machine), sizeof *a->vector);
-    if (r->embedding && !a->vector) {
-        serve_refuse(&p, 500, "server_error", NULL, NULL, "there is no memory for the answer");
-        engine_end(a, &p);
-    } else if (serve_model_is(e, r->model, &p))
+    if (engine_has_memory(a) && serve_model_is(e, r->model, &p))
         engine_go_on(a);
     else
         engine_end(a, &p);

@@ -170,10 +170,12 @@ static bool http_request_read_sampling(const json_t *o, serve_request *r, serve_
 
 /* ---- prompts and messages ------------------------------------------------------------------------------------------- */
 
-static const char *http_request_prompt_key(const serve_request *r) { return r->embedding ? "input" : "prompt"; }
+const char *serve_request_key(const serve_request *r) {
+    return r->chat ? "messages" : r->embedding ? "input" : "prompt";
+}
 
 static bool http_request_wrong_prompt(const serve_request *r, serve_problem *p) {
-    const char *key = http_request_prompt_key(r);
+    const char *key = serve_request_key(r);
     return serve_refuse(p, 400, "invalid_request_error", key, NULL,
                         "%s: key '%s' must be a string, a list of strings, a list of token ids or a list of such lists",
                         SOURCE, key);
@@ -200,7 +202,7 @@ static bool http_request_read_prompt(const json_t *v, serve_request *r, serve_pr
 }
 
 static bool http_request_read_prompts(const json_t *o, serve_request *r, serve_problem *p) {
-    const char *key = http_request_prompt_key(r);
+    const char *key = serve_request_key(r);
     const size_t most = r->embedding ? SERVE_MAX_EMBEDDINGS : SERVE_MAX_PROMPTS;
     const json_t *v = json_object_get(o, key);
     if (!v) return serve_refuse(p, 400, "invalid_request_error", key, NULL, "%s: key '%s' is missing", SOURCE, key);
@@ -259,7 +261,7 @@ static bool http_request_read_messages(const json_t *o, serve_request *r, serve_
 static void http_request_drop_ids(serve_request *r) {
     bool texts = false;
     for (int i = 0; i < r->prompt_count; i++) texts |= r->prompts[i].text != NULL;
-    if (!texts) json_object_del(r->root, http_request_prompt_key(r));
+    if (!texts) json_object_del(r->root, serve_request_key(r));
 }
 
 /* What an embedding is made of: no drawing, no stream. */

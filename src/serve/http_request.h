@@ -49,6 +49,8 @@ typedef struct serve_request {
     const json_t *tools; /* of a chat; NULL: none, or none shall be called */
 } serve_request;
 
+/* What the texts of a request are called in it: "messages", "input" or "prompt". */
+const char *serve_request_key(const serve_request *r);
 /* False: `problem` is filled and there is nothing to free. */
 /* Before a body is read as JSON: one with more list items than requests for `context` positions can have is refused. */
 bool serve_request_check_items(const char *body, size_t length, int64_t context, serve_problem *problem);

@@ -29,8 +29,8 @@ static propane_status cmd_show_show(const char *file, const propane_show_options
     return status;
 }
 
-/* How far the training of a run is; false: the folder has no log of one. */
-static bool cmd_show_put_run(const char *dir, const char *before) {
+/* How far the training of a run is, under its folder's lines or (`log`) by itself; false: the folder has no log of one. */
+static bool cmd_show_put_run(const char *dir, const char *log) {
     run_set set;
     propane_error err = {0};
     propane_status status = run_set_open(&set, &dir, 1, &err);
@@ -38,7 +38,8 @@ static bool cmd_show_put_run(const char *dir, const char *before) {
     const bool is_run = status == PROPANE_OK && set.runs[0].history.start;
     if (is_run) {
         const run_summary *s = &set.runs[0].summary;
-        printf("%s%s, step %.0f of %.0f", before, set.runs[0].state, isfinite(s->steps) ? s->steps : 0, s->planned);
+        printf("%s%s%s, step %.0f of %.0f", log ? log : "  training", log ? ": the log of a training run: " : ": ",
+               set.runs[0].state, isfinite(s->steps) ? s->steps : 0, s->planned);
         if (isfinite(s->last)) printf(", training loss %.4f", s->last);
         if (isfinite(s->val_best))
             printf(", validation loss %.4f, best %.4f at step %.0f", s->val_last, s->val_best, s->val_step);
@@ -55,11 +56,7 @@ static bool cmd_show_log(const char *file) {
     if (length < name || strcmp(file + length - name, RUN_LOG) != 0 || length - name >= sizeof dir) return false;
     snprintf(dir, sizeof dir, "%.*s", (int)(length - name), file);
     if (length > name && dir[length - name - 1] != '/') return false;
-    text before = {0};
-    text_printf(&before, "%s: the log of a training run: ", file);
-    const bool is_run = cmd_show_put_run(length > name ? dir : ".", before.data ? before.data : "");
-    text_deinit(&before);
-    return is_run;
+    return cmd_show_put_run(length > name ? dir : ".", file);
 }
 
 /* What the flags of one kind of file say to the others; -1: nothing. */
@@ -151,7 +148,7 @@ int cmd_show(int argc, char **argv) {
         if (cmd_show_show(files.items[i], &options, &err) != PROPANE_OK)
             code = cli_error("show", &err);
         else if (!json && file_is_dir(files.items[i]))
-            (void)cmd_show_put_run(files.items[i], "  training: ");
+            (void)cmd_show_put_run(files.items[i], NULL);
     }
     return code;
 }

@@ -15,7 +15,7 @@
 enum { WORDS = 16 };
 /* Of a float's bits: those that stay begin here; 3 of the mantissa, or bf16's 7. */
 enum { MOMENTS_CUT = 20, MOMENTS_BF16_CUT = 16 };
-/* What 1 is behind the cut; codes end there. */
+/* What 1 is after the cut; codes end there. */
 enum {
     MOMENTS_ONE = 0x3f800000 >> MOMENTS_CUT,
     MOMENTS_SIGNED_ZERO = MOMENTS_ONE - 127,

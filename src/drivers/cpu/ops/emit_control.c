@@ -218,7 +218,7 @@ static propane_status emit_control_list_length_run(const cpu_run *run, const voi
     return PROPANE_OK;
 }
 
-/* The list is made longer where it is written behind its end. */
+/* The list is made longer where it is written past its end. */
 static propane_status emit_control_list_place(const list_args *a, cpu_list *list, bool writes, double index,
                                               unsigned char **out, propane_error *err) {
     if (index >= (double)list->length && writes && list->grows)
