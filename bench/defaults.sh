@@ -3,9 +3,10 @@
 # How far the defaults of `propane train` are from the best of nine runs around them: learning rate (a third, the default, three
 # times) by schedule (cosine, linear, wsd), everything else as the command has it.
 #
-#   sh bench/defaults.sh TEXT OUT.csv [CASE...]     CASE: text tiny full lora (all)
+#   sh bench/defaults.sh TEXT OUT.csv [CASE...]     CASE: own text tiny full lora (all)
 #
-# All models are tiny (2 layers), so that the nine runs of a case take about 10 processor minutes. text: width 96 on TEXT. tiny:
+# own: TEXT at the command's own sizes (some 30 processor minutes for nine runs). The other models have 2 layers, so that the nine
+# runs of a case take about 10 processor minutes. text: width 96 on TEXT. tiny:
 # width 64 on its first 300 kB. full, lora: a model of width 96 that learnt the first four fifths of TEXT is tuned on 500 lines of
 # instructions: a paragraph of the last fifth, asked for by its first line (a speaker, in a play) and the words that it begins with.
 # A line of OUT.csv has case, rate, schedule, lowest validation loss (nats per token), whether it is the default, seconds.
@@ -81,9 +82,12 @@ grid() {
     done
 }
 
-[ $# -gt 0 ] || set -- text tiny full lora
+[ $# -gt 0 ] || set -- own text tiny full lora
 for case; do
     case $case in
+    own)
+        grid own --data "$text"
+        ;;
     text)
         # shellcheck disable=SC2086
         grid text --data "$text" $small
@@ -100,7 +104,7 @@ for case; do
         # shellcheck disable=SC2086
         grid "$case" --data "$work/lines.jsonl" --init "$out.base" $extra
         ;;
-    *) echo "$0: there is no case '$case': text, tiny, full, lora" >&2 && exit 2 ;;
+    *) echo "$0: there is no case '$case': own, text, tiny, full, lora" >&2 && exit 2 ;;
     esac
 done
 

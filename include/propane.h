@@ -6,7 +6,7 @@
  * One pipeline: MIL text becomes a module, a device compiles it to a program, buffers are bound to its inputs and
  * outputs by name, and a request is submitted and waited for.
  *
- *     propane_error err = {0};
+ *     propane_error err;
  *     propane_module *module = NULL;
  *     propane_device *device = NULL;
  *     propane_program *program = NULL;

@@ -215,8 +215,11 @@ static bool http_request_read_prompts(const json_t *o, serve_request *r, serve_p
     r->prompts = ARENA_ARRAY(r->arena, count, serve_prompt);
     if (!r->prompts) return http_request_no_memory(p);
     r->prompt_count = (int)count;
-    for (size_t i = 0; i < count; i++)
-        if (!http_request_read_prompt(several ? json_array_get(v, i) : v, r, &r->prompts[i], p)) return false;
+    for (size_t i = 0; i < count; i++) {
+        const json_t *prompt = several ? json_array_get(v, i) : v;
+        if (several && json_typeof(prompt) != json_typeof(json_array_get(v, 0))) return http_request_wrong_prompt(r, p);
+        if (!http_request_read_prompt(prompt, r, &r->prompts[i], p)) return false;
+    }
     return true;
 }
 

@@ -363,6 +363,7 @@ TEST(wrong_requests_are_told_what_is_wrong) {
         {0, "{\"prompt\":[\"a\",[1]],\"prompt\":1}", 400, "not valid JSON"},
         {0, "{\"prompt\":[\"a\",7]}", 400, "must be a string, a list of strings"},
         {0, "{\"prompt\":[1,\"a\"]}", 400, "must be a string, a list of strings"},
+        {0, "{\"prompt\":[[1],\"a\"]}", 400, "must be a string, a list of strings"},
         {0, "{\"prompt\":\"\"}", 400, "the prompt is empty"},
         {0, "{\"prompt\":[]}", 400, "the prompt is empty"},
         {0, "{\"prompt\":[300]}", 400, "token id number 1 is not in the model's vocabulary of 256"},

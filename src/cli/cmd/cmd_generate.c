@@ -50,21 +50,30 @@ typedef struct item {
 
 /* ---- prompts -------------------------------------------------------------------------------------------------------- */
 
+/* What goes before a prompt, or stands in place of an empty one: the beginning of a text; of a line where a vocabulary has no
+ * such id, as those have that a run learns. */
 static propane_status cmd_generate_encode(item *it, propane_error *err) {
     generate_job *j = it->j;
     const char *prompt = it->prompt.data ? it->prompt.data : "";
+    const bool line = it->prompt.length == 0 && j->m.vocabulary_info.bos < 0;
     int32_t *ids = NULL;
     int64_t count = 0;
     it->ids.count = 0;
     if (j->prompt_ids) return ids_parse(prompt, it->prompt.length, it->source, j->m.info.vocabulary, &it->ids, err);
     if (j->m.vocabulary_info.bos >= 0) PROPANE_TRY(ids_add(&it->ids, j->m.vocabulary_info.bos, err));
-    propane_status status = propane_tokenizer_encode(j->m.tokenizer, prompt, it->prompt.length, &ids, &count, err);
+    propane_status status =
+        propane_tokenizer_encode(j->m.tokenizer, line ? "\n" : prompt, line ? 1 : it->prompt.length, &ids, &count, err);
+    if (status && line && status != PROPANE_ERR_MEMORY)
+        return propane_fail(err, PROPANE_ERR_INVALID,
+                            "%s: this vocabulary has neither a beginning of a text nor of a line: give at least one "
+                            "character",
+                            it->source);
     if (status) return propane_fail_prefix(err, status, "%s", it->source);
     status = ids_append(&it->ids, ids, count, err);
     propane_free(ids);
     if (!status && it->ids.count == 0)
-        return propane_fail(err, PROPANE_ERR_INVALID,
-                            "%s: this tokenizer has no beginning-of-text id: give at least one character", it->source);
+        return propane_fail(err, PROPANE_ERR_INVALID, "%s: there is no id in it: give at least one character",
+                            it->source);
     return status;
 }
 
@@ -149,7 +158,7 @@ static bool cmd_generate_on_step(void *context, const propane_token *step) {
 static void cmd_generate_show_prompt(item *it) {
     const generate_job *j = it->j;
     size_t length;
-    if (j->json || j->sampling.logprobs >= 0) return;
+    if (j->json || j->sampling.logprobs >= 0 || (it->prompt.length == 0 && !j->print_ids)) return;
     for (int64_t i = 0; j->print_ids && i < it->ids.count; i++)
         text_printf(&it->out, "%s%" PRId32, i ? " " : "", it->ids.ids[i]);
     if (j->print_ids) return;

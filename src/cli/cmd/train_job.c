@@ -264,15 +264,23 @@ static void train_job_tell_best(const train_job *j, const propane_trainer_info *
                info->best_step, info->best_loss);
 }
 
-/* What a model's worth is measured against: all ids alike. A run that has only begun may be a little above that. */
+/* What a model's worth is measured against: all ids alike. A run that has only begun may be a little above that; one of this many
+ * steps that is no better has not begun to learn. */
+static const int64_t STEPS_TO_LEARN = 100;
+
 static void train_job_tell_diverged(const train_job *j, const propane_trainer_info *info) {
     const double ids = train_job_real(j, "vocabulary"), loss = info->kept ? info->best_loss : j->last.loss;
-    if (ids < 2 || !j->last.step || loss <= 1.05 * log(ids)) return;
+    if (ids < 2 || !j->last.step || loss <= 0.99 * log(ids)) return;
+    const bool diverged = loss > 1.05 * log(ids);
+    if (!diverged && info->step < STEPS_TO_LEARN) return;
     fflush(stdout);
-    fprintf(stderr,
-            "propane train: the validation loss, %.4f, is far above that of guessing evenly among %.0f ids, %.4f: the "
-            "training has diverged (start again with a smaller --lr), or the validation data are of another kind\n",
-            loss, ids, log(ids));
+    fprintf(
+        stderr,
+        "propane train: the validation loss, %.4f, is %s that of guessing evenly among %.0f ids, %.4f: the %s, or the "
+        "validation data are of another kind\n",
+        loss, diverged ? "far above" : "no better than", ids, log(ids),
+        diverged ? "training has diverged (start again with a smaller --lr)"
+                 : "model has learnt next to nothing (start again with another --lr)");
 }
 
 static void train_job_tell_done(const train_job *j, int64_t done, double seconds) {

@@ -13,6 +13,7 @@
 
 #define KEY(name)     "tokenizer.ggml." name
 #define CHAT_TEMPLATE "tokenizer.chat_template"
+#define CHAT_FORMAT   "propane.chat_format" /* ours: a built-in format, where there is no template */
 #define MARK          "\xe2\x96\x81"
 
 enum { NORMAL = 1, UNKNOWN = 2, CONTROL = 3, USER_DEFINED = 4, UNUSED = 5, BYTE = 6 }; /* of token_type */
@@ -230,6 +231,7 @@ static propane_status gguf_tokenizer_read_chat(const gguf *g, const gguf_value *
     char names[2][64] = {"", ""};
     size_t length;
     PROPANE_TRY(gguf_get_text(g, CHAT_TEMPLATE, false, &chat.jinja, err));
+    PROPANE_TRY(gguf_get_text(g, CHAT_FORMAT, false, &chat.format, err));
     PROPANE_TRY(gguf_tokenizer_named(g, tokens, KEY("bos_token_id"), &bos, &length, err));
     if (length && length < sizeof names[0]) memcpy(names[0], bos, length);
     PROPANE_TRY(gguf_tokenizer_named(g, tokens, KEY("eos_token_id"), &eos, &length, err));
@@ -398,6 +400,7 @@ static propane_status gguf_tokenizer_put_listing(gguf_header *h, const tokenizer
     gguf_put_bool(h, KEY("add_eos_token"), false);
     if (spm) gguf_put_bool(h, KEY("add_space_prefix"), true);
     if (t->chat.jinja) gguf_put_text(h, CHAT_TEMPLATE, t->chat.jinja);
+    if (t->chat.format) gguf_put_text(h, CHAT_FORMAT, t->chat.format);
     return PROPANE_OK;
 }
 

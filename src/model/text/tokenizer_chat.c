@@ -22,6 +22,7 @@ static propane_status tokenizer_chat_keep(arena *a, const char *from, const char
 
 propane_status tokenizer_set_chat(tokenizer *t, const tokenizer_chat *c, propane_error *err) {
     PROPANE_TRY(tokenizer_chat_keep(t->arena, c->jinja, &t->chat.jinja, err));
+    PROPANE_TRY(tokenizer_chat_keep(t->arena, c->format, &t->chat.format, err));
     PROPANE_TRY(tokenizer_chat_keep(t->arena, c->bos, &t->chat.bos, err));
     return tokenizer_chat_keep(t->arena, c->eos, &t->chat.eos, err);
 }

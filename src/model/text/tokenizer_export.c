@@ -237,6 +237,7 @@ static propane_status tokenizer_export_print_config(const tokenizer *t, int64_t 
     if (t->chat.bos) bos = t->chat.bos;
     if (t->chat.eos) eos = t->chat.eos;
     if (o && t->chat.jinja) json_put(o, "chat_template", json_string(t->chat.jinja));
+    if (o && t->chat.format) json_put(o, TOKENIZER_CHAT_FORMAT, json_string(t->chat.format)); /* others pass over it */
     if (o && bos) json_put(o, "bos_token", json_string(bos));
     if (o && eos) json_put(o, "eos_token", json_string(eos));
     if (o && t->kind == TOKENIZER_LLAMA) json_put(o, "unk_token", json_string("<unk>"));

@@ -5,6 +5,10 @@
 @ printf 'line 1\n\nline 22 of\r\nof' > prompts
 $ propane generate m --prompt 'line 1' --count 30 --temperature 0 > a; propane generate m --prompt 'line 1' --count 30 --temperature 0 --stop zzz > b; cmp a b
 = 0
+# without a prompt, and without an id for a text's beginning: from the beginning of a line, which is not printed
+$ propane generate m --count 9 --temperature 0 2> log > a; head -c 1 a | tr '\n' '-'; propane generate m --count 9 --temperature 0 --json | grep -c '"prompt":"","text":"[^"]*","finish":"length","prompt_tokens":1,'
+> l1
+= 0
 # the text ends in front of the stop string
 $ propane generate m --prompt 'line 1' --count 60 --temperature 0 > a; propane generate m --prompt 'line 1' --count 60 --temperature 0 --stop 'never' --stop ' of ' > b; printf '%s of ' "$(cat b)" > c; head -c $(wc -c < c) a | cmp - c; grep -c ' of ' b
 > 0

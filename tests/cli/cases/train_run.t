@@ -90,3 +90,7 @@ $ grep -c '0000000[0-9]' a/config.json a/train.json a/log.jsonl | cut -d: -f2 | 
 $ tr 0-9a-z A-J0-9 < text > letters; tiny --val-data letters --steps 60 --lr 0.05 --keep last --run wild > log
 2~ propane train: the validation loss, **, is far above that of guessing evenly among 256 ids, 5.5452: the training has diverged (start again with a smaller --lr), or the validation data are of another kind
 = 0
+# no better than guessing after many steps: told, too
+$ tiny --steps 100 --lr 1e-9 --warmup 0 --run nothing > log
+2~ propane train: the validation loss, 5.5**, is no better than that of guessing evenly among 256 ids, 5.5452: the model has learnt next to nothing (start again with another --lr), or the validation data are of another kind
+= 0

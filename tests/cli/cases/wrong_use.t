@@ -29,8 +29,8 @@ $ propane generate m.bin --prompt a
 $ propane generate m.bin --prompt a --tokenizer bpe.json
 2> propane generate: m.bin has a vocabulary of 16, the tokenizer one of 270: they do not belong together
 = 1
-$ propane generate m
-2> propane generate: --prompt: this tokenizer has no beginning-of-text id: give at least one character
+$ tr '\n' ' ' < text > flat; propane train --data flat --kind chars --layers 1 --width 16 --heads 2 --context 16 --batch 2 --steps 1 --run flatm > log; propane generate flatm
+2> propane generate: --prompt: this vocabulary has neither a beginning of a text nor of a line: give at least one character
 = 1
 $ propane generate m --prompt 'line[1'
 2> propane generate: --prompt: the character '[' at offset 4 is not in the vocabulary of 16 characters
