@@ -554,6 +554,7 @@ typedef struct propane_training_estimate_options {
     bool sources; /* where each assumption comes from (PROPANE_TEXT) */
     /* A report of `propane devices --probe`, whose figures of the host replace the assumed ones; NULL: none. Not with workers. */
     const char *rates;
+    int64_t outer_warmup; /* data-parallel steps before the outer ones; 0: none */
 } propane_training_estimate_options;
 /* What training steps of a model (propane_plan_takes) would cost; estimated, nothing is measured. PROPANE_TEXT or
  * PROPANE_JSON; terminated, propane_free it. `options` may be NULL. */
@@ -1227,7 +1228,7 @@ typedef struct propane_step {
     const char *simulated; /* the chip whose model device_ms and what follows are by, static; NULL: measured */
     double energy_j, flops;
     double utilisation;  /* of the arithmetic that the chip can do in device_ms; 0: not known */
-    int64_t outer_bytes; /* "outer": sent by this rank for an agreement that began here; else 0 */
+    int64_t outer_bytes; /* "outer": sent by this rank for an agreement that began here, or for a step of its warm-up */
     int64_t staleness;   /* "outer": steps since the oldest part of the weights was agreed on; else -1 */
     double outer_ms;     /* "outer": what agreeing took of the step, waiting for messages included */
 } propane_step;

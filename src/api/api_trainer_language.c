@@ -356,6 +356,15 @@ static void api_trainer_language_put_examples(const propane_trainer *t, json_t *
     json_put(facts, "examples_empty", json_integer(empty));
 }
 
+static void api_trainer_language_put_workers(const propane_trainer *t, json_t *log) {
+    const train_options *o = train_run_options(t->run);
+    const int count = train_run_workers(t->run);
+    if (count < 2) return;
+    json_put(log, "workers", json_integer(count));
+    json_put(log, "outer", json_integer(o->outer));
+    json_put(log, "data_parallel_steps", json_integer(o->outer_warmup));
+}
+
 static void api_trainer_language_put_log(const propane_trainer *t, json_t *log) {
     const train_options *o = train_run_options(t->run);
     const model_weights *w = language_run_weights(t->run);
@@ -363,7 +372,7 @@ static void api_trainer_language_put_log(const propane_trainer *t, json_t *log) 
     const train_step *step = language_run_step(t->run);
     json_put(log, "tokens_per_step", json_integer(o->batch * o->context * o->accumulate));
     if (o->mpi) json_put(log, "ranks", json_integer(mpi_size(o->mpi)));
-    if (train_run_workers(t->run) > 1) json_put(log, "workers", json_integer(train_run_workers(t->run)));
+    api_trainer_language_put_workers(t, log);
     json_put(log, "architecture", json_string(c->model_type));
     json_put(log, "parameters", json_integer(w->parameters));
     json_put(log, "learnt", json_integer(language_run_learnt(t->run)));

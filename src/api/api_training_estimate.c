@@ -260,9 +260,10 @@ propane_status propane_estimate_training(const char *model, const propane_traini
     o.clipping = o.clipping ? o.clipping : "exact";
     o.batch = o.batch ? o.batch : 1;
     o.accumulate = o.accumulate ? o.accumulate : 1;
-    if (o.workers < 0 || o.outer < 0 || o.outer_fragments < 0 || o.lora_rank < 0 || o.bandwidth < 0)
+    if (o.workers < 0 || o.outer < 0 || o.outer_warmup < 0 || o.outer_fragments < 0 || o.lora_rank < 0 ||
+        o.bandwidth < 0)
         return propane_fail(err, PROPANE_ERR_INVALID,
-                            "workers, outer, fragments, rank and bandwidth must not be negative");
+                            "workers, outer, its warm-up, fragments, rank and bandwidth must not be negative");
     if (o.batch < 1 || o.context < 0 || o.accumulate < 1)
         return propane_fail(err, PROPANE_ERR_INVALID, "batch, context and accumulate must not be negative");
     PROPANE_TRY(api_training_check_words(&o, err));

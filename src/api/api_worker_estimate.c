@@ -46,6 +46,7 @@ static propane_status api_worker_ask(const model_config *config, const propane_t
                            .latency_ms = o->latency_ms,
                            .wire = allreduce_wire_find(wire),
                            .every = o->outer ? o->outer : STANDARD_OUTER,
+                           .warmup = o->outer_warmup,
                            .fragments = o->outer_fragments,
                            .parameters = (double)model_arch_parameters(config),
                            .tokens = (double)(o->batch * o->context * o->accumulate)};
@@ -77,6 +78,8 @@ static json_t *api_worker_json(const chip *c, const worker_question *q, const wo
                    {"step_ms", w->step_ms},
                    {"tokens_per_s", w->tokens_per_s},
                    {"day_bytes", w->day_bytes},
+                   {"warmup_bytes", w->warmup_bytes},
+                   {"warmup_ms", w->warmup_ms},
                    {"server_day_bytes", w->server_bytes},
                    {"use", w->use}};
     for (size_t i = 0; i < sizeof figures / sizeof figures[0]; i++)
@@ -103,10 +106,17 @@ static void api_worker_print_row(text *to, const worker_cost *w) {
                 text_bytes(day, w->day_bytes), w->step_ms, w->tokens_per_s, 100 * w->use, worker_bound_name(w->bound));
 }
 
+static void api_worker_print_warmup(text *to, const worker_question *q, const worker_cost *w) {
+    char sent[32], taken[32];
+    if (q->warmup > 0)
+        text_printf(to, "  a warm-up of %lld steps is data-parallel: before outer steps each worker sends %s in %s\n",
+                    (long long)q->warmup, text_bytes(sent, w->warmup_bytes), text_duration(taken, w->warmup_ms / 1e3));
+}
+
 propane_status api_worker_estimate(const model_config *config, const propane_training_estimate_options *o,
                                    const chip *c, json_t *json, text *to, propane_error *err) {
     worker_question q;
-    worker_cost w;
+    worker_cost w, outer = {0};
     char server[32];
     PROPANE_TRY(api_worker_ask(config, o, c, &q, err));
     for (int way = 0; way < WORKER_WAYS; way++) {
@@ -114,8 +124,10 @@ propane_status api_worker_estimate(const model_config *config, const propane_tra
         if (json) json_add(json, api_worker_json(c, &q, &w));
         if (!json && way == 0) api_worker_print_head(to, c, &q);
         if (!json) api_worker_print_row(to, &w);
+        if (way == WORKER_OUTER) outer = w;
     }
     if (json) return PROPANE_OK;
+    api_worker_print_warmup(to, &q, &outer);
     text_printf(to,
                 "  a step by itself: %.1f ms, %.0f tokens; sent bytes, as many are received; workers are alike; "
                 "adapters: a whole "

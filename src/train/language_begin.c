@@ -31,6 +31,7 @@ static outer_options language_outer_options(const train_options *o) {
 static propane_status language_check_outer(const train_options *o, propane_error *err) {
     const int lonely = o->outer_fragments > 1 ? TRAIN_OPTION_outer_fragments
                        : o->outer_delay > 0   ? TRAIN_OPTION_outer_delay
+                       : o->outer_warmup > 0  ? TRAIN_OPTION_outer_warmup
                                               : TRAIN_OPTION_node_ranks;
     if (o->outer == 0 && (lonely != TRAIN_OPTION_node_ranks || o->node_ranks > 0))
         return propane_fail(err, PROPANE_ERR_INVALID, "--%s is for training with few messages; give --outer H, too",
@@ -62,6 +63,9 @@ static propane_status language_form_workers(language_run *t, propane_error *err)
                  (long long)o->outer, w->size,
                  o->node_ranks > 0 ? " (--node-ranks)"
                                    : ", because --shard joins those of a machine (--node-ranks N: N ranks each)");
+    if (w->count > 1 && o->outer_warmup >= o->steps && train_run_writes(&t->run))
+        log_tell("--outer %lld does nothing: --outer-warmup %lld is as long as the run, %lld steps",
+                 (long long)o->outer, (long long)o->outer_warmup, (long long)o->steps);
     return PROPANE_OK;
 }
 
@@ -129,9 +133,11 @@ static propane_status language_make_step(language_run *t, propane_error *err) {
     PROPANE_TRY(language_choose_trained(t, err));
     how.trained = t->trained;
     PROPANE_TRY(train_step_create(&how, t->weights, &t->step, err));
-    const allreduce_options wires = {allreduce_wire_find(o->wire), o->shard, o->bucket};
-    const outer_options agree = language_outer_options(o);
-    PROPANE_TRY(data_parallel_create(&t->run.who, &wires, &agree, t->step, t->weights, &t->run.group, err));
+    const data_parallel_options sums = {.sums = {allreduce_wire_find(o->wire), o->shard, o->bucket},
+                                        .outer = language_outer_options(o),
+                                        .warmup = o->outer_warmup,
+                                        .done = t->run.state.step};
+    PROPANE_TRY(data_parallel_create(&t->run.who, &sums, t->step, t->weights, &t->run.group, err));
     t->budget = o->compile_budget > 0 ? o->compile_budget : train_step_compile_limit(t->step);
     if (t->budget > 0 && train_step_compiles(t->step) > t->budget)
         return propane_fail(err, PROPANE_ERR_LIMIT,

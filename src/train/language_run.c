@@ -100,12 +100,13 @@ static propane_status language_evaluate(train_run *run, train_evaluation *out, p
     return PROPANE_OK;
 }
 
-/* The next batch's targets that count for an update: those of the worker's ranks; the position stays. */
+/* The next batch's targets that count for an update: those of the worker's ranks, in the warm-up all; the position stays. */
 static propane_status language_next_count(language_run *t, int64_t ahead, int64_t *out, propane_error *err) {
     const train_options *o = &t->run.options;
     PROPANE_TRY(token_windows_batch(&t->data, (uint64_t)(t->run.state.position + ahead * o->batch), (int)o->batch,
                                     t->inputs, t->targets, err));
-    *out = language_count_targets(t, t->worker_first, t->worker_share);
+    *out = data_parallel_warms(t->run.group) ? language_count_targets(t, 0, o->batch)
+                                             : language_count_targets(t, t->worker_first, t->worker_share);
     return PROPANE_OK;
 }
 

@@ -184,8 +184,9 @@ propane_status train_run_evaluate(train_run *r, train_evaluation *out, propane_e
 
 /* Every `interval` steps, or where the ranks next agree. */
 static bool train_run_is_due(const train_run *r, int64_t interval) {
-    const int64_t step = r->state.step, back = data_parallel_stride(r->group);
-    return interval > 0 && step % back == 0 && step % interval < back && step >= interval;
+    const int64_t step = r->state.step, back = data_parallel_stride(r->group, step);
+    const bool here = data_parallel_agrees(r->group, step, r->options.steps);
+    return interval > 0 && here && step % interval < back && step >= interval;
 }
 
 static bool train_run_evaluation_due(const train_run *r) {

@@ -27,7 +27,7 @@ typedef struct train_report {
     bool skipped;        /* a gradient was not finite: the weights did not move */
     double tokens_per_s; /* samples, for an imported model */
     double device_ms, host_ms;
-    int64_t outer_bytes;       /* that this rank sent for an agreement that began after this step; else 0 */
+    int64_t outer_bytes;       /* that this rank sent for an agreement that began here, or for a step of the warm-up */
     int64_t staleness;         /* steps since the oldest part of the weights was agreed on; -1: no outer steps */
     double outer_ms;           /* what agreeing took of the step, waiting for messages included */
     train_simulated simulated; /* then device_ms is a model's, too */

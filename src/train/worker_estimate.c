@@ -75,12 +75,20 @@ static void worker_data_parallel(const worker_question *q, worker_cost *out) {
     worker_finish(q, s, all > q->backward_ms ? all - q->backward_ms : 0, out);
 }
 
+static void worker_warm_up(const worker_question *q, worker_cost *out) {
+    worker_cost step = {.way = WORKER_DATA_PARALLEL};
+    worker_data_parallel(q, &step);
+    out->warmup_bytes = (double)q->warmup * step.step_bytes;
+    out->warmup_ms = (double)q->warmup * step.step_ms;
+}
+
 /* Everybody waits at an outer step. */
 static void worker_outer(const worker_question *q, worker_cost *out) {
     const worker_sum whole = worker_sum_of(q, q->wire, q->parameters), s = worker_share(whole, (double)q->every);
     out->message_bytes = whole.bytes;
     out->step_bytes = s.bytes;
     worker_finish(q, s, s.bandwidth_ms + s.latency_ms, out);
+    worker_warm_up(q, out);
 }
 
 /* A fragment travels beside the steps until the next one's turn. */
@@ -91,6 +99,7 @@ static void worker_streamed(const worker_question *q, worker_cost *out) {
     out->message_bytes = one.bytes;
     out->step_bytes = s.bytes;
     worker_finish(q, s, all > q->step_ms ? all - q->step_ms : 0, out);
+    worker_warm_up(q, out);
 }
 
 /* The server's line carries all workers' adapters, one way and then the other; fp32, as Flower's records are here. */
@@ -117,6 +126,8 @@ static propane_status worker_check(const worker_question *q, propane_error *err)
     if (q->every < 1)
         return propane_fail(err, PROPANE_ERR_INVALID, "outer steps every %lld steps; give 1 or more",
                             (long long)q->every);
+    if (q->warmup < 0)
+        return propane_fail(err, PROPANE_ERR_INVALID, "a warm-up of %lld steps; give 0 or more", (long long)q->warmup);
     if (q->fragments >= 1 && q->fragments <= q->every) return PROPANE_OK;
     return propane_fail(err, PROPANE_ERR_INVALID,
                         "%lld fragments; give 1 to as many as there are steps between outer ones, %lld",

@@ -19,6 +19,7 @@ typedef struct worker_question {
         wire;           /* of outer steps; data-parallel training takes what of it is for gradients, at least 16 bits */
     int64_t bucket;     /* bytes of fp32 numbers; 0: the trainer's */
     int64_t every;      /* steps between two outer ones */
+    int64_t warmup;     /* data-parallel steps before the outer ones */
     int64_t fragments;  /* that a streamed outer step is cut into */
     double parameters;  /* that are learnt */
     double adapters;    /* parameters of the adapters */
@@ -45,9 +46,12 @@ typedef struct worker_cost {
     double step_ms;       /* on average; all workers make it at the same time */
     double tokens_per_s;  /* of all workers */
     double day_bytes;     /* sent by a worker in 24 hours */
-    double server_bytes;  /* sent by the server in 24 hours; 0: there is none */
-    double use;           /* part of the time in which a worker computes */
-    worker_bound bound;   /* what most of the step's time goes to */
+    double
+        warmup_bytes; /* that a worker sends in all the warm-up's steps, and how long these take; 0: there are none */
+    double warmup_ms;
+    double server_bytes; /* sent by the server in 24 hours; 0: there is none */
+    double use;          /* part of the time in which a worker computes */
+    worker_bound bound;  /* what most of the step's time goes to */
 } worker_cost;
 
 const char *worker_way_name(worker_way way);       /* "data-parallel", "outer", "streamed", "adapters" */

@@ -57,7 +57,10 @@ static bool worker_writes(const train_run *r, const worker_array *a) {
     return r->who.place == 0 && (a->block == TRAIN_ASIDE_BLOCK || !data_parallel_writes(r->options.mpi));
 }
 
-static bool worker_is_kept(const train_run *r) { return r->checkpoint && data_parallel_outer(r->group); }
+/* In the warm-up the first rank's are everybody's. */
+static bool worker_is_kept(const train_run *r) {
+    return r->checkpoint && data_parallel_outer(r->group) && !data_parallel_warms(r->group);
+}
 
 static bool worker_path(const train_run *r, int rank, char out[PATH_ROOM]) {
     const int n =

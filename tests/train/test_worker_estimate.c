@@ -78,6 +78,20 @@ TEST(outer_steps_divide_by_their_distance) {
     EXPECT(w.bound == WORKER_BANDWIDTH && s.bound == WORKER_BANDWIDTH);
 }
 
+TEST(a_warm_up_is_data_parallel) {
+    worker_question q = question(20e6, 0);
+    EXPECT(ask(&q, WORKER_OUTER).warmup_bytes == 0 && ask(&q, WORKER_OUTER).warmup_ms == 0);
+    q.warmup = 100;
+    const worker_cost outer = ask(&q, WORKER_OUTER), streamed = ask(&q, WORKER_STREAMED);
+    expect_near(outer.warmup_bytes, 100 * 700e6, "bytes");
+    expect_near(outer.warmup_ms, 100 * (1000 + 280000 - 600), "280 s of messages a step");
+    expect_near(streamed.warmup_bytes, outer.warmup_bytes, "streamed");
+    expect_near(outer.step_bytes, 1.4e6, "a step after it");
+    EXPECT(ask(&q, WORKER_ADAPTERS).warmup_bytes == 0);
+    q.wire = ALLREDUCE_INT4; /* gradients keep 16 bits */
+    EXPECT_MSG(fabs(ask(&q, WORKER_OUTER).warmup_bytes / (100 * 350e6) - 1) < 1e-6, "int4");
+}
+
 TEST(adapters_go_through_the_servers_line) {
     worker_question q = question(20e6, 0);
     const worker_cost w = ask(&q, WORKER_ADAPTERS);
@@ -99,6 +113,8 @@ TEST(what_cannot_be) {
     EXPECT_FAIL(worker_estimate(&q, WORKER_OUTER, &w, &err), PROPANE_ERR_INVALID, "0 workers");
     q = question(1e9, 0), q.fragments = 501;
     EXPECT_FAIL(worker_estimate(&q, WORKER_STREAMED, &w, &err), PROPANE_ERR_INVALID, "501 fragments");
+    q = question(1e9, 0), q.warmup = -1;
+    EXPECT_FAIL(worker_estimate(&q, WORKER_OUTER, &w, &err), PROPANE_ERR_INVALID, "warm-up of -1");
     q = question(1e9, 0), q.every = 0;
     EXPECT_FAIL(worker_estimate(&q, WORKER_OUTER, &w, &err), PROPANE_ERR_INVALID, "every 0 steps");
     q = question(1e9, 5), q.workers = 1;
@@ -106,4 +122,5 @@ TEST(what_cannot_be) {
 }
 
 SUITE("train/worker_estimate", T(bytes_of_a_sum), T(data_parallel_waits_for_what_the_backward_pass_does_not_hide),
-      T(outer_steps_divide_by_their_distance), T(adapters_go_through_the_servers_line), T(what_cannot_be))
+      T(outer_steps_divide_by_their_distance), T(a_warm_up_is_data_parallel), T(adapters_go_through_the_servers_line),
+      T(what_cannot_be))

@@ -101,6 +101,7 @@ int cmd_estimate(int argc, char **argv) {
         {"--latency", CLI_REAL, &model.latency_ms, 0, 1e6, "MS", "until a message is there, one way"},
         {"--wire", CLI_CHOICE, &model.wire, .words = "fp32|bf16|fp16|int4", .help = "how numbers travel"},
         {"--outer", CLI_INT, &model.outer, 1, 1e9, "H", "steps between two outer ones, or rounds"},
+        {"--outer-warmup", CLI_INT, &model.outer_warmup, 0, 1e12, "N", "data-parallel steps before the outer ones"},
         {"--outer-fragments", CLI_INT, &model.outer_fragments, 0, 1e6, "P",
          "parts of a streamed outer step; 0: 4, or H if that is less"},
         {"--lora-rank", CLI_INT, &model.lora_rank, 1, 4096, "N", "of adapters that a server averages"},

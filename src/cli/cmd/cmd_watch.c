@@ -61,12 +61,15 @@ static void cmd_watch_put_bar(watch *w, double part) {
 /* Workers that train by themselves and agree from time to time. */
 static void cmd_watch_put_agreement(watch *w) {
     run_agreement a;
-    char all[32], last[32], lost[40] = "";
+    char all[32], last[32], lost[40] = "", since[80];
     if (!run_history_agreement(&w->set.runs[0].history, &a)) return;
     if (a.lost > 0) snprintf(lost, sizeof lost, " (%.0f lost)", a.lost);
-    cmd_watch_put(w, "%.0f workers%s   each rank sent %s, last %s   agreed %.0f steps ago", a.workers, lost,
-                  text_bytes(all, a.bytes), isfinite(a.last) ? text_bytes(last, a.last) : "nothing",
-                  isfinite(a.staleness) ? a.staleness : 0);
+    if (a.warms)
+        snprintf(since, sizeof since, "warm-up to step %.0f", a.warmup);
+    else
+        snprintf(since, sizeof since, "agreed %.0f steps ago", isfinite(a.staleness) ? a.staleness : 0);
+    cmd_watch_put(w, "%.0f workers%s   each rank sent %s, last %s   %s", a.workers, lost, text_bytes(all, a.bytes),
+                  isfinite(a.last) ? text_bytes(last, a.last) : "nothing", since);
 }
 
 static void cmd_watch_put_model(watch *w, const run_history *h) {

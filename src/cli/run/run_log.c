@@ -210,6 +210,8 @@ bool run_history_agreement(const run_history *h, run_agreement *out) {
         if (isfinite(p->staleness)) out->staleness = p->staleness, out->stalest = fmax(out->stalest, p->staleness);
         if (isfinite(p->outer_bytes)) out->bytes += p->outer_bytes, out->last = p->outer_bytes;
     }
+    out->warmup = run_history_number(h, "data_parallel_steps", 0);
+    out->warms = out->warmup > 0 && (!h->count || (double)h->points[h->count - 1].step < out->warmup);
     return workers > 1 || h->lost > 0;
 }
 

@@ -81,6 +81,8 @@ double run_history_smooth(const run_history *h);
 /* How workers that train by themselves stand, by the rank that writes the log. False: there are none. */
 typedef struct run_agreement {
     double workers, lost;
+    double warmup;      /* steps that were, or are to be, data-parallel */
+    bool warms;         /* they are not over */
     double bytes, last; /* sent by this rank, altogether and last; last NAN: nothing yet */
     double staleness,
         stalest; /* steps since the oldest part of the weights was agreed on, now (NAN: not known) and at most */

@@ -14,6 +14,9 @@ struct data_parallel {
     const workers *who;
     allreduce *gradients; /* inside a worker; NULL: it is one rank */
     allreduce *movements; /* between workers; NULL: there are no outer steps */
+    mpi *together;        /* all ranks, for `warm` */
+    allreduce *warm;      /* gradients over all of them; NULL: it is no warm-up, or over */
+    int64_t warmup;
     allreduce_options options;
     outer_options outer_options;
     outer *outer; /* NULL: there is one worker */
@@ -38,12 +41,12 @@ propane_status data_parallel_share(const mpi *m, int64_t batch, int64_t *share, 
 
 static propane_status data_parallel_ready(void *context, int tensor, float *gradient, propane_error *err) {
     const data_parallel *g = context;
-    return allreduce_ready(g->gradients, tensor, gradient, err);
+    return allreduce_ready(g->warm ? g->warm : g->gradients, tensor, gradient, err);
 }
 
 static propane_status data_parallel_finish(void *context, propane_error *err) {
     const data_parallel *g = context;
-    return allreduce_finish(g->gradients, err);
+    return allreduce_finish(g->warm ? g->warm : g->gradients, err);
 }
 
 /* ---- making ---------------------------------------------------------------------------------------------------------------- */
@@ -52,25 +55,46 @@ static int64_t data_parallel_count_of(const data_parallel *g, int learnt) {
     return g->weights->tensors[train_step_learnt(g->step, learnt)].count;
 }
 
-/* Gradients of whole tensors, inside the worker. Its ranks are near each other: with outer steps the wire is for what goes
- * between workers. */
-static propane_status data_parallel_make_gradients(data_parallel *g, const int *order, propane_error *err) {
+/* Of whole tensors. */
+static propane_status data_parallel_make_sums(const data_parallel *g, mpi *ranks, const allreduce_options *how,
+                                              const int *order, allreduce **out, propane_error *err) {
     const int n = train_step_learnt_count(g->step);
-    allreduce_options how = g->options;
-    if (!g->who->inside) return PROPANE_OK;
-    if (g->who->count > 1) how.wire = ALLREDUCE_FP32;
     int64_t *counts = mem_array((size_t)n, sizeof *counts);
     if (!counts) return propane_fail_memory(err, (size_t)n * sizeof *counts);
     for (int i = 0; i < n; i++) counts[i] = data_parallel_count_of(g, i);
-    const propane_status status = allreduce_create(g->who->inside, &how, counts, order, n, &g->gradients, err);
+    const propane_status status = allreduce_create(ranks, how, counts, order, n, out, err);
     mem_free(counts);
-    PROPANE_TRY(status);
+    return status;
+}
+
+/* Inside the worker. Its ranks are near each other: with outer steps the wire is for what goes between workers. */
+static propane_status data_parallel_make_gradients(data_parallel *g, const int *order, propane_error *err) {
+    allreduce_options how = g->options;
+    if (!g->who->inside) return PROPANE_OK;
+    if (g->who->count > 1) how.wire = ALLREDUCE_FP32;
+    PROPANE_TRY(data_parallel_make_sums(g, g->who->inside, &how, order, &g->gradients, err));
     g->piece_count = allreduce_segment_count(g->gradients);
     g->pieces = mem_array((size_t)g->piece_count + 1, sizeof *g->pieces);
     if (!g->pieces) return propane_fail_memory(err, (size_t)g->piece_count * sizeof *g->pieces);
     for (int i = 0; i < g->piece_count; i++)
         g->pieces[i].tensor = allreduce_piece(g->gradients, i, &g->pieces[i].begin, &g->pieces[i].end);
     return g->options.shard ? train_step_own(g->step, g->pieces, g->piece_count, err) : PROPANE_OK;
+}
+
+/* Every rank gets all sums, whatever part of the moments it keeps. Gradients keep 16 bits: what 4 leave out would come a step
+ * late each time. */
+static propane_status data_parallel_make_warm(data_parallel *g, const int *order, propane_error *err) {
+    allreduce_options how = {.wire = g->options.wire, .bucket = g->options.bucket};
+    if (how.wire == ALLREDUCE_INT4) how.wire = ALLREDUCE_BF16;
+    PROPANE_TRY(mpi_split(g->who->all, 0, &g->together, err));
+    return data_parallel_make_sums(g, g->together, &how, order, &g->warm, err);
+}
+
+static void data_parallel_drop_warm(data_parallel *g) {
+    allreduce_free(g->warm);
+    mpi_release(g->together);
+    g->warm = NULL;
+    g->together = NULL;
 }
 
 /* Fragments are whole buckets: there must be as many. */
@@ -106,7 +130,7 @@ static propane_status data_parallel_make_movements(data_parallel *g, int *order,
     return status;
 }
 
-static propane_status data_parallel_make(data_parallel *g, propane_error *err) {
+static propane_status data_parallel_make(data_parallel *g, int64_t done, propane_error *err) {
     const size_t n = (size_t)train_step_learnt_count(g->step);
     int *order = mem_array(n, sizeof *order);
     g->tensors = mem_array(n, sizeof *g->tensors);
@@ -119,20 +143,26 @@ static propane_status data_parallel_make(data_parallel *g, propane_error *err) {
     if (status == PROPANE_OK && g->who->between)
         status = outer_create(g->who->between, g->movements, g->pieces, g->piece_count, &g->outer_options, g->step,
                               g->weights, &g->outer, err);
+    if (status == PROPANE_OK && g->who->between && done < g->warmup) status = data_parallel_make_warm(g, order, err);
     mem_free(order);
     return status;
 }
 
-propane_status data_parallel_create(const workers *who, const allreduce_options *options, const outer_options *agree,
-                                    train_step *step, model_weights *weights, data_parallel **out, propane_error *err) {
+propane_status data_parallel_create(const workers *who, const data_parallel_options *options, train_step *step,
+                                    model_weights *weights, data_parallel **out, propane_error *err) {
     *out = NULL;
     if (!who->all) return PROPANE_OK;
     data_parallel *g = mem_alloc(sizeof *g);
     if (!g) return propane_fail_memory(err, sizeof *g);
-    *g = (data_parallel){.who = who, .options = *options, .outer_options = *agree, .step = step, .weights = weights};
+    *g = (data_parallel){.who = who,
+                         .warmup = options->warmup,
+                         .options = options->sums,
+                         .outer_options = options->outer,
+                         .step = step,
+                         .weights = weights};
     if (!who->inside) g->options.shard = false;
     g->reduce = (train_reduce){g, data_parallel_ready, data_parallel_finish};
-    propane_status status = data_parallel_make(g, err);
+    propane_status status = data_parallel_make(g, options->done, err);
     if (status == PROPANE_OK)
         *out = g;
     else
@@ -142,6 +172,7 @@ propane_status data_parallel_create(const workers *who, const allreduce_options 
 
 void data_parallel_free(data_parallel *g) {
     if (!g) return;
+    data_parallel_drop_warm(g);
     outer_free(g->outer);
     allreduce_free(g->movements);
     allreduce_free(g->gradients);
@@ -151,7 +182,7 @@ void data_parallel_free(data_parallel *g) {
 }
 
 void data_parallel_listen(data_parallel *g) {
-    if (g && g->gradients) train_step_reduce(g->step, &g->reduce);
+    if (g && (g->warm || g->gradients)) train_step_reduce(g->step, &g->reduce);
 }
 
 void data_parallel_rest(data_parallel *g) {
@@ -165,6 +196,7 @@ propane_status data_parallel_sum(const data_parallel *g, double *values, int cou
 }
 
 propane_status data_parallel_sum_inside(const data_parallel *g, double *values, int count, propane_error *err) {
+    if (data_parallel_warms(g)) return data_parallel_sum(g, values, count, err);
     return g && g->who->inside ? mpi_sum(g->who->inside, values, count, err) : PROPANE_OK;
 }
 
@@ -240,14 +272,19 @@ outer *data_parallel_outer(const data_parallel *g) { return g ? g->outer : NULL;
 allreduce *data_parallel_movements(const data_parallel *g) { return g ? g->movements : NULL; }
 const workers *data_parallel_workers(const data_parallel *g) { return g ? g->who : NULL; }
 
-bool data_parallel_streams(const data_parallel *g) { return g && g->outer && outer_streams(&g->outer_options); }
+bool data_parallel_warms(const data_parallel *g) { return g && g->warm; }
 
-int64_t data_parallel_stride(const data_parallel *g) {
-    return g && g->outer && !data_parallel_streams(g) ? g->outer_options.every : 1;
+bool data_parallel_streams(const data_parallel *g) {
+    return g && g->outer && !g->warm && outer_streams(&g->outer_options);
+}
+
+int64_t data_parallel_stride(const data_parallel *g, int64_t step) {
+    const bool alike = !g || !g->outer || g->warm || step <= g->warmup || outer_streams(&g->outer_options);
+    return alike ? 1 : g->outer_options.every;
 }
 
 bool data_parallel_agrees(const data_parallel *g, int64_t step, int64_t steps) {
-    return step >= steps || step % data_parallel_stride(g) == 0;
+    return step >= steps || !g || (step - g->warmup) % data_parallel_stride(g, step) == 0;
 }
 
 propane_status data_parallel_is_told(const data_parallel *g, bool own, bool *out, propane_error *err) {
@@ -265,12 +302,22 @@ static propane_status data_parallel_publish(data_parallel *g, propane_error *err
     return train_step_publish(g->step, err);
 }
 
+/* The weights are what all workers have in common. */
+static propane_status data_parallel_end_warmup(data_parallel *g, propane_error *err) {
+    PROPANE_TRY(train_step_settle(g->step, err));
+    data_parallel_drop_warm(g);
+    outer_begin(g->outer);
+    return PROPANE_OK;
+}
+
 propane_status data_parallel_agree(data_parallel *g, int64_t step, int64_t steps, bool stop, int64_t *bytes,
                                    propane_error *err) {
     bool moved = false;
     *bytes = 0;
     if (!g || !g->outer) return PROPANE_OK;
-    PROPANE_TRY(outer_turn(g->outer, step, steps, stop, bytes, &moved, err));
+    if (g->warm) *bytes = allreduce_sent_bytes(g->warm);
+    if (g->warm) return step < g->warmup ? PROPANE_OK : data_parallel_end_warmup(g, err);
+    PROPANE_TRY(outer_turn(g->outer, step - g->warmup, steps - g->warmup, stop, bytes, &moved, err));
     return moved ? data_parallel_publish(g, err) : PROPANE_OK;
 }
 
@@ -283,20 +330,22 @@ propane_status data_parallel_show(data_parallel *g, bool common, propane_error *
 
 int64_t data_parallel_staleness(const data_parallel *g, int64_t step, int64_t steps) {
     if (!g || !g->outer) return -1;
-    return step < steps ? outer_staleness(&g->outer_options, step) : 0;
+    return step < steps && !g->warm ? outer_staleness(&g->outer_options, step - g->warmup) : 0;
 }
 
 void data_parallel_describe(const data_parallel *g, char *out, size_t room) {
     const outer_options *o = &g->outer_options;
-    (void)snprintf(out, room, "%d of %d ranks, every %lld, %lld fragments, delay %lld, bucket %lld", g->who->count,
-                   g->who->size, (long long)o->every, (long long)o->fragments, (long long)o->delay,
-                   (long long)g->options.bucket);
+    const int n = snprintf(out, room, "%d of %d ranks, every %lld, %lld fragments, delay %lld, bucket %lld",
+                           g->who->count, g->who->size, (long long)o->every, (long long)o->fragments,
+                           (long long)o->delay, (long long)g->options.bucket);
+    if (g->warmup > 0 && n > 0 && (size_t)n < room)
+        (void)snprintf(out + n, room - (size_t)n, ", after %lld", (long long)g->warmup);
 }
 
 /* ---- ranks that are lost --------------------------------------------------------------------------------------------------- */
 
 bool data_parallel_is_bereft(const data_parallel *g) {
-    return g && g->outer && workers_shed(g->who) && mpi_is_bereft(g->who->all);
+    return g && g->outer && !g->warm && workers_shed(g->who) && mpi_is_bereft(g->who->all);
 }
 
 static void data_parallel_drop_movements(data_parallel *g) {

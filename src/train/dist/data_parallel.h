@@ -2,7 +2,8 @@
  * The ranks of one training. Data-parallel, each takes its part of every batch, gradients are added up while the backward
  * pass runs, all make the same update. With outer steps (dist/outer.h) that is so inside a worker (dist/workers.h), if it has
  * several ranks; each worker takes its part of every batch, but trains by itself until the workers agree; between that, no
- * messages are waited for. NULL stands for a process that trains alone; then nothing here does anything, and
+ * messages are waited for. Before the outer steps there may be a warm-up, whose steps are data-parallel over all ranks, so that
+ * workers begin to differ from a model that is worth to be averaged. NULL stands for a process that trains alone; then nothing here does anything, and
  * sums and parts are its own.
  */
 #ifndef TRAIN_DIST_DATA_PARALLEL_H
@@ -14,18 +15,24 @@
 
 typedef struct data_parallel data_parallel;
 
+typedef struct data_parallel_options {
+    allreduce_options sums;
+    outer_options outer; /* for two workers and more: one has nobody to agree with and trains as if alone */
+    int64_t warmup;      /* steps before the outer ones, which count from there */
+    int64_t done;        /* steps that the run has made */
+} data_parallel_options;
+
 /* How many of a batch's sequences a rank takes; PROPANE_ERR_INVALID if the ranks do not divide it. */
 PROPANE_CHECK propane_status data_parallel_share(const mpi *m, int64_t batch, int64_t *share, propane_error *err);
-/* `who`, the step and the weights are borrowed until it is freed. Outer steps are for two workers and more: one has nobody to
- * agree with and trains as if alone. */
-PROPANE_CHECK propane_status data_parallel_create(const workers *who, const allreduce_options *options,
-                                                  const outer_options *agree, train_step *step, model_weights *weights,
-                                                  data_parallel **out, propane_error *err);
+/* `who`, the step and the weights are borrowed until it is freed. */
+PROPANE_CHECK propane_status data_parallel_create(const workers *who, const data_parallel_options *options,
+                                                  train_step *step, model_weights *weights, data_parallel **out,
+                                                  propane_error *err);
 void data_parallel_free(data_parallel *g);
 bool data_parallel_writes(const mpi *m); /* is this the rank that writes files? */
 int data_parallel_rank(const mpi *m);
 
-/* Before the last batch of a step: its gradients are added up over the worker's ranks. */
+/* Before the last batch of a step: its gradients are added up over the worker's ranks, in the warm-up over all. */
 void data_parallel_listen(data_parallel *g);
 /* After it: no more. */
 void data_parallel_rest(data_parallel *g);
@@ -37,24 +44,27 @@ PROPANE_CHECK propane_status data_parallel_updated(data_parallel *g, propane_err
  * each rank keeps its own. */
 PROPANE_CHECK propane_status data_parallel_collect(data_parallel *g, propane_error *err);
 void data_parallel_release(data_parallel *g);
-/* Over all ranks; over those of this rank's worker. */
+/* Over all ranks; over those whose gradients are added up: this rank's worker, in the warm-up all. */
 PROPANE_CHECK propane_status data_parallel_sum(const data_parallel *g, double *values, int count, propane_error *err);
 PROPANE_CHECK propane_status data_parallel_sum_inside(const data_parallel *g, double *values, int count,
                                                       propane_error *err);
 
 /* ---- outer steps ---------------------------------------------------------------------------------------------------------- */
 
+/* Is the step that comes next one of the warm-up? All ranks have the same weights and moments until its end. */
+bool data_parallel_warms(const data_parallel *g);
 /* May the ranks evaluate, save and stop after `step` of `steps`? Where they make updates of their own: as often as they
  * agree; streamed, at any time. */
 bool data_parallel_agrees(const data_parallel *g, int64_t step, int64_t steps);
-/* Steps between two such places. */
-int64_t data_parallel_stride(const data_parallel *g);
+/* Steps since the place before that which ends after `step`. */
+int64_t data_parallel_stride(const data_parallel *g, int64_t step);
 /* Do the ranks agree piece by piece, while they train? */
 bool data_parallel_streams(const data_parallel *g);
 /* Has any rank been asked to stop? `own`: this one has. The same answer on all ranks, where they agree or (streamed) with the
  * newest result that was taken. */
 PROPANE_CHECK propane_status data_parallel_is_told(const data_parallel *g, bool own, bool *out, propane_error *err);
-/* After `step`: the outer step, where it is time for one. *bytes: sent by this rank. `stop`: this rank has been asked to. */
+/* After `step`: the outer step, where it is time for one, or the end of the warm-up. *bytes: sent by this rank, in the warm-up
+ * for the step's gradients. `stop`: this rank has been asked to. */
 PROPANE_CHECK propane_status data_parallel_agree(data_parallel *g, int64_t step, int64_t steps, bool stop,
                                                  int64_t *bytes, propane_error *err);
 /* Streamed: what the workers have in common takes the place of the weights, on the device, too, or (false) gives it back.

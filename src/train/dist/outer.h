@@ -49,7 +49,8 @@ void outer_regroup(outer *o, mpi *ranks, allreduce *reduce);
 /* All ranks call it after the same inner step: everything is agreed on at once. The weights are the same bits on all of them
  * afterwards; here and below, the device follows with train_step_publish. */
 PROPANE_CHECK propane_status outer_agree(outer *o, propane_error *err);
-/* After each inner step: takes what is due, sends what has its turn; after the last one everything is agreed on. *bytes: this
+/* Steps are counted from the first one that workers made by themselves.
+ * After each inner step: takes what is due, sends what has its turn; after the last one everything is agreed on. *bytes: this
  * rank sends for it. *moved: weights have changed. `stop`: this worker is asked to stop, which goes with what is sent. */
 PROPANE_CHECK propane_status outer_turn(outer *o, int64_t step, int64_t steps, bool stop, int64_t *bytes, bool *moved,
                                         propane_error *err);

@@ -10,11 +10,12 @@
 $ away --steps 20 --run one > one.log; ranks 1 away --steps 20 --run one.outer --outer 8 --outer-fragments 4 2> told > one.outer.log; cmp one/model.safetensors one.outer/model.safetensors; cat told
 > propane: --outer 8 does nothing: one process has nobody to agree with; start several with mpirun
 = 0
-$ for o in "--outer-fragments 4" "--outer 10 --outer-fragments 4" "--outer 10 --outer-fragments 5 --outer-delay 3" "--outer 10 --node-ranks 2"; do ranks 3 away --batch 9 --run bad $o 2>&1 | sed -n 's/.*rank [012] of 3: //p' | head -1; done
+$ for o in "--outer-fragments 4" "--outer 10 --outer-fragments 4" "--outer 10 --outer-fragments 5 --outer-delay 3" "--outer 10 --node-ranks 2" "--outer-warmup 5"; do ranks 3 away --batch 9 --run bad $o 2>&1 | sed -n 's/.*rank [012] of 3: //p' | head -1; done
 > --outer-fragments is for training with few messages; give --outer H, too
 > --outer-fragments 4 take turns within --outer 10 steps; give a divisor of them
 > --outer-delay 3: the next part is sent 2 steps later already; give that at most
 > --node-ranks 2: 3 ranks cannot be shared out among such workers; give a divisor
+> --outer-warmup is for training with few messages; give --outer H, too
 = 0
 # with one fragment and no delay it is the plain outer step, bit for bit, in fp32 and in 4 bits
 $ for w in fp32 int4; do ranks 2 away --steps 45 --run plain.$w --outer 10 --wire $w > plain.$w.log; ranks 2 away --steps 45 --run p1.$w --outer 10 --outer-fragments 1 --outer-delay 0 --wire $w > p1.$w.log; cmp plain.$w/model.safetensors p1.$w/model.safetensors && echo same; done
@@ -27,12 +28,40 @@ $ ranks 2 away --steps 45 --run s.near --outer 20 --outer-fragments 4 > s.near.l
 = 0
 # killed at any step and resumed, a run goes on bit for bit: what is under way, remainders of 4 bits, each rank's weights
 # (the run to be killed has no end of its own; where it was killed tells how many steps both of them take)
-@ printf '#!/bin/sh\nname=$1; shift; ranks 2 away --steps 100000 --run b.$name "$@" > b.$name.log 2>&1 & until [ -f b.$name/checkpoint.safetensors ]; do sleep 0.1; done; sleep 0.3; kill -9 $(pgrep -x -a propane | grep -e "--run b.$name" | tail -1 | cut -d" " -f1); wait; last=$(sed -nE "s/.*\\"step\\": ?([0-9]+).*/\\1/p" b.$name/log.jsonl | tail -1); n=$((last / 20 * 20 + 100)); ranks 2 away --steps $n --run a.$name "$@" > a.$name.log; ranks 2 propane train --data text --run b.$name --resume --steps $n --threads 1 --json $WIRE > c.$name.log; cmp a.$name/model.safetensors b.$name/model.safetensors && cmp a.$name/checkpoint.safetensors b.$name/checkpoint.safetensors && echo same\n' > ../bin/killed; chmod +x ../bin/killed
+@ printf '#!/bin/sh\nname=$1; shift; ranks 2 away --steps 100000 --run b.$name "$@" ${WARM:+--outer-warmup 90000} > b.$name.log 2>&1 & until [ -f b.$name/checkpoint.safetensors ]; do sleep 0.1; done; sleep 0.3; kill -9 $(pgrep -x -a propane | grep -e "--run b.$name" | tail -1 | cut -d" " -f1); wait; last=$(sed -nE "s/.*\\"step\\": ?([0-9]+).*/\\1/p" b.$name/log.jsonl | tail -1); n=$((last / 20 * 20 + 100)); warm=${WARM:+--outer-warmup $((n - 53))}; ranks 2 away --steps $n --run a.$name "$@" $warm > a.$name.log; ranks 2 propane train --data text --run b.$name --resume --steps $n --threads 1 --json $WIRE $warm > c.$name.log; cmp a.$name/model.safetensors b.$name/model.safetensors && cmp a.$name/checkpoint.safetensors b.$name/checkpoint.safetensors && echo same\n' > ../bin/killed; chmod +x ../bin/killed
 $ killed half --outer 20 --outer-fragments 2 --outer-delay 10 --outer-mix 0.3
 > same
 = 0
 $ WIRE="--wire int4" killed int4 --outer 20 --outer-fragments 5 --wire int4
 > same
+= 0
+# so it does in a warm-up, after which it comes to outer steps, and killed after one
+$ WARM=1 killed warm --outer 20; WARM=1 killed warm.streamed --outer 20 --outer-fragments 2 --outer-delay 10
+> same
+> same
+= 0
+$ killed after --outer 20 --outer-warmup 33; WIRE="--wire int4" killed after.streamed --outer 20 --outer-warmup 33 --outer-fragments 5 --wire int4
+> same
+> same
+= 0
+# the steps of a warm-up are those of data-parallel training, bit for bit; a run that is nothing else says so, and ranks keep no
+# files of their own; of workers of two ranks with sharded moments, gradients summed in another order: seen 3e-8
+$ ranks 2 away --steps 45 --run dp > dp.log; ranks 2 away --steps 45 --run all.warm --outer 10 --outer-warmup 60 --outer-fragments 2 > all.warm.log 2> told; cmp dp/model.safetensors all.warm/model.safetensors && echo same; cat told; ls all.warm | grep -c worker; ranks 4 away --steps 45 --run warm4 --outer 10 --outer-warmup 45 --node-ranks 2 --shard > warm4.log 2>&1; echo $(last dp.log) $(last warm4.log) | awk '{d = $1 - $2; print (d < 1e-6 && d > -1e-6)}'
+> same
+> propane: --outer 10 does nothing: --outer-warmup 60 is as long as the run, 45 steps
+> 0
+> 1
+= 0
+# rounds count from the end of the warm-up; all ranks may validate and save after each step of it
+$ ranks 2 away --steps 60 --run w23 --outer 10 --outer-warmup 23 > w23.log; grep outer_bytes w23/log.jsonl | sed -nE 's/.*"step": ?([0-9]+).*/\1/p' | tail -6 | tr '\n' ' '; sed -nE 's/.*"step": ?([0-9]+).*val_loss.*/\1/p' w23/log.jsonl | tr '\n' ' '; echo; propane watch all.warm | grep -o "warm-up to step 60"; propane watch w23 | grep -o "agreed 0 steps ago"; grep -o "<b>23</b><span>steps of warm-up" w23/report.html
+> 22 23 33 43 53 60 33 53 60 
+> warm-up to step 60
+> agreed 0 steps ago
+> <b>23</b><span>steps of warm-up
+= 0
+# another number of ranks goes on in a warm-up, too
+$ ranks 2 away --steps 14 --run grows --outer 10 --outer-warmup 30 > g2.log 2>&1; ranks 4 propane train --data text --run grows --resume --steps 60 --threads 1 --json > g4.log; echo $(last g2.log) $(last g4.log) | awk '{print ($2 < $1)}'
+> 1
 = 0
 # another number of ranks goes on from there, one alone too
 $ ranks 4 propane train --data text --run s.near --resume --steps 90 --threads 1 --json > s4.log; propane train --data text --run s.near --resume --steps 120 --threads 1 --json > s1.log 2> told; echo $(last s.near.log) $(last s4.log) $(last s1.log) | awk '{print ($2 < $1), ($3 < $2)}'

@@ -10,6 +10,12 @@ $ both 2 fp32 0.001; both 3 fp32 0.002; both 4 fp16 0.002; both 2 bf16 0.001
 > as counted
 > as counted
 = 0
+# a step of a warm-up; with int4 its gradients have 16 bits
+@ sed -e 's/--outer 2/--outer 2 --outer-warmup 3/g' -e 's/--steps 4/--steps 7/' -e 's/r$n$w/w$n$w/g' -e 's/tail -1/head -1/' -e 's/message_bytes/warmup_bytes/' -e 's/{b = ..3}/{b = \\$3 \/ 3}/' ../bin/both > ../bin/warm; chmod +x ../bin/warm
+$ warm 3 fp32 0.002; warm 4 int4 0.002
+> as counted
+> as counted
+= 0
 $ both 2 int4 0.01; both 4 int4 0.01
 > as counted
 > as counted
