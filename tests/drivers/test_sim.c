@@ -398,6 +398,79 @@ TEST(products_equal_their_definition) {
         }
 }
 
+/* ---- ... and beyond what 32 bits hold ------------------------------------------------------------------------------------- */
+
+static float random_half(unsigned *seed, int exponents, int largest) {
+    *seed = *seed * 1664525u + 1013904223u;
+    const float v = (float)((int)(*seed >> 12 & 4095) - 2048) / 2048;
+    return fp16_to_f32(fp16_from_f32(ldexpf(v, largest - (int)(*seed >> 24) % exponents)));
+}
+
+static float in_order(const double *terms, int n) {
+    double sum = 0, worst = 0;
+    for (int i = 0; i < n; i++) worst = fmax(worst, fabs(sum += terms[i]));
+    return worst >= 2147483648.0 ? copysignf(INFINITY, (float)sum) : array_result(sum);
+}
+
+/* A sum that has been 32768 stays infinite, wherever on the way that was. Seen: 132 of 700 results. */
+TEST(sums_are_watched_where_they_may_be_too_large) {
+    static const char text[] =
+        CONFORMANCE_HEAD "    func main<ios18>(tensor<fp16, [2, 5, 40]> x, tensor<fp16, [2, 40, 70]> y) {\n"
+                         "        bool f = const()[name = string(\"f\"), val = bool(false)];\n"
+                         "        tensor<fp16, [2, 5, 70]> z = matmul(x = x, y = y, transpose_x = f, transpose_y = "
+                         "f)[name = string(\"z\")];\n"
+                         "    } -> (z);\n}\n";
+    static float x[400], y[5600], out[700];
+    int infinite = 0;
+    unsigned seed = 3;
+    for (int i = 0; i < 400; i++) x[i] = random_half(&seed, 9, 8);
+    for (int i = 0; i < 5600; i++) y[i] = random_half(&seed, 9, 8);
+    run_on("sim:m4?refuse=0&arithmetic=1", text, (const float *const[]){x, y}, out, 700);
+    for (int b = 0; b < 2; b++)
+        for (int r = 0; r < 5; r++)
+            for (int c = 0; c < 70; c++) {
+                double terms[40];
+                for (int k = 0; k < 40; k++)
+                    terms[k] = array_product((double)x[(b * 5 + r) * 40 + k], (double)y[(b * 40 + k) * 70 + c]);
+                const float got = out[(b * 5 + r) * 70 + c], expected = in_order(terms, 40);
+                EXPECT_MSG(got == expected, "%d %d %d: %g, expected %g", b, r, c, (double)got, (double)expected);
+                infinite += isinf(got) != 0;
+            }
+    EXPECT_MSG(infinite > 70 && infinite < 300, "%d of 700 infinite", infinite);
+}
+
+/* Groups, strides, padding, dilation and a bias; more outputs than one panel has columns. */
+TEST(convolutions_read_their_windows) {
+    static const char text[] = CONFORMANCE_HEAD
+        "    func main<ios18>(tensor<fp16, [1, 6, 19, 16]> x, tensor<fp16, [8, 3, 3, 2]> w, tensor<fp16, [8]> b) {\n"
+        "        tensor<int32, [2]> s = const()[name = string(\"s\"), val = tensor<int32, [2]>([2, 1])];\n"
+        "        tensor<int32, [4]> p = const()[name = string(\"p\"), val = tensor<int32, [4]>([1, 2, 0, 1])];\n"
+        "        tensor<int32, [2]> d = const()[name = string(\"d\"), val = tensor<int32, [2]>([1, 3])];\n"
+        "        string t = const()[name = string(\"t\"), val = string(\"custom\")];\n"
+        "        int32 g = const()[name = string(\"g\"), val = int32(2)];\n"
+        "        tensor<fp16, [1, 8, 10, 14]> y = conv(x = x, weight = w, bias = b, strides = s, pad_type = t, pad = "
+        "p, "
+        "dilations = d, groups = g)[name = string(\"y\")];\n    } -> (y);\n}\n";
+    static float x[6 * 19 * 16], w[8 * 18], bias[8], out[8 * 140];
+    unsigned seed = 5;
+    for (int i = 0; i < 6 * 19 * 16; i++) x[i] = random_half(&seed, 12, 2);
+    for (int i = 0; i < 8 * 18; i++) w[i] = random_half(&seed, 12, 2);
+    for (int i = 0; i < 8; i++) bias[i] = random_half(&seed, 12, 2);
+    run_on("sim:m4?refuse=0&arithmetic=1", text, (const float *const[]){x, w, bias}, out, 8 * 140);
+    for (int o = 0; o < 8; o++)
+        for (int r = 0; r < 10; r++)
+            for (int c = 0; c < 14; c++) {
+                double sum = round((double)bias[o] * 65536);
+                for (int i = 0; i < 18; i++) {
+                    const int row = 2 * r + i / 2 % 3 - 1, column = c + 3 * (i % 2);
+                    if (row < 0 || row > 18 || column > 15) continue;
+                    sum +=
+                        array_product((double)w[o * 18 + i], (double)x[((o / 4 * 3 + i / 6) * 19 + row) * 16 + column]);
+                }
+                EXPECT_MSG(out[(o * 10 + r) * 14 + c] == array_result(sum), "%d %d %d", o, r, c);
+            }
+}
+
 int main(int argc, char **argv) {
     static const test_case more[] = {
         T(names_and_switches_are_checked),
@@ -414,6 +487,8 @@ int main(int argc, char **argv) {
         T(a_forked_child_does_not_compile),
         T(products_are_rounded_and_sums_saturate),
         T(products_equal_their_definition),
+        T(sums_are_watched_where_they_may_be_too_large),
+        T(convolutions_read_their_windows),
     };
     /* The suite's values are fp32, which the engine rounds: sums_are_fp16 and others test that. */
     static const conformance_driver driver = {

@@ -12,6 +12,7 @@
 #include "chip/cost_model.h"
 #include "device/driver.h"
 #include "drivers/cpu/plan/plan.h"
+#include "drivers/cpu/simd/array_ukernel.h"
 
 typedef enum sim_switch {
 #define SWITCH(id, standard, low, high, text) SIM_##id,
@@ -47,6 +48,7 @@ void sim_tables_build(sim_tables *t);
 typedef struct sim_numbers {
     const sim_tables *tables;
     const sim_switches *switches;
+    const cpu_array_kernels *array;
     float product_limit; /* products saturate there; 0: at the end of fp16 */
 } sim_numbers;
 
@@ -64,8 +66,8 @@ void sim_store(const sim_numbers *n, const mil_op *op, const mil_type *type, voi
 /* Whether the operation is a product that products.c computes (switch `arithmetic`). */
 bool sim_has_products(const sim_numbers *n, const mil_op *op);
 /* As the multiply-add array does it. Operands: x, the other factor, the bias or NULL, dense and of their types. */
-PROPANE_CHECK propane_status sim_products_run(const mil_op *op, const void *const operands[3], void *result,
-                                              propane_error *err);
+PROPANE_CHECK propane_status sim_products_run(const mil_op *op, const cpu_array_kernels *array,
+                                              const void *const operands[3], void *result, propane_error *err);
 void sim_load_f32(float *target, mil_dtype dtype, const void *source, int64_t count);
 void sim_store_f32(void *target, mil_dtype dtype, const float *source, int64_t count);
 

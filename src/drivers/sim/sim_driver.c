@@ -52,8 +52,10 @@ static propane_status sim_open(const char *rest, void **impl, propane_error *err
         return propane_fail(err, PROPANE_ERR_DEVICE, "the system gives no lock");
     }
     sim_tables_build(&d->tables);
-    d->numbers = (sim_numbers){
-        .tables = &d->tables, .switches = &d->switches, .product_limit = (float)chip_know(c, CHIP_saturate)->value};
+    d->numbers = (sim_numbers){.tables = &d->tables,
+                               .switches = &d->switches,
+                               .array = &d->kernels->array,
+                               .product_limit = (float)chip_know(c, CHIP_saturate)->value};
     *impl = d;
     return PROPANE_OK;
 }

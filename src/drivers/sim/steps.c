@@ -180,15 +180,15 @@ static const void *steps_operand(const sim_program *p, const mil_value *v, void 
     return !v ? NULL : v->konst ? v->konst->data : steps_address(p, block, inputs, v->id);
 }
 
-static propane_status steps_run_products(const sim_program *p, const sim_step *s, void *block, void *const *inputs,
-                                         propane_error *err) {
+static propane_status steps_run_products(const sim_program *p, const sim_step *s, const sim_numbers *n, void *block,
+                                         void *const *inputs, propane_error *err) {
     const bool matmul = s->op->info->code == MIL_OP_matmul;
     const void *const operands[3] = {
         steps_operand(p, mil_in(s->op, "x"), block, inputs),
         steps_operand(p, mil_in(s->op, matmul ? "y" : "weight"), block, inputs),
         steps_operand(p, matmul ? NULL : mil_in(s->op, "bias"), block, inputs),
     };
-    return sim_products_run(s->op, operands, steps_address(p, block, inputs, s->op->results[0]->id), err);
+    return sim_products_run(s->op, n->array, operands, steps_address(p, block, inputs, s->op->results[0]->id), err);
 }
 
 static propane_status steps_run_kernel(const sim_program *p, const sim_step *s, const sim_numbers *n, void *block,
@@ -217,7 +217,7 @@ propane_status sim_program_run(sim_program *p, const sim_numbers *n, void *block
         if (poll_stop())
             return propane_fail(err, PROPANE_ERR_CANCELLED, "the run was stopped at step %d of %d", i, p->step_count);
         if (s->exact) {
-            PROPANE_TRY(steps_run_products(p, s, block, inputs, err));
+            PROPANE_TRY(steps_run_products(p, s, n, block, inputs, err));
             sim_store(n, s->op, &s->op->results[0]->type, steps_address(p, block, inputs, s->op->results[0]->id));
             continue;
         }

@@ -11,6 +11,7 @@
 #define CPU_SIMD_KERNELS_H
 
 #include "base/status.h"
+#include "drivers/cpu/simd/array_ukernel.h"
 #include "drivers/cpu/simd/attention_ukernel.h"
 #include "drivers/cpu/simd/conv_ukernel.h"
 #include "drivers/cpu/simd/elementwise.h"
@@ -61,6 +62,7 @@ typedef struct cpu_kernels {
     cpu_gemm_kernels gemm;
     cpu_gemm_kernels gemm_bf16; /* for operands that are rounded to bfloat16 */
     cpu_gemm_sizes gemm_sizes;
+    cpu_array_kernels array; /* of the simulator */
     cpu_attention_kernels attention;
     cpu_attention_decode_kernels attention_decode;
     cpu_attention_sizes attention_sizes;

@@ -109,6 +109,7 @@ VFN vm vm_and(vm a, vm b) { return _mm256_and_ps(a, b); }
 VFN vm vm_or(vm a, vm b) { return _mm256_or_ps(a, b); }
 VFN vm vm_xor(vm a, vm b) { return _mm256_xor_ps(a, b); }
 VFN int vm_any(vm a) { return _mm256_movemask_ps(a) != 0; }
+VFN vf v_fma_where(vm m, vf a, vf b, vf c) { return v_fma(a, _mm256_and_ps(m, b), c); }
 VFN vf v_select(vm m, vf a, vf b) { return _mm256_blendv_ps(b, a, m); }
 VFN vf v_scale(vf a, vf n) { /* in two steps, so that subnormal results come out right; |n| <= 252 */
     vi whole = vi_from(n), half = vi_sar(whole, 1), rest = vi_sub(whole, half), bias = vi_set(127);

@@ -80,8 +80,9 @@ VFN vm vm_and(vm a, vm b) { return (vm)(a & b); }
 VFN vm vm_or(vm a, vm b) { return (vm)(a | b); }
 VFN vm vm_xor(vm a, vm b) { return (vm)(a ^ b); }
 VFN int vm_any(vm a) { return a != 0; }
-VFN vf v_select(vm m, vf a, vf b) { return _mm512_mask_blend_ps(m, b, a); } /* m ? a : b */
-VFN vf v_scale(vf a, vf n) { return _mm512_scalef_ps(a, n); }               /* a 2^n, n whole */
+VFN vf v_fma_where(vm m, vf a, vf b, vf c) { return _mm512_mask3_fmadd_ps(a, b, c, m); } /* c where m is not */
+VFN vf v_select(vm m, vf a, vf b) { return _mm512_mask_blend_ps(m, b, a); }              /* m ? a : b */
+VFN vf v_scale(vf a, vf n) { return _mm512_scalef_ps(a, n); }                            /* a 2^n, n whole */
 
 VFN float v_sum(vf v) { /* halves first: one fixed order */
     __m256 h = _mm256_add_ps(_mm512_castps512_ps256(v), _mm512_extractf32x8_ps(v, 1));

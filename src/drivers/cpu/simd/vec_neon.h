@@ -84,6 +84,9 @@ VFN vm vm_and(vm a, vm b) { return vandq_u32(a, b); }
 VFN vm vm_or(vm a, vm b) { return vorrq_u32(a, b); }
 VFN vm vm_xor(vm a, vm b) { return veorq_u32(a, b); }
 VFN int vm_any(vm a) { return vmaxvq_u32(a) != 0; }
+VFN vf v_fma_where(vm m, vf a, vf b, vf c) {
+    return v_fma(a, vreinterpretq_f32_u32(vandq_u32(m, vreinterpretq_u32_f32(b))), c);
+}
 VFN vf v_select(vm m, vf a, vf b) { return vbslq_f32(m, a, b); }
 VFN vf v_scale(vf a, vf n) { /* in two steps, so that subnormal results come out right; |n| <= 252 */
     vi whole = vi_from(n), half = vi_sar(whole, 1), rest = vi_sub(whole, half), bias = vi_set(127);

@@ -9,6 +9,7 @@
 
 #include "drivers/cpu/simd/body/gemm_body.h"
 
+#include "drivers/cpu/simd/body/array_body.h"
 #include "drivers/cpu/simd/body/attention_body.h"
 #include "drivers/cpu/simd/body/attention_decode_body.h"
 #include "drivers/cpu/simd/body/conv_body.h"
@@ -19,6 +20,7 @@
 
 static void every_kernel(cpu_kernels *k) {
     k->gemm = k->gemm_bf16 = KERNEL(gemm, f32);
+    k->array = KERNEL(array, f32);
     k->attention = KERNEL(attention, f32);
     k->attention_decode = KERNEL(attention_decode, f32);
     k->gemv = KERNEL(gemv, f32);
