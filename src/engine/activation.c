@@ -8,6 +8,8 @@
 #include <string.h>
 
 #include "base/float16.h"
+#include "engine/accumulate.h"
+#include "mil/ops.h"
 
 enum { LOW, HIGH, BELOW, ABOVE, KNOTS, TAIL_LOW = 37, TAIL_HIGH = 39, STEP = 41, KIND = 42 };
 enum { KIND_ZERO = 0, KIND_MIDDLE = 1, KIND_SQRT = 5, KIND_RSQRT = 6, KIND_RECIP = 7, KIND_LOG = 9, KIND_EXP = 10 };
@@ -21,6 +23,36 @@ const engine_table *engine_table_find(const char *name) {
     for (size_t i = 0; i < sizeof activation_tables / sizeof activation_tables[0]; i++)
         if (strcmp(activation_tables[i].name, name) == 0) return &activation_tables[i];
     return NULL;
+}
+
+static const char *activation_name(mil_opcode code) {
+    switch (code) {
+    case MIL_OP_sigmoid: return "sigmoid";
+    case MIL_OP_tanh: return "tanh";
+    case MIL_OP_gelu: return "gelu";
+    case MIL_OP_silu: return "silu";
+    case MIL_OP_exp:
+    case MIL_OP_exp2: return "exp";
+    case MIL_OP_sqrt: return "sqrt";
+    case MIL_OP_rsqrt: return "rsqrt";
+    case MIL_OP_inverse: return "recip";
+    default: return NULL;
+    }
+}
+
+bool engine_table_of(const mil_op *op, engine_table *out) {
+    propane_error err;
+    double value = 0;
+    const mil_opcode code = op->info->code;
+    const char *name = activation_name(code);
+    if (!name) return false;
+    *out = *engine_table_find(name);
+    if (code == MIL_OP_exp2) out->scale = 0x3c00;
+    if (code == MIL_OP_rsqrt || code == MIL_OP_inverse) {
+        if (mil_attr_float(op, "epsilon", &value, &err) != PROPANE_OK) return false;
+        out->bias = fp16_from_f64(value);
+    }
+    return true;
 }
 
 static engine_table activation_lines(double below, double above, double low_slope, double high_slope) {
@@ -52,7 +84,7 @@ static int activation_step(const uint16_t *half) { return half[STEP] & 0x40 ? 0 
 static double activation_knots(const uint16_t *half, double at) {
     int i = at >= 32 ? 31 : (int)at;
     double a = activation_half(half, KNOTS + i), b = activation_half(half, KNOTS + i + 1);
-    return a + (b - a) * (at - i);
+    return a + (double)accumulate_round((b - a) * (at - i));
 }
 
 static double activation_line(const uint16_t *half, int tail, double x) {

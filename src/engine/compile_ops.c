@@ -193,21 +193,6 @@ propane_status compile_binary(compile *c, const mil_op *op, propane_error *err) 
 
 /* ---- one operand ---------------------------------------------------------------------------------------------------------------------- */
 
-static const char *compile_table_name(mil_opcode code) {
-    switch (code) {
-    case MIL_OP_sigmoid: return "sigmoid";
-    case MIL_OP_tanh: return "tanh";
-    case MIL_OP_gelu: return "gelu";
-    case MIL_OP_silu: return "silu";
-    case MIL_OP_exp:
-    case MIL_OP_exp2: return "exp";
-    case MIL_OP_sqrt: return "sqrt";
-    case MIL_OP_rsqrt: return "rsqrt";
-    case MIL_OP_inverse: return "recip";
-    default: return NULL;
-    }
-}
-
 bool compile_activation(const mil_op *op, engine_table *table, bool *relu) {
     propane_error err;
     double value = 0;
@@ -218,15 +203,7 @@ bool compile_activation(const mil_op *op, engine_table *table, bool *relu) {
         *table = engine_table_leaky(value);
         return true;
     }
-    const char *name = compile_table_name(code);
-    if (!name) return false;
-    *table = *engine_table_find(name);
-    if (code == MIL_OP_exp2) table->scale = 0x3c00;
-    if (code == MIL_OP_rsqrt || code == MIL_OP_inverse) {
-        if (mil_attr_float(op, "epsilon", &value, &err) != PROPANE_OK) return false;
-        table->bias = fp16_from_f64(value);
-    }
-    return true;
+    return engine_table_of(op, table);
 }
 
 propane_status compile_unary(compile *c, const mil_op *op, propane_error *err) {

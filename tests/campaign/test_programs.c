@@ -417,7 +417,8 @@ static void add_device(tally *t, const char *name, const char *uri, double unit)
 static void try_batch(tally *t) {
     t->count = 0;
     add_plans(t);
-    add_device(t, "sim:m4, exact", "sim:m4?refuse=0&round=0&sums=0&table=0&saturate=0&slice=0&theory=2", 0);
+    add_device(t, "sim:m4, exact", "sim:m4?refuse=0&round=0&sums=0&arithmetic=0&table=0&saturate=0&slice=0&theory=2",
+               0);
     add_device(t, "ane (stand-in)", "ane", 0x1p-11);
     for (int made = 0; made < BATCH;) {
         program p;

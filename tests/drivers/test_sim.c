@@ -169,67 +169,115 @@ TEST(results_saturate) {
     EXPECT(isinf(y[0]) && y[1] == 9);
     run_on("sim:m5?refuse=0", product, (const float *const[]){z}, y, 1);
     EXPECT_MSG(y[0] == fp16_to_f32(fp16_from_f32(32752)), "%g", (double)y[0]);
-    run_on("sim:m4?refuse=0", product, (const float *const[]){z}, y, 1);
+    run_on("sim:m4?refuse=0&arithmetic=0", product, (const float *const[]){z}, y, 1);
     EXPECT_MSG(y[0] == 44992 || y[0] == 45000, "%g", (double)y[0]);
+    run_on("sim:m4?refuse=0", product, (const float *const[]){z}, y, 1);
+    EXPECT_MSG(isinf(y[0]), "%g", (double)y[0]);
 }
 
-/* C46: sigmoid off by up to 2.4e-4. Seen here: 3.3e-4 in fp16. */
-TEST(functions_come_from_tables) {
-    static const char text[] = ONE_OP("tensor<fp16, [1, 2048]>", "tensor<fp16, [1, 2048]>", "sigmoid(x = x)");
-    static float x[2048], y[2048], exact[2048];
-    double worst = 0, worst_exact = 0;
-    for (int i = 0; i < 2048; i++) x[i] = fp16_to_f32(fp16_from_f32((float)(i - 1024) / 128));
-    run_on("sim:m4?refuse=0", text, (const float *const[]){x}, y, 2048);
-    run_on("sim:m4?refuse=0&table=0", text, (const float *const[]){x}, exact, 2048);
-    for (int i = 0; i < 2048; i++) {
-        double truth = 1 / (1 + exp(-(double)x[i]));
-        worst = fmax(worst, fabs((double)y[i] - truth));
-        worst_exact = fmax(worst_exact, fabs((double)exact[i] - truth));
-    }
-    EXPECT_MSG(worst > 2.5e-4 && worst < 4e-4, "%g", worst);
-    EXPECT_MSG(worst_exact < 2.5e-4, "%g", worst_exact); /* half a unit in the last place of fp16 */
-}
-
-static double table_error(float (*f)(const sim_tables *, double), double (*truth)(double), const sim_tables *t,
-                          double low, double high) {
+/* Every fp16 between -8 and 8 through one function; the worst error, in units of `unit` where that is not 0. */
+static double worst_error(const char *uri, const char *call, double (*truth)(double), bool positive) {
+    static float x[2048], y[2048];
+    char text[600];
     double worst = 0;
-    for (double x = low; x < high; x += (high - low) / 5000)
-        worst = fmax(worst, fabs((double)f(t, x) - truth(x)) / fmax(1, fabs(truth(x))));
+    snprintf(text, sizeof text,
+             CONFORMANCE_HEAD "    func main<ios18>(tensor<fp16, [1, 2048]> x) {\n        tensor<fp16, [1, 2048]> y = "
+                              "%s[name = string(\"y\")];\n    } -> (y);\n}\n",
+             call);
+    for (int i = 0; i < 2048; i++)
+        x[i] = fp16_to_f32(fp16_from_f32(positive ? (float)(i + 1) / 256 : (float)(i - 1024) / 128));
+    run_on(uri, text, (const float *const[]){x}, y, 2048);
+    for (int i = 0; i < 2048; i++) worst = fmax(worst, fabs((double)y[i] - truth((double)x[i])));
     return worst;
 }
 
-static float by_kernel(const sim_tables *t, double x, const char *op) {
-    char text[400];
-    float in = (float)x, out = 0;
-    sim_switches switches = {{0}};
-    switches.value[SIM_table] = 1;
-    sim_numbers n = {.tables = t, .switches = &switches};
-    snprintf(text, sizeof text,
-             CONFORMANCE_HEAD "    func main<ios18>(tensor<fp32, [1]> x) {\n        tensor<fp32, [1]> y = "
-                              "%s[name = string(\"y\")];\n    } -> (y);\n}\n",
-             op);
-    propane_module *m = parse(text);
-    EXPECT(sim_has_kernel(&n, m->functions->last));
-    EXPECT_OK(sim_kernel_run(&n, m->functions->last, &in, &out, &err));
-    propane_module_free(m);
-    return out;
-}
-
-static float k_exp(const sim_tables *t, double x) { return by_kernel(t, x, "exp(x = x)"); }
-static float k_tanh(const sim_tables *t, double x) { return by_kernel(t, x, "tanh(x = x)"); }
-static float k_rsqrt(const sim_tables *t, double x) { return by_kernel(t, x, "rsqrt(x = x, epsilon = 0x0p+0)"); }
-static float k_log(const sim_tables *t, double x) { return by_kernel(t, x, "log(x = x, epsilon = 0x0p+0)"); }
+static double true_sigmoid(double x) { return 1 / (1 + exp(-x)); }
+static double true_silu(double x) { return x / (1 + exp(-x)); }
+static double true_gelu(double x) { return 0.5 * x * (1 + erf(x / sqrt(2))); }
 static double one_over_root(double x) { return 1 / sqrt(x); }
 
-/* Errors of the same order as the one that was measured; seen: 4e-5, 3e-4, 2e-4, 5e-5. */
-TEST(tables_have_small_errors) {
-    sim_tables t;
-    sim_tables_build(&t);
-    EXPECT(table_error(k_exp, exp, &t, -10, 10) < 3e-4);
-    EXPECT(table_error(k_tanh, tanh, &t, -6, 6) < 6e-4);
-    EXPECT(table_error(k_rsqrt, one_over_root, &t, 0.01, 30) < 1.2e-3);
-    EXPECT(table_error(k_log, log, &t, 0.001, 100) < 3e-4);
-    for (int k = 0; k < 32; k++) EXPECT(t.sigmoid.x[k] < t.sigmoid.x[k + 1]);
+/* The worst errors that a public study measured on M4 and M6 (751K, chapter 8): sigmoid 3.4e-3, silu 1.5e-2, gelu 6.2e-3, tanh 1.6e-3.
+ * Seen here: 3.4e-3, 1.6e-2, 6.2e-3, 1.6e-3; log and rsqrt, of which nothing is told, 1.5e-3 and 4e-2 at 1/256. */
+TEST(functions_come_from_tables) {
+    static const struct {
+        const char *call;
+        double (*truth)(double);
+        double low, high;
+        bool positive;
+    } cases[] = {
+        {"sigmoid(x = x)", true_sigmoid, 3e-3, 3.8e-3, false},
+        {"silu(x = x)", true_silu, 1.3e-2, 1.7e-2, false},
+        {"gelu(x = x, mode = string(\"EXACT\"))", true_gelu, 5.5e-3, 6.9e-3, false},
+        {"tanh(x = x)", tanh, 1.4e-3, 1.9e-3, false},
+        {"log(x = x, epsilon = 0x0p+0)", log, 1e-4, 5e-3, true},
+        {"rsqrt(x = x, epsilon = 0x0p+0)", one_over_root, 1e-4, 5e-2, true},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const double table = worst_error("sim:m4?refuse=0", cases[i].call, cases[i].truth, cases[i].positive);
+        const double exact = worst_error("sim:m4?refuse=0&table=0", cases[i].call, cases[i].truth, cases[i].positive);
+        EXPECT_MSG(table > cases[i].low && table < cases[i].high, "%s: %g", cases[i].call, table);
+        EXPECT_MSG(exact < 8e-3 && exact < table, "%s without a table: %g", cases[i].call, exact);
+    }
+}
+
+#define SILU(more)                                                                                                     \
+    CONFORMANCE_HEAD "    func main<ios18>(tensor<fp16, [1, 4]> x) {\n        tensor<fp16, [1, 4]> s = sigmoid(x = x)" \
+                     "[name = string(\"s\")];\n        tensor<fp16, [1, 4]> t = mul(x = x, y = s)[name = "             \
+                     "string(\"t\")];\n        tensor<fp16, [1, 4]> y = " more                                         \
+                     "[name = string(\"y\")];\n    } -> (y);\n}\n"
+
+/* x * sigmoid(x) is the table of silu, which is not 0 at 0, unless something else reads the sigmoid. */
+TEST(a_sigmoid_and_its_product_are_one_table) {
+    static const float x[4] = {0, 0.25f, -3, 7};
+    float y[4];
+    run_on("sim:m4?refuse=0", SILU("relu(x = t)"), (const float *const[]){x}, y, 4);
+    EXPECT(y[0] == 0);
+    run_on("sim:m4?refuse=0", SILU("abs(x = t)"), (const float *const[]){x}, y, 4);
+    EXPECT_MSG(y[0] > 1e-3f && y[0] < 2e-3f, "silu(0) is %g", (double)y[0]);
+    run_on("sim:m4?refuse=0", SILU("sub(x = t, y = s)"), (const float *const[]){x}, y, 4);
+    EXPECT_MSG(y[0] == -0.5f, "%g", (double)y[0]);
+    run_on("sim:m4?refuse=0&table=0", SILU("abs(x = t)"), (const float *const[]){x}, y, 4);
+    EXPECT(y[0] == 0);
+}
+
+/* Sums, differences and products of fp16: halves go away from zero on an M3 and later, to even on the cpu. */
+TEST(elementwise_results_are_rounded_half_away) {
+    static const char text[] =
+        CONFORMANCE_HEAD "    func main<ios18>(tensor<fp16, [2, 3]> x, tensor<fp16, [3]> w) {\n"
+                         "        tensor<fp16, [2, 3]> y = %s(x = x, y = w)[name = string(\"y\")];\n    } -> (y);\n}\n";
+    static const struct {
+        const char *op;
+        float x[6], w[3], away[6], even[6];
+    } cases[] = {
+        {"add",
+         {1, 1, -1, 2048, 3, 0},
+         {0x1p-11f, 1, -0x1p-11f},
+         {0x1.004p0f, 2, -0x1.004p0f, 2048, 4, -0x1p-11f},
+         {1, 2, -1, 2048, 4, -0x1p-11f}},
+        {"sub",
+         {1, 1, 1, 0x1p-24f, 2, 2},
+         {-0x1p-11f, 3, 1},
+         {0x1.004p0f, -2, 0, 0x1p-11f, -1, 1},
+         {1, -2, 0, 0x1p-11f, -1, 1}},
+        {"mul",
+         {0x1.002p0f, 0x1p-24f, -0x1p-24f, 1, 2, 3},
+         {0x1p0f, 0.5f, 0.5f},
+         {0, 0x1p-24f, -0x1p-24f, 1, 1, 1.5f},
+         {0, 0, 0, 1, 1, 1.5f}},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char program[600];
+        float away[6], even[6];
+        snprintf(program, sizeof program, text, cases[i].op);
+        const float *inputs[2] = {cases[i].x, cases[i].w};
+        run_on("sim:m3?refuse=0", program, inputs, away, 6);
+        run_on("sim:m3?refuse=0&arithmetic=0", program, inputs, even, 6);
+        for (int k = 0; k < 6; k++) {
+            if (i == 2 && k == 0) continue; /* 1 + 2^-11 is no fp16: it is 1 */
+            EXPECT_MSG(away[k] == cases[i].away[k] && even[k] == cases[i].even[k], "%s %d: %a and %a", cases[i].op, k,
+                       (double)away[k], (double)even[k]);
+        }
+    }
 }
 
 /* C29. */
@@ -350,10 +398,10 @@ TEST(products_are_rounded_and_sums_saturate) {
         double sum = 0;
         for (int k = 0; k < 4; k++) sum += array_product(cases[i].x[k], cases[i].y[k]);
         const float expected = isinf(cases[i].exact) ? cases[i].exact : array_result(sum);
-        run_on("sim:m4?refuse=0&arithmetic=1", DOT, inputs, out, 2);
+        run_on("sim:m4?refuse=0", DOT, inputs, out, 2);
         EXPECT_MSG(out[0] == expected && out[1] == 0, "case %zu: %a, expected %a", i, (double)out[0], (double)expected);
         if (i != 7) EXPECT_MSG(out[0] == cases[i].exact, "case %zu: %a", i, (double)out[0]);
-        run_on("sim:m4?refuse=0", DOT, inputs, out, 2);
+        run_on("sim:m4?refuse=0&arithmetic=0", DOT, inputs, out, 2);
         EXPECT_MSG(out[0] == cases[i].wide || i == 5 || i == 6, "case %zu: %a with wide sums", i, (double)out[0]);
     }
 }
@@ -387,7 +435,7 @@ TEST(products_equal_their_definition) {
         *(i < 240 ? &x[i] : i < 560 ? &w[i - 240] : &b[i - 560]) = fp16_to_f32(fp16_from_f32(v));
     }
     const float *inputs[3] = {x, w, b};
-    run_on("sim:m4?refuse=0&arithmetic=1", THREE, inputs, out, 144);
+    run_on("sim:m4?refuse=0", THREE, inputs, out, 144);
     for (int r = 0; r < 6; r++)
         for (int o = 0; o < 8; o++) {
             double sum = 0, start = round((double)b[o] * 65536);
@@ -425,7 +473,7 @@ TEST(sums_are_watched_where_they_may_be_too_large) {
     unsigned seed = 3;
     for (int i = 0; i < 400; i++) x[i] = random_half(&seed, 9, 8);
     for (int i = 0; i < 5600; i++) y[i] = random_half(&seed, 9, 8);
-    run_on("sim:m4?refuse=0&arithmetic=1", text, (const float *const[]){x, y}, out, 700);
+    run_on("sim:m4?refuse=0", text, (const float *const[]){x, y}, out, 700);
     for (int b = 0; b < 2; b++)
         for (int r = 0; r < 5; r++)
             for (int c = 0; c < 70; c++) {
@@ -456,7 +504,7 @@ TEST(convolutions_read_their_windows) {
     for (int i = 0; i < 6 * 19 * 16; i++) x[i] = random_half(&seed, 12, 2);
     for (int i = 0; i < 8 * 18; i++) w[i] = random_half(&seed, 12, 2);
     for (int i = 0; i < 8; i++) bias[i] = random_half(&seed, 12, 2);
-    run_on("sim:m4?refuse=0&arithmetic=1", text, (const float *const[]){x, w, bias}, out, 8 * 140);
+    run_on("sim:m4?refuse=0", text, (const float *const[]){x, w, bias}, out, 8 * 140);
     for (int o = 0; o < 8; o++)
         for (int r = 0; r < 10; r++)
             for (int c = 0; c < 14; c++) {
@@ -480,7 +528,8 @@ int main(int argc, char **argv) {
         T(sums_are_fp16_and_products_are_not),
         T(results_saturate),
         T(functions_come_from_tables),
-        T(tables_have_small_errors),
+        T(a_sigmoid_and_its_product_are_one_table),
+        T(elementwise_results_are_rounded_half_away),
         T(slices_of_the_width_break_on_the_m1),
         T(positions_go_by_alphabet_where_asked),
         T(sizes_that_differ_are_0x1d_where_asked),

@@ -2,131 +2,56 @@
  * Owns how an engine's numbers differ from the cpu's: tables instead of functions, sums in fp16, saturation. Products are
  * the cpu driver's, fp16 added up in fp32, or those of products.c.
  *
- * The tables: nobody has published where the 33 points lie. They are placed here so that every piece has the same error
- * and shifted so that the error is balanced, over one half axis where the function is symmetric and over one binade where
- * it has a law over binades (exp, log, rsqrt). The sigmoid is then off by 0.9e-4 and 3.3e-4 in fp16; the worst that was
- * measured is 2.4e-4, half a unit of fp16 by itself, so that real tables are no worse than these.
+ * The tables are the engine's own (engine/activation.h). What they read and give is fp16, rounded half away from zero.
  */
 #include <math.h>
 #include <string.h>
 
 #include "base/float16.h"
 #include "drivers/sim/sim.h"
+#include "engine/accumulate.h"
+#include "engine/activation.h"
 #include "mil/ops/shape_util.h"
 
-#define PIECES   32
 #define HALF_MAX 65504.0f
-/* log and rsqrt misbehave below it (C46, libane): their table ends there. */
-#define SMALLEST 0x1.0cp-17f
-
 static float numerics_half(float v) { return fp16_to_f32(fp16_from_f32(v)); }
 
 /* ---- tables ---------------------------------------------------------------------------------------------------------- */
 
-static double numerics_sigmoid(double x) { return 1 / (1 + exp(-x)); }
-static double numerics_reciprocal_root(double x) { return 1 / sqrt(x); }
-
-/* Points so that the integral of sqrt |f''| is the same over each piece; then each value moved by half the error of the
- * pieces beside it. */
-static void numerics_build(sim_table *t, double (*f)(double), double low, double high) {
-    enum { FINE = 4096 };
-    double total = 0, sum = 0, h = (high - low) / FINE, density[FINE];
-    for (int i = 0; i < FINE; i++) {
-        double x = low + (i + 0.5) * h, e = 1e-3 * (high - low) / 16;
-        density[i] = sqrt(fabs(f(x + e) - 2 * f(x) + f(x - e)) / (e * e)) + 1e-6;
-        total += density[i];
-    }
-    t->x[0] = (float)low;
-    t->x[PIECES] = (float)high;
-    for (int i = 0, k = 1; i < FINE && k < PIECES; i++) {
-        sum += density[i];
-        while (k < PIECES && sum >= total * k / PIECES) t->x[k++] = (float)(low + (i + 1) * h);
-    }
-    double shift[PIECES + 1] = {0};
-    for (int k = 0; k < PIECES; k++) {
-        double a = (double)t->x[k], b = (double)t->x[k + 1];
-        double error = f((a + b) / 2) - (f(a) + f(b)) / 2;
-        shift[k] += error / 4;
-        shift[k + 1] += error / 4;
-    }
-    for (int k = 0; k <= PIECES; k++) t->y[k] = (float)(f((double)t->x[k]) + shift[k]);
+/* fp16 in, fp16 out. */
+static float numerics_by_table(const engine_table *t, float x) {
+    const float scale = fp16_to_f32(t->scale), bias = fp16_to_f32(t->bias);
+    const float at = accumulate_round((double)(x + bias) * (double)scale);
+    return isnan(x) ? x : accumulate_round(engine_table_value(t->half, (double)at));
 }
 
-static float numerics_look_up(const sim_table *t, float x) {
-    if (!(x > t->x[0])) return isnan(x) ? x : t->y[0];
-    if (x >= t->x[PIECES]) return t->y[PIECES];
-    int low = 0, high = PIECES;
-    while (high - low > 1) {
-        int middle = (low + high) / 2;
-        if (x < t->x[middle])
-            high = middle;
-        else
-            low = middle;
-    }
-    float part = (x - t->x[low]) / (t->x[high] - t->x[low]);
-    return t->y[low] + part * (t->y[high] - t->y[low]);
+/* log is log2 times ln 2. */
+static bool numerics_table_of(const mil_op *op, engine_table *out) {
+    propane_error err;
+    double epsilon;
+    if (op->info->code != MIL_OP_log) return engine_table_of(op, out);
+    *out = *engine_table_find("log");
+    if (mil_attr_float(op, "epsilon", &epsilon, &err)) return false;
+    out->bias = fp16_from_f64(epsilon);
+    return true;
 }
 
-static float numerics_odd(const sim_table *t, float x) { return copysignf(numerics_look_up(t, fabsf(x)), x); }
-
-static float numerics_table_sigmoid(const sim_tables *t, float x) {
-    float y = numerics_look_up(&t->sigmoid, fabsf(x));
-    return x < 0 ? 1 - y : y;
-}
-
-static float numerics_table_exp2(const sim_tables *t, float x) {
-    if (isnan(x)) return x;
-    if (x > 200) return INFINITY;
-    if (x < -200) return 0;
-    float whole = floorf(x);
-    return ldexpf(numerics_look_up(&t->exp2, x - whole), (int)whole);
-}
-
-static float numerics_table_log(const sim_tables *t, float x) {
-    int e;
-    if (isnan(x)) return x;
-    float m = frexpf(fmaxf(x, SMALLEST), &e);
-    return (numerics_look_up(&t->log2, m * 2) + (float)(e - 1)) * 0.693147181f;
-}
-
-static float numerics_table_rsqrt(const sim_tables *t, float x) {
-    int e;
-    if (isnan(x)) return x;
-    float m = 2 * frexpf(fmaxf(x, SMALLEST), &e);
-    e--;
-    if (e & 1) m *= 2, e--;
-    return ldexpf(numerics_look_up(&t->rsqrt, m), -e / 2);
+static float numerics_apply(const mil_op *op, const engine_table *t, float x) {
+    const float y = numerics_by_table(t, numerics_half(x));
+    return op->info->code == MIL_OP_log ? accumulate_round((double)y * 0x1.63p-1) : y; /* ln 2 as fp16 */
 }
 
 void sim_tables_build(sim_tables *t) {
-    numerics_build(&t->sigmoid, numerics_sigmoid, 0, 11);
-    numerics_build(&t->tanh, tanh, 0, 5);
-    numerics_build(&t->erf, erf, 0, 3.5);
-    numerics_build(&t->exp2, exp2, 0, 1);
-    numerics_build(&t->log2, log2, 1, 2);
-    numerics_build(&t->rsqrt, numerics_reciprocal_root, 1, 4);
-    for (int i = 0; i < 65536; i++)
-        t->exp_half[i] = numerics_half(numerics_table_exp2(t, fp16_to_f32((uint16_t)i) * 1.44269504f));
-}
-
-static float numerics_apply(const sim_tables *t, mil_opcode code, float x, float epsilon) {
-    switch (code) {
-    case MIL_OP_exp: return numerics_table_exp2(t, x * 1.44269504f);
-    case MIL_OP_exp2: return numerics_table_exp2(t, x);
-    case MIL_OP_log: return numerics_table_log(t, x + epsilon);
-    case MIL_OP_rsqrt: return numerics_table_rsqrt(t, x + epsilon);
-    case MIL_OP_tanh: return numerics_odd(&t->tanh, x);
-    case MIL_OP_sigmoid: return numerics_table_sigmoid(t, x);
-    case MIL_OP_silu: return x * numerics_table_sigmoid(t, x);
-    case MIL_OP_erf: return numerics_odd(&t->erf, x);
-    default: return 0.5f * x * (1 + numerics_odd(&t->erf, x * 0.707106781f)); /* gelu */
+    const engine_table *exp = engine_table_find("exp"), *silu = engine_table_find("silu");
+    for (int i = 0; i < 65536; i++) {
+        t->exp_half[i] = numerics_by_table(exp, fp16_to_f32((uint16_t)i));
+        t->silu[i] = fp16_from_f32(numerics_by_table(silu, fp16_to_f32((uint16_t)i)));
     }
 }
 
-static bool numerics_in_tables(mil_opcode code) {
-    return code == MIL_OP_exp || code == MIL_OP_exp2 || code == MIL_OP_log || code == MIL_OP_rsqrt ||
-           code == MIL_OP_tanh || code == MIL_OP_sigmoid || code == MIL_OP_silu || code == MIL_OP_erf ||
-           code == MIL_OP_gelu || code == MIL_OP_softmax;
+static bool numerics_in_tables(const mil_op *op) {
+    engine_table t;
+    return op->info->code == MIL_OP_softmax || numerics_table_of(op, &t);
 }
 
 static bool numerics_in_sums(mil_opcode code) {
@@ -135,7 +60,7 @@ static bool numerics_in_sums(mil_opcode code) {
 
 bool sim_has_kernel(const sim_numbers *n, const mil_op *op) {
     if (!op->result_count || !mil_dtype_is_float(op->results[0]->type.dtype)) return false;
-    return (n->switches->value[SIM_table] && numerics_in_tables(op->info->code)) ||
+    return (n->switches->value[SIM_table] && numerics_in_tables(op)) ||
            (n->switches->value[SIM_sums] && numerics_in_sums(op->info->code));
 }
 
@@ -202,10 +127,11 @@ propane_status sim_kernel_run(const sim_numbers *n, const mil_op *op, const floa
     mil_opcode code = op->info->code;
     if (numerics_in_sums(code)) return numerics_run_sum(op, x, y, err);
     if (code == MIL_OP_softmax) return numerics_run_softmax(n, op, x, y, err);
-    double epsilon = 0;
-    if (code == MIL_OP_log || code == MIL_OP_rsqrt) PROPANE_TRY(mil_attr_float(op, "epsilon", &epsilon, err));
+    engine_table t;
+    if (!numerics_table_of(op, &t))
+        return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "no table for %s", op->info->name);
     int64_t count = mil_type_count(&op->results[0]->type);
-    for (int64_t i = 0; i < count; i++) y[i] = numerics_apply(n->tables, code, x[i], (float)epsilon);
+    for (int64_t i = 0; i < count; i++) y[i] = numerics_apply(op, &t, x[i]);
     return PROPANE_OK;
 }
 
@@ -213,13 +139,10 @@ bool sim_is_elementwise(const mil_op *op) {
     return !numerics_in_sums(op->info->code) && op->info->code != MIL_OP_softmax;
 }
 
-propane_status sim_kernel_map(const sim_numbers *n, const mil_op *op, uint16_t map[65536], propane_error *err) {
-    double epsilon = 0;
-    if (op->info->code == MIL_OP_log || op->info->code == MIL_OP_rsqrt)
-        PROPANE_TRY(mil_attr_float(op, "epsilon", &epsilon, err));
-    for (int i = 0; i < 65536; i++)
-        map[i] = fp16_from_f32(numerics_apply(n->tables, op->info->code, fp16_to_f32((uint16_t)i), (float)epsilon));
-    return PROPANE_OK;
+void sim_kernel_map(const mil_op *op, uint16_t map[65536]) {
+    engine_table t;
+    if (!numerics_table_of(op, &t)) return; /* sim_has_kernel said that there is one */
+    for (int i = 0; i < 65536; i++) map[i] = fp16_from_f32(numerics_apply(op, &t, fp16_to_f32((uint16_t)i)));
 }
 
 /* ---- storing ---------------------------------------------------------------------------------------------------------------- */

@@ -33,14 +33,9 @@ PROPANE_CHECK propane_status sim_switches_parse(const char *rest, const chip **c
 
 /* ---- numbers (numerics.c) -------------------------------------------------------------------------------------------- */
 
-/* A function as 32 straight pieces between 33 points, constant outside. */
-typedef struct sim_table {
-    float x[33], y[33];
-} sim_table;
-
 typedef struct sim_tables {
-    sim_table sigmoid, tanh, erf, exp2, log2, rsqrt; /* the last three over one binade, the exponent is exact */
-    float exp_half[65536];                           /* exp of every fp16, rounded to fp16 */
+    float exp_half[65536]; /* exp of every fp16, rounded to fp16 */
+    uint16_t silu[65536];
 } sim_tables;
 
 void sim_tables_build(sim_tables *t);
@@ -58,8 +53,7 @@ bool sim_has_kernel(const sim_numbers *n, const mil_op *op);
 PROPANE_CHECK propane_status sim_kernel_run(const sim_numbers *n, const mil_op *op, const float *x, float *y,
                                             propane_error *err);
 /* The same for an elementwise op of fp16, for all its values at once. */
-PROPANE_CHECK propane_status sim_kernel_map(const sim_numbers *n, const mil_op *op, uint16_t map[65536],
-                                            propane_error *err);
+void sim_kernel_map(const mil_op *op, uint16_t map[65536]);
 bool sim_is_elementwise(const mil_op *op);
 /* What happens to every result when it is stored: rounding of fp32, saturation, the fault of slices along the width. */
 void sim_store(const sim_numbers *n, const mil_op *op, const mil_type *type, void *data);
@@ -68,6 +62,9 @@ bool sim_has_products(const sim_numbers *n, const mil_op *op);
 /* As the multiply-add array does it. Operands: x, the other factor, the bias or NULL, dense and of their types. */
 PROPANE_CHECK propane_status sim_products_run(const mil_op *op, const cpu_array_kernels *array,
                                               const void *const operands[3], void *result, propane_error *err);
+/* Whether the operation is a sum, difference or product of fp16 that planar.c computes (switch `arithmetic`); operands are dense. */
+bool sim_has_planar(const sim_numbers *n, const mil_op *op);
+void sim_planar_run(const mil_op *op, const void *x, const void *y, void *result);
 void sim_load_f32(float *target, mil_dtype dtype, const void *source, int64_t count);
 void sim_store_f32(void *target, mil_dtype dtype, const float *source, int64_t count);
 
@@ -85,9 +82,10 @@ typedef struct sim_slot {
 typedef struct sim_step {
     const mil_op *op;
     cpu_program *program; /* NULL: a kernel of ours, or an alias that does nothing */
-    uint16_t *map;        /* a kernel of ours as a table of all fp16 values; NULL: none */
+    const uint16_t *map;  /* a kernel of ours as a table of all fp16 values; NULL: none */
     bool alias;
-    bool exact; /* products.c */
+    bool exact;  /* products.c */
+    bool planar; /* planar.c */
     int in_count, out_count;
     int *in, *out; /* value ids, in the order of the program's inputs and outputs */
 } sim_step;

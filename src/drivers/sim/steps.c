@@ -78,8 +78,30 @@ static propane_status steps_compile_step(sim_step *s, const cpu_plan_options *op
     return status;
 }
 
+static int steps_reads(const mil_function *f, const mil_value *v) {
+    int count = 0;
+    for (int i = 0; i < f->result_count; i++) count += f->results[i] == v;
+    for (const mil_op *op = f->first; op; op = op->next)
+        for (int k = 0; k < op->info->param_count; k++)
+            for (int j = 0; j < op->operands[k].count; j++) count += op->operands[k].values[j] == v;
+    return count;
+}
+
 static bool steps_keeps_order(const mil_op *op) {
     return cpu_plan_keeps_order(op) && !op->operands[0].values[0]->konst;
+}
+
+/* x * sigmoid(x), whose sigmoid nobody else reads, is one table on an engine: the recorded feed-forward of an M3 Max comes out so
+ * alone (tests/drivers/test_recorded.c). x; NULL: `op` is no such product. */
+static const mil_value *steps_silu_of(const mil_function *f, const sim_numbers *n, const mil_op *op) {
+    if (op->info->code != MIL_OP_mul || !n->switches->value[SIM_table]) return NULL;
+    for (int k = 0; k < 2; k++) {
+        const mil_value *x = op->operands[k].values[0], *sigmoid = op->operands[1 - k].values[0];
+        const bool pair = sigmoid->def && sigmoid->def->info->code == MIL_OP_sigmoid && !x->konst &&
+                          sigmoid->def->operands[0].values[0] == x && x->type.dtype == MIL_fp16;
+        if (pair && steps_reads(f, sigmoid) == 1) return x;
+    }
+    return NULL;
 }
 
 static propane_status steps_add_step(sim_program *p, const mil_op *op, const sim_numbers *n,
@@ -109,13 +131,22 @@ static propane_status steps_add_step(sim_program *p, const mil_op *op, const sim
         s->in[s->in_count++] = x->id;
         s->out[s->out_count++] = op->results[0]->id;
         if (x->type.dtype != MIL_fp16 || !sim_is_elementwise(op)) return PROPANE_OK;
-        s->map = ARENA_ARRAY(a, 65536, uint16_t);
-        return s->map ? sim_kernel_map(n, op, s->map, err) : steps_no_memory(err);
-    }
-    if (sim_has_products(n, op)) {
-        s->exact = true;
+        uint16_t *map = ARENA_ARRAY(a, 65536, uint16_t);
+        if (!map) return steps_no_memory(err);
+        sim_kernel_map(op, map);
+        s->map = map;
         return PROPANE_OK;
     }
+    const mil_value *x = steps_silu_of(p->function, n, op);
+    if (x) {
+        s->in[s->in_count++] = x->id;
+        s->out[s->out_count++] = op->results[0]->id;
+        s->map = n->tables->silu;
+        return PROPANE_OK;
+    }
+    s->exact = sim_has_products(n, op);
+    s->planar = sim_has_planar(n, op);
+    if (s->exact || s->planar) return PROPANE_OK;
     PROPANE_TRY(steps_compile_step(s, options, a, work, p->function->value_count, err));
     if (p->float_scratch < s->program->block_bytes) p->float_scratch = s->program->block_bytes;
     return PROPANE_OK;
@@ -182,13 +213,16 @@ static const void *steps_operand(const sim_program *p, const mil_value *v, void 
 
 static propane_status steps_run_products(const sim_program *p, const sim_step *s, const sim_numbers *n, void *block,
                                          void *const *inputs, propane_error *err) {
-    const bool matmul = s->op->info->code == MIL_OP_matmul;
+    const bool two = s->planar || s->op->info->code == MIL_OP_matmul;
     const void *const operands[3] = {
         steps_operand(p, mil_in(s->op, "x"), block, inputs),
-        steps_operand(p, mil_in(s->op, matmul ? "y" : "weight"), block, inputs),
-        steps_operand(p, matmul ? NULL : mil_in(s->op, "bias"), block, inputs),
+        steps_operand(p, mil_in(s->op, two ? "y" : "weight"), block, inputs),
+        steps_operand(p, two ? NULL : mil_in(s->op, "bias"), block, inputs),
     };
-    return sim_products_run(s->op, n->array, operands, steps_address(p, block, inputs, s->op->results[0]->id), err);
+    void *result = steps_address(p, block, inputs, s->op->results[0]->id);
+    if (!s->planar) return sim_products_run(s->op, n->array, operands, result, err);
+    sim_planar_run(s->op, operands[0], operands[1], result);
+    return PROPANE_OK;
 }
 
 static propane_status steps_run_kernel(const sim_program *p, const sim_step *s, const sim_numbers *n, void *block,
@@ -216,7 +250,7 @@ propane_status sim_program_run(sim_program *p, const sim_numbers *n, void *block
         if (s->alias) continue;
         if (poll_stop())
             return propane_fail(err, PROPANE_ERR_CANCELLED, "the run was stopped at step %d of %d", i, p->step_count);
-        if (s->exact) {
+        if (s->exact || s->planar) {
             PROPANE_TRY(steps_run_products(p, s, n, block, inputs, err));
             sim_store(n, s->op, &s->op->results[0]->type, steps_address(p, block, inputs, s->op->results[0]->id));
             continue;

@@ -20,6 +20,8 @@ static const struct {
 static void switches_defaults(const chip *c, sim_switches *out) {
     for (int i = 0; i < SIM_SWITCH_COUNT; i++) out->value[i] = rows[i].standard;
     out->value[SIM_slice] = c->generation <= CHIP_H13;
+    out->value[SIM_arithmetic] = c->generation >= CHIP_H15;
+    out->value[SIM_sums] = c->generation != CHIP_H15;
 }
 
 static propane_status switches_unknown_switch(const char *name, size_t length, propane_error *err) {
