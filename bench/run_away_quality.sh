@@ -1,12 +1,12 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # What few messages cost in loss: 4 workers against data-parallel training (one process, which is the same to 3e-8), after as
-# many tokens, by the validation loss at the end. A small model learns a text from the beginning, and goes on from a model
-# that was trained data-parallel before. Prints CSV: begin, seed, what, steps between agreements, wire, outer rate, outer
+# many tokens, by the validation loss at the end. A small model learns a text from the beginning, goes on from a model that was
+# trained data-parallel before, or begins with a data-parallel warm-up in the same run. Prints CSV: begin, seed, what, steps between agreements, wire, outer rate, outer
 # momentum, validation loss, in percent above data-parallel.
 # Usage: bench/run_away_quality.sh [BUILD [TEXT [STEPS [SEEDS]]]]   (TEXT: tinyshakespeare of the tests' data; STEPS 2000)
-# About 30 seconds of processor time a row. Which rows: FROM=scratch|trained (one half), EVERY="20 100 500" (multiples of 4),
-# WHAT="outer int4 mean streamed", RATE=0.7 MOMENTUM=0.9, BASE=1500 (data-parallel steps before the second half). So
+# 30 to 60 seconds of processor time a row. Which rows: FROM=scratch|trained|warm (one part; warm: 2500 STEPS were measured), EVERY="20 100 500" (multiples of 4),
+# WHAT="outer int4 mean streamed", RATE=0.7 MOMENTUM=0.9, BASE=1500 (data-parallel steps before "trained"), WARM=1000 (--outer-warmup of "warm"). So
 # FROM=trained EVERY=100 WHAT=int4 bench/run_away_quality.sh build/release "" 2000 3 (seed 3) is one row beside its data-parallel one.
 set -u
 cd "$(dirname "$0")/.." || exit 2
@@ -32,6 +32,7 @@ row() { # WHAT H WIRE RATE MOMENTUM FLAGS...
     head="$begin,$seed,$1,$2,$3,$4,$5"
     h=$2 wire=$3 rate=$4 momentum=$5
     shift 5
+    case $begin in warm*) set -- "$@" --outer-warmup "${WARM:-1000}" ;; esac
     loss=$(train 4 "$@" --outer "$h" --wire "$wire" --outer-lr "$rate" --outer-momentum "$momentum") || exit 1
     awk -v head="$head" -v loss="$loss" -v best="$best" 'BEGIN {printf "%s,%.4f,%.1f\n", head, loss, 100 * (loss / best - 1)}'
 }
@@ -61,5 +62,9 @@ for seed in $seeds; do
         train 1 --kind chars --layers 2 --width 32 --heads 2 --batch 64 --steps "${BASE:-1500}" --schedule constant --seed "$seed" > /dev/null
         mv "$work/run" "$work/base.$seed"
         rows --init "$work/base.$seed" --batch 64 --steps "$steps" --lr 1e-3 --min-lr 1e-4 --seed "1$seed"
+    fi
+    if [ "${FROM:-warm}" = warm ]; then
+        begin="warm ${WARM:-1000}"
+        rows --kind chars --layers 2 --width 64 --heads 4 --batch 64 --steps "$steps" --schedule cosine --seed "$seed"
     fi
 done

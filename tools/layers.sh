@@ -36,7 +36,7 @@ run: base mil/* pass device
 model: base mil/* model/*
 train/optim: base
 train/step: base mil/* chip grad pass device model/* train/optim
-train/dist: base train/step model/arch
+train/dist: base train/optim train/step model/arch
 train/import: base mil/* grad pass device model/arch
 train/data: base mil/* model/* train/import
 train: base mil/* chip grad pass device model/* train/*

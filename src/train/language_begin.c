@@ -133,10 +133,11 @@ static propane_status language_make_step(language_run *t, propane_error *err) {
     PROPANE_TRY(language_choose_trained(t, err));
     how.trained = t->trained;
     PROPANE_TRY(train_step_create(&how, t->weights, &t->step, err));
-    const data_parallel_options sums = {.sums = {allreduce_wire_find(o->wire), o->shard, o->bucket},
-                                        .outer = language_outer_options(o),
-                                        .warmup = o->outer_warmup,
-                                        .done = t->run.state.step};
+    data_parallel_options sums = {.sums = {allreduce_wire_find(o->wire), o->shard, o->bucket},
+                                  .outer = language_outer_options(o),
+                                  .done = t->run.state.step};
+    sums.outer.schedule = &t->run.schedule;
+    sums.outer.first = o->outer_warmup;
     PROPANE_TRY(data_parallel_create(&t->run.who, &sums, t->step, t->weights, &t->run.group, err));
     t->budget = o->compile_budget > 0 ? o->compile_budget : train_step_compile_limit(t->step);
     if (t->budget > 0 && train_step_compiles(t->step) > t->budget)

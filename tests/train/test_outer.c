@@ -38,6 +38,7 @@ typedef struct fixture {
     train_step *step;
     allreduce *reduce;
     outer *outer;
+    int64_t rounds;
     int64_t count;       /* learnt numbers */
     float *before;       /* weights, in the order of the learnt tensors */
     float *moved[RANKS]; /* what each rank subtracts in a round */
@@ -71,8 +72,9 @@ static void open_model(fixture *f) {
     EXPECT_OK(train_step_create(&how, f->weights, &f->step, &err));
 }
 
-static void open_fixture(fixture *f, allreduce_wire wire, double lr, double momentum) {
-    const outer_options options = {.every = 1, .lr = lr, .momentum = momentum};
+static void open_scheduled(fixture *f, allreduce_wire wire, double lr, double momentum,
+                           const train_schedule *schedule) {
+    const outer_options options = {.every = 1, .lr = lr, .momentum = momentum, .schedule = schedule, .first = 3};
     const allreduce_options wires = {.wire = wire, .bucket = 1500}; /* several, and cut tensors */
     int64_t counts[64];
     int order[64];
@@ -98,6 +100,10 @@ static void open_fixture(fixture *f, allreduce_wire wire, double lr, double mome
     }
 }
 
+static void open_fixture(fixture *f, allreduce_wire wire, double lr, double momentum) {
+    open_scheduled(f, wire, lr, momentum, NULL);
+}
+
 static void close_fixture(fixture *f) {
     for (int r = 0; r < RANKS; r++) mem_free(f->moved[r]);
     mem_free(f->before);
@@ -116,7 +122,7 @@ static void round_of(fixture *f) {
         float *w = weights_of(f, i, &n);
         for (int64_t k = 0; k < n; k++) w[k] -= *moved++;
     }
-    EXPECT_OK(outer_agree(f->outer, &err));
+    EXPECT_OK(outer_agree(f->outer, ++f->rounds, &err));
 }
 
 /* With H = 1, rate 1 and no momentum: the mean of the weights, as written here. */
@@ -137,11 +143,10 @@ TEST(the_plain_outer_step_is_the_mean_of_the_weights) {
     close_fixture(&f);
 }
 
-/* Three rounds with momentum, bit for bit against the formula. */
-TEST(momentum_is_nesterovs) {
+/* Three rounds with momentum, bit for bit against the formula; `fall`: what each round keeps of it besides. */
+static void three_rounds(const train_schedule *schedule, const double fall[3]) {
     fixture f = {0};
-    if (!in_ranks("momentum_is_nesterovs")) return;
-    open_fixture(&f, ALLREDUCE_FP32, 0.7, 0.9);
+    open_scheduled(&f, ALLREDUCE_FP32, 0.7, 0.9, schedule);
     float *got = mem_array((size_t)f.count, sizeof *got), *v = mem_array((size_t)f.count, sizeof *v);
     for (int round = 0; round < 3; round++) {
         round_of(&f);
@@ -150,7 +155,7 @@ TEST(momentum_is_nesterovs) {
             float sum = f.before[i] - (f.before[i] - f.moved[0][i]);
             for (int r = 1; r < RANKS; r++) sum += f.before[i] - (f.before[i] - f.moved[r][i]);
             const float g = sum / (float)RANKS;
-            v[i] = 0.9f * v[i] + g;
+            v[i] = (float)(fall[round] * 0.9) * v[i] + g;
             f.before[i] -= 0.7f * (g + 0.9f * v[i]);
             EXPECT_MSG(got[i] == f.before[i], "round %d, %lld: %.9g, want %.9g", round, (long long)i, (double)got[i],
                        (double)f.before[i]);
@@ -160,6 +165,23 @@ TEST(momentum_is_nesterovs) {
     mem_free(v);
     mem_free(got);
     close_fixture(&f);
+}
+
+TEST(momentum_is_nesterovs) {
+    if (in_ranks("momentum_is_nesterovs")) three_rounds(NULL, (const double[]){1, 1, 1});
+}
+
+TEST(a_constant_rate_changes_nothing) {
+    const train_schedule constant = {1e-3, 1e-3, 0, 100, TRAIN_SCHEDULE_CONSTANT};
+    if (in_ranks("a_constant_rate_changes_nothing")) three_rounds(&constant, (const double[]){1, 1, 1});
+}
+
+/* The rounds' steps are 3, 4 and 5 of the schedule: rates 5, 4 and 3 of 8. */
+TEST(momentum_falls_with_the_workers_rate) {
+    const train_schedule line = {1, 0, 0, 8, TRAIN_SCHEDULE_LINEAR};
+    if (!in_ranks("momentum_falls_with_the_workers_rate")) return;
+    EXPECT(train_schedule_at(&line, 3) == 5.0 / 8 && train_schedule_at(&line, 5) == 3.0 / 8);
+    three_rounds(&line, (const double[]){1, 4.0 / 5, 3.0 / 4});
 }
 
 /* The largest error after `rounds` equal rounds, in parts of what a round moves at most. */
@@ -197,4 +219,5 @@ TEST(sixteen_bits_are_close) {
 }
 
 SUITE("train/outer", T(the_plain_outer_step_is_the_mean_of_the_weights), T(momentum_is_nesterovs),
+      T(a_constant_rate_changes_nothing), T(momentum_falls_with_the_workers_rate),
       T(what_four_bits_leave_out_is_not_lost), T(sixteen_bits_are_close))

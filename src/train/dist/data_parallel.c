@@ -16,7 +16,6 @@ struct data_parallel {
     allreduce *movements; /* between workers; NULL: there are no outer steps */
     mpi *together;        /* all ranks, for `warm` */
     allreduce *warm;      /* gradients over all of them; NULL: it is no warm-up, or over */
-    int64_t warmup;
     allreduce_options options;
     outer_options outer_options;
     outer *outer; /* NULL: there is one worker */
@@ -143,7 +142,8 @@ static propane_status data_parallel_make(data_parallel *g, int64_t done, propane
     if (status == PROPANE_OK && g->who->between)
         status = outer_create(g->who->between, g->movements, g->pieces, g->piece_count, &g->outer_options, g->step,
                               g->weights, &g->outer, err);
-    if (status == PROPANE_OK && g->who->between && done < g->warmup) status = data_parallel_make_warm(g, order, err);
+    if (status == PROPANE_OK && g->who->between && done < g->outer_options.first)
+        status = data_parallel_make_warm(g, order, err);
     mem_free(order);
     return status;
 }
@@ -154,12 +154,8 @@ propane_status data_parallel_create(const workers *who, const data_parallel_opti
     if (!who->all) return PROPANE_OK;
     data_parallel *g = mem_alloc(sizeof *g);
     if (!g) return propane_fail_memory(err, sizeof *g);
-    *g = (data_parallel){.who = who,
-                         .warmup = options->warmup,
-                         .options = options->sums,
-                         .outer_options = options->outer,
-                         .step = step,
-                         .weights = weights};
+    *g = (data_parallel){
+        .who = who, .options = options->sums, .outer_options = options->outer, .step = step, .weights = weights};
     if (!who->inside) g->options.shard = false;
     g->reduce = (train_reduce){g, data_parallel_ready, data_parallel_finish};
     propane_status status = data_parallel_make(g, options->done, err);
@@ -279,12 +275,12 @@ bool data_parallel_streams(const data_parallel *g) {
 }
 
 int64_t data_parallel_stride(const data_parallel *g, int64_t step) {
-    const bool alike = !g || !g->outer || g->warm || step <= g->warmup || outer_streams(&g->outer_options);
+    const bool alike = !g || !g->outer || g->warm || step <= g->outer_options.first || outer_streams(&g->outer_options);
     return alike ? 1 : g->outer_options.every;
 }
 
 bool data_parallel_agrees(const data_parallel *g, int64_t step, int64_t steps) {
-    return step >= steps || !g || (step - g->warmup) % data_parallel_stride(g, step) == 0;
+    return step >= steps || !g || (step - g->outer_options.first) % data_parallel_stride(g, step) == 0;
 }
 
 propane_status data_parallel_is_told(const data_parallel *g, bool own, bool *out, propane_error *err) {
@@ -316,8 +312,9 @@ propane_status data_parallel_agree(data_parallel *g, int64_t step, int64_t steps
     *bytes = 0;
     if (!g || !g->outer) return PROPANE_OK;
     if (g->warm) *bytes = allreduce_sent_bytes(g->warm);
-    if (g->warm) return step < g->warmup ? PROPANE_OK : data_parallel_end_warmup(g, err);
-    PROPANE_TRY(outer_turn(g->outer, step - g->warmup, steps - g->warmup, stop, bytes, &moved, err));
+    if (g->warm) return step < g->outer_options.first ? PROPANE_OK : data_parallel_end_warmup(g, err);
+    PROPANE_TRY(
+        outer_turn(g->outer, step - g->outer_options.first, steps - g->outer_options.first, stop, bytes, &moved, err));
     return moved ? data_parallel_publish(g, err) : PROPANE_OK;
 }
 
@@ -330,7 +327,7 @@ propane_status data_parallel_show(data_parallel *g, bool common, propane_error *
 
 int64_t data_parallel_staleness(const data_parallel *g, int64_t step, int64_t steps) {
     if (!g || !g->outer) return -1;
-    return step < steps && !g->warm ? outer_staleness(&g->outer_options, step - g->warmup) : 0;
+    return step < steps && !g->warm ? outer_staleness(&g->outer_options, step - g->outer_options.first) : 0;
 }
 
 void data_parallel_describe(const data_parallel *g, char *out, size_t room) {
@@ -338,8 +335,8 @@ void data_parallel_describe(const data_parallel *g, char *out, size_t room) {
     const int n = snprintf(out, room, "%d of %d ranks, every %lld, %lld fragments, delay %lld, bucket %lld",
                            g->who->count, g->who->size, (long long)o->every, (long long)o->fragments,
                            (long long)o->delay, (long long)g->options.bucket);
-    if (g->warmup > 0 && n > 0 && (size_t)n < room)
-        (void)snprintf(out + n, room - (size_t)n, ", after %lld", (long long)g->warmup);
+    if (g->outer_options.first > 0 && n > 0 && (size_t)n < room)
+        (void)snprintf(out + n, room - (size_t)n, ", after %lld", (long long)g->outer_options.first);
 }
 
 /* ---- ranks that are lost --------------------------------------------------------------------------------------------------- */

@@ -18,8 +18,7 @@ typedef struct data_parallel data_parallel;
 typedef struct data_parallel_options {
     allreduce_options sums;
     outer_options outer; /* for two workers and more: one has nobody to agree with and trains as if alone */
-    int64_t warmup;      /* steps before the outer ones, which count from there */
-    int64_t done;        /* steps that the run has made */
+    int64_t done;        /* steps that the run has made; those before outer.first are its warm-up's */
 } data_parallel_options;
 
 /* How many of a batch's sequences a rank takes; PROPANE_ERR_INVALID if the ranks do not divide it. */

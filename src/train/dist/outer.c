@@ -173,14 +173,14 @@ static void outer_divide(const outer *o, const span *s) {
     for (int64_t k = 0; k < s->n; k++) s->w[k] = s->sum[k] / o->workers;
 }
 
-/* v = mu v + g; theta0 -= lr (g + mu v), where g is the mean of the differences. */
-static void outer_move(const outer *o, const span *s) {
-    const float lr = (float)o->options.lr, mu = (float)o->options.momentum;
+/* v = fall mu v + g; theta0 -= lr (g + mu v), where g is the mean of the differences. */
+static void outer_move(const outer *o, const span *s, double fall) {
+    const float lr = (float)o->options.lr, mu = (float)o->options.momentum, kept = (float)(fall * o->options.momentum);
     float *restrict c = s->c, *restrict v = s->v;
     const float *restrict sum = s->sum;
     for (int64_t k = 0; k < s->n; k++) {
         const float g = sum[k] / o->workers;
-        if (v) v[k] = mu * v[k] + g;
+        if (v) v[k] = kept * v[k] + g;
         c[k] -= lr * (v ? g + mu * v[k] : g);
     }
 }
@@ -191,6 +191,34 @@ static void outer_mix(const outer *o, const span *s, bool last) {
     for (int64_t k = 0; k < s->n; k++) s->w[k] = own > 0 ? own * s->w[k] + (1 - own) * s->c[k] : s->c[k];
 }
 
+/* ---- rounds and their rates -------------------------------------------------------------------------------------------------- */
+
+static int64_t outer_interval(const outer_options *o) { return o->every / (o->fragments > 1 ? o->fragments : 1); }
+
+/* Whose turn it is after `step`, which is a multiple of the interval. */
+static int64_t outer_turn_of(const outer_options *o, int64_t step) {
+    return (step / outer_interval(o) - 1) % (o->fragments > 1 ? o->fragments : 1);
+}
+
+/* The step of the fragment's newest turn before `step`; 0: the beginning. */
+static int64_t outer_turn_before(const outer_options *o, int64_t fragment, int64_t step) {
+    const int64_t first = (fragment + 1) * outer_interval(o);
+    return step <= first ? 0 : first + (step - first - 1) / o->every * o->every;
+}
+
+static double outer_rates(const outer_options *o, int64_t from, int64_t to) {
+    double sum = 0;
+    for (int64_t step = from; step < to; step++) sum += train_schedule_at(o->schedule, o->first + step);
+    return sum;
+}
+
+/* What the workers could move in the round that ends after `step`, in parts of the one before. */
+static double outer_fall(const outer_options *o, int64_t fragment, int64_t step) {
+    const int64_t begin = outer_turn_before(o, fragment, step), before = outer_turn_before(o, fragment, begin);
+    const double then = o->schedule && begin > 0 && o->momentum > 0 ? outer_rates(o, before, begin) : 0;
+    return then > 0 ? outer_rates(o, begin, step) / then : 1;
+}
+
 /* ---- everything at once ----------------------------------------------------------------------------------------------------- */
 
 static propane_status outer_sum(outer *o, propane_error *err) {
@@ -198,7 +226,8 @@ static propane_status outer_sum(outer *o, propane_error *err) {
     return allreduce_finish(o->reduce, err);
 }
 
-propane_status outer_agree(outer *o, propane_error *err) {
+propane_status outer_agree(outer *o, int64_t step, propane_error *err) {
+    const double fall = outer_fall(&o->options, 0, step);
     PROPANE_TRY(train_step_settle(o->step, err));
     for (int i = 0; i < o->piece_count; i++) {
         const span s = outer_piece(o, i);
@@ -208,7 +237,7 @@ propane_status outer_agree(outer *o, propane_error *err) {
     for (int i = 0; i < o->piece_count; i++) {
         const span s = outer_piece(o, i);
         if (o->common) {
-            outer_move(o, &s);
+            outer_move(o, &s, fall);
             outer_mix(o, &s, true);
         } else {
             outer_divide(o, &s);
@@ -219,13 +248,6 @@ propane_status outer_agree(outer *o, propane_error *err) {
 }
 
 /* ---- fragments that take turns ----------------------------------------------------------------------------------------------- */
-
-static int64_t outer_interval(const outer_options *o) { return o->every / (o->fragments > 1 ? o->fragments : 1); }
-
-/* Whose turn it is after `step`, which is a multiple of the interval. */
-static int64_t outer_turn_of(const outer_options *o, int64_t step) {
-    return (step / outer_interval(o) - 1) % (o->fragments > 1 ? o->fragments : 1);
-}
 
 /* The step of the newest turn before or at `step` of which the result was taken by then; 0: the beginning. */
 static int64_t outer_last_turn(const outer_options *o, int64_t fragment, int64_t step) {
@@ -275,9 +297,10 @@ static propane_status outer_land(outer *o, bool last, propane_error *err) {
     int first, end;
     PROPANE_TRY(mpi_confirm(o->ranks, outer_settle(o, err), err));
     allreduce_part(o->reduce, o->options.fragments, o->flight.fragment, &first, &end);
+    const double fall = outer_fall(&o->options, o->flight.fragment, o->flight.step);
     for (int i = first; i < end; i++) {
         const span s = outer_segment(o, i);
-        outer_move(o, &s);
+        outer_move(o, &s, fall);
         outer_mix(o, &s, last);
         mem_pages_discard(s.sum, (size_t)s.n * sizeof *s.sum);
     }
@@ -317,7 +340,7 @@ propane_status outer_turn(outer *o, int64_t step, int64_t steps, bool stop, int6
         return step < steps ? outer_stream(o, step, stop, bytes, moved, err) : outer_close(o, step, bytes, err);
     if (!*moved) return PROPANE_OK;
     *bytes = allreduce_sent_bytes(o->reduce);
-    return outer_agree(o, err);
+    return outer_agree(o, step, err);
 }
 
 bool outer_is_told(const outer *o) { return o->told; }

@@ -3,6 +3,9 @@
  * workers agree. What a worker moved since then, theta0 - theta, is averaged over the workers and taken as a gradient by an
  * outer step with Nesterov momentum; all workers go on from its result.
  *
+ * Where the workers' own rate falls, so does what the momentum adds: the movements that it remembers were made at a higher rate.
+ * At the end, with little left to move, it would carry the weights past where they were led to.
+ *
  * With a rate of 1, no momentum and fp32 messages the outer step is the mean of the workers' weights, summed in the order of
  * the workers and divided by their number.
  *
@@ -15,14 +18,17 @@
 #define TRAIN_DIST_OUTER_H
 
 #include "train/dist/allreduce.h"
+#include "train/optim/schedule.h"
 #include "train/step/step.h"
 
 typedef struct outer_options {
     int64_t every; /* inner steps between two outer ones; 0: none */
     double lr, momentum;
-    int64_t fragments; /* that take turns, one every every / fragments steps; 0 or 1: all at once */
-    int64_t delay;     /* steps from sending to taking the result; at most every / fragments */
-    double mix;        /* the part of the worker's own weights in what it goes on with, where there is a delay */
+    int64_t fragments;              /* that take turns, one every every / fragments steps; 0 or 1: all at once */
+    int64_t delay;                  /* steps from sending to taking the result; at most every / fragments */
+    const train_schedule *schedule; /* of the workers' own steps, borrowed; NULL: their rate stays as it is */
+    int64_t first;                  /* steps of it before the workers' own, which are counted from there */
+    double mix; /* the part of the worker's own weights in what it goes on with, where there is a delay */
 } outer_options;
 
 typedef struct outer outer;
@@ -46,9 +52,9 @@ void outer_free(outer *o);
  * outer_abandon: what was under way is none of it, is part of what was moved since then, and sent again. */
 void outer_abandon(outer *o);
 void outer_regroup(outer *o, mpi *ranks, allreduce *reduce);
-/* All ranks call it after the same inner step: everything is agreed on at once. The weights are the same bits on all of them
+/* All ranks call it after the same inner step, `step`: everything is agreed on at once. The weights are the same bits on all of them
  * afterwards; here and below, the device follows with train_step_publish. */
-PROPANE_CHECK propane_status outer_agree(outer *o, propane_error *err);
+PROPANE_CHECK propane_status outer_agree(outer *o, int64_t step, propane_error *err);
 /* Steps are counted from the first one that workers made by themselves.
  * After each inner step: takes what is due, sends what has its turn; after the last one everything is agreed on. *bytes: this
  * rank sends for it. *moved: weights have changed. `stop`: this worker is asked to stop, which goes with what is sent. */
