@@ -215,7 +215,7 @@ static void api_trainer_language_choose_rates(propane_trainer *t) {
     train_options *o = t->options;
     const double width = (double)t->language.config.hidden_size;
     if (o->resume) return;
-    if (o->lr < 0) o->lr = !*o->init ? fmin(3e-3, 0.6 / width) : o->lora_rank > 0 ? 2e-4 : 5e-5;
+    if (o->lr < 0) o->lr = !*o->init ? fmin(3e-3, 0.3 / width) : o->lora_rank > 0 ? 2e-4 : 5e-5;
     if (!o->given[TRAIN_OPTION_context] && o->context > t->language.config.max_position_embeddings)
         o->context = t->language.config.max_position_embeddings; /* of a model that is trained further */
     if (strcmp(o->schedule, "auto") == 0) o->schedule = *o->init ? "cosine" : "wsd"; /* bench/defaults.sh */
