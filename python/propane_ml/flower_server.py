@@ -169,7 +169,7 @@ class Outer(FedAvg):
                             for name, array in mean.items()}), metrics
 
     def _moved(self, name: str, common: Any, mean: Any) -> Any:
-        """v = mu v + g; theta0 - lr (g + mu v): outer.c's."""
+        """v = mu v + g; theta0 - lr (g + mu v): outer.c's at a constant rate, as the server does not know the clients'."""
         gradient = (common - mean).astype(np.float32)
         if self.momentum > 0:
             self.velocity[name] = self.momentum * self.velocity.get(name, np.float32(0)) + gradient

@@ -48,6 +48,26 @@ static propane_status language_check_outer(const train_options *o, propane_error
     return PROPANE_OK;
 }
 
+/* What the first rank tells of outer steps that do nothing, or less than they could. */
+static void language_tell_outer(const language_run *t) {
+    const train_options *o = &t->run.options;
+    const workers *w = &t->run.who;
+    if (o->outer == 0 || !train_run_writes(&t->run)) return;
+    if (w->count == 1 && w->size > 1)
+        log_tell("--outer %lld does nothing: all %d ranks are one worker%s; they add up gradients in every step",
+                 (long long)o->outer, w->size,
+                 o->node_ranks > 0 ? " (--node-ranks)"
+                                   : ", because --shard joins those of a machine (--node-ranks N: N ranks each)");
+    if (w->count > 1 && o->outer_warmup >= o->steps)
+        log_tell("--outer %lld does nothing: --outer-warmup %lld is as long as the run, %lld steps",
+                 (long long)o->outer, (long long)o->outer_warmup, (long long)o->steps);
+    if (w->count > 1 && !*o->init && !o->resume && !o->given[TRAIN_OPTION_outer_warmup])
+        log_tell("--outer %lld from random weights ends at a higher loss than data-parallel training; --outer-warmup N "
+                 "makes "
+                 "the first N steps data-parallel, --init begins with a model that has learnt",
+                 (long long)o->outer);
+}
+
 static propane_status language_form_workers(language_run *t, propane_error *err) {
     const train_options *o = &t->run.options;
     const outer_options agree = language_outer_options(o);
@@ -58,14 +78,7 @@ static propane_status language_form_workers(language_run *t, propane_error *err)
     t->worker_share = t->share * w->size;
     t->worker_first = t->worker_share * w->index;
     t->first = t->worker_first + t->share * w->place;
-    if (o->outer > 0 && w->count == 1 && w->size > 1 && train_run_writes(&t->run))
-        log_tell("--outer %lld does nothing: all %d ranks are one worker%s; they add up gradients in every step",
-                 (long long)o->outer, w->size,
-                 o->node_ranks > 0 ? " (--node-ranks)"
-                                   : ", because --shard joins those of a machine (--node-ranks N: N ranks each)");
-    if (w->count > 1 && o->outer_warmup >= o->steps && train_run_writes(&t->run))
-        log_tell("--outer %lld does nothing: --outer-warmup %lld is as long as the run, %lld steps",
-                 (long long)o->outer, (long long)o->outer_warmup, (long long)o->steps);
+    language_tell_outer(t);
     return PROPANE_OK;
 }
 

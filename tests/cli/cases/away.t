@@ -2,7 +2,7 @@
 ! mpirun pgrep
 # (Open MPI's library leaves memory behind, which is not ours to find)
 @ awk 'BEGIN{for(i=0;i<1500;i++) print "line", i*i%977}' > text
-@ printf '#!/bin/sh\nexec propane train --data text --kind chars --layers 2 --width 32 --heads 2 --context 16 --batch 8 --eval-every 25 --eval-batches 2 --threads 1 --lr 1e-3 --min-lr 1e-3 --warmup 0 --checkpoint-every 7 --json "$@"\n' > ../bin/away; chmod +x ../bin/away
+@ printf '#!/bin/sh\nexec propane train --data text --kind chars --layers 2 --width 32 --heads 2 --context 16 --batch 8 --eval-every 25 --eval-batches 2 --threads 1 --lr 1e-3 --min-lr 1e-3 --warmup 0 --outer-warmup 0 --checkpoint-every 7 --json "$@"\n' > ../bin/away; chmod +x ../bin/away
 @ cp "$REPO/tests/cli/ranks" ../bin
 @ printf '#!/bin/sh\nn=$1; shift; ranks $n env -u OMPI_COMM_WORLD_LOCAL_SIZE "$@"\n' > ../bin/apart; chmod +x ../bin/apart
 @ printf '#!/bin/sh\nsed -nE "s/.*\\"val_loss\\":([0-9.]+).*/\\1/p" $1 | tail -1\n' > ../bin/last; chmod +x ../bin/last
@@ -16,6 +16,10 @@ $ for o in "--outer-fragments 4" "--outer 10 --outer-fragments 4" "--outer 10 --
 > --outer-delay 3: the next part is sent 2 steps later already; give that at most
 > --node-ranks 2: 3 ranks cannot be shared out among such workers; give a divisor
 > --outer-warmup is for training with few messages; give --outer H, too
+= 0
+# from random weights without a word on a warm-up: what that costs is told
+$ ranks 2 propane train --data text --kind chars --layers 1 --width 16 --heads 1 --context 16 --batch 8 --steps 20 --eval-every 0 --outer 10 --run told1 2> told > told1.log; cat told; ranks 2 propane train --data text --init one --batch 8 --context 16 --steps 20 --eval-every 0 --outer 10 --run told2 > told2.log
+> propane: --outer 10 from random weights ends at a higher loss than data-parallel training; --outer-warmup N makes the first N steps data-parallel, --init begins with a model that has learnt
 = 0
 # with one fragment and no delay it is the plain outer step, bit for bit, in fp32 and in 4 bits
 $ for w in fp32 int4; do ranks 2 away --steps 45 --run plain.$w --outer 10 --wire $w > plain.$w.log; ranks 2 away --steps 45 --run p1.$w --outer 10 --outer-fragments 1 --outer-delay 0 --wire $w > p1.$w.log; cmp plain.$w/model.safetensors p1.$w/model.safetensors && echo same; done

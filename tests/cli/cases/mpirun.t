@@ -87,7 +87,7 @@ $ d=dies$$; ranks 2 tiny --steps 100000 --run $d --eval-every 0 --checkpoint-eve
 = 0
 # outer steps: interrupted and resumed with as many ranks, a run goes on bit for bit, int4's remainders included; with another
 # number it goes on
-@ printf '#!/bin/sh\nlevel --checkpoint-every 10 --outer 10 "$@"\n' > ../bin/away; chmod +x ../bin/away
+@ printf '#!/bin/sh\nlevel --checkpoint-every 10 --outer 10 --outer-warmup 0 "$@"\n' > ../bin/away; chmod +x ../bin/away
 $ ranks 2 away --steps 40 --run o1 > o1.log; ranks 2 away --steps 20 --run o2 > o2.log; ranks 2 propane train --data text --run o2 --resume --steps 40 --json >> o2.log; cmp o1/model.safetensors o2/model.safetensors && ls o2 | grep worker
 > worker-0.40.safetensors
 > worker-1.40.safetensors
