@@ -41,7 +41,7 @@ build/arm64/make build/arm64/obj/propane build/arm64/obj/libpropane-trace.so bui
 head -c 5000 docs/architecture.md > "$work/text"
 build/arm64/run -E LD_PRELOAD="$obj/libpropane-trace.so" -E PROPANE_TRACE="$work/log" \
     -E PROPANE_ANE_LIBRARY="$obj/tests/standin/libstandin.so" "$obj/propane" train --data "$work/text" --run "$work/run" \
-    --kind chars --layers 1 --width 16 --heads 2 --context 16 --batch 1 --steps 2 --eval-batches 1 --device ane > "$work/out" 2>&1
+    --kind chars --layers 1 --width 16 --heads 2 --context 32 --batch 1 --steps 2 --eval-batches 1 --device ane > "$work/out" 2>&1
 trained=$?
 if [ $trained = 0 ] && grep -q 'requestWithInputs.*"arguments":\[\["<object 0x.*\],\[0,.*\],null,null,0\]}' "$work/log"; then
     good=$((good + 1))

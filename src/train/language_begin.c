@@ -324,8 +324,15 @@ static propane_status language_make_weights(language_run *t, const train_input *
                                                         : PROPANE_OK;
 }
 
+/* An engine computes in fp16: gradients of fp32 programs would get no loss scale there, and vanish (docs/simulator.md). */
+static void language_choose_precision(train_options *o) {
+    const bool wide = !o->device || propane_uri_names(o->device, "cpu") || propane_uri_names(o->device, "null");
+    if (strcmp(o->precision, "auto") == 0) o->precision = wide ? "fp32" : "fp16";
+}
+
 propane_status language_begin(language_run *t, const train_input *input, propane_error *err) {
     train_options *o = &t->run.options;
+    language_choose_precision(o);
     PROPANE_TRY(language_check_options(o, input->config, err));
     if (o->outer > 0 && (!o->mpi || mpi_size(o->mpi) == 1))
         log_tell("--outer %lld does nothing: one process has nobody to agree with; start several with mpirun",

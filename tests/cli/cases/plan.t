@@ -45,6 +45,6 @@ $ propane $(cat args) --plan auto --steps 2 --run auto 2>&1 | grep -o -e '--plan
 $ propane $(cat args) --plan auto --steps 3 --resume --run auto 2>&1 | grep -c '^resumed'
 > 1
 = 0
-$ propane train --data text.txt --kind bytes --layers 1 --width 32 --heads 1 --batch 1 --context 32 --device sim:m4 --plan auto --run none
+$ propane train --data text.txt --kind bytes --layers 1 --width 32 --heads 1 --batch 1 --context 32 --device sim:m4 --precision fp32 --plan auto --run none
 2~ propane train: --plan auto: device 'sim:m4' computes in fp16; give --precision fp16
 = 1

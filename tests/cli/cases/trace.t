@@ -2,7 +2,7 @@
 ! readlink
 @ d=$(dirname "$(readlink -f ../bin/propane)"); printf 'export PROPANE_ANE_LIBRARY=%s/tests/standin/libstandin.so\nexport ASAN_OPTIONS=$ASAN_OPTIONS:verify_asan_link_order=0\n' $d > standin
 @ awk 'BEGIN{for(i=0;i<300;i++) print "line", i*i%97}' > text
-$ . ./standin; propane trace --output log -- propane train --data text --kind chars --layers 1 --width 16 --heads 2 --context 16 --batch 1 --steps 2 --eval-batches 1 --device ane --json > train.log; head -1 train.log | cut -c1-8
+$ . ./standin; propane trace --output log -- propane train --data text --kind chars --layers 1 --width 16 --heads 2 --context 32 --batch 1 --steps 2 --eval-batches 1 --device ane --json > train.log; head -1 train.log | cut -c1-8
 > {"step":
 = 0
 $ head -1 log | cut -d, -f1 | tr -dc '0-9' | awk '{print ($1 > 20) ? "traced" : "too few: " $1}'
