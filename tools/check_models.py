@@ -77,7 +77,6 @@ def language():
     yield "albert", t.AlbertModel(t.AlbertConfig(**small, embedding_size=32, **plain)), ids
     yield "distilbert", t.DistilBertModel(t.DistilBertConfig(vocab_size=200, dim=64, n_layers=2, n_heads=4, hidden_dim=128,
                                                              **plain)), ids
-    yield "llama", t.LlamaModel(t.LlamaConfig(**small, num_key_value_heads=2, use_cache=False, **plain)), ids
     yield "t5_encoder", t.T5EncoderModel(t.T5Config(vocab_size=200, d_model=64, d_kv=16, d_ff=128, num_layers=2, num_heads=4)), ids
     picture = torch.randn(1, 3, 64, 64)
     seen = dict(hidden_size=64, num_hidden_layers=2, num_attention_heads=4, intermediate_size=128, image_size=64, patch_size=16)
