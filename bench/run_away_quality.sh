@@ -55,16 +55,16 @@ echo "begin,seed,what,every,wire,outer_lr,outer_momentum,val_loss,percent"
 for seed in $seeds; do
     if [ "${FROM:-scratch}" = scratch ]; then
         begin=scratch
-        rows --kind chars --layers 3 --width 64 --heads 4 --batch 32 --steps "$steps" --seed "$seed"
+        rows --kind chars --layers 3 --width 64 --heads 4 --batch 32 --lr 3e-3 --steps "$steps" --seed "$seed"
     fi
     if [ "${FROM:-trained}" = trained ]; then
         begin=trained
-        train 1 --kind chars --layers 2 --width 32 --heads 2 --batch 64 --steps "${BASE:-1500}" --schedule constant --seed "$seed" > /dev/null
+        train 1 --kind chars --layers 2 --width 32 --heads 2 --batch 64 --lr 3e-3 --steps "${BASE:-1500}" --schedule constant --seed "$seed" > /dev/null
         mv "$work/run" "$work/base.$seed"
         rows --init "$work/base.$seed" --batch 64 --steps "$steps" --lr 1e-3 --min-lr 1e-4 --seed "1$seed"
     fi
     if [ "${FROM:-warm}" = warm ]; then
         begin="warm ${WARM:-1000}"
-        rows --kind chars --layers 2 --width 64 --heads 4 --batch 64 --steps "$steps" --schedule cosine --seed "$seed"
+        rows --kind chars --layers 2 --width 64 --heads 4 --batch 64 --lr 3e-3 --steps "$steps" --schedule cosine --seed "$seed"
     fi
 done
