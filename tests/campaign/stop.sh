@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # The machine stops at a random call that changes the disk (preload/stop_writes.c), in turn with all that was written there, with
-# file contents lost that were not synced, with all changes of folders undone that were not synced, and with both, of the changes
-# only the last ones. Or that call fails, alone or with all writes after it: a full disk, a quota, an input or output error, a read-only file
+# file contents lost that were not synced, with all changes of folders undone that were not synced, with both, of the changes
+# only the last ones, with any of the changes undone, and with any of them and zeros for contents. Or that call fails, alone or with all writes after it: a full disk, a quota, an input or output error, a read-only file
 # system, a mount that has gone; then the command must say so. Each result must then be the old one or the new one, and the same command again must
 # end with the usual bits and leave no temporary file. Usage: tests/campaign/stop.sh BUILD [stops|errors]     BUDGET=seconds SEED=N
 set -u
@@ -48,10 +48,16 @@ look() {
 stopped() {
     bad='' how='nothing lost'
     rm -rf at kept && cp -r base at
-    unset STOP_LOSE STOP_UNDO STOP_UNDO_LAST
-    case $((round % 4)) in 1 | 3) export STOP_LOSE=1; how='unsynced contents lost' ;; esac
-    case $((round % 4)) in 2 | 3) mkdir kept; export STOP_UNDO="$work/kept"; how="$how, unsynced names undone" ;; esac
-    if [ $((round % 4)) = 3 ]; then STOP_UNDO_LAST=$(random "$n$round" 4); export STOP_UNDO_LAST; how="$how: the last $STOP_UNDO_LAST"; fi
+    unset STOP_LOSE STOP_UNDO STOP_UNDO_LAST STOP_UNDO_SEED
+    case $((round % 6)) in
+    1 | 3) export STOP_LOSE=1; how='unsynced contents lost' ;;
+    5) export STOP_LOSE=2; how='unsynced contents are zeros' ;;
+    esac
+    case $((round % 6)) in 2 | 3 | 4 | 5) mkdir kept; export STOP_UNDO="$work/kept"; how="$how, unsynced names undone" ;; esac
+    case $((round % 6)) in
+    3) STOP_UNDO_LAST=$(random "$n$round" 4); export STOP_UNDO_LAST; how="$how: the last $STOP_UNDO_LAST" ;;
+    4 | 5) STOP_UNDO_SEED=$(random "$n$round" 1000000); export STOP_UNDO_SEED; how="$how: any of them, drawn by $STOP_UNDO_SEED" ;;
+    esac
     (cd at && env STOP_AT="$n" LD_PRELOAD="$shim" $command > ../log 2>&1 < /dev/null)
     code=$?
     [ $code = 137 ] || bad="ended with $code"
@@ -61,7 +67,7 @@ stopped() {
 }
 
 failed() { # the error by the round, every other time with all after it
-    unset STOP_LOSE STOP_UNDO STOP_UNDO_LAST
+    unset STOP_LOSE STOP_UNDO STOP_UNDO_LAST STOP_UNDO_SEED
     error=$(echo $errors | cut -d' ' -f$((round % 5 + 1))) bad=''
     how="error $error"
     if [ $((round / 5 % 2)) = 1 ]; then export STOP_ON=1; how="$how and all after it"; else unset STOP_ON; fi

@@ -2,10 +2,12 @@
  * Loaded before a command (LD_PRELOAD): the machine stops at one of the calls that change the disk. The process ends there as by a
  * power cut, exit code 137, before the call is made.
  *   STOP_AT=N      the N-th of write, fsync, rename, unlink, mkdir, truncation and creation of a file; 0 or unset: none
- *   STOP_LOSE=1    what was written to files and not synced is lost, too, as POSIX allows: these files are empty
+ *   STOP_LOSE=1    what was written to files and not synced is lost, too, as POSIX allows: these files are empty; 2: they have their
+ *                  length and zeros in it, as where a file's length reaches the disk before its contents
  *   STOP_UNDO=DIR  so are the last changes of folders that were not synced: renames, new and removed files and folders. DIR is an empty
  *                  folder of the same file system, where what they replaced is kept
  *   STOP_UNDO_LAST=N  at most so many of them, the latest first (unset: all); the others have reached the disk before
+ *   STOP_UNDO_SEED=N  any of them, drawn by N: an earlier one may be lost and a later one kept, unless both are about one name
  *   STOP_ERROR=N   the call fails instead with that error number (28: full, 122: quota, 5: input or output), and the process goes on
  *   STOP_ON=1      and so do all that write, create or sync after it: a disk that is full, a mount that has gone
  *   STOP_COUNT=F   how many there were goes into this file when the process ends
@@ -36,7 +38,8 @@ __attribute__((constructor)) static void stop_begin(void) {
     const char *at = getenv("STOP_AT");
     stop_at = at ? strtoull(at, NULL, 10) : 0;
     const char *error = getenv("STOP_ERROR");
-    stop_lose = getenv("STOP_LOSE") != NULL;
+    const char *lose = getenv("STOP_LOSE");
+    stop_lose = lose ? atoi(lose) : 0;
     stop_error = error ? atoi(error) : 0;
     stop_on = getenv("STOP_ON") != NULL;
     stop_kept = getenv("STOP_UNDO");
@@ -156,14 +159,48 @@ static void stop_undo_one(const StopChange *c, int i) {
         syscall(SYS_renameat2, AT_FDCWD, kept, c->open[0], c->name[0], 0);
 }
 
+/* Both changes are about one name of one folder. */
+static int stop_same_name(const StopChange *a, const StopChange *b) {
+    for (int i = 0; i < 2; i++)
+        for (int k = 0; k < 2; k++)
+            if (a->open[i] >= 0 && b->open[k] >= 0 && a->folder[i].number == b->folder[k].number &&
+                a->folder[i].device == b->folder[k].device && strcmp(a->name[i], b->name[k]) == 0)
+                return 1;
+    return 0;
+}
+
+/* A later change of the same name has reached the disk: this one has, too. */
+static int stop_is_pinned(int i, const char *undone) {
+    for (int later = i + 1; later < stop_change_count; later++)
+        if (!undone[later] && stop_changes[later].what != STOP_SYNCED &&
+            stop_same_name(&stop_changes[i], &stop_changes[later]))
+            return 1;
+    return 0;
+}
+
 static void stop_undo(void) {
-    const char *last = getenv("STOP_UNDO_LAST");
+    static char undone[STOP_CHANGES];
+    const char *last = getenv("STOP_UNDO_LAST"), *seed = getenv("STOP_UNDO_SEED");
     int left = last ? atoi(last) : STOP_CHANGES;
-    for (int i = stop_change_count - 1; stop_kept && i >= 0 && left > 0; i--)
-        if (stop_changes[i].what != STOP_SYNCED) {
-            stop_undo_one(&stop_changes[i], i);
-            left--;
-        }
+    uint32_t state = seed ? (uint32_t)strtoul(seed, NULL, 10) * 2654435761u : 0;
+    for (int i = stop_change_count - 1; stop_kept && i >= 0 && left > 0; i--) {
+        if (stop_changes[i].what == STOP_SYNCED) continue;
+        state = state * 1664525u + 1013904223u;
+        if (seed && (state >> 31 || stop_is_pinned(i, undone))) continue;
+        stop_undo_one(&stop_changes[i], i);
+        undone[i] = 1;
+        left--;
+    }
+}
+
+/* What was not synced: nothing of it is there, or zeros are. */
+static void stop_lose_contents(void) {
+    for (int fd = 3; fd < STOP_FILES; fd++) {
+        struct stat st;
+        if (!atomic_load(&stop_dirty[fd]) || fstat(fd, &st)) continue;
+        (void)!syscall(SYS_ftruncate, fd, 0);
+        if (stop_lose == 2) (void)!syscall(SYS_ftruncate, fd, st.st_size);
+    }
 }
 
 /* True: this call fails. */
@@ -174,8 +211,7 @@ static int stop_here(void) {
         errno = stop_error;
         return 1;
     }
-    for (int fd = 3; stop_lose && fd < STOP_FILES; fd++)
-        if (atomic_load(&stop_dirty[fd])) (void)!syscall(SYS_ftruncate, fd, 0);
+    if (stop_lose) stop_lose_contents();
     stop_undo();
     _exit(137);
 }
