@@ -142,6 +142,16 @@ static void stop_folder_synced(int fd) {
             if (c->folder[k].number == id.number && c->folder[k].device == id.device) stop_forget(c);
 }
 
+/* Through whichever descriptor it was written. */
+static void stop_file_synced(int fd) {
+    const StopFolder id = stop_folder_of(fd);
+    for (int other = 3; other < STOP_FILES; other++) {
+        if (!atomic_load(&stop_dirty[other])) continue;
+        const StopFolder of = stop_folder_of(other);
+        if (of.number == id.number && of.device == id.device) atomic_store(&stop_dirty[other], 0);
+    }
+}
+
 static void stop_undo_one(const StopChange *c, int i) {
     char kept[PATH_MAX];
     stop_kept_name(kept, i);
@@ -231,16 +241,19 @@ ssize_t write(int fd, const void *data, size_t bytes) {
 
 int fsync(int fd) {
     if (stop_here()) return -1;
-    if (fd >= 0 && fd < STOP_FILES) atomic_store(&stop_dirty[fd], 0);
     pthread_mutex_lock(&stop_lock);
+    stop_file_synced(fd);
     stop_folder_synced(fd);
     pthread_mutex_unlock(&stop_lock);
     return (int)syscall(SYS_fsync, fd);
 }
 
+/* A file that is closed unsynced can still lose its contents: a copy of the descriptor stands for it. */
 int close(int fd) {
-    if (fd >= 0 && fd < STOP_FILES)
-        atomic_store(&stop_dirty[fd], 0); /* what is closed unsynced is a log's, not a result's */
+    if (fd >= 0 && fd < STOP_FILES && atomic_exchange(&stop_dirty[fd], 0)) {
+        const int copy = (int)syscall(SYS_fcntl, fd, F_DUPFD_CLOEXEC, STOP_FILES / 4);
+        if (copy >= 0 && copy < STOP_FILES) atomic_store(&stop_dirty[copy], 1);
+    }
     return (int)syscall(SYS_close, fd);
 }
 
