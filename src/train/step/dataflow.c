@@ -289,10 +289,10 @@ propane_status dataflow_layout(dataflow *w, const dataflow_call *call, const pro
             return propane_fail(
                 err, PROPANE_ERR_UNSUPPORTED,
                 "kernel '%s' lays out '%s' in another way than the kernel that it "
-                "comes from, with rows of %lld bytes, not %lld; take a --context and heads whose rows fill 64 "
-                "bytes, or another --plan",
-                w->plan->kernels[call->kernel].name, io->name, (long long)io->stride[row],
-                (long long)v->io.stride[row]);
+                "comes from, with rows of %lld bytes, not %lld; an engine's rows are whole 64 bytes: take a --context "
+                "and heads that are multiples of %d, or another --plan",
+                w->plan->kernels[call->kernel].name, io->name, (long long)io->stride[row], (long long)v->io.stride[row],
+                w->plan->options.precision == MIL_fp16 ? 32 : 16);
     }
     if (io->bytes > v->bytes) v->bytes = io->bytes;
     return PROPANE_OK;
