@@ -52,6 +52,10 @@ def models():
     yield "gemma3", Gemma3ForCausalLM(Gemma3TextConfig(**{**SIZES, "num_hidden_layers": 3}, head_dim=8, query_pre_attn_scalar=8, sliding_window=5,
                                                        sliding_window_pattern=3, pad_token_id=None, rope_parameters={
         "sliding_attention": PLAIN, "full_attention": {"rope_type": "linear", "factor": 8.0, "rope_theta": 1e6}}))
+    # Phi-4-mini: contexts of 64 where 32 were learnt.
+    yield "phi4", Phi3ForCausalLM(Phi3Config(**{**SIZES, "hidden_size": 32}, original_max_position_embeddings=32, rope_parameters={
+        "rope_type": "longrope", "rope_theta": 10000.0, "partial_rotary_factor": 0.75, "short_factor": [1.0, 1.25, 2.5], "long_factor": [1.5, 4.0, 9.0]},
+                                             partial_rotary_factor=0.75, sliding_window=None, pad_token_id=None, tie_word_embeddings=True))
 
 
 def main(root, wanted=()):

@@ -44,7 +44,7 @@ static propane_status api_show_blob(text *to, const char *path, propane_error *e
 /* ---- models and text ------------------------------------------------------------------------------------------------------ */
 
 static void api_show_config(text *to, const model_config *c) {
-    static const char *const scalings[] = {"", ", linear", ", llama3"};
+    static const char *const scalings[] = {"", ", linear", ", llama3", ", longrope"};
     text_printf(to,
                 "  %s: %" PRId64 " layers, width %" PRId64 ", hidden %" PRId64 ", %" PRId64 " heads of %" PRId64
                 " (%" PRId64 " for keys and values),\n  vocabulary %" PRId64 ", context %" PRId64 ", ",

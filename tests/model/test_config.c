@@ -32,6 +32,8 @@ TEST(what_is_left_out_has_the_usual_value) {
     EXPECT(c.eos_token_id == 7);
 }
 
+#define LONG(rest) "\"rope_scaling\": {\"type\": \"longrope\", \"original_max_position_embeddings\": 8, " rest "}"
+
 TEST(each_bad_value_has_its_message) {
     static const struct {
         const char *extra, *part;
@@ -70,6 +72,18 @@ TEST(each_bad_value_has_its_message) {
          "\"original_max_position_embeddings\": 32}",
          "low_freq_factor is 4 and high_freq_factor 4", PROPANE_ERR_INVALID},
         {"\"rope_scaling\": \"llama3\"", "rope_scaling must be an object", PROPANE_ERR_INVALID},
+        {"\"rope_scaling\": {\"type\": \"longrope\"}", "'original_max_position_embeddings' is missing",
+         PROPANE_ERR_INVALID},
+        {"\"rope_scaling\": {\"type\": \"su\", \"original_max_position_embeddings\": 8}", "short_factor must be a list",
+         PROPANE_ERR_INVALID},
+        {LONG("\"short_factor\": [1], \"long_factor\": [\"a\"]"), "long_factor has something else than numbers",
+         PROPANE_ERR_INVALID},
+        {LONG("\"short_factor\": [1], \"long_factor\": [1]"), "must be 4 numbers above 0, one for each pair",
+         PROPANE_ERR_INVALID},
+        {LONG("\"short_factor\": [1, 1, 1, 0], \"long_factor\": [1, 1, 1, 1]"), "must be 4 numbers above 0",
+         PROPANE_ERR_INVALID},
+        {LONG("\"short_factor\": [1, 1], \"long_factor\": [1, 1], \"attention_factor\": -1"),
+         "attention_factor is -1; it must be above 0", PROPANE_ERR_INVALID},
         {"\"num_key_value_heads\": 3", "num_attention_heads (8) must be a multiple of num_key_value_heads (3)",
          PROPANE_ERR_INVALID},
         {"\"num_key_value_heads\": 0", "'num_key_value_heads' is 0", PROPANE_ERR_INVALID},

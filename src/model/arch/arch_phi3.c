@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * Phi-3: a Llama whose files hold queries, keys and values as one matrix, gate and up as another. RoPE may turn a part of a
- * head only. Contexts end where the sliding window does; two sets of RoPE factors (longrope) are refused.
+ * head only, by factors of their own (longrope).
  */
 #include <stddef.h>
 

@@ -60,10 +60,24 @@ double model_config_local_rate(const model_config *c, int64_t i) {
     return config_plain_rate(c, c->rope_local_theta, i);
 }
 
+double model_config_rope_length(const model_config *c) {
+    return c->rope_scaling == MODEL_ROPE_LONG ? c->rope_attention : 1;
+}
+
+double model_config_rope_attention(const model_config *c) {
+    return c->rope_factor > 1 ? sqrt(1 + log(c->rope_factor) / log((double)c->rope_original)) : 1;
+}
+
+int64_t model_config_longest(const model_config *c) {
+    const bool cut = c->rope_scaling == MODEL_ROPE_LONG && c->max_position_embeddings == c->rope_original;
+    return cut ? (int64_t)round(c->rope_factor * (double)c->rope_original) : c->max_position_embeddings;
+}
+
 double model_config_rope_rate(const model_config *c, int64_t i) {
     double rate = config_plain_rate(c, c->rope_theta, i);
     if (c->rope_scaling == MODEL_ROPE_PLAIN) return rate;
     if (c->rope_scaling == MODEL_ROPE_LINEAR) return rate / c->rope_factor;
+    if (c->rope_scaling == MODEL_ROPE_LONG) return rate / c->rope_short[i];
     /* Llama 3: turns within the original context decide; few of them are slowed, many are left, between is a blend. */
     double turns = (double)c->rope_original * rate / (2 * 3.14159265358979323846);
     double keep = (turns - c->rope_low_factor) / (c->rope_high_factor - c->rope_low_factor);

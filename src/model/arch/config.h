@@ -9,7 +9,13 @@
 
 #include "base/json.h"
 
-typedef enum model_rope_scaling { MODEL_ROPE_PLAIN, MODEL_ROPE_LINEAR, MODEL_ROPE_LLAMA3 } model_rope_scaling;
+typedef enum model_rope_scaling {
+    MODEL_ROPE_PLAIN,
+    MODEL_ROPE_LINEAR,
+    MODEL_ROPE_LLAMA3,
+    MODEL_ROPE_LONG
+} model_rope_scaling;
+enum { MODEL_ROPE_PAIRS = 64 }; /* of a head, with factors of their own */
 
 typedef struct model_config {
     char model_type[16];       /* of a row in model/arch/arch.c: "llama" */
@@ -26,6 +32,9 @@ typedef struct model_config {
     model_rope_scaling rope_scaling;
     double rope_factor, rope_low_factor, rope_high_factor; /* 0 where they have no meaning */
     int64_t rope_original;                                 /* positions before scaling; likewise */
+    /* Longrope: what pairs turn slower by, up to rope_original positions and beyond, and what turned queries and keys are
+     * multiplied with. Contexts end at rope_original; the second list is kept for files alone. */
+    double rope_short[MODEL_ROPE_PAIRS], rope_long[MODEL_ROPE_PAIRS], rope_attention;
     int64_t rotary_dim; /* of a head's numbers, those at the front that RoPE turns; 0: all */
     /* Layers may differ in where they look and in how they know positions. Those whose number, counted from 1, is a multiple
      * of full_every (0: none) see all positions before them, the others the last sliding_window, themselves included (0: all of
@@ -69,6 +78,11 @@ double model_config_score_scale(const model_config *c); /* what products of quer
  * turn by model_config_local_rate. */
 double model_config_rope_rate(const model_config *c, int64_t i);
 double model_config_local_rate(const model_config *c, int64_t i);
+/* What is turned is so long next to what it was: 1 but for longrope. */
+double model_config_rope_length(const model_config *c);
+double model_config_rope_attention(const model_config *c); /* rope_attention where files do not tell it */
+/* max_position_embeddings as files have it: of longrope beyond the original context. */
+int64_t model_config_longest(const model_config *c);
 
 /* Layers that attend alike are of one kind and share programs. Kinds are numbered as their first layers come. */
 #define MODEL_KINDS 4

@@ -13,6 +13,7 @@
 #include "base/memory.h"
 #include "model/arch/arch.h"
 #include "model/arch/config_layers.h"
+#include "model/arch/config_rope.h"
 
 /* One row per integer key: name, field, smallest, largest, needed. */
 typedef struct int_key {
@@ -102,25 +103,6 @@ static const char *config_name_in(const model_arch *a, const char *ours) {
     return ours;
 }
 
-static propane_status config_check_rope(const model_config *c, const char *source, propane_error *err) {
-    if (!(c->rope_theta > 1 && c->rope_theta <= 1e12))
-        return config_bad(err, source, "rope_theta is %g; it must be above 1 and at most 1e12", c->rope_theta);
-    if (c->rope_scaling == MODEL_ROPE_PLAIN) return PROPANE_OK;
-    if (!(c->rope_factor >= 1 && c->rope_factor <= 1e6))
-        return config_bad(err, source, "the rope scaling's factor is %g; it must be from 1 to 1e6", c->rope_factor);
-    if (c->rope_scaling == MODEL_ROPE_LINEAR) return PROPANE_OK;
-    if (!(c->rope_low_factor > 0 && c->rope_low_factor < c->rope_high_factor && c->rope_high_factor <= 1e6))
-        return config_bad(err, source,
-                          "the rope scaling's low_freq_factor is %g and high_freq_factor %g; they must be above 0 "
-                          "and the first below the second",
-                          c->rope_low_factor, c->rope_high_factor);
-    if (c->rope_original < 1 || c->rope_original > 1 << 24)
-        return config_bad(err, source,
-                          "the rope scaling's original_max_position_embeddings is %lld; it must be from 1 to 16777216",
-                          (long long)c->rope_original);
-    return PROPANE_OK;
-}
-
 propane_status model_config_check(const model_config *c, const char *source, propane_error *err) {
     char known[ARCH_NAMES_LENGTH];
     if (memchr(c->model_type, 0, sizeof c->model_type) == NULL || !model_arch_find(c->model_type))
@@ -162,7 +144,7 @@ propane_status model_config_check(const model_config *c, const char *source, pro
     if (c->rotary_dim < 0 || c->rotary_dim > c->head_dim || c->rotary_dim % 2)
         return config_bad(err, source, "RoPE turns %lld of a head's %lld numbers; it must be an even part of them",
                           (long long)c->rotary_dim, (long long)c->head_dim);
-    PROPANE_TRY(config_check_rope(c, source, err));
+    PROPANE_TRY(config_rope_check(c, source, err));
     PROPANE_TRY(config_layers_check(c, source, err));
     const int64_t ids[] = {c->bos_token_id, c->eos_token_id};
     const char *const id_names[] = {"bos_token_id", "eos_token_id"};
@@ -234,32 +216,6 @@ static propane_status config_read_bias(const json_t *object, const model_arch *a
                                        const char *source, bool *out, propane_error *err) {
     *out = false;
     return config_uses(a, when) ? json_get_bool(object, source, key, false, out, err) : PROPANE_OK;
-}
-
-/* One object says it: rope_scaling, or rope_parameters, which transformers 5 writes for both it and rope_theta. */
-static propane_status config_read_rope(const json_t *object, const char *source, model_config *c, propane_error *err) {
-    const json_t *scaling = json_object_get(object, "rope_scaling"), *rope = json_object_get(object, "rope_parameters");
-    PROPANE_TRY(json_get_real(object, source, "rope_theta", false, &c->rope_theta, err));
-    if (json_is_object(json_object_get(rope, "full_attention"))) rope = json_object_get(rope, "full_attention");
-    if (json_is_object(rope)) PROPANE_TRY(json_get_real(rope, source, "rope_theta", false, &c->rope_theta, err));
-    if (scaling && !json_is_null(scaling)) rope = scaling;
-    if (!rope || json_is_null(rope)) return PROPANE_OK;
-    if (!json_is_object(rope)) return config_bad(err, source, "rope_scaling must be an object");
-    const char *type = "default";
-    PROPANE_TRY(json_get_text(rope, source, "type", false, &type, err));
-    PROPANE_TRY(json_get_text(rope, source, "rope_type", false, &type, err));
-    if (strcmp(type, "default") == 0) return PROPANE_OK;
-    if (strcmp(type, "linear") != 0 && strcmp(type, "llama3") != 0)
-        return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
-                            "%s: rope_scaling is of type '%.40s'; only 'default', 'linear' and 'llama3' can be done",
-                            source, type);
-    PROPANE_TRY(json_get_real(rope, source, "factor", true, &c->rope_factor, err));
-    c->rope_scaling = MODEL_ROPE_LINEAR;
-    if (strcmp(type, "linear") == 0) return PROPANE_OK;
-    c->rope_scaling = MODEL_ROPE_LLAMA3;
-    PROPANE_TRY(json_get_real(rope, source, "low_freq_factor", true, &c->rope_low_factor, err));
-    PROPANE_TRY(json_get_real(rope, source, "high_freq_factor", true, &c->rope_high_factor, err));
-    return json_get_int(rope, source, "original_max_position_embeddings", true, 1, 1 << 24, &c->rope_original, err);
 }
 
 /* What only some architectures have. */
@@ -334,7 +290,7 @@ propane_status model_config_from_json(const json_t *object, const char *source, 
     PROPANE_TRY(config_refuse_unsupported(object, a, source, err));
     PROPANE_TRY(config_read_sizes(object, a, source, &c, err));
     PROPANE_TRY(json_get_real(object, source, config_name_in(a, "rms_norm_eps"), false, &c.rms_norm_eps, err));
-    if (a->position == ARCH_ROPE) PROPANE_TRY(config_read_rope(object, source, &c, err));
+    if (a->position == ARCH_ROPE) PROPANE_TRY(config_rope_read(object, source, &c, err));
     PROPANE_TRY(config_read_parts(object, a, source, &c, err));
     PROPANE_TRY(config_read_bias(object, a, "attention_bias", ARCH_IF_ATTENTION_BIAS, source, &c.attention_bias, err));
     PROPANE_TRY(config_read_bias(object, a, "mlp_bias", ARCH_IF_MLP_BIAS, source, &c.mlp_bias, err));
@@ -367,14 +323,6 @@ propane_status model_config_read(const char *path, model_config *out, propane_er
 /* What is left out would be the architecture's default, which is another vocabulary's. */
 static json_t *config_id_to_json(int64_t id) { return id < 0 ? json_null() : json_integer(id); }
 
-static json_t *config_rope_to_json(const model_config *c) {
-    if (c->rope_scaling == MODEL_ROPE_LINEAR)
-        return json_pack("{s:s, s:f}", "rope_type", "linear", "factor", c->rope_factor);
-    return json_pack("{s:s, s:f, s:f, s:f, s:I}", "rope_type", "llama3", "factor", c->rope_factor, "low_freq_factor",
-                     c->rope_low_factor, "high_freq_factor", c->rope_high_factor, "original_max_position_embeddings",
-                     (json_int_t)c->rope_original);
-}
-
 json_t *model_config_to_json(const model_config *c) {
     const model_arch *a = model_arch_of(c);
     json_t *o = json_object();
@@ -386,7 +334,7 @@ json_t *model_config_to_json(const model_config *c) {
             json_put(o, config_name_in(a, int_keys[i].name), json_integer(config_value_of(c, &int_keys[i])));
     json_put(o, config_name_in(a, "rms_norm_eps"), json_real(c->rms_norm_eps));
     if (a->position == ARCH_ROPE) json_put(o, "rope_theta", json_real(c->rope_theta));
-    if (c->rope_scaling != MODEL_ROPE_PLAIN) json_put(o, "rope_scaling", config_rope_to_json(c));
+    config_rope_write(c, o);
     for (int i = 0; a->factors && i < REAL_KEYS; i++)
         if (config_real_of(c, i) > 0) json_put(o, real_keys[i].name, json_real(config_real_of(c, i)));
     config_layers_write(c, o);
@@ -411,13 +359,10 @@ propane_status model_config_write(const model_config *c, const char *path, propa
 bool model_config_equal(const model_config *a, const model_config *b) {
     for (int i = 0; i < INT_KEYS; i++)
         if (config_value_of(a, &int_keys[i]) != config_value_of(b, &int_keys[i])) return false;
-    return strcmp(a->model_type, b->model_type) == 0 && a->rms_norm_eps == b->rms_norm_eps &&
-           a->rope_theta == b->rope_theta && a->rope_scaling == b->rope_scaling && a->rope_factor == b->rope_factor &&
-           a->rope_low_factor == b->rope_low_factor && a->rope_high_factor == b->rope_high_factor &&
-           a->rope_original == b->rope_original && a->attention_bias == b->attention_bias &&
-           a->embedding_multiplier == b->embedding_multiplier && a->residual_multiplier == b->residual_multiplier &&
-           a->attention_multiplier == b->attention_multiplier && a->logits_scaling == b->logits_scaling &&
-           a->rotary_dim == b->rotary_dim && config_layers_equal(a, b) && a->mlp_bias == b->mlp_bias &&
-           a->tie_word_embeddings == b->tie_word_embeddings && a->bos_token_id == b->bos_token_id &&
-           a->eos_token_id == b->eos_token_id;
+    return strcmp(a->model_type, b->model_type) == 0 && a->rms_norm_eps == b->rms_norm_eps && config_rope_equal(a, b) &&
+           a->attention_bias == b->attention_bias && a->embedding_multiplier == b->embedding_multiplier &&
+           a->residual_multiplier == b->residual_multiplier && a->attention_multiplier == b->attention_multiplier &&
+           a->logits_scaling == b->logits_scaling && a->rotary_dim == b->rotary_dim && config_layers_equal(a, b) &&
+           a->mlp_bias == b->mlp_bias && a->tie_word_embeddings == b->tie_word_embeddings &&
+           a->bos_token_id == b->bos_token_id && a->eos_token_id == b->eos_token_id;
 }

@@ -12,11 +12,12 @@ void model_rope_tables(const model_config *c, int64_t layer, int64_t first, int6
     const bool local = c->rope_local_theta > 0 && model_config_window(c, layer) > 0;
     for (int64_t i = 2 * half * count; i < c->head_dim * count; i++) cos_out[i] = 1, sin_out[i] = 0; /* not turned */
     for (int64_t i = 0; i < half; i++) {
-        double rate = local ? model_config_local_rate(c, i) : model_config_rope_rate(c, i);
+        const double rate = local ? model_config_local_rate(c, i) : model_config_rope_rate(c, i);
+        const double size = local ? 1 : model_config_rope_length(c);
         for (int64_t s = 0; s < count; s++) {
             double angle = (double)(first + s) * rate;
-            cos_out[i * count + s] = cos_out[(i + half) * count + s] = cos(angle);
-            sin_out[i * count + s] = sin_out[(i + half) * count + s] = sin(angle);
+            cos_out[i * count + s] = cos_out[(i + half) * count + s] = size * cos(angle);
+            sin_out[i * count + s] = sin_out[(i + half) * count + s] = size * sin(angle);
         }
     }
 }

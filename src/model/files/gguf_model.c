@@ -58,7 +58,16 @@ static propane_status gguf_model_refuse_unsupported(const gguf *g, const char *a
     return PROPANE_OK;
 }
 
+/* The fp32 number next to 1e-5 means 1e-5. */
+static double gguf_model_short_real(double value) {
+    char printed[40];
+    snprintf(printed, sizeof printed, "%.7g", value);
+    return strtod(printed, NULL);
+}
+
 #define ROPE_FREQS "rope_freqs.weight"
+#define ROPE_SHORT "rope_factors_short.weight"
+#define ROPE_LONG  "rope_factors_long.weight"
 
 /* Llama 3's scaling stands in the file as what each pair's frequency is divided by. Its four numbers are found again: the
  * published ones are tried first, then contexts of every power of two. */
@@ -90,15 +99,43 @@ static propane_status gguf_model_find_llama3(const gguf *g, const gguf_tensor *t
                         "%s: the tensor " ROPE_FREQS " scales RoPE in a way that is not Llama 3's", gguf_source(g));
 }
 
+static propane_status gguf_model_read_factors(const gguf *g, const char *name, int64_t pairs, double *out,
+                                              propane_error *err) {
+    float factors[MODEL_ROPE_PAIRS];
+    const gguf_tensor *t = gguf_find_tensor(g, name);
+    if (!t || t->count != pairs || pairs > MODEL_ROPE_PAIRS)
+        return propane_fail(err, PROPANE_ERR_INVALID, "%s: the tensor %s has %lld elements, not %lld (at most %d)",
+                            gguf_source(g), name, t ? (long long)t->count : 0, (long long)pairs, MODEL_ROPE_PAIRS);
+    PROPANE_TRY(gguf_f32(g, t, factors, err));
+    for (int64_t i = 0; i < pairs; i++) out[i] = gguf_model_short_real((double)factors[i]);
+    return PROPANE_OK;
+}
+
+/* Longrope: a list of factors for contexts up to the original one, another beyond. */
+static propane_status gguf_model_read_long(const gguf *g, const char *arch, model_config *c, propane_error *err) {
+    char key[80];
+    const int64_t pairs = model_config_rotary(c) / 2;
+    c->rope_scaling = MODEL_ROPE_LONG;
+    PROPANE_TRY(gguf_model_read_factors(g, ROPE_SHORT, pairs, c->rope_short, err));
+    PROPANE_TRY(gguf_model_read_factors(g, ROPE_LONG, pairs, c->rope_long, err));
+    PROPANE_TRY(gguf_get_int(g, gguf_model_key_in(key, arch, "rope.scaling.original_context_length"), true, 1, 1 << 24,
+                             &c->rope_original, err));
+    c->rope_factor = fmax(1, (double)c->max_position_embeddings / (double)c->rope_original);
+    c->rope_attention = 1;
+    PROPANE_TRY(
+        gguf_get_real(g, gguf_model_key_in(key, arch, "rope.scaling.attn_factor"), false, &c->rope_attention, err));
+    const double usual = model_config_rope_attention(c);
+    if (fabs(c->rope_attention - usual) < 1e-6 * usual) c->rope_attention = usual; /* rounded to fp32 in the file */
+    if (c->max_position_embeddings > c->rope_original) c->max_position_embeddings = c->rope_original;
+    return PROPANE_OK;
+}
+
 static propane_status gguf_model_read_rope(const gguf *g, const char *arch, model_config *c, propane_error *err) {
     char key[80];
     const char *scaling = "none";
     const gguf_tensor *freqs = gguf_find_tensor(g, ROPE_FREQS);
-    if (gguf_find_tensor(g, "rope_factors_short.weight"))
-        return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
-                            "%s: rope_factors_short.weight scales RoPE pair by pair (longrope), which cannot be done",
-                            gguf_source(g));
     PROPANE_TRY(gguf_get_real(g, gguf_model_key_in(key, arch, "rope.freq_base"), false, &c->rope_theta, err));
+    if (gguf_find_tensor(g, ROPE_SHORT)) return gguf_model_read_long(g, arch, c, err);
     PROPANE_TRY(gguf_get_text(g, gguf_model_key_in(key, arch, "rope.scaling.type"), false, &scaling, err));
     if (strcmp(scaling, "linear") == 0) {
         c->rope_scaling = MODEL_ROPE_LINEAR;
@@ -154,13 +191,6 @@ static const struct {
                           {"attention.scale", offsetof(model_config, attention_multiplier)},
                           {"logit_scale", offsetof(model_config, logits_scaling)}};
 enum { GGUF_MODEL_FACTORS = sizeof gguf_model_factors / sizeof gguf_model_factors[0] };
-
-/* The fp32 number next to 1e-5 means 1e-5. */
-static double gguf_model_short_real(double value) {
-    char printed[40];
-    snprintf(printed, sizeof printed, "%.7g", value);
-    return strtod(printed, NULL);
-}
 
 /* What only some architectures have: factors, what layers differ in, caps. */
 static propane_status gguf_model_read_parts(const gguf *g, const model_arch *a, model_config *c, propane_error *err) {
@@ -373,6 +403,7 @@ static void gguf_model_put_config(gguf_header *h, const model_config *c, gguf_ty
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         int64_t value;
         memcpy(&value, (const char *)c + sizes[i].offset, sizeof value);
+        if (sizes[i].offset == offsetof(model_config, max_position_embeddings)) value = model_config_longest(c);
         gguf_put_u32(h, gguf_model_key_in(key, a->gguf, sizes[i].key), (uint32_t)value);
     }
     gguf_put_f32(h, gguf_model_key_in(key, a->gguf, gguf_model_epsilon_key(a)), (float)c->rms_norm_eps);
@@ -385,6 +416,11 @@ static void gguf_model_put_config(gguf_header *h, const model_config *c, gguf_ty
     if (a->position != ARCH_ROPE) return;
     gguf_put_u32(h, gguf_model_key_in(key, a->gguf, "rope.dimension_count"), (uint32_t)model_config_rotary(c));
     gguf_put_f32(h, gguf_model_key_in(key, a->gguf, "rope.freq_base"), (float)c->rope_theta);
+    if (c->rope_scaling == MODEL_ROPE_LONG) {
+        gguf_put_u32(h, gguf_model_key_in(key, a->gguf, "rope.scaling.original_context_length"),
+                     (uint32_t)c->rope_original);
+        gguf_put_f32(h, gguf_model_key_in(key, a->gguf, "rope.scaling.attn_factor"), (float)c->rope_attention);
+    }
     if (c->rope_scaling != MODEL_ROPE_LINEAR) return;
     gguf_put_text(h, gguf_model_key_in(key, a->gguf, "rope.scaling.type"), "linear");
     gguf_put_f32(h, gguf_model_key_in(key, a->gguf, "rope.scaling.factor"), (float)c->rope_factor);
@@ -396,8 +432,11 @@ static void gguf_model_put_tensors(gguf_header *h, const model_weights *w, gguf_
         const int64_t dim[2] = {t->rank > 1 ? t->dim[1] : t->stored_rows, t->stored_rows};
         if (t->first_row == 0) gguf_put_tensor(h, t->gguf, t->rank, dim, gguf_model_type_for(t, type));
     }
-    const int64_t pairs = w->config.head_dim / 2;
+    const int64_t pairs = model_config_rotary(&w->config) / 2;
     if (w->config.rope_scaling == MODEL_ROPE_LLAMA3) gguf_put_tensor(h, ROPE_FREQS, 1, &pairs, GGUF_TYPE_F32);
+    if (w->config.rope_scaling != MODEL_ROPE_LONG) return;
+    gguf_put_tensor(h, ROPE_SHORT, 1, &pairs, GGUF_TYPE_F32);
+    gguf_put_tensor(h, ROPE_LONG, 1, &pairs, GGUF_TYPE_F32);
 }
 
 /* Row by row, so that no second copy of a matrix is held. */
@@ -429,15 +468,30 @@ static propane_status gguf_model_write_tensor(file_writer *f, const model_weight
     return file_writer_write(f, zeros, (size_t)(-written % 32), err);
 }
 
-static propane_status gguf_model_write_freqs(file_writer *f, const model_config *c, propane_error *err) {
+/* One number a pair that turns, as fp32. */
+static propane_status gguf_model_write_pairs(file_writer *f, const model_config *c, const double *factors,
+                                             propane_error *err) {
     static const uint8_t zeros[32] = {0};
-    model_config plain = *c;
-    plain.rope_scaling = MODEL_ROPE_PLAIN;
-    for (int64_t i = 0; i < c->head_dim / 2; i++) {
-        float factor = (float)(model_config_rope_rate(&plain, i) / model_config_rope_rate(c, i));
+    const int64_t pairs = model_config_rotary(c) / 2;
+    for (int64_t i = 0; i < pairs; i++) {
+        const float factor = (float)factors[i];
         PROPANE_TRY(file_writer_write(f, &factor, sizeof factor, err));
     }
-    return file_writer_write(f, zeros, (size_t)(-(uint64_t)(c->head_dim * 2) % 32), err);
+    return file_writer_write(f, zeros, (size_t)(-(uint64_t)(pairs * 4) % 32), err);
+}
+
+static propane_status gguf_model_write_freqs(file_writer *f, const model_config *c, propane_error *err) {
+    double factors[1 << 11];
+    model_config plain = *c;
+    plain.rope_scaling = MODEL_ROPE_PLAIN;
+    if (c->rope_scaling == MODEL_ROPE_LONG) {
+        PROPANE_TRY(gguf_model_write_pairs(f, c, c->rope_short, err));
+        return gguf_model_write_pairs(f, c, c->rope_long, err);
+    }
+    if (c->rope_scaling != MODEL_ROPE_LLAMA3) return PROPANE_OK;
+    for (int64_t i = 0; i < model_config_rotary(c) / 2; i++)
+        factors[i] = model_config_rope_rate(&plain, i) / model_config_rope_rate(c, i);
+    return gguf_model_write_pairs(f, c, factors, err);
 }
 
 static propane_status gguf_model_write_all(file_writer *f, const model_weights *w, const gguf_header *h, gguf_type type,
@@ -455,7 +509,7 @@ static propane_status gguf_model_write_all(file_writer *f, const model_weights *
     for (int i = 0; !status && i < w->count; i++)
         if (w->tensors[i].first_row == 0)
             status = gguf_model_write_tensor(f, w, &w->tensors[i], gguf_model_type_for(&w->tensors[i], type), row, err);
-    if (!status && w->config.rope_scaling == MODEL_ROPE_LLAMA3) status = gguf_model_write_freqs(f, &w->config, err);
+    if (!status) status = gguf_model_write_freqs(f, &w->config, err);
     mem_free(row);
     return status;
 }

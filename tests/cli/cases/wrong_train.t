@@ -199,7 +199,7 @@ $ config 's/}/,"rms_norm_eps":"small"}/'
 2> propane train: config.json: key 'rms_norm_eps' must be a number, but is a string
 = 1
 $ config 's/}/,"rope_scaling":{"type":"yarn"}}/'
-2> propane train: config.json: rope_scaling is of type 'yarn'; only 'default', 'linear' and 'llama3' can be done
+2> propane train: config.json: rope_scaling is of type 'yarn'; only 'default', 'linear', 'llama3' and 'longrope' can be done
 = 1
 $ config 's/"vocab_size":16/"vocab_size":15/'
 2> propane train: config.json has a vocabulary of 15, the tokenizer one of 16: they do not belong together; if tokens were added, make room for them, in Python: model.resize_token_embeddings

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: MIT
+ * The part of a configuration that tells how far RoPE turns, between config.json and model_config: its base, and the scalings
+ * "linear", "llama3" and "longrope". Of longrope contexts up to the original one are done, with the short factors.
+ */
+#ifndef MODEL_ARCH_CONFIG_ROPE_H
+#define MODEL_ARCH_CONFIG_ROPE_H
+
+#include "model/arch/arch.h"
+
+/* After the sizes. A longrope model's max_position_embeddings becomes the original one. */
+PROPANE_CHECK propane_status config_rope_read(const json_t *object, const char *source, model_config *c,
+                                              propane_error *err);
+PROPANE_CHECK propane_status config_rope_check(const model_config *c, const char *source, propane_error *err);
+void config_rope_write(const model_config *c, json_t *object);
+bool config_rope_equal(const model_config *a, const model_config *b);
+
+#endif
