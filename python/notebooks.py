@@ -8,6 +8,7 @@
 import glob
 import json
 import os
+import re
 import sys
 
 HERE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "examples", "notebooks")
@@ -46,10 +47,11 @@ def run(path: str) -> bool:
     try:
         nbclient.NotebookClient(nb, timeout=300, kernel_name="python3").execute()
     except nbclient.exceptions.CellExecutionError as failure:
-        if "SystemExit: 77" in str(failure):
+        said = re.sub(r"\x1b\[[0-9;]*m", "", str(failure))  # some kernels colour it
+        if "SystemExit: 77" in said:
             print(f"skipped: {name}: a package that it needs is not here")
             return True
-        print(f"FAILED  {name}\n{str(failure)[-2000:]}")
+        print(f"FAILED  {name}\n{said[-2000:]}")
         return False
     print(f"ok      {name}: {sum(c.cell_type == 'code' for c in nb.cells)} cells")
     return True
