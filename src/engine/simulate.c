@@ -102,7 +102,7 @@ propane_status engine_simulate_object(engine_machine *m, const engine_object *o,
     if (!constants || !scratch)
         status = propane_fail_memory(err, (size_t)(o->constant_bytes + o->scratch_bytes));
     else {
-        memcpy(constants, o->constants, (size_t)o->constant_bytes);
+        if (o->constant_bytes) memcpy(constants, o->constants, (size_t)o->constant_bytes);
         buffers[ENGINE_BAR_CONSTANTS] = (engine_memory){constants, o->constant_bytes};
         buffers[ENGINE_BAR_SCRATCH] = (engine_memory){scratch, o->scratch_bytes};
         status = engine_simulate(m, o->tasks, o->task_count, buffers, err);
