@@ -3,9 +3,6 @@
  */
 #include "engine/accumulate.h"
 
-#include <math.h>
-#include <string.h>
-
 #include "base/float16.h"
 
 #define ACCUMULATE_STEP 65536.0f     /* 2^16: a sum in units of 2^-16 is whole */
@@ -46,12 +43,4 @@ void accumulate_add(double *restrict sum, double *restrict worst, float a, const
 
 double accumulate_value(double sum, double worst) {
     return worst >= ACCUMULATE_TOP ? copysign((double)INFINITY, sum) : sum / (double)ACCUMULATE_STEP;
-}
-
-float accumulate_round(double v) {
-    int e;
-    if (v == 0 || !isfinite(v)) return v == 0 ? 0 : (float)v;
-    const double m = frexp(v, &e);           /* 0.5 <= |m| < 1 */
-    const int last = e < -13 ? -24 : e - 11; /* subnormals end at 2^-24 */
-    return (float)ldexp(round(ldexp(m, e - last)), last);
 }

@@ -10,7 +10,9 @@
 #ifndef ENGINE_ACCUMULATE_H
 #define ENGINE_ACCUMULATE_H
 
+#include <math.h>
 #include <stdint.h>
+#include <string.h>
 
 /* As the array reads a number: fp16, where infinity is one binade more and nothing is NaN. */
 float accumulate_read(float v);
@@ -20,7 +22,21 @@ void accumulate_begin(double *sum, double *worst, int64_t n, float bias);
 void accumulate_add(double *restrict sum, double *restrict worst, float a, const float *restrict b, int64_t n);
 /* The sum itself, infinite where it has been too large: not yet rounded to fp16. */
 double accumulate_value(double sum, double worst);
-/* To fp16, half away from zero; |v| below 65504. */
-float accumulate_round(double v);
+/* To fp16, half away from zero; |v| below 65504. The sign of 0, infinity and NaN stay. By bits, so that the compiler makes vectors of
+ * it: the first 10 bits of the fraction are kept; below 2^-14 fp16 has steps of 2^-24. */
+static inline float accumulate_away(double v) {
+    uint64_t bits;
+    double kept;
+    const double steps = fabs(v) * 0x1p24;
+    const int32_t whole = steps < 1024 ? (int32_t)steps : 0;
+    memcpy(&bits, &v, sizeof bits);
+    bits = (bits + (UINT64_C(1) << 41)) & ~((UINT64_C(1) << 42) - 1);
+    memcpy(&kept, &bits, sizeof kept);
+    const float small = (float)(whole + (steps - whole >= 0.5)) * 0x1p-24f;
+    return steps < 1024 ? copysignf(small, (float)v) : isnan(v) ? (float)v : (float)kept;
+}
+
+/* The same; -0 becomes 0, as in the array. */
+static inline float accumulate_round(double v) { return v == 0 ? 0 : accumulate_away(v); }
 
 #endif

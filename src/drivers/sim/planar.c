@@ -2,11 +2,9 @@
  * Owns sums, differences and products of two fp16 tensors as the planar engine rounds them (switch `arithmetic`): half away
  * from zero, where the cpu driver rounds halves to even. Seen by 751K on M4 and M6, and in outputs recorded on an M3 Max.
  */
-#include <math.h>
-#include <string.h>
-
 #include "base/float16.h"
 #include "drivers/sim/sim.h"
+#include "engine/accumulate.h"
 #include "mil/eval/eval.h"
 #include "mil/ops.h"
 #include "mil/ops/shape_util.h"
@@ -19,27 +17,17 @@ bool sim_has_planar(const sim_numbers *n, const mil_op *op) {
            op->results[0]->type.dtype == MIL_fp16;
 }
 
-/* `v` is exact: of two fp16, sums and products are in a double. Below 2^-14 fp16 has steps of 2^-24. */
-static float planar_round(double v) {
-    uint64_t bits;
-    double whole;
-    const double small = fabs(v) * 0x1p24;
-    memcpy(&bits, &v, sizeof bits);
-    bits = (bits + (UINT64_C(1) << 41)) & ~((UINT64_C(1) << 42) - 1);
-    memcpy(&whole, &bits, sizeof whole);
-    return small < 1024 ? copysignf((float)(int32_t)(small + 0.5) * 0x1p-24f, (float)v) : (float)whole;
-}
-
+/* Sums and products of two fp16 are exact in a double. */
 static void planar_chunk(mil_opcode code, const float *a, const float *b, float *out, int64_t n) {
     switch (code) {
     case MIL_OP_add:
-        for (int64_t i = 0; i < n; i++) out[i] = planar_round((double)a[i] + (double)b[i]);
+        for (int64_t i = 0; i < n; i++) out[i] = accumulate_away((double)a[i] + (double)b[i]);
         break;
     case MIL_OP_sub:
-        for (int64_t i = 0; i < n; i++) out[i] = planar_round((double)a[i] - (double)b[i]);
+        for (int64_t i = 0; i < n; i++) out[i] = accumulate_away((double)a[i] - (double)b[i]);
         break;
     default:
-        for (int64_t i = 0; i < n; i++) out[i] = planar_round((double)a[i] * (double)b[i]);
+        for (int64_t i = 0; i < n; i++) out[i] = accumulate_away((double)a[i] * (double)b[i]);
         break;
     }
 }

@@ -135,16 +135,6 @@ static float products_pack(const products_job *j, int64_t batch, int64_t first, 
 
 /* ---- sums --------------------------------------------------------------------------------------------------------------- */
 
-/* To fp16, half away from zero, as accumulate_round(sum / STEP): all but the first 10 bits behind the point are rounded off. */
-static float products_round(int32_t sum) {
-    double v = sum;
-    uint64_t bits;
-    memcpy(&bits, &v, sizeof bits);
-    bits = (bits + (UINT64_C(1) << 41)) & ~((UINT64_C(1) << 42) - 1);
-    memcpy(&v, &bits, sizeof v);
-    return (float)(v / STEP);
-}
-
 /* A row whose sums may be too large somewhere: a few products at a time, in integers as long as nothing can leave them. */
 static void products_row_watched(const products_job *j, int64_t row, const float *panel, const double *start,
                                  int64_t count, float *out) {
@@ -171,22 +161,22 @@ static void products_row_watched(const products_job *j, int64_t row, const float
     for (int64_t c = 0; c < count; c++) out[c] = accumulate_round(accumulate_value(sum[c], worst[c]));
 }
 
-/* What the sums of row i begin with. */
+/* What the sums of row i begin with; rows are counted through all left factors. */
 static void products_start(const products_job *j, int64_t i, int64_t first, int64_t count, double *start) {
     for (int64_t c = 0; c < COLUMNS; c++)
         start[c] = !j->bias || c >= count ? 0 : round((double)j->bias[j->bias_of_rows ? i : first + c] * STEP);
 }
 
 /* Rows i .. i+rows-1 of one panel; `row` counts through all left factors. */
-static void products_tile(const products_job *j, int64_t row, int64_t bias_row, int64_t rows, const float *panel,
-                          float largest, int64_t first, int64_t count, float *out) {
+static void products_tile(const products_job *j, int64_t row, int64_t rows, const float *panel, float largest,
+                          int64_t first, int64_t count, float *out) {
     double start[ROWS][COLUMNS];
     int32_t sum[ROWS][COLUMNS];
     bool watched = false;
     float top = 0;
     for (int64_t r = 0; r < rows; r++) {
         double most = 0;
-        products_start(j, bias_row + r, first, count, start[r]);
+        products_start(j, row + r, first, count, start[r]);
         for (int64_t c = 0; j->bias && c < COLUMNS; c++) most = fmax(most, fabs(start[r][c]));
         watched |= most + (double)j->norm[row + r] * (double)largest * STEP + (double)j->k >= TOP;
         top = fmaxf(top, j->top[row + r]);
@@ -203,7 +193,7 @@ static void products_tile(const products_job *j, int64_t row, int64_t bias_row, 
      : near       ? j->array->near_one
                   : j->array->far_one)(sum, left, panel, j->k);
     for (int64_t r = 0; r < rows; r++)
-        for (int64_t c = 0; c < count; c++) out[r * j->n + c] = products_round(sum[r][c]);
+        for (int64_t c = 0; c < count; c++) out[r * j->n + c] = accumulate_round(sum[r][c] / STEP);
 }
 
 static void products_task(void *context, int task, int worker) {
@@ -214,7 +204,7 @@ static void products_task(void *context, int task, int worker) {
     const float largest = products_pack(j, batch, first, count, panel);
     for (int64_t i = 0; i < j->m;) {
         const int64_t rows = j->m - i >= ROWS ? ROWS : 1;
-        products_tile(j, left * j->m + i, left * j->m + i, rows, panel, largest, first, count,
+        products_tile(j, left * j->m + i, rows, panel, largest, first, count,
                       j->out + (batch * j->m + i) * j->n + first);
         i += rows;
     }
