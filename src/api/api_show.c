@@ -44,7 +44,6 @@ static propane_status api_show_blob(text *to, const char *path, propane_error *e
 /* ---- models and text ------------------------------------------------------------------------------------------------------ */
 
 static void api_show_config(text *to, const model_config *c) {
-    static const char *const scalings[] = {"", ", linear", ", llama3", ", longrope"};
     text_printf(to,
                 "  %s: %" PRId64 " layers, width %" PRId64 ", hidden %" PRId64 ", %" PRId64 " heads of %" PRId64
                 " (%" PRId64 " for keys and values),\n  vocabulary %" PRId64 ", context %" PRId64 ", ",
@@ -53,8 +52,8 @@ static void api_show_config(text *to, const model_config *c) {
     if (model_arch_of(c)->position == ARCH_LEARNED)
         text_printf(to, "learned positions");
     else
-        text_printf(to, "rope theta %g%s", c->rope_theta, scalings[c->rope_scaling]);
-    if (c->rope_scaling != MODEL_ROPE_PLAIN) text_printf(to, " by %g", c->rope_factor);
+        text_printf(to, "rope theta %g", c->rope_theta);
+    if (c->rope_scaling != MODEL_ROPE_PLAIN) text_printf(to, ", %s by %g", model_config_rope_name(c), c->rope_factor);
     if (c->nope_every) text_printf(to, ", none in every layer %" PRId64, c->nope_every);
     if (c->sliding_window) text_printf(to, ", window %" PRId64, c->sliding_window);
     if (c->sliding_window && c->full_every) text_printf(to, " but in every layer %" PRId64, c->full_every);

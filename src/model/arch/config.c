@@ -64,10 +64,6 @@ double model_config_rope_length(const model_config *c) {
     return c->rope_scaling == MODEL_ROPE_LONG ? c->rope_attention : 1;
 }
 
-double model_config_rope_attention(const model_config *c) {
-    return c->rope_factor > 1 ? sqrt(1 + log(c->rope_factor) / log((double)c->rope_original)) : 1;
-}
-
 int64_t model_config_longest(const model_config *c) {
     const bool cut = c->rope_scaling == MODEL_ROPE_LONG && c->max_position_embeddings == c->rope_original;
     return cut ? (int64_t)round(c->rope_factor * (double)c->rope_original) : c->max_position_embeddings;

@@ -78,9 +78,9 @@ double model_config_score_scale(const model_config *c); /* what products of quer
  * turn by model_config_local_rate. */
 double model_config_rope_rate(const model_config *c, int64_t i);
 double model_config_local_rate(const model_config *c, int64_t i);
+const char *model_config_rope_name(const model_config *c); /* as config.json has it: "default", "linear" */
 /* What is turned is so long next to what it was: 1 but for longrope. */
 double model_config_rope_length(const model_config *c);
-double model_config_rope_attention(const model_config *c); /* rope_attention where files do not tell it */
 /* max_position_embeddings as files have it: of longrope beyond the original context. */
 int64_t model_config_longest(const model_config *c);
 

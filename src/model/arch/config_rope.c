@@ -8,6 +8,16 @@
 
 static const char *const rope_names[] = {"default", "linear", "llama3", "longrope"}; /* by model_rope_scaling */
 
+const char *model_config_rope_name(const model_config *c) { return rope_names[c->rope_scaling]; }
+
+void config_rope_be_long(model_config *c, double factor) {
+    const double original = (double)c->rope_original;
+    c->rope_scaling = MODEL_ROPE_LONG;
+    c->rope_factor = isnan(factor) ? fmax(1, (double)c->max_position_embeddings / original) : factor;
+    c->rope_attention = c->rope_factor > 1 ? sqrt(1 + log(c->rope_factor) / log(original)) : 1;
+    if (c->max_position_embeddings > c->rope_original) c->max_position_embeddings = c->rope_original;
+}
+
 /* ---- reading ------------------------------------------------------------------------------------------------------------ */
 
 static propane_status rope_read_factors(const json_t *rope, const char *key, const char *source, double *out,
@@ -34,13 +44,12 @@ static propane_status rope_read_long(const json_t *object, const json_t *rope, c
     PROPANE_TRY(json_get_int(where, source, key, true, 1, 1 << 24, &c->rope_original, err));
     PROPANE_TRY(rope_read_factors(rope, "short_factor", source, c->rope_short, err));
     PROPANE_TRY(rope_read_factors(rope, "long_factor", source, c->rope_long, err));
-    c->rope_factor = fmax(1, (double)c->max_position_embeddings / (double)c->rope_original);
+    double factor = NAN;
     if (json_is_number(json_object_get(rope, "factor")))
-        PROPANE_TRY(json_get_real(rope, source, "factor", false, &c->rope_factor, err));
-    c->rope_attention = model_config_rope_attention(c);
+        PROPANE_TRY(json_get_real(rope, source, "factor", false, &factor, err));
+    config_rope_be_long(c, factor);
     if (json_is_number(json_object_get(rope, "attention_factor")))
         PROPANE_TRY(json_get_real(rope, source, "attention_factor", false, &c->rope_attention, err));
-    if (c->max_position_embeddings > c->rope_original) c->max_position_embeddings = c->rope_original;
     return PROPANE_OK;
 }
 
@@ -137,19 +146,20 @@ static void rope_write_long(const model_config *c, json_t *object) {
     json_put(object, "max_position_embeddings", json_integer(model_config_longest(c)));
     json_put(object, "original_max_position_embeddings", json_integer(c->rope_original));
     json_put(object, "rope_scaling",
-             json_pack("{s:s, s:o, s:o}", "type", "longrope", "short_factor", rope_list(c, c->rope_short),
-                       "long_factor", rope_list(c, c->rope_long)));
+             json_pack("{s:s, s:o, s:o}", "type", model_config_rope_name(c), "short_factor",
+                       rope_list(c, c->rope_short), "long_factor", rope_list(c, c->rope_long)));
 }
 
 void config_rope_write(const model_config *c, json_t *object) {
     if (c->rope_scaling == MODEL_ROPE_LONG) rope_write_long(c, object);
     if (c->rope_scaling == MODEL_ROPE_LINEAR)
-        json_put(object, "rope_scaling", json_pack("{s:s, s:f}", "rope_type", "linear", "factor", c->rope_factor));
+        json_put(object, "rope_scaling",
+                 json_pack("{s:s, s:f}", "rope_type", model_config_rope_name(c), "factor", c->rope_factor));
     if (c->rope_scaling == MODEL_ROPE_LLAMA3)
         json_put(object, "rope_scaling",
-                 json_pack("{s:s, s:f, s:f, s:f, s:I}", "rope_type", "llama3", "factor", c->rope_factor,
-                           "low_freq_factor", c->rope_low_factor, "high_freq_factor", c->rope_high_factor,
-                           "original_max_position_embeddings", (json_int_t)c->rope_original));
+                 json_pack("{s:s, s:f, s:f, s:f, s:I}", "rope_type", model_config_rope_name(c), "factor",
+                           c->rope_factor, "low_freq_factor", c->rope_low_factor, "high_freq_factor",
+                           c->rope_high_factor, "original_max_position_embeddings", (json_int_t)c->rope_original));
 }
 
 bool config_rope_equal(const model_config *a, const model_config *b) {

@@ -11,6 +11,7 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "model/arch/config_layers.h"
+#include "model/arch/config_rope.h"
 #include "model/files/gguf.h"
 
 static bool gguf_model_is_paired(const model_config *c, const model_tensor *t) {
@@ -115,18 +116,15 @@ static propane_status gguf_model_read_factors(const gguf *g, const char *name, i
 static propane_status gguf_model_read_long(const gguf *g, const char *arch, model_config *c, propane_error *err) {
     char key[80];
     const int64_t pairs = model_config_rotary(c) / 2;
-    c->rope_scaling = MODEL_ROPE_LONG;
     PROPANE_TRY(gguf_model_read_factors(g, ROPE_SHORT, pairs, c->rope_short, err));
     PROPANE_TRY(gguf_model_read_factors(g, ROPE_LONG, pairs, c->rope_long, err));
     PROPANE_TRY(gguf_get_int(g, gguf_model_key_in(key, arch, "rope.scaling.original_context_length"), true, 1, 1 << 24,
                              &c->rope_original, err));
-    c->rope_factor = fmax(1, (double)c->max_position_embeddings / (double)c->rope_original);
-    c->rope_attention = 1;
-    PROPANE_TRY(
-        gguf_get_real(g, gguf_model_key_in(key, arch, "rope.scaling.attn_factor"), false, &c->rope_attention, err));
-    const double usual = model_config_rope_attention(c);
-    if (fabs(c->rope_attention - usual) < 1e-6 * usual) c->rope_attention = usual; /* rounded to fp32 in the file */
-    if (c->max_position_embeddings > c->rope_original) c->max_position_embeddings = c->rope_original;
+    config_rope_be_long(c, NAN);
+    double attention = 1;
+    PROPANE_TRY(gguf_get_real(g, gguf_model_key_in(key, arch, "rope.scaling.attn_factor"), false, &attention, err));
+    const bool usual = fabs(attention - c->rope_attention) < 1e-6 * c->rope_attention; /* rounded to fp32 in the file */
+    if (!usual) c->rope_attention = attention;
     return PROPANE_OK;
 }
 
