@@ -76,11 +76,13 @@ static propane_module *parse(const char *text) {
     return module;
 }
 
-propane_device *conformance_open(void) {
+static propane_device *open_uri(const char *uri) {
     propane_device *d = NULL;
-    EXPECT_OK(propane_device_open(here->uri, &d, &err));
+    EXPECT_OK(propane_device_open(uri, &d, &err));
     return d;
 }
+
+propane_device *conformance_open(void) { return open_uri(here->uri); }
 
 propane_program *conformance_compile(propane_device *device, const char *text) {
     propane_module *module = parse(text);
@@ -164,8 +166,9 @@ static void hold(adder *a, propane_event *gate, uint64_t value) {
     EXPECT_OK(propane_request_events(a->request, &wait, 1, NULL, 0, &err));
 }
 
-void conformance_run(const char *text, const float *const *inputs, float *output, int output_count) {
-    propane_device *d = conformance_open();
+void conformance_run_on(const char *uri, const char *text, const float *const *inputs, float *output, int output_count,
+                        propane_completion *done) {
+    propane_device *d = open_uri(uri);
     propane_program *p = conformance_compile(d, text);
     int in = propane_program_input_count(p), out = propane_program_output_count(p);
     propane_binding bindings[16];
@@ -180,13 +183,17 @@ void conformance_run(const char *text, const float *const *inputs, float *output
     propane_request *request = NULL;
     EXPECT_OK(propane_request_create(p, bindings, in + out, &request, &err));
     EXPECT_OK(propane_submit(&request, 1, &err));
-    EXPECT_OK(propane_wait(request, NULL, &err));
+    EXPECT_OK(propane_wait(request, done, &err));
     EXPECT_OK(propane_buffer_read(bindings[in].buffer, propane_program_output(p, 0), PROPANE_FP32, output, output_count,
                                   &err));
     propane_request_free(request);
     for (int i = 0; i < in + out; i++) propane_buffer_free(bindings[i].buffer);
     propane_program_free(p);
     propane_device_close(d);
+}
+
+void conformance_run(const char *text, const float *const *inputs, float *output, int output_count) {
+    conformance_run_on(here->uri, text, inputs, output, output_count, NULL);
 }
 
 /* ---- devices and programs -------------------------------------------------------------------------------------------- */

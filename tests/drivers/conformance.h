@@ -27,6 +27,9 @@ propane_device *conformance_open(void);
 propane_program *conformance_compile(propane_device *device, const char *text);
 /* Compiles the text, fills the inputs in their order from fp32 values, runs it once and gives the first output's. */
 void conformance_run(const char *text, const float *const *inputs, float *output, int output_count);
+/* The same on the device of that uri; `done` may be NULL. */
+void conformance_run_on(const char *uri, const char *text, const float *const *inputs, float *output, int output_count,
+                        propane_completion *done);
 
 #define CONFORMANCE_HEAD                                                                                               \
     "program(1.3)\n[buildInfo = dict<string, string>({{\"coremlc-component-MIL\", \"3510.2.1\"}})]\n{\n"

@@ -16,8 +16,6 @@
 
 enum { DIM = 768, HIDDEN = 2048, LENGTH = 256, COUNT = DIM * LENGTH };
 
-static propane_error err;
-
 /* ---- the three programs -------------------------------------------------------------------------------------------------- */
 
 /* clang-format off: a line an operation */
@@ -92,7 +90,7 @@ static const char attention[] = FUNCTION(
 /* ---- running them -------------------------------------------------------------------------------------------------------- */
 
 typedef struct recording {
-    const char *file, *text;
+    const char *file;
     int64_t n; /* a step of the numbers is n * 2^-16 */
     int64_t sum, weighted, squares;
     int column[9], value[9]; /* some of the 256; column -1 ends them */
@@ -100,16 +98,14 @@ typedef struct recording {
 
 static const recording recordings[] = {
     {"fwd_attn_oOut_seq256_f32le.bin",
-     attention,
      DIM,
      13634,
      1757689,
      726340,
      {0, 1, 2, 3, 5, 37, 38, 255, -1},
      {46, 46, 49, 50, 51, 54, 53, 54}},
-    {"fwd_ffn_y_seq256_f32le.bin", feed_forward, HIDDEN, 768, 98688, 2304, {0, 127, 255, -1}, {3, 3, 3}},
+    {"fwd_ffn_y_seq256_f32le.bin", HIDDEN, 768, 98688, 2304, {0, 127, 255, -1}, {3, 3, 3}},
     {"ffn_bwd_dx_seq256_f32le.bin",
-     gradient,
      HIDDEN,
      239852,
      38847062,
@@ -118,50 +114,25 @@ static const recording recordings[] = {
      {0, 0, 4, 6, 34, 145, 638, 2998}},
 };
 
-/* What all inputs hold: weights 0.01, a mask, numbers that count up along a row. */
-static void fill(float *v, const propane_io *io) {
-    const int64_t count = propane_io_count(io);
-    const bool gradient_input = io->name[0] == 'd' || io->name[0] == 'h';
-    for (int64_t i = 0; i < count; i++)
-        v[i] = io->name[0] == 'W'   ? 0.01f
-               : io->name[0] == 'm' ? (i % LENGTH <= i / LENGTH ? 0 : -65504)
-               : gradient_input     ? (float)(i % 128 + 1) * 0.005f
-                                    : (float)(i % 64 + 1) * 0.01f;
+/* What the inputs hold: weights 0.01, a mask of what is seen, numbers that count up along a row. */
+static float weights[HIDDEN * DIM], mask[LENGTH * LENGTH], up64[COUNT], up128[HIDDEN * LENGTH];
+
+static void fill(void) {
+    for (int i = 0; i < HIDDEN * DIM; i++) weights[i] = 0.01f;
+    for (int i = 0; i < LENGTH * LENGTH; i++) mask[i] = i % LENGTH <= i / LENGTH ? 0 : -65504;
+    for (int i = 0; i < COUNT; i++) up64[i] = (float)(i % 64 + 1) * 0.01f;
+    for (int i = 0; i < HIDDEN * LENGTH; i++) up128[i] = (float)(i % 128 + 1) * 0.005f;
 }
 
-/* `x`: what the input of that name holds, instead. */
-static void run(const char *uri, const char *text, const float *x, float *y) {
-    propane_device *d = NULL;
-    propane_module *m = NULL;
-    propane_program *p = NULL;
-    propane_request *r = NULL;
-    propane_binding bindings[5];
-    propane_buffer *buffers[5] = {NULL};
-    EXPECT_OK(propane_device_open(uri, &d, &err));
-    EXPECT_OK(propane_module_parse(text, strlen(text), "recorded.mil", NULL, &m, &err));
-    EXPECT_OK(propane_program_compile(d, m, NULL, &p, &err));
-    const int n = propane_program_input_count(p);
-    for (int i = 0; i <= n; i++) {
-        const propane_io *io = i < n ? propane_program_input(p, i) : propane_program_output(p, 0);
-        EXPECT_OK(propane_buffer_create(d, io->bytes, &buffers[i], &err));
-        bindings[i] = (propane_binding){io->name, buffers[i]};
-        if (i == n) continue;
-        float *v = mem_array((size_t)propane_io_count(io), sizeof *v);
-        EXPECT(v != NULL);
-        fill(v, io);
-        if (x && strcmp(io->name, "x") == 0) memcpy(v, x, COUNT * sizeof *v);
-        EXPECT_OK(propane_buffer_write(buffers[i], io, PROPANE_FP32, v, propane_io_count(io), &err));
-        mem_free(v);
-    }
-    EXPECT_OK(propane_request_create(p, bindings, (size_t)n + 1, &r, &err));
-    EXPECT_OK(propane_submit(&r, 1, &err));
-    EXPECT_OK(propane_wait(r, NULL, &err));
-    EXPECT_OK(propane_buffer_read(buffers[n], propane_program_output(p, 0), PROPANE_FP32, y, COUNT, &err));
-    propane_request_free(r);
-    for (int i = 0; i <= n; i++) propane_buffer_free(buffers[i]);
-    propane_program_free(p);
-    propane_module_free(m);
-    propane_device_close(d);
+/* A feed-forward reads what the attention gave. */
+static void run_attention(const char *uri, float *y) {
+    conformance_run_on(uri, attention, (const float *const[]){up64, weights, mask}, y, COUNT, NULL);
+}
+static void run_feed_forward(const char *uri, const float *x, float *y) {
+    conformance_run_on(uri, feed_forward, (const float *const[]){x, weights, weights}, y, COUNT, NULL);
+}
+static void run_gradient(const char *uri, float *y) {
+    conformance_run_on(uri, gradient, (const float *const[]){up128, up128, weights, weights}, y, COUNT, NULL);
 }
 
 /* The recorded file, where a folder with it was given. */
@@ -198,15 +169,15 @@ static void compare(const recording *r, const float *y) {
     mem_free(file);
 }
 
-/* The feed-forward read what the attention had given. */
 TEST(an_m3_max_gave_these_bits) {
     float *attended = mem_array(COUNT, sizeof *attended), *y = mem_array(COUNT, sizeof *y);
     EXPECT(attended && y);
-    run("sim:m3-max?refuse=0", recordings[0].text, NULL, attended);
+    fill();
+    run_attention("sim:m3-max?refuse=0", attended);
     compare(&recordings[0], attended);
-    run("sim:m3-max?refuse=0", recordings[1].text, attended, y);
+    run_feed_forward("sim:m3-max?refuse=0", attended, y);
     compare(&recordings[1], y);
-    run("sim:m3-max?refuse=0", recordings[2].text, NULL, y);
+    run_gradient("sim:m3-max?refuse=0", y);
     compare(&recordings[2], y);
     mem_free(attended);
     mem_free(y);
@@ -220,10 +191,11 @@ TEST(each_part_is_needed) {
     } cases[] = {{"sim:m3-max?refuse=0&arithmetic=0", 0.15, 0.25}, {"sim:m3-max?refuse=0&table=0", 0.005, 0.012}};
     float *y = mem_array(COUNT, sizeof *y), *as_recorded = mem_array(COUNT, sizeof *y);
     EXPECT(y && as_recorded);
-    run("sim:m3-max?refuse=0", gradient, NULL, as_recorded);
+    fill();
+    run_gradient("sim:m3-max?refuse=0", as_recorded);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         double worst = 0;
-        run(cases[i].uri, gradient, NULL, y);
+        run_gradient(cases[i].uri, y);
         for (int c = 4; c < LENGTH; c++)
             if (as_recorded[c] != 0) worst = fmax(worst, fabs((double)y[c] / (double)as_recorded[c] - 1));
         EXPECT_MSG(worst > cases[i].least && worst < cases[i].most, "%s: %g", cases[i].uri, worst);
