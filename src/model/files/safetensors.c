@@ -181,11 +181,10 @@ static propane_status safetensors_read_all(safetensors *s, const uint8_t *bytes,
                             "%s: not a safetensors file: its header would have %llu bytes, at most %d are allowed%s",
                             s->source, (unsigned long long)header, MAX_HEADER, file_disguise(bytes, length));
     if (header > length - 8)
-        return propane_fail(
-            err, PROPANE_ERR_INVALID,
-            "%s: offset 0: a header of %llu bytes, but the file ends %zu bytes behind its length; it is "
-            "truncated or not a safetensors file",
-            s->source, (unsigned long long)header, length - 8);
+        return propane_fail(err, PROPANE_ERR_INVALID,
+                            "%s: offset 0: a header of %llu bytes, but only %zu bytes follow; it is "
+                            "truncated or not a safetensors file",
+                            s->source, (unsigned long long)header, length - 8);
     if (header == 0 || bytes[8] != '{')
         return propane_fail(err, PROPANE_ERR_INVALID, "%s: offset 8: the header must begin with '{'", s->source);
     PROPANE_TRY(json_parse((const char *)bytes + 8, (size_t)header, s->source, &s->header, err));

@@ -230,7 +230,7 @@ $ propane show missing empty dir text bpe.json
 $ propane show cut.bin cut.safetensors tiny.safetensors cut.tokens
 2~ propane show: cut.bin: the file has 3000 bytes, but a llama2.c checkpoint of these sizes has *; it is truncated
 2~ propane show: cut.safetensors: tensor '*': data_offsets * leave the data, which has * bytes; the file is truncated or damaged
-2~ propane show: tiny.safetensors: offset 0: a header of * bytes, but the file ends 12 bytes behind its length; it is truncated or not a safetensors file
+2~ propane show: tiny.safetensors: offset 0: a header of * bytes, but only 12 bytes follow; it is truncated or not a safetensors file
 2~ propane show: cut.tokens: offset 24: * tokens of 2 bytes do not make a file of 300 bytes; it is truncated or damaged
 = 1
 $ propane show cut.json
