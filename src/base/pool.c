@@ -15,6 +15,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <limits.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -444,4 +445,27 @@ propane_status pool_set_threads(int threads, propane_error *err) {
         pool_set_wanted(threads);
     pool_give_turn();
     return status;
+}
+
+/* ---- tasks that may fail --------------------------------------------------------------------------------------------------- */
+
+typedef struct pool_attempts {
+    pool_attempt attempt;
+    void *context;
+    atomic_int failed; /* the first task that did; INT_MAX: none */
+} pool_attempts;
+
+static void pool_try_one(void *context, int task, int worker) {
+    (void)worker;
+    pool_attempts *a = context;
+    int failed = atomic_load(&a->failed);
+    if (task > failed || !a->attempt(a->context, task, NULL)) return;
+    while (task < failed && !atomic_compare_exchange_weak(&a->failed, &failed, task)) continue;
+}
+
+propane_status pool_try(pool_attempt attempt, void *context, int count, propane_error *err) {
+    pool_attempts a = {attempt, context, INT_MAX};
+    pool_run(pool_try_one, &a, count);
+    const int failed = atomic_load(&a.failed);
+    return failed == INT_MAX ? PROPANE_OK : attempt(context, failed, err);
 }

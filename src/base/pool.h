@@ -21,6 +21,10 @@ PROPANE_CHECK propane_status pool_set_threads(int threads, propane_error *err);
 void pool_run(pool_task task, void *context, int count);
 /* The same with no more than `most` threads in it at once (0: all). Workers' numbers may still be any. */
 void pool_run_most(pool_task task, void *context, int count, int most);
+/* Tasks that may fail and can be repeated. The first that failed runs again on the caller, with `err`: its status is the result.
+ * In the others `err` is NULL; those after a failed one may be left out. */
+typedef propane_status (*pool_attempt)(void *context, int task, propane_error *err);
+PROPANE_CHECK propane_status pool_try(pool_attempt attempt, void *context, int count, propane_error *err);
 /* How long a waiting thread spins: rounds, 0 for some yields alone, -1 to sleep at once (battery, PROPANE_SPIN=off). */
 int pool_spin_rounds(void);
 /* Before exec() and at exit in tests: joins the workers; the next loop makes new ones. */

@@ -128,20 +128,28 @@ static propane_status decoder_load_packed(const model_tensor *t, model_packing p
     return status;
 }
 
-static propane_status decoder_load_weights(infer *m, int part, int layer, const propane_program *p,
-                                           propane_buffer **out, propane_error *err) {
+static propane_status decoder_make_weights(infer *m, int part, const propane_program *p, propane_buffer **out,
+                                           propane_error *err) {
+    for (int i = 0; i < m->slot_count[part]; i++) {
+        const propane_io *io;
+        PROPANE_TRY(decoder_io_of(p, m->slots[part][i].name, &io, err));
+        PROPANE_TRY(decoder_buffer_for(m, p, m->slots[part][i].name, &out[i], err));
+        m->weight_bytes += (int64_t)io->bytes;
+    }
+    return PROPANE_OK;
+}
+
+static propane_status decoder_fill_weights(const infer *m, int part, int layer, const propane_program *p,
+                                           propane_buffer *const *out, propane_error *err) {
     for (int i = 0; i < m->slot_count[part]; i++) {
         const infer_slot *s = &m->slots[part][i];
         const propane_io *io, *next = NULL;
-        PROPANE_TRY(decoder_io_of(p, s->name, &io, err));
-        PROPANE_TRY(decoder_buffer_for(m, p, s->name, &out[i], err));
-        m->weight_bytes += (int64_t)io->bytes;
         if (s->scales) continue;
+        PROPANE_TRY(decoder_io_of(p, s->name, &io, err));
         const model_tensor *t = model_weights_param(m->weights, part_of[part], layer, s->row->param);
         const float *w = model_weights_data(m->weights, t);
         bool scaled = i + 1 < m->slot_count[part] && m->slots[part][i + 1].scales;
         if (scaled) {
-            PROPANE_TRY(decoder_buffer_for(m, p, m->slots[part][i + 1].name, &out[i + 1], err));
             PROPANE_TRY(decoder_io_of(p, m->slots[part][i + 1].name, &next, err));
             PROPANE_TRY(decoder_load_packed(t, m->packing, w, &out[i], io, next, err));
         } else {
@@ -149,6 +157,16 @@ static propane_status decoder_load_weights(infer *m, int part, int layer, const 
         }
     }
     return PROPANE_OK;
+}
+
+/* Task 0 is the head, which takes longest; then the halves of the layers. */
+static propane_status decoder_fill_task(void *context, int task, propane_error *err) {
+    const infer *m = context;
+    const infer_set *s = &m->sets[0];
+    const int half = task - 1;
+    if (task == 0) return decoder_fill_weights(m, INFER_HEAD, -1, s->head, m->layers[2 * infer_layers(m)], err);
+    if (half % 2) return decoder_fill_weights(m, INFER_FFN, half / 2, s->ffn, m->layers[half], err);
+    return decoder_fill_weights(m, INFER_ATTN, half / 2, s->reaches[0].program, m->layers[half], err);
 }
 
 /* All rows, whatever the program's reach. */
@@ -163,12 +181,13 @@ static propane_status decoder_load_all(infer *m, propane_error *err) {
     const infer_set *s = &m->sets[0];
     int layers = (int)infer_layers(m);
     for (int layer = 0; layer < layers; layer++) {
-        PROPANE_TRY(decoder_load_weights(m, INFER_ATTN, layer, s->reaches[0].program, m->layers[2 * layer], err));
-        PROPANE_TRY(decoder_load_weights(m, INFER_FFN, layer, s->ffn, m->layers[2 * layer + 1], err));
+        PROPANE_TRY(decoder_make_weights(m, INFER_ATTN, s->reaches[0].program, m->layers[2 * layer], err));
+        PROPANE_TRY(decoder_make_weights(m, INFER_FFN, s->ffn, m->layers[2 * layer + 1], err));
         PROPANE_TRY(decoder_make_cache(m, s->reaches[0].program, "k_cache", &m->k_cache[layer], err));
         PROPANE_TRY(decoder_make_cache(m, s->reaches[0].program, "v_cache", &m->v_cache[layer], err));
     }
-    return decoder_load_weights(m, INFER_HEAD, -1, s->head, m->layers[2 * layers], err);
+    PROPANE_TRY(decoder_make_weights(m, INFER_HEAD, s->head, m->layers[2 * layers], err));
+    return pool_try(decoder_fill_task, m, 2 * layers + 1, err);
 }
 
 static propane_status decoder_check_weights(const infer *m, int part, const propane_program *first,

@@ -196,6 +196,28 @@ TEST(spinning_can_be_told) {
     mem_free(t);
 }
 
+typedef struct attempts {
+    int from; /* tasks that fail: this one and those after it */
+    atomic_int broken, runs;
+} attempts;
+
+static propane_status try_one(void *context, int task, propane_error *err) {
+    attempts *a = context;
+    atomic_fetch_add(&a->runs, 1);
+    if (task == 3 && atomic_fetch_sub(&a->broken, 1) > 0) return propane_fail_memory(err, 1);
+    return task >= a->from ? propane_fail(err, PROPANE_ERR_INVALID, "task %d", task) : PROPANE_OK;
+}
+
+TEST(the_first_task_that_fails_is_told) {
+    propane_error err = {0};
+    attempts none = {.from = 100}, some = {.from = 7}, once = {.from = 100, .broken = 1};
+    EXPECT_OK(pool_try(try_one, &none, 50, &err));
+    EXPECT(atomic_load(&none.runs) == 50);
+    EXPECT_FAIL(pool_try(try_one, &some, 50, &err), PROPANE_ERR_INVALID, "task 7");
+    EXPECT_OK(pool_try(try_one, &once, 50, &err)); /* the second attempt does it */
+    EXPECT_OK(pool_try(try_one, &none, 0, &err));
+}
+
 SUITE("base/pool", T(each_task_runs_once), T(more_threads_than_cores), T(a_loop_inside_a_loop_runs_on_its_caller),
       T(several_callers_take_turns), T(stopped_it_starts_again), T(does_not_allocate), T(thread_numbers_are_checked),
-      T(a_laptop_on_its_battery_is_known), T(spinning_can_be_told))
+      T(the_first_task_that_fails_is_told), T(a_laptop_on_its_battery_is_known), T(spinning_can_be_told))

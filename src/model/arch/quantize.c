@@ -4,10 +4,12 @@
 #include "model/arch/quantize.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "base/float16.h"
+#include "base/pool.h"
 
-enum { BLOCK = 32 };
+enum { BLOCK = 32, TASK_BLOCKS = 1024 };
 
 model_packing model_packing_for(model_packing wanted, int64_t in) {
     return wanted >= MODEL_INT8 && in % BLOCK ? MODEL_FP16 : wanted;
@@ -23,23 +25,38 @@ int64_t model_pack_bytes(model_packing packing, int64_t out, int64_t in) {
     }
 }
 
-/* The number of largest magnitude, with its sign. */
-static float quantize_extreme(const float *w) {
-    float most = 0;
-    for (int i = 0; i < BLOCK; i++)
-        if (fabsf(w[i]) > fabsf(most)) most = w[i];
+/* Bits of the largest magnitude: as integers they are in the same order, and loops over them become vector code. */
+static uint32_t quantize_largest(const uint32_t bits[BLOCK]) {
+    uint32_t most = 0;
+    for (int i = 0; i < BLOCK; i++) {
+        const uint32_t magnitude = bits[i] & 0x7fffffff;
+        most = magnitude > most ? magnitude : most;
+    }
     return most;
 }
 
-static int8_t quantize_clamp(float x, int low, int high) {
-    float r = roundf(x);
-    return (int8_t)(r<(float)low ? low : r>(float) high ? high : (int)r);
+/* The first number of largest magnitude, with its sign. */
+static float quantize_extreme(const float *w) {
+    uint32_t bits[BLOCK];
+    memcpy(bits, w, sizeof bits);
+    const uint32_t most = quantize_largest(bits);
+    for (int i = 0; i < BLOCK; i++)
+        if ((bits[i] & 0x7fffffff) == most) return w[i];
+    return 0;
+}
+
+/* Rounded, halves away from zero (roundf is a call, which keeps loops scalar); NaN becomes `low`. */
+static int quantize_clamp(float x, int low, int high) {
+    const float inside = x > (float)low ? (x < (float)high ? x : (float)high) : (float)low;
+    const int whole = (int)inside;
+    const float part = inside - (float)whole;
+    return whole + (part >= 0.5f) - (part <= -0.5f);
 }
 
 static void quantize_pack_int8(const float *w, int8_t *q, uint16_t *scale) {
     *scale = fp16_from_f32(fabsf(quantize_extreme(w)) / 127);
     float d = fp16_to_f32(*scale), inverse = d > 0 ? 1 / d : 0; /* of the scale as it is stored */
-    for (int i = 0; i < BLOCK; i++) q[i] = quantize_clamp(w[i] * inverse, -127, 127);
+    for (int i = 0; i < BLOCK; i++) q[i] = (int8_t)quantize_clamp(w[i] * inverse, -127, 127);
 }
 
 /* The extreme becomes -8, so that one more step is on its side. */
@@ -53,16 +70,31 @@ static void quantize_pack_int4(const float *w, uint8_t *q, uint16_t *scale) {
     }
 }
 
+typedef struct quantize_blocks {
+    model_packing packing;
+    const float *w;
+    int64_t blocks;
+    void *data;
+    uint16_t *scales;
+} quantize_blocks;
+
+static void quantize_task(void *context, int task, int worker) {
+    (void)worker;
+    const quantize_blocks *q = context;
+    const int64_t first = (int64_t)task * TASK_BLOCKS, end = first + TASK_BLOCKS;
+    for (int64_t b = first; b < end && b < q->blocks; b++) {
+        if (q->packing == MODEL_INT8)
+            quantize_pack_int8(q->w + b * BLOCK, (int8_t *)q->data + b * BLOCK, q->scales + b);
+        else
+            quantize_pack_int4(q->w + b * BLOCK, (uint8_t *)q->data + b * (BLOCK / 2), q->scales + b);
+    }
+}
+
 void model_pack(model_packing packing, const float *w, int64_t out, int64_t in, void *data, uint16_t *scales) {
-    int64_t blocks = out * in / BLOCK;
+    quantize_blocks q = {packing, w, out * in / BLOCK, data, scales};
     if (packing == MODEL_FP16) fp16_from_f32_array(data, w, (size_t)(out * in));
     if (packing == MODEL_BF16) bf16_from_f32_array(data, w, (size_t)(out * in));
-    for (int64_t b = 0; packing >= MODEL_INT8 && b < blocks; b++) {
-        if (packing == MODEL_INT8)
-            quantize_pack_int8(w + b * BLOCK, (int8_t *)data + b * BLOCK, scales + b);
-        else
-            quantize_pack_int4(w + b * BLOCK, (uint8_t *)data + b * (BLOCK / 2), scales + b);
-    }
+    if (packing >= MODEL_INT8) pool_run(quantize_task, &q, (int)((q.blocks + TASK_BLOCKS - 1) / TASK_BLOCKS));
 }
 
 /* ---- programs ----------------------------------------------------------------------------------------------------------- */

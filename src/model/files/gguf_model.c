@@ -10,6 +10,7 @@
 
 #include "base/file.h"
 #include "base/memory.h"
+#include "base/pool.h"
 #include "model/arch/config_layers.h"
 #include "model/arch/config_rope.h"
 #include "model/files/gguf.h"
@@ -287,27 +288,35 @@ static propane_status gguf_model_find_tensor(const gguf *g, const model_tensor *
                         (long long)(t->rank > 1 ? t->stored_rows : 1), (long long)inner);
 }
 
+static propane_status gguf_model_fill_one(const gguf *g, model_weights *w, const model_tensor *t, propane_error *err) {
+    const gguf_tensor *from = NULL;
+    float *to = model_weights_data(w, t);
+    bool paired = gguf_model_is_paired(&w->config, t);
+    PROPANE_TRY(gguf_model_find_tensor(g, t, &from, err));
+    if (!paired && t->stored_rows == t->dim[0]) return gguf_f32(g, from, to, err);
+    int64_t width = t->dim[1]; /* a bias has rows of one */
+    float *rows = mem_array((size_t)from->count, sizeof *rows);
+    propane_status status = rows ? gguf_f32(g, from, rows, err) : propane_fail_memory(err, (size_t)from->count * 4);
+    for (int64_t r = 0; !status && r < t->dim[0]; r++)
+        memcpy(to + (paired ? gguf_model_our_row(w->config.head_dim, r) : r) * width, rows + (t->first_row + r) * width,
+               (size_t)width * sizeof *rows);
+    mem_free(rows);
+    return status;
+}
+
+typedef struct gguf_model_filling {
+    const gguf *g;
+    model_weights *w;
+} gguf_model_filling;
+
+static propane_status gguf_model_fill_task(void *context, int task, propane_error *err) {
+    const gguf_model_filling *f = context;
+    return gguf_model_fill_one(f->g, f->w, &f->w->tensors[task], err);
+}
+
 static propane_status gguf_model_fill(const gguf *g, model_weights *w, propane_error *err) {
-    for (int i = 0; i < w->count; i++) {
-        const model_tensor *t = &w->tensors[i];
-        const gguf_tensor *from = NULL;
-        float *to = model_weights_data(w, t);
-        bool paired = gguf_model_is_paired(&w->config, t);
-        PROPANE_TRY(gguf_model_find_tensor(g, t, &from, err));
-        if (!paired && t->stored_rows == t->dim[0]) {
-            PROPANE_TRY(gguf_f32(g, from, to, err));
-            continue;
-        }
-        int64_t width = t->dim[1]; /* a bias has rows of one */
-        float *rows = mem_array((size_t)from->count, sizeof *rows);
-        propane_status status = rows ? gguf_f32(g, from, rows, err) : propane_fail_memory(err, (size_t)from->count * 4);
-        for (int64_t r = 0; !status && r < t->dim[0]; r++)
-            memcpy(to + (paired ? gguf_model_our_row(w->config.head_dim, r) : r) * width,
-                   rows + (t->first_row + r) * width, (size_t)width * sizeof *rows);
-        mem_free(rows);
-        PROPANE_TRY(status);
-    }
-    return PROPANE_OK;
+    gguf_model_filling f = {g, w};
+    return pool_try(gguf_model_fill_task, &f, w->count, err);
 }
 
 /* Before memory is taken for what the metadata claims: every tensor is there, shaped and readable. */

@@ -24,12 +24,17 @@
 
 enum { CHOICE_ROWS = 1024, CHOICE_KEY_ROOM = 120, CHOICE_ITEMS = 4, CHOICE_FILE_LIMIT = 1 << 20 };
 enum { CHOICE_MOST_ROUNDS = 7, CHOICE_LEAST_ROUNDS = 2 };
+/* A time counts when another run took at most a tenth more; the library is taken when it saves a twentieth: in a program the own
+ * product also adds to what is there and packs ahead for the next one. */
+static const double gemm_choice_agreed = 1.1, gemm_choice_margin = 0.95;
 static const double gemm_choice_most_flops = 3e9; /* larger products are measured shorter in their longest direction */
-static const int64_t gemm_choice_round_ns = 60000000; /* no new round after that */
+static const int64_t gemm_choice_round_ns = 60000000; /* no new round after that, if the times are agreed on */
+static const int64_t gemm_choice_most_ns = 300000000;
 
 typedef struct gemm_choice_row {
     char key[CHOICE_KEY_ROOM];
     int64_t own_ns, library_ns;
+    bool agreed; /* other work on the machine did not decide: such rows are kept, others hold for this process */
 } gemm_choice_row;
 
 static struct {
@@ -87,13 +92,12 @@ static gemm_choice_row *gemm_choice_find(const char *key) {
     return NULL;
 }
 
-static void gemm_choice_add(const char *key, int64_t own_ns, int64_t library_ns) {
+static void gemm_choice_add(const char *key, const gemm_choice_row *measured) {
     gemm_choice_row *row = gemm_choice_find(key);
     if (!row && gemm_choice_table.count < CHOICE_ROWS) row = &gemm_choice_table.rows[gemm_choice_table.count++];
     if (!row) return;
+    *row = *measured;
     snprintf(row->key, sizeof row->key, "%s", key);
-    row->own_ns = own_ns;
-    row->library_ns = library_ns;
 }
 
 /* "KEY: OWN LIBRARY" in nanoseconds, a line each. What this process has measured itself stays. */
@@ -113,7 +117,8 @@ static void gemm_choice_read(void) {
         if (!colon || colon - line >= CHOICE_KEY_ROOM) continue;
         *colon = 0;
         if (sscanf(colon + 2, "%18lld %18lld%n", &own, &library, &used) != 2 || colon[2 + used]) continue;
-        if (own > 0 && library > 0 && !gemm_choice_find(line)) gemm_choice_add(line, own, library);
+        const gemm_choice_row row = {.own_ns = own, .library_ns = library, .agreed = true};
+        if (own > 0 && library > 0 && !gemm_choice_find(line)) gemm_choice_add(line, &row);
     }
     mem_free(data);
 }
@@ -127,7 +132,7 @@ static void gemm_choice_write(void) {
     gemm_choice_read();
     for (int i = 0; i < gemm_choice_table.count; i++) {
         const gemm_choice_row *r = &gemm_choice_table.rows[i];
-        text_printf(&t, "%s: %" PRId64 " %" PRId64 "\n", r->key, r->own_ns, r->library_ns);
+        if (r->agreed) text_printf(&t, "%s: %" PRId64 " %" PRId64 "\n", r->key, r->own_ns, r->library_ns);
     }
     propane_status status = t.failed ? propane_fail_memory(&err, t.capacity) : file_make_dir(folder, &err);
     if (status == PROPANE_OK) status = file_write(path, t.data, t.length, &err);
@@ -202,18 +207,34 @@ static int64_t gemm_choice_time(const cpu_blas *blas, const cpu_gemm *g, void *s
     return clock_ns() - start;
 }
 
+typedef struct gemm_choice_best {
+    int64_t first, second;
+} gemm_choice_best;
+
+static void gemm_choice_note(gemm_choice_best *best, int64_t ns) {
+    best->second = min_i64(best->second, max_i64(ns, best->first));
+    best->first = min_i64(best->first, ns);
+}
+
+static bool gemm_choice_is_agreed(const gemm_choice_best *best) {
+    return (double)best->second <= gemm_choice_agreed * (double)best->first;
+}
+
 /* Both in turn, the best of each; the first run of each warms up. */
 static void gemm_choice_alternate(const cpu_blas *blas, const cpu_gemm *g, void *scratch, gemm_choice_row *row) {
+    gemm_choice_best own = {INT64_MAX, INT64_MAX}, library = own;
     const int64_t start = clock_ns();
     (void)gemm_choice_time(NULL, g, scratch);
     (void)gemm_choice_time(blas, g, scratch);
-    row->own_ns = row->library_ns = INT64_MAX;
+    row->agreed = false;
     for (int i = 0; i < CHOICE_MOST_ROUNDS; i++) {
-        if (i >= CHOICE_LEAST_ROUNDS && clock_ns() - start > gemm_choice_round_ns) break;
-        row->own_ns = min_i64(row->own_ns, gemm_choice_time(NULL, g, scratch));
-        row->library_ns = min_i64(row->library_ns, gemm_choice_time(blas, g, scratch));
+        const int64_t spent = clock_ns() - start;
+        if (i >= CHOICE_LEAST_ROUNDS && spent > (row->agreed ? gemm_choice_round_ns : gemm_choice_most_ns)) break;
+        gemm_choice_note(&own, gemm_choice_time(NULL, g, scratch));
+        gemm_choice_note(&library, gemm_choice_time(blas, g, scratch));
+        row->agreed = gemm_choice_is_agreed(&own) && gemm_choice_is_agreed(&library);
     }
-    row->own_ns = max_i64(row->own_ns, 1), row->library_ns = max_i64(row->library_ns, 1);
+    row->own_ns = max_i64(own.first, 1), row->library_ns = max_i64(library.first, 1);
 }
 
 static bool gemm_choice_measure(const cpu_blas *blas, const cpu_gemm *wanted, gemm_choice_row *row) {
@@ -249,11 +270,11 @@ bool cpu_gemm_choose_blas(const cpu_blas *blas, const cpu_gemm *g) {
     if (!gemm_choice_table.read) gemm_choice_read();
     row = gemm_choice_find(key);
     if (!row && gemm_choice_measure(blas, g, &now)) {
-        gemm_choice_add(key, now.own_ns, now.library_ns);
-        gemm_choice_write();
+        gemm_choice_add(key, &now);
+        if (now.agreed) gemm_choice_write();
         row = &now;
     }
-    const bool library = row && row->library_ns < row->own_ns;
+    const bool library = row && row->agreed && (double)row->library_ns < gemm_choice_margin * (double)row->own_ns;
     pthread_mutex_unlock(&gemm_choice_table.mutex);
     return library;
 }
