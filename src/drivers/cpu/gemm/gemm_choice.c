@@ -24,7 +24,7 @@
 
 enum { CHOICE_ROWS = 1024, CHOICE_KEY_ROOM = 120, CHOICE_ITEMS = 4, CHOICE_FILE_LIMIT = 1 << 20 };
 enum { CHOICE_MOST_ROUNDS = 7, CHOICE_LEAST_ROUNDS = 2 };
-/* A time counts when another run took at most a tenth more; the library is taken when it saves a twentieth: in a program the own
+/* A choice counts when both times came again, give or take a tenth, or one is better twice; the library is taken when it saves a twentieth: in a program the own
  * product also adds to what is there and packs ahead for the next one. */
 static const double gemm_choice_agreed = 1.1, gemm_choice_margin = 0.95;
 static const double gemm_choice_most_flops = 3e9; /* larger products are measured shorter in their longest direction */
@@ -216,8 +216,14 @@ static void gemm_choice_note(gemm_choice_best *best, int64_t ns) {
     best->first = min_i64(best->first, ns);
 }
 
-static bool gemm_choice_is_agreed(const gemm_choice_best *best) {
+static bool gemm_choice_repeats(const gemm_choice_best *best) {
     return (double)best->second <= gemm_choice_agreed * (double)best->first;
+}
+
+/* Both times came again, or one's second time is still better than the other's best. */
+static bool gemm_choice_is_agreed(const gemm_choice_best *own, const gemm_choice_best *library) {
+    return (gemm_choice_repeats(own) && gemm_choice_repeats(library)) || own->second < library->first ||
+           (double)library->second < gemm_choice_margin * (double)own->first;
 }
 
 /* Both in turn, the best of each; the first run of each warms up. */
@@ -232,7 +238,7 @@ static void gemm_choice_alternate(const cpu_blas *blas, const cpu_gemm *g, void 
         if (i >= CHOICE_LEAST_ROUNDS && spent > (row->agreed ? gemm_choice_round_ns : gemm_choice_most_ns)) break;
         gemm_choice_note(&own, gemm_choice_time(NULL, g, scratch));
         gemm_choice_note(&library, gemm_choice_time(blas, g, scratch));
-        row->agreed = gemm_choice_is_agreed(&own) && gemm_choice_is_agreed(&library);
+        row->agreed = gemm_choice_is_agreed(&own, &library);
     }
     row->own_ns = max_i64(own.first, 1), row->library_ns = max_i64(library.first, 1);
 }
