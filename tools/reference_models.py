@@ -22,8 +22,8 @@ import torch
 from safetensors.torch import save_file
 from transformers import (Gemma2Config, Gemma2ForCausalLM, Gemma3ForCausalLM, Gemma3TextConfig, GPT2Config, GPT2LMHeadModel, GraniteConfig,
                           GraniteForCausalLM, LlamaConfig, LlamaForCausalLM, MistralConfig, MistralForCausalLM, Olmo2Config, Olmo2ForCausalLM,
-                          Phi3Config, Phi3ForCausalLM, Qwen2Config, Qwen2ForCausalLM, Qwen3Config, Qwen3ForCausalLM, SmolLM3Config,
-                          SmolLM3ForCausalLM)
+                          Phi3Config, Phi3ForCausalLM, Qwen2Config, Qwen2ForCausalLM, Qwen3Config, Qwen3ForCausalLM, Qwen3MoeConfig,
+                          Qwen3MoeForCausalLM, SmolLM3Config, SmolLM3ForCausalLM)
 
 BATCH, SEQUENCE, VOCABULARY = 2, 16, 40
 SIZES = dict(vocab_size=VOCABULARY, hidden_size=16, intermediate_size=24, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
@@ -56,6 +56,18 @@ def models():
     yield "phi4", Phi3ForCausalLM(Phi3Config(**{**SIZES, "hidden_size": 32}, original_max_position_embeddings=32, rope_parameters={
         "rope_type": "longrope", "rope_theta": 10000.0, "partial_rotary_factor": 0.75, "short_factor": [1.0, 1.25, 2.5], "long_factor": [1.5, 4.0, 9.0]},
                                              partial_rotary_factor=0.75, sliding_window=None, pad_token_id=None, tie_word_embeddings=True))
+    experts = {**SIZES, "head_dim": 8, "rope_parameters": PLAIN, "moe_intermediate_size": 8, "pad_token_id": None}
+    yield "qwen3_moe", Qwen3MoeForCausalLM(Qwen3MoeConfig(**experts, num_experts=4, num_experts_per_tok=2, norm_topk_prob=True))
+    yield "qwen3_moe_plain", Qwen3MoeForCausalLM(Qwen3MoeConfig(**experts, num_experts=6, num_experts_per_tok=3, norm_topk_prob=False))
+
+
+def as_stored(name, value):
+    """What the files call a parameter: transformers holds all experts of a layer in two."""
+    if not name.endswith(("experts.gate_up_proj", "experts.down_proj")):
+        return {name: value}
+    base, last = name.rsplit(".", 1)
+    parts = {"down_proj": value} if last == "down_proj" else dict(zip(("gate_proj", "up_proj"), value.chunk(2, 1)))
+    return {f"{base}.{e}.{part}.weight": v[e] for part, v in parts.items() for e in range(len(v))}
 
 
 def main(root, wanted=()):
@@ -70,7 +82,9 @@ def main(root, wanted=()):
                 if "gemma" in name:  # 1 + w and back lose nothing
                     p.data = (p.data * 4096).round() / 4096
             else:
-                torch.nn.init.normal_(p, 0.0, 0.5 if table else p.shape[0 if name == "gpt2" else 1] ** -0.5)
+                torch.nn.init.normal_(p, 0.0, 0.5 if table else p.shape[0 if name == "gpt2" else -1] ** -0.5)
+                if p_name.endswith("mlp.gate.weight"):  # choices that fp16 makes, too
+                    p.data *= 3
         folder = os.path.join(root, "arch_" + name)
         shutil.rmtree(folder, ignore_errors=True)
         model.set_attn_implementation("eager")  # soft caps
@@ -81,7 +95,7 @@ def main(root, wanted=()):
         logits = double(tokens[:, :-1]).logits
         loss = torch.nn.functional.cross_entropy(logits.reshape(-1, VOCABULARY), tokens[:, 1:].reshape(-1))
         loss.backward()
-        out = {"grads." + n: p.grad.float().contiguous() for n, p in double.named_parameters()}
+        out = {"grads." + n: g.float().contiguous() for of, p in double.named_parameters() for n, g in as_stored(of, p.grad).items()}
         out |= {"tokens": tokens.int(), "logits": logits.detach().float(), "loss": loss.detach()[None]}
         save_file(out, os.path.join(folder, "reference.safetensors"), {"made_by": "tools/reference_models.py"})
         bytes_of = sum(os.path.getsize(os.path.join(folder, f)) for f in os.listdir(folder))

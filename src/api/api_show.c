@@ -47,8 +47,10 @@ static void api_show_config(text *to, const model_config *c) {
     text_printf(to,
                 "  %s: %" PRId64 " layers, width %" PRId64 ", hidden %" PRId64 ", %" PRId64 " heads of %" PRId64
                 " (%" PRId64 " for keys and values),\n  vocabulary %" PRId64 ", context %" PRId64 ", ",
-                c->model_type, c->num_hidden_layers, c->hidden_size, c->intermediate_size, c->num_attention_heads,
+                c->model_type, c->num_hidden_layers, c->hidden_size, model_config_hidden(c), c->num_attention_heads,
                 c->head_dim, c->num_key_value_heads, c->vocab_size, c->max_position_embeddings);
+    if (c->num_experts)
+        text_printf(to, "%" PRId64 " experts, %" PRId64 " a token, ", c->num_experts, c->num_experts_per_tok);
     if (model_arch_of(c)->position == ARCH_LEARNED)
         text_printf(to, "learned positions");
     else

@@ -13,6 +13,7 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "device/uri.h"
+#include "model/arch/config_experts.h"
 #include "model/files/hub_cache.h"
 #include "model/files/model_tokenizer.h"
 #include "model/files/store.h"
@@ -77,6 +78,7 @@ static propane_status api_trainer_language_sizes(const train_options *o, const t
     /* A gated half's proportion, 8/3 of the width, in whole rows of 32; a plain one's is 4. */
     const bool gated = model_arch_is_gated(model_arch_of(c));
     c->intermediate_size = o->hidden ? o->hidden : gated ? (o->width * 8 / 3 + 31) / 32 * 32 : 4 * o->width;
+    config_experts_default(model_arch_of(c), c);
     c->tie_word_embeddings = o->tie;
     c->vocab_size = tokenizer_vocab_size(t);
     c->max_position_embeddings = o->context; /* what was learnt, and not more */

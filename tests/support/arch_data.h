@@ -14,8 +14,9 @@
 
 enum { ARCH_BATCH = 2, ARCH_SEQUENCE = 16, ARCH_VOCABULARY = 40, ARCH_TOKENS = ARCH_BATCH * ARCH_SEQUENCE };
 
-static const char *const arch_names[] = {"llama3", "qwen2", "qwen3",   "gpt2",   "mistral", "granite",
-                                         "olmo2",  "phi3",  "smollm3", "gemma2", "gemma3",  "phi4"};
+static const char *const arch_names[] = {"llama3",  "qwen2", "qwen3",     "gpt2",           "mistral",
+                                         "granite", "olmo2", "phi3",      "smollm3",        "gemma2",
+                                         "gemma3",  "phi4",  "qwen3_moe", "qwen3_moe_plain"};
 enum { ARCH_NAMES = sizeof arch_names / sizeof arch_names[0] };
 
 typedef struct arch_data {

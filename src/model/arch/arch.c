@@ -7,9 +7,10 @@
 #include <stdio.h>
 #include <string.h>
 
-static const model_arch *const list[] = {&model_arch_llama,   &model_arch_qwen2,   &model_arch_qwen3, &model_arch_gpt2,
-                                         &model_arch_mistral, &model_arch_granite, &model_arch_olmo2, &model_arch_phi3,
-                                         &model_arch_smollm3, &model_arch_gemma2,  &model_arch_gemma3};
+static const model_arch *const list[] = {&model_arch_llama,  &model_arch_qwen2,   &model_arch_qwen3,
+                                         &model_arch_gpt2,   &model_arch_mistral, &model_arch_granite,
+                                         &model_arch_olmo2,  &model_arch_phi3,    &model_arch_smollm3,
+                                         &model_arch_gemma2, &model_arch_gemma3,  &model_arch_qwen3_moe};
 
 int model_arch_count(void) { return (int)(sizeof list / sizeof list[0]); }
 const model_arch *model_arch_at(int index) { return list[index]; }
@@ -42,8 +43,8 @@ const model_arch *model_arch_of(const model_config *c) {
 
 int64_t model_arch_size(const model_config *c, arch_size size) {
     const int64_t sizes[] = {
-        1,           c->hidden_size, c->intermediate_size,      model_config_q(c), model_config_kv(c),
-        c->head_dim, c->vocab_size,  c->max_position_embeddings};
+        1,           c->hidden_size, model_config_hidden(c),     model_config_q(c), model_config_kv(c),
+        c->head_dim, c->vocab_size,  c->max_position_embeddings, c->num_experts};
     return sizes[size];
 }
 
@@ -69,6 +70,11 @@ const arch_tensor *model_arch_leader(const model_config *c, const arch_tensor *r
                        strcmp(model_arch_stored(r), model_arch_stored(row)) != 0))
         r++;
     return r;
+}
+
+model_packing model_arch_packing(const model_config *c, const arch_tensor *row, model_packing wanted) {
+    if (row->role == ARCH_ROUTER && wanted >= MODEL_INT8) return MODEL_FP16;
+    return model_packing_for(wanted, model_arch_size(c, row->in));
 }
 
 int64_t model_arch_parameters(const model_config *c) {

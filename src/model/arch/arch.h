@@ -8,6 +8,7 @@
 #define MODEL_ARCH_ARCH_H
 
 #include "model/arch/config.h"
+#include "model/arch/quantize.h"
 
 typedef enum arch_norm { ARCH_RMS_NORM, ARCH_LAYER_NORM } arch_norm;
 typedef enum arch_mlp { ARCH_SILU_GATED, ARCH_GELU_GATED, ARCH_GELU_TANH } arch_mlp;
@@ -15,12 +16,13 @@ typedef enum arch_position { ARCH_ROPE, ARCH_LEARNED } arch_position;
 
 typedef enum model_part { MODEL_EMBED, MODEL_ATTN, MODEL_FFN, MODEL_HEAD } model_part;
 
-/* Sizes by what they stand for: width, hidden, queries, keys, one head, vocabulary, positions. */
-typedef enum arch_size { ARCH_1, ARCH_D, ARCH_H, ARCH_Q, ARCH_KV, ARCH_HD, ARCH_V, ARCH_P } arch_size;
+/* Sizes by what they stand for: width, hidden (of all experts), queries, keys, one head, vocabulary, positions, experts. */
+typedef enum arch_size { ARCH_1, ARCH_D, ARCH_H, ARCH_Q, ARCH_KV, ARCH_HD, ARCH_V, ARCH_P, ARCH_E } arch_size;
 
 typedef enum arch_role {
     ARCH_MATRIX,
     ARCH_RESIDUAL, /* a matrix whose result is added to the residual stream */
+    ARCH_ROUTER,   /* a matrix that chooses between experts; never in fewer than 16 bits */
     ARCH_TABLE,    /* rows that the host gathers */
     ARCH_SCALE,    /* a norm's weight, 1 at first */
     ARCH_SHIFT     /* a bias, 0 at first */
@@ -41,11 +43,12 @@ typedef struct arch_tensor {
     const char *stored; /* NULL: name */
     bool transposed;    /* Hugging Face's file holds [in, out] */
     bool less_one;      /* Hugging Face's file holds a norm's weight less 1; `stored` must differ from `name` */
+    bool experts; /* files hold a matrix [M,D] or [D,M] for each expert; in `stored` a '*' stands for its number */
 } arch_tensor;
 
 /* A row that the files hold as it is. */
 #define ARCH_ROW(part, param, name, gguf, out, in, role, when)                                                         \
-    {MODEL_##part, param, name, gguf, ARCH_##out, ARCH_##in, ARCH_##role, ARCH_##when, NULL, false, false}
+    {MODEL_##part, param, name, gguf, ARCH_##out, ARCH_##in, ARCH_##role, ARCH_##when, NULL, false, false, false}
 
 typedef struct arch_rename {
     const char *ours, *theirs; /* theirs NULL: the configuration does not say it */
@@ -65,6 +68,7 @@ typedef struct model_arch {
     arch_position position;
     bool factors;  /* embedding_multiplier and its like in config.json */
     bool windowed; /* sliding_window, and layer_types where full_every is not 0 */
+    bool experts;  /* num_experts and its like: the feed-forward half is a choice of experts by a router */
     bool gemma;    /* embeddings are multiplied by sqrt(width); query_pre_attn_scalar, soft caps */
     /* Layers that differ (model_config), where the configuration does not say; 0: there it cannot say. */
     int64_t window, full_every, nope_every;
@@ -102,6 +106,8 @@ bool model_arch_held(const model_config *c, const arch_tensor *row);
 const arch_tensor *model_arch_leader(const model_config *c, const arch_tensor *row);
 /* What a row's tensor is called in Hugging Face's files, behind the layer's prefix. */
 const char *model_arch_stored(const arch_tensor *row);
+/* The form in which a matrix is kept where `wanted` is asked for. */
+model_packing model_arch_packing(const model_config *c, const arch_tensor *row, model_packing wanted);
 /* Elements of all tensors. */
 int64_t model_arch_parameters(const model_config *c);
 /* The index-th parameter of a part's function behind its activations; NULL: there are no more. */
@@ -115,6 +121,7 @@ double model_arch_stream_eps(const model_config *c);
 
 /* The tables, one file each. */
 extern const model_arch model_arch_llama, model_arch_qwen2, model_arch_qwen3, model_arch_gpt2, model_arch_mistral,
-    model_arch_granite, model_arch_olmo2, model_arch_phi3, model_arch_smollm3, model_arch_gemma2, model_arch_gemma3;
+    model_arch_granite, model_arch_olmo2, model_arch_phi3, model_arch_smollm3, model_arch_gemma2, model_arch_gemma3,
+    model_arch_qwen3_moe;
 
 #endif

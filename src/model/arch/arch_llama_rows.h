@@ -25,6 +25,9 @@
 #define ARCH_LLAMA_ATTENTION_BIAS_ROWS                                                                                 \
     ARCH_LLAMA_QKV_BIAS_ROWS(IF_ATTENTION_BIAS),                                                                       \
         ARCH_ROW(ATTN, "o_bias", "self_attn.o_proj.bias", "attn_output.bias", D, 1, SHIFT, IF_ATTENTION_BIAS)
+#define ARCH_LLAMA_QK_NORM_ROWS                                                                                        \
+    ARCH_ROW(ATTN, "q_norm", "self_attn.q_norm.weight", "attn_q_norm.weight", HD, 1, SCALE, ALWAYS),                   \
+        ARCH_ROW(ATTN, "k_norm", "self_attn.k_norm.weight", "attn_k_norm.weight", HD, 1, SCALE, ALWAYS)
 #define ARCH_LLAMA_FFN_NORM_ROW                                                                                        \
     ARCH_ROW(FFN, "norm_weight", "post_attention_layernorm.weight", "ffn_norm.weight", D, 1, SCALE, ALWAYS)
 #define ARCH_LLAMA_DOWN_PROJ_ROW                                                                                       \

@@ -8,17 +8,12 @@
 static const arch_tensor tensors[] = {
     ARCH_LLAMA_EMBED_ROW,
 
-    ARCH_LLAMA_ATTN_NORM_ROW,
-    ARCH_LLAMA_PROJECTION_ROWS,
-    ARCH_LLAMA_ATTENTION_BIAS_ROWS,
-    ARCH_ROW(ATTN, "q_norm", "self_attn.q_norm.weight", "attn_q_norm.weight", HD, 1, SCALE, ALWAYS),
-    ARCH_ROW(ATTN, "k_norm", "self_attn.k_norm.weight", "attn_k_norm.weight", HD, 1, SCALE, ALWAYS),
+    ARCH_LLAMA_ATTN_NORM_ROW,       ARCH_LLAMA_PROJECTION_ROWS,
+    ARCH_LLAMA_ATTENTION_BIAS_ROWS, ARCH_LLAMA_QK_NORM_ROWS,
 
-    ARCH_LLAMA_FFN_NORM_ROW,
-    ARCH_LLAMA_MLP_ROWS,
+    ARCH_LLAMA_FFN_NORM_ROW,        ARCH_LLAMA_MLP_ROWS,
 
-    ARCH_LLAMA_HEAD_ROWS,
-    {.name = NULL},
+    ARCH_LLAMA_HEAD_ROWS,           {.name = NULL},
 };
 
 static const arch_rename renames[] = {{NULL, NULL}};

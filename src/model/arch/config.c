@@ -10,6 +10,10 @@ int64_t model_config_q(const model_config *c) { return c->num_attention_heads * 
 
 int64_t model_config_kv(const model_config *c) { return c->num_key_value_heads * c->head_dim; }
 
+int64_t model_config_hidden(const model_config *c) {
+    return c->num_experts ? c->num_experts * c->moe_intermediate_size : c->intermediate_size;
+}
+
 int64_t model_config_rotary(const model_config *c) { return c->rotary_dim ? c->rotary_dim : c->head_dim; }
 
 double model_config_score_scale(const model_config *c) {

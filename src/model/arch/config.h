@@ -20,7 +20,7 @@ enum { MODEL_ROPE_PAIRS = 64 }; /* of a head, with factors of their own */
 typedef struct model_config {
     char model_type[16];       /* of a row in model/arch/arch.c: "llama" */
     int64_t hidden_size;       /* D */
-    int64_t intermediate_size; /* H of the feed-forward half */
+    int64_t intermediate_size; /* H of a feed-forward half without experts */
     int64_t num_hidden_layers;
     int64_t num_attention_heads;
     int64_t num_key_value_heads; /* divides num_attention_heads */
@@ -46,6 +46,10 @@ typedef struct model_config {
     /* What embeddings, a half's result and scores are multiplied with, and logits divided by; 0: 1, for scores 1 / sqrt(HD).
      * Embeddings are not scaled as such: see model_arch_residual_scale. */
     double embedding_multiplier, residual_multiplier, attention_multiplier, logits_scaling;
+    /* Experts: the router's softmax gives each a part; the num_experts_per_tok largest are kept, and, with norm_topk_prob,
+     * divided by their sum. 0 experts: the half is one. */
+    int64_t num_experts, num_experts_per_tok, moe_intermediate_size;
+    bool norm_topk_prob;
     bool attention_bias, mlp_bias;      /* where the architecture leaves a choice */
     bool tie_word_embeddings;           /* lm_head is embed_tokens */
     int64_t bos_token_id, eos_token_id; /* -1: none */
@@ -72,6 +76,7 @@ PROPANE_CHECK propane_status model_config_write(const model_config *c, const cha
 bool model_config_equal(const model_config *a, const model_config *b);
 int64_t model_config_q(const model_config *c);          /* heads * head_dim */
 int64_t model_config_kv(const model_config *c);         /* kv heads * head_dim */
+int64_t model_config_hidden(const model_config *c);     /* of a feed-forward half: of all experts */
 int64_t model_config_rotary(const model_config *c);     /* rotary_dim, or head_dim */
 double model_config_score_scale(const model_config *c); /* what products of queries and keys are multiplied with */
 /* Radians a position that pair i of a head turns, scaled as the configuration says; in layers with a base of their own they

@@ -12,6 +12,7 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "model/arch/arch.h"
+#include "model/arch/config_experts.h"
 #include "model/arch/config_layers.h"
 #include "model/arch/config_rope.h"
 
@@ -84,6 +85,7 @@ propane_status model_config_default_of(model_config *c, const char *type, propan
     snprintf(c->model_type, sizeof c->model_type, "%s", a->type);
     if (!model_arch_is_gated(a)) c->intermediate_size = 4 * c->hidden_size;
     config_layers_default(a, c);
+    config_experts_default(a, c);
     return PROPANE_OK;
 }
 
@@ -146,6 +148,7 @@ propane_status model_config_check(const model_config *c, const char *source, pro
                           (long long)c->rotary_dim, (long long)c->head_dim);
     PROPANE_TRY(config_rope_check(c, source, err));
     PROPANE_TRY(config_layers_check(c, source, err));
+    PROPANE_TRY(config_experts_check(c, source, err));
     const int64_t ids[] = {c->bos_token_id, c->eos_token_id};
     const char *const id_names[] = {"bos_token_id", "eos_token_id"};
     for (int i = 0; i < 2; i++)
@@ -227,6 +230,7 @@ static propane_status config_read_parts(const json_t *object, const model_arch *
         PROPANE_TRY(json_get_real(object, source, real_keys[i].name, false,
                                   (double *)(void *)((char *)c + real_keys[i].offset), err));
     PROPANE_TRY(config_layers_read(object, a, source, c, err));
+    PROPANE_TRY(config_experts_read(object, a, source, c, err));
     if (!a->partial_rotary) return PROPANE_OK;
     PROPANE_TRY(json_get_real(object, source, "partial_rotary_factor", false, &part, err));
     if (json_is_object(rope)) PROPANE_TRY(json_get_real(rope, source, "partial_rotary_factor", false, &part, err));
@@ -338,6 +342,7 @@ json_t *model_config_to_json(const model_config *c) {
     for (int i = 0; a->factors && i < REAL_KEYS; i++)
         if (config_real_of(c, i) > 0) json_put(o, real_keys[i].name, json_real(config_real_of(c, i)));
     config_layers_write(c, o);
+    config_experts_write(c, o);
     if (a->partial_rotary)
         json_put(o, "partial_rotary_factor", json_real((double)model_config_rotary(c) / (double)c->head_dim));
     if (config_uses(a, ARCH_IF_ATTENTION_BIAS)) json_put(o, "attention_bias", json_boolean(c->attention_bias));
@@ -363,6 +368,7 @@ bool model_config_equal(const model_config *a, const model_config *b) {
            a->attention_bias == b->attention_bias && a->embedding_multiplier == b->embedding_multiplier &&
            a->residual_multiplier == b->residual_multiplier && a->attention_multiplier == b->attention_multiplier &&
            a->logits_scaling == b->logits_scaling && a->rotary_dim == b->rotary_dim && config_layers_equal(a, b) &&
-           a->mlp_bias == b->mlp_bias && a->tie_word_embeddings == b->tie_word_embeddings &&
-           a->bos_token_id == b->bos_token_id && a->eos_token_id == b->eos_token_id;
+           config_experts_equal(a, b) && a->mlp_bias == b->mlp_bias &&
+           a->tie_word_embeddings == b->tie_word_embeddings && a->bos_token_id == b->bos_token_id &&
+           a->eos_token_id == b->eos_token_id;
 }

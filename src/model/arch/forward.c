@@ -82,7 +82,9 @@ static mil_value *forward_ffn_body(forward_context *x, mil_value *in, const forw
     forward_stage(x, "up");
     if (model_arch_is_gated(x->arch)) gate = forward_linear(x, w, "gate_proj", "gate_bias", xn, "gate");
     mil_value *up = forward_linear(x, w, "up_proj", "up_bias", xn, "up");
+    mil_value *parts = x->c->num_experts ? forward_linear(x, w, "router", NULL, xn, "router") : NULL;
     forward_stage(x, "act");
+    if (parts) parts = forward_expert_parts(x, parts);
     if (x->arch->mlp == ARCH_SILU_GATED) {
         act = mil_build_binary(b, MIL_OP_mul, mil_build_unary(b, MIL_OP_silu, gate), up);
     } else {
@@ -92,6 +94,7 @@ static mil_value *forward_ffn_body(forward_context *x, mil_value *in, const forw
         act = op ? op->results[0] : NULL;
         if (gate) act = mil_build_binary(b, MIL_OP_mul, act, up);
     }
+    if (x->c->num_experts) act = forward_choose_experts(x, act, parts);
     act = forward_label(x, act, "act");
     forward_stage(x, "down");
     return forward_half_result(x, w, forward_linear(x, w, "down_proj", "down_bias", act, "down"));

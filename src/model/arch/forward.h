@@ -8,7 +8,8 @@
  *     head  x, norm_weight, lm_head [V,D] -> logits [B,V,1,S]                                   stages: norm head
  *
  * with, where the architecture has them, norm_bias [1,D,1,1], q_bias ... down_bias [1,O,1,1], and q_norm, k_norm
- * [1,1,HD,1]; without gate_proj where the feed-forward half is a plain one. The parameters stand in the order of the
+ * [1,1,HD,1]; without gate_proj where the feed-forward half is a plain one; with a router [E,D] before experts, which then lie one
+ * below the other in gate_proj and up_proj and side by side in down_proj (H = E * M). The parameters stand in the order of the
  * architecture's rows (model_arch_param); after them, for each matrix with an adapter, PARAM_lora_a [R,I] and PARAM_lora_b [O,R].
  *
  * Decisions: norms divide by sqrt(D) before they square, so that fp16 does not overflow; RoPE is a product with a

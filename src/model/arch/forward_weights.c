@@ -41,14 +41,15 @@ static mil_value *forward_constant_weight(forward_context *x, const char *name, 
 }
 
 /* A matrix [out, in]: a parameter of that shape, or the constant [out, in, 1, 1] that a convolution takes. */
-static mil_value *forward_matrix(forward_context *x, const char *param, int64_t out, int64_t in) {
-    const char *name = forward_weight_name(x, param);
+static mil_value *forward_matrix(forward_context *x, const arch_tensor *row) {
+    const char *name = forward_weight_name(x, row->param);
+    const int64_t out = model_arch_size(x->c, row->out), in = model_arch_size(x->c, row->in);
     if (!name) return NULL; /* out of memory: the builder will find out by itself */
     if (x->o->baked) {
         mil_type type = forward_tensor4(x, out, in, 1, 1);
-        return forward_constant_weight(x, name, param, &type);
+        return forward_constant_weight(x, name, row->param, &type);
     }
-    return model_pack_build(&x->b, x->o->packing, x->o->dtype, name, out, in);
+    return model_pack_build(&x->b, model_arch_packing(x->c, row, x->o->packing), x->o->dtype, name, out, in);
 }
 
 /* A vector, shaped so that it broadcasts over what it scales or shifts: channels, or the rows of a head. */
@@ -107,9 +108,7 @@ forward_weights forward_declare(forward_context *x) {
     const arch_tensor *row;
     for (int i = 0; i < WEIGHTS_MAX && (row = model_arch_param(x->c, x->part, i)); i++)
         forward_add_weight(&w, row->param,
-                           row->in == ARCH_1 ? forward_vector(x, row->param, row->out)
-                                             : forward_matrix(x, row->param, model_arch_size(x->c, row->out),
-                                                              model_arch_size(x->c, row->in)));
+                           row->in == ARCH_1 ? forward_vector(x, row->param, row->out) : forward_matrix(x, row));
     if (x->o->lora && x->part != MODEL_HEAD) forward_declare_adapters(x, &w);
     return w;
 }

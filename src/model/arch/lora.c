@@ -76,7 +76,8 @@ bool model_lora_equal(const model_lora *a, const model_lora *b) {
 /* ---- choosing ---------------------------------------------------------------------------------------------------------------- */
 
 static bool lora_is_candidate(const model_config *c, const arch_tensor *row) {
-    return (row->part == MODEL_ATTN || row->part == MODEL_FFN) && row->in != ARCH_1 && model_arch_held(c, row);
+    return (row->part == MODEL_ATTN || row->part == MODEL_FFN) && row->in != ARCH_1 && !row->experts &&
+           row->role != ARCH_ROUTER && model_arch_held(c, row);
 }
 
 static bool lora_is_leader(const model_config *c, const arch_tensor *row) {

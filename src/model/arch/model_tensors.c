@@ -49,6 +49,7 @@ static bool tensors_add(model_weights *w, const arch_tensor *row, int layer, int
     t->dim[1] = model_arch_size(c, row->in);
     t->transposed = row->transposed;
     t->less_one = row->less_one;
+    t->experts = row->experts ? c->num_experts : 0;
     tensors_place_rows(c, row, t);
     if (tensors_pieces_of(c, row) > 1) {
         t->name = arena_printf(w->arena, "%s[%lld]", row->name, (long long)piece);
@@ -152,6 +153,12 @@ const model_tensor *model_weights_param(const model_weights *w, model_part part,
             return t;
     }
     return NULL;
+}
+
+model_expert model_tensor_expert(const model_tensor *t, int64_t expert) {
+    if (t->role == ARCH_RESIDUAL)
+        return (model_expert){t->dim[0], t->dim[1] / t->experts, expert * (t->dim[1] / t->experts)};
+    return (model_expert){t->dim[0] / t->experts, t->dim[1], expert * (t->dim[0] / t->experts) * t->dim[1]};
 }
 
 const model_tensor *model_weights_piece(const model_weights *w, const model_tensor *t, int k) {

@@ -26,11 +26,21 @@ typedef struct model_tensor {
     int64_t stored_rows, first_row; /* of the stored tensor's rows, ours are [first_row, first_row + dim[0]) */
     bool transposed;                /* in Hugging Face's files: [in, stored_rows] */
     bool less_one;                  /* there each number is smaller by 1 */
+    int64_t experts;                /* files hold so many matrices [rows,D] or [D,columns]; 0: one */
 } model_tensor;
+
+/* One expert's matrix within a tensor of several: rows of `columns` floats, dim[1] of the tensor apart. Experts lie one below the
+ * other where the width is what is read, side by side where it is what is made. */
+typedef struct model_expert {
+    int64_t rows, columns;
+    int64_t first; /* element of the tensor */
+} model_expert;
+
+model_expert model_tensor_expert(const model_tensor *t, int64_t expert);
 
 /* Stored as it is, in Hugging Face's files. */
 static inline bool model_tensor_plain(const model_tensor *t) {
-    return !t->transposed && !t->less_one && t->stored_rows == t->dim[0];
+    return !t->transposed && !t->less_one && !t->experts && t->stored_rows == t->dim[0];
 }
 
 typedef struct model_weights {

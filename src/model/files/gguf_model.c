@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * Owns models in GGUF files: metadata and configuration, the tensors of the registry, llama.cpp's order of query and key rows (pairs,
- * as llama2.c's). What the metadata says and Propane cannot do (YaRN, experts) is refused by key.
+ * as llama2.c's). What the metadata says and Propane cannot do (YaRN, experts of other architectures) is refused by key.
  */
 #include <math.h>
 #include <stddef.h>
@@ -49,9 +49,12 @@ static const model_arch *gguf_model_arch(const gguf *g, const char *name) {
 
 static propane_status gguf_model_refuse_unsupported(const gguf *g, const char *arch, propane_error *err) {
     static const char *const counts[] = {"expert_count", "attention.sliding_window"};
+    const model_arch *a = gguf_model_arch(g, arch);
+    const bool known[] = {a->experts, a->windowed};
     char key[80];
     int64_t count = 0;
-    for (int i = 0; i < (gguf_model_arch(g, arch)->windowed ? 1 : 2); i++) {
+    for (int i = 0; i < 2; i++) {
+        if (known[i]) continue;
         PROPANE_TRY(gguf_get_int(g, gguf_model_key_in(key, arch, counts[i]), false, 0, INT64_MAX, &count, err));
         if (count)
             return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "%s: %s is %lld, which cannot be done", gguf_source(g),
@@ -146,6 +149,21 @@ static propane_status gguf_model_read_rope(const gguf *g, const char *arch, mode
     return freqs && c->rope_scaling == MODEL_ROPE_PLAIN ? gguf_model_find_llama3(g, freqs, c, err) : PROPANE_OK;
 }
 
+/* Every reader takes it that the parts of those that are chosen are divided by their sum. */
+static propane_status gguf_model_read_experts(const gguf *g, const char *arch, model_config *c, propane_error *err) {
+    const struct {
+        const char *key;
+        int64_t *out;
+    } sizes[] = {{"expert_count", &c->num_experts},
+                 {"expert_used_count", &c->num_experts_per_tok},
+                 {"expert_feed_forward_length", &c->moe_intermediate_size}};
+    char key[80];
+    c->norm_topk_prob = true;
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
+        PROPANE_TRY(gguf_get_int(g, gguf_model_key_in(key, arch, sizes[i].key), true, 1, 1 << 20, sizes[i].out, err));
+    return PROPANE_OK;
+}
+
 static propane_status gguf_model_read_sizes(const gguf *g, const char *arch, model_config *c, propane_error *err) {
     const struct {
         const char *key;
@@ -167,6 +185,7 @@ static propane_status gguf_model_read_sizes(const gguf *g, const char *arch, mod
                                  sizes[i].out, err));
     if (c->num_key_value_heads < 0) c->num_key_value_heads = c->num_attention_heads;
     if (c->head_dim < 0) c->head_dim = c->hidden_size / c->num_attention_heads;
+    if (model_arch_gguf(arch)->experts) PROPANE_TRY(gguf_model_read_experts(g, arch, c, err));
     int64_t values = c->head_dim, turned = c->head_dim;
     PROPANE_TRY(
         gguf_get_int(g, gguf_model_key_in(key, arch, "attention.value_length"), false, 1, 1 << 12, &values, err));
@@ -275,31 +294,61 @@ propane_status gguf_config(const gguf *g, model_config *out, propane_error *err)
 
 /* ---- weights --------------------------------------------------------------------------------------------------------------- */
 
+/* A tensor's shape in the file, innermost first. Returns the rank. */
+static int gguf_model_shape(const model_tensor *t, int64_t dim[3]) {
+    const model_expert e = t->experts ? model_tensor_expert(t, 0) : (model_expert){t->stored_rows, t->dim[1], 0};
+    dim[0] = t->rank == 1 ? e.rows : e.columns;
+    dim[1] = t->rank == 1 ? 1 : e.rows;
+    dim[2] = t->experts ? t->experts : 1;
+    return t->experts ? 3 : t->rank;
+}
+
+/* Ours as the file's rows: what is no matrix is one row, unless its numbers come in pairs. */
+static int64_t gguf_model_row_count(const model_config *c, const model_tensor *t) {
+    if (t->experts) return t->experts * model_tensor_expert(t, 0).rows;
+    return t->rank == 1 && !gguf_model_is_paired(c, t) ? 1 : t->dim[0];
+}
+
+static float *gguf_model_row(const model_weights *w, const model_tensor *t, int64_t row) {
+    float *data = model_weights_data(w, t);
+    if (t->experts) {
+        const int64_t rows = model_tensor_expert(t, 0).rows;
+        return data + model_tensor_expert(t, row / rows).first + row % rows * t->dim[1];
+    }
+    const int64_t ours = gguf_model_is_paired(&w->config, t) ? gguf_model_our_row(w->config.head_dim, row) : row;
+    return data + ours * (t->count / gguf_model_row_count(&w->config, t));
+}
+
 static propane_status gguf_model_find_tensor(const gguf *g, const model_tensor *t, const gguf_tensor **out,
                                              propane_error *err) {
     const gguf_tensor *found = *out = gguf_find_tensor(g, t->gguf);
-    int64_t inner = t->rank > 1 ? t->dim[1] : t->stored_rows;
+    int64_t dim[3], has[3] = {1, 1, 1};
+    const int rank = gguf_model_shape(t, dim);
     if (!found) return propane_fail(err, PROPANE_ERR_INVALID, "%s: the tensor %s is missing", gguf_source(g), t->gguf);
-    bool fits = found->rank == t->rank && found->dim[0] == inner && (t->rank == 1 || found->dim[1] == t->stored_rows);
-    if (fits) return PROPANE_OK;
+    for (int i = 0; i < found->rank && i < 3; i++) has[i] = found->dim[i];
+    if (found->rank == rank && memcmp(dim, has, sizeof dim) == 0) return PROPANE_OK;
     return propane_fail(err, PROPANE_ERR_INVALID,
-                        "%s: the tensor %s is [%lld, %lld]; the configuration makes it [%lld, %lld]", gguf_source(g),
-                        t->gguf, (long long)(found->rank > 1 ? found->dim[1] : 1), (long long)found->dim[0],
-                        (long long)(t->rank > 1 ? t->stored_rows : 1), (long long)inner);
+                        "%s: the tensor %s is [%lld, %lld, %lld]; the configuration makes it [%lld, %lld, %lld]",
+                        gguf_source(g), t->gguf, (long long)has[2], (long long)has[1], (long long)has[0],
+                        (long long)dim[2], (long long)dim[1], (long long)dim[0]);
+}
+
+/* Does it lie there in the order of ours? */
+static bool gguf_model_is_plain(const model_config *c, const model_tensor *t) {
+    if (t->experts) return model_tensor_expert(t, 0).columns == t->dim[1];
+    return !gguf_model_is_paired(c, t) && t->stored_rows == t->dim[0];
 }
 
 static propane_status gguf_model_fill_one(const gguf *g, model_weights *w, const model_tensor *t, propane_error *err) {
     const gguf_tensor *from = NULL;
-    float *to = model_weights_data(w, t);
-    bool paired = gguf_model_is_paired(&w->config, t);
+    const int64_t count = gguf_model_row_count(&w->config, t), width = t->count / count;
     PROPANE_TRY(gguf_model_find_tensor(g, t, &from, err));
-    if (!paired && t->stored_rows == t->dim[0]) return gguf_f32(g, from, to, err);
-    int64_t width = t->dim[1]; /* a bias has rows of one */
+    if (gguf_model_is_plain(&w->config, t)) return gguf_f32(g, from, model_weights_data(w, t), err);
     float *rows = mem_array((size_t)from->count, sizeof *rows);
     propane_status status = rows ? gguf_f32(g, from, rows, err) : propane_fail_memory(err, (size_t)from->count * 4);
-    for (int64_t r = 0; !status && r < t->dim[0]; r++)
-        memcpy(to + (paired ? gguf_model_our_row(w->config.head_dim, r) : r) * width, rows + (t->first_row + r) * width,
-               (size_t)width * sizeof *rows);
+    const int64_t before = t->first_row * (t->count / t->dim[0]); /* elements of tensors that lie above */
+    for (int64_t r = 0; !status && r < count; r++)
+        memcpy(gguf_model_row(w, t, r), rows + before + r * width, (size_t)width * sizeof *rows);
     mem_free(rows);
     return status;
 }
@@ -348,8 +397,9 @@ propane_status gguf_read_model(const char *path, model_weights **out, propane_er
 
 /* ---- writing ----------------------------------------------------------------------------------------------------------------- */
 
-/* GGUF files do not say which layers have no positions: readers know it by the architecture. */
-static propane_status gguf_model_refuse_layers(const model_config *c, const char *path, propane_error *err) {
+/* GGUF files do not say which layers have no positions, nor what experts' parts are divided by: readers know it by the
+ * architecture. */
+static propane_status gguf_model_refuse_unsaid(const model_config *c, const char *path, propane_error *err) {
     model_config usual = *c;
     usual.nope_every = model_arch_of(c)->nope_every;
     for (int64_t i = 0; i < c->num_hidden_layers; i++)
@@ -359,18 +409,30 @@ static propane_status gguf_model_refuse_layers(const model_config *c, const char
                 "%s: in GGUF files every layer %lld of a %s has no positions, in this model every %lld; "
                 "write a folder or .safetensors",
                 path, (long long)usual.nope_every, c->model_type, (long long)c->nope_every);
-    return PROPANE_OK;
+    if (!c->num_experts || c->norm_topk_prob) return PROPANE_OK;
+    return propane_fail(
+        err, PROPANE_ERR_UNSUPPORTED,
+        "%s: in GGUF files the experts' parts of a %s are divided by their sum, in this model they are not "
+        "(norm_topk_prob is false); write a folder or .safetensors",
+        path, c->model_type);
 }
 
 static gguf_type gguf_model_type_for(const model_tensor *t, gguf_type type) {
-    if (t->rank == 1) return GGUF_TYPE_F32;
-    while (t->dim[1] % gguf_type_get((int)type)->block) type = gguf_type_get((int)type)->narrow;
+    if (t->rank == 1 || t->role == ARCH_ROUTER) return GGUF_TYPE_F32; /* as llama.cpp writes them */
+    const int64_t width = t->experts ? model_tensor_expert(t, 0).columns : t->dim[1];
+    while (width % gguf_type_get((int)type)->block) type = gguf_type_get((int)type)->narrow;
     return type;
 }
 
-/* In what layers differ. */
+/* In what layers differ, and experts. */
 static void gguf_model_put_layers(gguf_header *h, const model_arch *a, const model_config *c) {
     char key[80];
+    if (a->experts) {
+        gguf_put_u32(h, gguf_model_key_in(key, a->gguf, "expert_count"), (uint32_t)c->num_experts);
+        gguf_put_u32(h, gguf_model_key_in(key, a->gguf, "expert_used_count"), (uint32_t)c->num_experts_per_tok);
+        gguf_put_u32(h, gguf_model_key_in(key, a->gguf, "expert_feed_forward_length"),
+                     (uint32_t)c->moe_intermediate_size);
+    }
     if (a->windowed && c->sliding_window)
         gguf_put_u32(h, gguf_model_key_in(key, a->gguf, "attention.sliding_window"), (uint32_t)c->sliding_window);
     if (a->full_every)
@@ -436,8 +498,9 @@ static void gguf_model_put_config(gguf_header *h, const model_config *c, gguf_ty
 static void gguf_model_put_tensors(gguf_header *h, const model_weights *w, gguf_type type) {
     for (int i = 0; i < w->count; i++) {
         const model_tensor *t = &w->tensors[i];
-        const int64_t dim[2] = {t->rank > 1 ? t->dim[1] : t->stored_rows, t->stored_rows};
-        if (t->first_row == 0) gguf_put_tensor(h, t->gguf, t->rank, dim, gguf_model_type_for(t, type));
+        int64_t dim[3];
+        const int rank = gguf_model_shape(t, dim);
+        if (t->first_row == 0) gguf_put_tensor(h, t->gguf, rank, dim, gguf_model_type_for(t, type));
     }
     const int64_t pairs = model_config_rotary(&w->config) / 2;
     if (w->config.rope_scaling == MODEL_ROPE_LLAMA3) gguf_put_tensor(h, ROPE_FREQS, 1, &pairs, GGUF_TYPE_F32);
@@ -449,11 +512,9 @@ static void gguf_model_put_tensors(gguf_header *h, const model_weights *w, gguf_
 /* Row by row, so that no second copy of a matrix is held. */
 static propane_status gguf_model_write_rows(file_writer *f, const model_weights *w, const model_tensor *t,
                                             gguf_type type, uint8_t *row, uint64_t *written, propane_error *err) {
-    bool paired = gguf_model_is_paired(&w->config, t);
-    int64_t rows = t->rank == 1 && !paired ? 1 : t->dim[0], width = t->count / rows;
+    const int64_t rows = gguf_model_row_count(&w->config, t), width = t->count / rows;
     for (int64_t r = 0; r < rows; r++) {
-        int64_t from = paired ? gguf_model_our_row(w->config.head_dim, r) : r;
-        size_t bytes = gguf_encode_blocks(type, model_weights_data(w, t) + from * width, width, row);
+        size_t bytes = gguf_encode_blocks(type, gguf_model_row(w, t, r), width, row);
         PROPANE_TRY(file_writer_write(f, row, bytes, err));
         *written += bytes;
     }
@@ -525,7 +586,7 @@ propane_status gguf_write_model(const model_weights *w, const tokenizer *t, cons
                                 propane_error *err) {
     gguf_header h = {0};
     file_writer *f = NULL;
-    PROPANE_TRY(gguf_model_refuse_layers(&w->config, path, err));
+    PROPANE_TRY(gguf_model_refuse_unsaid(&w->config, path, err));
     gguf_model_put_config(&h, &w->config, type);
     propane_status status = t ? gguf_put_tokenizer(&h, t, w->config.vocab_size, err) : PROPANE_OK;
     if (!t && w->config.bos_token_id >= 0)

@@ -49,6 +49,8 @@ static char *store_beside(arena *a, const char *path, const char *name, bool ins
     return slash ? arena_printf(a, "%.*s/%s", (int)(slash - path), path, name) : arena_string(a, name);
 }
 
+enum { STORE_NAME_ROOM = 200 };
+
 /* From the file's own metadata, else from config.json in the same folder. */
 static propane_status store_config_of(const safetensors *s, const char *path, bool is_dir, model_config *out,
                                       propane_error *err) {
@@ -114,6 +116,13 @@ static propane_status store_fill_moved(model_weights *w, const model_tensor *t, 
     return status;
 }
 
+/* The name of an expert's own tensor. */
+static const char *store_expert_name(const model_tensor *t, int64_t expert, char out[STORE_NAME_ROOM]) {
+    const int before = (int)strcspn(t->stored, "*");
+    snprintf(out, STORE_NAME_ROOM, "%.*s%lld%s", before, t->stored, (long long)expert, t->stored + before + 1);
+    return out;
+}
+
 /* A tensor that a checkpoint of a run holds in pieces. *there: it does. */
 static propane_status store_fill_pieces(model_weights *w, const model_tensor *t, const safetensors *s, bool *there,
                                         propane_error *err) {
@@ -134,14 +143,42 @@ static propane_status store_fill_pieces(model_weights *w, const model_tensor *t,
     return PROPANE_OK;
 }
 
+/* Under its name or that of the bare model. */
+static const safetensors_tensor *store_find(const model_weights *w, const safetensors *s, const char *stored) {
+    const safetensors_tensor *found = safetensors_find(s, stored);
+    const char *bare = store_bare_name(w, stored);
+    return found || !bare ? found : safetensors_find(s, bare);
+}
+
+static propane_status store_fill_expert(model_weights *w, const model_tensor *t, int64_t expert, const safetensors *s,
+                                        propane_error *err) {
+    char name[STORE_NAME_ROOM];
+    const model_expert e = model_tensor_expert(t, expert);
+    const int64_t dim[2] = {e.rows, e.columns};
+    const safetensors_tensor *found = store_find(w, s, store_expert_name(t, expert, name));
+    if (!found)
+        return propane_fail(err, PROPANE_ERR_INVALID, "%s: the tensor %s is missing", safetensors_source(s), name);
+    PROPANE_TRY(safetensors_expect(s, found->name, found->dtype, 2, dim, &found, err));
+    float *all = mem_array((size_t)found->count, sizeof *all), *to = model_weights_data(w, t) + e.first;
+    propane_status status =
+        all ? safetensors_f32(s, found, all, err) : propane_fail_memory(err, (size_t)found->count * sizeof *all);
+    for (int64_t r = 0; !status && r < e.rows; r++)
+        memcpy(to + r * t->dim[1], all + r * e.columns, (size_t)e.columns * sizeof *to);
+    mem_free(all);
+    return status;
+}
+
 /* Our own form, as checkpoints of a run have it, or Hugging Face's. */
 static propane_status store_fill_one(model_weights *w, const model_tensor *t, const safetensors *s,
                                      propane_error *err) {
     const safetensors_tensor *found = safetensors_find(s, t->name);
     bool plain = found || model_tensor_plain(t);
     int64_t dim[2] = {t->dim[0], t->dim[1]};
-    if (!found) found = safetensors_find(s, t->stored);
-    if (!found && store_bare_name(w, t->stored)) found = safetensors_find(s, store_bare_name(w, t->stored));
+    if (!found && t->experts) {
+        for (int64_t e = 0; e < t->experts; e++) PROPANE_TRY(store_fill_expert(w, t, e, s, err));
+        return PROPANE_OK;
+    }
+    if (!found) found = store_find(w, s, t->stored);
     if (!found && t->rank == 2) {
         bool there = false;
         PROPANE_TRY(store_fill_pieces(w, t, s, &there, err));
@@ -185,21 +222,43 @@ static propane_status store_open_shard(shards *s, const char *folder, const char
     return PROPANE_OK;
 }
 
+typedef struct shard_search {
+    shards *open;
+    const json_t *map; /* the index's weight_map */
+    const char *folder;
+    arena *a;
+} shard_search;
+
+/* The file of a tensor. */
+static propane_status store_find_shard(const model_weights *w, const shard_search *search, const char *stored,
+                                       safetensors **out, propane_error *err) {
+    const char *bare = store_bare_name(w, stored), *name = json_string_value(json_object_get(search->map, stored));
+    if (!name && bare) name = json_string_value(json_object_get(search->map, bare));
+    if (name) return store_open_shard(search->open, search->folder, name, search->a, out, err);
+    return propane_fail(err, PROPANE_ERR_INVALID,
+                        "%s/model.safetensors.index.json: the tensor %s is missing in 'weight_map'", search->folder,
+                        stored);
+}
+
+static propane_status store_fill_sharded(model_weights *w, const model_tensor *t, const shard_search *search,
+                                         propane_error *err) {
+    safetensors *file = NULL;
+    char name[STORE_NAME_ROOM];
+    for (int64_t e = 0; e < t->experts; e++) {
+        PROPANE_TRY(store_find_shard(w, search, store_expert_name(t, e, name), &file, err));
+        PROPANE_TRY(store_fill_expert(w, t, e, file, err));
+    }
+    if (t->experts) return PROPANE_OK;
+    PROPANE_TRY(store_find_shard(w, search, t->stored, &file, err));
+    return store_fill_one(w, t, file, err);
+}
+
 static propane_status store_fill_from_shards(model_weights *w, const json_t *map, const char *folder, arena *a,
                                              propane_error *err) {
     shards *s = mem_alloc(sizeof *s);
     propane_status status = s ? PROPANE_OK : propane_fail_memory(err, sizeof *s);
-    for (int i = 0; !status && i < w->count; i++) {
-        const char *stored = w->tensors[i].stored, *bare = store_bare_name(w, stored);
-        const char *name = json_string_value(json_object_get(map, stored));
-        if (!name && bare) name = json_string_value(json_object_get(map, bare));
-        safetensors *file = NULL;
-        status = name ? store_open_shard(s, folder, name, a, &file, err)
-                      : propane_fail(err, PROPANE_ERR_INVALID,
-                                     "%s/model.safetensors.index.json: the tensor %s is missing in 'weight_map'",
-                                     folder, stored);
-        if (!status) status = store_fill_one(w, &w->tensors[i], file, err);
-    }
+    shard_search search = {s, map, folder, a};
+    for (int i = 0; !status && i < w->count; i++) status = store_fill_sharded(w, &w->tensors[i], &search, err);
     for (int i = 0; s && i < s->count; i++) safetensors_close(s->files[i]);
     mem_free(s);
     return status;
@@ -301,6 +360,13 @@ propane_status model_store_declare(const model_weights *w, safetensors_writer *w
         const model_tensor *t = &w->tensors[i];
         int64_t dim[2];
         if (t->first_row > 0) continue; /* part of one that is declared */
+        for (int64_t e = 0; e < t->experts; e++) {
+            char name[STORE_NAME_ROOM];
+            const model_expert one = model_tensor_expert(t, e);
+            dim[0] = one.rows, dim[1] = one.columns;
+            PROPANE_TRY(safetensors_writer_declare(writer, store_expert_name(t, e, name), dtype, 2, dim, err));
+        }
+        if (t->experts) continue;
         int rank = store_stored_shape(t, dim);
         PROPANE_TRY(safetensors_writer_declare(writer, t->stored, dtype, rank, dim, err));
     }
@@ -343,12 +409,27 @@ static propane_status store_write_floats(safetensors_writer *writer, const float
     return store_write_narrow(writer, data, count, dtype == ST_BF16, err);
 }
 
+static propane_status store_write_experts(const model_weights *w, const model_tensor *t, safetensors_writer *writer,
+                                          safetensors_dtype dtype, propane_error *err) {
+    for (int64_t i = 0; i < t->experts; i++) {
+        const model_expert e = model_tensor_expert(t, i);
+        const float *from = model_weights_data(w, t) + e.first;
+        for (int64_t r = 0; r < e.rows; r++)
+            PROPANE_TRY(store_write_floats(writer, from + r * t->dim[1], e.columns, dtype, err));
+    }
+    return PROPANE_OK;
+}
+
 propane_status model_store_data(const model_weights *w, safetensors_writer *writer, safetensors_dtype dtype,
                                 propane_error *err) {
     for (int i = 0; i < w->count; i++) {
         const model_tensor *t = &w->tensors[i];
         int64_t count = t->stored_rows * t->dim[1];
         if (t->first_row > 0) continue;
+        if (t->experts) {
+            PROPANE_TRY(store_write_experts(w, t, writer, dtype, err));
+            continue;
+        }
         if (model_tensor_plain(t)) {
             PROPANE_TRY(store_write_floats(writer, model_weights_data(w, t), count, dtype, err));
             continue;

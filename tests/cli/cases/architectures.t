@@ -3,8 +3,8 @@
 @ head -c 40 text > short
 @ printf 'sed -n "s/.*\\"$1\\":\\([0-9.e-]*\\).*/\\1/p" | tail -1\n' > ../bin/field; chmod +x ../bin/field
 @ printf 'a=$1; shift; propane train --data text --kind bytes --arch $a --layers 2 --width 32 --heads 4 --context 32 --batch 2 --warmup 2 --eval-every 0 --json --run $a "$@"\n' > ../bin/fresh; chmod +x ../bin/fresh
-@ for a in llama qwen2 qwen3 gpt2 mistral granite olmo2 phi3 smollm3 gemma2 gemma3_text; do fresh $a --steps 3 > $a.log; fresh $a --steps 6 --resume > $a.log; done
-$ for a in llama qwen2 qwen3 gpt2 mistral granite olmo2 phi3 smollm3 gemma2 gemma3_text; do propane show $a/config.json | sed -n '2s/:.*//p'; done
+@ for a in llama qwen2 qwen3 gpt2 mistral granite olmo2 phi3 smollm3 gemma2 gemma3_text qwen3_moe; do fresh $a --steps 3 > $a.log; fresh $a --steps 6 --resume > $a.log; done
+$ for a in llama qwen2 qwen3 gpt2 mistral granite olmo2 phi3 smollm3 gemma2 gemma3_text qwen3_moe; do propane show $a/config.json | sed -n '2s/:.*//p'; done
 >   llama
 >   qwen2
 >   qwen3
@@ -16,18 +16,20 @@ $ for a in llama qwen2 qwen3 gpt2 mistral granite olmo2 phi3 smollm3 gemma2 gemm
 >   smollm3
 >   gemma2
 >   gemma3_text
+>   qwen3_moe
 = 0
-$ propane show gpt2/config.json | tail -1; propane show $REPO/tests/data/arch_llama3/config.json | tail -1
+$ propane show gpt2/config.json | tail -1; propane show $REPO/tests/data/arch_llama3/config.json | tail -1; propane show qwen3_moe/config.json | tail -1
 >   vocabulary 256, context 32, learned positions, norm epsilon 1e-05, tied head
 >   vocabulary 40, context 64, rope theta 10000, llama3 by 8, norm epsilon 1e-06, separate head
+>   vocabulary 256, context 32, 8 experts, 2 a token, rope theta 10000, norm epsilon 1e-05, tied head
 = 0
-@ for a in llama qwen2 qwen3 gpt2 mistral granite olmo2 phi3 smollm3 gemma2 gemma3_text; do propane convert $a $a.gguf > log; propane convert $a.gguf $a.safetensors > log; propane convert $a.safetensors $a.folder --tokenizer $a/tokenizer.propane.json > log; done
-$ for a in llama qwen2 qwen3 gpt2 mistral granite olmo2 phi3 smollm3 gemma2 gemma3_text; do want=$(propane eval $a --data text --context 32 --json); for f in $a.gguf $a.safetensors; do test "$want" = "$(propane eval $f --tokenizer $a/tokenizer.propane.json --data text --context 32 --json)" || echo $f; done; done
+@ for a in llama qwen2 qwen3 gpt2 mistral granite olmo2 phi3 smollm3 gemma2 gemma3_text qwen3_moe; do propane convert $a $a.gguf > log; propane convert $a.gguf $a.safetensors > log; propane convert $a.safetensors $a.folder --tokenizer $a/tokenizer.propane.json > log; done
+$ for a in llama qwen2 qwen3 gpt2 mistral granite olmo2 phi3 smollm3 gemma2 gemma3_text qwen3_moe; do want=$(propane eval $a --data text --context 32 --json); for f in $a.gguf $a.safetensors; do test "$want" = "$(propane eval $f --tokenizer $a/tokenizer.propane.json --data text --context 32 --json)" || echo $f; done; done
 = 0
-$ for a in llama qwen2 qwen3 gpt2 mistral granite olmo2 phi3 smollm3 gemma2 gemma3_text; do propane generate $a --prompt line --count 5 --temperature 0 | head -c 4; done; echo
-> linelinelinelinelinelinelinelinelinelineline
+$ for a in llama qwen2 qwen3 gpt2 mistral granite olmo2 phi3 smollm3 gemma2 gemma3_text qwen3_moe; do propane generate $a --prompt line --count 5 --temperature 0 | head -c 4; done; echo
+> linelinelinelinelinelinelinelinelinelinelineline
 = 0
-$ for a in llama qwen2 qwen3 gpt2 mistral granite olmo2 phi3 smollm3 gemma3_text gemma2; do propane plan $a --plan six | grep -c ' device '; done | uniq  # Gemma 2 has two kinds of layers
+$ for a in llama qwen2 qwen3 gpt2 mistral granite olmo2 phi3 smollm3 qwen3_moe gemma3_text gemma2; do propane plan $a --plan six | grep -c ' device '; done | uniq  # Gemma 2 has two kinds of layers
 > 6
 > 10
 = 0
@@ -58,7 +60,7 @@ $ fresh qwen3 --steps 9 --no-compact-vocab --resume --run c
 = 1
 # what does not go
 $ fresh mamba --steps 1
-2> propane train: there is no architecture 'mamba'; those known are llama, qwen2, qwen3, gpt2, mistral, granite, olmo2, phi3, smollm3, gemma2, gemma3_text
+2> propane train: there is no architecture 'mamba'; those known are llama, qwen2, qwen3, gpt2, mistral, granite, olmo2, phi3, smollm3, gemma2, gemma3_text, qwen3_moe
 = 1
 $ fresh gpt2 --steps 1 --kv-heads 2 --run other
 2> propane train: the model's sizes: a model of type gpt2 has as many key/value heads (2) as heads (4), whose sizes (8) make up the width (32)

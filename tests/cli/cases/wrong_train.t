@@ -190,7 +190,7 @@ $ config 's/"num_attention_heads":2/"num_attention_heads":99999999999999999999/'
 2> propane train: config.json: key 'num_attention_heads' must be an integer, but is a number beyond 64 bits
 = 1
 $ config 's/llama/mamba/'
-2> propane train: config.json: model_type is 'mamba'; those known are llama, qwen2, qwen3, gpt2, mistral, granite, olmo2, phi3, smollm3, gemma2, gemma3_text
+2> propane train: config.json: model_type is 'mamba'; those known are llama, qwen2, qwen3, gpt2, mistral, granite, olmo2, phi3, smollm3, gemma2, gemma3_text, qwen3_moe
 = 1
 $ config 's/}/,"hidden_act":"gelu"}/'
 2> propane train: config.json: hidden_act is 'gelu'; with model_type llama only 'silu' can be done
