@@ -27,7 +27,9 @@ try:
     from safetensors.torch import load_file
     from transformers import (AutoModelForCausalLM, AutoTokenizer, Gemma2Config, Gemma2ForCausalLM, Gemma3ForCausalLM, Gemma3TextConfig, GPT2Config,
                               GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM, MistralConfig, MistralForCausalLM, Qwen2Config, Qwen2ForCausalLM,
-                              Qwen3Config, Qwen3ForCausalLM, SmolLM3Config, SmolLM3ForCausalLM)
+                              Qwen3Config, Qwen3ForCausalLM, Qwen3MoeConfig, Qwen3MoeForCausalLM, SmolLM3Config, SmolLM3ForCausalLM)
+    sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+    from reference_models import as_stored
 except ImportError as e:
     print(f"transformers_check: {e}")
     sys.exit(77)
@@ -137,6 +139,9 @@ def architectures():
     yield "qwen2-separate", Qwen2ForCausalLM(Qwen2Config(**common, rope_parameters={"rope_type": "default", "rope_theta": 1e6}, tie_word_embeddings=False))
     yield "qwen3", Qwen3ForCausalLM(Qwen3Config(**common, rope_parameters=plain, tie_word_embeddings=True, head_dim=16))
     yield "qwen3-separate", Qwen3ForCausalLM(Qwen3Config(**common, rope_parameters={"rope_type": "default", "rope_theta": 1e6}, tie_word_embeddings=False, head_dim=24, attention_bias=True))
+    for raw in (False, True):
+        yield "qwen3-moe" + raw * "-plain", Qwen3MoeForCausalLM(Qwen3MoeConfig(
+            **common, rope_parameters=plain, head_dim=16, num_experts=6, num_experts_per_tok=3 - raw, moe_intermediate_size=20, norm_topk_prob=not raw))
     yield "mistral-window", MistralForCausalLM(MistralConfig(**common, rope_parameters=plain, sliding_window=9, tie_word_embeddings=False))
     yield "smollm3", SmolLM3ForCausalLM(SmolLM3Config(**{**common, "num_hidden_layers": 4}, rope_parameters=plain, pad_token_id=None))
     yield "gemma2", Gemma2ForCausalLM(Gemma2Config(**common, rope_parameters=plain, head_dim=16, query_pre_attn_scalar=10, sliding_window=7, pad_token_id=None))
@@ -169,7 +174,7 @@ def truth(model, ids):
     logits = double(ids[None]).logits[0]
     loss = torch.nn.functional.cross_entropy(logits[:-1], ids[1:])
     loss.backward()
-    grads = {n: p.grad for n, p in double.named_parameters()}
+    grads = {n: g for of, p in double.named_parameters() for n, g in as_stored(of, p.grad).items()}
     return logits.detach(), loss.item(), grads
 
 
@@ -205,7 +210,7 @@ def check_forms(propane, folder, name, model, source, ids):
     model.base_model.save_pretrained(os.path.join(folder, "bare")) if model.config.tie_word_embeddings else None
     for form, start, steps, tolerance in (("folder", source, [], 0), ("shards", "shards", [], 0), ("bare model", "bare", [], 0),
                                           ("safetensors", source, ["one.safetensors"], 0), ("gguf", source, ["one.gguf"], 0), ("gguf f16", source, ["half.gguf"], 1e-2)):
-        if form == "bare model" and not model.config.tie_word_embeddings:
+        if form == "bare model" and not model.config.tie_word_embeddings or "gguf" in form and not getattr(model.config, "norm_topk_prob", True):
             continue
         path = start if os.path.isabs(start) else os.path.join(folder, start)
         good = True
@@ -222,12 +227,12 @@ def check_forms(propane, folder, name, model, source, ids):
             worst = relative(back.eval()(ids[None]).logits[0], want)
         clean = not info["missing_keys"] and not info["unexpected_keys"] and not info["mismatched_keys"]
         expect(worst <= tolerance and clean, f"{name}: by way of {form} transformers' logits differ by {worst:.2g}{'' if clean else ', keys: ' + str(info)}")
-    if GGUFReader:
+    if GGUFReader and os.path.exists(os.path.join(folder, "one.gguf")):
         reader = GGUFReader(os.path.join(folder, "one.gguf"))
         arch = bytes(reader.fields["general.architecture"].parts[-1]).decode()
         known = gguf_names(arch, model.config.num_hidden_layers)
         names = {t.name for t in reader.tensors}
-        called = {"mistral": "llama", "gemma3_text": "gemma3"}.get(model.config.model_type, model.config.model_type)
+        called = {"mistral": "llama", "gemma3_text": "gemma3", "qwen3_moe": "qwen3moe"}.get(model.config.model_type, model.config.model_type)
         expect(arch == called and names <= known, f"{name}: gguf opens it, {len(names)} tensors with known names {sorted(names - known)[:3]}")
 
 
@@ -266,7 +271,7 @@ def check_architectures(propane, folder, only):
         ids = torch.randint(3, 97, (33,), generator=torch.Generator().manual_seed(n))
         check_numbers(propane, at, name, model, source, ids)
         check_forms(propane, at, name, model, source, ids)
-    for arch in ("llama", "qwen2", "qwen3", "gpt2"):
+    for arch in ("llama", "qwen2", "qwen3", "gpt2", "qwen3_moe"):
         if not only or arch.startswith(only):
             at = os.path.join(folder, "train-" + arch)
             os.makedirs(at)

@@ -12,8 +12,8 @@
 #include "base/memory.h"
 #include "base/pool.h"
 #include "model/arch/config_layers.h"
-#include "model/arch/config_rope.h"
 #include "model/files/gguf.h"
+#include "model/files/gguf_rope.h"
 
 static bool gguf_model_is_paired(const model_config *c, const model_tensor *t) {
     return model_arch_of(c)->gguf_pairs && strchr("qk", t->param[0]) &&
@@ -28,18 +28,13 @@ static int64_t gguf_model_our_row(int64_t head_dim, int64_t r) {
 
 /* ---- configuration ------------------------------------------------------------------------------------------------------ */
 
-static const char *gguf_model_key_in(char out[80], const char *arch, const char *key) {
-    snprintf(out, 80, "%s.%s", arch, key);
-    return out;
-}
-
 /* Several architectures may have the same files, but for a window: a Llama with one is a Mistral. */
 static const model_arch *gguf_model_arch(const gguf *g, const char *name) {
     const model_arch *a = model_arch_gguf(name);
     char key[80];
     int64_t window = 0;
     if (!a || a->windowed) return a;
-    if (gguf_get_int(g, gguf_model_key_in(key, name, "attention.sliding_window"), false, 0, INT64_MAX, &window, NULL) ||
+    if (gguf_get_int(g, gguf_key_in(key, name, "attention.sliding_window"), false, 0, INT64_MAX, &window, NULL) ||
         window == 0)
         return a;
     for (int i = 0; i < model_arch_count(); i++)
@@ -55,98 +50,12 @@ static propane_status gguf_model_refuse_unsupported(const gguf *g, const char *a
     int64_t count = 0;
     for (int i = 0; i < 2; i++) {
         if (known[i]) continue;
-        PROPANE_TRY(gguf_get_int(g, gguf_model_key_in(key, arch, counts[i]), false, 0, INT64_MAX, &count, err));
+        PROPANE_TRY(gguf_get_int(g, gguf_key_in(key, arch, counts[i]), false, 0, INT64_MAX, &count, err));
         if (count)
             return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "%s: %s is %lld, which cannot be done", gguf_source(g),
                                 key, (long long)count);
     }
     return PROPANE_OK;
-}
-
-/* The fp32 number next to 1e-5 means 1e-5. */
-static double gguf_model_short_real(double value) {
-    char printed[40];
-    snprintf(printed, sizeof printed, "%.7g", value);
-    return strtod(printed, NULL);
-}
-
-#define ROPE_FREQS "rope_freqs.weight"
-#define ROPE_SHORT "rope_factors_short.weight"
-#define ROPE_LONG  "rope_factors_long.weight"
-
-/* Llama 3's scaling stands in the file as what each pair's frequency is divided by. Its four numbers are found again: the
- * published ones are tried first, then contexts of every power of two. */
-static propane_status gguf_model_find_llama3(const gguf *g, const gguf_tensor *t, model_config *c, propane_error *err) {
-    float factors[1 << 11];
-    int64_t pairs = c->head_dim / 2;
-    if (t->count != pairs || pairs > 1 << 11)
-        return propane_fail(err, PROPANE_ERR_INVALID, "%s: the tensor " ROPE_FREQS " has %lld elements, not %lld",
-                            gguf_source(g), (long long)t->count, (long long)pairs);
-    PROPANE_TRY(gguf_f32(g, t, factors, err));
-    model_config plain = *c;
-    double largest = 1;
-    for (int64_t i = 0; i < pairs; i++) largest = fmax(largest, (double)factors[i]);
-    plain.rope_scaling = MODEL_ROPE_PLAIN;
-    c->rope_scaling = MODEL_ROPE_LLAMA3;
-    c->rope_factor = largest;
-    c->rope_low_factor = 1;
-    c->rope_high_factor = 4;
-    for (int tried = -1; tried < 20; tried++) {
-        bool same = true;
-        c->rope_original = tried < 0 ? 8192 : INT64_C(16) << tried;
-        for (int64_t i = 0; i < pairs; i++) {
-            double want = model_config_rope_rate(&plain, i) / model_config_rope_rate(c, i);
-            same = same && fabs((double)factors[i] / want - 1) < 1e-5;
-        }
-        if (same) return PROPANE_OK;
-    }
-    return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
-                        "%s: the tensor " ROPE_FREQS " scales RoPE in a way that is not Llama 3's", gguf_source(g));
-}
-
-static propane_status gguf_model_read_factors(const gguf *g, const char *name, int64_t pairs, double *out,
-                                              propane_error *err) {
-    float factors[MODEL_ROPE_PAIRS];
-    const gguf_tensor *t = gguf_find_tensor(g, name);
-    if (!t || t->count != pairs || pairs > MODEL_ROPE_PAIRS)
-        return propane_fail(err, PROPANE_ERR_INVALID, "%s: the tensor %s has %lld elements, not %lld (at most %d)",
-                            gguf_source(g), name, t ? (long long)t->count : 0, (long long)pairs, MODEL_ROPE_PAIRS);
-    PROPANE_TRY(gguf_f32(g, t, factors, err));
-    for (int64_t i = 0; i < pairs; i++) out[i] = gguf_model_short_real((double)factors[i]);
-    return PROPANE_OK;
-}
-
-/* Longrope: a list of factors for contexts up to the original one, another beyond. */
-static propane_status gguf_model_read_long(const gguf *g, const char *arch, model_config *c, propane_error *err) {
-    char key[80];
-    const int64_t pairs = model_config_rotary(c) / 2;
-    PROPANE_TRY(gguf_model_read_factors(g, ROPE_SHORT, pairs, c->rope_short, err));
-    PROPANE_TRY(gguf_model_read_factors(g, ROPE_LONG, pairs, c->rope_long, err));
-    PROPANE_TRY(gguf_get_int(g, gguf_model_key_in(key, arch, "rope.scaling.original_context_length"), true, 1, 1 << 24,
-                             &c->rope_original, err));
-    config_rope_be_long(c, NAN);
-    double attention = 1;
-    PROPANE_TRY(gguf_get_real(g, gguf_model_key_in(key, arch, "rope.scaling.attn_factor"), false, &attention, err));
-    const bool usual = fabs(attention - c->rope_attention) < 1e-6 * c->rope_attention; /* rounded to fp32 in the file */
-    if (!usual) c->rope_attention = attention;
-    return PROPANE_OK;
-}
-
-static propane_status gguf_model_read_rope(const gguf *g, const char *arch, model_config *c, propane_error *err) {
-    char key[80];
-    const char *scaling = "none";
-    const gguf_tensor *freqs = gguf_find_tensor(g, ROPE_FREQS);
-    PROPANE_TRY(gguf_get_real(g, gguf_model_key_in(key, arch, "rope.freq_base"), false, &c->rope_theta, err));
-    if (gguf_find_tensor(g, ROPE_SHORT)) return gguf_model_read_long(g, arch, c, err);
-    PROPANE_TRY(gguf_get_text(g, gguf_model_key_in(key, arch, "rope.scaling.type"), false, &scaling, err));
-    if (strcmp(scaling, "linear") == 0) {
-        c->rope_scaling = MODEL_ROPE_LINEAR;
-        PROPANE_TRY(gguf_get_real(g, gguf_model_key_in(key, arch, "rope.scaling.factor"), true, &c->rope_factor, err));
-    } else if (strcmp(scaling, "none") != 0) {
-        return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "%s: %s is '%.40s'; only 'none' and 'linear' can be done",
-                            gguf_source(g), key, scaling);
-    }
-    return freqs && c->rope_scaling == MODEL_ROPE_PLAIN ? gguf_model_find_llama3(g, freqs, c, err) : PROPANE_OK;
 }
 
 /* Every reader takes it that the parts of those that are chosen are divided by their sum. */
@@ -160,7 +69,7 @@ static propane_status gguf_model_read_experts(const gguf *g, const char *arch, m
     char key[80];
     c->norm_topk_prob = true;
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
-        PROPANE_TRY(gguf_get_int(g, gguf_model_key_in(key, arch, sizes[i].key), true, 1, 1 << 20, sizes[i].out, err));
+        PROPANE_TRY(gguf_get_int(g, gguf_key_in(key, arch, sizes[i].key), true, 1, 1 << 20, sizes[i].out, err));
     return PROPANE_OK;
 }
 
@@ -181,15 +90,14 @@ static propane_status gguf_model_read_sizes(const gguf *g, const char *arch, mod
     };
     char key[80];
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
-        PROPANE_TRY(gguf_get_int(g, gguf_model_key_in(key, arch, sizes[i].key), sizes[i].needed, 1, sizes[i].max,
-                                 sizes[i].out, err));
+        PROPANE_TRY(
+            gguf_get_int(g, gguf_key_in(key, arch, sizes[i].key), sizes[i].needed, 1, sizes[i].max, sizes[i].out, err));
     if (c->num_key_value_heads < 0) c->num_key_value_heads = c->num_attention_heads;
     if (c->head_dim < 0) c->head_dim = c->hidden_size / c->num_attention_heads;
     if (model_arch_gguf(arch)->experts) PROPANE_TRY(gguf_model_read_experts(g, arch, c, err));
     int64_t values = c->head_dim, turned = c->head_dim;
-    PROPANE_TRY(
-        gguf_get_int(g, gguf_model_key_in(key, arch, "attention.value_length"), false, 1, 1 << 12, &values, err));
-    PROPANE_TRY(gguf_get_int(g, gguf_model_key_in(key, arch, "rope.dimension_count"), false, 1, 1 << 12, &turned, err));
+    PROPANE_TRY(gguf_get_int(g, gguf_key_in(key, arch, "attention.value_length"), false, 1, 1 << 12, &values, err));
+    PROPANE_TRY(gguf_get_int(g, gguf_key_in(key, arch, "rope.dimension_count"), false, 1, 1 << 12, &turned, err));
     if (model_arch_gguf(arch)->partial_rotary && turned < c->head_dim) {
         c->rotary_dim = turned;
         turned = c->head_dim;
@@ -217,27 +125,26 @@ static propane_status gguf_model_read_parts(const gguf *g, const model_arch *a, 
     config_layers_default(a, c);
     for (int i = 0; a->factors && i < GGUF_MODEL_FACTORS; i++) {
         double *out = (double *)(void *)((char *)c + gguf_model_factors[i].offset);
-        PROPANE_TRY(gguf_get_real(g, gguf_model_key_in(key, a->gguf, gguf_model_factors[i].key), false, out, err));
-        *out = gguf_model_short_real(*out);
+        PROPANE_TRY(gguf_get_real(g, gguf_key_in(key, a->gguf, gguf_model_factors[i].key), false, out, err));
+        *out = gguf_short_real(*out);
     }
     if (a->windowed) {
         c->sliding_window = 0;
-        PROPANE_TRY(gguf_get_int(g, gguf_model_key_in(key, a->gguf, "attention.sliding_window"), false, 0,
-                                 INT64_C(1) << 40, &c->sliding_window, err));
+        PROPANE_TRY(gguf_get_int(g, gguf_key_in(key, a->gguf, "attention.sliding_window"), false, 0, INT64_C(1) << 40,
+                                 &c->sliding_window, err));
     }
     if (a->full_every)
-        PROPANE_TRY(gguf_get_int(g, gguf_model_key_in(key, a->gguf, "attention.sliding_window_pattern"), false, 0, 1000,
+        PROPANE_TRY(gguf_get_int(g, gguf_key_in(key, a->gguf, "attention.sliding_window_pattern"), false, 0, 1000,
                                  &c->full_every, err));
     if (a->rope_local_theta > 0)
         PROPANE_TRY(
-            gguf_get_real(g, gguf_model_key_in(key, a->gguf, "rope.freq_base_swa"), false, &c->rope_local_theta, err));
+            gguf_get_real(g, gguf_key_in(key, a->gguf, "rope.freq_base_swa"), false, &c->rope_local_theta, err));
     if (!a->gemma) return PROPANE_OK;
     PROPANE_TRY(
-        gguf_get_real(g, gguf_model_key_in(key, a->gguf, "attn_logit_softcapping"), false, &c->attention_softcap, err));
-    PROPANE_TRY(
-        gguf_get_real(g, gguf_model_key_in(key, a->gguf, "final_logit_softcapping"), false, &c->logits_softcap, err));
-    PROPANE_TRY(gguf_get_real(g, gguf_model_key_in(key, a->gguf, "attention.scale"), false, &scale, err));
-    if (scale > 0) c->query_pre_attn_scalar = gguf_model_short_real(1 / (scale * scale));
+        gguf_get_real(g, gguf_key_in(key, a->gguf, "attn_logit_softcapping"), false, &c->attention_softcap, err));
+    PROPANE_TRY(gguf_get_real(g, gguf_key_in(key, a->gguf, "final_logit_softcapping"), false, &c->logits_softcap, err));
+    PROPANE_TRY(gguf_get_real(g, gguf_key_in(key, a->gguf, "attention.scale"), false, &scale, err));
+    if (scale > 0) c->query_pre_attn_scalar = gguf_short_real(1 / (scale * scale));
     return PROPANE_OK;
 }
 
@@ -274,11 +181,11 @@ propane_status gguf_config(const gguf *g, model_config *out, propane_error *err)
     PROPANE_TRY(gguf_model_refuse_unsupported(g, arch, err));
     PROPANE_TRY(gguf_model_read_sizes(g, arch, &c, err));
     PROPANE_TRY(gguf_model_read_parts(g, a, &c, err)); /* with the architecture's own base of RoPE */
-    PROPANE_TRY(gguf_get_real(g, gguf_model_key_in(key, arch, gguf_model_epsilon_key(a)), true, &c.rms_norm_eps, err));
-    if (a->position == ARCH_ROPE) PROPANE_TRY(gguf_model_read_rope(g, arch, &c, err));
+    PROPANE_TRY(gguf_get_real(g, gguf_key_in(key, arch, gguf_model_epsilon_key(a)), true, &c.rms_norm_eps, err));
+    if (a->position == ARCH_ROPE) PROPANE_TRY(gguf_rope_read(g, arch, &c, err));
     c.attention_bias = gguf_model_holds_row(g, a, ARCH_IF_ATTENTION_BIAS);
     c.mlp_bias = gguf_model_holds_row(g, a, ARCH_IF_MLP_BIAS);
-    c.rms_norm_eps = gguf_model_short_real(c.rms_norm_eps);
+    c.rms_norm_eps = gguf_short_real(c.rms_norm_eps);
     const gguf_tensor *embedding = gguf_find_tensor(g, "token_embd.weight");
     if (!embedding || embedding->rank != 2)
         return propane_fail(err, PROPANE_ERR_INVALID, "%s: the matrix token_embd.weight is missing", gguf_source(g));
@@ -428,23 +335,22 @@ static gguf_type gguf_model_type_for(const model_tensor *t, gguf_type type) {
 static void gguf_model_put_layers(gguf_header *h, const model_arch *a, const model_config *c) {
     char key[80];
     if (a->experts) {
-        gguf_put_u32(h, gguf_model_key_in(key, a->gguf, "expert_count"), (uint32_t)c->num_experts);
-        gguf_put_u32(h, gguf_model_key_in(key, a->gguf, "expert_used_count"), (uint32_t)c->num_experts_per_tok);
-        gguf_put_u32(h, gguf_model_key_in(key, a->gguf, "expert_feed_forward_length"),
-                     (uint32_t)c->moe_intermediate_size);
+        gguf_put_u32(h, gguf_key_in(key, a->gguf, "expert_count"), (uint32_t)c->num_experts);
+        gguf_put_u32(h, gguf_key_in(key, a->gguf, "expert_used_count"), (uint32_t)c->num_experts_per_tok);
+        gguf_put_u32(h, gguf_key_in(key, a->gguf, "expert_feed_forward_length"), (uint32_t)c->moe_intermediate_size);
     }
     if (a->windowed && c->sliding_window)
-        gguf_put_u32(h, gguf_model_key_in(key, a->gguf, "attention.sliding_window"), (uint32_t)c->sliding_window);
+        gguf_put_u32(h, gguf_key_in(key, a->gguf, "attention.sliding_window"), (uint32_t)c->sliding_window);
     if (a->full_every)
-        gguf_put_u32(h, gguf_model_key_in(key, a->gguf, "attention.sliding_window_pattern"), (uint32_t)c->full_every);
+        gguf_put_u32(h, gguf_key_in(key, a->gguf, "attention.sliding_window_pattern"), (uint32_t)c->full_every);
     if (a->rope_local_theta > 0)
-        gguf_put_f32(h, gguf_model_key_in(key, a->gguf, "rope.freq_base_swa"), (float)c->rope_local_theta);
+        gguf_put_f32(h, gguf_key_in(key, a->gguf, "rope.freq_base_swa"), (float)c->rope_local_theta);
     if (!a->gemma) return;
     if (c->attention_softcap > 0 || a->attention_softcap > 0)
-        gguf_put_f32(h, gguf_model_key_in(key, a->gguf, "attn_logit_softcapping"), (float)c->attention_softcap);
+        gguf_put_f32(h, gguf_key_in(key, a->gguf, "attn_logit_softcapping"), (float)c->attention_softcap);
     if (c->logits_softcap > 0 || a->logits_softcap > 0)
-        gguf_put_f32(h, gguf_model_key_in(key, a->gguf, "final_logit_softcapping"), (float)c->logits_softcap);
-    gguf_put_f32(h, gguf_model_key_in(key, a->gguf, "attention.scale"), (float)model_config_score_scale(c));
+        gguf_put_f32(h, gguf_key_in(key, a->gguf, "final_logit_softcapping"), (float)c->logits_softcap);
+    gguf_put_f32(h, gguf_key_in(key, a->gguf, "attention.scale"), (float)model_config_score_scale(c));
 }
 
 static void gguf_model_put_config(gguf_header *h, const model_config *c, gguf_type type) {
@@ -473,26 +379,16 @@ static void gguf_model_put_config(gguf_header *h, const model_config *c, gguf_ty
         int64_t value;
         memcpy(&value, (const char *)c + sizes[i].offset, sizeof value);
         if (sizes[i].offset == offsetof(model_config, max_position_embeddings)) value = model_config_longest(c);
-        gguf_put_u32(h, gguf_model_key_in(key, a->gguf, sizes[i].key), (uint32_t)value);
+        gguf_put_u32(h, gguf_key_in(key, a->gguf, sizes[i].key), (uint32_t)value);
     }
-    gguf_put_f32(h, gguf_model_key_in(key, a->gguf, gguf_model_epsilon_key(a)), (float)c->rms_norm_eps);
+    gguf_put_f32(h, gguf_key_in(key, a->gguf, gguf_model_epsilon_key(a)), (float)c->rms_norm_eps);
     for (int i = 0; a->factors && i < GGUF_MODEL_FACTORS; i++) {
         double value;
         memcpy(&value, (const char *)c + gguf_model_factors[i].offset, sizeof value);
-        if (value > 0) gguf_put_f32(h, gguf_model_key_in(key, a->gguf, gguf_model_factors[i].key), (float)value);
+        if (value > 0) gguf_put_f32(h, gguf_key_in(key, a->gguf, gguf_model_factors[i].key), (float)value);
     }
     gguf_model_put_layers(h, a, c);
-    if (a->position != ARCH_ROPE) return;
-    gguf_put_u32(h, gguf_model_key_in(key, a->gguf, "rope.dimension_count"), (uint32_t)model_config_rotary(c));
-    gguf_put_f32(h, gguf_model_key_in(key, a->gguf, "rope.freq_base"), (float)c->rope_theta);
-    if (c->rope_scaling == MODEL_ROPE_LONG) {
-        gguf_put_u32(h, gguf_model_key_in(key, a->gguf, "rope.scaling.original_context_length"),
-                     (uint32_t)c->rope_original);
-        gguf_put_f32(h, gguf_model_key_in(key, a->gguf, "rope.scaling.attn_factor"), (float)c->rope_attention);
-    }
-    if (c->rope_scaling != MODEL_ROPE_LINEAR) return;
-    gguf_put_text(h, gguf_model_key_in(key, a->gguf, "rope.scaling.type"), "linear");
-    gguf_put_f32(h, gguf_model_key_in(key, a->gguf, "rope.scaling.factor"), (float)c->rope_factor);
+    gguf_rope_put(h, a, c);
 }
 
 static void gguf_model_put_tensors(gguf_header *h, const model_weights *w, gguf_type type) {
@@ -502,11 +398,7 @@ static void gguf_model_put_tensors(gguf_header *h, const model_weights *w, gguf_
         const int rank = gguf_model_shape(t, dim);
         if (t->first_row == 0) gguf_put_tensor(h, t->gguf, rank, dim, gguf_model_type_for(t, type));
     }
-    const int64_t pairs = model_config_rotary(&w->config) / 2;
-    if (w->config.rope_scaling == MODEL_ROPE_LLAMA3) gguf_put_tensor(h, ROPE_FREQS, 1, &pairs, GGUF_TYPE_F32);
-    if (w->config.rope_scaling != MODEL_ROPE_LONG) return;
-    gguf_put_tensor(h, ROPE_SHORT, 1, &pairs, GGUF_TYPE_F32);
-    gguf_put_tensor(h, ROPE_LONG, 1, &pairs, GGUF_TYPE_F32);
+    gguf_rope_put_tensors(h, &w->config);
 }
 
 /* Row by row, so that no second copy of a matrix is held. */
@@ -536,32 +428,6 @@ static propane_status gguf_model_write_tensor(file_writer *f, const model_weight
     return file_writer_write(f, zeros, (size_t)(-written % 32), err);
 }
 
-/* One number a pair that turns, as fp32. */
-static propane_status gguf_model_write_pairs(file_writer *f, const model_config *c, const double *factors,
-                                             propane_error *err) {
-    static const uint8_t zeros[32] = {0};
-    const int64_t pairs = model_config_rotary(c) / 2;
-    for (int64_t i = 0; i < pairs; i++) {
-        const float factor = (float)factors[i];
-        PROPANE_TRY(file_writer_write(f, &factor, sizeof factor, err));
-    }
-    return file_writer_write(f, zeros, (size_t)(-(uint64_t)(pairs * 4) % 32), err);
-}
-
-static propane_status gguf_model_write_freqs(file_writer *f, const model_config *c, propane_error *err) {
-    double factors[1 << 11];
-    model_config plain = *c;
-    plain.rope_scaling = MODEL_ROPE_PLAIN;
-    if (c->rope_scaling == MODEL_ROPE_LONG) {
-        PROPANE_TRY(gguf_model_write_pairs(f, c, c->rope_short, err));
-        return gguf_model_write_pairs(f, c, c->rope_long, err);
-    }
-    if (c->rope_scaling != MODEL_ROPE_LLAMA3) return PROPANE_OK;
-    for (int64_t i = 0; i < model_config_rotary(c) / 2; i++)
-        factors[i] = model_config_rope_rate(&plain, i) / model_config_rope_rate(c, i);
-    return gguf_model_write_pairs(f, c, factors, err);
-}
-
 static propane_status gguf_model_write_all(file_writer *f, const model_weights *w, const gguf_header *h, gguf_type type,
                                            propane_error *err) {
     text header = {0};
@@ -577,7 +443,7 @@ static propane_status gguf_model_write_all(file_writer *f, const model_weights *
     for (int i = 0; !status && i < w->count; i++)
         if (w->tensors[i].first_row == 0)
             status = gguf_model_write_tensor(f, w, &w->tensors[i], gguf_model_type_for(&w->tensors[i], type), row, err);
-    if (!status) status = gguf_model_write_freqs(f, &w->config, err);
+    if (!status) status = gguf_rope_write(f, &w->config, err);
     mem_free(row);
     return status;
 }
