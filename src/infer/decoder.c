@@ -102,8 +102,7 @@ static propane_status decoder_list_slots(infer *m, int part, propane_error *err)
     int n = 0;
     for (int i = 0; n + 2 <= INFER_MAX_SLOTS && (row = model_arch_param(&m->config, part_of[part], i)); i++) {
         m->slots[part][n++] = (infer_slot){row, row->param, false};
-        if (row->in == ARCH_1 || model_arch_packing(&m->config, row, m->packing) < MODEL_INT8)
-            continue;
+        if (row->in == ARCH_1 || model_arch_packing(&m->config, row, m->packing) < MODEL_INT8) continue;
         const char *name = arena_printf(m->arena, "%s_scale", row->param);
         if (!name) return propane_fail_memory(err, 0);
         m->slots[part][n++] = (infer_slot){row, name, true};
