@@ -136,9 +136,10 @@ static propane_status api_show_gguf(text *to, const char *path, propane_error *e
 static propane_status api_show_tokenizer(text *to, const char *path, propane_error *err) {
     tokenizer *t = NULL;
     PROPANE_TRY(tokenizer_read(path, &t, err));
-    text_printf(to, "%s: tokenizer, kind %s, %d ids, bos %d, eos %d\n  sha256 %s\n", path,
-                tokenizer_kind_name(tokenizer_get_kind(t)), tokenizer_vocab_size(t), tokenizer_bos(t), tokenizer_eos(t),
-                tokenizer_hash(t));
+    const char *model = tokenizer_model_name(t);
+    text_printf(to, "%s: tokenizer, kind %s%s%s%s, %d ids, bos %d, eos %d\n  sha256 %s\n", path,
+                tokenizer_kind_name(tokenizer_get_kind(t)), model ? " (" : "", model ? model : "", model ? ")" : "",
+                tokenizer_vocab_size(t), tokenizer_bos(t), tokenizer_eos(t), tokenizer_hash(t));
     tokenizer_free(t);
     return PROPANE_OK;
 }

@@ -115,9 +115,9 @@ static propane_status api_show_json_tokenizer(const char *path, json_t *o, propa
     tokenizer *t = NULL;
     PROPANE_TRY(tokenizer_read(path, &t, err));
     json_put(o, "tokenizer",
-             json_pack("{s:s, s:i, s:i, s:i, s:s}", "kind", tokenizer_kind_name(tokenizer_get_kind(t)), "ids",
-                       tokenizer_vocab_size(t), "bos", tokenizer_bos(t), "eos", tokenizer_eos(t), "sha256",
-                       tokenizer_hash(t)));
+             json_pack("{s:s, s:s*, s:i, s:i, s:i, s:s}", "kind", tokenizer_kind_name(tokenizer_get_kind(t)), "model",
+                       tokenizer_model_name(t), "ids", tokenizer_vocab_size(t), "bos", tokenizer_bos(t), "eos",
+                       tokenizer_eos(t), "sha256", tokenizer_hash(t)));
     tokenizer_free(t);
     return PROPANE_OK;
 }

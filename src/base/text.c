@@ -134,8 +134,9 @@ size_t text_harmless(char *out, size_t room, const char *bytes, size_t length, c
     return used;
 }
 
+static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
 void text_append_base64(text *t, const void *bytes, size_t length) {
-    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     const uint8_t *from = bytes;
     for (size_t at = 0; at < length; at += 3) {
         const size_t left = length - at;
@@ -145,4 +146,23 @@ void text_append_base64(text *t, const void *bytes, size_t length) {
         for (unsigned i = 0; i < 4; i++) four[i] = i <= left ? digits[bits >> (18 - 6 * i) & 63] : '=';
         text_append_n(t, four, 4);
     }
+}
+
+int64_t text_from_base64(const char *data, size_t length, void *out, size_t room) {
+    uint8_t *to = out;
+    uint32_t bits = 0;
+    int held = 0;
+    size_t n = 0;
+    while (length && data[length - 1] == '=') length--;
+    for (size_t i = 0; i < length; i++) {
+        const char *digit = data[i] ? strchr(digits, data[i]) : NULL;
+        if (!digit) return -1;
+        bits = (bits << 6 | (uint32_t)(digit - digits)) & 0xffffff;
+        held += 6;
+        if (held < 8) continue;
+        if (n == room) return -1;
+        held -= 8;
+        to[n++] = (uint8_t)(bits >> held & 255);
+    }
+    return length % 4 == 1 ? -1 : (int64_t)n;
 }

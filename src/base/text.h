@@ -39,5 +39,7 @@ size_t text_harmless(char *out, size_t room, const char *bytes, size_t length, c
 
 /* RFC 4648, with '=' at the end. */
 void text_append_base64(text *t, const void *bytes, size_t length);
+/* The bytes of such text, with or without '='; -1: it is none, or has more than `room`. */
+int64_t text_from_base64(const char *data, size_t length, void *out, size_t room);
 
 #endif

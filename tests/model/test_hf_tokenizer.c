@@ -35,15 +35,15 @@ static void check_case(const tokenizer *t, const json_t *entry) {
     token_list_deinit(&list);
 }
 
-static void check_reference(const char *name) {
+static void check_file(const char *file, const char *cases_name) {
     propane_error err = {0};
     char path[200];
     tokenizer *t = NULL, *again = NULL;
     json_t *cases = NULL;
-    snprintf(path, sizeof path, "tests/data/tokenizers/%s.json", name);
+    snprintf(path, sizeof path, "tests/data/tokenizers/%s", file);
     EXPECT_OK(tokenizer_read(path, &t, &err));
     EXPECT(tokenizer_get_kind(t) == TOKENIZER_HF);
-    snprintf(path, sizeof path, "tests/data/tokenizers/%s.cases.json", name);
+    snprintf(path, sizeof path, "tests/data/tokenizers/%s.cases.json", cases_name);
     EXPECT_OK(json_read(path, 1 << 20, &cases, &err));
     EXPECT(tokenizer_bos(t) == json_integer_value(json_object_get(cases, "bos")));
     const json_t *list = json_object_get(cases, "cases");
@@ -65,10 +65,28 @@ static void check_reference(const char *name) {
     tokenizer_free(t);
 }
 
+static void check_reference(const char *name) {
+    char file[100];
+    snprintf(file, sizeof file, "%s.json", name);
+    check_file(file, name);
+}
+
 TEST(as_gpt2) { check_reference("gpt2"); }
 TEST(as_llama3) { check_reference("llama3"); }
 TEST(as_qwen) { check_reference("qwen"); }
 TEST(as_sentencepiece) { check_reference("sentencepiece"); }
+
+/* tools/unigram_reference.py: with rules of normalisation, user-defined pieces, unknown characters as one token or as bytes. */
+TEST(as_unigram) {
+    check_reference("unigram");
+    check_reference("unigram_bytes");
+}
+
+/* The same vocabularies as SentencePiece itself reads them. */
+TEST(as_unigram_model) {
+    check_file("unigram.model", "unigram_model");
+    check_file("unigram_bytes.model", "unigram_bytes_model");
+}
 
 /* ---- Propane's kinds in that form ------------------------------------------------------------------------------------ */
 
@@ -156,16 +174,15 @@ static void expect_refused(const char *file, propane_status status, const char *
 
 TEST(unknown_parts_are_refused_by_name) {
     const propane_status no = PROPANE_ERR_UNSUPPORTED, bad = PROPANE_ERR_INVALID;
-    expect_refused(FILE_OF("", "{\"type\":\"Precompiled\"}", "null", "null", FUSE, SMALL), no,
-                   "normalizer 'Precompiled'");
+    expect_refused(FILE_OF("", "{\"type\":\"Nmt\"}", "null", "null", FUSE, SMALL), no, "normalizer 'Nmt'");
     expect_refused(FILE_OF("", "null", "{\"type\":\"BertPreTokenizer\"}", "null", FUSE, SMALL), no,
                    "pre_tokenizer 'BertPreTokenizer'");
     expect_refused(FILE_OF("", "null", "null", "{\"type\":\"BertProcessing\"}", FUSE, SMALL), no,
                    "post_processor 'BertProcessing'");
     expect_refused(FILE_OF("", "null", "null", "null", "{\"type\":\"WordPiece\"}", SMALL), no, "decoder 'WordPiece'");
     expect_refused(FILE_OF("", "null", "null", "null", "null", SMALL), no, "'decoder' must be there");
-    expect_refused(FILE_OF("", "null", "null", "null", FUSE, "\"type\":\"Unigram\",\"vocab\":[]"), no,
-                   "model 'Unigram'");
+    expect_refused(FILE_OF("", "null", "null", "null", FUSE, "\"type\":\"WordPiece\",\"vocab\":{}"), no,
+                   "model 'WordPiece'");
     expect_refused(FILE_OF("", "null", "null", "null", FUSE, "\"end_of_word_suffix\":\"</w>\"," SMALL), no,
                    "end_of_word_suffix '</w>'");
     expect_refused(FILE_OF("", "null", "null", "null", FUSE, "\"dropout\":0.1," SMALL), no, "dropout");
@@ -344,7 +361,7 @@ TEST(new_capitals_have_small_letters) {
 }
 
 SUITE("model/hf_tokenizer", T(newer_characters_look_like_old_ones), T(as_gpt2), T(as_llama3), T(as_qwen),
-      T(as_sentencepiece), T(bytes_chars_and_bpe_are_exported), T(llama2_vocabulary_is_exported),
-      T(what_the_form_cannot_say_is_refused), T(unknown_parts_are_refused_by_name), T(added_tokens_obey_their_flags),
-      T(unknown_characters_are_fused_or_left_out), T(every_behaviour_of_splits), T(long_words_are_not_quadratic),
-      T(memory_that_runs_out_is_an_error), T(new_capitals_have_small_letters))
+      T(as_sentencepiece), T(as_unigram), T(as_unigram_model), T(bytes_chars_and_bpe_are_exported),
+      T(llama2_vocabulary_is_exported), T(what_the_form_cannot_say_is_refused), T(unknown_parts_are_refused_by_name),
+      T(added_tokens_obey_their_flags), T(unknown_characters_are_fused_or_left_out), T(every_behaviour_of_splits),
+      T(long_words_are_not_quadratic), T(memory_that_runs_out_is_an_error), T(new_capitals_have_small_letters))

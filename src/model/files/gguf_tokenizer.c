@@ -368,7 +368,11 @@ static propane_status gguf_tokenizer_put_listing(gguf_header *h, const tokenizer
                                                  propane_error *err) {
     bool spm = t->kind == TOKENIZER_LLAMA || (t->hf && !t->hf->byte_level);
     char unused[32];
-    if (t->kind == TOKENIZER_CHARS || (spm && t->hf && (!t->hf->byte_fallback || !t->hf->drop_space)))
+    if (t->hf && (t->hf->scores || t->hf->sp.on))
+        return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
+                            "a vocabulary of kind hf (%s%s) cannot be written into GGUF files; write a folder",
+                            tokenizer_model_name(t), t->hf->sp.on ? ", text prepared as SentencePiece does it" : "");
+    if (t->kind == TOKENIZER_CHARS || (spm && t->hf && (!t->hf->byte_fallback || !t->hf->drop)))
         return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "a vocabulary of kind %s %s has no form in GGUF files",
                             tokenizer_kind_name(t->kind),
                             t->hf ? "without byte fallback or a space in front" : "(characters)");

@@ -18,6 +18,7 @@
 static const char *const kind_names[] = {"bytes", "chars", "bpe", "llama", "hf"};
 
 const char *tokenizer_kind_name(tokenizer_kind kind) { return kind_names[kind]; }
+const char *tokenizer_model_name(const tokenizer *t) { return !t->hf ? NULL : t->hf->scores ? "Unigram" : "BPE"; }
 tokenizer_kind tokenizer_get_kind(const tokenizer *t) { return t->kind; }
 int tokenizer_vocab_size(const tokenizer *t) { return t->vocab; }
 int tokenizer_bos(const tokenizer *t) { return t->bos; }
@@ -413,17 +414,19 @@ static void tokenizer_settle(tokenizer_stream *s, bool all, text *out) {
     }
 }
 
-/* The llama kind writes a space in front of every text; hf files may. */
-static bool tokenizer_drops_space(const tokenizer *t, const char *piece, size_t length, bool begun) {
-    return (t->kind == TOKENIZER_LLAMA || (t->hf && t->hf->drop_space)) && !begun && length > 0 && piece[0] == ' ';
+/* The llama kind writes a space in front of every text; hf files may. How many bytes of this piece are not shown. */
+static size_t tokenizer_drops_spaces(const tokenizer *t, const char *piece, size_t length, bool *begun) {
+    const hf_drop drop = t->kind == TOKENIZER_LLAMA ? HF_DROP_ONE : t->hf ? t->hf->drop : HF_DROP_NONE;
+    size_t n = 0;
+    while (!*begun && drop && n < length && piece[n] == ' ' && (drop != HF_DROP_ONE || n == 0)) n++;
+    if (n < length || (length && drop != HF_DROP_ALL)) *begun = true;
+    return n;
 }
 
 void tokenizer_decode(const tokenizer *t, tokenizer_stream *s, int32_t id, text *out) {
     size_t length;
     const char *piece = tokenizer_piece(t, id, &length);
-    size_t i = tokenizer_drops_space(t, piece, length, s->begun) ? 1 : 0;
-    if (length) s->begun = true;
-    for (; i < length; i++) {
+    for (size_t i = tokenizer_drops_spaces(t, piece, length, &s->begun); i < length; i++) {
         s->held[s->held_count++] = piece[i];
         tokenizer_settle(s, false, out);
     }
@@ -436,8 +439,7 @@ void tokenizer_decode_bytes(const tokenizer *t, const int32_t *ids, size_t count
     for (size_t i = 0; i < count; i++) {
         size_t length;
         const char *piece = tokenizer_piece(t, ids[i], &length);
-        size_t skip = tokenizer_drops_space(t, piece, length, begun) ? 1 : 0;
+        size_t skip = tokenizer_drops_spaces(t, piece, length, &begun);
         text_append_n(out, piece + skip, length - skip);
-        if (length) begun = true;
     }
 }

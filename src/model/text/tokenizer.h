@@ -6,7 +6,7 @@
  *   chars  the distinct UTF-8 characters of a text (bytes that are not UTF-8: one by one)
  *   bpe    byte-level pair encoding: 256 bytes and merges, words cut as GPT-2 does
  *   llama  SentencePiece pair encoding with scores and byte fallback, from llama2.c's tokenizer.bin
- *   hf     Hugging Face's tokenizer.json with a BPE model: byte-level (GPT-2, Llama 3, Qwen) or SentencePiece's
+ *   hf     Hugging Face's tokenizer.json: BPE, byte-level (GPT-2, Llama 3, Qwen) or SentencePiece's, or Unigram (T5, XLM-R)
  */
 #ifndef MODEL_TEXT_TOKENIZER_H
 #define MODEL_TEXT_TOKENIZER_H
@@ -37,7 +37,7 @@ PROPANE_CHECK propane_status tokenizer_create_chars(const char *data, size_t len
 PROPANE_CHECK propane_status tokenizer_train_bpe(const char *data, size_t length, int vocab_size, tokenizer **out,
                                                  propane_error *err);
 /* Propane's own file (docs/formats.md), Hugging Face's tokenizer.json, llama2.c's tokenizer.bin or the vocabulary of a
- * GGUF file, tiktoken's ranks or Mistral's tekken.json, told apart by their content. tokenizer_config.json beside a tokenizer.json says which token ends a text. */
+ * GGUF file, SentencePiece's tokenizer.model, tiktoken's ranks or Mistral's tekken.json, told apart by their content. tokenizer_config.json beside a tokenizer.json says which token ends a text. */
 PROPANE_CHECK propane_status tokenizer_read(const char *path, tokenizer **out, propane_error *err);
 PROPANE_CHECK propane_status tokenizer_parse(const void *data, size_t length, const char *source, tokenizer **out,
                                              propane_error *err);
@@ -67,6 +67,8 @@ PROPANE_CHECK propane_status tokenizer_chat_read(const char *path, arena *a, tok
 
 tokenizer_kind tokenizer_get_kind(const tokenizer *t);
 const char *tokenizer_kind_name(tokenizer_kind kind); /* "bpe" */
+/* "BPE", "Unigram": what cuts the words of the hf kind; NULL: of another kind. */
+const char *tokenizer_model_name(const tokenizer *t);
 int tokenizer_vocab_size(const tokenizer *t);
 int tokenizer_bos(
     const tokenizer *t); /* what stands in front of a text; -1: nothing (hf: what its post-processor adds) */

@@ -16,43 +16,17 @@ static propane_status tokenizer_hf_refuse(const char *source, const char *key, c
 
 /* ---- added tokens ---------------------------------------------------------------------------------------------------- */
 
-static bool tokenizer_hf_trie_node(hf_trie *t) {
-    if (t->nodes == t->capacity) {
-        int capacity = t->capacity ? 2 * t->capacity : 256;
-        int32_t *terminal = mem_resize(t->terminal, (size_t)capacity * sizeof *terminal);
-        if (!terminal) return false;
-        t->terminal = terminal;
-        t->capacity = capacity;
-    }
-    t->terminal[t->nodes++] = -1;
-    return true;
-}
-
-static bool tokenizer_hf_trie_add(hf_trie *t, const char *data, size_t length, int index) {
-    if (length == 0) return true;
-    if (t->nodes == 0 && !tokenizer_hf_trie_node(t)) return false;
-    int32_t node = 0;
-    for (size_t i = 0; i < length; i++) {
-        int32_t *next = id_map_enter(&t->edges, (uint64_t)node << 8 | (unsigned char)data[i], t->nodes);
-        if (!next) return false;
-        node = *next;
-        if (node == t->nodes && !tokenizer_hf_trie_node(t)) return false;
-    }
-    t->terminal[node] = index;
-    t->first[(unsigned char)data[0]] = true;
-    return true;
-}
-
 /* A token that is looked for in normalised text is itself normalised. */
 static propane_status tokenizer_hf_enter_added(struct hf_tokenizer *h, int index, propane_error *err) {
     const hf_added *a = &h->added[index];
+    const bool in_normal = h->sp.on && h->scores ? !a->special : a->normalized; /* sp: user-defined pieces */
     text buffers[2] = {{0}, {0}};
     const char *content = a->content;
     size_t length = a->length;
     propane_status status = PROPANE_OK;
-    if (a->normalized)
+    if (a->normalized && !h->sp.on)
         status = hf_normalize(h->normalizers, h->normalizer_count, content, length, buffers, &content, &length, err);
-    if (!status && !tokenizer_hf_trie_add(a->normalized ? &h->normal : &h->raw, content, length, index))
+    if (!status && !hf_trie_add(in_normal ? &h->normal : &h->raw, content, length, index))
         status = propane_fail_memory(err, length);
     text_deinit(&buffers[0]);
     text_deinit(&buffers[1]);
@@ -83,8 +57,10 @@ static propane_status tokenizer_hf_read_added(tokenizer *t, const json_t *list, 
         a->length = strlen(content);
         a->content = arena_string(t->arena, content);
         if (!a->content) return propane_fail_memory(err, a->length);
-        t->pieces[id] = a->content;
-        t->lengths[id] = a->special ? 0 : (uint32_t)a->length;
+        if (a->special || !t->pieces[id]) {
+            t->pieces[id] = a->content;
+            t->lengths[id] = a->special ? 0 : (uint32_t)a->length;
+        } /* else the vocabulary's text: the decoder runs over it */
         h->added_count = (int)i + 1;
         PROPANE_TRY(tokenizer_hf_enter_added(h, (int)i, err));
     }
@@ -107,6 +83,10 @@ static propane_status tokenizer_hf_count_ids(const json_t *object, const json_t 
     const char *key;
     json_t *value, *list = json_object_get(object, "added_tokens");
     int64_t id, largest = -1;
+    if (json_is_array(vocab)) {
+        PROPANE_TRY(unigram_count(vocab, source, &id, err));
+        largest = id - 1;
+    }
     json_object_foreach((json_t *)(uintptr_t)vocab, key, value) {
         PROPANE_TRY(tokenizer_hf_check_id(key, value, source, &id, err));
         if (id > largest) largest = id;
@@ -135,14 +115,6 @@ static bool tokenizer_hf_unmap(const char *key, size_t length, char *out, size_t
         i += (size_t)n;
     }
     return true;
-}
-
-/* "<0x0A>" -> 10; -1: something else. */
-static int tokenizer_hf_byte_of(const char *key, size_t length) {
-    char *end = NULL;
-    if (length != 6 || memcmp(key, "<0x", 3) != 0 || key[5] != '>' || strspn(key + 3, "0123456789ABCDEFabcdef") != 2)
-        return -1;
-    return (int)strtoul(key + 3, &end, 16);
 }
 
 /* Words whose mark is inside a piece forbid cutting there. */
@@ -181,7 +153,7 @@ static propane_status tokenizer_hf_read_vocab(tokenizer *t, const json_t *vocab,
         if (h->byte_level && mapped && bytes == 1) t->byte_id[(unsigned char)piece[0]] = id;
         if ((!h->byte_level || mapped) && bytes && !piece_map_enter(&t->lookup, piece, bytes, id))
             return propane_fail_memory(err, t->lookup.capacity * 40);
-        int byte = h->byte_fallback ? tokenizer_hf_byte_of(key, length) : -1;
+        int byte = h->byte_fallback ? hf_byte_of(key, length) : -1;
         if (byte >= 0 && !h->byte_level) t->byte_id[byte] = id;
     }
     return PROPANE_OK;
@@ -261,7 +233,8 @@ static propane_status tokenizer_hf_read_merges(tokenizer *t, const json_t *vocab
 
 /* Which spaces pieces hold after decoding. */
 typedef struct decoding {
-    bool byte_level, spaces, bytes, drop, known;
+    bool byte_level, spaces, bytes, known;
+    hf_drop drop;
 } decoding;
 
 static propane_status tokenizer_hf_read_decoder(const json_t *value, const char *source, decoding *d, int depth,
@@ -287,7 +260,7 @@ static propane_status tokenizer_hf_read_decoder(const json_t *value, const char 
         d->spaces = true;
         PROPANE_TRY(json_get_bool(value, source, "add_prefix_space", false, &prefix, err));
         PROPANE_TRY(json_get_text(value, source, "prepend_scheme", false, &to, err));
-        d->drop = *to ? strcmp(to, "never") != 0 : prefix;
+        d->drop = (*to ? strcmp(to, "never") != 0 : prefix) ? HF_DROP_PIECE : HF_DROP_NONE;
     } else if (strcmp(type, "Replace") == 0) {
         PROPANE_TRY(json_get_text(json_object_get(value, "pattern"), source, "String", true, &from, err));
         PROPANE_TRY(json_get_text(value, source, "content", true, &to, err));
@@ -299,7 +272,7 @@ static propane_status tokenizer_hf_read_decoder(const json_t *value, const char 
         PROPANE_TRY(json_get_int(value, source, "start", true, 0, 1, &start, err));
         PROPANE_TRY(json_get_int(value, source, "stop", true, 0, 0, &stop, err));
         if (strcmp(from, " ") != 0) return tokenizer_hf_refuse(source, "decoder Strip of", from, err);
-        d->drop = start == 1;
+        d->drop = start == 1 ? HF_DROP_ONE : HF_DROP_NONE;
     } else
         return tokenizer_hf_refuse(source, "decoder", type, err);
     return PROPANE_OK;
@@ -307,12 +280,13 @@ static propane_status tokenizer_hf_read_decoder(const json_t *value, const char 
 
 /* Pieces become the text they stand for; encoding has its own copy of the keys in the map. */
 static propane_status tokenizer_hf_decode_pieces(tokenizer *t, const decoding *d, propane_error *err) {
-    t->hf->drop_space = d->drop;
+    t->hf->drop = d->drop;
+    if (t->hf->sp.on) t->hf->drop = t->hf->sp.squeeze ? HF_DROP_ALL : t->hf->sp.prefix ? HF_DROP_ONE : HF_DROP_NONE;
     if (d->byte_level || (!d->spaces && !d->bytes)) return PROPANE_OK;
     for (int i = 0; i < t->vocab; i++) {
         const char *key = t->pieces[i];
         size_t length = t->lengths[i], n = 0;
-        int byte = d->bytes ? tokenizer_hf_byte_of(key ? key : "", length) : -1;
+        int byte = d->bytes ? hf_byte_of(key ? key : "", length) : -1;
         char *piece = length ? arena_alloc(t->arena, length) : NULL;
         if (length && !piece) return propane_fail_memory(err, length);
         for (size_t k = 0; k < length;) {
@@ -327,7 +301,7 @@ static propane_status tokenizer_hf_decode_pieces(tokenizer *t, const decoding *d
     return PROPANE_OK;
 }
 
-/* What stands in front of a text: at most one token. */
+/* What stands in front of a text: at most one token; the first one after it. */
 static propane_status tokenizer_hf_read_template(tokenizer *t, const json_t *value, const char *source,
                                                  propane_error *err) {
     const json_t *single = json_object_get(value, "single");
@@ -347,7 +321,11 @@ static propane_status tokenizer_hf_read_template(tokenizer *t, const json_t *val
             return propane_fail(err, PROPANE_ERR_INVALID,
                                 "%s: post_processor: '%.60s' must have one id of the vocabulary", source,
                                 name ? name : "single");
-        if (text_seen || t->bos >= 0)
+        if (text_seen) {
+            if (t->hf->behind < 0) t->hf->behind = (int32_t)json_integer_value(id);
+            continue;
+        }
+        if (t->bos >= 0)
             return tokenizer_hf_refuse(source, "post_processor with more than one token in front:", name, err);
         t->bos = (int)json_integer_value(id);
     }
@@ -389,6 +367,7 @@ static void tokenizer_hf_find_eos(tokenizer *t, const json_t *own, const json_t 
     } else {
         for (size_t i = 0; t->eos < 0 && i < sizeof names / sizeof names[0]; i++)
             t->eos = tokenizer_hf_added_id(t->hf, names[i]);
+        if (t->eos < 0) t->eos = t->hf->behind;
     }
 }
 
@@ -396,7 +375,9 @@ static void tokenizer_hf_find_eos(tokenizer *t, const json_t *own, const json_t 
 static propane_status tokenizer_hf_identify(tokenizer *t, const json_t *object, propane_error *err) {
     json_t *copy = json_copy((json_t *)(uintptr_t)object);
     const char *const idle[] = {HF_OWN_KEY, TOKENIZER_CHAT_KEY, "version", "truncation", "padding"};
+    json_t *sp = json_incref(json_object_get(json_object_get(object, HF_OWN_KEY), HF_SP_KEY));
     for (int i = 0; copy && i < 5; i++) (void)json_object_del(copy, idle[i]);
+    if (sp) json_put(copy, HF_SP_KEY, json_incref(sp)); /* it changes ids */
     char *sorted = NULL, *kept = NULL;
     size_t sorted_length = 0;
     propane_status status = json_print(copy, JSON_COMPACT | JSON_SORT_KEYS, &sorted, &sorted_length, err);
@@ -405,6 +386,7 @@ static propane_status tokenizer_hf_identify(tokenizer *t, const json_t *object, 
     (void)json_object_del(copy, TOKENIZER_CHAT_KEY); /* the tokenizer's own is written */
     json_t *own = json_pack("{s:i}", "eos", t->eos);
     if (t->hf->by_result) json_put(own, "ranks", json_true());
+    if (sp) json_put(own, HF_SP_KEY, sp);
     json_put(copy, HF_OWN_KEY, own);
     if (!status) status = json_print(copy, JSON_COMPACT, &kept, &t->hf->json_length, err);
     json_decref(copy);
@@ -427,10 +409,8 @@ static propane_status tokenizer_hf_identify(tokenizer *t, const json_t *object, 
 
 static propane_status tokenizer_hf_read_model_flags(struct hf_tokenizer *h, const json_t *model, const char *source,
                                                     propane_error *err) {
-    const char *type = "BPE", *affix = "";
+    const char *affix = "";
     double dropout = 0;
-    PROPANE_TRY(json_get_text(model, source, "type", false, &type, err));
-    if (strcmp(type, "BPE") != 0) return tokenizer_hf_refuse(source, "model", type, err);
     PROPANE_TRY(json_get_text(model, source, "continuing_subword_prefix", false, &affix, err));
     if (*affix) return tokenizer_hf_refuse(source, "continuing_subword_prefix", affix, err);
     PROPANE_TRY(json_get_text(model, source, "end_of_word_suffix", false, &affix, err));
@@ -455,12 +435,37 @@ static propane_status tokenizer_hf_read_unknown(tokenizer *t, const json_t *mode
     return PROPANE_OK;
 }
 
+static propane_status tokenizer_hf_read_pairs(tokenizer *t, const json_t *model, const char *source,
+                                              propane_error *err) {
+    struct hf_tokenizer *h = t->hf;
+    const json_t *vocab = json_object_get(model, "vocab");
+    PROPANE_TRY(tokenizer_hf_read_model_flags(h, model, source, err));
+    h->cut_spaces = !h->byte_level && !h->ignore_merges && json_object_get(vocab, "\xe2\x96\x81");
+    PROPANE_TRY(tokenizer_hf_read_vocab(t, vocab, source, err));
+    PROPANE_TRY(tokenizer_hf_read_unknown(t, model, vocab, source, err));
+    return tokenizer_hf_read_merges(t, vocab, json_object_get(model, "merges"), source, err);
+}
+
+/* {"prefix": b, "squeeze": b, "escape": b, "unused": [ids]}; the rules are the normaliser's. */
+static propane_status tokenizer_hf_read_sentencepiece(struct hf_tokenizer *h, const json_t *object, const char *source,
+                                                      propane_error *err) {
+    const json_t *sp = json_object_get(json_object_get(object, HF_OWN_KEY), HF_SP_KEY);
+    if (!sp) return PROPANE_OK;
+    h->sp.on = true;
+    h->sp.unused = json_object_get(sp, "unused");
+    for (int i = 0; i < h->normalizer_count; i++)
+        if (h->normalizers[i].kind == HF_CHARSMAP) h->sp.rules = h->normalizers[i].rules;
+    PROPANE_TRY(json_get_bool(sp, source, "prefix", true, &h->sp.prefix, err));
+    PROPANE_TRY(json_get_bool(sp, source, "squeeze", true, &h->sp.squeeze, err));
+    return json_get_bool(sp, source, "escape", true, &h->sp.escape, err);
+}
+
 static propane_status tokenizer_hf_fill(tokenizer *t, const json_t *object, const json_t *config, const char *source,
                                         propane_error *err) {
     struct hf_tokenizer *h = t->hf;
-    const json_t *model = json_object_get(object, "model"), *vocab = json_object_get(model, "vocab");
+    const json_t *model = json_object_get(object, "model");
     decoding d = {0};
-    PROPANE_TRY(tokenizer_hf_read_model_flags(h, model, source, err));
+    h->behind = -1;
     PROPANE_TRY(hf_read_normalizers(t->arena, json_object_get(object, "normalizer"), source, h->normalizers,
                                     &h->normalizer_count, err));
     PROPANE_TRY(
@@ -472,10 +477,9 @@ static propane_status tokenizer_hf_fill(tokenizer *t, const json_t *object, cons
                                 "%s: pre_tokenizer ByteLevel must be the last one of its Sequence", source);
         h->byte_level = true;
     }
-    h->cut_spaces = !h->byte_level && !h->ignore_merges && json_object_get(vocab, "\xe2\x96\x81");
-    PROPANE_TRY(tokenizer_hf_read_vocab(t, vocab, source, err));
-    PROPANE_TRY(tokenizer_hf_read_unknown(t, model, vocab, source, err));
-    PROPANE_TRY(tokenizer_hf_read_merges(t, vocab, json_object_get(model, "merges"), source, err));
+    PROPANE_TRY(tokenizer_hf_read_sentencepiece(h, object, source, err));
+    PROPANE_TRY(json_is_array(json_object_get(model, "vocab")) ? unigram_read(t, object, source, err)
+                                                               : tokenizer_hf_read_pairs(t, model, source, err));
     if (json_is_object(json_object_get(object, "decoder")))
         PROPANE_TRY(tokenizer_hf_read_decoder(json_object_get(object, "decoder"), source, &d, 0, err));
     if (!d.known || d.byte_level != h->byte_level)
@@ -499,9 +503,11 @@ propane_status hf_parse(const json_t *object, const json_t *config, const char *
     const json_t *vocab = json_object_get(json_object_get(object, "model"), "vocab");
     *out = NULL;
     const char *type = json_string_value(json_object_get(json_object_get(object, "model"), "type"));
-    if (type && strcmp(type, "BPE") != 0) return tokenizer_hf_refuse(source, "model", type, err);
-    if (!json_is_object(vocab))
+    const bool unigram = type && strcmp(type, "Unigram") == 0;
+    if (type && !unigram && strcmp(type, "BPE") != 0) return tokenizer_hf_refuse(source, "model", type, err);
+    if (!unigram && !json_is_object(vocab))
         return propane_fail(err, PROPANE_ERR_INVALID, "%s: 'model.vocab' must be an object of tokens and ids", source);
+    if (unigram) PROPANE_TRY(unigram_count(vocab, source, &(int64_t){0}, err));
     PROPANE_TRY(tokenizer_hf_count_ids(object, vocab, source, &count, err));
     tokenizer *t;
     PROPANE_TRY(tokenizer_begin(TOKENIZER_HF, count, &t, err));

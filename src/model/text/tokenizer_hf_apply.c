@@ -40,7 +40,10 @@ static propane_status tokenizer_hf_apply_find(const hf_step *s, pcre2_match_data
     }
     for (size_t n; from < length; from += n) {
         int32_t code = hf_code_at(data + from, length - from, &n);
-        if (s->kind == HF_DIGITS ? hf_is_number(code) : hf_is_punctuation(code)) {
+        size_t bytes;
+        if (s->kind == HF_WHITESPACE ? hf_is_space(data + from, length - from, &bytes)
+            : s->kind == HF_DIGITS   ? hf_is_number(code)
+                                     : hf_is_punctuation(code)) {
             *start = from;
             *end = from + n;
             return PROPANE_OK;
@@ -73,6 +76,14 @@ static void tokenizer_hf_apply_lower(const char *data, size_t length, text *out)
             text_append(out, "i\xcc\x87"); /* the one capital whose small form is two characters */
         else
             text_append_n(out, bytes, hf_utf8_put(hf_lower(code), bytes));
+    }
+}
+
+/* Accents are marks of their own by now (NFD, NFKD). */
+static void tokenizer_hf_apply_strip_accents(const char *data, size_t length, text *out) {
+    for (size_t i = 0, n; i < length; i += n) {
+        const int32_t code = hf_code_at(data + i, length - i, &n);
+        if (!hf_is_accent(code)) text_append_n(out, data + i, n);
     }
 }
 
@@ -147,6 +158,10 @@ propane_status hf_normalize(const hf_step *steps, int count, const char *data, s
             tokenizer_hf_apply_lower(data, length, to);
         else if (s->kind == HF_REPLACE)
             status = tokenizer_hf_apply_replace(s, data, length, to, err);
+        else if (s->kind == HF_CHARSMAP)
+            charsmap_apply(s->rules, data, length, to);
+        else if (s->kind == HF_STRIP_ACCENTS)
+            tokenizer_hf_apply_strip_accents(data, length, to);
         else if (s->kind == HF_PREPEND)
             text_append_n(to, s->with, s->with_length), text_append_n(to, data, length);
         else
@@ -160,6 +175,32 @@ propane_status hf_normalize(const hf_step *steps, int count, const char *data, s
     *out = data;
     *out_length = length;
     return PROPANE_OK;
+}
+
+/* What a rule gives may begin with spaces, and so may what it leaves: all of them are one run. */
+void hf_normalize_sentencepiece(const hf_sentencepiece *sp, const hf_trie *user, const char *data, size_t length,
+                                text *out) {
+    const char *space = sp->escape ? "\xe2\x96\x81" : " ";
+    const size_t space_length = strlen(space), from = out->length;
+    bool begun = !sp->squeeze, after_space = sp->squeeze;
+    for (size_t i = 0, n; i < length; i += n) {
+        const char *with = data + i;
+        size_t with_length;
+        if (hf_trie_longest(user, data + i, length - i, &n) >= 0)
+            with_length = n;
+        else
+            n = charsmap_step(sp->rules, data + i, length - i, &with, &with_length);
+        if (!begun && with_length == 1 && *with == ' ') continue;
+        if (sp->prefix && out->length == from) text_append_n(out, space, space_length);
+        begun = true;
+        for (; after_space && with_length && *with == ' '; with++) with_length--;
+        for (size_t k = 0; k < with_length; k++)
+            text_append_n(out, with[k] == ' ' ? space : with + k, with[k] == ' ' ? space_length : 1);
+        if (with_length) after_space = sp->squeeze && with[with_length - 1] == ' ';
+    }
+    while (sp->squeeze && out->length >= from + space_length &&
+           memcmp(out->data + out->length - space_length, space, space_length) == 0)
+        out->length -= space_length;
 }
 
 /* ---- cutting --------------------------------------------------------------------------------------------------------------- */

@@ -26,6 +26,7 @@ typedef struct encoder {
     size_t word_capacity;
     token_list known_ids;
     pair_merger merger;
+    unigram_places places;
 } encoder;
 
 /* ---- merging ----------------------------------------------------------------------------------------------------------- */
@@ -70,6 +71,7 @@ static int32_t hf_encode_spell(encoder *e, const char *word, size_t length) {
 
 static propane_status hf_encode_piece(encoder *e, const char *word, size_t length, token_list *out,
                                       propane_error *err) {
+    if (e->h->scores) return unigram_encode(e->t, &e->places, word, length, out, err);
     PROPANE_TRY(pair_merger_reserve(&e->merger, length, err));
     int32_t count = hf_encode_spell(e, word, length);
     pair_merger_run(&e->merger, count, hf_encode_join, e);
@@ -127,22 +129,6 @@ static propane_status hf_encode_take_word(void *context, const char *word, size_
 
 /* ---- added tokens ----------------------------------------------------------------------------------------------------------- */
 
-/* The longest added token at `at`, or NULL. */
-static const hf_added *hf_encode_added_at(const encoder *e, const hf_trie *trie, const char *data, size_t length,
-                                          size_t at, size_t *end) {
-    int32_t node = 0, best = -1;
-    for (size_t i = at; i < length; i++) {
-        const int32_t *next = id_map_find(&trie->edges, (uint64_t)node << 8 | (unsigned char)data[i]);
-        if (!next) break;
-        node = *next;
-        if (trie->terminal[node] >= 0) {
-            best = trie->terminal[node];
-            *end = i + 1;
-        }
-    }
-    return best >= 0 ? &e->h->added[best] : NULL;
-}
-
 static size_t hf_encode_character_before(const char *data, size_t at) {
     size_t last = at - 1;
     while (last > 0 && ((unsigned char)data[last] & 0xc0) == 0x80) last--;
@@ -161,10 +147,10 @@ static propane_status hf_encode_cut_added(encoder *e, const hf_trie *trie, const
                                           take_text take, propane_error *err) {
     size_t done = 0, n;
     for (size_t i = 0; trie->nodes && i < length;) {
-        size_t start = i, end = i + 1;
-        const hf_added *a =
-            trie->first[(unsigned char)data[i]] ? hf_encode_added_at(e, trie, data, length, i, &end) : NULL;
-        i = end;
+        size_t start = i, found;
+        const int32_t index = hf_trie_longest(trie, data + i, length - i, &found);
+        const hf_added *a = index >= 0 ? &e->h->added[index] : NULL;
+        size_t end = i += a ? found : 1;
         if (!a || start < done || (a->single_word && !hf_encode_stands_alone(data, length, start, end))) continue;
         while (a->lstrip && start > done) {
             size_t before = hf_encode_character_before(data, start);
@@ -186,6 +172,13 @@ static propane_status hf_encode_take_normalized(encoder *e, const char *data, si
 }
 
 static propane_status hf_encode_take_raw(encoder *e, const char *data, size_t length, bool first, propane_error *err) {
+    if (e->h->sp.on) {
+        text *to = &e->buffers[0];
+        text_clear(to);
+        hf_normalize_sentencepiece(&e->h->sp, &e->h->normal, data, length, to);
+        if (to->failed) return propane_fail_memory(err, to->capacity);
+        return to->length ? hf_encode_take_word(e, to->data, to->length, err) : PROPANE_OK;
+    }
     PROPANE_TRY(hf_normalize(e->h->normalizers, e->h->normalizer_count, data, length, e->buffers, &data, &length, err));
     return hf_encode_cut_added(e, &e->h->normal, data, length, first, hf_encode_take_normalized, err);
 }
@@ -248,6 +241,7 @@ propane_status hf_encode(const tokenizer *t, const char *data, size_t length, to
     token_list_deinit(&e.known_ids);
     mem_free(e.words);
     pair_merger_deinit(&e.merger);
+    unigram_deinit(&e.places);
     arena_free(e.arena);
     return status;
 }

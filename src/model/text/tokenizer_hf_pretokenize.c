@@ -57,6 +57,13 @@ int hf_byte_to_char(unsigned char byte) {
     return 0;
 }
 
+int hf_byte_of(const char *key, size_t length) {
+    char *end = NULL;
+    if (length != 6 || memcmp(key, "<0x", 3) != 0 || key[5] != '>' || strspn(key + 3, "0123456789ABCDEFabcdef") != 2)
+        return -1;
+    return (int)strtoul(key + 3, &end, 16);
+}
+
 int hf_char_to_byte(int32_t code) {
     if (code < 0 || code > 323) return -1;
     if ((code >= 33 && code <= 126) || (code >= 161 && code <= 172) || (code >= 174 && code <= 255)) return code;
@@ -213,6 +220,22 @@ static propane_status pretokenize_read_behaviour(const json_t *object, const cha
 typedef propane_status (*read_one)(arena *a, const json_t *object, const char *type, const char *source, hf_step *s,
                                    propane_error *err);
 
+static propane_status pretokenize_read_charsmap(arena *a, const json_t *object, const char *source, hf_step *s,
+                                                propane_error *err) {
+    const char *base64;
+    s->kind = HF_CHARSMAP;
+    PROPANE_TRY(json_get_text(object, source, "precompiled_charsmap", true, &base64, err));
+    const size_t room = strlen(base64);
+    char *bytes = mem_alloc(room + 1);
+    if (!bytes) return propane_fail_memory(err, room);
+    const int64_t length = text_from_base64(base64, room, bytes, room);
+    propane_status status =
+        length < 0 ? propane_fail(err, PROPANE_ERR_INVALID, "%s: 'precompiled_charsmap' is not base64", source)
+                   : charsmap_read(a, bytes, (size_t)length, source, &s->rules, err);
+    mem_free(bytes);
+    return status;
+}
+
 static propane_status pretokenize_read_normalizer(arena *a, const json_t *object, const char *type, const char *source,
                                                   hf_step *s, propane_error *err) {
     static const char *const forms[] = {"NFC", "NFD", "NFKC", "NFKD", "Lowercase"};
@@ -235,6 +258,11 @@ static propane_status pretokenize_read_normalizer(arena *a, const json_t *object
         PROPANE_TRY(json_get_bool(object, source, "strip_left", true, &s->left, err));
         return json_get_bool(object, source, "strip_right", true, &s->right, err);
     }
+    if (strcmp(type, "StripAccents") == 0) {
+        s->kind = HF_STRIP_ACCENTS;
+        return PROPANE_OK;
+    }
+    if (strcmp(type, "Precompiled") == 0) return pretokenize_read_charsmap(a, object, source, s, err);
     return pretokenize_refuse(source, "normalizer", type, err);
 }
 
@@ -288,6 +316,11 @@ static propane_status pretokenize_read_split(arena *a, const json_t *object, con
         s->kind = HF_DIGITS;
         PROPANE_TRY(json_get_bool(object, source, "individual_digits", false, &flag, err));
         s->behaviour = flag ? HF_ISOLATED : HF_CONTIGUOUS;
+        return PROPANE_OK;
+    }
+    if (strcmp(type, "WhitespaceSplit") == 0) {
+        s->kind = HF_WHITESPACE;
+        s->behaviour = HF_REMOVED;
         return PROPANE_OK;
     }
     if (strcmp(type, "Punctuation") == 0) {

@@ -4,11 +4,6 @@
 #include "base/memory.h"
 #include "model/text/tokenizer_hf.h"
 
-static void tokenizer_object_free_trie(hf_trie *t) {
-    id_map_deinit(&t->edges);
-    mem_free(t->terminal);
-}
-
 static void tokenizer_object_free_steps(hf_step *steps, int count) {
     for (int i = 0; i < count; i++) pcre2_code_free(steps[i].regex);
 }
@@ -17,8 +12,9 @@ static void tokenizer_object_free_hf(struct hf_tokenizer *h) {
     if (!h) return;
     tokenizer_object_free_steps(h->normalizers, h->normalizer_count);
     tokenizer_object_free_steps(h->splits, h->split_count);
-    tokenizer_object_free_trie(&h->raw);
-    tokenizer_object_free_trie(&h->normal);
+    hf_trie_deinit(&h->raw);
+    hf_trie_deinit(&h->normal);
+    hf_trie_deinit(&h->units);
 }
 
 void tokenizer_free(tokenizer *t) {

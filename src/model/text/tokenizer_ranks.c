@@ -73,34 +73,11 @@ static const rank_form forms[] = {
 
 /* ---- the list ------------------------------------------------------------------------------------------------------------- */
 
-static int ranks_sixbit(unsigned char c) {
-    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    const char *at = c ? strchr(digits, c) : NULL;
-    return at ? (int)(at - digits) : -1;
-}
-
-/* The bytes of base64 text; -1: it is none, or too long. */
-static int ranks_decode(const char *data, size_t length, char out[RANKS_TOKEN_MAX]) {
-    uint32_t bits = 0;
-    int held = 0, n = 0;
-    while (length && data[length - 1] == '=') length--;
-    for (size_t i = 0; i < length; i++) {
-        const int six = ranks_sixbit((unsigned char)data[i]);
-        if (six < 0 || n == RANKS_TOKEN_MAX) return -1;
-        bits = (bits << 6 | (uint32_t)six) & 0xffffff;
-        held += 6;
-        if (held < 8) continue;
-        held -= 8;
-        out[n++] = (char)(unsigned char)(bits >> held & 255);
-    }
-    return length % 4 == 1 ? -1 : n;
-}
-
 /* Ranks come in order: 0, 1, ... */
 static propane_status ranks_add(rank_list *l, const char *base64, size_t length, const char *source,
                                 propane_error *err) {
     char bytes[RANKS_TOKEN_MAX];
-    const int n = ranks_decode(base64, length, bytes);
+    const int n = (int)text_from_base64(base64, length, bytes, RANKS_TOKEN_MAX);
     if (n < 1)
         return propane_fail(err, PROPANE_ERR_INVALID, "%s: the token of rank %lld is not 1 to %d bytes in base64",
                             source, (long long)l->count, RANKS_TOKEN_MAX);
@@ -210,8 +187,9 @@ static propane_status ranks_put_all(const rank_list *l, int64_t first_id, json_t
 
 /* Rank 0 is a single byte in all of them: "IQ== 0". A text whose first line is "line 0" is none. */
 bool tokenizer_is_tiktoken(const char *data, size_t length) {
-    return length > 6 && ranks_sixbit((unsigned char)data[0]) >= 0 && ranks_sixbit((unsigned char)data[1]) >= 0 &&
-           memcmp(data + 2, "== 0", 4) == 0 && (data[6] == '\n' || data[6] == '\r');
+    char byte;
+    return length > 6 && memcmp(data + 2, "== 0", 4) == 0 && (data[6] == '\n' || data[6] == '\r') &&
+           text_from_base64(data, 4, &byte, 1) == 1;
 }
 
 static propane_status ranks_read_lines(rank_list *l, const char *data, size_t length, const char *source,

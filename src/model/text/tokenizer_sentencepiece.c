@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT
- * Owns reading tokenizer.model, a protobuf message of a few fields: pieces with scores and types, and how text is prepared. Two
- * neighbours join where their text together is a piece, the one with the highest score first: all ways to cut a piece in two
- * are merges, and where scores fall with the ids, which BPE models have, the id is the rank ("ranks" in the file that is made).
+ * Owns reading tokenizer.model, a protobuf message of a few fields: pieces with scores and types, and how text is prepared. It
+ * becomes a tokenizer.json. BPE: two neighbours join where their text together is a piece, the one with the highest score first:
+ * all ways to cut a piece in two are merges, and where scores fall with the ids, which BPE models have, the id is the rank
+ * ("ranks" in the file that is made). Unigram: pieces and scores as they are. Text that is prepared by more than a mark in front
+ * is prepared as SentencePiece does it (the key "sentencepiece"); other programs see the nearest that the format can say.
  */
 #include "model/text/tokenizer_sentencepiece.h"
 
@@ -32,7 +34,9 @@ typedef struct sp_model {
     int64_t count, room;
     piece_map ids; /* of normal and user-defined pieces */
     int64_t kind, unk, bos, eos;
-    bool byte_fallback, suffix, prefix, squeeze, rules;
+    bool byte_fallback, suffix, prefix, squeeze, escape, denormalizer, trained, prepared;
+    const char *rules; /* in the file */
+    size_t rules_length;
 } sp_model;
 
 /* ---- the message ----------------------------------------------------------------------------------------------------------- */
@@ -137,9 +141,21 @@ static propane_status sp_read_normalizer(sp_model *m, const char *data, size_t l
     sp_field f;
     for (size_t at = 0; at < length;) {
         if (!sp_read_field(data, length, &at, &f)) return sp_broken(source, at, "the normalizer's part", err);
-        if (f.number == 2 && f.wire == 2) m->rules = f.length > 0;
+        if (f.number == 2 && f.wire == 2) m->rules = f.data, m->rules_length = f.length;
         if (f.number == 3 && f.wire == 0) m->prefix = f.value != 0;
         if (f.number == 4 && f.wire == 0) m->squeeze = f.value != 0;
+        if (f.number == 5 && f.wire == 0) m->escape = f.value != 0;
+    }
+    return PROPANE_OK;
+}
+
+/* What is done to a decoded text. */
+static propane_status sp_read_denormalizer(sp_model *m, const char *data, size_t length, const char *source,
+                                           propane_error *err) {
+    sp_field f;
+    for (size_t at = 0; at < length;) {
+        if (!sp_read_field(data, length, &at, &f)) return sp_broken(source, at, "the denormalizer's part", err);
+        if (f.number == 2 && f.wire == 2 && f.length > 0) m->denormalizer = true;
     }
     return PROPANE_OK;
 }
@@ -151,18 +167,33 @@ static propane_status sp_read(sp_model *m, const char *data, size_t length, cons
         if (f.wire != 2) continue;
         if (f.number == 1) PROPANE_TRY(sp_add_piece(m, f.data, f.length, source, err));
         if (f.number == 2) PROPANE_TRY(sp_read_trainer(m, f.data, f.length, source, err));
+        m->trained |= f.number == 2;
+        m->prepared |= f.number == 3;
         if (f.number == 3) PROPANE_TRY(sp_read_normalizer(m, f.data, f.length, source, err));
+        if (f.number == 5) PROPANE_TRY(sp_read_denormalizer(m, f.data, f.length, source, err));
     }
     return PROPANE_OK;
 }
 
+/* Unigram: whatever the trainer's part says, the piece of that type. */
+static void sp_find_unknown(sp_model *m) {
+    m->unk = -1;
+    for (int64_t i = m->count - 1; i >= 0; i--)
+        if (m->pieces[i].type == UNKNOWN) m->unk = i;
+}
+
 static propane_status sp_check(const sp_model *m, const char *source, propane_error *err) {
-    const char *what = m->kind == UNIGRAM ? "it is a Unigram model"
-                       : m->kind != PAIRS ? "it is neither a BPE nor a Unigram model"
-                       : m->rules         ? "it has rules of normalisation (nmt_nfkc or others)"
-                       : m->squeeze       ? "it removes extra white space"
-                       : m->suffix        ? "its word marks stand behind words"
-                                          : NULL;
+    if (!m->trained || !m->prepared)
+        return propane_fail(err, PROPANE_ERR_INVALID,
+                            "%s: it ends after %lld pieces and does not say %s: it is cut off", source,
+                            (long long)m->count, m->trained ? "how text is prepared" : "what model they are of");
+    const char *what = m->kind != PAIRS && m->kind != UNIGRAM ? "it is neither a BPE nor a Unigram model"
+                       : m->suffix       ? "its word marks stand behind words (treat_whitespace_as_suffix)"
+                       : m->denormalizer ? "it has rules for decoded text (denormalizer_spec)"
+                                         : NULL;
+    if (m->kind == UNIGRAM && m->unk < 0)
+        return propane_fail(err, PROPANE_ERR_INVALID, "%s: none of its %lld pieces stands for unknown characters",
+                            source, (long long)m->count);
     const int64_t ids[] = {m->unk, m->bos, m->eos};
     static const char *const names[] = {"unk_id", "bos_id", "eos_id"};
     if (what)
@@ -179,22 +210,69 @@ static propane_status sp_check(const sp_model *m, const char *source, propane_er
 
 /* ---- as a tokenizer.json ----------------------------------------------------------------------------------------------------- */
 
-static json_t *sp_begin_file(const sp_model *m) {
-    json_t *replace = json_pack("{s:s, s:{s:s}, s:s}", "type", "Replace", "pattern", "String", " ", "content", MARK);
-    json_t *normalizer = replace;
-    json_t *decoders = json_pack("[{s:s, s:{s:s}, s:s}, {s:s}, {s:s}]", "type", "Replace", "pattern", "String", MARK,
-                                 "content", " ", "type", "ByteFallback", "type", "Fuse");
-    if (m->prefix) {
-        normalizer = json_pack("{s:s, s:[{s:s, s:s}, o]}", "type", "Sequence", "normalizers", "type", "Prepend",
-                               "prepend", MARK, replace);
-        json_add(decoders, json_pack("{s:s, s:s, s:i, s:i}", "type", "Strip", "content", " ", "start", 1, "stop", 0));
+static json_t *sp_replace(const char *kind, const char *what, const char *with) {
+    return json_pack("{s:s, s:{s:s}, s:s}", "type", "Replace", "pattern", kind, what, "content", with);
+}
+
+static json_t *sp_charsmap(const sp_model *m) {
+    text base64 = {0};
+    text_append_base64(&base64, m->rules, m->rules_length);
+    json_t *out = base64.failed || !base64.length
+                      ? NULL
+                      : json_pack("{s:s, s:s}", "type", "Precompiled", "precompiled_charsmap", base64.data);
+    text_deinit(&base64);
+    return out;
+}
+
+/* Does the model prepare text as all of a BPE vocabulary's readers can? */
+static bool sp_is_plain(const sp_model *m) { return m->kind == PAIRS && !m->rules_length && !m->squeeze && m->escape; }
+
+static json_t *sp_normalizer(const sp_model *m) {
+    json_t *list = json_array();
+    if (m->rules_length) json_add(list, sp_charsmap(m));
+    if (m->squeeze) {
+        json_add(list, json_pack("{s:s, s:b, s:b}", "type", "Strip", "strip_left", 1, "strip_right", 1));
+        json_add(list, sp_replace("Regex", " {2,}", " "));
     }
-    json_t *model = json_pack("{s:s, s:b, s:b, s:b, s:{}, s:[]}", "type", "BPE", "fuse_unk", 1, "byte_fallback",
-                              m->byte_fallback, "ignore_merges", 0, "vocab", "merges");
-    if (m->unk >= 0) json_put(model, "unk_token", json_string(m->pieces[m->unk].text));
+    if (m->prefix) json_add(list, json_pack("{s:s, s:s}", "type", "Prepend", "prepend", m->escape ? MARK : " "));
+    if (m->escape) json_add(list, sp_replace("String", " ", MARK));
+    if (json_array_size(list) != 1) return json_pack("{s:s, s:o}", "type", "Sequence", "normalizers", list);
+    json_t *only = json_incref(json_array_get(list, 0));
+    json_decref(list);
+    return only;
+}
+
+static json_t *sp_begin_file(const sp_model *m) {
+    json_t *decoders =
+        json_pack("[o, {s:s}, {s:s}]", sp_replace("String", MARK, " "), "type", "ByteFallback", "type", "Fuse");
+    if (m->prefix)
+        json_add(decoders, json_pack("{s:s, s:s, s:i, s:i}", "type", "Strip", "content", " ", "start", 1, "stop", 0));
+    json_t *model = m->kind == UNIGRAM
+                        ? json_pack("{s:s, s:I, s:b, s:[]}", "type", "Unigram", "unk_id", (json_int_t)m->unk,
+                                    "byte_fallback", m->byte_fallback, "vocab")
+                        : json_pack("{s:s, s:b, s:b, s:b, s:{}, s:[]}", "type", "BPE", "fuse_unk", 1, "byte_fallback",
+                                    m->byte_fallback, "ignore_merges", 0, "vocab", "merges");
+    if (m->unk >= 0 && m->kind == PAIRS) json_put(model, "unk_token", json_string(m->pieces[m->unk].text));
     return json_pack("{s:s, s:[], s:o, s:n, s:n, s:{s:s, s:o}, s:o}", "version", "1.0", "added_tokens", "normalizer",
-                     normalizer, "pre_tokenizer", "post_processor", "decoder", "type", "Sequence", "decoders", decoders,
-                     "model", model);
+                     sp_normalizer(m), "pre_tokenizer", "post_processor", "decoder", "type", "Sequence", "decoders",
+                     decoders, "model", model);
+}
+
+/* What the format cannot say of how text is prepared. */
+static propane_status sp_put_own(const sp_model *m, json_t *file, propane_error *err) {
+    json_t *own = json_object_get(file, HF_OWN_KEY), *unused = json_array();
+    if (sp_is_plain(m)) {
+        json_decref(unused);
+        return PROPANE_OK;
+    }
+    for (int64_t i = 0; i < m->count; i++)
+        if (m->pieces[i].type == UNUSED) json_add(unused, json_integer(i));
+    json_t *sp = json_pack("{s:b, s:b, s:b}", "prefix", m->prefix, "squeeze", m->squeeze, "escape", m->escape);
+    if (json_array_size(unused))
+        json_put(sp, "unused", unused);
+    else
+        json_decref(unused);
+    return json_object_set_new(own, HF_SP_KEY, sp) == 0 ? PROPANE_OK : propane_fail_memory(err, 0);
 }
 
 /* Every way to cut a piece in two that are pieces. */
@@ -221,6 +299,29 @@ static int sp_compare(const void *a, const void *b) {
     const sp_order *x = a, *y = b;
     if (x->score < y->score || x->score > y->score) return x->score < y->score ? 1 : -1;
     return x->id < y->id ? -1 : x->id > y->id;
+}
+
+/* Unigram: the list in the order of ids. */
+static propane_status sp_put_list(const sp_model *m, json_t *file, const char *source, propane_error *err) {
+    json_t *vocab = json_object_get(json_object_get(file, "model"), "vocab");
+    piece_map seen = {0};
+    propane_status status = PROPANE_OK;
+    for (int64_t i = 0; !status && i < m->count; i++) {
+        const sp_piece *p = &m->pieces[i];
+        const bool special = p->type == UNKNOWN || p->type == CONTROL;
+        const int32_t *first = piece_map_enter(&seen, p->text, p->length, (int32_t)i);
+        json_t *entry = json_pack("[s, f]", p->text, (double)p->score);
+        if (!first)
+            status = propane_fail_memory(err, p->length);
+        else if (*first != i || !entry)
+            status = propane_fail(err, PROPANE_ERR_INVALID, "%s: piece %lld is %s", source, (long long)i,
+                                  entry ? "there twice" : "not UTF-8");
+        if (json_array_append_new(vocab, entry) != 0 && !status) status = propane_fail_memory(err, 0);
+        if (!status && (special || p->type == USER_DEFINED) && !tokenizer_json_special(file, i, p->text, special))
+            status = propane_fail_memory(err, 0);
+    }
+    piece_map_deinit(&seen);
+    return status;
 }
 
 static propane_status sp_put_pieces(const sp_model *m, json_t *file, const char *source, propane_error *err) {
@@ -260,11 +361,14 @@ static propane_status sp_make(const sp_model *m, const char *source, tokenizer *
     bool falling = false;
     PROPANE_TRY(sp_check(m, source, err));
     json_t *file = sp_begin_file(m);
-    propane_status status = file ? sp_put_pieces(m, file, source, err) : propane_fail_memory(err, 0);
-    if (!status)
+    propane_status status = !file                ? propane_fail_memory(err, 0)
+                            : m->kind == UNIGRAM ? sp_put_list(m, file, source, err)
+                                                 : sp_put_pieces(m, file, source, err);
+    if (!status && m->kind == PAIRS)
         status = sp_put_all_merges(m, json_object_get(json_object_get(file, "model"), "merges"), &falling, err);
     if (!status)
         status = tokenizer_json_ends(file, m->bos, m->bos >= 0 ? m->pieces[m->bos].text : "", m->eos, falling, err);
+    if (!status) status = sp_put_own(m, file, err);
     if (!status) status = hf_parse(file, NULL, source, out, err);
     json_decref(file);
     return status;
@@ -280,8 +384,10 @@ bool tokenizer_is_sentencepiece(const char *data, size_t length) {
 
 propane_status tokenizer_parse_sentencepiece(const char *data, size_t length, const char *source, tokenizer **out,
                                              propane_error *err) {
-    sp_model m = {.arena = arena_create(), .kind = UNIGRAM, .bos = 1, .eos = 2, .prefix = true, .squeeze = true};
+    sp_model m = {
+        .arena = arena_create(), .kind = UNIGRAM, .bos = 1, .eos = 2, .prefix = true, .squeeze = true, .escape = true};
     propane_status status = m.arena ? sp_read(&m, data, length, source, err) : propane_fail_memory(err, 0);
+    if (m.kind == UNIGRAM) sp_find_unknown(&m);
     if (!status) status = sp_make(&m, source, out, err);
     mem_free(m.pieces);
     piece_map_deinit(&m.ids);

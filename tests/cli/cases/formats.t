@@ -42,7 +42,7 @@ $ propane show q.gguf
 $ propane generate m.gguf --prompt "The " --count 8 --temperature 0 > a 2> /dev/null && propane generate folder --prompt "The " --count 8 --temperature 0 > b 2> /dev/null && cmp a b
 = 0
 $ propane show folder/tokenizer.json
->~ folder/tokenizer.json: tokenizer, kind hf, 400 ids, bos -1, eos -1
+>~ folder/tokenizer.json: tokenizer, kind hf (BPE), 400 ids, bos -1, eos -1
 = 0
 # A vocabulary that the form cannot say does not keep the weights back.
 @ awk 'BEGIN{for(i=0;i<99;i++) print "abc"}' > abc.txt; propane train --data abc.txt --kind chars --layers 1 --width 16 --heads 2 --context 8 --batch 1 --steps 1 --eval-every 0 --run abc > /dev/null
@@ -59,7 +59,7 @@ $ propane convert run q4k.gguf --dtype q4_k && propane show q4k.gguf
 = 0
 # A folder with parts of a model only, and a program that takes its weights along.
 $ mkdir parts && cp folder/tokenizer.json parts && propane show parts
->~ parts/tokenizer.json: tokenizer, kind hf, 400 ids, *
+>~ parts/tokenizer.json: tokenizer, kind hf (BPE), 400 ids, *
 >~   sha256 *
 = 0
 $ mkdir empty && propane show empty

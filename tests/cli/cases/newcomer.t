@@ -24,7 +24,7 @@ $ half b mv tokenizer.json merges.txt; propane train --init b --data text --run 
 2> propane train: b: its tokenizer is vocab.json and merges.txt, which is not read; write a tokenizer.json, in Python: AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER)
 = 1
 $ printf '\n\016\n\005<unk>\025\000\000\000\000\030\002' > t.model; propane generate good --tokenizer t.model --prompt a 
-2> propane generate: t.model: it is a Unigram model, which cannot be done; write a tokenizer.json, in Python: AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER)
+2> propane generate: t.model: it ends after 1 pieces and does not say what model they are of: it is cut off
 = 1
 # the weights
 $ half c mv model.safetensors pytorch_model.bin; try c
