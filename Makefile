@@ -191,7 +191,7 @@ $(STANDIN): $(STANDIN_OBJ) $(LIB) tests/standin/exports.map
 
 # Loaded before commands: requests for memory that fail, writes that stop. Linux with glibc; sanitizers have a malloc of their own.
 PRELOAD := $(if $(SANITIZE)$(filter-out Linux,$(shell uname)),,$(patsubst %.c,$(BUILD)/%.so,$(wildcard tests/*/preload/*.c)))
-$(PRELOAD): $(BUILD)/%.so: %.c
+$(PRELOAD): $(BUILD)/%.so: %.c tests/support/stack.h
 	@mkdir -p $(@D)
 	$(Q)$(CC) -shared -fPIC -O1 -g -std=gnu11 $< -o $@
 
@@ -228,7 +228,7 @@ check check-all: setup ## build and test (check-all: the long tests too): needs 
 	$(Q)sh tools/doc_paths.sh
 	$(Q)TEST_ALL=$(if $(filter check-all,$@),1,$(TEST_ALL)) sh tests/run.sh $(BUILD) $(TESTS)
 
-hard: setup ## make every request for memory fail: library entry points and commands (POINTS=N a sample of commands' points)
+hard: setup ## make every request for memory fail: library entry points and commands (STACKS=0 each of them, not two of each chain of calls; POINTS=N a sample of commands')
 	$(Q)$(MAKE) --no-print-directory -j$(JOBS) MODE=$(MODE) tests
 	$(Q)sh tests/hard/run.sh $(BUILD)
 

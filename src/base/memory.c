@@ -20,12 +20,15 @@
 static atomic_uint_fast64_t requests;
 static atomic_uint_fast64_t fail_at;
 
+static void (*_Atomic memory_watcher)(void);
 static atomic_int_fast64_t memory_live;
 static atomic_bool memory_fail_on;              /* also what comes after fail_at */
 static _Thread_local size_t memory_failed_size; /* of the failed request, plus one; 0: none */
 
 /* False where the test asked for this request to fail. */
 static bool memory_count(void) {
+    void (*watcher)(void) = atomic_load_explicit(&memory_watcher, memory_order_relaxed);
+    if (watcher) watcher();
     uint64_t n = atomic_fetch_add_explicit(&requests, 1, memory_order_relaxed) + 1;
     uint64_t at = atomic_load_explicit(&fail_at, memory_order_relaxed);
     if (at == 0 || n < at) return true;
@@ -291,5 +294,6 @@ static void memory_fail(uint64_t n, bool on) {
     mem_forget();
 }
 
+void mem_watch(void (*watcher)(void)) { atomic_store(&memory_watcher, watcher); }
 void mem_fail_at(uint64_t n) { memory_fail(n, false); }
 void mem_fail_from(uint64_t n) { memory_fail(n, true); }

@@ -61,5 +61,7 @@ int64_t mem_live_count(void);
 /* The n-th request from now on fails (0: none does), or it and all after it. For tests; per process. */
 void mem_fail_at(uint64_t n);
 void mem_fail_from(uint64_t n);
+/* Called at each request, by the thread that makes it; NULL: nobody. It makes none itself. */
+void mem_watch(void (*watcher)(void));
 
 #endif

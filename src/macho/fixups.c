@@ -167,8 +167,9 @@ static propane_status fixups_run(binder *b, propane_error *err) {
 }
 
 static int fixups_by_address(const void *a, const void *b) {
-    uint64_t x = ((const space_bind *)a)->address, y = ((const space_bind *)b)->address;
-    return (x > y) - (x < y);
+    const space_bind *x = a, *y = b;
+    if (x->address != y->address) return x->address < y->address ? -1 : 1;
+    return strcmp(x->symbol, y->symbol);
 }
 
 propane_status fixups_classic(const uint8_t *data, uint64_t bytes, const image *im, arena *a, space *s,

@@ -1,14 +1,17 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # Commands and examples with each of their requests for memory failing, once alone and once with all that follow (tests/hard/preload/fail_alloc.c).
-# Usage: tests/hard/commands.sh BUILD [NAME...]     POINTS=N: so many of a command and kind, by SEED (all: 0)
+# Usage: tests/hard/commands.sh BUILD [NAME...]
+#   STACKS=K (2)   requests made by the same calls (all return addresses, src/ and libraries) are one place: of each the first, the last
+#                  and K - 2 between by SEED; 0: every request
+#   POINTS=N (12)  of these a sample of N by SEED; 0: all
 # A failure must say memory, leave what was there as it was and no temporary file; a success must have the usual result.
 # Prints a line for each command, and each point that is wrong; exits 1 if there was one.
 set -u
 repo=$(cd "$(dirname "$0")/../.." && pwd)
 build=$(cd "$1" && pwd)
 shift
-points=${POINTS:-12} seed=${SEED:-$(date +%j)}
+points=${POINTS:-12} stacks=${STACKS:-2} seed=${SEED:-$(date +%j)}
 shim=$build/tests/hard/preload/fail_alloc.so
 [ -f "$shim" ] || { echo "skipped: failing allocations of commands need glibc"; exit 0; }
 work=$(mktemp -d "${TMPDIR:-/tmp}/propane-hard.XXXXXX") || exit 2
@@ -30,6 +33,7 @@ propane train --data text --kind bytes --layers 1 --width 16 --heads 2 --context
 propane convert r m.gguf > ../log || exit 2
 printf 'program(1.3)\n{\n    func main<ios18>(tensor<fp32, [1, 4]> x) {\n        tensor<fp32, [1, 4]> w = const()[name = string("w"), val = tensor<fp32, [1, 4]>([[0.5, -0.5, 0.25, 0.1]])];\n        tensor<fp32, [1, 1]> y = linear(weight = w, x = x)[name = string("y")];\n    } -> (y);\n}\n' > w.mil
 cd "$work" || exit 2
+touch stamp
 
 # The state of what a command writes in folder $1: one line for each file, so that each may be old or new by itself.
 state() {
@@ -39,22 +43,51 @@ state() {
     done)
 }
 
+# The folder that a command starts from. Copies keep the times of base, so that what a command writes is newer than stamp.
+changed=yes
+fresh() {
+    [ -z "$changed" ] || { rm -rf at && cp -rp base at; }
+    changed=yes
+}
+
 tame() { sed 's/[0-9.]* ms//g' "$1"; } # times differ
 
-wrong=0 total=0
+# The requests to try: of each place $stacks, then a sample of them.
+choose() {
+    awk -v k="$stacks" -v s="$seed$requests" '
+        { place = "at " $1; of[NR] = place; last[place] = NR; n[place]++ }
+        END {
+            srand(s)
+            for (i = 1; i <= NR; i++) {
+                place = of[i]
+                earlier = seen[place]++
+                if (k == 0 || earlier == 0 || (k > 1 && i == last[place])) print i
+                else if (rand() * (n[place] - 1 - earlier) < k - 2 - between[place]) { between[place]++; print i }
+            }
+        }' stacks > places
+    if [ "$points" = 0 ]; then cat places
+    else awk -v s="$seed$requests" -v n="$points" '
+        { at[NR] = $1 }
+        END { srand(s); for (i = 0; i < n; i++) print at[1 + int(NR * rand())] }' places; fi
+}
+
+wrong=0 total=0 asked=0 places=0
 complain() {
     echo "    $name, request $n$1: $2: $(tail -1 errors | cut -c1-200)"
     bad=$((bad + 1))
 }
 
 point() { # $1 '' or ' and all after it'
-    rm -rf at && cp -r base at
+    fresh
     # shellcheck disable=SC2086
     (cd at && timeout 60 env FAIL_AT="$n" ${1:+FAIL_ON=1} LD_PRELOAD="$shim" $command > ../output 2> ../errors < /dev/null)
     code=$?
     tried=$((tried + 1))
-    find at -name '*.tmp-*' -o -name '*.old-*' | grep -q . && complain "$1" 'a temporary file is left'
-    state at | sort > after
+    changed=$(find at -newer stamp -print -quit)
+    if [ -n "$changed" ]; then
+        find at -name '*.tmp-*' -o -name '*.old-*' | grep -q . && complain "$1" 'a temporary file is left'
+        state at | sort > after
+    else cp base.state after; fi
     case $code in
     "$usual")
         cmp -s errors ref.errors || { grep -qiE 'memory|alloc' errors && return; }
@@ -75,21 +108,21 @@ while IFS='|' read -r name outputs command; do
     [ $# = 0 ] || case " $* " in *" $name "*) ;; *) continue ;; esac
     command -v "${command%% *}" > /dev/null || { echo "skipped: $name: ${command%% *} is not built here"; continue; }
     tried=0 bad=0
-    [ "$outputs" = - ] || state base | sort > base.state
-    rm -rf at && cp -r base at
+    state base | sort > base.state
+    fresh
     # shellcheck disable=SC2086
-    (cd at && env FAIL_COUNT=../count LD_PRELOAD="$shim" $command > ../ref.output 2> ../ref.errors < /dev/null)
+    (cd at && env FAIL_COUNT=../count FAIL_STACKS=../stacks LD_PRELOAD="$shim" $command > ../ref.output 2> ../ref.errors < /dev/null)
     usual=$? # a check that finds something ends with 1
     [ $usual -le 1 ] && [ -s count ] || { echo "$name does not work: $(tail -1 ref.errors)"; wrong=$((wrong + 1)); continue; }
     [ "$outputs" = - ] || state at | sort > ref.state
     requests=$(cat count)
-    if [ "$points" = 0 ]; then seq 1 "$requests" > which
-    else awk -v s="$seed$requests" -v n="$points" -v most="$requests" \
-        'BEGIN { srand(s); for (i = 0; i < n; i++) print 1 + int(most * rand()) }' > which; fi
+    choose > which
+    distinct=$(sort -u stacks | wc -l)
     while read -r n; do point ''; point ' and all after it'; done < which
-    echo "$name: $requests requests, $tried points, $bad wrong"
+    echo "$name: $requests requests from $distinct places, $(sort -u which | wc -l) of them tried at $tried points, $bad wrong"
+    asked=$((asked + requests)) places=$((places + distinct))
     total=$((total + tried)) wrong=$((wrong + bad))
 done < "$repo/tests/hard/commands.txt"
-[ -z "${TEST_POINTS:-}" ] || echo "commands $total" >> "$TEST_POINTS"
-echo "$total points of commands, $wrong wrong (SEED=$seed)"
+[ -z "${TEST_POINTS:-}" ] || echo "commands $asked $places $total" >> "$TEST_POINTS"
+echo "$total points of commands, $wrong wrong: $asked requests from $places places (SEED=$seed, STACKS=$stacks)"
 [ "$wrong" = 0 ]

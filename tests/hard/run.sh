@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# `make hard`: all test programs that use the harness of failing requests, at every point, then the commands; counts the points.
-# Usage: tests/hard/run.sh BUILD     POINTS=N, SEED=N: a sample of the commands' points
+# `make hard`: all test programs that use the harness of failing requests, then the commands; counts the points.
+# Usage: tests/hard/run.sh BUILD     STACKS=K (2): of the requests that one chain of calls makes, K; 0: all
+#                                    POINTS=N, SEED=N: a sample of the commands' points
 set -u
 cd "$(dirname "$0")/../.." || exit 2
 build=$1
@@ -11,7 +12,8 @@ export TEST_POINTS
 failed=0
 programs=$(grep -l 'test_each_failing_allocation(' tests/*/test_*.c | sed 's/^tests\///; s/\.c$//')
 # shellcheck disable=SC2086
-TEST_HARD=1 TEST_TIMEOUT=3600 sh tests/run.sh "$build" $programs || failed=1
+TEST_HARD=1 TEST_STACKS=${STACKS:-2} TEST_TIMEOUT=3600 sh tests/run.sh "$build" $programs || failed=1
 POINTS=${POINTS:-0} sh tests/hard/commands.sh "$build" || failed=1
-echo "$(awk '{ n += $NF } END { print n + 0 }' "$TEST_POINTS") points in all"
+awk '{ points += $NF; places += $(NF - 1); requests += $(NF - 2) }
+    END { printf "%d points in all: %d requests from %d places\n", points, requests, places }' "$TEST_POINTS"
 exit $failed

@@ -1,24 +1,34 @@
 /* SPDX-License-Identifier: MIT
- * Owns the loop over requests that fail. Points are counted into the file that TEST_POINTS names, for `make hard`.
+ * Owns the loop over requests that fail. Requests, places and points are counted into the file that TEST_POINTS names, for
+ * `make hard`.
  */
 #include "support/failing.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "base/memory.h"
 #include "base/rng.h"
+#include "support/stack.h"
 #include "support/test.h"
 
-enum { FAILING_SAMPLE = 200 };
+enum { FAILING_SAMPLE = 200, FAILING_EACH = 2 };
+
+/* A request and who made it. */
+typedef struct failing_request {
+    uint64_t place, n;
+} failing_request;
 
 typedef struct failing {
     const char *name;
     failing_attempt attempt;
     void *context;
     text expected;
-    uint64_t requests; /* of an attempt without failures */
+    uint64_t requests;     /* of an attempt without failures */
+    failing_request *made; /* those, by place and then in order */
+    uint64_t places;
 } failing;
 
 static uint64_t failing_seed(void) {
@@ -26,12 +36,12 @@ static uint64_t failing_seed(void) {
     return given && *given ? strtoull(given, NULL, 10) : (uint64_t)time(NULL) / 86400;
 }
 
-static void failing_count(const char *name, int points) {
+static void failing_count(const failing *f, int points) {
     const char *path = getenv("TEST_POINTS");
-    FILE *f = path ? fopen(path, "a") : NULL;
-    if (!f) return;
-    fprintf(f, "%s %d\n", name, points);
-    fclose(f);
+    FILE *out = path ? fopen(path, "a") : NULL;
+    if (!out) return;
+    fprintf(out, "%s %llu %llu %d\n", f->name, (unsigned long long)f->requests, (unsigned long long)f->places, points);
+    fclose(out);
 }
 
 /* Twice: what is made once a process (tables, threads) is there after the first. */
@@ -50,6 +60,40 @@ static void failing_learn(failing *f) {
         f->expected = result;
     }
     EXPECT_MSG(f->requests > 0, "%s asks for no memory", f->name);
+}
+
+/* ---- places ---------------------------------------------------------------------------------------------------------------- */
+
+static failing_request *failing_made; /* room for failing_room */
+static uint64_t failing_room;
+static atomic_uint_fast64_t failing_seen;
+
+static void failing_watch(void) {
+    const uint64_t i = atomic_fetch_add(&failing_seen, 1);
+    if (i < failing_room) failing_made[i] = (failing_request){stack_hash(), i + 1};
+}
+
+static int failing_order(const void *a, const void *b) {
+    const failing_request *x = a, *y = b;
+    if (x->place != y->place) return x->place < y->place ? -1 : 1;
+    return x->n < y->n ? -1 : x->n > y->n;
+}
+
+/* One attempt more, to learn who makes each of its requests. The C library's memory is not counted. */
+static void failing_learn_places(failing *f) {
+    propane_error err = {0};
+    text result = {0};
+    f->made = calloc(f->requests, sizeof *f->made);
+    EXPECT(f->made != NULL);
+    failing_made = f->made, failing_room = f->requests;
+    atomic_store(&failing_seen, 0);
+    mem_watch(failing_watch);
+    EXPECT_OK(f->attempt(f->context, &result, &err));
+    mem_watch(NULL);
+    text_deinit(&result);
+    if (atomic_load(&failing_seen) < f->requests) f->requests = atomic_load(&failing_seen);
+    qsort(f->made, f->requests, sizeof *f->made, failing_order);
+    for (uint64_t i = 0; i < f->requests; i++) f->places += i == 0 || f->made[i].place != f->made[i - 1].place;
 }
 
 /* False: the point lies after the last request. */
@@ -81,21 +125,43 @@ static bool failing_point(failing *f, uint64_t n, bool on) {
     return reached;
 }
 
+/* `each` requests of every place: the first, the last, and others evenly between. */
+static int failing_places(failing *f, uint64_t each, bool on) {
+    int points = 0;
+    for (uint64_t i = 0, end; i < f->requests; i = end) {
+        for (end = i + 1; end < f->requests && f->made[end].place == f->made[i].place;) end++;
+        const uint64_t count = end - i, wanted = each < count ? each : count;
+        for (uint64_t j = 0; j < wanted; j++)
+            points += failing_point(f, f->made[i + (j ? j * (count - 1) / (wanted - 1) : 0)].n, on);
+    }
+    return points;
+}
+
+static int failing_sample(failing *f, rng *r, bool on) {
+    int points = 0;
+    for (int i = 0; i < FAILING_SAMPLE / 2; i++) points += failing_point(f, 1 + rng_below(r, f->requests), on);
+    return points;
+}
+
 int test_each_failing_allocation(const char *name, failing_attempt attempt, void *context) {
     failing f = {.name = name, .attempt = attempt, .context = context};
+    const char *hard = getenv("TEST_HARD"), *stacks = getenv("TEST_STACKS");
+    const bool thorough = hard && *hard;
+    const uint64_t each = stacks && *stacks ? strtoull(stacks, NULL, 10) : FAILING_EACH;
     failing_learn(&f);
-    const char *hard = getenv("TEST_HARD");
-    const bool all = (hard && *hard) || 2 * f.requests <= FAILING_SAMPLE;
+    if (thorough) failing_learn_places(&f);
+    const bool all = thorough ? !each : 2 * f.requests <= FAILING_SAMPLE;
     rng r;
     rng_init(&r, failing_seed());
     int points = 0;
     for (int on = 0; on < 2; on++) {
         if (all)
             for (uint64_t n = 1; failing_point(&f, n, on); n++) points++;
-        for (int i = 0; !all && i < FAILING_SAMPLE / 2; i++)
-            points += failing_point(&f, 1 + rng_below(&r, f.requests), on);
+        else
+            points += thorough ? failing_places(&f, each, on) : failing_sample(&f, &r, on);
     }
     text_deinit(&f.expected);
-    failing_count(name, points);
+    free(f.made);
+    failing_count(&f, points);
     return points;
 }

@@ -59,8 +59,9 @@ static void run_profile_add_kind(kind_time *kinds, int *count, const char *name,
 }
 
 static int run_profile_longest_first(const void *a, const void *b) {
-    const double x = ((const kind_time *)a)->us, y = ((const kind_time *)b)->us;
-    return (x < y) - (x > y);
+    const kind_time *x = a, *y = b;
+    if (x->us > y->us || x->us < y->us) return x->us > y->us ? -1 : 1;
+    return strcmp(x->name, y->name);
 }
 
 /* A rate, or a dash where a step does no such thing. */

@@ -7,10 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* No two are equal: qsort is stable only on some systems, and there only while it finds memory. */
 static int partition_compare_by_speed(const void *a, const void *b) {
     const partition_candidate *x = a, *y = b;
     if (!x->refused[0] != !y->refused[0]) return x->refused[0] ? 1 : -1;
-    return (x->cost.tokens_per_s < y->cost.tokens_per_s) - (x->cost.tokens_per_s > y->cost.tokens_per_s);
+    if (x->cost.tokens_per_s > y->cost.tokens_per_s || x->cost.tokens_per_s < y->cost.tokens_per_s)
+        return x->cost.tokens_per_s > y->cost.tokens_per_s ? -1 : 1;
+    return (x->number > y->number) - (x->number < y->number);
 }
 
 static propane_status partition_compare_moments(const partition *p, const partition_question *q, int64_t accumulate,
@@ -23,8 +26,9 @@ static propane_status partition_compare_moments(const partition *p, const partit
     for (moment_form form = MOMENT_FP32; form <= MOMENT_INT8; form++) {
         const partition_training how = {weights, accumulate, form, q->lagged, q->rates};
         if (q->moments && moment_form_of(q->moments) != form) continue;
-        partition_candidate *k = &out->list[out->count++];
+        partition_candidate *k = &out->list[out->count];
         k->partition = p;
+        k->number = out->count++;
         if (refused) snprintf(k->refused, sizeof k->refused, "%.390s", why.text);
         PROPANE_TRY(partition_cost_on(p, c, &how, out->arena, &k->cost, err));
     }

@@ -26,10 +26,11 @@ typedef struct partition_candidate {
     const partition *partition; /* the comparison's */
     partition_cost cost;
     char refused[400]; /* by which known rule of the chip; "": by none */
+    int number;        /* among all, in the order of the names, batches and modes */
 } partition_candidate;
 
 typedef struct partition_comparison {
-    partition_candidate *list; /* those that no rule refuses first, the fastest first */
+    partition_candidate *list; /* those that no rule refuses first, the fastest first; equals by number */
     int count;
     partition **partitions;
     int partition_count;

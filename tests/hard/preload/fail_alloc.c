@@ -4,6 +4,7 @@
  *   FAIL_ON=1      and all after it
  *   FAIL_STOP=1    ends the process there instead, for a debugger
  *   FAIL_COUNT=F   how many there were goes into this file when the process ends
+ *   FAIL_STACKS=F  who made each of them goes into this file then: a line for each, the same number for the same calls
  * Linux with glibc only: the real functions are called by glibc's own names. What the dynamic loader asks for is not counted.
  */
 #include <errno.h>
@@ -17,6 +18,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "../../support/stack.h"
+
+enum { FAIL_STACKS_MOST = 1 << 20 };
+
 void *__libc_malloc(size_t bytes);
 void *__libc_calloc(size_t count, size_t size);
 void *__libc_realloc(void *memory, size_t bytes);
@@ -24,7 +29,8 @@ void *__libc_memalign(size_t alignment, size_t bytes);
 
 static atomic_uint_fast64_t fail_requests;
 static uint64_t fail_at;
-static int fail_on, fail_stop, fail_begun;
+static int fail_on, fail_stop, fail_begun, fail_tell;
+static uint64_t fail_stacks[FAIL_STACKS_MOST]; /* by request; later ones are not told */
 
 static uint64_t fail_number(const char *text) {
     uint64_t n = 0;
@@ -36,28 +42,43 @@ __attribute__((constructor)) static void fail_begin(void) {
     fail_at = fail_number(getenv("FAIL_AT"));
     fail_on = getenv("FAIL_ON") != NULL;
     fail_stop = getenv("FAIL_STOP") != NULL;
+    fail_tell = getenv("FAIL_STACKS") != NULL;
+    if (fail_tell) (void)stack_hash(); /* not counted: the unwinder's own beginning */
     fail_begun = 1;
 }
 
-__attribute__((destructor)) static void fail_end(void) {
-    const char *path = getenv("FAIL_COUNT");
+/* A line: all calls are the system's own, for the process is about to end. */
+static void fail_write(int fd, uint64_t n) {
     char digits[24];
     size_t at = sizeof digits;
-    uint64_t n = atomic_load(&fail_requests);
-    if (!path) return;
     digits[--at] = '\n';
     do digits[--at] = (char)('0' + n % 10);
     while (n /= 10);
-    const int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0666);
-    if (fd < 0) return;
     (void)!write(fd, digits + at, sizeof digits - at);
-    close(fd);
+}
+
+static int fail_open(const char *variable) {
+    const char *path = getenv(variable);
+    return path ? open(path, O_WRONLY | O_CREAT | O_TRUNC, 0666) : -1;
+}
+
+__attribute__((destructor)) static void fail_end(void) {
+    const uint64_t n = atomic_load(&fail_requests);
+    const int count = fail_open("FAIL_COUNT"), stacks = fail_tell ? fail_open("FAIL_STACKS") : -1;
+    if (count >= 0) {
+        fail_write(count, n);
+        close(count);
+    }
+    if (stacks < 0) return;
+    for (uint64_t i = 0; i < n && i < FAIL_STACKS_MOST; i++) fail_write(stacks, fail_stacks[i]);
+    close(stacks);
 }
 
 /* True: the caller gets nothing. */
 static int fail_now(void) {
     if (!fail_begun) return 0;
     const uint64_t n = atomic_fetch_add(&fail_requests, 1) + 1;
+    if (fail_tell && n <= FAIL_STACKS_MOST) fail_stacks[n - 1] = stack_hash();
     if (!fail_at || (fail_on ? n < fail_at : n != fail_at)) return 0;
     if (fail_stop) abort();
     errno = ENOMEM;
