@@ -133,15 +133,32 @@ static propane_status api_show_gguf(text *to, const char *path, propane_error *e
     return PROPANE_OK;
 }
 
+/* "kind hf (Unigram), 32000 ids, bos -1, eos 1" */
+static void api_show_vocabulary(text *to, const tokenizer *t) {
+    const char *model = tokenizer_model_name(t);
+    text_printf(to, "kind %s%s%s%s, %d ids, bos %d, eos %d\n", tokenizer_kind_name(tokenizer_get_kind(t)),
+                model ? " (" : "", model ? model : "", model ? ")" : "", tokenizer_vocab_size(t), tokenizer_bos(t),
+                tokenizer_eos(t));
+}
+
 static propane_status api_show_tokenizer(text *to, const char *path, propane_error *err) {
     tokenizer *t = NULL;
     PROPANE_TRY(tokenizer_read(path, &t, err));
-    const char *model = tokenizer_model_name(t);
-    text_printf(to, "%s: tokenizer, kind %s%s%s%s, %d ids, bos %d, eos %d\n  sha256 %s\n", path,
-                tokenizer_kind_name(tokenizer_get_kind(t)), model ? " (" : "", model ? model : "", model ? ")" : "",
-                tokenizer_vocab_size(t), tokenizer_bos(t), tokenizer_eos(t), tokenizer_hash(t));
+    text_printf(to, "%s: tokenizer, ", path);
+    api_show_vocabulary(to, t);
+    text_printf(to, "  sha256 %s\n", tokenizer_hash(t));
     tokenizer_free(t);
     return PROPANE_OK;
+}
+
+/* The one that a model in this folder is used with; nothing where there is none, or none that can be read. */
+static void api_show_own_tokenizer(text *to, const char *dir) {
+    tokenizer *t = NULL;
+    propane_error none = {0};
+    if (model_tokenizer_open(NULL, dir, &t, &none) != PROPANE_OK) return;
+    text_append(to, "  tokenizer: ");
+    api_show_vocabulary(to, t);
+    tokenizer_free(t);
 }
 
 static propane_status api_show_tokens(text *to, const char *path, propane_error *err) {
@@ -220,6 +237,9 @@ propane_status api_show_contents(const char *path, const char *kind, text *to, p
     if (strcmp(kind, "tokens") == 0) return api_show_tokens(to, path, err);
     if (strcmp(kind, "gguf") == 0) return api_show_gguf(to, path, err);
     propane_error why = {0};
-    if (api_show_model(to, path, MODEL_FORM_DIR, &why) == PROPANE_OK) return PROPANE_OK;
+    if (api_show_model(to, path, MODEL_FORM_DIR, &why) == PROPANE_OK) {
+        api_show_own_tokenizer(to, path);
+        return PROPANE_OK;
+    }
     return api_show_parts(to, path, &why, err);
 }

@@ -111,13 +111,17 @@ static propane_status api_show_json_gguf(const char *path, json_t *o, propane_er
     return PROPANE_OK;
 }
 
-static propane_status api_show_json_tokenizer(const char *path, json_t *o, propane_error *err) {
-    tokenizer *t = NULL;
-    PROPANE_TRY(tokenizer_read(path, &t, err));
+static void api_show_json_put_tokenizer(const tokenizer *t, json_t *o) {
     json_put(o, "tokenizer",
              json_pack("{s:s, s:s*, s:i, s:i, s:i, s:s}", "kind", tokenizer_kind_name(tokenizer_get_kind(t)), "model",
                        tokenizer_model_name(t), "ids", tokenizer_vocab_size(t), "bos", tokenizer_bos(t), "eos",
                        tokenizer_eos(t), "sha256", tokenizer_hash(t)));
+}
+
+static propane_status api_show_json_tokenizer(const char *path, json_t *o, propane_error *err) {
+    tokenizer *t = NULL;
+    PROPANE_TRY(tokenizer_read(path, &t, err));
+    api_show_json_put_tokenizer(t, o);
     tokenizer_free(t);
     return PROPANE_OK;
 }
@@ -142,10 +146,10 @@ static propane_status api_show_json_folder(const char *path, json_t *o, propane_
     json_put(o, "model", model_config_to_json(&config));
     text_printf(&part, "%s/model.safetensors", path);
     if (part.data && file_exists(part.data)) (void)api_show_json_safetensors(part.data, o, &none);
-    text_clear(&part);
-    text_printf(&part, "%s/tokenizer.json", path);
-    if (part.data && file_exists(part.data)) (void)api_show_json_tokenizer(part.data, o, &none);
     text_deinit(&part);
+    tokenizer *t = NULL; /* the one that the model is used with */
+    if (model_tokenizer_open(NULL, path, &t, &none) == PROPANE_OK) api_show_json_put_tokenizer(t, o);
+    tokenizer_free(t);
     return PROPANE_OK;
 }
 

@@ -123,10 +123,7 @@ json_t *json_words(const char *string) { return string ? json_bytes(string, strl
 
 /* The fewest digits that read back as the same number: 1e-5, where the dump says 1.0000000000000001e-5. */
 static size_t json_shortest(double value, char out[40]) {
-    for (int digits = 1; digits <= 17; digits++) {
-        snprintf(out, 40, "%.*g", digits, value);
-        if (strtod(out, NULL) == value) break;
-    }
+    snprintf(out, 40, "%.*g", text_digits(value), value);
     char *power = strchr(out, 'e');
     if (!power && !strchr(out, '.')) strcat(out, ".0");
     if (power) { /* without "+" and zeros in front */

@@ -3,10 +3,12 @@
  */
 #include "base/text.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
@@ -132,6 +134,18 @@ size_t text_harmless(char *out, size_t room, const char *bytes, size_t length, c
     }
     if (room) out[used] = 0;
     return used;
+}
+
+int text_digits(double value) {
+    char shown[40];
+    int n = fabs(value) < DBL_MIN ? 1 : 15; /* so many are right of all but the smallest: what is shorter has zeros */
+    for (; n < 17; n++) {
+        snprintf(shown, sizeof shown, "%.*e", n - 1, value);
+        if (strtod(shown, NULL) == value) break;
+    }
+    if (n > 15) return n;
+    for (const char *end = strchr(shown, 'e'); n > 1 && end[-1] == '0'; end--) n--;
+    return n;
 }
 
 static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";

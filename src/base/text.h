@@ -37,6 +37,9 @@ const char *text_quote(char out[80], const char *bytes, size_t length);
  * second block and those that turn the direction of writing as \u202e. Terminated, cut where `out` is full; its length. */
 size_t text_harmless(char *out, size_t room, const char *bytes, size_t length, const char *keep);
 
+/* How many digits tell a finite number: the fewest that read back as the same one, 1 to 17. */
+int text_digits(double value);
+
 /* RFC 4648, with '=' at the end. */
 void text_append_base64(text *t, const void *bytes, size_t length);
 /* The bytes of such text, with or without '='; -1: it is none, or has more than `room`. */

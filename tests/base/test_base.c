@@ -124,8 +124,37 @@ TEST(bytes_become_base64) {
         text_append(&t, "");
         text_append_base64(&t, rows[i][0], strlen(rows[i][0]));
         EXPECT_TEXT(t.data, rows[i][1]);
+        char back[8];
+        const int64_t length = text_from_base64(t.data, t.length, back, sizeof back);
+        EXPECT(length == (int64_t)strlen(rows[i][0]) && memcmp(back, rows[i][0], (size_t)length) == 0);
+        EXPECT(length == 0 || text_from_base64(t.data, t.length, back, (size_t)length - 1) == -1); /* no room */
         text_deinit(&t);
     }
+    char out[8];
+    EXPECT(text_from_base64("Zm8", 3, out, 8) == 2); /* without its '=' */
+    EXPECT(text_from_base64("Zm9vY", 5, out, 8) == -1 && text_from_base64("Z*8=", 4, out, 8) == -1);
+    EXPECT(text_from_base64("Z\0g=", 4, out, 8) == -1);
+}
+
+TEST(fewest_digits_of_numbers) {
+    static const struct {
+        double value;
+        int digits;
+    } rows[] = {{0, 1},
+                {1, 1},
+                {-1000000, 1},
+                {0.1, 1},
+                {1e-5, 1},
+                {0.125, 3},
+                {0.1 + 0.2, 17},
+                {(double)-9.367593765258789f, 16},
+                {1e300, 1},
+                {5e-324, 1},
+                {1.7976931348623157e308, 17},
+                {123456789012345678.0, 17}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        EXPECT_MSG(text_digits(rows[i].value) == rows[i].digits, "%.17g: %d", rows[i].value,
+                   text_digits(rows[i].value));
 }
 
 TEST(text_grows_and_remembers_failure) {
@@ -265,6 +294,6 @@ TEST(no_more_memory_than_there_is) {
 
 SUITE("base/base", T(no_more_memory_than_there_is), T(errors_carry_status_and_text), T(long_errors_are_cut_not_overrun),
       T(memory_is_zeroed_counted_and_can_fail), T(memory_can_be_shared), T(memory_tells_a_part_of_the_second_cache),
-      T(arena_gives_aligned_zeroed_memory), T(bytes_become_base64), T(text_grows_and_remembers_failure),
-      T(text_for_people), T(rng_gives_the_published_sequence), T(rng_draws_are_fair),
-      T(sha256_gives_the_standard_digests))
+      T(arena_gives_aligned_zeroed_memory), T(bytes_become_base64), T(fewest_digits_of_numbers),
+      T(text_grows_and_remembers_failure), T(text_for_people), T(rng_gives_the_published_sequence),
+      T(rng_draws_are_fair), T(sha256_gives_the_standard_digests))

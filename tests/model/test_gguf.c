@@ -354,6 +354,45 @@ TEST(chat_templates_stay) {
 TEST(vocabulary_as_gpt2) { check_vocabulary("tests/data/tokenizers/gpt2.json"); }
 TEST(vocabulary_as_llama3) { check_vocabulary("tests/data/tokenizers/llama3.json"); }
 TEST(vocabulary_as_qwen) { check_vocabulary("tests/data/tokenizers/qwen.json"); }
+/* What was a tokenizer.model is the same vocabulary behind a GGUF file: its identity says so. */
+static void check_unigram(const char *source) {
+    propane_error err = {0};
+    tokenizer *t = NULL, *back = NULL;
+    for (int more = 0; more < 2; more++) {
+        gguf_header h = {0};
+        text file = {0};
+        token_list a = {0}, b = {0};
+        EXPECT_OK(tokenizer_read(source, &t, &err));
+        EXPECT_OK(gguf_put_tokenizer(&h, t, tokenizer_vocab_size(t) + 5 * more, &err));
+        gguf_print_header(&h, &file);
+        EXPECT_OK(tokenizer_parse(file.data, file.length, "file.gguf", &back, &err));
+        EXPECT((strcmp(tokenizer_hash(back), tokenizer_hash(t)) == 0) == !more);
+        EXPECT(tokenizer_bos(back) == tokenizer_bos(t) && tokenizer_eos(back) == tokenizer_eos(t));
+        EXPECT_OK(tokenizer_encode(t, sample, sizeof sample - 1, &a, &err));
+        EXPECT_OK(tokenizer_encode(back, sample, sizeof sample - 1, &b, &err));
+        EXPECT(a.count > 20 && a.count == b.count && memcmp(a.ids, b.ids, a.count * sizeof *a.ids) == 0);
+        token_list_deinit(&a);
+        token_list_deinit(&b);
+        text_deinit(&file);
+        gguf_header_deinit(&h);
+        tokenizer_free(t);
+        tokenizer_free(back);
+    }
+}
+
+TEST(vocabulary_as_unigram) {
+    check_unigram("tests/data/tokenizers/unigram.model");
+    check_unigram("tests/data/tokenizers/unigram_bytes.model");
+    propane_error err = {0};
+    tokenizer *t = NULL;
+    gguf_header h = {0};
+    EXPECT_OK(tokenizer_read("tests/data/tokenizers/unigram.json", &t, &err));
+    EXPECT_FAIL(gguf_put_tokenizer(&h, t, tokenizer_vocab_size(t), &err), PROPANE_ERR_UNSUPPORTED,
+                "kind hf (Unigram, not of a tokenizer.model)");
+    gguf_header_deinit(&h);
+    tokenizer_free(t);
+}
+
 TEST(vocabulary_as_sentencepiece) { check_vocabulary("tests/data/tokenizers/sentencepiece.json"); }
 TEST(vocabulary_of_llama2) {
     const char *path = test_data("llama2_tokenizer.bin");
@@ -484,5 +523,5 @@ TEST(other_types_are_refused_by_name) {
 SUITE("model/gguf", T(f32), T(f16), T(bf16), T(q8_0), T(q4_0), T(q4_1), T(q5_0), T(q5_1), T(rows_decide_the_type),
       T(searched_blocks), T(queries_lie_in_pairs), T(blocks_are_taken_apart), T(chat_templates_stay),
       T(vocabulary_as_gpt2), T(vocabulary_as_llama3), T(vocabulary_as_qwen), T(vocabulary_as_sentencepiece),
-      T(vocabulary_of_llama2), T(characters_have_no_form), T(every_truncation_is_refused),
+      T(vocabulary_as_unigram), T(vocabulary_of_llama2), T(characters_have_no_form), T(every_truncation_is_refused),
       T(every_damaged_byte_is_survived), T(lies_are_named), T(other_types_are_refused_by_name))

@@ -99,9 +99,10 @@ static void check_best(bool sentencepiece, double tolerance) {
         tokenizer *t = NULL;
         make(&v, &g);
         print_vocabulary(&v,
-                         sentencepiece ? ",\"propane\":{\"sentencepiece\":{\"prefix\":false,\"squeeze\":false,"
-                                         "\"escape\":true}}"
-                                       : "",
+                         sentencepiece
+                             ? ",\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":[],"
+                               "\"propane.sentencepiece\":{\"prefix\":false,\"squeeze\":false,\"escape\":true}}"
+                             : "",
                          &file);
         EXPECT_OK(tokenizer_parse(file.data, file.length, "made", &t, &err));
         EXPECT_TEXT(tokenizer_model_name(t), "Unigram");
@@ -130,8 +131,8 @@ TEST(the_best_of_all_ways_in_float) { check_best(true, 1e-3); }
     ",\"pre_tokenizer\":null,\"decoder\":{\"type\":\"Fuse\"}," own "\"model\":{\"type\":\"Unigram\"," model "}}"
 #define FEW "\"unk_id\":0,\"vocab\":[[\"<unk>\",0],[\"a\",-1],[\"b\",-2],[\"ab\",-3],[\"\xe2\x96\x81\",-2],[\"u\",-9]]"
 #define SP(prefix, squeeze, escape)                                                                                    \
-    "\"propane\":{\"sentencepiece\":{\"prefix\":" prefix ",\"squeeze\":" squeeze ",\"escape\":" escape                 \
-    ",\"unused\":[5]}},"
+    "{\"type\":\"Sequence\",\"normalizers\":[],\"propane.sentencepiece\":{\"prefix\":" prefix ",\"squeeze\":" squeeze  \
+    ",\"escape\":" escape ",\"unused\":[5,-1,99,\"a\"]}}"
 
 static void expect_ids(const char *file, const char *input, const char *want) {
     propane_error err = {0};
@@ -158,19 +159,19 @@ TEST(ties_unknown_runs_and_types) {
     expect_ids(bytes, "axya", "2 0 2"); /* no piece for y: all of the run is unknown */
     expect_ids(bytes, "<0x78>", "1");
     const char *own = FILE_WITH("{\"id\":0,\"content\":\"<unk>\",\"special\":true},{\"id\":2,\"content\":\"b\"}",
-                                "null", SP("true", "true", "true"), FEW);
+                                SP("true", "true", "true"), "", FEW);
     expect_ids(own, "  ab  a ", "4 1 2 4 1"); /* b is user-defined: before all others; spaces are squeezed */
     expect_ids(own, "u", "4 0");              /* unused */
     expect_ids(own, "   ", "");
-    expect_ids(FILE_WITH("", "null", SP("false", "false", "true"), FEW), " a", "4 1");
-    expect_ids(FILE_WITH("", "null", SP("true", "false", "true"), FEW), " a", "4 4 1");
-    expect_ids(FILE_WITH("", "null", SP("true", "false", "false"), FEW), "a", "0 1"); /* spaces stay spaces */
+    expect_ids(FILE_WITH("", SP("false", "false", "true"), "", FEW), " a", "4 1");
+    expect_ids(FILE_WITH("", SP("true", "false", "true"), "", FEW), " a", "4 4 1");
+    expect_ids(FILE_WITH("", SP("true", "false", "false"), "", FEW), "a", "0 1"); /* spaces stay spaces */
 }
 
 /* A text that is longer than a chunk, with and without word marks. */
 TEST(long_texts) {
     propane_error err = {0};
-    const char *file = FILE_WITH("", "null", SP("true", "true", "true"), FEW);
+    const char *file = FILE_WITH("", SP("true", "true", "true"), "", FEW);
     tokenizer *t = NULL;
     token_list ids = {0};
     const size_t length = 3 << 20;

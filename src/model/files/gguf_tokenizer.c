@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: MIT
  * Owns vocabularies in GGUF files. Model "llama" (SentencePiece: pieces, scores, types) is the llama kind; model "gpt2"
- * (byte-level BPE: tokens, merges, the name of a pre-tokeniser) becomes a tokenizer.json. Other models and pre-tokenisers
- * are refused by name.
+ * (byte-level BPE: tokens, merges, the name of a pre-tokeniser) becomes a tokenizer.json. Model "t5" (SentencePiece's Unigram)
+ * is written as the tokenizer.model that it came from, and read as one. Other models and pre-tokenisers are refused by name.
  */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/bytes.h"
 #include "base/memory.h"
 #include "model/files/gguf.h"
 #include "model/text/tokenizer_hf.h"
+#include "model/text/tokenizer_sentencepiece.h"
 
 #define KEY(name)     "tokenizer.ggml." name
 #define CHAT_TEMPLATE "tokenizer.chat_template"
@@ -213,6 +215,94 @@ static propane_status gguf_tokenizer_read_bpe(const gguf *g, const gguf_value *t
     return status;
 }
 
+/* ---- reading: SentencePiece's Unigram ------------------------------------------------------------------------------------------ */
+
+/* A field of the message: a number, or bytes. */
+static void gguf_tokenizer_put_varint(text *out, uint64_t value) {
+    for (; value > 127; value >>= 7) text_append_n(out, &(char){(char)(unsigned char)(value | 128)}, 1);
+    text_append_n(out, &(char){(char)value}, 1);
+}
+
+static void gguf_tokenizer_put_number(text *out, int number, int64_t value) {
+    gguf_tokenizer_put_varint(out, (uint64_t)number << 3);
+    gguf_tokenizer_put_varint(out, (uint64_t)value);
+}
+
+static void gguf_tokenizer_put_bytes(text *out, int number, const void *data, size_t length) {
+    gguf_tokenizer_put_varint(out, (uint64_t)number << 3 | 2);
+    gguf_tokenizer_put_varint(out, length);
+    text_append_n(out, data, length);
+}
+
+static propane_status gguf_tokenizer_put_pieces(const gguf *g, const gguf_value *tokens, text *out,
+                                                propane_error *err) {
+    const gguf_value *scores, *types;
+    text piece = {0};
+    uint64_t at = 0;
+    PROPANE_TRY(gguf_get_array(g, KEY("scores"), true, GGUF_F32, &scores, err));
+    PROPANE_TRY(gguf_get_array(g, KEY("token_type"), true, GGUF_I32, &types, err));
+    if (scores->count != tokens->count || types->count != tokens->count)
+        return propane_fail(err, PROPANE_ERR_INVALID,
+                            "%s: tokens, scores and token_type of tokenizer.ggml must be equally long", gguf_source(g));
+    for (uint64_t i = 0; i < tokens->count; i++) {
+        size_t length;
+        const char *data = gguf_next_text(tokens, &at, &length);
+        const char key = 2 << 3 | 5;
+        text_clear(&piece);
+        gguf_tokenizer_put_bytes(&piece, 1, data, length);
+        text_append_n(&piece, &key, 1);
+        text_append_n(&piece, scores->data + 4 * i, 4);
+        gguf_tokenizer_put_number(&piece, 3, gguf_item_int(types, i));
+        gguf_tokenizer_put_bytes(out, 1, piece.data, piece.length);
+    }
+    if (piece.failed) out->failed = true;
+    text_deinit(&piece);
+    return PROPANE_OK;
+}
+
+/* What llama.cpp does where keys are missing: no token and no space in front, white space as it is. */
+static propane_status gguf_tokenizer_put_parts(const gguf *g, const gguf_value *tokens, text *out, propane_error *err) {
+    const gguf_value *rules = gguf_find(g, KEY("precompiled_charsmap")), *types = gguf_find(g, KEY("token_type"));
+    int64_t bos = -1, eos = -1;
+    bool prefix = false, squeeze = false, add_bos = false, bytes = false;
+    text part = {0};
+    if (rules && (rules->type != GGUF_ARRAY || (rules->item != GGUF_U8 && rules->item != GGUF_I8)))
+        return propane_fail(err, PROPANE_ERR_INVALID, "%s: key '%s' must be an array of bytes", gguf_source(g),
+                            KEY("precompiled_charsmap"));
+    PROPANE_TRY(gguf_get_int(g, KEY("bos_token_id"), false, 0, (int64_t)tokens->count - 1, &bos, err));
+    PROPANE_TRY(gguf_get_int(g, KEY("eos_token_id"), false, 0, (int64_t)tokens->count - 1, &eos, err));
+    PROPANE_TRY(gguf_get_bool(g, KEY("add_bos_token"), &add_bos, err));
+    PROPANE_TRY(gguf_get_bool(g, KEY("add_space_prefix"), &prefix, err));
+    PROPANE_TRY(gguf_get_bool(g, KEY("remove_extra_whitespaces"), &squeeze, err));
+    for (uint64_t i = 0; i < types->count; i++) bytes |= gguf_item_int(types, i) == BYTE;
+    gguf_tokenizer_put_number(&part, 3, 1);
+    gguf_tokenizer_put_number(&part, 35, bytes);
+    gguf_tokenizer_put_number(&part, 41, add_bos ? bos : -1);
+    gguf_tokenizer_put_number(&part, 42, eos);
+    gguf_tokenizer_put_bytes(out, 2, part.data, part.length);
+    text_clear(&part);
+    if (rules) gguf_tokenizer_put_bytes(&part, 2, rules->data, (size_t)rules->count);
+    gguf_tokenizer_put_number(&part, 3, prefix);
+    gguf_tokenizer_put_number(&part, 4, squeeze);
+    gguf_tokenizer_put_bytes(out, 3, part.data, part.length);
+    if (part.failed) out->failed = true;
+    text_deinit(&part);
+    return PROPANE_OK;
+}
+
+static propane_status gguf_tokenizer_read_unigram(const gguf *g, const gguf_value *tokens, tokenizer **out,
+                                                  propane_error *err) {
+    text message = {0};
+    propane_status status = gguf_tokenizer_put_pieces(g, tokens, &message, err);
+    if (!status) status = gguf_tokenizer_put_parts(g, tokens, &message, err);
+    if (!status && message.failed) status = propane_fail_memory(err, message.capacity);
+    if (!status) status = tokenizer_parse_sentencepiece(message.data, message.length, gguf_source(g), out, err);
+    text_deinit(&message);
+    return status;
+}
+
+/* ---- reading: all of it ---------------------------------------------------------------------------------------------------------- */
+
 /* The text of the token whose id stands at a key; *length 0: there is none. */
 static propane_status gguf_tokenizer_named(const gguf *g, const gguf_value *tokens, const char *key, const char **out,
                                            size_t *length, propane_error *err) {
@@ -246,15 +336,16 @@ propane_status gguf_read_tokenizer(const gguf *g, tokenizer **out, propane_error
     const gguf_value *tokens = NULL;
     *out = NULL;
     PROPANE_TRY(gguf_get_text(g, KEY("model"), false, &model, err));
-    if (strcmp(model, "llama") != 0 && strcmp(model, "gpt2") != 0)
+    if (strcmp(model, "llama") != 0 && strcmp(model, "gpt2") != 0 && strcmp(model, "t5") != 0)
         return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
-                            "%s: tokenizer.ggml.model is '%.40s'; 'llama' and 'gpt2' can be read", gguf_source(g),
+                            "%s: tokenizer.ggml.model is '%.40s'; 'llama', 'gpt2' and 't5' can be read", gguf_source(g),
                             model);
     PROPANE_TRY(gguf_get_array(g, KEY("tokens"), true, GGUF_TEXT, &tokens, err));
     if (tokens->count < 2 || tokens->count > TOKENIZER_VOCAB_MAX)
         return propane_fail(err, PROPANE_ERR_INVALID, "%s: %llu tokens; a vocabulary has 2 to %d", gguf_source(g),
                             (unsigned long long)tokens->count, TOKENIZER_VOCAB_MAX);
     PROPANE_TRY(strcmp(model, "llama") == 0 ? gguf_tokenizer_read_llama(g, tokens, out, err)
+                : strcmp(model, "t5") == 0  ? gguf_tokenizer_read_unigram(g, tokens, out, err)
                                             : gguf_tokenizer_read_bpe(g, tokens, out, err));
     propane_status status = gguf_tokenizer_read_chat(g, tokens, *out, err);
     if (!status) return PROPANE_OK;
@@ -280,6 +371,23 @@ static void gguf_tokenizer_listing_deinit(listing *l) {
     mem_free(l->scores);
 }
 
+/* The list of a Unigram model, with its scores. */
+static void gguf_tokenizer_list_unigram(const tokenizer *t, listing *l) {
+    const json_t *vocab = json_object_get(json_object_get(l->file, "model"), "vocab");
+    const json_t *sp = json_object_get(json_object_get(l->file, "normalizer"), HF_SP_KEY);
+    const json_t *unused = json_object_get(sp, "unused");
+    for (size_t i = 0; i < json_array_size(vocab); i++) {
+        const json_t *entry = json_array_get(vocab, i);
+        l->keys[i] = json_string_value(json_array_get(entry, 0));
+        l->scores[i] = (float)json_number_value(json_array_get(entry, 1));
+        l->types[i] = t->hf->byte_fallback && hf_byte_of(l->keys[i], strlen(l->keys[i])) >= 0 ? BYTE : NORMAL;
+    }
+    for (size_t i = 0; i < json_array_size(unused); i++) {
+        const int64_t id = json_integer_value(json_array_get(unused, i));
+        if (id >= 0 && id < t->vocab) l->types[id] = UNUSED;
+    }
+}
+
 static propane_status gguf_tokenizer_list_keys(const tokenizer *t, listing *l, propane_error *err) {
     text printed = {0};
     propane_status status = tokenizer_print_hf(t, &printed, err);
@@ -292,6 +400,7 @@ static propane_status gguf_tokenizer_list_keys(const tokenizer *t, listing *l, p
     if (!l->keys || !l->types || !l->scores) return propane_fail_memory(err, (size_t)t->vocab * 13);
     const char *key;
     json_t *value, *added = json_object_get(l->file, "added_tokens");
+    gguf_tokenizer_list_unigram(t, l);
     json_object_foreach(json_object_get(json_object_get(l->file, "model"), "vocab"), key, value) {
         int64_t id = json_integer_value(value);
         l->keys[id] = key;
@@ -303,6 +412,7 @@ static propane_status gguf_tokenizer_list_keys(const tokenizer *t, listing *l, p
         l->keys[id] = json_string_value(json_object_get(token, "content"));
         l->types[id] = json_is_true(json_object_get(token, "special")) ? CONTROL : USER_DEFINED;
     }
+    if (t->hf && t->hf->scores && t->hf->unk >= 0) l->types[t->hf->unk] = UNKNOWN;
     const char *unknown = json_string_value(json_object_get(json_object_get(l->file, "model"), "unk_token"));
     const json_t *id =
         json_object_get(json_object_get(json_object_get(l->file, "model"), "vocab"), unknown ? unknown : "");
@@ -364,15 +474,35 @@ static int gguf_tokenizer_id_of(const listing *l, int vocab, const char *name) {
     return -1;
 }
 
+/* How SentencePiece prepares text: llama.cpp does the same with model "t5". */
+static void gguf_tokenizer_put_preparation(gguf_header *h, const tokenizer *t) {
+    const charsmap *rules = t->hf->sp.rules;
+    gguf_put_bool(h, KEY("remove_extra_whitespaces"), t->hf->sp.squeeze);
+    if (t->hf->unk >= 0) gguf_put_u32(h, KEY("unknown_token_id"), (uint32_t)t->hf->unk);
+    if (!rules) return;
+    const uint32_t trie = (uint32_t)(rules->unit_count * 4);
+    uint8_t bytes[4];
+    gguf_put_array(h, KEY("precompiled_charsmap"), GGUF_U8, 4 + trie + rules->strings_length);
+    bytes_put_u32(bytes, trie);
+    text_append_n(&h->values, bytes, 4);
+    for (size_t i = 0; i < rules->unit_count; i++) {
+        bytes_put_u32(bytes, rules->units[i]);
+        text_append_n(&h->values, bytes, 4);
+    }
+    text_append_n(&h->values, rules->strings, rules->strings_length);
+}
+
 static propane_status gguf_tokenizer_put_listing(gguf_header *h, const tokenizer *t, listing *l, int64_t vocab,
                                                  propane_error *err) {
     bool spm = t->kind == TOKENIZER_LLAMA || (t->hf && !t->hf->byte_level);
     char unused[32];
-    if (t->hf && (t->hf->scores || t->hf->sp.on))
+    const bool unigram = t->hf && t->hf->scores && t->hf->sp.on && t->hf->sp.escape;
+    if (t->hf && (t->hf->scores || t->hf->sp.on) && !unigram)
         return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
                             "a vocabulary of kind hf (%s%s) cannot be written into GGUF files; write a folder",
-                            tokenizer_model_name(t), t->hf->sp.on ? ", text prepared as SentencePiece does it" : "");
-    if (t->kind == TOKENIZER_CHARS || (spm && t->hf && (!t->hf->byte_fallback || !t->hf->drop)))
+                            tokenizer_model_name(t),
+                            t->hf->sp.on ? ", text prepared as SentencePiece does it" : ", not of a tokenizer.model");
+    if (t->kind == TOKENIZER_CHARS || (spm && !unigram && t->hf && (!t->hf->byte_fallback || !t->hf->drop)))
         return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "a vocabulary of kind %s %s has no form in GGUF files",
                             tokenizer_kind_name(t->kind),
                             t->hf ? "without byte fallback or a space in front" : "(characters)");
@@ -380,7 +510,7 @@ static propane_status gguf_tokenizer_put_listing(gguf_header *h, const tokenizer
     if (!pre)
         return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
                             "the tokenizer's normaliser or pre-tokeniser has no name in GGUF files");
-    gguf_put_text(h, KEY("model"), spm ? "llama" : "gpt2");
+    gguf_put_text(h, KEY("model"), unigram ? "t5" : spm ? "llama" : "gpt2");
     gguf_put_text(h, KEY("pre"), pre);
     gguf_put_array(h, KEY("tokens"), GGUF_TEXT, (uint64_t)vocab);
     for (int64_t i = 0; i < vocab; i++) {
@@ -390,7 +520,7 @@ static propane_status gguf_tokenizer_put_listing(gguf_header *h, const tokenizer
         gguf_put_item_text(h, key, strlen(key));
     }
     if (spm) {
-        gguf_tokenizer_score_pieces(t, l);
+        if (!unigram) gguf_tokenizer_score_pieces(t, l);
         gguf_put_array(h, KEY("scores"), GGUF_F32, (uint64_t)vocab);
         for (int64_t i = 0; i < vocab; i++) gguf_put_item_f32(h, i < t->vocab ? l->scores[i] : -1e9f);
     }
@@ -402,7 +532,8 @@ static propane_status gguf_tokenizer_put_listing(gguf_header *h, const tokenizer
     if (t->eos >= 0) gguf_put_u32(h, KEY("eos_token_id"), (uint32_t)t->eos);
     gguf_put_bool(h, KEY("add_bos_token"), t->bos >= 0);
     gguf_put_bool(h, KEY("add_eos_token"), false);
-    if (spm) gguf_put_bool(h, KEY("add_space_prefix"), true);
+    if (spm) gguf_put_bool(h, KEY("add_space_prefix"), !unigram || t->hf->sp.prefix);
+    if (unigram) gguf_tokenizer_put_preparation(h, t);
     if (t->chat.jinja) gguf_put_text(h, CHAT_TEMPLATE, t->chat.jinja);
     if (t->chat.format) gguf_put_text(h, CHAT_FORMAT, t->chat.format);
     return PROPANE_OK;

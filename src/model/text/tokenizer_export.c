@@ -209,9 +209,7 @@ propane_status tokenizer_print_hf(const tokenizer *t, text *out, propane_error *
     json_t *file;
     if (t->hf) {
         PROPANE_TRY(json_parse(t->hf->json, t->hf->json_length, "tokenizer.json", &file, err));
-        json_t *sp = json_incref(json_object_get(json_object_get(file, HF_OWN_KEY), HF_SP_KEY));
         (void)json_object_del(file, HF_OWN_KEY);
-        if (sp) json_put(file, HF_OWN_KEY, json_pack("{s:o}", HF_SP_KEY, sp)); /* others pass over it */
         return tokenizer_export_print_object(file, out, err);
     }
     file = tokenizer_export_object_of(t->kind == TOKENIZER_LLAMA   ? llama_file

@@ -375,9 +375,7 @@ static void tokenizer_hf_find_eos(tokenizer *t, const json_t *own, const json_t 
 static propane_status tokenizer_hf_identify(tokenizer *t, const json_t *object, propane_error *err) {
     json_t *copy = json_copy((json_t *)(uintptr_t)object);
     const char *const idle[] = {HF_OWN_KEY, TOKENIZER_CHAT_KEY, "version", "truncation", "padding"};
-    json_t *sp = json_incref(json_object_get(json_object_get(object, HF_OWN_KEY), HF_SP_KEY));
     for (int i = 0; copy && i < 5; i++) (void)json_object_del(copy, idle[i]);
-    if (sp) json_put(copy, HF_SP_KEY, json_incref(sp)); /* it changes ids */
     char *sorted = NULL, *kept = NULL;
     size_t sorted_length = 0;
     propane_status status = json_print(copy, JSON_COMPACT | JSON_SORT_KEYS, &sorted, &sorted_length, err);
@@ -386,7 +384,6 @@ static propane_status tokenizer_hf_identify(tokenizer *t, const json_t *object, 
     (void)json_object_del(copy, TOKENIZER_CHAT_KEY); /* the tokenizer's own is written */
     json_t *own = json_pack("{s:i}", "eos", t->eos);
     if (t->hf->by_result) json_put(own, "ranks", json_true());
-    if (sp) json_put(own, HF_SP_KEY, sp);
     json_put(copy, HF_OWN_KEY, own);
     if (!status) status = json_print(copy, JSON_COMPACT, &kept, &t->hf->json_length, err);
     json_decref(copy);
@@ -449,7 +446,7 @@ static propane_status tokenizer_hf_read_pairs(tokenizer *t, const json_t *model,
 /* {"prefix": b, "squeeze": b, "escape": b, "unused": [ids]}; the rules are the normaliser's. */
 static propane_status tokenizer_hf_read_sentencepiece(struct hf_tokenizer *h, const json_t *object, const char *source,
                                                       propane_error *err) {
-    const json_t *sp = json_object_get(json_object_get(object, HF_OWN_KEY), HF_SP_KEY);
+    const json_t *sp = json_object_get(json_object_get(object, "normalizer"), HF_SP_KEY);
     if (!sp) return PROPANE_OK;
     h->sp.on = true;
     h->sp.unused = json_object_get(sp, "unused");

@@ -14,8 +14,9 @@
 #include "model/text/charsmap.h"
 #include "model/text/tokenizer_internal.h"
 
-#define HF_OWN_KEY "propane" /* in files that Propane wrote: {"eos": id, "ranks": true, "sentencepiece": {...}} */
-#define HF_SP_KEY  "sentencepiece"
+#define HF_OWN_KEY "propane" /* in files that Propane wrote: {"eos": id, "ranks": true} */
+#define HF_SP_KEY                                                                                                      \
+    "propane.sentencepiece" /* of the normaliser, as other programs only skip keys there; see hf_sentencepiece */
 
 enum { HF_STEPS_MAX = 16 }; /* of one kind, Sequences opened */
 

@@ -318,6 +318,12 @@ static propane_status pretokenize_read_split(arena *a, const json_t *object, con
         s->behaviour = flag ? HF_ISOLATED : HF_CONTIGUOUS;
         return PROPANE_OK;
     }
+    if (strcmp(type, "Whitespace") == 0) { /* words and runs of other characters; what lies between them goes */
+        s->kind = HF_SPLIT;
+        s->invert = true;
+        s->behaviour = HF_REMOVED;
+        return pretokenize_compile("\\w+|[^\\w\\s]+", source, &s->regex, err);
+    }
     if (strcmp(type, "WhitespaceSplit") == 0) {
         s->kind = HF_WHITESPACE;
         s->behaviour = HF_REMOVED;

@@ -3,7 +3,7 @@
  * becomes a tokenizer.json. BPE: two neighbours join where their text together is a piece, the one with the highest score first:
  * all ways to cut a piece in two are merges, and where scores fall with the ids, which BPE models have, the id is the rank
  * ("ranks" in the file that is made). Unigram: pieces and scores as they are. Text that is prepared by more than a mark in front
- * is prepared as SentencePiece does it (the key "sentencepiece"); other programs see the nearest that the format can say.
+ * is prepared as SentencePiece does it (a key of the normaliser); other programs see the nearest that the format can say.
  */
 #include "model/text/tokenizer_sentencepiece.h"
 
@@ -236,7 +236,8 @@ static json_t *sp_normalizer(const sp_model *m) {
     }
     if (m->prefix) json_add(list, json_pack("{s:s, s:s}", "type", "Prepend", "prepend", m->escape ? MARK : " "));
     if (m->escape) json_add(list, sp_replace("String", " ", MARK));
-    if (json_array_size(list) != 1) return json_pack("{s:s, s:o}", "type", "Sequence", "normalizers", list);
+    if (json_array_size(list) != 1 || !sp_is_plain(m))
+        return json_pack("{s:s, s:o}", "type", "Sequence", "normalizers", list);
     json_t *only = json_incref(json_array_get(list, 0));
     json_decref(list);
     return only;
@@ -260,7 +261,7 @@ static json_t *sp_begin_file(const sp_model *m) {
 
 /* What the format cannot say of how text is prepared. */
 static propane_status sp_put_own(const sp_model *m, json_t *file, propane_error *err) {
-    json_t *own = json_object_get(file, HF_OWN_KEY), *unused = json_array();
+    json_t *normalizer = json_object_get(file, "normalizer"), *unused = json_array();
     if (sp_is_plain(m)) {
         json_decref(unused);
         return PROPANE_OK;
@@ -272,7 +273,7 @@ static propane_status sp_put_own(const sp_model *m, json_t *file, propane_error 
         json_put(sp, "unused", unused);
     else
         json_decref(unused);
-    return json_object_set_new(own, HF_SP_KEY, sp) == 0 ? PROPANE_OK : propane_fail_memory(err, 0);
+    return json_object_set_new(normalizer, HF_SP_KEY, sp) == 0 ? PROPANE_OK : propane_fail_memory(err, 0);
 }
 
 /* Every way to cut a piece in two that are pieces. */

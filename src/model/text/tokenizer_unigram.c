@@ -66,24 +66,17 @@ static uint8_t *unigram_types(const tokenizer *t, const json_t *object, int64_t 
  * the number, as files have them. */
 static double unigram_as_read(double value) {
     char shown[40];
-    int precision = 14;
-    do snprintf(shown, sizeof shown, "%.*e", precision, value);
-    while (strtod(shown, NULL) != value && ++precision < 17);
-    const char *mark = strchr(shown, 'e');
-    int exponent = (int)strtol(mark + 1, NULL, 10), behind = 0, zeros = 0;
+    const int digits = text_digits(value);
     uint64_t whole = 0;
-    for (const char *p = shown; p < mark; p++) {
-        if (*p < '0' || *p > '9') continue;
-        zeros = *p == '0' ? zeros + 1 : 0;
-        whole = 10 * whole + (uint64_t)(*p - '0');
-        behind++;
-    }
-    for (int i = 0; i < zeros && whole; i++) whole /= 10, behind--;
-    exponent -= behind - 1;
-    double digits = (double)whole, power = 1; /* exact up to 1e22; beyond it, files hold no scores */
+    snprintf(shown, sizeof shown, "%.*e", digits - 1, fabs(value));
+    const char *mark = strchr(shown, 'e');
+    for (const char *p = shown; p < mark; p++)
+        if (*p >= '0' && *p <= '9') whole = 10 * whole + (uint64_t)(*p - '0');
+    const int exponent = (int)strtol(mark + 1, NULL, 10) - (digits - 1);
+    double power = 1; /* exact up to 1e22; beyond it, files hold no scores */
     for (int i = 0; i < abs(exponent); i++) power *= 10;
-    digits = exponent < 0 ? digits / power : digits * power;
-    return value < 0 ? -digits : digits;
+    const double out = exponent < 0 ? (double)whole / power : (double)whole * power;
+    return value < 0 ? -out : out;
 }
 
 static propane_status unigram_read_piece(tokenizer *t, const json_t *entry, int id, const char *source,
