@@ -310,11 +310,16 @@ static propane_status read_and_encode(void *context, text *result, propane_error
 }
 
 TEST(memory_that_runs_out_is_an_error) {
-    propane_error err = {0};
-    text data = {0};
-    EXPECT_OK(file_read("tests/data/tokenizers/qwen.json", 1 << 20, &data.data, &data.length, &err));
-    EXPECT(test_each_failing_allocation("tokenizer.json", read_and_encode, &data) > 10);
-    mem_free(data.data);
+    static const char *const names[] = {"qwen.json", "unigram_bytes.json", "unigram.model"};
+    for (int i = 0; i < 3; i++) {
+        propane_error err = {0};
+        text data = {0};
+        char path[100];
+        snprintf(path, sizeof path, "tests/data/tokenizers/%s", names[i]);
+        EXPECT_OK(file_read(path, 1 << 20, &data.data, &data.length, &err));
+        EXPECT(test_each_failing_allocation(names[i], read_and_encode, &data) > 10);
+        mem_free(data.data);
+    }
 }
 
 /* What a pattern sees of a newer character: an old one of its category, as long. */

@@ -57,7 +57,7 @@ static propane_status tokenizer_hf_read_added(tokenizer *t, const json_t *list, 
         a->length = strlen(content);
         a->content = arena_string(t->arena, content);
         if (!a->content) return propane_fail_memory(err, a->length);
-        if (a->special || !t->pieces[id]) {
+        if (a->special || !t->pieces[id] || h->byte_level) {
             t->pieces[id] = a->content;
             t->lengths[id] = a->special ? 0 : (uint32_t)a->length;
         } /* else the vocabulary's text: the decoder runs over it */

@@ -370,6 +370,7 @@ static propane_status sp_make(const sp_model *m, const char *source, tokenizer *
     if (!status)
         status = tokenizer_json_ends(file, m->bos, m->bos >= 0 ? m->pieces[m->bos].text : "", m->eos, falling, err);
     if (!status) status = sp_put_own(m, file, err);
+    if (!status && mem_failed(NULL)) status = propane_fail_memory(err, 0); /* a part that is not there */
     if (!status) status = hf_parse(file, NULL, source, out, err);
     json_decref(file);
     return status;
