@@ -38,7 +38,7 @@ BPE = {
     "bpe": dict(model_type="bpe"),
     "bpe bytes": dict(model_type="bpe", normalization_rule_name="nmt_nfkc_cf", byte_fallback=True, character_coverage=.98),
 }
-FORMS = ["converter", "bytes", "words", "folded", "whole", "first"]
+FORMS = ["converter", "bytes", "words", "folded", "whole", "first", "nmt"]
 WORDS = ["ＦＵＬＬ　ｗｉｄｔｈ １２３", "ﾊﾝｶｸ ｶﾞｷﾞ", "E\u0301 e\u0301a\u0300o\u0302\u0323 A\u030a", "ﬁ ﬂ ①② ㎏ ™ ½", "\u00a0nbsp\u2003em", "\x01\x02ctl\x1f\x7f", "\u200bzero\u200d\ufeff", "x" * 70,
          "İ ıI ß ẞ", "\u0600123", "ก\u0e33", "\ufdfa", "\u0344 \u0f73", "▁marks▁ in ▁▁text", "   three   spaces   ", "\r\n", "<sep>", "going １２３"]
 NEWER = {chr(c) for c in range(0x1acf, 0x1b00)}  # marks of Unicode 17, which some versions of `tokenizers` take for one and others do not
@@ -102,6 +102,8 @@ def convert(model, form):
     if form == "folded":
         rules = [normalizers.Replace("``", '"'), normalizers.NFKD(), normalizers.StripAccents(), normalizers.Lowercase()] + rules
         squeeze = [normalizers.Replace(Regex(" {2,}"), " ")]
+    if form == "nmt":
+        rules, squeeze = [normalizers.Nmt(), normalizers.NFKC()], [normalizers.Replace(Regex(" {2,}"), " ")]
     if form == "first":
         t.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="first", split=False)
     if form == "whole":

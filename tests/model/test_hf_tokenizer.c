@@ -174,7 +174,7 @@ static void expect_refused(const char *file, propane_status status, const char *
 
 TEST(unknown_parts_are_refused_by_name) {
     const propane_status no = PROPANE_ERR_UNSUPPORTED, bad = PROPANE_ERR_INVALID;
-    expect_refused(FILE_OF("", "{\"type\":\"Nmt\"}", "null", "null", FUSE, SMALL), no, "normalizer 'Nmt'");
+    expect_refused(FILE_OF("", "{\"type\":\"ByteLevel\"}", "null", "null", FUSE, SMALL), no, "normalizer 'ByteLevel'");
     expect_refused(FILE_OF("", "null", "{\"type\":\"BertPreTokenizer\"}", "null", FUSE, SMALL), no,
                    "pre_tokenizer 'BertPreTokenizer'");
     expect_refused(FILE_OF("", "null", "null", "{\"type\":\"BertProcessing\"}", FUSE, SMALL), no,

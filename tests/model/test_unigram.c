@@ -168,6 +168,20 @@ TEST(ties_unknown_runs_and_types) {
     expect_ids(FILE_WITH("", SP("true", "false", "false"), "", FEW), "a", "0 1"); /* spaces stay spaces */
 }
 
+TEST(control_characters_and_spaces) {
+    const char *file = FILE_WITH("", "{\"type\":\"Nmt\"}", "",
+                                 "\"unk_id\":0,\"vocab\":[[\"<unk>\",0],[\"a\",-1],[\"b\",-2],[\" \",-3]]");
+    expect_ids(file,
+               "a\x01\x08\x0b\x1f\x7f"
+               "b\tb\n\xe2\x80\x8b\xe2\x96\x81",
+               "1 2 3 2 3 3 3");
+    expect_ids(file,
+               "a\xc2\x9f"
+               "b\xc2\x8f\xef\xbb\xbf\xe1\x9a\x80",
+               "1 2 3 3");
+    expect_ids(file, "a\xc2\x90", "1 0"); /* other control characters stay */
+}
+
 /* A text that is longer than a chunk, with and without word marks. */
 TEST(long_texts) {
     propane_error err = {0};
@@ -333,4 +347,5 @@ TEST(random_rules) {
 }
 
 SUITE("model/unigram", T(the_best_of_all_ways), T(the_best_of_all_ways_in_float), T(ties_unknown_runs_and_types),
-      T(long_texts), T(wrong_files), T(rules_the_two_ways), T(broken_rules), T(random_rules))
+      T(control_characters_and_spaces), T(long_texts), T(wrong_files), T(rules_the_two_ways), T(broken_rules),
+      T(random_rules))

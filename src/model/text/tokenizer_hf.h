@@ -33,6 +33,7 @@ typedef enum hf_kind {
     HF_PREPEND,
     HF_STRIP,
     HF_STRIP_ACCENTS,
+    HF_NMT,
     HF_CHARSMAP, /* normalisers */
     HF_SPLIT,
     HF_BYTE_LEVEL,

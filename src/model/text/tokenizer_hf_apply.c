@@ -87,6 +87,20 @@ static void tokenizer_hf_apply_strip_accents(const char *data, size_t length, te
     }
 }
 
+/* Control characters go; what is taken for white space becomes a space. */
+static void tokenizer_hf_apply_nmt(const char *data, size_t length, text *out) {
+    static const int32_t spaces[] = {9, 10, 12, 13, 0x1680, 0x2028, 0x2029, 0x2581, 0xfeff, 0xfffd};
+    for (size_t i = 0, n; i < length; i += n) {
+        const int32_t code = hf_code_at(data + i, length - i, &n);
+        bool space = code >= 0x200b && code <= 0x200f;
+        for (size_t k = 0; k < sizeof spaces / sizeof spaces[0]; k++) space |= code == spaces[k];
+        if (space)
+            text_append_n(out, " ", 1);
+        else if (code == 0 || (code >= 0x20 && code != 0x7f && code != 0x8f && code != 0x9f))
+            text_append_n(out, data + i, n);
+    }
+}
+
 static propane_status tokenizer_hf_apply_replace(const hf_step *s, const char *data, size_t length, text *out,
                                                  propane_error *err) {
     pcre2_match_data *match = s->regex ? pcre2_match_data_create_from_pattern(s->regex, NULL) : NULL;
@@ -162,6 +176,8 @@ propane_status hf_normalize(const hf_step *steps, int count, const char *data, s
             charsmap_apply(s->rules, data, length, to);
         else if (s->kind == HF_STRIP_ACCENTS)
             tokenizer_hf_apply_strip_accents(data, length, to);
+        else if (s->kind == HF_NMT)
+            tokenizer_hf_apply_nmt(data, length, to);
         else if (s->kind == HF_PREPEND)
             text_append_n(to, s->with, s->with_length), text_append_n(to, data, length);
         else

@@ -262,6 +262,10 @@ static propane_status pretokenize_read_normalizer(arena *a, const json_t *object
         s->kind = HF_STRIP_ACCENTS;
         return PROPANE_OK;
     }
+    if (strcmp(type, "Nmt") == 0) {
+        s->kind = HF_NMT;
+        return PROPANE_OK;
+    }
     if (strcmp(type, "Precompiled") == 0) return pretokenize_read_charsmap(a, object, source, s, err);
     return pretokenize_refuse(source, "normalizer", type, err);
 }
