@@ -10,7 +10,7 @@ TEST_POINTS=$(mktemp "${TMPDIR:-/tmp}/propane-points.XXXXXX") || exit 2
 trap 'rm -f "$TEST_POINTS"' EXIT
 export TEST_POINTS
 failed=0
-programs=$(grep -l 'test_each_failing_allocation(' tests/*/test_*.c | sed 's/^tests\///; s/\.c$//')
+programs=$(grep -lE '(test_each_failing_allocation|calls_try)\(' tests/*/test_*.c | sed 's/^tests\///; s/\.c$//')
 # shellcheck disable=SC2086
 TEST_HARD=1 TEST_STACKS=${STACKS:-2} TEST_TIMEOUT=3600 sh tests/run.sh "$build" $programs || failed=1
 POINTS=${POINTS:-0} sh tests/hard/commands.sh "$build" || failed=1

@@ -29,14 +29,13 @@ static propane_status cmd_show_show(const char *file, const propane_show_options
     return status;
 }
 
-/* How far the training of a run is, under its folder's lines or (`log`) by itself; false: the folder has no log of one. */
-static bool cmd_show_put_run(const char *dir, const char *log) {
+/* How far the training of a run is, under its folder's lines or (`log`) by itself; *is_run false: the folder has no log of one. */
+static propane_status cmd_show_put_run(const char *dir, const char *log, bool *is_run, propane_error *err) {
     run_set set;
-    propane_error err = {0};
-    propane_status status = run_set_open(&set, &dir, 1, &err);
-    if (status == PROPANE_OK) status = run_set_read(&set, &err);
-    const bool is_run = status == PROPANE_OK && set.runs[0].history.start;
-    if (is_run) {
+    propane_status status = run_set_open(&set, &dir, 1, err);
+    if (status == PROPANE_OK) status = run_set_read(&set, err);
+    *is_run = status == PROPANE_OK && set.runs[0].history.start;
+    if (*is_run) {
         const run_summary *s = &set.runs[0].summary;
         printf("%s%s%s, step %.0f of %.0f", log ? log : "  training", log ? ": the log of a training run: " : ": ",
                set.runs[0].state, isfinite(s->steps) ? s->steps : 0, s->planned);
@@ -46,17 +45,27 @@ static bool cmd_show_put_run(const char *dir, const char *log) {
         printf("\n");
     }
     run_set_close(&set);
-    return is_run;
+    return status == PROPANE_ERR_NOT_FOUND ? PROPANE_OK : status;
 }
 
 /* A run's log is no instruction data, though it is called .jsonl. */
-static bool cmd_show_log(const char *file) {
+static propane_status cmd_show_log(const char *file, bool *is_run, propane_error *err) {
     const size_t length = strlen(file), name = strlen(RUN_LOG);
     char dir[4096];
-    if (length < name || strcmp(file + length - name, RUN_LOG) != 0 || length - name >= sizeof dir) return false;
+    if (length < name || strcmp(file + length - name, RUN_LOG) != 0 || length - name >= sizeof dir) return PROPANE_OK;
     snprintf(dir, sizeof dir, "%.*s", (int)(length - name), file);
-    if (length > name && dir[length - name - 1] != '/') return false;
-    return cmd_show_put_run(length > name ? dir : ".", file);
+    if (length > name && dir[length - name - 1] != '/') return PROPANE_OK;
+    return cmd_show_put_run(length > name ? dir : ".", file, is_run, err);
+}
+
+static propane_status cmd_show_file(const char *file, const propane_show_options *options, propane_error *err) {
+    const bool runs = options->form != PROPANE_JSON;
+    bool is_run = false;
+    propane_status status = runs ? cmd_show_log(file, &is_run, err) : PROPANE_OK;
+    if (status == PROPANE_OK && !is_run) status = cmd_show_show(file, options, err);
+    if (status == PROPANE_OK && !is_run && runs && file_is_dir(file))
+        status = cmd_show_put_run(file, NULL, &is_run, err);
+    return status;
 }
 
 /* What the flags of one kind of file say to the others; -1: nothing. */
@@ -144,11 +153,7 @@ int cmd_show(int argc, char **argv) {
     code = CLI_OK;
     for (int i = 0; i < files.count; i++) {
         propane_error err = {0};
-        if (!json && cmd_show_log(files.items[i])) continue;
-        if (cmd_show_show(files.items[i], &options, &err) != PROPANE_OK)
-            code = cli_error("show", &err);
-        else if (!json && file_is_dir(files.items[i]))
-            (void)cmd_show_put_run(files.items[i], NULL);
+        if (cmd_show_file(files.items[i], &options, &err) != PROPANE_OK) code = cli_error("show", &err);
     }
     return code;
 }

@@ -307,7 +307,11 @@ propane_status run_history_read(run_history *h, const char *path, bool *more, pr
     if (!file && (errno == ENOENT || errno == ENOTDIR))
         return propane_fail(err, PROPANE_ERR_NOT_FOUND, "cannot open %s: there is no run with a log in this folder",
                             path);
-    if (!file) return propane_fail(err, PROPANE_ERR_IO, "cannot open %s: %s", path, strerror(errno));
+    if (!file) {
+        const int code = errno;
+        if (fd >= 0) close(fd);
+        return propane_fail(err, PROPANE_ERR_IO, "cannot open %s: %s", path, strerror(code));
+    }
     propane_status status = PROPANE_OK;
     if (fseek(file, 0, SEEK_END) == 0 && ftell(file) < h->offset) run_history_deinit(h); /* another run began there */
     if (fseek(file, (long)h->offset, SEEK_SET) != 0)
@@ -317,6 +321,8 @@ propane_status run_history_read(run_history *h, const char *path, bool *more, pr
         *more = true;
         status = run_history_feed(h, block, got, err);
     }
+    if (status == PROPANE_OK && ferror(file))
+        status = propane_fail(err, PROPANE_ERR_IO, "cannot read %s: %s", path, strerror(errno));
     fclose(file);
     return status;
 }

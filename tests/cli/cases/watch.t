@@ -120,6 +120,11 @@ $ propane show r | tail -1; propane show r/log.jsonl; cd r && propane show log.j
 >~ r/log.jsonl: the log of a training run: done, step 40 of *
 >~ log.jsonl: the log of a training run: done, step 40 of *
 = 0
+# a log that cannot be read is told, after what the folder has
+$ cp -r r piped; rm piped/log.jsonl; mkfifo piped/log.jsonl; propane show piped > shown; code=$?; head -1 shown; exit $code
+> piped: a model's folder
+2> propane show: cannot read piped/log.jsonl: it is not a file
+= 1
 # samples begin where a line does
 $ grep -o '"samples".*' r/log.jsonl | grep -o '"prompt": *"[^"]*"' | grep -c '"prompt": *"line'
 > 6
