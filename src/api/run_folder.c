@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
@@ -31,10 +32,9 @@ char *run_path(const char *dir, const char *name) {
 }
 
 bool run_holds(const char *dir, const char *name) {
-    char *path = run_path(dir, name);
-    bool there = path && file_exists(path);
-    mem_free(path);
-    return there;
+    char path[PATH_MAX]; /* a longer one is of no file; a lack of memory would be taken for "no" */
+    const int length = snprintf(path, sizeof path, "%s/%s", dir, name);
+    return length > 0 && (size_t)length < sizeof path && file_exists(path);
 }
 
 propane_status run_vocabulary(const char *model, int64_t rows, const tokenizer *t, propane_error *err) {
@@ -205,9 +205,9 @@ static bool run_folder_is_untouched(const char *dir) {
 
 void run_end(const char *dir, run_hold *hold) {
     if (hold->lock < 0) return;
-    char *mark = run_path(dir, run_folder_mark);
-    if (mark && (run_holds(dir, TRAIN_CHECKPOINT) || run_folder_is_untouched(dir))) (void)unlink(mark);
-    mem_free(mark);
+    /* By the folder that is open: this goes without memory. */
+    if (faccessat(hold->lock, TRAIN_CHECKPOINT, F_OK, 0) == 0 || run_folder_is_untouched(dir))
+        (void)unlinkat(hold->lock, run_folder_mark, 0);
     if (hold->made) (void)rmdir(dir); /* refused by the system where there is something in it */
     close(hold->lock);
     hold->lock = -1;

@@ -466,6 +466,7 @@ static void pool_try_one(void *context, int task, int worker) {
 propane_status pool_try(pool_attempt attempt, void *context, int count, propane_error *err) {
     pool_attempts a = {attempt, context, INT_MAX};
     pool_run(pool_try_one, &a, count);
-    const int failed = atomic_load(&a.failed);
-    return failed == INT_MAX ? PROPANE_OK : attempt(context, failed, err);
+    /* What failed for a moment, memory, may succeed now; then those after it, which were left out, are still to be done. */
+    for (int i = atomic_load(&a.failed); i < count; i++) PROPANE_TRY(attempt(context, i, err));
+    return PROPANE_OK;
 }
