@@ -909,7 +909,7 @@ typedef struct propane_export_options {
 PROPANE_CHECK propane_status propane_model_export(propane_model *model, const propane_export_options *options,
                                                   propane_module **out, propane_error *err);
 
-/* A vocabulary's file (Propane's, tokenizer.json, llama2.c's, a GGUF file), or the folder of a model with one. */
+/* A vocabulary's file (Propane's, tokenizer.json, tokenizer.model, llama2.c's, a GGUF file), or the folder of a model with one. */
 PROPANE_CHECK propane_status propane_tokenizer_open(const char *path, propane_tokenizer **out, propane_error *err);
 /* The model's own vocabulary, from its folder or file, or from beside it. */
 PROPANE_CHECK propane_status propane_model_tokenizer(const propane_model *model, propane_tokenizer **out,
