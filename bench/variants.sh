@@ -1,30 +1,37 @@
 #!/bin/sh
 # How much a way to train changes what is learnt: the same small model on the same text, with each variant and three seeds.
 #
-#     bench/variants.sh TEXT moments        --moments fp32, bf16, int8
-#     bench/variants.sh TEXT clip           --clip-norm exact, lagged, on the simulated engine's queue and on the cpu
+#     bench/variants.sh TEXT moments [FLAGS]        --moments fp32, bf16, int8
+#     bench/variants.sh TEXT clip [FLAGS]           --clip-norm exact, lagged, on the simulated engine's queue and on the cpu
+#     bench/variants.sh TEXT scale [FLAGS]          with and without a loss scale on sim:m4, and fp32 on the cpu
 #
-# Writes a row a run (variant, seed, validation loss in nats a character, mean loss of the last 100 steps) and the means. One
-# thread; PROPANE: the command, STEPS: 2000 unless said otherwise.
+# FLAGS of propane train stand in place of the small model's: --tokenizer, --config, --batch, --context.
+# Writes a row a run (variant, seed, validation loss in nats a character, mean loss of the last 100 steps) and the means. THREADS: 1,
+# PROPANE: the command, STEPS: 2000, SEEDS: 1 2 3 unless said otherwise.
 set -eu
 text=$1 what=$2
+shift 2
+[ $# -gt 0 ] || set -- --kind chars --layers 4 --width 96 --heads 4 --batch 8 --context 64 --lr 0.002
 propane=${PROPANE:-build/release/propane} steps=${STEPS:-2000} seeds=${SEEDS:-1 2 3}
 case $what in
 moments) variants='--moments=fp32 --moments=bf16 --moments=int8' ;;
 clip) variants='--clip-norm=exact --clip-norm=lagged' ;;
-*) echo "variants.sh: '$what' is neither moments nor clip" >&2; exit 2 ;;
+scale) variants='--device=cpu --device=sim:m4 --precision=fp32' ;;
+*) echo "variants.sh: '$what' is none of moments, clip and scale" >&2; exit 2 ;;
 esac
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 for seed in $seeds; do
     for variant in $variants; do
-        "$propane" train --data "$text" --kind chars --layers 4 --width 96 --heads 4 --batch 8 --context 64 --lr 0.002 \
-            --steps "$steps" --seed "$seed" --threads 1 --eval-every "$steps" --eval-batches 50 --checkpoint-every 0 \
+        [ "$variant" != --precision=fp32 ] || device="--device sim:m4"
+        "$propane" train --data "$text" "$@" ${device:-} \
+            --steps "$steps" --seed "$seed" --threads "${THREADS:-1}" --eval-every "$steps" --eval-batches 50 --checkpoint-every 0 \
             --no-report "${variant%%=*}" "${variant#*=}" --run "$folder/run" --json > "$folder/log"
         val=$(grep -o '"val_loss":[0-9.]*' "$folder/log" | tail -1 | sed 's/.*://')
         last=$(grep -o '"loss":[0-9.]*' "$folder/log" | tail -100 | awk -F: '{s += $2} END {printf "%.5f", s / NR}')
         echo "${variant#*=},$seed,$val,$last"
         rm -rf "$folder/run"
+        device=
     done
 done | tee "$folder/rows"
 awk -F, '{n[$1]++; v[$1] += $3; l[$1] += $4} END {for (k in n) printf "mean,%s,%.5f,%.5f\n", k, v[k] / n[k], l[k] / n[k]}' "$folder/rows"
