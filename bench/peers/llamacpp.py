@@ -76,10 +76,12 @@ def measure(options, program, rng, found):
     """One prompt with one token, and another with more; tokens/s of both parts."""
     prompt = lambda: "Tell a very long story with all of these words: " + " ".join(rng.choice(WORDS) for _ in range(options.words))
     short, tokens, _ = timed(program, prompt(), 1)
-    long, more, made = timed(program, prompt(), options.count + 1)
     found["prompt"].append(tokens / short)
-    if made > 1:
-        found["decode"].append((made - 1) / max(long - short * more / tokens, 1e-6))
+    for _ in range(5):  # an answer may end early
+        long, more, made = timed(program, prompt(), options.count + 1)
+        if made > options.count // 2:
+            found["decode"].append((made - 1) / max(long - short * more / tokens, 1e-6))
+            return
 
 
 def first_token(options, path, weights):
@@ -105,7 +107,7 @@ def row(options, xllamacpp, folder, kind, weights):
             measure(options, program, rng, found[name] if turn else {"prompt": [], "decode": []})
     for program in programs.values():
         program.close()
-    middle = lambda name, what: statistics.median(found[name][what])
+    middle = lambda name, what: statistics.median(found[name][what] or [float("nan")])
     for what in ("prompt", "decode"):
         a, b = middle("propane", what), middle("llama.cpp", what)
         print(f"{kind} {what}: {a:.1f} tokens/s, llama.cpp {b:.1f}, {a / b:.2f} times", flush=True)

@@ -56,8 +56,8 @@ COUNTED(count_scores, attention_decode.scores,
          const float *add, int64_t count),
         (s, q, k, half, row, width, keys, add, count))
 COUNTED(count_gemv, gemv.tiles[CPU_WEIGHTS_BF16][0],
-        (float *y, const void *w, const uint16_t *scales, const float *x, int64_t step, int64_t k),
-        (y, w, scales, x, step, k))
+        (float *y, const void *w, const uint16_t *scales, const float *x, int64_t step, int64_t k, int rows),
+        (y, w, scales, x, step, k, rows))
 
 static cpu_kernels counting(void) {
     cpu_kernels k = *real;

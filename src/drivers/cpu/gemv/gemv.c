@@ -10,7 +10,7 @@
 #include "base/float16.h"
 #include "base/pool.h"
 
-enum { ROW_STEP = 4, ALIGN = 64 };
+enum { ROW_STEP = 4, ALIGN = 64 }; /* rows of a call */
 
 /* Columns are padded to 1, 2, 4 or 8. */
 static int gemv_log2_columns(int n) { return n <= 1 ? 0 : n <= 2 ? 1 : n <= 4 ? 2 : 3; }
@@ -100,19 +100,17 @@ static void gemv_task_rows(void *context, int task, int worker) {
     task -= r->first[which];
     int64_t from = task * r->chunk, to = from + r->chunk < g->m ? from + r->chunk : g->m;
     int64_t row_bytes = cpu_weights_row_bytes(g->format, g->k), blocks = g->k / CPU_GEMV_BLOCK;
-    int several = r->dots ? r->dots->rows[r->log2] : r->kernels->rows[r->log2];
     int whole = g->format - CPU_WEIGHTS_INT8;
     (void)worker;
     for (int64_t i = from; i < to;) {
         float y[ROW_STEP * CPU_GEMV_COLUMNS];
-        int rows = to - i >= several ? several : 1;
+        int rows = to - i < ROW_STEP ? (int)(to - i) : ROW_STEP;
         const char *w = (const char *)g->w + i * row_bytes;
         const uint16_t *scales = g->scales ? g->scales + i * blocks : NULL;
         if (r->dots)
-            (rows > 1 ? r->dots->tiles : r->dots->singles)[whole][r->log2](y, w, scales, r->whole, g->k);
+            r->dots->tiles[whole][r->log2](y, w, scales, r->whole, g->k, rows);
         else
-            (rows > 1 ? r->kernels->tiles : r->kernels->singles)[g->format][r->log2](y, w, scales, r->x,
-                                                                                     gemv_step_of(g->k), g->k);
+            r->kernels->tiles[g->format][r->log2](y, w, scales, r->x, gemv_step_of(g->k), g->k, rows);
         gemv_put_rows(g, y, i, rows, r->columns);
         i += rows;
     }

@@ -27,17 +27,16 @@ enum { CPU_GEMV_COLUMNS = 8, CPU_GEMV_BLOCK = 32, CPU_GEMV_GROUP = 4 };
 /* Bytes of a row of k weights, scales not counted. */
 int64_t cpu_weights_row_bytes(cpu_weights format, int64_t k);
 
-/* y[r * columns + j] = row r of w times column j of x, whose columns are `step` apart. */
-typedef void (*cpu_gemv_tile)(float *y, const void *w, const uint16_t *scales, const float *x, int64_t step, int64_t k);
+/* y[r * columns + j] = row r of w times column j of x, whose columns are `step` apart; r < rows. */
+typedef void (*cpu_gemv_tile)(float *y, const void *w, const uint16_t *scales, const float *x, int64_t step, int64_t k,
+                              int rows);
 /* out[r * step + i]: element i of row r as fp32; `w` and `scales` are where the first one's are. `count` is a multiple
  * of CPU_GEMV_BLOCK where there are scales. */
 typedef void (*cpu_gemv_unpack)(float *out, int64_t step, const void *w, int64_t row_bytes, const uint16_t *scales,
                                 int64_t row_scales, int64_t rows, int64_t count);
 typedef struct cpu_gemv_kernels {
     cpu_gemv_unpack unpack[CPU_WEIGHTS_COUNT]; /* NULL: F32, F16, which products read as they are */
-    /* [format][log2 of the columns]: `rows` rows at once, and one. */
-    cpu_gemv_tile tiles[CPU_WEIGHTS_COUNT][4], singles[CPU_WEIGHTS_COUNT][4];
-    int rows[4];
+    cpu_gemv_tile tiles[CPU_WEIGHTS_COUNT][4]; /* [format][log2 of the columns] */
 } cpu_gemv_kernels;
 
 /* ---- int_dot ----------------------------------------------------------------------------------------------------------
@@ -64,14 +63,13 @@ static inline size_t cpu_int_dot_column_bytes(int64_t k) { /* a multiple of 64 *
 }
 
 /* y[r * columns + j] as in cpu_gemv_tile; columns are cpu_int_dot_column_bytes(k) apart. */
-typedef void (*cpu_int_dot_tile)(float *y, const void *w, const uint16_t *scales, const void *x, int64_t k);
+typedef void (*cpu_int_dot_tile)(float *y, const void *w, const uint16_t *scales, const void *x, int64_t k, int rows);
 typedef struct cpu_int_dot_kernels {
     /* One column of k (a multiple of 32) numbers, 64-byte aligned; `format` INT8 or INT4. NULL: this
      * machine has no such products. */
     void (*prepare)(void *out, const float *x, int64_t k, cpu_weights format);
     /* [format - CPU_WEIGHTS_INT8][log2 of the columns] */
-    cpu_int_dot_tile tiles[2][4], singles[2][4];
-    int rows[4];
+    cpu_int_dot_tile tiles[2][4];
 } cpu_int_dot_kernels;
 
 #endif

@@ -12,7 +12,7 @@
 
 #define KERNEL_ISA avx512_vnni
 
-enum { BIAS_INT8 = 128, BIAS_INT4 = 8, BLOCKS = 32, FULL = 127 * 256 };
+enum { BIAS_INT8 = 128, BIAS_INT4 = 8, BLOCKS = 32, FULL = 127 * 256, INT4_AHEAD = 1024 };
 
 #define EACH(i, n) _Pragma("GCC unroll 8") for (int i = 0; i < (n); i++)
 
@@ -73,94 +73,79 @@ VFN vf factors_of(cpu_weights format, const float *f) {
     return _mm512_mask_broadcastss_ps(v_set(f[0]), second, _mm_load_ss(f + 1));
 }
 
-VFN void dot_step(const cpu_weights format, vf *sums, const char *w, int64_t row_bytes, const char *x,
-                  int64_t column_bytes, int64_t step, float (*f)[BLOCKS], int64_t pair, bool half, const int R,
-                  const int C) {
-    EACH(r, R) {
-        vi u = weights_of(format, w + r * row_bytes, step, half);
-        EACH(j, C) {
-            const cpu_int_dot_step *s = (const cpu_int_dot_step *)(const void *)(x + j * column_bytes) + step;
-            vi high = _mm512_dpbusd_epi32(_mm512_setzero_si512(), u, _mm512_load_si512(s->high));
-            vi low = _mm512_dpbusd_epi32(_mm512_load_si512(s->start), u, _mm512_load_si512(s->low));
-            vf sum = v_from(vi_add(vi_shl(high, 8), low));
-            sums[r * C + j] = v_fma(sum, factors_of(format, f[r * C + j] + 2 * pair), sums[r * C + j]);
-        }
+VFN void dot_step(const cpu_weights format, vf *sums, const char *row, const char *x, int64_t column_bytes,
+                  int64_t step, float (*f)[BLOCKS], int64_t pair, bool half, const int C) {
+    vi u = weights_of(format, row, step, half);
+    EACH(j, C) {
+        const cpu_int_dot_step *s = (const cpu_int_dot_step *)(const void *)(x + j * column_bytes) + step;
+        vi high = _mm512_dpbusd_epi32(_mm512_setzero_si512(), u, _mm512_load_si512(s->high));
+        vi low = _mm512_dpbusd_epi32(_mm512_load_si512(s->start), u, _mm512_load_si512(s->low));
+        vf sum = v_from(vi_add(vi_shl(high, 8), low));
+        sums[j] = v_fma(sum, factors_of(format, f[j] + 2 * pair), sums[j]);
     }
 }
 
 /* Both scales of up to BLOCKS blocks in one. */
-VFN void factors(float (*f)[BLOCKS], const uint16_t *scales, int64_t blocks, const char *x, int64_t column_bytes,
-                 int64_t scales_at, int64_t first, int64_t count, const int R, const int C) {
+VFN void factors(float (*f)[BLOCKS], const uint16_t *scales, const char *x, int64_t column_bytes, int64_t scales_at,
+                 int64_t count, const int C) {
     for (int64_t i = 0; i < count; i += VL) {
         int64_t n = count - i < VL ? count - i : VL;
-        EACH(r, R) {
-            vf own = v_load_f16_n(scales + r * blocks + first + i, n);
-            EACH(j, C) {
-                const float *other = (const float *)(const void *)(x + j * column_bytes + scales_at) + first + i;
-                v_store(f[r * C + j] + i, v_mul(own, v_load_n(other, n)));
-            }
+        vf own = v_load_f16_n(scales + i, n);
+        EACH(j, C) {
+            const float *other = (const float *)(const void *)(x + j * column_bytes + scales_at) + i;
+            v_store(f[j] + i, v_mul(own, v_load_n(other, n)));
         }
     }
 }
 
-VFN void dots(const cpu_weights format, float *y, const void *w, const uint16_t *scales, const void *x, int64_t k,
-              const int R, const int C) {
-    int64_t blocks = k / CPU_GEMV_BLOCK, row_bytes = cpu_weights_row_bytes(format, k), ahead = R * row_bytes;
-    int64_t column_bytes = (int64_t)cpu_int_dot_column_bytes(k);
-    int64_t scales_at = cpu_int_dot_steps(k) * (int64_t)sizeof(cpu_int_dot_step);
-    int64_t line = format == CPU_WEIGHTS_INT8 ? 64 : 32;
-    _Alignas(64) float f[8][BLOCKS];
-    vf sums[8];
-    EACH(a, R * C) sums[a] = v_set(0);
+VFN void dot_row(const cpu_weights format, float *y, const char *row, const uint16_t *scales, const char *x, int64_t k,
+                 const int C) {
+    const int64_t blocks = k / CPU_GEMV_BLOCK, column_bytes = (int64_t)cpu_int_dot_column_bytes(k);
+    const int64_t scales_at = cpu_int_dot_steps(k) * (int64_t)sizeof(cpu_int_dot_step);
+    _Alignas(64) float f[CPU_GEMV_COLUMNS][BLOCKS];
+    vf sums[CPU_GEMV_COLUMNS];
+    EACH(j, C) sums[j] = v_set(0);
     for (int64_t first = 0; first < blocks; first += BLOCKS) {
-        int64_t count = blocks - first < BLOCKS ? blocks - first : BLOCKS;
-        factors(f, scales, blocks, x, column_bytes, scales_at, first, count, R, C);
-        EACH(r, R) __builtin_prefetch((const char *)(scales + r * blocks + first) + 2 * R * blocks, 0, 3);
-        int64_t step = first / 2, pair = 0;
+        int64_t count = blocks - first < BLOCKS ? blocks - first : BLOCKS, step = first / 2, pair = 0;
+        factors(f, scales + first, x, column_bytes, scales_at + first * (int64_t)sizeof(float), count, C);
         for (; 2 * pair + 2 <= count; pair++, step++) {
-            EACH(r, R) __builtin_prefetch((const char *)w + r * row_bytes + step * line + ahead, 0, 3);
-            dot_step(format, sums, w, row_bytes, x, column_bytes, step, f, pair, false, R, C);
+            /* with eight bits the processor is ahead by itself, and this would slow it down by a tenth */
+            if (format == CPU_WEIGHTS_INT4) __builtin_prefetch(row + step * 32 + INT4_AHEAD, 0, 3);
+            dot_step(format, sums, row, x, column_bytes, step, f, pair, false, C);
         }
         if (2 * pair < count) {
-            EACH(a, R * C) f[a][count] = 0;
-            dot_step(format, sums, w, row_bytes, x, column_bytes, step, f, pair, true, R, C);
+            EACH(j, C) f[j][count] = 0;
+            dot_step(format, sums, row, x, column_bytes, step, f, pair, true, C);
         }
     }
-    EACH(a, R * C) y[a] = v_sum(sums[a]);
+    EACH(j, C) y[j] = v_sum(sums[j]);
 }
 
-#define DOT_TILE(R, C)                                                                                                 \
-    static VTARGET void KERNEL_TILE(int_dot, i8, R, C)(float *y, const void *w, const uint16_t *s, const void *x,      \
-                                                       int64_t k) {                                                    \
-        dots(CPU_WEIGHTS_INT8, y, w, s, x, k, R, C);                                                                   \
-    }                                                                                                                  \
-    static VTARGET void KERNEL_TILE(int_dot, i4, R, C)(float *y, const void *w, const uint16_t *s, const void *x,      \
-                                                       int64_t k) {                                                    \
-        dots(CPU_WEIGHTS_INT4, y, w, s, x, k, R, C);                                                                   \
-    }
-DOT_TILE(4, 1)
-DOT_TILE(4, 2)
-DOT_TILE(2, 4)
-DOT_TILE(1, 1)
-DOT_TILE(1, 2)
-DOT_TILE(1, 4)
-DOT_TILE(1, 8)
+/* Row after row, as in body/gemv_body.h. */
+VFN void dots(const cpu_weights format, float *y, const void *w, const uint16_t *scales, const void *x, int64_t k,
+              int rows, const int C) {
+    const int64_t row_bytes = cpu_weights_row_bytes(format, k);
+    for (int r = 0; r < rows; r++)
+        dot_row(format, y + r * C, (const char *)w + r * row_bytes, scales + r * (k / CPU_GEMV_BLOCK), x, k, C);
+}
 
-#define SEVERAL(type)                                                                                                  \
-    {KERNEL_TILE(int_dot, type, 4, 1), KERNEL_TILE(int_dot, type, 4, 2), KERNEL_TILE(int_dot, type, 2, 4),             \
-     KERNEL_TILE(int_dot, type, 1, 8)}
-#define SINGLE(type)                                                                                                   \
-    {KERNEL_TILE(int_dot, type, 1, 1), KERNEL_TILE(int_dot, type, 1, 2), KERNEL_TILE(int_dot, type, 1, 4),             \
-     KERNEL_TILE(int_dot, type, 1, 8)}
+#define DOT_TILE(type, format, C)                                                                                      \
+    static VTARGET void KERNEL_TILE(int_dot, type, n, C)(float *y, const void *w, const uint16_t *s, const void *x,    \
+                                                         int64_t k, int rows) {                                        \
+        dots(format, y, w, s, x, k, rows, C);                                                                          \
+    }
+#define DOT_TILES(type, format)                                                                                        \
+    DOT_TILE(type, format, 1) DOT_TILE(type, format, 2) DOT_TILE(type, format, 4) DOT_TILE(type, format, 8)
+DOT_TILES(i8, CPU_WEIGHTS_INT8)
+DOT_TILES(i4, CPU_WEIGHTS_INT4)
+
+#define COLUMNS(type)                                                                                                  \
+    {KERNEL_TILE(int_dot, type, n, 1), KERNEL_TILE(int_dot, type, n, 2), KERNEL_TILE(int_dot, type, n, 4),             \
+     KERNEL_TILE(int_dot, type, n, 8)}
 
 void cpu_kernels_avx512_vnni(cpu_kernels *k) {
     if (!__builtin_cpu_supports("avx512vnni")) return;
-    k->int_dot = (cpu_int_dot_kernels){
-        .prepare = kernels_avx512_vnni_prepare,
-        .tiles = {SEVERAL(i8), SEVERAL(i4)},
-        .singles = {SINGLE(i8), SINGLE(i4)},
-        .rows = {4, 4, 2, 1},
-    };
+    k->int_dot = (cpu_int_dot_kernels){.prepare = kernels_avx512_vnni_prepare, .tiles = {COLUMNS(i8), COLUMNS(i4)}};
 }
 #else
 void cpu_kernels_avx512_vnni(cpu_kernels *k) { (void)k; }

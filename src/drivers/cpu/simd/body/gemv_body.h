@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * Weights times vectors in terms of vec_*.h; included by each kernels_*.c. A tile keeps
- * rows x columns accumulators in registers; a vector of weights is loaded, made fp32 and used for all columns.
+ * a row's sums in registers; a vector of weights is loaded, made fp32 and used for all columns.
  */
 #ifndef CPU_SIMD_BODY_GEMV_BODY_H
 #define CPU_SIMD_BODY_GEMV_BODY_H
@@ -82,11 +82,22 @@ static VTARGET void gemv_scales(float *out, const uint16_t *scales, int64_t coun
     if (i < count) v_store_n(out + i, v_load_f16_n(scales + i, count - i), count - i);
 }
 
-/* ---- tiles: R rows, C columns, both constants where these are inlined ------------------------------------------------- */
+/* ---- tiles: rows times C columns, a constant where these are inlined ---------------------------------------------------
+ * Row after row, so that the weights are one stream from the first byte to the last: processors foresee it. Four rows side by side are
+ * four short streams, read at half of that rate (docs/notes/decoding.md). A row's sums go on while the next row begins. */
 
 #define GEMV_EACH(i, n) _Pragma("GCC unroll 8") for (int i = 0; i < (n); i++)
 
-VFN void gemv_finish(float *y, const vf *sums, const int count) { GEMV_EACH(i, count) y[i] = v_sum(sums[i]); }
+/* Sums of a row and column, in turn, where a vector is short: one alone would wait for its last addition. */
+enum { GEMV_CHAINS = VL == 1 ? 4 : VL == 4 ? 2 : 1, GEMV_INT4_AHEAD = 1024 };
+
+VFN void gemv_finish(float *y, const vf *sums, const int C) {
+    GEMV_EACH(j, C) {
+        vf all = sums[j];
+        for (int n = 1; n < GEMV_CHAINS; n++) all = v_add(all, sums[n * C + j]);
+        y[j] = v_sum(all);
+    }
+}
 
 VFN vf gemv_number(cpu_weights format, const void *row, int64_t i) {
     if (format == CPU_WEIGHTS_F32) return v_load((const float *)row + i);
@@ -100,127 +111,87 @@ VFN vf gemv_number_n(cpu_weights format, const void *row, int64_t i, int64_t n) 
     return gemv_load_bf16_n((const uint16_t *)row + i, n);
 }
 
-/* A line of each row at a time, and the same line of the next rows is asked for: the system's own foresight ends with
- * each row, and there are many rows. */
-VFN void gemv_numbers(const cpu_weights format, float *y, const void *w, const float *x, int64_t step, int64_t k,
-                      const int R, const int C) {
-    const char *rows = w;
-    const int64_t element = format == CPU_WEIGHTS_F32 ? 4 : 2, line = 64 / element;
-    int64_t i = 0, row_bytes = k * element, ahead = R * row_bytes;
-    vf sums[8], xs[8];
-    GEMV_EACH(a, R * C) sums[a] = v_set(0);
+VFN void gemv_numbers(const cpu_weights format, float *y, const void *row, const float *x, int64_t step, int64_t k,
+                      const int C) {
+    const int64_t line = format == CPU_WEIGHTS_F32 ? 16 : 32;
+    int64_t i = 0;
+    vf sums[GEMV_CHAINS * CPU_GEMV_COLUMNS];
+    GEMV_EACH(a, GEMV_CHAINS * C) sums[a] = v_set(0);
     for (; i + line <= k; i += line) {
-        GEMV_EACH(r, R) __builtin_prefetch(rows + r * row_bytes + i * element + ahead, 0, 3);
         _Pragma("GCC unroll 8") for (int64_t u = 0; u < line; u += VL) {
-            GEMV_EACH(j, C) xs[j] = v_load(x + j * step + i + u);
-            GEMV_EACH(r, R) {
-                vf v = gemv_number(format, rows + r * row_bytes, i + u);
-                GEMV_EACH(j, C) sums[r * C + j] = v_fma(v, xs[j], sums[r * C + j]);
-            }
+            vf v = gemv_number(format, row, i + u), *to = sums + u / VL % GEMV_CHAINS * C;
+            GEMV_EACH(j, C) to[j] = v_fma(v, v_load(x + j * step + i + u), to[j]);
         }
     }
     for (; i < k; i += VL) {
         int64_t n = k - i < VL ? k - i : VL;
-        GEMV_EACH(j, C) xs[j] = v_load_n(x + j * step + i, n);
-        GEMV_EACH(r, R) {
-            vf v = gemv_number_n(format, rows + r * row_bytes, i, n);
-            GEMV_EACH(j, C) sums[r * C + j] = v_fma(v, xs[j], sums[r * C + j]);
+        vf v = gemv_number_n(format, row, i, n);
+        GEMV_EACH(j, C) sums[j] = v_fma(v, v_load_n(x + j * step + i, n), sums[j]);
+    }
+    gemv_finish(y, sums, C);
+}
+
+/* Adds a block's vectors, whose other half lies 16 weights further on; the sum over both is scaled once. */
+VFN void gemv_block(vf *sums, vf low, vf high, float scale, const float *x, int64_t step, const int C) {
+    vf factor = v_set(scale);
+    GEMV_EACH(j, C) {
+        vf sum = v_fma(high, v_load(x + j * step + 16), v_mul(low, v_load(x + j * step)));
+        sums[j] = v_fma(sum, factor, sums[j]);
+    }
+}
+
+VFN void gemv_blocks(const cpu_weights format, float *y, const uint8_t *row, const uint16_t *scales, const float *x,
+                     int64_t step, int64_t k, const int C) {
+    const int64_t blocks = k / CPU_GEMV_BLOCK;
+    float scale[GEMV_SCALES];
+    vf sums[GEMV_CHAINS * CPU_GEMV_COLUMNS];
+    GEMV_EACH(a, GEMV_CHAINS * C) sums[a] = v_set(0);
+    for (int64_t first = 0; first < blocks; first += GEMV_SCALES) {
+        int64_t count = blocks - first < GEMV_SCALES ? blocks - first : GEMV_SCALES;
+        gemv_scales(scale, scales + first, count);
+        for (int64_t b = 0; b < count; b++) {
+            /* so few bytes that the processor does not look ahead far enough by itself; with eight bits it does */
+            if (format == CPU_WEIGHTS_INT4) __builtin_prefetch(row + (first + b) * 16 + GEMV_INT4_AHEAD, 0, 3);
+            _Pragma("GCC unroll 4") for (int64_t i = 0; i < 16; i += VL) {
+                const float *at = x + (first + b) * CPU_GEMV_BLOCK + i;
+                vf *to = sums + i / VL % GEMV_CHAINS * C;
+                if (format == CPU_WEIGHTS_INT8) {
+                    const int8_t *q = (const int8_t *)row + (first + b) * CPU_GEMV_BLOCK + i;
+                    gemv_block(to, gemv_load_i8(q), gemv_load_i8(q + 16), scale[b], at, step, C);
+                } else {
+                    vi bytes = gemv_load_u8(row + (first + b) * 16 + i);
+                    gemv_block(to, gemv_low(bytes), gemv_high(bytes), scale[b], at, step, C);
+                }
+            }
         }
     }
-    gemv_finish(y, sums, R * C);
+    gemv_finish(y, sums, C);
 }
 
-/* The sum over the two halves of a block, which lie 16 weights apart, is scaled once. */
-#define GEMV_BLOCK_STEP(LOW, HIGH)                                                                                     \
-    {                                                                                                                  \
-        GEMV_EACH(j, C) xs[j] = v_load(at + j * step);                                                                 \
-        GEMV_EACH(j, C) ys[j] = v_load(at + j * step + 16);                                                            \
-        GEMV_EACH(r, R) {                                                                                              \
-            vf factor = v_set(scale[r][b]), low, high;                                                                 \
-            LOW;                                                                                                       \
-            HIGH;                                                                                                      \
-            GEMV_EACH(j, C) {                                                                                          \
-                vf sum = v_fma(high, ys[j], v_mul(low, xs[j]));                                                        \
-                sums[r * C + j] = v_fma(sum, factor, sums[r * C + j]);                                                 \
-            }                                                                                                          \
-        }                                                                                                              \
+VFN void gemv_rows(const cpu_weights format, float *y, const void *w, const uint16_t *scales, const float *x,
+                   int64_t step, int64_t k, int rows, const int C) {
+    const int64_t row_bytes = cpu_weights_row_bytes(format, k), blocks = k / CPU_GEMV_BLOCK;
+    for (int r = 0; r < rows; r++) {
+        const void *row = (const char *)w + r * row_bytes;
+        if (format < CPU_WEIGHTS_INT8)
+            gemv_numbers(format, y + r * C, row, x, step, k, C);
+        else
+            gemv_blocks(format, y + r * C, row, scales + r * blocks, x, step, k, C);
     }
-
-VFN void gemv_int8(float *y, const void *w, const uint16_t *scales, const float *x, int64_t step, int64_t k,
-                   const int R, const int C) {
-    const int8_t *rows = w;
-    int64_t blocks = k / CPU_GEMV_BLOCK;
-    float scale[4][GEMV_SCALES];
-    vf sums[8], xs[8], ys[8];
-    GEMV_EACH(a, R * C) sums[a] = v_set(0);
-    for (int64_t first = 0; first < blocks; first += GEMV_SCALES) {
-        int64_t count = blocks - first < GEMV_SCALES ? blocks - first : GEMV_SCALES;
-        GEMV_EACH(r, R) gemv_scales(scale[r], scales + r * blocks + first, count);
-        for (int64_t b = 0; b < count; b++)
-            for (int64_t i = 0; i < 16; i += VL) {
-                int64_t place = (first + b) * CPU_GEMV_BLOCK + i;
-                const float *at = x + place;
-                const int8_t *q = rows + place;
-                if (i == 0) GEMV_EACH(r, R) __builtin_prefetch(q + (r + R) * k, 0, 3);
-                GEMV_BLOCK_STEP(low = gemv_load_i8(q + r * k), high = gemv_load_i8(q + r * k + 16))
-            }
-    }
-    gemv_finish(y, sums, R * C);
 }
 
-VFN void gemv_int4(float *y, const void *w, const uint16_t *scales, const float *x, int64_t step, int64_t k,
-                   const int R, const int C) {
-    const uint8_t *rows = w;
-    int64_t blocks = k / CPU_GEMV_BLOCK;
-    float scale[4][GEMV_SCALES];
-    vf sums[8], xs[8], ys[8];
-    GEMV_EACH(a, R * C) sums[a] = v_set(0);
-    for (int64_t first = 0; first < blocks; first += GEMV_SCALES) {
-        int64_t count = blocks - first < GEMV_SCALES ? blocks - first : GEMV_SCALES;
-        GEMV_EACH(r, R) gemv_scales(scale[r], scales + r * blocks + first, count);
-        for (int64_t b = 0; b < count; b++)
-            for (int64_t i = 0; i < 16; i += VL) {
-                const float *at = x + (first + b) * CPU_GEMV_BLOCK + i;
-                const uint8_t *q = rows + (first + b) * 16 + i;
-                if (i == 0) GEMV_EACH(r, R) __builtin_prefetch(q + (r + R) * (k / 2), 0, 3);
-                vi bytes;
-                GEMV_BLOCK_STEP(bytes = gemv_load_u8(q + r * (k / 2)); low = gemv_low(bytes), high = gemv_high(bytes))
-            }
+#define GEMV_TILE(type, format, C)                                                                                     \
+    static VTARGET void KERNEL_TILE(gemv, type, n, C)(float *y, const void *w, const uint16_t *s, const float *x,      \
+                                                      int64_t step, int64_t k, int rows) {                             \
+        gemv_rows(format, y, w, s, x, step, k, rows, C);                                                               \
     }
-    gemv_finish(y, sums, R * C);
-}
-
-#define GEMV_TILE(R, C)                                                                                                \
-    static VTARGET void KERNEL_TILE(gemv, f32, R, C)(float *y, const void *w, const uint16_t *s, const float *x,       \
-                                                     int64_t step, int64_t k) {                                        \
-        (void)s;                                                                                                       \
-        gemv_numbers(CPU_WEIGHTS_F32, y, w, x, step, k, R, C);                                                         \
-    }                                                                                                                  \
-    static VTARGET void KERNEL_TILE(gemv, f16, R, C)(float *y, const void *w, const uint16_t *s, const float *x,       \
-                                                     int64_t step, int64_t k) {                                        \
-        (void)s;                                                                                                       \
-        gemv_numbers(CPU_WEIGHTS_F16, y, w, x, step, k, R, C);                                                         \
-    }                                                                                                                  \
-    static VTARGET void KERNEL_TILE(gemv, bf16, R, C)(float *y, const void *w, const uint16_t *s, const float *x,      \
-                                                      int64_t step, int64_t k) {                                       \
-        (void)s;                                                                                                       \
-        gemv_numbers(CPU_WEIGHTS_BF16, y, w, x, step, k, R, C);                                                        \
-    }                                                                                                                  \
-    static VTARGET void KERNEL_TILE(gemv, i8, R, C)(float *y, const void *w, const uint16_t *s, const float *x,        \
-                                                    int64_t step, int64_t k) {                                         \
-        gemv_int8(y, w, s, x, step, k, R, C);                                                                          \
-    }                                                                                                                  \
-    static VTARGET void KERNEL_TILE(gemv, i4, R, C)(float *y, const void *w, const uint16_t *s, const float *x,        \
-                                                    int64_t step, int64_t k) {                                         \
-        gemv_int4(y, w, s, x, step, k, R, C);                                                                          \
-    }
-GEMV_TILE(4, 1)
-GEMV_TILE(4, 2)
-GEMV_TILE(2, 4)
-GEMV_TILE(1, 1)
-GEMV_TILE(1, 2)
-GEMV_TILE(1, 4)
-GEMV_TILE(1, 8)
+#define GEMV_TILES(type, format)                                                                                       \
+    GEMV_TILE(type, format, 1) GEMV_TILE(type, format, 2) GEMV_TILE(type, format, 4) GEMV_TILE(type, format, 8)
+GEMV_TILES(f32, CPU_WEIGHTS_F32)
+GEMV_TILES(f16, CPU_WEIGHTS_F16)
+GEMV_TILES(bf16, CPU_WEIGHTS_BF16)
+GEMV_TILES(i8, CPU_WEIGHTS_INT8)
+GEMV_TILES(i4, CPU_WEIGHTS_INT4)
 
 /* ---- rows for products of many columns -------------------------------------------------------------------------------- */
 
@@ -265,18 +236,13 @@ static VTARGET void KERNEL(unpack, i4)(float *out, int64_t step, const void *w, 
     }
 }
 
-#define GEMV_SEVERAL(type)                                                                                             \
-    {KERNEL_TILE(gemv, type, 4, 1), KERNEL_TILE(gemv, type, 4, 2), KERNEL_TILE(gemv, type, 2, 4),                      \
-     KERNEL_TILE(gemv, type, 1, 8)}
-#define GEMV_SINGLE(type)                                                                                              \
-    {KERNEL_TILE(gemv, type, 1, 1), KERNEL_TILE(gemv, type, 1, 2), KERNEL_TILE(gemv, type, 1, 4),                      \
-     KERNEL_TILE(gemv, type, 1, 8)}
+#define GEMV_COLUMNS(type)                                                                                             \
+    {KERNEL_TILE(gemv, type, n, 1), KERNEL_TILE(gemv, type, n, 2), KERNEL_TILE(gemv, type, n, 4),                      \
+     KERNEL_TILE(gemv, type, n, 8)}
 
 static const cpu_gemv_kernels KERNEL(gemv, f32) = {
     .unpack = {NULL, NULL, KERNEL(unpack, bf16), KERNEL(unpack, i8), KERNEL(unpack, i4)},
-    .tiles = {GEMV_SEVERAL(f32), GEMV_SEVERAL(f16), GEMV_SEVERAL(bf16), GEMV_SEVERAL(i8), GEMV_SEVERAL(i4)},
-    .singles = {GEMV_SINGLE(f32), GEMV_SINGLE(f16), GEMV_SINGLE(bf16), GEMV_SINGLE(i8), GEMV_SINGLE(i4)},
-    .rows = {4, 4, 2, 1},
+    .tiles = {GEMV_COLUMNS(f32), GEMV_COLUMNS(f16), GEMV_COLUMNS(bf16), GEMV_COLUMNS(i8), GEMV_COLUMNS(i4)},
 };
 
 #endif
