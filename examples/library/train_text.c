@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Trains a model on a text, goes on with the run from its checkpoint, and lets the model write: train_text TEXT FOLDER
+ * Trains a model on a text for STEPS (100), goes on with the run from its checkpoint up to LAST (150), and lets the model write:
+ * train_text TEXT FOLDER [STEPS LAST]
  */
 #include <stdio.h>
 
@@ -40,10 +41,11 @@ static propane_status let_write(const propane_trainer *trainer, propane_error *e
 }
 
 int main(int argc, char **argv) {
-    if (argc != 3) return fprintf(stderr, "usage: train_text TEXT FOLDER\n"), 2;
+    if (argc != 3 && argc != 5) return fprintf(stderr, "usage: train_text TEXT FOLDER [STEPS LAST]\n"), 2;
+    const char *const steps = argc == 5 ? argv[3] : "100", *const last = argc == 5 ? argv[4] : "150";
     const char *const begin[][2] = {{"data", argv[1]}, {"run", argv[2]},  {"layers", "2"}, {"width", "32"},
-                                    {"heads", "2"},    {"context", "32"}, {"lr", "3e-3"},  {"steps", "100"}};
-    const char *const more[][2] = {{"resume", "true"}, {"steps", "150"}};
+                                    {"heads", "2"},    {"context", "32"}, {"lr", "3e-3"},  {"steps", steps}};
+    const char *const more[][2] = {{"resume", "true"}, {"steps", last}};
     propane_error err = {0};
     propane_options *options = NULL;
     propane_trainer *first = NULL, *second = NULL;

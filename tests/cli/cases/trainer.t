@@ -13,7 +13,7 @@ $ propane train --data text --run c --layers 2 --width 32 --heads 2 --context 32
 > resumed after step 100
 = 0
 $ train_text text
-2> usage: train_text TEXT FOLDER
+2> usage: train_text TEXT FOLDER [STEPS LAST]
 = 2
 $ train_text none n
 2> train_text: cannot open none: No such file or directory
