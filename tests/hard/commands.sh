@@ -31,6 +31,7 @@ printf 'program(1.3)\n{\n    func main<ios18>(tensor<fp32, [1, 3]> x) {\n       
 propane train --data text --kind bytes --layers 1 --width 16 --heads 2 --context 16 --batch 2 --steps 2 --eval-every 0 \
     --threads 1 --run r --no-report > ../log || { cat ../log; exit 2; }
 propane convert r m.gguf > ../log || exit 2
+printf 'line 1\nline 2\n' > said
 printf 'program(1.3)\n{\n    func main<ios18>(tensor<fp32, [1, 4]> x) {\n        tensor<fp32, [1, 4]> w = const()[name = string("w"), val = tensor<fp32, [1, 4]>([[0.5, -0.5, 0.25, 0.1]])];\n        tensor<fp32, [1, 1]> y = linear(weight = w, x = x)[name = string("y")];\n    } -> (y);\n}\n' > w.mil
 cd "$work" || exit 2
 touch stamp
@@ -87,7 +88,7 @@ is_memory() {
 point() { # $1 '' or ' and all after it'
     fresh
     # shellcheck disable=SC2086
-    (cd at && timeout 60 env FAIL_AT="$n" ${1:+FAIL_ON=1} LD_PRELOAD="$shim" $command > ../output 2> ../errors < /dev/null)
+    (cd at && timeout 60 env FAIL_AT="$n" ${1:+FAIL_ON=1} LD_PRELOAD="$shim" $command > ../output 2> ../errors < "$input")
     code=$?
     tried=$((tried + 1))
     changed=$(find at -newer stamp -o -name '*.old-*')
@@ -112,13 +113,15 @@ point() { # $1 '' or ' and all after it'
 while IFS='|' read -r name outputs command; do
     case $name in '#'* | '') continue ;; esac
     name=$(echo $name) outputs=$(echo $outputs) command=$(echo "$command" | sed 's/^ *//')
+    input=/dev/null
+    case $command in *' < '*) input=${command##* < } command=${command%% < *} ;; esac
     [ $# = 0 ] || case " $* " in *" $name "*) ;; *) continue ;; esac
     command -v "${command%% *}" > /dev/null || { echo "skipped: $name: ${command%% *} is not built here"; continue; }
     tried=0 bad=0
     state base | sort > base.state
     fresh
     # shellcheck disable=SC2086
-    (cd at && env FAIL_COUNT=../count FAIL_STACKS=../stacks LD_PRELOAD="$shim" $command > ../ref.output 2> ../ref.errors < /dev/null)
+    (cd at && env FAIL_COUNT=../count FAIL_STACKS=../stacks LD_PRELOAD="$shim" $command > ../ref.output 2> ../ref.errors < "$input")
     usual=$? # a check that finds something ends with 1
     [ $usual -le 1 ] && [ -s count ] || { echo "$name does not work: $(tail -1 ref.errors)"; wrong=$((wrong + 1)); continue; }
     [ "$outputs" = - ] || state at | sort > ref.state

@@ -13,6 +13,7 @@ static propane_status cmd_compare_print(const run_set *s, bool json, propane_err
     if (json) {
         char *printed = NULL;
         json_t *root = run_table_json(s);
+        if (!root) return propane_fail_memory(err, 0);
         const propane_status status = json_print(root, JSON_COMPACT | JSON_REAL_PRECISION(9), &printed, NULL, err);
         json_decref(root);
         if (status == PROPANE_OK) puts(printed);

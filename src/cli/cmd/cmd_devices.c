@@ -42,6 +42,7 @@ static int cmd_devices_list_devices(void) {
     for (int i = 0; i < propane_driver_count(); i++) {
         propane_error why = {0};
         propane_status status = propane_driver_probe(i, &why);
+        if (status == PROPANE_ERR_MEMORY) return cli_error("devices", &why);
         printf("%-6s %-4s ", propane_driver_name(i), status == PROPANE_OK ? "yes" : "no");
         cli_wrap(propane_driver_summary(i), 12, 12, cli_width());
         if (status != PROPANE_OK) {

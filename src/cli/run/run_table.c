@@ -197,5 +197,7 @@ json_t *run_table_json(const run_set *s) {
     json_put(root, "runs", runs);
     json_put(root, "differ", ok ? run_set_differing(settings, s->count) : NULL);
     for (int i = 0; i < s->count; i++) json_decref(settings[i]);
-    return root;
+    if (ok) return root;
+    json_decref(root);
+    return NULL;
 }
