@@ -152,13 +152,16 @@ static propane_status api_show_tokenizer(text *to, const char *path, propane_err
 }
 
 /* The one that a model in this folder is used with; nothing where there is none, or none that can be read. */
-static void api_show_own_tokenizer(text *to, const char *dir) {
+static propane_status api_show_own_tokenizer(text *to, const char *dir, propane_error *err) {
     tokenizer *t = NULL;
-    propane_error none = {0};
-    if (model_tokenizer_open(NULL, dir, &t, &none) != PROPANE_OK) return;
+    propane_error why = {0};
+    const propane_status status = model_tokenizer_open(NULL, dir, &t, &why);
+    if (status == PROPANE_ERR_MEMORY) return propane_fail(err, status, "%s", why.text);
+    if (status != PROPANE_OK) return PROPANE_OK;
     text_append(to, "  tokenizer: ");
     api_show_vocabulary(to, t);
     tokenizer_free(t);
+    return PROPANE_OK;
 }
 
 static propane_status api_show_tokens(text *to, const char *path, propane_error *err) {
@@ -237,9 +240,6 @@ propane_status api_show_contents(const char *path, const char *kind, text *to, p
     if (strcmp(kind, "tokens") == 0) return api_show_tokens(to, path, err);
     if (strcmp(kind, "gguf") == 0) return api_show_gguf(to, path, err);
     propane_error why = {0};
-    if (api_show_model(to, path, MODEL_FORM_DIR, &why) == PROPANE_OK) {
-        api_show_own_tokenizer(to, path);
-        return PROPANE_OK;
-    }
+    if (api_show_model(to, path, MODEL_FORM_DIR, &why) == PROPANE_OK) return api_show_own_tokenizer(to, path, err);
     return api_show_parts(to, path, &why, err);
 }

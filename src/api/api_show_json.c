@@ -141,16 +141,22 @@ static propane_status api_show_json_tokens(const char *path, json_t *o, propane_
 static propane_status api_show_json_folder(const char *path, json_t *o, propane_error *err) {
     model_config config;
     text part = {0};
-    propane_error none = {0};
+    propane_error why = {0};
+    propane_status status = PROPANE_OK;
     PROPANE_TRY(model_store_config(path, &config, err));
     json_put(o, "model", model_config_to_json(&config));
     text_printf(&part, "%s/model.safetensors", path);
-    if (part.data && file_exists(part.data)) (void)api_show_json_safetensors(part.data, o, &none);
+    if (part.failed)
+        status = propane_fail_memory(&why, part.capacity);
+    else if (file_exists(part.data))
+        status = api_show_json_safetensors(part.data, o, &why);
     text_deinit(&part);
-    tokenizer *t = NULL; /* the one that the model is used with */
-    if (model_tokenizer_open(NULL, path, &t, &none) == PROPANE_OK) api_show_json_put_tokenizer(t, o);
+    if (status == PROPANE_ERR_MEMORY) return propane_fail(err, status, "%s", why.text);
+    tokenizer *t = NULL; /* the one that the model is used with; others may be missing or broken */
+    status = model_tokenizer_open(NULL, path, &t, &why);
+    if (status == PROPANE_OK) api_show_json_put_tokenizer(t, o);
     tokenizer_free(t);
-    return PROPANE_OK;
+    return status == PROPANE_ERR_MEMORY ? propane_fail(err, status, "%s", why.text) : PROPANE_OK;
 }
 
 /* What its first bytes do not tell: told by reading it. */
