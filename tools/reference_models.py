@@ -88,6 +88,8 @@ def main(root, wanted=()):
         folder = os.path.join(root, "arch_" + name)
         shutil.rmtree(folder, ignore_errors=True)
         model.set_attn_implementation("eager")  # soft caps
+        if hasattr(model, "set_experts_implementation"):
+            model.set_experts_implementation("eager")  # grouped products take no double
         model.eval().save_pretrained(folder)
         os.remove(os.path.join(folder, "generation_config.json"))
         double = model.double()

@@ -132,25 +132,33 @@ class Text(Handle, Iterator[Token]):
         if chat is not None:
             self._options.chat = chat
         out = ffi.new("propane_stream **")
-        with model._lock:
-            generator = model._writer()
-            check(lib.propane_stream_begin(generator, self._ids, len(ids), self._options, lib.propane_ml_on_token,
-                                           self._context, out, self._err), self._err)
-            self._own(out[0], lib.propane_stream_free)
-            model._texts.add(self)
+        try:
+            with model._lock:
+                generator = model._writer()
+                check(lib.propane_stream_begin(generator, self._ids, len(ids), self._options, lib.propane_ml_on_token,
+                                               self._context, out, self._err), self._err)
+                self._own(out[0], lib.propane_stream_free)
+                model._texts.add(self)
+        except BaseException:  # Ctrl-C at any of these lines: a traceback that is kept would keep the text, and its place
+            self.close()
+            raise
 
     def __iter__(self) -> Text:
         return self
 
     def __next__(self) -> Token:
-        while not self._made:
-            if self.closed or not self._advance():
-                raise StopIteration
-        token = self._made.pop(0)
-        if self._options.logprobs < 0:
-            token = Token(token.text, token.id, token.end, None, ())
-        self._told.append(token)
-        return token
+        try:
+            while not self._made:
+                if self.closed or not self._advance():
+                    raise StopIteration
+            token = self._made.pop(0)
+            if self._options.logprobs < 0:
+                token = Token(token.text, token.id, token.end, None, ())
+            self._told.append(token)
+            return token
+        except KeyboardInterrupt:  # as in __init__
+            self.close()
+            raise
 
     def _advance(self) -> bool:
         """One id more for each text of the model; False: this one is done."""

@@ -92,6 +92,19 @@ def test_generation_and_chat():
     assert model.complete(prompt, count=8, temperature=0).ids == expected
 
 
+def test_a_text_whose_traceback_is_kept_leaves_its_place():
+    class Interrupted(list):
+        def append(self, token):
+            raise KeyboardInterrupt
+
+    model = propane.Model.from_pretrained(data("tests", "data", "arch_qwen3"))
+    written = model.generate([1, 2, 3], count=20, temperature=0)
+    written._told = Interrupted()
+    with pytest.raises(KeyboardInterrupt) as kept:
+        next(written)
+    assert written.closed and model.complete([1, 2, 3], count=2, temperature=0).ids and kept.tb
+
+
 def test_a_trainer_goes_on_as_if_nothing_had_happened():
     words = "the cat sat on the mat. the dog sat on the log. " * 60
     size = dict(text=words, kind="chars", layers=2, width=32, heads=2, context=16, batch=4, accumulate=3, warmup=2, lr=0.01,

@@ -334,11 +334,9 @@ TEST(random_rules) {
             charsmap_apply(m, "ABAB\xc3\xa9\xe2\x96\x81 zA\r\n", 15, &out);
             const char *with;
             size_t with_length;
-            for (size_t i = 0; i < 9; i += charsmap_step(m,
-                                                         "ABAB\xe2\x96\x81"
-                                                         "AB" +
-                                                             i,
-                                                         9 - i, &with, &with_length))
+            static const char words[] = "ABAB\xe2\x96\x81"
+                                        "AB";
+            for (size_t i = 0; i < 9; i += charsmap_step(m, words + i, 9 - i, &with, &with_length))
                 EXPECT(with_length < 6);
         }
         text_deinit(&out);
