@@ -211,6 +211,10 @@ static int shim_fstatat(int dir, const char *path, apple_stat *out, int flags) {
     struct stat st;
     return give_stat(fstatat(at_folder(dir), path, &st, flags & 0x20 ? AT_SYMLINK_NOFOLLOW : 0), &st, out);
 }
+static int shim_faccessat(int dir, const char *path, int mode, int flags) {
+    (void)flags;
+    return faccessat(at_folder(dir), path, mode, 0);
+}
 static int shim_unlinkat(int dir, const char *path, int flags) {
     return unlinkat(at_folder(dir), path, flags & 0x80 ? AT_REMOVEDIR : 0);
 }
@@ -534,6 +538,7 @@ static const struct {
     {"_lstat", (void *)shim_lstat},
     {"_fstat", (void *)shim_fstat},
     {"_fstatat", (void *)shim_fstatat},
+    {"_faccessat", (void *)shim_faccessat},
     {"_unlinkat", (void *)shim_unlinkat},
     {"_opendir", (void *)shim_opendir},
     {"_fdopendir", (void *)fdopendir},
