@@ -23,15 +23,15 @@ folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 for seed in $seeds; do
     for variant in $variants; do
-        [ "$variant" != --precision=fp32 ] || device="--device sim:m4"
-        "$propane" train --data "$text" "$@" ${device:-} \
+        case $variant in --precision=*) device='--device sim:m4' ;; *) device= ;; esac
+        # shellcheck disable=SC2086
+        "$propane" train --data "$text" "$@" $device \
             --steps "$steps" --seed "$seed" --threads "${THREADS:-1}" --eval-every "$steps" --eval-batches 50 --checkpoint-every 0 \
             --no-report "${variant%%=*}" "${variant#*=}" --run "$folder/run" --json > "$folder/log"
         val=$(grep -o '"val_loss":[0-9.]*' "$folder/log" | tail -1 | sed 's/.*://')
         last=$(grep -o '"loss":[0-9.]*' "$folder/log" | tail -100 | awk -F: '{s += $2} END {printf "%.5f", s / NR}')
         echo "${variant#*=},$seed,$val,$last"
         rm -rf "$folder/run"
-        device=
     done
 done | tee "$folder/rows"
 awk -F, '{n[$1]++; v[$1] += $3; l[$1] += $4} END {for (k in n) printf "mean,%s,%.5f,%.5f\n", k, v[k] / n[k], l[k] / n[k]}' "$folder/rows"

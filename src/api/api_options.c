@@ -3,13 +3,13 @@
  * checkpoint of a run that goes on. What a value may be is train/train_options.c's to say.
  */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "api/api.h"
 #include "api/api_trainer.h"
 #include "base/file.h"
 #include "base/memory.h"
+#include "base/text.h"
 #include "train/checkpoint.h"
 
 propane_status propane_options_create(propane_training kind, propane_options **out, propane_error *err) {
@@ -96,9 +96,8 @@ static char *api_options_print(const train_option *row, const train_options *o) 
     if (train_option_is_text(row)) /* of any length */
         return mem_copy_string(*(const char *const *)at ? *(const char *const *)at : "");
     if (row->type != TRAIN_REAL) return mem_copy_string(train_option_print(row, o, shown));
-    int digits = 6; /* the fewest that read back as the same number */
-    do snprintf(shown, sizeof shown, "%.*g", digits, *(const double *)at);
-    while (strtod(shown, NULL) != *(const double *)at && digits++ < 17);
+    const int digits = text_digits(*(const double *)at);
+    snprintf(shown, sizeof shown, "%.*g", digits < 6 ? 6 : digits, *(const double *)at); /* 100000 rather than 1e+05 */
     return mem_copy_string(shown);
 }
 

@@ -151,15 +151,18 @@ static propane_status api_show_tokenizer(text *to, const char *path, propane_err
     return PROPANE_OK;
 }
 
-/* The one that a model in this folder is used with; nothing where there is none, or none that can be read. */
+/* The one that a model in this folder is used with; nothing where there is none. */
 static propane_status api_show_own_tokenizer(text *to, const char *dir, propane_error *err) {
     tokenizer *t = NULL;
     propane_error why = {0};
     const propane_status status = model_tokenizer_open(NULL, dir, &t, &why);
     if (status == PROPANE_ERR_MEMORY) return propane_fail(err, status, "%s", why.text);
-    if (status != PROPANE_OK) return PROPANE_OK;
+    if (status == PROPANE_ERR_NOT_FOUND) return PROPANE_OK;
     text_append(to, "  tokenizer: ");
-    api_show_vocabulary(to, t);
+    if (status == PROPANE_OK)
+        api_show_vocabulary(to, t);
+    else
+        text_printf(to, "cannot be read: %s\n", why.text);
     tokenizer_free(t);
     return PROPANE_OK;
 }

@@ -297,7 +297,7 @@ TEST(broken_rules) {
     const size_t length = make_rules(data), leaf = 4 + 4 * ('A' ^ 128);
     for (size_t n = 0; n < length; n++) /* cut off anywhere */
         if (n < length - 4) expect_rules_refused(data, n, "precompiled_charsmap");
-    data[leaf] = 5; /* offsets: behind the strings, far behind, into a character, units of 3 bytes */
+    data[leaf] = 5; /* offsets: after the strings, far after them, into a character, units of 3 bytes */
     expect_rules_refused(data, length, "unit 193 points to offset 5 of 5 bytes");
     data[leaf + 2] = 200;
     expect_rules_refused(data, length, "unit 193 points to offset 13107205");

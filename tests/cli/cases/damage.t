@@ -39,3 +39,9 @@ $ timeout 20 propane run big.mil; timeout 20 propane diff big.mil big.mil
 2~ propane run: *function 'main': its inputs and outputs alone need 12 TB of memory, and this machine has * to spare
 2~ propane diff: *function 'main': its inputs and outputs alone need 16 TB of memory, and this machine has * to spare
 = 1
+# A vocabulary that is cut off: show says so.
+@ cp -r r v; head -c 40 r/tokenizer.propane.json > v/tokenizer.propane.json
+$ propane show v | grep tokenizer:; rm v/tokenizer.*; propane show v | grep -c tokenizer:
+>~   tokenizer: cannot be read: v/tokenizer.propane.json: *
+>~ 0
+= 1
