@@ -232,6 +232,46 @@ TEST(steps_with_small_moments) {
         }
 }
 
+/* A rank that keeps a part of a tensor moves it as one that keeps all does. */
+TEST(a_part_of_a_tensor_moves_as_in_the_whole) {
+    enum { ELEMENTS = 40 * MOMENT_BLOCK + 9, CUT = 7 * MOMENT_BLOCK };
+    static uint16_t data[2][2][ELEMENTS];
+    static float scales[2][2][ELEMENTS / MOMENT_BLOCK + 1], w[2][ELEMENTS], g[ELEMENTS];
+    propane_error err = {0};
+    for (int form = MOMENT_BF16; form <= MOMENT_INT8; form++) {
+        adamw *ways[2] = {NULL};
+        rng r;
+        rng_init(&r, 5);
+        memset(data, 0, sizeof data), memset(scales, 0, sizeof scales);
+        for (int i = 0; i < ELEMENTS; i++) w[0][i] = w[1][i] = (float)rng_normal(&r);
+        for (int way = 0; way < 2; way++) {
+            adamw_tensor whole = {.weight = w[way],
+                                  .form = (moment_form)form,
+                                  .moment1 = data[way][0],
+                                  .moment2 = data[way][1],
+                                  .scale1 = scales[way][0],
+                                  .scale2 = scales[way][1],
+                                  .number = 3,
+                                  .gradient = g,
+                                  .count = ELEMENTS,
+                                  .decay = true};
+            adamw_tensor parts[2] = {whole, whole};
+            parts[0].count = CUT, parts[1].count = ELEMENTS - CUT;
+            parts[1].weight += CUT, parts[1].gradient += CUT, parts[1].place = CUT;
+            EXPECT_OK(adamw_create(way ? parts : &whole, way ? 2 : 1, &ways[way], &err));
+        }
+        for (int step = 1; step <= 5; step++) {
+            const adamw_step s = {1e-2, 0.9, 0.95, 1e-8, 0.1, 1, step, false};
+            fill(g, ELEMENTS, &r);
+            for (int way = 0; way < 2; way++) adamw_update(ways[way], &s);
+        }
+        EXPECT(memcmp(w[0], w[1], sizeof w[0]) == 0);
+        EXPECT(memcmp(data[0], data[1], sizeof data[0]) == 0);
+        EXPECT(memcmp(scales[0], scales[1], sizeof scales[0]) == 0);
+        adamw_free(ways[0]), adamw_free(ways[1]);
+    }
+}
+
 /* The same in double; returns the largest difference. */
 static double difference(const float *got, const float *start, int count, int offset, bool decay) {
     rng r;
@@ -365,6 +405,7 @@ TEST(norm_shows_a_gradient_that_is_not_finite) {
 }
 
 SUITE("train/adamw", T(moments_are_rounded_to_the_nearest), T(moments_rounded_at_random_have_no_bias),
-      T(every_instruction_set_stores_the_same_moments), T(steps_with_small_moments), T(equals_the_formula_in_double),
-      T(writes_what_the_device_reads), T(does_not_depend_on_threads), T(in_parts_it_is_the_same),
-      T(what_has_no_number_does_not_move), T(norm_shows_a_gradient_that_is_not_finite))
+      T(every_instruction_set_stores_the_same_moments), T(steps_with_small_moments),
+      T(a_part_of_a_tensor_moves_as_in_the_whole), T(equals_the_formula_in_double), T(writes_what_the_device_reads),
+      T(does_not_depend_on_threads), T(in_parts_it_is_the_same), T(what_has_no_number_does_not_move),
+      T(norm_shows_a_gradient_that_is_not_finite))

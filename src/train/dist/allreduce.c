@@ -80,7 +80,9 @@ float *allreduce_residual(const allreduce *d, int which, int64_t *count) {
 /* ---- making ------------------------------------------------------------------------------------------------------------- */
 
 static int64_t allreduce_bucket_elements(const allreduce *d) {
-    return (d->options.bucket > 0 ? d->options.bucket : ALLREDUCE_STANDARD_BUCKET) / (int64_t)sizeof(float);
+    const int64_t bytes = d->options.bucket > 0 ? d->options.bucket : ALLREDUCE_STANDARD_BUCKET;
+    const int64_t grains = bytes / (int64_t)sizeof(float) / d->options.grain;
+    return max_i64(grains, 1) * d->options.grain;
 }
 
 static propane_status allreduce_cut_segments(allreduce *d, const int *order, propane_error *err) {
@@ -168,6 +170,7 @@ propane_status allreduce_create(mpi *m, const allreduce_options *options, const 
     allreduce *d = mem_alloc(sizeof *d);
     if (!d) return propane_fail_memory(err, sizeof *d);
     *d = (allreduce){.mpi = m, .options = *options, .rank = mpi_rank(m), .size = mpi_size(m), .count = count};
+    d->options.grain = max_i64(options->grain, 1);
     propane_status status = allreduce_make(d, counts, order, err);
     if (status == PROPANE_OK)
         *out = d;
@@ -274,6 +277,7 @@ propane_status allreduce_gather(allreduce *d, float *const *tensors, int root, p
     for (int i = 0; i < d->segment_count; i++) {
         const segment *s = &d->segments[i];
         int64_t begin, end;
+        if (!tensors[s->tensor]) continue;
         for (int r = 0; r < d->size; r++) {
             allreduce_piece_of(d, s->count, r, &begin, &end);
             way->sent[r] = (int)((end - begin) * 4), way->sent_at[r] = (int)(begin * 4);

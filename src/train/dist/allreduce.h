@@ -36,6 +36,8 @@ typedef struct allreduce_options {
                           * values share a scale, and what a message leaves out goes with the next (error feedback) */
     bool shard;
     int64_t bucket; /* bytes of fp32 gradients; 0: 4 MB */
+    int64_t
+        grain; /* a rank's piece begins and ends at multiples of so many elements of its tensor, or at its end; 0: any */
 } allreduce_options;
 
 /* counts[i]: elements of tensor i. `order` [count]: the tensors as the backward pass makes their gradients. */
@@ -64,7 +66,8 @@ int allreduce_piece(const allreduce *d, int index, int64_t *begin, int64_t *end)
 PROPANE_CHECK propane_status allreduce_ready(allreduce *d, int tensor, float *gradient, propane_error *err);
 /* Sums are in the tensors that were told: everywhere, or with `shard` in this rank's pieces only. */
 PROPANE_CHECK propane_status allreduce_finish(allreduce *d, propane_error *err);
-/* Every rank's piece of each tensor to all ranks (`root` -1) or to one, in fp32: weights after a sharded update. */
+/* Every rank's piece of each tensor to all ranks (`root` -1) or to one, in fp32: weights after a sharded update. Tensors that are
+ * NULL, on all ranks alike, are left out. */
 PROPANE_CHECK propane_status allreduce_gather(allreduce *d, float *const *tensors, int root, propane_error *err);
 
 #endif

@@ -24,9 +24,11 @@ allreduce_wire allreduce_wire_find(const char *name) {
 }
 
 void allreduce_piece_of(const allreduce *d, int64_t count, int rank, int64_t *begin, int64_t *end) {
-    int64_t share = count / d->size, more = count % d->size;
-    *begin = rank * share + (rank < more ? rank : more);
-    *end = *begin + share + (rank < more);
+    const int64_t grain = d->options.grain, units = (count + grain - 1) / grain;
+    const int64_t share = units / d->size, more = units % d->size;
+    const int64_t first = rank * share + (rank < more ? rank : more);
+    *begin = min_i64(first * grain, count);
+    *end = min_i64((first + share + (rank < more)) * grain, count);
 }
 
 int64_t allreduce_elements(const allreduce *d, const bucket *b, int rank) {

@@ -71,6 +71,7 @@ static propane_status data_parallel_make_gradients(data_parallel *g, const int *
     allreduce_options how = g->options;
     if (!g->who->inside) return PROPANE_OK;
     if (g->who->count > 1) how.wire = ALLREDUCE_FP32;
+    if (how.shard) how.grain = MOMENT_BLOCK; /* a scale is one rank's */
     PROPANE_TRY(data_parallel_make_sums(g, g->who->inside, &how, order, &g->gradients, err));
     g->piece_count = allreduce_segment_count(g->gradients);
     g->pieces = mem_array((size_t)g->piece_count + 1, sizeof *g->pieces);
@@ -207,13 +208,12 @@ propane_status data_parallel_norm(data_parallel *g, train_step *step, double *no
 
 /* ---- what the ranks of a worker keep for each other ----------------------------------------------------------------------- */
 
-enum { WEIGHTS, MOMENT_1, MOMENT_2, MOMENTUM, ASIDE, STORES };
+enum { WEIGHTS, MOMENTUM, ASIDE, STORES };
 
 /* NULL: it does not exist. */
 static float *data_parallel_at(const data_parallel *g, int what, int learnt) {
     const int tensor = train_step_learnt(g->step, learnt);
     if (what == WEIGHTS) return model_weights_data(g->weights, &g->weights->tensors[tensor]);
-    if (what == MOMENT_1 || what == MOMENT_2) return train_step_moment(g->step, what, tensor);
     if (!g->outer) return NULL;
     return what == MOMENTUM ? outer_momentum(g->outer, learnt) : outer_aside(g->outer, learnt);
 }
@@ -226,10 +226,19 @@ static propane_status data_parallel_gather(data_parallel *g, int what, int root,
     return allreduce_gather(g->gradients, g->tensors, root, err);
 }
 
-/* Are the others' parts of it of no use to this rank? */
-static bool data_parallel_is_parted(const data_parallel *g, int what) {
-    if (!g->gradients || what == WEIGHTS) return false;
-    return what == MOMENT_1 || what == MOMENT_2 ? g->options.shard : g->outer != NULL;
+/* Tensor by tensor: small moments are seen in one copy, as fp32. */
+static propane_status data_parallel_gather_moments(data_parallel *g, int which, propane_error *err) {
+    const int n = train_step_learnt_count(g->step);
+    memset(g->tensors, 0, (size_t)n * sizeof *g->tensors);
+    PROPANE_TRY(train_step_settle(g->step, err));
+    for (int i = 0; i < n; i++) {
+        const int tensor = train_step_learnt(g->step, i);
+        g->tensors[i] = train_step_moment(g->step, which, tensor);
+        PROPANE_TRY(allreduce_gather(g->gradients, g->tensors, 0, err));
+        if (g->who->place == 0) train_step_moment_keep(g->step, which, tensor);
+        g->tensors[i] = NULL;
+    }
+    return PROPANE_OK;
 }
 
 propane_status data_parallel_updated(data_parallel *g, propane_error *err) {
@@ -239,26 +248,30 @@ propane_status data_parallel_updated(data_parallel *g, propane_error *err) {
 }
 
 propane_status data_parallel_collect(data_parallel *g, propane_error *err) {
-    for (int what = MOMENT_1; g && what < STORES; what++)
-        if (data_parallel_is_parted(g, what)) PROPANE_TRY(data_parallel_gather(g, what, 0, err));
+    if (!g || !g->gradients) return PROPANE_OK;
+    for (int which = 1; g->options.shard && which <= 2; which++)
+        PROPANE_TRY(data_parallel_gather_moments(g, which, err));
+    for (int what = MOMENTUM; g->outer && what < STORES; what++) PROPANE_TRY(data_parallel_gather(g, what, 0, err));
     return PROPANE_OK;
 }
 
-static void data_parallel_discard(const data_parallel *g, int what, int learnt, int64_t begin, int64_t end) {
-    float *data = data_parallel_at(g, what, learnt);
-    if (data) mem_pages_discard(data + begin, (size_t)(end - begin) * sizeof(float));
+static void data_parallel_discard(const data_parallel *g, int learnt, int64_t begin, int64_t end) {
+    const int tensor = train_step_learnt(g->step, learnt);
+    for (int which = 1; g->options.shard && which <= 2; which++)
+        train_step_moment_discard(g->step, which, tensor, begin, end);
+    for (int what = MOMENTUM; g->outer && what < STORES; what++) {
+        float *data = data_parallel_at(g, what, learnt);
+        if (data) mem_pages_discard(data + begin, (size_t)(end - begin) * sizeof(float));
+    }
 }
 
 /* The others' parts are nothing but memory in use: their pages go back. */
 void data_parallel_release(data_parallel *g) {
-    for (int what = MOMENT_1; g && what < STORES; what++) {
-        if (!data_parallel_is_parted(g, what)) continue;
-        for (int i = 0; i < g->piece_count; i++) {
-            int64_t begin, end;
-            const int tensor = allreduce_segment(g->gradients, i, &begin, &end);
-            data_parallel_discard(g, what, tensor, begin, g->pieces[i].begin);
-            data_parallel_discard(g, what, tensor, g->pieces[i].end, end);
-        }
+    for (int i = 0; g && i < g->piece_count; i++) {
+        int64_t begin, end;
+        const int learnt = allreduce_segment(g->gradients, i, &begin, &end);
+        data_parallel_discard(g, learnt, begin, g->pieces[i].begin);
+        data_parallel_discard(g, learnt, g->pieces[i].end, end);
     }
 }
 

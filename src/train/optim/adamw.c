@@ -265,25 +265,26 @@ static void adamw_update_some(float *w, float *m, float *v, const float *g, int6
 static void adamw_fetch(const adamw_tensor *t, int64_t at) {
     enum { LINE = 64 };
     const size_t size = moment_bytes(t->form);
+    const size_t in = (size_t)(t->place + at) * size;
     const char *w = (const char *)(t->weight + at), *g = (const char *)(t->gradient + at);
-    const char *m = (const char *)t->moment1 + (size_t)at * size, *v = (const char *)t->moment2 + (size_t)at * size;
+    const char *m = (const char *)t->moment1 + in, *v = (const char *)t->moment2 + in;
     for (size_t i = 0; i < MOMENT_BLOCK * sizeof(float); i += LINE)
         __builtin_prefetch(w + i, 1), __builtin_prefetch(g + i);
     for (size_t i = 0; i < MOMENT_BLOCK * size; i += LINE) __builtin_prefetch(m + i, 1), __builtin_prefetch(v + i, 1);
 }
 
 /* Block by block: moments become fp32, move, and are stored again. */
-static void adamw_update_small(const adamw_tensor *t, int tensor, const piece *p, const factors *f, uint32_t key) {
+static void adamw_update_small(const adamw_tensor *t, const piece *p, const factors *f, uint32_t key) {
     float m[MOMENT_BLOCK], v[MOMENT_BLOCK];
     const moments_pair both = {{t->form, t->moment1, t->scale1, false}, {t->form, t->moment2, t->scale2, true}};
-    uint32_t own = (key + (uint32_t)tensor * 0x632be5abu) * 0x85157af5u;
+    uint32_t own = (key + (uint32_t)t->number * 0x632be5abu) * 0x85157af5u;
     own |= 1; /* 0 would mean the nearest */
     for (int64_t at = p->begin; at < p->end; at += MOMENT_BLOCK) {
         const int64_t n = p->end - at < MOMENT_BLOCK ? p->end - at : MOMENT_BLOCK;
         if (at + 2 * MOMENT_BLOCK <= p->end) adamw_fetch(t, at + MOMENT_BLOCK);
-        moments_pair_load(&both, at, n, m, v);
+        moments_pair_load(&both, t->place + at, n, m, v);
         adamw_update_some(t->weight + at, m, v, t->gradient + at, n, f);
-        moments_pair_store(&both, at, n, m, v, own);
+        moments_pair_store(&both, t->place + at, n, m, v, own);
     }
 }
 
@@ -302,11 +303,12 @@ static void adamw_update_piece(adamw *a, const piece *p) {
     const adamw_tensor *t = &a->tensors[p->tensor];
     const factors *f = t->decay ? &c->decayed : &c->plain;
     if (c->guarded && !adamw_is_finite(t->gradient + p->begin, p->end - p->begin)) return;
+    const int64_t in = t->place + p->begin;
     if (t->form == MOMENT_FP32)
-        adamw_update_some(t->weight + p->begin, (float *)t->moment1 + p->begin, (float *)t->moment2 + p->begin,
+        adamw_update_some(t->weight + p->begin, (float *)t->moment1 + in, (float *)t->moment2 + in,
                           t->gradient + p->begin, p->end - p->begin, f);
     else
-        adamw_update_small(t, p->tensor, p, f, c->key);
+        adamw_update_small(t, p, f, c->key);
     adamw_do_publish(t, p->begin, p->end);
 }
 

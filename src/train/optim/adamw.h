@@ -12,10 +12,13 @@
 #include "base/status.h"
 #include "train/optim/moments.h"
 
+/* A tensor, or a part of one. */
 typedef struct adamw_tensor {
     float *weight; /* master, fp32 */
     moment_form form;
-    void *moment1, *moment2;
+    void *moment1, *moment2; /* of the whole tensor */
+    int64_t place;           /* of a part: where in them it begins, a multiple of MOMENT_BLOCK unless they are fp32 */
+    int number; /* which tensor it is: what rounding at random is drawn from, beside the step and the place */
     float *scale1, *scale2; /* form int8: of the moments' blocks */
     const float *gradient;  /* sums, not yet divided by loss scale and so on */
     const float *measured;  /* the same for adamw_gradient_norm, which may run beside an update; NULL: `gradient` */

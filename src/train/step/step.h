@@ -89,6 +89,8 @@ int train_step_learnt(const train_step *s, int index);
 float *train_step_moment(train_step *s, int which, int tensor);
 /* Moments that are stored in fewer bytes are a copy in fp32, until the next call: this takes the copy back. */
 void train_step_moment_keep(train_step *s, int which, int tensor);
+/* Elements [begin, end) of it are another rank's: what holds them whole pages goes back to the system. */
+void train_step_moment_discard(train_step *s, int which, int tensor, int64_t begin, int64_t end);
 /* What the optimiser keeps: gradients and moments. */
 size_t train_step_state_bytes(const train_step *s);
 /* Dropout of the adapters' inputs in the batch to come: its first sequence is seeded by `key`, the next one by `key` + 1, so

@@ -32,6 +32,12 @@ void train_step_moment_keep(train_step *s, int which, int tensor) {
     if (m.form != MOMENT_FP32) moments_store(&m, 0, s->weights->tensors[tensor].count, s->moment_copy, 0);
 }
 
+void train_step_moment_discard(train_step *s, int which, int tensor, int64_t begin, int64_t end) {
+    const moments m = step_moments(s, which, tensor);
+    const size_t size = moment_bytes(m.form);
+    mem_pages_discard((char *)m.data + (size_t)begin * size, (size_t)(end - begin) * size);
+}
+
 /* Rows as the sweep writes them: the last dimension that is not 1. */
 static void step_optimiser_set_rows(adamw_tensor *t, const propane_io *io) {
     int last = io->rank - 1;
@@ -58,6 +64,7 @@ propane_status step_make_optimiser(train_step *s, propane_error *err) {
                                  .moment2 = second.data,
                                  .scale1 = first.scales,
                                  .scale2 = second.scales,
+                                 .number = i,
                                  .count = t->count,
                                  .decay = t->decay};
         if (s->copies[s->learnt[i]]) step_optimiser_set_rows(&list[i], &s->copy_layout[s->learnt[i]]);
@@ -200,9 +207,6 @@ propane_status train_step_gradient(train_step *s, int tensor, float *out, propan
 }
 
 propane_status train_step_own(train_step *s, const train_piece *pieces, int count, propane_error *err) {
-    if (s->options.moments != MOMENT_FP32)
-        return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
-                            "--shard keeps a part of fp32 moments on each rank; leave it out, or give --moments fp32");
     adamw_tensor *list = mem_array((size_t)count + 1, sizeof *list);
     s->pieces = mem_array((size_t)count + 1, sizeof *s->pieces);
     if (!list || !s->pieces) {
@@ -214,8 +218,7 @@ propane_status train_step_own(train_step *s, const train_piece *pieces, int coun
     for (int i = 0; i < count; i++) {
         list[i] = *adamw_tensor_at(s->optimiser, pieces[i].tensor);
         list[i].weight += pieces[i].begin;
-        list[i].moment1 = (float *)list[i].moment1 + pieces[i].begin;
-        list[i].moment2 = (float *)list[i].moment2 + pieces[i].begin;
+        list[i].place = pieces[i].begin;
         list[i].count = pieces[i].end - pieces[i].begin;
         list[i].device = NULL;
     }

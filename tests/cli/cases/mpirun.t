@@ -72,6 +72,18 @@ $ tune --run g1 --lora-rank 4 --lora-dropout 0.2 --min-lr 3e-3 > g1.log; ranks 2
 $ level --steps 40 --run long > long.log; ranks 2 level --steps 20 --run move --shard > m.log; ranks 4 propane train --data text --run move --resume --steps 30 --shard --json >> m.log; propane train --data text --run move --resume --steps 40 --json >> m.log; grep '"lr"' long.log > want; grep '"lr"' m.log > got; agree want got 1e-5
 > 40 agree
 = 0
+# moments in fewer bytes: a rank that keeps its part of them (whole blocks) has the bits of one that keeps all; so has a run that is
+# resumed with other numbers of ranks. Without clipping: the norm's squares are added up in another order
+$ for m in bf16 int8; do ranks 4 tiny --steps 50 --clip 0 --moments $m --run all.$m > all.$m.log; for b in 900 3000; do ranks 4 tiny --steps 50 --clip 0 --moments $m --run part.$m.$b --shard --bucket $b > part.log; cmp all.$m/model.safetensors part.$m.$b/model.safetensors && echo same; done; done
+> same
+> same
+> same
+> same
+= 0
+$ ranks 4 tiny --steps 50 --clip 0 --moments int8 --run moves --shard > moves.log; cp -r moves again; for d in "moves 2 --shard" "again 2"; do set -- $d; ranks $2 propane train --data text --run $1 --resume --steps 70 $3 --json > $1.log; ranks 4 propane train --data text --run $1 --resume --steps 90 $3 --json >> $1.log; done; agree moves.log again.log 0; cmp moves/model.safetensors again/model.safetensors && echo same
+> 45 agree
+> same
+= 0
 # what cannot be
 $ ranks 3 tiny --steps 5 --run three 2>&1 | grep -c "batch 8 cannot be shared out among 3 ranks; give a multiple"
 >~ [123]

@@ -65,3 +65,19 @@ $ loses all 2 1 > code; tail -1 all/log.jsonl | cut -c1-18; grep -c "the last ch
 $ loses pairs 4 3 --outer 10 --node-ranks 2 > code; grep -q "the last checkpoint is whole: go on from it with mpirun -n 4" pairs.err && echo told
 > told
 = 0
+# so in a warm-up, whose steps are data-parallel; after one the others go on
+$ loses warming 3 1 --outer 10 --outer-warmup 600 > code; tail -1 warming/log.jsonl | cut -c1-18; grep -q "the last checkpoint is whole: go on from it with mpirun -n 3" warming.err && echo told; propane show warming/checkpoint.safetensors > shown && echo whole
+> {"event":"failed",
+> told
+> whole
+= 0
+$ ranks-that-shed 3 warming propane train --data text --run warming --resume --outer-warmup 600 --steps 620 --threads 1 --json > warming.log 2> /dev/null; grep -o '"event":"done","step":620' warming.log
+> "event":"done","step":620
+= 0
+$ loses warmed 3 1 --outer 10 --outer-warmup 15; told warmed
+> exit 0
+> shed "lost":1,"workers":2
+> {"event":"done","step":600}
+> 600 whole
+> model
+= 0
