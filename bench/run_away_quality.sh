@@ -8,7 +8,7 @@
 # 30 to 60 seconds of processor time a row. Which rows: FROM=scratch|trained|warm (one part; warm: 2500 STEPS were measured), EVERY="20 100 500" (multiples of 4),
 # WHAT="outer int4 mean streamed", RATE=0.7 MOMENTUM=0.9, BASE=1500 (data-parallel steps before "trained"), WARM=1000 (--outer-warmup of "warm"). So
 # FROM=trained EVERY=100 WHAT=int4 bench/run_away_quality.sh build/release "" 2000 3 (seed 3) is one row beside its data-parallel one.
-# FROM=15m: with a warm-up, too, of Stories15M's shape and with Llama's 32,000 ids on bench/stories.py's text; 10 minutes of processor time a row.
+# FROM=15m: as "trained", of Stories15M's shape and with Llama's 32,000 ids on bench/stories.py's text; 25 minutes of processor time a row of 1000 STEPS.
 set -u
 cd "$(dirname "$0")/.." || exit 2
 build=${1:-build/release} data=${PROPANE_DATA:-$PWD/../shared/data} steps=${3:-2000} seeds=${4:-1}
@@ -20,9 +20,10 @@ trap 'rm -rf "$work"' EXIT
 trap 'exit 130' INT TERM
 if [ "${FROM:-}" = 15m ]; then
     text=${2:-$work/stories.txt}
-    [ -f "$text" ] || python3 bench/stories.py > "$text" || exit 1
+    [ -f "$text" ] || python3 bench/stories.py 12000000 > "$text" || exit 1
     echo '{"model_type": "llama", "hidden_size": 288, "intermediate_size": 768, "num_hidden_layers": 6, "num_attention_heads": 6,
         "num_key_value_heads": 6, "vocab_size": 32000, "max_position_embeddings": 256, "rms_norm_eps": 1e-5, "tie_word_embeddings": true}' > "$work/15m.json"
+    shape="--tokenizer $data/llama2_tokenizer.bin --config $work/15m.json --context 128"
 fi
 [ "$(id -u)" = 0 ] && export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 export OMPI_MCA_mpi_yield_when_idle=1
@@ -40,7 +41,7 @@ row() { # WHAT H WIRE RATE MOMENTUM FLAGS...
     head="$begin,$seed,$1,$2,$3,$4,$5"
     h=$2 wire=$3 rate=$4 momentum=$5
     shift 5
-    case $begin in *warm*) set -- "$@" --outer-warmup "${WARM:-1000}" ;; esac
+    case $begin in warm*) set -- "$@" --outer-warmup "${WARM:-1000}" ;; esac
     loss=$(train 4 "$@" --outer "$h" --wire "$wire" --outer-lr "$rate" --outer-momentum "$momentum") || exit 1
     awk -v head="$head" -v loss="$loss" -v best="$best" 'BEGIN {printf "%s,%.4f,%.1f\n", head, loss, 100 * (loss / best - 1)}'
 }
@@ -76,7 +77,10 @@ for seed in $seeds; do
         rows --kind chars --layers 2 --width 64 --heads 4 --batch 64 --lr 3e-3 --steps "$steps" --schedule cosine --seed "$seed"
     fi
     if [ "${FROM:-}" = 15m ]; then
-        begin="15M, warm ${WARM:-1000}"
-        rows --tokenizer "$data/llama2_tokenizer.bin" --config "$work/15m.json" --batch 4 --context 128 --steps "$steps" --schedule cosine --seed "$seed"
+        begin="15M trained"
+        # shellcheck disable=SC2086
+        train 1 $shape --batch 16 --steps "${BASE:-500}" --schedule constant --seed "$seed" > /dev/null
+        mv "$work/run" "$work/base.$seed"
+        rows --init "$work/base.$seed" --context 128 --batch 16 --steps "$steps" --lr 1e-3 --min-lr 1e-4 --warmup 0 --seed "1$seed"
     fi
 done

@@ -39,6 +39,10 @@ $ killed half --outer 20 --outer-fragments 2 --outer-delay 10 --outer-mix 0.3
 $ WIRE="--wire int4" killed int4 --outer 20 --outer-fragments 5 --wire int4
 > same
 = 0
+# so do sharded moments of 8 bits
+$ WIRE=--shard killed small --shard --moments int8
+> same
+= 0
 # so it does in a warm-up, after which it comes to outer steps, and killed after one
 $ WARM=1 killed warm --outer 20; WARM=1 killed warm.streamed --outer 20 --outer-fragments 2 --outer-delay 10
 > same
