@@ -8,6 +8,8 @@ A story has a child, a friend, a place, a thing and a plan, and each is named ag
 grammar first and then to look back. What can be learnt of it is not all of English: the sentences are of some sixty kinds. The same
 arguments give the same bytes on any machine and any Python 3.
 """
+import argparse
+import signal
 import sys
 
 
@@ -88,11 +90,16 @@ def story(draw):
 
 
 def main():
-    size = int(sys.argv[1]) if len(sys.argv) > 1 else 4000000
-    draw = Draw(int(sys.argv[2]) if len(sys.argv) > 2 else 1)
-    while size > 0:
+    p = argparse.ArgumentParser(description="Writes a text of short stories to standard output.")
+    p.add_argument("characters", type=int, nargs="?", default=4000000, help="at least so many [4000000]")
+    p.add_argument("seed", type=int, nargs="?", default=1, help="of the stories [1]")
+    a = p.parse_args()
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # head -1 may end it
+    draw = Draw(a.seed)
+    size = 0
+    while size < a.characters:
         text = story(draw)
-        size -= len(text)
+        size += len(text)
         sys.stdout.write(text)
 
 

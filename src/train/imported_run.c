@@ -77,7 +77,7 @@ static propane_status imported_sum(imported_run *t, double *loss, propane_error 
                         (long long)t->run.state.step + 1, (long long)t->run.units);
 }
 
-static propane_status imported_gradients(train_run *run, const adamw_step *ahead, double *loss, double *norm,
+static propane_status imported_gradients(train_run *run, const train_ahead *ahead, double *loss, double *norm,
                                          propane_error *err) {
     imported_run *t = imported_run_of(run);
     PROPANE_TRY(imported_sum(t, loss, err));
@@ -171,9 +171,9 @@ static propane_status imported_make_moments(imported_run *t, adamw_tensor *list,
         float **pair = t->moments + 2 * i;
         for (int k = 0; k < 2; k++) pair[k] = mem_array((size_t)elements, sizeof(float));
         if (!pair[0] || !pair[1]) return propane_fail_memory(err, (size_t)elements * 4);
-        list[i] = (adamw_tensor){.weight = imported_step_weight(t->step, i),
-                                 .moment1 = pair[0],
-                                 .moment2 = pair[1],
+        list[i] = (adamw_tensor){.state.weight = imported_step_weight(t->step, i),
+                                 .state.moment1 = pair[0],
+                                 .state.moment2 = pair[1],
                                  .gradient = imported_step_gradient(t->step, i),
                                  .count = elements,
                                  .decay = type->rank > 1,

@@ -140,7 +140,8 @@ static propane_status language_make_step(language_run *t, propane_error *err) {
         .bf16 = strcmp(o->precision, "bf16") == 0,
         .accumulate = o->accumulate > 1,
         .moments = moment_form_of(o->moments),
-        .overlap = strcmp(o->overlap, "on") == 0,
+        .overlap = strcmp(o->overlap, "off") != 0,
+        .early = strcmp(o->overlap, "early") == 0 && !o->mpi,
         .timeline = t->run.timeline,
         .recompute = o->recompute};
     PROPANE_TRY(language_choose_trained(t, err));

@@ -116,13 +116,16 @@ static uint64_t language_dropout_key(const language_run *t) {
 }
 
 /* Of a step: its gradients are those of the whole step, and its update may begin. */
-static void language_last_batch(language_run *t, const adamw_step *ahead) {
+static void language_last_batch(language_run *t, const train_ahead *ahead) {
     t->scale = 1 / (t->run.state.scaler.scale * (double)t->run.options.accumulate);
     data_parallel_listen(t->run.group);
     if (!ahead) return;
-    adamw_step how = *ahead;
+    adamw_step how = ahead->how;
     how.gradient_scale *= t->scale;
-    train_step_update_beside(t->step, &how);
+    if (ahead->guessed)
+        train_step_update_guess(t->step, &how);
+    else
+        train_step_update_beside(t->step, &how);
 }
 
 /* One batch. It ends early where its update is not part of it and no other rank waits for it. */
@@ -140,10 +143,11 @@ static propane_status language_batch(language_run *t, bool first, bool ends_earl
 /* Every target counts alike, whichever batch of the step and whichever rank's it is: a part weighs as much as it has
  * targets. With plain text and alone all weights are exactly 1. Stopped, nothing has moved: the position in the data goes
  * back. */
-static propane_status language_gradients(train_run *run, const adamw_step *ahead, double *loss, double *norm,
+static propane_status language_gradients(train_run *run, const train_ahead *ahead, double *loss, double *norm,
                                          propane_error *err) {
     language_run *t = language_run_of(run);
     const train_options *o = &t->run.options;
+    const bool moves = ahead && !ahead->guessed;
     int64_t total = 0, counted = 0, own = t->first * o->context;
     double sum = 0;
     for (int64_t i = 0; i < o->accumulate; i++) {
@@ -163,7 +167,7 @@ static propane_status language_gradients(train_run *run, const adamw_step *ahead
         PROPANE_TRY(train_step_dropout(t->step, language_dropout_key(t), err));
         double weight = (double)(language_count_targets(t, t->first, t->share) * o->accumulate) / (double)total;
         if (last) language_last_batch(t, ahead);
-        propane_status status = language_batch(t, i == 0, !(last && ahead) && !t->run.group,
+        propane_status status = language_batch(t, i == 0, !(last && moves) && !t->run.group,
                                                t->run.state.scaler.scale * weight, &part, err);
         if (status == PROPANE_ERR_CANCELLED) t->run.state.position -= i * o->batch;
         PROPANE_TRY(status);
@@ -174,7 +178,7 @@ static propane_status language_gradients(train_run *run, const adamw_step *ahead
     *loss = sum / (double)o->accumulate;
     PROPANE_TRY(data_parallel_norm(run->group, t->step, norm, err));
     *norm *= t->scale;
-    return ahead ? data_parallel_updated(run->group, err) : PROPANE_OK;
+    return moves ? data_parallel_updated(run->group, err) : PROPANE_OK;
 }
 
 static propane_status language_settle(train_run *run, propane_error *err) {

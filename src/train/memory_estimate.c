@@ -73,16 +73,23 @@ static double estimate_outer(const train_options *o, int ranks) {
     return 4 + flight + (o->outer_momentum > 0 ? 4 : 0) + (wire == ALLREDUCE_INT4 ? 4 + 4.0 / ranks : 0);
 }
 
+/* Updates that are guessed go from one set of weights and moments to another. */
+static double estimate_early(const train_options *o, int ranks, double both) {
+    const bool guesses = o->overlap && strcmp(o->overlap, "early") == 0 && ranks == 1 && !estimate_on_cpu(o);
+    return guesses && strcmp(o->weights, "packed") != 0 && strcmp(o->weights, "baked") != 0 ? 4 + both : 0;
+}
+
 memory_estimate memory_estimate_of(const model_config *c, const train_options *whole, int ranks) {
     train_options own = *whole, *o = &own;
     own.batch = whole->batch < ranks ? 1 : whole->batch / ranks;
     double parameters = (double)model_arch_parameters(c), moved = memory_estimate_learnt(c, o);
     double element = strcmp(o->precision, "fp16") == 0 ? 2 : 4, activations = estimate_alive(c, o, element);
     bool cpu = estimate_on_cpu(o); /* it reads the master weights */
+    const double both = 2 * (double)moment_bytes(moment_form_of(o->moments));
     memory_estimate f = {.state =
                              parameters * (4 + (!cpu || element < 4 ? element : 0)) +
-                             moved * (2 * (double)moment_bytes(moment_form_of(o->moments)) / (o->shard ? ranks : 1) +
-                                      estimate_outer(o, ranks)),
+                             moved * (both / (o->shard ? ranks : 1) + estimate_outer(o, ranks) +
+                                      estimate_early(o, ranks, both)),
                          .batch = activations + 4 * moved};
     if (cpu && !o->two_queues && o->accumulate <= 1) {
         /* a gradient takes the place of activations whose last reader has run; a table's is made beside all of them */

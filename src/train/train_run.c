@@ -271,27 +271,34 @@ static adamw_step train_run_how(const train_run *r, double norm) {
                         .step = r->state.updates + 1};
 }
 
-/* The first step knows no gradient before its own. */
-static bool train_run_is_lagged(const train_run *r) {
-    return r->options.clipping && strcmp(r->options.clipping, "lagged") == 0 && r->state.norm > 0;
+static bool train_run_is(const char *option, const char *word) { return option && strcmp(option, word) == 0; }
+
+/* The update that may begin before the norm is known, from the last one; the first step knows no gradient before its own. That
+ * a gradient is not clipped is a fair guess where the last one was not. False: there is none. */
+static bool train_run_looks_ahead(const train_run *r, train_ahead *out) {
+    const double norm = r->state.norm;
+    const bool lagged = train_run_is(r->options.clipping, "lagged") && norm > 0;
+    const bool calm = r->options.clip == 0 || (norm > 0 && norm <= r->options.clip);
+    *out = (train_ahead){.how = train_run_how(r, norm), .guessed = !lagged};
+    out->how.guarded = true;
+    return lagged || (calm && train_run_is(r->options.overlap, "early"));
 }
 
 propane_status train_run_step(train_run *r, train_report *out, propane_error *err) {
     PROPANE_TRY(train_run_check_cancel(r, err));
     PROPANE_TRY(data_parallel_show(r->group, false, err));
     const int64_t start = clock_ns();
-    const bool lagged = train_run_is_lagged(r);
-    adamw_step how = train_run_how(r, r->state.norm);
-    train_report p = {.lr = how.lr, .loss_scale = r->state.scaler.scale};
-    how.guarded = true;
-    PROPANE_TRY(r->kind->gradients(r, lagged ? &how : NULL, &p.loss, &p.gradient_norm, err));
+    train_ahead ahead;
+    const bool begins = train_run_looks_ahead(r, &ahead);
+    train_report p = {.lr = ahead.how.lr, .loss_scale = r->state.scaler.scale};
+    PROPANE_TRY(r->kind->gradients(r, begins ? &ahead : NULL, &p.loss, &p.gradient_norm, err));
     PROPANE_TRY(file_map_check(err)); /* before what was read there changes a weight, or at least a file */
     p.skipped = !train_scaler_step(&r->state.scaler, isfinite(p.gradient_norm) && isfinite(p.loss));
     if (!p.skipped) {
-        how = train_run_how(r, p.gradient_norm);
+        adamw_step how = train_run_how(r, p.gradient_norm);
         r->state.updates++;
         r->state.norm = p.gradient_norm;
-        if (!lagged) PROPANE_TRY(r->kind->update(r, &how, err));
+        if (!begins || ahead.guessed) PROPANE_TRY(r->kind->update(r, &how, err));
     }
     p.step = ++r->state.step;
     const int64_t inner = clock_ns();

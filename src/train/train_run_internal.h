@@ -50,12 +50,18 @@ enum {
     TRAIN_FLIGHT_BLOCK = 5
 };
 
+/* The update of a step whose norm is not known yet. */
+typedef struct train_ahead {
+    adamw_step how;
+    bool guessed; /* `update` follows and confirms it, or says another; else it is the update */
+} train_ahead;
+
 typedef struct train_run_kind {
     void (*free)(train_run *r);
     /* Over all of the step's batches: the mean loss and the length of its gradient; moves state.position. Stopped between
-     * two batches, the position is where it was: PROPANE_ERR_CANCELLED. `ahead`: the update, which the last batch brings with
+     * two batches, the position is where it was: PROPANE_ERR_CANCELLED. `ahead`: an update, which the last batch brings with
      * it; NULL: update follows. */
-    propane_status (*gradients)(train_run *r, const adamw_step *ahead, double *loss, double *norm, propane_error *err);
+    propane_status (*gradients)(train_run *r, const train_ahead *ahead, double *loss, double *norm, propane_error *err);
     /* how->gradient_scale: what the gradient of the mean loss is multiplied by. */
     propane_status (*update)(train_run *r, adamw_step *how, propane_error *err);
     /* Device and host time of the step, which took `seconds`, and what was simulated. */

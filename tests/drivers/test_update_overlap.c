@@ -21,7 +21,7 @@ typedef struct how {
     bool two_queues, untied, recompute, pieces, wide;
     const char *trace;
     int64_t steps, accumulate, lora_rank;
-    double lr;
+    double lr, clip;
 } how;
 
 typedef struct seen {
@@ -68,7 +68,8 @@ static train_options options_of(const how *h, const char *overlap) {
     if (h->moments) o.moments = h->moments;
     if (h->trace) o.trace = h->trace;
     if (h->clipping) o.clipping = h->clipping;
-    o.two_queues = h->two_queues && overlap[1] == 'n';
+    if (h->clip > 0) o.clip = h->clip;
+    o.two_queues = h->two_queues && strcmp(overlap, "off") != 0;
     o.overlap = overlap, o.accumulate = h->accumulate ? h->accumulate : 1;
     o.recompute = h->recompute, o.lora_rank = h->lora_rank;
     return o;
@@ -107,31 +108,38 @@ static propane_status learn(const how *h, const char *overlap, seen *s, propane_
     return status;
 }
 
-static void expect_same(const how *h, const char *what) {
-    propane_error err = {0};
-    static seen with, without;
+static void make_tokens(void) {
     rng r;
     rng_init(&r, 5);
     for (int i = 0, t = 0; i < TOKENS; i++) {
         t = rng_below(&r, 8) == 0 ? (int)rng_below(&r, 600) : (t * 5 + 1) % 600;
         tokens[i] = (uint16_t)t;
     }
-    EXPECT_OK(learn(h, "on", &with, &err));
-    EXPECT_OK(learn(h, "off", &without, &err));
-    EXPECT(with.bytes > 0 && with.bytes == without.bytes);
-    for (int64_t i = 1; i <= with.steps; i++) {
-        EXPECT_MSG(memcmp(&with.losses[i], &without.losses[i], sizeof with.losses[i]) == 0, "%s, step %d: %.17g, %.17g",
-                   what, (int)i, with.losses[i], without.losses[i]);
-        EXPECT_MSG(memcmp(&with.norms[i], &without.norms[i], sizeof with.norms[i]) == 0,
-                   "%s, step %d: norm %.17g, %.17g", what, (int)i, with.norms[i], without.norms[i]);
-    }
-    EXPECT_MSG(memcmp(with.weights, without.weights, with.bytes) == 0, "%s: the weights differ", what);
-    if (with.steps == MOST_STEPS)
-        EXPECT_MSG(with.losses[MOST_STEPS] < with.losses[1] - 1, "%s learns nothing: %g after %g", what,
-                   with.losses[MOST_STEPS], with.losses[1]);
-    mem_free(with.weights);
-    mem_free(without.weights);
 }
+
+static seen seen_with, seen_without;
+
+static void expect_same_bits(const how *h, const char *overlap, const char *what) {
+    propane_error err = {0};
+    make_tokens();
+    EXPECT_OK(learn(h, overlap, &seen_with, &err));
+    EXPECT_OK(learn(h, "off", &seen_without, &err));
+    EXPECT(seen_with.bytes > 0 && seen_with.bytes == seen_without.bytes);
+    for (int64_t i = 1; i <= seen_with.steps; i++) {
+        EXPECT_MSG(memcmp(&seen_with.losses[i], &seen_without.losses[i], sizeof seen_with.losses[i]) == 0, "%s, step %d: %.17g, %.17g",
+                   what, (int)i, seen_with.losses[i], seen_without.losses[i]);
+        EXPECT_MSG(memcmp(&seen_with.norms[i], &seen_without.norms[i], sizeof seen_with.norms[i]) == 0,
+                   "%s, step %d: norm %.17g, %.17g", what, (int)i, seen_with.norms[i], seen_without.norms[i]);
+    }
+    EXPECT_MSG(memcmp(seen_with.weights, seen_without.weights, seen_with.bytes) == 0, "%s: the weights differ", what);
+    if (seen_with.steps == MOST_STEPS)
+        EXPECT_MSG(seen_with.losses[MOST_STEPS] < seen_with.losses[1] - 1, "%s learns nothing: %g after %g", what,
+                   seen_with.losses[MOST_STEPS], seen_with.losses[1]);
+    mem_free(seen_with.weights);
+    mem_free(seen_without.weights);
+}
+
+static void expect_same(const how *h, const char *what) { expect_same_bits(h, "on", what); }
 
 static void two_hundred(const char *device, const char *precision) {
     how h = {.device = device, .precision = precision, .steps = MOST_STEPS, .two_queues = true};
@@ -170,6 +178,59 @@ TEST(every_form_of_a_run) {
             h.device = "cpu", h.two_queues = true, h.clipping = lagged ? "lagged" : "exact";
             expect_same(&h, cases[i].what);
         }
+}
+
+static int by_size(const void *a, const void *b) {
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* A length of gradients that about half of the run's are longer than, so that guesses are right and wrong. */
+static double middle_norm(how h) {
+    propane_error err = {0};
+    double norms[MOST_STEPS];
+    h.clip = 1e9;
+    make_tokens();
+    EXPECT_OK(learn(&h, "off", &seen_without, &err));
+    mem_free(seen_without.weights);
+    for (int64_t i = 0; i < seen_without.steps; i++) norms[i] = seen_without.norms[i + 1];
+    qsort(norms, (size_t)seen_without.steps, sizeof *norms, by_size);
+    return norms[seen_without.steps / 2];
+}
+
+/* An update that is guessed before the norm is known, confirmed or made again: the bits of one that waits for it. */
+static void expect_early(how h, const char *what) {
+    int right = 0, wrong = 0;
+    if (!h.steps) h.steps = 24;
+    h.clip = middle_norm(h);
+    expect_same_bits(&h, "early", what);
+    for (int64_t i = 2; i <= h.steps; i++) {
+        if (!(seen_with.norms[i - 1] <= h.clip)) continue;
+        right += seen_with.norms[i] <= h.clip, wrong += seen_with.norms[i] > h.clip;
+    }
+    EXPECT_MSG(right > 0 && wrong > 0, "%s: %d guesses were right and %d wrong", what, right, wrong);
+    h.clip = 1e9;
+    expect_same_bits(&h, "early", what);
+}
+
+TEST(guessed_updates) {
+    const how cases[] = {{.device = "cpu", .two_queues = true},
+                         {.device = "cpu", .two_queues = true, .moments = "int8"},
+                         {.device = "cpu", .two_queues = true, .moments = "bf16", .untied = true},
+                         {.device = "cpu", .two_queues = true, .accumulate = 3},
+                         {.device = "cpu", .two_queues = true, .lora_rank = 2, .lr = 0.02},
+                         {.device = "cpu", .two_queues = true, .recompute = true},
+                         {.device = "cpu", .two_queues = true, .pieces = true, .moments = "int8"},
+                         {.device = "cpu", .two_queues = true, .weights = "packed"},
+                         {.device = "cpu", .two_queues = true, .precision = "fp32"},
+                         {.device = "sim:m4"},
+                         {.device = "ane"},
+                         {.device = "registers", .weights = "patched"}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char what[40];
+        snprintf(what, sizeof what, "case %d", (int)i);
+        if (has_stand_in || strcmp(cases[i].device, "ane") != 0) expect_early(cases[i], what);
+    }
 }
 
 static propane_status two_batches(double scale, bool overlap, float *out, propane_error *err) {
@@ -327,6 +388,7 @@ static void traced(const char *clipping, const char *overlap, int *found, int *l
                    .clipping = clipping,
                    .steps = TRACED_STEPS,
                    .wide = true,
+                   .clip = strcmp(overlap, "early") == 0 ? 1e9 : 0,
                    .trace = path};
     snprintf(path, sizeof path, "%s/trace.json", dir);
     EXPECT_OK(learn(&h, overlap, &s, &err));
@@ -336,7 +398,7 @@ static void traced(const char *clipping, const char *overlap, int *found, int *l
     *lanes = 0;
     for (int i = 0; i < n; i++) *lanes |= is_kernel(&spans[i]) ? strcmp(spans[i].lane, "device queue") == 0 ? 1 : 2 : 4;
     *found = 0;
-    if (overlap[1] == 'n') {
+    if (strcmp(overlap, "off") != 0) {
         read_updates(n);
         *found = overlaps(n);
     }
@@ -369,12 +431,20 @@ TEST(lagged_it_shows_them_in_backward_order) {
     EXPECT_MSG(found > 0, "no update of %d went on while a kernel was in the queue", ordered);
 }
 
+/* Where nothing is clipped, and all the same no norm is known when they begin. */
+TEST(guessed_it_shows_them_in_backward_order) {
+    int found, lanes;
+    traced("exact", "early", &found, &lanes);
+    expect_order(false);
+    EXPECT_MSG(found > 0, "no update of %d went on while a kernel was in the queue", ordered);
+}
+
 TEST(a_step_allocates_nothing) {
     propane_error err = {0};
     static seen s;
-    for (int lagged = 0; lagged < 2; lagged++) {
-        how h = {.device = "cpu", .two_queues = true, .steps = MOST_STEPS, .clipping = lagged ? "lagged" : "exact"};
-        EXPECT_OK(learn(&h, "on", &s, &err));
+    for (int way = 0; way < 3; way++) {
+        how h = {.device = "cpu", .two_queues = true, .steps = MOST_STEPS, .clipping = way == 1 ? "lagged" : "exact"};
+        EXPECT_OK(learn(&h, way == 2 ? "early" : "on", &s, &err));
         EXPECT_MSG(s.blocks[0] == s.blocks[1], "%llu blocks", (unsigned long long)(s.blocks[1] - s.blocks[0]));
         mem_free(s.weights);
     }
@@ -385,9 +455,11 @@ int main(int argc, char **argv) {
                                       T(the_simulated_engine),
                                       T(the_stand_in),
                                       T(every_form_of_a_run),
+                                      T(guessed_updates),
                                       T(gradients_that_are_no_numbers),
                                       T(a_trace_shows_updates_beside_kernels),
                                       T(lagged_it_shows_them_in_backward_order),
+                                      T(guessed_it_shows_them_in_backward_order),
                                       T(a_step_allocates_nothing)};
     has_stand_in = ane_rig_enter(argv[0]);
     const int code = test_main("drivers/update_overlap", cases, (int)(sizeof cases / sizeof cases[0]), argc, argv);

@@ -35,9 +35,9 @@ static void setup(tensors *t) {
     for (int i = 0; i < BIG; i++) t->w[i] = (float)rng_normal(&r);
     for (int i = 0; i < SMALL; i++) t->ws[i] = (float)rng_normal(&r);
     memset(t->padded, 0xAB, sizeof t->padded);
-    adamw_tensor list[2] = {{.weight = t->w,
-                             .moment1 = t->m,
-                             .moment2 = t->v,
+    adamw_tensor list[2] = {{.state.weight = t->w,
+                             .state.moment1 = t->m,
+                             .state.moment2 = t->v,
                              .gradient = t->g,
                              .count = BIG,
                              .decay = true,
@@ -45,9 +45,9 @@ static void setup(tensors *t) {
                              .device_fp16 = true,
                              .row = BIG,
                              .row_stride = (int64_t)BIG * 2},
-                            {.weight = t->ws,
-                             .moment1 = t->ms,
-                             .moment2 = t->vs,
+                            {.state.weight = t->ws,
+                             .state.moment1 = t->ms,
+                             .state.moment2 = t->vs,
                              .gradient = t->gs,
                              .count = SMALL,
                              .device = t->padded,
@@ -221,7 +221,7 @@ TEST(steps_with_small_moments) {
             memset(data, 0, sizeof data), memset(scales, 0, sizeof scales);
             adamw_tensor *a = adamw_tensor_at(t.a, 0);
             a->form = (moment_form)form;
-            a->moment1 = data[0], a->moment2 = data[1], a->scale1 = scales[0], a->scale2 = scales[1];
+            a->state.moment1 = data[0], a->state.moment2 = data[1], a->state.scale1 = scales[0], a->state.scale2 = scales[1];
             run(&t);
             const double off = moved(t.w, start, other);
             if (getenv("TEST_VERBOSE")) printf("form %d: way off %g\n", form, off);
@@ -245,19 +245,19 @@ TEST(a_part_of_a_tensor_moves_as_in_the_whole) {
         memset(data, 0, sizeof data), memset(scales, 0, sizeof scales);
         for (int i = 0; i < ELEMENTS; i++) w[0][i] = w[1][i] = (float)rng_normal(&r);
         for (int way = 0; way < 2; way++) {
-            adamw_tensor whole = {.weight = w[way],
+            adamw_tensor whole = {.state.weight = w[way],
                                   .form = (moment_form)form,
-                                  .moment1 = data[way][0],
-                                  .moment2 = data[way][1],
-                                  .scale1 = scales[way][0],
-                                  .scale2 = scales[way][1],
+                                  .state.moment1 = data[way][0],
+                                  .state.moment2 = data[way][1],
+                                  .state.scale1 = scales[way][0],
+                                  .state.scale2 = scales[way][1],
                                   .number = 3,
                                   .gradient = g,
                                   .count = ELEMENTS,
                                   .decay = true};
             adamw_tensor parts[2] = {whole, whole};
             parts[0].count = CUT, parts[1].count = ELEMENTS - CUT;
-            parts[1].weight += CUT, parts[1].gradient += CUT, parts[1].place = CUT;
+            parts[1].state.weight += CUT, parts[1].gradient += CUT, parts[1].place = CUT;
             EXPECT_OK(adamw_create(way ? parts : &whole, way ? 2 : 1, &ways[way], &err));
         }
         for (int step = 1; step <= 5; step++) {
@@ -269,6 +269,51 @@ TEST(a_part_of_a_tensor_moves_as_in_the_whole) {
         EXPECT(memcmp(data[0], data[1], sizeof data[0]) == 0);
         EXPECT(memcmp(scales[0], scales[1], sizeof scales[0]) == 0);
         adamw_free(ways[0]), adamw_free(ways[1]);
+    }
+}
+
+typedef struct whole_state {
+    float w[3 * MOMENT_BLOCK * 64 + 9], scales[2][3 * 64 + 1];
+    float moments[2][3 * MOMENT_BLOCK * 64 + 9]; /* room for the widest form */
+} whole_state;
+
+static adamw_state state_of(whole_state *s) {
+    return (adamw_state){s->w, s->moments[0], s->moments[1], s->scales[0], s->scales[1]};
+}
+
+/* From one state to the other, first by a wrong step: the right one's bits, and what it began from is untouched. */
+TEST(an_update_apart_is_one_in_place) {
+    enum { ELEMENTS = sizeof((whole_state *)0)->w / sizeof(float) };
+    static whole_state in_place, one, other, before;
+    static float g[ELEMENTS];
+    propane_error err = {0};
+    for (int form = MOMENT_FP32; form <= MOMENT_INT8; form++) {
+        adamw *a = NULL, *b = NULL;
+        rng r;
+        rng_init(&r, 5);
+        memset(&one, 0, sizeof one), memset(&other, 0, sizeof other);
+        for (int i = 0; i < ELEMENTS; i++) one.w[i] = (float)rng_normal(&r);
+        in_place = one;
+        adamw_tensor t = {.state = state_of(&in_place), .form = (moment_form)form, .gradient = g, .count = ELEMENTS};
+        EXPECT_OK(adamw_create(&t, 1, &a, &err));
+        t.state = state_of(&one), t.other = state_of(&other);
+        EXPECT_OK(adamw_create(&t, 1, &b, &err));
+        for (int step = 1; step <= 6; step++) {
+            const adamw_step s = {1e-2, 0.9, 0.95, 1e-8, 0.1, 1, step, false}, wrong = {1, 0.5, 0.5, 1e-8, 0, 7, 9, true};
+            fill(g, ELEMENTS, &r);
+            adamw_update(a, &s);
+            whole_state *from = step % 2 ? &one : &other, *to = step % 2 ? &other : &one;
+            before = *from;
+            adamw_exchange(b);
+            if (step > 3) adamw_begin_apart(b, &wrong), adamw_update_tensors(b, (const int[]){0}, 1);
+            adamw_begin_apart(b, &s);
+            adamw_update_tensors(b, (const int[]){0}, 1);
+            EXPECT(memcmp(&before, from, sizeof before) == 0);
+            EXPECT(memcmp(in_place.w, to->w, sizeof to->w) == 0);
+            EXPECT(memcmp(in_place.moments, to->moments, sizeof to->moments) == 0);
+            EXPECT(memcmp(in_place.scales, to->scales, sizeof to->scales) == 0);
+        }
+        adamw_free(a), adamw_free(b);
     }
 }
 
@@ -406,6 +451,6 @@ TEST(norm_shows_a_gradient_that_is_not_finite) {
 
 SUITE("train/adamw", T(moments_are_rounded_to_the_nearest), T(moments_rounded_at_random_have_no_bias),
       T(every_instruction_set_stores_the_same_moments), T(steps_with_small_moments),
-      T(a_part_of_a_tensor_moves_as_in_the_whole), T(equals_the_formula_in_double), T(writes_what_the_device_reads),
+      T(a_part_of_a_tensor_moves_as_in_the_whole), T(an_update_apart_is_one_in_place), T(equals_the_formula_in_double), T(writes_what_the_device_reads),
       T(does_not_depend_on_threads), T(in_parts_it_is_the_same), T(what_has_no_number_does_not_move),
       T(norm_shows_a_gradient_that_is_not_finite))

@@ -192,12 +192,12 @@ static propane_status selftest_host_time_update(moment_form form, double *ns, pr
     if (!w || !g || !m || !v || !scale1 || !scale2 || !device) {
         status = propane_fail_memory(err, 2 * bytes);
     } else {
-        const adamw_tensor tensor = {.weight = w,
+        const adamw_tensor tensor = {.state.weight = w,
                                      .form = form,
-                                     .moment1 = m,
-                                     .moment2 = v,
-                                     .scale1 = scale1,
-                                     .scale2 = scale2,
+                                     .state.moment1 = m,
+                                     .state.moment2 = v,
+                                     .state.scale1 = scale1,
+                                     .state.scale2 = scale2,
                                      .gradient = g,
                                      .count = PARAMETERS,
                                      .decay = true,

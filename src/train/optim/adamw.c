@@ -37,6 +37,7 @@ typedef struct update_context {
     factors decayed, plain;
     uint32_t key; /* of this step's random numbers */
     bool guarded;
+    bool apart; /* each piece is brought from its tensor's `other` first */
 } update_context;
 
 /* A piece of an update in parts: who takes it moves it. */
@@ -242,10 +243,10 @@ static void adamw_do_publish(const adamw_tensor *t, int64_t begin, int64_t end) 
         int64_t count = dense || end - begin < t->row - column ? end - begin : t->row - column;
         char *target = (char *)t->device + row * t->row_stride + column * size;
         if (t->device_fp16) {
-            fp16_from_f32_array((uint16_t *)(void *)target, t->weight + begin, (size_t)count);
+            fp16_from_f32_array((uint16_t *)(void *)target, t->state.weight + begin, (size_t)count);
         } else {
             float *copy = (float *)(void *)target;
-            for (int64_t i = 0; i < count; i++) copy[i] = t->weight[begin + i];
+            for (int64_t i = 0; i < count; i++) copy[i] = t->state.weight[begin + i];
         }
         begin += count;
     }
@@ -266,8 +267,8 @@ static void adamw_fetch(const adamw_tensor *t, int64_t at) {
     enum { LINE = 64 };
     const size_t size = moment_bytes(t->form);
     const size_t in = (size_t)(t->place + at) * size;
-    const char *w = (const char *)(t->weight + at), *g = (const char *)(t->gradient + at);
-    const char *m = (const char *)t->moment1 + in, *v = (const char *)t->moment2 + in;
+    const char *w = (const char *)(t->state.weight + at), *g = (const char *)(t->gradient + at);
+    const char *m = (const char *)t->state.moment1 + in, *v = (const char *)t->state.moment2 + in;
     for (size_t i = 0; i < MOMENT_BLOCK * sizeof(float); i += LINE)
         __builtin_prefetch(w + i, 1), __builtin_prefetch(g + i);
     for (size_t i = 0; i < MOMENT_BLOCK * size; i += LINE) __builtin_prefetch(m + i, 1), __builtin_prefetch(v + i, 1);
@@ -276,14 +277,15 @@ static void adamw_fetch(const adamw_tensor *t, int64_t at) {
 /* Block by block: moments become fp32, move, and are stored again. */
 static void adamw_update_small(const adamw_tensor *t, const piece *p, const factors *f, uint32_t key) {
     float m[MOMENT_BLOCK], v[MOMENT_BLOCK];
-    const moments_pair both = {{t->form, t->moment1, t->scale1, false}, {t->form, t->moment2, t->scale2, true}};
+    const moments_pair both = {{t->form, t->state.moment1, t->state.scale1, false},
+                               {t->form, t->state.moment2, t->state.scale2, true}};
     uint32_t own = (key + (uint32_t)t->number * 0x632be5abu) * 0x85157af5u;
     own |= 1; /* 0 would mean the nearest */
     for (int64_t at = p->begin; at < p->end; at += MOMENT_BLOCK) {
         const int64_t n = p->end - at < MOMENT_BLOCK ? p->end - at : MOMENT_BLOCK;
         if (at + 2 * MOMENT_BLOCK <= p->end) adamw_fetch(t, at + MOMENT_BLOCK);
         moments_pair_load(&both, t->place + at, n, m, v);
-        adamw_update_some(t->weight + at, m, v, t->gradient + at, n, f);
+        adamw_update_some(t->state.weight + at, m, v, t->gradient + at, n, f);
         moments_pair_store(&both, t->place + at, n, m, v, own);
     }
 }
@@ -298,14 +300,28 @@ static bool adamw_is_finite(const float *g, int64_t count) {
     return !none;
 }
 
+/* Into the cache, where the update goes on with it: no more traffic than an update in place, if lines that are written whole
+ * are not read first. */
+static void adamw_bring(const adamw_tensor *t, const piece *p) {
+    const size_t size = moment_bytes(t->form), in = (size_t)(t->place + p->begin), count = (size_t)(p->end - p->begin);
+    const size_t block = in / MOMENT_BLOCK, blocks = (count + MOMENT_BLOCK - 1) / MOMENT_BLOCK;
+    memcpy(t->state.weight + p->begin, t->other.weight + p->begin, count * sizeof(float));
+    memcpy((char *)t->state.moment1 + in * size, (const char *)t->other.moment1 + in * size, count * size);
+    memcpy((char *)t->state.moment2 + in * size, (const char *)t->other.moment2 + in * size, count * size);
+    if (t->form != MOMENT_INT8) return;
+    memcpy(t->state.scale1 + block, t->other.scale1 + block, blocks * sizeof(float));
+    memcpy(t->state.scale2 + block, t->other.scale2 + block, blocks * sizeof(float));
+}
+
 static void adamw_update_piece(adamw *a, const piece *p) {
     const update_context *c = &a->update;
     const adamw_tensor *t = &a->tensors[p->tensor];
     const factors *f = t->decay ? &c->decayed : &c->plain;
+    if (c->apart) adamw_bring(t, p);
     if (c->guarded && !adamw_is_finite(t->gradient + p->begin, p->end - p->begin)) return;
     const int64_t in = t->place + p->begin;
     if (t->form == MOMENT_FP32)
-        adamw_update_some(t->weight + p->begin, (float *)t->moment1 + in, (float *)t->moment2 + in,
+        adamw_update_some(t->state.weight + p->begin, (float *)t->state.moment1 + in, (float *)t->state.moment2 + in,
                           t->gradient + p->begin, p->end - p->begin, f);
     else
         adamw_update_small(t, p, f, c->key);
@@ -344,6 +360,19 @@ void adamw_update(adamw *a, const adamw_step *s) {
 void adamw_begin(adamw *a, const adamw_step *s) {
     adamw_take(a, s);
     for (int i = 0; i < a->piece_count; i++) atomic_store_explicit(&a->state[i], PIECE_WAITS, memory_order_relaxed);
+}
+
+void adamw_begin_apart(adamw *a, const adamw_step *s) {
+    adamw_begin(a, s);
+    a->update.apart = true;
+}
+
+void adamw_exchange(adamw *a) {
+    for (int i = 0; i < a->tensor_count; i++) {
+        const adamw_state state = a->tensors[i].state;
+        a->tensors[i].state = a->tensors[i].other;
+        a->tensors[i].other = state;
+    }
 }
 
 static bool adamw_take_piece(adamw *a, int index) {

@@ -12,14 +12,20 @@
 #include "base/status.h"
 #include "train/optim/moments.h"
 
+/* What an update moves of a tensor. */
+typedef struct adamw_state {
+    float *weight;           /* master, fp32 */
+    void *moment1, *moment2; /* of the whole tensor */
+    float *scale1, *scale2;  /* form int8: of the moments' blocks */
+} adamw_state;
+
 /* A tensor, or a part of one. */
 typedef struct adamw_tensor {
-    float *weight; /* master, fp32 */
+    adamw_state state;
+    adamw_state other; /* memory for a second one: adamw_begin_apart. NULLs: there is none */
     moment_form form;
-    void *moment1, *moment2; /* of the whole tensor */
-    int64_t place;           /* of a part: where in them it begins, a multiple of MOMENT_BLOCK unless they are fp32 */
+    int64_t place; /* of a part: where in the moments it begins, a multiple of MOMENT_BLOCK unless they are fp32 */
     int number; /* which tensor it is: what rounding at random is drawn from, beside the step and the place */
-    float *scale1, *scale2; /* form int8: of the moments' blocks */
     const float *gradient;  /* sums, not yet divided by loss scale and so on */
     const float *measured;  /* the same for adamw_gradient_norm, which may run beside an update; NULL: `gradient` */
     bool squared;           /* the sum of their squares is known: */
@@ -53,6 +59,10 @@ void adamw_update(adamw *a, const adamw_step *step);
 /* The same in parts: after begin the tensors of a list, and rows of a tensor, in any order and from two threads; nothing moves
  * twice, and the bits are those of adamw_update. One thread may call each of the two at a time; begin when neither runs. */
 void adamw_begin(adamw *a, const adamw_step *step);
+/* The same from `other`, which stays as it is, to `state`, whatever was there: it may be begun again with another step. Weights
+ * that had a gradient which is no number are then those of `other`. */
+void adamw_begin_apart(adamw *a, const adamw_step *step);
+void adamw_exchange(adamw *a); /* `state` and `other` of all tensors */
 void adamw_update_tensors(adamw *a, const int *tensors, int count);
 /* Rows of `width` elements, which are called first_row, first_row + 1, ...; others are left out, and with `rows` NULL it is the
  * first `count`. When it returns they have moved, whoever did it. */

@@ -25,7 +25,8 @@ int train_step_learnt_count(const train_step *s) { return s->learnt_count; }
 int train_step_learnt(const train_step *s, int index) { return s->learnt[index]; }
 
 size_t train_step_state_bytes(const train_step *s) {
-    return (size_t)s->moment_floats * (sizeof(float) + 2 * moment_bytes(s->options.moments));
+    const size_t both = 2 * moment_bytes(s->options.moments);
+    return (size_t)s->moment_floats * (sizeof(float) + both + (s->early ? sizeof(float) + both : 0));
 }
 
 int train_step_compile_limit(const train_step *s) {
@@ -115,25 +116,13 @@ static propane_status step_open_devices(train_step *s, propane_error *err) {
     return PROPANE_OK;
 }
 
-static size_t step_moment_bytes(const train_step *s) {
-    return (size_t)s->moment_floats * moment_bytes(s->options.moments);
-}
-
-static propane_status step_make_moments(train_step *s, propane_error *err) {
-    const size_t bytes = step_moment_bytes(s);
+static propane_status step_make_moment_copy(train_step *s, propane_error *err) {
     int64_t largest = 1;
-    bool there = true;
+    if (s->options.moments == MOMENT_FP32) return PROPANE_OK;
     for (int i = 0; i < s->learnt_count; i++)
         if (s->weights->tensors[s->learnt[i]].count > largest) largest = s->weights->tensors[s->learnt[i]].count;
-    for (int i = 0; i < 2; i++) {
-        s->moments[i] = mem_pages_alloc(bytes);
-        if (s->options.moments == MOMENT_INT8)
-            s->scales[i] = mem_array((size_t)(s->moment_floats / MOMENT_BLOCK), sizeof(float));
-        there = there && s->moments[i] && (s->scales[i] || s->options.moments != MOMENT_INT8);
-    }
-    if (s->options.moments != MOMENT_FP32) s->moment_copy = mem_array((size_t)largest, sizeof(float));
-    if (there && (s->moment_copy || s->options.moments == MOMENT_FP32)) return PROPANE_OK;
-    return propane_fail_memory(err, 2 * bytes);
+    s->moment_copy = mem_array((size_t)largest, sizeof(float));
+    return s->moment_copy ? PROPANE_OK : propane_fail_memory(err, (size_t)largest * sizeof(float));
 }
 
 static propane_status step_make_arrays(train_step *s, propane_error *err) {
@@ -157,7 +146,7 @@ static propane_status step_make_arrays(train_step *s, propane_error *err) {
                                 .vocab = (int)s->weights->config.vocab_size};
     if (s->kernels && s->calls && s->copies && s->copy_layout && s->others && s->other_layout && s->is_master &&
         s->gradients && s->handed && s->scattered && s->grown && s->nats && s->sums.top && s->sums.goal && s->sums.sum)
-        return step_make_moments(s, err);
+        return PROPANE_OK;
     return propane_fail_memory(err, tensors * sizeof(propane_buffer *));
 }
 
@@ -205,12 +194,15 @@ static propane_status step_make_all(train_step *s, propane_error *err) {
     PROPANE_TRY(dataflow_create(s->partition, s->weights, s->trained, s->options.recompute, &s->dataflow, err));
     PROPANE_TRY(step_open_devices(s, err));
     PROPANE_TRY(step_make_arrays(s, err));
+    PROPANE_TRY(step_make_moments(s, &s->moments, err));
+    PROPANE_TRY(step_make_moment_copy(s, err));
     PROPANE_TRY(step_compile(s, err));
     PROPANE_TRY(step_bake(s, err));
     PROPANE_TRY(step_lay_out(s, err));
     PROPANE_TRY(step_make_between(s, err));
     PROPANE_TRY(step_make_optimiser(s, err));
     PROPANE_TRY(step_make_updates(s, step_update_unit, err));
+    PROPANE_TRY(step_make_early(s, err));
     PROPANE_TRY(train_step_publish(s, err));
     s->stale = false;
     return train_step_dropout(s, 0, err);
@@ -240,6 +232,8 @@ void train_step_free(train_step *s) {
     if (!s) return;
     if (s->updates && s->updates->thread) (void)!train_step_settle(s, NULL);
     step_free_updates(s);
+    step_free_early(s);
+    step_free_moments(s, &s->moments);
     for (int c = 0; s->calls && c < s->dataflow->call_count; c++) {
         for (int form = 0; form < 2; form++) propane_request_free(s->calls[c].request[form]);
         propane_program_free(s->calls[c].own);
@@ -260,8 +254,6 @@ void train_step_free(train_step *s) {
     for (int i = 0; i < 2; i++) {
         propane_event_free(s->queues[i].event);
         mem_free(s->queues[i].calls);
-        mem_pages_free(s->moments[i], step_moment_bytes(s));
-        mem_free(s->scales[i]);
     }
     if (s->two_queues) propane_device_close(s->queues[1].device);
     if (!s->options.shared) propane_device_close(s->queues[0].device);

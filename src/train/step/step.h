@@ -19,6 +19,7 @@ typedef struct train_step_options {
     bool accumulate; /* several batches a step will be wanted */
     bool bf16; /* products may round their operands to bfloat16 (PROPANE_PRECISION_BF16); sums and the rest stay fp32 */
     bool overlap;       /* an update goes on beside kernels of a device that is not the host: see train_step_settle */
+    bool early;         /* with `overlap`: memory for updates that are guessed, 4 bytes a parameter and its moments' */
     timeline *timeline; /* borrowed; NULL: nothing is recorded */
     bool recompute;     /* keep the inputs of the layers' halves alone, compute the rest again for the backward pass */
     const bool
@@ -68,6 +69,9 @@ PROPANE_CHECK propane_status train_step_settle(train_step *s, propane_error *err
 /* The next batch brings this update with it: with `overlap` weights move as soon as their gradients are complete. To be called
  * before the last batch of a step, instead of train_step_update. */
 void train_step_update_beside(train_step *s, const adamw_step *how);
+/* The same as a guess, which train_step_update confirms after the batch, or corrects: the bits are those of a step without it.
+ * Not confirmed before the next batch, it has never been. Does nothing where a step has no such updates. */
+void train_step_update_guess(train_step *s, const adamw_step *how);
 /* After the master weights were changed from outside. */
 PROPANE_CHECK propane_status train_step_publish(train_step *s, propane_error *err);
 

@@ -160,8 +160,7 @@ propane_status step_pack(train_step *s, int call, bool weights, propane_error *e
         dataflow_ref ref = dataflow_resolve(s->dataflow, &s->dataflow->calls[call], p->parts[i].name);
         if (weights != (ref.kind == DATAFLOW_WEIGHT)) continue;
         if (weights) {
-            packing_put_f32(&p->parts[i], target, packed,
-                            model_weights_data(s->weights, &s->weights->tensors[ref.index]));
+            packing_put_f32(&p->parts[i], target, packed, step_master(s, ref.index));
             continue;
         }
         const dataflow_value *v = &s->dataflow->values[ref.index];
@@ -182,9 +181,9 @@ propane_status step_patch(train_step *s, int call, int unit, propane_error *err)
         const dataflow_ref ref = dataflow_resolve(s->dataflow, c, f->params[i]->name);
         if (ref.kind != DATAFLOW_WEIGHT || ref.index >= s->weights->count) continue; /* adapters are inputs */
         if (unit >= 0 && s->updates->unit_of[ref.index] != unit) continue;
-        const model_tensor *t = &s->weights->tensors[ref.index];
-        const propane_status status = propane_program_patch(s->calls[call].own, f->params[i]->name, PROPANE_FP32,
-                                                            model_weights_data(s->weights, t), t->count, err);
+        const propane_status status =
+            propane_program_patch(s->calls[call].own, f->params[i]->name, PROPANE_FP32, step_master(s, ref.index),
+                                  s->weights->tensors[ref.index].count, err);
         if (status) return propane_fail_prefix(err, status, "kernel '%s'", s->partition->kernels[c->kernel].name);
     }
     return PROPANE_OK;

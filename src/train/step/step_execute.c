@@ -185,14 +185,16 @@ static propane_status step_execute_forward(train_step *s, const int32_t *inputs,
         if (inputs[i] < 0 || inputs[i] >= s->weights->config.vocab_size)
             return propane_fail(err, PROPANE_ERR_INVALID, "token %d is outside the vocabulary of %lld", (int)inputs[i],
                                 (long long)s->weights->config.vocab_size);
+    PROPANE_TRY(step_early_withdraw(s, err));
     s->spent = !s->options.accumulate;
     const model_tensor *piece;
     for (int k = 0; (piece = model_weights_piece(s->weights, table, k)); k++) step_update_rows(s, piece, inputs, count);
     if (positions) step_update_rows(s, positions, NULL, s->partition->options.context);
     PROPANE_TRY(step_lock_value(s, 0, true, &stream, err));
     train_embed e = step_execute_embed_layout(s, &x->io);
-    const float *learned = positions ? model_weights_data(s->weights, positions) : NULL;
-    train_embed_gather(&e, model_weights_data(s->weights, table), learned, inputs, stream);
+    const model_tensor *all = s->weights->tensors;
+    train_embed_gather(&e, step_master(s, (int)(table - all)),
+                       positions ? step_master(s, (int)(positions - all)) : NULL, inputs, stream);
     step_unlock_value(s, 0);
     s->own_ns += clock_ns() - start;
     timeline_add(s->options.timeline, TIMELINE_HOST, "embed", -1, start, clock_ns());
@@ -334,7 +336,7 @@ static propane_status step_execute_backward(train_step *s, const int32_t *inputs
         backward = piece[step_head_pieces(s) - 1].end;
     }
     PROPANE_TRY(step_execute_run_calls(s, backward, s->dataflow->call_count, !first, err));
-    if (!s->updates || !s->updates->begun) PROPANE_TRY(train_step_settle(s, err)); /* gradients that the host changes */
+    if (!s->updates || !s->updates->begun) PROPANE_TRY(step_wait_updates(s, err)); /* gradients that the host changes */
     if (dataflow_trains_embedding(s->dataflow)) PROPANE_TRY(step_execute_scatter(s, inputs, first, err));
     propane_status status = step_execute_hand_over(s, s->dataflow->call_count, err);
     s->summed = s->reduce != NULL;

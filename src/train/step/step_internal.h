@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * What the files of the training step share: its state. step_programs.c makes programs, step_buffers.c the memory and the
- * requests, step_execute.c runs them, step_optimiser.c has gradients and moments, step_units.c and step_update.c move
- * weights, step.c makes and frees all
- * of it.
+ * requests, step_execute.c runs them, step_optimiser.c has gradients and moments, step_units.c, step_update.c and step_early.c
+ * move weights, step.c makes and frees all of it.
  */
 #ifndef TRAIN_STEP_STEP_INTERNAL_H
 #define TRAIN_STEP_STEP_INTERNAL_H
@@ -50,6 +49,22 @@ typedef struct step_updates {
     bool begun;           /* beside the batch at hand */
 } step_updates;
 
+/* In the form of the options. */
+typedef struct step_moment_set {
+    void *data[2];
+    float *scales[2]; /* form int8; [moment_floats / MOMENT_BLOCK] */
+} step_moment_set;
+
+/* A second set of what an update moves: while one is guessed, the other is what it started from. */
+typedef struct step_early {
+    float *weights;     /* laid out as the model's, then the adapters'; memory of what is not learnt is never touched */
+    size_t bytes;
+    step_moment_set moments;
+    bool away; /* the optimiser's state is this one, and the model's weights are not up to date */
+    bool open; /* an update was begun that nobody has confirmed */
+    adamw_step guess;
+} step_early;
+
 /* Calls that were submitted to a queue and not waited for yet: [head, tail) of `calls`. */
 typedef struct step_queue {
     propane_device *device;
@@ -88,8 +103,7 @@ struct train_step {
     bool *trained;             /* [tensor] */
     int64_t *moment_at;        /* [tensor]: in the moments' blocks */
     int64_t moment_floats;     /* with those between tensors */
-    void *moments[2];          /* in the form of the options */
-    float *scales[2];          /* form int8; [moment_floats / MOMENT_BLOCK] */
+    step_moment_set moments;
     float *moment_copy;        /* of the largest tensor; NULL: the moments are fp32 */
     int *learnt, learnt_count; /* tensors, in the optimiser's order */
     uint64_t dropout;          /* the key of what is in the dropout buffers */
@@ -99,8 +113,9 @@ struct train_step {
     train_piece *pieces;
     int piece_count;
     step_updates *updates; /* NULL: an update is one sweep */
+    step_early *early;     /* NULL: no update is guessed */
     adamw_step beside;     /* the update that the next batch brings with it */
-    bool beside_wanted;
+    bool beside_wanted, beside_guessed;
     const train_reduce *reduce;
     bool *handed; /* [tensor]: locked for `reduce` */
     bool spent;   /* a forward pass has run over the gradients */
@@ -177,6 +192,12 @@ PROPANE_CHECK propane_status step_patch(train_step *s, int call, int unit, propa
 /* ---- step_optimiser.c --------------------------------------------------------------------------------------------------- */
 
 PROPANE_CHECK propane_status step_make_optimiser(train_step *s, propane_error *err);
+PROPANE_CHECK propane_status step_make_moments(const train_step *s, step_moment_set *out, propane_error *err);
+void step_free_moments(const train_step *s, step_moment_set *set);
+size_t step_moment_bytes(const train_step *s); /* of one of the two */
+adamw_state step_state_in(const train_step *s, float *weight, const step_moment_set *set, int tensor);
+/* The device's copies of what is learnt follow the optimiser's state. */
+PROPANE_CHECK propane_status step_publish_learnt(train_step *s, propane_error *err);
 PROPANE_CHECK propane_status step_check_gradients(const train_step *s, propane_error *err);
 /* For an update: where the gradient and the device's copy of a tensor, or of all of them, are. By their numbers among those
  * that are learnt. */
@@ -190,6 +211,8 @@ void step_unlock_tensors(train_step *s, int count);
 /* `run` is step_update_unit: what its thread does with a unit. */
 PROPANE_CHECK propane_status step_make_updates(train_step *s, update_run *run, propane_error *err);
 void step_free_updates(train_step *s); /* when it is settled */
+/* For the thread alone: a guess stays open, the weights stay where they are. */
+PROPANE_CHECK propane_status step_wait_updates(train_step *s, propane_error *err);
 
 /* ---- step_update.c ------------------------------------------------------------------------------------------------------ */
 
@@ -200,5 +223,22 @@ void step_update_rows(train_step *s, const model_tensor *table, const int32_t *r
 PROPANE_CHECK propane_status step_update_begin_beside(train_step *s, propane_error *err);
 void step_update_submitted(train_step *s, int call);
 PROPANE_CHECK propane_status step_update_end_beside(train_step *s, bool failed, propane_error *err);
+
+/* ---- step_early.c ------------------------------------------------------------------------------------------------------- */
+
+/* Where they can be had: not with weights that the device reads from the model's memory, and not packed. */
+PROPANE_CHECK propane_status step_make_early(train_step *s, propane_error *err);
+void step_free_early(train_step *s);
+/* Before the optimiser begins a guessed update, which goes from the state that counts to the other one. */
+void step_early_open(train_step *s, const adamw_step *how);
+/* Is the open guess this update? It is open no more. */
+bool step_early_close(train_step *s, const adamw_step *how);
+/* An open guess was none: weights, moments and the device's copies are what they were before it. */
+PROPANE_CHECK propane_status step_early_withdraw(train_step *s, propane_error *err);
+/* What counts is copied to the model's weights and the step's moments, if it is not there. The thread is idle. */
+void step_early_bring_home(train_step *s);
+
+/* The master weights of a tensor, wherever they are. */
+float *step_master(const train_step *s, int tensor);
 
 #endif

@@ -11,11 +11,40 @@
 #include "base/clock.h"
 #include "base/memory.h"
 
-static moments step_moments(const train_step *s, int which, int tensor) {
+size_t step_moment_bytes(const train_step *s) { return (size_t)s->moment_floats * moment_bytes(s->options.moments); }
+
+propane_status step_make_moments(const train_step *s, step_moment_set *out, propane_error *err) {
+    const bool scaled = s->options.moments == MOMENT_INT8;
+    bool there = true;
+    for (int i = 0; i < 2; i++) {
+        out->data[i] = mem_pages_alloc(step_moment_bytes(s));
+        if (scaled) out->scales[i] = mem_array((size_t)(s->moment_floats / MOMENT_BLOCK), sizeof(float));
+        there = there && out->data[i] && (out->scales[i] || !scaled);
+    }
+    return there ? PROPANE_OK : propane_fail_memory(err, 2 * step_moment_bytes(s));
+}
+
+void step_free_moments(const train_step *s, step_moment_set *set) {
+    for (int i = 0; i < 2; i++) {
+        mem_pages_free(set->data[i], step_moment_bytes(s));
+        mem_free(set->scales[i]);
+    }
+}
+
+static moments step_moments_in(const train_step *s, const step_moment_set *set, int which, int tensor) {
     const moment_form form = s->options.moments;
-    char *data = (char *)s->moments[which - 1] + (size_t)s->moment_at[tensor] * moment_bytes(form);
-    float *scales = s->scales[which - 1] ? s->scales[which - 1] + s->moment_at[tensor] / MOMENT_BLOCK : NULL;
+    char *data = (char *)set->data[which - 1] + (size_t)s->moment_at[tensor] * moment_bytes(form);
+    float *scales = set->scales[which - 1] ? set->scales[which - 1] + s->moment_at[tensor] / MOMENT_BLOCK : NULL;
     return (moments){form, data, scales, which == 2};
+}
+
+static moments step_moments(const train_step *s, int which, int tensor) {
+    return step_moments_in(s, &s->moments, which, tensor);
+}
+
+adamw_state step_state_in(const train_step *s, float *weight, const step_moment_set *set, int tensor) {
+    const moments first = step_moments_in(s, set, 1, tensor), second = step_moments_in(s, set, 2, tensor);
+    return (adamw_state){weight, first.data, second.data, first.scales, second.scales};
 }
 
 float *train_step_moment(train_step *s, int which, int tensor) {
@@ -57,13 +86,8 @@ propane_status step_make_optimiser(train_step *s, propane_error *err) {
     if (!list) return propane_fail_memory(err, (size_t)s->learnt_count * sizeof *list);
     for (int i = 0; i < s->learnt_count; i++) {
         const model_tensor *t = &w->tensors[s->learnt[i]];
-        const moments first = step_moments(s, 1, s->learnt[i]), second = step_moments(s, 2, s->learnt[i]);
-        list[i] = (adamw_tensor){.weight = model_weights_data(w, t),
-                                 .form = first.form,
-                                 .moment1 = first.data,
-                                 .moment2 = second.data,
-                                 .scale1 = first.scales,
-                                 .scale2 = second.scales,
+        list[i] = (adamw_tensor){.state = step_state_in(s, model_weights_data(w, t), &s->moments, s->learnt[i]),
+                                 .form = s->options.moments,
                                  .number = i,
                                  .count = t->count,
                                  .decay = t->decay};
@@ -186,14 +210,18 @@ static propane_status step_optimiser_publish_others(train_step *s, propane_error
     return PROPANE_OK;
 }
 
-propane_status train_step_publish(train_step *s, propane_error *err) {
-    PROPANE_TRY(train_step_settle(s, err));
-    PROPANE_TRY(step_optimiser_publish_others(s, err));
+propane_status step_publish_learnt(train_step *s, propane_error *err) {
     PROPANE_TRY(step_lock_tensors(s, err));
     adamw_publish(s->optimiser);
     step_unlock_tensors(s, s->learnt_count);
-    s->stale = true; /* from outside all may have changed */
     return step_copy_others(s, err);
+}
+
+propane_status train_step_publish(train_step *s, propane_error *err) {
+    PROPANE_TRY(train_step_settle(s, err));
+    PROPANE_TRY(step_optimiser_publish_others(s, err));
+    s->stale = true; /* from outside all may have changed */
+    return step_publish_learnt(s, err);
 }
 
 propane_status train_step_gradient(train_step *s, int tensor, float *out, propane_error *err) {
@@ -217,7 +245,7 @@ propane_status train_step_own(train_step *s, const train_piece *pieces, int coun
     s->piece_count = count;
     for (int i = 0; i < count; i++) {
         list[i] = *adamw_tensor_at(s->optimiser, pieces[i].tensor);
-        list[i].weight += pieces[i].begin;
+        list[i].state.weight += pieces[i].begin;
         list[i].place = pieces[i].begin;
         list[i].count = pieces[i].end - pieces[i].begin;
         list[i].device = NULL;

@@ -104,9 +104,16 @@ void step_free_updates(train_step *s) {
     s->updates = NULL;
 }
 
-propane_status train_step_settle(train_step *s, propane_error *err) {
+propane_status step_wait_updates(train_step *s, propane_error *err) {
     if (!s->updates) return PROPANE_OK;
     const propane_status status = update_thread_settle(s->updates->thread, err);
     s->own_ns += update_thread_ns(s->updates->thread);
     return status;
+}
+
+propane_status train_step_settle(train_step *s, propane_error *err) {
+    PROPANE_TRY(step_wait_updates(s, err));
+    PROPANE_TRY(step_early_withdraw(s, err));
+    step_early_bring_home(s);
+    return PROPANE_OK;
 }

@@ -4,8 +4,8 @@
  *
  *     exact clipping    backward | norm | unit 0 | unit 1 | ...          the sweep in forward order, on the host
  *                                       | embed | kernel 0 | kernel 1    each kernel when its own weights are there
- *     lagged            backward of unit 3, 2, 1, 0
- *                                      | unit 3 | unit 2 | ...           a unit when its last gradient is there
+ *     lagged, guessed   backward of unit 3, 2, 1, 0
+ *                                      | unit 3 | unit 2 | ...           a unit when its last gradient is there (step_early.c)
  *
  * The rows of the embedding that the next batch needs are moved first, by the thread that gathers them. Pieces of a sharded
  * optimiser move in one sweep, too.
@@ -88,31 +88,25 @@ static propane_status step_update_at_once(train_step *s, const adamw_step *how, 
     return status;
 }
 
-static void step_update_begin(train_step *s, const adamw_step *how) {
-    adamw_begin(s->optimiser, how);
+static void step_update_begin(train_step *s, const adamw_step *how, bool apart) {
+    if (apart)
+        adamw_begin_apart(s->optimiser, how);
+    else
+        adamw_begin(s->optimiser, how);
     s->updates->number++;
 }
 
 /* In forward order: the first kernels wait least. */
-static propane_status step_update_in_units(train_step *s, const adamw_step *how, propane_error *err) {
+static propane_status step_update_in_units(train_step *s, const adamw_step *how, bool apart, propane_error *err) {
     step_updates *u = s->updates;
-    PROPANE_TRY(train_step_settle(s, err));
+    PROPANE_TRY(step_wait_updates(s, err));
     PROPANE_TRY(step_lock_tensors(s, err));
-    step_update_begin(s, how);
+    step_update_begin(s, how, apart);
     for (int i = 0; i < u->unit_count; i++) u->units[i].locked = true;
     for (int i = 0; i < u->unit_count; i++) update_thread_push(u->thread, &(update_job){.part = i});
     return PROPANE_OK;
 }
 
-propane_status train_step_update(train_step *s, const adamw_step *how, propane_error *err) {
-    const int64_t start = clock_ns();
-    PROPANE_TRY(step_check_gradients(s, err));
-    const propane_status status =
-        s->updates && !s->own ? step_update_in_units(s, how, err) : step_update_at_once(s, how, err);
-    s->own_ns += clock_ns() - start;
-    s->stale |= step_update_bakes_what_is_learnt(s);
-    return status;
-}
 
 void step_update_rows(train_step *s, const model_tensor *table, const int32_t *rows, int64_t count) {
     const int tensor = (int)(table - s->weights->tensors);
@@ -125,19 +119,27 @@ void step_update_rows(train_step *s, const model_tensor *table, const int32_t *r
 
 /* ---- beside the backward pass ------------------------------------------------------------------------------------------- */
 
-void train_step_update_beside(train_step *s, const adamw_step *how) {
-    s->beside = *how;
-    s->beside_wanted = true;
-}
-
 static bool step_update_can_begin(const train_step *s) {
     return s->updates && !s->own && !s->reduce && s->options.weights != WEIGHT_MODE_PACKED;
 }
 
+void train_step_update_beside(train_step *s, const adamw_step *how) {
+    s->beside = *how;
+    s->beside_wanted = true;
+    s->beside_guessed = false;
+}
+
+void train_step_update_guess(train_step *s, const adamw_step *how) {
+    if (!s->early || !step_update_can_begin(s)) return;
+    train_step_update_beside(s, how);
+    s->beside_guessed = true;
+}
+
 propane_status step_update_begin_beside(train_step *s, propane_error *err) {
     if (!s->beside_wanted || !step_update_can_begin(s)) return PROPANE_OK;
-    PROPANE_TRY(train_step_settle(s, err));
-    step_update_begin(s, &s->beside);
+    PROPANE_TRY(step_wait_updates(s, err));
+    if (s->beside_guessed) step_early_open(s, &s->beside);
+    step_update_begin(s, &s->beside, s->beside_guessed);
     s->updates->begun = true;
     for (int i = 0; i < s->updates->unit_count; i++) s->updates->units[i].pushed = false;
     return PROPANE_OK;
@@ -165,13 +167,10 @@ void step_update_submitted(train_step *s, int call) {
     }
 }
 
-propane_status step_update_end_beside(train_step *s, bool failed, propane_error *err) {
+/* What the backward pass did not push. */
+static propane_status step_update_push_rest(train_step *s, bool failed, propane_error *err) {
     step_updates *u = s->updates;
-    const bool wanted = s->beside_wanted, begun = u && u->begun;
     propane_status status = PROPANE_OK;
-    s->beside_wanted = false;
-    if (!begun) return wanted && !failed ? train_step_update(s, &s->beside, err) : PROPANE_OK;
-    u->begun = false;
     s->stale |= step_update_bakes_what_is_learnt(s);
     for (int i = 0; i < u->unit_count; i++) {
         if (u->units[i].pushed) continue;
@@ -181,5 +180,26 @@ propane_status step_update_end_beside(train_step *s, bool failed, propane_error 
         else
             propane_event_signal(u->units[i].done, u->number); /* nobody shall wait for it */
     }
+    return status;
+}
+
+propane_status step_update_end_beside(train_step *s, bool failed, propane_error *err) {
+    const bool wanted = s->beside_wanted, begun = s->updates && s->updates->begun;
+    s->beside_wanted = false;
+    if (begun) s->updates->begun = false;
+    if (s->beside_guessed && wanted) return failed ? step_early_withdraw(s, err) : PROPANE_OK;
+    if (!begun) return wanted && !failed ? train_step_update(s, &s->beside, err) : PROPANE_OK;
+    return step_update_push_rest(s, failed, err);
+}
+
+propane_status train_step_update(train_step *s, const adamw_step *how, propane_error *err) {
+    const int64_t start = clock_ns();
+    PROPANE_TRY(step_check_gradients(s, err));
+    const bool guessed = s->early && s->early->open, right = guessed && step_early_close(s, how);
+    const propane_status status = right                   ? step_update_push_rest(s, false, err)
+                                  : s->updates && !s->own ? step_update_in_units(s, how, guessed, err)
+                                                          : step_update_at_once(s, how, err);
+    s->own_ns += clock_ns() - start;
+    s->stale |= step_update_bakes_what_is_learnt(s);
     return status;
 }
