@@ -18,7 +18,10 @@ static void api_training_print_cost(text *to, const partition *p, const partitio
         to, "%s, estimated: plan %s, weights %s, batch %lld x %lld, head on the %s, moments %s%s, update after %lld\n",
         c->chip->title, p->options.name, weight_mode_name(c->how.weights), (long long)p->options.batch,
         (long long)p->options.context, partition_head_name(&p->options), moment_form_name(c->how.moments),
-        c->how.lagged ? ", norm of the last step" : "", (long long)c->how.accumulate);
+        c->how.lagged  ? ", norm of the last step"
+        : c->how.early ? ", updates guessed rightly"
+                       : "",
+        (long long)c->how.accumulate);
     for (int i = 0; kernels && i < c->kernel_count; i++) {
         const partition_kernel_cost *k = &c->kernels[i];
         text_printf(to, "  %-14s %-6s %4d calls %9.3f ms %9.1f MB", k->kernel->name,
@@ -76,9 +79,9 @@ static json_t *api_training_cost_json(const partition *p, const partition_cost *
                            k->kernel->place == PARTITION_DEVICE ? "device" : "host", "calls", k->calls, "ms", k->ms,
                            "bytes", k->bytes, "energy_mj", k->energy_mj, "utilisation", k->utilisation));
     }
-    json_t *out = json_pack("{s:s, s:s, s:s, s:s, s:s, s:b, s:I, s:s, s:I, s:I, s:f, s:f, s:f}", "kind", "estimated",
+    json_t *out = json_pack("{s:s, s:s, s:s, s:s, s:s, s:b, s:b, s:I, s:s, s:I, s:I, s:f, s:f, s:f}", "kind", "estimated",
                             "chip", c->chip->name, "plan", p->options.name, "head", partition_head_name(&p->options),
-                            "moments", moment_form_name(c->how.moments), "lagged", c->how.lagged, "accumulate",
+                            "moments", moment_form_name(c->how.moments), "lagged", c->how.lagged, "early", c->how.early, "accumulate",
                             (json_int_t)c->how.accumulate, "weights", weight_mode_name(c->how.weights), "batch",
                             (json_int_t)p->options.batch, "context", (json_int_t)p->options.context, "step_ms",
                             c->step_ms, "low_ms", c->low_ms, "high_ms", c->high_ms);
@@ -194,6 +197,7 @@ static propane_status api_training_estimate(const model_config *config, const pr
                                   .head = o->head,
                                   .moments = o->moments,
                                   .lagged = strcmp(o->clipping, "lagged") == 0,
+                                  .early = strcmp(o->overlap, "early") == 0,
                                   .batches = batches,
                                   .batch_count = api_training_batches(o, batches),
                                   .context = o->context,
@@ -238,6 +242,8 @@ static propane_status api_training_check_words(const propane_training_estimate_o
         return propane_fail(err, PROPANE_ERR_INVALID, "moments '%.40s' is not one of fp32, bf16, int8", o->moments);
     if (strcmp(o->clipping, "exact") != 0 && strcmp(o->clipping, "lagged") != 0)
         return propane_fail(err, PROPANE_ERR_INVALID, "clipping '%.40s' is not one of exact, lagged", o->clipping);
+    if (strcmp(o->overlap, "on") != 0 && strcmp(o->overlap, "early") != 0)
+        return propane_fail(err, PROPANE_ERR_INVALID, "overlap '%.40s' is not one of on, early", o->overlap);
     return PROPANE_OK;
 }
 
@@ -258,6 +264,7 @@ propane_status propane_estimate_training(const char *model, const propane_traini
         o.moments = o.moments ? o.moments : "fp32";
     }
     o.clipping = o.clipping ? o.clipping : "exact";
+    o.overlap = o.overlap ? o.overlap : "on";
     o.batch = o.batch ? o.batch : 1;
     o.accumulate = o.accumulate ? o.accumulate : 1;
     if (o.workers < 0 || o.outer < 0 || o.outer_warmup < 0 || o.outer_fragments < 0 || o.lora_rank < 0 ||

@@ -33,6 +33,9 @@ static propane_status cost_rates_take(const json_t *report, const char *path, co
         {&out->update_ns[0], cost_rates_value(answers, "host-update", "fp32_ns"), "host-update", "fp32_ns"},
         {&out->update_ns[1], cost_rates_value(answers, "host-update", "bf16_ns"), "host-update", "bf16_ns"},
         {&out->update_ns[2], cost_rates_value(answers, "host-update", "int8_ns"), "host-update", "int8_ns"},
+        {&out->early_ns[0], cost_rates_value(answers, "host-update", "fp32_early_ns"), "host-update", "fp32_early_ns"},
+        {&out->early_ns[1], cost_rates_value(answers, "host-update", "bf16_early_ns"), "host-update", "bf16_early_ns"},
+        {&out->early_ns[2], cost_rates_value(answers, "host-update", "int8_early_ns"), "host-update", "int8_early_ns"},
     };
     if (!answers)
         return propane_fail(err, PROPANE_ERR_INVALID,

@@ -12,6 +12,7 @@ typedef struct cost_rates {
     double stream_gbs;   /* conversions */
     double memory_gbs;   /* what all threads move */
     double update_ns[3]; /* AdamW, a parameter: moments in fp32, bf16, int8 */
+    double early_ns[3];  /* the same from one set of weights and moments to another (--overlap early) */
     char system[80];     /* where it was measured */
 } cost_rates;
 

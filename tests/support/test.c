@@ -178,10 +178,14 @@ long test_resident_pages(void) {
     return -1;
 #endif
 #endif
-    FILE *f = fopen("/proc/self/statm", "r");
-    long size = 0, resident = 0, shared = 0;
-    if (!f) return -1;
-    bool read = fscanf(f, "%ld %ld %ld", &size, &resident, &shared) == 3;
-    fclose(f);
-    return read ? resident - shared : -1; /* code comes and goes as the system likes */
+    /* Counted page by page; the counters of statm may be off by dozens. */
+    FILE *f = fopen("/proc/self/smaps_rollup", "r");
+    long own = -1, huge = -1;
+    char line[200];
+    while (f && fgets(line, sizeof line, f)) {
+        (void)sscanf(line, "Anonymous: %ld kB", &own);
+        (void)sscanf(line, "AnonHugePages: %ld kB", &huge);
+    }
+    if (f) fclose(f);
+    return own < 0 || huge < 0 ? -1 : (own - huge) * 1024 / sysconf(_SC_PAGESIZE);
 }

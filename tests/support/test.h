@@ -81,7 +81,9 @@ void test_skip(const char *format, ...) BASE_PRINTF(1, 2);
 /* The path of a shared data file ("tinyshakespeare.txt"), looked for in $PROPANE_DATA and ../shared/data; NULL: not here.
  * The result is static. */
 const char *test_data(const char *name);
-/* Pages of memory that this process holds; -1: not known here, or a sanitizer's own memory would be counted. */
+/* Pages of memory of its own that this process holds; -1: not known here, or a sanitizer's own memory would be counted. Code comes
+ * and goes as the system likes, and huge pages are put together as it likes, with neighbours that nobody has touched: neither
+ * counts. */
 long test_resident_pages(void);
 /* Is this `make check-all` (TEST_ALL=1)? */
 bool test_all(void);

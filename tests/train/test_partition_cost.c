@@ -126,7 +126,7 @@ TEST(updates_hide) {
         for (int form = 0; form < 3; form++)
             for (int lagged = 0; lagged < 2; lagged++) {
                 partition_cost c;
-                const partition_training how = {WEIGHT_MODE_INPUTS, 1, (moment_form)form, lagged};
+                const partition_training how = {WEIGHT_MODE_INPUTS, 1, (moment_form)form, .lagged = lagged};
                 EXPECT_OK(partition_cost_on(p, chip_get(CHIP_m4), &how, a, &c, &err));
                 step[form][lagged] = c.step_ms;
                 EXPECT(c.step_ms >= c.sweep_ms && c.step_ms >= c.engine_ms && c.step_ms >= c.products_ms);

@@ -65,7 +65,8 @@ static const propane_training_estimate_options cmd_estimate_standard = {.size = 
                                                                         .lora_rank = 8,
                                                                         .head = "auto",
                                                                         .moments = "fp32",
-                                                                        .clipping = "exact"};
+                                                                        .clipping = "exact",
+                                                                        .overlap = "on"};
 
 int cmd_estimate(int argc, char **argv) {
     const char *file = NULL, *points = NULL, *target = "m4", *through = "direct", *rate = "1G";
@@ -91,6 +92,8 @@ int cmd_estimate(int argc, char **argv) {
         {"--moments", CLI_CHOICE, &model.moments, .words = "fp32|bf16|int8", .help = "how AdamW's moments are stored"},
         {"--clip-norm", CLI_CHOICE, &model.clipping, .words = "exact|lagged",
          .help = "lagged: an update begins beside the backward pass"},
+        {"--overlap", CLI_CHOICE, &model.overlap, .words = "on|early",
+         .help = "early: the same for exact clipping, if no gradient is clipped"},
         {"--rates", CLI_TEXT, &model.rates, .words = "FILE",
          .help = "the host's rates as 'propane devices --probe' measured them, instead of the assumed ones"},
         {"--sources", CLI_SWITCH, &model.sources, .help = "where each assumption comes from"},

@@ -47,6 +47,7 @@ static const char *cmd_plan_stray(const propane_training_estimate_options *o) {
     return o->accumulate ? "--accumulate"
            : o->moments  ? "--moments"
            : o->clipping ? "--clip-norm"
+           : o->overlap  ? "--overlap"
            : o->rates    ? "--rates"
                          : NULL;
 }
@@ -75,6 +76,7 @@ int cmd_plan(int argc, char **argv) {
          "batches to an update; --batch x N sequences are divided"},
         {"--moments", CLI_CHOICE, &search.moments, .words = "fp32|bf16|int8", .help = "these alone"},
         {"--clip-norm", CLI_CHOICE, &search.clipping, .words = "exact|lagged", .help = "as of train"},
+        {"--overlap", CLI_CHOICE, &search.overlap, .words = "on|early", .help = "as of train"},
         {"--rates", CLI_TEXT, &search.rates, .words = "FILE",
          .help = "the host's rates, from 'propane devices --probe'"},
         {"--json", CLI_SWITCH, &json, .help = "JSON"},

@@ -37,7 +37,7 @@ typedef struct update_context {
     factors decayed, plain;
     uint32_t key; /* of this step's random numbers */
     bool guarded;
-    bool apart; /* each piece is brought from its tensor's `other` first */
+    bool apart; /* from the tensors' `other` */
 } update_context;
 
 /* A piece of an update in parts: who takes it moves it. */
@@ -167,14 +167,22 @@ double adamw_gradient_norm(adamw *a) {
 
 /* ---- the update ------------------------------------------------------------------------------------------------------ */
 
-static void adamw_update_plain(float *w, float *m, float *v, const float *g, int64_t count, const factors *f) {
+/* Arrays that an update reads or writes. */
+typedef struct moving {
+    float *w, *m, *v;
+} moving;
+
+static moving adamw_moving_at(const moving *x, int64_t i) { return (moving){x->w + i, x->m + i, x->v + i}; }
+
+/* `to` may be `from`. */
+static void adamw_update_plain(const moving *from, const moving *to, const float *g, int64_t count, const factors *f) {
     for (int64_t i = 0; i < count; i++) {
         float gi = g[i] * f->gradient;
-        float mi = m[i] * f->beta1 + gi * f->one_beta1;
-        float vi = v[i] * f->beta2 + (gi * gi) * f->one_beta2;
-        m[i] = mi;
-        v[i] = vi;
-        w[i] = w[i] * f->keep - (mi * f->rate) / (sqrtf(vi) * f->root + f->epsilon);
+        float mi = from->m[i] * f->beta1 + gi * f->one_beta1;
+        float vi = from->v[i] * f->beta2 + (gi * gi) * f->one_beta2;
+        to->m[i] = mi;
+        to->v[i] = vi;
+        to->w[i] = from->w[i] * f->keep - (mi * f->rate) / (sqrtf(vi) * f->root + f->epsilon);
     }
 }
 
@@ -183,22 +191,22 @@ typedef struct factors_avx2 {
     __m256 gradient, beta1, one_beta1, beta2, one_beta2, keep, rate, root, epsilon;
 } factors_avx2;
 
-__attribute__((target("avx2"), always_inline)) static inline void update_8(float *w, float *m, float *v, const float *g,
+__attribute__((target("avx2"), always_inline)) static inline void update_8(moving from, moving to, const float *g,
                                                                            const factors_avx2 *f) {
     __m256 gi = _mm256_mul_ps(_mm256_loadu_ps(g), f->gradient);
-    __m256 mi = _mm256_add_ps(_mm256_mul_ps(_mm256_loadu_ps(m), f->beta1), _mm256_mul_ps(gi, f->one_beta1));
-    __m256 vi =
-        _mm256_add_ps(_mm256_mul_ps(_mm256_loadu_ps(v), f->beta2), _mm256_mul_ps(_mm256_mul_ps(gi, gi), f->one_beta2));
-    _mm256_storeu_ps(m, mi);
-    _mm256_storeu_ps(v, vi);
+    __m256 mi = _mm256_add_ps(_mm256_mul_ps(_mm256_loadu_ps(from.m), f->beta1), _mm256_mul_ps(gi, f->one_beta1));
+    __m256 vi = _mm256_add_ps(_mm256_mul_ps(_mm256_loadu_ps(from.v), f->beta2),
+                              _mm256_mul_ps(_mm256_mul_ps(gi, gi), f->one_beta2));
+    _mm256_storeu_ps(to.m, mi);
+    _mm256_storeu_ps(to.v, vi);
     __m256 below = _mm256_add_ps(_mm256_mul_ps(_mm256_sqrt_ps(vi), f->root), f->epsilon);
-    __m256 wi = _mm256_mul_ps(_mm256_loadu_ps(w), f->keep);
-    _mm256_storeu_ps(w, _mm256_sub_ps(wi, _mm256_div_ps(_mm256_mul_ps(mi, f->rate), below)));
+    __m256 wi = _mm256_mul_ps(_mm256_loadu_ps(from.w), f->keep);
+    _mm256_storeu_ps(to.w, _mm256_sub_ps(wi, _mm256_div_ps(_mm256_mul_ps(mi, f->rate), below)));
 }
 
 /* Lines are fetched AHEAD of their use: the processor's own fetching ends with each page of each of the four arrays. */
-__attribute__((target("avx2"))) static int64_t update_avx2(float *w, float *m, float *v, const float *g, int64_t count,
-                                                           const factors *f) {
+__attribute__((target("avx2"))) static int64_t update_avx2(const moving *from, const moving *to, const float *g,
+                                                           int64_t count, const factors *f) {
     enum { AHEAD = 256 };
     const factors_avx2 all = {_mm256_set1_ps(f->gradient), _mm256_set1_ps(f->beta1),     _mm256_set1_ps(f->one_beta1),
                               _mm256_set1_ps(f->beta2),    _mm256_set1_ps(f->one_beta2), _mm256_set1_ps(f->keep),
@@ -206,28 +214,28 @@ __attribute__((target("avx2"))) static int64_t update_avx2(float *w, float *m, f
     int64_t i = 0;
     for (; i + 16 <= count; i += 16) {
         const int64_t soon = i + AHEAD < count ? i + AHEAD : i;
-        __builtin_prefetch(w + soon, 1), __builtin_prefetch(m + soon, 1);
-        __builtin_prefetch(v + soon, 1), __builtin_prefetch(g + soon);
-        update_8(w + i, m + i, v + i, g + i, &all);
-        update_8(w + i + 8, m + i + 8, v + i + 8, g + i + 8, &all);
+        __builtin_prefetch(from->w + soon, 1), __builtin_prefetch(from->m + soon, 1);
+        __builtin_prefetch(from->v + soon, 1), __builtin_prefetch(g + soon);
+        update_8(adamw_moving_at(from, i), adamw_moving_at(to, i), g + i, &all);
+        update_8(adamw_moving_at(from, i + 8), adamw_moving_at(to, i + 8), g + i + 8, &all);
     }
-    for (; i + 8 <= count; i += 8) update_8(w + i, m + i, v + i, g + i, &all);
+    for (; i + 8 <= count; i += 8) update_8(adamw_moving_at(from, i), adamw_moving_at(to, i), g + i, &all);
     return i;
 }
 #elif defined(__aarch64__)
-static int64_t update_neon(float *w, float *m, float *v, const float *g, int64_t count, const factors *f) {
+static int64_t update_neon(const moving *from, const moving *to, const float *g, int64_t count, const factors *f) {
     const float32x4_t eps = vdupq_n_f32(f->epsilon);
     int64_t i = 0;
     for (; i + 4 <= count; i += 4) {
         float32x4_t gi = vmulq_n_f32(vld1q_f32(g + i), f->gradient);
-        float32x4_t mi = vaddq_f32(vmulq_n_f32(vld1q_f32(m + i), f->beta1), vmulq_n_f32(gi, f->one_beta1));
+        float32x4_t mi = vaddq_f32(vmulq_n_f32(vld1q_f32(from->m + i), f->beta1), vmulq_n_f32(gi, f->one_beta1));
         float32x4_t vi =
-            vaddq_f32(vmulq_n_f32(vld1q_f32(v + i), f->beta2), vmulq_n_f32(vmulq_f32(gi, gi), f->one_beta2));
-        vst1q_f32(m + i, mi);
-        vst1q_f32(v + i, vi);
+            vaddq_f32(vmulq_n_f32(vld1q_f32(from->v + i), f->beta2), vmulq_n_f32(vmulq_f32(gi, gi), f->one_beta2));
+        vst1q_f32(to->m + i, mi);
+        vst1q_f32(to->v + i, vi);
         float32x4_t below = vaddq_f32(vmulq_n_f32(vsqrtq_f32(vi), f->root), eps);
-        float32x4_t wi = vmulq_n_f32(vld1q_f32(w + i), f->keep);
-        vst1q_f32(w + i, vsubq_f32(wi, vdivq_f32(vmulq_n_f32(mi, f->rate), below)));
+        float32x4_t wi = vmulq_n_f32(vld1q_f32(from->w + i), f->keep);
+        vst1q_f32(to->w + i, vsubq_f32(wi, vdivq_f32(vmulq_n_f32(mi, f->rate), below)));
     }
     return i;
 }
@@ -252,57 +260,81 @@ static void adamw_do_publish(const adamw_tensor *t, int64_t begin, int64_t end) 
     }
 }
 
-static void adamw_update_some(float *w, float *m, float *v, const float *g, int64_t count, const factors *f) {
+static void adamw_update_some(const moving *from, const moving *to, const float *g, int64_t count, const factors *f) {
     int64_t done = 0;
 #if defined(__x86_64__)
-    if (__builtin_cpu_supports("avx2")) done = update_avx2(w, m, v, g, count, f);
+    if (__builtin_cpu_supports("avx2")) done = update_avx2(from, to, g, count, f);
 #elif defined(__aarch64__)
-    done = update_neon(w, m, v, g, count, f);
+    done = update_neon(from, to, g, count, f);
 #endif
-    adamw_update_plain(w + done, m + done, v + done, g + done, count - done, f);
+    const moving rest = adamw_moving_at(from, done), left = adamw_moving_at(to, done);
+    adamw_update_plain(&rest, &left, g + done, count - done, f);
 }
 
 /* The lines of a block that comes soon: blocks are too short for the fetching in the update's own loop. */
-static void adamw_fetch(const adamw_tensor *t, int64_t at) {
+static void adamw_fetch(const adamw_tensor *t, const adamw_state *from, int64_t at) {
     enum { LINE = 64 };
     const size_t size = moment_bytes(t->form);
     const size_t in = (size_t)(t->place + at) * size;
-    const char *w = (const char *)(t->state.weight + at), *g = (const char *)(t->gradient + at);
-    const char *m = (const char *)t->state.moment1 + in, *v = (const char *)t->state.moment2 + in;
+    const char *w = (const char *)(from->weight + at), *g = (const char *)(t->gradient + at);
+    const char *m = (const char *)from->moment1 + in, *v = (const char *)from->moment2 + in;
     for (size_t i = 0; i < MOMENT_BLOCK * sizeof(float); i += LINE)
         __builtin_prefetch(w + i, 1), __builtin_prefetch(g + i);
     for (size_t i = 0; i < MOMENT_BLOCK * size; i += LINE) __builtin_prefetch(m + i, 1), __builtin_prefetch(v + i, 1);
 }
 
+static moments_pair adamw_moments(const adamw_tensor *t, const adamw_state *s) {
+    return (moments_pair){{t->form, s->moment1, s->scale1, false}, {t->form, s->moment2, s->scale2, true}};
+}
+
 /* Block by block: moments become fp32, move, and are stored again. */
-static void adamw_update_small(const adamw_tensor *t, const piece *p, const factors *f, uint32_t key) {
+static void adamw_update_small(const adamw_tensor *t, const adamw_state *from, const piece *p, const factors *f,
+                               uint32_t key) {
     float m[MOMENT_BLOCK], v[MOMENT_BLOCK];
-    const moments_pair both = {{t->form, t->state.moment1, t->state.scale1, false},
-                               {t->form, t->state.moment2, t->state.scale2, true}};
+    const moments_pair read = adamw_moments(t, from), written = adamw_moments(t, &t->state);
     uint32_t own = (key + (uint32_t)t->number * 0x632be5abu) * 0x85157af5u;
     own |= 1; /* 0 would mean the nearest */
     for (int64_t at = p->begin; at < p->end; at += MOMENT_BLOCK) {
         const int64_t n = p->end - at < MOMENT_BLOCK ? p->end - at : MOMENT_BLOCK;
-        if (at + 2 * MOMENT_BLOCK <= p->end) adamw_fetch(t, at + MOMENT_BLOCK);
-        moments_pair_load(&both, t->place + at, n, m, v);
-        adamw_update_some(t->state.weight + at, m, v, t->gradient + at, n, f);
-        moments_pair_store(&both, t->place + at, n, m, v, own);
+        if (at + 2 * MOMENT_BLOCK <= p->end) adamw_fetch(t, from, at + MOMENT_BLOCK);
+        moments_pair_load(&read, t->place + at, n, m, v);
+        adamw_update_some(&(moving){from->weight + at, m, v}, &(moving){t->state.weight + at, m, v}, t->gradient + at, n, f);
+        moments_pair_store(&written, t->place + at, n, m, v, own);
     }
 }
+
+/* Sums of 0 times each, which is a number if that is one. */
+#if defined(__x86_64__)
+__attribute__((target("avx2"))) static int64_t zeros_avx2(const float *g, int64_t count, float lane[16]) {
+    const __m256 zero = _mm256_setzero_ps();
+    __m256 a = zero, b = zero;
+    int64_t i = 0;
+    for (; i + 16 <= count; i += 16) {
+        a = _mm256_add_ps(a, _mm256_mul_ps(_mm256_loadu_ps(g + i), zero));
+        b = _mm256_add_ps(b, _mm256_mul_ps(_mm256_loadu_ps(g + i + 8), zero));
+    }
+    _mm256_storeu_ps(lane, a);
+    _mm256_storeu_ps(lane + 8, b);
+    return i;
+}
+#endif
 
 static bool adamw_is_finite(const float *g, int64_t count) {
-    uint32_t none = 0;
-    for (int64_t i = 0; i < count; i++) {
-        uint32_t bits;
-        memcpy(&bits, g + i, sizeof bits);
-        none |= (bits & 0x7f800000u) == 0x7f800000u;
-    }
-    return !none;
+    float lane[16] = {0};
+    int64_t i = 0;
+#if defined(__x86_64__)
+    if (__builtin_cpu_supports("avx2")) i = zeros_avx2(g, count, lane);
+#endif
+    for (; i + 16 <= count; i += 16)
+        for (int k = 0; k < 16; k++) lane[k] += g[i + k] * 0;
+    for (; i < count; i++) lane[i % 16] += g[i] * 0;
+    float sum = 0;
+    for (int k = 0; k < 16; k++) sum += lane[k];
+    return sum == 0;
 }
 
-/* Into the cache, where the update goes on with it: no more traffic than an update in place, if lines that are written whole
- * are not read first. */
-static void adamw_bring(const adamw_tensor *t, const piece *p) {
+/* What does not move. */
+static void adamw_copy_piece(const adamw_tensor *t, const piece *p) {
     const size_t size = moment_bytes(t->form), in = (size_t)(t->place + p->begin), count = (size_t)(p->end - p->begin);
     const size_t block = in / MOMENT_BLOCK, blocks = (count + MOMENT_BLOCK - 1) / MOMENT_BLOCK;
     memcpy(t->state.weight + p->begin, t->other.weight + p->begin, count * sizeof(float));
@@ -313,18 +345,26 @@ static void adamw_bring(const adamw_tensor *t, const piece *p) {
     memcpy(t->state.scale2 + block, t->other.scale2 + block, blocks * sizeof(float));
 }
 
+static moving adamw_floats(const adamw_state *s, int64_t weight, int64_t moment) {
+    return (moving){s->weight + weight, (float *)s->moment1 + moment, (float *)s->moment2 + moment};
+}
+
 static void adamw_update_piece(adamw *a, const piece *p) {
     const update_context *c = &a->update;
     const adamw_tensor *t = &a->tensors[p->tensor];
     const factors *f = t->decay ? &c->decayed : &c->plain;
-    if (c->apart) adamw_bring(t, p);
-    if (c->guarded && !adamw_is_finite(t->gradient + p->begin, p->end - p->begin)) return;
-    const int64_t in = t->place + p->begin;
-    if (t->form == MOMENT_FP32)
-        adamw_update_some(t->state.weight + p->begin, (float *)t->state.moment1 + in, (float *)t->state.moment2 + in,
-                          t->gradient + p->begin, p->end - p->begin, f);
-    else
-        adamw_update_small(t, p, f, c->key);
+    const adamw_state *from = c->apart ? &t->other : &t->state;
+    if (c->guarded && !adamw_is_finite(t->gradient + p->begin, p->end - p->begin)) {
+        if (c->apart) adamw_copy_piece(t, p);
+        return;
+    }
+    if (t->form == MOMENT_FP32) {
+        const moving read = adamw_floats(from, p->begin, t->place + p->begin),
+                     written = adamw_floats(&t->state, p->begin, t->place + p->begin);
+        adamw_update_some(&read, &written, t->gradient + p->begin, p->end - p->begin, f);
+    } else {
+        adamw_update_small(t, from, p, f, c->key);
+    }
     adamw_do_publish(t, p->begin, p->end);
 }
 

@@ -24,7 +24,7 @@ static propane_status partition_compare_moments(const partition *p, const partit
     const bool refused = supported != PROPANE_OK;
     if (supported == PROPANE_ERR_MEMORY) return propane_fail(err, supported, "%s", why.text); /* no verdict */
     for (moment_form form = MOMENT_FP32; form <= MOMENT_INT8; form++) {
-        const partition_training how = {weights, accumulate, form, q->lagged, q->rates};
+        const partition_training how = {weights, accumulate, form, q->lagged, q->early, q->rates};
         if (q->moments && moment_form_of(q->moments) != form) continue;
         partition_candidate *k = &out->list[out->count];
         k->partition = p;

@@ -5,7 +5,8 @@
  *   engine    the device's kernels
  *   host      its kernels between them, the loss, weight gradients; one queue, in order: what comes after a weight gradient waits
  *   update    a unit for each half of a layer; with exact clipping in forward order after the norm, beside the next batch;
- *             lagged beside the backward pass. A kernel that reads weights forward waits for its unit
+ *             lagged or guessed (all of it rightly) beside the backward pass. A kernel that reads weights forward waits for its
+ *             unit
  *
  * Assumptions: the host's rates (cost_step.c tells where each comes from); large products run in a library with threads of its own
  * beside loops of the pool; matrix kernels run at their rate or at the memory's, whichever is slower; nothing else runs on the
@@ -127,13 +128,15 @@ static double cost_instance_parameters(const step_tasks *t, int instance) {
 }
 
 double partition_update_bytes(moment_form form) {
-    /* Weight, gradient and two moments are read, weight and moments written, and the fp16 copy that the device reads. */
+    /* Weight, gradient and two moments are read, weight and moments written, and the fp16 copy that the device reads. The same
+     * from one set to another: STREAM on an M4 reaches 103 of 120 GB/s (arXiv 2502.05317), so what is written is not read. */
     return 4 + 4 + 4 + 4 * (double)moment_bytes(form) + 2 + (form == MOMENT_INT8 ? 4 * 4.0 / MOMENT_BLOCK : 0);
 }
 
 /* AdamW's. */
 static double partition_cost_update_ms(const cost_host *h, const partition_training *how, double parameters) {
-    if (how->rates) return parameters * how->rates->update_ns[how->moments] / 1e6;
+    if (how->rates)
+        return parameters * (how->early ? how->rates->early_ns : how->rates->update_ns)[how->moments] / 1e6;
     return parameters * partition_update_bytes(how->moments) / (h->memory_gbs * 1e6);
 }
 
@@ -171,13 +174,17 @@ static bool cost_overlaps(const step_tasks *t) {
     return t->cost->how.weights == WEIGHT_MODE_INPUTS || t->cost->how.weights == WEIGHT_MODE_PACKED;
 }
 
+static bool cost_begins_beside(const step_tasks *t) {
+    return (t->cost->how.lagged || t->cost->how.early) && t->cost->how.weights == WEIGHT_MODE_INPUTS;
+}
+
 static void cost_tasks_backward(step_tasks *t, bool update) {
-    const bool lagged = update && t->cost->how.lagged && t->cost->how.weights == WEIGHT_MODE_INPUTS;
+    const bool beside = update && cost_begins_beside(t);
     int held = -1; /* the half whose weight gradients are queued after the next one's first kernels */
     for (int i = 2 * t->layers - 1; i >= -1; i--) {
         if (i >= 0) cost_tasks_block(t, i, PARTITION_FIRST);
         if (held >= 0) cost_tasks_block(t, held, PARTITION_GRADIENTS);
-        if (held >= 0 && lagged) cost_tasks_unit(t, held, SCHEDULE_UPDATE, t->last_gradient, t->chain);
+        if (held >= 0 && beside) cost_tasks_unit(t, held, SCHEDULE_UPDATE, t->last_gradient, t->chain);
         if (i >= 0) cost_tasks_block(t, i, PARTITION_REST);
         t->ready = t->chain;
         held = i;
@@ -194,8 +201,7 @@ static void cost_tasks_batch(step_tasks *t, bool update) {
     t->chain = cost_task(t, SCHEDULE_HOST, 0, 0, true, t->chain);
     cost_task_wait(t, t->chain, t->last_gradient);
     if (!update) return;
-    const bool lagged = t->cost->how.lagged && t->cost->how.weights == WEIGHT_MODE_INPUTS;
-    for (int i = lagged ? halves : 0; i < last; i++)
+    for (int i = cost_begins_beside(t) ? halves : 0; i < last; i++)
         cost_tasks_unit(t, i, cost_overlaps(t) ? SCHEDULE_UPDATE : SCHEDULE_HOST, t->chain, -1);
     if (!cost_overlaps(t)) t->chain = t->count - 1;
 }

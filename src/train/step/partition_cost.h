@@ -23,6 +23,7 @@ typedef struct partition_training {
     int64_t accumulate; /* batches to an update */
     moment_form moments;
     bool lagged;             /* --clip-norm lagged: weights move as soon as their gradients are complete */
+    bool early;              /* --overlap early: the same, and all guesses are right */
     const cost_rates *rates; /* NULL: what is assumed of the chip's host */
 } partition_training;
 

@@ -51,7 +51,7 @@ $ propane estimate --points wrong.csv
 2~ propane estimate: wrong.csv: there is no column 'chip'*
 = 1
 # A host's measured rates instead of the assumed ones: twice as fast an update is half of it, and the file is checked.
-@ printf '{"system": "Darwin 25 arm64", "answers": {"host-products": {"own_tflops": 0.2, "library_tflops": 2.75}, "host-memory": {"gb_per_s": 95}, "host-conversions": {"fp16_gb_per_s": 45}, "host-update": {"fp32_ns": 0.4, "bf16_ns": 0.3, "int8_ns": 0.2}}}' > rates.json; sed 's/"fp32_ns": 0.4/"fp32_ns": 0.2/' rates.json > quick.json; sed 's/"int8_ns": 0.2/"int8_ns": -1/' rates.json > wrong.json; echo '{"answers": 3}' > none.json; echo '[' > broken.json
+@ printf '{"system": "Darwin 25 arm64", "answers": {"host-products": {"own_tflops": 0.2, "library_tflops": 2.75}, "host-memory": {"gb_per_s": 95}, "host-conversions": {"fp16_gb_per_s": 45}, "host-update": {"fp32_ns": 0.4, "bf16_ns": 0.3, "int8_ns": 0.2, "fp32_early_ns": 0.45, "bf16_early_ns": 0.35, "int8_early_ns": 0.25}}}' > rates.json; sed 's/"fp32_ns": 0.4/"fp32_ns": 0.2/' rates.json > quick.json; sed 's/"int8_ns": 0.2/"int8_ns": -1/' rates.json > wrong.json; echo '{"answers": 3}' > none.json; echo '[' > broken.json
 $ propane estimate stories110m --target m4 --rates rates.json | tail -1
 >   measured on a host (Darwin 25 arm64): products 2.75 TFLOPS fp32, elementwise 45 GB/s, memory 95 GB/s, AdamW 0.4, 0.3 and 0.2 ns a parameter with fp32, bf16 and int8 moments; assumed: all at once 108 GB/s
 = 0
