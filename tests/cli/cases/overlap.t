@@ -12,6 +12,14 @@ $ export TMPDIR=$PWD/tmp PROPANE_ANE_LIBRARY=$PWD/standin.so; for how in exact l
 > same
 > same
 = 0
+# Updates that are guessed before the norm is known, where gradients are clipped now and then, and where none is; killed and resumed.
+$ export TMPDIR=$PWD/tmp PROPANE_ANE_LIBRARY=$PWD/standin.so; for clip in 0.8 0; do for o in off early; do propane $(cat args) --device ane --overlap $o --clip $clip --moments int8 --run clip$clip-$o > /dev/null; done; cmp clip$clip-off/model.safetensors clip$clip-early/model.safetensors && echo same; done
+> same
+> same
+= 0
+$ export TMPDIR=$PWD/tmp PROPANE_ANE_LIBRARY=$PWD/standin.so; propane $(cat args) --device ane --overlap early --clip 0 --moments int8 --run half-early > /dev/null 2>&1 & while [ ! -f half-early/checkpoint.safetensors ]; do sleep 0.01; done; kill -KILL $!; wait $! 2> /dev/null; test ! -f half-early/model.safetensors && propane train --data text --run half-early --resume --overlap early > /dev/null; cmp clip0-off/model.safetensors half-early/model.safetensors && echo same
+> same
+= 0
 # 200 steps of a small model: beside the device's work or after it, and killed at moments that chance picks, begun again each time.
 @ echo 'train --data text --kind bytes --layers 2 --width 64 --heads 2 --batch 2 --context 32 --precision fp16 --plan six --steps 200 --checkpoint-every 10 --eval-every 100 --eval-batches 1 --no-report --device ane --threads 1' > long
 $ export TMPDIR=$PWD/tmp PROPANE_ANE_LIBRARY=$PWD/standin.so; for o in on off; do propane $(cat long) --overlap $o --run long-$o > /dev/null; done; cmp long-on/model.safetensors long-off/model.safetensors && echo same
