@@ -79,12 +79,13 @@ static json_t *api_training_cost_json(const partition *p, const partition_cost *
                            k->kernel->place == PARTITION_DEVICE ? "device" : "host", "calls", k->calls, "ms", k->ms,
                            "bytes", k->bytes, "energy_mj", k->energy_mj, "utilisation", k->utilisation));
     }
-    json_t *out = json_pack("{s:s, s:s, s:s, s:s, s:s, s:b, s:b, s:I, s:s, s:I, s:I, s:f, s:f, s:f}", "kind", "estimated",
-                            "chip", c->chip->name, "plan", p->options.name, "head", partition_head_name(&p->options),
-                            "moments", moment_form_name(c->how.moments), "lagged", c->how.lagged, "early", c->how.early, "accumulate",
-                            (json_int_t)c->how.accumulate, "weights", weight_mode_name(c->how.weights), "batch",
-                            (json_int_t)p->options.batch, "context", (json_int_t)p->options.context, "step_ms",
-                            c->step_ms, "low_ms", c->low_ms, "high_ms", c->high_ms);
+    json_t *out =
+        json_pack("{s:s, s:s, s:s, s:s, s:s, s:b, s:b, s:I, s:s, s:I, s:I, s:f, s:f, s:f}", "kind", "estimated", "chip",
+                  c->chip->name, "plan", p->options.name, "head", partition_head_name(&p->options), "moments",
+                  moment_form_name(c->how.moments), "lagged", c->how.lagged, "early", c->how.early, "accumulate",
+                  (json_int_t)c->how.accumulate, "weights", weight_mode_name(c->how.weights), "batch",
+                  (json_int_t)p->options.batch, "context", (json_int_t)p->options.context, "step_ms", c->step_ms,
+                  "low_ms", c->low_ms, "high_ms", c->high_ms);
     const struct {
         const char *name;
         double value;

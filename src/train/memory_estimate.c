@@ -86,11 +86,10 @@ memory_estimate memory_estimate_of(const model_config *c, const train_options *w
     double element = strcmp(o->precision, "fp16") == 0 ? 2 : 4, activations = estimate_alive(c, o, element);
     bool cpu = estimate_on_cpu(o); /* it reads the master weights */
     const double both = 2 * (double)moment_bytes(moment_form_of(o->moments));
-    memory_estimate f = {.state =
-                             parameters * (4 + (!cpu || element < 4 ? element : 0)) +
-                             moved * (both / (o->shard ? ranks : 1) + estimate_outer(o, ranks) +
-                                      estimate_early(o, ranks, both)),
-                         .batch = activations + 4 * moved};
+    memory_estimate f = {
+        .state = parameters * (4 + (!cpu || element < 4 ? element : 0)) +
+                 moved * (both / (o->shard ? ranks : 1) + estimate_outer(o, ranks) + estimate_early(o, ranks, both)),
+        .batch = activations + 4 * moved};
     if (cpu && !o->two_queues && o->accumulate <= 1) {
         /* a gradient takes the place of activations whose last reader has run; a table's is made beside all of them */
         double table = moved == parameters ? (double)c->vocab_size * (double)c->hidden_size : 0;

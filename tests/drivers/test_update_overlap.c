@@ -126,8 +126,8 @@ static void expect_same_bits(const how *h, const char *overlap, const char *what
     EXPECT_OK(learn(h, "off", &seen_without, &err));
     EXPECT(seen_with.bytes > 0 && seen_with.bytes == seen_without.bytes);
     for (int64_t i = 1; i <= seen_with.steps; i++) {
-        EXPECT_MSG(memcmp(&seen_with.losses[i], &seen_without.losses[i], sizeof seen_with.losses[i]) == 0, "%s, step %d: %.17g, %.17g",
-                   what, (int)i, seen_with.losses[i], seen_without.losses[i]);
+        EXPECT_MSG(memcmp(&seen_with.losses[i], &seen_without.losses[i], sizeof seen_with.losses[i]) == 0,
+                   "%s, step %d: %.17g, %.17g", what, (int)i, seen_with.losses[i], seen_without.losses[i]);
         EXPECT_MSG(memcmp(&seen_with.norms[i], &seen_without.norms[i], sizeof seen_with.norms[i]) == 0,
                    "%s, step %d: norm %.17g, %.17g", what, (int)i, seen_with.norms[i], seen_without.norms[i]);
     }

@@ -221,7 +221,8 @@ TEST(steps_with_small_moments) {
             memset(data, 0, sizeof data), memset(scales, 0, sizeof scales);
             adamw_tensor *a = adamw_tensor_at(t.a, 0);
             a->form = (moment_form)form;
-            a->state.moment1 = data[0], a->state.moment2 = data[1], a->state.scale1 = scales[0], a->state.scale2 = scales[1];
+            a->state.moment1 = data[0], a->state.moment2 = data[1], a->state.scale1 = scales[0],
+            a->state.scale2 = scales[1];
             run(&t);
             const double off = moved(t.w, start, other);
             if (getenv("TEST_VERBOSE")) printf("form %d: way off %g\n", form, off);
@@ -299,7 +300,8 @@ TEST(an_update_apart_is_one_in_place) {
         t.state = state_of(&one), t.other = state_of(&other);
         EXPECT_OK(adamw_create(&t, 1, &b, &err));
         for (int step = 1; step <= 6; step++) {
-            const adamw_step s = {1e-2, 0.9, 0.95, 1e-8, 0.1, 1, step, false}, wrong = {1, 0.5, 0.5, 1e-8, 0, 7, 9, true};
+            const adamw_step s = {1e-2, 0.9, 0.95, 1e-8, 0.1, 1, step, false},
+                             wrong = {1, 0.5, 0.5, 1e-8, 0, 7, 9, true};
             fill(g, ELEMENTS, &r);
             adamw_update(a, &s);
             whole_state *from = step % 2 ? &one : &other, *to = step % 2 ? &other : &one;
@@ -451,6 +453,6 @@ TEST(norm_shows_a_gradient_that_is_not_finite) {
 
 SUITE("train/adamw", T(moments_are_rounded_to_the_nearest), T(moments_rounded_at_random_have_no_bias),
       T(every_instruction_set_stores_the_same_moments), T(steps_with_small_moments),
-      T(a_part_of_a_tensor_moves_as_in_the_whole), T(an_update_apart_is_one_in_place), T(equals_the_formula_in_double), T(writes_what_the_device_reads),
-      T(does_not_depend_on_threads), T(in_parts_it_is_the_same), T(what_has_no_number_does_not_move),
-      T(norm_shows_a_gradient_that_is_not_finite))
+      T(a_part_of_a_tensor_moves_as_in_the_whole), T(an_update_apart_is_one_in_place), T(equals_the_formula_in_double),
+      T(writes_what_the_device_reads), T(does_not_depend_on_threads), T(in_parts_it_is_the_same),
+      T(what_has_no_number_does_not_move), T(norm_shows_a_gradient_that_is_not_finite))

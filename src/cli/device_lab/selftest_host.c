@@ -169,28 +169,26 @@ typedef struct host_update {
     int64_t step;
 } host_update;
 
+static adamw_step selftest_host_next_step(host_update *u, bool guarded) {
+    return (adamw_step){.lr = 1e-3,
+                        .beta1 = 0.9,
+                        .beta2 = 0.95,
+                        .epsilon = 1e-8,
+                        .weight_decay = 0.1,
+                        .gradient_scale = 1,
+                        .step = ++u->step,
+                        .guarded = guarded};
+}
+
 static void selftest_host_update(void *context) {
     host_update *u = context;
-    const adamw_step step = {.lr = 1e-3,
-                             .beta1 = 0.9,
-                             .beta2 = 0.95,
-                             .epsilon = 1e-8,
-                             .weight_decay = 0.1,
-                             .gradient_scale = 1,
-                             .step = ++u->step};
+    const adamw_step step = selftest_host_next_step(u, false);
     adamw_update(u->a, &step);
 }
 
 static void selftest_host_update_early(void *context) {
     host_update *u = context;
-    const adamw_step step = {.lr = 1e-3,
-                             .beta1 = 0.9,
-                             .beta2 = 0.95,
-                             .epsilon = 1e-8,
-                             .weight_decay = 0.1,
-                             .gradient_scale = 1,
-                             .step = ++u->step,
-                             .guarded = true};
+    const adamw_step step = selftest_host_next_step(u, true);
     adamw_exchange(u->a);
     adamw_begin_apart(u->a, &step);
     adamw_update_tensors(u->a, (const int[]){0}, 1);
@@ -254,11 +252,12 @@ static propane_status selftest_host_ask_update(probe_target *t, json_t *out, pro
         snprintf(key, sizeof key, "%s_early_ns", moment_form_name(form));
         probe_value(out, key, early[form]);
     }
-    probe_say(out, "answer",
-              "%.3f ns a parameter with fp32 moments, %.3f with bf16, %.3f with int8; from one set of them to another %.3f, "
-              "%.3f and %.3f (%d threads)",
-              ns[MOMENT_FP32], ns[MOMENT_BF16], ns[MOMENT_INT8], early[MOMENT_FP32], early[MOMENT_BF16],
-              early[MOMENT_INT8], pool_threads());
+    probe_say(
+        out, "answer",
+        "%.3f ns a parameter with fp32 moments, %.3f with bf16, %.3f with int8; from one set of them to another %.3f, "
+        "%.3f and %.3f (%d threads)",
+        ns[MOMENT_FP32], ns[MOMENT_BF16], ns[MOMENT_INT8], early[MOMENT_FP32], early[MOMENT_BF16], early[MOMENT_INT8],
+        pool_threads());
     return PROPANE_OK;
 }
 

@@ -298,7 +298,8 @@ static void adamw_update_small(const adamw_tensor *t, const adamw_state *from, c
         const int64_t n = p->end - at < MOMENT_BLOCK ? p->end - at : MOMENT_BLOCK;
         if (at + 2 * MOMENT_BLOCK <= p->end) adamw_fetch(t, from, at + MOMENT_BLOCK);
         moments_pair_load(&read, t->place + at, n, m, v);
-        adamw_update_some(&(moving){from->weight + at, m, v}, &(moving){t->state.weight + at, m, v}, t->gradient + at, n, f);
+        adamw_update_some(&(moving){from->weight + at, m, v}, &(moving){t->state.weight + at, m, v}, t->gradient + at,
+                          n, f);
         moments_pair_store(&written, t->place + at, n, m, v, own);
     }
 }

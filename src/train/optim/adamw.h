@@ -25,10 +25,10 @@ typedef struct adamw_tensor {
     adamw_state other; /* memory for a second one: adamw_begin_apart. NULLs: there is none */
     moment_form form;
     int64_t place; /* of a part: where in the moments it begins, a multiple of MOMENT_BLOCK unless they are fp32 */
-    int number; /* which tensor it is: what rounding at random is drawn from, beside the step and the place */
-    const float *gradient;  /* sums, not yet divided by loss scale and so on */
-    const float *measured;  /* the same for adamw_gradient_norm, which may run beside an update; NULL: `gradient` */
-    bool squared;           /* the sum of their squares is known: */
+    int number;    /* which tensor it is: what rounding at random is drawn from, beside the step and the place */
+    const float *gradient; /* sums, not yet divided by loss scale and so on */
+    const float *measured; /* the same for adamw_gradient_norm, which may run beside an update; NULL: `gradient` */
+    bool squared;          /* the sum of their squares is known: */
     double squares;
     int64_t count;
     bool decay;         /* false: norm weights */

@@ -15,7 +15,7 @@ typedef struct partition_batches {
 typedef struct partition_question {
     const char *plan, *weights; /* NULL: all there are */
     const char *head, *moments; /* NULL: all there are, of heads those that differ; "auto" is the plan's own */
-    bool lagged, early; /* as in partition_training */
+    bool lagged, early;         /* as in partition_training */
     const partition_batches *batches;
     int batch_count;
     int64_t context;

@@ -135,8 +135,7 @@ double partition_update_bytes(moment_form form) {
 
 /* AdamW's. */
 static double partition_cost_update_ms(const cost_host *h, const partition_training *how, double parameters) {
-    if (how->rates)
-        return parameters * (how->early ? how->rates->early_ns : how->rates->update_ns)[how->moments] / 1e6;
+    if (how->rates) return parameters * (how->early ? how->rates->early_ns : how->rates->update_ns)[how->moments] / 1e6;
     return parameters * partition_update_bytes(how->moments) / (h->memory_gbs * 1e6);
 }
 

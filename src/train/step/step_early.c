@@ -16,17 +16,6 @@
 #include "base/memory.h"
 #include "train/step/step_internal.h"
 
-static float *step_early_weights(const train_step *s, int tensor) {
-    const model_weights *w = s->weights;
-    return s->early->weights + (tensor < w->count ? 0 : w->floats) + w->tensors[tensor].offset;
-}
-
-float *step_master(const train_step *s, int tensor) {
-    return s->early && s->early->away && s->trained[tensor]
-               ? step_early_weights(s, tensor)
-               : model_weights_data(s->weights, &s->weights->tensors[tensor]);
-}
-
 static bool step_early_suits(const train_step *s) {
     if (!s->options.early || !s->updates || s->options.weights == WEIGHT_MODE_PACKED) return false;
     for (int i = 0; i < s->learnt_count; i++)

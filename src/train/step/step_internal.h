@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * What the files of the training step share: its state. step_programs.c makes programs, step_buffers.c the memory and the
  * requests, step_execute.c runs them, step_optimiser.c has gradients and moments, step_units.c, step_update.c and step_early.c
- * move weights, step.c makes and frees all of it.
+ * move weights, step_outside.c shows them, step.c makes and frees all of it.
  */
 #ifndef TRAIN_STEP_STEP_INTERNAL_H
 #define TRAIN_STEP_STEP_INTERNAL_H
@@ -57,7 +57,7 @@ typedef struct step_moment_set {
 
 /* A second set of what an update moves: while one is guessed, the other is what it started from. */
 typedef struct step_early {
-    float *weights;     /* laid out as the model's, then the adapters'; memory of what is not learnt is never touched */
+    float *weights; /* laid out as the model's, then the adapters'; memory of what is not learnt is never touched */
     size_t bytes;
     step_moment_set moments;
     bool away; /* the optimiser's state is this one, and the model's weights are not up to date */
@@ -98,11 +98,11 @@ struct train_step {
     propane_buffer **gradients; /* [tensor]: of `buffers` */
     /* [tensor]: what the embedding's share has added to the squares of a table, beyond those that its kernel says. */
     double *scattered;
-    double *grown;             /* scratch of train_embed */
-    bool summed;               /* the gradients have been handed over and changed since */
-    bool *trained;             /* [tensor] */
-    int64_t *moment_at;        /* [tensor]: in the moments' blocks */
-    int64_t moment_floats;     /* with those between tensors */
+    double *grown;         /* scratch of train_embed */
+    bool summed;           /* the gradients have been handed over and changed since */
+    bool *trained;         /* [tensor] */
+    int64_t *moment_at;    /* [tensor]: in the moments' blocks */
+    int64_t moment_floats; /* with those between tensors */
     step_moment_set moments;
     float *moment_copy;        /* of the largest tensor; NULL: the moments are fp32 */
     int *learnt, learnt_count; /* tensors, in the optimiser's order */
@@ -195,6 +195,7 @@ PROPANE_CHECK propane_status step_make_optimiser(train_step *s, propane_error *e
 PROPANE_CHECK propane_status step_make_moments(const train_step *s, step_moment_set *out, propane_error *err);
 void step_free_moments(const train_step *s, step_moment_set *set);
 size_t step_moment_bytes(const train_step *s); /* of one of the two */
+moments step_moments_in(const train_step *s, const step_moment_set *set, int which, int tensor);
 adamw_state step_state_in(const train_step *s, float *weight, const step_moment_set *set, int tensor);
 /* The device's copies of what is learnt follow the optimiser's state. */
 PROPANE_CHECK propane_status step_publish_learnt(train_step *s, propane_error *err);
@@ -238,7 +239,16 @@ PROPANE_CHECK propane_status step_early_withdraw(train_step *s, propane_error *e
 /* What counts is copied to the model's weights and the step's moments, if it is not there. The thread is idle. */
 void step_early_bring_home(train_step *s);
 
+static inline float *step_early_weights(const train_step *s, int tensor) {
+    const model_weights *w = s->weights;
+    return s->early->weights + (tensor < w->count ? 0 : w->floats) + w->tensors[tensor].offset;
+}
+
 /* The master weights of a tensor, wherever they are. */
-float *step_master(const train_step *s, int tensor);
+static inline float *step_master(const train_step *s, int tensor) {
+    return s->early && s->early->away && s->trained[tensor]
+               ? step_early_weights(s, tensor)
+               : model_weights_data(s->weights, &s->weights->tensors[tensor]);
+}
 
 #endif

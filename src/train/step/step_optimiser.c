@@ -31,40 +31,16 @@ void step_free_moments(const train_step *s, step_moment_set *set) {
     }
 }
 
-static moments step_moments_in(const train_step *s, const step_moment_set *set, int which, int tensor) {
+moments step_moments_in(const train_step *s, const step_moment_set *set, int which, int tensor) {
     const moment_form form = s->options.moments;
     char *data = (char *)set->data[which - 1] + (size_t)s->moment_at[tensor] * moment_bytes(form);
     float *scales = set->scales[which - 1] ? set->scales[which - 1] + s->moment_at[tensor] / MOMENT_BLOCK : NULL;
     return (moments){form, data, scales, which == 2};
 }
 
-static moments step_moments(const train_step *s, int which, int tensor) {
-    return step_moments_in(s, &s->moments, which, tensor);
-}
-
 adamw_state step_state_in(const train_step *s, float *weight, const step_moment_set *set, int tensor) {
     const moments first = step_moments_in(s, set, 1, tensor), second = step_moments_in(s, set, 2, tensor);
     return (adamw_state){weight, first.data, second.data, first.scales, second.scales};
-}
-
-float *train_step_moment(train_step *s, int which, int tensor) {
-    if (!s->trained[tensor]) return NULL;
-    if (train_step_settle(s, NULL) != PROPANE_OK) return NULL;
-    const moments m = step_moments(s, which, tensor);
-    if (m.form == MOMENT_FP32) return m.data;
-    moments_load(&m, 0, s->weights->tensors[tensor].count, s->moment_copy);
-    return s->moment_copy;
-}
-
-void train_step_moment_keep(train_step *s, int which, int tensor) {
-    const moments m = step_moments(s, which, tensor);
-    if (m.form != MOMENT_FP32) moments_store(&m, 0, s->weights->tensors[tensor].count, s->moment_copy, 0);
-}
-
-void train_step_moment_discard(train_step *s, int which, int tensor, int64_t begin, int64_t end) {
-    const moments m = step_moments(s, which, tensor);
-    const size_t size = moment_bytes(m.form);
-    mem_pages_discard((char *)m.data + (size_t)begin * size, (size_t)(end - begin) * size);
 }
 
 /* Rows as the sweep writes them: the last dimension that is not 1. */
@@ -199,39 +175,11 @@ propane_status train_step_gradient_norm(train_step *s, double *norm, propane_err
     return PROPANE_OK;
 }
 
-/* The device's copies of what is not learnt: the optimiser does not know them. */
-static propane_status step_optimiser_publish_others(train_step *s, propane_error *err) {
-    for (int i = 0; i < step_total(s); i++) {
-        const model_tensor *t = &s->weights->tensors[i];
-        if (s->trained[i] || !s->copies[i] || s->is_master[i]) continue;
-        PROPANE_TRY(propane_buffer_write(s->copies[i], &s->copy_layout[i], PROPANE_FP32,
-                                         model_weights_data(s->weights, t), t->count, err));
-    }
-    return PROPANE_OK;
-}
-
 propane_status step_publish_learnt(train_step *s, propane_error *err) {
     PROPANE_TRY(step_lock_tensors(s, err));
     adamw_publish(s->optimiser);
     step_unlock_tensors(s, s->learnt_count);
     return step_copy_others(s, err);
-}
-
-propane_status train_step_publish(train_step *s, propane_error *err) {
-    PROPANE_TRY(train_step_settle(s, err));
-    PROPANE_TRY(step_optimiser_publish_others(s, err));
-    s->stale = true; /* from outside all may have changed */
-    return step_publish_learnt(s, err);
-}
-
-propane_status train_step_gradient(train_step *s, int tensor, float *out, propane_error *err) {
-    void *data = NULL;
-    PROPANE_TRY(train_step_settle(s, err));
-    PROPANE_TRY(step_check_gradients(s, err));
-    PROPANE_TRY(propane_buffer_lock(s->gradients[tensor], false, &data, err));
-    memcpy(out, data, (size_t)s->weights->tensors[tensor].count * sizeof(float));
-    propane_buffer_unlock(s->gradients[tensor]);
-    return PROPANE_OK;
 }
 
 propane_status train_step_own(train_step *s, const train_piece *pieces, int count, propane_error *err) {

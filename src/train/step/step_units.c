@@ -110,10 +110,3 @@ propane_status step_wait_updates(train_step *s, propane_error *err) {
     s->own_ns += update_thread_ns(s->updates->thread);
     return status;
 }
-
-propane_status train_step_settle(train_step *s, propane_error *err) {
-    PROPANE_TRY(step_wait_updates(s, err));
-    PROPANE_TRY(step_early_withdraw(s, err));
-    step_early_bring_home(s);
-    return PROPANE_OK;
-}

@@ -107,7 +107,6 @@ static propane_status step_update_in_units(train_step *s, const adamw_step *how,
     return PROPANE_OK;
 }
 
-
 void step_update_rows(train_step *s, const model_tensor *table, const int32_t *rows, int64_t count) {
     const int tensor = (int)(table - s->weights->tensors);
     const int64_t height = table->dim[0], first = table->stored_rows != height ? table->first_row : 0;
