@@ -233,6 +233,53 @@ TEST(guessed_updates) {
     }
 }
 
+/* Three batches, of which the second one moves nothing; what is evaluated after it, and the weights at the end. */
+static propane_status a_batch_without_update(bool guess, int late, double *loss, float *out, propane_error *err) {
+    const how h = {.precision = "fp16"};
+    const model_config c = config_of(&h);
+    int32_t inputs[64], targets[64];
+    model_weights *w = NULL;
+    train_step *s = NULL;
+    double ignored;
+    for (int i = 0; i < 64; i++) inputs[i] = i * 7 % 600, targets[i] = i * 11 % 600;
+    PROPANE_TRY(model_weights_create(&c, &w, err));
+    model_weights_init(w, 7, 0);
+    const train_step_options o = {.partition = {.name = "six", .precision = MIL_fp16, .batch = 2, .context = 32},
+                                  .device = "cpu",
+                                  .two_queues = true,
+                                  .moments = MOMENT_INT8,
+                                  .overlap = true,
+                                  .early = guess};
+    propane_status status = train_step_create(&o, w, &s, err);
+    for (int n = 1; n <= 3 && status == PROPANE_OK; n++) {
+        adamw_step step = {.lr = 0.1, .beta1 = 0.9, .beta2 = 0.95, .epsilon = 1e-8, .step = n, .gradient_scale = 1};
+        step.guarded = true;
+        train_step_update_guess(s, &step);
+        status = train_step_batch(s, inputs, targets, true, 1, &ignored, err);
+        if (status == PROPANE_OK && n == late) step.gradient_scale = 0.5; /* the guess was wrong */
+        if (status == PROPANE_OK && n != 2) status = train_step_update(s, &step, err);
+        if (status == PROPANE_OK && n == 2) status = train_step_evaluate(s, inputs, targets, NULL, loss, err);
+    }
+    if (status == PROPANE_OK) status = train_step_settle(s, err);
+    memcpy(out, w->data, (size_t)w->floats * sizeof *out);
+    train_step_free(s);
+    model_weights_free(w);
+    return status;
+}
+
+TEST(a_guess_that_nobody_confirms_has_never_been) {
+    propane_error err = {0};
+    enum { FLOATS = 1 << 20 };
+    static float with[FLOATS], without[FLOATS];
+    for (int late = 0; late <= 3; late++) {
+        double loss[2];
+        EXPECT_OK(a_batch_without_update(true, late, &loss[1], with, &err));
+        EXPECT_OK(a_batch_without_update(false, late, &loss[0], without, &err));
+        EXPECT_MSG(memcmp(&loss[0], &loss[1], sizeof loss[0]) == 0, "evaluated: %.17g, %.17g", loss[0], loss[1]);
+        EXPECT_MSG(memcmp(with, without, sizeof with) == 0, "wrong in batch %d: the weights differ", late);
+    }
+}
+
 static propane_status two_batches(double scale, bool overlap, float *out, propane_error *err) {
     const how h = {.precision = "fp16"};
     const model_config c = config_of(&h);
@@ -456,6 +503,7 @@ int main(int argc, char **argv) {
                                       T(the_stand_in),
                                       T(every_form_of_a_run),
                                       T(guessed_updates),
+                                      T(a_guess_that_nobody_confirms_has_never_been),
                                       T(gradients_that_are_no_numbers),
                                       T(a_trace_shows_updates_beside_kernels),
                                       T(lagged_it_shows_them_in_backward_order),

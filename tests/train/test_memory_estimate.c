@@ -94,4 +94,36 @@ TEST(ranks_share_out_a_batch) {
     EXPECT(piece.batch == rank.batch && piece.state == rank.state - (double)model_arch_parameters(&c) * 8 * 3 / 4);
 }
 
-SUITE("train/footprint", T(what_is_foreseen_is_taken), T(ranks_share_out_a_batch))
+/* Of one process on a device beside the processor: weights and moments a second time, as its step has them. */
+TEST(guesses_take_a_second_set) {
+    model_config c;
+    train_options o;
+    size_t kept[2];
+    model_config_default(&c);
+    train_options_default(&o, TRAIN_LANGUAGE);
+    o.device = "sim:m4", o.moments = "int8";
+    const double parameters = (double)model_arch_parameters(&c), without = memory_estimate_of(&c, &o, 1).state;
+    o.overlap = "early";
+    EXPECT(memory_estimate_of(&c, &o, 1).state == without + 6 * parameters);
+    EXPECT(memory_estimate_of(&c, &o, 2).state == without);
+    o.weights = "packed";
+    EXPECT(memory_estimate_of(&c, &o, 1).state == without);
+    for (int early = 0; early < 2; early++) {
+        model_weights *w = NULL;
+        train_step *s = NULL;
+        const train_step_options how = {.partition = {.name = "six", .precision = MIL_fp16, .batch = 1, .context = 32},
+                                        .device = "sim:m4",
+                                        .moments = MOMENT_INT8,
+                                        .overlap = true,
+                                        .early = early};
+        EXPECT_OK(model_weights_create(&c, &w, &err));
+        EXPECT_OK(train_step_create(&how, w, &s, &err));
+        kept[early] = train_step_state_bytes(s);
+        train_step_free(s);
+        model_weights_free(w);
+    }
+    const double more = (double)(kept[1] - kept[0]);
+    EXPECT_MSG(more >= 6 * parameters && more < 6.2 * parameters, "%g bytes for %g parameters", more, parameters);
+}
+
+SUITE("train/footprint", T(what_is_foreseen_is_taken), T(ranks_share_out_a_batch), T(guesses_take_a_second_set))

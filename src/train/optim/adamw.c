@@ -398,10 +398,16 @@ void adamw_update(adamw *a, const adamw_step *s) {
 
 /* ---- the update in parts ------------------------------------------------------------------------------------------------ */
 
+static void adamw_mark(adamw *a, unsigned char state) {
+    for (int i = 0; i < a->piece_count; i++) atomic_store_explicit(&a->state[i], state, memory_order_relaxed);
+}
+
 void adamw_begin(adamw *a, const adamw_step *s) {
     adamw_take(a, s);
-    for (int i = 0; i < a->piece_count; i++) atomic_store_explicit(&a->state[i], PIECE_WAITS, memory_order_relaxed);
+    adamw_mark(a, PIECE_WAITS);
 }
+
+void adamw_abandon(adamw *a) { adamw_mark(a, PIECE_MOVED); }
 
 void adamw_begin_apart(adamw *a, const adamw_step *s) {
     adamw_begin(a, s);

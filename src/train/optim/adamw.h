@@ -63,6 +63,7 @@ void adamw_begin(adamw *a, const adamw_step *step);
  * that had a gradient which is no number are then those of `other`. */
 void adamw_begin_apart(adamw *a, const adamw_step *step);
 void adamw_exchange(adamw *a); /* `state` and `other` of all tensors */
+void adamw_abandon(adamw *a);  /* what was begun and has not moved stays; nothing runs */
 void adamw_update_tensors(adamw *a, const int *tensors, int count);
 /* Rows of `width` elements, which are called first_row, first_row + 1, ...; others are left out, and with `rows` NULL it is the
  * first `count`. When it returns they have moved, whoever did it. */

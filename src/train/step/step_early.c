@@ -70,6 +70,7 @@ propane_status step_early_withdraw(train_step *s, propane_error *err) {
     if (!s->early || !s->early->open) return PROPANE_OK;
     s->early->open = false;
     const propane_status status = step_wait_updates(s, err);
+    adamw_abandon(s->optimiser); /* rows of a table that the next batch reads, too */
     step_early_exchange(s);
     for (int i = 0; i < s->updates->unit_count; i++)
         if (!s->updates->units[i].pushed) propane_event_signal(s->updates->units[i].done, s->updates->number);
