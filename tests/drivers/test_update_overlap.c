@@ -224,13 +224,14 @@ TEST(guessed_updates) {
                          {.device = "cpu", .two_queues = true, .weights = "packed"},
                          {.device = "cpu", .two_queues = true, .precision = "fp32"},
                          {.device = "sim:m4"},
-                         {.device = "ane"},
-                         {.device = "registers", .weights = "patched"}};
+                         {.device = "ane"}};
+    const how patched = {.device = "registers", .weights = "patched", .steps = 6, .clip = 1e9};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         char what[40];
         snprintf(what, sizeof what, "case %d", (int)i);
         if (has_stand_in || strcmp(cases[i].device, "ane") != 0) expect_early(cases[i], what);
     }
+    expect_same_bits(&patched, "early", "patched");
 }
 
 /* Three batches, of which the second one moves nothing; what is evaluated after it, and the weights at the end. */
