@@ -90,7 +90,7 @@ propane_status update_thread_create(int room, update_run *run, void *context, up
     if (made > 0) pthread_mutex_destroy(&t->mutex);
     mem_free(ring);
     mem_free(t);
-    return propane_fail(err, PROPANE_ERR_MEMORY, "the system gives no thread for the update of the weights");
+    return propane_fail(err, PROPANE_ERR_MEMORY, "no memory for the thread that updates weights");
 }
 
 void update_thread_free(update_thread *t) {
