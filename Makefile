@@ -189,7 +189,7 @@ $(STANDIN_OBJ): override CFLAGS += -Wno-missing-prototypes \
 $(STANDIN): $(STANDIN_OBJ) $(LIB) tests/standin/exports.map
 	$(Q)$(CC) $(LDFLAGS) -shared $(STANDIN_OBJ) $(LIB) -Wl,--version-script=tests/standin/exports.map $(LDLIBS) -o $@
 
-# Loaded before commands: requests for memory that fail, writes that stop. Linux with glibc; sanitizers have a malloc of their own.
+# Loaded before commands: requests for memory that fail, writes that stop, ranks that are slow. Linux with glibc; sanitizers have a malloc of their own.
 PRELOAD := $(if $(SANITIZE)$(filter-out Linux,$(shell uname)),,$(patsubst %.c,$(BUILD)/%.so,$(wildcard tests/*/preload/*.c)))
 $(PRELOAD): $(BUILD)/%.so: %.c tests/support/stack.h
 	@mkdir -p $(@D)

@@ -81,6 +81,6 @@ for seed in $seeds; do
         rows --kind chars --layers 2 --width 64 --heads 4 --batch 64 --lr 3e-3 --steps "$steps" --schedule cosine --seed "$seed"
     fi
     if [ "${FROM:-}" = 15m ]; then
-        rows --context 64 --batch 16 --init "$work/base.15m" --steps "$steps" --warmup 0 --lr 1e-4 --min-lr 1e-5 --precision bf16 --seed "2$seed"
+        rows --context 64 --batch 16 --init "$work/base.15m" --steps "$steps" --warmup 0 --lr "${LR:-5e-5}" --min-lr "${LEAST:-5e-6}" --precision bf16 --seed "2$seed"
     fi
 done

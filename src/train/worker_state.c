@@ -117,15 +117,17 @@ propane_status worker_state_write(train_run *r, propane_error *err) {
     return worker_is_kept(r) ? worker_all_well(r, worker_write_file(r, err), err) : PROPANE_OK;
 }
 
-/* worker-RANK.STEP.safetensors of another step. */
-static bool worker_is_old(const char *name, int64_t step) {
+/* worker-RANK.STEP.safetensors of another step, which no other rank may be writing now: one may be a checkpoint ahead. So a rank
+ * sweeps what it wrote itself, and of ranks that are no more those whose number leaves its own. */
+static bool worker_is_old(const train_run *r, const char *name) {
     char *end = NULL;
     if (strncmp(name, "worker-", 7) != 0) return false;
-    (void)strtoll(name + 7, &end, 10);
-    if (end == name + 7 || *end != '.') return false;
+    const long long rank = strtoll(name + 7, &end, 10);
+    if (end == name + 7 || *end != '.' || rank % mpi_size(r->options.mpi) != data_parallel_rank(r->options.mpi))
+        return false;
     const char *digits = end + 1;
     const long long there = strtoll(digits, &end, 10);
-    return end != digits && strcmp(end, ".safetensors") == 0 && there != step;
+    return end != digits && strcmp(end, ".safetensors") == 0 && there != r->state.step;
 }
 
 propane_status worker_state_sweep(train_run *r, propane_error *err) {
@@ -135,7 +137,7 @@ propane_status worker_state_sweep(train_run *r, propane_error *err) {
     for (struct dirent *e; dir && (e = readdir(dir));) {
         char path[PATH_ROOM];
         const int n = snprintf(path, sizeof path, "%s/%s", r->options.run_dir, e->d_name);
-        if (worker_is_old(e->d_name, r->state.step) && n > 0 && n < PATH_ROOM) (void)unlink(path);
+        if (worker_is_old(r, e->d_name) && n > 0 && n < PATH_ROOM) (void)unlink(path);
     }
     if (dir) closedir(dir);
     return PROPANE_OK;

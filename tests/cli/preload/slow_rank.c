@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: MIT
+ * Loaded before ranks of a training: the second one takes a fifth of a second to open the folder that SLOW_RANK names, so that the
+ * first one is ahead of it.
+ */
+#define _GNU_SOURCE
+#include <dirent.h>
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+DIR *opendir(const char *path) {
+    DIR *(*real)(const char *) = (DIR * (*)(const char *)) dlsym(RTLD_NEXT, "opendir");
+    const char *rank = getenv("OMPI_COMM_WORLD_RANK"), *slow = getenv("SLOW_RANK");
+    if (rank && slow && strcmp(rank, "1") == 0 && strcmp(path, slow) == 0)
+        (void)nanosleep(&(struct timespec){0, 200000000}, NULL);
+    return real(path);
+}
