@@ -234,37 +234,57 @@ TEST(guessed_updates) {
     expect_same_bits(&patched, "early", "patched");
 }
 
-/* Three batches, of which the second one moves nothing; what is evaluated after it, and the weights at the end. */
-static propane_status a_batch_without_update(bool guess, int late, double *loss, float *out, propane_error *err) {
+/* A step by itself, and the batch that it always gets. */
+typedef struct lone {
+    model_weights *weights;
+    train_step *step;
+    int32_t inputs[64], targets[64];
+} lone;
+
+static propane_status lone_open(lone *l, train_step_options o, propane_error *err) {
     const how h = {.precision = "fp16"};
     const model_config c = config_of(&h);
-    int32_t inputs[64], targets[64];
-    model_weights *w = NULL;
-    train_step *s = NULL;
+    *l = (lone){NULL};
+    for (int i = 0; i < 64; i++) l->inputs[i] = i * 7 % 600, l->targets[i] = i * 11 % 600;
+    PROPANE_TRY(model_weights_create(&c, &l->weights, err));
+    model_weights_init(l->weights, 7, 0);
+    o.partition = (partition_options){.name = "six", .precision = MIL_fp16, .batch = 2, .context = 32};
+    o.device = "cpu";
+    return train_step_create(&o, l->weights, &l->step, err);
+}
+
+static void lone_close(lone *l) {
+    train_step_free(l->step);
+    model_weights_free(l->weights);
+}
+
+static adamw_step lone_update(int64_t number, double scale) {
+    return (adamw_step){.lr = 0.1,
+                        .beta1 = 0.9,
+                        .beta2 = 0.95,
+                        .epsilon = 1e-8,
+                        .gradient_scale = 1 / scale,
+                        .step = number,
+                        .guarded = true};
+}
+
+/* Three batches, of which the second one moves nothing; what is evaluated after it, and the weights at the end. */
+static propane_status a_batch_without_update(bool guess, int late, double *loss, float *out, propane_error *err) {
+    lone l;
     double ignored;
-    for (int i = 0; i < 64; i++) inputs[i] = i * 7 % 600, targets[i] = i * 11 % 600;
-    PROPANE_TRY(model_weights_create(&c, &w, err));
-    model_weights_init(w, 7, 0);
-    const train_step_options o = {.partition = {.name = "six", .precision = MIL_fp16, .batch = 2, .context = 32},
-                                  .device = "cpu",
-                                  .two_queues = true,
-                                  .moments = MOMENT_INT8,
-                                  .overlap = true,
-                                  .early = guess};
-    propane_status status = train_step_create(&o, w, &s, err);
+    propane_status status = lone_open(
+        &l, (train_step_options){.two_queues = true, .moments = MOMENT_INT8, .overlap = true, .early = guess}, err);
     for (int n = 1; n <= 3 && status == PROPANE_OK; n++) {
-        adamw_step step = {.lr = 0.1, .beta1 = 0.9, .beta2 = 0.95, .epsilon = 1e-8, .step = n, .gradient_scale = 1};
-        step.guarded = true;
-        train_step_update_guess(s, &step);
-        status = train_step_batch(s, inputs, targets, true, 1, &ignored, err);
-        if (status == PROPANE_OK && n == late) step.gradient_scale = 0.5; /* the guess was wrong */
-        if (status == PROPANE_OK && n != 2) status = train_step_update(s, &step, err);
-        if (status == PROPANE_OK && n == 2) status = train_step_evaluate(s, inputs, targets, NULL, loss, err);
+        adamw_step step = lone_update(n, 1);
+        train_step_update_guess(l.step, &step);
+        status = train_step_batch(l.step, l.inputs, l.targets, true, 1, &ignored, err);
+        if (n == late) step.gradient_scale = 0.5; /* the guess was wrong */
+        if (status == PROPANE_OK && n != 2) status = train_step_update(l.step, &step, err);
+        if (status == PROPANE_OK && n == 2) status = train_step_evaluate(l.step, l.inputs, l.targets, NULL, loss, err);
     }
-    if (status == PROPANE_OK) status = train_step_settle(s, err);
-    memcpy(out, w->data, (size_t)w->floats * sizeof *out);
-    train_step_free(s);
-    model_weights_free(w);
+    if (status == PROPANE_OK) status = train_step_settle(l.step, err);
+    if (status == PROPANE_OK) memcpy(out, l.weights->data, (size_t)l.weights->floats * sizeof *out);
+    lone_close(&l);
     return status;
 }
 
@@ -282,34 +302,18 @@ TEST(a_guess_that_nobody_confirms_has_never_been) {
 }
 
 static propane_status two_batches(double scale, bool overlap, float *out, propane_error *err) {
-    const how h = {.precision = "fp16"};
-    const model_config c = config_of(&h);
-    int32_t inputs[64], targets[64];
-    model_weights *w = NULL;
-    train_step *s = NULL;
+    lone l;
     double loss;
-    for (int i = 0; i < 64; i++) inputs[i] = i * 7 % 600, targets[i] = i * 11 % 600;
-    PROPANE_TRY(model_weights_create(&c, &w, err));
-    model_weights_init(w, 7, 0);
-    const train_step_options o = {.partition = {.name = "six", .precision = MIL_fp16, .batch = 2, .context = 32},
-                                  .device = "cpu",
-                                  .two_queues = overlap,
-                                  .overlap = overlap};
-    propane_status status = train_step_create(&o, w, &s, err);
+    propane_status status = lone_open(&l, (train_step_options){.two_queues = overlap, .overlap = overlap}, err);
     for (int n = 1; n <= 2 && status == PROPANE_OK; n++) {
-        train_step_update_beside(s, &(adamw_step){.lr = 0.1,
-                                                  .beta1 = 0.9,
-                                                  .beta2 = 0.95,
-                                                  .epsilon = 1e-8,
-                                                  .gradient_scale = 1 / scale,
-                                                  .step = n,
-                                                  .guarded = true});
-        status = train_step_batch(s, inputs, targets, true, n == 1 ? scale : 1024, &loss, err);
-        if (status == PROPANE_OK) status = train_step_settle(s, err);
-        for (int64_t i = 0; i < w->floats; i++) out[(n - 1) * w->floats + i] = w->data[i];
+        const adamw_step step = lone_update(n, scale);
+        train_step_update_beside(l.step, &step);
+        status = train_step_batch(l.step, l.inputs, l.targets, true, n == 1 ? scale : 1024, &loss, err);
+        if (status == PROPANE_OK) status = train_step_settle(l.step, err);
+        const int64_t floats = l.weights->floats;
+        for (int64_t i = 0; i < floats; i++) out[(n - 1) * floats + i] = l.weights->data[i];
     }
-    train_step_free(s);
-    model_weights_free(w);
+    lone_close(&l);
     return status;
 }
 

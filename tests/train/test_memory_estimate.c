@@ -94,7 +94,7 @@ TEST(ranks_share_out_a_batch) {
     EXPECT(piece.batch == rank.batch && piece.state == rank.state - (double)model_arch_parameters(&c) * 8 * 3 / 4);
 }
 
-/* Of one process on a device beside the processor: weights and moments a second time, as its step has them. */
+/* Of one process on a device beside the processor: weights and moments twice, as its step has them. */
 TEST(guesses_take_a_second_set) {
     model_config c;
     train_options o;
