@@ -80,9 +80,11 @@ TEST(bf16_rounds_the_operands_of_products) {
     EXPECT_MSG(worst > 1e-5 && worst < 0.02, "worst %g", worst); /* observed 2.7e-3 */
 }
 
+/* Of the own kernels: with a library it may (docs/blas.md). */
 TEST(the_number_of_threads_changes_no_bit) {
     static float one[LARGE_Z], more[LARGE_Z];
     propane_error err = {0};
+    EXPECT_OK(propane_set_blas("off", &err));
     EXPECT_OK(pool_set_threads(1, &err));
     product(true, NULL, one);
     pool_stop();
