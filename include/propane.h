@@ -555,7 +555,8 @@ typedef struct propane_training_estimate_options {
     /* A report of `propane devices --probe`, whose figures of the host replace the assumed ones; NULL: none. Not with workers. */
     const char *rates;
     int64_t outer_warmup; /* data-parallel steps before the outer ones; 0: none */
-    const char *overlap;  /* of updates: NULL: "on"; "early" (train --overlap), whose guesses are taken to be right */
+    const char
+        *overlap; /* of updates: NULL: "on"; "early" (train --overlap), not with workers: all guesses are right */
 } propane_training_estimate_options;
 /* What training steps of a model (propane_plan_takes) would cost; estimated, nothing is measured. PROPANE_TEXT or
  * PROPANE_JSON; terminated, propane_free it. `options` may be NULL. */

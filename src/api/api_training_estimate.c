@@ -50,16 +50,18 @@ static void api_training_print_cost(text *to, const partition *p, const partitio
     text_printf(to, "\n");
 }
 
-static void api_training_print_assumptions(text *to, const chip *c, const cost_rates *rates, bool sources) {
+static void api_training_print_assumptions(text *to, const partition_cost *cost, const cost_rates *rates,
+                                           bool sources) {
+    const chip *c = cost->chip;
     cost_host h = cost_host_with(c, rates);
     if (rates) {
+        const double *update = cost_rates_update(rates, cost->how.early);
         text_printf(
             to,
             "  measured on a host (%s): products %.3g TFLOPS fp32, elementwise %.3g GB/s, memory %.3g GB/s, AdamW "
             "%.3g, %.3g and %.3g ns a parameter with fp32, bf16 and int8 moments; assumed: all at once %.0f "
             "GB/s\n",
-            rates->system, h.gemm_tflops, h.stream_gbs, h.memory_gbs, rates->update_ns[0], rates->update_ns[1],
-            rates->update_ns[2], h.shared_gbs);
+            rates->system, h.gemm_tflops, h.stream_gbs, h.memory_gbs, update[0], update[1], update[2], h.shared_gbs);
         return;
     }
     text_printf(to,
@@ -167,7 +169,7 @@ static void api_training_show(text *to, const partition_candidate *list, int cou
         api_training_print_cost(to, list[0].partition, &list[0].cost, o->ops);
         if (list[0].refused[0]) text_printf(to, "  but a known rule refuses it: %s\n", list[0].refused);
     }
-    api_training_print_assumptions(to, list[0].cost.chip, rates, o->sources);
+    api_training_print_assumptions(to, &list[0].cost, rates, o->sources);
 }
 
 enum { MOST_BATCHES = 8 };
@@ -278,6 +280,8 @@ propane_status propane_estimate_training(const char *model, const propane_traini
     PROPANE_TRY(chip_find_list(o.target ? o.target : "m4", chips, &chip_count, err));
     if (o.rates && (chip_count > 1 || o.workers > 0))
         return propane_fail(err, PROPANE_ERR_INVALID, "rates are one host's: give one target chip, and no workers");
+    if (strcmp(o.overlap, "early") == 0 && o.workers > 0)
+        return propane_fail(err, PROPANE_ERR_INVALID, "overlap early is for one process: leave it out, or the workers");
     PROPANE_TRY(api_plan_config(model, &config, err));
     if (!o.context) o.context = config.max_position_embeddings < 256 ? config.max_position_embeddings : 256;
     propane_status status = api_training_print(&config, &o, form, chips, chip_count, &to, err);

@@ -23,7 +23,6 @@ static propane_status api_worker_time(const model_config *config, const propane_
                                     .head = o->head,
                                     .moments = o->moments,
                                     .lagged = strcmp(o->clipping, "lagged") == 0,
-                                    .early = strcmp(o->overlap, "early") == 0,
                                     .batches = &batches,
                                     .batch_count = 1,
                                     .context = o->context};

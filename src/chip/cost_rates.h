@@ -18,6 +18,10 @@ typedef struct cost_rates {
 
 /* Refuses a file that is no such report, lacks one of the figures, or has one that is not positive. */
 PROPANE_CHECK propane_status cost_rates_read(const char *path, cost_rates *out, propane_error *err);
+/* AdamW's of `rates`, [moments]. */
+static inline const double *cost_rates_update(const cost_rates *rates, bool early) {
+    return early ? rates->early_ns : rates->update_ns;
+}
 /* The assumed host of a chip with what was measured; `rates` NULL: as assumed. What all move at once stays the chip's. */
 cost_host cost_host_with(const chip *c, const cost_rates *rates);
 

@@ -141,7 +141,7 @@ static propane_status language_make_step(language_run *t, propane_error *err) {
         .accumulate = o->accumulate > 1,
         .moments = moment_form_of(o->moments),
         .overlap = strcmp(o->overlap, "off") != 0,
-        .early = strcmp(o->overlap, "early") == 0 && !o->mpi,
+        .early = train_options_guesses(o),
         .timeline = t->run.timeline,
         .recompute = o->recompute};
     PROPANE_TRY(language_choose_trained(t, err));

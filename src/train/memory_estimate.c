@@ -75,7 +75,7 @@ static double estimate_outer(const train_options *o, int ranks) {
 
 /* Updates that are guessed go from one set of weights and moments to another. */
 static double estimate_early(const train_options *o, int ranks, double both) {
-    const bool guesses = o->overlap && strcmp(o->overlap, "early") == 0 && ranks == 1 && !estimate_on_cpu(o);
+    const bool guesses = train_options_guesses(o) && ranks == 1 && !estimate_on_cpu(o);
     return guesses && strcmp(o->weights, "packed") != 0 && strcmp(o->weights, "baked") != 0 ? 4 + both : 0;
 }
 

@@ -38,7 +38,7 @@ static propane_status plan_choice_search(train_options *o, const model_config *c
                                   .head = strcmp(o->head, "auto") == 0 ? NULL : o->head,
                                   .moments = o->moments,
                                   .lagged = strcmp(o->clipping, "lagged") == 0,
-                                  .early = strcmp(o->overlap, "early") == 0 && !o->mpi,
+                                  .early = train_options_guesses(o),
                                   .batches = &batches,
                                   .batch_count = 1,
                                   .context = o->context};

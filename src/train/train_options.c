@@ -137,6 +137,10 @@ propane_status train_options_set(train_options *o, const char *name, const char 
     return propane_fail(err, PROPANE_ERR_NOT_FOUND, "%.60s: a training run has no such option", name);
 }
 
+bool train_options_guesses(const train_options *o) {
+    return o->overlap && strcmp(o->overlap, "early") == 0 && (!o->mpi || mpi_size(o->mpi) == 1);
+}
+
 int64_t train_options_keeps(const char *keep) {
     enum { MOST = 1000 };
     char *end = NULL;

@@ -82,6 +82,8 @@ void train_options_default(train_options *o, train_kind kind);
  * its values; the message begins with the name. */
 PROPANE_CHECK propane_status train_options_set(train_options *o, const char *name, const char *value,
                                                propane_error *err);
+/* --overlap early, for one process: several exchange gradients or weights, and guess nothing. */
+bool train_options_guesses(const train_options *o);
 /* How many validations' weights stay: "last" 0, "best" 1, "3" 3; -1: it is none of these. */
 int64_t train_options_keeps(const char *keep);
 /* Every value against its row. */

@@ -271,17 +271,15 @@ static adamw_step train_run_how(const train_run *r, double norm) {
                         .step = r->state.updates + 1};
 }
 
-static bool train_run_is(const char *option, const char *word) { return option && strcmp(option, word) == 0; }
-
 /* The update that may begin before the norm is known, from the last one; the first step knows no gradient before its own. That
  * a gradient is not clipped is a fair guess where the last one was not. False: there is none. */
 static bool train_run_looks_ahead(const train_run *r, train_ahead *out) {
     const double norm = r->state.norm;
-    const bool lagged = train_run_is(r->options.clipping, "lagged") && norm > 0;
+    const bool lagged = r->options.clipping && strcmp(r->options.clipping, "lagged") == 0 && norm > 0;
     const bool calm = r->options.clip == 0 || (norm > 0 && norm <= r->options.clip);
     *out = (train_ahead){.how = train_run_how(r, norm), .guessed = !lagged};
     out->how.guarded = true;
-    return lagged || (calm && train_run_is(r->options.overlap, "early"));
+    return lagged || (calm && train_options_guesses(&r->options));
 }
 
 propane_status train_run_step(train_run *r, train_report *out, propane_error *err) {

@@ -307,8 +307,8 @@ TEST(an_update_apart_is_one_in_place) {
             whole_state *from = step % 2 ? &one : &other, *to = step % 2 ? &other : &one;
             before = *from;
             adamw_exchange(b);
-            if (step > 3) adamw_begin_apart(b, &wrong), adamw_update_tensors(b, (const int[]){0}, 1);
-            adamw_begin_apart(b, &s);
+            if (step > 3) adamw_begin(b, &wrong, true), adamw_update_tensors(b, (const int[]){0}, 1);
+            adamw_begin(b, &s, true);
             adamw_update_tensors(b, (const int[]){0}, 1);
             EXPECT(memcmp(&before, from, sizeof before) == 0);
             EXPECT(memcmp(in_place.w, to->w, sizeof to->w) == 0);
@@ -405,7 +405,7 @@ TEST(in_parts_it_is_the_same) {
     fill(whole.g, BIG, &r), fill(whole.gs, SMALL, &r);
     memcpy(parts.g, whole.g, BIG * 4), memcpy(parts.gs, whole.gs, sizeof whole.gs);
     adamw_update(whole.a, &s);
-    adamw_begin(parts.a, &s);
+    adamw_begin(parts.a, &s, false);
     adamw_update_rows(parts.a, 0, rows, 6, 0, BIG / 1000, 1000);
     for (int row = 0; row < 41; row++) {
         const bool moved = memcmp(parts.w + row * 1000, whole.w + row * 1000, 4000) == 0;

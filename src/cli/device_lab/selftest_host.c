@@ -190,7 +190,7 @@ static void selftest_host_update_early(void *context) {
     host_update *u = context;
     const adamw_step step = selftest_host_next_step(u, true);
     adamw_exchange(u->a);
-    adamw_begin_apart(u->a, &step);
+    adamw_begin(u->a, &step, true);
     adamw_update_tensors(u->a, (const int[]){0}, 1);
 }
 

@@ -402,17 +402,13 @@ static void adamw_mark(adamw *a, unsigned char state) {
     for (int i = 0; i < a->piece_count; i++) atomic_store_explicit(&a->state[i], state, memory_order_relaxed);
 }
 
-void adamw_begin(adamw *a, const adamw_step *s) {
+void adamw_begin(adamw *a, const adamw_step *s, bool apart) {
     adamw_take(a, s);
+    a->update.apart = apart;
     adamw_mark(a, PIECE_WAITS);
 }
 
 void adamw_abandon(adamw *a) { adamw_mark(a, PIECE_MOVED); }
-
-void adamw_begin_apart(adamw *a, const adamw_step *s) {
-    adamw_begin(a, s);
-    a->update.apart = true;
-}
 
 void adamw_exchange(adamw *a) {
     for (int i = 0; i < a->tensor_count; i++) {

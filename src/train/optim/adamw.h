@@ -22,7 +22,7 @@ typedef struct adamw_state {
 /* A tensor, or a part of one. */
 typedef struct adamw_tensor {
     adamw_state state;
-    adamw_state other; /* memory for a second one: adamw_begin_apart. NULLs: there is none */
+    adamw_state other; /* memory for a second one, for updates apart: adamw_begin. NULLs: there is none */
     moment_form form;
     int64_t place; /* of a part: where in the moments it begins, a multiple of MOMENT_BLOCK unless they are fp32 */
     int number;    /* which tensor it is: what rounding at random is drawn from, beside the step and the place */
@@ -58,10 +58,9 @@ double adamw_gradient_norm(adamw *a);
 void adamw_update(adamw *a, const adamw_step *step);
 /* The same in parts: after begin the tensors of a list, and rows of a tensor, in any order and from two threads; nothing moves
  * twice, and the bits are those of adamw_update. One thread may call each of the two at a time; begin when neither runs. */
-void adamw_begin(adamw *a, const adamw_step *step);
-/* The same from `other`, which stays as it is, to `state`, whatever was there: it may be begun again with another step. Weights
+/* `apart`: from `other`, which stays as it is, to `state`, whatever was there: it may be begun again with another step. Weights
  * that had a gradient which is no number are then those of `other`. */
-void adamw_begin_apart(adamw *a, const adamw_step *step);
+void adamw_begin(adamw *a, const adamw_step *step, bool apart);
 void adamw_exchange(adamw *a); /* `state` and `other` of all tensors */
 void adamw_abandon(adamw *a);  /* what was begun and has not moved stays; nothing runs */
 void adamw_update_tensors(adamw *a, const int *tensors, int count);

@@ -135,7 +135,7 @@ double partition_update_bytes(moment_form form) {
 
 /* AdamW's. */
 static double partition_cost_update_ms(const cost_host *h, const partition_training *how, double parameters) {
-    if (how->rates) return parameters * (how->early ? how->rates->early_ns : how->rates->update_ns)[how->moments] / 1e6;
+    if (how->rates) return parameters * cost_rates_update(how->rates, how->early)[how->moments] / 1e6;
     return parameters * partition_update_bytes(how->moments) / (h->memory_gbs * 1e6);
 }
 
@@ -268,6 +268,7 @@ propane_status partition_cost_on(const partition *p, const chip *c, const partit
                                  partition_cost *out, propane_error *err) {
     const cost_host h = cost_host_with(c, how->rates);
     *out = (partition_cost){.chip = c, .how = *how};
+    out->how.early = how->early && !how->lagged && how->weights == WEIGHT_MODE_INPUTS;
     out->kernels = ARENA_ARRAY(a, p->kernel_count, partition_kernel_cost);
     if (!out->kernels) return propane_fail_memory(err, 0);
     for (int i = 0; i < p->kernel_count; i++) {

@@ -22,8 +22,8 @@ typedef struct partition_training {
     weight_mode weights;
     int64_t accumulate; /* batches to an update */
     moment_form moments;
-    bool lagged;             /* --clip-norm lagged: weights move as soon as their gradients are complete */
-    bool early;              /* --overlap early: the same, and all guesses are right */
+    bool lagged; /* --clip-norm lagged: weights move as soon as their gradients are complete */
+    bool early; /* --overlap early: the same for exact ones, if all guesses are right; of a cost: where they are made */
     const cost_rates *rates; /* NULL: what is assumed of the chip's host */
 } partition_training;
 

@@ -89,10 +89,7 @@ static propane_status step_update_at_once(train_step *s, const adamw_step *how, 
 }
 
 static void step_update_begin(train_step *s, const adamw_step *how, bool apart) {
-    if (apart)
-        adamw_begin_apart(s->optimiser, how);
-    else
-        adamw_begin(s->optimiser, how);
+    adamw_begin(s->optimiser, how, apart);
     s->updates->number++;
 }
 
@@ -170,7 +167,6 @@ void step_update_submitted(train_step *s, int call) {
 static propane_status step_update_push_rest(train_step *s, bool failed, propane_error *err) {
     step_updates *u = s->updates;
     propane_status status = PROPANE_OK;
-    s->stale |= step_update_bakes_what_is_learnt(s);
     for (int i = 0; i < u->unit_count; i++) {
         if (u->units[i].pushed) continue;
         if (!failed && status == PROPANE_OK) status = step_update_lock_unit(s, &u->units[i], err);
@@ -188,6 +184,7 @@ propane_status step_update_end_beside(train_step *s, bool failed, propane_error 
     if (begun) s->updates->begun = false;
     if (s->beside_guessed && wanted) return failed ? step_early_withdraw(s, err) : PROPANE_OK;
     if (!begun) return wanted && !failed ? train_step_update(s, &s->beside, err) : PROPANE_OK;
+    s->stale |= step_update_bakes_what_is_learnt(s);
     return step_update_push_rest(s, failed, err);
 }
 

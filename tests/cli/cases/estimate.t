@@ -59,6 +59,15 @@ $ for f in rates quick; do propane estimate stories110m --rates $f.json --json |
 > 43.8
 > 21.9
 = 0
+# Updates that are guessed go at their own measured rate, where there are such: packed weights wait for the norm.
+$ for w in inputs packed; do propane estimate stories110m --rates rates.json --overlap early --weights $w | sed -nE 's/.*(updates guessed).*/\1/p; s/.*AdamW ([0-9., and]*) ns.*/\1/p'; done
+> updates guessed
+> 0.45, 0.35 and 0.25
+> 0.4, 0.3 and 0.2
+= 0
+$ propane estimate stories110m --overlap early --workers 4
+2~ propane estimate: *overlap early is for one process*
+= 1
 $ propane plan stories110m --search --moments fp32 --rates rates.json | grep -c 'measured on a host'
 > 1
 = 0
