@@ -509,6 +509,19 @@ TEST(each_rule_about_weight_files_has_its_cases) {
     mem_free(dir);
 }
 
+/* What coremltools before 8.0 leaves in a record from byte 24 on, where fp16 has nothing to say: no rule names it. */
+TEST(bytes_without_a_meaning_are_no_fault) {
+    propane_error err = {0};
+    char *dir = test_temp_dir();
+    static const blob_edit rest = {"B4", {FIRST + 24, FIRST + 32, SECOND + 24}, {8, 8, 8}, {140034545416667, 5, 9}, 0};
+    char *path = write_blob(dir, &rest);
+    chip_report *r = new_report(0);
+    EXPECT_OK(chip_check_file(r, path, &err));
+    expect_found(r, "B4", false, 0);
+    mem_free(path);
+    mem_free(dir);
+}
+
 /* A benchmark that writes these records believed that only 512 channels compile: 2 x 512 x 512 is the size it wrote. */
 TEST(the_record_of_512_channels_is_named) {
     propane_error err = {0};
@@ -668,5 +681,6 @@ SUITE("chip/check", T(each_row_says_what_who_and_what_to_do), T(disputed_rules_w
       T(findings_say_where), T(rules_about_versions_of_the_system), T(many_findings_are_collected_and_counted),
       T(a_large_program_is_checked_quickly), T(segments_are_counted), T(a_lack_of_memory_is_an_error),
       T(each_rule_about_weight_files_has_its_cases), T(the_record_of_512_channels_is_named),
-      T(unaligned_records_are_found), T(each_rule_about_requests_has_its_cases), T(surfaces_have_rows_of_64_bytes),
+      T(unaligned_records_are_found), T(bytes_without_a_meaning_are_no_fault),
+      T(each_rule_about_requests_has_its_cases), T(surfaces_have_rows_of_64_bytes),
       T(each_rule_about_processes_has_its_cases))

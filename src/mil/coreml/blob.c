@@ -2,14 +2,15 @@
  * Owns weight files: reading a mapped one, writing a new one, and the maps that a module's constants point into.
  *
  *   0     u32 number of blobs, u32 version = 2, zeros up to 64
- *   M     u32 0xDEADBEEF, u32 element type, u64 bytes, u64 offset of the data, u64 unused bits at the end, zeros up to M+64
+ *   M     u32 0xDEADBEEF, u32 element type, u64 bytes, u64 offset of the data, u64 unused bits at the end, nothing up to M+64
  *   data  at a multiple of 64; the next record at the next one
  *
  * Records and data of some writers stand at other offsets, and Core ML opens them: they are read, and what is not aligned is
  * copied, so that nobody else meets such an address. Some writers leave size and offset out and set one stray byte of the
  * size instead, which is right for a single size only: their data is what stands between the record and the next one or the
- * file's end, and the program's type must want exactly that. Refuses records that are not like this otherwise, each by its
- * offset.
+ * file's end, and the program's type must want exactly that. Some writers (coremltools before 8.0) leave the bytes from M+24 on
+ * uninitialised, so the unused bits are read where they have a meaning: with elements below 8 bits. Refuses records that are not
+ * like this otherwise, each by its offset.
  */
 #include "mil/coreml/blob.h"
 
@@ -156,7 +157,8 @@ propane_status mil_blob_get(const mil_blob_file *file, uint64_t offset, mil_blob
     if (!dtype)
         return blob_record_fail(file, offset, err, "its element type has the code %u, which is not known", code);
     int bits = mil_dtype_get(dtype)->bits;
-    if (padding > 7 || (padding && bits >= 8) || (padding && !bytes))
+    if (bits >= 8) padding = 0;
+    if (padding > 7 || (padding && !bytes))
         return blob_record_fail(file, offset, err, "%llu unused bits are not possible with elements of %d bits",
                                 (unsigned long long)padding, bits);
     if (bits >= 8 && bytes % (uint64_t)(bits / 8))

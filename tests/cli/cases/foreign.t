@@ -20,3 +20,14 @@ $ propane run pipeline.mlmodelc
 $ propane run literals.mil --seed 1 | grep output
 > output y [3]: min -2, max -2, mean -2
 = 0
+
+# coremltools before 8.0 leaves 40 bytes of a weight's record as its memory was. They have no meaning where an element has 8 bits or more.
+@ printf 'program(1.3)\n{\n    func main<ios15>(tensor<fp32, [1, 32]> x) {\n        tensor<fp32, [16, 32]> w = const()[val = tensor<fp32, [16, 32]>([%s])];\n        tensor<fp32, [1, 16]> y = linear(x = x, weight = w);\n    } -> (y);\n}\n' "$(awk 'BEGIN { for (i = 0; i < 512; i++) printf "%s%g", i ? ", " : "", i % 7 / 8 }')" > stray.mil
+$ propane convert stray.mil stray.mlpackage > /dev/null && propane run stray.mlpackage --seed 1 | grep output > clean.txt && cat clean.txt
+>~ output y \[1, 16\]: *
+= 0
+@ printf '%040d' 7 | dd of=stray.mlpackage/Data/com.apple.CoreML/weights/weight.bin bs=1 seek=88 conv=notrunc 2> dd.txt && mkdir compiled.mlmodelc && cp -r stray.mlpackage/Data/com.apple.CoreML/weights compiled.mlmodelc && propane convert stray.mlpackage compiled.mlmodelc/model.mil > /dev/null
+$ propane run stray.mlpackage --seed 1 | grep output | cmp - clean.txt && propane check stray.mlpackage > /dev/null && propane show stray.mlpackage/Data/com.apple.CoreML/weights/weight.bin > /dev/null && propane show stray.mlpackage > /dev/null && propane estimate stray.mlpackage > /dev/null && propane diff stray.mlpackage --seed 1 > /dev/null && propane run compiled.mlmodelc --seed 1 | grep output | cmp - clean.txt
+= 0
+$ propane convert stray.mlpackage again.mlpackage > /dev/null && propane run again.mlpackage --seed 1 | grep output | cmp - clean.txt
+= 0
