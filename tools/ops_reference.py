@@ -816,6 +816,15 @@ for name, f in {'floor_div': np.floor_divide, 'mod': np.mod}.items():
     x, y = np.array([7.0, -7, 7, -7, 6, -6, 0, 1]), np.array([2.0, 2, -2, -2, 3, 3, -5, -5])
     case(name, f(x, y), dtype='int32', x=In(x), y=In(y))
     case(name, f(x / 4, y), dtype='fp16', x=In(x / 4), y=In(y))
+    with np.errstate(all='ignore'):
+        x, y = np.array([1, -1, 1, -1, inf, inf, 0, nan, 5, -5, 0, -7, 1]), np.array([inf, inf, -inf, -inf, 2, inf, inf, 1, 0, 0, 0, nan, -3])
+        case(name, f(x, y), x=In(x), y=In(y))
+        case(name, f(x, y), dtype='fp16', x=In(x), y=In(y))
+        x, y = np.array([[0.1, 0.3, 0.7], [1.0, -1.0, 49.0]], np.float32), np.array([0.1, 0.01, 0.7], np.float32)
+        x, y = np.float64(x), np.float64(y)  # exactly these; their quotients round up to integers in fp32
+        case(name, f(x, y), x=In(x), y=In(y))
+        x, y = np.array([2.0 ** 100, -2.0 ** 100, 2.0 ** -149, -2.0 ** -149]), np.array([3.0, 7, 2.0 ** 127, 2.0 ** 127])
+        case(name, f(x, y), x=In(x), y=In(y))
 case('pow', np.power([0.0, 2, 2, -2, -2, inf, 1], [0.0, -1, 0.5, 3, 2, -1, nan]), x=In([0, 2, 2, -2, -2, inf, 1]), y=In([0, -1, 0.5, 3, 2, -1, nan]))
 for name, f in {'abs': np.abs, 'sign': np.sign, 'square': np.square, 'exp': np.exp, 'exp2': np.exp2, 'tanh': np.tanh, 'floor': np.floor,
                 'ceil': np.ceil, 'round': np.round}.items():

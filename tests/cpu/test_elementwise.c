@@ -62,14 +62,30 @@ static double truth1(cpu_elementwise_code code, double x, double p, double q) {
     }
 }
 
+/* As NumPy defines them, step by step (npy_divmod). */
+static double truth_mod(double x, double y) {
+    double r = fmod(x, y);
+    if (r != 0 && (y < 0) != (r < 0)) r += y;
+    return r == 0 ? copysign(0, y) : r;
+}
+
+static double truth_floor_div(double x, double y) {
+    if (y == 0) return x / y;
+    const double r = fmod(x, y);
+    double q = (x - r) / y;
+    if (r != 0 && (y < 0) != (r < 0)) q -= 1;
+    if (q == 0) return copysign(0, x / y);
+    return floor(q) + (q - floor(q) > 0.5);
+}
+
 static double truth2(cpu_elementwise_code code, double x, double y) {
     switch ((int)code) {
     case CPU_ELEMENTWISE_add: return x + y;
     case CPU_ELEMENTWISE_sub: return x - y;
     case CPU_ELEMENTWISE_mul: return x * y;
     case CPU_ELEMENTWISE_div: return x / y;
-    case CPU_ELEMENTWISE_floor_div: return floor((double)(float)(x / y));
-    case CPU_ELEMENTWISE_mod: return x - y * floor((double)(float)(x / y));
+    case CPU_ELEMENTWISE_floor_div: return truth_floor_div(x, y);
+    case CPU_ELEMENTWISE_mod: return truth_mod(x, y);
     case CPU_ELEMENTWISE_pow: return pow(x, y);
     case CPU_ELEMENTWISE_max: return x != x || y != y ? (double)NAN : fmax(x, y);
     case CPU_ELEMENTWISE_min: return x != x || y != y ? (double)NAN : fmin(x, y);
@@ -266,7 +282,7 @@ TEST(unary_lengths) {
             }
 }
 
-/* All pairs of specials and random numbers, the three patterns. Observed: pow 0.52 ulp, mod 0.5 ulp of the larger. */
+/* All pairs of specials and random numbers, the three patterns. Observed: pow 0.52 ulp. */
 TEST(binary_accuracy) {
     enum { N = SPECIALS + 60 };
     float v[N], got[N], single[1];
@@ -283,10 +299,7 @@ TEST(binary_accuracy) {
                 f[CPU_ELEMENTWISE_VV](got, v, other, N);
                 for (int i = 0; i < N; i++) {
                     double want = truth2((cpu_elementwise_code)code, (double)v[i], (double)other[i]);
-                    double slack =
-                        code == CPU_ELEMENTWISE_mod ? fabs((double)v[i]) * 1.2e-7 + fabs((double)other[i]) : 0;
-                    if (code == CPU_ELEMENTWISE_mod && !(fabs((double)v[i] / (double)other[i]) < 1e6)) continue;
-                    double e = error_ulp(got[i], want, slack);
+                    double e = error_ulp(got[i], want, 0);
                     EXPECT_MSG(e <= 1, "%s %s(%.9g, %.9g): %.9g, want %.17g", cpu_isa_name((cpu_isa)isa),
                                name_of((cpu_elementwise_code)code), (double)v[i], (double)other[i], (double)got[i],
                                want);
@@ -300,6 +313,80 @@ TEST(binary_accuracy) {
                 for (int i = 0; i < N; i++) {
                     f[CPU_ELEMENTWISE_VV](single, &v[j], &v[i], 1);
                     EXPECT(memcmp(&got[i], single, 4) == 0 || (got[i] != got[i] && single[0] != single[0]));
+                }
+            }
+        }
+}
+
+static bool same_float(float got, float want) {
+    return got != got ? want != want : got == want && !signbit(got) == !signbit(want);
+}
+
+/* Numbers whose quotients lie next to integers: multiples of decimal fractions, whole numbers about 2^24, powers of two one
+ * unit in the last place apart; then specials, and floats of random bits. */
+static int fill_near_multiples(float *v) {
+    static const float steps[] = {0.1f, 0.01f, 0.7f, 0.3f, 3, 1e10f, 1e-40f, 1e38f};
+    static const float wide[] = {16777215, 16777216, 16777218, 33554432, 3.4e38f, 1e10f, 7, 0x1p-126f, 0x1.fffffep-1f};
+    int n = 0;
+    for (size_t s = 0; s < sizeof steps / sizeof steps[0]; s++)
+        for (int i = 1; i <= 12; i++) v[n++] = (float)(i % 4 ? i : 83 * i) * steps[s] * (i % 3 ? 1 : -1);
+    for (size_t s = 0; s < sizeof wide / sizeof wide[0]; s++) v[n++] = wide[s], v[n++] = -wide[s];
+    for (int i = 0; i < SPECIALS; i++) v[n++] = specials[i];
+    rng r;
+    rng_init(&r, 11);
+    for (int i = 0; i < 60; i++) {
+        const uint32_t bits = (uint32_t)rng_below(&r, UINT32_MAX);
+        memcpy(v + n++, &bits, 4);
+    }
+    return n;
+}
+
+/* floor_div and mod of all pairs: to the bit, the sign of zero too. */
+TEST(exact_quotients) {
+    enum { ROOM = 300 };
+    float v[ROOM], other[ROOM], got[ROOM];
+    const int n = fill_near_multiples(v);
+    EXPECT(n <= ROOM);
+    for (int isa = 0; isa < CPU_ISA_COUNT; isa++)
+        for (int code = CPU_ELEMENTWISE_floor_div; each_isa(isa) && code <= CPU_ELEMENTWISE_mod; code++) {
+            const cpu_elementwise_binary *f =
+                cpu_kernels_of((cpu_isa)isa)->elementwise.binary[code - CPU_ELEMENTWISE_UNARY_END];
+            for (int j = 0; j < n; j++)
+                for (int pattern = 0; pattern < 3; pattern++) {
+                    /* lines of all lengths: an odd number sends the whole vector the slow way */
+                    const int count = pattern == CPU_ELEMENTWISE_VV ? n : 1 + (j * 7) % 67;
+                    for (int i = 0; i < n; i++) other[i] = v[(i + j) % n];
+                    const float *x = pattern == CPU_ELEMENTWISE_SV ? v + j : v,
+                                *y = pattern == CPU_ELEMENTWISE_VS ? v + j : other;
+                    f[pattern](got, x, y, count);
+                    for (int i = 0; i < count; i++) {
+                        const float a = x[pattern == CPU_ELEMENTWISE_SV ? 0 : i],
+                                    b = y[pattern == CPU_ELEMENTWISE_VS ? 0 : i],
+                                    want = (float)truth2((cpu_elementwise_code)code, (double)a, (double)b);
+                        EXPECT_MSG(same_float(got[i], want), "%s %s(%.9g, %.9g): %.9g, want %.9g",
+                                   cpu_isa_name((cpu_isa)isa), name_of((cpu_elementwise_code)code), (double)a,
+                                   (double)b, (double)got[i], (double)want);
+                    }
+                }
+        }
+}
+
+/* Multiples of a step by the step: no quotient may be one too large, no remainder outside of [0, step). */
+TEST(multiples_of_a_step) {
+    static const float steps[] = {0.1f, 0.01f, 0.7f, 1e-3f, 1e-40f};
+    enum { N = 2000 };
+    float x[N], got[N];
+    for (int isa = 0; isa < CPU_ISA_COUNT; isa++)
+        for (size_t s = 0; each_isa(isa) && s < sizeof steps / sizeof steps[0]; s++) {
+            const cpu_elementwise_kernels *t = &cpu_kernels_of((cpu_isa)isa)->elementwise;
+            for (int i = 0; i < N; i++) x[i] = (float)((double)steps[s] * (i - N / 4));
+            for (int code = CPU_ELEMENTWISE_floor_div; code <= CPU_ELEMENTWISE_mod; code++) {
+                t->binary[code - CPU_ELEMENTWISE_UNARY_END][CPU_ELEMENTWISE_VS](got, x, &steps[s], N);
+                for (int i = 0; i < N; i++) {
+                    const float want = (float)truth2((cpu_elementwise_code)code, (double)x[i], (double)steps[s]);
+                    EXPECT_MSG(same_float(got[i], want), "%s %s(%.9g, %.9g): %.9g, want %.9g",
+                               cpu_isa_name((cpu_isa)isa), name_of((cpu_elementwise_code)code), (double)x[i],
+                               (double)steps[s], (double)got[i], (double)want);
                 }
             }
         }
@@ -355,5 +442,5 @@ TEST(select_and_fma) {
     }
 }
 
-SUITE("cpu elementwise", T(unary_accuracy), T(signs_of_zero), T(unary_lengths), T(binary_accuracy), T(binary_lengths),
-      T(select_and_fma))
+SUITE("cpu elementwise", T(unary_accuracy), T(signs_of_zero), T(unary_lengths), T(binary_accuracy), T(exact_quotients),
+      T(multiples_of_a_step), T(binary_lengths), T(select_and_fma))

@@ -66,12 +66,14 @@ static void evaluate(const op_case *c, void *context) {
     if (mil_eval_function(c->function, c->inputs, false, a, &exact, &err) ||
         mil_eval_function(c->function, c->inputs, true, a, &rounded, &err))
         ck_abort_msg("%s: %s", c->label, err.text);
+    const bool ends = strstr(c->label, "~divisor"); /* by zero and by infinity, too */
     for (int k = 0; k < c->function->result_count; k++) {
         const mil_type *type = &c->function->results[k]->type;
         EXPECT_MSG(mil_type_equal(&exact[k].type, type), "%s: result %d has the wrong type", c->label, k);
         for (int64_t i = 0; i < mil_type_count(type); i++) {
             const double e = exact[k].data[i], r = rounded[k].data[i];
-            EXPECT_MSG(isfinite(e), "%s: element %lld is %g", c->label, (long long)i, e);
+            EXPECT_MSG(ends || isfinite(e), "%s: element %lld is %g", c->label, (long long)i, e);
+            if (isnan(e) && isnan(r)) continue;
             EXPECT_MSG(r == mil_round(type->dtype, e), "%s: element %lld %g was rounded to %g", c->label, (long long)i,
                        e, r);
             EXPECT_MSG(mil_dtype_is_float(type->dtype) || r == e, "%s: element %lld %g is not whole", c->label,

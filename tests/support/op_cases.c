@@ -112,6 +112,23 @@ static double mod_x_of(maker *m, bool is_float) { return is_float ? 0.75 * whole
 static double mod_y_of(maker *m, bool is_float) {
     return is_float ? signed_(m, 1.5 * whole(m, 1, 2)) : signed_(m, whole(m, 1, 5));
 }
+/* Multiples of decimal fractions, whose quotients lie next to integers, and the ends of what the types hold. */
+static double one_of(maker *m, const double *list, int count) {
+    return signed_(m, list[rng_below(&m->random, (uint64_t)count)]);
+}
+static double decimal_of(maker *m, bool is_float) {
+    static const double ends[] = {0,        1e-45,      1e-40, 6e-8,   1,        2049, 65504,
+                                  16777215, 2147483647, 1e10,  3.4e38, INFINITY, NAN};
+    if (!is_float) return one_of(m, ends, 9);
+    if (!rng_below(&m->random, 3)) return one_of(m, ends, sizeof ends / sizeof ends[0]);
+    static const double steps[] = {0.1, 0.01, 0.7};
+    return whole(m, 1, 300) * one_of(m, steps, 3);
+}
+static double divisor_of(maker *m, bool is_float) {
+    static const double list[] = {0.1, 0.01, 0.7, 0.1, 0.01, 0.7, 3, 1e10, 3e38, 1e-40, 0, INFINITY, NAN},
+                        integers[] = {0, 1, 2, 3, 7, 46341, 2147483647};
+    return is_float ? one_of(m, list, sizeof list / sizeof list[0]) : one_of(m, integers, 7);
+}
 static double large_of(maker *m, bool is_float) { return between(m, -200, 300); }
 
 static const struct drawing {
@@ -124,6 +141,7 @@ static const struct drawing {
     {"custom", any_of, true},        {"bits", bit_of, false},         {"bytes", byte_of, false},
     {"fraction", fraction_of, true}, {"halves", half_of, false},      {"near_one", near_one_of, true},
     {"mod_x", mod_x_of, true},       {"mod_y", mod_y_of, true},       {"large", large_of, false},
+    {"decimal", decimal_of, false},  {"divisor", divisor_of, false},
 };
 
 static const char *const draw_names[] = {

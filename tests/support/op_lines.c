@@ -705,5 +705,13 @@ const op_line op_lines[] = {
     {"matmul", "for=float x=int32[3,5]! y=[5,2]"},
     {"linear", "for=float x=[4,5] weight=int32[3,5]! bias=int32[3]!"},
     {"linear", "for=int x=[4,5] weight=fp32[3,5]!"},
+
+    /* ---- quotients next to integers, and the ends of the types ---- */
+    {"floor_div", "x=[211]~decimal y=[211]~divisor"},
+    {"floor_div", "x=[7,31]~decimal y=[7,1]~divisor"},
+    {"floor_div", "x=[5,1]~decimal y=[17]~divisor"},
+    {"mod", "x=[211]~decimal y=[211]~divisor"},
+    {"mod", "x=[7,31]~decimal y=[7,1]~divisor"},
+    {"mod", "x=[5,1]~decimal y=[17]~divisor"},
 };
 const int op_line_count = sizeof op_lines / sizeof op_lines[0];

@@ -5,6 +5,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/modulo.h"
 #include "mil/eval/eval.h"
 #include "mil/ops/shape_util.h"
 
@@ -31,24 +32,12 @@ static propane_status eval_map_map2(const mil_eval_args *a, binary f) {
     static double name##_of(double x, double y) { return expression; }                                                 \
     propane_status mil_eval_##name(const mil_eval_args *a, propane_error *err) { return eval_map_map2(a, name##_of); }
 
-/* The remainder has the sign of y, as in numpy. */
-static double eval_map_floor_mod(double x, double y) {
-    double r = fmod(x, y);
-    return r != 0.0 && (r < 0.0) != (y < 0.0) ? r + y : r;
-}
-
-/* floor(x / y), also where x / y rounds up to an integer. */
-static double eval_map_floor_quotient(double x, double y) {
-    if (y == 0.0) return x / y;
-    return nearbyint((x - eval_map_floor_mod(x, y)) / y);
-}
-
 BINARY(add, x + y)
 BINARY(sub, x - y)
 BINARY(mul, (x * y))
 BINARY(real_div, x / y)
-BINARY(floor_div, eval_map_floor_quotient(x, y))
-BINARY(mod, eval_map_floor_mod(x, y))
+BINARY(floor_div, floor_quotient(x, y))
+BINARY(mod, floor_remainder(x, y))
 BINARY(pow, pow(x, y))
 BINARY(maximum, isnan(x) || x > y ? x : y)
 BINARY(minimum, isnan(x) || x < y ? x : y)

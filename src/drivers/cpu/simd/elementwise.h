@@ -55,8 +55,8 @@
     X(sub)                                                                                                             \
     X(mul)                                                                                                             \
     X(div)                                                                                                             \
-    X(floor_div) /* floor(x / y) */                                                                                    \
-    X(mod)       /* x - y floor(x / y): the sign of y */                                                               \
+    X(floor_div) /* floor of the exact x / y */                                                                        \
+    X(mod)       /* the exact remainder of floor_div, rounded once: the sign of y */                                   \
     X(pow)                                                                                                             \
     X(max) /* NaN in either operand gives NaN */                                                                       \
     X(min)                                                                                                             \

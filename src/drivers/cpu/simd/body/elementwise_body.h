@@ -5,6 +5,7 @@
 #ifndef CPU_SIMD_BODY_ELEMENTWISE_BODY_H
 #define CPU_SIMD_BODY_ELEMENTWISE_BODY_H
 
+#include "base/modulo.h"
 #include "drivers/cpu/simd/elementwise.h"
 #include "drivers/cpu/simd/vec_math.h"
 
@@ -14,7 +15,45 @@ VFN vf v_sign(vf x) {
     vf one = v_select(v_lt(v_set(0), x), v_set(1), v_select(v_lt(x, v_set(0)), v_set(-1), v_set(0)));
     return v_select(v_nan(x, x), x, one);
 }
-VFN vf v_mod(vf x, vf y) { return v_fnma(y, v_floor(v_div(x, y)), x); }
+
+/* Below 2^29 a double tells the quotient of two floats from any integer that it is not, and holds whole * y exactly. */
+static inline int quotient_fits(float x, float y, double *whole) {
+    const double q = (double)x / (double)y;
+    *whole = floor(q);
+    return fabs(q) < 0x1p29 && !isinf(y);
+}
+static inline float quotient_of(float x, float y) {
+    double whole;
+    return (float)(quotient_fits(x, y, &whole) ? whole : floor_quotient((double)x, (double)y));
+}
+static inline float remainder_of(float x, float y) {
+    double whole;
+    if (!quotient_fits(x, y, &whole)) return (float)floor_remainder((double)x, (double)y);
+    const double r = (double)x - whole * (double)y;
+    return r == 0 ? copysignf(0, y) : (float)r;
+}
+
+#ifdef VEC_PLAIN
+VFN vf v_floor_div(vf x, vf y) { return quotient_of(x, y); }
+VFN vf v_mod(vf x, vf y) { return remainder_of(x, y); }
+#else
+/* A quotient below 2^24 that rounds up to an integer is one too large, and never too small. Then x - y floor(x / y), rounded
+ * once, is exact but where it is the sum that the definition rounds, and its sign tells. Beyond: one by one. */
+VFN vm v_quotient_is_far(vf q, vf y) { return vm_or(v_le(v_set(0x1p+24f), v_abs(q)), v_eq(v_abs(y), v_set(INFINITY))); }
+VFN vm v_opposes(vf r, vf y) { /* neither is zero, and their signs differ */
+    return vm_or(vm_and(v_lt(r, v_set(0)), v_lt(v_set(0), y)), vm_and(v_lt(v_set(0), r), v_lt(y, v_set(0))));
+}
+VFN vf v_floor_div(vf x, vf y) {
+    const vf q = v_div(x, y), whole = v_floor(q);
+    if (vm_any(v_quotient_is_far(q, y))) return v_each2(quotient_of, x, y);
+    return v_select(v_opposes(v_fnma(y, whole, x), y), v_sub(whole, v_set(1)), whole);
+}
+VFN vf v_mod(vf x, vf y) {
+    const vf q = v_div(x, y), r = v_fnma(y, v_floor(q), x);
+    if (vm_any(v_quotient_is_far(q, y))) return v_each2(remainder_of, x, y);
+    return v_select(v_eq(r, v_set(0)), v_copysign(r, y), v_select(v_opposes(r, y), v_add(r, y), r));
+}
+#endif
 
 #define UNARY(name, expression)                                                                                        \
     VFN vf op_##name(vf x, vf p, vf q) {                                                                               \
@@ -137,7 +176,7 @@ BINARY(add, v_add(x, y))
 BINARY(sub, v_sub(x, y))
 BINARY(mul, v_mul(x, y))
 BINARY(div, v_div(x, y))
-BINARY(floor_div, v_floor(v_div(x, y)))
+BINARY(floor_div, v_floor_div(x, y))
 BINARY(mod, v_mod(x, y))
 BINARY(pow, v_each2(powf, x, y))
 BINARY(max, v_max_nan(x, y))
