@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "api/api.h"
@@ -211,17 +212,24 @@ static propane_status api_trainer_language_decide(propane_trainer *t, propane_er
     return o->device ? PROPANE_OK : propane_fail_memory(err, 0);
 }
 
+/* A number that was computed, as it is printed: the record of a run shows it in full. */
+static double api_trainer_six_digits(double x) {
+    char shown[40];
+    snprintf(shown, sizeof shown, "%.6g", x);
+    return strtod(shown, NULL);
+}
+
 /* The rate that suits the kind of run, where none was given: a model that exists moves little, adapters more, and a small one
  * from nothing most. */
 static void api_trainer_language_choose_rates(propane_trainer *t) {
     train_options *o = t->options;
     const double width = (double)t->language.config.hidden_size;
     if (o->resume) return;
-    if (o->lr < 0) o->lr = !*o->init ? fmin(3e-3, 0.3 / width) : o->lora_rank > 0 ? 2e-4 : 5e-5;
+    if (o->lr < 0) o->lr = !*o->init ? fmin(3e-3, api_trainer_six_digits(0.3 / width)) : o->lora_rank > 0 ? 2e-4 : 5e-5;
     if (!o->given[TRAIN_OPTION_context] && o->context > t->language.config.max_position_embeddings)
         o->context = t->language.config.max_position_embeddings; /* of a model that is trained further */
     if (strcmp(o->schedule, "auto") == 0) o->schedule = *o->init ? "cosine" : "wsd"; /* bench/defaults.sh */
-    if (!o->given[TRAIN_OPTION_min_lr]) o->min_lr = fmin(o->min_lr, o->lr / 10);
+    if (!o->given[TRAIN_OPTION_min_lr]) o->min_lr = fmin(o->min_lr, api_trainer_six_digits(o->lr / 10));
 }
 
 static propane_status api_trainer_language_begin_folder(propane_trainer *t, propane_error *err) {
@@ -346,14 +354,15 @@ static void api_trainer_language_describe(const propane_trainer *t, propane_trai
     out->held_out = api_trainer_language_held(t);
 }
 
-static void api_trainer_language_put_examples(const propane_trainer *t, json_t *facts) {
+static void api_trainer_language_put_data(const propane_trainer *t, json_t *facts) {
     const train_examples *e = &t->language.corpus.examples;
     int64_t windows, cut, empty;
     language_run_tell_data(t->run, &windows, &cut, &empty);
+    json_put(facts, "windows", json_integer(windows));
+    if (!t->language.corpus.instructions) return;
     json_put(facts, "examples", json_integer(e->count));
     json_put(facts, "examples_learnt", json_integer(e->learnt));
     json_put(facts, "chat", json_string(chat_format_name(t->language.corpus.chat.format)));
-    json_put(facts, "windows", json_integer(windows));
     json_put(facts, "examples_cut", json_integer(cut));
     json_put(facts, "examples_empty", json_integer(empty));
 }
@@ -403,7 +412,7 @@ static void api_trainer_language_facts(const propane_trainer *t, json_t *log, js
     json_put(facts, "held_out", json_integer(api_trainer_language_held(t)));
     json_put(facts, "tokenizer", json_string(tokenizer_kind_name(tokenizer_get_kind(l->corpus.tokenizer))));
     json_put(facts, "vocabulary", json_integer(tokenizer_vocab_size(l->corpus.tokenizer)));
-    if (l->corpus.instructions) api_trainer_language_put_examples(t, facts);
+    api_trainer_language_put_data(t, facts);
     if (l->corpus.unigram_nats >= 0) json_put(facts, "unigram_nats_per_byte", json_real(l->corpus.unigram_nats));
     json_put(facts, "parameters", json_integer(w->parameters));
     json_put(facts, "learnt", json_integer(language_run_learnt(t->run)));

@@ -198,7 +198,7 @@ static void imported_count_steps(imported_run *t) {
     t->run.units = o->batch * o->accumulate;
     if (!o->steps || o->given[TRAIN_OPTION_epochs])
         o->steps = (int64_t)ceil(o->epochs * (double)t->source->count[0] / (double)t->run.units - 1e-9);
-    t->run.schedule.steps = o->steps;
+    train_run_plan(&t->run);
 }
 
 static propane_status imported_check_options(const train_options *o, propane_error *err) {

@@ -304,12 +304,18 @@ static void language_state_facts(language_run *t) {
         snprintf(t->base_sum, sizeof t->base_sum, "%016llx", (unsigned long long)language_sum_base(t->weights));
 }
 
-/* As many steps as the epochs are. */
-static void language_count_steps(language_run *t) {
+/* As many steps as the epochs are. Data that is small beside what a model knows already is soon learnt by heart, so that
+ * fine-tuning goes through it a few times if nothing is said. */
+static void language_count_steps(language_run *t, const train_input *in) {
+    enum { EPOCHS = 3, STEPS = 1000 };
     train_options *o = &t->run.options;
-    if (o->epochs <= 0) return;
-    const double windows = o->epochs * (double)token_windows_count(&t->data), step = (double)(o->batch * o->accumulate);
-    o->steps = (int64_t)fmax(1, ceil(windows / step - 1e-9));
+    const bool tunes = in->initial || *o->base || in->examples || o->lora_rank > 0;
+    const double epochs = o->epochs > 0 ? o->epochs : o->steps == 0 && tunes ? EPOCHS : 0;
+    const double windows = epochs * (double)token_windows_count(&t->data), step = (double)(o->batch * o->accumulate);
+    if (epochs > 0)
+        o->steps = (int64_t)fmax(1, ceil(windows / step - 1e-9));
+    else if (o->steps == 0)
+        o->steps = STEPS;
     train_run_plan(&t->run);
 }
 
@@ -351,7 +357,7 @@ propane_status language_begin(language_run *t, const train_input *input, propane
     PROPANE_TRY(train_choose_plan(o, &config, err));
     PROPANE_TRY(memory_estimate_check(&config, o, err));
     PROPANE_TRY(language_make_windows(t, input, err));
-    language_count_steps(t);
+    language_count_steps(t, input);
     PROPANE_TRY(language_make_weights(t, input, config, err));
     if (o->resume) return language_load_and_make(t, err);
     if (o->run_dir && train_run_writes(&t->run) && file_exists(t->run.checkpoint))

@@ -18,7 +18,7 @@ train_step *language_run_step(const train_run *r) { return language_run_of(r)->s
 
 void language_run_tell_data(const train_run *r, int64_t *windows, int64_t *cut, int64_t *empty) {
     const packed_windows *p = language_run_of(r)->data.packs;
-    *windows = p[0].windows;
+    *windows = token_windows_count(&language_run_of(r)->data);
     *cut = p[0].cut + p[1].cut;
     *empty = p[0].empty + p[1].empty;
 }
@@ -71,23 +71,41 @@ static int64_t language_count_targets(const language_run *t, int64_t first, int6
     return n;
 }
 
+/* Windows of a validation: each held-out one at most once. */
+static int64_t language_held_out(const language_run *t) {
+    const int64_t asked = t->run.options.eval_batches * t->run.options.batch;
+    const int64_t there = token_windows_held_out_windows(&t->data);
+    return there > 0 && there < asked ? there : asked;
+}
+
+/* This rank's windows of a validation's batch; behind the last one there is nothing to predict. */
+static propane_status language_held_out_batch(language_run *t, int64_t batch, int64_t windows, propane_error *err) {
+    const train_options *o = &t->run.options;
+    for (int64_t i = t->first; i < t->first + t->share; i++) {
+        const int64_t index = batch * o->batch + i, at = i * o->context;
+        if (index < windows)
+            PROPANE_TRY(token_windows_held_out(&t->data, index, windows, t->inputs + at, t->targets + at, err));
+        for (int64_t k = at; index >= windows && k < at + o->context; k++) t->inputs[k] = 0, t->targets[k] = -1;
+    }
+    return PROPANE_OK;
+}
+
 static propane_status language_evaluate(train_run *run, train_evaluation *out, propane_error *err) {
     language_run *t = language_run_of(run);
     const train_options *o = &run->options;
-    int64_t windows = o->eval_batches * o->batch, own = t->first * o->context, positions = t->share * o->context;
+    const int64_t windows = language_held_out(t), own = t->first * o->context, positions = t->share * o->context;
     double sums[3] = {0}; /* nats, targets, bytes of this rank's windows; then of all */
-    for (int64_t b = 0; b < o->eval_batches; b++) {
+    for (int64_t b = 0; b * o->batch < windows; b++) {
         double mean = 0;
         PROPANE_TRY(train_run_check_cancel(run, err));
-        for (int64_t i = t->first; i < t->first + t->share; i++)
-            PROPANE_TRY(token_windows_held_out(&t->data, b * o->batch + i, windows, t->inputs + i * o->context,
-                                               t->targets + i * o->context, err));
+        PROPANE_TRY(language_held_out_batch(t, b, windows, err));
+        const double targets = (double)language_count_targets(t, t->first, t->share);
+        if (targets == 0) continue;
         for (int64_t i = own; t->input.bytes_of_token && i < own + positions; i++)
             if (t->targets[i] >= 0) sums[2] += t->input.bytes_of_token[t->targets[i]];
         PROPANE_TRY(language_to_rows(t, own, positions, err));
         PROPANE_TRY(train_step_dropout(t->step, 0, err));
         PROPANE_TRY(train_step_evaluate(t->step, t->inputs + own, t->targets + own, t->nats, &mean, err));
-        double targets = (double)language_count_targets(t, t->first, t->share);
         sums[0] += mean * targets;
         sums[1] += targets;
     }

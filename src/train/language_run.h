@@ -33,7 +33,7 @@ typedef struct train_input {
  * change the numbers of a resumed run must be those of its start: PROPANE_ERR_INVALID names the flag and both values. */
 PROPANE_CHECK propane_status language_run_create(const train_options *options, const train_input *input,
                                                  train_run **out, propane_error *err);
-/* Instruction data: windows to train on; examples longer than one; of those, without anything left to learn. Else 0. */
+/* Windows of an epoch. Instruction data: examples longer than one; of those, without anything left to learn. Else 0. */
 void language_run_tell_data(const train_run *r, int64_t *windows, int64_t *cut, int64_t *empty);
 int64_t language_run_learnt(const train_run *r); /* parameters that are */
 /* A copy of the model as it is now, with all its ids and with the adapters merged. */

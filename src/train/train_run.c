@@ -47,13 +47,13 @@ propane_status train_run_begin(train_run *r, const train_run_kind *kind, const t
         if (!*value) return propane_fail_memory(err, 0);
     }
     const train_options *o = &r->options;
-    train_run_plan(r);
     if (o->trace && *o->trace && train_run_writes(r)) PROPANE_TRY(timeline_create(&r->timeline, err));
     if (train_options_keeps(o->keep) > 0 && o->eval_interval > 0)
         PROPANE_TRY(train_run_path(r, TRAIN_BEST, &r->best, err));
     return train_run_path(r, TRAIN_CHECKPOINT, &r->checkpoint, err);
 }
 
+/* Called once the number of steps is known: the warm-up is a part of them. */
 void train_run_plan(train_run *r) {
     enum { WARMUP_MOST = 50, WARMUP_PART = 10 };
     train_options *o = &r->options;

@@ -7,6 +7,7 @@
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -196,6 +197,16 @@ const char *train_job_option(const train_job *j, const char *name) {
     const char *own = arena_string(j->arena, value);
     propane_free(value);
     return own ? own : "";
+}
+
+void train_job_tell_epochs(const train_job *j, const char *unit, int64_t count) {
+    const double steps = strtod(train_job_option(j, "steps"), NULL), batch = strtod(train_job_option(j, "batch"), NULL),
+                 accumulate = strtod(train_job_option(j, "accumulate"), NULL);
+    if (count <= 0) return;
+    double epochs = steps * batch * accumulate / (double)count;
+    if (epochs > 0.95) epochs = round(10 * epochs) / 10;
+    printf("%.0f step%s = %.*g epoch%s of %" PRId64 " %s\n", steps, steps == 1 ? "" : "s", epochs < 1 ? 2 : 15, epochs,
+           epochs == 1 ? "" : "s", count, unit);
 }
 
 static propane_trainer_info train_job_info(const train_job *j) {

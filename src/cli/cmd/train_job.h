@@ -73,5 +73,7 @@ double train_job_real(const train_job *j, const char *key);
 const char *train_job_text(const train_job *j, const char *key); /* "" : it says nothing of that */
 /* An option as the run has it, as text; the job's. */
 const char *train_job_option(const train_job *j, const char *name);
+/* "23 steps = 1 epoch of 90 windows". */
+void train_job_tell_epochs(const train_job *j, const char *unit, int64_t count);
 
 #endif

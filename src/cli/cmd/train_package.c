@@ -38,6 +38,7 @@ static void train_package_tell_start(const train_job *j) {
     if (json_object_get(j->facts, "classes")) printf("%" PRId64 " classes of images\n", train_job_int(j, "classes"));
     printf("%s: %" PRId64 " samples to train on, %" PRId64 " to validate with\n", train_job_text(j, "source"),
            train_job_int(j, "samples"), train_job_int(j, "validation_samples"));
+    train_job_tell_epochs(j, "samples", train_job_int(j, "samples"));
     printf("loss %s%s\n", train_job_option(j, "loss"),
            json_is_true(json_object_get(j->facts, "softmax")) ? ", of what goes into the program's softmax" : "");
     if (*train_job_text(j, "why_one_at_a_time"))

@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -30,6 +31,13 @@ static void train_text_tell_evaluation(train_job *job, const propane_evaluation 
     }
 }
 
+static void train_text_tell_cut(int64_t cut, int64_t empty) {
+    if (cut > 0) printf("%" PRId64 " example%s longer than a window and cut", cut, cut == 1 ? " is" : "s are");
+    if (cut > 0 && empty > 0) printf("; ");
+    if (empty > 0) printf("%" PRId64 " example%s not used: no answer is left", empty, empty == 1 ? " is" : "s are");
+    if (cut > 0 || empty > 0) printf("\n");
+}
+
 static void train_text_tell_data(const train_job *j) {
     const int64_t files = train_job_int(j, "files"), left = train_job_int(j, "files_left_out");
     const char *source = train_job_text(j, "source");
@@ -39,13 +47,11 @@ static void train_text_tell_data(const train_job *j) {
         printf("%s: %" PRId64 " examples, %" PRId64 " of %" PRId64 " tokens are learnt, chat format %s\n", source,
                train_job_int(j, "examples"), train_job_int(j, "examples_learnt"), train_job_int(j, "tokens"),
                train_job_text(j, "chat"));
-        printf("%" PRId64 " windows of %s tokens; %" PRId64 " examples are longer and were cut, %" PRId64
-               " of them have no answer left and are not used\n",
-               train_job_int(j, "windows"), train_job_option(j, "context"), train_job_int(j, "examples_cut"),
-               train_job_int(j, "examples_empty"));
+        train_text_tell_cut(train_job_int(j, "examples_cut"), train_job_int(j, "examples_empty"));
     }
+    const char *kind = train_job_text(j, "tokenizer");
     printf("%s: %" PRId64 " tokens, %s vocabulary of %" PRId64 "\n", source, train_job_int(j, "tokens"),
-           train_job_text(j, "tokenizer"), train_job_int(j, "vocabulary"));
+           strcmp(kind, "hf") == 0 ? "Hugging Face" : kind, train_job_int(j, "vocabulary"));
 }
 
 static void train_text_tell_learnt(const train_job *j) {
@@ -69,11 +75,12 @@ static void train_text_tell_start(const train_job *j) {
            train_job_int(j, "parameters"), train_job_int(j, "layers"), train_job_int(j, "width"),
            train_job_option(j, "context"));
     train_text_tell_learnt(j);
+    train_job_tell_epochs(j, "windows", train_job_int(j, "windows"));
     printf("training: %s steps of %" PRId64
-           " tokens, learning rate %s after %s steps of warm-up, schedule %s, --keep %s\n",
+           " tokens, learning rate %.6g after %s steps of warm-up, schedule %s, --keep %s\n",
            train_job_option(j, "steps"),
            (int64_t)json_integer_value(json_object_get(json_object_get(j->facts, "log"), "tokens_per_step")),
-           train_job_option(j, "lr"), train_job_option(j, "warmup"), train_job_option(j, "schedule"),
+           strtod(train_job_option(j, "lr"), NULL), train_job_option(j, "warmup"), train_job_option(j, "schedule"),
            train_job_option(j, "keep"));
     printf("device %s, %s, plan %s, weights %s, threads %d\n", train_job_option(j, "device"),
            train_job_option(j, "precision"), train_job_option(j, "plan"), train_job_option(j, "weights"),

@@ -23,7 +23,6 @@ $ propane show one.jsonl
 # training on it: the model's own tokenizer, fewer windows than examples, the loss of the answers falls
 $ tune --data plain.jsonl --run a > a.log; head -4 a.log
 >~ plain.jsonl: 200 examples, * of * tokens are learnt, chat format plain
->~ * windows of 48 tokens; 0 examples are longer and were cut, 0 of them have no answer left and are not used
 >~ plain.jsonl: * tokens, bpe vocabulary of 300
 >~ model: * parameters, 2 layers, width 32, context 48
 = 0
@@ -32,7 +31,7 @@ $ tune --data plain.jsonl --run b --weights baked --compile-budget 40 --json > b
 $ tune --data plain.jsonl --run long --steps 60 --lr 3e-3 --json > long.log; awk -v a="$(head -1 long.log | field loss)" -v b="$(field val_loss < long.log)" 'BEGIN{exit !(b < a / 2)}'
 = 0
 $ tune --data chat.jsonl --no-pack --run c | grep windows
->~ 54 windows of 48 tokens; 0 examples are longer and were cut, 0 of them have no answer left and are not used
+>~ * steps = * epoch* of 54 windows
 = 0
 # what an interrupted run is resumed with stays the same
 $ tune --data chat.jsonl --no-pack --run d --steps 4 > log; propane train --data chat.jsonl --run d --resume --steps 8 | grep -c windows

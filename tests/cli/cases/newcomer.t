@@ -136,5 +136,5 @@ $ printf '{"prompt":"line","completion":" 1"}\n' > one.jsonl; learn one.jsonl --
 > lr 3.25e-06
 = 0
 $ awk 'BEGIN{s="line"; for(i=0;i<8;i++) s = s " " s; printf "{\"prompt\":\"line\",\"completion\":\"%s\"}\n{\"prompt\":\"%s\",\"completion\":\" 1\"}\n", s, s}' > long.jsonl; learn long.jsonl > log; grep longer out
-> 1 windows of 32 tokens; 2 examples are longer and were cut, 1 of them have no answer left and are not used
+> 2 examples are longer than a window and cut; 1 example is not used: no answer is left
 = 0

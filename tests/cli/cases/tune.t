@@ -12,8 +12,8 @@ $ propane train line.mil --data reg --loss mse --trainable '*' --lr 0.05 --steps
 > line.mil: 2 of 2 weights are learnt, 3 numbers
 > 1 operations, of which 1 are differentiated; 5 operations compute gradients
 > reg: 4 samples to train on, 0 to validate with
+> 300 steps = 300 epochs of 4 samples
 > loss mse
-> 4 samples at a time
 > done: 300 steps in T; package line/model.mlpackage
 = 0
 $ propane run line/model.mlpackage --input x=one.npy --output out
