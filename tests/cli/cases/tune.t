@@ -137,7 +137,7 @@ $ propane train image.mil --data pics --loss cross_entropy --trainable '*' --val
 $ propane train image.mil --data pics --loss cross_entropy --trainable '*' --val-fraction 0.25 --resize --steps 300 --lr 0.1 --batch 3 --no-shuffle --run pics-run > pics.log; sed -n 3,5p pics.log; grep -c 'step 300  validation' pics.log
 > 2 classes of images
 > pics: 3 samples to train on, 1 to validate with
-> loss cross_entropy
+> 300 steps = 300 epochs of 3 samples
 > 1
 = 0
 # Two classes that cannot be told apart would stay at ln 2 = 0.69.
