@@ -821,6 +821,9 @@ PROPANE_CHECK propane_status propane_session_set(propane_session *session, const
  * nothing in it. PROPANE_ERR_UNSUPPORTED: for a state, and where propane_buffer_wrap is. */
 PROPANE_CHECK propane_status propane_session_lend(propane_session *session, const char *name, void *memory,
                                                   size_t bytes, propane_error *err);
+/* An input holds nothing again: a run asks for it, or takes the value that the model's file has for it when it is left out. NULL:
+ * every input. States are propane_session_reset's. */
+PROPANE_CHECK propane_status propane_session_clear(propane_session *session, const char *name, propane_error *err);
 /* An image, rows of RGB bytes, into an input [1, 1 or 3, height, width], in the order of colours that the model wants. */
 PROPANE_CHECK propane_status propane_session_set_image(propane_session *session, const char *name, const uint8_t *rgb,
                                                        int64_t height, int64_t width, propane_error *err);
@@ -845,7 +848,7 @@ PROPANE_CHECK propane_status propane_session_run(propane_session *session, propa
 PROPANE_CHECK propane_status propane_session_get(propane_session *session, const char *name, propane_dtype dtype,
                                                  void *values, int64_t count, propane_error *err);
 /* `batch` runs one after the other: inputs hold `batch` values of an input each, one after the other; so will outputs.
- * States go on from run to run. */
+ * States go on from run to run. What was in `inputs` holds nothing after it; what was set before stays. */
 typedef struct propane_array {
     const char *name;
     propane_dtype dtype;

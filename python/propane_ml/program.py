@@ -85,7 +85,6 @@ class _Function:
         self.open = {f.name: f for f in self.inputs if f.flexible}
         self.images = {f.name: f for f in self.inputs if f.kind == "image"}
         self.rows = {f.name: f.rows for f in self.outputs if f.rows}
-        self.standards = {f.name: np.full(f.shape, f.standard) for f in self.inputs if f.standard is not None}
         self.labels = [f for f in self.outputs if f.kind in ("label", "probabilities")]
 
 
@@ -271,7 +270,8 @@ class Program(Handle):
 
         inputs: NumPy arrays, arrays of any library with DLPack, numbers, lists; images as PIL images or uint8
         [height, width, 3]. Shapes are those of `inputs`; a flexible input takes its shape from the array. Integers in
-        floats become integers where an input wants them. state: make_state(); None: states are zeros at every call.
+        floats become integers where an input wants them. An input that is left out has the default that the file gives it, or
+        is an error: nothing stays from an earlier call. state: make_state(); None: states are zeros at every call.
         Outputs are new NumPy arrays of the program's types; a classifier gives its label and a dict of probabilities.
         """
         with self._lock:
@@ -279,8 +279,6 @@ class Program(Handle):
             name = self.function if function is None else function
             if f.images:
                 inputs = {n: _picture(f.images[n], v, self.resize) if n in f.images else v for n, v in inputs.items()}
-            if f.standards:
-                inputs = {**f.standards, **inputs}
             session = self._session_of(name, self._shapes(f, inputs) if f.open else ())
             if session.states:
                 (state or State(self._lock))._enter(session)

@@ -222,7 +222,8 @@ class Session(Handle):
     # ---- a run
 
     def run(self, inputs: Mapping[str, Any], outputs: Optional[List[str]] = None) -> Dict[str, Any]:
-        """Runs once. inputs: those that were not set before, by name; outputs: which ones (None: all, without states).
+        """Runs once. inputs: those that were not set before, by name, for this run alone; outputs: which ones (None: all,
+        without states). An input that is left out and was not set has the file's default, or is an error.
 
         The result's arrays are new and belong to the caller. Other Python threads go on while it works.
         """
@@ -233,6 +234,8 @@ class Session(Handle):
                 slots = self._slots
                 for name, value in inputs.items():
                     self._put(slots[name] if name in slots else self._find(slots, name, "input"), value, True)
+                if len(inputs) < len(self.inputs):
+                    self._check(lib.propane_session_ready(pointer, b"required but not specified", self._err))
                 made = [self._room(slot) for slot in asked]
                 self._check(lib.propane_session_run(pointer, ffi.NULL, self._err))
                 if self._late:
@@ -243,6 +246,16 @@ class Session(Handle):
             finally:
                 if self._lent:
                     self._return()
+                for slot in self.inputs:
+                    if slot.name in inputs:
+                        lib.propane_session_clear(pointer, slot.chars, ffi.NULL)
+
+    def clear(self, name: Optional[str] = None) -> Session:
+        """An input (None: each) holds nothing again: it is asked for, or has the file's default."""
+        with self._lock:
+            chars_of = ffi.NULL if name is None else self._find(self._slots, name, "input").chars
+            self._check(lib.propane_session_clear(self._alive(), chars_of, self._err))
+        return self
 
     def random(self, seed: int = 1) -> Session:
         """Random numbers, the same for the same seed, into every input that was not set."""

@@ -286,6 +286,9 @@ def test_an_open_rank_and_an_optional_input(ct):
     assert model.predict({"x": x})["y"].tolist() == [4, 5]
     assert model.predict({"x": x, "z": np.ones(2)})["y"].tolist() == [2, 3]
     assert model.predict({"x": x})["y"].tolist() == [4, 5]
+    for given in ({}, {"z": np.ones(2)}):
+        with refused("invalid", "nothing is given for x .*required but not specified"):
+            model.predict(given)
     with propane.load(model.package_path) as loaded, loaded.session() as session:
         assert session.run({"x": x.astype(np.float16)})["y"].tolist() == [4, 5]
         assert loaded.inputs[1].standard == 3

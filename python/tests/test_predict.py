@@ -45,6 +45,30 @@ def test_shapes_and_names():
         assert one.predict({"x": given})["y"] == [3]
 
 
+PAIR = mil('tensor<fp32, [N]> z = add(x = x, y = y)[name = string("z")];', "tensor<fp32, [N]> x, tensor<fp32, [N]> y", "z")
+
+
+@pytest.mark.parametrize("size", [4, 1 << 19])  # copied, lent
+def test_nothing_stays_of_an_earlier_call(size):
+    program = propane.parse(PAIR.replace("N", str(size)))
+    ones, threes = np.ones(size, np.float32), np.full(size, 3, np.float32)
+    for _ in range(2):
+        for given, missing in (({}, "x .*y .*"), ({"x": ones}, "y .*"), ({"y": ones}, "x .*")):
+            with refused("invalid", f"nothing is given for {missing}: required but not specified"):
+                program.predict(given)
+        assert (program.predict({"x": ones, "y": threes})["z"] == 4).all()
+    with program.session() as session:
+        assert (session.run({"x": ones, "y": threes})["z"] == 4).all()
+        with refused("invalid", "nothing is given for y"):
+            session.run({"x": ones})
+        session.set("y", ones)  # stays
+        for _ in range(2):
+            assert (session.run({"x": threes})["z"] == 4).all()
+        session.clear("y")
+        with refused("invalid", "nothing is given for y"):
+            session.run({"x": threes})
+
+
 def test_bfloat16():
     x = np.array([1.5, -2, 3, 1e30], np.float32)
     bits = (x.view(np.uint32) >> 16).astype(np.uint16)

@@ -13,6 +13,7 @@
 struct propane_session {
     session s;
     bool *given;  /* [inputs] */
+    bool *lent;   /* [inputs]: it lies in the caller's memory */
     int *inputs;  /* of the program, those that are no states */
     int *outputs; /* likewise, counted behind the inputs */
     int *states;  /* their inputs */
@@ -36,10 +37,12 @@ static propane_status api_session_sort(propane_session *p, propane_error *err) {
     const size_t room = (size_t)(s->inputs + s->outputs) + 1;
     p->input_count = p->output_count = p->state_count = 0;
     if (!p->given) p->given = mem_array(room, sizeof *p->given);
+    if (!p->lent) p->lent = mem_array(room, sizeof *p->lent);
     p->inputs = mem_array(room, sizeof *p->inputs);
     p->outputs = mem_array(room, sizeof *p->outputs);
     p->states = mem_array(room, sizeof *p->states);
-    if (!p->given || !p->inputs || !p->outputs || !p->states) return propane_fail_memory(err, room * sizeof(int));
+    if (!p->given || !p->lent || !p->inputs || !p->outputs || !p->states)
+        return propane_fail_memory(err, room * sizeof(int));
     for (int i = 0; i < s->inputs; i++) {
         if (session_is_state(s, s->run.bindings[i].name))
             p->states[p->state_count++] = i;
@@ -84,6 +87,7 @@ void propane_session_close(propane_session *p) {
     session_close(&p->s);
     session_inputs_free(&p->several);
     mem_free(p->given);
+    mem_free(p->lent);
     mem_free(p->inputs);
     mem_free(p->outputs);
     mem_free(p->states);
@@ -161,8 +165,35 @@ propane_status propane_session_lend(propane_session *p, const char *name, void *
     if (memory) PROPANE_TRY(propane_buffer_wrap(p->s.device, memory, bytes, &buffer, err));
     propane_status status = runner_rebind(&p->s.run, p->s.device, at, buffer, false, err);
     if (status) propane_buffer_free(buffer);
-    if (!status && input >= 0) p->given[at] = memory != NULL;
+    if (!status && input >= 0) p->given[at] = p->lent[at] = memory != NULL;
     return status;
+}
+
+/* An array for several runs goes with its input. */
+static propane_status api_session_drop_steps(propane_session *p, const char *name, propane_error *err) {
+    session_inputs_drop(&p->several, name);
+    p->s.steps = 0;
+    return session_count_steps(&p->s, &p->several, err);
+}
+
+static propane_status api_session_clear_input(propane_session *p, int at, propane_error *err) {
+    const char *name = api_session_io(p, at)->name;
+    p->given[at] = false;
+    PROPANE_TRY(api_session_drop_steps(p, name, err));
+    return p->lent[at] ? propane_session_lend(p, name, NULL, 0, err) : PROPANE_OK;
+}
+
+propane_status propane_session_clear(propane_session *p, const char *name, propane_error *err) {
+    API_ERROR(err);
+    if (!name) {
+        for (int i = 0; i < p->input_count; i++) PROPANE_TRY(api_session_clear_input(p, p->inputs[i], err));
+        return PROPANE_OK;
+    }
+    const int at = session_find_input(&p->s, name);
+    if (at < 0) return api_session_unknown(p, name, true, err);
+    if (session_is_state(&p->s, name))
+        return propane_fail(err, PROPANE_ERR_INVALID, "'%.60s' is a state: propane_session_reset makes it zero", name);
+    return api_session_clear_input(p, at, err);
 }
 
 static propane_status api_session_put(propane_session *p, const session_input *in, propane_error *err) {
@@ -368,9 +399,17 @@ propane_status propane_session_run_batch(propane_session *p, const propane_array
     API_ERROR(err);
     if (batch < 0 || input_count < 0 || output_count < 0)
         return propane_fail(err, PROPANE_ERR_INVALID, "a batch of %lld runs", (long long)batch);
-    for (int64_t i = 0; i < batch; i++)
-        PROPANE_TRY(api_session_run_item(p, inputs, input_count, outputs, output_count, i, err));
-    return PROPANE_OK;
+    propane_status status = PROPANE_OK;
+    for (int64_t i = 0; i < batch && !status; i++)
+        status = api_session_run_item(p, inputs, input_count, outputs, output_count, i, err);
+    for (int i = 0; i < input_count; i++) { /* the next batch does not go on with this one's last values */
+        propane_error later = {0};
+        const int at = session_find_input(&p->s, inputs[i].name);
+        if (at < 0 || session_is_state(&p->s, inputs[i].name)) continue;
+        const propane_status cleared = api_session_clear_input(p, at, &later);
+        if (!status && cleared) status = propane_fail(err, cleared, "%s", later.text);
+    }
+    return status;
 }
 
 propane_status propane_session_reset(propane_session *p, propane_error *err) {

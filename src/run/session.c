@@ -79,6 +79,19 @@ void session_inputs_free(session_inputs *in) {
     *in = (session_inputs){0};
 }
 
+void session_inputs_drop(session_inputs *in, const char *name) {
+    int kept = 0;
+    for (int i = 0; i < in->count; i++) {
+        if (strcmp(in->list[i].name, name) != 0) {
+            in->list[kept++] = in->list[i];
+            continue;
+        }
+        mem_free((void *)(uintptr_t)in->list[i].name);
+        npy_free(&in->list[i].array);
+    }
+    in->count = kept;
+}
+
 propane_status session_shape(const char *given, mil_shape_choice *out, char **name, propane_error *err) {
     const char *equals = strchr(given, '=');
     *out = (mil_shape_choice){0};

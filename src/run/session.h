@@ -37,6 +37,8 @@ PROPANE_CHECK propane_status session_inputs_add(session_inputs *in, const char *
 void session_inputs_free(session_inputs *in);
 /* The array becomes one of `in`; `from` is left without one. */
 PROPANE_CHECK propane_status session_inputs_move(session_inputs *in, session_input *from, propane_error *err);
+/* Without those of that name. */
+void session_inputs_drop(session_inputs *in, const char *name);
 /* "NAME=1,3,224,224"; `name` must live as long as the choice. */
 PROPANE_CHECK propane_status session_shape(const char *given, mil_shape_choice *out, char **name, propane_error *err);
 

@@ -76,6 +76,67 @@ TEST(states_go_on_from_run_to_run) {
     propane_session_close(NULL);
 }
 
+static const char pair[] =
+    "program(1.3)\n{\nfunc main<ios18>(tensor<fp32, [4]> x, tensor<fp32, [4]> y, tensor<fp32, [4]> z) {\n"
+    "tensor<fp32, [4]> s = add(x = x, y = y)[name = string(\"s\")];\n"
+    "tensor<fp32, [4]> o = add(x = s, y = z)[name = string(\"o\")];\n} -> (o);\n}\n";
+
+/* The output for what is set; -1: the run asks for inputs, and the message has `missing`. */
+static float sum_of(propane_session *s, const char *missing) {
+    propane_error err = {0};
+    float o[4] = {0};
+    if (missing) {
+        EXPECT_FAIL(propane_session_run(s, NULL, &err), PROPANE_ERR_INVALID, missing);
+        return -1;
+    }
+    EXPECT_OK(propane_session_run(s, NULL, &err));
+    EXPECT_OK(propane_session_get(s, "o", PROPANE_FP32, o, 4, &err));
+    return o[3];
+}
+
+TEST(a_cleared_input_is_asked_for_again) {
+    propane_error err = {0};
+    propane_session *s = NULL;
+    char *dir = test_temp_dir(), path[300];
+    propane_module *m = NULL;
+    const float one[4] = {1, 1, 1, 1}, two[4] = {2, 2, 2, 2};
+    snprintf(path, sizeof path, "%s/pair.mlpackage", dir);
+    EXPECT_OK(propane_module_parse(pair, strlen(pair), "given", NULL, &m, &err));
+    EXPECT_OK(propane_module_write(m, path, PROPANE_MIL_SHORT, &err));
+    propane_module_free(m);
+    EXPECT_OK(propane_session_open(path, NULL, &s, &err));
+    sum_of(s, "nothing is given for x [4], y [4], z [4]: set them first");
+    EXPECT_OK(propane_session_set(s, "x", PROPANE_FP32, one, 4, &err));
+    EXPECT_OK(propane_session_set(s, "y", PROPANE_FP32, two, 4, &err));
+    EXPECT_OK(propane_session_set(s, "z", PROPANE_FP32, two, 4, &err));
+    EXPECT(sum_of(s, NULL) == 5 && sum_of(s, NULL) == 5); /* what is set stays */
+    EXPECT_OK(propane_session_clear(s, "y", &err));
+    sum_of(s, "nothing is given for y [4]: set them first");
+    EXPECT_OK(propane_session_set(s, "y", PROPANE_FP32, one, 4, &err));
+    EXPECT(sum_of(s, NULL) == 4);
+    EXPECT_OK(propane_session_clear(s, NULL, &err));
+    sum_of(s, "nothing is given for x [4], y [4], z [4]");
+    EXPECT_FAIL(propane_session_clear(s, "q", &err), PROPANE_ERR_NOT_FOUND, "there is: x, y, z");
+    /* Lent memory is the caller's alone again. */
+    _Alignas(16) float mine[4] = {7, 7, 7, 7};
+    EXPECT_OK(propane_session_set(s, "x", PROPANE_FP32, one, 4, &err));
+    EXPECT_OK(propane_session_set(s, "z", PROPANE_FP32, one, 4, &err));
+    EXPECT_OK(propane_session_lend(s, "y", mine, sizeof mine, &err));
+    EXPECT(sum_of(s, NULL) == 9);
+    EXPECT_OK(propane_session_clear(s, "y", &err));
+    sum_of(s, "nothing is given for y [4]");
+    EXPECT_OK(propane_session_set(s, "y", PROPANE_FP32, one, 4, &err));
+    EXPECT(sum_of(s, NULL) == 3 && mine[3] == 7);
+    /* A batch's inputs are the batch's. */
+    float batch[8] = {0, 0, 0, 10, 0, 0, 0, 20}, got[8];
+    const propane_array in = {"y", PROPANE_FP32, batch}, out = {"o", PROPANE_FP32, got};
+    EXPECT_OK(propane_session_run_batch(s, &in, 1, &out, 1, 2, &err));
+    EXPECT(got[3] == 12 && got[7] == 22);
+    EXPECT_FAIL(propane_session_run_batch(s, NULL, 0, &out, 1, 2, &err), PROPANE_ERR_INVALID, "nothing is given for y");
+    propane_session_close(s);
+    mem_free(dir);
+}
+
 TEST(lent_memory_is_read_and_written_where_it_lies) {
     propane_error err = {0};
     propane_session *s = NULL;
@@ -413,8 +474,8 @@ TEST(files_choose_open_shapes) {
 TEST(without_memory) { EXPECT(test_each_failing_allocation("api session", attempt_session, NULL) > 50); }
 
 SUITE("api/session", T(states_go_on_from_run_to_run), T(sessions_share_their_states),
-      T(lent_memory_is_read_and_written_where_it_lies), T(a_copy_of_a_module_stands_alone),
-      T(a_program_alone_names_the_session), T(a_classifier_tells_its_label), T(a_batch_is_its_runs_one_by_one),
-      T(options_choose_precision_device_and_outputs), T(a_picture_goes_where_the_model_wants_it),
-      T(a_profile_counts_the_steps), T(files_choose_open_shapes), T(a_host_ends_a_run), T(memory_comes_from_the_hook),
-      T(versions_and_threads), T(without_memory))
+      T(lent_memory_is_read_and_written_where_it_lies), T(a_cleared_input_is_asked_for_again),
+      T(a_copy_of_a_module_stands_alone), T(a_program_alone_names_the_session), T(a_classifier_tells_its_label),
+      T(a_batch_is_its_runs_one_by_one), T(options_choose_precision_device_and_outputs),
+      T(a_picture_goes_where_the_model_wants_it), T(a_profile_counts_the_steps), T(files_choose_open_shapes),
+      T(a_host_ends_a_run), T(memory_comes_from_the_hook), T(versions_and_threads), T(without_memory))

@@ -316,6 +316,7 @@ static propane_status sessions(void *context, text *result, propane_error *err) 
     STEP(propane_session_run_batch(s, &in, 1, &out, 1, 2, err));
     STEP(propane_session_write(s, "out/values", err));
     STEP(propane_session_reset(s, err));
+    STEP(propane_session_clear(s, NULL, err));
     STEP(read_module(&m, err));
     if (!status) {
         status = propane_session_open_module(m, &keep, &kept, err);

@@ -192,6 +192,11 @@ TEST(thresholds_are_inputs_with_a_standard) {
     expect_boxes(s, "part2_rows", "0 1 2");
     give(s, "least", &more, 1);
     expect_boxes(s, "part2_rows", "");
+    propane_error err = {0};
+    EXPECT_OK(propane_session_clear(s, "least", &err));
+    expect_boxes(s, "part2_rows", "0 1 2 3 4"); /* the model's value again, and `iou` as it was set */
+    EXPECT_OK(propane_session_clear(s, "iou", &err));
+    expect_boxes(s, "part2_rows", "0 2 3 4");
     propane_session_close(s);
     mem_free(dir);
 }
