@@ -10,7 +10,7 @@
 
 #include "base/file.h"
 
-static char folder[1100];
+static char folder[1100], cache[1120];
 
 bool ane_rig_enter(const char *program) {
     char path[1000];
@@ -22,10 +22,13 @@ bool ane_rig_enter(const char *program) {
     if (!mkdtemp(folder)) return false;
     setenv("PROPANE_ANE_LIBRARY", path, 1);
     setenv("TMPDIR", folder, 1);
+    snprintf(cache, sizeof cache, "%s.cache", folder);
+    setenv("XDG_CACHE_HOME", cache, 1);
     return true;
 }
 
 void ane_rig_leave(void) {
     propane_error err = {0};
-    if (file_remove_tree(folder, &err) != PROPANE_OK) fprintf(stderr, "%s\n", err.text);
+    if (file_remove_tree(folder, &err) != PROPANE_OK || file_remove_tree(cache, &err) != PROPANE_OK)
+        fprintf(stderr, "%s\n", err.text);
 }

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT
- * Where the tests of the ane driver find the stand-in, and a TMPDIR of their own, so that what is left in it can be counted.
+ * Where the tests of the ane driver find the stand-in, a TMPDIR of their own, so that what is left in it can be counted, and
+ * an empty cache of the user.
  */
 #ifndef TESTS_SUPPORT_ANE_RIG_H
 #define TESTS_SUPPORT_ANE_RIG_H
 
 #include <stdbool.h>
 
-/* Sets PROPANE_ANE_LIBRARY and TMPDIR; false: there is no stand-in beside the test program. */
+/* Sets PROPANE_ANE_LIBRARY, TMPDIR and XDG_CACHE_HOME; false: there is no stand-in beside the test program. */
 bool ane_rig_enter(const char *program);
 void ane_rig_leave(void);
 

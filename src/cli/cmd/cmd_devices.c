@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT
  * propane devices: every driver of this build; for one that cannot work here, the reason. --symbols lists what the ane
- * driver looks for, --probe asks a device what public notes leave open.
+ * driver looks for, --probe asks a device what public notes leave open, --forget drops what was remembered of its answers.
  */
 #include <stdio.h>
 #include <string.h>
 
 #include "cli/cli.h"
 #include "cli/cmd/host_flags.h"
+#include "cli/device_lab/answers.h"
 #include "cli/device_lab/selftest.h"
 
 /* What is offered but not certain to work, tried in processes of their own: an answer may be a crash. */
@@ -27,6 +28,7 @@ static void cmd_devices_list_trials(void) {
         cli_wrap(line, 12, 14, cli_width());
         printf("\n");
     }
+    answers_list();
 }
 
 static void cmd_devices_tell_products(void) {
@@ -57,13 +59,14 @@ static int cmd_devices_list_devices(void) {
 }
 
 int cmd_devices(int argc, char **argv) {
-    bool probe = false, symbols = false, device_given = false, only_given = false, output_given = false;
+    bool probe = false, symbols = false, forget = false, device_given = false, only_given = false, output_given = false;
     const char *device = "ane", *only = NULL, *output = "propane-probe.json";
     const cli_flag flags[] = {
         {"--probe", CLI_SWITCH, &probe, .help = "ask a device what is not known of it, and write a report"},
         {"--device", CLI_TEXT, &device, .words = "URI", .help = "which device is asked", .given = &device_given},
         {"--output", CLI_TEXT, &output, .words = "FILE", .help = "the report", .given = &output_given},
         {"--only", CLI_TEXT, &only, .words = "ID", .help = "ask one question, in this process", .given = &only_given},
+        {"--forget", CLI_SWITCH, &forget, .help = "forget what earlier trials of the ane device have shown"},
         {"--symbols", CLI_SWITCH, &symbols, .help = "list every name of Apple's that the ane driver uses"},
     };
     int code = cli_parse(argc, argv, flags, sizeof flags / sizeof flags[0], "devices [flags]",
@@ -74,6 +77,7 @@ int cmd_devices(int argc, char **argv) {
                           device_given ? "--device"
                           : only_given ? "--only"
                                        : "--output");
+    if (forget) return answers_forget();
     if (symbols) {
         probe_list_symbols();
         return CLI_OK;

@@ -8,7 +8,6 @@
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -20,6 +19,7 @@
 #include "base/memory.h"
 #include "base/pool.h"
 #include "base/text.h"
+#include "base/user_cache.h"
 #include "drivers/cpu/gemm/gemm_blas.h"
 
 enum { CHOICE_ROWS = 1024, CHOICE_KEY_ROOM = 120, CHOICE_ITEMS = 4, CHOICE_FILE_LIMIT = 1 << 20 };
@@ -72,20 +72,6 @@ static void gemm_choice_key(const cpu_blas *blas, const cpu_gemm *g, int threads
 
 /* ---- the file ----------------------------------------------------------------------------------------------------------------- */
 
-/* False: this user has no such place. */
-static bool gemm_choice_place(bool folder, char path[1200]) {
-    const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-#ifdef __APPLE__
-    const char *inside = "/Library/Caches";
-#else
-    const char *inside = "/.cache";
-#endif
-    const bool given = cache && *cache == '/';
-    if (!given && !(home && *home == '/')) return false;
-    return snprintf(path, 1200, "%s%s/propane%s", given ? cache : home, given ? "" : inside,
-                    folder ? "" : "/products.txt") < 1200;
-}
-
 static gemm_choice_row *gemm_choice_find(const char *key) {
     for (int i = 0; i < gemm_choice_table.count; i++)
         if (strcmp(gemm_choice_table.rows[i].key, key) == 0) return &gemm_choice_table.rows[i];
@@ -102,11 +88,11 @@ static void gemm_choice_add(const char *key, const gemm_choice_row *measured) {
 
 /* "KEY: OWN LIBRARY" in nanoseconds, a line each. What this process has measured itself stays. */
 static void gemm_choice_read(void) {
-    char path[1200], *data = NULL;
+    char path[USER_CACHE_PATH_ROOM], *data = NULL;
     size_t length;
     propane_error ignored = {0};
     gemm_choice_table.read = true;
-    if (!gemm_choice_place(false, path) || !file_exists(path)) return;
+    if (!user_cache_path("products.txt", path) || !file_exists(path)) return;
     if (file_read(path, CHOICE_FILE_LIMIT, &data, &length, &ignored) != PROPANE_OK) return;
     for (char *line = data, *end; line && *line; line = end) {
         end = strchr(line, '\n');
@@ -125,10 +111,10 @@ static void gemm_choice_read(void) {
 
 /* With what other processes have written meanwhile. */
 static void gemm_choice_write(void) {
-    char folder[1200], path[1200];
+    char folder[USER_CACHE_PATH_ROOM], path[USER_CACHE_PATH_ROOM];
     propane_error err = {0};
     text t = {0};
-    if (!gemm_choice_place(true, folder) || !gemm_choice_place(false, path)) return;
+    if (!user_cache_path("", folder) || !user_cache_path("products.txt", path)) return;
     gemm_choice_read();
     for (int i = 0; i < gemm_choice_table.count; i++) {
         const gemm_choice_row *r = &gemm_choice_table.rows[i];
