@@ -8,22 +8,16 @@
 #include "api/api_generator.h"
 #include "api/weight_format.h"
 #include "base/memory.h"
+#include "base/words.h"
 
 const char *propane_weight_forms(void) { return FORM_WORDS; }
-
-static bool api_generator_is_one_of(const char *word, const char *words) {
-    const size_t n = strlen(word);
-    for (const char *at = words; at; at = strchr(at, '|') ? strchr(at, '|') + 1 : NULL)
-        if (strcspn(at, "|") == n && memcmp(at, word, n) == 0) return true;
-    return false;
-}
 
 static propane_status api_generator_start(propane_generator *g, const propane_generator_options *o,
                                           propane_error *err) {
     const char *precision = o->precision ? o->precision : "fp32", *form = o->weights ? o->weights : "auto";
-    if (!api_generator_is_one_of(precision, "fp32|fp16"))
+    if (!words_have("fp32|fp16", '|', precision))
         return propane_fail(err, PROPANE_ERR_INVALID, "precision '%.40s' is not one of fp32, fp16", precision);
-    if (!api_generator_is_one_of(form, FORM_WORDS))
+    if (!words_have(FORM_WORDS, '|', form))
         return propane_fail(err, PROPANE_ERR_INVALID, "weights '%.40s' is not one of " FORM_WORDS, form);
     if (o->parallel < 0 || o->parallel > INFER_MAX_SEQUENCES)
         return propane_fail(err, PROPANE_ERR_INVALID, "parallel is %d; at most %d texts are written at once",

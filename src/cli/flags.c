@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/words.h"
 #include "cli/cli.h"
 
 static int flags_misuse(const char *command, const char *text) {
@@ -21,15 +22,6 @@ int cli_misuse(const char *command, const char *format, ...) {
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
     return flags_misuse(command, text);
-}
-
-static bool flags_one_of(const char *words, const char *value) {
-    size_t n = strlen(value);
-    for (const char *w = words; w; w = strchr(w, '|') ? strchr(w, '|') + 1 : NULL) {
-        size_t length = strcspn(w, "|");
-        if (length == n && memcmp(w, value, n) == 0) return true;
-    }
-    return false;
 }
 
 /* By the flag's own function. */
@@ -69,7 +61,7 @@ static bool flags_set_value(const cli_flag *f, const char *value, char why[400])
         return true;
     }
     case CLI_CHOICE:
-        if (!flags_one_of(f->words, value)) {
+        if (!words_have(f->words, '|', value)) {
             snprintf(why, 400, "%s: '%.100s' is not one of %s", f->name, value, f->words);
             return false;
         }

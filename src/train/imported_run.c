@@ -9,8 +9,8 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/rng.h"
 #include "base/temporary.h"
-#include "train/data/token_windows.h"
 #include "train/train_run_internal.h"
 
 typedef struct imported_run {
@@ -47,7 +47,7 @@ imported_model_options imported_run_model_options(const train_options *o, const 
 static int64_t imported_pick(const imported_run *t, int64_t n) {
     const int64_t count = t->source->count[0];
     const train_options *o = &t->run.options;
-    return o->shuffle ? token_windows_shuffled((uint64_t)o->seed, (uint64_t)n, count) : n % count;
+    return o->shuffle ? rng_shuffled((uint64_t)o->seed, (uint64_t)n, count) : n % count;
 }
 
 static propane_status imported_diverged(const imported_run *t, propane_error *err) {

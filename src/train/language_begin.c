@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/temporary.h"
+#include "base/words.h"
 #include "train/language_run_internal.h"
 #include "train/memory_estimate.h"
 #include "train/plan_choice.h"
@@ -112,8 +113,8 @@ static propane_status language_choose_trained(language_run *t, propane_error *er
     if (!t->trained) return propane_fail_memory(err, (size_t)w->count);
     int count = 0;
     for (int i = 0; i < w->count; i++) {
-        t->trained[i] = (!*o->trainable || model_name_listed(o->trainable, w->tensors[i].name)) &&
-                        !model_name_listed(o->freeze, w->tensors[i].name);
+        t->trained[i] = (!*o->trainable || words_match_any(o->trainable, w->tensors[i].name)) &&
+                        !words_match_any(o->freeze, w->tensors[i].name);
         count += t->trained[i];
     }
     if (count > 0) return PROPANE_OK;

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/words.h"
 #include "train/optim/moments.h"
 #include "train/optim/schedule.h"
 #include "train/step/head_place.h"
@@ -66,13 +67,6 @@ const char *train_option_print(const train_option *row, const train_options *o, 
 
 /* ---- ranges ----------------------------------------------------------------------------------------------------------------- */
 
-static bool train_options_has_word(const char *words, const char *value) {
-    const size_t n = strlen(value);
-    for (const char *w = words; w; w = strchr(w, '|') ? strchr(w, '|') + 1 : NULL)
-        if (strcspn(w, "|") == n && memcmp(w, value, n) == 0) return true;
-    return false;
-}
-
 static bool train_options_in_range(const train_option *row, const train_options *o) {
     const void *at = train_option_at(row, o);
     if (row->type == TRAIN_INT) {
@@ -81,7 +75,7 @@ static bool train_options_in_range(const train_option *row, const train_options 
     }
     if (row->type == TRAIN_REAL) return *(const double *)at >= row->min && *(const double *)at <= row->max;
     if (row->type != TRAIN_CHOICE) return true;
-    return train_options_has_word(row->words, *(const char *const *)at ? *(const char *const *)at : "");
+    return words_have(row->words, '|', *(const char *const *)at ? *(const char *const *)at : "");
 }
 
 /* Does the option have the value that stands for "not given"? */

@@ -5,6 +5,7 @@
 
 #include "base/file.h"
 #include "base/memory.h"
+#include "base/words.h"
 #include "model/arch/model_tensors.h"
 #include "model/files/safetensors.h"
 #include "support/test.h"
@@ -57,7 +58,7 @@ TEST(targets_are_chosen) {
     EXPECT_FAIL(model_lora_choose(&l, &w->config, "all", &err), PROPANE_ERR_INVALID, "alpha is 0");
     l = (model_lora){.rank = 1, .alpha = 1, .dropout = 1};
     EXPECT_FAIL(model_lora_choose(&l, &w->config, "all", &err), PROPANE_ERR_INVALID, "dropout is 1");
-    EXPECT(model_name_matches("a*c", "abbc") && model_name_matches("*", "") && !model_name_matches("a*c", "abcb"));
+    EXPECT(words_match("a*c", "abbc") && words_match("*", "") && !words_match("a*c", "abcb"));
     model_weights_free(w);
 }
 

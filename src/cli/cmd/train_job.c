@@ -244,15 +244,23 @@ static void train_job_on_checkpoint(void *context, int64_t step, const char *pat
     progress_flush();
 }
 
+static propane_status train_job_open_telemetry(train_job *j, bool resume, propane_error *err) {
+    const telemetry_options o = {.run_dir = train_job_option(j, TRAIN_JOB_RUN),
+                                 .resume = resume,
+                                 .log = json_object_get(j->facts, "log"),
+                                 .logdir = j->logdir,
+                                 .argc = cli_argc,
+                                 .argv = cli_argv};
+    return telemetry_open(&j->telemetry, &o, err);
+}
+
 /* The rank that told and wrote is lost, and this one comes after it. */
 static void train_job_take_over(train_job *j) {
     propane_error ignored;
     fflush(stdout);
     if (j->screen > 0 && dup2(j->screen, STDOUT_FILENO) >= 0) (void)close(j->screen);
     j->screen = 0;
-    const char *dir = train_job_option(j, TRAIN_JOB_RUN);
-    if (telemetry_open(&j->telemetry, dir, true, json_object_get(j->facts, "log"), j->logdir, &ignored) != PROPANE_OK)
-        fprintf(stderr, "propane train: %s\n", ignored.text);
+    if (train_job_open_telemetry(j, true, &ignored) != PROPANE_OK) fprintf(stderr, "propane train: %s\n", ignored.text);
 }
 
 static void train_job_on_shed(void *context, int64_t step, int lost, int left) {
@@ -339,9 +347,7 @@ static propane_status train_job_begin(train_job *j, propane_trainer_info *info, 
     j->first_step = info->step;
     j->profile = strcmp(train_job_option(j, "profile"), "true") == 0;
     const bool resume = strcmp(train_job_option(j, "resume"), "true") == 0;
-    if (info->writes)
-        PROPANE_TRY(telemetry_open(&j->telemetry, train_job_option(j, "run"), resume, json_object_get(j->facts, "log"),
-                                   j->logdir, err));
+    if (info->writes) PROPANE_TRY(train_job_open_telemetry(j, resume, err));
     fputs(train_job_text(j, "weights_tried"), j->json ? stderr : stdout);
     if (!j->json) j->kind->tell_start(j);
     progress_init(&j->progress, j->json, j->form, j->ranks != NULL, info->steps);

@@ -12,7 +12,6 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "base/pool.h"
-#include "cli/cli.h"
 #include "cli/run/html_report.h"
 
 enum { SAMPLES = 3, SAMPLE_TOKENS = 80, PROMPT_TOKENS = 16, SAMPLE_CONTEXT = 128, SAMPLE_PARAMETERS = 60000000 };
@@ -20,9 +19,9 @@ enum { SAMPLES = 3, SAMPLE_TOKENS = 80, PROMPT_TOKENS = 16, SAMPLE_CONTEXT = 128
 /* ---- the start record -------------------------------------------------------------------------------------------------------- */
 
 /* As it can be typed again. */
-static void telemetry_put_command(text *out) {
-    for (int i = 0; i < cli_argc; i++) {
-        const char *word = cli_argv[i];
+static void telemetry_put_command(text *out, const telemetry_options *o) {
+    for (int i = 0; i < o->argc; i++) {
+        const char *word = o->argv[i];
         bool plain =
             *word && !word[strspn(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./=:,+@%")];
         text_append(out, i ? " " : "");
@@ -58,17 +57,17 @@ static void telemetry_put_machine(json_t *o) {
     if (mem_physical()) json_put(o, "machine_memory_gb", json_real((double)mem_physical() / 1e9));
 }
 
-static json_t *telemetry_record(const json_t *log) {
+static json_t *telemetry_record(const telemetry_options *o) {
     text command = {0};
     char now[64] = "";
     time_t seconds = time(NULL);
     struct tm local;
     if (localtime_r(&seconds, &local)) strftime(now, sizeof now, "%Y-%m-%d %H:%M:%S %z", &local);
-    telemetry_put_command(&command);
+    telemetry_put_command(&command, o);
     json_t *r = json_pack("{s:s, s:s, s:s, s:s}", "event", "start", "time", now, "version", propane_version(),
                           "command", command.data ? command.data : "");
     text_deinit(&command);
-    if (r && log) (void)json_object_update(r, (json_t *)(uintptr_t)log);
+    if (r && o->log) (void)json_object_update(r, (json_t *)(uintptr_t)o->log);
     return r;
 }
 
@@ -93,16 +92,15 @@ static double telemetry_seconds_of(const char *dir) {
     return seconds;
 }
 
-propane_status telemetry_open(telemetry *t, const char *run_dir, bool resume, const json_t *log, const char *logdir,
-                              propane_error *err) {
-    json_t *record = telemetry_record(log);
-    *t = (telemetry){.run_dir = run_dir, .seconds_before = resume ? telemetry_seconds_of(run_dir) : 0};
-    run_log_open(&t->log, run_dir, resume);
+propane_status telemetry_open(telemetry *t, const telemetry_options *o, propane_error *err) {
+    json_t *record = telemetry_record(o);
+    *t = (telemetry){.run_dir = o->run_dir, .seconds_before = o->resume ? telemetry_seconds_of(o->run_dir) : 0};
+    run_log_open(&t->log, o->run_dir, o->resume);
     if (record) telemetry_put_machine(record);
     run_log_write(&t->log, record);
-    if (!logdir || !*logdir) return PROPANE_OK;
-    char *dir = run_log_path(logdir, telemetry_last_part(run_dir));
-    propane_status status = dir ? tensorboard_open(dir, &t->board, err) : propane_fail_memory(err, strlen(logdir));
+    if (!o->logdir || !*o->logdir) return PROPANE_OK;
+    char *dir = run_log_path(o->logdir, telemetry_last_part(o->run_dir));
+    propane_status status = dir ? tensorboard_open(dir, &t->board, err) : propane_fail_memory(err, strlen(o->logdir));
     mem_free(dir);
     return status;
 }

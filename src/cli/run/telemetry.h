@@ -15,10 +15,18 @@ typedef struct telemetry {
     double seconds_before; /* of training, by the log of the run that was resumed */
 } telemetry;
 
-/* Begins, or goes on after a resume. `log`: what the trainer says belongs into the start record, beside time, version, command
- * and machine; borrowed. `logdir` (NULL or "": none) gets a folder of the run's name. Only the event file's failure is told. */
-PROPANE_CHECK propane_status telemetry_open(telemetry *t, const char *run_dir, bool resume, const json_t *log,
-                                            const char *logdir, propane_error *err);
+/* All borrowed; run_dir until the end. */
+typedef struct telemetry_options {
+    const char *run_dir;
+    bool resume;
+    const json_t *log;  /* for the start record, beside time, version, command and machine; NULL: nothing */
+    const char *logdir; /* gets a folder with the run's name for TensorBoard; NULL or "": none */
+    int argc;           /* the command line of the start record */
+    char *const *argv;
+} telemetry_options;
+
+/* Begins, or goes on after a resume. Only a failure to open the event file is an error. */
+PROPANE_CHECK propane_status telemetry_open(telemetry *t, const telemetry_options *o, propane_error *err);
 PROPANE_CHECK propane_status telemetry_page(const telemetry *t, propane_error *err); /* report.html without samples */
 
 /* `power`: as run_log_step's. */

@@ -11,6 +11,7 @@
 
 #include "base/file.h"
 #include "base/memory.h"
+#include "base/words.h"
 #include "model/arch/arch.h"
 #include "model/arch/config_experts.h"
 #include "model/arch/config_layers.h"
@@ -171,16 +172,6 @@ static const char *config_word_of(const json_t *v, char out[60]) {
     return out;
 }
 
-static bool config_in_words(const char *words, const char *word) {
-    size_t length = strlen(word);
-    for (const char *at = words; *at;) {
-        size_t n = strcspn(at, " ");
-        if (n == length && strncmp(at, word, n) == 0) return true;
-        at += n + (at[n] == ' ');
-    }
-    return false;
-}
-
 static propane_status config_meet_demand(const json_t *object, const model_arch *a, const arch_demand *d,
                                          const char *source, propane_error *err) {
     const json_t *v = json_object_get(object, d->key);
@@ -189,7 +180,7 @@ static propane_status config_meet_demand(const json_t *object, const model_arch 
     if (!v || json_is_null(v)) return PROPANE_OK;
     for (size_t i = 0; i < items; i++) {
         config_word_of(json_is_array(v) ? json_array_get(v, i) : v, word);
-        if (!config_in_words(d->words, word))
+        if (!words_have(d->words, ' ', word))
             return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
                                 "%s: %s is '%.40s'; with model_type %s only '%.*s' can be done", source, d->key, word,
                                 a->type, (int)strcspn(d->words, " "), d->words);

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/words.h"
 
 double model_lora_scale(const model_lora *l) {
     return l->alpha / (l->rank_root ? sqrt((double)l->rank) : (double)l->rank);
@@ -35,38 +36,6 @@ static bool lora_is_listed(const char *list, const char *name) {
 
 bool model_lora_targets(const model_lora *l, const char *param) {
     return l->rank > 0 && lora_is_listed(l->targets, param);
-}
-
-bool model_name_matches(const char *pattern, const char *name) {
-    const char *star = NULL, *held = NULL;
-    while (*name) {
-        if (*pattern == '*') {
-            star = pattern++;
-            held = name;
-        } else if (*pattern == *name) {
-            pattern++, name++;
-        } else if (star) {
-            pattern = star + 1;
-            name = ++held;
-        } else {
-            return false;
-        }
-    }
-    while (*pattern == '*') pattern++;
-    return *pattern == 0;
-}
-
-bool model_name_listed(const char *list, const char *name) {
-    char pattern[300];
-    for (const char *at = list; *at;) {
-        size_t n = strcspn(at, ",");
-        bool free_ends = !memchr(at, '*', n);
-        snprintf(pattern, sizeof pattern, "%s%.*s%s", free_ends ? "*" : "", (int)(n < 290 ? n : 290), at,
-                 free_ends ? "*" : "");
-        if (n > 0 && model_name_matches(pattern, name)) return true;
-        at += n + (at[n] == ',');
-    }
-    return false;
 }
 
 bool model_lora_equal(const model_lora *a, const model_lora *b) {
@@ -109,7 +78,7 @@ static const char *lora_last_part(const char *name) {
 /* A pattern of the module or of its last part; or a longer name that ends with the module, as peft may have it. */
 static bool lora_item_matches(const char *item, const char *module) {
     size_t n = strlen(module), m = strlen(item);
-    if (model_name_matches(item, lora_last_part(module)) || model_name_matches(item, module)) return true;
+    if (words_match(item, lora_last_part(module)) || words_match(item, module)) return true;
     return m > n && item[m - n - 1] == '.' && strcmp(item + m - n, module) == 0;
 }
 

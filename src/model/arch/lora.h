@@ -37,10 +37,6 @@ const char *model_lora_leader(const model_config *c, model_part part, const char
 PROPANE_CHECK propane_status model_lora_choose(model_lora *l, const model_config *c, const char *targets,
                                                propane_error *err);
 bool model_lora_equal(const model_lora *a, const model_lora *b);
-/* Does a name match a pattern, in which * stands for any characters? */
-bool model_name_matches(const char *pattern, const char *name);
-/* Does one of a list's patterns, separated by commas, match? "layers.0.": a pattern without * may stand anywhere. */
-bool model_name_listed(const char *list, const char *name);
 
 /* Adds the adapters' tensors, all zero, to a model that has none. */
 PROPANE_CHECK propane_status model_weights_add_lora(struct model_weights *w, const model_lora *l, propane_error *err);

@@ -10,8 +10,8 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "base/npy.h"
+#include "base/rng.h"
 #include "base/text.h"
-#include "train/data/token_windows.h"
 
 #define SPLIT_SEED 20
 
@@ -29,9 +29,7 @@ struct arrays {
     sample_source source;
 };
 
-int64_t sample_split(int64_t index, int64_t count) {
-    return token_windows_shuffled(SPLIT_SEED, (uint64_t)index, count);
-}
+int64_t sample_split(int64_t index, int64_t count) { return rng_shuffled(SPLIT_SEED, (uint64_t)index, count); }
 int64_t sample_held_count(double fraction, int64_t count) {
     const int64_t held = (int64_t)(fraction * (double)count + 0.5);
     return held < count ? held : count - 1;

@@ -83,39 +83,6 @@ void token_windows_deinit(token_windows *d) {
     for (int i = 0; i < 2; i++) packed_windows_deinit(&d->packs[i]);
 }
 
-static uint64_t token_windows_mix(uint64_t x) { /* splitmix64's finaliser */
-    x ^= x >> 30;
-    x *= 0xbf58476d1ce4e5b9u;
-    x ^= x >> 27;
-    x *= 0x94d049bb133111ebu;
-    return x ^ x >> 31;
-}
-
-static uint64_t token_windows_permute(uint64_t index, uint64_t n, uint64_t key) {
-    int half = 1;
-    while (half < 31 && (uint64_t)1 << 2 * half < n) half++;
-    uint64_t mask = ((uint64_t)1 << half) - 1;
-    do {
-        uint64_t left = index >> half, right = index & mask;
-        for (int round = 0; round < 4; round++) {
-            uint64_t next = left ^ (token_windows_mix(key + (uint64_t)round * 0x9e3779b97f4a7c15u + right) & mask);
-            left = right;
-            right = next;
-        }
-        index = left << half | right;
-    } while (index >= n);
-    return index;
-}
-
-static uint64_t token_windows_epoch_key(uint64_t seed, uint64_t epoch) {
-    return token_windows_mix(seed * 0x9e3779b97f4a7c15u + epoch + 1);
-}
-
-int64_t token_windows_shuffled(uint64_t seed, uint64_t n, int64_t count) {
-    const uint64_t all = (uint64_t)count;
-    return (int64_t)token_windows_permute(n % all, all, token_windows_epoch_key(seed, n / all));
-}
-
 uint64_t token_windows_sum(const void *tokens, int token_bytes, int64_t count) {
     const token_windows d = {.tokens = tokens, .token_bytes = token_bytes};
     uint64_t sum = (uint64_t)count;
@@ -144,7 +111,7 @@ static propane_status token_windows_packed_batch(const token_windows *d, uint64_
                                                  int32_t *targets) {
     const int64_t windows = d->packs[0].windows;
     for (int b = 0; b < batch; b++) {
-        packed_windows_get(&d->packs[0], token_windows_shuffled(d->seed, position + (uint64_t)b, windows),
+        packed_windows_get(&d->packs[0], rng_shuffled(d->seed, position + (uint64_t)b, windows),
                            inputs + (int64_t)b * d->context, targets + (int64_t)b * d->context);
     }
     return PROPANE_OK;
@@ -164,9 +131,8 @@ propane_status token_windows_batch(const token_windows *d, uint64_t position, in
     const int64_t windows = token_windows_count(d), spare = d->train_count - 1 - windows * d->context;
     for (int b = 0; b < batch; b++) {
         uint64_t n = position + (uint64_t)b, epoch = n / (uint64_t)windows;
-        uint64_t key = token_windows_epoch_key(d->seed, epoch);
-        int64_t phase = (int64_t)(token_windows_mix(key) % (uint64_t)(spare + 1));
-        int64_t window = (int64_t)token_windows_permute(n % (uint64_t)windows, (uint64_t)windows, key);
+        int64_t phase = (int64_t)(rng_mix(rng_epoch_key(d->seed, epoch)) % (uint64_t)(spare + 1));
+        int64_t window = rng_shuffled(d->seed, n, windows);
         PROPANE_TRY(token_windows_copy_window(d, phase + window * d->context, inputs + (int64_t)b * d->context,
                                               targets + (int64_t)b * d->context, err));
     }

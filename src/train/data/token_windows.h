@@ -42,8 +42,6 @@ PROPANE_CHECK propane_status token_windows_batch(const token_windows *d, uint64_
 /* Window `index` of `windows` that lie evenly over the held-out part; the same at every evaluation. */
 PROPANE_CHECK propane_status token_windows_held_out(const token_windows *d, int64_t index, int64_t windows,
                                                     int32_t *inputs, int32_t *targets, propane_error *err);
-/* Number n of an endless sequence of indexes below `count`: every epoch visits each once, in an order of its own. */
-int64_t token_windows_shuffled(uint64_t seed, uint64_t n, int64_t count);
 /* The same for the same ids, whatever their width; other for other ones. */
 uint64_t token_windows_sum(const void *tokens, int token_bytes, int64_t count);
 /* How many windows an epoch has. */

@@ -14,8 +14,8 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/words.h"
 #include "grad/grad.h"
-#include "model/arch/lora.h"
 #include "pass/pass.h"
 
 #define MASK_LEAST 1e4
@@ -164,7 +164,7 @@ static bool imported_is_mask(const mil_const *c) {
 
 static bool imported_chosen(void *context, const char *name) {
     const imported_model_options *o = context;
-    return model_name_listed(o->trainable, name) && !model_name_listed(o->freeze, name);
+    return words_match_any(o->trainable, name) && !words_match_any(o->freeze, name);
 }
 
 /* Length of the longest piece that two texts share. */
