@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "api/api.h"
+#include "base/log.h"
 #include "base/memory.h"
 #include "train/data/corpus.h"
 
@@ -20,6 +21,7 @@ propane_status propane_corpus_open(const char *path, const propane_corpus_option
     PROPANE_TRY(api_take(&o, sizeof o, options, "propane_corpus_options", err));
     const corpus_options own = {.text = path,
                                 .tokenizer = o.tokenizer,
+                                .whole = true,
                                 .kind = o.kind ? o.kind : "bpe",
                                 .vocab = o.vocabulary ? o.vocabulary : 4096};
     if (strcmp(own.kind, "bpe") != 0 && strcmp(own.kind, "chars") != 0 && strcmp(own.kind, "bytes") != 0)
@@ -29,6 +31,7 @@ propane_status propane_corpus_open(const char *path, const propane_corpus_option
     propane_status status = corpus_open(&own, &c->c, err);
     if (!status && c->c.instructions)
         status = propane_fail(err, PROPANE_ERR_UNSUPPORTED, "%s is instruction data; a corpus is one text", path);
+    if (!status && c->c.parts) log_tell("%s", c->c.parts);
     if (status)
         propane_corpus_free(c);
     else

@@ -48,6 +48,9 @@ static propane_status api_trainer_language_open_corpus(propane_trainer *t, const
                                 .vocabulary = data->tokenizer};
     const propane_status status = corpus_open(&how, &t->language.corpus, err);
     mem_free(own);
+    if (status == PROPANE_OK && t->language.corpus.divided && o->given[TRAIN_OPTION_held_out])
+        return propane_fail(err, PROPANE_ERR_INVALID, "%.600s: that is what to validate with; leave out --held-out",
+                            t->language.corpus.parts);
     return status;
 }
 
@@ -408,6 +411,7 @@ static void api_trainer_language_facts(const propane_trainer *t, json_t *log, js
     api_trainer_language_put_log(t, log);
     json_put(facts, "tokens", json_integer(l->corpus.count));
     json_put(facts, "files", json_integer(l->corpus.files));
+    if (l->corpus.parts) json_put(facts, "parts", json_string(l->corpus.parts));
     json_put(facts, "files_left_out", json_integer(l->corpus.left_out));
     json_put(facts, "held_out", json_integer(api_trainer_language_held(t)));
     json_put(facts, "tokenizer", json_string(tokenizer_kind_name(tokenizer_get_kind(l->corpus.tokenizer))));

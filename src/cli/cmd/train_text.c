@@ -42,7 +42,10 @@ static void train_text_tell_data(const train_job *j) {
     const int64_t files = train_job_int(j, "files"), left = train_job_int(j, "files_left_out");
     const char *source = train_job_text(j, "source");
     if (files > 1) printf("%" PRId64 " files\n", files);
-    if (left) printf("%" PRId64 " files in folders are neither text nor tokens and are left out\n", left);
+    if (*train_job_text(j, "parts")) printf("%s\n", train_job_text(j, "parts"));
+    if (left)
+        printf("%" PRId64 " files in folders are %s and are left out\n", left,
+               *train_job_text(j, "parts") ? "of other kinds" : "neither text nor tokens");
     if (*train_job_text(j, "chat")) {
         printf("%s: %" PRId64 " examples, %" PRId64 " of %" PRId64 " tokens are learnt, chat format %s\n", source,
                train_job_int(j, "examples"), train_job_int(j, "examples_learnt"), train_job_int(j, "tokens"),

@@ -250,7 +250,6 @@ static propane_status corpus_open_files(const corpus_options *o, const data_file
     PROPANE_TRY(corpus_one_kind(&f[0], one.text, &kind, err));
     PROPANE_TRY(corpus_one_kind(&f[1], one.text, &kind, err));
     c->files = f[0].count + f[1].count;
-    c->left_out = f[0].left_out + f[1].left_out;
     if (kind == CORPUS_EXAMPLES) return corpus_open_example_files(&one, f, c, err);
     if (c->files == 1 && kind == CORPUS_TEXT)
         return corpus_open_text(&one, c, err); /* as it stands; from a pipe, too */
@@ -259,12 +258,19 @@ static propane_status corpus_open_files(const corpus_options *o, const data_file
 }
 
 static propane_status corpus_find_files(const corpus_options *o, corpus *c, propane_error *err) {
-    data_files files[2] = {{0}};
+    data_set own = {0}, other = {0};
+    const bool held = o->held && *o->held;
+    const data_use use = held || o->whole ? DATA_TO_LEARN : DATA_TO_DIVIDE;
     arena *a = arena_create();
-    propane_status status = a ? data_files_find(o->text, a, &files[0], err) : propane_fail_memory(err, 0);
-    if (status == PROPANE_OK && o->held) status = data_files_find(o->held, a, &files[1], err);
-    if (status == PROPANE_OK && !files[0].count)
+    propane_status status = a ? data_files_find(o->text, use, a, &own, err) : propane_fail_memory(err, 0);
+    if (status == PROPANE_OK && held) status = data_files_find(o->held, DATA_TO_VALIDATE, a, &other, err);
+    if (status == PROPANE_OK && !own.train.count)
         status = propane_fail(err, PROPANE_ERR_INVALID, "there is no file to learn from");
+    c->left_out = own.left_out + other.left_out;
+    c->divided = own.valid.count > 0;
+    if (status == PROPANE_OK && own.told && !(c->parts = mem_copy_string(own.told)))
+        status = propane_fail_memory(err, strlen(own.told));
+    const data_files files[2] = {own.train, held ? other.valid : own.valid};
     if (status == PROPANE_OK) status = corpus_open_files(o, files, c, err);
     arena_free(a);
     return status;
@@ -289,6 +295,7 @@ void corpus_close(corpus *c) {
     train_examples_deinit(&c->examples);
     if (!c->shared) tokenizer_free(c->tokenizer);
     chat_template_deinit(&c->chat);
+    mem_free(c->parts);
 }
 
 const void *corpus_ids(const corpus *c, int *id_bytes) {

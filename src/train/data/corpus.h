@@ -15,6 +15,7 @@ typedef struct corpus_options {
     const char *tokenizer; /* NULL: learn one; a token file needs one */
     const char *kind;      /* bpe, chars, bytes: what is learnt */
     int vocab;
+    bool whole;        /* one text is wanted: a folder's validation part is left out, too */
     const char *model; /* whose tokenizer and chat format are taken where none are given; NULL: none */
     const char *chat;  /* of instruction data; NULL or "": the model's own */
 
@@ -35,6 +36,8 @@ typedef struct corpus {
     int64_t text_bytes;
     int64_t train_count; /* tokens or examples in front of those of `held`; 0: there were none */
     int files, left_out; /* read; of folders, not read */
+    char *parts;         /* how folders were divided by their names (data_files.h); NULL: none was */
+    bool divided;        /* `held` came out of a folder */
     double unigram_nats; /* entropy of the text's bytes, nats per byte; negative: not known (token file) */
     token_list list;
     token_file file; /* a token file that was given */

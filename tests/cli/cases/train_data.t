@@ -30,6 +30,46 @@ $ learn val --data a.txt --val-data v.txt > log; grep -c . log; propane train --
 = 2
 $ learn all --data a.txt --held-out 0 --eval-every 0 > log; cmp val/model.safetensors all/model.safetensors
 = 0
+# A folder that names its parts: training and validation are what the names say, a test is never learnt. mlx-lm's names,
+# Hugging Face's shards and folders, others' texts and token files.
+@ examples() { for i in $(seq $1 $2); do echo "{\"prompt\":\"of $i\",\"completion\":\"line $((i * 7 % 10))\"}"; done; }; examples 1 20 > tr.jsonl; examples 21 26 > va.jsonl; for i in 1 2 3 4; do echo '{"prompt":"secret","completion":"never"}'; done > te.jsonl
+@ mkdir -p mlx hub/data tree/train/deep tree/validation tree/test; cp tr.jsonl mlx/train.jsonl; cp va.jsonl mlx/valid.jsonl; cp te.jsonl mlx/test.jsonl; echo notes > mlx/notes.txt; echo '# set' > mlx/README.md; echo '# card' > hub/README.md
+@ head -10 tr.jsonl > hub/data/train-00000-of-00002.jsonl; tail -n +11 tr.jsonl > hub/data/train-00001-of-00002.jsonl; cp va.jsonl hub/data/validation-00000-of-00001.jsonl; cp te.jsonl hub/data/test-00000-of-00001.jsonl; cp tr.jsonl tree/train/deep/a.jsonl; cp va.jsonl tree/validation/b.jsonl; cp te.jsonl tree/test/c.jsonl
+@ printf 'propane train one --chat plain --context 16 --batch 2 --steps 4 --eval-batches 2 --run "$@" > $1.out && grep -E "^[a-z]+: .* for training|left out|^[0-9]* files|validation" $1.out | grep -v "^20"\n' > ../bin/parts; chmod +x ../bin/parts
+$ parts by-hand --data tr.jsonl --val-data va.jsonl > hand; cut -d: -f1 hand; parts by-mlx --data mlx | head -3; for p in mlx hub tree; do parts p-$p --data $p > $p.said; grep validation p-$p.out | tail -1 | cmp - hand > $p.cmp; cmp p-$p/model.safetensors by-hand/model.safetensors; done
+> 2 files
+> validation at step 4
+> 2 files
+> mlx: train.jsonl for training, valid.jsonl for validation; not read: test.jsonl
+> 2 files in folders are of other kinds and are left out
+= 0
+$ head -2 hub.said tree.said | grep for
+> hub: data/train-00000-of-00002.jsonl and data/train-00001-of-00002.jsonl for training, data/validation-00000-of-00001.jsonl for validation; not read: data/test-00000-of-00001.jsonl
+> tree: train/deep/a.jsonl for training, validation/b.jsonl for validation; not read: test/c.jsonl
+= 0
+# without a part for validation some of the training part is held out; --val-data says another; --held-out contradicts
+@ mkdir notest; cp tr.jsonl notest/train.jsonl; cp te.jsonl notest/eval.jsonl
+$ parts p-n --data notest | head -1; parts p-o --data tr.jsonl > log; cmp p-n/model.safetensors p-o/model.safetensors; parts p-v --data mlx --val-data va.jsonl | sed -n 1,2p
+> notest: train.jsonl for training; not read: eval.jsonl
+> 2 files
+> mlx: train.jsonl for training; not read: test.jsonl and valid.jsonl
+= 0
+$ propane train one --chat plain --data mlx --held-out 0.2 --run n
+2> propane train: mlx: train.jsonl for training, valid.jsonl for validation; not read: test.jsonl: that is what to validate with; leave out --held-out
+= 1
+$ mkdir only; cp te.jsonl only/test.jsonl; cp va.jsonl only/val.jsonl; propane train one --chat plain --data only --run n
+2> propane train: only: val.jsonl for validation; not read: test.jsonl; nothing is for training: name the file itself
+= 1
+# texts and token files; a tree of sources has a test.c and is one text
+@ mkdir wiki ids code code/train code/test; cp a.txt wiki/wiki.train.tokens; cp v.txt wiki/wiki.valid.tokens; cp b.txt wiki/wiki.test.tokens; cp a.tok ids/corpus_train.bin; cp b.tok ids/corpus_val.bin; for f in train.c test.c train/a.c test/b.c; do cp a.txt code/$f; done; cp b.txt code/the-test-of-time.txt
+$ for d in wiki code; do learn t-$d --data $d > log; cat log | wc -l; done; learn t-a --data a.txt --val-data v.txt > log; cmp t-a/model.safetensors t-wiki/model.safetensors; propane train --data code --kind bytes --layers 1 --width 16 --heads 2 --context 16 --batch 2 --steps 1 --eval-every 0 --run t-told | head -1; ids t-ids --data ids > log; ids t-by --data a.tok --val-data b.tok > log2; cmp log log2
+> 1
+> 1
+> 5 files
+= 0
+$ propane tokenize wiki --kind bytes --out w.json --tokens w.tok > log; cmp w.tok a.tok
+2> propane: wiki: wiki.train.tokens for training; not read: wiki.test.tokens and wiki.valid.tokens
+= 0
 # kinds are not mixed
 @ for i in 1 2 3 4 5 6 7 8 9 10 11 12; do echo "{\"prompt\":\"of $i\",\"completion\":\"line\"}"; done > p.jsonl
 $ propane train one --data p.jsonl --data a.txt --run n
