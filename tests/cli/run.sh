@@ -13,7 +13,7 @@
 #   2~ pattern        expected standard error line as a shell pattern
 #   >~ pattern        standard output must have a line that matches the pattern
 #   = code            expected exit code; ends the case
-# $DATA is the folder of shared data, $REPO the source tree.
+# $DATA is the folder of shared data, $REPO the source tree; ../engine is where the stand-in's programs have their folders.
 set -u
 REPO=$(cd "$(dirname "$0")/../.." && pwd)
 program=$(cd "$(dirname "$1")" && pwd)/$(basename "$1")
@@ -24,7 +24,8 @@ work=$(mktemp -d "${TMPDIR:-/tmp}/propane-cli.XXXXXX") || exit 2
 trap 'rm -rf "$work"' EXIT
 trap 'exit 130' INT TERM HUP
 limit=${TEST_TIMEOUT:-120} # seconds of processor time of each program; ten times as many by the clock
-mkdir "$work/bin" "$work/here"
+mkdir "$work/bin" "$work/here" "$work/engine"
+export PROPANE_STANDIN_MACHINE="${PROPANE_STANDIN_MACHINE:-},temporary=$work/engine" # not where TMPDIR is
 ln -s "$program" "$work/bin/propane"
 PATH=$work/bin:$PATH
 cd "$work/here" || exit 2

@@ -2,11 +2,12 @@
  * Owns strings, numbers, data, arrays, dictionaries, URLs, errors and surfaces: CoreFoundation's and IOSurface's functions
  * as far as the driver needs them.
  */
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "standin/standin.h"
+#include "standin/engine.h"
 
 enum { UTF8 = 0x08000100, SINT64 = 4 };
 
@@ -59,23 +60,36 @@ object *standin_entry(const object *dictionary, const char *key) {
 }
 
 typedef struct error_data {
-    object *domain, *description;
+    object *domain, *text, *description, *info;
     long code;
 } error_data;
 
-object *standin_error(const char *domain, long code, const char *description) {
-    char text[900];
+object *standin_error(const char *domain, long code, const char *text, long underlying, long stage) {
+    char whole[1100];
     error_data *e = malloc(sizeof *e);
     if (!e) abort();
-    snprintf(text, sizeof text, "Error Domain=%s Code=%ld \"%s\"", domain, code, description);
-    *e = (error_data){standin_string(domain), standin_string(text), code};
+    int count = 1;
+    object *keys[3] = {standin_string("NSLocalizedDescription")}, *values[3] = {standin_string(text)};
+    if (underlying >= 0) {
+        keys[count] = standin_string("_ANEErrorUnderlyingStatus");
+        values[count++] = standin_integer(underlying);
+    }
+    if (stage >= 0) {
+        keys[count] = standin_string("_ANEErrorLoadStage");
+        values[count++] = standin_integer(stage);
+    }
+    snprintf(whole, sizeof whole, "Error Domain=%s Code=%ld \"%s\"", domain, code, text);
+    *e = (error_data){standin_string(domain), standin_string(text), standin_string(whole),
+                      standin_make_dictionary(keys, values, count), code};
     return standin_autorelease(standin_new("NSError", KIND_OTHER, e, 0));
 }
 
 static void destroy_error(object *o) {
     error_data *e = o->memory;
     standin_release(e->domain);
+    standin_release(e->text);
     standin_release(e->description);
+    standin_release(e->info);
     free(e);
 }
 
@@ -84,6 +98,48 @@ static object *error_domain(const object *self, const char *selector) { return (
 static object *error_description(const object *self, const char *selector) {
     return ((error_data *)self->memory)->description;
 }
+static object *error_text(const object *self, const char *selector) { return ((error_data *)self->memory)->text; }
+static object *error_info(const object *self, const char *selector) { return ((error_data *)self->memory)->info; }
+
+static object *exception_name(const object *self, const char *selector) { return standin_entry(self->memory, "name"); }
+static object *exception_reason(const object *self, const char *selector) {
+    return standin_entry(self->memory, "reason");
+}
+
+/* A set of indices: numbers in ascending order. */
+static unsigned long set_count(const object *self, const char *selector) { return (unsigned long)self->count; }
+static unsigned long set_behind(const object *self, const char *selector, unsigned long index) {
+    for (long i = 0; i < self->count; i++)
+        if (((const unsigned long *)self->memory)[i] > index) return ((const unsigned long *)self->memory)[i];
+    return LONG_MAX; /* NSNotFound */
+}
+static unsigned long set_first(const object *self, const char *selector) {
+    return self->count ? *(const unsigned long *)self->memory : LONG_MAX;
+}
+
+static object *list_at(const object *self, const char *selector, unsigned long index) {
+    if (index < (unsigned long)self->count) return ((object **)self->memory)[index];
+    standin_raise("NSRangeException", "index %lu is beyond a list of %ld", index, self->count);
+}
+
+/* ---- the process and its system ------------------------------------------------------------------------------------ */
+
+static object *system_version(const object *self, const char *selector) {
+    static const char *const versions[] = {"15.5 (Build 24F74)", "26.3.1 (Build 25D2128)", "27.0.1 (Build 26A434)"};
+    char text[80];
+    long major = standin_number("system", 0);
+    snprintf(text, sizeof text, "Version %s", versions[major == 15 ? 0 : major - 25]);
+    return standin_autorelease(standin_string(text));
+}
+
+static object *process_info(object *self, const char *selector) {
+    static object *shared;
+    if (!shared) {
+        shared = standin_new("NSProcessInfo", KIND_OTHER, NULL, 0);
+        standin_count("objects", -1); /* it lives as long as the process */
+    }
+    return shared;
+}
 
 #define CODE(function) ((void (*)(void))(function))
 
@@ -91,6 +147,17 @@ const method standin_foundation_methods[] = {
     {"NSError", '-', "code", "q16@0:8", CODE(error_code)},
     {"NSError", '-', "domain", "@16@0:8", CODE(error_domain)},
     {"NSError", '-', "description", "@16@0:8", CODE(error_description)},
+    {"NSError", '-', "localizedDescription", "@16@0:8", CODE(error_text)},
+    {"NSError", '-', "userInfo", "@16@0:8", CODE(error_info)},
+    {"NSException", '-', "name", "@16@0:8", CODE(exception_name)},
+    {"NSException", '-', "reason", "@16@0:8", CODE(exception_reason)},
+    {"NSIndexSet", '-', "count", "Q16@0:8", CODE(set_count)},
+    {"NSIndexSet", '-', "firstIndex", "Q16@0:8", CODE(set_first)},
+    {"NSIndexSet", '-', "indexGreaterThanIndex:", "Q24@0:8Q16", CODE(set_behind)},
+    {"NSArray", '-', "count", "Q16@0:8", CODE(set_count)},
+    {"NSArray", '-', "objectAtIndex:", "@24@0:8Q16", CODE(list_at)},
+    {"NSProcessInfo", '+', "processInfo", "@16@0:8", CODE(process_info)},
+    {"NSProcessInfo", '-', "operatingSystemVersionString", "@16@0:8", CODE(system_version)},
     {NULL, 0, NULL, NULL, NULL},
 };
 
@@ -185,9 +252,11 @@ EXPORT object *CFURLCreateWithFileSystemPath(void *allocator, const object *path
     return standin_new("NSURL", KIND_URL, copy_bytes(path->memory, (size_t)path->count), path->count);
 }
 
+/* As on a Mac, with a slash behind it, and whatever TMPDIR says. */
 EXPORT object *NSTemporaryDirectory(void) {
-    const char *folder = getenv("TMPDIR");
-    return standin_autorelease(standin_string(folder && *folder ? folder : "/tmp"));
+    char path[1300];
+    snprintf(path, sizeof path, "%s/", standin_temporary());
+    return standin_autorelease(standin_string(path));
 }
 
 EXPORT const long _NSConcreteGlobalBlock[32] = {0};
@@ -257,9 +326,6 @@ EXPORT size_t IOSurfaceGetAllocSize(const object *o) {
     return standin_check(o, KIND_SURFACE, "IOSurfaceGetAllocSize") ? ((surface *)o->memory)->size : 0;
 }
 
-/* engine.c's own objects. */
-void standin_destroy_engine(object *o);
-
 void standin_destroy(object *o) {
     if (o->kind == KIND_SURFACE) {
         surface *s = o->memory;
@@ -269,7 +335,9 @@ void standin_destroy(object *o) {
         free(s);
     } else if (strcmp(o->isa->name, "NSError") == 0) {
         destroy_error(o);
-    } else {
-        standin_destroy_engine(o);
+    } else if (strcmp(o->isa->name, "NSException") == 0) {
+        standin_release(o->memory);
+    } else if (!standin_destroy_request(o)) {
+        standin_destroy_model(o);
     }
 }

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "base/memory.h"
 #include "chip/check.h"
 #include "device/driver.h"
@@ -44,11 +45,55 @@ static void *the_cpu(void) {
     return cpu;
 }
 
+/* ---- constants ------------------------------------------------------------------------------------------------------------- */
+
+/* How the engine reads a record: the payload's place is taken as written, whatever lies there; its size is the text's. So
+ * a place that is the first record's gives the first record's data, and nobody says so (Epistates/pmetal issue 34). */
+static bool read_record(const mil_module *m, mil_const *c) {
+    enum { RECORD = 64 };
+    static const char prefix[] = "@model_path/";
+    char path[1400], *content = NULL;
+    size_t length = 0;
+    uint64_t data = 0;
+    uint32_t sentinel = 0;
+    int64_t bytes = mil_type_bytes(&c->type);
+    if (!m->model_dir || strncmp(c->blob_path, prefix, sizeof prefix - 1) != 0) return false;
+    snprintf(path, sizeof path, "%s/%s", m->model_dir, c->blob_path + sizeof prefix - 1);
+    if (file_read(path, (size_t)1 << 32, &content, &length, NULL) != PROPANE_OK) return false;
+    bool good = c->blob_offset + RECORD <= length;
+    if (good) memcpy(&sentinel, content + c->blob_offset, sizeof sentinel);
+    if (good) memcpy(&data, content + c->blob_offset + 16, sizeof data);
+    good = good && sentinel == 0xDEADBEEFu && data <= length && (uint64_t)bytes <= length - data;
+    if (good) c->data = arena_copy(m->arena, content + data, (size_t)bytes);
+    c->bytes = bytes;
+    mem_free(content);
+    return good && c->data;
+}
+
+/* The size that a record says of its payload. */
+static uint64_t record_bytes(const mil_module *m, const mil_const *c) {
+    char path[1400];
+    uint64_t bytes = 0;
+    snprintf(path, sizeof path, "%s/%s", m->model_dir, strchr(c->blob_path, '/') + 1);
+    FILE *f = fopen(path, "rb");
+    if (!f || fseek(f, (long)c->blob_offset + 8, SEEK_SET) != 0 || fread(&bytes, sizeof bytes, 1, f) != 1) bytes = 0;
+    if (f) fclose(f);
+    return bytes;
+}
+
 /* ---- checks ---------------------------------------------------------------------------------------------------------------- */
 
 static bool refuse(char why[600], const char *word, const char *message) {
     snprintf(why, 600, "_ANECompiler : ANECCompile() FAILED err=(%s): %.500s", word, message);
     return false;
+}
+
+static bool check_dequantize(const mil_op *op, char why[600]) {
+    if (strcmp(op->info->name, "constexpr_affine_dequantize") != 0 || standin_is("affine", "any")) return true;
+    const mil_value *scale = mil_in(op, "scale");
+    bool scalar = !scale || mil_type_count(&scale->type) == 1;
+    if (scalar && standin_is("affine", "scalar")) return true;
+    return refuse(why, "InvalidMILProgram", "constexpr_affine_dequantize (C35)");
 }
 
 static bool check_op(const mil_op *op, char why[600]) {
@@ -64,7 +109,7 @@ static bool check_op(const mil_op *op, char why[600]) {
         return refuse(why, "InvalidMILProgram", "concat without interleave (C19)");
     if (strcmp(op->info->name, "conv") == 0 && mil_in(op, "bias"))
         return refuse(why, "InvalidMILProgram", "conv with bias (C21)");
-    return true;
+    return check_dequantize(op, why);
 }
 
 static bool is_used(const mil_function *f, const mil_value *v) {
@@ -75,15 +120,36 @@ static bool is_used(const mil_function *f, const mil_value *v) {
     return false;
 }
 
-static bool load_constants(mil_module *m, const mil_function *f, char why[600]) {
+static bool load_constant(mil_module *m, const mil_op *op, mil_const *c, char why[600]) {
     propane_error err = {0};
+    if (mil_blob_load(m, c, &err) != PROPANE_OK && !read_record(m, c))
+        return refuse(why, "InvalidMILProgram", err.text);
+    /* True2456/qwen-ane/docs/ANE-REFERENCE.md */
+    if (strcmp(op->info->name, "constexpr_blockwise_shift_scale") == 0 && record_bytes(m, c) == 0)
+        return refuse(why, "", "a record without its size");
+    return true;
+}
+
+static bool load_constants(mil_module *m, const mil_function *f, char why[600]) {
     for (const mil_op *op = f->first; op; op = op->next)
         for (int i = 0; i < op->info->param_count; i++)
             for (int k = 0; k < op->operands[i].count; k++) {
-                const mil_const *c = op->operands[i].values[k]->konst;
-                if (c && !c->data && mil_blob_load(m, (mil_const *)(uintptr_t)c, &err))
-                    return refuse(why, "InvalidMILProgram", err.text);
+                mil_const *c = (mil_const *)(uintptr_t)op->operands[i].values[k]->konst;
+                if (c && !c->data && !load_constant(m, op, c, why)) return false;
             }
+    return true;
+}
+
+/* Types that a function takes and gives. */
+static bool check_signature(const mil_function *f, char why[600]) {
+    for (int i = 0; i < f->param_count + f->result_count; i++) {
+        const mil_value *v = i < f->param_count ? f->params[i] : f->results[i - f->param_count];
+        mil_dtype type = v->type.dtype;
+        if ((type == MIL_int8 || type == MIL_uint8) && standin_is("int8", "refused"))
+            return refuse(why, "InvalidMILProgram", "int8 in a function's signature");
+        if (type == MIL_fp32 && standin_is("float32", "refused"))
+            return refuse(why, "InvalidMILProgram", "fp32 in a function's signature");
+    }
     return true;
 }
 
@@ -132,7 +198,7 @@ static bool check_function(program *p, const mil_function *f, char why[600]) {
         return refuse(why, "CompilationFailure", "too many symbols");
     for (const mil_op *op = f->first; op; op = op->next)
         if (!check_op(op, why)) return false;
-    if (!load_constants(p->module, f, why)) return false;
+    if (!check_signature(f, why) || !load_constants(p->module, f, why)) return false;
     if (chip_find("m4", &c, &err) || chip_check_refusal(f, c, 0, &err))
         return refuse(why, "CompilationFailure", err.text);
     return true;
@@ -177,6 +243,21 @@ program *standin_program_check(const char *source, size_t length, const char *fo
     if (good) return p;
     standin_program_free(p);
     return NULL;
+}
+
+int standin_program_files(const program *p, const char **out, int most) {
+    int count = 0;
+    for (int n = 0; n < p->procedure_count; n++)
+        for (const mil_op *op = p->procedures[n].function->first; op; op = op->next)
+            for (int i = 0; i < op->info->param_count; i++)
+                for (int k = 0; k < op->operands[i].count; k++) {
+                    const mil_const *c = op->operands[i].values[k]->konst;
+                    bool known = !c || !c->blob_path;
+                    for (int x = 0; x < count && x < most && !known; x++) known = strcmp(out[x], c->blob_path) == 0;
+                    if (!known && count < most) out[count] = c->blob_path;
+                    count += !known;
+                }
+    return count;
 }
 
 /* ---- what a compile leaves ------------------------------------------------------------------------------------------------- */

@@ -5,13 +5,14 @@
  * fail here, too.
  */
 #include <pthread.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "standin/standin.h"
 
-enum { ALIVE = 0x0b7ec7u, DEAD = 0xdeadu, CLASS_MAGIC = 0xc1a55u, MAX_SELECTORS = 200, MAX_CLASSES = 40, POOL = 4096 };
+enum { ALIVE = 0x0b7ec7u, DEAD = 0xdeadu, CLASS_MAGIC = 0xc1a55u, MAX_SELECTORS = 300, MAX_CLASSES = 60, POOL = 4096 };
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 
@@ -21,7 +22,9 @@ static const class meta = {NULL, CLASS_MAGIC, "class"};
 static class classes[MAX_CLASSES];
 static char *selectors[MAX_SELECTORS];
 
-static const method *const tables[] = {standin_foundation_methods, standin_engine_methods};
+static const method *const tables[] = {standin_foundation_methods, standin_model_methods, standin_client_methods,
+                                       standin_request_methods};
+enum { TABLES = sizeof tables / sizeof tables[0] };
 
 /* Every class that has a method is there. */
 static class *find_class(const char *name) {
@@ -37,7 +40,7 @@ static class *find_class(const char *name) {
 
 EXPORT const class *objc_getClass(const char *name) {
     if (standin_is("hide_class", name)) return NULL;
-    for (int t = 0; t < 2; t++)
+    for (int t = 0; t < TABLES; t++)
         for (const method *m = tables[t]; m->class_name; m++)
             if (strcmp(m->class_name, name) == 0) {
                 pthread_mutex_lock(&mutex);
@@ -62,7 +65,7 @@ EXPORT const char *sel_registerName(const char *name) {
 
 static const method *find_method(const class *c, char level, const char *selector) {
     if (standin_is("hide_method", selector)) return NULL;
-    for (int t = 0; t < 2; t++)
+    for (int t = 0; t < TABLES; t++)
         for (const method *m = tables[t]; m->class_name; m++)
             if (m->level == level && strcmp(m->selector, selector) == 0 && strcmp(m->class_name, c->name) == 0)
                 return m;
@@ -106,7 +109,7 @@ EXPORT void (*method_setImplementation(const method *m, void (*code)(void)))(voi
 EXPORT method **class_copyMethodList(const class *c, unsigned *count) {
     method **list = calloc(MAX_SELECTORS, sizeof *list);
     *count = 0;
-    for (int t = 0; t < 2; t++)
+    for (int t = 0; t < TABLES; t++)
         for (const method *m = tables[t]; m->class_name; m++)
             if (m->level == '-' && strcmp(m->class_name, c->name) == 0) list[(*count)++] = (method *)(uintptr_t)m;
     return list;
@@ -217,7 +220,7 @@ void standin_release(object *o) {
         long count = o->kind == KIND_ARRAY ? o->count : 2 * o->count;
         for (long i = 0; i < count; i++) standin_release(((object **)o->memory)[i]);
         free(o->memory);
-    } else if (o->kind == KIND_STRING || o->kind == KIND_DATA || o->kind == KIND_URL) {
+    } else if (o->kind == KIND_STRING || o->kind == KIND_DATA || o->kind == KIND_URL || o->kind == KIND_INDEX_SET) {
         free(o->memory);
     } else if (o->kind == KIND_OTHER || o->kind == KIND_SURFACE) {
         standin_destroy(o);
@@ -234,6 +237,28 @@ EXPORT void CFRelease(object *o) {
     if (standin_check(o, KIND_NONE, "CFRelease")) standin_release(o);
 }
 EXPORT object *CFRetain(object *o) { return standin_check(o, KIND_NONE, "CFRetain") ? standin_retain(o) : o; }
+
+/* ---- exceptions ---------------------------------------------------------------------------------------------------------------- */
+
+static void (*uncaught)(object *exception);
+
+EXPORT void NSSetUncaughtExceptionHandler(void (*handler)(object *exception)) { uncaught = handler; }
+EXPORT void (*NSGetUncaughtExceptionHandler(void))(object *exception) { return uncaught; }
+
+/* Name and reason are a dictionary's, so that they are released with it. */
+void standin_raise(const char *name, const char *format, ...) {
+    char reason[500];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(reason, sizeof reason, format, arguments);
+    va_end(arguments);
+    object *keys[] = {standin_string("name"), standin_string("reason")};
+    object *values[] = {standin_string(name), standin_string(reason)};
+    object *exception = standin_new("NSException", KIND_OTHER, standin_make_dictionary(keys, values, 2), 0);
+    if (uncaught) uncaught(exception);
+    fprintf(stderr, "*** Terminating app due to uncaught exception '%s', reason: '%s'\n", name, reason);
+    abort();
+}
 
 /* ---- autorelease pools: a stack for each thread ------------------------------------------------------------------------------ */
 

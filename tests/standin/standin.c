@@ -9,44 +9,71 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const known[] = {
-    "hide_class",  /* this class is not there */
-    "hide_method", /* this selector is not there */
-    "encoding",    /* this selector has another type */
-    "engine",      /* no: the machine has none */
-    "descriptor",  /* nil */
-    "model",       /* nil */
-    "client",      /* nil: no connection */
-    "compile",     /* invalid, failed: NO with an error; silent: NO without one; crash */
-    "compile_at",  /* only this compile of the process fails that way */
-    "limit",       /* compiles of a process; 0: any number */
-    "load",        /* once: the first load fails; always; large: 0x20004 */
-    "evaluate",    /* 0x1d, 0x2, silent: fails */
-    "evaluate_at", /* only this evaluation */
-    "attributes",  /* nil; strange: symbols that the program does not have; shapes: other shapes; rows: half as long */
-    "order",       /* declared: symbols in declared order, not in alphabetical */
-    "sizes",       /* any: inputs may differ in size */
-    "surface",     /* nil: no IOSurface */
-    "wrap",        /* nil: no _ANEIOSurfaceObject */
-    "lock",        /* fail: surfaces cannot be locked */
-    "request",     /* nil */
-    "procedures",  /* refused: programs of several functions; first: all run the first one's code; fail: only it runs */
-    "statistics",  /* gives: the engine keeps the mask and tells its times; kept: it keeps the mask and tells nothing */
-    "standard_ns", /* a standard evaluation takes at least this long */
-    "direct_ns",   /* likewise a direct one */
-    "realtime_ns", /* likewise a real-time one */
-    "direct",      /* fail: direct evaluation answers NO; wrong: it answers with what was there */
-    "realtime",    /* fail; task: only beginRealTimeTask answers NO; wrong: it answers with what was there */
-    "reload",      /* baked: patched data is ignored */
-    "slow_ns",     /* an evaluation takes at least this long */
-    "events",      /* ignored: shared events are never signalled */
-    "inputs",      /* stale: a program goes on with the inputs of its first evaluation */
-    "path",        /* nil: no localModelPath */
+/* One row a switch: what it is where nothing is said, by system. */
+enum { SYSTEMS = 3 };
+static const struct {
+    const char *key, *standard[SYSTEMS]; /* macOS 15, 26, 27 */
+} known[] = {
+    {"system", {"15", "26", "27"}}, /* of Apple's: 15, 26, 27; sets what the other rows say of it */
+    {"temporary", {0}},             /* the folder that the system gives to the user; TMPDIR does not move it */
+
+    /* What differs from system to system. */
+    {"files", {0, 0, "one"}},            /* one: a program with several weight files is refused on the memory route */
+    {"bundle", {0, 0, "checked"}},       /* checked: what is not where the framework looks has a code for it */
+    {"contents", {"equal", "equal", 0}}, /* equal: a file holds what the dictionary says of it */
+    {"texts", {0, 0, "new"}},            /* new: shapes and codes of errors */
+    {"sizes", {0, 0, "any"}},            /* any: surfaces of one side may differ in size */
+    {"limit", {"119", "119", "0"}},      /* compiles of a process; 0: any number */
+    {"pool", {"0", "0", "115"}},         /* loaded programs of all processes; 0: any number */
+    {"idle", {"0", "0", "5000"}}, /* ms after which the engine is off, as before the first evaluation; 0: never */
+    {"realtime", {0, 0, "none"}}, /* none: nothing of it answers YES; fail; task: only beginRealTimeTask answers
+                                           NO; wrong: it answers with what was there */
+    {"events", {0, 0, "client"}}, /* client: on the memory route shared events are never signalled; ignored: nowhere */
+    {"statistics_object", {0, 0, "array"}}, /* array: a request's perfStats of another class raises */
+    {"wrapper", {0, 0, "raises"}}, /* raises: a client does not know _ANEInMemoryModel; attributes: nor does that
+                                           know its own attributes */
+    {"names", {"options", "options", "weights"}}, /* what comes behind the text's hash in a program's name */
+    {"affine", {"any", "refused", "scalar"}},     /* constexpr_affine_dequantize: any; scalar: of the scale; refused */
+    {"int8", {0, 0, "refused"}},                  /* in a function's signature */
+    {"float32", {0}},                             /* refused: in a function's signature */
+
+    /* Faults. */
+    {"hide_class", {0}},  /* this class is not there */
+    {"hide_method", {0}}, /* this selector is not there */
+    {"encoding", {0}},    /* this selector has another type */
+    {"engine", {0}},      /* no: the machine has none */
+    {"descriptor", {0}},  /* nil */
+    {"model", {0}},       /* nil */
+    {"client", {0}},      /* nil: no connection */
+    {"compile", {0}},     /* invalid, failed: NO with an error; silent: NO without one; crash */
+    {"compile_at", {0}},  /* only this compile of the process fails that way */
+    {"load", {0}},        /* once: the first load fails; always; large: 0x20004 */
+    {"evaluate", {0}},    /* 0x1d, 0x2, silent: fails; raises: an Objective-C exception */
+    {"evaluate_at", {0}}, /* only this evaluation */
+    {"attributes", {0}},  /* nil; strange: symbols that the program does not have; shapes: other shapes; rows: half as
+                             long */
+    {"order", {0}},       /* declared: symbols in declared order, not in alphabetical */
+    {"surface", {0}},     /* nil: no IOSurface */
+    {"wrap", {0}},        /* nil: no _ANEIOSurfaceObject */
+    {"lock", {0}},        /* fail: surfaces cannot be locked */
+    {"request", {0}},     /* nil */
+    {"procedures", {0}},  /* refused: programs of several functions; first: all run the first one's code; fail: only it
+                             runs */
+    {"statistics", {0}},  /* gives: the engine keeps the mask and tells its times; kept: it keeps the mask and tells
+                             nothing */
+    {"standard_ns", {0}}, /* a standard evaluation takes at least this long */
+    {"direct_ns", {0}},   /* likewise a direct one */
+    {"realtime_ns", {0}}, /* likewise a real-time one */
+    {"direct", {0}},      /* fail: direct evaluation answers NO; wrong: it answers with what was there */
+    {"reload", {0}},      /* baked: patched data is ignored */
+    {"slow_ns", {0}},     /* an evaluation takes at least this long */
+    {"inputs", {0}},      /* stale: a program goes on with the inputs of its first evaluation */
+    {"path", {0}},        /* nil: no localModelPath */
 };
-enum { KNOWN = sizeof known / sizeof known[0], COUNTERS = 32 };
+enum { KNOWN = sizeof known / sizeof known[0], COUNTERS = 32, SYSTEM_ROW = 0, STANDARD_SYSTEM = 26 };
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-static char values[KNOWN][120];
+static char values[KNOWN][1200];
 static bool parsed;
 static struct {
     char name[24];
@@ -56,7 +83,7 @@ static char last_violation[300];
 
 static void store(const char *key, size_t key_length, const char *value, size_t value_length) {
     for (int i = 0; i < KNOWN; i++) {
-        if (strlen(known[i]) != key_length || memcmp(known[i], key, key_length) != 0) continue;
+        if (strlen(known[i].key) != key_length || memcmp(known[i].key, key, key_length) != 0) continue;
         snprintf(values[i], sizeof values[i], "%.*s", (int)value_length, value);
         return;
     }
@@ -64,14 +91,16 @@ static void store(const char *key, size_t key_length, const char *value, size_t 
     abort();
 }
 
+/* What is said of the machine, for all programs of a test, and behind it of this program. */
 static void parse_environment(void) {
-    const char *at = getenv("PROPANE_STANDIN");
+    static const char *const variables[] = {"PROPANE_STANDIN_MACHINE", "PROPANE_STANDIN"};
     parsed = true;
-    while (at && *at) {
-        size_t length = strcspn(at, ","), key = strcspn(at, "=,");
-        store(at, key, at + key + (key < length), length - key - (key < length));
-        at += length + (at[length] == ',');
-    }
+    for (int i = 0; i < 2; i++)
+        for (const char *at = getenv(variables[i]); at && *at;) {
+            size_t length = strcspn(at, ","), key = strcspn(at, "=,");
+            if (length) store(at, key, at + key + (key < length), length - key - (key < length));
+            at += length + (at[length] == ',');
+        }
 }
 
 void standin_set(const char *key, const char *value) {
@@ -81,14 +110,23 @@ void standin_set(const char *key, const char *value) {
     pthread_mutex_unlock(&mutex);
 }
 
+static int system_index(void) {
+    long system = values[SYSTEM_ROW][0] ? strtol(values[SYSTEM_ROW], NULL, 10) : STANDARD_SYSTEM;
+    int index = system == 15 ? 0 : (int)system - 25;
+    if (index >= 0 && index < SYSTEMS) return index;
+    fprintf(stderr, "stand-in: system=%s is not 15, 26 or 27\n", values[SYSTEM_ROW]);
+    abort();
+}
+
+/* Nothing said: what the system does. "off": nothing at all. */
 const char *standin_switch(const char *key) {
     const char *found = NULL;
     pthread_mutex_lock(&mutex);
     if (!parsed) parse_environment();
     for (int i = 0; i < KNOWN; i++)
-        if (strcmp(known[i], key) == 0 && values[i][0]) found = values[i];
+        if (strcmp(known[i].key, key) == 0) found = values[i][0] ? values[i] : known[i].standard[system_index()];
     pthread_mutex_unlock(&mutex);
-    return found;
+    return found && strcmp(found, "off") != 0 ? found : NULL;
 }
 
 long standin_number(const char *key, long standard) {

@@ -7,8 +7,10 @@
  * What it does follows public notes on the real thing, not the real thing: passing here says that the driver keeps to
  * what is known.
  *
- * Switches (faults and rules) are set by the environment variable PROPANE_STANDIN, "key=value,key=value", or by
- * standin_set; standin.c lists them. Counters are read with standin_get.
+ * It is macOS 15, 26 or 27 (system=), each with what is known to work and to fail there. Where reports disagree a switch
+ * of its own decides. Switches (rules and faults) are set by the environment variables PROPANE_STANDIN_MACHINE, for all
+ * programs of a test, and PROPANE_STANDIN, "key=value,key=value", or by standin_set; standin.c lists them. Counters are
+ * read with standin_get.
  */
 #ifndef TESTS_STANDIN_STANDIN_H
 #define TESTS_STANDIN_STANDIN_H
@@ -30,6 +32,7 @@ typedef enum object_kind {
     KIND_DICTIONARY,
     KIND_URL,
     KIND_SURFACE,
+    KIND_INDEX_SET,
     KIND_OTHER
 } object_kind;
 
@@ -71,9 +74,13 @@ object *standin_new(const char *class_name, object_kind kind, void *memory, long
 object *standin_retain(object *o);
 void standin_release(object *o);
 object *standin_autorelease(object *o);
+EXPORT void *objc_autoreleasePoolPush(void);
+EXPORT void objc_autoreleasePoolPop(void *mark);
 /* Is it alive, and (kind other than KIND_NONE) of that kind? Otherwise a violation that names `what`. */
 bool standin_check(const object *o, object_kind kind, const char *what);
 bool standin_is_class(const object *o, const char *class_name);
+/* An Objective-C exception that nobody catches: the handler that was set is called, and the process ends. */
+void standin_raise(const char *name, const char *format, ...) __attribute__((noreturn, format(printf, 2, 3)));
 /* Called when the last reference of an object is gone; kind KIND_OTHER and KIND_SURFACE only. */
 void standin_destroy(object *o);
 
@@ -84,14 +91,16 @@ typedef struct method {
     void (*code)(void);
 } method;
 
-/* engine.c's and foundation.c's; end with class_name NULL. */
-extern const method standin_engine_methods[], standin_foundation_methods[];
+/* Each file's own; end with class_name NULL. */
+extern const method standin_foundation_methods[], standin_model_methods[], standin_client_methods[],
+    standin_request_methods[];
 
 /* ---- foundation.c ------------------------------------------------------------------------------------------------------ */
 
 object *standin_string(const char *text); /* owned by the caller, as the following ones */
 object *standin_integer(long value);
-object *standin_error(const char *domain, long code, const char *description); /* autoreleased */
+/* Autoreleased. `underlying` and `stage` go into the user info; negative: not there. */
+object *standin_error(const char *domain, long code, const char *text, long underlying, long stage);
 const char *standin_text(const object *string);
 /* Borrowed; NULL: no such key. */
 object *standin_entry(const object *dictionary, const char *key);
@@ -121,6 +130,8 @@ typedef struct port {
 
 /* Parses and checks; NULL: `why` is the compiler's word for it. `folder` is what @model_path means. */
 program *standin_program_check(const char *text, size_t length, const char *folder, char why[600]);
+/* The files of constants that it names, each once: how many, and the first `most` of them. */
+int standin_program_files(const program *p, const char **out, int most);
 /* What a compile leaves behind: the text with all weights in one file, and that file's bytes. The caller frees. */
 bool standin_program_pack(program *p, char **net, size_t *net_length, char **data, size_t *data_length);
 /* Makes it ready to run. */

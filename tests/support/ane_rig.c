@@ -12,6 +12,14 @@
 
 static char folder[1100], cache[1120];
 
+/* The stand-in's machine: as the caller says, with a temporary folder that is the test's own. */
+static void set_machine(void) {
+    char machine[2400];
+    const char *said = getenv("PROPANE_STANDIN_MACHINE");
+    snprintf(machine, sizeof machine, "%.1200s,temporary=%s", said ? said : "", folder);
+    setenv("PROPANE_STANDIN_MACHINE", machine, 1);
+}
+
 bool ane_rig_enter(const char *program) {
     char path[1000];
     const char *slash = strrchr(program, '/'), *temporary = getenv("TMPDIR");
@@ -24,6 +32,7 @@ bool ane_rig_enter(const char *program) {
     setenv("TMPDIR", folder, 1);
     snprintf(cache, sizeof cache, "%s.cache", folder);
     setenv("XDG_CACHE_HOME", cache, 1);
+    set_machine();
     return true;
 }
 

@@ -52,7 +52,7 @@ $ PROPANE_ANE_LIBRARY=$PWD/standin.so PROPANE_STANDIN=hide_class=_ANERequest pro
 $ export TMPDIR=$PWD/tmp PROPANE_ANE_LIBRARY=$PWD/standin.so; propane $(cat args) --device ane --weights inputs --run inputs
 >~ done: 130 steps in *
 = 0
-$ export TMPDIR=$PWD/tmp PROPANE_ANE_LIBRARY=$PWD/standin.so; propane $(cat args) --device 'ane:memory?procedures=off&dispatch=standard' --weights baked --run baked > log; grep -c '^resumed' log; grep -c '^done' log; cmp inputs/model.safetensors baked/model.safetensors && echo same; ls tmp | wc -l | tr -d ' '
+$ export TMPDIR=$PWD/tmp PROPANE_ANE_LIBRARY=$PWD/standin.so; propane $(cat args) --device 'ane:memory?procedures=off&dispatch=standard' --weights baked --run baked > log; grep -c '^resumed' log; grep -c '^done' log; cmp inputs/model.safetensors baked/model.safetensors && echo same; (ls tmp; ls ../engine) | wc -l | tr -d ' '
 > 5
 > 1
 > same
@@ -63,7 +63,7 @@ $ export TMPDIR=$PWD/tmp PROPANE_ANE_LIBRARY=$PWD/standin.so; propane $(cat args
 = 0
 # All kernels are procedures of one compiled program: with baked weights that is one compile a step, and with weights as
 # inputs one compile for the run, behind one for each proof (of the weight mode, of procedures).
-$ export TMPDIR=$PWD/tmp PROPANE_ANE_LIBRARY=$PWD/standin.so; propane $(cat args) --device ane --weights baked --run together > log; grep -c '^resumed' log; cmp inputs/model.safetensors together/model.safetensors && echo same; ls tmp | wc -l | tr -d ' '
+$ export TMPDIR=$PWD/tmp PROPANE_ANE_LIBRARY=$PWD/standin.so; propane $(cat args) --device ane --weights baked --run together > log; grep -c '^resumed' log; cmp inputs/model.safetensors together/model.safetensors && echo same; (ls tmp; ls ../engine) | wc -l | tr -d ' '
 > 1
 > same
 > 0
@@ -87,7 +87,7 @@ $ export TMPDIR=$PWD/tmp PROPANE_ANE_LIBRARY=$PWD/standin.so; propane $(cat args
 >~ "programs":"6 procedures of 1 compiled program"
 = 0
 # Compiled programs that are loaded with other weights need neither restarts nor compiles.
-$ export TMPDIR=$PWD/tmp PROPANE_ANE_LIBRARY=$PWD/standin.so; propane $(cat args) --device ane --weights reload --run reload > log; grep -c '^resumed' log; cmp inputs/model.safetensors reload/model.safetensors && echo same; ls tmp | wc -l | tr -d ' '
+$ export TMPDIR=$PWD/tmp PROPANE_ANE_LIBRARY=$PWD/standin.so; propane $(cat args) --device ane --weights reload --run reload > log; grep -c '^resumed' log; cmp inputs/model.safetensors reload/model.safetensors && echo same; (ls tmp; ls ../engine) | wc -l | tr -d ' '
 > 0
 > same
 > 0
