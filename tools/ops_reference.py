@@ -432,7 +432,7 @@ for g, scale, shift, bias in [(1, 0.125, -1.0, False), (2, 0.0625, 0.0, True), (
 # ---- images
 x = normal(1, 2, 3, 4)
 for size in [(6, 8), (5, 3), (1, 1), (2, 9), (3, 4)]:
-    case('resize_nearest_neighbor', F.interpolate(T(x), size, mode='nearest'), x=In(x), target_size_height=size[0], target_size_width=size[1])
+    case('resize_nearest_neighbor', F.interpolate(T(x), size, mode='nearest-exact'), x=In(x), target_size_height=size[0], target_size_width=size[1])
     case('resize_bilinear', F.interpolate(T(x), size, mode='bilinear', align_corners=True), x=In(x), target_size_height=size[0],
          target_size_width=size[1], sampling_mode='STRICT_ALIGN_CORNERS')
     case('resize_bilinear', F.interpolate(T(x), size, mode='bilinear', align_corners=False), x=In(x), target_size_height=size[0],
@@ -1091,7 +1091,7 @@ for direction in ('forward', 'reverse'):
 
 # ---- resize to the nearest element; attention whose batches are broadcast
 x = normal(1, 2, 5)
-at = [int(np.floor(i * 5 / 7 + 0.5)) for i in range(7)]
+at = [(2 * i + 1) * 5 // 14 for i in range(7)]
 case('resize', x[:, :, at], x=In(x), shape=[7], resized_dims=1, interpolation_mode='NEAREST_NEIGHBOR')
 q, k, v = normal(1, 3, 4), normal(2, 5, 4), normal(1, 5, 6)
 case('scaled_dot_product_attention', F.scaled_dot_product_attention(T(q), T(k), T(v)), query=In(q), key=In(k), value=In(v))

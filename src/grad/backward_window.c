@@ -2,8 +2,6 @@
  * Owns the gradients of resizing and of picks along an axis. Resizing is linear and works on one dimension after the other:
  * its gradient is the transposed matrix of each dimension. What was picked along an axis is added back where it came from.
  */
-#include <math.h>
-
 #include "base/memory.h"
 #include "grad/rules.h"
 #include "mil/ops/shape_util.h"
@@ -13,10 +11,10 @@
 /* [out, in]: how much each element counts for each result. */
 static void backward_window_fill_matrix(const mil_resize *r, int64_t in, int64_t out, double *matrix) {
     for (int64_t i = 0; i < out; i++) {
-        const double at = mil_grid_point(r->grid, (double)in, out, i);
-        int64_t low = (int64_t)floor(r->nearest && !r->below ? at + 0.5 : at);
-        if (low > in - 1) low = in - 1;
-        const double part = r->nearest ? 0.0 : at - (double)low;
+        const double at =
+            r->nearest ? (double)mil_resize_nearest(r, in, out, i) : mil_grid_point(r->grid, (double)in, out, i);
+        const int64_t low = (int64_t)at;
+        const double part = at - (double)low;
         matrix[i * in + low] += 1.0 - part;
         if (part > 0.0) matrix[i * in + low + 1] += part;
     }

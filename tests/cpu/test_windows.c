@@ -42,6 +42,8 @@ static const window_case windows[] = {
     {MIL_OP_resize_bilinear, "x=[1,3,20,37] target_size_height=33 target_size_width=50 sampling_mode=UNALIGN_CORNERS"},
     {MIL_OP_resize_bilinear, "x=[2,3,20,37] target_size_height=7 target_size_width=12 sampling_mode=OFFSET_CORNERS"},
     {MIL_OP_resize_nearest_neighbor, "x=[1,3,20,37] target_size_height=41 target_size_width=74"},
+    {MIL_OP_resize_nearest_neighbor, "x=[1,3,21,38] target_size_height=14 target_size_width=19"},
+    {MIL_OP_upsample_nearest_neighbor, "x=[1,3,5,2] scale_factor_height=int32(2) scale_factor_width=int32(49)"},
     {MIL_OP_lstm,
      "x=[7,3,20] initial_h=[3,34] initial_c=[3,34] weight_ih=[68,20]~unit! weight_hh=[68,17]~unit! bias=[68]! "
      "weight_ih_back=[68,20]~unit! weight_hh_back=[68,17]~unit! bias_back=[68]! direction=bidirectional "

@@ -232,6 +232,10 @@ static const rule_case rule_cases[] = {
     C(scaled_dot_product_attention, any, "query[1,3,4] key[2,5,4] value[1,5,3]"),
     C(scaled_dot_product_attention, any, "query[2,1,3,4] key[1,2,5,4] value[1,1,5,3] attn_mask[3,5]"),
     C(resize, any, "x[2,2,5] shape={3,7} resized_dims=2 interpolation_mode='NEAREST_NEIGHBOR'"),
+    C(resize, any,
+      "x[2,4,6] shape={6,1} resized_dims=2 interpolation_mode='NEAREST_NEIGHBOR' sampling_mode='OFFSET_CORNERS'"),
+    C(resize, any,
+      "x[2,1,6] shape={3,4} resized_dims=2 interpolation_mode='NEAREST_NEIGHBOR' sampling_mode='ALIGN_CORNERS'"),
 };
 #undef C
 enum { CASES = sizeof rule_cases / sizeof rule_cases[0] };

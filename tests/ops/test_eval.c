@@ -4,6 +4,8 @@
  */
 #include <float.h>
 #include <math.h>
+#include <stdio.h>
+#include <string.h>
 
 #include "base/float16.h"
 #include "base/memory.h"
@@ -141,6 +143,71 @@ TEST(values_worked_out_by_hand) {
         arena_free(a);
         op_case_free(c);
     }
+}
+
+/* ---- nearest neighbours ---------------------------------------------------------------------------------------------- */
+
+typedef struct nearest_row {
+    const char *modes; /* after each other */
+    int in, out;
+    const char *want; /* a digit for each result: which of x's elements it is */
+} nearest_row;
+
+/* 2 -> 3 is coremltools' own (iOS14 and iOS17, test_image_resizing.py), DEFAULT's others are those of TensorFlow's half-pixel
+ * grid, which its frontend asks for by DEFAULT; the rest from the grid points that the operation's text gives. */
+static const nearest_row nearest_rows[] = {
+    {"DEFAULT STRICT_ALIGN_CORNERS ALIGN_CORNERS OFFSET_CORNERS UNALIGN_CORNERS", 2, 3, "011"},
+    {"DEFAULT UNALIGN_CORNERS STRICT_ALIGN_CORNERS ALIGN_CORNERS", 4, 8, "00112233"},
+    {"OFFSET_CORNERS", 4, 8, "01112223"},
+    {"DEFAULT UNALIGN_CORNERS", 4, 6, "011233"},
+    {"STRICT_ALIGN_CORNERS ALIGN_CORNERS OFFSET_CORNERS", 4, 6, "011223"},
+    {"DEFAULT UNALIGN_CORNERS OFFSET_CORNERS", 7, 3, "135"},
+    {"STRICT_ALIGN_CORNERS ALIGN_CORNERS", 7, 3, "036"},
+    {"DEFAULT UNALIGN_CORNERS ALIGN_CORNERS OFFSET_CORNERS", 6, 1, "3"},
+    {"STRICT_ALIGN_CORNERS", 6, 1, "0"},
+    {"DEFAULT STRICT_ALIGN_CORNERS ALIGN_CORNERS OFFSET_CORNERS UNALIGN_CORNERS", 1, 5, "00000"},
+    {"DEFAULT STRICT_ALIGN_CORNERS ALIGN_CORNERS OFFSET_CORNERS UNALIGN_CORNERS", 5, 5, "01234"},
+    {"DEFAULT UNALIGN_CORNERS", 3, 7, "0011122"}, /* 3.5 * 3 / 7 is 1.5, and 2.5 * 3 / 7 just above 1 */
+    {"DEFAULT UNALIGN_CORNERS", 2, 7, "0001111"}, /* 3.5 * 2 / 7 is 1 */
+};
+
+static void expect_nearest(mil_opcode code, const char *line, const char *want) {
+    propane_error err = {0};
+    op_case *c = op_case_make(code, MIL_fp32, line, 1, &err);
+    if (!c) ck_abort_msg("%s", err.text);
+    arena *a = arena_create();
+    const mil_tensor *out = run(c, false, a);
+    EXPECT(mil_type_count(&out->type) == (int64_t)strlen(want));
+    for (int64_t i = 0; want[i]; i++)
+        EXPECT_MSG(out->data[i] == want[i] - '0', "%s: element %d is %g, not %c", c->label, (int)i, out->data[i],
+                   want[i]);
+    arena_free(a);
+    op_case_free(c);
+}
+
+TEST(nearest_neighbours_by_mode) {
+    static const char counts[] = "0,1,2,3,4,5,6,7,8";
+    for (size_t k = 0; k < sizeof nearest_rows / sizeof nearest_rows[0]; k++) {
+        const nearest_row *r = &nearest_rows[k];
+        char line[300];
+        for (const char *mode = r->modes; *mode; mode += strcspn(mode, " "), mode += *mode == ' ') {
+            snprintf(line, sizeof line,
+                     "x=[%d]~=%.*s shape=[%d] resized_dims=1 interpolation_mode=NEAREST_NEIGHBOR sampling_mode=%.*s",
+                     r->in, 2 * r->in - 1, counts, r->out, (int)strcspn(mode, " "), mode);
+            expect_nearest(MIL_OP_resize, line, r->want);
+        }
+        if (strncmp(r->modes, "DEFAULT", 7) != 0) continue;
+        snprintf(line, sizeof line, "x=[1,1,%d]~=%.*s target_size_height=1 target_size_width=%d", r->in, 2 * r->in - 1,
+                 counts, r->out);
+        expect_nearest(MIL_OP_resize_nearest_neighbor, line, r->want);
+    }
+    /* Of upsample_nearest_neighbor an element begins where its share begins; 49 * (2 / 98) is below 1 in floating point. */
+    expect_nearest(MIL_OP_upsample_nearest_neighbor, "x=[1,1,2]~=0,1 scale_factor_width=fp32(1.5)", "001");
+    char many[99];
+    for (int i = 0; i < 98; i++) many[i] = i < 49 ? '0' : '1';
+    many[98] = 0;
+    expect_nearest(MIL_OP_upsample_nearest_neighbor, "x=[1,1,2]~=0,1 scale_factor_width=int32(49)", many);
+    expect_nearest(MIL_OP_resize_nearest_neighbor, "x=[1,1,2]~=0,1 target_size_height=1 target_size_width=98", many);
 }
 
 /* ---- closed forms, written differently ------------------------------------------------------------------------------ */
@@ -350,6 +417,6 @@ TEST(costs_worked_out_by_hand) {
     }
 }
 
-SUITE("ops/eval", T(values_worked_out_by_hand), T(functions_follow_their_laws), T(nan_is_not_swallowed),
-      T(indices_out_of_range_are_an_error), T(functions_run_op_by_op_and_round_if_asked), T(rounding_to_element_types),
-      T(packing_keeps_every_value), T(costs_worked_out_by_hand))
+SUITE("ops/eval", T(values_worked_out_by_hand), T(nearest_neighbours_by_mode), T(functions_follow_their_laws),
+      T(nan_is_not_swallowed), T(indices_out_of_range_are_an_error), T(functions_run_op_by_op_and_round_if_asked),
+      T(rounding_to_element_types), T(packing_keeps_every_value), T(costs_worked_out_by_hand))

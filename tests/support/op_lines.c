@@ -713,5 +713,11 @@ const op_line op_lines[] = {
     {"mod", "x=[211]~decimal y=[211]~divisor"},
     {"mod", "x=[7,31]~decimal y=[7,1]~divisor"},
     {"mod", "x=[5,1]~decimal y=[17]~divisor"},
+
+    /* ---- nearest neighbours on the other grids ---- */
+    {"resize", "x=[6,4] shape=[4,6] resized_dims=2 interpolation_mode=NEAREST_NEIGHBOR sampling_mode=OFFSET_CORNERS"},
+    {"resize", "x=[4,6] shape=[1,9] resized_dims=2 interpolation_mode=NEAREST_NEIGHBOR sampling_mode=ALIGN_CORNERS"},
+    {"resize",
+     "x=[1,5] shape=[3,3] resized_dims=2 interpolation_mode=NEAREST_NEIGHBOR sampling_mode=STRICT_ALIGN_CORNERS"},
 };
 const int op_line_count = sizeof op_lines / sizeof op_lines[0];

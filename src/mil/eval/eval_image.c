@@ -10,11 +10,7 @@
 
 /* ---- resizing: one dimension after the other --------------------------------------------------------------------------- */
 
-static double eval_image_along(const double *x, int64_t step, int64_t size, double at, bool nearest, bool floor_down) {
-    if (nearest) {
-        const int64_t i = (int64_t)floor(floor_down ? at : at + 0.5);
-        return x[(i < size ? i : size - 1) * step];
-    }
+static double eval_image_along(const double *x, int64_t step, int64_t size, double at) {
     const int64_t low = (int64_t)floor(at), high = low + 1 < size ? low + 1 : low;
     const double part = at - (double)low;
     return x[low * step] * (1.0 - part) + x[high * step] * part;
@@ -42,10 +38,10 @@ propane_status mil_eval_resize(const mil_eval_args *a, propane_error *err) {
         for (int k = d + 1; k < type.rank; k++) inner *= type.dim[k];
         for (int64_t o = 0; o < outer; o++)
             for (int64_t s = 0; s < out; s++) {
-                const double at = mil_grid_point(r.grid, (double)in, out, s);
+                const double at =
+                    r.nearest ? (double)mil_resize_nearest(&r, in, out, s) : mil_grid_point(r.grid, (double)in, out, s);
                 for (int64_t i = 0; i < inner; i++)
-                    to[(o * out + s) * inner + i] =
-                        eval_image_along(from + o * in * inner + i, inner, in, at, r.nearest, r.below);
+                    to[(o * out + s) * inner + i] = eval_image_along(from + o * in * inner + i, inner, in, at);
             }
         type.dim[d] = out;
         double *swap = from;

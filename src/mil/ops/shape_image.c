@@ -49,6 +49,36 @@ double mil_grid_point(mil_grid grid, double in, int64_t out, int64_t i) {
     return at < 0.0 ? 0.0 : at > in - 1.0 ? in - 1.0 : at;
 }
 
+/* floor(of * top / below), exact for the sizes of a tensor that any memory holds. */
+static int64_t shape_image_part(int64_t of, int64_t top, int64_t below) {
+    const bool fits = of >> 31 == 0 && top >> 31 == 0;
+    return fits ? (int64_t)((uint64_t)of * (uint64_t)top / (uint64_t)below)
+                : (int64_t)floor((double)of * (double)top / (double)below);
+}
+
+/* The integer nearest to it, the upper of two. `below` is even. */
+static int64_t shape_image_rounded(int64_t of, int64_t top, int64_t below) {
+    const bool fits = of >> 31 == 0 && top >> 31 == 0;
+    return fits ? (int64_t)(((uint64_t)of * (uint64_t)top + (uint64_t)below / 2) / (uint64_t)below)
+                : (int64_t)floor((double)of * (double)top / (double)below + 0.5);
+}
+
+int64_t mil_resize_nearest(const mil_resize *r, int64_t in, int64_t out, int64_t i) {
+    int64_t at = i;
+    if (r->below) return shape_image_part(i, in, out);
+    switch (r->grid) {
+    case MIL_GRID_DEFAULT:
+    case MIL_GRID_UNALIGN: at = shape_image_part(2 * i + 1, in, 2 * out); break;
+    case MIL_GRID_STRICT_ALIGN:
+    case MIL_GRID_ALIGN:
+        if (out == 1) return r->grid == MIL_GRID_ALIGN ? in / 2 : 0;
+        at = shape_image_rounded(2 * i, in - 1, 2 * (out - 1));
+        break;
+    case MIL_GRID_OFFSET: at = shape_image_rounded(2 * i + 1, in > 1 ? in - 1 : 1, 2 * out); break;
+    }
+    return at > in - 1 ? in - 1 : at;
+}
+
 /* ---- resizing ------------------------------------------------------------------------------------------------------------- */
 
 static propane_status shape_image_scaled(const mil_op *op, const char *param, int64_t *dim, propane_error *err) {
@@ -113,8 +143,8 @@ propane_status mil_resize_read(const mil_op *op, mil_resize *out, propane_error 
     int64_t count = 1;
     char text[160];
     *out = (mil_resize){.result = *shape_image_x_of(op),
-                        .nearest = code == MIL_OP_upsample_nearest_neighbor || code == MIL_OP_resize_nearest_neighbor};
-    out->below = out->nearest; /* resize is the row that rounds */
+                        .nearest = code == MIL_OP_upsample_nearest_neighbor || code == MIL_OP_resize_nearest_neighbor,
+                        .below = code == MIL_OP_upsample_nearest_neighbor};
     if (out->result.rank < (code == MIL_OP_resize ? 1 : 3))
         return BAD("x is %s; it must have at least rank %d", mil_shape_print(text, shape_image_x_of(op)),
                    code == MIL_OP_resize ? 1 : 3);

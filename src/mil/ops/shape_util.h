@@ -164,14 +164,17 @@ typedef enum mil_grid {
 } mil_grid;
 double mil_grid_point(mil_grid grid, double in, int64_t out, int64_t i);
 
-/* upsample_*, resize_*, resize: any number of the last dimensions change; nearest takes the element nearest to the grid point
- * (the upper one of two that are equally near), or the one below it. */
+/* upsample_*, resize_*, resize: any number of the last dimensions change. Nearest reads element mil_resize_nearest. */
 typedef struct mil_resize {
     mil_type result;
     int first; /* the dimensions from here on are resized */
     mil_grid grid;
-    bool nearest, below;
+    bool nearest, below; /* below: upsample_nearest_neighbor's grid */
 } mil_resize;
+/* Which of `in` elements result i of `out` is: the one that holds the middle of i's share of x, (i + 0.5) * in / out (DEFAULT and
+ * UNALIGN_CORNERS); the one nearest to the grid point in the other modes, the upper one of two that are equally near; the one that
+ * i's share begins in, i * in / out, where `below`. In whole numbers: no factor is rounded. */
+int64_t mil_resize_nearest(const mil_resize *r, int64_t in, int64_t out, int64_t i);
 PROPANE_CHECK propane_status mil_resize_read(const mil_op *op, mil_resize *out, propane_error *err);
 
 typedef struct mil_crop_resize {

@@ -3,7 +3,6 @@
  * and serves all the lines of the result that lie beside it; where on x each element lies is worked out when the program is
  * planned.
  */
-#include <math.h>
 #include <string.h>
 
 #include "base/float16.h"
@@ -117,9 +116,10 @@ static propane_status emit_resize_plan_axis(planner *p, const mil_resize *r, int
     out->part = ARENA_ARRAY(p->arena, out->out, float);
     if (!out->low || !out->high || !out->part) return cpu_program_no_memory(err);
     for (int64_t i = 0; i < out->out; i++) {
-        const double at = d < r->first ? (double)i : mil_grid_point(r->grid, (double)in, out->out, i);
-        int64_t low = (int64_t)floor(r->nearest && !r->below ? at + 0.5 : at);
-        if (low > in - 1) low = in - 1;
+        const double at = d < r->first ? (double)i
+                          : r->nearest ? (double)mil_resize_nearest(r, in, out->out, i)
+                                       : mil_grid_point(r->grid, (double)in, out->out, i);
+        const int64_t low = (int64_t)at;
         out->low[i] = (int32_t)low;
         out->high[i] = (int32_t)(low + 1 < in ? low + 1 : low);
         out->part[i] = (float)(at - (double)low);
