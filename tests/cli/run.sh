@@ -28,6 +28,7 @@ mkdir "$work/bin" "$work/here" "$work/engine"
 export PROPANE_STANDIN_MACHINE="${PROPANE_STANDIN_MACHINE:-},temporary=$work/engine" # not where TMPDIR is
 ln -s "$program" "$work/bin/propane"
 PATH=$work/bin:$PATH
+export XDG_CACHE_HOME="$work/cache" # what is remembered between runs begins empty
 cd "$work/here" || exit 2
 command -v timeout > /dev/null 2>&1 || timeout() { shift; "$@"; } # macOS
 ran=0 failed=0 command='' number=0

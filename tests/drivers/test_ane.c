@@ -4,15 +4,18 @@
  */
 #include <dirent.h>
 #include <dlfcn.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/memory.h"
 #include "base/text.h"
 #include "drivers/ane/ane.h"
+#include "drivers/ane/remembered.h"
 #include "drivers/conformance.h"
 #include "support/ane_rig.h"
 #include "train/step/weight_mode.h"
@@ -146,6 +149,11 @@ static int files_left(void) {
     for (struct dirent *e; d && (e = readdir(d));) n += e->d_name[0] != '.';
     if (d) closedir(d);
     return n;
+}
+
+static void empty_temporary_folder(void) {
+    EXPECT_OK(file_remove_tree(getenv("TMPDIR"), &err));
+    EXPECT(mkdir(getenv("TMPDIR"), 0700) == 0);
 }
 
 /* Everything is given back; the one object left is the driver's empty dictionary. */
@@ -358,7 +366,18 @@ TEST(ten_thousand_evaluations_leave_nothing) {
     expect_nothing_left();
 }
 
-/* One small program is enough to tell the ways apart; what it finds stays for the process. */
+static void forget(void) {
+    bool there;
+    EXPECT_OK(ane_forget(&there, &err));
+}
+
+static void try_ways(int route) {
+    text words = {0};
+    EXPECT_OK(ane_try_ways(route, &words, &err));
+    EXPECT(words.data && strstr(words.data, " evaluation is used: standard "));
+    text_deinit(&words);
+}
+
 static void choose_way(const char *uri, const char *chosen, const char *also) {
     job j;
     float z[32];
@@ -376,10 +395,24 @@ static void choose_way(const char *uri, const char *chosen, const char *also) {
     expect_nothing_left();
 }
 
+/* A device tries nothing: what would crash or hang does not. */
+TEST(a_device_uses_the_standard_way_and_tries_nothing) {
+    forget();
+    set("direct", "wrong");
+    set("realtime", "wrong");
+    propane_device *d = NULL;
+    EXPECT_OK(propane_device_open("ane", &d, &err));
+    EXPECT(get("compiles") == 0 && get("evaluations") == 0);
+    propane_device_close(d);
+    choose_way("ane", "standard evaluation is used, 'propane devices' tries the other ways", "");
+}
+
 TEST(a_way_to_evaluate_can_be_asked_for) {
     choose_way("ane:memory?dispatch=direct", "direct evaluation is used, as asked for", "");
     choose_way("ane:client?dispatch=realtime", "real-time evaluation is used, as asked for", "");
+    try_ways(0);
     choose_way("ane", "", "standard 0.");
+    try_ways(1);
     choose_way("ane:client", "", "real-time 0.");
     set("direct", "fail");
     job j;
@@ -393,14 +426,18 @@ TEST(a_way_to_evaluate_can_be_asked_for) {
 TEST(the_fastest_way_is_taken) {
     set("standard_ns", "40000000");
     set("realtime_ns", "10000000");
+    try_ways(0);
     choose_way("ane", "direct evaluation is used", "real-time ");
     set("direct_ns", "50000000");
+    try_ways(1);
     choose_way("ane:client", "real-time evaluation is used", "direct ");
+    choose_way("ane", "direct evaluation is used", "real-time ");
 }
 
 TEST(a_way_that_is_not_faster_is_not_taken) {
     set("realtime_ns", "2000000");
     set("direct_ns", "2000000");
+    try_ways(0);
     choose_way("ane", "standard evaluation is used", "direct ");
 }
 
@@ -408,9 +445,47 @@ TEST(a_way_that_computes_wrong_is_not_taken) {
     set("standard_ns", "2000000");
     set("direct", "wrong");
     set("realtime", "task");
-    choose_way("ane", "standard evaluation is used", "real-time cannot be used (beginRealTimeTask answers no)");
+    try_ways(0);
+    choose_way("ane", "standard evaluation is used", "real-time cannot be used (ane: the engine fails (real-time ");
     choose_way("ane", "standard evaluation is used",
                "direct cannot be used (element 0 of the result of function 0 is not written)");
+}
+
+TEST(real_time_may_do_without_a_task) {
+    set("standard_ns", "2000000");
+    set("direct", "fail");
+    set("realtime", "untasked");
+    try_ways(1);
+    choose_way("ane:client", "real-time evaluation is used", " ms (beginRealTimeTask answers no)");
+}
+
+/* What a trial had found before it crashed is kept, and the way that crashed is not used. */
+TEST(a_trial_that_crashes_leaves_the_safe_way) {
+    forget();
+    pid_t child = fork();
+    if (child == 0) {
+        text words = {0};
+        set("compile", "crash");
+        signal(SIGSEGV, SIG_DFL);
+        (void)!ane_try_ways(0, &words, &err);
+        _exit(0);
+    }
+    int how = 0;
+    EXPECT(child > 0 && waitpid(child, &how, 0) == child && WIFSIGNALED(how));
+    empty_temporary_folder();
+    choose_way("ane", "standard evaluation is used", "");
+    child = fork();
+    if (child == 0) {
+        text words = {0};
+        set("standard_ns", "20000000");
+        set("realtime", "crash");
+        signal(SIGSEGV, SIG_DFL);
+        (void)!ane_try_ways(0, &words, &err);
+        _exit(0);
+    }
+    EXPECT(child > 0 && waitpid(child, &how, 0) == child && WIFSIGNALED(how));
+    empty_temporary_folder();
+    choose_way("ane", "direct evaluation is used", "real-time cannot be used (its trial did not end)");
 }
 
 TEST(a_way_that_fails_at_work_is_left) {
@@ -418,6 +493,7 @@ TEST(a_way_that_fails_at_work_is_left) {
     float z[32];
     set("standard_ns", "2000000");
     set("realtime", "fail");
+    try_ways(0);
     EXPECT_OK(start(&j, "ane", add_half));
     EXPECT(strstr(propane_device_describe(j.device)->note, "direct evaluation is used"));
     set("direct", "fail");
@@ -426,7 +502,9 @@ TEST(a_way_that_fails_at_work_is_left) {
     take(&j, 2, z);
     EXPECT(z[3] == 4);
     end(&j);
-    choose_way("ane", "standard evaluation is used", "direct cannot be used (failed at work: ");
+    choose_way("ane", "standard evaluation is used, direct evaluation failed at work: ", "");
+    forget(); /* the process knows it, the file too */
+    choose_way("ane", "standard evaluation is used", "");
 }
 
 /* ---- several functions in one program ----------------------------------------------------------------------------------------- */
@@ -820,13 +898,20 @@ TEST(memory_that_runs_out_leaves_nothing) {
 
 /* Here the trial's folder is removed while memory is short, and that may fail: it is left to the system. */
 TEST(memory_that_runs_out_in_a_trial_leaves_nothing) {
-    try_short_memory("ane:client");
+    int n = 0;
+    for (propane_status status = PROPANE_ERR_MEMORY; status != PROPANE_OK;) {
+        text words = {0};
+        EXPECT(++n < 1000);
+        mem_fail_at((uint64_t)n);
+        status = ane_try_ways(n % 2, &words, &err);
+        mem_fail_at(0);
+        EXPECT_MSG(status == PROPANE_OK || status == PROPANE_ERR_MEMORY, "request %d: %s", n, err.text);
+        text_deinit(&words);
+    }
+    EXPECT_MSG(n > 20, "%d", n);
     expect_clean();
     EXPECT(get("objects") == 1 && get("surfaces") == 0 && get("programs") == 0 && get("pools") == 0);
-    char *const command[] = {(char *)"rm", (char *)"-rf", getenv("TMPDIR"), NULL};
-    pid_t child = fork();
-    if (child == 0) execvp(command[0], command);
-    EXPECT(child > 0 && waitpid(child, NULL, 0) == child && mkdir(getenv("TMPDIR"), 0700) == 0);
+    empty_temporary_folder();
 }
 
 /* One process each: what is loaded stays as it was found. */
@@ -901,10 +986,13 @@ int main(int argc, char **argv) {
         T(equal_programs_are_compiled_once),
         T(the_compile_budget_is_kept),
         T(ten_thousand_evaluations_leave_nothing),
+        T(a_device_uses_the_standard_way_and_tries_nothing),
         T(a_way_to_evaluate_can_be_asked_for),
         T(the_fastest_way_is_taken),
         T(a_way_that_is_not_faster_is_not_taken),
         T(a_way_that_computes_wrong_is_not_taken),
+        T(real_time_may_do_without_a_task),
+        T(a_trial_that_crashes_leaves_the_safe_way),
         T(a_way_that_fails_at_work_is_left),
         T(several_functions_take_one_compile),
         T(procedures_are_proved_first),

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Owns _ANEClient, the ways to evaluate that it has besides the standard one, and _ANEDeviceInfo.
  */
+#include <signal.h>
 #include <string.h>
 
 #include "standin/engine.h"
@@ -57,7 +58,8 @@ static bool client_direct(object *self, const char *selector, object *o, object 
 static int tasks;
 
 static bool client_begin_task(object *self, const char *selector) {
-    if (standin_is("realtime", "fail") || standin_is("realtime", "task") || standin_is("realtime", "none"))
+    if (standin_is("realtime", "fail") || standin_is("realtime", "task") || standin_is("realtime", "none") ||
+        standin_is("realtime", "untasked"))
         return false;
     __atomic_add_fetch(&tasks, 1, __ATOMIC_SEQ_CST);
     standin_count("tasks", 1);
@@ -79,9 +81,11 @@ static bool client_real_time(object *self, const char *selector, object *o, obje
     if (standin_is("realtime", "none")) return false;
     if (standin_is("realtime", "fail"))
         return standin_fail(error, FAIL_WAY, selector, "real-time evaluation is not allowed");
+    if (standin_is("realtime", "crash")) raise(SIGSEGV);
     standin_wait_for("realtime_ns");
     if (standin_is("realtime", "wrong")) return true;
-    if (!tasks) return standin_fail(error, FAIL_WAY, selector, "no real-time task is begun");
+    if (!tasks && !standin_is("realtime", "untasked"))
+        return standin_fail(error, FAIL_WAY, selector, "no real-time task is begun");
     return standin_evaluate(client_model(o), r, selector, error);
 }
 static void client_purge(object *self, const char *selector, object *o) { standin_purge(client_model(o)); }

@@ -27,7 +27,8 @@ static const struct {
     {"pool", {"0", "0", "115"}},         /* loaded programs of all processes; 0: any number */
     {"idle", {"0", "0", "5000"}}, /* ms after which the engine is off, as before the first evaluation; 0: never */
     {"realtime", {0, 0, "none"}}, /* none: nothing of it answers YES; fail; task: only beginRealTimeTask answers
-                                           NO; wrong: it answers with what was there */
+                                           NO; untasked: it does, and no task is needed; crash; wrong: it answers
+                                           with what was there */
     {"events", {0, 0, "client"}}, /* client: on the memory route shared events are never signalled; ignored: nowhere */
     {"statistics_object", {0, 0, "array"}}, /* array: a request's perfStats of another class raises */
     {"wrapper", {0, 0, "raises"}}, /* raises: a client does not know _ANEInMemoryModel; attributes: nor does that

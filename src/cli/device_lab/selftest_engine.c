@@ -158,18 +158,16 @@ static propane_status selftest_engine_ask_unused(probe_target *t, json_t *out, p
     return PROPANE_OK;
 }
 
-/* What the driver itself chooses at open. */
+/* What the driver uses from now on. */
 static propane_status selftest_engine_ask_ways(probe_target *t, json_t *out, propane_error *err) {
     static const char *const routes[] = {"memory", "client"};
-    char uri[200];
     for (int k = 0; k < 2; k++) {
-        propane_device *d = NULL;
+        text words = {0};
         propane_error why = {0};
-        bool there = propane_device_open(probe_uri(t, routes[k], "dispatch=auto", uri), &d, &why) == PROPANE_OK;
-        const char *note = there ? propane_device_describe(d)->note : why.text;
-        probe_say(out, routes[k], "%s", note);
-        if (k == 0) probe_say(out, "answer", "%s", note);
-        propane_device_close(d);
+        bool tried = ane_try_ways(k, &words, &why) == PROPANE_OK;
+        probe_say(out, routes[k], "%s", tried ? words.data : why.text);
+        if (k == 0) probe_say(out, "answer", "%s", tried ? words.data : why.text);
+        text_deinit(&words);
     }
     return PROPANE_OK;
 }

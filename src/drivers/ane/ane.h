@@ -125,7 +125,7 @@ typedef struct ane_device {
     struct ane_request *requests; /* all there are */
     ane_dispatch way;             /* how requests are evaluated */
     ane_id client;                /* with a real-time task begun; NULL: none */
-    char note[600];               /* how the way was chosen */
+    char note[600];               /* how the way was chosen, and why */
 } ane_device;
 
 typedef struct ane_buffer {
@@ -193,20 +193,12 @@ PROPANE_CHECK propane_status ane_rig_run(ane_rig *r, int k, int round, propane_c
 /* Whether this process may evaluate like that at all. */
 bool ane_way_offered(const ane_api *a, const ane_model *m, ane_dispatch way);
 const char *ane_way_name(ane_dispatch way);
-/* Tries all ways on a small program, once for a process and route, and chooses d's. Fails only for want of memory. */
-PROPANE_CHECK propane_status ane_ways_choose(ane_device *d, propane_error *err);
-/* Begins what `way` needs; false: `why` says why it cannot be used. */
-bool ane_way_begin(ane_device *d, ane_dispatch way, char why[200]);
+/* The one that is asked for, or remembered to hold on this system (remembered.h); nothing is tried. */
+void ane_ways_choose(ane_device *d);
+/* Begins a real-time task where `way` needs one. False: there is none. */
+bool ane_way_begin(ane_device *d, ane_dispatch way);
 void ane_way_end(ane_device *d);
-/* What this process knows of each way [ANE_DISPATCH_COUNT]; held until ane_way_results_unlock. */
-typedef struct ane_way_result {
-    bool known, right;
-    int64_t best_ns;
-    char why[200]; /* not right: the reason */
-} ane_way_result;
-ane_way_result *ane_way_results_lock(int route);
-void ane_way_results_unlock(void);
-/* The devices that this process opens from now on do not choose it. */
+/* The devices that this process and later ones open from now on do not choose it. */
 void ane_way_failed(const ane_device *d, ane_dispatch way, const char *why);
 
 /* ---- run.c ---------------------------------------------------------------------------------------------------------------- */

@@ -4,7 +4,7 @@
  * (objc.h), and nothing is ever computed elsewhere instead. It is compiled on every system and says where it cannot work.
  *
  *   ane, ane:memory, ane:client          the route (model.c)
- *   after it: ?dispatch=standard|direct|realtime|auto how a request is evaluated (dispatch_select.c)
+ *   after it: ?dispatch=standard|direct|realtime|auto how a request is evaluated (dispatch.c)
  *   &procedures=off|on|auto              functions that are compiled at once share a compiled program (procedures.c)
  *   &statistics=off|on                   the engine's own times (run.c)
  *   &dialect=short|canonical             the text's form
@@ -148,11 +148,7 @@ static propane_status ane_open(const char *rest, void **impl, propane_error *err
                             o.route == ANE_ROUTE_MEMORY ? "client" : "memory");
     PROPANE_TRY(ane_device_create(a, &o, &d, err));
     d->driver = &ane_driver;
-    propane_status status = ane_ways_choose(d, err);
-    if (status != PROPANE_OK) {
-        ane_device_free(d);
-        return status;
-    }
+    ane_ways_choose(d);
     *impl = d;
     return PROPANE_OK;
 }

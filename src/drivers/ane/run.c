@@ -6,7 +6,7 @@
  * when a request is prepared, the smaller surfaces grow, and with them those that other requests bind beside them, until
  * every request is even: without copies at run time.
  *
- * Three ways to evaluate are known (dispatch_select.c chooses); where dispatch=auto has chosen another than the standard one and that
+ * Three ways to evaluate are known (dispatch.c chooses); where dispatch=auto has chosen another than the standard one and that
  * fails, the device goes back to the standard one for good.
  */
 #include <stdio.h>
@@ -171,6 +171,7 @@ static propane_status run(ane_device *d, ane_request *r, propane_completion *out
     const ane_model *m = &p->unit->model;
     ane_dispatch way = d->way;
     char suffix[60] = "";
+    if (d->options.dispatch == ANE_AUTO && !ane_way_offered(d->api, m, way)) way = d->way = ANE_STANDARD;
     if (way != ANE_STANDARD) snprintf(suffix, sizeof suffix, " (%s evaluation)", ane_way_name(way));
     if (!ane_way_offered(d->api, m, way))
         return propane_fail(err, PROPANE_ERR_UNSUPPORTED,

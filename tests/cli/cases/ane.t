@@ -20,7 +20,7 @@ $ PROPANE_ANE_LIBRARY=$PWD/standin.so PROPANE_STANDIN=compile=crash,hide_class=_
 >~ *chaining: crashed with signal 11*
 = 0
 $ PROPANE_ANE_LIBRARY=$PWD/standin.so PROPANE_STANDIN=statistics=gives,events=ignored,procedures=refused,direct=fail,realtime=task propane devices | tr -s ' \n' ' ' | sed 's/ \(evaluation:\|several\|engine.s\|shared\|chaining:\|sim\) /\n\1 /g'
->~ *direct cannot be used (ane: the engine fails*), real-time cannot be used (beginRealTimeTask answers no)*
+>~ *direct cannot be used (ane: the engine fails*), real-time cannot be used (ane: the engine fails (real-time evaluation)*
 >~ *several functions in one program: a program each, since procedures do not hold here: ane: Apple's compiler refuses*
 >~ *engine's own time: yes: *
 >~ *shared events: the event is not signalled within 2 s*
@@ -149,7 +149,7 @@ $ PROPANE_ANE_LIBRARY=$PWD/standin.so PROPANE_STANDIN=reload=baked propane devic
 >~ *"reload":"weights 'reload' do not hold here: *, as with the weights that were there before"*
 = 0
 $ PROPANE_ANE_LIBRARY=$PWD/standin.so PROPANE_STANDIN=compile=crash,compile_at=5 ASAN_OPTIONS=handle_segv=0:handle_abort=0 propane devices --probe --output crash.json > out; sed -n '/in memory/{n;p;}' out
->     crashed with signal 11 (after 3)
+>     crashed with signal 11 (after 4)
 = 0
 $ PROPANE_ANE_LIBRARY=$PWD/standin.so PROPANE_STANDIN=hide_class=_ANESharedEvents propane devices --probe --only events
 >~ *not there: a class or method of shared events is missing*
