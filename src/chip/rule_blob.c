@@ -21,10 +21,6 @@ bool chip_rule_blob_count(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
                                                             count, count == 1 ? "" : "s", b->record_count);
 }
 
-bool chip_rule_blob_several(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
-    return view->blob->record_count > 1 && chip_found(out, "the file holds %d records", view->blob->record_count);
-}
-
 /* Byte 10 of the record set, the low and high bytes of the size and the whole data offset left at zero. */
 static bool rule_blob_is_stray(const chip_record *r) {
     return r->data == 0 && r->bytes != 0 && (r->bytes & ~(uint64_t)0xff0000) == 0;

@@ -37,6 +37,24 @@ bool chip_rule_weight_bytes(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
            chip_found(out, "its constants have %.0f bytes; the most is %.0f", bytes, view->limit->value);
 }
 
+/* The first weight file of the program that is not `but` (NULL: any); NULL: none. */
+static const char *rule_shape_weight_file(const mil_module *m, const char *but) {
+    for (const mil_function *f = m->functions; f; f = f->next)
+        for (const mil_op *op = f->first; op; op = op->next)
+            for (int i = 0; i < op->info->param_count; i++)
+                for (int k = 0; k < op->operands[i].count; k++) {
+                    const mil_const *c = op->operands[i].values[k]->konst;
+                    if (c && c->blob_path && (!but || strcmp(c->blob_path, but) != 0)) return c->blob_path;
+                }
+    return NULL;
+}
+
+bool chip_rule_weight_files(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
+    const char *first = rule_shape_weight_file(view->module, NULL),
+               *second = first ? rule_shape_weight_file(view->module, first) : NULL;
+    return second && chip_found(out, "its constants are in '%.200s' and in '%.200s'", first, second);
+}
+
 /* ---- functions ---------------------------------------------------------------------------------------------------------- */
 
 static int rule_shape_op_total(const chip_view *view) {

@@ -262,23 +262,11 @@ int standin_program_files(const program *p, const char **out, int most) {
 
 /* ---- what a compile leaves ------------------------------------------------------------------------------------------------- */
 
-/* One file with all blobs; that of a single blob is the blob's own file. */
+/* One file with all blobs: what a program of one weight file was given. */
 static bool append_blob(text *out, mil_const *c, arena *a) {
-    text image = {0};
-    static const char zeros[64];
-    if (mil_blob_image(&image, c->type.dtype, mil_type_count(&c->type), c->data, NULL)) return false;
-    if (out->length % 64) text_append_n(out, zeros, 64 - out->length % 64);
-    uint64_t at = out->length ? out->length : 64, data = at + 64;
-    if (out->length) {
-        memcpy(image.data + 64 + 16, &data, sizeof data);
-        text_append_n(out, image.data + 64, image.length - 64);
-    } else {
-        text_append_n(out, image.data, image.length);
-    }
-    text_deinit(&image);
     c->blob_path = arena_string(a, "@model_path/data");
-    c->blob_offset = at;
-    return c->blob_path && !out->failed;
+    return c->blob_path &&
+           !mil_blob_append(out, c->type.dtype, mil_type_count(&c->type), c->data, &c->blob_offset, NULL);
 }
 
 bool standin_program_pack(program *p, char **net, size_t *net_length, char **data, size_t *data_length) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * The ane driver's parts, for this folder alone. Functions become a source (text and weight files, source.c), a source a
+ * The ane driver's parts, for this folder alone. Functions become a source (text and a weight file, source.c), a source a
  * model on the engine (model.c), the model's attributes say how its surfaces are laid out (layout.c), surface.c owns the
  * buffers, run.c the requests. What is offered but not certain to work is tried on small kernels first: procedures.c,
  * dispatch_select.c, capability_trials.c, with self_test_program.c beneath them.
@@ -54,26 +54,19 @@ PROPANE_CHECK propane_status ane_options_parse(const char *rest, ane_options *ou
 
 /* ---- source.c: what is handed to the compiler ---------------------------------------------------------------------------- */
 
-typedef struct ane_weight {
-    char path[40]; /* below the model's folder: weights/w000.bin */
-    text bytes;
-} ane_weight;
-
 typedef struct ane_source {
     mil_module *module;
     text program;
-    int weight_count;
-    ane_weight *weights;
+    const char *weights_path; /* below the model's folder */
+    text weights;             /* the one weight file; empty: the program has none */
 } ane_source;
 
 /* A copy of one function called main, or of several called p000, p001, ...: parameters and results named so that their
  * alphabetical order is their declared order (constraint C12), and those of several differ; every literal a named constant
- * (C23), every argument written (C19, C20), larger constants in a weight file each (C37). `merged`: all larger constants in
- * one file (merge.c); for one function only. */
+ * (C23), every argument written (C19, C20), all larger constants records of one weight file (C37). */
 PROPANE_CHECK propane_status ane_source_create(const mil_function *const *f, int count, const ane_options *o,
-                                               bool merged, ane_source *out, propane_error *err);
+                                               ane_source *out, propane_error *err);
 void ane_source_deinit(ane_source *s);
-PROPANE_CHECK propane_status ane_merge_constants(mil_function *f, propane_error *err);
 
 /* ---- model.c: compile, load, unload ------------------------------------------------------------------------------------------ */
 

@@ -46,7 +46,7 @@ static propane_status ane_device_make_programs(const ane_device *d, const mil_fu
     const ane_model *donor = NULL;
     char name[80];
     snprintf(name, sizeof name, count > 1 ? "%.40s and %d others" : "%.60s", f[0]->name, count - 1);
-    PROPANE_TRY(ane_source_create(f, count, &d->options, options->reloadable, s, err));
+    PROPANE_TRY(ane_source_create(f, count, &d->options, s, err));
     PROPANE_TRY(ane_device_find_donor(d, options, s, &donor, err));
     PROPANE_TRY(ane_model_create(d->api, &d->options, s, donor, name, &u->model, err));
     for (int k = 0; k < count; k++) {

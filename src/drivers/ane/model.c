@@ -129,37 +129,29 @@ static propane_status model_fill_folder(const char *path, const ane_source *s, p
     char inner[PATH_BYTES + 60];
     PROPANE_TRY(file_remove_tree(path, err)); /* what an earlier process left there would be read instead */
     PROPANE_TRY(file_make_private_dir(path, err));
-    snprintf(inner, sizeof inner, "%s/weights", path);
-    PROPANE_TRY(file_make_dir(inner, err));
     snprintf(inner, sizeof inner, "%s/model.mil", path);
     PROPANE_TRY(file_write_scratch(inner, s->program.data, s->program.length, err));
-    for (int i = 0; i < s->weight_count; i++) {
-        snprintf(inner, sizeof inner, "%s/%s", path, s->weights[i].path);
-        PROPANE_TRY(file_write_scratch(inner, s->weights[i].bytes.data, s->weights[i].bytes.length, err));
-    }
-    return PROPANE_OK;
+    if (!s->weights.length) return PROPANE_OK;
+    snprintf(inner, sizeof inner, "%s/%s", path, s->weights_path);
+    *strrchr(inner, '/') = 0;
+    PROPANE_TRY(file_make_dir(inner, err));
+    snprintf(inner, sizeof inner, "%s/%s", path, s->weights_path);
+    return file_write_scratch(inner, s->weights.data, s->weights.length, err);
 }
 
-/* The donor's compiled net with these weights: the loader reads net.plist and data, never the weight files. */
+/* The donor's compiled net with these weights: the loader reads net.plist and data, never the weight file, of which data is
+ * a copy. */
 static propane_status model_patch_folder(const char *path, const ane_source *s, const ane_model *donor,
                                          propane_error *err) {
     char from[PATH_BYTES + 60], to[PATH_BYTES + 60], *net = NULL;
     size_t length = 0;
-    if (s->weight_count != 1)
-        return propane_fail(
-            err, PROPANE_ERR_UNSUPPORTED,
-            "ane: the program has %d weight files, and how the compiled data holds more than one is not "
-            "known: it can only be compiled again",
-            s->weight_count);
     snprintf(from, sizeof from, "%s/net.plist", donor->folder->path);
     snprintf(to, sizeof to, "%s/net.plist", path);
     PROPANE_TRY(file_read(from, (size_t)1 << 30, &net, &length, err));
     propane_status status = file_write_scratch(to, net, length, err);
     mem_free(net);
     snprintf(to, sizeof to, "%s/data", path);
-    if (status == PROPANE_OK)
-        status = file_write_scratch(to, s->weights[0].bytes.data, s->weights[0].bytes.length, err);
-    return status;
+    return status ? status : file_write_scratch(to, s->weights.data, s->weights.length, err);
 }
 
 /* ---- what both routes share ---------------------------------------------------------------------------------------------- */
@@ -178,17 +170,24 @@ static bool model_call_exists(const job *j) {
     return ANE_HAS(j->a, client_exists) && ANE_SEND(j->a, client_exists, j->m->client, j->m->object);
 }
 
-/* Says what kind of program folder it is. */
-static ane_id model_client_options(const ane_api *a) {
-    ane_id key[2] = {ane_string(a, "kANEFModelType"), ane_string(a, "kANEFNetPlistFilenameKey")};
-    ane_id value[2] = {ane_string(a, "kANEFModelMIL"), ane_string(a, "model.mil")}, options = NULL;
-    if (key[0] && key[1] && value[0] && value[1])
-        options = ane_dictionary(a, (const void *const *)(const void *)key, value, 2);
-    for (int i = 0; i < 2; i++) {
+/* {key: value}; both are released. NULL: no memory. */
+static ane_id model_make_pairs(const ane_api *a, ane_id *key, ane_id *value, int count) {
+    ane_id all = NULL;
+    bool made = true;
+    for (int i = 0; i < count; i++) made = made && key[i] && value[i];
+    if (made) all = ane_dictionary(a, (const void *const *)(const void *)key, value, count);
+    for (int i = 0; i < count; i++) {
         ane_release(a, key[i]);
         ane_release(a, value[i]);
     }
-    return options;
+    return all;
+}
+
+/* Says what kind of program folder it is. */
+static ane_id model_client_options(const ane_api *a) {
+    ane_id key[2] = {ane_string(a, "kANEFModelType"), ane_string(a, "kANEFNetPlistFilenameKey")},
+           value[2] = {ane_string(a, "kANEFModelMIL"), ane_string(a, "model.mil")};
+    return model_make_pairs(a, key, value, 2);
 }
 
 static bool model_call_compile(const job *j, ane_id *error) {
@@ -258,7 +257,7 @@ static propane_status model_load(const job *j, propane_error *err) {
 
 static propane_status model_compile_and_load(const job *j, const ane_model *donor, propane_error *err) {
     propane_error why = {0};
-    if (donor) {
+    if (donor && j->s->weights.length) { /* without weights it is the donor itself */
         PROPANE_TRY(model_patch_folder(j->m->folder->path, j->s, donor, err));
         return model_load(j, err);
     }
@@ -270,37 +269,15 @@ static propane_status model_compile_and_load(const job *j, const ane_model *dono
 
 /* ---- the memory route ------------------------------------------------------------------------------------------------------ */
 
-static ane_id model_make_weight_entry(const ane_api *a, const ane_weight *w) {
-    ane_id key[2] = {ane_string(a, "offset"), ane_string(a, "data")}, entry = NULL;
-    ane_id value[2] = {ane_number(a, 0), ane_data(a, w->bytes.data, w->bytes.length)};
-    if (key[0] && key[1] && value[0] && value[1])
-        entry = ane_dictionary(a, (const void *const *)(const void *)key, value, 2);
-    for (int i = 0; i < 2; i++) {
-        ane_release(a, key[i]);
-        ane_release(a, value[i]);
-    }
-    return entry;
-}
-
-/* {"@model_path/weights/w000.bin": {"offset": 0, "data": ...}}; an empty one where there are none, never nil (C5). */
+/* {"@model_path/weights/weights2.bin": {"offset": 0, "data": ...}}; an empty one where there are none, never nil (C5). */
 static ane_id model_make_weights(const ane_api *a, const ane_source *s) {
-    ane_id *keys = mem_array((size_t)s->weight_count * 2 + 1, sizeof *keys), *values = keys + s->weight_count,
-           all = NULL;
-    bool made = keys != NULL;
-    for (int i = 0; i < s->weight_count && made; i++) {
-        char path[80];
-        snprintf(path, sizeof path, "@model_path/%s", s->weights[i].path);
-        keys[i] = ane_string(a, path);
-        values[i] = model_make_weight_entry(a, &s->weights[i]);
-        made = keys[i] && values[i];
-    }
-    if (made) all = ane_dictionary(a, (const void *const *)(const void *)keys, values, s->weight_count);
-    for (int i = 0; keys && i < s->weight_count; i++) {
-        ane_release(a, keys[i]);
-        ane_release(a, values[i]);
-    }
-    mem_free(keys);
-    return all;
+    char path[80];
+    if (!s->weights.length) return ane_dictionary(a, NULL, NULL, 0);
+    snprintf(path, sizeof path, "@model_path/%s", s->weights_path);
+    ane_id key[2] = {ane_string(a, "offset"), ane_string(a, "data")},
+           value[2] = {ane_number(a, 0), ane_data(a, s->weights.data, s->weights.length)}, name = ane_string(a, path),
+           entry = model_make_pairs(a, key, value, 2);
+    return model_make_pairs(a, &name, &entry, 1);
 }
 
 /* Autoreleased. */
@@ -392,7 +369,7 @@ static propane_status model_client_create(const job *j, const ane_model *donor, 
 
 propane_status ane_model_create(const ane_api *a, const ane_options *o, const ane_source *s, const ane_model *donor,
                                 const char *name, ane_model *out, propane_error *err) {
-    *out = (ane_model){.has_weights = s->weight_count > 0};
+    *out = (ane_model){.has_weights = s->weights.length > 0};
     job j = {a, o, s, name, out};
     pthread_mutex_lock(&compile_mutex); /* equal programs share a folder, and the system compiles one at a time */
     void *pool = a->objc_autoreleasePoolPush();

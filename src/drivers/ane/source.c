@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * Owns the text and the weight files that functions are handed to Apple's compiler as. Refuses control flow only: what
- * else the compiler refuses is for it to say.
+ * Owns the text and the weight file that functions are handed to Apple's compiler as. One idea: a program has one weight
+ * file, with a record for each larger constant, because macOS 27 refuses programs with several (C37b). So the same program
+ * with other weights has the same text, and its compiled net can be loaded with them. Refuses control flow only: what else
+ * the compiler refuses is for it to say.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -64,20 +66,20 @@ static bool source_goes_into_file(const mil_value *v) {
            mil_dtype_get(v->type.dtype)->blob_code;
 }
 
+/* Where each route is known to have run with one weight file: in a folder, or beside the program. The system may keep a
+ * compiled program under its text, so the number in the name goes up with every change of the file's layout: what was
+ * compiled from another layout never answers. */
+static const char *source_weights_path(const ane_options *o) {
+    return o->route == ANE_ROUTE_MEMORY ? "weights/weights2.bin" : "weights2.bin";
+}
+
 static propane_status source_add_weight(ane_source *s, mil_const *c, propane_error *err) {
-    ane_weight *larger = mem_resize(s->weights, (size_t)(s->weight_count + 1) * sizeof *larger);
-    if (!larger) return propane_fail_memory(err, sizeof *larger);
-    s->weights = larger;
-    ane_weight *w = &larger[s->weight_count++];
-    memset(w, 0, sizeof *w);
-    snprintf(w->path, sizeof w->path, "weights/w%03d.bin", s->weight_count - 1);
-    PROPANE_TRY(mil_blob_image(&w->bytes, c->type.dtype, mil_type_count(&c->type), c->data, err));
-    c->blob_path = arena_printf(s->module->arena, "@model_path/%s", w->path);
-    c->blob_offset = MIL_BLOB_FIRST;
+    PROPANE_TRY(mil_blob_append(&s->weights, c->type.dtype, mil_type_count(&c->type), c->data, &c->blob_offset, err));
+    c->blob_path = arena_printf(s->module->arena, "@model_path/%s", s->weights_path);
     return c->blob_path ? PROPANE_OK : propane_fail_memory(err, 0);
 }
 
-/* Constants come from elsewhere with the paths of their own files: here every file is ours. */
+/* Constants come from elsewhere with the paths of their own files: here the file is ours. */
 static void source_forget_files(mil_function *f) {
     for (const mil_op *op = f->first; op; op = op->next)
         for (int i = 0; i < op->info->param_count; i++)
@@ -111,7 +113,7 @@ static propane_status source_tell_apart(mil_function *f, int index, propane_erro
 
 /* `count`: of all. */
 static propane_status source_add_function(const mil_function *from, int index, int count, const ane_options *o,
-                                          bool merged, ane_source *s, propane_error *err) {
+                                          ane_source *s, propane_error *err) {
     const char **params, **results;
     char name[20] = "main";
     mil_function *f = NULL;
@@ -125,17 +127,15 @@ static propane_status source_add_function(const mil_function *from, int index, i
     source_forget_files(f);
     if (!o->own_names) PROPANE_TRY(pass_name_io(f, &params, &results, err));
     if (count > 1) PROPANE_TRY(source_tell_apart(f, index, err));
-    if (merged) PROPANE_TRY(ane_merge_constants(f, err));
     if (!o->leave_defaults) PROPANE_TRY(source_write_defaults(f, err));
     return source_collect_weights(f, s, err);
 }
 
-propane_status ane_source_create(const mil_function *const *f, int count, const ane_options *o, bool merged,
-                                 ane_source *out, propane_error *err) {
-    *out = (ane_source){.module = mil_module_create(f[0]->module->source)};
+propane_status ane_source_create(const mil_function *const *f, int count, const ane_options *o, ane_source *out,
+                                 propane_error *err) {
+    *out = (ane_source){.module = mil_module_create(f[0]->module->source), .weights_path = source_weights_path(o)};
     propane_status status = out->module ? PROPANE_OK : propane_fail_memory(err, 0);
-    for (int i = 0; i < count && status == PROPANE_OK; i++)
-        status = source_add_function(f[i], i, count, o, merged, out, err);
+    for (int i = 0; i < count && status == PROPANE_OK; i++) status = source_add_function(f[i], i, count, o, out, err);
     if (status == PROPANE_OK) {
         mil_print(&out->program, out->module,
                   &(mil_print_options){.dialect = (mil_dialect)o->dialect, .name_literals = !o->inline_literals});
@@ -146,8 +146,7 @@ propane_status ane_source_create(const mil_function *const *f, int count, const 
 }
 
 void ane_source_deinit(ane_source *s) {
-    for (int i = 0; i < s->weight_count; i++) text_deinit(&s->weights[i].bytes);
-    mem_free(s->weights);
+    text_deinit(&s->weights);
     text_deinit(&s->program);
     mil_module_free(s->module);
     *s = (ane_source){0};

@@ -238,15 +238,20 @@ static void blob_make_header(uint8_t header[8], uint32_t count) {
     bytes_put_u32(header + 4, 2);
 }
 
-propane_status mil_blob_image(text *out, mil_dtype dtype, int64_t elements, const void *data, propane_error *err) {
-    uint8_t header[MIL_BLOB_FIRST] = {0}, record[RECORD_BYTES];
+propane_status mil_blob_append(text *file, mil_dtype dtype, int64_t elements, const void *data, uint64_t *offset,
+                               propane_error *err) {
+    static const uint8_t zeros[ALIGN];
+    uint8_t record[RECORD_BYTES];
     uint64_t bytes;
-    blob_make_header(header, 1);
-    PROPANE_TRY(blob_make_record(record, dtype, elements, MIL_BLOB_FIRST, &bytes, err));
-    text_append_n(out, header, sizeof header);
-    text_append_n(out, record, sizeof record);
-    text_append_n(out, data, (size_t)bytes);
-    return out->failed ? propane_fail_memory(err, (size_t)bytes) : PROPANE_OK;
+    if (!file->length) text_append_n(file, zeros, MIL_BLOB_FIRST);
+    *offset = file->length;
+    PROPANE_TRY(blob_make_record(record, dtype, elements, *offset, &bytes, err));
+    text_append_n(file, record, sizeof record);
+    text_append_n(file, data, (size_t)bytes);
+    if (file->length % ALIGN) text_append_n(file, zeros, ALIGN - file->length % ALIGN);
+    if (file->failed) return propane_fail_memory(err, (size_t)bytes);
+    blob_make_header((uint8_t *)file->data, bytes_u32((const uint8_t *)file->data) + 1);
+    return PROPANE_OK;
 }
 
 propane_status mil_blob_writer_add(mil_blob_writer *w, mil_dtype dtype, int64_t elements, const void *data,

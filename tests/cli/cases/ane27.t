@@ -20,3 +20,13 @@ $ echo '{' > cache/propane/engine.json; export XDG_CACHE_HOME=$PWD/cache TMPDIR=
 $ XDG_CACHE_HOME=$PWD/cache propane devices --forget; ls cache/propane
 > what was remembered of the ane device is forgotten
 = 0
+# macOS 27 refuses a program with two weight files: every weight mode trains, with the bits of macOS 26.
+$ export TMPDIR=$PWD/tmp PROPANE_ANE_LIBRARY=$PWD/standin.so; for w in inputs packed baked reload; do PROPANE_STANDIN=system=27,files=one,idle=0 propane $(cat args) --weights $w --run w27-$w > log || cat log; PROPANE_STANDIN=system=26 propane $(cat args) --weights $w --run w26-$w > log; cmp w26-$w/model.safetensors w27-$w/model.safetensors && echo $w; done
+> inputs
+> packed
+> baked
+> reload
+= 0
+$ export TMPDIR=$PWD/tmp PROPANE_ANE_LIBRARY=$PWD/standin.so PROPANE_STANDIN=system=27,idle=0; propane $(cat args) --weights baked --device 'ane:memory?procedures=off' --run apart > log; cmp apart/model.safetensors w27-baked/model.safetensors && echo same; ls tmp
+> same
+= 0
