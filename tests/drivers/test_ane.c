@@ -199,6 +199,48 @@ TEST(a_model_may_tell_no_folder) {
     add_once("ane");
 }
 
+/* A surface that stays locked is one that no engine works on. What the cpu device's program is bound to is locked while it
+ * runs, written where it is a result, and unlocked again: also where a later one of them cannot be locked. */
+TEST(surfaces_that_another_device_works_on_are_unlocked_again) {
+    propane_device *cpu = NULL, *ane = NULL;
+    propane_program *p = NULL;
+    propane_request *r = NULL;
+    propane_binding bindings[] = {{"x", NULL}, {"y", NULL}, {"z", NULL}};
+    char number[20];
+    float values[32];
+    EXPECT_OK(propane_device_open("cpu", &cpu, &err));
+    EXPECT_OK(propane_device_open("ane", &ane, &err));
+    EXPECT_OK(compile(cpu, add_half, &p));
+    for (int i = 0; i < 3; i++) {
+        const propane_io *io = i < 2 ? propane_program_input(p, i) : propane_program_output(p, 0);
+        EXPECT_OK(propane_buffer_create(ane, io->bytes, &bindings[i].buffer, &err));
+        for (int k = 0; k < 32; k++) values[k] = (float)(k + i);
+        EXPECT_OK(propane_buffer_write(bindings[i].buffer, io, PROPANE_FP32, values, 32, &err));
+    }
+    EXPECT_OK(propane_request_create(p, bindings, 3, &r, &err));
+    for (int i = 0; i < 3; i++) {
+        EXPECT_OK(propane_submit(&r, 1, &err));
+        EXPECT_OK(propane_wait(r, NULL, &err));
+        EXPECT_MSG(get("locks") == 0, "run %d leaves %ld surfaces locked", i, get("locks"));
+    }
+    EXPECT_OK(propane_buffer_read(bindings[2].buffer, propane_program_output(p, 0), PROPANE_FP32, values, 32, &err));
+    for (int k = 0; k < 32; k++) EXPECT(values[k] == (float)(2 * k + 1));
+    set("lock", "fail");
+    for (int i = 0; i < 3; i++) {
+        snprintf(number, sizeof number, "%ld", get("lock_calls") + i + 1);
+        set("lock_at", number);
+        EXPECT_OK(propane_submit(&r, 1, &err));
+        EXPECT_FAIL(propane_wait(r, NULL, &err), PROPANE_ERR_DEVICE, "cannot be locked");
+        EXPECT_MSG(get("locks") == 0, "lock %d fails: %ld surfaces stay locked", i, get("locks"));
+    }
+    propane_request_free(r);
+    for (int i = 0; i < 3; i++) propane_buffer_free(bindings[i].buffer);
+    propane_program_free(p);
+    propane_device_close(ane);
+    propane_device_close(cpu);
+    expect_nothing_left();
+}
+
 static void subtract_once(const char *uri) {
     job j;
     float z[64], a[64];
@@ -1030,6 +1072,7 @@ int main(int argc, char **argv) {
         T(the_canonical_dialect_adds),
         T(attributes_need_not_be_there),
         T(a_model_may_tell_no_folder),
+        T(surfaces_that_another_device_works_on_are_unlocked_again),
         T(names_are_bound_whatever_the_order_of_symbols),
         T(inputs_that_are_not_used_are_left_out),
         T(surfaces_are_made_even),

@@ -299,7 +299,10 @@ EXPORT object *IOSurfaceCreate(const object *properties) {
 }
 
 EXPORT int IOSurfaceLock(const object *o, uint32_t options, uint32_t *seed) {
-    if (standin_is("lock", "fail") || !standin_check(o, KIND_SURFACE, "IOSurfaceLock")) return -536870206;
+    standin_count("lock_calls", 1);
+    bool fails = standin_is("lock", "fail") &&
+                 (!standin_switch("lock_at") || standin_number("lock_at", 0) == standin_get("lock_calls"));
+    if (fails || !standin_check(o, KIND_SURFACE, "IOSurfaceLock")) return -536870206;
     surface *s = o->memory;
     __atomic_add_fetch(options & 1 ? &s->readers : &s->writers, 1, __ATOMIC_SEQ_CST);
     standin_count("locks", 1);

@@ -57,6 +57,7 @@ static const struct {
     {"surface", {0}},     /* nil: no IOSurface */
     {"wrap", {0}},        /* nil: no _ANEIOSurfaceObject */
     {"lock", {0}},        /* fail: surfaces cannot be locked */
+    {"lock_at", {0}},     /* only this call of the process */
     {"request", {0}},     /* nil */
     {"procedures", {0}},  /* refused: programs of several functions; first: all run the first one's code; fail: only it
                              runs */
