@@ -294,6 +294,7 @@ EXPORT object *IOSurfaceCreate(const object *properties) {
         return NULL;
     }
     s->size = (size_t)size;
+    standin_count("surface_bytes", size);
     memset(s->memory, 0xee, s->size); /* nobody promised zeros */
     return standin_new("IOSurface", KIND_SURFACE, s, 0);
 }
@@ -331,6 +332,7 @@ EXPORT size_t IOSurfaceGetAllocSize(const object *o) {
 
 void standin_destroy(object *o) {
     if (o->kind == KIND_SURFACE) {
+        standin_count("surface_bytes", -(long)((surface *)o->memory)->size);
         surface *s = o->memory;
         if (s->readers || s->writers) standin_violation("a surface is released while it is locked");
         memset(s->memory, 0xdd, s->size);

@@ -15,6 +15,7 @@ static void cmd_devices_list_trials(void) {
     static const struct {
         const char *title, *id;
     } trials[] = {{"evaluation", "ways"},
+                  {"surfaces of different sizes", "sizes"},
                   {"several functions in one program", "procedures"},
                   {"engine's own time", "statistics"},
                   {"shared events", "events"},

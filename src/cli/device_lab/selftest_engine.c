@@ -158,18 +158,26 @@ static propane_status selftest_engine_ask_unused(probe_target *t, json_t *out, p
     return PROPANE_OK;
 }
 
-/* What the driver uses from now on. */
-static propane_status selftest_engine_ask_ways(probe_target *t, json_t *out, propane_error *err) {
+/* What the driver uses from now on, on each route. */
+static propane_status selftest_engine_ask_routes(propane_status (*trial)(int route, text *answer, propane_error *err),
+                                                 json_t *out) {
     static const char *const routes[] = {"memory", "client"};
     for (int k = 0; k < 2; k++) {
         text words = {0};
         propane_error why = {0};
-        bool tried = ane_try_ways(k, &words, &why) == PROPANE_OK;
+        bool tried = trial(k, &words, &why) == PROPANE_OK;
         probe_say(out, routes[k], "%s", tried ? words.data : why.text);
         if (k == 0) probe_say(out, "answer", "%s", tried ? words.data : why.text);
         text_deinit(&words);
     }
     return PROPANE_OK;
+}
+
+static propane_status selftest_engine_ask_ways(probe_target *t, json_t *out, propane_error *err) {
+    return selftest_engine_ask_routes(ane_try_ways, out);
+}
+static propane_status selftest_engine_ask_sizes(probe_target *t, json_t *out, propane_error *err) {
+    return selftest_engine_ask_routes(ane_try_sizes, out);
 }
 
 /* Three functions at once, each with its own constant, in one compiled program. */
@@ -273,6 +281,7 @@ const probe_question probe_engine[] = {
     {"limit-client", "How many through the client?", true, selftest_engine_ask_limit_client},
     {"limit-loaded", "How many may be loaded at once?", true, selftest_engine_ask_limit_loaded},
     {"ways", "Which way to evaluate is the fastest that answers right?", true, selftest_engine_ask_ways},
+    {"sizes", "Do surfaces of different sizes go together?", true, selftest_engine_ask_sizes},
     {"procedures", "Can several functions be procedures of one compiled program?", true,
      selftest_engine_ask_procedures},
     {"statistics", "Does the engine tell its own time?", true, selftest_engine_ask_statistics},

@@ -34,6 +34,9 @@ typedef enum ane_dispatch {
 
 typedef enum ane_together { ANE_APART, ANE_TOGETHER, ANE_TOGETHER_IF_PROVED } ane_together;
 
+/* Whether all inputs of a request have surfaces of one size, and all outputs (constraint C11). */
+typedef enum ane_sizes { ANE_SIZES_EQUAL, ANE_SIZES_ANY, ANE_SIZES_ANY_IF_PROVED } ane_sizes;
+
 /* What stands behind ':' in the uri. */
 typedef struct ane_options {
     int route;           /* ane_route */
@@ -47,7 +50,7 @@ typedef struct ane_options {
     int pause_s;    /* after a compile that failed */
     int procedures; /* ane_together: functions that are compiled at once share one compiled program */
     int statistics; /* the engine's own times are asked for */
-    int equal_size; /* all inputs of a request have surfaces of one size, and all outputs (constraint C11) */
+    int sizes;      /* ane_sizes */
 } ane_options;
 
 PROPANE_CHECK propane_status ane_options_parse(const char *rest, ane_options *out, propane_error *err);
@@ -117,6 +120,7 @@ typedef struct ane_device {
     pthread_mutex_t mutex;        /* the requests, the sizes of surfaces, the way; held while the engine works */
     struct ane_request *requests; /* all there are */
     ane_dispatch way;             /* how requests are evaluated */
+    bool equal_size;              /* surfaces of one side of a request are made equally large */
     ane_id client;                /* with a real-time task begun; NULL: none */
     char note[600];               /* how the way was chosen, and why */
 } ane_device;

@@ -7,12 +7,15 @@
 
 #include "base/memory.h"
 #include "drivers/ane/ane.h"
+#include "drivers/ane/remembered.h"
 
 propane_status ane_device_create(const ane_api *a, const ane_options *o, ane_device **out, propane_error *err) {
     *out = mem_alloc(sizeof **out);
     if (!*out) return propane_fail_memory(err, sizeof **out);
     **out = (ane_device){.api = a, .options = *o};
     if (o->pause_s < 0) (*out)->options.pause_s = a->library ? 0 : ANE_PAUSE_S; /* a stand-in shares no compiler */
+    (*out)->equal_size = o->sizes == ANE_SIZES_EQUAL ||
+                         (o->sizes == ANE_SIZES_ANY_IF_PROVED && !ane_remembered_yes(a, o->route, ANE_FACT_sizes));
     if (pthread_mutex_init(&(*out)->mutex, NULL) == 0) return PROPANE_OK;
     mem_free(*out);
     *out = NULL;

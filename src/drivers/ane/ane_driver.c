@@ -8,7 +8,7 @@
  *   &procedures=off|on|auto              functions that are compiled at once share a compiled program (procedures.c)
  *   &statistics=off|on                   the engine's own times (run.c)
  *   &dialect=short|canonical             the text's form
- *   &qos=0..63 &budget=N &pause=SECONDS &sizes=equal|any
+ *   &qos=0..63 &budget=N &pause=SECONDS &sizes=equal|any|auto
  *   &names=sorted|own &literals=named|inline &defaults=written|left   only for questions to a compiler: see `propane devices --probe`
  *
  * None of this has run on Apple hardware: it was written from public notes and is tested against tests/standin.
@@ -46,8 +46,9 @@ static const choice choices[] = {
     {"statistics", "on", true, FIELD(statistics)},
     {"dialect", "short", MIL_SHORT, FIELD(dialect)},
     {"dialect", "canonical", MIL_CANONICAL, FIELD(dialect)},
-    {"sizes", "equal", true, FIELD(equal_size)},
-    {"sizes", "any", false, FIELD(equal_size)},
+    {"sizes", "equal", ANE_SIZES_EQUAL, FIELD(sizes)},
+    {"sizes", "any", ANE_SIZES_ANY, FIELD(sizes)},
+    {"sizes", "auto", ANE_SIZES_ANY_IF_PROVED, FIELD(sizes)},
     {"names", "sorted", false, FIELD(own_names)},
     {"names", "own", true, FIELD(own_names)},
     {"literals", "named", false, FIELD(inline_literals)},
@@ -111,7 +112,7 @@ propane_status ane_options_parse(const char *rest, ane_options *out, propane_err
                          .qos = ANE_QOS,
                          .budget = ANE_BUDGET,
                          .pause_s = -1,
-                         .equal_size = true};
+                         .sizes = ANE_SIZES_ANY_IF_PROVED};
     size_t route = strcspn(rest, "?");
     if (route == 6 && memcmp(rest, "client", 6) == 0)
         out->route = ANE_ROUTE_CLIENT;

@@ -75,6 +75,8 @@ bool ane_program_symbols(const propane_program *program, char *out, size_t size)
 /* Trials for a process of its own: each may crash or hang it. They remember what they find (remembered.h) and say it in a
  * few words. The ways to evaluate a request, on one route (0: memory, 1: client). */
 PROPANE_CHECK propane_status ane_try_ways(int route, text *answer, propane_error *err);
+/* Whether surfaces of one request may differ in size. */
+PROPANE_CHECK propane_status ane_try_sizes(int route, text *answer, propane_error *err);
 /* Whether shared events, and chained requests, answer on the client route: a few words. May crash or hang the process. */
 PROPANE_CHECK propane_status ane_try_events(text *answer, propane_error *err);
 PROPANE_CHECK propane_status ane_try_chaining(text *answer, propane_error *err);

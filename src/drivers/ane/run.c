@@ -2,8 +2,8 @@
  * Owns requests and their evaluation. A request of the device layer becomes one _ANERequest, built at its first use and
  * used again until one of its surfaces is replaced.
  *
- * An engine has been seen to refuse (0x1d) a request whose inputs, or outputs, have surfaces of different sizes (C11). So
- * when a request is prepared, the smaller surfaces grow, and with them those that other requests bind beside them, until
+ * An engine has been seen to refuse (0x1d) a request whose inputs, or outputs, have surfaces of different sizes (C11). So,
+ * unless a trial has shown that they may differ here, when a request is prepared, the smaller surfaces grow, and with them those that other requests bind beside them, until
  * every request is even: without copies at run time.
  *
  * Three ways to evaluate are known (dispatch.c chooses); where dispatch=auto has chosen another than the standard one and that
@@ -44,7 +44,7 @@ static propane_status run_even_out(ane_device *d, driver_buffer *const *buffers,
 
 /* Ends because sizes only grow, up to the largest that there is. */
 static propane_status run_even_out_all(ane_device *d, propane_error *err) {
-    for (bool grown = d->options.equal_size; grown;) {
+    for (bool grown = d->equal_size; grown;) {
         grown = false;
         for (ane_request *r = d->requests; r; r = r->next) {
             const ane_program *p = r->execution->program->impl;
