@@ -2,7 +2,7 @@
  * Owns what belongs to the machine and not to a program: the user's temporary folder, the places for loaded programs that
  * all processes share, and the engine's power.
  *
- * Places: one byte of a file in the temporary folder each, and its lock, which the kernel takes back when a process ends,
+ * Places: the lock of one byte of a file in the temporary folder each, which the kernel takes back when a process ends,
  * however it ends. A place that is given back while all are taken is not free at once: the next load fails and clears it,
  * the one behind it succeeds. That is how a repeated load has been seen to go:
  * cortexkit/synapse/crates/synapse-worker-ane-direct/resource-experiments.md, midasdf/ANEDVD/src/ane/shim.m.
@@ -22,7 +22,7 @@
 
 #include "standin/engine.h"
 
-enum { MAX_PLACES = 1024, FREE_PLACE = 0, USED_PLACE = 1, REFUSALS = 3, REFUSALS_SPREAD = 3, REPEAT_NS = 2000000 };
+enum { MAX_PLACES = 1024, FREE_PLACE = 0, LEFT_PLACE = 1, REFUSALS = 3, REFUSALS_SPREAD = 3, REPEAT_NS = 2000000 };
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 
@@ -60,9 +60,9 @@ static bool lock_place(int index, short how, int command) {
     return result == 0 && (command != F_GETLK || lock.l_type == F_UNLCK);
 }
 
-static bool place_is(int index, unsigned char state) {
-    unsigned char found = FREE_PLACE;
-    return pread(places.file, &found, 1, index) < 1 ? state == FREE_PLACE : found == state;
+static bool is_left(int index) {
+    unsigned char state = FREE_PLACE;
+    return pread(places.file, &state, 1, index) == 1 && state == LEFT_PLACE;
 }
 
 static void set_place(int index, unsigned char state) {
@@ -79,13 +79,12 @@ static int pool_size(void) {
 /* A place; 0: all are taken, and those that were left are cleared. */
 static int find_place(int size) {
     for (int i = 0; i < size; i++) {
-        if (places.own[i] || !place_is(i, FREE_PLACE) || !lock_place(i, F_WRLCK, F_SETLK)) continue;
+        if (places.own[i] || is_left(i) || !lock_place(i, F_WRLCK, F_SETLK)) continue;
         places.own[i] = true;
-        set_place(i, USED_PLACE);
         return i + 1;
     }
     for (int i = 0; i < size; i++)
-        if (!is_taken(i)) set_place(i, FREE_PLACE);
+        if (is_left(i)) set_place(i, FREE_PLACE);
     return 0;
 }
 
@@ -105,7 +104,7 @@ void standin_give_place(int place) {
     if (places.owner == getpid()) {
         int size = pool_size(), taken = 0;
         for (int i = 0; i < size; i++) taken += is_taken(i);
-        if (taken < size) set_place(place - 1, FREE_PLACE);
+        if (taken == size) set_place(place - 1, LEFT_PLACE);
         places.own[place - 1] = false;
         lock_place(place - 1, F_UNLCK, F_SETLK);
     }
