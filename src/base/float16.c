@@ -8,6 +8,8 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "base/isa.h"
+
 #if defined(__x86_64__)
 #include <immintrin.h>
 #elif defined(__aarch64__)
@@ -88,15 +90,15 @@ __attribute__((target("avx,f16c"))) static size_t to_f32_f16c(float *target, con
     return i;
 }
 
-static int float16_has_f16c(void) { return __builtin_cpu_supports("avx") && __builtin_cpu_supports("f16c"); }
 #endif
 
 void fp16_from_f32_array(uint16_t *target, const float *source, size_t count) {
     size_t i = 0;
 #if defined(__x86_64__)
-    if (float16_has_f16c()) i = from_f32_f16c(target, source, count);
+    if (cpu_isa_allows(CPU_ISA_AVX2)) i = from_f32_f16c(target, source, count);
 #elif defined(__aarch64__)
-    for (; i + 4 <= count; i += 4) vst1_u16(target + i, vreinterpret_u16_f16(vcvt_f16_f32(vld1q_f32(source + i))));
+    for (; cpu_isa_allows(CPU_ISA_NEON) && i + 4 <= count; i += 4)
+        vst1_u16(target + i, vreinterpret_u16_f16(vcvt_f16_f32(vld1q_f32(source + i))));
 #endif
     for (; i < count; i++) target[i] = fp16_from_f32(source[i]);
 }
@@ -104,9 +106,10 @@ void fp16_from_f32_array(uint16_t *target, const float *source, size_t count) {
 void fp16_to_f32_array(float *target, const uint16_t *source, size_t count) {
     size_t i = 0;
 #if defined(__x86_64__)
-    if (float16_has_f16c()) i = to_f32_f16c(target, source, count);
+    if (cpu_isa_allows(CPU_ISA_AVX2)) i = to_f32_f16c(target, source, count);
 #elif defined(__aarch64__)
-    for (; i + 4 <= count; i += 4) vst1q_f32(target + i, vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(source + i))));
+    for (; cpu_isa_allows(CPU_ISA_NEON) && i + 4 <= count; i += 4)
+        vst1q_f32(target + i, vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(source + i))));
 #endif
     for (; i < count; i++) target[i] = fp16_to_f32(source[i]);
 }
@@ -148,7 +151,8 @@ void bf16_from_f32_array(uint16_t *target, const float *source, size_t count) {
     size_t i = 0;
 #if defined(__aarch64__)
     static atomic_int has; /* 1: no, 2: yes */
-    if (atomic_load_explicit(&has, memory_order_relaxed) == 0) atomic_store(&has, float16_has_bfcvt() ? 2 : 1);
+    if (atomic_load_explicit(&has, memory_order_relaxed) == 0)
+        atomic_store(&has, float16_has_bfcvt() && cpu_isa_allows(CPU_ISA_NEON) ? 2 : 1);
     if (atomic_load_explicit(&has, memory_order_relaxed) == 2) i = from_f32_bfcvt(target, source, count);
 #endif
     for (; i + BLOCK <= count; i += BLOCK)

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/float16.h"
+#include "base/isa.h"
 #include "base/memory.h"
 #include "base/pool.h"
 
@@ -149,9 +150,9 @@ __attribute__((target("avx512f"))) static void norm_task_avx512(void *context, i
 double adamw_gradient_norm(adamw *a) {
     pool_task norm = adamw_norm_task;
 #if defined(__x86_64__)
-    if (__builtin_cpu_supports("avx512f"))
+    if (cpu_isa_allows(CPU_ISA_AVX512))
         norm = norm_task_avx512;
-    else if (__builtin_cpu_supports("avx2"))
+    else if (cpu_isa_allows(CPU_ISA_AVX2))
         norm = norm_task_avx2;
 #endif
     int count = 0;
@@ -263,9 +264,9 @@ static void adamw_do_publish(const adamw_tensor *t, int64_t begin, int64_t end) 
 static void adamw_update_some(const moving *from, const moving *to, const float *g, int64_t count, const factors *f) {
     int64_t done = 0;
 #if defined(__x86_64__)
-    if (__builtin_cpu_supports("avx2")) done = update_avx2(from, to, g, count, f);
+    if (cpu_isa_allows(CPU_ISA_AVX2)) done = update_avx2(from, to, g, count, f);
 #elif defined(__aarch64__)
-    done = update_neon(from, to, g, count, f);
+    if (cpu_isa_allows(CPU_ISA_NEON)) done = update_neon(from, to, g, count, f);
 #endif
     const moving rest = adamw_moving_at(from, done), left = adamw_moving_at(to, done);
     adamw_update_plain(&rest, &left, g + done, count - done, f);
@@ -324,7 +325,7 @@ static bool adamw_is_finite(const float *g, int64_t count) {
     float lane[16] = {0};
     int64_t i = 0;
 #if defined(__x86_64__)
-    if (__builtin_cpu_supports("avx2")) i = zeros_avx2(g, count, lane);
+    if (cpu_isa_allows(CPU_ISA_AVX2)) i = zeros_avx2(g, count, lane);
 #endif
     for (; i + 16 <= count; i += 16)
         for (int k = 0; k < 16; k++) lane[k] += g[i + k] * 0;

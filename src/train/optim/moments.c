@@ -5,6 +5,7 @@
 
 #include <string.h>
 
+#include "base/isa.h"
 #include "train/optim/moments_kernels.h"
 
 moment_form moment_form_of(const char *word) {
@@ -18,9 +19,8 @@ const char *moment_form_name(moment_form form) {
 
 static const moments_kernels *moments_set(void) {
 #if defined(__x86_64__)
-    if (__builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq"))
-        return &moments_avx512;
-    if (__builtin_cpu_supports("avx2")) return &moments_avx2;
+    if (cpu_isa_allows(CPU_ISA_AVX512)) return &moments_avx512;
+    if (cpu_isa_allows(CPU_ISA_AVX2)) return &moments_avx2;
 #endif
     return &moments_plain;
 }

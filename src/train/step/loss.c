@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/float16.h"
+#include "base/isa.h"
 #include "base/pool.h"
 #include "base/unroll.h"
 
@@ -120,8 +121,8 @@ INLINE void group_store(const train_loss_sums *sums, int64_t at, const group *g)
 #undef LOSS_BYTES
 
 static pool_task loss_best_task(void) {
-    if (__builtin_cpu_supports("avx512f")) return loss_task_avx512;
-    return __builtin_cpu_supports("avx2") ? loss_task_avx2 : loss_task_plain;
+    if (cpu_isa_allows(CPU_ISA_AVX512)) return loss_task_avx512;
+    return cpu_isa_allows(CPU_ISA_AVX2) ? loss_task_avx2 : loss_task_plain;
 }
 #else
 static pool_task loss_best_task(void) { return loss_task_plain; }

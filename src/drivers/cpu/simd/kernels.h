@@ -10,6 +10,7 @@
 #ifndef CPU_SIMD_KERNELS_H
 #define CPU_SIMD_KERNELS_H
 
+#include "base/isa.h"
 #include "base/status.h"
 #include "drivers/cpu/simd/array_ukernel.h"
 #include "drivers/cpu/simd/attention_ukernel.h"
@@ -19,14 +20,6 @@
 #include "drivers/cpu/simd/gemv_ukernel.h"
 #include "drivers/cpu/simd/reduce.h"
 #include "drivers/cpu/simd/window_ukernel.h"
-
-/* Chosen once, when a cpu device is opened. */
-typedef enum cpu_isa {
-#define CPU_ISA(id, name) CPU_ISA_##id,
-#include "drivers/cpu/simd/isa.def"
-#undef CPU_ISA
-    CPU_ISA_COUNT
-} cpu_isa;
 
 /* Bytes are of an L2 of 1 MB and scaled to the machine's (mem_second_cache). How k is cut decides the order of sums, so
  * the results' last bits; all other sizes decide speed alone. */
@@ -78,18 +71,9 @@ typedef struct cpu_kernels {
 /* Constant from the first call on; any thread. */
 const cpu_kernels *cpu_kernels_of(cpu_isa isa);
 
-/* ---- which instruction set -------------------------------------------------------------------------------------------- */
-
-const char *cpu_isa_name(cpu_isa isa); /* what PROPANE_ISA takes; "unknown" for none of them */
-bool cpu_isa_available(cpu_isa isa);   /* on this machine, in this build */
-cpu_isa cpu_isa_best(void);
-/* PROPANE_ISA where it is set and not empty, else the best. PROPANE_ERR_INVALID for an unknown name,
- * PROPANE_ERR_UNSUPPORTED for one that this machine lacks. */
-PROPANE_CHECK propane_status cpu_isa_current(cpu_isa *out, propane_error *err);
-
 /* Lays the kernels of an instruction set over `k`; false, and `k` as it was: this machine or this build lacks it. */
 #define CPU_ISA(id, name) bool cpu_kernels_##name(cpu_kernels *k);
-#include "drivers/cpu/simd/isa.def"
+#include "base/isa.def"
 #undef CPU_ISA
 void cpu_kernels_avx512_vnni(cpu_kernels *k); /* laid over AVX-512's where the machine has it */
 

@@ -23,8 +23,7 @@
 #include "drivers/cpu/simd/body/every_body.h"
 
 bool cpu_kernels_avx2(cpu_kernels *k) {
-    if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma") || !__builtin_cpu_supports("f16c"))
-        return false;
+    if (!cpu_isa_available(CPU_ISA_AVX2)) return false;
     every_kernel(k);
     return true;
 }

@@ -26,10 +26,7 @@
 #include "drivers/cpu/simd/body/every_body.h"
 
 bool cpu_kernels_avx512(cpu_kernels *k) {
-    const bool base = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
-    const bool wide = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-                      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
-    if (!base || !wide) return false;
+    if (!cpu_isa_available(CPU_ISA_AVX512)) return false;
     every_kernel(k);
     cpu_kernels_avx512_vnni(k);
     return true;

@@ -9,7 +9,7 @@
 #include "drivers/cpu/simd/body/gemm_bf16_avx512.h"
 
 bool cpu_kernels_avx512_bf16(cpu_kernels *k) {
-    if (!__builtin_cpu_supports("avx512bf16") || !cpu_kernels_avx512(k)) return false;
+    if (!cpu_isa_available(CPU_ISA_AVX512_BF16) || !cpu_kernels_avx512(k)) return false;
     k->gemm_bf16 = KERNEL(gemm, bf16);
     return true;
 }

@@ -22,7 +22,6 @@
 #include "drivers/cpu/simd/body/every_body.h"
 
 bool cpu_kernels_neon(cpu_kernels *k) {
-
     every_kernel(k);
     return true;
 }
