@@ -751,20 +751,74 @@ TEST(an_index_that_fails_is_no_proof) {
 }
 
 /* The proof is compile 1, the group compile 2. */
-TEST(a_group_that_is_refused_is_compiled_apart) {
+TEST(a_group_that_is_refused_becomes_smaller_ones) {
     set("compile", "failed");
     set("compile_at", "2");
-    several_on("ane:memory?dispatch=standard", 0, 6, "a program each, since the group fails: ane: Apple's compiler");
+    several_on("ane:memory?dispatch=standard", 4, 4,
+               "4 procedures of 2 compiled programs, since a group of 4 fails: ane: Apple's compiler");
     several s;
-    set("compile_at", "7");
+    set("compile_at", "5");
     EXPECT_FAIL(compile_several(&s, "ane:memory?dispatch=standard&procedures=on"), PROPANE_ERR_UNSUPPORTED,
                 "refuses 'main and 3 others'");
     EXPECT(s.report.failed == -1 && !s.items[0].program);
     end_several(&s);
-    set("compile_at", "8"); /* the first two are in the system's cache by now */
+    set("compile_at", "8");
     EXPECT_FAIL(compile_several(&s, "ane:memory?dispatch=standard&procedures=off"), PROPANE_ERR_UNSUPPORTED, "refuses");
     EXPECT_MSG(s.report.failed == 2 && !s.items[0].program, "item %d", s.report.failed);
     end_several(&s);
+}
+
+/* The programs behind it are tried in that size, too: 30 functions in programs of at most 3, after 30, 15 and 7. */
+TEST(a_limit_of_functions_is_found_once) {
+    enum { FUNCTIONS = 30 };
+    static propane_compile_item items[FUNCTIONS];
+    propane_compile_report report = {.size = sizeof report};
+    propane_device *d = NULL;
+    set("procedures", "3");
+    for (int k = 0; k < FUNCTIONS; k++) {
+        char source[2000];
+        propane_module *m = NULL;
+        constant_program(source, sizeof source, k);
+        EXPECT_OK(propane_module_parse(source, strlen(source), "t.mil", NULL, &m, &err));
+        items[k].module = m;
+    }
+    EXPECT_OK(propane_device_open("ane:memory?dispatch=standard&pause=0", &d, &err));
+    EXPECT_OK(propane_program_compile_all(d, items, FUNCTIONS, NULL, &report, &err));
+    EXPECT_MSG(strncmp(report.how, "30 procedures of 10 compiled programs, since a group of 30 fails: ", 66) == 0, "%s",
+               report.how);
+    EXPECT_MSG(report.compiles == 14 && report.procedures == 30 && get("programs") == 10, "%d compiles, %ld programs",
+               report.compiles, get("programs"));
+    for (int k = 0; k < FUNCTIONS; k++) {
+        propane_program_free(items[k].program);
+        propane_module_free((propane_module *)(uintptr_t)items[k].module);
+    }
+    propane_device_close(d);
+    expect_nothing_left();
+}
+
+/* A function that is refused is named, whatever it stood beside. */
+TEST(a_function_that_is_refused_is_found) {
+    static const char bad[] =
+        PROGRAM("tensor<fp16, [1, 2, 1, 32]> x) {\n"
+                "        tensor<fp16, [1, 2, 1, 32]> z = gelu(x = x)[name = string(\"z\")];\n    } -> (z);\n");
+    propane_compile_item items[5] = {{NULL}};
+    propane_compile_report report = {.size = sizeof report};
+    propane_device *d = NULL;
+    for (int k = 0; k < 5; k++) {
+        const char *source = k == 3 ? bad : k % 2 ? subtract : add_half;
+        propane_module *m = NULL;
+        EXPECT_OK(propane_module_parse(source, strlen(source), "t.mil", NULL, &m, &err));
+        items[k].module = m;
+    }
+    EXPECT_OK(propane_device_open("ane:memory?dispatch=standard&pause=0&defaults=left", &d, &err));
+    EXPECT_FAIL(propane_program_compile_all(d, items, 5, NULL, &report, &err), PROPANE_ERR_UNSUPPORTED, "refuses");
+    EXPECT_MSG(report.failed == 3 && get("programs") == 0, "item %d", report.failed);
+    for (int k = 0; k < 5; k++) {
+        EXPECT(!items[k].program);
+        propane_module_free((propane_module *)(uintptr_t)items[k].module);
+    }
+    propane_device_close(d);
+    expect_nothing_left();
 }
 
 /* Requests that name a procedure or symbol that is not there: the stand-in's rules, and what the driver says of them. */
@@ -1135,7 +1189,9 @@ int main(int argc, char **argv) {
         T(procedures_are_proved_first),
         T(without_procedures_each_has_its_program),
         T(an_index_that_fails_is_no_proof),
-        T(a_group_that_is_refused_is_compiled_apart),
+        T(a_group_that_is_refused_becomes_smaller_ones),
+        T(a_limit_of_functions_is_found_once),
+        T(a_function_that_is_refused_is_found),
         T(a_wrong_index_is_an_error),
         T(the_engines_own_time_is_told_where_it_is_given),
         T(defaults_are_written),

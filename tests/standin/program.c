@@ -219,7 +219,9 @@ static bool check_symbols(const program *p, char why[600]) {
 static bool check(program *p, char why[600]) {
     if (p->module->build_info_count == 0) return refuse(why, "InvalidMILProgram", "no buildInfo");
     if (p->module->function_count > 1 &&
-        (standin_is("procedures", "refused") || p->module->function_count > MAX_PROCEDURES))
+        (standin_is("procedures", "refused") ||
+         p->module->function_count >
+             (standin_number("procedures", 0) > 0 ? standin_number("procedures", 0) : MAX_PROCEDURES)))
         return refuse(why, "InvalidMILProgram", "too many functions");
     if (p->module->function_count == 1 && strcmp(p->module->functions->name, "main") != 0)
         return refuse(why, "InvalidMILProgram", "no function main");

@@ -59,7 +59,8 @@ static const struct {
     {"lock", {0}},        /* fail: surfaces cannot be locked */
     {"lock_at", {0}},     /* only this call of the process */
     {"request", {0}},     /* nil */
-    {"procedures", {0}},  /* refused: programs of several functions; first: all run the first one's code; fail: only it
+    {"procedures",
+     {0}}, /* refused: programs of several functions; a number: of more; first: all run the first one's code; fail: only it
                              runs */
     {"statistics", {0}},  /* gives: the engine keeps the mask and tells its times; kept: it keeps the mask and tells
                              nothing */

@@ -70,11 +70,11 @@ static int64_t procedures_weight_bytes(const mil_function *f) {
     return sum;
 }
 
-/* How many of them, from the first on, make one program. */
-static int procedures_group_size(const mil_function *const *f, int count) {
+/* How many of them, from the first on, make one program of at most `most` functions. */
+static int procedures_group_size(const mil_function *const *f, int count, int most) {
     int64_t bytes = procedures_weight_bytes(f[0]);
     int n = 1;
-    while (n < count && n < ANE_MAX_PROCEDURES && (bytes += procedures_weight_bytes(f[n])) <= MOST_WEIGHT_BYTES) n++;
+    while (n < count && n < most && (bytes += procedures_weight_bytes(f[n])) <= MOST_WEIGHT_BYTES) n++;
     return n;
 }
 
@@ -96,23 +96,59 @@ static propane_status procedures_compile_apart(ane_device *d, const mil_function
     return PROPANE_OK;
 }
 
-/* A group, or its functions one by one where the compiler does not take it. */
-static propane_status procedures_compile_group(ane_device *d, const mil_function *const *f, int count,
+/* What compiling in groups has come to. */
+typedef struct grouping {
+    int most;      /* functions of a program; halved where the compiler does not take so many */
+    int programs;  /* so far */
+    char why[230]; /* it was halved; "": never */
+} grouping;
+
+/* Whether the same functions in smaller groups may do better. */
+static bool procedures_may_halve(const ane_device *d, int count, propane_status status) {
+    return count > 1 && d->options.procedures != ANE_TOGETHER && status != PROPANE_ERR_MEMORY &&
+           status != PROPANE_ERR_LIMIT;
+}
+
+/* The first group of the functions from *done on. A group that is not taken is halved, and so are those behind it: what is
+ * compiled and loaded counts, for the process and for the engine. */
+static propane_status procedures_compile_group(ane_device *d, const mil_function *const *f, int count, int *done,
                                                const propane_compile_options *options, driver_program *const *out,
-                                               propane_compile_report *report, propane_error *err) {
-    propane_error why = {0};
-    report->compiles++;
-    propane_status status = ane_compile_together(d, f, count, options, out, &why);
-    if (status == PROPANE_OK) {
-        report->procedures += count;
-        return PROPANE_OK;
+                                               propane_compile_report *report, grouping *g, propane_error *err) {
+    for (;;) {
+        propane_error why = {0};
+        int n = procedures_group_size(f + *done, count - *done, g->most);
+        report->compiles++;
+        report->failed = n > 1 ? -1 : *done;
+        propane_status status = ane_compile_together(d, f + *done, n, options, out + *done, &why);
+        if (status == PROPANE_OK) {
+            report->procedures += n > 1 ? n : 0;
+            g->programs++;
+            *done += n;
+            return PROPANE_OK;
+        }
+        if (!procedures_may_halve(d, n, status)) return propane_fail(err, status, "%s", why.text);
+        if (!g->why[0]) snprintf(g->why, sizeof g->why, ", since a group of %d fails: %.180s", n, why.text);
+        g->most = n / 2;
     }
-    if (d->options.procedures == ANE_TOGETHER || status == PROPANE_ERR_MEMORY || status == PROPANE_ERR_LIMIT) {
-        report->failed = -1;
-        return propane_fail(err, status, "%s", why.text);
+}
+
+static propane_status procedures_compile_groups(ane_device *d, const mil_function *const *f, int count,
+                                                const propane_compile_options *options, driver_program *const *out,
+                                                propane_compile_report *report, propane_error *err) {
+    grouping g = {.most = ANE_MAX_PROCEDURES};
+    for (int done = 0; done < count;) {
+        propane_status status = procedures_compile_group(d, f, count, &done, options, out, report, &g, err);
+        if (status == PROPANE_OK) continue;
+        procedures_drop(d, out, done);
+        return status;
     }
-    snprintf(report->how, sizeof report->how, "a program each, since the group fails: %.200s", why.text);
-    return procedures_compile_apart(d, f, count, options, out, report, err);
+    if (!report->procedures)
+        snprintf(report->how, sizeof report->how, "a program each%s", g.why);
+    else
+        snprintf(report->how, sizeof report->how, "%d procedures of %d compiled program%s%s%.220s", report->procedures,
+                 g.programs, g.programs > 1 ? "s" : "", d->options.procedures == ANE_TOGETHER ? ", not proved" : "",
+                 g.why);
+    return PROPANE_OK;
 }
 
 propane_status ane_compile_all(void *impl, const mil_function *const *f, int count,
@@ -122,28 +158,12 @@ propane_status ane_compile_all(void *impl, const mil_function *const *f, int cou
     proof p = {.holds = d->options.procedures == ANE_TOGETHER};
     if (d->options.procedures == ANE_TOGETHER_IF_PROVED && count > 1)
         PROPANE_TRY(procedures_ask_proof(d, &p, &report->compiles, err));
-    if (!p.holds || count < 2) {
-        snprintf(report->how, sizeof report->how, "a program each%s%.220s",
-                 count < 2                            ? ""
-                 : d->options.procedures == ANE_APART ? ", as asked for"
-                                                      : ", since procedures do not hold here: ",
-                 p.why);
-        report->failed = 0;
-        return procedures_compile_apart(d, f, count, options, out, report, err);
-    }
-    for (int done = 0, programs = 1; done < count; programs++) {
-        int n = procedures_group_size(f + done, count - done);
-        report->failed = done;
-        propane_status status = n > 1 ? procedures_compile_group(d, f + done, n, options, out + done, report, err)
-                                      : procedures_compile_apart(d, f + done, n, options, out + done, report, err);
-        if (status != PROPANE_OK) {
-            procedures_drop(d, out, done);
-            return status;
-        }
-        done += n;
-        if (!strstr(report->how, "since the group fails"))
-            snprintf(report->how, sizeof report->how, "%d procedures of %d compiled program%s%s", report->procedures,
-                     programs, programs > 1 ? "s" : "", d->options.procedures == ANE_TOGETHER ? ", not proved" : "");
-    }
-    return PROPANE_OK;
+    if (p.holds && count > 1) return procedures_compile_groups(d, f, count, options, out, report, err);
+    snprintf(report->how, sizeof report->how, "a program each%s%.220s",
+             count < 2                            ? ""
+             : d->options.procedures == ANE_APART ? ", as asked for"
+                                                  : ", since procedures do not hold here: ",
+             p.why);
+    report->failed = 0;
+    return procedures_compile_apart(d, f, count, options, out, report, err);
 }
