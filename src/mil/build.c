@@ -151,7 +151,7 @@ static bool build_make_results(mil_builder *b, mil_op *op, const char *name, con
     if (!mil_make_results(op, count)) return build_no_memory(b);
     for (int i = 0; i < count; i++) {
         char why[200], base[300];
-        if (!mil_type_legal(&types[i], why)) {
+        if (!mil_type_readable(&types[i], why)) {
             op->result_count = 0;
             mil_op_fail(op, &b->err, PROPANE_ERR_INVALID, "its result is not possible: %s", why);
             return false;

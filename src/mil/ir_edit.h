@@ -61,6 +61,12 @@ void mil_element_store_bits(void *data, mil_dtype dtype, int64_t index, uint64_t
 
 /* Rank, dimensions, element count. On false `why` says which. */
 bool mil_type_legal(const mil_type *type, char why[200]);
+/* Likewise; a tensor may have no elements in any dimension, until mil_settle_constants has taken it out. */
+bool mil_type_readable(const mil_type *type, char why[200]);
+/* Whether the operation computes with operands of that type there: they are no list of axes or sizes. */
+bool mil_operand_computed(const mil_op *op, int param, const mil_type *type);
+/* The first of those without elements, and its parameter; NULL: all have some. */
+const mil_value *mil_op_empty_operand(const mil_op *op, int *param);
 /* A dimension or length that the text left open ("?"), until a rule gives the number. */
 #define MIL_OPEN (-1)
 /* The one dimension of a type whose rank a file leaves open, too. */

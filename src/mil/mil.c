@@ -100,7 +100,7 @@ void mil_type_settle(mil_type *type, const mil_type *known) {
     if (mil_type_equal(&filled, known)) *type = filled;
 }
 
-bool mil_type_legal(const mil_type *type, char why[200]) {
+static bool mil_type_possible(const mil_type *type, bool empty, char why[200]) {
     why[0] = 0;
     if (type->dtype <= MIL_DTYPE_NONE || type->dtype >= MIL_DTYPE_COUNT) {
         snprintf(why, 200, "it has no element type");
@@ -112,12 +112,12 @@ bool mil_type_legal(const mil_type *type, char why[200]) {
             snprintf(why, 200, "its length is %lld; at least 1 is needed", (long long)count);
             return false;
         }
-        if (type->rank == 1 && type->shell == MIL_TENSOR && type->dtype != MIL_string) least = 0;
+        if (empty && type->shell == MIL_TENSOR && type->dtype != MIL_string) least = 0;
         for (int i = 0; i < type->rank && !why[0]; i++) {
             if (type->dim[i] < least) {
                 snprintf(why, 200, "dimension %d is %lld; at least %d is needed", i, (long long)type->dim[i],
                          (int)least);
-            } else if (type->dim[i] > MIL_MAX_ELEMENTS / count) {
+            } else if (count && type->dim[i] > MIL_MAX_ELEMENTS / count) {
                 snprintf(why, 200, "it has more than 2^40 elements");
             } else {
                 count *= type->dim[i];
@@ -126,6 +126,10 @@ bool mil_type_legal(const mil_type *type, char why[200]) {
     }
     return !why[0];
 }
+
+bool mil_type_legal(const mil_type *type, char why[200]) { return mil_type_possible(type, type->rank == 1, why); }
+
+bool mil_type_readable(const mil_type *type, char why[200]) { return mil_type_possible(type, true, why); }
 
 static int mil_print_bare(char *out, size_t room, const mil_type *type) {
     if (type->rank == 0) return snprintf(out, room, "%s", dtypes[type->dtype].name);

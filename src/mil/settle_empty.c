@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT
- * Owns which operations give nothing, and what others make of it. Refuses those that are not listed, by name.
+ * Owns which operations give nothing, and how those of mil/empty_operands.h are settled. Refuses others by name.
  */
 #include "mil/settle_empty.h"
 
 #include <math.h>
 
-#include "mil/eval/eval.h"
+#include "base/memory.h"
+#include "mil/empty_operands.h"
 #include "mil/ir_edit.h"
 #include "mil/ops.h"
 
@@ -70,30 +71,15 @@ static bool settle_empty_made(const mil_op *op, mil_value *const *map, mil_type 
 
 /* ---- what follows --------------------------------------------------------------------------------------------------------- */
 
+/* The type of a value that has no elements; NULL: it has some, or is not settled. */
+static const mil_type *settle_empty_type(const mil_value *v, const mil_type *empty) {
+    if (v->is_inline) return v->type.shell == MIL_TENSOR && mil_type_count(&v->type) == 0 ? &v->type : NULL;
+    return empty[v->id].dtype ? &empty[v->id] : NULL;
+}
+
 static const mil_type *settle_empty_operand(const mil_op *op, const char *param, const mil_type *empty) {
     const mil_value *v = mil_op_param(op->info, param) < 0 ? NULL : mil_in(op, param);
-    return v && !v->is_inline && empty[v->id].dtype ? &empty[v->id] : NULL;
-}
-
-/* Element by element, or elements of x in another order: as many as there are. */
-static bool settle_empty_keeps(const mil_op *op) {
-    switch (op->info->code) {
-    case MIL_OP_cast:
-    case MIL_OP_select:
-    case MIL_OP_transpose:
-    case MIL_OP_expand_dims:
-    case MIL_OP_gather:
-    case MIL_OP_gather_nd:
-    case MIL_OP_gather_along_axis: return true;
-    default:
-        return op->info->rule == mil_shape_rule_same || op->info->rule == mil_shape_rule_broadcast ||
-               op->info->rule == mil_shape_rule_compare;
-    }
-}
-
-static bool settle_empty_scatters(const mil_op *op) {
-    return op->info->code == MIL_OP_scatter || op->info->code == MIL_OP_scatter_nd ||
-           op->info->code == MIL_OP_scatter_along_axis;
+    return v ? settle_empty_type(v, empty) : NULL;
 }
 
 /* The declared result: a dimension that is open is the one that has no elements. Two open ones say nothing. */
@@ -106,7 +92,7 @@ static bool settle_empty_result(const mil_op *op, mil_type *out) {
         out->dim[d] = 0;
         open++;
     }
-    return open == 1;
+    return open ? open == 1 : mil_type_count(out) == 0;
 }
 
 static mil_value *settle_empty_shape(mil_builder *b, const mil_op *op, const mil_type *x) {
@@ -123,10 +109,45 @@ static mil_value *settle_empty_pass(mil_builder *b, const mil_op *op, mil_value 
     return made ? made->results[0] : NULL;
 }
 
+/* The operands that have elements, joined: an entry of either, or none where one of them waits. */
+static void settle_empty_join(mil_builder *b, const mil_op *op, mil_value **map, mil_type *empty) {
+    mil_value *const *values = NULL;
+    const int count = mil_in_list(op, "values", &values), id = op->results[0]->id;
+    mil_value **kept = mem_array((size_t)count + 1, sizeof *kept);
+    int64_t axis = 0, total = 0;
+    int used = 0;
+    bool waits = !kept || mil_attr_int(op, "axis", &axis, &b->err) != PROPANE_OK;
+    for (int i = 0; i < count && !waits; i++) {
+        const mil_type *none = settle_empty_type(values[i], empty);
+        const int at = (int)(axis < 0 && none ? axis + none->rank : axis);
+        if (none && at >= 0 && at < none->rank) total += none->dim[at];
+        if (none) continue;
+        kept[used] = values[i]->is_inline ? mil_build_const(b, NULL, &values[i]->type, values[i]->konst->data)
+                                          : map[values[i]->id];
+        waits = !kept[used++];
+    }
+    if (!waits && !used) {
+        const mil_type *first = settle_empty_type(values[0], empty);
+        empty[id] = *first;
+        empty[id].dim[axis < 0 ? axis + first->rank : axis] = total;
+    } else if (!waits && used == 1) {
+        map[id] = settle_empty_pass(b, op, kept[0]);
+    } else if (!waits) {
+        mil_value *at = mil_build_int(b, (int32_t)axis);
+        const mil_argument arguments[] = {{"values", used, kept}, {"axis", 1, &at}};
+        mil_op *made = mil_build_op(b, MIL_OP_concat, op->results[0]->name, arguments, 2);
+        map[id] = made ? made->results[0] : NULL;
+    }
+    mem_free(kept);
+}
+
 static bool settle_empty_reads(const mil_op *op, const mil_type *empty, const char **name) {
-    MIL_FOR_OPERANDS (op, v)
-        if (!v->is_inline && empty[v->id].dtype) {
-            *name = v->name;
+    for (int p = 0; p < op->info->param_count; p++)
+        for (int i = 0; i < op->operands[p].count; i++) {
+            const mil_value *v = op->operands[p].values[i];
+            const mil_type *none = settle_empty_type(v, empty);
+            if (!none || !mil_operand_computed(op, p, none)) continue;
+            *name = v->name ? v->name : "a literal";
             return true;
         }
     return false;
@@ -137,19 +158,28 @@ bool mil_settle_empty(mil_builder *b, const mil_op *op, mil_value **map, mil_typ
     const int id = op->result_count ? op->results[0]->id : 0;
     const bool reads = settle_empty_reads(op, empty, &name);
     if (op->result_count != 1) return reads;
+    if (op->info->code == MIL_OP_const) {
+        if (op->results[0]->type.shell != MIL_TENSOR || mil_type_count(&op->results[0]->type)) return false;
+        empty[id] = op->results[0]->type;
+        return empty[id].rank != 1; /* a list of axes or sizes may have no entries: it stays, too */
+    }
     if (!reads) return settle_empty_made(op, map, &empty[id]);
     const mil_type *x = settle_empty_operand(op, "x", empty);
     if (op->info->code == MIL_OP_shape && x) {
         map[id] = settle_empty_shape(b, op, x);
         return true;
     }
-    if (settle_empty_scatters(op) && !settle_empty_operand(op, "data", empty)) {
+    if (mil_empty_scatters(op) && !settle_empty_operand(op, "data", empty)) {
         mil_value *data = mil_in(op, "data");
         if (!data->is_inline) data = map[data->id];
         if (data) map[id] = settle_empty_pass(b, op, data);
         return data != NULL;
     }
-    if (!settle_empty_keeps(op) || !settle_empty_result(op, &empty[id])) empty[id] = (mil_type){0};
+    if (op->info->code == MIL_OP_concat) {
+        settle_empty_join(b, op, map, empty);
+        return true;
+    }
+    if (!mil_empty_keeps(op) || !settle_empty_result(op, &empty[id])) empty[id] = (mil_type){0};
     return true;
 }
 

@@ -121,6 +121,31 @@ propane_status mil_settle_values(const mil_function *late, const mil_known *know
     return status;
 }
 
+/* A list of axes or sizes may have no entries; anything else needs settling. */
+static bool settle_values_has_empty(const mil_function *f) {
+    int param = 0;
+    for (const mil_op *op = f->first; op; op = op->next) {
+        for (int i = 0; i < op->result_count; i++) {
+            const mil_type *type = &op->results[i]->type;
+            if (type->shell == MIL_TENSOR && type->rank != 1 && mil_type_count(type) == 0) return true;
+        }
+        if (mil_op_empty_operand(op, &param)) return true;
+    }
+    return false;
+}
+
+propane_status mil_settle_constants(mil_function **f, propane_error *err) {
+    mil_function *old = *f;
+    mil_settled settled = {0};
+    if (old->late || !settle_values_has_empty(old)) return PROPANE_OK;
+    mil_module_drop(old->module, old);
+    PROPANE_TRY(mil_settle_values(old, NULL, 0, old->module, &settled, err));
+    settled.function->ranged = old->ranged;
+    settled.function->line = old->line, settled.function->column = old->column;
+    *f = settled.function;
+    return PROPANE_OK;
+}
+
 propane_status mil_settle_refuse(const mil_function *f, propane_error *err) {
     if (!f->late) return PROPANE_OK;
     return propane_fail(err, PROPANE_ERR_UNSUPPORTED,

@@ -32,6 +32,10 @@ PROPANE_CHECK propane_status mil_settle_values(const mil_function *late, const m
 PROPANE_CHECK propane_status mil_settle_standard(const mil_function *f, mil_module *m, const mil_function **out,
                                                  propane_error *err);
 
+/* A function that was just read, the last one of its module, without the constants that have no elements and what follows from
+ * them. *f becomes another function of the module where there are such; a late one is settled when it runs. */
+PROPANE_CHECK propane_status mil_settle_constants(mil_function **f, propane_error *err);
+
 /* PROPANE_ERR_UNSUPPORTED for a late function: what needs its shapes cannot do with it. */
 PROPANE_CHECK propane_status mil_settle_refuse(const mil_function *f, propane_error *err);
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "mil/empty_operands.h"
 #include "mil/ir_edit.h"
 
 /* ---- operands ------------------------------------------------------------------------------------------------------------ */
@@ -103,6 +104,34 @@ static propane_status verify_missing(const mil_op *op, const mil_param *p, propa
                        list);
 }
 
+bool mil_operand_computed(const mil_op *op, int param, const mil_type *type) {
+    const mil_class klass = op->info->params[param].klass;
+    if (op->info->code == MIL_OP_const || (classes[klass].constant && klass != MIL_CLASS_K_TENSOR)) return false;
+    /* The sizes of a list's scalars, where a slice of a scalar begins. */
+    return type->rank != 1 || mil_dtype_is_float(type->dtype) || mil_empty_takes(op);
+}
+
+const mil_value *mil_op_empty_operand(const mil_op *op, int *param) {
+    for (int p = 0; p < op->info->param_count; p++)
+        for (int i = 0; i < op->operands[p].count; i++) {
+            const mil_value *v = op->operands[p].values[i];
+            *param = p;
+            if (v->type.shell == MIL_TENSOR && mil_type_count(&v->type) == 0 && mil_operand_computed(op, p, &v->type))
+                return v;
+        }
+    return NULL;
+}
+
+/* Rules that were not made for it never see an operand without elements. */
+static propane_status verify_empty(const mil_op *op, propane_error *err) {
+    int p = 0;
+    const mil_value *v = mil_op_empty_operand(op, &p);
+    if (!v || mil_empty_takes(op)) return PROPANE_OK;
+    return mil_op_fail(op, err, PROPANE_ERR_UNSUPPORTED,
+                       "%s '%.60s' has no elements, and what this operation makes of that is not known",
+                       op->info->params[p].name, verify_value_name(v));
+}
+
 propane_status mil_verify_operands(const mil_op *op, propane_error *err) {
     const mil_op_info *info = op->info;
     if (info->since > op->function->opset)
@@ -131,7 +160,7 @@ propane_status mil_verify_operands(const mil_op *op, propane_error *err) {
             }
         }
     }
-    return PROPANE_OK;
+    return verify_empty(op, err);
 }
 
 /* ---- results ---------------------------------------------------------------------------------------------------------------- */
@@ -177,7 +206,7 @@ propane_status mil_verify_op(const mil_op *op, propane_error *err) {
     for (int i = 0; i < count; i++) {
         const mil_value *v = op->results[i];
         char why[200], says[160], gives[160];
-        if (!mil_type_legal(&types[i], why))
+        if (!mil_type_readable(&types[i], why))
             return mil_op_fail(op, err, PROPANE_ERR_INVALID, "its result is not possible: %s", why);
         if (!mil_type_equal(&v->type, &types[i]))
             return mil_op_fail(op, err, PROPANE_ERR_INVALID,
@@ -217,7 +246,8 @@ static propane_status verify_define(walk *w, const mil_value *v, propane_error *
                                     "'%.60s' is no legal name; it must be letters, digits, _ . or @, and not begin "
                                     "with a digit",
                                     v->name ? v->name : "");
-    if (!(w->f->late && mil_type_is_open(&v->type)) && !mil_type_legal(&v->type, why))
+    if (!(w->f->late && mil_type_is_open(&v->type)) &&
+        !(w->f->late ? mil_type_readable(&v->type, why) : mil_type_legal(&v->type, why)))
         return verify_function_fail(w->f, err, "'%.60s' has no legal type: %s", v->name, why);
     if (v->id < 0 || v->id >= w->f->value_count || w->defined[v->id])
         return verify_function_fail(w->f, err, "'%.60s' is defined twice", v->name);

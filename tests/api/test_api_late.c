@@ -150,6 +150,7 @@ static const char masked[] =
     "tensor<fp32, [?]> nines = fill(shape = count, value = fp32(9));\n"
     "tensor<fp32, [4]> y = scatter_nd(data = x, indices = at, updates = nines, mode = \"update\");\n"
     "tensor<fp32, [?]> more = mul(x = nines, y = fp32(2));\n"
+    "tensor<fp32, [?]> both = concat(values = (more, x), axis = 0, interleave = false);\n"
     "fp32 sum = reduce_sum(x = more, axes = tensor<int32, [1]>([0]), keep_dims = false);\n"
     "} -> (RESULTS);\n}\n";
 
@@ -167,7 +168,8 @@ static propane_session *open_masked(const char *results) {
 TEST(tensors_without_elements) {
     propane_error err = {0};
     static const float masks[][4] = {{0, 0, 0, 0}, {0, 1, 0, 5}, {0, 0, 0, 0}, {1, 1, 1, 1}};
-    propane_session *s = open_masked("y"), *twice = open_masked("more"), *sum = open_masked("sum");
+    propane_session *s = open_masked("y"), *twice = open_masked("more"), *sum = open_masked("sum"),
+                    *both = open_masked("both");
     for (int k = 0; k < 4; k++) {
         float want[4];
         for (int i = 0; i < 4; i++) want[i] = masks[k][i] != 0 ? 9 : (float)(i + 1);
@@ -176,6 +178,11 @@ TEST(tensors_without_elements) {
         expect_values(s, "y", want, 4);
         EXPECT_OK(propane_session_set(twice, "mask", PROPANE_FP32, masks[k], 4, &err));
         EXPECT_OK(propane_session_set(sum, "mask", PROPANE_FP32, masks[k], 4, &err));
+        EXPECT_OK(propane_session_set(both, "mask", PROPANE_FP32, masks[k], 4, &err));
+        EXPECT_OK(propane_session_run(both, NULL, &err));
+        const int found = k % 2 == 0 ? 0 : k == 1 ? 2 : 4;
+        const float joined[] = {18, 18, 18, 18, 1, 2, 3, 4};
+        expect_values(both, "both", joined + 4 - found, found + 4);
         if (k % 2 == 0) {
             EXPECT_FAIL(propane_session_run(twice, NULL, &err), PROPANE_ERR_UNSUPPORTED, "'more' has no elements");
             EXPECT_FAIL(propane_session_run(sum, NULL, &err), PROPANE_ERR_UNSUPPORTED, "reduce_sum 'sum': 'more' has");
@@ -187,6 +194,7 @@ TEST(tensors_without_elements) {
     propane_session_close(s);
     propane_session_close(twice);
     propane_session_close(sum);
+    propane_session_close(both);
 }
 
 TEST(a_program_of_open_shapes_is_not_compiled) {

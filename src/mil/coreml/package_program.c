@@ -16,6 +16,7 @@
 #include "mil/coreml/package_message.h"
 #include "mil/ir_edit.h"
 #include "mil/resolve_shapes.h"
+#include "mil/settle_values.h"
 
 enum { MAX_FUNCTIONS = 1000 };
 
@@ -102,7 +103,7 @@ static propane_status program_wire_read_type(reader *r, const Coreml__ValueType 
         break;
     default: return program_wire_fail(r, "a value has no type that can be read");
     }
-    if (mil_type_is_open(out) || mil_type_legal(out, why)) return PROPANE_OK;
+    if (mil_type_is_open(out) || mil_type_readable(out, why)) return PROPANE_OK;
     return program_wire_fail(r, "a type is not possible: %s", why);
 }
 
@@ -538,6 +539,7 @@ static propane_status program_wire_read_function(reader *r, const char *name, co
     PROPANE_TRY(program_wire_refuse_unknown(r, block));
     PROPANE_TRY(program_wire_read_params(r, from, mil_interface_of(r->module, name)));
     PROPANE_TRY(program_wire_read_body(r, block));
+    PROPANE_TRY(mil_settle_constants(&r->function, r->err));
     return mil_verify_function(r->function, r->err);
 }
 

@@ -42,10 +42,11 @@ propane_status mil_shape_rule_reshape(const mil_op *op, mil_type *out, int *out_
             open = d;
             continue;
         }
-        if (result.dim[d] < 1) return BAD("shape[%d] is %lld", d, (long long)result.dim[d]);
-        if (result.dim[d] > MIL_MAX_COUNT / known) return BAD("shape %s has more than 2^40 elements", to);
+        if (result.dim[d] < (count ? 1 : 0)) return BAD("shape[%d] is %lld", d, (long long)result.dim[d]);
+        if (known && result.dim[d] > MIL_MAX_COUNT / known) return BAD("shape %s has more than 2^40 elements", to);
         known *= result.dim[d];
     }
+    if (open >= 0 && known == 0) return BAD("shape %s has -1 beside no elements", to);
     if (open >= 0 && count % known == 0) result.dim[open] = count / known;
     if (open >= 0 ? count % known != 0 : count != known)
         return BAD("x %s has %lld elements, which do not fit shape %s", mil_shape_print(from, x), (long long)count, to);

@@ -23,6 +23,7 @@
 #include "base/memory.h"
 #include "mil/ir_edit.h"
 #include "mil/resolve_shapes.h"
+#include "mil/settle_values.h"
 #include "mil/text/mil_text.h"
 #include "mil/text/parse_internal.h"
 
@@ -277,12 +278,14 @@ static propane_status parse_settle_results(parser *p, const mil_op *op) {
 }
 
 static propane_status parse_statement(parser *p, declared *results) {
-    int count = 0;
+    int count = 0, empty = 0;
     lex_token t;
     const lex_token first = p->lex.token;
     lexer ahead = p->lex;
     lex_next(&ahead);
+    p->zero = (lex_token){0};
     if (!lex_is(&ahead.token, "(")) PROPANE_TRY(parse_declared(p, results, &count));
+    const lex_token zero = p->zero;
     PROPANE_TRY(parse_expect_name(p, "an operation", &t));
     const mil_op_info *info = mil_op_find(t.start, t.length);
     if (!info) return parse_unknown_op(p, &t);
@@ -300,6 +303,8 @@ static propane_status parse_statement(parser *p, declared *results) {
         results = own;
     }
     PROPANE_TRY(parse_expect(p, ";"));
+    if (zero.length && info->code != MIL_OP_const && !mil_op_empty_operand(op, &empty))
+        return parse_fail_at(p, &zero, "a dimension of 0 is not possible; 1 to 2^40 are");
     PROPANE_TRY(parse_define_results(p, op, results, count));
     const bool late = mil_read_late(p->options, op);
     if (!late) PROPANE_TRY(parse_settle_results(p, op));
@@ -437,6 +442,7 @@ static propane_status parse_function(parser *p, declared *results) {
     PROPANE_TRY(parse_function_head(p));
     PROPANE_TRY(parse_body(p, results));
     parse_accept(p, ";");
+    PROPANE_TRY(mil_settle_constants(&p->function, p->err));
     return mil_verify_function(p->function, p->err);
 }
 

@@ -18,7 +18,8 @@ typedef struct parser {
     uint8_t *elements; /* of the literal that is being read */
     size_t element_room;
     int64_t element_count;
-    int depth; /* of blocks */
+    int depth;      /* of blocks */
+    lex_token zero; /* the last dimension of 0 that was read */
     const struct mil_read_options *options;
     mil_type *standard; /* the shapes that a function's attributes give its parameters */
     mil_value **list;   /* of the argument that is being read */

@@ -103,8 +103,9 @@ propane_status parse_dims(parser *p, mil_type *type) {
         }
         t = p->lex.token;
         PROPANE_TRY(parse_read_whole(p, "a dimension (a number that is known now)", &dim));
-        bool vector = type->rank == 0 && parse_at(p, "]"); /* may be empty */
-        if (dim.negative || (dim.magnitude < 1 && !vector) || dim.magnitude > (uint64_t)MIL_MAX_ELEMENTS)
+        const bool vector = type->rank == 0 && parse_at(p, "]"); /* may be empty */
+        if (dim.magnitude == 0 && !vector) p->zero = t;
+        if (dim.negative || dim.magnitude > (uint64_t)MIL_MAX_ELEMENTS)
             return parse_fail_at(p, &t, "a dimension of %.*s is not possible; 1 to 2^40 are",
                                  (int)(t.length < 40 ? t.length : 40), t.start);
         type->dim[type->rank++] = (int64_t)dim.magnitude;
@@ -166,7 +167,7 @@ propane_status parse_open_type(parser *p, mil_type *out) {
     else
         PROPANE_TRY(parse_bare(p, out));
     if (mil_type_is_open(out)) return PROPANE_OK;
-    return mil_type_legal(out, why) ? PROPANE_OK : parse_fail_at(p, &t, "this type is not possible: %s", why);
+    return mil_type_readable(out, why) ? PROPANE_OK : parse_fail_at(p, &t, "this type is not possible: %s", why);
 }
 
 propane_status parse_type(parser *p, mil_type *out) {

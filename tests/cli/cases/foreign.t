@@ -31,3 +31,23 @@ $ propane run stray.mlpackage --seed 1 | grep output | cmp - clean.txt && propan
 = 0
 $ propane convert stray.mlpackage again.mlpackage > /dev/null && propane run again.mlpackage --seed 1 | grep output | cmp - clean.txt
 = 0
+
+# Constants without elements: what is computed of them has none either, what they are joined with or written to stays.
+@ printf 'program(1.3)\n{\n    func main<ios16>(tensor<fp32, [2, 3]> x) {\n        tensor<fp32, [0, 3]> none = const()[val = tensor<fp32, [0, 3]>([])];\n        tensor<fp32, [0]> flat = const()[val = tensor<fp32, [0]>([])];\n        tensor<fp32, [4, 3]> a = concat(values = (x, none, x), axis = int32(0), interleave = bool(false));\n        tensor<fp32, [0, 3]> twice = mul(x = none, y = fp32(2));\n        tensor<fp32, [2, 3]> b = concat(values = (twice, x, tensor<fp32, [0, 3]>([])), axis = int32(-2), interleave = bool(false));\n        tensor<int32, [2]> c = shape(x = twice);\n        tensor<fp32, [3, 0]> rows = transpose(x = none, perm = tensor<int32, [2]>([1, 0]));\n        tensor<int32, [0]> at = const()[val = tensor<int32, [0]>([])];\n        tensor<fp32, [2, 3]> d = scatter(data = x, indices = at, updates = twice, axis = int32(0), mode = string("update"));\n        tensor<fp32, [6]> line = reshape(x = x, shape = tensor<int32, [1]>([-1]));\n        tensor<fp32, [6]> e = concat(values = (flat, line), axis = int32(0), interleave = bool(false));\n    } -> (a, b, c, d, e);\n}\n' > none.mil
+@ printf 'program(1.3)\n{\n    func main<ios16>(tensor<fp32, [2, 3]> x) {\n        tensor<fp32, [4, 3]> a = concat(values = (x, x), axis = int32(0), interleave = bool(false));\n        tensor<fp32, [2, 3]> b = identity(x = x);\n        tensor<int32, [2]> c = const()[val = tensor<int32, [2]>([0, 3])];\n        tensor<fp32, [2, 3]> d = identity(x = x);\n        tensor<fp32, [6]> e = reshape(x = x, shape = tensor<int32, [1]>([6]));\n    } -> (a, b, c, d, e);\n}\n' > plain.mil
+$ propane run none.mil --seed 3 --output out > /dev/null && propane convert none.mil none.mlpackage > /dev/null && propane run none.mlpackage --seed 3 --output kept > /dev/null && propane run plain.mil --seed 3 --output want > /dev/null && diff -r out want && diff -r kept want && ls out
+> a.npy
+> b.npy
+> c.npy
+> d.npy
+> e.npy
+= 0
+$ sed 's/fp32, .2, 3.> d = scatter.*/fp32, [3]> d = reduce_mean(x = twice, axes = tensor<int32, [1]>([0]), keep_dims = false);/' none.mil > mean.mil; propane run mean.mil --seed 3
+2> propane run: mean.mil:12:9: reduce_mean 'd': x 'twice' has no elements, and what this operation makes of that is not known
+= 1
+$ sed 's/-> (a, /-> (twice, a, /' none.mil > result.mil; propane run result.mil --seed 3
+2> propane run: result.mil: result 'twice' has no elements for these inputs
+= 1
+$ printf 'program(1.3)\n{\n    func main<ios16>(tensor<fp32, [0, 3]> x) {\n        tensor<fp32, [0, 3]> y = relu(x = x);\n    } -> (y);\n}\n' > input.mil; propane show input.mil
+2~ propane show: input.mil*parameter 'x'*dimension 0 is 0*
+= 1
