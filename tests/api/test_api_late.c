@@ -180,9 +180,9 @@ TEST(tensors_without_elements) {
         EXPECT_OK(propane_session_set(sum, "mask", PROPANE_FP32, masks[k], 4, &err));
         EXPECT_OK(propane_session_set(both, "mask", PROPANE_FP32, masks[k], 4, &err));
         EXPECT_OK(propane_session_run(both, NULL, &err));
-        const int found = k % 2 == 0 ? 0 : k == 1 ? 2 : 4;
+        const int there = k % 2 == 0 ? 0 : k == 1 ? 2 : 4;
         const float joined[] = {18, 18, 18, 18, 1, 2, 3, 4};
-        expect_values(both, "both", joined + 4 - found, found + 4);
+        expect_values(both, "both", joined + 4 - there, there + 4);
         if (k % 2 == 0) {
             EXPECT_FAIL(propane_session_run(twice, NULL, &err), PROPANE_ERR_UNSUPPORTED, "'more' has no elements");
             EXPECT_FAIL(propane_session_run(sum, NULL, &err), PROPANE_ERR_UNSUPPORTED, "reduce_sum 'sum': 'more' has");
