@@ -279,7 +279,7 @@ TEST(surfaces_are_made_even) {
     job j;
     static float z[25600];
     EXPECT_OK(start(&j, "ane:memory?sizes=any", uneven));
-    EXPECT_FAIL(once(&j), PROPANE_ERR_DEVICE, "0x1d: number, size or order of the surfaces");
+    EXPECT_FAIL(once(&j), PROPANE_ERR_DEVICE, "status 0x1d: ");
     end(&j);
     EXPECT_OK(start(&j, "ane", uneven)); /* not proved: equal */
     put(&j, 0, 0, 0);
@@ -315,7 +315,7 @@ static long bytes_of_uneven(const char *uri) {
 
 /* Once a trial has shown that sizes may differ, no surface grows. What is proved for one route is not for the other. */
 TEST(surfaces_stay_as_they_are_where_that_is_proved) {
-    try_sizes(0, "0x1d: number, size or order");
+    try_sizes(0, "; number, size or order");
     long even = bytes_of_uneven("ane");
     set("sizes", "any");
     EXPECT(bytes_of_uneven("ane") == even);
@@ -838,7 +838,8 @@ TEST(a_wrong_index_is_an_error) {
         if (n == 0)
             EXPECT_OK(ane_rig_run(&r, 1, 0, &done, &err));
         else
-            EXPECT_FAIL(ane_rig_run(&r, 1, 0, &done, &err), PROPANE_ERR_DEVICE, "0x2: index of a procedure or symbol");
+            EXPECT_FAIL(ane_rig_run(&r, 1, 0, &done, &err), PROPANE_ERR_DEVICE,
+                        "index of a procedure or symbol: procedures=off");
         ane_rig_close(&r);
     }
     expect_nothing_left();
@@ -989,6 +990,86 @@ TEST(the_list_of_symbols_is_complete) {
 
 /* ---- faults ----------------------------------------------------------------------------------------------------------------------- */
 
+typedef struct told_error {
+    const char *domain; /* behind com.apple.appleneuralengine; NULL: NSCocoaErrorDomain */
+    long code;
+    const char *text;
+    long underlying, stage; /* -1: not told */
+    bool has_status;
+    int64_t status;
+    bool transient;
+    const char *hint; /* part of it; "": none */
+} told_error;
+
+static const told_error told_errors[] = {
+    {".compiler", 1, "ANECCompile() FAILED err=(InvalidMILProgram)", -1, -1, false, 0, false, "propane check"},
+    {".compiler", 10, "verifyBundleAtPath: invalid model", -1, -1, false, 0, false, "C37b"},
+    {"", 8, "Failed with status=0x1d : statusType=0x9: Program Inference error", -1, -1, true, 0x1d, false,
+     "C11 to C13"},
+    {"", 8, "Failed with status=0x1D : statusType=0x9", -1, -1, true, 0x1d, false, "C11 to C13"},
+    {"", 8, "Failed with status=0x2 : statusType=0x9", -1, -1, true, 2, false, "index of a procedure"},
+    {"", 8, "Failed with status=0x29 : statusType=0x1d", -1, -1, true, 0x29, false, "while it runs"},
+    {"", 9, "Failed with status=0x29 in 0x1d, 0x2, 0x20004", -1, -1, true, 0x29, false, ""},
+    {"", 42, "evaluate: IOSurface smaller than the model expects (underlying=0x1D)", 0x1d, -1, true, 0x1d, false,
+     "C11 to C13"},
+    {"", 42, "words of a later system", -1, -1, false, 0, false, "C11 to C13"},
+    {"", 34, "Failed with status=0x12 : statusType=0x9: Request cancelled", -1, -1, true, 0x12, false, "power state"},
+    {"", 54, "Program load failed", 5, 1, true, 5, true, "places for loaded programs"},
+    {"", 55, "Program load failed: device not ready (transient; retry)", 7, 3, true, 7, true, ""},
+    {"", 6, "Program load failure (0x20004)", -1, -1, true, 0x20004, false, "too large (C7)"},
+    {"", 6, "Program load failure (0x50004)", -1, -1, true, 0x50004, false, "too many programs"},
+    {"", 6, "a program (0x20001) that the word 0x20004 names", 0x20001, 2, true, 0x20001, false, ""},
+    {"", 3, "not permitted", 0xfffffff2, -1, true, -14, false, "entitlement"},
+    {NULL, 4097, "the connection was interrupted", -1, -1, false, 0, false, "connection"},
+    {NULL, 4, "no such file", -1, -1, false, 0, false, ""},
+};
+
+TEST(errors_are_told_by_their_numbers) {
+    const ane_api *a;
+    ane_id (*make)(const char *, long, const char *, long, long);
+    void *found = exported("standin_error");
+    memcpy(&make, &found, sizeof make);
+    EXPECT_OK(ane_api_get(&a, &err));
+    void *pool = a->objc_autoreleasePoolPush();
+    for (size_t i = 0; i < sizeof told_errors / sizeof told_errors[0]; i++) {
+        const told_error *t = &told_errors[i];
+        char domain[100], line[900], start_of[120];
+        ane_failure f;
+        snprintf(domain, sizeof domain, "%s%s", t->domain ? "com.apple.appleneuralengine" : "NSCocoaErrorDomain",
+                 t->domain ? t->domain : "");
+        ane_error_read(a, make(domain, t->code, t->text, t->underlying, t->stage), &f);
+        EXPECT_MSG(strcmp(f.domain, domain) == 0 && f.code == t->code && strcmp(f.description, t->text) == 0, "%s",
+                   f.description);
+        EXPECT_MSG(f.has_status == t->has_status && f.status == t->status, "%s: status %lld", t->text,
+                   (long long)f.status);
+        EXPECT(f.transient == t->transient && f.has_stage == (t->stage >= 0) && (!f.has_stage || f.stage == t->stage));
+        const char *hint = ane_failure_hint(&f);
+        EXPECT_MSG(*t->hint ? strstr(hint, t->hint) != NULL : !*hint, "%s: '%s'", t->text, hint);
+        snprintf(start_of, sizeof start_of, "%s, code %ld%s", domain, t->code, t->has_status ? ", status " : ": ");
+        EXPECT_MSG(strncmp(ane_failure_print(&f, line, sizeof line), start_of, strlen(start_of)) == 0, "%s", line);
+    }
+    ane_failure none;
+    char line[40];
+    ane_error_read(a, NULL, &none);
+    EXPECT(strcmp(ane_failure_print(&none, line, sizeof line), "no reason was given") == 0 && !none.transient);
+    a->objc_autoreleasePoolPop(pool);
+    expect_clean();
+}
+
+TEST(the_system_is_told) {
+    static const int versions[3][3] = {{15, 5, 0}, {26, 3, 1}, {27, 0, 1}};
+    const char *const systems[] = {"15", "26", "27"}, *const builds[] = {"24F74", "25D2128", "26A434"};
+    const ane_api *a;
+    ane_system_version v;
+    EXPECT_OK(ane_api_get(&a, &err));
+    for (int i = 0; i < 3; i++) {
+        set("system", systems[i]);
+        EXPECT(ane_system(a, &v) && v.major == versions[i][0] && v.minor == versions[i][1]);
+        EXPECT_MSG(v.patch == versions[i][2] && strcmp(v.build, builds[i]) == 0, "%d, %s", v.patch, v.build);
+    }
+    expect_nothing_left();
+}
+
 typedef struct fault {
     const char *key, *value, *uri;
     propane_status status;
@@ -1026,8 +1107,8 @@ static const fault faults[] = {
     {"wrap", "nil", "ane", PROPANE_ERR_MEMORY, "_ANEIOSurfaceObject takes no IOSurface"},
     {"lock", "fail", "ane", PROPANE_ERR_DEVICE, "cannot be locked"},
     {"request", "nil", "ane", PROPANE_ERR_DEVICE, "_ANERequest does not take 2 inputs and 1 outputs"},
-    {"evaluate", "0x1d", "ane", PROPANE_ERR_DEVICE, "0x1d: number, size or order of the surfaces"},
-    {"evaluate", "0x2", "ane:client", PROPANE_ERR_DEVICE, "0x2: index of a procedure or symbol"},
+    {"evaluate", "0x1d", "ane", PROPANE_ERR_DEVICE, "status 0x1d: "},
+    {"evaluate", "0x2", "ane:client", PROPANE_ERR_DEVICE, "index of a procedure or symbol: procedures=off"},
     {"evaluate", "silent", "ane", PROPANE_ERR_DEVICE, "the engine fails: no reason was given"},
 };
 enum { FAULTS = sizeof faults / sizeof faults[0] };
@@ -1203,6 +1284,8 @@ int main(int argc, char **argv) {
         T(memory_that_runs_out_leaves_nothing),
         T(memory_that_runs_out_in_a_trial_leaves_nothing),
         T(every_fault_ends_in_its_message),
+        T(errors_are_told_by_their_numbers),
+        T(the_system_is_told),
         T(a_load_that_fails_once_is_tried_again),
         T(a_failed_evaluation_fails_that_request_alone),
         T(a_library_that_is_none_is_refused),

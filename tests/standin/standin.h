@@ -100,7 +100,7 @@ extern const method standin_foundation_methods[], standin_model_methods[], stand
 object *standin_string(const char *text); /* owned by the caller, as the following ones */
 object *standin_integer(long value);
 /* Autoreleased. `underlying` and `stage` go into the user info; negative: not there. */
-object *standin_error(const char *domain, long code, const char *text, long underlying, long stage);
+EXPORT object *standin_error(const char *domain, long code, const char *text, long underlying, long stage);
 const char *standin_text(const object *string);
 /* Borrowed; NULL: no such key. */
 object *standin_entry(const object *dictionary, const char *key);

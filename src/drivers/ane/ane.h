@@ -11,6 +11,7 @@
 #include <stdatomic.h>
 
 #include "device/driver.h"
+#include "drivers/ane/failure.h"
 #include "drivers/ane/objc_runtime.h"
 #include "mil/text/mil_text.h"
 

@@ -211,11 +211,9 @@ static propane_status model_compile(const job *j, propane_error *err) {
     PROPANE_TRY(model_take_compile(j->o, j->name, err));
     if (model_call_compile(j, &error)) return PROPANE_OK;
     model_compile_failed(j->o);
-    return propane_fail(
-        err, PROPANE_ERR_UNSUPPORTED,
-        "ane: Apple's compiler refuses '%s' (compile %d of this process): %s; 'propane check' lists what "
-        "is known to be refused",
-        j->name, ane_compile_count(), ane_reason(j->a, error, reason, sizeof reason));
+    return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
+                        "ane: Apple's compiler refuses '%s' (compile %d of this process): %s", j->name,
+                        ane_compile_count(), ane_reason(j->a, error, reason, sizeof reason));
 }
 
 /* Before the load; whether the engine keeps the mask shows after it. */

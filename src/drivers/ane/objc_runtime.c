@@ -273,6 +273,27 @@ void ane_machine(const ane_api *a, char architecture[60], int64_t *cores, char b
     a->objc_autoreleasePoolPop(pool);
 }
 
+/* The last bracket's last word: "Version 26.3.1 (a) (Build 25D2128)". */
+static void objc_read_build(const char *from, char build[24]) {
+    const char *open = strrchr(from, '('), *close = open ? strchr(open, ')') : NULL;
+    const char *word = close;
+    while (word && word > open + 1 && word[-1] != ' ') word--;
+    if (close) snprintf(build, 24, "%.*s", (int)(close - word), word);
+}
+
+bool ane_system(const ane_api *a, ane_system_version *out) {
+    char words[160] = "";
+    *out = (ane_system_version){0};
+    if (!ANE_HAS(a, process_info) || !ANE_HAS(a, system_version)) return false;
+    void *pool = a->objc_autoreleasePoolPush();
+    ane_id info = ANE_SEND0(a, process_info, ANE_CLASS(a, process_info));
+    bool told = info && ane_text_of(a, ANE_SEND0(a, system_version, info), words, sizeof words);
+    a->objc_autoreleasePoolPop(pool);
+    told = told && sscanf(words + strcspn(words, "0123456789"), "%d.%d.%d", &out->major, &out->minor, &out->patch) > 0;
+    if (told) objc_read_build(words, out->build);
+    return told;
+}
+
 /* ---- objects ------------------------------------------------------------------------------------------------------------ */
 
 ane_id ane_string(const ane_api *a, const char *from) { return a->CFStringCreateWithCString(NULL, from, UTF8); }
@@ -323,20 +344,4 @@ ane_id ane_entry(const ane_api *a, ane_id dictionary, const char *key) {
 
 bool ane_entry_number(const ane_api *a, ane_id dictionary, const char *key, int64_t *out) {
     return ane_number_of(a, ane_entry(a, dictionary, key), out);
-}
-
-const char *ane_reason(const ane_api *a, ane_id error, char *out, size_t size) {
-    char domain[100] = "?", description[600] = "";
-    if (!error) {
-        snprintf(out, size, "no reason was given");
-        return out;
-    }
-    long code = ANE_SEND0(a, error_code, error);
-    (void)ane_text_of(a, ANE_SEND0(a, error_domain, error), domain, sizeof domain);
-    if (!ane_text_of(a, ANE_SEND0(a, error_description, error), description, sizeof description))
-        snprintf(description, sizeof description, "no description");
-    for (char *p = description; *p; p++)
-        if (*p == '\n') *p = ' ';
-    snprintf(out, size, "%s, code %ld: %s", domain, code, description);
-    return out;
 }

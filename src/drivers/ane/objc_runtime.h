@@ -68,6 +68,12 @@ bool ane_encoding_matches(const char *wanted, const char *found);
 void ane_api_list(text *out);
 /* What _ANEDeviceInfo tells; "?" and 0 where it does not. */
 void ane_machine(const ane_api *a, char architecture[60], int64_t *cores, char build[60]);
+/* The system that runs: of the machine, or of the stand-in. False: not told, all zero. */
+typedef struct ane_system_version {
+    int major, minor, patch; /* 26, 3, 1 */
+    char build[24];          /* "25D2128" */
+} ane_system_version;
+bool ane_system(const ane_api *a, ane_system_version *out);
 /* The order in which the inputs of a program of this driver are bound: "k, q". False: the system does not tell it, or it is
  * not this driver's. */
 bool ane_program_symbols(const propane_program *program, char *out, size_t size);
@@ -98,7 +104,5 @@ int ane_array_count(const ane_api *a, ane_id array); /* 0: not an array */
 ane_id ane_array_at(const ane_api *a, ane_id array, int index);
 ane_id ane_entry(const ane_api *a, ane_id dictionary, const char *key); /* NULL: none */
 bool ane_entry_number(const ane_api *a, ane_id dictionary, const char *key, int64_t *out);
-/* "domain, code N: description"; NULL: "no reason was given". Returns `out`. */
-const char *ane_reason(const ane_api *a, ane_id error, char *out, size_t size);
 
 #endif

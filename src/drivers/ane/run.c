@@ -151,11 +151,8 @@ static bool run_evaluate(const ane_device *d, const ane_model *m, ane_dispatch w
 static propane_status run_fail_evaluation(const ane_device *d, const ane_request *r, const char *way,
                                           propane_error *err) {
     char reason[700];
-    ane_reason(d->api, r->error, reason, sizeof reason);
-    const char *hint = strstr(reason, "0x1d")  ? "; 0x1d: number, size or order of the surfaces (C11 to C13)"
-                       : strstr(reason, "0x2") ? "; 0x2: index of a procedure or symbol"
-                                               : "";
-    return propane_fail(err, PROPANE_ERR_DEVICE, "ane: the engine fails%s: %s%s", way, reason, hint);
+    return propane_fail(err, PROPANE_ERR_DEVICE, "ane: the engine fails%s: %s", way,
+                        ane_reason(d->api, r->error, reason, sizeof reason));
 }
 
 /* The engine's own time, where it tells one. */
