@@ -844,6 +844,23 @@ PROPANE_CHECK propane_status propane_session_randomize(propane_session *session,
  * a range), the program is planned here, and again when those values change; such a session has outputs after its first run, and
  * what propane_session_output gave is valid until the next. */
 PROPANE_CHECK propane_status propane_session_run(propane_session *session, propane_completion *out, propane_error *err);
+/* The same, and what of the outputs and states that it gives is NaN or infinite. In a session that keeps every value, the
+ * operation is named where such numbers begin; only those that reach an output count, so a mask's infinity that a softmax
+ * takes away is none. */
+typedef struct propane_nonfinite {
+    size_t size; /* sizeof(propane_nonfinite), set by the caller */
+    int64_t numbers, nan, infinite;
+    bool
+        made; /* by an operation, or held by a constant; false: they come from the inputs alone, or were not looked for */
+    const char *from; /* "operation", "constant" or "input": what the first of them come from; NULL: not known */
+    const char *name,
+        *op; /* its name; the operation's kind, NULL for constants and inputs. The session's, till its next run */
+    char text[500]; /* a sentence; "" where all is finite */
+} propane_nonfinite;
+PROPANE_CHECK propane_status propane_session_run_counted(propane_session *session, propane_nonfinite *out,
+                                                         propane_error *err);
+/* Whether an output is one only because the session keeps every value. */
+bool propane_session_keeps(const propane_session *session, const char *output);
 /* An output or a state as a dense array; count is the product of its dimensions. */
 PROPANE_CHECK propane_status propane_session_get(propane_session *session, const char *name, propane_dtype dtype,
                                                  void *values, int64_t count, propane_error *err);

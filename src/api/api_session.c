@@ -3,11 +3,13 @@
  * inputs and outputs.
  */
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "api/api.h"
 #include "base/memory.h"
 #include "base/sized.h"
+#include "run/nonfinite.h"
 #include "run/session.h"
 
 struct propane_session {
@@ -356,6 +358,38 @@ propane_status propane_session_run(propane_session *p, propane_completion *out, 
                                      .simulated = propane_device_describe(p->s.device)->simulated};
     (void)api_give(out, &mine, sizeof mine);
     return status;
+}
+
+propane_status propane_session_run_counted(propane_session *p, propane_nonfinite *out, propane_error *err) {
+    API_ERROR(err);
+    nonfinite_found found;
+    text words = {0};
+    PROPANE_TRY(sized_check(out, "propane_nonfinite", err));
+    PROPANE_TRY(propane_session_ready(p, NULL, err));
+    PROPANE_TRY(nonfinite_run(&p->s, &found, err));
+    if (p->s.late) PROPANE_TRY(api_session_sort(p, err));
+    propane_nonfinite mine = {.numbers = found.results.numbers,
+                              .nan = found.results.nan,
+                              .infinite = found.results.infinite,
+                              .made = found.made};
+    const mil_value *culprit = nonfinite_culprit(&found);
+    if (culprit) {
+        mine.from = nonfinite_kind(culprit);
+        mine.name = nonfinite_name(&found, culprit);
+        mine.op = nonfinite_op(culprit);
+    }
+    if (mine.nan || mine.infinite) nonfinite_tell(&found, &words);
+    if (words.data) snprintf(mine.text, sizeof mine.text, "%s", words.data);
+    text_deinit(&words);
+    (void)api_give(out, &mine, sizeof mine);
+    return PROPANE_OK;
+}
+
+bool propane_session_keeps(const propane_session *p, const char *output) {
+    const mil_function *f = p->s.function;
+    for (int i = p->s.own_results; i < f->result_count; i++)
+        if (strcmp(f->results[i]->name, output) == 0) return true;
+    return false;
 }
 
 propane_status propane_session_get(propane_session *p, const char *name, propane_dtype dtype, void *values,

@@ -2,7 +2,8 @@
  * The command's own tools: flags, messages, exit codes, signals. Only src/cli prints or exits.
  *
  * Exit codes: 0 done; 1 it failed (message on standard error); 2 wrong use (message names the flag and the command's
- * help); 130 stopped by Ctrl-C after a clean end, 143 by SIGTERM, 129 by SIGHUP.
+ * help); 3 check --strict: an operation leaves the engine; 4 outputs of run or diff have NaN or infinity; 130 stopped by
+ * Ctrl-C after a clean end, 143 by SIGTERM, 129 by SIGHUP.
  */
 #ifndef CLI_CLI_H
 #define CLI_CLI_H
@@ -13,7 +14,7 @@
 
 #include "base/status.h"
 
-enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2, CLI_INTERRUPTED = 130 };
+enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2, CLI_NOT_FINITE = 4, CLI_INTERRUPTED = 130 };
 
 typedef enum cli_kind {
     CLI_SWITCH, /* bool: --name, or --no-name */

@@ -74,6 +74,7 @@ propane_status session_prepare(session *s, mil_function *f, bool whole, propane_
     if (whole) PROPANE_TRY(session_program_drop_labels(s, err));
     if (s->state_count) PROPANE_TRY(pass_states(f, err));
     if (s->wide) PROPANE_TRY(pass_retype_fp32(f, err));
+    s->own_results = f->result_count;
     return whole && s->keep ? session_program_keep_values(s, err) : PROPANE_OK;
 }
 

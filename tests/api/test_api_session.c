@@ -137,6 +137,50 @@ TEST(a_cleared_input_is_asked_for_again) {
     mem_free(dir);
 }
 
+static const char overflow[] =
+    "program(1.3)\n{\nfunc main<ios18>(state<tensor<fp16, [2]>> sum, tensor<fp16, [2]> x) {\n"
+    "tensor<fp16, [2]> before = read_state(input = sum);\n"
+    "tensor<fp16, [2]> after = add(x = before, y = x);\n"
+    "write_state(data = after, input = sum);\n"
+    "tensor<fp16, [2]> large = mul(x = after, y = fp16(600));\n"
+    "tensor<fp16, [2]> none = sub(x = large, y = large);\n} -> (large);\n}\n";
+
+/* From a state that was finite before the run; what the state holds itself is nobody's fault. */
+TEST(numbers_that_are_none_are_counted_and_explained) {
+    propane_error err = {0};
+    const propane_session_options keep = {.size = sizeof keep, .keep = true};
+    for (int kept = 0; kept < 2; kept++) {
+        propane_session *s = NULL;
+        propane_nonfinite found = {.size = sizeof found, .nan = 7};
+        EXPECT_OK(open_text(overflow, kept ? &keep : NULL, &s, &err));
+        EXPECT_FAIL(propane_session_run_counted(s, &found, &err), PROPANE_ERR_INVALID, "nothing is given for x");
+        EXPECT_OK(propane_session_set(s, "x", PROPANE_FP32, (const float[]){100, 1}, 2, &err));
+        EXPECT(propane_session_keeps(s, "none") == kept && !propane_session_keeps(s, "large"));
+        EXPECT(!propane_session_keeps(s, "sum_out") && !propane_session_keeps(s, "nobody"));
+        EXPECT_OK(propane_session_run_counted(s, &found, &err));
+        EXPECT(found.numbers == 4 && !found.nan && !found.infinite && !found.made && !found.from && !*found.text);
+        EXPECT_OK(propane_session_run_counted(s, &found, &err));
+        EXPECT(!found.nan && found.infinite == 1 && found.made == kept);
+        if (kept) {
+            EXPECT_TEXT(found.from, "operation");
+            EXPECT_TEXT(found.name, "large");
+            EXPECT_TEXT(found.op, "mul");
+            EXPECT_TEXT(found.text, "mul 'large' makes the first of them out of finite numbers (1 infinity of 2)");
+        } else {
+            EXPECT(!found.from && !found.name && !found.op);
+            EXPECT_TEXT(found.text, "1 infinity of 4");
+        }
+        EXPECT_OK(propane_session_set(s, "sum", PROPANE_FP32, (const float[]){NAN, 0}, 2, &err));
+        EXPECT_OK(propane_session_run_counted(s, &found, &err));
+        EXPECT(found.nan == 2 && !found.made);
+        if (kept) EXPECT_TEXT(found.text, "input 'sum' holds 1 NaN, and no operation makes any");
+        found.size = 3;
+        EXPECT_FAIL(propane_session_run_counted(s, &found, &err), PROPANE_ERR_INVALID, "its size is 3");
+        EXPECT_OK(propane_session_run_counted(s, NULL, &err));
+        propane_session_close(s);
+    }
+}
+
 TEST(lent_memory_is_read_and_written_where_it_lies) {
     propane_error err = {0};
     propane_session *s = NULL;
@@ -473,9 +517,10 @@ TEST(files_choose_open_shapes) {
 
 TEST(without_memory) { EXPECT(test_each_failing_allocation("api session", attempt_session, NULL) > 50); }
 
-SUITE("api/session", T(states_go_on_from_run_to_run), T(sessions_share_their_states),
-      T(lent_memory_is_read_and_written_where_it_lies), T(a_cleared_input_is_asked_for_again),
-      T(a_copy_of_a_module_stands_alone), T(a_program_alone_names_the_session), T(a_classifier_tells_its_label),
-      T(a_batch_is_its_runs_one_by_one), T(options_choose_precision_device_and_outputs),
-      T(a_picture_goes_where_the_model_wants_it), T(a_profile_counts_the_steps), T(files_choose_open_shapes),
-      T(a_host_ends_a_run), T(memory_comes_from_the_hook), T(versions_and_threads), T(without_memory))
+SUITE("api/session", T(states_go_on_from_run_to_run), T(numbers_that_are_none_are_counted_and_explained),
+      T(sessions_share_their_states), T(lent_memory_is_read_and_written_where_it_lies),
+      T(a_cleared_input_is_asked_for_again), T(a_copy_of_a_module_stands_alone), T(a_program_alone_names_the_session),
+      T(a_classifier_tells_its_label), T(a_batch_is_its_runs_one_by_one),
+      T(options_choose_precision_device_and_outputs), T(a_picture_goes_where_the_model_wants_it),
+      T(a_profile_counts_the_steps), T(files_choose_open_shapes), T(a_host_ends_a_run), T(memory_comes_from_the_hook),
+      T(versions_and_threads), T(without_memory))

@@ -321,8 +321,9 @@ static propane_status sessions(void *context, text *result, propane_error *err) 
     if (!status) {
         status = propane_session_open_module(m, &keep, &kept, err);
         STEP(propane_session_randomize(kept, 3, err));
-        STEP(propane_session_run(kept, NULL, err));
-        TELL("%d", propane_session_output_count(kept));
+        propane_nonfinite found = {.size = sizeof found};
+        STEP(propane_session_run_counted(kept, &found, err));
+        TELL("%d %d %s", propane_session_output_count(kept), propane_session_keeps(kept, "y"), found.text);
     }
     if (!status) {
         TELL("%g %g %g %g", (double)got[0], (double)got[1], (double)all[0], (double)all[3]);

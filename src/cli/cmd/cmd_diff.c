@@ -9,6 +9,7 @@
 
 #include "base/memory.h"
 #include "cli/cli.h"
+#include "cli/cmd/nonfinite_report.h"
 #include "cli/cmd/page_file.h"
 
 enum { MAX_GIVEN = 64 };
@@ -19,7 +20,11 @@ typedef struct row {
     const char *op;              /* that makes it */
     double largest, mean, scale; /* largest and mean difference; the largest value of A */
     int64_t count;
-    bool broken; /* not a number on one side only */
+    bool
+        broken; /* not a number on one side only, or infinite on one side and small or of the other sign on the other */
+    bool output; /* not there because every value is kept */
+    bool beyond; /* infinite on one side where the other has a number that fp16 does not hold: a mask of finfo.min */
+    nonfinite_tally a, b;
 } row;
 
 typedef struct diff_job {
@@ -29,7 +34,8 @@ typedef struct diff_job {
     cli_list input_list, shape_list;
     int64_t seed;
     double tolerance;
-    bool all, resize;
+    bool all, resize, json;
+    propane_nonfinite found_a, found_b;
     propane_shape chosen[MAX_GIVEN];
     row *rows;
     int row_count;
@@ -39,13 +45,36 @@ static double cmd_diff_relative(const row *r) {
     return r->broken ? INFINITY : r->scale > 0 ? r->largest / r->scale : r->largest;
 }
 
+/* What no operation behind it takes away parts; an infinity in front of a softmax alone does not. */
+static bool cmd_diff_parts(const diff_job *j, const row *r, bool strictly) {
+    return cmd_diff_relative(r) > j->tolerance || (r->beyond && (r->output || strictly));
+}
+
+static void cmd_diff_count(nonfinite_tally *t, double v) {
+    t->numbers++;
+    t->nan += isnan(v) != 0;
+    t->infinite += isinf(v) != 0;
+}
+
+/* The least that rounds to infinity in fp16. */
+static bool cmd_diff_is_beyond(double x, double y) {
+    const double finite = isinf(x) ? y : x;
+    return isinf(x) != isinf(y) && fabs(finite) >= 65520 && (x < 0) == (y < 0);
+}
+
 static void cmd_diff_compare(const float *a, const float *b, int64_t count, row *out) {
     double sum = 0;
     out->count = count;
     for (int64_t i = 0; i < count; i++) {
         const double x = (double)a[i], y = (double)b[i], d = x == y ? 0 : fabs(x - y);
+        cmd_diff_count(&out->a, x);
+        cmd_diff_count(&out->b, y);
         if (isnan(d) && isnan(x) && isnan(y)) continue;
-        if (isnan(d)) out->broken = true;
+        if (cmd_diff_is_beyond(x, y)) {
+            out->beyond = true;
+            continue;
+        }
+        if (!isfinite(d)) out->broken = true;
         if (isfinite(x) && fabs(x) > out->scale) out->scale = fabs(x);
         if (d > out->largest) out->largest = d;
         sum += isfinite(d) ? d : 0;
@@ -77,7 +106,7 @@ static propane_status cmd_diff_add_row(diff_job *j, propane_session *a, propane_
     if (!status) status = cmd_diff_take(b, right, &y, err);
     if (!status && n == propane_io_count(right)) {
         row *r = &j->rows[j->row_count++];
-        *r = (row){.name = left->name, .op = propane_value_op(v)};
+        *r = (row){.name = left->name, .op = propane_value_op(v), .output = !propane_session_keeps(a, left->name)};
         cmd_diff_compare(x, y, n, r);
     }
     mem_free(x);
@@ -97,16 +126,53 @@ static propane_status cmd_diff_compare_all(diff_job *j, propane_session *a, prop
 
 static void cmd_diff_print_row(const row *r) {
     printf("%-40.40s %-24.24s %12.4g %12.4g %12.4g %10.2e\n", r->name, r->op ? r->op : "", r->largest, r->mean,
-           r->scale, cmd_diff_relative(r));
+           r->scale, r->beyond ? INFINITY : cmd_diff_relative(r));
+}
+
+static bool cmd_diff_has_none(const nonfinite_tally *t) { return t->nan || t->infinite; }
+
+/* Of the outputs, by side, and where they begin. */
+static void cmd_diff_tell_nonfinite(const diff_job *j) {
+    char words[80];
+    for (int side = 0; side < 2; side++) {
+        const propane_nonfinite *found = side ? &j->found_b : &j->found_a;
+        if (!found->nan && !found->infinite) continue;
+        for (int i = 0; i < j->row_count; i++) {
+            const nonfinite_tally *t = side ? &j->rows[i].b : &j->rows[i].a;
+            if (!j->rows[i].output || !cmd_diff_has_none(t)) continue;
+            nonfinite_words(words, t->nan, t->infinite);
+            printf("%s: output '%s' has %s of %lld\n", side ? "B" : "A", j->rows[i].name, words, (long long)t->numbers);
+        }
+        printf("%s: %s\n", side ? "B" : "A", found->text);
+    }
+}
+
+/* The first row that parts, and the one that parts most. Where none does, an infinity in between is no parting. */
+static const row *cmd_diff_find_first(const diff_job *j, const row **worst) {
+    const row *first = NULL;
+    bool any = false;
+    for (int i = 0; i < j->row_count; i++) any |= cmd_diff_parts(j, &j->rows[i], false);
+    *worst = NULL;
+    for (int i = 0; i < j->row_count; i++) {
+        const row *r = &j->rows[i];
+        if (!first && any && cmd_diff_parts(j, r, true)) first = r;
+        if (!*worst || cmd_diff_relative(r) > cmd_diff_relative(*worst)) *worst = r;
+    }
+    return first;
+}
+
+static bool cmd_diff_any_nonfinite(const diff_job *j) {
+    return j->found_a.nan || j->found_a.infinite || j->found_b.nan || j->found_b.infinite;
+}
+
+static int cmd_diff_code(const diff_job *j, const row *first) {
+    if (cmd_diff_any_nonfinite(j) && (j->found_a.made || j->found_b.made)) return CLI_NOT_FINITE;
+    return first ? CLI_FAILED : CLI_OK;
 }
 
 static int cmd_diff_report(const diff_job *j) {
-    const row *first = NULL, *worst = NULL;
-    for (int i = 0; i < j->row_count; i++) {
-        const row *r = &j->rows[i];
-        if (!first && cmd_diff_relative(r) > j->tolerance) first = r;
-        if (!worst || cmd_diff_relative(r) > cmd_diff_relative(worst)) worst = r;
-    }
+    const row *worst, *first = cmd_diff_find_first(j, &worst);
+    const bool finite = !cmd_diff_any_nonfinite(j);
     if (j->all || first)
         printf("%-40s %-24s %12s %12s %12s %10s\n", "value", "operation", "largest", "mean", "of", "relative");
     for (int i = 0; i < j->row_count; i++)
@@ -114,13 +180,55 @@ static int cmd_diff_report(const diff_job *j) {
     if (!j->all && first && worst != first) cmd_diff_print_row(worst);
     printf("%d values compared; the largest relative difference is %.3g (%s)\n", j->row_count, cmd_diff_relative(worst),
            worst->name);
-    if (first)
+    cmd_diff_tell_nonfinite(j);
+    if (first && first->beyond)
+        printf("they part at %s '%s': infinite on one side\n", first->op ? first->op : "value", first->name);
+    else if (first)
         printf("they part at %s '%s': %.3g, more than %.3g\n", first->op ? first->op : "value", first->name,
                cmd_diff_relative(first), j->tolerance);
-    else
+    else if (finite)
         printf("nothing differs by more than %.3g\n", j->tolerance);
-    return first ? CLI_FAILED : CLI_OK;
+    else
+        printf("where both sides are finite, no value parts by more than %.3g\n", j->tolerance);
+    return cmd_diff_code(j, first);
 }
+
+/* ---- JSON ------------------------------------------------------------------------------------------------------------------- */
+
+/* Infinite where one side is not finite: null. */
+static json_t *cmd_diff_json_real(double v) { return isfinite(v) ? json_real(v) : json_null(); }
+
+static json_t *cmd_diff_json_row(const row *r) {
+    return json_pack("{s:s, s:s?, s:b, s:o, s:o, s:o, s:o, s:I, s:I, s:I, s:I, s:I}", "name", r->name, "op", r->op,
+                     "output", r->output, "largest", cmd_diff_json_real(r->largest), "mean",
+                     cmd_diff_json_real(r->mean), "of", cmd_diff_json_real(r->scale), "relative",
+                     cmd_diff_json_real(r->beyond ? INFINITY : cmd_diff_relative(r)), "numbers", (json_int_t)r->count,
+                     "nan_a", (json_int_t)r->a.nan, "infinite_a", (json_int_t)r->a.infinite, "nan_b",
+                     (json_int_t)r->b.nan, "infinite_b", (json_int_t)r->b.infinite);
+}
+
+static int cmd_diff_print_json(const diff_job *j, propane_error *err) {
+    const row *worst, *first = cmd_diff_find_first(j, &worst);
+    char *line = NULL;
+    json_t *root = json_object(), *rows = json_array();
+    for (int i = 0; i < j->row_count; i++)
+        if (j->all || j->rows[i].output) json_add(rows, cmd_diff_json_row(&j->rows[i]));
+    json_put(root, "values", json_integer(j->row_count));
+    json_put(root, "tolerance", json_real(j->tolerance));
+    json_put(root, "largest", cmd_diff_json_row(worst));
+    json_put(root, "parts_at", first ? cmd_diff_json_row(first) : json_null());
+    json_put(root, j->all ? "rows" : "outputs", rows);
+    json_put(root, "nonfinite",
+             json_pack("{s:o, s:o}", "a", nonfinite_json(&j->found_a), "b", nonfinite_json(&j->found_b)));
+    propane_status status = json_print(root, JSON_COMPACT | JSON_REAL_PRECISION(9), &line, NULL, err);
+    json_decref(root);
+    if (status) return cli_error("diff", err);
+    printf("%s\n", line);
+    mem_free(line);
+    return cmd_diff_code(j, first);
+}
+
+/* ---- the page --------------------------------------------------------------------------------------------------------------- */
 
 /* A as its file has it: in the session every value is an output, and its types are those of --precision-a. Open inputs have
  * the shapes of the run. Those of --input are known to the session alone; where another function has an input of that name
@@ -158,7 +266,7 @@ static propane_status cmd_diff_write_page(const diff_job *j, const propane_sessi
                                          .name = r->name,
                                          .us = -1,
                                          .compared = true,
-                                         .broken = r->broken,
+                                         .broken = r->broken || r->beyond,
                                          .largest = r->largest,
                                          .mean = r->mean,
                                          .scale = r->scale};
@@ -197,8 +305,8 @@ static propane_status cmd_diff_run_both(diff_job *j, propane_session **a, propan
     PROPANE_TRY(propane_session_open(j->b ? j->b : j->a, &j->right, b, err));
     PROPANE_TRY(cmd_diff_fill(j, *a, err));
     PROPANE_TRY(cmd_diff_fill(j, *b, err));
-    PROPANE_TRY(propane_session_run(*a, NULL, err));
-    PROPANE_TRY(propane_session_run(*b, NULL, err));
+    PROPANE_TRY(propane_session_run_counted(*a, &j->found_a, err));
+    PROPANE_TRY(propane_session_run_counted(*b, &j->found_b, err));
     PROPANE_TRY(cmd_diff_compare_all(j, *a, *b, err));
     if (j->row_count) return PROPANE_OK;
     return propane_fail(err, PROPANE_ERR_INVALID, "%s and %s have no value of one name and size", j->a,
@@ -229,7 +337,9 @@ int cmd_diff(int argc, char **argv) {
     diff_job j = {.left = {.size = sizeof j.left, .device = "cpu", .precision = "fp32", .keep = true},
                   .right = {.size = sizeof j.right, .device = "cpu", .precision = "typed", .keep = true},
                   .seed = -1,
-                  .tolerance = 0.01};
+                  .tolerance = 0.01,
+                  .found_a = {.size = sizeof j.found_a},
+                  .found_b = {.size = sizeof j.found_b}};
     j.input_list.items = j.inputs;
     j.shape_list.items = j.shapes;
     const cli_flag flags[] = {
@@ -250,20 +360,23 @@ int cmd_diff(int argc, char **argv) {
         {"--html", CLI_TEXT, &j.html, .words = "FILE",
          .help = "also A's graph, coloured by difference, as one page for a browser"},
         {"--ops", CLI_SWITCH, &j.all, .help = "all values, in the order of the program"},
+        {"--json", CLI_SWITCH, &j.json,
+         .help = "one JSON object: outputs (with --ops all values), where they part, what is not finite"},
     };
-    int code =
-        cli_parse(argc, argv, flags, sizeof flags / sizeof flags[0], "diff A [B] [flags]",
-                  "Runs two models, or one on two devices or in two precisions (fp32 and as typed unless flags say "
-                  "otherwise), on the same inputs, and names the first operation whose values part. Of two compiled "
-                  "programs (.hwx, .anec) it names the fields that differ.\n"
-                  "Exit code: 0 nothing parts, 1 something does (or it failed).");
+    int code = cli_parse(
+        argc, argv, flags, sizeof flags / sizeof flags[0], "diff A [B] [flags]",
+        "Runs two models, or one on two devices or in two precisions (fp32 and as typed unless flags say "
+        "otherwise), on the same inputs, and names the first operation whose values part. Of two compiled "
+        "programs (.hwx, .anec) it names the fields that differ.\n"
+        "Exit code: 0 nothing parts, 1 something does (or it failed), 4 outputs of a side have NaN or infinity that "
+        "do not come from the inputs; the operation is named where they begin.");
     if (code >= 0) return code;
     if (j.b && cmd_diff_is_compiled(j.a) && cmd_diff_is_compiled(j.b)) return cmd_diff_compiled(j.a, j.b);
     propane_error err = {0};
     propane_session *a = NULL, *b = NULL;
     j.right.function = j.left.function;
     propane_status status = cmd_diff_run_both(&j, &a, &b, &err);
-    code = status == PROPANE_OK ? cmd_diff_report(&j) : cli_error("diff", &err);
+    code = status ? cli_error("diff", &err) : j.json ? cmd_diff_print_json(&j, &err) : cmd_diff_report(&j);
     if (!status && j.html && cmd_diff_write_page(&j, a, &err)) code = cli_error("diff", &err);
     mem_free(j.rows);
     propane_session_close(a);

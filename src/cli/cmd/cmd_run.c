@@ -2,6 +2,7 @@
  * propane run MODEL: runs a program in any form on any device: arrays and images in, arrays out, and how long it took.
  */
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +10,7 @@
 #include "base/memory.h"
 #include "cli/cli.h"
 #include "cli/cmd/host_flags.h"
+#include "cli/cmd/nonfinite_report.h"
 #include "cli/cmd/run_compiled.h"
 #include "cli/cmd/run_profile.h"
 #include "cli/device_lab/statistics_uri.h"
@@ -23,6 +25,10 @@ typedef struct run_job {
     int64_t seed, iterations, warmup;
     bool profile, json, iterations_given;
     propane_shape chosen[MAX_GIVEN];
+    json_t *told;             /* with --json: what is printed in the end */
+    nonfinite_tally *tallies; /* of the outputs that are not there by --keep alone, over all steps */
+    int tally_count;
+    bool not_finite; /* and not the inputs' alone */
 } run_job;
 
 /* ---- times ------------------------------------------------------------------------------------------------------------------- */
@@ -44,13 +50,17 @@ static void cmd_run_print_times(const run_job *j, int64_t *ns, bool simulated) {
     const double median = cmd_run_quantile_ms(ns, n, 0.5), p90 = cmd_run_quantile_ms(ns, n, 0.9),
                  p99 = cmd_run_quantile_ms(ns, n, 0.99);
     const double least = (double)ns[0] / 1e6;
-    if (j->json)
-        printf("{\"runs\":%" PRId64
-               ",\"min_ms\":%.6f,\"median_ms\":%.6f,\"p90_ms\":%.6f,\"p99_ms\":%.6f,\"simulated\":%s}\n",
-               n, least, median, p90, p99, simulated ? "true" : "false");
-    else
-        printf("%" PRId64 " run%s%s: min %.3f ms, median %.3f ms, p90 %.3f ms, p99 %.3f ms\n", n, n == 1 ? "" : "s",
-               simulated ? " (times of a model, not of a clock)" : "", least, median, p90, p99);
+    if (j->json) {
+        json_put(j->told, "runs", json_integer(n));
+        json_put(j->told, "min_ms", json_real(least));
+        json_put(j->told, "median_ms", json_real(median));
+        json_put(j->told, "p90_ms", json_real(p90));
+        json_put(j->told, "p99_ms", json_real(p99));
+        json_put(j->told, "simulated", json_boolean(simulated));
+        return;
+    }
+    printf("%" PRId64 " run%s%s: min %.3f ms, median %.3f ms, p90 %.3f ms, p99 %.3f ms\n", n, n == 1 ? "" : "s",
+           simulated ? " (times of a model, not of a clock)" : "", least, median, p90, p99);
 }
 
 /* ---- outputs ----------------------------------------------------------------------------------------------------------------- */
@@ -68,24 +78,41 @@ static propane_status cmd_run_print_classes(propane_session *s, const char *func
     return PROPANE_OK;
 }
 
+static void cmd_run_print_numbers(const float *values, int64_t count) {
+    double sum = 0, low = 0, high = 0;
+    int64_t finite = 0, nan = 0, infinite = 0;
+    char words[80];
+    for (int64_t k = 0; k < count; k++) {
+        const double v = (double)values[k];
+        nan += isnan(v) != 0;
+        infinite += isinf(v) != 0;
+        if (!isfinite(v)) continue;
+        sum += v;
+        low = finite == 0 || v < low ? v : low;
+        high = finite == 0 || v > high ? v : high;
+        finite++;
+    }
+    nonfinite_words(words, nan, infinite);
+    if (finite || !count)
+        printf("min %.6g, max %.6g, mean %.6g%s%s\n", low, high, finite ? sum / (double)finite : 0.0,
+               *words ? " of the finite numbers; " : "", words);
+    else
+        printf("no finite number; %s\n", words);
+}
+
 static propane_status cmd_run_print_output(propane_session *s, const propane_io *io, propane_error *err) {
     const int64_t count = propane_io_count(io);
-    double sum = 0, low = 0, high = 0;
     float *values = mem_array((size_t)count + 1, sizeof *values);
     if (!values) return propane_fail_memory(err, (size_t)count * sizeof *values);
     propane_status status = propane_session_get(s, io->name, PROPANE_FP32, values, count, err);
-    for (int64_t k = 0; k < count && !status; k++) {
-        const double v = (double)values[k];
-        sum += v;
-        low = k == 0 || v < low ? v : low;
-        high = k == 0 || v > high ? v : high;
+    if (!status) {
+        printf("output %s [", io->name);
+        for (int d = 0; d < io->rank; d++) printf("%s%lld", d ? ", " : "", (long long)io->dim[d]);
+        printf("]: ");
+        cmd_run_print_numbers(values, count);
     }
     mem_free(values);
-    if (status) return status;
-    printf("output %s [", io->name);
-    for (int d = 0; d < io->rank; d++) printf("%s%lld", d ? ", " : "", (long long)io->dim[d]);
-    printf("]: min %.6g, max %.6g, mean %.6g\n", low, high, count ? sum / (double)count : 0.0);
-    return PROPANE_OK;
+    return status;
 }
 
 static propane_status cmd_run_print_outputs(propane_session *s, const char *function, propane_error *err) {
@@ -94,6 +121,78 @@ static propane_status cmd_run_print_outputs(propane_session *s, const char *func
         PROPANE_TRY(cmd_run_print_output(s, propane_program_output(p, i), err));
     return propane_session_label_name(s) ? cmd_run_print_classes(s, function, err) : PROPANE_OK;
 }
+
+/* ---- numbers that are none -------------------------------------------------------------------------------------------------- */
+
+static propane_status cmd_run_tally(run_job *j, propane_session *s, propane_error *err) {
+    const propane_program *p = propane_session_program(s);
+    const int count = propane_program_output_count(p);
+    int at = 0;
+    if (!j->tallies) j->tallies = mem_array((size_t)count + 1, sizeof *j->tallies);
+    if (!j->tallies) return propane_fail_memory(err, (size_t)count * sizeof *j->tallies);
+    for (int i = 0; i < count; i++) {
+        const propane_io *io = propane_program_output(p, i);
+        if (!propane_session_keeps(s, io->name)) PROPANE_TRY(nonfinite_add_output(s, io, &j->tallies[at++], err));
+    }
+    j->tally_count = at;
+    return PROPANE_OK;
+}
+
+/* The outputs that have such numbers, and where these come from. */
+static void cmd_run_tell_nonfinite(run_job *j, const propane_nonfinite *found, const char *why) {
+    const nonfinite_tally *first = NULL;
+    char words[80];
+    int others = -1;
+    for (int i = 0; i < j->tally_count; i++) {
+        const nonfinite_tally *t = &j->tallies[i];
+        if (!t->nan && !t->infinite) continue;
+        if (!first) first = t;
+        others++;
+    }
+    nonfinite_words(words, first->nan, first->infinite);
+    fprintf(stderr, "propane run: output '%s' has %s of %lld", first->name, words, (long long)first->numbers);
+    if (others) fprintf(stderr, " (and %d other output%s)", others, others == 1 ? "" : "s");
+    fprintf(stderr, ": %s\n", *found->text ? found->text : why);
+}
+
+static propane_status cmd_run_explain(run_job *j, propane_session *s, propane_error *err) {
+    propane_nonfinite found = {.size = sizeof found, .made = true};
+    propane_error none = {0};
+    int64_t bad = 0;
+    PROPANE_TRY(j->tallies ? PROPANE_OK : cmd_run_tally(j, s, err));
+    json_t *outputs = j->json ? json_array() : NULL;
+    for (int i = 0; i < j->tally_count; i++) {
+        const nonfinite_tally *t = &j->tallies[i];
+        bad += t->nan + t->infinite;
+        if (j->json)
+            json_add(outputs, json_pack("{s:s, s:I, s:I, s:I}", "name", t->name, "numbers", (json_int_t)t->numbers,
+                                        "nan", (json_int_t)t->nan, "infinite", (json_int_t)t->infinite));
+    }
+    if (j->json) json_put(j->told, "outputs", outputs);
+    if (bad) {
+        const bool goes_on = propane_session_steps(s) || propane_session_state_count(s);
+        propane_status status = nonfinite_trace(j->model, &j->session, j->seed, goes_on ? j->warmup : 0,
+                                                goes_on ? j->iterations : 1, &found, &none);
+        const bool traced = !status && (found.nan || found.infinite);
+        if (!traced) found = (propane_nonfinite){.size = sizeof found, .nan = bad, .made = true};
+        cmd_run_tell_nonfinite(j, &found,
+                               status ? none.text
+                                      : "no operation can be named, as with every value kept the outputs are finite");
+        j->not_finite = found.made;
+    }
+    if (j->json) json_put(j->told, "nonfinite", nonfinite_json(&found));
+    return PROPANE_OK;
+}
+
+static propane_status cmd_run_print_json(const run_job *j, propane_error *err) {
+    char *line = NULL;
+    PROPANE_TRY(json_print(j->told, JSON_COMPACT | JSON_REAL_PRECISION(9), &line, NULL, err));
+    printf("%s\n", line);
+    mem_free(line);
+    return PROPANE_OK;
+}
+
+/* ---- the job ------------------------------------------------------------------------------------------------------------------ */
 
 /* An engine keeps no record of its steps; what it may tell is the time of the whole. */
 static void cmd_run_show_engine(FILE *out, const int64_t *ns, int64_t iterations, int64_t engine_ns, int64_t given) {
@@ -107,8 +206,6 @@ static void cmd_run_show_engine(FILE *out, const int64_t *ns, int64_t iterations
         fprintf(out, "not given by this engine\n");
 }
 
-/* ---- the job ------------------------------------------------------------------------------------------------------------------ */
-
 static propane_status cmd_run_loop(run_job *j, propane_session *s, int64_t *ns, int64_t *engine_ns, int64_t *given,
                                    propane_error *err) {
     const int64_t steps = propane_session_steps(s);
@@ -118,6 +215,7 @@ static propane_status cmd_run_loop(run_job *j, propane_session *s, int64_t *ns, 
         PROPANE_TRY(propane_session_run(s, &done, err));
         ns[i] = done.device_ns;
         if (done.engine_ns >= 0) *engine_ns += done.engine_ns, ++*given;
+        if (steps) PROPANE_TRY(cmd_run_tally(j, s, err));
         if (steps && j->output) PROPANE_TRY(propane_session_keep(s, i % steps, err));
     }
     return PROPANE_OK;
@@ -153,17 +251,18 @@ static propane_status cmd_run_session(run_job *j, propane_session *s, propane_er
     if (propane_session_steps(s) && !j->iterations_given) j->iterations = propane_session_steps(s);
     PROPANE_TRY(cmd_run_measure(j, s, err));
     if (!j->json && !j->session.keep) PROPANE_TRY(cmd_run_print_outputs(s, j->session.function, err));
-    if (!j->output) return PROPANE_OK;
-    PROPANE_TRY(propane_session_write(s, j->output, err));
+    if (j->output) PROPANE_TRY(propane_session_write(s, j->output, err));
     const int count = propane_program_output_count(propane_session_program(s));
-    if (!j->json) printf("%d array%s in %s\n", count, count == 1 ? "" : "s", j->output);
-    return PROPANE_OK;
+    if (j->output && !j->json) printf("%d array%s in %s\n", count, count == 1 ? "" : "s", j->output);
+    if (!cli_interrupted) PROPANE_TRY(cmd_run_explain(j, s, err));
+    return j->json && !cli_interrupted ? cmd_run_print_json(j, err) : PROPANE_OK;
 }
 
 static propane_status cmd_run_model(run_job *j, propane_error *err) {
     propane_session *s = NULL;
     const char *kind = propane_file_kind(j->model);
-    if (kind && strcmp(kind, "compiled") == 0) return run_compiled(j->model, &j->input_list, j->seed, j->output, err);
+    if (kind && strcmp(kind, "compiled") == 0)
+        return run_compiled(j->model, &j->input_list, j->seed, j->output, &j->not_finite, err);
     for (int i = 0; i < j->shape_list.count; i++) {
         PROPANE_TRY(propane_shape_parse(j->shape_list.items[i], &j->chosen[i], err));
         j->session.shape_count = i + 1;
@@ -220,17 +319,25 @@ int cmd_run(int argc, char **argv) {
         {"--profile", CLI_SWITCH, &j.profile,
          .help = "where the time goes: steps, and operations by kind (cpu); the engine's own time (ane)"},
         {"--trace", CLI_TEXT, &j.trace, .words = "FILE.json", .help = "the same for Chrome or Perfetto (cpu)"},
-        {"--json", CLI_SWITCH, &j.json, .help = "the times as one JSON object; a profile then goes to standard error"},
+        {"--json", CLI_SWITCH, &j.json,
+         .help = "the times and what of the outputs is not finite as one JSON object; a profile then goes to standard "
+                 "error"},
     };
     int code = cli_parse(argc, argv, flags, sizeof flags / sizeof flags[0], "run MODEL --input NAME=FILE ... [flags]",
                          "Runs a Core ML package or a MIL program on this machine: arrays and images in, arrays out, "
-                         "and how long it takes.");
+                         "and how long it takes.\n"
+                         "Exit code: 4 where an output has NaN or infinity that does not come from the inputs; the "
+                         "operation is named where they begin.");
     if (code >= 0) return code;
     propane_error err = {0};
     j.session.threads = (int)threads;
     cli_catch_signals();
+    if (j.json) j.told = json_object();
     propane_status status = cmd_run_model(&j, &err);
+    json_decref(j.told);
+    mem_free(j.tallies);
     for (int i = 0; i < MAX_GIVEN; i++) propane_free((void *)(uintptr_t)j.chosen[i].name);
     if (cli_interrupted) return cli_interrupt_code();
-    return status == PROPANE_OK ? CLI_OK : cli_error("run", &err);
+    if (status) return cli_error("run", &err);
+    return j.not_finite ? CLI_NOT_FINITE : CLI_OK;
 }
