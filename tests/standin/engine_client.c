@@ -102,7 +102,9 @@ static bool client_chain(object *self, const char *selector, object *o, object *
 static bool has_engine(object *self, const char *selector) { return !standin_is("engine", "no"); }
 static object *architecture(object *self, const char *selector) { return standin_autorelease(standin_string("h16g")); }
 static uint32_t cores(object *self, const char *selector) { return 16; }
-static object *build(object *self, const char *selector) { return standin_autorelease(standin_string("stand-in")); }
+static object *build(object *self, const char *selector) {
+    return standin_autorelease(standin_string(standin_switch("build")));
+}
 
 #define CODE(function) ((void (*)(void))(function))
 

@@ -288,8 +288,9 @@ static bool evaluate_locked(model *m, request *r, const char *selector, object *
 }
 
 void standin_wait_for(const char *key) {
-    struct timespec span = {.tv_nsec = standin_number(key, 0)};
-    if (span.tv_nsec) nanosleep(&span, NULL);
+    const long ns = standin_number(key, 0);
+    struct timespec span = {.tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000};
+    if (ns) nanosleep(&span, NULL);
 }
 
 static bool evaluate_now(model *m, request *r, const char *selector, object **error) {

@@ -15,7 +15,8 @@ static const struct {
     const char *key, *standard[SYSTEMS]; /* macOS 15, 26, 27 */
 } known[] = {
     {"system", {"15", "26", "27"}}, /* of Apple's: 15, 26, 27; sets what the other rows say of it */
-    {"temporary", {0}},             /* the folder that the system gives to the user; TMPDIR does not move it */
+    {"build", {"24-stand-in", "25-stand-in", "26-stand-in"}}, /* as Apple's builds begin */
+    {"temporary", {0}}, /* the folder that the system gives to the user; TMPDIR does not move it */
 
     /* What differs from system to system. */
     {"files", {0, 0, "one"}},            /* one: a program with several weight files is refused on the memory route */

@@ -8,6 +8,8 @@
 #include "cli/cli.h"
 #include "cli/cmd/host_flags.h"
 #include "cli/device_lab/answers.h"
+#include "cli/device_lab/probe_report.h"
+#include "cli/device_lab/question_process.h"
 #include "cli/device_lab/selftest.h"
 
 /* What is offered but not certain to work, tried in processes of their own: an answer may be a crash. */
@@ -60,29 +62,40 @@ static int cmd_devices_list_devices(void) {
 }
 
 int cmd_devices(int argc, char **argv) {
-    bool probe = false, symbols = false, forget = false, device_given = false, only_given = false, output_given = false;
-    const char *device = "ane", *only = NULL, *output = "propane-probe.json";
+    bool probe = false, symbols = false, forget = false, device_given = false, only_given = false, output_given = false,
+         limit_given = false;
+    probe_options o = {.uri = "ane"};
     const cli_flag flags[] = {
         {"--probe", CLI_SWITCH, &probe, .help = "ask a device what is not known of it, and write a report"},
-        {"--device", CLI_TEXT, &device, .words = "URI", .help = "which device is asked", .given = &device_given},
-        {"--output", CLI_TEXT, &output, .words = "FILE", .help = "the report", .given = &output_given},
-        {"--only", CLI_TEXT, &only, .words = "ID", .help = "ask one question, in this process", .given = &only_given},
+        {"--device", CLI_TEXT, &o.uri, .words = "URI", .help = "which device is asked", .given = &device_given},
+        {"--output", CLI_TEXT, &o.output, .words = "FILE", .help = "the report", .given = &output_given,
+         .standard = "probe.json in this user's cache"},
+        {"--only", CLI_TEXT, &o.only, .words = "ID,...", .help = "ask these questions alone, and print JSON",
+         .given = &only_given},
+        {"--all", CLI_SWITCH, &o.all, .help = "ask also what takes minutes, or the places of other programs"},
+        {"--limit", CLI_INT, &o.limit, 1, 3600, .words = "SECONDS", .help = "end each question after so long at most",
+         .given = &limit_given, .standard = "the question's own"},
         {"--forget", CLI_SWITCH, &forget, .help = "forget what earlier trials of the ane device have shown"},
         {"--symbols", CLI_SWITCH, &symbols, .help = "list every name of Apple's that the ane driver uses"},
     };
     int code = cli_parse(argc, argv, flags, sizeof flags / sizeof flags[0], "devices [flags]",
                          "Lists the devices of this build and, where one cannot be used here, why.");
     if (code >= 0) return code;
-    if (!probe && (device_given || only_given || output_given))
-        return cli_misuse("devices", "%s is for --probe",
-                          device_given ? "--device"
-                          : only_given ? "--only"
-                                       : "--output");
+    const char *alone = device_given   ? "--device"
+                        : only_given   ? "--only"
+                        : output_given ? "--output"
+                        : limit_given  ? "--limit"
+                        : o.all        ? "--all"
+                                       : NULL;
+    if (!probe && alone) return cli_misuse("devices", "%s is for --probe", alone);
     if (forget) return answers_forget();
     if (symbols) {
         probe_list_symbols();
         return CLI_OK;
     }
-    if (probe) return only ? probe_ask(device, only) : probe_all(device, output);
-    return cmd_devices_list_devices();
+    if (probe && only_given && question_is_child()) {
+        question_begin_child();
+        return probe_ask_here(o.uri, o.only);
+    }
+    return probe ? probe_all(&o) : cmd_devices_list_devices();
 }

@@ -13,7 +13,7 @@ enum { COMPILES = 160 };
 #define T "tensor<fp16, [1, 32, 1, 32]>"
 enum { N = 32 * 32 };
 
-static propane_status selftest_engine_ask_order(probe_target *t, json_t *out, propane_error *err) {
+propane_status probe_ask_order(probe_target *t, json_t *out, propane_error *err) {
     static float q[N], k[N], y[N];
     const float *in[] = {q, k};
     char uri[200], order[200];
@@ -38,7 +38,7 @@ static propane_status selftest_engine_ask_order(probe_target *t, json_t *out, pr
     return status;
 }
 
-static propane_status selftest_engine_ask_dialect(probe_target *t, json_t *out, propane_error *err) {
+propane_status probe_ask_dialect(probe_target *t, json_t *out, propane_error *err) {
     static const char body[] = T " x) {\n        fp16 c = const()[name = string(\"c\"), val = fp16(0x1p-1)];\n"
                                  "        " T " y = mul(x = x, y = c)[name = string(\"y\")];\n    } -> (y);\n";
     static const char literal[] =
@@ -107,17 +107,17 @@ static propane_status selftest_engine_count_compiles(probe_target *t, const char
     return PROPANE_OK;
 }
 
-static propane_status selftest_engine_ask_limit_memory(probe_target *t, json_t *out, propane_error *err) {
+propane_status probe_ask_limit_memory(probe_target *t, json_t *out, propane_error *err) {
     return selftest_engine_count_compiles(t, "memory", false, out, err);
 }
-static propane_status selftest_engine_ask_limit_client(probe_target *t, json_t *out, propane_error *err) {
+propane_status probe_ask_limit_client(probe_target *t, json_t *out, propane_error *err) {
     return selftest_engine_count_compiles(t, "client", false, out, err);
 }
-static propane_status selftest_engine_ask_limit_loaded(probe_target *t, json_t *out, propane_error *err) {
+propane_status probe_ask_limit_loaded(probe_target *t, json_t *out, propane_error *err) {
     return selftest_engine_count_compiles(t, "memory", true, out, err);
 }
 
-static propane_status selftest_engine_ask_surfaces(probe_target *t, json_t *out, propane_error *err) {
+propane_status probe_ask_surfaces(probe_target *t, json_t *out, propane_error *err) {
     static const char uneven[] =
         "tensor<fp16, [1, 400, 1, 64]> a, tensor<fp16, [1, 1, 1, 64]> b) {\n"
         "        tensor<fp16, [1, 400, 1, 64]> y = add(x = a, y = b)[name = string(\"y\")];\n    } -> (y);\n";
@@ -147,7 +147,7 @@ static propane_status selftest_engine_ask_surfaces(probe_target *t, json_t *out,
     return PROPANE_OK;
 }
 
-static propane_status selftest_engine_ask_unused(probe_target *t, json_t *out, propane_error *err) {
+propane_status probe_ask_unused(probe_target *t, json_t *out, propane_error *err) {
     static float x[N], y[N];
     const float *in[] = {x, x};
     static const char body[] =
@@ -173,10 +173,10 @@ static propane_status selftest_engine_ask_routes(propane_status (*trial)(int rou
     return PROPANE_OK;
 }
 
-static propane_status selftest_engine_ask_ways(probe_target *t, json_t *out, propane_error *err) {
+propane_status probe_ask_ways(probe_target *t, json_t *out, propane_error *err) {
     return selftest_engine_ask_routes(ane_try_ways, out);
 }
-static propane_status selftest_engine_ask_sizes(probe_target *t, json_t *out, propane_error *err) {
+propane_status probe_ask_sizes(probe_target *t, json_t *out, propane_error *err) {
     return selftest_engine_ask_routes(ane_try_sizes, out);
 }
 
@@ -200,7 +200,7 @@ static propane_status selftest_engine_compile_three(const char *uri, propane_com
     return status;
 }
 
-static propane_status selftest_engine_ask_procedures(probe_target *t, json_t *out, propane_error *err) {
+propane_status probe_ask_procedures(probe_target *t, json_t *out, propane_error *err) {
     static const char *const routes[] = {"memory", "client"};
     char uri[200];
     for (int k = 0; k < 2; k++) {
@@ -216,7 +216,7 @@ static propane_status selftest_engine_ask_procedures(probe_target *t, json_t *ou
     return PROPANE_OK;
 }
 
-static propane_status selftest_engine_ask_statistics(probe_target *t, json_t *out, propane_error *err) {
+propane_status probe_ask_statistics(probe_target *t, json_t *out, propane_error *err) {
     rig_time time;
     PROPANE_TRY(sweep_engine(t->uri, 200000000, &time, err));
     probe_value(out, "host_us", (double)time.best_ns / 1000);
@@ -238,57 +238,70 @@ static propane_status selftest_engine_ask_trial(propane_status (*trial)(text *an
     return status;
 }
 
-static propane_status selftest_engine_ask_events(probe_target *t, json_t *out, propane_error *err) {
+propane_status probe_ask_events(probe_target *t, json_t *out, propane_error *err) {
     return selftest_engine_ask_trial(ane_try_events, out, err);
 }
 
-static propane_status selftest_engine_ask_chaining(probe_target *t, json_t *out, propane_error *err) {
+propane_status probe_ask_chaining(probe_target *t, json_t *out, propane_error *err) {
     return selftest_engine_ask_trial(ane_try_chaining, out, err);
 }
 
-static propane_status selftest_engine_ask_machine(probe_target *t, json_t *out, propane_error *err) {
-    char architecture[60] = "?", build[60] = "?";
-    int64_t cores = 0;
-    const ane_api *a;
+/* The table of types is wanted most where the device cannot be used. */
+static int selftest_engine_list_names(json_t *out) {
     text list = {0};
-    PROPANE_TRY(ane_api_get(&a, err));
-    ane_machine(a, architecture, &cores, build);
-    ane_api_list(&list);
     json_t *missing = json_array();
+    ane_api_list(&list);
     for (char *line = list.data; line && *line;) {
         size_t length = strcspn(line, "\n");
-        if (strncmp(line, "there", 5) != 0) json_add(missing, json_stringn(line, length));
+        if (strncmp(line, "missing", 7) == 0 || strncmp(line, "differs", 7) == 0)
+            json_add(missing, json_bytes(line, length));
         line += length + (line[length] == '\n');
     }
-    probe_say(out, "architecture", "%s", architecture);
-    probe_say(out, "build", "%s", build);
-    probe_value(out, "cores", (double)cores);
-    probe_say(out, "answer",
-              "%s, %d cores, system build %s; %d of the names that the driver knows are missing or differ",
-              architecture, (int)cores, build, (int)json_array_size(missing));
+    const int count = (int)json_array_size(missing);
     json_put(out, "missing", missing);
     text_deinit(&list);
+    return count;
+}
+
+static propane_status selftest_engine_describe_other(const probe_target *t, json_t *out, propane_error *err) {
+    propane_device *d = NULL;
+    PROPANE_TRY(propane_device_open(t->uri, &d, err));
+    const propane_device_info *info = propane_device_describe(d);
+    json_put(out, "simulated", json_boolean(info->simulated));
+    probe_say(out, "answer", "%s", info->summary);
+    propane_device_close(d);
     return PROPANE_OK;
 }
 
-const probe_question probe_engine[] = {
-    {"machine", "Which engine is it, and are all names there?", true, selftest_engine_ask_machine},
-    {"symbol-order", "In which order are inputs bound?", true, selftest_engine_ask_order},
-    {"dialect", "Which form of the text is taken?", true, selftest_engine_ask_dialect},
-    {"surfaces", "Must surfaces be of one size, and how are rows padded?", true, selftest_engine_ask_surfaces},
-    {"unused-input", "Does an input that is not used shift the others?", true, selftest_engine_ask_unused},
-    {"limit-memory", "How many programs may a process compile in memory?", true, selftest_engine_ask_limit_memory},
-    {"limit-client", "How many through the client?", true, selftest_engine_ask_limit_client},
-    {"limit-loaded", "How many may be loaded at once?", true, selftest_engine_ask_limit_loaded},
-    {"ways", "Which way to evaluate is the fastest that answers right?", true, selftest_engine_ask_ways},
-    {"sizes", "Do surfaces of different sizes go together?", true, selftest_engine_ask_sizes},
-    {"procedures", "Can several functions be procedures of one compiled program?", true,
-     selftest_engine_ask_procedures},
-    {"statistics", "Does the engine tell its own time?", true, selftest_engine_ask_statistics},
-    {"events", "Do shared events answer?", true, selftest_engine_ask_events},
-    {"chaining", "Can requests be chained?", true, selftest_engine_ask_chaining},
-    {NULL, NULL, false, NULL},
-};
+propane_status probe_ask_machine(probe_target *t, json_t *out, propane_error *err) {
+    char architecture[60] = "?", build[60] = "?";
+    int64_t cores = 0;
+    const ane_api *a;
+    propane_error why = {0};
+    if (!t->is_ane) return selftest_engine_describe_other(t, out, err);
+    const int missing = selftest_engine_list_names(out);
+    probe_note(out);
+    const bool usable = ane_api_get(&a, &why) == PROPANE_OK;
+    json_put(out, "usable", json_boolean(usable));
+    if (!usable) {
+        probe_say(out, "why", "%s", why.text);
+        probe_say(out, "answer",
+                  "the device cannot be used: %s; %d of the names that the driver knows are missing or differ",
+                  why.text, missing);
+        return PROPANE_OK;
+    }
+    ane_machine(a, architecture, &cores, build);
+    probe_say(out, "architecture", "%s", architecture);
+    probe_say(out, "build", "%s", build);
+    probe_value(out, "cores", (double)cores);
+    for (int route = 0; route < 2; route++)
+        probe_say(out, route ? "client" : "memory", "%s",
+                  a->route[route].status == PROPANE_OK ? "there" : a->route[route].text);
+    probe_say(out, "answer",
+              "%s, %d cores, system build %s; %d of the names that the driver knows are missing or differ",
+              architecture, (int)cores, build, missing);
+    return PROPANE_OK;
+}
 
 void probe_list_symbols(void) {
     text t = {0};

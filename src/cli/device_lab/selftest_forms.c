@@ -22,7 +22,7 @@ static void selftest_forms_tell(json_t *out, char *words, size_t size, const cha
         probe_say(out, name, "%s", why->text);
 }
 
-static propane_status selftest_forms_ask_operations(probe_target *t, json_t *out, propane_error *err) {
+propane_status probe_ask_operations(probe_target *t, json_t *out, propane_error *err) {
     static const char mean_head[] =
         "        tensor<int32, [1]> axes = const()[name = string(\"axes\"), val = tensor<int32, [1]>([1])];\n";
     static const struct {
@@ -57,7 +57,7 @@ static propane_status selftest_forms_ask_operations(probe_target *t, json_t *out
 }
 
 /* Queries of zeros weigh all keys alike, so the result is the mean of the rows that the mask leaves. */
-static propane_status selftest_forms_ask_attention_mask(probe_target *t, json_t *out, propane_error *err) {
+propane_status probe_ask_attention_mask(probe_target *t, json_t *out, propane_error *err) {
     static const char body[] =
         S " q, " S " k, " S " v, " S " mask) {\n        " S
           " y = scaled_dot_product_attention(query = q, key = k, value = v, attn_mask = mask)[name = string(\"y\")];\n"
@@ -75,7 +75,7 @@ static propane_status selftest_forms_ask_attention_mask(probe_target *t, json_t 
     return PROPANE_OK;
 }
 
-static propane_status selftest_forms_ask_gather(probe_target *t, json_t *out, propane_error *err) {
+propane_status probe_ask_gather(probe_target *t, json_t *out, propane_error *err) {
     static const char body[] = T
         " x) {\n        int32 axis = const()[name = string(\"axis\"), val = int32(1)];\n"
         "        tensor<int32, [4]> rows = const()[name = string(\"rows\"), val = tensor<int32, [4]>([3, 0, 31, 3])];\n"
@@ -112,7 +112,7 @@ static propane_status selftest_forms_share_input(rig *r, runner *second, float *
     return runner_read(second, 1, PROPANE_FP32, y, err);
 }
 
-static propane_status selftest_forms_ask_shared(probe_target *t, json_t *out, propane_error *err) {
+propane_status probe_ask_shared(probe_target *t, json_t *out, propane_error *err) {
     static float x[N], y[N];
     rig r = {0};
     runner second = {0};
@@ -128,12 +128,3 @@ static propane_status selftest_forms_ask_shared(probe_target *t, json_t *out, pr
               y[0] == 6 && y[N - 1] == 6 ? "right" : "wrong");
     return PROPANE_OK;
 }
-
-const probe_question probe_forms[] = {
-    {"operations", "Are silu, reduce_mean and layer_norm taken?", false, selftest_forms_ask_operations},
-    {"attention-mask", "Is attention as one operation taken, and its mask obeyed?", false,
-     selftest_forms_ask_attention_mask},
-    {"gather", "Is gather taken?", false, selftest_forms_ask_gather},
-    {"shared-surface", "May two requests share a surface?", false, selftest_forms_ask_shared},
-    {NULL, NULL, false, NULL},
-};

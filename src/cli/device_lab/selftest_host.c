@@ -54,7 +54,7 @@ static propane_status selftest_host_tflops(const char *how, double *out, propane
     return status;
 }
 
-static propane_status selftest_host_ask_products(probe_target *t, json_t *out, propane_error *err) {
+propane_status probe_ask_host_products(probe_target *t, json_t *out, propane_error *err) {
     (void)t;
     const cpu_blas *library = NULL;
     propane_error why = {0};
@@ -109,7 +109,7 @@ static void selftest_host_add(void *context) {
     pool_run(selftest_host_add_task, context, (int)(a->count / PIECE));
 }
 
-static propane_status selftest_host_ask_memory(probe_target *t, json_t *out, propane_error *err) {
+propane_status probe_ask_host_memory(probe_target *t, json_t *out, propane_error *err) {
     enum { COUNT = 16 << 20 }; /* 64 MB each, beyond any cache */
     (void)t;
     host_arrays a;
@@ -142,7 +142,7 @@ static void selftest_host_convert(void *context) {
     pool_run(selftest_host_convert_task, context, (int)(a->count / PIECE));
 }
 
-static propane_status selftest_host_ask_conversions(probe_target *t, json_t *out, propane_error *err) {
+propane_status probe_ask_host_conversions(probe_target *t, json_t *out, propane_error *err) {
     enum { COUNT = 48 * PIECE }; /* about the activations of a step's twelve layers */
     (void)t;
     double rates[2] = {0, 0};
@@ -241,7 +241,7 @@ static propane_status selftest_host_time_update(moment_form form, double *ns, do
     return status;
 }
 
-static propane_status selftest_host_ask_update(probe_target *t, json_t *out, propane_error *err) {
+propane_status probe_ask_host_update(probe_target *t, json_t *out, propane_error *err) {
     double ns[MOMENT_INT8 + 1] = {0}, early[MOMENT_INT8 + 1] = {0};
     (void)t;
     for (moment_form form = MOMENT_FP32; form <= MOMENT_INT8; form++) {
@@ -260,11 +260,3 @@ static propane_status selftest_host_ask_update(probe_target *t, json_t *out, pro
         pool_threads());
     return PROPANE_OK;
 }
-
-const probe_question probe_host[] = {
-    {"host-products", "What does the processor reach in fp32 products?", false, selftest_host_ask_products},
-    {"host-memory", "How fast do the processor's threads move memory?", false, selftest_host_ask_memory},
-    {"host-conversions", "How fast are fp16 and bf16 converted?", false, selftest_host_ask_conversions},
-    {"host-update", "What does AdamW take for a parameter?", false, selftest_host_ask_update},
-    {NULL, NULL, false, NULL},
-};

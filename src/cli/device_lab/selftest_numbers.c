@@ -22,7 +22,7 @@ static void selftest_numbers_fill(float *x, float value) {
     for (int k = 0; k < N; k++) x[k] = value;
 }
 
-static propane_status selftest_numbers_ask_saturation(probe_target *t, json_t *out, propane_error *err) {
+propane_status probe_ask_saturation(probe_target *t, json_t *out, propane_error *err) {
     static float x[N], y[N];
     const float *in[] = {x};
     selftest_numbers_fill(x, 300);
@@ -41,7 +41,7 @@ static propane_status selftest_numbers_ask_saturation(probe_target *t, json_t *o
     return PROPANE_OK;
 }
 
-static propane_status selftest_numbers_ask_reductions(probe_target *t, json_t *out, propane_error *err) {
+propane_status probe_ask_reductions(probe_target *t, json_t *out, propane_error *err) {
     static float x[4096], y[32];
     const float *in[] = {x};
     static const char sum[] =
@@ -67,7 +67,7 @@ static propane_status selftest_numbers_ask_reductions(probe_target *t, json_t *o
     return PROPANE_OK;
 }
 
-static propane_status selftest_numbers_ask_tables(probe_target *t, json_t *out, propane_error *err) {
+propane_status probe_ask_tables(probe_target *t, json_t *out, propane_error *err) {
     static float x[N], y[N];
     const float *in[] = {x};
     double worst = 0;
@@ -79,7 +79,7 @@ static propane_status selftest_numbers_ask_tables(probe_target *t, json_t *out, 
     return PROPANE_OK;
 }
 
-static propane_status selftest_numbers_ask_subnormals(probe_target *t, json_t *out, propane_error *err) {
+propane_status probe_ask_subnormals(probe_target *t, json_t *out, propane_error *err) {
     static float x[N], y[N];
     const float *in[] = {x};
     selftest_numbers_fill(x, fp16_to_f32(0x00a8)); /* 1.0014e-5, what 1e-5 is in fp16 */
@@ -90,7 +90,7 @@ static propane_status selftest_numbers_ask_subnormals(probe_target *t, json_t *o
     return PROPANE_OK;
 }
 
-static propane_status selftest_numbers_ask_width_slices(probe_target *t, json_t *out, propane_error *err) {
+propane_status probe_ask_width_slices(probe_target *t, json_t *out, propane_error *err) {
     static float x[N], y[N];
     const float *in[] = {x};
     static const char slice[] = T " x) {\n        tensor<int32, [4]> begin = const()[name = string(\"begin\"), val = "
@@ -106,7 +106,7 @@ static propane_status selftest_numbers_ask_width_slices(probe_target *t, json_t 
     return PROPANE_OK;
 }
 
-static propane_status selftest_numbers_ask_softmax(probe_target *t, json_t *out, propane_error *err) {
+propane_status probe_ask_softmax(probe_target *t, json_t *out, propane_error *err) {
     static const char *const bodies[2] = {
         "tensor<fp16, [1, 4, 32, 64]> x) {\n        int32 axis = const()[name = string(\"axis\"), val = int32(-1)];\n"
         "        tensor<fp16, [1, 4, 32, 64]> y = softmax(x = x, axis = axis)[name = string(\"y\")];\n    } -> (y);\n",
@@ -126,7 +126,7 @@ static propane_status selftest_numbers_ask_softmax(probe_target *t, json_t *out,
 
 /* ---- forms ---------------------------------------------------------------------------------------------------------------- */
 
-static propane_status selftest_numbers_ask_concat(probe_target *t, json_t *out, propane_error *err) {
+propane_status probe_ask_concat(probe_target *t, json_t *out, propane_error *err) {
     static const char head[] = "tensor<fp16, [1, 16, 1, 32]> a, tensor<fp16, [1, 16, 1, 32]> b) {\n"
                                "        int32 axis = const()[name = string(\"axis\"), val = int32(1)];\n"
                                "        bool no = const()[name = string(\"no\"), val = bool(false)];\n";
@@ -152,7 +152,7 @@ static propane_status selftest_numbers_ask_concat(probe_target *t, json_t *out, 
     return PROPANE_OK;
 }
 
-static propane_status selftest_numbers_ask_fp32(probe_target *t, json_t *out, propane_error *err) {
+propane_status probe_ask_fp32(probe_target *t, json_t *out, propane_error *err) {
     static float x[N], y[N];
     const float *in[] = {x};
     static const char cast[] =
@@ -181,7 +181,7 @@ static propane_status selftest_numbers_ask_fp32(probe_target *t, json_t *out, pr
     return PROPANE_OK;
 }
 
-static propane_status selftest_numbers_ask_gelu(probe_target *t, json_t *out, propane_error *err) {
+propane_status probe_ask_gelu(probe_target *t, json_t *out, propane_error *err) {
     static float y[N];
     static const char mode[] =
         T " x) {\n        string m = const()[name = string(\"m\"), val = string(\"TANH_APPROXIMATION\")];\n"
@@ -198,7 +198,7 @@ static propane_status selftest_numbers_ask_gelu(probe_target *t, json_t *out, pr
     return PROPANE_OK;
 }
 
-static propane_status selftest_numbers_ask_int8(probe_target *t, json_t *out, propane_error *err) {
+propane_status probe_ask_int8(probe_target *t, json_t *out, propane_error *err) {
     static float x[N], y[N];
     const float *in[] = {x};
     static const char chain[] =
@@ -239,7 +239,7 @@ static propane_status selftest_numbers_ask_int8(probe_target *t, json_t *out, pr
 
 /* ---- weights ---------------------------------------------------------------------------------------------------------------- */
 
-static propane_status selftest_numbers_ask_weights(probe_target *t, json_t *out, propane_error *err) {
+propane_status probe_ask_weights(probe_target *t, json_t *out, propane_error *err) {
     char words[300] = "";
     for (int k = 0; k < WEIGHT_MODE_COUNT; k++) {
         propane_error why = {0};
@@ -262,7 +262,7 @@ static propane_status selftest_numbers_ask_weights(probe_target *t, json_t *out,
 
 #define POINT_NS ((int64_t)200 * 1000 * 1000)
 
-static propane_status selftest_numbers_ask_dispatch(probe_target *t, json_t *out, propane_error *err) {
+propane_status probe_ask_dispatch(probe_target *t, json_t *out, propane_error *err) {
     static const char *const ways[] = {"standard", "direct", "realtime"};
     char words[200] = "", uri[200], option[40];
     for (int k = 0; k < (t->is_ane ? 3 : 1); k++) {
@@ -288,7 +288,7 @@ static propane_status selftest_numbers_ask_dispatch(probe_target *t, json_t *out
     return PROPANE_OK;
 }
 
-static propane_status selftest_numbers_ask_depth(probe_target *t, json_t *out, propane_error *err) {
+propane_status probe_ask_depth(probe_target *t, json_t *out, propane_error *err) {
     double best[2] = {0, 0};
     int at[2] = {0, 0};
     for (int kind = 0; kind < 2; kind++) {
@@ -312,7 +312,7 @@ static propane_status selftest_numbers_ask_depth(probe_target *t, json_t *out, p
     return PROPANE_OK;
 }
 
-static propane_status selftest_numbers_ask_stream(probe_target *t, json_t *out, propane_error *err) {
+propane_status probe_ask_stream(probe_target *t, json_t *out, propane_error *err) {
     double best = 0;
     int64_t at = 0;
     json_t *list = json_array();
@@ -332,7 +332,7 @@ static propane_status selftest_numbers_ask_stream(probe_target *t, json_t *out, 
     return PROPANE_OK;
 }
 
-static propane_status selftest_numbers_ask_queue(probe_target *t, json_t *out, propane_error *err) {
+propane_status probe_ask_queue(probe_target *t, json_t *out, propane_error *err) {
     double one = 0, many = 0;
     bool simulated;
     PROPANE_TRY(sweep_queue(t->uri, 1, 256, &one, &simulated, err));
@@ -342,22 +342,3 @@ static propane_status selftest_numbers_ask_queue(probe_target *t, json_t *out, p
     probe_say(out, "answer", "%.0f a second one by one, %.0f with 64 in flight", one, many);
     return PROPANE_OK;
 }
-
-const probe_question probe_numbers[] = {
-    {"saturation", "What is beyond fp16: infinity, 65504, 32752?", false, selftest_numbers_ask_saturation},
-    {"reductions", "Do sums and products accumulate in fp16 or wider?", false, selftest_numbers_ask_reductions},
-    {"tables", "How exact are the functions that come from tables?", false, selftest_numbers_ask_tables},
-    {"subnormals", "Are fp16 subnormals kept?", false, selftest_numbers_ask_subnormals},
-    {"width-slices", "Do large values survive a slice along the width?", false, selftest_numbers_ask_width_slices},
-    {"softmax", "Is softmax taken over sizes that are no power of two?", false, selftest_numbers_ask_softmax},
-    {"concat", "Which form of concat is taken?", false, selftest_numbers_ask_concat},
-    {"fp32", "Are fp32 inputs and casts taken?", false, selftest_numbers_ask_fp32},
-    {"gelu", "Is gelu taken?", false, selftest_numbers_ask_gelu},
-    {"int8", "Are int8 tensors and weights taken?", false, selftest_numbers_ask_int8},
-    {"weights", "Which weight modes hold?", false, selftest_numbers_ask_weights},
-    {"dispatch", "What does an evaluation cost at least?", false, selftest_numbers_ask_dispatch},
-    {"depth", "What do chains of convolutions and products reach?", false, selftest_numbers_ask_depth},
-    {"stream", "How fast are weights read?", false, selftest_numbers_ask_stream},
-    {"queue", "What do queued requests gain?", false, selftest_numbers_ask_queue},
-    {NULL, NULL, false, NULL},
-};

@@ -20,6 +20,7 @@
 #include "base/memory.h"
 #include "base/temporary.h"
 #include "drivers/ane/ane.h"
+#include "drivers/ane/ane_lab.h"
 
 enum {
     RETRY_MS = 100,
@@ -81,6 +82,10 @@ struct ane_folder {
     struct ane_folder *next;
 };
 
+static void (*folder_made)(const char *path);
+
+void ane_on_folder(void (*made)(const char *path)) { folder_made = made; }
+
 static propane_status model_folder_open(const char *path, struct ane_folder **out, bool *fresh, propane_error *err) {
     propane_status status = PROPANE_OK;
     pthread_mutex_lock(&process_mutex);
@@ -93,6 +98,7 @@ static propane_status model_folder_open(const char *path, struct ane_folder **ou
             snprintf(f->path, sizeof f->path, "%s", path);
             f->next = folders;
             folders = f;
+            if (folder_made) folder_made(path);
         } else {
             status = propane_fail_memory(err, sizeof *f);
         }

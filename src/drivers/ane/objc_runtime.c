@@ -179,13 +179,14 @@ static void objc_note_route(ane_api *a, ane_need need, propane_status status, co
     if (a->route[need - ANE_MEMORY].status == PROPANE_OK) a->route[need - ANE_MEMORY] = *why;
 }
 
+/* All are looked up, whatever is missing: the list of names is wanted most then. */
 static propane_status objc_find_classes(ane_api *a, propane_error *err) {
+    propane_error missing = {0};
     for (int i = 0; i < ANE_CLASS_COUNT; i++) {
         propane_error why = {0};
         a->classes[i] = a->objc_getClass(class_rows[i].name);
         propane_status status = objc_check_class(a, i, &why);
-        if (status != PROPANE_OK && class_rows[i].need == ANE_REQUIRED)
-            return propane_fail(err, status, "%s", why.text);
+        if (status != PROPANE_OK && class_rows[i].need == ANE_REQUIRED && !missing.status) missing = why;
         objc_note_route(a, class_rows[i].need, status, &why);
     }
     for (int i = 0; i < ANE_METHOD_COUNT; i++) {
@@ -193,12 +194,11 @@ static propane_status objc_find_classes(ane_api *a, propane_error *err) {
         a->selectors[i] = a->sel_registerName(method_rows[i].selector);
         propane_status status = objc_check_method(a, i, &why);
         a->has[i] = status == PROPANE_OK;
-        if (!a->has[i] && method_rows[i].need == ANE_REQUIRED) return propane_fail(err, status, "%s", why.text);
+        if (!a->has[i] && method_rows[i].need == ANE_REQUIRED && !missing.status) missing = why;
         objc_note_route(a, method_rows[i].need, status, &why);
     }
-    if (a->route[0].status != PROPANE_OK && a->route[1].status != PROPANE_OK)
-        return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "%s", a->route[0].text);
-    return PROPANE_OK;
+    if (!missing.status && a->route[0].status != PROPANE_OK && a->route[1].status != PROPANE_OK) missing = a->route[0];
+    return missing.status ? propane_fail(err, PROPANE_ERR_UNSUPPORTED, "%s", missing.text) : PROPANE_OK;
 }
 
 static propane_status objc_check_engine(const ane_api *a, propane_error *err) {

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: MIT
+ * How a question's answer is written: keys of an object, and lines of standard output that a crash does not take back.
+ */
+#ifndef CLI_DEVICE_LAB_PROBE_JSON_H
+#define CLI_DEVICE_LAB_PROBE_JSON_H
+
+#include "base/json.h"
+#include "base/printf.h"
+
+/* "answer", or another key, by format. */
+void probe_say(json_t *out, const char *key, const char *format, ...) BASE_PRINTF(3, 4);
+void probe_value(json_t *out, const char *key, double value);
+/* Writes what is known by now: a crash takes the rest, not this. */
+void probe_note(const json_t *so_far);
+/* The same of a count. */
+void probe_progress(int64_t count);
+
+#endif

@@ -1,0 +1,50 @@
+# The probe of a device: what it leaves behind whatever happens, and what is read in its report.
+! ldd ps
+@ ln -s "$(dirname "$(readlink ../bin/propane)")/tests/standin/libstandin.so" standin.so; test -f standin.so; mkdir tmp
+@ printf 'export TMPDIR="$PWD/tmp" PROPANE_ANE_LIBRARY="$PWD/standin.so" ASAN_OPTIONS=handle_segv=0:handle_abort=0\n' > set
+# The report lies in the user's cache, or where it was asked for, and never in the folder that one is in. It names no home.
+$ . ./set; PROPANE_STANDIN=engine=no HOME=$PWD propane devices --probe | tail -1; ls
+>~ report in */cache/propane/probe.json: see docs/apple.md for where to send it
+>~ set
+>~ standin.so
+>~ tmp
+= 0
+$ grep -c "$PWD" ../cache/propane/probe.json; grep -o '"TMPDIR": "[^"]*"' ../cache/propane/probe.json; ls | grep -c json
+> 0
+> "TMPDIR": "~/tmp"
+> 0
+= 1
+# A name that is missing is an answer, and the list of names is whole; what needs no engine is asked all the same.
+$ . ./set; PROPANE_STANDIN=hide_class=_ANERequest propane devices --probe --output missing.json > out; grep -c '"missing  \(class\|method\)' missing.json; grep -c 'not asked: the device cannot be used' missing.json; grep -c '_gb_per_s' missing.json
+> 5
+> 29
+> 2
+= 0
+# A crash at the first call, and a question that hangs: every answer is written when it is there.
+$ . ./set; PROPANE_STANDIN=compile=crash propane devices --probe --only machine,ways,gelu --output crash.json > out; grep -c '"ended": "crashed"' crash.json; grep -c '"signal": 11' crash.json; ls tmp
+> 2
+> 2
+= 0
+$ . ./set; PROPANE_STANDIN=slow_ns=100000000000 propane devices --probe --only machine,ways,gelu --limit 1 --output hang.json > out; grep -c '"ended": "time limit"' hang.json; grep '"state"' hang.json; ls tmp
+> 2
+>   "state": "complete",
+= 0
+$ . ./set; PROPANE_STANDIN=slow_ns=100000000000 propane devices --probe --only machine,ways,gelu --output stop.json > out & pid=$!; until [ -s stop.json ]; do sleep 0.05; done; kill -TERM $pid; wait $pid; code=$?; grep -cE '"ended": "(interrupted|not asked)"' stop.json; grep '"state"' stop.json; ls tmp; exit $code
+> 2
+>   "state": "interrupted",
+= 143
+# A probe that is killed takes its questions along.
+$ . ./set; PROPANE_STANDIN=slow_ns=100000000000 propane devices --probe --device 'ane:memory?qos=37' --only machine,gelu --output killed.json > out & pid=$!; until [ -s killed.json ]; do sleep 0.05; done; kill -KILL $pid; wait $pid 2> /dev/null; n=0; while ps -eo comm,args | grep -q '^propane .*qos=37' && [ $n -lt 200 ]; do sleep 0.05; n=$((n + 1)); done; ps -eo comm,args | grep -c '^propane .*qos=37'; grep '"state"' killed.json
+> 0
+>   "state": "being asked",
+= 0
+@ rm -rf tmp/*
+# A report that cannot be written is printed.
+$ . ./set; propane devices --probe --only machine --output nowhere/probe.json | grep -c '^  "report": "propane devices --probe"'
+> 1
+2~ propane devices: the report is above, since it cannot be written: *nowhere/probe.json*
+= 0
+# What takes the places of other programs, or is dangerous, is asked by name only.
+$ . ./set; propane devices --probe --only limit-memory,machine --limit 100 | grep -c '"answer"'
+> 2
+= 0
