@@ -15,6 +15,7 @@
 #include "mil/coreml/package.h"
 #include "mil/coreml/package_message.h"
 #include "mil/ir_edit.h"
+#include "mil/list_sizes.h"
 #include "mil/resolve_shapes.h"
 #include "mil/settle_values.h"
 
@@ -25,6 +26,7 @@ typedef struct reader {
     mil_function *function; /* the one, or the block, that is being read */
     const mil_read_options *options;
     propane_error *err;
+    mil_list_sizes lists; /* of the function */
     int depth;
 } reader;
 
@@ -431,7 +433,8 @@ static propane_status program_wire_read_operation(reader *r, const Coreml__Opera
                                  mil_op_blocks(info));
     for (size_t i = 0; i < from->n_blocks; i++) PROPANE_TRY(program_wire_read_block(r, op, from->blocks[i]));
     if (from->n_blocks && !mil_make_settle(op)) return program_wire_no_memory(r);
-    const bool late = mil_read_late(r->options, op);
+    bool late = false;
+    PROPANE_TRY(mil_list_sizes_read(&r->lists, r->options, op, &late, r->err));
     PROPANE_TRY(program_wire_read_results(r, from, op, late));
     mil_make_insert(op, NULL);
     return late ? PROPANE_OK : mil_verify_op(op, r->err);
@@ -534,11 +537,15 @@ static propane_status program_wire_read_function(reader *r, const char *name, co
     for (size_t i = 0; i < from->n_blocks; i++)
         if (strcmp(from->blocks[i]->key, from->opset) == 0) block = from->blocks[i]->value;
     if (!block) return program_wire_fail(r, "function '%s' has no body for its opset", shown(name));
-    r->function = mil_make_function(r->module, name, opset);
-    if (!r->function) return program_wire_no_memory(r);
-    PROPANE_TRY(program_wire_refuse_unknown(r, block));
-    PROPANE_TRY(program_wire_read_params(r, from, mil_interface_of(r->module, name)));
-    PROPANE_TRY(program_wire_read_body(r, block));
+    r->lists = (mil_list_sizes){0};
+    for (bool again = true; again;) {
+        r->function = mil_make_function(r->module, name, opset);
+        if (!r->function) return program_wire_no_memory(r);
+        PROPANE_TRY(program_wire_refuse_unknown(r, block));
+        PROPANE_TRY(program_wire_read_params(r, from, mil_interface_of(r->module, name)));
+        PROPANE_TRY(program_wire_read_body(r, block));
+        PROPANE_TRY(mil_list_sizes_end(&r->lists, r->function, &again, r->err));
+    }
     PROPANE_TRY(mil_settle_constants(&r->function, r->err));
     return mil_verify_function(r->function, r->err);
 }

@@ -116,7 +116,7 @@ propane_status mil_shape_rule_make_list(const mil_op *op, mil_type *out, int *ou
     for (int k = 0; k < count; k++) {
         const mil_const *c = dims[k]->konst;
         if (c->type.dtype == MIL_string)
-            return BAD("elem_shape has the name \"%.40s\" of a size; sizes must be known", mil_const_text(c, 0));
+            return BAD("elem_shape has the name \"%.40s\" of a size; a number is needed", mil_const_text(c, 0));
         for (int64_t i = 0; i < mil_type_count(&c->type); i++) {
             if (list.rank == MIL_MAX_RANK) return BAD("elem_shape has more than %d dimensions", MIL_MAX_RANK);
             list.dim[list.rank++] = mil_const_i64(c, i);

@@ -306,7 +306,8 @@ static propane_status parse_statement(parser *p, declared *results) {
     if (zero.length && info->code != MIL_OP_const && !mil_op_empty_operand(op, &empty))
         return parse_fail_at(p, &zero, "a dimension of 0 is not possible; 1 to 2^40 are");
     PROPANE_TRY(parse_define_results(p, op, results, count));
-    const bool late = mil_read_late(p->options, op);
+    bool late = false;
+    PROPANE_TRY(mil_list_sizes_read(&p->lists, p->options, op, &late, p->err));
     if (!late) PROPANE_TRY(parse_settle_results(p, op));
     mil_make_insert(op, NULL);
     return late ? PROPANE_OK : mil_verify_op(op, p->err);
@@ -439,8 +440,14 @@ static propane_status parse_function_head(parser *p) {
 }
 
 static propane_status parse_function(parser *p, declared *results) {
-    PROPANE_TRY(parse_function_head(p));
-    PROPANE_TRY(parse_body(p, results));
+    const lexer begin = p->lex;
+    p->lists = (mil_list_sizes){0};
+    for (bool again = true; again;) {
+        p->lex = begin;
+        PROPANE_TRY(parse_function_head(p));
+        PROPANE_TRY(parse_body(p, results));
+        PROPANE_TRY(mil_list_sizes_end(&p->lists, p->function, &again, p->err));
+    }
     parse_accept(p, ";");
     PROPANE_TRY(mil_settle_constants(&p->function, p->err));
     return mil_verify_function(p->function, p->err);

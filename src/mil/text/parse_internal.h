@@ -6,6 +6,7 @@
 #define MIL_TEXT_PARSE_INTERNAL_H
 
 #include "mil/ir_edit.h"
+#include "mil/list_sizes.h"
 #include "mil/text/lex.h"
 #include "mil/text/mil_text.h"
 #include "mil/text/number.h"
@@ -18,8 +19,9 @@ typedef struct parser {
     uint8_t *elements; /* of the literal that is being read */
     size_t element_room;
     int64_t element_count;
-    int depth;      /* of blocks */
-    lex_token zero; /* the last dimension of 0 that was read */
+    int depth;            /* of blocks */
+    mil_list_sizes lists; /* of the function */
+    lex_token zero;       /* the last dimension of 0 that was read */
     const struct mil_read_options *options;
     mil_type *standard; /* the shapes that a function's attributes give its parameters */
     mil_value **list;   /* of the argument that is being read */

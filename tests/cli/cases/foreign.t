@@ -51,3 +51,18 @@ $ sed 's/-> (a, /-> (twice, a, /' none.mil > result.mil; propane run result.mil 
 $ printf 'program(1.3)\n{\n    func main<ios16>(tensor<fp32, [0, 3]> x) {\n        tensor<fp32, [0, 3]> y = relu(x = x);\n    } -> (y);\n}\n' > input.mil; propane show input.mil
 2~ propane show: input.mil*parameter 'x'*dimension 0 is 0*
 = 1
+
+# Lists whose elements have sizes by name follow what is written to them, in a loop and from one list to the next.
+@ printf 'program(1.3)\n{\n    func main<ios15>(tensor<fp32, [5, 2, 3]> x, tensor<fp32, [2, 3]> h) {\n        list<tensor<fp32, [?, 3]>, 5> in = make_list(init_length = int32(5), dynamic_length = false, elem_shape = (string("is1"), int32(3)), dtype = "fp32");\n        list<tensor<fp32, [?, ?]>, 5> out = make_list(init_length = int32(5), dynamic_length = true, elem_shape = (string("is2"), string("is3")), dtype = "fp32");\n        list<tensor<fp32, [?, 3]>, 5> given = list_scatter(ls = in, indices = tensor<int32, [5]>([0, 1, 2, 3, 4]), value = x);\n        int32 zero = const()[val = int32(0)];\n        int32 n = const()[val = int32(5)];\n        int32 last, list<tensor<fp32, [?, ?]>, 5> filled, tensor<fp32, [2, 3]> state = while_loop(loop_vars = (zero, out, h)) (int32 i, list<tensor<fp32, [?, ?]>, 5> l, tensor<fp32, [2, 3]> s) {\n            bool more = less(x = i, y = n);\n        } -> (more), (int32 j, list<tensor<fp32, [?, ?]>, 5> m, tensor<fp32, [2, 3]> t) {\n            tensor<fp32, [?, 3]> step = list_read(ls = given, index = j);\n            tensor<fp32, [?, 3]> sum = add(x = step, y = t);\n            list<tensor<fp32, [?, ?]>, 5> w = list_write(ls = m, index = j, value = sum);\n            int32 k = add(x = j, y = int32(1));\n            tensor<fp32, [2, 3]> u = mul(x = t, y = fp32(2));\n        } -> (k, w, u);\n        tensor<fp32, [5, ?, ?]> y = list_gather(ls = filled, indices = tensor<int32, [5]>([0, 1, 2, 3, 4]));\n    } -> (y, state);\n}\n' > named.mil
+@ sed 's/string("is1")/int32(2)/; s/string("is2")/int32(2)/; s/string("is3")/int32(3)/' named.mil > sized.mil
+$ propane run named.mil --seed 2 --output named > /dev/null && propane run sized.mil --seed 2 --output sized > /dev/null && diff -r named sized && propane show named.mil | grep output
+>   output  tensor<fp32, [5, 2, 3]> y
+= 0
+$ propane convert named.mil named.mlpackage > /dev/null && propane run named.mlpackage --seed 2 --output again > /dev/null && diff -r again sized && propane check named.mlpackage > /dev/null
+= 0
+$ sed '/list_write/d; s/-> (k, w, u)/-> (k, m, u)/' named.mil > never.mil; propane show never.mil
+2~ propane show: never.mil:5:9: make_list 'out': elem_shape has the name "is2" of a size, and nothing of a known shape is written to the list that says which
+= 1
+$ sed 's/is1"), int32(3))/is1"))/' named.mil > wrong.mil; propane show wrong.mil
+2~ propane show: wrong.mil:4:9: make_list 'in': elem_shape has 1 size; what is written has rank 2
+= 1
