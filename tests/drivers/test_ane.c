@@ -278,6 +278,7 @@ TEST(inputs_that_are_not_used_are_left_out) {
 TEST(surfaces_are_made_even) {
     job j;
     static float z[25600];
+    set("sizes", "equal");
     EXPECT_OK(start(&j, "ane:memory?sizes=any", uneven));
     EXPECT_FAIL(once(&j), PROPANE_ERR_DEVICE, "status 0x1d: ");
     end(&j);
@@ -315,6 +316,7 @@ static long bytes_of_uneven(const char *uri) {
 
 /* Once a trial has shown that sizes may differ, no surface grows. What is proved for one route is not for the other. */
 TEST(surfaces_stay_as_they_are_where_that_is_proved) {
+    set("sizes", "equal");
     try_sizes(0, "; number, size or order");
     long even = bytes_of_uneven("ane");
     set("sizes", "any");
@@ -326,7 +328,7 @@ TEST(surfaces_stay_as_they_are_where_that_is_proved) {
     EXPECT(bytes_of_uneven("ane:client?sizes=any") == any);
     try_sizes(1, "hold");
     EXPECT(bytes_of_uneven("ane:client") == any);
-    set("sizes", "");
+    set("sizes", "equal");
     try_sizes(0, "0x1d");
     EXPECT(bytes_of_uneven("ane") == even);
     expect_nothing_left();
@@ -541,6 +543,7 @@ TEST(a_device_uses_the_standard_way_and_tries_nothing) {
 }
 
 TEST(a_way_to_evaluate_can_be_asked_for) {
+    set("realtime", "works");
     choose_way("ane:memory?dispatch=direct", "direct evaluation is used, as asked for", "");
     choose_way("ane:client?dispatch=realtime", "real-time evaluation is used, as asked for", "");
     try_ways(0);
@@ -557,6 +560,7 @@ TEST(a_way_to_evaluate_can_be_asked_for) {
 
 /* The spans lie far apart: a busy machine lengthens sleeps. */
 TEST(the_fastest_way_is_taken) {
+    set("realtime", "works");
     set("standard_ns", "40000000");
     set("realtime_ns", "10000000");
     try_ways(0);
@@ -568,6 +572,7 @@ TEST(the_fastest_way_is_taken) {
 }
 
 TEST(a_way_that_is_not_faster_is_not_taken) {
+    set("realtime", "works");
     set("realtime_ns", "2000000");
     set("direct_ns", "2000000");
     try_ways(0);
