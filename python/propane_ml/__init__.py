@@ -16,7 +16,7 @@ from importlib import import_module as _import_module
 _PLACES = {
     "PropaneError": "error", "version": "process", "threads": "process", "set_threads": "process", "on_log": "process",
     "empty": "arrays", "load": "program", "parse": "program", "Program": "program", "Feature": "program",
-    "State": "session", "Session": "session", "Device": "device", "devices": "device", "operations": "device",
+    "State": "session", "Session": "session", "NonfiniteWarning": "nonfinite", "Device": "device", "devices": "device", "operations": "device",
     "Report": "report", "Finding": "report", "Verdict": "report", "Estimate": "report", "EstimateRow": "report",
     "Table": "report", "check": "report", "Model": "language", "Tokenizer": "language", "Token": "language",
     "Generation": "language", "Text": "language", "Trainer": "trainer", "Callbacks": "trainer", "Step": "trainer", "Evaluation": "trainer",

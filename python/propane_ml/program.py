@@ -9,7 +9,7 @@ import os
 import threading
 from collections import OrderedDict
 from dataclasses import dataclass
-from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Set, Tuple, Union
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from . import arrays
 from ._propane import ffi, lib
 from .error import (Handle, Path, PropaneError, chars, check, error, invalid, path_chars, structure, taken, text,
                     text_or_none)
+from .nonfinite import NonfiniteWarning, check_action, counts, explain, tell
 from .report import Estimate, Report, Table, check_module, estimate_module
 from .session import Session, Shapes, State, shape_list
 
@@ -108,6 +109,7 @@ class Program(Handle):
         self._functions: Dict[str, _Function] = {}
         self._classes: Dict[str, List[Union[str, int]]] = {}
         self._sessions: "OrderedDict[Tuple[Any, ...], Session]" = OrderedDict()
+        self._explained: Set[str] = set()
         self._lock = threading.RLock()
 
     # ---- what it has
@@ -265,7 +267,7 @@ class Program(Handle):
         return State(self._lock)
 
     def predict(self, inputs: Mapping[str, Any], *, function: Optional[str] = None,
-                state: Optional[State] = None) -> Dict[str, Any]:
+                state: Optional[State] = None, nonfinite: str = "warn") -> Dict[str, Any]:
         """Runs the program on inputs by name and gives its outputs by name.
 
         inputs: NumPy arrays, arrays of any library with DLPack, numbers, lists; images as PIL images or uint8
@@ -273,19 +275,42 @@ class Program(Handle):
         floats become integers where an input wants them. An input that is left out has the default that the file gives it, or
         is an error: nothing stays from an earlier call. state: make_state(); None: states are zeros at every call.
         Outputs are new NumPy arrays of the program's types; a classifier gives its label and a dict of probabilities.
+        nonfinite: outputs with NaN or infinity "warn" (NonfiniteWarning names the operation where they begin, once a
+        function), "raise" a PropaneError unless the inputs alone hold them, or are not looked for: "ignore".
         """
+        check_action(nonfinite)
         with self._lock:
             f = self._of(function)
             name = self.function if function is None else function
             if f.images:
                 inputs = {n: _picture(f.images[n], v, self.resize) if n in f.images else v for n, v in inputs.items()}
-            session = self._session_of(name, self._shapes(f, inputs) if f.open else ())
+            shapes = self._shapes(f, inputs) if f.open else ()
+            session = self._session_of(name, shapes)
             if session.states:
                 (state or State(self._lock))._enter(session)
             made = session.run(inputs)
+            bad = counts(made) if nonfinite != "ignore" else None
+            said = self._explain(name, dict(shapes), inputs, made, bad, state, nonfinite) if bad else None
             if f.rows:
                 made = _cut(f.rows, made)
-            return self._labelled(name, f, session, made) if f.labels else made
+            made = self._labelled(name, f, session, made) if f.labels else made
+        if said is not None:
+            tell(said, nonfinite)
+        return made
+
+    def _explain(self, name: str, shapes: Shapes, inputs: Mapping[str, Any], made: Mapping[str, Any],
+                 bad: Dict[str, Tuple[int, int]], state: Optional[State], action: str) -> NonfiniteWarning:
+        """Once a function: a second run for each call would make a loop of them much slower. What a state held before the call
+        is not known any more."""
+        sizes = {n: v.size for n, v in made.items()}
+        if state is not None or (action == "warn" and name in self._explained):
+            return explain(bad, sizes, None, inputs)
+        self._explained.add(name)
+        try:
+            with self.session(function=name, shapes=shapes, keep=True) as kept:
+                return explain(bad, sizes, kept, inputs)
+        except PropaneError:  # a device that cannot keep every value
+            return explain(bad, sizes, None, inputs)
 
     def _labelled(self, name: str, f: _Function, session: Session, made: Dict[str, Any]) -> Dict[str, Any]:
         """A classifier's outputs as its description says: the label, the probabilities by label, arrays of the rest."""

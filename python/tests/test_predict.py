@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Arrays in and out: what is taken, what is refused, what is not copied; states, classifiers, flexible shapes, reports."""
 import time
+import warnings
 
 import numpy as np
 import pytest
@@ -321,3 +322,43 @@ def test_ranges_without_numbers():
         tensor<fp32, [?]> f = cast(x = r, dtype = "fp32"); tensor<int32, [1]> length = shape(x = f)[name = string("length")];""",
                                 "int32 n", "length"))
     assert [int(program.predict({"n": n})["length"][0]) for n in (5, 0, -3, 4)] == [3, 0, 0, 2]
+
+
+def test_numbers_that_are_none():
+    overflow = mil('tensor<fp16, [2]> large = mul(x = x, y = fp16(60000))[name = string("large")];\n'
+                   'tensor<fp16, [2]> y = real_div(x = large, y = x)[name = string("y")];', "tensor<fp16, [2]> x", "large, y")
+    program = propane.parse(overflow)
+    with pytest.warns(propane.NonfiniteWarning, match=r"output 'large' has 1 infinity of 2: mul 'large' makes the first") as seen:
+        made = program.predict({"x": [2, 1]})
+    assert np.isinf(made["large"][0]) and issubclass(propane.NonfiniteWarning, RuntimeWarning)
+    said = seen[0].message
+    assert (said.outputs["large"], said.op, said.name, said.made) == ((0, 1), "mul", "large", True)
+    assert seen[0].filename == __file__
+    with pytest.warns(propane.NonfiniteWarning) as seen:  # counted again, not looked for again
+        program.predict({"x": [2, 2]})
+    assert str(seen[0].message).startswith("output 'large' has 2 infinities of 2") and "makes" not in str(seen[0].message)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        program.predict({"x": [2, 2]}, nonfinite="ignore")
+        program.predict({"x": [1, 1]}, nonfinite="raise")
+    with refused("limit", "mul 'large' makes the first of them out of finite numbers"):
+        program.predict({"x": [2, 2]}, nonfinite="raise")
+    with refused("invalid", "nonfinite='stop': it is one of warn, raise, ignore"):
+        program.predict({"x": [1, 1]}, nonfinite="stop")
+    with pytest.warns(propane.NonfiniteWarning, match="input 'x' holds 1 NaN, and no operation makes any") as seen:
+        propane.parse(unary("relu")).predict({"x": [np.nan, 1, 2, 3]}, nonfinite="raise")
+    assert not seen[0].message.made
+
+
+def test_numbers_that_are_none_in_states_and_classifiers():
+    program = propane.parse(ADDER)
+    state = program.make_state()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        program.predict({"x": [30000] * 4}, state=state, nonfinite="ignore")
+    with pytest.warns(propane.NonfiniteWarning, match="output 'twice' has 4 infinities of 4$"):
+        program.predict({"x": [30000] * 4}, state=state)
+    with pytest.warns(propane.NonfiniteWarning, match="'twice' makes the first of them"):
+        program.predict({"x": [40000] * 4})
+    with pytest.warns(propane.NonfiniteWarning, match="output 'p' has 3 NaN of 3: input 'x' holds 1 infinity; softmax 'p' makes NaN"):
+        propane.parse(JUDGE).predict({"x": [np.inf, 1, 2]})
