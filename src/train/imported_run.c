@@ -39,6 +39,7 @@ imported_model_options imported_run_model_options(const train_options *o, const 
                                     .trainable = o->trainable,
                                     .freeze = o->freeze,
                                     .shapes = shapes,
+                                    .class_axis = o->class_axis,
                                     .loss = strcmp(o->loss, "mse") == 0 ? IMPORTED_MSE : IMPORTED_CROSS_ENTROPY};
 }
 

@@ -22,7 +22,7 @@ typedef struct part {
 } part;
 
 struct arrays {
-    const imported_model *model;
+    imported_model *model;
     part parts[2];
     bool split;    /* both parts come from the first one */
     bool borrowed; /* what the arrays hold is the caller's */
@@ -90,15 +90,6 @@ static const npy *arrays_array_named(const npz *z, const char *name) {
 
 /* ---- checking ------------------------------------------------------------------------------------------------------------- */
 
-/* A sample's shape against the program's: ones in front do not count. */
-static bool arrays_same_shape(int rank, const int64_t *dim, int other_rank, const int64_t *other) {
-    while (rank > 0 && dim[0] == 1) rank--, dim++;
-    while (other_rank > 0 && other[0] == 1) other_rank--, other++;
-    bool same = rank == other_rank;
-    for (int i = 0; same && i < rank; i++) same = dim[i] == other[i];
-    return same;
-}
-
 static propane_status arrays_check_array(const char *source, const char *name, const npy *a, const mil_type *type,
                                          bool whole, int64_t count, propane_error *err) {
     char want[160], have[160];
@@ -106,7 +97,7 @@ static propane_status arrays_check_array(const char *source, const char *name, c
     text_shape(have, a->rank, a->dim);
     if (a->rank < 1 || a->dim[0] < 1)
         return propane_fail(err, PROPANE_ERR_INVALID, "%s: array %.60s %s holds no samples", source, name, have);
-    if (!arrays_same_shape(a->rank - 1, a->dim + 1, type->rank, type->dim))
+    if (!imported_same_shape(a->rank - 1, a->dim + 1, type->rank, type->dim))
         return propane_fail(err, PROPANE_ERR_INVALID,
                             "%s: array %.60s is %s; a sample of it must be %s, with the number of samples in front",
                             source, name, have, want);
@@ -127,10 +118,11 @@ static mil_type arrays_label_type(const imported_model *m) {
     return type;
 }
 
-static propane_status arrays_check_part(const imported_model *m, part *p, const char *source, propane_error *err) {
+static propane_status arrays_check_part(imported_model *m, part *p, const char *source, propane_error *err) {
     const mil_function *f = m->base;
     p->y = arrays_array_named(&p->file, "y");
     if (!p->y) return propane_fail(err, PROPANE_ERR_NOT_FOUND, "%s: there is no array y (what is to come out)", source);
+    PROPANE_TRY(imported_model_choose_axis(m, source, p->y->rank, p->y->dim, err));
     const mil_type label = arrays_label_type(m);
     PROPANE_TRY(arrays_check_array(source, "y", p->y, &label, m->loss == IMPORTED_CROSS_ENTROPY,
                                    p->y->rank ? p->y->dim[0] : 0, err));
@@ -263,7 +255,7 @@ static propane_status arrays_take_all(arrays *a, double held_out, propane_error 
     return PROPANE_OK;
 }
 
-static arrays *arrays_make(const imported_model *m) {
+static arrays *arrays_make(imported_model *m) {
     arrays *a = mem_alloc(sizeof *a);
     if (!a) return NULL;
     a->model = m;
@@ -279,8 +271,7 @@ static propane_status arrays_give(arrays *a, propane_status status, arrays **out
     return status;
 }
 
-propane_status arrays_open(const char *path, const imported_model *m, double held_out, arrays **out,
-                           propane_error *err) {
+propane_status arrays_open(const char *path, imported_model *m, double held_out, arrays **out, propane_error *err) {
     arrays *a = arrays_make(m);
     *out = NULL;
     return a ? arrays_give(a, arrays_open_all(a, path, held_out, err), out) : propane_fail_memory(err, sizeof *a);
@@ -290,7 +281,7 @@ static void arrays_forget_borrowed(npz *z) {
     for (int i = 0; i < z->count; i++) z->arrays[i].data = NULL;
 }
 
-propane_status arrays_take(npz parts[2], const imported_model *m, double held_out, arrays **out, propane_error *err) {
+propane_status arrays_take(npz parts[2], imported_model *m, double held_out, arrays **out, propane_error *err) {
     arrays *a = arrays_make(m);
     *out = NULL;
     for (int i = 0; i < 2; i++) {

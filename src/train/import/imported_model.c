@@ -11,9 +11,11 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/text.h"
 #include "base/words.h"
 #include "grad/grad.h"
 #include "pass/pass.h"
@@ -59,24 +61,54 @@ static propane_status imported_choose_output(imported_model *m, const imported_m
 
 static bool imported_is_op(const mil_value *v, mil_opcode code) { return v->def && v->def->info->code == code; }
 
+/* The only dimension with more than one element, or the usual one where all have one; -1: there are several. */
+static int imported_only_axis(const mil_type *type) {
+    int axis = type->rank > 1 ? 1 : 0, wide = 0;
+    for (int d = 0; d < type->rank; d++)
+        if (type->dim[d] > 1 && ++wide) axis = d;
+    return wide > 1 ? -1 : axis;
+}
+
+/* What is said, what the softmax says, or what the shape alone says. */
+static propane_status imported_find_axis(imported_model *m, const imported_model_options *o, const mil_value *v,
+                                         const mil_op *softmax, propane_error *err) {
+    const int rank = v->type.rank;
+    const bool given = o->class_axis && *o->class_axis;
+    char *end = NULL;
+    const long number = given ? strtol(o->class_axis, &end, 10) : 0, said = number < 0 ? number + rank : number;
+    int64_t own = 0;
+    m->class_axis = imported_only_axis(&v->type);
+    if (given && (*end || said < 0 || said >= rank))
+        return propane_fail(err, PROPANE_ERR_INVALID, "%s: --class-axis '%.20s': output '%.60s' has the axes 0 to %d",
+                            m->module->source, o->class_axis, v->name, rank - 1);
+    if (softmax) {
+        PROPANE_TRY(mil_attr_int(softmax, "axis", &own, err));
+        m->class_axis = (int)(own < 0 ? own + rank : own);
+        if (given && said != m->class_axis)
+            return propane_fail(err, PROPANE_ERR_INVALID,
+                                "%s: --class-axis %.20s: the program's softmax gives probabilities along axis %d",
+                                m->module->source, o->class_axis, m->class_axis);
+    }
+    if (given) m->class_axis = (int)said;
+    return PROPANE_OK;
+}
+
 /* Cross-entropy is taken of what goes into a softmax (or into its logarithm): the two together are exact where the softmax
  * alone underflows. */
-static propane_status imported_take_logits(imported_model *m, mil_value **v, propane_error *err) {
+static propane_status imported_take_logits(imported_model *m, const imported_model_options *o, mil_value **v,
+                                           propane_error *err) {
     mil_value *at = *v;
-    int64_t axis = (*v)->type.rank > 1 ? 1 : 0;
     while (imported_is_op(at, MIL_OP_identity) || imported_is_op(at, MIL_OP_cast) || imported_is_op(at, MIL_OP_log))
         at = mil_in(at->def, "x");
-    if (imported_is_op(at, MIL_OP_softmax)) {
-        PROPANE_TRY(mil_attr_int(at->def, "axis", &axis, err));
-        *v = mil_in(at->def, "x");
-        m->softmax = true;
-    }
-    m->class_axis = (int)(axis < 0 ? axis + (*v)->type.rank : axis);
-    if ((*v)->type.rank < 1 || m->class_axis >= (*v)->type.rank)
+    m->softmax = imported_is_op(at, MIL_OP_softmax);
+    if (m->softmax) *v = mil_in(at->def, "x");
+    if ((*v)->type.rank < 1)
         return propane_fail(err, PROPANE_ERR_INVALID,
                             "%s: output '%.60s' is a single number; cross_entropy needs "
                             "one number for each class: give --loss mse",
                             m->module->source, (*v)->name);
+    PROPANE_TRY(imported_find_axis(m, o, *v, m->softmax ? at->def : NULL, err));
+    if (m->class_axis < 0) return PROPANE_OK;
     m->classes = (*v)->type.dim[m->class_axis];
     if (m->classes > 1) return PROPANE_OK;
     return propane_fail(err, PROPANE_ERR_INVALID,
@@ -85,11 +117,59 @@ static propane_status imported_take_logits(imported_model *m, mil_value **v, pro
                         m->module->source, (*v)->name);
 }
 
+bool imported_same_shape(int rank, const int64_t *dim, int other_rank, const int64_t *other) {
+    while (rank > 0 && dim[0] == 1) rank--, dim++;
+    while (other_rank > 0 && other[0] == 1) other_rank--, other++;
+    bool same = rank == other_rank;
+    for (int i = 0; same && i < rank; i++) same = dim[i] == other[i];
+    return same;
+}
+
+propane_status imported_model_choose_axis(imported_model *m, const char *source, int rank, const int64_t *labels,
+                                          propane_error *err) {
+    const mil_type *type = &m->base->results[0]->type;
+    char have[160], whole[160], list[400] = "";
+    size_t used = 0;
+    int found = 0;
+    if (m->loss != IMPORTED_CROSS_ENTROPY || m->class_axis >= 0) return PROPANE_OK;
+    for (int d = 0; d < type->rank; d++) {
+        char without[160];
+        int64_t rest[MIL_MAX_RANK];
+        if (type->dim[d] == 1) continue;
+        for (int k = 0, to = 0; k < type->rank; k++)
+            if (k != d) rest[to++] = type->dim[k];
+        const bool fits = rank > 0 && imported_same_shape(rank - 1, labels + 1, type->rank - 1, rest);
+        if (fits && !found++) m->class_axis = d;
+        text_shape(without, type->rank - 1, rest);
+        if (used < sizeof list - 200)
+            used += (size_t)snprintf(list + used, sizeof list - used, "%s%s (--class-axis %d)", used ? " or " : "",
+                                     without, d);
+    }
+    text_shape(have, rank, labels);
+    text_shape(whole, type->rank, type->dim);
+    if (found == 1) {
+        m->classes = type->dim[m->class_axis];
+        return PROPANE_OK;
+    }
+    m->class_axis = -1;
+    if (found)
+        return propane_fail(
+            err, PROPANE_ERR_INVALID,
+            "%s: array y is %s, and the classes of output '%.60s' %s may lie along several axes: a sample's "
+            "labels are %s; give --class-axis",
+            source, have, m->base->results[0]->name, whole, list);
+    return propane_fail(
+        err, PROPANE_ERR_INVALID,
+        "%s: array y is %s; a sample of it must be output '%.60s' %s without its classes: %s, with the number "
+        "of samples in front",
+        source, have, m->base->results[0]->name, whole, list);
+}
+
 static propane_status imported_set_output(imported_model *m, const imported_model_options *o, propane_error *err) {
     static const pass_options unused = {.drop_unused = true};
     mil_value *v;
     PROPANE_TRY(imported_choose_output(m, o, &v, err));
-    if (o->loss == IMPORTED_CROSS_ENTROPY) PROPANE_TRY(imported_take_logits(m, &v, err));
+    if (o->loss == IMPORTED_CROSS_ENTROPY) PROPANE_TRY(imported_take_logits(m, o, &v, err));
     m->base->results[0] = v;
     m->base->result_count = 1;
     return pass_run(m->base, &unused, err);

@@ -20,6 +20,7 @@ typedef struct imported_model_options {
     const char *trainable, *freeze; /* lists of patterns of names; freeze "": nothing */
     mil_read_options shapes;
     imported_loss loss;
+    const char *class_axis; /* a number, negative from the last; NULL or "": what the program and the labels say */
 } imported_model_options;
 
 typedef struct imported_weight {
@@ -41,7 +42,7 @@ typedef struct imported_model {
     int masks;          /* matched, but hold numbers that no weight holds */
     int decompressed;
     imported_loss loss;
-    int class_axis;      /* of the output, where the loss is cross-entropy */
+    int class_axis;      /* of the output, where the loss is cross-entropy; -1: the labels must say */
     int64_t classes;     /* likewise; else 0 */
     bool softmax;        /* the program ends in a softmax, whose input the loss is taken of */
     int ops, learnt_ops; /* of the program; of those, which depend on a weight and are differentiated */
@@ -53,6 +54,12 @@ typedef struct imported_model {
 PROPANE_CHECK propane_status imported_model_open(const imported_model_options *options, imported_model *out,
                                                  propane_error *err);
 void imported_model_close(imported_model *m);
+/* Where the program alone did not say which axis the classes lie along: the one without which the output has the shape of a
+ * sample's labels. PROPANE_ERR_INVALID where none is, or several are. `source` has the array; labels: with the samples in front. */
+PROPANE_CHECK propane_status imported_model_choose_axis(imported_model *m, const char *source, int rank,
+                                                        const int64_t *labels, propane_error *err);
+/* A sample's shape against the program's: ones in front do not count. */
+bool imported_same_shape(int rank, const int64_t *dim, int other_rank, const int64_t *other);
 /* For `batch` samples at a time; PROPANE_ERR_UNSUPPORTED tells which operation is for one sample alone. Parameters: the
  * inputs, then the weights by name. */
 PROPANE_CHECK propane_status imported_model_forward(imported_model *m, int64_t batch, const char *name,

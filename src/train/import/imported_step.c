@@ -373,8 +373,12 @@ static propane_status imported_make(imported_step *s, const char *device, propan
 
 propane_status imported_step_create(imported_model *m, const char *device, propane_device *shared, int64_t batch,
                                     const sample_source *source, imported_step **out, propane_error *err) {
-    imported_step *s = mem_alloc(sizeof *s);
     *out = NULL;
+    if (m->loss == IMPORTED_CROSS_ENTROPY && m->class_axis < 0)
+        return propane_fail(err, PROPANE_ERR_INVALID,
+                            "the classes of output '%.60s' may lie along several axes: give --class-axis",
+                            m->base->results[0]->name);
+    imported_step *s = mem_alloc(sizeof *s);
     if (!s) return propane_fail_memory(err, sizeof *s);
     s->model = m;
     propane_status status = imported_make(s, device, shared, batch, source, err);

@@ -152,3 +152,28 @@ $ propane train image.mil --data parts --loss cross_entropy --trainable '*' --re
 $ rm -r parts/val/fox; propane train image.mil --data parts --loss cross_entropy --trainable '*' --resize --steps 2 --run parts-run | sed -n 4p
 > parts: 4 samples to train on, 1 to validate with
 = 0
+
+# Classes lie along the axis that the labels leave over: logits [1, 3, 2] with labels [3] a sample. Two of the same length are asked about.
+@ mkdir seq sym; npy '<f4' '2, 3, 2' '\000\000\200\077\000\000\000\100\000\000\000\000\000\000\000\000\000\000\000\000\000\000\000\000\000\000\200\077\000\000\000\100\000\000\000\000\000\000\000\000\000\000\000\000\000\000\000\000' > seq/x.npy; npy '<i4' '2, 3' '\001\000\000\000\001\000\000\000\001\000\000\000\001\000\000\000\001\000\000\000\001\000\000\000' > seq/y.npy
+@ npy '<f4' '2, 2, 2' '\000\000\200\077\000\000\000\100\000\000\000\000\000\000\000\000\000\000\200\077\000\000\000\100\000\000\000\000\000\000\000\000' > sym/x.npy; npy '<i4' '2, 2' '\001\000\000\000\001\000\000\000\001\000\000\000\001\000\000\000' > sym/y.npy
+@ printf 'program(1.3)\n{\n    func main<ios17>(tensor<fp32, [1, 3, 2]> x) {\n        tensor<fp32, [2, 2]> w = const()[name = string("w"), val = tensor<fp32, [2, 2]>([[1, 0], [0, 1]])];\n        tensor<fp32, [1, 3, 2]> y = linear(x = x, weight = w);\n    } -> (y);\n}\n' > seq.mil; sed 's/1, 3, 2/1, 2, 2/g' seq.mil > sym.mil; sed 's/ y = linear/ z = linear/; s/    } ->/        tensor<fp32, [1, 2, 2]> y = softmax(x = z, axis = int32(-1));\n    } ->/' sym.mil > soft.mil
+@ printf 'n=$1; shift; propane train "$@" --loss cross_entropy --trainable w --steps 1 --lr 1e-9 --batch 2 --no-shuffle --val-fraction 0 --run $n --json > $n.log && sed -n "s/.*\\"step\\":1,\\"loss\\":\\([0-9.]*\\).*/\\1/p" $n.log | head -1 | cut -c1-6\n' > ../bin/first; chmod +x ../bin/first
+$ first a1 seq.mil --data seq; first a2 seq.mil --data seq --class-axis 2; first a3 sym.mil --data sym --class-axis -1; first a4 sym.mil --data sym --class-axis 1; first a5 soft.mil --data sym
+> 0.5665
+> 0.5665
+> 0.5032
+> 1.7200
+> 0.5032
+= 0
+$ first a6 sym.mil --data sym
+2> propane train: sym: array y is [2, 2], and the classes of output 'y' [1, 2, 2] may lie along several axes: a sample's labels are [1, 2] (--class-axis 1) or [1, 2] (--class-axis 2); give --class-axis
+= 1
+$ first a7 soft.mil --data sym --class-axis 1
+2> propane train: soft.mil: --class-axis 1: the program's softmax gives probabilities along axis 2
+= 1
+$ first a8 sym.mil --data sym --class-axis 3
+2> propane train: sym.mil: --class-axis '3': output 'y' has the axes 0 to 2
+= 1
+$ mkdir off; cp seq/x.npy off; npy '<i4' '2, 4' '\001\000\000\000\001\000\000\000\001\000\000\000\001\000\000\000\001\000\000\000\001\000\000\000\001\000\000\000\001\000\000\000' > off/y.npy; first a9 seq.mil --data off
+2> propane train: off: array y is [2, 4]; a sample of it must be output 'y' [1, 3, 2] without its classes: [1, 2] (--class-axis 1) or [1, 3] (--class-axis 2), with the number of samples in front
+= 1
