@@ -188,6 +188,7 @@ static propane_status api_show_unknown(text *to, const char *path, propane_error
     file_map map;
     PROPANE_TRY(file_map_open(path, &map, err));
     const bool json = map.bytes && map.data[0] == '{';
+    const char *disguise = map.bytes ? file_disguise(map.data, map.bytes) : "";
     file_map_close(&map);
     if (model_store_form(path, &form, &why) == PROPANE_OK && !json &&
         (form == MODEL_FORM_SAFETENSORS || model_store_config(path, &(model_config){0}, &why) == PROPANE_OK))
@@ -204,6 +205,7 @@ static propane_status api_show_unknown(text *to, const char *path, propane_error
                             other.text, why.text);
     if (why.status && model_store_form(path, &form, &other) == PROPANE_OK && form == MODEL_FORM_LLAMA2C)
         return propane_fail(err, why.status, "%s", why.text);
+    if (*disguise) return propane_fail(err, PROPANE_ERR_INVALID, "%s: not a file that Propane knows%s", path, disguise);
     return propane_fail(
         err, PROPANE_ERR_INVALID,
         "%s: not a file that Propane knows: MIL text, MILBlob weights, safetensors, GGUF, a llama2.c checkpoint, a "

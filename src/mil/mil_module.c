@@ -63,7 +63,7 @@ mil_function *mil_module_function(const mil_module *m, const char *name, propane
     if (!m->functions)
         propane_fail(err, PROPANE_ERR_NOT_FOUND, "%s: the program has no functions", m->source);
     else
-        propane_fail(err, PROPANE_ERR_NOT_FOUND, "%s: there is no function '%s'; the program has: %s", m->source,
-                     quoted, list);
+        propane_fail(err, PROPANE_ERR_NOT_FOUND, "%s: there is no function '%s'; the program has: %s%s", m->source,
+                     quoted, list, name ? "" : ": choose one of them (--function)");
     return NULL;
 }

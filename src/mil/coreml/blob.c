@@ -55,6 +55,8 @@ static propane_status blob_check_header(mil_blob_file *f, propane_error *err) {
         return propane_fail(err, PROPANE_ERR_INVALID,
                             "%s: record at offset 0: a record stands where the 64-byte file header must be", f->path);
     uint32_t version = bytes_u32(p + 4);
+    const char *other = version == 2 ? "" : file_disguise(p, f->map.bytes); /* a count may look like anything */
+    if (*other) return propane_fail(err, PROPANE_ERR_INVALID, "%s: it holds no weights%s", f->path, other);
     if (version != 2)
         return propane_fail(err, PROPANE_ERR_INVALID, "%s: weight file version %u; only version 2 is known%s", f->path,
                             version, version == 1 ? " (1 is the older Espresso format)" : "");

@@ -279,7 +279,11 @@ static propane_status package_read_model_file(const char *path, const char *sour
     if (slash) slash[slash == folder] = 0;
     propane_status status = file_map_open(path, &map, err);
     if (!status) {
-        status = package_read_parse(map.data, map.bytes, path, source, slash ? folder : ".", options, out, err);
+        const char *other = map.bytes ? file_disguise(map.data, map.bytes) : "";
+        if (*other)
+            status = propane_fail(err, PROPANE_ERR_INVALID, "%s: it holds no Core ML model%s", path, other);
+        else
+            status = package_read_parse(map.data, map.bytes, path, source, slash ? folder : ".", options, out, err);
         file_map_close(&map);
     }
     mem_free(folder);

@@ -576,6 +576,8 @@ propane_status mil_parse_file_shaped(const char *path, const mil_read_options *o
     PROPANE_TRY(file_read(path, MAX_TEXT, &program, &length, err));
     dir = mem_copy_string(path);
     propane_status status = dir ? PROPANE_OK : propane_fail_memory(err, strlen(path));
+    const char *other = file_disguise(program, length);
+    if (!status && *other) status = propane_fail(err, PROPANE_ERR_INVALID, "%s: it holds no program%s", path, other);
     if (!status) {
         char *slash = strrchr(dir, '/');
         if (slash) slash[slash == dir] = 0;

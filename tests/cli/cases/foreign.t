@@ -66,3 +66,18 @@ $ sed '/list_write/d; s/-> (k, w, u)/-> (k, m, u)/' named.mil > never.mil; propa
 $ sed 's/is1"), int32(3))/is1"))/' named.mil > wrong.mil; propane show wrong.mil
 2~ propane show: wrong.mil:4:9: make_list 'in': elem_shape has 1 size; what is written has rank 2
 = 1
+
+# Pointers of Git LFS in the place of a model, of its weights, of a compiled model's text.
+@ printf 'version https://git-lfs.github.com/spec/v1\noid sha256:%064d\nsize 17000000\n' 0 > lfs.mlmodel; cp lfs.mlmodel lfs.mil; cp -r stray.mlpackage weights.mlpackage; cp lfs.mlmodel weights.mlpackage/Data/com.apple.CoreML/weights/weight.bin; cp -r stray.mlpackage inner.mlpackage; cp lfs.mlmodel inner.mlpackage/Data/com.apple.CoreML/model.mlmodel
+$ for f in lfs.mlmodel lfs.mil; do propane show $f; done; for f in weights.mlpackage inner.mlpackage; do propane run $f --seed 1; done
+2> propane show: lfs.mlmodel: it holds no program: it is a pointer of Git LFS, not the file itself: run 'git lfs pull' in its folder
+2> propane show: lfs.mil: not a file that Propane knows: it is a pointer of Git LFS, not the file itself: run 'git lfs pull' in its folder
+2> propane run: weights.mlpackage: weights.mlpackage/Data/com.apple.CoreML/weights/weight.bin: it holds no weights: it is a pointer of Git LFS, not the file itself: run 'git lfs pull' in its folder
+2> propane run: inner.mlpackage/Data/com.apple.CoreML/model.mlmodel: it holds no Core ML model: it is a pointer of Git LFS, not the file itself: run 'git lfs pull' in its folder
+= 1
+
+# A file of several functions, none of which is main.
+@ printf 'program(1.3)\n{\n    func first<ios18>(tensor<fp32, [2]> x) {\n        tensor<fp32, [2]> y = relu(x = x);\n    } -> (y);\n    func second<ios18>(tensor<fp32, [2]> x) {\n        tensor<fp32, [2]> y = abs(x = x);\n    } -> (y);\n}\n' > several.mil
+$ propane run several.mil --seed 1
+2> propane run: several.mil: there is no function 'main'; the program has: first, second: choose one of them (--function)
+= 1
