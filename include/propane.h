@@ -681,6 +681,7 @@ typedef struct propane_profile_row {
     double flops, bytes; /* of one run; bytes: operands and results once */
     int64_t runs, ns;    /* since it was switched on, all together */
     int64_t engine_ns;   /* likewise by the engine's own clock; negative: not given */
+    int64_t repeats;     /* runs that the device cancelled and got again (propane_completion) */
 } propane_profile_row;
 
 /* Switches the record on, with all counts at 0, or off, as it is at first. PROPANE_ERR_UNSUPPORTED: the device keeps none.
@@ -714,6 +715,9 @@ typedef struct propane_native {
     size_t size;     /* sizeof(propane_native), set by the caller */
     void *iosurface; /* an IOSurfaceRef; NULL: none */
     int fd;          /* a file descriptor of the memory; -1: none */
+    /* Of the device: an id<MTLSharedEvent> that orders its runs with a GPU (docs/apple.md: events=); NULL: none. It lives as
+     * long as the device. */
+    void *shared_event;
 } propane_native;
 bool propane_buffer_native(const propane_buffer *buffer, propane_native *out);
 
@@ -754,6 +758,7 @@ typedef struct propane_completion {
     int64_t engine_ns; /* by the engine's own clock; negative: it was not asked for or is not given */
     double energy_j;   /* negative: not known */
     bool simulated;    /* device_ns and energy_j come from a model */
+    int repeats;       /* the device cancelled it so often before it began, and it was given to it again */
 } propane_completion;
 
 /* Checks the bindings once (every input and output exactly once, sizes); may then be submitted any number of times, but

@@ -448,7 +448,8 @@ static void api_trainer_language_profile_row(const propane_trainer *t, int index
                                  .bytes = k.bytes,
                                  .runs = k.calls,
                                  .ns = k.ns,
-                                 .engine_ns = k.engine_ns};
+                                 .engine_ns = k.engine_ns,
+                                 .repeats = k.repeats};
 }
 
 static int32_t api_trainer_id(const corpus *c, int64_t at) {

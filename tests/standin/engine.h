@@ -70,4 +70,10 @@ bool standin_evaluate(model *m, object *request_object, const char *selector, ob
 void standin_wait_for(const char *key);
 bool standin_destroy_request(object *o);
 
+/* ---- events.c ---------------------------------------------------------------------------------------------------------- */
+
+extern const char standin_metal_event[]; /* the class of Metal's shared events */
+EXPORT void *_Block_copy(void *block);
+EXPORT void _Block_release(const void *block);
+
 #endif

@@ -92,7 +92,8 @@ static object *request_init(object *self, const char *selector, object *inputs, 
 
 static void request_handler(object *self, const char *selector, object *handler) {
     request *r = self->memory;
-    r->handler = handler;
+    _Block_release(r->handler);
+    r->handler = _Block_copy(handler);
 }
 static object *request_statistics(object *self, const char *selector) { return ((request *)self->memory)->statistics; }
 static uint64_t statistics_time(object *self, const char *selector) { return (uint64_t)self->count; }
@@ -134,11 +135,11 @@ static void event_set_value(object *self, const char *selector, uint64_t value) 
 /* The event in `memory`, its value in `count`. */
 static object *signal_make(object *self, const char *selector, uint64_t value, uint32_t symbol, int64_t type,
                            object *event) {
-    if (!standin_is_class(event, "IOSurfaceSharedEvent")) return NULL;
+    if (!standin_is_class(event, "IOSurfaceSharedEvent") && !standin_is_class(event, standin_metal_event)) return NULL;
     return standin_autorelease(standin_new("_ANESharedSignalEvent", KIND_OTHER, standin_retain(event), (long)value));
 }
 static object *wait_make(object *self, const char *selector, uint64_t value, object *event, int64_t type) {
-    if (!standin_is_class(event, "IOSurfaceSharedEvent")) return NULL;
+    if (!standin_is_class(event, "IOSurfaceSharedEvent") && !standin_is_class(event, standin_metal_event)) return NULL;
     return standin_autorelease(standin_new("_ANESharedWaitEvent", KIND_OTHER, standin_retain(event), (long)value));
 }
 /* An array of the two arrays. */
@@ -163,8 +164,11 @@ static void signal_events(const request *r, bool done, object *error) {
         return;
     }
     void (*invoke)(object *, bool, object *);
-    memcpy(&invoke, (const char *)r->handler + 16, sizeof invoke); /* behind isa, flags and a reserved word */
-    invoke(r->handler, done, error);
+    object *handler = _Block_copy(r->handler);                  /* the request may be gone once it was called */
+    memcpy(&invoke, (const char *)handler + 16, sizeof invoke); /* behind isa, flags and a reserved word */
+    invoke(handler, done, error);
+    if (standin_is("handler", "twice")) invoke(handler, !done, NULL);
+    _Block_release(handler);
 }
 
 static object *buffer_make(object *self, const char *selector, object *surface_object, object *symbol, int64_t source) {
@@ -270,7 +274,11 @@ static bool fails_by_switch(const char *selector, object **error) {
         return false;
     if (strcmp(how, "raises") == 0) standin_raise("NSGenericException", "the engine's queue is gone");
     if (strcmp(how, "silent") != 0)
-        standin_fail(error, strcmp(how, "0x2") == 0 ? FAIL_INDEX : FAIL_SURFACES, selector, "");
+        standin_fail(error,
+                     strcmp(how, "0x2") == 0    ? FAIL_INDEX
+                     : strcmp(how, "0x12") == 0 ? FAIL_POWER
+                                                : FAIL_SURFACES,
+                     selector, "");
     return true;
 }
 
@@ -380,6 +388,7 @@ bool standin_destroy_request(object *o) {
         for (int k = 0; r && k < LISTS; k++) standin_release(r->lists[k]);
         standin_release(r ? r->given : NULL);
         standin_release(r ? r->events : NULL);
+        _Block_release(r ? r->handler : NULL);
         standin_release(r ? r->statistics : NULL);
         free(r);
         return true;

@@ -23,7 +23,7 @@ static class classes[MAX_CLASSES];
 static char *selectors[MAX_SELECTORS];
 
 static const method *const tables[] = {standin_foundation_methods, standin_model_methods, standin_client_methods,
-                                       standin_request_methods};
+                                       standin_request_methods, standin_metal_methods};
 enum { TABLES = sizeof tables / sizeof tables[0] };
 
 /* Every class that has a method is there. */

@@ -50,7 +50,7 @@ static const struct {
     {"compile", {0}},     /* invalid, failed: NO with an error; silent: NO without one; crash */
     {"compile_at", {0}},  /* only this compile of the process fails that way */
     {"load", {0}},        /* once: the first load fails; always; large: 0x20004 */
-    {"evaluate", {0}},    /* 0x1d, 0x2, silent: fails; raises: an Objective-C exception */
+    {"evaluate", {0}},    /* 0x1d, 0x2, 0x12, silent: fails; raises: an Objective-C exception */
     {"evaluate_at", {0}}, /* only this evaluation */
     {"attributes", {0}},  /* nil; strange: symbols that the program does not have; shapes: other shapes; rows: half as
                              long */
@@ -72,6 +72,8 @@ static const struct {
     {"reload", {0}},      /* baked: patched data is ignored */
     {"slow_ns", {0}},     /* an evaluation takes at least this long */
     {"inputs", {0}},      /* stale: a program goes on with the inputs of its first evaluation */
+    {"metal", {0}},       /* none: no Metal device; eventless: it gives no event */
+    {"handler", {0}},     /* twice: completion handlers are called twice, the second time late */
     {"path", {0}},        /* nil: no localModelPath */
 };
 enum { KNOWN = sizeof known / sizeof known[0], COUNTERS = 32, SYSTEM_ROW = 0, STANDARD_SYSTEM = 26 };

@@ -93,7 +93,7 @@ typedef struct method {
 
 /* Each file's own; end with class_name NULL. */
 extern const method standin_foundation_methods[], standin_model_methods[], standin_client_methods[],
-    standin_request_methods[];
+    standin_request_methods[], standin_metal_methods[];
 
 /* ---- foundation.c ------------------------------------------------------------------------------------------------------ */
 

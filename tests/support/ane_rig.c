@@ -3,12 +3,14 @@
  */
 #include "support/ane_rig.h"
 
+#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/file.h"
+#include "support/test.h"
 
 static char folder[1100], cache[1120];
 
@@ -40,4 +42,37 @@ void ane_rig_leave(void) {
     propane_error err = {0};
     if (file_remove_tree(folder, &err) != PROPANE_OK || file_remove_tree(cache, &err) != PROPANE_OK)
         fprintf(stderr, "%s\n", err.text);
+}
+
+static void *ane_rig_find(const char *name) {
+    static void *library;
+    if (!library) library = dlopen(getenv("PROPANE_ANE_LIBRARY"), RTLD_NOW | RTLD_LOCAL);
+    void *found = library ? dlsym(library, name) : NULL;
+    EXPECT_MSG(found, "%s", name);
+    return found;
+}
+
+void ane_rig_set(const char *key, const char *value) {
+    void (*f)(const char *, const char *);
+    void *found = ane_rig_find("standin_set");
+    memcpy(&f, &found, sizeof f);
+    f(key, value);
+}
+
+long ane_rig_get(const char *counter) {
+    long (*f)(const char *);
+    void *found = ane_rig_find("standin_get");
+    memcpy(&f, &found, sizeof f);
+    return f(counter);
+}
+
+void ane_rig_expect_nothing_left(void) {
+    const char *(*last)(void);
+    void *found = ane_rig_find("standin_last_violation");
+    memcpy(&last, &found, sizeof last);
+    EXPECT_MSG(ane_rig_get("violations") == 0, "%s", last());
+    EXPECT_MSG(ane_rig_get("objects") == 1 && ane_rig_get("surfaces") == 0 && ane_rig_get("programs") == 0 &&
+                   ane_rig_get("locks") == 0 && ane_rig_get("pools") == 0,
+               "%ld objects, %ld surfaces, %ld programs, %ld locks, %ld pools are left", ane_rig_get("objects"),
+               ane_rig_get("surfaces"), ane_rig_get("programs"), ane_rig_get("locks"), ane_rig_get("pools"));
 }

@@ -11,4 +11,11 @@
 bool ane_rig_enter(const char *program);
 void ane_rig_leave(void);
 
+/* The stand-in's switches and counters (tests/standin/standin.h). */
+void ane_rig_set(const char *key, const char *value);
+long ane_rig_get(const char *counter);
+/* Ends the test where anything is wrong or left: violations, objects (all but the driver's empty dictionary), surfaces,
+ * programs, locks, pools. */
+void ane_rig_expect_nothing_left(void);
+
 #endif

@@ -194,27 +194,34 @@ static propane_status cmd_run_print_json(const run_job *j, propane_error *err) {
 
 /* ---- the job ------------------------------------------------------------------------------------------------------------------ */
 
+typedef struct engine_account {
+    int64_t ns, given, repeats; /* of all runs; how many of them told their time */
+} engine_account;
+
 /* An engine keeps no record of its steps; what it may tell is the time of the whole. */
-static void cmd_run_show_engine(FILE *out, const int64_t *ns, int64_t iterations, int64_t engine_ns, int64_t given) {
+static void cmd_run_show_engine(FILE *out, const int64_t *ns, int64_t iterations, const engine_account *e) {
     double host = 0;
     for (int64_t i = 0; i < iterations; i++) host += (double)ns[i];
     fprintf(out, "the host's clock: %.4f ms a run; the engine's own time: ", host / (double)iterations / 1e6);
-    if (given)
-        fprintf(out, "%.4f ms a run (%lld of %lld runs)\n", (double)engine_ns / (double)given / 1e6, (long long)given,
+    if (e->given)
+        fprintf(out, "%.4f ms a run (%lld of %lld runs)\n", (double)e->ns / (double)e->given / 1e6, (long long)e->given,
                 (long long)iterations);
     else
         fprintf(out, "not given by this engine\n");
+    if (e->repeats)
+        fprintf(out, "evaluations that the engine cancelled while it woke up, and that were made again: %lld\n",
+                (long long)e->repeats);
 }
 
-static propane_status cmd_run_loop(run_job *j, propane_session *s, int64_t *ns, int64_t *engine_ns, int64_t *given,
-                                   propane_error *err) {
+static propane_status cmd_run_loop(run_job *j, propane_session *s, int64_t *ns, engine_account *e, propane_error *err) {
     const int64_t steps = propane_session_steps(s);
     for (int64_t i = 0; i < j->iterations && !cli_interrupted; i++) {
         propane_completion done = {.size = sizeof done};
         if (steps) PROPANE_TRY(propane_session_step(s, i % steps, err));
         PROPANE_TRY(propane_session_run(s, &done, err));
         ns[i] = done.device_ns;
-        if (done.engine_ns >= 0) *engine_ns += done.engine_ns, ++*given;
+        e->repeats += done.repeats;
+        if (done.engine_ns >= 0) e->ns += done.engine_ns, e->given++;
         if (steps) PROPANE_TRY(cmd_run_tally(j, s, err));
         if (steps && j->output) PROPANE_TRY(propane_session_keep(s, i % steps, err));
     }
@@ -223,20 +230,20 @@ static propane_status cmd_run_loop(run_job *j, propane_session *s, int64_t *ns, 
 
 static propane_status cmd_run_measure(run_job *j, propane_session *s, propane_error *err) {
     const bool engine = propane_uri_names(j->session.device, "ane"), profiled = (j->profile || j->trace) && !engine;
-    int64_t engine_ns = 0, given = 0;
+    engine_account account = {0};
     int64_t *ns = mem_array((size_t)j->iterations, sizeof *ns);
     if (!ns) return propane_fail_memory(err, (size_t)j->iterations * sizeof *ns);
     propane_status status = PROPANE_OK;
     for (int64_t i = 0; i < j->warmup && !status; i++) status = propane_session_run(s, NULL, err);
     if (profiled && !status) status = propane_program_profile(propane_session_program(s), true, err);
-    if (!status) status = cmd_run_loop(j, s, ns, &engine_ns, &given, err);
+    if (!status) status = cmd_run_loop(j, s, ns, &account, err);
     if (!status && !cli_interrupted)
         cmd_run_print_times(j, ns, propane_device_describe(propane_session_device(s))->simulated);
     if (!status && profiled && j->profile)
         status = run_profile_print(s, j->session.function, j->json ? stderr : stdout, err);
     if (!status && profiled && j->trace) status = run_profile_trace(s, j->session.function, j->model, j->trace, err);
     if (!status && engine && j->profile && !cli_interrupted)
-        cmd_run_show_engine(j->json ? stderr : stdout, ns, j->iterations, engine_ns, given);
+        cmd_run_show_engine(j->json ? stderr : stdout, ns, j->iterations, &account);
     mem_free(ns);
     return status;
 }

@@ -111,6 +111,7 @@ static void train_text_tell_kernel(const train_job *j, const propane_profile_row
            r->name, r->stage, r->runs, ns / 1e6, r->flops * rate, r->bytes * rate);
     if (engine && strcmp(r->stage, "device") == 0)
         progress_number("engine_ms", r->engine_ns >= 0 ? (double)r->engine_ns / 1e6 : NAN);
+    if (r->repeats) printf(",\"repeats\":%" PRId64, r->repeats);
     printf("}\n");
 }
 
@@ -120,6 +121,7 @@ static void train_text_tell_profile(const train_job *j, double seconds) {
     const bool ane = strncmp(uri, "ane", 3) == 0 && (!uri[3] || strchr(":?", uri[3]));
     propane_profile_row r = {.size = sizeof r};
     double rest = seconds * 1e3, engine = 0, device = 0;
+    int64_t repeats = 0;
     bool given = false;
     if (!j->json)
         printf("%-14s %-6s %8s %11s %6s %9s %8s\n", "kernel", "place", "calls", "ms", "share", "GFLOP/s", "GB/s");
@@ -127,6 +129,7 @@ static void train_text_tell_profile(const train_job *j, double seconds) {
         if (!r.runs) continue;
         rest -= (double)r.ns / 1e6;
         if (strcmp(r.stage, "device") == 0) device += (double)r.ns;
+        repeats += r.repeats;
         if (r.engine_ns >= 0) engine += (double)r.engine_ns, given = true;
         train_text_tell_kernel(j, &r, seconds, ane);
     }
@@ -136,6 +139,9 @@ static void train_text_tell_profile(const train_job *j, double seconds) {
         printf("the engine's own time: %.1f of the device's %.1f ms\n", engine / 1e6, device / 1e6);
     else if (!j->json && ane)
         printf("the engine's own time: not given by this engine\n");
+    if (!j->json && repeats)
+        printf("evaluations that the engine cancelled while it woke up, and that were made again: %" PRId64 "\n",
+               repeats);
 }
 
 static void train_text_tell_end(const train_job *j, const char *note) {

@@ -20,6 +20,7 @@ enum {
     ANE_QOS = 21,
     ANE_BUDGET = 119,
     ANE_PAUSE_S = 15,
+    ANE_LIMIT_MS = 20000,
     ANE_LITERAL_ELEMENTS = 16, /* what the probe waits, too */
     ANE_MAX_PROCEDURES = 128   /* of one compiled program: as many have been seen */
 };
@@ -38,6 +39,9 @@ typedef enum ane_together { ANE_APART, ANE_TOGETHER, ANE_TOGETHER_IF_PROVED } an
 /* Whether all inputs of a request have surfaces of one size, and all outputs (constraint C11). */
 typedef enum ane_sizes { ANE_SIZES_EQUAL, ANE_SIZES_ANY, ANE_SIZES_ANY_IF_PROVED } ane_sizes;
 
+/* Who signals what a run waits for, where its order with a GPU is kept by shared events: the host, or the GPU. */
+typedef enum ane_events_use { ANE_EVENTS_OFF, ANE_EVENTS_ON, ANE_EVENTS_GPU } ane_events_use;
+
 /* What stands behind ':' in the uri. */
 typedef struct ane_options {
     int route;           /* ane_route */
@@ -52,6 +56,8 @@ typedef struct ane_options {
     int procedures; /* ane_together: functions that are compiled at once share one compiled program */
     int statistics; /* the engine's own times are asked for */
     int sizes;      /* ane_sizes */
+    int events;     /* ane_events_use */
+    int limit_ms;   /* how long a run with shared events may take */
 } ane_options;
 
 PROPANE_CHECK propane_status ane_options_parse(const char *rest, ane_options *out, propane_error *err);
@@ -90,6 +96,8 @@ PROPANE_CHECK propane_status ane_model_create(const ane_api *a, const ane_option
                                               const ane_model *donor, const char *name, ane_model *out,
                                               propane_error *err);
 void ane_model_deinit(const ane_api *a, const ane_options *o, ane_model *m);
+/* A request that has not ended may still run it: nothing is unloaded or released, only its files go. */
+void ane_model_abandon(ane_model *m);
 /* Compiles of this process so far, failed ones included. */
 int ane_compile_count(void);
 
@@ -122,6 +130,8 @@ typedef struct ane_device {
     struct ane_request *requests; /* all there are */
     ane_dispatch way;             /* how requests are evaluated */
     bool equal_size;              /* surfaces of one side of a request are made equally large */
+    bool cancels;                 /* the system cancels evaluations while the engine changes its power state */
+    struct ane_events *events;    /* NULL: none */
     ane_id client;                /* with a real-time task begun; NULL: none */
     char note[600];               /* how the way was chosen, and why */
 } ane_device;
@@ -140,6 +150,7 @@ typedef struct ane_unit {
     ane_model model;
     text text; /* what was compiled: a donor has the same */
     atomic_int users;
+    bool lost; /* a request that has not ended may still run it: it is never unloaded */
 } ane_unit;
 
 typedef struct ane_program {
@@ -198,6 +209,23 @@ bool ane_way_begin(ane_device *d, ane_dispatch way);
 void ane_way_end(ane_device *d);
 /* The devices that this process and later ones open from now on do not choose it. */
 void ane_way_failed(const ane_device *d, ane_dispatch way, const char *why);
+
+/* ---- events.c -------------------------------------------------------------------------------------------------------------- */
+
+typedef struct ane_events ane_events;
+
+/* As the device's options say; closed whether it succeeds or not. */
+PROPANE_CHECK propane_status ane_events_open(ane_device *d, propane_error *err);
+void ane_events_close(ane_device *d);
+void *ane_events_native(const ane_device *d); /* id<MTLSharedEvent>; NULL: none */
+/* Around a run: its number is counted; whatever happens, its value is signalled in the end. */
+PROPANE_CHECK propane_status ane_events_begin(ane_events *e, propane_error *err);
+void ane_events_end(ane_events *e, bool done);
+/* For one request of the run, autoreleased; NULL: the system makes none. */
+ane_id ane_events_make(const ane_events *e);
+/* Queues the request and waits until it has ended; *error is borrowed. Fails where that is not known. */
+PROPANE_CHECK propane_status ane_events_evaluate(ane_events *e, ane_unit *unit, uint32_t qos, ane_id request,
+                                                 bool *done, ane_id *error, propane_error *err);
 
 /* ---- run.c ---------------------------------------------------------------------------------------------------------------- */
 

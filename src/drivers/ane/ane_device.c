@@ -9,6 +9,8 @@
 #include "drivers/ane/ane.h"
 #include "drivers/ane/remembered.h"
 
+enum { CANCELS_SINCE = 27 /* macOS */ };
+
 propane_status ane_device_create(const ane_api *a, const ane_options *o, ane_device **out, propane_error *err) {
     *out = mem_alloc(sizeof **out);
     if (!*out) return propane_fail_memory(err, sizeof **out);
@@ -16,6 +18,8 @@ propane_status ane_device_create(const ane_api *a, const ane_options *o, ane_dev
     if (o->pause_s < 0) (*out)->options.pause_s = a->library ? 0 : ANE_PAUSE_S; /* a stand-in shares no compiler */
     (*out)->equal_size = o->sizes == ANE_SIZES_EQUAL ||
                          (o->sizes == ANE_SIZES_ANY_IF_PROVED && !ane_remembered_yes(a, o->route, ANE_FACT_sizes));
+    ane_system_version system;
+    (*out)->cancels = ane_system(a, &system) && system.major >= CANCELS_SINCE;
     if (pthread_mutex_init(&(*out)->mutex, NULL) == 0) return PROPANE_OK;
     mem_free(*out);
     *out = NULL;
@@ -25,6 +29,7 @@ propane_status ane_device_create(const ane_api *a, const ane_options *o, ane_dev
 void ane_device_free(ane_device *d) {
     if (!d) return;
     ane_way_end(d);
+    ane_events_close(d);
     pthread_mutex_destroy(&d->mutex);
     mem_free(d);
 }
@@ -91,6 +96,10 @@ void ane_program_free(void *impl, driver_program *program) {
     ane_unit *u = ((ane_program *)program->impl)->unit;
     program->impl = NULL;
     if (atomic_fetch_sub(&u->users, 1) != 1) return;
+    if (u->lost) {
+        ane_model_abandon(&u->model);
+        return;
+    }
     ane_model_deinit(d->api, &d->options, &u->model);
     text_deinit(&u->text);
     mem_free(u);

@@ -7,6 +7,7 @@
  *   after it: ?dispatch=standard|direct|realtime|auto how a request is evaluated (dispatch.c)
  *   &procedures=off|on|auto              functions that are compiled at once share a compiled program (procedures.c)
  *   &statistics=off|on                   the engine's own times (run.c)
+ *   &events=off|on|gpu &limit=MS         order with a GPU by shared events (events.c)
  *   &dialect=short|canonical             the text's form
  *   &qos=0..63 &budget=N &pause=SECONDS &sizes=equal|any|auto
  *   &names=sorted|own &literals=named|inline &defaults=written|left   only for questions to a compiler: see `propane devices --probe`
@@ -49,6 +50,9 @@ static const choice choices[] = {
     {"sizes", "equal", ANE_SIZES_EQUAL, FIELD(sizes)},
     {"sizes", "any", ANE_SIZES_ANY, FIELD(sizes)},
     {"sizes", "auto", ANE_SIZES_ANY_IF_PROVED, FIELD(sizes)},
+    {"events", "off", ANE_EVENTS_OFF, FIELD(events)},
+    {"events", "on", ANE_EVENTS_ON, FIELD(events)},
+    {"events", "gpu", ANE_EVENTS_GPU, FIELD(events)},
     {"names", "sorted", false, FIELD(own_names)},
     {"names", "own", true, FIELD(own_names)},
     {"literals", "named", false, FIELD(inline_literals)},
@@ -64,8 +68,10 @@ typedef struct number {
     size_t field;
 } number;
 
-static const number numbers[] = {
-    {"qos", 0, 63, FIELD(qos)}, {"budget", 0, 1000000, FIELD(budget)}, {"pause", 0, 3600, FIELD(pause_s)}};
+static const number numbers[] = {{"qos", 0, 63, FIELD(qos)},
+                                 {"budget", 0, 1000000, FIELD(budget)},
+                                 {"pause", 0, 3600, FIELD(pause_s)},
+                                 {"limit", 1, 3600000, FIELD(limit_ms)}};
 enum { NUMBERS = sizeof numbers / sizeof numbers[0] };
 
 static propane_status ane_driver_fail_option(const char *key, const char *value, propane_error *err) {
@@ -82,8 +88,8 @@ static propane_status ane_driver_fail_option(const char *key, const char *value,
         return propane_fail(err, PROPANE_ERR_INVALID, "device 'ane': %s=%.60s is not known; it is %s", key, value,
                             known);
     return propane_fail(err, PROPANE_ERR_INVALID,
-                        "device 'ane': '%.60s' is not known; there are dispatch, procedures, statistics, dialect, "
-                        "sizes, names, literals, defaults, qos, budget and pause",
+                        "device 'ane': '%.60s' is not known; there are dispatch, procedures, statistics, events, "
+                        "dialect, sizes, names, literals, defaults, qos, budget, pause and limit",
                         key);
 }
 
@@ -112,7 +118,8 @@ propane_status ane_options_parse(const char *rest, ane_options *out, propane_err
                          .qos = ANE_QOS,
                          .budget = ANE_BUDGET,
                          .pause_s = -1,
-                         .sizes = ANE_SIZES_ANY_IF_PROVED};
+                         .sizes = ANE_SIZES_ANY_IF_PROVED,
+                         .limit_ms = ANE_LIMIT_MS};
     size_t route = strcspn(rest, "?");
     if (route == 6 && memcmp(rest, "client", 6) == 0)
         out->route = ANE_ROUTE_CLIENT;
@@ -149,6 +156,11 @@ static propane_status ane_open(const char *rest, void **impl, propane_error *err
                             o.route == ANE_ROUTE_MEMORY ? "client" : "memory");
     PROPANE_TRY(ane_device_create(a, &o, &d, err));
     d->driver = &ane_driver;
+    propane_status status = ane_events_open(d, err);
+    if (status != PROPANE_OK) {
+        ane_device_free(d);
+        return status;
+    }
     ane_ways_choose(d);
     *impl = d;
     return PROPANE_OK;

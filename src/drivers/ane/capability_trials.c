@@ -15,15 +15,16 @@
 
 extern const propane_driver ane_driver;
 
-enum { ANSWER_MS = 2000, GLOBAL_BLOCK = 1 << 28, SIDES = 2, MOST = 2 };
+enum { SIDES = 2, MOST = 2, RUNS = 3, SIGNAL_AFTER_NS = 20000000 };
+#define ANSWER_MS "2000"
 
 #define PROGRAM(body)                                                                                                  \
     "program(1.3)\n[buildInfo = dict<string, string>({{\"coremlc-component-MIL\", \"3510.2.1\"}})]\n{\n"               \
     "    func main<ios18>(" body "}\n"
 
 static const char doubled[] =
-    PROGRAM("tensor<fp16, [1, 32, 1, 32]> x) {\n"
-            "        tensor<fp16, [1, 32, 1, 32]> y = add(x = x, y = x)[name = string(\"y\")];\n    } -> (y);\n");
+    PROGRAM("tensor<fp16, [1, 32, 1, 64]> x) {\n"
+            "        tensor<fp16, [1, 32, 1, 64]> y = add(x = x, y = x)[name = string(\"y\")];\n    } -> (y);\n");
 /* Inputs and outputs whose surfaces differ in size: 51,200 bytes and one page. */
 static const char uneven[] =
     PROGRAM("tensor<fp16, [1, 400, 1, 64]> large, tensor<fp16, [1, 1, 1, 64]> small) {\n"
@@ -141,96 +142,55 @@ propane_status ane_try_sizes(int route, text *answer, propane_error *err) {
 
 /* ---- shared events -------------------------------------------------------------------------------------------------------- */
 
-/* A block as the compiler would lay it out, without captured values. */
-typedef struct block {
-    const void *isa;
-    int flags, reserved;
-    void (*invoke)(struct block *self, bool done, ane_id error);
-    const struct block_size {
-        unsigned long reserved, size;
-    } *size;
-} block;
+/* Stands in for a GPU: signals a value, after a while. */
+typedef struct signaller {
+    const ane_api *api;
+    ane_id event;
+    uint64_t value;
+    atomic_bool signalled;
+} signaller;
 
-static atomic_int handler_calls;
-
-static void trial_on_completion(block *self, bool done, ane_id error) { atomic_fetch_add(&handler_calls, 1); }
-
-static bool trial_events_there(const ane_api *a) {
-    return a->_NSConcreteGlobalBlock && ANE_HAS(a, event_alloc) && ANE_HAS(a, event_init) && ANE_HAS(a, event_value) &&
-           ANE_HAS(a, signal_event) && ANE_HAS(a, shared_events) && ANE_HAS(a, request_events) &&
-           ANE_HAS(a, request_handler);
+static void *trial_signal_later(void *from) {
+    signaller *s = from;
+    nanosleep(&(struct timespec){.tv_nsec = SIGNAL_AFTER_NS}, NULL);
+    atomic_store(&s->signalled, true);
+    if (ANE_SEND0(s->api, event_value, s->event) < s->value) /* a run that failed has signalled its own already */
+        ANE_SEND(s->api, event_set_value, s->event, s->value);
+    return NULL;
 }
 
-static ane_id trial_make_events(const ane_api *a, ane_id event) {
-    ane_id signal = ANE_SEND(a, signal_event, ANE_CLASS(a, signal_event), (uint64_t)1, (uint32_t)0, (int64_t)0, event);
-    ane_id signals = signal ? trial_list_of(a, signal) : NULL, waits = trial_list_of(a, NULL), events = NULL;
-    if (signals && waits) events = ANE_SEND(a, shared_events, ANE_CLASS(a, shared_events), signals, waits);
-    ane_release(a, signals);
-    ane_release(a, waits);
-    return events;
-}
-
-static ane_id trial_make_request(const trial *t, ane_id events) {
+/* A run that waits for another one's signal, and signals. */
+static propane_status trial_run_in_turn(trial *t, uint64_t run, propane_error *err) {
     const ane_api *a = t->api;
-    ane_id zero = ane_number(a, 0), inputs = trial_list_of(a, trial_surface_of(t->bound[0][0])),
-           outputs = trial_list_of(a, trial_surface_of(t->bound[1][0])), indices = trial_list_of(a, zero),
-           request = NULL;
-    if (zero && inputs && outputs && indices)
-        request = ANE_SEND(a, request_events, ANE_CLASS(a, request), inputs, indices, outputs, indices, NULL, NULL,
-                           zero, events);
-    ane_release(a, zero);
-    ane_release(a, inputs);
-    ane_release(a, outputs);
-    ane_release(a, indices);
-    return request;
-}
-
-static void trial_try_events(const trial *t, ane_id event, text *answer) {
-    static const struct block_size size = {0, sizeof(block)};
-    const ane_api *a = t->api;
-    const ane_model *m = &((const ane_program *)t->program.impl)->unit->model;
-    static ane_id error; /* a late answer may still write to it */
-    block handler = {a->_NSConcreteGlobalBlock, GLOBAL_BLOCK, 0, trial_on_completion, &size};
-    ane_id events = trial_make_events(a, event), request = events ? trial_make_request(t, events) : NULL;
-    char reason[600];
-    if (!request) {
-        text_append(answer, "no request with events can be made");
-        return;
-    }
-    atomic_store(&handler_calls, 0);
-    ANE_SEND(a, request_handler, request, (ane_id)(void *)&handler);
-    if (!ANE_SEND(a, client_evaluate, m->client, m->object, a->empty, request, ANE_QOS, &error)) {
-        text_printf(answer, "refused: %s", ane_reason(a, error, reason, sizeof reason));
-        return;
-    }
-    int waited = 0;
-    for (; ANE_SEND0(a, event_value, event) < 1 && waited < ANSWER_MS; waited++)
-        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
-    while (atomic_load(&handler_calls) == 0 && waited++ < ANSWER_MS)
-        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
-    text_printf(answer, "the event %s, the completion handler %s",
-                ANE_SEND0(a, event_value, event) >= 1 ? "is signalled" : "is not signalled within 2 s",
-                atomic_load(&handler_calls) ? "is called" : "is not called");
+    propane_completion done = {.size = sizeof done};
+    signaller s = {.api = a, .event = ane_events_native(t->device), .value = 2 * run - 1};
+    pthread_t thread;
+    PROPANE_TRY(trial_fill(t, 0, trial_small, err));
+    if (pthread_create(&thread, NULL, trial_signal_later, &s) != 0) return propane_fail_memory(err, 0);
+    propane_status status = ane_execute(t->device, &t->execution, &done, err);
+    bool waited = atomic_load(&s.signalled);
+    pthread_join(thread, NULL);
+    PROPANE_TRY(status);
+    if (!waited) return propane_fail(err, PROPANE_ERR_DEVICE, "the engine does not wait for the event");
+    if (ANE_SEND0(a, event_value, s.event) != 2 * run)
+        return propane_fail(err, PROPANE_ERR_DEVICE, "the event's value is %llu after run %llu, not twice as much",
+                            (unsigned long long)ANE_SEND0(a, event_value, s.event), (unsigned long long)run);
+    return trial_compare(t, 0, trial_twice, err);
 }
 
 propane_status ane_try_events(text *answer, propane_error *err) {
     trial t = {0};
-    propane_status status = trial_begin(&t, "client?dispatch=standard", doubled, err);
-    if (status == PROPANE_OK && !trial_events_there(t.api)) {
-        text_append(answer, "not there: a class or method of shared events is missing or of another type");
-    } else if (status == PROPANE_OK) {
-        void *pool = t.api->objc_autoreleasePoolPush();
-        ane_id event = ANE_SEND0(t.api, event_alloc, ANE_CLASS(t.api, shared_event));
-        if (event) event = ANE_SEND0(t.api, event_init, event);
-        if (event)
-            trial_try_events(&t, event, answer);
-        else
-            text_append(answer, "the system gives no shared event");
-        t.api->objc_autoreleasePoolPop(pool);
-        ane_release(t.api, event);
-    }
+    const ane_api *a;
+    propane_error why = {0};
+    PROPANE_TRY(ane_api_get(&a, err));
+    PROPANE_TRY(ane_remember(a, ANE_ROUTE_CLIENT, ANE_FACT_events, "no", "its trial did not end", err));
+    propane_status status = trial_begin(&t, "client?events=gpu&limit=" ANSWER_MS, doubled, &why);
+    for (uint64_t run = 1; run <= RUNS && status == PROPANE_OK; run++) status = trial_run_in_turn(&t, run, &why);
     trial_end(&t);
-    return status;
+    if (status == PROPANE_ERR_MEMORY) return propane_fail(err, status, "%s", why.text);
+    text_append(answer, status == PROPANE_OK ? "the engine waits for a Metal event and signals it" : why.text);
+    if (answer->failed) return propane_fail_memory(err, answer->length);
+    return ane_remember(a, ANE_ROUTE_CLIENT, ANE_FACT_events, status == PROPANE_OK ? "yes" : "no", why.text, err);
 }
 
 /* ---- chaining --------------------------------------------------------------------------------------------------------------- */

@@ -77,7 +77,9 @@ static ane_dispatch dispatch_remembered(const ane_device *d, char why[600]) {
 
 void ane_ways_choose(ane_device *d) {
     char why[600] = "as asked for";
-    if (d->options.dispatch != ANE_AUTO) {
+    if (d->events) {
+        snprintf(why, sizeof why, "in order with the GPU by shared events");
+    } else if (d->options.dispatch != ANE_AUTO) {
         d->way = (ane_dispatch)d->options.dispatch;
     } else {
         d->way = dispatch_remembered(d, why);

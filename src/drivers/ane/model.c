@@ -411,3 +411,8 @@ void ane_model_deinit(const ane_api *a, const ane_options *o, ane_model *m) {
     if (m->folder) (void)model_folder_close(m->folder);
     *m = (ane_model){0};
 }
+
+void ane_model_abandon(ane_model *m) {
+    if (m->folder) (void)model_folder_close(m->folder);
+    m->folder = NULL;
+}

@@ -233,6 +233,40 @@ propane_status ane_api_get(const ane_api **out, propane_error *err) {
     return load_error.status == PROPANE_OK ? PROPANE_OK : propane_fail(err, load_error.status, "%s", load_error.text);
 }
 
+const ane_late *ane_late_get(const ane_api *a) {
+    static ane_late late;
+    static bool tried;
+    pthread_mutex_lock(&load_mutex);
+    if (!tried) {
+        void *library = NULL, *found = NULL;
+#define LATE(symbol, path, result, parameters)                                                                         \
+    library = dlopen(a->library ? a->library : path, RTLD_NOW | RTLD_LOCAL);                                           \
+    found = library ? dlsym(library, #symbol) : NULL;                                                                  \
+    memcpy(&late.symbol, &found, sizeof found);
+#include "drivers/ane/syms.def"
+        tried = true;
+    }
+    pthread_mutex_unlock(&load_mutex);
+    return &late;
+}
+
+bool ane_meet(const ane_api *a, ane_class_index protocol, ane_id object) {
+    const ane_late *late = ane_late_get(a);
+    bool all = object && late->object_getClass;
+    pthread_mutex_lock(&load_mutex);
+    if (all && !loaded.classes[protocol]) {
+        loaded.classes[protocol] = late->object_getClass(object);
+        for (int i = 0; i < ANE_METHOD_COUNT; i++) {
+            propane_error why = {0};
+            if (method_rows[i].class == protocol) loaded.has[i] = objc_check_method(a, i, &why) == PROPANE_OK;
+        }
+    }
+    for (int i = 0; i < ANE_METHOD_COUNT && all; i++)
+        if (method_rows[i].class == protocol) all = loaded.has[i];
+    pthread_mutex_unlock(&load_mutex);
+    return all;
+}
+
 void ane_api_list(text *out) {
     static const char *const needs[] = {"required", "for ane:memory", "for ane:client", "optional"};
     const ane_api *a = NULL;
@@ -244,6 +278,10 @@ void ane_api_list(text *out) {
                     a->library ? a->library : library_paths[i]);
 #define FUNCTION(symbol, library, result, parameters)                                                                  \
     text_printf(out, "%-8s function %s\n", a->symbol ? "there" : "missing", #symbol);
+#include "drivers/ane/syms.def"
+    const ane_late *late = ane_late_get(a);
+#define LATE(symbol, path, result, parameters)                                                                         \
+    text_printf(out, "%-8s function %s (optional)\n", late->symbol ? "there" : "missing", #symbol);
 #include "drivers/ane/syms.def"
 #define DATA(symbol, library, need) text_printf(out, "%-8s constant %s\n", a->symbol ? "there" : "missing", #symbol);
 #include "drivers/ane/syms.def"

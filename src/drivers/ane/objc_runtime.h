@@ -21,6 +21,8 @@ typedef struct ane_io_surface *ane_surface;
 
 #define FUNCTION(symbol, library, result, parameters) typedef result(*ane_##symbol##_fn) parameters;
 #include "drivers/ane/syms.def"
+#define LATE(symbol, path, result, parameters) typedef result(*ane_##symbol##_fn) parameters;
+#include "drivers/ane/syms.def"
 #define METHOD(id, class, level, selector, encoding, need, result, parameters)                                         \
     typedef result(*ane_send_##id) parameters;
 #include "drivers/ane/syms.def"
@@ -62,6 +64,16 @@ typedef struct ane_api {
 
 /* Loads at the first call; PROPANE_ERR_UNSUPPORTED says what is missing. */
 PROPANE_CHECK propane_status ane_api_get(const ane_api **out, propane_error *err);
+/* What is looked up late. */
+typedef struct ane_late {
+#define LATE(symbol, path, result, parameters) ane_##symbol##_fn symbol; /* NULL: missing */
+#include "drivers/ane/syms.def"
+} ane_late;
+/* Loads their libraries at the first call. */
+const ane_late *ane_late_get(const ane_api *a);
+/* `object` is the first one of a protocol that was met: its class is the protocol's from now on. False: its class or a
+ * method of it is missing, or of another type. */
+bool ane_meet(const ane_api *a, ane_class_index protocol, ane_id object);
 /* Does a type encoding mean the call that syms.def's means? */
 bool ane_encoding_matches(const char *wanted, const char *found);
 /* A line for each row of syms.def: there, missing, or of another type. Works also where the device does not. */

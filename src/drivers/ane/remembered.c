@@ -35,9 +35,12 @@ static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* threads of this pro
 static void remembered_key(const ane_api *a, char key[KEY_ROOM]) {
     char architecture[60], build[60];
     int64_t cores;
+    ane_system_version system;
     ane_machine(a, architecture, &cores, build);
-    snprintf(key, KEY_ROOM, "system %s, engine %s, propane %s%s%.200s", build, architecture, propane_version(),
-             a->library ? ", library " : "", a->library ? a->library : "");
+    (void)ane_system(a, &system); /* all zero where it is not told */
+    snprintf(key, KEY_ROOM, "system %d.%d.%d %s %s, engine %s, propane %s%s%.200s", system.major, system.minor,
+             system.patch, system.build, build, architecture, propane_version(), a->library ? ", library " : "",
+             a->library ? a->library : "");
 }
 
 /* The file's content where it is this system's; NULL: `note` says why not, or is empty. */
@@ -131,11 +134,8 @@ void ane_remembered_list(const ane_api *a, text *out) {
     for (int route = 0; route < 2; route++)
         for (int fact = 0; fact < ANE_FACT_COUNT; fact++) {
             const json_t *entry = remembered_entry(all, route, (ane_fact)fact);
-            const char *word = json_string_value(json_object_get(entry, "is")),
-                       *detail = json_string_value(json_object_get(entry, "why"));
-            if (word)
-                text_printf(out, "%s: %s: %s%s%s%s\n", routes[route], facts[fact].words, word,
-                            detail && *detail ? " (" : "", detail ? detail : "", detail && *detail ? ")" : "");
+            const char *word = json_string_value(json_object_get(entry, "is"));
+            if (word) text_printf(out, "%s: %s: %s\n", routes[route], facts[fact].words, word);
         }
     json_decref(all);
 }

@@ -31,7 +31,7 @@ PROPANE_CHECK propane_status ane_remember(const ane_api *a, int route, ane_fact 
 PROPANE_CHECK propane_status ane_forget(bool *there, propane_error *err);
 /* Why the file that is there is not used, in one sentence; "": it is used, or there is none. */
 void ane_remembered_note(const ane_api *a, char note[400]);
-/* A line for each answer: "memory: WORDS: yes (DETAIL)". */
+/* A line for each answer: "memory: WORDS: yes". */
 void ane_remembered_list(const ane_api *a, text *out);
 
 #endif

@@ -11,10 +11,13 @@
  */
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/clock.h"
 #include "base/memory.h"
 #include "drivers/ane/ane.h"
+
+enum { CANCELLED_CODE = 34, CANCELLED_STATUS = 0x12, MOST_AGAIN = 8, AGAIN_NS = 3000000 };
 
 typedef struct ane_request {
     driver_execution *execution;
@@ -79,7 +82,8 @@ static ane_id run_index_list(const ane_api *a, const ane_side *side) {
     return all;
 }
 
-static propane_status run_build(const ane_device *d, ane_request *r, propane_error *err) {
+/* `events`: NULL, or what it waits for and signals. */
+static propane_status run_build(const ane_device *d, ane_request *r, ane_id events, propane_error *err) {
     const ane_api *a = d->api;
     const driver_execution *e = r->execution;
     const ane_program *p = e->program->impl;
@@ -89,8 +93,10 @@ static propane_status run_build(const ane_device *d, ane_request *r, propane_err
                      run_surface_list(a, e->outputs, &p->order.outputs), run_index_list(a, &p->order.outputs),
                      ane_number(a, p->order.procedure)};
     if (part[0] && part[1] && part[2] && part[3] && part[4])
-        r->object =
-            ANE_SEND(a, request, ANE_CLASS(a, request), part[0], part[1], part[2], part[3], NULL, NULL, part[4]);
+        r->object = events ? ANE_SEND(a, request_events, ANE_CLASS(a, request), part[0], part[1], part[2], part[3],
+                                      NULL, NULL, part[4], events, NULL)
+                           : ANE_SEND(a, request, ANE_CLASS(a, request), part[0], part[1], part[2], part[3], NULL, NULL,
+                                      part[4]);
     if (r->object) a->objc_retain(r->object);
     for (int i = 0; i < 5; i++) ane_release(a, part[i]);
     r->generation = run_generation_of(e);
@@ -137,15 +143,50 @@ void ane_request_free(void *impl, driver_execution *e) {
 
 /* ---- evaluation ----------------------------------------------------------------------------------------------------------- */
 
-static bool run_evaluate(const ane_device *d, const ane_model *m, ane_dispatch way, ane_request *r) {
+static bool run_call(const ane_device *d, const ane_model *m, ane_dispatch way, ane_request *r) {
     const ane_api *a = d->api;
     uint32_t qos = (uint32_t)d->options.qos;
-    r->error = NULL;
     if (way == ANE_DIRECT) return ANE_SEND(a, client_direct, m->client, m->inner, a->empty, r->object, qos, &r->error);
     if (way == ANE_REAL_TIME) return ANE_SEND(a, client_real_time, m->client, m->inner, a->empty, r->object, &r->error);
     if (d->options.route == ANE_ROUTE_MEMORY)
         return ANE_SEND(a, memory_evaluate, m->object, qos, a->empty, r->object, &r->error);
     return ANE_SEND(a, client_evaluate, m->client, m->object, a->empty, r->object, qos, &r->error);
+}
+
+/* With shared events each evaluation has a request of its own. */
+static propane_status run_once(ane_device *d, ane_request *r, ane_dispatch way, bool *done, propane_error *err) {
+    ane_unit *unit = ((const ane_program *)r->execution->program->impl)->unit;
+    r->error = NULL;
+    if (!d->events) {
+        if (!r->object || r->generation != run_generation_of(r->execution)) PROPANE_TRY(run_build(d, r, NULL, err));
+        *done = run_call(d, &unit->model, way, r);
+        return PROPANE_OK;
+    }
+    ane_id events = ane_events_make(d->events);
+    if (!events) return propane_fail(err, PROPANE_ERR_DEVICE, "ane: the system makes no shared events for a request");
+    PROPANE_TRY(run_build(d, r, events, err));
+    return ane_events_evaluate(d->events, unit, (uint32_t)d->options.qos, r->object, done, &r->error, err);
+}
+
+/* Since macOS 27 an engine that changes its power state refuses a request before it begins, for 8 to 15 ms: after a pause of
+ * seconds, and the first one of a process (loading-awesome/MiniMax-H3-Swift/docs/ANE_STATUS.md). */
+static bool run_was_cancelled(const ane_device *d, const ane_request *r) {
+    ane_failure f;
+    if (!d->cancels) return false;
+    ane_error_read(d->api, r->error, &f);
+    return f.code == CANCELLED_CODE && f.has_status && f.status == CANCELLED_STATUS;
+}
+
+static propane_status run_evaluate(ane_device *d, ane_request *r, ane_dispatch way, bool *done, propane_completion *out,
+                                   propane_error *err) {
+    for (int again = 0;; again++) {
+        int64_t begin = clock_ns();
+        PROPANE_TRY(run_once(d, r, way, done, err));
+        out->device_ns = clock_ns() - begin;
+        if (*done || again == MOST_AGAIN || !run_was_cancelled(d, r)) return PROPANE_OK;
+        nanosleep(&(struct timespec){.tv_nsec = AGAIN_NS}, NULL);
+        out->repeats++;
+    }
 }
 
 static propane_status run_fail_evaluation(const ane_device *d, const ane_request *r, const char *way,
@@ -173,31 +214,31 @@ static propane_status run(ane_device *d, ane_request *r, propane_completion *out
     if (!ane_way_offered(d->api, m, way))
         return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
                             "ane: this system does not offer%s; leave out dispatch=", suffix);
-    int64_t begin = clock_ns();
-    bool done = run_evaluate(d, m, way, r);
+    bool done = false;
+    PROPANE_TRY(run_evaluate(d, r, way, &done, out, err));
     if (!done && d->options.dispatch == ANE_AUTO && way != ANE_STANDARD) { /* it was an offer only */
         char reason[300];
         ane_way_failed(d, way, ane_reason(d->api, r->error, reason, sizeof reason));
         ane_way_end(d);
         d->way = ANE_STANDARD;
         suffix[0] = 0;
-        begin = clock_ns();
-        done = run_evaluate(d, m, ANE_STANDARD, r);
+        PROPANE_TRY(run_evaluate(d, r, ANE_STANDARD, &done, out, err));
     }
     if (!done) return run_fail_evaluation(d, r, suffix, err);
-    out->device_ns = clock_ns() - begin;
     out->engine_ns = run_engine_time(d->api, m, r);
     return PROPANE_OK;
 }
 
 propane_status ane_execute(void *impl, const driver_execution *e, propane_completion *out, propane_error *err) {
     ane_device *d = impl;
-    ane_request *r = e->impl;
     propane_status status = PROPANE_OK;
     pthread_mutex_lock(&d->mutex);
     void *pool = d->api->objc_autoreleasePoolPush();
-    if (!r->object || r->generation != run_generation_of(e)) status = run_build(d, r, err);
-    if (status == PROPANE_OK) status = run(d, r, out, err);
+    if (d->events) status = ane_events_begin(d->events, err);
+    if (status == PROPANE_OK) {
+        status = run(d, e->impl, out, err);
+        if (d->events) ane_events_end(d->events, status == PROPANE_OK);
+    }
     d->api->objc_autoreleasePoolPop(pool);
     pthread_mutex_unlock(&d->mutex);
     return status;

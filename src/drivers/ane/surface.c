@@ -99,7 +99,7 @@ void ane_buffer_free(void *impl, driver_buffer *buffer) {
 }
 
 bool ane_buffer_native(void *impl, const driver_buffer *buffer, propane_native *out) {
-    (void)impl;
+    out->shared_event = ane_events_native(impl);
     out->iosurface = ((const ane_buffer *)buffer->impl)->surface;
     return true;
 }

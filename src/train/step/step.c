@@ -48,6 +48,7 @@ train_kernel_time train_step_kernel_time(const train_step *s, int kernel) {
                                .calls = s->kernels[kernel].calls,
                                .ns = s->kernels[kernel].ns,
                                .engine_ns = s->kernels[kernel].counted ? s->kernels[kernel].engine_ns : -1,
+                               .repeats = s->kernels[kernel].repeats,
                                .flops = k->flops,
                                .bytes = k->bytes};
 }

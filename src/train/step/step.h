@@ -108,6 +108,7 @@ typedef struct train_kernel_time {
     bool host;
     int64_t calls, ns;
     int64_t engine_ns;   /* by the engine's own clock; negative: not given */
+    int64_t repeats;     /* runs that the device cancelled and got again */
     double flops, bytes; /* of one call, as the plan counts them: what a causal mask spares is in them */
 } train_kernel_time;
 int train_step_kernel_count(const train_step *s);

@@ -63,6 +63,7 @@ static propane_status step_execute_retire_oldest(train_step *s, step_queue *q, i
     s->queues[s->dataflow->calls[call].host].busy_ns += done.device_ns;
     s->kernels[s->dataflow->calls[call].kernel].calls++;
     s->kernels[s->dataflow->calls[call].kernel].ns += done.device_ns;
+    s->kernels[s->dataflow->calls[call].kernel].repeats += done.repeats;
     if (done.engine_ns >= 0) {
         s->kernels[s->dataflow->calls[call].kernel].engine_ns += done.engine_ns;
         s->kernels[s->dataflow->calls[call].kernel].counted = true;

@@ -17,7 +17,7 @@ typedef struct step_kernel {
     bool baked;                  /* each call has a program of its own, with its weights as constants */
     packing *packing;            /* the form in which the program gets its inputs; NULL: one buffer each */
     int64_t calls, ns;           /* since the step was made */
-    int64_t engine_ns;
+    int64_t engine_ns, repeats;
     bool counted; /* engine_ns is given */
 } step_kernel;
 

@@ -11,7 +11,7 @@ $ PROPANE_ANE_LIBRARY=$PWD/standin.so propane devices | tr -s ' \n' ' ' | sed 's
 >~ *surfaces of different sizes: ane: the engine fails: *status 0x1d: *number, size or order of the surfaces*
 >~ *several functions in one program: 3 procedures of 1 compiled program*
 >~ *engine's own time: not given by this engine*
->~ *shared events: the event is signalled, the completion handler is called*
+>~ *shared events: the engine waits for a Metal event and signals it*
 >~ *chaining: refused: com.apple.appleneuralengine, code 15:*
 = 0
 # What crashes or hangs is an answer; the device stays usable by its standard way.
@@ -24,7 +24,7 @@ $ PROPANE_ANE_LIBRARY=$PWD/standin.so PROPANE_STANDIN=statistics=gives,events=ig
 >~ *direct cannot be used (ane: the engine fails*), real-time cannot be used (ane: the engine fails (real-time evaluation)*
 >~ *several functions in one program: a program each, since procedures do not hold here: ane: Apple's compiler refuses*
 >~ *engine's own time: yes: *
->~ *shared events: the event is not signalled within 2 s*
+>~ *shared events has not ended in 2000 ms: its handler was not called*
 = 0
 # The engine's own time, where it is given.
 $ printf 'program(1.3)\n[buildInfo = dict<string, string>({{"a", "b"}})]\n{\n    func main<ios18>(tensor<fp16, [1, 32, 1, 32]> x) {\n        tensor<fp16, [1, 32, 1, 32]> y = add(x = x, y = x)[name = string("y")];\n    } -> (y);\n}\n' > add.mil
@@ -128,7 +128,7 @@ $ export TMPDIR=$PWD/tmp PROPANE_ANE_LIBRARY=$PWD/standin.so; propane devices --
 >~ ane (a stand-in, not Apple's engine)
 >~     inputs (q, k) are told as (k, q); bound like that, q - k is right
 >~     inputs holds, packed holds, baked holds, reload holds
->~     the event is signalled, the completion handler is called
+>~     the engine waits for a Metal event and signals it
 >~     refused: com.apple.appleneuralengine, code 15: *
 >~ report in probe.json: *
 = 0
@@ -153,10 +153,10 @@ $ PROPANE_ANE_LIBRARY=$PWD/standin.so PROPANE_STANDIN=compile=crash,compile_at=5
 >~ {"progress":4,"signal":11,"answer":"crashed with signal 11 (after 4)",*"ended":"crashed"*
 = 0
 $ PROPANE_ANE_LIBRARY=$PWD/standin.so PROPANE_STANDIN=hide_class=_ANESharedEvents propane devices --probe --only events
->~ *not there: a class or method of shared events is missing*
+>~ *there are no shared events here: a class or method of shared events is missing*
 = 0
 $ PROPANE_ANE_LIBRARY=$PWD/standin.so PROPANE_STANDIN=events=ignored propane devices --probe --only events
->~ *the event is not signalled within 2 s, the completion handler is not called*
+>~ *has not ended in 2000 ms: its handler was not called; either the GPU did not signal*the engine ignores events*
 = 0
 $ propane devices --probe --device cpu --only saturation
 >~ *300 ? 300 is inf; a product that sums to 45,000 is 44992*

@@ -13,6 +13,28 @@ $ export XDG_CACHE_HOME=$PWD/cache TMPDIR=$PWD/tmp PROPANE_ANE_LIBRARY=$PWD/stan
 $ export XDG_CACHE_HOME=$PWD/cache TMPDIR=$PWD/tmp PROPANE_ANE_LIBRARY=$PWD/standin.so; PROPANE_STANDIN=standard_ns=20000000,realtime_ns=20000000 propane devices > list; PROPANE_STANDIN=realtime=crash propane $(cat args) --run b; grep -c ' remembered: ' list
 >~ kernels: 6 procedures of 1 compiled program; direct evaluation is used, standard * ms, direct * ms, real-time *
 = 0
+# What the engine of macOS 27 cancels is made again, and counted; on macOS 26 it is an error.
+$ export XDG_CACHE_HOME=$PWD/cache TMPDIR=$PWD/tmp PROPANE_ANE_LIBRARY=$PWD/standin.so; PROPANE_STANDIN=system=27,idle=0,evaluate=0x12,evaluate_at=22 propane $(cat args) --profile --run woken; cmp b/model.safetensors woken/model.safetensors && echo same
+>~ evaluations that the engine cancelled while it woke up, and that were made again: 1
+>~ same
+= 0
+$ export XDG_CACHE_HOME=$PWD/cache TMPDIR=$PWD/tmp PROPANE_ANE_LIBRARY=$PWD/standin.so; PROPANE_STANDIN=system=26,evaluate=0x12,evaluate_at=22 propane $(sed 's,--device ane,--device ane:memory?dispatch=standard,' args) --run broken
+2~ propane train: kernel '*': ane: the engine fails: *code 34, status 0x12*the engine was changing its power state*
+= 1
+# All that macOS 27 does by itself: cancelled evaluations, 115 places, surfaces, attributes.
+$ export XDG_CACHE_HOME=$PWD/cache27 TMPDIR=$PWD/tmp PROPANE_ANE_LIBRARY=$PWD/standin.so PROPANE_STANDIN=system=27,temporary=$PWD/system; propane devices > list27; propane $(cat args) --run all27; cmp b/model.safetensors all27/model.safetensors && echo same; sed -n 's/^ *remembered: //p' list27
+>~ kernels: *; standard evaluation is used, *
+>~ same
+>~ memory: surfaces of one request may differ in size: yes
+= 0
+# The engine in order with a GPU: the same bits.
+$ export XDG_CACHE_HOME=$PWD/cache TMPDIR=$PWD/tmp PROPANE_ANE_LIBRARY=$PWD/standin.so; propane $(sed 's,--device ane,--device ane:client?events=on,' args) --run events; cmp b/model.safetensors events/model.safetensors && echo same
+>~ kernels: *; standard evaluation is used, in order with the GPU by shared events*
+>~ same
+= 0
+$ export XDG_CACHE_HOME=$PWD/cache TMPDIR=$PWD/tmp PROPANE_ANE_LIBRARY=$PWD/standin.so; propane $(sed 's,--device ane,--device ane?events=on,' args) --run refused
+2~ propane train: device 'ane': events= needs the route ane:client and standard evaluation: *
+= 1
 # A file that is not understood is no answer; the next trial replaces it.
 $ echo '{' > cache/propane/engine.json; export XDG_CACHE_HOME=$PWD/cache TMPDIR=$PWD/tmp PROPANE_ANE_LIBRARY=$PWD/standin.so; propane $(cat args) --run c; propane devices | grep -c ' remembered: '
 >~ kernels: *; standard evaluation is used, what is remembered of the engine is not used: */cache/propane/engine.json: line 2, *
