@@ -18,20 +18,22 @@ typedef struct list_size {
 /* Going back further than this is no program that a converter wrote. */
 enum { MAX_STEPS = 10000 };
 
+static const mil_value *list_sizes_loop_variable(const mil_op *loop, int index) {
+    const bool there = loop && loop->info->code == MIL_OP_while_loop && index < loop->operands[0].count;
+    return there ? loop->operands[0].values[index] : NULL;
+}
+
+/* Nothing that it goes through need have been checked yet. */
 static const mil_value *list_sizes_before(const mil_value *v) {
-    const mil_function *block = v->home;
     if (v->outer) return v->outer;
-    if (!v->def) { /* an input of a block is the loop variable of its place */
-        const mil_op *owner = block ? block->owner : NULL;
-        const bool loop = owner && owner->info->code == MIL_OP_while_loop && v->index < owner->operands[0].count;
-        return loop ? owner->operands[0].values[v->index] : NULL;
-    }
+    if (!v->def) return v->home ? list_sizes_loop_variable(v->home->owner, v->index) : NULL;
+    const mil_function *block = v->def->block_count ? v->def->blocks[0] : NULL;
     switch (v->def->info->code) {
     case MIL_OP_list_write:
     case MIL_OP_list_scatter: return mil_in(v->def, "ls");
     case MIL_OP_identity: return mil_in(v->def, "x");
-    case MIL_OP_while_loop: return v->def->operands[0].values[v->index];
-    case MIL_OP_cond: return v->def->blocks[0]->results[v->index];
+    case MIL_OP_while_loop: return list_sizes_loop_variable(v->def, v->index);
+    case MIL_OP_cond: return block && v->index < block->result_count ? block->results[v->index] : NULL;
     default: return NULL;
     }
 }
@@ -50,9 +52,9 @@ static list_size *list_sizes_of(const mil_list_sizes *s, const mil_value *v) {
 static void list_sizes_learn(mil_list_sizes *s, const mil_op *op) {
     const bool scatter = op->info->code == MIL_OP_list_scatter;
     if (!s->unknown || (!scatter && op->info->code != MIL_OP_list_write)) return;
-    const mil_type *value = &mil_in(op, "value")->type;
+    const mil_type *value = mil_in(op, "value") ? &mil_in(op, "value")->type : NULL;
     list_size *l = list_sizes_of(s, mil_in(op, "ls"));
-    if (!l || mil_type_is_open(value) || value->rank < scatter) return;
+    if (!l || !value || value->shell != MIL_TENSOR || mil_type_is_open(value) || value->rank < scatter) return;
     l->element = mil_type_tensor(value->dtype, value->rank - scatter, value->dim + scatter);
     l->known = s->learnt = true;
 }
@@ -61,7 +63,8 @@ static const char *list_sizes_name(const mil_op *op) {
     mil_value *const *sizes = NULL;
     const int count = op->info->code == MIL_OP_make_list ? mil_in_list(op, "elem_shape", &sizes) : 0;
     for (int k = 0; k < count; k++)
-        if (sizes[k]->type.dtype == MIL_string && sizes[k]->konst) return mil_const_text(sizes[k]->konst, 0);
+        if (sizes[k] && sizes[k]->type.dtype == MIL_string && sizes[k]->konst)
+            return mil_const_text(sizes[k]->konst, 0);
     return NULL;
 }
 

@@ -116,7 +116,8 @@ const mil_value *mil_op_empty_operand(const mil_op *op, int *param) {
         for (int i = 0; i < op->operands[p].count; i++) {
             const mil_value *v = op->operands[p].values[i];
             *param = p;
-            if (v->type.shell == MIL_TENSOR && mil_type_count(&v->type) == 0 && mil_operand_computed(op, p, &v->type))
+            if (v && v->type.shell == MIL_TENSOR && mil_type_count(&v->type) == 0 &&
+                mil_operand_computed(op, p, &v->type))
                 return v;
         }
     return NULL;

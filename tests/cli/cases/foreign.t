@@ -81,3 +81,9 @@ $ for f in lfs.mlmodel lfs.mil; do propane show $f; done; for f in weights.mlpac
 $ propane run several.mil --seed 1
 2> propane run: several.mil: there is no function 'main'; the program has: first, second: choose one of them (--function)
 = 1
+
+# What stands between a list and what is written to it may be wrong itself.
+@ printf 'program(1.3)\n{\n    func main<ios15>(tensor<fp32, [5, 2, 3]> x) {\n        list<tensor<fp32, [?, 3]>, 5> in = make_list(init_length = int32(5), dynamic_length = false, elem_shape = (string("is1"), int32(3)), dtype = "fp32");\n        int32 zero = const()[val = int32(0)];\n        int32 a, list<tensor<fp32, [?, 3]>, 5> b, list<tensor<fp32, [?, 3]>, 5> c = while_loop(loop_vars = (zero, in)) (int32 i, list<tensor<fp32, [?, 3]>, 5> l) {\n            bool more = less(x = i, y = int32(3));\n        } -> (more), (int32 j, list<tensor<fp32, [?, 3]>, 5> m) {\n            int32 k = add(x = j, y = int32(1));\n        } -> (k);\n        list<tensor<fp32, [?, 3]>, 5> w = list_write(ls = c, index = zero, value = x);\n        list<tensor<fp32, [?, 3]>, 5> w2 = list_write(ls = in, index = zero);\n        list<tensor<fp32, [?, 3]>, 5> w3 = list_write(index = zero, value = in);\n        tensor<fp32, [2, 3]> y = list_read(ls = w, index = zero);\n    } -> (y);\n}\n' > crooked.mil
+$ propane show crooked.mil
+2~ propane show: crooked.mil:4:9: make_list 'in': elem_shape has the name "is1" of a size, and nothing of a known shape is written *
+= 1
