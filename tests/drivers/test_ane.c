@@ -292,6 +292,12 @@ TEST(surfaces_are_made_even) {
     expect_nothing_left();
 }
 
+static const ane_api *the_api(void) {
+    const ane_api *a;
+    EXPECT_OK(ane_api_get(&a, &err));
+    return a;
+}
+
 static long try_sizes(int route, const char *words) {
     text t = {0};
     EXPECT_OK(ane_try_sizes(route, &t, &err));
@@ -329,8 +335,10 @@ TEST(surfaces_stay_as_they_are_where_that_is_proved) {
     try_sizes(1, "hold");
     EXPECT(bytes_of_uneven("ane:client") == any);
     set("sizes", "equal");
-    try_sizes(0, "0x1d");
-    EXPECT(bytes_of_uneven("ane") == even);
+    EXPECT(bytes_of_uneven("ane") == even); /* refused at work: made equal, and remembered */
+    EXPECT(!ane_remembered_yes(the_api(), 0, ANE_FACT_sizes) && ane_remembered_yes(the_api(), 1, ANE_FACT_sizes));
+    try_sizes(1, "0x1d");
+    EXPECT(bytes_of_uneven("ane:client") == even);
     expect_nothing_left();
 }
 

@@ -267,6 +267,11 @@ bool ane_meet(const ane_api *a, ane_class_index protocol, ane_id object) {
     return all;
 }
 
+/* A protocol whose first object has not been met yet. */
+static bool objc_is_unmet(const ane_api *a, int class) {
+    return class_rows[class].name[0] == '<' && !a->classes[class];
+}
+
 void ane_api_list(text *out) {
     static const char *const needs[] = {"required", "for ane:memory", "for ane:client", "optional"};
     const ane_api *a = NULL;
@@ -286,15 +291,19 @@ void ane_api_list(text *out) {
 #define DATA(symbol, library, need) text_printf(out, "%-8s constant %s\n", a->symbol ? "there" : "missing", #symbol);
 #include "drivers/ane/syms.def"
     for (int i = 0; i < ANE_CLASS_COUNT; i++)
-        text_printf(out, "%-8s class %s (%s)\n", a->classes[i] ? "there" : "missing", class_rows[i].name,
-                    needs[class_rows[i].need]);
+        text_printf(out, "%-8s class %s (%s)\n",
+                    a->classes[i]         ? "there"
+                    : objc_is_unmet(a, i) ? "unmet"
+                                          : "missing",
+                    class_rows[i].name, needs[class_rows[i].need]);
     for (int i = 0; i < ANE_METHOD_COUNT; i++) {
         const method_row *row = &method_rows[i];
         const char *found = a->selectors[i] ? objc_find_encoding(a, row, a->selectors[i]) : NULL;
         text_printf(out, "%-8s method %c[%s %s] %s (%s)\n",
-                    a->has[i] ? "there"
-                    : found   ? "differs"
-                              : "missing",
+                    a->has[i]                      ? "there"
+                    : objc_is_unmet(a, row->class) ? "unmet"
+                    : found                        ? "differs"
+                                                   : "missing",
                     row->level, class_rows[row->class].name, row->selector, found ? found : row->encoding,
                     needs[row->need]);
     }

@@ -76,7 +76,7 @@ const ane_late *ane_late_get(const ane_api *a);
 bool ane_meet(const ane_api *a, ane_class_index protocol, ane_id object);
 /* Does a type encoding mean the call that syms.def's means? */
 bool ane_encoding_matches(const char *wanted, const char *found);
-/* A line for each row of syms.def: there, missing, or of another type. Works also where the device does not. */
+/* A line for each row of syms.def: there, missing, of another type, or of a protocol that was not met yet. Works also where the device does not. */
 void ane_api_list(text *out);
 /* What _ANEDeviceInfo tells; "?" and 0 where it does not. */
 void ane_machine(const ane_api *a, char architecture[60], int64_t *cores, char build[60]);

@@ -16,8 +16,16 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "drivers/ane/ane.h"
+#include "drivers/ane/remembered.h"
 
-enum { CANCELLED_CODE = 34, CANCELLED_STATUS = 0x12, MOST_AGAIN = 8, AGAIN_NS = 3000000 };
+enum {
+    CANCELLED_CODE = 34,
+    CANCELLED_STATUS = 0x12,
+    SURFACES_CODE = 42,
+    SURFACES_STATUS = 0x1d,
+    MOST_AGAIN = 8,
+    AGAIN_NS = 3000000
+};
 
 typedef struct ane_request {
     driver_execution *execution;
@@ -204,6 +212,22 @@ static int64_t run_engine_time(const ane_api *a, const ane_model *m, const ane_r
     return ns > 0 && ns < INT64_MAX ? (int64_t)ns : -1;
 }
 
+/* What a trial has shown of a small program need not hold for this one. True: its surfaces have other sizes now. */
+static bool run_was_made_even(ane_device *d, const ane_request *r) {
+    ane_failure f;
+    char reason[300];
+    propane_error ignored = {0}; /* a surface that is locked, or memory: the engine's own words are the better ones */
+    ane_error_read(d->api, r->error, &f);
+    if (d->equal_size || d->options.sizes != ANE_SIZES_ANY_IF_PROVED ||
+        (f.code != SURFACES_CODE && (!f.has_status || f.status != SURFACES_STATUS)))
+        return false;
+    d->equal_size = true;
+    ane_failure_print(&f, reason, sizeof reason);
+    if (ane_remember(d->api, d->options.route, ANE_FACT_sizes, "no", reason, &ignored) != PROPANE_OK)
+        ignored = (propane_error){0}; /* the next process may find out for itself */
+    return run_even_out_all(d, &ignored) == PROPANE_OK && r->generation != run_generation_of(r->execution);
+}
+
 static propane_status run(ane_device *d, ane_request *r, propane_completion *out, propane_error *err) {
     const ane_program *p = r->execution->program->impl;
     const ane_model *m = &p->unit->model;
@@ -224,6 +248,7 @@ static propane_status run(ane_device *d, ane_request *r, propane_completion *out
         suffix[0] = 0;
         PROPANE_TRY(run_evaluate(d, r, ANE_STANDARD, &done, out, err));
     }
+    if (!done && run_was_made_even(d, r)) PROPANE_TRY(run_evaluate(d, r, d->way, &done, out, err));
     if (!done) return run_fail_evaluation(d, r, suffix, err);
     out->engine_ns = run_engine_time(d->api, m, r);
     return PROPANE_OK;
