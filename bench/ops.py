@@ -62,7 +62,7 @@ cases['lists in a loop: 200 x 512 floats'] = mil('tensor<fp32, [200, 512]> x', '
 
 def fastest(binary, path):
     done = subprocess.run([binary, "run", path, "--seed", "1", "--iterations", "5", "--warmup", "1", "--json"], capture_output=True, text=True)
-    if done.returncode:
+    if done.returncode not in (0, 4):  # 4: random numbers gave NaN or infinity
         sys.exit(done.stderr)
     return json.loads(done.stdout)["min_ms"]
 
