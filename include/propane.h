@@ -801,6 +801,10 @@ typedef struct propane_session_options {
      * `shapes` does not name, takes its shape from the array (of an image, its height and width, unless `resize`). */
     const char *const *files;
     int file_count;
+    /* Where the device refuses the program: parts of it are compiled until the operation is known, which the error names with
+     * the rule that covers it. The smallest program that is refused becomes this folder (FOLDER-2, ... where there is one). A
+     * device that waits after a refusal takes minutes. NULL: the error is the device's own. */
+    const char *bisect;
 } propane_session_options;
 
 /* `options` may be NULL. A model in any form that propane_module_read takes. */

@@ -32,12 +32,13 @@ drivers/cpu/ops: base mil/* drivers/cpu drivers/cpu/simd drivers/cpu/gemm driver
 drivers/cpu/plan/plan: base mil/* pass drivers/cpu drivers/cpu/lower drivers/cpu/plan drivers/cpu/fuse drivers/cpu/ops
 drivers/sim: base mil/* engine chip pass device drivers/cpu drivers/cpu/simd drivers/cpu/plan drivers/cpu/plan/plan
 drivers/ane: base mil/* chip pass device
-run: base mil/* pass device
+refusal: base mil/* chip pass device
+run: base mil/* pass device refusal
 model: base mil/* model/*
 train/optim: base
-train/step: base mil/* chip grad pass device model/* train/optim
+train/step: base mil/* chip grad pass device refusal model/* train/optim
 train/dist: base train/optim train/step model/arch
-train/import: base mil/* grad pass device model/arch
+train/import: base mil/* grad pass device refusal model/arch
 train/data: base mil/* model/* train/import
 train: base mil/* chip grad pass device model/* train/*
 infer: base mil/* pass device model/*

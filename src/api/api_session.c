@@ -64,6 +64,7 @@ static propane_status api_session_begin(propane_module *module, const propane_se
                                  .precision = o->precision ? o->precision : "typed",
                                  .keep = o->keep,
                                  .threads = o->threads,
+                                 .bisect = o->bisect,
                                  .shares = o->shares ? &o->shares->s : NULL};
     bool known = false;
     for (int i = 0; i < 4; i++) known |= strcmp(own.precision, words[i]) == 0;

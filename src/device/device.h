@@ -86,6 +86,9 @@ void buffer_release(propane_buffer *b);
 void event_retain(propane_event *e);
 void event_release(propane_event *e);
 
+/* Whether buffers can hold what the function takes and gives. */
+PROPANE_CHECK propane_status program_check_types(const mil_function *f, propane_error *err);
+
 PROPANE_CHECK propane_status queue_init(device_queue *q, int capacity, propane_error *err);
 /* Waits until `event` stands at `value`; false: *closing was set, and event_wake called, before that. */
 bool event_wait_unless(propane_event *event, uint64_t value, const atomic_bool *closing);

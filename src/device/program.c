@@ -41,7 +41,7 @@ static propane_status program_io_dtype(const mil_value *v, bool input, propane_d
                         role, v->name, mil_dtype_get(v->type.dtype)->name);
 }
 
-static propane_status program_check_types(const mil_function *f, propane_error *err) {
+propane_status program_check_types(const mil_function *f, propane_error *err) {
     propane_dtype dtype;
     for (int i = 0; i < f->param_count; i++) PROPANE_TRY(program_io_dtype(f->params[i], true, &dtype, err));
     for (int i = 0; i < f->result_count; i++) PROPANE_TRY(program_io_dtype(f->results[i], false, &dtype, err));

@@ -49,4 +49,11 @@ typedef struct pass_variant_options {
 PROPANE_CHECK propane_status pass_variant(const mil_function *f, const pass_variant_options *options,
                                           mil_function **out, propane_error *err);
 
+/* Some operations of `f`, which may be a block, as the only function of a new module, under f's name ("main" for a block).
+ * kept: [place in f]; constants and constexpr operations come along where what is kept reads them. What else it reads is an
+ * input, and its outputs are the results that f, or what is not kept, uses, if it can give them. types: [mil_dtype], of what
+ * may be an input that f computes, or an output. PROPANE_ERR_UNSUPPORTED: an input of another type, or no output. */
+PROPANE_CHECK propane_status pass_excerpt(const mil_function *f, const bool *kept, const bool *types, mil_module **out,
+                                          propane_error *err);
+
 #endif

@@ -168,7 +168,8 @@ propane_status session_open_module(session *s, mil_module *m, const session_opti
                    .wide = bf16 || strcmp(o->precision, "fp32") == 0,
                    .precision = bf16 ? PROPANE_PRECISION_BF16 : PROPANE_PRECISION_AS_TYPED,
                    .keep = o->keep,
-                   .threads = o->threads};
+                   .threads = o->threads,
+                   .bisect = o->bisect};
     s->function = mil_module_function(s->module, o->function, err);
     if (!s->function) return err->status;
     PROPANE_TRY(session_note_states(s, err));

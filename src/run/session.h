@@ -17,6 +17,8 @@ typedef struct session_options {
     const char *precision; /* "typed", "fp32", "fp16" (as typed), "bf16" */
     bool keep;             /* every value becomes an output */
     int threads;
+    const char *
+        bisect; /* the folder for the smallest program that the device refuses, if it refuses this; NULL: not asked for */
     const struct session *shares; /* whose states and device it shares; NULL: its own */
 } session_options;
 

@@ -8,6 +8,7 @@
 #include "mil/build.h"
 #include "mil/coreml/package.h"
 #include "pass/pass.h"
+#include "refusal/refusal.h"
 
 /* What a classifier's labels are made from becomes an output, unless it is one. */
 static propane_status session_program_note_classes(session *s, propane_error *err) {
@@ -81,5 +82,6 @@ propane_status session_prepare(session *s, mil_function *f, bool whole, propane_
 propane_status session_compile(const session *s, mil_module *m, propane_program **out, propane_error *err) {
     const propane_compile_options options = {
         .size = sizeof options, .function = s->function->name, .precision = s->precision, .threads = s->threads};
-    return propane_program_compile(s->device, m, &options, out, err);
+    const propane_status status = propane_program_compile(s->device, m, &options, out, err);
+    return status ? refusal_explain(s->device, s->function, &options, s->bisect, err) : status;
 }

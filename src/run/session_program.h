@@ -28,6 +28,7 @@ typedef struct session {
     bool wide, keep;          /* fp16 becomes fp32; every value is an output */
     propane_precision precision;
     int threads;
+    const char *bisect;        /* borrowed; of refusal_explain */
     struct session_late *late; /* of a program whose shapes follow from values (session_late.h): outputs are known, and
                                   those of `program`, after a run; NULL: all is known */
     int64_t engine_ns;         /* of the last run, by the engine's own clock; negative: not given */

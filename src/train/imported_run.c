@@ -217,7 +217,8 @@ static propane_status imported_begin(imported_run *t, propane_error *err) {
     snprintf(t->samples, sizeof t->samples, "%lld", (long long)t->source->count[0]);
     snprintf(t->sum, sizeof t->sum, "%016llx", (unsigned long long)t->source->sum);
     PROPANE_TRY(train_run_path(&t->run, TRAIN_PACKAGE, &t->package, err));
-    PROPANE_TRY(imported_step_create(t->model, o->device, o->shared, o->batch, t->source, &t->step, err));
+    PROPANE_TRY(
+        imported_step_create(t->model, o->device, o->shared, t->run.refused, o->batch, t->source, &t->step, err));
     if (imported_step_samples(t->step) < t->run.units) PROPANE_TRY(imported_step_sum(t->step, err));
     PROPANE_TRY(imported_make_optimiser(t, err));
     if (o->resume) return train_run_load(&t->run, 0, TRAIN_BLOCKS - 1, err);

@@ -144,7 +144,8 @@ static propane_status language_make_step(language_run *t, propane_error *err) {
         .overlap = strcmp(o->overlap, "off") != 0,
         .early = train_options_guesses(o),
         .timeline = t->run.timeline,
-        .recompute = o->recompute};
+        .recompute = o->recompute,
+        .bisect = t->run.refused};
     PROPANE_TRY(language_choose_trained(t, err));
     how.trained = t->trained;
     PROPANE_TRY(train_step_create(&how, t->weights, &t->step, err));

@@ -50,6 +50,11 @@ propane_status train_run_begin(train_run *r, const train_run_kind *kind, const t
     if (o->trace && *o->trace && train_run_writes(r)) PROPANE_TRY(timeline_create(&r->timeline, err));
     if (train_options_keeps(o->keep) > 0 && o->eval_interval > 0)
         PROPANE_TRY(train_run_path(r, TRAIN_BEST, &r->best, err));
+    if (o->bisect && train_run_writes(r)) {
+        char *refused = NULL;
+        PROPANE_TRY(train_run_path(r, TRAIN_REFUSED, &refused, err));
+        r->refused = refused ? refused : TRAIN_REFUSED;
+    }
     return train_run_path(r, TRAIN_CHECKPOINT, &r->checkpoint, err);
 }
 

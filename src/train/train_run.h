@@ -14,6 +14,7 @@
 #include "train/train_options.h"
 
 #define TRAIN_CHECKPOINT "checkpoint.safetensors"
+#define TRAIN_REFUSED    "refused" /* a folder */
 #define TRAIN_BEST       "best.safetensors"
 #define TRAIN_RECORD     "train.json" /* the options that repeat the run, for --config */
 #define TRAIN_MODEL      "model.safetensors"

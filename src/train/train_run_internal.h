@@ -108,11 +108,12 @@ struct train_run {
     int shed;             /* ranks that were lost and not told of yet */
     timeline *timeline;   /* NULL: no trace */
     const atomic_bool *cancel;
-    atomic_bool *save; /* a checkpoint is wanted; NULL: nobody asks */
-    bool ended;        /* the host wants it (poll.h) */
-    bool asked;        /* by one of the ranks, since the last one */
-    char *checkpoint;  /* NULL without a run folder */
-    char *best;        /* the weights of the best evaluation, if they are kept; else NULL */
+    atomic_bool *save;   /* a checkpoint is wanted; NULL: nobody asks */
+    bool ended;          /* the host wants it (poll.h) */
+    bool asked;          /* by one of the ranks, since the last one */
+    char *checkpoint;    /* NULL without a run folder */
+    const char *refused; /* the folder for the smallest program that the device refuses; NULL: not asked for */
+    char *best;          /* the weights of the best evaluation, if they are kept; else NULL */
 };
 
 /* First thing in making a run: checks and copies the options. `r` is all zeros; it is freed by the caller if this fails. */

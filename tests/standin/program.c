@@ -191,6 +191,22 @@ static void make_ports(program *p) {
     for (int side = 0; side < 2; side++) qsort(p->ports[side], (size_t)p->count[side], sizeof(port), by_name);
 }
 
+static bool has_op(const mil_function *f, const char *name, size_t length) {
+    for (const mil_op *op = f->first; op; op = op->next)
+        if (strlen(op->info->name) == length && memcmp(op->info->name, name, length) == 0) return true;
+    return false;
+}
+
+/* refuse_op=NAME+OTHER: no function may have all of these. The compiler does not say why. */
+static bool check_refused(const mil_function *f, char why[600]) {
+    const char *at = standin_switch("refuse_op");
+    for (size_t length; at && *at; at += length + (at[length] == '+')) {
+        length = strcspn(at, "+");
+        if (!has_op(f, at, length)) return true;
+    }
+    return !at || refuse(why, "InvalidMILProgram", "");
+}
+
 static bool check_function(program *p, const mil_function *f, char why[600]) {
     propane_error err = {0};
     const chip *c = NULL;
@@ -198,6 +214,7 @@ static bool check_function(program *p, const mil_function *f, char why[600]) {
         return refuse(why, "CompilationFailure", "too many symbols");
     for (const mil_op *op = f->first; op; op = op->next)
         if (!check_op(op, why)) return false;
+    if (!check_refused(f, why)) return false;
     if (!check_signature(f, why) || !load_constants(p->module, f, why)) return false;
     if (chip_find("m4", &c, &err) || chip_check_refusal(f, c, 0, &err))
         return refuse(why, "CompilationFailure", err.text);

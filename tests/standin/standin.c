@@ -48,6 +48,7 @@ static const struct {
     {"model", {0}},       /* nil */
     {"client", {0}},      /* nil: no connection */
     {"compile", {0}},     /* invalid, failed: NO with an error; silent: NO without one; crash */
+    {"refuse_op", {0}},   /* NAME, or NAME+OTHER+...: functions that have all of these are refused */
     {"compile_at", {0}},  /* only this compile of the process fails that way */
     {"load", {0}},        /* once: the first load fails; always; large: 0x20004 */
     {"evaluate", {0}},    /* 0x1d, 0x2, 0x12, silent: fails; raises: an Objective-C exception */

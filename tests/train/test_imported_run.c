@@ -243,9 +243,9 @@ TEST(the_machine_computes_the_same_at_once_and_one_by_one) {
     const sample_source source = source_of(&s);
     const imported_model_options o = choose("*", "");
     EXPECT_OK(imported_model_open(&o, &m, &err));
-    EXPECT_OK(imported_step_create(&m, "cpu", NULL, 4, &source, &many, &err));
+    EXPECT_OK(imported_step_create(&m, "cpu", NULL, NULL, 4, &source, &many, &err));
     EXPECT_MSG(imported_step_samples(many) == 4 && !imported_step_why(many), "%s", imported_step_why(many));
-    EXPECT_OK(imported_step_create(&m, "cpu", NULL, 1, &source, &one, &err));
+    EXPECT_OK(imported_step_create(&m, "cpu", NULL, NULL, 1, &source, &one, &err));
     EXPECT_OK(imported_step_sum(one, &err));
     double loss, part, sum = 0;
     int64_t count, ns = 0;
@@ -285,7 +285,7 @@ TEST(a_program_that_mixes_samples_gets_one_at_a_time) {
     const sample_source source = source_of(&s);
     const imported_model_options o = choose("*", "");
     EXPECT_OK(imported_model_open(&o, &m, &err));
-    EXPECT_OK(imported_step_create(&m, "cpu", NULL, 4, &source, &step, &err));
+    EXPECT_OK(imported_step_create(&m, "cpu", NULL, NULL, 4, &source, &step, &err));
     EXPECT(imported_step_samples(step) == 1);
     EXPECT_TEXT(imported_step_why(step), "an operation mixes the samples of a batch");
     imported_step_free(step);

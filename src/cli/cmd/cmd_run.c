@@ -23,7 +23,8 @@ typedef struct run_job {
     char *inputs[MAX_GIVEN], *shapes[MAX_GIVEN];
     cli_list input_list, shape_list;
     int64_t seed, iterations, warmup;
-    bool profile, json, iterations_given;
+    bool profile, json, iterations_given, bisect;
+    char refused[1200];
     propane_shape chosen[MAX_GIVEN];
     json_t *told;             /* with --json: what is printed in the end */
     nonfinite_tally *tallies; /* of the outputs that are not there by --keep alone, over all steps */
@@ -278,6 +279,8 @@ static propane_status cmd_run_model(run_job *j, propane_error *err) {
     j->session.files = (const char *const *)j->inputs;
     j->session.file_count = j->input_list.count;
     char uri[300];
+    snprintf(j->refused, sizeof j->refused, "%s%srefused", j->output ? j->output : "", j->output ? "/" : "");
+    if (j->bisect) j->session.bisect = j->refused;
     if (j->profile) j->session.device = rig_statistics_uri(j->session.device, uri);
     PROPANE_TRY(propane_session_open(j->model, &j->session, &s, err));
     propane_status status = PROPANE_OK;
@@ -326,6 +329,10 @@ int cmd_run(int argc, char **argv) {
         {"--profile", CLI_SWITCH, &j.profile,
          .help = "where the time goes: steps, and operations by kind (cpu); the engine's own time (ane)"},
         {"--trace", CLI_TEXT, &j.trace, .words = "FILE.json", .help = "the same for Chrome or Perfetto (cpu)"},
+        {"--bisect", CLI_SWITCH, &j.bisect,
+         .help =
+             "where the device refuses the program: compile parts of it until the operation is known, and write the "
+             "smallest one that is refused to refused/model.mil, in the folder of --output if it is given"},
         {"--json", CLI_SWITCH, &j.json,
          .help = "the times and what of the outputs is not finite as one JSON object; a profile then goes to standard "
                  "error"},

@@ -14,6 +14,7 @@
 #include "base/memory.h"
 #include "base/poll.h"
 #include "device/runner.h"
+#include "refusal/refusal.h"
 
 enum { ALIGN_FLOATS = 16, PROOF = 4 };
 #define PROOF_ERROR 1e-3 /* of the largest number; sums in another order differ by less than 1e-5 */
@@ -33,6 +34,7 @@ typedef struct unit {
 struct imported_step {
     imported_model *model;
     propane_device *device;
+    const char *bisect; /* borrowed; of refusal_explain */
     bool shared;
     bool host; /* the device takes the host's memory */
     unit train, forward;
@@ -108,7 +110,11 @@ static propane_status imported_choose_buffer(void *context, const propane_io *io
 
 static propane_status imported_unit_open(imported_step *s, const mil_function *f, unit *u, propane_error *err) {
     const propane_compile_options options = {.size = sizeof options, .function = f->name};
-    PROPANE_TRY(propane_program_compile(s->device, s->model->module, &options, &u->program, err));
+    const propane_status status = propane_program_compile(s->device, s->model->module, &options, &u->program, err);
+    if (status) { /* several samples at once are a trial */
+        const bool last = u == &s->train || s->samples == 1;
+        return refusal_explain(s->device, f, &options, last ? s->bisect : NULL, err);
+    }
     const int count = runner_io_count(u->program);
     u->roles = mem_array((size_t)count + 1, sizeof *u->roles);
     if (!u->roles) return propane_fail_memory(err, (size_t)count * sizeof *u->roles);
@@ -371,8 +377,9 @@ static propane_status imported_make(imported_step *s, const char *device, propan
     return status;
 }
 
-propane_status imported_step_create(imported_model *m, const char *device, propane_device *shared, int64_t batch,
-                                    const sample_source *source, imported_step **out, propane_error *err) {
+propane_status imported_step_create(imported_model *m, const char *device, propane_device *shared, const char *bisect,
+                                    int64_t batch, const sample_source *source, imported_step **out,
+                                    propane_error *err) {
     *out = NULL;
     if (m->loss == IMPORTED_CROSS_ENTROPY && m->class_axis < 0)
         return propane_fail(err, PROPANE_ERR_INVALID,
@@ -381,6 +388,7 @@ propane_status imported_step_create(imported_model *m, const char *device, propa
     imported_step *s = mem_alloc(sizeof *s);
     if (!s) return propane_fail_memory(err, sizeof *s);
     s->model = m;
+    s->bisect = bisect;
     propane_status status = imported_make(s, device, shared, batch, source, err);
     if (status)
         imported_step_free(s);

@@ -24,11 +24,12 @@ typedef struct sample_source {
 
 typedef struct imported_step imported_step;
 
-/* On a device of its own, or on one that is shared and outlives it (NULL: none). `batch` samples at a time, if the program can be made so and then gives for each sample what it gives for it alone; else
- * one. `source` is asked for samples to try that with. */
+/* On a device of its own, or on one that is shared and outlives it (NULL: none). `batch` samples at a time, if the program can be made
+ * so and then gives for each sample what it gives for it alone; else one. `source` is asked for samples to try that with.
+ * bisect: the folder of refusal_explain; borrowed. */
 PROPANE_CHECK propane_status imported_step_create(imported_model *m, const char *device, propane_device *shared,
-                                                  int64_t batch, const sample_source *source, imported_step **out,
-                                                  propane_error *err);
+                                                  const char *bisect, int64_t batch, const sample_source *source,
+                                                  imported_step **out, propane_error *err);
 void imported_step_free(imported_step *s);
 int64_t imported_step_samples(const imported_step *s);           /* at a time */
 const char *imported_step_why(const imported_step *s);           /* why not as many as were asked for; NULL: they are */

@@ -18,8 +18,10 @@ typedef struct train_step_options {
     moment_form moments;
     bool accumulate; /* several batches a step will be wanted */
     bool bf16; /* products may round their operands to bfloat16 (PROPANE_PRECISION_BF16); sums and the rest stay fp32 */
-    bool overlap;       /* an update goes on beside kernels of a device that is not the host: see train_step_settle */
-    bool early;         /* with `overlap`: memory for updates that are guessed, 4 bytes a parameter and its moments' */
+    bool overlap; /* an update goes on beside kernels of a device that is not the host: see train_step_settle */
+    bool early;   /* with `overlap`: memory for updates that are guessed, 4 bytes a parameter and its moments' */
+    const char
+        *bisect; /* the folder for the smallest program that the device refuses (refusal/refusal.h); NULL: none */
     timeline *timeline; /* borrowed; NULL: nothing is recorded */
     bool recompute;     /* keep the inputs of the layers' halves alone, compute the rest again for the backward pass */
     const bool

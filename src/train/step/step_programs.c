@@ -10,6 +10,7 @@
 
 #include "base/float16.h"
 #include "base/memory.h"
+#include "refusal/refusal.h"
 #include "train/step/kernel_rewrite.h"
 
 /* Programs that are compiled at once. */
@@ -41,6 +42,33 @@ static void step_programs_batch_add(batch *b, const char *kernel, const mil_func
     b->names[b->count++] = kernel;
 }
 
+/* Which operation of which kernel. Where the device did not say which kernel it is, each is compiled alone; it may be that
+ * only all together are refused. */
+static propane_status step_programs_explain(const train_step *s, const batch *b, const propane_compile_options *options,
+                                            int failed, propane_error *err) {
+    const propane_status given = err->status;
+    const char *folder = s->options.bisect;
+    for (int i = 0; folder && refusal_is(given) && failed < 0 && i < b->count; i++) {
+        propane_compile_options own = *options;
+        own.function = b->items[i].function;
+        propane_program *program = NULL;
+        const propane_status status =
+            propane_program_compile(step_device(s, false), b->items[i].module, &own, &program, err);
+        propane_program_free(program);
+        if (refusal_is(status)) failed = i;
+    }
+    if (failed < 0 && folder && refusal_is(given)) {
+        char before[sizeof err->text];
+        memcpy(before, err->text, sizeof before);
+        return propane_fail(err, given, "%.900s; each of the %d kernels is taken by itself", before, b->count);
+    }
+    if (failed < 0) return refusal_explain(step_device(s, false), NULL, options, NULL, err);
+    const propane_compile_item *item = &b->items[failed];
+    const mil_function *f = mil_module_function(item->module, item->function, NULL);
+    if (f) (void)refusal_explain(step_device(s, false), f, options, folder, err);
+    return propane_fail_prefix(err, given, "kernel '%s'", b->names[failed]);
+}
+
 static propane_status step_programs_batch_compile(train_step *s, batch *b, int *compiles, propane_error *err) {
     propane_compile_options options = {.size = sizeof options};
     propane_compile_report report = {.size = sizeof report};
@@ -49,8 +77,7 @@ static propane_status step_programs_batch_compile(train_step *s, batch *b, int *
         propane_program_compile_all(step_device(s, false), b->items, b->count, &options, &report, err);
     *compiles = report.compiles;
     s->compiles += report.compiles;
-    if (status != PROPANE_OK)
-        return report.failed >= 0 ? propane_fail_prefix(err, status, "kernel '%s'", b->names[report.failed]) : status;
+    if (status != PROPANE_OK) return step_programs_explain(s, b, &options, report.failed, err);
     if (b->count) snprintf(s->sharing, sizeof s->sharing, "%s", report.how);
     for (int i = 0; i < b->count; i++) {
         propane_program_free(*b->out[i]);
@@ -148,7 +175,9 @@ static propane_status step_programs_compile_baked(train_step *s, int call, const
     propane_status status =
         propane_program_compile(step_device(s, false), f->module, &options, &s->calls[call].own, err);
     propane_program_free(old);
-    return status == PROPANE_OK ? status : propane_fail_prefix(err, status, "kernel '%s'", k->name);
+    if (status == PROPANE_OK) return status;
+    (void)refusal_explain(step_device(s, false), f, &options, s->options.bisect, err);
+    return propane_fail_prefix(err, status, "kernel '%s'", k->name);
 }
 
 /* The kernel with this call's weights as constants, in a module of its own. */
