@@ -150,7 +150,8 @@ typedef struct ane_unit {
     ane_model model;
     text text; /* what was compiled: a donor has the same */
     atomic_int users;
-    bool lost; /* a request that has not ended may still run it: it is never unloaded */
+    const void *lost; /* the handler of a request that has not ended and may still run it: never unloaded; or NULL */
+    struct ane_unit *next_lost;
 } ane_unit;
 
 typedef struct ane_program {

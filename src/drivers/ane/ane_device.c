@@ -91,6 +91,8 @@ propane_status ane_compile(void *impl, const mil_function *f, const propane_comp
     return ane_compile_together(impl, &f, 1, options, &out, err);
 }
 
+static _Atomic(ane_unit *) lost_units; /* for the rest of the process */
+
 void ane_program_free(void *impl, driver_program *program) {
     const ane_device *d = impl;
     ane_unit *u = ((ane_program *)program->impl)->unit;
@@ -98,6 +100,9 @@ void ane_program_free(void *impl, driver_program *program) {
     if (atomic_fetch_sub(&u->users, 1) != 1) return;
     if (u->lost) {
         ane_model_abandon(&u->model);
+        u->next_lost = atomic_load(&lost_units);
+        while (!atomic_compare_exchange_weak(&lost_units, &u->next_lost, u)) {
+        }
         return;
     }
     ane_model_deinit(d->api, &d->options, &u->model);

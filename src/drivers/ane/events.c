@@ -196,7 +196,8 @@ static bool events_await_signal(const ane_events *e, int64_t deadline) {
 
 /* Nothing of it is released any more. */
 static propane_status events_lose(ane_events *e, ane_unit *unit, ane_id request, const handler *h, propane_error *err) {
-    e->lost = unit->lost = true;
+    e->lost = true;
+    unit->lost = h;
     e->api->objc_retain(request);
     return propane_fail(
         err, PROPANE_ERR_DEVICE,
