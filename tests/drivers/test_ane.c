@@ -881,6 +881,10 @@ TEST(the_engines_own_time_is_told_where_it_is_given) {
     EXPECT(engine_time("ane:memory?statistics=off") == -1);
     EXPECT(engine_time("ane:memory?statistics=on") > 0);
     EXPECT(engine_time("ane:client?statistics=on") > 0);
+    set("statistics", "array");
+    EXPECT(engine_time("ane:memory?statistics=on") > 0);
+    set("statistics", "strange");
+    EXPECT(engine_time("ane:memory?statistics=on") == -1);
 }
 
 /* Arguments that are left out are written: the stand-in refuses gelu without a mode, as an engine has been seen to. */

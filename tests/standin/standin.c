@@ -65,7 +65,7 @@ static const struct {
      {0}}, /* refused: programs of several functions; a number: of more; first: all run the first one's code; fail: only it
                              runs */
     {"statistics", {0}},  /* gives: the engine keeps the mask and tells its times; kept: it keeps the mask and tells
-                             nothing */
+                             nothing; array: in an array; strange: an object of another class */
     {"standard_ns", {0}}, /* a standard evaluation takes at least this long */
     {"direct_ns", {0}},   /* likewise a direct one */
     {"realtime_ns", {0}}, /* likewise a real-time one */

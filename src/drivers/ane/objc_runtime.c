@@ -250,12 +250,16 @@ const ane_late *ane_late_get(const ane_api *a) {
     return &late;
 }
 
+bool ane_answers(const ane_api *a, ane_id object, ane_method_index method) {
+    ane_method m = object ? a->class_getInstanceMethod(a->object_getClass(object), a->selectors[method]) : NULL;
+    return m && ane_encoding_matches(method_rows[method].encoding, a->method_getTypeEncoding(m));
+}
+
 bool ane_meet(const ane_api *a, ane_class_index protocol, ane_id object) {
-    const ane_late *late = ane_late_get(a);
-    bool all = object && late->object_getClass;
+    bool all = object != NULL;
     pthread_mutex_lock(&load_mutex);
     if (all && !loaded.classes[protocol]) {
-        loaded.classes[protocol] = late->object_getClass(object);
+        loaded.classes[protocol] = a->object_getClass(object);
         for (int i = 0; i < ANE_METHOD_COUNT; i++) {
             propane_error why = {0};
             if (method_rows[i].class == protocol) loaded.has[i] = objc_check_method(a, i, &why) == PROPANE_OK;

@@ -74,6 +74,8 @@ const ane_late *ane_late_get(const ane_api *a);
 /* `object` is the first one of a protocol that was met: its class is the protocol's from now on. False: its class or a
  * method of it is missing, or of another type. */
 bool ane_meet(const ane_api *a, ane_class_index protocol, ane_id object);
+/* Whether an object's class has the row's method, of its type; false for NULL. Asked where it may be of any class. */
+bool ane_answers(const ane_api *a, ane_id object, ane_method_index method);
 /* Does a type encoding mean the call that syms.def's means? */
 bool ane_encoding_matches(const char *wanted, const char *found);
 /* A line for each row of syms.def: there, missing, of another type, or of a protocol that was not met yet. Works also where the device does not. */

@@ -204,11 +204,13 @@ static propane_status run_fail_evaluation(const ane_device *d, const ane_request
                         ane_reason(d->api, r->error, reason, sizeof reason));
 }
 
-/* The engine's own time, where it tells one. */
+/* The engine's own time, where it tells one. What a request holds for its statistics may be an array of them, too. */
 static int64_t run_engine_time(const ane_api *a, const ane_model *m, const ane_request *r) {
     if (!m->counts || !ANE_HAS(a, request_statistics) || !ANE_HAS(a, statistics_time)) return -1;
     ane_id statistics = ANE_SEND0(a, request_statistics, r->object);
-    uint64_t ns = statistics ? ANE_SEND0(a, statistics_time, statistics) : 0;
+    if (ane_array_count(a, statistics) > 0) statistics = ane_array_at(a, statistics, 0);
+    uint64_t ns =
+        ane_answers(a, statistics, ANE_METHOD_statistics_time) ? ANE_SEND0(a, statistics_time, statistics) : 0;
     return ns > 0 && ns < INT64_MAX ? (int64_t)ns : -1;
 }
 
