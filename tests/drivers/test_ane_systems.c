@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * The ane driver's tests on each system that the stand-in can be: the same programs, started again for each macOS.
+ * The ane driver's tests on the systems that the stand-in is not by itself: the same programs, started again as macOS 15
+ * and 26.
  * A test that is about a rule which only some systems have says so itself, by a switch.
  */
 #include <stdlib.h>
@@ -31,8 +32,8 @@ static void run_on(const char *system, const char *program) {
 }
 
 static void run_all(const char *system) {
-    static const char *const programs[] = {"test_ane", "test_ane_client", "test_ane_remembered"};
-    for (int i = 0; i < 3; i++) run_on(system, programs[i]);
+    static const char *const programs[] = {"test_ane", "test_ane_client", "test_ane_evaluate", "test_ane_remembered"};
+    for (int i = 0; i < 4; i++) run_on(system, programs[i]);
 }
 
 TEST(the_driver_on_15) { run_all("15"); }

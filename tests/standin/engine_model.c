@@ -163,7 +163,7 @@ static bool check_files(const model *m, char why[600]) {
 static bool check_named_files(const model *m, const program *p) {
     const char *files[16];
     int count = standin_program_files(p, files, 16);
-    long most = standin_get("weight_files"); /* of one program so far */
+    long most = standin_counted("weight_files"); /* of one program so far */
     if (count > most) standin_count("weight_files", count - most);
     if (m->is_client || !standin_is("bundle", "checked")) return true;
     for (int i = 0; i < count && i < 16; i++) {
@@ -217,7 +217,7 @@ bool standin_compile(model *m, const char *selector, object **error) {
     char why[600] = "", *content = NULL;
     size_t length = 0;
     standin_count("compiles", 1);
-    long count = standin_get("compiles"), limit = standin_number("limit", 0);
+    long count = standin_counted("compiles"), limit = standin_number("limit", 0);
     if (limit && count > limit) {
         standin_violation("compile %ld of a process that may make %ld", count, limit);
         return false; /* without a reason */

@@ -276,7 +276,7 @@ static void validate(const request *r) {
 
 static bool fails_by_switch(const char *selector, object **error) {
     const char *how = standin_switch("evaluate");
-    if (!how || (standin_switch("evaluate_at") && standin_number("evaluate_at", 0) != standin_get("evaluations")))
+    if (!how || (standin_switch("evaluate_at") && standin_number("evaluate_at", 0) != standin_counted("evaluations")))
         return false;
     if (strcmp(how, "raises") == 0) standin_raise("NSGenericException", "the engine's queue is gone");
     if (strcmp(how, "silent") != 0)
@@ -345,9 +345,11 @@ static void *run_queued(void *from) {
     while (!has_come(q->r)) nanosleep(&span, NULL);
     void *pool = objc_autoreleasePoolPush();
     bool done = evaluate_now(q->m, q->r, q->selector, &error);
+    standin_settle(1);
     signal_events(q->r, done, error);
     objc_autoreleasePoolPop(pool);
     free(q);
+    standin_settle(-1);
     return NULL;
 }
 

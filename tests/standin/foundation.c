@@ -302,7 +302,7 @@ EXPORT object *IOSurfaceCreate(const object *properties) {
 EXPORT int IOSurfaceLock(const object *o, uint32_t options, uint32_t *seed) {
     standin_count("lock_calls", 1);
     bool fails = standin_is("lock", "fail") &&
-                 (!standin_switch("lock_at") || standin_number("lock_at", 0) == standin_get("lock_calls"));
+                 (!standin_switch("lock_at") || standin_number("lock_at", 0) == standin_counted("lock_calls"));
     if (fails || !standin_check(o, KIND_SURFACE, "IOSurfaceLock")) return -536870206;
     surface *s = o->memory;
     __atomic_add_fetch(options & 1 ? &s->readers : &s->writers, 1, __ATOMIC_SEQ_CST);

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 /* One row a switch: what it is where nothing is said, by system. */
 enum { SYSTEMS = 3 };
@@ -77,7 +78,7 @@ static const struct {
     {"handler", {0}},     /* twice: completion handlers are called twice, the second time late */
     {"path", {0}},        /* nil: no localModelPath */
 };
-enum { KNOWN = sizeof known / sizeof known[0], COUNTERS = 32, SYSTEM_ROW = 0, STANDARD_SYSTEM = 26 };
+enum { KNOWN = sizeof known / sizeof known[0], COUNTERS = 32, SYSTEM_ROW = 0, STANDARD_SYSTEM = 27 };
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static char values[KNOWN][1200];
@@ -155,7 +156,22 @@ void standin_count(const char *counter, long by) {
     pthread_mutex_unlock(&mutex);
 }
 
+static int settling;
+
+void standin_settle(int by) { __atomic_add_fetch(&settling, by, __ATOMIC_SEQ_CST); }
+
+static void wait_for_settling(void) {
+    const struct timespec span = {.tv_nsec = 100000};
+    for (int i = 0; i < 20000 && __atomic_load_n(&settling, __ATOMIC_SEQ_CST); i++) nanosleep(&span, NULL);
+}
+
 long standin_get(const char *counter) {
+    wait_for_settling();
+    return standin_counted(counter);
+}
+
+long standin_counted(const char *counter) {
+
     long value = 0;
     pthread_mutex_lock(&mutex);
     for (int i = 0; i < COUNTERS; i++)

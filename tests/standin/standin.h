@@ -61,10 +61,13 @@ const char *standin_switch(const char *key);
 long standin_number(const char *key, long standard);
 bool standin_is(const char *key, const char *value);
 void standin_count(const char *counter, long by);
+long standin_counted(const char *counter);
 /* Something that would crash or spoil memory: counted, printed, the last one kept. */
 void standin_violation(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 EXPORT void standin_set(const char *key, const char *value);
+/* A thread of the stand-in gives back (+1) what it has, or has done so (-1): counters are read when none does. */
+void standin_settle(int by);
 EXPORT long standin_get(const char *counter);
 EXPORT const char *standin_last_violation(void);
 
