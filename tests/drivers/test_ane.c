@@ -143,17 +143,29 @@ static void end(job *j) {
     propane_device_close(j->device);
 }
 
-static int files_left(void) {
+static int entries(const char *folder) {
     int n = 0;
-    DIR *d = opendir(getenv("TMPDIR"));
+    DIR *d = opendir(folder);
     for (struct dirent *e; d && (e = readdir(d));) n += e->d_name[0] != '.';
     if (d) closedir(d);
     return n;
 }
 
+static int files_left(void) { return entries(getenv("TMPDIR")); }
+
 static void empty_temporary_folder(void) {
     EXPECT_OK(file_remove_tree(getenv("TMPDIR"), &err));
     EXPECT(mkdir(getenv("TMPDIR"), 0700) == 0);
+}
+
+/* Folders of programs, in TMPDIR and in what the stand-in's system gives to the user; some are other tests'. */
+static int folders_there(void) {
+    char folder[1200];
+    const char *machine = getenv("PROPANE_STANDIN_MACHINE"), *at = NULL;
+    for (const char *p = machine; p && (p = strstr(p, "temporary=")) != NULL; p++) at = p; /* the last one counts */
+    EXPECT(at != NULL);
+    snprintf(folder, sizeof folder, "%.*s", (int)strcspn(at + 10, ","), at + 10);
+    return files_left() + entries(folder);
 }
 
 /* Everything is given back; the one object left is the driver's empty dictionary. */
@@ -473,6 +485,7 @@ TEST(equal_programs_are_compiled_once) {
 TEST(the_compile_budget_is_kept) {
     char source[2000];
     propane_device *d = NULL;
+    set("system", "26");
     EXPECT_OK(propane_device_open("ane:memory?dispatch=standard", &d, &err));
     EXPECT(propane_device_describe(d)->compile_limit == 119);
     for (int i = 0; i < 120; i++) {
@@ -1113,12 +1126,12 @@ static const fault faults[] = {
     {"compile", "invalid", "ane:client", PROPANE_ERR_UNSUPPORTED, "InvalidMILProgram"},
     {"compile", "failed", "ane", PROPANE_ERR_UNSUPPORTED, "CompilationFailure"},
     {"compile", "silent", "ane", PROPANE_ERR_UNSUPPORTED, "no reason was given"},
-    {"load", "always", "ane", PROPANE_ERR_DEVICE,
-     "is compiled but does not load, tried twice: com.apple.appleneuralengine, code 6"},
+    {"load", "always", "ane", PROPANE_ERR_DEVICE, "is compiled but does not load: com.apple.appleneuralengine, code 6"},
     {"load", "large", "ane:client", PROPANE_ERR_DEVICE, "weights are too large (C7)"},
     {"attributes", "strange", "ane", PROPANE_ERR_DEVICE,
      "tells input number 0 as 'i000_x_x', which the program does not have"},
     {"attributes", "shapes", "ane", PROPANE_ERR_DEVICE, "in which its dimension of 8 is not to be found"},
+    {"attributes", "params", "ane", PROPANE_ERR_DEVICE, "in which its dimension of 8 is not to be found"},
     {"attributes", "rows", "ane", PROPANE_ERR_DEVICE, "tells rows of 8 bytes for 8 elements of 2"},
     {"surface", "nil", "ane", PROPANE_ERR_MEMORY, "the system gives no IOSurface"},
     {"wrap", "nil", "ane", PROPANE_ERR_MEMORY, "_ANEIOSurfaceObject takes no IOSurface"},
@@ -1216,11 +1229,191 @@ TEST(every_fault_ends_in_its_message) {
     }
 }
 
-TEST(a_load_that_fails_once_is_tried_again) {
+/* ---- loads that may go well a moment later ------------------------------------------------------------------------------- */
+
+/* One place for all programs: what is freed is not free at once. */
+TEST(a_load_without_a_place_is_tried_again) {
+    propane_device *d = NULL;
+    propane_program *p[2] = {NULL};
+    set("pool", "1");
+    set("texts", "new");
+    EXPECT_OK(propane_device_open("ane:memory?dispatch=standard", &d, &err));
+    EXPECT_OK(compile(d, add_half, &p[0]));
+    propane_program_free(p[0]);
+    long refused = get("refused_loads");
+    EXPECT_OK(compile(d, subtract, &p[1]));
+    EXPECT_MSG(get("refused_loads") == refused + 1 && get("compiles") == 2, "%ld", get("refused_loads") - refused);
+    propane_program_free(p[1]);
+    propane_device_close(d);
+    expect_nothing_left();
+}
+
+static bool is_enough(void *context) { return ++*(int *)context > 1; }
+
+TEST(waiting_for_a_place_can_be_stopped) {
+    propane_device *d = NULL;
+    propane_program *p[2] = {NULL};
+    int asked = 0;
+    set("pool", "1");
+    set("texts", "new");
+    EXPECT_OK(propane_device_open("ane:memory?dispatch=standard", &d, &err));
+    EXPECT_OK(compile(d, add_half, &p[0]));
+    propane_set_interrupt(is_enough, &asked);
+    EXPECT_FAIL(compile(d, subtract, &p[1]), PROPANE_ERR_CANCELLED, "ane: stopped while 'main' waited");
+    propane_set_interrupt(NULL, NULL);
+    EXPECT(asked == 2 && get("refused_loads") < 5);
+    propane_program_free(p[0]);
+    propane_device_close(d);
+    expect_nothing_left();
+}
+
+/* Nothing says that it may go well the next time: one try. */
+TEST(a_load_that_fails_is_not_tried_again) {
+    job j;
     set("load", "once");
+    EXPECT_FAIL(start(&j, "ane:memory?dispatch=standard", add_half), PROPANE_ERR_DEVICE, "does not load: com.apple");
+    end(&j);
+    set("load", "");
+    set("system", "26"); /* whose error has no such word */
+    set("pool", "1");
+    propane_device *d = NULL;
+    propane_program *p[2] = {NULL};
+    EXPECT_OK(propane_device_open("ane:memory?dispatch=standard", &d, &err));
+    EXPECT_OK(compile(d, add_half, &p[0]));
+    long refused = get("refused_loads");
+    EXPECT_FAIL(compile(d, subtract, &p[1]), PROPANE_ERR_DEVICE, "status 0x50004");
+    EXPECT_MSG(get("refused_loads") == refused + 1, "%ld", get("refused_loads") - refused);
+    propane_program_free(p[0]);
+    propane_device_close(d);
+    expect_nothing_left();
+}
+
+/* ---- folders, and what a loaded program does not need -------------------------------------------------------------------- */
+
+TEST(files_are_written_to_both_folders_that_the_system_names) {
+    job j;
+    set("path", "other");
+    int before = folders_there();
     add_once("ane:memory?dispatch=standard");
-    EXPECT(get("compiles") == 1);
-    add_once("ane:client?dispatch=standard");
+    EXPECT_OK(start(&j, "ane:memory?dispatch=standard", three_constants));
+    EXPECT_MSG(folders_there() == before + 2, "%d, %d before", folders_there(), before);
+    put(&j, 0, 1, 0);
+    EXPECT_OK(once(&j));
+    end(&j);
+    set("compile", "failed");
+    EXPECT_FAIL(start(&j, "ane:memory?dispatch=standard", subtract), PROPANE_ERR_UNSUPPORTED,
+                "; the system names two folders for it: ");
+    end(&j);
+    EXPECT(folders_there() == before);
+    expect_nothing_left();
+}
+
+/* TMPDIR is not asked on the memory route. */
+TEST(the_memory_route_does_not_depend_on_tmpdir) {
+    char own[1200];
+    snprintf(own, sizeof own, "%s", getenv("TMPDIR"));
+    setenv("TMPDIR", "/nowhere/at/all", 1);
+    job j;
+    propane_status status = start(&j, "ane:memory?dispatch=standard", three_constants);
+    if (status == PROPANE_OK) status = once(&j);
+    end(&j);
+    setenv("TMPDIR", own, 1);
+    EXPECT_MSG(status == PROPANE_OK, "%s", err.text);
+    expect_nothing_left();
+}
+
+/* How many objects live while a program is loaded, and how many files are there. */
+static long loaded_objects(const char *uri, int files) {
+    job j, again;
+    float y[21];
+    int before = folders_there();
+    EXPECT_OK(start(&j, uri, three_constants));
+    long objects = get("objects");
+    EXPECT_MSG(folders_there() == before + files, "%s: %d, %d before", uri, folders_there(), before);
+    EXPECT_OK(start(&again, uri, three_constants)); /* the folder may be gone: it is filled again */
+    for (int k = 0; k < 2; k++) {
+        put(k ? &j : &again, 0, 1, 0);
+        EXPECT_OK(once(k ? &j : &again));
+        take(k ? &j : &again, 1, y);
+        for (int i = 0; i < 21; i++) EXPECT(y[i] == 101 * (float)(i % 7 + 1) + 1 + (float)(i / 7));
+        end(k ? &j : &again);
+    }
+    EXPECT_MSG(folders_there() == before, "%s: %d, %d before", uri, folders_there(), before);
+    expect_nothing_left();
+    return objects;
+}
+
+TEST(a_loaded_program_keeps_what_it_is_told_to_keep) {
+    long kept = loaded_objects("ane:memory?dispatch=standard&descriptor=keep&folder=keep", 1);
+    EXPECT(loaded_objects("ane:memory?dispatch=standard", 1) == kept); /* nothing was tried here */
+    EXPECT(loaded_objects("ane:memory?dispatch=standard&folder=drop", 0) == kept);
+    long dropped = loaded_objects("ane:memory?dispatch=standard&descriptor=drop&folder=drop", 0);
+    EXPECT_MSG(dropped < kept, "%ld of %ld objects", dropped, kept);
+    (void)loaded_objects("ane:client?dispatch=standard&descriptor=drop&folder=drop", 0);
+    EXPECT_OK(weight_mode_check("ane:memory?descriptor=drop&folder=drop", "reload", &err));
+    EXPECT_OK(weight_mode_check("ane:client?descriptor=drop&folder=drop", "reload", &err));
+    expect_nothing_left();
+}
+
+TEST(what_was_tried_is_dropped) {
+    const ane_api *a;
+    bool there;
+    EXPECT_OK(ane_api_get(&a, &err));
+    for (int route = 0; route < 2; route++) {
+        text t = {0};
+        EXPECT_OK(ane_try_keeping(route, &t, &err));
+        EXPECT_MSG(strcmp(t.data, route ? "folder not needed" : "descriptor not needed; folder not needed") == 0, "%s",
+                   t.data);
+        EXPECT(ane_remembered_yes(a, route, ANE_FACT_folder));
+        EXPECT(ane_remembered_yes(a, route, ANE_FACT_descriptor) == !route);
+        text_deinit(&t);
+    }
+    long dropped = loaded_objects("ane:memory?dispatch=standard", 0);
+    EXPECT(dropped == loaded_objects("ane:memory?dispatch=standard&descriptor=drop&folder=drop", 0));
+    (void)loaded_objects("ane:client?dispatch=standard", 0);
+    (void)loaded_objects("ane:client?dispatch=standard&folder=keep", 1);
+    EXPECT_OK(ane_forget(&there, &err));
+    EXPECT(there);
+}
+
+/* ---- attributes ------------------------------------------------------------------------------------------------------------ */
+
+/* The wrapper raises where it is asked for its own attributes: the inner model tells the same. */
+TEST(attributes_are_the_inner_models) {
+    set("wrapper", "attributes");
+    set("order", "declared");
+    subtract_once("ane:memory?dispatch=standard");
+}
+
+TEST(without_an_inner_model_the_wrapper_is_asked) {
+    set("hide_method", "model");
+    set("order", "declared");
+    subtract_once("ane:memory?dispatch=standard");
+}
+
+/* ---- the budget of compiles ---------------------------------------------------------------------------------------------- */
+
+TEST(there_is_no_wall_on_27) {
+    char source[2000];
+    propane_device *d = NULL;
+    propane_program *p = NULL;
+    set("system", "27");
+    set("compile", "failed");
+    set("compile_at", "121");
+    EXPECT_OK(propane_device_open("ane:memory?dispatch=standard", &d, &err));
+    EXPECT(propane_device_describe(d)->compile_limit == 0);
+    for (int i = 0; i < 120; i++) {
+        constant_program(source, sizeof source, i);
+        EXPECT_OK(compile(d, source, &p));
+        propane_program_free(p);
+    }
+    constant_program(source, sizeof source, 120);
+    EXPECT_FAIL(compile(d, source, &p), PROPANE_ERR_UNSUPPORTED, "(C1): take budget=119");
+    propane_device_close(d);
+    expect_nothing_left();
+    EXPECT_OK(propane_device_open("ane:memory?dispatch=standard&budget=119", &d, &err));
+    EXPECT_FAIL(compile(d, source, &p), PROPANE_ERR_LIMIT, "would be compile 122 of this process");
+    propane_device_close(d);
 }
 
 TEST(a_failed_evaluation_fails_that_request_alone) {
@@ -1303,7 +1496,16 @@ int main(int argc, char **argv) {
         T(every_fault_ends_in_its_message),
         T(errors_are_told_by_their_numbers),
         T(the_system_is_told),
-        T(a_load_that_fails_once_is_tried_again),
+        T(a_load_without_a_place_is_tried_again),
+        T(waiting_for_a_place_can_be_stopped),
+        T(a_load_that_fails_is_not_tried_again),
+        T(files_are_written_to_both_folders_that_the_system_names),
+        T(the_memory_route_does_not_depend_on_tmpdir),
+        T(a_loaded_program_keeps_what_it_is_told_to_keep),
+        T(what_was_tried_is_dropped),
+        T(attributes_are_the_inner_models),
+        T(without_an_inner_model_the_wrapper_is_asked),
+        T(there_is_no_wall_on_27),
         T(a_failed_evaluation_fails_that_request_alone),
         T(a_library_that_is_none_is_refused),
         T(a_missing_function_is_named),

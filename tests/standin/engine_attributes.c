@@ -14,7 +14,7 @@ static object *make_entry(const port *p, bool output) {
     object *keys[11], *values[11];
     char symbol[220];
     snprintf(symbol, sizeof symbol, "%s%s", p->name, output ? "@output" : "");
-    bool strange = standin_is("attributes", "shapes");
+    bool strange = standin_is("attributes", "shapes") || (!output && standin_is("attributes", "params"));
     for (int k = 0; k < 9; k++) {
         keys[k] = standin_string(names[k]);
         values[k] = standin_integer((long)(k < 5 ? p->size[k] + (strange && k == 4) : p->stride[k - 5]));
@@ -46,7 +46,7 @@ static object *make_network(const program *p, int procedure) {
         for (int k = 0; k < count; k++)
             if (ports[k].procedure == procedure) list[own++] = make_entry(&ports[k], side);
         lists[side] = standin_make_array(list, own);
-        keys[side] = standin_string(live[side]);
+        keys[side] = standin_string(!side && standin_is("attributes", "params") ? "LiveInputParamList" : live[side]);
     }
     return standin_make_dictionary(keys, lists, 2);
 }

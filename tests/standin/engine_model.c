@@ -298,7 +298,10 @@ bool standin_load(model *m, const char *selector, object **error) {
         return false;
     }
     m->place = standin_take_place();
-    if (!m->place) return standin_fail(error, FAIL_PLACES, selector, "");
+    if (!m->place) {
+        standin_count("refused_loads", 1);
+        return standin_fail(error, FAIL_PLACES, selector, "");
+    }
     if (!load_net(m)) {
         standin_give_place(m->place);
         m->place = 0;
@@ -368,7 +371,10 @@ static object *memory_name(object *self, const char *selector) {
     return standin_autorelease(standin_string(standin_model_of(self)->name));
 }
 static object *memory_path(object *self, const char *selector) {
-    return standin_is("path", "nil") ? NULL : standin_autorelease(standin_string(standin_model_of(self)->folder));
+    char path[1300];
+    const model *m = standin_model_of(self);
+    snprintf(path, sizeof path, "%.1250s%s", m->folder, standin_is("path", "other") ? "-other" : "");
+    return standin_is("path", "nil") ? NULL : standin_autorelease(standin_string(path));
 }
 static bool memory_exists(object *self, const char *selector) { return standin_cached(standin_model_of(self)); }
 static void memory_purge(object *self, const char *selector) { standin_purge(standin_model_of(self)); }

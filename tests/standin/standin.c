@@ -55,7 +55,7 @@ static const struct {
     {"evaluate", {0}},    /* 0x1d, 0x2, 0x12, silent: fails; raises: an Objective-C exception */
     {"evaluate_at", {0}}, /* only this evaluation */
     {"attributes", {0}},  /* nil; strange: symbols that the program does not have; shapes: other shapes; rows: half as
-                             long */
+                             long; params: inputs have other shapes and are in LiveInputParamList */
     {"order", {0}},       /* declared: symbols in declared order, not in alphabetical */
     {"surface", {0}},     /* nil: no IOSurface */
     {"wrap", {0}},        /* nil: no _ANEIOSurfaceObject */
@@ -76,7 +76,7 @@ static const struct {
     {"inputs", {0}},      /* stale: a program goes on with the inputs of its first evaluation */
     {"metal", {0}},       /* none: no Metal device; eventless: it gives no event */
     {"handler", {0}},     /* twice: completion handlers are called twice, the second time late */
-    {"path", {0}},        /* nil: no localModelPath */
+    {"path", {0}},        /* nil: no localModelPath; other: it is not where the compiler reads */
 };
 enum { KNOWN = sizeof known / sizeof known[0], COUNTERS = 32, SYSTEM_ROW = 0, STANDARD_SYSTEM = 27 };
 

@@ -18,6 +18,7 @@ static void cmd_devices_list_trials(void) {
         const char *title, *id;
     } trials[] = {{"evaluation", "ways"},
                   {"surfaces of different sizes", "sizes"},
+                  {"a loaded program", "keeping"},
                   {"several functions in one program", "procedures"},
                   {"engine's own time", "statistics"},
                   {"shared events", "events"},

@@ -179,6 +179,9 @@ propane_status probe_ask_ways(probe_target *t, json_t *out, propane_error *err) 
 propane_status probe_ask_sizes(probe_target *t, json_t *out, propane_error *err) {
     return selftest_engine_ask_routes(ane_try_sizes, out);
 }
+propane_status probe_ask_keeping(probe_target *t, json_t *out, propane_error *err) {
+    return selftest_engine_ask_routes(ane_try_keeping, out);
+}
 
 /* Three functions at once, each with its own constant, in one compiled program. */
 static propane_status selftest_engine_compile_three(const char *uri, propane_compile_report *report,

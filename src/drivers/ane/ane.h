@@ -22,7 +22,8 @@ enum {
     ANE_PAUSE_S = 15,
     ANE_LIMIT_MS = 20000,
     ANE_LITERAL_ELEMENTS = 16, /* what the probe waits, too */
-    ANE_MAX_PROCEDURES = 128   /* of one compiled program: as many have been seen */
+    ANE_PATH_BYTES = 1200,
+    ANE_MAX_PROCEDURES = 128 /* of one compiled program: as many have been seen */
 };
 
 typedef enum ane_route { ANE_ROUTE_MEMORY, ANE_ROUTE_CLIENT } ane_route;
@@ -42,6 +43,9 @@ typedef enum ane_sizes { ANE_SIZES_EQUAL, ANE_SIZES_ANY, ANE_SIZES_ANY_IF_PROVED
 /* Who signals what a run waits for, where its order with a GPU is kept by shared events: the host, or the GPU. */
 typedef enum ane_events_use { ANE_EVENTS_OFF, ANE_EVENTS_ON, ANE_EVENTS_GPU } ane_events_use;
 
+/* What becomes, after the load, of what a program was compiled from. */
+typedef enum ane_keeping { ANE_KEEP, ANE_DROP, ANE_DROP_IF_PROVED } ane_keeping;
+
 /* What stands behind ':' in the uri. */
 typedef struct ane_options {
     int route;           /* ane_route */
@@ -51,13 +55,15 @@ typedef struct ane_options {
     int inline_literals; /* likewise, only to see whether a compiler takes them */
     int leave_defaults;  /* likewise: arguments that a program leaves out are not written */
     int qos;
-    int budget;     /* compiles of the process; 0: any number */
+    int budget;     /* compiles of the process; 0: any number; -1: what the system is known to take */
     int pause_s;    /* after a compile that failed */
     int procedures; /* ane_together: functions that are compiled at once share one compiled program */
     int statistics; /* the engine's own times are asked for */
     int sizes;      /* ane_sizes */
     int events;     /* ane_events_use */
     int limit_ms;   /* how long a run with shared events may take */
+    int descriptor; /* ane_keeping: a second copy of all weights, which the descriptor holds */
+    int folder;     /* ane_keeping: text and weights on the disk; kept where a program may be a donor */
 } ane_options;
 
 PROPANE_CHECK propane_status ane_options_parse(const char *rest, ane_options *out, propane_error *err);
@@ -78,6 +84,25 @@ PROPANE_CHECK propane_status ane_source_create(const mil_function *const *f, int
                                                ane_source *out, propane_error *err);
 void ane_source_deinit(ane_source *s);
 
+/* ---- folder.c: where compiler and loader read --------------------------------------------------------------------------------- */
+
+typedef struct ane_folder ane_folder;
+
+/* The one that equal programs share. */
+PROPANE_CHECK propane_status ane_folder_open(const char *path, ane_folder **out, propane_error *err);
+/* Writes the source's files, also into `other` ("": none), if they are not there yet. */
+PROPANE_CHECK propane_status ane_folder_fill(ane_folder *f, const char *other, const ane_source *s, propane_error *err);
+/* The donor's compiled net, with the weights of `s`. */
+PROPANE_CHECK propane_status ane_folder_patch(const ane_folder *f, const ane_source *s, const ane_folder *donor,
+                                              propane_error *err);
+/* Removes the files; not while a program of this folder is being compiled or loaded. */
+void ane_folder_empty(ane_folder *f);
+/* The last user's removes the files. */
+void ane_folder_close(ane_folder *f);
+bool ane_folder_shared(const ane_folder *f);
+const char *ane_folder_path(const ane_folder *f);
+const char *ane_folder_other(const ane_folder *f); /* "": none */
+
 /* ---- model.c: compile, load, unload ------------------------------------------------------------------------------------------ */
 
 typedef struct ane_model {
@@ -86,7 +111,7 @@ typedef struct ane_model {
     ane_id client;     /* NULL: none */
     ane_id attributes; /* NULL: not told */
     bool counts;       /* the engine keeps the mask that asks for its times */
-    struct ane_folder *folder;
+    ane_folder *folder;
     bool loaded, has_weights;
 } ane_model;
 
@@ -95,6 +120,8 @@ typedef struct ane_model {
 PROPANE_CHECK propane_status ane_model_create(const ane_api *a, const ane_options *o, const ane_source *s,
                                               const ane_model *donor, const char *name, ane_model *out,
                                               propane_error *err);
+/* Lets go of what the options say, once it is loaded. */
+void ane_model_trim(const ane_api *a, const ane_options *o, ane_model *m);
 void ane_model_deinit(const ane_api *a, const ane_options *o, ane_model *m);
 /* A request that has not ended may still run it: nothing is unloaded or released, only its files go. */
 void ane_model_abandon(ane_model *m);

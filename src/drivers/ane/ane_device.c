@@ -11,11 +11,25 @@
 
 enum { CANCELS_SINCE = 27 /* macOS */ };
 
+/* Processes on macOS 27 compile more than 119 programs (midasdf/ANEDVD, IchenDEV/utter, cortexkit/synapse); up to 26 the
+ * compiler fails without a reason after about so many (C1). */
+static int ane_device_budget(const ane_api *a) {
+    ane_system_version v;
+    return ane_system(a, &v) && v.major >= 27 ? 0 : ANE_BUDGET;
+}
+
+static void ane_device_settle(const ane_api *a, int route, ane_fact fact, int *keeping) {
+    if (*keeping == ANE_DROP_IF_PROVED) *keeping = ane_remembered_yes(a, route, fact) ? ANE_DROP : ANE_KEEP;
+}
+
 propane_status ane_device_create(const ane_api *a, const ane_options *o, ane_device **out, propane_error *err) {
     *out = mem_alloc(sizeof **out);
     if (!*out) return propane_fail_memory(err, sizeof **out);
     **out = (ane_device){.api = a, .options = *o};
     if (o->pause_s < 0) (*out)->options.pause_s = a->library ? 0 : ANE_PAUSE_S; /* a stand-in shares no compiler */
+    ane_device_settle(a, o->route, ANE_FACT_descriptor, &(*out)->options.descriptor);
+    ane_device_settle(a, o->route, ANE_FACT_folder, &(*out)->options.folder);
+    if (o->budget < 0) (*out)->options.budget = ane_device_budget(a);
     (*out)->equal_size = o->sizes == ANE_SIZES_EQUAL ||
                          (o->sizes == ANE_SIZES_ANY_IF_PROVED && !ane_remembered_yes(a, o->route, ANE_FACT_sizes));
     ane_system_version system;
@@ -65,6 +79,7 @@ static propane_status ane_device_make_programs(const ane_device *d, const mil_fu
         p->unit = u;
         out[k]->impl = p;
     }
+    if (!options->reloadable) ane_model_trim(d->api, &d->options, &u->model);
     u->text = s->program;
     s->program = (text){0};
     atomic_init(&u->users, count);

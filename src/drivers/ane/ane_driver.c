@@ -9,6 +9,7 @@
  *   &statistics=off|on                   the engine's own times (run.c)
  *   &events=off|on|gpu &limit=MS         order with a GPU by shared events (events.c)
  *   &dialect=short|canonical             the text's form
+ *   &descriptor=keep|drop|auto &folder=keep|drop|auto   what of a program stays once it is loaded (model.c)
  *   &qos=0..63 &budget=N &pause=SECONDS &sizes=equal|any|auto
  *   &names=sorted|own &literals=named|inline &defaults=written|left   only for questions to a compiler: see `propane devices --probe`
  *
@@ -57,6 +58,12 @@ static const choice choices[] = {
     {"names", "own", true, FIELD(own_names)},
     {"literals", "named", false, FIELD(inline_literals)},
     {"literals", "inline", true, FIELD(inline_literals)},
+    {"descriptor", "keep", ANE_KEEP, FIELD(descriptor)},
+    {"descriptor", "drop", ANE_DROP, FIELD(descriptor)},
+    {"descriptor", "auto", ANE_DROP_IF_PROVED, FIELD(descriptor)},
+    {"folder", "keep", ANE_KEEP, FIELD(folder)},
+    {"folder", "drop", ANE_DROP, FIELD(folder)},
+    {"folder", "auto", ANE_DROP_IF_PROVED, FIELD(folder)},
     {"defaults", "written", false, FIELD(leave_defaults)},
     {"defaults", "left", true, FIELD(leave_defaults)},
 };
@@ -89,7 +96,7 @@ static propane_status ane_driver_fail_option(const char *key, const char *value,
                             known);
     return propane_fail(err, PROPANE_ERR_INVALID,
                         "device 'ane': '%.60s' is not known; there are dispatch, procedures, statistics, events, "
-                        "dialect, sizes, names, literals, defaults, qos, budget, pause and limit",
+                        "dialect, sizes, descriptor, folder, names, literals, defaults, qos, budget, pause and limit",
                         key);
 }
 
@@ -116,7 +123,9 @@ propane_status ane_options_parse(const char *rest, ane_options *out, propane_err
                          .procedures = ANE_TOGETHER_IF_PROVED,
                          .dialect = MIL_SHORT,
                          .qos = ANE_QOS,
-                         .budget = ANE_BUDGET,
+                         .budget = -1,
+                         .descriptor = ANE_DROP_IF_PROVED,
+                         .folder = ANE_DROP_IF_PROVED,
                          .pause_s = -1,
                          .sizes = ANE_SIZES_ANY_IF_PROVED,
                          .limit_ms = ANE_LIMIT_MS};

@@ -140,6 +140,61 @@ propane_status ane_try_sizes(int route, text *answer, propane_error *err) {
     return ane_remember(a, route, ANE_FACT_sizes, status == PROPANE_OK ? "yes" : "no", why.text, err);
 }
 
+/* ---- what a loaded program does not need --------------------------------------------------------------------------------- */
+
+static float trial_sum(int64_t i) { return trial_small(i) + (float)i; }
+
+/* y = x + (0, 1, 2, ...): a program with weights. */
+static void trial_write_sum(text *out) {
+    text_append(out,
+                "program(1.3)\n[buildInfo = dict<string, string>({{\"coremlc-component-MIL\", \"3510.2.1\"}})]\n{\n"
+                "    func main<ios18>(tensor<fp16, [1, 1, 1, 64]> x) {\n        tensor<fp16, [1, 1, 1, 64]> c = "
+                "const()[name = string(\"c\"), val = tensor<fp16, [1, 1, 1, 64]>([[[[");
+    for (int i = 0; i < 64; i++) text_printf(out, "%s%d", i ? ", " : "", i);
+    text_append(out, "]]]])];\n        tensor<fp16, [1, 1, 1, 64]> y = add(x = x, y = c)[name = string(\"y\")];\n"
+                     "    } -> (y);\n}\n");
+}
+
+static propane_status trial_run_sum(trial *t, propane_error *err) {
+    for (int run = 0; run < RUNS; run++) {
+        propane_completion done = {.size = sizeof done};
+        PROPANE_TRY(trial_fill(t, 0, trial_small, err));
+        PROPANE_TRY(ane_execute(t->device, &t->execution, &done, err));
+        PROPANE_TRY(trial_compare(t, 0, trial_sum, err));
+    }
+    return PROPANE_OK;
+}
+
+/* The unload and the purge behind it belong to the trial. */
+static propane_status trial_without(const ane_api *a, int route, ane_fact fact, const char *what, text *answer,
+                                    propane_error *err) {
+    trial t = {0};
+    text source = {0};
+    char rest[80];
+    propane_error why = {0};
+    PROPANE_TRY(ane_remember(a, route, fact, "no", "its trial did not end", err));
+    snprintf(rest, sizeof rest, "%s?dispatch=standard&descriptor=keep&folder=keep&%s=drop", route ? "client" : "memory",
+             what);
+    trial_write_sum(&source);
+    propane_status status = source.failed ? propane_fail_memory(&why, 0) : trial_begin(&t, rest, source.data, &why);
+    if (status == PROPANE_OK) status = trial_run_sum(&t, &why);
+    trial_end(&t);
+    text_deinit(&source);
+    if (status == PROPANE_ERR_MEMORY) return propane_fail(err, status, "%s", why.text);
+    text_printf(answer, "%s%s %s%s", answer->length ? "; " : "", what,
+                status == PROPANE_OK ? "not needed" : "needed: ", why.text);
+    return ane_remember(a, route, fact, status == PROPANE_OK ? "yes" : "no", why.text, err);
+}
+
+propane_status ane_try_keeping(int route, text *answer, propane_error *err) {
+    const ane_api *a;
+    PROPANE_TRY(ane_api_get(&a, err));
+    if (!route && ANE_HAS(a, memory_set_descriptor))
+        PROPANE_TRY(trial_without(a, route, ANE_FACT_descriptor, "descriptor", answer, err));
+    PROPANE_TRY(trial_without(a, route, ANE_FACT_folder, "folder", answer, err));
+    return answer->failed ? propane_fail_memory(err, answer->length) : PROPANE_OK;
+}
+
 /* ---- shared events -------------------------------------------------------------------------------------------------------- */
 
 /* Stands in for a GPU: signals a value, after a while. */

@@ -104,10 +104,12 @@ static ane_id layout_find_live(const ane_api *a, ane_id networks, const char *li
     return entry;
 }
 
-static propane_status layout_lay_out(const ane_api *a, ane_id networks, const char *list, mil_value *const *values,
-                                     propane_io *ios, int count, propane_error *err) {
+/* `other`: the list that is looked at where the first one does not have the name; NULL: none. */
+static propane_status layout_lay_out(const ane_api *a, ane_id networks, const char *list, const char *other,
+                                     mil_value *const *values, propane_io *ios, int count, propane_error *err) {
     for (int i = 0; i < count; i++) {
         ane_id entry = layout_find_live(a, networks, list, values[i]->name);
+        if (!entry && other) entry = layout_find_live(a, networks, other, values[i]->name);
         if (!entry)
             layout_standard_layout(&ios[i]);
         else
@@ -169,8 +171,9 @@ propane_status ane_layout(const ane_api *a, ane_id attributes, const ane_source 
                             (long long)procedure);
     order->procedure = (int)procedure;
     order->told = ane_array_count(a, input_symbols) > 0;
-    PROPANE_TRY(layout_lay_out(a, networks, "LiveInputList", f->params, p->inputs, p->input_count, err));
-    PROPANE_TRY(layout_lay_out(a, networks, "LiveOutputList", f->results, p->outputs, p->output_count, err));
+    PROPANE_TRY(
+        layout_lay_out(a, networks, "LiveInputList", "LiveInputParamList", f->params, p->inputs, p->input_count, err));
+    PROPANE_TRY(layout_lay_out(a, networks, "LiveOutputList", NULL, f->results, p->outputs, p->output_count, err));
     PROPANE_TRY(
         layout_read_side(a, input_symbols, "input", f->params, p->input_count, inputs, alone, &order->inputs, err));
     return layout_read_side(a, ane_entry(a, model, "kANEFModelOutputSymbolsArrayKey"), "output", f->results,

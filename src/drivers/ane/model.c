@@ -1,39 +1,52 @@
 /* SPDX-License-Identifier: MIT
- * Owns compiled programs: both routes from a source to a model that is loaded, the process's compile budget, and the
- * folders that the compiler reads.
+ * Owns compiled programs: both routes from a source to a model that is loaded, the process's compile budget, and what of a
+ * program is let go once it is loaded.
  *
- *   memory   _ANEInMemoryModelDescriptor -> _ANEInMemoryModel; files at the model's own localModelPath
- *   client   _ANEModel at a folder of ours -> _ANEClient
+ *   memory   _ANEInMemoryModelDescriptor -> _ANEInMemoryModel; files at the model's own localModelPath, and where the
+ *            system's temporary folder would have it, if that is another place
+ *   client   _ANEModel at a folder of ours -> _ANEClient, which never gets anything of an _ANEInMemoryModel but its inner
+ *            _ANEModel
  *
  * A program that the system has compiled before is loaded without compiling and does not count. After a compile that
  * failed the next one waits, because the shared compiler service gives unreliable answers for some seconds (C3). A load
- * that fails is tried once more. Refuses the compile after the last of the budget, before the system fails without a
- * reason (C1).
+ * is tried again, for six seconds, where the system says that this may help: all processes of a machine share its places
+ * for programs. Refuses the compile after the last of the budget, before the system fails without a reason (C1).
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/memory.h"
+#include "base/poll.h"
 #include "base/temporary.h"
 #include "drivers/ane/ane.h"
 #include "drivers/ane/ane_lab.h"
 
 enum {
-    RETRY_MS = 100,
+    FIRST_RETRY_MS = 100, /* doubled each time */
+    LOAD_TRIES = 7,
     STATISTICS_MASK = 1 /* execution time */,
     NAME_BYTES = 400,
-    PATH_BYTES = 1200,
     REASON_BYTES = 700,
     POSIX_PATH = 0
 };
 
-static void model_sleep_ns(int64_t ns) {
-    struct timespec span = {.tv_sec = (time_t)(ns / 1000000000), .tv_nsec = (long)(ns % 1000000000)};
-    if (ns > 0) nanosleep(&span, NULL);
+/* Ends early where the host wants it. */
+static propane_status model_wait(int64_t ns, const char *name, propane_error *err) {
+    poll_scope scope;
+    bool ended = false;
+    poll_begin(&scope);
+    for (int64_t until = clock_ns() + ns, left = ns; left > 0 && !(ended = poll_stop()); left = until - clock_ns()) {
+        int64_t slice = left < POLL_MS * INT64_C(1000000) ? left : POLL_MS * INT64_C(1000000);
+        nanosleep(&(struct timespec){.tv_nsec = (long)slice}, NULL);
+    }
+    return poll_end(
+        &scope, ended ? propane_fail(err, PROPANE_ERR_CANCELLED, "ane: stopped while '%s' waited", name) : PROPANE_OK,
+        err);
 }
 
 /* ---- the process ------------------------------------------------------------------------------------------------------- */
@@ -42,7 +55,6 @@ static pthread_mutex_t process_mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_mutex_t compile_mutex = PTHREAD_MUTEX_INITIALIZER;
 static int compiles;
 static int64_t pause_until;
-static struct ane_folder *folders;
 
 int ane_compile_count(void) {
     pthread_mutex_lock(&process_mutex);
@@ -64,100 +76,13 @@ static propane_status model_take_compile(const ane_options *o, const char *name,
     else
         compiles++;
     pthread_mutex_unlock(&process_mutex);
-    if (status == PROPANE_OK) model_sleep_ns(wait);
-    return status;
+    return status == PROPANE_OK ? model_wait(wait, name, err) : status;
 }
 
 static void model_compile_failed(const ane_options *o) {
     pthread_mutex_lock(&process_mutex);
     pause_until = clock_ns() + (int64_t)o->pause_s * 1000000000;
     pthread_mutex_unlock(&process_mutex);
-}
-
-/* ---- folders: equal programs have the same one --------------------------------------------------------------------------- */
-
-struct ane_folder {
-    char path[PATH_BYTES];
-    int users;
-    struct ane_folder *next;
-};
-
-static void (*folder_made)(const char *path);
-
-void ane_on_folder(void (*made)(const char *path)) { folder_made = made; }
-
-static propane_status model_folder_open(const char *path, struct ane_folder **out, bool *fresh, propane_error *err) {
-    propane_status status = PROPANE_OK;
-    pthread_mutex_lock(&process_mutex);
-    struct ane_folder *f = folders;
-    while (f && strcmp(f->path, path) != 0) f = f->next;
-    *fresh = !f;
-    if (!f) {
-        f = mem_alloc(sizeof *f);
-        if (f) {
-            snprintf(f->path, sizeof f->path, "%s", path);
-            f->next = folders;
-            folders = f;
-            if (folder_made) folder_made(path);
-        } else {
-            status = propane_fail_memory(err, sizeof *f);
-        }
-    }
-    if (f) f->users++;
-    pthread_mutex_unlock(&process_mutex);
-    *out = f;
-    return status;
-}
-
-/* True: it was the last user. */
-static bool model_folder_close(struct ane_folder *f) {
-    pthread_mutex_lock(&process_mutex);
-    bool last = --f->users == 0;
-    if (last) {
-        (void)!file_remove_tree(f->path, NULL); /* a temporary folder that cannot be removed is the system's to clean */
-        struct ane_folder **link = &folders;
-        while (*link != f) link = &(*link)->next;
-        *link = f->next;
-        mem_free(f);
-    }
-    pthread_mutex_unlock(&process_mutex);
-    return last;
-}
-
-static bool model_folder_shared(const struct ane_folder *f) {
-    pthread_mutex_lock(&process_mutex);
-    bool shared = f->users > 1;
-    pthread_mutex_unlock(&process_mutex);
-    return shared;
-}
-
-static propane_status model_fill_folder(const char *path, const ane_source *s, propane_error *err) {
-    char inner[PATH_BYTES + 60];
-    PROPANE_TRY(file_remove_tree(path, err)); /* what an earlier process left there would be read instead */
-    PROPANE_TRY(file_make_private_dir(path, err));
-    snprintf(inner, sizeof inner, "%s/model.mil", path);
-    PROPANE_TRY(file_write_scratch(inner, s->program.data, s->program.length, err));
-    if (!s->weights.length) return PROPANE_OK;
-    snprintf(inner, sizeof inner, "%s/%s", path, s->weights_path);
-    *strrchr(inner, '/') = 0;
-    PROPANE_TRY(file_make_dir(inner, err));
-    snprintf(inner, sizeof inner, "%s/%s", path, s->weights_path);
-    return file_write_scratch(inner, s->weights.data, s->weights.length, err);
-}
-
-/* The donor's compiled net with these weights: the loader reads net.plist and data, never the weight file, of which data is
- * a copy. */
-static propane_status model_patch_folder(const char *path, const ane_source *s, const ane_model *donor,
-                                         propane_error *err) {
-    char from[PATH_BYTES + 60], to[PATH_BYTES + 60], *net = NULL;
-    size_t length = 0;
-    snprintf(from, sizeof from, "%s/net.plist", donor->folder->path);
-    snprintf(to, sizeof to, "%s/net.plist", path);
-    PROPANE_TRY(file_read(from, (size_t)1 << 30, &net, &length, err));
-    propane_status status = file_write_scratch(to, net, length, err);
-    mem_free(net);
-    snprintf(to, sizeof to, "%s/data", path);
-    return status ? status : file_write_scratch(to, s->weights.data, s->weights.length, err);
 }
 
 /* ---- what both routes share ---------------------------------------------------------------------------------------------- */
@@ -212,14 +137,21 @@ static bool model_call_load(const job *j, ane_id *error) {
 }
 
 static propane_status model_compile(const job *j, propane_error *err) {
-    char reason[REASON_BYTES];
+    char reason[REASON_BYTES], late[120] = "";
     ane_id error = NULL;
     PROPANE_TRY(model_take_compile(j->o, j->name, err));
     if (model_call_compile(j, &error)) return PROPANE_OK;
     model_compile_failed(j->o);
+    const char *other = ane_folder_other(j->m->folder);
+    if (ane_compile_count() > ANE_BUDGET) /* no wall since macOS 27, as far as is known */
+        snprintf(late, sizeof late,
+                 "; more than %d compiles of a process have failed without a reason (C1): take budget=%d", ANE_BUDGET,
+                 ANE_BUDGET);
     return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
-                        "ane: Apple's compiler refuses '%s' (compile %d of this process): %s", j->name,
-                        ane_compile_count(), ane_reason(j->a, error, reason, sizeof reason));
+                        "ane: Apple's compiler refuses '%s' (compile %d of this process): %s%s%s%.250s%s%.250s",
+                        j->name, ane_compile_count(), ane_reason(j->a, error, reason, sizeof reason), late,
+                        *other ? "; the system names two folders for it: " : "",
+                        *other ? ane_folder_path(j->m->folder) : "", *other ? " and " : "", other);
 }
 
 /* Before the load; whether the engine keeps the mask shows after it. */
@@ -238,37 +170,39 @@ static bool model_keeps_mask(const job *j) {
     return ANE_HAS(j->a, model_mask) && ANE_SEND0(j->a, model_mask, j->m->object) != 0;
 }
 
-static propane_status model_load(const job *j, propane_error *err) {
-    char reason[REASON_BYTES];
-    ane_id error = NULL;
+/* `failure` says why it was not loaded. */
+static propane_status model_load(const job *j, ane_failure *failure, propane_error *err) {
+    char reason[REASON_BYTES], tried[40] = "";
     model_ask_for_statistics(j);
-    j->m->loaded = model_call_load(j, &error);
-    if (!j->m->loaded) {
-        model_sleep_ns((int64_t)RETRY_MS * 1000000);
-        error = NULL;
+    for (int tries = 1;; tries++) {
+        ane_id error = NULL;
         j->m->loaded = model_call_load(j, &error);
+        if (j->m->loaded) break;
+        ane_error_read(j->a, error, failure);
+        if (tries > 1) snprintf(tried, sizeof tried, ", tried %d times", tries);
+        if (!failure->transient || tries == LOAD_TRIES)
+            return propane_fail(err, PROPANE_ERR_DEVICE, "ane: '%s' is compiled but does not load%s: %s", j->name,
+                                tried, ane_failure_print(failure, reason, sizeof reason));
+        PROPANE_TRY(model_wait(((int64_t)FIRST_RETRY_MS << (tries - 1)) * 1000000, j->name, err));
     }
-    if (j->m->loaded) {
-        j->m->counts = model_keeps_mask(j);
-        return PROPANE_OK;
-    }
-    ane_reason(j->a, error, reason, sizeof reason);
-    const char *hint =
-        strstr(reason, "0x20004") ? "; 0x20004 is told where a program's weights are too large (C7)" : "";
-    return propane_fail(err, PROPANE_ERR_DEVICE, "ane: '%s' is compiled but does not load, tried twice: %s%s", j->name,
-                        reason, hint);
+    j->m->counts = model_keeps_mask(j);
+    return PROPANE_OK;
 }
 
 static propane_status model_compile_and_load(const job *j, const ane_model *donor, propane_error *err) {
     propane_error why = {0};
+    ane_failure failure = {0};
     if (donor && j->s->weights.length) { /* without weights it is the donor itself */
-        PROPANE_TRY(model_patch_folder(j->m->folder->path, j->s, donor, err));
-        return model_load(j, err);
+        PROPANE_TRY(ane_folder_patch(j->m->folder, j->s, donor->folder, err));
+        return model_load(j, &failure, err);
     }
-    if (model_call_exists(j) && model_load(j, &why) == PROPANE_OK)
-        return PROPANE_OK; /* compiled before, and still there */
+    if (model_call_exists(j)) { /* compiled before; if it is not there any more, it is compiled again */
+        propane_status status = model_load(j, &failure, &why);
+        if (status == PROPANE_OK) return PROPANE_OK;
+        if (failure.transient) return propane_fail(err, status, "%s", why.text);
+    }
     PROPANE_TRY(model_compile(j, err));
-    return model_load(j, err);
+    return model_load(j, &failure, err);
 }
 
 /* ---- the memory route ------------------------------------------------------------------------------------------------------ */
@@ -298,24 +232,38 @@ static propane_status model_make_descriptor(const job *j, ane_id *out, propane_e
                                "ane: '%s': _ANEInMemoryModelDescriptor does not take the program", j->name);
 }
 
-static propane_status model_memory_path(const job *j, char path[PATH_BYTES], propane_error *err) {
+/* Where the model says that its files belong, and where the system's temporary folder would have them. The framework is
+ * reported to look in both, which are one place as far as anybody has seen. TMPDIR has no say in either. */
+static propane_status model_memory_paths(const job *j, char path[ANE_PATH_BYTES], char other[ANE_PATH_BYTES],
+                                         propane_error *err) {
     const ane_api *a = j->a;
-    char name[NAME_BYTES] = "", temporary[PATH_BYTES - NAME_BYTES] = "";
-    path[0] = 0;
-    if (ANE_HAS(a, memory_path)) (void)ane_text_of(a, ANE_SEND0(a, memory_path, j->m->object), path, PATH_BYTES);
+    char name[NAME_BYTES] = "", temporary[ANE_PATH_BYTES - NAME_BYTES] = "";
+    path[0] = other[0] = 0;
+    if (ane_text_of(a, ANE_SEND0(a, memory_name, j->m->object), name, sizeof name) && name[0] && !strchr(name, '/') &&
+        ane_text_of(a, a->NSTemporaryDirectory(), temporary, sizeof temporary)) {
+        size_t length = strlen(temporary);
+        snprintf(other, ANE_PATH_BYTES, "%s%s%s", temporary, length && temporary[length - 1] == '/' ? "" : "/", name);
+    }
+    if (ANE_HAS(a, memory_path)) (void)ane_text_of(a, ANE_SEND0(a, memory_path, j->m->object), path, ANE_PATH_BYTES);
+    if (!path[0]) memcpy(path, other, ANE_PATH_BYTES);
     if (path[0]) return PROPANE_OK;
-    if (!ane_text_of(a, ANE_SEND0(a, memory_name, j->m->object), name, sizeof name) || !name[0] || strchr(name, '/') ||
-        !ane_text_of(a, a->NSTemporaryDirectory(), temporary, sizeof temporary))
-        return propane_fail(err, PROPANE_ERR_DEVICE, "ane: '%s': the model tells no folder for its files", j->name);
-    size_t length = strlen(temporary);
-    snprintf(path, PATH_BYTES, "%s%s%s", temporary, length && temporary[length - 1] == '/' ? "" : "/", name);
-    return PROPANE_OK;
+    return propane_fail(err, PROPANE_ERR_DEVICE, "ane: '%s': the model tells no folder for its files", j->name);
+}
+
+/* The wrapper's own attributes have been seen to raise on macOS 27: it is asked only where there is no inner model. */
+static void model_memory_attributes(const job *j) {
+    const ane_api *a = j->a;
+    ane_model *m = j->m;
+    if (ANE_HAS(a, memory_inner)) m->inner = ANE_SEND0(a, memory_inner, m->object);
+    if (m->inner && ANE_HAS(a, model_attributes)) m->attributes = ANE_SEND0(a, model_attributes, m->inner);
+    if (!m->inner && ANE_HAS(a, memory_attributes)) m->attributes = ANE_SEND0(a, memory_attributes, m->object);
+    if (m->inner && a->classes[ANE_CLASS_client] && ANE_HAS(a, client))
+        m->client = ANE_SEND0(a, client, ANE_CLASS(a, client));
 }
 
 static propane_status model_memory_create(const job *j, const ane_model *donor, propane_error *err) {
     const ane_api *a = j->a;
-    char path[PATH_BYTES];
-    bool fresh;
+    char path[ANE_PATH_BYTES], other[ANE_PATH_BYTES];
     ane_id descriptor = NULL;
     PROPANE_TRY(model_make_descriptor(j, &descriptor, err));
     j->m->object = ANE_SEND(a, memory_model, ANE_CLASS(a, memory_model), descriptor);
@@ -323,14 +271,11 @@ static propane_status model_memory_create(const job *j, const ane_model *donor, 
         return propane_fail(err, PROPANE_ERR_DEVICE, "ane: '%s': _ANEInMemoryModel does not take the descriptor",
                             j->name);
     a->objc_retain(j->m->object);
-    PROPANE_TRY(model_memory_path(j, path, err));
-    PROPANE_TRY(model_folder_open(path, &j->m->folder, &fresh, err));
-    if (fresh) PROPANE_TRY(model_fill_folder(path, j->s, err));
+    PROPANE_TRY(model_memory_paths(j, path, other, err));
+    PROPANE_TRY(ane_folder_open(path, &j->m->folder, err));
+    PROPANE_TRY(ane_folder_fill(j->m->folder, other, j->s, err));
     PROPANE_TRY(model_compile_and_load(j, donor, err));
-    if (ANE_HAS(a, memory_attributes)) j->m->attributes = ANE_SEND0(a, memory_attributes, j->m->object);
-    if (ANE_HAS(a, memory_inner)) j->m->inner = ANE_SEND0(a, memory_inner, j->m->object);
-    if (j->m->inner && a->classes[ANE_CLASS_client] && ANE_HAS(a, client))
-        j->m->client = ANE_SEND0(a, client, ANE_CLASS(a, client));
+    model_memory_attributes(j);
     return PROPANE_OK;
 }
 
@@ -344,17 +289,15 @@ static ane_id model_make_url(const ane_api *a, const char *path, ane_id *key) {
 static propane_status model_client_create(const job *j, const ane_model *donor, propane_error *err) {
     const ane_api *a = j->a;
     char *path = NULL;
-    bool fresh;
     PROPANE_TRY(temporary_scratch("propane-ane", &path, err));
-    propane_status status = strlen(path) < PATH_BYTES
-                                ? model_folder_open(path, &j->m->folder, &fresh, err)
+    propane_status status = strlen(path) < ANE_PATH_BYTES
+                                ? ane_folder_open(path, &j->m->folder, err)
                                 : propane_fail(err, PROPANE_ERR_LIMIT, "TMPDIR is too long: %.200s", path);
     if (status) (void)!file_remove_tree(path, NULL);
     mem_free(path);
     PROPANE_TRY(status);
-    path = j->m->folder->path;
-    PROPANE_TRY(model_fill_folder(path, j->s, err));
-    ane_id key = NULL, url = model_make_url(a, path, &key);
+    PROPANE_TRY(ane_folder_fill(j->m->folder, "", j->s, err));
+    ane_id key = NULL, url = model_make_url(a, ane_folder_path(j->m->folder), &key);
     if (url) j->m->object = ANE_SEND(a, model, ANE_CLASS(a, model), url, key);
     if (j->m->object) a->objc_retain(j->m->object);
     ane_release(a, url);
@@ -388,9 +331,21 @@ propane_status ane_model_create(const ane_api *a, const ane_options *o, const an
     return status;
 }
 
+/* A program is reported to work without either once it is loaded (Epistates/pmetal). Equal programs may be compiled in
+ * other threads. */
+void ane_model_trim(const ane_api *a, const ane_options *o, ane_model *m) {
+    pthread_mutex_lock(&compile_mutex);
+    void *pool = a->objc_autoreleasePoolPush();
+    if (o->descriptor == ANE_DROP && o->route == ANE_ROUTE_MEMORY && ANE_HAS(a, memory_set_descriptor))
+        ANE_SEND(a, memory_set_descriptor, m->object, NULL);
+    if (o->folder == ANE_DROP) ane_folder_empty(m->folder);
+    a->objc_autoreleasePoolPop(pool);
+    pthread_mutex_unlock(&compile_mutex);
+}
+
 /* Programs with weights of their own are not likely to come back: they do not stay in the system's cache. */
 static void model_purge(const ane_api *a, const ane_options *o, const ane_model *m) {
-    if (!m->has_weights || model_folder_shared(m->folder)) return;
+    if (!m->has_weights || ane_folder_shared(m->folder)) return;
     if (o->route == ANE_ROUTE_MEMORY && ANE_HAS(a, memory_purge)) ANE_SEND0(a, memory_purge, m->object);
     if (o->route == ANE_ROUTE_CLIENT && ANE_HAS(a, client_purge)) ANE_SEND(a, client_purge, m->client, m->object);
 }
@@ -408,11 +363,11 @@ void ane_model_deinit(const ane_api *a, const ane_options *o, ane_model *m) {
     ane_release(a, m->client);
     ane_release(a, m->object);
     a->objc_autoreleasePoolPop(pool);
-    if (m->folder) (void)model_folder_close(m->folder);
+    if (m->folder) ane_folder_close(m->folder);
     *m = (ane_model){0};
 }
 
 void ane_model_abandon(ane_model *m) {
-    if (m->folder) (void)model_folder_close(m->folder);
+    if (m->folder) ane_folder_close(m->folder);
     m->folder = NULL;
 }

@@ -134,8 +134,8 @@ static propane_status objc_find_symbol(library_index library, const char *symbol
 }
 
 static propane_status objc_find_symbols(ane_api *a, propane_error *err) {
-#define FUNCTION(symbol, library, result, parameters)                                                                  \
-    PROPANE_TRY(objc_find_symbol(LIBRARY_##library, #symbol, ANE_REQUIRED, &a->symbol, err));
+#define FUNCTION(symbol, library, need, result, parameters)                                                            \
+    PROPANE_TRY(objc_find_symbol(LIBRARY_##library, #symbol, ANE_##need, &a->symbol, err));
 #include "drivers/ane/syms.def"
 #define DATA(symbol, library, need)                                                                                    \
     PROPANE_TRY(objc_find_symbol(LIBRARY_##library, #symbol, ANE_##need, &a->symbol, err));
@@ -208,10 +208,42 @@ static propane_status objc_check_engine(const ane_api *a, propane_error *err) {
                         "machine has none");
 }
 
+/* ---- exceptions --------------------------------------------------------------------------------------------------------- */
+
+/* C has no @catch: what a call raises ends the process. The host's handler, or the system's, comes after this one. */
+_Thread_local int ane_last_call;
+static const ane_api *objc_raised_in;
+static ane_on_exception objc_next_handler;
+
+static void objc_on_exception(ane_id exception) {
+    const ane_api *a = objc_raised_in;
+    const method_row *row = ane_last_call ? &method_rows[ane_last_call - 1] : NULL;
+    char name[100] = "an exception", reason[800] = "no reason was given";
+    if (ANE_HAS(a, exception_name)) (void)ane_text_of(a, ANE_SEND0(a, exception_name, exception), name, sizeof name);
+    if (ANE_HAS(a, exception_reason))
+        (void)ane_text_of(a, ANE_SEND0(a, exception_reason, exception), reason, sizeof reason);
+    fprintf(stderr, "propane: ane: %s was raised: %s; ", name, reason);
+    if (row)
+        fprintf(stderr, "the device's last call in this thread was %c[%s %s]\n", row->level,
+                class_rows[row->class].name, row->selector);
+    else
+        fprintf(stderr, "the device made no call in this thread\n");
+    fflush(stderr);
+    if (objc_next_handler) objc_next_handler(exception);
+}
+
+static void objc_watch_exceptions(const ane_api *a) {
+    if (!a->NSSetUncaughtExceptionHandler) return;
+    objc_raised_in = a;
+    if (a->NSGetUncaughtExceptionHandler) objc_next_handler = a->NSGetUncaughtExceptionHandler();
+    a->NSSetUncaughtExceptionHandler(objc_on_exception);
+}
+
 static propane_status objc_load(ane_api *a, propane_error *err) {
     PROPANE_TRY(objc_open_libraries(a, err));
     PROPANE_TRY(objc_find_symbols(a, err));
     PROPANE_TRY(objc_find_classes(a, err));
+    objc_watch_exceptions(a);
     PROPANE_TRY(objc_check_engine(a, err));
     a->empty = ane_dictionary(a, NULL, NULL, 0);
     return a->empty ? PROPANE_OK : propane_fail_memory(err, 0);
@@ -285,7 +317,7 @@ void ane_api_list(text *out) {
     for (int i = 0; i < LIBRARY_COUNT; i++)
         text_printf(out, "%-8s library %s\n", libraries[i] ? "there" : "missing",
                     a->library ? a->library : library_paths[i]);
-#define FUNCTION(symbol, library, result, parameters)                                                                  \
+#define FUNCTION(symbol, library, need, result, parameters)                                                            \
     text_printf(out, "%-8s function %s\n", a->symbol ? "there" : "missing", #symbol);
 #include "drivers/ane/syms.def"
     const ane_late *late = ane_late_get(a);

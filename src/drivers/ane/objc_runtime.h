@@ -18,8 +18,9 @@ typedef struct ane_class_object *ane_class;
 typedef struct ane_selector *ane_sel;
 typedef struct ane_method_object *ane_method;
 typedef struct ane_io_surface *ane_surface;
+typedef void (*ane_on_exception)(ane_id exception);
 
-#define FUNCTION(symbol, library, result, parameters) typedef result(*ane_##symbol##_fn) parameters;
+#define FUNCTION(symbol, library, need, result, parameters) typedef result(*ane_##symbol##_fn) parameters;
 #include "drivers/ane/syms.def"
 #define LATE(symbol, path, result, parameters) typedef result(*ane_##symbol##_fn) parameters;
 #include "drivers/ane/syms.def"
@@ -43,7 +44,7 @@ typedef enum ane_need { ANE_REQUIRED, ANE_MEMORY, ANE_CLIENT, ANE_OPTIONAL } ane
 
 /* What is there on this machine. Lives as long as the process: frameworks cannot be unloaded. */
 typedef struct ane_api {
-#define FUNCTION(symbol, library, result, parameters) ane_##symbol##_fn symbol;
+#define FUNCTION(symbol, library, need, result, parameters) ane_##symbol##_fn symbol;
 #include "drivers/ane/syms.def"
 #define DATA(symbol, library, need) const void *symbol;
 #include "drivers/ane/syms.def"
@@ -55,10 +56,16 @@ typedef struct ane_api {
     ane_id empty;               /* a dictionary without entries */
 } ane_api;
 
+/* The message that this thread has sent last, one more than its ane_method_index: what a raised exception is told with. */
+extern _Thread_local int ane_last_call;
+
 /* Sends a message with or without arguments; `id` is the row's. */
-#define ANE_SEND0(api, id, self) ((ane_send_##id)(api)->objc_msgSend)((self), (api)->selectors[ANE_METHOD_##id])
+#define ANE_SEND0(api, id, self)                                                                                       \
+    (ane_last_call = 1 + ANE_METHOD_##id,                                                                              \
+     ((ane_send_##id)(api)->objc_msgSend)((self), (api)->selectors[ANE_METHOD_##id]))
 #define ANE_SEND(api, id, self, ...)                                                                                   \
-    ((ane_send_##id)(api)->objc_msgSend)((self), (api)->selectors[ANE_METHOD_##id], __VA_ARGS__)
+    (ane_last_call = 1 + ANE_METHOD_##id,                                                                              \
+     ((ane_send_##id)(api)->objc_msgSend)((self), (api)->selectors[ANE_METHOD_##id], __VA_ARGS__))
 #define ANE_CLASS(api, id) ((ane_id)(api)->classes[ANE_CLASS_##id])
 #define ANE_HAS(api, id)   ((api)->has[ANE_METHOD_##id])
 
@@ -97,6 +104,8 @@ bool ane_program_symbols(const propane_program *program, char *out, size_t size)
 PROPANE_CHECK propane_status ane_try_ways(int route, text *answer, propane_error *err);
 /* Whether surfaces of one request may differ in size. */
 PROPANE_CHECK propane_status ane_try_sizes(int route, text *answer, propane_error *err);
+/* Whether a loaded program works without its descriptor, and without its folder. */
+PROPANE_CHECK propane_status ane_try_keeping(int route, text *answer, propane_error *err);
 /* Whether shared events, and chained requests, answer on the client route: a few words. May crash or hang the process. */
 PROPANE_CHECK propane_status ane_try_events(text *answer, propane_error *err);
 PROPANE_CHECK propane_status ane_try_chaining(text *answer, propane_error *err);

@@ -52,3 +52,16 @@ $ export TMPDIR=$PWD/tmp PROPANE_ANE_LIBRARY=$PWD/standin.so; for w in inputs pa
 $ export TMPDIR=$PWD/tmp PROPANE_ANE_LIBRARY=$PWD/standin.so PROPANE_STANDIN=system=27,idle=0; propane $(cat args) --weights baked --device 'ane:memory?procedures=off' --run apart > log; cmp apart/model.safetensors w27-baked/model.safetensors && echo same; ls tmp
 > same
 = 0
+# An exception cannot be caught: it says what it was and in which call. Attributes are not asked of what may raise.
+$ export TMPDIR=$PWD/tmp PROPANE_ANE_LIBRARY=$PWD/standin.so ASAN_OPTIONS=handle_abort=0; { PROPANE_STANDIN=evaluate=raises propane $(cat args) --run raised; } 2>&1 | grep '^propane: ane:'
+> propane: ane: NSGenericException was raised: the engine's queue is gone; the device's last call in this thread was -[_ANEInMemoryModel evaluateWithQoS:options:request:error:]
+= 0
+$ export TMPDIR=$PWD/tmp PROPANE_ANE_LIBRARY=$PWD/standin.so; PROPANE_STANDIN=wrapper=attributes propane $(cat args) --weights inputs --run inner > log; cmp inner/model.safetensors w27-inputs/model.safetensors && echo same
+> same
+= 0
+# What a loaded program does not need goes once it was tried; the bits stay.
+$ export XDG_CACHE_HOME=$PWD/cache3 TMPDIR=$PWD/tmp PROPANE_ANE_LIBRARY=$PWD/standin.so; propane devices --probe --only keeping; propane $(cat args) --weights inputs --run dropped > log; cmp dropped/model.safetensors w27-inputs/model.safetensors && echo same; cat cache3/propane/engine.json | grep -c '"yes"'
+>~ *descriptor not needed; folder not needed*
+>~ same
+>~ 3
+= 0
