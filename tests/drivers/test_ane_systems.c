@@ -23,7 +23,7 @@ static void run_on(const char *system, const char *program) {
         snprintf(path, sizeof path, "%s/%s", folder, program);
         setenv("PROPANE_STANDIN_MACHINE", machine, 1);
         unsetenv("TEST_SKIPS"); /* what they skip is said by their own runs */
-        execl(path, path, (char *)NULL);
+        execv(path, (char *[]){path, NULL});
         _exit(127);
     }
     EXPECT(child > 0 && waitpid(child, &how, 0) == child);

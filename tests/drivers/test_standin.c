@@ -214,7 +214,7 @@ TEST(places_are_shared_between_processes) {
         calls_pool();
         loaded = load_many(3);
         (void)!write(ends[1], &loaded, sizeof loaded);
-        for (;;) pause();
+        for (;;) sleep_ms(100);
     }
     EXPECT(child > 0 && read(ends[0], &loaded, sizeof loaded) == sizeof loaded);
     EXPECT_MSG(loaded == 3, "%d", loaded);

@@ -401,15 +401,25 @@ static int shim_uname(char *out) {
     for (size_t i = 0; i < 5; i++) snprintf(out + 256 * i, 256, "%s", fields[i]);
     return 0;
 }
-/* Starting itself again means starting the loader again: MACHOLOAD holds the words before the program's path. */
+static bool is_macho(const char *path) {
+    uint32_t magic = 0;
+    FILE *f = fopen(path, "rb");
+    bool is = f && fread(&magic, sizeof magic, 1, f) == 1 && magic == 0xfeedfacf;
+    if (f) fclose(f);
+    return is;
+}
+
+/* Starting itself or another program for macOS means starting the loader: MACHOLOAD holds the words before the program's
+ * path. */
 static int shim_execvp(const char *file, char *const *argv) {
     const char *words = getenv("MACHOLOAD");
-    if (strcmp(file, loaded_path) != 0 && strcmp(file, "/proc/self/exe") != 0) return execvp(file, argv);
-    if (!words) fail("MACHOLOAD is not set: %s cannot be started again", file);
+    bool itself = strcmp(file, "/proc/self/exe") == 0;
+    if (!itself && !is_macho(file)) return execvp(file, argv);
+    if (!words) fail("MACHOLOAD is not set: %s cannot be started", file);
     char *list[256], *copy = strdup(words);
     int n = 0;
     for (char *w = strtok(copy, " "); w && n < 64; w = strtok(NULL, " ")) list[n++] = w;
-    list[n++] = (char *)(uintptr_t)loaded_path;
+    list[n++] = (char *)(uintptr_t)(itself ? loaded_path : file);
     for (int i = 1; argv[0] && argv[i] && n < 255; i++) list[n++] = argv[i];
     list[n] = NULL;
     return execvp(list[0], list);
