@@ -343,9 +343,9 @@ static void *run_queued(void *from) {
     object *error = NULL;
     const struct timespec span = {.tv_nsec = 200000};
     while (!has_come(q->r)) nanosleep(&span, NULL);
+    standin_settle(1);
     void *pool = objc_autoreleasePoolPush();
     bool done = evaluate_now(q->m, q->r, q->selector, &error);
-    standin_settle(1);
     signal_events(q->r, done, error);
     objc_autoreleasePoolPop(pool);
     free(q);

@@ -66,7 +66,7 @@ long standin_counted(const char *counter);
 void standin_violation(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 EXPORT void standin_set(const char *key, const char *value);
-/* A thread of the stand-in gives back (+1) what it has, or has done so (-1): counters are read when none does. */
+/* A thread of the stand-in works (+1), or has given back all that it had (-1): counters are read when none works. */
 void standin_settle(int by);
 EXPORT long standin_get(const char *counter);
 EXPORT const char *standin_last_violation(void);
