@@ -101,7 +101,8 @@ propane_status ane_folder_fill(ane_folder *f, const char *other, const ane_sourc
     if (!*other || folder_is(f->path, other)) return PROPANE_OK;
     snprintf(f->other, sizeof f->other, "%s", other);
     if (folder_made) folder_made(other);
-    return folder_fill_place(other, s, err);
+    if (folder_fill_place(other, s, NULL)) (void)!file_remove_tree(other, NULL); /* the first place is the model's own */
+    return PROPANE_OK;
 }
 
 /* The loader reads net.plist and data, never the weight file, of which data is a copy. */
