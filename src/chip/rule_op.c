@@ -107,6 +107,28 @@ bool chip_rule_softmax_length(const chip_view *view, char out[CHIP_TEXT_BYTES]) 
     return (n & (n - 1)) != 0 && chip_found(out, "the length is %lld", (long long)n);
 }
 
+/* Attention: what a compiler may make one step of. */
+bool chip_rule_softmax_between_products(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
+    const mil_value *x = mil_in(view->op, "x"), *y = view->op->results[0];
+    int64_t axis = -1;
+    bool behind = false;
+    if (mil_attr_int(view->op, "axis", &axis, NULL) != PROPANE_OK) return false;
+    if (axis < 0) axis += x->type.rank;
+    if (axis < 0 || axis >= x->type.rank || (double)x->type.dim[axis] < view->limit->value) return false;
+    while (x && x->def && x->def->info->code != MIL_OP_matmul) /* a scale or a mask lies between */
+        x = x->def->info->code == MIL_OP_mul || x->def->info->code == MIL_OP_add ? mil_in(x->def, "x") : NULL;
+    for (const mil_op *op = view->op->next; op; op = op->next)
+        if (op->info->code == MIL_OP_matmul) behind |= mil_in(op, "x") == y || mil_in(op, "y") == y;
+    return x && x->def && behind &&
+           chip_found(out, "it is taken over %lld elements between two products",
+                      (long long)mil_in(view->op, "x")->type.dim[axis]);
+}
+
+bool chip_rule_same_operands(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
+    const mil_value *x = mil_in(view->op, "x");
+    return x == mil_in(view->op, "y") && chip_found(out, "x and y are both '%.60s'", chip_value_name(x));
+}
+
 bool chip_rule_m3_stride(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     const mil_value *w = mil_in(view->op, "weight");
     if (!w || !w->konst) return false;

@@ -146,6 +146,24 @@ bool chip_rule_unused_input(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     return rule_shape_found_io(view, rule_shape_is_unused, out);
 }
 
+bool chip_rule_returned_input(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
+    const mil_function *f = view->function;
+    const mil_op *op = f->result_count == 1 ? f->results[0]->def : NULL;
+    while (op && op->info->code == MIL_OP_identity && mil_in(op, "x")->def) op = mil_in(op, "x")->def;
+    return op && op->info->code == MIL_OP_identity &&
+           chip_found(out, "its only output '%.60s' is its input '%.60s'", f->results[0]->name, mil_in(op, "x")->name);
+}
+
+bool chip_rule_output_read_inside(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
+    const mil_function *f = view->function;
+    for (int i = 0; i < f->result_count; i++)
+        for (const mil_op *op = f->results[i]->def; op; op = op->next)
+            MIL_FOR_OPERANDS (op, v)
+                if (v == f->results[i])
+                    return chip_found(out, "the output '%.60s' is read by %s", v->name, op->info->name);
+    return false;
+}
+
 static bool rule_shape_unsorted(mil_value *const *values, int count, char out[CHIP_TEXT_BYTES]) {
     for (int i = 1; i < count; i++)
         if (strcmp(values[i - 1]->name, values[i]->name) > 0)

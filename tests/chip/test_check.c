@@ -668,6 +668,7 @@ typedef struct process_case {
 static const process_case processes[] = {
     {"C1a", {.compiles = 120}, {.compiles = 119}},
     {"C1b", {.loaded = 129}, {.loaded = 128}},
+    {"C1c", {.loaded = 116}, {.loaded = 115}},
     {"C2", {.weights_overwritten = true}, {.compiles = 1}},
     {"C3", {.since_failed_compile_s = 14.9}, {.since_failed_compile_s = 15}},
     {"C4", {.forked = true}, {.loaded = 1}},
