@@ -32,7 +32,7 @@ drivers/cpu/ops: base mil/* drivers/cpu drivers/cpu/simd drivers/cpu/gemm driver
 drivers/cpu/plan/plan: base mil/* pass drivers/cpu drivers/cpu/lower drivers/cpu/plan drivers/cpu/fuse drivers/cpu/ops
 drivers/sim: base mil/* engine chip pass device drivers/cpu drivers/cpu/simd drivers/cpu/plan drivers/cpu/plan/plan
 drivers/ane: base mil/* chip pass device
-refusal: base mil/* chip pass device
+refusal: base mil/* pass device
 run: base mil/* pass device refusal
 model: base mil/* model/*
 train/optim: base

@@ -57,6 +57,8 @@ struct propane_driver {
     void (*describe)(const void *impl, propane_device_info *out);
     propane_status (*supports)(void *impl, const mil_function *f, const propane_compile_options *options,
                                propane_error *why);
+    /* The known rule that covers a program which compile refused, in words. (optional) NULL: the driver has no rules. */
+    propane_status (*refusing_rule)(const mil_module *m, char *out, size_t room, propane_error *err);
     propane_status (*compile)(void *impl, const mil_function *f, const propane_compile_options *options,
                               driver_program *out, propane_error *err);
     /* Several functions at once, so that they can share what a compile takes; `options` are for all. Fills `report` (it is

@@ -10,7 +10,6 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/memory.h"
-#include "chip/check.h"
 #include "device/device.h"
 #include "mil/text/mil_text.h"
 #include "refusal/search.h"
@@ -44,29 +43,12 @@ static propane_status refusal_ask(void *context, const mil_function *f, search_a
 
 /* ---- rules ------------------------------------------------------------------------------------------------------------------- */
 
-/* The rule that refuses most surely what is in the program. */
-static propane_status refusal_find_rule(const mil_module *m, char out[RULE_BYTES], propane_error *err) {
-    const chip *targets[CHIP_COUNT];
-    int count = 0;
-    PROPANE_TRY(chip_find_list("all", targets, &count, err));
-    chip_report *r = chip_report_create(&(chip_check_options){targets, count, 0, 0, CHIP_PATH_DIRECT, false});
-    const chip_finding *best = NULL;
-    if (!r) return propane_fail_memory(err, 0);
-    propane_status status = chip_check_module(r, m, err);
-    for (int i = 0; !status && i < chip_report_count(r); i++) {
-        const chip_finding *x = chip_report_get(r, i);
-        if (x->severity < CHIP_WARN || (x->severity == CHIP_WARN && !x->op)) continue;
-        if (!best || x->severity > best->severity) best = x;
-    }
-    if (best)
-        snprintf(out, RULE_BYTES, "rule %s %s%s%.60s: %.120s; %.80s", best->limit->id,
-                 best->severity == CHIP_REFUSE ? "knows it" : "may be it",
-                 strcmp(best->limit->chips, "all") == 0 ? "" : " on ",
-                 strcmp(best->limit->chips, "all") == 0 ? "" : best->limit->chips, best->message, best->limit->fix);
-    else
-        snprintf(out, RULE_BYTES, "no rule knows this");
-    chip_report_free(r);
-    return status;
+/* What the device's driver knows of a program that is refused. */
+static propane_status refusal_find_rule(const refusal *r, const mil_module *m, char out[RULE_BYTES],
+                                        propane_error *err) {
+    const propane_driver *driver = r->device->driver;
+    snprintf(out, RULE_BYTES, "no rule knows this");
+    return driver->refusing_rule ? driver->refusing_rule(m, out, RULE_BYTES, err) : PROPANE_OK;
 }
 
 /* ---- the folder ---------------------------------------------------------------------------------------------------------------- */
@@ -125,13 +107,14 @@ static void refusal_say_operation(const search_result *s, text *out) {
         text_printf(out, "; answers differ: %d of %d refusals were not repeated", s->changed, s->refused);
 }
 
-static propane_status refusal_say(const search_result *s, const char *folder, text *out, propane_error *err) {
+static propane_status refusal_say(const refusal *r, const search_result *s, const char *folder, text *out,
+                                  propane_error *err) {
     char rule[RULE_BYTES], path[PATH_BYTES];
     propane_error why = {0};
     refusal_say_operation(s, out);
     if (!s->smallest) return PROPANE_OK;
     if (s->verdict <= SEARCH_BOUND) {
-        PROPANE_TRY(refusal_find_rule(s->smallest, rule, err));
+        PROPANE_TRY(refusal_find_rule(r, s->smallest, rule, err));
         text_printf(out, "; %s", rule);
     }
     if (refusal_write(s->smallest, folder, path, &why) != PROPANE_OK)
@@ -163,7 +146,7 @@ propane_status refusal_explain(propane_device *device, const mil_function *f, co
     propane_error why = {0};
     log_tell("'%.60s' is refused; parts of it are compiled until the operation is known", f->name);
     propane_status status = search_refused(f, refusal_ask, &r, &found, &why);
-    if (!status) status = refusal_say(&found, folder, &said, &why);
+    if (!status) status = refusal_say(&r, &found, folder, &said, &why);
     if (!status && said.failed) status = propane_fail_memory(&why, said.length);
     if (status) {
         char before[sizeof err->text];

@@ -15,6 +15,7 @@
 #include "base/int_math.h"
 #include "base/memory.h"
 #include "chip/chip.h"
+#include "chip/refusing_rule.h"
 #include "device/driver.h"
 #include "drivers/accel/accel_node.h"
 #include "engine/compile.h"
@@ -217,9 +218,9 @@ static propane_status accel_execute(void *impl, const driver_execution *e, propa
 
 /* What both devices share. */
 #define ACCEL_COMMON                                                                                                   \
-    .close = accel_close, .describe = accel_describe, .supports = accel_supports, .compile = accel_compile,            \
-    .patch = accel_patch, .program_free = accel_program_free, .buffer_create = accel_buffer_create,                    \
-    .buffer_free = accel_buffer_free, .execute = accel_execute
+    .close = accel_close, .describe = accel_describe, .supports = accel_supports, .refusing_rule = chip_refusing_rule, \
+    .compile = accel_compile, .patch = accel_patch, .program_free = accel_program_free,                                \
+    .buffer_create = accel_buffer_create, .buffer_free = accel_buffer_free, .execute = accel_execute
 
 extern const propane_driver accel_driver, registers_driver;
 const propane_driver accel_driver = {

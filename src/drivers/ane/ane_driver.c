@@ -22,6 +22,7 @@
 
 #include "base/memory.h"
 #include "chip/check.h"
+#include "chip/refusing_rule.h"
 #include "drivers/ane/ane.h"
 
 extern const propane_driver ane_driver;
@@ -228,6 +229,7 @@ const propane_driver ane_driver = {
     .close = ane_close,
     .describe = ane_describe,
     .supports = ane_supports,
+    .refusing_rule = chip_refusing_rule,
     .compile = ane_compile,
     .compile_all = ane_compile_all,
     .program_free = ane_program_free,

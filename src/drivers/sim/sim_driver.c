@@ -12,6 +12,7 @@
 #include "base/int_math.h"
 #include "base/memory.h"
 #include "chip/check.h"
+#include "chip/refusing_rule.h"
 #include "drivers/cpu/simd/kernels.h"
 #include "drivers/sim/sim.h"
 
@@ -317,6 +318,7 @@ const propane_driver sim_driver = {
     .close = sim_close,
     .describe = sim_describe,
     .supports = sim_supports,
+    .refusing_rule = chip_refusing_rule,
     .compile = sim_compile,
     .program_free = sim_program_free,
     .buffer_create = sim_buffer_create,
