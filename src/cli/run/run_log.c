@@ -184,19 +184,28 @@ static void run_log_take_power(run_point *p, const json_t *o) {
     }
 }
 
+static double run_history_mean_joules(const run_history *h, int64_t first, int64_t end, int part) {
+    double sum = 0;
+    int64_t known = 0;
+    for (int64_t k = first; k < end; k++)
+        if (h->points[k].powered && isfinite(h->points[k].joules[part])) sum += h->points[k].joules[part], known++;
+    return known ? sum / (double)known : NAN;
+}
+
+double run_history_step_joules(const run_history *h, energy_part part) {
+    return run_history_mean_joules(h, 0, h->count, (int)part);
+}
+
 bool run_history_joules(const run_history *h, const run_point *of, char out[200]) {
     int64_t first = of ? of - h->points : 0, end = of ? first + 1 : h->count, powered = 0;
     size_t used = 0;
     out[0] = 0;
     for (int64_t k = first; k < end; k++) powered += h->points[k].powered;
     for (int i = 0; powered && i < ENERGY_PARTS && used < 150; i++) {
-        double sum = 0;
-        int64_t known = 0;
-        for (int64_t k = first; k < end; k++)
-            if (h->points[k].powered && isfinite(h->points[k].joules[i])) sum += h->points[k].joules[i], known++;
+        const double mean = run_history_mean_joules(h, first, end, i);
         used += (size_t)snprintf(out + used, 200 - used, "%s%s ", used ? ", " : "", energy_part_name((energy_part)i));
-        used += (size_t)(known ? snprintf(out + used, 200 - used, "%.3g J", sum / (double)known)
-                               : snprintf(out + used, 200 - used, "unknown"));
+        used += (size_t)(isfinite(mean) ? snprintf(out + used, 200 - used, "%.3g J", mean)
+                                        : snprintf(out + used, 200 - used, "unknown"));
     }
     return powered > 0;
 }

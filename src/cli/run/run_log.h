@@ -90,6 +90,8 @@ typedef struct run_agreement {
 bool run_history_agreement(const run_history *h, run_agreement *out);
 /* "cpu 3.21 J, gpu unknown, ...": of one step, or (NULL) the mean of all. False: nobody asked for them. */
 bool run_history_joules(const run_history *h, const run_point *of, char out[200]);
+/* The mean of all steps; NAN: not known. */
+double run_history_step_joules(const run_history *h, energy_part part);
 /* Bytes of memory at most in use so far by this process; negative: not known. */
 double run_peak_memory(void);
 

@@ -78,18 +78,21 @@ static double run_set_best_stretch(const run_history *h) {
 }
 
 static void run_set_sum_points(const run_history *h, run_summary *s) {
-    double watts = 0, speed = 0;
-    int64_t speeds = 0, watted = 0;
+    double watts = 0, speed = 0, device = 0;
+    int64_t speeds = 0, watted = 0, devices = 0;
     for (int64_t i = 0; i < h->count; i++) {
         const run_point *p = &h->points[i];
         if (isfinite(p->loss) && isnan(s->first)) s->first = p->loss;
         if (isfinite(p->tokens_per_s)) speed += p->tokens_per_s, speeds++;
         if (isfinite(p->memory)) s->memory = isnan(s->memory) ? p->memory : fmax(s->memory, p->memory);
+        if (isfinite(p->device_ms)) device += p->device_ms, devices++;
         if (isfinite(p->watts)) watts += p->watts, watted++;
         if (isfinite(p->seconds)) s->seconds = p->seconds;
     }
     if (speeds) s->speed = speed / (double)speeds;
     if (watted) s->watts = watts / (double)watted;
+    if (devices) s->device_ms = device / (double)devices;
+    for (int i = 0; i < ENERGY_PARTS; i++) s->joules[i] = run_history_step_joules(h, (energy_part)i);
 }
 
 /* Of the newest speeds, so that one slow step does not frighten. */
@@ -104,7 +107,7 @@ static double run_set_recent_speed(const run_history *h) {
 static void run_set_summarise(run_seen *r) {
     const run_history *h = &r->history;
     run_summary *s = &r->summary;
-    *s = (run_summary){NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN};
+    for (size_t i = 0; i < sizeof *s / sizeof(double); i++) memcpy((double *)s + i, &(double){NAN}, sizeof(double));
     s->planned = run_history_number(h, "steps", NAN);
     const double each = run_history_number(h, "tokens_per_step", NAN);
     if (h->count) s->steps = (double)h->points[h->count - 1].step;
@@ -118,8 +121,10 @@ static void run_set_summarise(run_seen *r) {
         if (!isfinite(v->loss) || v->loss >= s->val_best) continue;
         s->val_best = v->loss, s->val_step = (double)v->step, s->per_byte = v->per_byte;
     }
-    if (strcmp(r->state, "running") != 0) return;
-    s->speed = run_set_recent_speed(h);
+    const bool goes_on = strcmp(r->state, "running") == 0;
+    if (goes_on) s->speed = run_set_recent_speed(h);
+    if (s->speed > 0) s->step_ms = 1000 * each / s->speed;
+    if (!goes_on) return;
     if (s->speed > 0 && s->planned > s->steps) s->left = (s->planned - s->steps) * each / s->speed;
 }
 

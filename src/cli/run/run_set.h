@@ -12,6 +12,8 @@ typedef struct run_summary { /* NAN: not known */
     double val_last, val_best, val_step;        /* val_step: of the best */
     double per_byte;                            /* nats, of the best validation */
     double speed, seconds, left, memory, watts; /* left: only while it goes on */
+    double step_ms, device_ms;                  /* of a step */
+    double joules[ENERGY_PARTS];                /* likewise */
 } run_summary;
 
 typedef struct run_seen {

@@ -9,7 +9,7 @@
 
 #include "base/memory.h"
 
-typedef enum shown_as { AS_COUNT, AS_LOSS, AS_TIME, AS_MEGABYTES, AS_WATTS } shown_as;
+typedef enum shown_as { AS_COUNT, AS_LOSS, AS_TIME, AS_MEGABYTES, AS_MILLISECONDS, AS_WATTS, AS_JOULES } shown_as;
 
 static const struct fact {
     const char *name, *key; /* of the table, of JSON */
@@ -27,10 +27,16 @@ static const struct fact {
     {"training, last", "loss_last", offsetof(run_summary, last), AS_LOSS, -1},
     {"training, first", "loss_first", offsetof(run_summary, first), AS_LOSS, 0},
     {"tokens/s", "tokens_per_s", offsetof(run_summary, speed), AS_COUNT, 1},
+    {"ms a step", "step_ms", offsetof(run_summary, step_ms), AS_MILLISECONDS, -1},
+    {"  of the device", "device_ms", offsetof(run_summary, device_ms), AS_MILLISECONDS, 0},
     {"time", "seconds", offsetof(run_summary, seconds), AS_TIME, 0},
     {"time left", "seconds_left", offsetof(run_summary, left), AS_TIME, 0},
     {"memory, MB", "memory", offsetof(run_summary, memory), AS_MEGABYTES, 0},
     {"simulated, W", "watts", offsetof(run_summary, watts), AS_WATTS, 0},
+    {"joules a step, cpu", "cpu_j", offsetof(run_summary, joules[ENERGY_CPU]), AS_JOULES, 0},
+    {"  gpu", "gpu_j", offsetof(run_summary, joules[ENERGY_GPU]), AS_JOULES, 0},
+    {"  engine", "ane_j", offsetof(run_summary, joules[ENERGY_ANE]), AS_JOULES, 0},
+    {"  memory", "dram_j", offsetof(run_summary, joules[ENERGY_DRAM]), AS_JOULES, 0},
 };
 enum { FACTS = sizeof facts / sizeof facts[0] };
 
@@ -49,6 +55,8 @@ static void run_table_print_figure(char out[160], shown_as as, double v) {
     case AS_LOSS: snprintf(out, 160, "%.4f", v); break;
     case AS_TIME: snprintf(out, 160, "%s", text_duration(time, v)); break;
     case AS_MEGABYTES: snprintf(out, 160, "%.0f", v / 1e6); break;
+    case AS_MILLISECONDS: snprintf(out, 160, "%.2f", v); break;
+    case AS_JOULES: snprintf(out, 160, "%.3g", v); break;
     case AS_WATTS: snprintf(out, 160, "%.2f", v); break;
     }
 }
