@@ -3,11 +3,16 @@
 """Chat formats and instruction data against `transformers`: for each format a model folder with a tokenizer and the
 format as a Jinja template, conversations rendered by apply_chat_template, and the ids that `propane show --json` gives of
 the same conversations. The tokens to learn are compared with those of {% generation %} blocks. The same templates, and
-some of no format of Propane's, are run as they are (--chat jinja), with and without these blocks. Real templates are
-compared too where CHAT_TEMPLATES names a folder with NAME.jinja files (NAME: a format of Propane's).
+some of no format of Propane's, are run as they are (--chat jinja), with and without these blocks.
 
-    python3 tools/chat_check.py [PROPANE]        (exit 1: different; 77: a package is missing)
+With --templates, published templates (NAME.jinja, for instance those of llama.cpp's models/templates) instead: the text that
+Propane makes of conversations with the format that it chose, once with Jinja2 and once without, is apply_chat_template's, or
+Propane refuses. Templates that a format writes are printed with the SHA-256 that a row of src/model/text/chat.c knows them by.
+
+    python3 tools/chat_check.py [PROPANE]
+    python3 tools/chat_check.py [PROPANE] --templates FOLDER        (exit 1: different; 77: a package is missing)
 """
+import hashlib
 import json
 import os
 import subprocess
@@ -15,7 +20,9 @@ import sys
 import tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-program = sys.argv[1] if len(sys.argv) == 2 else os.path.join(ROOT, "build", "release", "propane")
+published = sys.argv[sys.argv.index("--templates") + 1] if "--templates" in sys.argv[:-1] else None
+given = [a for a in sys.argv[1:] if a not in ("--templates", published)]
+program = given[0] if given else os.path.join(ROOT, "build", "release", "propane")
 if not os.path.exists(program):
     print(f"chat_check: {program} is not built: run make")
     sys.exit(77)
@@ -60,7 +67,7 @@ QWEN3 = ("{% set ns = namespace(q=messages|length - 1) %}{% for m in messages %}
          "{% set c = c.split('</think>')[-1].lstrip('\\n') %}{% endif %}{% if loop.index0 > ns.q and (loop.last or t) %}"
          "{{ '<think>\\n' + t.strip('\\n') + '\\n</think>\\n\\n' + c.lstrip('\\n') }}{% else %}{{ c }}{% endif %}"
          "{{ '<|im_end|>' }}" + END + "{% else %}{{ m.content + '<|im_end|>' }}{% endif %}{{ '\\n' }}{% endfor %}" + ASK +
-         "{{ '<|im_start|>assistant\\n' }}{% endif %}{# reasoning_content #}")
+         "{{ '<|im_start|>assistant\\n' }}{% endif %}")
 
 TEMPLATES = {
     "qwen3": QWEN3,
@@ -70,13 +77,15 @@ TEMPLATES = {
     "smollm2": chatml("You are a helpful AI assistant named SmolLM, trained by Hugging Face"),
     "llama3": llama3(False),
     "llama3.1": llama3(True),
-    "llama2": "{% set ns = namespace(s='') %}{% for m in messages %}{% if m.role == 'system' %}{% set ns.s = '<<SYS>>\\n' +"
+    "llama2": "{% set ns = namespace(s='', n=0) %}{% for m in messages %}{% if m.role != 'system' %}{% if (m.role == 'user') !="
+              " (ns.n % 2 == 0) %}{{ raise_exception('turns') }}{% endif %}{% set ns.n = ns.n + 1 %}{% endif %}"
+              "{% if m.role == 'system' %}{% set ns.s = '<<SYS>>\\n' +"
               " m.content + '\\n<</SYS>>\\n\\n' %}{% elif m.role == 'user' %}{{ bos_token + '[INST] ' + (ns.s +"
               " m.content).strip() + ' [/INST]' }}{% set ns.s = '' %}{% else %}" + GEN + "{{ ' ' + m.content.strip() + ' '"
               " + eos_token }}" + END + "{% endif %}{% endfor %}",
     "zephyr": "{% for m in messages %}{{ '<|' + m.role + '|>\\n' }}{% if m.role == 'assistant' %}" + GEN +
               "{{ m.content + eos_token }}" + END + "{% else %}{{ m.content + eos_token }}{% endif %}{{ '\\n' }}"
-              "{% endfor %}" + ASK + "{{ '<|assistant|>\\n' }}{% endif %}{# <|user|> <|assistant|> #}",
+              "{% endfor %}" + ASK + "{{ '<|assistant|>\\n' }}{% endif %}",
 }
 # No format's: a name of its own for answers, a refusal, a macro, what only a whole interpreter runs.
 OWN = {
@@ -119,12 +128,27 @@ def make_tokenizer(path):
     tok.save(os.path.join(path, "tokenizer.json"))
 
 
+def ask_propane(folder, data, flags=(), python=None):
+    environment = dict(os.environ, PROPANE_PYTHON=python) if python else None
+    return subprocess.run([program, "show", data, "--model", folder] + list(flags), capture_output=True, text=True,
+                          env=environment)
+
+
+def format_of(folder, python=None):
+    """The chat format that Propane chose; None: it refuses."""
+    data = os.path.join(folder, "one.jsonl")
+    with open(data, "w", encoding="utf-8") as out:
+        out.write('{"prompt": "Hello", "completion": " there"}\n')
+    run = ask_propane(folder, data, python=python)
+    return None if run.returncode else run.stdout.splitlines()[0].split()[-1]
+
+
 def shown(folder, name, talks, chat):
     data = os.path.join(folder, "data.jsonl")
     with open(data, "w", encoding="utf-8") as out:
         for talk in talks:
             out.write(json.dumps({"messages": talk}, ensure_ascii=len(talk) % 2 == 0) + "\n")
-    run = subprocess.run([program, "show", data, "--model", folder, "--json"] + chat, capture_output=True, text=True)
+    run = ask_propane(folder, data, ["--json"] + chat)
     if run.returncode:
         print(f"chat_check: {name}: {run.stderr}")
         sys.exit(1)
@@ -155,16 +179,80 @@ def check(folder, name, template, marked, chat=(), given=None):
     return len(talks), wrong
 
 
+TALKS = [
+    [("user", "Hello"), ("assistant", "Hi there."), ("user", "Bye"), ("assistant", "So long.")],
+    [("system", "Be brief."), ("user", "Hello"), ("assistant", "Hi there."), ("user", "Bye"), ("assistant", "So long.")],
+    [("system", " Be brief.\n"), ("user", "Hello"), ("assistant", "Hi there.")],
+    [("user", " Hello\n"), ("assistant", "\n Hi there. "), ("user", "Bye"), ("assistant", " So long.\n")],
+    [("user", "Hello"), ("assistant", "Hi there.")],
+    [("user", "Hello"), ("assistant", "<think>\nhm\n</think>\n\nHi there."), ("user", "Bye"),
+     ("assistant", "<think>\nso\n</think>\n\nSo long.")],
+    [("user", "/think Hello"), ("assistant", "<think>hm</think>Hi."), ("user", "Bye /no_think"), ("assistant", "So.")],
+]
+
+
+def compare_published(folder, reference, python):
+    """Conversations that are the same, that Propane refuses, that are different."""
+    counts, data = [0, 0, 0], os.path.join(folder, "data.jsonl")
+    for talk in TALKS:
+        messages = [{"role": role, "content": content} for role, content in talk]
+        with open(data, "w", encoding="utf-8") as out:
+            out.write(json.dumps({"messages": messages}) + "\n")
+        run = ask_propane(folder, data, ["--json"], python)
+        try:
+            want = reference.apply_chat_template(messages, tokenize=False)
+        except Exception as problem:  # the template's refusal
+            want = f"refused: {problem}"
+        got = None if run.returncode else reference.decode(json.loads(run.stdout)["ids"])
+        counts[1 if got is None else 0 if got == want else 2] += 1
+        if got is not None and got != want:
+            print(f"  here  {got!r}\n  there {want!r}")
+    return counts
+
+
+def check_published(folder):
+    sums = {True: [0, 0, 0], False: [0, 0, 0]}
+    for entry in sorted(name for name in os.listdir(published) if name.endswith(".jinja")):
+        with open(os.path.join(published, entry), encoding="utf-8", newline="") as source:
+            text = source.read()
+        with open(os.path.join(folder, "chat_template.jinja"), "w", encoding="utf-8", newline="") as out:
+            out.write(text)
+        chosen, differs = {True: set(), False: set()}, 0
+        for bos, eos in (("<s>", "</s>"), ("<b>", "<e>"), ("", "<|im_end|>")):
+            with open(os.path.join(folder, "tokenizer_config.json"), "w", encoding="utf-8") as out:
+                json.dump({"bos_token": bos, "eos_token": eos, "tokenizer_class": "PreTrainedTokenizerFast"}, out)
+            for engine in (True, False):
+                chosen[engine].add(format_of(folder, None if engine else "/nowhere/python3"))
+        with open(os.path.join(folder, "tokenizer_config.json"), "w", encoding="utf-8") as out:
+            json.dump({"bos_token": "<s>", "eos_token": "</s>", "tokenizer_class": "PreTrainedTokenizerFast"}, out)
+        reference = PreTrainedTokenizerFast(tokenizer_file=os.path.join(folder, "tokenizer.json"), bos_token="<s>",
+                                            eos_token="</s>")
+        reference.chat_template = text
+        for engine in (True, False):
+            counts = compare_published(folder, reference, None if engine else "/nowhere/python3")
+            sums[engine] = [a + b for a, b in zip(sums[engine], counts)]
+            differs += counts[2]
+            print(f"{entry}: {'with' if engine else 'without'} Jinja2: {', '.join(sorted(map(str, chosen[engine])))}; "
+                  f"{counts[0]} the same, {counts[1]} refused, {counts[2]} different")
+        if len(chosen[True]) == 1 and not chosen[True] & {"jinja", None}:
+            cut = text[:-1] if text.endswith("\n") else text
+            print(f"  the text of {chosen[True].pop()}: {hashlib.sha256(cut.removesuffix(chr(13)).encode()).hexdigest()}")
+    for engine in (True, False):
+        same, refused, different = sums[engine]
+        print(f"{'with' if engine else 'without'} Jinja2: {same} the same, {refused} refused, {different} different")
+    return sums[True][2] + sums[False][2] != 0
+
+
 with tempfile.TemporaryDirectory() as work:
     make_tokenizer(work)
+    if published:
+        sys.exit(check_published(work))
     total = bad = 0
-    real = os.environ.get("CHAT_TEMPLATES")
-    jobs = [(name, text, True) for name, text in TEMPLATES.items()]
-    for entry in sorted(os.listdir(real)) if real else []:
-        with open(os.path.join(real, entry), encoding="utf-8") as source:
-            jobs.append((entry.removesuffix(".jinja"), source.read(), False))
-    for name, text, marked in jobs:
-        count, wrong = check(work, name, text, marked)
+    for name, text in TEMPLATES.items():
+        count, wrong = check(work, name, text, True, [] if has_jinja else ["--chat", name])
+        if has_jinja and format_of(work) != name:
+            wrong += 1
+            print(f"{name}: the format chosen is {format_of(work)}")
         total, bad = total + count, bad + wrong
     if has_jinja:
         for name, text in list(OWN.items()) + [job for job in TEMPLATES.items() if job[0] != "qwen3"]:
@@ -173,5 +261,5 @@ with tempfile.TemporaryDirectory() as work:
                 count, wrong = check(work, name + ", run", text, True, ["--chat", "jinja"] if name in TEMPLATES else [], given)
                 total, bad = total + count, bad + wrong
     ran = "formats, and templates run by Jinja2" if has_jinja else "formats (python3 has no jinja2: none was run)"
-    print(f"{len(jobs)} {ran}: {total} conversations, {bad} differ")
+    print(f"{len(TEMPLATES)} {ran}: {total} conversations, {bad} differ")
     sys.exit(bad != 0)

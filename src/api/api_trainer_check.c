@@ -2,6 +2,7 @@
  * Owns what options of training need of one another: what is missing, what says a thing twice, what contradicts. What one
  * value may be is its row's to say.
  */
+#include <stdio.h>
 #include <string.h>
 
 #include "api/api_trainer.h"
@@ -47,6 +48,12 @@ static propane_status api_trainer_check_language(const train_options *o, propane
             err, PROPANE_ERR_INVALID,
             "%s says the model's sizes; leave out --arch, --layers, --width, --hidden, --heads, --kv-heads, --tie",
             *o->init ? "--init" : "--config");
+    int day[3];
+    char rest;
+    if (*o->chat_date &&
+        (strlen(o->chat_date) != 10 || sscanf(o->chat_date, "%4d-%2d-%2d%c", day, day + 1, day + 2, &rest) != 3 ||
+         day[0] < 1 || day[1] < 1 || day[1] > 12 || day[2] < 1 || day[2] > 31))
+        return propane_fail(err, PROPANE_ERR_INVALID, "--chat-date '%.40s' is not a date, YYYY-MM-DD", o->chat_date);
     if (*o->val_data && o->given[TRAIN_OPTION_held_out])
         return propane_fail(err, PROPANE_ERR_INVALID, "--val-data and --held-out say the same; give one");
     if (o->given[TRAIN_OPTION_chat] && file_exists(o->sources) && !file_is_dir(o->sources) &&

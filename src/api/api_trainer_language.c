@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "api/api.h"
 #include "api/api_model.h"
@@ -23,10 +24,20 @@
 
 /* ---- the text ----------------------------------------------------------------------------------------------------------------- */
 
+/* The day of the run's beginning: a run that goes on, or is made again, has the same data. */
+static const char *api_trainer_language_date(const train_options *o, char today[11]) {
+    const time_t now = time(NULL);
+    struct tm day;
+    if (*o->chat_date) return o->chat_date;
+    (void)strftime(today, 11, "%Y-%m-%d", localtime_r(&now, &day));
+    return today;
+}
+
 /* A model that is trained further brings its tokenizer and its way to talk. */
 static propane_status api_trainer_language_open_corpus(propane_trainer *t, const propane_data *data,
                                                        propane_error *err) {
-    const train_options *o = t->options;
+    train_options *o = t->options;
+    char today[11] = "";
     const char *init = *o->init ? o->init : NULL;
     model_form form;
     if (init && !o->resume) PROPANE_TRY(model_store_form(init, &form, err));
@@ -40,6 +51,7 @@ static propane_status api_trainer_language_open_corpus(propane_trainer *t, const
                                 .vocab = (int)o->vocab,
                                 .model = o->resume ? o->run_dir : init,
                                 .chat = o->chat,
+                                .date = api_trainer_language_date(o, today),
                                 .data = data->text,
                                 .length = data->length,
                                 .lines = data->examples,
@@ -48,6 +60,12 @@ static propane_status api_trainer_language_open_corpus(propane_trainer *t, const
                                 .vocabulary = data->tokenizer};
     const propane_status status = corpus_open(&how, &t->language.corpus, err);
     mem_free(own);
+    if (status == PROPANE_OK && !*o->chat_date && t->language.corpus.instructions &&
+        chat_template_is_dated(&t->language.corpus.chat)) {
+        o->chat_date = arena_string(t->own->arena, today);
+        o->given[TRAIN_OPTION_chat_date] = true; /* part of the run's record */
+        if (!o->chat_date) return propane_fail_memory(err, sizeof today);
+    }
     if (status == PROPANE_OK && t->language.corpus.divided && o->given[TRAIN_OPTION_held_out])
         return propane_fail(err, PROPANE_ERR_INVALID, "%.600s: that is what to validate with; leave out --held-out",
                             t->language.corpus.parts);

@@ -5,6 +5,8 @@
 
 #include <string.h>
 
+#include "model/text/chat_find.h"
+
 static void converse_add_end(infer_chat *c, int32_t id) {
     for (int i = 0; i < c->end_count; i++)
         if (c->ends[i] == id) return;

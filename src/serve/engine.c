@@ -246,8 +246,8 @@ static bool engine_prompt_ids(const answer *a, int i, token_list *ids, serve_pro
     const char *param = serve_request_key(a->r);
     if (a->r->chat && !a->e->chat)
         return serve_refuse(p, 400, "invalid_request_error", "messages", NULL,
-                            "this model's chat template is not known; ask /v1/completions, or start the server with "
-                            "--chat FORMAT");
+                            "this model's chat template cannot be run here: install Python's jinja2 where the server "
+                            "runs, or start it with --chat FORMAT; /v1/completions works without");
     if (a->r->tools && !chat_template_calls_tools(&a->e->chat->format))
         return serve_refuse(
             p, 400, "invalid_request_error", "tools", "unsupported_parameter",

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Chat formats: one conversation in each, where its answers stand, how a model's format is found, and what is refused.
  */
-#include "model/text/chat.h"
+#include "model/text/chat_find.h"
 
 #include <stdlib.h>
 
@@ -113,36 +113,31 @@ TEST(wrong_conversations_are_refused) {
     EXPECT_FAIL(chat_format_find("alpaca", &c.format, &err), PROPANE_ERR_NOT_FOUND, "formats are qwen3, qwen2.5");
 }
 
-static void expect_found(const char *config, const char *want, const char *message) {
-    char *dir = test_temp_dir(), path[1000];
-    chat_template c;
-    snprintf(path, sizeof path, "%s/tokenizer_config.json", dir);
-    EXPECT_OK(file_write(path, config, strlen(config), &err));
-    if (want) {
-        EXPECT_OK(chat_template_find(dir, NULL, NULL, &c, &err));
-        EXPECT_TEXT(chat_format_name(c.format), want);
-        EXPECT_TEXT(c.eos, "</s>");
-        chat_template_deinit(&c);
-        snprintf(path, sizeof path, "%s/model.safetensors", dir); /* beside a file */
-        EXPECT_OK(chat_template_find(path, NULL, NULL, &c, &err));
-        EXPECT_TEXT(chat_format_name(c.format), want);
-        chat_template_deinit(&c);
-    } else {
-        EXPECT_FAIL(chat_template_find(dir, NULL, NULL, &c, &err), PROPANE_ERR_UNSUPPORTED, message);
-        EXPECT_OK(chat_template_find(dir, NULL, "zephyr", &c, &err));
+/* Files beside the model, or beside a file of it; of several templates the one called default. */
+TEST(a_models_template_is_found) {
+    static const char turns[] =
+        "{% for m in messages %}<|im_start|>{{ m.role }}\\n{{ m.content }}<|im_end|>\\n{% endfor %}"
+        "{% if add_generation_prompt %}<|im_start|>assistant\\n{% endif %}";
+    char *dir = test_temp_dir(), path[1000], config[1000];
+    const char *const forms[] = {"{\"eos_token\": \"</s>\"}",
+                                 "{\"eos_token\": {\"content\": \"</s>\"}, \"chat_template\": \"%s\"}",
+                                 "{\"eos_token\": \"</s>\", \"chat_template\": [{\"name\": \"rag\", \"template\": "
+                                 "\"x\"}, {\"name\": \"default\", \"template\": \"%s\"}]}"};
+    setenv("PROPANE_PYTHON", "/nowhere/python3", 1); /* this one is known by its text */
+    for (int i = 0; i < 3; i++) {
+        chat_template c;
+        snprintf(config, sizeof config, forms[i], turns);
+        snprintf(path, sizeof path, "%s/tokenizer_config.json", dir);
+        EXPECT_OK(file_write(path, config, strlen(config), &err));
+        for (int beside = 0; beside < 2; beside++) {
+            snprintf(path, sizeof path, "%s%s", dir, beside ? "/model.safetensors" : "");
+            EXPECT_OK(chat_template_find(path, NULL, NULL, &c, &err));
+            EXPECT_TEXT(chat_format_name(c.format), i ? "chatml" : "plain");
+            EXPECT_TEXT(c.eos, "</s>");
+            chat_template_deinit(&c);
+        }
     }
     mem_free(dir);
-}
-
-TEST(a_models_format_is_found) {
-    setenv("PROPANE_PYTHON", "/nowhere/python3", 1); /* or the last one would be run */
-    expect_found("{\"eos_token\": \"</s>\"}", "plain", NULL);
-    expect_found("{\"eos_token\": {\"content\": \"</s>\"}, \"chat_template\": \"{{'<|im_start|>' + role}}\"}", "chatml",
-                 NULL);
-    expect_found("{\"eos_token\": \"</s>\", \"chat_template\": [{\"name\": \"rag\", \"template\": \"<|im_start|>\"}, "
-                 "{\"name\": \"default\", \"template\": \"[INST] <<SYS>>\"}]}",
-                 "llama2", NULL);
-    expect_found("{\"chat_template\": \"<|begin_of_turn|>\"}", NULL, "its chat template is none of the formats");
 }
 
 /* Nothing lies beside a tokenizer that is in memory: what it has itself counts, or the format that is asked for. */
@@ -208,5 +203,5 @@ TEST(messages_are_read_from_json) {
 
 SUITE("model/chat", T(each_format_writes_a_conversation), T(a_system_message_is_assumed_where_the_family_does),
       T(thoughts_stay_with_the_last_answer_only), T(the_answers_places_are_known), T(wrong_conversations_are_refused),
-      T(a_models_format_is_found), T(a_tokenizer_without_a_file_has_a_format), T(ids_of_the_answers),
+      T(a_models_template_is_found), T(a_tokenizer_without_a_file_has_a_format), T(ids_of_the_answers),
       T(messages_are_read_from_json))

@@ -20,7 +20,7 @@ static const char turns[] =
 static const char marked[] =
     "{% for m in messages %}{% if m.role == 'assistant' %}{% generation %}{{ m.content }}!{% endgeneration %}{% else %}"
     "{{ m.content }}{% endif %}{% endfor %}";
-static const char hidden[] = "{{ messages | length }}{% for m in messages %}{{ m.content }}{% endfor %}";
+static const char hidden[] = "{{ messages | length }}{% for m in messages %}{{ m.content | upper }}{% endfor %}";
 static const char refusing[] = "{{ raise_exception('roles must take turns') }}";
 static const char escape[] = "{{ ''.__class__.__mro__[1].__subclasses__() }}";
 static const char file[] = "{{ open('/etc/passwd').read() }}";
@@ -35,7 +35,7 @@ static chat_template of(const char *jinja) {
 
 static bool jinja2_is_there(void) {
     char end[CHAT_JINJA_END];
-    return chat_jinja_probe(&(chat_jinja){turns, "", ""}, end, &err) == PROPANE_OK;
+    return chat_jinja_probe(&(chat_jinja){turns, "", ""}, json_array(), end, NULL, &err) == PROPANE_OK;
 }
 #define NEEDS_JINJA2()                                                                                                 \
     if (!jinja2_is_there()) SKIP("%s", err.text)
@@ -73,9 +73,9 @@ TEST(marks_of_generation_say_where_answers_stand) {
 TEST(an_answers_end_is_told) {
     NEEDS_JINJA2();
     char end[CHAT_JINJA_END];
-    EXPECT_OK(chat_jinja_probe(&(chat_jinja){turns, "<s>", "</s>"}, end, &err));
+    EXPECT_OK(chat_jinja_probe(&(chat_jinja){turns, "<s>", "</s>"}, json_array(), end, NULL, &err));
     EXPECT_TEXT(end, "<end>");
-    EXPECT_OK(chat_jinja_probe(&(chat_jinja){refusing, "<s>", "</s>"}, end, &err));
+    EXPECT_OK(chat_jinja_probe(&(chat_jinja){refusing, "<s>", "</s>"}, json_array(), end, NULL, &err));
     EXPECT_TEXT(end, "");
 }
 
@@ -90,8 +90,8 @@ TEST(what_is_wrong_is_told) {
     chat_text_deinit(&out);
     c = of(refusing);
     EXPECT_FAIL(chat_render(&c, talk, 3, NULL, true, &out, &err), PROPANE_ERR_INVALID, "roles must take turns");
-    EXPECT_FAIL(chat_jinja_probe(&(chat_jinja){"{% for %}", "", ""}, end, &err), PROPANE_ERR_INVALID,
-                "chat template: ");
+    EXPECT_FAIL(chat_jinja_probe(&(chat_jinja){"{% for %}", "", ""}, json_array(), end, NULL, &err),
+                PROPANE_ERR_INVALID, "chat template: ");
     chat_text_deinit(&out);
 }
 
@@ -174,10 +174,10 @@ TEST(threads_take_turns) {
 TEST(without_python_it_says_so) {
     char end[CHAT_JINJA_END];
     setenv("PROPANE_PYTHON", "/nowhere/python3", 1);
-    EXPECT_FAIL(chat_jinja_probe(&(chat_jinja){turns, "", ""}, end, &err), PROPANE_ERR_UNSUPPORTED,
+    EXPECT_FAIL(chat_jinja_probe(&(chat_jinja){turns, "", ""}, json_array(), end, NULL, &err), PROPANE_ERR_UNSUPPORTED,
                 "/nowhere/python3 cannot be started");
     setenv("PROPANE_PYTHON", "true", 1);
-    EXPECT_FAIL(chat_jinja_probe(&(chat_jinja){turns, "", ""}, end, &err), PROPANE_ERR_UNSUPPORTED,
+    EXPECT_FAIL(chat_jinja_probe(&(chat_jinja){turns, "", ""}, json_array(), end, NULL, &err), PROPANE_ERR_UNSUPPORTED,
                 "ended without a word");
 }
 

@@ -13,7 +13,7 @@
 #include "base/rng.h"
 #include "base/sha256.h"
 #include "model/files/store.h"
-#include "model/text/chat.h"
+#include "model/text/chat_find.h"
 #include "support/test.h"
 
 static model_weights *small_model(bool tied) {
@@ -314,8 +314,8 @@ static void check_vocabulary(const char *source) {
 /* The chat template goes into a GGUF file, out of it, into Propane's own file and into a folder. */
 TEST(chat_templates_stay) {
     static const char jinja[] =
-        "{{ '<|im_start|>system\nYou are a helpful AI assistant named SmolLM, trained by Hugging "
-        "Face<|im_end|>\n' }}";
+        "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
+        "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
     propane_error err = {0};
     tokenizer *t = NULL, *back = NULL, *own = NULL, *folder = NULL;
     gguf_header h = {0};
@@ -340,7 +340,7 @@ TEST(chat_templates_stay) {
     EXPECT_OK(tokenizer_read(path, &folder, &err));
     EXPECT(strcmp(tokenizer_get_chat(folder)->jinja, jinja) == 0);
     EXPECT_OK(chat_template_find("nowhere.gguf", own, NULL, &c, &err));
-    EXPECT(strcmp(chat_format_name(c.format), "smollm2") == 0 && strcmp(c.bos, "!") == 0);
+    EXPECT(strcmp(chat_format_name(c.format), "chatml") == 0 && strcmp(c.bos, "!") == 0);
     chat_template_deinit(&c);
     text_deinit(&file);
     gguf_header_deinit(&h);

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT
- * Owns the chat formats. Their one idea: a format is a row of strings, {bos} and {eos} in them stand for the model's own;
- * nothing is interpreted: a Jinja template is recognised by its marks, and only one of no row here is run (chat_jinja.c).
+ * Owns the chat formats and what they write. Their one idea: a format is a row of strings, {bos} and {eos} in them stand for the
+ * model's own; nothing is interpreted. A model's template that is no row's is run (chat_jinja.c); which it is, chat_find.c decides.
  */
 #include "model/text/chat.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#include "base/file.h"
 #include "base/memory.h"
 #include "model/text/chat_jinja.h"
 
@@ -22,12 +21,14 @@ typedef struct chat_role {
     const char *before, *after;
 } chat_role;
 
+enum { CHAT_KNOWN = 8 };
+
 struct chat_format {
     const char *name, *summary;
-    const char
-        *marks[3];       /* all of them stand in the family's Jinja template; a row without marks is never recognised */
-    const char *begin;   /* of the conversation */
-    const char *assumed; /* system message where none is given; NULL: then there is none */
+    const char *known
+        [CHAT_KNOWN]; /* SHA-256 of published templates that write the same: tools/chat_check.py --templates prints them */
+    const char *begin;      /* of the conversation */
+    const char *assumed;    /* system message where none is given; NULL: then there is none */
     chat_role system, user; /* with MERGE, `system` stands inside the user's */
     const char *ask;        /* in front of an answer, not part of it */
     const char *lead, *end; /* the answer: lead, content, end */
@@ -41,42 +42,61 @@ struct chat_format {
 #define LLAMA3(more)                                                                                                   \
     {HEADER("system") more, "<|eot_id|>"}, {HEADER("user"), "<|eot_id|>"}, HEADER("assistant"), "", "<|eot_id|>", ""
 
-/* More exact rows first. */
 static const chat_format formats[] = {
-    {"qwen3", "Qwen3: ChatML with thoughts", {"<|im_start|>", "reasoning_content"}, "", NULL, CHATML, THINKS},
+    {"qwen3",
+     "Qwen3: ChatML with thoughts",
+     {"87a2728cb8dc9fe424d624542f6060ec05a1d285ebbec578bb078900e33396b5"},
+     "",
+     NULL,
+     CHATML,
+     THINKS},
     {"qwen2.5",
      "Qwen2.5: ChatML",
-     {"<|im_start|>", "created by Alibaba Cloud"},
+     {"55b2f4a26ac9ee719330a61a0c39d9e538b0e9322212f048326318cff4f8674a"},
      "",
      "You are Qwen, created by Alibaba Cloud. You are a helpful assistant.",
      CHATML,
      0},
     {"smollm2",
      "SmolLM2: ChatML",
-     {"<|im_start|>", "named SmolLM"},
+     {"872be49dbb638044ad01b60388f48d469ff2980e5f0dccdc22ec907db54d0788"},
      "",
      "You are a helpful AI assistant named SmolLM, trained by Hugging Face",
      CHATML,
      0},
     {"qwen2",
      "Qwen2: ChatML",
-     {"<|im_start|>", "You are a helpful assistant"},
+     {"793202280c0910ab26bc6eb57c8212c2417324c6d8c4efd0d10d59092ab3e3eb"},
      "",
      "You are a helpful assistant.",
      CHATML,
      0},
-    {"chatml", "ChatML", {"<|im_start|>"}, "", NULL, CHATML, 0},
+    {"chatml",
+     "ChatML",
+     {"fcf7a096fe99a48fd9ad2b250bf9237e96e8f48bffec1c7ea4d3f225176cd40e",
+      "eae48a3307931acb10a6fce475a36b711709672ea79ee1a9bc52f083d8b0a2af",
+      "94d754f89b5c462771bdd267b01a769ab6c028d5e077e0ade4e9f837c248e31d"},
+     "",
+     NULL,
+     CHATML,
+     0},
     {"llama3.1",
-     "Llama 3.1 and 3.2",
-     {"<|start_header_id|>", "Cutting Knowledge Date"},
+     "Llama 3.1 and 3.3",
+     {"93c0e9aa3629bbd77e68dbc0f5621f6e6b23aa8d74b932595cdb8d64684526d7"},
      "{bos}",
      "",
      LLAMA3("Cutting Knowledge Date: December 2023\nToday Date: 26 Jul 2024\n\n"),
      TRIM},
-    {"llama3", "Llama 3", {"<|start_header_id|>"}, "{bos}", NULL, LLAMA3(""), TRIM},
+    {"llama3",
+     "Llama 3",
+     {"ba03a121d097859c7b5b9cd03af99aafe95275210d2876f642ad9929a150f122"},
+     "{bos}",
+     NULL,
+     LLAMA3(""),
+     TRIM},
     {"llama2",
      "Llama 2",
-     {"[INST]", "<<SYS>>"},
+     {"e8d5b5a546d3f19df16a5320c614fab05bdc4edd50e850f1afd947b503ea41cf"},
      "",
      NULL,
      {"<<SYS>>\n", "\n<</SYS>>\n\n"},
@@ -88,7 +108,7 @@ static const chat_format formats[] = {
      TRIM | MERGE | ALTERNATE},
     {"zephyr",
      "TinyLlama and Zephyr",
-     {"<|user|>", "<|assistant|>"},
+     {"66291cf0045c2425a3a667cf3cbb7af2b11f09e025c02f97245323ab79119362"},
      "",
      NULL,
      {"<|system|>\n", "{eos}\n"},
@@ -139,104 +159,16 @@ propane_status chat_format_find(const char *name, const chat_format **out, propa
                         own_template.name);
 }
 
-const chat_format *chat_format_recognise(const char *jinja) {
-    for (int i = 0; i < FORMATS; i++) {
-        bool all = formats[i].marks[0] != NULL;
-        for (int m = 0; m < 3 && formats[i].marks[m]; m++) all &= strstr(jinja, formats[i].marks[m]) != NULL;
-        if (all) return &formats[i];
-    }
+bool chat_format_is_template(const chat_format *f) { return f == &own_template; }
+
+const chat_format *chat_format_known(const char *sha256) {
+    for (int i = 0; i < FORMATS; i++)
+        for (int k = 0; k < CHAT_KNOWN && formats[i].known[k]; k++)
+            if (strcmp(formats[i].known[k], sha256) == 0) return &formats[i];
     return NULL;
 }
 
-/* ---- a model's template ---------------------------------------------------------------------------------------------------- */
-
-/* The format "jinja": the template is tried, and what ends its answers is found. */
-static propane_status chat_try_template(const char *source, chat_template *out, propane_error *err) {
-    if (!source) source = "the tokenizer";
-    if (!out->jinja)
-        return propane_fail(err, PROPANE_ERR_NOT_FOUND, "%s: there is no chat template to run; choose a format",
-                            source);
-    propane_error why = {0};
-    propane_status status = chat_jinja_probe(&(chat_jinja){out->jinja, out->bos, out->eos}, out->end, &why);
-    if (status == PROPANE_ERR_UNSUPPORTED)
-        return propane_fail(err, status,
-                            "%s: its chat template is none of the formats that Propane knows; to run it, install "
-                            "Python's jinja2 (%s); or choose a format with --chat",
-                            source, why.text);
-    if (status) return propane_fail(err, status, "%s: %s", source, why.text);
-    out->format = &own_template;
-    return PROPANE_OK;
-}
-
-/* Where no other format is asked for, the template decides, and stays for what only it can write. */
-static propane_status chat_take_template(const char *jinja, chat_template *out, propane_error *err) {
-    if (!jinja || (out->format && out->format != &own_template)) return PROPANE_OK;
-    out->jinja = mem_copy_string(jinja);
-    if (!out->jinja) return propane_fail_memory(err, strlen(jinja));
-    if (!out->format) out->format = chat_format_recognise(jinja);
-    if (!out->format) out->format = &own_template;
-    return PROPANE_OK;
-}
-
-static bool chat_is_one_token(const tokenizer *t, const char *string) {
-    token_list list = {0};
-    bool one = tokenizer_get_kind(t) == TOKENIZER_HF &&
-               tokenizer_encode(t, string, strlen(string), &list, NULL) == PROPANE_OK && list.count == 1;
-    token_list_deinit(&list);
-    return one;
-}
-
-static const chat_format *chat_from_tokens(const tokenizer *t) {
-    const chat_format *found = NULL;
-    const char *name = !t                                            ? "plain"
-                       : chat_is_one_token(t, "<|im_start|>")        ? "chatml"
-                       : chat_is_one_token(t, "<|start_header_id|>") ? "llama3"
-                                                                     : "plain";
-    return chat_format_find(name, &found, NULL) == PROPANE_OK ? found : NULL;
-}
-
-/* What a tokenizer without a configuration calls its first and last token. */
-static void chat_default_tokens(const tokenizer *t, chat_template *out) {
-    if (!t || tokenizer_get_kind(t) == TOKENIZER_HF) return;
-    if (!*out->bos && tokenizer_bos(t) >= 0) snprintf(out->bos, sizeof out->bos, "<s>");
-    if (!*out->eos && tokenizer_eos(t) >= 0) snprintf(out->eos, sizeof out->eos, "</s>");
-}
-
-/* What the tokenizer brings with it, and what files beside the model (NULL: there is none) say; a GGUF file's own goes first. */
-static propane_status chat_sources(const char *path, const tokenizer *t, arena *a, tokenizer_chat *out,
-                                   propane_error *err) {
-    const tokenizer_chat *own = t ? tokenizer_get_chat(t) : &(tokenizer_chat){0};
-    bool inside = !path || (text_ends_with(path, ".gguf") && own->jinja);
-    *out = (tokenizer_chat){0};
-    if (!inside) PROPANE_TRY(tokenizer_chat_read(path, a, out, err));
-    if (!out->jinja) out->jinja = own->jinja;
-    if (!out->format) out->format = own->format;
-    if (!out->bos) out->bos = own->bos;
-    if (!out->eos) out->eos = own->eos;
-    return PROPANE_OK;
-}
-
-propane_status chat_template_find(const char *path, const tokenizer *t, const char *wanted, chat_template *out,
-                                  propane_error *err) {
-    tokenizer_chat said;
-    *out = (chat_template){0};
-    if (wanted) PROPANE_TRY(chat_format_find(wanted, &out->format, err));
-    arena *a = arena_create();
-    propane_status status = a ? chat_sources(path, t, a, &said, err) : propane_fail_memory(err, sizeof said);
-    if (!status && said.bos) snprintf(out->bos, sizeof out->bos, "%s", said.bos);
-    if (!status && said.eos) snprintf(out->eos, sizeof out->eos, "%s", said.eos);
-    if (!status && !wanted && said.format) status = chat_format_find(said.format, &out->format, err);
-    if (!status) status = chat_take_template(said.jinja, out, err);
-    arena_free(a);
-    if (!status && out->format == &own_template) status = chat_try_template(path, out, err);
-    if (status != PROPANE_OK) {
-        chat_template_deinit(out);
-        return status;
-    }
-    if (!out->format) out->format = chat_from_tokens(t);
-    chat_default_tokens(t, out);
-    return PROPANE_OK;
-}
+/* ---- rendering ------------------------------------------------------------------------------------------------------------- */
 
 void chat_template_deinit(chat_template *c) {
     mem_free(c->jinja);
@@ -248,8 +180,6 @@ const char *chat_template_end(const chat_template *c) {
     const char *end = c->format->end + strspn(c->format->end, " \n");
     return strcmp(end, "{eos}") == 0 ? c->eos : end;
 }
-
-/* ---- rendering ------------------------------------------------------------------------------------------------------------- */
 
 void chat_text_deinit(chat_text *t) {
     text_deinit(&t->text);
@@ -433,7 +363,7 @@ static propane_status chat_render_template(const chat_template *c, const chat_me
         json_put(m, "content", json_words(messages[i].content));
         json_add(list, m);
     }
-    PROPANE_TRY(chat_jinja_render(&(chat_jinja){c->jinja, c->bos, c->eos}, list, tools, ask, &answer, err));
+    PROPANE_TRY(chat_jinja_render(&(chat_jinja){c->jinja, c->bos, c->eos, c->date}, list, tools, ask, &answer, err));
     const json_t *said = json_object_get(answer, "text");
     const size_t base = out->text.length;
     text_append_n(&out->text, json_string_length(said) ? json_string_value(said) : "", json_string_length(said));
@@ -441,6 +371,10 @@ static propane_status chat_render_template(const chat_template *c, const chat_me
     if (!status && !ask) status = chat_take_answers(json_object_get(answer, "answers"), base, out, err);
     json_decref(answer);
     return status;
+}
+
+bool chat_template_is_dated(const chat_template *c) {
+    return chat_format_is_template(c->format) && c->jinja && strstr(c->jinja, "strftime_now") != NULL;
 }
 
 bool chat_template_calls_tools(const chat_template *c) { return c->jinja && strstr(c->jinja, "<tool_call>") != NULL; }

@@ -16,8 +16,10 @@ const chat_format *chat_format_at(int index);
 const char *chat_format_name(const chat_format *f); /* "chatml" */
 /* PROPANE_ERR_NOT_FOUND lists the names. */
 PROPANE_CHECK propane_status chat_format_find(const char *name, const chat_format **out, propane_error *err);
-/* The format whose marks stand in a Jinja template as tokenizer_config.json carries it; NULL: none of those here. */
-const chat_format *chat_format_recognise(const char *jinja);
+/* Is it the model's own template, run as it is? */
+bool chat_format_is_template(const chat_format *f);
+/* The format that writes what the template of this SHA-256 (in hexadecimal) does; NULL: not known. */
+const chat_format *chat_format_known(const char *sha256);
 
 /* A format with one model's texts for the beginning and the end of a sequence. A copy of it lives as long as the first. */
 typedef struct chat_template {
@@ -25,15 +27,10 @@ typedef struct chat_template {
     char bos[64], eos[64]; /* "" : the model has none */
     char *jinja;           /* the model's template, which the format "jinja" runs (chat_jinja.h); NULL: there is none */
     char end[64];          /* of the format "jinja": what stands after its answers */
+    char date[11];         /* that it writes, "2026-01-31"; "": now */
 } chat_template;
 
-/* How the model in `path` (a folder, or a file in one) talks. In this order: `wanted`, a format's name (NULL: not given);
- * the chat template of tokenizer_config.json or chat_template.jinja beside the model; what special tokens the tokenizer
- * (may be NULL) has; "plain". A template that is no format's, and any with the format "jinja", is run as it is (chat_jinja.h);
- * where that cannot be done it is PROPANE_ERR_UNSUPPORTED and the message names --chat. chat_template_deinit what was found. */
-PROPANE_CHECK propane_status chat_template_find(const char *path, const tokenizer *t, const char *wanted,
-                                                chat_template *out, propane_error *err);
-void chat_template_deinit(chat_template *c);
+void chat_template_deinit(chat_template *c); /* of what chat_template_find (chat_find.h) found */
 /* What ends an answer: "<|im_end|>"; "" in a format without an end (then: eos, or a new turn). */
 const char *chat_template_end(const chat_template *c);
 
@@ -49,6 +46,8 @@ typedef struct chat_text {
 } chat_text;
 void chat_text_deinit(chat_text *t);
 
+/* Does what it writes depend on the day? */
+bool chat_template_is_dated(const chat_template *c);
 /* Whether a model's template writes calls of tools as Propane reads them: <tool_call>{"name", "arguments"}</tool_call>. */
 bool chat_template_calls_tools(const chat_template *c);
 /* Appends the conversation. `tools` (may be NULL): a list as OpenAI has it; they, and messages with calls, are the model's own

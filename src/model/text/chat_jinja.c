@@ -196,16 +196,20 @@ static json_t *jinja_question(const chat_jinja *c) {
     json_put(o, "template", json_words(c->text));
     json_put(o, "bos", json_words(c->bos));
     json_put(o, "eos", json_words(c->eos));
+    if (c->date && *c->date) json_put(o, "date", json_words(c->date));
     return o;
 }
 
-propane_status chat_jinja_probe(const chat_jinja *c, char end[CHAT_JINJA_END], propane_error *err) {
+propane_status chat_jinja_probe(const chat_jinja *c, json_t *talks, char end[CHAT_JINJA_END], json_t **texts,
+                                propane_error *err) {
     json_t *o = jinja_question(c), *answer;
-    json_put(o, "probe", json_true());
+    if (texts) *texts = NULL;
+    json_put(o, "talks", talks);
     PROPANE_TRY(jinja_ask(o, &answer, err));
     const char *said = json_string_value(json_object_get(answer, "end"));
     *end = 0;
     if (said && strlen(said) < CHAT_JINJA_END) memcpy(end, said, strlen(said) + 1);
+    if (texts) *texts = json_incref(json_object_get(answer, "texts"));
     json_decref(answer);
     return PROPANE_OK;
 }

@@ -4,12 +4,14 @@
 #include "train/data/corpus.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/file.h"
 #include "base/memory.h"
 #include "base/text.h"
 #include "model/files/model_tokenizer.h"
+#include "model/text/chat_find.h"
 #include "train/data/data_files.h"
 #include "train/data/token_dump.h"
 
@@ -114,11 +116,17 @@ static propane_status corpus_open_tokens(const corpus_options *o, corpus *c, boo
     return token_file_check(&c->file, o->text, c->tokenizer, o->tokenizer ? o->tokenizer : o->model, err);
 }
 
+static propane_status corpus_find_chat(const corpus_options *o, corpus *c, propane_error *err) {
+    const char *wanted = o->chat && *o->chat ? o->chat : NULL;
+    PROPANE_TRY(chat_template_find(o->model ? o->model : o->tokenizer, c->tokenizer, wanted, &c->chat, err));
+    if (o->date) snprintf(c->chat.date, sizeof c->chat.date, "%s", o->date);
+    return PROPANE_OK;
+}
+
 /* From memory. */
 static propane_status corpus_open_examples(const corpus_options *o, corpus *c, propane_error *err) {
     PROPANE_TRY(corpus_take_tokenizer(o, c, err));
-    PROPANE_TRY(chat_template_find(o->model ? o->model : o->tokenizer, c->tokenizer,
-                                   o->chat && *o->chat ? o->chat : NULL, &c->chat, err));
+    PROPANE_TRY(corpus_find_chat(o, c, err));
     PROPANE_TRY(train_jsonl_parse(o->data, o->length, o->text, c->tokenizer, &c->chat, &c->examples, err));
     c->instructions = true;
     c->count = c->examples.start[c->examples.count];
@@ -229,8 +237,7 @@ static propane_status corpus_open_token_files(const corpus_options *o, const dat
 static propane_status corpus_open_example_files(const corpus_options *o, const data_files f[2], corpus *c,
                                                 propane_error *err) {
     PROPANE_TRY(corpus_take_tokenizer(o, c, err));
-    PROPANE_TRY(chat_template_find(o->model ? o->model : o->tokenizer, c->tokenizer,
-                                   o->chat && *o->chat ? o->chat : NULL, &c->chat, err));
+    PROPANE_TRY(corpus_find_chat(o, c, err));
     c->instructions = true;
     for (int part = 0; part < 2; part++) {
         if (part && f[1].count) c->train_count = c->examples.count;

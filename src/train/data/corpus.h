@@ -18,6 +18,7 @@ typedef struct corpus_options {
     bool whole;        /* one text is wanted: a folder's validation part is left out, too */
     const char *model; /* whose tokenizer and chat format are taken where none are given; NULL: none */
     const char *chat;  /* of instruction data; NULL or "": the model's own */
+    const char *date;  /* that its template writes, "2026-01-31"; NULL or "": now */
 
     /* In memory instead of the file; `text` stands for it in messages. All of it outlives the corpus. */
     const char *data; /* NULL: none */

@@ -1,0 +1,38 @@
+# A model's own template is run where Jinja2 is there: what it writes is learnt, and its date is that of the run's first day.
+! python3 python:jinja2
+@ awk 'BEGIN{for(i=0;i<3000;i++) print "line", i*i%977, "of", i%7}' > text; propane train --data text --vocab 300 --layers 1 --width 32 --heads 2 --context 64 --batch 4 --steps 2 --eval-batches 2 --run m > log
+@ for i in 1 2 3 4 5 6 7 8 9 10 11 12; do echo "{\"messages\":[{\"role\":\"user\",\"content\":\"of $i\"},{\"role\":\"assistant\",\"content\":\"line\"},{\"role\":\"user\",\"content\":\"of\"},{\"role\":\"assistant\",\"content\":\"$i\"}]}"; done > talks.jsonl
+@ printf '%s\n' "{% for m in messages %}<|{{ m.role }}|>{{ m.content }}<|end|>" "{% endfor %}{{ '<|assistant|>' if add_generation_prompt else 'eos' }}" > m/chat_template.jinja
+@ printf 'propane train m --data talks.jsonl --context 64 --batch 2 --steps 4 --eval-every 0 --held-out 0 "$@"\n' > ../bin/tune; chmod +x ../bin/tune
+# a format has the same marks, and is not taken; both answers are learnt up to their ends
+$ propane show talks.jsonl --model m | head -1
+>~ talks.jsonl: 12 examples, * tokens are learnt, chat format jinja
+= 0
+$ propane show talks.jsonl --model m | sed -n 3,6p
+> <|user|>of 1<|end|>
+> <|assistant|>[line<|end|>]
+> <|user|>of<|end|>
+> <|assistant|>[1<|end|>]
+= 0
+$ echo hi | propane chat m --count 4 > log
+2> (stopped after 4 tokens; --count allows more)
+= 0
+# a template that one of the formats writes as well needs Jinja2 once
+@ printf '%s\n' "{% for m in messages %}{{ '<|im_start|>' ~ m['role'] ~ '\n' ~ m['content'] ~ '<|im_end|>\n' }}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}" > m/chat_template.jinja
+$ propane show talks.jsonl --model m | head -1; PROPANE_PYTHON=/nowhere/python3 propane show talks.jsonl --model m
+>~ talks.jsonl: 12 examples, * tokens are learnt, chat format chatml
+2~ propane show: m: its chat template is none of the formats that Propane knows; to run it, install Python's jinja2*
+= 1
+# dates
+@ printf '%s\n' "{{ strftime_now('%d %b %Y') }}{% for m in messages %}({{ m.role }}) {{ m.content }};{% endfor %}{% if add_generation_prompt %}(assistant) {% endif %}" > m/chat_template.jinja
+$ tune --run today > log; date=$(sed -nE 's/.*"chat-date": "([0-9]{4}-[0-9]{2}-[0-9]{2})".*/\1/p' today/train.json); test -n "$date" && tune --run same --chat-date $date > log; cmp today/model.safetensors same/model.safetensors; tune --config today/train.json --run again > log; cmp today/model.safetensors again/model.safetensors
+= 0
+$ tune --run then --chat-date 2001-02-03 > log; cmp -s then/model.safetensors today/model.safetensors || echo other; propane train --resume then --steps 8 | grep -c resumed; tune --run whole --chat-date 2001-02-03 --steps 8 > log; propane train --resume then --chat-date 2002-02-03 --steps 9
+> other
+> 1
+2~ propane train: then/checkpoint.safetensors was made with data of the checksum *
+= 1
+$ tune --run n --chat-date today
+2> propane train: --chat-date 'today' is not a date, YYYY-MM-DD
+2> Try 'propane train --help'.
+= 2
