@@ -22,13 +22,14 @@ EXPORT const class *object_getClass(const object *o) {
 /* A block on the heap is kept, any other one stays where it is. */
 EXPORT void *_Block_copy(void *from) {
     block *b = from;
-    if (b && b->flags & NEEDS_FREE) __atomic_add_fetch(&b->flags, ONE_REFERENCE, __ATOMIC_SEQ_CST);
+    if (b && __atomic_load_n(&b->flags, __ATOMIC_SEQ_CST) & NEEDS_FREE)
+        __atomic_add_fetch(&b->flags, ONE_REFERENCE, __ATOMIC_SEQ_CST);
     return b;
 }
 
 EXPORT void _Block_release(const void *of) {
     block *b = (block *)(uintptr_t)of;
-    if (!b || !(b->flags & NEEDS_FREE)) return;
+    if (!b || !(__atomic_load_n(&b->flags, __ATOMIC_SEQ_CST) & NEEDS_FREE)) return;
     int left = __atomic_sub_fetch(&b->flags, ONE_REFERENCE, __ATOMIC_SEQ_CST) & REFERENCES;
     if (left == REFERENCES) standin_violation("a block is released once too often");
     if (!left) free(b);
