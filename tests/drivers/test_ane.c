@@ -726,9 +726,13 @@ static void run_several(several *s) {
     }
 }
 
-static void end_several(several *s) {
+static void end_modules(several *s) {
     for (int k = 0; k < SEVERAL; k++) propane_module_free(s->modules[k]);
     propane_device_close(s->device);
+}
+
+static void end_several(several *s) {
+    end_modules(s);
     expect_nothing_left();
 }
 
@@ -818,6 +822,34 @@ TEST(a_limit_of_functions_is_found_once) {
         propane_program_free(items[k].program);
         propane_module_free((propane_module *)(uintptr_t)items[k].module);
     }
+    propane_device_close(d);
+    expect_nothing_left();
+}
+
+/* A machine without places takes no smaller groups either: one failed load, and the sentence says whose they are. */
+TEST(a_full_machine_is_no_reason_for_smaller_groups) {
+    enum { FIRST = 60 };
+    static propane_program *p[FIRST];
+    several s;
+    propane_device *d = NULL;
+    char source[2000], places[24];
+    set("system", "26");
+    EXPECT_OK(propane_device_open("ane:memory?dispatch=standard&procedures=off&budget=0", &d, &err));
+    snprintf(places, sizeof places, "%d", FIRST);
+    set("pool", places);
+    for (int k = 0; k < FIRST; k++) {
+        constant_program(source, sizeof source, 100 + k);
+        EXPECT_OK(compile(d, source, &p[k]));
+    }
+    long refused = get("refused_loads");
+    EXPECT_FAIL(compile_several(&s, "ane:memory?dispatch=standard&procedures=on&budget=0"), PROPANE_ERR_LIMIT,
+                "this process has 60 programs loaded: most places are its own");
+    end_modules(&s);
+    EXPECT_FAIL(compile_several(&s, "ane:memory?dispatch=standard&budget=0"), PROPANE_ERR_LIMIT,
+                "most places are its own");
+    EXPECT_MSG(get("refused_loads") - refused == 2, "%ld loads", get("refused_loads") - refused);
+    end_modules(&s);
+    for (int k = 0; k < FIRST; k++) propane_program_free(p[k]);
     propane_device_close(d);
     expect_nothing_left();
 }
@@ -1281,7 +1313,8 @@ TEST(a_load_that_fails_is_not_tried_again) {
     EXPECT_OK(propane_device_open("ane:memory?dispatch=standard", &d, &err));
     EXPECT_OK(compile(d, add_half, &p[0]));
     long refused = get("refused_loads");
-    EXPECT_FAIL(compile(d, subtract, &p[1]), PROPANE_ERR_DEVICE, "status 0x50004");
+    EXPECT_FAIL(compile(d, subtract, &p[1]), PROPANE_ERR_LIMIT, "status 0x50004");
+    EXPECT_MSG(strstr(err.text, "; this process has 1 program loaded: other processes hold the rest"), "%s", err.text);
     EXPECT_MSG(get("refused_loads") == refused + 1, "%ld", get("refused_loads") - refused);
     propane_program_free(p[0]);
     propane_device_close(d);
@@ -1482,6 +1515,7 @@ int main(int argc, char **argv) {
         T(an_index_that_fails_is_no_proof),
         T(a_group_that_is_refused_becomes_smaller_ones),
         T(a_limit_of_functions_is_found_once),
+        T(a_full_machine_is_no_reason_for_smaller_groups),
         T(a_function_that_is_refused_is_found),
         T(a_wrong_index_is_an_error),
         T(the_engines_own_time_is_told_where_it_is_given),

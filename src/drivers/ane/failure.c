@@ -80,6 +80,12 @@ const char *ane_failure_hint(const ane_failure *f) {
     return "";
 }
 
+bool ane_failure_no_place(const ane_failure *f) {
+    enum { CODE = 54, STATUS_BEFORE_27 = 0x50004 };
+    return text_ends_with(f->domain, "appleneuralengine") &&
+           (f->code == CODE || (f->has_status && f->status == STATUS_BEFORE_27));
+}
+
 const char *ane_failure_print(const ane_failure *f, char *out, size_t size) {
     char numbers[80] = "";
     const char *hint = ane_failure_hint(f);

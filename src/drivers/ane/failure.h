@@ -21,6 +21,8 @@ typedef struct ane_failure {
 void ane_error_read(const ane_api *a, ane_id error, ane_failure *out);
 /* What to do; "": not known. */
 const char *ane_failure_hint(const ane_failure *f);
+/* Whether the machine's places for loaded programs are taken. */
+bool ane_failure_no_place(const ane_failure *f);
 /* "DOMAIN, code N, status 0x1D: DESCRIPTION; HINT", or "no reason was given". Returns `out`. */
 const char *ane_failure_print(const ane_failure *f, char *out, size_t size);
 /* The same of an error that is only to be printed. */

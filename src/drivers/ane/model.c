@@ -29,6 +29,7 @@
 enum {
     FIRST_RETRY_MS = 100, /* doubled each time */
     LOAD_TRIES = 7,
+    MANY_LOADED = 58, /* half of the places that a machine has been seen to have */
     STATISTICS_MASK = 1 /* execution time */,
     NAME_BYTES = 400,
     REASON_BYTES = 700,
@@ -54,6 +55,7 @@ static propane_status model_wait(int64_t ns, const char *name, propane_error *er
 static pthread_mutex_t process_mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_mutex_t compile_mutex = PTHREAD_MUTEX_INITIALIZER;
 static int compiles;
+static atomic_int loaded; /* programs, now */
 static int64_t pause_until;
 
 int ane_compile_count(void) {
@@ -170,9 +172,23 @@ static bool model_keeps_mask(const job *j) {
     return ANE_HAS(j->a, model_mask) && ANE_SEND0(j->a, model_mask, j->m->object) != 0;
 }
 
+/* Where the places are taken, what to do depends on who holds them. */
+static propane_status model_fail_load(const job *j, const ane_failure *failure, const char *tried, propane_error *err) {
+    char reason[REASON_BYTES], holders[160] = "";
+    const int own = atomic_load(&loaded);
+    const bool full = ane_failure_no_place(failure);
+    if (full)
+        snprintf(holders, sizeof holders, "; this process has %d program%s loaded: %s", own, own == 1 ? "" : "s",
+                 own < MANY_LOADED ? "other processes hold the rest of the engine's places"
+                                   : "most places are its own");
+    return propane_fail(err, full ? PROPANE_ERR_LIMIT : PROPANE_ERR_DEVICE,
+                        "ane: '%s' is compiled but does not load%s: %s%s", j->name, tried,
+                        ane_failure_print(failure, reason, sizeof reason), holders);
+}
+
 /* `failure` says why it was not loaded. */
 static propane_status model_load(const job *j, ane_failure *failure, propane_error *err) {
-    char reason[REASON_BYTES], tried[40] = "";
+    char tried[40] = "";
     model_ask_for_statistics(j);
     for (int tries = 1;; tries++) {
         ane_id error = NULL;
@@ -180,11 +196,10 @@ static propane_status model_load(const job *j, ane_failure *failure, propane_err
         if (j->m->loaded) break;
         ane_error_read(j->a, error, failure);
         if (tries > 1) snprintf(tried, sizeof tried, ", tried %d times", tries);
-        if (!failure->transient || tries == LOAD_TRIES)
-            return propane_fail(err, PROPANE_ERR_DEVICE, "ane: '%s' is compiled but does not load%s: %s", j->name,
-                                tried, ane_failure_print(failure, reason, sizeof reason));
+        if (!failure->transient || tries == LOAD_TRIES) return model_fail_load(j, failure, tried, err);
         PROPANE_TRY(model_wait(((int64_t)FIRST_RETRY_MS << (tries - 1)) * 1000000, j->name, err));
     }
+    atomic_fetch_add(&loaded, 1);
     j->m->counts = model_keeps_mask(j);
     return PROPANE_OK;
 }
@@ -357,7 +372,10 @@ void ane_model_deinit(const ane_api *a, const ane_options *o, ane_model *m) {
         (void)ANE_SEND(a, memory_unload, m->object, (uint32_t)o->qos, &error);
     if (m->loaded && o->route == ANE_ROUTE_CLIENT)
         (void)ANE_SEND(a, client_unload, m->client, m->object, a->empty, (uint32_t)o->qos, &error);
-    if (m->loaded) model_purge(a, o, m);
+    if (m->loaded) {
+        model_purge(a, o, m);
+        atomic_fetch_sub(&loaded, 1);
+    }
     ane_release(a, m->attributes);
     ane_release(a, m->inner);
     ane_release(a, m->client);

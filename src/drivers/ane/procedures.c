@@ -43,7 +43,8 @@ static propane_status procedures_prove(ane_device *d, proof *p, propane_error *e
         status = procedures_run_all(&r, &why);
         ane_rig_close(&r);
     }
-    if (status == PROPANE_ERR_MEMORY) return propane_fail(err, status, "%s", why.text);
+    /* A lack of memory, places or compiles says nothing of procedures. */
+    if (status == PROPANE_ERR_MEMORY || status == PROPANE_ERR_LIMIT) return propane_fail(err, status, "%s", why.text);
     *p = (proof){.known = true, .holds = status == PROPANE_OK};
     snprintf(p->why, sizeof p->why, "%.399s", why.text);
     return PROPANE_OK;
