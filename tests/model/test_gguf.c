@@ -400,6 +400,88 @@ TEST(vocabulary_of_llama2) {
     check_vocabulary(path);
 }
 
+/* A small vocabulary of SentencePiece's pairs with tokens that chats are written with. */
+static void put_marked(gguf_header *h, const char *arch, bool marks) {
+    static const struct {
+        const char *text;
+        float score;
+        int type;
+    } pieces[] = {{"<unk>", -1000, 3},
+                  {"<s>", -1000, 3},
+                  {"</s>", -1000, 4},
+                  {"<|end|>", -1000, 3},
+                  {"<|user|>", -1000, 3},
+                  {"\xe2\x96\x81", -3, 1},
+                  {"a", -4, 1},
+                  {"b", -5, 1},
+                  {"\xe2\x96\x81"
+                   "a",
+                   -1, 1},
+                  {"ab", -2, 1},
+                  {"[PAD]", -10000, 2}};
+    enum { PIECES = sizeof pieces / sizeof pieces[0], SIZE = PIECES + 256 };
+    char name[8];
+    gguf_put_text(h, "general.architecture", arch);
+    gguf_put_text(h, "tokenizer.ggml.model", "llama");
+    gguf_put_array(h, "tokenizer.ggml.tokens", GGUF_TEXT, SIZE);
+    for (int i = 0; i < SIZE; i++) {
+        snprintf(name, sizeof name, "<0x%02X>", (unsigned)(i - PIECES) & 255);
+        const char *word = i < PIECES ? pieces[i].text : name;
+        gguf_put_item_text(h, word, strlen(word));
+    }
+    gguf_put_array(h, "tokenizer.ggml.scores", GGUF_F32, SIZE);
+    for (int i = 0; i < SIZE; i++) gguf_put_item_f32(h, i < PIECES ? pieces[i].score : 0);
+    gguf_put_array(h, "tokenizer.ggml.token_type", GGUF_I32, SIZE);
+    for (int i = 0; i < SIZE; i++)
+        gguf_put_item_i32(h, i >= PIECES ? 6 : !marks && i > 1 && i < 5 ? (i == 2 ? 3 : 1) : pieces[i].type);
+    gguf_put_u32(h, "tokenizer.ggml.bos_token_id", 1);
+    gguf_put_u32(h, "tokenizer.ggml.eos_token_id", 2);
+    gguf_put_u32(h, "tokenizer.ggml.unknown_token_id", 0);
+}
+
+/* Tokens of a chat are found in its text; Phi-3's take the white space behind them, as its tokenizer.json says. Without such
+ * tokens a vocabulary stays of the kind llama. */
+TEST(tokens_of_chats_in_a_llama_vocabulary) {
+    static const struct {
+        const char *arch;
+        bool marks;
+        size_t count;
+        int32_t ids[16];
+    } kinds[] = {{"phi3", true, 9, {4, 8, 7, 3, 4, 8, 7, 3, 2}}, /* <|user|>, "_a", b, <|end|>, ... */
+                 {"llama", true, 15, {4, 5, 21, 9, 3, 5, 21, 4, 5, 8, 7, 3, 5, 21, 2}},
+                 {"llama", false, 0, {0}}};
+    static const char talk[] = "<|user|>\nab<|end|>\n<|user|> ab<|end|>\n</s>";
+    propane_error err = {0};
+    for (int i = 0; i < 3; i++) {
+        gguf_header h = {0}, again = {0};
+        text file = {0}, copy = {0};
+        tokenizer *t = NULL, *twice = NULL;
+        token_list a = {0}, b = {0};
+        put_marked(&h, kinds[i].arch, kinds[i].marks);
+        gguf_print_header(&h, &file);
+        EXPECT_OK(tokenizer_parse(file.data, file.length, "file.gguf", &t, &err));
+        EXPECT(tokenizer_get_kind(t) == (kinds[i].marks ? TOKENIZER_HF : TOKENIZER_LLAMA) && tokenizer_bos(t) == 1);
+        gguf_put_text(&again, "general.architecture", kinds[i].arch);
+        if (kinds[i].marks) {
+            EXPECT_OK(tokenizer_encode(t, talk, sizeof talk - 1, &a, &err));
+            EXPECT(a.count == kinds[i].count && memcmp(a.ids, kinds[i].ids, a.count * sizeof *a.ids) == 0);
+            EXPECT_OK(gguf_put_tokenizer(&again, t, tokenizer_vocab_size(t), &err));
+            gguf_print_header(&again, &copy);
+            EXPECT_OK(tokenizer_parse(copy.data, copy.length, "copy.gguf", &twice, &err));
+            EXPECT_OK(tokenizer_encode(twice, talk, sizeof talk - 1, &b, &err));
+            EXPECT(b.count == kinds[i].count && memcmp(b.ids, kinds[i].ids, b.count * sizeof *b.ids) == 0);
+        }
+        token_list_deinit(&a);
+        token_list_deinit(&b);
+        text_deinit(&file);
+        text_deinit(&copy);
+        gguf_header_deinit(&h);
+        gguf_header_deinit(&again);
+        tokenizer_free(t);
+        tokenizer_free(twice);
+    }
+}
+
 TEST(characters_have_no_form) {
     propane_error err = {0};
     tokenizer *t = NULL;
@@ -523,5 +605,6 @@ TEST(other_types_are_refused_by_name) {
 SUITE("model/gguf", T(f32), T(f16), T(bf16), T(q8_0), T(q4_0), T(q4_1), T(q5_0), T(q5_1), T(rows_decide_the_type),
       T(searched_blocks), T(queries_lie_in_pairs), T(blocks_are_taken_apart), T(chat_templates_stay),
       T(vocabulary_as_gpt2), T(vocabulary_as_llama3), T(vocabulary_as_qwen), T(vocabulary_as_sentencepiece),
-      T(vocabulary_as_unigram), T(vocabulary_of_llama2), T(characters_have_no_form), T(every_truncation_is_refused),
-      T(every_damaged_byte_is_survived), T(lies_are_named), T(other_types_are_refused_by_name))
+      T(vocabulary_as_unigram), T(vocabulary_of_llama2), T(characters_have_no_form),
+      T(tokens_of_chats_in_a_llama_vocabulary), T(every_truncation_is_refused), T(every_damaged_byte_is_survived),
+      T(lies_are_named), T(other_types_are_refused_by_name))

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Owns vocabularies in GGUF files. Model "llama" (SentencePiece: pieces, scores, types) is the llama kind; model "gpt2"
  * (byte-level BPE: tokens, merges, the name of a pre-tokeniser) becomes a tokenizer.json. Model "t5" (SentencePiece's Unigram)
- * is written as the tokenizer.model that it came from, and read as one. Other models and pre-tokenisers are refused by name.
+ * is written as the tokenizer.model that it came from, and read as one; so is a "llama" with tokens that stand in texts, as those
+ * of chats do. Other models and pre-tokenisers are refused by name.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -9,16 +10,12 @@
 
 #include "base/bytes.h"
 #include "base/memory.h"
-#include "model/files/gguf.h"
+#include "model/files/gguf_sentencepiece.h"
 #include "model/text/tokenizer_hf.h"
-#include "model/text/tokenizer_sentencepiece.h"
 
-#define KEY(name)     "tokenizer.ggml." name
 #define CHAT_TEMPLATE "tokenizer.chat_template"
 #define CHAT_FORMAT   "propane.chat_format" /* ours: a built-in format, where there is no template */
 #define MARK          "\xe2\x96\x81"
-
-enum { NORMAL = 1, UNKNOWN = 2, CONTROL = 3, USER_DEFINED = 4, UNUSED = 5, BYTE = 6 }; /* of token_type */
 
 #define TAIL "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
 #define HEAD "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|"
@@ -49,10 +46,8 @@ static propane_status gguf_tokenizer_fill_piece(tokenizer *t, int id, const char
     char *piece = arena_alloc(t->arena, length + 1);
     size_t n = 0;
     if (!piece) return propane_fail_memory(err, length);
-    if (length > TOKENIZER_PIECE_MAX || type == USER_DEFINED)
-        return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "%s: token %d %s", source, id,
-                            type == USER_DEFINED ? "is user-defined, which cannot be done with model 'llama'"
-                                                 : "is too long");
+    if (length > TOKENIZER_PIECE_MAX)
+        return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "%s: token %d is too long", source, id);
     for (size_t i = 0; i < length; n++) {
         bool mark = length - i >= 3 && memcmp(data + i, MARK, 3) == 0;
         piece[n] = mark ? ' ' : data[i];
@@ -215,93 +210,14 @@ static propane_status gguf_tokenizer_read_bpe(const gguf *g, const gguf_value *t
     return status;
 }
 
-/* ---- reading: SentencePiece's Unigram ------------------------------------------------------------------------------------------ */
-
-/* A field of the message: a number, or bytes. */
-static void gguf_tokenizer_put_varint(text *out, uint64_t value) {
-    for (; value > 127; value >>= 7) text_append_n(out, &(char){(char)(unsigned char)(value | 128)}, 1);
-    text_append_n(out, &(char){(char)value}, 1);
-}
-
-static void gguf_tokenizer_put_number(text *out, int number, int64_t value) {
-    gguf_tokenizer_put_varint(out, (uint64_t)number << 3);
-    gguf_tokenizer_put_varint(out, (uint64_t)value);
-}
-
-static void gguf_tokenizer_put_bytes(text *out, int number, const void *data, size_t length) {
-    gguf_tokenizer_put_varint(out, (uint64_t)number << 3 | 2);
-    gguf_tokenizer_put_varint(out, length);
-    text_append_n(out, data, length);
-}
-
-static propane_status gguf_tokenizer_put_pieces(const gguf *g, const gguf_value *tokens, text *out,
-                                                propane_error *err) {
-    const gguf_value *scores, *types;
-    text piece = {0};
-    uint64_t at = 0;
-    PROPANE_TRY(gguf_get_array(g, KEY("scores"), true, GGUF_F32, &scores, err));
-    PROPANE_TRY(gguf_get_array(g, KEY("token_type"), true, GGUF_I32, &types, err));
-    if (scores->count != tokens->count || types->count != tokens->count)
-        return propane_fail(err, PROPANE_ERR_INVALID,
-                            "%s: tokens, scores and token_type of tokenizer.ggml must be equally long", gguf_source(g));
-    for (uint64_t i = 0; i < tokens->count; i++) {
-        size_t length;
-        const char *data = gguf_next_text(tokens, &at, &length);
-        const char key = 2 << 3 | 5;
-        text_clear(&piece);
-        gguf_tokenizer_put_bytes(&piece, 1, data, length);
-        text_append_n(&piece, &key, 1);
-        text_append_n(&piece, scores->data + 4 * i, 4);
-        gguf_tokenizer_put_number(&piece, 3, gguf_item_int(types, i));
-        gguf_tokenizer_put_bytes(out, 1, piece.data, piece.length);
-    }
-    if (piece.failed) out->failed = true;
-    text_deinit(&piece);
-    return PROPANE_OK;
-}
-
-/* What llama.cpp does where keys are missing: no token and no space in front, white space as it is. */
-static propane_status gguf_tokenizer_put_parts(const gguf *g, const gguf_value *tokens, text *out, propane_error *err) {
-    const gguf_value *rules = gguf_find(g, KEY("precompiled_charsmap")), *types = gguf_find(g, KEY("token_type"));
-    int64_t bos = -1, eos = -1;
-    bool prefix = false, squeeze = false, add_bos = false, bytes = false;
-    text part = {0};
-    if (rules && (rules->type != GGUF_ARRAY || (rules->item != GGUF_U8 && rules->item != GGUF_I8)))
-        return propane_fail(err, PROPANE_ERR_INVALID, "%s: key '%s' must be an array of bytes", gguf_source(g),
-                            KEY("precompiled_charsmap"));
-    PROPANE_TRY(gguf_get_int(g, KEY("bos_token_id"), false, 0, (int64_t)tokens->count - 1, &bos, err));
-    PROPANE_TRY(gguf_get_int(g, KEY("eos_token_id"), false, 0, (int64_t)tokens->count - 1, &eos, err));
-    PROPANE_TRY(gguf_get_bool(g, KEY("add_bos_token"), &add_bos, err));
-    PROPANE_TRY(gguf_get_bool(g, KEY("add_space_prefix"), &prefix, err));
-    PROPANE_TRY(gguf_get_bool(g, KEY("remove_extra_whitespaces"), &squeeze, err));
-    for (uint64_t i = 0; i < types->count; i++) bytes |= gguf_item_int(types, i) == BYTE;
-    gguf_tokenizer_put_number(&part, 3, 1);
-    gguf_tokenizer_put_number(&part, 35, bytes);
-    gguf_tokenizer_put_number(&part, 41, add_bos ? bos : -1);
-    gguf_tokenizer_put_number(&part, 42, eos);
-    gguf_tokenizer_put_bytes(out, 2, part.data, part.length);
-    text_clear(&part);
-    if (rules) gguf_tokenizer_put_bytes(&part, 2, rules->data, (size_t)rules->count);
-    gguf_tokenizer_put_number(&part, 3, prefix);
-    gguf_tokenizer_put_number(&part, 4, squeeze);
-    gguf_tokenizer_put_bytes(out, 3, part.data, part.length);
-    if (part.failed) out->failed = true;
-    text_deinit(&part);
-    return PROPANE_OK;
-}
-
-static propane_status gguf_tokenizer_read_unigram(const gguf *g, const gguf_value *tokens, tokenizer **out,
-                                                  propane_error *err) {
-    text message = {0};
-    propane_status status = gguf_tokenizer_put_pieces(g, tokens, &message, err);
-    if (!status) status = gguf_tokenizer_put_parts(g, tokens, &message, err);
-    if (!status && message.failed) status = propane_fail_memory(err, message.capacity);
-    if (!status) status = tokenizer_parse_sentencepiece(message.data, message.length, gguf_source(g), out, err);
-    text_deinit(&message);
-    return status;
-}
-
 /* ---- reading: all of it ---------------------------------------------------------------------------------------------------------- */
+
+static propane_status gguf_tokenizer_read_pairs(const gguf *g, const gguf_value *tokens, tokenizer **out,
+                                                propane_error *err) {
+    bool marks;
+    PROPANE_TRY(gguf_sp_has_marks(g, tokens, &marks, err));
+    return marks ? gguf_sp_read(g, tokens, SP_PAIRS, out, err) : gguf_tokenizer_read_llama(g, tokens, out, err);
+}
 
 /* The text of the token whose id stands at a key; *length 0: there is none. */
 static propane_status gguf_tokenizer_named(const gguf *g, const gguf_value *tokens, const char *key, const char **out,
@@ -344,8 +260,8 @@ propane_status gguf_read_tokenizer(const gguf *g, tokenizer **out, propane_error
     if (tokens->count < 2 || tokens->count > TOKENIZER_VOCAB_MAX)
         return propane_fail(err, PROPANE_ERR_INVALID, "%s: %llu tokens; a vocabulary has 2 to %d", gguf_source(g),
                             (unsigned long long)tokens->count, TOKENIZER_VOCAB_MAX);
-    PROPANE_TRY(strcmp(model, "llama") == 0 ? gguf_tokenizer_read_llama(g, tokens, out, err)
-                : strcmp(model, "t5") == 0  ? gguf_tokenizer_read_unigram(g, tokens, out, err)
+    PROPANE_TRY(strcmp(model, "llama") == 0 ? gguf_tokenizer_read_pairs(g, tokens, out, err)
+                : strcmp(model, "t5") == 0  ? gguf_sp_read(g, tokens, SP_UNIGRAM, out, err)
                                             : gguf_tokenizer_read_bpe(g, tokens, out, err));
     propane_status status = gguf_tokenizer_read_chat(g, tokens, *out, err);
     if (!status) return PROPANE_OK;

@@ -25,6 +25,7 @@ typedef struct sp_piece {
     const char *text; /* in the arena, terminated */
     uint32_t length;
     int type;
+    bool strips; /* white space behind it */
     float score;
 } sp_piece;
 
@@ -97,6 +98,7 @@ static propane_status sp_add_piece(sp_model *m, const char *data, size_t length,
             memcpy(&p.score, &bits, sizeof p.score);
         }
         if (f.number == 3 && f.wire == 0) p.type = f.value > BYTE ? 0 : (int)f.value;
+        if (f.number == SENTENCEPIECE_STRIPS && f.wire == 0) p.strips = f.value == 1;
     }
     if (!p.text || p.length < 1 || p.length > TOKENIZER_PIECE_MAX || memchr(p.text, 0, p.length) || p.type < NORMAL ||
         !isfinite(p.score) || m->count >= TOKENIZER_VOCAB_MAX)
@@ -334,8 +336,10 @@ static propane_status sp_put_pieces(const sp_model *m, json_t *file, const char 
             return propane_fail(err, PROPANE_ERR_INVALID, "%s: piece %lld is %s", source, (long long)i,
                                 twice ? "there twice" : "not UTF-8");
         const bool special = p->type == UNKNOWN || p->type == CONTROL;
-        if ((special || p->type == USER_DEFINED) && !tokenizer_json_special(file, i, p->text, special))
-            return propane_fail_memory(err, 0);
+        if (!special && p->type != USER_DEFINED) continue;
+        if (!tokenizer_json_special(file, i, p->text, special)) return propane_fail_memory(err, 0);
+        json_t *added = json_object_get(file, "added_tokens");
+        if (p->strips) json_put(json_array_get(added, json_array_size(added) - 1), "rstrip", json_true());
     }
     return PROPANE_OK;
 }

@@ -7,6 +7,9 @@
 
 #include "model/text/tokenizer_internal.h"
 
+/* Of a piece, in the numbers that the format leaves to others; ours: the token takes the white space that follows it. */
+enum { SENTENCEPIECE_STRIPS = 200 };
+
 /* Does the file begin as one does? */
 bool tokenizer_is_sentencepiece(const char *data, size_t length);
 /* Models of words and characters, word marks behind words and rules for decoded text are PROPANE_ERR_UNSUPPORTED. */
