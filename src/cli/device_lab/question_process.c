@@ -304,6 +304,7 @@ json_t *question_ask_elsewhere(const char *uri, const char *id, int seconds) {
         json_object_del(answer, "folder");
         question_read_complaints(&c.complained, answer);
         question_tell_end(&c, in_time, seconds, answer);
+        if (json_object_get(answer, "error") || WIFEXITED(c.how)) json_object_del(answer, "phase");
     }
     if (!json_object_get(answer, "seconds")) probe_value(answer, "seconds", (double)(clock_ns() - begin) / 1e9);
     if (c.said_fd >= 0) close(c.said_fd);

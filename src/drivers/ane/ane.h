@@ -125,6 +125,8 @@ void ane_model_trim(const ane_api *a, const ane_options *o, ane_model *m);
 void ane_model_deinit(const ane_api *a, const ane_options *o, ane_model *m);
 /* A request that has not ended may still run it: nothing is unloaded or released, only its files go. */
 void ane_model_abandon(ane_model *m);
+/* Says that a folder is going to hold a program's files (ane_lab.h: ane_on_folder). */
+void ane_folder_made(const char *path);
 /* Compiles of this process so far, failed ones included. */
 int ane_compile_count(void);
 

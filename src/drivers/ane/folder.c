@@ -25,6 +25,9 @@ static ane_folder *folders;
 static void (*folder_made)(const char *path);
 
 void ane_on_folder(void (*made)(const char *path)) { folder_made = made; }
+void ane_folder_made(const char *path) {
+    if (folder_made) folder_made(path);
+}
 
 /* ---- users ---------------------------------------------------------------------------------------------------------------- */
 
@@ -36,7 +39,7 @@ propane_status ane_folder_open(const char *path, ane_folder **out, propane_error
         snprintf(f->path, sizeof f->path, "%s", path);
         f->next = folders;
         folders = f;
-        if (folder_made) folder_made(path);
+        ane_folder_made(path);
     }
     if (f) f->users++;
     pthread_mutex_unlock(&mutex);
@@ -100,8 +103,9 @@ propane_status ane_folder_fill(ane_folder *f, const char *other, const ane_sourc
     f->filled = true;
     if (!*other || folder_is(f->path, other)) return PROPANE_OK;
     snprintf(f->other, sizeof f->other, "%s", other);
-    if (folder_made) folder_made(other);
-    if (folder_fill_place(other, s, NULL)) (void)!file_remove_tree(other, NULL); /* the first place is the model's own */
+    ane_folder_made(other);
+    if (folder_fill_place(other, s, NULL))
+        (void)!file_remove_tree(other, NULL); /* the first place is the model's own */
     return PROPANE_OK;
 }
 
