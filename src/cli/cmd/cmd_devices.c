@@ -8,6 +8,7 @@
 #include "cli/cli.h"
 #include "cli/cmd/host_flags.h"
 #include "cli/device_lab/answers.h"
+#include "cli/device_lab/probe_explain.h"
 #include "cli/device_lab/probe_report.h"
 #include "cli/device_lab/question_process.h"
 #include "cli/device_lab/selftest.h"
@@ -65,6 +66,7 @@ static int cmd_devices_list_devices(void) {
 int cmd_devices(int argc, char **argv) {
     bool probe = false, symbols = false, forget = false, device_given = false, only_given = false, output_given = false,
          limit_given = false;
+    const char *explain = NULL;
     probe_options o = {.uri = "ane"};
     const cli_flag flags[] = {
         {"--probe", CLI_SWITCH, &probe, .help = "ask a device what is not known of it, and write a report"},
@@ -76,6 +78,7 @@ int cmd_devices(int argc, char **argv) {
         {"--all", CLI_SWITCH, &o.all, .help = "ask also what takes minutes, or the places of other programs"},
         {"--limit", CLI_INT, &o.limit, 1, 3600, .words = "SECONDS", .help = "end each question after so long at most",
          .given = &limit_given, .standard = "the question's own"},
+        {"--explain", CLI_TEXT, &explain, .words = "FILE", .help = "say what a report means, on any machine"},
         {"--forget", CLI_SWITCH, &forget, .help = "forget what earlier trials of the ane device have shown"},
         {"--symbols", CLI_SWITCH, &symbols, .help = "list every name of Apple's that the ane driver uses"},
     };
@@ -89,6 +92,7 @@ int cmd_devices(int argc, char **argv) {
                         : o.all        ? "--all"
                                        : NULL;
     if (!probe && alone) return cli_misuse("devices", "%s is for --probe", alone);
+    if (explain) return explain_report(explain);
     if (forget) return answers_forget();
     if (symbols) {
         probe_list_symbols();

@@ -7,6 +7,8 @@
 #include "base/json.h"
 #include "base/printf.h"
 
+#define PROBE_REPORT_FORM "propane devices --probe" /* what a report's "report" is */
+
 /* "answer", or another key, by format. */
 void probe_say(json_t *out, const char *key, const char *format, ...) BASE_PRINTF(3, 4);
 void probe_value(json_t *out, const char *key, double value);

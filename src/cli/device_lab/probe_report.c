@@ -15,11 +15,11 @@
 #include "base/words.h"
 #include "cli/cli.h"
 #include "cli/device_lab/machine_facts.h"
+#include "cli/device_lab/probe_explain.h"
 #include "cli/device_lab/question_process.h"
 #include "cli/device_lab/selftest.h"
 
 enum { TOTAL_S = 120, COMPILER_PAUSE_S = 2, ID_ROOM = 40 };
-static const char report_form[] = "propane devices --probe";
 
 typedef struct probe {
     const probe_options *o;
@@ -35,6 +35,7 @@ typedef struct probe {
 static propane_status probe_write(const probe *p, propane_error *err) {
     json_t *shown = NULL;
     if (!p->path) return PROPANE_OK;
+    if (p->target.is_ane) json_put(p->report, "profile", explain_profile(p->answers));
     PROPANE_TRY(machine_hide_home(p->report, &shown, err));
     propane_status status = json_write(p->path, shown, JSON_INDENT(2) | JSON_REAL_PRECISION(9), err);
     json_decref(shown);
@@ -64,7 +65,7 @@ static propane_status probe_choose_path(probe *p, char place[USER_CACHE_PATH_ROO
 
 static void probe_describe(const probe *p) {
     const char *library = getenv("PROPANE_ANE_LIBRARY");
-    probe_say(p->report, "report", "%s", report_form);
+    probe_say(p->report, "report", "%s", PROBE_REPORT_FORM);
     probe_say(p->report, "propane", "%s", propane_version());
     probe_say(p->report, "device", "%s", p->o->uri);
     json_put(p->report, "stand_in", json_boolean(p->target.is_ane && library && *library));

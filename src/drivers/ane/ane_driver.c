@@ -10,6 +10,7 @@
  *   &events=off|on|gpu &limit=MS         order with a GPU by shared events (events.c)
  *   &dialect=short|canonical             the text's form
  *   &descriptor=keep|drop|auto &folder=keep|drop|auto   what of a program stays once it is loaded (model.c)
+ *   &profile=FILE                        the options that a probe's report gives; those behind it count more (probe_profile.c)
  *   &qos=0..63 &budget=N &pause=SECONDS &sizes=equal|any|auto
  *   &names=sorted|own &literals=named|inline &defaults=written|left   only for questions to a compiler: see `propane devices --probe`
  *
@@ -24,6 +25,7 @@
 #include "chip/check.h"
 #include "chip/refusing_rule.h"
 #include "drivers/ane/ane.h"
+#include "drivers/ane/probe_profile.h"
 
 extern const propane_driver ane_driver;
 
@@ -95,10 +97,11 @@ static propane_status ane_driver_fail_option(const char *key, const char *value,
     if (*known)
         return propane_fail(err, PROPANE_ERR_INVALID, "device 'ane': %s=%.60s is not known; it is %s", key, value,
                             known);
-    return propane_fail(err, PROPANE_ERR_INVALID,
-                        "device 'ane': '%.60s' is not known; there are dispatch, procedures, statistics, events, "
-                        "dialect, sizes, descriptor, folder, names, literals, defaults, qos, budget, pause and limit",
-                        key);
+    return propane_fail(
+        err, PROPANE_ERR_INVALID,
+        "device 'ane': '%.60s' is not known; there are dispatch, procedures, statistics, events, "
+        "dialect, sizes, descriptor, folder, names, literals, defaults, qos, budget, pause, limit and profile",
+        key);
 }
 
 static propane_status ane_driver_set_option(ane_options *o, const char *key, const char *value, propane_error *err) {
@@ -119,6 +122,41 @@ static propane_status ane_driver_set_option(ane_options *o, const char *key, con
     return ane_driver_fail_option(key, value, err);
 }
 
+static propane_status ane_options_apply(const char *rest, ane_options *out, bool inside, propane_error *err);
+
+/* The system's build is asked of the framework, which is there where a device opens. */
+static propane_status ane_driver_take_profile(const char *path, ane_options *out, propane_error *err) {
+    const ane_api *a;
+    char rest[PROFILE_REST], name[60], build[60];
+    int64_t cores;
+    PROPANE_TRY(ane_api_get(&a, err));
+    ane_machine(a, name, &cores, build);
+    PROPANE_TRY(ane_profile_read(path, build, rest, err));
+    return ane_options_apply(rest, out, true, err);
+}
+
+static propane_status ane_options_apply(const char *rest, ane_options *out, bool inside, propane_error *err) {
+    size_t route = strcspn(rest, "?");
+    if (route == 6 && memcmp(rest, "client", 6) == 0)
+        out->route = ANE_ROUTE_CLIENT;
+    else if (route && !(route == 6 && memcmp(rest, "memory", 6) == 0))
+        return propane_fail(err, PROPANE_ERR_INVALID, "device 'ane:%.60s': the routes are ane:memory and ane:client",
+                            rest);
+    for (const char *at = rest + route; *at && at[1];) {
+        char key[64], value[1000];
+        size_t length = strcspn(++at, "&"), name = strcspn(at, "=&");
+        snprintf(key, sizeof key, "%.*s", (int)name, at);
+        snprintf(value, sizeof value, "%.*s", name < length ? (int)(length - name - 1) : 0,
+                 at + name + (name < length));
+        if (strcmp(key, "profile") == 0 && !inside)
+            PROPANE_TRY(ane_driver_take_profile(value, out, err));
+        else
+            PROPANE_TRY(ane_driver_set_option(out, key, value, err));
+        at += length;
+    }
+    return PROPANE_OK;
+}
+
 propane_status ane_options_parse(const char *rest, ane_options *out, propane_error *err) {
     *out = (ane_options){.dispatch = ANE_AUTO,
                          .procedures = ANE_TOGETHER_IF_PROVED,
@@ -130,22 +168,7 @@ propane_status ane_options_parse(const char *rest, ane_options *out, propane_err
                          .pause_s = -1,
                          .sizes = ANE_SIZES_ANY_IF_PROVED,
                          .limit_ms = ANE_LIMIT_MS};
-    size_t route = strcspn(rest, "?");
-    if (route == 6 && memcmp(rest, "client", 6) == 0)
-        out->route = ANE_ROUTE_CLIENT;
-    else if (route && !(route == 6 && memcmp(rest, "memory", 6) == 0))
-        return propane_fail(err, PROPANE_ERR_INVALID, "device 'ane:%.60s': the routes are ane:memory and ane:client",
-                            rest);
-    for (const char *at = rest + route; *at;) {
-        char key[64], value[64];
-        size_t length = strcspn(++at, "&"), name = strcspn(at, "=&");
-        snprintf(key, sizeof key, "%.*s", (int)name, at);
-        snprintf(value, sizeof value, "%.*s", name < length ? (int)(length - name - 1) : 0,
-                 at + name + (name < length));
-        PROPANE_TRY(ane_driver_set_option(out, key, value, err));
-        at += length;
-    }
-    return PROPANE_OK;
+    return ane_options_apply(rest, out, false, err);
 }
 
 /* ---- the device ----------------------------------------------------------------------------------------------------------- */
