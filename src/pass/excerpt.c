@@ -21,7 +21,7 @@ typedef struct excerpt {
 
 static bool excerpt_is_constant(const mil_op *op) { return strncmp(op->info->name, "const", 5) == 0; }
 
-/* From the end: what reads a constant stands behind it. */
+/* From the end: what reads a constant comes after it. */
 static void excerpt_choose(excerpt *e) {
     int at = e->from->op_count;
     for (int i = 0; i < e->from->result_count; i++) e->wanted[e->from->results[i]->id] = true;

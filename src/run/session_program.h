@@ -17,7 +17,7 @@ typedef struct session {
     propane_program *program;
     runner run;
     int inputs, outputs;
-    int own_results; /* of the function's; those behind them are there by `keep` */
+    int own_results; /* of the function's; those after them are there by `keep` */
     int state_count;
     char **state_names;
     int removed_results;      /* labels and dictionaries of classifiers, which no device makes */

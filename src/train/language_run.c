@@ -78,7 +78,7 @@ static int64_t language_held_out(const language_run *t) {
     return there > 0 && there < asked ? there : asked;
 }
 
-/* This rank's windows of a validation's batch; behind the last one there is nothing to predict. */
+/* This rank's windows of a validation's batch; after the last one there is nothing to predict. */
 static propane_status language_held_out_batch(language_run *t, int64_t batch, int64_t windows, propane_error *err) {
     const train_options *o = &t->run.options;
     for (int64_t i = t->first; i < t->first + t->share; i++) {

@@ -322,7 +322,7 @@ static bool same_float(float got, float want) {
     return got != got ? want != want : got == want && !signbit(got) == !signbit(want);
 }
 
-/* Numbers whose quotients lie next to integers: multiples of decimal fractions, whole numbers about 2^24, powers of two one
+/* Numbers whose quotients lie next to integers: multiples of decimal fractions, integers about 2^24, powers of two one
  * unit in the last place apart; then specials, and floats of random bits. */
 static int fill_near_multiples(float *v) {
     static const float steps[] = {0.1f, 0.01f, 0.7f, 0.3f, 3, 1e10f, 1e-40f, 1e38f};

@@ -798,7 +798,7 @@ TEST(a_group_that_is_refused_becomes_smaller_ones) {
     end_several(&s);
 }
 
-/* The programs behind it are tried in that size, too: 30 functions in programs of at most 3, after 30, 15 and 7. */
+/* The programs after it are tried in that size, too: 30 functions in programs of at most 3, after 30, 15 and 7. */
 TEST(a_limit_of_functions_is_found_once) {
     enum { FUNCTIONS = 30 };
     static propane_compile_item items[FUNCTIONS];

@@ -550,7 +550,7 @@ static void count_call(struct block *b, bool done, id error) {
     atomic_fetch_add(&b->calls, 1);
 }
 
-/* Waits for `value`, and signals the one behind it. */
+/* Waits for `value`, and signals the next one. */
 static id request_with_events(id in, id out, id event, uint64_t value) {
     id one[] = {wrap_surface(in)}, other[] = {wrap_surface(out)}, zero[] = {new_number(0)};
     id wait[] = {CALL(id, (id, SEL, uint64_t, id, int64_t), calls_class("_ANESharedWaitEvent"),

@@ -439,7 +439,7 @@ static void put_marked(gguf_header *h, const char *arch, bool marks) {
     gguf_put_u32(h, "tokenizer.ggml.unknown_token_id", 0);
 }
 
-/* Tokens of a chat are found in its text; Phi-3's take the white space behind them, as its tokenizer.json says. Without such
+/* Tokens of a chat are found in its text; Phi-3's take the white space after them, as its tokenizer.json says. Without such
  * tokens a vocabulary stays of the kind llama. */
 TEST(tokens_of_chats_in_a_llama_vocabulary) {
     static const struct {

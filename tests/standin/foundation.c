@@ -252,7 +252,7 @@ EXPORT object *CFURLCreateWithFileSystemPath(void *allocator, const object *path
     return standin_new("NSURL", KIND_URL, copy_bytes(path->memory, (size_t)path->count), path->count);
 }
 
-/* As on a Mac, with a slash behind it, and whatever TMPDIR says. */
+/* As on a Mac, with a slash at the end, and whatever TMPDIR says. */
 EXPORT object *NSTemporaryDirectory(void) {
     char path[1300];
     snprintf(path, sizeof path, "%s/", standin_temporary());

@@ -4,7 +4,7 @@
  *
  * Places: the lock of one byte of a file in the temporary folder each, which the kernel takes back when a process ends,
  * however it ends. A place that is given back while all are taken is not free at once: the next load fails and clears it,
- * the one behind it succeeds. That is how a repeated load has been seen to go:
+ * the next one succeeds. That is how a repeated load has been seen to go:
  * cortexkit/synapse/crates/synapse-worker-ane-direct/resource-experiments.md, midasdf/ANEDVD/src/ane/shim.m.
  *
  * Power: an engine that is off refuses requests while it comes up, up to five that are 3 ms apart:

@@ -99,7 +99,7 @@ static void store(const char *key, size_t key_length, const char *value, size_t 
     abort();
 }
 
-/* What is said of the machine, for all programs of a test, and behind it of this program. */
+/* What is said of the machine, for all programs of a test, and then of this program. */
 static void parse_environment(void) {
     static const char *const variables[] = {"PROPANE_STANDIN_MACHINE", "PROPANE_STANDIN"};
     parsed = true;

@@ -45,7 +45,7 @@ static double cmd_diff_relative(const row *r) {
     return r->broken ? INFINITY : r->scale > 0 ? r->largest / r->scale : r->largest;
 }
 
-/* What no operation behind it takes away parts; an infinity in front of a softmax alone does not. */
+/* What no later operation takes away parts; an infinity before a softmax alone does not. */
 static bool cmd_diff_parts(const diff_job *j, const row *r, bool strictly) {
     return cmd_diff_relative(r) > j->tolerance || (r->beyond && (r->output || strictly));
 }

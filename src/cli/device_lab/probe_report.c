@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * Owns the probe's loop and its report. Nothing of the engine is opened here: what this process does cannot crash. The
- * whole of the questions that are asked unasked takes TOTAL_S at most; those that are left then are named in the report.
+ * whole of the questions that are asked by default takes TOTAL_S at most; those that are left then are named in the report.
  */
 #include "cli/device_lab/probe_report.h"
 

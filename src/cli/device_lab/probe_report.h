@@ -12,7 +12,7 @@ typedef struct probe_options {
     const char *uri;
     const char *output; /* the report; NULL: probe.json in this user's cache, or printed where there is no such place */
     const char *only; /* ids, separated by commas: these are asked and printed as JSON, and there is a report only where
-                            `output` names it; NULL: all that are asked unasked */
+                            `output` names it; NULL: all that are asked by default */
     bool all;         /* also those that take minutes */
     int64_t limit;    /* seconds for a question at most; 0: its row's */
 } probe_options;

@@ -10,7 +10,7 @@
  *   &events=off|on|gpu &limit=MS         order with a GPU by shared events (events.c)
  *   &dialect=short|canonical             the text's form
  *   &descriptor=keep|drop|auto &folder=keep|drop|auto   what of a program stays once it is loaded (model.c)
- *   &profile=FILE                        the options that a probe's report gives; those behind it count more (probe_profile.c)
+ *   &profile=FILE                        the options that a probe's report gives; those after it count more (probe_profile.c)
  *   &qos=0..63 &budget=N &pause=SECONDS &sizes=equal|any|auto
  *   &names=sorted|own &literals=named|inline &defaults=written|left   only for questions to a compiler: see `propane devices --probe`
  *

@@ -32,7 +32,7 @@ typedef struct lab_program {
         *folder;     /* where the files go; NULL: where the framework looks (memory), or a new one in TMPDIR (client) */
     bool open_modes; /* 0755 and 0644, not for this user alone */
     int inputs;      /* parameters, whose names are in alphabetical order; all fp16, in rows of 64 bytes */
-    int64_t values[LAB_INPUTS + 1]; /* of each, and of the one output behind them; 0: LAB_VALUES */
+    int64_t values[LAB_INPUTS + 1]; /* of each, and of the output after them; 0: LAB_VALUES */
 } lab_program;
 
 typedef enum lab_step {

@@ -165,7 +165,7 @@ static propane_status trial_run_sum(trial *t, propane_error *err) {
     return PROPANE_OK;
 }
 
-/* The unload and the purge behind it belong to the trial. */
+/* The unload and the purge after it belong to the trial. */
 static propane_status trial_without(const ane_api *a, int route, ane_fact fact, const char *what, text *answer,
                                     propane_error *err) {
     trial t = {0};

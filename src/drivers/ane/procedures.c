@@ -110,7 +110,7 @@ static bool procedures_may_halve(const ane_device *d, int count, propane_status 
            status != PROPANE_ERR_LIMIT;
 }
 
-/* The first group of the functions from *done on. A group that is not taken is halved, and so are those behind it: what is
+/* The first group of the functions from *done on. A group that is not taken is halved, and so are those after it: what is
  * compiled and loaded counts, for the process and for the engine. */
 static propane_status procedures_compile_group(ane_device *d, const mil_function *const *f, int count, int *done,
                                                const propane_compile_options *options, driver_program *const *out,

@@ -173,7 +173,7 @@ typedef struct mil_resize {
 } mil_resize;
 /* Which of `in` elements result i of `out` is: the one that holds the middle of i's share of x, (i + 0.5) * in / out (DEFAULT and
  * UNALIGN_CORNERS); the one nearest to the grid point in the other modes, the upper one of two that are equally near; the one that
- * i's share begins in, i * in / out, where `below`. In whole numbers: no factor is rounded. */
+ * i's share begins in, i * in / out, where `below`. In integers: no factor is rounded. */
 int64_t mil_resize_nearest(const mil_resize *r, int64_t in, int64_t out, int64_t i);
 PROPANE_CHECK propane_status mil_resize_read(const mil_op *op, mil_resize *out, propane_error *err);
 

@@ -25,7 +25,7 @@ typedef struct sp_piece {
     const char *text; /* in the arena, terminated */
     uint32_t length;
     int type;
-    bool strips; /* white space behind it */
+    bool strips; /* white space after it */
     float score;
 } sp_piece;
 

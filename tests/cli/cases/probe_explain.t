@@ -43,7 +43,7 @@ $ head -c 700 whole.json > cut.json; propane devices --probe --explain cut.json;
 2> propane devices: no.json: no report of 'propane devices --probe'
 2~ propane devices: cannot open nowhere.json: *
 = 1
-# the defaults that follow are taken by profile=; what comes behind it counts more; another system's build is refused
+# the defaults that follow are taken by profile=; what comes after it counts more; another system's build is refused
 @ printf 'program(1.3)\n{\n    func main<ios18>(tensor<fp16, [1, 16]> x) {\n        tensor<fp16, [1, 16]> y = sin(x = x)[name = string("y")];\n    } -> (y);\n}\n' > one.mil
 $ . ./set; propane run one.mil --seed 1 --device 'ane?profile=whole.json&qos=33' | grep -c y; sed 's/"build": "[^"]*"/"build": "25F1"/' whole.json > far.json; propane run one.mil --seed 1 --device 'ane?profile=far.json'; propane run one.mil --seed 1 --device 'ane?profile=no.json'
 > 1
