@@ -51,7 +51,7 @@ cli: base cli/*
 # class dumps of Apple's frameworks: for who writes the driver
 cli/cmd/cmd_classes: base macho cli cli/device_lab
 # questions to a device and what it costs to ask: for who writes the driver
-cli/device_lab: base macho mil/* device drivers/ane train/step train/optim drivers/cpu cli/*
+cli/device_lab: base macho mil/* device refusal drivers/ane train/step train/optim drivers/cpu cli/*
 # registers executed in software: for who writes the compiler
 cli/cmd/run_compiled: base engine run cli
 # the command line with which a run starts its process again: tested with the run, and of no use to others

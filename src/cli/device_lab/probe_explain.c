@@ -9,11 +9,12 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "base/words.h"
 #include "cli/cli.h"
 #include "cli/device_lab/probe_json.h"
 #include "drivers/ane/failure.h"
 
-enum { MOST_REPORT = 64 << 20, DEEPEST = 40, CODE_NO_PLACE = 54, CODE_FILES = 10 };
+enum { MOST_REPORT = 64 << 20, DEEPEST = 40, CODE_NO_PLACE = 54, CODE_FILES = 10, CODE_SURFACES = 42 };
 
 /* ---- looking -------------------------------------------------------------------------------------------------------------------- */
 
@@ -200,16 +201,24 @@ static bool finding_reload(const json_t *answers, text *out) {
 }
 
 static bool finding_operations(const json_t *answers, text *out) {
-    static const char *const ids[] = {"operations", "gather", "softmax", "attention-mask", "gelu", "int8"};
+    /* Not those that a known rule refuses: attention as one operation, gelu without its mode, int8 by affine. */
+    static const char *const ids[] = {"kernels", "operations", "gather", "softmax"};
     const size_t before = out->length;
     for (size_t i = 0; i < sizeof ids / sizeof ids[0]; i++) {
         const char *words = explain_words(answers, ids[i], "answer");
-        if (!strstr(words, "refuse") || (strcmp(ids[i], "gelu") == 0 && strncmp(words, "with mode: taken", 16) == 0))
-            continue;
-        text_printf(out, "%s%s (%.120s)", out->length == before ? "Operations are refused: " : "; ", ids[i], words);
+        if (!strstr(words, "refuse")) continue;
+        text_printf(out, "%s%s (%.160s)", out->length == before ? "Operations are refused: " : "; ", ids[i], words);
     }
     if (out->length == before) return false;
     text_printf(out, ". 'propane run MODEL --device ane --bisect' names the operation in a program of one's own.");
+    return true;
+}
+
+static bool finding_background(const json_t *answers, text *out) {
+    static const char form[] = "a program of a process in the background";
+    if (!explain_fails(answers, "background", form) || !explain_holds(answers, "weight-files", "1 file, 1 record"))
+        return false;
+    text_printf(out, "A process in the background may not use the engine: start training from a terminal.");
     return true;
 }
 
@@ -248,8 +257,13 @@ static void explain_add_unknown(const json_t *v, int depth, text *out) {
     json_array_foreach(v, i, inner) explain_add_unknown(inner, depth + 1, out);
 }
 
+/* Some questions are errors on purpose. */
 static bool finding_unknown(const json_t *answers, text *out) {
-    explain_add_unknown(answers, 0, out);
+    static const char meant[] = "reload|requests|request-statistics|types|after-refusal";
+    const char *id;
+    json_t *answer;
+    json_object_foreach((json_t *)(uintptr_t)answers, id, answer) if (!words_have(meant, '|', id))
+        explain_add_unknown(answer, 0, out);
     if (!out->length) return false;
     text_printf(out, ". Their texts are in the report: send it.");
     return true;
@@ -257,8 +271,8 @@ static bool finding_unknown(const json_t *answers, text *out) {
 
 static const finding findings[] = {finding_names,   finding_weight_files, finding_records,    finding_folder,
                                    finding_wrapper, finding_place,        finding_ways,       finding_no_place,
-                                   finding_types,   finding_reload,       finding_operations, finding_crashes,
-                                   finding_unknown};
+                                   finding_types,   finding_reload,       finding_operations, finding_background,
+                                   finding_crashes, finding_unknown};
 
 /* ---- what holds ------------------------------------------------------------------------------------------------------------------ */
 
@@ -319,11 +333,23 @@ static void explain_print_facts(const json_t *answers) {
     } rows[] = {
         {"engine", "machine"}, {"weights", "weights"},       {"files", "weight-files"}, {"folder", "folder"},
         {"ways", "ways"},      {"surfaces", "sizes"},        {"keeping", "keeping"},    {"functions", "procedures"},
-        {"text", "dialect"},   {"dictionary", "dictionary"}, {"events", "events"},      {"limits", "limit-loaded"}};
+        {"text", "dialect"},   {"dictionary", "dictionary"}, {"reload", "reload"},      {"requests", "requests"},
+        {"types", "types"},    {"events", "events"},         {"limits", "limit-loaded"}};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         const char *words = explain_words(answers, rows[i].id, "answer");
         if (*words) explain_print(rows[i].title, words);
     }
+}
+
+/* No failure, but what a text that somebody sends looks like. */
+static void explain_print_errors(const json_t *answers) {
+    const json_t *form = explain_form(answers, "requests", "one with a surface that is too small");
+    const json_t *error = json_object_get(json_object_get(form, "evaluate"), "error");
+    if (!error) return;
+    explain_print("errors",
+                  json_integer_value(json_object_get(error, "code")) == CODE_SURFACES
+                      ? "have the codes and texts of macOS 27: the driver reads the numbers, nothing is to be done"
+                      : "have the codes and texts of macOS 26 and before");
 }
 
 static void explain_print_routes(const json_t *answers) {
@@ -389,6 +415,7 @@ int explain_report(const char *path) {
     printf("\nWhat the answers are:\n");
     explain_print_routes(answers);
     explain_print_facts(answers);
+    explain_print_errors(answers);
     explain_print_defaults(answers, path);
     json_decref(report);
     return CLI_OK;

@@ -219,17 +219,24 @@ static bool question_cut_out(const char *from, const char *begin, const char *en
     return true;
 }
 
-/* As Apple's runtime prints them: *** Terminating app due to uncaught exception 'NAME', reason: 'REASON'. The driver's own
- * handler writes the same words. */
+/* As the driver's handler prints it (propane: ane: NAME was raised: REASON; the last call of ... was -[CLASS SELECTOR]; ...), and as
+ * Apple's runtime does: *** Terminating app due to uncaught exception 'NAME', reason: 'REASON'. */
 static void question_read_exception(const text *t, json_t *answer) {
-    char name[100], reason[LINE_ROOM];
-    const char *at = t->data ? strstr(t->data, "uncaught exception '") : NULL;
-    if (!at || !question_cut_out(at, "uncaught exception '", "', reason: '", name, sizeof name)) return;
-    if (strlen(name) && name[strlen(name) - 1] == '\'') name[strlen(name) - 1] = 0;
+    char name[100] = "", reason[LINE_ROOM] = "", call[200] = "";
+    const char *apples = t->data ? strstr(t->data, "uncaught exception '") : NULL,
+               *ours = t->data ? strstr(t->data, " was raised: ") : NULL;
+    if (apples && question_cut_out(apples, "uncaught exception '", "', reason: '", name, sizeof name))
+        (void)question_cut_out(apples, "reason: '", "'", reason, sizeof reason);
+    if (ours) (void)question_cut_out(ours, " in this thread was ", "; ", call, sizeof call);
+    if (ours && !*name) {
+        (void)question_cut_out(t->data, "propane: ane: ", " was raised: ", name, sizeof name);
+        (void)question_cut_out(ours, " was raised: ", "; the ", reason, sizeof reason);
+    }
+    if (!*name) return;
     json_t *exception = json_object();
     json_put(exception, "name", json_words(name));
-    if (question_cut_out(at, "reason: '", "'", reason, sizeof reason))
-        json_put(exception, "reason", json_words(reason));
+    json_put(exception, "reason", json_words(reason));
+    if (*call) json_put(exception, "call", json_words(call));
     json_put(answer, "exception", exception);
 }
 

@@ -14,7 +14,7 @@
 #include "drivers/ane/ane_lab.h"
 #include "drivers/ane/objc_runtime.h"
 
-enum { FIRST_BUILD_OF_27 = 26 }; /* 26A...; Apple's builds count from 1 where its years count from 2001 */
+enum { PAUSE_S = 1, FIRST_BUILD_OF_27 = 26 }; /* 26A...; Apple's builds count from 1 where its years count from 2001 */
 
 const probe_question probe_questions[] = {
 #define QUESTION(id, text, whom, when, seconds, ask, detail)                                                           \
@@ -95,6 +95,7 @@ int probe_ask_here(const char *uri, const char *id) {
     if (!q) return CLI_FAILED;
     t.detail = q->detail;
     ane_on_folder(selftest_note_folder);
+    ane_pause_at_most(PAUSE_S);
     if (q->whom == PROBE_ANE && !t.is_ane) {
         probe_say(out, "answer", "is asked of the ane device only");
     } else if (selftest_ask(q, &t, out, &err) != PROPANE_OK) {

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "cli/device_lab/microbench.h"
 #include "cli/device_lab/selftest.h"
 #include "drivers/ane/objc_runtime.h"
@@ -74,6 +75,25 @@ static propane_status selftest_engine_times(int factor, propane_module **out, pr
     return rig_module(body, out, err);
 }
 
+/* One of those that are loaded goes: how long until another one finds its place? */
+static void selftest_engine_time_place(propane_device *d, propane_program **kept, json_t *out) {
+    enum { TRIES = 20 };
+    propane_error why = {0};
+    propane_program_free(*kept);
+    *kept = NULL;
+    const int64_t begin = clock_ns();
+    for (int i = 0; i < TRIES && !*kept; i++) {
+        propane_module *m = NULL;
+        if (selftest_engine_times(COMPILES + 2 + i, &m, &why) != PROPANE_OK) break;
+        if (propane_program_compile(d, m, NULL, kept, &why) != PROPANE_OK) probe_progress(i + 1);
+        propane_module_free(m);
+    }
+    if (*kept)
+        probe_value(out, "place_free_after_ms", (double)(clock_ns() - begin) / 1e6);
+    else
+        probe_say(out, "place_free_after_ms", "not by then: %s", why.text);
+}
+
 /* Small programs that differ, until one is refused. `keep`: those before stay loaded. */
 static propane_status selftest_engine_count_compiles(probe_target *t, const char *route, bool keep, json_t *out,
                                                      propane_error *err) {
@@ -96,9 +116,13 @@ static propane_status selftest_engine_count_compiles(probe_target *t, const char
         }
         probe_progress(++done);
     }
+    probe_value(out, "compiles", done);
+    if (keep && done > 0 && done < COMPILES) {
+        probe_note(out);
+        selftest_engine_time_place(d, &kept[0], out);
+    }
     for (int i = 0; i < COMPILES; i++) propane_program_free(kept[i]);
     propane_device_close(d);
-    probe_value(out, "compiles", done);
     if (status != PROPANE_OK) {
         probe_say(out, "why", "%s", why.text);
         t->refused = true;
@@ -276,6 +300,16 @@ static propane_status selftest_engine_describe_other(const probe_target *t, json
     return PROPANE_OK;
 }
 
+static void selftest_engine_describe_dies(const ane_api *a, json_t *out) {
+    char words[100];
+    void *pool = a->objc_autoreleasePoolPush();
+    ane_id info = ANE_CLASS(a, device_info);
+    if (ANE_HAS(a, engines)) json_put(out, "numANEs", json_integer(ANE_SEND0(a, engines, info)));
+    if (ANE_HAS(a, sub_type) && ane_text_of(a, ANE_SEND0(a, sub_type, info), words, sizeof words))
+        probe_say(out, "aneSubType", "%s", words);
+    a->objc_autoreleasePoolPop(pool);
+}
+
 propane_status probe_ask_machine(probe_target *t, json_t *out, propane_error *err) {
     char architecture[60] = "?", build[60] = "?";
     int64_t cores = 0;
@@ -297,6 +331,7 @@ propane_status probe_ask_machine(probe_target *t, json_t *out, propane_error *er
     probe_say(out, "architecture", "%s", architecture);
     probe_say(out, "build", "%s", build);
     probe_value(out, "cores", (double)cores);
+    selftest_engine_describe_dies(a, out);
     for (int route = 0; route < 2; route++)
         probe_say(out, route ? "client" : "memory", "%s",
                   a->route[route].status == PROPANE_OK ? "there" : a->route[route].text);

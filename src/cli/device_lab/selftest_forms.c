@@ -5,7 +5,11 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/file.h"
+#include "base/memory.h"
+#include "base/temporary.h"
 #include "cli/device_lab/selftest.h"
+#include "refusal/refusal.h"
 
 #define T "tensor<fp16, [1, 32, 1, 32]>"
 #define S "tensor<fp16, [1, 1, 32, 32]>"
@@ -127,4 +131,79 @@ propane_status probe_ask_shared(probe_target *t, json_t *out, propane_error *err
     probe_say(out, "answer", "an input surface in two requests at once is taken, what the second gives is %s",
               y[0] == 6 && y[N - 1] == 6 ? "right" : "wrong");
     return PROPANE_OK;
+}
+
+/* ---- a layer as training has it ----------------------------------------------------------------------------------------------- */
+
+#define H           "tensor<fp16, [1, 2, 16, 32]>"
+#define NAMED(name) "[name = string(\"" name "\")];\n        "
+static const char forms_layer[] = T
+    " x, " S " wa, " S " wb) {\n        "
+    "tensor<int32, [1]> axes = const()[name = string(\"axes\"), val = tensor<int32, [1]>([1])];\n        "
+    "bool yes = const()[name = string(\"yes\"), val = bool(true)];\n        "
+    "bool no = const()[name = string(\"no\"), val = bool(false)];\n        "
+    "fp16 small = const()[name = string(\"small\"), val = fp16(0x1p-10)];\n        "
+    "int32 last = const()[name = string(\"last\"), val = int32(-1)];\n        "
+    "tensor<int32, [4]> flat = const()[name = string(\"flat\"), val = tensor<int32, [4]>([1, 1, 32, 32])];\n        "
+    "tensor<int32, [4]> heads = const()[name = string(\"heads\"), val = tensor<int32, [4]>([1, 2, 16, 32])];\n        "
+    "tensor<int32, [4]> turn = const()[name = string(\"turn\"), val = tensor<int32, [4]>([0, 1, 3, 2])];\n        "
+    "tensor<int32, [4]> back = const()[name = string(\"back\"), val = tensor<int32, [4]>([1, 32, 1, 32])];\n        " T
+    " squares = mul(x = x, y = x)" NAMED("squares") "tensor<fp16, [1, 1, 1, 32]> mean = reduce_mean(x = squares, axes "
+                                                    "= axes, keep_dims = yes)" NAMED(
+                                                        "mean") "tensor<fp16, [1, 1, 1, 32]> scale = rsqrt(x = mean, "
+                                                                "epsilon = small)" NAMED("scale") T
+    " normed = mul(x = x, y = scale)" NAMED("normed") S " n = reshape(x = normed, shape = flat)" NAMED("n") S
+    " qa = matmul(x = wa, y = n, transpose_x = no, transpose_y = no)" NAMED("qa") S
+    " ka = matmul(x = wb, y = n, transpose_x = no, transpose_y = no)" NAMED("ka") H
+    " q = reshape(x = qa, shape = heads)" NAMED("q") H " k = reshape(x = ka, shape = heads)" NAMED(
+        "k") "tensor<fp16, [1, 2, 32, 16]> qt = transpose(x = q, perm = "
+             "turn)" NAMED("qt") "tensor<fp16, [1, 2, 32, 32]> scores = "
+                                 "matmul(x = qt, y = k, transpose_x = no, "
+                                 "transpose_y = no)" NAMED("scores") "tensor<fp16, [1, 2, 32, 32]> "
+                                                                     "shares = softmax(x = scores, "
+                                                                     "axis = last)" NAMED("shares") H
+    " mixed = matmul(x = k, y = shares, transpose_x = no, transpose_y = yes)" NAMED("mixed") S
+    " joined = reshape(x = mixed, shape = flat)" NAMED("joined") S " gate = silu(x = joined)" NAMED("gate") S
+    " gated = mul(x = gate, y = qa)" NAMED("gated") S
+    " down = matmul(x = wb, y = gated, transpose_x = yes, transpose_y = no)" NAMED("down") T
+    " ahead = reshape(x = down, shape = back)" NAMED("ahead") T
+    " y = add(x = x, y = ahead)[name = string(\"y\")];\n    } -> (y);\n";
+
+/* Parts of it are compiled until the operation is known; the smallest part that is refused goes into the report. */
+static void selftest_forms_bisect(propane_device *d, const mil_function *f, json_t *out, propane_error *why) {
+    static const propane_compile_options options = {.size = sizeof options};
+    char path[1300], *folder = NULL, *smallest = NULL;
+    size_t length = 0;
+    if (temporary_scratch("propane-ane", &folder, NULL) != PROPANE_OK) return;
+    snprintf(path, sizeof path, "%.1200s/refused", folder);
+    (void)refusal_explain(d, f, &options, path, why); /* the same status */
+    snprintf(path, sizeof path, "%.1200s/refused/model.mil", folder);
+    if (file_read(path, 1 << 20, &smallest, &length, NULL) == PROPANE_OK)
+        json_put(out, "smallest", json_bytes(smallest, length));
+    char *place = strstr(why->text, folder); /* it does not stay */
+    if (place) snprintf(place, sizeof why->text - (size_t)(place - why->text), "\"smallest\"");
+    mem_free(smallest);
+    (void)!file_remove_tree(folder, NULL);
+    mem_free(folder);
+}
+
+propane_status probe_ask_kernels(probe_target *t, json_t *out, propane_error *err) {
+    propane_module *m = NULL;
+    propane_device *d = NULL;
+    propane_program *p = NULL;
+    propane_error why = {0};
+    PROPANE_TRY(rig_module(forms_layer, &m, err));
+    propane_status status = propane_device_open(t->uri, &d, err);
+    if (status == PROPANE_OK && propane_program_compile(d, m, NULL, &p, &why) != PROPANE_OK) {
+        probe_say(out, "first_error", "%s", why.text);
+        probe_note(out);
+        t->refused = refusal_is(why.status);
+        if (t->refused) selftest_forms_bisect(d, m->functions, out, &why);
+    }
+    if (status == PROPANE_OK)
+        probe_say(out, "answer", "%s%s", p ? "every operation of a layer is taken" : "a layer is refused: ", why.text);
+    propane_program_free(p);
+    propane_device_close(d);
+    propane_module_free(m);
+    return status;
 }

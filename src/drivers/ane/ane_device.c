@@ -7,6 +7,7 @@
 
 #include "base/memory.h"
 #include "drivers/ane/ane.h"
+#include "drivers/ane/ane_lab.h"
 #include "drivers/ane/remembered.h"
 
 enum { CANCELS_SINCE = 27 /* macOS */ };
@@ -22,11 +23,15 @@ static void ane_device_settle(const ane_api *a, int route, ane_fact fact, int *k
     if (*keeping == ANE_DROP_IF_PROVED) *keeping = ane_remembered_yes(a, route, fact) ? ANE_DROP : ANE_KEEP;
 }
 
+static int device_pause_s = ANE_PAUSE_S;
+
+void ane_pause_at_most(int seconds) { device_pause_s = seconds; }
+
 propane_status ane_device_create(const ane_api *a, const ane_options *o, ane_device **out, propane_error *err) {
     *out = mem_alloc(sizeof **out);
     if (!*out) return propane_fail_memory(err, sizeof **out);
     **out = (ane_device){.api = a, .options = *o};
-    if (o->pause_s < 0) (*out)->options.pause_s = a->library ? 0 : ANE_PAUSE_S; /* a stand-in shares no compiler */
+    if (o->pause_s < 0) (*out)->options.pause_s = a->library ? 0 : device_pause_s; /* a stand-in shares no compiler */
     ane_device_settle(a, o->route, ANE_FACT_descriptor, &(*out)->options.descriptor);
     ane_device_settle(a, o->route, ANE_FACT_folder, &(*out)->options.folder);
     if (o->budget < 0) (*out)->options.budget = ane_device_budget(a);

@@ -11,6 +11,8 @@
 
 /* Called with each folder that a program's files are written to: whoever outlives a crash removes it. NULL: nobody. */
 void ane_on_folder(void (*made)(const char *path));
+/* What this process's devices wait behind a compile that failed, where pause= does not say: a question has a time limit. */
+void ane_pause_at_most(int seconds);
 
 enum { LAB_INPUTS = 4, LAB_VALUES = 32 * 32 };
 

@@ -2,7 +2,7 @@
 ! ldd
 @ ln -s "$(dirname "$(readlink ../bin/propane)")/tests/standin/libstandin.so" standin.so; test -f standin.so; mkdir tmp
 @ printf 'export TMPDIR="$PWD/tmp" PROPANE_ANE_LIBRARY="$PWD/standin.so" ASAN_OPTIONS=handle_segv=0:handle_abort=0\n' > set
-@ printf '. ./set; PROPANE_STANDIN=$1 propane devices --probe --only machine,folder,folder-below,folder-unset,attributes-inner,attributes-wrapper,weight-files,weight-files-client,ways,sizes,keeping,weights,procedures,dialect,fp32,operations --output $2.json > log\n' > ask.sh
+@ printf '. ./set; PROPANE_STANDIN=$1 propane devices --probe --only machine,folder,folder-below,folder-unset,attributes-inner,attributes-wrapper,weight-files,weight-files-client,ways,sizes,keeping,weights,procedures,dialect,fp32,kernels,operations,requests --output $2.json > log\n' > ask.sh
 @ printf 'unset PROPANE_ANE_LIBRARY; propane devices --probe --explain $1.json > words; awk -f join words\n' > tell.sh
 @ printf '/^  [0-9]+[.] / { if (s) print s; sub(/^  [0-9]+[.] /, ""); s = $0; next }\n/^     / && s { sub(/^ +/, ""); s = s " " $0; next }\n{ if (s) print s; s = "" }\nEND { if (s) print s }\n' > join
 # several weight files, as every macOS 27 refuses them; older systems do not
@@ -21,12 +21,18 @@ $ sh ask.sh wrapper=attributes,files=off a; sh tell.sh a; sh ask.sh path=nil,fil
 >~ 1
 = 0
 # ways to evaluate that crash, places that others hold, types, weights that cannot be replaced, an operation
-$ for s in realtime=crash pool=1 float32=refused reload=baked refuse_op=silu; do sh ask.sh $s,files=off x; sh tell.sh x | cut -c1-60; done
+$ for s in realtime=crash pool=1 float32=refused reload=baked refuse_op=silu refuse_op=softmax; do sh ask.sh $s,files=off x; sh tell.sh x | cut -c1-60; done
 > Trying other ways to evaluate than the standard one ends or 
 > The machine's places for loaded programs were taken (code 54
 > fp32 inputs are refused: the driver's programs have fp16 one
 > A compiled program cannot be loaded again with other weights
-> Operations are refused: operations (silu refused, reduce_mea
+> Operations are refused: kernels (a layer is refused: silu 'g
+> Operations are refused: kernels (a layer is refused: softmax
+= 0
+# other texts and codes of errors are no failure
+$ for s in texts=new texts=old; do sh ask.sh $s,files=off x; sh tell.sh x; grep -o '^  errors  .* macOS ..' words; done
+>   errors      have the codes and texts of macOS 27
+>   errors      have the codes and texts of macOS 26
 = 0
 # a compiler that crashes, a system with other names
 $ for s in compile=crash hide_class=_ANERequest; do sh ask.sh $s x; sh tell.sh x | cut -c1-60; done
