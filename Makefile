@@ -95,7 +95,7 @@ TRACE    := $(BUILD)/libpropane-trace.$(SHARED)
 all: $(PUBLIC_A) $(PUBLIC_SO) $(if $(CLI_SRC),$(BIN) $(TRACE)) ## the library and the command
 
 help: ## this list
-	@grep -hE '^[a-z][a-z -]*:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
+	@grep -hE '^[a-z][a-z -]*:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "%-15s %s\n", $$1, $$2 }'
 
 # Objects of other flags are made again: this file is new when they have changed.
 # (-Werror makes no other objects, and the folder may be named in two ways.)

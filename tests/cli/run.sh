@@ -6,7 +6,7 @@
 # A file is a sequence of lines; all cases of a file share one fresh folder, in order:
 #   # comment
 #   ! tool tool       what the file needs of the system; without it the rest of the file is skipped; part:server: an optional part,
-#                     python:jinja2: a package of python3
+#                     python:jinja2: a package of python3; /proc: a folder
 #   @ shell code      prepares files (a failure fails the file)
 #   $ command         run with sh; "propane" is the program under test
 #   > line            expected standard output, exactly; none given: not compared
@@ -96,6 +96,7 @@ while IFS= read -r line; do
             case "$tool" in
             python:*) python3 -c "import ${tool#python:}" 2> /dev/null && continue ;;
             part:*) propane version | grep -q "^parts .*${tool#part:} (" && continue ;;
+            /*) [ -e "$tool" ] && [ "$tool" != "${TEST_HIDDEN:-}" ] && continue ;;
             *) command -v "$tool" > /dev/null 2>&1 && continue ;;
             esac
             echo "skipped: $2: there is no $tool here" >> "${TEST_SKIPS:-/dev/stdout}"

@@ -333,7 +333,7 @@ TEST(random_rules) {
         if (charsmap_read(a, data, length, "rules", &m, &err) == PROPANE_OK) {
             charsmap_apply(m, "ABAB\xc3\xa9\xe2\x96\x81 zA\r\n", 15, &out);
             const char *with;
-            size_t with_length;
+            size_t with_length = 0;
             static const char words[] = "ABAB\xe2\x96\x81"
                                         "AB";
             for (size_t i = 0; i < 9; i += charsmap_step(m, words + i, 9 - i, &with, &with_length))

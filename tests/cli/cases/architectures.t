@@ -34,7 +34,7 @@ $ for a in llama qwen2 qwen3 gpt2 mistral granite olmo2 phi3 smollm3 qwen3_moe g
 > 10
 = 0
 # a model's own numbers
-@ sed -i 's/"max_position_embeddings": *32/"max_position_embeddings":256/' qwen3/config.json
+@ sed 's/"max_position_embeddings": *32/"max_position_embeddings":256/' qwen3/config.json > qwen3/config.json.new && mv qwen3/config.json.new qwen3/config.json
 $ propane eval qwen3 --data short --logits l.safetensors --gradients g.safetensors --json > e; propane show l.safetensors | sed -n 2p; propane show g.safetensors | grep -c q_norm
 >   F32   logits                                                       [40, 256]
 > 2

@@ -39,7 +39,7 @@ $ propane train --data text --init f --batch 4 --context 16 --steps 2 --eval-eve
 > learning rate 0.0002 after 2 steps of warm-up, schedule cosine, --keep best
 = 0
 # The warm-up is a part of the steps that run, whatever they follow from.
-$ for e in 0.02 0.1 1 7; do calm --epochs $e --run w-$e | sed -nE 's/^training: ([0-9]+) steps .* after ([0-9]+) steps of warm-up.*/\1 \2/p'; done | awk '{print $2 == ($1 < 500 ? int($1 / 10) : 50) && $2 < $1 ? "part" : $0}'
+$ for e in 0.02 0.1 1 7; do calm --epochs $e --run w-$e | sed -nE 's/^training: ([0-9]+) steps .* after ([0-9]+) steps of warm-up.*/\1 \2/p'; done | awk '{print (($2 == ($1 < 500 ? int($1 / 10) : 50) && $2 < $1) ? "part" : $0)}'
 > part
 > part
 > part

@@ -1,7 +1,7 @@
 # A conversation through pipes.
 @ awk 'BEGIN{for(i=0;i<3000;i++) print "line", i*i%977, "of", i%7}' > text
 @ propane tokenize text --vocab 300 --out v.json --tokens ids > log
-@ propane train --data ids --tokenizer v.json --layers 1 --width 32 --heads 2 --kv-heads 1 --context 64 --batch 4 --steps 100 --warmup 5 --lr 1e-2 --eval-batches 2 --run m > log; sed -i 's/"max_position_embeddings": *64/"max_position_embeddings":256/' m/config.json
+@ propane train --data ids --tokenizer v.json --layers 1 --width 32 --heads 2 --kv-heads 1 --context 64 --batch 4 --steps 100 --warmup 5 --lr 1e-2 --eval-batches 2 --run m > log; sed 's/"max_position_embeddings": *64/"max_position_embeddings":256/' m/config.json > m/config.json.new && mv m/config.json.new m/config.json
 $ printf 'line 1\n\nline 2\n' | propane chat m --temperature 0 --count 8 > a; wc -l < a | awk '{ print ($1 >= 2) ? "two answers" : $1 }'
 2> (stopped after 8 tokens; --count allows more)
 2> (stopped after 8 tokens; --count allows more)

@@ -35,7 +35,7 @@ $ propane classes --driver --json chained_relative.dylib | grep '_ANEClient shar
 2> propane classes: chained_relative.dylib (arm64): the ane driver would not work with these classes
 = 0
 @ gunzip -c $REPO/tests/data/macho/engine.dylib.gz > engine.dylib
-$ propane classes --driver engine.dylib | grep -v '^missing.*optional\|methods that'
+$ propane classes --driver engine.dylib | grep -vE '^missing.*optional|methods that'
 > missing  -[_ANEInMemoryModel unloadWithQoS:error:] B@:I^ (for ane:memory)
 > differs  -[_ANEClient compileModel:options:qos:error:] has the type B48@0:8@16@24d32^@40, the driver calls B@:@@I^ (for ane:client)
 > required ones: all; for ane:memory: NOT all; for ane:client: NOT all

@@ -111,5 +111,5 @@ $ propane show chain.mil --html x.html --target m9
 2> Try 'propane show --help'.
 = 2
 $ ls x.html
-2~ ls: *
+2~ *ls: *
 = 2

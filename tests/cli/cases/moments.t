@@ -3,7 +3,7 @@
 @ seq 1000 3000 | sed 's/$/ comes after the number before it./' | head -c 20000 > text.txt
 @ echo 'train --data text.txt --kind bytes --layers 1 --width 64 --heads 2 --batch 4 --context 32 --lr 0.003 --warmup 5 --steps 300 --checkpoint-every 20 --eval-every 0 --eval-batches 2 --no-report' > args
 @ printf 'grep -o "\\"step\\":.*\\"loss\\":[0-9.]*" | awk -F: "{l[NR] = \\$NF} END {for (i = NR - 99; i <= NR; i++) s += l[i]; print s / 100}"\n' > ../bin/last; chmod +x ../bin/last
-$ for m in fp32 bf16 int8; do propane $(cat args) --moments $m --run $m --json | last; done | awk '{l[NR] = $1} END {for (i = 2; i <= 3; i++) print l[i] != l[1] && l[i] - l[1] < 0.01 && l[1] - l[i] < 0.01}'
+$ for m in fp32 bf16 int8; do propane $(cat args) --moments $m --run $m --json | last; done | awk '{l[NR] = $1} END {for (i = 2; i <= 3; i++) print (l[i] != l[1] && l[i] - l[1] < 0.01 && l[1] - l[i] < 0.01)}'
 > 1
 > 1
 = 0

@@ -1,7 +1,7 @@
 # The options of a training run are the rows of src/train/options.def and nothing else: flags, help, checkpoint and log have
 # what the rows say, and no other file lists them.
 @ awk 'BEGIN{for(i=0;i<1500;i++) print "line", i*i%977}' > text
-@ tr '\n' ' ' < "$REPO/src/train/options.def" | sed 's/OPTION(\([A-Z]*,\)/\nOPTION(\1/g' | grep '^OPTION(' > rows
+@ tr '\n' ' ' < "$REPO/src/train/options.def" | awk '{gsub(/OPTION[(][A-Z]*,/, "\n&"); print}' | grep '^OPTION(' > rows
 @ printf 'sed -nE "/$1\\\\(/s/^OPTION\\\\([A-Z]*, [a-z0-9_]*, \\"([a-z0-9-]*)\\".*/\\\\1/p" rows | sort\n' > ../bin/names; printf 'grep -E "$2" rows | grep "$1(" | sed -nE "s/^OPTION\\\\([A-Z]*, ([a-z0-9_]*),.*/\\\\1/p" | sort\n' > ../bin/keys; chmod +x ../bin/names ../bin/keys
 $ names LANGUAGE | wc -l | awk '{print ($1 > 50)}'; names IMPORTED | wc -l | awk '{print ($1 > 30)}'
 > 1
@@ -20,11 +20,11 @@ $ head -c 20000 lm/checkpoint.safetensors | tr -d '\\' | sed 's/"propane.config"
 $ head -1 lm/log.jsonl | sed 's/"[^"]*"\([,}]\)/0\1/g' | grep -oE '"[a-z0-9_]+":' | tr -d '":' | grep -vxE 'event|time|version|command|tokens_per_step|architecture|parameters|learnt|layers|width|heads|kv_heads|vocabulary|tokens|machine_.*|programs|device_note' | sort > held; keys LANGUAGE 'LANGUAGE\("[^"]*", LOGGED' | diff - held
 = 0
 # No second list: outside of the rows no training file spells a flag or a key of two words, or picks members by offset.
-$ sed -nE 's/^OPTION\([A-Z]*, ([a-z0-9_]*), (NULL|"([a-z0-9-]*)").*/\1 \3/p' rows | tr ' ' '\n' | grep '[-_]' | sort -u | sed 's/.*/"(--)?&"/' > words; cd "$REPO"; { grep -nEf "$OLDPWD/words" -r src/train src/cli/run src/cli/cmd/cmd_train.c src/cli/cmd/train_*.[ch] --include=*.c --include=*.h; grep -n 'offsetof(train_options' -r src --include=*.c --include=*.h | grep -v '^src/train/train_options.c:'; } | cat; echo end
+$ sed -nE 's/^OPTION\([A-Z]*, ([a-z0-9_]*), (NULL|"([a-z0-9-]*)").*/\1 \3/p' rows | tr ' ' '\n' | grep '[-_]' | sort -u | sed 's/.*/"(--)?&"/' > words; cd "$REPO"; { grep -rnE --include="*.c" --include="*.h" -f "$OLDPWD/words" src/train src/cli/run src/cli/cmd/cmd_train.c src/cli/cmd/train_*.[ch]; grep -rn --include='*.c' --include='*.h' 'offsetof(train_options' src | grep -v '^src/train/train_options.c:'; } | cat; echo end
 > end
 = 0
 # One name list of the weight modes, too.
-$ cd "$REPO"; grep -nE '"baked"' -r src/train src/cli --include=*.c --include=*.h | grep -v 'weight_mode.h' | grep -v strcmp; echo end
+$ cd "$REPO"; grep -rnE --include='*.c' --include='*.h' '"baked"' src/train src/cli | grep -v 'weight_mode.h' | grep -v strcmp; echo end
 > end
 = 0
 # A value that no row allows is refused by the row's words.

@@ -62,7 +62,7 @@ $ mkdir only; cp te.jsonl only/test.jsonl; cp va.jsonl only/val.jsonl; propane t
 = 1
 # texts and token files; a tree of sources has a test.c and is one text
 @ mkdir wiki ids code code/train code/test; cp a.txt wiki/wiki.train.tokens; cp v.txt wiki/wiki.valid.tokens; cp b.txt wiki/wiki.test.tokens; cp a.tok ids/corpus_train.bin; cp b.tok ids/corpus_val.bin; for f in train.c test.c train/a.c test/b.c; do cp a.txt code/$f; done; cp b.txt code/the-test-of-time.txt
-$ for d in wiki code; do learn t-$d --data $d > log; cat log | wc -l; done; learn t-a --data a.txt --val-data v.txt > log; cmp t-a/model.safetensors t-wiki/model.safetensors; propane train --data code --kind bytes --layers 1 --width 16 --heads 2 --context 16 --batch 2 --steps 1 --eval-every 0 --run t-told | head -1; ids t-ids --data ids > log; ids t-by --data a.tok --val-data b.tok > log2; cmp log log2
+$ for d in wiki code; do learn t-$d --data $d > log; grep -c '' log; done; learn t-a --data a.txt --val-data v.txt > log; cmp t-a/model.safetensors t-wiki/model.safetensors; propane train --data code --kind bytes --layers 1 --width 16 --heads 2 --context 16 --batch 2 --steps 1 --eval-every 0 --run t-told | head -1; ids t-ids --data ids > log; ids t-by --data a.tok --val-data b.tok > log2; cmp log log2
 > 1
 > 1
 > 5 files

@@ -7,7 +7,7 @@
 $ tiny --steps 12 --lr 0.003 --run b > log; propane train --resume b --steps 15 --json > log; propane train --resume --run a --data text --steps 15 --json > other; cmp a/model.safetensors b/model.safetensors
 = 0
 # the record: the same run again, by the file alone
-$ propane train --config a/train.json --steps 12 --run c > log; tiny --steps 12 --run d > log; cmp c/model.safetensors d/model.safetensors; cmp a/train.json d/train.json; grep -c '"run"\|"resume"' a/train.json
+$ propane train --config a/train.json --steps 12 --run c > log; tiny --steps 12 --run d > log; cmp c/model.safetensors d/model.safetensors; cmp a/train.json d/train.json; grep -cE '"run"|"resume"' a/train.json
 > 0
 = 1
 $ propane train --config a/train.json --data text --data text --run e --json --steps 1 > log; tr -d ' \n' < e/train.json | grep -o '"data":[^]]*]'

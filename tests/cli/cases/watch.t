@@ -65,7 +65,7 @@ $ propane watch
 2> Try 'propane watch --help'.
 = 2
 # several runs: their curves together, each with its letter
-$ printf '%s\n' 'propane train --data text --kind chars --layers 1 --width 16 --heads 2 --context 32 --batch 4 --steps 20 --lr 1e-2 --eval-every 10 --eval-batches 1 "$@"' > ../bin/other; chmod +x ../bin/other; other --run a/x > log; mkdir b; cp -r a/x b/x; propane watch r a/x --once > screen; sed -n 1,4p screen; grep -c '  a$\| a  *$' screen; tail -1 screen
+$ printf '%s\n' 'propane train --data text --kind chars --layers 1 --width 16 --heads 2 --context 32 --batch 4 --steps 20 --lr 1e-2 --eval-every 10 --eval-batches 1 "$@"' > ../bin/other; chmod +x ../bin/other; other --run a/x > log; mkdir b; cp -r a/x b/x; propane watch r a/x --once > screen; sed -n 1,4p screen; grep -cE '  a$| a  *$' screen; tail -1 screen
 >~ a  r: done
 >~    step 40/40   loss *   validation *, best *   */s
 >~ b  x: done
@@ -93,7 +93,7 @@ $ propane compare r a/x | tee table | sed -n '1,3p'; grep -A9 '^settings' table 
 $ propane compare r a/x --json | grep -o '"differ":\[[^]]*'
 >~ "differ":["steps","batch","lr",*
 = 0
-$ propane compare r a/x cut --html all.html > table && head -1 table; grep -c '<figure' all.html; grep -o '<th>.*</th>' all.html | grep -o 'k[012]' | sort -u | wc -l
+$ propane compare r a/x cut --html all.html > table && head -1 table; grep -c '<figure' all.html; grep -o '<th>.*</th>' all.html | grep -o 'k[012]' | sort -u | grep -c ''
 >~ * r * x * cut
 >~ 5
 >~ 3

@@ -1,7 +1,7 @@
 # What people get wrong with generate, eval, tokenize, convert, show and plan.
 ! mkfifo
 @ awk 'BEGIN{for(i=0;i<1500;i++) print "line", i*i%977}' > text; : > empty; mkdir dir; printf a > one; mkfifo pipe
-@ propane train --data text --kind chars --layers 1 --width 16 --heads 2 --context 16 --batch 2 --steps 20 --eval-batches 1 --run m > log; sed -i 's/"max_position_embeddings": *16/"max_position_embeddings":256/' m/config.json
+@ propane train --data text --kind chars --layers 1 --width 16 --heads 2 --context 16 --batch 2 --steps 20 --eval-batches 1 --run m > log; sed 's/"max_position_embeddings": *16/"max_position_embeddings":256/' m/config.json > m/config.json.new && mv m/config.json.new m/config.json
 @ propane tokenize text --vocab 270 --out bpe.json --tokens tokens > log
 @ propane convert m m.bin > log; propane convert m m.safetensors > log; head -c 3000 m.bin > cut.bin; head -c 3000 m.safetensors > cut.safetensors; head -c 300 bpe.json > cut.json; head -c 300 tokens > cut.tokens; head -c 20 m.safetensors > tiny.safetensors
 $ propane generate

@@ -1,0 +1,62 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# `make check`'s scripts and command cases with a Mac's own tools: those of this system are narrowed to what macOS's take
+# (tests/bsdtools/tool), and what macOS lacks (timeout, flock, setsid, readelf, objcopy, ldd, nproc, realpath, sha256sum, ...) is not
+# there at all. What it cannot be is another C library: make, the shell's language, tools that behave otherwise with the same
+# words are not seen. A refusal fails, also where the script that met it went on.
+# Not tried: cases/library.t, which reads a library's names with GNU's nm.
+# Usage: tests/bsdtools/run.sh BUILD [NAME...]     names as tests/run.sh takes them (all command cases)
+set -u
+cd "$(dirname "$0")/../.." || exit 2
+build=$1
+shift
+if [ $# = 0 ]; then
+    for file in tests/cli/cases/*.t; do
+        case $file in */library.t) ;; *) file=${file#tests/} && set -- "$@" "${file%.t}.t" ;; esac
+    done
+fi
+work=$(mktemp -d "${TMPDIR:-/tmp}/propane-bsd.XXXXXX") || exit 2
+trap 'rm -rf "$work"' EXIT
+trap 'exit 130' INT TERM HUP
+mkdir "$work/bin"
+
+narrowed="sh sed grep egrep fgrep head tail cut sort uniq wc tr od xargs find stat date ps mktemp cp mv ln rm mkdir rmdir touch ls cat
+    chmod cmp tee install readlink base64 truncate seq du df pgrep pkill expand comm paste script nm dd tar awk"
+# As they are: of macOS, of its command line tools, and what brew brings for the build.
+plain="bash zsh env uname id sleep kill true false test [ expr printf echo pwd hostname whoami which tty stty mkfifo chown sync time perl
+    python3 curl openssl gzip gunzip bzip2 unzip zip ed file iconv less diff patch pr strings tput xxd hexdump column col rev bc
+    yes getconf basename dirname nice nohup join nl fold split sum cksum tsort ulimit su sudo man groff
+    git cc c++ clang make ar ranlib strip ld as m4 bison flex pkg-config protoc-c ccache"
+for tool in $narrowed; do
+    command -v "$tool" > /dev/null 2>&1 && ln -s "$PWD/tests/bsdtools/tool" "$work/bin/$tool"
+done
+for tool in $plain; do
+    at=$(bash -c "type -P '$tool'" 2> /dev/null) && ln -s "$at" "$work/bin/$tool"
+done
+BSDTOOLS_REAL=$PATH BSDTOOLS_LOG=$work/refused
+export BSDTOOLS_REAL BSDTOOLS_LOG
+: > "$BSDTOOLS_LOG"
+failed=0
+
+script() { # NAME COMMAND...: a script of the build that a Mac runs, too
+    name=$1
+    shift
+    PATH=$work/bin "$@" > "$work/said" 2>&1 && return
+    echo "FAILED  $name"
+    sed 's/^/        /' "$work/said" | tail -20
+    failed=1
+}
+script layers make -s layers BUILD="$build"
+script help make -s help
+script demo env STEPS=2 sh tools/demo.sh "$build/propane" README.md
+script setup sh tools/setup
+script pages make -s pages BUILD="$build"
+
+PATH=$work/bin TEST_HIDDEN=/proc sh tests/run.sh "$build" "$@" || failed=1
+if [ -s "$BSDTOOLS_LOG" ]; then
+    echo
+    echo "refused:"
+    sed 's/^/    /' "$BSDTOOLS_LOG" | cut -c1-300
+    failed=1
+fi
+exit $failed
