@@ -229,7 +229,7 @@ static const types_form calls_types[] = {
      "        tensor<fp16, [1, 32, 1, 64]> y = cast(dtype = half, x = x)[name = string(\"y\")];\n    } -> (y);\n",
      0}};
 
-/* int8 weights of 24 in the diagonal, in steps of 0x1p-3; the second record begins behind 64 + 64 + 1024 bytes. */
+/* int8 weights of 24 in the diagonal, in steps of 0x1p-3; the second record begins after 64 + 64 + 1024 bytes. */
 static propane_status selftest_calls_make_blocks(text *file, propane_error *err) {
     int8_t data[32 * 32] = {0};
     uint16_t scales[32];
