@@ -73,7 +73,7 @@ BENCH_BIN := $(BENCH_SRC:%.c=$(BUILD)/%)
 ORACLE   := tests/oracle/oracle# what tools/oracle.sh asks
 # One example is C++, with the compiler that belongs to the C one; without it, it is left out.
 CXX_OF   := $(if $(findstring clang,$(CC)),$(subst clang,clang++,$(CC)),$(if $(findstring gcc,$(CC)),$(subst gcc,g++,$(CC)),c++))
-EXAMPLE_CC  := $(if $(shell command -v $(lastword $(CXX_OF))),$(sort $(wildcard examples/library/*.cc)))
+EXAMPLE_CC  := $(if $(shell command -v $(lastword $(CXX_OF)) 2> /dev/null),$(sort $(wildcard examples/library/*.cc)))
 EXAMPLE_BIN := $(EXAMPLE_SRC:%.c=$(BUILD)/%) $(EXAMPLE_CC:%.cc=$(BUILD)/%)
 FUZZ_BIN := $(call asked,$(FUZZ_SRC:%.c=$(BUILD)/%))
 # What the command, tests and benches link: every object, serving included. The library that others get has no server:
@@ -95,7 +95,7 @@ TRACE    := $(BUILD)/libpropane-trace.$(SHARED)
 all: $(PUBLIC_A) $(PUBLIC_SO) $(if $(CLI_SRC),$(BIN) $(TRACE)) ## the library and the command
 
 help: ## this list
-	@grep -hE '^[a-z][a-z -]*:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "%-15s %s\n", $$1, $$2 }'
+	@awk -F ':.*## ' '/^[a-z][a-z -]*:.*## / { printf "%-15s %s\n", $$1, $$2 }' Makefile
 
 # Objects of other flags are made again: this file is new when they have changed.
 # (-Werror makes no other objects, and the folder may be named in two ways.)
@@ -226,6 +226,7 @@ setup: ## install what is missing (apt-get or brew)
 check check-all: setup ## build and test (check-all: the long tests too): needs no Python, network or Mac
 	$(Q)$(MAKE) --no-print-directory -j$(JOBS) MODE=$(MODE) tests
 	$(Q)sh tools/doc_paths.sh
+	$(Q)sh tools/portable.sh
 	$(Q)TEST_ALL=$(if $(filter check-all,$@),1,$(TEST_ALL)) sh tests/run.sh $(BUILD) $(TESTS)
 
 hard: setup ## make every request for memory fail: library entry points and commands (STACKS=0 each of them, not two of each chain of calls; POINTS=N a sample of commands')
@@ -344,8 +345,9 @@ layers: paths $(LIB_OBJ) $(CLI_OBJ) ## fail on an include that looks upward, a c
 circles: $(LIB_OBJ) $(CLI_OBJ) ## list circles of files: those that need one another
 	$(Q)sh tools/circles.sh $(BUILD)
 
-paths: ## fail on a file that a document or a comment names and that is not there
+paths: ## fail on a file that a document or a comment names and that is not there, and on what a Mac's make or disk does not take
 	$(Q)sh tools/doc_paths.sh
+	$(Q)sh tools/portable.sh
 
 sizes: ## list files above 600 lines, functions above 60, file names that stand twice
 	$(Q)sh tools/sizes.sh

@@ -4,17 +4,12 @@
 # (tests/bsdtools/tool), and what macOS lacks (timeout, flock, setsid, readelf, objcopy, ldd, nproc, realpath, sha256sum, ...) is not
 # there at all. What it cannot be is another C library: make, the shell's language, tools that behave otherwise with the same
 # words are not seen. A refusal fails, also where the script that met it went on.
-# Not tried: cases/library.t, which reads a library's names with GNU's nm.
 # Usage: tests/bsdtools/run.sh BUILD [NAME...]     names as tests/run.sh takes them (all command cases)
 set -u
 cd "$(dirname "$0")/../.." || exit 2
 build=$1
 shift
-if [ $# = 0 ]; then
-    for file in tests/cli/cases/*.t; do
-        case $file in */library.t) ;; *) file=${file#tests/} && set -- "$@" "${file%.t}.t" ;; esac
-    done
-fi
+[ $# != 0 ] || set -- cli
 work=$(mktemp -d "${TMPDIR:-/tmp}/propane-bsd.XXXXXX") || exit 2
 trap 'rm -rf "$work"' EXIT
 trap 'exit 130' INT TERM HUP
@@ -26,13 +21,24 @@ narrowed="sh sed grep egrep fgrep head tail cut sort uniq wc tr od xargs find st
 plain="bash zsh env uname id sleep kill true false test [ expr printf echo pwd hostname whoami which tty stty mkfifo chown sync time perl
     python3 curl openssl gzip gunzip bzip2 unzip zip ed file iconv less diff patch pr strings tput xxd hexdump column col rev bc
     yes getconf basename dirname nice nohup join nl fold split sum cksum tsort ulimit su sudo man groff
-    git cc c++ clang make ar ranlib strip ld as m4 bison flex pkg-config protoc-c ccache"
+    git cc gcc c++ g++ clang make ar ranlib strip ld as m4 bison flex pkg-config protoc-c"
+where() { # the file of a tool; the shell has some of its own. A compiler cache looks for the compiler in PATH: not that one.
+    (
+        IFS=:
+        for folder in $PATH; do
+            case $folder in */ccache) continue ;; esac
+            [ -x "$folder/$1" ] && [ ! -d "$folder/$1" ] && echo "$folder/$1" && break
+        done
+    )
+}
 for tool in $narrowed; do
-    command -v "$tool" > /dev/null 2>&1 && ln -s "$PWD/tests/bsdtools/tool" "$work/bin/$tool"
+    [ -z "$(where "$tool")" ] || ln -s "$PWD/tests/bsdtools/tool" "$work/bin/$tool"
 done
 for tool in $plain; do
-    at=$(bash -c "type -P '$tool'" 2> /dev/null) && ln -s "$at" "$work/bin/$tool"
+    at=$(where "$tool")
+    [ -z "$at" ] || ln -s "$at" "$work/bin/$tool"
 done
+at=$(python3 -c 'import sys; print(sys.executable)' 2> /dev/null) && ln -sf "$at" "$work/bin/python3" # not what chooses one of several
 BSDTOOLS_REAL=$PATH BSDTOOLS_LOG=$work/refused
 export BSDTOOLS_REAL BSDTOOLS_LOG
 : > "$BSDTOOLS_LOG"

@@ -88,7 +88,7 @@ $ ranks 2 away --steps 20 --run joined --outer 10 --shard 2> told > joined.log; 
 > propane: --outer 10 does nothing: all 2 ranks are one worker, because --shard joins those of a machine (--node-ranks N: N ranks each); they add up gradients in every step
 = 0
 # workers of two ranks, killed and resumed bit for bit
-@ sed -i s/ranks.2/ranks\ 4/g ../bin/killed
+@ sed -i.old s/ranks.2/ranks\ 4/g ../bin/killed
 $ killed nodes --outer 20 --outer-fragments 4 --node-ranks 2
 > same
 = 0

@@ -1,7 +1,7 @@
 # What others link: only propane_* can be seen, in the archive and in the shared library, and both can be used from outside
 # of the tree after make install, with pkg-config and CMake.
 ! nm pkg-config make cc
-@ B=$(dirname "$(readlink -f "$(command -v propane)")"); echo "$B" > build; ls "$B"/libpropane.so.0 > /dev/null 2>&1 && nm -D --defined-only "$B/libpropane.so.0" | awk '{print $3}' | sort > shared; nm -g --defined-only "$B/libpropane.a" | awk 'NF == 3 {print $3}' | sed 's/^_//' | sort > static; [ -f shared ] || cp static shared
+@ B=$(dirname "$(readlink -f "$(command -v propane)")"); echo "$B" > build; ls "$B"/libpropane.so.0 > /dev/null 2>&1 && nm -D --defined-only "$B/libpropane.so.0" | awk '{print $3}' | sort > shared; nm -g -P "$B/libpropane.a" 2> /dev/null | awk '$2 ~ /^[A-TV-Z]$/ {print $1}' | sed 's/^_//' | sort > static; [ -f shared ] || cp static shared
 $ grep -vc '^propane_' shared static | grep -v ':0$'
 = 1
 $ cmp shared static && wc -l < static | awk '{print ($1 >= 40)}'
