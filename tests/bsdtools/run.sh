@@ -58,7 +58,7 @@ script demo env STEPS=2 sh tools/demo.sh "$build/propane" README.md
 script setup sh tools/setup
 script pages make -s pages BUILD="$build"
 
-PATH=$work/bin TEST_HIDDEN=/proc sh tests/run.sh "$build" "$@" || failed=1
+PATH=$work/bin TEST_HIDDEN="/proc /dev/full" sh tests/run.sh "$build" "$@" || failed=1
 if [ -s "$BSDTOOLS_LOG" ]; then
     echo
     echo "refused:"

@@ -6,7 +6,8 @@
 # A file is a sequence of lines; all cases of a file share one fresh folder, in order:
 #   # comment
 #   ! tool tool       what the file needs of the system; without it the rest of the file is skipped; part:server: an optional part,
-#                     python:jinja2: a package of python3; /proc: a folder
+#                     python:jinja2: a package of python3; /proc, /dev/full: a file or folder
+#   ? tool tool       what the next case needs; without it that one is skipped
 #   @ shell code      prepares files (a failure fails the file)
 #   $ command         run with sh; "propane" is the program under test
 #   > line            expected standard output, exactly; none given: not compared
@@ -31,11 +32,8 @@ ln -s "$program" "$work/bin/propane"
 PATH=$work/bin:$PATH
 export XDG_CACHE_HOME="$work/cache" # what is remembered between runs begins empty
 cd "$work/here" || exit 2
-command -v timeout > /dev/null 2>&1 || timeout() { shift; "$@"; } # macOS
-ran=0 failed=0 command='' number=0
-: > ../out.want
-: > ../err.want
-: > ../out.match
+if command -v timeout > /dev/null 2>&1; then within() { timeout "$@"; }; else within() { shift; "$@"; }; fi # macOS has none
+ran=0 failed=0 command='' number=0 without=''
 
 fail() {
     echo "$2:$number: $command"
@@ -66,7 +64,7 @@ compare_err() {
 
 run_case() { # $1 expected code, $2 name of the file
     ran=$((ran + 1)) bad=0
-    (ulimit -t "$limit"; timeout $((limit * 10)) sh -c "$command") > ../out.got 2> ../err.got < /dev/null
+    (ulimit -t "$limit"; within $((limit * 10)) sh -c "$command") > ../out.got 2> ../err.got < /dev/null
     code=$?
     case $code in
     124) fail "it ran for $((limit * 10)) s" "$2" ;;
@@ -81,36 +79,54 @@ run_case() { # $1 expected code, $2 name of the file
     done < ../out.match
     compare_err "$2"
     [ $bad = 0 ] || { failed=$((failed + 1)); sed 's/^/    | /' ../err.got | head -5; }
+    forget
+}
+
+forget() { # what was expected
     : > ../out.want
     : > ../err.want
     : > ../out.match
 }
 
+has_all() { # TOOL...: true if all are here; else $tool is the first that is not
+    for tool in $1; do
+        case "$tool" in
+        python:*) python3 -c "import ${tool#python:}" 2> /dev/null || return 1 ;;
+        part:*) propane version | grep -q "^parts .*${tool#part:} (" || return 1 ;;
+        /*) case " ${TEST_HIDDEN:-} " in *" $tool "*) return 1 ;; esac; [ -e "$tool" ] || return 1 ;;
+        *) command -v "$tool" > /dev/null 2>&1 || return 1 ;;
+        esac
+    done
+}
+
+forget
 line_number=0
 while IFS= read -r line; do
     line_number=$((line_number + 1))
     case "$line" in
     '' | '#'*) ;;
     '! '*)
-        for tool in ${line#??}; do
-            case "$tool" in
-            python:*) python3 -c "import ${tool#python:}" 2> /dev/null && continue ;;
-            part:*) propane version | grep -q "^parts .*${tool#part:} (" && continue ;;
-            /*) [ -e "$tool" ] && [ "$tool" != "${TEST_HIDDEN:-}" ] && continue ;;
-            *) command -v "$tool" > /dev/null 2>&1 && continue ;;
-            esac
-            echo "skipped: $2: there is no $tool here" >> "${TEST_SKIPS:-/dev/stdout}"
-            [ $ran != 0 ] || ran=1
-            break 2
-        done
+        has_all "${line#??}" && continue
+        echo "skipped: $2: there is no $tool here" >> "${TEST_SKIPS:-/dev/stdout}"
+        [ $ran != 0 ] || ran=1
+        break
         ;;
+    '? '*) has_all "${line#??}" || without=$tool ;;
     '@ '*) sh -e -c "${line#@ }" || { echo "$2:$line_number: preparing failed: ${line#@ }"; ran=$((ran + 1)) failed=$((failed + 1)); } ;;
     '$ '*) command=${line#??} number=$line_number ;;
     '> '*) printf '%s\n' "${line#??}" >> ../out.want ;;
     '>~ '*) printf '%s\n' "${line#???}" >> ../out.match ;;
     '2> '*) printf 'exact:%s\n' "${line#???}" >> ../err.want ;;
     '2~ '*) printf 'pattern:%s\n' "${line#???}" >> ../err.want ;;
-    '= '*) run_case "${line#??}" "$2" ;;
+    '= '*)
+        if [ -n "$without" ]; then
+            echo "skipped: $2:$number: there is no $without here" >> "${TEST_SKIPS:-/dev/stdout}"
+            without=''
+            forget
+        else
+            run_case "${line#??}" "$2"
+        fi
+        ;;
     *) echo "$2:$line_number: not understood: $line"; ran=$((ran + 1)) failed=$((failed + 1)) ;;
     esac
 done < "$file"

@@ -46,6 +46,7 @@ $ propane ops --json=yes
 2> propane ops: --json takes no value
 2> Try 'propane ops --help'.
 = 2
+? /dev/full
 $ propane ops > /dev/full
 2> propane ops: standard output cannot be written: No space left on device
 = 1

@@ -65,6 +65,7 @@ $ propane generate m --prompt line --top-p 2
 2> propane generate: --top-p: '2' is not a number from 0 to 1
 2> Try 'propane generate --help'.
 = 2
+? /dev/full
 $ propane generate m --prompt line --seed 1 --count 100 > /dev/full
 2> propane generate: standard output cannot be written: No space left on device
 = 1
@@ -263,6 +264,7 @@ $ propane plan --write text > log
 $ propane plan --plan six --write kernels > log; propane show kernels/*.mil | head -1
 >~ kernels/*: MIL program(*
 = 0
+? /dev/full
 $ propane ops > /dev/full
 2> propane ops: standard output cannot be written: No space left on device
 = 1
