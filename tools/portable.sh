@@ -30,7 +30,7 @@ tell 'MAKE_TERMOUT, MAKE_HOST are of make 4' '\$[({]MAKE_(TERMOUT|TERMERR|HOST|V
 tell '$(wildcard ...) is in order with some versions only: write $(sort $(wildcard ...))' '^[A-Z_]+ *:?= *\$\(wildcard '
 tell '$(shell ...) of one plain command runs without a shell, which has no "command" then: write 2> /dev/null behind it' '\$\(shell (command|type|ulimit) [^|<>;&()]*\)'
 
-twice=$({ git ls-files 2> /dev/null || find . -type f ! -path './build/*' ! -path './.git/*'; } | LC_ALL=C tr 'A-Z' 'a-z' | LC_ALL=C sort | uniq -d)
+twice=$({ git ls-files 2> /dev/null || find . -type f ! -path './build/*' ! -path './.git/*'; } | LC_ALL=C tr '[:upper:]' '[:lower:]' | LC_ALL=C sort | uniq -d)
 if [ -n "$twice" ]; then
     printf '%s\n' "$twice" | sed 's/^/portable: two files differ by capitals alone, which a Mac takes for one: /'
     bad=1
