@@ -40,7 +40,7 @@ PKG_LIBS   := $(shell $(PKG) --libs $(PACKAGES) 2>/dev/null || echo -ljansson -l
 CHECK_CFLAGS := $(shell $(PKG) --cflags check 2>/dev/null)
 CHECK_LIBS   := $(shell $(PKG) --libs check 2>/dev/null || echo -lcheck)
 
-# What protoc-c makes of src/mil/coreml/coreml.proto; never committed.
+# What protoc-c makes of src/core/mil/coreml/coreml.proto; never committed.
 GEN      := $(BUILD)/gen
 PROTOC   ?= $(shell command -v protoc-c || echo protoc)
 
@@ -48,22 +48,22 @@ PROTOC   ?= $(shell command -v protoc-c || echo protoc)
 CFLAGS   ?= $(OPTIMISE) -g
 # -fPIC: the same objects make the archive and the shared library. Only what include/propane.h declares can be seen.
 override CFLAGS += -std=c11 -fPIC -D_GNU_SOURCE -ffp-contract=off $(WARNINGS) $(if $(WERROR),-Werror) $(SANITIZE) -MMD -MP \
-            -Iinclude -Isrc -I$(GEN) $(PKG_CFLAGS)
+            -Iinclude -Isrc -I. -I$(GEN) $(PKG_CFLAGS)
 SYSTEM_LIBS = -lm -lpthread -ldl $(if $(filter dylib,$(SHARED)),,-lrt)# shm_open, before glibc 2.34
 LDLIBS    = $(PKG_LIBS) $(SYSTEM_LIBS)
 LDFLAGS  += $(SANITIZE)
 # The files that know of optional parts.
-PARTS_OBJ = $(BUILD)/src/base/image.o $(BUILD)/src/cli/cmd/cmd_version.o $(BUILD)/src/cli/cmd/line_editor.o
+PARTS_OBJ = $(BUILD)/src/core/base/image.o $(BUILD)/apps/propane/cmd/cmd_version.o $(BUILD)/apps/propane/cmd/line_editor.o
 
-LIB_SRC  := $(sort $(shell find src -name '*.c' -not -path 'src/cli/*' -not -path 'src/trace/*' $(if $(call has,server),,-not -path 'src/serve/*')))
-CLI_SRC  := $(sort $(shell find src/cli -name '*.c' -not -name $(if $(call has,server),cmd_serve_none.c,cmd_serve.c)))
+LIB_SRC  := $(sort $(shell find src apps/ane-lab/macho $(if $(call has,server),apps/serve) -name '*.c'))
+CLI_SRC  := $(sort $(shell find apps/propane apps/ane-lab/probe -name '*.c' -not -name $(if $(call has,server),cmd_serve_none.c,cmd_serve.c)))
 TEST_SRC := $(sort $(filter-out $(if $(call has,server),,tests/serve/%) $(if $(call has,images),,%/test_picture.c),$(wildcard tests/*/test_*.c)))
 SUPPORT_SRC := $(sort $(wildcard tests/support/*.c))
 BENCH_SRC := $(sort $(wildcard bench/bench_*.c))
 EXAMPLE_SRC := $(sort $(wildcard examples/*.c examples/library/*.c))
 FUZZ_SRC := $(sort $(filter-out $(if $(call has,server),,%/fuzz_http_body.c) $(if $(call has,images),,%/fuzz_image.c),$(wildcard fuzz/fuzz_*.c)))
 
-LIB_OBJ  := $(LIB_SRC:%.c=$(BUILD)/%.o) $(GEN)/mil/coreml/coreml.pb-c.o
+LIB_OBJ  := $(LIB_SRC:%.c=$(BUILD)/%.o) $(GEN)/core/mil/coreml/coreml.pb-c.o
 CLI_OBJ  := $(CLI_SRC:%.c=$(BUILD)/%.o)
 SUPPORT_OBJ := $(SUPPORT_SRC:%.c=$(BUILD)/%.o)
 # TESTS="base cli": only these are built and run, as tests/run.sh reads the names.
@@ -83,7 +83,7 @@ SHARED   ?= $(if $(filter Darwin,$(shell uname -s)),dylib,so)
 ABI      := 0
 PUBLIC_A := $(BUILD)/libpropane.a
 PUBLIC_SO := $(BUILD)/libpropane.$(if $(filter dylib,$(SHARED)),$(ABI).dylib,so.$(ABI))
-PUBLIC_OBJ := $(filter-out $(BUILD)/src/serve/%,$(LIB_OBJ))
+PUBLIC_OBJ := $(filter-out $(BUILD)/apps/%,$(LIB_OBJ))
 PUBLIC_LIBS = $(shell $(PKG) --libs $(PUBLIC_PACKAGES) 2>/dev/null || echo $(filter-out -lmicrohttpd -ledit,$(PKG_LIBS))) $(SYSTEM_LIBS)
 RELINK   ?= $(CC) -r -nostdlib
 OBJCOPY  ?= objcopy
@@ -109,38 +109,38 @@ $(PARTS_OBJ) $(BIN): $(BUILD)/parts
 
 $(BUILD)/%.o: %.c $(BUILD)/flags
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(CFLAGS) $(if $(filter tests/%,$<),-Itests $(CHECK_CFLAGS),$(if $(filter src/%,$<),-fvisibility=hidden)) -c $< -o $@
+	$(Q)$(CC) $(CFLAGS) $(if $(filter tests/%,$<),-Itests $(CHECK_CFLAGS),$(if $(filter src/% apps/%,$<),-fvisibility=hidden)) -c $< -o $@
 
-$(GEN)/mil/coreml/coreml.pb-c.c $(GEN)/mil/coreml/coreml.pb-c.h: src/mil/coreml/coreml.proto
-	@mkdir -p $(GEN)/mil/coreml
-	$(Q)$(PROTOC) --c_out=$(GEN)/mil/coreml -Isrc/mil/coreml src/mil/coreml/coreml.proto
-$(GEN)/mil/coreml/coreml.pb-c.o: $(GEN)/mil/coreml/coreml.pb-c.c $(BUILD)/flags
+$(GEN)/core/mil/coreml/coreml.pb-c.c $(GEN)/core/mil/coreml/coreml.pb-c.h: src/core/mil/coreml/coreml.proto
+	@mkdir -p $(GEN)/core/mil/coreml
+	$(Q)$(PROTOC) --c_out=$(GEN)/core/mil/coreml -Isrc/core/mil/coreml src/core/mil/coreml/coreml.proto
+$(GEN)/core/mil/coreml/coreml.pb-c.o: $(GEN)/core/mil/coreml/coreml.pb-c.c $(BUILD)/flags
 	$(Q)$(CC) $(CFLAGS) -fvisibility=hidden -w -c $< -o $@
-$(filter $(BUILD)/src/mil/coreml/package%,$(LIB_OBJ)): $(GEN)/mil/coreml/coreml.pb-c.h
+$(filter $(BUILD)/src/core/mil/coreml/package%,$(LIB_OBJ)): $(GEN)/core/mil/coreml/coreml.pb-c.h
 
 # The server's page as a list of C strings, one a line.
-$(GEN)/serve/page.inc: src/serve/page.html
+$(GEN)/apps/serve/page.inc: apps/serve/page.html
 	@mkdir -p $(@D)
 	$(Q)sed -e 's/\\/\\\\/g' -e 's/"/\\"/g' -e 's/^/"/' -e 's/$$/\\n",/' $< > $@
-$(BUILD)/src/serve/http_page.o: $(GEN)/serve/page.inc
+$(BUILD)/apps/serve/http_page.o: $(GEN)/apps/serve/page.inc
 
 # The page of propane show --html: its parts as bytes in C.
 PAGE_PARTS := graph.css graph.html layout.js view.js main.js
-$(GEN)/api/%.inc: src/api/page/%
+$(GEN)/report/page/%.inc: src/report/page/%
 	@mkdir -p $(@D)
 	$(Q)od -An -v -tu1 $< | sed 's/\([0-9][0-9]*\)/\1,/g' > $@
-$(BUILD)/src/api/page_assets.o: $(PAGE_PARTS:%=$(GEN)/api/%.inc)
+$(BUILD)/src/report/page/page_assets.o: $(PAGE_PARTS:%=$(GEN)/report/page/%.inc)
 # The same for report.html.
-$(GEN)/cli/run/%.inc: src/cli/run/page/%
+$(GEN)/report/run/%.inc: src/report/run/page/%
 	@mkdir -p $(@D)
 	$(Q)od -An -v -tu1 $< | sed 's/\([0-9][0-9]*\)/\1,/g' > $@
-$(BUILD)/src/cli/run/html_report.o: $(GEN)/cli/run/report.css.inc $(GEN)/cli/run/report.js.inc
+$(BUILD)/src/report/run/html_report.o: $(GEN)/report/run/report.css.inc $(GEN)/report/run/report.js.inc
 
 # What runs chat templates.
-$(GEN)/model/text/chat_jinja.inc: src/model/text/chat_jinja.py
+$(GEN)/lm/text/chat_jinja.inc: src/lm/text/chat_jinja.py
 	@mkdir -p $(@D)
 	$(Q)od -An -v -tu1 $< | sed 's/\([0-9][0-9]*\)/\1,/g' > $@
-$(BUILD)/src/model/text/chat_jinja.o: $(GEN)/model/text/chat_jinja.inc
+$(BUILD)/src/lm/text/chat_jinja.o: $(GEN)/lm/text/chat_jinja.inc
 
 comma := ,
 
@@ -168,7 +168,7 @@ $(BIN): $(CLI_OBJ) $(LIB)
 	$(Q)$(CC) $(LDFLAGS) $(CLI_OBJ) $(LIB) $(LDLIBS) -o $@
 
 # What 'propane trace' loads into other programs: stands alone, without sanitizers.
-$(TRACE): src/trace/trace.c src/trace/stubs.S src/drivers/ane/syms.def
+$(TRACE): apps/ane-lab/trace/trace.c apps/ane-lab/trace/stubs.S src/ane/driver/syms.def
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(filter-out -MMD -MP,$(CFLAGS)) $(LDFLAGS) -fPIC -shared $(filter-out %.def,$^) -lpthread -ldl -o $@
 $(TRACE): SANITIZE :=

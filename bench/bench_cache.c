@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * Keys and values on a Neural Engine, where a program can write whole outputs alone: what a token costs when the host copies
- * the new rows into the cache (as src/infer does there) and when the program gives the whole cache anew, the new row chosen
+ * the new rows into the cache (as src/lm/infer does there) and when the program gives the whole cache anew, the new row chosen
  * by a mask of its place, into a second surface that takes turns with the first. Simulated time of one layer's attention of
  * the shape of Stories110M for caches of several lengths; the host's copy is measured on this machine.
  *
@@ -11,9 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
-#include "base/memory.h"
-#include "model/arch/forward.h"
+#include "core/base/clock.h"
+#include "core/base/memory.h"
+#include "lm/arch/forward.h"
 #include "propane.h"
 
 enum { LAYERS = 12, MOST = 40 };

@@ -6,11 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
-#include "base/text.h"
-#include "chip/check.h"
-#include "chip/cost_model.h"
-#include "mil/text/mil_text.h"
+#include "ane/chip/check.h"
+#include "ane/chip/cost_model.h"
+#include "core/base/clock.h"
+#include "core/base/text.h"
+#include "core/mil/text/mil_text.h"
 
 enum { OPS = 5000, ROUNDS = 21 };
 

@@ -11,11 +11,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
-#include "base/memory.h"
-#include "base/pool.h"
-#include "drivers/cpu/gemm/gemm.h"
-#include "infer/generate.h"
+#include "core/base/clock.h"
+#include "core/base/memory.h"
+#include "core/base/pool.h"
+#include "cpu/gemm/gemm.h"
+#include "lm/infer/generate.h"
 
 enum { TOKENS = 16, PROMPT = 512, MOST = 6 };
 

@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
-#include "base/memory.h"
-#include "base/pool.h"
+#include "core/base/clock.h"
+#include "core/base/memory.h"
+#include "core/base/pool.h"
 
 enum { DEPTH = 127 };
 

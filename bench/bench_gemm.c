@@ -12,10 +12,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/float16.h"
-#include "base/memory.h"
-#include "base/pool.h"
-#include "drivers/cpu/gemm/gemm.h"
+#include "core/base/float16.h"
+#include "core/base/memory.h"
+#include "core/base/pool.h"
+#include "cpu/gemm/gemm.h"
 #include "machine.h"
 
 enum { RUNS = 4, MOST_ROUNDS = 50 };

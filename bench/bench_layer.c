@@ -9,15 +9,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
-#include "base/float16.h"
-#include "base/memory.h"
-#include "base/pool.h"
-#include "base/rng.h"
-#include "base/text.h"
-#include "drivers/cpu/gemm/gemm.h"
-#include "drivers/cpu/profile.h"
-#include "train/step/partition.h"
+#include "core/base/clock.h"
+#include "core/base/float16.h"
+#include "core/base/memory.h"
+#include "core/base/pool.h"
+#include "core/base/rng.h"
+#include "core/base/text.h"
+#include "cpu/gemm/gemm.h"
+#include "cpu/profile.h"
+#include "lm/step/partition.h"
 
 extern const propane_driver cpu_driver;
 

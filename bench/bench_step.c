@@ -21,12 +21,12 @@
 #include <string.h>
 #include <sys/resource.h>
 
-#include "base/memory.h"
-#include "base/pool.h"
-#include "base/rng.h"
-#include "drivers/cpu/gemm/gemm.h"
+#include "core/base/memory.h"
+#include "core/base/pool.h"
+#include "core/base/rng.h"
+#include "cpu/gemm/gemm.h"
+#include "lm/step/step.h"
 #include "machine.h"
-#include "train/step/step.h"
 
 enum {
     MOST_ROUNDS = 100,

@@ -14,11 +14,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
-#include "base/file.h"
-#include "base/memory.h"
-#include "model/text/tokenizer.h"
-#include "train/language_run.h"
+#include "core/base/clock.h"
+#include "core/base/file.h"
+#include "core/base/memory.h"
+#include "lm/run/language_run.h"
+#include "lm/text/tokenizer.h"
 
 typedef struct progress {
     double loss, device_ms, host_ms, last;

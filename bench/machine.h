@@ -11,9 +11,9 @@
 #include <string.h>
 #include <time.h>
 
-#include "base/clock.h"
-#include "base/pool.h"
-#include "drivers/cpu/simd/kernels.h"
+#include "core/base/clock.h"
+#include "core/base/pool.h"
+#include "cpu/simd/kernels.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>

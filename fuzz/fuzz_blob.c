@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "chip/check.h"
-#include "mil/coreml/blob.h"
+#include "ane/chip/check.h"
+#include "core/mil/coreml/blob.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

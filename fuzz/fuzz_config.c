@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "model/arch/arch.h"
+#include "lm/arch/arch.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -5,8 +5,8 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "base/memory.h"
-#include "model/files/gguf.h"
+#include "core/base/memory.h"
+#include "lm/files/gguf.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

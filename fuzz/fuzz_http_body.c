@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "serve/http_request.h"
+#include "apps/serve/http_request.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

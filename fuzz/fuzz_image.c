@@ -4,7 +4,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "base/image.h"
+#include "core/base/image.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "train/data/token_windows.h"
+#include "lm/data/token_windows.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

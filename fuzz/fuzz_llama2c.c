@@ -4,7 +4,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "model/files/llama2c.h"
+#include "lm/files/llama2c.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "macho/macho.h"
+#include "apps/ane-lab/macho/macho.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "chip/check.h"
-#include "mil/text/mil_text.h"
+#include "ane/chip/check.h"
+#include "core/mil/text/mil_text.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

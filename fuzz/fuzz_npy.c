@@ -4,7 +4,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "base/npy.h"
+#include "core/base/npy.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

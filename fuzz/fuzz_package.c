@@ -10,9 +10,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/memory.h"
-#include "mil/coreml/package.h"
-#include "mil/text/mil_text.h"
+#include "core/base/memory.h"
+#include "core/mil/coreml/package.h"
+#include "core/mil/text/mil_text.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/arena.h"
-#include "base/memory.h"
-#include "chip/cost_step.h"
+#include "ane/chip/cost_step.h"
+#include "core/base/arena.h"
+#include "core/base/memory.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

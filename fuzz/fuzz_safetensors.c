@@ -4,8 +4,8 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "base/memory.h"
-#include "model/files/safetensors.h"
+#include "core/base/memory.h"
+#include "core/files/safetensors.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

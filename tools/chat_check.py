@@ -7,7 +7,7 @@ some of no format of Propane's, are run as they are (--chat jinja), with and wit
 
 With --templates, published templates (NAME.jinja, for instance those of llama.cpp's models/templates) instead: the text that
 Propane makes of conversations with the format that it chose, once with Jinja2 and once without, is apply_chat_template's, or
-Propane refuses. Templates that a format writes are printed with the SHA-256 that a row of src/model/text/chat.c knows them by.
+Propane refuses. Templates that a format writes are printed with the SHA-256 that a row of src/lm/text/chat.c knows them by.
 
     python3 tools/chat_check.py [PROPANE]
     python3 tools/chat_check.py [PROPANE] --templates FOLDER        (exit 1: different; 77: a package is missing)

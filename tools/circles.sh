@@ -1,26 +1,26 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Lists circles of files in src/: sets of files each of which needs every other one, so that none can be read, tested or moved
+# Lists circles of files in src/ and apps/: sets of files each of which needs every other one, so that none can be read, tested or moved
 # alone. A .c and its .h are one file here. A needs B if A's code calls a function or uses data that B defines (read from the
 # object files), or if A's header includes B's. Tables of function pointers are not calls: through them a lower file
 # reaches what is above it (a driver, an operation's row) without needing it.
-# Usage: tools/circles.sh BUILD [EXCEPTIONS]   (BUILD/src has the objects)
+# Usage: tools/circles.sh BUILD [EXCEPTIONS]   (BUILD has the objects)
 # EXCEPTIONS: a file with lines "circle FILE FILE...": circles of these files alone are still allowed. It may only shrink: a
 # line without a circle is an error. Exits 1 if there is a circle that is not allowed, 2 if there are no objects.
 set -u
 cd "$(dirname "$0")/.." || exit 2
 build=${1:-build/release} exceptions=${2:-}
 command -v objdump > /dev/null 2>&1 || { echo "circles: skipped: this system has no objdump"; exit 0; }
-objects=$(find "$build/src" -name '*.o' 2> /dev/null | while IFS= read -r object; do # not those of files that are gone
+objects=$(find "$build/src" "$build/apps" -name '*.o' 2> /dev/null | while IFS= read -r object; do # not those of files that are gone
     source=${object#"$build/"}
     [ -f "${source%.o}.c" ] && echo "$object"
 done)
-[ -n "$objects" ] || { echo "circles: no objects in $build/src: run make first"; exit 2; }
+[ -n "$objects" ] || { echo "circles: no objects in $build: run make first"; exit 2; }
 
 {
-    find src -name '*.[ch]' | sed 's/^/file /'
-    find src -name '*.h' | xargs grep -noE '^ *# *include *"[^"]+\.h"' /dev/null | sed -E 's/^([^:]+):[0-9]+:.*"([^"]+)"$/include \1 \2/'
-    nm -A -P -g $objects 2> /dev/null | sed -E "s|^$build/(src/[^:]+)\.o: |symbol \1.c |"
+    find src apps -name '*.[ch]' | sed 's/^/file /'
+    find src apps -name '*.h' | xargs grep -noE '^ *# *include *"[^"]+\.h"' /dev/null | sed -E 's/^([^:]+):[0-9]+:.*"([^"]+)"$/include \1 \2/'
+    nm -A -P -g $objects 2> /dev/null | sed -E "s#^$build/((src|apps)/[^:]+)\.o: #symbol \1.c #"
     for object in $objects; do echo "object ${object#"$build/"}"; objdump -r "$object"; done
 } | LC_ALL=C awk -v exceptions="$exceptions" '
 function name(path) { sub(/^src\//, "", path); sub(/\.[a-z]+$/, "", path); return path }
@@ -63,7 +63,7 @@ END {
     for (i = 1; i <= includes; i++) {
         folder = include_from[i]
         sub(/[^\/]*$/, "", folder)
-        what = (folder include_what[i]) in path ? folder include_what[i] : "src/" include_what[i]
+        what = (folder include_what[i]) in path ? folder include_what[i] : include_what[i] ~ /^apps\// ? include_what[i] : "src/" include_what[i]
         if (what in path) tie(name(include_from[i]), name(what), "its header includes " include_what[i])
     }
     for (i = 1; i <= uses; i++) if (use_what[i] in definer) tie(use_from[i], definer[use_what[i]], use_what[i])

@@ -10,7 +10,7 @@ out=build/demo
 mkdir -p "$out"
 if [ -z "$text" ]; then
     text=$out/text.txt
-    find src include docs tests tools examples README.md CONTRIBUTING.md -name '*.[ch]' -o -name '*.md' -o -name '*.def' -o -name '*.sh' |
+    find src apps include docs tests tools examples README.md CONTRIBUTING.md -name '*.[ch]' -o -name '*.md' -o -name '*.def' -o -name '*.sh' |
         LC_ALL=C sort | xargs cat > "$text"
     what="this repository's own source and documents"
 else

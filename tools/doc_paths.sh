@@ -10,16 +10,16 @@ work=$(mktemp -d "${TMPDIR:-/tmp}/propane-paths.XXXXXX") || exit 2
 trap 'rm -rf "$work"' EXIT
 trap 'exit 130' INT TERM
 
-find README.md CONTRIBUTING.md packaging docs src tests bench fuzz examples include tools .ci -type f | LC_ALL=C sort > "$work/files"
+find README.md CONTRIBUTING.md packaging docs src apps tests bench fuzz examples include tools .ci -type f | LC_ALL=C sort > "$work/files"
 grep -E '\.(md|c|h|S|def|sh|proto)$' "$work/files" > "$work/documents"
 
-awk -v top="src tests docs tools packaging include bench fuzz examples .ci" -v rooms="$(ls src)" '
+awk -v top="src apps tests docs tools packaging include bench fuzz examples .ci" -v rooms="$(ls src)" '
 BEGIN {
     count = split(top " " rooms, words, /[ \n]+/)
     for (i = 1; i <= count; i++) root[words[i]] = 1
     count = split(top, words, " ")
     for (i = 1; i <= count; i++) is_top[words[i]] = 1
-    count = split("llama2.c llm.c runq.c stories_mil.h jpeglib.h stdio.h check.h", words, " ") # of others
+    count = split("llama2.c llm.c runq.c ane/src/ane_drv.c stories_mil.h jpeglib.h stdio.h check.h", words, " ") # of others
     for (i = 1; i <= count; i++) foreign[words[i]] = 1
 }
 function tell(kind, word) { if (word != "" && !((FILENAME, kind, word) in told)) { told[FILENAME, kind, word] = 1; print kind, word, FILENAME ":" FNR } }

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Fits the time model of src/chip/cost_model.c to a table of published points (the columns of ane_perf.csv) and writes
-its constants, src/chip/cost_constants.def. Needs Python 3 and numpy; nothing of Propane's build or tests needs this tool.
+"""Fits the time model of src/ane/chip/cost_model.c to a table of published points (the columns of ane_perf.csv) and writes
+its constants, src/ane/chip/cost_constants.def. Needs Python 3 and numpy; nothing of Propane's build or tests needs this tool.
 
-    tools/fit_cost_model.py POINTS.csv --write src/chip/cost_constants.def
+    tools/fit_cost_model.py POINTS.csv --write src/ane/chip/cost_constants.def
     tools/fit_cost_model.py POINTS.csv --cross-validate [--seed N]
 
 The model has two parts. The first is a formula with a dozen constants per chip: fixed cost of a call, arithmetic against

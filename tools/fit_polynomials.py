@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Prints the coefficients in src/drivers/cpu/simd/vec_math.h and attention_body.h. Needs mpmath; never needed to build or test.
+"""Prints the coefficients in src/cpu/simd/vec_math.h and attention_body.h. Needs mpmath; never needed to build or test.
 
 Each function is interpolated at Chebyshev nodes of its interval, then the largest weighted error is levelled by a few
 exchange steps (Remez). Coefficients are rounded to float from the highest power down, the others fitted again each time.

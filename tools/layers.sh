@@ -1,68 +1,87 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Fails on an #include that looks upward. One line a folder of src: what it may see besides itself. A name allows the
+# Fails on an #include that looks upward. One line a folder of src (or of apps): what it may see besides itself. A name allows the
 # folder's own files; NAME/* also those of all its subfolders. The longest line speaks for a file. A file may have a line of its
 # own, without its ending: then it sees more than its folder, and only those see it whose line names it.
 set -u
 cd "$(dirname "$0")/.." || exit 2
 cat > "${TMPDIR:-/tmp}/layers.$$" <<'RULES'
-base:
-macho: base
-mil: base mil/*
-engine: base mil/*
-chip: base mil/*
-grad: base mil/*
-pass: base mil/* chip
-device: base mil/* pass
-drivers: base mil/* chip pass device
-drivers/accel: base mil/* engine chip device drivers/accel/*
-drivers/null: base mil/* device
-drivers/cpu: base mil/* device drivers/cpu/simd
-drivers/cpu/cpu_driver: base mil/* device drivers/cpu drivers/cpu/simd drivers/cpu/plan/plan
-drivers/cpu/simd: base drivers/cpu/simd/*
-drivers/cpu/gemm: base drivers/cpu drivers/cpu/simd
-drivers/cpu/gemv: base drivers/cpu drivers/cpu/simd
-drivers/cpu/loop: base mil/* drivers/cpu drivers/cpu/simd
-drivers/cpu/attention: base drivers/cpu/simd
-drivers/cpu/conv: base mil mil/ops drivers/cpu drivers/cpu/simd
-drivers/cpu/lower: base mil/* drivers/cpu
-drivers/cpu/plan: base mil/* drivers/cpu drivers/cpu/simd drivers/cpu/loop
-drivers/cpu/fuse: base mil/* drivers/cpu drivers/cpu/simd drivers/cpu/conv drivers/cpu/gemv drivers/cpu/loop drivers/cpu/plan
-drivers/cpu/ops: base mil/* drivers/cpu drivers/cpu/simd drivers/cpu/gemm drivers/cpu/gemv drivers/cpu/loop drivers/cpu/attention drivers/cpu/conv drivers/cpu/plan
-drivers/cpu/plan/plan: base mil/* pass drivers/cpu drivers/cpu/lower drivers/cpu/plan drivers/cpu/fuse drivers/cpu/ops
-drivers/sim: base mil/* engine chip pass device drivers/cpu drivers/cpu/simd drivers/cpu/plan drivers/cpu/plan/plan
-drivers/ane: base mil/* chip pass device
-refusal: base mil/* pass device
-run: base mil/* pass device refusal
-model: base mil/* model/*
-train/optim: base
-train/step: base mil/* chip grad pass device refusal model/* train/optim
-train/dist: base train/optim train/step model/arch
-train/import: base mil/* grad pass device refusal model/arch
-train/data: base mil/* model/* train/import
-train: base mil/* chip grad pass device model/* train/*
-infer: base mil/* pass device model/*
-serve: base mil/* device model/* infer api
-trace: drivers/ane
-api: base mil/* engine chip grad pass device drivers drivers/cpu run model/* train/* infer
-# The command is a client of propane.h. It sees src/base as well: its JSON, texts, files written whole and memory would otherwise
-# stand in the tree twice. Each line below is an exception, and says why.
-cli: base cli/*
-# class dumps of Apple's frameworks: for who writes the driver
-cli/cmd/cmd_classes: base macho cli cli/device_lab
-# questions to a device and what it costs to ask: for who writes the driver
-cli/device_lab: base macho mil/* device refusal drivers/ane train/step train/optim drivers/cpu cli/*
-# registers executed in software: for who writes the compiler
-cli/cmd/run_compiled: base engine run cli
+# ---- core: sees nothing above it
+core/base:
+core/mil: core/base core/mil/*
+core/files: core/base core/mil/*
+core/grad: core/base core/mil/*
+core/pass: core/base core/mil/*
+core/device: core/base core/mil/* core/pass
+core/null: core/base core/mil/* core/device
+core/refusal: core/base core/mil/* core/pass core/device
+core/run: core/base core/mil/* core/grad core/pass core/device core/refusal
+# ---- cpu: core
+cpu: core/base core/mil/* core/device cpu/simd
+cpu/cpu_driver: core/base core/mil/* core/device cpu cpu/simd cpu/plan/plan
+cpu/public_process: core/base core/run cpu
+cpu/simd: core/base cpu/simd/*
+cpu/gemm: core/base cpu cpu/simd
+cpu/gemv: core/base cpu cpu/simd
+cpu/loop: core/base core/mil/* cpu cpu/simd
+cpu/attention: core/base cpu/simd
+cpu/conv: core/base core/mil core/mil/ops cpu cpu/simd
+cpu/lower: core/base core/mil/* cpu
+cpu/plan: core/base core/mil/* cpu cpu/simd cpu/loop
+cpu/fuse: core/base core/mil/* cpu cpu/simd cpu/conv cpu/gemv cpu/loop cpu/plan
+cpu/ops: core/base core/mil/* cpu cpu/simd cpu/gemm cpu/gemv cpu/loop cpu/attention cpu/conv cpu/plan
+cpu/plan/plan: core/base core/mil/* core/pass cpu cpu/lower cpu/plan cpu/fuse cpu/ops
+# ---- ane: core and cpu
+ane: core/device
+ane/chip: core/base core/mil/* core/run
+ane/h13: core/base core/mil/*
+ane/driver: core/base core/mil/* core/pass core/device ane/chip
+ane/accel: core/base core/mil/* core/device ane/chip ane/h13 ane/accel/*
+ane/sim: core/base core/mil/* core/pass core/device cpu cpu/simd cpu/plan cpu/plan/plan ane/chip ane/h13
+# ---- train: core
+train/optim: core/base
+train/data: core/* train train/import
+train/import: core/*
+train/dist: core/base train/optim
+# a run calls what its ranks agree on by name: lm/step, lm/dist
+train: core/* train/* lm/step lm/dist
+# ---- lm, the language models: core, ane and train
+lm: core/* lm/*
+lm/arch: core/base core/mil/* core/files lm/*
+lm/files: core/base core/mil/* core/files core/run lm/*
+lm/text: core/base core/mil/* core/files lm/*
+lm/step: core/* ane/chip train train/optim lm/arch lm/files lm/text
+lm/dist: core/base train/optim train/dist train lm/step lm/arch
+lm/data: core/base core/mil/* core/files core/run train/data train/import lm/arch lm/files lm/text
+lm/run: core/* cpu ane/chip train/* lm/*
+lm/infer: core/* lm/*
+# ---- report, the texts and pages of what the library finds: everything in the library
+report: core/* cpu ane/* train/* lm/* report/*
+# ---- apps. The command and the server are clients of propane.h. They see core/base as well: its JSON, texts, files written whole
+# and memory would otherwise be in the tree twice. Each other line below is an exception, and says why.
+apps/propane: core/base report/run apps/propane/*
+# the lab is about the driver and the framework below it, not about the library: it sees what it looks at
+apps/ane-lab: core/* cpu ane/* train train/optim lm/step apps/propane apps/ane-lab/*
+apps/ane-lab/macho: core/base
+apps/ane-lab/trace: ane/driver
+apps/propane/cmd/cmd_classes: core/base apps/ane-lab/* apps/propane
+apps/propane/cmd/cmd_devices: core/base apps/ane-lab/* apps/propane/*
+apps/propane/cmd/cmd_bench: core/base apps/ane-lab/* apps/propane
+apps/propane/cmd/cmd_power: core/base apps/ane-lab/* apps/propane
+apps/propane/cmd/cmd_run: core/base apps/ane-lab/* apps/propane/*
+apps/propane/cmd/train_text: core/base apps/ane-lab/* apps/propane/*
+# registers executed in software: for people working on the compiler
+apps/propane/cmd/run_compiled: core/base core/run ane/h13 apps/propane
 # the command line with which a run starts its process again: tested with the run, and of no use to others
-cli/cmd/cmd_train: base train cli/*
-# the model behind the estimates, judged on published points: for who fits it
-cli/cmd/estimate_points: base chip cli/*
-# the server is no part of the library, which needs no libmicrohttpd
-cli/cmd/cmd_serve: base serve cli/*
+apps/propane/cmd/cmd_train: core/base train report/run apps/propane/*
+# the model behind the estimates, judged on published points: for people fitting it
+apps/propane/cmd/estimate_points: core/base ane/chip apps/propane/*
+apps/propane/cmd/cmd_serve: core/base apps/serve apps/propane/*
+# the server runs several texts at once and streams them, for which it takes the library's decoder
+apps/serve: core/* lm/*
 RULES
 trap 'rm -f "${TMPDIR:-/tmp}/layers.$$"' EXIT
-find src -name '*.c' -o -name '*.h' -o -name '*.def' | sort | xargs grep -noE '^ *# *include "[a-z_0-9/]+/[a-z_0-9]+' /dev/null | awk '
+find src apps -name '*.c' -o -name '*.h' -o -name '*.def' | sort | xargs grep -noE '^ *# *include "[-a-z_0-9/]+/[a-z_0-9]+' /dev/null | awk '
     FNR == NR { name = $1; sub(/:$/, "", name); rule[name] = $0; sub(/^[^:]*: */, "", rule[name]); next }
     {
         split($0, part, ":"); file = part[1]; used = $0; sub(/^[^"]*"/, "", used)
@@ -71,8 +90,8 @@ find src -name '*.c' -o -name '*.h' -o -name '*.def' | sort | xargs grep -noE '^
         for (folder = own; !(folder in rule); ) if (!sub(/\/[^\/]*$/, "", folder)) break
         same = used == own
         sub(/\/[^\/]*$/, "", own)
-        if (!(folder in rule)) { print "layers: src/" own " has no rule"; bad = 1; next }
-        if (file == "src/drivers/list.c" || used == own || same) next
+        if (!(folder in rule)) { print "layers: " file " in " own " has no rule"; bad = 1; next }
+        if (file == "src/ane/driver_list.c" || used == own || same) next
         ok = used == folder
         count = split(rule[folder], allowed, " ")
         for (i = 1; i <= count; i++) {
@@ -80,7 +99,7 @@ find src -name '*.c' -o -name '*.h' -o -name '*.def' | sort | xargs grep -noE '^
             if (a == used) ok = 1
             if (sub(/\/\*$/, "", a) && (used == a || index(used, a "/") == 1)) ok = 1
         }
-        if (!ok) { print "layers: " file ":" part[2] " looks upward: src/" folder " may see " rule[folder] ", not " used; bad = 1 }
+        if (!ok) { print "layers: " file ":" part[2] " looks upward: " folder " may see " rule[folder] ", not " used; bad = 1 }
     }
     END { if (!bad) print "layers: every include looks downward"; exit bad }
 ' "${TMPDIR:-/tmp}/layers.$$" -

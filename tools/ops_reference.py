@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """Writes tests/data/ops_reference.txt: what PyTorch and numpy compute, in double precision, for every MIL operation and
-combinations of their arguments. tests/ops/test_reference compares the slow meanings (src/mil/eval/eval_*.c) with it, so nothing
+combinations of their arguments. tests/ops/test_reference compares the slow meanings (src/core/mil/eval/eval_*.c) with it, so nothing
 here may be derived from them. Needs numpy and torch; the build and the tests do not.
 
     python3 tools/ops_reference.py > tests/data/ops_reference.txt

@@ -74,7 +74,7 @@ step_dist() {
     make -s dist > /dev/null && sha256sum -c "$work/sum" || return 1
     grep -q "^## $version" "build/dist/propane-$version.changes.md" || return 1
     tar -tzf "build/dist/propane-$version.tar.gz" > "$work/names"
-    grep -qx "propane-$version/src/cli/main.c" "$work/names" && ! grep -qE '/(build|\.git)/' "$work/names"
+    grep -qx "propane-$version/apps/propane/main.c" "$work/names" && ! grep -qE '/(build|\.git)/' "$work/names"
 }
 step_formula() {
     needs ruby

@@ -20,7 +20,7 @@ rm -rf "$from" "$site/html"
 mkdir -p "$from/commands"
 cp -R docs/. "$from/"
 # Links to what is no page show its path.
-code='s/\[([^]]*)\]\(\.\.\/(include|examples|bench|tools|src|tests|python)([^)]*)\)/`\2\3`/g; s/\]\(\.\.\/(\.\.\/)?CONTRIBUTING\.md/](contributing.md/g'
+code='s/\[([^]]*)\]\(\.\.\/(include|examples|bench|tools|src|apps|tests|python)([^)]*)\)/`\2\3`/g; s/\]\(\.\.\/(\.\.\/)?CONTRIBUTING\.md/](contributing.md/g'
 for page in "$from"/*.md "$from"/notes/*.md; do
     sed -E "$code" "$page" > "$page.new"
     mv "$page.new" "$page"

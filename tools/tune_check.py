@@ -95,7 +95,7 @@ def mix(x):
 
 
 def pick(n, count):
-    """The order that `propane train` sees the samples in: src/train/data/token_windows.c."""
+    """The order that `propane train` sees the samples in: src/lm/data/token_windows.c."""
     key = mix((SEED * 0x9e3779b97f4a7c15 + n // count + 1) & MASK)
     half = 1
     while half < 31 and 1 << 2 * half < count:

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/file.h"
+#include "core/base/file.h"
 #include "train/train_run_internal.h"
 
 /* Steps may grow: a longer run has another schedule, and that is wanted. */

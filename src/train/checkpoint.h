@@ -6,7 +6,7 @@
 #ifndef TRAIN_CHECKPOINT_H
 #define TRAIN_CHECKPOINT_H
 
-#include "base/arena.h"
+#include "core/base/arena.h"
 #include "train/checkpoint_metadata.h"
 
 typedef struct train_run train_run;

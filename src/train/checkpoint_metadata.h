@@ -4,9 +4,9 @@
 #ifndef TRAIN_CHECKPOINT_METADATA_H
 #define TRAIN_CHECKPOINT_METADATA_H
 
-#include "base/arena.h"
-#include "base/json.h"
-#include "model/files/safetensors.h"
+#include "core/base/arena.h"
+#include "core/base/json.h"
+#include "core/files/safetensors.h"
 #include "train/train_options.h"
 
 typedef struct checkpoint_metadata {

@@ -8,9 +8,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/memory.h"
-#include "base/rng.h"
-#include "base/temporary.h"
+#include "core/base/memory.h"
+#include "core/base/rng.h"
+#include "core/base/temporary.h"
 #include "train/train_run_internal.h"
 
 typedef struct imported_run {

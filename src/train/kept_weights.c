@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/memory.h"
+#include "core/base/memory.h"
 #include "train/checkpoint.h"
 #include "train/train_run_internal.h"
 

@@ -5,7 +5,7 @@
 #ifndef TRAIN_KEPT_WEIGHTS_H
 #define TRAIN_KEPT_WEIGHTS_H
 
-#include "base/status.h"
+#include "core/base/status.h"
 
 typedef struct train_run train_run;
 

@@ -4,7 +4,7 @@
 #ifndef TRAIN_RESTART_H
 #define TRAIN_RESTART_H
 
-#include "base/arena.h"
+#include "core/base/arena.h"
 
 /* A copy of argv in the arena with --resume in it exactly once, and without --init and its value: what the run began with
  * is in the checkpoint. What follows "--" is kept as it is. The result ends in NULL. */

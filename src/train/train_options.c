@@ -9,11 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/words.h"
+#include "core/base/words.h"
+#include "train/head_place.h"
 #include "train/optim/moments.h"
 #include "train/optim/schedule.h"
-#include "train/step/head_place.h"
-#include "train/step/weight_mode.h"
+#include "train/weight_mode.h"
 
 #define LANGUAGE(text, log, about) [TRAIN_LANGUAGE] = {text, TRAIN_##log, about}
 #define IMPORTED(text, log, about) [TRAIN_IMPORTED] = {text, TRAIN_##log, about}

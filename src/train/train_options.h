@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/status.h"
+#include "core/base/status.h"
 #include "train/dist/mpi.h"
 
 typedef enum train_kind { TRAIN_LANGUAGE, TRAIN_IMPORTED, TRAIN_KINDS } train_kind;

@@ -7,11 +7,11 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/clock.h"
-#include "base/file.h"
-#include "base/memory.h"
-#include "base/poll.h"
-#include "base/temporary.h"
+#include "core/base/clock.h"
+#include "core/base/file.h"
+#include "core/base/memory.h"
+#include "core/base/poll.h"
+#include "core/base/temporary.h"
 #include "train/checkpoint.h"
 #include "train/kept_weights.h"
 #include "train/train_run_internal.h"

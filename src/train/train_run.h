@@ -2,7 +2,7 @@
  * A training run: options, data and a model in, checkpoints and a result in the run's folder out. Resumed from its
  * checkpoint, a run goes on bit for bit as if it had not been interrupted.
  *
- * There are two kinds, made by train/language_run.h and train/imported_run.h; all that is done with a run once it is made
+ * There are two kinds, made by lm/run/language_run.h and train/imported_run.h; all that is done with a run once it is made
  * is here.
  */
 #ifndef TRAIN_TRAIN_RUN_H
@@ -10,7 +10,7 @@
 
 #include <stdatomic.h>
 
-#include "train/step/step.h"
+#include "lm/step/step.h"
 #include "train/train_options.h"
 
 #define TRAIN_CHECKPOINT "checkpoint.safetensors"

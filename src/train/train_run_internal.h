@@ -5,11 +5,11 @@
 #ifndef TRAIN_TRAIN_RUN_INTERNAL_H
 #define TRAIN_TRAIN_RUN_INTERNAL_H
 
-#include "base/arena.h"
-#include "base/timeline.h"
-#include "model/files/safetensors.h"
+#include "core/base/arena.h"
+#include "core/base/timeline.h"
+#include "core/files/safetensors.h"
+#include "lm/dist/data_parallel.h"
 #include "train/checkpoint.h"
-#include "train/dist/data_parallel.h"
 #include "train/optim/scaler.h"
 #include "train/optim/schedule.h"
 #include "train/train_run.h"

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/file.h"
+#include "core/base/file.h"
 #include "train/train_run_internal.h"
 
 enum { PATH_ROOM = 4096 };

@@ -9,7 +9,7 @@
 #ifndef TRAIN_WORKER_STATE_H
 #define TRAIN_WORKER_STATE_H
 
-#include "base/status.h"
+#include "core/base/status.h"
 
 typedef struct train_run train_run;
 

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
-#include "base/memory.h"
+#include "core/base/clock.h"
+#include "core/base/memory.h"
 #include "propane.h"
 #include "support/failing.h"
 #include "support/test.h"

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "base/memory.h"
+#include "core/base/memory.h"
 #include "propane.h"
 #include "support/failing.h"
 #include "support/test.h"

@@ -5,7 +5,7 @@
 #include <pthread.h>
 #include <string.h>
 
-#include "base/status.h"
+#include "core/base/status.h"
 #include "support/test.h"
 
 enum { THREADS = 8, STEPS = 4 };

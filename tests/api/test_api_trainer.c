@@ -4,8 +4,8 @@
  */
 #include <string.h>
 
-#include "base/file.h"
-#include "base/memory.h"
+#include "core/base/file.h"
+#include "core/base/memory.h"
 #include "support/failing.h"
 #include "support/test.h"
 #include "train/train_options.h"

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/memory.h"
+#include "core/base/memory.h"
 #include "support/test.h"
 
 enum { STEPS = 6, TENSORS = 32 };

@@ -8,11 +8,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/arena.h"
-#include "base/memory.h"
-#include "base/rng.h"
-#include "base/sha256.h"
-#include "base/text.h"
+#include "core/base/arena.h"
+#include "core/base/memory.h"
+#include "core/base/rng.h"
+#include "core/base/sha256.h"
+#include "core/base/text.h"
 #include "support/test.h"
 
 TEST(errors_carry_status_and_text) {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  * Energy meters over a made-up sysfs folder and over functions with IOReport's names.
  */
-#include "base/energy.h"
-#include "base/file.h"
-#include "base/memory.h"
+#include "core/base/energy.h"
+#include "core/base/file.h"
+#include "core/base/memory.h"
 #include "support/test.h"
 
 static void zone_file(const char *root, const char *zone, const char *name, const char *value) {

@@ -8,11 +8,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/checksum.h"
-#include "base/file.h"
-#include "base/json.h"
-#include "base/memory.h"
-#include "base/temporary.h"
+#include "core/base/checksum.h"
+#include "core/base/file.h"
+#include "core/base/json.h"
+#include "core/base/memory.h"
+#include "core/base/temporary.h"
 #include "support/test.h"
 
 static propane_error err;

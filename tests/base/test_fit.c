@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  * Spans in one block: what is needed at the same time never overlaps, and little more is taken than is needed at once.
  */
-#include "base/memory.h"
-#include "base/offset_planner.h"
-#include "base/rng.h"
+#include "core/base/memory.h"
+#include "core/base/offset_planner.h"
+#include "core/base/rng.h"
 #include "support/test.h"
 
 enum { MOST = 120, ALIGN = 64 };

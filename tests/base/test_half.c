@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
  * fp16 and bfloat16: every value there is, and rounding against an exact search in the table of all values.
  */
-#include "base/float16.h"
+#include "core/base/float16.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/rng.h"
+#include "core/base/rng.h"
 #include "support/test.h"
 
 static bool is_nan16(unsigned h) { return (h & 0x7c00) == 0x7c00 && (h & 0x3ff); }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * PROPANE_ISA limits all that has several forms by instruction set, not the kernels alone.
  */
-#include "base/isa.h"
+#include "core/base/isa.h"
 
 #include <stdlib.h>
 #include <string.h>

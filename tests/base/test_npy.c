@@ -3,10 +3,10 @@
  */
 #include <zlib.h>
 
-#include "base/file.h"
-#include "base/memory.h"
-#include "base/npy.h"
-#include "base/text.h"
+#include "core/base/file.h"
+#include "core/base/memory.h"
+#include "core/base/npy.h"
+#include "core/base/text.h"
 #include "support/test.h"
 
 static char *in_folder(const char *name) {

@@ -10,9 +10,9 @@
 #include <jpeglib.h>
 #include <png.h>
 
-#include "base/file.h"
-#include "base/image.h"
-#include "base/memory.h"
+#include "core/base/file.h"
+#include "core/base/image.h"
+#include "core/base/memory.h"
 #include "support/test.h"
 
 enum { H = 5, W = 7, PIXELS = H * W };

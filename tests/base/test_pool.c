@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT
  * The pool: every task once, scratch indices never shared, nesting, several callers, stopping, no allocation.
  */
-#include "base/file.h"
-#include "base/pool.h"
-#include "base/power_source.h"
+#include "core/base/file.h"
+#include "core/base/pool.h"
+#include "core/base/power_source.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 
-#include "base/memory.h"
+#include "core/base/memory.h"
 #include "support/test.h"
 
 enum { TASKS = 1000 };

@@ -17,11 +17,11 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/memory.h"
-#include "base/rng.h"
-#include "device/runner.h"
-#include "drivers/cpu/plan/plan.h"
-#include "mil/text/mil_text.h"
+#include "core/base/memory.h"
+#include "core/base/rng.h"
+#include "core/device/runner.h"
+#include "core/mil/text/mil_text.h"
+#include "cpu/plan/plan.h"
 #include "support/ane_rig.h"
 #include "support/grown_program.h"
 #include "support/random_program.h"

@@ -6,12 +6,12 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "base/file.h"
-#include "base/memory.h"
-#include "base/text.h"
-#include "chip/check.h"
-#include "mil/build.h"
-#include "mil/text/mil_text.h"
+#include "ane/chip/check.h"
+#include "core/base/file.h"
+#include "core/base/memory.h"
+#include "core/base/text.h"
+#include "core/mil/build.h"
+#include "core/mil/text/mil_text.h"
 #include "support/test.h"
 
 static const chip *every[CHIP_COUNT];

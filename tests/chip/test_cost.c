@@ -5,10 +5,10 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/arena.h"
-#include "base/memory.h"
-#include "chip/cost_model.h"
-#include "mil/text/mil_text.h"
+#include "ane/chip/cost_model.h"
+#include "core/base/arena.h"
+#include "core/base/memory.h"
+#include "core/mil/text/mil_text.h"
 #include "support/test.h"
 
 static propane_error err;

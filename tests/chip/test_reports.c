@@ -6,10 +6,10 @@
  */
 #include <stdlib.h>
 
-#include "base/file.h"
-#include "base/memory.h"
-#include "base/text.h"
-#include "chip/check.h"
+#include "ane/chip/check.h"
+#include "core/base/file.h"
+#include "core/base/memory.h"
+#include "core/base/text.h"
 #include "support/test.h"
 
 typedef struct told_report {

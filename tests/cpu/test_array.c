@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
- * The multiply-add array's products (drivers/cpu/simd/array_ukernel.h) of every instruction set against the sums of engine/accumulate.h: the
+ * The multiply-add array's products (cpu/simd/array_ukernel.h) of every instruction set against the sums of ane/h13/accumulate.h: the
  * same bits.
  */
 #include <math.h>
 #include <string.h>
 
-#include "base/float16.h"
-#include "drivers/cpu/simd/kernels.h"
-#include "engine/accumulate.h"
+#include "ane/h13/accumulate.h"
+#include "core/base/float16.h"
+#include "cpu/simd/kernels.h"
 #include "support/test.h"
 
 enum { DEPTH = 60 };

@@ -5,11 +5,11 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/float16.h"
-#include "base/memory.h"
-#include "base/pool.h"
-#include "base/rng.h"
-#include "drivers/cpu/attention/attention.h"
+#include "core/base/float16.h"
+#include "core/base/memory.h"
+#include "core/base/pool.h"
+#include "core/base/rng.h"
+#include "cpu/attention/attention.h"
 #include "support/test.h"
 
 typedef struct shape {

@@ -5,13 +5,13 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/arena.h"
-#include "base/memory.h"
-#include "base/rng.h"
-#include "drivers/cpu/attention/attention_decode.h"
-#include "drivers/cpu/plan/plan.h"
-#include "mil/eval/eval.h"
-#include "model/arch/forward.h"
+#include "core/base/arena.h"
+#include "core/base/memory.h"
+#include "core/base/rng.h"
+#include "core/mil/eval/eval.h"
+#include "cpu/attention/attention_decode.h"
+#include "cpu/plan/plan.h"
+#include "lm/arch/forward.h"
 #include "support/test.h"
 
 static propane_error err;

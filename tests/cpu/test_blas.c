@@ -10,15 +10,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/file.h"
-#include "base/float16.h"
-#include "base/memory.h"
-#include "base/pool.h"
-#include "base/rng.h"
+#include "core/base/file.h"
+#include "core/base/float16.h"
+#include "core/base/memory.h"
+#include "core/base/pool.h"
+#include "core/base/rng.h"
+#include "cpu/gemm/gemm_blas.h"
+#include "cpu/gemm/gemm_choice.h"
+#include "cpu/profile.h"
 #include "drivers/conformance.h"
-#include "drivers/cpu/gemm/gemm_blas.h"
-#include "drivers/cpu/gemm/gemm_choice.h"
-#include "drivers/cpu/profile.h"
 #include "support/test.h"
 
 static char library[1100];

@@ -8,10 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/float16.h"
-#include "base/memory.h"
-#include "base/rng.h"
-#include "drivers/cpu/simd/kernels.h"
+#include "core/base/float16.h"
+#include "core/base/memory.h"
+#include "core/base/rng.h"
+#include "cpu/simd/kernels.h"
 #include "support/test.h"
 
 /* ---- the truth -------------------------------------------------------------------------------------------------------- */

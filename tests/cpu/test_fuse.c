@@ -4,10 +4,10 @@
  */
 #include <string.h>
 
-#include "base/memory.h"
-#include "drivers/cpu/plan/plan.h"
-#include "mil/build.h"
-#include "mil/ops.h"
+#include "core/base/memory.h"
+#include "core/mil/build.h"
+#include "core/mil/ops.h"
+#include "cpu/plan/plan.h"
 #include "support/test.h"
 
 typedef struct fuse_program {

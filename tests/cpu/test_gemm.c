@@ -10,11 +10,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/float16.h"
-#include "base/memory.h"
-#include "base/pool.h"
-#include "base/rng.h"
-#include "drivers/cpu/gemm/gemm.h"
+#include "core/base/float16.h"
+#include "core/base/memory.h"
+#include "core/base/pool.h"
+#include "core/base/rng.h"
+#include "cpu/gemm/gemm.h"
 #include "support/test.h"
 
 typedef enum layout { ROWS, COLS, ODD, SAME, LAYOUTS } layout; /* SAME: stride 0 in one direction */

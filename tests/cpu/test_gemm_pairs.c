@@ -9,9 +9,9 @@
 #include <immintrin.h>
 #include <math.h>
 
-#include "base/float16.h"
-#include "base/memory.h"
-#include "base/rng.h"
+#include "core/base/float16.h"
+#include "core/base/memory.h"
+#include "core/base/rng.h"
 
 #define EMULATED                                                                                                       \
     static inline __attribute__((always_inline, target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")))
@@ -37,9 +37,9 @@ EMULATED __m512 emulate_dot(__m512 sum, __m512i a, __m512i b) {
 #define _mm512_cvtne2ps_pbh         emulate_narrow2
 #define _mm512_dpbf16_ps(sum, x, y) emulate_dot(sum, (__m512i)(x), (__m512i)(y))
 #define __m512bh                    __m512i
-#include "drivers/cpu/simd/body/gemm_bf16_avx512.h"
+#include "cpu/simd/body/gemm_bf16_avx512.h"
 
-#include "drivers/cpu/simd/kernels.h"
+#include "cpu/simd/kernels.h"
 
 static float bf16(float x) { return bf16_to_f32(bf16_from_f32(x)); }
 

@@ -9,10 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/memory.h"
-#include "base/pool.h"
-#include "base/rng.h"
-#include "drivers/cpu/gemm/gemm.h"
+#include "core/base/memory.h"
+#include "core/base/pool.h"
+#include "core/base/rng.h"
+#include "cpu/gemm/gemm.h"
 #include "support/test.h"
 
 enum { MOST = 300, MOST_K = 2200, FORMS = 8 };

@@ -5,16 +5,16 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "base/arena.h"
-#include "base/float16.h"
-#include "base/memory.h"
-#include "base/pool.h"
-#include "base/rng.h"
-#include "drivers/cpu/gemm/gemm.h"
-#include "drivers/cpu/gemv/gemv.h"
-#include "drivers/cpu/plan/plan.h"
-#include "mil/ops.h"
-#include "model/arch/quantize.h"
+#include "core/base/arena.h"
+#include "core/base/float16.h"
+#include "core/base/memory.h"
+#include "core/base/pool.h"
+#include "core/base/rng.h"
+#include "core/mil/ops.h"
+#include "cpu/gemm/gemm.h"
+#include "cpu/gemv/gemv.h"
+#include "cpu/plan/plan.h"
+#include "lm/arch/quantize.h"
 #include "support/test.h"
 
 static propane_error err;

@@ -7,13 +7,13 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/memory.h"
-#include "base/pool.h"
-#include "base/rng.h"
-#include "drivers/cpu/blas.h"
-#include "drivers/cpu/plan/plan.h"
-#include "mil/build.h"
-#include "mil/ops.h"
+#include "core/base/memory.h"
+#include "core/base/pool.h"
+#include "core/base/rng.h"
+#include "core/mil/build.h"
+#include "core/mil/ops.h"
+#include "cpu/blas.h"
+#include "cpu/plan/plan.h"
 #include "support/test.h"
 
 #define MAX_IO    16

@@ -5,12 +5,12 @@
  */
 #include <math.h>
 
-#include "base/memory.h"
-#include "base/pool.h"
-#include "base/rng.h"
-#include "drivers/cpu/plan/plan.h"
-#include "mil/build.h"
-#include "mil/ops.h"
+#include "core/base/memory.h"
+#include "core/base/pool.h"
+#include "core/base/rng.h"
+#include "core/mil/build.h"
+#include "core/mil/ops.h"
+#include "cpu/plan/plan.h"
 #include "support/test.h"
 
 #define MAX_IO 16

@@ -6,9 +6,9 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/memory.h"
-#include "base/rng.h"
-#include "drivers/cpu/simd/kernels.h"
+#include "core/base/memory.h"
+#include "core/base/rng.h"
+#include "cpu/simd/kernels.h"
 #include "support/test.h"
 
 enum { MOST = 5200, WIDE = 300 };

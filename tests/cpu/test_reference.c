@@ -5,10 +5,10 @@
 #include <float.h>
 #include <math.h>
 
-#include "base/memory.h"
-#include "drivers/cpu/plan/plan.h"
-#include "mil/build.h"
-#include "mil/ops.h"
+#include "core/base/memory.h"
+#include "core/mil/build.h"
+#include "core/mil/ops.h"
+#include "cpu/plan/plan.h"
 #include "support/reference.h"
 #include "support/test.h"
 

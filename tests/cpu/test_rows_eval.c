@@ -9,11 +9,11 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "base/memory.h"
-#include "base/pool.h"
-#include "drivers/cpu/plan/plan.h"
-#include "mil/build.h"
-#include "mil/ops.h"
+#include "core/base/memory.h"
+#include "core/base/pool.h"
+#include "core/mil/build.h"
+#include "core/mil/ops.h"
+#include "cpu/plan/plan.h"
 #include "support/op_cases.h"
 #include "support/test.h"
 

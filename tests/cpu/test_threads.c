@@ -8,14 +8,14 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#include "base/arena.h"
-#include "base/clock.h"
-#include "base/memory.h"
-#include "base/pool.h"
-#include "base/rng.h"
-#include "drivers/cpu/plan/plan.h"
-#include "mil/build.h"
-#include "model/arch/quantize.h"
+#include "core/base/arena.h"
+#include "core/base/clock.h"
+#include "core/base/memory.h"
+#include "core/base/pool.h"
+#include "core/base/rng.h"
+#include "core/mil/build.h"
+#include "cpu/plan/plan.h"
+#include "lm/arch/quantize.h"
 #include "support/test.h"
 
 enum { POOL = 3, WAITS = 60, WAIT_NS = 20000000 };

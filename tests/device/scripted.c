@@ -6,8 +6,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "base/memory.h"
-#include "device/driver.h"
+#include "core/base/memory.h"
+#include "core/device/driver.h"
 
 const char scripted_program[] = "program(1.3)\n"
                                 "[buildInfo = dict<string, string>({{\"coremlc-component-MIL\", \"3510.2.1\"}})]\n"

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "base/clock.h"
-#include "base/memory.h"
+#include "core/base/clock.h"
+#include "core/base/memory.h"
 #include "device/scripted.h"
 #include "support/test.h"
 

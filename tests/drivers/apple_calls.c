@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/file.h"
-#include "base/float16.h"
+#include "core/base/file.h"
+#include "core/base/float16.h"
 #include "support/test.h"
 
 enum { UTF8 = 0x08000100, SINT64 = 4, QOS = 21, RECORD = 64 };

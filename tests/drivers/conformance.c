@@ -8,9 +8,9 @@
 #include <pthread.h>
 #include <time.h>
 
-#include "base/clock.h"
-#include "base/float16.h"
-#include "base/memory.h"
+#include "core/base/clock.h"
+#include "core/base/float16.h"
+#include "core/base/memory.h"
 
 static const conformance_driver *here;
 static propane_error err;

@@ -4,9 +4,9 @@
  */
 #include <errno.h>
 
-#include "base/memory.h"
-#include "device/runner.h"
-#include "drivers/accel/accel_node.h"
+#include "ane/accel/accel_node.h"
+#include "core/base/memory.h"
+#include "core/device/runner.h"
 #include "drivers/conformance.h"
 
 static const char accel_program_text[] =

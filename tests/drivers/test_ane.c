@@ -11,15 +11,15 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/file.h"
-#include "base/memory.h"
-#include "base/text.h"
-#include "drivers/ane/ane.h"
-#include "drivers/ane/remembered.h"
+#include "ane/driver/ane.h"
+#include "ane/driver/remembered.h"
+#include "core/base/file.h"
+#include "core/base/memory.h"
+#include "core/base/text.h"
 #include "drivers/conformance.h"
+#include "lm/step/weight_mode_check.h"
 #include "support/ane_rig.h"
-#include "train/step/weight_mode.h"
-#include "train/step/weight_mode_check.h"
+#include "train/weight_mode.h"
 
 static propane_error err;
 

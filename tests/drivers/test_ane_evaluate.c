@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "drivers/ane/ane.h"
-#include "drivers/ane/remembered.h"
+#include "ane/driver/ane.h"
+#include "ane/driver/remembered.h"
 #include "support/ane_rig.h"
 #include "support/test.h"
 

@@ -6,10 +6,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/file.h"
-#include "base/memory.h"
-#include "base/user_cache.h"
-#include "drivers/ane/remembered.h"
+#include "ane/driver/remembered.h"
+#include "core/base/file.h"
+#include "core/base/memory.h"
+#include "core/base/user_cache.h"
 #include "support/ane_rig.h"
 #include "support/test.h"
 

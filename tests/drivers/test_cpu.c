@@ -4,10 +4,10 @@
  */
 #include <math.h>
 
-#include "base/pool.h"
-#include "base/text.h"
+#include "core/base/pool.h"
+#include "core/base/text.h"
+#include "cpu/profile.h"
 #include "drivers/conformance.h"
-#include "drivers/cpu/profile.h"
 
 extern const propane_driver cpu_driver;
 

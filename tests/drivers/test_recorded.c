@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/memory.h"
+#include "core/base/memory.h"
 #include "drivers/conformance.h"
 
 enum { DIM = 768, HIDDEN = 2048, LENGTH = 256, COUNT = DIM * LENGTH };

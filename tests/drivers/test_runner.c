@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
- * device/runner.h: own and lent buffers, what is bound to what, what is refused.
+ * core/device/runner.h: own and lent buffers, what is bound to what, what is refused.
  */
 #include <string.h>
 
-#include "device/runner.h"
+#include "core/device/runner.h"
 #include "support/test.h"
 
 static propane_error err;

@@ -7,9 +7,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/float16.h"
+#include "ane/sim/sim.h"
+#include "core/base/float16.h"
 #include "drivers/conformance.h"
-#include "drivers/sim/sim.h"
 
 static propane_error err;
 

@@ -7,12 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/json.h"
-#include "base/memory.h"
-#include "base/rng.h"
+#include "core/base/json.h"
+#include "core/base/memory.h"
+#include "core/base/rng.h"
+#include "lm/run/language_run.h"
 #include "support/ane_rig.h"
 #include "support/test.h"
-#include "train/language_run.h"
 
 enum { TOKENS = 3000, MOST_STEPS = 200, WIDE_LAYERS = 3 };
 

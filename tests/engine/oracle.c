@@ -5,9 +5,9 @@
 
 #include <stdlib.h>
 
-#include "base/file.h"
-#include "base/json.h"
-#include "base/memory.h"
+#include "core/base/file.h"
+#include "core/base/json.h"
+#include "core/base/memory.h"
 #include "support/test.h"
 
 static uint32_t oracle_hex(const json_t *text) { return (uint32_t)strtoul(json_string_value(text), NULL, 16); }

@@ -7,7 +7,7 @@
 
 #include <jansson.h>
 
-#include "engine/task.h"
+#include "ane/h13/task.h"
 
 typedef struct oracle {
     json_t *json;

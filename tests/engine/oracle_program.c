@@ -6,8 +6,8 @@
 
 #include <stdlib.h>
 
-#include "base/memory.h"
-#include "mil/build.h"
+#include "core/base/memory.h"
+#include "core/mil/build.h"
 #include "support/test.h"
 
 static const json_t *program_get(const oracle *o, const char *key) {

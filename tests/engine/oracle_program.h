@@ -5,7 +5,7 @@
 #ifndef TESTS_ENGINE_ORACLE_PROGRAM_H
 #define TESTS_ENGINE_ORACLE_PROGRAM_H
 
-#include "mil/mil.h"
+#include "core/mil/mil.h"
 #include "oracle.h"
 
 /* "binary", "conv dense", ...: the class that results are counted by. */

@@ -6,13 +6,13 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "base/float16.h"
-#include "base/memory.h"
-#include "base/rng.h"
-#include "device/runner.h"
-#include "engine/compile.h"
-#include "engine/simulate.h"
-#include "mil/build.h"
+#include "ane/h13/compile.h"
+#include "ane/h13/simulate.h"
+#include "core/base/float16.h"
+#include "core/base/memory.h"
+#include "core/base/rng.h"
+#include "core/device/runner.h"
+#include "core/mil/build.h"
 #include "support/grad_model.h"
 #include "support/test.h"
 

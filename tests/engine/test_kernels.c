@@ -7,13 +7,13 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "base/memory.h"
-#include "base/rng.h"
-#include "device/runner.h"
-#include "engine/compile.h"
+#include "ane/h13/compile.h"
+#include "core/base/memory.h"
+#include "core/base/rng.h"
+#include "core/device/runner.h"
+#include "lm/step/kernel_rewrite.h"
+#include "lm/step/partition.h"
 #include "support/test.h"
-#include "train/step/kernel_rewrite.h"
-#include "train/step/partition.h"
 
 static bool kernels_is_weight(const char *name) {
     return strcmp(name, "norm_weight") == 0 || strcmp(name, "lm_head") == 0 ||

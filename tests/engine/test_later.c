@@ -2,10 +2,10 @@
  * Tasks of H14 as published programs have them (words of binary_add_1x64x1x1 and of the first task of
  * matmul_m1_k256_n512_ty1, joshuaswarren/mil-hwx-compiler research/oracles/h14), and streams that are no such tasks.
  */
-#include "base/bytes.h"
-#include "base/memory.h"
-#include "engine/describe.h"
-#include "engine/later.h"
+#include "ane/h13/describe.h"
+#include "ane/h13/later.h"
+#include "core/base/bytes.h"
+#include "core/base/memory.h"
 #include "support/test.h"
 
 /* Behind a frame without a size, as in the file. */

@@ -4,14 +4,14 @@
  */
 #include <stdlib.h>
 
-#include "base/file.h"
-#include "base/memory.h"
-#include "base/text.h"
-#include "engine/registers.h"
+#include "ane/h13/registers.h"
+#include "core/base/file.h"
+#include "core/base/memory.h"
+#include "core/base/text.h"
 #include "support/test.h"
 
 static const char map_begin[] =
-    "<!-- from src/engine/h13.def; ENGINE_MAP_WRITE=1 build/release/tests/engine/test_map -->\n";
+    "<!-- from src/ane/h13/h13.def; ENGINE_MAP_WRITE=1 build/release/tests/engine/test_map -->\n";
 static const char map_end[] = "<!-- end -->\n";
 
 static void map_field(text *out, const engine_field *f) {

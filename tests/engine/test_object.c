@@ -5,11 +5,11 @@
 #include <dirent.h>
 #include <stdlib.h>
 
-#include "base/bytes.h"
-#include "base/file.h"
-#include "base/memory.h"
-#include "base/sha256.h"
-#include "engine/describe.h"
+#include "ane/h13/describe.h"
+#include "core/base/bytes.h"
+#include "core/base/file.h"
+#include "core/base/memory.h"
+#include "core/base/sha256.h"
 #include "oracle.h"
 #include "support/test.h"
 

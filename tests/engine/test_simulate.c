@@ -5,12 +5,12 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "base/float16.h"
-#include "base/memory.h"
-#include "base/rng.h"
-#include "engine/compile.h"
-#include "engine/simulate.h"
-#include "mil/ops.h"
+#include "ane/h13/compile.h"
+#include "ane/h13/simulate.h"
+#include "core/base/float16.h"
+#include "core/base/memory.h"
+#include "core/base/rng.h"
+#include "core/mil/ops.h"
 #include "oracle_program.h"
 #include "support/test.h"
 

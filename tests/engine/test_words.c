@@ -5,10 +5,10 @@
  */
 #include <stdlib.h>
 
-#include "base/memory.h"
-#include "base/sha256.h"
-#include "engine/compile.h"
-#include "engine/describe.h"
+#include "ane/h13/compile.h"
+#include "ane/h13/describe.h"
+#include "core/base/memory.h"
+#include "core/base/sha256.h"
 #include "oracle_program.h"
 #include "support/test.h"
 

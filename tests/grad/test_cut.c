@@ -4,8 +4,8 @@
  */
 #include <stdlib.h>
 
-#include "base/memory.h"
-#include "grad/grad.h"
+#include "core/base/memory.h"
+#include "core/grad/grad.h"
 #include "support/grad_check.h"
 #include "support/grad_model.h"
 #include "support/test.h"

@@ -5,8 +5,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "grad/grad.h"
-#include "pass/pass.h"
+#include "core/grad/grad.h"
+#include "core/pass/pass.h"
 #include "support/grad_check.h"
 #include "support/random_program.h"
 #include "support/test.h"

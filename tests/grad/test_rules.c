@@ -5,7 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "grad/grad.h"
+#include "core/grad/grad.h"
 #include "support/grad_check.h"
 #include "support/op_cases.h"
 #include "support/test.h"

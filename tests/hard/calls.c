@@ -9,8 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/file.h"
-#include "base/memory.h"
+#include "core/base/file.h"
+#include "core/base/memory.h"
 #include "support/test.h"
 
 static propane_error err;

@@ -6,10 +6,10 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "base/file.h"
-#include "base/json.h"
-#include "base/memory.h"
-#include "model/files/safetensors.h"
+#include "core/base/file.h"
+#include "core/base/json.h"
+#include "core/base/memory.h"
+#include "core/files/safetensors.h"
 #include "support/failing.h"
 #include "support/test.h"
 

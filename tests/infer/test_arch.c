@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Generation with each architecture: logits read one by one and in chunks are those of transformers.
  */
-#include "infer/generate.h"
+#include "lm/infer/generate.h"
 #include "support/arch_data.h"
 
 static propane_error err;

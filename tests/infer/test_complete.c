@@ -2,11 +2,11 @@
  * Certain text out of drawn ids: stop strings across ids, characters of several bytes, logprobs, why it ended. A model of
  * random weights over bytes writes what it likes; what it writes is compared with its own ids.
  */
-#include "infer/complete.h"
+#include "lm/infer/complete.h"
 
 #include <math.h>
 
-#include "base/text.h"
+#include "core/base/text.h"
 #include "support/small_model.h"
 #include "support/test.h"
 

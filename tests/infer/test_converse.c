@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  * Conversations as prompts: what ends an answer, and which turns go when there is no room.
  */
-#include "infer/converse.h"
+#include "lm/infer/converse.h"
 
-#include "base/memory.h"
+#include "core/base/memory.h"
 #include "support/test.h"
 
 static propane_error err;

@@ -2,12 +2,12 @@
  * Language models as packages: written, read again and called token by token or in pieces, they give the logits of
  * transformers and the ids of Propane's own generation.
  */
-#include "infer/generate.h"
-#include "mil/coreml/package.h"
-#include "mil/text/mil_text.h"
-#include "model/arch/forward.h"
-#include "model/files/export_coreml.h"
-#include "pass/pass.h"
+#include "core/mil/coreml/package.h"
+#include "core/mil/text/mil_text.h"
+#include "core/pass/pass.h"
+#include "lm/arch/forward.h"
+#include "lm/files/export_coreml.h"
+#include "lm/infer/generate.h"
 #include "support/arch_data.h"
 
 static propane_error err;

@@ -2,16 +2,16 @@
  * Generation and losses on the cpu device, against llama2.c's run.c (stories260K.ref.txt) and, for a random model, against
  * reading the same ids in other chunks. Sampling against the probabilities it should have.
  */
-#include "infer/generate.h"
+#include "lm/infer/generate.h"
 
 #include <math.h>
 #include <stdlib.h>
 
-#include "base/file.h"
-#include "base/float16.h"
-#include "base/memory.h"
-#include "infer/complete.h"
-#include "model/files/llama2c.h"
+#include "core/base/file.h"
+#include "core/base/float16.h"
+#include "core/base/memory.h"
+#include "lm/files/llama2c.h"
+#include "lm/infer/complete.h"
 #include "support/failing.h"
 #include "support/small_model.h"
 #include "support/test.h"

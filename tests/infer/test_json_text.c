@@ -2,13 +2,13 @@
  * JSON byte by byte: jansson agrees on what is whole, each beginning tells the bytes that it needs, and text that is drawn at random
  * from what is allowed, within a number of bytes, is an object that jansson reads.
  */
-#include "infer/json_text.h"
+#include "lm/infer/json_text.h"
 
 #include <jansson.h>
 #include <stdlib.h>
 
-#include "base/rng.h"
-#include "infer/json_filter.h"
+#include "core/base/rng.h"
+#include "lm/infer/json_filter.h"
 #include "support/test.h"
 
 static bool whole(const char *bytes, size_t length) {

@@ -3,11 +3,11 @@
  */
 #include <stdlib.h>
 
-#include "base/file.h"
-#include "base/memory.h"
-#include "base/text.h"
+#include "apps/ane-lab/macho/macho.h"
+#include "core/base/file.h"
+#include "core/base/memory.h"
+#include "core/base/text.h"
 #include "macho/build.h"
-#include "macho/macho.h"
 #include "support/test.h"
 
 /* One line an entry. */

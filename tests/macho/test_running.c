@@ -3,7 +3,7 @@
  */
 #include <stdlib.h>
 
-#include "macho/running.h"
+#include "apps/ane-lab/macho/running.h"
 #include "support/test.h"
 
 typedef struct fake_method {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  * Weight files: byte for byte what Core ML's writer makes, every malformed record refused by its offset.
  */
-#include "mil/coreml/blob.h"
-#include "mil/text/mil_text.h"
+#include "core/mil/coreml/blob.h"
+#include "core/mil/text/mil_text.h"
 
-#include "base/file.h"
-#include "base/memory.h"
+#include "core/base/file.h"
+#include "core/base/memory.h"
 #include "support/test.h"
 
 enum { FILE_BYTES = 64 + 64 + 64 + 64 + 3 };

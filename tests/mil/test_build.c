@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  * The builder: straight code gives a verified function, the first error stays, constants are shared, edits keep order.
  */
-#include "base/memory.h"
-#include "mil/build.h"
-#include "mil/text/mil_text.h"
+#include "core/base/memory.h"
+#include "core/mil/build.h"
+#include "core/mil/text/mil_text.h"
 #include "support/test.h"
 
 static mil_type shape(mil_dtype dtype, int64_t a, int64_t b, int64_t c, int64_t d) {

@@ -2,10 +2,10 @@
  * Blocks, states, lists, and shapes as values: they parse, print what reads back the same, verify, copy, and mean what
  * they say. What a block takes from around it is captured; what is wrong is refused with its place.
  */
-#include "base/memory.h"
-#include "mil/build.h"
-#include "mil/text/mil_text.h"
-#include "pass/pass.h"
+#include "core/base/memory.h"
+#include "core/mil/build.h"
+#include "core/mil/text/mil_text.h"
+#include "core/pass/pass.h"
 #include "support/test.h"
 
 #define HEAD "program(1.3)\n{\n"

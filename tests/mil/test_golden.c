@@ -6,9 +6,9 @@
 #include <dirent.h>
 #include <stdlib.h>
 
-#include "base/file.h"
-#include "base/memory.h"
-#include "mil/text/mil_text.h"
+#include "core/base/file.h"
+#include "core/base/memory.h"
+#include "core/mil/text/mil_text.h"
 #include "support/test.h"
 
 static const char folder[] = "tests/mil/cases";

@@ -4,11 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/file.h"
-#include "base/memory.h"
-#include "mil/coreml/coreml.pb-c.h"
-#include "mil/coreml/package.h"
-#include "mil/text/mil_text.h"
+#include "core/base/file.h"
+#include "core/base/memory.h"
+#include "core/mil/coreml/coreml.pb-c.h"
+#include "core/mil/coreml/package.h"
+#include "core/mil/text/mil_text.h"
 #include "propane.h"
 #include "support/test.h"
 

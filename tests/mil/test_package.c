@@ -5,11 +5,11 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "base/file.h"
-#include "base/memory.h"
-#include "mil/coreml/package.h"
-#include "mil/ops.h"
-#include "mil/text/mil_text.h"
+#include "core/base/file.h"
+#include "core/base/memory.h"
+#include "core/mil/coreml/package.h"
+#include "core/mil/ops.h"
+#include "core/mil/text/mil_text.h"
 #include "support/test.h"
 
 /* Constants of every kind, long ones for the weight file, blocks, a state, several results. */

@@ -8,11 +8,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/file.h"
-#include "base/memory.h"
-#include "base/text.h"
-#include "mil/coreml/package.h"
-#include "mil/text/mil_text.h"
+#include "core/base/file.h"
+#include "core/base/memory.h"
+#include "core/base/text.h"
+#include "core/mil/coreml/package.h"
+#include "core/mil/text/mil_text.h"
 #include "support/test.h"
 
 enum { SIDE = 2048, WEIGHTS = 640, RESIDENT_PAGES = 16384 };

@@ -3,11 +3,11 @@
  */
 #include <stdlib.h>
 
-#include "base/file.h"
-#include "base/memory.h"
-#include "base/text.h"
-#include "mil/mil.h"
-#include "mil/text/mil_text.h"
+#include "core/base/file.h"
+#include "core/base/memory.h"
+#include "core/base/text.h"
+#include "core/mil/mil.h"
+#include "core/mil/text/mil_text.h"
 #include "propane.h"
 #include "support/failing.h"
 #include "support/test.h"

@@ -6,13 +6,13 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "base/file.h"
-#include "base/float16.h"
-#include "base/memory.h"
-#include "base/rng.h"
-#include "mil/build.h"
-#include "mil/text/mil_text.h"
-#include "mil/text/number.h"
+#include "core/base/file.h"
+#include "core/base/float16.h"
+#include "core/base/memory.h"
+#include "core/base/rng.h"
+#include "core/mil/build.h"
+#include "core/mil/text/mil_text.h"
+#include "core/mil/text/number.h"
 #include "support/test.h"
 
 /* A function that returns one constant; the module is the caller's. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * The verifier on modules that text cannot give: they are built right and then broken.
  */
-#include "mil/build.h"
-#include "mil/text/mil_text.h"
+#include "core/mil/build.h"
+#include "core/mil/text/mil_text.h"
 #include "support/test.h"
 
 static mil_module *sample(void) {

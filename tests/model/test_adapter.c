@@ -3,11 +3,11 @@
  */
 #include <math.h>
 
-#include "base/file.h"
-#include "base/memory.h"
-#include "base/words.h"
-#include "model/arch/model_tensors.h"
-#include "model/files/safetensors.h"
+#include "core/base/file.h"
+#include "core/base/memory.h"
+#include "core/base/words.h"
+#include "core/files/safetensors.h"
+#include "lm/arch/model_tensors.h"
 #include "support/test.h"
 
 static propane_error err;

@@ -2,13 +2,13 @@
  * Architectures: the rows are complete, models that transformers wrote are read and compute its logits (by the slow meaning
  * of the operations), every form reads back what was written, and what a form cannot hold is refused.
  */
-#include "model/arch/arch.h"
+#include "lm/arch/arch.h"
 
-#include "base/arena.h"
-#include "base/file.h"
-#include "mil/eval/eval.h"
-#include "model/arch/forward.h"
-#include "model/files/gguf.h"
+#include "core/base/arena.h"
+#include "core/base/file.h"
+#include "core/mil/eval/eval.h"
+#include "lm/arch/forward.h"
+#include "lm/files/gguf.h"
 #include "support/arch_data.h"
 
 static propane_error err;

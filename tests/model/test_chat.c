@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  * Chat formats: one conversation in each, where its answers stand, how a model's format is found, and what is refused.
  */
-#include "model/text/chat_find.h"
+#include "lm/text/chat_find.h"
 
 #include <stdlib.h>
 
-#include "base/file.h"
-#include "base/memory.h"
+#include "core/base/file.h"
+#include "core/base/memory.h"
 #include "support/test.h"
 
 static propane_error err;

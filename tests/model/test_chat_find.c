@@ -2,14 +2,14 @@
  * Which format a model's template is: decided by what it writes where Jinja2 is there, by its exact text where it is not. The
  * templates are our own.
  */
-#include "model/text/chat_find.h"
+#include "lm/text/chat_find.h"
 
 #include <stdlib.h>
 
-#include "base/file.h"
-#include "base/json.h"
-#include "base/memory.h"
-#include "model/text/chat_jinja.h"
+#include "core/base/file.h"
+#include "core/base/json.h"
+#include "core/base/memory.h"
+#include "lm/text/chat_jinja.h"
 #include "support/test.h"
 
 static propane_error err;

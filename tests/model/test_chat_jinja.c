@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
  * Chat templates run by Jinja2: what they write, where answers stand, what is refused, what a hostile one cannot do.
  */
-#include "model/text/chat_jinja.h"
+#include "lm/text/chat_jinja.h"
 
 #include <pthread.h>
 #include <stdlib.h>
 
-#include "base/memory.h"
-#include "model/text/chat.h"
+#include "core/base/memory.h"
+#include "lm/text/chat.h"
 #include "support/test.h"
 
 static propane_error err;

@@ -3,8 +3,8 @@
  */
 #include <math.h>
 
-#include "base/memory.h"
-#include "model/arch/model_tensors.h"
+#include "core/base/memory.h"
+#include "lm/arch/model_tensors.h"
 #include "support/test.h"
 
 static propane_error err;

@@ -3,11 +3,11 @@
  */
 #include <math.h>
 
-#include "base/file.h"
-#include "base/float16.h"
-#include "base/memory.h"
-#include "model/files/llama2c.h"
-#include "model/files/safetensors.h"
+#include "core/base/file.h"
+#include "core/base/float16.h"
+#include "core/base/memory.h"
+#include "core/files/safetensors.h"
+#include "lm/files/llama2c.h"
 #include "support/test.h"
 
 static propane_error err;

@@ -6,12 +6,12 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "base/arena.h"
-#include "base/file.h"
-#include "base/memory.h"
-#include "base/rng.h"
-#include "model/arch/forward.h"
-#include "model/files/llama2c.h"
+#include "core/base/arena.h"
+#include "core/base/file.h"
+#include "core/base/memory.h"
+#include "core/base/rng.h"
+#include "lm/arch/forward.h"
+#include "lm/files/llama2c.h"
 #include "support/test.h"
 
 static propane_error err;

@@ -2,18 +2,18 @@
  * GGUF: models and vocabularies written and read back, blocks taken apart against a slow reading of their layout, and files
  * that lie about counts, lengths and offsets. tools/gguf_check.py compares with the package gguf.
  */
-#include "model/files/gguf.h"
+#include "lm/files/gguf.h"
 
 #include <math.h>
 #include <stdlib.h>
 
-#include "base/file.h"
-#include "base/float16.h"
-#include "base/memory.h"
-#include "base/rng.h"
-#include "base/sha256.h"
-#include "model/files/store.h"
-#include "model/text/chat_find.h"
+#include "core/base/file.h"
+#include "core/base/float16.h"
+#include "core/base/memory.h"
+#include "core/base/rng.h"
+#include "core/base/sha256.h"
+#include "lm/files/store.h"
+#include "lm/text/chat_find.h"
 #include "support/test.h"
 
 static model_weights *small_model(bool tied) {

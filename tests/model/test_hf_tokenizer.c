@@ -5,10 +5,10 @@
 #include <stdlib.h>
 #include <utf8proc.h>
 
-#include "base/file.h"
-#include "base/json.h"
-#include "base/memory.h"
-#include "model/text/tokenizer_hf.h"
+#include "core/base/file.h"
+#include "core/base/json.h"
+#include "core/base/memory.h"
+#include "lm/text/tokenizer_hf.h"
 #include "support/failing.h"
 #include "support/test.h"
 
@@ -330,7 +330,7 @@ TEST(newer_characters_look_like_old_ones) {
     } rows[] = {
 #define UNICODE_NEW(first, last, name) {first, last, UTF8PROC_CATEGORY_##name},
 #define UNICODE_LOWER(first, last, distance)
-#include "model/text/unicode_new.def"
+#include "lm/text/unicode_new.def"
 #undef UNICODE_NEW
 #undef UNICODE_LOWER
     };

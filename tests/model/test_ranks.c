@@ -5,10 +5,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/memory.h"
-#include "base/rng.h"
-#include "model/text/tokenizer.h"
-#include "model/text/tokenizer_ranks.h"
+#include "core/base/memory.h"
+#include "core/base/rng.h"
+#include "lm/text/tokenizer.h"
+#include "lm/text/tokenizer_ranks.h"
 #include "support/test.h"
 
 enum { TOKENS = 340, GPT2 = 50256, SPECIALS = 25, WORD = 30 };

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT
  * Models in every form: written, told apart, read back.
  */
-#include "model/files/store.h"
+#include "lm/files/store.h"
 
 #include <math.h>
 #include <stdlib.h>
 
-#include "base/file.h"
-#include "base/memory.h"
-#include "base/text.h"
+#include "core/base/file.h"
+#include "core/base/memory.h"
+#include "core/base/text.h"
 #include "support/small_model.h"
 #include "support/test.h"
 

@@ -6,12 +6,12 @@
 #include <pcre2.h>
 #include <stdlib.h>
 
-#include "base/file.h"
-#include "base/memory.h"
-#include "base/rng.h"
-#include "model/text/tokenizer.h"
-#include "model/text/tokenizer_internal.h"
-#include "model/text/tokens.h"
+#include "core/base/file.h"
+#include "core/base/memory.h"
+#include "core/base/rng.h"
+#include "lm/text/tokenizer.h"
+#include "lm/text/tokenizer_internal.h"
+#include "lm/text/tokens.h"
 #include "support/failing.h"
 #include "support/test.h"
 

@@ -6,10 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/rng.h"
-#include "base/text.h"
-#include "model/text/charsmap.h"
-#include "model/text/tokenizer_hf.h"
+#include "core/base/rng.h"
+#include "core/base/text.h"
+#include "lm/text/charsmap.h"
+#include "lm/text/tokenizer_hf.h"
 #include "support/test.h"
 
 /* ---- the best way against all ways ---------------------------------------------------------------------------------------- */

@@ -7,11 +7,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/float16.h"
-#include "base/memory.h"
-#include "base/rng.h"
-#include "mil/build.h"
-#include "mil/text/mil_text.h"
+#include "core/base/float16.h"
+#include "core/base/memory.h"
+#include "core/base/rng.h"
+#include "core/mil/build.h"
+#include "core/mil/text/mil_text.h"
 #include "support/op_cases.h"
 #include "support/test.h"
 

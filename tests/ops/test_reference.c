@@ -5,7 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "base/arena.h"
+#include "core/base/arena.h"
 #include "support/op_cases.h"
 #include "support/reference.h"
 #include "support/test.h"

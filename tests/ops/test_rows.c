@@ -4,8 +4,8 @@
  */
 #include <math.h>
 
-#include "mil/build.h"
-#include "mil/text/mil_text.h"
+#include "core/mil/build.h"
+#include "core/mil/text/mil_text.h"
 #include "support/op_cases.h"
 #include "support/test.h"
 

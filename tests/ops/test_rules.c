@@ -2,8 +2,8 @@
  * Type and shape rules: what results look like, and what is refused with which words. Lines are in the language of
  * tests/support/op_cases.c.
  */
-#include "mil/build.h"
-#include "mil/text/mil_text.h"
+#include "core/mil/build.h"
+#include "core/mil/text/mil_text.h"
 #include "support/op_cases.h"
 #include "support/test.h"
 

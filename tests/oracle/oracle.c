@@ -13,9 +13,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/file.h"
-#include "base/memory.h"
-#include "base/pool.h"
+#include "core/base/file.h"
+#include "core/base/memory.h"
+#include "core/base/pool.h"
 #include "oracle/record.h"
 #include "oracle/take.h"
 #include "support/op_cases.h"

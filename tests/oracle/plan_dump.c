@@ -7,10 +7,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/memory.h"
-#include "drivers/cpu/loop/loop.h"
-#include "drivers/cpu/plan/plan.h"
-#include "drivers/cpu/simd/kernels.h"
+#include "core/base/memory.h"
+#include "cpu/loop/loop.h"
+#include "cpu/plan/plan.h"
+#include "cpu/simd/kernels.h"
 
 struct oracle_plan {
     cpu_program *program;

@@ -5,9 +5,9 @@
 #ifndef TESTS_ORACLE_PLAN_DUMP_H
 #define TESTS_ORACLE_PLAN_DUMP_H
 
-#include "base/arena.h"
-#include "base/text.h"
-#include "mil/mil.h"
+#include "core/base/arena.h"
+#include "core/base/text.h"
+#include "core/mil/mil.h"
 
 typedef struct oracle_choice {
     int isa;     /* 0 .. oracle_isa_count() - 1 */

@@ -8,9 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/memory.h"
-#include "base/pool.h"
-#include "base/sha256.h"
+#include "core/base/memory.h"
+#include "core/base/pool.h"
+#include "core/base/sha256.h"
 #include "oracle/take.h"
 #include "support/op_cases.h"
 #include "support/reference.h"

@@ -6,7 +6,7 @@
 #ifndef TESTS_ORACLE_RECORD_H
 #define TESTS_ORACLE_RECORD_H
 
-#include "base/text.h"
+#include "core/base/text.h"
 
 #define RECORD_PATH "tests/oracle/record.txt"
 

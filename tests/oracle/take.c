@@ -7,13 +7,13 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/file.h"
-#include "base/memory.h"
-#include "base/rng.h"
-#include "base/sha256.h"
-#include "mil/coreml/package.h"
-#include "mil/text/mil_text.h"
-#include "pass/pass.h"
+#include "core/base/file.h"
+#include "core/base/memory.h"
+#include "core/base/rng.h"
+#include "core/base/sha256.h"
+#include "core/mil/coreml/package.h"
+#include "core/mil/text/mil_text.h"
+#include "core/pass/pass.h"
 
 enum { VALUES = 4096, LIMIT = 256 << 20 };
 

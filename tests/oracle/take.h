@@ -5,7 +5,7 @@
 #ifndef TESTS_ORACLE_TAKE_H
 #define TESTS_ORACLE_TAKE_H
 
-#include "mil/ops.h"
+#include "core/mil/ops.h"
 #include "oracle/plan_dump.h"
 
 /* Where inputs come from: raw bytes of all of them in their order, else tensors, else random numbers. */

@@ -2,8 +2,8 @@
  * No plan and no output bit of the cpu driver changes by accident: what this build makes of the repository's programs against
  * tests/oracle/record.txt. What changed on purpose is recorded anew.
  */
-#include "base/file.h"
-#include "base/memory.h"
+#include "core/base/file.h"
+#include "core/base/memory.h"
 #include "oracle/record.h"
 #include "support/test.h"
 

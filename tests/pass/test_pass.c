@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Each pass by itself: what it takes away, what it must leave, and that results keep their names and every bit.
  */
-#include "base/memory.h"
-#include "pass/pass.h"
+#include "core/base/memory.h"
+#include "core/pass/pass.h"
 #include "support/random_program.h"
 #include "support/test.h"
 

@@ -2,9 +2,9 @@
  * States as inputs and outputs, and fp16 programs in fp32: what they compute is what the slow truth of the program with
  * states, or without rounding, computes.
  */
-#include "mil/ops.h"
-#include "mil/text/mil_text.h"
-#include "pass/pass.h"
+#include "core/mil/ops.h"
+#include "core/mil/text/mil_text.h"
+#include "core/pass/pass.h"
 #include "support/test.h"
 
 static mil_module *parse(const char *program) {

@@ -3,8 +3,8 @@
  */
 #include <math.h>
 
-#include "grad/grad.h"
-#include "pass/pass.h"
+#include "core/grad/grad.h"
+#include "core/pass/pass.h"
 #include "support/grad_check.h"
 #include "support/test.h"
 

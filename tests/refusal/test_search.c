@@ -4,10 +4,10 @@
  */
 #include <stdlib.h>
 
-#include "base/text.h"
-#include "mil/ops.h"
-#include "mil/text/mil_text.h"
-#include "refusal/search.h"
+#include "core/base/text.h"
+#include "core/mil/ops.h"
+#include "core/mil/text/mil_text.h"
+#include "core/refusal/search.h"
 #include "support/test.h"
 
 typedef struct compiler {

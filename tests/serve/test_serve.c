@@ -2,7 +2,7 @@
  * The server against a client of plain sockets: answers, streams, wrong and malformed requests, 200 connections at once,
  * slow and aborted clients, a full queue, the end. The model has random weights and writes bytes.
  */
-#include "serve/server.h"
+#include "apps/serve/server.h"
 
 #include <arpa/inet.h>
 #include <math.h>
@@ -12,7 +12,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "base/clock.h"
+#include "core/base/clock.h"
 #include "support/small_model.h"
 #include "support/test.h"
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  * Calls of tools: cut out of an answer, and left in it where they are none.
  */
-#include "serve/tool_calls.h"
+#include "apps/serve/tool_calls.h"
 
-#include "base/memory.h"
+#include "core/base/memory.h"
 #include "support/test.h"
 
 static propane_error err;

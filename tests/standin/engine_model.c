@@ -10,9 +10,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/file.h"
-#include "base/memory.h"
-#include "base/sha256.h"
+#include "core/base/file.h"
+#include "core/base/memory.h"
+#include "core/base/sha256.h"
 #include "standin/engine.h"
 
 static pthread_mutex_t cache_mutex = PTHREAD_MUTEX_INITIALIZER;

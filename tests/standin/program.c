@@ -6,13 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/file.h"
-#include "base/memory.h"
-#include "chip/check.h"
-#include "device/driver.h"
-#include "mil/coreml/blob.h"
-#include "mil/ops.h"
-#include "mil/text/mil_text.h"
+#include "ane/chip/check.h"
+#include "core/base/file.h"
+#include "core/base/memory.h"
+#include "core/device/driver.h"
+#include "core/mil/coreml/blob.h"
+#include "core/mil/ops.h"
+#include "core/mil/text/mil_text.h"
 #include "standin/standin.h"
 
 extern const propane_driver cpu_driver;

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/file.h"
+#include "core/base/file.h"
 #include "support/test.h"
 
 static char folder[1100], cache[1120];

@@ -8,8 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/memory.h"
-#include "model/files/store.h"
+#include "core/base/memory.h"
+#include "lm/files/store.h"
 #include "support/test.h"
 
 enum { ARCH_BATCH = 2, ARCH_SEQUENCE = 16, ARCH_VOCABULARY = 40, ARCH_TOKENS = ARCH_BATCH * ARCH_SEQUENCE };

@@ -9,8 +9,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "base/memory.h"
-#include "base/rng.h"
+#include "core/base/memory.h"
+#include "core/base/rng.h"
 #include "support/stack.h"
 #include "support/test.h"
 

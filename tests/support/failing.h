@@ -5,8 +5,8 @@
 #ifndef TESTS_SUPPORT_FAILING_H
 #define TESTS_SUPPORT_FAILING_H
 
-#include "base/status.h"
-#include "base/text.h"
+#include "core/base/status.h"
+#include "core/base/text.h"
 
 /* One attempt. What it made goes into `result` as text (a hash, a listing, files that it read back), and is freed again: the
  * attempt leaves no block behind, whatever failed. */

@@ -8,7 +8,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "grad/grad.h"
+#include "core/grad/grad.h"
 #include "support/test.h"
 
 /* ---- inputs ------------------------------------------------------------------------------------------------------ */

@@ -5,8 +5,8 @@
 #ifndef TESTS_SUPPORT_GRAD_CHECK_H
 #define TESTS_SUPPORT_GRAD_CHECK_H
 
-#include "base/rng.h"
-#include "mil/build.h"
+#include "core/base/rng.h"
+#include "core/mil/build.h"
 
 /* A value for a parameter, of its type: legal and away from kinks as `draw` says. `taken` holds the values drawn before
  * for this function (for MIL_DRAW_apart). */

@@ -5,7 +5,7 @@
 #ifndef TESTS_SUPPORT_GRAD_MODEL_H
 #define TESTS_SUPPORT_GRAD_MODEL_H
 
-#include "mil/build.h"
+#include "core/mil/build.h"
 
 typedef struct grad_model {
     int64_t batch, width, positions, heads, groups, head, hidden;

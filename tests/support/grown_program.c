@@ -3,8 +3,8 @@
  */
 #include "support/grown_program.h"
 
-#include "base/memory.h"
-#include "base/rng.h"
+#include "core/base/memory.h"
+#include "core/base/rng.h"
 #include "support/test.h"
 
 enum { POOL = 24, MOST = 3000 /* elements of a value that others are made of */ };

@@ -19,9 +19,9 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "base/memory.h"
-#include "base/rng.h"
-#include "mil/build.h"
+#include "core/base/memory.h"
+#include "core/base/rng.h"
+#include "core/mil/build.h"
 #include "support/op_lines.h"
 #include "support/test.h"
 
@@ -32,12 +32,12 @@ enum { WORDS = 24, SHORT = 80, SLOTS = 1024 };
 #define SHAPE(x)                                               #x
 #define OP(name, since, in, rule, eval, cost, draw, grad, cpu) rule,
 static const char *const rule_names[MIL_OP_COUNT] = {
-#include "mil/ops.def"
+#include "core/mil/ops.def"
 };
 #define GRAD(x)                                                #x
 #define OP(name, since, in, rule, eval, cost, draw, grad, cpu) grad,
 static const char *const grad_names[MIL_OP_COUNT] = {
-#include "mil/ops.def"
+#include "core/mil/ops.def"
 };
 
 const char *op_rule_name(mil_opcode code) { return rule_names[code]; }

@@ -12,8 +12,8 @@
 #ifndef TESTS_SUPPORT_OP_CASES_H
 #define TESTS_SUPPORT_OP_CASES_H
 
-#include "mil/build.h"
-#include "mil/ops.h"
+#include "core/mil/build.h"
+#include "core/mil/ops.h"
 
 #define OP_CASES_ALL   (-1)
 #define OP_CASE_INPUTS 12

@@ -4,7 +4,7 @@
  */
 #include "support/random_program.h"
 
-#include "base/rng.h"
+#include "core/base/rng.h"
 #include "support/test.h"
 
 enum { A = 2, B = 3, C = 4, POOL = 200 };

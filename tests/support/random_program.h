@@ -6,7 +6,7 @@
 #ifndef TESTS_SUPPORT_RANDOM_PROGRAM_H
 #define TESTS_SUPPORT_RANDOM_PROGRAM_H
 
-#include "mil/build.h"
+#include "core/mil/build.h"
 
 /* Parameters p0 .. p3, up to three results; values stay of moderate size. */
 mil_function *random_program(mil_module *m, const char *name, uint64_t seed, int ops);

@@ -5,10 +5,10 @@
 
 #include <stdlib.h>
 
-#include "base/arena.h"
-#include "base/file.h"
-#include "base/memory.h"
-#include "mil/text/mil_text.h"
+#include "core/base/arena.h"
+#include "core/base/file.h"
+#include "core/base/memory.h"
+#include "core/mil/text/mil_text.h"
 #include "support/op_cases.h"
 #include "support/test.h"
 

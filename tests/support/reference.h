@@ -8,7 +8,7 @@
 #ifndef TESTS_SUPPORT_REFERENCE_H
 #define TESTS_SUPPORT_REFERENCE_H
 
-#include "mil/ops.h"
+#include "core/mil/ops.h"
 
 #define REFERENCE_VALUES 16
 

@@ -4,7 +4,7 @@
 #ifndef TESTS_SUPPORT_SMALL_MODEL_H
 #define TESTS_SUPPORT_SMALL_MODEL_H
 
-#include "model/arch/model_tensors.h"
+#include "lm/arch/model_tensors.h"
 
 typedef struct small_model {
     int64_t width, hidden, layers, heads, kv_heads, head_dim, vocabulary, positions;

@@ -12,8 +12,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/file.h"
-#include "base/memory.h"
+#include "core/base/file.h"
+#include "core/base/memory.h"
 
 /* A machine that does much else gives a test a small part of its time: only a test that hangs reaches this. */
 enum { SECONDS = 120, CLOCK_FACTOR = 10 };

@@ -14,7 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/status.h"
+#include "core/base/status.h"
 
 typedef struct test_case {
     const char *name;

@@ -8,10 +8,10 @@
 
 #include <string.h>
 
-#include "base/memory.h"
-#include "device/driver.h"
-#include "mil/ops.h"
-#include "train/step/kernel_rewrite.h"
+#include "core/base/memory.h"
+#include "core/device/driver.h"
+#include "core/mil/ops.h"
+#include "lm/step/kernel_rewrite.h"
 
 typedef struct eval_program {
     mil_module *module;

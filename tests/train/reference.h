@@ -8,10 +8,10 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "base/memory.h"
-#include "model/files/safetensors.h"
+#include "core/base/memory.h"
+#include "core/files/safetensors.h"
+#include "lm/step/step.h"
 #include "support/test.h"
-#include "train/step/step.h"
 
 #define REFERENCE_FOLDER "tests/data/llama_gqa/"
 enum { REF_STEPS = 10, REF_BATCH = 3, REF_CONTEXT = 16, REF_TOKENS = REF_BATCH * REF_CONTEXT };

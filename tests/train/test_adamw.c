@@ -4,10 +4,10 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "base/float16.h"
-#include "base/memory.h"
-#include "base/pool.h"
-#include "base/rng.h"
+#include "core/base/float16.h"
+#include "core/base/memory.h"
+#include "core/base/pool.h"
+#include "core/base/rng.h"
 #include "support/test.h"
 #include "train/optim/adamw.h"
 #include "train/optim/moments_kernels.h"

@@ -4,8 +4,8 @@
  */
 #include "support/arch_data.h"
 
-#include "chip/chip.h"
-#include "train/step/step.h"
+#include "ane/chip/chip.h"
+#include "lm/step/step.h"
 
 static propane_error err;
 

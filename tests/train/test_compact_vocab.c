@@ -5,15 +5,15 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "base/file.h"
-#include "base/memory.h"
-#include "base/rng.h"
-#include "infer/generate.h"
-#include "model/files/store.h"
+#include "core/base/file.h"
+#include "core/base/memory.h"
+#include "core/base/rng.h"
+#include "lm/data/compact_vocab.h"
+#include "lm/data/token_windows.h"
+#include "lm/files/store.h"
+#include "lm/infer/generate.h"
+#include "lm/run/language_run.h"
 #include "support/test.h"
-#include "train/data/compact_vocab.h"
-#include "train/data/token_windows.h"
-#include "train/language_run.h"
 
 static propane_error err;
 

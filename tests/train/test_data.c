@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  * The order in which text is seen.
  */
+#include "lm/data/corpus.h"
+#include "lm/data/token_windows.h"
 #include "support/test.h"
-#include "train/data/corpus.h"
-#include "train/data/token_windows.h"
 
 enum { COUNT = 1000, CONTEXT = 16 };
 static uint16_t tokens[COUNT];

@@ -5,11 +5,11 @@
  */
 #include <stdlib.h>
 
-#include "base/memory.h"
-#include "base/rng.h"
+#include "core/base/memory.h"
+#include "core/base/rng.h"
+#include "lm/step/dataflow.h"
+#include "lm/step/step.h"
 #include "support/test.h"
-#include "train/step/dataflow.h"
-#include "train/step/step.h"
 
 enum { BATCH = 2, CONTEXT = 16, COUNT = BATCH * CONTEXT, VOCAB = 64, PIECE = 16, LAYERS = 4 };
 

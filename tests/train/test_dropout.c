@@ -4,10 +4,10 @@
  */
 #include <math.h>
 
-#include "base/float16.h"
-#include "base/memory.h"
+#include "core/base/float16.h"
+#include "core/base/memory.h"
+#include "lm/step/dropout.h"
 #include "support/test.h"
-#include "train/step/dropout.h"
 
 enum { B = 3, C = 40, S = 50, COUNT = B * C * S };
 

@@ -5,13 +5,13 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "base/memory.h"
-#include "base/rng.h"
-#include "model/files/store.h"
+#include "core/base/memory.h"
+#include "core/base/rng.h"
+#include "lm/files/store.h"
+#include "lm/run/language_run.h"
+#include "lm/step/loss.h"
+#include "lm/step/step.h"
 #include "support/test.h"
-#include "train/language_run.h"
-#include "train/step/loss.h"
-#include "train/step/step.h"
 
 static propane_error err;
 

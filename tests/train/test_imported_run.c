@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "base/file.h"
-#include "base/memory.h"
-#include "base/rng.h"
+#include "core/base/file.h"
+#include "core/base/memory.h"
+#include "core/base/rng.h"
 #include "support/test.h"
 #include "train/imported_run.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Instruction data: which tokens of a line are learnt, what is wrong with a line and where, how examples share windows.
  */
+#include "lm/data/token_windows.h"
 #include "support/test.h"
-#include "train/data/token_windows.h"
 
 static propane_error err;
 static tokenizer *bytes;

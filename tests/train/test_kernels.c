@@ -5,10 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/memory.h"
-#include "base/rng.h"
+#include "core/base/memory.h"
+#include "core/base/rng.h"
+#include "lm/step/partition.h"
 #include "support/test.h"
-#include "train/step/partition.h"
 
 typedef struct trial {
     propane_device *device;

@@ -6,13 +6,13 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "base/file.h"
-#include "base/pool.h"
-#include "base/rng.h"
-#include "model/files/safetensors.h"
+#include "core/base/file.h"
+#include "core/base/pool.h"
+#include "core/base/rng.h"
+#include "core/files/safetensors.h"
+#include "lm/run/language_run.h"
 #include "support/test.h"
 #include "train/eval_driver.h"
-#include "train/language_run.h"
 #include "train/restart.h"
 
 enum { VOCAB = 12, TOKENS = 600, STEPS = 12 };

@@ -4,10 +4,10 @@
  */
 #include <math.h>
 
-#include "base/rng.h"
+#include "core/base/rng.h"
+#include "lm/step/step.h"
 #include "support/test.h"
 #include "train/eval_driver.h"
-#include "train/step/step.h"
 
 enum { BATCH = 2, CONTEXT = 7, COUNT = BATCH * CONTEXT, VOCAB = 11 };
 

@@ -3,13 +3,13 @@
  */
 #include <math.h>
 
-#include "base/float16.h"
-#include "base/memory.h"
-#include "base/pool.h"
-#include "base/rng.h"
+#include "core/base/float16.h"
+#include "core/base/memory.h"
+#include "core/base/pool.h"
+#include "core/base/rng.h"
+#include "lm/step/embed.h"
+#include "lm/step/loss.h"
 #include "support/test.h"
-#include "train/step/embed.h"
-#include "train/step/loss.h"
 
 enum { MAX = 3 * 200 * 80 };
 

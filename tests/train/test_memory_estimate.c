@@ -3,10 +3,10 @@
  */
 #include <stdlib.h>
 
-#include "model/arch/arch.h"
+#include "lm/arch/arch.h"
+#include "lm/run/memory_estimate.h"
+#include "lm/step/step.h"
 #include "support/test.h"
-#include "train/memory_estimate.h"
-#include "train/step/step.h"
 
 static propane_error err;
 

@@ -10,11 +10,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/memory.h"
-#include "base/pool.h"
-#include "base/rng.h"
+#include "core/base/memory.h"
+#include "core/base/pool.h"
+#include "core/base/rng.h"
+#include "lm/step/step.h"
 #include "support/test.h"
-#include "train/step/step.h"
 
 enum { BATCH = 2, CONTEXT = 32, COUNT = BATCH * CONTEXT, VOCAB = 160, PIECE = 40 };
 

@@ -5,10 +5,10 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "base/memory.h"
-#include "base/rng.h"
+#include "core/base/memory.h"
+#include "core/base/rng.h"
+#include "lm/dist/outer.h"
 #include "support/test.h"
-#include "train/dist/outer.h"
 
 enum { RANKS = 3 };
 

@@ -2,12 +2,12 @@
  * What Propane emits itself, against what the engines are known to take: the claims of the plans, each in both precisions,
  * with equal and with grouped heads, and the functions of generation with weights as inputs and as constants.
  */
-#include "base/memory.h"
-#include "chip/check.h"
-#include "model/arch/forward.h"
+#include "ane/chip/check.h"
+#include "core/base/memory.h"
+#include "lm/arch/forward.h"
+#include "lm/step/kernel_rewrite.h"
+#include "lm/step/partition.h"
 #include "support/test.h"
-#include "train/step/kernel_rewrite.h"
-#include "train/step/partition.h"
 
 static model_config config_of(int64_t heads, int64_t kv, int64_t vocab) {
     model_config c;

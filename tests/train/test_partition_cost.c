@@ -4,10 +4,10 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/memory.h"
+#include "core/base/memory.h"
+#include "lm/step/partition_compare.h"
+#include "lm/step/partition_schedule.h"
 #include "support/test.h"
-#include "train/step/partition_compare.h"
-#include "train/step/partition_schedule.h"
 
 /* Published steps of Stories110M and others, with what their notes say; the M4 Pro's two static runs differ by half. */
 TEST(published_steps_within_a_quarter) {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  * Activations that are computed again: the same bits in every plan, weight mode and queue, and much less memory.
  */
-#include "base/rng.h"
+#include "core/base/rng.h"
+#include "lm/step/step.h"
 #include "support/test.h"
 #include "train/eval_driver.h"
-#include "train/step/step.h"
 
 enum { BATCH = 2, CONTEXT = 8, COUNT = BATCH * CONTEXT, VOCAB = 13 };
 

@@ -5,10 +5,10 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/memory.h"
-#include "base/rng.h"
+#include "core/base/memory.h"
+#include "core/base/rng.h"
+#include "lm/run/language_run.h"
 #include "support/test.h"
-#include "train/language_run.h"
 #include "train/optim/scaler.h"
 
 enum { VOCAB = 16, TOKENS = 4000, BATCH = 4, CONTEXT = 32, STEPS = 160 };

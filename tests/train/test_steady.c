@@ -3,9 +3,9 @@
  */
 #include <stdio.h>
 
-#include "base/memory.h"
+#include "core/base/memory.h"
+#include "lm/run/language_run.h"
 #include "support/test.h"
-#include "train/language_run.h"
 
 enum { VOCAB = 20, TOKENS = 4000, STEPS = 1000 };
 

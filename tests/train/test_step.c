@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "base/pool.h"
-#include "base/rng.h"
+#include "core/base/pool.h"
+#include "core/base/rng.h"
 #include "train/reference.h"
 
 static void check(const char *plan_title, mil_dtype precision, weight_mode weights, bool two_queues, bool accumulate,

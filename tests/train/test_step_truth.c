@@ -3,7 +3,7 @@
  */
 #include <stdlib.h>
 
-#include "base/rng.h"
+#include "core/base/rng.h"
 #include "train/eval_driver.h"
 #include "train/reference.h"
 

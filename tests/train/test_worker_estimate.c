@@ -4,7 +4,7 @@
 #include <math.h>
 
 #include "support/test.h"
-#include "train/worker_estimate.h"
+#include "train/dist/worker_estimate.h"
 
 static propane_error err;
 

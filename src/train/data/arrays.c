@@ -7,11 +7,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/file.h"
-#include "base/memory.h"
-#include "base/npy.h"
-#include "base/rng.h"
-#include "base/text.h"
+#include "core/base/file.h"
+#include "core/base/memory.h"
+#include "core/base/npy.h"
+#include "core/base/rng.h"
+#include "core/base/text.h"
 
 #define SPLIT_SEED 20
 

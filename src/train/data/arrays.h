@@ -4,7 +4,7 @@
 #ifndef TRAIN_DATA_ARRAYS_H
 #define TRAIN_DATA_ARRAYS_H
 
-#include "base/npy.h"
+#include "core/base/npy.h"
 #include "train/import/imported_step.h"
 
 /* Sample `index` of all when some of `count` are held out: the last ones of a fixed shuffle. */

@@ -6,8 +6,8 @@
 
 #include <string.h>
 
-#include "base/memory.h"
-#include "base/text.h"
+#include "core/base/memory.h"
+#include "core/base/text.h"
 
 /* One cell; *last: it ends its row. */
 static propane_status csv_rows_cell(csv_rows *c, text *cell, bool *last, propane_error *err) {

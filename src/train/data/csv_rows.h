@@ -5,7 +5,7 @@
 #ifndef TRAIN_DATA_CSV_ROWS_H
 #define TRAIN_DATA_CSV_ROWS_H
 
-#include "base/json.h"
+#include "core/base/json.h"
 
 typedef struct csv_rows {
     const char *data;

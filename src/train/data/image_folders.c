@@ -11,10 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/arena.h"
-#include "base/file.h"
-#include "base/image.h"
-#include "base/memory.h"
+#include "core/base/arena.h"
+#include "core/base/file.h"
+#include "core/base/image.h"
+#include "core/base/memory.h"
 #include "train/data/arrays.h"
 
 #define KEPT_BYTES ((int64_t)1 << 30)

@@ -8,9 +8,9 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/float16.h"
-#include "base/int_math.h"
-#include "base/memory.h"
+#include "core/base/float16.h"
+#include "core/base/int_math.h"
+#include "core/base/memory.h"
 
 #define LARGEST_BUCKET (INT64_C(1) << 30)
 

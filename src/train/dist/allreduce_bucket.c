@@ -5,8 +5,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/float16.h"
-#include "base/int_math.h"
+#include "core/base/float16.h"
+#include "core/base/int_math.h"
 #include "train/dist/allreduce_internal.h"
 
 #define FP16_TOP 16384.0f /* the largest element of a scaled piece comes below it */

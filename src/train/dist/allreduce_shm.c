@@ -8,7 +8,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#include "base/int_math.h"
+#include "core/base/int_math.h"
 #include "train/dist/allreduce_internal.h"
 
 enum { CHUNK = 2048 };

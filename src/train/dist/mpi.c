@@ -14,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/memory.h"
+#include "core/base/memory.h"
 
 typedef void *handle; /* MPI_Comm, MPI_Datatype, MPI_Info, MPI_Request: pointers in Open MPI */
 

@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "base/status.h"
+#include "core/base/status.h"
 
 enum { MPI_MOST_RANKS = 4096 };
 

@@ -3,7 +3,7 @@
  */
 #include "train/dist/workers.h"
 
-#include "base/memory.h"
+#include "core/base/memory.h"
 
 /* The same number of bytes of every rank, in their order. */
 static propane_status workers_tell(mpi *m, int own, int *all, propane_error *err) {

@@ -14,11 +14,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/memory.h"
-#include "base/text.h"
-#include "base/words.h"
-#include "grad/grad.h"
-#include "pass/pass.h"
+#include "core/base/memory.h"
+#include "core/base/text.h"
+#include "core/base/words.h"
+#include "core/grad/grad.h"
+#include "core/pass/pass.h"
 
 #define MASK_LEAST 1e4
 

@@ -5,7 +5,7 @@
 #ifndef TRAIN_IMPORT_IMPORTED_MODEL_H
 #define TRAIN_IMPORT_IMPORTED_MODEL_H
 
-#include "mil/coreml/package.h"
+#include "core/mil/coreml/package.h"
 
 typedef enum imported_loss { IMPORTED_MSE, IMPORTED_CROSS_ENTROPY } imported_loss;
 

@@ -11,10 +11,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/memory.h"
-#include "base/poll.h"
-#include "device/runner.h"
-#include "refusal/refusal.h"
+#include "core/base/memory.h"
+#include "core/base/poll.h"
+#include "core/device/runner.h"
+#include "core/refusal/refusal.h"
 
 enum { ALIGN_FLOATS = 16, PROOF = 4 };
 #define PROOF_ERROR 1e-3 /* of the largest number; sums in another order differ by less than 1e-5 */

@@ -10,10 +10,10 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#include "base/float16.h"
-#include "base/isa.h"
-#include "base/memory.h"
-#include "base/pool.h"
+#include "core/base/float16.h"
+#include "core/base/isa.h"
+#include "core/base/memory.h"
+#include "core/base/pool.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>

@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/status.h"
+#include "core/base/status.h"
 #include "train/optim/moments.h"
 
 /* What an update moves of a tensor. */

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#include "base/isa.h"
+#include "core/base/isa.h"
 #include "train/optim/moments_kernels.h"
 
 moment_form moment_form_of(const char *word) {

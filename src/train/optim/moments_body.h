@@ -9,7 +9,7 @@
  */
 #include <string.h>
 
-#include "base/int_math.h"
+#include "core/base/int_math.h"
 #include "train/optim/moments_kernels.h"
 
 enum { WORDS = 16 };

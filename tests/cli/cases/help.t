@@ -43,7 +43,7 @@ $ propane train --batch_size 0
 2> Try 'propane train --help'.
 = 2
 # each row of aliases.def is the name of something
-$ for c in $(cat names); do propane help --man $c; done > pages; sed -nE 's/^ALIAS\("(.*)", "(.*)"\)/\1/p' "$REPO/src/cli/aliases.def" | sort -u | while read -r n; do grep -qF "fB$(printf '%s' "$n" | sed 's/-/\\-/g')\\fR" pages || echo "nothing has the other name $n"; done
+$ for c in $(cat names); do propane help --man $c; done > pages; sed -nE 's/^ALIAS\("(.*)", "(.*)"\)/\1/p' "$REPO/apps/propane/aliases.def" | sort -u | while read -r n; do grep -qF "fB$(printf '%s' "$n" | sed 's/-/\\-/g')\\fR" pages || echo "nothing has the other name $n"; done
 = 0
 @ awk 'BEGIN{for(i=0;i<900;i++) print "line", i*i%977, "of", i%7}' > text; propane train -d text --vocab-size 300 --num-layers 1 --hidden-size 32 --num_heads 2 --block-size 32 --batch-size 2 -n 4 --learning-rate 1e-2 --eval-steps 0 -o run > log
 $ propane generate run -p 'line 1' -n 3 --temp 0 > a; propane generate run --prompt 'line 1' --count 3 --temperature 0 | cmp - a; propane generate run -p 'line 1' --max-tokens 3 --temp 0 | cmp - a; wc -c < a | awk '{exit $1 < 3}'

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: MIT
+ * What is found in one image: classes, categories and protocols with their methods. Plain data in the caller's arena.
+ */
+#ifndef APPS_ANE_LAB_MACHO_LISTING_H
+#define APPS_ANE_LAB_MACHO_LISTING_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef struct macho_method {
+    const char *name;  /* the selector */
+    const char *types; /* its encoding, "B36@0:8I16@20^@28"; NULL: there is none */
+    bool of_class;     /* +name, not -name */
+    bool optional;     /* in protocols */
+} macho_method;
+
+typedef enum macho_kind { MACHO_CLASS, MACHO_CATEGORY, MACHO_PROTOCOL } macho_kind;
+
+typedef struct macho_entry {
+    macho_kind kind;
+    const char *name;
+    const char *super; /* a class's superclass, the class of a category; NULL: none, or not known */
+    int method_count, protocol_count;
+    const macho_method *methods;
+    const char *const *protocols; /* adopted */
+} macho_entry;
+
+typedef struct macho_listing {
+    const char *image; /* the path as given, or the path within the cache */
+    const char *arch;
+    int count;
+    const macho_entry *entries; /* in the file's order */
+} macho_listing;
+
+#endif

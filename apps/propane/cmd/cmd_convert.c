@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: MIT
+ * propane convert IN OUT: models between Hugging Face folders, safetensors, GGUF and llama2.c files, with the vocabulary where the
+ * form holds one; MIL text between its two dialects. OUT's name says what it becomes.
+ */
+#include <ctype.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "apps/propane/cli.h"
+#include "core/base/file.h"
+#include "core/base/text.h"
+
+enum { MAX_LENGTHS = 8 };
+
+/* The module in the form of OUT's name. */
+static propane_status cmd_convert_write_program(propane_module *m, const char *to, propane_dialect dialect,
+                                                propane_error *err) {
+    char *program = NULL;
+    size_t length = 0;
+    PROPANE_TRY(propane_module_write(m, to, dialect, err));
+    if (!text_ends_with(to, ".mil")) return PROPANE_OK;
+    PROPANE_TRY(propane_module_print(m, dialect, &program, &length, err));
+    printf("%s: %zu bytes of MIL text\n", to, length);
+    propane_free(program);
+    return PROPANE_OK;
+}
+
+/* A program in any form to another one. */
+static propane_status cmd_convert_program(const char *from, const char *to, bool package, propane_dialect dialect,
+                                          propane_error *err) {
+    propane_module *m = NULL;
+    PROPANE_TRY(propane_module_read(from, &m, err));
+    propane_status status = cmd_convert_write_program(m, to, dialect, err);
+    const int count = propane_module_function_count(m);
+    if (status == PROPANE_OK && package)
+        printf("%s: a Core ML package with %d function%s\n", to, count, count == 1 ? "" : "s");
+    propane_module_free(m);
+    return status;
+}
+
+/* What its inputs and states say: how many tokens a call takes, and the positions of its cache. Text has one shape, the
+ * first. */
+static void cmd_convert_tell_calls(const propane_module *m, bool package) {
+    propane_feature ids = {.size = sizeof ids}, cache = {.size = sizeof cache};
+    propane_shape shape;
+    if (propane_module_feature(m, NULL, PROPANE_INPUT, 0, &ids, NULL)) return;
+    if (propane_module_feature(m, NULL, PROPANE_STATE, 0, &cache, NULL)) {
+        printf("calls of %" PRId64 " tokens, no cache\n", ids.dim[1]);
+        return;
+    }
+    printf("calls of ");
+    if (!package || !ids.shape_count) printf("%" PRId64, ids.dim[1]);
+    for (int i = 0; package && i < ids.shape_count; i++)
+        if (propane_module_shape(m, NULL, ids.name, i, &shape, NULL) == PROPANE_OK)
+            printf("%s%" PRId64, i ? " or " : "", shape.dim[1]);
+    printf(" tokens, a cache of %" PRId64 "\n", cache.dim[2]); /* [layers, heads, positions, size] */
+}
+
+/* A language model as one program. */
+static propane_status cmd_convert_export(const char *from, const char *adapter, const char *to, bool package,
+                                         propane_dialect dialect, const propane_export_options *o, propane_error *err) {
+    propane_model *w = NULL;
+    propane_module *m = NULL;
+    propane_model_info info = {.size = sizeof info};
+    PROPANE_TRY(propane_model_open(from, adapter, &w, err));
+    propane_status status = propane_model_export(w, o, &m, err);
+    if (!status) status = cmd_convert_write_program(m, to, dialect, err);
+    if (!status && propane_model_describe(w, &info)) {
+        printf("%s: %" PRId64 " parameters in %s as %s; ", to, info.parameters, o->wide ? "fp32" : "fp16",
+               package ? "a Core ML package" : "MIL text");
+        cmd_convert_tell_calls(m, package);
+    }
+    propane_module_free(m);
+    propane_model_free(w);
+    return status;
+}
+
+/* "1,64"; false: it is no such list. */
+static bool cmd_convert_read_lengths(const char *given, int64_t lengths[MAX_LENGTHS], int *count) {
+    while (*given && *count < MAX_LENGTHS) {
+        char *end = NULL;
+        const long long n = strtoll(given, &end, 10);
+        if (end == given || n < 1 || (*end && (*end != ',' || !end[1]))) return false;
+        lengths[(*count)++] = n;
+        given = *end ? end + 1 : end;
+    }
+    return *count > 0 && !*given;
+}
+
+static bool cmd_convert_is_file(const char *to) {
+    return text_ends_with(to, ".bin") || text_ends_with(to, ".safetensors") || text_ends_with(to, ".gguf");
+}
+
+static void cmd_convert_log(void *context, const char *sentence) {
+    (void)context;
+    fprintf(stderr, "propane convert: %s\n", sentence);
+}
+
+static propane_status cmd_convert_model(const char *from, const char *adapter, const char *to, const char *given,
+                                        const char *dtype, propane_error *err) {
+    propane_model *w = NULL;
+    propane_tokenizer *t = NULL;
+    propane_model_info info = {.size = sizeof info};
+    PROPANE_TRY(propane_model_open(from, adapter, &w, err));
+    propane_set_log(cmd_convert_log, NULL);
+    propane_status status = given ? propane_tokenizer_open(given, &t, err) : PROPANE_OK;
+    if (status == PROPANE_OK) status = propane_model_save(w, t, to, dtype, err);
+    if (status == PROPANE_OK && propane_model_describe(w, &info)) {
+        char name[8] = {0};
+        for (int i = 0; dtype[i] && i < 7; i++) name[i] = (char)toupper((unsigned char)dtype[i]);
+        printf("%s: %" PRId64 " parameters as %s, %s\n", to, info.parameters, name,
+               text_ends_with(to, ".bin")           ? "llama2.c version 0"
+               : text_ends_with(to, ".safetensors") ? "one safetensors file"
+               : text_ends_with(to, ".gguf")        ? "GGUF version 3"
+                                                    : "config.json and model.safetensors");
+    }
+    propane_tokenizer_free(t);
+    propane_model_free(w);
+    return status;
+}
+
+/* Forms that people ask for and Propane does not write: without this they would get a folder of that name. */
+static const char *cmd_convert_foreign_form(const char *to) {
+    static const char *const ends[] = {".pt", ".pth",  ".onnx", ".npz",     ".npy",     ".ckpt",
+                                       ".h5", ".json", ".txt",  ".mlmodel", ".mlmodelc"};
+    for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++)
+        if (text_ends_with(to, ends[i])) return ends[i];
+    return NULL;
+}
+
+typedef struct convert_job {
+    const char *from, *to, *vocabulary, *dtype, *dialect, *adapter, *tokens;
+    bool dtype_given, dialect_given, context_given, stateless_given;
+    int64_t lengths[MAX_LENGTHS];
+    propane_export_options exported;
+} convert_job;
+
+/* -1: nothing is wrong with how it was asked for. */
+static int cmd_convert_check_use(convert_job *j, bool mil, bool package, bool exports) {
+    const bool program = mil || package;
+    if (cmd_convert_foreign_form(j->to))
+        return cli_misuse("convert", "%s: Propane does not write %s; see OUT in the help", j->to,
+                          cmd_convert_foreign_form(j->to));
+    if (program && !exports && j->dtype_given)
+        return cli_misuse("convert", "--dtype is for weights; %s will be %s", j->to, mil ? "MIL text" : "a package");
+    if (!mil && j->dialect_given) return cli_misuse("convert", "--dialect is for MIL text; %s will be a model", j->to);
+    if (!program && j->dtype[0] == 'q' && !text_ends_with(j->to, ".gguf"))
+        return cli_misuse("convert", "--dtype %s is for GGUF files; %s is none", j->dtype, j->to);
+    if (exports && j->dtype_given && strcmp(j->dtype, "f16") != 0 && strcmp(j->dtype, "f32") != 0)
+        return cli_misuse("convert", "--dtype %s: a program's weights are f16 or f32", j->dtype);
+    if (j->vocabulary && (program || (cmd_convert_is_file(j->to) && !text_ends_with(j->to, ".gguf"))))
+        return cli_misuse("convert", "--tokenizer is for folders and GGUF files; %s holds no vocabulary", j->to);
+    if (program && !exports && j->adapter)
+        return cli_misuse("convert", "--merge is for models; %s will be %s", j->to, mil ? "MIL text" : "a package");
+    if (!exports && (j->context_given || j->stateless_given || j->tokens))
+        return cli_misuse("convert",
+                          "--context, --tokens and --stateless are for models that become a .mlpackage or .mil");
+    if (j->stateless_given && (j->context_given || j->tokens))
+        return cli_misuse("convert", "--stateless has no cache: --context and --tokens have no meaning with it");
+    if (j->tokens && !cmd_convert_read_lengths(j->tokens, j->lengths, &j->exported.length_count))
+        return cli_misuse("convert", "--tokens: '%.60s' is not a list of up to %d numbers, like 1,64", j->tokens,
+                          MAX_LENGTHS);
+    if (!mil && file_same(j->from, j->to))
+        return cli_misuse("convert", "%s would overwrite itself: give OUT another name", j->from);
+    return -1;
+}
+
+int cmd_convert(int argc, char **argv) {
+    convert_job j = {.dtype = "f32", .dialect = "short", .exported = {.size = sizeof j.exported}};
+    char types[200];
+    const cli_flag flags[] = {
+        {"IN", CLI_TEXT, &j.from,
+         .help = "a model's folder, .safetensors, .gguf or llama2.c file, a .mil file, a Core ML package",
+         .required = true},
+        {"OUT", CLI_TEXT, &j.to,
+         .help = "NAME.safetensors, NAME.gguf, NAME.bin (llama2.c), NAME.mil, NAME.mlpackage, or a folder",
+         .required = true},
+        {"--dtype", CLI_CHOICE, &j.dtype, .words = propane_model_types("|", types, sizeof types),
+         .help = "of the weights; q...: GGUF; packages: f16 unless this says f32", .given = &j.dtype_given},
+        {"--tokenizer", CLI_TEXT, &j.vocabulary, .words = "FILE",
+         .help = "the vocabulary for a folder or GGUF, where it is not beside the model"},
+        {"--merge", CLI_TEXT, &j.adapter, .words = "DIR", .help = "a LoRA adapter that is added to the weights first"},
+        {"--dialect", CLI_CHOICE, &j.dialect, .words = "short|canonical", .help = "of MIL text",
+         .given = &j.dialect_given},
+        {NULL, CLI_HEADING, NULL, .help = "a language model as a .mlpackage or .mil:"},
+        {"--context", CLI_INT, &j.exported.context, 0, 1e9, "N",
+         "positions of its cache; 0: the model's own, at most 2048", .given = &j.context_given},
+        {"--tokens", CLI_TEXT, &j.tokens, .words = "1,64", .help = "how many tokens a call may take; 1,64 if left out"},
+        {"--stateless", CLI_INT, &j.exported.stateless, 1, 1e6, "N", "no cache, N tokens a call; runs from iOS 15 on",
+         .given = &j.stateless_given},
+    };
+    int code = cli_parse(
+        argc, argv, flags, sizeof flags / sizeof flags[0], "convert IN OUT [--dtype TYPE] [--dialect short|canonical]",
+        "Writes a model in another form, or a MIL program in another dialect. The name of OUT says which.");
+    if (code >= 0) return code;
+    const bool mil = text_ends_with(j.to, ".mil");
+    const bool package =
+        text_ends_with(j.to, ".mlpackage") || text_ends_with(j.to, ".mlpackage/"); /* a shell's slash */
+    const bool exports = (mil || package) && propane_model_form(j.from);
+    propane_error err = {0};
+    file_map map;
+    if (!file_is_dir(j.from)) { /* a file that cannot be read is no question of flags */
+        if (file_map_open(j.from, &map, &err) != PROPANE_OK) return cli_error("convert", &err);
+        file_map_close(&map);
+    }
+    code = cmd_convert_check_use(&j, mil, package, exports);
+    if (code >= 0) return code;
+    const propane_dialect dialect = strcmp(j.dialect, "short") == 0 ? PROPANE_MIL_SHORT : PROPANE_MIL_CANONICAL;
+    j.exported.wide = j.dtype_given && strcmp(j.dtype, "f32") == 0;
+    j.exported.lengths = j.lengths;
+    propane_status status = exports ? cmd_convert_export(j.from, j.adapter, j.to, package, dialect, &j.exported, &err)
+                            : mil || package ? cmd_convert_program(j.from, j.to, package, dialect, &err)
+                                             : cmd_convert_model(j.from, j.adapter, j.to, j.vocabulary, j.dtype, &err);
+    return status == PROPANE_OK ? CLI_OK : cli_error("convert", &err);
+}

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: MIT
+ * propane devices: every driver of this build; for one that cannot work here, the reason. --symbols lists what the ane
+ * driver looks for, --probe asks a device what public notes leave open, --forget drops what was remembered of its answers.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "apps/ane-lab/probe/answers.h"
+#include "apps/ane-lab/probe/probe_explain.h"
+#include "apps/ane-lab/probe/probe_report.h"
+#include "apps/ane-lab/probe/question_process.h"
+#include "apps/ane-lab/probe/selftest.h"
+#include "apps/propane/cli.h"
+#include "apps/propane/cmd/host_flags.h"
+
+/* What is offered but not certain to work, tried in processes of their own: an answer may be a crash. */
+static void cmd_devices_list_trials(void) {
+    static const struct {
+        const char *title, *id;
+    } trials[] = {{"evaluation", "ways"},
+                  {"surfaces of different sizes", "sizes"},
+                  {"a loaded program", "keeping"},
+                  {"several functions in one program", "procedures"},
+                  {"engine's own time", "statistics"},
+                  {"shared events", "events"},
+                  {"chaining", "chaining"}};
+    enum { TRIALS = sizeof trials / sizeof trials[0], SECONDS = 20 };
+    for (int i = 0; i < TRIALS; i++) {
+        char words[1200], line[1300];
+        probe_words("ane", trials[i].id, SECONDS, words);
+        snprintf(line, sizeof line, "%s: %s", trials[i].title, words);
+        printf("            ");
+        cli_wrap(line, 12, 14, cli_width());
+        printf("\n");
+    }
+    answers_list();
+}
+
+static void cmd_devices_tell_products(void) {
+    char words[1200], line[1300];
+    host_products_words(words, sizeof words);
+    snprintf(line, sizeof line, "large products: %s", words);
+    printf("            ");
+    cli_wrap(line, 12, 14, cli_width());
+    printf("\n");
+}
+
+static int cmd_devices_list_devices(void) {
+    for (int i = 0; i < propane_driver_count(); i++) {
+        propane_error why = {0};
+        propane_status status = propane_driver_probe(i, &why);
+        if (status == PROPANE_ERR_MEMORY) return cli_error("devices", &why);
+        printf("%-6s %-4s ", propane_driver_name(i), status == PROPANE_OK ? "yes" : "no");
+        cli_wrap(propane_driver_summary(i), 12, 12, cli_width());
+        if (status != PROPANE_OK) {
+            printf("\n            ");
+            cli_wrap(why.text, 12, 12, cli_width());
+        }
+        printf("\n");
+        if (status == PROPANE_OK && strcmp(propane_driver_name(i), "cpu") == 0) cmd_devices_tell_products();
+        if (status == PROPANE_OK && strcmp(propane_driver_name(i), "ane") == 0) cmd_devices_list_trials();
+    }
+    return CLI_OK;
+}
+
+int cmd_devices(int argc, char **argv) {
+    bool probe = false, symbols = false, forget = false, device_given = false, only_given = false, output_given = false,
+         limit_given = false;
+    const char *explain = NULL;
+    probe_options o = {.uri = "ane"};
+    const cli_flag flags[] = {
+        {"--probe", CLI_SWITCH, &probe, .help = "ask a device what is not known of it, and write a report"},
+        {"--device", CLI_TEXT, &o.uri, .words = "URI", .help = "which device is asked", .given = &device_given},
+        {"--output", CLI_TEXT, &o.output, .words = "FILE", .help = "the report", .given = &output_given,
+         .standard = "probe.json in this user's cache"},
+        {"--only", CLI_TEXT, &o.only, .words = "ID,...", .help = "ask these questions alone, and print JSON",
+         .given = &only_given},
+        {"--all", CLI_SWITCH, &o.all, .help = "ask also what takes minutes, or the places of other programs"},
+        {"--limit", CLI_INT, &o.limit, 1, 3600, .words = "SECONDS", .help = "end each question after so long at most",
+         .given = &limit_given, .standard = "the question's own"},
+        {"--explain", CLI_TEXT, &explain, .words = "FILE", .help = "say what a report means, on any machine"},
+        {"--forget", CLI_SWITCH, &forget, .help = "forget what earlier trials of the ane device have shown"},
+        {"--symbols", CLI_SWITCH, &symbols, .help = "list every name of Apple's that the ane driver uses"},
+    };
+    int code = cli_parse(argc, argv, flags, sizeof flags / sizeof flags[0], "devices [flags]",
+                         "Lists the devices of this build and, where one cannot be used here, why.");
+    if (code >= 0) return code;
+    const char *alone = device_given   ? "--device"
+                        : only_given   ? "--only"
+                        : output_given ? "--output"
+                        : limit_given  ? "--limit"
+                        : o.all        ? "--all"
+                                       : NULL;
+    if (!probe && alone) return cli_misuse("devices", "%s is for --probe", alone);
+    if (explain) return explain_report(explain);
+    if (forget) return answers_forget();
+    if (symbols) {
+        probe_list_symbols();
+        return CLI_OK;
+    }
+    if (probe && only_given && question_is_child()) {
+        question_begin_child();
+        return probe_ask_here(o.uri, o.only);
+    }
+    return probe ? probe_all(&o) : cmd_devices_list_devices();
+}

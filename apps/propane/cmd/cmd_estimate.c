@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: MIT
+ * propane estimate: what a program or a training step would cost on a Neural Engine. Every figure that it prints is estimated;
+ * none was measured here.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "apps/propane/cli.h"
+#include "apps/propane/cmd/estimate_points.h"
+
+static propane_status cmd_estimate_program(const char *path, const propane_estimate_options *options, bool json,
+                                           bool per_op, propane_error *err) {
+    propane_module *m = NULL;
+    propane_estimate *e = NULL;
+    char *shown = NULL;
+    PROPANE_TRY(propane_module_read(path, &m, err));
+    propane_status status = propane_estimate_module(m, options, &e, err);
+    if (!status) status = propane_estimate_print(e, json ? PROPANE_JSON : PROPANE_TEXT, per_op, &shown, err);
+    if (!status) fputs(shown, stdout);
+    propane_free(shown);
+    propane_estimate_free(e);
+    propane_module_free(m);
+    return status;
+}
+
+static propane_status cmd_estimate_model(const char *path, const propane_training_estimate_options *options, bool json,
+                                         propane_error *err) {
+    char *shown = NULL;
+    propane_status status = propane_estimate_training(path, options, json ? PROPANE_JSON : PROPANE_TEXT, &shown, err);
+    if (!status) fputs(shown, stdout);
+    propane_free(shown);
+    return status;
+}
+
+static propane_status cmd_estimate_file(const char *file, const char *through,
+                                        const propane_training_estimate_options *model, bool json, propane_error *err) {
+    const char *chips[PROPANE_MAX_CHIPS];
+    int count = 0;
+    const propane_estimate_options program = {.size = sizeof program, .target = model->target, .path = through};
+    PROPANE_TRY(propane_chips(model->target, chips, PROPANE_MAX_CHIPS, &count, err));
+    return propane_plan_takes(file) ? cmd_estimate_model(file, model, json, err)
+                                    : cmd_estimate_program(file, &program, json, model->ops, err);
+}
+
+/* "20M": bits a second. */
+static bool cmd_estimate_rate(const char *given, double *out) {
+    static const char units[] = "kMGT";
+    char *end = NULL;
+    *out = strtod(given, &end);
+    const char *unit = *end ? strchr(units, *end == 'K' ? 'k' : *end) : NULL;
+    if (end == given || (*end && (!unit || end[1]))) return false;
+    for (int i = 0; unit && i <= (int)(unit - units); i++) *out *= 1e3;
+    return *out > 0 && isfinite(*out);
+}
+
+static const propane_training_estimate_options cmd_estimate_standard = {.size = sizeof cmd_estimate_standard,
+                                                                        .plan = "six",
+                                                                        .weights = "inputs",
+                                                                        .batch = 1,
+                                                                        .accumulate = 1,
+                                                                        .wire = "fp32",
+                                                                        .outer = 500,
+                                                                        .lora_rank = 8,
+                                                                        .head = "auto",
+                                                                        .moments = "fp32",
+                                                                        .clipping = "exact",
+                                                                        .overlap = "on"};
+
+int cmd_estimate(int argc, char **argv) {
+    const char *file = NULL, *points = NULL, *target = "m4", *through = "direct", *rate = "1G";
+    bool json = false;
+    propane_training_estimate_options model = cmd_estimate_standard;
+    const cli_flag flags[] = {
+        {"FILE", CLI_TEXT, &file,
+         .help = "a program (.mil, a Core ML package), or a model: what 'propane plan' takes, or stories110m"},
+        {"--target", CLI_TEXT, &target, .words = "CHIP,...", .help = "m1, m4, m4-max, ...; all; all-a"},
+        {"--json", CLI_SWITCH, &json, .help = "JSON"},
+        {"--ops", CLI_SWITCH, &model.ops, .help = "each operation or kernel, too"},
+        {NULL, CLI_HEADING, NULL, .help = "Of a program"},
+        {"--path", CLI_CHOICE, &through, .words = "direct|e5rt|coreml|linux", .help = "how the engine is called"},
+        {NULL, CLI_HEADING, NULL, .help = "Of a model, whole training steps"},
+        {"--plan", CLI_TEXT, &model.plan, .words = "NAME", .help = "layer, six or ten"},
+        {"--weights", CLI_CHOICE, &model.weights, .words = propane_weight_modes(),
+         .help = "how programs get their weights"},
+        {"--batch", CLI_INT, &model.batch, 1, 1024, "N", "sequences at a time"},
+        {"--context", CLI_INT, &model.context, 0, 65536, "N", "positions of a sequence; 0: 256, at most the model's"},
+        {"--accumulate", CLI_INT, &model.accumulate, 1, 100000, "N", "batches to an update"},
+        {"--head", CLI_CHOICE, &model.head, .words = "auto|host|device",
+         .help = "where the product with the vocabulary runs; auto: as the plan has it"},
+        {"--moments", CLI_CHOICE, &model.moments, .words = "fp32|bf16|int8", .help = "how AdamW's moments are stored"},
+        {"--clip-norm", CLI_CHOICE, &model.clipping, .words = "exact|lagged", .help = "lagged: updates begin earlier"},
+        {"--overlap", CLI_CHOICE, &model.overlap, .words = "on|early", .help = "early: so do exact ones, not clipped"},
+        {"--rates", CLI_TEXT, &model.rates, .words = "FILE",
+         .help = "the host's rates as 'propane devices --probe' measured them, instead of the assumed ones"},
+        {"--sources", CLI_SWITCH, &model.sources, .help = "where each assumption comes from"},
+        {"--compare", CLI_SWITCH, &model.compare, .help = "plans, weights and batches side by side, the fastest named"},
+        {NULL, CLI_HEADING, NULL, .help = "Of a model, by several workers over a network"},
+        {"--workers", CLI_INT, &model.workers, 0, 1000000, "N", "compare ways to share a training out to N machines"},
+        {"--bandwidth", CLI_TEXT, &rate, .words = "RATE", .help = "bits a second of a worker's line: 20M, 1G"},
+        {"--latency", CLI_REAL, &model.latency_ms, 0, 1e6, "MS", "until a message is there, one way"},
+        {"--wire", CLI_CHOICE, &model.wire, .words = "fp32|bf16|fp16|int4", .help = "how numbers travel"},
+        {"--outer", CLI_INT, &model.outer, 1, 1e9, "H", "steps between two outer ones, or rounds"},
+        {"--outer-warmup", CLI_INT, &model.outer_warmup, 0, 1e12, "N", "data-parallel steps before the outer ones"},
+        {"--outer-fragments", CLI_INT, &model.outer_fragments, 0, 1e6, "P",
+         "parts of a streamed outer step; 0: 4, or H if that is less"},
+        {"--lora-rank", CLI_INT, &model.lora_rank, 1, 4096, "N", "of adapters that a server averages"},
+        {NULL, CLI_HEADING, NULL, .help = "Of the model behind the estimates"},
+        {"--points", CLI_TEXT, &points, .words = "FILE.csv",
+         .help = "instead of a file: judge the estimates on a table of published measurements"},
+    };
+    int code =
+        cli_parse(argc, argv, flags, sizeof flags / sizeof flags[0], "estimate FILE [flags]",
+                  "Time, energy and use of a Neural Engine for a program or for training a model, from a model that is "
+                  "fitted to published measurements. All figures are estimated; nothing is measured on this machine.");
+    if (code >= 0) return code;
+    propane_error err = {0};
+    if (!file == !points) return cli_misuse("estimate", "name a program or a model, or give --points FILE.csv");
+    if (!cmd_estimate_rate(rate, &model.bandwidth))
+        return cli_misuse("estimate", "--bandwidth is bits a second: 20M, 1G");
+    if (model.workers && file && !propane_plan_takes(file))
+        return cli_misuse("estimate", "--workers is for a model that is trained, as propane plan takes it");
+    if (model.rates && file && !propane_plan_takes(file))
+        return cli_misuse("estimate", "--rates is for a model that is trained, as propane plan takes it");
+    model.target = target;
+    const propane_status status =
+        points ? estimate_points(points, json, &err) : cmd_estimate_file(file, through, &model, json, &err);
+    return status == PROPANE_OK ? CLI_OK : cli_error_of("estimate", "plan '", &err);
+}

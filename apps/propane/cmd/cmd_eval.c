@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: MIT
+ * propane eval: a model's mean loss on a text or on a given sequence of ids.
+ */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "apps/propane/cli.h"
+#include "apps/propane/cmd/model_flags.h"
+#include "apps/propane/ids.h"
+#include "apps/propane/progress.h"
+#include "core/base/clock.h"
+#include "core/base/file.h"
+#include "core/base/memory.h"
+#include "core/base/text.h"
+
+typedef struct eval_job {
+    opened_model m;
+    const char *data, *chat, *ids_path, *logits, *gradients, *plan;
+    bool json;
+    const char *progress; /* as --progress has it */
+    bool drawn;           /* a redrawn line stands on the terminal */
+    int64_t begun_ns, shown_ns;
+    int32_t *ids;
+    int64_t count;
+    int64_t text_bytes; /* 0: not known */
+    int64_t examples;   /* 0: it is no instruction data */
+} eval_job;
+
+static propane_status cmd_eval_parse_ids(eval_job *j, propane_error *err) {
+    char *data = NULL;
+    size_t length = 0;
+    id_list list = {0};
+    PROPANE_TRY(file_read_stream(j->ids_path, (size_t)1 << 30, &data, &length, err));
+    propane_status status = ids_parse(data, length, j->ids_path, j->m.info.vocabulary, &list, err);
+    j->ids = list.ids;
+    j->count = list.count;
+    mem_free(data);
+    return status;
+}
+
+static propane_status cmd_eval_read_ids(eval_job *j, propane_error *err) {
+    const char *path = j->ids_path ? j->ids_path : j->data;
+    if (j->ids_path) {
+        PROPANE_TRY(cmd_eval_parse_ids(j, err));
+    } else {
+        PROPANE_TRY(opened_model_tokenizer(&j->m, err));
+        PROPANE_TRY(propane_tokenizer_encode_file(j->m.tokenizer, j->m.vocabulary ? j->m.vocabulary : j->m.model, path,
+                                                  &j->ids, &j->count, &j->text_bytes, err));
+    }
+    if (j->count >= 2) return PROPANE_OK;
+    return propane_fail(err, PROPANE_ERR_INVALID, "%s: %" PRId64 " token(s); a loss needs at least two", path,
+                        j->count);
+}
+
+/* Before anything is computed: what is written comes from one stretch; of gradients the last id is a target only. */
+static propane_status cmd_eval_check_room(const eval_job *j, propane_error *err) {
+    int64_t window = j->m.context ? j->m.context : j->m.info.context;
+    int64_t room = j->logits ? window : window + 1;
+    if ((j->logits || j->gradients) && j->count > room)
+        return propane_fail(err, PROPANE_ERR_INVALID,
+                            "%s takes one stretch of at most %" PRId64 " ids (a context of %" PRId64
+                            "), and there are %" PRId64 ": give fewer",
+                            j->logits ? "--logits" : "--gradients", room, window, j->count);
+    return PROPANE_OK;
+}
+
+static propane_status cmd_eval_write_gradients(eval_job *j, propane_error *err) {
+    const propane_gradient_options how = {
+        .size = sizeof how, .uri = j->m.device, .precision = j->m.precision, .plan = j->plan};
+    return propane_model_write_gradients(j->m.weights, j->ids, j->count, &how, j->gradients, NULL, err);
+}
+
+/* On standard error, as the result is what goes to standard output: a line that is redrawn, or one every ten seconds. */
+static bool cmd_eval_on_progress(void *context, int64_t done, int64_t total, double mean) {
+    eval_job *j = context;
+    const int64_t now = clock_ns();
+    const bool bar = progress_is_bar(j->progress, false, STDERR_FILENO);
+    if (strcmp(j->progress, "none") == 0 || (now - j->shown_ns < (bar ? 200000000 : 10000000000) && done < total))
+        return true;
+    if (!bar && now - j->begun_ns < 10000000000) return true; /* it was short */
+    const double seconds = (double)(now - j->begun_ns) / 1e9;
+    char left[32];
+    j->shown_ns = now;
+    j->drawn = bar && done < total;
+    fprintf(stderr, "%s%3.0f %%  loss %.4f  %s left%s", bar ? "\r" : "", 100.0 * (double)done / (double)total, mean,
+            text_duration(left, seconds * (double)(total - done) / (double)done), bar ? "\033[K" : "\n");
+    if (bar && done == total) fprintf(stderr, "\r\033[K"); /* the result stands instead */
+    fflush(stderr);
+    return true;
+}
+
+static propane_status cmd_eval_start(eval_job *j, propane_error *err) {
+    PROPANE_TRY(opened_model_start(&j->m, err));
+    j->begun_ns = j->shown_ns = clock_ns();
+    propane_generator_on_progress(j->m.generator, cmd_eval_on_progress, j);
+    return PROPANE_OK;
+}
+
+/* Instruction data: the answers, as training reads them. */
+static propane_status cmd_eval_examples(eval_job *j, double *mean, int64_t *predictions, propane_error *err) {
+    propane_chat *chat = NULL;
+    if (j->logits || j->gradients)
+        return propane_fail(err, PROPANE_ERR_INVALID,
+                            "%s is instruction data: --logits and --gradients are for a text or --ids", j->data);
+    PROPANE_TRY(opened_model_tokenizer(&j->m, err));
+    PROPANE_TRY(cmd_eval_start(j, err));
+    PROPANE_TRY(propane_chat_open(j->m.weights, j->m.tokenizer, j->chat, &chat, err));
+    const propane_status status =
+        propane_generator_loss_examples(j->m.generator, chat, j->data, mean, predictions, &j->examples, err);
+    propane_chat_free(chat);
+    return status;
+}
+
+static propane_status cmd_eval_text(eval_job *j, double *mean, int64_t *predictions, propane_error *err) {
+    PROPANE_TRY(cmd_eval_read_ids(j, err));
+    PROPANE_TRY(cmd_eval_check_room(j, err));
+    PROPANE_TRY(cmd_eval_start(j, err));
+    PROPANE_TRY(propane_generator_loss(j->m.generator, j->ids, j->count, mean, predictions, err));
+    if (j->logits) PROPANE_TRY(propane_generator_write_logits(j->m.generator, j->ids, j->count, j->logits, err));
+    return j->gradients ? cmd_eval_write_gradients(j, err) : PROPANE_OK;
+}
+
+static propane_status cmd_eval_eval(eval_job *j, propane_error *err) {
+    double mean = 0;
+    int64_t predictions = 0;
+    const char *kind = j->data ? propane_file_kind(j->data) : NULL;
+    const bool lines = kind && strcmp(kind, "examples") == 0;
+    PROPANE_TRY(opened_model_read(&j->m, err));
+    PROPANE_TRY((lines ? cmd_eval_examples : cmd_eval_text)(j, &mean, &predictions, err));
+    double per_byte = j->text_bytes ? mean * (double)predictions / (double)j->text_bytes : -1;
+    if (j->json) {
+        printf("{\"predictions\":%" PRId64, predictions);
+        progress_number("loss", mean);
+        progress_number("perplexity", exp(mean));
+        if (j->text_bytes) progress_number("nats_per_byte", per_byte);
+        if (j->examples) printf(",\"examples\":%" PRId64, j->examples);
+        printf("}\n");
+    } else {
+        printf("loss %.6f nats per token over %" PRId64 " predictions", mean, predictions);
+        printf(", perplexity %.4f", exp(mean));
+        if (j->text_bytes) printf(", %.6f nats per byte", per_byte);
+        if (j->examples) printf(", the answers of %" PRId64 " examples", j->examples);
+        printf("\n");
+    }
+    return PROPANE_OK;
+}
+
+int cmd_eval(int argc, char **argv) {
+    eval_job j = {.m = {OPENED_MODEL_STANDARD}, .plan = "layer", .progress = "auto"};
+    const cli_flag flags[] = {
+        OPENED_MODEL_FLAG(j.m),
+        OPENED_ADAPTER_FLAG(j.m),
+        {"--data", CLI_TEXT, &j.data, .words = "FILE",
+         .help = "a text, a token file of 'propane tokenize', or instruction data (.jsonl): then its answers"},
+        {"--chat", CLI_TEXT, &j.chat, .words = "NAME",
+         .help = "chat format of a .jsonl file, instead of the model's own"},
+        {"--ids", CLI_TEXT, &j.ids_path, .words = "FILE",
+         .help = "token ids instead, integers with blanks between them"},
+        OPENED_TOKENIZER_FLAG(j.m),
+        {"--context", CLI_INT, &j.m.context, 0, 1048576, "N", "longest stretch with one cache; 0: the model's"},
+        OPENED_DEVICE_FLAGS(j.m),
+        {"--logits", CLI_TEXT, &j.logits, .words = "FILE", .help = "write the logits after each id, as safetensors"},
+        {"--gradients", CLI_TEXT, &j.gradients, .words = "FILE",
+         .help = "write the gradients of the mean loss, named like the model's weights"},
+        {"--plan", CLI_TEXT, &j.plan, .words = "NAME", .help = "of --gradients: see 'propane plan'"},
+        OPENED_THREADS_FLAG(j.m),
+        {"--json", CLI_SWITCH, &j.json, .help = "one JSON object"},
+        {"--progress", CLI_CHOICE, &j.progress, .words = PROGRESS_FORMS,
+         .help =
+             "part done and time left, on standard error; auto: a bar on a terminal, else a line every ten seconds"},
+    };
+    int code =
+        cli_parse(argc, argv, flags, sizeof flags / sizeof flags[0], "eval MODEL --data FILE | --ids FILE [flags]",
+                  "Tells a model's mean loss: -log p of each token given those before it, natural logarithm.");
+    if (code >= 0) return code;
+    if (!j.data == !j.ids_path)
+        return cli_misuse("eval",
+                          j.data ? "give --data or --ids, not both" : "give a text with --data, or ids with --ids");
+    propane_error err = {0};
+    propane_status status = propane_set_threads((int)j.m.threads, &err);
+    if (status == PROPANE_OK) status = cmd_eval_eval(&j, &err);
+    if (j.drawn) fprintf(stderr, "\n"); /* it failed on the way */
+    opened_model_close(&j.m);
+    propane_free(j.ids);
+    return status == PROPANE_OK ? CLI_OK : cli_error("eval", &err);
+}

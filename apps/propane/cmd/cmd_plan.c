@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: MIT
+ * propane plan MODEL: the kernels of a training step, where each runs, what passes between them, bytes and FLOPs.
+ */
+#include <stdio.h>
+
+#include "apps/propane/cli.h"
+
+/* One line a chip: made for it and not refused by a known rule, or why not. */
+static propane_status cmd_plan_print_chips(const propane_plan *p, const char *weights, const char *const *chips,
+                                           int count, propane_error *err) {
+    for (int i = 0; i < count; i++) {
+        propane_error why = {0};
+        propane_status status = propane_plan_supported(p, chips[i], weights, &why);
+        if (status == PROPANE_ERR_MEMORY) {
+            *err = why; /* no verdict */
+            return status;
+        }
+        printf("%-9s %s\n", chips[i], status == PROPANE_OK ? "no known rule refuses its device kernels" : why.text);
+    }
+    return PROPANE_OK;
+}
+
+static propane_status cmd_plan_print(const propane_plan *p, propane_error *err) {
+    char *shown = NULL;
+    size_t length = 0;
+    PROPANE_TRY(propane_plan_print(p, &shown, &length, err));
+    if (cli_is_terminal(1))
+        cli_wrap(shown, 0, 8, cli_width());
+    else
+        fwrite(shown, 1, length, stdout);
+    propane_free(shown);
+    return PROPANE_OK;
+}
+
+static int cmd_plan_search(const char *model, const propane_training_estimate_options *options, bool json) {
+    propane_error err = {0};
+    char *shown = NULL;
+    const propane_status status =
+        propane_estimate_training(model, options, json ? PROPANE_JSON : PROPANE_TEXT, &shown, &err);
+    if (!status) fputs(shown, stdout);
+    propane_free(shown);
+    return status == PROPANE_OK ? CLI_OK : cli_error_of("plan", "plan '", &err);
+}
+
+/* A flag that a search alone has. */
+static const char *cmd_plan_stray(const propane_training_estimate_options *o) {
+    return o->accumulate ? "--accumulate"
+           : o->moments  ? "--moments"
+           : o->clipping ? "--clip-norm"
+           : o->overlap  ? "--overlap"
+           : o->rates    ? "--rates"
+                         : NULL;
+}
+
+int cmd_plan(int argc, char **argv) {
+    const char *model = NULL, *name = "layer", *head = "auto", *precision = "fp32", *weights = "inputs", *write = NULL,
+               *target = NULL;
+    int64_t batch = 1, context = 0;
+    bool json = false, plan_given = false, head_given = false, weights_given = false;
+    propane_training_estimate_options search = {.size = sizeof search};
+    const cli_flag flags[] = {
+        {"MODEL", CLI_TEXT, &model, .help = "a model, or a config.json; without it the standard small model"},
+        {"--plan", CLI_TEXT, &name, .words = "NAME", .help = "layer, six or ten", .given = &plan_given},
+        {"--head", CLI_CHOICE, &head, .words = "auto|host|device",
+         .help = "where the product with the vocabulary runs; auto: as the plan has it", .given = &head_given},
+        {"--batch", CLI_INT, &batch, 1, 4096, "N", "sequences at a time"},
+        {"--context", CLI_INT, &context, 0, 65536, "N", "positions of a sequence; 0: 256, at most the model's"},
+        {"--precision", CLI_CHOICE, &precision, .words = "fp32|fp16", .help = "of the device's programs"},
+        {"--weights", CLI_CHOICE, &weights, .words = propane_weight_modes(),
+         .help = "the form that --target is asked about", .given = &weights_given},
+        {"--target", CLI_TEXT, &target, .words = "CHIPS", .help = "say which of m1,m4-max,... or all it is made for"},
+        {NULL, CLI_HEADING, NULL, .help = "A search among all of them (estimated)"},
+        {"--search", CLI_SWITCH, &search.search,
+         .help = "plans, heads, weights, moments, batches: the fastest on --target, its parts, the runners-up"},
+        {"--accumulate", CLI_INT, &search.accumulate, 1, 100000, "N",
+         "batches to an update; --batch x N sequences are divided"},
+        {"--moments", CLI_CHOICE, &search.moments, .words = "fp32|bf16|int8", .help = "these alone"},
+        {"--clip-norm", CLI_CHOICE, &search.clipping, .words = "exact|lagged", .help = "as of train"},
+        {"--overlap", CLI_CHOICE, &search.overlap, .words = "on|early", .help = "as of train"},
+        {"--rates", CLI_TEXT, &search.rates, .words = "FILE", .help = "of the host, from 'propane devices --probe'"},
+        {"--json", CLI_SWITCH, &json, .help = "JSON"},
+        {NULL, CLI_HEADING, NULL, .help = "The kernels"},
+        {"--write", CLI_TEXT, &write, .words = "DIR", .help = "write the kernels as MIL text into a folder"},
+    };
+    int code =
+        cli_parse(argc, argv, flags, sizeof flags / sizeof flags[0], "plan [MODEL] [flags]",
+                  "Prints the kernels of a training step as they were cut out of the differentiated forward functions: "
+                  "place, inputs, outputs (taps included), bytes and floating-point operations.");
+    if (code >= 0) return code;
+    propane_error err = {0};
+    propane_plan *p = NULL;
+    const char *chips[PROPANE_MAX_CHIPS];
+    int chip_count = 0;
+    if (target && propane_chips(target, chips, PROPANE_MAX_CHIPS, &chip_count, &err) != PROPANE_OK)
+        return cli_misuse("plan", "--target: %s", err.text);
+    const char *stray = json ? "--json" : cmd_plan_stray(&search);
+    if (!search.search && stray) return cli_misuse("plan", "%s is for --search", stray);
+    if (search.search) {
+        if (!model) return cli_misuse("plan", "--search needs a model");
+        search.target = target ? target : "m4", search.batch = batch, search.context = context, search.ops = false;
+        search.plan = plan_given ? name : NULL, search.head = head_given ? head : NULL;
+        search.weights = weights_given ? weights : NULL;
+        return cmd_plan_search(model, &search, json);
+    }
+    const propane_plan_options options = {
+        .size = sizeof options, .plan = name, .precision = precision, .batch = batch, .context = context, .head = head};
+    propane_status status = propane_plan_create(model, &options, &p, &err);
+    if (status == PROPANE_OK) status = cmd_plan_print(p, &err);
+    if (status == PROPANE_OK) status = cmd_plan_print_chips(p, weights, chips, chip_count, &err);
+    if (status == PROPANE_OK && write)
+        status = propane_module_write(propane_plan_module(p), write, PROPANE_MIL_SHORT, &err);
+    propane_plan_free(p);
+    return status == PROPANE_OK ? CLI_OK : cli_error_of("plan", "context ", &err);
+}

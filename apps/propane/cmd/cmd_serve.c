@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: MIT
+ * propane serve: a model behind OpenAI's endpoints, for programs that speak to those.
+ */
+#include <inttypes.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "apps/propane/cli.h"
+#include "apps/propane/cmd/model_flags.h"
+#include "apps/serve/server.h"
+#include "core/base/arena.h"
+#include "core/base/file.h"
+#include "core/base/memory.h"
+#include "core/base/text.h"
+
+typedef struct serve_job {
+    opened_model m;
+    const char *chat_name, *name, *origins, *key_file, *certificate, *private_key;
+    serve_options options;
+    propane_chat *chat; /* NULL: the model's way to talk is not known; completions only */
+    bool log;
+    arena *arena; /* keys and origins */
+} serve_job;
+
+/* ---- who may ask --------------------------------------------------------------------------------------------------------------- */
+
+/* Parts of a text between any of `ends`, trimmed; empty ones and comments (#) are none. Changes the text. */
+static propane_status cmd_serve_split(arena *a, char *whole, const char *ends, const char *const **out, int *count,
+                                      propane_error *err) {
+    size_t room = 1;
+    for (const char *p = whole; *p; p++) room += strchr(ends, *p) != NULL;
+    const char **parts = ARENA_ARRAY(a, room, const char *);
+    if (!parts) return propane_fail_memory(err, room * sizeof *parts);
+    for (char *rest = NULL, *part = strtok_r(whole, ends, &rest); part; part = strtok_r(NULL, ends, &rest)) {
+        part += strspn(part, " \t\r");
+        size_t n = strlen(part);
+        while (n && strchr(" \t\r/", part[n - 1])) part[--n] = 0;
+        if (n && *part != '#') parts[(*count)++] = part;
+    }
+    *out = parts;
+    return PROPANE_OK;
+}
+
+static propane_status cmd_serve_read_keys(serve_job *j, propane_error *err) {
+    access_rules *rules = &j->options.access;
+    char *data = NULL;
+    size_t length = 0;
+    if (!j->key_file) return PROPANE_OK;
+    PROPANE_TRY(file_read_stream(j->key_file, 1 << 20, &data, &length, err));
+    char *own = memchr(data, 0, length) ? NULL : arena_string(j->arena, data);
+    const bool binary = !own && memchr(data, 0, length);
+    mem_free(data);
+    if (binary) return propane_fail(err, PROPANE_ERR_INVALID, "%s: not a text; give a key a line", j->key_file);
+    if (!own) return propane_fail_memory(err, length);
+    PROPANE_TRY(cmd_serve_split(j->arena, own, "\n", &rules->keys, &rules->key_count, err));
+    if (rules->key_count) return PROPANE_OK;
+    return propane_fail(err, PROPANE_ERR_INVALID, "%s: there is no key in it; give one a line", j->key_file);
+}
+
+/* Certificates and keys as text; the arena's. */
+static propane_status cmd_serve_read_pem(serve_job *j, const char *path, const char **out, propane_error *err) {
+    char *data = NULL;
+    size_t length = 0;
+    if (!path) return PROPANE_OK;
+    PROPANE_TRY(file_read_stream(path, 1 << 20, &data, &length, err));
+    const bool pem = !memchr(data, 0, length) && strstr(data, "-----BEGIN ");
+    *out = arena_string(j->arena, pem ? data : "");
+    memset(data, 0, length);
+    mem_free(data);
+    if (!*out) return propane_fail_memory(err, length);
+    if (pem) return PROPANE_OK;
+    return propane_fail(err, PROPANE_ERR_INVALID, "%s: not in PEM form; openssl writes it: openssl x509 -in FILE",
+                        path);
+}
+
+static propane_status cmd_serve_read_rules(serve_job *j, propane_error *err) {
+    access_rules *rules = &j->options.access;
+    j->arena = arena_create();
+    if (!j->arena) return propane_fail_memory(err, 0);
+    PROPANE_TRY(cmd_serve_read_keys(j, err));
+    PROPANE_TRY(cmd_serve_read_pem(j, j->certificate, &j->options.tls_certificate, err));
+    PROPANE_TRY(cmd_serve_read_pem(j, j->private_key, &j->options.tls_key, err));
+    if (!j->origins) return PROPANE_OK;
+    char *own = arena_string(j->arena, j->origins);
+    if (!own) return propane_fail_memory(err, strlen(j->origins));
+    PROPANE_TRY(cmd_serve_split(j->arena, own, ",", &rules->origins, &rules->origin_count, err));
+    for (int i = 0; i < rules->origin_count; i++) {
+        const char *o = rules->origins[i], *host = strstr(o, "://");
+        if (strcmp(o, "*") != 0 && (!host || !host[3] || strchr(host + 3, '/')))
+            return propane_fail(err, PROPANE_ERR_INVALID,
+                                "--cors-origins: '%.100s' is not an origin; give https://app.example.org, several with "
+                                "commas between them, or *",
+                                o);
+    }
+    return PROPANE_OK;
+}
+
+/* Whether a line can be written without waiting: a pipe that nobody reads, or a terminal that was stopped, holds up no request. */
+static bool cmd_serve_can_write(void) {
+    struct pollfd out = {.fd = STDOUT_FILENO, .events = POLLOUT};
+    return poll(&out, 1, 0) > 0;
+}
+
+/* Called by one thread, the HTTP library's. */
+static void cmd_serve_log(void *context, const char *line) {
+    static unsigned long lost;
+    (void)context;
+    char shown[800];
+    if (!cmd_serve_can_write()) {
+        lost++;
+        return;
+    }
+    text_harmless(shown, sizeof shown, line, strlen(line), "");
+    if (lost) printf("%lu lines were not written: nobody took them\n", lost);
+    lost = 0;
+    printf("%s\n", shown);
+    fflush(stdout);
+}
+
+/* ---- the model ------------------------------------------------------------------------------------------------------------------ */
+
+/* "models/llama/" is called "llama". */
+static const char *cmd_serve_last_part(const char *path, char out[200]) {
+    size_t end = strlen(path);
+    while (end > 1 && path[end - 1] == '/') end--;
+    size_t begin = end;
+    while (begin > 0 && path[begin - 1] != '/') begin--;
+    snprintf(out, 200, "%.*s", (int)(end - begin < 199 ? end - begin : 199), path + begin);
+    return out;
+}
+
+/* A template that is not known keeps nobody from completions. */
+static propane_status cmd_serve_open_chat(serve_job *j, propane_error *err) {
+    const propane_status status = propane_chat_open(j->m.weights, j->m.tokenizer, j->chat_name, &j->chat, err);
+    if (status != PROPANE_ERR_UNSUPPORTED || j->chat_name) return status;
+    fprintf(stderr, "propane serve: completions only, no chat: %s\n", err->text);
+    j->chat = NULL;
+    return PROPANE_OK;
+}
+
+static propane_status cmd_serve_open_model(serve_job *j, propane_error *err) {
+    PROPANE_TRY(opened_model_read(&j->m, err));
+    PROPANE_TRY(opened_model_tokenizer(&j->m, err));
+    PROPANE_TRY(cmd_serve_open_chat(j, err));
+    return opened_model_start(&j->m, err);
+}
+
+static propane_status cmd_serve_serve(serve_job *j, propane_error *err) {
+    char name[200];
+    serve_server *server;
+    PROPANE_TRY(cmd_serve_read_rules(j, err));
+    PROPANE_TRY(cmd_serve_open_model(j, err));
+    j->options.version = propane_version();
+    if (j->log) j->options.log = cmd_serve_log;
+    serve_engine engine = serve_engine_of(j->m.generator, j->chat);
+    engine.name = j->name ? j->name : cmd_serve_last_part(j->m.model, name);
+    engine.created = (int64_t)time(NULL);
+    engine.next_seed = (uint64_t)time(NULL) << 20 ^ (uint64_t)getpid();
+    cli_catch_signals();
+    PROPANE_TRY(serve_start(&engine, &j->options, &server, err));
+    printf("serving '%s' at http%s://%s%s%s:%d/v1 (chat format %s); Ctrl-C ends it\n", engine.name,
+           j->certificate ? "s" : "", strchr(j->options.host, ':') ? "[" : "", j->options.host,
+           strchr(j->options.host, ':') ? "]" : "", serve_port(server),
+           j->chat ? propane_chat_format(j->chat) : "not known: completions only");
+    (void)cli_flush();
+    while (!cli_interrupted) usleep(20000);
+    serve_stop(server, 5000);
+    if (cmd_serve_can_write()) printf("stopped\n");
+    return PROPANE_OK;
+}
+
+int cmd_serve(int argc, char **argv) {
+    serve_job j = {
+        .m = {OPENED_MODEL_STANDARD, .parallel = 8, .chunk = 256}, .options = {.host = "127.0.0.1"}, .log = true};
+    int64_t port = 8080, body = 4, queue = 512, connections = 1024, memory = 256, seconds = 60;
+    const cli_flag flags[] = {
+        OPENED_MODEL_FLAG(j.m),
+        OPENED_ADAPTER_FLAG(j.m),
+        {"--host", CLI_TEXT, &j.options.host, .words = "ADDRESS", .help = "0.0.0.0: reachable from other machines"},
+        {"--port", CLI_INT, &port, 0, 65535, "N", "0: any free one"},
+        {"--name", CLI_TEXT, &j.name, .words = "NAME", .help = "what clients call the model; else the file's name"},
+        {"--chat", CLI_TEXT, &j.chat_name, .words = "FORMAT",
+         .help = "how the model talks, if its folder does not say"},
+        OPENED_TOKENIZER_FLAG(j.m),
+        {"--context", CLI_INT, &j.m.context, 0, 1048576, "N", "longest sequence; 0: the model's"},
+        OPENED_WORK_FLAGS(j.m),
+        {"--parallel", CLI_INT, &j.m.parallel, 1, PROPANE_MAX_PARALLEL, "N", "requests answered at the same time"},
+        {"--chunk", CLI_INT, &j.m.chunk, 1, 4096, "N", "positions that a prompt is read by; others go on in between"},
+        {"--max-body", CLI_INT, &body, 1, 1024, "MB", "largest request"},
+        {"--max-queue", CLI_INT, &queue, 1, 100000, "N", "requests that may wait; more are told to come again"},
+        {"--max-connections", CLI_INT, &connections, 1, 100000, "N", "at the same time"},
+        {"--max-memory", CLI_INT, &memory, 1, 1 << 20, "MB", "of requests that arrive or wait, all together"},
+        {"--request-time", CLI_INT, &seconds, 1, 86400, "S", "in which a whole request must have arrived"},
+        {"--api-key-file", CLI_TEXT, &j.key_file, .words = "FILE",
+         .help = "keys of clients, one a line; others are refused (/health excepted)"},
+        {"--tls-cert", CLI_TEXT, &j.certificate, .words = "FILE", .help = "HTTPS, with this certificate (chain), PEM"},
+        {"--tls-key", CLI_TEXT, &j.private_key, .words = "FILE", .help = "its private key, PEM"},
+        {"--cors-origins", CLI_TEXT, &j.origins, .words = "LIST",
+         .help = "web pages that may ask besides this machine's: https://app.example.org,...; *: all"},
+        {"--log", CLI_SWITCH, &j.log, .help = "a line for each request (--no-log: none)"},
+    };
+    int code = cli_parse(argc, argv, flags, sizeof flags / sizeof flags[0], "serve MODEL [flags]",
+                         "Answers programs that speak OpenAI's completions and chat endpoints. Requests that come "
+                         "together are answered together; http://HOST:PORT/ is a page to talk with the model. Ctrl-C "
+                         "or SIGTERM ends it.");
+    if (code >= 0) return code;
+    if (!j.certificate != !j.private_key)
+        return cli_misuse("serve", "--tls-cert and --tls-key go together; %s is missing",
+                          j.certificate ? "--tls-key" : "--tls-cert");
+    j.options.port = (int)port;
+    j.options.body_limit = (size_t)body << 20;
+    j.options.queue_limit = (int)queue;
+    j.options.connection_limit = (int)connections;
+    j.options.memory_limit = (size_t)memory << 20;
+    j.options.request_seconds = (int)seconds;
+    propane_error err = {0};
+    propane_status status = propane_set_threads((int)j.m.threads, &err);
+    if (status == PROPANE_OK) status = cmd_serve_serve(&j, &err);
+    propane_chat_free(j.chat);
+    arena_free(j.arena);
+    opened_model_close(&j.m);
+    return status == PROPANE_OK ? CLI_OK : cli_error("serve", &err);
+}

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: MIT
+ * propane serve where libmicrohttpd was not there to build with.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "apps/propane/cli.h"
+
+int cmd_serve(int argc, char **argv) {
+    if (argc > 1 && strcmp(argv[argc - 1], "--help") == 0)
+        return cli_parse(2, (char *[]){argv[0], argv[argc - 1], NULL}, NULL, 0, "serve MODEL [flags]",
+                         "This propane was built without libmicrohttpd and has no server.");
+    fprintf(stderr,
+            "propane serve: this propane was built without a server: install libmicrohttpd and build it again\n");
+    return CLI_FAILED;
+}

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: MIT
+ * propane tokenize: learns a vocabulary from a text, or takes one that exists, and writes the text as ids.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "apps/propane/cli.h"
+#include "core/base/clock.h"
+#include "core/base/file.h"
+#include "core/base/memory.h"
+
+static propane_status cmd_tokenize_print_line(const propane_tokenizer *t, const char *data, size_t length,
+                                              propane_error *err) {
+    int32_t *ids = NULL;
+    int64_t count = 0;
+    PROPANE_TRY(propane_tokenizer_encode(t, data, length, &ids, &count, err));
+    for (int64_t k = 0; k < count; k++) printf("%s%" PRId32, k ? " " : "", ids[k]);
+    printf("\n");
+    propane_free(ids);
+    return PROPANE_OK;
+}
+
+/* The ids of each line of a text (without its end), a line each; or of the text as a whole. */
+static propane_status cmd_tokenize_print_ids(const propane_tokenizer *t, const char *path, bool lines,
+                                             propane_error *err) {
+    char *data = NULL;
+    size_t length = 0;
+    PROPANE_TRY(file_read_stream(path, (size_t)1 << 30, &data, &length, err));
+    propane_status status = PROPANE_OK;
+    for (size_t i = 0; status == PROPANE_OK && i < length;) {
+        const char *end = lines ? memchr(data + i, '\n', length - i) : NULL;
+        size_t next = end ? (size_t)(end - data) : length;
+        status = cmd_tokenize_print_line(t, data + i, next - i, err);
+        i = next + 1;
+    }
+    mem_free(data);
+    return status;
+}
+
+static int cmd_tokenize_print_only(const char *path, const char *use, bool lines) {
+    propane_error err = {0};
+    propane_tokenizer *t = NULL;
+    propane_status status = propane_tokenizer_open(use, &t, &err);
+    if (status == PROPANE_OK) status = cmd_tokenize_print_ids(t, path, lines, &err);
+    propane_tokenizer_free(t);
+    return status == PROPANE_OK ? CLI_OK : cli_error("tokenize", &err);
+}
+
+static propane_status cmd_tokenize_files(const propane_corpus *c, const char *out, const char *tokens_out,
+                                         propane_error *err) {
+    if (out) PROPANE_TRY(propane_tokenizer_write(propane_corpus_tokenizer(c), out, err));
+    if (out && tokens_out && file_same(out, tokens_out))
+        return propane_fail(err, PROPANE_ERR_INVALID, "cannot write %s: it is the file that --out has just written",
+                            tokens_out);
+    return tokens_out ? propane_corpus_write(c, tokens_out, err) : PROPANE_OK;
+}
+
+static int cmd_tokenize_write(const char *path, const propane_corpus_options *options, const char *out,
+                              const char *tokens_out) {
+    propane_error err = {0};
+    propane_corpus *c = NULL;
+    propane_tokenizer_info info = {.size = sizeof info};
+    int64_t start = clock_ns();
+    propane_status status = propane_corpus_open(path, options, &c, &err);
+    if (status == PROPANE_OK) status = cmd_tokenize_files(c, out, tokens_out, &err);
+    if (status == PROPANE_OK && propane_tokenizer_describe(propane_corpus_tokenizer(c), &info))
+        printf("%s: %" PRId64 " bytes, %" PRId64 " tokens (%.2f bytes each), %s vocabulary of %d, %.1f s\n", path,
+               propane_corpus_bytes(c), propane_corpus_count(c),
+               (double)propane_corpus_bytes(c) / (double)propane_corpus_count(c), info.kind, info.size_of_vocabulary,
+               (double)(clock_ns() - start) / 1e9);
+    propane_corpus_free(c);
+    return status == PROPANE_OK ? CLI_OK : cli_error("tokenize", &err);
+}
+
+int cmd_tokenize(int argc, char **argv) {
+    const char *path = NULL, *use = NULL, *kind = "bpe", *out = NULL, *tokens_out = NULL, *shown = NULL;
+    int64_t vocab = 4096;
+    bool kind_given = false, vocab_given = false;
+    const cli_flag flags[] = {
+        {"TEXT", CLI_TEXT, &path, .help = "the text: any bytes, UTF-8 for kind chars", .required = true},
+        {"--kind", CLI_CHOICE, &kind, .words = "bpe|chars|bytes", .help = "what to learn", .given = &kind_given},
+        {"--vocab", CLI_INT, &vocab, 257, 65536, "N", "ids that bpe may have", .given = &vocab_given},
+        {"--tokenizer", CLI_TEXT, &use, .words = "FILE",
+         .help = "use this one (or a model's folder) instead of learning one"},
+        {"--out", CLI_TEXT, &out, .words = "FILE", .help = "where the tokenizer goes"},
+        {"--tokens", CLI_TEXT, &tokens_out, .words = "FILE", .help = "where the token file goes"},
+        {"--print-ids", CLI_CHOICE, &shown, .words = "lines|text",
+         .help = "print the ids that --tokenizer gives each line, or the text as a whole; nothing is written"},
+    };
+    int code = cli_parse(
+        argc, argv, flags, sizeof flags / sizeof flags[0],
+        "tokenize TEXT [--kind bpe|chars|bytes] [--vocab N] --out FILE [--tokens FILE]",
+        "Learns a vocabulary from a text (byte-level BPE, its characters, or plain bytes), or takes an existing "
+        "tokenizer (Propane's, a tokenizer.json or llama2.c's), and writes the text as a token file for 'propane "
+        "train'.");
+    if (code >= 0) return code;
+    if (vocab_given && strcmp(kind, "bpe") != 0)
+        return cli_misuse("tokenize", "--vocab is for --kind bpe; %s has as many ids as it needs", kind);
+    if (use && (kind_given || vocab_given))
+        return cli_misuse("tokenize", "--tokenizer takes a vocabulary that exists; %s would learn one",
+                          kind_given ? "--kind" : "--vocab");
+    if (use && out)
+        return cli_misuse("tokenize", "--out writes a tokenizer that was learnt; with --tokenizer there is none");
+    if (shown && (!use || tokens_out))
+        return cli_misuse("tokenize", "--print-ids goes with --tokenizer and nothing that is written");
+    if (shown) return cmd_tokenize_print_only(path, use, strcmp(shown, "lines") == 0);
+    if (!out && !tokens_out) return cli_misuse("tokenize", "nothing to write: give --out, --tokens or both");
+    if (!use && !out)
+        return cli_misuse("tokenize",
+                          "--tokens without --out: the tokenizer would be lost, and nothing could read the tokens");
+    const char *const outputs[] = {out, tokens_out}, *const inputs[] = {path, use, out};
+    for (int i = 0; i < 2; i++)
+        for (int k = 0; k < 2 + i; k++)
+            if (outputs[i] && inputs[k] && file_same(outputs[i], inputs[k]))
+                return cli_misuse("tokenize", "%s %s would overwrite %s", i ? "--tokens" : "--out", outputs[i],
+                                  k == 0   ? "the text"
+                                  : k == 1 ? "the tokenizer"
+                                           : "what --out writes");
+    const propane_corpus_options options = {
+        .size = sizeof options, .tokenizer = use, .kind = kind, .vocabulary = (int)vocab};
+    return cmd_tokenize_write(path, &options, out, tokens_out);
+}

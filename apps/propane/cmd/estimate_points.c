@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: MIT
+ * Owns judging the model behind the estimates on a table of published measurements: errors by chip and by kind of work, and what
+ * it does not cover.
+ */
+#include "apps/propane/cmd/estimate_points.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ane/chip/cost_step.h"
+#include "core/base/file.h"
+#include "core/base/json.h"
+#include "core/base/memory.h"
+
+/* ---- published points -------------------------------------------------------------------------------------------------- */
+
+static int estimate_points_by_value(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* Between the values, as numpy does it. */
+static double estimate_points_quantile(double *sorted, int count, double q) {
+    if (!count) return 0;
+    double at = q * (count - 1);
+    int low = (int)at;
+    return low + 1 < count ? sorted[low] + (at - low) * (sorted[low + 1] - sorted[low]) : sorted[low];
+}
+
+typedef struct tally {
+    const char *name;
+    int count;
+    double *errors;
+} tally;
+
+#define MAX_GROUPS 128
+
+static propane_status estimate_points_count_in(tally *groups, int *used, const char *name, double error, int room,
+                                               arena *a, propane_error *err) {
+    int g = 0;
+    while (g < *used && strcmp(groups[g].name, name) != 0) g++;
+    if (g == MAX_GROUPS) return PROPANE_OK;
+    if (g == *used) {
+        groups[g] = (tally){name, 0, ARENA_ARRAY(a, room, double)};
+        if (!groups[g].errors) return propane_fail_memory(err, (size_t)room * sizeof(double));
+        ++*used;
+    }
+    groups[g].errors[groups[g].count++] = error;
+    return PROPANE_OK;
+}
+
+typedef struct judged {
+    tally all, chips[MAX_GROUPS], kinds[MAX_GROUPS], reasons[MAX_GROUPS];
+    int chip_count, kind_count, reason_count, uncovered, one;
+    int fitted; /* points that the model was fitted to, or their like */
+} judged;
+
+static propane_status estimate_points_judge(const cost_point *points, int count, arena *a, judged *j,
+                                            propane_error *err) {
+    for (int i = 0; i < count; i++) {
+        const cost_point *p = &points[i];
+        if (!p->covered) {
+            j->uncovered++;
+            PROPANE_TRY(estimate_points_count_in(j->reasons, &j->reason_count, p->reason, 0, count, a, err));
+            continue;
+        }
+        double error = fabs(p->time.ms / p->published_ms - 1);
+        j->fitted += p->time.similarity > 0.999;
+        PROPANE_TRY(estimate_points_count_in(&j->all, &j->one, "all", error, count, a, err));
+        PROPANE_TRY(estimate_points_count_in(j->chips, &j->chip_count, p->chip, error, count, a, err));
+        PROPANE_TRY(estimate_points_count_in(j->kinds, &j->kind_count, p->workload, error, count, a, err));
+    }
+    for (int i = 0; i < j->chip_count; i++)
+        qsort(j->chips[i].errors, (size_t)j->chips[i].count, sizeof(double), estimate_points_by_value);
+    for (int i = 0; i < j->kind_count; i++)
+        qsort(j->kinds[i].errors, (size_t)j->kinds[i].count, sizeof(double), estimate_points_by_value);
+    qsort(j->all.errors, (size_t)j->all.count, sizeof(double), estimate_points_by_value);
+    return PROPANE_OK;
+}
+
+static json_t *estimate_points_json_group(const tally *t) {
+    return json_pack("{s:i, s:f, s:f}", "count", t->count, "median", estimate_points_quantile(t->errors, t->count, 0.5),
+                     "p90", estimate_points_quantile(t->errors, t->count, 0.9));
+}
+
+/* Takes the value. */
+static propane_status estimate_points_print_json(json_t *root, propane_error *err) {
+    char *line = NULL;
+    propane_status status = json_print(root, JSON_INDENT(1) | JSON_REAL_PRECISION(6), &line, NULL, err);
+    if (line) printf("%s\n", line);
+    mem_free(line);
+    json_decref(root);
+    return status;
+}
+
+/* ---- published training steps ------------------------------------------------------------------------------------------ */
+
+static json_t *estimate_points_json_parts(const cost_step *s) {
+    return json_pack("{s:f, s:f, s:f, s:f, s:f}", "engine_ms", s->engine_ms, "staging_ms", s->staging_ms,
+                     "elementwise_ms", s->elementwise_ms, "products_ms", s->gemm_ms, "update_ms", s->update_ms);
+}
+
+static json_t *estimate_points_steps_json(const cost_point *points, int count) {
+    json_t *list = json_array();
+    for (int i = 0; i < count; i++) {
+        const cost_point *p = &points[i];
+        cost_step_point s;
+        if (!cost_step_point_read(p->id, p->chip, p->workload, p->shape, p->note, p->published_ms, &s)) continue;
+        json_add(list, s.covered ? json_pack("{s:s, s:s, s:s, s:f, s:f, s:f, s:o}", "id", s.id, "chip", s.chip, "style",
+                                             cost_style_name(s.style), "predicted_ms", s.step.ms, "published_ms",
+                                             s.published_ms, "relative_error", fabs(s.step.ms / s.published_ms - 1),
+                                             "parts", estimate_points_json_parts(&s.step))
+                                 : json_pack("{s:s, s:s}", "id", s.id, "reason", s.reason));
+    }
+    return list;
+}
+
+static void estimate_points_print_steps(const cost_point *points, int count) {
+    int covered = 0, far = 0, rows = 0;
+    for (int i = 0; i < count; i++) {
+        const cost_point *p = &points[i];
+        cost_step_point s;
+        if (!cost_step_point_read(p->id, p->chip, p->workload, p->shape, p->note, p->published_ms, &s)) continue;
+        if (rows++ == 0)
+            printf("\n%-30s %-9s %-26s %9s %9s %7s   %s\n", "training step", "chip", "weights", "estimated",
+                   "published", "error", "engine + staging + elementwise + products + update, ms");
+        if (!s.covered) continue;
+        double error = s.step.ms / s.published_ms - 1;
+        covered++;
+        far += fabs(error) > 0.25;
+        printf("%-30.30s %-9.9s %-26.26s %6.1f ms %6.1f ms %+5.0f %%   %.1f + %.1f + %.1f + %.1f + %.1f\n", s.id,
+               s.chip, cost_style_name(s.style), s.step.ms, s.published_ms, 100 * error, s.step.engine_ms,
+               s.step.staging_ms, s.step.elementwise_ms, s.step.gemm_ms, s.step.update_ms);
+    }
+    if (rows)
+        printf("%d of %d published steps are covered, %d of them are off by more than 25 %%\n", covered, rows, far);
+}
+
+static propane_status estimate_points_json(const char *path, const cost_point *points, int count, const judged *j,
+                                           propane_error *err) {
+    json_t *list = json_array(), *missing = json_array(), *chips = json_object(), *kinds = json_object(),
+           *reasons = json_object();
+    for (int i = 0; i < count; i++) {
+        const cost_point *p = &points[i];
+        if (p->covered)
+            json_add(list,
+                     json_pack("{s:s%, s:s%, s:s%, s:s%, s:f, s:f, s:f, s:f, s:f, s:f}", "id", p->id, strlen(p->id),
+                               "chip", p->chip, strlen(p->chip), "path", p->path, strlen(p->path), "workload",
+                               p->workload, strlen(p->workload), "predicted_ms", p->time.ms, "published_ms",
+                               p->published_ms, "relative_error", fabs(p->time.ms / p->published_ms - 1), "low_ms",
+                               p->time.low_ms, "high_ms", p->time.high_ms, "similarity", p->time.similarity));
+        else
+            json_add(missing, json_pack("{s:s, s:s}", "id", p->id, "reason", p->reason));
+    }
+    for (int i = 0; i < j->chip_count; i++) json_put(chips, j->chips[i].name, estimate_points_json_group(&j->chips[i]));
+    for (int i = 0; i < j->kind_count; i++) json_put(kinds, j->kinds[i].name, estimate_points_json_group(&j->kinds[i]));
+    for (int i = 0; i < j->reason_count; i++) json_put(reasons, j->reasons[i].name, json_integer(j->reasons[i].count));
+    json_t *root =
+        json_pack("{s:s, s:s, s:i, s:i, s:i, s:i, s:f, s:f, s:o, s:o, s:o, s:o, s:o, s:o}", "file", path, "kind",
+                  "estimated", "rows", count, "covered", j->all.count, "not_covered", j->uncovered, "fitted", j->fitted,
+                  "median_relative_error", estimate_points_quantile(j->all.errors, j->all.count, 0.5),
+                  "p90_relative_error", estimate_points_quantile(j->all.errors, j->all.count, 0.9), "by_chip", chips,
+                  "by_workload", kinds, "not_covered_reasons", reasons, "points", list, "uncovered", missing,
+                  "training_steps", estimate_points_steps_json(points, count));
+    return estimate_points_print_json(root, err);
+}
+
+static void estimate_points_print_group(const char *title, const tally *groups, int count) {
+    printf("\n%-34s %6s %9s %9s\n", title, "rows", "median", "90th");
+    for (int i = 0; i < count; i++)
+        printf("%-34s %6d %7.1f %% %7.1f %%\n", groups[i].name, groups[i].count,
+               100 * estimate_points_quantile(groups[i].errors, groups[i].count, 0.5),
+               100 * estimate_points_quantile(groups[i].errors, groups[i].count, 0.9));
+}
+
+static void estimate_points_print(const char *path, const cost_point *points, int count, const judged *j) {
+    printf("%-34s %-10s %-11s %11s %11s %8s\n", "id", "chip", "workload", "estimated", "published", "error");
+    for (int i = 0; i < count; i++)
+        if (points[i].covered)
+            printf("%-34.34s %-10.10s %-11s %8.4f ms %8.4f ms %+6.1f %%\n", points[i].id, points[i].chip,
+                   points[i].workload, points[i].time.ms, points[i].published_ms,
+                   100 * (points[i].time.ms / points[i].published_ms - 1));
+    estimate_points_print_group("chip", j->chips, j->chip_count);
+    estimate_points_print_group("workload", j->kinds, j->kind_count);
+    printf("\nnot covered, and why\n");
+    for (int i = 0; i < j->reason_count; i++) printf("%6d  %s\n", j->reasons[i].count, j->reasons[i].name);
+    estimate_points_print_steps(points, count);
+    printf(
+        "\n%s: %d rows, %d covered, %d not; relative error of the estimates: median %.1f %%, 90th percentile %.1f %%\n",
+        path, count, j->all.count, j->uncovered, 100 * estimate_points_quantile(j->all.errors, j->all.count, 0.5),
+        100 * estimate_points_quantile(j->all.errors, j->all.count, 0.9));
+    if (j->fitted)
+        printf("%d of them are points that the model was fitted to or just like one: their errors say little; "
+               "bench/cross_validate.sh tells those of points held out\n",
+               j->fitted);
+}
+
+propane_status estimate_points(const char *path, bool json, propane_error *err) {
+    char *table = NULL;
+    size_t length = 0;
+    cost_point *points = NULL;
+    int count = 0;
+    judged j = {0};
+    PROPANE_TRY(file_read_stream(path, (size_t)256 << 20, &table, &length, err));
+    arena *a = arena_create();
+    propane_status status =
+        a ? cost_points_read(table, length, path, a, &points, &count, err) : propane_fail_memory(err, 0);
+    if (status == PROPANE_OK) status = estimate_points_judge(points, count, a, &j, err);
+    if (status == PROPANE_OK && json) status = estimate_points_json(path, points, count, &j, err);
+    if (status == PROPANE_OK && !json) estimate_points_print(path, points, count, &j);
+    arena_free(a);
+    mem_free(table);
+    return status;
+}

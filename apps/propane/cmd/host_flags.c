@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: MIT
+ * Owns the words about the processor's products.
+ */
+#include "apps/propane/cmd/host_flags.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#ifdef __APPLE__
+const char *host_blas_standard = "auto";
+#else
+const char *host_blas_standard = "off";
+#endif
+
+propane_status host_blas_set(void *object, const char *name, const char *value, propane_error *err) {
+    (void)object, (void)name;
+    return propane_set_blas(value, err);
+}
+
+void host_products_words(char *out, size_t size) {
+    propane_products p = {sizeof p};
+    propane_error err = {0};
+    if (propane_products_get(&p, &err) != PROPANE_OK)
+        snprintf(out, size, "none: %s", err.text);
+    else if (!p.library)
+        snprintf(out, size, "own kernels; --blas names a library");
+    else
+        snprintf(out, size, "%s%s", p.library,
+                 p.measured ? " where it is measured to be faster than the own kernels" : "");
+}
+
+void host_products_tell(bool json) {
+    propane_products p = {sizeof p};
+    propane_error ignored = {0};
+    if (propane_products_get(&p, &ignored) != PROPANE_OK || !p.library || p.own_calls + p.library_calls == 0) return;
+    const double all = p.own_flops + p.library_flops;
+    if (json)
+        printf("{\"event\":\"products\",\"library_calls\":%" PRId64 ",\"own_calls\":%" PRId64
+               ",\"library_gflop\":%.3f,\"own_gflop\":%.3f}\n",
+               p.library_calls, p.own_calls, p.library_flops / 1e9, p.own_flops / 1e9);
+    else
+        printf("large products: %" PRId64 " by %s (%.0f%% of the arithmetic), %" PRId64 " by the own kernels\n",
+               p.library_calls, p.library, all > 0 ? 100 * p.library_flops / all : 0, p.own_calls);
+}

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: MIT
+ * Flags about this machine's own part of the work, and what the commands tell of it.
+ */
+#ifndef APPS_PROPANE_CMD_HOST_FLAGS_H
+#define APPS_PROPANE_CMD_HOST_FLAGS_H
+
+#include <stdbool.h>
+
+#include "apps/propane/cli.h"
+
+extern const char *host_blas_standard;
+propane_status host_blas_set(void *object, const char *name, const char *value, propane_error *err);
+
+#define HOST_BLAS_FLAG                                                                                                 \
+    {"--blas",                                                                                                         \
+     CLI_TEXT,                                                                                                         \
+     &host_blas_standard,                                                                                              \
+     .words = "auto|off|LIBRARY",                                                                                      \
+     .help = "who does the processor's large products: a CBLAS, the faster of it and Propane's own kernels, or these", \
+     .set = host_blas_set}
+
+/* "own kernels", ...: what a cpu device that is opened now does large products with; or why it cannot. */
+void host_products_words(char *out, size_t size);
+/* After a run: how many large products either of them did. Nothing where no library was asked for. */
+void host_products_tell(bool json);
+
+#endif

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: MIT
+ * Owns a sentence that is made beforehand, because a signal handler writes it, and the timer that has it written. mpirun gives
+ * a rank about a second between asking and killing.
+ */
+#include "apps/propane/cmd/lost_ranks.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include "core/base/file.h"
+
+enum { PATIENCE_US = 600000 };
+
+static struct {
+    char dir[2000], checkpoint[2100], advice[2400], told[2600];
+    volatile int rank;
+    volatile bool ready;
+} lost;
+
+/* The first rank holds a lock on the run's folder as long as it lives. */
+static bool lost_ranks_first_lives(void) {
+    const int fd = open(lost.dir, O_RDONLY | O_CLOEXEC);
+    const bool lives = fd < 0 || flock(fd, LOCK_SH | LOCK_NB) != 0;
+    if (fd >= 0) (void)close(fd);
+    return lives;
+}
+
+static void lost_ranks_write(int number) {
+    (void)number;
+    if (!lost.ready || access(lost.checkpoint, F_OK) != 0 || (lost.rank == 1 && lost_ranks_first_lives())) return;
+    if (write(STDERR_FILENO, lost.told, strlen(lost.told)) < 0) return;
+}
+
+void lost_ranks_prepare(const propane_ranks *ranks, const char *dir) {
+    lost.rank = propane_ranks_rank(ranks);
+    if (strlen(dir) >= sizeof lost.dir) return;
+    snprintf(lost.dir, sizeof lost.dir, "%s", dir);
+    snprintf(lost.checkpoint, sizeof lost.checkpoint, "%s/checkpoint.safetensors", lost.dir);
+    snprintf(
+        lost.advice, sizeof lost.advice,
+        "the last checkpoint is whole: go on from it with mpirun -n %d propane train --resume --run %s and the same "
+        "--data (or with another number of ranks)",
+        propane_ranks_count(ranks), lost.dir);
+    if (lost.rank > 1) return; /* when all are told to stop, two say so at most */
+    snprintf(lost.told, sizeof lost.told,
+             "propane train: the ranks were told to stop and have not come to it yet; if one was lost, %s\n",
+             lost.advice);
+    struct sigaction action = {.sa_handler = lost_ranks_write};
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGALRM, &action, NULL);
+    lost.ready = true;
+}
+
+void lost_ranks_expect(void) {
+    const struct itimerval soon = {.it_value = {0, PATIENCE_US}};
+    if (lost.ready) (void)setitimer(ITIMER_REAL, &soon, NULL);
+}
+
+void lost_ranks_forget(void) {
+    const struct itimerval never = {0};
+    if (lost.ready) (void)setitimer(ITIMER_REAL, &never, NULL);
+    lost.ready = false;
+}
+
+const char *lost_ranks_advice(void) { return *lost.advice && file_exists(lost.checkpoint) ? lost.advice : ""; }

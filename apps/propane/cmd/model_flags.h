@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: MIT
+ * A model that a command runs: what its flags say, and what is made of them. The tokenizer and the weights are read first,
+ * so that a command can look at what it was given before the work of opening a device.
+ */
+#ifndef APPS_PROPANE_CMD_MODEL_FLAGS_H
+#define APPS_PROPANE_CMD_MODEL_FLAGS_H
+
+#include "apps/propane/cli.h"
+#include "apps/propane/cmd/host_flags.h"
+
+typedef struct opened_model {
+    const char *model, *adapter, *vocabulary, *device, *precision, *form; /* adapter, vocabulary: may be NULL */
+    int64_t context, threads, parallel, chunk;                            /* as propane_generator_options says */
+    propane_tokenizer *tokenizer;
+    propane_tokenizer_info vocabulary_info;
+    propane_model *weights;
+    propane_model_info info;
+    propane_generator *generator;
+} opened_model;
+
+#define OPENED_MODEL_STANDARD .device = "cpu", .precision = "fp32", .form = "auto"
+
+/* The rows of these flags; `o`: the opened_model. */
+#define OPENED_MODEL_FLAG(o)                                                                                           \
+    {"MODEL", CLI_TEXT, &(o).model,                                                                                    \
+     .help = "a run's folder, a model's folder, a .safetensors, .gguf or llama2.c file", .required = true}
+#define OPENED_ADAPTER_FLAG(o)                                                                                         \
+    {"--adapter", CLI_TEXT, &(o).adapter, .words = "DIR", .help = "a LoRA adapter of the model"}
+#define OPENED_TOKENIZER_FLAG(o)                                                                                       \
+    {"--tokenizer", CLI_TEXT, &(o).vocabulary, .words = "FILE", .help = "if there is none in the model's folder"}
+#define OPENED_DEVICE_FLAGS(o)                                                                                         \
+    {"--device", CLI_TEXT, &(o).device, .words = "URI", .help = "see 'propane devices'"},                              \
+        {"--precision", CLI_CHOICE, &(o).precision, .words = "fp32|fp16", .help = "of the device's programs"},         \
+        {"--weights", CLI_CHOICE, &(o).form, .words = propane_weight_forms(),                                          \
+         .help = "how matrices are stored; fp32: as --precision says; auto: that, or bf16 or fp16 where the model "    \
+                 "fits in"},                                                                                           \
+        HOST_BLAS_FLAG
+#define OPENED_THREADS_FLAG(o) {"--threads", CLI_INT, &(o).threads, 0, 256, "N", "0: one per core"}
+#define OPENED_WORK_FLAGS(o)   OPENED_DEVICE_FLAGS(o), OPENED_THREADS_FLAG(o)
+
+/* The weights, with the adapter's added. */
+PROPANE_CHECK propane_status opened_model_read(opened_model *o, propane_error *err);
+/* The tokenizer that was given, or the model's own. */
+PROPANE_CHECK propane_status opened_model_tokenizer(opened_model *o, propane_error *err);
+/* The device and the programs. */
+PROPANE_CHECK propane_status opened_model_start(opened_model *o, propane_error *err);
+/* All of it; what was never opened is skipped. */
+void opened_model_close(opened_model *o);
+
+#endif

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: MIT
+ * Where the time of propane run goes, as a table for people and as a file for Chrome and Perfetto.
+ */
+#ifndef APPS_PROPANE_CMD_RUN_PROFILE_H
+#define APPS_PROPANE_CMD_RUN_PROFILE_H
+
+#include <stdio.h>
+
+#include "propane.h"
+
+/* Of the runs since the profile was switched on; `function` as the session was opened for it. */
+PROPANE_CHECK propane_status run_profile_print(propane_session *s, const char *function, FILE *out, propane_error *err);
+PROPANE_CHECK propane_status run_profile_trace(propane_session *s, const char *function, const char *model,
+                                               const char *path, propane_error *err);
+
+#endif

@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: MIT
+ * The command `propane`: finds the subcommand in one table and hands over. Only this folder prints or exits.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "apps/propane/cli.h"
+#include "core/base/clock.h"
+#include "core/base/file.h"
+#include "core/base/memory.h"
+
+/* What the library tells that is no error. */
+static void main_note(void *context, const char *sentence) {
+    (void)context;
+    fprintf(stderr, "propane: %s\n", sentence);
+}
+
+volatile bool cli_interrupted;
+static volatile sig_atomic_t main_signal;
+int cli_argc;
+char **cli_argv;
+static int output_errno; /* of the first write to standard output that failed: later calls no longer know */
+
+static void (*volatile main_tell)(void *object);
+static void *volatile main_told;
+
+void cli_interrupt(void) {
+    cli_interrupted = true;
+    if (main_tell) main_tell(main_told);
+}
+
+void cli_on_interrupt(void (*tell)(void *object), void *object) {
+    main_tell = NULL;
+    main_told = object;
+    main_tell = tell;
+}
+
+/* A second signal ends the process at once; not one that comes with the first, as timeout(1) sends it to a process and then to its
+ * group, and a terminal to all that belongs to it. */
+static void main_on_signal(int number) {
+    static atomic_int_least64_t first;
+    enum { TOGETHER_NS = 500000000 };
+    const int64_t now = clock_ns();
+    if (cli_interrupted && main_signal && now - atomic_load(&first) < TOGETHER_NS) return;
+    if (cli_interrupted) _exit(128 + number);
+    atomic_store(&first, now);
+    main_signal = number;
+    cli_interrupt();
+}
+
+int cli_interrupt_code(void) { return main_signal ? 128 + main_signal : CLI_INTERRUPTED; }
+
+void cli_catch_signals(void) {
+    struct sigaction action = {.sa_handler = main_on_signal};
+    sigemptyset(&action.sa_mask);
+    struct sigaction before;
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+    if (sigaction(SIGHUP, NULL, &before) == 0 && before.sa_handler != SIG_IGN)
+        sigaction(SIGHUP, &action, NULL); /* nohup */
+}
+
+bool cli_is_terminal(int fd) {
+    const char *term = getenv("TERM");
+    return isatty(fd) && term && *term && strcmp(term, "dumb") != 0;
+}
+
+bool cli_has_colour(int fd) {
+    const char *none = getenv("NO_COLOR");
+    return cli_is_terminal(fd) && !(none && *none);
+}
+
+bool cli_wants_colour(const char *word, int fd) {
+    return strcmp(word, "always") == 0 || (strcmp(word, "auto") == 0 && cli_has_colour(fd));
+}
+
+int cli_width(void) {
+    struct winsize size;
+    return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col >= 20 ? size.ws_col : 80;
+}
+
+void cli_wrap(const char *text, int column, int indent, int width) {
+    while (*text) {
+        size_t end = strcspn(text, "\n"), room = column < width ? (size_t)(width - column) : 1, n = end;
+        if (end > room) {
+            n = room + 1;
+            while (n > 0 && text[n - 1] != ' ') n--;
+            n = n > 0 ? n - 1 : strcspn(text, " \n"); /* a word longer than the line stands out */
+        }
+        printf("%.*s", (int)n, text);
+        text += n;
+        if (*text == '\n') {
+            printf("\n");
+            column = 0;
+            text++;
+        } else if (*text) {
+            printf("\n%*s", indent, "");
+            column = indent;
+            while (*text == ' ') text++;
+        }
+    }
+}
+
+bool cli_flush(void) {
+    errno = 0;
+    if (fflush(stdout) == 0 && !ferror(stdout)) return true;
+    if (!output_errno && !errno && write(STDOUT_FILENO, "\n", 1) >= 0)
+        errno = EIO; /* printf failed and lost the reason: ask */
+    if (!output_errno) output_errno = errno ? errno : EIO;
+    return false;
+}
+
+int cli_finish(const char *command, int code) {
+    size_t bytes;
+    if (code == CLI_OK && mem_failed(&bytes)) { /* the last guard: something may be missing from what was shown */
+        fprintf(stderr, "propane %s: no memory for %zu bytes: its results are not whole\n", command, bytes);
+        code = CLI_FAILED;
+    }
+    propane_error err = {0};
+    if (code == CLI_OK && file_map_check(&err) != PROPANE_OK) {
+        fprintf(stderr, "propane %s: %s\n", command, err.text);
+        code = CLI_FAILED;
+    }
+    if (cli_flush()) return code;
+    if (output_errno != EPIPE)
+        fprintf(stderr, "propane %s: standard output cannot be written: %s\n", command, strerror(output_errno));
+    return CLI_FAILED;
+}
+
+static int main_unknown_command(const char *name) {
+    cli_nearest near = {.word = name};
+    for (int i = 0; i < cli_command_count; i++) cli_compare(&near, cli_commands[i].name, cli_commands[i].name);
+    fprintf(stderr, "propane: there is no command '%.60s'%s%s%s\nTry 'propane --help'.\n", name,
+            near.found ? "; did you mean '" : "", near.found ? near.found : "", near.found ? "'?" : "");
+    return CLI_USAGE;
+}
+
+/* "-h", "--version" and the like as the command that they stand for. */
+static const char *main_command_name(const char *word) {
+    if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0) return "help";
+    if (strcmp(word, "--version") == 0 || strcmp(word, "-V") == 0 || strcmp(word, "-v") == 0) return "version";
+    return word;
+}
+
+int main(int argc, char **argv) {
+    signal(SIGPIPE, SIG_IGN); /* a failed write is an error with a message, not a silent death */
+    signal(SIGXFSZ, SIG_IGN);
+    file_map_guard();
+    propane_set_log(main_note, NULL);
+    cli_argc = argc;
+    cli_argv = argv;
+    if (argc < 2) {
+        cli_print_commands(stderr);
+        return CLI_USAGE;
+    }
+    const char *name = main_command_name(argv[1]);
+    const bool help = strcmp(name, "help") == 0 && argc == 3 && argv[2][0] != '-'; /* COMMAND --help */
+    if (help) name = main_command_name(argv[2]);
+    const cli_command *command = cli_find_command(name);
+    if (!command) return main_unknown_command(name);
+    if (isatty(STDOUT_FILENO) && !command->draws) cli_filter_output();
+    char flag[] = "--help", *ask[] = {(char *)(uintptr_t)command->name, flag, NULL};
+    argv[1] = ask[0];
+    return cli_finish(command->name, help ? command->run(2, ask) : command->run(argc - 1, argv + 1));
+}

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: MIT
+ * Owns the headers of answers and who gets one: origins, keys, CORS. Everything goes through http_send.
+ */
+#include "apps/serve/http_send.h"
+
+#include <netdb.h>
+#include <netinet/in.h>
+#include <string.h>
+#include <sys/socket.h>
+
+const char *http_send_header(struct MHD_Connection *c, const char *name) {
+    return MHD_lookup_connection_value(c, MHD_HEADER_KIND, name);
+}
+
+static bool http_send_allows(const access_rules *rules, const char *origin) {
+    return !origin || access_origin(origin, rules->origins, rules->origin_count);
+}
+
+/* A page that may read the answer is told so; one that asks first (OPTIONS), what it may send. */
+static void http_send_add_cors(const access_rules *rules, struct MHD_Connection *c, struct MHD_Response *response,
+                               int http) {
+    const char *origin = http_send_header(c, MHD_HTTP_HEADER_ORIGIN);
+    const char *wanted = http_send_header(c, MHD_HTTP_HEADER_ACCESS_CONTROL_REQUEST_HEADERS);
+    if (!origin || !http_send_allows(rules, origin)) return;
+    MHD_add_response_header(response, MHD_HTTP_HEADER_ACCESS_CONTROL_ALLOW_ORIGIN, origin);
+    MHD_add_response_header(response, MHD_HTTP_HEADER_VARY, "Origin");
+    if (http != 204) return;
+    MHD_add_response_header(response, MHD_HTTP_HEADER_ACCESS_CONTROL_ALLOW_METHODS, "GET, POST, OPTIONS");
+    MHD_add_response_header(response, MHD_HTTP_HEADER_ACCESS_CONTROL_ALLOW_HEADERS,
+                            wanted ? wanted : "Authorization, Content-Type");
+    MHD_add_response_header(response, MHD_HTTP_HEADER_ACCESS_CONTROL_MAX_AGE, "86400");
+}
+
+enum MHD_Result http_send(const access_rules *rules, struct MHD_Connection *c, int *sent, int http,
+                          struct MHD_Response *response, const char *type) {
+    if (!response) return MHD_NO;
+    *sent = http;
+    if (type) MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, type);
+    if (http == 401) MHD_add_response_header(response, MHD_HTTP_HEADER_WWW_AUTHENTICATE, "Bearer");
+    http_send_add_cors(rules, c, response, http);
+    MHD_add_response_header(response, MHD_HTTP_HEADER_CACHE_CONTROL, "no-store");
+    MHD_add_response_header(response, "X-Content-Type-Options", "nosniff");
+    if (type && strncmp(type, "text/html", 9) == 0) /* a page of its own: nothing from elsewhere, in nobody's frame */
+        MHD_add_response_header(response, "Content-Security-Policy",
+                                "default-src 'none'; connect-src 'self'; script-src 'unsafe-inline'; style-src "
+                                "'unsafe-inline'; form-action 'none'; base-uri 'none'; frame-ancestors 'none'");
+    if (http == 503) MHD_add_response_header(response, MHD_HTTP_HEADER_RETRY_AFTER, "1");
+    enum MHD_Result queued = MHD_queue_response(c, (unsigned)http, response);
+    MHD_destroy_response(response);
+    return queued;
+}
+
+/* A copy of the text; NULL: no memory. */
+struct MHD_Response *http_send_copy(const text *body) {
+    static char nothing[1] = "";
+    if (body->failed) return NULL;
+    return MHD_create_response_from_buffer(body->length, body->data ? body->data : nothing, MHD_RESPMEM_MUST_COPY);
+}
+
+enum MHD_Result http_send_text(const access_rules *rules, struct MHD_Connection *c, int *sent, int http, text *body,
+                               const char *type) {
+    struct MHD_Response *r = http_send_copy(body);
+    text_deinit(body);
+    return http_send(rules, c, sent, http, r, type);
+}
+
+enum MHD_Result http_send_problem(const access_rules *rules, struct MHD_Connection *c, int *sent,
+                                  const serve_problem *p) {
+    text body = {0};
+    serve_print_problem(&body, p);
+    return http_send_text(rules, c, sent, p->http, &body, "application/json");
+}
+
+/* Pages from elsewhere may not, nor those that reach this machine by a name of their own, nor who has no key: but a page's question what it may send has none yet, and who only looks
+ * whether the server is there needs none, nor does the page at "/", which asks for one. */
+bool http_send_admits(const access_rules *rules, struct MHD_Connection *c, const char *url, const char *method,
+                      serve_problem *p) {
+    const char *origin = http_send_header(c, MHD_HTTP_HEADER_ORIGIN);
+    const char *host = http_send_header(c, MHD_HTTP_HEADER_HOST);
+    if (!rules->key_count && !access_host(host, rules->origins, rules->origin_count)) /* such a page has no key */
+        return serve_refuse(p, 403, "invalid_request_error", NULL, NULL,
+                            "this server is not known as '%.200s' (serve --cors-origins http://%.200s, or keys)", host,
+                            host);
+    if (!http_send_allows(rules, origin))
+        return serve_refuse(p, 403, "invalid_request_error", NULL, NULL,
+                            "pages of '%.200s' may not use this server (serve --cors-origins)", origin);
+    if (strcmp(method, "OPTIONS") == 0 || strcmp(url, "/health") == 0 || strcmp(url, "/") == 0) return true;
+    if (access_key(http_send_header(c, MHD_HTTP_HEADER_AUTHORIZATION), rules->keys, rules->key_count)) return true;
+    return serve_refuse(p, 401, "invalid_request_error", NULL, "invalid_api_key",
+                        "the request needs an API key that this server knows: Authorization: Bearer KEY");
+}
+
+const char *http_send_client(struct MHD_Connection *c, char out[64]) {
+    const union MHD_ConnectionInfo *info = MHD_get_connection_info(c, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+    if (!info ||
+        getnameinfo(info->client_addr,
+                    info->client_addr->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in),
+                    out, 64, NULL, 0, NI_NUMERICHOST) != 0)
+        strcpy(out, "?");
+    return out;
+}

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: MIT
+ * The HTTP server: one model behind OpenAI's completions and chat endpoints.
+ *
+ *   GET  / (a page to talk with the model), /health, /metrics, /v1/models, /v1/models/NAME
+ *   POST /v1/completions, /v1/chat/completions
+ *
+ * One thread (libmicrohttpd's) talks to all clients, another one works: requests are answered one after the other, in the
+ * order in which they came; what a slow client has not taken yet waits in memory (an answer is bounded by the context), so
+ * it holds up nobody. A client that closes its connection ends its own request. Beyond the queue's limit or the memory for
+ * requests: 503. A request that the context has no room for is refused before it waits; one that does not arrive in time is cut
+ * off, and so are connections that ask for nothing while places are short (apps/serve/connections.h).
+ * Requests of web pages from elsewhere (an Origin that is neither this machine nor allowed) are refused: 403; those of others are
+ * told that they may read the answers (CORS). Where there are keys, a request without one of them is refused: 401.
+ */
+#ifndef APPS_SERVE_SERVER_H
+#define APPS_SERVE_SERVER_H
+
+#include "apps/serve/access.h"
+#include "apps/serve/engine.h"
+
+typedef struct serve_options {
+    const char *host; /* an address of this machine, or "localhost" */
+    int port;         /* 0: any that is free */
+    size_t body_limit;
+    int queue_limit, connection_limit;
+    size_t memory_limit; /* bytes that requests may take together while they arrive and wait; 0: 256 MB */
+    int request_seconds; /* for a whole request to arrive; 0: 60 */
+    access_rules access; /* borrowed lists */
+    const char *tls_certificate, *tls_key; /* PEM, both or neither: HTTPS alone */
+    const char *version;                   /* for /metrics; NULL: not told */
+    /* A line for each request that was answered, without its end; in the connections' thread. NULL: none. */
+    void (*log)(void *context, const char *line);
+    void *log_context;
+} serve_options;
+
+typedef struct serve_server serve_server;
+
+/* The engine is the server's until it is stopped. */
+PROPANE_CHECK propane_status serve_start(serve_engine *engine, const serve_options *options, serve_server **out,
+                                         propane_error *err);
+int serve_port(const serve_server *s);
+/* Takes no more requests, tells those that wait (503), lets the present one go on for at most `grace_ms`, ends it (in a
+ * stream with an error event), lets clients take what is ready for at most two seconds, closes all. NULL: does nothing. */
+void serve_stop(serve_server *s, int grace_ms);
+
+#endif

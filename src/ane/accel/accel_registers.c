@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: MIT
+ * The node in this process: it keeps the rules of the kernel driver's calls (handles, sizes, the header with the network
+ * id, where the constants begin) and runs the tasks out of the buffers by the interpreter, the first one from its own
+ * buffer as the hardware does.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <string.h>
+
+#include "ane/accel/accel_node.h"
+#include "core/base/int_math.h"
+#include "core/base/memory.h"
+
+enum { HANDLES = 4096, PAGE = 0x4000 };
+
+struct accel_registers {
+    pthread_mutex_t mutex; /* one call at a time, as of the kernel's own driver */
+    engine_machine *machine;
+    accel_buffer buffers[HANDLES]; /* by handle; 0 is none */
+    int calls, fail_at;
+};
+
+accel_registers *accel_registers_open(int fail_at, engine_arithmetic how) {
+    accel_registers *r = mem_alloc(sizeof *r);
+    if (!r) return NULL;
+    r->fail_at = fail_at;
+    if (pthread_mutex_init(&r->mutex, NULL) == 0) {
+        r->machine = engine_machine_create(how);
+        if (r->machine) return r;
+        pthread_mutex_destroy(&r->mutex);
+    }
+    mem_free(r);
+    return NULL;
+}
+
+void accel_registers_close(accel_registers *r) {
+    if (!r) return;
+    for (int i = 0; i < HANDLES; i++) mem_pages_free(r->buffers[i].data, (size_t)r->buffers[i].bytes);
+    engine_machine_free(r->machine);
+    pthread_mutex_destroy(&r->mutex);
+    mem_free(r);
+}
+
+static bool registers_fail(accel_registers *r) { return ++r->calls == r->fail_at; }
+
+static int registers_make(accel_registers *r, uint64_t bytes, accel_buffer *out) {
+    uint32_t handle = 1;
+    while (handle < HANDLES && r->buffers[handle].data) handle++;
+    if (bytes == 0) return -EINVAL;
+    if (handle == HANDLES || registers_fail(r)) return -ENOMEM;
+    accel_buffer *b = &r->buffers[handle];
+    bytes = (uint64_t)round_up((int64_t)bytes, PAGE);
+    *b = (accel_buffer){
+        .handle = handle, .bytes = bytes, .offset = (uint64_t)handle << 32, .data = mem_pages_alloc((size_t)bytes)};
+    if (!b->data) return -ENOMEM;
+    *out = *b;
+    return 0;
+}
+
+static accel_buffer *registers_find(accel_registers *r, uint32_t handle) {
+    return handle && handle < HANDLES && r->buffers[handle].data ? &r->buffers[handle] : NULL;
+}
+
+static int registers_drop(accel_registers *r, uint32_t handle) {
+    accel_buffer *b = registers_find(r, handle);
+    if (!b) return -EINVAL;
+    mem_pages_free(b->data, (size_t)b->bytes);
+    *b = (accel_buffer){0};
+    return 0;
+}
+
+/* As the kernel checks a submit; base registers become buffers. */
+static int registers_check(accel_registers *r, const accel_submit *s, engine_memory bars[ENGINE_BARS]) {
+    if (!s->tsk_size || !s->td_count || !s->td_size || !s->handles[0] || s->handles[1] || !s->btsp_handle || s->pad)
+        return -EINVAL;
+    for (int bar = 0; bar < ENGINE_BARS; bar++) {
+        accel_buffer *b = registers_find(r, s->handles[bar]);
+        if (!s->handles[bar]) continue;
+        if (!b || (bar == 0 && s->tsk_size >= b->bytes)) return -EINVAL;
+        bars[bar] = (engine_memory){b->data, b->bytes};
+    }
+    uint64_t constants = (uint64_t)round_up((int64_t)s->tsk_size, ACCEL_GRANULE);
+    if (constants > bars[0].bytes) return -EINVAL;
+    bars[1] = (engine_memory){bars[0].data + constants, bars[0].bytes - constants};
+    return registers_find(r, s->btsp_handle) ? 0 : -EINVAL;
+}
+
+/* The tasks as the engine fetches them. */
+static propane_status registers_tasks(accel_registers *r, const accel_submit *s, const engine_memory *bars, arena *a,
+                                      engine_task **tasks, int *count, propane_error *why) {
+    const accel_buffer *first = registers_find(r, s->btsp_handle);
+    uint8_t *text = arena_copy(a, bars[0].data, (size_t)s->tsk_size);
+    if (!text) return propane_fail_memory(why, (size_t)s->tsk_size);
+    if (s->td_size % 4 || s->td_size > first->bytes || s->td_size > s->tsk_size)
+        return propane_fail(why, PROPANE_ERR_DEVICE, "a first task of %u bytes", s->td_size);
+    if (first->data[2] != ACCEL_NID)
+        return propane_fail(why, PROPANE_ERR_DEVICE, "the first task has the network id 0x%x, not 0x%x", first->data[2],
+                            ACCEL_NID);
+    memcpy(text, first->data, s->td_size);
+    PROPANE_TRY(engine_stream_read(text, (size_t)s->tsk_size, (int)s->td_size / 4, a, tasks, count, why));
+    if ((uint32_t)*count != s->td_count)
+        return propane_fail(why, PROPANE_ERR_DEVICE, "%d tasks, submitted as %u", *count, s->td_count);
+    return PROPANE_OK;
+}
+
+static int registers_run(accel_registers *r, const accel_submit *s, propane_error *why) {
+    engine_memory bars[ENGINE_BARS] = {{0}};
+    engine_task *tasks = NULL;
+    int count = 0, failed = registers_check(r, s, bars);
+    if (failed) return failed;
+    if (registers_fail(r)) return -ETIMEDOUT;
+    arena *a = arena_create();
+    if (!a) return -ENOMEM;
+    propane_status status = registers_tasks(r, s, bars, a, &tasks, &count, why);
+    if (!status) status = engine_simulate(r->machine, tasks, count, bars, why);
+    arena_free(a);
+    return status ? -EIO : 0;
+}
+
+int accel_registers_make(accel_registers *r, uint64_t bytes, accel_buffer *out) {
+    pthread_mutex_lock(&r->mutex);
+    int failed = registers_make(r, bytes, out);
+    pthread_mutex_unlock(&r->mutex);
+    return failed;
+}
+
+int accel_registers_drop(accel_registers *r, uint32_t handle) {
+    pthread_mutex_lock(&r->mutex);
+    int failed = registers_drop(r, handle);
+    pthread_mutex_unlock(&r->mutex);
+    return failed;
+}
+
+int accel_registers_run(accel_registers *r, const accel_submit *s, propane_error *why) {
+    pthread_mutex_lock(&r->mutex);
+    int failed = registers_run(r, s, why);
+    pthread_mutex_unlock(&r->mutex);
+    return failed;
+}

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: MIT
+ * The inside of a report, for check.c, which fills it, and for those that print it: check_text.c for people, check_report.c as
+ * JSON, check_exchange.c for other tools.
+ */
+#ifndef ANE_CHIP_CHECK_REPORT_H
+#define ANE_CHIP_CHECK_REPORT_H
+
+#include "ane/chip/check.h"
+#include "core/base/arena.h"
+#include "core/mil/ops.h"
+
+/* Rows of the table: one an op, and one for what is larger than an op. */
+enum { CHIP_ROW_WHOLE = MIL_OP_COUNT, CHIP_ROWS };
+
+typedef struct chip_mask {        /* of one limit */
+    uint64_t by[CHIP_REFUSE + 1]; /* [severity]: bits of the targets, on the report's path */
+    bool any;
+    int found;
+} chip_mask;
+
+typedef struct chip_cell { /* [severity]: how many findings, and the first limit */
+    int count[CHIP_REFUSE + 1], limit[CHIP_REFUSE + 1];
+} chip_cell;
+
+struct chip_report {
+    arena *arena;
+    const chip *targets[CHIP_COUNT];
+    int target_count, os, per_limit;
+    chip_path path;
+    bool by_file;
+    uint64_t *fallen; /* while a function is checked: [place of the op]: bits of the targets on which it is moved */
+    int fallen_at;    /* the op that is being checked; -1: something larger */
+    chip_segments segments[CHIP_COUNT];
+    chip_mask *masks;
+    int *op_rows;
+    chip_cell *cells; /* [CHIP_ROWS][CHIP_COUNT] */
+    int op_counts[MIL_OP_COUNT];
+    int totals[CHIP_COUNT][CHIP_REFUSE + 1];
+    bool checked_program;
+    chip_finding *findings;
+    int count, capacity, suppressed;
+};
+
+/* segment.c: counts the segments of a function whose operations have been checked (r->fallen). */
+PROPANE_CHECK propane_status chip_report_segment(chip_report *r, const mil_function *f, propane_error *err);
+
+void chip_report_set_text(json_t *object, const char *key, const char *value); /* NULL: the key stays away */
+json_t *chip_report_chips_json(const chip_report *r, uint64_t bits);           /* names of targets */
+
+#endif

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: MIT
+ * What is publicly known of each Neural Engine, as data: a row per chip, a figure per quantity, each with how it is known
+ * and who saw it. Nothing here was measured by Propane. Constants of the time model are not here: they are fitted.
+ */
+#ifndef ANE_CHIP_CHIP_H
+#define ANE_CHIP_CHIP_H
+
+#include <stdbool.h>
+
+#include "core/base/status.h"
+
+/* How a figure or a rule is known, the strongest first. */
+typedef enum chip_evidence {
+    CHIP_MEASURED,   /* the source ran it and says so */
+    CHIP_DOCUMENTED, /* an official source, or read out of the running system's own descriptions */
+    CHIP_REPORTED,   /* claimed, without evidence that one can see */
+    CHIP_INFERRED,   /* follows from other facts; nobody ran it */
+    CHIP_DISPUTED    /* sources contradict each other; the text tells both */
+} chip_evidence;
+
+const char *chip_evidence_name(chip_evidence evidence); /* "measured" */
+
+/* Engines of one design: what a rule is usually about. */
+typedef enum chip_generation {
+    CHIP_H12, /* A13 */
+    CHIP_H13, /* A14, M1 family */
+    CHIP_H14, /* A15, M2 family */
+    CHIP_H15, /* A16, M3 family */
+    CHIP_H16, /* A17 Pro, M4 family */
+    CHIP_H17, /* A18, M5 family */
+    CHIP_H18, /* A19, M6 */
+    CHIP_H19  /* A20 */
+} chip_generation;
+
+typedef enum chip_field {
+#define FIELD(id, unit, text) CHIP_##id,
+#include "ane/chip/chips.def"
+    CHIP_FIELD_COUNT
+} chip_field;
+
+typedef struct chip_figure {
+    double value; /* 0: not known; then there is no source */
+    chip_evidence evidence;
+    const char *source;
+} chip_figure;
+
+typedef enum chip_id {
+#define CHIP(id, name, title, arch, generation, kind) CHIP_##id,
+#include "ane/chip/chips.def"
+    CHIP_COUNT
+} chip_id;
+
+typedef struct chip {
+    chip_id id;
+    const char *name;  /* "m4-max": what --target and sim:CHIP take */
+    const char *title; /* "M4 Max" */
+    const char *arch;  /* "h16g": what the system calls the engine; "" where no source says it */
+    chip_generation generation;
+    bool is_phone; /* A-series */
+} chip;
+
+const chip *chip_get(chip_id id);
+/* The figure of a chip; never NULL, value 0 where nothing is known. */
+const chip_figure *chip_know(const chip *c, chip_field field);
+const char *chip_field_name(chip_field field); /* "dram_gbs" */
+const char *chip_field_unit(chip_field field);
+const char *chip_field_text(chip_field field);                /* one sentence */
+const char *chip_generation_name(chip_generation generation); /* "h16" */
+
+/* "m4", "M4 Max", "m4_max", "h16g" (the base chip of the name); unknown names list those there are. */
+PROPANE_CHECK propane_status chip_find(const char *name, const chip **out, propane_error *err);
+/* "m1,m4-max" or "all" (every M chip) or "all-a" (every A chip): up to CHIP_COUNT chips, each once. */
+PROPANE_CHECK propane_status chip_find_list(const char *names, const chip *out[CHIP_COUNT], int *count,
+                                            propane_error *err);
+/* Is the chip in a list such as "h13 h14 m3-ultra" (generations and names; "all": every chip)? */
+bool chip_listed(const char *list, const chip *c);
+
+#endif

@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: MIT
+ * Owns the model of one call: the formula, the correction through the published points, the energy. The constants are data
+ * (cost_constants.def); the formula is the same as in tools/fit_cost_model.py, which is told to compare the two.
+ *
+ * The facts behind the formula, each seen by more than one source: the fixed cost of a call; 16 cores x 256 multiply-adds;
+ * the marginal layer runs near the roof; weights stream at a rate of the package's memory, or once if all layers share
+ * them; activations beyond 1 MiB are tiled and every tile reads the weights again; few channels or few pixels leave lanes
+ * idle; Winograd for 3x3 from the M5 on; tables are limited by decoding; weights that are 0 are skipped from the M5 on.
+ */
+#include "ane/chip/cost_model.h"
+
+#include <math.h>
+#include <string.h>
+
+#define MIB  1048576.0
+#define AXES 8
+
+static const cost_constants constants[CHIP_COUNT] = {
+#define COST_CHIP(chip, ...) [CHIP_##chip] = {__VA_ARGS__},
+#include "ane/chip/cost_constants.def"
+};
+
+static const double scale[AXES] = {
+#define COST_SCALE(...) __VA_ARGS__
+#include "ane/chip/cost_constants.def"
+};
+
+enum {
+#define COST_DIFFERENT(name, factor) DIFFERENT_##name,
+#include "ane/chip/cost_constants.def"
+    DIFFERENT_COUNT
+};
+
+static const double different[DIFFERENT_COUNT] = {
+#define COST_DIFFERENT(name, factor) [DIFFERENT_##name] = factor,
+#include "ane/chip/cost_constants.def"
+};
+
+static const struct {
+    double similarity, median, p90;
+} bands[] = {
+#define COST_BAND(...) {__VA_ARGS__},
+#include "ane/chip/cost_constants.def"
+};
+
+typedef struct published {
+    short which;
+    unsigned char path, kind, quant, runtime, slope, task, cold, sparse;
+    uint32_t os, source, sub;
+    short place[AXES]; /* x 100 */
+    float alpha;
+} published;
+
+static const published points[] = {
+#define COST_POINT(chip, path, kind, quant, runtime, slope, task, cold, sparse, os, source, sub, a, b, c, d, e, f, g,  \
+                   h, alpha)                                                                                           \
+    {CHIP_##chip, path, kind, quant, runtime, slope, task, cold, sparse, os, source, sub, {a, b, c, d, e, f, g, h},    \
+     alpha##f},
+#include "ane/chip/cost_constants.def"
+};
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+const char *cost_path_name(cost_path path) {
+    static const char *const names[] = {"direct", "e5rt", "coreml", "linux"};
+    return names[path];
+}
+
+const char *cost_kind_name(cost_kind kind) {
+    static const char *const names[] = {"matmul", "conv1x1", "conv3x3", "chain", "elementwise", "softmax"};
+    return names[kind];
+}
+
+const cost_constants *cost_constants_of(chip_id id) { return &constants[id]; }
+
+uint32_t cost_hash(const char *text, size_t length) {
+    uint32_t h = 2166136261u;
+    for (size_t i = 0; i < length; i++) h = (h ^ (unsigned char)text[i]) * 16777619u;
+    return h;
+}
+
+/* ---- the formula -------------------------------------------------------------------------------------------------- */
+
+static double cost_model_engines_of(const cost_call *c, double pixels) {
+    if (c->chip != CHIP_m6) return 1;
+    return c->engines > 0 ? c->engines : pixels > 128 ? 2 : 1;
+}
+
+static double cost_model_compute_ms(const cost_call *c, const cost_constants *q) {
+    double pixels = fmax(c->pixels, 1), engines = cost_model_engines_of(c, pixels), lanes = 32 * engines;
+    double rate = q->tflops * 1e9 * engines * (c->both_int8 ? q->int8 : 1);
+    if (c->cin > 0) {
+        double used = c->cin * c->kernel / 128;
+        rate *= fmin(1, fmax(0.05, used * used));
+        if (c->kind != COST_MATMUL) rate *= fmax(0.05, pixels / (lanes * ceil(pixels / lanes)));
+    }
+    if (c->kernel == 9 && c->dilation == 1 && pixels >= 256 && !c->fp8) rate *= q->winograd;
+    return c->flops * fmax(0.05, 1 - c->zeros * q->zeros) / rate;
+}
+
+static bool cost_model_is_multiple(double v, double of) { return v > 0 && fmod(v, of) == 0; }
+
+static double cost_model_weights_ms(const cost_call *c, const cost_constants *q, double layers) {
+    double pixels = fmax(c->pixels, 1), one = c->slope ? c->weight_bytes : c->weight_bytes / c->layers;
+    double loads = c->shared && one <= 1.05 * MIB ? 1 : layers;
+    double tiles = one > MIB ? fmax(1, ceil(c->cin * pixels * 2 / MIB)) : 1;
+    bool power = c->kernel == 1 && cost_model_is_multiple(c->cin, 4096) && fmod(c->cout, 4096) == 0 &&
+                 c->cout <= 8192 && c->kind != COST_MATMUL;
+    double ms = loads * one / 1e6 * (1 / (power ? q->pow2 : q->stream) + (tiles - 1) / q->again);
+    if (c->lut_bits > 0) ms = fmax(ms, c->cin * c->cout * c->kernel * layers / (q->decode * 1e9));
+    return ms;
+}
+
+static double cost_model_formula(const cost_call *c, cost_time *out) {
+    const cost_constants *q = &constants[c->chip];
+    const double t0[] = {q->t0_direct, q->t0_e5rt, q->t0_coreml, q->t0_linux};
+    const double io[] = {q->io_direct, q->io_e5rt, q->io_coreml, q->io_direct};
+    double layers = c->slope ? 1 : c->layers;
+    out->fixed_ms = c->slope ? 0 : c->task ? 0.02 : c->cold ? q->t0_cold : t0[c->path];
+    out->layers_ms = q->layer_us * 1e-3 * (layers - 1);
+    out->compute_ms = cost_model_compute_ms(c, q);
+    out->weights_ms = cost_model_weights_ms(c, q, layers);
+    out->io_ms = c->slope || c->task ? 0 : c->io_bytes / 1e6 / (c->slow_host ? q->io_slow : io[c->path]);
+    return out->fixed_ms + out->layers_ms + fmax(out->compute_ms, out->weights_ms) + out->io_ms;
+}
+
+/* ---- the correction ------------------------------------------------------------------------------------------------ */
+
+static double cost_model_axis(double v) { return rint(log2(fmax(v, 1e-3)) * 100) / 100; }
+
+static double cost_model_similarity(const cost_call *c, const double at[AXES], const published *p) {
+    double square = 0, factor = 1;
+    for (int i = 0; i < AXES; i++) {
+        double d = (at[i] - p->place[i] / 100.0) / scale[i];
+        square += d * d;
+    }
+    if ((int)c->chip != p->which) factor *= different[DIFFERENT_chip];
+    if (c->path != p->path) factor *= different[DIFFERENT_path];
+    if (c->kind != p->kind) factor *= different[DIFFERENT_kind];
+    if (c->os != p->os) factor *= different[DIFFERENT_os];
+    if (c->quant != p->quant) factor *= different[DIFFERENT_quant];
+    if (c->source != p->source) factor *= different[DIFFERENT_source];
+    if (c->runtime != p->runtime) factor *= different[DIFFERENT_runtime];
+    if (c->sub != p->sub) factor *= different[DIFFERENT_sub];
+    if (c->slope != p->slope) factor *= different[DIFFERENT_slope];
+    if (c->task != p->task) factor *= different[DIFFERENT_task];
+    if (c->cold != (p->cold != 0)) factor *= different[DIFFERENT_cold];
+    if ((c->zeros > 0) != (p->sparse != 0)) factor *= different[DIFFERENT_sparse];
+    return factor * exp(-sqrt(square));
+}
+
+void cost_call_parts(const cost_call *c, cost_time *out) {
+    *out = (cost_time){.correction = 1};
+    out->ms = cost_model_formula(c, out);
+}
+
+void cost_call_time(const cost_call *c, cost_time *out) {
+    *out = (cost_time){0};
+    const double at[AXES] = {cost_model_axis(c->flops + 1),       cost_model_axis(c->weight_bytes + 1024),
+                             cost_model_axis(c->io_bytes + 1024), cost_model_axis(c->pixels + 1),
+                             cost_model_axis(c->cin + 1),         cost_model_axis(c->cout + 1),
+                             cost_model_axis(c->layers),          cost_model_axis(c->kernel)};
+    double sum = 0;
+    for (size_t i = 0; i < COUNT(points); i++) {
+        double s = cost_model_similarity(c, at, &points[i]);
+        sum += s * (double)points[i].alpha;
+        out->similarity = fmax(out->similarity, s);
+    }
+    out->correction = exp(sum);
+    out->ms = cost_model_formula(c, out) * out->correction;
+    size_t band = 0;
+    while (band + 1 < COUNT(bands) && out->similarity < bands[band].similarity) band++;
+    out->typical = bands[band].median;
+    out->low_ms = out->ms / (1 + bands[band].p90);
+    out->high_ms = out->ms * (1 + bands[band].p90);
+}
+
+/* ---- energy ---------------------------------------------------------------------------------------------------------- */
+
+/* pJ per operation, pJ per byte, W. Ranges over the chips that have points: 0.36-0.73, 0-28, 0.07-1.47; the M5's own fit is
+ * not identified, so it takes its Pro's. Chips without points take their generation's. */
+static const struct {
+    chip_generation generation;
+    double operation, byte, watt;
+} energies[] = {
+    {CHIP_H12, 0.55, 11, 0.8},   {CHIP_H13, 0.54, 11, 0.76},  {CHIP_H14, 0.36, 28, 1.47}, {CHIP_H15, 0.55, 15, 0.8},
+    {CHIP_H16, 0.68, 9.6, 0.25}, {CHIP_H17, 0.73, 8.3, 0.66}, {CHIP_H18, 0.65, 9, 0.6},   {CHIP_H19, 0.65, 9, 0.6},
+};
+
+double cost_energy_mj(const chip *c, double flops, double bytes, double ms) {
+    for (size_t i = 0; i < COUNT(energies); i++)
+        if (energies[i].generation == c->generation)
+            return flops * energies[i].operation * 1e-9 + bytes * energies[i].byte * 1e-9 + energies[i].watt * ms;
+    return 0;
+}
+
+/* Small programs 11-30 ms (M4, M5), 60 programs of Stories110M with 5.4 MB of weights each 59 ms (M5), 58 (M4 Pro), 118 to 142
+ * ms (M1 Pro, M1 Max). */
+double cost_compile_ms(const chip *c, double weight_bytes) {
+    double slow = c->generation <= CHIP_H13 ? 2.1 : c->generation <= CHIP_H15 ? 1.3 : 1;
+    return slow * (20 + weight_bytes / 1e6 * 7);
+}
+
+/* 72 kernels loaded from what was compiled take 700 ms where compiling takes 3,800 (the same author's figures, M4); the 494 ms
+ * for the 60 kernels of another trainer (M4 Max) are 8.2 ms each, too. */
+double cost_reload_ms(const chip *c, double weight_bytes) { return cost_compile_ms(c, weight_bytes) * 700 / 3800; }

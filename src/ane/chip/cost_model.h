@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: MIT
+ * The time and energy model of the Neural Engine, fitted to published measurements; nothing here was measured by Propane,
+ * and what comes out is an estimate.
+ *
+ * A call of one program is a dozen numbers (cost_call). Its time is a formula with constants per chip,
+ *
+ *   fixed + layers + max(arithmetic, weights) + copies of inputs and outputs
+ *
+ * times exp(correction), a smooth function through the published points that fades where there is none near. How far the
+ * nearest point is also gives the error band, from cross-validation. tools/fit_cost_model.py writes the constants and
+ * tells the errors; docs/estimate.md explains.
+ *
+ * A program of many operations (cost_function) is the sum over its operations, with one fixed cost.
+ */
+#ifndef ANE_CHIP_COST_MODEL_H
+#define ANE_CHIP_COST_MODEL_H
+
+#include "ane/chip/chip.h"
+#include "core/mil/mil.h"
+
+/* How the call reaches the engine. */
+typedef enum cost_path { COST_DIRECT, COST_E5RT, COST_COREML, COST_LINUX, COST_PATH_COUNT } cost_path;
+typedef enum cost_kind {
+    COST_MATMUL,
+    COST_CONV1X1,
+    COST_CONV3X3,
+    COST_CHAIN, /* of convolutions */
+    COST_ELEMENTWISE,
+    COST_SOFTMAX,
+    COST_KIND_COUNT
+} cost_kind;
+
+const char *cost_path_name(cost_path path);
+const char *cost_kind_name(cost_kind kind);
+
+typedef struct cost_call {
+    chip_id chip;
+    cost_path path;
+    cost_kind kind;
+    double flops, weight_bytes, io_bytes; /* of the whole call; weights as stored */
+    double cin, cout, kernel, pixels;     /* of one layer; kernel: elements (9 for 3x3); matmul: K, N, 1, M */
+    double layers, dilation, lut_bits;    /* lut_bits 0: no look-up table */
+    double engines;                       /* 0: the chip's own choice */
+    bool both_int8, fp8;                  /* W8A8 */
+    bool shared;                          /* all layers read one weight */
+    bool slope, task;                     /* not a call but a layer's share; engine time without the host's */
+    bool cold, slow_host;                 /* the first calls; a host whose copies were found slow */
+    double zeros;                         /* the part of the weights that is 0 */
+    int quant, runtime;                   /* 0 fp16, 1 int8 weights, 2 table, 3 both int8; 0, 1 Core AI, 2 MPSGraph */
+    uint32_t os, source, sub;             /* hashes of what else tells measurements apart; 0: not known */
+} cost_call;
+
+typedef struct cost_time {
+    double ms;
+    double low_ms, high_ms; /* nine of ten published points lie within such a band */
+    double typical;         /* median relative error of points as far from their neighbours */
+    double similarity;      /* to the nearest published point: 1 the same, 0 nothing like it */
+    double fixed_ms, layers_ms, compute_ms, weights_ms, io_ms; /* before the correction */
+    double correction;                                         /* factor */
+} cost_time;
+
+void cost_call_time(const cost_call *call, cost_time *out);
+/* The formula alone, without the correction, its band and similarity: a hundredth of the work. */
+void cost_call_parts(const cost_call *call, cost_time *out);
+uint32_t cost_hash(const char *text, size_t length);
+
+/* Energy: a F + b bytes + c t, fitted to rail power of other programs (ane_perf, few points): a range, not a figure. */
+double cost_energy_mj(const chip *c, double flops, double bytes, double ms);
+
+/* ---- published points --------------------------------------------------------------------------------------------- */
+
+typedef struct cost_point {
+    const char *id, *chip, *path, *workload;
+    double published_ms;
+    bool covered;
+    const char *reason; /* why it is not */
+    const char *shape, *note;
+    cost_call call;
+    cost_time time;
+} cost_point;
+
+/* A table with the columns of ane_perf.csv, any order; `text` must be writable and outlive the points. */
+PROPANE_CHECK propane_status cost_points_read(char *text, size_t length, const char *name, arena *a, cost_point **out,
+                                              int *count, propane_error *err);
+
+/* ---- programs ------------------------------------------------------------------------------------------------------ */
+
+typedef enum cost_bound { COST_NOTHING, COST_ARITHMETIC, COST_WEIGHTS, COST_MEMORY, COST_OVERHEAD } cost_bound;
+const char *cost_bound_name(cost_bound bound);
+
+typedef struct cost_op {
+    const mil_op *op;
+    double ms, flops, bytes, weight_bytes, energy_mj;
+    cost_bound bound;
+} cost_op;
+
+typedef struct cost_program {
+    const mil_function *function;
+    double ms, low_ms, high_ms;
+    double fixed_ms, io_ms; /* the call; inputs and outputs */
+    double flops, bytes, weight_bytes, io_bytes, energy_mj;
+    double utilisation; /* arithmetic against the roof, over the whole call */
+    int op_count;
+    cost_op *ops;
+} cost_program;
+
+/* A verified function, called through `path`. */
+PROPANE_CHECK propane_status cost_function(const chip *c, cost_path path, const mil_function *f, arena *a,
+                                           cost_program *out, propane_error *err);
+
+/* ms that a program takes to compile, and to load once it is compiled. */
+double cost_compile_ms(const chip *c, double weight_bytes);
+double cost_reload_ms(const chip *c, double weight_bytes); /* a compiled program loaded again with other weights */
+
+/* The constants of one chip, for those who print them. */
+typedef struct cost_constants {
+    double tflops, stream, again, pow2, int8, winograd, decode, layer_us;
+    double t0_direct, t0_e5rt, t0_coreml, t0_linux, io_direct, io_e5rt, io_coreml, io_slow;
+    double zeros, t0_cold;
+} cost_constants;
+const cost_constants *cost_constants_of(chip_id id);
+
+#endif

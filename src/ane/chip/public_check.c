@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: MIT
+ * Owns the public calls of the checker: a report's rows, its verdicts, and its text and JSON, which are src/ane/chip's.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "ane/chip/check.h"
+#include "core/base/memory.h"
+#include "core/run/public.h"
+
+struct propane_report {
+    chip_report *r;
+    const chip *targets[CHIP_COUNT];
+    int target_count;
+};
+
+/* "26" or "26.3" or "15.7.4" -> 2600, 2603, 1507. */
+static bool api_check_read_os(const char *given, int *out) {
+    int major = 0, minor = 0, used = 0;
+    if (sscanf(given, "%d%n", &major, &used) != 1 || major < 1 || major > 99) return false;
+    const char *rest = given + used;
+    if (*rest == '.' && (sscanf(rest, ".%d%n", &minor, &used) != 1 || minor < 0 || minor > 99)) return false;
+    if (*rest == '.') rest += used;
+    while (*rest == '.' || (*rest >= '0' && *rest <= '9')) rest++;
+    *out = major * 100 + minor;
+    return *rest == 0;
+}
+
+static propane_status api_check_read(const propane_check_options *options, const chip *targets[CHIP_COUNT],
+                                     chip_check_options *out, propane_error *err) {
+    propane_check_options o = {0};
+    propane_error why = {0};
+    *out = (chip_check_options){.targets = targets};
+    PROPANE_TRY(api_take(&o, sizeof o, options, "propane_check_options", err));
+    if (o.per_rule < 0) return propane_fail(err, PROPANE_ERR_INVALID, "per_rule is %d; 0 stands for 20", o.per_rule);
+    if (chip_find_list(o.target ? o.target : "all", targets, &out->target_count, &why))
+        return propane_fail(err, why.status, "target: %s", why.text);
+    if (o.os && !api_check_read_os(o.os, &out->os))
+        return propane_fail(err, PROPANE_ERR_INVALID, "os must be a version such as 26 or 15.7, not '%.40s'", o.os);
+    out->per_limit = o.per_rule;
+    out->by_file = !o.path;
+    if (o.path && strcmp(o.path, "coreml") == 0)
+        out->path = CHIP_PATH_COREML;
+    else if (o.path && strcmp(o.path, "direct") != 0)
+        return propane_fail(err, PROPANE_ERR_INVALID, "path must be direct or coreml, not '%.40s'", o.path);
+    return PROPANE_OK;
+}
+
+propane_status propane_check_options_test(const propane_check_options *options, propane_error *err) {
+    const chip *targets[CHIP_COUNT];
+    chip_check_options own;
+    return api_check_read(options, targets, &own, err);
+}
+
+/* `path`: where the options name none. */
+static propane_status api_check_create(const propane_check_options *options, chip_path path, propane_report **out,
+                                       propane_error *err) {
+    chip_check_options own;
+    *out = NULL;
+    propane_report *r = mem_alloc(sizeof *r);
+    if (!r) return propane_fail_memory(err, sizeof *r);
+    propane_status status = api_check_read(options, r->targets, &own, err);
+    r->target_count = own.target_count;
+    if (own.by_file) own.path = path;
+    if (!status && !(r->r = chip_report_create(&own))) status = propane_fail_memory(err, 0);
+    if (status)
+        propane_report_free(r);
+    else
+        *out = r;
+    return status;
+}
+
+static propane_status api_check_end(propane_report *r, propane_status status, propane_report **out) {
+    if (status) {
+        propane_report_free(r);
+        *out = NULL;
+    }
+    return status;
+}
+
+propane_status propane_check_file(const char *path, const propane_check_options *options, propane_report **out,
+                                  propane_error *err) {
+    API_ERROR(err);
+    PROPANE_TRY(api_check_create(options, CHIP_PATH_DIRECT, out, err));
+    return api_check_end(*out, chip_check_file((*out)->r, path, err), out);
+}
+
+propane_status propane_check_module(const propane_module *module, const propane_check_options *options,
+                                    propane_report **out, propane_error *err) {
+    API_ERROR(err);
+    PROPANE_TRY(api_check_create(options, module->package ? CHIP_PATH_COREML : CHIP_PATH_DIRECT, out, err));
+    return api_check_end(*out, chip_check_module((*out)->r, module, err), out);
+}
+
+void propane_report_free(propane_report *report) {
+    if (!report) return;
+    chip_report_free(report->r);
+    mem_free(report);
+}
+
+int propane_report_count(const propane_report *report) { return chip_report_count(report->r); }
+
+static propane_severity api_check_severity(chip_severity severity) {
+    return severity == CHIP_REFUSE ? PROPANE_REFUSED
+           : severity == CHIP_FALL ? PROPANE_FALLBACK
+           : severity == CHIP_WARN ? PROPANE_WARNING
+                                   : PROPANE_NOTE;
+}
+
+bool propane_report_get(const propane_report *report, int index, propane_finding *out) {
+    if (index < 0 || index >= chip_report_count(report->r)) return false;
+    const chip_finding *f = chip_report_get(report->r, index);
+    const propane_finding mine = {.rule = f->limit->id,
+                                  .severity = api_check_severity(f->severity),
+                                  .file = f->source,
+                                  .line = f->line,
+                                  .column = f->column,
+                                  .function = f->function,
+                                  .op = f->op,
+                                  .name = f->name,
+                                  .message = f->message,
+                                  .sentence = f->limit->sentence,
+                                  .evidence = chip_evidence_name(f->limit->evidence),
+                                  .source = f->limit->source,
+                                  .fix = f->limit->fix};
+    return api_give(out, &mine, sizeof mine);
+}
+
+int propane_report_chips(const propane_report *report) { return report->target_count; }
+
+bool propane_report_verdict(const propane_report *report, int index, propane_verdict *out) {
+    if (index < 0 || index >= report->target_count) return false;
+    const chip *c = report->targets[index];
+    const chip_segments *s = chip_report_segments(report->r, c);
+    const propane_verdict mine = {.chip = c->name,
+                                  .refusals = chip_report_total(report->r, c, CHIP_REFUSE),
+                                  .warnings = chip_report_total(report->r, c, CHIP_WARN),
+                                  .notes = chip_report_total(report->r, c, CHIP_NOTE),
+                                  .fallbacks = chip_report_total(report->r, c, CHIP_FALL),
+                                  .segments = s->engine + s->cpu,
+                                  .switches = s->switches,
+                                  .switch_ms = s->ms,
+                                  .switches_at = s->places};
+    return api_give(out, &mine, sizeof mine);
+}
+
+propane_severity propane_report_worst(const propane_report *report) {
+    return api_check_severity(chip_report_worst(report->r));
+}
+
+const char *propane_report_path(const propane_report *report) { return chip_path_name(chip_report_path(report->r)); }
+
+/* Takes the value. */
+static propane_status api_check_print_json(json_t *root, char **out, propane_error *err) {
+    text t = {0};
+    char *line = NULL;
+    propane_status status = json_print(root, JSON_INDENT(1) | JSON_PRESERVE_ORDER, &line, NULL, err);
+    json_decref(root);
+    if (line) text_printf(&t, "%s\n", line);
+    mem_free(line);
+    if (!status) status = api_give_text(&t, out, NULL, err);
+    text_deinit(&t);
+    return status;
+}
+
+propane_status propane_report_print(const propane_report *report, propane_form form, char **out, propane_error *err) {
+    text t = {0};
+    *out = NULL;
+    if (form == PROPANE_JSON) return api_check_print_json(chip_report_json(report->r), out, err);
+    if (form == PROPANE_SARIF) return api_check_print_json(chip_report_sarif(report->r), out, err);
+    if (form == PROPANE_TEXT) return propane_report_print_look(report, NULL, out, err);
+    if (form != PROPANE_GITHUB)
+        return propane_fail(err, PROPANE_ERR_INVALID,
+                            "form is %d; a report is printed as text, JSON, SARIF or for GitHub", (int)form);
+    chip_report_github(report->r, &t);
+    return api_give_text(&t, out, NULL, err);
+}
+
+propane_status propane_report_print_look(const propane_report *report, const propane_look *look, char **out,
+                                         propane_error *err) {
+    propane_look o = {0};
+    text t = {0};
+    *out = NULL;
+    PROPANE_TRY(api_take(&o, sizeof o, look, "propane_look", err));
+    if (o.width < 0) return propane_fail(err, PROPANE_ERR_INVALID, "width is %d; 0 stands for any", o.width);
+    chip_report_print(report->r, &(chip_print){o.styled, o.width}, &t);
+    return api_give_text(&t, out, NULL, err);
+}
+
+propane_status propane_rules_print(propane_form form, char **out, propane_error *err) {
+    text t = {0};
+    *out = NULL;
+    if (form == PROPANE_JSON) return api_check_print_json(chip_limits_json(), out, err);
+    if (form == PROPANE_MARKDOWN) chip_limits_markdown(&t);
+    for (int i = 0; i < chip_limit_count() && form == PROPANE_TEXT; i++) {
+        const chip_limit *l = chip_limit_get(i);
+        text_printf(&t, "%-5s %-8s %-11s %s\n", l->id, chip_limit_scope(l), chip_evidence_name(l->evidence),
+                    l->sentence);
+    }
+    return api_give_text(&t, out, NULL, err);
+}

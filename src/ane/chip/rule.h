@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: MIT
+ * The checks that limits.def names, and what they share. Inside src/ane/chip only.
+ */
+#ifndef ANE_CHIP_RULE_H
+#define ANE_CHIP_RULE_H
+
+#include "ane/chip/limit.h"
+#include "core/base/status.h"
+
+#define LIMIT(id, site, ops, check, direct, coreml, seen, chips, also, os_min, os_max, value, evidence, sentence,      \
+              source, fix)                                                                                             \
+    bool chip_rule_##check(const chip_view *view, char out[CHIP_TEXT_BYTES]);
+#include "ane/chip/limits.def"
+
+/* Writes the message; true, so that a check ends in `return chip_found(...)`. */
+bool chip_found(char out[CHIP_TEXT_BYTES], const char *format, ...) BASE_PRINTF(2, 3);
+const char *chip_value_name(const mil_value *v); /* "the literal" where it has none */
+
+#define CHIP_BLOB_SENTINEL 0xDEADBEEFu
+#define CHIP_BLOB_ALIGN    64
+
+#endif

@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: MIT
+ * Checks behind what people saw through Core ML: operations that leave the engine, shapes that are open, states, weights with
+ * scales, and numbers that fp16 cannot hold. Each looks at an operation, its operands and the operations that made them.
+ */
+#include <string.h>
+
+#include "ane/chip/rule.h"
+#include "core/mil/coreml/package.h"
+#include "core/mil/ops.h"
+
+static const mil_value *rule_coreml_main(const mil_op *op) {
+    return op->info->param_count && op->operands[0].count ? op->operands[0].values[0] : NULL;
+}
+
+/* What follows from constants and shapes alone never reaches a device. */
+static bool rule_coreml_is_known(const mil_op *op) { return op->result_count && mil_know(op->results[0]); }
+
+static bool rule_coreml_made_by(const mil_value *v, mil_opcode code) {
+    return v && v->def && v->def->info->code == code;
+}
+
+bool chip_rule_computed(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
+    return !rule_coreml_is_known(view->op) && chip_found(out, "it uses %s", view->op->info->name);
+}
+
+/* ---- element types ------------------------------------------------------------------------------------------------------ */
+
+static bool rule_coreml_is_integer(const mil_value *v) {
+    const mil_dtype_info *t = mil_dtype_get(v->type.dtype);
+    return v->type.shell == MIL_TENSOR && !v->konst && t->bits > 8 &&
+           (t->kind == MIL_KIND_INT || t->kind == MIL_KIND_UINT);
+}
+
+/* What takes integers, or makes them of something else by a cast; indices beside a float operand do not count. */
+bool chip_rule_integers(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
+    const mil_op *op = view->op;
+    const mil_value *x = rule_coreml_main(op);
+    if (!x || !op->result_count) return false;
+    const bool made = op->info->code == MIL_OP_cast && rule_coreml_is_integer(op->results[0]);
+    if ((!made && !rule_coreml_is_integer(x)) || rule_coreml_is_known(op)) return false;
+    if (rule_coreml_is_integer(x)) return chip_found(out, "it takes %s", mil_dtype_get(x->type.dtype)->name);
+    return chip_found(out, "it makes %s", mil_dtype_get(op->results[0]->type.dtype)->name);
+}
+
+/* ---- windows ------------------------------------------------------------------------------------------------------------ */
+
+/* The largest of a list of integers; 0: left out. */
+static int64_t rule_coreml_largest(const mil_op *op, const char *param) {
+    int64_t list[MIL_MAX_RANK * 2], largest = 0;
+    int count = 0;
+    if (!mil_in(op, param) || mil_attr_ints(op, param, list, &count, NULL) != PROPANE_OK) return 0;
+    for (int i = 0; i < count; i++)
+        if (list[i] > largest) largest = list[i];
+    return largest;
+}
+
+bool chip_rule_pool_kernel(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
+    const int64_t n = rule_coreml_largest(view->op, "kernel_sizes");
+    return (double)n > view->limit->value &&
+           chip_found(out, "the kernel is %lld long; the most is %.0f", (long long)n, view->limit->value);
+}
+
+bool chip_rule_stride(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
+    const int64_t n = rule_coreml_largest(view->op, "strides");
+    return (double)n > view->limit->value &&
+           chip_found(out, "the stride is %lld; the most is %.0f", (long long)n, view->limit->value);
+}
+
+bool chip_rule_kernel_length(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
+    const mil_value *w = mil_in(view->op, "weight");
+    for (int i = 2; w && i < w->type.rank; i++)
+        if ((double)w->type.dim[i] > view->limit->value)
+            return chip_found(out, "the kernel is %lld long; the most is %.0f", (long long)w->type.dim[i],
+                              view->limit->value);
+    return false;
+}
+
+bool chip_rule_stride_5_7(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
+    const int64_t n = rule_coreml_largest(view->op, "strides");
+    return (n == 5 || n == 7) && chip_found(out, "the stride is %lld", (long long)n);
+}
+
+bool chip_rule_dilated(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
+    const int64_t n = rule_coreml_largest(view->op, "dilations");
+    return n > 1 && chip_found(out, "the dilation is %lld", (long long)n);
+}
+
+bool chip_rule_output_shape(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
+    return mil_in(view->op, "output_shape") && chip_found(out, "output_shape is given");
+}
+
+bool chip_rule_three_dimensional(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
+    const mil_value *x = mil_in(view->op, "x");
+    return x && x->type.rank == 5 && chip_found(out, "it is three-dimensional: its input has 5 axes");
+}
+
+bool chip_rule_upsample_factor(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
+    static const char *const params[] = {"scale_factor_height", "scale_factor_width"};
+    for (int i = 0; i < 2; i++) {
+        const mil_value *v = mil_in(view->op, params[i]);
+        const double factor = v && v->konst && v->konst->data ? mil_const_f64(v->konst, 0) : 1;
+        if (factor > view->limit->value)
+            return chip_found(out, "the factor is %g; the most is %.0f", factor, view->limit->value);
+    }
+    return false;
+}
+
+/* [C,H,W] by [C,1,1], both computed. */
+bool chip_rule_channel_broadcast(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
+    const mil_value *x = mil_in(view->op, "x"), *y = mil_in(view->op, "y");
+    if (x->konst || y->konst || x->type.rank < 3 || x->type.rank != y->type.rank) return false;
+    const int last = x->type.rank - 1;
+    const int64_t *a = x->type.dim, *b = y->type.dim;
+    const bool x_small = a[last] * a[last - 1] == 1, y_small = b[last] * b[last - 1] == 1;
+    return x_small != y_small && a[last - 2] == b[last - 2] && a[last - 2] > 1 &&
+           chip_found(out, "'%.60s' is one number a channel and no constant", (x_small ? x : y)->name);
+}
+
+bool chip_rule_reflecting(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
+    const char *mode = NULL;
+    if (mil_attr_text(view->op, "mode", &mode, NULL) != PROPANE_OK || !mode) return false;
+    return strcmp(mode, "constant") != 0 && chip_found(out, "the mode is %.20s", mode);
+}
+
+/* ---- products ----------------------------------------------------------------------------------------------------------- */
+
+bool chip_rule_product_depth(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
+    const mil_value *x = mil_in(view->op, "x");
+    bool turned = false;
+    if (view->op->info->code == MIL_OP_matmul && mil_attr_bool(view->op, "transpose_x", &turned, NULL) != PROPANE_OK)
+        return false;
+    if (!x || x->type.rank < 2) return false;
+    const int64_t n = x->type.dim[x->type.rank - (turned ? 2 : 1)];
+    return (double)n > view->limit->value &&
+           chip_found(out, "it adds %lld products; the most is %.0f", (long long)n, view->limit->value);
+}
+
+/* One product or attention and nothing else that computes: the planner finds the engine not worth the way. */
+bool chip_rule_small_alone(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
+    const mil_value *x = rule_coreml_main(view->op);
+    int others = -1;
+    for (int i = 0; i < MIL_OP_COUNT; i++)
+        if (i != MIL_OP_const && i != MIL_OP_cast) others += view->op_counts[i];
+    const int64_t n = x ? mil_type_count(&x->type) : 0;
+    return others == 0 && (double)n < view->limit->value &&
+           chip_found(out, "the program is this product alone and small: %lld elements, fewer than %.0f", (long long)n,
+                      view->limit->value);
+}
+
+/* ---- open shapes and states --------------------------------------------------------------------------------------------- */
+
+static const mil_interface *rule_coreml_interface(const chip_view *view) {
+    return mil_interface_of(view->module, view->function->name);
+}
+
+bool chip_rule_flexible(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
+    const mil_interface *face = rule_coreml_interface(view);
+    if (view->function->ranged) return chip_found(out, "an input has a flexible shape: dimensions that are ranges");
+    for (int i = 0; face && i < face->input_count; i++)
+        for (int k = 0; k < face->inputs[i].range_count; k++) {
+            const mil_shape_range *r = &face->inputs[i].ranges[k];
+            if (r->lower == r->upper) continue;
+            if (r->upper < 0)
+                return chip_found(out, "input '%.60s' has a flexible shape: axis %d is %lld or more",
+                                  face->inputs[i].name, k, (long long)r->lower);
+            return chip_found(out, "input '%.60s' has a flexible shape: axis %d is %lld to %lld", face->inputs[i].name,
+                              k, (long long)r->lower, (long long)r->upper);
+        }
+    return false;
+}
+
+bool chip_rule_enumerated(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
+    const mil_interface *face = rule_coreml_interface(view);
+    for (int i = 0; face && i < face->input_count; i++)
+        if (face->inputs[i].shape_count > 1)
+            return chip_found(out, "input '%.60s' has %d enumerated shapes", face->inputs[i].name,
+                              face->inputs[i].shape_count);
+    return false;
+}
+
+bool chip_rule_state_width(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
+    for (int i = 0; i < view->function->param_count; i++) {
+        const mil_value *v = view->function->params[i];
+        const int64_t n = v->type.rank ? v->type.dim[v->type.rank - 1] : 1;
+        if (v->type.shell == MIL_STATE && n % (int64_t)view->limit->value != 0)
+            return chip_found(out, "the last axis of the state '%.60s' has %lld elements, no multiple of %.0f", v->name,
+                              (long long)n, view->limit->value);
+    }
+    return false;
+}
+
+/* Rows: the longest axis along which the update is shorter than what it is written into. */
+bool chip_rule_update_rows(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
+    const mil_value *x = mil_in(view->op, "x"), *u = mil_in(view->op, "update");
+    int64_t rows = 0;
+    for (int i = 0; x && u && u->type.rank == x->type.rank && i < x->type.rank; i++)
+        if (u->type.dim[i] != x->type.dim[i] && u->type.dim[i] > rows) rows = u->type.dim[i];
+    return (double)rows > view->limit->value &&
+           chip_found(out, "it writes %lld rows at once; up to %.0f were seen to run", (long long)rows,
+                      view->limit->value);
+}
+
+bool chip_rule_moving_update(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
+    const mil_value *begin = mil_in(view->op, "begin");
+    return begin && !begin->konst && chip_found(out, "begin is no constant: '%.60s'", begin->name);
+}
+
+/* ---- weights with scales ------------------------------------------------------------------------------------------------ */
+
+bool chip_rule_block_scale(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
+    const mil_value *s = mil_in(view->op, "scale"), *data = mil_in(view->op, "data");
+    for (int i = 1; s && !mil_dtype_is_float(data->type.dtype) && i < s->type.rank; i++)
+        if (s->type.dim[i] > 1)
+            return chip_found(out, "it has %lld blocks with scales of their own along axis %d",
+                              (long long)s->type.dim[i], i);
+    return false;
+}
+
+bool chip_rule_palette_scale(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
+    const mil_value *data = mil_in(view->op, "data");
+    return mil_dtype_is_float(data->type.dtype) &&
+           chip_found(out, "it gives %s a scale, the entries of a palette", mil_dtype_get(data->type.dtype)->name);
+}
+
+bool chip_rule_palette_groups(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
+    const mil_value *lut = mil_in(view->op, "lut");
+    return lut && lut->type.rank > 3 && lut->type.dim[1] > 1 &&
+           chip_found(out, "it has %lld groups along the inputs", (long long)lut->type.dim[1]);
+}
+
+bool chip_rule_dequantized_factor(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
+    const mil_value *pair[] = {mil_in(view->op, "x"), mil_in(view->op, "y")};
+    for (int i = 0; i < 2; i++)
+        if (rule_coreml_made_by(pair[i], MIL_OP_dequantize) && !pair[1 - i]->konst)
+            return chip_found(out, "'%.60s' has a scale of its own", pair[i]->name);
+    return false;
+}
+
+/* ---- numbers ------------------------------------------------------------------------------------------------------------ */
+
+static bool rule_coreml_is_half(const mil_op *op) { return op->result_count && op->results[0]->type.dtype == MIL_fp16; }
+
+bool chip_rule_half(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
+    return rule_coreml_is_half(view->op) && !rule_coreml_is_known(view->op) &&
+           chip_found(out, "%s of any fp16 number", view->op->info->name);
+}
+
+/* exp(x - max) cannot overflow; exp of anything else can. */
+bool chip_rule_raw_exp(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
+    const mil_value *x = rule_coreml_main(view->op);
+    if (!rule_coreml_is_half(view->op) || rule_coreml_is_known(view->op) || rule_coreml_made_by(x, MIL_OP_sub))
+        return false;
+    return chip_found(out, "nothing is subtracted from '%.60s' first", x ? x->name : "");
+}
+
+bool chip_rule_log_of_softmax(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
+    return rule_coreml_is_half(view->op) && rule_coreml_made_by(rule_coreml_main(view->op), MIL_OP_softmax) &&
+           chip_found(out, "it is the log of a softmax");
+}
+
+static bool rule_coreml_is_square(const mil_value *v) {
+    if (!v || !v->def) return false;
+    const mil_op *op = v->def;
+    if (op->info->code == MIL_OP_square) return true;
+    if (op->info->code == MIL_OP_mul) return mil_in(op, "x") == mil_in(op, "y");
+    const mil_value *y = op->info->code == MIL_OP_pow ? mil_in(op, "y") : NULL;
+    return y && y->konst && y->konst->data && mil_type_count(&y->type) == 1 && mil_const_f64(y->konst, 0) == 2;
+}
+
+bool chip_rule_mean_of_squares(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
+    const mil_value *x = rule_coreml_main(view->op);
+    return rule_coreml_is_half(view->op) && rule_coreml_is_square(x) &&
+           chip_found(out, "'%.60s' are squares in fp16, which overflow from 256 on", x->name);
+}

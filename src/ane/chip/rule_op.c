@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: MIT
+ * Checks of single operations. Each looks at the op, its operands and the ops that made them, never further; attributes
+ * that cannot be read (the verifier has seen to it that they can) count as not violated.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "ane/chip/rule.h"
+#include "core/mil/ops.h"
+
+static const mil_type *rule_op_type_of(const mil_op *op, const char *param) {
+    const mil_value *v = mil_in(op, param);
+    return v ? &v->type : NULL;
+}
+
+static const mil_type *rule_op_result_type(const mil_op *op) { return &op->results[0]->type; }
+static const mil_value *rule_op_main_operand(const mil_op *op) {
+    return op->info->param_count && op->operands[0].count ? op->operands[0].values[0] : NULL;
+}
+
+bool chip_rule_always(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
+    return chip_found(out, "it uses %s", view->op->info->name);
+}
+
+/* ---- how arguments are written ------------------------------------------------------------------------------------------ */
+
+static const char *rule_op_inline_param(const mil_op *op) {
+    for (int i = 0; i < op->info->param_count; i++)
+        for (int k = 0; k < op->operands[i].count; k++)
+            if (op->operands[i].values[k]->is_inline) return op->info->params[i].name;
+    return NULL;
+}
+
+bool chip_rule_inline_literal(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
+    const char *param = rule_op_inline_param(view->op);
+    return param && chip_found(out, "%s is a literal inside the argument list", param);
+}
+
+/* concat and matmul have rows of their own; the constexpr ops have attributes instead of arguments. */
+bool chip_rule_inline_literal_elsewhere(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
+    mil_opcode code = view->op->info->code;
+    if (code == MIL_OP_matmul || code == MIL_OP_concat || code == MIL_OP_constexpr_affine_dequantize) return false;
+    return chip_rule_inline_literal(view, out);
+}
+
+bool chip_rule_concat_form(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
+    if (!mil_in(view->op, "interleave")) return chip_found(out, "interleave is left out");
+    return chip_rule_inline_literal(view, out);
+}
+
+bool chip_rule_gelu_form(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
+    return !mil_in(view->op, "mode") && chip_found(out, "mode is left out");
+}
+
+bool chip_rule_conv_bias(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
+    const mil_value *v = mil_in(view->op, "bias");
+    return v && chip_found(out, "bias is '%.60s'", chip_value_name(v));
+}
+
+bool chip_rule_sdpa_mask(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
+    const mil_value *v = mil_in(view->op, "attn_mask");
+    return v && chip_found(out, "attn_mask is '%.60s'", chip_value_name(v));
+}
+
+bool chip_rule_fp32_arithmetic(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
+    const mil_op *op = view->op;
+    return op->info->flops_per_element != 0 && op->result_count && rule_op_result_type(op)->dtype == MIL_fp32 &&
+           chip_found(out, "it computes in fp32");
+}
+
+/* ---- sizes -------------------------------------------------------------------------------------------------------------- */
+
+bool chip_rule_op_rank(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
+    int rank = rule_op_result_type(view->op)->rank;
+    return rank > view->limit->value &&
+           chip_found(out, "its result has %d axes; the most is %.0f", rank, view->limit->value);
+}
+
+bool chip_rule_conv_inputs(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
+    const mil_type *x = rule_op_type_of(view->op, "x");
+    return x && x->rank > 1 && (double)x->dim[1] >= view->limit->value &&
+           chip_found(out, "%lld input channels; fewer than %.0f pass", (long long)x->dim[1], view->limit->value);
+}
+
+bool chip_rule_kernel_width(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
+    const mil_type *w = rule_op_type_of(view->op, "weight");
+    return w && w->rank > 2 && (double)w->dim[w->rank - 1] > view->limit->value &&
+           chip_found(out, "the kernel is %lld wide; the most is %.0f", (long long)w->dim[w->rank - 1],
+                      view->limit->value);
+}
+
+bool chip_rule_inner_32(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
+    const mil_type *x = rule_op_type_of(view->op, "x");
+    bool turned = false;
+    if (!x || x->rank < 2 || mil_attr_bool(view->op, "transpose_x", &turned, NULL) != PROPANE_OK) return false;
+    int64_t inner = x->dim[x->rank - (turned ? 2 : 1)];
+    return inner % (int64_t)view->limit->value != 0 && chip_found(out, "the inner length is %lld", (long long)inner);
+}
+
+bool chip_rule_softmax_length(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
+    const mil_type *x = rule_op_type_of(view->op, "x");
+    int64_t axis = -1;
+    if (!x || mil_attr_int(view->op, "axis", &axis, NULL) != PROPANE_OK) return false;
+    if (axis < 0) axis += x->rank;
+    if (axis < 0 || axis >= x->rank) return false;
+    int64_t n = x->dim[axis];
+    return (n & (n - 1)) != 0 && chip_found(out, "the length is %lld", (long long)n);
+}
+
+/* Attention: what a compiler may make one step of. */
+bool chip_rule_softmax_between_products(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
+    const mil_value *x = mil_in(view->op, "x"), *y = view->op->results[0];
+    int64_t axis = -1;
+    bool behind = false;
+    if (mil_attr_int(view->op, "axis", &axis, NULL) != PROPANE_OK) return false;
+    if (axis < 0) axis += x->type.rank;
+    if (axis < 0 || axis >= x->type.rank || (double)x->type.dim[axis] < view->limit->value) return false;
+    while (x && x->def && x->def->info->code != MIL_OP_matmul) /* a scale or a mask lies between */
+        x = x->def->info->code == MIL_OP_mul || x->def->info->code == MIL_OP_add ? mil_in(x->def, "x") : NULL;
+    for (const mil_op *op = view->op->next; op; op = op->next)
+        if (op->info->code == MIL_OP_matmul) behind |= mil_in(op, "x") == y || mil_in(op, "y") == y;
+    return x && x->def && behind &&
+           chip_found(out, "it is taken over %lld elements between two products",
+                      (long long)mil_in(view->op, "x")->type.dim[axis]);
+}
+
+bool chip_rule_same_operands(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
+    const mil_value *x = mil_in(view->op, "x");
+    return x == mil_in(view->op, "y") && chip_found(out, "x and y are both '%.60s'", chip_value_name(x));
+}
+
+bool chip_rule_m3_stride(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
+    const mil_value *w = mil_in(view->op, "weight");
+    if (!w || !w->konst) return false;
+    double per_core = (double)mil_type_bytes(&w->type) / 16;
+    return fmod(per_core, view->limit->value) == 0 &&
+           chip_found(out, "each of 16 cores loads %.0f bytes of weights", per_core);
+}
+
+/* ---- convolutions with weights that are not constants ------------------------------------------------------------------- */
+
+static bool rule_op_is_dynamic(const mil_value *weight) {
+    return weight && !weight->konst && !(weight->def && weight->def->info->code == MIL_OP_constexpr_affine_dequantize);
+}
+
+bool chip_rule_dynamic_batch(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
+    const mil_value *w = mil_in(view->op, "weight");
+    const mil_type *x = rule_op_type_of(view->op, "x");
+    return rule_op_is_dynamic(w) && x && x->dim[0] != 1 &&
+           chip_found(out, "the weight '%.60s' is no constant and the batch is %lld", w->name, (long long)x->dim[0]);
+}
+
+bool chip_rule_dynamic_groups(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
+    const mil_value *w = mil_in(view->op, "weight");
+    int64_t groups = 1;
+    if (!rule_op_is_dynamic(w) || mil_attr_int(view->op, "groups", &groups, NULL) != PROPANE_OK) return false;
+    return groups != 1 &&
+           chip_found(out, "the weight '%.60s' is no constant and there are %lld groups", w->name, (long long)groups);
+}
+
+/* ---- slices of the last axis -------------------------------------------------------------------------------------------- */
+
+static bool rule_op_is_slice(const mil_op *op) {
+    return op && (op->info->code == MIL_OP_slice_by_size || op->info->code == MIL_OP_slice_by_index);
+}
+
+/* Where on the last axis a slice begins; 0 also where it takes the axis from its start. */
+static int64_t rule_op_width_begin(const mil_op *op) {
+    int64_t begin[MIL_MAX_RANK * 2];
+    int count = 0;
+    const mil_type *x = rule_op_type_of(op, "x");
+    if (!x || x->rank == 0 || mil_attr_ints(op, "begin", begin, &count, NULL) != PROPANE_OK || count != x->rank)
+        return 0;
+    const mil_value *mask = op->info->code == MIL_OP_slice_by_index ? mil_in(op, "begin_mask") : NULL;
+    if (mask && mask->konst && mil_const_i64(mask->konst, x->rank - 1)) return 0;
+    int64_t first = begin[x->rank - 1];
+    return first < 0 ? first + x->dim[x->rank - 1] : first;
+}
+
+bool chip_rule_width_slice(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
+    int64_t begin = rule_op_width_begin(view->op);
+    return begin > 0 && chip_found(out, "it begins at %lld of the last axis", (long long)begin);
+}
+
+bool chip_rule_concat_width_slices(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
+    mil_value *const *values;
+    int count = mil_in_list(view->op, "values", &values), slices = 0;
+    for (int i = 0; i < count; i++)
+        slices += rule_op_is_slice(values[i]->def) && rule_op_width_begin(values[i]->def) > 0;
+    return slices >= 2 && chip_found(out, "%d of its values are slices that begin inside the last axis", slices);
+}
+
+/* A slice that shortens the last axis, perhaps behind a multiplication or two (the negated half of a rotation). */
+static bool rule_op_from_width_slice(const mil_value *v) {
+    for (int depth = 0; depth < 3 && v && v->def; depth++) {
+        const mil_op *op = v->def;
+        const mil_value *x = rule_op_main_operand(op);
+        if (!x) return false;
+        if (rule_op_is_slice(op)) {
+            const mil_type *from = &x->type, *to = &v->type;
+            return from->rank > 0 && to->rank == from->rank && to->dim[to->rank - 1] < from->dim[from->rank - 1];
+        }
+        if (op->info->code != MIL_OP_mul && op->info->code != MIL_OP_sub) return false;
+        v = x->konst && op->operands[1].count ? op->operands[1].values[0] : x;
+    }
+    return false;
+}
+
+bool chip_rule_concat_width_slices_any(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
+    mil_value *const *values;
+    int count = mil_in_list(view->op, "values", &values), slices = 0, rank = rule_op_result_type(view->op)->rank;
+    int64_t axis = 0;
+    if (mil_attr_int(view->op, "axis", &axis, NULL) != PROPANE_OK || (axis != -1 && axis != rank - 1)) return false;
+    for (int i = 0; i < count; i++) slices += rule_op_from_width_slice(values[i]);
+    return slices >= 2 && chip_found(out, "it joins %d slices of the last axis along that axis", slices);
+}
+
+/* ---- neighbours --------------------------------------------------------------------------------------------------------- */
+
+bool chip_rule_reshaped_operand(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
+    const mil_op *op = view->op;
+    for (int i = 0; i < op->info->param_count; i++)
+        for (int k = 0; k < op->operands[i].count; k++) {
+            const mil_op *def = op->operands[i].values[k]->def;
+            if (def && def->info->code == MIL_OP_reshape)
+                return chip_found(out, "%s is the reshape '%.60s'", op->info->params[i].name, def->results[0]->name);
+        }
+    return false;
+}
+
+bool chip_rule_slice_of_input(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
+    const mil_value *x = mil_in(view->op, "x");
+    const int *n = view->op_counts;
+    bool norm = n[MIL_OP_rsqrt] || n[MIL_OP_pow] || n[MIL_OP_layer_norm];
+    return x && !x->def && !x->konst && norm && n[MIL_OP_conv] &&
+           chip_found(out, "it slices the input '%.60s'", x->name);
+}
+
+static bool rule_op_is_zero(const mil_value *v) {
+    if (!v->konst || !v->konst->data) return false;
+    int64_t count = mil_type_count(&v->type);
+    for (int64_t i = 0; i < count; i++)
+        if (mil_const_f64(v->konst, i) != 0) return false;
+    return true;
+}
+
+bool chip_rule_mul_reduced_zero(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
+    const mil_value *pair[] = {mil_in(view->op, "x"), mil_in(view->op, "y")};
+    for (int i = 0; i < 2; i++)
+        if (pair[i]->def && strncmp(pair[i]->def->info->name, "reduce_", 7) == 0 && rule_op_is_zero(pair[1 - i]))
+            return chip_found(out, "'%.60s' is a reduction and '%.60s' is zero", pair[i]->name,
+                              chip_value_name(pair[1 - i]));
+    return false;
+}
+
+/* A constant whose numbers are not all the same; one that is left out is not. */
+static bool rule_op_varies(const mil_op *op, const char *param) {
+    const mil_value *v = mil_in(op, param);
+    const int64_t n = v && v->konst ? mil_type_count(&v->type) : 0;
+    for (int64_t i = 1; i < n; i++)
+        if (fabs(mil_const_f64(v->konst, i) - mil_const_f64(v->konst, 0)) > 0) return true;
+    return false;
+}
+
+bool chip_rule_one_affine(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
+    const bool gamma = rule_op_varies(view->op, "gamma"), beta = rule_op_varies(view->op, "beta");
+    const mil_value *one = mil_in(view->op, gamma ? "gamma" : "beta");
+    return gamma != beta && (double)mil_type_count(&one->type) >= view->limit->value &&
+           chip_found(out, "of gamma and beta only %s varies, over %lld numbers", gamma ? "gamma" : "beta",
+                      (long long)mil_type_count(&one->type));
+}
+
+bool chip_rule_square_nonlinear(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
+    const mil_value *x = rule_op_main_operand(view->op);
+    if (!x || !x->def || x->def->info->code != MIL_OP_square || x->type.rank == 0) return false;
+    int64_t width = x->type.dim[x->type.rank - 1];
+    return (double)(width % 128) > view->limit->value &&
+           chip_found(out, "'%.60s' is a square and its last axis is %lld", x->name, (long long)width);
+}
+
+/* ---- numbers ------------------------------------------------------------------------------------------------------------ */
+
+bool chip_rule_long_sum(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
+    const mil_type *x = rule_op_type_of(view->op, "x");
+    if (!x || x->dtype != MIL_fp16) return false;
+    int64_t to = mil_type_count(rule_op_result_type(view->op)), n = to > 0 ? mil_type_count(x) / to : 0;
+    return (double)n > view->limit->value && chip_found(out, "it adds %lld fp16 elements", (long long)n);
+}
+
+static bool rule_op_holds_below(const mil_const *c, double bound) {
+    int64_t count = mil_type_count(&c->type);
+    if (!c->data) return false;
+    if (c->type.dtype == MIL_fp16) { /* masks are large: compare bits, 0xF8E2 is -40000 and 0xFC00 minus infinity */
+        const unsigned char *p = c->data;
+        for (int64_t i = 0; i < count; i++) {
+            unsigned bits = p[2 * i] | (unsigned)p[2 * i + 1] << 8;
+            if (bits >= 0xF800u && bits <= 0xFC00u && mil_const_f64(c, i) < bound) return true;
+        }
+        return false;
+    }
+    if (!mil_dtype_is_float(c->type.dtype)) return false;
+    for (int64_t i = 0; i < count; i++)
+        if (mil_const_f64(c, i) < bound) return true;
+    return false;
+}
+
+bool chip_rule_huge_mask(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
+    const mil_value *pair[] = {mil_in(view->op, "x"), mil_in(view->op, "y")};
+    for (int i = 0; i < 2; i++)
+        if (pair[i]->konst && pair[i]->konst->type.dtype == rule_op_result_type(view->op)->dtype &&
+            rule_op_holds_below(pair[i]->konst, view->limit->value))
+            return chip_found(out, "the constant '%.60s' holds numbers below %.0f", chip_value_name(pair[i]),
+                              view->limit->value);
+    return false;
+}
+
+static bool rule_op_epsilon_below(const chip_view *view, double *eps) {
+    return mil_attr_float(view->op, "epsilon", eps, NULL) == PROPANE_OK && *eps < view->limit->value;
+}
+
+bool chip_rule_small_epsilon(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
+    double eps = 0;
+    return rule_op_epsilon_below(view, &eps) &&
+           chip_found(out, "epsilon is %.3g%s", eps, mil_in(view->op, "epsilon") ? "" : " where it is left out");
+}
+
+bool chip_rule_subnormal_epsilon(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
+    double eps = 0;
+    return rule_op_result_type(view->op)->dtype == MIL_fp16 && rule_op_epsilon_below(view, &eps) && eps > 0 &&
+           chip_found(out, "epsilon is %.3g", eps);
+}

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: MIT
+ * Owns the ways to evaluate a request: their names, which of them the system offers, what real-time tasks need, and which
+ * one a device uses. The standard one is used, unless a trial in a process of its own (dispatch_select.c) has shown that
+ * another one holds on this system and is faster; a device's own process tries none. A way that failed at work is not used
+ * again, here or in later processes.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "ane/driver/ane.h"
+#include "ane/driver/remembered.h"
+
+enum { ROUTES = 2 };
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static char failures[ROUTES][ANE_DISPATCH_COUNT][200]; /* at work, in this process; "": none */
+
+const char *ane_way_name(ane_dispatch way) {
+    static const char *const names[] = {"standard", "direct", "real-time"};
+    return names[way];
+}
+
+bool ane_way_offered(const ane_api *a, const ane_model *m, ane_dispatch way) {
+    if (way == ANE_STANDARD) return true;
+    if (!m->client || !m->inner) return false;
+    return way == ANE_DIRECT ? ANE_HAS(a, client_direct) : ANE_HAS(a, client_real_time);
+}
+
+bool ane_way_begin(ane_device *d, ane_dispatch way) {
+    const ane_api *a = d->api;
+    if (way != ANE_REAL_TIME || !ANE_HAS(a, client_begin_real_time) || !ANE_HAS(a, client_end_real_time) ||
+        !ANE_HAS(a, client))
+        return way != ANE_REAL_TIME;
+    void *pool = a->objc_autoreleasePoolPush();
+    ane_id client = ANE_SEND0(a, client, ANE_CLASS(a, client));
+    bool begun = client && ANE_SEND0(a, client_begin_real_time, client);
+    if (begun) {
+        a->objc_retain(client);
+        d->client = client;
+    }
+    a->objc_autoreleasePoolPop(pool);
+    return begun;
+}
+
+void ane_way_end(ane_device *d) {
+    if (!d->client) return;
+    (void)ANE_SEND0(d->api, client_end_real_time, d->client);
+    ane_release(d->api, d->client);
+    d->client = NULL;
+}
+
+void ane_way_failed(const ane_device *d, ane_dispatch way, const char *why) {
+    char words[200];
+    propane_error unwritten = {0};
+    snprintf(words, sizeof words, "%s evaluation failed at work: %.150s", ane_way_name(way), why);
+    pthread_mutex_lock(&mutex);
+    memcpy(failures[d->options.route][way], words, sizeof words);
+    pthread_mutex_unlock(&mutex);
+    if (ane_remember(d->api, d->options.route, ANE_FACT_way, ane_way_name(ANE_STANDARD), words, &unwritten) !=
+        PROPANE_OK)
+        return; /* this process knows; the next one may find out for itself */
+}
+
+/* The remembered way and its reasons. */
+static ane_dispatch dispatch_remembered(const ane_device *d, char why[600]) {
+    ane_answer answer;
+    ane_remembered_note(d->api, why);
+    if (!ane_remembered(d->api, d->options.route, ANE_FACT_way, &answer)) {
+        if (!*why) snprintf(why, 600, "'propane devices' tries the other ways");
+        return ANE_STANDARD;
+    }
+    snprintf(why, 600, "%s", answer.detail);
+    for (int way = 0; way < ANE_DISPATCH_COUNT; way++)
+        if (strcmp(answer.word, ane_way_name((ane_dispatch)way)) == 0) return (ane_dispatch)way;
+    return ANE_STANDARD;
+}
+
+void ane_ways_choose(ane_device *d) {
+    char why[600] = "as asked for";
+    if (d->events) {
+        snprintf(why, sizeof why, "in order with the GPU by shared events");
+    } else if (d->options.dispatch != ANE_AUTO) {
+        d->way = (ane_dispatch)d->options.dispatch;
+    } else {
+        d->way = dispatch_remembered(d, why);
+        pthread_mutex_lock(&mutex);
+        const char *failed = failures[d->options.route][d->way];
+        if (*failed) {
+            snprintf(why, sizeof why, "%s", failed);
+            d->way = ANE_STANDARD;
+        }
+        pthread_mutex_unlock(&mutex);
+    }
+    (void)ane_way_begin(d, d->way); /* real-time evaluation has been seen to work without, too */
+    snprintf(d->note, sizeof d->note, "%s evaluation is used, %.520s", ane_way_name(d->way), why);
+}

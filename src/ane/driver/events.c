@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: MIT
+ * Owns shared events: an engine and a GPU that work in turns without the host between them. One Metal shared event belongs
+ * to a device. Its value only grows: run k of the device (from 1) waits for 2k - 1 and signals 2k. A GPU that waits for 2k
+ * reads what run k has written; with events=gpu it signals 2k - 1 itself when it has written what run k reads, else the host
+ * does so at once.
+ *
+ * The client route alone is known to take such requests (incoai/splash/runtime/ane/Program.mm,
+ * pie-project/pie/crates/kernels-metal/native/ane.m): evaluate returns when the request is queued, and a completion handler
+ * says how it ended.
+ * The host waits for it, for limit= milliseconds. On any failure it sets the event's value, so that no GPU waits for ever. A
+ * request that has not ended by then may still run: it, its handler and its program are kept for the rest of the process, and
+ * the device runs nothing more.
+ *
+ * The handler is a block as the compiler would put it on the heap (https://clang.llvm.org/docs/Block-ABI-Apple.html): the
+ * framework may keep it and call it late or twice.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "ane/driver/ane.h"
+#include "core/base/clock.h"
+#include "core/base/condition.h"
+#include "core/base/memory.h"
+
+enum { NEEDS_FREE = 1 << 24, HAS_SIGNATURE = 1 << 30, ONE_REFERENCE = 2, POLL_NS = 50000 };
+
+struct ane_events {
+    const ane_api *api;
+    ane_id event;  /* id<MTLSharedEvent> */
+    uint64_t runs; /* begun */
+    ane_id error;  /* of the last run; NULL: none */
+    bool others, lost;
+    int limit_ms;
+};
+
+/* ---- the handler ------------------------------------------------------------------------------------------------------------ */
+
+/* `void (^)(BOOL, NSError *)`, and what it keeps: under the mutex. */
+typedef struct handler {
+    const void *isa;
+    int flags, reserved;
+    void (*invoke)(struct handler *self, bool done, ane_id error);
+    const struct handler_description *description;
+    const ane_api *api;
+    int calls;
+    bool done;
+    ane_id error;        /* of the first call, retained; NULL: none */
+    ane_id answer_error; /* what evaluate itself writes to: a late answer may, too */
+} handler;
+
+struct handler_description {
+    unsigned long reserved, size;
+    const char *signature;
+};
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t called;
+static bool can_wait;
+
+static void events_init(void) { can_wait = condition_init(&called) == 0; }
+
+static void events_invoke(handler *self, bool done, ane_id error) {
+    pthread_mutex_lock(&mutex);
+    if (self->calls++ == 0) {
+        self->done = done;
+        self->error = error;
+        if (error) self->api->objc_retain(error);
+        pthread_cond_broadcast(&called);
+    }
+    pthread_mutex_unlock(&mutex);
+}
+
+/* With one reference, the caller's; its last one frees it, by the system's free. NULL: no memory. */
+static handler *events_make_handler(const ane_api *a) {
+    static const struct handler_description description = {0, sizeof(handler), "v20@?0B8@\"NSError\"12"};
+    handler *h = malloc(sizeof *h);
+    if (h)
+        *h = (handler){.isa = a->_NSConcreteMallocBlock,
+                       .flags = NEEDS_FREE | HAS_SIGNATURE | ONE_REFERENCE,
+                       .invoke = events_invoke,
+                       .description = &description,
+                       .api = a};
+    return h;
+}
+
+/* False: it was not called in time. */
+static bool events_await_call(const handler *h, int64_t deadline) {
+    pthread_mutex_lock(&mutex);
+    while (h->calls == 0 && !condition_wait_until(&called, &mutex, deadline)) {
+    }
+    bool was_called = h->calls > 0;
+    pthread_mutex_unlock(&mutex);
+    return was_called;
+}
+
+/* ---- the event ---------------------------------------------------------------------------------------------------------------- */
+
+static const char *events_missing(const ane_api *a) {
+    const ane_late *late = ane_late_get(a);
+    pthread_once(&once, events_init);
+    if (!late->MTLCreateSystemDefaultDevice || !late->_Block_release || !a->_NSConcreteMallocBlock || !can_wait)
+        return "Metal, or blocks, are missing";
+    if (!ANE_HAS(a, wait_event) || !ANE_HAS(a, signal_event) || !ANE_HAS(a, shared_events) ||
+        !ANE_HAS(a, request_events) || !ANE_HAS(a, request_handler))
+        return "a class or method of shared events is missing or of another type";
+    return NULL;
+}
+
+static const char *events_make_event(const ane_api *a, ane_id *out) {
+    ane_id gpu = ane_late_get(a)->MTLCreateSystemDefaultDevice();
+    if (!gpu) return "the system gives no Metal device";
+    *out = ane_meet(a, ANE_CLASS_metal_device, gpu) ? ANE_SEND0(a, metal_event, gpu) : NULL;
+    ane_release(a, gpu);
+    if (!*out) return "the Metal device gives no shared event";
+    return ane_meet(a, ANE_CLASS_shared_event, *out) ? NULL
+                                                     : "the shared event has no value that can be set, or no eventPort";
+}
+
+propane_status ane_events_open(ane_device *d, propane_error *err) {
+    const ane_api *a = d->api;
+    if (d->options.events == ANE_EVENTS_OFF) return PROPANE_OK;
+    if (d->options.route != ANE_ROUTE_CLIENT ||
+        (d->options.dispatch != ANE_AUTO && d->options.dispatch != ANE_STANDARD))
+        return propane_fail(
+            err, PROPANE_ERR_INVALID,
+            "device 'ane': events= needs the route ane:client and standard evaluation: elsewhere events have "
+            "been seen to be ignored, or to crash");
+    const char *missing = events_missing(a);
+    ane_events *e = missing ? NULL : mem_alloc(sizeof *e);
+    if (!missing && !e) return propane_fail_memory(err, sizeof *e);
+    if (!missing) {
+        *e = (ane_events){.api = a, .others = d->options.events == ANE_EVENTS_GPU, .limit_ms = d->options.limit_ms};
+        d->events = e;
+        void *pool = a->objc_autoreleasePoolPush();
+        missing = events_make_event(a, &e->event);
+        a->objc_autoreleasePoolPop(pool);
+    }
+    if (!missing) return PROPANE_OK;
+    return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
+                        "ane: there are no shared events here: %s; leave out events=", missing);
+}
+
+void ane_events_close(ane_device *d) {
+    ane_events *e = d->events;
+    if (!e) return;
+    ane_release(e->api, e->error);
+    ane_release(e->api, e->event);
+    mem_free(e);
+    d->events = NULL;
+}
+
+void *ane_events_native(const ane_device *d) { return d->events ? d->events->event : NULL; }
+
+/* ---- a run -------------------------------------------------------------------------------------------------------------------- */
+
+static void events_raise_to(const ane_events *e, uint64_t value) {
+    if (ANE_SEND0(e->api, event_value, e->event) < value) ANE_SEND(e->api, event_set_value, e->event, value);
+}
+
+static ane_id events_list_of(const ane_api *a, ane_id one) { return one ? ane_array(a, &one, 1) : NULL; }
+
+propane_status ane_events_begin(ane_events *e, propane_error *err) {
+    if (e->lost)
+        return propane_fail(err, PROPANE_ERR_DEVICE,
+                            "ane: an earlier request with shared events has not ended; end this process");
+    e->runs++;
+    return PROPANE_OK;
+}
+
+void ane_events_end(ane_events *e, bool done) {
+    if (!done) events_raise_to(e, 2 * e->runs);
+}
+
+ane_id ane_events_make(const ane_events *e) {
+    const ane_api *a = e->api;
+    ane_id wait = ANE_SEND(a, wait_event, ANE_CLASS(a, wait_event), 2 * e->runs - 1, e->event, (int64_t)0);
+    ane_id signal =
+        ANE_SEND(a, signal_event, ANE_CLASS(a, signal_event), 2 * e->runs, (uint32_t)0, (int64_t)0, e->event);
+    ane_id waits = events_list_of(a, wait), signals = events_list_of(a, signal), all = NULL;
+    if (waits && signals) all = ANE_SEND(a, shared_events, ANE_CLASS(a, shared_events), signals, waits);
+    ane_release(a, waits);
+    ane_release(a, signals);
+    return all;
+}
+
+/* The handler was called and says that all is well: the signal is a moment away, if not there. */
+static bool events_await_signal(const ane_events *e, int64_t deadline) {
+    while (ANE_SEND0(e->api, event_value, e->event) < 2 * e->runs) {
+        if (clock_ns() > deadline) return false;
+        nanosleep(&(struct timespec){.tv_nsec = POLL_NS}, NULL);
+    }
+    return true;
+}
+
+/* Nothing of it is released any more. */
+static propane_status events_lose(ane_events *e, ane_unit *unit, ane_id request, const handler *h, propane_error *err) {
+    e->lost = true;
+    unit->lost = h;
+    e->api->objc_retain(request);
+    return propane_fail(
+        err, PROPANE_ERR_DEVICE,
+        "ane: a request with shared events has not ended in %d ms: its handler was %s; %s (limit= gives it "
+        "longer)",
+        e->limit_ms, h->calls ? "called, but its event was not signalled" : "not called",
+        e->others ? "either the GPU did not signal the value that it waits for, or the engine ignores events"
+                  : "the engine ignores events");
+}
+
+propane_status ane_events_evaluate(ane_events *e, ane_unit *unit, uint32_t qos, ane_id request, bool *done,
+                                   ane_id *error, propane_error *err) {
+    const ane_api *a = e->api;
+    const ane_model *m = &unit->model;
+    handler *h = events_make_handler(a);
+    if (!h) return propane_fail_memory(err, sizeof *h);
+    ane_release(a, e->error);
+    e->error = NULL;
+    ANE_SEND(a, request_handler, request, (ane_id)(void *)h);
+    if (!e->others) events_raise_to(e, 2 * e->runs - 1);
+    const int64_t deadline = clock_ns() + (int64_t)e->limit_ms * 1000000;
+    *done = ANE_SEND(a, client_evaluate, m->client, m->object, a->empty, request, qos, &h->answer_error);
+    if (*done && (!events_await_call(h, deadline) || (h->done && !events_await_signal(e, deadline))))
+        return events_lose(e, unit, request, h, err); /* keeps its handler, too */
+    if (*done) {
+        pthread_mutex_lock(&mutex);
+        *done = h->done;
+        e->error = h->error;
+        pthread_mutex_unlock(&mutex);
+    } else if (h->answer_error) {
+        e->error = h->answer_error;
+        a->objc_retain(e->error);
+    }
+    *error = e->error;
+    ane_late_get(a)->_Block_release(h);
+    return PROPANE_OK;
+}

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: MIT
+ * Places in the header of an .anec file, in bytes. All numbers are little endian; nothing is aligned beyond its size.
+ */
+#ifndef ANE_H13_ANEC_H
+#define ANE_H13_ANEC_H
+
+enum {
+    ANEC_SIZE = 0,           /* u64: bytes of the payload */
+    ANEC_FIRST = 8,          /* u32: bytes of the first task */
+    ANEC_COUNT = 12,         /* u32: tasks */
+    ANEC_TEXT = 16,          /* u64: bytes of all tasks */
+    ANEC_CONSTANTS = 24,     /* u64 */
+    ANEC_SOURCES = 32,       /* u32: surfaces that are read */
+    ANEC_RESULTS = 36,       /* u32: surfaces that are written */
+    ANEC_TILES = 40,         /* u32[32]: size of each base register's buffer, in pages of 0x4000 bytes; 0: none */
+    ANEC_NCHW = 168,         /* u64[32][6]: N, C, H, W, bytes of a plane, bytes of a row */
+    ANEC_HEADER = 1704,      /* bytes */
+    ANEC_PAYLOAD = 0x1000,   /* where it stands as written today */
+    ANEC_PAYLOAD_OLD = 0x800 /* and as the driver's library reads it */
+};
+
+#endif

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: MIT
+ * Two tasks in a row, the second of which alone reads what the first stores: the value stays in the on-chip buffer. It lies
+ * behind what the first task has there, with the strides that the second one's source has; words of the two DMAs go back to
+ * "off". Forms that published programs have: a planar or neural task that streams its result out, then a planar task of one
+ * source or a neural one. Everything else goes through memory.
+ *
+ * Configuration words as in published chains: the source's says who made it (4 the neural, 8 the planar engine), two planar
+ * tasks say that they hand over (joshuaswarren/mil-hwx-compiler research/h13-td-fields.md, softmax and layer_norm).
+ */
+#include "ane/h13/task_emit.h"
+#include "core/base/int_math.h"
+
+enum { CHAIN_BUFFER = 0x200000, CHAIN_HAND = 0x1000, CHAIN_TAKE = 0x4000 };
+
+static bool chain_neural(const emitted *t) { return engine_get_bits(&t->task, 0x38, 20, 1); }
+
+/* Its result streams out, plane by plane, untiled. */
+static bool chain_gives(const emitted *t) {
+    const engine_task *w = &t->task;
+    uint32_t mode = engine_get_bits(w, 0x34, 4, 3), ne = engine_get_bits(w, 0xc804, 0, 4);
+    bool form = chain_neural(t) ? ne == 0 || ne == 8 || ne == 12 : mode == 2 || mode == 3;
+    return form && !engine_get_bits(w, 0x34, 28, 1) && !engine_get_bits(w, 0x30, 10, 1) &&
+           engine_get(w, 0x17800) == 0x040000c1 && engine_get_bits(w, 0x17818, 24, 4) == 1 &&
+           engine_get_bits(w, 0x24, 0, 13) == 1 && engine_get(w, 0x04) == 1 && engine_get(w, 0x18) == 1 &&
+           engine_get(w, 0x28) == engine_get_bits(w, 0x14, 16, 15);
+}
+
+/* It reads one source by DMA, untiled, and nothing that lies on chip. */
+static bool chain_takes(const emitted *t) {
+    const engine_task *w = &t->task;
+    uint32_t mode = engine_get_bits(w, 0x34, 4, 3), ne = engine_get_bits(w, 0xc804, 0, 4);
+    bool form = chain_neural(t) ? ne == 0 || ne == 8 || ne == 12 : mode == 2;
+    return form && engine_get_bits(w, 0x13800, 0, 1) && engine_get_bits(w, 0x4804, 0, 2) == 2 &&
+           !engine_get_bits(w, 0x8, 2, 2) && !t->second_on_chip && !engine_get(w, 0x30) &&
+           engine_get_bits(w, 0x24, 0, 13) == 1 && engine_get(w, 0x04) == 1 &&
+           engine_get(w, 0x28) == engine_get_bits(w, 0x14, 16, 15) &&
+           engine_get_bits(w, 0x14, 16, 15) == engine_get_bits(w, 0, 16, 15);
+}
+
+/* What a stores is what b reads, element by element. */
+static bool chain_same(const emitted *a, const emitted *b) {
+    const engine_task *x = &a->task, *y = &b->task;
+    return a->result == b->source && a->result == ENGINE_BAR_SCRATCH &&
+           engine_get(x, 0x17804) == engine_get(y, 0x13808) && engine_get(x, 0x17808) == engine_get(y, 0x1380c) &&
+           engine_get(x, 0x1780c) == engine_get(y, 0x13810) && engine_get(x, 0x14) == engine_get(y, 0) &&
+           engine_get(x, 0x10) == engine_get(y, 0xc) && b->kernel != ENGINE_BAR_SCRATCH;
+}
+
+/* Where the first task's own places end. */
+static int64_t chain_end(const emitted *t) {
+    const engine_task *w = &t->task;
+    int64_t h = engine_get_bits(w, 0, 16, 15);
+    int64_t first = engine_get(w, 0x4808) + h * (int64_t)engine_get(w, 0x4810);
+    int64_t second = engine_get(w, 0x481c) + h * (int64_t)engine_get(w, 0x4820);
+    return round_up(max_i64(max_i64(first, second), engine_get(w, 0x4834)), 16);
+}
+
+/* All of the value, with the reader's strides; a reader that moves along wide rows gets whole ones. */
+static emit_l2 chain_place(const emitted *a, const emitted *b) {
+    const engine_task *y = &b->task;
+    int64_t w = engine_get_bits(y, 0, 0, 15), c = engine_get_bits(y, 0xc, 0, 17), wide = round_up(2 * w, 16);
+    emit_l2 at = {chain_end(a), engine_get(y, 0x480c), engine_get(y, 0x4810), engine_get(y, 0x4814), 0};
+    if (at.channel < wide || at.row < c * at.channel) at.channel = wide, at.row = at.depth = c * wide;
+    /* the place in front is free again */
+    int64_t bytes = (int64_t)engine_get_bits(y, 0, 16, 15) * at.row;
+    if (!engine_get_bits(&a->task, 0x13800, 0, 1) && bytes <= (int64_t)engine_get(&a->task, 0x4808)) at.base = 0;
+    return at;
+}
+
+static void chain_clear(emitted *t, uint32_t address, int words) {
+    for (int i = 0; i < words; i++) emit_set(t, address + 4u * (uint32_t)i, 0);
+}
+
+bool emit_chain(emitted *a, emitted *b) {
+    if (!chain_gives(a) || !chain_takes(b) || !chain_same(a, b)) return false;
+    emit_l2 at = chain_place(a, b);
+    const engine_task *y = &b->task;
+    int64_t bytes = (int64_t)engine_get_bits(y, 0, 16, 15) * at.row;
+    int64_t moved = (int64_t)engine_get_bits(y, 0xc, 0, 17) * engine_get_bits(y, 0, 16, 15) *
+                    round_up(2 * (int64_t)engine_get_bits(y, 0, 0, 15), 64);
+    if (at.base + bytes + (int64_t)engine_get_bits(y, 0x14, 16, 15) * at.row > CHAIN_BUFFER) return false;
+    bool neural = chain_neural(a), on_chip = !engine_get_bits(&a->task, 0x13800, 0, 1);
+    emit_keep(a, &at, on_chip ? 0x140 : 0x500170);
+    emit_set(a, 0x17800, 0xc0);
+    emit_set(a, 0x17818, 0x01000000);
+    chain_clear(a, 0x17804, 5);
+    a->result = EMIT_NO_BAR;
+    a->result_given = false;
+    a->bytes -= min_i64(a->bytes, moved);
+    at.group = at.row;
+    emit_source_l2(b, &at, (chain_neural(b) || !neural ? 0x100 : 0x400100) | (neural ? 4 : 8));
+    chain_clear(b, 0x13808, 5);
+    emit_set(b, 0x13800, 0x8880);
+    emit_set(b, 0x13838, 0x01000000);
+    emit_set(b, 0x4834, at.base + bytes);
+    emit_set(b, 0x4830, (engine_get(y, 0x4830) & ~0xffffffu) | 0x14a);
+    b->source = EMIT_NO_BAR;
+    b->source_given = false;
+    b->bytes -= min_i64(b->bytes, moved);
+    b->channel_visits = 0;
+    if (!neural && !chain_neural(b)) emit_or(a, 0xc800, CHAIN_HAND), emit_or(b, 0xc800, CHAIN_TAKE);
+    return true;
+}

@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: MIT
+ * Walks a function, gives every value a place and every operation its tasks, and makes the object. Scratch memory is given
+ * out by the lives of values; the tasks' own scratch (kernels) lies after it.
+ */
+#include "ane/h13/compile.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ane/h13/compile_parts.h"
+#include "core/base/float16.h"
+#include "core/base/int_math.h"
+#include "core/base/memory.h"
+#include "core/base/offset_planner.h"
+
+enum { COMPILE_ZEROS = 16384, SURFACES_MAX = ENGINE_BARS - ENGINE_BAR_SURFACES };
+
+bool compile_same_bytes(const mil_type *a, const mil_type *b) {
+    int64_t wa = a->rank ? a->dim[a->rank - 1] : 1, wb = b->rank ? b->dim[b->rank - 1] : 1;
+    return wa == wb || (wa % 32 == 0 && wb % 32 == 0);
+}
+
+/* ---- places ---------------------------------------------------------------------------------------------------------------------- */
+
+static int compile_by_name(const void *a, const void *b) {
+    return strcmp((*(mil_value *const *)a)->name, (*(mil_value *const *)b)->name);
+}
+
+static propane_status compile_surface(compile *c, const mil_value *v, int bar, bool output, propane_error *err) {
+    engine_object *o = c->object;
+    engine_surface *s = &o->surfaces[o->surface_count++];
+    emit_tensor t;
+    PROPANE_TRY(compile_shape(NULL, v, &t, err));
+    *s = (engine_surface){.name = arena_string(o->arena, v->name),
+                          .bar = bar,
+                          .output = output,
+                          .read = !output,
+                          .written = output,
+                          .n = 1,
+                          .c = t.c,
+                          .h = t.h,
+                          .w = t.w};
+    s->wide = v->type.dtype == MIL_fp32;
+    s->batch = s->bytes = (uint64_t)t.total, s->plane = (uint64_t)t.plane, s->row = (uint64_t)t.row;
+    c->places[v->id] = (compile_place){true, bar, 0, v->id};
+    return s->name ? PROPANE_OK : propane_fail_memory(err, strlen(v->name));
+}
+
+static propane_status compile_surfaces(compile *c, propane_error *err) {
+    const mil_function *f = c->function;
+    mil_value *sorted[SURFACES_MAX];
+    int count = f->param_count + f->result_count;
+    if (count > SURFACES_MAX)
+        return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
+                            "%s: %d inputs and outputs; the engine has base registers for %d", f->name, count,
+                            SURFACES_MAX);
+    c->object->surfaces = ARENA_ARRAY(c->object->arena, count + 1, engine_surface);
+    if (!c->object->surfaces) return propane_fail_memory(err, sizeof(engine_surface));
+    for (int i = 0; i < f->param_count; i++) sorted[i] = f->params[i];
+    for (int i = 0; i < f->result_count; i++) sorted[f->param_count + i] = f->results[i];
+    qsort(sorted, (size_t)count, sizeof *sorted, compile_by_name);
+    for (int i = 0; i < count; i++) {
+        if (sorted[i]->konst || (i && sorted[i] == sorted[i - 1]))
+            return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
+                                "%s: '%s' is a result twice, or a constant, or an input too", f->name, sorted[i]->name);
+        PROPANE_TRY(compile_surface(c, sorted[i], ENGINE_BAR_SURFACES + i, sorted[i]->def != NULL, err));
+    }
+    return PROPANE_OK;
+}
+
+/* Views have the place of what they look at, where the bytes are the same and neither is a surface that must be written. */
+static bool compile_is_view(const compile *c, const mil_op *op) {
+    mil_opcode code = op->info->code;
+    if (code != MIL_OP_reshape && code != MIL_OP_expand_dims && code != MIL_OP_squeeze && code != MIL_OP_identity &&
+        code != MIL_OP_cast)
+        return false;
+    const mil_value *x = mil_in(op, "x"), *y = op->results[0];
+    if (!mil_dtype_is_float(x->type.dtype) || !mil_dtype_is_float(y->type.dtype)) return false;
+    return !x->konst && !c->places[y->id].known && compile_same_bytes(&x->type, &y->type);
+}
+
+typedef struct compile_lives {
+    fit_span *spans;
+    int *which, *span_of, *earliest; /* by span; by value: its span plus 1, the first step that may write it */
+    int count;
+} compile_lives;
+
+/* An operation that a product may take in writes its result when the product runs. */
+static int compile_earliest(const compile_lives *l, const mil_op *op, int step) {
+    engine_table table;
+    bool relu;
+    const mil_value *x = NULL;
+    if (op->info->code == MIL_OP_add || op->info->code == MIL_OP_mul) {
+        const mil_value *a = mil_in(op, "x"), *b = mil_in(op, "y");
+        x = b->konst ? a : a->konst ? b : NULL;
+    } else if (compile_activation(op, &table, &relu))
+        x = mil_in(op, "x");
+    return x && x->def ? l->earliest[x->id] : step;
+}
+
+static propane_status compile_span(compile *c, compile_lives *l, const mil_op *op, mil_value *v, int step,
+                                   propane_error *err) {
+    emit_tensor t;
+    l->earliest[v->id] = compile_earliest(l, op, step);
+    if (c->places[v->id].known || compile_behind(v)) return PROPANE_OK;
+    c->places[v->id].owner = v->id;
+    if (compile_is_view(c, op)) {
+        c->places[v->id].owner = c->places[mil_in(op, "x")->id].owner;
+        return PROPANE_OK;
+    }
+    propane_status status = compile_shape(op, v, &t, err);
+    char where[300];
+    if (status) return propane_fail_prefix(err, status, "%s", mil_op_where(where, op));
+    l->spans[l->count] = (fit_span){l->earliest[v->id], step, round_up(t.total, ENGINE_PAGE), 0};
+    l->which[l->count] = v->id;
+    l->span_of[v->id] = ++l->count;
+    return PROPANE_OK;
+}
+
+static propane_status compile_spans(compile *c, compile_lives *l, propane_error *err) {
+    int step = 0;
+    for (const mil_op *op = c->function->first; op; op = op->next, step++) {
+        if (op->info->code == MIL_OP_const) continue;
+        for (int p = 0; p < op->info->param_count; p++)
+            for (int k = 0; k < op->operands[p].count; k++) {
+                int owner = c->places[op->operands[p].values[k]->id].owner;
+                if (l->span_of[owner]) l->spans[l->span_of[owner] - 1].last = step;
+            }
+        for (int r = 0; r < op->result_count; r++) PROPANE_TRY(compile_span(c, l, op, op->results[r], step, err));
+    }
+    return fit_spans(l->spans, l->count, ENGINE_PAGE, &c->scratch, err);
+}
+
+/* Places in scratch memory for what lives between operations. */
+static propane_status compile_scratch(compile *c, propane_error *err) {
+    size_t room = (size_t)c->function->value_count + 1;
+    compile_lives l = {mem_array(room, sizeof(fit_span)), mem_array(room, sizeof(int)), mem_array(room, sizeof(int)),
+                       mem_array(room, sizeof(int)), 0};
+    propane_status status = PROPANE_OK;
+    if (!l.spans || !l.which || !l.span_of || !l.earliest)
+        status = propane_fail_memory(err, room * sizeof(fit_span));
+    else
+        status = compile_spans(c, &l, err);
+    for (int i = 0; i < l.count && !status; i++)
+        c->places[l.which[i]] = (compile_place){true, ENGINE_BAR_SCRATCH, l.spans[i].offset, l.which[i]};
+    mem_free(l.spans);
+    mem_free(l.which);
+    mem_free(l.span_of);
+    mem_free(l.earliest);
+    return status;
+}
+
+/* ---- operations -------------------------------------------------------------------------------------------------------------------- */
+
+static void compile_users(compile *c) {
+    const mil_function *f = c->function;
+    for (const mil_op *op = f->first; op; op = op->next)
+        for (int p = 0; p < op->info->param_count; p++)
+            for (int k = 0; k < op->operands[p].count; k++) c->users[op->operands[p].values[k]->id]++;
+    for (int i = 0; i < f->result_count; i++) c->users[f->results[i]->id]++;
+}
+
+/* Constants that others were computed from: what is overwritten would not be what is read. */
+static void compile_folded(compile *c, const mil_op *op) {
+    for (int p = 0; p < op->info->param_count; p++)
+        for (int k = 0; k < op->operands[p].count; k++)
+            emit_place(&c->e, &(engine_patch){.constant = compile_patched(c, op->operands[p].values[k]),
+                                              .elements = ENGINE_PATCH_NEVER});
+}
+
+/* The value is read once, and so is every value that it is a view of. */
+static bool compile_read_once(const compile *c, const mil_value *v) {
+    for (;; v = mil_in(v->def, "x")) {
+        if (c->users[v->id] != 1 || c->places[v->id].bar != ENGINE_BAR_SCRATCH) return false;
+        if (c->places[v->id].owner == v->id) return true;
+        if (!v->def) return false;
+    }
+}
+
+/* The operation's one task reads what the one before it stores, and nobody else does. */
+static bool compile_chain(compile *c, const mil_op *op, int before) {
+    bool alone = c->alone;
+    c->alone = c->e.count == before + 1;
+    if (!alone || !c->alone || c->e.failed) return false;
+    emitted *b = &c->e.tasks[before], *a = b - 1;
+    for (int p = 0; p < op->info->param_count; p++)
+        for (int k = 0; k < op->operands[p].count; k++) {
+            const mil_value *v = op->operands[p].values[k];
+            if (v->konst || c->places[v->id].base != (int64_t)engine_get(&b->task, 0x13808)) continue;
+            if (compile_read_once(c, v) && emit_chain(a, b)) return true;
+        }
+    return false;
+}
+
+/* Bytes of the on-chip buffer up to the end of what a task has there. */
+static int64_t compile_on_chip(const engine_task *t) {
+    int64_t tile = engine_get(t, 0x28), h = engine_get_bits(t, 0x14, 16, 15), end;
+    end = engine_get(t, 0x4808) + tile * (int64_t)engine_get(t, 0x4810);
+    end = max_i64(end, engine_get(t, 0x481c) + tile * (int64_t)engine_get(t, 0x4820));
+    return max_i64(end, engine_get(t, 0x4834) + h * (int64_t)engine_get(t, 0x483c));
+}
+
+/* The report's line: what the operation became from task `before` on. */
+static void compile_tell(compile *c, const mil_op *op, int before, size_t constants, text *report) {
+    int64_t dma = 0, chip = 0, kept = 0;
+    if (!report) return;
+    for (int i = before; i < c->e.count; i++) {
+        const engine_task *t = &c->e.tasks[i].task;
+        dma += c->e.tasks[i].bytes;
+        chip = max_i64(chip, compile_on_chip(t));
+        kept += engine_get_bits(t, 0x4830, 0, 2) == 0;
+    }
+    text_printf(
+        report,
+        "%-20s %-24s %3d task%s, %zu bytes of constants, %lld through DMA, %lld on chip, %lld results kept there\n",
+        op->info->name, op->results[0]->name, c->e.count - before, c->e.count - before == 1 ? " " : "s",
+        c->e.constants.length - constants, (long long)dma, (long long)chip, (long long)kept);
+    if (c->apart[0]) text_printf(report, "%20s %s\n", "", c->apart);
+}
+
+static propane_status compile_one(compile *c, const mil_op *op, text *report, propane_error *err) {
+    int before = c->e.count;
+    c->apart[0] = 0;
+    size_t constants = c->e.constants.length;
+    if (op->info->code != MIL_OP_const && op->results[0]->konst) compile_folded(c, op);
+    if (op->info->code == MIL_OP_const || op->results[0]->konst) return PROPANE_OK;
+    if (c->taken[op->results[0]->id]) {
+        if (report)
+            text_printf(report, "%-20s %-24s taken into the task before it\n", op->info->name, op->results[0]->name);
+        return PROPANE_OK;
+    }
+    if (!c->places[op->results[0]->id].known && compile_behind(op->results[0])) return PROPANE_OK;
+    if (compile_is_view(c, op)) {
+        mil_value *x = mil_in(op, "x");
+        int id = op->results[0]->id;
+        c->places[id] = c->places[x->id];
+        return PROPANE_OK;
+    }
+    compile_op make = compile_find(op->info->code);
+    if (!make) return mil_op_fail(op, err, PROPANE_ERR_UNSUPPORTED, "the compiler for M1 does not have this operation");
+    propane_status status = make(c, op, err);
+    if (status) {
+        char where[300];
+        return propane_fail_prefix(err, status, "%s", mil_op_where(where, op));
+    }
+    bool chained = compile_chain(c, op, before);
+    c->chained += chained;
+    compile_tell(c, op, before, constants, report);
+    if (chained && report) text_printf(report, "%20s its source stays on chip\n", "");
+    return PROPANE_OK;
+}
+
+static propane_status compile_function(compile *c, text *report, propane_error *err) {
+    const mil_function *f = c->function;
+    compile_users(c);
+    PROPANE_TRY(compile_surfaces(c, err));
+    PROPANE_TRY(compile_scratch(c, err));
+    c->e.scratch = c->scratch;
+    for (const mil_op *op = f->first; op; op = op->next) PROPANE_TRY(compile_one(c, op, report, err));
+    if (!c->e.count) return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "%s: there is nothing to compute", f->name);
+    static const char zeros[COMPILE_ZEROS];
+    if (!c->e.constants.length) text_append_n(&c->e.constants, zeros, sizeof zeros);
+    if (c->e.constants.failed) return propane_fail_memory(err, c->e.constants.length);
+    PROPANE_TRY(emit_finish(&c->e, c->object, err));
+    engine_object *o = c->object;
+    o->constant_bytes = c->e.constants.length;
+    o->constants = arena_copy(o->arena, c->e.constants.data, c->e.constants.length);
+    o->scratch_bytes = (uint64_t)round_up(c->e.scratch, ENGINE_PAGE);
+    o->patches = c->e.patches;
+    o->patch_count = c->e.patch_count;
+    if (!o->constants) return propane_fail_memory(err, c->e.constants.length);
+    int wide = 0;
+    for (int i = 0; i < o->surface_count; i++) wide += o->surfaces[i].wide;
+    if (report && wide)
+        text_printf(report, "%d of %d inputs and outputs are fp32 in the program; here they are fp16\n", wide,
+                    o->surface_count);
+    if (report)
+        text_printf(report,
+                    "%d tasks, %d values on chip between operations, %" PRIu64 " bytes of tasks, %" PRIu64
+                    " of constants, %" PRIu64 " of scratch\n",
+                    o->task_count, c->chained, o->text_bytes, o->constant_bytes, o->scratch_bytes);
+    return PROPANE_OK;
+}
+
+propane_status engine_compile(const mil_function *f, const engine_compile_options *options, engine_object **out,
+                              propane_error *err) {
+    static const engine_compile_options plain = {0};
+    arena *a = arena_create();
+    engine_object *o = a ? ARENA_NEW(a, engine_object) : NULL;
+    if (!options) options = &plain;
+    compile c = {.function = f, .object = o, .e = {.arena = a}, .patchable = options->patchable};
+    *out = NULL;
+    if (o) {
+        *o = (engine_object){.arena = a, .subtype = ENGINE_H13, .newer = true};
+        o->source = arena_string(a, f->name);
+        c.places = ARENA_ARRAY(a, f->value_count + 1, compile_place);
+        c.users = ARENA_ARRAY(a, f->value_count + 1, int);
+        c.taken = ARENA_ARRAY(a, f->value_count + 1, bool);
+    }
+    propane_status status = PROPANE_OK;
+    if (!o || !o->source || !c.places || !c.users || !c.taken)
+        status = propane_fail_memory(err, sizeof *o);
+    else
+        status = compile_function(&c, options->report, err);
+    text_deinit(&c.e.constants);
+    if (status)
+        arena_free(a);
+    else
+        *out = o;
+    return status;
+}

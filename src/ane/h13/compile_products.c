@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: MIT
+ * Products, convolutions, reductions and normalisations of the compiler: shapes brought to the forms of ane/h13/lower_parts.h,
+ * batches of matrices one by one, and what a product takes into its own task.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "ane/h13/compile_parts.h"
+#include "core/base/float16.h"
+#include "core/mil/ops/shape_util.h"
+
+/* ---- what a product takes in ---------------------------------------------------------------------------------------------------- */
+
+/* The constant operand is one number an output: of a row vector (axis 2) or by channel (axis 0). */
+static const uint16_t *compile_bias(compile *c, const mil_value *k, int64_t outputs, int axis) {
+    int64_t d[3];
+    if (!k->konst || !compile_chw(&k->type, d) || d[axis] != outputs || d[0] * d[1] * d[2] != outputs) return NULL;
+    return compile_halves(c, k->konst);
+}
+
+/* What kept the next operation out, for the report. */
+static void compile_tell_apart(compile *c, const mil_value *v, const compile_post *out) {
+    const mil_op *op = compile_only_user(c, v);
+    if (!op && c->users[v->id] < 2)
+        snprintf(c->apart, sizeof c->apart, "'%.60s' is a result", v->name);
+    else if (!op)
+        snprintf(c->apart, sizeof c->apart, "'%.60s' is read %d times", v->name, c->users[v->id]);
+    else if (out->relu || out->table)
+        snprintf(c->apart, sizeof c->apart, "%s '%.60s' stays apart: there is a function before it", op->info->name,
+                 op->results[0]->name);
+    else
+        snprintf(c->apart, sizeof c->apart,
+                 "%s '%.60s' stays apart: a product takes a bias by output, then a scalar factor, then ReLU or a table",
+                 op->info->name, op->results[0]->name);
+}
+
+propane_status compile_take(compile *c, const mil_value *v, int64_t outputs, int axis, compile_post *out,
+                            propane_error *err) {
+    const uint16_t *given = out->bias;
+    *out = (compile_post){.bias = given, .bias_of = out->bias_of, .scale = 0x3c00, .result = v};
+    for (const mil_op *op; !out->relu && !out->table && (op = compile_only_user(c, out->result));) {
+        double scale;
+        mil_opcode code = op->info->code;
+        if (code == MIL_OP_add || code == MIL_OP_mul) {
+            mil_value *x = mil_in(op, "x"), *y = mil_in(op, "y"), *other = x == out->result ? y : x;
+            if (code == MIL_OP_mul && out->scale == 0x3c00 && compile_scalar(other, &scale))
+                out->scale = fp16_from_f64(scale);
+            else if (code == MIL_OP_add && !out->bias && out->scale == 0x3c00 && other->konst &&
+                     mil_type_equal(&op->results[0]->type, &v->type) &&
+                     (out->bias = compile_bias(c, other, outputs, axis)))
+                out->bias_of = other;
+            else
+                break;
+        } else {
+            bool relu = false;
+            if (out->scale != 0x3c00 || !compile_activation(op, &out->made, &relu)) break;
+            if (!relu && outputs < 0) break; /* a computed kernel has no room for a table */
+            if (!relu && (out->made.bias || out->made.scale != 0x3c00)) break; /* the word is the table's own */
+            out->relu = relu;
+            if (!relu) out->table = &out->made;
+        }
+        c->taken[op->results[0]->id] = true;
+        out->result = op->results[0];
+    }
+    compile_tell_apart(c, out->result, out);
+    return PROPANE_OK;
+}
+
+/* Where the kernel's elements come from, if they may be overwritten. */
+static lower_origin compile_origin(const compile *c, const mil_value *v, int64_t row, int64_t column) {
+    const char *name = v ? compile_patched(c, v) : NULL;
+    return name ? (lower_origin){name, mil_type_count(&v->type), 0, row, column} : (lower_origin){0};
+}
+
+/* ---- convolution ------------------------------------------------------------------------------------------------------------------ */
+
+propane_status compile_conv(compile *c, const mil_op *op, propane_error *err) {
+    mil_conv k;
+    emit_tensor x, y;
+    compile_post post = {0};
+    mil_value *weight = mil_in(op, "weight"), *bias = mil_in(op, "bias");
+    PROPANE_TRY(mil_conv_read(op, &k, err));
+    if (k.spatial > 2 || !weight->konst || (bias && !bias->konst))
+        return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
+                            "kernels and biases that are not constants, or three dimensions");
+    int last = k.spatial - 1;
+    for (int d = 0; d < k.spatial; d++)
+        if (k.dilation[d] != 1 || k.stride[d] != k.stride[0])
+            return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "dilation %lld and strides %lld, %lld",
+                                (long long)k.dilation[d], (long long)k.stride[0], (long long)k.stride[last]);
+    if (bias && !(post.bias = compile_halves(c, bias->konst))) return propane_fail_memory(err, (size_t)k.c_out * 2);
+    post.bias_of = bias;
+    PROPANE_TRY(compile_take(c, op->results[0], k.c_out, 0, &post, err));
+    PROPANE_TRY(compile_tensor(c, op, mil_in(op, "x"), &x, err));
+    PROPANE_TRY(compile_result(c, op, post.result, &y, err));
+    if (k.spatial == 1 && k.n != 1)
+        return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "a batch of %lld", (long long)k.n);
+    if (k.spatial == 1) { /* [1, C, W]: the canonical form has the channels as rows */
+        x.c = x.h, x.h = 1, x.plane = x.row, x.row = x.total;
+        y.c = y.h, y.h = 1, y.plane = y.row, y.row = y.total;
+    }
+    lower_conv l = {.outputs = k.c_out,
+                    .groups = k.groups,
+                    .kh = k.spatial == 2 ? k.kernel[0] : 1,
+                    .kw = k.kernel[last],
+                    .stride = k.stride[0],
+                    .pad_h = k.spatial == 2 ? k.before[0] : 0,
+                    .pad_w = k.before[last],
+                    .bias = post.bias,
+                    .table = post.table,
+                    .relu = post.relu,
+                    .scale = post.scale,
+                    .weight_from = compile_origin(c, weight, mil_type_count(&weight->type) / k.c_out, 1),
+                    .bias_from = compile_origin(c, post.bias_of, 1, 0)};
+    if (!(l.weight = compile_halves(c, weight->konst))) return propane_fail_memory(err, sizeof l);
+    for (int64_t i = 0; i < k.n; i++) {
+        emit_tensor part = x, to = y;
+        part.c = k.c_in, to.c = k.c_out;
+        part.base += i * k.c_in * x.plane;
+        to.base += i * k.c_out * y.plane;
+        PROPANE_TRY(lower_convolution(&c->e, &l, &part, &to, err));
+    }
+    return PROPANE_OK;
+}
+
+/* ---- matrix products ------------------------------------------------------------------------------------------------------------------ */
+
+/* A constant second operand as [n, k]. */
+static const uint16_t *compile_weight(compile *c, const mil_const *k, int64_t n, int64_t inner, bool transposed) {
+    const uint16_t *given = compile_halves(c, k);
+    if (!given || transposed) return given;
+    uint16_t *out = ARENA_ARRAY(c->object->arena, n * inner, uint16_t);
+    for (int64_t i = 0; out && i < n; i++)
+        for (int64_t j = 0; j < inner; j++) out[i * inner + j] = given[j * n + i];
+    return out;
+}
+
+/* Matrix `i` of a tensor [batch, rows, columns]; one alone serves all. */
+static emit_tensor compile_matrix(const emit_tensor *x, int64_t i) {
+    emit_tensor m = *x;
+    if (x->c > 1) m.base += i * x->plane;
+    m.c = 1;
+    m.total = x->row * x->h;
+    m.plane = m.total;
+    return m;
+}
+
+/* Batches of both operands are the same, or one has a single matrix. */
+static bool compile_pair(const mil_type *a, const mil_type *b) {
+    int64_t one_a = 1, one_b = 1;
+    for (int d = 0; d < a->rank - 2; d++) one_a *= a->dim[d];
+    for (int d = 0; d < b->rank - 2; d++) one_b *= b->dim[d];
+    if (one_a == 1 || one_b == 1) return true;
+    for (int d = 0; d < a->rank - 2; d++)
+        if (a->rank != b->rank || a->dim[d] != b->dim[d]) return false;
+    return a->rank == b->rank;
+}
+
+/* The first operand is a constant: it becomes the kernel. */
+static propane_status compile_kernel(compile *c, const mil_value *x, lower_product *p, propane_error *err) {
+    p->kernel = compile_halves(c, x->konst);
+    p->kernel_from = compile_origin(c, x, p->transpose_x ? 1 : p->k, p->transpose_x ? p->m : 1);
+    return p->kernel ? PROPANE_OK : propane_fail_memory(err, (size_t)(p->m * p->k) * 2);
+}
+
+propane_status compile_matmul(compile *c, const mil_op *op, propane_error *err) {
+    mil_value *x = mil_in(op, "x"), *w = mil_in(op, "y");
+    compile_post post = {0};
+    mil_matmul m;
+    lower_product p = {0};
+    emit_tensor a = {0}, b = {0}, y;
+    PROPANE_TRY(mil_matmul_read(op, &m, err));
+    if (!compile_plain(&op->results[0]->type) && !compile_pair(&x->type, &w->type))
+        return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "one of several batch dimensions is repeated");
+    PROPANE_TRY(mil_attr_bool(op, "transpose_x", &p.transpose_x, err));
+    PROPANE_TRY(mil_attr_bool(op, "transpose_y", &p.transpose_y, err));
+    if (x->type.rank < 2 || w->type.rank < 2)
+        return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "a product with a vector: give it a second dimension");
+    p.m = m.m, p.n = m.n, p.k = m.k;
+    bool weight = w->konst && w->type.rank == 2;
+    PROPANE_TRY(compile_take(c, op->results[0], weight ? p.n : -1, 2, &post, err));
+    if (weight && !(p.weight = compile_weight(c, w->konst, p.n, p.k, p.transpose_y)))
+        return propane_fail_memory(err, (size_t)(p.n * p.k) * 2);
+    p.bias = post.bias, p.relu = post.relu, p.scale = post.scale, p.table = weight ? post.table : NULL;
+    p.weight_from = compile_origin(c, weight ? w : NULL, p.transpose_y ? p.k : 1, p.transpose_y ? 1 : p.n);
+    p.bias_from = compile_origin(c, post.bias_of, 1, 0);
+    const mil_value *fixed = weight ? NULL : compile_behind(x);
+    bool kernel = fixed && mil_type_count(&x->type) == p.m * p.k && mil_type_count(&w->type) == p.k * p.n;
+    if (kernel)
+        PROPANE_TRY(compile_kernel(c, fixed, &p, err));
+    else
+        PROPANE_TRY(compile_tensor(c, op, x, &a, err));
+    if (!weight) PROPANE_TRY(compile_tensor(c, op, w, &b, err));
+    PROPANE_TRY(compile_result(c, op, post.result, &y, err));
+    for (int64_t i = 0; i < y.c; i++) {
+        emit_tensor ai = compile_matrix(&a, i), bi = compile_matrix(&b, i), yi = compile_matrix(&y, i);
+        PROPANE_TRY(lower_matmul(&c->e, &p, &ai, &bi, &yi, err));
+    }
+    return PROPANE_OK;
+}
+
+propane_status compile_linear(compile *c, const mil_op *op, propane_error *err) {
+    mil_value *x = mil_in(op, "x"), *w = mil_in(op, "weight"), *bias = mil_in(op, "bias");
+    compile_post post = {0};
+    emit_tensor a, b = {0}, y;
+    lower_product p = {.n = w->type.dim[0], .k = w->type.dim[1], .transpose_y = true};
+    if (!w->konst || (bias && !bias->konst))
+        return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "weights that are not constants: use matmul");
+    if (bias && !(post.bias = compile_halves(c, bias->konst))) return propane_fail_memory(err, (size_t)p.n * 2);
+    post.bias_of = bias;
+    PROPANE_TRY(compile_take(c, op->results[0], p.n, 2, &post, err));
+    PROPANE_TRY(compile_tensor(c, op, x, &a, err));
+    PROPANE_TRY(compile_result(c, op, post.result, &y, err));
+    p.m = a.c * a.h;
+    p.bias = post.bias, p.relu = post.relu, p.scale = post.scale, p.table = post.table;
+    p.weight_from = compile_origin(c, w, p.k, 1);
+    p.bias_from = compile_origin(c, post.bias_of, 1, 0);
+    if (!(p.weight = compile_halves(c, w->konst))) return propane_fail_memory(err, (size_t)(p.n * p.k) * 2);
+    a.h *= a.c, y.h *= y.c, a.c = y.c = 1;
+    return lower_matmul(&c->e, &p, &a, &b, &y, err);
+}
+
+/* ---- reductions ------------------------------------------------------------------------------------------------------------------------- */
+
+propane_status compile_reduce(compile *c, const mil_op *op, propane_error *err) {
+    mil_value *x = mil_in(op, "x");
+    bool member[MIL_MAX_RANK];
+    emit_tensor a, y;
+    int axes = 0, rank = x->type.rank;
+    PROPANE_TRY(mil_attr_axes(op, "axes", rank, member, err));
+    PROPANE_TRY(compile_tensor(c, op, x, &a, err));
+    PROPANE_TRY(compile_result(c, op, op->results[0], &y, err));
+    int64_t outer = 1;
+    for (int d = 0; d < rank; d++) {
+        if (member[d] && d - (rank - 3) >= 0) axes |= 1 << (d - (rank - 3));
+        if (d >= rank - 3) continue;
+        if (member[d] && x->type.dim[d] != 1)
+            return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "a reduction over the batch");
+        outer *= x->type.dim[d];
+    }
+    if (axes & 1)
+        a.c /= outer; /* one batch after the other */
+    else
+        outer = 1;
+    /* the result as [c, h, w] with the reduced dimensions kept */
+    int64_t dc = axes & 1 ? 1 : a.c, dh = axes & 2 ? 1 : a.h, dw = axes & 4 ? 1 : a.w;
+    if (outer > 1 && (y.c != outer * dc || y.h != dh || y.w != dw))
+        return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "batches: keep the dimensions");
+    y.c /= outer;
+    if (y.c != dc || y.h != dh || y.w != dw) {
+        if (dc * dh * dw == y.w) { /* one row */
+            y.c = dc, y.h = dh;
+            y.plane = y.row = 2 * dw;
+            if (dw == 1 && dh == 1) y.plane = 2;
+            if (dw == 1 && dh > 1) y.row = 2, y.plane = 2 * dh;
+            y.w = dw;
+        } else
+            y.row = dw == y.w ? y.row : 0, y.plane = y.row * dh, y.c = dc, y.h = dh;
+        if (!y.row) return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "the result's shape: keep the dimensions");
+    }
+    mil_opcode code = op->info->code;
+    lower_reduction kind = code == MIL_OP_reduce_sum    ? LOWER_SUM
+                           : code == MIL_OP_reduce_mean ? LOWER_MEAN
+                                                        : LOWER_MAXIMUM;
+    for (int64_t i = 0; i < outer; i++) {
+        emit_tensor part = a, to = y;
+        part.base += i * a.c * a.plane;
+        to.base += i * y.c * y.plane;
+        PROPANE_TRY(lower_reduce(&c->e, kind, axes, &part, &to, err));
+    }
+    return PROPANE_OK;
+}
+
+propane_status compile_softmax(compile *c, const mil_op *op, propane_error *err) {
+    mil_value *x = mil_in(op, "x");
+    emit_tensor a, y;
+    int axis;
+    PROPANE_TRY(mil_attr_axis(op, "axis", x->type.rank, &axis, err));
+    PROPANE_TRY(compile_tensor(c, op, x, &a, err));
+    PROPANE_TRY(compile_result(c, op, op->results[0], &y, err));
+    if (axis != x->type.rank - 1)
+        return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "softmax over axis %d: transpose it to the last", axis);
+    return lower_softmax(&c->e, &a, &y, err);
+}
+
+propane_status compile_layer_norm(compile *c, const mil_op *op, propane_error *err) {
+    mil_value *x = mil_in(op, "x");
+    bool member[MIL_MAX_RANK];
+    emit_tensor a, y;
+    double epsilon;
+    if (mil_in(op, "gamma") || mil_in(op, "beta"))
+        return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "scale and offset: multiply and add them after it");
+    PROPANE_TRY(mil_attr_float(op, "epsilon", &epsilon, err));
+    PROPANE_TRY(mil_attr_axes(op, "axes", x->type.rank, member, err));
+    PROPANE_TRY(compile_tensor(c, op, x, &a, err));
+    PROPANE_TRY(compile_result(c, op, op->results[0], &y, err));
+    for (int d = 0; d < x->type.rank; d++)
+        if (!member[d] && x->type.dim[d] != 1)
+            return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "dimension %d of %lld is not normalised over", d,
+                                (long long)x->type.dim[d]);
+    return lower_layer_norm(&c->e, epsilon, &a, &y, err);
+}

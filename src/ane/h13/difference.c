@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: MIT
+ * How two compiled programs differ: by task and register, with the names of the fields.
+ */
+#include <stdio.h>
+
+#include "ane/h13/describe.h"
+
+static void difference_fields(bool header, uint32_t address, uint32_t a, uint32_t b, const char *indent, text *out) {
+    if (!out) return;
+    text_printf(out, "%s%s%05x  %08x %08x ", indent, header ? "w" : "0x", header ? address / 4 : address, a, b);
+    for (const engine_field *f = NULL; (f = engine_field_next(header, address, f));) {
+        uint32_t left = engine_bits(a, f->low, f->bits), right = engine_bits(b, f->low, f->bits);
+        if (left != right) text_printf(out, " %s 0x%x | 0x%x", f->name, left, right);
+    }
+    uint32_t unknown = (a ^ b) & ~engine_known_bits(header, address);
+    if (unknown) text_printf(out, " unknown bits 0x%x", unknown);
+    text_append(out, "\n");
+}
+
+int engine_task_difference(const engine_task *a, const engine_task *b, const char *indent, text *out) {
+    int differ = 0, words = a->header_words > b->header_words ? a->header_words : b->header_words;
+    for (int i = 0; i < words; i++)
+        if (a->header[i] != b->header[i] || (i >= a->header_words) != (i >= b->header_words)) {
+            difference_fields(true, 4u * (uint32_t)i, a->header[i], b->header[i], indent, out);
+            differ++;
+        }
+    for (int i = 0; i < ENGINE_REGISTERS; i++) {
+        if (a->written[i] == b->written[i] && a->word[i] == b->word[i]) continue;
+        if (a->written[i] != b->written[i] && out)
+            text_printf(out, "%s0x%05x  written only in the %s\n", indent, engine_address(i),
+                        a->written[i] ? "first" : "second");
+        if (a->word[i] != b->word[i]) difference_fields(false, engine_address(i), a->word[i], b->word[i], indent, out);
+        differ++;
+    }
+    return differ;
+}
+
+int engine_describe_difference(const engine_object *a, const engine_object *b, text *out) {
+    int words = 0, both = a->task_count < b->task_count ? a->task_count : b->task_count;
+    text_printf(out, "%s | %s\n", a->source, b->source);
+    if (a->task_count != b->task_count) text_printf(out, "  tasks %d | %d\n", a->task_count, b->task_count);
+    if (a->constant_bytes != b->constant_bytes)
+        text_printf(out, "  bytes of constants %llu | %llu\n", (unsigned long long)a->constant_bytes,
+                    (unsigned long long)b->constant_bytes);
+    for (int i = 0; i < both; i++) {
+        text lines = {0};
+        int differ = engine_task_difference(&a->tasks[i], &b->tasks[i], "    ", &lines);
+        text_printf(out, "  task %d: %d word%s\n%s", i, differ, differ == 1 ? "" : "s", lines.data ? lines.data : "");
+        if (lines.failed) out->failed = true;
+        text_deinit(&lines);
+        words += differ;
+    }
+    return words;
+}

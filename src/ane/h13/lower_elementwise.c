@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: MIT
+ * Elementwise operations: the planar engine for arithmetic of one or two operands, the neural engine for ReLU, tables and
+ * copies. Planes that the on-chip buffer does not hold are worked on by rows (TileHeight); rows of too many channels are
+ * cut into several tasks.
+ */
+#include "ane/h13/lower_parts.h"
+#include "core/base/int_math.h"
+
+/* Channels of which one row of every source and of the result fit on chip. */
+static int64_t lower_slab(const emit_tensor *x, bool neural, int sources) {
+    enum { BUFFER = 0x200000 };
+    int64_t channel = emit_channel(x->w, neural), most = BUFFER / (sources + 2) / channel;
+    return x->c <= most ? x->c : max_i64(16, most / 16 * 16);
+}
+
+static emit_tensor lower_part(const emit_tensor *x, int64_t from, int64_t count) {
+    emit_tensor part = *x;
+    part.base += from * x->plane;
+    part.c = count;
+    return part;
+}
+
+static int64_t lower_second(int64_t bytes) { return bytes % 0x400 >= 0x40 ? bytes : bytes - bytes % 0x400 + 0x40; }
+
+static void lower_binary_part(emitter *e, uint32_t op, const emit_tensor *a, const emit_tensor *b, bool relu2,
+                              const emit_tensor *y) {
+    emitted *t = emit_task(e, false);
+    emit_l2 first = emit_planar_l2(0, a->c, a->w), second = first;
+    int64_t tile = emit_tile(a->h, first.row, 2), bytes = tile * first.row;
+    second.base = a->bar == b->bar && a->base == b->base ? bytes : lower_second(bytes);
+    emit_dims(t, a->c, a->h, a->w);
+    emit_set(t, 0x28, tile);
+    emit_set(t, 0x2c, emit_patch(a->h, a->w, true));
+    emit_set(t, 0x34, 0x33);
+    emit_source(t, a, &first, 2);
+    emit_source2(t, b, &second);
+    if (relu2) emit_set(t, 0x4800, 0x10);
+    emit_store(t, y, second.base + bytes, 1);
+    emit_set(t, 0x8800, op);
+}
+
+propane_status lower_binary(emitter *e, uint32_t op, const emit_tensor *a, const emit_tensor *b, bool relu2,
+                            const emit_tensor *y, propane_error *err) {
+    int64_t slab = lower_slab(a, false, 2);
+    for (int64_t c = 0; c < a->c; c += slab) {
+        int64_t count = min_i64(slab, a->c - c);
+        emit_tensor pa = lower_part(a, c, count), pb = lower_part(b, c, count), py = lower_part(y, c, count);
+        lower_binary_part(e, op, &pa, &pb, relu2, &py);
+    }
+    return PROPANE_OK;
+}
+
+propane_status lower_scaled(emitter *e, uint32_t op, const emit_tensor *x, uint16_t scale, uint16_t bias,
+                            const emit_tensor *y, propane_error *err) {
+    int64_t slab = lower_slab(x, false, 1);
+    for (int64_t c = 0; c < x->c; c += slab) {
+        int64_t count = min_i64(slab, x->c - c);
+        emit_tensor px = lower_part(x, c, count), py = lower_part(y, c, count);
+        emitted *t = emit_task(e, false);
+        emit_l2 at = emit_planar_l2(0, count, x->w);
+        int64_t tile = emit_tile(x->h, at.row, 1);
+        emit_dims(t, count, x->h, x->w);
+        emit_set(t, 0x28, tile);
+        emit_set(t, 0x2c, emit_patch(x->h, x->w, false));
+        emit_source(t, &px, &at, 2);
+        emit_store(t, &py, tile * at.row, 1);
+        emit_set(t, 0x8800, op);
+        emit_set(t, 0x8804, (int64_t)scale << 16 | bias);
+    }
+    return PROPANE_OK;
+}
+
+/* ---- a second operand that is smaller: it is brought on chip first ------------------------------------------------------------ */
+
+/* A copy of b stays on chip from 0 on, dense; *bytes of it. */
+static emit_l2 lower_bring(emitter *e, const emit_tensor *b, int64_t *bytes) {
+    emitted *t = emit_task(e, true);
+    int64_t channel = emit_channel(b->w, true), row = b->c * channel, wide = round_up(2 * b->w, 16);
+    int64_t pad = b->c == 1 && b->h > 1 && channel < 0x80 ? 0x10 : 0;
+    *bytes = b->h * b->c * wide;
+    emit_l2 source = {*bytes, channel, row + pad, row, row}, kept = {0, wide, b->c * wide, b->c * wide, 0};
+    emit_dims(t, b->c, b->h, b->w);
+    emit_set(t, 0x24, 0x14001);
+    emit_or(t, 0x34, (int64_t)emit_shape(b->h, b->w) << 16);
+    emit_active(t, emit_lane_count(b->c));
+    emit_source(t, b, &source, 2);
+    emit_keep(t, &kept, 0x500170);
+    emit_set(t, 0xc804, 0x101c0c);
+    return kept;
+}
+
+/* The planar task of x with what lies on chip. */
+static void lower_against(emitter *e, uint32_t op, const emit_tensor *x, const emit_l2 *b, int64_t bytes, uint32_t mode,
+                          uint32_t flags, const emit_tensor *y) {
+    emitted *t = emit_task(e, false);
+    emit_l2 at = emit_planar_l2(bytes, x->c, x->w);
+    int64_t tile = emit_tile(x->h, at.row, 1);
+    emit_dims(t, x->c, x->h, x->w);
+    emit_set(t, 0x28, tile);
+    emit_set(t, 0x2c, emit_patch(x->h, x->w, false));
+    emit_set(t, 0x30, flags);
+    emit_set(t, 0x34, mode);
+    emit_source(t, x, &at, 2);
+    emit_set(t, 0x4804, 0x172);
+    emit_source2_l2(t, b);
+    emit_store(t, y, bytes + tile * at.row, 1);
+    emit_set(t, 0x4830, 0x14a);
+    emit_set(t, 0x8800, op);
+}
+
+propane_status lower_broadcast(emitter *e, uint32_t op, const emit_tensor *x, const emit_tensor *b,
+                               const emit_tensor *y, propane_error *err) {
+    int64_t bytes, slab = lower_slab(x, false, 2);
+    uint32_t flags = (b->w == 1 ? 0x10u : 0) | (b->h == 1 ? 0x20u : 0) | (b->c == 1 ? 0x80u : 0);
+    if (b->c == 1 && b->w == 1 && b->h == 1) flags = 0xb0;
+    if (b->h * b->c * round_up(2 * b->w, 16) > 0x100000)
+        return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
+                            "the smaller operand, [%lld, %lld, %lld], does not fit on chip", (long long)b->c,
+                            (long long)b->h, (long long)b->w);
+    for (int64_t c = 0; c < x->c; c += slab) {
+        int64_t count = min_i64(slab, x->c - c);
+        emit_tensor px = lower_part(x, c, count), py = lower_part(y, c, count);
+        emit_tensor pb = b->c == 1 ? *b : lower_part(b, c, count);
+        emit_l2 kept = lower_bring(e, &pb, &bytes);
+        lower_against(e, op, &px, &kept, bytes, 0x31, flags, &py);
+    }
+    return PROPANE_OK;
+}
+
+propane_status lower_channels(emitter *e, const emit_tensor *x, const uint16_t *bias, const uint16_t *scale,
+                              const emit_tensor *y, propane_error *err) {
+    int64_t bytes, at = lower_constants(e, bias, (size_t)x->c * 2);
+    text_append_n(&e->constants, scale, (size_t)x->c * 2);
+    emit_tensor pair = {ENGINE_BAR_CONSTANTS, at, 1, 2, x->c, 2 * x->c, 4 * x->c, 4 * x->c};
+    if (lower_slab(x, false, 1) < x->c || x->c > 0x7fff)
+        return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "constants for %lld channels of %lld pixels in a row",
+                            (long long)x->c, (long long)x->w);
+    emit_l2 kept = lower_bring(e, &pair, &bytes);
+    lower_against(e, LOWER_ADD, x, &kept, bytes, 0x41, 0x200, y);
+    return PROPANE_OK;
+}
+
+/* ---- neural engine: channel by channel ------------------------------------------------------------------------------------------ */
+
+static emitted *lower_unicast(emitter *e, const emit_tensor *x, int64_t *tile) {
+    emitted *t = emit_task(e, true);
+    int64_t channel = emit_channel(x->w, true), row = x->c * channel;
+    emit_l2 at = {0, channel, row, row, row};
+    *tile = emit_tile(x->h, row, 1);
+    emit_dims(t, x->c, x->h, x->w);
+    emit_set(t, 0x28, *tile);
+    emit_set(t, 0x24, 0x14001);
+    emit_active(t, emit_lane_count(x->c));
+    emit_source(t, x, &at, 2);
+    return t;
+}
+
+propane_status lower_activation(emitter *e, const emit_tensor *x, const engine_table *table, const emit_tensor *y,
+                                propane_error *err) {
+    int64_t slab = lower_slab(x, true, 1), tile;
+    int lanes = emit_lane_count(min_i64(slab, x->c));
+    int64_t at = table ? lower_table(e, table, lanes) : 0;
+    for (int64_t c = 0; c < x->c; c += slab) {
+        int64_t count = min_i64(slab, x->c - c);
+        emit_tensor px = lower_part(x, c, count), py = lower_part(y, c, count);
+        emitted *t = lower_unicast(e, &px, &tile);
+        emit_store(t, &py, tile * count * emit_channel(x->w, true), 1);
+        emit_set(t, 0xc804, table ? table->bias ? 0x121c08 : 0x121c0c : 0x111c0c);
+        if (!table) continue;
+        emit_lanes(t, ENGINE_BAR_CONSTANTS, emit_lane_count(count), at, 0, ENGINE_TABLE_BYTES);
+        emit_set(t, 0xc80c, table->bias);
+        emit_set(t, 0xc810, table->scale);
+        emit_set(t, 0x3c, table->power);
+        t->root = table->root;
+    }
+    return PROPANE_OK;
+}
+
+propane_status lower_copy(emitter *e, const emit_tensor *x, const emit_tensor *y, propane_error *err) {
+    int64_t slab = lower_slab(x, true, 1), tile;
+    for (int64_t c = 0; c < x->c; c += slab) {
+        int64_t count = min_i64(slab, x->c - c);
+        emit_tensor px = lower_part(x, c, count), py = lower_part(y, c, count);
+        emitted *t = lower_unicast(e, &px, &tile);
+        emit_or(t, 0x34, (int64_t)emit_shape(x->h, x->w) << 16);
+        emit_store(t, &py, tile * count * emit_channel(x->w, true), 1);
+        emit_set(t, 0xc804, 0x101c0c);
+    }
+    return PROPANE_OK;
+}

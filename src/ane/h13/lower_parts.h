@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: MIT
+ * Operations to tasks, a function a family. Operands are tensors in memory (surfaces or scratch); values between the tasks
+ * of one operation stay in the on-chip buffer where its laws are known. Shapes are [c, h, w].
+ *
+ * Every function appends its tasks to the emitter. What cannot be laid out is PROPANE_ERR_UNSUPPORTED with the reason; the
+ * caller puts the operation's place in front.
+ */
+#ifndef ANE_H13_LOWER_PARTS_H
+#define ANE_H13_LOWER_PARTS_H
+
+#include "ane/h13/activation.h"
+#include "ane/h13/kernel.h"
+#include "ane/h13/task_emit.h"
+
+/* Words of the planar engine's configuration. */
+enum {
+    LOWER_ADD = 0x80000,
+    LOWER_MUL = 0x80004,
+    LOWER_MAX = 0x80008,
+    LOWER_MIN = 0x8000c,
+    LOWER_SUB = 0xc0000,
+    LOWER_COPY = 0,
+    LOWER_ABS = 0x40,
+    LOWER_POOL_MAX = 2,
+    LOWER_RECIPROCAL = 0x1000
+};
+
+/* y = a op b, one shape. With `relu2` negative values of b count as 0. */
+propane_status lower_binary(emitter *e, uint32_t op, const emit_tensor *a, const emit_tensor *b, bool relu2,
+                            const emit_tensor *y, propane_error *err);
+/* y = x * scale + bias (fp16 bits), after `op` (LOWER_COPY, LOWER_ABS). */
+propane_status lower_scaled(emitter *e, uint32_t op, const emit_tensor *x, uint16_t scale, uint16_t bias,
+                            const emit_tensor *y, propane_error *err);
+/* y = x op b, b repeated along those of its dimensions that are 1. */
+propane_status lower_broadcast(emitter *e, uint32_t op, const emit_tensor *x, const emit_tensor *b,
+                               const emit_tensor *y, propane_error *err);
+/* y = (x + bias[c]) * scale[c]: constants by channel. */
+propane_status lower_channels(emitter *e, const emit_tensor *x, const uint16_t *bias, const uint16_t *scale,
+                              const emit_tensor *y, propane_error *err);
+/* y = table(x * scale), or max(0, x * scale) where the table is NULL. */
+propane_status lower_activation(emitter *e, const emit_tensor *x, const engine_table *table, const emit_tensor *y,
+                                propane_error *err);
+/* y = x, element by element, between any strides of one shape. */
+propane_status lower_copy(emitter *e, const emit_tensor *x, const emit_tensor *y, propane_error *err);
+/* y[w, h, c] = x[c, h, w]. */
+propane_status lower_transpose(emitter *e, const emit_tensor *x, const emit_tensor *y, propane_error *err);
+
+/* A constant operand of a task's kernel: element (output, i) of [outputs, inputs x taps] is element start + output * row +
+ * i * column of the tensor `name`; NULL: it is never overwritten. */
+typedef struct lower_origin {
+    const char *name;
+    int64_t elements, start, row, column;
+} lower_origin;
+
+typedef struct lower_conv {
+    int64_t outputs, groups, kh, kw, stride, pad_h, pad_w;
+    const uint16_t *weight; /* [outputs, inputs / groups, kh, kw] */
+    const uint16_t *bias;   /* [outputs]; NULL: none */
+    const engine_table *table;
+    bool relu;
+    uint16_t scale; /* fp16 bits, of the sum with its bias */
+    lower_origin weight_from, bias_from;
+} lower_conv;
+propane_status lower_convolution(emitter *e, const lower_conv *k, const emit_tensor *x, const emit_tensor *y,
+                                 propane_error *err);
+
+typedef struct lower_product {
+    int64_t m, k, n;
+    bool transpose_x, transpose_y;
+    const uint16_t *weight; /* [n, k], whatever transpose_y says; NULL: the second operand is computed */
+    const uint16_t *kernel; /* the first operand is constant: all of its tensor, see kernel_from; else NULL */
+    lower_origin kernel_from, weight_from, bias_from;
+    const uint16_t *bias; /* [n], with a weight; NULL: none */
+    const engine_table *table;
+    bool relu;
+    uint16_t scale;
+} lower_product;
+/* y[m, n] = x * b. Matrices are tensors [1, rows, columns]. */
+propane_status lower_matmul(emitter *e, const lower_product *p, const emit_tensor *x, const emit_tensor *b,
+                            const emit_tensor *y, propane_error *err);
+
+typedef enum lower_reduction { LOWER_SUM, LOWER_MEAN, LOWER_MAXIMUM } lower_reduction;
+/* Over the axes of which `axes` has the bit: 1 channels, 2 height, 4 width. */
+propane_status lower_reduce(emitter *e, lower_reduction kind, int axes, const emit_tensor *x, const emit_tensor *y,
+                            propane_error *err);
+/* Over the width. */
+propane_status lower_softmax(emitter *e, const emit_tensor *x, const emit_tensor *y, propane_error *err);
+/* Over channels (of [c, 1, 1]) or the width of one row, without scale and offset. */
+propane_status lower_layer_norm(emitter *e, double epsilon, const emit_tensor *x, const emit_tensor *y,
+                                propane_error *err);
+
+/* Appends a table for `lanes` lanes, or finds it among the constants; returns its offset. */
+int64_t lower_table(emitter *e, const engine_table *table, int lanes);
+/* What engine_kernel_pack takes (bias and table may be NULL), and where it came from. */
+typedef struct lower_kernel {
+    const uint16_t *weight, *bias;
+    const engine_table *table;
+    lower_origin weight_from, bias_from;
+} lower_kernel;
+/* Packs a kernel among the constants and gives each lane of the task its part. */
+propane_status lower_kernel_lanes(emitter *e, emitted *t, const engine_kernel *k, const lower_kernel *from,
+                                  propane_error *err);
+/* Appends bytes at the next multiple of 64; returns their offset. */
+int64_t lower_constants(emitter *e, const void *data, size_t bytes);
+
+#endif

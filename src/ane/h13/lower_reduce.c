@@ -1,0 +1,414 @@
+/* SPDX-License-Identifier: MIT
+ * Reductions, softmax and layer normalisation. The planar engine reduces the plane (and depth) of each channel; other axes
+ * are reached by looking at memory with other strides, by groups, or by a transpose. Statistics stay on chip.
+ */
+#include <string.h>
+
+#include "ane/h13/lower_parts.h"
+#include "core/base/float16.h"
+#include "core/base/int_math.h"
+
+enum {
+    KEEP = 0x500170,
+    KEEP_LATER = 0x140,
+    STREAM_LATER = 0x14a,
+    HAND_ON = 0x1080,
+    HAND_OVER = 0x5080,
+    TAKE_OVER = 0x4080
+};
+
+static int64_t lower_reduce_final(lower_reduction kind, int64_t count) {
+    float scale = kind == LOWER_MEAN ? (float)(1.0 / (double)count) : 1;
+    uint32_t bits;
+    memcpy(&bits, &scale, sizeof bits);
+    return bits;
+}
+
+/* A planar task that reduces the plane of each channel. */
+static emitted *lower_reduce_task(emitter *e, lower_reduction kind, int64_t c, int64_t h, int64_t w, int64_t count) {
+    emitted *t = emit_task(e, false);
+    emit_dims(t, c, h, w);
+    emit_set(t, 0x2c, emit_patch(h, w, false));
+    emit_set(t, 0x34, 0x51);
+    emit_set(t, 0x8800, kind == LOWER_MAXIMUM ? LOWER_POOL_MAX : 0);
+    emit_set(t, 0x4800, kind == LOWER_MAXIMUM ? 4 : 0);
+    emit_set(t, 0x880c, lower_reduce_final(kind, count));
+    return t;
+}
+
+/* Of a tensor in memory, over its plane. */
+static void lower_reduce_plane(emitter *e, lower_reduction kind, const emit_tensor *x, const emit_tensor *y,
+                               int64_t count) {
+    emitted *t = lower_reduce_task(e, kind, x->c, x->h, x->w, count);
+    emit_l2 at = emit_planar_l2(0, x->c, x->w);
+    int64_t tile = emit_tile(x->h, at.row, 1);
+    emit_set(t, 0x28, tile);
+    emit_source(t, x, &at, 2);
+    t->channel_visits = 0;
+    emit_store(t, y, tile * at.row, 1);
+}
+
+/* Over channels, height and width: height as depth, channels as height. */
+static void lower_reduce_all(emitter *e, lower_reduction kind, const emit_tensor *x, const emit_tensor *y) {
+    emit_tensor view = {x->bar, x->base, 1, x->c, x->w, x->plane, x->total, x->total};
+    emitted *t = lower_reduce_task(e, kind, 1, x->c, x->w, x->c * x->h * x->w);
+    int64_t channel = emit_channel(x->w, false);
+    emit_l2 at = emit_planar_l2(0, x->h, x->w);
+    emit_source(t, &view, &at, 2);
+    t->bytes = x->c * x->h * round_up(2 * x->w, 64);
+    emit_set(t, 0x04, x->h);
+    emit_set(t, 0x18, x->h);
+    emit_set(t, 0x13814, x->row);
+    emit_set(t, 0x4814, channel);
+    emit_store(t, y, x->c * at.row, 1);
+}
+
+/* Over the width alone: rows are groups. */
+static void lower_reduce_width(emitter *e, lower_reduction kind, const emit_tensor *x, const emit_tensor *y) {
+    emit_tensor view = {x->bar, x->base, x->c, 1, x->w, x->total, x->plane, x->total};
+    emitted *t = lower_reduce_task(e, kind, x->c, 1, x->w, x->w);
+    emit_l2 at = emit_planar_l2(0, x->c, x->w);
+    emit_source(t, &view, &at, 2);
+    emit_tensor result = {y->bar, y->base, y->c, 1, 1, y->total, y->plane, y->total};
+    emit_store(t, &result, at.row, 1);
+    t->bytes = x->c * x->h * round_up(2 * x->w, 64) + y->c * y->h * 64;
+    emit_set(t, 0x24, 0x10000 | x->h);
+    emit_set(t, 0x13818, x->row);
+    emit_set(t, 0x17814, y->row);
+}
+
+/* Over the height alone: exchange height and channels in the way memory is read and, on chip, channels and width; reduce
+ * the width; exchange back. */
+static void lower_reduce_height(emitter *e, lower_reduction kind, const emit_tensor *x, const emit_tensor *y) {
+    int64_t channel = emit_channel(x->w, true), raw = x->h * channel, wide = round_up(2 * x->h, 16);
+    int64_t kept_row = x->w * wide, pad = kept_row % 0x200 == 0 ? 0x10 : 0, bytes = x->c * (kept_row + pad);
+    emit_tensor view = {x->bar, x->base, x->h, x->c, x->w, x->plane, x->row, x->total};
+    emit_l2 source = {bytes, channel, raw + 0x20, raw, raw}, kept = {0, wide, kept_row + pad, kept_row, 0};
+    emitted *t = emit_task(e, true);
+    emit_dims(t, x->h, x->c, x->w);
+    emit_set(t, 0x24, 0x14001);
+    emit_or(t, 0x34, 0x10033300);
+    emit_active(t, 16);
+    emit_source(t, &view, &source, 2);
+    emit_keep(t, &kept, KEEP);
+    emit_set(t, 0xc804, 0x101c0c);
+    t = lower_reduce_task(e, kind, x->c, 1, x->h, x->h);
+    emit_set(t, 0x24, 0x10000 | x->w);
+    emit_l2 rows = {0, kept.row, kept_row, kept_row, wide},
+            reduced = {bytes, 0x10, x->w * x->c * 0x10, x->c * 0x10, x->c * 0x10};
+    emit_source_l2(t, &rows, 0x120);
+    emit_keep(t, &reduced, KEEP_LATER);
+    t = emit_task(e, true);
+    emit_dims(t, x->w, x->c, 1);
+    emit_set(t, 0x28, min_i64(x->c, 16));
+    emit_set(t, 0x24, 0x14001);
+    emit_or(t, 0x34, 0x10040000);
+    emit_active(t, emit_lane_count(x->w) / 2 > 0 ? emit_lane_count(x->w) / 2 : 1);
+    emit_l2 back = {bytes, x->c * 0x10, 0x10, x->c * 0x10, 0};
+    int64_t line = round_up(2 * x->w, 16);
+    emit_l2 out = {bytes + x->w * x->c * 0x10, line, line, line, line};
+    emit_source_l2(t, &back, 0x400100);
+    emit_tensor result = {y->bar, y->base, 1, y->c, y->w, y->plane, y->row, y->total};
+    emit_store(t, &result, 0, 1);
+    emit_set(t, 0x17800, 0xc1);
+    emit_keep(t, &out, 0x142);
+    emit_set(t, 0xc804, 0x101c0c);
+}
+
+static void lower_reduce_channel_maximum(emitter *e, const emit_tensor *x, const emit_tensor *y) {
+    emitted *t = emit_task(e, true);
+    int64_t channel = emit_channel(x->w, true), raw = x->c * channel, tile = emit_tile(x->h, raw, 1);
+    emit_l2 at = {0, channel, raw, raw, raw};
+    emit_dims(t, x->c, x->h, x->w);
+    emit_out(t, 1, x->h, x->w);
+    emit_set(t, 0x28, tile);
+    emit_set(t, 0x24, x->c << 16 | 0x4001);
+    emit_set(t, 0x4800, 4);
+    emit_source(t, x, &at, 2);
+    emit_store(t, y, tile * raw, 1);
+    emit_set(t, 0xc804, 0x101c0b);
+}
+
+/* Sum over channels of each pixel: a convolution whose kernel is all ones. [own form; Apple's has two tasks] */
+static propane_status lower_reduce_channel_sum(emitter *e, lower_reduction kind, const emit_tensor *x,
+                                               const emit_tensor *y, propane_error *err) {
+    uint16_t *ones = arena_alloc(e->arena, (size_t)x->c * 2);
+    if (!ones) return propane_fail_memory(err, (size_t)x->c * 2);
+    for (int64_t i = 0; i < x->c; i++) ones[i] = 0x3c00;
+    lower_conv k = {.outputs = 1, .groups = 1, .kh = 1, .kw = 1, .stride = 1, .weight = ones, .scale = 0x3c00};
+    if (kind == LOWER_MEAN) k.scale = fp16_from_f64(1.0 / (double)x->c);
+    return lower_convolution(e, &k, x, y, err);
+}
+
+/* One row of n numbers as a plane of a/b rows: wide rows are folded into rows of 32 or 128. */
+static emit_tensor lower_reduce_fold(const emit_tensor *x) {
+    emit_tensor folded = *x;
+    int64_t width = x->w >= 512 ? 128 : 32;
+    if (x->c == 1 && x->h == 1 && x->w > 64 && x->w % width == 0) {
+        folded.h = x->w / width;
+        folded.w = width;
+        folded.row = 2 * width;
+    }
+    return folded;
+}
+
+propane_status lower_reduce(emitter *e, lower_reduction kind, int axes, const emit_tensor *x, const emit_tensor *y,
+                            propane_error *err) {
+    enum { C = 1, H = 2, W = 4 };
+    if (x->c == 1 && axes != C) axes &= ~C;
+    if (x->h == 1) axes |= axes & W ? H : 0; /* an axis of 1 may be added */
+    if (x->w == 1) axes |= axes & H ? W : 0;
+    bool vector = x->h == 1 && x->w == 1;
+    if (vector && axes & C && kind != LOWER_MAXIMUM) {
+        emit_tensor view = {x->bar, x->base, 1, x->c, 1, x->plane, x->plane, x->total};
+        emit_tensor at = emit_surface(y->bar, y->base, 1, 1, 1);
+        emitted *t = lower_reduce_task(e, kind, 1, x->c, 1, x->c);
+        emit_l2 l2 = emit_planar_l2(0, 1, 1);
+        emit_source(t, &view, &l2, 2);
+        emit_store(t, &at, x->c * l2.row, 1);
+        return PROPANE_OK;
+    }
+    if (axes & C && kind == LOWER_MAXIMUM && (vector || !(axes & (H | W)))) {
+        lower_reduce_channel_maximum(e, x, y);
+        return PROPANE_OK;
+    }
+    if (axes == C) return lower_reduce_channel_sum(e, kind, x, y, err);
+    if ((axes & (H | W)) == (H | W) && !(axes & C)) {
+        emit_tensor folded = lower_reduce_fold(x);
+        lower_reduce_plane(e, kind, &folded, y, x->h * x->w);
+        return PROPANE_OK;
+    }
+    if (axes == (C | H | W)) {
+        if (x->c == 1)
+            lower_reduce_plane(e, kind, x, y, x->h * x->w);
+        else
+            lower_reduce_all(e, kind, x, y);
+        return PROPANE_OK;
+    }
+    if (axes == W) {
+        lower_reduce_width(e, kind, x, y);
+        return PROPANE_OK;
+    }
+    if (axes == H) {
+        lower_reduce_height(e, kind, x, y);
+        return PROPANE_OK;
+    }
+    return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "a reduction of [%lld, %lld, %lld] over these axes",
+                        (long long)x->c, (long long)x->h, (long long)x->w);
+}
+
+/* ---- softmax over the width ---------------------------------------------------------------------------------------------------- */
+
+/* The tasks' places on chip. Of one row a channel: statistics at 0, the exponentials after them, then x. Of several
+ * rows: x is brought first and lies at 0, the exponentials behind, statistics last; at the end they change places. */
+typedef struct softmax_plan {
+    int64_t c, h, w;
+    emit_l2 x, rows; /* x as it lies; seen with the rows as groups */
+    emit_l2 exponent, exponent_rows;
+    emit_l2 maximum, maximum_rows, sum, sum_rows;
+    int64_t end;   /* where the result would lie */
+    uint32_t swap; /* statistics of several channels, one row each, lie as one row */
+} softmax_plan;
+
+static emit_l2 lower_reduce_softmax_by_row(const emit_l2 *at, int64_t raw) {
+    return (emit_l2){at->base, at->channel, raw, raw, at->row};
+}
+
+/* False: it does not fit on chip. */
+static bool lower_reduce_softmax_places(softmax_plan *p, const emit_tensor *x) {
+    int64_t channel = round_up(2 * x->w, 16), raw = x->c * channel, line = round_up(2 * x->c, 16);
+    *p = (softmax_plan){.c = x->c, .h = x->h, .w = x->w, .swap = x->c > 1 && x->h == 1 ? 1 : 0};
+    if (x->h == 1) {
+        p->maximum = p->sum = p->maximum_rows = p->sum_rows = (emit_l2){0, line, line, line, 0};
+        p->exponent = p->exponent_rows = (emit_l2){line, channel, raw, raw, 0};
+        p->x = p->rows = (emit_l2){line + raw, channel, raw, raw, 0};
+        p->end = line + raw;
+        return p->end + raw <= 0x200000;
+    }
+    int64_t pad = raw % 0x400 == 0 ? 0x80 : 0, pad2 = raw % 0x400 == 0 ? 0x20 : raw % 0x200 == 0 ? 0x10 : 0;
+    int64_t second = x->h * (raw + pad), third = second + x->h * (raw + pad2), stat = x->c * 0x10;
+    p->x = (emit_l2){0, channel, raw + pad, raw, 0};
+    p->exponent = (emit_l2){second, channel, raw + pad2, raw, 0};
+    p->rows = lower_reduce_softmax_by_row(&p->x, raw);
+    p->exponent_rows = lower_reduce_softmax_by_row(&p->exponent, raw);
+    p->maximum = (emit_l2){third, 0x10, stat, stat, 0};
+    p->maximum_rows = (emit_l2){third, 0x10, x->h * stat, stat, stat};
+    p->sum = p->maximum, p->sum_rows = p->maximum_rows;
+    p->sum.base = p->sum_rows.base = 0;
+    p->end = third;
+    return third + x->h * stat <= 0x200000;
+}
+
+static emitted *lower_reduce_softmax_planar(emitter *e, const softmax_plan *p, bool reduces, uint32_t mode,
+                                            uint32_t flags, uint32_t hand) {
+    emitted *t = emit_task(e, false);
+    bool grouped = reduces && p->h > 1;
+    emit_dims(t, p->c, grouped ? 1 : p->h, p->w);
+    if (grouped) emit_set(t, 0x24, 0x10000 | p->h);
+    emit_set(t, 0x2c, emit_patch(grouped ? 1 : p->h, p->w, p->h > 1));
+    emit_set(t, 0x30, flags);
+    emit_set(t, 0x34, mode);
+    emit_set(t, 0xc800, hand);
+    return t;
+}
+
+static void lower_reduce_softmax_exponent(emitter *e, const softmax_plan *p, int64_t table) {
+    emitted *t = emit_task(e, true);
+    int lanes = emit_lane_count(p->c);
+    emit_dims(t, p->c, p->h, p->w);
+    emit_set(t, 0x24, 0x14001);
+    uint32_t code = 0;
+    while (code < 4 && (p->h > 1 || p->w < 128 >> code)) code++;
+    emit_or(t, 0x34, code << 16 | code << 12 | code << 8);
+    emit_active(t, lanes);
+    emit_lanes(t, ENGINE_BAR_CONSTANTS, lanes, table, 0, ENGINE_TABLE_BYTES);
+    emit_source_l2(t, &p->exponent, 0x108);
+    emit_keep(t, &p->exponent, KEEP_LATER);
+    emit_set(t, 0xc804, 0x121c0c);
+}
+
+/* Several rows: x is brought on chip by a copy. */
+static void lower_reduce_softmax_bring(emitter *e, const softmax_plan *p, const emit_tensor *x) {
+    emitted *t = emit_task(e, true);
+    int64_t channel = emit_channel(p->w, true), raw = p->c * channel;
+    emit_l2 source = {p->exponent.base, channel, raw, raw, raw};
+    emit_dims(t, p->c, p->h, p->w);
+    emit_set(t, 0x24, 0x14001);
+    emit_or(t, 0x34, (int64_t)emit_shape(p->h, p->w) << 16);
+    emit_active(t, emit_lane_count(p->c));
+    emit_source(t, x, &source, 2);
+    emit_keep(t, &p->x, KEEP);
+    emit_set(t, 0xc804, 0x101c0c);
+}
+
+/* Row maximum and x - maximum, times log2 e. */
+static void lower_reduce_softmax_shifted(emitter *e, const softmax_plan *p, const emit_tensor *x, uint16_t scale) {
+    emitted *t;
+    if (p->h > 1) lower_reduce_softmax_bring(e, p, x);
+    t = lower_reduce_softmax_planar(e, p, true, 0x51, p->swap ? 0x400 : 0, HAND_ON);
+    if (p->h > 1) {
+        emit_source_l2(t, &p->rows, 0x120);
+        emit_keep(t, &p->maximum_rows, KEEP_LATER);
+    } else {
+        emit_l2 kept = p->x;
+        kept.group = kept.row;
+        emit_source(t, x, &kept, 1);
+        emit_keep(t, &p->maximum, KEEP);
+    }
+    emit_set(t, 0x4800, 4);
+    emit_set(t, 0x8800, LOWER_POOL_MAX);
+    t = lower_reduce_softmax_planar(e, p, false, 0x31, p->swap ? 0x210 : 0x10, TAKE_OVER);
+    if (p->h > 1) emit_set(t, 0x2c, emit_patch(p->h, 16, true));
+    if (p->h == 1 && p->w == 64) emit_set(t, 0x2c, 0x16);
+    emit_source_l2(t, &p->x, 0x400100);
+    emit_source2_l2(t, &p->maximum);
+    emit_keep(t, &p->exponent, KEEP_LATER);
+    emit_set(t, 0x8800, LOWER_SUB);
+    emit_set(t, 0x8804, (int64_t)scale << 16);
+}
+
+static void lower_reduce_softmax_part(emitter *e, const softmax_plan *p, const emit_tensor *x, const emit_tensor *y,
+                                      int64_t table) {
+    lower_reduce_softmax_shifted(e, p, x, engine_table_find("exp")->scale);
+    lower_reduce_softmax_exponent(e, p, table);
+    emitted *t = lower_reduce_softmax_planar(e, p, true, 0x51, p->swap ? 0x400 : 0, HAND_ON);
+    emit_source_l2(t, &p->exponent_rows, p->h > 1 ? 0x120 : 0x400104);
+    emit_keep(t, &p->sum_rows, KEEP_LATER);
+    emit_set(t, 0x8800, LOWER_RECIPROCAL);
+    t = lower_reduce_softmax_planar(e, p, false, 0x31, p->swap ? 0x101 : 0x1, TAKE_OVER);
+    emit_source_l2(t, &p->sum, p->h > 1 ? 0x400100 : 0x108);
+    emit_source2_l2(t, &p->exponent);
+    emit_store(t, y, p->end, 1);
+    emit_set(t, 0x4830, STREAM_LATER);
+    emit_set(t, 0x8800, LOWER_MUL);
+}
+
+propane_status lower_softmax(emitter *e, const emit_tensor *x, const emit_tensor *y, propane_error *err) {
+    softmax_plan p;
+    int64_t slab = x->c;
+    emit_tensor px = *x, py = *y;
+    while (!lower_reduce_softmax_places(&p, &px)) { /* fewer channels at a time */
+        if (slab == 1)
+            return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "softmax of %lld rows of %lld does not fit on chip",
+                                (long long)x->h, (long long)x->w);
+        px.c = slab = slab / 2;
+    }
+    int64_t table = lower_table(e, engine_table_find("exp"), emit_lane_count(slab));
+    for (int64_t c = 0; c < x->c; c += slab) {
+        px.c = py.c = min_i64(slab, x->c - c);
+        px.base = x->base + c * x->plane;
+        py.base = y->base + c * y->plane;
+        if (!lower_reduce_softmax_places(&p, &px))
+            return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "softmax does not fit on chip");
+        lower_reduce_softmax_part(e, &p, &px, &py, table);
+    }
+    return PROPANE_OK;
+}
+
+/* ---- layer normalisation of one row --------------------------------------------------------------------------------------------- */
+
+static emitted *lower_reduce_norm_task(emitter *e, int64_t n, uint32_t mode, uint32_t flags, uint32_t hand) {
+    emitted *t = emit_task(e, false);
+    emit_dims(t, 1, 1, n);
+    emit_set(t, 0x2c, emit_patch(1, n, false));
+    emit_set(t, 0x30, flags);
+    emit_set(t, 0x34, mode);
+    emit_set(t, 0xc800, hand);
+    return t;
+}
+
+propane_status lower_layer_norm(emitter *e, double epsilon, const emit_tensor *x, const emit_tensor *y,
+                                propane_error *err) {
+    bool channels = x->w == 1 && x->h == 1 && x->c > 1; /* a vector of channels is turned into a row and back */
+    int64_t n = channels ? x->c : x->w, bytes = round_up(2 * n, 16);
+    if (x->h != 1 || (!channels && x->c != 1) || n > 0x7fff)
+        return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "layer_norm of [%lld, %lld, %lld]", (long long)x->c,
+                            (long long)x->h, (long long)x->w);
+    emit_l2 mean = {0, 0x10, 0x20, 0x10, 0}, row = {0x40, bytes, bytes, bytes, 0}, deviation = mean, source = row;
+    deviation.base = 0x20;
+    source.group = bytes;
+    emitted *t;
+    if (channels) {
+        emit_l2 at = emit_planar_l2(0x40 + bytes, x->c, 1);
+        t = emit_task(e, false);
+        emit_dims(t, x->c, 1, 1);
+        emit_set(t, 0x2c, emit_patch(1, 1, false));
+        emit_set(t, 0x30, 0x400);
+        emit_set(t, 0xc800, HAND_ON);
+        emit_source(t, x, &at, 2);
+        emit_keep(t, &row, KEEP);
+    }
+    t = lower_reduce_norm_task(e, n, 0x51, 0, channels ? HAND_OVER : HAND_ON);
+    if (channels)
+        emit_source_l2(t, &row, 0x400100);
+    else
+        emit_source(t, x, &source, 1);
+    emit_keep(t, &mean, channels ? KEEP_LATER : KEEP);
+    emit_set(t, 0x880c, lower_reduce_final(LOWER_MEAN, n));
+    t = lower_reduce_norm_task(e, n, 0x61, 1, HAND_OVER);
+    emit_source_l2(t, &mean, channels ? 0x108 : 0x400100);
+    emit_source2_l2(t, &row);
+    emit_keep(t, &deviation, KEEP_LATER);
+    emit_set(t, 0x8800, 0x92010);
+    emit_set(t, 0x8808, 0x3c000000 | fp16_from_f64(epsilon));
+    emit_set(t, 0x880c, lower_reduce_final(LOWER_MEAN, n));
+    t = lower_reduce_norm_task(e, n, 0x41, channels ? 0x200 : 0x80, channels ? HAND_OVER : TAKE_OVER);
+    emit_source_l2(t, &row, 0x400100);
+    emit_source2_l2(t, &mean);
+    emit_set(t, 0x8800, LOWER_SUB);
+    if (!channels) {
+        emit_store(t, y, 0x40 + bytes, 1);
+        emit_set(t, 0x4830, STREAM_LATER);
+        return PROPANE_OK;
+    }
+    emit_keep(t, &row, KEEP_LATER);
+    t = emit_task(e, false);
+    emit_dims(t, x->c, 1, 1);
+    emit_set(t, 0x2c, emit_patch(1, 1, false));
+    emit_set(t, 0x30, 0x100);
+    emit_set(t, 0xc800, TAKE_OVER);
+    emit_source_l2(t, &row, 0x400100);
+    emit_store(t, y, 0x40 + bytes, 1);
+    emit_set(t, 0x4830, STREAM_LATER);
+    return PROPANE_OK;
+}

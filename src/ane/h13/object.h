@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: MIT
+ * A compiled program of the engine as a file holds it: where text, constants, surfaces and scratch memory lie, and the
+ * tasks. Two containers hold the same things:
+ *
+ *   .hwx   Mach-O with the magic 0xbeefface, as Apple's compiler writes it (two versions of that compiler are known)
+ *   .anec  1,704 bytes of header and the payload, as the Linux driver's tools write it
+ *
+ * Tasks of H13 are decoded to registers; of later generations only the container and the frames are known here.
+ * What a buffer is for is read from the tasks' header words, never from its place in a list.
+ */
+#ifndef ANE_H13_OBJECT_H
+#define ANE_H13_OBJECT_H
+
+#include "ane/h13/task.h"
+
+enum {
+    ENGINE_H13 = 4,   /* the Mach-O subtype of A14 and M1 */
+    ENGINE_BARS = 32, /* base registers */
+    ENGINE_BAR_CONSTANTS = 1,
+    ENGINE_BAR_SCRATCH = 3, /* 2 and 3 are scratch memory */
+    ENGINE_BAR_SURFACES = 4,
+    ENGINE_PAGE = 0x4000,
+    ENGINE_CONSTANT_ALIGN = 0x40
+};
+
+typedef struct engine_section {
+    char segment[17], name[17];
+    uint64_t address, bytes, offset; /* offset 0: no bytes in the file */
+} engine_section;
+
+/* A tensor in memory: element (n, c, h, w) at n*batch + c*plane + h*row + 2*w. */
+typedef struct engine_surface {
+    const char *name;
+    int bar;            /* base register, -1: none is known */
+    bool output;        /* as the container declares it */
+    bool wide;          /* compiled here from an fp32 tensor; its elements are fp16 all the same */
+    bool read, written; /* by the tasks */
+    int64_t n, c, h, w;
+    uint64_t batch, plane, row; /* strides in bytes */
+    uint64_t bytes;             /* of one batch element */
+    uint64_t address;           /* of the container; 0 in .anec */
+} engine_surface;
+
+struct engine_patch;
+
+typedef struct propane_object {
+    arena *arena;
+    const char *source; /* the file's path, for messages */
+    bool anec;
+    uint32_t subtype; /* generation: ENGINE_H13, 5 H14, ... */
+    bool newer;       /* surfaces named with 64-bit addresses (compiler 9.x) */
+    int section_count;
+    engine_section *sections;
+    int surface_count;
+    engine_surface *surfaces; /* in the container's order */
+    const uint8_t *text, *constants;
+    uint64_t text_bytes, constant_bytes;
+    uint64_t text_address, constant_address;
+    uint64_t scratch_bytes; /* 0: none */
+    int first_words;        /* size of the first task */
+    int task_count;         /* 0 for generations after H13 */
+    engine_task *tasks;
+    const char *compiler; /* identification text; NULL: none */
+    int patch_count;      /* ane/h13/patch.h; 0 unless it was compiled for that */
+    struct engine_patch *patches;
+} engine_object;
+
+/* "H13" for 4, ...; NULL: unknown. chips: "A14, M1". */
+const char *engine_generation(uint32_t subtype, const char **chips);
+
+/* True where the first bytes are of a container that is read here. */
+bool engine_object_is(const void *data, size_t bytes);
+/* Reads a container of either kind. Everything is copied. */
+PROPANE_CHECK propane_status engine_object_parse(const uint8_t *data, size_t bytes, const char *source,
+                                                 engine_object **out, propane_error *err);
+PROPANE_CHECK propane_status engine_object_open(const char *path, engine_object **out, propane_error *err);
+void engine_object_free(engine_object *o);
+/* The surface of a base register; NULL: there is none. */
+engine_surface *engine_object_bar(const engine_object *o, int bar);
+
+/* Writes the program in the container that the path's ending names, .hwx (H13, as the newer compiler lays it out) or .anec.
+ * Surfaces need names, base registers from 4 on without a gap, shapes and strides. */
+PROPANE_CHECK propane_status engine_object_save(const engine_object *o, const char *path, propane_error *err);
+/* The container's bytes; mem_free them. */
+PROPANE_CHECK propane_status engine_hwx_write(const engine_object *o, uint8_t **out, size_t *bytes, propane_error *err);
+PROPANE_CHECK propane_status engine_anec_write(const engine_object *o, uint8_t **out, size_t *bytes,
+                                               propane_error *err);
+/* Where the constants stand behind the text, and bytes of both together. */
+uint64_t engine_object_constants_at(const engine_object *o);
+
+/* For the two readers: fills what the tasks say (roles); after surfaces and text are there. */
+PROPANE_CHECK propane_status engine_object_finish(engine_object *o, propane_error *err);
+PROPANE_CHECK propane_status engine_hwx_parse(const uint8_t *data, size_t bytes, engine_object *o, propane_error *err);
+PROPANE_CHECK propane_status engine_anec_parse(const uint8_t *data, size_t bytes, engine_object *o, propane_error *err);
+bool engine_anec_is(const uint8_t *data, size_t bytes);
+
+#endif

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: MIT
+ * A task of the H13 engine: header words, and runs of consecutive registers with their values.
+ *
+ *   stream  = tasks, each at a multiple of 0x100 bytes of the text section, the gaps zero
+ *   task    = header (10 words, 11 with TDE) + records
+ *   record  = (count - 1) << 26 | byte address, then `count` words for the registers from there on
+ *
+ * A register that no record writes is not the same as one that is written with 0: `written` keeps the difference.
+ */
+#ifndef ANE_H13_TASK_H
+#define ANE_H13_TASK_H
+
+#include <stddef.h>
+
+#include "ane/h13/registers.h"
+#include "core/base/arena.h"
+
+enum { ENGINE_RECORDS = 24, ENGINE_TASK_ALIGN = 0x100, ENGINE_TASK_WORDS = 512 };
+
+typedef struct engine_record {
+    uint32_t address; /* byte address of the first register */
+    int count;        /* 1..64 */
+} engine_record;
+
+typedef struct engine_task {
+    uint32_t offset; /* in the text section, bytes */
+    int header_words;
+    uint32_t header[ENGINE_HEADER_WORDS];
+    int record_count;
+    engine_record records[ENGINE_RECORDS]; /* in the order they are written */
+    uint32_t word[ENGINE_REGISTERS];       /* by engine_index */
+    bool written[ENGINE_REGISTERS];
+} engine_task;
+
+/* The value of a register (0 where it is not written) or of one of its fields. `address` must be one of h13.def. */
+uint32_t engine_get(const engine_task *t, uint32_t address);
+uint32_t engine_get_bits(const engine_task *t, uint32_t address, int low, int bits);
+void engine_set(engine_task *t, uint32_t address, uint32_t value); /* says nothing about records */
+/* Field of the header: word `word`. */
+uint32_t engine_head(const engine_task *t, int word, int low, int bits);
+
+int engine_task_words(const engine_task *t); /* with header and record words */
+/* Adds a record and marks its registers as written. */
+void engine_task_record(engine_task *t, uint32_t address, int count);
+
+/* Reads one task of `words` words. `bytes` is what is left of the text. Errors name the word. */
+PROPANE_CHECK propane_status engine_task_read(const uint8_t *data, size_t bytes, int words, engine_task *out,
+                                              propane_error *err);
+/* Reads a whole stream: the first task has `first_words` words, sizes and places of the others stand in the tasks.
+ * *count > 0 on success; memory is the arena's. Every byte outside the tasks must be zero. */
+PROPANE_CHECK propane_status engine_stream_read(const uint8_t *text, size_t bytes, int first_words, arena *a,
+                                                engine_task **out, int *count, propane_error *err);
+/* The bytes of a stream, by the tasks' offsets. `out` has engine_stream_bytes(...) bytes. */
+size_t engine_stream_bytes(const engine_task *tasks, int count);
+void engine_stream_write(const engine_task *tasks, int count, uint8_t *out);
+
+#endif

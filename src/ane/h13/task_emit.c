@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: MIT
+ * The words of a task that follow from its operands, and the laws of the on-chip buffer. Laws and constant words were read
+ * off published programs of Apple's compiler (joshuaswarren/mil-hwx-compiler plugins/H13, research/h13-td-fields.md).
+ */
+#include "ane/h13/task_emit.h"
+
+#include <string.h>
+
+#include "core/base/int_math.h"
+
+emit_tensor emit_surface(int bar, int64_t base, int64_t c, int64_t h, int64_t w) {
+    int64_t row = round_up(2 * w, 64);
+    return (emit_tensor){bar, base, c, h, w, row, row * h, row * h * c};
+}
+
+void emit_set(emitted *t, uint32_t address, int64_t value) { engine_set(&t->task, address, (uint32_t)value); }
+
+void emit_or(emitted *t, uint32_t address, int64_t bits) {
+    engine_set(&t->task, address, engine_get(&t->task, address) | (uint32_t)bits);
+}
+
+/* Words that every task has, by address. */
+static const uint32_t emit_common[][2] = {{0x00004, 1},          {0x00008, 0x22},   {0x00018, 1},
+                                          {0x0001c, 0x5000a021}, {0x00020, 0x2041}, {0x00024, 0x10001},
+                                          {0x13800, 0x8880},     {0x13804, 0x8880}, {0x13838, 0x01000000},
+                                          {0x13840, 0x100},      {0x17800, 0xc0},   {0x17818, 0x01000000}};
+static const uint32_t emit_planar[][2] = {{0x08804, 0x3c000000}, {0x08808, 0x3c000000}, {0x0880c, 0x3f800000},
+                                          {0x0c800, 0x80},       {0x0c804, 0x100000},   {0x00034, 0x21}};
+static const uint32_t emit_neural[][2] = {
+    {0x00034, 1}, {0x00038, 0x100000}, {0x0c800, 0x82}, {0x0c804, 0x101c00}, {0x0c810, 0x3c00}};
+
+static void task_emit_words(emitted *t, const uint32_t (*words)[2], size_t count) {
+    for (size_t i = 0; i < count; i++) engine_set(&t->task, words[i][0], words[i][1]);
+}
+
+emitted *emit_task(emitter *e, bool neural) {
+    static emitted nowhere;
+    if (e->count == e->room) {
+        int room = e->room ? 2 * e->room : 16;
+        emitted *more = ARENA_ARRAY(e->arena, room, emitted);
+        if (!more) {
+            e->failed = true;
+            return &nowhere;
+        }
+        if (e->count) memcpy(more, e->tasks, (size_t)e->count * sizeof *more);
+        e->tasks = more;
+        e->room = room;
+    }
+    emitted *t = &e->tasks[e->count++];
+    *t = (emitted){.source = EMIT_NO_BAR, .source2 = EMIT_NO_BAR, .result = EMIT_NO_BAR, .kernel = EMIT_NO_BAR};
+    task_emit_words(t, emit_common, sizeof emit_common / sizeof emit_common[0]);
+    if (neural)
+        task_emit_words(t, emit_neural, sizeof emit_neural / sizeof emit_neural[0]);
+    else
+        task_emit_words(t, emit_planar, sizeof emit_planar / sizeof emit_planar[0]);
+    for (uint32_t i = 0; i < ENGINE_LANES; i++) emit_set(t, 0x1f808 + 4 * i, 0x80);
+    for (uint32_t i = 0; i < 4; i++) emit_set(t, 0x1f8c8 + 4 * i, 0x80), emit_set(t, 0x1f8e8 + 4 * i, 0x40);
+    return t;
+}
+
+void emit_place(emitter *e, const engine_patch *p) {
+    if (!p->constant) return;
+    if (e->patch_count == e->patch_room) {
+        int room = e->patch_room ? 2 * e->patch_room : 16;
+        engine_patch *more = ARENA_ARRAY(e->arena, room, engine_patch);
+        if (!more) {
+            e->failed = true;
+            return;
+        }
+        if (e->patch_count) memcpy(more, e->patches, (size_t)e->patch_count * sizeof *more);
+        e->patches = more;
+        e->patch_room = room;
+    }
+    e->patches[e->patch_count++] = *p;
+}
+
+void emit_out(emitted *t, int64_t c, int64_t h, int64_t w) {
+    emit_set(t, 0x10, c);
+    emit_set(t, 0x14, w | h << 16);
+    emit_set(t, 0x28, h);
+}
+
+void emit_dims(emitted *t, int64_t c, int64_t h, int64_t w) {
+    emit_set(t, 0x00, w | h << 16);
+    emit_set(t, 0x0c, c);
+    emit_out(t, c, h, w);
+}
+
+/* ---- operands ---------------------------------------------------------------------------------------------------------------- */
+
+static void task_emit_strides(emitted *t, uint32_t address, const int64_t *values, int count) {
+    for (int i = 0; i < count; i++) emit_set(t, address + 4u * (uint32_t)i, values[i]);
+}
+
+static void task_emit_l2_words(emitted *t, uint32_t address, const emit_l2 *at) {
+    task_emit_strides(t, address, (const int64_t[]){at->base, at->channel, at->row, at->depth, at->group}, 5);
+}
+
+void emit_source(emitted *t, const emit_tensor *x, const emit_l2 *at, int type) {
+    t->source = x->bar;
+    t->source_given = true;
+    t->bytes += x->c * x->h * round_up(2 * x->w, 64);
+    if (x->h * x->w == 1) t->channel_visits += x->c;
+    emit_set(t, 0x13800, 0x33881);
+    task_emit_strides(t, 0x13808, (const int64_t[]){x->base, x->row, x->plane, x->total, x->total}, 5);
+    emit_set(t, 0x13838, 0x01002031);
+    emit_set(t, 0x4804, 0x500170 | type);
+    task_emit_l2_words(t, 0x4808, at);
+}
+
+void emit_source2(emitted *t, const emit_tensor *y, const emit_l2 *at) {
+    t->source2 = y->bar;
+    t->bytes += y->c * y->h * round_up(2 * y->w, 64);
+    if (y->h * y->w == 1) t->channel_visits += y->c;
+    emit_set(t, 0x13804, 0x33880);
+    task_emit_strides(t, 0x1381c, (const int64_t[]){y->base, y->row, y->plane, y->total, y->total}, 5);
+    emit_set(t, 0x1383c, 0x2030);
+    emit_set(t, 0x08, 0x2a);
+    emit_or(t, 0x4804, 0x1000000);
+    task_emit_l2_words(t, 0x481c, at);
+}
+
+void emit_source_l2(emitted *t, const emit_l2 *at, uint32_t config) {
+    emit_set(t, 0x4804, config);
+    task_emit_l2_words(t, 0x4808, at);
+    emit_set(t, 0x4818, at->group);
+}
+
+void emit_source2_l2(emitted *t, const emit_l2 *at) {
+    t->second_on_chip = true;
+    emit_set(t, 0x08, 0x2a);
+    task_emit_l2_words(t, 0x481c, at);
+}
+
+void emit_result_words(emitted *t, int bar, int64_t row, int64_t plane, int64_t total) {
+    t->result = bar;
+    t->result_given = true;
+    task_emit_strides(t, 0x17808, (const int64_t[]){row, plane, total, total}, 4);
+    emit_set(t, 0x17818, 0x01302031);
+}
+
+void emit_store(emitted *t, const emit_tensor *y, int64_t base, int interleave) {
+    t->bytes += div_up(y->c, interleave) * y->h * round_up(2 * y->w * interleave, 64);
+    emit_result_words(t, y->bar, y->row, y->plane, y->total);
+    emit_set(t, 0x17800, 0x040000c1);
+    emit_set(t, 0x17804, y->base);
+    if (interleave > 1) emit_set(t, 0x17818, 0x00302031 | interleave << 24);
+    emit_set(t, 0x4830, 0x50007a | interleave << 8);
+    emit_set(t, 0x4834, base);
+}
+
+void emit_keep(emitted *t, const emit_l2 *at, uint32_t config) {
+    emit_set(t, 0x4830, config);
+    task_emit_l2_words(t, 0x4834, at);
+}
+
+void emit_lanes(emitted *t, int bar, int lanes, int64_t base, int64_t step, int64_t bytes) {
+    t->kernel = bar;
+    emit_set(t, 0x1f800, 0x40);
+    for (int i = 0; i < ENGINE_LANES; i++) {
+        bool on = i < lanes;
+        emit_set(t, 0x1f808 + 4u * (uint32_t)i, on ? 0x81 : 0x80);
+        emit_set(t, 0x1f848 + 4u * (uint32_t)i, on ? base + i * step : 0);
+        emit_set(t, 0x1f888 + 4u * (uint32_t)i, on ? bytes : 0x40);
+        if (on && step) t->bytes += bytes;
+    }
+}
+
+void emit_active(emitted *t, int lanes) { emit_or(t, 0x34, emit_log2(lanes) << 19); }
+
+/* ---- laws ---------------------------------------------------------------------------------------------------------------------- */
+
+int emit_log2(int64_t n) {
+    int bits = 0;
+    while (((int64_t)1 << bits) < n) bits++;
+    return bits;
+}
+
+int64_t emit_channel(int64_t w, bool neural) { return min_i64(round_up(2 * w, 16), neural ? 0x100 : 0x400); }
+
+emit_l2 emit_planar_l2(int64_t base, int64_t c, int64_t w) {
+    int64_t channel = emit_channel(w, false), raw = c * channel, pad = 0;
+    if (channel < 0x80) pad = raw % 0x400 == 0 ? 0x20 : raw % 0x200 == 0 || raw == 0x10 ? 0x10 : 0;
+    return (emit_l2){base, channel, raw + pad, raw, raw};
+}
+
+uint32_t emit_patch(int64_t h, int64_t w, bool two_dma) {
+    int a = emit_log2(w), b = emit_log2(h), most;
+    a = a < 4 ? 4 : a > 9 ? 9 : a;
+    most = (two_dma ? 8 : 9) - a;
+    b = b > most ? most : b;
+    return (uint32_t)(a | (b < 0 ? 0 : b) << 4);
+}
+
+/* The widest of 128x1, 64x2, ... 8x16 pixels that covers the plane with the fewest pixels. */
+uint32_t emit_shape(int64_t h, int64_t w) {
+    uint32_t best = 0;
+    int64_t least = INT64_MAX;
+    for (uint32_t code = 0; code <= 4; code++) {
+        int64_t covered = round_up(w, 128 >> code) * round_up(h, 1 << code);
+        if (covered < least) least = covered, best = code;
+    }
+    return best;
+}
+
+int64_t emit_tile(int64_t h, int64_t row, int sources) {
+    enum { BUFFER = 0x200000 };
+    return min_i64(h, max_i64(0, BUFFER - row) / (sources * row));
+}
+
+int emit_lane_count(int64_t c) { return c >= 16 ? 16 : 1 << emit_log2(c); }

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: MIT
+ * Building tasks: operands in memory and in the on-chip buffer, the words that every task of a kind has, and, when all
+ * tasks are there, the header words that follow from the rest (links, base registers, places in the program).
+ *
+ * An operation's file calls emit_task, fills sources, result and engine, and goes on to the next task; nothing here knows
+ * operations.
+ */
+#ifndef ANE_H13_TASK_EMIT_H
+#define ANE_H13_TASK_EMIT_H
+
+#include "ane/h13/object.h"
+#include "ane/h13/patch.h"
+#include "core/base/text.h"
+
+enum { EMIT_NO_BAR = -1 };
+
+/* A tensor [c, h, w] in memory: element (c, h, w) at base + c*plane + h*row + 2*w bytes of the base register's buffer. */
+typedef struct emit_tensor {
+    int bar;
+    int64_t base, c, h, w;
+    int64_t row, plane, total; /* bytes; total: what depth and group strides say */
+} emit_tensor;
+
+/* The same in the on-chip buffer; `depth` and `group` as the registers have them. */
+typedef struct emit_l2 {
+    int64_t base, channel, row, depth, group;
+} emit_l2;
+
+typedef struct emitted {
+    engine_task task;
+    int source, source2, result, kernel; /* base registers, EMIT_NO_BAR */
+    bool source_given, result_given;     /* words of a DMA are given, whether it is enabled or not */
+    bool second_on_chip;                 /* of two sources the second lies in the on-chip buffer */
+    bool unfinished;                     /* a later task stores into the same result */
+    bool root;                           /* a square root's table */
+    int64_t kernel_task;                 /* DTID: the task that wrote the kernel */
+    int64_t bytes;                       /* through DMA, with kernels */
+    int64_t channel_visits;              /* of vectors of channels: sources times channels */
+} emitted;
+
+typedef struct emitter {
+    arena *arena;
+    emitted *tasks;
+    int count, room;
+    text constants;  /* the constant section */
+    int64_t scratch; /* bytes of base register 3 */
+    engine_patch *patches;
+    int patch_count, patch_room;
+    bool failed; /* no memory */
+} emitter;
+
+/* A tensor of a surface by the strides of Apple's surfaces: rows of multiples of 64 bytes. */
+emit_tensor emit_surface(int bar, int64_t base, int64_t c, int64_t h, int64_t w);
+
+/* The next task, with all words of its kind that do not depend on operands. The pointer is valid until the next one. */
+emitted *emit_task(emitter *e, bool neural);
+/* A place of a constant that may be overwritten; without a name nothing happens. */
+void emit_place(emitter *e, const engine_patch *p);
+
+void emit_set(emitted *t, uint32_t address, int64_t value);
+void emit_or(emitted *t, uint32_t address, int64_t bits);
+/* Width, height and channels in; the result's are the same until emit_out says otherwise. */
+void emit_dims(emitted *t, int64_t c, int64_t h, int64_t w);
+void emit_out(emitted *t, int64_t c, int64_t h, int64_t w);
+
+/* Source 1 by DMA into the on-chip buffer at `at`; type 2 passes through, 1 is kept for later tasks. */
+void emit_source(emitted *t, const emit_tensor *x, const emit_l2 *at, int type);
+void emit_source2(emitted *t, const emit_tensor *y, const emit_l2 *at);
+/* Source 1 lies in the on-chip buffer already; `config` is the register's low half and alias bits. */
+void emit_source_l2(emitted *t, const emit_l2 *at, uint32_t config);
+void emit_source2_l2(emitted *t, const emit_l2 *at);
+/* The result leaves through DMA, streaming; `base` is the place that the on-chip buffer would have for it. */
+void emit_store(emitted *t, const emit_tensor *y, int64_t base, int interleave);
+/* It stays on chip. */
+void emit_keep(emitted *t, const emit_l2 *at, uint32_t config);
+/* Words of the result's DMA without enabling it, as staging tasks have them. */
+void emit_result_words(emitted *t, int bar, int64_t row, int64_t plane, int64_t total);
+
+/* Kernels: lane i of `lanes` fetches `bytes` at base + i * step of the base register. */
+void emit_lanes(emitted *t, int bar, int lanes, int64_t base, int64_t step, int64_t bytes);
+/* Sets ActiveNE for that many lanes (a power of two). */
+void emit_active(emitted *t, int lanes);
+
+/* b comes right behind a and nothing else reads what a stores for it: it stays on chip where the laws are known; false: not. */
+bool emit_chain(emitted *a, emitted *b);
+
+/* Sizes, links and headers of all tasks, and their bytes: fills tasks, text and first_words of the object. */
+PROPANE_CHECK propane_status emit_finish(emitter *e, engine_object *o, propane_error *err);
+
+/* ---- laws of the on-chip buffer ---------------------------------------------------------------------------------------- */
+
+int emit_log2(int64_t n);                                   /* rounded up */
+int64_t emit_channel(int64_t w, bool neural);               /* bytes from channel to channel */
+emit_l2 emit_planar_l2(int64_t base, int64_t c, int64_t w); /* with the pad that keeps rows out of the same banks */
+uint32_t emit_patch(int64_t h, int64_t w, bool two_dma);
+uint32_t emit_shape(int64_t h, int64_t w); /* ShMax: the neural engine's work unit, 0 (128x1) to 4 (8x16) */
+int emit_lane_count(int64_t c);            /* 1, 2, 4, 8 or 16 */
+/* Rows of `row` bytes of `sources` sources and one of the result that the buffer holds, at most h; 0: not even one. */
+int64_t emit_tile(int64_t h, int64_t row, int sources);
+
+#endif

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: MIT
+ * The simulator: programs run on the cpu driver's kernels, one operation after the other, under the rules of one chip. What
+ * the chip refuses is refused with the rule's id; each result is stored as the chip would store it; time and energy are
+ * the model's (src/ane/chip/cost_model.h). Its figures are simulated, never measured.
+ *
+ * What it imitates is a list of switches, each with its default for a chip and its evidence (switches.c). Where sources
+ * contradict each other there is a switch for each reading.
+ */
+#ifndef ANE_SIM_SIM_H
+#define ANE_SIM_SIM_H
+
+#include "ane/chip/cost_model.h"
+#include "core/device/driver.h"
+#include "cpu/plan/plan.h"
+#include "cpu/simd/array_ukernel.h"
+
+typedef enum sim_switch {
+#define SWITCH(id, standard, low, high, text) SIM_##id,
+#include "ane/sim/switches.def"
+    SIM_SWITCH_COUNT
+} sim_switch;
+
+/* What the compile budget counts (`theory`). */
+enum { SIM_COUNTS_COMPILES, SIM_COUNTS_LOADED, SIM_COUNTS_NOTHING };
+
+typedef struct sim_switches {
+    int value[SIM_SWITCH_COUNT];
+} sim_switches;
+
+/* "m4?table=0&budget=20"; unknown chips, switches and values are refused with those there are. */
+PROPANE_CHECK propane_status sim_switches_parse(const char *rest, const chip **c, sim_switches *out,
+                                                propane_error *err);
+
+/* ---- numbers (numerics.c) -------------------------------------------------------------------------------------------- */
+
+typedef struct sim_tables {
+    float exp_half[65536]; /* exp of every fp16, rounded to fp16 */
+    uint16_t silu[65536];
+} sim_tables;
+
+void sim_tables_build(sim_tables *t);
+
+typedef struct sim_numbers {
+    const sim_tables *tables;
+    const sim_switches *switches;
+    const cpu_array_kernels *array;
+    float product_limit; /* products saturate there; 0: at the end of fp16 */
+} sim_numbers;
+
+/* Whether the operation has a kernel here instead of the cpu driver's. */
+bool sim_has_kernel(const sim_numbers *n, const mil_op *op);
+/* Dense operands and result as floats; reductions and softmax read their axes from the op. */
+PROPANE_CHECK propane_status sim_kernel_run(const sim_numbers *n, const mil_op *op, const float *x, float *y,
+                                            propane_error *err);
+/* The same for an elementwise op of fp16, for all its values at once. */
+void sim_kernel_map(const mil_op *op, uint16_t map[65536]);
+bool sim_is_elementwise(const mil_op *op);
+/* What happens to every result when it is stored: rounding of fp32, saturation, the fault of slices along the width. */
+void sim_store(const sim_numbers *n, const mil_op *op, const mil_type *type, void *data);
+/* Whether the operation is a product that products.c computes (switch `arithmetic`). */
+bool sim_has_products(const sim_numbers *n, const mil_op *op);
+/* As the multiply-add array does it. Operands: x, the other factor, the bias or NULL, dense and of their types. */
+PROPANE_CHECK propane_status sim_products_run(const mil_op *op, const cpu_array_kernels *array,
+                                              const void *const operands[3], void *result, propane_error *err);
+/* Whether the operation is a sum, difference or product of fp16 that planar.c computes (switch `arithmetic`); operands are dense. */
+bool sim_has_planar(const sim_numbers *n, const mil_op *op);
+void sim_planar_run(const mil_op *op, const void *x, const void *y, void *result);
+void sim_load_f32(float *target, mil_dtype dtype, const void *source, int64_t count);
+void sim_store_f32(void *target, mil_dtype dtype, const float *source, int64_t count);
+
+/* ---- programs (steps.c) ------------------------------------------------------------------------------------------------- */
+
+typedef enum sim_place { SIM_NOWHERE, SIM_INPUT, SIM_TEMP, SIM_CONST } sim_place;
+
+typedef struct sim_slot {
+    sim_place place;
+    int index;      /* SIM_INPUT: which */
+    int64_t offset; /* in the block */
+    const void *data;
+} sim_slot;
+
+typedef struct sim_step {
+    const mil_op *op;
+    cpu_program *program; /* NULL: a kernel of ours, or an alias that does nothing */
+    const uint16_t *map;  /* a kernel of ours as a table of all fp16 values; NULL: none */
+    bool alias;
+    bool exact;  /* products.c */
+    bool planar; /* planar.c */
+    int in_count, out_count;
+    int *in, *out; /* value ids, in the order of the program's inputs and outputs */
+} sim_step;
+
+typedef struct sim_program {
+    mil_module *module; /* the program's own copy */
+    const mil_function *function;
+    sim_slot *slots; /* by value id */
+    sim_step *steps;
+    int step_count;
+    int64_t block_bytes; /* values, then scratch */
+    int64_t scratch, float_scratch;
+    void **pointers; /* room for the addresses of one step */
+    double ms, energy_mj, weight_bytes;
+    int *order; /* which input the engine takes for which parameter */
+} sim_program;
+
+PROPANE_CHECK propane_status sim_program_create(const mil_function *f, const sim_numbers *n,
+                                                const cpu_plan_options *options, arena *a, sim_program **out,
+                                                propane_error *err);
+void sim_program_deinit(sim_program *p);
+/* `inputs` are dense; `outputs` get the addresses of the dense results, inside the block or an input. */
+PROPANE_CHECK propane_status sim_program_run(sim_program *p, const sim_numbers *n, void *block, void *const *inputs,
+                                             const void **outputs, propane_error *err);
+
+#endif

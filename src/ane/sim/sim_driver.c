@@ -1,0 +1,328 @@
+/* SPDX-License-Identifier: MIT
+ * The sim driver: sim:CHIP. Compiles under the chip's rules and its compile budget, runs as sim.h tells, and fills in the
+ * time and energy that the model gives to the call. Weights that are constants are the program's own from then on.
+ *
+ * Refuses, as the engine would but with the reason: what a known rule of the chip refuses (rule id, evidence, fix), the
+ * compile after the last of the budget, weights beyond what loads, bindings that fault.
+ */
+#include <pthread.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "ane/chip/check.h"
+#include "ane/chip/refusing_rule.h"
+#include "ane/sim/sim.h"
+#include "core/base/int_math.h"
+#include "core/base/memory.h"
+#include "cpu/simd/kernels.h"
+
+extern const propane_driver sim_driver, registers_driver;
+
+enum { MAX_IO = 256 };
+
+typedef struct sim_device {
+    const chip *chip;
+    sim_switches switches;
+    sim_tables tables;
+    sim_numbers numbers;
+    const cpu_kernels *kernels;
+    pthread_mutex_t mutex; /* the block and the counters */
+    void *block;
+    size_t block_bytes;
+    chip_process process; /* what this device has seen, for the rules about processes */
+    int64_t pid;          /* of the process that opened it */
+} sim_device;
+
+/* Registers are executed by the interpreter of src/engine. */
+static const propane_driver *sim_other(const char *rest) {
+    const char *switches = strchr(rest, '?');
+    return switches && (strncmp(switches, "?level=", 7) == 0 || strstr(switches, "&level=")) ? &registers_driver : NULL;
+}
+
+static propane_status sim_open(const char *rest, void **impl, propane_error *err) {
+    const chip *c = NULL;
+    sim_switches switches;
+    cpu_isa isa;
+    PROPANE_TRY(sim_switches_parse(rest, &c, &switches, err));
+    PROPANE_TRY(cpu_isa_current(&isa, err));
+    sim_device *d = mem_alloc(sizeof *d);
+    if (!d) return propane_fail_memory(err, sizeof *d);
+    *d = (sim_device){.chip = c, .switches = switches, .kernels = cpu_kernels_of(isa), .pid = (int64_t)getpid()};
+    if (pthread_mutex_init(&d->mutex, NULL)) {
+        mem_free(d);
+        return propane_fail(err, PROPANE_ERR_DEVICE, "the system gives no lock");
+    }
+    sim_tables_build(&d->tables);
+    d->numbers = (sim_numbers){.tables = &d->tables,
+                               .switches = &d->switches,
+                               .array = &d->kernels->array,
+                               .product_limit = (float)chip_know(c, CHIP_saturate)->value};
+    *impl = d;
+    return PROPANE_OK;
+}
+
+static void sim_close(void *impl) {
+    sim_device *d = impl;
+    if (!d) return;
+    mem_pages_free(d->block, d->block_bytes);
+    pthread_mutex_destroy(&d->mutex);
+    mem_free(d);
+}
+
+static void sim_describe(const void *impl, propane_device_info *out) {
+    const sim_device *d = impl;
+    out->compile_limit = d->switches.value[SIM_theory] == SIM_COUNTS_COMPILES ? d->switches.value[SIM_budget] : 0;
+    out->simulated = true;
+    out->queue_depth = (int)chip_limit_value("C17b");
+}
+
+/* ---- compiling --------------------------------------------------------------------------------------------------------- */
+
+static propane_status sim_driver_refuse(const sim_device *d, const mil_function *f, propane_error *err) {
+    double weights = 0;
+    for (const mil_op *op = f->first; op; op = op->next)
+        for (int r = 0; r < op->result_count; r++)
+            if (op->results[r]->konst) weights += (double)mil_type_bytes(&op->results[r]->type);
+    double most = chip_limit_value("C7a");
+    if (weights > most)
+        return propane_fail(err, PROPANE_ERR_LIMIT,
+                            "sim:%s: function '%s': Program load failure (0x20004): its weights are %.2f GB, and more "
+                            "than %.2f GB do not load (C7a, measured on the M5 Max); split it",
+                            d->chip->name, f->name, weights / 1e9, most / 1e9);
+    if (f->param_count > MAX_IO || f->result_count > MAX_IO)
+        return propane_fail(err, PROPANE_ERR_LIMIT, "sim:%s: function '%s' has more than %d inputs or outputs",
+                            d->chip->name, f->name, MAX_IO);
+    return d->switches.value[SIM_refuse] ? chip_check_refusal(f, d->chip, d->switches.value[SIM_os], err) : PROPANE_OK;
+}
+
+static propane_status sim_supports(void *impl, const mil_function *f, const propane_compile_options *options,
+                                   propane_error *why) {
+    const sim_device *d = impl;
+    PROPANE_TRY(sim_driver_refuse(d, f, why));
+    cpu_plan_options o = {.kernels = d->kernels, .fuse = false};
+    arena *a = arena_create();
+    sim_program *p = NULL;
+    if (!a) return propane_fail_memory(why, 0);
+    propane_status status = sim_program_create(f, &d->numbers, &o, a, &p, why);
+    sim_program_deinit(p);
+    arena_free(a);
+    return status;
+}
+
+/* Rows of which the sources disagree refuse where a switch chooses their reading. */
+static const char *sim_driver_chosen_rows(const sim_device *d) {
+    static const char *const budget[] = {[SIM_COUNTS_COMPILES] = "C1a", [SIM_COUNTS_LOADED] = "C1b"};
+    int theory = d->switches.value[SIM_theory];
+    return d->switches.value[SIM_budget] == 0 || theory == SIM_COUNTS_NOTHING ? "" : budget[theory];
+}
+
+/* Counts a compile, or refuses it as the rules about processes do; `mutex` is held. */
+static propane_status sim_driver_count_compile(sim_device *d, const mil_function *f, propane_error *err) {
+    chip_process next = d->process;
+    next.compiles++;
+    next.loaded++;
+    next.budget = d->switches.value[SIM_budget];
+    next.forked = d->pid != (int64_t)getpid();
+    propane_error why = {0};
+    propane_status status =
+        chip_process_refusal(&next, d->chip, d->switches.value[SIM_os], sim_driver_chosen_rows(d), &why);
+    if (status != PROPANE_OK)
+        return propane_fail(err, status, "sim:%s: ANECCompile() FAILED: '%s': %s", d->chip->name, f->name, why.text);
+    d->process = next;
+    return PROPANE_OK;
+}
+
+static void sim_driver_widen_rows(propane_io *io, int64_t step) {
+    if (step <= 1) return;
+    if (!io->rank) {
+        io->bytes = (size_t)round_up((int64_t)io->bytes, step);
+        return;
+    }
+    int64_t element = io->stride[io->rank - 1], row = element * io->dim[io->rank - 1];
+    int64_t wide = round_up(row, step);
+    if (io->rank == 1) {
+        io->bytes = (size_t)wide;
+        return;
+    }
+    for (int k = io->rank - 2; k >= 0; k--) {
+        io->stride[k] = wide;
+        wide *= io->dim[k];
+    }
+    io->bytes = (size_t)wide;
+}
+
+static bool sim_driver_comes_before(const propane_io *a, const propane_io *b) { return strcmp(a->name, b->name) < 0; }
+
+/* order[k]: which input, of those in declared order, the engine takes as parameter k. */
+static propane_status sim_driver_sort_inputs(sim_program *p, const driver_program *out, bool by_position,
+                                             propane_error *err) {
+    p->order = ARENA_ARRAY(out->arena, out->input_count + 1, int);
+    if (!p->order) return propane_fail_memory(err, 0);
+    for (int i = 0; i < out->input_count; i++) {
+        int place = 0;
+        for (int j = 0; j < out->input_count; j++) place += sim_driver_comes_before(&out->inputs[j], &out->inputs[i]);
+        p->order[i] = by_position ? place : i;
+    }
+    return PROPANE_OK;
+}
+
+static propane_status sim_driver_prepare(sim_device *d, const mil_function *f, driver_program *out, sim_program *p,
+                                         propane_error *err) {
+    cost_program cost;
+    PROPANE_TRY(driver_dense_io(out, f, err));
+    for (int i = 0; i < out->input_count; i++) sim_driver_widen_rows(&out->inputs[i], d->switches.value[SIM_rows]);
+    for (int i = 0; i < out->output_count; i++) sim_driver_widen_rows(&out->outputs[i], d->switches.value[SIM_rows]);
+    PROPANE_TRY(sim_driver_sort_inputs(p, out, d->switches.value[SIM_order], err));
+    for (int i = 0; i < out->input_count; i++) /* room for dense copies of inputs and outputs with wide rows */
+        p->block_bytes += (int64_t)(out->inputs[i].bytes + 63) / 64 * 64;
+    PROPANE_TRY(cost_function(d->chip, COST_DIRECT, f, out->arena, &cost, err));
+    p->ms = cost.ms;
+    p->energy_mj = cost.energy_mj;
+    p->weight_bytes = cost.weight_bytes;
+    return PROPANE_OK;
+}
+
+static propane_status sim_driver_grow_block(sim_device *d, size_t bytes, propane_error *err) {
+    if (bytes <= d->block_bytes) return PROPANE_OK;
+    void *block = mem_pages_alloc(bytes);
+    if (!block) return propane_fail_memory(err, bytes);
+    mem_pages_free(d->block, d->block_bytes);
+    d->block = block;
+    d->block_bytes = bytes;
+    return PROPANE_OK;
+}
+
+static propane_status sim_compile(void *impl, const mil_function *f, const propane_compile_options *options,
+                                  driver_program *out, propane_error *err) {
+    sim_device *d = impl;
+    PROPANE_TRY(sim_driver_refuse(d, f, err));
+    sim_program *p = NULL;
+    cpu_plan_options o = {.kernels = d->kernels, .threads = options ? options->threads : 0, .fuse = false};
+    PROPANE_TRY(sim_program_create(f, &d->numbers, &o, out->arena, &p, err));
+    propane_status status = sim_driver_prepare(d, f, out, p, err);
+    pthread_mutex_lock(&d->mutex);
+    if (status == PROPANE_OK) status = sim_driver_grow_block(d, (size_t)p->block_bytes, err);
+    if (status == PROPANE_OK) status = sim_driver_count_compile(d, f, err);
+    pthread_mutex_unlock(&d->mutex);
+    out->impl = p;
+    if (status != PROPANE_OK) sim_program_deinit(p);
+    return status;
+}
+
+static void sim_program_free(void *impl, driver_program *program) {
+    sim_device *d = impl;
+    sim_program_deinit(program->impl);
+    program->impl = NULL;
+    pthread_mutex_lock(&d->mutex);
+    d->process.loaded--;
+    pthread_mutex_unlock(&d->mutex);
+}
+
+static propane_status sim_buffer_create(void *impl, size_t bytes, driver_buffer *out, propane_error *err) {
+    out->memory = mem_pages_alloc(bytes);
+    return out->memory ? PROPANE_OK : propane_fail_memory(err, bytes);
+}
+
+static void sim_buffer_free(void *impl, driver_buffer *buffer) {
+    if (buffer->memory) mem_pages_free(buffer->memory, buffer->bytes);
+    buffer->memory = NULL;
+}
+
+/* ---- running --------------------------------------------------------------------------------------------------------------- */
+
+/* Rows between a surface and dense memory. */
+static void sim_driver_copy_rows(const propane_io *io, void *dense, void *surface, bool in) {
+    int last = io->rank - 1;
+    size_t row = (size_t)(io->stride[last] * io->dim[last]), wide = last > 0 ? (size_t)io->stride[last - 1] : row;
+    int64_t rows = 1;
+    for (int k = 0; k < last; k++) rows *= io->dim[k];
+    for (int64_t r = 0; r < rows; r++) {
+        unsigned char *a = (unsigned char *)dense + (size_t)r * row, *b = (unsigned char *)surface + (size_t)r * wide;
+        memcpy(in ? a : b, in ? b : a, row);
+    }
+}
+
+static bool sim_driver_is_dense(const propane_io *io) {
+    return io->rank < 2 || io->stride[io->rank - 2] == io->stride[io->rank - 1] * io->dim[io->rank - 1];
+}
+
+/* One more surface, in its place by name: the order in which the ane driver binds them (rule C12b). */
+static void sim_driver_add_surface(chip_surface *list, int count, const propane_io *io, size_t bytes) {
+    for (; count > 0 && strcmp(list[count - 1].name, io->name) > 0; count--) list[count] = list[count - 1];
+    list[count] = (chip_surface){.name = io->name, .bytes = bytes};
+}
+
+/* A request's surfaces as the engine sees them against the rules about requests. What `order` gives a parameter may be
+ * another input's surface. */
+static propane_status sim_request_prepare(void *impl, driver_execution *e, propane_error *err) {
+    sim_device *d = impl;
+    const driver_program *program = e->program;
+    const sim_program *p = program->impl;
+    chip_surface inputs[MAX_IO], outputs[MAX_IO];
+    for (int i = 0; i < program->input_count; i++)
+        sim_driver_add_surface(inputs, i, &program->inputs[i], e->inputs[p->order[i]]->bytes);
+    for (int i = 0; i < program->output_count; i++)
+        sim_driver_add_surface(outputs, i, &program->outputs[i], e->outputs[i]->bytes);
+    const chip_request request = {.function = p->function,
+                                  .inputs = inputs,
+                                  .outputs = outputs,
+                                  .input_count = program->input_count,
+                                  .output_count = program->output_count,
+                                  .row_bytes = (size_t)d->switches.value[SIM_rows],
+                                  .procedure_count = 1};
+    propane_error why = {0};
+    propane_status status = chip_request_refusal(&request, d->chip, d->switches.value[SIM_os],
+                                                 d->switches.value[SIM_sizes] ? "C11" : "", &why);
+    if (status == PROPANE_OK) return PROPANE_OK;
+    return propane_fail(err, status, "sim:%s: ANEProgramProcessRequestDirect() failed with status=0x1d: %s",
+                        d->chip->name, why.text);
+}
+
+static propane_status sim_execute(void *impl, const driver_execution *e, propane_completion *out, propane_error *err) {
+    sim_device *d = impl;
+    sim_program *p = e->program->impl;
+    void *inputs[MAX_IO];
+    const void *outputs[MAX_IO];
+    pthread_mutex_lock(&d->mutex);
+    unsigned char *room = (unsigned char *)d->block + p->block_bytes;
+    for (int i = e->program->input_count - 1; i >= 0; i--) {
+        const propane_io *io = &e->program->inputs[i];
+        room -= (io->bytes + 63) / 64 * 64;
+        inputs[i] = e->inputs[p->order[i]]->memory;
+        if (sim_driver_is_dense(io)) continue;
+        sim_driver_copy_rows(io, room, inputs[i], true);
+        inputs[i] = room;
+    }
+    propane_status status = sim_program_run(p, &d->numbers, d->block, inputs, outputs, err);
+    for (int i = 0; i < e->program->output_count && status == PROPANE_OK; i++) {
+        const propane_io *io = &e->program->outputs[i];
+        if (io->rank == 0)
+            memcpy(e->outputs[i]->memory, outputs[i], mil_dtype_get(p->function->results[i]->type.dtype)->bits / 8u);
+        else
+            sim_driver_copy_rows(io, (void *)(uintptr_t)outputs[i], e->outputs[i]->memory, false);
+    }
+    pthread_mutex_unlock(&d->mutex);
+    out->device_ns = (int64_t)(p->ms * 1e6);
+    out->energy_j = p->energy_mj * 1e-3;
+    out->simulated = true;
+    out->status = status;
+    return status;
+}
+
+const propane_driver sim_driver = {
+    .name = "sim",
+    .summary = "sim:CHIP, a Neural Engine simulated: its rules and its rounding, time and energy from a model; "
+               "sim:m1?level=registers: the device registers",
+    .other = sim_other,
+    .open = sim_open,
+    .close = sim_close,
+    .describe = sim_describe,
+    .supports = sim_supports,
+    .refusing_rule = chip_refusing_rule,
+    .compile = sim_compile,
+    .program_free = sim_program_free,
+    .buffer_create = sim_buffer_create,
+    .buffer_free = sim_buffer_free,
+    .request_prepare = sim_request_prepare,
+    .execute = sim_execute,
+};

@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: MIT
+ * Owns a simulated program: every operation is a step with dense operands and results, so that everything between two
+ * operations is stored and rounded as on the engine. A step is a kernel of numerics.c or a program of the cpu driver that
+ * holds this one operation; what keeps the order of its elements is the same memory under another shape.
+ *
+ * Values have room of their own in one block for the whole run. That is larger than a plan by lifetimes and simpler.
+ */
+#include <string.h>
+
+#include "ane/sim/sim.h"
+#include "core/base/memory.h"
+#include "core/base/poll.h"
+#include "core/mil/build.h"
+#include "core/mil/function_copy.h"
+#include "core/mil/ops.h"
+#include "cpu/cpu_view.h"
+#include "cpu/plan/facts.h"
+
+static propane_status steps_no_memory(propane_error *err) {
+    return propane_fail(err, PROPANE_ERR_MEMORY, "no memory for a simulated program");
+}
+
+static int64_t steps_padded(int64_t bytes) { return (bytes + 63) / 64 * 64; }
+static int64_t steps_bytes_of(const mil_type *type) { return mil_type_count(type) * cpu_view_dtype_bytes(type->dtype); }
+
+/* ---- the program's own copy -------------------------------------------------------------------------------------------- */
+
+static propane_status steps_copy_function(sim_program *p, const mil_function *f, propane_error *err) {
+    mil_function *copy;
+    p->module = mil_module_create(f->module->source);
+    if (!p->module) return steps_no_memory(err);
+    PROPANE_TRY(mil_function_copy(f, p->module, f->name, &copy, err));
+    p->function = copy;
+    return PROPANE_OK;
+}
+
+/* ---- one step ----------------------------------------------------------------------------------------------------------- */
+
+static bool steps_known(const mil_op *op) {
+    for (int r = 0; r < op->result_count; r++)
+        if (!op->results[r]->konst) return false;
+    return true;
+}
+
+/* Writes the operand into the step's function: a parameter, or a constant. */
+static void steps_add_operand(mil_builder *b, const mil_value *v, mil_value **map, sim_step *s) {
+    if (map[v->id] || (v->konst && v->is_inline)) return;
+    if (v->konst && v->def && v->def->info->code == MIL_OP_const) {
+        mil_build_copy(b, v->def, map);
+    } else if (v->konst) {
+        map[v->id] = mil_build_const(b, v->name, &v->konst->type, v->konst->data);
+    } else {
+        map[v->id] = mil_build_param(b, v->name, v->type);
+        s->in[s->in_count++] = v->id;
+    }
+}
+
+static propane_status steps_compile_step(sim_step *s, const cpu_plan_options *options, arena *a, arena *work,
+                                         int value_count, propane_error *err) {
+    mil_value **map = ARENA_ARRAY(work, value_count + 1, mil_value *);
+    mil_module *m = mil_module_create(s->op->function->module->source);
+    if (!map || !m) {
+        mil_module_free(m);
+        return steps_no_memory(err);
+    }
+    mil_builder b = {0};
+    mil_build_begin(&b, m, "step", s->op->function->opset);
+    for (int k = 0; k < s->op->info->param_count; k++)
+        for (int j = 0; j < s->op->operands[k].count; j++) steps_add_operand(&b, s->op->operands[k].values[j], map, s);
+    mil_build_copy(&b, s->op, map);
+    for (int r = 0; r < s->op->result_count && !b.err.status; r++) {
+        mil_build_result(&b, map[s->op->results[r]->id]);
+        s->out[s->out_count++] = s->op->results[r]->id;
+    }
+    propane_status status = mil_build_end(&b, err);
+    if (status == PROPANE_OK) status = cpu_plan_compile(b.function, options, a, &s->program, err);
+    mil_module_free(m);
+    return status;
+}
+
+static int steps_reads(const mil_function *f, const mil_value *v) {
+    int count = 0;
+    for (int i = 0; i < f->result_count; i++) count += f->results[i] == v;
+    for (const mil_op *op = f->first; op; op = op->next)
+        for (int k = 0; k < op->info->param_count; k++)
+            for (int j = 0; j < op->operands[k].count; j++) count += op->operands[k].values[j] == v;
+    return count;
+}
+
+static bool steps_keeps_order(const mil_op *op) {
+    return cpu_plan_keeps_order(op) && !op->operands[0].values[0]->konst;
+}
+
+/* x * sigmoid(x), whose sigmoid nobody else reads, is one table on an engine: the recorded feed-forward of an M3 Max comes out so
+ * alone (tests/drivers/test_recorded.c). x; NULL: `op` is no such product. */
+static const mil_value *steps_silu_of(const mil_function *f, const sim_numbers *n, const mil_op *op) {
+    if (op->info->code != MIL_OP_mul || !n->switches->value[SIM_table]) return NULL;
+    for (int k = 0; k < 2; k++) {
+        const mil_value *x = op->operands[k].values[0], *sigmoid = op->operands[1 - k].values[0];
+        const bool pair = sigmoid->def && sigmoid->def->info->code == MIL_OP_sigmoid && !x->konst &&
+                          sigmoid->def->operands[0].values[0] == x && x->type.dtype == MIL_fp16;
+        if (pair && steps_reads(f, sigmoid) == 1) return x;
+    }
+    return NULL;
+}
+
+static propane_status steps_add_step(sim_program *p, const mil_op *op, const sim_numbers *n,
+                                     const cpu_plan_options *options, arena *a, arena *work, propane_error *err) {
+    sim_step *s = &p->steps[p->step_count++];
+    int operands = 0;
+    s->op = op;
+    for (int k = 0; k < op->info->param_count; k++) operands += op->operands[k].count;
+    s->in = ARENA_ARRAY(a, operands + 1, int);
+    s->out = ARENA_ARRAY(a, op->result_count + 1, int);
+    if (!s->in || !s->out) return steps_no_memory(err);
+    if (steps_keeps_order(op)) {
+        s->alias = true;
+        p->slots[op->results[0]->id] = p->slots[op->operands[0].values[0]->id];
+        return PROPANE_OK;
+    }
+    for (int r = 0; r < op->result_count; r++) {
+        sim_slot *slot = &p->slots[op->results[r]->id];
+        *slot = (sim_slot){.place = SIM_TEMP, .offset = p->block_bytes};
+        p->block_bytes += steps_padded(steps_bytes_of(&op->results[r]->type));
+    }
+    if (sim_has_kernel(n, op) && !op->operands[0].values[0]->konst) {
+        const mil_value *x = op->operands[0].values[0];
+        int64_t floats = steps_padded((int64_t)sizeof(float) * mil_type_count(&x->type)) +
+                         steps_padded((int64_t)sizeof(float) * mil_type_count(&op->results[0]->type));
+        if (p->float_scratch < floats) p->float_scratch = floats;
+        s->in[s->in_count++] = x->id;
+        s->out[s->out_count++] = op->results[0]->id;
+        if (x->type.dtype != MIL_fp16 || !sim_is_elementwise(op)) return PROPANE_OK;
+        uint16_t *map = ARENA_ARRAY(a, 65536, uint16_t);
+        if (!map) return steps_no_memory(err);
+        sim_kernel_map(op, map);
+        s->map = map;
+        return PROPANE_OK;
+    }
+    const mil_value *x = steps_silu_of(p->function, n, op);
+    if (x) {
+        s->in[s->in_count++] = x->id;
+        s->out[s->out_count++] = op->results[0]->id;
+        s->map = n->tables->silu;
+        return PROPANE_OK;
+    }
+    s->exact = sim_has_products(n, op);
+    s->planar = sim_has_planar(n, op);
+    if (s->exact || s->planar) return PROPANE_OK;
+    PROPANE_TRY(steps_compile_step(s, options, a, work, p->function->value_count, err));
+    if (p->float_scratch < s->program->block_bytes) p->float_scratch = s->program->block_bytes;
+    return PROPANE_OK;
+}
+
+static propane_status steps_plan_steps(sim_program *p, const sim_numbers *n, const cpu_plan_options *options, arena *a,
+                                       arena *work, propane_error *err) {
+    const mil_function *f = p->function;
+    int operands = 1;
+    p->slots = ARENA_ARRAY(a, f->value_count + 1, sim_slot);
+    p->steps = ARENA_ARRAY(a, f->op_count + 1, sim_step);
+    if (!p->slots || !p->steps) return steps_no_memory(err);
+    for (int i = 0; i < f->param_count; i++) p->slots[f->params[i]->id] = (sim_slot){.place = SIM_INPUT, .index = i};
+    for (const mil_op *op = f->first; op; op = op->next) {
+        if (steps_known(op)) {
+            for (int r = 0; r < op->result_count; r++)
+                p->slots[op->results[r]->id] = (sim_slot){.place = SIM_CONST, .data = op->results[r]->konst->data};
+            continue;
+        }
+        PROPANE_TRY(steps_add_step(p, op, n, options, a, work, err));
+        const sim_step *s = &p->steps[p->step_count - 1];
+        if (operands < s->in_count + s->out_count) operands = s->in_count + s->out_count;
+    }
+    p->pointers = ARENA_ARRAY(a, operands + 1, void *);
+    p->scratch = p->block_bytes;
+    p->block_bytes += p->float_scratch;
+    return p->pointers ? PROPANE_OK : steps_no_memory(err);
+}
+
+propane_status sim_program_create(const mil_function *f, const sim_numbers *n, const cpu_plan_options *options,
+                                  arena *a, sim_program **out, propane_error *err) {
+    arena *work = arena_create();
+    sim_program *p = work ? ARENA_NEW(a, sim_program) : NULL;
+    propane_status status = p ? steps_copy_function(p, f, err) : steps_no_memory(err);
+    if (status == PROPANE_OK) status = steps_plan_steps(p, n, options, a, work, err);
+    arena_free(work);
+    if (status != PROPANE_OK) sim_program_deinit(p);
+    *out = status == PROPANE_OK ? p : NULL;
+    return status;
+}
+
+void sim_program_deinit(sim_program *p) {
+    if (!p) return;
+    for (int i = 0; i < p->step_count; i++) cpu_program_deinit(p->steps[i].program);
+    mil_module_free(p->module);
+    p->module = NULL;
+    p->step_count = 0;
+}
+
+/* ---- running --------------------------------------------------------------------------------------------------------------- */
+
+static void *steps_address(const sim_program *p, void *block, void *const *inputs, int value) {
+    const sim_slot *slot = &p->slots[value];
+    switch (slot->place) {
+    case SIM_INPUT: return inputs[slot->index];
+    case SIM_TEMP: return (unsigned char *)block + slot->offset;
+    default: return (void *)(uintptr_t)slot->data;
+    }
+}
+
+static const void *steps_operand(const sim_program *p, const mil_value *v, void *block, void *const *inputs) {
+    return !v ? NULL : v->konst ? v->konst->data : steps_address(p, block, inputs, v->id);
+}
+
+static propane_status steps_run_products(const sim_program *p, const sim_step *s, const sim_numbers *n, void *block,
+                                         void *const *inputs, propane_error *err) {
+    const bool two = s->planar || s->op->info->code == MIL_OP_matmul;
+    const void *const operands[3] = {
+        steps_operand(p, mil_in(s->op, "x"), block, inputs),
+        steps_operand(p, mil_in(s->op, two ? "y" : "weight"), block, inputs),
+        steps_operand(p, two ? NULL : mil_in(s->op, "bias"), block, inputs),
+    };
+    void *result = steps_address(p, block, inputs, s->op->results[0]->id);
+    if (!s->planar) return sim_products_run(s->op, n->array, operands, result, err);
+    sim_planar_run(s->op, operands[0], operands[1], result);
+    return PROPANE_OK;
+}
+
+static propane_status steps_run_kernel(const sim_program *p, const sim_step *s, const sim_numbers *n, void *block,
+                                       void *const *inputs, propane_error *err) {
+    const mil_value *x = s->op->operands[0].values[0], *y = s->op->results[0];
+    int64_t count = mil_type_count(&x->type);
+    if (s->map) {
+        const uint16_t *in = steps_address(p, block, inputs, s->in[0]);
+        uint16_t *out = steps_address(p, block, inputs, s->out[0]);
+        for (int64_t i = 0; i < count; i++) out[i] = s->map[in[i]];
+        return PROPANE_OK;
+    }
+    float *from = (float *)((unsigned char *)block + p->scratch);
+    float *to = from + steps_padded((int64_t)sizeof(float) * count) / (int64_t)sizeof(float);
+    sim_load_f32(from, x->type.dtype, steps_address(p, block, inputs, s->in[0]), count);
+    PROPANE_TRY(sim_kernel_run(n, s->op, from, to, err));
+    sim_store_f32(steps_address(p, block, inputs, s->out[0]), y->type.dtype, to, mil_type_count(&y->type));
+    return PROPANE_OK;
+}
+
+propane_status sim_program_run(sim_program *p, const sim_numbers *n, void *block, void *const *inputs,
+                               const void **outputs, propane_error *err) {
+    for (int i = 0; i < p->step_count; i++) {
+        const sim_step *s = &p->steps[i];
+        if (s->alias) continue;
+        if (poll_stop())
+            return propane_fail(err, PROPANE_ERR_CANCELLED, "the run was stopped at step %d of %d", i, p->step_count);
+        if (s->exact || s->planar) {
+            PROPANE_TRY(steps_run_products(p, s, n, block, inputs, err));
+            sim_store(n, s->op, &s->op->results[0]->type, steps_address(p, block, inputs, s->op->results[0]->id));
+            continue;
+        }
+        if (s->program) {
+            void **in = p->pointers, **out = in + s->in_count;
+            for (int k = 0; k < s->in_count; k++) in[k] = steps_address(p, block, inputs, s->in[k]);
+            for (int k = 0; k < s->out_count; k++) out[k] = steps_address(p, block, inputs, s->out[k]);
+            PROPANE_TRY(cpu_program_run(s->program, (unsigned char *)block + p->scratch, in, out, err));
+        } else {
+            PROPANE_TRY(steps_run_kernel(p, s, n, block, inputs, err));
+        }
+        for (int k = 0; k < s->out_count; k++)
+            sim_store(n, s->op, &s->op->results[k]->type, steps_address(p, block, inputs, s->out[k]));
+    }
+    for (int i = 0; i < p->function->result_count; i++)
+        outputs[i] = steps_address(p, block, inputs, p->function->results[i]->id);
+    return PROPANE_OK;
+}

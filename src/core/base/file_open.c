@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: MIT
+ * Owns what is asked of a path: what is there, opening it for reading, which files this process has read (an output must be none
+ * of them), and the sentence for what the system refuses.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "core/base/file.h"
+
+propane_status file_fail(propane_error *err, const char *what, const char *path, int code) {
+    propane_status status = code == ENOENT   ? PROPANE_ERR_NOT_FOUND
+                            : code == ENOMEM ? PROPANE_ERR_MEMORY
+                                             : PROPANE_ERR_IO;
+    return propane_fail(err, status, "cannot %s %s: %s", what, path, strerror(code));
+}
+
+/* ---- what was read ---------------------------------------------------------------------------------------------------------- */
+
+enum { FILE_INPUTS = 1000 };
+
+/* The first files that this process has read. */
+static struct {
+    pthread_mutex_t mutex;
+    int count;
+    struct {
+        dev_t device;
+        ino_t number;
+    } file[FILE_INPUTS];
+} file_inputs = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+
+static bool file_is_input(const struct stat *st) {
+    bool found = false;
+    for (int i = 0; !found && i < file_inputs.count; i++)
+        found = file_inputs.file[i].device == st->st_dev && file_inputs.file[i].number == st->st_ino;
+    return found;
+}
+
+static void file_note_input(const struct stat *st) {
+    pthread_mutex_lock(&file_inputs.mutex);
+    if (file_inputs.count < FILE_INPUTS && !file_is_input(st)) {
+        file_inputs.file[file_inputs.count].device = st->st_dev;
+        file_inputs.file[file_inputs.count++].number = st->st_ino;
+    }
+    pthread_mutex_unlock(&file_inputs.mutex);
+}
+
+propane_status file_check_output(const char *path, propane_error *err) {
+    struct stat st;
+    if (stat(path, &st) != 0) return PROPANE_OK;
+    pthread_mutex_lock(&file_inputs.mutex);
+    const bool input = file_is_input(&st);
+    pthread_mutex_unlock(&file_inputs.mutex);
+    if (!input) return PROPANE_OK;
+    return propane_fail(err, PROPANE_ERR_INVALID, "%s was read for this: give the output another name", path);
+}
+
+/* ---- reading ---------------------------------------------------------------------------------------------------------------- */
+
+/* Opens for reading; refuses what is not a regular file, unless `pipes` allows anything that can be read to its end. */
+propane_status file_open_input(const char *path, bool pipes, int *fd, struct stat *st, propane_error *err) {
+    *fd = open(path, O_RDONLY | O_CLOEXEC | (pipes ? 0 : O_NONBLOCK)); /* a pipe without a writer would block here */
+    if (*fd < 0) return file_fail(err, "open", path, errno);
+    if (fstat(*fd, st) != 0) {
+        int code = errno;
+        close(*fd);
+        return file_fail(err, "open", path, code);
+    }
+    if (S_ISREG(st->st_mode) || (pipes && !S_ISDIR(st->st_mode))) {
+        file_note_input(st);
+        return PROPANE_OK;
+    }
+    close(*fd);
+    return propane_fail(err, PROPANE_ERR_INVALID, "cannot read %s: it is %s, not a file", path,
+                        S_ISDIR(st->st_mode) ? "a folder" : "a device or pipe");
+}
+
+/* ---- what is there ---------------------------------------------------------------------------------------------------------- */
+
+bool file_exists(const char *path) {
+    struct stat st;
+    return stat(path, &st) == 0;
+}
+
+bool file_same(const char *a, const char *b) {
+    struct stat at, bt;
+    if (stat(a, &at) != 0 || stat(b, &bt) != 0) return strcmp(a, b) == 0;
+    return at.st_dev == bt.st_dev && at.st_ino == bt.st_ino;
+}
+
+bool file_is_dir(const char *path) {
+    struct stat st;
+    return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}

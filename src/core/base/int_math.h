@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: MIT
+ * Integers: divided and rounded up, the smaller and the larger of two. For counts and sizes that are not negative and
+ * far from their type's end.
+ */
+#ifndef CORE_BASE_INT_MATH_H
+#define CORE_BASE_INT_MATH_H
+
+#include <stdint.h>
+
+static inline int64_t div_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
+static inline int64_t round_up(int64_t a, int64_t b) { return div_up(a, b) * b; }
+static inline int64_t min_i64(int64_t a, int64_t b) { return a < b ? a : b; }
+static inline int64_t max_i64(int64_t a, int64_t b) { return a > b ? a : b; }
+
+#endif

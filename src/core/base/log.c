@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: MIT
+ * Owns the callback for things that are no error.
+ */
+#include "core/base/log.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+static struct {
+    propane_log tell;
+    void *context;
+} log_to; /* set before other threads are there */
+
+void propane_set_log(propane_log log, void *context) {
+    log_to.tell = log;
+    log_to.context = context;
+}
+
+void log_tell(const char *format, ...) {
+    char sentence[1200];
+    va_list args;
+    if (!log_to.tell) return;
+    va_start(args, format);
+    vsnprintf(sentence, sizeof sentence, format, args);
+    va_end(args);
+    log_to.tell(log_to.context, sentence);
+}

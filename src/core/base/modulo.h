@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: MIT
+ * Owns division that rounds towards minus infinity, and its remainder: the meaning of NumPy's floor_divide and mod. The one
+ * idea: both come from fmod, which is exact; x - y floor(x / y) is not, because x / y may round up to an integer.
+ *
+ * The remainder has the sign of y, a zero too. By zero: x / y, and NaN for the remainder.
+ */
+#ifndef CORE_BASE_MODULO_H
+#define CORE_BASE_MODULO_H
+
+#include <math.h>
+
+static inline double floor_remainder(double x, double y) {
+    const double r = fmod(x, y);
+    if (r == 0) return copysign(0, y);
+    return (r < 0) != (y < 0) ? r + y : r; /* NaN stays NaN */
+}
+
+static inline double floor_quotient(double x, double y) {
+    if (y == 0) return x / y;
+    const double r = fmod(x, y);
+    double q = (x - r) / y;
+    if (r != 0 && (r < 0) != (y < 0)) q -= 1;
+    q = nearbyint(q);
+    return q == 0 ? copysign(0, x / y) : q;
+}
+
+#endif

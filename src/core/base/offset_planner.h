@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: MIT
+ * One block of memory for many: each needs its part from one step to another, and those that are needed in the same step
+ * never overlap. The largest are placed first, each in the smallest gap that holds it.
+ */
+#ifndef CORE_BASE_OFFSET_PLANNER_H
+#define CORE_BASE_OFFSET_PLANNER_H
+
+#include "core/base/status.h"
+
+typedef struct fit_span {
+    int first, last; /* the steps that need it, both included */
+    int64_t bytes;
+    int64_t offset; /* the answer, a multiple of `align` */
+} fit_span;
+
+/* *bytes: of the block. The same spans give the same offsets. */
+PROPANE_CHECK propane_status fit_spans(fit_span *spans, int count, int64_t align, int64_t *bytes, propane_error *err);
+
+#endif

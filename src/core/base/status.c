@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: MIT
+ * Owns the error texts: one sentence in a fixed array, so that failing cannot fail.
+ */
+#include "core/base/status.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "core/base/memory.h"
+#include "core/base/text.h"
+
+const char *propane_version(void) { return PROPANE_VERSION; }
+
+int propane_version_number(void) {
+    return 10000 * PROPANE_VERSION_MAJOR + 100 * PROPANE_VERSION_MINOR + PROPANE_VERSION_PATCH;
+}
+
+const char *propane_status_name(propane_status status) {
+    static const char *const names[] = {
+        [PROPANE_OK] = "ok",
+        [PROPANE_ERR_INVALID] = "invalid",
+        [PROPANE_ERR_UNSUPPORTED] = "unsupported",
+        [PROPANE_ERR_NOT_FOUND] = "not found",
+        [PROPANE_ERR_IO] = "input/output",
+        [PROPANE_ERR_MEMORY] = "no memory",
+        [PROPANE_ERR_LIMIT] = "limit",
+        [PROPANE_ERR_DEVICE] = "device",
+        [PROPANE_ERR_CANCELLED] = "cancelled",
+    };
+    if ((size_t)status >= sizeof names / sizeof names[0]) return "unknown";
+    return names[status];
+}
+
+/* Names and texts come out of files of others, and errors go to terminals and logs: what would drive these is shown instead.
+ * What follows from a request that failed is told as that: a library of others may have made "no such key" of it. */
+propane_status propane_vfail(propane_error *err, propane_status status, const char *format, va_list args) {
+    size_t bytes;
+    if (mem_failed(&bytes)) {
+        mem_forget();
+        if (status != PROPANE_ERR_MEMORY) return propane_fail_memory(err, bytes);
+    }
+    if (err) {
+        char raw[sizeof err->text];
+        err->status = status;
+        vsnprintf(raw, sizeof raw, format, args);
+        text_harmless(err->text, sizeof err->text, raw, strlen(raw), "\n");
+    }
+    return status;
+}
+
+propane_status propane_fail(propane_error *err, propane_status status, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    status = propane_vfail(err, status, format, args);
+    va_end(args);
+    return status;
+}
+
+propane_status propane_fail_prefix(propane_error *err, propane_status status, const char *format, ...) {
+    if (!err) return status;
+    char old[sizeof err->text], raw[sizeof err->text];
+    memcpy(old, err->text, sizeof old);
+    va_list args;
+    va_start(args, format);
+    vsnprintf(raw, sizeof raw, format, args);
+    va_end(args);
+    const size_t used = text_harmless(err->text, sizeof err->text, raw, strlen(raw), "\n");
+    if (snprintf(err->text + used, sizeof err->text - used, ": %s", old) < 0) err->text[used] = 0;
+    err->status = status;
+    return status;
+}
+
+/* A caller that does not know how much it was that failed says 0. */
+propane_status propane_fail_memory(propane_error *err, size_t bytes) {
+    if (!bytes && !mem_failed(&bytes)) return propane_fail(err, PROPANE_ERR_MEMORY, "no memory");
+    char many[32], whole[32];
+    if (bytes < (size_t)1 << 28 || !mem_physical())
+        return propane_fail(err, PROPANE_ERR_MEMORY, "no memory for %zu bytes", bytes);
+    return propane_fail(err, PROPANE_ERR_MEMORY, "no memory for %s more: this machine has %s",
+                        text_bytes(many, (double)bytes), text_bytes(whole, (double)mem_physical()));
+}

@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: MIT
+ * Owns temporary names. One idea: a name is safe if it is made, not opened: 64 random bits, O_EXCL and O_NOFOLLOW (mkdir for
+ * folders), tried again when the name is taken. Its maker holds a lock (flock) on it, which the system takes away with the
+ * process, so a name without a lock is rubbish. Refuses to go on where the system gives no random bits.
+ */
+#include "core/base/temporary.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#ifdef __APPLE__
+#include <sys/random.h>
+#endif
+
+#include "core/base/file.h"
+#include "core/base/memory.h"
+
+enum { HEX_DIGITS = 16, TRIES = 100, SUFFIX_ROOM = 32 };
+static const char temporary_mark[] = ".tmp-", temporary_old[] = ".old-";
+
+/* Fills `name` (of strlen(path) + SUFFIX_ROOM bytes) with another name each time. */
+static int temporary_draw_name(char *name, const char *path, const char *mark) {
+    uint64_t bits;
+    if (getentropy(&bits, sizeof bits) != 0) return errno;
+    snprintf(name, strlen(path) + SUFFIX_ROOM, "%s%s%016llx", path, mark, (unsigned long long)bits);
+    return 0;
+}
+
+/* A sweeper may have had the new file between its making and its lock: then it has no name any more. */
+static bool temporary_still_named(const char *name, int fd) {
+    struct stat open_one, named;
+    return fstat(fd, &open_one) == 0 && lstat(name, &named) == 0 && open_one.st_ino == named.st_ino &&
+           open_one.st_dev == named.st_dev;
+}
+
+static int temporary_open_file(const char *name) {
+    return open(name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+}
+
+static int temporary_open_folder(const char *name) {
+    return mkdir(name, 0777) == 0 ? open(name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC) : -1;
+}
+
+/* File systems without locks refuse flock: there the sweeper gets no lock either and removes nothing. */
+static propane_status temporary_make(const char *path, int (*open_one)(const char *), char **name, int *fd,
+                                     propane_error *err) {
+    const size_t bytes = strlen(path) + SUFFIX_ROOM;
+    *fd = -1;
+    *name = mem_alloc(bytes);
+    if (!*name) return propane_fail_memory(err, bytes);
+    int code = EEXIST;
+    for (int i = 0; i < TRIES && code == EEXIST; i++) {
+        code = temporary_draw_name(*name, path, temporary_mark);
+        if (code) break;
+        *fd = open_one(*name);
+        code = *fd < 0 ? errno : 0;
+        if (*fd < 0) continue;
+        (void)flock(*fd, LOCK_EX | LOCK_NB);
+        if (temporary_still_named(*name, *fd)) return PROPANE_OK;
+        close(*fd);
+        *fd = -1;
+        code = EEXIST;
+    }
+    mem_free(*name);
+    *name = NULL;
+    return file_fail(err, "write", path, code);
+}
+
+propane_status temporary_file(const char *path, char **name, int *fd, propane_error *err) {
+    return temporary_make(path, temporary_open_file, name, fd, err);
+}
+
+propane_status temporary_folder(const char *path, char **name, int *fd, propane_error *err) {
+    return temporary_make(path, temporary_open_folder, name, fd, err);
+}
+
+propane_status temporary_old_name(const char *path, char **name, propane_error *err) {
+    const size_t bytes = strlen(path) + SUFFIX_ROOM;
+    *name = mem_alloc(bytes);
+    if (!*name) return propane_fail_memory(err, bytes);
+    struct stat st;
+    int code = EEXIST;
+    for (int i = 0; i < TRIES && code == EEXIST; i++) {
+        code = temporary_draw_name(*name, path, temporary_old);
+        if (!code && lstat(*name, &st) == 0) code = EEXIST;
+    }
+    if (!code) return PROPANE_OK;
+    mem_free(*name);
+    *name = NULL;
+    return file_fail(err, "write", path, code);
+}
+
+propane_status temporary_scratch(const char *prefix, char **name, propane_error *err) {
+    const char *given = getenv("TMPDIR"), *folder = given && *given ? given : "/tmp";
+    const size_t length = strlen(folder) + strlen(prefix) + 2;
+    char *path = mem_alloc(length);
+    *name = mem_alloc(length + SUFFIX_ROOM);
+    propane_status status = path && *name ? PROPANE_OK : propane_fail_memory(err, length);
+    if (path) snprintf(path, length, "%s/%s", folder, prefix);
+    int code = EEXIST;
+    for (int i = 0; i < TRIES && !status && code == EEXIST; i++) {
+        code = temporary_draw_name(*name, path, "-");
+        if (!code && mkdir(*name, 0700) != 0) code = errno;
+    }
+    if (!status && code) status = file_fail(err, "write", path, code);
+    mem_free(path);
+    if (!status) return PROPANE_OK;
+    mem_free(*name);
+    *name = NULL;
+    return status;
+}
+
+/* ---- what was left behind -------------------------------------------------------------------------------------------------- */
+
+/* ".tmp-" and 16 digits, as made here, or up to 7 decimal ones, a process number, as earlier versions did. */
+static bool temporary_is_mark(const char *mark) {
+    if (strncmp(mark, temporary_mark, sizeof temporary_mark - 1) != 0 &&
+        strncmp(mark, temporary_old, sizeof temporary_old - 1) != 0)
+        return false;
+    const char *digits = mark + sizeof temporary_mark - 1;
+    const size_t n = strlen(digits);
+    return (n == HEX_DIGITS && strspn(digits, "0123456789abcdef") == n) ||
+           (n >= 1 && n <= 7 && strspn(digits, "0123456789") == n);
+}
+
+static const char *temporary_last_mark(const char *name) {
+    const char *dash = strrchr(name, '-');
+    return dash && dash - name >= 4 ? dash - 4 : NULL;
+}
+
+static void temporary_sweep_one(const char *path) {
+    const int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    struct stat st;
+    if (fd < 0) return;
+    const bool own = fstat(fd, &st) == 0 && (S_ISREG(st.st_mode) || S_ISDIR(st.st_mode)) && st.st_uid == geteuid();
+    if (own && flock(fd, LOCK_EX | LOCK_NB) == 0)
+        (void)!file_remove_tree(path, NULL); /* nobody waits for it: the next sweep tries again */
+    close(fd);
+}
+
+/* What was renamed away may be all that there is: it goes when something has its name again. */
+static bool temporary_is_needed(const char *path) {
+    const size_t digits = strlen(path) - (strrchr(path, '-') ? strlen(strrchr(path, '-')) : 0);
+    const size_t whole = digits + 1 - (sizeof temporary_old - 1);
+    if (strncmp(path + whole, temporary_old, sizeof temporary_old - 1) != 0) return false;
+    char *name = mem_copy_string(path);
+    if (name) name[whole] = 0;
+    const bool needed = !name || !file_exists(name);
+    mem_free(name);
+    return needed;
+}
+
+/* of: only temporaries of that name; NULL: of all. */
+static void temporary_sweep_in(const char *folder, const char *of) {
+    DIR *dir = opendir(folder);
+    for (struct dirent *entry; dir && (entry = readdir(dir));) {
+        const size_t length = strlen(entry->d_name), whole = of ? strlen(of) : 0;
+        const char *mark = of ? (strncmp(entry->d_name, of, whole) == 0 ? entry->d_name + whole : NULL)
+                              : temporary_last_mark(entry->d_name);
+        if (!mark || !temporary_is_mark(mark)) continue;
+        char *path = mem_alloc(strlen(folder) + length + 2);
+        if (!path) break;
+        snprintf(path, strlen(folder) + length + 2, "%s/%s", folder, entry->d_name);
+        if (!temporary_is_needed(path)) temporary_sweep_one(path);
+        mem_free(path);
+    }
+    if (dir) closedir(dir);
+}
+
+void temporary_sweep(const char *path) {
+    const char *slash = strrchr(path, '/');
+    char *folder = mem_copy_string(slash ? path : ".");
+    if (!folder) return;
+    if (slash) folder[slash == path ? 1 : slash - path] = 0;
+    temporary_sweep_in(folder, slash ? slash + 1 : path);
+    mem_free(folder);
+}
+
+void temporary_sweep_folder(const char *folder) { temporary_sweep_in(folder, NULL); }

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: MIT
+ * Owns devices: which drivers there are, opening one by its uri, describing and closing it. Refuses unknown names by
+ * listing the known ones.
+ */
+#include "core/device/device.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "core/base/memory.h"
+#include "core/base/text.h"
+#include "core/device/uri.h"
+
+enum { STANDARD_DEPTH = 127, MAX_DEPTH = 4096 };
+
+int propane_driver_count(void) { return propane_drivers_count; }
+
+static const propane_driver *device_driver_at(int index) {
+    return index >= 0 && index < propane_drivers_count ? propane_drivers[index] : NULL;
+}
+
+const char *propane_driver_name(int index) {
+    const propane_driver *driver = device_driver_at(index);
+    return driver ? driver->name : NULL;
+}
+
+const char *propane_driver_summary(int index) {
+    const propane_driver *driver = device_driver_at(index);
+    return driver ? driver->summary : NULL;
+}
+
+propane_status propane_driver_probe(int index, propane_error *why) {
+    const propane_driver *driver = device_driver_at(index);
+    if (!driver)
+        return propane_fail(why, PROPANE_ERR_INVALID, "driver %d: there are %d (0..%d)", index, propane_drivers_count,
+                            propane_drivers_count - 1);
+    return driver->probe ? driver->probe(why) : PROPANE_OK;
+}
+
+static propane_status device_fail_unknown(const char *uri, propane_error *err) {
+    char quoted[80], known[300] = "";
+    for (int i = 0; i < propane_drivers_count; i++) {
+        size_t used = strlen(known);
+        snprintf(known + used, sizeof known - used, "%s%s", i ? ", " : "", propane_drivers[i]->name);
+    }
+    return propane_fail(err, PROPANE_ERR_NOT_FOUND, "device '%s': unknown; known are %s",
+                        text_quote(quoted, uri, strlen(uri)), known);
+}
+
+/* *rest is what stands behind the name and its ':'. */
+static propane_status device_find_driver(const char *uri, const propane_driver **out, const char **rest,
+                                         propane_error *err) {
+    if (!uri || !*uri) return propane_fail(err, PROPANE_ERR_INVALID, "device: the name is empty; use \"cpu\", for one");
+    const char *behind = uri + device_name_length(uri);
+    for (int i = 0; i < propane_drivers_count; i++) {
+        if (!device_is(uri, propane_drivers[i]->name)) continue;
+        *rest = behind + (*behind == ':');
+        *out = propane_drivers[i];
+        const propane_driver *other = (*out)->other ? (*out)->other(*rest) : NULL;
+        if (other) *out = other;
+        return PROPANE_OK;
+    }
+    return device_fail_unknown(uri, err);
+}
+
+static propane_status device_describe(propane_device *d, propane_error *err) {
+    d->info = (propane_device_info){
+        .size = sizeof d->info, .uri = d->uri, .summary = d->driver->summary, .queue_depth = STANDARD_DEPTH};
+    d->driver->describe(d->impl, &d->info);
+    if (d->info.queue_depth < 1 || d->info.queue_depth > MAX_DEPTH)
+        return propane_fail(err, PROPANE_ERR_DEVICE, "device '%s': its driver tells a queue depth of %d, outside 1..%d",
+                            d->uri, d->info.queue_depth, MAX_DEPTH);
+    return queue_init(&d->queue, d->info.queue_depth, err);
+}
+
+bool propane_uri_names(const char *uri, const char *driver) { return device_is(uri, driver); }
+
+propane_status propane_device_open(const char *uri, propane_device **out, propane_error *err) {
+    *out = NULL;
+    const propane_driver *driver = NULL;
+    const char *rest = NULL;
+    PROPANE_TRY(device_find_driver(uri, &driver, &rest, err));
+    if (driver->probe) PROPANE_TRY(driver->probe(err));
+    propane_device *d = mem_alloc(sizeof *d);
+    if (d) d->uri = mem_copy_string(uri);
+    if (!d || !d->uri) {
+        mem_free(d);
+        return propane_fail_memory(err, sizeof *d);
+    }
+    d->driver = driver;
+    atomic_init(&d->refs, 1);
+    propane_status status = driver->open(rest, &d->impl, err);
+    if (status == PROPANE_OK) {
+        status = device_describe(d, err);
+        if (status != PROPANE_OK) driver->close(d->impl);
+    }
+    if (status != PROPANE_OK) {
+        mem_free(d->uri);
+        mem_free(d);
+        return status;
+    }
+    *out = d;
+    return PROPANE_OK;
+}
+
+void propane_device_close(propane_device *device) {
+    if (!device) return;
+    queue_drain(&device->queue);
+    device_release(device);
+}
+
+const propane_device_info *propane_device_describe(const propane_device *device) { return &device->info; }

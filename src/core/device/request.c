@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: MIT
+ * Owns requests: a program with a buffer for each of its inputs and outputs. Everything that can be checked without
+ * running is checked here, once, so that submitting again costs nothing. Refuses unknown, doubled and missing names, small
+ * buffers, buffers of other devices, and outputs that would overwrite what is still to be read.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "core/base/memory.h"
+#include "core/device/device.h"
+
+/* "x, w, y": for messages. */
+static const char *request_list_names(char *out, size_t size, const driver_program *p) {
+    size_t used = 0;
+    out[0] = 0;
+    for (int i = 0; i < p->input_count + p->output_count && used + 1 < size; i++) {
+        const propane_io *io = i < p->input_count ? &p->inputs[i] : &p->outputs[i - p->input_count];
+        int n = snprintf(out + used, size - used, "%s%s", i ? ", " : "", io->name);
+        if (n < 0) break;
+        used += (size_t)n;
+    }
+    return out;
+}
+
+static const propane_io *request_io_at(const driver_program *p, int slot) {
+    return slot < p->input_count ? &p->inputs[slot] : &p->outputs[slot - p->input_count];
+}
+
+static propane_status request_bind(propane_request *r, const propane_binding *binding, propane_error *err) {
+    const driver_program *p = &r->program->p;
+    char names[400];
+    if (!binding->name)
+        return propane_fail(err, PROPANE_ERR_INVALID, "binding: a name is missing; the program has %s",
+                            request_list_names(names, sizeof names, p));
+    int slot = 0;
+    while (slot < r->buffer_count && strcmp(request_io_at(p, slot)->name, binding->name) != 0) slot++;
+    if (slot == r->buffer_count)
+        return propane_fail(err, PROPANE_ERR_INVALID,
+                            "binding '%.60s': the program has no such input or output; it has %s", binding->name,
+                            request_list_names(names, sizeof names, p));
+    if (r->buffers[slot]) return propane_fail(err, PROPANE_ERR_INVALID, "binding '%s': bound twice", binding->name);
+    if (!binding->buffer)
+        return propane_fail(err, PROPANE_ERR_INVALID, "binding '%s': there is no buffer", binding->name);
+    if (binding->buffer->device != r->program->device &&
+        !(r->program->device->driver->host_memory &&
+          (binding->buffer->b.memory || binding->buffer->device->driver->buffer_lock)))
+        return propane_fail(err, PROPANE_ERR_INVALID,
+                            "binding '%s': its buffer belongs to another device ('%s') than the program ('%s')",
+                            binding->name, binding->buffer->device->uri, r->program->device->uri);
+    if (binding->buffer->b.bytes < request_io_at(p, slot)->bytes)
+        return propane_fail(err, PROPANE_ERR_INVALID, "binding '%s': the buffer has %zu bytes, %zu are needed",
+                            binding->name, binding->buffer->b.bytes, request_io_at(p, slot)->bytes);
+    r->foreign |= binding->buffer->device != r->program->device && binding->buffer->device->driver->buffer_lock;
+    r->buffers[slot] = binding->buffer;
+    r->driver_buffers[slot] = &binding->buffer->b;
+    buffer_retain(binding->buffer);
+    return PROPANE_OK;
+}
+
+static propane_status request_check_complete(const propane_request *r, propane_error *err) {
+    const driver_program *p = &r->program->p;
+    for (int slot = 0; slot < r->buffer_count; slot++)
+        if (!r->buffers[slot])
+            return propane_fail(err, PROPANE_ERR_INVALID, "binding '%s': this %s is not bound",
+                                request_io_at(p, slot)->name, slot < p->input_count ? "input" : "output");
+    return PROPANE_OK;
+}
+
+/* Two outputs never share a buffer; an output and an input do where the program says so. */
+static propane_status request_check_sharing(const propane_request *r, propane_error *err) {
+    const driver_program *p = &r->program->p;
+    for (int o = 0; o < p->output_count; o++) {
+        const propane_buffer *target = r->buffers[p->input_count + o];
+        for (int k = 0; k < o; k++)
+            if (r->buffers[p->input_count + k] == target)
+                return propane_fail(err, PROPANE_ERR_INVALID, "outputs '%s' and '%s' are bound to the same buffer",
+                                    p->outputs[k].name, p->outputs[o].name);
+        for (int i = 0; i < p->input_count; i++)
+            if (r->buffers[i] == target &&
+                !(p->in_place && p->in_place[(size_t)o * (size_t)p->input_count + (size_t)i]))
+                return propane_fail(err, PROPANE_ERR_INVALID,
+                                    "output '%s' is bound to the buffer of input '%s', which this program still reads "
+                                    "while it writes; use another buffer",
+                                    p->outputs[o].name, p->inputs[i].name);
+    }
+    return PROPANE_OK;
+}
+
+static void request_destroy(propane_request *r) {
+    const propane_device *d = r->program->device;
+    if (r->prepared && d->driver->request_free) d->driver->request_free(d->impl, &r->execution);
+    for (int i = 0; r->buffers && i < r->buffer_count; i++) buffer_release(r->buffers[i]);
+    for (int i = 0; i < r->wait_count; i++) event_release(r->waits[i].event);
+    for (int i = 0; i < r->signal_count; i++) event_release(r->signals[i].event);
+    mem_free(r->buffers);
+    mem_free(r->driver_buffers);
+    mem_free(r->waits);
+    mem_free(r->signals);
+    program_release(r->program);
+    mem_free(r);
+}
+
+propane_status propane_request_create(propane_program *program, const propane_binding *bindings, int count,
+                                      propane_request **out, propane_error *err) {
+    *out = NULL;
+    if (count < 0) return propane_fail(err, PROPANE_ERR_INVALID, "request: %d bindings", count);
+    propane_request *r = mem_alloc(sizeof *r);
+    if (!r) return propane_fail_memory(err, sizeof *r);
+    r->program = program;
+    program_retain(program);
+    r->buffer_count = program->p.input_count + program->p.output_count;
+    r->buffers = mem_array((size_t)r->buffer_count, sizeof *r->buffers);
+    r->driver_buffers = mem_array((size_t)r->buffer_count, sizeof *r->driver_buffers);
+    propane_status status = PROPANE_OK;
+    if (!r->buffers || !r->driver_buffers)
+        status = propane_fail_memory(err, (size_t)r->buffer_count * 2 * sizeof(void *));
+    for (int i = 0; i < count && status == PROPANE_OK; i++) status = request_bind(r, &bindings[i], err);
+    if (status == PROPANE_OK) status = request_check_complete(r, err);
+    if (status == PROPANE_OK) status = request_check_sharing(r, err);
+    const propane_device *d = program->device;
+    if (status == PROPANE_OK) {
+        r->execution = (driver_execution){
+            .program = &program->p, .inputs = r->driver_buffers, .outputs = r->driver_buffers + program->p.input_count};
+        if (d->driver->request_prepare) status = d->driver->request_prepare(d->impl, &r->execution, err);
+        r->prepared = status == PROPANE_OK;
+    }
+    if (status != PROPANE_OK) {
+        request_destroy(r);
+        return status;
+    }
+    *out = r;
+    return PROPANE_OK;
+}
+
+static bool request_in_flight(propane_request *r) {
+    device_queue *q = &r->program->device->queue;
+    pthread_mutex_lock(&q->mutex);
+    bool result = r->submitted > atomic_load(&r->completed);
+    pthread_mutex_unlock(&q->mutex);
+    return result;
+}
+
+request_times request_times_of(const propane_request *request) { return request->times; }
+
+void propane_request_free(propane_request *request) {
+    if (!request) return;
+    if (request_in_flight(request)) (void)!propane_wait(request, NULL, NULL);
+    request_destroy(request);
+}
+
+static propane_status request_copy_points(const propane_event_point *points, int count, const char *what,
+                                          propane_event_point **out, propane_error *err) {
+    if (count < 0) return propane_fail(err, PROPANE_ERR_INVALID, "request: %d %s", count, what);
+    for (int i = 0; i < count; i++)
+        if (!points[i].event) return propane_fail(err, PROPANE_ERR_INVALID, "request: %s %d has no event", what, i);
+    *out = mem_array((size_t)count, sizeof **out);
+    if (!*out) return propane_fail_memory(err, (size_t)count * sizeof **out);
+    if (count) memcpy(*out, points, (size_t)count * sizeof **out);
+    for (int i = 0; i < count; i++) event_retain(points[i].event);
+    return PROPANE_OK;
+}
+
+static void request_free_points(propane_event_point *points, int count) {
+    for (int i = 0; i < count; i++) event_release(points[i].event);
+    mem_free(points);
+}
+
+static bool request_same_events(const propane_event_point *old, int old_count, const propane_event_point *new,
+                                int new_count) {
+    if (old_count != new_count) return false;
+    for (int i = 0; i < old_count; i++)
+        if (old[i].event != new[i].event) return false;
+    return true;
+}
+
+propane_status propane_request_events(propane_request *request, const propane_event_point *waits, int wait_count,
+                                      const propane_event_point *signals, int signal_count, propane_error *err) {
+    if (request_in_flight(request))
+        return propane_fail(err, PROPANE_ERR_INVALID, "request: its events cannot change while it is in flight");
+    if (request_same_events(request->waits, request->wait_count, waits, wait_count) &&
+        request_same_events(request->signals, request->signal_count, signals,
+                            signal_count)) { /* only the values are new */
+        for (int i = 0; i < wait_count; i++) request->waits[i].value = waits[i].value;
+        for (int i = 0; i < signal_count; i++) request->signals[i].value = signals[i].value;
+        return PROPANE_OK;
+    }
+    propane_event_point *new_waits = NULL, *new_signals = NULL;
+    PROPANE_TRY(request_copy_points(waits, wait_count, "waits", &new_waits, err));
+    propane_status status = request_copy_points(signals, signal_count, "signals", &new_signals, err);
+    if (status != PROPANE_OK) {
+        request_free_points(new_waits, wait_count);
+        return status;
+    }
+    request_free_points(request->waits, request->wait_count);
+    request_free_points(request->signals, request->signal_count);
+    request->waits = new_waits;
+    request->wait_count = wait_count;
+    request->signals = new_signals;
+    request->signal_count = signal_count;
+    return PROPANE_OK;
+}

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: MIT
+ * What a device's uri says by itself: the driver's name, then nothing, ':' and what that driver takes, or '?' and options.
+ */
+#ifndef CORE_DEVICE_URI_H
+#define CORE_DEVICE_URI_H
+
+#include <stdbool.h>
+#include <string.h>
+
+static inline size_t device_name_length(const char *uri) { return strcspn(uri, ":?"); }
+
+/* Does it name that driver? */
+static inline bool device_is(const char *uri, const char *driver) {
+    return strlen(driver) == device_name_length(uri) && memcmp(driver, uri, strlen(driver)) == 0;
+}
+
+#endif

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: MIT
+ * Owns the gradients of the rows that move elements between channels, batch and space, of reversed sequences, and of what
+ * is picked or overwritten by index. A permutation's gradient is the opposite permutation; scatter and gather are each
+ * other's gradients where each place is added to.
+ *
+ * Refuses the scatter modes that multiply or compare.
+ */
+#include "core/grad/rules.h"
+#include "core/mil/ops/shape_util.h"
+
+/* An op whose first argument is `x` and whose others are operands of `op`, under other names; NULL ends the pairs. */
+static mil_value *backward_move_with_operands(grad_context *g, const mil_op *op, mil_opcode code, const char *first,
+                                              mil_value *x, const char *const *names) {
+    mil_value *values[8];
+    mil_argument arguments[8] = {{first, 1, &x}};
+    int count = 1;
+    for (; *names; names += 2) {
+        if (!mil_in(op, names[0])) continue;
+        values[count] = grad_arg(g, op, names[0]);
+        arguments[count] = (mil_argument){names[1], 1, &values[count]};
+        count++;
+    }
+    mil_op *made = x ? mil_build_op(grad_build(g), code, NULL, arguments, count) : NULL;
+    return made ? made->results[0] : NULL;
+}
+
+/* ---- permutations -------------------------------------------------------------------------------------------------- */
+
+static propane_status backward_move_undone(grad_context *g, const mil_op *op, mil_opcode code,
+                                           const char *const *names) {
+    grad_give(g, op, "x", backward_move_with_operands(g, op, code, "x", grad_of(g, op, 0), names));
+    return PROPANE_OK;
+}
+
+static const char *const block[] = {"block_size", "block_size", NULL};
+
+GRADIENT(depth_to_space) { return backward_move_undone(g, op, MIL_OP_space_to_depth, block); }
+GRADIENT(space_to_depth) { return backward_move_undone(g, op, MIL_OP_depth_to_space, block); }
+GRADIENT(pixel_shuffle) {
+    return backward_move_undone(g, op, MIL_OP_pixel_unshuffle,
+                                (const char *const[]){"upscale_factor", "downscale_factor", NULL});
+}
+GRADIENT(pixel_unshuffle) {
+    return backward_move_undone(g, op, MIL_OP_pixel_shuffle,
+                                (const char *const[]){"downscale_factor", "upscale_factor", NULL});
+}
+GRADIENT(space_to_batch) {
+    return backward_move_undone(g, op, MIL_OP_batch_to_space,
+                                (const char *const[]){"block_shape", "block_shape", "paddings", "crops", NULL});
+}
+GRADIENT(batch_to_space) {
+    return backward_move_undone(g, op, MIL_OP_space_to_batch,
+                                (const char *const[]){"block_shape", "block_shape", "crops", "paddings", NULL});
+}
+GRADIENT(reverse_sequence) {
+    return backward_move_undone(
+        g, op, MIL_OP_reverse_sequence,
+        (const char *const[]){"lengths", "lengths", "seq_axis", "seq_axis", "batch_axis", "batch_axis", NULL});
+}
+
+GRADIENT(crop) {
+    const mil_type *x = &mil_in(op, "x")->type;
+    int64_t before[MIL_MAX_RANK], after[MIL_MAX_RANK];
+    mil_type type;
+    PROPANE_TRY(mil_crop_read(op, before, &type, err));
+    for (int d = 0; d < x->rank; d++) after[d] = x->dim[d] - before[d] - type.dim[d];
+    grad_give(g, op, "x", grad_pad(g, grad_of(g, op, 0), x->rank, before, after));
+    return PROPANE_OK;
+}
+
+/* Place k of every window, spread by the stride and put where it was; the sum over the places. */
+GRADIENT(sliding_windows) {
+    const mil_type x = mil_in(op, "x")->type;
+    mil_windows w;
+    PROPANE_TRY(mil_windows_read(op, &w, err));
+    if (w.size > 256)
+        return mil_op_fail(op, err, PROPANE_ERR_UNSUPPORTED,
+                           "no gradient for windows of %lld elements; 256 are the most", (long long)w.size);
+    const int64_t pre = grad_product(x.dim, 0, w.axis), post = grad_product(x.dim, w.axis + 1, x.rank);
+    mil_value *dz = grad_reshape(g, grad_of(g, op, 0), 4, (int64_t[]){pre, w.count, w.size, post}), *sum = NULL;
+    for (int64_t k = 0; k < w.size; k++) {
+        int64_t dim[] = {pre, w.count, post};
+        mil_value *part =
+            grad_slice_step(g, dz, 4, (int64_t[]){0, 0, k, 0}, (int64_t[]){pre, w.count, k + 1, post}, NULL);
+        part = grad_spread(g, grad_reshape(g, part, 3, dim), 3, dim, 1, w.stride);
+        part = grad_pad(g, part, 3, (int64_t[]){0, k, 0}, (int64_t[]){0, x.dim[w.axis] - k - dim[1], 0});
+        sum = sum ? grad_plus(g, sum, part) : part;
+    }
+    grad_give(g, op, "x", grad_reshape_as(g, sum, &x));
+    return PROPANE_OK;
+}
+
+/* ---- indices ---------------------------------------------------------------------------------------------------------- */
+
+static mil_value *backward_move_zeros(grad_context *g, const mil_type *type) {
+    mil_builder *b = grad_build(g);
+    mil_value *shape = mil_build_ints(b, type->dim, type->rank), *zero = grad_zero(g, type->dtype);
+    mil_op *op = mil_build_op(b, MIL_OP_fill, NULL, (mil_argument[]){{"shape", 1, &shape}, {"value", 1, &zero}}, 2);
+    return op ? op->results[0] : NULL;
+}
+
+GRADIENT(gather_nd) {
+    mil_builder *b = grad_build(g);
+    mil_gather_nd d;
+    PROPANE_TRY(mil_gather_nd_read(op, "x", &d, err));
+    if (d.batch_dims)
+        return mil_op_fail(op, err, PROPANE_ERR_UNSUPPORTED,
+                           "no gradient with batch_dims; make the batch a coordinate");
+    mil_value *data = backward_move_zeros(g, &mil_in(op, "x")->type), *indices = grad_arg(g, op, "indices"),
+              *dz = grad_of(g, op, 0), *mode = mil_build_text(b, "add");
+    mil_op *back = mil_build_op(
+        b, MIL_OP_scatter_nd, NULL,
+        (mil_argument[]){{"data", 1, &data}, {"indices", 1, &indices}, {"updates", 1, &dz}, {"mode", 1, &mode}}, 4);
+    grad_give(g, op, "x", back ? back->results[0] : NULL);
+    return PROPANE_OK;
+}
+
+/* `gather` is the row that picks what `op` scatters. An overwritten place passes nothing to data; of several updates of one
+ * place each gets the whole adjoint, though only the last one counts. */
+static propane_status backward_move_scattered(grad_context *g, const mil_op *op, mil_opcode gather,
+                                              propane_error *err) {
+    static const char *const names[] = {"indices", "indices", "axis", "axis", NULL};
+    const char *const *used = gather == MIL_OP_gather_nd ? (const char *const[]){"indices", "indices", NULL} : names;
+    mil_value *dz = grad_of(g, op, 0);
+    mil_scatter_mode mode;
+    PROPANE_TRY(mil_scatter_mode_read(op, &mode, err));
+    if (mode != MIL_SCATTER_ADD && mode != MIL_SCATTER_SUB && mode != MIL_SCATTER_UPDATE)
+        return mil_op_fail(op, err, PROPANE_ERR_UNSUPPORTED, "no gradient for this mode; add, sub and update have one");
+    if (grad_wants(g, op, "updates")) {
+        mil_value *picked = backward_move_with_operands(g, op, gather, "x", dz, used);
+        grad_give(g, op, "updates", grad_scale(g, picked, mode == MIL_SCATTER_SUB ? -1 : 1));
+    }
+    if (!grad_wants(g, op, "data")) return PROPANE_OK;
+    if (mode == MIL_SCATTER_UPDATE) {
+        mil_builder *b = grad_build(g);
+        mil_value *none = backward_move_zeros(g, &mil_in(op, "updates")->type), *how = mil_build_text(b, "update"),
+                  *indices = grad_arg(g, op, "indices"), *axis = NULL;
+        mil_argument arguments[5] = {
+            {"data", 1, &dz}, {"indices", 1, &indices}, {"updates", 1, &none}, {"mode", 1, &how}, {"axis", 1, &axis}};
+        const bool along = mil_op_param(op->info, "axis") >= 0 && mil_in(op, "axis");
+        if (along) axis = grad_arg(g, op, "axis");
+        mil_op *cleared = mil_build_op(b, op->info->code, NULL, arguments, along ? 5 : 4);
+        dz = cleared ? cleared->results[0] : NULL;
+    }
+    grad_give(g, op, "data", dz);
+    return PROPANE_OK;
+}
+
+GRADIENT(scatter) { return backward_move_scattered(g, op, MIL_OP_gather, err); }
+GRADIENT(scatter_along_axis) { return backward_move_scattered(g, op, MIL_OP_gather_along_axis, err); }
+GRADIENT(scatter_nd) { return backward_move_scattered(g, op, MIL_OP_gather_nd, err); }
+
+/* The update gets the slice of dz, x the rest. */
+GRADIENT(slice_update) {
+    static const char *const names[] = {"begin",        "begin",        "end",        "end",      "stride",
+                                        "stride",       "begin_mask",   "begin_mask", "end_mask", "end_mask",
+                                        "squeeze_mask", "squeeze_mask", NULL};
+    const mil_value *begin = mil_in(op, "begin"), *end = mil_in(op, "end");
+    mil_value *dz = grad_of(g, op, 0);
+    if (grad_wants(g, op, "update")) {
+        if (!begin->konst || !end->konst)
+            return mil_op_fail(op, err, PROPANE_ERR_UNSUPPORTED,
+                               "no gradient of update where begin and end are known only when the program runs");
+        grad_give(g, op, "update", backward_move_with_operands(g, op, MIL_OP_slice_by_index, "x", dz, names));
+    }
+    if (!grad_wants(g, op, "x")) return PROPANE_OK;
+    mil_value *none = backward_move_zeros(g, &mil_in(op, "update")->type), *values[8];
+    mil_argument arguments[8] = {{"x", 1, &dz}, {"update", 1, &none}};
+    int count = 2;
+    for (const char *const *name = names; *name; name += 2) {
+        if (!mil_in(op, name[0])) continue;
+        values[count] = grad_arg(g, op, name[0]);
+        arguments[count] = (mil_argument){name[1], 1, &values[count]};
+        count++;
+    }
+    mil_op *cleared = mil_build_op(grad_build(g), MIL_OP_slice_update, NULL, arguments, count);
+    grad_give(g, op, "x", cleared ? cleared->results[0] : NULL);
+    return PROPANE_OK;
+}

@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: MIT
+ * Owns reverse mode. One idea: the joint function is a copy of the forward one, followed by what the GRAD column's
+ * rules emit while the forward ops are walked from last to first; a value's adjoint is complete when its definition is
+ * reached.
+ *
+ * An adjoint may be thin: dimension 1 where the forward value has more, when it is the same all along it (the gradient
+ * of a sum). It is tiled only when a rule needs it in full.
+ *
+ * Refuses ops without a rule on a path from a wanted parameter to a result, by name and line.
+ */
+#include "core/grad/grad.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "core/base/memory.h"
+#include "core/grad/grad_context.h"
+#include "core/grad/rules.h"
+
+#define GRAD(rule)                                             grad_rule_##rule
+#define OP(name, since, in, rule, eval, cost, draw, grad, cpu) [MIL_OP_##name] = grad,
+static const grad_rule rules[MIL_OP_COUNT] = {
+#include "core/mil/ops.def"
+};
+
+propane_status grad_rule_none(grad_context *g, const mil_op *op, propane_error *err) {
+    (void)g;
+    return mil_op_fail(
+        op, err, PROPANE_ERR_UNSUPPORTED,
+        "this operation has no gradient; take it off the way from the trained parameters to the results");
+}
+
+/* Never reached: values behind such an op do not vary. */
+propane_status grad_rule_zero(grad_context *g, const mil_op *op, propane_error *err) {
+    (void)g, (void)op, (void)err;
+    return PROPANE_OK;
+}
+
+/* ---- the joint function ------------------------------------------------------------------------------------------ */
+
+static bool grad_context_make(grad_context *g, arena *a, const mil_function *f) {
+    int n = f->value_count > 0 ? f->value_count : 1;
+    g->forward = f;
+    g->map = ARENA_ARRAY(a, n, mil_value *);
+    g->adjoint = ARENA_ARRAY(a, n, mil_value *);
+    g->stage = ARENA_ARRAY(a, n, const char *);
+    g->varied = ARENA_ARRAY(a, n, bool);
+    return g->map && g->adjoint && g->stage && g->varied;
+}
+
+static const mil_value *grad_find_param(const mil_function *f, const char *name) {
+    for (int i = 0; i < f->param_count; i++)
+        if (strcmp(f->params[i]->name, name) == 0) return f->params[i];
+    return NULL;
+}
+
+/* Which values depend on the wanted parameters: the others never get an adjoint. */
+static propane_status grad_find_varied(grad_context *g, const char *const *wrt, int wrt_count, propane_error *err) {
+    const mil_function *f = g->forward;
+    for (int i = 0; !wrt && i < f->param_count; i++)
+        g->varied[f->params[i]->id] = mil_dtype_is_float(f->params[i]->type.dtype);
+    for (int i = 0; wrt && i < wrt_count; i++) {
+        const mil_value *p = grad_find_param(f, wrt[i]);
+        if (!p)
+            return propane_fail(err, PROPANE_ERR_NOT_FOUND, "function '%s' has no parameter '%s' to differentiate by",
+                                f->name, wrt[i]);
+        if (!mil_dtype_is_float(p->type.dtype))
+            return propane_fail(err, PROPANE_ERR_INVALID,
+                                "parameter '%s' of function '%s' is %s: only floats have gradients", p->name, f->name,
+                                mil_dtype_get(p->type.dtype)->name);
+        g->varied[p->id] = true;
+    }
+    for (const mil_op *op = f->first; op; op = op->next) {
+        if (rules[op->info->code] == grad_rule_zero) continue;
+        bool any = false;
+        for (int p = 0; p < op->info->param_count; p++)
+            for (int i = 0; i < op->operands[p].count; i++) any |= g->varied[op->operands[p].values[i]->id];
+        for (int i = 0; any && i < op->result_count; i++)
+            g->varied[op->results[i]->id] =
+                mil_dtype_is_float(op->results[i]->type.dtype) || rules[op->info->code] == grad_rule_none;
+    }
+    return PROPANE_OK;
+}
+
+static mil_value *grad_build_prefixed_param(grad_context *g, arena *a, const mil_value *result, propane_error *err) {
+    char *name = arena_printf(a, "d_%s", result->name);
+    if (!name) {
+        propane_fail_memory(err, 0);
+        return NULL;
+    }
+    for (const mil_op *op = g->forward->first; op; op = op->next)
+        for (int i = 0; i < op->result_count; i++)
+            if (strcmp(op->results[i]->name, name) == 0) goto taken;
+    if (grad_find_param(g->forward, name)) goto taken;
+    return mil_build_param(&g->build, name, result->type);
+taken:
+    propane_fail(err, PROPANE_ERR_INVALID,
+                 "function '%s' already has a value '%s', the name of the adjoint of its result '%s': rename it",
+                 g->forward->name, name, result->name);
+    return NULL;
+}
+
+static propane_status grad_copy_forward(grad_context *g, arena *a, propane_error *err) {
+    const mil_function *f = g->forward;
+    mil_builder *b = &g->build;
+    for (int i = 0; i < f->param_count; i++)
+        g->map[f->params[i]->id] = mil_build_param(b, f->params[i]->name, f->params[i]->type);
+    for (int i = 0; i < f->result_count; i++) {
+        mil_value *r = f->results[i];
+        if (!mil_dtype_is_float(r->type.dtype)) continue;
+        mil_value *seed = grad_build_prefixed_param(g, a, r, err);
+        if (!seed)
+            return b->err.status ? PROPANE_OK : PROPANE_ERR_INVALID; /* the builder's error is told by the caller */
+        grad_add(g, r, seed);
+    }
+    for (const mil_op *op = f->first; op; op = op->next) {
+        b->stage = op->stage;
+        b->backward = op->backward;
+        if (!mil_build_copy(b, op, g->map)) break;
+    }
+    return PROPANE_OK;
+}
+
+/* Readers of a plan see "d_q", not "matmul_17": the adjoint of a value is called after it where the name is free. */
+static void grad_name_adjoint(grad_context *g, arena *a, const mil_value *forward) {
+    mil_value *v = g->adjoint[forward->id];
+    if (!v || !v->def || !v->def->backward || strncmp(v->name, "d_", 2) == 0) return;
+    const char *name = arena_printf(a, "d_%s", forward->name);
+    if (!name || mil_rename(g->build.function, v, name, NULL)) return;
+}
+
+static propane_status grad_walk_back(grad_context *g, arena *a, propane_error *err) {
+    mil_builder *b = &g->build;
+    b->backward = true;
+    for (const mil_op *op = g->forward->last; op && !b->err.status; op = op->prev) {
+        bool reached = false;
+        for (int i = 0; i < op->result_count; i++)
+            reached |= g->adjoint[op->results[i]->id] != NULL && g->varied[op->results[i]->id];
+        if (!reached) continue;
+        for (int i = 0; i < op->result_count; i++) grad_name_adjoint(g, a, op->results[i]);
+        b->stage = op->stage;
+        PROPANE_TRY(rules[op->info->code](g, op, err));
+        if (b->err.status)
+            return propane_fail(err, b->err.status, "gradient of %s in function '%s': %s", op->info->name,
+                                g->forward->name, b->err.text);
+    }
+    return PROPANE_OK;
+}
+
+/* d_PARAM: a value of its own under that name. */
+static void grad_build_gradient_result(grad_context *g, arena *a, const mil_value *param) {
+    mil_builder *b = &g->build;
+    const char *name = arena_printf(a, "d_%s", param->name);
+    mil_value *v = g->adjoint[param->id];
+    b->stage = g->stage[param->id];
+    if (!name) {
+        b->err.status = propane_fail_memory(&b->err, 0);
+        return;
+    }
+    if (!v) {
+        double *zeros = ARENA_ARRAY(a, mil_type_count(&param->type), double);
+        if (!zeros)
+            b->err.status = propane_fail_memory(&b->err, (size_t)mil_type_count(&param->type) * sizeof(double));
+        else
+            mil_build_result(b, mil_build_const_f64(b, name, &param->type, zeros));
+        return;
+    }
+    v = grad_fill_out(g, &param->type, v);
+    bool shared = v && (!v->def || v->konst || !v->def->backward);
+    for (int i = 0; v && i < b->function->result_count; i++) shared |= b->function->results[i] == v;
+    if (shared) v = mil_build_unary(b, MIL_OP_identity, v);
+    if (v && strcmp(v->name, name) != 0) {
+        propane_error err = {0};
+        if (mil_rename(b->function, v, name, &err) && !b->err.status) b->err = err;
+    }
+    mil_build_result(b, v);
+}
+
+static propane_status grad_build_joint(grad_context *g, arena *a, const char *const *wrt, int wrt_count,
+                                       propane_error *err) {
+    const mil_function *f = g->forward;
+    mil_builder *b = &g->build;
+    PROPANE_TRY(grad_find_varied(g, wrt, wrt_count, err));
+    PROPANE_TRY(grad_copy_forward(g, a, err));
+    PROPANE_TRY(grad_walk_back(g, a, err));
+    for (int i = 0; i < f->result_count; i++) mil_build_result(b, g->map[f->results[i]->id]);
+    for (int i = 0; i < f->param_count && !b->err.status; i++) {
+        const mil_value *p = f->params[i];
+        if (!wrt && mil_dtype_is_float(p->type.dtype)) grad_build_gradient_result(g, a, p);
+    }
+    for (int i = 0; wrt && i < wrt_count && !b->err.status; i++)
+        grad_build_gradient_result(g, a, grad_find_param(f, wrt[i]));
+    return mil_build_end(b, err);
+}
+
+propane_status grad_function(const mil_function *f, const char *name, const char *const *wrt, int wrt_count,
+                             mil_function **out, propane_error *err) {
+    *out = NULL;
+    arena *a = arena_create();
+    grad_context g = {0};
+    if (!a || !grad_context_make(&g, a, f)) {
+        arena_free(a);
+        return propane_fail_memory(err, (size_t)f->value_count * sizeof(void *));
+    }
+    mil_build_begin(&g.build, f->module, name, f->opset);
+    mil_function *joint = g.build.function;
+    propane_status status =
+        g.build.err.status ? mil_build_end(&g.build, err) : grad_build_joint(&g, a, wrt, wrt_count, err);
+    if (status == PROPANE_OK)
+        *out = joint;
+    else if (joint)
+        mil_module_drop(f->module, joint);
+    arena_free(a);
+    return status;
+}

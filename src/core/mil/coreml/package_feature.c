@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: MIT
+ * Owns finding a function's interface and a feature in what a package says of itself.
+ */
+#include <string.h>
+
+#include "core/mil/coreml/package.h"
+
+const mil_interface *mil_interface_of(const mil_module *m, const char *function) {
+    for (int i = 0; m->package && i < m->package->interface_count; i++)
+        if (strcmp(m->package->interfaces[i].function, function) == 0) return &m->package->interfaces[i];
+    return NULL;
+}
+
+const mil_feature *mil_feature_find(const mil_feature *features, int count, const char *name) {
+    for (int i = 0; i < count; i++)
+        if (strcmp(features[i].name, name) == 0) return &features[i];
+    return NULL;
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT
+ * Operations made as messages, in an arena. Private to src/core/mil/coreml/package*.c. Everything takes NULL and gives NULL
+ * without memory; the list of operations then has `failed` set.
+ */
+#ifndef CORE_MIL_COREML_PACKAGE_MESSAGE_H
+#define CORE_MIL_COREML_PACKAGE_MESSAGE_H
+
+#include "core/base/arena.h"
+#include "core/mil/coreml/coreml.pb-c.h"
+#include "core/mil/mil.h"
+
+typedef struct package_ops {
+    arena *arena;
+    Coreml__Operation **list;
+    size_t count, room;
+    bool failed;
+} package_ops;
+
+mil_dtype package_message_dtype(int code); /* of an element code of the file; MIL_DTYPE_NONE: not known */
+Coreml__ValueType *package_message_type(package_ops *o, mil_dtype dtype, const int64_t *dims,
+                                        int rank); /* NULL: open */
+Coreml__NamedType *package_message_named(package_ops *o, const char *name, Coreml__ValueType *type);
+/* An operation at the end, with one result whose dimensions the rule gives. */
+Coreml__Operation *package_message_op(package_ops *o, const char *type, const char *result, mil_dtype dtype, int rank);
+void package_message_result(package_ops *o, Coreml__Operation *op, const char *result, mil_dtype dtype, int rank);
+/* Arguments: a value by name (more than one call with a key: a list), and literals. */
+void package_message_arg(package_ops *o, Coreml__Operation *op, const char *key, const char *name);
+void package_message_ints(package_ops *o, Coreml__Operation *op, const char *key, const int32_t *values, int count);
+void package_message_int(package_ops *o, Coreml__Operation *op, const char *key, int32_t value);
+void package_message_bool(package_ops *o, Coreml__Operation *op, const char *key, bool value);
+void package_message_float(package_ops *o, Coreml__Operation *op, const char *key, double value); /* fp32 */
+void package_message_text(package_ops *o, Coreml__Operation *op, const char *key, const char *value);
+
+#endif

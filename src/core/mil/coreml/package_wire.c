@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: MIT
+ * Owns the way from a file's bytes to messages. protobuf-c unpacks recursively and without a limit, so the bytes are walked
+ * here first: every length lies inside its message, no message is nested deeper than a program can need, and there are no
+ * more of them than memory should be spent on. Refuses the older kinds of models by name, from their field's number.
+ */
+#include "core/mil/coreml/package_wire.h"
+
+#include <string.h>
+
+#include "core/base/memory.h"
+
+enum { MAX_DEPTH = 120, MAX_MESSAGES = 8000000 };
+
+typedef struct walk {
+    const char *source;
+    const uint8_t *begin;
+    propane_error *err;
+    int64_t messages;
+} walk;
+
+static propane_status package_wire_broken(const walk *w, const uint8_t *at, const char *what) {
+    return propane_fail(w->err, PROPANE_ERR_INVALID, "%s: not a Core ML model file: byte %lld: %s", w->source,
+                        (long long)(at - w->begin), what);
+}
+
+/* A number in base 128, low digits first. */
+static propane_status package_wire_read_number(const walk *w, const uint8_t **at, const uint8_t *end, uint64_t *out) {
+    const uint8_t *first = *at;
+    *out = 0;
+    for (int shift = 0; shift < 70; shift += 7) {
+        if (*at == end) return package_wire_broken(w, first, "the file ends inside a number");
+        uint8_t byte = *(*at)++;
+        if (shift < 64) *out |= (uint64_t)(byte & 0x7f) << shift;
+        if (!(byte & 0x80)) return PROPANE_OK;
+    }
+    return package_wire_broken(w, first, "a number of more than ten bytes");
+}
+
+static propane_status package_wire_walk_message(walk *w, const ProtobufCMessageDescriptor *type, const uint8_t *at,
+                                                const uint8_t *end, int depth);
+
+/* A field of known length, or a message that is walked. */
+static propane_status package_wire_walk_field(walk *w, const ProtobufCMessageDescriptor *type, uint64_t tag,
+                                              const uint8_t **at, const uint8_t *end, int depth) {
+    const uint8_t *first = *at;
+    uint64_t number = 0;
+    const ProtobufCFieldDescriptor *field;
+    switch (tag & 7) {
+    case 0: return package_wire_read_number(w, at, end, &number);
+    case 1: number = 8; break;
+    case 5: number = 4; break;
+    case 2: PROPANE_TRY(package_wire_read_number(w, at, end, &number)); break;
+    default: return package_wire_broken(w, first, "a field of a kind that is not used");
+    }
+    if (number > (uint64_t)(end - *at))
+        return package_wire_broken(w, first, "a field is longer than what it stands in");
+    first = *at;
+    *at += number;
+    if ((tag & 7) != 2) return PROPANE_OK;
+    field = protobuf_c_message_descriptor_get_field(type, (unsigned)(tag >> 3));
+    if (!field || field->type != PROTOBUF_C_TYPE_MESSAGE) return PROPANE_OK;
+    return package_wire_walk_message(w, field->descriptor, first, *at, depth + 1);
+}
+
+static propane_status package_wire_walk_message(walk *w, const ProtobufCMessageDescriptor *type, const uint8_t *at,
+                                                const uint8_t *end, int depth) {
+    if (depth > MAX_DEPTH) return package_wire_broken(w, at, "messages are nested deeper than a program can need");
+    if (++w->messages > MAX_MESSAGES) return package_wire_broken(w, at, "more messages than a program can need");
+    while (at < end) {
+        const uint8_t *first = at;
+        uint64_t tag = 0;
+        PROPANE_TRY(package_wire_read_number(w, &at, end, &tag));
+        if (tag >> 3 == 0 || tag >> 32) return package_wire_broken(w, first, "a field number that is not possible");
+        PROPANE_TRY(package_wire_walk_field(w, type, tag, &at, end, depth));
+    }
+    return PROPANE_OK;
+}
+
+/* ---- kinds of models ------------------------------------------------------------------------------------------------------ */
+
+static const struct {
+    int first, last;
+    const char *name;
+} kinds[] = {
+    {300, 302, "a linear or tree model"},
+    {303, 303, "a neural network of the older format"},
+    {304, 402, "a linear or tree model"},
+    {403, 403, "a neural network of the older format"},
+    {404, 404, "a nearest-neighbour model"},
+    {500, 500, "a neural network of the older format"},
+    {501, 501, "a recommender"},
+    {555, 556, "a custom or linked model"},
+    {560, 610, "a data transformation"},
+    {900, 900, "an identity model"},
+    {2000, 2006, "one of Apple's own text, vision or sound models"},
+    {3000, 3000, "a serialized model"},
+};
+
+/* The number of the one field that it has beside version and description; 0: none. */
+static unsigned package_wire_field(const Coreml__Model *model) {
+    if (model->suppression) return 610;
+    for (unsigned i = 0; i < model->base.n_unknown_fields; i++)
+        if (model->base.unknown_fields[i].tag >= 200) return model->base.unknown_fields[i].tag;
+    return 0;
+}
+
+const char *package_wire_kind(const Coreml__Model *model) {
+    const unsigned field = package_wire_field(model);
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
+        if ((int)field >= kinds[i].first && (int)field <= kinds[i].last) return kinds[i].name;
+    return field ? "a model of a kind that is not known" : "empty";
+}
+
+static propane_status package_wire_refuse_kind(const Coreml__Model *model, const char *source, propane_error *err) {
+    const unsigned field = package_wire_field(model);
+    if (!field) return propane_fail(err, PROPANE_ERR_INVALID, "%s: the model file holds no program", source);
+    return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
+                        "%s: this is %s (field %u); Propane reads ML Programs: convert the original model with "
+                        "coremltools, ct.convert(..., convert_to=\"mlprogram\")",
+                        source, package_wire_kind(model), field);
+}
+
+const Coreml__Pipeline *package_wire_pipeline(const Coreml__Model *model) {
+    if (model->pipeline) return model->pipeline;
+    if (model->pipeline_classifier) return model->pipeline_classifier->pipeline;
+    return model->pipeline_regressor ? model->pipeline_regressor->pipeline : NULL;
+}
+
+/* ---- unpacking -------------------------------------------------------------------------------------------------------------- */
+
+static void *package_wire_take(void *context, size_t bytes) {
+    void *out = mem_alloc(bytes ? bytes : 1);
+    if (!out) *(bool *)context = true;
+    return out;
+}
+static void package_wire_give(void *context, void *memory) { mem_free(memory); }
+
+propane_status package_wire_unpack(const void *data, size_t bytes, const char *source, Coreml__Model **out,
+                                   propane_error *err) {
+    bool no_memory = false;
+    walk w = {source, data, err, 0};
+    ProtobufCAllocator allocator = {package_wire_take, package_wire_give, &no_memory};
+    *out = NULL;
+    if (!bytes) return propane_fail(err, PROPANE_ERR_INVALID, "%s: the file is empty", source);
+    PROPANE_TRY(package_wire_walk_message(&w, &coreml__model__descriptor, data, (const uint8_t *)data + bytes, 0));
+    Coreml__Model *model = coreml__model__unpack(&allocator, bytes, data);
+    if (!model && no_memory) return propane_fail_memory(err, bytes);
+    if (!model)
+        return propane_fail(err, PROPANE_ERR_INVALID,
+                            "%s: not a Core ML model file: a field has another kind than it must have", source);
+    if (!model->program && !package_wire_pipeline(model)) {
+        const propane_status status = package_wire_refuse_kind(model, source, err);
+        package_wire_free(model);
+        return status;
+    }
+    *out = model;
+    return PROPANE_OK;
+}
+
+void package_wire_free(Coreml__Model *model) {
+    bool unused = false;
+    ProtobufCAllocator allocator = {package_wire_take, package_wire_give, &unused};
+    if (model) coreml__model__free_unpacked(model, &allocator);
+}

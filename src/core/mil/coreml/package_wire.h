@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: MIT
+ * Model files as messages, checked before they are unpacked. Private to src/core/mil/coreml/package*.c.
+ */
+#ifndef CORE_MIL_COREML_PACKAGE_WIRE_H
+#define CORE_MIL_COREML_PACKAGE_WIRE_H
+
+#include "core/base/status.h"
+#include "core/mil/coreml/coreml.pb-c.h"
+
+/* The message in `data`; free with package_wire_free. `source` names the file in messages. */
+PROPANE_CHECK propane_status package_wire_unpack(const void *data, size_t bytes, const char *source,
+                                                 Coreml__Model **out, propane_error *err);
+void package_wire_free(Coreml__Model *model);
+/* What a model is that is neither a program nor a pipeline: "a linear or tree model". */
+const char *package_wire_kind(const Coreml__Model *model);
+
+/* The models one after the other; NULL: `model` is no pipeline. */
+const Coreml__Pipeline *package_wire_pipeline(const Coreml__Model *model);
+
+#endif

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: MIT
+ * Owns the list of operations that take operands without elements. Their rules for shapes must stand a dimension of 0.
+ */
+#include "core/mil/empty_operands.h"
+
+#include "core/mil/eval/eval.h"
+
+/* Element by element, or elements of x in another order: as many as there are. */
+bool mil_empty_keeps(const mil_op *op) {
+    switch (op->info->code) {
+    case MIL_OP_cast:
+    case MIL_OP_select:
+    case MIL_OP_transpose:
+    case MIL_OP_expand_dims:
+    case MIL_OP_squeeze:
+    case MIL_OP_reshape:
+    case MIL_OP_reverse:
+    case MIL_OP_cumsum:
+    case MIL_OP_softmax:
+    case MIL_OP_stack:
+    case MIL_OP_one_hot:
+    case MIL_OP_fill_like:
+    case MIL_OP_gather:
+    case MIL_OP_gather_nd:
+    case MIL_OP_gather_along_axis: return true;
+    default:
+        return op->info->rule == mil_shape_rule_same || op->info->rule == mil_shape_rule_broadcast ||
+               op->info->rule == mil_shape_rule_compare;
+    }
+}
+
+bool mil_empty_scatters(const mil_op *op) {
+    return op->info->code == MIL_OP_scatter || op->info->code == MIL_OP_scatter_nd ||
+           op->info->code == MIL_OP_scatter_along_axis;
+}
+
+bool mil_empty_takes(const mil_op *op) {
+    return mil_empty_keeps(op) || mil_empty_scatters(op) || op->info->code == MIL_OP_shape ||
+           op->info->code == MIL_OP_concat;
+}

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: MIT
+ * What the files of the parser share: its state, tokens, types and literals. Private to src/core/mil/text/parse*.c; the grammar
+ * stands in parse.c.
+ */
+#ifndef CORE_MIL_TEXT_PARSE_INTERNAL_H
+#define CORE_MIL_TEXT_PARSE_INTERNAL_H
+
+#include "core/mil/ir_edit.h"
+#include "core/mil/list_sizes.h"
+#include "core/mil/text/lex.h"
+#include "core/mil/text/mil_text.h"
+#include "core/mil/text/number.h"
+
+typedef struct parser {
+    lexer lex;
+    mil_module *module;
+    mil_function *function;
+    propane_error *err;
+    uint8_t *elements; /* of the literal that is being read */
+    size_t element_room;
+    int64_t element_count;
+    int depth;            /* of blocks */
+    mil_list_sizes lists; /* of the function */
+    lex_token zero;       /* the last dimension of 0 that was read */
+    const struct mil_read_options *options;
+    mil_type *standard; /* the shapes that a function's attributes give its parameters */
+    mil_value **list;   /* of the argument that is being read */
+    int list_room, list_count;
+} parser;
+
+/* Messages: each fails with "SOURCE:LINE:COLUMN: " in front. */
+propane_status parse_fail_at(parser *p, const lex_token *t, const char *format, ...) BASE_PRINTF(3, 4);
+propane_status parse_unexpected(parser *p, const char *wanted); /* of the token that is next */
+propane_status parse_no_memory(parser *p);
+const char *parse_shown(char out[90], const lex_token *t); /* a token as messages quote it; returns out */
+
+/* Tokens: `at` looks, `accept` takes it if it is there, the others fail where something else stands. */
+bool parse_at(const parser *p, const char *word);
+bool parse_accept(parser *p, const char *word);
+propane_status parse_expect(parser *p, const char *word);
+propane_status parse_expect_name(parser *p, const char *wanted, lex_token *out);
+propane_status parse_read_string(parser *p, const char **out); /* in the module's arena */
+propane_status parse_read_whole(parser *p, const char *wanted, mil_whole *out);
+
+/* Types: parse_open_type also takes dimensions that are '?'. */
+propane_status parse_dims(parser *p, mil_type *type);
+propane_status parse_open_type(parser *p, mil_type *out);
+propane_status parse_type(parser *p, mil_type *out);
+
+/* Constants, in the module's arena. parse_untyped: the parameter's class gives the type. */
+propane_status parse_literal(parser *p, const mil_type *type, mil_const **out);
+propane_status parse_untyped(parser *p, const mil_param *param, mil_const **out);
+propane_status parse_wrapped_string(parser *p, const char **out); /* "x", or string("x") */
+
+#endif

@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: MIT
+ * Owns writing a program as a folder: DIR/model.mil and DIR/weights/weight.bin. Constants change (path, offset) only
+ * once the weight file is safely there.
+ */
+#include <string.h>
+
+#include "core/base/file.h"
+#include "core/base/memory.h"
+#include "core/mil/coreml/blob.h"
+#include "core/mil/ir_edit.h"
+#include "core/mil/text/mil_text.h"
+
+enum { LITERAL_ELEMENTS = 16 }; /* longer constants go into the weight file */
+
+/* The constants of a weight file, each once, though functions may share them: an open hash table by address, and the
+ * order of their first use. */
+typedef struct weights {
+    mil_const **list;
+    uint64_t *offsets;
+    int count, room;
+    int *table; /* index + 1 */
+    size_t table_room;
+} weights;
+
+static size_t write_folder_slot(const weights *w, const mil_const *c) {
+    size_t i = (size_t)((uintptr_t)c >> 4) * 0x9E3779B1u & (w->table_room - 1);
+    while (w->table[i] && w->list[w->table[i] - 1] != c) i = (i + 1) & (w->table_room - 1);
+    return i;
+}
+
+static bool write_folder_weights_grow(weights *w) {
+    int room = w->room ? w->room * 2 : 64;
+    mil_const **list = mem_resize(w->list, (size_t)room * sizeof(mil_const *));
+    if (list) w->list = list;
+    uint64_t *offsets = mem_resize(w->offsets, (size_t)room * sizeof *offsets);
+    if (offsets) w->offsets = offsets;
+    int *table = mem_array((size_t)room * 2, sizeof *table);
+    if (!list || !offsets || !table) {
+        mem_free(table);
+        return false;
+    }
+    mem_free(w->table);
+    w->table = table;
+    w->table_room = (size_t)room * 2;
+    w->room = room;
+    for (int i = 0; i < w->count; i++) table[write_folder_slot(w, list[i])] = i + 1;
+    return true;
+}
+
+static bool write_folder_weights_add(weights *w, const mil_const *c) {
+    if (w->count == w->room && !write_folder_weights_grow(w)) return false;
+    size_t i = write_folder_slot(w, c);
+    if (w->table[i]) return true;
+    w->list[w->count] = (mil_const *)(uintptr_t)c; /* it lives in the module's arena, which is ours to change */
+    w->table[i] = ++w->count;
+    return true;
+}
+
+/* Literals hold every constant: those of const statements, too. */
+static bool write_folder_collect_op(weights *w, const mil_op *op) {
+    for (int i = 0; i < op->info->param_count; i++)
+        for (int k = 0; k < op->operands[i].count; k++) {
+            const mil_value *v = op->operands[i].values[k];
+            if (!v->is_inline || !v->konst) continue;
+            if (mil_type_count(&v->type) <= LITERAL_ELEMENTS && !v->konst->blob_path) continue;
+            if (!mil_dtype_get(v->type.dtype)->blob_code || !v->konst->data) continue;
+            if (!write_folder_weights_add(w, v->konst)) return false;
+        }
+    return true;
+}
+
+static bool write_folder_collect_function(weights *w, const mil_function *f) {
+    for (const mil_op *op = f->first; op; op = op->next) {
+        if (!write_folder_collect_op(w, op)) return false;
+        for (int i = 0; i < op->block_count; i++)
+            if (!write_folder_collect_function(w, op->blocks[i])) return false;
+    }
+    return true;
+}
+
+static bool write_folder_weights_collect(weights *w, const mil_module *m) {
+    for (const mil_function *f = m->functions; f; f = f->next)
+        if (!write_folder_collect_function(w, f)) return false;
+    return true;
+}
+
+/* Of its length and of some of its bytes: enough to find those that may be equal. */
+static uint64_t write_folder_look(const mil_const *c) {
+    const uint8_t *data = c->data;
+    const int64_t step = c->bytes / 256 + 1;
+    uint64_t hash = (uint64_t)c->bytes * 31 + (uint64_t)c->type.dtype;
+    for (int64_t i = 0; i < c->bytes; i += step) hash = (hash ^ data[i]) * 0x100000001b3U;
+    return hash;
+}
+
+/* The first constant of the same content, which may be itself: an embedding that is also the output head lies in the file
+ * once. */
+static int write_folder_first_equal(const weights *w, const uint64_t *looks, int at) {
+    const mil_const *c = w->list[at];
+    for (int i = 0; i < at; i++)
+        if (looks[i] == looks[at] && w->list[i]->bytes == c->bytes && w->list[i]->type.dtype == c->type.dtype &&
+            memcmp(w->list[i]->data, c->data, (size_t)c->bytes) == 0)
+            return i;
+    return at;
+}
+
+static propane_status write_folder_weights_write(weights *w, const char *path, propane_error *err) {
+    mil_blob_writer *writer;
+    uint64_t *looks = mem_array((size_t)w->count, sizeof *looks);
+    if (!looks) return propane_fail_memory(err, (size_t)w->count * sizeof *looks);
+    propane_status status = mil_blob_writer_open(path, &writer, err);
+    for (int i = 0; i < w->count && !status; i++) {
+        const mil_const *c = w->list[i];
+        looks[i] = write_folder_look(c);
+        const int same = write_folder_first_equal(w, looks, i);
+        w->offsets[i] = w->offsets[same];
+        if (same == i)
+            status = mil_blob_writer_add(writer, c->type.dtype, mil_type_count(&c->type), c->data, &w->offsets[i], err);
+        if (status) mil_blob_writer_abort(writer);
+    }
+    mem_free(looks);
+    return status ? status : mil_blob_writer_commit(writer, err);
+}
+
+static propane_status write_weights(mil_module *m, weights *w, const char *dir, propane_error *err) {
+    if (!write_folder_weights_collect(w, m)) return propane_fail_memory(err, sizeof(mil_const *));
+    if (!w->count) return PROPANE_OK;
+    const char *folder = arena_printf(m->arena, "%s/weights", dir),
+               *path = arena_printf(m->arena, "%s/weights/weight.bin", dir);
+    const char *written = arena_string(m->arena, "@model_path/weights/weight.bin"), *own = arena_string(m->arena, dir);
+    if (!folder || !path || !written || !own) return propane_fail_memory(err, strlen(dir));
+    PROPANE_TRY(file_make_dir(folder, err));
+    PROPANE_TRY(write_folder_weights_write(w, path, err));
+    for (int i = 0; i < w->count; i++) {
+        w->list[i]->blob_path = written;
+        w->list[i]->blob_offset = w->offsets[i];
+    }
+    mil_blob_maps_retire(m->blobs);
+    m->model_dir = own;
+    return PROPANE_OK;
+}
+
+static void write_folder_weights_free(weights *w) {
+    mem_free(w->list);
+    mem_free(w->offsets);
+    mem_free(w->table);
+}
+
+propane_status mil_write_weights(mil_module *m, const char *dir, propane_error *err) {
+    weights w = {0};
+    propane_status status = write_weights(m, &w, dir, err);
+    write_folder_weights_free(&w);
+    return status;
+}
+
+propane_status mil_write_dir(mil_module *m, const char *dir, mil_dialect dialect, propane_error *err) {
+    weights w = {0};
+    text program = {0};
+    PROPANE_TRY(file_make_dir(dir, err));
+    propane_status status = write_weights(m, &w, dir, err);
+    char *path = arena_printf(m->arena, "%s/model.mil", dir);
+    if (!status) {
+        mil_print(&program, m, &(mil_print_options){.dialect = dialect});
+        if (program.failed || !path) status = propane_fail_memory(err, program.length);
+    }
+    if (!status) status = file_write(path, program.data, program.length, err);
+    text_deinit(&program);
+    write_folder_weights_free(&w);
+    return status;
+}

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: MIT
+ * Owns the questions to a device, the rule that is known of what it refuses, and the folder with the smallest program. A
+ * program that is compiled here is freed at once. What the device layer itself refuses is not asked about.
+ */
+#include "core/refusal/refusal.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "core/base/file.h"
+#include "core/base/log.h"
+#include "core/base/memory.h"
+#include "core/device/device.h"
+#include "core/mil/text/mil_text.h"
+#include "core/refusal/search.h"
+
+enum { MOST_FOLDERS = 1000, RULE_BYTES = 300, PATH_BYTES = 1000 };
+
+typedef struct refusal {
+    propane_device *device;
+    propane_compile_options options;
+} refusal;
+
+bool refusal_is(propane_status status) { return status == PROPANE_ERR_UNSUPPORTED || status == PROPANE_ERR_DEVICE; }
+
+static propane_status refusal_ask(void *context, const mil_function *f, search_answer *out, char why[SEARCH_REASON],
+                                  propane_error *err) {
+    refusal *r = context;
+    propane_program *program = NULL;
+    propane_error own = {0};
+    *out = SEARCH_UNASKED;
+    if (program_check_types(f, &own) != PROPANE_OK) return PROPANE_OK;
+    r->options.function = f->name;
+    const propane_status status = propane_program_compile(r->device, f->module, &r->options, &program, &own);
+    propane_program_free(program);
+    if (status == PROPANE_ERR_MEMORY) return propane_fail(err, status, "%s", own.text);
+    *out = status == PROPANE_OK ? SEARCH_TAKEN : refusal_is(status) ? SEARCH_REFUSED : SEARCH_CLOSED;
+    snprintf(why, SEARCH_REASON, "%.*s", SEARCH_REASON - 1, own.text);
+    if (*out != SEARCH_CLOSED)
+        log_tell("%d of its operations are %s", search_operations(f), *out == SEARCH_TAKEN ? "taken" : "refused");
+    return PROPANE_OK;
+}
+
+/* ---- rules ------------------------------------------------------------------------------------------------------------------- */
+
+/* What the device's driver knows of a program that is refused. */
+static propane_status refusal_find_rule(const refusal *r, const mil_module *m, char out[RULE_BYTES],
+                                        propane_error *err) {
+    const propane_driver *driver = r->device->driver;
+    snprintf(out, RULE_BYTES, "no rule knows this");
+    return driver->refusing_rule ? driver->refusing_rule(m, out, RULE_BYTES, err) : PROPANE_OK;
+}
+
+/* ---- the folder ---------------------------------------------------------------------------------------------------------------- */
+
+static propane_status refusal_write_as(mil_module *m, const char *folder, propane_error *err) {
+    folder_writer *w = NULL;
+    PROPANE_TRY(folder_writer_open(folder, &w, err));
+    const propane_status status = mil_write_dir(m, folder_writer_path(w), MIL_SHORT, err);
+    if (!status) return folder_writer_commit(w, err);
+    folder_writer_abort(w);
+    return status;
+}
+
+/* Under the first name that is free. */
+static propane_status refusal_write(mil_module *m, const char *folder, char path[PATH_BYTES], propane_error *err) {
+    snprintf(path, PATH_BYTES, "%s", folder);
+    for (int i = 2; file_exists(path) && i < MOST_FOLDERS; i++) snprintf(path, PATH_BYTES, "%s-%d", folder, i);
+    if (file_exists(path)) return propane_fail(err, PROPANE_ERR_LIMIT, "%s and its like are there already", folder);
+    return refusal_write_as(m, path, err);
+}
+
+/* ---- the sentence --------------------------------------------------------------------------------------------------------------- */
+
+static void refusal_say_operation(const search_result *s, text *out) {
+    const bool inside = s->inside[0];
+    switch (s->verdict) {
+    case SEARCH_ALONE: text_printf(out, "%s is refused, also by itself", s->name); break;
+    case SEARCH_TOGETHER:
+        text_printf(out, "%s is refused together with %s, and taken by itself", s->name, s->others);
+        break;
+    case SEARCH_BOUND:
+        text_printf(out, "%s is refused, with %s, from which it cannot be cut", s->name, s->others);
+        break;
+    case SEARCH_SIGNATURE:
+        text_printf(out,
+                    "all %d operations are taken, and the function is not: it is what it declares, an input that "
+                    "nothing reads or an output that is an input",
+                    s->count);
+        break;
+    case SEARCH_PASSES:
+        text_printf(out, "it is taken when it is compiled again: the answers differ, try once more");
+        break;
+    case SEARCH_WAVERS:
+        text_printf(out, "what is refused is taken when it is compiled again: the answers differ");
+        break;
+    case SEARCH_OPEN:
+        text_printf(out, "no more programs can be compiled (%.200s); it is one of the operations %s to %s", s->reason,
+                    s->name, s->last);
+        break;
+    }
+    if (inside) text_printf(out, ", inside %s", s->inside);
+    if (s->verdict <= SEARCH_BOUND)
+        text_printf(out, " (operation %d of %d; those in front of it are taken)", s->place, s->count);
+    if (s->rest_refused) text_printf(out, "; what remains without it is refused as well");
+    if (s->changed && s->verdict <= SEARCH_BOUND)
+        text_printf(out, "; answers differ: %d of %d refusals were not repeated", s->changed, s->refused);
+}
+
+static propane_status refusal_say(const refusal *r, const search_result *s, const char *folder, text *out,
+                                  propane_error *err) {
+    char rule[RULE_BYTES], path[PATH_BYTES];
+    propane_error why = {0};
+    refusal_say_operation(s, out);
+    if (!s->smallest) return PROPANE_OK;
+    if (s->verdict <= SEARCH_BOUND) {
+        PROPANE_TRY(refusal_find_rule(r, s->smallest, rule, err));
+        text_printf(out, "; %s", rule);
+    }
+    if (refusal_write(s->smallest, folder, path, &why) != PROPANE_OK)
+        text_printf(out, "; the smallest program that is refused is not written: %.200s", why.text);
+    else
+        text_printf(out, "; the smallest program that is refused (%d operation%s) is %s/model.mil", s->operations,
+                    s->operations == 1 ? "" : "s", path);
+    return PROPANE_OK;
+}
+
+/* A compiler whose words are Apple's does not say what it refuses. */
+static propane_status refusal_advise(propane_device *device, propane_error *err) {
+    char before[sizeof err->text];
+    memcpy(before, err->text, sizeof before);
+    if (!propane_device_describe(device)->unproven) return err->status;
+    return propane_fail(err, err->status, "%.850s; --bisect of 'propane run' and 'propane train' names the operation",
+                        before);
+}
+
+propane_status refusal_explain(propane_device *device, const mil_function *f, const propane_compile_options *options,
+                               const char *folder, propane_error *err) {
+    const propane_status given = err->status;
+    if (!refusal_is(given)) return given;
+    if (!folder) return refusal_advise(device, err);
+    refusal r = {.device = device, .options = *options};
+    search_result found;
+    text said = {0};
+    r.options.donor = NULL;
+    propane_error why = {0};
+    log_tell("'%.60s' is refused; parts of it are compiled until the operation is known", f->name);
+    propane_status status = search_refused(f, refusal_ask, &r, &found, &why);
+    if (!status) status = refusal_say(&r, &found, folder, &said, &why);
+    if (!status && said.failed) status = propane_fail_memory(&why, said.length);
+    if (status) {
+        char before[sizeof err->text];
+        memcpy(before, err->text, sizeof before);
+        (void)propane_fail(err, given, "%.700s; which operation it is cannot be found out: %.200s", before, why.text);
+    } else {
+        text_printf(&said, " [%d programs compiled, %d refused]: %s", found.asked, found.refused,
+                    found.reason[0] && found.verdict != SEARCH_OPEN ? found.reason : err->text);
+        (void)propane_fail(err, given, "%s", said.data);
+    }
+    if (found.smallest) mil_module_free(found.smallest);
+    text_deinit(&said);
+    return given;
+}

@@ -1,0 +1,566 @@
+/* SPDX-License-Identifier: MIT
+ * Owns running one program once or many times: from a file to buffers that are filled, and back to arrays. Refuses inputs
+ * whose shape or type does not fit, naming both.
+ */
+#include "core/run/session.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "core/base/file.h"
+#include "core/base/image.h"
+#include "core/base/memory.h"
+#include "core/base/poll.h"
+#include "core/base/rng.h"
+#include "core/base/text.h"
+#include "core/run/session_late.h"
+
+/* ---- what the user gives ---------------------------------------------------------------------------------------------------- */
+
+static propane_status session_take_array(session_inputs *in, const char *name, size_t length, const npy *array,
+                                         bool image, propane_error *err) {
+    if (in->count == in->room) {
+        const int room = in->room ? 2 * in->room : 8;
+        session_input *larger = mem_resize(in->list, (size_t)room * sizeof *larger);
+        if (!larger) return propane_fail_memory(err, 0);
+        in->list = larger;
+        in->room = room;
+    }
+    char *own = mem_alloc(length + 1);
+    if (!own) return propane_fail_memory(err, length);
+    memcpy(own, name, length);
+    own[length] = 0;
+    in->list[in->count++] = (session_input){own, *array, image};
+    return PROPANE_OK;
+}
+
+static propane_status session_add_archive(session_inputs *in, const char *path, propane_error *err) {
+    npz archive;
+    PROPANE_TRY(npz_read(path, &archive, err));
+    propane_status status = PROPANE_OK;
+    for (int i = 0; i < archive.count && !status; i++) {
+        status = session_take_array(in, archive.names[i], strlen(archive.names[i]), &archive.arrays[i], false, err);
+        if (!status) archive.arrays[i].data = NULL; /* it has a new owner */
+    }
+    npz_free(&archive);
+    return status;
+}
+
+propane_status session_inputs_add(session_inputs *in, const char *given, propane_error *err) {
+    const char *equals = strchr(given, '=');
+    npy array = {0};
+    if (!equals && text_ends_with(given, ".npz")) return session_add_archive(in, given, err);
+    if (!equals || equals == given || !equals[1])
+        return propane_fail(err, PROPANE_ERR_INVALID, "'%.80s' must be NAME=FILE (.npy, .png, .jpg) or an .npz file",
+                            given);
+    const char *path = equals + 1;
+    const bool image = picture_is_name(path);
+    PROPANE_TRY(image ? picture_read(path, 3, &array, err) : npy_read(path, &array, err));
+    propane_status status = session_take_array(in, given, (size_t)(equals - given), &array, image, err);
+    if (status) npy_free(&array);
+    return status;
+}
+
+propane_status session_inputs_move(session_inputs *in, session_input *from, propane_error *err) {
+    PROPANE_TRY(session_take_array(in, from->name, strlen(from->name), &from->array, from->image, err));
+    from->array.data = NULL; /* it has a new owner */
+    return PROPANE_OK;
+}
+
+void session_inputs_free(session_inputs *in) {
+    for (int i = 0; i < in->count; i++) {
+        mem_free((void *)(uintptr_t)in->list[i].name);
+        npy_free(&in->list[i].array);
+    }
+    mem_free(in->list);
+    *in = (session_inputs){0};
+}
+
+void session_inputs_drop(session_inputs *in, const char *name) {
+    int kept = 0;
+    for (int i = 0; i < in->count; i++) {
+        if (strcmp(in->list[i].name, name) != 0) {
+            in->list[kept++] = in->list[i];
+            continue;
+        }
+        mem_free((void *)(uintptr_t)in->list[i].name);
+        npy_free(&in->list[i].array);
+    }
+    in->count = kept;
+}
+
+propane_status session_shape(const char *given, mil_shape_choice *out, char **name, propane_error *err) {
+    const char *equals = strchr(given, '=');
+    *out = (mil_shape_choice){0};
+    *name = mem_copy_string(given);
+    if (!*name) return propane_fail_memory(err, strlen(given));
+    if (equals && equals != given) (*name)[equals - given] = 0;
+    for (const char *at = equals ? equals + 1 : ""; *at; at++) {
+        char *end = NULL;
+        const long long dim = strtoll(at, &end, 10);
+        if (end == at || dim < 1 || (*end && *end != ',') || (*end && !end[1]) || out->shape.rank == MIL_MAX_RANK) {
+            out->shape.rank = 0;
+            break;
+        }
+        out->shape.dim[out->shape.rank++] = dim;
+        if (!*end) break;
+        at = end;
+    }
+    out->name = *name;
+    if (out->shape.rank) return PROPANE_OK;
+    return propane_fail(err, PROPANE_ERR_INVALID, "'%.80s' must be NAME=1,3,224,224", given);
+}
+
+/* ---- opening ---------------------------------------------------------------------------------------------------------------- */
+
+static const char *session_io_name(const mil_value *v) { return v->name; }
+
+static propane_status session_note_states(session *s, propane_error *err) {
+    const mil_function *f = s->function;
+    s->state_names = mem_array((size_t)f->param_count + 1, sizeof *s->state_names);
+    if (!s->state_names) return propane_fail_memory(err, 0);
+    for (int i = 0; i < f->param_count; i++) {
+        if (f->params[i]->type.shell != MIL_STATE) continue;
+        s->state_names[s->state_count] = mem_copy_string(session_io_name(f->params[i]));
+        if (!s->state_names[s->state_count++]) return propane_fail_memory(err, 0);
+    }
+    return PROPANE_OK;
+}
+
+static const propane_io *session_io_at(const session *s, int i) { return runner_io(&s->run, i); }
+
+/* A state of the same name is the other session's memory; one that lies otherwise there cannot be. */
+static propane_status session_share_states(session *s, const session *of, propane_error *err) {
+    for (int i = 0; i < s->inputs; i++) {
+        const propane_io *io = session_io_at(s, i);
+        const bool both = session_is_state(s, io->name) && session_is_state(of, io->name);
+        const int at = both ? session_find_input(of, io->name) : -1;
+        if (at < 0) continue;
+        const propane_io *theirs = session_io_at(of, at);
+        char own[160], other[160];
+        text_shape(own, io->rank, io->dim);
+        text_shape(other, theirs->rank, theirs->dim);
+        if (io->dtype != theirs->dtype || strcmp(own, other) != 0 || io->bytes != theirs->bytes)
+            return propane_fail(err, PROPANE_ERR_INVALID,
+                                "state '%.60s' is %s here and %s in the session that shares it, or of another type",
+                                io->name, own, other);
+        PROPANE_TRY(runner_rebind(&s->run, s->device, i, of->run.bindings[at].buffer, true, err));
+    }
+    return PROPANE_OK;
+}
+
+static propane_status session_find_device(session *s, const session_options *o, propane_error *err) {
+    if (!o->shares) return propane_device_open(o->device, &s->device, err);
+    if (s->function->late || o->shares->late)
+        return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
+                            "%s: shapes follow from values, which keeps states from being shared", s->module->source);
+    s->guest = true;
+    s->device = o->shares->device;
+    return PROPANE_OK;
+}
+
+propane_status session_open_module(session *s, mil_module *m, const session_options *o, propane_error *err) {
+    const bool bf16 = strcmp(o->precision, "bf16") == 0;
+    *s = (session){.module = m,
+                   .wide = bf16 || strcmp(o->precision, "fp32") == 0,
+                   .precision = bf16 ? PROPANE_PRECISION_BF16 : PROPANE_PRECISION_AS_TYPED,
+                   .keep = o->keep,
+                   .threads = o->threads,
+                   .bisect = o->bisect};
+    s->function = mil_module_function(s->module, o->function, err);
+    if (!s->function) return err->status;
+    PROPANE_TRY(session_note_states(s, err));
+    PROPANE_TRY(session_find_device(s, o, err));
+    if (s->function->late) return session_late_open(s, err);
+    PROPANE_TRY(session_prepare(s, s->function, true, err));
+    PROPANE_TRY(session_compile(s, s->module, &s->program, err));
+    s->inputs = propane_program_input_count(s->program);
+    s->outputs = propane_program_output_count(s->program);
+    PROPANE_TRY(runner_open(&s->run, s->device, s->program, NULL, NULL, err));
+    return s->guest ? session_share_states(s, o->shares, err) : PROPANE_OK;
+}
+
+void session_close(session *s) {
+    runner_close(&s->run);
+    session_late_close(s);
+    propane_program_free(s->program);
+    if (!s->guest) propane_device_close(s->device);
+    for (int i = 0; i < s->state_count; i++) mem_free(s->state_names[i]);
+    mem_free(s->state_names);
+    mem_free(s->probabilities);
+    for (int i = 0; s->kept && i < s->outputs; i++) mem_free(s->kept[i]);
+    mem_free(s->kept);
+    mil_module_free(s->module);
+    *s = (session){0};
+}
+
+/* ---- filling ---------------------------------------------------------------------------------------------------------------- */
+
+static bool session_is_float(propane_dtype dtype) {
+    return dtype == PROPANE_FP16 || dtype == PROPANE_FP32 || dtype == PROPANE_BF16;
+}
+
+/* Through fp32 for floats and int32 for the rest: the buffer knows the element type. */
+static propane_status session_write_values(propane_buffer *buffer, const propane_io *io,
+                                           double (*value)(const void *, int64_t), const void *from,
+                                           propane_error *err) {
+    const int64_t count = propane_io_count(io);
+    void *copy = mem_array((size_t)count + 1, 4);
+    if (!copy) return propane_fail_memory(err, (size_t)count * 4);
+    const bool real = session_is_float(io->dtype);
+    for (int64_t i = 0; i < count; i++) {
+        const double v = value(from, i);
+        if (real)
+            ((float *)copy)[i] = (float)v;
+        else
+            ((int32_t *)copy)[i] = v >= 2147483647.0 ? INT32_MAX : v <= -2147483648.0 ? INT32_MIN : (int32_t)v;
+    }
+    propane_status status = propane_buffer_write(buffer, io, real ? PROPANE_FP32 : PROPANE_INT32, copy, count, err);
+    mem_free(copy);
+    return status;
+}
+
+static double session_array_value(const void *from, int64_t index) { return npy_element(from, index); }
+
+/* An image's pixels in planes: [1, channels, height, width]. */
+typedef struct planes {
+    const npy *picture;
+    int channels;
+    bool bgr;
+} planes;
+
+static double session_plane_value(const void *from, int64_t index) {
+    const planes *p = from;
+    const int64_t pixels = p->picture->dim[0] * p->picture->dim[1], channel = index / pixels, pixel = index % pixels;
+    const uint8_t *rgb = (const uint8_t *)p->picture->data + pixel * 3;
+    if (p->channels == 1) return (double)(int)(0.299 * rgb[0] + 0.587 * rgb[1] + 0.114 * rgb[2] + 0.5);
+    return rgb[p->bgr ? 2 - channel : channel];
+}
+
+static propane_status session_fill_picture(const session *s, int index, const session_input *in, propane_error *err) {
+    const propane_io *io = session_io_at(s, index);
+    const mil_interface *seen = mil_interface_of(s->module, s->function->name);
+    const mil_feature *f = seen ? mil_feature_find(seen->inputs, seen->input_count, io->name) : NULL;
+    char shape[160];
+    npy fitted = {0};
+    text_shape(shape, io->rank, io->dim);
+    const int channels = io->rank == 4 ? (int)io->dim[1] : 0;
+    if (io->rank != 4 || io->dim[0] != 1 || (channels != 1 && channels != 3))
+        return propane_fail(err, PROPANE_ERR_INVALID,
+                            "input '%.60s' is %s; an image can be given for [1, 1 or 3, height, width] alone", io->name,
+                            shape);
+    const bool fits = io->dim[2] == in->array.dim[0] && io->dim[3] == in->array.dim[1];
+    if (!fits && !s->resize)
+        return propane_fail(err, PROPANE_ERR_INVALID,
+                            "input '%.60s' is %s; the image has %lld x %lld pixels: scale it to %lld x %lld, or have "
+                            "it done by --resize",
+                            io->name, shape, (long long)in->array.dim[1], (long long)in->array.dim[0],
+                            (long long)io->dim[3], (long long)io->dim[2]);
+    if (!fits) PROPANE_TRY(picture_resize(&in->array, io->dim[2], io->dim[3], &fitted, err));
+    const planes p = {fits ? &in->array : &fitted, channels, f && f->kind == MIL_FEATURE_IMAGE && f->colour == MIL_BGR};
+    propane_status status = session_write_values(s->run.bindings[index].buffer, io, session_plane_value, &p, err);
+    npy_free(&fitted);
+    return status;
+}
+
+/* An array with one more dimension in front holds one value for each of several runs. */
+bool session_has_steps(const propane_io *io, const npy *a) {
+    if (a->rank != io->rank + 1 || a->dim[0] < 1) return false;
+    for (int i = 0; i < io->rank; i++)
+        if (a->dim[i + 1] != io->dim[i]) return false;
+    return true;
+}
+
+static propane_status session_fill_array(const session *s, int index, const session_input *in, int64_t step,
+                                         propane_error *err) {
+    const propane_io *io = session_io_at(s, index);
+    char want[160], have[160];
+    if (in->array.kind == 'f' && !session_is_float(io->dtype))
+        return propane_fail(err, PROPANE_ERR_INVALID, "input '%.60s' takes integers; the array holds floats", io->name);
+    if (session_has_steps(io, &in->array)) {
+        npy part = in->array;
+        part.count /= part.dim[0];
+        part.data = (uint8_t *)part.data + step * part.count * part.size;
+        return session_write_values(s->run.bindings[index].buffer, io, session_array_value, &part, err);
+    }
+    bool same = io->rank == in->array.rank || (propane_io_count(io) == 1 && in->array.count == 1);
+    for (int i = 0; same && i < io->rank && io->rank == in->array.rank; i++) same = io->dim[i] == in->array.dim[i];
+    text_shape(want, io->rank, io->dim);
+    text_shape(have, in->array.rank, in->array.dim);
+    if (!same)
+        return propane_fail(err, PROPANE_ERR_INVALID, "input '%.60s' is %s; the array is %s", io->name, want, have);
+    return session_write_values(s->run.bindings[index].buffer, io, session_array_value, &in->array, err);
+}
+
+typedef struct dice {
+    rng r;
+    propane_dtype dtype;
+} dice;
+
+static double session_random_value(const void *from, int64_t index) {
+    dice *d = (dice *)(uintptr_t)from;
+    (void)index;
+    if (session_is_float(d->dtype)) return rng_normal(&d->r);
+    return (double)rng_below(&d->r, d->dtype == PROPANE_BOOL ? 2 : 10);
+}
+
+bool session_is_state(const session *s, const char *name) {
+    for (int i = 0; i < s->state_count; i++)
+        if (strcmp(s->state_names[i], name) == 0) return true;
+    return false;
+}
+
+static propane_status session_check_names(const session *s, const session_inputs *in, propane_error *err) {
+    for (int k = 0; k < in->count; k++) {
+        char list[500] = "";
+        size_t used = 0;
+        bool found = false;
+        for (int i = 0; i < s->inputs; i++) {
+            found |= strcmp(session_io_at(s, i)->name, in->list[k].name) == 0;
+            if (used < sizeof list - 70)
+                used += (size_t)snprintf(list + used, sizeof list - used, "%s%.60s", i ? ", " : "",
+                                         session_io_at(s, i)->name);
+        }
+        if (!found)
+            return propane_fail(err, PROPANE_ERR_INVALID, "%s: there is no input '%.60s'; there is: %s",
+                                s->module->source, in->list[k].name, list);
+    }
+    return PROPANE_OK;
+}
+
+static const session_input *session_given_for(const session_inputs *in, const char *name) {
+    const session_input *found = NULL;
+    for (int k = 0; k < in->count; k++)
+        if (strcmp(in->list[k].name, name) == 0) found = &in->list[k];
+    return found;
+}
+
+/* How many runs the arrays are for; 0: one value for all. */
+propane_status session_count_steps(session *s, const session_inputs *in, propane_error *err) {
+    const char *first = NULL;
+    for (int i = 0; i < s->inputs; i++) {
+        const session_input *given = session_given_for(in, session_io_at(s, i)->name);
+        if (!given || given->image || !session_has_steps(session_io_at(s, i), &given->array)) continue;
+        if (s->steps && given->array.dim[0] != s->steps)
+            return propane_fail(err, PROPANE_ERR_INVALID, "'%.60s' holds %lld runs and '%.60s' %lld: give as many",
+                                first, (long long)s->steps, given->name, (long long)given->array.dim[0]);
+        s->steps = given->array.dim[0];
+        first = given->name;
+    }
+    return PROPANE_OK;
+}
+
+propane_status session_step(session *s, const session_inputs *in, int64_t step, propane_error *err) {
+    for (int i = 0; i < s->inputs; i++) {
+        const session_input *given = session_given_for(in, session_io_at(s, i)->name);
+        if (given && !given->image && session_has_steps(session_io_at(s, i), &given->array))
+            PROPANE_TRY(session_fill_array(s, i, given, step, err));
+    }
+    return PROPANE_OK;
+}
+
+int session_find_input(const session *s, const char *name) {
+    for (int i = 0; i < s->inputs; i++)
+        if (strcmp(session_io_at(s, i)->name, name) == 0) return i;
+    return -1;
+}
+
+propane_status session_put(session *s, const session_input *in, propane_error *err) {
+    const session_inputs one = {(session_input *)(uintptr_t)in, 1, 1};
+    PROPANE_TRY(session_check_names(s, &one, err));
+    const int i = session_find_input(s, in->name);
+    return in->image ? session_fill_picture(s, i, in, err) : session_fill_array(s, i, in, 0, err);
+}
+
+/* An optional input that the file has a standard for. */
+static const mil_feature *session_standard(const session *s, const char *name) {
+    const mil_interface *seen = mil_interface_of(s->module, s->function->name);
+    const mil_feature *f = seen ? mil_feature_find(seen->inputs, seen->input_count, name) : NULL;
+    return f && f->has_standard ? f : NULL;
+}
+
+static double session_standard_value(const void *from, int64_t index) { return ((const mil_feature *)from)->standard; }
+
+propane_status session_fill_rest(session *s, const bool *given, int64_t seed, const char *advice, propane_error *err) {
+    char missing[500] = "";
+    size_t used = 0;
+    dice d = {.dtype = PROPANE_FP32};
+    rng_init(&d.r, (uint64_t)seed);
+    for (int i = 0; i < s->inputs; i++) {
+        const propane_io *io = session_io_at(s, i);
+        d.dtype = io->dtype;
+        if (given[i] || session_is_state(s, io->name)) continue; /* states' buffers begin as zeros */
+        const mil_feature *standard = session_standard(s, io->name);
+        if (standard) {
+            PROPANE_TRY(session_write_values(s->run.bindings[i].buffer, io, session_standard_value, standard, err));
+        } else if (seed >= 0) {
+            PROPANE_TRY(session_write_values(s->run.bindings[i].buffer, io, session_random_value, &d, err));
+        } else if (used < sizeof missing - 230) {
+            char shape[160];
+            text_shape(shape, io->rank, io->dim);
+            used += (size_t)snprintf(missing + used, sizeof missing - used, "%s%.60s %s", used ? ", " : "", io->name,
+                                     shape);
+        }
+    }
+    if (!used) return PROPANE_OK;
+    return propane_fail(err, PROPANE_ERR_INVALID, "%s: nothing is given for %s: %s", s->module->source, missing,
+                        advice);
+}
+
+/* ---- running ---------------------------------------------------------------------------------------------------------------- */
+
+static int64_t session_now_ns(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+int session_state_output(const session *s, const char *state) {
+    const size_t n = strlen(state);
+    for (int i = s->inputs; i < s->inputs + s->outputs; i++) {
+        const char *name = s->run.bindings[i].name;
+        if (strncmp(name, state, n) == 0 && strcmp(name + n, "_out") == 0) return i;
+    }
+    return -1;
+}
+
+static propane_status session_carry_state(session *s, const char *state, propane_error *err) {
+    const int from = session_state_output(s, state);
+    int to = 0;
+    void *source = NULL, *target = NULL;
+    while (to < s->inputs && strcmp(s->run.bindings[to].name, state) != 0) to++;
+    if (from < 0 || to == s->inputs) return PROPANE_OK;
+    const propane_io *io = session_io_at(s, to);
+    PROPANE_TRY(propane_buffer_lock(s->run.bindings[from].buffer, false, &source, err));
+    propane_status status = propane_buffer_lock(s->run.bindings[to].buffer, true, &target, err);
+    if (!status) {
+        const size_t bytes = session_io_at(s, from)->bytes;
+        memcpy(target, source, bytes < io->bytes ? bytes : io->bytes);
+        propane_buffer_unlock(s->run.bindings[to].buffer);
+    }
+    propane_buffer_unlock(s->run.bindings[from].buffer);
+    return status;
+}
+
+propane_status session_run(session *s, int64_t *ns, propane_error *err) {
+    propane_completion done = {.size = sizeof done};
+    poll_scope scope;
+    const int64_t begin = session_now_ns();
+    poll_begin(&scope);
+    propane_status status = s->late ? session_late_settle(s, err) : PROPANE_OK;
+    if (!status) status = runner_run(&s->run, &done, err);
+    PROPANE_TRY(poll_end(&scope, status, err));
+    s->engine_ns = done.engine_ns;
+    s->energy_j = done.energy_j;
+    *ns = done.simulated ? done.device_ns : session_now_ns() - begin;
+    for (int i = 0; i < s->state_count; i++) PROPANE_TRY(session_carry_state(s, s->state_names[i], err));
+    return PROPANE_OK;
+}
+
+static void session_npy_of(const propane_io *io, npy *out) {
+    *out = (npy){.rank = io->rank, .count = propane_io_count(io)};
+    (void)npy_set_type(out, io->dtype);
+    for (int i = 0; i < io->rank; i++) out->dim[i] = io->dim[i];
+}
+
+static bool session_is_state_output(const session *s, int at) {
+    for (int k = 0; k < s->state_count; k++)
+        if (session_state_output(s, s->state_names[k]) == at) return true;
+    return false;
+}
+
+propane_status session_keep(session *s, int64_t step, propane_error *err) {
+    if (s->late)
+        return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
+                            "%s: the shapes of its results follow from its inputs' values, so those of several runs do "
+                            "not fit in one file: give the inputs of one run",
+                            s->module->source);
+    if (!s->kept) s->kept = mem_array((size_t)s->outputs + 1, sizeof *s->kept);
+    if (!s->kept) return propane_fail_memory(err, 0);
+    for (int i = 0; i < s->outputs; i++) {
+        npy one;
+        if (session_is_state_output(s, s->inputs + i)) continue;
+        session_npy_of(session_io_at(s, s->inputs + i), &one);
+        const size_t bytes = (size_t)one.count * (size_t)one.size;
+        if (!s->kept[i]) s->kept[i] = mem_array((size_t)s->steps, bytes + 1);
+        if (!s->kept[i]) return propane_fail_memory(err, (size_t)s->steps * bytes);
+        PROPANE_TRY(propane_buffer_read(s->run.bindings[s->inputs + i].buffer, session_io_at(s, s->inputs + i),
+                                        session_io_at(s, s->inputs + i)->dtype,
+                                        (uint8_t *)s->kept[i] + (size_t)step * bytes, one.count, err));
+    }
+    return PROPANE_OK;
+}
+
+/* The output that counts the rows of output `name`; negative: all are results. */
+static int session_rows_output(const session *s, const char *name) {
+    const mil_interface *seen = mil_interface_of(s->module, s->function->name);
+    const mil_feature *f = seen ? mil_feature_find(seen->outputs, seen->output_count, name) : NULL;
+    for (int i = s->inputs; f && f->rows && i < s->inputs + s->outputs; i++)
+        if (strcmp(s->run.bindings[i].name, f->rows) == 0) return i;
+    return -1;
+}
+
+static bool session_counts_rows(const session *s, int at) {
+    for (int i = s->inputs; i < s->inputs + s->outputs; i++)
+        if (session_rows_output(s, s->run.bindings[i].name) == at) return true;
+    return false;
+}
+
+/* Rows that are no results go. */
+static propane_status session_cut_rows(session *s, int at, npy *out, propane_error *err) {
+    const int counter = session_rows_output(s, s->run.bindings[at].name);
+    int32_t rows = 0;
+    if (counter < 0 || out->rank < 1) return PROPANE_OK;
+    PROPANE_TRY(
+        propane_buffer_read(s->run.bindings[counter].buffer, session_io_at(s, counter), PROPANE_INT32, &rows, 1, err));
+    if (rows < 0 || rows >= out->dim[0]) return PROPANE_OK;
+    out->count = out->count / out->dim[0] * rows;
+    out->dim[0] = rows;
+    return PROPANE_OK;
+}
+
+/* The output's array; what was kept of several runs has a dimension for them in front. */
+static propane_status session_array_of(session *s, int at, npy *out, propane_error *err) {
+    void *kept = s->kept ? s->kept[at - s->inputs] : NULL;
+    session_npy_of(session_io_at(s, at), out);
+    const size_t bytes = (size_t)out->count * (size_t)out->size, all = kept ? bytes * (size_t)s->steps : bytes;
+    out->data = mem_alloc(all + 1);
+    if (!out->data) return propane_fail_memory(err, all);
+    if (!kept) {
+        PROPANE_TRY(propane_buffer_read(s->run.bindings[at].buffer, session_io_at(s, at), session_io_at(s, at)->dtype,
+                                        out->data, out->count, err));
+        return session_cut_rows(s, at, out, err);
+    }
+    memcpy(out->data, kept, all);
+    memmove(out->dim + 1, out->dim, (size_t)out->rank * sizeof *out->dim);
+    out->dim[0] = s->steps;
+    out->rank++;
+    out->count *= s->steps;
+    return PROPANE_OK;
+}
+
+static propane_status session_write_one(session *s, int at, const char *dir, const char *name, propane_error *err) {
+    npy array = {0};
+    text path = {0};
+    text_printf(&path, "%s/%s.npy", dir, name);
+    propane_status status = path.failed ? propane_fail_memory(err, 0) : session_array_of(s, at, &array, err);
+    if (!status) status = npy_write(path.data, &array, err);
+    npy_free(&array);
+    text_deinit(&path);
+    return status;
+}
+
+propane_status session_write(session *s, const char *dir, propane_error *err) {
+    PROPANE_TRY(file_make_dir(dir, err));
+    for (int i = s->inputs; i < s->inputs + s->outputs; i++) {
+        const char *name = s->run.bindings[i].name;
+        for (int k = 0; k < s->state_count; k++)
+            if (session_state_output(s, s->state_names[k]) == i) name = s->state_names[k];
+        if (!s->kept && session_counts_rows(s, i)) continue; /* it is told by the arrays' shapes */
+        PROPANE_TRY(session_write_one(s, i, dir, name, err));
+    }
+    return PROPANE_OK;
+}

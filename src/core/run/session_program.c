@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: MIT
+ * Owns what a session makes of a function before a device gets it: labels stay behind, states become inputs and outputs, the
+ * precision changes, every value may become an output.
+ */
+#include "core/run/session_program.h"
+
+#include "core/base/memory.h"
+#include "core/mil/build.h"
+#include "core/mil/coreml/package.h"
+#include "core/pass/pass.h"
+#include "core/refusal/refusal.h"
+
+/* What a classifier's labels are made from becomes an output, unless it is one. */
+static propane_status session_program_note_classes(session *s, propane_error *err) {
+    mil_function *f = s->function;
+    mil_builder b;
+    const mil_op *op = f->first;
+    while (op && op->info->code != MIL_OP_classify) op = op->next;
+    if (!op) return PROPANE_OK;
+    mil_value *v = mil_in(op, "probabilities");
+    const mil_interface *seen = mil_interface_of(s->module, f->name);
+    s->classes = mil_in(op, "classes")->konst;
+    s->label = seen && seen->predicted[0] ? seen->predicted : "label";
+    mem_free(s->probabilities);
+    s->probabilities = mem_copy_string(v->name);
+    if (!s->probabilities) return propane_fail_memory(err, 0);
+    for (int i = 0; i < f->result_count; i++)
+        if (f->results[i] == v) return PROPANE_OK;
+    mil_build_resume(&b, f);
+    mil_build_result(&b, v);
+    if (b.err.status && err) *err = b.err;
+    return b.err.status;
+}
+
+/* Labels and dictionaries stay behind: a device gives tensors. */
+static propane_status session_program_drop_labels(session *s, propane_error *err) {
+    mil_function *f = s->function;
+    int kept = 0;
+    PROPANE_TRY(session_program_note_classes(s, err));
+    for (int i = 0; i < f->result_count; i++) {
+        mil_value *v = f->results[i];
+        const bool label = v->type.shell == MIL_DICT || v->type.dtype == MIL_string ||
+                           (v->def && v->def->info->code == MIL_OP_classify);
+        s->removed_results += label;
+        if (!label) f->results[kept++] = v;
+    }
+    f->result_count = kept;
+    if (kept) return PROPANE_OK;
+    return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "%s: no output is a tensor", s->module->source);
+}
+
+/* All that ops compute, constants apart, behind the results that are there. */
+static propane_status session_program_keep_values(session *s, propane_error *err) {
+    mil_function *f = s->function;
+    mil_builder b;
+    bool *is_result = mem_array((size_t)f->value_count + 1, sizeof *is_result);
+    if (!is_result) return propane_fail_memory(err, (size_t)f->value_count);
+    for (int i = 0; i < f->result_count; i++) is_result[f->results[i]->id] = true;
+    mil_build_resume(&b, f);
+    for (mil_op *op = f->first; op; op = op->next)
+        for (int i = 0; i < op->result_count; i++) {
+            mil_value *v = op->results[i];
+            const mil_dtype_info *type = mil_dtype_get(v->type.dtype);
+            const bool plain = v->type.shell == MIL_TENSOR && (type->bits == 16 || type->bits == 32) &&
+                               type->kind != MIL_KIND_UINT && v->type.dtype != MIL_bf16;
+            if (!v->konst && !is_result[v->id] && plain && mil_type_count(&v->type) > 0) mil_build_result(&b, v);
+        }
+    mem_free(is_result);
+    if (err && b.err.status) *err = b.err;
+    return b.err.status;
+}
+
+propane_status session_prepare(session *s, mil_function *f, bool whole, propane_error *err) {
+    s->function = f;
+    if (whole) PROPANE_TRY(session_program_drop_labels(s, err));
+    if (s->state_count) PROPANE_TRY(pass_states(f, err));
+    if (s->wide) PROPANE_TRY(pass_retype_fp32(f, err));
+    s->own_results = f->result_count;
+    return whole && s->keep ? session_program_keep_values(s, err) : PROPANE_OK;
+}
+
+propane_status session_compile(const session *s, mil_module *m, propane_program **out, propane_error *err) {
+    const propane_compile_options options = {
+        .size = sizeof options, .function = s->function->name, .precision = s->precision, .threads = s->threads};
+    const propane_status status = propane_program_compile(s->device, m, &options, out, err);
+    return status ? refusal_explain(s->device, s->function, &options, s->bisect, err) : status;
+}

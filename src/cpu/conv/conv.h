@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: MIT
+ * Layers of images whose channels are neighbours, as steps: their arguments, which ops/emit_conv_nhwc.h fills in, and what
+ * runs them. A layer is what the steps that have one share (conv_direct.c, conv_depthwise.c, conv_winograd.c) with the one that
+ * has several (conv_bottleneck.c). Strides are in floats.
+ */
+#ifndef CPU_CONV_CONV_H
+#define CPU_CONV_CONV_H
+
+#include "core/mil/ops/shape_util.h"
+#include "cpu/cpu_program.h"
+#include "cpu/simd/kernels.h"
+
+/* What happens to a layer's sums. */
+typedef struct cpu_conv_end {
+    cpu_conv_finish finish;
+    cpu_elementwise_unary map; /* NULL: none */
+    float p, q;
+    bool has_bias;
+    cpu_ref bias; /* [a multiple of what it was rounded up to] */
+} cpu_conv_end;
+
+static inline const float *cpu_conv_bias(const cpu_run *run, const cpu_conv_end *e) {
+    return e->has_bias ? cpu_ref_at(run, e->bias) : NULL;
+}
+static inline void cpu_conv_map(const cpu_conv_end *e, float *point, int64_t step, int64_t points, int64_t n) {
+    for (int64_t i = 0; e->map && i < points; i++, point += step) e->map(point, point, n, e->p, e->q);
+}
+
+/* ---- convolutions over all channels --------------------------------------------------------------------------------- */
+
+typedef struct cpu_conv_direct {
+    const cpu_conv_kernels *k;
+    int64_t images, c_in, c_out, in_h, in_w, out_h, out_w, stride_h, stride_w, before_h, before_w;
+    int64_t x_image, x_line, x_col, x_channel; /* of the operand */
+    bool copied, apart;                        /* apart: the tiles read each channel's lines by themselves */
+    int64_t plane_h, plane_w, pitch, reach_h;  /* reach: lines that a line of results reads */
+    int64_t a_image, a_line, a_col;            /* what the tiles read: from result to result */
+    int taps;
+    const int64_t *tap;
+    int64_t depth, pass; /* elements of a tap; how many of them at once */
+    int64_t panels, panel_floats;
+    int64_t line_runs, runs; /* of a line; all */
+    int64_t y_image, y_line, y_col, other_image, other_line, other_col, gate_image;
+    cpu_conv_end end;
+    bool has_other, has_gate;
+    cpu_ref x, y, other, gate, weights;
+} cpu_conv_direct;
+
+typedef struct cpu_conv_direct_call {
+    const cpu_conv_direct *a;
+    const float *x, *points, *weights, *bias, *other, *gate; /* points: x or its copy */
+    float *y, *plane;
+} cpu_conv_direct_call;
+
+cpu_conv_direct_call cpu_conv_direct_at(const cpu_run *run, const cpu_conv_direct *a);
+/* Line `h` of an image's copy with padding, to `to`. */
+void cpu_conv_copy_line(const cpu_conv_direct_call *call, int64_t image, int64_t h, float *to);
+/* Runs and panels [from, to). */
+void cpu_conv_direct_part(const cpu_conv_direct_call *call, int64_t run_from, int64_t run_to, int64_t panel_from,
+                          int64_t panel_to);
+
+/* ---- windows -------------------------------------------------------------------------------------------------------- */
+
+typedef struct cpu_conv_window {
+    mil_conv c;
+    const cpu_conv_kernels *k;
+    cpu_conv_kind kind;
+    int64_t x_image, x_line, x_col, y_image, y_line, y_col, w_row;
+    const float *parts; /* average: [out_h][out_w] elements of a window that count; NULL: another kind */
+    cpu_conv_end end;
+    cpu_ref x, y, w;
+} cpu_conv_window;
+
+typedef struct cpu_conv_window_call {
+    const cpu_conv_window *a;
+    const float *x, *w, *bias;
+    float *y;
+    int64_t channels;
+} cpu_conv_window_call;
+
+cpu_conv_window_call cpu_conv_window_at(const cpu_run *run, const cpu_conv_window *a);
+/* Line `h` of an image's results. */
+void cpu_conv_window_line(const cpu_conv_window_call *call, int64_t image, int64_t h);
+
+/* ---- steps: arguments and what runs them (cpu_step_run) -------------------------------------------------------------- */
+
+/* The step of one layer: runs in blocks, panels in chunks. */
+typedef struct cpu_conv_direct_step {
+    cpu_conv_direct d;
+    int64_t block_runs, blocks, chunk_panels, chunks;
+    cpu_ref plane;
+} cpu_conv_direct_step;
+
+propane_status cpu_conv_direct_run(const cpu_run *run, const void *step, propane_error *err);
+
+/* 3x3 convolutions of stride 1 by minimal filtering (conv_winograd.c): 36 products for tiles of 4 x 4 results. */
+enum { CPU_WINOGRAD_SQUARE = 36, CPU_WINOGRAD_STEP = 4 };
+typedef struct cpu_conv_winograd_step {
+    mil_conv c;
+    const cpu_conv_kernels *k;
+    int64_t tall, wide, tiles; /* of an image; all */
+    int64_t x_image, x_line, x_col, y_image, y_line, y_col, other_image, other_line, other_col;
+    int64_t panels, task_tiles;
+    cpu_conv_end end;
+    bool has_other;
+    cpu_ref x, y, other, weights, v, m;
+} cpu_conv_winograd_step;
+
+propane_status cpu_conv_winograd_run(const cpu_run *run, const void *step, propane_error *err);
+bool cpu_conv_winograd_pays(const mil_conv *c);
+int64_t cpu_conv_winograd_tiles(const mil_conv *c); /* of all images */
+/* Weights [c_out][c_in][3][3], transformed, as [36][panels][c_in][width]; `to` holds zeros. */
+void cpu_conv_winograd_weights(const mil_conv *c, int64_t width, const float *w, float *to);
+
+typedef struct cpu_conv_window_step {
+    cpu_conv_window w;
+    int64_t lines, task_lines;
+} cpu_conv_window_step;
+
+propane_status cpu_conv_window_run(const cpu_run *run, const void *step, propane_error *err);
+
+/* A convolution, the depthwise one after it, and what follows that, as one step (conv_bottleneck.c). */
+typedef struct cpu_conv_bottleneck_step {
+    cpu_conv_direct first, last;
+    cpu_conv_window window;
+    bool has_last, has_mean, last_adds_first;
+    int64_t channels, band_lines, bands, chunk_panels, chunks;
+    int64_t mid_col, mid_before, mid_line, out_line; /* between the layers */
+    int64_t plane_floats, mid_floats, out_floats;    /* of a thread */
+    float count;                                     /* mean: points of an image */
+    cpu_ref x, y, scratch, sums, mean;
+} cpu_conv_bottleneck_step;
+
+propane_status cpu_conv_bottleneck_run(const cpu_run *run, const void *step, propane_error *err);
+
+/* How lines and channels are divided among tasks. */
+typedef struct cpu_conv_bands {
+    int64_t band_lines, bands, chunk_panels, chunks, mid_lines;
+} cpu_conv_bands;
+
+/* False: too many lines would be made twice. `last`: a 1x1 convolution follows. */
+bool cpu_conv_bottleneck_divide(const cpu_conv_kernels *k, const mil_conv *first, const mil_conv *c, bool last,
+                                int threads, cpu_conv_bands *out);
+bool cpu_conv_bottleneck_pays(const cpu_kernels *kernels, int threads, const mil_conv *first, const mil_conv *window,
+                              bool last);
+
+#endif

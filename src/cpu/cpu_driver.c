@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: MIT
+ * The cpu driver: plans a function once (plan.h) and runs the plan on the process's pool. All programs of a device share
+ * one block of memory for what lies between inputs and outputs, because a device runs one program at a time; it grows
+ * when a program that needs more is compiled, never at a run.
+ *
+ * It refuses what it cannot run when it is compiled, naming the operation; `threads` of the options is the
+ * most that run at once, and 1 runs the whole program on the calling thread.
+ */
+#include <pthread.h>
+#include <string.h>
+
+#include "core/base/clock.h"
+#include "core/base/memory.h"
+#include "core/base/pool.h"
+#include "cpu/blas.h"
+#include "cpu/plan/plan.h"
+#include "cpu/profile.h"
+#include "cpu/simd/kernels.h"
+
+extern const propane_driver cpu_driver;
+
+typedef struct cpu_device {
+    const cpu_kernels *kernels;
+    const cpu_blas *blas;  /* for large products; NULL: none */
+    pthread_mutex_t mutex; /* the block: a compile may let it grow while a run uses it */
+    void *block;
+    size_t block_bytes;
+} cpu_device;
+
+static propane_status cpu_probe(propane_error *why) {
+    cpu_isa isa;
+    return cpu_isa_current(&isa, why);
+}
+
+static propane_status cpu_open(const char *rest, void **impl, propane_error *err) {
+    cpu_isa isa;
+    if (*rest)
+        return propane_fail(err, PROPANE_ERR_INVALID,
+                            "device cpu: it takes nothing behind its name, but '%.40s' is there", rest);
+    const cpu_blas *blas = NULL;
+    PROPANE_TRY(cpu_isa_current(&isa, err));
+    PROPANE_TRY(cpu_blas_current(&blas, err));
+    cpu_device *d = mem_alloc(sizeof *d);
+    if (!d) return propane_fail_memory(err, sizeof *d);
+    d->kernels = cpu_kernels_of(isa);
+    d->blas = blas;
+    if (pthread_mutex_init(&d->mutex, NULL)) {
+        mem_free(d);
+        return propane_fail(err, PROPANE_ERR_DEVICE, "the system gives no lock");
+    }
+    *impl = d;
+    return PROPANE_OK;
+}
+
+static void cpu_close(void *impl) {
+    cpu_device *d = impl;
+    if (!d) return;
+    mem_pages_free(d->block, d->block_bytes);
+    pthread_mutex_destroy(&d->mutex);
+    mem_free(d);
+}
+
+static void cpu_describe(const void *impl, propane_device_info *out) {
+    out->compile_limit = 0;
+    out->simulated = false;
+}
+
+static cpu_plan_options cpu_driver_options_of(const cpu_device *d, const propane_compile_options *options) {
+    return (cpu_plan_options){.kernels = d->kernels,
+                              .blas = d->blas,
+                              .threads = options ? options->threads : 0,
+                              .bf16 = options && options->precision == PROPANE_PRECISION_BF16,
+                              .fuse = true};
+}
+
+/* What can be planned can be run. */
+static propane_status cpu_supports(void *impl, const mil_function *f, const propane_compile_options *options,
+                                   propane_error *why) {
+    const cpu_plan_options o = cpu_driver_options_of(impl, options);
+    return cpu_plan_check(f, &o, why);
+}
+
+static propane_status cpu_driver_grow_block(cpu_device *d, size_t bytes, propane_error *err) {
+    propane_status status = PROPANE_OK;
+    pthread_mutex_lock(&d->mutex);
+    if (bytes > d->block_bytes) {
+        void *block = mem_pages_alloc(bytes);
+        if (block) {
+            mem_pages_free(d->block, d->block_bytes);
+            d->block = block;
+            d->block_bytes = bytes;
+        } else {
+            status = propane_fail_memory(err, bytes);
+        }
+    }
+    pthread_mutex_unlock(&d->mutex);
+    return status;
+}
+
+static propane_status cpu_compile(void *impl, const mil_function *f, const propane_compile_options *options,
+                                  driver_program *out, propane_error *err) {
+    cpu_program *program = NULL;
+    cpu_plan_options o = cpu_driver_options_of(impl, options);
+    PROPANE_TRY(cpu_plan_compile(f, &o, out->arena, &program, err));
+    out->impl = program;
+    out->input_count = program->input_count;
+    out->output_count = program->output_count;
+    out->inputs = program->inputs;
+    out->outputs = program->outputs;
+    out->in_place = program->in_place;
+    propane_status status = cpu_driver_grow_block(impl, (size_t)program->block_bytes, err);
+    if (status != PROPANE_OK) cpu_program_deinit(program);
+    return status;
+}
+
+static void cpu_program_free(void *impl, driver_program *program) {
+    cpu_program_deinit(program->impl);
+    program->impl = NULL;
+}
+
+static propane_status cpu_buffer_create(void *impl, size_t bytes, driver_buffer *out, propane_error *err) {
+    out->memory = mem_pages_alloc(bytes);
+    return out->memory ? PROPANE_OK : propane_fail_memory(err, bytes);
+}
+
+static void cpu_buffer_free(void *impl, driver_buffer *buffer) {
+    if (buffer->memory) mem_pages_free(buffer->memory, buffer->bytes);
+    buffer->memory = NULL;
+}
+
+static propane_status cpu_execute(void *impl, const driver_execution *e, propane_completion *out, propane_error *err) {
+    cpu_device *d = impl;
+    cpu_program *program = e->program->impl;
+    pthread_mutex_lock(&d->mutex);
+    int64_t start = clock_ns();
+    for (int i = 0; i < program->input_count; i++) program->in[i] = e->inputs[i]->memory;
+    for (int i = 0; i < program->output_count; i++) program->out[i] = e->outputs[i]->memory;
+    propane_status status = cpu_program_run(program, d->block, program->in, program->out, err);
+    out->device_ns = clock_ns() - start;
+    out->energy_j = -1;
+    out->simulated = false;
+    out->status = status;
+    pthread_mutex_unlock(&d->mutex);
+    return status;
+}
+
+static void cpu_profile_switch(driver_program *program, bool on) {
+    cpu_profile_enable(program, on);
+    if (on) cpu_profile_reset(program);
+}
+
+static void cpu_profile_row_of(const driver_program *program, int step, propane_profile_row *out) {
+    cpu_profile_row r;
+    cpu_profile_get(program, step, &r);
+    *out = (propane_profile_row){sizeof *out, r.kind, r.name, r.stage, r.flops, r.bytes, r.runs, r.ns, -1};
+}
+
+const propane_driver cpu_driver = {
+    .name = "cpu",
+    .summary = "this machine's processor: planned once, vector kernels, a thread pool of its own",
+    .host_memory = true,
+    .probe = cpu_probe,
+    .open = cpu_open,
+    .close = cpu_close,
+    .describe = cpu_describe,
+    .supports = cpu_supports,
+    .compile = cpu_compile,
+    .program_free = cpu_program_free,
+    .buffer_create = cpu_buffer_create,
+    .buffer_free = cpu_buffer_free,
+    .execute = cpu_execute,
+    .profile = cpu_profile_switch,
+    .profile_count = cpu_profile_count,
+    .profile_row = cpu_profile_row_of,
+    .profile_fusion = cpu_profile_fusion,
+};

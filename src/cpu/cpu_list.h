@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: MIT
+ * Lists while a program runs. The buffer of a list holds the address of a cpu_list. Each operation that makes or writes a list
+ * has one of its own, planned with it and kept from run to run, so a list that has grown once is large enough the next time.
+ */
+#ifndef CPU_CPU_LIST_H
+#define CPU_CPU_LIST_H
+
+#include "core/base/arena.h"
+#include "propane.h"
+
+typedef struct cpu_list {
+    unsigned char *data;  /* the elements, one after the other */
+    int64_t length, room; /* in elements */
+    int64_t each;         /* bytes of an element */
+    bool grows;           /* dynamic_length */
+    struct cpu_list *next;
+} cpu_list;
+
+/* An empty one with elements of `each` bytes, put before *first; NULL: no memory. */
+cpu_list *cpu_list_create(arena *a, cpu_list **first, int64_t each);
+void cpu_list_free(cpu_list *first); /* it and all after it: what they hold */
+
+/* `length` elements; what is new is zeros. `where` names the operation in errors. */
+PROPANE_CHECK propane_status cpu_list_resize(cpu_list *list, int64_t length, const char *where, propane_error *err);
+PROPANE_CHECK propane_status cpu_list_assign(cpu_list *to, const cpu_list *from, const char *where, propane_error *err);
+
+#endif

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: MIT
+ * Tile programs: elementwise operations, reductions and softmax of one iteration space, run tile by tile so that all that
+ * lies between loads and stores stays in L1, in fp32.
+ *
+ * The iteration space has three parts: outer dimensions, folded ones (the reduced axes) and one inner one after them. A
+ * tile is a box of `rows` of the last outer dimension, all of the folded part (or a chunk of it, when nothing needs it
+ * whole) and `width` of the inner dimension, dense in the worker's scratch memory:
+ *   no axes           [rows, 1, width]   strips of a plain map
+ *   last axis folded  [rows, fold, 1]    rows of a softmax
+ *   another axis      [1, fold, width]   columns of an RMSNorm over channels
+ * A register is FULL (a float for each element of the tile), REDUCED (one for each of rows x width), LINE (one for each
+ * line) or SCALAR. FULL ones are lines: [fold][width] where there are columns, else [rows][fold * width]; they lie one
+ * behind another in scratch memory, or apart by what the tensor's strides say where its own memory serves.
+ */
+#ifndef CPU_LOOP_LOOP_H
+#define CPU_LOOP_LOOP_H
+
+#include "cpu/cpu_view.h"
+#include "cpu/signed_rows.h"
+#include "cpu/simd/kernels.h"
+
+#define LOOP_MAX_REGISTERS 160
+#define LOOP_MAX_RANK      MIL_MAX_RANK
+
+#define LOOP_MAX_PASSES   8
+#define LOOP_CHUNK_FLOATS 8192 /* folded elements of a row at a time */
+
+typedef enum loop_class { LOOP_FULL, LOOP_REDUCED, LOOP_SCALAR, LOOP_LINE } loop_class;
+
+typedef enum loop_kind {
+    LOOP_LOAD,
+    LOOP_UNARY,
+    LOOP_BINARY,
+    LOOP_SELECT,
+    LOOP_FMA,    /* src[0] src[1] + src[2]; code 1: src[2] - src[0] src[1]; src[0] is FULL */
+    LOOP_SPREAD, /* to FULL, or SCALAR to REDUCED */
+    LOOP_REDUCE, /* of src[0]; of src[0] src[1] if that is there */
+    LOOP_LOG_SUM_EXP,
+    LOOP_SOFTMAX,
+    LOOP_STORE
+} loop_kind;
+
+typedef struct loop_instr {
+    unsigned char kind, code;
+    unsigned char klass; /* of the result */
+    short dst, src[3];   /* registers */
+    short view;          /* loads and stores */
+    short place;         /* reductions: which one it is */
+    float p, q;
+} loop_instr;
+
+typedef struct loop_view {
+    cpu_ref at;
+    mil_dtype dtype;
+    unsigned char klass;        /* of what is loaded or stored */
+    int element;                /* bytes */
+    const cpu_signed_row *pick; /* not NULL: index i of the last outer dimension is line pick[i].line, with that sign */
+    int64_t outer[LOOP_MAX_RANK], fold[LOOP_MAX_RANK], inner; /* strides in elements */
+} loop_view;
+
+typedef struct loop_register {
+    loop_class klass;
+    int64_t slot; /* floats from the worker's scratch; -1: none (constant scalar) */
+    float value;  /* constant scalars */
+    short direct; /* >= 0: computed straight into that store's memory where its tile is dense fp32 */
+} loop_register;
+
+/* Over the fold once: instructions [once, chunk) before it, [chunk, end) for each chunk. */
+typedef struct loop_pass {
+    int once, chunk, end;
+} loop_pass;
+
+typedef struct loop_program {
+    const cpu_elementwise_kernels *map;
+    const cpu_reduce_kernels *table;
+    int outer_rank, fold_rank;
+    int64_t outer[LOOP_MAX_RANK], fold[LOOP_MAX_RANK], inner;
+    int64_t rows, width; /* of a tile */
+    int64_t chunk;       /* of fold[0] */
+    bool columns;        /* REDUCED lies along the inner dimension */
+    int view_count, instr_count, register_count, pass_count;
+    loop_pass passes[LOOP_MAX_PASSES];
+    loop_view *views;
+    loop_instr *instrs;
+    loop_register *registers;
+    cpu_ref scratch;
+    int64_t scratch_bytes; /* of one worker */
+    int64_t row_chunks, width_chunks, tiles, tiles_a_task;
+    /* More than one: a pass goes over a tile's fold in parts of that many of fold[0], which are tasks. What each has
+     * reduced lies in `partial` until the next pass joins it, in the parts' order. */
+    int64_t parts, part_length;
+    int reductions;
+    cpu_ref partial;
+} loop_program;
+
+propane_status cpu_loop_run(const cpu_run *run, const void *args, propane_error *err);
+
+#endif

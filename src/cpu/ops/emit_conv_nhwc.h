@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: MIT
+ * What the emitters of channels-last layers share (emit_conv_nhwc.c, emit_conv_direct.c, emit_conv_bottleneck.c).
+ */
+#ifndef CPU_OPS_EMIT_CONV_NHWC_H
+#define CPU_OPS_EMIT_CONV_NHWC_H
+
+#include "cpu/conv/conv.h"
+#include "cpu/plan/emit.h"
+#include "cpu/plan/facts.h"
+
+cpu_conv_finish cpu_plan_finish_of(const cpu_fused_conv *l);
+double cpu_conv_flops(const mil_conv *c);
+/* Packs the bias of `channels` rounded up to `multiple`. */
+PROPANE_CHECK propane_status cpu_conv_plan_end(planner *p, const cpu_fused_conv *l, int64_t channels, int64_t multiple,
+                                               cpu_conv_end *out, propane_error *err);
+/* All but where things lie in memory that the caller decides on; `y` and `other` (NULL: none) tell their strides. */
+PROPANE_CHECK propane_status cpu_conv_plan_direct(planner *p, const cpu_fused_conv *l, const mil_conv *c,
+                                                  const cpu_view *x, const cpu_view *other, const cpu_view *y,
+                                                  cpu_conv_direct *a, propane_error *err);
+/* Weights and bias packed; where the image and the results lie is the caller's. */
+PROPANE_CHECK propane_status cpu_conv_plan_depthwise(planner *p, const cpu_fused_conv *l, cpu_conv_window *a,
+                                                     propane_error *err);
+
+PROPANE_CHECK propane_status cpu_conv_emit_direct(planner *p, const cpu_fused_conv *l, propane_error *err);
+/* The operands lie channels-last. */
+PROPANE_CHECK propane_status cpu_conv_emit_winograd(planner *p, const cpu_fused_conv *l, const mil_conv *c,
+                                                    const cpu_view *x, const cpu_view *other, const cpu_view *y,
+                                                    propane_error *err);
+PROPANE_CHECK propane_status cpu_conv_emit_depthwise(planner *p, const cpu_fused_conv *l, propane_error *err);
+PROPANE_CHECK propane_status cpu_conv_emit_pool(planner *p, const mil_op *op, propane_error *err);
+PROPANE_CHECK propane_status cpu_conv_emit_bottleneck(planner *p, const cpu_fused_conv *l, propane_error *err);
+
+#endif

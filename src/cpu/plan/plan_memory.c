@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: MIT
+ * Memory of a plan: which buffers may take over another's (in place), and where in one block each lies (core/base/offset_planner.h).
+ */
+#include "core/base/offset_planner.h"
+#include "cpu/plan/plan_stages.h"
+
+#define ALIGN 64
+
+static int plan_memory_root_of(const cpu_buffer *buffers, int b) {
+    while (buffers[b].alias >= 0) b = buffers[b].alias;
+    return b;
+}
+
+/* The same for an output: what is computed first is computed there. Its memory is in use from then on, so that nothing
+ * else that the program reads may be bound to it. */
+static void plan_memory_share_output(planner *p, const cpu_emit_pair *pair) {
+    int from = plan_memory_root_of(p->buffers, pair->from);
+    cpu_buffer *f = &p->buffers[from], *t = &p->buffers[pair->to];
+    if (f->place != CPU_PLACE_TEMP || f->last != pair->step || t->first != pair->step || f->bytes != t->bytes) return;
+    f->alias = pair->to;
+    t->first = f->first;
+}
+
+/* `to` is first written in the step that reads `from` for the last time: then it may have its memory. */
+static void plan_memory_share(planner *p) {
+    for (int i = 0; i < p->pair_count; i++) {
+        const cpu_emit_pair *pair = &p->pairs[i];
+        if (p->buffers[pair->from].place != CPU_PLACE_TEMP) continue;
+        if (p->buffers[pair->to].place == CPU_PLACE_OUTPUT) plan_memory_share_output(p, pair);
+        if (p->buffers[pair->to].place != CPU_PLACE_TEMP) continue;
+        if (p->buffers[pair->to].alias >= 0) continue;
+        int from = plan_memory_root_of(p->buffers, pair->from);
+        cpu_buffer *f = &p->buffers[from], *t = &p->buffers[pair->to];
+        if (f->place != CPU_PLACE_TEMP || f->last != pair->step || t->first != pair->step || f->bytes != t->bytes)
+            continue;
+        t->alias = from;
+        f->last = t->last;
+    }
+}
+
+/* Which outputs may be bound to which inputs. */
+static propane_status plan_memory_in_place(planner *p, propane_error *err) {
+    cpu_program *out = p->program;
+    out->in_place = ARENA_ARRAY(p->arena, out->input_count * out->output_count + 1, bool);
+    if (!out->in_place) return cpu_program_no_memory(err);
+    for (int i = 0; i < p->pair_count; i++) {
+        const cpu_buffer *from = &p->buffers[p->pairs[i].from], *to = &p->buffers[p->pairs[i].to];
+        if (from->place != CPU_PLACE_INPUT || to->place != CPU_PLACE_OUTPUT) continue;
+        if (from->last == p->pairs[i].step && to->first == p->pairs[i].step)
+            out->in_place[to->index * out->input_count + from->index] = true;
+    }
+    return PROPANE_OK;
+}
+
+static propane_status plan_memory_lay_out(planner *p, propane_error *err) {
+    fit_span *spans = ARENA_ARRAY(p->work, p->buffer_count + 1, fit_span);
+    int *of = ARENA_ARRAY(p->work, p->buffer_count + 1, int), count = 0;
+    const int64_t guard = p->g.options.guard ? CPU_PROGRAM_GUARD : 0;
+    if (!spans || !of) return cpu_program_no_memory(err);
+    for (int b = 0; b < p->buffer_count; b++) {
+        const cpu_buffer *o = &p->buffers[b];
+        if (o->place != CPU_PLACE_TEMP || o->alias >= 0 || o->first > o->last) continue;
+        of[count] = b;
+        spans[count++] = (fit_span){.first = o->first, .last = o->last, .bytes = o->bytes + guard};
+    }
+    PROPANE_TRY(fit_spans(spans, count, ALIGN, &p->program->block_bytes, err));
+    for (int i = 0; i < count; i++) p->buffers[of[i]].offset = spans[i].offset;
+    for (int b = 0; b < p->buffer_count; b++)
+        if (p->buffers[b].alias >= 0) p->buffers[b].offset = p->buffers[plan_memory_root_of(p->buffers, b)].offset;
+    return PROPANE_OK;
+}
+
+propane_status cpu_plan_memory(planner *p, propane_error *err) {
+    plan_memory_share(p);
+    PROPANE_TRY(plan_memory_in_place(p, err));
+    return plan_memory_lay_out(p, err);
+}

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: MIT
+ * Mistral: a Llama without biases that looks back no further than a window. Its contexts end where the window does.
+ * GGUF files call it a Llama.
+ */
+#include <stddef.h>
+
+#include "lm/arch/arch_llama_rows.h"
+
+static const arch_tensor tensors[] = {
+    ARCH_LLAMA_EMBED_ROW,
+
+    ARCH_LLAMA_ATTN_NORM_ROW, ARCH_LLAMA_PROJECTION_ROWS,
+
+    ARCH_LLAMA_FFN_NORM_ROW,  ARCH_LLAMA_MLP_ROWS,
+
+    ARCH_LLAMA_HEAD_ROWS,     {.name = NULL},
+};
+
+static const arch_rename renames[] = {{NULL, NULL}};
+
+static const arch_demand demands[] = {{"hidden_act", "silu swish"}, {NULL, NULL}};
+
+const model_arch model_arch_mistral = {
+    .type = "mistral",
+    .class_name = "MistralForCausalLM",
+    .gguf = "llama",
+    .norm = ARCH_RMS_NORM,
+    .mlp = ARCH_SILU_GATED,
+    .position = ARCH_ROPE,
+    .act_key = "hidden_act",
+    .act = "silu",
+    .base = "model.",
+    .layers = "model.layers.",
+    .windowed = true,
+    .gguf_pairs = true,
+    .positions = 131072,
+    .norm_eps = 1e-6,
+    .renames = renames,
+    .demands = demands,
+    .adapted = "q_proj,v_proj",
+    .tensors = tensors,
+};

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: MIT
+ * How configurations say which experts a feed-forward half has.
+ */
+#ifndef LM_ARCH_CONFIG_EXPERTS_H
+#define LM_ARCH_CONFIG_EXPERTS_H
+
+#include "lm/arch/arch.h"
+
+/* For a new model: 8 experts, of which 2 compute as much as one half of `intermediate_size`. */
+void config_experts_default(const model_arch *a, model_config *c);
+PROPANE_CHECK propane_status config_experts_read(const json_t *object, const model_arch *a, const char *source,
+                                                 model_config *c, propane_error *err);
+PROPANE_CHECK propane_status config_experts_check(const model_config *c, const char *source, propane_error *err);
+void config_experts_write(const model_config *c, json_t *o);
+bool config_experts_equal(const model_config *a, const model_config *b);
+
+#endif

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: MIT
+ * The part of a configuration in which layers differ, between config.json and model_config: windows, bases of RoPE, layers
+ * without positions, soft caps. Only what the architecture's row says it has is read and written.
+ */
+#ifndef LM_ARCH_CONFIG_LAYERS_H
+#define LM_ARCH_CONFIG_LAYERS_H
+
+#include "lm/arch/arch.h"
+
+/* What transformers takes where the configuration is silent. */
+void config_layers_default(const model_arch *a, model_config *c);
+/* After the sizes and RoPE's own keys. Lists of layers that are no plain "every N-th" are PROPANE_ERR_UNSUPPORTED. */
+PROPANE_CHECK propane_status config_layers_read(const json_t *object, const model_arch *a, const char *source,
+                                                model_config *c, propane_error *err);
+PROPANE_CHECK propane_status config_layers_check(const model_config *c, const char *source, propane_error *err);
+void config_layers_write(const model_config *c, json_t *object);
+bool config_layers_equal(const model_config *a, const model_config *b);
+
+#endif

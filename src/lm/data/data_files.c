@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: MIT
+ * Owns the way from what a user names to files. Order is by bytes, whatever the locale and the file system: the same folder
+ * gives the same run. A folder is divided as its names say; a file for tests is never opened beyond its first bytes.
+ */
+#include "lm/data/data_files.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <glob.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "core/base/file.h"
+#include "lm/data/data_splits.h"
+#include "lm/data/token_dump.h"
+#include "lm/text/tokens.h"
+
+enum { MOST_FILES = 100000, MOST_DEPTH = 32 };
+
+static propane_status data_files_add(data_files *f, arena *a, const char *path, propane_error *err) {
+    if (f->count == MOST_FILES)
+        return propane_fail(err, PROPANE_ERR_LIMIT, "%s: more than %d files; join them first", path, MOST_FILES);
+    if (f->count == f->room) {
+        const int room = f->room ? 2 * f->room : 16;
+        const char **wider = ARENA_ARRAY(a, room, const char *);
+        if (!wider) return propane_fail_memory(err, (size_t)room * sizeof *wider);
+        if (f->count) memcpy(wider, f->paths, (size_t)f->count * sizeof *wider);
+        f->paths = wider;
+        f->room = room;
+    }
+    f->paths[f->count] = arena_string(a, path);
+    return f->paths[f->count++] ? PROPANE_OK : propane_fail_memory(err, strlen(path));
+}
+
+/* In a folder there may be anything: text and tokens are meant. */
+static bool data_files_is_data(const char *path) {
+    char head[65536];
+    FILE *file = fopen(path, "rb");
+    const size_t n = file ? fread(head, 1, sizeof head, file) : 0;
+    if (file) fclose(file);
+    return n > 0 && (token_file_is(head, n) || token_dump_is(path, head, n) || !memchr(head, 0, n));
+}
+
+/* ---- a folder ---------------------------------------------------------------------------------------------------------------- */
+
+/* Files of folders, before they are sorted. */
+typedef struct data_found {
+    struct data_item {
+        const char *path;
+        data_part part;
+    } *items;
+    int count, room, left_out;
+    bool divided; /* some have a part */
+} data_found;
+
+/* The entries of one folder. */
+typedef struct data_folder {
+    data_entry *entries;
+    int count, room;
+} data_folder;
+
+static propane_status data_files_note(data_found *f, arena *a, const char *path, propane_error *err) {
+    if (f->count == MOST_FILES)
+        return propane_fail(err, PROPANE_ERR_LIMIT, "%s: more than %d files; join them first", path, MOST_FILES);
+    if (f->count == f->room) {
+        const int room = f->room ? 2 * f->room : 16;
+        struct data_item *wider = ARENA_ARRAY(a, room, struct data_item);
+        if (!wider) return propane_fail_memory(err, (size_t)room * sizeof *wider);
+        if (f->count) memcpy(wider, f->items, (size_t)f->count * sizeof *wider);
+        f->items = wider;
+        f->room = room;
+    }
+    f->items[f->count++] = (struct data_item){path, DATA_ANY};
+    return PROPANE_OK;
+}
+
+static propane_status data_files_enter(data_folder *d, arena *a, const char *name, int first, bool folder,
+                                       const data_found *f, propane_error *err) {
+    if (d->count == d->room) {
+        const int room = d->room ? 2 * d->room : 16;
+        data_entry *wider = ARENA_ARRAY(a, room, data_entry);
+        if (!wider) return propane_fail_memory(err, (size_t)room * sizeof *wider);
+        if (d->count) memcpy(wider, d->entries, (size_t)d->count * sizeof *wider);
+        d->entries = wider;
+        d->room = room;
+    }
+    data_entry *e = &d->entries[d->count++];
+    *e = (data_entry){.name = arena_string(a, name), .first = first, .end = f->count, .folder = folder, .data = true};
+    for (int i = first; i < f->count; i++) {
+        const char *slash = strrchr(f->items[i].path, '/'), *own = slash ? slash + 1 : f->items[i].path;
+        e->data &= data_splits_is_data(own) || (folder && data_splits_is_document(own));
+    }
+    return e->name ? PROPANE_OK : propane_fail_memory(err, strlen(name));
+}
+
+/* What a folder's names say of its files; those of a folder that was divided itself stay what they are. */
+static void data_files_divide(data_folder *d, data_found *f) {
+    data_splits_find(d->entries, d->count);
+    for (int k = 0; k < d->count; k++) {
+        const data_entry *e = &d->entries[k];
+        f->divided |= e->part != DATA_ANY;
+        for (int i = e->first; i < e->end; i++)
+            if (f->items[i].part == DATA_ANY) f->items[i].part = e->part;
+    }
+}
+
+static propane_status data_files_walk(data_found *f, arena *a, const char *dir, int depth, propane_error *err) {
+    DIR *folder = depth < MOST_DEPTH ? opendir(dir) : NULL;
+    data_folder own = {0};
+    propane_status status = PROPANE_OK;
+    if (!folder)
+        return propane_fail(err, PROPANE_ERR_IO, "cannot read the folder %s: %s", dir,
+                            depth < MOST_DEPTH ? strerror(errno) : "it lies too deep");
+    for (struct dirent *e; status == PROPANE_OK && (e = readdir(folder));) {
+        struct stat st;
+        const int first = f->count;
+        if (e->d_name[0] == '.') continue;
+        const char *path = arena_printf(a, "%s%s%s", dir, text_ends_with(dir, "/") ? "" : "/", e->d_name);
+        const bool below = path && lstat(path, &st) == 0 && S_ISDIR(st.st_mode);
+        if (!path)
+            status = propane_fail_memory(err, strlen(dir));
+        else if (below)
+            status = data_files_walk(f, a, path, depth + 1, err);
+        else if (S_ISREG(st.st_mode) && data_files_is_data(path))
+            status = data_files_note(f, a, path, err);
+        else
+            f->left_out++;
+        if (status == PROPANE_OK && f->count > first)
+            status = data_files_enter(&own, a, e->d_name, first, below, f, err);
+    }
+    closedir(folder);
+    if (status == PROPANE_OK) data_files_divide(&own, f);
+    return status;
+}
+
+static int data_files_compare(const void *x, const void *y) {
+    return strcmp(((const struct data_item *)x)->path, ((const struct data_item *)y)->path);
+}
+
+/* "train.jsonl", "a.csv and b.csv", "12 files". */
+static const char *data_files_names(const data_found *f, arena *a, const char *dir, data_part part) {
+    const size_t skip = strlen(dir) + !text_ends_with(dir, "/");
+    const char *list = NULL;
+    int count = 0;
+    for (int i = 0; i < f->count; i++) {
+        if (f->items[i].part != part || ++count > 2) continue;
+        list = arena_printf(a, "%s%s%.200s", list ? list : "", list ? " and " : "", f->items[i].path + skip);
+    }
+    return count > 2 ? arena_printf(a, "%d files", count) : list;
+}
+
+/* "mlx: train.jsonl is for training, valid.jsonl for validation; not read: test.jsonl". */
+static const char *data_files_tell(const data_found *f, arena *a, const char *dir) {
+    const char *train = data_files_names(f, a, dir, DATA_TRAIN), *valid = data_files_names(f, a, dir, DATA_VALID),
+               *test = data_files_names(f, a, dir, DATA_TEST);
+    const char *learnt = train ? arena_printf(a, "%s for training", train) : NULL;
+    const char *held = valid ? arena_printf(a, "%s%s for validation", train ? ", " : "", valid) : NULL;
+    const char *rest = test ? arena_printf(a, "%snot read: %s", train || valid ? "; " : "", test) : NULL;
+    if ((train && !learnt) || (valid && !held) || (test && !rest)) return NULL;
+    return arena_printf(a, "%.300s: %s%s%s", dir, learnt ? learnt : "", held ? held : "", rest ? rest : "");
+}
+
+static propane_status data_files_share(data_found *f, arena *a, data_use use, data_set *out, propane_error *err) {
+    for (int i = 0; i < f->count; i++) {
+        const data_part part = f->items[i].part;
+        const bool held = part == DATA_VALID || (part == DATA_ANY && use == DATA_TO_VALIDATE);
+        if (part == DATA_BESIDE)
+            out->left_out++;
+        else if (part != DATA_TEST)
+            PROPANE_TRY(data_files_add(held ? &out->valid : &out->train, a, f->items[i].path, err));
+    }
+    return PROPANE_OK;
+}
+
+/* In a folder that is divided anywhere, what has no part is learnt, except documents. */
+static void data_files_settle(data_found *f, data_use use) {
+    if (f->count) qsort(f->items, (size_t)f->count, sizeof *f->items, data_files_compare);
+    for (int i = 0; i < f->count && f->divided; i++) {
+        const char *slash = strrchr(f->items[i].path, '/'), *name = slash ? slash + 1 : f->items[i].path;
+        data_part *part = &f->items[i].part;
+        if (*part == DATA_ANY) *part = data_splits_is_document(name) ? DATA_BESIDE : DATA_TRAIN;
+        if (*part == DATA_VALID && use == DATA_TO_LEARN) *part = DATA_TEST;
+    }
+}
+
+static propane_status data_files_folder(data_set *out, arena *a, const char *dir, data_use use, propane_error *err) {
+    data_found f = {0};
+    const data_files *wanted = use == DATA_TO_VALIDATE ? &out->valid : &out->train;
+    const int before = wanted->count;
+    PROPANE_TRY(data_files_walk(&f, a, dir, 0, err));
+    if (!f.count)
+        return propane_fail(err, PROPANE_ERR_NOT_FOUND, "%s: there is no text in it%s", dir,
+                            f.left_out ? "; its files are of other kinds" : "");
+    out->left_out += f.left_out;
+    data_files_settle(&f, use);
+    PROPANE_TRY(data_files_share(&f, a, use, out, err));
+    if (!f.divided) return PROPANE_OK;
+    const char *told = data_files_tell(&f, a, dir);
+    if (!told) return propane_fail_memory(err, strlen(dir));
+    if (wanted->count == before)
+        return propane_fail(err, PROPANE_ERR_NOT_FOUND, "%s; nothing is for %s: name the file itself", told,
+                            use == DATA_TO_VALIDATE ? "validation" : "training");
+    if (use == DATA_TO_VALIDATE) return PROPANE_OK;
+    out->told = out->told ? arena_printf(a, "%s\n%s", out->told, told) : told;
+    return out->told ? PROPANE_OK : propane_fail_memory(err, strlen(told));
+}
+
+/* ---- a value of --data ----------------------------------------------------------------------------------------------------------- */
+
+static int data_files_compare_paths(const void *x, const void *y) {
+    return strcmp(*(const char *const *)x, *(const char *const *)y);
+}
+
+static propane_status data_files_pattern(data_files *f, arena *a, const char *value, propane_error *err) {
+    glob_t found;
+    propane_status status = PROPANE_OK;
+    const int code = glob(value, GLOB_NOSORT, NULL, &found), first = f->count;
+    if (code == GLOB_NOMATCH) return propane_fail(err, PROPANE_ERR_NOT_FOUND, "%s: no file is called like that", value);
+    if (code) return propane_fail(err, PROPANE_ERR_IO, "%s: cannot look for such files", value);
+    for (size_t i = 0; i < found.gl_pathc && status == PROPANE_OK; i++)
+        if (!file_is_dir(found.gl_pathv[i])) status = data_files_add(f, a, found.gl_pathv[i], err);
+    globfree(&found);
+    if (status == PROPANE_OK && f->count == first)
+        status = propane_fail(err, PROPANE_ERR_NOT_FOUND, "%s: there is no text in it", value);
+    if (status == PROPANE_OK)
+        qsort(f->paths + first, (size_t)(f->count - first), sizeof *f->paths, data_files_compare_paths);
+    return status;
+}
+
+propane_status data_files_find(const char *list, data_use use, arena *a, data_set *out, propane_error *err) {
+    data_files *plain = use == DATA_TO_VALIDATE ? &out->valid : &out->train;
+    *out = (data_set){0};
+    for (const char *at = list; *at;) {
+        const size_t n = strcspn(at, ";");
+        const char *value = arena_string_n(a, at, n);
+        if (!value) return propane_fail_memory(err, n);
+        if (n && file_is_dir(value))
+            PROPANE_TRY(data_files_folder(out, a, value, use, err));
+        else if (n && !file_exists(value) && strpbrk(value, "*?["))
+            PROPANE_TRY(data_files_pattern(plain, a, value, err));
+        else if (n)
+            PROPANE_TRY(data_files_add(plain, a, value, err)); /* missing: reported when it is opened */
+        at += n + (at[n] == ';');
+    }
+    return PROPANE_OK;
+}

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: MIT
+ * Examples laid into windows of a model's context, several into one where they fit. A position whose target is not to be
+ * learnt has the target -1; so has what is left empty after the last example. An example's first token follows the one
+ * before it in the window and may attend to it; packing off gives each a window of its own.
+ */
+#ifndef LM_DATA_PACKED_WINDOWS_H
+#define LM_DATA_PACKED_WINDOWS_H
+
+#include "lm/data/jsonl.h"
+
+typedef struct packed_windows {
+    const train_examples *examples;
+    int context;
+    int64_t windows;
+    int64_t *first; /* [windows + 1]: window w holds examples order[first[w]] .. order[first[w + 1] - 1] */
+    int64_t *order; /* numbers of examples */
+    int64_t cut,
+        empty; /* examples that were longer than a window; that had nothing to learn in what was left of them */
+} packed_windows;
+
+/* Examples [begin, end), shuffled by the seed. */
+PROPANE_CHECK propane_status packed_windows_init(packed_windows *p, const train_examples *e, int64_t begin, int64_t end,
+                                                 int context, bool pack, uint64_t seed, propane_error *err);
+void packed_windows_deinit(packed_windows *p);
+/* inputs and targets [context]. Does not allocate. */
+void packed_windows_get(const packed_windows *p, int64_t window, int32_t *inputs, int32_t *targets);
+
+#endif

@@ -1,0 +1,405 @@
+/* SPDX-License-Identifier: MIT
+ * Owns what a trainer does with the other ranks: it ties allreduce.c to the step's gradients, pieces and moments.
+ */
+#include "lm/dist/data_parallel.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/base/int_math.h"
+#include "core/base/memory.h"
+
+struct data_parallel {
+    const workers *who;
+    allreduce *gradients; /* inside a worker; NULL: it is one rank */
+    allreduce *movements; /* between workers; NULL: there are no outer steps */
+    mpi *together;        /* all ranks, for `warm` */
+    allreduce *warm;      /* gradients over all of them; NULL: it is no warm-up, or over */
+    allreduce_options options;
+    outer_options outer_options;
+    outer *outer; /* NULL: there is one worker */
+    train_step *step;
+    model_weights *weights;
+    train_reduce reduce;
+    train_piece *pieces; /* of a worker of several ranks: what is this one's, in the order of the segments */
+    int piece_count;
+    float **tensors; /* [learnt]: of what is gathered; tensors are numbered as they are learnt */
+};
+
+bool data_parallel_writes(const mpi *m) { return data_parallel_rank(m) == 0; }
+int data_parallel_rank(const mpi *m) { return m ? mpi_rank(m) : 0; }
+
+propane_status data_parallel_share(const mpi *m, int64_t batch, int64_t *share, propane_error *err) {
+    int size = m ? mpi_size(m) : 1;
+    *share = batch / size;
+    if (batch % size == 0) return PROPANE_OK;
+    return propane_fail(err, PROPANE_ERR_INVALID, "--batch %lld cannot be shared out among %d ranks; give a multiple",
+                        (long long)batch, size);
+}
+
+static propane_status data_parallel_ready(void *context, int tensor, float *gradient, propane_error *err) {
+    const data_parallel *g = context;
+    return allreduce_ready(g->warm ? g->warm : g->gradients, tensor, gradient, err);
+}
+
+static propane_status data_parallel_finish(void *context, propane_error *err) {
+    const data_parallel *g = context;
+    return allreduce_finish(g->warm ? g->warm : g->gradients, err);
+}
+
+/* ---- making ---------------------------------------------------------------------------------------------------------------- */
+
+static int64_t data_parallel_count_of(const data_parallel *g, int learnt) {
+    return g->weights->tensors[train_step_learnt(g->step, learnt)].count;
+}
+
+/* Of whole tensors. */
+static propane_status data_parallel_make_sums(const data_parallel *g, mpi *ranks, const allreduce_options *how,
+                                              const int *order, allreduce **out, propane_error *err) {
+    const int n = train_step_learnt_count(g->step);
+    int64_t *counts = mem_array((size_t)n, sizeof *counts);
+    if (!counts) return propane_fail_memory(err, (size_t)n * sizeof *counts);
+    for (int i = 0; i < n; i++) counts[i] = data_parallel_count_of(g, i);
+    const propane_status status = allreduce_create(ranks, how, counts, order, n, out, err);
+    mem_free(counts);
+    return status;
+}
+
+/* Inside the worker. Its ranks are near each other: with outer steps the wire is for what goes between workers. */
+static propane_status data_parallel_make_gradients(data_parallel *g, const int *order, propane_error *err) {
+    allreduce_options how = g->options;
+    if (!g->who->inside) return PROPANE_OK;
+    if (g->who->count > 1) how.wire = ALLREDUCE_FP32;
+    if (how.shard) how.grain = MOMENT_BLOCK; /* a scale is one rank's */
+    PROPANE_TRY(data_parallel_make_sums(g, g->who->inside, &how, order, &g->gradients, err));
+    g->piece_count = allreduce_segment_count(g->gradients);
+    g->pieces = mem_array((size_t)g->piece_count + 1, sizeof *g->pieces);
+    if (!g->pieces) return propane_fail_memory(err, (size_t)g->piece_count * sizeof *g->pieces);
+    for (int i = 0; i < g->piece_count; i++)
+        g->pieces[i].tensor = allreduce_piece(g->gradients, i, &g->pieces[i].begin, &g->pieces[i].end);
+    return g->options.shard ? train_step_own(g->step, g->pieces, g->piece_count, err) : PROPANE_OK;
+}
+
+/* Every rank gets all sums, whatever part of the moments it keeps. Gradients keep 16 bits: what 4 leave out would come a step
+ * late each time. */
+static propane_status data_parallel_make_warm(data_parallel *g, const int *order, propane_error *err) {
+    allreduce_options how = {.wire = g->options.wire, .bucket = g->options.bucket};
+    if (how.wire == ALLREDUCE_INT4) how.wire = ALLREDUCE_BF16;
+    PROPANE_TRY(mpi_split(g->who->all, 0, &g->together, err));
+    return data_parallel_make_sums(g, g->together, &how, order, &g->warm, err);
+}
+
+static void data_parallel_drop_warm(data_parallel *g) {
+    allreduce_free(g->warm);
+    mpi_release(g->together);
+    g->warm = NULL;
+    g->together = NULL;
+}
+
+/* Fragments are whole buckets: there must be as many. */
+static propane_status data_parallel_fit_buckets(const data_parallel *g, int64_t numbers, allreduce_options *how,
+                                                propane_error *err) {
+    const int64_t parts = g->outer_options.fragments, most = parts > 1 ? numbers / parts : numbers;
+    if (most < 1)
+        return propane_fail(err, PROPANE_ERR_INVALID,
+                            "--outer-fragments %lld: a rank has only %lld numbers to agree on", (long long)parts,
+                            (long long)numbers);
+    if (parts > 1 && (how->bucket == 0 || how->bucket > most * 4))
+        how->bucket = min_i64(how->bucket ? how->bucket : ALLREDUCE_STANDARD_BUCKET, most * 4);
+    return PROPANE_OK;
+}
+
+/* What the workers moved, of the rank's pieces or of all. */
+static propane_status data_parallel_make_movements(data_parallel *g, int *order, propane_error *err) {
+    const int n = g->pieces ? g->piece_count : train_step_learnt_count(g->step);
+    allreduce_options how = {.wire = g->options.wire, .bucket = g->options.bucket};
+    int64_t *counts = mem_array((size_t)n + 1, sizeof *counts), numbers = 0;
+    int *own_order = g->pieces ? mem_array((size_t)n + 1, sizeof *own_order) : order;
+    propane_status status = counts && own_order ? PROPANE_OK : propane_fail_memory(err, (size_t)n * sizeof *counts);
+    for (int i = 0; i < n && status == PROPANE_OK; i++) {
+        counts[i] = g->pieces ? g->pieces[i].end - g->pieces[i].begin : data_parallel_count_of(g, i);
+        if (g->pieces) own_order[i] = i;
+        numbers += counts[i];
+    }
+    if (status == PROPANE_OK) status = data_parallel_fit_buckets(g, numbers, &how, err);
+    if (status == PROPANE_OK)
+        status = allreduce_create(g->who->between, &how, counts, own_order, n, &g->movements, err);
+    if (own_order != order) mem_free(own_order);
+    mem_free(counts);
+    return status;
+}
+
+static propane_status data_parallel_make(data_parallel *g, int64_t done, propane_error *err) {
+    const size_t n = (size_t)train_step_learnt_count(g->step);
+    int *order = mem_array(n, sizeof *order);
+    g->tensors = mem_array(n, sizeof *g->tensors);
+    propane_status status = order && g->tensors ? PROPANE_OK : propane_fail_memory(err, n * 16);
+    if (status == PROPANE_OK) {
+        train_step_gradient_order(g->step, order);
+        status = data_parallel_make_gradients(g, order, err);
+    }
+    if (status == PROPANE_OK && g->who->between) status = data_parallel_make_movements(g, order, err);
+    if (status == PROPANE_OK && g->who->between)
+        status = outer_create(g->who->between, g->movements, g->pieces, g->piece_count, &g->outer_options, g->step,
+                              g->weights, &g->outer, err);
+    if (status == PROPANE_OK && g->who->between && done < g->outer_options.first)
+        status = data_parallel_make_warm(g, order, err);
+    mem_free(order);
+    return status;
+}
+
+propane_status data_parallel_create(const workers *who, const data_parallel_options *options, train_step *step,
+                                    model_weights *weights, data_parallel **out, propane_error *err) {
+    *out = NULL;
+    if (!who->all) return PROPANE_OK;
+    data_parallel *g = mem_alloc(sizeof *g);
+    if (!g) return propane_fail_memory(err, sizeof *g);
+    *g = (data_parallel){
+        .who = who, .options = options->sums, .outer_options = options->outer, .step = step, .weights = weights};
+    if (!who->inside) g->options.shard = false;
+    g->reduce = (train_reduce){g, data_parallel_ready, data_parallel_finish};
+    propane_status status = data_parallel_make(g, options->done, err);
+    if (status == PROPANE_OK)
+        *out = g;
+    else
+        data_parallel_free(g);
+    return status;
+}
+
+void data_parallel_free(data_parallel *g) {
+    if (!g) return;
+    data_parallel_drop_warm(g);
+    outer_free(g->outer);
+    allreduce_free(g->movements);
+    allreduce_free(g->gradients);
+    mem_free(g->pieces);
+    mem_free(g->tensors);
+    mem_free(g);
+}
+
+void data_parallel_listen(data_parallel *g) {
+    if (g && (g->warm || g->gradients)) train_step_reduce(g->step, &g->reduce);
+}
+
+void data_parallel_rest(data_parallel *g) {
+    if (g) train_step_reduce(g->step, NULL);
+}
+
+/* ---- sums ----------------------------------------------------------------------------------------------------------------- */
+
+propane_status data_parallel_sum(const data_parallel *g, double *values, int count, propane_error *err) {
+    return g ? mpi_sum(g->who->all, values, count, err) : PROPANE_OK;
+}
+
+propane_status data_parallel_sum_inside(const data_parallel *g, double *values, int count, propane_error *err) {
+    if (data_parallel_warms(g)) return data_parallel_sum(g, values, count, err);
+    return g && g->who->inside ? mpi_sum(g->who->inside, values, count, err) : PROPANE_OK;
+}
+
+propane_status data_parallel_norm(data_parallel *g, train_step *step, double *norm, propane_error *err) {
+    PROPANE_TRY(train_step_gradient_norm(step, norm, err));
+    if (!g || !g->options.shard) return PROPANE_OK;
+    double square = *norm * *norm;
+    PROPANE_TRY(mpi_sum(g->who->inside, &square, 1, err));
+    *norm = sqrt(square);
+    return PROPANE_OK;
+}
+
+/* ---- what the ranks of a worker keep for each other ----------------------------------------------------------------------- */
+
+enum { WEIGHTS, MOMENTUM, ASIDE, STORES };
+
+/* NULL: it does not exist. */
+static float *data_parallel_at(const data_parallel *g, int what, int learnt) {
+    const int tensor = train_step_learnt(g->step, learnt);
+    if (what == WEIGHTS) return model_weights_data(g->weights, &g->weights->tensors[tensor]);
+    if (!g->outer) return NULL;
+    return what == MOMENTUM ? outer_momentum(g->outer, learnt) : outer_aside(g->outer, learnt);
+}
+
+static propane_status data_parallel_gather(data_parallel *g, int what, int root, propane_error *err) {
+    for (int i = 0; i < train_step_learnt_count(g->step); i++) {
+        g->tensors[i] = data_parallel_at(g, what, i);
+        if (!g->tensors[i]) return PROPANE_OK;
+    }
+    return allreduce_gather(g->gradients, g->tensors, root, err);
+}
+
+/* Tensor by tensor: small moments are seen in one copy, as fp32. */
+static propane_status data_parallel_gather_moments(data_parallel *g, int which, propane_error *err) {
+    const int n = train_step_learnt_count(g->step);
+    memset(g->tensors, 0, (size_t)n * sizeof *g->tensors);
+    PROPANE_TRY(train_step_settle(g->step, err));
+    for (int i = 0; i < n; i++) {
+        const int tensor = train_step_learnt(g->step, i);
+        g->tensors[i] = train_step_moment(g->step, which, tensor);
+        PROPANE_TRY(allreduce_gather(g->gradients, g->tensors, 0, err));
+        if (g->who->place == 0) train_step_moment_keep(g->step, which, tensor);
+        g->tensors[i] = NULL;
+    }
+    return PROPANE_OK;
+}
+
+propane_status data_parallel_updated(data_parallel *g, propane_error *err) {
+    if (!g || !g->options.shard) return PROPANE_OK;
+    PROPANE_TRY(data_parallel_gather(g, WEIGHTS, -1, err));
+    return train_step_publish(g->step, err);
+}
+
+propane_status data_parallel_collect(data_parallel *g, propane_error *err) {
+    if (!g || !g->gradients) return PROPANE_OK;
+    for (int which = 1; g->options.shard && which <= 2; which++)
+        PROPANE_TRY(data_parallel_gather_moments(g, which, err));
+    for (int what = MOMENTUM; g->outer && what < STORES; what++) PROPANE_TRY(data_parallel_gather(g, what, 0, err));
+    return PROPANE_OK;
+}
+
+static void data_parallel_discard(const data_parallel *g, int learnt, int64_t begin, int64_t end) {
+    const int tensor = train_step_learnt(g->step, learnt);
+    for (int which = 1; g->options.shard && which <= 2; which++)
+        train_step_moment_discard(g->step, which, tensor, begin, end);
+    for (int what = MOMENTUM; g->outer && what < STORES; what++) {
+        float *data = data_parallel_at(g, what, learnt);
+        if (data) mem_pages_discard(data + begin, (size_t)(end - begin) * sizeof(float));
+    }
+}
+
+/* The others' parts are nothing but memory in use: their pages go back. */
+void data_parallel_release(data_parallel *g) {
+    for (int i = 0; g && i < g->piece_count; i++) {
+        int64_t begin, end;
+        const int learnt = allreduce_segment(g->gradients, i, &begin, &end);
+        data_parallel_discard(g, learnt, begin, g->pieces[i].begin);
+        data_parallel_discard(g, learnt, g->pieces[i].end, end);
+    }
+}
+
+/* ---- outer steps -------------------------------------------------------------------------------------------------------- */
+
+outer *data_parallel_outer(const data_parallel *g) { return g ? g->outer : NULL; }
+allreduce *data_parallel_movements(const data_parallel *g) { return g ? g->movements : NULL; }
+const workers *data_parallel_workers(const data_parallel *g) { return g ? g->who : NULL; }
+
+bool data_parallel_warms(const data_parallel *g) { return g && g->warm; }
+
+bool data_parallel_streams(const data_parallel *g) {
+    return g && g->outer && !g->warm && outer_streams(&g->outer_options);
+}
+
+int64_t data_parallel_stride(const data_parallel *g, int64_t step) {
+    const bool alike = !g || !g->outer || g->warm || step <= g->outer_options.first || outer_streams(&g->outer_options);
+    return alike ? 1 : g->outer_options.every;
+}
+
+bool data_parallel_agrees(const data_parallel *g, int64_t step, int64_t steps) {
+    return step >= steps || !g || (step - g->outer_options.first) % data_parallel_stride(g, step) == 0;
+}
+
+propane_status data_parallel_is_told(const data_parallel *g, bool own, bool *out, propane_error *err) {
+    double told = own;
+    *out = data_parallel_streams(g) && outer_is_told(g->outer);
+    if (data_parallel_streams(g)) return PROPANE_OK;
+    PROPANE_TRY(data_parallel_sum(g, &told, 1, err));
+    *out = told > 0;
+    return PROPANE_OK;
+}
+
+/* The rank's parts of the weights have changed. */
+static propane_status data_parallel_publish(data_parallel *g, propane_error *err) {
+    if (g->gradients) PROPANE_TRY(data_parallel_gather(g, WEIGHTS, -1, err));
+    return train_step_publish(g->step, err);
+}
+
+/* The weights are what all workers have in common. */
+static propane_status data_parallel_end_warmup(data_parallel *g, propane_error *err) {
+    PROPANE_TRY(train_step_settle(g->step, err));
+    data_parallel_drop_warm(g);
+    outer_begin(g->outer);
+    return PROPANE_OK;
+}
+
+propane_status data_parallel_agree(data_parallel *g, int64_t step, int64_t steps, bool stop, int64_t *bytes,
+                                   propane_error *err) {
+    bool moved = false;
+    *bytes = 0;
+    if (!g || !g->outer) return PROPANE_OK;
+    if (g->warm) *bytes = allreduce_sent_bytes(g->warm);
+    if (g->warm) return step < g->outer_options.first ? PROPANE_OK : data_parallel_end_warmup(g, err);
+    PROPANE_TRY(
+        outer_turn(g->outer, step - g->outer_options.first, steps - g->outer_options.first, stop, bytes, &moved, err));
+    return moved ? data_parallel_publish(g, err) : PROPANE_OK;
+}
+
+propane_status data_parallel_show(data_parallel *g, bool common, propane_error *err) {
+    if (!data_parallel_streams(g) || outer_is_shown(g->outer) == common) return PROPANE_OK;
+    PROPANE_TRY(train_step_settle(g->step, err));
+    outer_show(g->outer, common);
+    return data_parallel_publish(g, err);
+}
+
+int64_t data_parallel_staleness(const data_parallel *g, int64_t step, int64_t steps) {
+    if (!g || !g->outer) return -1;
+    return step < steps && !g->warm ? outer_staleness(&g->outer_options, step - g->outer_options.first) : 0;
+}
+
+void data_parallel_describe(const data_parallel *g, char *out, size_t room) {
+    const outer_options *o = &g->outer_options;
+    const int n = snprintf(out, room, "%d of %d ranks, every %lld, %lld fragments, delay %lld, bucket %lld",
+                           g->who->count, g->who->size, (long long)o->every, (long long)o->fragments,
+                           (long long)o->delay, (long long)g->options.bucket);
+    if (g->outer_options.first > 0 && n > 0 && (size_t)n < room)
+        (void)snprintf(out + n, room - (size_t)n, ", after %lld", (long long)g->outer_options.first);
+}
+
+/* ---- ranks that are lost --------------------------------------------------------------------------------------------------- */
+
+bool data_parallel_is_bereft(const data_parallel *g) {
+    return g && g->outer && !g->warm && workers_shed(g->who) && mpi_is_bereft(g->who->all);
+}
+
+static void data_parallel_drop_movements(data_parallel *g) {
+    if (!g->movements) return;
+    outer_abandon(g->outer);
+    allreduce_abandon(g->movements);
+    allreduce_free(g->movements);
+    g->movements = NULL;
+}
+
+/* The sums among those that are left. One alone has nobody to agree with. */
+static propane_status data_parallel_regroup(data_parallel *g, propane_error *err) {
+    if (!g->who->between) {
+        outer_free(g->outer);
+        g->outer = NULL;
+        return PROPANE_OK;
+    }
+    const size_t n = (size_t)train_step_learnt_count(g->step);
+    int *order = mem_array(n, sizeof *order);
+    if (!order) return propane_fail_memory(err, n * sizeof *order);
+    train_step_gradient_order(g->step, order);
+    const propane_status status = data_parallel_make_movements(g, order, err);
+    mem_free(order);
+    if (status == PROPANE_OK) outer_regroup(g->outer, g->who->between, g->movements);
+    return status;
+}
+
+propane_status data_parallel_shed(data_parallel *g, workers *who, int *lost, propane_error *err) {
+    const workers_options how = {.outer = true, .thread = g->outer_options.delay > 0};
+    mpi *all = who->all;
+    *lost = 0;
+    while (mpi_is_bereft(all)) { /* another one may be lost meanwhile */
+        int more = 0;
+        data_parallel_drop_movements(g);
+        workers_dissolve(who);
+        PROPANE_TRY(mpi_shed(all, &more, err));
+        propane_error why = {0};
+        propane_status status = workers_form(all, &how, who, &why);
+        if (status == PROPANE_OK) status = data_parallel_regroup(g, &why);
+        status = mpi_confirm(all, status, &why);
+        *lost += more;
+        if (status != PROPANE_OK && more == 0)
+            return propane_fail(err, status, "no rank was lost, and yet messages fail: %.400s", why.text);
+    }
+    if (*lost == 0) return propane_fail(err, PROPANE_ERR_DEVICE, "messages failed, and no rank was lost");
+    return PROPANE_OK;
+}

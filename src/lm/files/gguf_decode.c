@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: MIT
+ * Owns the number formats of GGUF's tensors: blocks to floats. The layouts are ggml's; products and sums are taken in fp32
+ * in the same order as there, so that values are equal to the bit. `low` and `high` are a byte's two nibbles.
+ */
+#include <string.h>
+
+#include "core/base/float16.h"
+#include "lm/files/gguf_quant.h"
+
+/* Walks blocks of a type: b is at each one's bytes, out at its elements. */
+#define EACH_BLOCK(NAME) for (; blocks > 0; blocks--, b += GGUF_BYTES_##NAME, out += GGUF_BLOCK_##NAME)
+
+static float gguf_decode_half(const uint8_t *p) { return fp16_to_f32((uint16_t)(p[0] | p[1] << 8)); }
+static uint32_t gguf_decode_word(const uint8_t *p) {
+    return p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
+}
+
+static float gguf_decode_single(uint32_t bits) {
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+/* ---- numbers by themselves ---------------------------------------------------------------------------------------------- */
+
+void gguf_decode_f32(const uint8_t *b, int64_t blocks, float *out) { memcpy(out, b, (size_t)blocks * 4); }
+
+/* A tensor's bytes need not be aligned. */
+void gguf_decode_f16(const uint8_t *b, int64_t blocks, float *out) {
+    if ((uintptr_t)b % 2 == 0)
+        fp16_to_f32_array(out, (const void *)b, (size_t)blocks);
+    else
+        EACH_BLOCK(F16) *out = gguf_decode_half(b);
+}
+
+void gguf_decode_bf16(const uint8_t *b, int64_t blocks, float *out) {
+    EACH_BLOCK(BF16) *out = bf16_to_f32((uint16_t)(b[0] | b[1] << 8));
+}
+
+/* ---- blocks of 32 ----------------------------------------------------------------------------------------------------------- */
+
+/* fp16 d; 16 bytes: low nibbles are elements 0 .. 15, high ones 16 .. 31; minus 8 */
+void gguf_decode_q4_0(const uint8_t *b, int64_t blocks, float *out) {
+    EACH_BLOCK(Q4_0) {
+        float d = gguf_decode_half(b);
+        for (int i = 0; i < 16; i++) {
+            out[i] = (float)((b[2 + i] & 15) - 8) * d;
+            out[i + 16] = (float)((b[2 + i] >> 4) - 8) * d;
+        }
+    }
+}
+
+/* fp16 d, fp16 minimum, nibbles as above */
+void gguf_decode_q4_1(const uint8_t *b, int64_t blocks, float *out) {
+    EACH_BLOCK(Q4_1) {
+        float d = gguf_decode_half(b), min = gguf_decode_half(b + 2);
+        for (int i = 0; i < 16; i++) {
+            out[i] = (float)(b[4 + i] & 15) * d + min;
+            out[i + 16] = (float)(b[4 + i] >> 4) * d + min;
+        }
+    }
+}
+
+/* fp16 d; 32 bits, the fifth of each element; nibbles; minus 16 */
+void gguf_decode_q5_0(const uint8_t *b, int64_t blocks, float *out) {
+    EACH_BLOCK(Q5_0) {
+        float d = gguf_decode_half(b);
+        uint32_t fifth = gguf_decode_word(b + 2);
+        for (int i = 0; i < 16; i++) {
+            int low = (b[6 + i] & 15) | (int)(fifth >> i & 1) << 4, high = b[6 + i] >> 4 | (int)(fifth >> (i + 16) & 1)
+                                                                                               << 4;
+            out[i] = (float)(low - 16) * d;
+            out[i + 16] = (float)(high - 16) * d;
+        }
+    }
+}
+
+/* fp16 d, fp16 minimum, fifth bits, nibbles */
+void gguf_decode_q5_1(const uint8_t *b, int64_t blocks, float *out) {
+    EACH_BLOCK(Q5_1) {
+        float d = gguf_decode_half(b), min = gguf_decode_half(b + 2);
+        uint32_t fifth = gguf_decode_word(b + 4);
+        for (int i = 0; i < 16; i++) {
+            int low = (b[8 + i] & 15) | (int)(fifth >> i & 1) << 4, high = b[8 + i] >> 4 | (int)(fifth >> (i + 16) & 1)
+                                                                                               << 4;
+            out[i] = (float)low * d + min;
+            out[i + 16] = (float)high * d + min;
+        }
+    }
+}
+
+/* fp16 d; 32 signed bytes */
+void gguf_decode_q8_0(const uint8_t *b, int64_t blocks, float *out) {
+    EACH_BLOCK(Q8_0) {
+        float d = gguf_decode_half(b);
+        for (int i = 0; i < 32; i++) out[i] = (float)(int8_t)b[2 + i] * d;
+    }
+}
+
+/* Steps that are finer about zero. */
+static const int8_t steps[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
+
+/* fp16 d; nibbles choose a step */
+void gguf_decode_iq4_nl(const uint8_t *b, int64_t blocks, float *out) {
+    EACH_BLOCK(IQ4_NL) {
+        float d = gguf_decode_half(b);
+        for (int i = 0; i < 16; i++) {
+            out[i] = d * (float)steps[b[2 + i] & 15];
+            out[i + 16] = d * (float)steps[b[2 + i] >> 4];
+        }
+    }
+}
+
+/* A byte e, the scale 2^(e - 128) (half of OCP's, as the values are doubled); nibbles are E2M1 numbers */
+void gguf_decode_mxfp4(const uint8_t *b, int64_t blocks, float *out) {
+    static const int8_t doubled[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
+    EACH_BLOCK(MXFP4) {
+        float d = gguf_decode_single(b[0] < 2 ? UINT32_C(0x00200000) << b[0] : (uint32_t)(b[0] - 1) << 23);
+        for (int i = 0; i < 16; i++) {
+            out[i] = d * (float)doubled[b[1 + i] & 15];
+            out[i + 16] = d * (float)doubled[b[1 + i] >> 4];
+        }
+    }
+}
+
+/* ---- blocks of 256 -------------------------------------------------------------------------------------------------------- */
+
+/* 16 bytes of scale and minimum (nibbles), 64 bytes of pairs, fp16 d, fp16 dmin. Each 32 bytes hold 128 elements, two bits a
+ * pass; a scale is for 16. */
+void gguf_decode_q2_k(const uint8_t *b, int64_t blocks, float *out) {
+    EACH_BLOCK(Q2_K) {
+        float d = gguf_decode_half(b + 80), dmin = gguf_decode_half(b + 82);
+        for (int i = 0; i < 256; i++) {
+            uint8_t scale = b[i / 16];
+            int q = b[16 + i / 128 * 32 + i % 32] >> (i % 128 / 32 * 2) & 3;
+            out[i] = d * (float)(scale & 15) * (float)q - dmin * (float)(scale >> 4);
+        }
+    }
+}
+
+/* 32 bytes of third bits, 64 bytes of pairs, 12 bytes of scales (16 of six bits: low nibbles in the first eight bytes, pairs in
+ * the last four), fp16 d. A third bit that is not set takes four away. */
+void gguf_decode_q3_k(const uint8_t *b, int64_t blocks, float *out) {
+    EACH_BLOCK(Q3_K) {
+        const uint8_t *scales = b + 96;
+        float d = gguf_decode_half(b + 108);
+        for (int i = 0; i < 256; i++) {
+            int j = i / 16, pair = i / 32;
+            int scale = (j < 8 ? scales[j] & 15 : scales[j - 8] >> 4) | (scales[8 + j % 4] >> (j / 4 * 2) & 3) << 4;
+            int q = b[32 + i / 128 * 32 + i % 32] >> (pair % 4 * 2) & 3;
+            if (!(b[i % 32] >> pair & 1)) q -= 4;
+            out[i] = d * (float)(scale - 32) * (float)q;
+        }
+    }
+}
+
+/* Scale and minimum j of eight: six bits each, packed into twelve bytes. */
+static void gguf_decode_scale_min(const uint8_t *s, int j, float *scale, float *min) {
+    *scale = (float)(j < 4 ? s[j] & 63 : (s[j + 4] & 15) | (s[j - 4] >> 6) << 4);
+    *min = (float)(j < 4 ? s[j + 4] & 63 : (s[j + 4] >> 4) | (s[j] >> 6) << 4);
+}
+
+/* fp16 d, fp16 dmin, 12 bytes of scales, 128 bytes: each 32 hold two runs of 32 elements */
+void gguf_decode_q4_k(const uint8_t *b, int64_t blocks, float *out) {
+    EACH_BLOCK(Q4_K) {
+        float d = gguf_decode_half(b), dmin = gguf_decode_half(b + 2), scale, min;
+        for (int j = 0; j < 8; j++) {
+            const uint8_t *q = b + 16 + j / 2 * 32;
+            gguf_decode_scale_min(b + 4, j, &scale, &min);
+            float factor = d * scale, shift = dmin * min;
+            for (int i = 0; i < 32; i++) out[32 * j + i] = factor * (float)(q[i] >> (j % 2 * 4) & 15) - shift;
+        }
+    }
+}
+
+/* As Q4_K, with 32 bytes of fifth bits in front of the nibbles: bit j of byte i is of element i of run j */
+void gguf_decode_q5_k(const uint8_t *b, int64_t blocks, float *out) {
+    EACH_BLOCK(Q5_K) {
+        float d = gguf_decode_half(b), dmin = gguf_decode_half(b + 2), scale, min;
+        for (int j = 0; j < 8; j++) {
+            const uint8_t *fifth = b + 16, *q = b + 48 + j / 2 * 32;
+            gguf_decode_scale_min(b + 4, j, &scale, &min);
+            float factor = d * scale, shift = dmin * min;
+            for (int i = 0; i < 32; i++)
+                out[32 * j + i] = factor * (float)((q[i] >> (j % 2 * 4) & 15) | (fifth[i] >> j & 1) << 4) - shift;
+        }
+    }
+}
+
+/* 128 bytes of low nibbles, 64 of high pairs, 16 signed scales, fp16 d */
+void gguf_decode_q6_k(const uint8_t *b, int64_t blocks, float *out) {
+    EACH_BLOCK(Q6_K) {
+        const uint8_t *low = b, *high = b + 128, *scales = b + 192;
+        float d = gguf_decode_half(b + 208), *to = out;
+        for (int half = 0; half < 2; half++, low += 64, high += 32, scales += 8, to += 128)
+            for (int i = 0; i < 32; i++)
+                for (int k = 0; k < 4; k++) {
+                    int nibble = k < 2 ? low[i + 32 * k] & 15 : low[i + 32 * (k - 2)] >> 4;
+                    int q = (nibble | (high[i] >> (2 * k) & 3) << 4) - 32;
+                    to[i + 32 * k] = d * (float)(int8_t)scales[i / 16 + 2 * k] * (float)q;
+                }
+    }
+}
+
+/* fp32 d; 256 signed bytes; sums of 16, which only products need */
+void gguf_decode_q8_k(const uint8_t *b, int64_t blocks, float *out) {
+    EACH_BLOCK(Q8_K) {
+        float d = gguf_decode_single(gguf_decode_word(b));
+        for (int i = 0; i < 256; i++) out[i] = d * (float)(int8_t)b[4 + i];
+    }
+}
+
+/* fp16 d; two bytes of high pairs and four of low nibbles: eight scales of six bits; 128 bytes of nibbles, 16 for each run of
+ * 32, that choose a step */
+void gguf_decode_iq4_xs(const uint8_t *b, int64_t blocks, float *out) {
+    EACH_BLOCK(IQ4_XS) {
+        float d = gguf_decode_half(b);
+        int pairs = b[2] | b[3] << 8;
+        for (int j = 0; j < 8; j++) {
+            const uint8_t *q = b + 8 + 16 * j;
+            float scale = d * (float)(((b[4 + j / 2] >> (j % 2 * 4) & 15) | (pairs >> (2 * j) & 3) << 4) - 32);
+            for (int i = 0; i < 16; i++) {
+                out[32 * j + i] = scale * (float)steps[q[i] & 15];
+                out[32 * j + i + 16] = scale * (float)steps[q[i] >> 4];
+            }
+        }
+    }
+}

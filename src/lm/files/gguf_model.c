@@ -1,0 +1,469 @@
+/* SPDX-License-Identifier: MIT
+ * Owns models in GGUF files: metadata and configuration, the tensors of the registry, llama.cpp's order of query and key rows (pairs,
+ * as llama2.c's). What the metadata says and Propane cannot do (YaRN, experts of other architectures) is refused by key.
+ */
+#include <math.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/file.h"
+#include "core/base/memory.h"
+#include "core/base/pool.h"
+#include "lm/arch/config_layers.h"
+#include "lm/files/gguf.h"
+#include "lm/files/gguf_rope.h"
+
+static bool gguf_model_is_paired(const model_config *c, const model_tensor *t) {
+    return model_arch_of(c)->gguf_pairs && strchr("qk", t->param[0]) &&
+           (strcmp(t->param + 1, "_proj") == 0 || strcmp(t->param + 1, "_bias") == 0);
+}
+
+/* Our row behind the file's row r: pairs (2i, 2i+1) come from i and i + HD/2. */
+static int64_t gguf_model_our_row(int64_t head_dim, int64_t r) {
+    int64_t i = r % head_dim;
+    return r - i + i / 2 + (i % 2 ? head_dim / 2 : 0);
+}
+
+/* ---- configuration ------------------------------------------------------------------------------------------------------ */
+
+/* Several architectures may have the same files, but for a window: a Llama with one is a Mistral. */
+static const model_arch *gguf_model_arch(const gguf *g, const char *name) {
+    const model_arch *a = model_arch_gguf(name);
+    char key[80];
+    int64_t window = 0;
+    if (!a || a->windowed) return a;
+    if (gguf_get_int(g, gguf_key_in(key, name, "attention.sliding_window"), false, 0, INT64_MAX, &window, NULL) ||
+        window == 0)
+        return a;
+    for (int i = 0; i < model_arch_count(); i++)
+        if (model_arch_at(i)->windowed && strcmp(model_arch_at(i)->gguf, name) == 0) return model_arch_at(i);
+    return a;
+}
+
+static propane_status gguf_model_refuse_unsupported(const gguf *g, const char *arch, propane_error *err) {
+    static const char *const counts[] = {"expert_count", "attention.sliding_window"};
+    const model_arch *a = gguf_model_arch(g, arch);
+    const bool known[] = {a->experts, a->windowed};
+    char key[80];
+    int64_t count = 0;
+    for (int i = 0; i < 2; i++) {
+        if (known[i]) continue;
+        PROPANE_TRY(gguf_get_int(g, gguf_key_in(key, arch, counts[i]), false, 0, INT64_MAX, &count, err));
+        if (count)
+            return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "%s: %s is %lld, which cannot be done", gguf_source(g),
+                                key, (long long)count);
+    }
+    return PROPANE_OK;
+}
+
+/* Every reader takes it that the parts of those that are chosen are divided by their sum. */
+static propane_status gguf_model_read_experts(const gguf *g, const char *arch, model_config *c, propane_error *err) {
+    const struct {
+        const char *key;
+        int64_t *out;
+    } sizes[] = {{"expert_count", &c->num_experts},
+                 {"expert_used_count", &c->num_experts_per_tok},
+                 {"expert_feed_forward_length", &c->moe_intermediate_size}};
+    char key[80];
+    c->norm_topk_prob = true;
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
+        PROPANE_TRY(gguf_get_int(g, gguf_key_in(key, arch, sizes[i].key), true, 1, 1 << 20, sizes[i].out, err));
+    return PROPANE_OK;
+}
+
+static propane_status gguf_model_read_sizes(const gguf *g, const char *arch, model_config *c, propane_error *err) {
+    const struct {
+        const char *key;
+        int64_t *out;
+        int64_t max;
+        bool needed;
+    } sizes[] = {
+        {"embedding_length", &c->hidden_size, 1 << 17, true},
+        {"feed_forward_length", &c->intermediate_size, 1 << 20, true},
+        {"block_count", &c->num_hidden_layers, 1000, true},
+        {"attention.head_count", &c->num_attention_heads, 1 << 12, true},
+        {"attention.head_count_kv", &c->num_key_value_heads, 1 << 12, false},
+        {"attention.key_length", &c->head_dim, 1 << 12, false},
+        {"context_length", &c->max_position_embeddings, 1 << 24, true},
+    };
+    char key[80];
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
+        PROPANE_TRY(
+            gguf_get_int(g, gguf_key_in(key, arch, sizes[i].key), sizes[i].needed, 1, sizes[i].max, sizes[i].out, err));
+    if (c->num_key_value_heads < 0) c->num_key_value_heads = c->num_attention_heads;
+    if (c->head_dim < 0) c->head_dim = c->hidden_size / c->num_attention_heads;
+    if (model_arch_gguf(arch)->experts) PROPANE_TRY(gguf_model_read_experts(g, arch, c, err));
+    int64_t values = c->head_dim, turned = c->head_dim;
+    PROPANE_TRY(gguf_get_int(g, gguf_key_in(key, arch, "attention.value_length"), false, 1, 1 << 12, &values, err));
+    PROPANE_TRY(gguf_get_int(g, gguf_key_in(key, arch, "rope.dimension_count"), false, 1, 1 << 12, &turned, err));
+    if (model_arch_gguf(arch)->partial_rotary && turned < c->head_dim) {
+        c->rotary_dim = turned;
+        turned = c->head_dim;
+    }
+    if (values == c->head_dim && turned == c->head_dim) return PROPANE_OK;
+    return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
+                        "%s: value_length %lld and rope.dimension_count %lld must be the head size, %lld",
+                        gguf_source(g), (long long)values, (long long)turned, (long long)c->head_dim);
+}
+
+/* Factors, under their names in these files. */
+static const struct {
+    const char *key;
+    size_t offset;
+} gguf_model_factors[] = {{"embedding_scale", offsetof(model_config, embedding_multiplier)},
+                          {"residual_scale", offsetof(model_config, residual_multiplier)},
+                          {"attention.scale", offsetof(model_config, attention_multiplier)},
+                          {"logit_scale", offsetof(model_config, logits_scaling)}};
+enum { GGUF_MODEL_FACTORS = sizeof gguf_model_factors / sizeof gguf_model_factors[0] };
+
+/* What only some architectures have: factors, what layers differ in, caps. */
+static propane_status gguf_model_read_parts(const gguf *g, const model_arch *a, model_config *c, propane_error *err) {
+    char key[80];
+    double scale = 0;
+    config_layers_default(a, c);
+    for (int i = 0; a->factors && i < GGUF_MODEL_FACTORS; i++) {
+        double *out = (double *)(void *)((char *)c + gguf_model_factors[i].offset);
+        PROPANE_TRY(gguf_get_real(g, gguf_key_in(key, a->gguf, gguf_model_factors[i].key), false, out, err));
+        *out = gguf_short_real(*out);
+    }
+    if (a->windowed) {
+        c->sliding_window = 0;
+        PROPANE_TRY(gguf_get_int(g, gguf_key_in(key, a->gguf, "attention.sliding_window"), false, 0, INT64_C(1) << 40,
+                                 &c->sliding_window, err));
+    }
+    if (a->full_every)
+        PROPANE_TRY(gguf_get_int(g, gguf_key_in(key, a->gguf, "attention.sliding_window_pattern"), false, 0, 1000,
+                                 &c->full_every, err));
+    if (a->rope_local_theta > 0)
+        PROPANE_TRY(
+            gguf_get_real(g, gguf_key_in(key, a->gguf, "rope.freq_base_swa"), false, &c->rope_local_theta, err));
+    if (!a->gemma) return PROPANE_OK;
+    PROPANE_TRY(
+        gguf_get_real(g, gguf_key_in(key, a->gguf, "attn_logit_softcapping"), false, &c->attention_softcap, err));
+    PROPANE_TRY(gguf_get_real(g, gguf_key_in(key, a->gguf, "final_logit_softcapping"), false, &c->logits_softcap, err));
+    PROPANE_TRY(gguf_get_real(g, gguf_key_in(key, a->gguf, "attention.scale"), false, &scale, err));
+    if (scale > 0) c->query_pre_attn_scalar = gguf_short_real(1 / (scale * scale));
+    return PROPANE_OK;
+}
+
+static const char *gguf_model_epsilon_key(const model_arch *a) {
+    return a->norm == ARCH_LAYER_NORM ? "attention.layer_norm_epsilon" : "attention.layer_norm_rms_epsilon";
+}
+
+/* Whether the first layer has the first tensor that the architecture holds on that condition. */
+static bool gguf_model_holds_row(const gguf *g, const model_arch *a, arch_when when) {
+    char name[80];
+    for (const arch_tensor *row = a->tensors; row->name; row++) {
+        if (row->when != when) continue;
+        snprintf(name, sizeof name, "blk.0.%s", row->gguf);
+        return gguf_find_tensor(g, name) != NULL;
+    }
+    return false;
+}
+
+propane_status gguf_config(const gguf *g, model_config *out, propane_error *err) {
+    const char *arch;
+    char key[80], known[ARCH_NAMES_LENGTH];
+    model_config c = {.num_key_value_heads = -1,
+                      .head_dim = -1,
+                      .rms_norm_eps = 1e-5,
+                      .rope_theta = 10000,
+                      .bos_token_id = -1,
+                      .eos_token_id = -1};
+    PROPANE_TRY(gguf_get_text(g, "general.architecture", true, &arch, err));
+    const model_arch *a = gguf_model_arch(g, arch);
+    if (!a)
+        return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "%s: general.architecture is '%.40s'; those known are %s",
+                            gguf_source(g), arch, model_arch_names(known));
+    snprintf(c.model_type, sizeof c.model_type, "%s", a->type);
+    PROPANE_TRY(gguf_model_refuse_unsupported(g, arch, err));
+    PROPANE_TRY(gguf_model_read_sizes(g, arch, &c, err));
+    PROPANE_TRY(gguf_model_read_parts(g, a, &c, err)); /* with the architecture's own base of RoPE */
+    PROPANE_TRY(gguf_get_real(g, gguf_key_in(key, arch, gguf_model_epsilon_key(a)), true, &c.rms_norm_eps, err));
+    if (a->position == ARCH_ROPE) PROPANE_TRY(gguf_rope_read(g, arch, &c, err));
+    c.attention_bias = gguf_model_holds_row(g, a, ARCH_IF_ATTENTION_BIAS);
+    c.mlp_bias = gguf_model_holds_row(g, a, ARCH_IF_MLP_BIAS);
+    c.rms_norm_eps = gguf_short_real(c.rms_norm_eps);
+    const gguf_tensor *embedding = gguf_find_tensor(g, "token_embd.weight");
+    if (!embedding || embedding->rank != 2)
+        return propane_fail(err, PROPANE_ERR_INVALID, "%s: the matrix token_embd.weight is missing", gguf_source(g));
+    c.vocab_size = embedding->dim[1];
+    c.tie_word_embeddings = !gguf_find_tensor(g, "output.weight");
+    int64_t last = c.vocab_size - 1;
+    PROPANE_TRY(gguf_get_int(g, "tokenizer.ggml.bos_token_id", false, 0, last, &c.bos_token_id, err));
+    PROPANE_TRY(gguf_get_int(g, "tokenizer.ggml.eos_token_id", false, 0, last, &c.eos_token_id, err));
+    PROPANE_TRY(model_config_check(&c, gguf_source(g), err));
+    *out = c;
+    return PROPANE_OK;
+}
+
+/* ---- weights --------------------------------------------------------------------------------------------------------------- */
+
+/* A tensor's shape in the file, innermost first. Returns the rank. */
+static int gguf_model_shape(const model_tensor *t, int64_t dim[3]) {
+    const model_expert e = t->experts ? model_tensor_expert(t, 0) : (model_expert){t->stored_rows, t->dim[1], 0};
+    dim[0] = t->rank == 1 ? e.rows : e.columns;
+    dim[1] = t->rank == 1 ? 1 : e.rows;
+    dim[2] = t->experts ? t->experts : 1;
+    return t->experts ? 3 : t->rank;
+}
+
+/* Ours as the file's rows: what is no matrix is one row, unless its numbers come in pairs. */
+static int64_t gguf_model_row_count(const model_config *c, const model_tensor *t) {
+    if (t->experts) return t->experts * model_tensor_expert(t, 0).rows;
+    return t->rank == 1 && !gguf_model_is_paired(c, t) ? 1 : t->dim[0];
+}
+
+static float *gguf_model_row(const model_weights *w, const model_tensor *t, int64_t row) {
+    float *data = model_weights_data(w, t);
+    if (t->experts) {
+        const int64_t rows = model_tensor_expert(t, 0).rows;
+        return data + model_tensor_expert(t, row / rows).first + row % rows * t->dim[1];
+    }
+    const int64_t ours = gguf_model_is_paired(&w->config, t) ? gguf_model_our_row(w->config.head_dim, row) : row;
+    return data + ours * (t->count / gguf_model_row_count(&w->config, t));
+}
+
+static propane_status gguf_model_find_tensor(const gguf *g, const model_tensor *t, const gguf_tensor **out,
+                                             propane_error *err) {
+    const gguf_tensor *found = *out = gguf_find_tensor(g, t->gguf);
+    int64_t dim[3], has[3] = {1, 1, 1};
+    const int rank = gguf_model_shape(t, dim);
+    if (!found) return propane_fail(err, PROPANE_ERR_INVALID, "%s: the tensor %s is missing", gguf_source(g), t->gguf);
+    for (int i = 0; i < found->rank && i < 3; i++) has[i] = found->dim[i];
+    if (found->rank == rank && memcmp(dim, has, sizeof dim) == 0) return PROPANE_OK;
+    return propane_fail(err, PROPANE_ERR_INVALID,
+                        "%s: the tensor %s is [%lld, %lld, %lld]; the configuration makes it [%lld, %lld, %lld]",
+                        gguf_source(g), t->gguf, (long long)has[2], (long long)has[1], (long long)has[0],
+                        (long long)dim[2], (long long)dim[1], (long long)dim[0]);
+}
+
+/* Does it lie there in the order of ours? */
+static bool gguf_model_is_plain(const model_config *c, const model_tensor *t) {
+    if (t->experts) return model_tensor_expert(t, 0).columns == t->dim[1];
+    return !gguf_model_is_paired(c, t) && t->stored_rows == t->dim[0];
+}
+
+static propane_status gguf_model_fill_one(const gguf *g, model_weights *w, const model_tensor *t, propane_error *err) {
+    const gguf_tensor *from = NULL;
+    const int64_t count = gguf_model_row_count(&w->config, t), width = t->count / count;
+    PROPANE_TRY(gguf_model_find_tensor(g, t, &from, err));
+    if (gguf_model_is_plain(&w->config, t)) return gguf_f32(g, from, model_weights_data(w, t), err);
+    float *rows = mem_array((size_t)from->count, sizeof *rows);
+    propane_status status = rows ? gguf_f32(g, from, rows, err) : propane_fail_memory(err, (size_t)from->count * 4);
+    const int64_t before = t->first_row * (t->count / t->dim[0]); /* elements of tensors that lie above */
+    for (int64_t r = 0; !status && r < count; r++)
+        memcpy(gguf_model_row(w, t, r), rows + before + r * width, (size_t)width * sizeof *rows);
+    mem_free(rows);
+    return status;
+}
+
+typedef struct gguf_model_filling {
+    const gguf *g;
+    model_weights *w;
+} gguf_model_filling;
+
+static propane_status gguf_model_fill_task(void *context, int task, propane_error *err) {
+    const gguf_model_filling *f = context;
+    return gguf_model_fill_one(f->g, f->w, &f->w->tensors[task], err);
+}
+
+static propane_status gguf_model_fill(const gguf *g, model_weights *w, propane_error *err) {
+    gguf_model_filling f = {g, w};
+    return pool_try(gguf_model_fill_task, &f, w->count, err);
+}
+
+/* Before memory is taken for what the metadata claims: every tensor is there, shaped and readable. */
+static propane_status gguf_model_check_tensors(const gguf *g, const model_config *c, propane_error *err) {
+    double floats = (double)model_arch_parameters(c);
+    double held = 0;
+    for (int i = 0; i < gguf_tensor_count(g); i++) held += (double)gguf_tensor_at(g, i)->count;
+    if (floats <= 2 * held + 1e6) return PROPANE_OK;
+    return propane_fail(err, PROPANE_ERR_INVALID, "%s: the metadata describes %.0f weights, but the file holds %.0f",
+                        gguf_source(g), floats, held);
+}
+
+propane_status gguf_read_model(const char *path, model_weights **out, propane_error *err) {
+    gguf *g;
+    model_config c;
+    *out = NULL;
+    PROPANE_TRY(gguf_open(path, &g, err));
+    propane_status status = gguf_config(g, &c, err);
+    if (!status) status = gguf_model_check_tensors(g, &c, err);
+    if (!status) status = model_weights_create(&c, out, err);
+    if (!status) status = gguf_model_fill(g, *out, err);
+    if (status) {
+        model_weights_free(*out);
+        *out = NULL;
+    }
+    gguf_close(g);
+    return status;
+}
+
+/* ---- writing ----------------------------------------------------------------------------------------------------------------- */
+
+/* GGUF files do not say which layers have no positions, nor what experts' parts are divided by: readers know it by the
+ * architecture. */
+static propane_status gguf_model_refuse_unsaid(const model_config *c, const char *path, propane_error *err) {
+    model_config usual = *c;
+    usual.nope_every = model_arch_of(c)->nope_every;
+    for (int64_t i = 0; i < c->num_hidden_layers; i++)
+        if (model_config_turns(c, i) != model_config_turns(&usual, i))
+            return propane_fail(
+                err, PROPANE_ERR_UNSUPPORTED,
+                "%s: in GGUF files every layer %lld of a %s has no positions, in this model every %lld; "
+                "write a folder or .safetensors",
+                path, (long long)usual.nope_every, c->model_type, (long long)c->nope_every);
+    if (!c->num_experts || c->norm_topk_prob) return PROPANE_OK;
+    return propane_fail(
+        err, PROPANE_ERR_UNSUPPORTED,
+        "%s: in GGUF files the experts' parts of a %s are divided by their sum, in this model they are not "
+        "(norm_topk_prob is false); write a folder or .safetensors",
+        path, c->model_type);
+}
+
+static gguf_type gguf_model_type_for(const model_tensor *t, gguf_type type) {
+    if (t->rank == 1 || t->role == ARCH_ROUTER) return GGUF_TYPE_F32; /* as llama.cpp writes them */
+    const int64_t width = t->experts ? model_tensor_expert(t, 0).columns : t->dim[1];
+    while (width % gguf_type_get((int)type)->block) type = gguf_type_get((int)type)->narrow;
+    return type;
+}
+
+/* In what layers differ, and experts. */
+static void gguf_model_put_layers(gguf_header *h, const model_arch *a, const model_config *c) {
+    char key[80];
+    if (a->experts) {
+        gguf_put_u32(h, gguf_key_in(key, a->gguf, "expert_count"), (uint32_t)c->num_experts);
+        gguf_put_u32(h, gguf_key_in(key, a->gguf, "expert_used_count"), (uint32_t)c->num_experts_per_tok);
+        gguf_put_u32(h, gguf_key_in(key, a->gguf, "expert_feed_forward_length"), (uint32_t)c->moe_intermediate_size);
+    }
+    if (a->windowed && c->sliding_window)
+        gguf_put_u32(h, gguf_key_in(key, a->gguf, "attention.sliding_window"), (uint32_t)c->sliding_window);
+    if (a->full_every)
+        gguf_put_u32(h, gguf_key_in(key, a->gguf, "attention.sliding_window_pattern"), (uint32_t)c->full_every);
+    if (a->rope_local_theta > 0)
+        gguf_put_f32(h, gguf_key_in(key, a->gguf, "rope.freq_base_swa"), (float)c->rope_local_theta);
+    if (!a->gemma) return;
+    if (c->attention_softcap > 0 || a->attention_softcap > 0)
+        gguf_put_f32(h, gguf_key_in(key, a->gguf, "attn_logit_softcapping"), (float)c->attention_softcap);
+    if (c->logits_softcap > 0 || a->logits_softcap > 0)
+        gguf_put_f32(h, gguf_key_in(key, a->gguf, "final_logit_softcapping"), (float)c->logits_softcap);
+    gguf_put_f32(h, gguf_key_in(key, a->gguf, "attention.scale"), (float)model_config_score_scale(c));
+}
+
+static void gguf_model_put_config(gguf_header *h, const model_config *c, gguf_type type) {
+    const model_arch *a = model_arch_of(c);
+    static const struct {
+        const char *key;
+        size_t offset;
+    } sizes[] = {
+        {"vocab_size", offsetof(model_config, vocab_size)},
+        {"context_length", offsetof(model_config, max_position_embeddings)},
+        {"embedding_length", offsetof(model_config, hidden_size)},
+        {"block_count", offsetof(model_config, num_hidden_layers)},
+        {"feed_forward_length", offsetof(model_config, intermediate_size)},
+        {"attention.head_count", offsetof(model_config, num_attention_heads)},
+        {"attention.head_count_kv", offsetof(model_config, num_key_value_heads)},
+        {"attention.key_length", offsetof(model_config, head_dim)},
+        {"attention.value_length", offsetof(model_config, head_dim)},
+    };
+    char key[80];
+    gguf_put_text(h, "general.architecture", a->gguf);
+    gguf_put_text(h, "general.type", "model");
+    gguf_put_text(h, "general.name", "propane");
+    gguf_put_u32(h, "general.file_type", (uint32_t)gguf_type_get((int)type)->file_type);
+    gguf_put_u32(h, "general.quantization_version", 2);
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        int64_t value;
+        memcpy(&value, (const char *)c + sizes[i].offset, sizeof value);
+        if (sizes[i].offset == offsetof(model_config, max_position_embeddings)) value = model_config_longest(c);
+        gguf_put_u32(h, gguf_key_in(key, a->gguf, sizes[i].key), (uint32_t)value);
+    }
+    gguf_put_f32(h, gguf_key_in(key, a->gguf, gguf_model_epsilon_key(a)), (float)c->rms_norm_eps);
+    for (int i = 0; a->factors && i < GGUF_MODEL_FACTORS; i++) {
+        double value;
+        memcpy(&value, (const char *)c + gguf_model_factors[i].offset, sizeof value);
+        if (value > 0) gguf_put_f32(h, gguf_key_in(key, a->gguf, gguf_model_factors[i].key), (float)value);
+    }
+    gguf_model_put_layers(h, a, c);
+    gguf_rope_put(h, a, c);
+}
+
+static void gguf_model_put_tensors(gguf_header *h, const model_weights *w, gguf_type type) {
+    for (int i = 0; i < w->count; i++) {
+        const model_tensor *t = &w->tensors[i];
+        int64_t dim[3];
+        const int rank = gguf_model_shape(t, dim);
+        if (t->first_row == 0) gguf_put_tensor(h, t->gguf, rank, dim, gguf_model_type_for(t, type));
+    }
+    gguf_rope_put_tensors(h, &w->config);
+}
+
+/* Row by row, so that no second copy of a matrix is held. */
+static propane_status gguf_model_write_rows(file_writer *f, const model_weights *w, const model_tensor *t,
+                                            gguf_type type, uint8_t *row, uint64_t *written, propane_error *err) {
+    const int64_t rows = gguf_model_row_count(&w->config, t), width = t->count / rows;
+    for (int64_t r = 0; r < rows; r++) {
+        size_t bytes = gguf_encode_blocks(type, gguf_model_row(w, t, r), width, row);
+        PROPANE_TRY(file_writer_write(f, row, bytes, err));
+        *written += bytes;
+    }
+    return PROPANE_OK;
+}
+
+/* With those that lie below it in the same tensor. */
+static propane_status gguf_model_write_tensor(file_writer *f, const model_weights *w, const model_tensor *first,
+                                              gguf_type type, uint8_t *row, propane_error *err) {
+    static const uint8_t zeros[32] = {0};
+    const model_tensor *t;
+    uint64_t written = 0;
+    if (first->stored_rows == first->dim[0]) {
+        PROPANE_TRY(gguf_model_write_rows(f, w, first, type, row, &written, err));
+    } else {
+        for (int k = 0; (t = model_weights_piece(w, first, k)); k++)
+            PROPANE_TRY(gguf_model_write_rows(f, w, t, type, row, &written, err));
+    }
+    return file_writer_write(f, zeros, (size_t)(-written % 32), err);
+}
+
+static propane_status gguf_model_write_all(file_writer *f, const model_weights *w, const gguf_header *h, gguf_type type,
+                                           propane_error *err) {
+    text header = {0};
+    gguf_print_header(h, &header);
+    propane_status status = header.failed ? propane_fail_memory(err, header.capacity)
+                                          : file_writer_write(f, header.data, header.length, err);
+    text_deinit(&header);
+    int64_t widest = 1;
+    for (int i = 0; i < w->count; i++)
+        if (w->tensors[i].dim[w->tensors[i].rank - 1] > widest) widest = w->tensors[i].dim[w->tensors[i].rank - 1];
+    uint8_t *row = mem_array((size_t)widest, 4);
+    if (!status && !row) status = propane_fail_memory(err, (size_t)widest * 4);
+    for (int i = 0; !status && i < w->count; i++)
+        if (w->tensors[i].first_row == 0)
+            status = gguf_model_write_tensor(f, w, &w->tensors[i], gguf_model_type_for(&w->tensors[i], type), row, err);
+    if (!status) status = gguf_rope_write(f, &w->config, err);
+    mem_free(row);
+    return status;
+}
+
+propane_status gguf_write_model(const model_weights *w, const tokenizer *t, const char *path, gguf_type type,
+                                propane_error *err) {
+    gguf_header h = {0};
+    file_writer *f = NULL;
+    PROPANE_TRY(gguf_model_refuse_unsaid(&w->config, path, err));
+    gguf_model_put_config(&h, &w->config, type);
+    propane_status status = t ? gguf_put_tokenizer(&h, t, w->config.vocab_size, err) : PROPANE_OK;
+    if (!t && w->config.bos_token_id >= 0)
+        gguf_put_u32(&h, "tokenizer.ggml.bos_token_id", (uint32_t)w->config.bos_token_id);
+    if (!t && w->config.eos_token_id >= 0)
+        gguf_put_u32(&h, "tokenizer.ggml.eos_token_id", (uint32_t)w->config.eos_token_id);
+    if (!status) gguf_model_put_tensors(&h, w, type);
+    if (!status) status = file_writer_open(path, &f, err);
+    if (!status) status = gguf_model_write_all(f, w, &h, type, err);
+    gguf_header_deinit(&h);
+    if (!status) return file_writer_commit(f, err);
+    if (f) file_writer_abort(f);
+    return status;
+}

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: MIT
+ * What stands behind a propane_model, for the files of this folder.
+ */
+#ifndef LM_FILES_PUBLIC_MODEL_H
+#define LM_FILES_PUBLIC_MODEL_H
+
+#include "lm/arch/model_tensors.h"
+#include "propane.h"
+
+struct propane_model {
+    model_weights *weights;
+    char *path; /* where it was read from: how it talks is beside it */
+};
+
+#endif

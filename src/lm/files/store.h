@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: MIT
+ * Models on disk, whatever their form: a folder as Hugging Face lays it out (config.json, model.safetensors or its parts
+ * with model.safetensors.index.json), one safetensors file that carries its configuration (or has config.json beside it),
+ * a GGUF file, or a llama2.c checkpoint. What a file is
+ * is told by its content.
+ */
+#ifndef LM_FILES_STORE_H
+#define LM_FILES_STORE_H
+
+#include "core/files/safetensors.h"
+#include "lm/arch/model_tensors.h"
+
+/* Metadata of a safetensors file: the model's configuration as a JSON object. */
+#define MODEL_STORE_CONFIG "propane.config"
+
+typedef enum model_form { MODEL_FORM_DIR, MODEL_FORM_SAFETENSORS, MODEL_FORM_LLAMA2C, MODEL_FORM_GGUF } model_form;
+
+/* What `path` is. Neither: PROPANE_ERR_INVALID says what was looked for. */
+PROPANE_CHECK propane_status model_store_form(const char *path, model_form *out, propane_error *err);
+/* The weights in fp32. Tensors of other names (optimiser state) are left alone; a missing or misshapen one is an error. */
+PROPANE_CHECK propane_status model_store_read(const char *path, model_weights **out, propane_error *err);
+/* Only the configuration. */
+PROPANE_CHECK propane_status model_store_config(const char *path, model_config *out, propane_error *err);
+/* Every tensor of the registry from an open file. */
+PROPANE_CHECK propane_status model_store_fill(model_weights *w, const safetensors *s, propane_error *err);
+
+/* `dtype`: ST_F32, ST_F16 or ST_BF16 (llama2.c: F32 only). The folder is made, generation_config.json too; its
+ * files are replaced one by one. */
+PROPANE_CHECK propane_status model_store_write(const model_weights *w, const char *path, model_form form,
+                                               safetensors_dtype dtype, propane_error *err);
+/* The tensors' type in those files that is nearest to one of a GGUF file: F16 and BF16, and F32 for all others. */
+safetensors_dtype model_store_dtype(int gguf_type);
+/* Declares and then writes all tensors in Hugging Face's form; for files that hold more than the model. */
+PROPANE_CHECK propane_status model_store_declare(const model_weights *w, safetensors_writer *writer,
+                                                 safetensors_dtype dtype, propane_error *err);
+PROPANE_CHECK propane_status model_store_data(const model_weights *w, safetensors_writer *writer,
+                                              safetensors_dtype dtype, propane_error *err);
+/* Puts the configuration into the metadata. */
+PROPANE_CHECK propane_status model_store_describe(const model_config *c, safetensors_writer *writer,
+                                                  propane_error *err);
+
+#endif

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: MIT
+ * What the files of this folder know of a model that runs (generate.h says what it is for). A set of programs reads so many
+ * positions at once (one for each of some sequences, or a chunk of a prompt); its attention is compiled for caches of
+ * several lengths ("reaches", powers of two), so that a token costs what lies in the cache and not what the context could
+ * hold. All of them work on the same weights and the same cache; what is needed is compiled when it is first needed.
+ *
+ * The cache has rows, each for one position of one sequence; a sequence takes blocks of rows as it grows, the first free
+ * ones, and a mask tells each position which rows it sees. So positions of different sequences are read together, and a
+ * shorter reach is the beginning of the same buffer. Devices that can write into a tensor in place do so
+ * (model_build_attn_cached); for the others the host copies the new rows (model_build_attn_decode). Where the former compute
+ * in fp32, the residual stream stays with them, too: attention writes it from x to out, feed-forward from out to x, and all
+ * layers are one chain of requests.
+ */
+#ifndef LM_INFER_DECODER_H
+#define LM_INFER_DECODER_H
+
+#include "lm/arch/forward.h"
+#include "lm/arch/quantize.h"
+
+typedef struct infer infer; /* lm/infer/generate.h */
+
+enum {
+    INFER_ATTN,
+    INFER_FFN,
+    INFER_HEAD,
+    INFER_PARTS,
+    INFER_MAX_SETS = 7,
+    INFER_MAX_REACHES = 24,
+    INFER_MAX_SLOTS = 48,
+    INFER_ROW_BLOCK = 32
+};
+
+/* A parameter of a part that is a weight, or the scales of one. */
+typedef struct infer_slot {
+    const arch_tensor *row;
+    const char *name;
+    bool scales;
+} infer_slot;
+
+typedef struct infer_reach {
+    int64_t cache;
+    propane_program *program;
+    propane_buffer *mask[MODEL_KINDS]; /* of each kind of layers */
+    propane_request **attn;            /* [layers] */
+} infer_reach;
+
+/* Programs for `positions` positions at once, and the buffers that only they use. */
+typedef struct infer_set {
+    int64_t positions;
+    propane_program *ffn, *head;
+    propane_buffer *x, *out, *logits;
+    propane_buffer *cos[MODEL_KINDS], *sin[MODEL_KINDS]; /* of each kind of layers */
+    propane_buffer *rows;                                /* in place */
+    propane_buffer *k_new, *v_new;                       /* else */
+    propane_request **ffn_requests, *head_request;       /* [layers] */
+    infer_reach reaches[INFER_MAX_REACHES];
+    int reach_count;
+} infer_set;
+
+typedef struct infer_sequence {
+    int64_t position;
+    int32_t *history; /* [context]: the ids that were read */
+    int32_t *rows;    /* [context]: where their keys and values are */
+    int64_t blocks;   /* of rows that it has */
+} infer_sequence;
+
+/* A position that is read. */
+typedef struct infer_column {
+    infer_sequence *sequence;
+    int32_t id;
+    int64_t position;
+} infer_column;
+
+struct infer {
+    arena *arena;
+    propane_device *device;
+    const model_weights *weights;
+    model_config config;
+    mil_dtype dtype;
+    model_packing packing;
+    bool in_place, chained;
+    int64_t context, chunk, rows; /* rows: of the cache */
+    infer_sequence *sequences, *current;
+    int sequence_count;
+    bool *taken;                    /* [rows / INFER_ROW_BLOCK, rounded up] */
+    infer_set sets[INFER_MAX_SETS]; /* fewest positions first; the first one has one */
+    int set_count;
+    infer_slot slots[INFER_PARTS][INFER_MAX_SLOTS];
+    int slot_count[INFER_PARTS];
+    propane_buffer *(*layers)[INFER_MAX_SLOTS]; /* [2 * layers + 1]: attn 0, ffn 0, attn 1, ..., head; as the slots */
+    int64_t weight_bytes;
+    propane_buffer **k_cache, **v_cache; /* [layers] */
+    propane_request **chain;             /* [2 * layers + 1] */
+    float *stream;                       /* [D, chunk]: the residual stream */
+    float *result;                       /* [D, chunk] */
+    float *logits;                       /* [logit_room] */
+    int64_t logit_room;
+    int kinds;                    /* of layers */
+    float *table_cos, *table_sin; /* [kinds, context, HD] */
+    float *angles;                /* [HD, chunk] */
+    float *mask;                  /* [mask_room] */
+    int64_t mask_room;
+    infer_column *columns; /* [chunk] */
+    int32_t *numbers;      /* [chunk] */
+};
+
+static inline int64_t infer_layers(const infer *m) { return m->config.num_hidden_layers; }
+static inline bool infer_turns(const infer *m) { return model_arch_of(&m->config)->position == ARCH_ROPE; }
+
+/* The programs for a cache of so many rows at least; what an attempt that failed has left is used by the next one. */
+PROPANE_CHECK propane_status infer_need_reach(infer *m, infer_set *s, int64_t filled, infer_reach **out,
+                                              propane_error *err);
+PROPANE_CHECK propane_status infer_need_ffn(infer *m, infer_set *s, propane_error *err);
+PROPANE_CHECK propane_status infer_need_head(infer *m, infer_set *s, propane_error *err);
+/* A scratch array of at least `count`; what it held is gone. */
+PROPANE_CHECK propane_status infer_room(float **array, int64_t *room, int64_t count, propane_error *err);
+
+/* Rows for positions below `count`; there are always enough. */
+void infer_take_rows(infer *m, infer_sequence *s, int64_t count);
+/* The sequence ends beyond its first `count` positions; rows that are left over are free. */
+void infer_cut(infer *m, infer_sequence *s, int64_t count);
+
+#endif

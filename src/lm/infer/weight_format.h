@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: MIT
+ * How matrices are stored where models run, by the words that people use.
+ */
+#ifndef LM_INFER_WEIGHT_FORMAT_H
+#define LM_INFER_WEIGHT_FORMAT_H
+
+#include <string.h>
+
+#include "core/device/uri.h"
+#include "lm/infer/generate.h"
+
+#define FORM_WORDS "auto|fp32|bf16|fp16|int8|int4"
+
+/* auto: on the cpu device in fp32, the fewest bits that change nothing. */
+static inline model_packing form_of(const char *word, const char *device, mil_dtype precision, const model_weights *w) {
+    if (strcmp(word, "auto") == 0)
+        return device_is(device, "cpu") && precision == MIL_fp32 ? infer_exact_packing(w) : MODEL_UNPACKED;
+    return strcmp(word, "int4") == 0   ? MODEL_INT4
+           : strcmp(word, "int8") == 0 ? MODEL_INT8
+           : strcmp(word, "bf16") == 0 ? MODEL_BF16
+           : strcmp(word, "fp16") == 0 ? MODEL_FP16
+                                       : MODEL_UNPACKED;
+}
+
+#endif

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: MIT
+ * Owns the public calls on training plans. How a step is cut is lm/step/partition.h's.
+ */
+#include "lm/run/public_plan.h"
+
+#include <string.h>
+
+#include "ane/chip/chip.h"
+#include "core/base/memory.h"
+#include "core/run/public.h"
+#include "lm/run/run_folder.h"
+#include "lm/step/partition.h"
+
+struct propane_plan {
+    partition *p;
+    model_config config;
+};
+
+propane_status propane_chips(const char *target, const char **names, int room, int *count, propane_error *err) {
+    const chip *chips[CHIP_COUNT];
+    *count = 0;
+    _Static_assert(CHIP_COUNT <= PROPANE_MAX_CHIPS, "the header has room for all chips");
+    PROPANE_TRY(chip_find_list(target, chips, count, err));
+    for (int i = 0; i < *count && i < room; i++) names[i] = chips[i]->name;
+    return PROPANE_OK;
+}
+
+const char *propane_weight_modes(void) { return WEIGHT_MODE_WORDS; }
+
+/* ---- models ----------------------------------------------------------------------------------------------------------------- */
+
+bool propane_plan_takes(const char *model) {
+    return strcmp(model, "stories110m") == 0 || text_ends_with(model, ".json") || run_is_model(model);
+}
+
+/* The model of most published steps, so that nobody has to write its file. */
+static void api_plan_stories110m(model_config *c) {
+    model_config_default(c);
+    c->num_hidden_layers = 12;
+    c->hidden_size = 768;
+    c->intermediate_size = 2048;
+    c->num_attention_heads = c->num_key_value_heads = 12;
+    c->head_dim = 64;
+    c->vocab_size = 32000;
+    c->tie_word_embeddings = true;
+}
+
+propane_status api_plan_config(const char *model, model_config *out, propane_error *err) {
+    if (strcmp(model, "stories110m") != 0) return run_config(model, out, err);
+    api_plan_stories110m(out);
+    return PROPANE_OK;
+}
+
+/* ---- plans ------------------------------------------------------------------------------------------------------------------ */
+
+static propane_status api_plan_fill(propane_plan *p, const char *model, const propane_plan_options *o,
+                                    propane_error *err) {
+    const bool half = o->precision && strcmp(o->precision, "fp16") == 0;
+    partition_options own = {.name = o->plan ? o->plan : "layer",
+                             .precision = half ? MIL_fp16 : MIL_fp32,
+                             .batch = o->batch ? o->batch : 1,
+                             .context = o->context,
+                             .head = partition_head_find(o->head ? o->head : "auto"),
+                             .sum_bytes = half ? PARTITION_SUM_BYTES : 0};
+    if (own.head == PARTITION_HEAD_COUNT)
+        return propane_fail(err, PROPANE_ERR_INVALID, "head '%.40s' is not one of auto, host, device", o->head);
+    if (own.batch < 1 || own.context < 0)
+        return propane_fail(err, PROPANE_ERR_INVALID, "batch and context must not be negative");
+    if (o->precision && !half && strcmp(o->precision, "fp32") != 0)
+        return propane_fail(err, PROPANE_ERR_INVALID, "precision '%.40s' is not one of fp32, fp16", o->precision);
+    if (model) PROPANE_TRY(api_plan_config(model, &p->config, err));
+    if (!model) model_config_default(&p->config);
+    if (!own.context) own.context = p->config.max_position_embeddings < 256 ? p->config.max_position_embeddings : 256;
+    if (!model && p->config.max_position_embeddings < own.context) p->config.max_position_embeddings = own.context;
+    const double mask = 16 * (double)own.context * (double)own.context, memory = (double)mem_physical();
+    if (memory > 0 && mask > memory)
+        return propane_fail(err, PROPANE_ERR_LIMIT,
+                            "context %lld: its causal mask takes %.3g GB to build, the machine has %.3g GB",
+                            (long long)own.context, mask / 1e9, memory / 1e9);
+    partition_split_head(&p->config, own.batch, own.context);
+    return partition_create(&p->config, &own, &p->p, err);
+}
+
+propane_status propane_plan_create(const char *model, const propane_plan_options *options, propane_plan **out,
+                                   propane_error *err) {
+    API_ERROR(err);
+    propane_plan_options o = {0};
+    *out = NULL;
+    PROPANE_TRY(api_take(&o, sizeof o, options, "propane_plan_options", err));
+    propane_plan *p = mem_alloc(sizeof *p);
+    if (!p) return propane_fail_memory(err, sizeof *p);
+    propane_status status = api_plan_fill(p, model, &o, err);
+    if (status)
+        propane_plan_free(p);
+    else
+        *out = p;
+    return status;
+}
+
+void propane_plan_free(propane_plan *plan) {
+    if (!plan) return;
+    partition_free(plan->p);
+    mem_free(plan);
+}
+
+propane_status propane_plan_print(const propane_plan *plan, char **out, size_t *length, propane_error *err) {
+    text to = {0};
+    *out = NULL;
+    partition_print(plan->p, &to);
+    return api_give_text(&to, out, length, err);
+}
+
+propane_status propane_plan_supported(const propane_plan *plan, const char *name, const char *weights,
+                                      propane_error *why) {
+    const chip *chips[CHIP_COUNT];
+    int count = 0;
+    const weight_mode mode = weight_mode_find(weights ? weights : "inputs");
+    PROPANE_TRY(chip_find_list(name, chips, &count, why));
+    if (mode == WEIGHT_MODE_COUNT)
+        return propane_fail(why, PROPANE_ERR_INVALID, "weights '%.40s': the modes are %s", weights, WEIGHT_MODE_WORDS);
+    for (int i = 0; i < count; i++) PROPANE_TRY(partition_supports(plan->p, chips[i], 0, mode, why));
+    return PROPANE_OK;
+}
+
+propane_module *propane_plan_module(propane_plan *plan) { return plan->p->module; }

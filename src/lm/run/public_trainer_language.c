@@ -1,0 +1,523 @@
+/* SPDX-License-Identifier: MIT
+ * Owns what a trainer of language models begins with: the text as tokens, the model from sizes, a configuration, another
+ * model or a run that goes on, the run's folder. The training itself is lm/run/language_run.h's.
+ */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "core/base/file.h"
+#include "core/base/memory.h"
+#include "core/device/uri.h"
+#include "core/run/public.h"
+#include "lm/arch/config_experts.h"
+#include "lm/dist/data_parallel.h"
+#include "lm/files/hub_cache.h"
+#include "lm/files/model_tokenizer.h"
+#include "lm/files/public_model.h"
+#include "lm/files/store.h"
+#include "lm/run/public_trainer.h"
+#include "lm/step/weight_mode_check.h"
+
+/* ---- the text ----------------------------------------------------------------------------------------------------------------- */
+
+/* The day of the run's beginning: a run that goes on, or is made again, has the same data. */
+static const char *api_trainer_language_date(const train_options *o, char today[11]) {
+    const time_t now = time(NULL);
+    struct tm day;
+    if (*o->chat_date) return o->chat_date;
+    (void)strftime(today, 11, "%Y-%m-%d", localtime_r(&now, &day));
+    return today;
+}
+
+/* A model that is trained further brings its tokenizer and its way to talk. */
+static propane_status api_trainer_language_open_corpus(propane_trainer *t, const propane_data *data,
+                                                       propane_error *err) {
+    train_options *o = t->options;
+    char today[11] = "";
+    const char *init = *o->init ? o->init : NULL;
+    model_form form;
+    if (init && !o->resume) PROPANE_TRY(model_store_form(init, &form, err));
+    char *own = o->resume && !*o->tokenizer && !data->tokenizer ? run_path(o->run_dir, MODEL_TOKENIZER) : NULL;
+    const corpus_options how = {.text = t->source,
+                                .held = o->val_data,
+                                .tokenizer = own             ? own
+                                             : *o->tokenizer ? o->tokenizer
+                                                             : NULL,
+                                .kind = o->vocabulary_kind,
+                                .vocab = (int)o->vocab,
+                                .model = o->resume ? o->run_dir : init,
+                                .chat = o->chat,
+                                .date = api_trainer_language_date(o, today),
+                                .data = data->text,
+                                .length = data->length,
+                                .lines = data->examples,
+                                .ids = data->ids,
+                                .id_count = data->id_count,
+                                .vocabulary = data->tokenizer};
+    const propane_status status = corpus_open(&how, &t->language.corpus, err);
+    mem_free(own);
+    if (status == PROPANE_OK && !*o->chat_date && t->language.corpus.instructions &&
+        chat_template_is_dated(&t->language.corpus.chat)) {
+        o->chat_date = arena_string(t->own->arena, today);
+        o->given[TRAIN_OPTION_chat_date] = true; /* part of the run's record */
+        if (!o->chat_date) return propane_fail_memory(err, sizeof today);
+    }
+    if (status == PROPANE_OK && t->language.corpus.divided && o->given[TRAIN_OPTION_held_out])
+        return propane_fail(err, PROPANE_ERR_INVALID, "%.600s: that is what to validate with; leave out --held-out",
+                            t->language.corpus.parts);
+    return status;
+}
+
+static propane_status api_trainer_language_count_bytes(language_trainer *l, propane_error *err) {
+    const size_t rows = (size_t)l->config.vocab_size; /* ids that the tokenizer lacks have no bytes */
+    l->bytes_of_token = mem_array(rows, sizeof *l->bytes_of_token);
+    if (!l->bytes_of_token) return propane_fail_memory(err, rows * sizeof *l->bytes_of_token);
+    for (int i = 0; i < tokenizer_vocab_size(l->corpus.tokenizer); i++) {
+        size_t length;
+        tokenizer_piece(l->corpus.tokenizer, i, &length);
+        l->bytes_of_token[i] = (int32_t)length;
+    }
+    return PROPANE_OK;
+}
+
+/* ---- the model ---------------------------------------------------------------------------------------------------------------- */
+
+static propane_status api_trainer_language_sizes(const train_options *o, const tokenizer *t, model_config *c,
+                                                 propane_error *err) {
+    PROPANE_TRY(model_config_default_of(c, o->arch, err));
+    c->num_hidden_layers = o->layers;
+    c->hidden_size = o->width;
+    c->num_attention_heads = o->heads;
+    c->num_key_value_heads = o->kv_heads ? o->kv_heads : o->heads;
+    if (o->width % o->heads)
+        return propane_fail(err, PROPANE_ERR_INVALID, "--width %" PRId64 " is not a multiple of --heads %" PRId64,
+                            o->width, o->heads);
+    c->head_dim = o->width / o->heads;
+    /* A gated half's proportion, 8/3 of the width, in whole rows of 32; a plain one's is 4. */
+    const bool gated = model_arch_is_gated(model_arch_of(c));
+    c->intermediate_size = o->hidden ? o->hidden : gated ? (o->width * 8 / 3 + 31) / 32 * 32 : 4 * o->width;
+    config_experts_default(model_arch_of(c), c);
+    c->tie_word_embeddings = o->tie;
+    c->vocab_size = tokenizer_vocab_size(t);
+    c->max_position_embeddings = o->context; /* what was learnt, and not more */
+    return model_config_check(c, "the model's sizes", err);
+}
+
+/* The model that a run of adapters was begun with, which may have moved since. */
+static propane_status api_trainer_language_base(const train_options *o, model_weights **out, propane_error *err) {
+    char *place = NULL;
+    propane_status status = *o->init ? PROPANE_OK : hub_cache_find(o->base, &place, err);
+    if (status == PROPANE_OK) status = run_model(place ? place : o->init, NULL, out, err);
+    mem_free(place);
+    if (status == PROPANE_OK || *o->init) return status;
+    const propane_error why = *err;
+    return propane_fail(err, status, "%.700s; the run was begun with that model: say with --init where it is",
+                        why.text);
+}
+
+/* What was given of the model's sizes against what the run has. */
+static propane_status api_trainer_language_check_sizes(const train_options *o, const model_config *c,
+                                                       propane_error *err) {
+    const struct {
+        int option;
+        int64_t given, has;
+    } sizes[] = {
+        {TRAIN_OPTION_layers, o->layers, c->num_hidden_layers},
+        {TRAIN_OPTION_width, o->width, c->hidden_size},
+        {TRAIN_OPTION_hidden, o->hidden ? o->hidden : c->intermediate_size, c->intermediate_size},
+        {TRAIN_OPTION_heads, o->heads, c->num_attention_heads},
+        {TRAIN_OPTION_kv_heads, o->kv_heads ? o->kv_heads : c->num_attention_heads, c->num_key_value_heads},
+        {TRAIN_OPTION_tie, o->tie, c->tie_word_embeddings},
+    };
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
+        if (o->given[sizes[i].option] && sizes[i].given != sizes[i].has)
+            return propane_fail(err, PROPANE_ERR_INVALID,
+                                "%.400s: the run's model has --%s %" PRId64 ", not %" PRId64
+                                "; leave it out, or begin another run",
+                                o->run_dir, train_option_rows[sizes[i].option].name, sizes[i].has, sizes[i].given);
+    if (o->given[TRAIN_OPTION_arch] && strcmp(o->arch, c->model_type) != 0)
+        return propane_fail(err, PROPANE_ERR_INVALID,
+                            "%.400s: the run's model has --arch %s, not %s; leave it out, or begin another run",
+                            o->run_dir, c->model_type, o->arch);
+    return PROPANE_OK;
+}
+
+/* A resumed run has its model and its vocabulary; others are refused, not skipped. */
+static propane_status api_trainer_language_check_resumed(const train_options *o, const language_trainer *l,
+                                                         propane_error *err) {
+    model_config other;
+    PROPANE_TRY(api_trainer_language_check_sizes(o, &l->config, err));
+    if (*o->config) {
+        PROPANE_TRY(model_config_read(o->config, &other, err));
+        if (!model_config_equal(&other, &l->config))
+            return propane_fail(err, PROPANE_ERR_INVALID,
+                                "%.400s: the run has another model than --config %.400s; leave it out", o->run_dir,
+                                o->config);
+    }
+    const char *kind = tokenizer_kind_name(tokenizer_get_kind(l->corpus.tokenizer));
+    if (o->given[TRAIN_OPTION_vocabulary_kind] && strcmp(kind, o->vocabulary_kind) != 0)
+        return propane_fail(err, PROPANE_ERR_INVALID, "%.400s: the run's vocabulary is --kind %s, not %s; leave it out",
+                            o->run_dir, kind, o->vocabulary_kind);
+    if (o->given[TRAIN_OPTION_vocab] && o->vocab < tokenizer_vocab_size(l->corpus.tokenizer))
+        return propane_fail(err, PROPANE_ERR_INVALID,
+                            "%.400s: the run's vocabulary has %d ids, not --vocab %" PRId64 "; leave it out",
+                            o->run_dir, tokenizer_vocab_size(l->corpus.tokenizer), o->vocab);
+    return PROPANE_OK;
+}
+
+static propane_status api_trainer_language_resumed(const train_options *o, language_trainer *l, propane_error *err) {
+    char *path = run_path(o->run_dir, TRAIN_CONFIG);
+    propane_status status = path ? model_config_read(path, &l->config, err) : propane_fail_memory(err, 0);
+    mem_free(path);
+    if (status == PROPANE_OK) status = api_trainer_language_check_resumed(o, l, err);
+    if (status != PROPANE_OK || o->lora_rank == 0) return status;
+    return api_trainer_language_base(o, &l->initial, err); /* the checkpoint has the adapters alone */
+}
+
+/* The configuration and, with init, the weights that the run starts from. */
+static propane_status api_trainer_language_choose_model(propane_trainer *t, propane_error *err) {
+    const train_options *o = t->options;
+    language_trainer *l = &t->language;
+    if (o->resume) {
+        PROPANE_TRY(api_trainer_language_resumed(o, l, err));
+    } else if (*o->init) {
+        PROPANE_TRY(run_model(o->init, NULL, &l->initial, err));
+        l->config = l->initial->config;
+    } else if (*o->config) {
+        PROPANE_TRY(model_config_read(o->config, &l->config, err));
+    } else {
+        PROPANE_TRY(api_trainer_language_sizes(o, l->corpus.tokenizer, &l->config, err));
+    }
+    const char *name = *o->init ? o->init : *o->config ? o->config : o->run_dir ? o->run_dir : "the model";
+    return run_vocabulary(name, l->config.vocab_size, l->corpus.tokenizer, err);
+}
+
+/* An adapter that is trained further says its rank, its scale and what it adapts; the dropout is the run's. */
+static propane_status api_trainer_language_take_adapter(propane_trainer *t, propane_error *err) {
+    train_options *o = t->options;
+    model_lora l;
+    if (!*o->adapter || o->resume) return PROPANE_OK;
+    PROPANE_TRY(model_adapter_config(o->adapter, &t->language.config, &l, err));
+    if (l.rank_root)
+        return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
+                            "%s: use_rslora is set; such adapters are not trained further", o->adapter);
+    o->lora_rank = l.rank;
+    o->lora_alpha = l.alpha;
+    o->lora_targets = arena_string(t->own->arena, l.modules);
+    return o->lora_targets ? PROPANE_OK : propane_fail_memory(err, sizeof l.modules);
+}
+
+/* ---- the run ------------------------------------------------------------------------------------------------------------------ */
+
+/* What the options leave open: the way of the weights, the engine's own times for a profile. */
+static propane_status api_trainer_language_decide(propane_trainer *t, propane_error *err) {
+    train_options *o = t->options;
+    if (*o->init && o->resume && o->lora_rank == 0 && strcmp(o->init, o->base) != 0)
+        return propane_fail(err, PROPANE_ERR_INVALID,
+                            "%.400s: the run was begun %s%.400s, not with --init %.400s; leave it out", o->run_dir,
+                            *o->base ? "with --init " : "without --init", o->base, o->init);
+    if (*o->init) {
+        char *place = NULL;
+        o->base = o->init; /* the hub's name, if it is one: adapters tell it to others */
+        PROPANE_TRY(hub_cache_find(o->init, &place, err));
+        o->init = arena_string(t->own->arena, place);
+        mem_free(place);
+        if (!o->init) return propane_fail_memory(err, 0);
+    }
+    if (o->profile && device_is(o->device, "ane") && !strstr(o->device, "statistics="))
+        o->device = arena_printf(t->own->arena, "%s%sstatistics=on", o->device, strchr(o->device, '?') ? "&" : "?");
+    return o->device ? PROPANE_OK : propane_fail_memory(err, 0);
+}
+
+/* A number that was computed, as it is printed: the record of a run shows it in full. */
+static double api_trainer_six_digits(double x) {
+    char shown[40];
+    snprintf(shown, sizeof shown, "%.6g", x);
+    return strtod(shown, NULL);
+}
+
+/* The rate that suits the kind of run, where none was given: a model that exists moves little, adapters more, and a small one
+ * from nothing most. */
+static void api_trainer_language_choose_rates(propane_trainer *t) {
+    train_options *o = t->options;
+    const double width = (double)t->language.config.hidden_size;
+    if (o->resume) return;
+    if (o->lr < 0) o->lr = !*o->init ? fmin(3e-3, api_trainer_six_digits(0.3 / width)) : o->lora_rank > 0 ? 2e-4 : 5e-5;
+    if (!o->given[TRAIN_OPTION_context] && o->context > t->language.config.max_position_embeddings)
+        o->context = t->language.config.max_position_embeddings; /* of a model that is trained further */
+    if (strcmp(o->schedule, "auto") == 0) o->schedule = *o->init ? "cosine" : "wsd"; /* bench/defaults.sh */
+    if (!o->given[TRAIN_OPTION_min_lr]) o->min_lr = fmin(o->min_lr, api_trainer_six_digits(o->lr / 10));
+}
+
+static propane_status api_trainer_language_begin_folder(propane_trainer *t, propane_error *err) {
+    const train_options *o = t->options;
+    if (!o->run_dir || !data_parallel_writes(o->mpi)) return PROPANE_OK;
+    return run_begin(o->run_dir, o->resume, run_holds(o->run_dir, TRAIN_MODEL), &t->hold, err);
+}
+
+/* tokenizer.json for transformers: the model's own where it has one. A vocabulary that the form cannot say is left out. */
+static propane_status api_trainer_language_write_hf(const propane_trainer *t, propane_error *err) {
+    const train_options *o = t->options;
+    char *data = NULL, *to = run_path(o->run_dir, "tokenizer.json");
+    char *from = *o->init && file_is_dir(o->init) ? run_path(o->init, "tokenizer.json") : NULL;
+    size_t length = 0;
+    propane_error why = {0};
+    propane_status status = to ? PROPANE_OK : propane_fail_memory(&why, 0);
+    if (status == PROPANE_OK && from && file_exists(from) && !*o->tokenizer) {
+        status = file_read(from, (size_t)256 << 20, &data, &length, &why);
+        if (status == PROPANE_OK) status = file_write(to, data, length, &why);
+    } else if (status == PROPANE_OK) {
+        status = tokenizer_export(t->language.corpus.tokenizer, o->run_dir, t->language.config.max_position_embeddings,
+                                  &why);
+    }
+    mem_free(data);
+    mem_free(from);
+    mem_free(to);
+    if (status == PROPANE_OK || status == PROPANE_ERR_UNSUPPORTED) return PROPANE_OK;
+    return propane_fail(err, status, "%s", why.text);
+}
+
+/* What generating needs beside the weights. */
+static propane_status api_trainer_language_fill_folder(const propane_trainer *t, propane_error *err) {
+    const train_options *o = t->options;
+    if (!o->run_dir || !data_parallel_writes(o->mpi) || o->resume) return PROPANE_OK;
+    char *path = run_path(o->run_dir, MODEL_TOKENIZER);
+    const char *format = *o->chat ? o->chat : NULL;
+    propane_status status =
+        path ? tokenizer_write(t->language.corpus.tokenizer, format, path, err) : propane_fail_memory(err, 0);
+    mem_free(path);
+    if (status == PROPANE_OK) status = api_trainer_language_write_hf(t, err);
+    return status == PROPANE_OK && *o->init ? run_copy_chat(o->init, o->run_dir, err) : status;
+}
+
+static propane_status api_trainer_language_make_run(propane_trainer *t, propane_error *err) {
+    language_trainer *l = &t->language;
+    int id_bytes;
+    const void *ids = corpus_ids(&l->corpus, &id_bytes);
+    const train_input input = {.config = &l->config,
+                               .initial = l->initial,
+                               .tokens = ids,
+                               .token_bytes = id_bytes,
+                               .token_count = l->corpus.count,
+                               .train_count = l->corpus.train_count,
+                               .examples = l->corpus.instructions ? &l->corpus.examples : NULL,
+                               .source = t->source,
+                               .tokenizer_hash = tokenizer_hash(l->corpus.tokenizer),
+                               .bytes_of_token = l->bytes_of_token};
+    if (strcmp(t->options->weights, "auto") == 0)
+        PROPANE_TRY(weight_mode_choose(t->options->device, &t->options->weights, &l->tried, err));
+    PROPANE_TRY(language_run_create(t->options, &input, &t->run, err));
+    return api_trainer_language_fill_folder(t, err);
+}
+
+static propane_status api_trainer_language_open(propane_trainer *t, const propane_data *data, propane_error *err) {
+    if (t->options->resume && !t->options->run_dir)
+        return propane_fail(err, PROPANE_ERR_INVALID, "--resume needs the run's folder");
+    PROPANE_TRY(api_trainer_language_decide(t, err));
+    PROPANE_TRY(api_trainer_language_begin_folder(t, err));
+    PROPANE_TRY(api_trainer_language_open_corpus(t, data, err));
+    PROPANE_TRY(api_trainer_language_choose_model(t, err));
+    PROPANE_TRY(api_trainer_language_take_adapter(t, err));
+    api_trainer_language_choose_rates(t);
+    PROPANE_TRY(api_trainer_language_count_bytes(&t->language, err));
+    return api_trainer_language_make_run(t, err);
+}
+
+static void api_trainer_language_close(propane_trainer *t) {
+    corpus_close(&t->language.corpus);
+    model_weights_free(t->language.initial);
+    mem_free(t->language.bytes_of_token);
+    text_deinit(&t->language.tried);
+}
+
+propane_status propane_trainer_model(const propane_trainer *t, propane_model **out, propane_error *err) {
+    API_ERROR(err);
+    *out = NULL;
+    if (t->options->kind != TRAIN_LANGUAGE)
+        return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "this run trains a program, not a language model");
+    propane_model *m = mem_alloc(sizeof *m);
+    const char *place = t->options->run_dir ? t->options->run_dir : t->options->init;
+    if (m) m->path = mem_copy_string(*place ? place : "the trained model");
+    propane_status status =
+        m && m->path ? language_run_model(t->run, &m->weights, err) : propane_fail_memory(err, sizeof *m);
+    if (status)
+        propane_model_free(m);
+    else
+        *out = m;
+    return status;
+}
+
+static propane_status api_trainer_language_write(const propane_trainer *t, const char *path, propane_error *err) {
+    propane_model *m = NULL;
+    PROPANE_TRY(propane_trainer_model(t, &m, err));
+    const propane_status status = propane_model_save(m, t->language.corpus.tokenizer, path, NULL, err);
+    propane_model_free(m);
+    return status;
+}
+
+/* ---- what it tells ------------------------------------------------------------------------------------------------------------ */
+
+/* Tokens that are not learnt from. */
+static int64_t api_trainer_language_held(const propane_trainer *t) {
+    const corpus *c = &t->language.corpus;
+    if (!c->train_count) return (int64_t)((double)c->count * train_run_options(t->run)->held_out);
+    return c->count - (c->instructions ? c->examples.start[c->train_count] : c->train_count);
+}
+
+static void api_trainer_language_describe(const propane_trainer *t, propane_trainer_info *out) {
+    const corpus *c = &t->language.corpus;
+    out->parameters = language_run_learnt(t->run);
+    out->count = c->count;
+    out->held_out = api_trainer_language_held(t);
+}
+
+static void api_trainer_language_put_data(const propane_trainer *t, json_t *facts) {
+    const train_examples *e = &t->language.corpus.examples;
+    int64_t windows, cut, empty;
+    language_run_tell_data(t->run, &windows, &cut, &empty);
+    json_put(facts, "windows", json_integer(windows));
+    if (!t->language.corpus.instructions) return;
+    json_put(facts, "examples", json_integer(e->count));
+    json_put(facts, "examples_learnt", json_integer(e->learnt));
+    json_put(facts, "chat", json_string(chat_format_name(t->language.corpus.chat.format)));
+    json_put(facts, "examples_cut", json_integer(cut));
+    json_put(facts, "examples_empty", json_integer(empty));
+}
+
+static void api_trainer_language_put_workers(const propane_trainer *t, json_t *log) {
+    const train_options *o = train_run_options(t->run);
+    const int count = train_run_workers(t->run);
+    if (count < 2) return;
+    json_put(log, "workers", json_integer(count));
+    json_put(log, "outer", json_integer(o->outer));
+    json_put(log, "data_parallel_steps", json_integer(o->outer_warmup));
+}
+
+static void api_trainer_language_put_log(const propane_trainer *t, json_t *log) {
+    const train_options *o = train_run_options(t->run);
+    const model_weights *w = language_run_weights(t->run);
+    const model_config *c = &w->config;
+    const train_step *step = language_run_step(t->run);
+    json_put(log, "tokens_per_step", json_integer(o->batch * o->context * o->accumulate));
+    if (o->mpi) json_put(log, "ranks", json_integer(mpi_size(o->mpi)));
+    api_trainer_language_put_workers(t, log);
+    json_put(log, "architecture", json_string(c->model_type));
+    json_put(log, "parameters", json_integer(w->parameters));
+    json_put(log, "learnt", json_integer(language_run_learnt(t->run)));
+    json_put(log, "layers", json_integer(c->num_hidden_layers));
+    json_put(log, "width", json_integer(c->hidden_size));
+    json_put(log, "heads", json_integer(c->num_attention_heads));
+    json_put(log, "kv_heads", json_integer(c->num_key_value_heads));
+    json_put(log, "vocabulary", json_integer(c->vocab_size));
+    if (w->adapter_count > 0) /* those that were meant, where the option left it open */
+        json_put(log, train_option_rows[TRAIN_OPTION_lora_targets].key, json_string(w->lora.modules));
+    json_put(log, "tokens", json_integer(t->language.corpus.count));
+    if (t->language.corpus.instructions) json_put(log, "examples", json_integer(t->language.corpus.examples.count));
+    if (!*train_step_device_note(step)) return;
+    json_put(log, "programs", json_string(train_step_sharing(step)));
+    json_put(log, "device_note", json_string(train_step_device_note(step)));
+}
+
+static void api_trainer_language_facts(const propane_trainer *t, json_t *log, json_t *facts) {
+    const train_options *o = train_run_options(t->run);
+    const model_weights *w = language_run_weights(t->run);
+    const language_trainer *l = &t->language;
+    api_trainer_language_put_log(t, log);
+    json_put(facts, "tokens", json_integer(l->corpus.count));
+    json_put(facts, "files", json_integer(l->corpus.files));
+    if (l->corpus.parts) json_put(facts, "parts", json_string(l->corpus.parts));
+    json_put(facts, "files_left_out", json_integer(l->corpus.left_out));
+    json_put(facts, "held_out", json_integer(api_trainer_language_held(t)));
+    json_put(facts, "tokenizer", json_string(tokenizer_kind_name(tokenizer_get_kind(l->corpus.tokenizer))));
+    json_put(facts, "vocabulary", json_integer(tokenizer_vocab_size(l->corpus.tokenizer)));
+    api_trainer_language_put_data(t, facts);
+    if (l->corpus.unigram_nats >= 0) json_put(facts, "unigram_nats_per_byte", json_real(l->corpus.unigram_nats));
+    json_put(facts, "parameters", json_integer(w->parameters));
+    json_put(facts, "learnt", json_integer(language_run_learnt(t->run)));
+    json_put(facts, "layers", json_integer(w->config.num_hidden_layers));
+    json_put(facts, "width", json_integer(w->config.hidden_size));
+    if (w->adapter_count > 0)
+        json_put(facts, "adapter",
+                 json_pack("{s:I, s:f, s:f, s:s}", "rank", (json_int_t)w->lora.rank, "alpha", w->lora.alpha, "dropout",
+                           w->lora.dropout, "modules", w->lora.modules));
+    if (l->tried.length) json_put(facts, "weights_tried", json_string(l->tried.data));
+    const train_step *step = language_run_step(t->run);
+    if (*train_step_device_note(step)) {
+        json_put(facts, "programs", json_string(train_step_sharing(step)));
+        json_put(facts, "device_note", json_string(train_step_device_note(step)));
+    }
+    if (o->mpi) json_put(facts, "ranks", json_integer(mpi_size(o->mpi)));
+}
+
+static int api_trainer_language_profile_count(const propane_trainer *t) {
+    return train_step_kernel_count(language_run_step(t->run));
+}
+
+static void api_trainer_language_profile_row(const propane_trainer *t, int index, propane_profile_row *out) {
+    const train_kernel_time k = train_step_kernel_time(language_run_step(t->run), index);
+    *out = (propane_profile_row){.kind = "kernel",
+                                 .name = k.name,
+                                 .stage = k.host ? "host" : "device",
+                                 .flops = k.flops,
+                                 .bytes = k.bytes,
+                                 .runs = k.calls,
+                                 .ns = k.ns,
+                                 .engine_ns = k.engine_ns,
+                                 .repeats = k.repeats};
+}
+
+static int32_t api_trainer_id(const corpus *c, int64_t at) {
+    int bytes;
+    const void *all = corpus_ids(c, &bytes);
+    return bytes == 2 ? ((const uint16_t *)all)[at] : ((const int32_t *)all)[at];
+}
+
+/* The first token from `from` on that begins a line, or else a word; `from` where none does soon. */
+static int64_t api_trainer_beginning(const corpus *c, int64_t from, int64_t end) {
+    enum { SOON = 2000 };
+    int64_t word = from;
+    if (end > from + SOON) end = from + SOON;
+    for (int64_t i = from; from > 0 && i < end; i++) {
+        size_t before_length, length;
+        const char *before = tokenizer_piece(c->tokenizer, api_trainer_id(c, i - 1), &before_length);
+        const char *piece = tokenizer_piece(c->tokenizer, api_trainer_id(c, i), &length);
+        if (!before || !before_length || !piece || !length) continue;
+        const char last = before[before_length - 1];
+        if (last == '\n' && *piece != '\n') return i;
+        if (word == from && (last == ' ' || last == '\n' || *piece == ' ')) word = i;
+    }
+    return word;
+}
+
+int64_t propane_trainer_prompt(const propane_trainer *t, int index, int count, int32_t *ids, int64_t room) {
+    const corpus *c = &t->language.corpus;
+    int64_t n = 0;
+    if (!c->tokenizer || index < 0 || index >= count) return 0;
+    if (c->instructions) {
+        const train_examples *e = &c->examples;
+        const int64_t i = e->count - 1 - index;
+        for (int64_t k = i < 0 ? 0 : e->start[i]; i >= 0 && k < e->start[i + 1] && !e->learn[k] && n < room; k++)
+            ids[n++] = e->ids[k];
+        return n;
+    }
+    const int64_t held = api_trainer_language_held(t), first = held > 0 ? c->count - held : 0;
+    const int64_t part = (c->count - first) / count, from = first + part * index;
+    const int64_t begin = api_trainer_beginning(c, from, from + part - room);
+    for (; n < room && begin + n < c->count; n++) ids[n] = api_trainer_id(c, begin + n);
+    return n;
+}
+
+const trainer_kind api_trainer_language = {
+    .unit = "tokens",
+    .open = api_trainer_language_open,
+    .close = api_trainer_language_close,
+    .describe = api_trainer_language_describe,
+    .facts = api_trainer_language_facts,
+    .write = api_trainer_language_write,
+    .profile_count = api_trainer_language_profile_count,
+    .profile_row = api_trainer_language_profile_row,
+};

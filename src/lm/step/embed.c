@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: MIT
+ * Owns gather and scatter-add. Tasks split the channels, never the positions, so that each sum has one order.
+ */
+#include "lm/step/embed.h"
+
+#include "core/base/pool.h"
+
+enum { CHANNELS = TRAIN_EMBED_CHANNELS };
+
+typedef struct embed_context {
+    const train_embed *e;
+    const float *table, *positions;
+    float *gradient;
+    const int32_t *tokens;
+    char *stream;
+} embed_context;
+
+static void embed_gather_task(void *context, int task, int worker) {
+    (void)worker;
+    const embed_context *c = context;
+    const train_embed *e = c->e;
+    int begin = task * CHANNELS, end = begin + CHANNELS < e->width ? begin + CHANNELS : e->width;
+    for (int b = 0; b < e->batch; b++)
+        for (int s = 0; s < e->context; s++) {
+            const float *row = c->table + (int64_t)c->tokens[(int64_t)b * e->context + s] * e->width;
+            char *at = c->stream + b * e->batch_stride + (int64_t)s * 4;
+            const float *place = c->positions ? c->positions + (int64_t)s * e->width : NULL;
+            for (int d = begin; d < end; d++)
+                *(float *)(void *)(at + d * e->row_stride) = place ? row[d] + place[d] : row[d];
+        }
+}
+
+void train_embed_gather(const train_embed *e, const float *table, const float *positions, const int32_t *tokens,
+                        float *stream) {
+    embed_context c = {.e = e, .table = table, .positions = positions, .tokens = tokens, .stream = (char *)stream};
+    pool_run(embed_gather_task, &c, TRAIN_EMBED_TASKS(e->width));
+}
+
+static void embed_scatter_task(void *context, int task, int worker) {
+    (void)worker;
+    const embed_context *c = context;
+    const train_embed *e = c->e;
+    int begin = task * CHANNELS, count = e->width - begin < CHANNELS ? e->width - begin : CHANNELS;
+    double grown[CHANNELS] = {0};
+    for (int b = 0; b < e->batch; b++)
+        for (int s = 0; s < e->context; s++) {
+            int64_t index = c->tokens ? c->tokens[(int64_t)b * e->context + s] : s;
+            if (e->rows && (index < e->first || index >= e->first + e->rows)) continue;
+            float *row = c->gradient + (index - e->first) * e->width + begin;
+            const char *at = c->stream + b * e->batch_stride + (int64_t)s * 4 + begin * e->row_stride;
+            for (int d = 0; d < count; d++) {
+                const float was = row[d];
+                row[d] = was + *(const float *)(const void *)(at + d * e->row_stride);
+                grown[d] += (double)row[d] * (double)row[d] - (double)was * (double)was;
+            }
+        }
+    if (!e->grown) return;
+    e->grown[task] = 0;
+    for (int d = 0; d < count; d++) e->grown[task] += grown[d];
+}
+
+double train_embed_scatter(const train_embed *e, float *gradient, const int32_t *tokens, const float *stream) {
+    embed_context c = {.e = e, .gradient = gradient, .tokens = tokens, .stream = (char *)(uintptr_t)stream};
+    const int tasks = TRAIN_EMBED_TASKS(e->width);
+    double grown = 0;
+    pool_run(embed_scatter_task, &c, tasks);
+    if (!e->grown) return 0;
+    for (int i = 0; i < tasks; i++) grown += e->grown[i];
+    return grown;
+}

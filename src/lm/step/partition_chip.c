@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: MIT
+ * Owns which chips a plan is made for. A claim alone is worth nothing: the device kernels are checked against all known
+ * rules as well, for their shapes decide some of them.
+ */
+#include <string.h>
+
+#include "ane/chip/check.h"
+#include "lm/step/partition.h"
+#include "lm/step/weight_packing.h"
+
+/* fp32 is for the host's devices: no source knows what an engine does with fp32 arithmetic (rule C18c). "layer" keeps the
+ * fp32 residual stream at its inputs and outputs and casts inside, which M1 and M2 reject (C18a, C18b). */
+static const struct {
+    const char *plan, *fp16;
+} claims[] = {
+    {"six", "h13 h14 h15 h16 h17 h18"},
+    {"ten", "h13 h14 h15 h16 h17 h18"},
+    {"layer", "h15 h16 h17 h18"},
+};
+
+const char *partition_chips(const char *name, mil_dtype precision) {
+    for (size_t i = 0; i < sizeof claims / sizeof claims[0]; i++)
+        if (strcmp(claims[i].plan, name) == 0 && precision == MIL_fp16) return claims[i].fp16;
+    return "";
+}
+
+/* Slices along the last axis are what the packed mode is made of; where they break values (a warning for one slice in a
+ * program of somebody who knows its range) training cannot rely on them. */
+#define PACKED_RULE "C29a"
+
+static propane_status partition_find_packed_rule(const mil_function *f, const chip *c, int os, propane_error *why) {
+    chip_report *r = chip_report_create(&(chip_check_options){&c, 1, os, 1, CHIP_PATH_DIRECT, false});
+    if (!r) return propane_fail_memory(why, 0);
+    propane_status status = chip_check_function(r, f, why);
+    for (int i = 0; i < chip_report_count(r) && status == PROPANE_OK; i++) {
+        const chip_finding *found = chip_report_get(r, i);
+        if (strcmp(found->limit->id, PACKED_RULE) == 0)
+            status = propane_fail(why, PROPANE_ERR_UNSUPPORTED,
+                                  "packed weights, rule %s on the %s: %s; take weights as inputs", PACKED_RULE,
+                                  c->title, found->message);
+    }
+    chip_report_free(r);
+    return status;
+}
+
+static propane_status partition_kernel_supported(const partition *p, const partition_kernel *k, const chip *c, int os,
+                                                 weight_mode weights, propane_error *why) {
+    if (weights != WEIGHT_MODE_PACKED || k->function->param_count < 2)
+        return chip_check_refusal(k->function, c, os, why);
+    packing *packed = NULL;
+    PROPANE_TRY(packing_create(k->function, p->options.batch, &packed, why));
+    propane_status status = chip_check_refusal(packed->function, c, os, why);
+    if (status == PROPANE_OK) status = partition_find_packed_rule(packed->function, c, os, why);
+    packing_free(packed);
+    return status;
+}
+
+propane_status partition_supports(const partition *p, const chip *c, int os, weight_mode weights, propane_error *why) {
+    if (weights == WEIGHT_MODE_PATCHED && c->generation != CHIP_H13)
+        return propane_fail(why, PROPANE_ERR_UNSUPPORTED,
+                            "plan %s: weights patched are for the engine of an M1 under Linux (device accel), not for "
+                            "the %s",
+                            p->options.name, c->title);
+    for (int i = 0; i < p->kernel_count; i++) {
+        const partition_kernel *k = &p->kernels[i];
+        if (k->place != PARTITION_DEVICE) continue;
+        propane_status status = partition_kernel_supported(p, k, c, os, weights, why);
+        if (status != PROPANE_OK)
+            return propane_fail_prefix(why, status, "plan %s, kernel %s", p->options.name, k->name);
+    }
+    if (chip_listed(partition_chips(p->options.name, p->options.precision), c)) return PROPANE_OK;
+    if (p->options.precision == MIL_fp32)
+        return propane_fail(
+            why, PROPANE_ERR_UNSUPPORTED,
+            "plan %s computes in fp32, and rule C18c says that the engine of the %s computes in fp16; use "
+            "precision fp16",
+            p->options.name, c->title);
+    return propane_fail(why, PROPANE_ERR_UNSUPPORTED, "plan %s is not made for the %s; it is made for %s",
+                        p->options.name, c->title, partition_chips(p->options.name, p->options.precision));
+}

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: MIT
+ * Owns updates that begin before they are known: beside the backward pass, when nobody can say yet whether the gradient's norm
+ * will ask for clipping. Its one idea: such an update goes from one set of weights and moments to another, so what it started
+ * from is still there.
+ *
+ *     guessed right     backward of unit 3, 2, 1, 0 | norm            the second set counts from now on
+ *                                      | unit 3 | unit 2 | ...
+ *     guessed wrong     backward ...   | unit 3 | ... | norm | unit 0 | unit 1 | ...    made again from the first one
+ *     not confirmed     (a gradient is no number)                     the first set counts, and is published again
+ *
+ * The bits are those of an update that waits for the norm. Refuses weights that the device reads from the model's memory, and
+ * packed ones: there nothing is guessed.
+ */
+#include <string.h>
+
+#include "core/base/memory.h"
+#include "lm/step/step_internal.h"
+
+static bool step_early_suits(const train_step *s) {
+    if (!s->options.early || !s->updates || s->options.weights == WEIGHT_MODE_PACKED) return false;
+    for (int i = 0; i < s->learnt_count; i++)
+        if (s->is_master[s->learnt[i]]) return false;
+    return true;
+}
+
+propane_status step_make_early(train_step *s, propane_error *err) {
+    if (!step_early_suits(s)) return PROPANE_OK;
+    step_early *e = s->early = mem_alloc(sizeof *e);
+    if (!e) return propane_fail_memory(err, sizeof *e);
+    e->bytes = (size_t)(s->weights->floats + s->weights->adapter_floats) * sizeof(float);
+    e->weights = mem_pages_alloc(e->bytes);
+    if (!e->weights) return propane_fail_memory(err, e->bytes);
+    PROPANE_TRY(step_make_moments(s, &e->moments, err));
+    for (int i = 0; i < s->learnt_count; i++)
+        adamw_tensor_at(s->optimiser, i)->other =
+            step_state_in(s, step_early_weights(s, s->learnt[i]), &e->moments, s->learnt[i]);
+    return PROPANE_OK;
+}
+
+void step_free_early(train_step *s) {
+    if (!s->early) return;
+    mem_pages_free(s->early->weights, s->early->bytes);
+    step_free_moments(s, &s->early->moments);
+    mem_free(s->early);
+    s->early = NULL;
+}
+
+static void step_early_exchange(train_step *s) {
+    adamw_exchange(s->optimiser);
+    s->early->away = !s->early->away;
+}
+
+void step_early_open(train_step *s, const adamw_step *how) {
+    step_early_exchange(s);
+    s->early->guess = *how;
+    s->early->open = true;
+}
+
+static bool step_early_same(const adamw_step *a, const adamw_step *b) {
+    return a->lr == b->lr && a->beta1 == b->beta1 && a->beta2 == b->beta2 && a->epsilon == b->epsilon &&
+           a->weight_decay == b->weight_decay && a->gradient_scale == b->gradient_scale && a->step == b->step;
+}
+
+bool step_early_close(train_step *s, const adamw_step *how) {
+    s->early->open = false;
+    return step_early_same(&s->early->guess, how);
+}
+
+propane_status step_early_withdraw(train_step *s, propane_error *err) {
+    if (!s->early || !s->early->open) return PROPANE_OK;
+    s->early->open = false;
+    const propane_status status = step_wait_updates(s, err);
+    adamw_abandon(s->optimiser); /* rows of a table that the next batch reads, too */
+    step_early_exchange(s);
+    for (int i = 0; i < s->updates->unit_count; i++)
+        if (!s->updates->units[i].pushed) propane_event_signal(s->updates->units[i].done, s->updates->number);
+    return status == PROPANE_OK ? step_publish_learnt(s, err) : status;
+}
+
+void step_early_bring_home(train_step *s) {
+    if (!s->early || !s->early->away) return;
+    for (int i = 0; i < s->learnt_count; i++) {
+        const int tensor = s->learnt[i];
+        const model_tensor *t = &s->weights->tensors[tensor];
+        memcpy(model_weights_data(s->weights, t), step_early_weights(s, tensor), (size_t)t->count * sizeof(float));
+    }
+    for (int i = 0; i < 2; i++) {
+        memcpy(s->moments.data[i], s->early->moments.data[i], step_moment_bytes(s));
+        if (s->moments.scales[i])
+            memcpy(s->moments.scales[i], s->early->moments.scales[i],
+                   (size_t)(s->moment_floats / MOMENT_BLOCK) * sizeof(float));
+    }
+    step_early_exchange(s);
+}

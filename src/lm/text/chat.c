@@ -1,0 +1,465 @@
+/* SPDX-License-Identifier: MIT
+ * Owns the chat formats and what they write. Their one idea: a format is a row of strings, {bos} and {eos} in them stand for the
+ * model's own; nothing is interpreted. A model's template that is no row's is run (chat_jinja.c); which it is, chat_find.c decides.
+ */
+#include "lm/text/chat.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "core/base/memory.h"
+#include "lm/text/chat_jinja.h"
+
+enum {
+    TRIM = 1,      /* white space around each content is dropped */
+    MERGE = 2,     /* the system message stands in the first user message */
+    ALTERNATE = 4, /* user and assistant take turns, the user first */
+    THINKS = 8     /* an empty thought stands in front of the last answer; other answers lose theirs */
+};
+
+typedef struct chat_role {
+    const char *before, *after;
+} chat_role;
+
+enum { CHAT_KNOWN = 8 };
+
+struct chat_format {
+    const char *name, *summary;
+    const char *known
+        [CHAT_KNOWN]; /* SHA-256 of published templates that write the same: tools/chat_check.py --templates prints them */
+    const char *begin;      /* of the conversation */
+    const char *assumed;    /* system message where none is given; NULL: then there is none */
+    chat_role system, user; /* with MERGE, `system` stands inside the user's */
+    const char *ask;        /* in front of an answer, not part of it */
+    const char *lead, *end; /* the answer: lead, content, end */
+    const char *behind;     /* an answer, not part of it */
+    int flags;
+};
+
+#define IM(role)     "<|im_start|>" role "\n"
+#define HEADER(role) "<|start_header_id|>" role "<|end_header_id|>\n\n"
+#define CHATML       {IM("system"), "<|im_end|>\n"}, {IM("user"), "<|im_end|>\n"}, IM("assistant"), "", "<|im_end|>", "\n"
+#define LLAMA3(more)                                                                                                   \
+    {HEADER("system") more, "<|eot_id|>"}, {HEADER("user"), "<|eot_id|>"}, HEADER("assistant"), "", "<|eot_id|>", ""
+
+static const chat_format formats[] = {
+    {"qwen3",
+     "Qwen3: ChatML with thoughts",
+     {"87a2728cb8dc9fe424d624542f6060ec05a1d285ebbec578bb078900e33396b5"},
+     "",
+     NULL,
+     CHATML,
+     THINKS},
+    {"qwen2.5",
+     "Qwen2.5: ChatML",
+     {"55b2f4a26ac9ee719330a61a0c39d9e538b0e9322212f048326318cff4f8674a"},
+     "",
+     "You are Qwen, created by Alibaba Cloud. You are a helpful assistant.",
+     CHATML,
+     0},
+    {"smollm2",
+     "SmolLM2: ChatML",
+     {"872be49dbb638044ad01b60388f48d469ff2980e5f0dccdc22ec907db54d0788"},
+     "",
+     "You are a helpful AI assistant named SmolLM, trained by Hugging Face",
+     CHATML,
+     0},
+    {"qwen2",
+     "Qwen2: ChatML",
+     {"793202280c0910ab26bc6eb57c8212c2417324c6d8c4efd0d10d59092ab3e3eb"},
+     "",
+     "You are a helpful assistant.",
+     CHATML,
+     0},
+    {"chatml",
+     "ChatML",
+     {"fcf7a096fe99a48fd9ad2b250bf9237e96e8f48bffec1c7ea4d3f225176cd40e",
+      "eae48a3307931acb10a6fce475a36b711709672ea79ee1a9bc52f083d8b0a2af",
+      "94d754f89b5c462771bdd267b01a769ab6c028d5e077e0ade4e9f837c248e31d"},
+     "",
+     NULL,
+     CHATML,
+     0},
+    {"llama3.1",
+     "Llama 3.1 and 3.3",
+     {"93c0e9aa3629bbd77e68dbc0f5621f6e6b23aa8d74b932595cdb8d64684526d7"},
+     "{bos}",
+     "",
+     LLAMA3("Cutting Knowledge Date: December 2023\nToday Date: 26 Jul 2024\n\n"),
+     TRIM},
+    {"llama3",
+     "Llama 3",
+     {"ba03a121d097859c7b5b9cd03af99aafe95275210d2876f642ad9929a150f122"},
+     "{bos}",
+     NULL,
+     LLAMA3(""),
+     TRIM},
+    {"llama2",
+     "Llama 2",
+     {"e8d5b5a546d3f19df16a5320c614fab05bdc4edd50e850f1afd947b503ea41cf"},
+     "",
+     NULL,
+     {"<<SYS>>\n", "\n<</SYS>>\n\n"},
+     {"{bos}[INST] ", " [/INST]"},
+     "",
+     " ",
+     " {eos}",
+     "",
+     TRIM | MERGE | ALTERNATE},
+    {"zephyr",
+     "TinyLlama and Zephyr",
+     {"66291cf0045c2425a3a667cf3cbb7af2b11f09e025c02f97245323ab79119362"},
+     "",
+     NULL,
+     {"<|system|>\n", "{eos}\n"},
+     {"<|user|>\n", "{eos}\n"},
+     "<|assistant|>\n",
+     "",
+     "{eos}",
+     "\n",
+     0},
+    {"plain",
+     "models without a chat format",
+     {NULL},
+     "{bos}",
+     NULL,
+     {"", "\n\n"},
+     {"User: ", "\n"},
+     "Assistant:",
+     " ",
+     "\n{eos}",
+     "",
+     TRIM},
+};
+
+enum { FORMATS = sizeof formats / sizeof formats[0] };
+
+/* Not a row: the model's own template. */
+static const chat_format own_template = {.name = "jinja", .summary = "the model's own template, run by Jinja2"};
+
+int chat_format_count(void) { return FORMATS; }
+const chat_format *chat_format_at(int index) { return &formats[index]; }
+const char *chat_format_name(const chat_format *f) { return f->name; }
+
+propane_status chat_format_find(const char *name, const chat_format **out, propane_error *err) {
+    char known[200] = "";
+    if (strcmp(name, own_template.name) == 0) {
+        *out = &own_template;
+        return PROPANE_OK;
+    }
+    for (int i = 0; i < FORMATS; i++) {
+        size_t used = strlen(known);
+        if (strcmp(formats[i].name, name) == 0) {
+            *out = &formats[i];
+            return PROPANE_OK;
+        }
+        snprintf(known + used, sizeof known - used, "%s%s", i ? ", " : "", formats[i].name);
+    }
+    return propane_fail(err, PROPANE_ERR_NOT_FOUND, "there is no chat format '%.40s'; formats are %s, %s", name, known,
+                        own_template.name);
+}
+
+bool chat_format_is_template(const chat_format *f) { return f == &own_template; }
+
+const chat_format *chat_format_known(const char *sha256) {
+    for (int i = 0; i < FORMATS; i++)
+        for (int k = 0; k < CHAT_KNOWN && formats[i].known[k]; k++)
+            if (strcmp(formats[i].known[k], sha256) == 0) return &formats[i];
+    return NULL;
+}
+
+/* ---- rendering ------------------------------------------------------------------------------------------------------------- */
+
+void chat_template_deinit(chat_template *c) {
+    mem_free(c->jinja);
+    c->jinja = NULL;
+}
+
+const char *chat_template_end(const chat_template *c) {
+    if (c->format == &own_template) return c->end;
+    const char *end = c->format->end + strspn(c->format->end, " \n");
+    return strcmp(end, "{eos}") == 0 ? c->eos : end;
+}
+
+void chat_text_deinit(chat_text *t) {
+    text_deinit(&t->text);
+    mem_free(t->answers);
+    *t = (chat_text){0};
+}
+
+/* A piece of a row, {bos} and {eos} filled in. */
+static void chat_put(const chat_template *c, text *out, const char *piece) {
+    for (const char *at = piece; *at;) {
+        const char *brace = strchr(at, '{');
+        size_t plain = brace ? (size_t)(brace - at) : strlen(at);
+        text_append_n(out, at, plain);
+        if (!brace) break;
+        bool bos = strncmp(brace, "{bos}", 5) == 0, eos = strncmp(brace, "{eos}", 5) == 0;
+        text_append(out, bos ? c->bos : eos ? c->eos : "{");
+        at = brace + (bos || eos ? 5 : 1);
+    }
+}
+
+/* The white space of Python's str.strip(), which the templates call. Bytes of the character at p; 0: it is none. */
+static size_t chat_space_at(const char *p, size_t left) {
+    const unsigned char *u = (const unsigned char *)p;
+    if (left >= 1 && ((u[0] >= 9 && u[0] <= 13) || (u[0] >= 28 && u[0] <= 32))) return 1;
+    if (left >= 2 && u[0] == 0xC2 && (u[1] == 0x85 || u[1] == 0xA0)) return 2;
+    if (left < 3) return 0;
+    uint32_t code = (uint32_t)u[0] << 16 | (uint32_t)u[1] << 8 | u[2];
+    bool space = code == 0xE19A80 || (code >= 0xE28080 && code <= 0xE2808A) || code == 0xE280A8 || code == 0xE280A9 ||
+                 code == 0xE280AF || code == 0xE2819F || code == 0xE38080;
+    return space ? 3 : 0;
+}
+
+static void chat_trim(const char **data, size_t *length) {
+    for (size_t n; (n = chat_space_at(*data, *length)) > 0;) *data += n, *length -= n;
+    for (bool more = true; more && *length > 0;) {
+        more = false;
+        for (size_t n = 1; n <= 3 && n <= *length && !more; n++)
+            if (chat_space_at(*data + *length - n, n) == n) *length -= n, more = true;
+    }
+}
+
+/* Qwen3: what an answer thought is left out where a question follows (`newest`: none does); the conversation's last answer
+ * shows an empty thought where it has none. */
+static void chat_put_thought(text *out, const char **data, size_t *length, bool newest, bool last) {
+    static const char open[] = "<think>", close[] = "</think>";
+    const char *end = NULL, *thought = *data;
+    size_t thought_length = 0;
+    for (const char *at = *data; (at = strstr(at, close)); at += sizeof close - 1) end = at;
+    if (end) {
+        const char *begin = *data; /* after the last opening mark before the first closing one */
+        const char *first = strstr(*data, close);
+        for (const char *at = *data; (at = strstr(at, open)) && at < first; at += sizeof open - 1)
+            begin = at + sizeof open - 1;
+        thought = begin;
+        thought_length = (size_t)(first - begin);
+        const char *rest = end + sizeof close - 1;
+        *length -= (size_t)(rest - *data);
+        *data = rest;
+    }
+    while (end && *length > 0 && **data == '\n') ++*data, --*length;
+    while (thought_length > 0 && *thought == '\n') thought++, thought_length--;
+    while (thought_length > 0 && thought[thought_length - 1] == '\n') thought_length--;
+    if (!newest || (!last && thought_length == 0)) return;
+    while (*length > 0 && **data == '\n') ++*data, --*length;
+    text_append(out, "<think>\n");
+    text_append_n(out, thought, thought_length);
+    text_append(out, "\n</think>\n\n");
+}
+
+static void chat_put_content(const chat_format *f, text *out, const char *content) {
+    size_t length = strlen(content);
+    if (f->flags & TRIM) chat_trim(&content, &length);
+    text_append_n(out, content, length);
+}
+
+/* NULL: there is no memory. */
+static chat_span *chat_add_answer(chat_text *out, propane_error *err) {
+    if (out->answer_count == out->answer_room) {
+        const int room = out->answer_room ? 2 * out->answer_room : 4;
+        chat_span *more = mem_resize(out->answers, (size_t)room * sizeof *more);
+        if (!more) {
+            (void)propane_fail_memory(err, (size_t)room * sizeof *more);
+            return NULL;
+        }
+        out->answers = more;
+        out->answer_room = room;
+    }
+    return &out->answers[out->answer_count++];
+}
+
+static propane_status chat_put_answer(const chat_template *c, const chat_message *m, bool newest, bool last,
+                                      chat_text *out, propane_error *err) {
+    const chat_format *f = c->format;
+    const char *content = m->content;
+    size_t length = strlen(content);
+    chat_span *span = chat_add_answer(out, err);
+    if (!span) return PROPANE_ERR_MEMORY;
+    chat_put(c, &out->text, f->ask);
+    span->begin = out->text.length;
+    chat_put(c, &out->text, f->lead);
+    if (f->flags & TRIM) chat_trim(&content, &length);
+    if (f->flags & THINKS) chat_put_thought(&out->text, &content, &length, newest, last);
+    text_append_n(&out->text, content, length);
+    chat_put(c, &out->text, f->end);
+    span->end = out->text.length;
+    chat_put(c, &out->text, f->behind);
+    return PROPANE_OK;
+}
+
+/* `system`: stands inside this message; NULL: none does. */
+static void chat_put_user(const chat_template *c, const char *system, const char *content, text *out) {
+    const chat_format *f = c->format;
+    chat_put(c, out, f->user.before);
+    if (system) { /* behind the two together white space is dropped; in front of them stands what is not white */
+        size_t begin = out->length;
+        chat_put(c, out, f->system.before);
+        text_append(out, system);
+        chat_put(c, out, f->system.after);
+        text_append(out, content);
+        const char *joined = out->failed ? "" : out->data + begin;
+        size_t length = out->failed ? 0 : out->length - begin;
+        chat_trim(&joined, &length);
+        if (!out->failed) out->data[out->length = begin + length] = 0;
+    } else {
+        chat_put_content(f, out, content);
+    }
+    chat_put(c, out, f->user.after);
+}
+
+static propane_status chat_check_turns(const chat_format *f, const chat_message *messages, int count,
+                                       propane_error *err) {
+    int turn = 0;
+    for (int i = 0; i < count; i++) {
+        const char *role = messages[i].role;
+        bool user = strcmp(role, "user") == 0, assistant = strcmp(role, "assistant") == 0;
+        if (!user && !assistant && strcmp(role, "system") != 0)
+            return propane_fail(err, PROPANE_ERR_INVALID,
+                                "message %d has the role '%.40s'; roles are system, user and assistant", i + 1, role);
+        if (!user && !assistant && i > 0)
+            return propane_fail(err, PROPANE_ERR_INVALID,
+                                "message %d is a system message; only the first message may be one", i + 1);
+        if (!user && !assistant) continue;
+        if (f->flags & ALTERNATE && user != (turn % 2 == 0))
+            return propane_fail(err, PROPANE_ERR_INVALID,
+                                "message %d is the %s's; in the format %s user and assistant take turns, the user "
+                                "first",
+                                i + 1, role, f->name);
+        turn++;
+    }
+    if (turn == 0) return propane_fail(err, PROPANE_ERR_INVALID, "there is no message of a user or an assistant");
+    return PROPANE_OK;
+}
+
+/* What a template's process says of the answers' places, checked before it is used. */
+static propane_status chat_take_answers(const json_t *list, size_t base, chat_text *out, propane_error *err) {
+    size_t count = json_array_size(list), last = base;
+    if (!json_is_array(list))
+        return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
+                            "the model's chat template does not show where its answers are (a longer conversation does "
+                            "not begin with the shorter one); choose a format with --chat");
+    for (size_t i = 0; i < count; i++) {
+        const json_t *pair = json_array_get(list, i);
+        size_t begin = base + (size_t)json_integer_value(json_array_get(pair, 0)),
+               end = base + (size_t)json_integer_value(json_array_get(pair, 1));
+        if (begin < last || end < begin || end > out->text.length)
+            return propane_fail(err, PROPANE_ERR_INVALID, "the model's chat template: answer %zu lies outside", i + 1);
+        chat_span *span = chat_add_answer(out, err);
+        if (!span) return PROPANE_ERR_MEMORY;
+        *span = (chat_span){begin, end};
+        last = end;
+    }
+    return PROPANE_OK;
+}
+
+static propane_status chat_render_template(const chat_template *c, const chat_message *messages, int count,
+                                           const json_t *tools, bool ask, chat_text *out, propane_error *err) {
+    json_t *list = json_array(), *answer;
+    for (int i = 0; i < count; i++) {
+        json_t *m = messages[i].calls ? json_copy((json_t *)(uintptr_t)messages[i].calls) : json_object();
+        json_put(m, "role", json_words(messages[i].role));
+        json_put(m, "content", json_words(messages[i].content));
+        json_add(list, m);
+    }
+    PROPANE_TRY(chat_jinja_render(&(chat_jinja){c->jinja, c->bos, c->eos, c->date}, list, tools, ask, &answer, err));
+    const json_t *said = json_object_get(answer, "text");
+    const size_t base = out->text.length;
+    text_append_n(&out->text, json_string_length(said) ? json_string_value(said) : "", json_string_length(said));
+    propane_status status = out->text.failed ? propane_fail_memory(err, json_string_length(said)) : PROPANE_OK;
+    if (!status && !ask) status = chat_take_answers(json_object_get(answer, "answers"), base, out, err);
+    json_decref(answer);
+    return status;
+}
+
+bool chat_template_is_dated(const chat_template *c) {
+    return chat_format_is_template(c->format) && c->jinja && strstr(c->jinja, "strftime_now") != NULL;
+}
+
+bool chat_template_calls_tools(const chat_template *c) { return c->jinja && strstr(c->jinja, "<tool_call>") != NULL; }
+
+propane_status chat_render(const chat_template *c, const chat_message *messages, int count, const json_t *tools,
+                           bool ask, chat_text *out, propane_error *err) {
+    const chat_format *f = c->format;
+    bool calls = tools != NULL;
+    for (int i = 0; i < count; i++) calls |= messages[i].calls != NULL;
+    if (f == &own_template || (calls && c->jinja))
+        return chat_render_template(c, messages, count, tools, ask, out, err);
+    if (calls)
+        return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
+                            "calls of tools need the model's own chat template; the format %s has no words for them",
+                            f->name);
+    PROPANE_TRY(chat_check_turns(f, messages, count, err));
+    bool given = strcmp(messages[0].role, "system") == 0;
+    const char *system = given ? messages[0].content : f->assumed;
+    bool merge = system && f->flags & MERGE;
+    chat_put(c, &out->text, f->begin);
+    if (system && !merge) {
+        chat_put(c, &out->text, f->system.before);
+        chat_put_content(f, &out->text, system);
+        chat_put(c, &out->text, f->system.after);
+    }
+    int last_user = count; /* without a question no answer is its answer */
+    for (int i = 0; i < count; i++)
+        if (strcmp(messages[i].role, "user") == 0) last_user = i;
+    for (int i = given; i < count; i++) {
+        if (strcmp(messages[i].role, "user") == 0)
+            chat_put_user(c, merge && i == given ? system : NULL, messages[i].content, &out->text);
+        else
+            PROPANE_TRY(chat_put_answer(c, &messages[i], i > last_user, i == count - 1, out, err));
+    }
+    if (ask) chat_put(c, &out->text, f->ask);
+    return out->text.failed ? propane_fail_memory(err, out->text.length) : PROPANE_OK;
+}
+
+/* ---- to ids ------------------------------------------------------------------------------------------------------------------ */
+
+/* A text's ids. Tokenizers that do not know special tokens in a text get them put in between. */
+static propane_status chat_do_encode(const chat_template *c, const tokenizer *t, const char *data, size_t length,
+                                     token_list *out, propane_error *err) {
+    if (tokenizer_get_kind(t) == TOKENIZER_HF) return tokenizer_encode(t, data, length, out, err);
+    const char *const names[] = {c->bos, c->eos};
+    const int32_t ids[] = {tokenizer_bos(t), tokenizer_eos(t)};
+    while (length > 0) {
+        size_t cut = length, skip = 0;
+        int32_t id = -1;
+        for (int i = 0; i < 2; i++) {
+            size_t n = strlen(names[i]);
+            if (n == 0 || ids[i] < 0) continue;
+            for (size_t at = 0; at + n <= length && at < cut; at++)
+                if (memcmp(data + at, names[i], n) == 0) cut = at, skip = n, id = ids[i];
+        }
+        if (cut > 0) PROPANE_TRY(tokenizer_encode(t, data, cut, out, err));
+        if (id >= 0) PROPANE_TRY(token_list_add(out, id, err));
+        data += cut + skip;
+        length -= cut + skip;
+    }
+    return PROPANE_OK;
+}
+
+/* How many ids of the whole list belong to the first `bytes` bytes: those that stay the same when the rest is missing. */
+static propane_status chat_ids_before(const chat_template *c, const tokenizer *t, const chat_text *from, size_t bytes,
+                                      const token_list *whole, size_t first, size_t *out, propane_error *err) {
+    token_list part = {0};
+    propane_status status = chat_do_encode(c, t, from->text.data, bytes, &part, err);
+    size_t n = 0;
+    while (n < part.count && first + n < whole->count && part.ids[n] == whole->ids[first + n]) n++;
+    token_list_deinit(&part);
+    *out = first + n;
+    return status;
+}
+
+propane_status chat_encode(const chat_template *c, const tokenizer *t, const chat_text *from, token_list *out,
+                           chat_span *answers, propane_error *err) {
+    size_t first = out->count;
+    if (from->text.length > 0) PROPANE_TRY(chat_do_encode(c, t, from->text.data, from->text.length, out, err));
+    for (int i = 0; answers && i < from->answer_count; i++) {
+        PROPANE_TRY(chat_ids_before(c, t, from, from->answers[i].begin, out, first, &answers[i].begin, err));
+        if (from->answers[i].end == from->text.length)
+            answers[i].end = out->count;
+        else
+            PROPANE_TRY(chat_ids_before(c, t, from, from->answers[i].end, out, first, &answers[i].end, err));
+    }
+    return PROPANE_OK;
+}

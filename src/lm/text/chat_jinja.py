@@ -1,0 +1,231 @@
+# SPDX-License-Identifier: MIT
+# Runs chat templates with Jinja2, sandboxed, for src/lm/text/chat_jinja.c: a process that reads requests from standard
+# input and writes answers to standard output, each a length of four bytes (big endian) and that much JSON. It has no
+# other descriptor, little memory, may write no file, and leaves when its input ends.
+#
+# {"template", "bos", "eos", "messages", "tools", "date" (these may be missing), "ask"} gives {"text", "answers": [[begin, end], ...]} in bytes
+# (where `ask` is false; null: the template hides them), or {"error"}.
+# {"template", "bos", "eos", "talks": [{"messages", "ask"}, ...]} gives {"end", "texts"}: what stands after an answer, and what
+# the template makes of each conversation (null: it refuses it). There is no date in them: one that the template writes is not
+# any fixed text's.
+import sys
+
+sys.path[:] = [p for p in sys.path if p not in ("", ".")]
+import datetime
+import json
+import os
+import re
+import secrets
+import struct
+
+try:
+    import resource
+
+    for what, most in ((resource.RLIMIT_AS, 1 << 30), (resource.RLIMIT_FSIZE, 0), (resource.RLIMIT_CORE, 0)):
+        try:
+            resource.setrlimit(what, (most, most))
+        except (ValueError, OSError):
+            pass
+except ImportError:
+    pass
+os.closerange(3, 4096)
+
+
+def write(answer):
+    data = json.dumps(answer).encode()
+    sys.stdout.buffer.write(struct.pack(">I", len(data)) + data)
+    sys.stdout.buffer.flush()
+
+
+try:
+    import jinja2
+    from jinja2 import nodes
+    from jinja2.ext import Extension, loopcontrols
+    from jinja2.sandbox import ImmutableSandboxedEnvironment
+except ImportError as missing:
+    write({"error": f"{sys.executable} has no jinja2 ({missing})"})
+    sys.exit(1)
+
+OPEN, CLOSE = ("\ue000" + secrets.token_hex(8) + mark for mark in "+-")
+
+
+class Generation(Extension):
+    """{% generation %} ... {% endgeneration %}: what a model learns to write."""
+
+    tags = {"generation"}
+
+    def parse(self, parser):
+        line = next(parser.stream).lineno
+        body = parser.parse_statements(["name:endgeneration"], drop_needle=True)
+        return nodes.CallBlock(self.call_method("mark"), [], [], body).set_lineno(line)
+
+    def mark(self, caller):
+        return OPEN + caller() + CLOSE
+
+
+def refuse(message):
+    raise jinja2.exceptions.TemplateError(message)
+
+
+def to_json(value, ensure_ascii=False, indent=None, separators=None, sort_keys=False):
+    return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
+
+
+environment = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True, extensions=[Generation, loopcontrols])
+environment.filters["tojson"] = to_json
+environment.globals["raise_exception"] = refuse
+today = lambda form: datetime.datetime.now().strftime(form)
+now = today
+environment.globals["strftime_now"] = lambda form: now(form)
+compiled = {}
+
+
+def template(request):
+    text = request["template"]
+    if text not in compiled:
+        compiled[text] = environment.from_string(text)
+    return compiled[text]
+
+
+def render(request, messages, ask):
+    return template(request).render(
+        messages=messages, tools=request.get("tools"), documents=None, add_generation_prompt=ask,
+        bos_token=request["bos"], eos_token=request["eos"])
+
+
+def marked(text):
+    """A text without the marks of {% generation %}, and what stood between them."""
+    out, spans, length = [], [], 0
+    for i, piece in enumerate(re.split(f"({re.escape(OPEN)}|{re.escape(CLOSE)})", text)):
+        if i % 2 == 0:
+            out.append(piece)
+            length += len(piece)
+        elif piece == OPEN:
+            spans.append([length, length])
+        elif spans:
+            spans[-1][1] = length
+    return "".join(out), spans
+
+
+def places(request):
+    return [i for i, message in enumerate(request["messages"]) if message.get("role") == "assistant"]
+
+
+def answers(request, whole):
+    """Without marks: an answer is what a longer conversation has after the words that ask for it."""
+    spans = []
+    for i in places(request):
+        before = marked(render(request, request["messages"][:i], True))[0]
+        after = marked(render(request, request["messages"][: i + 1], False))[0].rstrip()
+        if not after.startswith(before) or not whole.startswith(after):
+            return None
+        mark = ending(request)
+        end = len(after) + (len(mark) if mark and not after.endswith(mark) and whole.startswith(mark, len(after)) else 0)
+        spans.append([len(before), end])
+    return spans
+
+
+def ways_to_mark(content):
+    """Marks around a content, around its part after a thought, with and without the white space at its edges."""
+    thought = content.rfind("</think>") + 8 if "</think>" in content else 0
+    for begin in {0, thought}:
+        yield content[:begin] + OPEN + content[begin:] + CLOSE
+        inner = content[begin:].strip()
+        lead = content[begin:][: len(content[begin:]) - len(content[begin:].lstrip())]
+        yield content[:begin] + lead + OPEN + inner + CLOSE
+
+
+def answers_by_content(request, whole):
+    """Where a conversation ends otherwise than it goes on: marks around the contents, if they change nothing else. What ends
+    an answer belongs to it, and so does what the template writes in front of it after the words that ask for it."""
+    contents = [list(ways_to_mark(request["messages"][i].get("content") or "")) for i in places(request)]
+    for way in range(4):
+        talk = [dict(m) for m in request["messages"]]
+        for i, ways in zip(places(request), contents):
+            talk[i]["content"] = ways[way % len(ways)]
+        text, spans = marked(render(request, talk, False))
+        if text != whole or len(spans) != len(places(request)):
+            continue
+        mark, last = ending(request), 0
+        for span, i in zip(spans, places(request)):
+            before = marked(render(request, request["messages"][:i], True))[0]
+            if last <= len(before) <= span[0] and whole.startswith(before):
+                span[0] = len(before)
+            if whole.startswith(mark, span[1]):
+                span[1] += len(mark)
+            last = span[1]
+        return spans
+    return None
+
+
+def with_objects(message):
+    """OpenAI has a call's arguments as a string, templates as an object."""
+    for call in message.get("tool_calls") or []:
+        function = call.get("function") if isinstance(call, dict) else None
+        if isinstance(function, dict) and isinstance(function.get("arguments"), str):
+            try:
+                function["arguments"] = json.loads(function["arguments"])
+            except ValueError:
+                pass
+    return message
+
+
+def conversation(request):
+    global now
+    if "date" in request:
+        now = datetime.datetime.fromisoformat(request["date"]).strftime
+    request["messages"] = [with_objects(message) for message in request["messages"]]
+    text, spans = marked(render(request, request["messages"], request["ask"]))
+    if request["ask"]:
+        return {"text": text, "answers": None}
+    for find in (answers, answers_by_content):
+        try:
+            spans = spans or find(request, text)
+        except Exception:  # the template's, of a part of the conversation
+            spans = None
+    in_bytes = lambda at: len(text[:at].encode())
+    return {"text": text, "answers": None if spans is None else [[in_bytes(b), in_bytes(e)] for b, e in spans]}
+
+
+def ending(request):
+    word = secrets.token_hex(8)
+    talk = [{"role": "user", "content": "a"}, {"role": "assistant", "content": word}]
+    mark = r"<[^<>\s]*>|\[[^\[\]\s]*\]"
+    try:
+        rest = marked(render(request, talk, False))[0].partition(word)[2].split()
+        if rest:
+            return found.group() if (found := re.match(mark, rest[0])) else rest[0]
+        talk.append({"role": "user", "content": "b"})  # some write it only where the conversation goes on
+        found = re.match(r"\s*(" + mark + ")", marked(render(request, talk, True))[0].partition(word)[2])
+        return found.group(1) if found else ""
+    except Exception:
+        return ""
+
+
+def text_of(request, talk):
+    try:
+        return marked(render(request, talk["messages"], talk["ask"]))[0]
+    except MemoryError:
+        raise
+    except Exception:
+        return None
+
+
+def probe(request):
+    global now
+    template(request)  # what is no template at all is reported at once
+    now = lambda form: OPEN[1:]
+    return {"end": ending(request), "texts": [text_of(request, talk) for talk in request["talks"]]}
+
+
+write({"engine": "Jinja2 " + jinja2.__version__})
+while len(head := sys.stdin.buffer.read(4)) == 4:
+    now = today
+    try:
+        request = json.loads(sys.stdin.buffer.read(struct.unpack(">I", head)[0]))
+        answer = probe(request) if "talks" in request else conversation(request)
+    except MemoryError:
+        answer = {"error": "it needs more than 1 GB"}
+    except Exception as problem:  # of the template's, whatever it is
+        answer = {"error": (str(problem) or type(problem).__name__)[:300]}
+    write(answer)

@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: MIT
+ * Hugging Face's tokenizer.json: what its reader, its cutting of text and its encoder share. Not for other parts; they see
+ * tokenizer.h.
+ *
+ *     text -> special tokens cut out -> normalisers -> tokens of the normalised text cut out -> words -> pair encoding
+ */
+#ifndef LM_TEXT_TOKENIZER_HF_H
+#define LM_TEXT_TOKENIZER_HF_H
+
+#define PCRE2_CODE_UNIT_WIDTH 8
+#include <pcre2.h>
+
+#include "core/base/json.h"
+#include "lm/text/charsmap.h"
+#include "lm/text/tokenizer_internal.h"
+
+#define HF_OWN_KEY "propane" /* in files that Propane wrote: {"eos": id, "ranks": true} */
+#define HF_SP_KEY                                                                                                      \
+    "propane.sentencepiece" /* of the normaliser, as other programs only skip keys there; see hf_sentencepiece */
+
+enum { HF_STEPS_MAX = 16 }; /* of one kind, Sequences opened */
+
+/* How the pieces around a match are cut; the names are those of the file. */
+typedef enum hf_behaviour { HF_REMOVED, HF_ISOLATED, HF_WITH_PREVIOUS, HF_WITH_NEXT, HF_CONTIGUOUS } hf_behaviour;
+
+typedef enum hf_kind {
+    HF_NFC,
+    HF_NFD,
+    HF_NFKC,
+    HF_NFKD,
+    HF_LOWERCASE,
+    HF_REPLACE,
+    HF_PREPEND,
+    HF_STRIP,
+    HF_STRIP_ACCENTS,
+    HF_NMT,
+    HF_CHARSMAP, /* normalisers */
+    HF_SPLIT,
+    HF_BYTE_LEVEL,
+    HF_METASPACE,
+    HF_DIGITS,
+    HF_PUNCTUATION,
+    HF_WHITESPACE /* pre-tokenisers */
+} hf_kind;
+
+typedef enum hf_scheme { HF_ALWAYS, HF_FIRST, HF_NEVER } hf_scheme;
+
+typedef struct hf_step {
+    hf_kind kind;
+    hf_behaviour behaviour;
+    bool invert;
+    pcre2_code *regex;       /* split, replace, byte level with a pattern; NULL: `find` */
+    const char *find, *with; /* literal text, and what replaces it; prepend, metaspace: `with` */
+    size_t find_length, with_length;
+    hf_scheme scheme;        /* metaspace; byte level: always or never a space in front */
+    bool split, left, right; /* metaspace; strip */
+    charsmap *rules;         /* charsmap */
+} hf_step;
+
+typedef struct hf_added {
+    const char *content;
+    size_t length;
+    int32_t id;
+    bool single_word, lstrip, rstrip, normalized, special;
+} hf_added;
+
+/* Finds the longest of many texts at a place (tokenizer_hf_trie.c). */
+typedef struct hf_trie {
+    id_map edges;      /* node << 8 | byte -> node */
+    int32_t *terminal; /* of a node: the text's value, -1: none ends here */
+    int nodes, capacity;
+    bool first[256];
+} hf_trie;
+/* False: no memory. A text that is there gets the new value; the empty one is skipped. */
+bool hf_trie_add(hf_trie *t, const char *data, size_t length, int32_t value);
+/* The node behind one more byte; node 0 is the beginning; -1: no text goes on like that. */
+static inline int32_t hf_trie_next(const hf_trie *t, int32_t node, char byte) {
+    const int32_t *next = id_map_find(&t->edges, (uint64_t)(uint32_t)node << 8 | (unsigned char)byte);
+    return next ? *next : -1;
+}
+/* The value of the longest text at the front of `data`, *found bytes; -1: none, 0. */
+int32_t hf_trie_longest(const hf_trie *t, const char *data, size_t length, size_t *found);
+void hf_trie_deinit(hf_trie *t);
+
+/* How SentencePiece itself prepares text, in place of normalisers and pre-tokenisers: of vocabularies that were a tokenizer.model. */
+typedef struct hf_sentencepiece {
+    bool on, prefix, squeeze,
+        escape;            /* a space in front; one space for many, none at the ends; spaces become word marks */
+    const json_t *unused;  /* while reading: ids that never stand for text */
+    const charsmap *rules; /* NULL: none */
+} hf_sentencepiece;
+
+typedef enum hf_drop {
+    HF_DROP_NONE,
+    HF_DROP_ONE,
+    HF_DROP_PIECE,
+    HF_DROP_ALL
+} hf_drop; /* spaces in front of a decoded text */
+
+struct hf_tokenizer {
+    hf_step normalizers[HF_STEPS_MAX], splits[HF_STEPS_MAX];
+    int normalizer_count, split_count;
+    hf_added *added;
+    int added_count;
+    hf_trie raw, normal; /* added tokens to be found before and after normalising */
+    hf_trie units;       /* Unigram: pieces that text is cut into, by id */
+    double *scores;      /* of the pieces; NULL: pairs are merged */
+    double unk_score;    /* of a character that is no piece */
+    hf_sentencepiece sp;
+    int32_t *merged; /* what merge number i becomes */
+    int merge_count;
+    int32_t unk; /* -1: none */
+    bool byte_level, byte_fallback, fuse_unk, ignore_merges;
+    bool by_result;  /* a merge's rank is the id that it makes ("ranks") */
+    bool cut_spaces; /* no merge joins across a word mark: words may be cut there */
+    hf_drop drop;
+    int32_t behind; /* the token that the post-processor puts behind a text; -1: none */
+    char *json;     /* the file, for writing */
+    size_t json_length;
+};
+
+/* Reads a tokenizer.json; `config` is tokenizer_config.json beside it, or NULL. */
+PROPANE_CHECK propane_status hf_parse(const json_t *object, const json_t *config, const char *source, tokenizer **out,
+                                      propane_error *err);
+PROPANE_CHECK propane_status hf_encode(const tokenizer *t, const char *data, size_t length, token_list *out,
+                                       propane_error *err);
+
+/* Unigram vocabularies (tokenizer_unigram.c). How many entries 'model.vocab' has; pieces, scores and unk_id of a whole
+ * tokenizer.json, of which h->sp has been read. */
+PROPANE_CHECK propane_status unigram_count(const json_t *vocab, const char *source, int64_t *out, propane_error *err);
+PROPANE_CHECK propane_status unigram_read(tokenizer *t, const json_t *object, const char *source, propane_error *err);
+/* The ids of a text in UTF-8 that has been normalised, appended. The places are memory that one call after the other uses,
+ * zeroed at first. */
+typedef struct unigram_places {
+    struct unigram_place *places;
+    size_t room;
+} unigram_places;
+PROPANE_CHECK propane_status unigram_encode(const tokenizer *t, unigram_places *p, const char *data, size_t length,
+                                            token_list *out, propane_error *err);
+void unigram_deinit(unigram_places *p);
+
+/* Normalisers and pre-tokenisers from JSON (null: none), appended to steps. */
+PROPANE_CHECK propane_status hf_read_normalizers(arena *a, const json_t *value, const char *source, hf_step *steps,
+                                                 int *count, propane_error *err);
+PROPANE_CHECK propane_status hf_read_splits(arena *a, const json_t *value, const char *source, hf_step *steps,
+                                            int *count, propane_error *err);
+
+/* Normalises; the result is `data` itself or lies in one of the two buffers. */
+PROPANE_CHECK propane_status hf_normalize(const hf_step *steps, int count, const char *data, size_t length,
+                                          text buffers[2], const char **out, size_t *out_length, propane_error *err);
+
+/* As SentencePiece does it, appended; `user`: the user-defined pieces, which stay as they are. The text must be UTF-8. */
+void hf_normalize_sentencepiece(const hf_sentencepiece *sp, const hf_trie *user, const char *data, size_t length,
+                                text *out);
+
+/* Cuts into words, which are given one by one. */
+typedef propane_status (*hf_sink)(void *context, const char *word, size_t length, propane_error *err);
+typedef struct hf_cutter {
+    const hf_step *steps;
+    int count;
+    hf_sink sink;
+    void *context;
+    pcre2_match_data *match;
+    text buffers[HF_STEPS_MAX];
+} hf_cutter;
+PROPANE_CHECK propane_status hf_cutter_init(hf_cutter *c, const hf_step *steps, int count, hf_sink sink, void *context,
+                                            propane_error *err);
+void hf_cutter_deinit(hf_cutter *c);
+/* `first`: this piece begins the whole text. The text must be UTF-8. */
+PROPANE_CHECK propane_status hf_cut(hf_cutter *c, const char *data, size_t length, bool first, propane_error *err);
+
+/* White space and word characters as the format's own implementation sees them; `bytes`: of the character. */
+int32_t hf_lower(int32_t code); /* the small letter of a capital whose small form is one character */
+int hf_category(
+    int32_t code); /* utf8proc's number of its general category, the same with every version of the library */
+/* A text as a pattern shall see it: newer characters as old ones of their category, in the same places, appended to `out`.
+ * False: it is the text itself, and nothing was appended. */
+bool hf_show_old(const char *data, size_t length, text *out);
+int32_t hf_code_at(const char *p, size_t left, size_t *bytes); /* the character there; -1: not UTF-8 */
+bool hf_is_number(int32_t code);
+bool hf_is_accent(int32_t code); /* a mark that StripAccents removes */
+bool hf_is_punctuation(int32_t code);
+bool hf_is_space(const char *p, size_t left, size_t *bytes);
+bool hf_is_word(const char *p, size_t left, size_t *bytes);
+
+int hf_byte_of(const char *key, size_t length); /* "<0x0A>" -> 10; -1: something else */
+
+/* GPT-2's way to write bytes as printable characters. */
+int hf_byte_to_char(unsigned char byte); /* the code point */
+int hf_char_to_byte(int32_t code);       /* -1: stands for no byte */
+size_t hf_utf8_put(int32_t code, char out[4]);
+#define HF_GPT2_PATTERN "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+"
+
+#endif

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: MIT
+ * What the tokenizer's files share. Not for other parts.
+ */
+#ifndef LM_TEXT_TOKENIZER_INTERNAL_H
+#define LM_TEXT_TOKENIZER_INTERNAL_H
+
+#include "core/base/arena.h"
+#include "core/base/json.h"
+#include "lm/text/tokenizer.h"
+
+enum {
+    TOKENIZER_WORD_MAX = 256,   /* bytes; longer words are cut, so that no text makes training or encoding quadratic */
+    TOKENIZER_PIECE_MAX = 1024, /* bytes of one piece */
+    TOKENIZER_VOCAB_MAX = 1 << 20,
+    TOKENIZER_BPE_MAX = 1 << 16
+};
+
+typedef struct tokenizer_pair {
+    int32_t left, right;
+} tokenizer_pair;
+
+/* Maps 64-bit keys to 32-bit values; open addressing. Key UINT64_MAX is not possible. */
+typedef struct id_map {
+    uint64_t *keys;
+    int32_t *values;
+    size_t capacity, count; /* capacity: 0 or a power of two */
+} id_map;
+void id_map_deinit(id_map *m);
+/* NULL: not there. */
+int32_t *id_map_find(const id_map *m, uint64_t key);
+/* The value of a key, entered with `initial` if it is new; NULL: no memory. */
+int32_t *id_map_enter(id_map *m, uint64_t key, int32_t initial);
+
+/* Maps byte strings (kept by the caller) to values. */
+typedef struct piece_map {
+    const char **texts;
+    uint32_t *lengths;
+    int32_t *values;
+    size_t capacity, count;
+} piece_map;
+void piece_map_deinit(piece_map *m);
+int32_t *piece_map_find(const piece_map *m, const char *bytes, size_t length);
+int32_t *piece_map_enter(piece_map *m, const char *bytes, size_t length, int32_t initial);
+
+struct propane_tokenizer {
+    tokenizer_kind kind;
+    arena *arena;
+    int vocab;
+    int bos, eos;
+    const char **pieces;
+    uint32_t *lengths;
+    float *scores;           /* llama */
+    tokenizer_pair *merges;  /* bpe: of id 256 + i */
+    id_map pairs;            /* bpe: left << 32 | right -> id */
+    piece_map lookup;        /* chars, llama: bytes -> id */
+    int32_t byte_id[256];    /* llama: fallback; hf: the symbol of a byte; -1: none */
+    struct hf_tokenizer *hf; /* hf: the rest (tokenizer_hf.h) */
+    tokenizer_chat chat;
+    char hash[65];
+};
+
+/* As tokenizer_config.json says it: bos_token, eos_token, chat_template; in files of Propane also the name of a format. */
+#define TOKENIZER_CHAT_FORMAT "propane_chat"
+PROPANE_CHECK propane_status tokenizer_chat_from_json(arena *a, const json_t *config, tokenizer_chat *out,
+                                                      propane_error *err);
+json_t *tokenizer_chat_to_json(const tokenizer_chat *c); /* NULL: nothing to say, or no memory */
+#define TOKENIZER_CHAT_KEY "chat"                        /* of that object in files that Propane wrote */
+
+/* An empty one with room for `vocab` pieces. */
+PROPANE_CHECK propane_status tokenizer_begin(tokenizer_kind kind, int vocab, tokenizer **out, propane_error *err);
+/* Builds what encoding needs from pieces, scores and merges; computes the hash. On an error the tokenizer is freed. */
+PROPANE_CHECK propane_status tokenizer_finish(tokenizer *t, const char *source, tokenizer **out, propane_error *err);
+/* bpe: pieces from merges; refuses merges of ids that are not there yet and pieces that grow too long. */
+PROPANE_CHECK propane_status tokenizer_from_merges(const tokenizer_pair *merges, int count, const char *source,
+                                                   tokenizer **out, propane_error *err);
+
+/* Length of the UTF-8 character at the front of `p`: 1 .. 4, or 0 if the bytes are none. */
+int utf8_length(const char *p, size_t left);
+
+/* Cuts a text into words as GPT-2 does; the words lie one after the other, make up the text and have at most
+ * TOKENIZER_WORD_MAX bytes. */
+typedef struct splitter {
+    const char *data;
+    size_t length, at;
+} splitter;
+void splitter_init(splitter *s, const char *data, size_t length);
+bool splitter_next(splitter *s, const char **word, size_t *length); /* false: at the end */
+
+#endif

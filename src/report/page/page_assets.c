@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: MIT
+ * Owns the page's style, body and script as bytes; the build makes them of the files in src/report/page.
+ */
+#include "report/page/page_parts.h"
+
+const char page_style[] = {
+#include "report/page/graph.css.inc"
+    0};
+
+const char page_body[] = {
+#include "report/page/graph.html.inc"
+    0};
+
+/* The classes of one file are there before the next one uses them. */
+/* clang-format off */
+const char page_script[] = {
+#include "report/page/layout.js.inc"
+#include "report/page/view.js.inc"
+#include "report/page/main.js.inc"
+    0};
+/* clang-format on */

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: MIT
+ * Owns telling files apart by their content, and compiled programs of an engine, whose registers are src/ane/h13's. What is in
+ * the other files is show.c's.
+ */
+#include <string.h>
+
+#include "ane/h13/compile.h"
+#include "ane/h13/describe.h"
+#include "core/base/file.h"
+#include "core/mil/coreml/package.h"
+#include "core/pass/pass.h"
+#include "core/run/public.h"
+#include "lm/data/jsonl.h"
+#include "lm/text/tokens.h"
+#include "report/show.h"
+
+/* ---- kinds ------------------------------------------------------------------------------------------------------------------ */
+
+static bool api_file_begins(const file_map *map, const char *magic) {
+    size_t n = strlen(magic);
+    return map->bytes >= n && memcmp(map->data, magic, n) == 0;
+}
+
+static bool api_file_looks_like_mil(const file_map *map) {
+    for (size_t i = 0; i + 7 <= map->bytes && i < 4096; i++)
+        if (memcmp(map->data + i, "program", 7) == 0) return true;
+    return false;
+}
+
+static bool api_file_is_blob(const file_map *map) {
+    return map->bytes >= 128 && map->data[4] == 2 && !map->data[5] && !map->data[6] && !map->data[7] &&
+           map->data[8] == 0 && map->data[64] == 0xEF && map->data[65] == 0xBE;
+}
+
+/* NULL: its first bytes do not say. */
+static const char *api_file_kind_of(const char *path, const file_map *map) {
+    const size_t length = strlen(path);
+    const bool json = map->bytes && map->data[0] == '{';
+    if (engine_object_is(map->data, map->bytes)) return "compiled";
+    if (length > 8 && strcmp(path + length - 8, ".mlmodel") == 0) return "program";
+    if (token_file_is(map->data, map->bytes)) return "tokens";
+    if (api_file_begins(map, "GGUF")) return "gguf";
+    if (api_file_is_blob(map)) return "weights";
+    return api_file_looks_like_mil(map) && !json ? "program" : NULL;
+}
+
+/* *kind may be NULL. */
+static propane_status api_file_look(const char *path, const char **kind, propane_error *err) {
+    file_map map;
+    *kind = train_jsonl_is(path) ? "examples" : mil_is_program_folder(path) ? "program" : NULL;
+    if (*kind) return PROPANE_OK;
+    if (file_is_dir(path)) {
+        *kind = "folder";
+        return PROPANE_OK;
+    }
+    PROPANE_TRY(file_map_open(path, &map, err));
+    *kind = api_file_kind_of(path, &map);
+    const bool empty = map.bytes == 0;
+    file_map_close(&map);
+    return empty ? propane_fail(err, PROPANE_ERR_INVALID, "%s: the file is empty", path) : PROPANE_OK;
+}
+
+const char *propane_file_kind(const char *path) {
+    const char *kind = NULL;
+    propane_error dropped = {0};
+    return api_file_look(path, &kind, &dropped) == PROPANE_OK ? kind : NULL;
+}
+
+propane_status propane_file_show(const char *path, const propane_show_options *options, char **out, size_t *length,
+                                 propane_error *err) {
+    API_ERROR(err);
+    propane_show_options o = {0};
+    propane_object *object = NULL;
+    const char *kind = NULL;
+    text to = {0};
+    *out = NULL;
+    PROPANE_TRY(api_take(&o, sizeof o, options, "propane_show_options", err));
+    propane_status status = api_file_look(path, &kind, err);
+    if (!status && kind && strcmp(kind, "examples") == 0) {
+        status = api_show_examples(path, &o, &to, err);
+    } else if (!status && kind && strcmp(kind, "compiled") == 0) {
+        status = propane_object_open(path, &object, err);
+        if (!status && o.form == PROPANE_JSON) engine_describe_json(object, &to);
+        if (!status && o.form != PROPANE_JSON) engine_describe(object, o.words, &to);
+        propane_object_free(object);
+    } else if (!status && o.form == PROPANE_JSON) {
+        status = api_show_json(path, kind, &to, err);
+    } else if (!status) {
+        status = api_show_contents(path, kind, &to, err);
+    }
+    if (!status) return api_give_text(&to, out, length, err);
+    if (to.length && api_give_text(&to, out, length, NULL) != PROPANE_OK) *out = NULL;
+    text_deinit(&to);
+    return status;
+}
+
+/* ---- compiled programs ------------------------------------------------------------------------------------------------------ */
+
+propane_status propane_object_open(const char *path, propane_object **out, propane_error *err) {
+    *out = NULL;
+    return engine_object_open(path, out, err);
+}
+
+void propane_object_free(propane_object *object) { engine_object_free(object); }
+
+propane_status propane_object_compile(propane_module *module, const char *function, const char *target, char **report,
+                                      propane_object **out, propane_error *err) {
+    API_ERROR(err);
+    text told = {0};
+    *out = NULL;
+    if (report) *report = NULL;
+    if (target && strcmp(target, "m1") != 0)
+        return propane_fail(err, PROPANE_ERR_INVALID, "target '%.40s' is not one of m1", target);
+    mil_function *f = mil_module_function(module, function, err);
+    propane_status status = f ? pass_run(f, &pass_all, err) : err->status;
+    if (!status) status = engine_compile(f, &(engine_compile_options){.report = &told}, out, err);
+    if (!status && report) status = api_give_text(&told, report, NULL, err);
+    text_deinit(&told);
+    return status;
+}
+
+propane_status propane_object_write(const propane_object *object, const char *path, propane_error *err) {
+    return engine_object_save(object, path, err);
+}
+
+bool propane_object_describe(const propane_object *object, propane_object_info *out) {
+    const propane_object_info mine = {.tasks = object->task_count,
+                                      .constant_bytes = (uint64_t)object->constant_bytes,
+                                      .scratch_bytes = (uint64_t)object->scratch_bytes};
+    return api_give(out, &mine, sizeof mine);
+}
+
+propane_status propane_object_compare(const propane_object *a, const propane_object *b, int *differences, char **out,
+                                      propane_error *err) {
+    text told = {0};
+    *out = NULL;
+    *differences = engine_describe_difference(a, b, &told);
+    return api_give_text(&told, out, NULL, err);
+}

@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: MIT
+ * Owns the facts' names, figures and order. A figure that no run has makes no row.
+ */
+#include "report/run/run_table.h"
+
+#include <math.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "core/base/memory.h"
+
+typedef enum shown_as { AS_COUNT, AS_LOSS, AS_TIME, AS_MEGABYTES, AS_MILLISECONDS, AS_WATTS, AS_JOULES } shown_as;
+
+static const struct fact {
+    const char *name, *key; /* of the table, of JSON */
+    size_t at;              /* in run_summary */
+    shown_as as;
+    int better; /* -1: a smaller one, 1: a larger one, 0: neither */
+} facts[] = {
+    {"steps", "steps", offsetof(run_summary, steps), AS_COUNT, 0},
+    {"tokens", "tokens", offsetof(run_summary, tokens), AS_COUNT, 0},
+    {"validation, best", "val_loss_best", offsetof(run_summary, val_best), AS_LOSS, -1},
+    {"  at step", "val_best_step", offsetof(run_summary, val_step), AS_COUNT, 0},
+    {"  nats per byte", "val_nats_per_byte_best", offsetof(run_summary, per_byte), AS_LOSS, -1},
+    {"validation, last", "val_loss_last", offsetof(run_summary, val_last), AS_LOSS, -1},
+    {"training, best", "loss_best", offsetof(run_summary, best), AS_LOSS, -1},
+    {"training, last", "loss_last", offsetof(run_summary, last), AS_LOSS, -1},
+    {"training, first", "loss_first", offsetof(run_summary, first), AS_LOSS, 0},
+    {"tokens/s", "tokens_per_s", offsetof(run_summary, speed), AS_COUNT, 1},
+    {"ms a step", "step_ms", offsetof(run_summary, step_ms), AS_MILLISECONDS, -1},
+    {"  of the device", "device_ms", offsetof(run_summary, device_ms), AS_MILLISECONDS, 0},
+    {"time", "seconds", offsetof(run_summary, seconds), AS_TIME, 0},
+    {"time left", "seconds_left", offsetof(run_summary, left), AS_TIME, 0},
+    {"memory, MB", "memory", offsetof(run_summary, memory), AS_MEGABYTES, 0},
+    {"simulated, W", "watts", offsetof(run_summary, watts), AS_WATTS, 0},
+    {"joules a step, cpu", "cpu_j", offsetof(run_summary, joules[ENERGY_CPU]), AS_JOULES, 0},
+    {"  gpu", "gpu_j", offsetof(run_summary, joules[ENERGY_GPU]), AS_JOULES, 0},
+    {"  engine", "ane_j", offsetof(run_summary, joules[ENERGY_ANE]), AS_JOULES, 0},
+    {"  memory", "dram_j", offsetof(run_summary, joules[ENERGY_DRAM]), AS_JOULES, 0},
+};
+enum { FACTS = sizeof facts / sizeof facts[0] };
+
+static double run_table_figure(const run_seen *r, const struct fact *f) {
+    double value;
+    memcpy(&value, (const char *)&r->summary + f->at, sizeof value);
+    return value;
+}
+
+static void run_table_print_figure(char out[160], shown_as as, double v) {
+    char time[32];
+    snprintf(out, 160, "-");
+    if (!isfinite(v)) return;
+    switch (as) {
+    case AS_COUNT: snprintf(out, 160, "%.0f", v); break;
+    case AS_LOSS: snprintf(out, 160, "%.4f", v); break;
+    case AS_TIME: snprintf(out, 160, "%s", text_duration(time, v)); break;
+    case AS_MEGABYTES: snprintf(out, 160, "%.0f", v / 1e6); break;
+    case AS_MILLISECONDS: snprintf(out, 160, "%.2f", v); break;
+    case AS_JOULES: snprintf(out, 160, "%.3g", v); break;
+    case AS_WATTS: snprintf(out, 160, "%.2f", v); break;
+    }
+}
+
+static bool run_table_add(run_table *t, const char *name, bool setting) {
+    run_row *r = &t->rows[t->count];
+    *r = (run_row){.best = -1, .setting = setting};
+    r->cells = mem_array((size_t)t->set->count, sizeof *r->cells);
+    snprintf(r->name, sizeof r->name, "%.70s", name);
+    t->count += r->cells != NULL;
+    return r->cells != NULL;
+}
+
+/* "*" needs a second run, and one that is worse. */
+static int run_table_find_best(const run_set *s, const struct fact *f) {
+    int best = -1;
+    bool differ = false;
+    for (int i = 0; f->better && i < s->count; i++) {
+        const double v = run_table_figure(&s->runs[i], f);
+        if (!isfinite(v)) continue;
+        const double ahead = best < 0 ? 0 : f->better * (v - run_table_figure(&s->runs[best], f));
+        differ |= ahead != 0;
+        if (best < 0 || ahead > 0) best = i;
+    }
+    return differ ? best : -1;
+}
+
+static bool run_table_add_fact(run_table *t, const struct fact *f) {
+    const run_set *s = t->set;
+    const bool samples = strcmp(run_history_text(&s->runs[0].history, "unit", ""), "samples") == 0;
+    bool known = false;
+    for (int i = 0; i < s->count; i++) known |= isfinite(run_table_figure(&s->runs[i], f));
+    if (!known) return true;
+    char name[72];
+    snprintf(name, sizeof name, "%s%s", samples && strncmp(f->name, "tokens", 6) == 0 ? "samples" : f->name,
+             samples && strncmp(f->name, "tokens", 6) == 0 ? f->name + 6 : "");
+    if (!run_table_add(t, name, false)) return false;
+    run_row *r = &t->rows[t->count - 1];
+    r->best = run_table_find_best(s, f);
+    for (int i = 0; i < s->count; i++) run_table_print_figure(r->cells[i], f->as, run_table_figure(&s->runs[i], f));
+    return true;
+}
+
+static bool run_table_add_settings(run_table *t, json_t *const settings[], const json_t *differ) {
+    size_t k;
+    const json_t *key;
+    json_array_foreach(differ, k, key) {
+        if (!run_table_add(t, json_string_value(key), true)) return false;
+        for (int i = 0; i < t->set->count; i++) {
+            char *cell = t->rows[t->count - 1].cells[i];
+            run_set_print_setting(json_object_get(settings[i], json_string_value(key)), cell);
+            if (!*cell) strcpy(cell, "-");
+        }
+    }
+    return true;
+}
+
+propane_status run_table_make(const run_set *s, run_table *t, propane_error *err) {
+    json_t *settings[RUN_SET_MOST] = {0};
+    *t = (run_table){.set = s};
+    bool ok = run_set_settings(s, settings);
+    json_t *differ = ok ? run_set_differing(settings, s->count) : NULL;
+    t->rows = mem_array(FACTS + 1 + json_array_size(differ), sizeof *t->rows);
+    ok = ok && t->rows && run_table_add(t, "state", false);
+    for (int i = 0; ok && i < s->count; i++) snprintf(t->rows[0].cells[i], 160, "%s", s->runs[i].state);
+    for (int f = 0; ok && f < FACTS; f++) ok = run_table_add_fact(t, &facts[f]);
+    ok = ok && run_table_add_settings(t, settings, differ);
+    json_decref(differ);
+    for (int i = 0; i < s->count; i++) json_decref(settings[i]);
+    return ok ? PROPANE_OK : propane_fail_memory(err, (size_t)s->count * sizeof *t->rows);
+}
+
+void run_table_free(run_table *t) {
+    for (int i = 0; i < t->count; i++) mem_free(t->rows[i].cells);
+    mem_free(t->rows);
+    *t = (run_table){0};
+}
+
+/* ---- as text ---------------------------------------------------------------------------------------------------------------- */
+
+static int run_table_columns(const char *s) {
+    int n = 0;
+    for (; *s; s++) n += ((unsigned char)*s & 0xC0) != 0x80;
+    return n;
+}
+
+static int run_table_column_width(const run_table *t, int run) {
+    int width = run_table_columns(t->set->runs[run].name);
+    for (int r = 0; r < t->count; r++) {
+        const int own = run_table_columns(t->rows[r].cells[run]) + (t->rows[r].best == run ? 1 : 0);
+        if (own > width) width = own;
+    }
+    return width + 2;
+}
+
+static void run_table_put_right(text *out, const char *cell, const char *mark, int width) {
+    const int used = run_table_columns(cell) + (*mark ? 1 : 0);
+    text_printf(out, "%*s%s%s", width > used ? width - used : 0, "", cell, mark);
+}
+
+/* The runs from `first` to before `end`. */
+static void run_table_put_block(const run_table *t, int label, int first, int end, text *out) {
+    text_printf(out, "%-*s", label, "");
+    for (int i = first; i < end; i++) run_table_put_right(out, t->set->runs[i].name, "", run_table_column_width(t, i));
+    for (int r = 0; r < t->count; r++) {
+        const run_row *row = &t->rows[r];
+        if (row->setting && !t->rows[r - 1].setting) text_append(out, "\nsettings that differ");
+        text_printf(out, "\n%-*s", label, row->name);
+        for (int i = first; i < end; i++)
+            run_table_put_right(out, row->cells[i], row->best == i ? "*" : "", run_table_column_width(t, i));
+    }
+    text_append(out, "\n");
+}
+
+void run_table_print(const run_table *t, int width, text *out) {
+    int label = 0;
+    for (int r = 0; r < t->count; r++)
+        if (run_table_columns(t->rows[r].name) > label) label = run_table_columns(t->rows[r].name);
+    for (int first = 0, end; first < t->set->count; first = end) {
+        int used = label + run_table_column_width(t, first);
+        for (end = first + 1; end < t->set->count; end++) {
+            used += run_table_column_width(t, end);
+            if (width > 0 && used > width) break;
+        }
+        if (first) text_append(out, "\n");
+        run_table_put_block(t, label, first, end, out);
+    }
+}
+
+/* ---- as JSON ---------------------------------------------------------------------------------------------------------------- */
+
+json_t *run_table_json(const run_set *s) {
+    json_t *settings[RUN_SET_MOST] = {0}, *root = json_object(), *runs = json_array();
+    const bool ok = run_set_settings(s, settings);
+    for (int i = 0; i < s->count; i++) {
+        json_t *r = json_object();
+        json_put(r, "run", json_words(s->runs[i].dir));
+        json_put(r, "state", json_words(s->runs[i].state));
+        for (int f = 0; f < FACTS; f++) {
+            const double v = run_table_figure(&s->runs[i], &facts[f]);
+            json_put(r, facts[f].key, isfinite(v) ? json_real(v) : NULL);
+        }
+        json_put(r, "settings", json_incref(settings[i]));
+        json_add(runs, r);
+    }
+    json_put(root, "runs", runs);
+    json_put(root, "differ", ok ? run_set_differing(settings, s->count) : NULL);
+    for (int i = 0; i < s->count; i++) json_decref(settings[i]);
+    if (ok) return root;
+    json_decref(root);
+    return NULL;
+}

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: MIT
+ * Owns the drawing of charts. A long curve is thinned to a few hundred points, each the mean of its stretch.
+ */
+#include "report/run/svg.h"
+
+#include <math.h>
+
+enum { WIDTH = 720, HEIGHT = 260, LEFT = 64, RIGHT = 16, TOP = 28, BOTTOM = 36, MOST = 400 };
+
+typedef struct scale {
+    double x0, x1, y0, y1;
+} scale;
+
+static double svg_place_x(const scale *s, double x) {
+    return LEFT + (x - s->x0) / (s->x1 - s->x0) * (WIDTH - LEFT - RIGHT);
+}
+static double svg_place_y(const scale *s, double y) {
+    return HEIGHT - BOTTOM - (y - s->y0) / (s->y1 - s->y0) * (HEIGHT - TOP - BOTTOM);
+}
+
+static bool svg_find_scale(const svg_curve *curves, int count, scale *s) {
+    *s = (scale){INFINITY, -INFINITY, INFINITY, -INFINITY};
+    for (int c = 0; c < count; c++)
+        for (int i = 0; i < curves[c].count; i++) {
+            double x = curves[c].x[i], y = curves[c].y[i];
+            if (!isfinite(x) || !isfinite(y)) continue;
+            s->x0 = fmin(s->x0, x), s->x1 = fmax(s->x1, x), s->y0 = fmin(s->y0, y), s->y1 = fmax(s->y1, y);
+        }
+    if (!isfinite(s->x0)) return false;
+    if (s->x1 <= s->x0) s->x0 -= 0.5, s->x1 += 0.5;
+    double room = s->y1 > s->y0 ? 0.05 * (s->y1 - s->y0) : fmax(fabs(s->y1) * 0.1, 1e-9);
+    s->y1 += room;
+    s->y0 -= s->y0 >= 0 && s->y0 < room ? s->y0 : room;
+    return true;
+}
+
+/* 1, 2 or 5 times a power of ten, so that about `parts` of them fill the range. */
+static double svg_round_step(double range, int parts) {
+    double raw = range / parts, power = pow(10, floor(log10(raw))), first = raw / power;
+    return power * (first < 1.5 ? 1 : first < 3.5 ? 2 : first < 7.5 ? 5 : 10);
+}
+
+static void svg_put_axes(text *out, const scale *s, const char *x_name) {
+    double step = svg_round_step(s->y1 - s->y0, 5);
+    for (double v = ceil(s->y0 / step) * step; v <= s->y1; v += step) {
+        double y = svg_place_y(s, v);
+        text_printf(out, "<line class=\"grid\" x1=\"%d\" x2=\"%d\" y1=\"%.1f\" y2=\"%.1f\"/>", LEFT, WIDTH - RIGHT, y,
+                    y);
+        text_printf(out, "<text class=\"axis\" text-anchor=\"end\" x=\"%d\" y=\"%.1f\">%.6g</text>", LEFT - 6, y + 4,
+                    fabs(v) < step * 1e-6 ? 0 : v);
+    }
+    step = svg_round_step(s->x1 - s->x0, 6);
+    if (step < 1) step = 1;
+    for (double v = ceil(s->x0 / step) * step; v <= s->x1; v += step)
+        text_printf(out, "<text class=\"axis\" text-anchor=\"middle\" x=\"%.1f\" y=\"%d\">%.10g</text>",
+                    svg_place_x(s, v), HEIGHT - BOTTOM + 16, v);
+    text_printf(out, "<text class=\"axis\" text-anchor=\"end\" x=\"%d\" y=\"%d\">%s</text>", WIDTH - RIGHT, HEIGHT - 4,
+                x_name);
+}
+
+static void svg_put_curve(text *out, const scale *s, const svg_curve *c) {
+    const int class = c->colour % SVG_COLOURS;
+    int stretch = (c->count + MOST - 1) / MOST;
+    text_printf(out, "<polyline class=\"k%d\" points=\"", class);
+    for (int i = 0; i < c->count; i += stretch > 0 ? stretch : 1) {
+        double x = 0, y = 0;
+        int n = 0;
+        for (int k = i; k < c->count && k < i + stretch; k++)
+            if (isfinite(c->x[k]) && isfinite(c->y[k])) x += c->x[k], y += c->y[k], n++;
+        if (n) text_printf(out, "%.1f,%.1f ", svg_place_x(s, x / n), svg_place_y(s, y / n));
+    }
+    text_append(out, "\"/>");
+    for (int i = 0; c->dots && i < c->count; i++)
+        if (isfinite(c->y[i]))
+            text_printf(out, "<circle class=\"k%d\" r=\"3\" cx=\"%.1f\" cy=\"%.1f\"/>", class, svg_place_x(s, c->x[i]),
+                        svg_place_y(s, c->y[i]));
+}
+
+void svg_chart(text *out, const char *title, const char *x_name, const svg_curve *curves, int count) {
+    scale s;
+    if (!svg_find_scale(curves, count, &s)) return;
+    text_printf(
+        out,
+        "<svg viewBox=\"0 0 %d %d\" role=\"img\" aria-label=\"%s\"><text class=\"title\" x=\"%d\" y=\"16\">%s</text>",
+        WIDTH, HEIGHT, title, LEFT, title);
+    svg_put_axes(out, &s, x_name);
+    for (int i = 0; i < count; i++) svg_put_curve(out, &s, &curves[i]);
+    text_append(out, "</svg>\n");
+}

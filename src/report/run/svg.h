@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: MIT
+ * Curves as inline SVG for a page: axes with round numbers, colours from the page's style (classes `k0` to `k7`, `grid`, `axis`).
+ */
+#ifndef REPORT_RUN_SVG_H
+#define REPORT_RUN_SVG_H
+
+#include "core/base/text.h"
+
+enum { SVG_COLOURS = 8 };
+
+typedef struct svg_curve {
+    const double *x, *y; /* not finite: left out */
+    int count, colour;
+    bool dots; /* a mark at each point beside the line */
+} svg_curve;
+
+/* Nothing is written where no curve has a finite point. */
+void svg_chart(text *out, const char *title, const char *x_name, const svg_curve *curves, int count);
+
+#endif

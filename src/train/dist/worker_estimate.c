@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: MIT
+ * Owns the arithmetic. What is not counted: what protocols add (TCP/IP some 3 %, TLS and Flower's own messages), workers of
+ * unequal speed, and that a line is shared with others.
+ */
+#include "train/dist/worker_estimate.h"
+
+#include <math.h>
+
+#include "train/dist/allreduce_internal.h"
+
+#define DAY_MS         86400e3
+#define BITS           8.0
+#define FLOWER_WAITS   4 /* messages of a round that wait for each other: asked, told, sent, taken */
+#define STANDARD_BYTES (4 << 20)
+
+const char *worker_way_name(worker_way way) {
+    static const char *const names[] = {"data-parallel", "outer", "streamed", "adapters"};
+    return names[way];
+}
+
+const char *worker_bound_name(worker_bound bound) {
+    static const char *const names[] = {"compute", "bandwidth", "latency"};
+    return names[bound];
+}
+
+/* Scales that numbers share are counted in; what a piece has besides is not. */
+static double worker_number_bytes(allreduce_wire wire) {
+    const int64_t many = INT64_C(1) << 24;
+    return (double)allreduce_wire_bytes(wire, many) / (double)many;
+}
+
+double worker_sum_bytes(int64_t workers, allreduce_wire wire, double count) {
+    return 2 * (double)(workers - 1) / (double)workers * count * worker_number_bytes(wire);
+}
+
+/* A sum over all workers: buckets are sent while earlier ones are under way, but each is waited for before its sums go back. */
+typedef struct worker_sum {
+    double bytes, bandwidth_ms, latency_ms;
+} worker_sum;
+
+static worker_sum worker_sum_of(const worker_question *q, allreduce_wire wire, double count) {
+    const double full = (double)(q->bucket > 0 ? q->bucket : STANDARD_BYTES);
+    const double buckets = ceil(count * (double)sizeof(float) / full);
+    worker_sum s = {.bytes = worker_sum_bytes(q->workers, wire, count)};
+    if (q->workers < 2) return s;
+    s.bandwidth_ms = s.bytes * BITS / q->bandwidth * 1e3;
+    s.latency_ms = (1 + buckets) * q->latency_ms;
+    return s;
+}
+
+/* `shown`: what of the network's time a step waits for. */
+static void worker_finish(const worker_question *q, worker_sum s, double shown, worker_cost *out) {
+    const double all = s.bandwidth_ms + s.latency_ms, part = all > 0 ? shown / all : 0;
+    const double band = s.bandwidth_ms * part, late = s.latency_ms * part;
+    out->network_ms = all;
+    out->step_ms = q->step_ms + shown;
+    out->tokens_per_s = out->step_ms > 0 ? (double)q->workers * q->tokens * 1e3 / out->step_ms : 0;
+    out->day_bytes = out->step_ms > 0 ? out->step_bytes * DAY_MS / out->step_ms : 0;
+    out->use = out->step_ms > 0 ? q->step_ms / out->step_ms : 0;
+    out->bound = q->step_ms >= band && q->step_ms >= late ? WORKER_COMPUTE
+                 : band >= late                           ? WORKER_BANDWIDTH
+                                                          : WORKER_LATENCY;
+}
+
+static worker_sum worker_share(worker_sum s, double steps) {
+    return (worker_sum){s.bytes / steps, s.bandwidth_ms / steps, s.latency_ms / steps};
+}
+
+/* Gradients travel while the backward pass goes on. int4 is for outer steps: gradients keep 16 bits. */
+static void worker_data_parallel(const worker_question *q, worker_cost *out) {
+    out->wire = q->wire == ALLREDUCE_INT4 ? ALLREDUCE_BF16 : q->wire;
+    const worker_sum s = worker_sum_of(q, out->wire, q->parameters);
+    const double all = s.bandwidth_ms + s.latency_ms;
+    out->message_bytes = out->step_bytes = s.bytes;
+    worker_finish(q, s, all > q->backward_ms ? all - q->backward_ms : 0, out);
+}
+
+static void worker_warm_up(const worker_question *q, worker_cost *out) {
+    worker_cost step = {.way = WORKER_DATA_PARALLEL};
+    worker_data_parallel(q, &step);
+    out->warmup_bytes = (double)q->warmup * step.step_bytes;
+    out->warmup_ms = (double)q->warmup * step.step_ms;
+}
+
+/* Everybody waits at an outer step. */
+static void worker_outer(const worker_question *q, worker_cost *out) {
+    const worker_sum whole = worker_sum_of(q, q->wire, q->parameters), s = worker_share(whole, (double)q->every);
+    out->message_bytes = whole.bytes;
+    out->step_bytes = s.bytes;
+    worker_finish(q, s, s.bandwidth_ms + s.latency_ms, out);
+    worker_warm_up(q, out);
+}
+
+/* A fragment travels beside the steps until the next one's turn. */
+static void worker_streamed(const worker_question *q, worker_cost *out) {
+    const double parts = (double)q->fragments, between = (double)q->every / parts;
+    const worker_sum one = worker_sum_of(q, q->wire, q->parameters / parts), s = worker_share(one, between);
+    const double all = s.bandwidth_ms + s.latency_ms;
+    out->message_bytes = one.bytes;
+    out->step_bytes = s.bytes;
+    worker_finish(q, s, all > q->step_ms ? all - q->step_ms : 0, out);
+    worker_warm_up(q, out);
+}
+
+/* The server's line carries all workers' adapters, one way and then the other; fp32, as Flower's records are here. */
+static void worker_adapters(const worker_question *q, worker_cost *out) {
+    const double one = q->adapters * (double)sizeof(float), every = (double)q->every;
+    const worker_sum whole = {one, 2 * one * (double)q->workers * BITS / q->bandwidth * 1e3,
+                              FLOWER_WAITS * q->latency_ms};
+    const worker_sum s = worker_share(whole, every);
+    out->wire = ALLREDUCE_FP32;
+    out->message_bytes = one;
+    out->step_bytes = s.bytes;
+    worker_finish(q, s, s.bandwidth_ms + s.latency_ms, out);
+    out->server_bytes = out->day_bytes * (double)q->workers;
+}
+
+static propane_status worker_check(const worker_question *q, propane_error *err) {
+    if (q->workers < 1 || q->workers > 1000000)
+        return propane_fail(err, PROPANE_ERR_INVALID, "%lld workers; give 1 to 1000000", (long long)q->workers);
+    if (!(q->bandwidth >= 1e3) || !(q->bandwidth <= 1e15))
+        return propane_fail(err, PROPANE_ERR_INVALID, "a bandwidth of %g bits a second; give 1k to 1000T",
+                            q->bandwidth);
+    if (!(q->latency_ms >= 0) || !(q->latency_ms <= 1e6))
+        return propane_fail(err, PROPANE_ERR_INVALID, "a latency of %g ms; give 0 to 1000000", q->latency_ms);
+    if (q->every < 1)
+        return propane_fail(err, PROPANE_ERR_INVALID, "outer steps every %lld steps; give 1 or more",
+                            (long long)q->every);
+    if (q->warmup < 0)
+        return propane_fail(err, PROPANE_ERR_INVALID, "a warm-up of %lld steps; give 0 or more", (long long)q->warmup);
+    if (q->fragments >= 1 && q->fragments <= q->every) return PROPANE_OK;
+    return propane_fail(err, PROPANE_ERR_INVALID,
+                        "%lld fragments; give 1 to as many as there are steps between outer ones, %lld",
+                        (long long)q->fragments, (long long)q->every);
+}
+
+propane_status worker_estimate(const worker_question *q, worker_way way, worker_cost *out, propane_error *err) {
+    static void (*const ways[])(const worker_question *, worker_cost *) = {worker_data_parallel, worker_outer,
+                                                                           worker_streamed, worker_adapters};
+    *out = (worker_cost){.way = way, .wire = q->wire};
+    PROPANE_TRY(worker_check(q, err));
+    ways[way](q, out);
+    return PROPANE_OK;
+}

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: MIT
+ * How the device's programs get their weights. This list is the only one: flags, messages, checks and estimates read it.
+ *
+ *   inputs   as inputs of their own
+ *   packed   side by side with the activations in one input (lm/step/weight_packing.h)
+ *   baked    as constants, compiled anew after each update
+ *   reload   as constants of a compiled program that is loaded again with others
+ *   patched  as constants that are overwritten in place in the program's memory
+ *
+ * All give the same numbers.
+ */
+#ifndef TRAIN_WEIGHT_MODE_H
+#define TRAIN_WEIGHT_MODE_H
+
+#include <stdbool.h>
+
+#define WEIGHT_MODES(FIRST, MORE)                                                                                      \
+    FIRST(INPUTS, "inputs")                                                                                            \
+    MORE(PACKED, "packed") MORE(BAKED, "baked") MORE(RELOAD, "reload") MORE(PATCHED, "patched")
+#define WEIGHT_MODE_ID(id, name)   WEIGHT_MODE_##id,
+#define WEIGHT_MODE_WORD(id, name) name
+#define WEIGHT_MODE_NEXT(id, name) "|" name
+
+typedef enum weight_mode { WEIGHT_MODES(WEIGHT_MODE_ID, WEIGHT_MODE_ID) WEIGHT_MODE_COUNT } weight_mode;
+#define WEIGHT_MODE_WORDS WEIGHT_MODES(WEIGHT_MODE_WORD, WEIGHT_MODE_NEXT) /* "inputs|packed|..." */
+
+const char *weight_mode_name(weight_mode mode);
+/* WEIGHT_MODE_COUNT: there is no such mode. */
+weight_mode weight_mode_find(const char *name);
+/* Do weights stand in the programs as constants, so that each call has a program of its own? */
+bool weight_mode_is_constant(weight_mode mode);
+
+#endif
