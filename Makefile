@@ -282,13 +282,14 @@ install: all pages ## PREFIX=/usr/local, DESTDIR for packages
 # What is built, as it is: tests install what they test while others run it.
 to = $(DESTDIR)$(1)
 install-files:
-	install -d $(call to,$(PREFIX)/bin) $(call to,$(PREFIX)/lib/pkgconfig) $(call to,$(PREFIX)/lib/cmake/propane) $(call to,$(PREFIX)/include)
+	install -d $(call to,$(PREFIX)/bin) $(call to,$(PREFIX)/lib/pkgconfig) $(call to,$(PREFIX)/lib/cmake/propane) $(call to,$(PREFIX)/include/propane)
 	install -m 755 $(BIN) $(call to,$(PREFIX)/bin/)
 	install -m 644 $(PUBLIC_A) $(call to,$(PREFIX)/lib/)
 	install -m 755 $(PUBLIC_SO) $(call to,$(PREFIX)/lib/)
 	ln -sf $(notdir $(PUBLIC_SO)) $(call to,$(PREFIX)/lib/libpropane.$(SHARED))
 	install -m 755 $(TRACE) $(call to,$(PREFIX)/lib/)
 	install -m 644 include/propane.h $(call to,$(PREFIX)/include/)
+	install -m 644 include/propane/*.h $(call to,$(PREFIX)/include/propane/)
 	$(call configured,tools/propane.pc.in) > $(call to,$(PREFIX)/lib/pkgconfig/propane.pc)
 	$(call configured,tools/propane-config.cmake.in) > $(call to,$(PREFIX)/lib/cmake/propane/propane-config.cmake)
 	$(call configured,tools/propane-config-version.cmake.in) > $(call to,$(PREFIX)/lib/cmake/propane/propane-config-version.cmake)
@@ -307,9 +308,9 @@ uninstall: ## takes away what install put there, with the same PREFIX and DESTDI
 	    $(foreach f,$(notdir $(PUBLIC_A) $(PUBLIC_SO) $(TRACE)) libpropane.$(SHARED),$(call to,$(PREFIX)/lib/$(f))) \
 	    $(call to,$(MANDIR)/man1/propane.1) $(call to,$(MANDIR)/man1/propane-)*.1 $(call to,$(BASH_COMPLETIONS)/propane) \
 	    $(call to,$(ZSH_COMPLETIONS)/_propane) $(call to,$(FISH_COMPLETIONS)/propane.fish)
-	rm -rf $(call to,$(PREFIX)/lib/cmake/propane)
+	rm -rf $(call to,$(PREFIX)/lib/cmake/propane) $(call to,$(PREFIX)/include/propane)
 
-VERSION = $(shell sed -nE 's/\#define PROPANE_VERSION +"(.*)"/\1/p' include/propane.h)
+VERSION = $(shell sed -nE 's/\#define PROPANE_VERSION +"(.*)"/\1/p' include/propane/status.h)
 configured = sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@PACKAGES@|$(PUBLIC_PACKAGES)|' -e 's|@VERSION@|$(VERSION)|' \
     -e 's|@SHARED@|$(notdir $(PUBLIC_SO))|' -e 's|@SYSTEM_LIBS@|$(strip $(SYSTEM_LIBS))|' $(1)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Owns the way from include/propane.h to the declarations that cffi reads. One idea: the header is the only list; comments,
+"""Owns the way from include/propane.h and the headers that it includes to the declarations that cffi reads. One idea: the headers are the only list; comments,
 attributes and guards are taken away, constants with a number are put in their places, and what is left is C that cffi parses
 and the compiler then checks against the header itself. Refuses a header in which something else is left.
 
@@ -28,10 +28,8 @@ def declarations(header: str) -> str:
     """The declarations in the text of a header, without directives and comments."""
     text = re.sub(r"/\*.*?\*/", " ", header, flags=re.S)
     numbers = dict(re.findall(r"^#define\s+(\w+)\s+(\d+)\s*$", text, flags=re.M))
-    text = re.sub(r'^extern "C" \{\s*$', "", text, flags=re.M)
-    text = re.sub(r"^#ifdef __cplusplus\n\}\n#endif", "", text, flags=re.M)
-    text = re.sub(r"^[ \t]*#.*?[^\\]?$", "", text, flags=re.M)
-    text = re.sub(r"\bPROPANE_CHECK\b", "", text)
+    text = re.sub(r"^[ \t]*#(.*\\\n)*.*$", "", text, flags=re.M)
+    text = re.sub(r"\bPROPANE_(CHECK|BEGIN|END)\b", "", text)
     text = re.sub(r"\[(\w+)\]", lambda m: "[" + numbers.get(m.group(1), m.group(1)) + "]", text)
     constants = "".join(f"#define {name} {value}\n" for name, value in numbers.items())
     text = constants + re.sub(r"\n\s*\n+", "\n", text)
@@ -40,9 +38,16 @@ def declarations(header: str) -> str:
     return text
 
 
-def read(path: str = HEADER) -> str:
+def text(path: str = HEADER) -> str:
+    """The header with the headers that it includes in their places."""
     with open(path, encoding="utf-8") as file:
-        return declarations(file.read())
+        own = file.read()
+    folder = os.path.dirname(path)
+    return re.sub(r'^#include "(propane/\w+\.h)"$', lambda m: open(os.path.join(folder, m.group(1)), encoding="utf-8").read(), own, flags=re.M)
+
+
+def read(path: str = HEADER) -> str:
+    return declarations(text(path))
 
 
 def fingerprint(path: str = HEADER) -> str:
@@ -51,8 +56,7 @@ def fingerprint(path: str = HEADER) -> str:
 
 
 def version(path: str = HEADER) -> str:
-    with open(path, encoding="utf-8") as file:
-        found = re.search(r'#define PROPANE_VERSION\s+"(.*)"', file.read())
+    found = re.search(r'#define PROPANE_VERSION\s+"(.*)"', text(path))
     if not found:
         raise ValueError(f"{path}: there is no PROPANE_VERSION")
     return found.group(1)

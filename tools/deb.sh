@@ -6,7 +6,7 @@ set -eu
 cd "$(dirname "$0")/.."
 version=$(make -s version)
 packaged=$(sed -nE '1s/^propane \(([^-]*)-[^)]*\).*/\1/p' packaging/debian/changelog)
-[ "$version" = "$packaged" ] || { echo "deb: packaging/debian/changelog is for $packaged, include/propane.h for $version" >&2; exit 1; }
+[ "$version" = "$packaged" ] || { echo "deb: packaging/debian/changelog is for $packaged, include/propane/status.h for $version" >&2; exit 1; }
 sh tools/dist.sh "$version" > /dev/null
 rm -rf build/deb
 mkdir -p build/deb

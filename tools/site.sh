@@ -39,13 +39,13 @@ for name in $names; do
     { printf '# propane %s\n\n```text\n' "$name"; "$propane" "$name" --help; printf '```\n'; } > "$from/commands/$name.md"
 done
 
-# The header, a heading for each of its sections.
+# The headers, a heading for each of their sections.
 awk '
 BEGIN { print "# The header\n\n[library.md](library.md) says how to link it and which calls stand for which command.\n\n```c" }
 /^\/\* ---- .* -+ \*\/$/ { name = $0; sub(/^\/\* -+ /, "", name); sub(/ -+ \*\/$/, "", name)
     print "```\n\n## " toupper(substr(name, 1, 1)) substr(name, 2) "\n\n```c"; next }
 { print }
-END { print "```" }' include/propane.h > "$from/header.md"
+END { print "```" }' include/propane.h $(sed -n 's|^#include "\(.*\)"|include/\1|p' include/propane.h) > "$from/header.md"
 
 "$python" -m sphinx -q -W --keep-going -n -b html "$from" "$site/html"
 echo "site: $(find "$site/html" -name '*.html' | wc -l) pages in $site/html"

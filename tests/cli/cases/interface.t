@@ -11,8 +11,8 @@ $ ! { comm -13 flags set; uniq -d set; comm -12 set options; } | grep .
 = 0
 # Names and members.
 @ tr '\n' ' ' < "$REPO/docs/library.md" | grep -oE '`propane_[a-z0-9_]+(\.[a-z0-9_]+)?' | tr -d '`' | sort -u > names; wc -l < names | awk '$1 < 90 {exit 1}'
-$ ! for n in $(grep -v '\.' names) $(sed -n 's/\..*//p' names | sort -u); do grep -qwE "$n" "$REPO/include/propane.h" || echo "the header has no $n"; done | grep .
+$ ! for n in $(grep -v '\.' names) $(sed -n 's/\..*//p' names | sort -u); do grep -qwE "$n" "$REPO"/include/propane/*.h || echo "the header has no $n"; done | grep .
 = 0
-@ awk '/^typedef struct propane_[a-z_]+ \{/ {name = $3; body = ""} name {body = body " " $0} /^} propane_/ {gsub(/\/\*[^*]*\*\//, "", body); gsub(/[^a-z0-9_]+/, " ", body); print name, body; name = ""}' "$REPO/include/propane.h" > structures
+@ awk '/^typedef struct propane_[a-z_]+ \{/ {name = $3; body = ""} name {body = body " " $0} /^} propane_/ {gsub(/\/\*[^*]*\*\//, "", body); gsub(/[^a-z0-9_]+/, " ", body); print name, body; name = ""}' "$REPO"/include/propane/*.h > structures
 $ ! for n in $(grep '\.' names); do awk -v s="${n%.*}" -v m="${n#*.}" '$1 == s {for (i = 2; i <= NF; i++) if ($i == m) found = 1} END {exit !found}' structures || echo "the header has no $n"; done | grep .
 = 0

@@ -8,12 +8,12 @@ $ cmp shared static && wc -l < static | awk '{print ($1 >= 40)}'
 > 1
 = 0
 # Everything that the header declares is there.
-$ tr '\n' ' ' < "$REPO/include/propane.h" | grep -oE 'propane_[a-z0-9_]+\(' | tr -d '(' | sort -u | comm -23 - static
+$ cat "$REPO"/include/propane/*.h | tr '\n' ' ' | grep -oE 'propane_[a-z0-9_]+\(' | tr -d '(' | sort -u | comm -23 - static
 = 0
-# The header as C11 and as C++17.
-$ echo '#include "propane.h"' > h.c; cc -std=c11 -Wall -Wextra -pedantic -Werror -I"$REPO/include" -c h.c -o h.o
+# The headers as C11 and as C++17, each by itself.
+$ echo '#include "propane.h"' > h.c; for h in "$REPO"/include/propane/*.h; do h=$(basename $h); echo "#include \"propane/$h\"" > h_$h.c; cp h_$h.c h_$h.cc; done; cp h.c h.cc; cc -std=c11 -Wall -Wextra -pedantic -Werror -I"$REPO/include" -fsyntax-only h*.c
 = 0
-$ cp h.c h.cc; command -v c++ > /dev/null || exit 0; c++ -std=c++17 -Wall -Wextra -pedantic -Werror -I"$REPO/include" -c h.cc -o h.o
+$ command -v c++ > /dev/null || exit 0; c++ -std=c++17 -Wall -Wextra -pedantic -Werror -I"$REPO/include" -fsyntax-only h*.cc
 = 0
 # A program with names that the library's inside has, too, links with either form, built as the library is.
 @ nm "$(cat build)/libpropane.a" | grep -q __asan_init && echo -fsanitize=address,undefined > flags; nm "$(cat build)/libpropane.a" | grep -q __tsan_init && echo -fsanitize=thread > flags; touch flags

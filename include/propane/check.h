@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: MIT
+ * Owns what is known of each Neural Engine: a program's findings, time and energy, and its registers. Nothing here
+ * runs a program. What holds for every call is at the top of propane.h.
+ */
+#ifndef PROPANE_CHECK_H
+#define PROPANE_CHECK_H
+
+#include "propane/module.h"
+
+PROPANE_BEGIN
+
+/* ---- chips ----------------------------------------------------------------------------------------------------------- */
+
+/* The chips that a list names ("m1,m4-max", "all", "all-a"), at most `room` of them into `names`; static. */
+#define PROPANE_MAX_CHIPS 64
+PROPANE_CHECK propane_status propane_chips(const char *target, const char **names, int room, int *count,
+                                           propane_error *err);
+
+/* ---- checking: which known rules of the Neural Engines a program violates ------------------------------------------ */
+
+/* By weight: PROPANE_NOTE, PROPANE_WARNING, PROPANE_FALLBACK (Core ML runs it, but not on the engine), PROPANE_REFUSED. */
+typedef enum propane_severity { PROPANE_NOTE, PROPANE_WARNING, PROPANE_REFUSED, PROPANE_FALLBACK } propane_severity;
+typedef struct propane_check_options {
+    size_t size;        /* sizeof(propane_check_options) */
+    const char *target; /* "m1,m4-max", "all" (NULL), "all-a" (phones) */
+    const char *os;     /* macOS version, "26.3"; NULL: not known, rules about versions warn only */
+    int per_rule;       /* findings kept for each rule; 0: 20 */
+    const char
+        *path; /* how the program reaches the engine: "direct", "coreml"; NULL: "coreml" for Core ML's files and modules
+                           read from them, else "direct" */
+} propane_check_options;
+
+typedef struct propane_finding {
+    size_t size;      /* sizeof(propane_finding), set by the caller; strings belong to the report */
+    const char *rule; /* "C13" */
+    propane_severity severity;
+    const char *file;
+    int line, column;                 /* 0: not from text */
+    const char *function, *op, *name; /* NULL where it is about something larger; name: of the op's first result */
+    const char *message, *sentence;   /* what is wrong here; what the rule says */
+    const char *evidence, *source;    /* "measured", ...; by whom */
+    const char *fix;
+} propane_finding;
+
+typedef struct propane_verdict { /* on one chip */
+    size_t size;                 /* sizeof(propane_verdict), set by the caller */
+    const char *chip;
+    int refusals, warnings, notes;
+    int fallbacks;           /* findings of operations that leave the engine */
+    int segments, switches;  /* of the program between the engine and the CPU; 0 unless the path is "coreml" */
+    double switch_ms;        /* what the switches cost: estimated, not measured */
+    const char *switches_at; /* the first of them, "topk 'v', conv 'y'"; belongs to the report */
+} propane_verdict;
+
+typedef struct propane_report propane_report;
+
+/* A program in any form, a folder with model.mil or a weight file, told by its content. That no known rule refuses it does
+ * not mean that it runs. `options` may be NULL. An error is about the checker's own work (a file that cannot be read). */
+PROPANE_CHECK propane_status propane_check_file(const char *path, const propane_check_options *options,
+                                                propane_report **out, propane_error *err);
+/* Whether the options have a meaning; a message begins with the member's name. */
+PROPANE_CHECK propane_status propane_check_options_test(const propane_check_options *options, propane_error *err);
+PROPANE_CHECK propane_status propane_check_module(const propane_module *module, const propane_check_options *options,
+                                                  propane_report **out, propane_error *err);
+void propane_report_free(propane_report *report);
+int propane_report_count(const propane_report *report);
+bool propane_report_get(const propane_report *report, int index, propane_finding *out); /* false: no such row */
+int propane_report_chips(const propane_report *report);
+bool propane_report_verdict(const propane_report *report, int index, propane_verdict *out);
+/* The worst on any chip: PROPANE_NOTE also where nothing was found. */
+propane_severity propane_report_worst(const propane_report *report);
+const char *propane_report_path(const propane_report *report); /* "direct", "coreml" */
+/* PROPANE_TEXT, PROPANE_JSON, PROPANE_SARIF (a log of SARIF 2.1.0) or PROPANE_GITHUB (workflow commands, which become
+ * annotations), as `propane check` prints it; terminated, propane_free it. */
+PROPANE_CHECK propane_status propane_report_print(const propane_report *report, propane_form form, char **out,
+                                                  propane_error *err);
+/* PROPANE_TEXT for a terminal. */
+PROPANE_CHECK propane_status propane_report_print_look(const propane_report *report, const propane_look *look,
+                                                       char **out, propane_error *err);
+/* All rules; propane_free it. */
+PROPANE_CHECK propane_status propane_rules_print(propane_form form, char **out, propane_error *err);
+
+/* ---- estimating: time and energy on a Neural Engine ----------------------------------------------------------------- */
+
+typedef struct propane_estimate_options {
+    size_t size;        /* sizeof(propane_estimate_options) */
+    const char *target; /* as above; NULL: "m4" */
+    const char *path;   /* how the engine is called: "direct" (NULL), "e5rt", "coreml", "linux" */
+} propane_estimate_options;
+
+/* Of one function on one chip. Estimated by a model that is fitted to published measurements; nothing is measured. */
+typedef struct propane_estimate_row {
+    size_t size; /* sizeof(propane_estimate_row), set by the caller; strings belong to the estimate */
+    const char *chip, *function;
+    double ms, low_ms, high_ms; /* nine of ten published points lie within such a band */
+    double fixed_ms, io_ms;     /* of that: the call; inputs and outputs */
+    double flops, bytes, weight_bytes, utilisation, energy_mj, compile_ms;
+    int op_count;
+} propane_estimate_row;
+
+typedef struct propane_estimate_op {
+    size_t size;           /* sizeof(propane_estimate_op), set by the caller */
+    const char *op, *name; /* name: of its first result; NULL: none */
+    const char *bound;     /* "arithmetic", "weights", "memory", "overhead", ... */
+    double ms, flops, bytes, energy_mj;
+} propane_estimate_op;
+
+typedef struct propane_estimate propane_estimate;
+
+/* One row a chip and function, chips first. The module must outlive the estimate. `options` may be NULL. */
+PROPANE_CHECK propane_status propane_estimate_module(const propane_module *module,
+                                                     const propane_estimate_options *options, propane_estimate **out,
+                                                     propane_error *err);
+void propane_estimate_free(propane_estimate *estimate);
+int propane_estimate_count(const propane_estimate *estimate);
+bool propane_estimate_get(const propane_estimate *estimate, int index, propane_estimate_row *out);
+bool propane_estimate_get_op(const propane_estimate *estimate, int index, int op, propane_estimate_op *out);
+/* PROPANE_JSON, or PROPANE_TEXT with a row for each operation if `ops`; terminated, propane_free it. */
+PROPANE_CHECK propane_status propane_estimate_print(const propane_estimate *estimate, propane_form form, bool ops,
+                                                    char **out, propane_error *err);
+
+/* ---- registers: a program as an engine takes it -------------------------------------------------------------------- */
+
+/* A program as registers of an engine (.hwx, .anec). Nothing that the compiler writes has run on a device yet. */
+typedef struct propane_object propane_object;
+typedef struct propane_object_info {
+    size_t size; /* sizeof(propane_object_info), set by the caller */
+    int tasks;
+    uint64_t constant_bytes, scratch_bytes;
+} propane_object_info;
+/* `target`: "m1" (NULL). The module is simplified on the way. `report` (may be NULL): a line for each operation;
+ * propane_free it. */
+PROPANE_CHECK propane_status propane_object_compile(propane_module *module, const char *function, const char *target,
+                                                    char **report, propane_object **out, propane_error *err);
+PROPANE_CHECK propane_status propane_object_open(const char *path, propane_object **out, propane_error *err);
+void propane_object_free(propane_object *object);
+bool propane_object_describe(const propane_object *object, propane_object_info *out);
+/* The name tells the form: NAME.anec (Linux) or NAME.hwx. */
+PROPANE_CHECK propane_status propane_object_write(const propane_object *object, const char *path, propane_error *err);
+/* Names the fields that differ (propane_free the text) and counts the words that do. */
+PROPANE_CHECK propane_status propane_object_compare(const propane_object *a, const propane_object *b, int *differences,
+                                                    char **out, propane_error *err);
+
+PROPANE_END
+
+#endif
