@@ -65,7 +65,7 @@ def explain(outputs: Dict[str, Tuple[int, int]], sizes: Mapping[str, int], kept:
         return NonfiniteWarning(f"{sentence}: with every value kept the outputs are finite", outputs, None, None, True)
     made = bool(found.made)
     return NonfiniteWarning(f"{sentence}: {text(found.text)}", outputs, text_or_none(found.op),
-                            text_or_none(found.name) if made else None, made)
+                            (text(found.name) or None) if made else None, made)
 
 
 def tell(said: NonfiniteWarning, action: str) -> None:

@@ -167,7 +167,7 @@ TEST(numbers_that_are_none_are_counted_and_explained) {
             EXPECT_TEXT(found.op, "mul");
             EXPECT_TEXT(found.text, "mul 'large' makes the first of them out of finite numbers (1 infinity of 2)");
         } else {
-            EXPECT(!found.from && !found.name && !found.op);
+            EXPECT(!found.from && !*found.name && !found.op);
             EXPECT_TEXT(found.text, "1 infinity of 4");
         }
         EXPECT_OK(propane_session_set(s, "sum", PROPANE_FP32, (const float[]){NAN, 0}, 2, &err));

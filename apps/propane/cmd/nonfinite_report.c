@@ -62,6 +62,6 @@ propane_status nonfinite_trace(const char *model, const propane_session_options 
 json_t *nonfinite_json(const propane_nonfinite *found) {
     if (!found->nan && !found->infinite) return json_null();
     return json_pack("{s:s, s:s?, s:s?, s:s?, s:b, s:I, s:I}", "text", found->text, "from", found->from, "name",
-                     found->name, "op", found->op, "made", found->made, "nan", (json_int_t)found->nan, "infinite",
-                     (json_int_t)found->infinite);
+                     found->name[0] ? found->name : NULL, "op", found->op, "made", found->made, "nan",
+                     (json_int_t)found->nan, "infinite", (json_int_t)found->infinite);
 }

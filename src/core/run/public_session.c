@@ -376,7 +376,8 @@ propane_status propane_session_run_counted(propane_session *p, propane_nonfinite
     const mil_value *culprit = nonfinite_culprit(&found);
     if (culprit) {
         mine.from = nonfinite_kind(culprit);
-        mine.name = nonfinite_name(&found, culprit);
+        const char *name = nonfinite_name(&found, culprit);
+        snprintf(mine.name, sizeof mine.name, "%s", name ? name : "");
         mine.op = nonfinite_op(culprit);
     }
     if (mine.nan || mine.infinite) nonfinite_tell(&found, &words);
