@@ -132,6 +132,14 @@ static bool check_weight(const model *m, long i) {
     return standin_is("contents", "equal") ? same_file(m->folder, path, data) : has_file(m, path);
 }
 
+/* One client of macOS 27.0.1 says that TMPDIR must be unset or the user's own folder (rule F5). */
+static bool tmpdir_is_foreign(void) {
+    const char *set = getenv("TMPDIR"), *own = standin_temporary();
+    if (!set || !standin_is("tmpdir", "own")) return false;
+    const size_t length = strlen(own);
+    return strncmp(set, own, length) != 0 || (set[length] && strcmp(set + length, "/") != 0);
+}
+
 /* The text and the weights lie where the compiler reads them: on the memory route that is the model's own folder, and
  * since 27 it has one weight file at most. */
 static bool check_files(const model *m, char why[600]) {
@@ -142,6 +150,8 @@ static bool check_files(const model *m, char why[600]) {
         snprintf(why + said, 600 - said, "the model has no descriptor any more");
     else if (m->elsewhere && weight_count(m) && standin_is("bundle", "checked"))
         snprintf(why + said, 600 - said, "setModelURL: with weights");
+    else if (tmpdir_is_foreign())
+        snprintf(why + said, 600 - said, "the folder of the program");
     else if (weight_count(m) > 1 && standin_is("files", "one"))
         snprintf(why + said, 600 - said, "%ld weight files", weight_count(m));
     else if (!same_file(m->folder, "model.mil", m->text))

@@ -393,6 +393,10 @@ static void copy_rows(const port *p, unsigned char *wide, unsigned char *dense, 
                 }
 }
 
+static bool is_read_inside(const procedure *p, int result) {
+    return standin_is("outputs", "nan") && is_used(p->function, p->function->results[result]);
+}
+
 bool standin_program_run(program *whole, int index, unsigned char *const *inputs, unsigned char *const *outputs,
                          char why[600]) {
     driver_buffer *in[MAX_PORTS], *out[MAX_PORTS];
@@ -413,7 +417,10 @@ bool standin_program_run(program *whole, int index, unsigned char *const *inputs
     }
     for (int k = 0; k < whole->count[1]; k++) {
         const port *to = &whole->ports[1][k];
-        if (to->procedure == index) copy_rows(to, outputs[k], p->buffers[1][to->place].memory, false);
+        if (to->procedure != index) continue;
+        driver_buffer *from = &p->buffers[1][to->place];
+        if (is_read_inside(p, to->place)) memset(from->memory, 0xFF, from->bytes); /* NaN in every format */
+        copy_rows(to, outputs[k], from->memory, false);
     }
     return true;
 }

@@ -20,8 +20,9 @@ static const struct {
     {"temporary", {0}}, /* the folder that the system gives to the user; TMPDIR does not move it */
 
     /* What differs from system to system. */
-    {"files", {0, 0, "one"}},            /* one: a program with several weight files is refused on the memory route */
-    {"bundle", {0, 0, "checked"}},       /* checked: what is not where the framework looks has a code for it */
+    {"files", {0, 0, "one"}},      /* one: a program with several weight files is refused on the memory route */
+    {"bundle", {0, 0, "checked"}}, /* checked: what is not where the framework looks has a code for it */
+    {"tmpdir", {0}},               /* own: on the memory route nothing compiles in a process whose TMPDIR is another */
     {"contents", {"equal", "equal", 0}}, /* equal: a file holds what the dictionary says of it */
     {"texts", {0, 0, "new"}},            /* new: shapes and codes of errors */
     {"sizes", {0, 0, "any"}},            /* any: surfaces of one side may differ in size */
@@ -76,6 +77,7 @@ static const struct {
     {"inputs", {0}},      /* stale: a program goes on with the inputs of its first evaluation */
     {"metal", {0}},       /* none: no Metal device; eventless: it gives no event */
     {"handler", {0}},     /* twice: completion handlers are called twice, the second time late */
+    {"outputs", {0}},     /* nan: an output that the program reads itself (C59) */
     {"path", {0}},        /* nil: no localModelPath; other: it is not where the compiler reads */
 };
 enum { KNOWN = sizeof known / sizeof known[0], COUNTERS = 32, SYSTEM_ROW = 0, STANDARD_SYSTEM = 27 };

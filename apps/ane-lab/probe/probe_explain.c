@@ -36,6 +36,12 @@ static bool explain_fails(const json_t *answers, const char *id, const char *for
     return json_is_false(json_object_get(explain_form(answers, id, form), "holds"));
 }
 
+/* Not even the simplest program of the route that the other questions take: what they say follows from that. */
+static bool explain_nothing_compiles(const json_t *answers) {
+    return explain_fails(answers, "folder", "where it is told") &&
+           explain_fails(answers, "weight-files", "1 file, 1 record");
+}
+
 /* The process of the question did not come to an answer. */
 static bool explain_ended(const json_t *answers, const char *id) {
     const char *ended = explain_words(answers, id, "ended");
@@ -115,7 +121,10 @@ static bool finding_folder(const json_t *answers, text *out) {
             "With another TMPDIR than the user's own no program compiles: unset TMPDIR before commands that use the "
             "engine.");
     else if (explain_fails(answers, "folder", form) && explain_holds(answers, "folder-unset", form))
-        text_printf(out, "TMPDIR keeps programs from being compiled: unset it.");
+        text_printf(out,
+                    "TMPDIR (%.300s) keeps programs from being compiled: unset it, or set it to what 'getconf "
+                    "DARWIN_USER_TEMP_DIR' prints (F5). Then probe again.",
+                    explain_words(answers, "folder", "TMPDIR"));
     else if (explain_fails(answers, "folder", form) &&
              explain_has_code(json_object_get(answers, "folder"), CODE_FILES, 0))
         text_printf(
@@ -178,7 +187,7 @@ static bool finding_types(const json_t *answers, text *out) {
     const bool fp32 = strstr(explain_words(answers, "fp32", "answer"), "refused") != NULL;
     const char *form = explain_words(answers, "dialect", "short");
     const bool dialect = *form && strcmp(form, "taken") != 0;
-    if (!fp32 && !dialect) return false;
+    if ((!fp32 && !dialect) || explain_nothing_compiles(answers)) return false;
     if (fp32) text_printf(out, "fp32 inputs are refused: the driver's programs have fp16 ones.");
     if (dialect)
         text_printf(out, "%sThe short form of the text is refused%s.", fp32 ? " " : "",
@@ -190,7 +199,7 @@ static bool finding_types(const json_t *answers, text *out) {
 
 static bool finding_reload(const json_t *answers, text *out) {
     const char *reload = explain_words(answers, "weights", "reload");
-    if (!*reload || strcmp(reload, "holds") == 0) return false;
+    if (!*reload || strcmp(reload, "holds") == 0 || explain_nothing_compiles(answers)) return false;
     if (explain_has_code(explain_form(answers, "weights", "reload"), CODE_NO_PLACE, 0)) return false;
     text_printf(
         out,
@@ -204,6 +213,7 @@ static bool finding_operations(const json_t *answers, text *out) {
     /* Not those that a known rule refuses: attention as one operation, gelu without its mode, int8 by affine. */
     static const char *const ids[] = {"kernels", "operations", "gather", "softmax"};
     const size_t before = out->length;
+    if (explain_nothing_compiles(answers)) return false;
     for (size_t i = 0; i < sizeof ids / sizeof ids[0]; i++) {
         const char *words = explain_words(answers, ids[i], "answer");
         if (!strstr(words, "refuse")) continue;
@@ -211,6 +221,18 @@ static bool finding_operations(const json_t *answers, text *out) {
     }
     if (out->length == before) return false;
     text_printf(out, ". 'propane run MODEL --device ane --bisect' names the operation in a program of one's own.");
+    return true;
+}
+
+static bool explain_identity_helps(const json_t *answers) {
+    return strcmp(explain_words(answers, "read-output", "as it is"), "wrong") == 0 &&
+           strcmp(explain_words(answers, "read-output", "behind identity"), "right") == 0;
+}
+
+static bool finding_read_output(const json_t *answers, text *out) {
+    if (strcmp(explain_words(answers, "read-output", "as it is"), "wrong") != 0) return false;
+    text_printf(out, "An output that the program reads itself is wrong (C59), as training's kernels have them%s.",
+                explain_identity_helps(answers) ? ": outputs=identity makes it right" : ", also behind identity(x)");
     return true;
 }
 
@@ -269,10 +291,10 @@ static bool finding_unknown(const json_t *answers, text *out) {
     return true;
 }
 
-static const finding findings[] = {finding_names,   finding_weight_files, finding_records,    finding_folder,
-                                   finding_wrapper, finding_place,        finding_ways,       finding_no_place,
-                                   finding_types,   finding_reload,       finding_operations, finding_background,
-                                   finding_crashes, finding_unknown};
+static const finding findings[] = {finding_names,      finding_weight_files, finding_records,    finding_folder,
+                                   finding_wrapper,    finding_place,        finding_ways,       finding_no_place,
+                                   finding_types,      finding_reload,       finding_operations, finding_read_output,
+                                   finding_background, finding_crashes,      finding_unknown};
 
 /* ---- what holds ------------------------------------------------------------------------------------------------------------------ */
 
@@ -295,7 +317,7 @@ static const route_facts *explain_route(const json_t *answers) {
 static void explain_add_option(const json_t *answers, const char *id, const char *side, const char *words,
                                const char *first, const char *second, text *out) {
     const char *answer = explain_words(answers, id, side);
-    if (!*answer && !explain_ended(answers, id)) return;
+    if ((!*answer && !explain_ended(answers, id)) || explain_nothing_compiles(answers)) return;
     text_printf(out, "%s%s", out->length ? "&" : "", strstr(answer, words) ? first : second);
 }
 
@@ -312,8 +334,9 @@ json_t *explain_profile(const json_t *answers) {
     explain_add_option(answers, "keeping", r->key, "folder not needed", "folder=drop", "folder=keep", &options);
     explain_add_option(answers, "procedures", r->key, "procedures of 1 compiled", "procedures=on", "procedures=off",
                        &options);
-    if (*dialect && strcmp(dialect, "taken") != 0)
+    if (*dialect && strcmp(dialect, "taken") != 0 && !explain_nothing_compiles(answers))
         text_printf(&options, "%sdialect=canonical", options.length ? "&" : "");
+    if (explain_identity_helps(answers)) text_printf(&options, "%soutputs=identity", options.length ? "&" : "");
     json_put(profile, "route", json_words(r->name));
     json_put(profile, "options", json_words(options.data ? options.data : ""));
     json_put(profile, "build", json_words(explain_words(answers, "machine", "build")));

@@ -133,6 +133,35 @@ propane_status probe_ask_shared(probe_target *t, json_t *out, propane_error *err
     return PROPANE_OK;
 }
 
+/* An output that another operation reads as well; one client of an M5 Max met NaN there (C59). Training's kernels have such
+ * outputs: what runs between the two passes is a result of the first and read inside it. */
+propane_status probe_ask_read_output(probe_target *t, json_t *out, propane_error *err) {
+    static const char *const bodies[2] = {
+        T " x) {\n        " T " m = mul(x = x, y = fp16(2))[name = string(\"m\")];\n        " T
+          " z = add(x = m, y = fp16(1))[name = string(\"z\")];\n    } -> (m, z);\n",
+        T " x) {\n        " T " m = mul(x = x, y = fp16(2))[name = string(\"m\")];\n        " T
+          " a = identity(x = m)[name = string(\"a\")];\n        " T
+          " z = add(x = m, y = fp16(1))[name = string(\"z\")];\n    } -> (a, z);\n"};
+    static const char *const sides[2] = {"as it is", "behind identity"};
+    static float x[N], y[2][N];
+    bool right[2] = {true, true};
+    for (int k = 0; k < N; k++) x[k] = (float)(k % 61);
+    for (int i = 0; i < 2; i++) {
+        rig r = {0};
+        propane_status status = rig_open_text(&r, t->uri, bodies[i], err);
+        if (status == PROPANE_OK) status = rig_put(&r, 0, x, err);
+        if (status == PROPANE_OK) status = rig_run(&r, err);
+        for (int o = 0; o < 2 && status == PROPANE_OK; o++) status = rig_take(&r, o, y[o], err);
+        rig_close(&r);
+        PROPANE_TRY(status);
+        for (int k = 0; k < N; k++) right[i] = right[i] && y[0][k] == 2 * x[k] && y[1][k] == 2 * x[k] + 1;
+        probe_say(out, sides[i], right[i] ? "right" : "wrong");
+    }
+    probe_say(out, "answer", "an output that the program reads itself is %s, behind identity %s",
+              right[0] ? "right" : "wrong", right[1] ? "right" : "wrong");
+    return PROPANE_OK;
+}
+
 /* ---- a layer as training has it ----------------------------------------------------------------------------------------------- */
 
 #define H           "tensor<fp16, [1, 2, 16, 32]>"

@@ -54,6 +54,7 @@ typedef struct ane_options {
     int own_names;       /* parameters keep their names: only to see in which order an engine binds them */
     int inline_literals; /* likewise, only to see whether a compiler takes them */
     int leave_defaults;  /* likewise: arguments that a program leaves out are not written */
+    int part_outputs;    /* an identity in front of outputs that the program reads itself */
     int qos;
     int budget;     /* compiles of the process; 0: any number; -1: what the system is known to take */
     int pause_s;    /* after a compile that failed */

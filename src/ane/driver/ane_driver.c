@@ -69,6 +69,8 @@ static const choice choices[] = {
     {"folder", "auto", ANE_DROP_IF_PROVED, FIELD(folder)},
     {"defaults", "written", false, FIELD(leave_defaults)},
     {"defaults", "left", true, FIELD(leave_defaults)},
+    {"outputs", "plain", false, FIELD(part_outputs)},
+    {"outputs", "identity", true, FIELD(part_outputs)},
 };
 enum { CHOICES = sizeof choices / sizeof choices[0] };
 
@@ -100,7 +102,7 @@ static propane_status ane_driver_fail_option(const char *key, const char *value,
     return propane_fail(
         err, PROPANE_ERR_INVALID,
         "device 'ane': '%.60s' is not known; there are dispatch, procedures, statistics, events, "
-        "dialect, sizes, descriptor, folder, names, literals, defaults, qos, budget, pause, limit and profile",
+        "dialect, sizes, descriptor, folder, names, literals, defaults, outputs, qos, budget, pause, limit and profile",
         key);
 }
 
@@ -223,12 +225,18 @@ static const chip *ane_driver_chip_of(const ane_api *a) {
     return chip_find(name, &c, NULL) == PROPANE_OK ? c : NULL;
 }
 
-/* What is known of the chip; the last word is the compiler's. */
+/* As the rules number systems: macOS times 100; 0: not told, and then rules for any system hold. */
+static int ane_driver_system_of(const ane_api *a) {
+    ane_system_version v;
+    return ane_system(a, &v) ? v.major * 100 + v.minor : 0;
+}
+
+/* What is known of the chip and the system; the last word is the compiler's. */
 static propane_status ane_supports(void *impl, const mil_function *f, const propane_compile_options *options,
                                    propane_error *why) {
     const ane_device *d = impl;
     const chip *c = ane_driver_chip_of(d->api);
-    return c ? chip_check_refusal(f, c, 0, why) : PROPANE_OK;
+    return c ? chip_check_refusal(f, c, ane_driver_system_of(d->api), why) : PROPANE_OK;
 }
 
 bool ane_program_symbols(const propane_program *program, char *out, size_t size) {

@@ -138,8 +138,29 @@ static bool model_call_load(const job *j, ane_id *error) {
     return ANE_SEND(j->a, client_load, j->m->client, j->m->object, j->a->empty, qos, error);
 }
 
+static size_t model_folder_length(const char *path) {
+    size_t length = strlen(path);
+    while (length > 1 && path[length - 1] == '/') length--;
+    return length;
+}
+
+/* One client's report of macOS 27: with a TMPDIR other than the user's own folder nothing compiles (F5). */
+static void model_say_foreign_tmpdir(const job *j, ane_id error, char *out, size_t size) {
+    enum { FILES = 10 };
+    ane_failure f;
+    char own[ANE_PATH_BYTES];
+    const char *set = getenv("TMPDIR");
+    ane_error_read(j->a, error, &f);
+    if (f.code != FILES || !set || !*set || j->o->route != ANE_ROUTE_MEMORY ||
+        !ane_text_of(j->a, j->a->NSTemporaryDirectory(), own, sizeof own))
+        return;
+    const size_t length = model_folder_length(set);
+    if (length == model_folder_length(own) && strncmp(set, own, length) == 0) return;
+    snprintf(out, size, "; TMPDIR is %.200s, not the user's own folder %.200s: unset it and try again (F5)", set, own);
+}
+
 static propane_status model_compile(const job *j, propane_error *err) {
-    char reason[REASON_BYTES], late[120] = "";
+    char reason[REASON_BYTES], late[500] = "";
     ane_id error = NULL;
     PROPANE_TRY(model_take_compile(j->o, j->name, err));
     if (model_call_compile(j, &error)) return PROPANE_OK;
@@ -149,6 +170,8 @@ static propane_status model_compile(const job *j, propane_error *err) {
         snprintf(late, sizeof late,
                  "; more than %d compiles of a process have failed without a reason (C1): take budget=%d", ANE_BUDGET,
                  ANE_BUDGET);
+    else
+        model_say_foreign_tmpdir(j, error, late, sizeof late);
     return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
                         "ane: Apple's compiler refuses '%s' (compile %d of this process): %s%s%s%.250s%s%.250s",
                         j->name, ane_compile_count(), ane_reason(j->a, error, reason, sizeof reason), late,

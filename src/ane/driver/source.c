@@ -59,6 +59,24 @@ static propane_status source_write_defaults(mil_function *f, propane_error *err)
     return PROPANE_OK;
 }
 
+/* ---- outputs that are read inside -------------------------------------------------------------------------------------------- */
+
+static bool source_is_read(const mil_function *f, const mil_value *v) {
+    for (const mil_op *op = f->first; op; op = op->next)
+        MIL_FOR_OPERANDS (op, x)
+            if (x == v) return true;
+    return false;
+}
+
+/* One client met NaN in such an output, and right numbers behind an identity (C59). */
+static propane_status source_part_outputs(mil_function *f, propane_error *err) {
+    mil_builder b = {0};
+    mil_build_resume(&b, f);
+    for (int i = 0; i < f->result_count; i++)
+        if (source_is_read(f, f->results[i])) f->results[i] = mil_build_unary(&b, MIL_OP_identity, f->results[i]);
+    return b.err.status ? propane_fail(err, b.err.status, "%s", b.err.text) : PROPANE_OK;
+}
+
 /* ---- weights -------------------------------------------------------------------------------------------------------------- */
 
 static bool source_goes_into_file(const mil_value *v) {
@@ -125,6 +143,7 @@ static propane_status source_add_function(const mil_function *from, int index, i
     f = mil_module_function(s->module, name, err);
     if (!f) return PROPANE_ERR_NOT_FOUND;
     source_forget_files(f);
+    if (o->part_outputs) PROPANE_TRY(source_part_outputs(f, err));
     if (!o->own_names) PROPANE_TRY(pass_name_io(f, &params, &results, err));
     if (count > 1) PROPANE_TRY(source_tell_apart(f, index, err));
     if (!o->leave_defaults) PROPANE_TRY(source_write_defaults(f, err));

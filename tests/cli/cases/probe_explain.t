@@ -2,7 +2,7 @@
 ! ldd
 @ ln -s "$(dirname "$(readlink ../bin/propane)")/tests/standin/libstandin.so" standin.so; test -f standin.so; mkdir tmp
 @ printf 'export TMPDIR="$PWD/tmp" PROPANE_ANE_LIBRARY="$PWD/standin.so" ASAN_OPTIONS=handle_segv=0:handle_abort=0\n' > set
-@ printf '. ./set; PROPANE_STANDIN=$1 propane devices --probe --only machine,folder,folder-below,folder-unset,attributes-inner,attributes-wrapper,weight-files,weight-files-client,ways,sizes,keeping,weights,procedures,dialect,fp32,kernels,operations,requests --output $2.json > log\n' > ask.sh
+@ printf '. ./set; PROPANE_STANDIN=$1 propane devices --probe --only machine,folder,folder-below,folder-unset,attributes-inner,attributes-wrapper,weight-files,weight-files-client,ways,sizes,keeping,weights,procedures,dialect,fp32,kernels,operations,requests,read-output --output $2.json > log\n' > ask.sh
 @ printf 'unset PROPANE_ANE_LIBRARY; propane devices --probe --explain $1.json > words; awk -f join words\n' > tell.sh
 @ printf '/^  [0-9]+[.] / { if (s) print s; sub(/^  [0-9]+[.] /, ""); s = $0; next }\n/^     / && s { sub(/^ +/, ""); s = s " " $0; next }\n{ if (s) print s; s = "" }\nEND { if (s) print s }\n' > join
 # several weight files, as every macOS 27 refuses them; older systems do not
@@ -12,6 +12,14 @@ $ sh ask.sh system=27 whole; sh tell.sh whole; grep -c '^  routes      memory ho
 >~ What follows: --device 'ane:memory?dispatch=standard&sizes=any&descriptor=drop&folder=drop&procedures=on'
 = 0
 $ sh ask.sh system=26 older; sh tell.sh older; grep -c '^Nothing failed' words
+> 1
+= 0
+# a TMPDIR that is not the user's own folder: that alone is said, and by the driver, too
+$ sh ask.sh tmpdir=own,files=off t; sh tell.sh t | sed "s|(.*/tmp)|(D)|" | cut -c1-60; grep "^What follows" words
+> TMPDIR (D) keeps programs from being compiled: unset it, or 
+> What follows: --device 'ane:client'
+= 0
+$ . ./set; printf 'program(1.3)\n{\n    func main<ios18>(tensor<fp16, [1, 16]> x) {\n        tensor<fp16, [1, 16]> y = sin(x = x)[name = string("y")];\n    } -> (y);\n}\n' > s.mil; PROPANE_STANDIN=tmpdir=own propane run s.mil --seed 1 --device ane 2>&1 | grep -o "TMPDIR is .*: unset it and try again (F5)" | wc -l
 > 1
 = 0
 # attributes of the memory route's own class; a folder that is another, or not told
@@ -28,6 +36,11 @@ $ for s in realtime=crash pool=1 float32=refused reload=baked refuse_op=silu ref
 > A compiled program cannot be loaded again with other weights
 > Operations are refused: kernels (a layer is refused: silu 'g
 > Operations are refused: kernels (a layer is refused: softmax
+= 0
+# outputs that the program reads itself
+$ sh ask.sh outputs=nan,files=off x; sh tell.sh x; grep -o 'outputs=identity.$' words
+> An output that the program reads itself is wrong (C59), as training's kernels have them: outputs=identity makes it right.
+> outputs=identity'
 = 0
 # other texts and codes of errors are no failure
 $ for s in texts=new texts=old; do sh ask.sh $s,files=off x; sh tell.sh x; grep -o '^  errors  .* macOS ..' words; done
