@@ -297,6 +297,24 @@ TEST(each_rule_about_programs_has_its_cases) {
     EXPECT(rows >= 50);
 }
 
+/* Programs like those that are known to run on engines: no rule may refuse them, move them or warn of them, on any chip. */
+TEST(what_works_is_not_found_fault_with) {
+    static const char *const works[] = {"grouped_blocks", "grouped_cast", "grouped_palette", "grouped_sparse",
+                                        "rms_norm",       "vocoder",      "softmax_by_hand"};
+    propane_error err = {0};
+    for (size_t i = 0; i < sizeof works / sizeof works[0]; i++) {
+        char path[100];
+        snprintf(path, sizeof path, "tests/chip/works/%s.mil", works[i]);
+        chip_report *r = new_report_on(0, CHIP_PATH_COREML);
+        EXPECT_OK(chip_check_file(r, path, &err));
+        for (int k = 0; k < chip_report_count(r); k++) {
+            const chip_finding *f = chip_report_get(r, k);
+            EXPECT_MSG(f->severity < CHIP_WARN, "%s: %s: %s", works[i], f->limit->id, f->message);
+        }
+        chip_report_free(r);
+    }
+}
+
 TEST(findings_say_where) {
     propane_error err = {0};
     chip_report *r = new_report(0);
@@ -700,9 +718,9 @@ TEST(each_rule_about_processes_has_its_cases) {
 
 SUITE("chip/check", T(each_row_says_what_who_and_what_to_do), T(disputed_rules_warn),
       T(each_figure_of_a_chip_has_a_source), T(chips_are_found_by_name), T(each_rule_about_programs_has_its_cases),
-      T(findings_say_where), T(rules_about_versions_of_the_system), T(many_findings_are_collected_and_counted),
-      T(a_large_program_is_checked_quickly), T(segments_are_counted), T(a_lack_of_memory_is_an_error),
-      T(each_rule_about_weight_files_has_its_cases), T(the_record_of_512_channels_is_named),
-      T(unaligned_records_are_found), T(bytes_without_a_meaning_are_no_fault),
+      T(what_works_is_not_found_fault_with), T(findings_say_where), T(rules_about_versions_of_the_system),
+      T(many_findings_are_collected_and_counted), T(a_large_program_is_checked_quickly), T(segments_are_counted),
+      T(a_lack_of_memory_is_an_error), T(each_rule_about_weight_files_has_its_cases),
+      T(the_record_of_512_channels_is_named), T(unaligned_records_are_found), T(bytes_without_a_meaning_are_no_fault),
       T(each_rule_about_requests_has_its_cases), T(surfaces_have_rows_of_64_bytes),
       T(each_rule_about_processes_has_its_cases))

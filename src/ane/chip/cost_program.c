@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "ane/chip/cost_model.h"
+#include "ane/chip/value_facts.h"
 #include "core/mil/ops.h"
 #include "core/mil/ops/shape_util.h"
 
@@ -54,7 +55,12 @@ static const mil_value *cost_program_root_of(const mil_value *v) {
 /* Weights that come as inputs are matrices without a batch. */
 static bool cost_program_is_weight(const mil_value *v) {
     const mil_value *root = cost_program_root_of(v);
-    return v->konst || (root && root->type.rank == 2);
+    return chip_is_constant(v) || (root && root->type.rank == 2);
+}
+
+/* As they are read from memory: of compressed weights, what is stored, which the engine expands on the way. */
+static double cost_program_weight_bytes(const mil_value *v) {
+    return chip_is_constant(v) ? chip_stored_bytes(v) : (double)mil_type_bytes(&v->type);
 }
 
 static double cost_program_memory_ms(const cost_constants *q, double bytes) {
@@ -63,7 +69,7 @@ static double cost_program_memory_ms(const cost_constants *q, double bytes) {
 
 /* ---- one operation --------------------------------------------------------------------------------------------------- */
 
-/* `matrices`: products of one operation that have weights of their own. */
+/* `matrices`: products of one operation that have weights of their own. `dense`: bytes of its weights in the product's type. */
 static void cost_program_read_product(const mil_op *op, cost_call *c, double *matrices) {
     mil_matmul m;
     mil_conv v;
@@ -94,7 +100,7 @@ static void cost_program_read_product(const mil_op *op, cost_call *c, double *ma
 }
 
 static cost_call cost_program_call_of(const chip *c, cost_path path, const mil_op *op, const mil_cost *cost,
-                                      double *matrices) {
+                                      double *matrices, double *dense) {
     cost_call call = {.chip = c->id,
                       .path = path,
                       .kind = COST_MATMUL,
@@ -104,21 +110,25 @@ static cost_call cost_program_call_of(const chip *c, cost_path path, const mil_o
                       .dilation = 1,
                       .pixels = 1};
     *matrices = 1;
+    *dense = 0;
     cost_program_read_product(op, &call, matrices);
     for (int p = 0; p < op->info->param_count; p++)
-        for (int k = 0; k < op->operands[p].count; k++)
-            if (cost_program_is_weight(op->operands[p].values[k]) && op->info->params[p].klass < MIL_CLASS_K_INT)
-                call.weight_bytes += (double)mil_type_bytes(&op->operands[p].values[k]->type);
+        for (int k = 0; k < op->operands[p].count; k++) {
+            const mil_value *v = op->operands[p].values[k];
+            if (!cost_program_is_weight(v) || op->info->params[p].klass >= MIL_CLASS_K_INT) continue;
+            call.weight_bytes += cost_program_weight_bytes(v);
+            *dense += (double)mil_type_bytes(&v->type);
+        }
     return call;
 }
 
 static void cost_product(const chip *c, cost_path path, const mil_op *op, const mil_cost *cost, cost_op *out) {
     const cost_constants *q = cost_constants_of(c->id);
-    double matrices;
-    cost_call call = cost_program_call_of(c, path, op, cost, &matrices);
+    double matrices, dense;
+    cost_call call = cost_program_call_of(c, path, op, cost, &matrices, &dense);
     cost_time t;
     cost_call_parts(&call, &t);
-    double moved = cost->bytes_in - call.weight_bytes + cost->bytes_out, memory = cost_program_memory_ms(q, moved);
+    double moved = cost->bytes_in - dense + cost->bytes_out, memory = cost_program_memory_ms(q, moved);
     bool run_time = call.weight_bytes == 0 || matrices > 1; /* nobody timed several: each as one of computed values */
     out->weight_bytes = call.weight_bytes;
     out->ms = fmax(fmax(t.compute_ms, t.weights_ms), memory) + (run_time ? RUN_TIME_US * matrices : q->layer_us) * 1e-3;
@@ -132,7 +142,7 @@ static void cost_one(const chip *c, cost_path path, const mil_op *op, cost_op *o
     mil_cost cost;
     mil_op_cost(op, &cost);
     *out = (cost_op){.op = op, .flops = cost.flops, .bytes = cost.bytes_in + cost.bytes_out};
-    if (cost.bytes_out <= 0 || cost_program_is_layout(op)) {
+    if (cost.bytes_out <= 0 || cost_program_is_layout(op) || chip_is_constant(op->results[0])) {
         out->bytes = 0;
         return;
     }
@@ -159,8 +169,8 @@ static bool cost_program_as_call(const chip *c, cost_path path, const cost_progr
         mil_op_cost(o->op, &cost);
         if (!cost.is_matrix && o->op->info->code != MIL_OP_cast && o->op->info->code != MIL_OP_relu) return false;
         if (!cost.is_matrix) continue;
-        double matrices;
-        cost_call call = cost_program_call_of(c, path, o->op, &cost, &matrices);
+        double matrices, dense;
+        cost_call call = cost_program_call_of(c, path, o->op, &cost, &matrices, &dense);
         if (call.weight_bytes == 0 || matrices > 1) return false;
         if (layers++ == 0) {
             *out = call;

@@ -2,11 +2,15 @@
  * Checks behind what people saw through Core ML: operations that leave the engine, shapes that are open, states, weights with
  * scales, and numbers that fp16 cannot hold. Each looks at an operation, its operands and the operations that made them.
  */
+#include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "ane/chip/rule.h"
+#include "ane/chip/value_facts.h"
 #include "core/mil/coreml/package.h"
 #include "core/mil/ops.h"
+#include "core/mil/ops/shape_util.h"
 
 static const mil_value *rule_coreml_main(const mil_op *op) {
     return op->info->param_count && op->operands[0].count ? op->operands[0].values[0] : NULL;
@@ -27,8 +31,8 @@ bool chip_rule_computed(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
 
 static bool rule_coreml_is_integer(const mil_value *v) {
     const mil_dtype_info *t = mil_dtype_get(v->type.dtype);
-    return v->type.shell == MIL_TENSOR && !v->konst && t->bits > 8 &&
-           (t->kind == MIL_KIND_INT || t->kind == MIL_KIND_UINT);
+    return v->type.shell == MIL_TENSOR && t->bits > 8 && (t->kind == MIL_KIND_INT || t->kind == MIL_KIND_UINT) &&
+           !chip_is_constant(v);
 }
 
 /* What takes integers, or makes them of something else by a cast; indices beside a float operand do not count. */
@@ -85,8 +89,36 @@ bool chip_rule_dilated(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     return n > 1 && chip_found(out, "the dilation is %lld", (long long)n);
 }
 
-bool chip_rule_output_shape(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
-    return mil_in(view->op, "output_shape") && chip_found(out, "output_shape is given");
+/* Core ML's tools write output_shape into every transposed convolution; it says something only where it
+ * crops, or one side more than the other. */
+bool chip_rule_cropping_shape(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
+    const mil_op *op = view->op;
+    mil_conv c; /* c.out are x's dimensions, c.in the result's */
+    const char *mode = NULL;
+    int64_t pad[2 * MIL_MAX_RANK] = {0};
+    int count = 0;
+    if (!mil_in(op, "output_shape") || mil_conv_transpose_read(op, &c, NULL) != PROPANE_OK ||
+        mil_attr_text(op, "pad_type", &mode, NULL) != PROPANE_OK)
+        return false;
+    const bool same = strcmp(mode, "same") == 0, custom = strcmp(mode, "custom") == 0;
+    if (custom && mil_in(op, "pad") && mil_attr_ints(op, "pad", pad, &count, NULL) != PROPANE_OK) return false;
+    for (int d = 0; d < c.spatial; d++) {
+        const int64_t full = (c.out[d] - 1) * c.stride[d] + (c.kernel[d] - 1) * c.dilation[d] + 1;
+        const int64_t natural = same ? c.out[d] * c.stride[d] : full - pad[2 * d] - pad[2 * d + 1];
+        if (natural != c.in[d])
+            return chip_found(out, "output_shape gives axis %d %lld elements, which has %lld without it", d + 2,
+                              (long long)c.in[d], (long long)natural);
+        if (pad[2 * d] != pad[2 * d + 1])
+            return chip_found(out, "output_shape is given, and axis %d loses %lld elements in front and %lld behind",
+                              d + 2, (long long)pad[2 * d], (long long)pad[2 * d + 1]);
+    }
+    return false;
+}
+
+bool chip_rule_stride_fp32(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
+    const int64_t n = rule_coreml_largest(view->op, "strides");
+    return view->op->results[0]->type.dtype == MIL_fp32 && (double)n > view->limit->value &&
+           chip_found(out, "the stride is %lld, in fp32; the most is %.0f", (long long)n, view->limit->value);
 }
 
 bool chip_rule_three_dimensional(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
@@ -108,7 +140,7 @@ bool chip_rule_upsample_factor(const chip_view *view, char out[CHIP_TEXT_BYTES])
 /* [C,H,W] by [C,1,1], both computed. */
 bool chip_rule_channel_broadcast(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     const mil_value *x = mil_in(view->op, "x"), *y = mil_in(view->op, "y");
-    if (x->konst || y->konst || x->type.rank < 3 || x->type.rank != y->type.rank) return false;
+    if (x->type.rank < 3 || x->type.rank != y->type.rank || chip_is_constant(x) || chip_is_constant(y)) return false;
     const int last = x->type.rank - 1;
     const int64_t *a = x->type.dim, *b = y->type.dim;
     const bool x_small = a[last] * a[last - 1] == 1, y_small = b[last] * b[last - 1] == 1;
@@ -202,7 +234,7 @@ bool chip_rule_update_rows(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
 
 bool chip_rule_moving_update(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     const mil_value *begin = mil_in(view->op, "begin");
-    return begin && !begin->konst && chip_found(out, "begin is no constant: '%.60s'", begin->name);
+    return begin && !chip_is_constant(begin) && chip_found(out, "begin is no constant: '%.60s'", begin->name);
 }
 
 /* ---- weights with scales ------------------------------------------------------------------------------------------------ */
@@ -231,7 +263,7 @@ bool chip_rule_palette_groups(const chip_view *view, char out[CHIP_TEXT_BYTES]) 
 bool chip_rule_dequantized_factor(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     const mil_value *pair[] = {mil_in(view->op, "x"), mil_in(view->op, "y")};
     for (int i = 0; i < 2; i++)
-        if (rule_coreml_made_by(pair[i], MIL_OP_dequantize) && !pair[1 - i]->konst)
+        if (rule_coreml_made_by(pair[i], MIL_OP_dequantize) && !chip_is_constant(pair[1 - i]))
             return chip_found(out, "'%.60s' has a scale of its own", pair[i]->name);
     return false;
 }
@@ -240,17 +272,42 @@ bool chip_rule_dequantized_factor(const chip_view *view, char out[CHIP_TEXT_BYTE
 
 static bool rule_coreml_is_half(const mil_op *op) { return op->result_count && op->results[0]->type.dtype == MIL_fp16; }
 
-bool chip_rule_half(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
-    return rule_coreml_is_half(view->op) && !rule_coreml_is_known(view->op) &&
-           chip_found(out, "%s of any fp16 number", view->op->info->name);
+/* A range rule holds for what is computed in fp16 of numbers that may pass its value. */
+static bool rule_coreml_passes(const chip_view *view, double most, char known[80]) {
+    const mil_value *x = rule_coreml_main(view->op);
+    if (!x || !rule_coreml_is_half(view->op) || chip_is_constant(view->op->results[0])) return false;
+    const chip_range r = chip_range_of(x);
+    if (r.high <= most) return false;
+    if (isfinite(r.high))
+        snprintf(known, 80, "numbers up to %.4g", r.high);
+    else
+        snprintf(known, 80, "any fp16 number");
+    return true;
 }
 
-/* exp(x - max) cannot overflow; exp of anything else can. */
+bool chip_rule_large_input(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
+    char known[80];
+    return rule_coreml_passes(view, view->limit->value, known) &&
+           chip_found(out, "%s of %s", view->op->info->name, known);
+}
+
+/* The sum of n exponentials fits where each is at most 65504 / n. */
+bool chip_rule_large_exp_sum(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
+    const mil_value *x = rule_coreml_main(view->op);
+    char known[80];
+    if (!x || !view->op->result_count) return false;
+    const double to = (double)mil_type_count(&view->op->results[0]->type), from = (double)mil_type_count(&x->type);
+    return rule_coreml_passes(view, log(view->limit->value * fmax(to, 1) / fmax(from, 1)), known) &&
+           chip_found(out, "%s of %s, over %.0f elements", view->op->info->name, known, from / fmax(to, 1));
+}
+
+/* exp(x - max) cannot overflow, whatever the maximum is taken of; exp of anything else can. */
 bool chip_rule_raw_exp(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     const mil_value *x = rule_coreml_main(view->op);
-    if (!rule_coreml_is_half(view->op) || rule_coreml_is_known(view->op) || rule_coreml_made_by(x, MIL_OP_sub))
-        return false;
-    return chip_found(out, "nothing is subtracted from '%.60s' first", x ? x->name : "");
+    char known[80];
+    if (!rule_coreml_passes(view, view->limit->value, known)) return false;
+    if (rule_coreml_made_by(x, MIL_OP_sub) && !chip_is_constant(mil_in(x->def, "y"))) return false;
+    return chip_found(out, "nothing is subtracted from '%.60s' first: %s", x->name, known);
 }
 
 bool chip_rule_log_of_softmax(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
@@ -269,6 +326,7 @@ static bool rule_coreml_is_square(const mil_value *v) {
 
 bool chip_rule_mean_of_squares(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     const mil_value *x = rule_coreml_main(view->op);
-    return rule_coreml_is_half(view->op) && rule_coreml_is_square(x) &&
+    if (!rule_coreml_is_half(view->op) || !rule_coreml_is_square(x)) return false;
+    return chip_range_of(x).high >= view->limit->value * view->limit->value &&
            chip_found(out, "'%.60s' are squares in fp16, which overflow from 256 on", x->name);
 }

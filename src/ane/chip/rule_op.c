@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "ane/chip/rule.h"
+#include "ane/chip/value_facts.h"
 #include "core/mil/ops.h"
 
 static const mil_type *rule_op_type_of(const mil_op *op, const char *param) {
@@ -139,9 +140,7 @@ bool chip_rule_m3_stride(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
 
 /* ---- convolutions with weights that are not constants ------------------------------------------------------------------- */
 
-static bool rule_op_is_dynamic(const mil_value *weight) {
-    return weight && !weight->konst && !(weight->def && weight->def->info->code == MIL_OP_constexpr_affine_dequantize);
-}
+static bool rule_op_is_dynamic(const mil_value *weight) { return weight && !chip_is_constant(weight); }
 
 bool chip_rule_dynamic_batch(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     const mil_value *w = mil_in(view->op, "weight");
@@ -314,8 +313,23 @@ bool chip_rule_huge_mask(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     return false;
 }
 
+/* A constant that is added in front of the operation is an epsilon as well: add(mean, 1e-5). */
+static double rule_op_added(const mil_value *x) {
+    if (!x || !x->def || x->def->info->code != MIL_OP_add) return 0;
+    const mil_value *pair[] = {mil_in(x->def, "x"), mil_in(x->def, "y")};
+    for (int i = 0; i < 2; i++) {
+        const chip_range r = chip_range_of(pair[i]);
+        if (pair[i]->konst && r.low > 0) return r.low;
+    }
+    return 0;
+}
+
+/* *eps: what acts, the attribute and what is added in front. False where the operand is known to be larger anyhow. */
 static bool rule_op_epsilon_below(const chip_view *view, double *eps) {
-    return mil_attr_float(view->op, "epsilon", eps, NULL) == PROPANE_OK && *eps < view->limit->value;
+    const mil_value *x = mil_in(view->op, "x");
+    if (mil_attr_float(view->op, "epsilon", eps, NULL) != PROPANE_OK) return false;
+    *eps += rule_op_added(x);
+    return *eps < view->limit->value && (!x || chip_range_of(x).low + *eps < view->limit->value);
 }
 
 bool chip_rule_small_epsilon(const chip_view *view, char out[CHIP_TEXT_BYTES]) {

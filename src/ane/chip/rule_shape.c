@@ -6,6 +6,7 @@
 
 #include "ane/chip/check.h"
 #include "ane/chip/rule.h"
+#include "ane/chip/value_facts.h"
 #include "core/mil/ops.h"
 
 bool chip_rule_none(const chip_view *view, char out[CHIP_TEXT_BYTES]) { return false; }
@@ -209,13 +210,13 @@ bool chip_rule_height(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
 /* Of constants the axes mean something else, and what is computed with them is checked. */
 bool chip_rule_channels(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     int rank = view->value->type.rank;
-    if (rank < 3 || view->value->konst) return false;
+    if (rank < 3 || chip_is_constant(view->value)) return false;
     return rule_shape_too_long(view, "channel axis", rank == 3 ? 0 : 1, out);
 }
 
 /* A constant is laid out by the compiler: tables of palettes have six axes and more. */
 bool chip_rule_rank(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
-    int rank = view->value->konst ? 0 : view->value->type.rank;
+    int rank = chip_is_constant(view->value) ? 0 : view->value->type.rank;
     return rank > view->limit->value && chip_found(out, "'%.60s' has %d axes; the most is %.0f",
                                                    chip_value_name(view->value), rank, view->limit->value);
 }

@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: MIT
+ * Owns what follows of a value from the operations that made it. Its one idea: a walk back through operands with a budget,
+ * because a check asks of single operations and graphs are wide; where the budget ends, nothing is known. Numbers are
+ * those of exact arithmetic: rounding may leave a range by an ulp, which no rule is near enough to see.
+ */
+#include "ane/chip/value_facts.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "core/mil/ops.h"
+
+enum { WALK = 200, LARGEST_CONSTANT = 1 << 20 };
+
+/* ---- constants -------------------------------------------------------------------------------------------------------------- */
+
+static bool facts_is_random(const mil_op *op) { return strncmp(op->info->name, "random_", 7) == 0; }
+
+/* *bytes adds up what is stored; of a constant that is computed, what it is computed from. */
+static bool facts_walk_constant(const mil_value *v, int *budget, double *bytes) {
+    if (v->konst && (!v->def || v->def->info->code == MIL_OP_const)) {
+        *bytes += (double)mil_type_bytes(&v->type);
+        return true;
+    }
+    if (!v->def || (*budget)-- <= 0 || facts_is_random(v->def) || v->def->block_count) return false;
+    int operands = 0;
+    MIL_FOR_OPERANDS (v->def, x) {
+        if (x->type.dtype == MIL_string) continue;
+        operands++;
+        if (!facts_walk_constant(x, budget, bytes)) return v->konst != NULL;
+    }
+    return operands > 0 || v->konst;
+}
+
+bool chip_is_constant(const mil_value *v) {
+    int budget = WALK;
+    double bytes = 0;
+    return v->konst || facts_walk_constant(v, &budget, &bytes);
+}
+
+double chip_stored_bytes(const mil_value *v) {
+    int budget = WALK;
+    double bytes = 0;
+    return facts_walk_constant(v, &budget, &bytes) ? bytes : 0;
+}
+
+/* ---- ranges ----------------------------------------------------------------------------------------------------------------- */
+
+static const chip_range unknown = {-INFINITY, INFINITY};
+
+static chip_range facts_range(const mil_value *v, int *budget);
+
+static chip_range facts_of_constant(const mil_const *c) {
+    const int64_t count = mil_type_count(&c->type);
+    chip_range r = {INFINITY, -INFINITY};
+    if (!c->data || count == 0 || count > LARGEST_CONSTANT || c->type.dtype == MIL_string) return unknown;
+    for (int64_t i = 0; i < count; i++) {
+        const double v = mil_const_f64(c, i);
+        if (isnan(v)) return unknown;
+        r.low = fmin(r.low, v);
+        r.high = fmax(r.high, v);
+    }
+    return r;
+}
+
+static chip_range facts_join(chip_range a, chip_range b) {
+    return (chip_range){fmin(a.low, b.low), fmax(a.high, b.high)};
+}
+
+/* 0 times infinity is 0 here: a bound that is not known bounds nothing of a factor that is 0. */
+static double facts_times(double a, double b) { return a == 0 || b == 0 ? 0 : a * b; }
+
+static chip_range facts_product(chip_range a, chip_range b) {
+    const double p[4] = {facts_times(a.low, b.low), facts_times(a.low, b.high), facts_times(a.high, b.low),
+                         facts_times(a.high, b.high)};
+    return (chip_range){fmin(fmin(p[0], p[1]), fmin(p[2], p[3])), fmax(fmax(p[0], p[1]), fmax(p[2], p[3]))};
+}
+
+static chip_range facts_square(chip_range r) {
+    const double a = fabs(r.low), b = fabs(r.high);
+    return (chip_range){r.low <= 0 && r.high >= 0 ? 0 : fmin(a, b) * fmin(a, b), fmax(a, b) * fmax(a, b)};
+}
+
+static chip_range facts_clip(chip_range r, double low, double high) {
+    return (chip_range){fmin(fmax(r.low, low), high), fmin(fmax(r.high, low), high)};
+}
+
+static chip_range facts_map(chip_range r, double (*f)(double)) { return (chip_range){f(r.low), f(r.high)}; }
+
+static double facts_attribute(const mil_op *op, const char *param, double standard) {
+    double v = standard;
+    return mil_attr_float(op, param, &v, NULL) == PROPANE_OK ? v : standard;
+}
+
+/* x - max(x, axes) is 0 at most. */
+static bool facts_is_own_maximum(const mil_value *x, const mil_value *y) {
+    for (int depth = 0; depth < 4 && y && y->def; depth++) {
+        if (y->def->info->code == MIL_OP_reduce_max) return mil_in(y->def, "x") == x;
+        y = y->def->operands[0].count ? y->def->operands[0].values[0] : NULL;
+    }
+    return false;
+}
+
+static bool facts_is_pair(const mil_op *op) {
+    const mil_param *p = op->info->params;
+    return op->info->param_count == 2 && strcmp(p[0].name, "x") == 0 && strcmp(p[1].name, "y") == 0;
+}
+
+static chip_range facts_pair(const mil_op *op, int *budget) {
+    const mil_value *x = mil_in(op, "x"), *y = mil_in(op, "y");
+    const chip_range a = facts_range(x, budget), b = facts_range(y, budget);
+    switch (op->info->code) {
+    case MIL_OP_add: return (chip_range){a.low + b.low, a.high + b.high};
+    case MIL_OP_sub: return (chip_range){a.low - b.high, facts_is_own_maximum(x, y) ? 0 : a.high - b.low};
+    case MIL_OP_mul: return x == y ? facts_square(a) : facts_product(a, b);
+    case MIL_OP_minimum: return (chip_range){fmin(a.low, b.low), fmin(a.high, b.high)};
+    case MIL_OP_maximum: return (chip_range){fmax(a.low, b.low), fmax(a.high, b.high)};
+    case MIL_OP_pow: return b.low == 2 && b.high == 2 ? facts_square(a) : unknown;
+    case MIL_OP_real_div:
+        return b.low > 0 || b.high < 0 ? facts_product(a, (chip_range){1 / b.high, 1 / b.low}) : unknown;
+    default: return unknown;
+    }
+}
+
+static double facts_silu(double x) { return x == -INFINITY ? 0 : x / (1 + exp(-x)); }
+static double facts_sigmoid(double x) { return 1 / (1 + exp(-x)); }
+static double facts_softplus(double x) { return x > 700 ? x : log1p(exp(x)); }
+
+/* Functions of one value. */
+static chip_range facts_single(const mil_op *op, chip_range r) {
+    static const double silu_low = -0.2785, gelu_low = -0.17;
+    switch (op->info->code) {
+    case MIL_OP_relu: return facts_clip(r, 0, INFINITY);
+    case MIL_OP_relu6: return facts_clip(r, 0, 6);
+    case MIL_OP_clip:
+        return facts_clip(r, facts_attribute(op, "alpha", -INFINITY), facts_attribute(op, "beta", INFINITY));
+    case MIL_OP_clamped_relu: return (chip_range){-INFINITY, fmin(r.high, facts_attribute(op, "beta", INFINITY))};
+    case MIL_OP_threshold: return facts_clip(r, facts_attribute(op, "alpha", -INFINITY), INFINITY);
+    case MIL_OP_sigmoid: return facts_map(r, facts_sigmoid);
+    case MIL_OP_sigmoid_hard: return facts_clip(unknown, 0, 1);
+    case MIL_OP_tanh: return facts_map(r, tanh);
+    case MIL_OP_erf: return facts_map(r, erf);
+    case MIL_OP_softsign:
+    case MIL_OP_sin:
+    case MIL_OP_cos:
+    case MIL_OP_sign: return (chip_range){-1, 1};
+    case MIL_OP_softplus: return facts_map(r, facts_softplus);
+    case MIL_OP_silu: return (chip_range){r.low >= 0 ? facts_silu(r.low) : silu_low, fmax(0, facts_silu(r.high))};
+    case MIL_OP_gelu: return (chip_range){r.low >= 0 ? 0 : gelu_low, fmax(0, r.high)};
+    case MIL_OP_abs: {
+        const chip_range s = facts_square(r);
+        return (chip_range){sqrt(s.low), sqrt(s.high)};
+    }
+    case MIL_OP_square: return facts_square(r);
+    case MIL_OP_exp: return facts_map(r, exp);
+    case MIL_OP_sqrt: return facts_map(facts_clip(r, 0, INFINITY), sqrt);
+    case MIL_OP_linear_activation: {
+        const double a = facts_attribute(op, "alpha", 1), b = facts_attribute(op, "beta", 0);
+        r = facts_product(r, (chip_range){a, a});
+        return (chip_range){r.low + b, r.high + b};
+    }
+    case MIL_OP_reduce_sum_square:
+    case MIL_OP_reduce_l1_norm:
+    case MIL_OP_reduce_l2_norm: return facts_clip(unknown, 0, INFINITY);
+    case MIL_OP_reduce_sum: return (chip_range){r.low >= 0 ? r.low : -INFINITY, r.high <= 0 ? r.high : INFINITY};
+    case MIL_OP_softmax: return (chip_range){0, 1};
+    default: return unknown;
+    }
+}
+
+/* What moves or picks numbers, or rounds them to another type, and makes none. */
+static bool facts_moves(mil_opcode code) {
+    static const mil_opcode codes[] = {MIL_OP_identity,
+                                       MIL_OP_cast,
+                                       MIL_OP_reshape,
+                                       MIL_OP_transpose,
+                                       MIL_OP_expand_dims,
+                                       MIL_OP_squeeze,
+                                       MIL_OP_slice_by_size,
+                                       MIL_OP_slice_by_index,
+                                       MIL_OP_split,
+                                       MIL_OP_tile,
+                                       MIL_OP_reverse,
+                                       MIL_OP_gather,
+                                       MIL_OP_reduce_max,
+                                       MIL_OP_reduce_min,
+                                       MIL_OP_reduce_mean,
+                                       MIL_OP_max_pool,
+                                       MIL_OP_avg_pool,
+                                       MIL_OP_depth_to_space,
+                                       MIL_OP_space_to_depth,
+                                       MIL_OP_pixel_shuffle,
+                                       MIL_OP_flatten2d,
+                                       MIL_OP_reshape_like,
+                                       MIL_OP_pixel_unshuffle,
+                                       MIL_OP_gather_along_axis,
+                                       MIL_OP_gather_nd,
+                                       MIL_OP_upsample_nearest_neighbor,
+                                       MIL_OP_upsample_bilinear,
+                                       MIL_OP_resize_bilinear,
+                                       MIL_OP_resize_nearest_neighbor};
+    for (size_t i = 0; i < sizeof codes / sizeof codes[0]; i++)
+        if (codes[i] == code) return true;
+    return false;
+}
+
+static chip_range facts_range(const mil_value *v, int *budget) {
+    if (v->konst) return facts_of_constant(v->konst);
+    const mil_op *op = v->def;
+    if (!op || (*budget)-- <= 0 || op->block_count || !op->info->param_count) return unknown;
+    const mil_opcode code = op->info->code;
+    if (facts_is_pair(op)) return facts_pair(op, budget);
+    if (code == MIL_OP_select)
+        return facts_join(facts_range(mil_in(op, "a"), budget), facts_range(mil_in(op, "b"), budget));
+    if (code == MIL_OP_concat || code == MIL_OP_stack) {
+        mil_value *const *values;
+        const int count = mil_in_list(op, "values", &values);
+        chip_range r = {INFINITY, -INFINITY};
+        for (int i = 0; i < count; i++) r = facts_join(r, facts_range(values[i], budget));
+        return count ? r : unknown;
+    }
+    const mil_value *x = op->operands[0].count ? op->operands[0].values[0] : NULL;
+    if (!x) return unknown;
+    const chip_range r = facts_range(x, budget);
+    return facts_moves(code) ? r : facts_single(op, r);
+}
+
+chip_range chip_range_of(const mil_value *v) {
+    int budget = WALK;
+    const chip_range r = facts_range(v, &budget);
+    return isnan(r.low) || isnan(r.high) ? unknown : r;
+}
