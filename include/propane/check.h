@@ -23,8 +23,10 @@ typedef enum propane_severity { PROPANE_NOTE, PROPANE_WARNING, PROPANE_REFUSED, 
 typedef struct propane_check_options {
     size_t size;        /* sizeof(propane_check_options) */
     const char *target; /* "m1,m4-max", "all" (NULL), "all-a" (phones) */
-    const char *os;     /* macOS version, "26.3"; NULL: not known, rules about versions warn only */
-    int per_rule;       /* findings kept for each rule; 0: 20 */
+    /* macOS version, "26.3"; also "ios17", and the oldest of a list, "ios17,macos14". NULL: not known, rules about versions
+     * warn only. */
+    const char *os;
+    int per_rule; /* findings kept for each rule; 0: 20 */
     const char
         *path; /* how the program reaches the engine: "direct", "coreml"; NULL: "coreml" for Core ML's files and modules
                            read from them, else "direct" */

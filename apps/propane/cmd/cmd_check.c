@@ -94,7 +94,7 @@ static int cmd_check_check(const char *file, const check_job *j) {
 }
 
 int cmd_check(int argc, char **argv) {
-    const char *file = NULL, *target = "all", *os = NULL, *path = NULL;
+    const char *file = NULL, *target = "all", *os = NULL, *deploy = NULL, *path = NULL;
     check_job j = {.format = "text", .colour = "auto"};
     bool json = false, rules = false, markdown = false;
     int64_t per_limit = 20;
@@ -103,7 +103,9 @@ int cmd_check(int argc, char **argv) {
          .help = "a program (.mil), a Core ML package, a folder with model.mil, a weight file"},
         {"--target", CLI_TEXT, &target, .words = "CHIPS", .help = "m1,m4-max,... or all, all-a (phones); all"},
         {"--os", CLI_TEXT, &os, .words = "VERSION",
-         .help = "macOS 26.3; without it rules about some versions warn only"},
+         .help = "26.3, macos14, ios17; without it rules about some versions warn only"},
+        {"--deploy", CLI_TEXT, &deploy, .words = "SYSTEMS",
+         .help = "ios17,macos14: the oldest systems that the program must load on"},
         {"--path", CLI_TEXT, &path, .words = "PATH",
          .help = "direct or coreml: how the program reaches the engine; coreml for Core ML's files, else direct"},
         {"--strict", CLI_SWITCH, &j.strict, .help = "exit code 3 if operations fall back, 2 if there are warnings"},
@@ -134,9 +136,10 @@ int cmd_check(int argc, char **argv) {
                                      : markdown                            ? PROPANE_MARKDOWN
                                                                            : PROPANE_TEXT);
     if (!file) return cli_misuse("check", "a FILE is missing");
+    if (os && deploy) return cli_misuse("check", "give --os, which system it is, or --deploy, the oldest ones");
     if (json) j.format = "json";
     j.options = (propane_check_options){
-        .size = sizeof j.options, .target = target, .os = os, .per_rule = (int)per_limit, .path = path};
+        .size = sizeof j.options, .target = target, .os = os ? os : deploy, .per_rule = (int)per_limit, .path = path};
     propane_error err = {0};
     if (propane_check_options_test(&j.options, &err) != PROPANE_OK) return cli_misuse("check", "--%s", err.text);
     return cmd_check_check(file, &j);

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "ane/chip/cost_model.h"
+#include "ane/chip/limit.h"
 #include "ane/chip/value_facts.h"
 #include "core/mil/ops.h"
 #include "core/mil/ops/shape_util.h"
@@ -27,6 +28,8 @@
 #define RUN_TIME_US 8.0
 /* Passes over the data of a softmax: largest, exponential and sum, division. */
 #define SOFTMAX_PASSES 3.0
+/* How much slower weights are read in the strides of C50: 76 against 32 ms (kasper0406/stablehlo-coreml pull request 110, M4). */
+#define COLLISION 2.4
 
 const char *cost_bound_name(cost_bound bound) {
     static const char *const names[] = {"", "arithmetic", "weights", "memory", "overhead"};
@@ -122,6 +125,15 @@ static cost_call cost_program_call_of(const chip *c, cost_path path, const mil_o
     return call;
 }
 
+/* C50: weights that are spread over the cores in multiples of 1 MiB are read at less than half the speed. */
+static bool cost_program_strides_collide(const chip *c, const mil_op *op) {
+    const chip_limit *l = chip_limit_find("C50");
+    char found[CHIP_TEXT_BYTES];
+    const chip_view view = {.limit = l, .op = op};
+    const bool named = strstr(l->ops, op->info->name) != NULL && op->info->code != MIL_OP_conv_transpose;
+    return named && chip_listed(l->chips, c) && l->check(&view, found);
+}
+
 static void cost_product(const chip *c, cost_path path, const mil_op *op, const mil_cost *cost, cost_op *out) {
     const cost_constants *q = cost_constants_of(c->id);
     double matrices, dense;
@@ -129,6 +141,7 @@ static void cost_product(const chip *c, cost_path path, const mil_op *op, const 
     cost_time t;
     cost_call_parts(&call, &t);
     double moved = cost->bytes_in - dense + cost->bytes_out, memory = cost_program_memory_ms(q, moved);
+    if (cost_program_strides_collide(c, op)) t.weights_ms *= COLLISION;
     bool run_time = call.weight_bytes == 0 || matrices > 1; /* nobody timed several: each as one of computed values */
     out->weight_bytes = call.weight_bytes;
     out->ms = fmax(fmax(t.compute_ms, t.weights_ms), memory) + (run_time ? RUN_TIME_US * matrices : q->layer_us) * 1e-3;

@@ -128,8 +128,8 @@ double chip_limit_value(const char *id);                /* of a row that there i
 const char *chip_limit_scope(const chip_limit *l);      /* "program", "blob", "request", "process", "fact" */
 const char *chip_severity_name(chip_severity severity); /* "refused", "falls back", "warning", "note" */
 const char *chip_path_name(chip_path path);             /* "direct", "coreml" */
-/* Does the row speak about this chip under this macOS (times 100; 0: not known) on this path? Then how. A row about some
- * versions only warns where the version is not known. */
+/* Does the row speak about this chip under this macOS (times 100; 0: not known) on this path? Then how. Where the version is not
+ * known, a row about some versions only warns, and what older versions refuse is not said at all. */
 bool chip_limit_on(const chip_limit *l, const chip *c, int os, chip_path path, chip_severity *out);
 
 #endif

@@ -3,6 +3,7 @@
  */
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "ane/chip/check.h"
 #include "core/base/memory.h"
@@ -14,16 +15,46 @@ struct propane_report {
     int target_count;
 };
 
-/* "26" or "26.3" or "15.7.4" -> 2600, 2603, 1507. */
-static bool api_check_read_os(const char *given, int *out) {
+/* iOS was numbered three ahead of macOS until both took the year's number: iOS 17 came with macOS 14. */
+static int api_check_macos_of(int major, bool ios) {
+    enum { ONE_NUMBER = 26, AHEAD = 3 };
+    return ios && major < ONE_NUMBER ? major - AHEAD : major;
+}
+
+/* "26", "26.3", "15.7.4", "macos14", "ios17.2" -> 2600, 2603, 1507, 1400, 1402; NULL: it is none, else what follows it. */
+static const char *api_check_read_system(const char *given, int *out) {
+    static const struct {
+        const char *word;
+        bool ios;
+    } words[] = {{"macos", false}, {"ipados", true}, {"ios", true}};
     int major = 0, minor = 0, used = 0;
-    if (sscanf(given, "%d%n", &major, &used) != 1 || major < 1 || major > 99) return false;
+    bool ios = false;
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
+        if (strncasecmp(given, words[i].word, strlen(words[i].word)) == 0) {
+            ios = words[i].ios;
+            given += strlen(words[i].word);
+            break;
+        }
+    if (sscanf(given, "%d%n", &major, &used) != 1 || major < 1 || major > 99) return NULL;
     const char *rest = given + used;
-    if (*rest == '.' && (sscanf(rest, ".%d%n", &minor, &used) != 1 || minor < 0 || minor > 99)) return false;
+    if (*rest == '.' && (sscanf(rest, ".%d%n", &minor, &used) != 1 || minor < 0 || minor > 99)) return NULL;
     if (*rest == '.') rest += used;
     while (*rest == '.' || (*rest >= '0' && *rest <= '9')) rest++;
+    major = api_check_macos_of(major, ios);
     *out = major * 100 + minor;
-    return *rest == 0;
+    return major > 0 ? rest : NULL;
+}
+
+/* Of a list the oldest, which all of it must reach. */
+static bool api_check_read_os(const char *given, int *out) {
+    int os = 0;
+    *out = 0;
+    for (const char *at = given;; at++) {
+        at = api_check_read_system(at, &os);
+        if (!at || (*at && *at != ',')) return false;
+        if (!*out || os < *out) *out = os;
+        if (!*at) return true;
+    }
 }
 
 static propane_status api_check_read(const propane_check_options *options, const chip *targets[CHIP_COUNT],
@@ -36,7 +67,8 @@ static propane_status api_check_read(const propane_check_options *options, const
     if (chip_find_list(o.target ? o.target : "all", targets, &out->target_count, &why))
         return propane_fail(err, why.status, "target: %s", why.text);
     if (o.os && !api_check_read_os(o.os, &out->os))
-        return propane_fail(err, PROPANE_ERR_INVALID, "os must be a version such as 26 or 15.7, not '%.40s'", o.os);
+        return propane_fail(err, PROPANE_ERR_INVALID,
+                            "os must be a version such as 26, 15.7 or ios17, or a list of them, not '%.60s'", o.os);
     out->per_limit = o.per_rule;
     out->by_file = !o.path;
     if (o.path && strcmp(o.path, "coreml") == 0)

@@ -130,11 +130,10 @@ bool chip_rule_same_operands(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     return x == mil_in(view->op, "y") && chip_found(out, "x and y are both '%.60s'", chip_value_name(x));
 }
 
-bool chip_rule_m3_stride(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
-    const mil_value *w = mil_in(view->op, "weight");
-    if (!w || !w->konst) return false;
-    double per_core = (double)mil_type_bytes(&w->type) / 16;
-    return fmod(per_core, view->limit->value) == 0 &&
+bool chip_rule_core_stride(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
+    const mil_value *w = chip_weight_of(view->op);
+    const double per_core = w ? chip_stored_bytes(w) / 16 : 0;
+    return per_core > 0 && fmod(per_core, view->limit->value) == 0 &&
            chip_found(out, "each of 16 cores loads %.0f bytes of weights", per_core);
 }
 

@@ -44,6 +44,19 @@ double chip_stored_bytes(const mil_value *v) {
     return facts_walk_constant(v, &budget, &bytes) ? bytes : 0;
 }
 
+const mil_value *chip_weight_of(const mil_op *op) {
+    const mil_value *pair[2] = {NULL, NULL};
+    if (op->info->code == MIL_OP_matmul) {
+        pair[0] = mil_in(op, "y");
+        pair[1] = mil_in(op, "x");
+    } else {
+        pair[0] = mil_in(op, "weight");
+    }
+    for (int i = 0; i < 2; i++)
+        if (pair[i] && chip_is_constant(pair[i])) return pair[i];
+    return NULL;
+}
+
 /* ---- ranges ----------------------------------------------------------------------------------------------------------------- */
 
 static const chip_range unknown = {-INFINITY, INFINITY};

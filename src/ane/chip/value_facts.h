@@ -13,6 +13,9 @@ bool chip_is_constant(const mil_value *v);
 /* Of a constant, the bytes of all that it is made from. 0: it is none. */
 double chip_stored_bytes(const mil_value *v);
 
+/* The operand of a product that is a constant: a convolution's or linear's weight, one side of a matmul; NULL: there is none. */
+const mil_value *chip_weight_of(const mil_op *op);
+
 typedef struct chip_range {
     double low, high; /* infinite: no bound is known */
 } chip_range;

@@ -100,7 +100,7 @@ $ propane check C35.bad.mil --target m4 --os 15.7 | grep -c 'warning C35'
 > 0
 = 1
 $ propane check C35.bad.mil --os twenty
-2> propane check: --os must be a version such as 26 or 15.7, not 'twenty'
+2> propane check: --os must be a version such as 26, 15.7 or ios17, or a list of them, not 'twenty'
 2> Try 'propane check --help'.
 = 2
 
@@ -151,7 +151,7 @@ $ propane check nothing.mil
 
 # One message for the places of which the same is said; more than --most are counted.
 @ { printf 'program(1.3)\n[buildInfo = dict<string, string>({{"coremlc-version", "3505.4.1"}})]\n{\n    func main<ios18>(tensor<fp16, [1, 4, 8, 32]> v0) {\n'; for i in 1 2 3 4 5 6 7 8 9 10 11 12; do printf '        tensor<fp16, [1, 4, 8, 32]> v%d = sin(x = v%d)[name = string("v%d")];\n' $i $((i - 1)) $i; done; printf '    } -> (v12);\n}\n'; } > chain.mil
-$ propane check chain.mil --target m1 | grep -c 'measured: '
+$ propane check chain.mil --target m1 | grep -c 'measured: sbryngelson'
 > 1
 = 0
 $ propane check chain.mil --target m1
@@ -210,3 +210,16 @@ $ propane check --rules --markdown | diff - "$REPO/docs/constraints.md"
 $ propane check --rules
 >~ C1a   process  disputed    Up to macOS 26 a process compiles about 119 programs, then compiles fail silently or crash.
 = 0
+# Which system reads a program: its opset and the version of a package, by macOS or iOS, the oldest of a list.
+@ printf 'program(1.3)\n[buildInfo = dict<string, string>({{"coremlc-version", "3505.4.1"}})]\n{\n    func main<ios18>(tensor<fp16, [1, 16]> x) {\n        tensor<fp16, [1, 16]> y = relu(x = x)[name = string("y")];\n    } -> (y);\n}\n' > new.mil
+$ for s in ios18,macos15 ios17,macos26 macos14.7 15.2; do propane check new.mil --path coreml --target m4 --deploy $s > told; echo "$? $(tail -1 told)"; done; propane check new.mil --path coreml --target m4 | tail -1
+> 0 m4: no known rule refuses it
+> 1 m4: refused by S3
+> 1 m4: refused by S3
+> 0 m4: no known rule refuses it
+> m4: no known rule refuses it
+= 0
+$ propane check new.mil --os 26 --deploy ios17
+2> propane check: give --os, which system it is, or --deploy, the oldest ones
+2> Try 'propane check --help'.
+= 2

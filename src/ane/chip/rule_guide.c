@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: MIT
+ * Checks of what Apple's guide for authors of models advises (apple/coreai-models, skills/model-authoring/references), and of
+ * shapes at which Core ML itself, outside the engine, has been seen to end the process. Guides are about speed and placement:
+ * they note, and warn only where the guide or a report says that something is wrong.
+ */
+#include <string.h>
+
+#include "ane/chip/check.h"
+#include "ane/chip/rule.h"
+#include "ane/chip/value_facts.h"
+#include "core/mil/coreml/package.h"
+#include "core/mil/ops.h"
+
+/* ---- windows ---------------------------------------------------------------------------------------------------------------- */
+
+/* One number for each spatial axis; 0: left out. */
+static int rule_guide_list(const mil_op *op, const char *param, int64_t out[MIL_MAX_RANK * 2]) {
+    int count = 0;
+    return mil_in(op, param) && mil_attr_ints(op, param, out, &count, NULL) == PROPANE_OK ? count : 0;
+}
+
+static int64_t rule_guide_largest(const mil_op *op, const char *param) {
+    int64_t list[MIL_MAX_RANK * 2], largest = 0;
+    const int count = rule_guide_list(op, param, list);
+    for (int i = 0; i < count; i++)
+        if (list[i] > largest) largest = list[i];
+    return largest;
+}
+
+static bool rule_guide_of_twos_and_threes(int64_t n) {
+    while (n % 2 == 0 && n > 0) n /= 2;
+    while (n % 3 == 0 && n > 0) n /= 3;
+    return n == 1;
+}
+
+bool chip_rule_stride_factors(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
+    int64_t list[MIL_MAX_RANK * 2];
+    const int count = rule_guide_list(view->op, "strides", list);
+    for (int i = 0; i < count; i++)
+        if (list[i] > 0 && (!rule_guide_of_twos_and_threes(list[i]) || (double)list[i] > view->limit->value))
+            return chip_found(out, "the stride is %lld", (long long)list[i]);
+    return false;
+}
+
+bool chip_rule_unequal_strides(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
+    int64_t list[MIL_MAX_RANK * 2];
+    const int count = rule_guide_list(view->op, "strides", list);
+    for (int i = 1; i < count; i++)
+        if (list[i] != list[0])
+            return chip_found(out, "the strides are %lld and %lld", (long long)list[0], (long long)list[i]);
+    return false;
+}
+
+bool chip_rule_palette_stride(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
+    const mil_value *w = mil_in(view->op, "weight");
+    const int64_t n = rule_guide_largest(view->op, "strides");
+    return w && w->def && w->def->info->code == MIL_OP_constexpr_lut_to_dense && (double)n > view->limit->value &&
+           chip_found(out, "the weight '%.60s' is a palette and the stride is %lld", w->name, (long long)n);
+}
+
+bool chip_rule_pool_stride(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
+    const int64_t n = rule_guide_largest(view->op, "strides");
+    return n > 1 && n != 2 && n != 4 && chip_found(out, "the stride is %lld", (long long)n);
+}
+
+bool chip_rule_large_dilation(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
+    const int64_t n = rule_guide_largest(view->op, "dilations");
+    return (double)n > view->limit->value && chip_found(out, "the dilation is %lld", (long long)n);
+}
+
+bool chip_rule_long_kernel(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
+    const mil_value *w = mil_in(view->op, "weight");
+    for (int i = 2; w && i < w->type.rank; i++)
+        if ((double)w->type.dim[i] >= view->limit->value)
+            return chip_found(out, "the kernel is %lld long", (long long)w->type.dim[i]);
+    return false;
+}
+
+/* ---- layout ----------------------------------------------------------------------------------------------------------------- */
+
+/* Rows are padded to 64 bytes, so a short last axis wastes most of them. The worst tensor is named. */
+bool chip_rule_padded_rows(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
+    enum { WORTH = 1 << 18 };
+    const mil_value *worst = NULL;
+    int64_t waste = WORTH;
+    for (const mil_op *op = view->function->first; op; op = op->next)
+        for (int i = 0; i < op->result_count; i++) {
+            const mil_value *v = op->results[i];
+            const int rank = v->type.rank;
+            if (rank < 3 || v->type.dtype != MIL_fp16 || v->type.shell != MIL_TENSOR || v->konst) continue;
+            const int64_t own = mil_type_bytes(&v->type), padded = (int64_t)chip_surface_bytes(&v->type, 0);
+            if ((double)v->type.dim[rank - 1] < view->limit->value && padded - own > waste) {
+                worst = v;
+                waste = padded - own;
+            }
+        }
+    return worst && chip_found(out, "the last axis of '%.60s' has %lld elements: %.1f MB are padding", worst->name,
+                               (long long)worst->type.dim[worst->type.rank - 1], (double)waste / 1e6);
+}
+
+bool chip_rule_linears(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
+    const int n = view->op_counts[MIL_OP_linear];
+    return n && chip_found(out, "%d linear operation%s", n, n == 1 ? "" : "s");
+}
+
+bool chip_rule_cache_written_inside(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
+    const int *n = view->op_counts;
+    const int writes = n[MIL_OP_write_state] + n[MIL_OP_coreml_update_state];
+    return writes && n[MIL_OP_slice_update] && chip_found(out, "%d states are written, by slice_update", writes);
+}
+
+/* ---- what has ended a process, or kept it from loading ------------------------------------------------------------------- */
+
+bool chip_rule_strided_dilated_groups(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
+    int64_t groups = 1;
+    const int64_t stride = rule_guide_largest(view->op, "strides"),
+                  dilation = rule_guide_largest(view->op, "dilations");
+    const mil_value *x = mil_in(view->op, "x");
+    if (mil_attr_int(view->op, "groups", &groups, NULL) != PROPANE_OK) return false;
+    return x->type.rank == 3 && stride > 1 && dilation > 1 && groups > 1 &&
+           chip_found(out, "stride %lld, dilation %lld and %lld groups", (long long)stride, (long long)dilation,
+                      (long long)groups);
+}
+
+bool chip_rule_integer_product(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
+    const mil_dtype type = view->op->results[0]->type.dtype;
+    return !mil_dtype_is_float(type) && chip_found(out, "it multiplies %s", mil_dtype_get(type)->name);
+}
+
+/* All axes were folded into one before. */
+bool chip_rule_argmax_of_all(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
+    const mil_value *x = mil_in(view->op, "x");
+    return x->type.rank == 1 && chip_found(out, "it looks over all %lld elements", (long long)x->type.dim[0]);
+}
+
+bool chip_rule_flexible_mean(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
+    if (!chip_rule_flexible(view, out)) return false;
+    for (const mil_op *op = view->function->first; op; op = op->next) {
+        if (op->info->code != MIL_OP_real_div) continue;
+        const mil_value *x = mil_in(op, "x"), *y = mil_in(op, "y");
+        while (y->def && (y->def->info->code == MIL_OP_clip || y->def->info->code == MIL_OP_maximum))
+            y = mil_in(y->def, "x");
+        if (x->def && x->def->info->code == MIL_OP_reduce_sum && y->def && y->def->info->code == MIL_OP_reduce_sum)
+            return chip_found(out, "'%.60s' is a sum by a sum over a flexible shape", op->results[0]->name);
+    }
+    return false;
+}
+
+bool chip_rule_two_large_attentions(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
+    enum { KEYS = 1024 };
+    int found = 0;
+    for (const mil_op *op = view->function->first; op; op = op->next) {
+        if (op->info->code != MIL_OP_scaled_dot_product_attention) continue;
+        const mil_type *key = &mil_in(op, "key")->type;
+        found += (double)key->dim[key->rank - 1] >= view->limit->value && key->dim[key->rank - 2] >= KEYS;
+    }
+    return found >= 2 && chip_found(out, "%d attentions with heads of %.0f elements and more than %d keys", found,
+                                    view->limit->value, KEYS);
+}
+
+bool chip_rule_palette_beside_state(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
+    if (!view->op_counts[MIL_OP_read_state] && !view->op_counts[MIL_OP_coreml_update_state]) return false;
+    for (const mil_op *op = view->function->first; op; op = op->next)
+        if (op->info->code == MIL_OP_constexpr_lut_to_dense) {
+            const mil_type *lut = &mil_in(op, "lut")->type;
+            if ((double)lut->dim[lut->rank - 2] <= view->limit->value)
+                return chip_found(out, "'%.60s' is a palette of %lld entries, and there is a state",
+                                  op->results[0]->name, (long long)lut->dim[lut->rank - 2]);
+        }
+    return false;
+}
+
+/* ---- systems ---------------------------------------------------------------------------------------------------------------- */
+
+/* A package's version is 5 more than its opset's number: 6 is ios15, 9 is ios18. */
+bool chip_rule_opset(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
+    enum { VERSION_OF_NONE = 5 };
+    const struct mil_package *p = view->module->package;
+    if (p && p->spec_version >= (int)view->limit->value + VERSION_OF_NONE)
+        return chip_found(out, "its specification has version %d", p->spec_version);
+    for (const mil_function *f = view->module->functions; f; f = f->next)
+        if (f->opset >= (mil_opset)view->limit->value)
+            return chip_found(out, "function '%.60s' is of opset %s", f->name, mil_opset_name(f->opset));
+    return false;
+}

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: MIT
+ * Checks of numbers that fp16 cannot hold. One idea: a rule speaks only where the range of a value (value_facts.h) leaves
+ * room for what it warns of, so that a clip or a subtracted maximum in front silences it.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "ane/chip/rule.h"
+#include "ane/chip/value_facts.h"
+#include "core/mil/ops.h"
+
+enum { MASK_DEPTH = 8 };
+#define HALF_LOWEST (-65504.0)
+
+static const mil_value *rule_numbers_main(const mil_op *op) {
+    return op->info->param_count && op->operands[0].count ? op->operands[0].values[0] : NULL;
+}
+
+static bool rule_numbers_made_by(const mil_value *v, mil_opcode code) {
+    return v && v->def && v->def->info->code == code;
+}
+
+static bool rule_numbers_is_half(const mil_op *op) {
+    return op->result_count && op->results[0]->type.dtype == MIL_fp16;
+}
+
+/* A range rule holds for what is computed in fp16 of numbers that may pass its value. */
+static bool rule_numbers_passes(const chip_view *view, double most, char known[80]) {
+    const mil_value *x = rule_numbers_main(view->op);
+    if (!x || !rule_numbers_is_half(view->op) || chip_is_constant(view->op->results[0])) return false;
+    const chip_range r = chip_range_of(x);
+    if (r.high <= most) return false;
+    if (isfinite(r.high))
+        snprintf(known, 80, "numbers up to %.4g", r.high);
+    else
+        snprintf(known, 80, "any fp16 number");
+    return true;
+}
+
+bool chip_rule_large_input(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
+    char known[80];
+    return rule_numbers_passes(view, view->limit->value, known) &&
+           chip_found(out, "%s of %s", view->op->info->name, known);
+}
+
+/* The sum of n exponentials fits where each is at most 65504 / n. */
+bool chip_rule_large_exp_sum(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
+    const mil_value *x = rule_numbers_main(view->op);
+    char known[80];
+    if (!x || !view->op->result_count) return false;
+    const double to = (double)mil_type_count(&view->op->results[0]->type), from = (double)mil_type_count(&x->type);
+    return rule_numbers_passes(view, log(view->limit->value * fmax(to, 1) / fmax(from, 1)), known) &&
+           chip_found(out, "%s of %s, over %.0f elements", view->op->info->name, known, from / fmax(to, 1));
+}
+
+/* exp(x - max) cannot overflow, whatever the maximum is taken of; exp of anything else can. */
+bool chip_rule_raw_exp(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
+    const mil_value *x = rule_numbers_main(view->op);
+    char known[80];
+    if (!rule_numbers_passes(view, view->limit->value, known)) return false;
+    if (rule_numbers_made_by(x, MIL_OP_sub) && !chip_is_constant(mil_in(x->def, "y"))) return false;
+    return chip_found(out, "nothing is subtracted from '%.60s' first: %s", x->name, known);
+}
+
+bool chip_rule_log_of_softmax(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
+    return rule_numbers_is_half(view->op) && rule_numbers_made_by(rule_numbers_main(view->op), MIL_OP_softmax) &&
+           chip_found(out, "it is the log of a softmax");
+}
+
+static bool rule_numbers_is_square(const mil_value *v) {
+    if (!v || !v->def) return false;
+    const mil_op *op = v->def;
+    if (op->info->code == MIL_OP_square) return true;
+    if (op->info->code == MIL_OP_mul) return mil_in(op, "x") == mil_in(op, "y");
+    const mil_value *y = op->info->code == MIL_OP_pow ? mil_in(op, "y") : NULL;
+    return y && y->konst && y->konst->data && mil_type_count(&y->type) == 1 && mil_const_f64(y->konst, 0) == 2;
+}
+
+bool chip_rule_mean_of_squares(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
+    const mil_value *x = rule_numbers_main(view->op);
+    if (!rule_numbers_is_half(view->op) || !rule_numbers_is_square(x)) return false;
+    return chip_range_of(x).high >= view->limit->value * view->limit->value &&
+           chip_found(out, "'%.60s' are squares in fp16, which overflow from 256 on", x->name);
+}
+
+/* ---- masks ------------------------------------------------------------------------------------------------------------------ */
+
+static bool rule_numbers_is_infinite_below(const mil_value *v) {
+    const chip_range r = v->konst && mil_dtype_is_float(v->type.dtype) ? chip_range_of(v) : (chip_range){0, 0};
+    return r.low < HALF_LOWEST && (isinf(r.low) ? v->konst->data != NULL : true) && mil_type_count(&v->type) <= 1 << 20;
+}
+
+/* A constant on the way into a softmax that is minus infinity in fp16. Products, where 0 times it is NaN, sums and choices are
+ * looked through; what else makes a value has nothing of a mask any more. */
+static const mil_value *rule_numbers_mask(const mil_value *v, int depth) {
+    if (!v || depth > MASK_DEPTH) return NULL;
+    if (v->konst) return rule_numbers_is_infinite_below(v) ? v : NULL;
+    const mil_op *op = v->def;
+    if (!op || op->block_count) return NULL;
+    switch (op->info->code) {
+    case MIL_OP_add:
+    case MIL_OP_sub:
+    case MIL_OP_mul:
+    case MIL_OP_select:
+    case MIL_OP_cast:
+    case MIL_OP_reshape:
+    case MIL_OP_transpose:
+    case MIL_OP_expand_dims:
+    case MIL_OP_squeeze:
+    case MIL_OP_slice_by_index:
+    case MIL_OP_slice_by_size:
+    case MIL_OP_tile:
+    case MIL_OP_identity: break;
+    default: return NULL;
+    }
+    MIL_FOR_OPERANDS (op, x) {
+        const mil_value *found = rule_numbers_mask(x, depth + 1);
+        if (found) return found;
+    }
+    return NULL;
+}
+
+bool chip_rule_infinite_mask(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
+    const bool attention = view->op->info->code == MIL_OP_scaled_dot_product_attention;
+    const mil_value *mask =
+        rule_numbers_is_half(view->op) ? rule_numbers_mask(mil_in(view->op, attention ? "attn_mask" : "x"), 0) : NULL;
+    return mask && chip_found(out, "the constant '%.60s' holds %.3g, which is minus infinity in fp16",
+                              chip_value_name(mask), chip_range_of(mask).low);
+}
+
+/* ---- what the engine does to numbers that are none, and to a pair of operations ------------------------------------------- */
+
+bool chip_rule_compared_with_itself(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
+    const mil_value *x = mil_in(view->op, "x");
+    return x == mil_in(view->op, "y") && x->type.dtype == MIL_fp16 &&
+           chip_found(out, "'%.60s' is compared with itself, as a test for NaN", chip_value_name(x));
+}
+
+bool chip_rule_flat_hardswish(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
+    const mil_value *pair[] = {mil_in(view->op, "x"), mil_in(view->op, "y")};
+    for (int i = 0; i < 2; i++) {
+        const mil_value *v = pair[1 - i];
+        if (!rule_numbers_made_by(pair[i], MIL_OP_sigmoid_hard) || mil_in(pair[i]->def, "x") != v) continue;
+        const mil_value *from = v;
+        while (rule_numbers_made_by(from, MIL_OP_add)) from = mil_in(from->def, "x");
+        const bool product = rule_numbers_made_by(from, MIL_OP_linear) || rule_numbers_made_by(from, MIL_OP_matmul);
+        if (product && v->type.rank <= 2)
+            return chip_found(out, "'%.60s' has %d axes, comes from a product and goes through sigmoid_hard and mul",
+                              v->name, v->type.rank);
+    }
+    return false;
+}
+
+/* Numbers of fp16 beyond 2,048 are 2 apart, a third of a period. */
+bool chip_rule_large_angle(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
+    const mil_value *x = rule_numbers_main(view->op);
+    if (!x || !rule_numbers_is_half(view->op) || chip_is_constant(view->op->results[0])) return false;
+    const chip_range r = chip_range_of(x);
+    return fmax(fabs(r.low), fabs(r.high)) > view->limit->value &&
+           chip_found(out, "nothing keeps '%.60s' within %.0f", chip_value_name(x), view->limit->value);
+}
