@@ -10,10 +10,12 @@
 #include "core/base/memory.h"
 #include "core/base/text.h"
 #include "core/mil/coreml/package.h"
+#include "core/mil/coreml/package_older.h"
 #include "core/mil/coreml/package_pipeline.h"
 #include "core/mil/coreml/package_program.h"
 #include "core/mil/coreml/package_wire.h"
 #include "core/mil/ir_edit.h"
+#include "core/mil/resolve_shapes.h"
 #include "core/mil/text/mil_text.h"
 
 enum { LEAST_VERSION = 6, LAST_VERSION = 9, MAX_MANIFEST = 1 << 24 };
@@ -202,7 +204,7 @@ static propane_status package_read_model(mil_module *m, Coreml__Model *model, co
     if (!m->package) return propane_fail_memory(err, 0);
     m->package->spec_version = model->specification_version;
     const bool pipeline = package_wire_pipeline(model) != NULL; /* its own version may be older than its programs' */
-    if ((model->specification_version < LEAST_VERSION && !pipeline) || model->specification_version > LAST_VERSION)
+    if ((model->specification_version < LEAST_VERSION && model->program) || model->specification_version > LAST_VERSION)
         return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
                             "%s: specification version %d; ML Programs of versions %d to %d (iOS 15 to iOS 18) are "
                             "read: convert with minimum_deployment_target between iOS15 and iOS18",
@@ -211,6 +213,11 @@ static propane_status package_read_model(mil_module *m, Coreml__Model *model, co
     PROPANE_TRY(package_read_metadata(m, d->metadata, err));
     PROPANE_TRY(package_read_interfaces(m, d, err));
     Coreml__Program *program = model->program;
+    if (!program && !pipeline) {
+        m->package->spec_version = LEAST_VERSION;
+        PROPANE_TRY(package_older_read(m, model, MIL_IOS15, options, err));
+        return mil_open_check(m, options, err);
+    }
     if (pipeline) PROPANE_TRY(package_pipeline_join(m, model, options, &program, err));
     return package_program_read(m, program, options, err);
 }

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "core/base/memory.h"
+#include "core/mil/coreml/package_older.h"
 
 enum { MAX_DEPTH = 120, MAX_MESSAGES = 8000000 };
 
@@ -148,7 +149,7 @@ propane_status package_wire_unpack(const void *data, size_t bytes, const char *s
     if (!model)
         return propane_fail(err, PROPANE_ERR_INVALID,
                             "%s: not a Core ML model file: a field has another kind than it must have", source);
-    if (!model->program && !package_wire_pipeline(model)) {
+    if (!model->program && !package_wire_pipeline(model) && !package_older_known(package_wire_field(model))) {
         const propane_status status = package_wire_refuse_kind(model, source, err);
         package_wire_free(model);
         return status;

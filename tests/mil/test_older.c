@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: MIT
+ * Models of Core ML's older kinds: what tools/older_models.py made with coremltools gives what PyTorch and NumPy gave there,
+ * read, and written as an ML Program and read again. Files that are broken are refused.
+ */
+#include <dirent.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "core/base/file.h"
+#include "core/base/memory.h"
+#include "core/mil/coreml/package.h"
+#include "core/mil/text/mil_text.h"
+#include "propane.h"
+#include "support/test.h"
+
+#define FOLDER "tests/mil/older"
+enum { SAMPLES = 16, MOST = 64 };
+
+/* fp32 against PyTorch's; the largest difference seen is 3e-7 of the largest element. */
+static const double tolerance = 2e-6;
+static char *names[MOST];
+static int name_count;
+
+static void list(void) {
+    DIR *dir = opendir(FOLDER);
+    EXPECT(dir != NULL);
+    for (struct dirent *entry; (entry = readdir(dir)) && name_count < MOST;)
+        if (strstr(entry->d_name, ".mlmodel")) names[name_count++] = mem_copy_string(entry->d_name);
+    closedir(dir);
+    EXPECT(name_count >= 1);
+}
+
+static void unlist(void) {
+    while (name_count) mem_free(names[--name_count]);
+}
+
+/* Element i is ((37 i + 11) mod 64 - 32) / 16. */
+static void give_values(propane_session *s) {
+    propane_error err = {0};
+    for (int i = 0; i < propane_session_input_count(s); i++) {
+        const propane_io *io = propane_session_input(s, i);
+        int64_t count = 1;
+        for (int d = 0; d < io->rank; d++) count *= io->dim[d];
+        float *values = mem_array((size_t)count, sizeof *values);
+        for (int64_t k = 0; k < count; k++) values[k] = (float)((37 * k + 11) % 64 - 32) / 16;
+        for (int64_t k = 0; k < count && io->dtype == PROPANE_INT32; k++) values[k] = truncf(values[k]);
+        EXPECT_OK(propane_session_set(s, io->name, PROPANE_FP32, values, count, &err));
+        mem_free(values);
+    }
+}
+
+static const propane_io *output_named(const propane_session *s, const char *name) {
+    for (int i = 0; i < propane_session_output_count(s); i++)
+        if (strcmp(propane_session_output(s, i)->name, name) == 0) return propane_session_output(s, i);
+    return NULL;
+}
+
+/* "count sum element element ..." */
+static void expect_numbers(propane_session *s, const char *file, const char *name, const char *want) {
+    propane_error err = {0};
+    char *at;
+    const int64_t count = strtoll(want, &at, 10);
+    const double sum = strtod(at, &at);
+    const propane_io *io = output_named(s, name);
+    double total = 0, weight = 0, largest = 1;
+    EXPECT_MSG(io != NULL, "%s: there is no output %s", file, name);
+    float *got = mem_array((size_t)count, sizeof *got);
+    EXPECT_OK(propane_session_get(s, name, PROPANE_FP32, got, count, &err));
+    for (int64_t i = 0; i < count; i++) {
+        total += (double)got[i] * (double)(i % 7 + 1);
+        weight += fabs((double)got[i]) * (double)(i % 7 + 1);
+        largest = fmax(largest, fabs((double)got[i]));
+    }
+    EXPECT_MSG(fabs(total - sum) <= tolerance * fmax(weight, 1), "%s: %s: the sum is %.9g, not %.9g", file, name, total,
+               sum);
+    for (int k = 0; k < SAMPLES && k < count; k++) {
+        const double value = strtod(at, &at);
+        const int64_t i = count > SAMPLES ? k * count / SAMPLES : k;
+        EXPECT_MSG(fabs(value - (double)got[i]) <= tolerance * largest, "%s: %s: element %lld is %.9g, not %.9g", file,
+                   name, (long long)i, (double)got[i], value);
+    }
+    mem_free(got);
+}
+
+static int expect_wanted(propane_session *s, const char *file, const struct mil_package *p) {
+    propane_error err = {0};
+    char label[200];
+    int wanted = 0;
+    for (int i = 0; i < p->user_count; i++) {
+        if (strncmp(p->user[i].key, "want.", 5) != 0) continue;
+        const char *name = p->user[i].key + 5;
+        wanted++;
+        if (propane_session_label_name(s) && strcmp(propane_session_label_name(s), name) == 0) {
+            EXPECT_OK(propane_session_label(s, 0, label, sizeof label, NULL, &err));
+            EXPECT_TEXT(label, p->user[i].value);
+        } else {
+            expect_numbers(s, file, name, p->user[i].value);
+        }
+    }
+    return wanted;
+}
+
+static void expect_file(const char *path, const char *file, const struct mil_package *p) {
+    propane_error err = {0};
+    propane_session *s = NULL;
+    EXPECT_OK(propane_session_open(path, NULL, &s, &err));
+    give_values(s);
+    EXPECT_OK(propane_session_run(s, NULL, &err));
+    EXPECT_MSG(expect_wanted(s, file, p) > 0, "%s says nothing of what it must give", file);
+    propane_session_close(s);
+}
+
+static void each(void (*visit)(const char *path, const char *file)) {
+    char path[400];
+    list();
+    for (int i = 0; i < name_count; i++) {
+        snprintf(path, sizeof path, "%s/%s", FOLDER, names[i]);
+        visit(path, names[i]);
+    }
+    unlist();
+}
+
+static void gives(const char *path, const char *file) {
+    propane_error err = {0};
+    mil_module *m = NULL;
+    EXPECT_OK(mil_read(path, NULL, &m, &err));
+    expect_file(path, file, m->package);
+    mil_module_free(m);
+}
+
+static void becomes_a_program(const char *path, const char *file) {
+    propane_error err = {0};
+    mil_module *m = NULL;
+    char written[700], *dir = test_temp_dir();
+    snprintf(written, sizeof written, "%s/p.mlpackage", dir);
+    EXPECT_OK(mil_read(path, NULL, &m, &err));
+    EXPECT_OK(mil_package_write(m, written, &err));
+    expect_file(written, file, m->package);
+    mil_module_free(m);
+    mem_free(dir);
+}
+
+/* One byte of each stretch of 7 is another one. */
+static void may_be_broken(const char *path, const char *file) {
+    propane_error err = {0};
+    char *model = NULL;
+    size_t n = 0;
+    EXPECT_OK(file_read(path, 1 << 20, &model, &n, &err));
+    for (size_t i = 0; i < n; i += 7) {
+        mil_module *m = NULL;
+        const char was = model[i];
+        model[i] = (char)(was ^ (1 << i / 7 % 8));
+        err = (propane_error){0};
+        if (mil_package_parse(model, n, "t", NULL, NULL, &m, &err) == PROPANE_OK)
+            EXPECT_OK(mil_verify(m, &err));
+        else
+            EXPECT_MSG(strncmp(err.text, "t", 1) == 0, "%s, byte %zu: '%s' does not name the file", file, i, err.text);
+        mil_module_free(m);
+        model[i] = was;
+    }
+    for (size_t i = 0; i < n; i += 1 + i / 16) {
+        mil_module *m = NULL;
+        (void)!mil_package_parse(model, i, "t", NULL, NULL, &m, &err);
+        mil_module_free(m);
+    }
+    mem_free(model);
+}
+
+TEST(each_model_gives_what_it_says) { each(gives); }
+TEST(each_model_becomes_a_program) { each(becomes_a_program); }
+TEST(any_byte_may_be_anything) { each(may_be_broken); }
+
+SUITE("mil/older", T(each_model_gives_what_it_says), T(each_model_becomes_a_program), T(any_byte_may_be_anything))
