@@ -57,6 +57,24 @@ def test_callbacks_and_ctrl_c(tmp_path):
         trainer.close()
 
 
+def test_two_threads():
+    import threading
+    trainer = propane.Trainer(text=WORDS, steps=40, progress=False, **SMALL)
+    said = []
+
+    def go():
+        try:
+            trainer.run()
+        except propane.PropaneError as error:
+            said.append(str(error))
+    threads = [threading.Thread(target=go) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert trainer.step_count == 40 and all("at work in another call" in words for words in said)
+
+
 def test_examples_and_adapters():
     tokenizer = propane.Tokenizer.train("User: Assistant: \nabcdefghijklmnopqrstuvwxyz.", kind="chars")
     pairs = [{"prompt": "abc", "completion": "def"}, {"prompt": "xyz", "completion": "uvw"}] * 8

@@ -159,6 +159,30 @@ TEST(single_steps_come_to_the_loops_bits) {
     propane_trainer_free(loop), propane_trainer_free(single);
 }
 
+/* From inside of its own callback, as from another thread. */
+static void meddle(void *context, const propane_step *s) {
+    propane_trainer *t = context;
+    const propane_trainer_callbacks again = {.size = sizeof again, .context = t, .on_step = meddle};
+    propane_evaluation e = {.size = sizeof e};
+    propane_trainer_info info = {.size = sizeof info};
+    if (s->step != 2) return;
+    EXPECT_FAIL(propane_trainer_run(t, &again, &err), PROPANE_ERR_INVALID, "at work in another call");
+    EXPECT_FAIL(propane_trainer_step(t, NULL, &err), PROPANE_ERR_INVALID, "at work in another call");
+    EXPECT_FAIL(propane_trainer_evaluate(t, &e, &err), PROPANE_ERR_INVALID, "at work in another call");
+    EXPECT_FAIL(propane_trainer_set(t, NULL, 0, &err), PROPANE_ERR_INVALID, "at work in another call");
+    EXPECT_FAIL(propane_trainer_write(t, "nowhere", &err), PROPANE_ERR_INVALID, "at work in another call");
+    EXPECT(propane_trainer_describe(t, &info) && info.step == 2);
+}
+
+TEST(a_trainer_is_for_one_call_at_a_time) {
+    book b = {0};
+    propane_trainer *t = open_text(NULL, false, &b);
+    const propane_trainer_callbacks callbacks = {.size = sizeof callbacks, .context = t, .on_step = meddle};
+    EXPECT_OK(propane_trainer_run(t, &callbacks, &err));
+    EXPECT(steps_done(t) == STEPS);
+    propane_trainer_free(t);
+}
+
 static void expect_same_file(const char *a, const char *b) {
     char *data[2];
     size_t length[2];
@@ -347,5 +371,6 @@ TEST(without_memory) {
 }
 
 SUITE("api/trainer", T(options_are_the_rows_of_the_table), T(options_are_set_from_texts_and_from_json),
-      T(single_steps_come_to_the_loops_bits), T(a_run_is_stopped_saved_and_gone_on_with),
-      T(tokens_in_memory_are_as_good_as_their_text), T(a_program_learns_from_arrays_in_memory), T(without_memory))
+      T(single_steps_come_to_the_loops_bits), T(a_trainer_is_for_one_call_at_a_time),
+      T(a_run_is_stopped_saved_and_gone_on_with), T(tokens_in_memory_are_as_good_as_their_text),
+      T(a_program_learns_from_arrays_in_memory), T(without_memory))

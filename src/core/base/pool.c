@@ -32,6 +32,7 @@
 #endif
 
 #include "core/base/clock.h"
+#include "core/base/fork.h"
 #include "core/base/power_source.h"
 
 enum { MAX_THREADS = 256, SPIN_ROUNDS = 1500, YIELD_ROUNDS = 16 };
@@ -64,6 +65,7 @@ static struct {
     atomic_int_fast64_t look_again; /* at the power source, by clock_ns */
     int started;                    /* workers that run; belongs to the caller whose turn it is */
     int urgency;                    /* of new workers; as well */
+    int generation;                 /* fork.h: of the process in which they were started */
     pthread_t thread[MAX_THREADS];
 } pool = {.mutex = PTHREAD_MUTEX_INITIALIZER,
           .opened = PTHREAD_COND_INITIALIZER,
@@ -308,7 +310,25 @@ static void pool_start_workers(int threads) {
 
 /* ---- callers ------------------------------------------------------------------------------------------------------------ */
 
+/* In a child none of the workers is there, and callers of other threads have gone with them. One thread runs in a child that
+ * has just been forked; it comes here before it makes others. */
+static void pool_begin_anew(int generation) {
+    (void)pthread_mutex_init(&pool.mutex, NULL);
+    (void)pthread_cond_init(&pool.opened, NULL);
+    (void)pthread_cond_init(&pool.emptied, NULL);
+    (void)pthread_cond_init(&pool.turned, NULL);
+    atomic_store(&pool.state, 0);
+    atomic_store(&pool.sleepers, 0);
+    atomic_store(&pool.turn_sleepers, 0);
+    atomic_store(&pool.stopping, false);
+    atomic_store(&pool.serving, atomic_load(&pool.last_ticket));
+    pool.started = 0;
+    pool.generation = generation;
+}
+
 static void pool_take_turn(void) {
+    const int generation = fork_generation();
+    if (pool.generation != generation) pool_begin_anew(generation);
     uint64_t ticket = atomic_fetch_add(&pool.last_ticket, 1);
     int round = 0;
     while (atomic_load(&pool.serving) != ticket) {

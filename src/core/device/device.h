@@ -26,6 +26,7 @@ typedef struct device_queue {
     atomic_bool closing;    /* written under the mutex; nothing waits for an event any more */
     propane_event *awaited; /* by whoever executes; NULL: none */
     int waiters;            /* asleep on `done` */
+    int generation;         /* fork.h: of the process that the mutex and the thread belong to */
     pthread_t thread;
 } device_queue;
 
@@ -90,6 +91,8 @@ void event_release(propane_event *e);
 PROPANE_CHECK propane_status program_check_types(const mil_function *f, propane_error *err);
 
 PROPANE_CHECK propane_status queue_init(device_queue *q, int capacity, propane_error *err);
+/* The mutex; in a child that has been forked, a new one of an empty queue. Unlocked as it is. */
+void queue_lock(device_queue *q);
 /* Waits until `event` stands at `value`; false: *closing was set, and event_wake called, before that. */
 bool event_wait_unless(propane_event *event, uint64_t value, const atomic_bool *closing);
 void event_wake(propane_event *event);

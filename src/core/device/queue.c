@@ -16,6 +16,7 @@
 
 #include "core/base/clock.h"
 #include "core/base/condition.h"
+#include "core/base/fork.h"
 #include "core/base/memory.h"
 #include "core/base/poll.h"
 #include "core/base/sized.h"
@@ -25,6 +26,7 @@ enum { SPIN_ROUNDS = 100 };
 
 propane_status queue_init(device_queue *q, int capacity, propane_error *err) {
     q->capacity = capacity;
+    q->generation = fork_generation();
     q->ring = mem_array((size_t)capacity, sizeof *q->ring);
     if (!q->ring) return propane_fail_memory(err, (size_t)capacity * sizeof *q->ring);
     int taken = 0;
@@ -37,8 +39,32 @@ propane_status queue_init(device_queue *q, int capacity, propane_error *err) {
     return propane_fail(err, PROPANE_ERR_MEMORY, "queue: the system gives no mutex or condition variable");
 }
 
-void queue_drain(device_queue *q) {
+/* In a child that has been forked the thread is not there, and what was in flight never ends. */
+static void queue_begin_anew(device_queue *q, int generation) {
+    q->generation = generation;
+    (void)pthread_mutex_init(&q->mutex, NULL);
+    (void)pthread_cond_init(&q->work, NULL);
+    (void)condition_init(&q->done);
+    for (; q->length > 0; q->length--, q->head = (q->head + 1) % q->capacity) {
+        propane_request *r = q->ring[q->head];
+        r->completion = (propane_completion){.device_ns = -1, .engine_ns = -1, .energy_j = -1};
+        r->completion.status = propane_fail(&r->error, PROPANE_ERR_CANCELLED,
+                                            "request: the process was forked while it was in flight; submit it again");
+        atomic_store(&r->completed, r->submitted);
+    }
+    q->executing = q->thread_started = q->thread_sleeps = false;
+    q->awaited = NULL;
+    q->waiters = 0;
+}
+
+void queue_lock(device_queue *q) {
+    const int generation = fork_generation();
+    if (q->generation != generation) queue_begin_anew(q, generation);
     pthread_mutex_lock(&q->mutex);
+}
+
+void queue_drain(device_queue *q) {
+    queue_lock(q);
     atomic_store(&q->closing, true);
     propane_event *awaited = q->awaited;
     if (awaited) event_retain(awaited);
@@ -214,7 +240,7 @@ propane_status propane_submit(propane_request *const *requests, int count, propa
                                 "submit: request %d of %d belongs to another device ('%s') than "
                                 "the first ('%s')",
                                 i + 1, count, requests[i]->program->device->uri, d->uri);
-    pthread_mutex_lock(&d->queue.mutex);
+    queue_lock(&d->queue);
     propane_status status = queue_enqueue(d, requests, count, err);
     pthread_mutex_unlock(&d->queue.mutex);
     return status;
@@ -258,7 +284,7 @@ propane_status propane_wait(propane_request *request, propane_completion *out, p
     propane_device *d = request->program->device;
     device_queue *q = &d->queue;
     PROPANE_TRY(sized_check(out, "propane_completion", err));
-    pthread_mutex_lock(&q->mutex);
+    queue_lock(q);
     uint64_t target = request->submitted;
     if (target == 0) {
         pthread_mutex_unlock(&q->mutex);

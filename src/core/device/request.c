@@ -134,7 +134,7 @@ propane_status propane_request_create(propane_program *program, const propane_bi
 
 static bool request_in_flight(propane_request *r) {
     device_queue *q = &r->program->device->queue;
-    pthread_mutex_lock(&q->mutex);
+    queue_lock(q);
     bool result = r->submitted > atomic_load(&r->completed);
     pthread_mutex_unlock(&q->mutex);
     return result;

@@ -167,9 +167,18 @@ static propane_status api_trainer_over_budget(propane_trainer *t, propane_error 
                         (long long)train_run_steps_done(t->run), train_run_options(t->run)->run_dir);
 }
 
+propane_status api_trainer_begin(propane_trainer *t, propane_error *err) {
+    if (!atomic_exchange(&t->busy, true)) return PROPANE_OK;
+    return propane_fail(
+        err, PROPANE_ERR_INVALID,
+        "the trainer is at work in another call: one thread at a time may use it, and its callbacks may "
+        "only cancel it and ask");
+}
+
 /* A cancel is used up by the call that it ends. */
-static propane_status api_trainer_end_call(propane_trainer *t, propane_status status) {
+propane_status api_trainer_end(propane_trainer *t, propane_status status) {
     if (status == PROPANE_ERR_CANCELLED) atomic_store(&t->cancel, false);
+    atomic_store(&t->busy, false);
     return status;
 }
 
@@ -177,9 +186,8 @@ propane_status propane_trainer_run(propane_trainer *t, const propane_trainer_cal
     return propane_trainer_advance(t, 0, callbacks, err);
 }
 
-propane_status propane_trainer_advance(propane_trainer *t, int64_t steps, const propane_trainer_callbacks *callbacks,
-                                       propane_error *err) {
-    API_ERROR(err);
+static propane_status api_trainer_advance(propane_trainer *t, int64_t steps, const propane_trainer_callbacks *callbacks,
+                                          propane_error *err) {
     bool restart = false;
     const int64_t done = train_run_steps_done(t->run),
                   until = steps > 0 && steps < INT64_MAX - done ? done + steps : INT64_MAX;
@@ -189,7 +197,14 @@ propane_status propane_trainer_advance(propane_trainer *t, int64_t steps, const 
                                 api_trainer_on_shed};
     const propane_status status = train_run_go_until(t->run, until, &to, &t->cancel, &restart, err);
     train_run_cancel_by(t->run, &t->cancel);
-    return restart && status == PROPANE_OK ? api_trainer_over_budget(t, err) : api_trainer_end_call(t, status);
+    return restart && status == PROPANE_OK ? api_trainer_over_budget(t, err) : status;
+}
+
+propane_status propane_trainer_advance(propane_trainer *t, int64_t steps, const propane_trainer_callbacks *callbacks,
+                                       propane_error *err) {
+    API_ERROR(err);
+    PROPANE_TRY(api_trainer_begin(t, err));
+    return api_trainer_end(t, api_trainer_advance(t, steps, callbacks, err));
 }
 
 /* Programs with the weights as they are; a process that may compile nothing more saves them for another one. */
@@ -213,19 +228,23 @@ static propane_status api_trainer_one_step(propane_trainer *t, train_report *r, 
 propane_status propane_trainer_step(propane_trainer *t, propane_step *out, propane_error *err) {
     API_ERROR(err);
     train_report r;
-    const propane_status status = api_trainer_one_step(t, &r, err);
-    if (status) return api_trainer_end_call(t, status);
+    PROPANE_TRY(api_trainer_begin(t, err));
+    PROPANE_TRY(api_trainer_end(t, api_trainer_one_step(t, &r, err)));
     const propane_step mine = api_trainer_step_of(t, &r);
     if (out) (void)api_give(out, &mine, sizeof mine);
     return PROPANE_OK;
 }
 
+static propane_status api_trainer_evaluate(propane_trainer *t, train_evaluation *out, propane_error *err) {
+    PROPANE_TRY(api_trainer_ready(t, err));
+    return train_run_evaluate(t->run, out, err);
+}
+
 propane_status propane_trainer_evaluate(propane_trainer *t, propane_evaluation *out, propane_error *err) {
     API_ERROR(err);
     train_evaluation e;
-    PROPANE_TRY(api_trainer_ready(t, err));
-    const propane_status status = train_run_evaluate(t->run, &e, err);
-    if (status) return api_trainer_end_call(t, status);
+    PROPANE_TRY(api_trainer_begin(t, err));
+    PROPANE_TRY(api_trainer_end(t, api_trainer_evaluate(t, &e, err)));
     const propane_evaluation mine = api_trainer_evaluation_of(&e);
     if (out) (void)api_give(out, &mine, sizeof mine);
     return PROPANE_OK;
@@ -235,12 +254,14 @@ propane_status propane_trainer_save(propane_trainer *t, propane_error *err) {
     API_ERROR(err);
     if (!train_run_options(t->run)->run_dir)
         return propane_fail(err, PROPANE_ERR_INVALID, "there is no run folder to save to; set the option 'run'");
-    return train_run_save(t->run, err);
+    PROPANE_TRY(api_trainer_begin(t, err));
+    return api_trainer_end(t, train_run_save(t->run, err));
 }
 
 propane_status propane_trainer_write(propane_trainer *t, const char *path, propane_error *err) {
     API_ERROR(err);
-    return t->kind->write(t, path, err);
+    PROPANE_TRY(api_trainer_begin(t, err));
+    return api_trainer_end(t, t->kind->write(t, path, err));
 }
 
 /* ---- what it tells ------------------------------------------------------------------------------------------------------------ */

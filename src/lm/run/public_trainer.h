@@ -64,12 +64,17 @@ struct propane_trainer {
     const chip *chip;                    /* that the device simulates; NULL: none */
     propane_trainer_callbacks callbacks; /* of the run at hand */
     atomic_bool cancel, save;
+    atomic_bool busy; /* a call is under way that steps, saves or sets weights */
     bool restart;
     language_trainer language;
     program_trainer program;
 };
 
 extern const trainer_kind api_trainer_language, api_trainer_program;
+
+/* Around calls that need the trainer to themselves: refuses a second one, from another thread or out of a callback. */
+PROPANE_CHECK propane_status api_trainer_begin(propane_trainer *t, propane_error *err);
+propane_status api_trainer_end(propane_trainer *t, propane_status status); /* gives `status` back */
 
 PROPANE_CHECK propane_status api_options_copy(const propane_options *from, propane_options **out, propane_error *err);
 /* What is missing, without the data where the caller has them. */

@@ -77,8 +77,8 @@ static propane_status api_weights_check(const propane_trainer *t, const propane_
     return PROPANE_OK;
 }
 
-propane_status propane_trainer_set(propane_trainer *t, const propane_tensor *tensors, int count, propane_error *err) {
-    API_ERROR(err);
+static propane_status api_weights_set(propane_trainer *t, const propane_tensor *tensors, int count,
+                                      propane_error *err) {
     const train_options *o = train_run_options(t->run);
     train_learnt own;
     PROPANE_TRY(api_weights_usable(t, err));
@@ -92,4 +92,10 @@ propane_status propane_trainer_set(propane_trainer *t, const propane_tensor *ten
         memcpy(own.data, tensors[i].values, (size_t)own.count * sizeof(float));
     }
     return train_run_changed(t->run, err);
+}
+
+propane_status propane_trainer_set(propane_trainer *t, const propane_tensor *tensors, int count, propane_error *err) {
+    API_ERROR(err);
+    PROPANE_TRY(api_trainer_begin(t, err));
+    return api_trainer_end(t, api_weights_set(t, tensors, count, err));
 }

@@ -12,6 +12,7 @@
 #endif
 
 #include "core/base/clock.h"
+#include "core/base/fork.h"
 #include "core/base/memory.h"
 #include "core/base/status.h"
 
@@ -24,6 +25,7 @@ struct update_thread {
     update_job *ring;
     int room, head, length; /* the job that runs counts too */
     bool closing;
+    int generation; /* fork.h: of the process that has the thread */
     propane_status status;
     propane_error error;
     atomic_int_fast64_t ns;
@@ -76,7 +78,8 @@ propane_status update_thread_create(int room, update_run *run, void *context, up
     update_job *ring = mem_array((size_t)room, sizeof *ring);
     int made = 0;
     if (t && ring) {
-        *t = (update_thread){.run = run, .context = context, .ring = ring, .room = room};
+        *t = (update_thread){
+            .run = run, .context = context, .ring = ring, .room = room, .generation = fork_generation()};
         if (pthread_mutex_init(&t->mutex, NULL) == 0) made++;
         if (made == 1 && pthread_cond_init(&t->pushed, NULL) == 0) made++;
         if (made == 2 && pthread_cond_init(&t->emptied, NULL) == 0) made++;
@@ -93,8 +96,16 @@ propane_status update_thread_create(int room, update_run *run, void *context, up
     return propane_fail(err, PROPANE_ERR_MEMORY, "no memory for the thread that updates weights");
 }
 
+/* In a child that has been forked the thread is not there, nor what it was given. */
+static bool update_thread_is_gone(const update_thread *t) { return t->generation != fork_generation(); }
+
 void update_thread_free(update_thread *t) {
     if (!t) return;
+    if (update_thread_is_gone(t)) {
+        mem_free(t->ring);
+        mem_free(t);
+        return;
+    }
     pthread_mutex_lock(&t->mutex);
     t->closing = true;
     pthread_cond_signal(&t->pushed);
@@ -108,6 +119,7 @@ void update_thread_free(update_thread *t) {
 }
 
 void update_thread_push(update_thread *t, const update_job *job) {
+    if (update_thread_is_gone(t)) return; /* update_thread_settle says so */
     pthread_mutex_lock(&t->mutex);
     assert(t->length < t->room);
     t->ring[(t->head + t->length++) % t->room] = *job;
@@ -116,6 +128,10 @@ void update_thread_push(update_thread *t, const update_job *job) {
 }
 
 propane_status update_thread_settle(update_thread *t, propane_error *err) {
+    if (update_thread_is_gone(t))
+        return propane_fail(
+            err, PROPANE_ERR_INVALID,
+            "this process was forked from the one that trains: a trainer belongs to the process that made it");
     pthread_mutex_lock(&t->mutex);
     while (t->length > 0) pthread_cond_wait(&t->emptied, &t->mutex);
     const propane_status status = t->status;

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: MIT
+ * Owns the count of forks. Refuses nothing: where the system takes no handler, a child is not told from its parent, as before.
+ */
+#include "core/base/fork.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+static atomic_int generation;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static void fork_count(void) { atomic_fetch_add(&generation, 1); }
+static void fork_watch(void) { (void)pthread_atfork(NULL, NULL, fork_count); }
+
+int fork_generation(void) {
+    (void)pthread_once(&once, fork_watch);
+    return atomic_load_explicit(&generation, memory_order_relaxed);
+}
