@@ -5,7 +5,7 @@
 python3 tools/older_models.py [FOLDER] needs coremltools, NumPy and PyTorch. Every input is a formula that tests/mil/test_older.c
 has too: element i of an input is ((37 i + 11) mod 64 - 32) / 16. What an output must be is computed here, by PyTorch or NumPy,
 and is in the model's metadata as "want.NAME": the number of elements, the sum of (i mod 7 + 1) * element i, and 16 elements,
-element k * count / 16 for each k (all of 16 or fewer). Labels are there as they are.
+element k * count / 16 for each k (all of 16 or fewer). A label has its probability with it.
 """
 import sys
 import warnings
@@ -172,5 +172,71 @@ def sampled(x, rows, columns):
     return along(along(x, rows, 2), columns, 3)
 
 
+def feature(description, kind, name, **type_of):
+    f = getattr(description, kind).add()
+    f.name = name
+    if "array" in type_of:
+        f.type.multiArrayType.shape.extend(type_of["array"])
+        f.type.multiArrayType.dataType = ct.proto.FeatureTypes_pb2.ArrayFeatureType.DOUBLE
+    else:
+        getattr(f.type, type_of["scalar"]).SetInParent()
+
+
+def part(pipeline, inputs, outputs, version=1):
+    model = pipeline.models.add()
+    model.specificationVersion = version
+    for kind, features in (("input", inputs), ("output", outputs)):
+        for name, how in features.items():
+            feature(model.description, kind, name, **({"array": how} if isinstance(how, list) else {"scalar": how}))
+    return model
+
+
+def tables():
+    """Numbers in columns, scaled, and a linear model of them."""
+    spec = ct.proto.Model_pb2.Model(specificationVersion=1)
+    for name in ("room count", "area"):
+        feature(spec.description, "input", name, scalar="doubleType")
+    feature(spec.description, "input", "place", array=[3])
+    feature(spec.description, "output", "price", scalar="doubleType")
+    spec.description.predictedFeatureName = "price"
+    pipeline = spec.pipelineRegressor.pipeline
+    m = part(pipeline, {"room count": "doubleType"}, {"filled": "doubleType"})
+    m.imputer.imputedDoubleValue, m.imputer.replaceDoubleValue = 2.5, (11 - 32) / 16
+    m = part(pipeline, {"filled": "doubleType", "area": "doubleType", "place": [3]}, {"__v__": [5]})
+    for name, n in (("area", 1), ("place", 3), ("filled", 1)):
+        m.featureVectorizer.inputList.add(inputColumn=name, inputDimensions=n)
+    m = part(pipeline, {"__v__": [5]}, {"scaled": [5]})
+    m.scaler.shiftValue.extend([1, 2, 3, 4, 5])
+    m.scaler.scaleValue.append(0.5)
+    m = part(pipeline, {"scaled": [5]}, {"unit": [5]})
+    m.normalizer.normType = 2
+    m = part(pipeline, {"unit": [5]}, {"price": "doubleType"})
+    m.glmRegressor.weights.add(value=[1, -2, 3, -4, 5])
+    m.glmRegressor.offset.append(0.25)
+    x = np.concatenate([values(1), values(3), [2.5]])
+    x = (x + [1, 2, 3, 4, 5]) * 0.5
+    save(spec, "tables", {"price": [x / np.linalg.norm(x) @ [1, -2, 3, -4, 5] + 0.25]})
+
+    for encoding in (0, 1):
+        spec = ct.proto.Model_pb2.Model(specificationVersion=1)
+        feature(spec.description, "input", "x", array=[4])
+        feature(spec.description, "output", "label", scalar="stringType")
+        feature(spec.description, "output", "p", scalar="dictionaryType")
+        spec.description.output[1].type.dictionaryType.stringKeyType.SetInParent()
+        spec.description.predictedFeatureName, spec.description.predictedProbabilitiesName = "label", "p"
+        rows = 3 if encoding else 2
+        w = weights(encoding, rows, 4)
+        for row in w:
+            spec.glmClassifier.weights.add(value=[float(v) for v in row])
+        spec.glmClassifier.offset.extend([0.5, -0.25, 0.125][:rows])
+        spec.glmClassifier.classEncoding = encoding
+        spec.glmClassifier.stringClassLabels.vector.extend(["red", "green", "blue"])
+        score = w @ values(4) + np.array([0.5, -0.25, 0.125][:rows])
+        p = 1 / (1 + np.exp(-score)) if encoding else np.exp(np.append(0, score))
+        save(spec, "linear_one_vs_rest" if encoding else "linear_reference",
+             {"label": np.array([["red", "green", "blue"][int(p.argmax())], "%.7g" % (p.max() / p.sum())])})
+
+
 if __name__ == "__main__":
+    tables()
     images()

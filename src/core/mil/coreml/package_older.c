@@ -1,24 +1,106 @@
 /* SPDX-License-Identifier: MIT
  * Owns which of the kinds before ML Programs are read, and by what. One row a kind, by the number of its field in the model.
+ * Kinds that nothing reads have a row that says what to do instead.
  */
 #include "core/mil/coreml/package_older.h"
 
 #include "core/mil/neural_network/network_read.h"
+#include "core/mil/neural_network/tabular_read.h"
 #include "core/mil/neural_network/wire_view.h"
 
 typedef propane_status (*older_read)(mil_module *m, const uint8_t *data, size_t bytes, mil_opset opset,
                                      const mil_read_options *options, propane_error *err);
 
+#define TREES                                                                                                          \
+    "no tool converts trees to an ML Program: predict with the library that trained them (XGBoost, scikit-learn), or " \
+    "train a small neural network on the same table and convert that"
+#define VECTORS                                                                                                        \
+    "no tool converts it to an ML Program: predict with the library that trained it, or train a linear model or a "    \
+    "small neural network in its place"
+#define APPLE                                                                                                          \
+    "its first half is part of Apple's systems and not in the file: train a network of your own (in PyTorch, for "     \
+    "example) and convert it with coremltools, ct.convert(..., convert_to=\"mlprogram\")"
+#define STRINGS                                                                                                        \
+    "ML Programs have no strings and dictionaries as inputs: encode the column in the app and convert what follows"
+#define CODE                                                                                                           \
+    "its code is in an app: convert the original network with coremltools, ct.convert(..., convert_to=\"mlprogram\")"
+
 static const struct {
     unsigned field;
-    older_read read;
-} older[] = {{303, network_read}, {403, network_read}, {500, network_read}};
-enum { OLDER = sizeof older / sizeof older[0] };
+    const char *name;
+    older_read read;    /* NULL: it is refused */
+    const char *advice; /* what to do then */
+} older[] = {
+    {300, "a linear regressor", tabular_read_glm_regressor, NULL},
+    {301, "a support vector regressor", NULL, VECTORS},
+    {302, "a tree ensemble", NULL, TREES},
+    {303, "a neural network of the older format", network_read, NULL},
+    {304, "a Bayesian probit regressor", NULL, VECTORS},
+    {400, "a linear classifier", tabular_read_glm_classifier, NULL},
+    {401, "a support vector classifier", NULL, VECTORS},
+    {402, "a tree ensemble", NULL, TREES},
+    {403, "a neural network of the older format", network_read, NULL},
+    {404, "a nearest-neighbour classifier", NULL, VECTORS},
+    {500, "a neural network of the older format", network_read, NULL},
+    {501, "a recommender", NULL, VECTORS},
+    {555, "a custom model", NULL, CODE},
+    {556, "a link to another model", NULL, "give the model that it links to"},
+    {560, "a table of class thresholds", NULL, "apply the thresholds to the probabilities in the app"},
+    {600, "a one-hot encoder", tabular_read_one_hot, NULL},
+    {601, "an imputer", tabular_read_imputer, NULL},
+    {602, "a feature vectorizer", tabular_read_vectorizer, NULL},
+    {603, "a vectorizer of dictionaries", NULL, STRINGS},
+    {604, "a scaler", tabular_read_scaler, NULL},
+    {606, "a mapping of categories", NULL, STRINGS},
+    {607, "a normalizer", tabular_read_normalizer, NULL},
+    {609, "an extractor of array elements", tabular_read_extractor, NULL},
+    {900, "an identity model", tabular_read_identity, NULL},
+    {2000, "a text classifier of Create ML", NULL, APPLE},
+    {2001, "a word tagger of Create ML", NULL, APPLE},
+    {2002, "Apple's vision feature print", NULL, APPLE},
+    {2003, "Apple's preprocessing of sounds", NULL, APPLE},
+    {2004, "a gazetteer of Create ML", NULL, APPLE},
+    {2005, "a word embedding of Create ML", NULL, APPLE},
+    {2006, "Apple's audio feature print", NULL, APPLE},
+    {3000, "a serialized model", NULL, APPLE},
+};
+enum { OLDER = sizeof older / sizeof older[0], FIRST_KIND = 200 };
 
-bool package_older_known(unsigned field) {
-    for (int i = 0; i < OLDER; i++)
-        if (older[i].field == field) return true;
-    return false;
+/* The one field that it has beside version and description; NULL: none. */
+static const ProtobufCMessageUnknownField *package_older_field(const Coreml__Model *model) {
+    for (unsigned i = 0; i < model->base.n_unknown_fields; i++)
+        if (model->base.unknown_fields[i].tag >= FIRST_KIND &&
+            model->base.unknown_fields[i].wire_type == PROTOBUF_C_WIRE_TYPE_LENGTH_PREFIXED)
+            return &model->base.unknown_fields[i];
+    return NULL;
+}
+
+static int package_older_row(const Coreml__Model *model) {
+    const ProtobufCMessageUnknownField *field = package_older_field(model);
+    for (int i = 0; field && i < OLDER; i++)
+        if (older[i].field == field->tag) return i;
+    return -1;
+}
+
+const char *package_older_name(const Coreml__Model *model) {
+    const int row = package_older_row(model);
+    if (model->suppression) return "a non-maximum suppression";
+    return row >= 0 ? older[row].name : package_older_field(model) ? "a model of a kind that is not known" : "empty";
+}
+
+bool package_older_known(const Coreml__Model *model) {
+    const int row = package_older_row(model);
+    return row >= 0 && older[row].read;
+}
+
+propane_status package_older_refuse(const Coreml__Model *model, const char *what, propane_error *err) {
+    const int row = package_older_row(model);
+    return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "%s is %s, which Propane does not read; %s", what,
+                        package_older_name(model),
+                        row >= 0             ? older[row].advice
+                        : model->suppression ? "it stands behind a detector: give the pipeline of both"
+                                             : "convert the original model with coremltools, ct.convert(..., "
+                                               "convert_to=\"mlprogram\")");
 }
 
 /* What the field holds: the bytes that were kept begin with their number. */
@@ -35,13 +117,6 @@ static wire_view package_older_content(const ProtobufCMessageUnknownField *field
 propane_status package_older_read(mil_module *m, const Coreml__Model *model, mil_opset opset,
                                   const mil_read_options *options, propane_error *err) {
     bool broken = false;
-    for (unsigned i = 0; i < model->base.n_unknown_fields; i++) {
-        const ProtobufCMessageUnknownField *field = &model->base.unknown_fields[i];
-        for (int k = 0; k < OLDER; k++) {
-            if (older[k].field != field->tag || field->wire_type != PROTOBUF_C_WIRE_TYPE_LENGTH_PREFIXED) continue;
-            const wire_view content = package_older_content(field, &broken);
-            return older[k].read(m, content.data, content.bytes, opset, options, err);
-        }
-    }
-    return propane_fail(err, PROPANE_ERR_INVALID, "%s: the model file holds no program", m->source);
+    const wire_view content = package_older_content(package_older_field(model), &broken);
+    return older[package_older_row(model)].read(m, content.data, content.bytes, opset, options, err);
 }

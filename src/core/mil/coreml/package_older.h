@@ -7,8 +7,12 @@
 #include "core/mil/coreml/coreml.pb-c.h"
 #include "core/mil/coreml/package.h"
 
-/* Whether a model whose kind has that field is read; else *advice, which may be NULL, is what to do (NULL: nothing is known). */
-bool package_older_known(unsigned field);
+/* What a model is that is neither a program, a pipeline nor a suppression, as "a tree ensemble". */
+const char *package_older_name(const Coreml__Model *model);
+/* Whether such a model is read. */
+bool package_older_known(const Coreml__Model *model);
+/* PROPANE_ERR_UNSUPPORTED with what it is and what to do; `what` stands for it: "x.mlmodel: this". */
+PROPANE_CHECK propane_status package_older_refuse(const Coreml__Model *model, const char *what, propane_error *err);
 /* The model, of a kind that is read, becomes the function "main" of `m`, which has its description (m->package). */
 PROPANE_CHECK propane_status package_older_read(mil_module *m, const Coreml__Model *model, mil_opset opset,
                                                 const mil_read_options *options, propane_error *err);

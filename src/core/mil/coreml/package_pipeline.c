@@ -2,7 +2,8 @@
  * Owns pipelines: models one after the other, each reading by name what those before it gave. One idea: they become one
  * program before anything is verified. Values of all models but the first get a prefix; non-maximum suppression becomes
  * operations (package_suppression.c). So a pipeline runs, is checked and estimated as any program is.
- * Refuses parts that are neither ML Programs nor suppressions, programs with states, and of different opsets.
+ * Models of older kinds are programs already when they come here (package_read.c).
+ * Refuses parts of other kinds, programs with states, and of different opsets.
  */
 #include "core/mil/coreml/package_pipeline.h"
 
@@ -11,6 +12,7 @@
 
 #include "core/base/memory.h"
 #include "core/base/text.h"
+#include "core/mil/coreml/package_older.h"
 #include "core/mil/coreml/package_suppression.h"
 #include "core/mil/coreml/package_wire.h"
 #include "core/mil/ir_edit.h"
@@ -230,8 +232,17 @@ static propane_status pipeline_add_program(join *j, const char *part, const Core
 
 static propane_status pipeline_add(join *j, const Coreml__Pipeline *pipeline, int depth);
 
-static propane_status pipeline_add_part(join *j, const char *part, const Coreml__Model *model, int depth) {
+static propane_status pipeline_refuse_part(join *j, const char *part, const Coreml__Model *model) {
     char shown[80];
+    text what = {0};
+    text_printf(&what, "%s: model '%s' of the pipeline", j->parts.module->source, pipeline_shown(shown, part));
+    const propane_status status =
+        what.failed ? propane_fail_memory(j->err, 0) : package_older_refuse(model, what.data, j->err);
+    text_deinit(&what);
+    return status;
+}
+
+static propane_status pipeline_add_part(join *j, const char *part, const Coreml__Model *model, int depth) {
     const Coreml__Pipeline *inner = package_wire_pipeline(model);
     if (inner) return pipeline_add(j, inner, depth + 1);
     if (j->part == MAX_PARTS)
@@ -244,9 +255,7 @@ static propane_status pipeline_add_part(join *j, const char *part, const Coreml_
     else if (model->suppression)
         status = package_suppression_add(&j->parts, model, j->prefix, j->opset);
     else
-        status = propane_fail(j->err, PROPANE_ERR_UNSUPPORTED,
-                              "%s: model '%s' of the pipeline is %s; ML Programs and non-maximum suppression are read",
-                              j->parts.module->source, pipeline_shown(shown, part), package_wire_kind(model));
+        status = pipeline_refuse_part(j, part, model);
     j->part++;
     return status;
 }

@@ -10,6 +10,8 @@
 #include "core/base/memory.h"
 #include "core/base/text.h"
 #include "core/mil/coreml/package.h"
+#include "core/mil/coreml/package_folder.h"
+#include "core/mil/coreml/package_names.h"
 #include "core/mil/coreml/package_older.h"
 #include "core/mil/coreml/package_pipeline.h"
 #include "core/mil/coreml/package_program.h"
@@ -195,6 +197,82 @@ static propane_status package_read_metadata(mil_module *m, const Coreml__Metadat
     return PROPANE_OK;
 }
 
+/* ---- pipelines with models of older kinds ------------------------------------------------------------------------------------ */
+
+/* The program that the part is, packed as any program: then a pipeline joins it as one. */
+static propane_status package_read_older_part(const mil_module *m, Coreml__Model *part, mil_opset opset,
+                                              propane_error *err) {
+    static const Coreml__ModelDescription none = COREML__MODEL_DESCRIPTION__INIT;
+    mil_module *alone = mil_module_create(m->source);
+    uint8_t *packed = NULL;
+    size_t bytes = 0;
+    Coreml__Model *program = NULL;
+    propane_status status = alone ? PROPANE_OK : propane_fail_memory(err, 0);
+    if (!status && !(alone->package = ARENA_NEW(alone->arena, struct mil_package)))
+        status = propane_fail_memory(err, 0);
+    if (!status) status = package_read_metadata(alone, NULL, err);
+    if (!status) status = package_read_interfaces(alone, part->description ? part->description : &none, err);
+    if (!status) alone->package->spec_version = LEAST_VERSION;
+    if (!status) status = package_older_read(alone, part, opset, NULL, err);
+    if (!status) status = mil_package_pack(alone, &packed, &bytes, err);
+    if (!status) status = package_wire_unpack(packed, bytes, m->source, &program, err);
+    if (!status) part->program = program->program, program->program = NULL;
+    package_wire_free(program);
+    mem_free(packed);
+    mil_module_free(alone);
+    return status;
+}
+
+enum { MAX_NEST = 8 };
+
+/* That of the first program of the pipeline; NONE: there is none. */
+static mil_opset package_read_opset(const Coreml__Pipeline *pipeline, int depth) {
+    mil_opset found = MIL_OPSET_NONE;
+    for (size_t i = 0; pipeline && depth <= MAX_NEST && i < pipeline->n_models && !found; i++) {
+        const Coreml__Program *program = pipeline->models[i]->program;
+        const Coreml__FunctionPair *pair = program && program->n_functions ? program->functions[0] : NULL;
+        if (pair && pair->value && strncmp(pair->value->opset, "CoreML", 6) == 0 && pair->value->opset[6] >= '5' &&
+            pair->value->opset[6] <= '8')
+            found = (mil_opset)(MIL_IOS15 + pair->value->opset[6] - '5');
+        else
+            found = package_read_opset(package_wire_pipeline(pipeline->models[i]), depth + 1);
+    }
+    return found;
+}
+
+/* What a model says of itself follows its name. */
+static propane_status package_read_say_part(const mil_module *m, size_t index, const char *name, propane_error *err) {
+    char shown[80];
+    const size_t length = strlen(m->source);
+    if (!err) return PROPANE_ERR_INVALID;
+    propane_error said = *err;
+    const bool named = strncmp(said.text, m->source, length) == 0 && strncmp(said.text + length, ": ", 2) == 0;
+    return propane_fail(err, said.status, "%s: model %zu '%s' of the pipeline: %s", m->source, index + 1,
+                        text_quote(shown, name, strlen(name)), named ? said.text + length + 2 : said.text);
+}
+
+static propane_status package_read_each_older(const mil_module *m, const Coreml__Pipeline *pipeline, mil_opset opset,
+                                              int depth, bool *any, propane_error *err) {
+    for (size_t i = 0; pipeline && depth <= MAX_NEST && i < pipeline->n_models; i++) {
+        Coreml__Model *part = pipeline->models[i];
+        if (!part->program && !part->suppression && package_older_known(part)) {
+            const propane_status status = package_read_older_part(m, part, opset, err);
+            if (status) return package_read_say_part(m, i, i < pipeline->n_names ? pipeline->names[i] : "", err);
+            *any = true;
+        }
+        PROPANE_TRY(package_read_each_older(m, package_wire_pipeline(part), opset, depth + 1, any, err));
+    }
+    return PROPANE_OK;
+}
+
+static propane_status package_read_older_parts(const mil_module *m, Coreml__Model *model, propane_error *err) {
+    const Coreml__Pipeline *pipeline = package_wire_pipeline(model);
+    const mil_opset opset = package_read_opset(pipeline, 0);
+    bool any = false;
+    PROPANE_TRY(package_read_each_older(m, pipeline, opset ? opset : MIL_IOS15, 0, &any, err));
+    return any ? package_names_legal(model, err) : PROPANE_OK;
+}
+
 /* ---- the model file --------------------------------------------------------------------------------------------------------- */
 
 static propane_status package_read_model(mil_module *m, Coreml__Model *model, const mil_read_options *options,
@@ -210,6 +288,7 @@ static propane_status package_read_model(mil_module *m, Coreml__Model *model, co
                             "read: convert with minimum_deployment_target between iOS15 and iOS18",
                             m->source, model->specification_version, LEAST_VERSION, LAST_VERSION);
     const Coreml__ModelDescription *d = model->description ? model->description : &none;
+    if (pipeline) PROPANE_TRY(package_read_older_parts(m, model, err));
     PROPANE_TRY(package_read_metadata(m, d->metadata, err));
     PROPANE_TRY(package_read_interfaces(m, d, err));
     Coreml__Program *program = model->program;
@@ -219,7 +298,9 @@ static propane_status package_read_model(mil_module *m, Coreml__Model *model, co
         return mil_open_check(m, options, err);
     }
     if (pipeline) PROPANE_TRY(package_pipeline_join(m, model, options, &program, err));
-    return package_program_read(m, program, options, err);
+    PROPANE_TRY(package_program_read(m, program, options, err));
+    if (pipeline) package_names_settle(m);
+    return PROPANE_OK;
 }
 
 static propane_status package_read_once(Coreml__Model *model, const char *source, const char *weights,
@@ -347,14 +428,6 @@ static propane_status package_read_package(const char *path, const char *manifes
     return status;
 }
 
-static bool package_read_holds(const char *folder, const char *name) {
-    text full = {0};
-    text_printf(&full, "%s/%s", folder, name);
-    bool there = !full.failed && file_exists(full.data);
-    text_deinit(&full);
-    return there;
-}
-
 static propane_status package_read_folder(const char *path, const mil_read_options *options, mil_module **out,
                                           propane_error *err) {
     text manifest = {0}, program = {0};
@@ -367,12 +440,12 @@ static propane_status package_read_folder(const char *path, const mil_read_optio
         status = package_read_package(path, manifest.data, options, out, err);
     else if (file_exists(program.data))
         status = mil_parse_file_shaped(program.data, options, out, err);
-    else if (package_read_holds(path, "model.espresso.net") || package_read_holds(path, "neural_network_optionals"))
+    else if (package_folder_holds(path, "model.espresso.net") || package_folder_holds(path, "neural_network_optionals"))
         status = propane_fail(err, PROPANE_ERR_UNSUPPORTED,
                               "%s: a compiled model of the neural-network form (model.espresso.net), which holds no ML "
                               "Program; convert its source with minimum_deployment_target iOS15 or later",
                               path);
-    else if (package_read_holds(path, "coremldata.bin"))
+    else if (package_folder_holds(path, "coremldata.bin"))
         status = propane_fail(err, PROPANE_ERR_UNSUPPORTED,
                               "%s: a compiled model without model.mil: a pipeline, or a model of another kind than ML "
                               "Programs; give the .mlpackage that it was compiled from",
@@ -404,9 +477,4 @@ propane_status mil_read(const char *path, const mil_read_options *options, mil_m
                             path);
     return model ? package_read_model_file(path, path, options, out, err)
                  : mil_parse_file_shaped(path, options, out, err);
-}
-
-bool mil_is_program_folder(const char *path) {
-    return file_is_dir(path) && (package_read_holds(path, "Manifest.json") || package_read_holds(path, "model.mil") ||
-                                 package_read_holds(path, "coremldata.bin"));
 }

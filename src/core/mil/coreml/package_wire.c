@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT
  * Owns the way from a file's bytes to messages. protobuf-c unpacks recursively and without a limit, so the bytes are walked
  * here first: every length lies inside its message, no message is nested deeper than a program can need, and there are no
- * more of them than memory should be spent on. Refuses the older kinds of models by name, from their field's number.
+ * more of them than memory should be spent on. Refuses kinds of models that nothing reads (package_older.c).
  */
 #include "core/mil/coreml/package_wire.h"
 
 #include <string.h>
 
 #include "core/base/memory.h"
+#include "core/base/text.h"
 #include "core/mil/coreml/package_older.h"
 
 enum { MAX_DEPTH = 120, MAX_MESSAGES = 8000000 };
@@ -79,46 +80,16 @@ static propane_status package_wire_walk_message(walk *w, const ProtobufCMessageD
 
 /* ---- kinds of models ------------------------------------------------------------------------------------------------------ */
 
-static const struct {
-    int first, last;
-    const char *name;
-} kinds[] = {
-    {300, 302, "a linear or tree model"},
-    {303, 303, "a neural network of the older format"},
-    {304, 402, "a linear or tree model"},
-    {403, 403, "a neural network of the older format"},
-    {404, 404, "a nearest-neighbour model"},
-    {500, 500, "a neural network of the older format"},
-    {501, 501, "a recommender"},
-    {555, 556, "a custom or linked model"},
-    {560, 610, "a data transformation"},
-    {900, 900, "an identity model"},
-    {2000, 2006, "one of Apple's own text, vision or sound models"},
-    {3000, 3000, "a serialized model"},
-};
-
-/* The number of the one field that it has beside version and description; 0: none. */
-static unsigned package_wire_field(const Coreml__Model *model) {
-    if (model->suppression) return 610;
-    for (unsigned i = 0; i < model->base.n_unknown_fields; i++)
-        if (model->base.unknown_fields[i].tag >= 200) return model->base.unknown_fields[i].tag;
-    return 0;
-}
-
-const char *package_wire_kind(const Coreml__Model *model) {
-    const unsigned field = package_wire_field(model);
-    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
-        if ((int)field >= kinds[i].first && (int)field <= kinds[i].last) return kinds[i].name;
-    return field ? "a model of a kind that is not known" : "empty";
-}
-
 static propane_status package_wire_refuse_kind(const Coreml__Model *model, const char *source, propane_error *err) {
-    const unsigned field = package_wire_field(model);
-    if (!field) return propane_fail(err, PROPANE_ERR_INVALID, "%s: the model file holds no program", source);
-    return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
-                        "%s: this is %s (field %u); Propane reads ML Programs: convert the original model with "
-                        "coremltools, ct.convert(..., convert_to=\"mlprogram\")",
-                        source, package_wire_kind(model), field);
+    text what = {0};
+    text_printf(&what, "%s: this", source);
+    const propane_status status =
+        what.failed ? propane_fail_memory(err, 0)
+        : strcmp(package_older_name(model), "empty") == 0
+            ? propane_fail(err, PROPANE_ERR_INVALID, "%s: the model file holds no program", source)
+            : package_older_refuse(model, what.data, err);
+    text_deinit(&what);
+    return status;
 }
 
 const Coreml__Pipeline *package_wire_pipeline(const Coreml__Model *model) {
@@ -149,7 +120,7 @@ propane_status package_wire_unpack(const void *data, size_t bytes, const char *s
     if (!model)
         return propane_fail(err, PROPANE_ERR_INVALID,
                             "%s: not a Core ML model file: a field has another kind than it must have", source);
-    if (!model->program && !package_wire_pipeline(model) && !package_older_known(package_wire_field(model))) {
+    if (!model->program && !package_wire_pipeline(model) && !package_older_known(model)) {
         const propane_status status = package_wire_refuse_kind(model, source, err);
         package_wire_free(model);
         return status;

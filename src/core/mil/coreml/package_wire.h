@@ -11,9 +11,6 @@
 PROPANE_CHECK propane_status package_wire_unpack(const void *data, size_t bytes, const char *source,
                                                  Coreml__Model **out, propane_error *err);
 void package_wire_free(Coreml__Model *model);
-/* What a model is that is neither a program nor a pipeline: "a linear or tree model". */
-const char *package_wire_kind(const Coreml__Model *model);
-
 /* The models one after the other; NULL: `model` is no pipeline. */
 const Coreml__Pipeline *package_wire_pipeline(const Coreml__Model *model);
 

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: MIT
+ * Owns what a pipeline with models of older kinds calls its values. Their programs have names that MIL allows, so the pipeline
+ * and its suppressions must use the same; and numbers are arrays there.
+ */
+#include "core/mil/coreml/package_names.h"
+
+#include <string.h>
+
+#include "core/base/memory.h"
+#include "core/mil/coreml/package_wire.h"
+#include "core/mil/neural_network/interface_program.h"
+
+enum { MAX_NEST = 8 };
+
+static propane_status package_names_rename(char **name, propane_error *err) {
+    arena *a = arena_create();
+    const char *legal = a ? interface_name(a, *name) : NULL;
+    char *copy = legal ? mem_copy_string(legal) : NULL;
+    arena_free(a);
+    if (!copy) return propane_fail_memory(err, 0);
+    if (*name != protobuf_c_empty_string) mem_free(*name);
+    *name = copy;
+    return PROPANE_OK;
+}
+
+static propane_status package_names_rename_features(Coreml__ModelDescription *d, propane_error *err) {
+    for (size_t i = 0; d && i < d->n_input; i++) PROPANE_TRY(package_names_rename(&d->input[i]->name, err));
+    for (size_t i = 0; d && i < d->n_output; i++) PROPANE_TRY(package_names_rename(&d->output[i]->name, err));
+    if (d && d->predicted_feature[0]) PROPANE_TRY(package_names_rename(&d->predicted_feature, err));
+    if (d && d->predicted_probabilities[0]) PROPANE_TRY(package_names_rename(&d->predicted_probabilities, err));
+    return PROPANE_OK;
+}
+
+static propane_status package_names_rename_suppression(Coreml__Suppression *s, propane_error *err) {
+    char **names[] = {&s->confidence_in,           &s->coordinates_in, &s->iou_threshold_in,
+                      &s->confidence_threshold_in, &s->confidence_out, &s->coordinates_out};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (names[i][0][0]) PROPANE_TRY(package_names_rename(names[i], err));
+    return PROPANE_OK;
+}
+
+static propane_status package_names_rename_parts(const Coreml__Pipeline *pipeline, int depth, propane_error *err) {
+    for (size_t i = 0; pipeline && depth <= MAX_NEST && i < pipeline->n_models; i++) {
+        Coreml__Model *part = pipeline->models[i];
+        if (part->suppression) PROPANE_TRY(package_names_rename_features(part->description, err));
+        if (part->suppression) PROPANE_TRY(package_names_rename_suppression(part->suppression, err));
+        PROPANE_TRY(package_names_rename_parts(package_wire_pipeline(part), depth + 1, err));
+    }
+    return PROPANE_OK;
+}
+
+propane_status package_names_legal(Coreml__Model *pipeline, propane_error *err) {
+    PROPANE_TRY(package_names_rename_features(pipeline->description, err));
+    return package_names_rename_parts(package_wire_pipeline(pipeline), 0, err);
+}
+
+static void package_names_settle_feature(mil_feature *f, const mil_value *v) {
+    const mil_type *type = &v->type;
+    const bool number = f->kind == MIL_FEATURE_INT64 || f->kind == MIL_FEATURE_DOUBLE;
+    if (type->shell != MIL_TENSOR || (type->dtype != MIL_fp32 && type->dtype != MIL_fp16 && type->dtype != MIL_int32))
+        return;
+    if (!number && (f->kind != MIL_FEATURE_ARRAY || f->dtype != MIL_fp64)) return;
+    if (number || !f->shape.rank) f->shape = *type;
+    f->kind = MIL_FEATURE_ARRAY;
+    f->dtype = type->dtype;
+}
+
+void package_names_settle(mil_module *m) {
+    const mil_function *f = m->functions;
+    mil_interface *seen = m->package->interface_count ? &m->package->interfaces[0] : NULL;
+    for (int i = 0; seen && i < f->param_count; i++)
+        for (int k = 0; k < seen->input_count; k++)
+            if (strcmp(f->params[i]->name, seen->inputs[k].name) == 0)
+                package_names_settle_feature(&seen->inputs[k], f->params[i]);
+    for (int i = 0; seen && i < f->result_count; i++)
+        for (int k = 0; k < seen->output_count; k++)
+            if (strcmp(f->results[i]->name, seen->outputs[k].name) == 0)
+                package_names_settle_feature(&seen->outputs[k], f->results[i]);
+}

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: MIT
+ * Names and types of a pipeline with models of older kinds. Private to src/core/mil/coreml/package*.c.
+ */
+#ifndef CORE_MIL_COREML_PACKAGE_NAMES_H
+#define CORE_MIL_COREML_PACKAGE_NAMES_H
+
+#include "core/mil/coreml/coreml.pb-c.h"
+#include "core/mil/coreml/package.h"
+
+/* Names of a pipeline's inputs, outputs and suppressions become those that the programs of its older models have. */
+PROPANE_CHECK propane_status package_names_legal(Coreml__Model *pipeline, propane_error *err);
+/* Numbers among the inputs and outputs of a pipeline are the arrays that its programs take and give. */
+void package_names_settle(mil_module *m);
+
+#endif
