@@ -53,8 +53,8 @@ bool access_host(const char *host, const char *const *origins, int count) {
 }
 
 /* Takes the same time wherever they differ. */
-static bool access_same(const char *a, const char *b) {
-    const size_t n = strlen(a), m = strlen(b);
+static bool access_same(const char *a, size_t n, const char *b) {
+    const size_t m = strlen(b);
     unsigned char differs = n != m;
     for (size_t i = 0; i < n; i++) differs |= (unsigned char)(a[i] ^ b[m ? i % m : 0]);
     return !differs;
@@ -63,8 +63,10 @@ static bool access_same(const char *a, const char *b) {
 bool access_key(const char *authorization, const char *const *keys, int count) {
     bool good = count == 0;
     if (good || !authorization || strncasecmp(authorization, "Bearer ", 7) != 0) return good;
-    const char *given = authorization + 7 + strspn(authorization + 7, " ");
-    for (int i = 0; i < count; i++) good |= access_same(given, keys[i]);
+    const char *given = authorization + 7 + strspn(authorization + 7, " \t");
+    size_t length = strlen(given);
+    while (length && (given[length - 1] == ' ' || given[length - 1] == '\t')) length--; /* no part of a field's value */
+    for (int i = 0; i < count; i++) good |= access_same(given, length, keys[i]);
     return good;
 }
 

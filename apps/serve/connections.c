@@ -184,3 +184,11 @@ propane_status connections_listen(const char *given, int wanted, int *out, int *
     *port = ntohs(address.any.sa_family == AF_INET ? address.v4.sin_port : address.v6.sin6_port);
     return PROPANE_OK;
 }
+
+bool connections_peer_left(connections_peer *p) {
+    enum { RIGHT_BEHIND_MS = 250 };
+    char byte;
+    if (p->half_closed || recv(p->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) != 0) return false;
+    p->half_closed = clock_ns() - p->since < RIGHT_BEHIND_MS * INT64_C(1000000);
+    return !p->half_closed;
+}

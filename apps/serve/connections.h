@@ -6,6 +6,7 @@
 #define APPS_SERVE_CONNECTIONS_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "core/base/status.h"
 
@@ -24,5 +25,15 @@ connection *connections_enter(connections *all, int fd);
 void connections_leave(connections *all, connection *c); /* before the descriptor is closed; NULL: does nothing */
 /* From when its request is there until its answer is done it may take what time it takes. */
 void connections_set_busy(connections *all, connection *c, bool busy);
+
+/* Who waits for an answer. */
+typedef struct connections_peer {
+    int fd;
+    int64_t since;    /* clock_ns, when its request was whole */
+    bool half_closed; /* it has closed its side and waits */
+} connections_peer;
+/* Whether it has gone. One that closes its side of the connection right behind its request (as `nc -N` does) has said all and
+ * waits; one that closes it later has given up. */
+bool connections_peer_left(connections_peer *p);
 
 #endif

@@ -31,11 +31,51 @@ static void http_send_add_cors(const access_rules *rules, struct MHD_Connection 
     MHD_add_response_header(response, MHD_HTTP_HEADER_ACCESS_CONTROL_MAX_AGE, "86400");
 }
 
+/* ---- requests that a proxy may read in another way ---------------------------------------------------------------------- */
+
+typedef struct lengths {
+    int count;
+    bool differ, chunked, blank;
+    const char *first;
+} lengths;
+
+static enum MHD_Result http_send_look(void *context, enum MHD_ValueKind kind, const char *name, const char *value) {
+    lengths *l = context;
+    const size_t length = strlen(name);
+    (void)kind;
+    if (length && (name[length - 1] == ' ' || name[length - 1] == '\t')) l->blank = true;
+    if (strcasecmp(name, MHD_HTTP_HEADER_TRANSFER_ENCODING) == 0) l->chunked = true;
+    if (strcasecmp(name, MHD_HTTP_HEADER_CONTENT_LENGTH) != 0) return MHD_YES;
+    if (!value || !*value || value[strspn(value, "0123456789")]) l->differ = true;
+    if (l->count++ && (!value || strcmp(value, l->first) != 0)) l->differ = true;
+    l->first = value ? value : "";
+    return MHD_YES;
+}
+
+bool http_send_is_clear(struct MHD_Connection *c, serve_problem *p) {
+    lengths l = {0};
+    (void)MHD_get_connection_values(c, MHD_HEADER_KIND, http_send_look, &l);
+    if (l.blank)
+        return serve_refuse(p, 400, "invalid_request_error", NULL, NULL,
+                            "there is a blank in front of a header's colon");
+    if (l.chunked && l.count)
+        return serve_refuse(p, 400, "invalid_request_error", NULL, NULL,
+                            "Content-Length and Transfer-Encoding exclude each other");
+    if (l.differ || l.count > 1)
+        return serve_refuse(p, 400, "invalid_request_error", NULL, NULL,
+                            "Content-Length must be given once, as a number");
+    return true;
+}
+
+/* ---- answers ------------------------------------------------------------------------------------------------------------ */
+
 enum MHD_Result http_send(const access_rules *rules, struct MHD_Connection *c, int *sent, int http,
                           struct MHD_Response *response, const char *type) {
     if (!response) return MHD_NO;
     *sent = http;
     if (type) MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, type);
+    serve_problem unclear;
+    if (!http_send_is_clear(c, &unclear)) MHD_add_response_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
     if (http == 401) MHD_add_response_header(response, MHD_HTTP_HEADER_WWW_AUTHENTICATE, "Bearer");
     http_send_add_cors(rules, c, response, http);
     MHD_add_response_header(response, MHD_HTTP_HEADER_CACHE_CONTROL, "no-store");

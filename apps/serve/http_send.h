@@ -11,6 +11,9 @@
 
 const char *http_send_header(struct MHD_Connection *c, const char *name); /* of the request; NULL: it has none */
 const char *http_send_client(struct MHD_Connection *c, char out[64]);     /* its address */
+/* Whether the length of a request's body is said once and in one way, as RFC 9112 (6.3) has it: a proxy in front might have
+ * read another one, and what follows would be taken for a request. False: `p` is filled, and the connection must end. */
+bool http_send_is_clear(struct MHD_Connection *c, serve_problem *p);
 /* Pages from elsewhere may not ask, nor who has no key. False: `p` is filled. */
 bool http_send_admits(const access_rules *rules, struct MHD_Connection *c, const char *url, const char *method,
                       serve_problem *p);

@@ -31,7 +31,7 @@ typedef struct job {
     bool begun, stream, done, gone; /* gone: the client is */
     bool suspended;
     struct MHD_Connection *connection; /* while not gone */
-    int fd;
+    connections_peer peer;
 } job;
 
 /* What a connection is doing. */
@@ -87,12 +87,6 @@ static void server_job_sleep(job *j) {
     MHD_suspend_connection(j->connection);
 }
 
-/* Whether the client has closed its side: nobody waits for the answer. */
-static bool server_peer_left(const job *j) {
-    char byte;
-    return j->gone || recv(j->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
-}
-
 /* ---- the worker's side ----------------------------------------------------------------------------------------------- */
 
 static void server_outlet_begin(void *context, int http, bool stream) {
@@ -118,7 +112,7 @@ static bool server_outlet_write(void *context, const char *bytes, size_t length)
 static bool server_outlet_wanted(void *context) {
     job *j = context;
     pthread_mutex_lock(&j->server->mutex);
-    bool wanted = !j->server->cancel && !server_peer_left(j);
+    bool wanted = !j->server->cancel && !j->gone && !connections_peer_left(&j->peer);
     pthread_mutex_unlock(&j->server->mutex);
     return wanted;
 }
@@ -287,8 +281,13 @@ static enum MHD_Result server_enqueue(serve_server *s, struct MHD_Connection *c,
         serve_refuse(&p, 503, "server_error", NULL, "overloaded", "%d requests are waiting already; try again later",
                      s->queued);
     if (!p.http && j && info) {
-        *j = (job){
-            .server = s, .references = 2, .request = *request, .cost = cost, .connection = c, .fd = info->connect_fd};
+        *j = (job){.server = s,
+                   .references = 2,
+                   .request = *request,
+                   .cost = cost,
+                   .connection = c,
+                   .peer = {info->connect_fd, clock_ns()}};
+        (void)connections_peer_left(&j->peer); /* it may have closed its side already */
         x->job = j;
         if (s->last)
             s->last->next = j;
@@ -430,7 +429,7 @@ static enum MHD_Result server_handle(void *context, struct MHD_Connection *c, co
         x->begun = clock_ns();
         snprintf(x->method, sizeof x->method, "%s", method);
         snprintf(x->path, sizeof x->path, "%s", url);
-        if (!http_send_admits(&s->options.access, c, url, method, &p))
+        if (!http_send_is_clear(c, &p) || !http_send_admits(&s->options.access, c, url, method, &p))
             return http_send_problem(&s->options.access, c, &x->http, &p); /* before its body comes */
         if (announced && strtoull(announced, NULL, 10) > s->options.body_limit) {
             x->too_large = true;
@@ -510,11 +509,12 @@ static propane_status server_listen(serve_server *s, int fd, propane_error *err)
                                      {MHD_OPTION_END, 0, NULL}};
     if (tls && MHD_is_feature_supported(MHD_FEATURE_TLS) != MHD_YES)
         return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "this libmicrohttpd was built without TLS");
-    s->daemon = MHD_start_daemon(
-        MHD_USE_AUTO_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | (tls ? MHD_USE_TLS : 0), 0, NULL, NULL, server_handle,
-        s, MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_NOTIFY_COMPLETED, server_completed, s, MHD_OPTION_NOTIFY_CONNECTION,
-        server_opened_or_closed, s, MHD_OPTION_CONNECTION_LIMIT, (unsigned)o->connection_limit,
-        MHD_OPTION_CONNECTION_TIMEOUT, 60u, MHD_OPTION_ARRAY, tls ? https : https + 2, MHD_OPTION_END);
+    s->daemon =
+        MHD_start_daemon(MHD_USE_AUTO_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | (tls ? MHD_USE_TLS : 0), 0, NULL,
+                         NULL, server_handle, s, MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_NOTIFY_COMPLETED,
+                         server_completed, s, MHD_OPTION_NOTIFY_CONNECTION, server_opened_or_closed, s,
+                         MHD_OPTION_CONNECTION_LIMIT, (unsigned)o->connection_limit, MHD_OPTION_CONNECTION_TIMEOUT, 60u,
+                         MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_ARRAY, tls ? https : https + 2, MHD_OPTION_END);
     if (s->daemon) return PROPANE_OK;
     return propane_fail(err, tls ? PROPANE_ERR_INVALID : PROPANE_ERR_IO,
                         tls ? "TLS: the certificate and the key are not a pair in PEM form that can be used"

@@ -495,6 +495,38 @@ TEST(malformed_http_is_refused) {
 
 /* ---- many, slow and gone clients ---------------------------------------------------------------------------------------- */
 
+/* What a proxy in front might read in another way: one answer, the connection's end, and nothing of what follows. */
+TEST(lengths_that_two_readers_read_differently_are_refused) {
+    static const char *const heads[] = {
+        "Content-Length: 2\r\nContent-Length: 0\r\n", "Content-Length: 2\r\nContent-Length: 2\r\n",
+        "Content-Length: 2\r\nTransfer-Encoding: chunked\r\n", "Content-Length : 2\r\n"};
+    set_up(100);
+    for (size_t i = 0; i < sizeof heads / sizeof heads[0]; i++) {
+        text request = {0};
+        text_printf(&request,
+                    "POST /v1/completions HTTP/1.1\r\nHost: x\r\n%s\r\n{}GET /v1/models HTTP/1.1\r\nHost: x\r\n\r\n",
+                    heads[i]);
+        text t = raw(request.data);
+        EXPECT_MSG(status_of(&t) == 400 && !strstr(t.data, "owned_by"), "%s -> %s", request.data, t.data);
+        EXPECT_MSG(!strstr(t.data + 8, "HTTP/1.1"), "%s -> %s", request.data, t.data);
+        text_deinit(&request);
+        text_deinit(&t);
+    }
+    tear_down();
+}
+
+/* It has said all that it has to say, and waits. */
+TEST(a_client_that_closes_its_side_gets_its_answer) {
+    set_up(100);
+    int fd = connect_to();
+    send_post(fd, "/v1/completions", "{\"prompt\": \"a\", \"max_tokens\": 2}");
+    EXPECT(shutdown(fd, SHUT_WR) == 0);
+    text t = receive(fd);
+    EXPECT_MSG(status_of(&t) == 200 && strstr(t.data, "finish_reason"), "%s", t.data);
+    text_deinit(&t);
+    tear_down();
+}
+
 TEST(two_hundred_connections_at_once) {
     enum { N = 200, IDLE = 20 };
     set_up(1000);
@@ -861,6 +893,7 @@ TEST(pages_and_keys_are_let_in) {
         {"Origin: https://other.example.org\r\n", "OPTIONS /v1/completions", 403, "--cors-origins"},
         {"Origin: https://app.example.org\r\nAuthorization: Bearer second\r\n", "GET /v1/models", 200,
          "Access-Control-Allow-Origin: https://app.example.org\r\n"},
+        {"Authorization: Bearer second \t\r\n", "GET /v1/models", 200, "owned_by"},
         {"Authorization: Bearer wrong\r\n", "GET /v1/models", 401, "invalid_api_key"},
         {"", "GET /v1/models", 401, "WWW-Authenticate: Bearer"},
         {"Authorization: Bearer secon\r\n", "GET /v1/models", 401, "Authorization: Bearer KEY"},
@@ -913,6 +946,7 @@ TEST(addresses_that_cannot_be_had_are_errors) {
 
 SUITE("serve/serve", T(completions_are_answered), T(embeddings_are_answered), T(streams_add_up_to_the_answer),
       T(models_and_health_are_told), T(json_objects_are_whole), T(wrong_requests_are_told_what_is_wrong),
+      T(lengths_that_two_readers_read_differently_are_refused), T(a_client_that_closes_its_side_gets_its_answer),
       T(malformed_http_is_refused), T(two_hundred_connections_at_once),
       T(requests_that_come_together_are_answered_as_alone), T(a_long_prompt_delays_others_by_one_part),
       T(slow_and_aborted_clients_hold_up_nobody), T(a_full_queue_says_so), T(held_connections_do_not_stop_the_server),

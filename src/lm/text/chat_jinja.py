@@ -16,6 +16,7 @@ import json
 import os
 import re
 import secrets
+import signal
 import struct
 
 try:
@@ -46,6 +47,7 @@ except ImportError as missing:
     write({"error": f"{sys.executable} has no jinja2 ({missing})"})
     sys.exit(1)
 
+PATIENCE = 15  # seconds for a request; who asks gives up after 10
 OPEN, CLOSE = ("\ue000" + secrets.token_hex(8) + mark for mark in "+-")
 
 
@@ -221,6 +223,7 @@ def probe(request):
 write({"engine": "Jinja2 " + jinja2.__version__})
 while len(head := sys.stdin.buffer.read(4)) == 4:
     now = today
+    signal.alarm(PATIENCE)  # its default action ends the process, also where whoever asked has gone
     try:
         request = json.loads(sys.stdin.buffer.read(struct.unpack(">I", head)[0]))
         answer = probe(request) if "talks" in request else conversation(request)
@@ -228,4 +231,5 @@ while len(head := sys.stdin.buffer.read(4)) == 4:
         answer = {"error": "it needs more than 1 GB"}
     except Exception as problem:  # of the template's, whatever it is
         answer = {"error": (str(problem) or type(problem).__name__)[:300]}
+    signal.alarm(0)
     write(answer)

@@ -40,10 +40,25 @@ static double svg_round_step(double range, int parts) {
     return power * (first < 1.5 ? 1 : first < 3.5 ? 2 : first < 7.5 ? 5 : 10);
 }
 
+/* The marks of an axis are counted, not added up: values that are far from 0 and near each other, as those of a run that
+ * diverged, may have no number between them to step to. */
+enum { MOST_MARKS = 20 };
+static int svg_marks(double from, double to, double step, double out[MOST_MARKS]) {
+    const double first = ceil(from / step);
+    int n = 0;
+    for (int i = 0; n < MOST_MARKS && isfinite(first); i++) {
+        const double v = (first + i) * step;
+        if (!(v <= to) || (n && v <= out[n - 1])) break;
+        out[n++] = v;
+    }
+    return n;
+}
+
 static void svg_put_axes(text *out, const scale *s, const char *x_name) {
-    double step = svg_round_step(s->y1 - s->y0, 5);
-    for (double v = ceil(s->y0 / step) * step; v <= s->y1; v += step) {
-        double y = svg_place_y(s, v);
+    double step = svg_round_step(s->y1 - s->y0, 5), marks[MOST_MARKS];
+    int n = svg_marks(s->y0, s->y1, step, marks);
+    for (int i = 0; i < n; i++) {
+        const double v = marks[i], y = svg_place_y(s, v);
         text_printf(out, "<line class=\"grid\" x1=\"%d\" x2=\"%d\" y1=\"%.1f\" y2=\"%.1f\"/>", LEFT, WIDTH - RIGHT, y,
                     y);
         text_printf(out, "<text class=\"axis\" text-anchor=\"end\" x=\"%d\" y=\"%.1f\">%.6g</text>", LEFT - 6, y + 4,
@@ -51,9 +66,10 @@ static void svg_put_axes(text *out, const scale *s, const char *x_name) {
     }
     step = svg_round_step(s->x1 - s->x0, 6);
     if (step < 1) step = 1;
-    for (double v = ceil(s->x0 / step) * step; v <= s->x1; v += step)
+    n = svg_marks(s->x0, s->x1, step, marks);
+    for (int i = 0; i < n; i++)
         text_printf(out, "<text class=\"axis\" text-anchor=\"middle\" x=\"%.1f\" y=\"%d\">%.10g</text>",
-                    svg_place_x(s, v), HEIGHT - BOTTOM + 16, v);
+                    svg_place_x(s, marks[i]), HEIGHT - BOTTOM + 16, marks[i]);
     text_printf(out, "<text class=\"axis\" text-anchor=\"end\" x=\"%d\" y=\"%d\">%s</text>", WIDTH - RIGHT, HEIGHT - 4,
                 x_name);
 }

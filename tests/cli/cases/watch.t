@@ -104,6 +104,11 @@ $ propane report cut; grep -o 'State: interrupted, 1. of 30 steps' cut/report.ht
 > State: interrupted
 > wrote again.html
 = 0
+# steps and losses between which there is no number to step to
+$ cp -r r far; echo '{"step":4611686018427387904,"loss":3}' > far/log.jsonl; propane report far; { echo '{"step":1,"loss":1e16}'; echo '{"step":2,"loss":1.0000000000000002e16}'; } > far/log.jsonl; propane report far
+> wrote far/report.html
+> wrote far/report.html
+= 0
 $ propane report r missing
 2> propane report: cannot open missing/log.jsonl: there is no run with a log in this folder
 = 1

@@ -38,6 +38,17 @@
     return power * (first < 1.5 ? 1 : first < 3.5 ? 2 : first < 7.5 ? 5 : 10);
   }
 
+  // Counted, not added up: far from 0 there may be no number between two values to step to.
+  function marks(from, to, step) {
+    const out = [], first = Math.ceil(from / step);
+    for (let i = 0; i < 20 && isFinite(first); i++) {
+      const v = (first + i) * step;
+      if (!(v <= to) || (out.length && v <= out[out.length - 1])) break;
+      out.push(v);
+    }
+    return out;
+  }
+
   function visible(chart) {
     return chart.curves.filter(c => !state.hidden.has(c.name)).map(c => {
       const axis = axes[state.axis], points = [];
@@ -73,13 +84,13 @@
       const r = range(curves), px = x => L + (x - r.x0) / (r.x1 - r.x0) * (W - L - R);
       const py = y => Math.min(H - B, Math.max(T, H - B - (y - r.y0) / (r.y1 - r.y0) * (H - T - B)));
       let d = round(r.y1 - r.y0, 5);
-      for (let v = Math.ceil(r.y0 / d) * d; v <= r.y1; v += d) {
+      for (const v of marks(r.y0, r.y1, d)) {
         svg.append(make('line', { class: 'grid', x1: L, x2: W - R, y1: py(v), y2: py(v) }));
         svg.append(make('text', { class: 'axis', 'text-anchor': 'end', x: L - 6, y: py(v) + 4 }, show(Math.abs(v) < d * 1e-6 ? 0 : v)));
       }
       d = round(r.x1 - r.x0, W < 520 ? 3 : 6);
       if (state.axis === 'step') d = Math.max(d, 1);
-      for (let v = Math.ceil(r.x0 / d) * d; v <= r.x1; v += d)
+      for (const v of marks(r.x0, r.x1, d))
         svg.append(make('text', { class: 'axis', 'text-anchor': px(v) > W - R - 20 ? 'end' : 'middle', x: px(v), y: H - B + 16 }, state.axis === 'time' ? show(v) : axis.show(v)));
       svg.append(make('text', { class: 'axis', 'text-anchor': 'end', x: W - R, y: H - 6 }, axis.name));
       for (const { c, points } of curves) {
