@@ -39,11 +39,19 @@ def declarations(header: str) -> str:
 
 
 def text(path: str = HEADER) -> str:
-    """The header with the headers that it includes in their places."""
-    with open(path, encoding="utf-8") as file:
-        own = file.read()
-    folder = os.path.dirname(path)
-    return re.sub(r'^#include "(propane/\w+\.h)"$', lambda m: open(os.path.join(folder, m.group(1)), encoding="utf-8").read(), own, flags=re.M)
+    """The header with the headers that it includes in their places, each once: what one needs stands before it."""
+    seen = set()
+    root = os.path.dirname(path)
+
+    def whole(name: str) -> str:
+        if name in seen:
+            return ""
+        seen.add(name)
+        with open(os.path.join(root, name), encoding="utf-8") as file:
+            own = file.read()
+        return re.sub(r'^#include "(propane/\w+\.h)"$', lambda m: whole(m.group(1)), own, flags=re.M)
+
+    return whole(os.path.basename(path))
 
 
 def read(path: str = HEADER) -> str:

@@ -17,7 +17,7 @@ void interface_result(mil_builder *b, mil_feature *f, mil_value *v);
 /* What a classifier gives, of the probabilities and the labels (string or int64, a constant). Fills the two features that the
  * interface names. */
 void interface_classify(mil_builder *b, mil_interface *seen, mil_value *probabilities, mil_value *labels);
-/* The constant of a message with `strings` (repeated text, field 1) or whole numbers. NULL: none, or an error. */
+/* The constant of a message with `strings` (repeated text, field 1) or integers. NULL: none, or an error. */
 
 mil_value *interface_labels(mil_builder *b, wire_view strings, wire_view numbers);
 

@@ -77,7 +77,7 @@ mil_value *network_lead(network *n, mil_value *y, const mil_value *like);
 /* [sequence, batch, channel, height, width], and as the network keeps it. */
 mil_value *network_five(network *n, mil_value *x);
 mil_value *network_fold(network *n, mil_value *x);
-/* Truth and whole numbers are floats in a network. */
+/* Truth and integers are floats in a network. */
 mil_value *network_bool(network *n, mil_value *x);
 mil_value *network_whole(network *n, mil_value *x);
 mil_value *network_float(network *n, mil_value *x);

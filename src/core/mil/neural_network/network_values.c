@@ -94,7 +94,7 @@ mil_value *network_fold(network *n, mil_value *x) {
     return network_reshape(n, x, x->type.dim + 1, 4);
 }
 
-/* What was made of a truth value or a whole number is that again, without the way through floats. */
+/* What was made of a truth value or an integer is that again, without the way through floats. */
 static mil_value *values_before(mil_value *x, mil_dtype dtype) {
     const mil_op *op = x->def;
     if (!op || op->info->code != MIL_OP_cast) return NULL;

@@ -25,7 +25,7 @@ typedef struct wire_item {
     wire_view part;
 } wire_item;
 
-/* The next field; *rest moves behind it. False: there is none. */
+/* The next field; *rest begins after it. False: there is none. */
 bool wire_next(wire_view *rest, wire_item *out);
 
 /* The last field of a number counts, as in any protocol buffer; without one `standard` does. */
@@ -34,7 +34,7 @@ double wire_real(wire_view message, uint32_t number, double standard);
 bool wire_part(wire_view message, uint32_t number, wire_view *out); /* false: there is none, and *out is empty */
 /* Terminated, in the arena; "" where there is none; NULL: no memory. */
 const char *wire_text(arena *a, wire_view message, uint32_t number);
-/* The next part of that number; *rest moves behind it. */
+/* The next part of that number; *rest begins after it. */
 bool wire_each(wire_view *rest, uint32_t number, wire_view *out);
 int wire_count(wire_view message, uint32_t number);
 /* Repeated numbers. More than `most` break the message. */
