@@ -172,6 +172,255 @@ def sampled(x, rows, columns):
     return along(along(x, rows, 2), columns, 3)
 
 
+def arrays():
+    """Layers of any rank."""
+    n = Network({"x": (2, 3, 4)})
+    b, v = n.builder, values(2, 3, 4)
+    x, t = torch.from_numpy(v), torch.from_numpy
+
+    def add(name, how, want, *rest, inputs=("x",), **options):
+        getattr(b, "add_" + how)(name, *rest, input_names=list(inputs), output_name=name, **options)
+        n.want(name, want)
+
+    def one(name, how, want, *rest, source="x", **options):
+        getattr(b, "add_" + how)(name, *rest, input_name=source, output_name=name, **options)
+        n.want(name, want)
+
+    w, bias = weights(1, 5, 4), weights(2, 5)
+    b.add_inner_product("inner", w, bias, 4, 5, True, "x", "inner")
+    n.want("inner", F.linear(x, t(w), t(bias)))
+    add("matmul", "batched_mat_mul", x @ t(w.T.copy()) + t(bias), weight_matrix_rows=4, weight_matrix_columns=5, W=w.T.copy(),
+        bias=bias)
+    b.add_load_constant_nd("c", "c", weights(3, 4, 2), [4, 2])
+    add("matmul_two", "batched_mat_mul", x @ t(weights(3, 4, 2)), inputs=("x", "c"))
+    one("softmax", "softmax_nd", x.softmax(1), axis=1)
+    one("transpose", "transpose", x.permute(2, 0, 1), axes=[2, 0, 1])
+    one("reshape", "reshape_static", x.reshape(4, 6), output_shape=[4, -1])
+    one("keep_rank", "rank_preserving_reshape", x.reshape(2, 6, 2), output_shape=[0, 6, -1])
+    one("expand", "expand_dims", x[:, None, :, :, None], axes=[1, -1])
+    one("squeeze", "squeeze", x, source="expand", axes=[1, 4])
+    one("flat", "flatten_to_2d", x.reshape(6, 4), axis=2)
+    add("concat", "concat_nd", torch.cat([x, x], 1), axis=1, inputs=("x", "x"))
+    add("stack", "stack", torch.stack([x, x], 1), axis=1, inputs=("x", "x"))
+    b.add_split_nd("split", "x", ["split_a", "split_b"], 2, split_sizes=[1, 3])
+    n.want("split_a", x[:, :, :1])
+    n.want("split_b", x[:, :, 1:])
+    one("tile", "tile", x.repeat(1, 2, 3), reps=[1, 2, 3])
+    one("slice", "slice_static", x[:, [2, 1], 1:], begin_ids=[0, 2, 1], end_ids=[2, 0, -9], strides=[1, -1, 1],
+        begin_masks=[True, False, False], end_masks=[True, False, True])
+    one("slice_one", "slice_static", x[1, :, 1::2], begin_ids=[1, 0, 1], end_ids=[2, 3, 4], strides=[1, 1, 2],
+        begin_masks=[False] * 3, end_masks=[False] * 3, squeeze_masks=[True, False, False])
+    one("windows", "sliding_windows", x.unfold(2, 2, 1), axis=2, window_size=2, step=1)
+    one("reverse", "reverse", x.flip(2), reverse_dim=[False, False, True])
+    b.add_load_constant_nd("i", "i", np.array([2, 0]), [2])
+    add("gather", "gather", x[:, [2, 0]], axis=1, inputs=("x", "i"))
+    b.add_load_constant_nd("ij", "ij", np.array([[1, 2], [0, 0], [1, 1]]), [3, 2])
+    add("gather_nd", "gather_nd", x[[1, 0, 1], [2, 0, 1]], inputs=("x", "ij"))
+    b.add_load_constant_nd("u", "u", weights(4, 2, 2, 4), [2, 2, 4])
+    scattered = x.clone()
+    scattered[:, [2, 0]] += t(weights(4, 2, 2, 4))
+    add("scatter", "scatter", scattered, axis=1, mode="ADD", inputs=("x", "i", "u"))
+    b.add_get_shape("shape", "x", "shape")
+    n.want("shape", np.array([2, 3, 4]))
+    b.add_load_constant_nd("to", "to", np.array([3, 8]), [2])
+    add("reshape_to", "reshape_dynamic", x.reshape(3, 8), inputs=("x", "to"))
+    add("reshape_as", "reshape_like", x.reshape(6, 4), inputs=("x", "flat"))
+    one("fill", "fill_like", torch.full((2, 3, 4), 1.5), value=1.5)
+    one("broadcast", "broadcast_to_static", x.expand(2, 2, 3, 4), output_shape=[2, 2, 3, 4])
+    b.add_range_static("range", "range", end=7, start=1, step=2)
+    n.want("range", np.array([1, 3, 5]))
+    add("pad", "constant_pad", F.pad(x, (2, 0, 0, 1), value=-1), value=-1, pad_to_given_output_size_mode=False,
+        pad_amounts=[0, 0, 0, 1, 2, 0])
+    one("lower", "lower_triangular", x.tril(-1), k=-1)
+    one("upper", "upper_triangular", x.triu(0), k=0)
+    one("band", "matrix_band_part", x.triu(-1).tril(1), num_lower=1, num_upper=1)
+    b.add_cumsum("cumsum", ["x"], "cumsum", axis=1, reverse=True, exclusive=False)
+    n.want("cumsum", x.flip(1).cumsum(1).flip(1))
+    b.add_one_hot("hot", ["i"], "hot", one_hot_vector_size=4, axis=-1, on_value=2, off_value=-1)
+    n.want("hot", F.one_hot(torch.tensor([2, 0]), 4) * 3.0 - 1)
+    b.add_topk("top", ["x"], ["top", "top_at"], 2, -1, False)
+    n.want("top", x.topk(2, -1).values)
+    n.want("top_at", x.topk(2, -1).indices.float())
+    b.add_argsort("sorted", "x", "sorted", axis=2, descending=True)
+    n.want("sorted", x.argsort(2, descending=True).float())
+    b.add_argmax("arg", "x", "arg", axis=1, keepdims=False)
+    n.want("arg", x.argmax(1).float())
+    for how, want in (("sum", x.sum((0, 2))), ("max", x.amax((0, 2))), ("logsumexp", x.logsumexp((0, 2))),
+                      ("l2", x.norm(dim=(0, 2))), ("sumsquare", (x * x).sum((0, 2)))):
+        getattr(b, "add_reduce_" + how)("reduce_" + how, "x", "reduce_" + how, axes=[0, 2], keepdims=False)
+        n.want("reduce_" + how, want)
+    gamma, beta = weights(5, 4), weights(6, 4)
+    b.add_layer_normalization("norm", "x", "norm", [4], gamma, beta, eps=1e-4)
+    n.want("norm", F.layer_norm(x, [4], t(gamma), t(beta), 1e-4))
+    add("greater", "greater_than", (x > 0.25).float(), alpha=0.25)
+    add("equal", "equal", (x == x).float(), inputs=("x", "x"))
+    add("either", "logical", (x > 0.25).float(), mode="AND", inputs=("greater", "equal"))
+    add("where", "where_broadcastable", torch.where(x > 0.25, x, torch.full_like(x, 1.5)), inputs=("greater", "x", "fill"))
+    add("mod", "mod_broadcastable", x % 1.5, inputs=("x", "fill"))
+    add("divide", "divide_broadcastable", x / 1.5, inputs=("x", "fill"))
+    add("floor_div", "floor_div_broadcastable", torch.floor(x / 1.5), inputs=("x", "fill"))
+    one("clip", "clip", x.clamp(-0.5, 1), min_value=-0.5, max_value=1)
+    one("clamped", "clamped_relu", torch.minimum(torch.where(x >= 0, x, 0.5 * x), torch.tensor(1.25)), alpha=0.5, beta=1.25)
+    one("gelu", "gelu", F.gelu(x, approximate="tanh"), mode="TANH_APPROXIMATION")
+    for how, want in (("erf", torch.erf(x)), ("sinh", x.sinh()), ("atan", x.atan()), ("asinh", x.asinh()), ("sign", x.sign()),
+                      ("floor", x.floor()), ("exp2", torch.exp2(x)), ("cos", x.cos())):
+        one(how, how, want)
+    table = weights(7, 6, 5)
+    b.add_expand_dims("i_column", "i", "i_column", axes=[-1])
+    b.add_embedding_nd("embedding", "i_column", "embedding", 6, 5, W=table.T.copy(), b=bias, is_quantized_weight=False)
+    n.want("embedding", t(table)[[2, 0]] + t(bias))
+    n.save("arrays")
+
+
+def functions():
+    """Functions of one value and activations, quantised weights, a copy; a network of the first versions, a vector in."""
+    n = Network({"x": (6,)}, exact=False)
+    b, x, t = n.builder, torch.from_numpy(values(1, 6, 1, 1)), torch.from_numpy
+    for name, mode, params, want in (
+            ("relu", "RELU", None, x.relu()), ("leaky", "LEAKYRELU", [0.2], F.leaky_relu(x, 0.2)), ("tanh", "TANH", None, x.tanh()),
+            ("scaled", "SCALED_TANH", [1.5, 0.5], 1.5 * (0.5 * x).tanh()), ("sigmoid", "SIGMOID", None, x.sigmoid()),
+            ("hard", "SIGMOID_HARD", [0.3, 0.4], (0.3 * x + 0.4).clamp(0, 1)), ("elu", "ELU", 0.7, F.elu(x, 0.7)),
+            ("linear", "LINEAR", [2, 1], 2 * x + 1), ("threshold", "THRESHOLDEDRELU", 0.5, torch.where(x >= 0.5, x, 0.0)),
+            ("sign", "SOFTSIGN", None, F.softsign(x)), ("plus", "SOFTPLUS", None, F.softplus(x)),
+            ("prelu", "PRELU", weights(1, 6), torch.where(x >= 0, x, x * t(weights(1, 6)).reshape(1, 6, 1, 1))),
+            ("plus_parts", "PARAMETRICSOFTPLUS", [weights(1, 6) + 1, weights(2, 6) + 1],
+             t(weights(1, 6) + 1).reshape(1, 6, 1, 1) * F.softplus(x * t(weights(2, 6) + 1).reshape(1, 6, 1, 1)))):
+        b.add_activation("act_" + name, mode, "x", "act_" + name, params)
+        n.want("act_" + name, want)
+    p = x * 0.25 + 0.75
+    for name, how, want in (("root", "sqrt", p.sqrt()), ("rroot", "rsqrt", 1 / (p + 1e-3).sqrt()), ("inverse", "inverse", 1 / (p + 1e-3)),
+                            ("power", "power", p**2.5), ("exp", "exp", p.exp()), ("log", "log", p.log()), ("abs", "abs", p.abs()),
+                            ("most", "threshold", p.clamp(min=2.5))):
+        b.add_unary(name, "x", name, how, alpha=2.5, shift=0.75, scale=0.25, epsilon=1e-3)
+        n.want(name, want)
+    b.add_bias("bias", weights(3, 6), "x", "bias", [6])
+    n.want("bias", x + t(weights(3, 6)).reshape(1, 6, 1, 1))
+    b.add_scale("scale", weights(4, 6), weights(5, 1), True, "x", "scale", [6], [1])
+    n.want("scale", x * t(weights(4, 6)).reshape(1, 6, 1, 1) + float(weights(5, 1)[0]))
+    b.add_elementwise("sum", ["x", "bias", "scale"], "sum", "ADD")
+    n.want("sum", x + n.wants["bias"] + n.wants["scale"])
+    b.add_elementwise("average", ["x", "bias"], "average", "AVE")
+    n.want("average", (x + n.wants["bias"]) / 2)
+    b.add_elementwise("largest", ["x", "bias"], "largest", "MAX")
+    n.want("largest", torch.maximum(x, n.wants["bias"]))
+    b.add_elementwise("cosine", ["x", "bias"], "cosine", "COS")
+    n.want("cosine", F.cosine_similarity(x, n.wants["bias"], 1).reshape(1, 1, 1, 1))
+    b.add_elementwise("joined", ["x", "bias"], "joined", "CONCAT")
+    n.want("joined", torch.cat([x, n.wants["bias"]], 1))
+    b.add_reshape("reshape", "joined", "reshape", [3, 2, 2], 0)
+    n.want("reshape", n.wants["joined"].reshape(1, 3, 2, 2))
+    b.add_reshape("reshape_last", "reshape", "reshape_last", [2, 3, 2], 1)
+    n.want("reshape_last", n.wants["reshape"].permute(0, 2, 3, 1).reshape(1, 3, 2, 2).permute(0, 3, 1, 2))
+    b.add_permute("permute", [0, 3, 1, 2], "reshape", "permute")
+    n.want("permute", n.wants["reshape"].permute(0, 3, 1, 2))
+    b.add_flatten("flat", 1, "reshape", "flat")
+    n.want("flat", n.wants["reshape"].permute(0, 2, 3, 1).reshape(1, 12, 1, 1))
+    b.add_split("split", "joined", ["part_a", "part_b", "part_c"])
+    for name, part in zip(("part_a", "part_b", "part_c"), n.wants["joined"].split(4, 1)):
+        n.want(name, part)
+    w = weights(6, 3, 6)
+    for name, bits, how in (("half", 16, None), ("linear8", 8, "linear"), ("table3", 3, "table"), ("linear5", 5, "linear")):
+        b.add_inner_product(name, w, None, 6, 3, False, "x", name)
+        params = b.nn_spec.layers[-1].innerProduct.weights
+        params.ClearField("floatValue")
+        used = w
+        if how is None:
+            params.float16Value = w.astype(np.float16).tobytes()
+        else:
+            q = ((np.arange(18) * 7 + 3) % (1 << bits)).astype(np.uint8)
+            every = np.unpackbits(q.reshape(-1, 1), axis=1)[:, 8 - bits:]
+            params.rawValue = np.packbits(every.reshape(-1)).tobytes()
+            params.quantization.numberOfBits = bits
+            if how == "table":
+                table = weights(7, 1 << bits)
+                params.quantization.lookupTableQuantization.floatValue.extend([float(v) for v in table])
+                used = table[q].reshape(3, 6)
+            else:
+                scale, bias = weights(8, 3), weights(9, 3)
+                params.quantization.linearQuantization.scale.extend([float(v) for v in scale])
+                params.quantization.linearQuantization.bias.extend([float(v) for v in bias])
+                used = (q.reshape(3, 6) * scale[:, None] + bias[:, None]).astype(np.float32)
+        n.want(name, t(used) @ x.reshape(6))
+    n.save("functions")
+
+
+def sequences():
+    """Recurrent layers: a sequence of the batches that an embedding gives."""
+    n = Network({"x": (5, 1, 3, 1, 1)})
+    b, x, t = n.builder, torch.from_numpy(values(5, 1, 3)), torch.from_numpy
+    h = 2
+
+    def w(seed, gates, columns):
+        return [weights(seed + i, h, columns) for i in range(gates)]
+
+    def lstm(seed):
+        return w(seed, 4, h), w(seed + 4, 4, 3), [weights(seed + 8 + i, h) for i in range(4)], [weights(seed + 12 + i, h) for i in range(3)]
+
+    def steps(state_h, state_c, rh, rx, bias, peep, order):
+        """The builder's gates are i, f, o, z."""
+        out = []
+        for k in order:
+            v = x[k, 0]
+            gate = [t(rx[i]) @ v + t(rh[i]) @ state_h + t(bias[i]) for i in range(4)]
+            i = torch.sigmoid(gate[0] + t(peep[0]) * state_c)
+            f = torch.sigmoid(gate[1] + t(peep[1]) * state_c)
+            state_c = state_c * f + i * torch.tanh(gate[3])
+            o = torch.sigmoid(gate[2] + t(peep[2]) * state_c)
+            state_h = torch.tanh(state_c) * o
+            out.append(state_h)
+        return torch.stack(out), state_h, state_c
+
+    zero = torch.zeros(h)
+    rh, rx, bias, peep = lstm(1)
+    b.add_unilstm("lstm", rh, rx, bias, h, 3, ["x"], ["lstm", "lstm_h", "lstm_c"], peep=peep, output_all=True)
+    y, last, cell = steps(zero, zero, rh, rx, bias, peep, range(5))
+    n.want("lstm", y), n.want("lstm_h", last), n.want("lstm_c", cell)
+    other = lstm(20)
+    b.add_bidirlstm("both", rh, rx, bias, other[0], other[1], other[2], h, 3, ["x"],
+                        ["both", "both_h", "both_c", "both_hr", "both_cr"], peep=peep, peep_back=other[3], output_all=True)
+    back, last_back, cell_back = steps(zero, zero, *other, range(4, -1, -1))
+    n.want("both", torch.cat([y, back.flip(0)], 1)), n.want("both_h", last), n.want("both_c", cell)
+    n.want("both_hr", last_back), n.want("both_cr", cell_back)
+
+    rh, rx, bias = w(3, 3, h), w(7, 3, 3), [weights(11 + i, h) for i in range(3)]
+    b.add_gru("gru", rh, rx, bias, h, 3, ["x"], ["gru", "gru_h"], inner_activation="SIGMOID", output_all=True)
+    state, out = zero, []
+    for k in range(5):
+        z = torch.sigmoid(t(rx[0]) @ x[k, 0] + t(rh[0]) @ state + t(bias[0]))
+        r = torch.sigmoid(t(rx[1]) @ x[k, 0] + t(rh[1]) @ state + t(bias[1]))
+        o = torch.tanh(t(rx[2]) @ x[k, 0] + t(rh[2]) @ (r * state) + t(bias[2]))
+        state = (1 - z) * o + z * state
+        out.append(state)
+    n.want("gru", torch.stack(out)), n.want("gru_h", state)
+
+    rh, rx, bias = weights(5, h, h), weights(6, h, 3), weights(7, h)
+    b.add_simple_rnn("rnn", rh, rx, bias, h, 3, "TANH", ["x"], ["rnn", "rnn_h"], reverse_input=True)
+    state = zero
+    for k in range(4, -1, -1):
+        state = torch.tanh(t(rx) @ x[k, 0] + t(rh) @ state + t(bias))
+    n.want("rnn", state), n.want("rnn_h", state)
+    b.add_sequence_repeat("repeat", 2, "x", "repeat")
+    n.want("repeat", x.repeat(2, 1, 1))
+    n.save("sequences")
+
+
+def picture():
+    """A classifier of images, with scale and bias; its colours are BGR."""
+    builder = NeuralNetworkBuilder([("image 1", datatypes.Array(3, 4, 6))], [("probabilities", datatypes.Array(3))],
+                                   mode="classifier", disable_rank5_shape_mapping=False)
+    w, bias = weights(1, 3, 3, 4, 6), weights(2, 3)
+    builder.add_convolution("conv", 3, 3, 4, 6, 1, 1, "valid", 1, w.transpose(2, 3, 1, 0), bias, True, input_name="image 1",
+                            output_name="conv")
+    builder.add_softmax("softmax", "conv", "probabilities")
+    builder.set_pre_processing_parameters(image_input_names=["image 1"], is_bgr=True, blue_bias=-0.5, green_bias=0.25, red_bias=0.125,
+                                          image_scale=0.25)
+    builder.set_class_labels(["ant", "bee", "cat"], "classLabel", "probabilities")
+    x = values(1, 3, 4, 6) * np.float32(0.25) + np.array([-0.5, 0.25, 0.125], np.float32).reshape(1, 3, 1, 1)
+    p = F.conv2d(torch.from_numpy(x), torch.from_numpy(w), torch.from_numpy(bias)).reshape(3).softmax(0)
+    best = int(p.argmax())
+    save(builder.spec, "picture", {"classLabel": np.array([["ant", "bee", "cat"][best], "%.7g" % float(p[best])])})
+
+
 def feature(description, kind, name, **type_of):
     f = getattr(description, kind).add()
     f.name = name
@@ -238,5 +487,5 @@ def tables():
 
 
 if __name__ == "__main__":
-    tables()
-    images()
+    for make in (images, arrays, functions, sequences, picture, tables):
+        make()

@@ -33,7 +33,8 @@ static void interface_program_fail(mil_builder *b, propane_status status, const 
 static void interface_program_open(const mil_feature *f, mil_type *type) {
     const int lead = type->rank - f->shape.rank;
     for (int d = 0; d < f->shape.rank; d++) {
-        bool open = f->shape.dim[d] < 1 || (f->range_count == f->shape.rank && f->ranges[d].lower != f->ranges[d].upper);
+        bool open =
+            f->shape.dim[d] < 1 || (f->range_count == f->shape.rank && f->ranges[d].lower != f->ranges[d].upper);
         for (int i = 0; i < f->shape_count; i++)
             open |= f->shapes[i].rank == f->shape.rank && f->shapes[i].dim[d] != f->shape.dim[d];
         if (open) type->dim[lead + d] = MIL_OPEN;
@@ -82,6 +83,18 @@ mil_value *interface_param(mil_builder *b, mil_feature *f, const mil_read_option
     return mil_build_param(b, name, type);
 }
 
+/* A value inside the program that is called like an output gets another name. */
+static void interface_program_make_room(mil_builder *b, const char *name) {
+    mil_value *other = mil_scope_find(b->function, name, strlen(name));
+    bool seen = !other || !other->def;
+    for (int i = 0; i < b->function->result_count; i++) seen |= b->function->results[i] == other;
+    if (seen || b->err.status) return;
+    const char *inside = arena_printf(b->module->arena, "%s_inside", name);
+    if (inside) inside = mil_scope_unique(b->function, inside);
+    if (!inside) (void)!propane_fail_memory(&b->err, 0);
+    if (inside) (void)!mil_rename(b->function, other, inside, &b->err);
+}
+
 static mil_value *interface_program_named(mil_builder *b, const char *wanted, mil_value *v) {
     const char *name = interface_name(b->module->arena, wanted);
     if (!name) (void)!propane_fail_memory(&b->err, 0);
@@ -90,6 +103,7 @@ static mil_value *interface_program_named(mil_builder *b, const char *wanted, mi
     for (int i = 0; i < b->function->result_count; i++) same |= b->function->results[i] == v;
     if (same) v = mil_build_unary(b, MIL_OP_identity, v);
     if (!v || strcmp(v->name, name) == 0) return v;
+    interface_program_make_room(b, name);
     name = mil_scope_unique(b->function, name);
     if (!name) (void)!propane_fail_memory(&b->err, 0);
     if (name) (void)!mil_rename(b->function, v, name, &b->err);

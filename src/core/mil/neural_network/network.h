@@ -87,6 +87,8 @@ int64_t network_axis(network *n, const network_layer *l, int64_t axis, int rank)
 /* The weights of field `number`, fp32 in whatever form they are; they must be as many as the shape says. */
 mil_value *network_weights(network *n, const network_layer *l, wire_view message, uint32_t number, const char *name,
                            int rank, const int64_t *dims);
+/* "conv1_bias", as MIL allows it. */
+const char *network_weight_name(network *n, const network_layer *l, const char *name);
 /* As numbers (mem_free); `channels` is over which axis of `dims` scales of a quantisation run. NULL: an error, or none. */
 float *network_numbers(network *n, const network_layer *l, wire_view message, uint32_t number, const char *name,
                        int rank, const int64_t *dims, int channels);
@@ -192,6 +194,7 @@ NETWORK_RUN(simple_recurrent);
 NETWORK_RUN(gru);
 NETWORK_RUN(lstm);
 NETWORK_RUN(bi_lstm);
+NETWORK_RUN(random);
 NETWORK_RUN(refused);
 
 #endif

@@ -18,7 +18,7 @@ static mil_value *dense_turned(network *n, const network_layer *l, uint32_t fiel
     for (int64_t i = 0; turned && i < dims[0]; i++)
         for (int64_t k = 0; k < dims[1]; k++) turned[k * dims[0] + i] = data[i * dims[1] + k];
     const mil_type type = mil_type_tensor(MIL_fp32, 2, (int64_t[]){dims[1], dims[0]});
-    if (turned) out = mil_build_const(&n->b, "weight", &type, turned);
+    if (turned) out = mil_build_const(&n->b, network_weight_name(n, l, "weight"), &type, turned);
     mem_free(data);
     mem_free(turned);
     return out;

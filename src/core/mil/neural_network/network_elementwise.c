@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT
  * Owns layers that work element by element: activations, functions of one and of two values, comparisons, constants, biases.
  */
+#include <string.h>
+
+#include "core/base/text.h"
 #include "core/mil/neural_network/network.h"
 
 #define X(value) NETWORK_IN("x", value)
@@ -241,6 +244,14 @@ void network_copy(network *n, network_layer *l) {
     l->out_count = 1;
 }
 
+/* A layer of an app's own code has a class there. */
 void network_refused(network *n, network_layer *l) {
-    network_refuse(n, l, "Propane does not read layers of this type");
+    enum { CUSTOM = 500, CLASS = 10 };
+    char shown[80];
+    const char *name = l->row->field == CUSTOM ? wire_text(n->b.module->arena, l->params, CLASS) : NULL;
+    if (name)
+        network_refuse(n, l, "its code is the class '%s' of an app, which is not in the file",
+                       text_quote(shown, name, strlen(name)));
+    else
+        network_refuse(n, l, "Propane does not read layers of this type");
 }

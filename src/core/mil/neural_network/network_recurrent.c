@@ -40,7 +40,9 @@ static mil_value *recurrent_stacked(recurrent *r, wire_view message, const uint3
         mem_free(one);
     }
     mil_type type = mil_type_tensor(MIL_fp32, columns ? 2 : 1, (int64_t[]){gates * r->out, columns});
-    mil_value *out = all && !network_failed(r->n) ? mil_build_const(&r->n->b, name, &type, all) : NULL;
+    mil_value *out = all && !network_failed(r->n)
+                         ? mil_build_const(&r->n->b, network_weight_name(r->n, r->l, name), &type, all)
+                         : NULL;
     mem_free(all);
     return out;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * The types of layers: one row each, by the field of the layer's message. Rows of layers that need a run to know their shape, or
- * that draw random numbers with Core ML's generator, are refused by name.
+ * The types of layers: one row each, by the field of the layer's message. Layers of an app's own code, of control flow, and
+ * whose shape only a run knows are refused by name.
  *
  * Sources: apple/coremltools, mlmodel/format/NeuralNetwork.proto.
  */
@@ -136,15 +136,15 @@ static const network_row rows[] = {
     ROW(1145, "reshapeDynamic", reshape_dynamic, 2, 2),
     ROW(1150, "rankPreservingReshape", rank_preserving_reshape, 1, 1),
     ROW(1155, "constantPad", constant_pad, 1, 2),
-    ROW(1170, "randomNormalLike", refused, 0, MANY),
-    ROW(1175, "randomNormalStatic", refused, 0, MANY),
-    ROW(1180, "randomNormalDynamic", refused, 0, MANY),
-    ROW(1190, "randomUniformLike", refused, 0, MANY),
-    ROW(1195, "randomUniformStatic", refused, 0, MANY),
-    ROW(1200, "randomUniformDynamic", refused, 0, MANY),
-    ROW(1210, "randomBernoulliLike", refused, 0, MANY),
-    ROW(1215, "randomBernoulliStatic", refused, 0, MANY),
-    ROW(1220, "randomBernoulliDynamic", refused, 0, MANY),
+    WITH(1170, "randomNormalLike", random, 1, 1, random_normal, 1),
+    WITH(1175, "randomNormalStatic", random, 0, 0, random_normal, 0),
+    WITH(1180, "randomNormalDynamic", random, 1, 1, random_normal, 2),
+    WITH(1190, "randomUniformLike", random, 1, 1, random_uniform, 1),
+    WITH(1195, "randomUniformStatic", random, 0, 0, random_uniform, 0),
+    WITH(1200, "randomUniformDynamic", random, 1, 1, random_uniform, 2),
+    WITH(1210, "randomBernoulliLike", random, 1, 1, random_bernoulli, 1),
+    WITH(1215, "randomBernoulliStatic", random, 0, 0, random_bernoulli, 0),
+    WITH(1220, "randomBernoulliDynamic", random, 1, 1, random_bernoulli, 2),
     ROW(1230, "categoricalDistribution", refused, 0, MANY),
     WITH(1250, "reduceL1", reduce_nd, 1, 1, reduce_l1_norm, 0),
     WITH(1255, "reduceL2", reduce_nd, 1, 1, reduce_l2_norm, 0),

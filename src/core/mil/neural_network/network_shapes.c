@@ -196,15 +196,23 @@ void network_concat_nd(network *n, network_layer *l) {
     l->out_count = 1;
 }
 
+/* Parts as equal as they can be: the first ones have one element more. */
+static int shapes_equal_parts(network *n, const network_layer *l, int64_t size, int64_t parts, int64_t *sizes) {
+    if (parts < 1 || parts > NETWORK_MOST_VALUES || parts > size)
+        network_fail(n, l, "%lld elements in %lld parts", (long long)size, (long long)parts);
+    if (network_failed(n)) return 0;
+    for (int64_t i = 0; i < parts; i++) sizes[i] = size / parts + (i < size % parts);
+    return (int)parts;
+}
+
 void network_split_nd(network *n, network_layer *l) {
     int64_t sizes[NETWORK_MOST_VALUES];
-    const int count = wire_wholes(l->params, 3, sizes, NETWORK_MOST_VALUES);
+    int count = wire_wholes(l->params, 3, sizes, NETWORK_MOST_VALUES);
     const int64_t axis = network_axis(n, l, wire_whole(l->params, 1, 0), network_rank(l->in[0]));
-    mil_value *number = count ? NULL : network_int(n, wire_whole(l->params, 2, 0)),
-              *list = count ? shapes_ints(n, sizes, count) : NULL;
+    if (!count) count = shapes_equal_parts(n, l, network_dim(l->in[0], (int)axis), wire_whole(l->params, 2, 0), sizes);
     shapes_give(l, network_op(n, MIL_OP_split,
-                              NETWORK_ARGS(X(l->in[0]), NETWORK_IN("num_splits", number),
-                                           NETWORK_IN("split_sizes", list), NETWORK_IN("axis", network_int(n, axis)))));
+                              NETWORK_ARGS(X(l->in[0]), NETWORK_IN("split_sizes", shapes_ints(n, sizes, count)),
+                                           NETWORK_IN("axis", network_int(n, axis)))));
 }
 
 void network_stack(network *n, network_layer *l) {
@@ -290,4 +298,22 @@ void network_broadcast(network *n, network_layer *l) {
     }
     x = network_reshape(n, x, from, rank);
     l->out[0] = same ? x : NETWORK_DO(n, tile, X(x), NETWORK_IN("reps", shapes_ints(n, reps, rank)));
+}
+
+/* flag: 0 the layer says the shape, 1 another value has it, 2 another value holds it. The numbers are not Core ML's. */
+void network_random(network *n, network_layer *l) {
+    int64_t dims[MIL_MAX_RANK];
+    const bool bernoulli = l->row->code == MIL_OP_random_bernoulli, normal = l->row->code == MIL_OP_random_normal;
+    const int rank = shapes_wanted(n, l, bernoulli ? 3 : 4, l->in[0], l->in[0], dims);
+    mil_value *shape = shapes_ints(n, dims, rank), *seed = network_int(n, wire_whole(l->params, 1, -1));
+    mil_value *a = network_real(n, wire_real(l->params, 2, 0)),
+              *b = bernoulli ? NULL : network_real(n, wire_real(l->params, 3, 0));
+    const mil_argument args[] = {NETWORK_IN("shape", shape), NETWORK_IN("seed", seed),
+                                 NETWORK_IN(bernoulli ? "prob"
+                                            : normal  ? "mean"
+                                                      : "low",
+                                            a),
+                                 NETWORK_IN(normal ? "stddev" : "high", b)};
+    l->out[0] = network_do(n, l->row->code, args, bernoulli ? 3 : 4);
+    l->out_count = 1;
 }

@@ -2,10 +2,12 @@
  * Owns the weights of layers: fp32, fp16, and quantised to 1 to 8 bits, linearly or by a table. One idea: they become fp32, and
  * before memory is taken for them the file is seen to hold them. Refuses counts that are not those of the layer's shape.
  */
+#include <stdio.h>
 #include <string.h>
 
 #include "core/base/float16.h"
 #include "core/base/memory.h"
+#include "core/mil/neural_network/interface_program.h"
 #include "core/mil/neural_network/network.h"
 
 /* WeightParams, and what hangs below it. */
@@ -135,12 +137,19 @@ float *network_numbers(network *n, const network_layer *l, wire_view message, ui
     return NULL;
 }
 
+const char *network_weight_name(network *n, const network_layer *l, const char *name) {
+    char out[100];
+    snprintf(out, sizeof out, "%.60s_%.30s", l->name, name);
+    const char *legal = interface_name(n->b.module->arena, out);
+    return legal ? legal : name;
+}
+
 mil_value *network_weights(network *n, const network_layer *l, wire_view message, uint32_t number, const char *name,
                            int rank, const int64_t *dims) {
     float *data = network_numbers(n, l, message, number, name, rank, dims, 0);
     if (!data) return NULL;
     const mil_type type = mil_type_tensor(MIL_fp32, rank, dims);
-    mil_value *out = mil_build_const(&n->b, name, &type, data);
+    mil_value *out = mil_build_const(&n->b, network_weight_name(n, l, name), &type, data);
     mem_free(data);
     return out;
 }
