@@ -6,10 +6,10 @@
  * It refuses what it cannot run when it is compiled, naming the operation; `threads` of the options is the
  * most that run at once, and 1 runs the whole program on the calling thread.
  */
-#include <pthread.h>
 #include <string.h>
 
 #include "core/base/clock.h"
+#include "core/base/fork.h"
 #include "core/base/memory.h"
 #include "core/base/pool.h"
 #include "cpu/blas.h"
@@ -21,8 +21,8 @@ extern const propane_driver cpu_driver;
 
 typedef struct cpu_device {
     const cpu_kernels *kernels;
-    const cpu_blas *blas;  /* for large products; NULL: none */
-    pthread_mutex_t mutex; /* the block: a compile may let it grow while a run uses it */
+    const cpu_blas *blas; /* for large products; NULL: none */
+    fork_mutex mutex;     /* the block: a compile may let it grow while a run uses it */
     void *block;
     size_t block_bytes;
 } cpu_device;
@@ -44,7 +44,7 @@ static propane_status cpu_open(const char *rest, void **impl, propane_error *err
     if (!d) return propane_fail_memory(err, sizeof *d);
     d->kernels = cpu_kernels_of(isa);
     d->blas = blas;
-    if (pthread_mutex_init(&d->mutex, NULL)) {
+    if (fork_mutex_init(&d->mutex)) {
         mem_free(d);
         return propane_fail(err, PROPANE_ERR_DEVICE, "the system gives no lock");
     }
@@ -56,7 +56,7 @@ static void cpu_close(void *impl) {
     cpu_device *d = impl;
     if (!d) return;
     mem_pages_free(d->block, d->block_bytes);
-    pthread_mutex_destroy(&d->mutex);
+    fork_mutex_destroy(&d->mutex);
     mem_free(d);
 }
 
@@ -82,7 +82,7 @@ static propane_status cpu_supports(void *impl, const mil_function *f, const prop
 
 static propane_status cpu_driver_grow_block(cpu_device *d, size_t bytes, propane_error *err) {
     propane_status status = PROPANE_OK;
-    pthread_mutex_lock(&d->mutex);
+    fork_mutex_lock(&d->mutex);
     if (bytes > d->block_bytes) {
         void *block = mem_pages_alloc(bytes);
         if (block) {
@@ -93,7 +93,7 @@ static propane_status cpu_driver_grow_block(cpu_device *d, size_t bytes, propane
             status = propane_fail_memory(err, bytes);
         }
     }
-    pthread_mutex_unlock(&d->mutex);
+    fork_mutex_unlock(&d->mutex);
     return status;
 }
 
@@ -131,7 +131,7 @@ static void cpu_buffer_free(void *impl, driver_buffer *buffer) {
 static propane_status cpu_execute(void *impl, const driver_execution *e, propane_completion *out, propane_error *err) {
     cpu_device *d = impl;
     cpu_program *program = e->program->impl;
-    pthread_mutex_lock(&d->mutex);
+    fork_mutex_lock(&d->mutex);
     int64_t start = clock_ns();
     for (int i = 0; i < program->input_count; i++) program->in[i] = e->inputs[i]->memory;
     for (int i = 0; i < program->output_count; i++) program->out[i] = e->outputs[i]->memory;
@@ -140,7 +140,7 @@ static propane_status cpu_execute(void *impl, const driver_execution *e, propane
     out->energy_j = -1;
     out->simulated = false;
     out->status = status;
-    pthread_mutex_unlock(&d->mutex);
+    fork_mutex_unlock(&d->mutex);
     return status;
 }
 

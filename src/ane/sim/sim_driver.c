@@ -5,13 +5,13 @@
  * Refuses, as the engine would but with the reason: what a known rule of the chip refuses (rule id, evidence, fix), the
  * compile after the last of the budget, weights beyond what loads, bindings that fault.
  */
-#include <pthread.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "ane/chip/check.h"
 #include "ane/chip/refusing_rule.h"
 #include "ane/sim/sim.h"
+#include "core/base/fork.h"
 #include "core/base/int_math.h"
 #include "core/base/memory.h"
 #include "cpu/simd/kernels.h"
@@ -26,7 +26,7 @@ typedef struct sim_device {
     sim_tables tables;
     sim_numbers numbers;
     const cpu_kernels *kernels;
-    pthread_mutex_t mutex; /* the block and the counters */
+    fork_mutex mutex; /* the block and the counters */
     void *block;
     size_t block_bytes;
     chip_process process; /* what this device has seen, for the rules about processes */
@@ -48,7 +48,7 @@ static propane_status sim_open(const char *rest, void **impl, propane_error *err
     sim_device *d = mem_alloc(sizeof *d);
     if (!d) return propane_fail_memory(err, sizeof *d);
     *d = (sim_device){.chip = c, .switches = switches, .kernels = cpu_kernels_of(isa), .pid = (int64_t)getpid()};
-    if (pthread_mutex_init(&d->mutex, NULL)) {
+    if (fork_mutex_init(&d->mutex)) {
         mem_free(d);
         return propane_fail(err, PROPANE_ERR_DEVICE, "the system gives no lock");
     }
@@ -65,7 +65,7 @@ static void sim_close(void *impl) {
     sim_device *d = impl;
     if (!d) return;
     mem_pages_free(d->block, d->block_bytes);
-    pthread_mutex_destroy(&d->mutex);
+    fork_mutex_destroy(&d->mutex);
     mem_free(d);
 }
 
@@ -200,10 +200,10 @@ static propane_status sim_compile(void *impl, const mil_function *f, const propa
     cpu_plan_options o = {.kernels = d->kernels, .threads = options ? options->threads : 0, .fuse = false};
     PROPANE_TRY(sim_program_create(f, &d->numbers, &o, out->arena, &p, err));
     propane_status status = sim_driver_prepare(d, f, out, p, err);
-    pthread_mutex_lock(&d->mutex);
+    fork_mutex_lock(&d->mutex);
     if (status == PROPANE_OK) status = sim_driver_grow_block(d, (size_t)p->block_bytes, err);
     if (status == PROPANE_OK) status = sim_driver_count_compile(d, f, err);
-    pthread_mutex_unlock(&d->mutex);
+    fork_mutex_unlock(&d->mutex);
     out->impl = p;
     if (status != PROPANE_OK) sim_program_deinit(p);
     return status;
@@ -213,9 +213,9 @@ static void sim_program_free(void *impl, driver_program *program) {
     sim_device *d = impl;
     sim_program_deinit(program->impl);
     program->impl = NULL;
-    pthread_mutex_lock(&d->mutex);
+    fork_mutex_lock(&d->mutex);
     d->process.loaded--;
-    pthread_mutex_unlock(&d->mutex);
+    fork_mutex_unlock(&d->mutex);
 }
 
 static propane_status sim_buffer_create(void *impl, size_t bytes, driver_buffer *out, propane_error *err) {
@@ -283,7 +283,7 @@ static propane_status sim_execute(void *impl, const driver_execution *e, propane
     sim_program *p = e->program->impl;
     void *inputs[MAX_IO];
     const void *outputs[MAX_IO];
-    pthread_mutex_lock(&d->mutex);
+    fork_mutex_lock(&d->mutex);
     unsigned char *room = (unsigned char *)d->block + p->block_bytes;
     for (int i = e->program->input_count - 1; i >= 0; i--) {
         const propane_io *io = &e->program->inputs[i];
@@ -301,7 +301,7 @@ static propane_status sim_execute(void *impl, const driver_execution *e, propane
         else
             sim_driver_copy_rows(io, (void *)(uintptr_t)outputs[i], e->outputs[i]->memory, false);
     }
-    pthread_mutex_unlock(&d->mutex);
+    fork_mutex_unlock(&d->mutex);
     out->device_ns = (int64_t)(p->ms * 1e6);
     out->energy_j = p->energy_mj * 1e-3;
     out->simulated = true;

@@ -3,7 +3,6 @@
  */
 #include "core/base/fork.h"
 
-#include <pthread.h>
 #include <stdatomic.h>
 
 static atomic_int generation;
@@ -16,3 +15,20 @@ int fork_generation(void) {
     (void)pthread_once(&once, fork_watch);
     return atomic_load_explicit(&generation, memory_order_relaxed);
 }
+
+int fork_mutex_init(fork_mutex *m) {
+    m->generation = fork_generation();
+    return pthread_mutex_init(&m->mutex, NULL);
+}
+
+void fork_mutex_lock(fork_mutex *m) {
+    const int now = fork_generation();
+    if (m->generation != now) {
+        (void)pthread_mutex_init(&m->mutex, NULL);
+        m->generation = now;
+    }
+    pthread_mutex_lock(&m->mutex);
+}
+
+void fork_mutex_unlock(fork_mutex *m) { pthread_mutex_unlock(&m->mutex); }
+void fork_mutex_destroy(fork_mutex *m) { pthread_mutex_destroy(&m->mutex); }

@@ -26,14 +26,22 @@ static const propane_io *request_io_at(const driver_program *p, int slot) {
     return slot < p->input_count ? &p->inputs[slot] : &p->outputs[slot - p->input_count];
 }
 
-static propane_status request_bind(propane_request *r, const propane_binding *binding, propane_error *err) {
+/* Names are given in the program's order as a rule: looked for from `guess` on, around. */
+static int request_find_slot(const propane_request *r, const char *name, int guess) {
+    for (int i = 0; i < r->buffer_count; i++) {
+        const int slot = (guess + i) % r->buffer_count;
+        if (strcmp(request_io_at(&r->program->p, slot)->name, name) == 0) return slot;
+    }
+    return r->buffer_count;
+}
+
+static propane_status request_bind(propane_request *r, const propane_binding *binding, int guess, propane_error *err) {
     const driver_program *p = &r->program->p;
     char names[400];
     if (!binding->name)
         return propane_fail(err, PROPANE_ERR_INVALID, "binding: a name is missing; the program has %s",
                             request_list_names(names, sizeof names, p));
-    int slot = 0;
-    while (slot < r->buffer_count && strcmp(request_io_at(p, slot)->name, binding->name) != 0) slot++;
+    const int slot = request_find_slot(r, binding->name, guess);
     if (slot == r->buffer_count)
         return propane_fail(err, PROPANE_ERR_INVALID,
                             "binding '%.60s': the program has no such input or output; it has %s", binding->name,
@@ -114,7 +122,7 @@ propane_status propane_request_create(propane_program *program, const propane_bi
     propane_status status = PROPANE_OK;
     if (!r->buffers || !r->driver_buffers)
         status = propane_fail_memory(err, (size_t)r->buffer_count * 2 * sizeof(void *));
-    for (int i = 0; i < count && status == PROPANE_OK; i++) status = request_bind(r, &bindings[i], err);
+    for (int i = 0; i < count && status == PROPANE_OK; i++) status = request_bind(r, &bindings[i], i, err);
     if (status == PROPANE_OK) status = request_check_complete(r, err);
     if (status == PROPANE_OK) status = request_check_sharing(r, err);
     const propane_device *d = program->device;

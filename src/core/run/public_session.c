@@ -20,6 +20,7 @@ struct propane_session {
     int *outputs; /* likewise, counted behind the inputs */
     int *states;  /* their inputs */
     int input_count, output_count, state_count;
+    int next_output;        /* behind the one that was found last */
     session_inputs several; /* arrays with a value for each of several runs */
 };
 
@@ -139,9 +140,14 @@ static propane_status api_session_unknown(const propane_session *p, const char *
 }
 
 /* Where a name's values are after a run: an output, or a state's newest content, which its input holds. */
-static int api_session_find_output(const propane_session *p, const char *name) {
-    for (int i = p->s.inputs; i < p->s.inputs + p->s.outputs; i++)
-        if (strcmp(api_session_io(p, i)->name, name) == 0) return i;
+/* Outputs are asked for in their order as a rule: looked for behind the last one. */
+static int api_session_find_output(propane_session *p, const char *name) {
+    for (int k = 0; k < p->s.outputs; k++) {
+        const int i = p->s.inputs + (p->next_output + k) % p->s.outputs;
+        if (strcmp(api_session_io(p, i)->name, name) != 0) continue;
+        p->next_output = i - p->s.inputs + 1;
+        return i;
+    }
     return session_is_state(&p->s, name) ? session_find_input(&p->s, name) : -1;
 }
 

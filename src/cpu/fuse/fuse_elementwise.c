@@ -165,7 +165,8 @@ static propane_status fuse_elementwise_siblings_apply(cpu_graph *g, int i, bool 
         const int *readers;
         const int count = v->konst ? 0 : cpu_graph_reads(g, v, &readers);
         int first = 0;
-        while (first < count && g->nodes[g->node_of[readers[first]]].kind != CPU_NODE_TILE) first++;
+        while (first < count && readers[first] < i && g->nodes[g->node_of[readers[first]]].kind != CPU_NODE_TILE)
+            first++;
         if (first < count && readers[first] < i)
             PROPANE_TRY(fuse_elementwise_try_merge(g, g->ops[readers[first]], g->ops[i], fired, err));
     }

@@ -6,7 +6,6 @@
 #include "cpu/gemm/gemm_choice.h"
 
 #include <inttypes.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -14,6 +13,7 @@
 #include "core/base/checksum.h"
 #include "core/base/clock.h"
 #include "core/base/file.h"
+#include "core/base/fork.h"
 #include "core/base/int_math.h"
 #include "core/base/log.h"
 #include "core/base/memory.h"
@@ -38,11 +38,11 @@ typedef struct gemm_choice_row {
 } gemm_choice_row;
 
 static struct {
-    pthread_mutex_t mutex;
+    fork_mutex mutex;
     gemm_choice_row rows[CHOICE_ROWS];
     int count;
     bool read, told;
-} gemm_choice_table = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+} gemm_choice_table = {.mutex = FORK_MUTEX_INITIALIZER};
 
 /* ---- what a product is ------------------------------------------------------------------------------------------------------ */
 
@@ -258,7 +258,7 @@ bool cpu_gemm_choose_blas(const cpu_blas *blas, const cpu_gemm *g) {
     if (!blas || !cpu_gemm_blas_takes(blas, g)) return false;
     if (!blas->measured) return true;
     gemm_choice_key(blas, g, g->threads > 0 ? min_i64(g->threads, pool_threads()) : pool_threads(), key);
-    pthread_mutex_lock(&gemm_choice_table.mutex);
+    fork_mutex_lock(&gemm_choice_table.mutex);
     if (!gemm_choice_table.read) gemm_choice_read();
     row = gemm_choice_find(key);
     if (!row && gemm_choice_measure(blas, g, &now)) {
@@ -267,6 +267,6 @@ bool cpu_gemm_choose_blas(const cpu_blas *blas, const cpu_gemm *g) {
         row = &now;
     }
     const bool library = row && row->agreed && (double)row->library_ns < gemm_choice_margin * (double)row->own_ns;
-    pthread_mutex_unlock(&gemm_choice_table.mutex);
+    fork_mutex_unlock(&gemm_choice_table.mutex);
     return library;
 }

@@ -429,11 +429,10 @@ static propane_status emit_elementwise_finish(elementwise_builder *t, propane_er
 }
 
 propane_status cpu_emit_elementwise(planner *p, const cpu_node *node, propane_error *err) {
-    elementwise_builder *t = ARENA_NEW(p->work, elementwise_builder);
+    elementwise_builder *t = p->loop_builder ? p->loop_builder : ARENA_NEW(p->work, elementwise_builder);
     if (!t) return cpu_program_no_memory(err);
-    t->p = p;
-    t->node = node;
-    t->err = err;
+    p->loop_builder = t;
+    *t = (elementwise_builder){.p = p, .node = node, .err = err};
     t->l.arena = p->arena;
     t->l.work = p->work;
     t->l.shape = node->shape;

@@ -36,6 +36,7 @@ struct planner {
     cpu_program *program;
     bool check;            /* it will not run: constants are not prepared */
     void *last_product;    /* the arguments of the step that is one (emit_matmul.c); NULL: none yet */
+    void *loop_builder;    /* of the last fused loop (emit_elementwise.c), for the next one; NULL: none yet */
     const mil_op *current; /* for names of steps and messages */
     /* Plans the function of a block: control flow has programs inside (emit_control.c). */
     propane_status (*plan)(const mil_function *f, const cpu_plan_options *options, arena *a, cpu_program **out,

@@ -64,7 +64,7 @@ static void graph_start_node(cpu_node *n, mil_op **op, int index) {
     const cpu_emitter *e = cpu_emitter_of(*op);
     n->ops = op;
     n->op_count = 1;
-    n->last = index;
+    n->first = n->last = index;
     if (cpu_plan_is_product(*op)) n->kind = CPU_NODE_GEMM;
     if (e->tile && e->tile(*op)) {
         n->kind = CPU_NODE_TILE;
@@ -77,10 +77,12 @@ static propane_status graph_start_nodes(cpu_graph *g, propane_error *err) {
     g->node_count = g->op_count;
     g->nodes = ARENA_ARRAY(g->work, g->op_count + 1, cpu_node);
     g->node_of = ARENA_ARRAY(g->work, g->op_count + 1, int);
+    g->across = ARENA_ARRAY(g->work, g->op_count + 1, int);
     g->stack = ARENA_ARRAY(g->work, g->op_count + 1, int);
     g->seen = ARENA_ARRAY(g->work, g->op_count + 1, int);
     g->value_seen = ARENA_ARRAY(g->work, g->f->value_count + 1, int);
-    if (!g->nodes || !g->node_of || !g->stack || !g->seen || !g->value_seen) return cpu_program_no_memory(err);
+    if (!g->nodes || !g->node_of || !g->across || !g->stack || !g->seen || !g->value_seen)
+        return cpu_program_no_memory(err);
     for (int i = 0; i < g->op_count; i++) {
         graph_start_node(&g->nodes[i], &g->ops[i], i);
         g->node_of[i] = i;
@@ -127,30 +129,55 @@ bool cpu_graph_takes_rows(const cpu_node *n) {
 
 /* ---- merging ----------------------------------------------------------------------------------------------------------- */
 
-/* Pushes the nodes that `node` reads; true: a node outside (`inside` is false) reads a member. Members are marked g->mark, nodes
- * that have been pushed g->mark + 1. */
-static bool graph_push_makers(cpu_graph *g, int node, bool inside, int *depth) {
+/* Pushes the nodes that `node` reads and that are not wholly in front of `cut`; true: a node outside (`inside` is false) reads a
+ * member. Members are marked g->mark, nodes that have been pushed g->mark + 1. */
+static bool graph_push_makers(cpu_graph *g, int node, bool inside, int cut, int *depth) {
     for (int i = 0; i < g->nodes[node].op_count; i++)
         MIL_FOR_OPERANDS (g->nodes[node].ops[i], v) {
             const int maker = cpu_graph_maker(g, v);
             if (maker < 0) continue;
             const int n = g->node_of[maker];
             if (g->seen[n] == g->mark && !inside) return true;
-            if (g->seen[n] >= g->mark) continue;
+            if (g->seen[n] >= g->mark || g->nodes[n].last < cut) continue;
             g->seen[n] = g->mark + 1;
             g->stack[(*depth)++] = n;
         }
     return false;
 }
 
+/* An operation reads what is in front of it. Where no node lies across a place, the nodes in front of that place read nothing
+ * behind it: a search for ways to the members ends at the last such place in front of all of them. So it looks at what lies
+ * between them, not at the whole function. */
+static int graph_cut_before(const cpu_graph *g, const mil_op *const *ops, int count) {
+    int cut = g->op_count;
+    for (int i = 0; i < count; i++) {
+        const int first = g->nodes[g->node_of[cpu_graph_index(g, ops[i])]].first;
+        if (first < cut) cut = first;
+    }
+    while (cut > 0 && g->across[cut]) cut--;
+    return cut;
+}
+
 bool cpu_graph_is_between(cpu_graph *g, const mil_op *const *ops, int count) {
+    const int cut = graph_cut_before(g, ops, count);
     int depth = 0;
     g->mark += 2;
     for (int i = 0; i < count; i++) g->seen[g->node_of[cpu_graph_index(g, ops[i])]] = g->mark;
-    for (int i = 0; i < count; i++) (void)graph_push_makers(g, g->node_of[cpu_graph_index(g, ops[i])], true, &depth);
+    for (int i = 0; i < count; i++)
+        (void)graph_push_makers(g, g->node_of[cpu_graph_index(g, ops[i])], true, cut, &depth);
     while (depth > 0)
-        if (graph_push_makers(g, g->stack[--depth], false, &depth)) return true;
+        if (graph_push_makers(g, g->stack[--depth], false, cut, &depth)) return true;
     return false;
+}
+
+/* Places that two nodes lie across count one for the node that they become, and those between them, too. */
+static void graph_join_spans(cpu_graph *g, cpu_node *a, const cpu_node *b) {
+    const cpu_node *front = a->first <= b->first ? a : b, *rear = front == a ? b : a;
+    const int least = front->last < rear->last ? front->last : rear->last;
+    for (int i = front->last + 1; i <= rear->first; i++) g->across[i]++;
+    for (int i = rear->first + 1; i <= least; i++) g->across[i]--;
+    a->last = front->last > rear->last ? front->last : rear->last;
+    a->first = front->first;
 }
 
 /* The operations of both, in order; `from` has none then. */
@@ -167,7 +194,7 @@ static bool graph_merge_nodes(cpu_graph *g, int into, int from) {
     for (int k = 0; k < b->op_count; k++) g->node_of[cpu_graph_index(g, b->ops[k])] = into;
     a->ops = ops;
     a->op_count = n;
-    a->last = cpu_graph_index(g, ops[n - 1]);
+    graph_join_spans(g, a, b);
     b->op_count = 0;
     return true;
 }

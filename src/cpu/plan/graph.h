@@ -59,7 +59,7 @@ typedef struct cpu_node {
     cpu_node_kind kind;
     int op_count;
     mil_op **ops;          /* in the function's order */
-    int last;              /* index of the last one: keeps the order of the text where nothing else decides */
+    int first, last;       /* indices: the last one's keeps the order of the text where nothing else decides */
     mil_type shape;        /* tile: the iteration space */
     unsigned axes;         /* tile: bit per reduced axis */
     const mil_op *folded;  /* gemm: the reduce_sum over the batch after the product; NULL: none */
@@ -93,6 +93,7 @@ typedef struct cpu_graph {
     int *order;   /* nodes in the order of execution */
     int order_count;
     int *fired;                           /* by rule of fuse/fuse.c: how often */
+    int *across;                          /* [op index]: nodes with operations in front of it and from it on */
     int *stack, *seen, *value_seen, mark; /* of searches: nodes to visit; the last search that saw a node, a value */
 } cpu_graph;
 
