@@ -14,9 +14,21 @@
 
 typedef struct serve_answer answer;
 
+static size_t engine_longest_piece(const tokenizer *t) {
+    size_t longest = 1;
+    for (int32_t id = 0; id < tokenizer_vocab_size(t); id++) {
+        size_t length = 0;
+        (void)tokenizer_piece(t, id, &length);
+        if (length > longest) longest = length;
+    }
+    return longest;
+}
+
 serve_engine serve_engine_of(const propane_generator *generator, const propane_chat *chat) {
-    return (serve_engine){
-        .machine = generator->machine, .tokenizer = generator->tokenizer, .chat = chat ? &chat->chat : NULL};
+    return (serve_engine){.machine = generator->machine,
+                          .tokenizer = generator->tokenizer,
+                          .chat = chat ? &chat->chat : NULL,
+                          .longest_piece = engine_longest_piece(generator->tokenizer)};
 }
 
 struct serve_answer {
@@ -224,6 +236,28 @@ static bool engine_check_ids(const answer *a, const token_list *ids, const char 
                         ids->count, room);
 }
 
+/* A text that is much too long is seen by its length, before time is spent on it. Twice as many bytes are let through as tokens
+ * can hold: some tokenizers drop blanks and marks. */
+static bool engine_check_length(const serve_engine *e, size_t bytes, const char *param, serve_problem *p) {
+    const int64_t room = infer_context(e->machine);
+    if (!e->longest_piece || bytes / e->longest_piece / 2 <= (size_t)room) return true;
+    return serve_refuse(p, 400, "invalid_request_error", param, "context_length_exceeded",
+                        "the text has %zu bytes, the model's context has room for %" PRId64 " tokens; shorten it",
+                        bytes, room);
+}
+
+static bool engine_check_messages(const serve_engine *e, const serve_request *r, serve_problem *p) {
+    const int64_t room = infer_context(e->machine);
+    size_t bytes = 0;
+    if (r->message_count > room)
+        return serve_refuse(p, 400, "invalid_request_error", "messages", "context_length_exceeded",
+                            "there are %d messages, the model's context has room for %" PRId64
+                            " tokens; leave some out",
+                            r->message_count, room);
+    for (int i = 0; i < r->message_count; i++) bytes += r->messages[i].content ? strlen(r->messages[i].content) : 0;
+    return engine_check_length(e, bytes, "messages", p);
+}
+
 bool serve_check_sizes(const serve_engine *e, const serve_request *r, serve_problem *p) {
     const int64_t room = infer_context(e->machine), width = infer_width(e->machine);
     if (r->dimensions && r->dimensions != width)
@@ -237,7 +271,9 @@ bool serve_check_sizes(const serve_engine *e, const serve_request *r, serve_prob
                                 "the prompt has %" PRId64 " tokens, the model's context has room for %" PRId64
                                 "; shorten it",
                                 r->prompts[i].count, room);
-    return true;
+        else if (r->prompts[i].text && !engine_check_length(e, (size_t)r->prompts[i].count, serve_request_key(r), p))
+            return false;
+    return !r->chat || engine_check_messages(e, r, p);
 }
 
 /* Ids of prompt number i; a chat has one. */

@@ -16,6 +16,8 @@ typedef struct serve_engine {
     int64_t created;        /* when it was loaded, seconds since 1970 */
     uint64_t next_seed;     /* for requests without one */
     bool busy[INFER_MAX_SEQUENCES];
+    size_t
+        longest_piece; /* bytes of the vocabulary's longest token: a text has at least its length through that many; 0: not known */
     bool shortest; /* whose prompt is read next: what has least left, or what began first, in turns */
 } serve_engine;
 

@@ -302,8 +302,10 @@ static bool http_request_read_all(serve_request *r, serve_problem *p) {
     return true;
 }
 
-bool serve_request_check_items(const char *body, size_t length, int64_t context, serve_problem *problem) {
-    const int64_t most = (context + 1) * SERVE_MAX_PROMPTS + 1000;
+bool serve_request_check_items(const char *body, size_t length, serve_kind kind, int64_t context,
+                               serve_problem *problem) {
+    enum { EACH_MESSAGE = 8 }; /* commas of a message that is a token long, those of its text included */
+    const int64_t most = (context + 1) * (kind == SERVE_CHAT ? EACH_MESSAGE : SERVE_MAX_PROMPTS) + 1000;
     int64_t items = 0;
     for (const char *at = body; (at = memchr(at, ',', length - (size_t)(at - body))); at++) items++;
     if (items <= most) return true;

@@ -53,7 +53,8 @@ typedef struct serve_request {
 const char *serve_request_key(const serve_request *r);
 /* False: `problem` is filled and there is nothing to free. */
 /* Before a body is read as JSON: one with more list items than requests for `context` positions can have is refused. */
-bool serve_request_check_items(const char *body, size_t length, int64_t context, serve_problem *problem);
+bool serve_request_check_items(const char *body, size_t length, serve_kind kind, int64_t context,
+                               serve_problem *problem);
 bool serve_request_parse(const char *body, size_t length, serve_kind kind, serve_request *out, serve_problem *problem);
 void serve_request_deinit(serve_request *r);
 

@@ -324,7 +324,7 @@ static enum MHD_Result server_post(serve_server *s, struct MHD_Connection *c, ex
         server_refuse_overload(&p);
     else if (x->body.failed)
         serve_refuse(&p, 500, "server_error", NULL, NULL, "there is no memory for the request");
-    else if (serve_request_check_items(body, length, infer_context(s->engine->machine), &p) &&
+    else if (serve_request_check_items(body, length, kind, infer_context(s->engine->machine), &p) &&
              serve_request_parse(body, length, kind, &request, &p)) {
         server_drop_body(s, x);
         if (serve_check_sizes(s->engine, &request, &p))

@@ -47,7 +47,8 @@ static void set_up_chunk(int queue, int sequences, int64_t chunk) {
                            &err));
     EXPECT_OK(tokenizer_create_bytes(&b.t, &err));
     EXPECT_OK(infer_chat_open("nowhere", b.t, "plain", &b.chat, &err));
-    b.engine = (serve_engine){.machine = b.m, .tokenizer = b.t, .chat = &b.chat, .name = "tiny", .next_seed = 1};
+    b.engine = (serve_engine){
+        .machine = b.m, .tokenizer = b.t, .chat = &b.chat, .name = "tiny", .next_seed = 1, .longest_piece = 16};
     const serve_options o = {.host = "127.0.0.1",
                              .body_limit = 20000,
                              .queue_limit = queue,
@@ -515,6 +516,29 @@ TEST(lengths_that_two_readers_read_differently_are_refused) {
     tear_down();
 }
 
+/* By its length alone, before it costs time: a text, and a chat of more messages than the context has places. */
+TEST(what_is_much_too_long_is_refused_at_once) {
+    set_up(100);
+    text body = {0};
+    text_append(&body, "{\"max_tokens\": 1, \"prompt\": \"");
+    for (int i = 0; i < 18000; i++) text_append_n(&body, i % 7 ? "a" : " ", 1);
+    text_append(&body, "\"}");
+    text t = post("/v1/completions", body.data);
+    EXPECT_MSG(status_of(&t) == 400 && strstr(t.data, "context_length_exceeded") &&
+                   strstr(t.data, "the text has 18000 bytes"),
+               "%s", t.data);
+    text_deinit(&t);
+    text_clear(&body);
+    text_append(&body, "{\"max_tokens\": 1, \"messages\": [{\"role\": \"user\", \"content\": \"a\"}");
+    for (int i = 0; i < 300; i++) text_append(&body, ", {\"role\": \"user\", \"content\": \"a\"}");
+    text_append(&body, "]}");
+    t = post("/v1/chat/completions", body.data);
+    EXPECT_MSG(status_of(&t) == 400 && strstr(t.data, "there are 301 messages"), "%s", t.data);
+    text_deinit(&t);
+    text_deinit(&body);
+    tear_down();
+}
+
 /* It has said all that it has to say, and waits. */
 TEST(a_client_that_closes_its_side_gets_its_answer) {
     set_up(100);
@@ -946,10 +970,11 @@ TEST(addresses_that_cannot_be_had_are_errors) {
 
 SUITE("serve/serve", T(completions_are_answered), T(embeddings_are_answered), T(streams_add_up_to_the_answer),
       T(models_and_health_are_told), T(json_objects_are_whole), T(wrong_requests_are_told_what_is_wrong),
-      T(lengths_that_two_readers_read_differently_are_refused), T(a_client_that_closes_its_side_gets_its_answer),
-      T(malformed_http_is_refused), T(two_hundred_connections_at_once),
-      T(requests_that_come_together_are_answered_as_alone), T(a_long_prompt_delays_others_by_one_part),
-      T(slow_and_aborted_clients_hold_up_nobody), T(a_full_queue_says_so), T(held_connections_do_not_stop_the_server),
-      T(requests_have_so_much_memory_and_no_more), T(requests_are_measured_before_they_wait), T(the_end_is_clean),
-      T(an_echoed_prompt_has_logprobs), T(pages_and_keys_are_let_in), T(names_of_allowed_origins_are_the_servers_too),
+      T(lengths_that_two_readers_read_differently_are_refused), T(what_is_much_too_long_is_refused_at_once),
+      T(a_client_that_closes_its_side_gets_its_answer), T(malformed_http_is_refused),
+      T(two_hundred_connections_at_once), T(requests_that_come_together_are_answered_as_alone),
+      T(a_long_prompt_delays_others_by_one_part), T(slow_and_aborted_clients_hold_up_nobody), T(a_full_queue_says_so),
+      T(held_connections_do_not_stop_the_server), T(requests_have_so_much_memory_and_no_more),
+      T(requests_are_measured_before_they_wait), T(the_end_is_clean), T(an_echoed_prompt_has_logprobs),
+      T(pages_and_keys_are_let_in), T(names_of_allowed_origins_are_the_servers_too),
       T(addresses_that_cannot_be_had_are_errors))

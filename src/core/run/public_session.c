@@ -20,7 +20,7 @@ struct propane_session {
     int *outputs; /* likewise, counted behind the inputs */
     int *states;  /* their inputs */
     int input_count, output_count, state_count;
-    int next_output;        /* behind the one that was found last */
+    int next_output;        /* after the one that was found last */
     session_inputs several; /* arrays with a value for each of several runs */
 };
 
@@ -140,7 +140,7 @@ static propane_status api_session_unknown(const propane_session *p, const char *
 }
 
 /* Where a name's values are after a run: an output, or a state's newest content, which its input holds. */
-/* Outputs are asked for in their order as a rule: looked for behind the last one. */
+/* Outputs are asked for in their order as a rule: looked for after the last one. */
 static int api_session_find_output(propane_session *p, const char *name) {
     for (int k = 0; k < p->s.outputs; k++) {
         const int i = p->s.inputs + (p->next_output + k) % p->s.outputs;

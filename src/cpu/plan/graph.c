@@ -146,7 +146,7 @@ static bool graph_push_makers(cpu_graph *g, int node, bool inside, int cut, int 
 }
 
 /* An operation reads what is in front of it. Where no node lies across a place, the nodes in front of that place read nothing
- * behind it: a search for ways to the members ends at the last such place in front of all of them. So it looks at what lies
+ * after it: a search for ways to the members ends at the last such place in front of all of them. So it looks at what lies
  * between them, not at the whole function. */
 static int graph_cut_before(const cpu_graph *g, const mil_op *const *ops, int count) {
     int cut = g->op_count;
