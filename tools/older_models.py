@@ -404,7 +404,42 @@ def sequences():
     n.save("sequences")
 
 
-def picture():
+def control():
+    """A loop that doubles until a sum is reached, one of three turns, and a branch."""
+    n = Network({"x": (4,)})
+    b, x = n.builder, torch.from_numpy(values(4)).abs() + 1
+    b.add_unary("positive", "x", "a", "abs")
+    b.add_elementwise("one more", ["a"], "v0", "ADD", alpha=1)
+    b.add_copy("begin", "v0", "v")
+    b.add_copy("begin w", "v0", "w")
+    loop = b.add_loop("grow", condition="small")
+    test = NeuralNetworkBuilder(nn_spec=loop.loop.conditionNetwork)
+    test.add_reduce_sum("sum", "v", "total", axes=[0], keepdims=True)
+    test.add_less_than("test", ["total"], "small", alpha=100)
+    body = NeuralNetworkBuilder(nn_spec=loop.loop.bodyNetwork)
+    body.add_elementwise("twice", ["v"], "v2", "MULTIPLY", alpha=2)
+    body.add_copy("again", "v2", "v")
+    turns = b.add_loop("turns", max_iterations=3)
+    body = NeuralNetworkBuilder(nn_spec=turns.loop.bodyNetwork)
+    body.add_elementwise("more", ["w"], "w2", "ADD", alpha=0.5)
+    body.add_copy("again", "w2", "w")
+    b.add_reduce_max("largest", "w", "largest", axes=[0], keepdims=True)
+    b.add_greater_than("large", ["largest"], "is_large", alpha=3)
+    branch = b.add_branch("choose", "is_large")
+    for net, alpha in ((branch.branch.ifBranch, 10), (branch.branch.elseBranch, 20)):
+        side = NeuralNetworkBuilder(nn_spec=net)
+        side.add_elementwise("side", ["w"], "y", "MULTIPLY", alpha=alpha)
+    b.add_elementwise("end v", ["v"], "grown", "ADD", alpha=0)
+    b.add_elementwise("end y", ["y"], "chosen", "ADD", alpha=0)
+    grown = x.clone()
+    while grown.sum() < 100:
+        grown = grown * 2
+    n.want("grown", grown)
+    n.want("chosen", (x + 1.5) * (10 if (x + 1.5).max() > 3 else 20))
+    n.save("control")
+
+
+def image_classifier():
     """A classifier of images, with scale and bias; its colours are BGR."""
     builder = NeuralNetworkBuilder([("image 1", datatypes.Array(3, 4, 6))], [("probabilities", datatypes.Array(3))],
                                    mode="classifier", disable_rank5_shape_mapping=False)
@@ -418,7 +453,7 @@ def picture():
     x = values(1, 3, 4, 6) * np.float32(0.25) + np.array([-0.5, 0.25, 0.125], np.float32).reshape(1, 3, 1, 1)
     p = F.conv2d(torch.from_numpy(x), torch.from_numpy(w), torch.from_numpy(bias)).reshape(3).softmax(0)
     best = int(p.argmax())
-    save(builder.spec, "picture", {"classLabel": np.array([["ant", "bee", "cat"][best], "%.7g" % float(p[best])])})
+    save(builder.spec, "image_classifier", {"classLabel": np.array([["ant", "bee", "cat"][best], "%.7g" % float(p[best])])})
 
 
 def feature(description, kind, name, **type_of):
@@ -487,5 +522,5 @@ def tables():
 
 
 if __name__ == "__main__":
-    for make in (images, arrays, functions, sequences, picture, tables):
+    for make in (images, arrays, functions, sequences, control, image_classifier, tables):
         make()

@@ -267,15 +267,19 @@ static mil_value *build_shared(mil_builder *b, const char *name, const mil_type 
     mil_const sought = {.type = *type, .data = data, .bytes = mil_type_bytes(type)};
     mil_value *v = mil_scope_constant(b->function, &sought);
     if (v) return v;
+    char inside[80];
+    int depth =
+        0; /* what is around a block may get a constant of that name later, at its head and so before the block */
+    for (const mil_function *f = b->function; f->owner; f = f->owner->function) depth++;
+    if (depth) snprintf(inside, sizeof inside, "%s_in_%d", name, depth);
     const mil_const *c = build_copy_const(b, type, data);
-    return c ? build_const_op(b, name, c, true) : NULL;
+    return c ? build_const_op(b, depth ? inside : name, c, true) : NULL;
 }
 
 mil_value *mil_build_int(mil_builder *b, int32_t value) {
     char name[40];
     snprintf(name, sizeof name, "int_%s%lld", value < 0 ? "m" : "", value < 0 ? -(long long)value : (long long)value);
-    mil_type type = mil_type_scalar(MIL_int32);
-    return build_shared(b, name, &type, &value);
+    return build_shared(b, name, &(mil_type){.dtype = MIL_int32}, &value);
 }
 
 mil_value *mil_build_ints(mil_builder *b, const int64_t *values, int count) {
@@ -300,8 +304,8 @@ mil_value *mil_build_ints(mil_builder *b, const int64_t *values, int count) {
 }
 
 mil_value *mil_build_bool(mil_builder *b, bool value) {
-    mil_type type = mil_type_scalar(MIL_bool);
-    unsigned char byte = value;
+    const mil_type type = mil_type_scalar(MIL_bool);
+    const unsigned char byte = value;
     return build_shared(b, value ? "bool_true" : "bool_false", &type, &byte);
 }
 
@@ -354,11 +358,8 @@ mil_value *mil_build_const_f64(mil_builder *b, const char *name, const mil_type 
 
 /* ---- the ops that are written all the time ---------------------------------------------------------------------------------- */
 
-#define ARG(param, value)                                                                                              \
-    {                                                                                                                  \
-        param, 1, (mil_value *const[]) { value }                                                                       \
-    }
-#define COUNT(list) (int)(sizeof(list) / sizeof((list)[0]))
+#define ARG(param, value) ((mil_argument){param, 1, (mil_value *const[]){value}})
+#define COUNT(list)       (int)(sizeof(list) / sizeof((list)[0]))
 
 mil_value *mil_build_unary(mil_builder *b, mil_opcode code, mil_value *x) {
     mil_argument a[] = {ARG(mil_op_get(code)->params[0].name, x)};

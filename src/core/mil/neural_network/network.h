@@ -17,14 +17,16 @@ enum { NETWORK_MOST_VALUES = 256 };
 typedef struct network_name {
     const char *name;
     mil_value *value;
-    struct network_name *next;
+    struct network_name *next; /* in its slot */
+    struct network_name *older;
+    size_t slot;
 } network_name;
 
 typedef struct network {
     mil_builder b; /* its error is the first one */
     bool folded;   /* five dimensions, without a sequence of 1 */
     int depth;     /* branches and loops around the layer */
-    network_name **names;
+    network_name **names, *newest;
     size_t room; /* of names */
     size_t layers;
 } network;
@@ -103,6 +105,10 @@ void network_layers(network *n, wire_view body);
 /* The value of a name; NULL: there is none. */
 mil_value *network_find(const network *n, const char *name);
 bool network_define(network *n, const char *name, mil_value *v);
+/* What was defined after `mark`, n->newest of then, is not any more. */
+void network_undefine(network *n, const network_name *mark);
+/* The text of a part, in the arena; NULL: no memory. */
+const char *network_text(network *n, wire_view part);
 
 /* Rows of the table, by file. */
 #define NETWORK_RUN(name) void network_##name(network *n, network_layer *l)
@@ -195,6 +201,8 @@ NETWORK_RUN(gru);
 NETWORK_RUN(lstm);
 NETWORK_RUN(bi_lstm);
 NETWORK_RUN(random);
+NETWORK_RUN(branch);
+NETWORK_RUN(loop);
 NETWORK_RUN(refused);
 
 #endif

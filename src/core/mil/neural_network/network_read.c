@@ -39,12 +39,16 @@ bool network_define(network *n, const char *name, mil_value *v) {
     if (!entry) (void)!propane_fail_memory(&n->b.err, 0);
     if (!entry) return false;
     const size_t slot = read_slot(n, name);
-    *entry = (network_name){name, v, n->names[slot]};
-    n->names[slot] = entry;
+    *entry = (network_name){name, v, n->names[slot], n->newest, slot};
+    n->names[slot] = n->newest = entry;
     return true;
 }
 
-static const char *read_text(network *n, wire_view part) {
+void network_undefine(network *n, const network_name *mark) {
+    for (; n->newest != mark; n->newest = n->newest->older) n->names[n->newest->slot] = n->newest->next;
+}
+
+const char *network_text(network *n, wire_view part) {
     char *out = arena_alloc(n->b.module->arena, part.bytes + 1);
     if (!out) (void)!propane_fail_memory(&n->b.err, part.bytes);
     if (out && part.bytes) memcpy(out, part.data, part.bytes);
@@ -56,7 +60,7 @@ static const char *read_text(network *n, wire_view part) {
 static void read_inputs(network *n, network_layer *l, wire_view layer) {
     char shown[80];
     for (wire_view part; !network_failed(n) && wire_each(&layer, INPUTS, &part);) {
-        const char *name = read_text(n, part);
+        const char *name = network_text(n, part);
         if (!name) return;
         if (l->in_count == NETWORK_MOST_VALUES) {
             network_refuse(n, l, "more than %d inputs", NETWORK_MOST_VALUES);
@@ -72,7 +76,7 @@ static void read_inputs(network *n, network_layer *l, wire_view layer) {
 
 /* A value that this layer made is called as the file calls it. */
 static void read_name(network *n, mil_value *v, const char *wanted, int first_new) {
-    if (v->id < first_new || !v->def || v->def->info->code == MIL_OP_const) return;
+    if (v->home != n->b.function || v->id < first_new || !v->def || v->def->info->code == MIL_OP_const) return;
     const char *name = interface_name(n->b.module->arena, wanted);
     if (name) name = mil_scope_unique(n->b.function, name);
     if (!name) (void)!propane_fail_memory(&n->b.err, 0);
@@ -82,7 +86,7 @@ static void read_name(network *n, mil_value *v, const char *wanted, int first_ne
 static void read_outputs(network *n, network_layer *l, wire_view layer, int first_new) {
     int count = 0;
     for (wire_view part; !network_failed(n) && wire_each(&layer, OUTPUTS, &part); count++) {
-        const char *name = read_text(n, part);
+        const char *name = network_text(n, part);
         if (!name) return;
         if (count >= l->out_count || !l->out[count]) {
             network_fail(n, l, "it names %d outputs or more; it gives %d", count + 1, l->out_count);
@@ -91,7 +95,7 @@ static void read_outputs(network *n, network_layer *l, wire_view layer, int firs
         read_name(n, l->out[count], name, first_new);
         if (!network_define(n, name, l->out[count])) return;
     }
-    if (!count && !network_failed(n)) network_fail(n, l, "it has no output");
+    if (!count && l->out_count && !network_failed(n)) network_fail(n, l, "it has no output");
 }
 
 static void read_layer(network *n, network_layer *l, wire_view layer) {

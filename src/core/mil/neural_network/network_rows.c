@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * The types of layers: one row each, by the field of the layer's message. Layers of an app's own code, of control flow, and
- * whose shape only a run knows are refused by name.
+ * The types of layers: one row each, by the field of the layer's message. Layers of an app's own code, and those
+ * whose shape only a run knows, are refused by name.
  *
  * Sources: apple/coremltools, mlmodel/format/NeuralNetwork.proto.
  */
@@ -53,8 +53,8 @@ static const network_row rows[] = {
     ROW(430, "biDirectionalLSTM", bi_lstm, 1, 5),
     ROW(500, "custom", refused, 0, MANY),
     ROW(600, "copy", copy, 1, 1),
-    ROW(605, "branch", refused, 0, MANY),
-    ROW(615, "loop", refused, 0, MANY),
+    ROW(605, "branch", branch, 1, 1),
+    ROW(615, "loop", loop, 0, 1),
     ROW(620, "loopBreak", refused, 0, MANY),
     ROW(625, "loopContinue", refused, 0, MANY),
     WITH(635, "rangeStatic", range, 0, 0, range_1d, 1),

@@ -122,11 +122,16 @@ void network_split(network *n, network_layer *l) {
 
 /* ---- any rank --------------------------------------------------------------------------------------------------------------- */
 
+/* An order of fewer axes is that of the last ones: images have a batch of 1 in front that a file may not know of. */
 void network_transpose(network *n, network_layer *l) {
-    int64_t axes[MIL_MAX_RANK];
-    const int count = wire_wholes(l->params, 1, axes, MIL_MAX_RANK);
-    l->out[0] = NETWORK_DO(n, transpose, X(l->in[0]), NETWORK_IN("perm", shapes_ints(n, axes, count)));
+    int64_t axes[MIL_MAX_RANK], perm[MIL_MAX_RANK];
+    const int count = wire_wholes(l->params, 1, axes, MIL_MAX_RANK), rank = network_rank(l->in[0]), lead = rank - count;
     l->out_count = 1;
+    for (int i = 0; i < rank; i++) perm[i] = i < lead ? i : axes[i - lead] + lead;
+    for (int i = 0; i < lead; i++)
+        if (l->in[0]->type.dim[i] != 1) network_fail(n, l, "%d axes; its input has %d dimensions", count, rank);
+    if (count > rank || !count) network_fail(n, l, "%d axes; its input has %d dimensions", count, rank);
+    if (!network_failed(n)) l->out[0] = mil_build_transpose(&n->b, l->in[0], perm, rank);
 }
 
 void network_reshape_static(network *n, network_layer *l) {

@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: MIT
+ * Owns branches and loops. A network has one set of names: layers inside a branch or a loop write those of the network around
+ * it. Here what they write, and was there before, is a result of the operation; a loop carries it from turn to turn.
+ * Refuses breaks and continues.
+ */
+#include <string.h>
+
+#include "core/mil/ir_edit.h"
+#include "core/mil/neural_network/network.h"
+
+enum { LAYERS = 1, OUTPUTS = 3, MOST_DEPTH = 8 };
+
+typedef struct control {
+    const char *names[NETWORK_MOST_VALUES];
+    mil_value *values[NETWORK_MOST_VALUES + 1];
+    int count;
+} control;
+
+static bool control_has(const control *c, const char *name) {
+    for (int i = 0; i < c->count; i++)
+        if (strcmp(c->names[i], name) == 0) return true;
+    return false;
+}
+
+/* What the layers of `body` write. `before`: only what is there already; else all. */
+static void control_written(network *n, const network_layer *l, wire_view body, bool before, control *c) {
+    for (wire_view layer; !network_failed(n) && wire_each(&body, LAYERS, &layer);) {
+        for (wire_view rest = layer, part; !network_failed(n) && wire_each(&rest, OUTPUTS, &part);) {
+            const char *name = network_text(n, part);
+            if (!name || control_has(c, name) || (before && !network_find(n, name))) continue;
+            if (c->count == NETWORK_MOST_VALUES)
+                network_refuse(n, l, "more than %d values are written", NETWORK_MOST_VALUES);
+            else
+                c->names[c->count++] = name;
+        }
+        for (wire_item item; wire_next(&layer, &item);) { /* what is inside a branch or a loop of it */
+            static const uint32_t inner[2][2] = {{1, 2}, {3, 4}};
+            const int kind = item.number == 605 ? 0 : item.number == 615 ? 1 : -1;
+            wire_view part;
+            if (++n->depth <= MOST_DEPTH)
+                for (int i = 0; kind >= 0 && item.kind == 2 && i < 2; i++)
+                    if (wire_part(item.part, inner[kind][i], &part)) control_written(n, l, part, before, c);
+            n->depth--;
+        }
+    }
+}
+
+static bool control_enter(network *n, const network_layer *l) {
+    if (++n->depth > MOST_DEPTH)
+        network_refuse(n, l, "branches and loops in one another, more than %d deep", MOST_DEPTH);
+    return !network_failed(n);
+}
+
+/* A block of `op` whose inputs are the written values. */
+static network_name *control_block(network *n, mil_op *op, const control *c, int inputs) {
+    network_name *mark = n->newest;
+    mil_build_block(&n->b, op);
+    for (int i = 0; i < inputs && !network_failed(n); i++) {
+        const char *name = mil_scope_unique(n->b.function, i < c->count ? "carried" : "turn");
+        mil_value *v = name ? mil_build_param(&n->b, name, c->values[i]->type) : NULL;
+        if (!name) (void)!propane_fail_memory(&n->b.err, 0);
+        if (v && i < c->count) (void)network_define(n, c->names[i], v);
+    }
+    return mark;
+}
+
+static void control_leave(network *n, network_name *mark) {
+    mil_build_block_end(&n->b);
+    network_undefine(n, mark);
+}
+
+static void control_results(network *n, const control *c) {
+    for (int i = 0; i < c->count && !network_failed(n); i++) mil_build_result(&n->b, network_find(n, c->names[i]));
+}
+
+static void control_give(network *n, const control *c, const mil_op *op) {
+    for (int i = 0; op && i < c->count; i++) (void)network_define(n, c->names[i], op->results[i]);
+}
+
+static mil_value *control_scalar(network *n, mil_value *v) {
+    return network_rank(v) ? network_reshape(n, v, NULL, 0) : v;
+}
+
+/* ---- branches --------------------------------------------------------------------------------------------------------------- */
+
+void network_branch(network *n, network_layer *l) {
+    control c = {.count = 0}, other = {.count = 0};
+    wire_view side[2];
+    l->out_count = 0;
+    (void)wire_part(l->params, 1, &side[0]);
+    (void)wire_part(l->params, 2, &side[1]);
+    if (!control_enter(n, l)) return;
+    for (int i = 0; i < 2; i++) control_written(n, l, side[i], true, &c);
+    control_written(n, l, side[0], false, &c);
+    control_written(n, l, side[1], false, &other);
+    int kept = 0;
+    for (int i = 0; i < c.count; i++) /* what one side alone makes is not there after it */
+        if (network_find(n, c.names[i]) || control_has(&other, c.names[i])) c.names[kept++] = c.names[i];
+    c.count = kept;
+    if (!c.count) network_refuse(n, l, "it writes nothing: breaks and continues of loops are not read");
+    mil_value *pred = control_scalar(n, network_bool(n, l->in[0]));
+    mil_op *op = network_failed(n) ? NULL : mil_build_open(&n->b, MIL_OP_cond, NETWORK_ARGS(NETWORK_IN("pred", pred)));
+    for (int i = 0; i < 2 && op && !network_failed(n); i++) {
+        network_name *mark = control_block(n, op, &c, 0);
+        network_layers(n, side[i]);
+        control_results(n, &c);
+        control_leave(n, mark);
+    }
+    if (!network_failed(n)) control_give(n, &c, mil_build_close(&n->b, op, NULL));
+    n->depth--;
+}
+
+/* ---- loops ------------------------------------------------------------------------------------------------------------------ */
+
+/* A loop has a condition if it says what that is called; false: none. */
+static bool control_has_condition(network *n, const network_layer *l, const char **name) {
+    *name = wire_text(n->b.module->arena, l->params, 2);
+    if (!*name) (void)!propane_fail_memory(&n->b.err, 0);
+    return *name && **name;
+}
+
+/* Whether there is another turn. */
+static void control_condition(network *n, network_layer *l, mil_value *most, mil_value *turn) {
+    wire_view part;
+    mil_value *goes_on = NULL, *left = NULL;
+    const char *name;
+    if (control_has_condition(n, l, &name)) {
+        (void)wire_part(l->params, 3, &part);
+        network_layers(n, part);
+        goes_on = network_failed(n) ? NULL : network_find(n, name);
+        if (!goes_on) network_fail(n, l, "its condition gives nothing of the name that it says");
+        goes_on = control_scalar(n, network_bool(n, goes_on));
+    }
+    if (most) left = NETWORK_DO(n, less, NETWORK_IN("x", turn), NETWORK_IN("y", most));
+    if (goes_on && left) goes_on = NETWORK_DO(n, logical_and, NETWORK_IN("x", goes_on), NETWORK_IN("y", left));
+    if (!network_failed(n)) mil_build_result(&n->b, goes_on ? goes_on : left);
+}
+
+static mil_op *control_loop(network *n, network_layer *l, control *c, mil_value *most) {
+    wire_view body;
+    const int inputs = c->count + (most != NULL);
+    (void)wire_part(l->params, 4, &body);
+    const mil_argument vars[] = {{"loop_vars", inputs, c->values}};
+    mil_op *op = network_failed(n) ? NULL : mil_build_open(&n->b, MIL_OP_while_loop, vars, 1);
+    for (int i = 0; i < 2 && op && !network_failed(n); i++) {
+        network_name *mark = control_block(n, op, c, inputs);
+        mil_value *turn = most && !network_failed(n) ? n->b.function->params[c->count] : NULL;
+        if (i == 0) {
+            control_condition(n, l, most, turn);
+        } else {
+            network_layers(n, body);
+            control_results(n, c);
+            if (most)
+                mil_build_result(&n->b, NETWORK_DO(n, add, NETWORK_IN("x", turn), NETWORK_IN("y", network_int(n, 1))));
+        }
+        control_leave(n, mark);
+    }
+    return network_failed(n) ? NULL : mil_build_close(&n->b, op, NULL);
+}
+
+void network_loop(network *n, network_layer *l) {
+    control c = {.count = 0};
+    wire_view part;
+    const char *name;
+    const int64_t turns = wire_whole(l->params, 1, 0);
+    l->out_count = 0;
+    if (!control_enter(n, l)) return;
+    for (uint32_t i = 3; i <= 4; i++)
+        if (wire_part(l->params, i, &part)) control_written(n, l, part, true, &c);
+    for (int i = 0; i < c.count; i++) c.values[i] = network_find(n, c.names[i]);
+    mil_value *most = l->in_count  ? control_scalar(n, network_whole(n, l->in[0]))
+                      : turns != 0 ? network_int(n, turns)
+                                   : NULL;
+    if (most) c.values[c.count] = network_int(n, 0);
+    if (!most && !control_has_condition(n, l, &name))
+        network_fail(n, l, "it has neither a condition nor a number of turns");
+    if (!c.count) network_fail(n, l, "it writes nothing that was there before");
+    control_give(n, &c, control_loop(n, l, &c, most));
+    n->depth--;
+}
