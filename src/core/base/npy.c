@@ -16,7 +16,7 @@
 #include "core/base/memory.h"
 #include "core/base/text.h"
 
-enum { MAX_HEADER = 65536, MAX_ENTRIES = 10000 };
+enum { MAX_HEADER = 65536, FRONT = MAX_HEADER + 12, MAX_ENTRIES = 10000 };
 
 static uint32_t npy_get_u16(const uint8_t *p) { return (uint32_t)p[0] | (uint32_t)p[1] << 8; }
 static uint32_t npy_get_u32(const uint8_t *p) { return npy_get_u16(p) | npy_get_u16(p + 2) << 16; }
@@ -79,16 +79,17 @@ static propane_status npy_read_shape(const char *at, const char *source, npy *ou
     return PROPANE_OK;
 }
 
-propane_status npy_parse(const uint8_t *data, size_t bytes, const char *source, npy *out, propane_error *err) {
+/* From the first `have` of `bytes` bytes: all but the elements, which begin at *at. */
+static propane_status npy_parse_header(const uint8_t *data, size_t have, size_t bytes, const char *source, npy *out,
+                                       size_t *at, propane_error *err) {
     *out = (npy){0};
-    if (bytes < 10 || memcmp(data, "\x93NUMPY", 6) != 0)
+    if (have < 10 || memcmp(data, "\x93NUMPY", 6) != 0)
         return npy_bad(source, err, "not an .npy file: it does not begin with \\x93NUMPY");
     const int version = data[6];
-    if (version < 1 || version > 3 || (version > 1 && bytes < 12))
+    if (version < 1 || version > 3 || (version > 1 && have < 12))
         return npy_bad(source, err, "unknown version of .npy");
     const size_t begin = version == 1 ? 10 : 12, length = version == 1 ? npy_get_u16(data + 8) : npy_get_u32(data + 8);
-    if (length > MAX_HEADER || length > bytes - begin)
-        return npy_bad(source, err, "the header is longer than the file");
+    if (length > MAX_HEADER || length > have - begin) return npy_bad(source, err, "the header is longer than the file");
     char *header = mem_alloc(length + 1);
     if (!header) return propane_fail_memory(err, length);
     memcpy(header, data + begin, length);
@@ -107,9 +108,17 @@ propane_status npy_parse(const uint8_t *data, size_t bytes, const char *source, 
     if (need != bytes - begin - length)
         return propane_fail(err, PROPANE_ERR_INVALID, "%s: %zu bytes of elements; the header says %zu", source,
                             bytes - begin - length, need);
+    *at = begin + length;
+    return PROPANE_OK;
+}
+
+propane_status npy_parse(const uint8_t *data, size_t bytes, const char *source, npy *out, propane_error *err) {
+    size_t at = 0;
+    PROPANE_TRY(npy_parse_header(data, bytes, bytes, source, out, &at, err));
+    const size_t need = bytes - at;
     out->data = mem_alloc(need ? need : 1);
     if (!out->data) return propane_fail_memory(err, need);
-    memcpy(out->data, data + begin + length, need);
+    memcpy(out->data, data + at, need);
     return PROPANE_OK;
 }
 
@@ -196,6 +205,15 @@ static const uint8_t *npy_find_end(const uint8_t *data, size_t bytes) {
     return NULL;
 }
 
+/* Where the directory begins: in the end record, or where 32 bits do not hold it, in the record that its locator names. */
+static size_t npy_find_directory(const uint8_t *data, const uint8_t *end) {
+    const size_t short_at = npy_get_u32(end + 16), before = (size_t)(end - data);
+    if (short_at != UINT32_MAX || before < 20 || memcmp(end - 20, "PK\6\7", 4) != 0) return short_at;
+    const uint64_t record = npy_get_u32(end - 12) | (uint64_t)npy_get_u32(end - 8) << 32;
+    if (record > before || before - record < 56 || memcmp(data + record, "PK\6\6", 4) != 0) return short_at;
+    return (size_t)npy_get_u32(data + record + 48) | (size_t)npy_get_u32(data + record + 52) << 32;
+}
+
 /* An entry of the directory, and where its bytes are in the file. */
 typedef struct entry {
     const uint8_t *data;
@@ -206,48 +224,86 @@ typedef struct entry {
     char quoted[80];
 } entry;
 
+/* What does not fit into 32 bits, in the entry's further fields: those of size, stored and place that are 2^32 - 1 here. */
+static void npy_read_zip64(const uint8_t *extra, size_t length, entry *e, size_t *place) {
+    enum { ZIP64 = 1 };
+    while (length >= 4) {
+        const size_t own = npy_get_u16(extra + 2);
+        const uint8_t *from = extra + 4, *end = from + own;
+        if (own > length - 4) return;
+        size_t *const wide[] = {&e->size, &e->stored, place};
+        for (int i = 0; i < 3 && npy_get_u16(extra) == ZIP64; i++) {
+            if (*wide[i] != UINT32_MAX || end - from < 8) continue;
+            *wide[i] = (size_t)npy_get_u32(from) | (size_t)npy_get_u32(from + 4) << 32;
+            from += 8;
+        }
+        extra = end;
+        length -= 4 + own;
+    }
+}
+
+/* The directory's entry at `at` is whole, its name and further fields included. */
 static propane_status npy_find_entry(const uint8_t *data, size_t bytes, const uint8_t *at, const char *source, entry *e,
                                      propane_error *err) {
-    const uint32_t place = npy_get_u32(at + 42);
+    size_t place = npy_get_u32(at + 42);
     *e = (entry){.method = npy_get_u16(at + 10),
                  .stored = npy_get_u32(at + 20),
                  .size = npy_get_u32(at + 24),
                  .name = (const char *)at + 46,
                  .name_length = npy_get_u16(at + 28)};
     text_quote(e->quoted, e->name, e->name_length);
+    npy_read_zip64(at + 46 + e->name_length, npy_get_u16(at + 30), e, &place);
     if (e->method != 0 && e->method != 8)
         return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
                             "%s: '%s' is packed by method %u: write the archive with np.savez or np.savez_compressed",
                             source, e->quoted, (unsigned)e->method);
     if (place > bytes || bytes - place < 30 || memcmp(data + place, "PK\3\4", 4) != 0)
         return propane_fail(err, PROPANE_ERR_INVALID, "%s: '%s' is not where the archive says", source, e->quoted);
-    const size_t begin = (size_t)place + 30 + npy_get_u16(data + place + 26) + npy_get_u16(data + place + 28);
-    /* Sizes of 2^32 - 1 stand elsewhere: the entry goes up to the directory then, and the array says how long it is. */
-    if (e->size == UINT32_MAX && e->method == 0) e->size = e->stored = (size_t)(at - data) - begin;
+    const size_t begin = place + 30 + npy_get_u16(data + place + 26) + npy_get_u16(data + place + 28);
     if (begin > bytes || e->stored > bytes - begin || (e->method == 0 && e->stored != e->size))
         return propane_fail(err, PROPANE_ERR_INVALID, "%s: '%s' ends beyond the end of the file", source, e->quoted);
     e->data = data + begin;
     return PROPANE_OK;
 }
 
+/* The array's own header first: memory for the rest is taken when it says what the archive says. */
+static propane_status npy_inflate(z_stream *z, const entry *e, uint8_t *front, uint8_t **out, propane_error *err) {
+    const size_t some = e->size < FRONT ? e->size : FRONT;
+    npy array;
+    size_t at = 0;
+    z->next_out = front;
+    z->avail_out = (uInt)some;
+    (void)inflate(z, Z_SYNC_FLUSH);
+    if (z->total_out < some)
+        return propane_fail(err, PROPANE_ERR_INVALID, "'%s' is damaged: it cannot be unpacked", e->quoted);
+    PROPANE_TRY(npy_parse_header(front, z->total_out, e->size, e->quoted, &array, &at, err));
+    *out = mem_alloc(e->size + 1);
+    if (!*out) return propane_fail_memory(err, e->size);
+    const size_t made = z->total_out;
+    memcpy(*out, front, made);
+    z->next_out = *out + made;
+    z->avail_out = (uInt)(e->size - made) + 1; /* one more than there should be */
+    const int code = inflate(z, Z_FINISH);
+    if (code == Z_STREAM_END && z->total_out == e->size) return PROPANE_OK;
+    return propane_fail(err, PROPANE_ERR_INVALID, "'%s' is damaged: it cannot be unpacked", e->quoted);
+}
+
 /* Deflate makes at most about a thousand bytes of one: an entry that promises more takes no memory. */
 static propane_status npy_unpack(const entry *e, const char *source, uint8_t **out, propane_error *err) {
-    z_stream z = {0};
+    z_stream z = {.next_in = (Bytef *)(uintptr_t)e->data, .avail_in = (uInt)e->stored};
     *out = NULL;
     if (e->size / 1100 > e->stored + 16 || e->stored > UINT_MAX || e->size >= UINT32_MAX)
         return propane_fail(err, PROPANE_ERR_INVALID, "%s: '%s' cannot be of the size that the archive says", source,
                             e->quoted);
-    *out = mem_alloc(e->size + 1);
-    if (!*out || inflateInit2(&z, -15) != Z_OK) return propane_fail_memory(err, e->size);
-    z.next_in = (Bytef *)(uintptr_t)e->data;
-    z.avail_in = (uInt)e->stored;
-    z.next_out = *out;
-    z.avail_out = (uInt)e->size + 1; /* one more than there should be */
-    const int code = inflate(&z, Z_FINISH);
-    const size_t made = z.total_out;
+    uint8_t *front = mem_alloc(FRONT);
+    if (!front || inflateInit2(&z, -15) != Z_OK) {
+        mem_free(front);
+        return propane_fail_memory(err, FRONT);
+    }
+    const propane_status status = npy_inflate(&z, e, front, out, err);
     inflateEnd(&z);
-    if (code == Z_STREAM_END && made == e->size) return PROPANE_OK;
-    return propane_fail(err, PROPANE_ERR_INVALID, "%s: '%s' is damaged: it cannot be unpacked", source, e->quoted);
+    mem_free(front);
+    return status ? propane_fail_prefix(err, status, "%s", source) : status;
 }
 
 static propane_status npy_read_entry(const uint8_t *data, size_t bytes, const uint8_t *at, const char *source, npz *out,
@@ -274,14 +330,14 @@ propane_status npz_parse(const uint8_t *data, size_t bytes, const char *source, 
     const uint8_t *end = bytes >= 22 ? npy_find_end(data, bytes) : NULL;
     if (!end) return npy_bad(source, err, "not an .npz archive");
     const uint32_t count = npy_get_u16(end + 10);
-    size_t at = npy_get_u32(end + 16);
+    size_t at = npy_find_directory(data, end);
     if (count > MAX_ENTRIES) return npy_bad(source, err, "the archive has more than 10000 entries");
     out->names = mem_array((size_t)count + 1, sizeof *out->names);
     out->arrays = mem_array((size_t)count + 1, sizeof *out->arrays);
     propane_status status = out->names && out->arrays ? PROPANE_OK : propane_fail_memory(err, 0);
     for (uint32_t i = 0; i < count && !status; i++) {
         if (at > bytes || bytes - at < 46 || memcmp(data + at, "PK\1\2", 4) != 0 ||
-            bytes - at - 46 < npy_get_u16(data + at + 28))
+            bytes - at - 46 < (size_t)npy_get_u16(data + at + 28) + npy_get_u16(data + at + 30))
             status = npy_bad(source, err, "the archive's directory is broken");
         else
             status = npy_read_entry(data, bytes, data + at, source, out, err);

@@ -60,8 +60,10 @@ propane_status propane_shape_parse(const char *given, propane_shape *out, propan
     *out = (propane_shape){0};
     for (const char *at = equals && equals != given ? equals + 1 : ""; *at; at++) {
         char *end = NULL;
+        enum { MOST_BITS = 40 }; /* of elements; also what strtoll gives for a number that is too large is more */
         const long long dim = strtoll(at, &end, 10);
-        if (end == at || dim < 1 || (*end && *end != ',') || (*end && !end[1]) || out->rank == PROPANE_MAX_RANK) {
+        if (end == at || dim < 1 || dim > INT64_C(1) << MOST_BITS || (*end && *end != ',') || (*end && !end[1]) ||
+            out->rank == PROPANE_MAX_RANK) {
             out->rank = 0;
             break;
         }

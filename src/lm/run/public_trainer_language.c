@@ -110,6 +110,10 @@ static propane_status api_trainer_language_sizes(const train_options *o, const t
 /* The model that a run of adapters was begun with, which may have moved since. */
 static propane_status api_trainer_language_base(const train_options *o, model_weights **out, propane_error *err) {
     char *place = NULL;
+    if (!*o->init && !*o->base)
+        return propane_fail(err, PROPANE_ERR_INVALID,
+                            "%.300s: the run was begun without adapters, and goes on without: leave --lora-rank out",
+                            o->run_dir ? o->run_dir : "the run");
     propane_status status = *o->init ? PROPANE_OK : hub_cache_find(o->base, &place, err);
     if (status == PROPANE_OK) status = run_model(place ? place : o->init, NULL, out, err);
     mem_free(place);

@@ -27,3 +27,7 @@ $ tail -1 restarted.log
 $ head -30 restarted.log > log; six --run half --steps 15 > log; propane train --data text --run half --resume --json | tail -1 | cut -c1-26
 > {"event":"done","step":15,
 = 0
+# a run that was begun without adapters has none later
+$ propane train --data text --run inputs --resume --lora-rank 4 --steps 40
+2> propane train: inputs: the run was begun without adapters, and goes on without: leave --lora-rank out
+= 1

@@ -83,6 +83,9 @@ $ propane run open.mil --seed 1 --shape q=2,3
 $ propane run open.mil --seed 1 --shape x=1,
 2> propane run: 'x=1,' must be NAME=1,3,224,224
 = 1
+$ propane run open.mil --seed 1 --shape x=99999999999999999999
+2> propane run: 'x=99999999999999999999' must be NAME=1,3,224,224
+= 1
 $ propane run sum.mil --input x.npy
 2> propane run: 'x.npy' must be NAME=FILE (.npy, .png, .jpg) or an .npz file
 = 1
