@@ -62,7 +62,6 @@ static const propane_training_estimate_options cmd_estimate_standard = {.size = 
                                                                         .accumulate = 1,
                                                                         .wire = "fp32",
                                                                         .outer = 500,
-                                                                        .lora_rank = 8,
                                                                         .head = "auto",
                                                                         .moments = "fp32",
                                                                         .clipping = "exact",
@@ -105,7 +104,7 @@ int cmd_estimate(int argc, char **argv) {
         {"--outer-warmup", CLI_INT, &model.outer_warmup, 0, 1e12, "N", "data-parallel steps before the outer ones"},
         {"--outer-fragments", CLI_INT, &model.outer_fragments, 0, 1e6, "P",
          "parts of a streamed outer step; 0: 4, or H if that is less"},
-        {"--lora-rank", CLI_INT, &model.lora_rank, 1, 4096, "N", "of adapters that a server averages"},
+        {"--lora-rank", CLI_INT, &model.lora_rank, 0, 4096, "N", "of adapters that a server averages; 8 unless given"},
         {NULL, CLI_HEADING, NULL, .help = "Of the model behind the estimates"},
         {"--points", CLI_TEXT, &points, .words = "FILE.csv",
          .help = "instead of a file: judge the estimates on a table of published measurements"},
@@ -121,6 +120,10 @@ int cmd_estimate(int argc, char **argv) {
         return cli_misuse("estimate", "--bandwidth is bits a second: 20M, 1G");
     if (model.workers && file && !propane_plan_takes(file))
         return cli_misuse("estimate", "--workers is for a model that is trained, as propane plan takes it");
+    if (model.lora_rank && !model.workers)
+        return cli_misuse("estimate",
+                          "--lora-rank is of adapters that a server averages, with --workers; adapters that are "
+                          "trained on one machine have no estimate yet");
     if (model.rates && file && !propane_plan_takes(file))
         return cli_misuse("estimate", "--rates is for a model that is trained, as propane plan takes it");
     model.target = target;

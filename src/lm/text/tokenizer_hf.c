@@ -14,6 +14,8 @@ static propane_status tokenizer_hf_refuse(const char *source, const char *key, c
     return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "%s: %s '%.60s' cannot be done", source, key, value);
 }
 
+enum { ADDED_MOST = 4096 };
+
 /* ---- added tokens ---------------------------------------------------------------------------------------------------- */
 
 /* A token that is looked for in normalised text is itself normalised. */
@@ -55,6 +57,9 @@ static propane_status tokenizer_hf_read_added(tokenizer *t, const json_t *list, 
         PROPANE_TRY(json_get_bool(object, source, "rstrip", false, &a->rstrip, err));
         a->id = (int32_t)id;
         a->length = strlen(content);
+        if (a->length > ADDED_MOST) /* each place of a text may be compared with all of it */
+            return propane_fail(err, PROPANE_ERR_LIMIT, "%s: added token %lld has %zu bytes; the most is %d", source,
+                                (long long)id, a->length, (int)ADDED_MOST);
         a->content = arena_string(t->arena, content);
         if (!a->content) return propane_fail_memory(err, a->length);
         if (a->special || !t->pieces[id] || h->byte_level) {

@@ -101,8 +101,22 @@ static void tokenizer_hf_apply_nmt(const char *data, size_t length, text *out) {
     }
 }
 
-static propane_status tokenizer_hf_apply_replace(const hf_step *s, const char *data, size_t length, text *out,
-                                                 propane_error *err) {
+/* Steps that each make a text longer multiply: some thousand bytes of rules could ask for any memory. */
+static size_t tokenizer_hf_apply_most(size_t length) {
+    enum { TIMES = 8, SPARE = 8 << 20 };
+    return length > (SIZE_MAX - SPARE) / TIMES ? SIZE_MAX : TIMES * length + SPARE;
+}
+
+static propane_status tokenizer_hf_apply_check_growth(const text *t, size_t most, propane_error *err) {
+    if (t->length <= most) return PROPANE_OK;
+    return propane_fail(err, PROPANE_ERR_LIMIT,
+                        "the tokenizer's rules make more than %zu MB of a text: that is no tokenizer for texts",
+                        most >> 20);
+}
+
+/* `most`: bytes that the result may have. */
+static propane_status tokenizer_hf_apply_replace(const hf_step *s, const char *data, size_t length, size_t most,
+                                                 text *out, propane_error *err) {
     pcre2_match_data *match = s->regex ? pcre2_match_data_create_from_pattern(s->regex, NULL) : NULL;
     if (s->regex && !match) return propane_fail_memory(err, 0);
     propane_status status = PROPANE_OK;
@@ -110,10 +124,11 @@ static propane_status tokenizer_hf_apply_replace(const hf_step *s, const char *d
     text old = {0};
     const char *seen = s->regex && hf_show_old(data, length, &old) ? old.data : data;
     if (old.failed) status = propane_fail_memory(err, length);
-    while (!status && !(status = tokenizer_hf_apply_find(s, match, seen, length, from, &start, &end, err)) &&
-           start < length) {
+    while (!status && !out->failed &&
+           !(status = tokenizer_hf_apply_find(s, match, seen, length, from, &start, &end, err)) && start < length) {
         text_append_n(out, data + done, start - done);
         text_append_n(out, s->with, s->with_length);
+        status = tokenizer_hf_apply_check_growth(out, most, err);
         done = end;
         from = end > start ? end : tokenizer_hf_apply_step_over(data, length, end);
     }
@@ -159,6 +174,7 @@ static void tokenizer_hf_apply_strip(const hf_step *s, const char **data, size_t
 
 propane_status hf_normalize(const hf_step *steps, int count, const char *data, size_t length, text buffers[2],
                             const char **out, size_t *out_length, propane_error *err) {
+    const size_t most = tokenizer_hf_apply_most(length);
     for (int i = 0, written = 0; i < count && length > 0; i++) {
         const hf_step *s = &steps[i];
         text *to = &buffers[written & 1]; /* `data` never lies there: each result goes to the other buffer */
@@ -171,7 +187,7 @@ propane_status hf_normalize(const hf_step *steps, int count, const char *data, s
         if (s->kind == HF_LOWERCASE)
             tokenizer_hf_apply_lower(data, length, to);
         else if (s->kind == HF_REPLACE)
-            status = tokenizer_hf_apply_replace(s, data, length, to, err);
+            status = tokenizer_hf_apply_replace(s, data, length, most, to, err);
         else if (s->kind == HF_CHARSMAP)
             charsmap_apply(s->rules, data, length, to);
         else if (s->kind == HF_STRIP_ACCENTS)
@@ -183,6 +199,7 @@ propane_status hf_normalize(const hf_step *steps, int count, const char *data, s
         else
             status = tokenizer_hf_apply_compose(s->kind, data, length, to, err);
         if (status == PROPANE_OK && to->failed) status = propane_fail_memory(err, to->capacity);
+        if (status == PROPANE_OK) status = tokenizer_hf_apply_check_growth(to, most, err);
         PROPANE_TRY(status);
         data = to->length ? to->data : "";
         length = to->length;

@@ -95,3 +95,8 @@ $ propane train --data text.txt --kind bytes --run plain --device sim:m4 --plan 
 $ propane train --data text.txt --kind bytes --run never --device sim:m9 --plan six --precision fp16 --steps 2
 2~ propane train: there is no chip 'm9'; *
 = 1
+# what is counted nowhere is refused by name
+$ propane estimate stories110m --target m4 --lora-rank 8
+2~ propane estimate: --lora-rank is of adapters that a server averages, with --workers; *
+2> Try 'propane estimate --help'.
+= 2
