@@ -9,7 +9,7 @@ $ propane run joint.mil --seed 1 | grep output
 # Compiled models of other kinds say what they are.
 @ mkdir old.mlmodelc pipeline.mlmodelc && touch old.mlmodelc/coremldata.bin old.mlmodelc/model.espresso.net pipeline.mlmodelc/coremldata.bin
 $ propane show old.mlmodelc
-2> propane show: old.mlmodelc: a compiled model of the neural-network form (model.espresso.net), which holds no ML Program; convert its source with minimum_deployment_target iOS15 or later
+2> propane show: old.mlmodelc: a compiled model of the neural-network form (model.espresso.net), which holds no ML Program; give the .mlmodel that it was compiled from
 = 1
 $ propane run pipeline.mlmodelc
 2> propane run: pipeline.mlmodelc: a compiled model without model.mil: a pipeline, or a model of another kind than ML Programs; give the .mlpackage that it was compiled from

@@ -443,7 +443,7 @@ static propane_status package_read_folder(const char *path, const mil_read_optio
     else if (package_folder_holds(path, "model.espresso.net") || package_folder_holds(path, "neural_network_optionals"))
         status = propane_fail(err, PROPANE_ERR_UNSUPPORTED,
                               "%s: a compiled model of the neural-network form (model.espresso.net), which holds no ML "
-                              "Program; convert its source with minimum_deployment_target iOS15 or later",
+                              "Program; give the .mlmodel that it was compiled from",
                               path);
     else if (package_folder_holds(path, "coremldata.bin"))
         status = propane_fail(err, PROPANE_ERR_UNSUPPORTED,

@@ -12,7 +12,7 @@
 #include "core/mil/coreml/package.h"
 #include "core/mil/neural_network/wire_view.h"
 
-enum { NETWORK_MOST_VALUES = 256 };
+enum { NETWORK_MOST_VALUES = 256, NETWORK_MOST_PREPARED = 64, NETWORK_MOST_INPUTS = 1024 };
 
 typedef struct network_name {
     const char *name;
@@ -27,8 +27,10 @@ typedef struct network {
     bool folded;   /* five dimensions, without a sequence of 1 */
     int depth;     /* branches and loops around the layer */
     network_name **names, *newest;
-    size_t room; /* of names */
-    size_t layers;
+    size_t room;                  /* of names */
+    int64_t arrays_as, images_as; /* how inputs become values: 0 five dimensions */
+    wire_view prepared[NETWORK_MOST_PREPARED];
+    int prepared_count;
 } network;
 
 typedef struct network_layer network_layer;

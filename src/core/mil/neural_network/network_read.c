@@ -147,11 +147,23 @@ void network_layers(network *n, wire_view body) {
 
 /* ---- inputs ----------------------------------------------------------------------------------------------------------------- */
 
+/* What the network says of its inputs, found once. */
+static void read_head(network *n, wire_view body) {
+    for (wire_item item; wire_next(&body, &item);) {
+        if (item.number == ARRAYS_AS && item.kind == 0) n->arrays_as = (int64_t)item.bits;
+        if (item.number == IMAGES_AS && item.kind == 0) n->images_as = (int64_t)item.bits;
+        if (item.number == PREPROCESSING && item.kind == 2 && n->prepared_count < NETWORK_MOST_PREPARED)
+            n->prepared[n->prepared_count++] = item.part;
+        else if (item.number == PREPROCESSING)
+            *item.part.broken = true;
+    }
+}
+
 static wire_view read_preprocessing(network *n, wire_view body, const char *feature, bool image) {
     const wire_view none = {.broken = body.broken};
-    for (wire_view one; wire_each(&body, PREPROCESSING, &one);) {
-        const char *name = wire_text(n->b.module->arena, one, FEATURE);
-        if (name && (strcmp(name, feature) == 0 || (image && !*name))) return one;
+    for (int i = 0; i < n->prepared_count; i++) {
+        const char *name = wire_text(n->b.module->arena, n->prepared[i], FEATURE);
+        if (name && (strcmp(name, feature) == 0 || (image && !*name))) return n->prepared[i];
     }
     return none;
 }
@@ -207,12 +219,12 @@ static void read_input(network *n, wire_view body, mil_feature *f, const mil_rea
     static const network_row row = {.name = "input"};
     const network_layer as_layer = {.name = f->name, .row = &row};
     const char *name = f->name;
-    const bool image = f->kind == MIL_FEATURE_IMAGE, exact = wire_whole(body, ARRAYS_AS, 0) != 0;
+    const bool image = f->kind == MIL_FEATURE_IMAGE, exact = n->arrays_as != 0;
     wire_view part;
     mil_value *x = interface_param(&n->b, f, options);
     if (!x) return;
     x = network_float(n, x);
-    x = read_mapped(n, &as_layer, x, image, wire_whole(body, IMAGES_AS, 0));
+    x = read_mapped(n, &as_layer, x, image, n->images_as);
     if (!image && !exact && !n->folded) x = network_five(n, x);
     const wire_view first = read_preprocessing(n, body, name, image);
     if (x && wire_part(first, SCALER, &part)) x = read_scaled(n, part, f, x);
@@ -284,7 +296,11 @@ propane_status network_read(mil_module *m, const uint8_t *data, size_t bytes, mi
     mil_interface *seen = &m->package->interfaces[0];
     n.names = ARENA_ARRAY(m->arena, n.room, network_name *);
     if (!n.names) return propane_fail_memory(err, n.room * sizeof *n.names);
+    if (seen->input_count > NETWORK_MOST_INPUTS || seen->output_count > NETWORK_MOST_INPUTS)
+        return propane_fail(err, PROPANE_ERR_LIMIT, "%s: a neural network of more than %d inputs or outputs", m->source,
+                            NETWORK_MOST_INPUTS);
     mil_build_begin(&n.b, m, "main", opset);
+    read_head(&n, body);
     for (int i = 0; i < seen->input_count && !network_failed(&n); i++) read_input(&n, body, &seen->inputs[i], options);
     network_layers(&n, body);
     read_results(&n, body, seen);

@@ -56,7 +56,9 @@ static bool tabular_begin(tabular *t, mil_module *m, const uint8_t *data, size_t
     mil_build_begin(&t->b, m, "main", opset);
     t->in = ARENA_ARRAY(m->arena, t->seen->input_count + 1, mil_value *);
     if (!t->in) (void)!propane_fail_memory(&t->b.err, 0);
+    enum { MOST_FEATURES = 4096 };
     if (!t->seen->input_count) tabular_fail(t, "the model has no input");
+    if (t->seen->input_count > MOST_FEATURES) tabular_fail(t, "a model of more than %d inputs", MOST_FEATURES);
     for (int i = 0; i < t->seen->input_count && !t->b.err.status; i++) {
         mil_value *v = interface_param(&t->b, &t->seen->inputs[i], options);
         if (v && v->type.dtype != MIL_fp32) v = mil_build_cast(&t->b, v, MIL_fp32);
@@ -248,10 +250,11 @@ propane_status tabular_read_vectorizer(mil_module *m, const uint8_t *data, size_
     for (int i = 0; i < seen->input_count; i++) was[i] = seen->inputs[i].name;
     if (tabular_begin(&t, m, data, bytes, opset, options)) {
         const int count = wire_count(t.body, 1);
+        if (count > seen->input_count * 2) tabular_fail(&t, "%d columns of %d inputs", count, seen->input_count);
         mil_value **parts = ARENA_ARRAY(a, count + 1, mil_value *);
         int done = 0;
         if (!parts) (void)!propane_fail_memory(&t.b.err, 0);
-        for (wire_view rest = t.body, one; parts && wire_each(&rest, 1, &one); done++) {
+        for (wire_view rest = t.body, one; parts && !t.b.err.status && wire_each(&rest, 1, &one); done++) {
             const char *name = wire_text(a, one, 1);
             for (int i = 0; name && i < seen->input_count; i++)
                 if (strcmp(was[i], name) == 0) parts[done] = t.in[i];

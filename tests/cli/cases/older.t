@@ -1,0 +1,34 @@
+# Models of Core ML's older kinds: read as programs, written as packages, or refused with what to do.
+
+$ propane convert "$REPO/tests/mil/older/tables.mlmodel" tables.mlpackage
+> tables.mlpackage: a Core ML package with 1 function
+= 0
+$ propane show tables.mlpackage | grep -A4 input
+>   input   tensor<fp32, [1]> room_count
+>           tensor<fp32, [1]> area
+>           tensor<fp32, [3]> place
+>   output  tensor<fp32, [1]> price
+>   ops     const 16, add 3, mul 2, real_div 1, equal 2, select 1, cast 2, reduce_l2_norm 1, linear 1, reshape 2, concat 1
+= 0
+$ propane run "$REPO/tests/mil/older/tables.mlmodel" --seed 3 | grep output > old.txt && propane run tables.mlpackage --seed 3 | grep output | cmp - old.txt
+= 0
+$ propane run "$REPO/tests/mil/older/image_classifier.mlmodel" --seed 1 | grep -c -e ant -e bee -e cat
+> 4
+= 0
+$ propane check "$REPO/tests/mil/older/images.mlmodel" --target m4 > checked.txt; test $? -le 1 && propane estimate "$REPO/tests/mil/older/functions.mlmodel" > /dev/null && propane diff "$REPO/tests/mil/older/sequences.mlmodel" --seed 1 > /dev/null
+= 0
+
+# A message of one empty field: 302, 2002, and a pipeline (202) of 602 and 402.
+@ printf '\010\001\362\022\000' > tree.mlmodel && printf '\010\001\222\175\000' > print.mlmodel && printf '\010\001\322\014\014\012\004\010\001\222\031\012\004pick\022\004tree' > cut.mlmodel && printf '\010\001\322\014\005\012\003\222\031\000' > pipeline.mlmodel
+$ propane show tree.mlmodel
+2> propane show: tree.mlmodel: this is a tree ensemble, which Propane does not read; no tool converts trees to an ML Program: predict with the library that trained them (XGBoost, scikit-learn), or train a small neural network on the same table and convert that
+= 1
+$ propane run print.mlmodel --seed 1
+2> propane run: print.mlmodel: this is Apple's vision feature print, which Propane does not read; its first half is part of Apple's systems and not in the file: train a network of your own (in PyTorch, for example) and convert it with coremltools, ct.convert(..., convert_to="mlprogram")
+= 1
+$ propane show pipeline.mlmodel
+2> propane show: pipeline.mlmodel: model '1' of the pipeline is a tree ensemble, which Propane does not read; no tool converts trees to an ML Program: predict with the library that trained them (XGBoost, scikit-learn), or train a small neural network on the same table and convert that
+= 1
+$ propane show cut.mlmodel
+2~ propane show: cut.mlmodel: not a Core ML model file: *
+= 1
