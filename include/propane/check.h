@@ -87,7 +87,8 @@ PROPANE_CHECK propane_status propane_rules_print(propane_form form, char **out, 
 typedef struct propane_estimate_options {
     size_t size;        /* sizeof(propane_estimate_options) */
     const char *target; /* as above; NULL: "m4" */
-    const char *path;   /* how the engine is called: "direct" (NULL), "e5rt", "coreml", "linux" */
+    /* How the engine is called: "direct", "e5rt", "coreml", "linux"; NULL: "coreml" for Core ML's packages, else "direct". */
+    const char *path;
 } propane_estimate_options;
 
 /* Of one function on one chip. Estimated by a model that is fitted to published measurements; nothing is measured. */

@@ -68,7 +68,7 @@ static const propane_training_estimate_options cmd_estimate_standard = {.size = 
                                                                         .overlap = "on"};
 
 int cmd_estimate(int argc, char **argv) {
-    const char *file = NULL, *points = NULL, *target = "m4", *through = "direct", *rate = "1G";
+    const char *file = NULL, *points = NULL, *target = "m4", *through = NULL, *rate = "1G";
     bool json = false;
     propane_training_estimate_options model = cmd_estimate_standard;
     const cli_flag flags[] = {
@@ -78,7 +78,8 @@ int cmd_estimate(int argc, char **argv) {
         {"--json", CLI_SWITCH, &json, .help = "JSON"},
         {"--ops", CLI_SWITCH, &model.ops, .help = "each operation or kernel, too"},
         {NULL, CLI_HEADING, NULL, .help = "Of a program"},
-        {"--path", CLI_CHOICE, &through, .words = "direct|e5rt|coreml|linux", .help = "how the engine is called"},
+        {"--path", CLI_CHOICE, &through, .words = "direct|e5rt|coreml|linux",
+         .help = "how the engine is called; coreml for Core ML's packages, else direct"},
         {NULL, CLI_HEADING, NULL, .help = "Of a model, whole training steps"},
         {"--plan", CLI_TEXT, &model.plan, .words = "NAME", .help = "layer, six or ten"},
         {"--weights", CLI_CHOICE, &model.weights, .words = propane_weight_modes(),

@@ -201,6 +201,13 @@ double cost_compile_ms(const chip *c, double weight_bytes) {
     return slow * (20 + weight_bytes / 1e6 * 7);
 }
 
+/* Through Core ML a first load does more than the engine's compiler: the encoder of Whisper turbo, 1.27 GB, took 440 s on an M4
+ * Pro and 560 s on an M2 Pro (argmaxinc/argmax-oss-swift issue 309), 50 times the figure above. */
+double cost_first_load_most_ms(const chip *c, cost_path path, double weight_bytes) {
+    const double coreml = 50, direct = 2;
+    return cost_compile_ms(c, weight_bytes) * (path == COST_COREML ? coreml : direct);
+}
+
 /* 72 kernels loaded from what was compiled take 700 ms where compiling takes 3,800 (the same author's figures, M4); the 494 ms
  * for the 60 kernels of another trainer (M4 Max) are 8.2 ms each, too. */
 double cost_reload_ms(const chip *c, double weight_bytes) { return cost_compile_ms(c, weight_bytes) * 700 / 3800; }

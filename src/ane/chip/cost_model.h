@@ -110,6 +110,7 @@ PROPANE_CHECK propane_status cost_function(const chip *c, cost_path path, const 
 
 /* ms that a program takes to compile, and to load once it is compiled. */
 double cost_compile_ms(const chip *c, double weight_bytes);
+double cost_first_load_most_ms(const chip *c, cost_path path, double weight_bytes); /* the longest that was reported */
 double cost_reload_ms(const chip *c, double weight_bytes); /* a compiled program loaded again with other weights */
 
 /* The constants of one chip, for those who print them. */

@@ -21,18 +21,20 @@ struct propane_estimate {
     mil_module *settled; /* functions whose shapes follow from thresholds */
     estimate_row *rows;
     int count;
+    cost_path path;
 };
 
 static propane_status api_estimate_fill(propane_estimate *e, const propane_module *m,
                                         const propane_estimate_options *options, propane_error *err) {
     const chip *chips[CHIP_COUNT];
     int chip_count = 0, path = 0;
-    const char *through = options->path ? options->path : "direct";
+    const char *through = options->path ? options->path : m->package ? "coreml" : "direct"; /* as check takes it */
     PROPANE_TRY(chip_find_list(options->target ? options->target : "m4", chips, &chip_count, err));
     while (path < COST_PATH_COUNT && strcmp(cost_path_name((cost_path)path), through) != 0) path++;
     if (path == COST_PATH_COUNT)
         return propane_fail(err, PROPANE_ERR_INVALID, "path is '%.40s'; there are direct, e5rt, coreml, linux",
                             through);
+    e->path = (cost_path)path;
     e->rows = ARENA_ARRAY(e->arena, chip_count * m->function_count + 1, estimate_row);
     if (!e->rows) return propane_fail_memory(err, 0);
     e->source = m->source;
@@ -125,16 +127,25 @@ static void api_estimate_print_ops(const chip *c, const cost_program *p, text *o
     }
 }
 
-static void api_estimate_print_row(const chip *c, const cost_program *p, text *out) {
+/* "45 ms", "2.3 s". */
+static const char *api_estimate_time(char out[24], double ms) {
+    snprintf(out, 24, ms < 1000 ? "%.0f ms" : ms < 100000 ? "%.1f s" : "%.0f s", ms < 1000 ? ms : ms / 1e3);
+    return out;
+}
+
+static void api_estimate_print_row(cost_path path, const chip *c, const cost_program *p, text *out) {
+    char least[24], most[24];
     text_printf(out,
                 "%-9s %-14.14s %8.3f ms (%.3f to %.3f)  call %.3f ms, in and out %.3f ms, %.4g GFLOP, weights %.2f MB, "
                 "%4.1f %% of "
-                "the roof, %.2f mJ, 1 compile of about %.0f ms\n",
+                "the roof, %.2f mJ, compiled in %s to %s\n",
                 c->title, p->function->name, p->ms, p->low_ms, p->high_ms, p->fixed_ms, p->io_ms, p->flops / 1e9,
-                p->weight_bytes / 1e6, 100 * p->utilisation, p->energy_mj, cost_compile_ms(c, p->weight_bytes));
+                p->weight_bytes / 1e6, 100 * p->utilisation, p->energy_mj,
+                api_estimate_time(least, cost_compile_ms(c, p->weight_bytes)),
+                api_estimate_time(most, cost_first_load_most_ms(c, path, p->weight_bytes)));
 }
 
-static json_t *api_estimate_row_json(const chip *c, const cost_program *p) {
+static json_t *api_estimate_row_json(cost_path path, const chip *c, const cost_program *p) {
     json_t *ops = json_array();
     for (int i = 0; i < p->op_count; i++) {
         const cost_op *o = &p->ops[i];
@@ -142,17 +153,19 @@ static json_t *api_estimate_row_json(const chip *c, const cost_program *p) {
                                 o->op->info->name, "ms", o->ms, "flops", o->flops, "bytes", o->bytes, "energy_mj",
                                 o->energy_mj, "bound_by", cost_bound_name(o->bound)));
     }
-    return json_pack("{s:s, s:s, s:s, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:i, s:f, s:o}", "kind",
+    return json_pack("{s:s, s:s, s:s, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:i, s:f, s:f, s:o}", "kind",
                      "estimated", "chip", c->name, "function", p->function->name, "ms", p->ms, "low_ms", p->low_ms,
                      "high_ms", p->high_ms, "fixed_ms", p->fixed_ms, "io_ms", p->io_ms, "flops", p->flops, "bytes",
                      p->bytes, "weight_bytes", p->weight_bytes, "utilisation", p->utilisation, "energy_mj",
-                     p->energy_mj, "compiles", 1, "compile_ms", cost_compile_ms(c, p->weight_bytes), "ops", ops);
+                     p->energy_mj, "compiles", 1, "compile_ms", cost_compile_ms(c, p->weight_bytes),
+                     "first_load_most_ms", cost_first_load_most_ms(c, path, p->weight_bytes), "ops", ops);
 }
 
 static propane_status api_estimate_print_json(const propane_estimate *e, text *out, propane_error *err) {
     char *line = NULL;
     json_t *list = json_array();
-    for (int i = 0; i < e->count; i++) json_add(list, api_estimate_row_json(e->rows[i].chip, &e->rows[i].program));
+    for (int i = 0; i < e->count; i++)
+        json_add(list, api_estimate_row_json(e->path, e->rows[i].chip, &e->rows[i].program));
     propane_status status = json_print(list, JSON_INDENT(1) | JSON_REAL_PRECISION(6), &line, NULL, err);
     if (line) text_printf(out, "%s\n", line);
     mem_free(line);
@@ -168,10 +181,11 @@ propane_status propane_estimate_print(const propane_estimate *estimate, propane_
     if (form == PROPANE_JSON) {
         status = api_estimate_print_json(estimate, &t, err);
     } else {
-        text_printf(&t, "%s: estimated, not measured\n", estimate->source);
+        text_printf(&t, "%s: estimated for the path %s, not measured\n", estimate->source,
+                    cost_path_name(estimate->path));
         for (int i = 0; i < estimate->count; i++) {
             if (ops) api_estimate_print_ops(estimate->rows[i].chip, &estimate->rows[i].program, &t);
-            api_estimate_print_row(estimate->rows[i].chip, &estimate->rows[i].program, &t);
+            api_estimate_print_row(estimate->path, estimate->rows[i].chip, &estimate->rows[i].program, &t);
         }
     }
     if (!status) status = api_give_text(&t, out, NULL, err);

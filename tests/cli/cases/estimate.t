@@ -10,7 +10,7 @@ $ propane estimate nothing.mil
 2~ propane estimate: *nothing.mil*
 = 1
 $ propane estimate $REPO/examples/add.mil --target m1,m4
->~ */examples/add.mil: estimated, not measured
+>~ */examples/add.mil: estimated for the path direct, not measured
 >~ M4 *ms (*
 = 0
 # An operation without results has no value to name; it is there all the same.
