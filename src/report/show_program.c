@@ -55,6 +55,7 @@ static void api_show_program_metadata(const mil_module *m, text *to) {
     if (!p) return;
     text_printf(to, "  specification version %d%s%s%s\n", p->spec_version, system ? " (" : "", system ? system : "",
                 system ? " and later)" : "");
+    if (p->older) text_printf(to, "  the file holds %s, which is read as a program\n", p->older);
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
         const char *value = propane_module_metadata(m, keys[i]);
         if (!value) continue;
@@ -276,6 +277,7 @@ json_t *api_show_module_json(const mil_module *m) {
     if (p) {
         const char *system = api_show_program_system(p->spec_version);
         json_put(o, "specification_version", json_integer(p->spec_version));
+        if (p->older) json_put(o, "older", json_string(p->older));
         if (system) json_put(o, "systems", json_string(system));
         for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
             if (propane_module_metadata(m, keys[i]))

@@ -18,6 +18,12 @@ $ propane run "$REPO/tests/mil/older/image_classifier.mlmodel" --seed 1 | grep -
 $ propane check "$REPO/tests/mil/older/images.mlmodel" --target m4 > checked.txt; test $? -le 1 && propane estimate "$REPO/tests/mil/older/functions.mlmodel" > /dev/null && propane diff "$REPO/tests/mil/older/sequences.mlmodel" --seed 1 > /dev/null
 = 0
 
+$ propane show "$REPO/tests/mil/older/control.mlmodel" | grep holds && propane show "$REPO/tests/mil/older/tables.mlmodel" | grep -e holds -e specification
+>   the file holds a neural network of the older format, version 4, which is read as a program
+>   specification version 6 (iOS 15, macOS 12 and later)
+>   the file holds a pipeline with models of older kinds, which is read as a program
+= 0
+
 # A message of one empty field: 302, 2002, and a pipeline (202) of 602 and 402.
 @ printf '\010\001\362\022\000' > tree.mlmodel && printf '\010\001\222\175\000' > print.mlmodel && printf '\010\001\322\014\014\012\004\010\001\222\031\012\004pick\022\004tree' > cut.mlmodel && printf '\010\001\322\014\005\012\003\222\031\000' > pipeline.mlmodel
 $ propane show tree.mlmodel

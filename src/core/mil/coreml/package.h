@@ -54,6 +54,7 @@ typedef struct mil_interface {
 
 struct mil_package {
     int spec_version;
+    const char *older; /* what it was in its file, if it was no program: "a linear regressor of version 1"; NULL: one */
     int interface_count;
     mil_interface *interfaces;
     const char *text, *version, *author, *license;

@@ -270,7 +270,10 @@ static propane_status package_read_older_parts(const mil_module *m, Coreml__Mode
     const mil_opset opset = package_read_opset(pipeline, 0);
     bool any = false;
     PROPANE_TRY(package_read_each_older(m, pipeline, opset ? opset : MIL_IOS15, 0, &any, err));
-    return any ? package_names_legal(model, err) : PROPANE_OK;
+    if (!any) return PROPANE_OK;
+    m->package->older = "a pipeline with models of older kinds";
+    if (m->package->spec_version < LEAST_VERSION) m->package->spec_version = LEAST_VERSION;
+    return package_names_legal(model, err);
 }
 
 /* ---- the model file --------------------------------------------------------------------------------------------------------- */
@@ -294,6 +297,9 @@ static propane_status package_read_model(mil_module *m, Coreml__Model *model, co
     Coreml__Program *program = model->program;
     if (!program && !pipeline) {
         m->package->spec_version = LEAST_VERSION;
+        m->package->older =
+            arena_printf(m->arena, "%s, version %d", package_older_name(model), model->specification_version);
+        if (!m->package->older) return propane_fail_memory(err, 0);
         PROPANE_TRY(package_older_read(m, model, MIL_IOS15, options, err));
         return mil_open_check(m, options, err);
     }
