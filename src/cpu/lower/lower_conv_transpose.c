@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT
  * Transposed convolutions written out. Where the kernel is as large as the stride nothing overlaps: each element of x makes
- * its own block of the result, which is a 1x1 convolution and a transpose. All others are convolutions, with the kernel
- * turned round, over x with zeros between its elements. Constant weights are turned now.
+ * its own block of the result, which is a 1x1 convolution and a transpose. With a constant weight, and without dilation, the
+ * results of one phase (those that leave the same remainder by the stride) are a convolution of x with every stride-th tap:
+ * all phases are one convolution with that many more channels, and a transpose. All others are convolutions, with the kernel
+ * turned round, over x with zeros between its elements, where most products are with those.
  */
 #include <string.h>
 
@@ -120,6 +122,112 @@ static mil_value *lower_transpose_as_conv(mil_builder *b, const mil_op *op, cons
     return made ? made->results[0] : NULL;
 }
 
+/* ---- phases ----------------------------------------------------------------------------------------------------------------- */
+
+/* With f = i * stride + tap: f leaves `phase`, and tap = j * stride + phase, so i = f / stride - j. */
+static bool lower_transpose_has_phases(const mil_op *op, const mil_conv *c) {
+    const mil_value *w = mil_in(op, "weight");
+    int strided = 0;
+    for (int d = 0; d < c->spatial; d++) {
+        if (c->dilation[d] != 1) return false;
+        strided += c->stride[d] > 1;
+    }
+    return strided && 2 + c->spatial + strided <= MIL_MAX_RANK && w->konst && w->konst->data;
+}
+
+/* Taps of a phase along a dimension. */
+static int64_t lower_transpose_taps(const mil_conv *c, int d) {
+    return (c->kernel[d] + c->stride[d] - 1) / c->stride[d];
+}
+
+/* Where tap `at` of phase `phase`, each counted over all dimensions, is in the kernel; -1: beyond it. Taps are turned round. */
+static int64_t lower_transpose_tap_of(const mil_conv *c, int64_t phase, int64_t at) {
+    int64_t from = 0, step = 1;
+    for (int d = c->spatial - 1; d >= 0; d--) {
+        const int64_t taps = lower_transpose_taps(c, d), j = taps - 1 - at % taps, r = phase % c->stride[d];
+        const int64_t k = j * c->stride[d] + r;
+        if (k >= c->kernel[d]) return -1;
+        from += k * step;
+        step *= c->kernel[d];
+        at /= taps;
+        phase /= c->stride[d];
+    }
+    return from;
+}
+
+/* The weight [c_in, c_out/g, *kernel] as [c_out * phases, c_in/g, *taps]. */
+static mil_value *lower_transpose_phase_weight(mil_builder *b, const mil_value *w, const mil_conv *c, int64_t phases) {
+    const int64_t in = c->c_in / c->groups, out = c->c_out / c->groups;
+    const size_t size = w->type.dtype == MIL_fp16 ? 2 : 4;
+    mil_type type = w->type;
+    int64_t taps = 1, kernel = 1;
+    type.dim[0] = c->c_out * phases, type.dim[1] = in;
+    for (int d = 0; d < c->spatial; d++) {
+        type.dim[d + 2] = lower_transpose_taps(c, d);
+        taps *= type.dim[d + 2];
+        kernel *= c->kernel[d];
+    }
+    char *data = mem_array((size_t)(c->c_out * phases * in * taps), size); /* zeros */
+    if (!data) {
+        if (!b->err.status) propane_fail_memory(&b->err, (size_t)(c->c_out * phases * in * taps) * size);
+        return NULL;
+    }
+    for (int64_t row = 0; row < c->c_out * phases; row++)
+        for (int64_t i = 0; i < in; i++)
+            for (int64_t t = 0; t < taps; t++) {
+                const int64_t o = row / phases, tap = lower_transpose_tap_of(c, row % phases, t);
+                const int64_t from = ((o / out * in + i) * out + o % out) * kernel + tap;
+                if (tap >= 0)
+                    memcpy(data + ((row * in + i) * taps + t) * (int64_t)size,
+                           (const char *)w->konst->data + from * (int64_t)size, size);
+            }
+    mil_value *v = mil_build_const(b, "phases", &type, data);
+    mem_free(data);
+    return v;
+}
+
+/* [n, c_out * phases, *q] as [n, c_out, *(q * stride)], cut to the result. */
+static mil_value *lower_transpose_interleave(mil_builder *b, mil_value *y, const mil_conv *c, const int64_t *q) {
+    int64_t apart[MIL_MAX_RANK] = {c->n, c->c_out}, perm[MIL_MAX_RANK] = {0, 1}, begin[5] = {0},
+            joined[5] = {c->n, c->c_out}, size[5] = {c->n, c->c_out};
+    int rank = 2, strided = 0, to = 2;
+    for (int d = 0; d < c->spatial; d++)
+        if (c->stride[d] > 1) apart[rank++] = c->stride[d];
+    for (int d = 0; d < c->spatial; d++) {
+        apart[rank + d] = q[d];
+        perm[to++] = rank + d;
+        if (c->stride[d] > 1) perm[to++] = 2 + strided++;
+        joined[d + 2] = q[d] * c->stride[d];
+        begin[d + 2] = c->before[d];
+        size[d + 2] = c->in[d];
+    }
+    y = mil_build_reshape(b, y, apart, rank + c->spatial);
+    y = y ? mil_build_transpose(b, y, perm, rank + c->spatial) : NULL;
+    y = y ? mil_build_reshape(b, y, joined, c->spatial + 2) : NULL;
+    return y ? mil_build_slice(b, y, begin, size) : NULL;
+}
+
+static mil_value *lower_transpose_as_phases(mil_builder *b, const mil_op *op, const mil_conv *c) {
+    int64_t pad[6], q[3], phases = 1;
+    for (int d = 0; d < c->spatial; d++) {
+        phases *= c->stride[d];
+        q[d] = (c->before[d] + c->in[d] + c->stride[d] - 1) / c->stride[d];
+        if (q[d] < c->out[d]) q[d] = c->out[d]; /* a convolution cannot cut its input: the slice does */
+        pad[2 * d] = lower_transpose_taps(c, d) - 1;
+        pad[2 * d + 1] = q[d] - c->out[d];
+    }
+    mil_value *x = mil_in(op, "x"), *weight = lower_transpose_phase_weight(b, mil_in(op, "weight"), c, phases);
+    if (!weight) return NULL;
+    mil_value *how = mil_build_text(b, "custom"), *amount = mil_build_ints(b, pad, 2 * c->spatial),
+              *groups = mil_build_int(b, (int32_t)c->groups);
+    mil_op *made = mil_build_op(
+        b, MIL_OP_conv, NULL,
+        (mil_argument[]){
+            {"x", 1, &x}, {"weight", 1, &weight}, {"pad_type", 1, &how}, {"pad", 1, &amount}, {"groups", 1, &groups}},
+        5);
+    return made ? lower_transpose_interleave(b, made->results[0], c, q) : NULL;
+}
+
 /* A convolution cannot cut its input: paddings must not come out negative. */
 static bool lower_transpose_is_plain(const mil_conv *c) {
     for (int d = 0; d < c->spatial; d++) {
@@ -133,9 +241,10 @@ propane_status cpu_lower_transposed(mil_builder *b, mil_op *op, propane_error *e
     mil_conv c;
     PROPANE_TRY(mil_conv_transpose_read(op, &c, err));
     if (!lower_transpose_is_plain(&c)) return PROPANE_OK;
-    mil_value *y = lower_transpose_with_bias(b, op,
-                                             lower_transpose_is_blocks(&c) ? lower_transpose_as_blocks(b, op, &c)
-                                                                           : lower_transpose_as_conv(b, op, &c));
+    mil_value *y = lower_transpose_is_blocks(&c)        ? lower_transpose_as_blocks(b, op, &c)
+                   : lower_transpose_has_phases(op, &c) ? lower_transpose_as_phases(b, op, &c)
+                                                        : lower_transpose_as_conv(b, op, &c);
+    y = lower_transpose_with_bias(b, op, y);
     if (b->err.status) return b->err.status;
     mil_replace_uses(op->function, op->results[0], y);
     mil_op_remove(op);
