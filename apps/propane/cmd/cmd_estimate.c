@@ -67,6 +67,19 @@ static const propane_training_estimate_options cmd_estimate_standard = {.size = 
                                                                         .clipping = "exact",
                                                                         .overlap = "on"};
 
+/* What does not go together; NULL: nothing. */
+static const char *cmd_estimate_misuse(const char *file, const propane_training_estimate_options *model) {
+    if (model->workers && file && !propane_plan_takes(file))
+        return "--workers is for a model that is trained, as propane plan takes it";
+    if (model->lora_rank && !model->workers)
+        return cli_misuse("estimate",
+                          "--lora-rank is of adapters that a server averages, with --workers; adapters that are "
+                          "trained on one machine have no estimate yet";
+    if (model->rates && file && !propane_plan_takes(file))
+        return "--rates is for a model that is trained, as propane plan takes it";
+    return NULL;
+}
+
 int cmd_estimate(int argc, char **argv) {
     const char *file = NULL, *points = NULL, *target = "m4", *through = NULL, *rate = "1G";
     bool json = false;
@@ -119,14 +132,8 @@ int cmd_estimate(int argc, char **argv) {
     if (!file == !points) return cli_misuse("estimate", "name a program or a model, or give --points FILE.csv");
     if (!cmd_estimate_rate(rate, &model.bandwidth))
         return cli_misuse("estimate", "--bandwidth is bits a second: 20M, 1G");
-    if (model.workers && file && !propane_plan_takes(file))
-        return cli_misuse("estimate", "--workers is for a model that is trained, as propane plan takes it");
-    if (model.lora_rank && !model.workers)
-        return cli_misuse("estimate",
-                          "--lora-rank is of adapters that a server averages, with --workers; adapters that are "
-                          "trained on one machine have no estimate yet");
-    if (model.rates && file && !propane_plan_takes(file))
-        return cli_misuse("estimate", "--rates is for a model that is trained, as propane plan takes it");
+    const char *wrong = cmd_estimate_misuse(file, &model);
+    if (wrong) return cli_misuse("estimate", wrong);
     model.target = target;
     const propane_status status =
         points ? estimate_points(points, json, &err) : cmd_estimate_file(file, through, &model, json, &err);
