@@ -72,9 +72,8 @@ static const char *cmd_estimate_misuse(const char *file, const propane_training_
     if (model->workers && file && !propane_plan_takes(file))
         return "--workers is for a model that is trained, as propane plan takes it";
     if (model->lora_rank && !model->workers)
-        return cli_misuse("estimate",
-                          "--lora-rank is of adapters that a server averages, with --workers; adapters that are "
-                          "trained on one machine have no estimate yet";
+        return "--lora-rank is of adapters that a server averages, with --workers; adapters that are "
+               "trained on one machine have no estimate yet";
     if (model->rates && file && !propane_plan_takes(file))
         return "--rates is for a model that is trained, as propane plan takes it";
     return NULL;
