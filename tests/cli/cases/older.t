@@ -24,6 +24,15 @@ $ propane show "$REPO/tests/mil/older/control.mlmodel" | grep holds && propane s
 >   the file holds a pipeline with models of older kinds, which is read as a program
 = 0
 
+# A network of the first versions may be given a sequence and a batch in front of what it describes.
+$ propane run "$REPO/tests/mil/older/functions.mlmodel" --shape x=2,3,6 --seed 1 | grep -o -e 'output half .*]' -e 'output permute .*]'
+> output permute [2, 3, 2, 3, 2]
+> output half [2, 3, 3, 1, 1]
+= 0
+$ propane run "$REPO/tests/mil/older/functions.mlmodel" --shape x=2,3,5 --seed 1
+2~ propane run: *input 'x' cannot have the shape \[2, 3, 5\]*
+= 1
+
 # A message of one empty field: 302, 2002, and a pipeline (202) of 602 and 402.
 @ printf '\010\001\362\022\000' > tree.mlmodel && printf '\010\001\222\175\000' > print.mlmodel && printf '\010\001\322\014\014\012\004\010\001\222\031\012\004pick\022\004tree' > cut.mlmodel && printf '\010\001\322\014\005\012\003\222\031\000' > pipeline.mlmodel
 $ propane show tree.mlmodel

@@ -6,6 +6,7 @@
  */
 #include "core/mil/neural_network/network_read.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "core/base/memory.h"
@@ -196,9 +197,30 @@ static mil_value *read_mean(network *n, const network_layer *l, wire_view mean, 
     if (!data) (void)!propane_fail_memory(&n->b.err, (size_t)count * 4);
     if (!data) return NULL;
     (void)wire_floats(mean, 1, data, count);
+    for (int64_t i = 0; i < count; i++)
+        if (isnan(data[i])) data[i] = NAN;
     mil_value *c = mil_build_const(&n->b, "mean_image", &type, data);
     mem_free(data);
     return NETWORK_DO(n, sub, NETWORK_IN("x", x), NETWORK_IN("y", c));
+}
+
+/* A network of the first versions may be given [sequence, batch] in front of what its file describes: [S, B, C] for [C], or five
+ * dimensions. Then that is the shape of its input. */
+static bool read_sequence(network *n, mil_feature *f, const mil_read_options *options) {
+    const char *name = interface_name(n->b.module->arena, f->name);
+    const int rank = f->shape.rank;
+    for (int i = 0; name && options && n->folded && f->kind == MIL_FEATURE_ARRAY && i < options->shape_count; i++) {
+        const mil_type *given = &options->shapes[i].shape;
+        bool fits = strcmp(options->shapes[i].name, name) == 0 &&
+                    ((rank == 1 && (given->rank == 3 || given->rank == 5)) || (rank == 3 && given->rank == 5));
+        for (int d = 2; fits && d < given->rank; d++) fits = given->dim[d] == (d - 2 < rank ? f->shape.dim[d - 2] : 1);
+        if (!fits) continue;
+        f->shape.rank = given->rank;
+        memcpy(f->shape.dim, given->dim, sizeof f->shape.dim);
+        f->shape_count = f->range_count = 0;
+        return given->rank == 3;
+    }
+    return false;
 }
 
 /* The dimensions of a network of the first versions: [C] and [C, H, W] in a batch of one. */
@@ -221,9 +243,11 @@ static void read_input(network *n, wire_view body, mil_feature *f, const mil_rea
     const char *name = f->name;
     const bool image = f->kind == MIL_FEATURE_IMAGE, exact = n->arrays_as != 0;
     wire_view part;
+    const bool sequence = read_sequence(n, f, options);
     mil_value *x = interface_param(&n->b, f, options);
     if (!x) return;
     x = network_float(n, x);
+    if (sequence) x = network_reshape(n, x, (int64_t[]){f->shape.dim[0], f->shape.dim[1], f->shape.dim[2], 1, 1}, 5);
     x = read_mapped(n, &as_layer, x, image, n->images_as);
     if (!image && !exact && !n->folded) x = network_five(n, x);
     const wire_view first = read_preprocessing(n, body, name, image);

@@ -2,6 +2,7 @@
  * Owns the weights of layers: fp32, fp16, and quantised to 1 to 8 bits, linearly or by a table. One idea: they become fp32, and
  * before memory is taken for them the file is seen to hold them. Refuses counts that are not those of the layer's shape.
  */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -132,6 +133,8 @@ float *network_numbers(network *n, const network_layer *l, wire_view message, ui
                       : wire_part(from, RAW, &raw) && raw.bytes  ? weights_quantised(&w, from, raw, false)
                       : wire_part(from, INT8, &raw) && raw.bytes ? weights_quantised(&w, from, raw, true)
                                                                  : weights_floats(&w, from);
+    for (int64_t i = 0; done && i < w.count; i++) /* one NaN, which every form of a file keeps */
+        if (isnan(w.out[i])) w.out[i] = NAN;
     if (done) return w.out;
     mem_free(w.out);
     return NULL;
