@@ -10,7 +10,9 @@
 #include "apps/propane/cli.h"
 #include "apps/propane/cmd/nonfinite_report.h"
 #include "apps/propane/cmd/page_file.h"
+#include "core/base/file.h"
 #include "core/base/memory.h"
+#include "core/base/npy.h"
 
 enum { MAX_GIVEN = 64 };
 
@@ -29,6 +31,7 @@ typedef struct row {
 
 typedef struct diff_job {
     const char *a, *b, *html;
+    const char *expect; /* recorded outputs take the place of B */
     propane_session_options left, right;
     char *inputs[MAX_GIVEN], *shapes[MAX_GIVEN];
     cli_list input_list, shape_list;
@@ -313,6 +316,96 @@ static propane_status cmd_diff_run_both(diff_job *j, propane_session **a, propan
                         j->b ? j->b : j->a);
 }
 
+/* ---- recorded outputs ------------------------------------------------------------------------------------------------------- */
+
+static propane_status cmd_diff_unexpected(const diff_job *j, propane_session *s, const char *name, propane_error *err) {
+    const propane_program *p = propane_session_program(s);
+    char known[300] = "";
+    for (int i = 0; i < propane_program_output_count(p); i++) {
+        const size_t used = strlen(known);
+        snprintf(known + used, sizeof known - used, "%s%.60s", used ? ", " : "", propane_program_output(p, i)->name);
+    }
+    return propane_fail(err, PROPANE_ERR_NOT_FOUND, "%s: '%.80s' is no output of %s; it has %s", j->expect, name, j->a,
+                        known);
+}
+
+/* The recorded array is A, what the model gives is B. */
+static propane_status cmd_diff_add_expected(diff_job *j, propane_session *s, const char *name, const npy *array,
+                                            propane_error *err) {
+    const propane_io *io = cmd_diff_find(s, name);
+    float *got = NULL, *wanted = mem_array((size_t)array->count + 1, sizeof *wanted);
+    propane_status status = wanted ? PROPANE_OK : propane_fail_memory(err, (size_t)array->count * sizeof *wanted);
+    if (!status && !io) status = cmd_diff_unexpected(j, s, name, err);
+    if (!status && propane_io_count(io) != array->count)
+        status = propane_fail(err, PROPANE_ERR_INVALID, "%s: '%.80s' has %lld numbers, the model's output has %lld",
+                              j->expect, name, (long long)array->count, (long long)propane_io_count(io));
+    if (!status) status = cmd_diff_take(s, io, &got, err);
+    if (!status) {
+        for (int64_t i = 0; i < array->count; i++) wanted[i] = (float)npy_element(array, i);
+        row *r = &j->rows[j->row_count++];
+        *r = (row){.name = io->name, .output = true};
+        cmd_diff_compare(wanted, got, array->count, r);
+    }
+    mem_free(wanted);
+    mem_free(got);
+    return status;
+}
+
+static propane_status cmd_diff_expect_archive(diff_job *j, propane_session *s, propane_error *err) {
+    npz file;
+    PROPANE_TRY(npz_read(j->expect, &file, err));
+    j->rows = mem_array((size_t)file.count + 1, sizeof *j->rows);
+    propane_status status = j->rows ? PROPANE_OK : propane_fail_memory(err, 0);
+    for (int i = 0; i < file.count && !status; i++)
+        status = cmd_diff_add_expected(j, s, file.names[i], &file.arrays[i], err);
+    npz_free(&file);
+    return status;
+}
+
+/* As `propane run --output FOLDER` writes it: NAME.npy for each output. */
+static propane_status cmd_diff_expect_folder(diff_job *j, propane_session *s, propane_error *err) {
+    const propane_program *p = propane_session_program(s);
+    const int count = propane_program_output_count(p);
+    j->rows = mem_array((size_t)count + 1, sizeof *j->rows);
+    if (!j->rows) return propane_fail_memory(err, 0);
+    for (int i = 0; i < count; i++) {
+        const char *name = propane_program_output(p, i)->name;
+        char path[1200];
+        npy array = {0};
+        snprintf(path, sizeof path, "%.900s/%.200s.npy", j->expect, name);
+        if (!file_exists(path)) continue;
+        propane_status status = npy_read(path, &array, err);
+        if (!status) status = cmd_diff_add_expected(j, s, name, &array, err);
+        npy_free(&array);
+        PROPANE_TRY(status);
+    }
+    return PROPANE_OK;
+}
+
+/* Where a number was recorded and none came out, the operation is looked for that makes it so. */
+static propane_status cmd_diff_explain_broken(diff_job *j, propane_error *err) {
+    bool broken = false;
+    for (int i = 0; i < j->row_count; i++) broken |= j->rows[i].broken || j->rows[i].beyond;
+    return broken ? nonfinite_trace(j->a, &j->left, j->seed, 0, 1, &j->found_b, err) : PROPANE_OK;
+}
+
+static propane_status cmd_diff_run_expected(diff_job *j, propane_session **s, propane_error *err) {
+    for (int i = 0; i < j->shape_list.count; i++)
+        PROPANE_TRY(propane_shape_parse(j->shape_list.items[i], &j->chosen[i], err));
+    j->left.shapes = j->chosen;
+    j->left.shape_count = j->shape_list.count;
+    j->left.files = (const char *const *)j->inputs;
+    j->left.file_count = j->input_list.count;
+    j->left.resize = j->resize;
+    j->left.keep = false;
+    PROPANE_TRY(propane_session_open(j->a, &j->left, s, err));
+    PROPANE_TRY(cmd_diff_fill(j, *s, err));
+    PROPANE_TRY(propane_session_run(*s, NULL, err));
+    PROPANE_TRY(file_is_dir(j->expect) ? cmd_diff_expect_folder(j, *s, err) : cmd_diff_expect_archive(j, *s, err));
+    if (j->row_count) return cmd_diff_explain_broken(j, err);
+    return propane_fail(err, PROPANE_ERR_INVALID, "%s: no output of %s is recorded in it", j->expect, j->a);
+}
+
 static bool cmd_diff_is_compiled(const char *path) {
     const char *kind = propane_file_kind(path);
     return kind && strcmp(kind, "compiled") == 0;
@@ -334,7 +427,8 @@ static int cmd_diff_compiled(const char *a, const char *b) {
 }
 
 int cmd_diff(int argc, char **argv) {
-    diff_job j = {.left = {.size = sizeof j.left, .device = "cpu", .precision = "fp32", .keep = true},
+    static const char wide[] = "fp32";
+    diff_job j = {.left = {.size = sizeof j.left, .device = "cpu", .precision = wide, .keep = true},
                   .right = {.size = sizeof j.right, .device = "cpu", .precision = "typed", .keep = true},
                   .seed = -1,
                   .tolerance = 0.01,
@@ -345,6 +439,8 @@ int cmd_diff(int argc, char **argv) {
     const cli_flag flags[] = {
         {"A", CLI_TEXT, &j.a, .help = "a model in any form that `propane run` takes", .required = true},
         {"B", CLI_TEXT, &j.b, .help = "another model; left out: the same, on other terms"},
+        {"--expect", CLI_TEXT, &j.expect, .words = "FILE.npz",
+         .help = "instead of B: recorded outputs by name, or a folder of NAME.npy; A is as typed then"},
         {"--input", CLI_TEXTS, &j.input_list, .max = MAX_GIVEN, .words = "NAME=FILE", .help = "as for propane run"},
         {"--resize", CLI_SWITCH, &j.resize, .help = "scale images to the input's size"},
         {"--seed", CLI_INT, &j.seed, 0, 1e15, "N", "random numbers for the inputs that are not given"},
@@ -371,11 +467,13 @@ int cmd_diff(int argc, char **argv) {
         "Exit code: 0 nothing parts, 1 something does (or it failed), 4 outputs of a side have NaN or infinity that "
         "do not come from the inputs; the operation is named where they begin.");
     if (code >= 0) return code;
+    if (j.expect && (j.b || j.html)) return cli_misuse("diff", "--expect takes the place of B, and has no page");
+    if (j.expect && j.left.precision == wide) j.left.precision = "typed";
     if (j.b && cmd_diff_is_compiled(j.a) && cmd_diff_is_compiled(j.b)) return cmd_diff_compiled(j.a, j.b);
     propane_error err = {0};
     propane_session *a = NULL, *b = NULL;
     j.right.function = j.left.function;
-    propane_status status = cmd_diff_run_both(&j, &a, &b, &err);
+    propane_status status = j.expect ? cmd_diff_run_expected(&j, &a, &err) : cmd_diff_run_both(&j, &a, &b, &err);
     code = status ? cli_error("diff", &err) : j.json ? cmd_diff_print_json(&j, &err) : cmd_diff_report(&j);
     if (!status && j.html && cmd_diff_write_page(&j, a, &err)) code = cli_error("diff", &err);
     mem_free(j.rows);
