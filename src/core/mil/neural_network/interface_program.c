@@ -70,6 +70,19 @@ static bool interface_program_type(mil_builder *b, mil_feature *f, mil_type *typ
     return !b->err.status;
 }
 
+/* A file may say 0 for what it leaves open, which is no default. */
+static void interface_program_say_open(mil_builder *b, const mil_feature *f, const mil_read_options *options) {
+    char shape[160];
+    bool open = false;
+    for (int i = 0; i < f->shape.rank; i++) open |= f->shape.dim[i] < 1;
+    for (int i = 0; options && i < options->shape_count; i++) open &= strcmp(options->shapes[i].name, f->name) != 0;
+    if (open)
+        (void)!propane_fail(&b->err, PROPANE_ERR_INVALID,
+                            "%s: input '%s' is open where its shape %s has 0, and has no default: give its shape, as "
+                            "--shape NAME=1,3,224,224",
+                            b->module->source, shown(f->name), text_shape(shape, f->shape.rank, f->shape.dim));
+}
+
 mil_value *interface_param(mil_builder *b, mil_feature *f, const mil_read_options *options) {
     mil_type type;
     if (b->err.status || !interface_program_type(b, f, &type)) return NULL;
@@ -79,7 +92,10 @@ mil_value *interface_param(mil_builder *b, mil_feature *f, const mil_read_option
     interface_program_open(f, &type);
     if (f->optional && !f->has_standard) f->has_standard = true, f->standard = 0;
     f->name = name;
-    if (mil_open_settle(options, b->module->source, name, f, NULL, &type, &b->err)) return NULL;
+    if (mil_open_settle(options, b->module->source, name, f, NULL, &type, &b->err)) {
+        interface_program_say_open(b, f, options);
+        return NULL;
+    }
     return mil_build_param(b, name, type);
 }
 
