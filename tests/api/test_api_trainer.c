@@ -310,6 +310,36 @@ TEST(a_program_learns_from_arrays_in_memory) {
     mem_free(dir);
 }
 
+/* Only a loss that is a number, and smaller than the best one, makes weights the best. */
+TEST(the_best_validation_is_the_first_of_the_smallest) {
+    char *dir = test_temp_dir(), path[1200];
+    static const float nowhere[3] = {NAN, NAN, NAN};
+    propane_options *o = sum_options(dir, path);
+    const propane_tensor arrays[] = {{"x", PROPANE_FP32, 2, {SAMPLES, 4}, sample_x},
+                                     {"y", PROPANE_FP32, 2, {SAMPLES, 1}, sample_y}};
+    propane_tensor few[] = {{"x", PROPANE_FP32, 2, {3, 4}, sample_x}, {"y", PROPANE_FP32, 2, {3, 1}, sample_y}};
+    const propane_data data = {
+        .size = sizeof data, .arrays = arrays, .array_count = 2, .validation = few, .validation_count = 2};
+    EXPECT_OK(propane_options_set(o, "lr", "0", &err));
+    for (int nan = 0; nan < 2; nan++) {
+        propane_trainer *t = NULL;
+        propane_trainer_info info = {.size = sizeof info};
+        propane_evaluation e = {.size = sizeof e};
+        few[1].values = nan ? nowhere : sample_y;
+        EXPECT_OK(propane_trainer_create(o, &data, &t, &err));
+        for (int step = 1; step <= 2; step++) { /* the weights stay: so does the loss */
+            EXPECT_OK(propane_trainer_step(t, NULL, &err));
+            EXPECT_OK(propane_trainer_evaluate(t, &e, &err));
+            EXPECT(nan ? isnan(e.loss) : isfinite(e.loss));
+            EXPECT(propane_trainer_describe(t, &info));
+            EXPECT_MSG(info.best_step == (nan ? -1 : 1), "best step %lld", (long long)info.best_step);
+        }
+        propane_trainer_free(t);
+    }
+    propane_options_free(o);
+    mem_free(dir);
+}
+
 /* ---- without memory ------------------------------------------------------------------------------------------------------------- */
 
 static propane_status tell(propane_trainer *t, text *result, propane_error *e) {
@@ -373,4 +403,4 @@ TEST(without_memory) {
 SUITE("api/trainer", T(options_are_the_rows_of_the_table), T(options_are_set_from_texts_and_from_json),
       T(single_steps_come_to_the_loops_bits), T(a_trainer_is_for_one_call_at_a_time),
       T(a_run_is_stopped_saved_and_gone_on_with), T(tokens_in_memory_are_as_good_as_their_text),
-      T(a_program_learns_from_arrays_in_memory), T(without_memory))
+      T(a_program_learns_from_arrays_in_memory), T(the_best_validation_is_the_first_of_the_smallest), T(without_memory))

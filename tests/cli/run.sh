@@ -20,6 +20,7 @@ set -u
 REPO=$(cd "$(dirname "$0")/../.." && pwd)
 program=$(cd "$(dirname "$1")" && pwd)/$(basename "$1")
 file=$REPO/$2
+[ -f "$file" ] || { echo "tests/cli/run.sh: there is no $2 below $REPO" >&2; exit 2; }
 DATA=${PROPANE_DATA:-$REPO/../shared/data}
 export REPO DATA
 work=$(mktemp -d "${TMPDIR:-/tmp}/propane-cli.XXXXXX") || exit 2
