@@ -9,11 +9,6 @@
 
 enum { ROUNDS = 50, COLUMNS = 32, MAX_FLIGHT = 127 };
 
-const char *sweep_kind_name(sweep_kind kind) {
-    static const char *const names[] = {"conv", "matmul", "stream"};
-    return names[kind];
-}
-
 double sweep_gflops(const sweep_point *p) { return p->time.median_ns ? p->flops / (double)p->time.median_ns : 0; }
 double sweep_gbs(const sweep_point *p) { return p->time.median_ns ? p->bytes / (double)p->time.median_ns : 0; }
 

@@ -20,7 +20,6 @@ typedef struct sweep_point {
     rig_time time;
 } sweep_point;
 
-const char *sweep_kind_name(sweep_kind kind);
 PROPANE_CHECK propane_status sweep_measure(const char *device, sweep_point *p, int64_t limit_ns, propane_error *err);
 double sweep_gflops(const sweep_point *p);
 double sweep_gbs(const sweep_point *p);

@@ -149,8 +149,6 @@ void accel_node_close(accel_node *n) {
 
 bool accel_node_is_hardware(const accel_node *n) { return n->fd >= 0; }
 
-const char *accel_node_name(const accel_node *n) { return n->name; }
-
 propane_status accel_buffer_make(accel_node *n, uint64_t bytes, accel_buffer *out, propane_error *err) {
     *out = (accel_buffer){.bytes = bytes};
     if (n->registers) {

@@ -35,7 +35,6 @@ typedef struct accel_node accel_node;
 PROPANE_CHECK propane_status accel_node_open(const char *which, accel_node **out, propane_error *err);
 void accel_node_close(accel_node *n);
 bool accel_node_is_hardware(const accel_node *n); /* the kernel's, not the one in this process */
-const char *accel_node_name(const accel_node *n); /* "/dev/accel/accel0", "registers" */
 PROPANE_CHECK propane_status accel_buffer_make(accel_node *n, uint64_t bytes, accel_buffer *out, propane_error *err);
 void accel_buffer_drop(accel_node *n, accel_buffer *b); /* takes one that was not made */
 /* Returns when the program has run. */

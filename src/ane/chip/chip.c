@@ -41,7 +41,6 @@ const chip *chip_get(chip_id id) { return &chips[id]; }
 const chip_figure *chip_know(const chip *c, chip_field field) { return &figures[c->id][field]; }
 const char *chip_field_name(chip_field field) { return fields[field].name; }
 const char *chip_field_unit(chip_field field) { return fields[field].unit; }
-const char *chip_field_text(chip_field field) { return fields[field].text; }
 
 /* Equal but for case and for what stands between the words. */
 static bool chip_same_name(const char *a, const char *b, size_t length) {

@@ -64,7 +64,6 @@ const chip *chip_get(chip_id id);
 const chip_figure *chip_know(const chip *c, chip_field field);
 const char *chip_field_name(chip_field field); /* "dram_gbs" */
 const char *chip_field_unit(chip_field field);
-const char *chip_field_text(chip_field field);                /* one sentence */
 const char *chip_generation_name(chip_generation generation); /* "h16" */
 
 /* "m4", "M4 Max", "m4_max", "h16g" (the base chip of the name); unknown names list those there are. */

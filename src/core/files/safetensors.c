@@ -28,7 +28,6 @@ static const struct {
 };
 
 const char *safetensors_dtype_name(safetensors_dtype dtype) { return dtypes[dtype].name; }
-int safetensors_dtype_bytes(safetensors_dtype dtype) { return dtypes[dtype].bytes; }
 
 static safetensors_dtype safetensors_dtype_find(const char *name) {
     int i = 0;

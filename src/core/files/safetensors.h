@@ -32,7 +32,6 @@ typedef enum safetensors_dtype {
 } safetensors_dtype;
 
 const char *safetensors_dtype_name(safetensors_dtype dtype); /* "F32" */
-int safetensors_dtype_bytes(safetensors_dtype dtype);
 
 typedef struct safetensors_tensor {
     const char *name;

@@ -279,7 +279,6 @@ void data_parallel_release(data_parallel *g) {
 
 outer *data_parallel_outer(const data_parallel *g) { return g ? g->outer : NULL; }
 allreduce *data_parallel_movements(const data_parallel *g) { return g ? g->movements : NULL; }
-const workers *data_parallel_workers(const data_parallel *g) { return g ? g->who : NULL; }
 
 bool data_parallel_warms(const data_parallel *g) { return g && g->warm; }
 

@@ -80,7 +80,6 @@ PROPANE_CHECK propane_status data_parallel_shed(data_parallel *g, workers *who, 
 /* NULL: none. */
 outer *data_parallel_outer(const data_parallel *g);
 allreduce *data_parallel_movements(const data_parallel *g);
-const workers *data_parallel_workers(const data_parallel *g);
 /* What a rank's file of its own must have in common with the run that goes on from it. */
 void data_parallel_describe(const data_parallel *g, char *out, size_t room);
 

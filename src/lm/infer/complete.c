@@ -243,7 +243,6 @@ void infer_job_free(infer_job *j) {
 }
 
 bool infer_job_is_done(const infer_job *j) { return j->done; }
-int infer_job_sequence(const infer_job *j) { return j->sequence; }
 
 infer_result infer_job_result(const infer_job *j) {
     const completion *c = &j->c;

@@ -79,7 +79,6 @@ bool infer_job_is_ready(const infer_job *j); /* there are none */
  * freed. */
 PROPANE_CHECK propane_status infer_advance(infer *m, infer_job *const *jobs, int count, propane_error *err);
 bool infer_job_is_done(const infer_job *j);
-int infer_job_sequence(const infer_job *j);
 infer_result infer_job_result(const infer_job *j); /* of one that is done */
 void infer_job_free(infer_job *j);
 
