@@ -199,7 +199,6 @@ static bool facts_moves(mil_opcode code) {
                                        MIL_OP_reduce_min,
                                        MIL_OP_reduce_mean,
                                        MIL_OP_max_pool,
-                                       MIL_OP_avg_pool,
                                        MIL_OP_depth_to_space,
                                        MIL_OP_space_to_depth,
                                        MIL_OP_pixel_shuffle,
@@ -235,6 +234,8 @@ static chip_range facts_range(const mil_value *v, int *budget) {
     const mil_value *x = op->operands[0].count ? op->operands[0].values[0] : NULL;
     if (!x) return unknown;
     const chip_range r = facts_range(x, budget);
+    if (code == MIL_OP_cast && !mil_dtype_is_float(v->type.dtype)) /* towards zero */
+        return (chip_range){r.low < 0 ? ceil(r.low) : floor(r.low), r.high < 0 ? ceil(r.high) : floor(r.high)};
     return facts_moves(code) ? r : facts_single(op, r);
 }
 

@@ -36,13 +36,32 @@ static int folder_sync_tree(const char *path) {
 
 /* ---- whole or not at all --------------------------------------------------------------------------------------------------- */
 
+/* Descriptors that syncing or removing a package's tree takes: one a level. They are kept from the beginning, so that a process
+ * that has no more of them fails before it has made anything, and never where it should take away what it has made. */
+enum { LEVELS = 6 };
+
 struct folder_writer {
     char *path, *made;
     int fd; /* of `made`: the lock */
+    int kept_count, kept[LEVELS];
 };
+
+static void folder_give_back(folder_writer *w) {
+    while (w->kept_count > 0) close(w->kept[--w->kept_count]);
+}
+
+static propane_status folder_keep_descriptors(folder_writer *w, propane_error *err) {
+    while (w->kept_count < LEVELS) {
+        const int fd = fcntl(w->fd, F_DUPFD_CLOEXEC, 3);
+        if (fd < 0) return file_fail(err, "write", w->path, errno);
+        w->kept[w->kept_count++] = fd;
+    }
+    return PROPANE_OK;
+}
 
 static void folder_writer_free(folder_writer *w) {
     if (!w) return;
+    folder_give_back(w);
     if (w->fd >= 0) close(w->fd);
     mem_free(w->path);
     mem_free(w->made);
@@ -88,6 +107,7 @@ propane_status folder_writer_open(const char *path, folder_writer **out, propane
     if (!status) status = folder_make_parents(w->path, err);
     if (!status) temporary_sweep(w->path);
     if (!status) status = temporary_folder(w->path, &w->made, &w->fd, err);
+    if (!status && (status = folder_keep_descriptors(w, err)) != PROPANE_OK) (void)rmdir(w->made);
     if (status)
         folder_writer_free(w);
     else
@@ -138,6 +158,7 @@ static propane_status folder_take_name(const char *made, const char *path, char 
 
 propane_status folder_writer_commit(folder_writer *w, propane_error *err) {
     char *old = NULL;
+    folder_give_back(w);
     int code = folder_sync_tree(w->made);
     propane_status status = code ? file_fail(err, "sync", w->path, code) : PROPANE_OK;
     if (!status) status = folder_take_name(w->made, w->path, &old, err);
@@ -152,6 +173,7 @@ propane_status folder_writer_commit(folder_writer *w, propane_error *err) {
 
 void folder_writer_abort(folder_writer *w) {
     if (!w) return;
+    folder_give_back(w);
     (void)!file_remove_tree(w->made, NULL);
     folder_writer_free(w);
 }

@@ -74,3 +74,8 @@ $ propane run p.mlpackage; propane show fifo.json; propane eval q --ids ids.txt;
 2~ propane eval: cannot read q/config.json: it is a device or pipe, not a file
 2~ propane generate: cannot read fifo.json: it is a device or pipe, not a file
 = 1
+# Descriptors that run out: whatever was begun is taken away again.
+@ printf 'program(1.3)\n{\n    func main<ios18>(tensor<fp32, [1, 4]> x) {\n        tensor<fp32, [1, 4]> y = exp(x = x)[name = string("y")];\n    } -> (y);\n}\n' > few.mil; mkdir few
+$ for n in 5 6 7 8 9 10 11 12 13 14 16 20; do (ulimit -n $n; propane convert few.mil few/out.mlpackage > /dev/null 2> told; :) ; done; ls -a few | grep -c tmp
+> 0
+= 1
