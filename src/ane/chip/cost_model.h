@@ -96,6 +96,7 @@ typedef struct cost_op {
 
 typedef struct cost_program {
     const mil_function *function;
+    int uncounted; /* operations whose shapes follow from values: they run beside the engine */
     double ms, low_ms, high_ms;
     double fixed_ms, io_ms; /* the call; inputs and outputs */
     double flops, bytes, weight_bytes, io_bytes, energy_mj;

@@ -11,6 +11,7 @@
 #include "ane/chip/cost_model.h"
 #include "ane/chip/limit.h"
 #include "ane/chip/value_facts.h"
+#include "core/mil/ir_edit.h"
 #include "core/mil/ops.h"
 #include "core/mil/ops/shape_util.h"
 
@@ -207,8 +208,10 @@ static void cost_program_add_up(const chip *c, cost_path path, cost_program *p) 
     const double io[] = {q->io_direct, q->io_e5rt, q->io_coreml, q->io_direct};
     const mil_function *f = p->function;
     for (int i = 0; i < f->param_count; i++)
-        if (!cost_program_is_weight(f->params[i])) p->io_bytes += (double)mil_type_bytes(&f->params[i]->type);
-    for (int i = 0; i < f->result_count; i++) p->io_bytes += (double)mil_type_bytes(&f->results[i]->type);
+        if (!cost_program_is_weight(f->params[i]) && !mil_type_is_open(&f->params[i]->type))
+            p->io_bytes += (double)mil_type_bytes(&f->params[i]->type);
+    for (int i = 0; i < f->result_count; i++)
+        if (!mil_type_is_open(&f->results[i]->type)) p->io_bytes += (double)mil_type_bytes(&f->results[i]->type);
     p->fixed_ms = t0[path];
     p->io_ms = p->io_bytes / 1e6 / io[path];
     p->ms = p->fixed_ms + p->io_ms;
@@ -230,6 +233,13 @@ static void cost_program_add_up(const chip *c, cost_path path, cost_program *p) 
     p->utilisation = p->flops / (q->tflops * 1e9 * p->ms);
 }
 
+static bool cost_program_is_open(const mil_op *op) {
+    bool open = false;
+    MIL_FOR_OPERANDS (op, v) open |= mil_type_is_open(&v->type);
+    for (int i = 0; i < op->result_count; i++) open |= mil_type_is_open(&op->results[i]->type);
+    return open;
+}
+
 propane_status cost_function(const chip *c, cost_path path, const mil_function *f, arena *a, cost_program *out,
                              propane_error *err) {
     *out = (cost_program){.function = f};
@@ -237,6 +247,10 @@ propane_status cost_function(const chip *c, cost_path path, const mil_function *
     if (!out->ops) return propane_fail_memory(err, (size_t)f->op_count * sizeof *out->ops);
     for (const mil_op *op = f->first; op; op = op->next) {
         if (op->info->code == MIL_OP_const) continue;
+        if (f->late && cost_program_is_open(op)) {
+            out->uncounted++;
+            continue;
+        }
         cost_one(c, path, op, &out->ops[out->op_count++]);
     }
     cost_program_add_up(c, path, out);

@@ -44,7 +44,10 @@ static propane_status api_estimate_fill(propane_estimate *e, const propane_modul
         for (const mil_function *f = m->functions; f; f = f->next) {
             estimate_row *row = &e->rows[e->count];
             const mil_function *settled = NULL;
-            PROPANE_TRY(mil_settle_standard(f, e->settled, &settled, err));
+            propane_error why = {0};
+            const propane_status status = mil_settle_standard(f, e->settled, &settled, &why);
+            if (status == PROPANE_ERR_UNSUPPORTED) settled = f; /* what waits for values is not counted */
+            if (status && status != PROPANE_ERR_UNSUPPORTED) return propane_fail(err, status, "%s", why.text);
             row->chip = chips[i];
             PROPANE_TRY(cost_function(chips[i], (cost_path)path, settled, e->arena, &row->program, err));
             e->count++;
@@ -138,11 +141,13 @@ static void api_estimate_print_row(cost_path path, const chip *c, const cost_pro
     text_printf(out,
                 "%-9s %-14.14s %8.3f ms (%.3f to %.3f)  call %.3f ms, in and out %.3f ms, %.4g GFLOP, weights %.2f MB, "
                 "%4.1f %% of "
-                "the roof, %.2f mJ, compiled in %s to %s\n",
+                "the roof, %.2f mJ, compiled in %s to %s",
                 c->title, p->function->name, p->ms, p->low_ms, p->high_ms, p->fixed_ms, p->io_ms, p->flops / 1e9,
                 p->weight_bytes / 1e6, 100 * p->utilisation, p->energy_mj,
                 api_estimate_time(least, cost_compile_ms(c, p->weight_bytes)),
                 api_estimate_time(most, cost_first_load_most_ms(c, path, p->weight_bytes)));
+    if (p->uncounted) text_printf(out, "; %d operations whose shapes follow from values are not counted", p->uncounted);
+    text_printf(out, "\n");
 }
 
 static json_t *api_estimate_row_json(cost_path path, const chip *c, const cost_program *p) {
@@ -153,12 +158,13 @@ static json_t *api_estimate_row_json(cost_path path, const chip *c, const cost_p
                                 o->op->info->name, "ms", o->ms, "flops", o->flops, "bytes", o->bytes, "energy_mj",
                                 o->energy_mj, "bound_by", cost_bound_name(o->bound)));
     }
-    return json_pack("{s:s, s:s, s:s, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:i, s:f, s:f, s:o}", "kind",
-                     "estimated", "chip", c->name, "function", p->function->name, "ms", p->ms, "low_ms", p->low_ms,
-                     "high_ms", p->high_ms, "fixed_ms", p->fixed_ms, "io_ms", p->io_ms, "flops", p->flops, "bytes",
-                     p->bytes, "weight_bytes", p->weight_bytes, "utilisation", p->utilisation, "energy_mj",
+    return json_pack("{s:s, s:s, s:s, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:i, s:f, s:f, s:i, s:o}",
+                     "kind", "estimated", "chip", c->name, "function", p->function->name, "ms", p->ms, "low_ms",
+                     p->low_ms, "high_ms", p->high_ms, "fixed_ms", p->fixed_ms, "io_ms", p->io_ms, "flops", p->flops,
+                     "bytes", p->bytes, "weight_bytes", p->weight_bytes, "utilisation", p->utilisation, "energy_mj",
                      p->energy_mj, "compiles", 1, "compile_ms", cost_compile_ms(c, p->weight_bytes),
-                     "first_load_most_ms", cost_first_load_most_ms(c, path, p->weight_bytes), "ops", ops);
+                     "first_load_most_ms", cost_first_load_most_ms(c, path, p->weight_bytes), "uncounted", p->uncounted,
+                     "ops", ops);
 }
 
 static propane_status api_estimate_print_json(const propane_estimate *e, text *out, propane_error *err) {

@@ -9,6 +9,7 @@
 #include "ane/chip/rule.h"
 #include "ane/chip/value_facts.h"
 #include "core/mil/coreml/package.h"
+#include "core/mil/ir_edit.h"
 #include "core/mil/ops.h"
 
 /* ---- windows ---------------------------------------------------------------------------------------------------------------- */
@@ -87,7 +88,9 @@ bool chip_rule_padded_rows(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
         for (int i = 0; i < op->result_count; i++) {
             const mil_value *v = op->results[i];
             const int rank = v->type.rank;
-            if (rank < 3 || v->type.dtype != MIL_fp16 || v->type.shell != MIL_TENSOR || v->konst) continue;
+            if (rank < 3 || v->type.dtype != MIL_fp16 || mil_type_is_open(&v->type) || v->type.shell != MIL_TENSOR ||
+                v->konst)
+                continue;
             const int64_t own = mil_type_bytes(&v->type), padded = (int64_t)chip_surface_bytes(&v->type, 0);
             if ((double)v->type.dim[rank - 1] < view->limit->value && padded - own > waste) {
                 worst = v;
@@ -167,6 +170,17 @@ bool chip_rule_palette_beside_state(const chip_view *view, char out[CHIP_TEXT_BY
                 return chip_found(out, "'%.60s' is a palette of %lld entries, and there is a state",
                                   op->results[0]->name, (long long)lut->dim[lut->rank - 2]);
         }
+    return false;
+}
+
+/* ---- shapes that only a run knows ------------------------------------------------------------------------------------------- */
+
+bool chip_rule_open_shape(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
+    for (int i = 0; i < view->op->result_count; i++)
+        if (mil_type_is_open(&view->op->results[i]->type))
+            return chip_found(out, "the shape of '%.60s' follows from values", view->op->results[i]->name);
+    MIL_FOR_OPERANDS (view->op, v)
+        if (mil_type_is_open(&v->type)) return chip_found(out, "the shape of '%.60s' follows from values", v->name);
     return false;
 }
 

@@ -9,6 +9,7 @@
 #include "ane/chip/check_report.h"
 #include "ane/chip/cost_model.h"
 #include "core/base/memory.h"
+#include "core/mil/ir_edit.h"
 
 /* Sides take turns: engine segments have even numbers, those of the CPU odd ones. */
 enum { SEGMENT_NONE = -1 };
@@ -39,7 +40,8 @@ static void segment_place(segment_walk *w, const mil_op *op, int index) {
         if (from > segment) segment = from;
     }
     MIL_FOR_OPERANDS (op, v)
-        if (w->of[v->id] != SEGMENT_NONE && w->of[v->id] % 2 != side) w->bytes += (double)mil_type_bytes(&v->type);
+        if (w->of[v->id] != SEGMENT_NONE && w->of[v->id] % 2 != side && !mil_type_is_open(&v->type))
+            w->bytes += (double)mil_type_bytes(&v->type);
     for (int i = 0; i < op->result_count; i++) w->of[op->results[i]->id] = segment;
     if (!w->first[segment]) w->first[segment] = index;
     if (segment > w->last) w->last = segment;
