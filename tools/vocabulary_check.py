@@ -44,7 +44,7 @@ def make_lines():
     root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     words = open(os.path.join(root, "docs", "architecture.md"), encoding="utf-8").read().split()
     lines = [" ".join(draw.choices(words, k=draw.randint(1, 14))) for _ in range(1200)]
-    lines += open(os.path.join(root, "src", "mil", "build.c"), encoding="utf-8").read().split("\n")[:600]
+    lines += open(os.path.join(root, "src", "core", "mil", "build.c"), encoding="utf-8").read().split("\n")[:600]
     for _ in range(1400):
         block = draw.choice(BLOCKS)
         lines.append("".join(chr(draw.randint(*block)) if draw.random() < .85 else " " for _ in range(draw.randint(1, 30))))

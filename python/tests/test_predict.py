@@ -269,7 +269,7 @@ def test_lists_grow():
     program = propane.parse(mil(LIST.replace("GROWS", "true"), "fp32 x, int32 at", "n"))
     for at in (0, 5, 3, 100000):
         assert program.predict({"x": 2, "at": at})["n"] == at + 1
-    for at, status, sentence in ((-1, "invalid", "index -1 is outside the list"), (2 ** 31 - 1, "limit", "is more than fits")):
+    for at, status, sentence in ((-1, "invalid", "index -1 is outside the list"), (2 ** 31 - 1, "limit", "is more than the 256 MB")):
         with refused(status, sentence):
             program.predict({"x": 2, "at": at})
     fixed = propane.parse(mil(LIST.replace("GROWS", "false"), "fp32 x, int32 at", "n"))

@@ -59,7 +59,7 @@ def test_callbacks_and_ctrl_c(tmp_path):
 
 def test_two_threads():
     import threading
-    trainer = propane.Trainer(text=WORDS, steps=40, progress=False, **SMALL)
+    trainer = propane.Trainer(text=WORDS, steps=40, **SMALL)
     said = []
 
     def go():

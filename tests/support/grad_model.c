@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns the test layer of grad_model.h. Written apart from src/model on purpose.
+ * Owns the test layer of grad_model.h. Written apart from src/lm/arch on purpose.
  */
 #include "support/grad_model.h"
 

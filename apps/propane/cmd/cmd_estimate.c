@@ -132,7 +132,7 @@ int cmd_estimate(int argc, char **argv) {
     if (!cmd_estimate_rate(rate, &model.bandwidth))
         return cli_misuse("estimate", "--bandwidth is bits a second: 20M, 1G");
     const char *wrong = cmd_estimate_misuse(file, &model);
-    if (wrong) return cli_misuse("estimate", wrong);
+    if (wrong) return cli_misuse("estimate", "%s", wrong);
     model.target = target;
     const propane_status status =
         points ? estimate_points(points, json, &err) : cmd_estimate_file(file, through, &model, json, &err);

@@ -10,12 +10,12 @@
 
 #include "ane/chip/check_report.h"
 #include "ane/chip/rule.h"
+#include "ane/chip/value_facts.h"
 #include "core/base/bytes.h"
 #include "core/base/file.h"
 #include "core/base/memory.h"
 #include "core/base/text.h"
 #include "core/mil/coreml/package.h"
-#include "core/mil/ir_edit.h"
 #include "core/mil/text/mil_text.h"
 
 /* ---- the report --------------------------------------------------------------------------------------------------------- */
@@ -215,20 +215,12 @@ static void check_move_readers(chip_report *r, const chip_view *view, const mil_
     }
 }
 
-/* A shape that only a run knows: of such an operation no rule can be asked but the one about that. */
-static bool check_is_open(const mil_op *op) {
-    bool open = false;
-    MIL_FOR_OPERANDS (op, v) open |= mil_type_is_open(&v->type);
-    for (int i = 0; i < op->result_count; i++) open |= mil_type_is_open(&op->results[i]->type);
-    return open;
-}
-
 static propane_status check_ops(chip_report *r, chip_view *view, propane_error *err) {
     int stride = chip_limit_count() + 1, index = 0;
     for (const mil_op *op = view->function->first; op; op = op->next) {
         place at = check_op_place(op);
         r->fallen_at = ++index;
-        const bool open = view->function->late && check_is_open(op);
+        const bool open = view->function->late && chip_op_is_open(op);
         if (!open) check_move_readers(r, view, op);
         if (op->info->code != MIL_OP_const) r->op_counts[op->info->code]++;
         view->op = op;

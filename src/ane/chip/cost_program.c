@@ -233,13 +233,6 @@ static void cost_program_add_up(const chip *c, cost_path path, cost_program *p) 
     p->utilisation = p->flops / (q->tflops * 1e9 * p->ms);
 }
 
-static bool cost_program_is_open(const mil_op *op) {
-    bool open = false;
-    MIL_FOR_OPERANDS (op, v) open |= mil_type_is_open(&v->type);
-    for (int i = 0; i < op->result_count; i++) open |= mil_type_is_open(&op->results[i]->type);
-    return open;
-}
-
 propane_status cost_function(const chip *c, cost_path path, const mil_function *f, arena *a, cost_program *out,
                              propane_error *err) {
     *out = (cost_program){.function = f};
@@ -247,7 +240,7 @@ propane_status cost_function(const chip *c, cost_path path, const mil_function *
     if (!out->ops) return propane_fail_memory(err, (size_t)f->op_count * sizeof *out->ops);
     for (const mil_op *op = f->first; op; op = op->next) {
         if (op->info->code == MIL_OP_const) continue;
-        if (f->late && cost_program_is_open(op)) {
+        if (f->late && chip_op_is_open(op)) {
             out->uncounted++;
             continue;
         }

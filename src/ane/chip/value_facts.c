@@ -8,6 +8,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "core/mil/ir_edit.h"
 #include "core/mil/ops.h"
 
 enum { WALK = 200, LARGEST_CONSTANT = 1 << 20 };
@@ -55,6 +56,13 @@ const mil_value *chip_weight_of(const mil_op *op) {
     for (int i = 0; i < 2; i++)
         if (pair[i] && chip_is_constant(pair[i])) return pair[i];
     return NULL;
+}
+
+bool chip_op_is_open(const mil_op *op) {
+    bool open = false;
+    MIL_FOR_OPERANDS (op, v) open |= mil_type_is_open(&v->type);
+    for (int i = 0; i < op->result_count; i++) open |= mil_type_is_open(&op->results[i]->type);
+    return open;
 }
 
 /* ---- ranges ----------------------------------------------------------------------------------------------------------------- */

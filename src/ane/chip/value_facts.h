@@ -16,6 +16,10 @@ double chip_stored_bytes(const mil_value *v);
 /* The operand of a product that is a constant: a convolution's or linear's weight, one side of a matmul; NULL: there is none. */
 const mil_value *chip_weight_of(const mil_op *op);
 
+/* A shape of it, or of an operand, follows from values that only a run knows (mil_function.late). Of such an operation no rule can
+ * be asked but the one about that, and it costs nothing that can be told. */
+bool chip_op_is_open(const mil_op *op);
+
 typedef struct chip_range {
     double low, high; /* infinite: no bound is known */
 } chip_range;

@@ -33,7 +33,7 @@ typedef struct sim_device {
     int64_t pid;          /* of the process that opened it */
 } sim_device;
 
-/* Registers are executed by the interpreter of src/engine. */
+/* Registers are executed by the interpreter of src/ane/h13. */
 static const propane_driver *sim_other(const char *rest) {
     const char *switches = strchr(rest, '?');
     return switches && (strncmp(switches, "?level=", 7) == 0 || strstr(switches, "&level=")) ? &registers_driver : NULL;

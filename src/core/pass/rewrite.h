@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * What the passes share: the table of replaced values. Private to src/pass.
+ * What the passes share: the table of replaced values. Private to src/core/pass.
  */
 #ifndef CORE_PASS_REWRITE_H
 #define CORE_PASS_REWRITE_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * What the files shape_*.c and eval_*.c share: the prototypes that the rows of ops.def call for, and a counter that walks
- * several tensors in step. Private to src/mil.
+ * several tensors in step. Private to src/core/mil.
  */
 #ifndef CORE_MIL_EVAL_EVAL_H
 #define CORE_MIL_EVAL_EVAL_H
