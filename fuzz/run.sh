@@ -20,7 +20,7 @@ cat > build/fuzz/one << 'INNER'
 seconds=$1 target=$2
 shift 2
 mkdir -p "build/fuzz/found/$target" "build/fuzz/corpus/$target"
-clang-19 -std=c11 -D_GNU_SOURCE -Iinclude -Isrc -Ibuild/fuzz/gen $(pkg-config --cflags jansson) -fsanitize=fuzzer,address,undefined \
+clang-19 -std=c11 -D_GNU_SOURCE -Iinclude -Isrc -I. -Ibuild/fuzz/gen $(pkg-config --cflags jansson) -fsanitize=fuzzer,address,undefined \
     -fno-sanitize-recover=all -g -O1 "fuzz/fuzz_$target.c" build/fuzz/internal.a "$@" -o "build/fuzz/fuzz_$target" &&
     "build/fuzz/fuzz_$target" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -max_len=65536 -print_final_stats=1 \
         -artifact_prefix="build/fuzz/found/$target/" "build/fuzz/corpus/$target" "fuzz/corpus/$target" > "build/fuzz/$target.log" 2>&1

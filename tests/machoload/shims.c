@@ -292,6 +292,9 @@ static int shim_cond_timedwait_relative(void *c, void *m, const struct timespec 
     if (until.tv_nsec >= 1000000000) until.tv_sec++, until.tv_nsec -= 1000000000;
     return to_apple(pthread_cond_timedwait(COND(c), MUTEX(m), &until));
 }
+static int shim_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void)) {
+    return pthread_atfork(prepare, parent, child);
+}
 static int shim_once(void *once, void (*call)(void)) { return pthread_once(ready(once, 0x30b1bcba), call); }
 
 /* ---- signals ------------------------------------------------------------------------------------------------------- */
@@ -557,6 +560,7 @@ static const struct {
     {"_msync", (void *)shim_msync},
     {"_madvise", (void *)shim_madvise},
     {"_mprotect", (void *)mprotect},
+    {"_pthread_atfork", (void *)shim_atfork},
     {"_pthread_mutex_init", (void *)shim_mutex_init},
     {"_pthread_mutex_lock", (void *)shim_mutex_lock},
     {"_pthread_mutex_trylock", (void *)shim_mutex_trylock},

@@ -121,8 +121,8 @@ TEST(a_models_template_is_found) {
     char *dir = test_temp_dir(), path[1000], config[1000];
     const char *const forms[] = {
         "{\"eos_token\": \"</s>\"}", "{\"eos_token\": {\"content\": \"</s>\"}, \"chat_template\": \"%s\"}",
-        "{\"eos_token\": \"</s>\", \"chat_template\": [{\"name\": \"rag\", \"template\": \"x\"}, "
-        "{\"name\": \"default\", \"template\": \"%s\"}]}"};
+        ("{\"eos_token\": \"</s>\", \"chat_template\": [{\"name\": \"rag\", \"template\": \"x\"}, "
+         "{\"name\": \"default\", \"template\": \"%s\"}]}")};
     setenv("PROPANE_PYTHON", "/nowhere/python3", 1); /* this one is known by its text */
     for (int i = 0; i < 3; i++) {
         chat_template c;
