@@ -5,6 +5,9 @@ BUILD  ?= build/$(MODE)
 CC     ?= cc
 PREFIX ?= /usr/local
 Q      := $(if $(V),,@)
+# A word on what is made, a line for each folder of objects; V=1 prints the commands instead, 'make -s' nothing.
+QUIET  := $(or $(V),$(findstring s,$(filter-out --%,$(firstword -$(MAKEFLAGS)))))
+say     = $(if $(QUIET)$(said_$(2)),,$(info $(1) $(2))$(eval said_$(2) := 1))
 JOBS   ?= $(shell getconf _NPROCESSORS_ONLN 2> /dev/null || echo 2)
 
 WARNINGS := -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith -Wwrite-strings \
@@ -25,10 +28,11 @@ endif
 
 # Libraries that a Mac or a Debian gives through pkg-config; tools/setup installs them.
 PKG      ?= pkg-config
-# Parts that may be left out: those whose libraries are here, less WITHOUT="server images editing". 'propane version' tells.
+# Parts that may be left out: those whose libraries are here, less WITHOUT="lm server images editing". 'propane version' prints
+# them. Without lm, the language models, there is no server either.
 part      = $(if $(filter $(1),$(WITHOUT)),,$(if $(shell $(PKG) --exists $(2) 2> /dev/null && echo yes),$(1)))
 ifndef PARTS
-PARTS    := $(strip $(call part,server,libmicrohttpd) $(call part,images,libpng libjpeg) $(call part,editing,libedit))
+PARTS    := $(strip $(if $(filter lm,$(WITHOUT)),,lm $(call part,server,libmicrohttpd)) $(call part,images,libpng libjpeg) $(call part,editing,libedit))
 endif
 has       = $(filter $(1),$(PARTS))
 COMMAND_PACKAGES := $(if $(call has,server),libmicrohttpd) $(if $(call has,editing),libedit)
@@ -56,12 +60,16 @@ LDFLAGS  += $(SANITIZE)
 PARTS_OBJ = $(BUILD)/src/core/base/image.o $(BUILD)/apps/propane/cmd/cmd_version.o $(BUILD)/apps/propane/cmd/line_editor.o
 
 LIB_SRC  := $(sort $(shell find src apps/ane-lab/macho $(if $(call has,server),apps/serve) -name '*.c'))
+LIB_SRC  := $(if $(call has,lm),$(filter-out src/without_lm.c,$(LIB_SRC)),$(filter-out src/lm/% src/report/lm/%,$(LIB_SRC)))
 CLI_SRC  := $(sort $(shell find apps/propane apps/ane-lab/probe -name '*.c' -not -name $(if $(call has,server),cmd_serve_none.c,cmd_serve.c)))
-TEST_SRC := $(sort $(filter-out $(if $(call has,server),,tests/serve/%) $(if $(call has,images),,%/test_picture.c),$(wildcard tests/*/test_*.c)))
-SUPPORT_SRC := $(sort $(wildcard tests/support/*.c))
-BENCH_SRC := $(sort $(wildcard bench/bench_*.c))
-EXAMPLE_SRC := $(sort $(wildcard examples/*.c examples/library/*.c))
-FUZZ_SRC := $(sort $(filter-out $(if $(call has,server),,%/fuzz_http_body.c) $(if $(call has,images),,%/fuzz_image.c),$(wildcard fuzz/fuzz_*.c)))
+# What is about language models: left out with them.
+OF_LM    := $(if $(call has,lm),,$(shell grep -lE '"(lm|report/lm|apps/serve)/|"support/(arch_data|small_model)|"train/(eval_driver|reference)\.h|propane_(model|generator|chat|tokenizer|corpus|plan|where|estimate_training)|where_trial|PROPANE_TRAIN_LANGUAGE' \
+    tests/*/*.c fuzz/*.c bench/*.c examples/*.c examples/library/*.c examples/library/*.cc))
+TEST_SRC := $(sort $(filter-out $(OF_LM) $(if $(call has,server),,tests/serve/%) $(if $(call has,images),,%/test_picture.c),$(wildcard tests/*/test_*.c)))
+SUPPORT_SRC := $(sort $(filter-out $(OF_LM),$(wildcard tests/support/*.c)))
+BENCH_SRC := $(sort $(filter-out $(OF_LM),$(wildcard bench/bench_*.c)))
+EXAMPLE_SRC := $(sort $(filter-out $(OF_LM),$(wildcard examples/*.c examples/library/*.c)))
+FUZZ_SRC := $(sort $(filter-out $(OF_LM) $(if $(call has,server),,%/fuzz_http_body.c) $(if $(call has,images),,%/fuzz_image.c),$(wildcard fuzz/fuzz_*.c)))
 
 LIB_OBJ  := $(LIB_SRC:%.c=$(BUILD)/%.o) $(GEN)/core/mil/coreml/coreml.pb-c.o
 CLI_OBJ  := $(CLI_SRC:%.c=$(BUILD)/%.o)
@@ -73,7 +81,7 @@ BENCH_BIN := $(BENCH_SRC:%.c=$(BUILD)/%)
 ORACLE   := tests/oracle/oracle# what tools/oracle.sh asks
 # One example is C++, with the compiler that belongs to the C one; without it, it is left out.
 CXX_OF   := $(if $(findstring clang,$(CC)),$(subst clang,clang++,$(CC)),$(if $(findstring gcc,$(CC)),$(subst gcc,g++,$(CC)),c++))
-EXAMPLE_CC  := $(if $(shell command -v $(lastword $(CXX_OF)) 2> /dev/null),$(sort $(wildcard examples/library/*.cc)))
+EXAMPLE_CC  := $(if $(shell command -v $(lastword $(CXX_OF)) 2> /dev/null),$(sort $(filter-out $(OF_LM),$(wildcard examples/library/*.cc))))
 EXAMPLE_BIN := $(EXAMPLE_SRC:%.c=$(BUILD)/%) $(EXAMPLE_CC:%.cc=$(BUILD)/%)
 FUZZ_BIN := $(call asked,$(FUZZ_SRC:%.c=$(BUILD)/%))
 # What the command, tests and benches link: every object, serving included. The library that others get has no server:
@@ -104,12 +112,14 @@ $(if $(filter-out help clean setup packages public-packages parts version,$(or $
     printf '%s\n' '$(FLAGS_NOW)' | cmp -s - $(BUILD)/flags || printf '%s\n' '$(FLAGS_NOW)' > $(BUILD)/flags; \
     echo '$(PARTS)' | cmp -s - $(BUILD)/parts || echo '$(PARTS)' > $(BUILD)/parts; }))
 
-$(PARTS_OBJ): override CFLAGS += $(if $(call has,server),-DPROPANE_SERVER) $(if $(call has,images),-DPROPANE_IMAGES) $(if $(call has,editing),-DPROPANE_EDITING)
+$(PARTS_OBJ): override CFLAGS += $(if $(call has,lm),-DPROPANE_LM) $(if $(call has,server),-DPROPANE_SERVER) $(if $(call has,images),-DPROPANE_IMAGES) $(if $(call has,editing),-DPROPANE_EDITING)
 $(PARTS_OBJ) $(BIN): $(BUILD)/parts
 
+# The vector kernels are a fourth of the whole build's time, and a third of theirs goes into places of variables.
+lines_only = $(if $(and $(filter -O2,$(CFLAGS)),$(filter -g,$(CFLAGS)),$(filter src/cpu/simd/kernels_%,$(1))),-g1)
 $(BUILD)/%.o: %.c $(BUILD)/flags
-	@mkdir -p $(@D)
-	$(Q)$(CC) $(CFLAGS) $(if $(filter tests/%,$<),-Itests $(CHECK_CFLAGS),$(if $(filter src/% apps/%,$<),-fvisibility=hidden)) -c $< -o $@
+	@mkdir -p $(@D)$(call say,cc     ,$(<D))
+	$(Q)$(CC) $(CFLAGS) $(call lines_only,$<) $(if $(filter tests/%,$<),-Itests $(CHECK_CFLAGS),$(if $(filter src/% apps/%,$<),-fvisibility=hidden)) -c $< -o $@
 
 $(GEN)/core/mil/coreml/coreml.pb-c.c $(GEN)/core/mil/coreml/coreml.pb-c.h: src/core/mil/coreml/coreml.proto
 	@mkdir -p $(GEN)/core/mil/coreml
@@ -117,6 +127,12 @@ $(GEN)/core/mil/coreml/coreml.pb-c.c $(GEN)/core/mil/coreml/coreml.pb-c.h: src/c
 $(GEN)/core/mil/coreml/coreml.pb-c.o: $(GEN)/core/mil/coreml/coreml.pb-c.c $(BUILD)/flags
 	$(Q)$(CC) $(CFLAGS) -fvisibility=hidden -w -c $< -o $@
 $(filter $(BUILD)/src/core/mil/coreml/package%,$(LIB_OBJ)): $(GEN)/core/mil/coreml/coreml.pb-c.h
+
+# What refuses in a library without language models.
+$(GEN)/without_lm.inc: src/without_lm.awk include/propane/lm.h
+	@mkdir -p $(@D)
+	$(Q)awk -f $^ > $@
+$(BUILD)/src/without_lm.o: $(GEN)/without_lm.inc
 
 # The server's page as a list of C strings, one a line.
 $(GEN)/apps/serve/page.inc: apps/serve/page.html
@@ -145,12 +161,12 @@ $(BUILD)/src/lm/text/chat_jinja.o: $(GEN)/lm/text/chat_jinja.inc
 comma := ,
 
 $(LIB): $(LIB_OBJ)
-	@rm -f $@
+	@rm -f $@$(call say,archive,$@)
 	$(Q)$(AR) rcs $@ $^
 
 # macOS's linker makes hidden names local by itself. Without one that can (RELINK empty), the objects go in as they are.
 $(PUBLIC_A): $(PUBLIC_OBJ)
-	@rm -f $@
+	@rm -f $@$(call say,archive,$@)
 ifeq ($(RELINK),)
 	$(Q)$(AR) rcs $@ $^
 else
@@ -160,11 +176,13 @@ else
 endif
 
 $(PUBLIC_SO): $(PUBLIC_OBJ)
+	@$(call say,link   ,$@)
 	$(Q)$(CC) $(LDFLAGS) -shared $^ $(PUBLIC_LIBS) -o $@ \
 	    $(if $(filter dylib,$(SHARED)),-install_name @rpath/$(@F),-Wl$(comma)-soname$(comma)$(@F) -Wl$(comma)-z$(comma)defs)
 	@ln -sf $(@F) $(BUILD)/libpropane.$(SHARED)
 
 $(BIN): $(CLI_OBJ) $(LIB)
+	@$(call say,link   ,$@)
 	$(Q)$(CC) $(LDFLAGS) $(CLI_OBJ) $(LIB) $(LDLIBS) -o $@
 
 # What 'propane trace' loads into other programs: stands alone, without sanitizers.
@@ -175,7 +193,7 @@ $(TRACE): SANITIZE :=
 
 # What the tests of one folder share: its files that are neither tests nor a program themselves.
 .SECONDEXPANSION:
-shared = $(patsubst %.c,$(BUILD)/%.o,$(filter-out tests/$(1)/test_% $(ORACLE).c,$(wildcard tests/$(1)/*.c)))
+shared = $(patsubst %.c,$(BUILD)/%.o,$(filter-out $(OF_LM) tests/$(1)/test_% $(ORACLE).c,$(wildcard tests/$(1)/*.c)))
 $(BUILD)/tests/%: $(BUILD)/tests/%.o $(SUPPORT_OBJ) $$(call shared,$$(*D)) $(LIB)
 	$(Q)$(CC) $(LDFLAGS) $(filter %.o,$^) $(LIB) $(CHECK_LIBS) $(LDLIBS) -o $@
 
@@ -215,7 +233,8 @@ $(EXAMPLE_CC:%.cc=$(BUILD)/%): $(BUILD)/%: %.cc $(PUBLIC_A)
 $(BUILD)/fuzz/%: $(BUILD)/fuzz/%.o $(BUILD)/fuzz/replay.o $(LIB)
 	$(Q)$(CC) $(LDFLAGS) $^ $(LDLIBS) -o $@
 
-tests: all $(TEST_BIN) $(BUILD)/$(ORACLE) $(EXAMPLE_BIN) $(FUZZ_BIN) $(STANDIN) $(PRELOAD) $(CBLAS) ## build the tests
+tests: all $(TEST_BIN) $(if $(call has,lm),$(BUILD)/$(ORACLE)) $(EXAMPLE_BIN) $(FUZZ_BIN) $(STANDIN) $(PRELOAD) $(CBLAS) ## build the tests
+	@printf '%s\n' $(OF_LM) > $(BUILD)/left-out # tests/run.sh names them
 benches: all $(BENCH_BIN)
 examples: all $(EXAMPLE_BIN)
 
@@ -279,36 +298,50 @@ pages: $(BIN) ## man pages and shell completions, in build/release/pages
 install: all pages ## PREFIX=/usr/local, DESTDIR for packages
 	$(Q)$(MAKE) --no-print-directory install-files
 
+# Debugging information stays in the build folder: it is nine tenths of a file. STRIP= installs it, too.
+STRIP ?= $(shell command -v strip 2> /dev/null)
 # What is built, as it is: tests install what they test while others run it.
 to = $(DESTDIR)$(1)
 install-files:
-	install -d $(call to,$(PREFIX)/bin) $(call to,$(PREFIX)/lib/pkgconfig) $(call to,$(PREFIX)/lib/cmake/propane) $(call to,$(PREFIX)/include/propane)
-	install -m 755 $(BIN) $(call to,$(PREFIX)/bin/)
-	install -m 644 $(PUBLIC_A) $(call to,$(PREFIX)/lib/)
-	install -m 755 $(PUBLIC_SO) $(call to,$(PREFIX)/lib/)
-	ln -sf $(notdir $(PUBLIC_SO)) $(call to,$(PREFIX)/lib/libpropane.$(SHARED))
-	install -m 755 $(TRACE) $(call to,$(PREFIX)/lib/)
-	install -m 644 include/propane.h $(call to,$(PREFIX)/include/)
-	install -m 644 include/propane/*.h $(call to,$(PREFIX)/include/propane/)
-	$(call configured,tools/propane.pc.in) > $(call to,$(PREFIX)/lib/pkgconfig/propane.pc)
-	$(call configured,tools/propane-config.cmake.in) > $(call to,$(PREFIX)/lib/cmake/propane/propane-config.cmake)
-	$(call configured,tools/propane-config-version.cmake.in) > $(call to,$(PREFIX)/lib/cmake/propane/propane-config-version.cmake)
+	@$(if $(QUIET),,echo '$(call to,$(PREFIX)): bin, lib, include$(if $(wildcard $(PAGES)/propane.fish),$(comma) man pages and completions)$(if $(UNITS),$(comma) a systemd unit)')
+	$(Q)install -d $(call to,$(PREFIX)/bin) $(call to,$(PREFIX)/lib/pkgconfig) $(call to,$(PREFIX)/lib/cmake/propane) $(call to,$(PREFIX)/include/propane)
+	$(Q)install -m 755 $(BIN) $(call to,$(PREFIX)/bin/)
+	$(Q)install -m 644 $(PUBLIC_A) $(call to,$(PREFIX)/lib/)
+	$(Q)install -m 755 $(PUBLIC_SO) $(call to,$(PREFIX)/lib/)
+	$(Q)ln -sf $(notdir $(PUBLIC_SO)) $(call to,$(PREFIX)/lib/libpropane.$(SHARED))
+	$(Q)install -m 755 $(TRACE) $(call to,$(PREFIX)/lib/)
+	$(if $(STRIP),$(Q)$(STRIP) -S $(call to,$(PREFIX)/bin/propane) $(call to,$(PREFIX)/lib/$(notdir $(TRACE))) $(call to,$(PREFIX)/lib/$(notdir $(PUBLIC_SO))) $(call to,$(PREFIX)/lib/$(notdir $(PUBLIC_A))))
+	$(Q)install -m 644 include/propane.h $(call to,$(PREFIX)/include/)
+	$(Q)install -m 644 include/propane/*.h $(call to,$(PREFIX)/include/propane/)
+	$(Q)$(call configured,tools/propane.pc.in) > $(call to,$(PREFIX)/lib/pkgconfig/propane.pc)
+	$(Q)$(call configured,tools/propane-config.cmake.in) > $(call to,$(PREFIX)/lib/cmake/propane/propane-config.cmake)
+	$(Q)$(call configured,tools/propane-config-version.cmake.in) > $(call to,$(PREFIX)/lib/cmake/propane/propane-config-version.cmake)
 	$(if $(wildcard $(PAGES)/propane.fish),$(install_pages))
+	$(if $(UNITS),$(install_unit))
 
 define install_pages
-install -d $(call to,$(MANDIR)/man1) $(call to,$(BASH_COMPLETIONS)) $(call to,$(ZSH_COMPLETIONS)) $(call to,$(FISH_COMPLETIONS))
-	install -m 644 $(PAGES)/man/*.1 $(call to,$(MANDIR)/man1/)
-	install -m 644 $(PAGES)/propane.bash $(call to,$(BASH_COMPLETIONS)/propane)
-	install -m 644 $(PAGES)/propane.zsh $(call to,$(ZSH_COMPLETIONS)/_propane)
-	install -m 644 $(PAGES)/propane.fish $(call to,$(FISH_COMPLETIONS)/propane.fish)
+$(Q)install -d $(call to,$(MANDIR)/man1) $(call to,$(BASH_COMPLETIONS)) $(call to,$(ZSH_COMPLETIONS)) $(call to,$(FISH_COMPLETIONS))
+	$(Q)install -m 644 $(PAGES)/man/*.1 $(call to,$(MANDIR)/man1/)
+	$(Q)install -m 644 $(PAGES)/propane.bash $(call to,$(BASH_COMPLETIONS)/propane)
+	$(Q)install -m 644 $(PAGES)/propane.zsh $(call to,$(ZSH_COMPLETIONS)/_propane)
+	$(Q)install -m 644 $(PAGES)/propane.fish $(call to,$(FISH_COMPLETIONS)/propane.fish)
 endef
 
+UNITS ?= $(if $(filter dylib,$(SHARED)),,$(PREFIX)/lib/systemd/system)# of systemd; empty: none
+define install_unit
+$(Q)install -d $(call to,$(UNITS))
+	$(Q)$(call configured,packaging/systemd/propane-serve.service.in) > $(call to,$(UNITS)/propane-serve.service)
+endef
+unit: # for tests
+	@$(call configured,packaging/systemd/propane-serve.service.in)
+
 uninstall: ## takes away what install put there, with the same PREFIX and DESTDIR
-	rm -f $(call to,$(PREFIX)/bin/propane) $(call to,$(PREFIX)/include/propane.h) $(call to,$(PREFIX)/lib/pkgconfig/propane.pc) \
+	$(Q)rm -f $(call to,$(PREFIX)/bin/propane) $(call to,$(PREFIX)/include/propane.h) $(call to,$(PREFIX)/lib/pkgconfig/propane.pc) \
 	    $(foreach f,$(notdir $(PUBLIC_A) $(PUBLIC_SO) $(TRACE)) libpropane.$(SHARED),$(call to,$(PREFIX)/lib/$(f))) \
 	    $(call to,$(MANDIR)/man1/propane.1) $(call to,$(MANDIR)/man1/propane-)*.1 $(call to,$(BASH_COMPLETIONS)/propane) \
-	    $(call to,$(ZSH_COMPLETIONS)/_propane) $(call to,$(FISH_COMPLETIONS)/propane.fish)
-	rm -rf $(call to,$(PREFIX)/lib/cmake/propane) $(call to,$(PREFIX)/include/propane)
+	    $(call to,$(ZSH_COMPLETIONS)/_propane) $(call to,$(FISH_COMPLETIONS)/propane.fish) \
+	    $(if $(UNITS),$(call to,$(UNITS)/propane-serve.service))
+	$(Q)rm -rf $(call to,$(PREFIX)/lib/cmake/propane) $(call to,$(PREFIX)/include/propane)
 
 VERSION = $(shell sed -nE 's/\#define PROPANE_VERSION +"(.*)"/\1/p' include/propane/status.h)
 configured = sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@PACKAGES@|$(PUBLIC_PACKAGES)|' -e 's|@VERSION@|$(VERSION)|' \
@@ -354,7 +387,7 @@ sizes: ## list files above 600 lines, functions above 60, file names that stand 
 	$(Q)sh tools/sizes.sh
 
 clean: ## remove build/
-	rm -rf build
+	$(Q)rm -rf build
 
 -include $(shell find $(BUILD) -name '*.d' 2> /dev/null)
 .SECONDARY:

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * What benches measure their rows against: a clock, the multiply-add units, and the fp32 products of the libraries that are
- * installed here (OpenBLAS, oneDNN), found at run time. Included by bench_*.c alone.
+ * What benches measure their rows against: a clock, the multiply-add units, and the fp32 products of the libraries that
+ * are installed here (OpenBLAS, oneDNN), found at run time. Included by bench_*.c alone.
  */
 #ifndef BENCH_MACHINE_H
 #define BENCH_MACHINE_H
@@ -34,7 +34,7 @@ static void machine_rest(void) {
     if (pool_threads() > 1) nanosleep(&(struct timespec){0, 20000000}, NULL);
 }
 
-/* ---- the units: independent chains of multiply-adds in registers ---------------------------------------------------------- */
+/* ---- the units: independent chains of multiply-adds in registers ------------------------------------------------- */
 
 #define MACHINE_CHAINS(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11)
 #define MACHINE_UNITS(name, attribute, type, set, fma, lanes)                                                          \
@@ -101,7 +101,7 @@ static double machine_units(cpu_isa isa, int runs) {
     return best;
 }
 
-/* ---- other libraries ------------------------------------------------------------------------------------------------------ */
+/* ---- other libraries --------------------------------------------------------------------------------------------- */
 
 /* C = A B (+ C), row-major; an operand that is turned lies as its transpose. */
 typedef struct machine_product {

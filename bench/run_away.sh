@@ -1,13 +1,13 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # Bytes and time between machines with a slow network: two network namespaces, one rank in each, 20 Mbit/s and 40 ms one way
-# (bench/slow_link.py), on this machine, as root. Data-parallel, outer steps, streamed fragments, in alternation. Prints CSV and
+# (bench/slow_link.py), on this machine, as root. Data-parallel and outer steps, in alternation. Prints CSV and
 # writes it to OUT (build/away.csv): what, round, ranks, steps, seconds to the step before the last (after which everything is
 # agreed on), the same a step, bytes that the first namespace's interface sent in all, the part of the time that was not spent on
 # agreeing ("compute"; not for data-parallel), and the rate in parts of that of "alone", the same ranks without messages.
 # Data-parallel makes a 25th of the steps.
 # Usage: bench/run_away.sh [BUILD [ROUNDS [STEPS (250) [flags of propane train...]]]]   (skipped without root, mpirun, ip, /dev/net/tun)
-# WHAT="streamed outer": these rows beside "alone". Without flags the model has 0.4 million parameters: a fragment of 0.4 MB
+# WHAT="outer outer-int4": these rows beside "alone". Without flags the model has 0.4 million parameters: a fragment of 0.4 MB
 # takes 0.3 s of the network and has 20 steps for it.
 set -u
 cd "$(dirname "$0")/.." || exit 2
@@ -71,11 +71,9 @@ echo "what,round,ranks,steps,seconds,seconds_a_step,bytes,compute,of_alone" | te
 wanted() { case " ${WHAT:-$1} " in *" $1 "*) return 0 ;; esac; return 1; }
 row() { wanted "$1" && run "$@"; }
 for round in $(seq "$rounds"); do
-    run alone "$steps" --outer 1000000 --outer-fragments 1 "$@"
+    run alone "$steps" --outer 1000000 "$@"
     row data-parallel $((steps / 25)) "$@"
     row data-parallel-bf16 $((steps / 25)) --wire bf16 "$@"
     row outer "$steps" --outer 100 "$@"
     row outer-int4 "$steps" --outer 100 --wire int4 "$@"
-    row streamed "$steps" --outer 100 --outer-fragments 4 --outer-delay 20 "$@"
-    row streamed-int4 "$steps" --outer 100 --outer-fragments 4 --outer-delay 20 --wire int4 "$@"
 done

@@ -5,8 +5,8 @@
 # trained data-parallel before, or begins with a data-parallel warm-up in the same run. Prints CSV: begin, seed, what, steps between agreements, wire, outer rate, outer
 # momentum, validation loss, in percent above data-parallel.
 # Usage: bench/run_away_quality.sh [BUILD [TEXT [STEPS [SEEDS]]]]   (TEXT: tinyshakespeare of the tests' data; STEPS 2000)
-# 30 to 60 seconds of processor time a row. Which rows: FROM=scratch|trained|warm (one part; warm: 2500 STEPS were measured), EVERY="20 100 500" (multiples of 4),
-# WHAT="outer int4 mean streamed", RATE=0.7 MOMENTUM=0.9, BASE=1500 (data-parallel steps before "trained"), WARM=1000 (--outer-warmup of "warm"). So
+# 30 to 60 seconds of processor time a row. Which rows: FROM=scratch|trained|warm (one part; warm: 2500 STEPS were measured), EVERY="20 100 500",
+# WHAT="outer int4 mean", RATE=0.7 MOMENTUM=0.9, BASE=1500 (data-parallel steps before "trained"), WARM=1000 (--outer-warmup of "warm"). So
 # FROM=trained EVERY=100 WHAT=int4 bench/run_away_quality.sh build/release "" 2000 3 (seed 3) is one row beside its data-parallel one.
 # FROM=15m: as "trained", of Stories15M's shape and with Llama's 32,000 ids on bench/stories.py's text: 1500 steps data-parallel once for
 # all seeds, which then differ in the order of the data. 6 minutes of processor time a row of 1000 STEPS where products in bf16 are fast.
@@ -43,13 +43,12 @@ rows() { # FLAGS...
     best=$(train 1 "$@") || exit 1
     echo "$begin,$seed,data-parallel,,,,,$best,0"
     for h in ${EVERY:-20 100 500}; do
-        for what in ${WHAT:-outer int4 mean streamed}; do
+        for what in ${WHAT:-outer int4 mean}; do
             case $what in
             outer) row outer "$h" fp32 "${RATE:-0.7}" "${MOMENTUM:-0.9}" "$@" ;;
             int4) row outer "$h" int4 "${RATE:-0.7}" "${MOMENTUM:-0.9}" "$@" ;;
             mean) row mean "$h" fp32 1 0 "$@" ;;
-            streamed) row streamed "$h" fp32 "${RATE:-0.7}" "${MOMENTUM:-0.9}" "$@" --outer-fragments 4 ;;
-            *) echo "WHAT=$what: there are outer, int4, mean and streamed" >&2; exit 2 ;;
+            *) echo "WHAT=$what: there are outer, int4 and mean" >&2; exit 2 ;;
             esac || exit 1
         done
     done

@@ -10,7 +10,7 @@ cd "$(dirname "$0")/.." || exit 2
 seconds=$1
 shift
 flags='-fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all -g -O1'
-sources=$(find src/core/base src/ane/chip src/ane/h13 apps/ane-lab/macho src/core/mil src/core/files src/lm/arch src/lm/files src/lm/text src/lm/infer/sample.c apps/serve/http_request.c src/lm/data/jsonl.c \
+sources=$(find src/core/base src/ane/chip src/ane/h13 apps/ane-lab/macho src/core/mil src/core/files src/lm/arch src/lm/files src/lm/text src/lm/infer/sample.c apps/serve/http_request.c apps/serve/responses.c src/lm/data/jsonl.c \
     src/train/data/csv_rows.c src/lm/data/example_keys.c src/lm/data/packed_windows.c -name '*.c' | sort)
 rm -f build/fuzz/internal.a # of other folders, perhaps
 make -s -j"$(getconf _NPROCESSORS_ONLN)" CC=clang-19 BUILD=build/fuzz OPTIMISE='-O1' SANITIZE="$flags" LIB_SRC="$(echo $sources)" \

@@ -17,18 +17,16 @@
  *
  * examples/run_mil.c goes on from here; it is compiled and run as a test.
  *
- * Errors: every call that can fail returns a propane_status and fills `err` (which may be NULL) with one sentence: what,
- * where, which value, what to do. Nothing in the library prints, exits or aborts on bad input.
- * Ownership: what a _create, _open, _read, _parse or _compile call gives is yours to _free or _close; a _free call takes
- * NULL. What an accessor returns belongs to the object it came from. A child (program, buffer, request) is freed before
- * its device.
+ * Errors: every call that can fail returns a propane_status and fills `err` (which may be NULL) with one sentence:
+ * what, where, which value, what to do. Nothing in the library prints, exits or aborts on bad input. Ownership: what a
+ * _create, _open, _read, _parse or _compile call gives is yours to _free or _close; a _free call takes NULL. What an
+ * accessor returns belongs to the object it came from. A child (program, buffer, request) is freed before its device.
  * Threads: a device and what belongs to it may be used from several threads unless a call says otherwise. Sessions,
- * generators, trainers and builders are for one thread at a time; different ones do not know of each other. A propane_error
- * is one thread's.
- * Stable: calls, enumerators and the order of members stay within a major version (0: within a minor one). A structure that
- * begins with `size` may get members at its end, and the library looks at what the caller's size covers; the other
- * structures stay as they are. The words of messages, tables and profiles may change at any time; the keys of JSON may be
- * added to.
+ * generators, trainers and builders are for one thread at a time; different ones do not know of each other. A
+ * propane_error is one thread's. Stable: calls, enumerators and the order of members stay within a major version (0:
+ * within a minor one). A structure that begins with `size` may get members at its end, and the library looks at what
+ * the caller's size covers; the other structures stay as they are. The words of messages, tables and profiles may
+ * change at any time; the keys of JSON may be added to.
  */
 #ifndef PROPANE_H
 #define PROPANE_H

@@ -7,7 +7,9 @@ some of no format of Propane's, are run as they are (--chat jinja), with and wit
 
 With --templates, published templates (NAME.jinja, for instance those of llama.cpp's models/templates) instead: the text that
 Propane makes of conversations with the format that it chose, once with Jinja2 and once without, is apply_chat_template's, or
-Propane refuses. Templates that a format writes are printed with the SHA-256 that a row of src/lm/text/chat.c knows them by.
+Propane refuses. So are prompts, calls of tools and thoughts, with and without names of special tokens, as the process of
+src/lm/text/chat_jinja.py writes them. A table has a row for each template; texts that differ are printed above it, and templates that
+a format writes with the SHA-256 that a row of src/lm/text/chat.c knows them by.
 
     python3 tools/chat_check.py [PROPANE]
     python3 tools/chat_check.py [PROPANE] --templates FOLDER        (exit 1: different; 77: a package is missing)
@@ -15,6 +17,7 @@ Propane refuses. Templates that a format writes are printed with the SHA-256 tha
 import hashlib
 import json
 import os
+import struct
 import subprocess
 import sys
 import tempfile
@@ -30,6 +33,7 @@ try:
     os.environ["TRANSFORMERS_VERBOSITY"] = "error"
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
     from transformers import PreTrainedTokenizerFast
+    from transformers.utils.chat_template_utils import render_jinja_template
 except ImportError as missing:
     print(f"chat_check: {missing}")
     sys.exit(77)
@@ -191,9 +195,80 @@ TALKS = [
 ]
 
 
+TOOLS = [{"type": "function", "function": {"name": "weather", "description": "Of a city.", "parameters": {
+    "type": "object", "properties": {"city": {"type": "string", "description": "Which"}}, "required": ["city"]}}}]
+ASKED, ANSWERED = {"role": "user", "content": "Hello"}, {"role": "assistant", "content": "Hi."}
+CALL = {"role": "assistant", "tool_calls": [{"id": "abcdefghi", "type": "function", "function": {
+    "name": "weather", "arguments": {"city": "K\u00f6ln"}}}]}
+RESULT = {"role": "tool", "content": '{"sky": "grey"}', "tool_call_id": "abcdefghi", "name": "weather"}
+# Messages, and whether tools go along.
+RICH = [
+    ([ASKED], False), ([{"role": "system", "content": "Be brief."}, ASKED, ANSWERED, ASKED], False), ([ASKED], True),
+    ([{"role": "system", "content": "Be brief."}, ASKED], True), ([ASKED, {**CALL, "content": ""}, RESULT], True),
+    ([ASKED, {**CALL, "content": None}, RESULT], True), ([ASKED, CALL, RESULT], True),
+    ([ASKED, {**CALL, "content": "I look."}, RESULT, ANSWERED, ASKED], True),
+    ([ASKED, {**ANSWERED, "reasoning_content": "hm"}], False), ([ASKED, {**ANSWERED, "thinking": "hm"}, ASKED], False),
+    ([ASKED, {**ANSWERED, "reasoning": "hm"}, ASKED, {**ANSWERED, "reasoning": "so"}], False),
+    ([{**ASKED, "name": "Ann"}, {**ANSWERED, "refusal": None, "tool_calls": None}, ASKED], False),
+]
+SAME, BOTH, THEY, HERE, OTHER = range(5)
+COLUMNS = ("same", "both refuse", "it refuses", "refused", "different")
+
+
+class Process:
+    """src/lm/text/chat_jinja.py, asked as the library asks it."""
+
+    def __init__(self):
+        with open(os.path.join(ROOT, "src", "lm", "text", "chat_jinja.py"), encoding="utf-8") as script:
+            self.child = subprocess.Popen([sys.executable, "-E", "-B", "-c", script.read()], stdin=subprocess.PIPE,
+                                          stdout=subprocess.PIPE)
+        self.read()
+
+    def read(self):
+        return json.loads(self.child.stdout.read(struct.unpack(">I", self.child.stdout.read(4))[0]))
+
+    def text(self, template, special, messages, tools, ask):
+        """None: it refuses."""
+        bare = [{k: v for k, v in m.items() if v is not None or k == "content"} for m in messages]
+        data = json.dumps({"template": template, "bos": special.get("bos_token", ""), "eos": special.get("eos_token", ""),
+                           "messages": bare, "ask": ask, **({"tools": tools} if tools else {})}).encode()
+        self.child.stdin.write(struct.pack(">I", len(data)) + data)
+        self.child.stdin.flush()
+        return self.read().get("text")
+
+
+def judge(got, want):
+    return (BOTH if want is None else HERE) if got is None else THEY if want is None else SAME if got == want else OTHER
+
+
+def rendered(template, special, messages, tools, ask):
+    try:
+        return render_jinja_template([json.loads(json.dumps(messages))], tools=tools, chat_template=template,
+                                     add_generation_prompt=ask, **special)[0][0]
+    except Exception:  # the template's refusal
+        return None
+
+
+def compare_rich(process, template):
+    counts = [0] * 5
+    for messages, has_tools in RICH:
+        tools = TOOLS if has_tools else None
+        for special in ({"bos_token": "<s>", "eos_token": "</s>"}, {}):
+            for ask in (True, False):
+                got, want = process.text(template, special, messages, tools, ask), rendered(template, special, messages, tools, ask)
+                verdict = judge(got, want)
+                if verdict == OTHER:  # where a call has no content, no "None" is written
+                    filled = [{**m, "content": m.get("content") or ""} for m in messages]
+                    plain = rendered(template, special, filled, tools, ask)
+                    verdict = SAME if got == plain else OTHER
+                counts[verdict] += 1
+                if verdict == OTHER:
+                    print(f"  here  {got!r}\n  there {want!r}")
+    return counts
+
+
 def compare_published(folder, reference, python):
-    """Conversations that are the same, that Propane refuses, that are different."""
-    counts, data = [0, 0, 0], os.path.join(folder, "data.jsonl")
+    counts, data = [0] * 5, os.path.join(folder, "data.jsonl")
     for talk in TALKS:
         messages = [{"role": role, "content": content} for role, content in talk]
         with open(data, "w", encoding="utf-8") as out:
@@ -201,46 +276,55 @@ def compare_published(folder, reference, python):
         run = ask_propane(folder, data, ["--json"], python)
         try:
             want = reference.apply_chat_template(messages, tokenize=False)
-        except Exception as problem:  # the template's refusal
-            want = f"refused: {problem}"
+        except Exception:  # the template's refusal
+            want = None
         got = None if run.returncode else reference.decode(json.loads(run.stdout)["ids"])
-        counts[1 if got is None else 0 if got == want else 2] += 1
-        if got is not None and got != want:
+        counts[judge(got, want)] += 1
+        if judge(got, want) == OTHER:
             print(f"  here  {got!r}\n  there {want!r}")
     return counts
 
 
+def configure(folder, bos, eos):
+    with open(os.path.join(folder, "tokenizer_config.json"), "w", encoding="utf-8") as out:
+        json.dump({"bos_token": bos, "eos_token": eos, "tokenizer_class": "PreTrainedTokenizerFast"}, out)
+
+
+def formats_of(folder, python):
+    found = set()
+    for bos, eos in (("<b>", "<e>"), ("", "<|im_end|>"), ("<s>", "</s>")):
+        configure(folder, bos, eos)
+        found.add(format_of(folder, python))
+    return found
+
+
 def check_published(folder):
-    sums = {True: [0, 0, 0], False: [0, 0, 0]}
+    table, sums, process = [], {}, Process()
     for entry in sorted(name for name in os.listdir(published) if name.endswith(".jinja")):
         with open(os.path.join(published, entry), encoding="utf-8", newline="") as source:
             text = source.read()
         with open(os.path.join(folder, "chat_template.jinja"), "w", encoding="utf-8", newline="") as out:
             out.write(text)
-        chosen, differs = {True: set(), False: set()}, 0
-        for bos, eos in (("<s>", "</s>"), ("<b>", "<e>"), ("", "<|im_end|>")):
-            with open(os.path.join(folder, "tokenizer_config.json"), "w", encoding="utf-8") as out:
-                json.dump({"bos_token": bos, "eos_token": eos, "tokenizer_class": "PreTrainedTokenizerFast"}, out)
-            for engine in (True, False):
-                chosen[engine].add(format_of(folder, None if engine else "/nowhere/python3"))
-        with open(os.path.join(folder, "tokenizer_config.json"), "w", encoding="utf-8") as out:
-            json.dump({"bos_token": "<s>", "eos_token": "</s>", "tokenizer_class": "PreTrainedTokenizerFast"}, out)
         reference = PreTrainedTokenizerFast(tokenizer_file=os.path.join(folder, "tokenizer.json"), bos_token="<s>",
                                             eos_token="</s>")
         reference.chat_template = text
-        for engine in (True, False):
-            counts = compare_published(folder, reference, None if engine else "/nowhere/python3")
-            sums[engine] = [a + b for a, b in zip(sums[engine], counts)]
-            differs += counts[2]
-            print(f"{entry}: {'with' if engine else 'without'} Jinja2: {', '.join(sorted(map(str, chosen[engine])))}; "
-                  f"{counts[0]} the same, {counts[1]} refused, {counts[2]} different")
-        if len(chosen[True]) == 1 and not chosen[True] & {"jinja", None}:
+        rows = []
+        for engine, python in (("with", None), ("without", "/nowhere/python3")):
+            chosen = formats_of(folder, python)
+            rows.append((engine, chosen, compare_published(folder, reference, python)))
+        rows.append(("rich", chosen, compare_rich(process, text)))
+        for kind, _, counts in rows:
+            sums[kind] = [a + b for a, b in zip(sums.get(kind, [0] * 5), counts)]
+        table.append((entry[:-6], rows))
+        if len(rows[0][1]) == 1 and not rows[0][1] & {"jinja", None}:
             cut = text[:-1] if text.endswith("\n") else text
-            print(f"  the text of {chosen[True].pop()}: {hashlib.sha256(cut.removesuffix(chr(13)).encode()).hexdigest()}")
-    for engine in (True, False):
-        same, refused, different = sums[engine]
-        print(f"{'with' if engine else 'without'} Jinja2: {same} the same, {refused} refused, {different} different")
-    return sums[True][2] + sums[False][2] != 0
+            print(f"the text of {min(rows[0][1])}: {hashlib.sha256(cut.removesuffix(chr(13)).encode()).hexdigest()}")
+    print("Each column: " + ", ".join(COLUMNS) + " (it: apply_chat_template)")
+    print(f"{'template':44} {'format':9} {'with Jinja2':>16} {'without':>16} {'prompts, tools, thoughts':>26}")
+    for entry, rows in table + [("all", [(kind, {""}, counts) for kind, counts in sums.items()])]:
+        cells = [" ".join(f"{n:2}" for n in counts) for _, _, counts in rows]
+        print(f"{entry[:44]:44} {','.join(sorted(map(str, rows[0][1]))):9} {cells[0]:>16} {cells[1]:>16} {cells[2]:>26}")
+    return any(counts[OTHER] for counts in sums.values())
 
 
 with tempfile.TemporaryDirectory() as work:

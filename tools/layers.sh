@@ -33,7 +33,7 @@ cpu/ops: core/base core/mil/* cpu cpu/simd cpu/gemm cpu/gemv cpu/loop cpu/attent
 cpu/plan/plan: core/base core/mil/* core/pass cpu cpu/lower cpu/plan cpu/fuse cpu/ops
 # ---- ane: core and cpu
 ane: core/device
-ane/chip: core/base core/mil/* core/run
+ane/chip: core/base core/mil/* core/pass core/run
 ane/h13: core/base core/mil/*
 ane/driver: core/base core/mil/* core/pass core/device ane/chip
 ane/accel: core/base core/mil/* core/device ane/chip ane/h13 ane/accel/*
@@ -43,8 +43,8 @@ train/optim: core/base
 train/data: core/* train train/import
 train/import: core/*
 train/dist: core/base train/optim
-# a run calls what its ranks agree on by name: lm/step, lm/dist
-train: core/* train/* lm/step lm/dist
+train: core/* train/*
+train/trainer: core/* cpu ane/chip train/*
 # ---- lm, the language models: core, ane and train
 lm: core/* lm/*
 lm/arch: core/base core/mil/* core/files lm/*
@@ -57,6 +57,9 @@ lm/run: core/* cpu ane/chip train/* lm/*
 lm/infer: core/* lm/*
 # ---- report, the texts and pages of what the library finds: everything in the library
 report: core/* cpu ane/* train/* lm/* report/*
+# the stand-in for the language models, in a library without them
+without_lm: core/base train/trainer report
+trainer_list: train/trainer
 # ---- apps. The command and the server are clients of propane.h. They see core/base as well: its JSON, texts, files written whole
 # and memory would otherwise be in the tree twice. Each other line below is an exception, and says why.
 apps/propane: core/base report/run apps/propane/*

@@ -102,6 +102,11 @@ floats = client.embeddings.create(model="m", input="one", encoding_format="float
 check("as numbers", max(abs(x - y) for x, y in zip(floats, vectors[0])) < 1e-7 and len(floats) == len(vectors[0]))
 
 
+r = client.responses.create(model="m", input="a", instructions="b", max_output_tokens=5, temperature=0)
+check("responses", isinstance(r.output_text, str) and r.status == "incomplete" and r.usage.output_tokens == 5, r)
+refused(openai.BadRequestError, lambda: client.responses.create(model="m", input="a", stream=True), "'stream' is not supported")
+
+
 async def many():
     other = openai.AsyncOpenAI(base_url=client.base_url, api_key="none", max_retries=0)
 

@@ -92,7 +92,7 @@ step_deb() {
     [ $good = 0 ] && [ ! -e /usr/bin/propane ] && [ ! -e /usr/include/propane.h ]
 }
 deb_installed() ( # what is installed works, away from the tree
-    cd "$work" && /usr/bin/propane version | grep -q '^parts server .*images .*editing' || exit 1
+    cd "$work" && /usr/bin/propane version | grep -q '^parts lm .*server .*images .*editing' || exit 1
     awk 'BEGIN {for (i = 0; i < 900; i++) print "line", i * i % 977}' > text
     /usr/bin/propane train --data text --kind bytes --layers 1 --width 16 --heads 2 --context 16 --batch 2 --steps 3 --run run > log &&
         /usr/bin/propane generate run -p line -n 4 > written && [ -s written ] || exit 1
@@ -109,7 +109,7 @@ step_lintian() {
 step_unit() {
     needs systemd-analyze
     # Its program is not installed here, nor its man page: all else is looked at.
-    sed -e "s|/usr/bin/propane|$program|" -e '/^Documentation/d' packaging/systemd/propane-serve.service > "$work/propane-serve.service"
+    make -s PREFIX=/usr unit | sed -e "s|/usr/bin/propane|$program|" -e '/^Documentation/d' > "$work/propane-serve.service"
     systemd-analyze verify "$work/propane-serve.service" > "$work/unit" 2>&1
     cat "$work/unit"
     ! grep -q 'propane-serve.service' "$work/unit"
@@ -127,10 +127,20 @@ step_bare() { # without the optional parts
     ! ldd build/bare/propane | grep -E 'microhttpd|libpng|libjpeg|libedit' || return 1
     for cases in run serve tune help basics chat; do sh tests/cli/run.sh build/bare/propane "tests/cli/cases/$cases.t" || return 1; done
 }
+step_alone() { # without the language models: a runner, checker, compiler and trainer of programs, with its own tests, installed
+    make -s -j"$jobs" WERROR=1 WITHOUT=lm BUILD=build/alone tests || return 1
+    sh tests/run.sh build/alone alone/tests/ cli/cases/run cli/cases/check cli/cases/tune cli/cases/engine cli/cases/older cli/cases/gradient cli/cases/nonfinite cli/cases/sim_coreml cli/cases/foreign || return 1
+    make -s WITHOUT=lm BUILD=build/alone install DESTDIR="$work/alone" PREFIX=/usr > /dev/null || return 1
+    PKG_CONFIG_PATH=$(dirname "$(find "$work/alone" -name propane.pc)") PKG_CONFIG_SYSROOT_DIR=$work/alone
+    export PKG_CONFIG_PATH PKG_CONFIG_SYSROOT_DIR
+    # shellcheck disable=SC2046
+    cc examples/run_mil.c -o "$work/run_mil" $(pkg-config --cflags --libs --static propane) || return 1
+    ! nm -D --defined-only "$(find "$work/alone" -name 'libpropane.so.0')" | grep -q gguf
+}
 step_shellcheck() { sh tools/shellcheck.sh; }
 
 make -s -j"$jobs" all || exit 1
-[ $# != 0 ] || set -- man bash zsh fish dist formula deb lintian unit install bare shellcheck
+[ $# != 0 ] || set -- man bash zsh fish dist formula deb lintian unit install bare alone shellcheck
 for name; do step "$name"; done
 echo "$passed passed, $failed failed, $skipped skipped"
 [ $failed = 0 ] && [ $passed != 0 ]

@@ -162,6 +162,9 @@ def fixtures():
     pathlib.Path("small.mil").write_text(head % "3505.4.1" + body + "    } -> (a40);\n}\n")
     evil = "\\x1b[31m\\x07" + HOSTILE.replace('"', "'")
     pathlib.Path("evil.mil").write_text(head % evil + body + "    } -> (a40);\n}\n")
+    wide = "W" * 60
+    pathlib.Path("long.mil").write_text(head % "3505.4.1" + f"""        tensor<fp16, [1, 16, 16, 16]> {wide} = tanh(x = a0)[name = string("{wide}")];
+    }} -> ({wide});\n}}\n""")
     for name, rate in (("one", "3e-3"), ("two", "1e-3")):
         run("train", "--data", "text", "--kind", "bytes", "--layers", "1", "--width", "16", "--heads", "2", "--context", "16", "--batch", "2",
             "--steps", "30", "--eval-every", "10", "--run", name, "--lr", rate, "--no-report", "--threads", "1")
@@ -169,6 +172,7 @@ def fixtures():
     run("show", "big.mlpackage", "--html", "big.html")
     run("show", "evil.mil", "--html", "evil.html")
     run("show", "small.mil", "--html", "small.html")
+    run("show", "long.mil", "--html", "long.html")
     run("check", "small.mil", "--target", "m1,m4", "--html", "check.html", code=1)
     run("diff", "small.mil", "--seed", "1", "--tolerance", "1e-4", "--html", "diff.html", code=1)
     run("run", "small.mil", "--seed", "1", "--iterations", "3", "--trace", "trace.json")
@@ -285,6 +289,13 @@ def check_words(b):
     expect("check opens with verdicts", b.js("mode") == "verdict" and b.js("data.chips[chip].name") == "m1")
     expect("the refused operation says so", b.js("(() => { const i = graph.nodes.findIndex(n => n.n === 'c5'); go(i); return document.getElementById('details').textContent; })()").count("O2") >= 1)
     b.shot("check-refused")
+    b.js("document.getElementById('back').click()")
+    tall = b.js("[...document.querySelectorAll('th.chip')].map(e => e.getClientRects().length && Math.round((() => { const r = document.createRange(); r.selectNodeContents(e); return r.getClientRects().length; })()))")
+    expect("a chip's name is on one line", tall == [1, 1], tall)
+    b.open("long.html")
+    out = b.js("""[...document.querySelectorAll('#graph .item')].filter(g => { const box = g.querySelector('.box').getBoundingClientRect();
+      return [...g.querySelectorAll('text')].some(t => t.getBoundingClientRect().right > box.right); }).length""")
+    expect("long names stay in their boxes", out == 0, out)
     b.open("diff.html")
     expect("diff opens with errors", b.js("mode") == "error" and b.js("graph.nodes.filter(n => n.d).length") > 100)
     b.open("time.html")

@@ -5,6 +5,7 @@ scores the same text), Prometheus's text parser, HTTPS with a certificate that i
 
 usage: serve_check.py PROPANE          exit 0: good; 77: a package is not here; 1: something differs
 """
+import http.client
 import json
 import math
 import os
@@ -14,6 +15,7 @@ import ssl
 import subprocess
 import sys
 import tempfile
+import time
 import urllib.error
 import urllib.request
 
@@ -72,9 +74,7 @@ def check_https():
     if not shutil.which("openssl"):
         print("skipped: HTTPS: there is no openssl here")
         return
-    subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", "key.pem", "-out", "cert.pem", "-days", "2",
-                    "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"], cwd=work, check=True,
-                   stderr=subprocess.DEVNULL)
+    new_pair()
     url = serve("--tls-cert", "cert.pem", "--tls-key", "key.pem")
     check("https address", url.startswith("https://"), url)
     trusting = ssl.create_default_context(cafile=os.path.join(work, "cert.pem"))
@@ -90,11 +90,39 @@ def check_https():
     seen = subprocess.run(["openssl", "s_client", "-connect", address, "-CAfile", "cert.pem", "-tls1_2"], cwd=work, input="", capture_output=True,
                           text=True).stdout
     check("openssl", "Verify return code: 0" in seen, seen[-400:])
+    check_renewal(url, trusting)
     try:
         plain = get(url.replace("https", "http") + "/health")
         check("http on the port of https", False, plain)
     except OSError:
         check("http on the port of https", True)
+
+
+def new_pair():
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", "key.pem", "-out", "cert.pem", "-days", "2",
+                    "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"], cwd=work, check=True,
+                   stderr=subprocess.DEVNULL)
+
+
+def check_renewal(url, trusting):
+    """A connection outlives the certificate that it began with; new ones begin with the new one."""
+    host, port = url.split("://")[1].split(":")
+    kept = http.client.HTTPSConnection(host, int(port), context=trusting, timeout=60)
+    kept.request("GET", "/health")
+    kept.getresponse().read()
+    old = kept.sock.getpeercert(True)
+    new_pair()
+    servers[-1].send_signal(signal.SIGHUP)
+    for _ in range(200):
+        new = ssl.PEM_cert_to_DER_cert(ssl.get_server_certificate((host, int(port))))
+        if new != old:
+            break
+        time.sleep(0.05)
+    check("a new certificate", new != old)
+    sock = kept.sock
+    kept.request("POST", "/v1/completions", json.dumps({"prompt": "line 1", "max_tokens": 4}), {"Content-Type": "application/json"})
+    check("a connection outlives its certificate", kept.getresponse().status == 200 and kept.sock is sock)
+    kept.close()
 
 
 def check_keys_and_page(url):

@@ -2,8 +2,8 @@
  * The command's own tools: flags, messages, exit codes, signals. Only apps/propane prints or exits.
  *
  * Exit codes: 0 done; 1 it failed (message on standard error); 2 wrong use (message names the flag and the command's
- * help); 3 check --strict: an operation leaves the engine; 4 outputs of run or diff have NaN or infinity; 130 stopped by
- * Ctrl-C after a clean end, 143 by SIGTERM, 129 by SIGHUP.
+ * help); 3 check --strict: an operation leaves the engine; 4 outputs of run or diff have NaN or infinity; 130 stopped
+ * by Ctrl-C after a clean end, 143 by SIGTERM, 129 by SIGHUP.
  */
 #ifndef APPS_PROPANE_CLI_H
 #define APPS_PROPANE_CLI_H
@@ -36,8 +36,8 @@ typedef struct cli_flag {
     const char *standard; /* shown as the default instead of what `out` holds, which may then be NULL; NULL: that */
     bool required;
     bool *given; /* may be NULL: set where the flag stood on the command line */
-    /* May be NULL: takes the value instead of `out`, by the name without "--"; a switch's is "true" or "false". Its error
-     * begins with the name. */
+    /* May be NULL: takes the value instead of `out`, by the name without "--"; a switch's is "true" or "false". Its
+     * error begins with the name. */
     propane_status (*set)(void *object, const char *name, const char *value, propane_error *err);
     void *object;
 } cli_flag;
@@ -78,11 +78,13 @@ typedef struct cli_nearest {
 } cli_nearest;
 void cli_compare(cli_nearest *n, const char *candidate, const char *meant);
 
-/* The flag that `name` of `length` stands for in a table: its own name or one of apps/propane/aliases.def, "_" being "-"; with *negated
- * a switch's --no-NAME. NULL: none. */
+/* The flag that `name` of `length` stands for in a table: its own name or one of apps/propane/aliases.def, "_" being
+ * "-"; with *negated a switch's --no-NAME. NULL: none. */
 const cli_flag *cli_find_flag(const cli_flag *flags, int count, const char *name, size_t length, bool *negated);
 /* The index-th other name of a flag in its table, short ones first; NULL: no more. */
 const char *cli_other_name(const cli_flag *flags, int count, const cli_flag *f, int index);
+/* What to use instead of a flag, or with "" of a command, that other tools have; NULL: nothing is known. */
+const char *cli_answer(const char *command, const char *name, size_t length);
 bool cli_is_positional(const cli_flag *f);
 bool cli_takes_rest(const cli_flag *f); /* "FILE..." */
 /* The default as the help shows it, "" where there is none. */
@@ -104,6 +106,8 @@ int cli_misuse(const char *command, const char *format, ...) BASE_PRINTF(2, 3);
 /* Ctrl-C and SIGTERM set this; the second one ends the process at once. */
 extern volatile bool cli_interrupted;
 void cli_catch_signals(void);
+/* From now on, a signal that ends this process removes what is being written first. Before any thread. */
+void cli_clear_at_signals(void);
 /* 128 and the signal's number; as after Ctrl-C where there was none. */
 int cli_interrupt_code(void);
 /* The same without a signal. */
@@ -121,8 +125,8 @@ bool cli_has_colour(int fd);
 bool cli_wants_colour(const char *word, int fd);
 /* Columns of the terminal on standard output; 80 where it does not tell. */
 int cli_width(void);
-/* Prints to standard output, which stands at `column`; lines that would be longer than `width` are broken at blanks and go
- * on after `indent` blanks. */
+/* Prints to standard output, which stands at `column`; lines that would be longer than `width` are broken at blanks and
+ * go on after `indent` blanks. */
 void cli_wrap(const char *text, int column, int indent, int width);
 /* Flushes standard output; false: it cannot be written any more, and cli_finish will say so. */
 bool cli_flush(void);

@@ -9,8 +9,19 @@ static const struct {
     const char *name, *flag;
 } names_other[] = {
 #define ALIAS(name, flag) {name, flag},
+#define ANSWER(command, name, text)
 #include "apps/propane/aliases.def"
 #undef ALIAS
+#undef ANSWER
+};
+static const struct {
+    const char *command, *name, *text;
+} names_answers[] = {
+#define ALIAS(name, flag)
+#define ANSWER(command, name, text) {command, name, text},
+#include "apps/propane/aliases.def"
+#undef ALIAS
+#undef ANSWER
 };
 enum { NAMES_OTHER = sizeof names_other / sizeof names_other[0] };
 
@@ -49,6 +60,13 @@ const cli_flag *cli_find_flag(const cli_flag *flags, int count, const char *name
         if (names_equal(names_other[i].name, name, length))
             f = names_find(flags, count, names_other[i].flag, strlen(names_other[i].flag), negated);
     return f;
+}
+
+const char *cli_answer(const char *command, const char *name, size_t length) {
+    for (size_t i = 0; i < sizeof names_answers / sizeof names_answers[0]; i++)
+        if (strcmp(names_answers[i].command, command) == 0 && names_equal(names_answers[i].name, name, length))
+            return names_answers[i].text;
+    return NULL;
 }
 
 const char *cli_other_name(const cli_flag *flags, int count, const cli_flag *f, int index) {

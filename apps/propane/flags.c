@@ -96,6 +96,8 @@ static const cli_flag *flags_next_positional(const cli_flag *flags, int count, i
 static int flags_unknown(const char *command, const char *word, size_t length, const cli_flag *flags, int count) {
     char typed[40];
     snprintf(typed, sizeof typed, "%.*s", (int)length, word);
+    const char *answer = cli_answer(command, word, length);
+    if (answer) return cli_misuse(command, "there is no flag '%.*s': %s", (int)length, word, answer);
     cli_nearest near = {.word = length < sizeof typed ? typed : ""};
     for (int i = 0; i < count; i++) {
         const cli_flag *f = &flags[i];

@@ -3,7 +3,6 @@
  */
 #include <errno.h>
 #include <signal.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +10,6 @@
 #include <unistd.h>
 
 #include "apps/propane/cli.h"
-#include "core/base/clock.h"
 #include "core/base/file.h"
 #include "core/base/memory.h"
 
@@ -21,50 +19,9 @@ static void main_note(void *context, const char *sentence) {
     fprintf(stderr, "propane: %s\n", sentence);
 }
 
-volatile bool cli_interrupted;
-static volatile sig_atomic_t main_signal;
 int cli_argc;
 char **cli_argv;
 static int output_errno; /* of the first write to standard output that failed: later calls no longer know */
-
-static void (*volatile main_tell)(void *object);
-static void *volatile main_told;
-
-void cli_interrupt(void) {
-    cli_interrupted = true;
-    if (main_tell) main_tell(main_told);
-}
-
-void cli_on_interrupt(void (*tell)(void *object), void *object) {
-    main_tell = NULL;
-    main_told = object;
-    main_tell = tell;
-}
-
-/* A second signal ends the process at once; not one that comes with the first, as timeout(1) sends it to a process and then to its
- * group, and a terminal to all that belongs to it. */
-static void main_on_signal(int number) {
-    static atomic_int_least64_t first;
-    enum { TOGETHER_NS = 500000000 };
-    const int64_t now = clock_ns();
-    if (cli_interrupted && main_signal && now - atomic_load(&first) < TOGETHER_NS) return;
-    if (cli_interrupted) _exit(128 + number);
-    atomic_store(&first, now);
-    main_signal = number;
-    cli_interrupt();
-}
-
-int cli_interrupt_code(void) { return main_signal ? 128 + main_signal : CLI_INTERRUPTED; }
-
-void cli_catch_signals(void) {
-    struct sigaction action = {.sa_handler = main_on_signal};
-    sigemptyset(&action.sa_mask);
-    struct sigaction before;
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
-    if (sigaction(SIGHUP, NULL, &before) == 0 && before.sa_handler != SIG_IGN)
-        sigaction(SIGHUP, &action, NULL); /* nohup */
-}
 
 bool cli_is_terminal(int fd) {
     const char *term = getenv("TERM");
@@ -134,6 +91,11 @@ int cli_finish(const char *command, int code) {
 }
 
 static int main_unknown_command(const char *name) {
+    const char *answer = cli_answer("", name, strlen(name));
+    if (answer) {
+        fprintf(stderr, "propane: there is no command '%.60s': %s\nTry 'propane --help'.\n", name, answer);
+        return CLI_USAGE;
+    }
     cli_nearest near = {.word = name};
     for (int i = 0; i < cli_command_count; i++) cli_compare(&near, cli_commands[i].name, cli_commands[i].name);
     fprintf(stderr, "propane: there is no command '%.60s'%s%s%s\nTry 'propane --help'.\n", name,
@@ -151,7 +113,9 @@ static const char *main_command_name(const char *word) {
 int main(int argc, char **argv) {
     signal(SIGPIPE, SIG_IGN); /* a failed write is an error with a message, not a silent death */
     signal(SIGXFSZ, SIG_IGN);
+    cli_clear_at_signals();
     file_map_guard();
+    file_keep_inputs();
     propane_set_log(main_note, NULL);
     cli_argc = argc;
     cli_argv = argv;

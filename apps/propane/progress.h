@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * How long work shows itself: on a terminal one line that is redrawn, with a plot of the loss; elsewhere plain lines with
- * the time now and then; with --json one object per line.
+ * How long work shows itself: on a terminal one line that is redrawn, with a plot of the loss; elsewhere plain lines
+ * with the time now and then; with --json one object per line.
  */
 #ifndef APPS_PROPANE_PROGRESS_H
 #define APPS_PROPANE_PROGRESS_H
@@ -37,7 +37,8 @@ typedef struct progress_step {
 /* Of a run that took `seconds` since its step `first` and ends with step `steps`. */
 progress_step progress_of(const propane_step *r, double seconds, int64_t first, int64_t steps);
 #define PROGRESS_FORMS "auto|plain|bar|none"
-/* Is `form`, one of these, a line that is redrawn? auto: on a terminal; not of `ranks`, as mpirun gives each rank one. */
+/* Is `form`, one of these, a line that is redrawn? auto: on a terminal; not of `ranks`, as mpirun gives each rank
+ * one. */
 bool progress_is_bar(const char *form, bool ranks, int fd);
 /* A bar on standard output, or plain lines. */
 void progress_init(progress *p, bool json, const char *form, bool ranks, int64_t steps);

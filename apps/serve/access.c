@@ -96,6 +96,7 @@ void access_print_line(text *out, const access_request *r) {
     text_printf(out, "%s %.60s %.10s %.150s %d %.3f s", when, r->client, r->method,
                 text_quote(path, r->path, strlen(r->path)), r->http, r->seconds);
     if (r->prompt || r->completion) text_printf(out, ", %" PRId64 " + %" PRId64 " tokens", r->prompt, r->completion);
+    if (r->id && *r->id) text_printf(out, ", %s", r->id);
 }
 
 /* ---- Prometheus --------------------------------------------------------------------------------------------------------------- */

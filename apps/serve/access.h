@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Who may ask, and what is told of those who did: origins and keys that are allowed, a line for each request, counters as
- * Prometheus reads them. Refuses nothing by itself: the server asks.
+ * Who may ask, and what is told of those who did: origins and keys that are allowed, a line for each request, counters
+ * as Prometheus reads them. Refuses nothing by itself: the server asks.
  */
 #ifndef APPS_SERVE_ACCESS_H
 #define APPS_SERVE_ACCESS_H
@@ -19,16 +19,23 @@ typedef struct access_rules {
 
 /* Pages of an origin ("https://app.example.org") may use the server: this machine's, those listed, all where "*" is. */
 bool access_origin(const char *origin, const char *const *allowed, int count);
-/* The Host header of a request, "name:port", against names that somebody elsewhere can give to this machine's address (DNS
- * rebinding). Good are addresses, names without a dot, names under .localhost, the names of the origins that are let in,
- * all where "*" is; NULL: there is no such header, so it is no browser. */
+/* The Host header of a request, "name:port", against names that somebody elsewhere can give to this machine's address
+ * (DNS rebinding). Good are addresses, names without a dot, names under .localhost, the names of the origins that are
+ * let in, all where "*" is; NULL: there is no such header, so it is no browser. */
 bool access_host(const char *host, const char *const *origins, int count);
 /* The value of an Authorization header against the keys; NULL: there is no such header. No keys: everybody may. */
 bool access_key(const char *authorization, const char *const *keys, int count);
 
+/* A list of keys by itself. */
+typedef struct access_keys {
+    const char *const *keys;
+    int count;
+} access_keys;
+
 /* A request that has been answered. */
 typedef struct access_request {
     const char *client, *method, *path; /* the path may be anybody's bytes */
+    const char *id;                     /* NULL: none */
     int http;
     double seconds;
     int64_t prompt, completion, reused; /* ids */
@@ -45,7 +52,7 @@ typedef struct access_counts {
 } access_counts;
 
 void access_count(access_counts *c, const access_request *r);
-/* "2026-01-31T12:00:00Z 127.0.0.1 POST /v1/completions 200 0.123 s, 12 + 34 tokens" */
+/* "2026-01-31T12:00:00Z 127.0.0.1 POST /v1/completions 200 0.123 s, 12 + 34 tokens, req_0123456789abcdef" */
 void access_print_line(text *out, const access_request *r);
 
 /* What a server is doing now. */

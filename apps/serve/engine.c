@@ -379,10 +379,17 @@ answer *serve_begin(serve_engine *e, const serve_request *r, const serve_outlet 
         return NULL;
     }
     *a = (answer){.e = e, .r = r, .out = *out};
-    a->head = (serve_head){
-        .created = (int64_t)time(NULL), .model = e->name, .chat = r->chat, .usage_in_stream = r->include_usage};
+    a->head = (serve_head){.created = (int64_t)time(NULL),
+                           .model = e->name,
+                           .chat = r->chat,
+                           .usage_in_stream = r->include_usage,
+                           .response = r->response};
     a->seed = e->next_seed += 0x9e3779b97f4a7c15u;
-    snprintf(a->head.id, sizeof a->head.id, "%s-%016" PRIx64, r->chat ? "chatcmpl" : "cmpl", a->seed);
+    snprintf(a->head.id, sizeof a->head.id, "%s-%016" PRIx64,
+             r->response ? "resp"
+             : r->chat   ? "chatcmpl"
+                         : "cmpl",
+             a->seed);
     a->choices = json_array();
     if (r->embedding) a->vector = mem_array((size_t)infer_width(e->machine), sizeof *a->vector);
     if (engine_has_memory(a) && serve_model_is(e, r->model, &p))

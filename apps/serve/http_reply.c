@@ -84,7 +84,33 @@ static json_t *http_reply_usage_object(const serve_usage *u) {
                      "prompt_tokens_details", "cached_tokens", (json_int_t)u->reused);
 }
 
+/* The object of /v1/responses, of a chat's list of one choice. */
+static json_t *http_reply_response(const serve_head *h, const json_t *choices, const serve_usage *usage) {
+    const json_t *choice = json_array_get(choices, 0);
+    const char *finish = json_string_value(json_object_get(choice, "finish_reason"));
+    const json_t *content = json_object_get(json_object_get(choice, "message"), "content");
+    const bool cut = finish && strcmp(finish, "length") == 0;
+    const char *status = cut ? "incomplete" : "completed";
+    json_t *part = json_pack("{s:s, s:O, s:[]}", "type", "output_text", "text", content, "annotations");
+    json_t *message = json_pack("{s:s, s:s, s:s, s:s, s:[o]}", "type", "message", "id", h->id, "status", status, "role",
+                                "assistant", "content", part);
+    json_t *why = cut ? json_pack("{s:s}", "reason", "max_output_tokens") : json_null();
+    json_t *used = json_pack("{s:I, s:{s:I}, s:I, s:{s:i}, s:I}", "input_tokens", (json_int_t)usage->prompt,
+                             "input_tokens_details", "cached_tokens", (json_int_t)usage->reused, "output_tokens",
+                             (json_int_t)usage->completion, "output_tokens_details", "reasoning_tokens", 0,
+                             "total_tokens", (json_int_t)(usage->prompt + usage->completion));
+    return json_pack("{s:s, s:s, s:I, s:s, s:n, s:o, s:s, s:[o], s:b, s:s, s:[], s:o}", "id", h->id, "object",
+                     "response", "created_at", (json_int_t)h->created, "status", status, "error", "incomplete_details",
+                     why, "model", h->model, "output", message, "parallel_tool_calls", 0, "tool_choice", "none",
+                     "tools", "usage", used);
+}
+
 void serve_print_answer(text *out, const serve_head *h, json_t *choices, const serve_usage *usage) {
+    if (h->response) {
+        http_reply_print(out, "", http_reply_response(h, choices, usage), "\n");
+        json_decref(choices);
+        return;
+    }
     json_t *o = http_reply_envelope(h, choices, false);
     if (o) json_put(o, "usage", http_reply_usage_object(usage));
     http_reply_print(out, "", o, "\n");

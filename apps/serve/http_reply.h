@@ -14,23 +14,26 @@ typedef struct serve_head {
     int64_t created; /* seconds since 1970 */
     const char *model;
     bool chat, usage_in_stream;
+    bool response; /* a chat that /v1/responses was asked for */
 } serve_head;
 
 typedef struct serve_usage {
     int64_t prompt, completion, reused;
 } serve_usage;
 
-/* Each appends a JSON text to `out`; out->failed tells of no memory. Streams: with "data: " in front, two new lines behind. */
+/* Each appends a JSON text to `out`; out->failed tells of no memory. Streams: with "data: " in front, two new lines
+ * behind. */
 void serve_print_problem(text *out, const serve_problem *p);
 /* `chat`: its way to talk is known. */
 void serve_print_models(text *out, const char *model, int64_t created, bool chat, bool list);
 /* `choices`: a list of serve_choice; taken over. */
 void serve_print_answer(text *out, const serve_head *h, json_t *choices, const serve_usage *usage);
-/* An embedding as the index-th of a list that is printed piece by piece: its beginning before the first, its end after the last. */
+/* An embedding as the index-th of a list that is printed piece by piece: its beginning before the first, its end after
+ * the last. */
 void serve_print_embedding(text *out, int index, const float *vector, int64_t width, bool base64);
 void serve_print_embeddings_end(text *out, const char *model, const serve_usage *usage);
-/* NULL: no memory. `finish` NULL: not finished (streams); `logprobs` (may be NULL) is taken over, and so are `calls` of a chat
- * (NULL: none), beside which no content is null. */
+/* NULL: no memory. `finish` NULL: not finished (streams); `logprobs` (may be NULL) is taken over, and so are `calls` of
+ * a chat (NULL: none), beside which no content is null. */
 json_t *serve_choice(const serve_head *h, int index, const char *content, size_t length, json_t *calls,
                      json_t *logprobs, const char *finish);
 void serve_stream_calls(text *out, const serve_head *h, int index, json_t *calls); /* taken over */

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "apps/serve/responses.h"
 #include "core/base/memory.h"
 #include "lm/infer/complete.h"
 
@@ -286,8 +287,16 @@ static bool http_request_read_embedding(serve_request *r, serve_problem *p) {
 
 /* ---- the whole ------------------------------------------------------------------------------------------------------- */
 
+static bool http_request_read_response(serve_request *r, serve_problem *p) {
+    responses_problem why = {0};
+    if (responses_read(r->root, &why)) return true;
+    return serve_refuse(p, 400, "invalid_request_error", why.key, why.unsupported ? "unsupported_parameter" : NULL,
+                        "%s: %s", SOURCE, why.why);
+}
+
 static bool http_request_read_all(serve_request *r, serve_problem *p) {
     const json_t *o = r->root;
+    if (r->response && !http_request_read_response(r, p)) return false;
     if (!json_is_object(o)) return http_request_invalid(p, NULL, SOURCE ": the body must be a JSON object");
     if (!http_request_get_text(o, "model", &r->model, p) || !http_request_refuse_unsupported(o, p)) return false;
     if (r->embedding) return http_request_read_embedding(r, p);
@@ -305,7 +314,8 @@ static bool http_request_read_all(serve_request *r, serve_problem *p) {
 bool serve_request_check_items(const char *body, size_t length, serve_kind kind, int64_t context,
                                serve_problem *problem) {
     enum { EACH_MESSAGE = 8 }; /* commas of a message that is a token long, those of its text included */
-    const int64_t most = (context + 1) * (kind == SERVE_CHAT ? EACH_MESSAGE : SERVE_MAX_PROMPTS) + 1000;
+    const int64_t most =
+        (context + 1) * (kind == SERVE_CHAT || kind == SERVE_RESPONSE ? EACH_MESSAGE : SERVE_MAX_PROMPTS) + 1000;
     int64_t items = 0;
     for (const char *at = body; (at = memchr(at, ',', length - (size_t)(at - body))); at++) items++;
     if (items <= most) return true;
@@ -314,9 +324,24 @@ bool serve_request_check_items(const char *body, size_t length, serve_kind kind,
                         (long long)context);
 }
 
+serve_route serve_route_of(const char *url) {
+    static const char *const gets[] = {"/", "/health", "/metrics", "/v1/models"};
+    static const char *const posts[] = {"/v1/completions", "/v1/chat/completions", "/v1/embeddings",
+                                        "/v1/responses"}; /* by serve_kind */
+    for (size_t i = 0; i < sizeof gets / sizeof gets[0]; i++)
+        if (strcmp(url, gets[i]) == 0) return SERVE_ROUTE_GET;
+    if (strncmp(url, "/v1/models/", 11) == 0) return SERVE_ROUTE_GET;
+    for (int k = SERVE_COMPLETION; k <= SERVE_RESPONSE; k++)
+        if (strcmp(url, posts[k]) == 0) return SERVE_ROUTE_POST + (serve_route)k;
+    return SERVE_ROUTE_NONE;
+}
+
 bool serve_request_parse(const char *body, size_t length, serve_kind kind, serve_request *out, serve_problem *problem) {
     propane_error err = {0};
-    *out = (serve_request){.chat = kind == SERVE_CHAT, .embedding = kind == SERVE_EMBEDDING, .arena = arena_create()};
+    *out = (serve_request){.response = kind == SERVE_RESPONSE,
+                           .chat = kind == SERVE_CHAT || kind == SERVE_RESPONSE,
+                           .embedding = kind == SERVE_EMBEDDING,
+                           .arena = arena_create()};
     *problem = (serve_problem){0};
     bool good = false;
     if (!out->arena)

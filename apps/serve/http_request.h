@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * What a client may ask for: the JSON bodies of POST /v1/completions, /v1/chat/completions and /v1/embeddings as OpenAI defines them, with
- * top_k, min_p and repetition_penalty besides. Everything is checked here; what would change the result and is not
- * supported (logit_bias, a JSON schema, a tool that must be called) is refused, other unknown keys are skipped.
+ * What a client may ask for: the JSON bodies of POST /v1/completions, /v1/chat/completions, /v1/embeddings and
+ * /v1/responses as OpenAI defines them, with top_k, min_p and repetition_penalty besides. Everything is checked here;
+ * what would change the result and is not supported (logit_bias, a JSON schema, a tool that must be called) is refused,
+ * other unknown keys are skipped.
  */
 #ifndef APPS_SERVE_HTTP_REQUEST_H
 #define APPS_SERVE_HTTP_REQUEST_H
@@ -11,7 +12,10 @@
 #include "lm/text/chat.h"
 
 enum { SERVE_MAX_STOPS = 16, SERVE_MAX_PROMPTS = 128, SERVE_MAX_CHOICES = 128, SERVE_MAX_EMBEDDINGS = 2048 };
-typedef enum serve_kind { SERVE_COMPLETION, SERVE_CHAT, SERVE_EMBEDDING } serve_kind;
+typedef enum serve_kind { SERVE_COMPLETION, SERVE_CHAT, SERVE_EMBEDDING, SERVE_RESPONSE } serve_kind;
+/* What there is at a path; SERVE_ROUTE_POST + a serve_kind. */
+typedef enum serve_route { SERVE_ROUTE_NONE, SERVE_ROUTE_GET, SERVE_ROUTE_POST } serve_route;
+serve_route serve_route_of(const char *url);
 
 /* An answer that is an error; the fields of OpenAI's error object. */
 typedef struct serve_problem {
@@ -32,7 +36,8 @@ typedef struct serve_prompt {
 
 typedef struct serve_request {
     arena *arena;
-    json_t *root; /* the strings below are its own */
+    json_t *root;  /* the strings below are its own */
+    bool response; /* a chat that was asked for as /v1/responses has it */
     bool chat, embedding, base64, stream, include_usage, echo, seeded;
     bool json;         /* response_format: a JSON object */
     const char *model; /* NULL: not named */

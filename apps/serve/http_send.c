@@ -3,13 +3,31 @@
  */
 #include "apps/serve/http_send.h"
 
+#include <inttypes.h>
 #include <netdb.h>
 #include <netinet/in.h>
+#include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 
+#include "core/base/clock.h"
+#include "core/base/rng.h"
+
 const char *http_send_header(struct MHD_Connection *c, const char *name) {
     return MHD_lookup_connection_value(c, MHD_HEADER_KIND, name);
+}
+
+void http_send_name(struct MHD_Connection *c, http_sent *sent) {
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.";
+    static atomic_uint_least64_t made;
+    const char *given = http_send_header(c, "X-Request-Id");
+    const size_t length = given ? strlen(given) : 0;
+    if (length > 0 && length <= 64 && strspn(given, letters) == length)
+        snprintf(sent->id, sizeof sent->id, "%s", given);
+    else
+        snprintf(sent->id, sizeof sent->id, "req_%016" PRIx64,
+                 rng_mix((uint64_t)clock_ns() + atomic_fetch_add(&made, 1)));
 }
 
 static bool http_send_allows(const access_rules *rules, const char *origin) {
@@ -69,10 +87,11 @@ bool http_send_is_clear(struct MHD_Connection *c, serve_problem *p) {
 
 /* ---- answers ------------------------------------------------------------------------------------------------------------ */
 
-enum MHD_Result http_send(const access_rules *rules, struct MHD_Connection *c, int *sent, int http,
+enum MHD_Result http_send(const access_rules *rules, struct MHD_Connection *c, http_sent *sent, int http,
                           struct MHD_Response *response, const char *type) {
     if (!response) return MHD_NO;
-    *sent = http;
+    sent->http = http;
+    MHD_add_response_header(response, "X-Request-Id", sent->id);
     if (type) MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, type);
     serve_problem unclear;
     if (!http_send_is_clear(c, &unclear)) MHD_add_response_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
@@ -97,14 +116,14 @@ struct MHD_Response *http_send_copy(const text *body) {
     return MHD_create_response_from_buffer(body->length, body->data ? body->data : nothing, MHD_RESPMEM_MUST_COPY);
 }
 
-enum MHD_Result http_send_text(const access_rules *rules, struct MHD_Connection *c, int *sent, int http, text *body,
-                               const char *type) {
+enum MHD_Result http_send_text(const access_rules *rules, struct MHD_Connection *c, http_sent *sent, int http,
+                               text *body, const char *type) {
     struct MHD_Response *r = http_send_copy(body);
     text_deinit(body);
     return http_send(rules, c, sent, http, r, type);
 }
 
-enum MHD_Result http_send_problem(const access_rules *rules, struct MHD_Connection *c, int *sent,
+enum MHD_Result http_send_problem(const access_rules *rules, struct MHD_Connection *c, http_sent *sent,
                                   const serve_problem *p) {
     text body = {0};
     serve_print_problem(&body, p);

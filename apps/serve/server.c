@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT
- * Owns connections, the queue and the two threads. A job is what both threads know of a request; all of it is guarded by
+ * Owns what connections ask, the queue and the worker's thread. A job is what both threads know of a request; all of it is guarded by
  * the server's one lock. A connection that has nothing to send is suspended and woken by the worker.
  */
 #include "apps/serve/server.h"
 
 #include <errno.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +16,7 @@
 #include "apps/serve/connections.h"
 #include "apps/serve/http_page.h"
 #include "apps/serve/http_send.h"
+#include "apps/serve/listeners.h"
 #include "core/base/clock.h"
 #include "core/base/memory.h"
 
@@ -38,7 +40,7 @@ typedef struct job {
 typedef struct exchange {
     char method[12], path[120]; /* for the log; cut */
     int64_t begun;              /* clock_ns */
-    int http;
+    http_sent sent;
     text body;
     size_t cost; /* of the body so far */
     bool too_large, too_many;
@@ -48,8 +50,9 @@ typedef struct exchange {
 struct serve_server {
     serve_engine *engine;
     serve_options options;
-    struct MHD_Daemon *daemon;
-    int port, open; /* exchanges that have a job */
+    listeners *listeners;
+    int port, open;        /* exchanges that have a job */
+    pthread_mutex_t lines; /* of the log */
     pthread_mutex_t mutex;
     pthread_cond_t changed;
     pthread_t worker;
@@ -59,7 +62,16 @@ struct serve_server {
     size_t held; /* bytes of requests that arrive or wait */
     access_counts counts;
     connections *connections;
+    _Atomic(const access_keys *) keys; /* in place of those in the options; NULL: none */
 };
+
+static bool server_admits(serve_server *s, struct MHD_Connection *c, const char *url, const char *method,
+                          serve_problem *p) {
+    access_rules rules = s->options.access;
+    const access_keys *keys = atomic_load(&s->keys);
+    if (keys) rules.keys = keys->keys, rules.key_count = keys->count;
+    return http_send_admits(&rules, c, url, method, p);
+}
 
 static connection *server_connection_of(struct MHD_Connection *c) {
     const union MHD_ConnectionInfo *info = MHD_get_connection_info(c, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
@@ -233,7 +245,7 @@ static enum MHD_Result server_answer_job(struct MHD_Connection *c, exchange *x, 
         response = http_send_copy(&j->out);
     }
     pthread_mutex_unlock(&j->server->mutex);
-    return ready ? http_send(&j->server->options.access, c, &x->http, http, response, type) : MHD_YES;
+    return ready ? http_send(&j->server->options.access, c, &x->sent, http, response, type) : MHD_YES;
 }
 
 /* What a request takes until it is answered: texts and ids about what they take in the body, messages with all that is around
@@ -307,7 +319,7 @@ static enum MHD_Result server_enqueue(serve_server *s, struct MHD_Connection *c,
     serve_request rest = *request;
     serve_request_deinit(&rest);
     mem_free(j);
-    return http_send_problem(&s->options.access, c, &x->http, &p);
+    return http_send_problem(&s->options.access, c, &x->sent, &p);
 }
 
 /* ---- routes ----------------------------------------------------------------------------------------------------------- */
@@ -332,7 +344,7 @@ static enum MHD_Result server_post(serve_server *s, struct MHD_Connection *c, ex
         serve_request_deinit(&request);
     }
     server_drop_body(s, x);
-    return http_send_problem(&s->options.access, c, &x->http, &p);
+    return http_send_problem(&s->options.access, c, &x->sent, &p);
 }
 
 static void server_print_metrics(serve_server *s, text *out) {
@@ -360,39 +372,27 @@ static enum MHD_Result server_get(serve_server *s, struct MHD_Connection *c, exc
     else if (serve_model_is(s->engine, url + sizeof models - 1, &p))
         serve_print_models(&body, s->engine->name, s->engine->created, s->engine->chat, false);
     else
-        return http_send_problem(&s->options.access, c, &x->http, &p);
-    return http_send_text(&s->options.access, c, &x->http, 200, &body, type);
-}
-
-typedef enum route { ROUTE_NONE, ROUTE_GET, ROUTE_POST } route; /* ROUTE_POST + a serve_kind */
-
-static route server_route_of(const char *url) {
-    if (strcmp(url, "/") == 0 || strcmp(url, "/health") == 0 || strcmp(url, "/metrics") == 0 ||
-        strcmp(url, "/v1/models") == 0 || strncmp(url, "/v1/models/", 11) == 0)
-        return ROUTE_GET;
-    static const char *const posts[] = {"/v1/completions", "/v1/chat/completions",
-                                        "/v1/embeddings"}; /* by serve_kind */
-    for (int k = SERVE_COMPLETION; k <= SERVE_EMBEDDING; k++)
-        if (strcmp(url, posts[k]) == 0) return ROUTE_POST + (route)k;
-    return ROUTE_NONE;
+        return http_send_problem(&s->options.access, c, &x->sent, &p);
+    return http_send_text(&s->options.access, c, &x->sent, 200, &body, type);
 }
 
 static enum MHD_Result server_dispatch(serve_server *s, struct MHD_Connection *c, exchange *x, const char *url,
                                        const char *method) {
     serve_problem p;
-    route r = server_route_of(url);
-    if (!http_send_admits(&s->options.access, c, url, method, &p))
-        return http_send_problem(&s->options.access, c, &x->http, &p);
-    if (r != ROUTE_NONE && strcmp(method, "OPTIONS") == 0)
-        return http_send_text(&s->options.access, c, &x->http, 204, &(text){0}, NULL);
-    if (r == ROUTE_GET && (strcmp(method, "GET") == 0 || strcmp(method, "HEAD") == 0)) return server_get(s, c, x, url);
-    if (r > ROUTE_GET && strcmp(method, "POST") == 0) return server_post(s, c, x, (serve_kind)(r - ROUTE_POST));
-    if (r == ROUTE_NONE)
+    const serve_route r = serve_route_of(url);
+    if (!server_admits(s, c, url, method, &p)) return http_send_problem(&s->options.access, c, &x->sent, &p);
+    if (r != SERVE_ROUTE_NONE && strcmp(method, "OPTIONS") == 0)
+        return http_send_text(&s->options.access, c, &x->sent, 204, &(text){0}, NULL);
+    if (r == SERVE_ROUTE_GET && (strcmp(method, "GET") == 0 || strcmp(method, "HEAD") == 0))
+        return server_get(s, c, x, url);
+    if (r > SERVE_ROUTE_GET && strcmp(method, "POST") == 0)
+        return server_post(s, c, x, (serve_kind)(r - SERVE_ROUTE_POST));
+    if (r == SERVE_ROUTE_NONE)
         serve_refuse(&p, 404, "invalid_request_error", NULL, NULL, "there is nothing at '%.200s'", url);
     else
         serve_refuse(&p, 405, "invalid_request_error", NULL, NULL, "'%.200s' takes %s, not %.20s", url,
-                     r == ROUTE_GET ? "GET" : "POST", method);
-    return http_send_problem(&s->options.access, c, &x->http, &p);
+                     r == SERVE_ROUTE_GET ? "GET" : "POST", method);
+    return http_send_problem(&s->options.access, c, &x->sent, &p);
 }
 
 /* A body that will not fit is refused before it is sent, one that lies about its length is thrown away, and a client that
@@ -429,8 +429,9 @@ static enum MHD_Result server_handle(void *context, struct MHD_Connection *c, co
         x->begun = clock_ns();
         snprintf(x->method, sizeof x->method, "%s", method);
         snprintf(x->path, sizeof x->path, "%s", url);
-        if (!http_send_is_clear(c, &p) || !http_send_admits(&s->options.access, c, url, method, &p))
-            return http_send_problem(&s->options.access, c, &x->http, &p); /* before its body comes */
+        http_send_name(c, &x->sent);
+        if (!http_send_is_clear(c, &p) || !server_admits(s, c, url, method, &p))
+            return http_send_problem(&s->options.access, c, &x->sent, &p); /* before its body comes */
         if (announced && strtoull(announced, NULL, 10) > s->options.body_limit) {
             x->too_large = true;
             return server_dispatch(s, c, x, url, method);
@@ -448,7 +449,8 @@ static void server_record(serve_server *s, struct MHD_Connection *c, const excha
     const access_request r = {.client = http_send_client(c, client),
                               .method = x->method,
                               .path = x->path,
-                              .http = x->http ? x->http : 499,
+                              .id = x->sent.id,
+                              .http = x->sent.http ? x->sent.http : 499,
                               .seconds = (double)(clock_ns() - x->begun) / 1e9,
                               .prompt = used->prompt,
                               .completion = used->completion,
@@ -458,7 +460,9 @@ static void server_record(serve_server *s, struct MHD_Connection *c, const excha
     pthread_mutex_unlock(&s->mutex);
     if (!s->options.log) return;
     access_print_line(&line, &r);
+    pthread_mutex_lock(&s->lines);
     if (!line.failed) s->options.log(s->options.log_context, line.data);
+    pthread_mutex_unlock(&s->lines);
     text_deinit(&line);
 }
 
@@ -502,23 +506,14 @@ static void server_opened_or_closed(void *context, struct MHD_Connection *c, voi
 /* ---- start and stop ------------------------------------------------------------------------------------------------- */
 
 static propane_status server_listen(serve_server *s, int fd, propane_error *err) {
-    const serve_options *o = &s->options;
-    const bool tls = o->tls_certificate && o->tls_key;
-    struct MHD_OptionItem https[] = {{MHD_OPTION_HTTPS_MEM_CERT, 0, (void *)(uintptr_t)o->tls_certificate},
-                                     {MHD_OPTION_HTTPS_MEM_KEY, 0, (void *)(uintptr_t)o->tls_key},
-                                     {MHD_OPTION_END, 0, NULL}};
-    if (tls && MHD_is_feature_supported(MHD_FEATURE_TLS) != MHD_YES)
-        return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "this libmicrohttpd was built without TLS");
-    s->daemon =
-        MHD_start_daemon(MHD_USE_AUTO_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | (tls ? MHD_USE_TLS : 0), 0, NULL,
-                         NULL, server_handle, s, MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_NOTIFY_COMPLETED,
-                         server_completed, s, MHD_OPTION_NOTIFY_CONNECTION, server_opened_or_closed, s,
-                         MHD_OPTION_CONNECTION_LIMIT, (unsigned)o->connection_limit, MHD_OPTION_CONNECTION_TIMEOUT, 60u,
-                         MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_ARRAY, tls ? https : https + 2, MHD_OPTION_END);
-    if (s->daemon) return PROPANE_OK;
-    return propane_fail(err, tls ? PROPANE_ERR_INVALID : PROPANE_ERR_IO,
-                        tls ? "TLS: the certificate and the key are not a pair in PEM form that can be used"
-                            : "the system gives no thread for the server");
+    const listeners_calls calls = {.handle = server_handle,
+                                   .completed = server_completed,
+                                   .opened_or_closed = server_opened_or_closed,
+                                   .context = s,
+                                   .connection_limit = (unsigned)s->options.connection_limit};
+    const char *certificate = s->options.tls_certificate, *key = s->options.tls_key;
+    s->options.tls_certificate = s->options.tls_key = NULL; /* the caller may forget them */
+    return listeners_open(fd, &calls, certificate, key, &s->listeners, err);
 }
 
 propane_status serve_start(serve_engine *engine, const serve_options *options, serve_server **out, propane_error *err) {
@@ -540,12 +535,13 @@ propane_status serve_start(serve_engine *engine, const serve_options *options, s
         return status;
     }
     pthread_mutex_init(&s->mutex, NULL);
+    pthread_mutex_init(&s->lines, NULL);
     pthread_cond_init(&s->changed, NULL);
     s->has_worker = pthread_create(&s->worker, NULL, server_work, s) == 0;
+    if (!s->has_worker) close(fd);
     status = s->has_worker ? server_listen(s, fd, err)
                            : propane_fail(err, PROPANE_ERR_IO, "the system gives no thread for the server");
     if (status) {
-        close(fd);
         serve_stop(s, 0);
         return status;
     }
@@ -555,23 +551,24 @@ propane_status serve_start(serve_engine *engine, const serve_options *options, s
 
 int serve_port(const serve_server *s) { return s->port; }
 
+propane_status serve_set_certificate(serve_server *s, const char *certificate, const char *key, propane_error *err) {
+    return listeners_renew(s->listeners, certificate, key, err);
+}
+
+void serve_set_keys(serve_server *s, const access_keys *keys) { atomic_store(&s->keys, keys); }
+
 /* Waits until `until` (clock_ns) at most for the worker to be idle, or for all clients to have taken their answers. */
 static void server_wait_for(serve_server *s, bool clients, int64_t until) {
-    for (;;) {
+    for (bool done = false; !done && clock_ns() < until; usleep(done ? 0 : 5000)) {
         pthread_mutex_lock(&s->mutex);
-        bool done = clients ? s->open == 0 : s->idle && !s->first;
+        done = clients ? s->open == 0 : s->idle && !s->first;
         pthread_mutex_unlock(&s->mutex);
-        if (done || clock_ns() >= until) return;
-        usleep(5000);
     }
 }
 
 void serve_stop(serve_server *s, int grace_ms) {
     if (!s) return;
-    if (s->daemon) {
-        MHD_socket fd = MHD_quiesce_daemon(s->daemon);
-        if (fd != MHD_INVALID_SOCKET) close(fd);
-    }
+    listeners_quiesce(s->listeners);
     pthread_mutex_lock(&s->mutex);
     s->stopping = true;
     job *waiting = s->first;
@@ -592,9 +589,10 @@ void serve_stop(serve_server *s, int grace_ms) {
         pthread_join(s->worker, NULL);
     }
     server_wait_for(s, true, clock_ns() + 2000000000);
-    if (s->daemon) MHD_stop_daemon(s->daemon);
+    listeners_close(s->listeners);
     connections_close(s->connections);
     pthread_cond_destroy(&s->changed);
     pthread_mutex_destroy(&s->mutex);
+    pthread_mutex_destroy(&s->lines);
     mem_free(s);
 }

@@ -8,8 +8,9 @@
 #include "core/base/json.h"
 #include "core/base/text.h"
 
-/* The calls as OpenAI has them, [{"id", "type", "function": {"name", "arguments"}}], cut out of `content`, the white space before
- * and after them, too; NULL: there are none. What is not such an object stays in the content. `seed` and a number make the ids. */
+/* The calls as OpenAI has them, [{"id", "type", "function": {"name", "arguments"}}], cut out of `content`, the white
+ * space before and after them, too; NULL: there are none. What is not such an object stays in the content. `seed` and a
+ * number make the ids. */
 json_t *serve_tool_calls(text *content, uint64_t seed);
 
 #endif

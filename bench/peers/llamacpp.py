@@ -8,7 +8,7 @@
 A row is a GGUF type, made of MODEL by `propane convert`, and Propane's --weights for it. Both answer over the same interface
 (llama.cpp within this process, Propane's server by HTTP): a prompt of about --words words with one token of answer, then the
 same with --count more, on a new prompt each time. Decoding is the difference of the two; medians over the rounds. "first" is
-the time from a program's start to its first token after a short prompt. Exit 77: the package is missing.
+the time from a program's start to its first token after a short prompt. Exit 77: the package or propane is missing.
 """
 import argparse
 import json
@@ -20,6 +20,8 @@ import sys
 import tempfile
 import time
 import urllib.request
+
+from needs import require
 
 PORT = 18781
 WORDS = "time year people way day man thing woman life child world school state family student group country problem hand part".split()
@@ -124,11 +126,9 @@ def main():
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rows", default="q8_0:int8,q4_0:int4,f16:fp16")
     options = parser.parse_args()
-    try:
-        import xllamacpp
-    except ImportError as missing:
-        print(missing, file=sys.stderr)
-        return 77
+    require(["xllamacpp"], [options.propane])
+    import xllamacpp
+
     with tempfile.TemporaryDirectory() as folder:
         for one in options.rows.split(","):
             row(options, xllamacpp, folder, *one.split(":"))

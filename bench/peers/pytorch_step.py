@@ -13,11 +13,11 @@ gradients clipped by their norm, AdamW with weight decay. Variants, each in a pr
   compiled  tuned, and the model through torch.compile
 All programs of a row are there side by side and take turns, a step each, or a few short ones: what else goes on in the
 machine meets all of them. Times are medians over all steps, "times ours" is the median of the turns' ratios, which a busy
-minute changes least, memory the largest resident size of the process. Exits with 77 where PyTorch is not installed.
+minute changes least, memory the largest resident size of the process. Exits with 77 where PyTorch
+is not installed or bench_step not built.
 """
 import argparse
 import importlib.metadata
-import importlib.util
 import os
 import resource
 import statistics
@@ -25,6 +25,8 @@ import subprocess
 import sys
 import tempfile
 import time
+
+from needs import require
 
 ROWS = {  # as in bench_step.c: layers, width, hidden, heads, vocabulary, context, batch
     "stories110M_b1": (12, 768, 2048, 12, 32000, 256, 1),
@@ -242,9 +244,7 @@ def main():
     if options.child:
         return child(options)
     # found, not imported: the parent's resident memory would count as that of the processes that it starts
-    if not importlib.util.find_spec("torch"):
-        print("PyTorch is not installed", file=sys.stderr)
-        sys.exit(77)
+    require(["torch"], [options.bench])
     print(f"PyTorch {importlib.metadata.version('torch')}, {options.threads or os.cpu_count()} threads, {options.precision}; "
           f"medians of {options.rounds} processes of {options.steps} turns")
     for row in options.rows.split(","):

@@ -9,7 +9,7 @@
 With one thread everybody's time is processor time, so that other work on the machine counts less; else a clock's. Each
 round is a process of each; the number is the median of all runs (of one thread: of the rounds' means). The packages and
 ONNX files are made once, in the folder. The largest difference of ours from PyTorch's output is printed with the times.
-Exits with 77 where PyTorch, coremltools or ONNX Runtime are not installed (a peer that is missing alone is left out).
+Exits with 77 where PyTorch, coremltools or propane is missing; without onnxruntime and onnx that peer is left out.
 """
 import argparse
 import json
@@ -20,6 +20,8 @@ import subprocess
 import sys
 import time
 import warnings
+
+from needs import absent, require
 
 warnings.filterwarnings("ignore")
 os.environ.setdefault("TQDM_DISABLE", "1")
@@ -147,7 +149,9 @@ def make(options, name):
     with torch.no_grad():
         traced = torch.jit.trace(model, image, check_trace=False)
         np.save(base + ".out.npy", model(image).numpy())
-        torch.onnx.export(model, image, base + ".onnx", opset_version=17, input_names=["image"], output_names=["y"], dynamo=False)
+        if "onnxruntime" in options.peers:
+            torch.onnx.export(model, image, base + ".onnx", opset_version=17, input_names=["image"], output_names=["y"],
+                              dynamo=False)
     np.save(base + ".npy", image.numpy())
     package = ct.convert(traced, inputs=[ct.TensorType(name="image", shape=tuple(image.shape))], convert_to="mlprogram", skip_model_load=True,
                          compute_precision=ct.precision.FLOAT32, minimum_deployment_target=ct.target.iOS17)
@@ -196,7 +200,7 @@ def child(options):
 
 def run_child(options, name, kind):
     command = [sys.executable, os.path.abspath(__file__), "--child", kind, "--models", name, "--runs", str(options.runs),
-               "--threads", str(options.threads), "--folder", options.folder]
+               "--threads", str(options.threads), "--folder", options.folder, "--peers", options.peers]
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     if done.returncode:
         raise RuntimeError(done.stderr.strip().splitlines()[-1] if done.stderr.strip() else "failed")
@@ -235,7 +239,8 @@ def difference(options, name):
 
 
 def compare(options, name):
-    if not os.path.exists(os.path.join(options.folder, name + ".mlpackage")):
+    wanted = [".mlpackage"] + [".onnx"] * ("onnxruntime" in options.peers)
+    if not all(os.path.exists(os.path.join(options.folder, name + end)) for end in wanted):
         run_child(options, name, "make")
     worst, results = difference(options, name), {"propane": []}
     peers = options.peers.split(",") if options.peers else []
@@ -271,13 +276,20 @@ def main():
     options = parser.parse_args()
     if options.child:
         return child(options)
-    from importlib.metadata import PackageNotFoundError, version
+    from importlib.metadata import version
 
-    try:
-        peers = f"PyTorch {version('torch')}, coremltools {version('coremltools')}, ONNX Runtime {version('onnxruntime')}"
-    except PackageNotFoundError as e:
-        print(f"not installed: {e}")
-        sys.exit(77)
+    def versions(names):
+        return ", ".join(f"{name} {version(name)}" for name in names)
+
+    require(["torch", "coremltools", "numpy"], [options.propane])
+    peers = versions(("torch", "coremltools"))
+    if "onnxruntime" in options.peers:
+        gone = absent(["onnxruntime", "onnx"])
+        if gone:
+            options.peers = ",".join(peer for peer in options.peers.split(",") if peer != "onnxruntime")
+            print(f"onnxruntime is left out; not installed: {', '.join(gone)}; pip install {' '.join(gone)}")
+        else:
+            peers += ", " + versions(("onnxruntime", "onnx"))
     print(f"{peers}, fp32, threads {options.threads}, {options.rounds} processes of {options.runs} runs; "
           f"{'processor time' if options.threads == 1 else 'wall time'}")
     for name in options.models.split(","):

@@ -9,27 +9,31 @@
 
 PROPANE_BEGIN
 
-/* ---- chips ----------------------------------------------------------------------------------------------------------- */
+/* ---- chips ------------------------------------------------------------------------------------------------------- */
 
 /* The chips that a list names ("m1,m4-max", "all", "all-a"), at most `room` of them into `names`; static. */
 #define PROPANE_MAX_CHIPS 64
 PROPANE_CHECK propane_status propane_chips(const char *target, const char **names, int room, int *count,
                                            propane_error *err);
 
-/* ---- checking: which known rules of the Neural Engines a program violates ------------------------------------------ */
+/* ---- checking: which known rules of the Neural Engines a program violates ---------------------------------------- */
 
-/* By weight: PROPANE_NOTE, PROPANE_WARNING, PROPANE_FALLBACK (Core ML runs it, but not on the engine), PROPANE_REFUSED. */
-typedef enum propane_severity { PROPANE_NOTE, PROPANE_WARNING, PROPANE_REFUSED, PROPANE_FALLBACK } propane_severity;
+/* By weight, so that they can be compared: PROPANE_NOTE, PROPANE_WARNING, PROPANE_FALLBACK (Core ML runs it, but not on
+ * the engine), PROPANE_REFUSED. */
+typedef enum propane_severity { PROPANE_NOTE, PROPANE_WARNING, PROPANE_FALLBACK, PROPANE_REFUSED } propane_severity;
 typedef struct propane_check_options {
     size_t size;        /* sizeof(propane_check_options) */
     const char *target; /* "m1,m4-max", "all" (NULL), "all-a" (phones) */
-    /* macOS version, "26.3"; also "ios17", and the oldest of a list, "ios17,macos14". NULL: not known, rules about versions
-     * warn only. */
+    /* macOS version, "26.3"; also "ios17", and the oldest of a list, "ios17,macos14". NULL: not known, rules about
+     * versions warn only. */
     const char *os;
     int per_rule; /* findings kept for each rule; 0: 20 */
-    const char
-        *path; /* how the program reaches the engine: "direct", "coreml"; NULL: "coreml" for Core ML's files and modules
-                           read from them, else "direct" */
+    /* how the program reaches the engine: "direct", "coreml"; NULL: "coreml" for Core ML's files and modules read from
+     * them, else "direct" */
+    const char *path;
+    /* A file with a plan that Core ML made on a device with the target, which must be one chip: MLComputePlan as JSON,
+     * or a report of Xcode. The report says where it and the rules differ. NULL: none. */
+    const char *plan;
 } propane_check_options;
 
 typedef struct propane_finding {
@@ -56,8 +60,9 @@ typedef struct propane_verdict { /* on one chip */
 
 typedef struct propane_report propane_report;
 
-/* A program in any form, a folder with model.mil or a weight file, told by its content. That no known rule refuses it does
- * not mean that it runs. `options` may be NULL. An error is about the checker's own work (a file that cannot be read). */
+/* A program in any form, a folder with model.mil or a weight file, told by its content. That no known rule refuses it
+ * does not mean that it runs. `options` may be NULL. An error is about the checker's own work (a file that cannot be
+ * read). */
 PROPANE_CHECK propane_status propane_check_file(const char *path, const propane_check_options *options,
                                                 propane_report **out, propane_error *err);
 /* Whether the options have a meaning; a message begins with the member's name. */
@@ -82,12 +87,20 @@ PROPANE_CHECK propane_status propane_report_print_look(const propane_report *rep
 /* All rules; propane_free it. */
 PROPANE_CHECK propane_status propane_rules_print(propane_form form, char **out, propane_error *err);
 
-/* ---- estimating: time and energy on a Neural Engine ----------------------------------------------------------------- */
+/* Rewrites the module into what engines take, as the rules' fixes say: softplus and logsumexp that do not overflow,
+ * masks without infinity, products and transposes of four axes, linear as a 1 x 1 convolution. `count` (may be NULL):
+ * how many operations; `report` (may be NULL): a line for each kind, "" for none; propane_free it. Names of inputs and
+ * outputs stay. */
+PROPANE_CHECK propane_status propane_module_for_engine(propane_module *module, int *count, char **report,
+                                                       propane_error *err);
+
+/* ---- estimating: time and energy on a Neural Engine -------------------------------------------------------------- */
 
 typedef struct propane_estimate_options {
     size_t size;        /* sizeof(propane_estimate_options) */
     const char *target; /* as above; NULL: "m4" */
-    /* How the engine is called: "direct", "e5rt", "coreml", "linux"; NULL: "coreml" for Core ML's packages, else "direct". */
+    /* How the engine is called: "direct", "e5rt", "coreml", "linux"; NULL: "coreml" for Core ML's packages, else
+     * "direct". */
     const char *path;
 } propane_estimate_options;
 
@@ -99,6 +112,8 @@ typedef struct propane_estimate_row {
     double fixed_ms, io_ms;     /* of that: the call; inputs and outputs */
     double flops, bytes, weight_bytes, utilisation, energy_mj, compile_ms;
     int op_count;
+    int moved, switches; /* through Core ML: operations on the CPU, and changes of sides */
+    double cpu_ms, switch_ms;
 } propane_estimate_row;
 
 typedef struct propane_estimate_op {
@@ -122,7 +137,7 @@ bool propane_estimate_get_op(const propane_estimate *estimate, int index, int op
 PROPANE_CHECK propane_status propane_estimate_print(const propane_estimate *estimate, propane_form form, bool ops,
                                                     char **out, propane_error *err);
 
-/* ---- registers: a program as an engine takes it -------------------------------------------------------------------- */
+/* ---- registers: a program as an engine takes it ------------------------------------------------------------------ */
 
 /* A program as registers of an engine (.hwx, .anec). Nothing that the compiler writes has run on a device yet. */
 typedef struct propane_object propane_object;

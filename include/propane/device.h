@@ -9,7 +9,7 @@
 
 PROPANE_BEGIN
 
-/* ---- devices --------------------------------------------------------------------------------------------------------- */
+/* ---- devices ----------------------------------------------------------------------------------------------------- */
 
 typedef struct propane_device propane_device;
 typedef struct propane_program propane_program;
@@ -30,7 +30,8 @@ typedef struct propane_device_info {
     bool patches;         /* propane_program_patch works on its programs */
 } propane_device_info;
 
-/* Drivers that this build knows, in the order they are listed; `why` tells why one cannot be opened here, or is NULL. */
+/* Drivers that this build knows, in the order they are listed; `why` tells why one cannot be opened here, or is
+ * NULL. */
 int propane_driver_count(void);
 const char *propane_driver_name(int index);
 const char *propane_driver_summary(int index);
@@ -40,12 +41,12 @@ propane_status propane_driver_probe(int index, propane_error *why);
 bool propane_uri_names(const char *uri, const char *driver);
 /* Opens "cpu", "null", ... Unknown names are PROPANE_ERR_NOT_FOUND and name the known ones. */
 PROPANE_CHECK propane_status propane_device_open(const char *uri, propane_device **out, propane_error *err);
-/* Returns when what was submitted has run; a request that would have to wait for an event ends as PROPANE_ERR_CANCELLED,
- * so it may also be called before requests are freed that would never run. */
+/* Returns when what was submitted has run; a request that would have to wait for an event ends as
+ * PROPANE_ERR_CANCELLED, so it may also be called before requests are freed that would never run. */
 void propane_device_close(propane_device *device);
 const propane_device_info *propane_device_describe(const propane_device *device);
 
-/* ---- programs -------------------------------------------------------------------------------------------------------- */
+/* ---- programs ---------------------------------------------------------------------------------------------------- */
 
 typedef enum propane_precision {
     PROPANE_PRECISION_AS_TYPED, /* as the program's types say: fp16 values are rounded to fp16 */
@@ -101,10 +102,11 @@ typedef struct propane_compile_report {
 PROPANE_CHECK propane_status propane_program_compile_all(propane_device *device, propane_compile_item *items, int count,
                                                          const propane_compile_options *options,
                                                          propane_compile_report *report, propane_error *err);
-/* Overwrites a constant of a compiled program in place, packed as the device wants it: `count` values of fp16 or fp32, dense,
- * in the constant's order; the device reads fp16. The program was compiled with options.reloadable, and none of its requests is in
- * flight. Any thread. PROPANE_ERR_UNSUPPORTED: the device has no such thing (propane_device_info.patches), or the constant has no
- * place of its own; PROPANE_ERR_INVALID: another number of values. After a failure the program is as before. */
+/* Overwrites a constant of a compiled program in place, packed as the device wants it: `count` values of fp16 or fp32,
+ * dense, in the constant's order; the device reads fp16. The program was compiled with options.reloadable, and none of
+ * its requests is in flight. Any thread. PROPANE_ERR_UNSUPPORTED: the device has no such thing
+ * (propane_device_info.patches), or the constant has no place of its own; PROPANE_ERR_INVALID: another number of
+ * values. After a failure the program is as before. */
 PROPANE_CHECK propane_status propane_program_patch(propane_program *program, const char *constant, propane_dtype dtype,
                                                    const void *values, int64_t count, propane_error *err);
 void propane_program_free(propane_program *program);
@@ -129,8 +131,8 @@ typedef struct propane_profile_row {
     int64_t repeats;     /* runs that the device cancelled and got again (propane_completion) */
 } propane_profile_row;
 
-/* Switches the record on, with all counts at 0, or off, as it is at first. PROPANE_ERR_UNSUPPORTED: the device keeps none.
- * Not while a request of the program is in flight. */
+/* Switches the record on, with all counts at 0, or off, as it is at first. PROPANE_ERR_UNSUPPORTED: the device keeps
+ * none. Not while a request of the program is in flight. */
 PROPANE_CHECK propane_status propane_program_profile(propane_program *program, bool on, propane_error *err);
 int propane_program_profile_count(const propane_program *program);
 bool propane_program_profile_get(const propane_program *program, int index, propane_profile_row *out);
@@ -143,8 +145,8 @@ const char *propane_program_fusion(const propane_program *program, int index, in
 /* Zeroed. May be bound to several programs at once, without a copy. */
 PROPANE_CHECK propane_status propane_buffer_create(propane_device *device, size_t bytes, propane_buffer **out,
                                                    propane_error *err);
-/* A buffer over the caller's memory, which must be aligned to 16 bytes and outlive it. Only on devices that are the host
- * itself (cpu); elsewhere PROPANE_ERR_UNSUPPORTED. */
+/* A buffer over the caller's memory, which must be aligned to 16 bytes and outlive it. Only on devices that are the
+ * host itself (cpu); elsewhere PROPANE_ERR_UNSUPPORTED. */
 PROPANE_CHECK propane_status propane_buffer_wrap(propane_device *device, void *memory, size_t bytes,
                                                  propane_buffer **out, propane_error *err);
 void propane_buffer_free(propane_buffer *buffer);
@@ -154,14 +156,14 @@ PROPANE_CHECK propane_status propane_buffer_lock(propane_buffer *buffer, bool fo
                                                  propane_error *err);
 void propane_buffer_unlock(propane_buffer *buffer);
 
-/* The system's own object behind a buffer, for other libraries of that system: a Metal program can use an IOSurface without
- * a copy. It lives as long as the buffer. False: there is none. */
+/* The system's own object behind a buffer, for other libraries of that system: a Metal program can use an IOSurface
+ * without a copy. It lives as long as the buffer. False: there is none. */
 typedef struct propane_native {
     size_t size;     /* sizeof(propane_native), set by the caller */
     void *iosurface; /* an IOSurfaceRef; NULL: none */
     int fd;          /* a file descriptor of the memory; -1: none */
-    /* Of the device: an id<MTLSharedEvent> that orders its runs with a GPU (docs/apple.md: events=); NULL: none. It lives as
-     * long as the device. */
+    /* Of the device: an id<MTLSharedEvent> that orders its runs with a GPU (docs/apple.md: events=); NULL: none. It
+     * lives as long as the device. */
     void *shared_event;
 } propane_native;
 bool propane_buffer_native(const propane_buffer *buffer, propane_native *out);
@@ -173,7 +175,7 @@ PROPANE_CHECK propane_status propane_buffer_write(propane_buffer *buffer, const 
 PROPANE_CHECK propane_status propane_buffer_read(propane_buffer *buffer, const propane_io *io, propane_dtype dtype,
                                                  void *target, int64_t count, propane_error *err);
 
-/* ---- events: counters that only grow ------------------------------------------------------------------------------- */
+/* ---- events: counters that only grow ----------------------------------------------------------------------------- */
 
 PROPANE_CHECK propane_status propane_event_create(propane_device *device, propane_event **out, propane_error *err);
 void propane_event_free(propane_event *event);
@@ -184,7 +186,7 @@ void propane_event_signal(propane_event *event, uint64_t value);
 PROPANE_CHECK propane_status propane_event_wait(propane_event *event, uint64_t value, int timeout_ms,
                                                 propane_error *err);
 
-/* ---- requests ---------------------------------------------------------------------------------------------------------- */
+/* ---- requests ---------------------------------------------------------------------------------------------------- */
 
 typedef struct propane_binding {
     const char *name;
@@ -212,8 +214,8 @@ typedef struct propane_completion {
 PROPANE_CHECK propane_status propane_request_create(propane_program *program, const propane_binding *bindings,
                                                     int count, propane_request **out, propane_error *err);
 void propane_request_free(propane_request *request); /* waits if it is in flight */
-/* Replaces what the request waits for before it starts and what it signals when it is done (also when it failed). Does not
- * allocate where the events stay the same and only their values are new. */
+/* Replaces what the request waits for before it starts and what it signals when it is done (also when it failed). Does
+ * not allocate where the events stay the same and only their values are new. */
 PROPANE_CHECK propane_status propane_request_events(propane_request *request, const propane_event_point *waits,
                                                     int wait_count, const propane_event_point *signals,
                                                     int signal_count, propane_error *err);

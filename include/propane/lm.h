@@ -9,7 +9,7 @@
 
 PROPANE_BEGIN
 
-/* ---- language models ---------------------------------------------------------------------------------------------------- */
+/* ---- language models --------------------------------------------------------------------------------------------- */
 
 typedef struct propane_model propane_model;
 /* propane_tokenizer (train.h) does not change: threads may share it. */
@@ -27,12 +27,16 @@ typedef struct propane_model_info {
     int64_t layers, width, hidden, heads, kv_heads, vocabulary, context, parameters;
 } propane_model_info;
 bool propane_model_describe(const propane_model *model, propane_model_info *out);
-/* The name tells the form: NAME.safetensors, NAME.gguf, NAME.bin (llama2.c), anything else a folder. `dtype`: "f32" (NULL),
- * "f16", "bf16", for GGUF "q8_0", "q5_1", "q5_0", "q4_1", "q4_0", "q6_k", "q4_k". The tokenizer, which must fit the model
- * (NULL: the model's own, where there is one), goes into folders and GGUF files; one that the form cannot say is left out and
- * the log told. Written whole or not at all. */
+/* The name tells the form: NAME.safetensors, NAME.gguf, NAME.bin (llama2.c), anything else a folder. `dtype`: "f32"
+ * (NULL), "f16", "bf16", for GGUF "q8_0", "q5_1", "q5_0", "q4_1", "q4_0", "q6_k", "q4_k". The tokenizer, which must fit
+ * the model (NULL: the model's own, where there is one), goes into folders and GGUF files; one that the form cannot say
+ * is left out and the log told. Written whole or not at all. */
 PROPANE_CHECK propane_status propane_model_save(const propane_model *model, const propane_tokenizer *tokenizer,
                                                 const char *path, const char *dtype, propane_error *err);
+/* A LoRA adapter's folder as a GGUF file for llama.cpp (--lora). `model`: what it is for, of which only sizes are read;
+ * NULL: the one that the adapter names. */
+PROPANE_CHECK propane_status propane_adapter_save(const char *adapter, const char *model, const char *path,
+                                                  propane_error *err);
 /* All words that `dtype` may be, with `between` between them, in `out`; 200 bytes are enough. */
 const char *propane_model_types(const char *between, char *out, size_t room);
 
@@ -40,8 +44,8 @@ typedef struct propane_export_options {
     size_t size;     /* sizeof(propane_export_options) */
     bool wide;       /* fp32 instead of fp16 */
     int64_t context; /* positions of its cache; 0: the model's own, at most 2048 */
-    const int64_t
-        *lengths; /* tokens that one call may take, at most 8 of them, the first the default; NULL: 1 and 64 */
+    /* tokens that one call may take, at most 8 of them, the first the default; NULL: 1 and 64 */
+    const int64_t *lengths;
     int length_count;
     int64_t stateless; /* tokens of every call of a program without a cache; 0: with one */
 } propane_export_options;
@@ -49,7 +53,8 @@ typedef struct propane_export_options {
 PROPANE_CHECK propane_status propane_model_export(propane_model *model, const propane_export_options *options,
                                                   propane_module **out, propane_error *err);
 
-/* A vocabulary's file (Propane's, tokenizer.json, tokenizer.model, llama2.c's, a GGUF file), or the folder of a model with one. */
+/* A vocabulary's file (Propane's, tokenizer.json, tokenizer.model, llama2.c's, a GGUF file), or the folder of a model
+ * with one. */
 PROPANE_CHECK propane_status propane_tokenizer_open(const char *path, propane_tokenizer **out, propane_error *err);
 /* The model's own vocabulary, from its folder or file, or from beside it. */
 PROPANE_CHECK propane_status propane_model_tokenizer(const propane_model *model, propane_tokenizer **out,
@@ -77,13 +82,13 @@ PROPANE_CHECK propane_status propane_tokenizer_encode(const propane_tokenizer *t
 /* The bytes of ids, terminated; propane_free them. */
 PROPANE_CHECK propane_status propane_tokenizer_decode(const propane_tokenizer *tokenizer, const int32_t *ids,
                                                       int64_t count, char **text, size_t *length, propane_error *err);
-/* The same as people read it: what is not UTF-8 appears as U+FFFD. `inside`: other text stands in front of it, so that a blank
- * at its begin stays. */
+/* The same as people read it: what is not UTF-8 appears as U+FFFD. `inside`: other text stands in front of it, so that
+ * a blank at its begin stays. */
 PROPANE_CHECK propane_status propane_tokenizer_show(const propane_tokenizer *tokenizer, const int32_t *ids,
                                                     int64_t count, bool inside, char **text, size_t *length,
                                                     propane_error *err);
-/* The ids (propane_free them) of a file: a text, or a token file of this tokenizer, which `name` stands for in messages.
- * *bytes: of the text. */
+/* The ids (propane_free them) of a file: a text, or a token file of this tokenizer, which `name` stands for in
+ * messages. *bytes: of the text. */
 PROPANE_CHECK propane_status propane_tokenizer_encode_file(const propane_tokenizer *tokenizer, const char *name,
                                                            const char *path, int32_t **ids, int64_t *count,
                                                            int64_t *bytes, propane_error *err);
@@ -119,8 +124,8 @@ typedef struct propane_generator_options {
 } propane_generator_options;
 /* The words that `weights` may be: "auto|fp32|...". Static. */
 const char *propane_weight_forms(void);
-/* Model and tokenizer (NULL: ids alone, no text) must outlive it; the tokenizer must fit the model. What a prompt has in
- * common with the sequence before is not read again. */
+/* Model and tokenizer (NULL: ids alone, no text) must outlive it; the tokenizer must fit the model. What a prompt has
+ * in common with the sequence before is not read again. */
 PROPANE_CHECK propane_status propane_generator_create(const propane_model *model, const propane_tokenizer *tokenizer,
                                                       const propane_generator_options *options, propane_generator **out,
                                                       propane_error *err);
@@ -187,8 +192,8 @@ PROPANE_CHECK propane_status propane_generate(propane_generator *generator, cons
 PROPANE_CHECK propane_status propane_generate_ids(propane_generator *generator, const int32_t *ids, int64_t count,
                                                   const propane_sampling *sampling, propane_on_token callback,
                                                   void *context, propane_generation *out, propane_error *err);
-/* Several texts at once, each as it would be alone: the weights are read once for all of them. A stream is one text; as many
- * as the generator's `parallel` go on at the same time. Same thread as the generator. */
+/* Several texts at once, each as it would be alone: the weights are read once for all of them. A stream is one text; as
+ * many as the generator's `parallel` go on at the same time. Same thread as the generator. */
 typedef struct propane_stream propane_stream;
 int propane_generator_parallel(const propane_generator *generator);
 /* Reads the prompt; ids, sampling and context must live until it is freed. PROPANE_ERR_LIMIT: as many go on already. */
@@ -206,8 +211,8 @@ void propane_stream_free(propane_stream *stream); /* before its generator */
 typedef struct propane_chat_message {
     const char *role, *content; /* "system", "user", "assistant"; UTF-8 */
 } propane_chat_message;
-/* The answer to a conversation, in the model's own chat format or that of a name ("chatml", ...; NULL: the model's). Where the
- * context is too short the oldest turns are left out. */
+/* The answer to a conversation, in the model's own chat format or that of a name ("chatml", ...; NULL: the model's).
+ * Where the context is too short the oldest turns are left out. */
 PROPANE_CHECK propane_status propane_generate_chat(propane_generator *generator, const char *format,
                                                    const propane_chat_message *messages, int count,
                                                    const propane_sampling *sampling, propane_on_token callback,
@@ -218,9 +223,9 @@ PROPANE_CHECK propane_status propane_chat_open(const propane_model *model, const
                                                const char *format, propane_chat **out, propane_error *err);
 void propane_chat_free(propane_chat *chat);
 const char *propane_chat_format(const propane_chat *chat); /* "chatml", ... */
-/* The ids (propane_free them) of a conversation with what stands in front of an answer after it, at most `room` of them: the
- * oldest turns behind the system's message are left out, *dropped (may be NULL) messages. A last turn that is too long by
- * itself is PROPANE_ERR_LIMIT. */
+/* The ids (propane_free them) of a conversation with what stands in front of an answer after it, at most `room` of
+ * them: the oldest turns behind the system's message are left out, *dropped (may be NULL) messages. A last turn that is
+ * too long by itself is PROPANE_ERR_LIMIT. */
 PROPANE_CHECK propane_status propane_chat_encode(const propane_chat *chat, const propane_chat_message *messages,
                                                  int count, int64_t room, int32_t **ids, int64_t *id_count,
                                                  int *dropped, propane_error *err);
@@ -228,21 +233,23 @@ PROPANE_CHECK propane_status propane_chat_encode(const propane_chat *chat, const
 /* -log p of each id after the first, in nats: nll [count - 1]. */
 PROPANE_CHECK propane_status propane_generator_score(propane_generator *generator, const int32_t *ids, int64_t count,
                                                      double *nll, propane_error *err);
-/* What the model makes of a text as numbers that can be compared (cosine): the stream that the head reads, after the last norm, summed
- * over all ids and divided by its length. embedding: [width of propane_model_info]. PROPANE_ERR_LIMIT: it is not a number. */
+/* What the model makes of a text as numbers that can be compared (cosine): the stream that the head reads, after the
+ * last norm, summed over all ids and divided by its length. embedding: [width of propane_model_info].
+ * PROPANE_ERR_LIMIT: it is not a number. */
 PROPANE_CHECK propane_status propane_generator_embed(propane_generator *generator, const int32_t *ids, int64_t count,
                                                      float *embedding, propane_error *err);
-/* How far a long evaluation is: `done` of `total` predictions (of examples, where those are counted), with `mean` of what is done.
- * Called from the calling thread after each window or example; false ends the call with PROPANE_ERR_CANCELLED. */
+/* How far a long evaluation is: `done` of `total` predictions (of examples, where those are counted), with `mean` of
+ * what is done. Called from the calling thread after each window or example; false ends the call with
+ * PROPANE_ERR_CANCELLED. */
 typedef bool (*propane_on_progress)(void *context, int64_t done, int64_t total, double mean);
 /* For propane_generator_loss and propane_generator_loss_examples from now on; NULL: none. */
 void propane_generator_on_progress(propane_generator *generator, propane_on_progress callback, void *context);
-/* The mean of these over a sequence of any length, in windows of the context, each with a fresh cache. `predictions` (may be
- * NULL): how many. PROPANE_ERR_LIMIT: the loss is not a number. */
+/* The mean of these over a sequence of any length, in windows of the context, each with a fresh cache. `predictions`
+ * (may be NULL): how many. PROPANE_ERR_LIMIT: the loss is not a number. */
 PROPANE_CHECK propane_status propane_generator_loss(propane_generator *generator, const int32_t *ids, int64_t count,
                                                     double *mean, int64_t *predictions, propane_error *err);
-/* The mean over the answers of instruction data (.jsonl), read and marked as training does; each example by itself, cut where the
- * context ends. */
+/* The mean over the answers of instruction data (.jsonl), read and marked as training does; each example by itself, cut
+ * where the context ends. */
 PROPANE_CHECK propane_status propane_generator_loss_examples(propane_generator *generator, const propane_chat *chat,
                                                              const char *path, double *mean, int64_t *predictions,
                                                              int64_t *examples, propane_error *err);
@@ -255,19 +262,19 @@ typedef struct propane_gradient_options {
     const char *precision; /* NULL: "fp32"; "fp16" */
     const char *plan;      /* how a step is cut into programs: NULL: "layer"; "six", "ten" */
 } propane_gradient_options;
-/* The gradients of the mean loss of one sequence in one training step, as safetensors under the names of the model's weights;
- * *loss may be NULL. The weights stay as they are. Not from two threads for one model. */
+/* The gradients of the mean loss of one sequence in one training step, as safetensors under the names of the model's
+ * weights; *loss may be NULL. The weights stay as they are. Not from two threads for one model. */
 PROPANE_CHECK propane_status propane_model_write_gradients(propane_model *model, const int32_t *ids, int64_t count,
                                                            const propane_gradient_options *options, const char *path,
                                                            double *loss, propane_error *err);
 
-/* ---- training steps on a Neural Engine: how they are cut, and what they would cost -------------------------------------- */
+/* ---- training steps on a Neural Engine: how they are cut, and what they would cost ------------------------------- */
 
 /* "inputs|packed|...": how a step's programs may get their weights. Static. */
 const char *propane_weight_modes(void);
 
-/* The kernels of a training step as they are cut out of the differentiated forward functions: where each runs and what passes
- * between them. */
+/* The kernels of a training step as they are cut out of the differentiated forward functions: where each runs and what
+ * passes between them. */
 typedef struct propane_plan propane_plan;
 typedef struct propane_plan_options {
     size_t size;           /* sizeof(propane_plan_options) */
@@ -276,17 +283,20 @@ typedef struct propane_plan_options {
     int64_t batch;         /* sequences at a time; 0: 1 */
     int64_t context;       /* positions of a sequence; 0: 256 */
     const char *head;      /* the vocabulary's product: NULL: "auto", as the plan has it; "host", "device" */
+    const char *gradients; /* the products of weight gradients: NULL: "host"; "device" */
 } propane_plan_options;
 /* Does the path name a model, in any form, its config.json or a model that is known by name ("stories110m")? */
 bool propane_plan_takes(const char *model);
-/* `model` NULL: the standard small one. `options` may be NULL. A message about an option begins with the member's name. */
+/* `model` NULL: the standard small one. `options` may be NULL. A message about an option begins with the member's
+ * name. */
 PROPANE_CHECK propane_status propane_plan_create(const char *model, const propane_plan_options *options,
                                                  propane_plan **out, propane_error *err);
 void propane_plan_free(propane_plan *plan);
 /* For people: a line for each kernel, with place, inputs, outputs, bytes and floating-point operations. */
 PROPANE_CHECK propane_status propane_plan_print(const propane_plan *plan, char **out, size_t *length,
                                                 propane_error *err);
-/* Whether no known rule of the chip refuses its device kernels, with weights in that mode (NULL: "inputs"); `why` tells. */
+/* Whether no known rule of the chip refuses its device kernels, with weights in that mode (NULL: "inputs"); `why`
+ * tells. */
 propane_status propane_plan_supported(const propane_plan *plan, const char *chip, const char *weights,
                                       propane_error *why);
 /* The kernels as functions; the plan's. */
@@ -301,26 +311,27 @@ typedef struct propane_training_estimate_options {
     int64_t accumulate;     /* batches to an update; 0: 1 */
     bool compare;           /* plans, weights and batches side by side, the fastest first */
     bool ops;               /* a row for each kernel, too (PROPANE_TEXT) */
-    /* Workers that share a training over a network, a row for each way to do so: data-parallel, outer steps, these streamed,
-     * adapters averaged by a server. 0: one machine, and what follows says nothing. */
+    /* Workers that share a training over a network, a row for each way to do so: data-parallel, outer steps, adapters
+     * averaged by a server. 0: one machine, and what follows says nothing. */
     int64_t workers;
-    double bandwidth;        /* bits a second that a worker sends, and gets at the same time; 0: 1e9 */
-    double latency_ms;       /* until a message is there, one way */
-    const char *wire;        /* NULL: "fp32"; "bf16", "fp16", "int4" */
-    int64_t outer;           /* steps between two outer ones, or rounds; 0: 500 */
-    int64_t outer_fragments; /* of a streamed outer step; 0: 4 */
-    int64_t lora_rank;       /* of the adapters; 0: 8 */
-    const char *head;        /* as in propane_plan_options */
-    const char *moments;     /* of AdamW: NULL: "fp32"; "bf16", "int8" */
-    const char *clipping;    /* by which norm: NULL: "exact"; "lagged" (train --clip-norm) */
+    double bandwidth;     /* bits a second that a worker sends, and gets at the same time; 0: 1e9 */
+    double latency_ms;    /* until a message is there, one way */
+    const char *wire;     /* NULL: "fp32"; "bf16", "fp16", "int4" */
+    int64_t outer;        /* steps between two outer ones, or rounds; 0: 500 */
+    int64_t lora_rank;    /* adapters alone are trained; 0: all weights, with workers 8 */
+    const char *head;     /* as in propane_plan_options */
+    const char *moments;  /* of AdamW: NULL: "fp32"; "bf16", "int8" */
+    const char *clipping; /* by which norm: NULL: "exact"; "lagged" (train --clip-norm) */
     bool search;  /* all plans, heads, weight modes and forms of moments that are not given (NULL), and every way to
                              * divide batch x accumulate sequences: the fastest with its parts, the runners-up */
     bool sources; /* where each assumption comes from (PROPANE_TEXT) */
-    /* A report of `propane devices --probe`, whose figures of the host replace the assumed ones; NULL: none. Not with workers. */
+    /* A report of `propane devices --probe`, whose figures of the host replace the assumed ones; NULL: none. Not with
+     * workers. */
     const char *rates;
     int64_t outer_warmup; /* data-parallel steps before the outer ones; 0: none */
-    const char
-        *overlap; /* of updates: NULL: "on"; "early" (train --overlap), not with workers: all guesses are right */
+    /* of updates: NULL: "on"; "early" (train --overlap), not with workers: all guesses are right */
+    const char *overlap;
+    const char *gradients; /* as in propane_plan_options; not with workers */
 } propane_training_estimate_options;
 /* What training steps of a model (propane_plan_takes) would cost; estimated, nothing is measured. PROPANE_TEXT or
  * PROPANE_JSON; terminated, propane_free it. `options` may be NULL. */
@@ -328,15 +339,32 @@ PROPANE_CHECK propane_status propane_estimate_training(const char *model,
                                                        const propane_training_estimate_options *options,
                                                        propane_form form, char **out, propane_error *err);
 
-/* ---- trainers of language models -------------------------------------------------------------------------------------- */
+typedef struct propane_where_options {
+    size_t size;            /* sizeof(propane_where_options) */
+    const char *target;     /* as above; NULL: "m4" */
+    const char *mode;       /* NULL: "full", with lora_rank "lora"; "forward": no training */
+    const char *goal;       /* NULL: "time"; "joules"; "background": while people work with CPU and GPU */
+    const char *data;       /* for the commands that are printed; NULL: "DATA" */
+    int64_t lora_rank;      /* of mode lora; 0: 8 */
+    int64_t batch, context; /* 0: 1 and 256 */
+    int64_t accumulate;     /* batches to an update; 0: 10 */
+} propane_where_options;
+/* What 1,000 tokens of a model (propane_plan_takes) would cost on a chip's engine, CPU and GPU, why, and the command to
+ * run. Engine and CPU are estimated, the GPU's figures are what others state. PROPANE_TEXT, PROPANE_JSON or
+ * PROPANE_MARKDOWN (a table); terminated, propane_free it. */
+PROPANE_CHECK propane_status propane_where(const char *model, const propane_where_options *options, propane_form form,
+                                           char **out, propane_error *err);
+
+/* ---- trainers of language models --------------------------------------------------------------------------------- */
 
 /* A copy of a language model's weights as they are, with its adapters merged: to let it write, or to save. */
 PROPANE_CHECK propane_status propane_trainer_model(const propane_trainer *trainer, propane_model **out,
                                                    propane_error *err);
 /* The trainer's own, NULL of a program. */
 const propane_tokenizer *propane_trainer_tokenizer(const propane_trainer *trainer);
-/* Tokens that a text may begin with which the model has not seen: prompt `index` of `count` from the held-out data, from the
- * beginning of a line or a word, up to `room` of them; of instruction data an example up to its answer. Returns how many; 0: there is none. */
+/* Tokens that a text may begin with which the model has not seen: prompt `index` of `count` from the held-out data,
+ * from the beginning of a line or a word, up to `room` of them; of instruction data an example up to its answer.
+ * Returns how many; 0: there is none. */
 int64_t propane_trainer_prompt(const propane_trainer *trainer, int index, int count, int32_t *ids, int64_t room);
 
 PROPANE_END

@@ -9,7 +9,7 @@
 
 PROPANE_BEGIN
 
-/* ---- modules: MIL programs ------------------------------------------------------------------------------------------ */
+/* ---- modules: MIL programs --------------------------------------------------------------------------------------- */
 
 typedef struct propane_module propane_module;
 
@@ -39,18 +39,18 @@ typedef struct propane_shape {
  * @model_path are looked up in `model_dir` (NULL: such a path is an error). The module is verified. */
 PROPANE_CHECK propane_status propane_module_parse(const char *text, size_t length, const char *name,
                                                   const char *model_dir, propane_module **out, propane_error *err);
-/* Reads a .mil file (its own folder is the model_dir), a Core ML package (.mlpackage), a compiled model (.mlmodelc) or a
- * model file (.mlmodel). Dimensions that a file leaves open get its default shape. Those that follow from values of a run stay open:
- * such a module can be printed and run by a session, not compiled. */
+/* Reads a .mil file (its own folder is the model_dir), a Core ML package (.mlpackage), a compiled model (.mlmodelc) or
+ * a model file (.mlmodel). Dimensions that a file leaves open get its default shape. Those that follow from values of a
+ * run stay open: such a module can be printed and run by a session, not compiled. */
 PROPANE_CHECK propane_status propane_module_read(const char *path, propane_module **out, propane_error *err);
-/* The same with chosen shapes for inputs that the file leaves open. A shape that the file does not allow, or a name that it
- * does not have, is PROPANE_ERR_INVALID. */
+/* The same with chosen shapes for inputs that the file leaves open. A shape that the file does not allow, or a name
+ * that it does not have, is PROPANE_ERR_INVALID. */
 PROPANE_CHECK propane_status propane_module_read_shaped(const char *path, const propane_shape *shapes, int count,
                                                         propane_module **out, propane_error *err);
 /* "NAME=1,3,224,224" as a shape; its name is yours to propane_free. */
 PROPANE_CHECK propane_status propane_shape_parse(const char *given, propane_shape *out, propane_error *err);
-/* A module of its own with the same functions and constants; what a package says around them stays behind. Constants that are
- * still in files are read. */
+/* A module of its own with the same functions and constants; what a package says around them stays behind. Constants
+ * that are still in files are read. */
 PROPANE_CHECK propane_status propane_module_copy(const propane_module *module, propane_module **out,
                                                  propane_error *err);
 void propane_module_free(propane_module *module);
@@ -60,12 +60,13 @@ typedef enum propane_dialect {
     PROPANE_MIL_CANONICAL /* program(1.0), as Core ML's own tools write it */
 } propane_dialect;
 
-/* The program as text, terminated; propane_free it. Constants that came from a weight file are printed as references. */
+/* The program as text, terminated; propane_free it. Constants that came from a weight file are printed as
+ * references. */
 PROPANE_CHECK propane_status propane_module_print(const propane_module *module, propane_dialect dialect, char **out,
                                                   size_t *length, propane_error *err);
 /* The name tells the form: NAME.mlpackage is a Core ML package with its weights, NAME.mil text (with weights/weight.bin
- * beside it where there are large constants that do not come from a file beside it), anything else a folder with model.mil
- * and weights/weight.bin. Written whole or not at all. Not from two threads for one module. */
+ * beside it where there are large constants that do not come from a file beside it), anything else a folder with
+ * model.mil and weights/weight.bin. Written whole or not at all. Not from two threads for one module. */
 PROPANE_CHECK propane_status propane_module_write(propane_module *module, const char *path, propane_dialect dialect,
                                                   propane_error *err);
 
@@ -114,29 +115,37 @@ PROPANE_CHECK propane_status propane_module_shape(const propane_module *module, 
 /* Classes of a classifier; 0: it is none. The label is written as snprintf does; the length it needs is returned. */
 int64_t propane_module_label_count(const propane_module *module, const char *function);
 size_t propane_module_label(const propane_module *module, const char *function, int64_t index, char *out, size_t room);
-/* What the package says about the model: "author", "description", "version", "license", or a key of its own; NULL: nothing. */
+/* What the package says about the model: "author", "description", "version", "license", or a key of its own; NULL:
+ * nothing. */
 const char *propane_module_metadata(const propane_module *module, const char *key);
 
-/* What the operations of a function make, in the program's order: the first with `after` NULL, NULL after the last. What
- * stands in blocks is not among it. The values belong to the module and are gone when it is changed. */
+/* What the operations of a function make, in the program's order: the first with `after` NULL, NULL after the last.
+ * What stands in blocks is not among it. The values belong to the module and are gone when it is changed. */
 typedef struct propane_value propane_value;
 const propane_value *propane_module_next_value(const propane_module *module, const char *function,
                                                const propane_value *after);
 const char *propane_value_name(const propane_value *value);
 const char *propane_value_op(const propane_value *value); /* the operation that makes it; NULL: an input */
+/* elements of a tensor; 0: another type, or its shape is open */
+int64_t propane_value_count(const propane_value *value);
 
-/* Reverse mode. The new module has one function, `name`: the parameters of `function` and d_RESULT for each of its float
- * results (the adjoint that comes in); its results, and d_PARAM for each of the inputs named in `wrt` (NULL: every float
- * input). An operation without a gradient is PROPANE_ERR_UNSUPPORTED and named. `module` stays as it is. */
+/* Reverse mode. The new module has one function, `name`: the parameters of `function` and d_RESULT for each of its
+ * float results (the adjoint that comes in); its results, and d_PARAM for each of the inputs named in `wrt` (NULL:
+ * every float input). An operation without a gradient is PROPANE_ERR_UNSUPPORTED and named. `module` stays as it is. */
 PROPANE_CHECK propane_status propane_module_gradient(propane_module *module, const char *function, const char *name,
                                                      const char *const *wrt, int wrt_count, propane_module **out,
                                                      propane_error *err);
 /* Every fp16 of the function becomes fp32, its inputs, outputs and constants included. Changes the module. */
 PROPANE_CHECK propane_status propane_module_widen(propane_module *module, const char *function, propane_error *err);
-/* Each state becomes an input NAME and, where it is written, an output NAME_out: what a device can compile. (A session does
- * that by itself.) Changes the module. */
+/* Each state becomes an input NAME and, where it is written, an output NAME_out: what a device can compile. (A session
+ * does that by itself.) Changes the module. */
 PROPANE_CHECK propane_status propane_module_open_states(propane_module *module, const char *function,
                                                         propane_error *err);
+
+/* The function ends with the operation that makes `value`, a name at the top of the function: what it makes are the
+ * outputs, what comes later goes, and what nothing reads. Inputs and states stay. Changes the module. */
+PROPANE_CHECK propane_status propane_module_until(propane_module *module, const char *function, const char *value,
+                                                  propane_error *err);
 
 /* The rows of the operation table; `index` from 0, NULL after the last one. Static. */
 typedef struct propane_op_info {
@@ -158,13 +167,14 @@ int propane_op_count(void);
 bool propane_op_get(int index, propane_op_info *out);
 bool propane_op_get_parameter(int index, int parameter, propane_op_parameter *out);
 
-/* ---- building a module ---------------------------------------------------------------------------------------------- */
+/* ---- building a module ------------------------------------------------------------------------------------------- */
 
-/* One function, operation by operation. The first error stays in the builder and all later calls do nothing and give NULL,
- * so that a program is written as straight code and checked once, at propane_builder_finish. One thread. */
+/* One function, operation by operation. The first error stays in the builder and all later calls do nothing and give
+ * NULL, so that a program is written as straight code and checked once, at propane_builder_finish. One thread. */
 typedef struct propane_builder propane_builder;
 
-/* An argument of an operation: one value (a builder's values belong to it), or `count` of them for a list such as concat's. */
+/* An argument of an operation: one value (a builder's values belong to it), or `count` of them for a list such as
+ * concat's. */
 typedef struct propane_argument {
     const char *name;
     propane_value *value;

@@ -9,7 +9,7 @@
 
 PROPANE_BEGIN
 
-/* ---- sessions: running a model ---------------------------------------------------------------------------------------- */
+/* ---- sessions: running a model ----------------------------------------------------------------------------------- */
 
 /* One function of a model on one device, with its buffers: arrays and images in by name, arrays and labels out. States
  * keep what they hold from one run to the next. Another function of the model is another session. */
@@ -25,23 +25,30 @@ typedef struct propane_session_options {
     bool resize;           /* images of another size are scaled */
     const propane_shape *shapes; /* of inputs that the file leaves open */
     int shape_count;
-    /* Another session, whose states of the same name and type are this one's, too, as functions of one model share them: each
-     * run goes on from the last one's, whichever it was. Its device is used. It outlives this one. NULL: none. */
+    /* Another session, whose states of the same name and type are this one's, too, as functions of one model share
+     * them: each run goes on from the last one's, whichever it was. Its device is used. It outlives this one. NULL:
+     * none. */
     const propane_session *shares;
-    /* "NAME=FILE" or "FILE.npz", set as propane_session_set_file does it. An input that the model's file leaves open, and that
-     * `shapes` does not name, takes its shape from the array (of an image, its height and width, unless `resize`). */
+    /* "NAME=FILE" or "FILE.npz", set as propane_session_set_file does it. An input that the model's file leaves open,
+     * and that `shapes` does not name, takes its shape from the array (of an image, its height and width, unless
+     * `resize`). */
     const char *const *files;
     int file_count;
-    /* Where the device refuses the program: parts of it are compiled until the operation is known, which the error names with
-     * the rule that covers it. The smallest program that is refused becomes this folder (FOLDER-2, ... where there is one). A
-     * device that waits after a refusal takes minutes. NULL: the error is the device's own. */
+    /* Where the device refuses the program: parts of it are compiled until the operation is known, which the error
+     * names with the rule that covers it. The smallest program that is refused becomes this folder (FOLDER-2, ... where
+     * there is one). A device that waits after a refusal takes minutes. NULL: the error is the device's own. */
     const char *bisect;
+    /* With keep: of all values these alone, so that one after the other can be looked at in little memory. A value that
+     * no part keeps may be fused with the operation that reads it. 0: every value. */
+    const char *const *keep_names;
+    int keep_count;
 } propane_session_options;
 
 /* `options` may be NULL. A model in any form that propane_module_read takes. */
 PROPANE_CHECK propane_status propane_session_open(const char *path, const propane_session_options *options,
                                                   propane_session **out, propane_error *err);
-/* The module becomes the session's, also after a failure: do not free it. Its shapes are chosen already; files must fit them. */
+/* The module becomes the session's, also after a failure: do not free it. Its shapes are chosen already; files must fit
+ * them. */
 PROPANE_CHECK propane_status propane_session_open_module(propane_module *module, const propane_session_options *options,
                                                          propane_session **out, propane_error *err);
 void propane_session_close(propane_session *session);
@@ -56,19 +63,21 @@ const propane_io *propane_session_state(const propane_session *session, int inde
 /* A dense array into an input or a state, as propane_buffer_write does; it stays for later runs. */
 PROPANE_CHECK propane_status propane_session_set(propane_session *session, const char *name, propane_dtype dtype,
                                                  const void *values, int64_t count, propane_error *err);
-/* An input or output lies in the caller's memory of `bytes` bytes, laid out as its propane_io says, from now on: nothing is
- * copied. The memory is propane_buffer_wrap's and must stay until another is lent; NULL: the session has its own again, with
- * nothing in it. PROPANE_ERR_UNSUPPORTED: for a state, and where propane_buffer_wrap is. */
+/* An input or output lies in the caller's memory of `bytes` bytes, laid out as its propane_io says, from now on:
+ * nothing is copied. The memory is propane_buffer_wrap's and must stay until another is lent; NULL: the session has its
+ * own again, with nothing in it. PROPANE_ERR_UNSUPPORTED: for a state, and where propane_buffer_wrap is. */
 PROPANE_CHECK propane_status propane_session_lend(propane_session *session, const char *name, void *memory,
                                                   size_t bytes, propane_error *err);
-/* An input holds nothing again: a run asks for it, or takes the value that the model's file has for it when it is left out. NULL:
- * every input. States are propane_session_reset's. */
+/* An input holds nothing again: a run asks for it, or takes the value that the model's file has for it when it is left
+ * out. NULL: every input. States are propane_session_reset's. */
 PROPANE_CHECK propane_status propane_session_clear(propane_session *session, const char *name, propane_error *err);
-/* An image, rows of RGB bytes, into an input [1, 1 or 3, height, width], in the order of colours that the model wants. */
+/* An image, rows of RGB bytes, into an input [1, 1 or 3, height, width], in the order of colours that the model
+ * wants. */
 PROPANE_CHECK propane_status propane_session_set_image(propane_session *session, const char *name, const uint8_t *rgb,
                                                        int64_t height, int64_t width, propane_error *err);
-/* "NAME=FILE" (.npy, .png, .jpg) or "FILE.npz", as propane run's --input. An array with one more dimension in front holds a
- * value for each of several runs; the first is set, and the session keeps the array for propane_session_step. */
+/* "NAME=FILE" (.npy, .png, .jpg) or "FILE.npz", as propane run's --input. An array with one more dimension in front
+ * holds a value for each of several runs; the first is set, and the session keeps the array for
+ * propane_session_step. */
 PROPANE_CHECK propane_status propane_session_set_file(propane_session *session, const char *given, propane_error *err);
 /* How many runs such arrays are for; 0: there are none. */
 int64_t propane_session_steps(const propane_session *session);
@@ -80,13 +89,13 @@ PROPANE_CHECK propane_status propane_session_keep(propane_session *session, int6
 PROPANE_CHECK propane_status propane_session_ready(propane_session *session, const char *advice, propane_error *err);
 /* Random numbers, the same for the same seed, into every input that was not set. */
 PROPANE_CHECK propane_status propane_session_randomize(propane_session *session, uint64_t seed, propane_error *err);
-/* Every input must have been set. `out` may be NULL. Where shapes follow from the inputs' values (the end of a slice, the count of
- * a range), the program is planned here, and again when those values change; such a session has outputs after its first run, and
- * what propane_session_output gave is valid until the next. */
+/* Every input must have been set. `out` may be NULL. Where shapes follow from the inputs' values (the end of a slice,
+ * the count of a range), the program is planned here, and again when those values change; such a session has outputs
+ * after its first run, and what propane_session_output gave is valid until the next. */
 PROPANE_CHECK propane_status propane_session_run(propane_session *session, propane_completion *out, propane_error *err);
-/* The same, and what of the outputs and states that it gives is NaN or infinite. In a session that keeps every value, the
- * operation is named where such numbers begin; only those that reach an output count, so a mask's infinity that a softmax
- * takes away is none. */
+/* The same, and what of the outputs and states that it gives is NaN or infinite. In a session that keeps every value,
+ * the operation is named where such numbers begin; only those that reach an output count, so a mask's infinity that a
+ * softmax takes away is none. */
 typedef struct propane_nonfinite {
     size_t size; /* sizeof(propane_nonfinite), set by the caller */
     int64_t numbers, nan, infinite;

@@ -9,10 +9,10 @@
 
 PROPANE_BEGIN
 
-/* ---- files: what is in them ------------------------------------------------------------------------------------------- */
+/* ---- files: what is in them -------------------------------------------------------------------------------------- */
 
-/* "program", "weights" (of programs), "compiled" (registers of an engine), "gguf", "tokens", "examples" (instruction data),
- * "folder" (of a model); NULL: its first bytes do not say, or it cannot be read. Static. */
+/* "program", "weights" (of programs), "compiled" (registers of an engine), "gguf", "tokens", "examples" (instruction
+ * data), "folder" (of a model); NULL: its first bytes do not say, or it cannot be read. Static. */
 const char *propane_file_kind(const char *path);
 typedef struct propane_show_options {
     size_t size;       /* sizeof(propane_show_options) */
@@ -22,12 +22,12 @@ typedef struct propane_show_options {
     const char *model,
         *chat; /* of examples: the model that would learn from them; the chat format, NULL: the model's */
 } propane_show_options;
-/* What is in a file of any kind that Propane knows, as `propane show` prints it; terminated, propane_free it. After an error
- * *out is what was read before it, or NULL. `options` may be NULL. */
+/* What is in a file of any kind that Propane knows, as `propane show` prints it; terminated, propane_free it. After an
+ * error *out is what was read before it, or NULL. `options` may be NULL. */
 PROPANE_CHECK propane_status propane_file_show(const char *path, const propane_show_options *options, char **out,
                                                size_t *length, propane_error *err);
 
-/* ---- pages: a program's graph for a browser --------------------------------------------------------------------------- */
+/* ---- pages: a program's graph for a browser ---------------------------------------------------------------------- */
 
 /* What was measured of the value of that name in the function that is shown. */
 typedef struct propane_page_value {
@@ -48,9 +48,9 @@ typedef struct propane_page_options {
     int value_count;
     double tolerance; /* a larger relative difference is marked */
 } propane_page_options;
-/* One HTML page that loads nothing from elsewhere: the graph of each function, with shapes, types, work, estimates, what
- * `propane check` says of each operation, and what `values` hold. Names out of the file are data in it, never markup.
- * Terminated, propane_free it. `options` may be NULL. */
+/* One HTML page that loads nothing from elsewhere: the graph of each function, with shapes, types, work, estimates,
+ * what `propane check` says of each operation, and what `values` hold. Names out of the file are data in it, never
+ * markup. Terminated, propane_free it. `options` may be NULL. */
 PROPANE_CHECK propane_status propane_module_page(const propane_module *module, const propane_page_options *options,
                                                  char **out, size_t *length, propane_error *err);
 

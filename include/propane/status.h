@@ -29,9 +29,9 @@
 #define PROPANE_END   PROPANE_HIDDEN
 #endif
 
-#define PROPANE_VERSION       "0.1.0"
+#define PROPANE_VERSION       "0.2.0"
 #define PROPANE_VERSION_MAJOR 0
-#define PROPANE_VERSION_MINOR 1
+#define PROPANE_VERSION_MINOR 2
 #define PROPANE_VERSION_PATCH 0
 
 #if defined(__GNUC__)
@@ -78,16 +78,21 @@ typedef struct propane_look {
     int width;   /* columns that lines and tables keep to; 0: any */
 } propane_look;
 
-/* ---- the process ------------------------------------------------------------------------------------------------------ */
+/* ---- the process ------------------------------------------------------------------------------------------------- */
 
 /* Threads that computations share, one pool a process; 0 sets as many as there are usable cores. PROPANE_ERR_INVALID
  * outside 0..256, and when it works with another number already: set it before anything is computed. */
 PROPANE_CHECK propane_status propane_set_threads(int threads, propane_error *err);
 int propane_threads(void);
 
-/* Who does the large products of cpu devices that are opened from now on: "off", "auto", "auto:LIBRARY" or LIBRARY, a CBLAS
- * that is loaded at run time (docs/blas.md). NULL: what PROPANE_BLAS says, else "auto" on Apple's systems and "off"
- * elsewhere. What cannot be used is told when a device is opened. */
+/* Whether the weights of models and adapters in safetensors files are compared with the checksums that Propane writes
+ * into these files, when a model or an adapter is opened from now on; true at first. Other programs' files have none
+ * and are taken as they are. Checkpoints are compared always when a run is resumed. */
+void propane_set_verify(bool verify);
+
+/* Who does the large products of cpu devices that are opened from now on: "off", "auto", "auto:LIBRARY" or LIBRARY, a
+ * CBLAS that is loaded at run time (docs/blas.md). NULL: what PROPANE_BLAS says, else "auto" on Apple's systems and
+ * "off" elsewhere. What cannot be used is told when a device is opened. */
 PROPANE_CHECK propane_status propane_set_blas(const char *how, propane_error *err);
 
 /* Large products run so far in this process, and their arithmetic. They are counted where a library was asked for. */
@@ -102,22 +107,22 @@ typedef struct propane_products {
 /* Fails as opening a cpu device would. */
 PROPANE_CHECK propane_status propane_products_get(propane_products *out, propane_error *err);
 
-/* Things worth knowing that are no error: one sentence, without an end of line. From any thread, also from several at once.
- * NULL: nobody is told, as at first. Set it before anything else is called. */
+/* Things worth knowing that are no error: one sentence, without an end of line. From any thread, also from several at
+ * once. NULL: nobody is told, as at first. Set it before anything else is called. */
 typedef void (*propane_log)(void *context, const char *sentence);
 void propane_set_log(propane_log log, void *context);
 
-/* Whether work that takes long should end, as after Ctrl-C in an interpreter. Asked at most every 50 ms, in the thread that made
- * the call, while a session runs, a generator reads ids or a trainer works. True: that call ends with PROPANE_ERR_CANCELLED,
- * between two steps of a plan on cpu and sim devices; states, what a generator has read, weights and moments are as before the
- * run, the chunk, the training step. It must not call the library. NULL: nobody is asked, as at first. Set it before anything
- * else is called. */
+/* Whether work that takes long should end, as after Ctrl-C in an interpreter. Asked at most every 50 ms, in the thread
+ * that made the call, while a session runs, a generator reads ids or a trainer works. True: that call ends with
+ * PROPANE_ERR_CANCELLED, between two steps of a plan on cpu and sim devices; states, what a generator has read, weights
+ * and moments are as before the run, the chunk, the training step. It must not call the library. NULL: nobody is asked,
+ * as at first. Set it before anything else is called. */
 typedef bool (*propane_asked)(void *context);
 void propane_set_interrupt(propane_asked asked, void *context);
 
-/* The memory that the library asks for, but for tensors (pages of the system) and what other libraries ask for. `size` is
- * sizeof(propane_allocator). `allocate` need not clear; what `resize` gets is its own or NULL. From any thread. NULL: the
- * system's, as at first. PROPANE_ERR_INVALID when something of the library's is alive. */
+/* The memory that the library asks for, but for tensors (pages of the system) and what other libraries ask for. `size`
+ * is sizeof(propane_allocator). `allocate` need not clear; what `resize` gets is its own or NULL. From any thread.
+ * NULL: the system's, as at first. PROPANE_ERR_INVALID when something of the library's is alive. */
 typedef struct propane_allocator {
     size_t size;
     void *context;

@@ -9,9 +9,10 @@
 
 PROPANE_BEGIN
 
-/* ---- training ------------------------------------------------------------------------------------------------------------- */
+/* ---- training ---------------------------------------------------------------------------------------------------- */
 
-/* What a run learns, from what, how and where: options by the names of `propane train`'s flags, without "--". One thread. */
+/* What a run learns, from what, how and where: options by the names of `propane train`'s flags, without "--". One
+ * thread. */
 typedef struct propane_options propane_options;
 
 typedef enum propane_training {
@@ -22,20 +23,22 @@ typedef enum propane_training {
 /* With all defaults, and no run folder: then nothing is written. */
 PROPANE_CHECK propane_status propane_options_create(propane_training kind, propane_options **out, propane_error *err);
 void propane_options_free(propane_options *options);
-/* A value as on the command line: "lr" "3e-4"; a switch's is "true" or "false". Copied. An option of type "list" gets one
- * value more. PROPANE_ERR_NOT_FOUND: there is none of that name; PROPANE_ERR_INVALID: it has no such value. */
+/* A value as on the command line: "lr" "3e-4"; a switch's is "true" or "false". Copied. An option of type "list" gets
+ * one value more. PROPANE_ERR_NOT_FOUND: there is none of that name; PROPANE_ERR_INVALID: it has no such value. */
 PROPANE_CHECK propane_status propane_options_set(propane_options *options, const char *name, const char *value,
                                                  propane_error *err);
 /* The value that it has, as text; propane_free it. */
 PROPANE_CHECK propane_status propane_options_get(const propane_options *options, const char *name, char **out,
                                                  propane_error *err);
-/* A JSON object of names and values, {"lr": 3e-4, "shuffle": false}; lists for options of type "list". All or none. `source`
- * stands for the text in messages. */
+/* A JSON object of names and values, {"lr": 3e-4, "shuffle": false}; lists for options of type "list". All or none.
+ * `source` stands for the text in messages. */
 PROPANE_CHECK propane_status propane_options_parse(propane_options *options, const char *json, size_t length,
                                                    const char *source, propane_error *err);
-/* The same from a file. PROPANE_ERR_UNSUPPORTED: it is a model's config.json, which is a value of the option "config". */
+/* The same from a file. PROPANE_ERR_UNSUPPORTED: it is a model's config.json, which is a value of the option
+ * "config". */
 PROPANE_CHECK propane_status propane_options_load(propane_options *options, const char *path, propane_error *err);
-/* With "resume" set and a checkpoint in the folder "run": what was not set takes the value that the run was begun with. */
+/* With "resume" set and a checkpoint in the folder "run": what was not set takes the value that the run was begun
+ * with. */
 PROPANE_CHECK propane_status propane_options_recall(propane_options *options, propane_error *err);
 /* What is missing, out of range or does not go together. Making a trainer recalls and checks by itself. */
 PROPANE_CHECK propane_status propane_options_check(const propane_options *options, propane_error *err);
@@ -55,8 +58,8 @@ typedef struct propane_option_info {
 /* The options of that kind of training, `index` from 0; false after the last one. */
 bool propane_options_describe(const propane_options *options, int index, propane_option_info *out);
 
-/* The processes that mpirun started together (Open MPI). *out NULL with PROPANE_OK: this process was not started so. Once a
- * process; all ranks make the same trainers in the same order. */
+/* The processes that mpirun started together (Open MPI). *out NULL with PROPANE_OK: this process was not started so.
+ * Once a process; all ranks make the same trainers in the same order. */
 typedef struct propane_ranks propane_ranks;
 PROPANE_CHECK propane_status propane_ranks_open(propane_ranks **out, propane_error *err);
 int propane_ranks_rank(const propane_ranks *ranks);
@@ -67,8 +70,8 @@ void propane_ranks_close(propane_ranks *ranks); /* waits for the other ranks */
 /* Trainers made with these options share their work with the other ranks, which must outlive them. NULL: alone. */
 void propane_options_set_ranks(propane_options *options, propane_ranks *ranks);
 
-/* Trainers made with these options use this device, as others may, too; it must outlive them. NULL: each opens the device of
- * the option "device" for itself. */
+/* Trainers made with these options use this device, as others may, too; it must outlive them. NULL: each opens the
+ * device of the option "device" for itself. */
 PROPANE_CHECK propane_status propane_options_set_device(propane_options *options, propane_device *device,
                                                         propane_error *err);
 
@@ -119,7 +122,7 @@ typedef struct propane_step {
     double energy_j, flops;
     double utilisation;  /* of the arithmetic that the chip can do in device_ms; 0: not known */
     int64_t outer_bytes; /* "outer": sent by this rank for an agreement that began here, or for a step of its warm-up */
-    int64_t staleness;   /* "outer": steps since the oldest part of the weights was agreed on; else -1 */
+    int64_t staleness;   /* "outer": steps since the ranks last agreed on the weights; else -1 */
     double outer_ms;     /* "outer": what agreeing took of the step, waiting for messages included */
 } propane_step;
 
@@ -138,36 +141,35 @@ typedef struct propane_trainer_callbacks {
     void (*on_step)(void *context, const propane_step *step);
     void (*on_evaluation)(void *context, const propane_evaluation *evaluation);
     void (*on_checkpoint)(void *context, int64_t step, const char *path);
-    /* `lost` ranks are gone, `left` go on ("outer", where Open MPI leaves the others alive); their numbers are new, and
-     * another one may be the one that writes. After `step`. */
-    void (*on_shed)(void *context, int64_t step, int lost, int left);
 } propane_trainer_callbacks;
 
 /* To the last step, with the validations and checkpoints that the options ask for; then the folder gets the model, the
- * adapter or the package. PROPANE_ERR_CANCELLED: stopped after a batch, the checkpoint is written; it may be called again.
- * PROPANE_ERR_LIMIT: the training has diverged; or, if propane_trainer_describe says `restart`, this process may compile
- * nothing more, the checkpoint is written and the rest is for another process with "resume". `callbacks` may be NULL. */
+ * adapter or the package. PROPANE_ERR_CANCELLED: stopped after a batch, the checkpoint is written; it may be called
+ * again. PROPANE_ERR_LIMIT: the training has diverged; or, if propane_trainer_describe says `restart`, this process may
+ * compile nothing more, the checkpoint is written and the rest is for another process with "resume". `callbacks` may be
+ * NULL. */
 PROPANE_CHECK propane_status propane_trainer_run(propane_trainer *trainer, const propane_trainer_callbacks *callbacks,
                                                  propane_error *err);
-/* The same, but at most `steps` steps further (0 or less: to the last one): after them it returns PROPANE_OK, and may be called
- * again. The folder gets what the run was for only after the last step of the run. */
+/* The same, but at most `steps` steps further (0 or less: to the last one): after them it returns PROPANE_OK, and may
+ * be called again. The folder gets what the run was for only after the last step of the run. */
 PROPANE_CHECK propane_status propane_trainer_advance(propane_trainer *trainer, int64_t steps,
                                                      const propane_trainer_callbacks *callbacks, propane_error *err);
-/* One step and nothing else, for loops of one's own. PROPANE_ERR_INVALID: all steps are done. PROPANE_ERR_CANCELLED: nothing
- * has moved. `out` may be NULL. */
+/* One step and nothing else, for loops of one's own. PROPANE_ERR_INVALID: all steps are done. PROPANE_ERR_CANCELLED:
+ * nothing has moved. `out` may be NULL. */
 PROPANE_CHECK propane_status propane_trainer_step(propane_trainer *trainer, propane_step *out, propane_error *err);
 /* Of the weights as they are. PROPANE_ERR_INVALID: nothing is held out. */
 PROPANE_CHECK propane_status propane_trainer_evaluate(propane_trainer *trainer, propane_evaluation *out,
                                                       propane_error *err);
 /* Writes the checkpoint. PROPANE_ERR_INVALID: there is no run folder. */
 PROPANE_CHECK propane_status propane_trainer_save(propane_trainer *trainer, propane_error *err);
-/* The weights as they are, wherever one likes: a language model in the form that the name tells (propane_model_save), with its
- * adapters merged; a program as a package. Several ranks: by the one that writes. */
+/* The weights as they are, wherever one likes: a language model in the form that the name tells (propane_model_save),
+ * with its adapters merged; a program as a package. Several ranks: by the one that writes. */
 PROPANE_CHECK propane_status propane_trainer_write(propane_trainer *trainer, const char *path, propane_error *err);
 /* From any thread, and from a signal's handler: the run or step at hand, or else the next one, ends as
  * PROPANE_ERR_CANCELLED after its batch. */
 void propane_trainer_cancel(propane_trainer *trainer);
-/* From any thread, and from a signal's handler: propane_trainer_run writes the checkpoint after the step at hand and goes on. */
+/* From any thread, and from a signal's handler: propane_trainer_run writes the checkpoint after the step at hand and
+ * goes on. */
 void propane_trainer_ask_save(propane_trainer *trainer);
 
 typedef struct propane_trainer_info {
@@ -190,7 +192,8 @@ PROPANE_CHECK propane_status propane_trainer_facts(const propane_trainer *traine
 /* An option as the run has it: what was left to it is decided. propane_free it. */
 PROPANE_CHECK propane_status propane_trainer_option(const propane_trainer *trainer, const char *name, char **out,
                                                     propane_error *err);
-/* A tensor that is learnt: a language model's under the names of its files, with adapters those alone; a program's weight. */
+/* A tensor that is learnt: a language model's under the names of its files, with adapters those alone; a program's
+ * weight. */
 typedef struct propane_learnt {
     size_t size;      /* sizeof(propane_learnt), set by the caller */
     const char *name; /* the trainer's */
@@ -204,13 +207,13 @@ bool propane_trainer_learnt(const propane_trainer *trainer, int index, propane_l
  * "compact-vocab", whose rows mean other ids in each run. */
 PROPANE_CHECK propane_status propane_trainer_get(const propane_trainer *trainer, int index, float *values,
                                                  int64_t count, propane_error *err);
-/* Other values for learnt tensors, by name, of their shapes and in fp32; moments, the data's order and the schedule stay.
- * PROPANE_ERR_NOT_FOUND, PROPANE_ERR_INVALID (another shape or type, a number that is not finite: the tensor and the place are
- * named): nothing has changed. PROPANE_ERR_UNSUPPORTED: one of several ranks. */
+/* Other values for learnt tensors, by name, of their shapes and in fp32; moments, the data's order and the schedule
+ * stay. PROPANE_ERR_NOT_FOUND, PROPANE_ERR_INVALID (another shape or type, a number that is not finite: the tensor and
+ * the place are named): nothing has changed. PROPANE_ERR_UNSUPPORTED: one of several ranks. */
 PROPANE_CHECK propane_status propane_trainer_set(propane_trainer *trainer, const propane_tensor *tensors, int count,
                                                  propane_error *err);
-/* With the option "profile": where the time went, a row a kernel or step; `stage` of a language model's says "device" or
- * "host". As propane_program_profile_get. */
+/* With the option "profile": where the time went, a row a kernel or step; `stage` of a language model's says "device"
+ * or "host". As propane_program_profile_get. */
 int propane_trainer_profile_count(const propane_trainer *trainer);
 bool propane_trainer_profile_get(const propane_trainer *trainer, int index, propane_profile_row *out);
 

@@ -4,7 +4,7 @@
 class Propane < Formula
   desc "Train, run and check neural networks as MIL programs"
   homepage "https://propane.invalid"
-  url "file:///propane-0.1.0.tar.gz" # RELEASE_URL
+  url "file:///propane-0.2.0.tar.gz" # RELEASE_URL
   sha256 "0000000000000000000000000000000000000000000000000000000000000000" # of the archive
   license "MIT"
 

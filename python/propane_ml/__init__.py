@@ -14,7 +14,7 @@ Names are imported when they are asked for, so that `import propane_ml` costs no
 from importlib import import_module as _import_module
 
 _PLACES = {
-    "PropaneError": "error", "version": "process", "threads": "process", "set_threads": "process", "on_log": "process",
+    "PropaneError": "error", "version": "process", "threads": "process", "set_threads": "process", "set_verify": "process", "on_log": "process",
     "empty": "arrays", "load": "program", "parse": "program", "Program": "program", "Feature": "program",
     "State": "session", "Session": "session", "NonfiniteWarning": "nonfinite", "Device": "device", "devices": "device", "operations": "device",
     "Report": "report", "Finding": "report", "Verdict": "report", "Estimate": "report", "EstimateRow": "report",

@@ -3,7 +3,7 @@ from .device import Device as Device, devices as devices, operations as operatio
 from .error import PropaneError as PropaneError
 from .language import Generation as Generation, Model as Model, Text as Text, Token as Token, Tokenizer as Tokenizer
 from .nonfinite import NonfiniteWarning as NonfiniteWarning
-from .process import on_log as on_log, set_threads as set_threads, threads as threads, version as version
+from .process import on_log as on_log, set_threads as set_threads, set_verify as set_verify, threads as threads, version as version
 from .program import Feature as Feature, Program as Program, load as load, parse as parse
 from .report import (
     Estimate as Estimate,

@@ -20,6 +20,7 @@ import sys
 import tempfile
 import time
 import types
+import warnings
 import weakref
 from typing import Any, Dict, Iterator, List, Mapping, Optional
 
@@ -151,6 +152,20 @@ class _MLModelProxy:
             raise self._unfit
         return self.program
 
+    def _whole(self, data: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Core ML takes arrays of floats for inputs of integers (coremltools' own assert_model_is_valid gives such). What becomes of
+        fractions is not written anywhere: here they are cut off, as NSNumber's intValue does."""
+        changed = {}
+        for feature in self.inputs:
+            given = data.get(feature.name)
+            if feature.kind != "array" or not feature.dtype.startswith(("int", "uint")) or not isinstance(given, np.ndarray):
+                continue
+            if given.dtype.kind == "f" and bool(np.isfinite(given).all()) and bool((given != np.trunc(given)).any()):
+                warnings.warn(f"'{feature.name}' has fractions; the input takes integers ({feature.dtype}): they are cut off",
+                              RuntimeWarning, stacklevel=4)
+                changed[feature.name] = np.trunc(given)
+        return {**data, **changed} if changed else data
+
     def predict(self, data: Mapping[str, Any], state: Optional[_State] = None) -> Dict[str, Any]:
         begin = time.perf_counter_ns()
         if self.program is None:
@@ -162,7 +177,7 @@ class _MLModelProxy:
         for name, feature in self._open.items():
             if name in data:
                 _allowed(feature, np.shape(data[name]))
-        made = program.predict(data, function=self.function, state=state.state if state else None)
+        made = program.predict(self._whole(data), function=self.function, state=state.state if state else None)
         for name in self._arrays:
             if made[name].dtype == np.float16:
                 made[name] = made[name].astype(np.float32)
@@ -235,7 +250,9 @@ class _MLModelProxy:
     def get_compute_plan(path: str, compute_units: str) -> Any:
         raise PropaneError(2, "Core ML's compute plan is Apple's own; `Program.check` and `Program.estimate` say what is known")
 
-    get_model_structure = get_compute_plan
+    @staticmethod
+    def get_model_structure(path: str) -> Any:
+        raise PropaneError(2, "Propane makes no MLModelStructure; `Program.text` and `propane show` print the program")
 
 
 class _MLModelAssetProxy:
@@ -289,6 +306,19 @@ def _set(module: Any, name: str, value: Any) -> None:
     _undo.append((lambda: delattr(module, name)) if before is missing else (lambda: setattr(module, name, before)))
 
 
+def _set_everywhere(name: str, value: Any) -> None:
+    """In coremltools.models.utils and in every module that imported it by name: the quantization of the older format did, too.
+    Modules that import it while we are enabled are put right by the undo."""
+    before = getattr(importlib.import_module("coremltools.models.utils"), name)
+
+    def swap(old: Any, new: Any) -> None:
+        for key, module in list(sys.modules.items()):
+            if key.startswith("coremltools.") and vars(module).get(name) is old:
+                setattr(module, name, new)
+    swap(before, value)
+    _undo.append(lambda: swap(value, before))
+
+
 def _framework() -> types.ModuleType:
     """A module with the names that coremltools imports from its extension."""
     fake = types.ModuleType("coremltools.libcoremlpython", "Propane in the place of Core ML")
@@ -325,10 +355,8 @@ def enable(*, cpu: str = "cpu", neural_engine: Optional[str] = None, precision: 
         for word in ("_MLModelProxy", "_MLModelAssetProxy"):
             if hasattr(module, word):
                 _set(module, word, getattr(fake, word))
-        if hasattr(module, "_macos_version"):
-            _set(module, "_macos_version", lambda: _MACOS)
-        if hasattr(module, "_is_macos"):
-            _set(module, "_is_macos", lambda: True)
+    _set_everywhere("_macos_version", lambda: _MACOS)
+    _set_everywhere("_is_macos", lambda: True)
 
 
 def disable() -> None:

@@ -26,6 +26,11 @@ def set_threads(count: int) -> None:
     check(lib.propane_set_threads(count, err), err)
 
 
+def set_verify(verify: bool) -> None:
+    """Whether models that are opened from now on are compared with the checksums in their files; True at first."""
+    lib.propane_set_verify(bool(verify))
+
+
 @ffi.def_extern()
 def propane_ml_on_log(context: Any, sentence: Any) -> None:
     for tell in _log:

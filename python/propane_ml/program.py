@@ -99,6 +99,10 @@ class Program(Handle):
     def __init__(self, pointer: Any, path: Optional[Path] = None, *, device: str = "cpu",
                  precision: Optional[str] = None, threads: int = 0, resize: bool = False,
                  shapes: Optional[Shapes] = None) -> None:
+        if not isinstance(pointer, ffi.CData):
+            raise invalid(f"Program({pointer!r}): a Program is what load(path) and parse(text) give: "
+                          f"propane_ml.load({pointer!r})" if isinstance(pointer, (str, bytes, os.PathLike)) else
+                          f"Program() got {type(pointer).__name__}; a Program is what load(path) and parse(text) give")
         self._own(pointer, lib.propane_module_free)
         self.path: Optional[str] = None if path is None else os.fsdecode(path)
         self.device, self.precision, self.threads, self.resize = device, precision, threads, resize

@@ -202,6 +202,10 @@ class EstimateRow:
     energy_mj: float
     compile_ms: float
     op_count: int
+    moved: int
+    switches: int
+    cpu_ms: float
+    switch_ms: float
 
 
 class Estimate(Handle):

@@ -123,11 +123,22 @@ class _Watch:
         lib.propane_trainer_cancel(self.trainer._pointer)
 
 
+def _keep(rows: List[Any], row: Any, of: Any) -> None:
+    """Into the history, once: steps only go up."""
+    if not rows or rows[-1].step != int(row.step):
+        rows.append(of(row))
+
+
 def _escaped(kind: Any, failure: BaseException, trace: Any) -> None:
-    """An exception between the library and tell(): Ctrl-C at the callback's first line."""
+    """An exception between the library and tell(): Ctrl-C in a callback's own lines. What was done is in the history all the same."""
     frame = trace.tb_frame if trace else None
-    if frame is not None and "context" in frame.f_locals:
-        ffi.from_handle(frame.f_locals["context"]).stop(failure)
+    if frame is None or "context" not in frame.f_locals:
+        return
+    watch, row = ffi.from_handle(frame.f_locals["context"]), frame.f_locals.get("row")
+    if row is not None:
+        history, step = watch.trainer.history, ffi.typeof(row) is ffi.typeof("propane_step *")
+        _keep(history.steps if step else history.evaluations, row, _step if step else _evaluation)
+    watch.stop(failure)
 
 
 def _step(row: Any) -> Step:
@@ -141,9 +152,9 @@ def _evaluation(row: Any) -> Evaluation:
 
 @ffi.def_extern(onerror=_escaped)
 def propane_ml_on_step(context: Any, row: Any) -> None:
-    watch, step = ffi.from_handle(context), _step(row)
-    watch.trainer.history.steps.append(step)
-    watch.tell("on_step", step)
+    watch = ffi.from_handle(context)
+    _keep(watch.trainer.history.steps, row, _step)
+    watch.tell("on_step", watch.trainer.history.steps[-1])
 
 
 @ffi.def_extern(onerror=_escaped)

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: MIT
 """coremltools' predict() through Propane: what its own documents do, on any machine."""
 import os
+import sys
+import warnings
 
 import numpy as np
 import pytest
@@ -265,6 +267,25 @@ def test_defaults_that_fit_no_run(ct):
             propane.load(path, shapes={"x": (5, 5)})
 
 
+def test_fractions_for_integers(ct):
+    """Cut off, with a warning; NaN is an error."""
+    mb = ct.converters.mil.Builder
+
+    @mb.program(input_specs=[spec(ct, 5), spec(ct, 3, dtype="int32")], opset_version=ct.target.iOS17)
+    def gathered(x, z):
+        return mb.gather(x=x, indices=z, axis=0, name="y")
+    model = ct.convert(gathered, convert_to="mlprogram", minimum_deployment_target=ct.target.iOS17)
+    x, z = np.arange(5, dtype=np.float32), np.array([1.7, 2.2, -0.9])
+    with pytest.warns(RuntimeWarning, match=r"'z' has fractions; the input takes integers \(int32\): they are cut off"):
+        assert model.predict({"x": x, "z": z})["y"].tolist() == [1, 2, 0]
+    assert z.tolist() == [1.7, 2.2, -0.9]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert model.predict({"x": x, "z": np.array([4.0, 0.0, 3.0])})["y"].tolist() == [4, 0, 3]
+    with refused("invalid", "'z' has fractions or NaN"):
+        model.predict({"x": x, "z": np.array([1.0, np.nan, 0.0])})
+
+
 def test_an_open_rank_and_an_optional_input(ct):
     mb = ct.converters.mil.Builder
 
@@ -298,3 +319,26 @@ def test_a_compiled_models_text(ct):
     model = relu(ct)
     with open(os.path.join(model.get_compiled_model_path(), "model.mil"), encoding="utf-8") as file:
         assert '[name = tensor<string, []>(' in file.read()
+
+
+def test_the_older_formats_quantization_is_left_as_it_was():
+    from coremltools.models import datatypes, utils
+    from coremltools.models.neural_network import NeuralNetworkBuilder, quantization_utils
+    builder = NeuralNetworkBuilder([("x", datatypes.Array(3))], [("y", datatypes.Array(2))])
+    builder.add_inner_product("ip", np.ones((2, 3)), None, 3, 2, False, "x", "y")
+    model = bridge_ct.models.MLModel(builder.spec, skip_model_load=True)
+    half = quantization_utils.quantize_weights(model, 16, "linear")
+    spec_of = half.get_spec() if hasattr(half, "get_spec") else half
+    assert spec_of.neuralNetwork.layers[0].innerProduct.weights.float16Value
+    bridge.disable()
+    assert quantization_utils._macos_version is utils._macos_version
+    assert utils._is_macos() == (sys.platform == "darwin")
+
+
+def test_plans_and_structures_are_refused_by_name(ct, tmp_path):
+    from coremltools.models.compute_plan import MLComputePlan, MLModelStructure
+    path = relu(ct).get_compiled_model_path()
+    with refused("unsupported", "Program.text"):
+        MLModelStructure.load_from_path(path)
+    with refused("unsupported", "Program.check"):
+        MLComputePlan.load_from_path(path)

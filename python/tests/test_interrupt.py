@@ -105,6 +105,26 @@ def test_a_text_whose_traceback_is_kept_leaves_its_place():
     assert written.closed and model.complete([1, 2, 3], count=2, temperature=0).ids and kept.tb
 
 
+def test_a_step_whose_callback_is_interrupted_is_in_the_history(monkeypatch):
+    from propane_ml import trainer as module
+
+    keep, calls = module._keep, []
+
+    def interrupted_once(*given):
+        calls.append(given)
+        if len(calls) == 1:
+            raise KeyboardInterrupt
+        keep(*given)
+
+    trainer = propane.Trainer(text="the cat sat on the mat. " * 40, kind="chars", layers=1, width=16, heads=2, context=16, batch=2,
+                              steps=20, eval_every=0, progress=False)
+    monkeypatch.setattr(module, "_keep", interrupted_once)
+    with pytest.raises(KeyboardInterrupt):
+        trainer.run()
+    trainer.run(steps=2)
+    assert [step.step for step in trainer.history.steps] == [1, 2, 3]
+
+
 def test_a_trainer_goes_on_as_if_nothing_had_happened():
     words = "the cat sat on the mat. the dog sat on the log. " * 60
     size = dict(text=words, kind="chars", layers=2, width=32, heads=2, context=16, batch=4, accumulate=3, warmup=2, lr=0.01,

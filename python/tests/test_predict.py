@@ -269,7 +269,7 @@ def test_lists_grow():
     program = propane.parse(mil(LIST.replace("GROWS", "true"), "fp32 x, int32 at", "n"))
     for at in (0, 5, 3, 100000):
         assert program.predict({"x": 2, "at": at})["n"] == at + 1
-    for at, status, sentence in ((-1, "invalid", "index -1 is outside the list"), (2 ** 31 - 1, "limit", "is more than the 256 MB")):
+    for at, status, sentence in ((-1, "invalid", "index -1 is outside the list"), (2 ** 31 - 1, "limit", "is more than the 128 MB")):
         with refused(status, sentence):
             program.predict({"x": 2, "at": at})
     fixed = propane.parse(mil(LIST.replace("GROWS", "false"), "fp32 x, int32 at", "n"))
@@ -362,3 +362,10 @@ def test_numbers_that_are_none_in_states_and_classifiers():
         program.predict({"x": [40000] * 4})
     with pytest.warns(propane.NonfiniteWarning, match="output 'p' has 3 NaN of 3: input 'x' holds 1 infinity; softmax 'p' makes NaN"):
         propane.parse(JUDGE).predict({"x": [np.inf, 1, 2]})
+
+
+def test_a_program_is_not_made_from_a_path():
+    with refused("invalid", "load\\('m.mlpackage'\\)"):
+        propane.Program("m.mlpackage")
+    with refused("invalid", "got int"):
+        propane.Program(3)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * A CBLAS that is loaded at run time, for large products: on Apple's systems Accelerate, whose sgemm runs on matrix units
- * that NEON code does not reach. Owns the choice of one (PROPANE_BLAS, --blas), loading it, and a trial: a library whose
- * products are wrong is refused.
+ * A CBLAS that is loaded at run time, for large products: on Apple's systems Accelerate, whose sgemm runs on matrix
+ * units that NEON code does not reach. Owns the choice of one (PROPANE_BLAS, --blas), loading it, and a trial: a
+ * library whose products are wrong is refused.
  *
  *   off             the driver's own kernels alone; a result's bits are those of this instruction set on every machine
  *   auto            measured against the own kernels, product by product (gemm/gemm_choice.h). It looks for Accelerate on Apple's
@@ -12,8 +12,8 @@
  * Not said: auto on Apple's systems, off elsewhere. There the own kernels are as fast (docs/blas.md), and what somebody
  * has installed shall not change a result's bits.
  *
- * auto falls back to the own kernels with a sentence to the log where a library is found and cannot be used; a LIBRARY that was
- * named fails with the reason.
+ * auto falls back to the own kernels with a sentence to the log where a library is found and cannot be used; a LIBRARY
+ * that was named fails with the reason.
  */
 #ifndef CPU_BLAS_H
 #define CPU_BLAS_H
@@ -39,8 +39,8 @@ typedef struct cpu_blas {
 
 /* Instead of PROPANE_BLAS, for devices that are opened from now on; NULL: what the variable says. Copied. */
 PROPANE_CHECK propane_status cpu_blas_choose(const char *how, propane_error *err);
-/* What a cpu device uses that is opened now; *out NULL: its own kernels alone. Loaded once a process and name, and never
- * unloaded. Any thread. */
+/* What a cpu device uses that is opened now; *out NULL: its own kernels alone. Loaded once a process and name, and
+ * never unloaded. Any thread. */
 PROPANE_CHECK propane_status cpu_blas_current(const cpu_blas **out, propane_error *err);
 
 /* Large products run so far in this process, and their arithmetic. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns the memory of lists. Refuses lists of more than MIL_LIST_MOST elements.
+ * Owns the memory of lists. Refuses lists of more than MIL_LIST_MOST bytes.
  */
 #include "cpu/cpu_list.h"
 
@@ -25,9 +25,10 @@ void cpu_list_free(cpu_list *first) {
 }
 
 propane_status cpu_list_resize(cpu_list *list, int64_t length, const char *where, propane_error *err) {
+    const int64_t most = MIL_LIST_MOST / (list->each ? list->each : 1);
     if (length > list->room) {
-        const int64_t room = length > 2 * list->room ? length : 2 * list->room;
-        if (length > MIL_LIST_MOST / (list->each ? list->each : 1))
+        const int64_t twice = 2 * list->room < most ? 2 * list->room : most, room = length > twice ? length : twice;
+        if (length > most)
             return propane_fail(
                 err, PROPANE_ERR_LIMIT,
                 "%s: a list of %lld elements of %lld bytes is more than the %lld MB that a list may have", where,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Lists while a program runs. The buffer of a list holds the address of a cpu_list. Each operation that makes or writes a list
- * has one of its own, planned with it and kept from run to run, so a list that has grown once is large enough the next time.
+ * Lists while a program runs. The buffer of a list holds the address of a cpu_list. Each operation that makes or writes
+ * a list has one of its own, planned with it and kept from run to run, so a list that has grown once is large enough
+ * the next time.
  */
 #ifndef CPU_CPU_LIST_H
 #define CPU_CPU_LIST_H

@@ -37,11 +37,11 @@ void cpu_run_parallel(const cpu_run *run, void (*task)(void *context, int task, 
 static void cpu_program_poison(cpu_program *program, int at) {
     for (int b = 0; b < program->buffer_count; b++) {
         const cpu_buffer *o = &program->buffers[b];
-        if (o->place != CPU_PLACE_TEMP || o->first > o->last || o->last != at || o->alias >= 0) continue;
+        if (o->place != CPU_STORAGE_TEMP || o->first > o->last || o->last != at || o->alias >= 0) continue;
         bool taken_over = false;
         for (int c = 0; c < program->buffer_count; c++) {
             const cpu_buffer *n = &program->buffers[c];
-            taken_over |= n->place == CPU_PLACE_TEMP && n->first <= at && n->last > at &&
+            taken_over |= n->place == CPU_STORAGE_TEMP && n->first <= at && n->last > at &&
                           n->offset < o->offset + o->bytes && o->offset < n->offset + n->bytes;
         }
         if (!taken_over) memset(program->base[b], 0xff, (size_t)o->bytes);
@@ -49,7 +49,7 @@ static void cpu_program_poison(cpu_program *program, int at) {
 }
 
 static bool cpu_program_is_guarded(const cpu_buffer *b) {
-    return b->place == CPU_PLACE_TEMP && b->alias < 0 && b->first <= b->last;
+    return b->place == CPU_STORAGE_TEMP && b->alias < 0 && b->first <= b->last;
 }
 
 /* Marks what lies behind the buffers that step `at` is the first to touch. */
@@ -111,11 +111,11 @@ propane_status cpu_program_run(cpu_program *program, void *block, void *const *i
                             program->planned_threads, pool_threads());
     for (int b = 0; b < program->buffer_count; b++) {
         const cpu_buffer *o = &program->buffers[b];
-        if (o->place == CPU_PLACE_INPUT)
+        if (o->place == CPU_STORAGE_INPUT)
             program->base[b] = inputs[o->index];
-        else if (o->place == CPU_PLACE_OUTPUT)
+        else if (o->place == CPU_STORAGE_OUTPUT)
             program->base[b] = outputs[o->index];
-        else if (o->place == CPU_PLACE_TEMP)
+        else if (o->place == CPU_STORAGE_TEMP)
             program->base[b] = (unsigned char *)block + o->offset;
     }
     for (int b = 0; b < program->buffer_count; b++) {
@@ -139,13 +139,13 @@ static bool cpu_program_together(const cpu_buffer *a, const cpu_buffer *b) {
 propane_status cpu_program_memory_check(const cpu_program *program, propane_error *err) {
     for (int i = 0; i < program->buffer_count; i++) {
         const cpu_buffer *a = &program->buffers[i];
-        if (a->place != CPU_PLACE_TEMP || a->alias >= 0 || a->first > a->last) continue;
+        if (a->place != CPU_STORAGE_TEMP || a->alias >= 0 || a->first > a->last) continue;
         if (a->offset % 64 || a->offset + a->bytes > program->block_bytes)
             return propane_fail(err, PROPANE_ERR_INVALID, "buffer %d lies at %lld, outside of the block or unaligned",
                                 i, (long long)a->offset);
         for (int j = i + 1; j < program->buffer_count; j++) {
             const cpu_buffer *b = &program->buffers[j];
-            if (b->place != CPU_PLACE_TEMP || b->alias >= 0 || b->first > b->last || !cpu_program_together(a, b))
+            if (b->place != CPU_STORAGE_TEMP || b->alias >= 0 || b->first > b->last || !cpu_program_together(a, b))
                 continue;
             if (a->offset < b->offset + b->bytes && b->offset < a->offset + a->bytes)
                 return propane_fail(err, PROPANE_ERR_INVALID,

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
- * What runs: an array of steps over buffers, and where each buffer lies. The planner (plan/plan.h) makes it once, at compile
- * time; cpu_program_run then walks the steps and allocates nothing
- * but lists that grow. Steps know this header and no planner.
+ * What runs: an array of steps over buffers, and where each buffer lies. The planner (plan/plan.h) makes it once, at
+ * compile time; cpu_program_run then walks the steps and allocates nothing but lists that grow. Steps know this header
+ * and no planner.
  *
- * Owns the constants of a program and, where a step reads its operation when it runs, the planner's module. Everything else
- * lies in the arena that the planner was given. Threads: one run of a program at a time.
+ * Owns the constants of a program and, where a step reads its operation when it runs, the planner's module. Everything
+ * else lies in the arena that the planner was given. Threads: one run of a program at a time.
  */
 #ifndef CPU_CPU_PROGRAM_H
 #define CPU_CPU_PROGRAM_H
@@ -40,16 +40,16 @@ typedef struct cpu_step {
     int64_t runs, ns; /* the profile: counted while cpu_program.profile is on */
 } cpu_step;
 
-typedef enum cpu_place { CPU_PLACE_INPUT, CPU_PLACE_OUTPUT, CPU_PLACE_CONST, CPU_PLACE_TEMP } cpu_place;
+typedef enum cpu_storage { CPU_STORAGE_INPUT, CPU_STORAGE_OUTPUT, CPU_STORAGE_CONST, CPU_STORAGE_TEMP } cpu_storage;
 
 typedef struct cpu_buffer {
-    cpu_place place;
+    cpu_storage place;
     int index; /* which input or output */
     int64_t bytes;
-    const void *data; /* CPU_PLACE_CONST */
-    int64_t offset;   /* CPU_PLACE_TEMP: in the block; CPU_PLACE_CONST: in the constants */
+    const void *data; /* CPU_STORAGE_CONST */
+    int64_t offset;   /* CPU_STORAGE_TEMP: in the block; CPU_STORAGE_CONST: in the constants */
     int first, last;  /* the steps that touch it first and last; first > last: none */
-    int alias;        /* CPU_PLACE_TEMP: uses that buffer's memory (in place), maybe an output's; -1: its own */
+    int alias;        /* CPU_STORAGE_TEMP: uses that buffer's memory (in place), maybe an output's; -1: its own */
 } cpu_buffer;
 
 /* How often a rule of fuse/ fired when the program was planned. */

@@ -8,14 +8,14 @@
 int cpu_view_dtype_bytes(mil_dtype dtype) { return (mil_dtype_get(dtype)->bits + 7) / 8; }
 
 int64_t cpu_view_type_bytes(const mil_type *type) {
-    if (type->shell == MIL_LIST) return cpu_view_dtype_bytes(MIL_int64);
+    if (type->container == MIL_LIST) return cpu_view_dtype_bytes(MIL_int64);
     return mil_type_count(type) * cpu_view_dtype_bytes(type->dtype);
 }
 
 cpu_view cpu_view_dense(const mil_type *type, int buffer) {
     cpu_view v = {.buffer = buffer, .dtype = type->dtype, .rank = type->rank};
     int64_t stride = 1;
-    if (type->shell == MIL_LIST) { /* an address: cpu_list.h */
+    if (type->container == MIL_LIST) { /* an address: cpu_list.h */
         v.dtype = MIL_int64;
         v.rank = 0;
         return v;

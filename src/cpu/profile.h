@@ -27,7 +27,8 @@ void cpu_profile_reset(driver_program *program);
 int cpu_profile_count(const driver_program *program);
 void cpu_profile_get(const driver_program *program, int step, cpu_profile_row *out);
 void cpu_profile_summary(const driver_program *program, cpu_profile_counts *out);
-/* How often each fusion was applied when the program was planned, in the order of the rules (fuse/fuse.c); NULL after the last. */
+/* How often each fusion was applied when the program was planned, in the order of the rules (fuse/fuse.c); NULL after
+ * the last. */
 const char *cpu_profile_fusion(const driver_program *program, int index, int *count);
 /* As a table in the order of execution: time of one run, share, GFLOP/s, GB/s. */
 void cpu_profile_print(const driver_program *program, text *out);

@@ -22,7 +22,7 @@ static bool signed_rows_pick_of(const mil_const *p, int64_t i, int64_t inputs, i
 static int64_t signed_rows_read_picks(const mil_op *op, cpu_signed_row *picks) {
     const mil_value *p = mil_in(op, "x"), *y = mil_in(op, "y");
     bool turned = false, y_turned = false;
-    if (!p || !y || !p->konst || !p->konst->data || y->konst || p->type.rank < 2 || y->type.rank < 2) return 0;
+    if (!p || !y || !p->constant || !p->constant->data || y->constant || p->type.rank < 2 || y->type.rank < 2) return 0;
     if (mil_attr_bool(op, "transpose_x", &turned, NULL) || mil_attr_bool(op, "transpose_y", &y_turned, NULL)) return 0;
     const int64_t *dim = p->type.dim + p->type.rank - 2, *own = y->type.dim + y->type.rank - 2;
     const int64_t rows = dim[turned], inputs = dim[!turned];
@@ -33,7 +33,7 @@ static int64_t signed_rows_read_picks(const mil_op *op, cpu_signed_row *picks) {
         return 0;
     for (int64_t i = 0; i < rows; i++) {
         cpu_signed_row one;
-        if (!signed_rows_pick_of(p->konst, i, inputs, turned ? 1 : inputs, turned ? rows : 1, &one)) return 0;
+        if (!signed_rows_pick_of(p->constant, i, inputs, turned ? 1 : inputs, turned ? rows : 1, &one)) return 0;
         if (picks) picks[i] = one;
     }
     return rows;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Products that compute nothing: a constant matrix with a single 1 or -1 in each of its rows, on the left, takes rows of the
- * other operand and gives them signs (RoPE's rotation of halves). Row i of the result is `sign` times row `line`.
+ * Products that compute nothing: a constant matrix with a single 1 or -1 in each of its rows, on the left, takes rows
+ * of the other operand and gives them signs (RoPE's rotation of halves). Row i of the result is `sign` times row
+ * `line`.
  *
  * Refused: vectors (nothing is a row then).
  */

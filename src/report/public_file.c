@@ -10,8 +10,6 @@
 #include "core/mil/coreml/package.h"
 #include "core/pass/pass.h"
 #include "core/run/public.h"
-#include "lm/data/jsonl.h"
-#include "lm/text/tokens.h"
 #include "report/show.h"
 
 /* ---- kinds ------------------------------------------------------------------------------------------------------------------ */
@@ -21,10 +19,17 @@ static bool api_file_begins(const file_map *map, const char *magic) {
     return map->bytes >= n && memcmp(map->data, magic, n) == 0;
 }
 
+/* The word "program" comes first, behind comments and blanks. */
 static bool api_file_looks_like_mil(const file_map *map) {
-    for (size_t i = 0; i + 7 <= map->bytes && i < 4096; i++)
-        if (memcmp(map->data + i, "program", 7) == 0) return true;
-    return false;
+    size_t i = 0;
+    for (bool comment = false; i < map->bytes; i++) {
+        const unsigned char c = map->data[i];
+        if (c == '\n') comment = false;
+        if (comment || c == ' ' || (c >= '\t' && c <= '\r')) continue;
+        if (c != '/' || i + 1 >= map->bytes || map->data[i + 1] != '/') break;
+        comment = true;
+    }
+    return map->bytes - i >= 7 && memcmp(map->data + i, "program", 7) == 0;
 }
 
 static bool api_file_is_blob(const file_map *map) {
@@ -38,7 +43,8 @@ static const char *api_file_kind_of(const char *path, const file_map *map) {
     const bool json = map->bytes && map->data[0] == '{';
     if (engine_object_is(map->data, map->bytes)) return "compiled";
     if (length > 8 && strcmp(path + length - 8, ".mlmodel") == 0) return "program";
-    if (token_file_is(map->data, map->bytes)) return "tokens";
+    if (length > 4 && strcmp(path + length - 4, ".mil") == 0) return "program";
+    if (api_show_model_kind(path, map)) return api_show_model_kind(path, map);
     if (api_file_begins(map, "GGUF")) return "gguf";
     if (api_file_is_blob(map)) return "weights";
     return api_file_looks_like_mil(map) && !json ? "program" : NULL;
@@ -47,7 +53,8 @@ static const char *api_file_kind_of(const char *path, const file_map *map) {
 /* *kind may be NULL. */
 static propane_status api_file_look(const char *path, const char **kind, propane_error *err) {
     file_map map;
-    *kind = train_jsonl_is(path) ? "examples" : mil_is_program_folder(path) ? "program" : NULL;
+    *kind = api_show_model_kind(path, NULL);
+    if (!*kind && mil_is_program_folder(path)) *kind = "program";
     if (*kind) return PROPANE_OK;
     if (file_is_dir(path)) {
         *kind = "folder";

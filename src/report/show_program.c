@@ -135,7 +135,7 @@ static propane_status api_show_program_features(const mil_module *m, const mil_f
     for (int i = 0, at = 0; i < count; i++, at++) {
         propane_feature seen = {.size = sizeof seen};
         PROPANE_TRY(propane_module_feature(m, f->name, role, i, &seen, err));
-        while (role != PROPANE_OUTPUT && (f->params[at]->type.shell == MIL_STATE) != (role == PROPANE_STATE)) at++;
+        while (role != PROPANE_OUTPUT && (f->params[at]->type.container == MIL_STATE) != (role == PROPANE_STATE)) at++;
         text_printf(to, "  %s ", i ? "       " : titles[role]);
         api_show_program_feature(m, f, role == PROPANE_OUTPUT ? f->results[i] : f->params[at], &seen, to);
     }

@@ -73,7 +73,6 @@ static propane_status checkpoint_put_metadata(safetensors_writer *w, const train
     const int count = r->kind->facts(r, facts);
     PROPANE_TRY(checkpoint_put(w, "format", checkpoint_format(r->options.kind), err));
     if (r->kind->describe) PROPANE_TRY(r->kind->describe(r, w, err));
-    PROPANE_TRY(safetensors_writer_checksum(w, err));
     for (int i = 0; i < count; i++) PROPANE_TRY(checkpoint_put(w, facts[i].key, facts[i].value, err));
     for (int i = 0; i < TRAIN_OPTIONS; i++) {
         const train_option *row = &train_option_rows[i];

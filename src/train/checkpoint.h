@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * A run's state in one safetensors file: weights under their names, moments as optimizer.1.NAME and optimizer.2.NAME, and in
- * the metadata the options by their keys, what the run was about and its train_state. Other programs read the weights in it
- * as a model; the rest is named so that they pass it over.
+ * A run's state in one safetensors file: weights under their names, moments as optimizer.1.NAME and optimizer.2.NAME,
+ * and in the metadata the options by their keys, what the run was about and its train_state. Other programs read the
+ * weights in it as a model; the rest is named so that they pass it over.
  */
 #ifndef TRAIN_CHECKPOINT_H
 #define TRAIN_CHECKPOINT_H
@@ -29,11 +29,11 @@ PROPANE_CHECK propane_status train_checkpoint_write_best(train_run *r, propane_e
 PROPANE_CHECK propane_status train_checkpoint_write_kept(train_run *r, const char *path, double loss,
                                                          propane_error *err);
 PROPANE_CHECK propane_status train_checkpoint_read_best(train_run *r, bool *taken, propane_error *err);
-/* Fills the tensors of blocks first to last, and with block 0 the state; refuses a checkpoint of another model, other data
- * or other options before anything is changed. */
+/* Fills the tensors of blocks first to last, and with block 0 the state; refuses a checkpoint of another model, other
+ * data or other options before anything is changed. */
 PROPANE_CHECK propane_status train_checkpoint_read(train_run *r, int first, int last, propane_error *err);
-/* Sets the options that the checkpoint's run was made with; their texts are put into the arena. options->kind says which
- * kind of run it must be. */
+/* Sets the options that the checkpoint's run was made with; their texts are put into the arena. options->kind says
+ * which kind of run it must be. */
 PROPANE_CHECK propane_status train_checkpoint_recall(const char *path, arena *a, train_options *options,
                                                      propane_error *err);
 

@@ -205,7 +205,7 @@ static void imported_count_steps(imported_run *t) {
 static propane_status imported_check_options(const train_options *o, propane_error *err) {
     if (!*o->loss) return propane_fail(err, PROPANE_ERR_INVALID, "--loss is missing: mse or cross_entropy");
     if (*o->trainable) return PROPANE_OK;
-    return propane_fail(err, PROPANE_ERR_INVALID, "--trainable is missing: which weights are learnt ('*': all)");
+    return propane_fail(err, PROPANE_ERR_INVALID, "--trainable is missing: which weights to train ('*': all)");
 }
 
 static propane_status imported_begin(imported_run *t, propane_error *err) {

@@ -78,8 +78,8 @@ extern const train_option train_option_rows[TRAIN_OPTIONS];
 
 void train_options_default(train_options *o, train_kind kind);
 /* Sets one option by its name from a text as the command line has it: "lr" "3e-4"; for a BOOL "true" or "false", "1" or
- * "0". The text is borrowed. PROPANE_ERR_NOT_FOUND: there is none of that name; PROPANE_ERR_INVALID: the value is none of
- * its values; the message begins with the name. */
+ * "0". The text is borrowed. PROPANE_ERR_NOT_FOUND: there is none of that name; PROPANE_ERR_INVALID: the value is none
+ * of its values; the message begins with the name. */
 PROPANE_CHECK propane_status train_options_set(train_options *o, const char *name, const char *value,
                                                propane_error *err);
 /* --overlap early, for one process: several exchange gradients or weights, and guess nothing. */
@@ -91,8 +91,8 @@ PROPANE_CHECK propane_status train_options_check(const train_options *o, propane
 
 enum { TRAIN_VALUE_ROOM = 100 }; /* of a number as text */
 
-/* The value as checkpoints hold it: integers in decimal, BOOLs as 1 and 0, reals in hexadecimal floating point, which comes
- * back to the same bits. Texts come back themselves, NULL as "". */
+/* The value as checkpoints hold it: integers in decimal, BOOLs as 1 and 0, reals in hexadecimal floating point, which
+ * comes back to the same bits. Texts come back themselves, NULL as "". */
 const char *train_option_print(const train_option *row, const train_options *o, char out[TRAIN_VALUE_ROOM]);
 /* The reverse, unchecked; a text is borrowed. False: it is no value of that type. */
 bool train_option_parse(const train_option *row, const char *text, train_options *o);

@@ -6,6 +6,7 @@
 
 #include <math.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "core/base/clock.h"
 #include "core/base/file.h"
@@ -13,14 +14,13 @@
 #include "core/base/poll.h"
 #include "core/base/temporary.h"
 #include "train/checkpoint.h"
-#include "train/kept_weights.h"
+#include "train/top_checkpoints.h"
 #include "train/train_run_internal.h"
-#include "train/worker_state.h"
 
 int64_t train_run_steps_done(const train_run *r) { return r->state.step; }
 const train_options *train_run_options(const train_run *r) { return &r->options; }
 int train_run_workers(const train_run *r) { return r->who.count > 1 ? r->who.count : 1; }
-bool train_run_writes(const train_run *r) { return data_parallel_writes(r->options.mpi); }
+bool train_run_writes(const train_run *r) { return mpi_leads(r->options.mpi); }
 
 /* ---- making ------------------------------------------------------------------------------------------------------------------ */
 
@@ -78,7 +78,7 @@ propane_status train_run_load(train_run *r, int first, int last, propane_error *
     if (first == 0 && train_run_writes(r)) temporary_sweep_folder(r->options.run_dir);
     PROPANE_TRY(train_checkpoint_read(r, first, last, err));
     if (last + 1 < TRAIN_BLOCKS) return PROPANE_OK;
-    PROPANE_TRY(worker_state_read(r, err));
+    PROPANE_TRY(train_group_load(r->group, r, err));
     r->saved = r->state.step;
     if (r->state.step <= r->options.steps) return PROPANE_OK;
     return propane_fail(err, PROPANE_ERR_INVALID, "%s: the run has done %lld steps; --steps %lld is fewer",
@@ -87,7 +87,7 @@ propane_status train_run_load(train_run *r, int first, int last, propane_error *
 
 void train_run_free(train_run *r) {
     if (!r) return;
-    data_parallel_free(r->group);
+    train_group_free(r->group);
     workers_dissolve(&r->who);
     r->kind->free(r);
     timeline_free(r->timeline);
@@ -103,21 +103,21 @@ static bool train_run_is_asked(train_run *r) {
     return r->ended || (r->cancel && atomic_load(r->cancel));
 }
 
-/* With a streamed outer step a wish for a checkpoint has no message that it could travel with. */
+/* Evaluations, checkpoints and the end wait for a place where the ranks' weights are the same. */
+static bool train_run_is_common(const train_run *r) {
+    return train_group_since(r->group, r->state.step, r->options.steps) <= 0;
+}
+
+static propane_status train_run_sum(const train_run *r, double *values, int count, propane_error *err) {
+    return r->options.mpi ? mpi_sum(r->options.mpi, values, count, err) : PROPANE_OK;
+}
+
 propane_status train_run_check_cancel(train_run *r, propane_error *err) {
-    bool told = false;
-    double save = 0;
-    if (!data_parallel_agrees(r->group, r->state.step, r->options.steps)) return PROPANE_OK;
-    PROPANE_TRY(data_parallel_is_told(r->group, train_run_is_asked(r), &told, err));
-    if (!data_parallel_streams(r->group)) {
-        const bool own = r->save && atomic_exchange(r->save, false);
-        save = own;
-        const propane_status status = data_parallel_sum(r->group, &save, 1, err);
-        if (status != PROPANE_OK && own) atomic_store(r->save, true); /* asked again, if ranks that are left go on */
-        PROPANE_TRY(status);
-    }
-    r->asked |= save > 0;
-    if (!told) return PROPANE_OK;
+    if (!train_run_is_common(r)) return PROPANE_OK;
+    double asked[2] = {train_run_is_asked(r), r->save && atomic_exchange(r->save, false)};
+    PROPANE_TRY(train_run_sum(r, asked, 2, err));
+    r->asked |= asked[1] > 0;
+    if (asked[0] <= 0) return PROPANE_OK;
     r->ended = false;
     return propane_fail(err, PROPANE_ERR_CANCELLED, "stopped");
 }
@@ -131,20 +131,40 @@ static propane_status train_run_settle(train_run *r, propane_error *err) {
     return r->kind->settle ? r->kind->settle(r, err) : PROPANE_OK;
 }
 
+/* The draft is of the best validation; where there was none, of the newest checkpoint. */
+static propane_status train_run_draft(train_run *r, propane_error *err) {
+    const bool worse = r->best && r->state.best >= 0 && r->state.best != r->state.step;
+    if (!r->kind->draft || !r->checkpoint || worse || !train_run_writes(r)) return PROPANE_OK;
+    return r->kind->draft(r, err);
+}
+
+/* Another folder may have got the name since the run began. A name without a folder is the writer's error. */
+static propane_status train_run_check_place(train_run *r, propane_error *err) {
+    struct stat now;
+    const char *dir = r->options.run_dir;
+    if (!dir || !train_run_writes(r) || stat(dir, &now) != 0) return PROPANE_OK;
+    if (!r->placed) r->place_device = now.st_dev, r->place_number = now.st_ino;
+    r->placed = true;
+    if (now.st_dev == r->place_device && now.st_ino == r->place_number) return PROPANE_OK;
+    return propane_fail(err, PROPANE_ERR_INVALID,
+                        "%.400s is another folder than the one that the run began in, and nothing is written into it; "
+                        "move the run's folder back and go on from its last checkpoint with --resume",
+                        dir);
+}
+
 propane_status train_run_save(train_run *r, propane_error *err) {
     if (r->saved == r->state.step) r->asked = false;
     if (!r->checkpoint || r->saved == r->state.step) return PROPANE_OK;
-    if (!data_parallel_agrees(r->group, r->state.step, r->options.steps))
+    if (!train_run_is_common(r))
         return propane_fail(err, PROPANE_ERR_INVALID,
                             "after step %lld the ranks' weights differ; save after a multiple of --outer %lld",
                             (long long)r->state.step, (long long)r->options.outer);
+    PROPANE_TRY(train_run_check_place(r, err));
     PROPANE_TRY(train_run_settle(r, err));
-    PROPANE_TRY(data_parallel_show(r->group, true, err));
-    PROPANE_TRY(data_parallel_collect(r->group, err));
-    PROPANE_TRY(worker_state_write(r, err));
+    PROPANE_TRY(train_group_save(r->group, r, err));
     if (train_run_writes(r)) PROPANE_TRY(train_checkpoint_write(r, err));
-    PROPANE_TRY(worker_state_sweep(r, err));
-    data_parallel_release(r->group);
+    PROPANE_TRY(train_run_draft(r, err));
+    PROPANE_TRY(train_group_saved(r->group, r, err));
     r->saved = r->state.step;
     r->asked = false;
     return PROPANE_OK;
@@ -157,8 +177,9 @@ static propane_status train_run_rate(train_run *r, double loss, propane_error *e
         s->stale++;
         return PROPANE_OK;
     }
+    PROPANE_TRY(train_run_check_place(r, err));
     if (r->best && train_run_writes(r) && train_options_keeps(r->options.keep) > 1)
-        PROPANE_TRY(kept_weights_offer(r, loss, err));
+        PROPANE_TRY(top_checkpoints_offer(r, loss, err));
     if (s->best >= 0 && loss >= s->best_loss) {
         s->stale++;
         return PROPANE_OK;
@@ -167,7 +188,9 @@ static propane_status train_run_rate(train_run *r, double loss, propane_error *e
     s->best_loss = loss;
     s->stale = 0;
     PROPANE_TRY(train_run_settle(r, err));
-    return r->best && train_run_writes(r) ? train_checkpoint_write_best(r, err) : PROPANE_OK;
+    if (!r->best || !train_run_writes(r)) return PROPANE_OK;
+    PROPANE_TRY(train_checkpoint_write_best(r, err));
+    return train_run_draft(r, err);
 }
 
 int64_t train_run_best(const train_run *r, double *loss) {
@@ -181,7 +204,6 @@ bool train_run_is_over(const train_run *r) { return r->options.patience > 0 && r
 
 propane_status train_run_evaluate(train_run *r, train_evaluation *out, propane_error *err) {
     *out = (train_evaluation){.step = r->state.step, .val_nats_per_byte = -1, .val_accuracy = -1};
-    PROPANE_TRY(data_parallel_show(r->group, true, err));
     PROPANE_TRY(r->kind->evaluate(r, out, err));
     r->state.evaluated = r->state.step;
     return train_run_rate(r, out->val_loss, err);
@@ -189,9 +211,8 @@ propane_status train_run_evaluate(train_run *r, train_evaluation *out, propane_e
 
 /* Every `interval` steps, or where the ranks next agree. */
 static bool train_run_is_due(const train_run *r, int64_t interval) {
-    const int64_t step = r->state.step, back = data_parallel_stride(r->group, step);
-    const bool here = data_parallel_agrees(r->group, step, r->options.steps);
-    return interval > 0 && here && step % interval < back && step >= interval;
+    const int64_t step = r->state.step, back = train_group_stride(r->group, step);
+    return interval > 0 && train_run_is_common(r) && step % interval < back && step >= interval;
 }
 
 static bool train_run_evaluation_due(const train_run *r) {
@@ -203,7 +224,7 @@ static bool train_run_evaluation_due(const train_run *r) {
 /* By the interval, or because somebody asked, where the ranks' weights agree. */
 static bool train_run_checkpoint_due(const train_run *r) {
     const bool due = train_run_is_due(r, r->options.checkpoint_interval) || r->asked;
-    return due && data_parallel_agrees(r->group, r->state.step, r->options.steps);
+    return due && train_run_is_common(r);
 }
 
 /* The weights are those of the last good update; a tensor of them that is no number comes out of a file. */
@@ -226,40 +247,6 @@ static propane_status train_run_check_divergence(train_run *r, double loss, prop
                         "again with a smaller --lr%s",
                         (long long)(r->state.step - PATIENCE + 1),
                         strcmp(r->options.precision, "fp16") == 0 ? " or with --precision fp32" : "");
-}
-
-/* ---- a rank is lost ---------------------------------------------------------------------------------------------------------- */
-
-/* All that are left are after the same step; what one has done and another has not would show here. */
-static propane_status train_run_compare_steps(const train_run *r, propane_error *err) {
-    const double step = (double)r->state.step;
-    double sum = step;
-    PROPANE_TRY(data_parallel_sum(r->group, &sum, 1, err));
-    if (sum == step * mpi_size(r->options.mpi)) return PROPANE_OK;
-    return propane_fail(err, PROPANE_ERR_DEVICE, "after the loss of a rank those that are left are not at one step");
-}
-
-/* Each that is left keeps its part of every batch; what a lost one would have learnt from is left out. */
-static propane_status train_run_part(train_run *r, propane_error *err) {
-    propane_status status;
-    do {
-        int lost = 0;
-        PROPANE_TRY(data_parallel_shed(r->group, &r->who, &lost, err));
-        const int left = mpi_size(r->options.mpi);
-        r->units = r->units / (left + lost) * left;
-        r->shed += lost;
-        status = train_run_compare_steps(r, err);
-    } while (status != PROPANE_OK && data_parallel_is_bereft(r->group));
-    return status;
-}
-
-static propane_status train_run_agree(train_run *r, train_report *p, propane_error *err) {
-    for (;;) {
-        const propane_status status =
-            data_parallel_agree(r->group, p->step, r->options.steps, train_run_is_asked(r), &p->outer_bytes, err);
-        if (status == PROPANE_OK || !data_parallel_is_bereft(r->group)) return status;
-        PROPANE_TRY(train_run_part(r, err));
-    }
 }
 
 /* ---- a step ------------------------------------------------------------------------------------------------------------------ */
@@ -289,7 +276,7 @@ static bool train_run_looks_ahead(const train_run *r, train_ahead *out) {
 
 propane_status train_run_step(train_run *r, train_report *out, propane_error *err) {
     PROPANE_TRY(train_run_check_cancel(r, err));
-    PROPANE_TRY(data_parallel_show(r->group, false, err));
+    if (!r->placed) PROPANE_TRY(train_run_check_place(r, err));
     const int64_t start = clock_ns();
     train_ahead ahead;
     const bool begins = train_run_looks_ahead(r, &ahead);
@@ -305,9 +292,9 @@ propane_status train_run_step(train_run *r, train_report *out, propane_error *er
     }
     p.step = ++r->state.step;
     const int64_t inner = clock_ns();
-    PROPANE_TRY(train_run_agree(r, &p, err));
+    PROPANE_TRY(train_group_agree(r->group, p.step, r->options.steps, &p.outer_bytes, err));
     p.outer_ms = (double)(clock_ns() - inner) / 1e6;
-    p.staleness = data_parallel_staleness(r->group, p.step, r->options.steps);
+    p.staleness = train_group_since(r->group, p.step, r->options.steps);
     const double seconds = (double)(clock_ns() - start) / 1e9;
     r->kind->times(r, seconds, &p);
     p.tokens_per_s = (double)r->units / seconds;
@@ -327,8 +314,8 @@ propane_status train_run_finish(train_run *r, propane_error *err) {
     PROPANE_TRY(train_run_settle(r, err));
     if (r->lost > 0) return train_run_tell_lost(r, err);
     PROPANE_TRY(train_run_save(r, err));
-    PROPANE_TRY(data_parallel_show(r->group, true, err));
     if (!r->checkpoint || !train_run_writes(r)) return PROPANE_OK;
+    PROPANE_TRY(train_run_check_place(r, err));
     PROPANE_TRY(train_run_take_best(r, err));
     return r->kind->finish(r, err);
 }
@@ -372,21 +359,15 @@ static propane_status train_run_loop_evaluate(train_run *r, const train_callback
     return PROPANE_OK;
 }
 
-static void train_run_loop_tell_shed(train_run *r, const train_callbacks *c) {
-    if (r->shed > 0 && c && c->on_shed) c->on_shed(c->context, r->state.step, r->shed, mpi_size(r->options.mpi));
-    r->shed = 0;
-}
-
 static propane_status train_run_loop_step(train_run *r, const train_callbacks *c, propane_error *err) {
     train_report p;
     PROPANE_TRY(train_run_step(r, &p, err));
-    train_run_loop_tell_shed(r, c);
     if (c && c->on_step) c->on_step(c->context, &p);
     return train_run_check_divergence(r, p.loss, err);
 }
 
-static propane_status train_run_loop_on(train_run *r, int64_t until, const train_callbacks *c, bool *restart,
-                                        propane_error *err) {
+static propane_status train_run_loop(train_run *r, int64_t until, const train_callbacks *c, bool *restart,
+                                     propane_error *err) {
     const train_options *o = &r->options;
     for (;;) {
         const bool more = r->state.step < o->steps && !train_run_is_over(r);
@@ -400,17 +381,6 @@ static propane_status train_run_loop_on(train_run *r, int64_t until, const train
     }
     if (r->lost == 0) PROPANE_TRY(train_run_loop_save(r, c, err)); /* told before the model is written */
     return train_run_finish(r, err);
-}
-
-/* Where a message fails, nothing has moved: ranks that are left do the same again. */
-static propane_status train_run_loop(train_run *r, int64_t until, const train_callbacks *c, bool *restart,
-                                     propane_error *err) {
-    for (;;) {
-        const propane_status status = train_run_loop_on(r, until, c, restart, err);
-        if (status == PROPANE_OK || !data_parallel_is_bereft(r->group)) return status;
-        PROPANE_TRY(train_run_part(r, err));
-        train_run_loop_tell_shed(r, c);
-    }
 }
 
 /* A clean end before the last step. */

@@ -2,15 +2,15 @@
  * A training run: options, data and a model in, checkpoints and a result in the run's folder out. Resumed from its
  * checkpoint, a run goes on bit for bit as if it had not been interrupted.
  *
- * There are two kinds, made by lm/run/language_run.h and train/imported_run.h; all that is done with a run once it is made
- * is here.
+ * There are two kinds, made by the language models' language_run.h and by train/imported_run.h; all that is done with a
+ * run once it is made is here.
  */
 #ifndef TRAIN_TRAIN_RUN_H
 #define TRAIN_TRAIN_RUN_H
 
 #include <stdatomic.h>
 
-#include "lm/step/step.h"
+#include "core/base/status.h"
 #include "train/train_options.h"
 
 #define TRAIN_CHECKPOINT "checkpoint.safetensors"
@@ -21,6 +21,12 @@
 #define TRAIN_CONFIG     "config.json"
 #define TRAIN_PACKAGE    "model.mlpackage"
 
+/* Where the device is simulated: energy and arithmetic of its kernels, by the model of the chip. */
+typedef struct train_simulated {
+    bool simulated; /* false: the rest is 0 */
+    double energy_j, flops;
+} train_simulated;
+
 typedef struct train_report {
     int64_t step; /* 1 after the first */
     double loss;  /* mean over all that counts in the step's batches; a language model's in nats per token */
@@ -29,7 +35,7 @@ typedef struct train_report {
     double tokens_per_s; /* samples, for an imported model */
     double device_ms, host_ms;
     int64_t outer_bytes;       /* that this rank sent for an agreement that began here, or for a step of the warm-up */
-    int64_t staleness;         /* steps since the oldest part of the weights was agreed on; -1: no outer steps */
+    int64_t staleness;         /* steps since the ranks last agreed on the weights; -1: no outer steps */
     double outer_ms;           /* what agreeing took of the step, waiting for messages included */
     train_simulated simulated; /* then device_ms is a model's, too */
 } train_report;
@@ -47,15 +53,14 @@ typedef struct train_callbacks {
     void (*on_step)(void *context, const train_report *report);
     void (*on_evaluation)(void *context, const train_evaluation *evaluation);
     void (*on_checkpoint)(void *context, int64_t step, const char *path);
-    void (*on_shed)(void *context, int64_t step, int lost, int left); /* ranks, after a loss */
 } train_callbacks;
 
 typedef struct train_run train_run;
 
 void train_run_free(train_run *r);
 /* Until the last step. *cancel (NULL: never) becomes true: the batch is finished, a checkpoint written,
- * PROPANE_ERR_CANCELLED returned. *restart: the compile budget is used up, the checkpoint is written, and the rest belongs
- * to a new process with --resume. PROPANE_ERR_LIMIT: the training has diverged. */
+ * PROPANE_ERR_CANCELLED returned. *restart: the compile budget is used up, the checkpoint is written, and the rest
+ * belongs to a new process with --resume. PROPANE_ERR_LIMIT: the training has diverged. */
 PROPANE_CHECK propane_status train_run_go(train_run *r, const train_callbacks *callbacks, const atomic_bool *cancel,
                                           bool *restart, propane_error *err);
 
@@ -63,8 +68,8 @@ PROPANE_CHECK propane_status train_run_go(train_run *r, const train_callbacks *c
 PROPANE_CHECK propane_status train_run_go_until(train_run *r, int64_t step, const train_callbacks *callbacks,
                                                 const atomic_bool *cancel, bool *restart, propane_error *err);
 
-/* What that loop is made of, for callers with a loop of their own. Before a step or an evaluation: programs that contain
- * weights are brought up to date; *restart as above, but nothing is saved. */
+/* What that loop is made of, for callers with a loop of their own. Before a step or an evaluation: programs that
+ * contain weights are brought up to date; *restart as above, but nothing is saved. */
 PROPANE_CHECK propane_status train_run_ready(train_run *r, bool *restart, propane_error *err);
 /* One step, also beyond the last one of the schedule. PROPANE_ERR_CANCELLED: nothing has moved. */
 PROPANE_CHECK propane_status train_run_step(train_run *r, train_report *out, propane_error *err);

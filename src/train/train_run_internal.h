@@ -5,11 +5,15 @@
 #ifndef TRAIN_TRAIN_RUN_INTERNAL_H
 #define TRAIN_TRAIN_RUN_INTERNAL_H
 
+#include <sys/types.h>
+
 #include "core/base/arena.h"
 #include "core/base/timeline.h"
 #include "core/files/safetensors.h"
-#include "lm/dist/data_parallel.h"
 #include "train/checkpoint.h"
+#include "train/dist/group.h"
+#include "train/dist/workers.h"
+#include "train/optim/adamw.h"
 #include "train/optim/scaler.h"
 #include "train/optim/schedule.h"
 #include "train/train_run.h"
@@ -45,9 +49,7 @@ typedef struct train_fact {
 enum {
     TRAIN_FACTS = 4,
     TRAIN_BLOCKS = 4, /* weights, first and second moments, the momentum of outer steps */
-    TRAIN_OUTER_BLOCK = 3,
-    TRAIN_ASIDE_BLOCK = 4, /* in the ranks' own files (worker_state.h): weights, and what is under way */
-    TRAIN_FLIGHT_BLOCK = 5
+    TRAIN_OUTER_BLOCK = 3
 };
 
 /* The update of a step whose norm is not known yet. */
@@ -58,16 +60,16 @@ typedef struct train_ahead {
 
 typedef struct train_run_kind {
     void (*free)(train_run *r);
-    /* Over all of the step's batches: the mean loss and the length of its gradient; moves state.position. Stopped between
-     * two batches, the position is where it was: PROPANE_ERR_CANCELLED. `ahead`: an update, which the last batch brings with
-     * it; NULL: update follows. */
+    /* Over all of the step's batches: the mean loss and the length of its gradient; moves state.position. Stopped
+     * between two batches, the position is where it was: PROPANE_ERR_CANCELLED. `ahead`: an update, which the last
+     * batch brings with it; NULL: update follows. */
     propane_status (*gradients)(train_run *r, const train_ahead *ahead, double *loss, double *norm, propane_error *err);
     /* how->gradient_scale: what the gradient of the mean loss is multiplied by. */
     propane_status (*update)(train_run *r, adamw_step *how, propane_error *err);
     /* Device and host time of the step, which took `seconds`, and what was simulated. */
     void (*times)(train_run *r, double seconds, train_report *report);
-    /* An update that goes on beside the device is over when it returns: before weights or moments are looked at. NULL: none
-     * does. */
+    /* An update that goes on beside the device is over when it returns: before weights or moments are looked at. NULL:
+     * none does. */
     propane_status (*settle)(train_run *r, propane_error *err);
     /* Is there anything to evaluate now? */
     bool (*evaluates)(const train_run *r);
@@ -78,6 +80,9 @@ typedef struct train_run_kind {
     propane_status (*publish)(train_run *r, propane_error *err);
     /* The name of a weight with numbers that are none; NULL: there is no such weight. */
     const char *(*not_finite)(const train_run *r);
+    /* Writes what can be used before the run has ended: the weights now are the best so far, or the newest checkpoint's
+     * where nothing has been validated. NULL: nothing can. There is a run folder. */
+    propane_status (*draft)(train_run *r, propane_error *err);
     /* Writes what the run was for. There is a run folder. */
     propane_status (*finish)(train_run *r, propane_error *err);
     /* Metadata besides facts, options and state; NULL: none. */
@@ -101,22 +106,25 @@ struct train_run {
     train_state state;
     train_schedule schedule;
     workers who;
-    data_parallel *group; /* NULL: alone */
-    int64_t units;        /* tokens or samples of a step */
-    int64_t saved;        /* step of the newest checkpoint; -1: none */
-    int64_t lost;         /* steps in a row whose loss was not a number */
-    int shed;             /* ranks that were lost and not told of yet */
-    timeline *timeline;   /* NULL: no trace */
+    train_group *group; /* NULL: alone */
+    int64_t units;      /* tokens or samples of a step */
+    int64_t saved;      /* step of the newest checkpoint; -1: none */
+    int64_t lost;       /* steps in a row whose loss was not a number */
+    timeline *timeline; /* NULL: no trace */
     const atomic_bool *cancel;
-    atomic_bool *save;   /* a checkpoint is wanted; NULL: nobody asks */
-    bool ended;          /* the host wants it (poll.h) */
-    bool asked;          /* by one of the ranks, since the last one */
-    char *checkpoint;    /* NULL without a run folder */
+    atomic_bool *save; /* a checkpoint is wanted; NULL: nobody asks */
+    bool ended;        /* the host wants it (poll.h) */
+    bool asked;        /* by one of the ranks, since the last one */
+    char *checkpoint;  /* NULL without a run folder */
+    bool placed;       /* the run folder is known: */
+    dev_t place_device;
+    ino_t place_number;
     const char *refused; /* the folder for the smallest program that the device refuses; NULL: not asked for */
     char *best;          /* the weights of the best evaluation, if they are kept; else NULL */
 };
 
-/* First thing in making a run: checks and copies the options. `r` is all zeros; it is freed by the caller if this fails. */
+/* First thing in making a run: checks and copies the options. `r` is all zeros; it is freed by the caller if this
+ * fails. */
 PROPANE_CHECK propane_status train_run_begin(train_run *r, const train_run_kind *kind, const train_options *options,
                                              propane_error *err);
 /* The schedule, once the number of steps is known. */

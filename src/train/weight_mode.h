@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * How the device's programs get their weights. This list is the only one: flags, messages, checks and estimates read it.
+ * How the device's programs get their weights. This list is the only one: flags, messages, checks and estimates read
+ * it.
  *
  *   inputs   as inputs of their own
  *   packed   side by side with the activations in one input (lm/step/weight_packing.h)

@@ -84,10 +84,10 @@ TEST(memory_can_be_shared) {
     EXPECT(!mem_shared_make(name, (size_t)1 << 60) && !mem_shared_open(name, 4096)); /* nothing stays of it */
 }
 
-TEST(memory_tells_a_part_of_the_second_cache) {
-    int64_t all = mem_second_cache(1 << 20), half = mem_second_cache(512 << 10);
+TEST(memory_tells_a_part_of_l2) {
+    int64_t all = mem_l2_bytes(1 << 20), half = mem_l2_bytes(512 << 10);
     EXPECT(all >= 256 << 10 && all <= 1 << 20);
-    EXPECT(half == all / 2 && mem_second_cache(0) == 0);
+    EXPECT(half == all / 2 && mem_l2_bytes(0) == 0);
 }
 
 TEST(arena_gives_aligned_zeroed_memory) {
@@ -293,7 +293,7 @@ TEST(no_more_memory_than_there_is) {
 }
 
 SUITE("base/base", T(no_more_memory_than_there_is), T(errors_carry_status_and_text), T(long_errors_are_cut_not_overrun),
-      T(memory_is_zeroed_counted_and_can_fail), T(memory_can_be_shared), T(memory_tells_a_part_of_the_second_cache),
+      T(memory_is_zeroed_counted_and_can_fail), T(memory_can_be_shared), T(memory_tells_a_part_of_l2),
       T(arena_gives_aligned_zeroed_memory), T(bytes_become_base64), T(fewest_digits_of_numbers),
       T(text_grows_and_remembers_failure), T(text_for_people), T(rng_gives_the_published_sequence),
       T(rng_draws_are_fair), T(sha256_gives_the_standard_digests))

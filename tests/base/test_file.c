@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "core/base/checksum.h"
@@ -126,8 +127,10 @@ TEST(temporary_names_cannot_be_foretold) {
     EXPECT(entries(dir) == 50);
     for (int i = 0; i < 50; i++) {
         close(fds[i]);
+        temporary_forget(names[i]);
         mem_free(names[i]);
     }
+    EXPECT(!temporary_exists());
     temporary_sweep(path);
     EXPECT(entries(dir) == 0);
     char *scratch;
@@ -136,6 +139,48 @@ TEST(temporary_names_cannot_be_foretold) {
     EXPECT(stat(scratch, &st) == 0 && (st.st_mode & 0777) == 0700);
     EXPECT_FAIL(file_make_private_dir(scratch, &err), PROPANE_ERR_IO, "File exists");
     mem_free(scratch);
+    mem_free(dir);
+}
+
+/* In a child: what it is writing goes, what its parent is writing stays, and nothing takes a name after it. */
+static void remove_what_is_mine(const char *dir, bool writes) {
+    file_writer *file = NULL;
+    folder_writer *folder = NULL;
+    char inside[1300];
+    if (temporary_exists()) _exit(1); /* the parent's list is not the child's */
+    if (writes) {
+        if (file_writer_open(in_dir(dir, "mine"), &file, &err)) _exit(2);
+        if (folder_writer_open(in_dir(dir, "my folder"), &folder, &err)) _exit(3);
+        snprintf(inside, sizeof inside, "%s/part", folder_writer_path(folder));
+        if (file_write(inside, "x", 1, &err) || !temporary_exists()) _exit(4);
+    }
+    temporary_remove_all();
+    if (!writes) _exit(0);
+    if (entries(dir) != 3) _exit(5);
+    signal(SIGALRM, SIG_DFL);
+    alarm(1);
+    _exit((int)file_writer_commit(file, &err)); /* waits for the alarm */
+}
+
+TEST(what_is_being_written_can_be_removed) {
+    char *dir = test_temp_dir();
+    file_writer *file;
+    folder_writer *folder;
+    EXPECT_OK(file_write(in_dir(dir, "whole"), "x", 1, &err));
+    EXPECT_OK(file_writer_open(in_dir(dir, "file"), &file, &err));
+    EXPECT_OK(folder_writer_open(in_dir(dir, "folder"), &folder, &err));
+    EXPECT(entries(dir) == 3 && temporary_exists());
+    for (int writes = 0; writes < 2; writes++) {
+        const pid_t child = fork();
+        if (child == 0) remove_what_is_mine(dir, writes == 1);
+        int state;
+        EXPECT(child > 0 && waitpid(child, &state, 0) == child);
+        EXPECT_MSG(writes ? WIFSIGNALED(state) && WTERMSIG(state) == SIGALRM : state == 0, "state %d", state);
+        EXPECT(entries(dir) == 3);
+    }
+    file_writer_abort(file);
+    folder_writer_abort(folder);
+    EXPECT(entries(dir) == 1 && !temporary_exists());
     mem_free(dir);
 }
 
@@ -224,6 +269,25 @@ TEST(a_mapped_file_that_shrinks_is_an_error) {
 }
 
 /* Any byte that is another one, any two that changed places, any end that is missing. */
+/* A command overwrites none of its inputs; a library writes a file, reads it and writes it again. */
+TEST(an_input_is_no_output_once_a_command_asked_for_that) {
+    char *dir = test_temp_dir(), *data = NULL;
+    size_t length;
+    const char *file = in_dir(dir, "a");
+    EXPECT_OK(file_write(file, "one", 3, &err));
+    EXPECT_OK(file_read(file, 10, &data, &length, &err));
+    mem_free(data);
+    EXPECT_OK(file_check_output(file, &err));
+    file_keep_inputs();
+    EXPECT_OK(file_check_output(file, &err));
+    EXPECT_OK(file_read(file, 10, &data, &length, &err));
+    mem_free(data);
+    EXPECT_FAIL(file_check_output(file, &err), PROPANE_ERR_INVALID,
+                "/a was read for this: give the output another name");
+    EXPECT_OK(file_check_output(in_dir(dir, "b"), &err));
+    mem_free(dir);
+}
+
 TEST(checksums_tell_damage) {
     uint8_t data[300];
     char whole[17], other[17];
@@ -331,9 +395,10 @@ TEST(json_values_are_checked) {
     json_decref(j);
 }
 
-SUITE("base/file", T(written_files_read_back), T(a_writer_can_seek_back_and_is_atomic),
-      T(refusals_name_path_and_reason), T(a_full_disk_is_an_error_and_leaves_nothing),
-      T(temporary_names_cannot_be_foretold), T(only_rubbish_is_swept), T(links_are_not_followed),
+SUITE("base/file", T(written_files_read_back), T(an_input_is_no_output_once_a_command_asked_for_that),
+      T(a_writer_can_seek_back_and_is_atomic), T(refusals_name_path_and_reason),
+      T(a_full_disk_is_an_error_and_leaves_nothing), T(temporary_names_cannot_be_foretold),
+      T(what_is_being_written_can_be_removed), T(only_rubbish_is_swept), T(links_are_not_followed),
       T(folders_are_written_as_one), T(a_mapped_file_that_shrinks_is_an_error), T(checksums_tell_damage),
       T(folders_are_made_with_their_parents), T(json_of_other_programs), T(json_errors_say_where),
       T(json_values_are_checked))

@@ -182,6 +182,25 @@ TEST(a_laptop_on_its_battery_is_known) {
     mem_free(dir);
 }
 
+TEST(a_machine_that_is_slowed_down_by_heat_is_known) {
+    char *dir = test_temp_dir();
+    EXPECT(!power_source_is_hot_in("/no/such/folder") && !power_source_is_hot_in(dir));
+    supply(dir, "thermal_zone0", "temp", "99000\n");
+    supply(dir, "thermal_zone0", "trip_point_0_type", "critical\n");
+    supply(dir, "thermal_zone0", "trip_point_0_temp", "90000\n");
+    EXPECT(!power_source_is_hot_in(dir));
+    supply(dir, "thermal_zone0", "trip_point_1_type", "passive\n");
+    supply(dir, "thermal_zone0", "trip_point_1_temp", "0\n");
+    EXPECT(!power_source_is_hot_in(dir));
+    supply(dir, "thermal_zone0", "trip_point_1_temp", "99000\n");
+    EXPECT(power_source_is_hot_in(dir));
+    supply(dir, "thermal_zone0", "temp", "98999\n");
+    EXPECT(!power_source_is_hot_in(dir));
+    supply(dir, "cooling_device0", "temp", "120000\n");
+    EXPECT(!power_source_is_hot_in(dir));
+    mem_free(dir);
+}
+
 TEST(spinning_can_be_told) {
     propane_error err = {0};
     setenv("PROPANE_SPIN", "off", 1);
@@ -224,4 +243,5 @@ TEST(the_first_task_that_fails_is_told) {
 
 SUITE("base/pool", T(each_task_runs_once), T(more_threads_than_cores), T(a_loop_inside_a_loop_runs_on_its_caller),
       T(several_callers_take_turns), T(stopped_it_starts_again), T(does_not_allocate), T(thread_numbers_are_checked),
-      T(the_first_task_that_fails_is_told), T(a_laptop_on_its_battery_is_known), T(spinning_can_be_told))
+      T(the_first_task_that_fails_is_told), T(a_laptop_on_its_battery_is_known),
+      T(a_machine_that_is_slowed_down_by_heat_is_known), T(spinning_can_be_told))

@@ -5,11 +5,12 @@
 #   kill     SIGKILL in training and conversions          stop    stopped writes at any call, unsynced data lost
 #   faults   failing requests for memory (make hard)      mutation  fuzz targets under ASan and UBSan (needs clang)
 #   soak     memory over time: training, serving          server  clients that hold, flood and lie (tests/serve)
+#   growth   what twice as large an input costs (needs valgrind)
 set -u
 cd "$(dirname "$0")/../.." || exit 2
 build=$1
 shift
-[ $# -gt 0 ] || set -- kill stop faults mutation soak server
+[ $# -gt 0 ] || set -- kill stop faults mutation soak server growth
 export BUDGET="${BUDGET:-60}"
 failed=''
 for part; do
@@ -19,6 +20,7 @@ for part; do
     faults) POINTS=${POINTS:-$((BUDGET / 10 + 1))} sh tests/hard/run.sh "$build" | tail -4 ;;
     mutation) command -v clang > /dev/null || command -v clang-19 > /dev/null && sh fuzz/run.sh "$((BUDGET / 15 + 1))" | tail -20 ;;
     server) sh tests/run.sh "$build" serve/ && sh tests/campaign/attack.sh "$build" ;;
+    growth) python3 -I tests/campaign/growth.py "$build/propane" || [ $? = 77 ] ;;
     *) echo "there is no part '$part'"; exit 2 ;;
     esac || failed="$failed $part"
     echo "$part: $(($(date +%s) - start)) s"

@@ -207,7 +207,7 @@ static propane_status spoiled_run(const cpu_run *run, const void *args, propane_
     EXPECT(old != NULL);
     for (int b = 0; b < p->buffer_count; b++) {
         const cpu_buffer *o = &p->buffers[b]; /* scratch is no result */
-        const bool result = o->place == CPU_PLACE_OUTPUT || (o->place == CPU_PLACE_TEMP && o->last > s->index);
+        const bool result = o->place == CPU_STORAGE_OUTPUT || (o->place == CPU_STORAGE_TEMP && o->last > s->index);
         old[b] = result ? mem_alloc((size_t)o->bytes + 1) : NULL;
         if (old[b]) memcpy(old[b], run->base[b], (size_t)p->buffers[b].bytes);
     }

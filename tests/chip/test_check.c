@@ -206,7 +206,7 @@ static mil_module *one_conv(int64_t out, int64_t in) {
     mil_value *w = mil_in(op, "weight");
     mil_type type = mil_type_tensor(MIL_fp16, 4, (int64_t[]){out, in, 1, 1});
     w->type = type;
-    ((mil_const *)(uintptr_t)w->konst)->type = type;
+    ((mil_const *)(uintptr_t)w->constant)->type = type;
     return m;
 }
 
@@ -231,9 +231,9 @@ static mil_module *sum_of_files(int64_t files, int64_t constants) {
     double values[32] = {1};
     for (int i = 0; i < constants; i++) {
         mil_value *c = mil_build_const_f64(&b, "c", &type, values);
-        mil_const *konst = (mil_const *)(uintptr_t)c->konst;
-        konst->blob_path = i % files ? "@model_path/weights/b.bin" : "@model_path/weights/a.bin";
-        konst->blob_offset = (uint64_t)(64 + 128 * i);
+        mil_const *constant = (mil_const *)(uintptr_t)c->constant;
+        constant->blob_path = i % files ? "@model_path/weights/b.bin" : "@model_path/weights/a.bin";
+        constant->blob_offset = (uint64_t)(64 + 128 * i);
         v = mil_build_binary(&b, MIL_OP_add, v, c);
     }
     mil_build_result(&b, v);
@@ -248,6 +248,7 @@ static const built_case built[] = {
     {"C8a", convs, {384, 0}, {383, 0}},
     {"C8b", convs, {387, 0}, {386, 0}},
     {"C8c", relus, {2001, 0}, {2000, 0}},
+    {"X7", one_conv, {300001, 1000}, {300000, 1000}},
     {"C50", one_conv, {2048, 4096}, {2048, 4095}},
 };
 
@@ -354,7 +355,6 @@ TEST(many_findings_are_collected_and_counted) {
     EXPECT_OK(chip_check_module(r, m, &err));
     EXPECT(chip_report_total(r, chip_get(CHIP_m1), CHIP_REFUSE) == 100);
     EXPECT(chip_report_total(r, chip_get(CHIP_m4), CHIP_REFUSE) == 0);
-    EXPECT(chip_report_suppressed(r) == 80);
     EXPECT(chip_report_worst(r) == CHIP_REFUSE);
     text out = {0};
     chip_report_print(r, &(chip_print){0}, &out);

@@ -7,7 +7,7 @@
 #   # comment
 #   ! tool tool       what the file needs of the system; without it the rest of the file is skipped; part:server: an optional part,
 #                     python:jinja2: a package of python3; /proc, /dev/full: a file or folder
-#   ? tool tool       what the next case needs; without it that one is skipped
+#   ? tool tool       what the next case needs, and what is prepared before it; without it that one is skipped
 #   @ shell code      prepares files (a failure fails the file)
 #   $ command         run with sh; "propane" is the program under test
 #   > line            expected standard output, exactly; none given: not compared
@@ -113,7 +113,7 @@ while IFS= read -r line; do
         break
         ;;
     '? '*) has_all "${line#??}" || without=$tool ;;
-    '@ '*) sh -e -c "${line#@ }" || { echo "$2:$line_number: preparing failed: ${line#@ }"; ran=$((ran + 1)) failed=$((failed + 1)); } ;;
+    '@ '*) [ -n "$without" ] || sh -e -c "${line#@ }" || { echo "$2:$line_number: preparing failed: ${line#@ }"; ran=$((ran + 1)) failed=$((failed + 1)); } ;;
     '$ '*) command=${line#??} number=$line_number ;;
     '> '*) printf '%s\n' "${line#??}" >> ../out.want ;;
     '>~ '*) printf '%s\n' "${line#???}" >> ../out.match ;;

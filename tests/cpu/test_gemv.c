@@ -329,7 +329,6 @@ TEST(packing_keeps_what_it_can) {
     model_pack(MODEL_INT4, w, 1, 64, q4, s);
     EXPECT(q4[0] == 0x88 && (s[0] & 0x7fff) == 0);
     EXPECT(model_packing_for(MODEL_INT4, 40) == MODEL_FP16 && model_packing_for(MODEL_INT8, 64) == MODEL_INT8);
-    EXPECT(model_pack_bytes(MODEL_INT4, 2, 64) == 72 && model_pack_bytes(MODEL_FP16, 2, 64) == 256);
 }
 
 SUITE("cpu/gemv", T(every_form_on_every_instruction_set), T(products_make_rows_while_they_pack),

@@ -46,7 +46,7 @@ static void check(const reference_case *c, void *context) {
     cpu_program *program = NULL;
     void *inputs[REFERENCE_VALUES] = {0}, *outputs[REFERENCE_VALUES] = {0};
     bool state = false, packed = false;
-    for (int i = 0; i < c->function->param_count; i++) state |= c->function->params[i]->type.shell == MIL_STATE;
+    for (int i = 0; i < c->function->param_count; i++) state |= c->function->params[i]->type.container == MIL_STATE;
     for (int r = 0; r < c->function->result_count; r++)
         packed |= mil_dtype_get(c->function->results[r]->type.dtype)->bits < 8;
     if (state || packed || c->is_distribution) { /* states are a pass's; distributions are tests/ops' */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * A driver that does what its input says, for tests of the device layer: fail, take time, tell the order. It stands in
- * two devices, "scripted" and "other", and there is an "absent" one that cannot be opened. Linking this file replaces the
- * library's list of drivers.
+ * two devices, "scripted" and "other", and there is an "absent" one that cannot be opened. Linking this file replaces
+ * the library's list of drivers.
  */
 #ifndef TESTS_DEVICE_SCRIPTED_H
 #define TESTS_DEVICE_SCRIPTED_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Calls of Apple's classes without Propane's driver: how the tests ask the stand-in what it does, as another program would.
- * Objects made by a function that begins with `new_` belong to the caller until the process ends: a test is one.
+ * Calls of Apple's classes without Propane's driver: how the tests ask the stand-in what it does, as another program
+ * would. Objects made by a function that begins with `new_` belong to the caller until the process ends: a test is one.
  */
 #ifndef TESTS_DRIVERS_APPLE_CALLS_H
 #define TESTS_DRIVERS_APPLE_CALLS_H

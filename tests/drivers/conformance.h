@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * One suite for every driver. A driver's test file describes the driver and hands over; the tests that it cannot pass are
- * reported as skipped, each with its reason.
+ * One suite for every driver. A driver's test file describes the driver and hands over; the tests that it cannot pass
+ * are reported as skipped, each with its reason.
  */
 #ifndef TESTS_DRIVERS_CONFORMANCE_H
 #define TESTS_DRIVERS_CONFORMANCE_H

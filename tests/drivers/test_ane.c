@@ -17,9 +17,9 @@
 #include "core/base/memory.h"
 #include "core/base/text.h"
 #include "drivers/conformance.h"
-#include "lm/step/weight_mode_check.h"
 #include "support/ane_rig.h"
 #include "train/weight_mode.h"
+#include "train/weight_mode_check.h"
 
 static propane_error err;
 
@@ -1161,10 +1161,10 @@ static const fault faults[] = {
     {"load", "always", "ane", PROPANE_ERR_DEVICE, "is compiled but does not load: com.apple.appleneuralengine, code 6"},
     {"load", "large", "ane:client", PROPANE_ERR_DEVICE, "weights are too large (C7)"},
     {"attributes", "strange", "ane", PROPANE_ERR_DEVICE,
-     "tells input number 0 as 'i000_x_x', which the program does not have"},
+     "names input number 0 'i000_x_x', which the program does not have"},
     {"attributes", "shapes", "ane", PROPANE_ERR_DEVICE, "in which its dimension of 8 is not to be found"},
     {"attributes", "params", "ane", PROPANE_ERR_DEVICE, "in which its dimension of 8 is not to be found"},
-    {"attributes", "rows", "ane", PROPANE_ERR_DEVICE, "tells rows of 8 bytes for 8 elements of 2"},
+    {"attributes", "rows", "ane", PROPANE_ERR_DEVICE, "gives rows of 8 bytes for 8 elements of 2"},
     {"surface", "nil", "ane", PROPANE_ERR_MEMORY, "the system gives no IOSurface"},
     {"wrap", "nil", "ane", PROPANE_ERR_MEMORY, "_ANEIOSurfaceObject takes no IOSurface"},
     {"lock", "fail", "ane", PROPANE_ERR_DEVICE, "cannot be locked"},

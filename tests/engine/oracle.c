@@ -10,49 +10,88 @@
 #include "core/base/memory.h"
 #include "support/test.h"
 
-static uint32_t oracle_hex(const json_t *text) { return (uint32_t)strtoul(json_string_value(text), NULL, 16); }
+/* Where a line is wrong, for the message. */
+typedef struct oracle_place {
+    const char *path;
+    int line;
+} oracle_place;
 
-static void oracle_task(const json_t *json, engine_task *t) {
+static uint32_t oracle_hex(const oracle_place *p, const json_t *text, const char *what) {
+    EXPECT_MSG(json_is_string(text), "%s:%d: %s: a text such as \"0x1f800\" is wanted", p->path, p->line, what);
+    return (uint32_t)strtoul(json_string_value(text), NULL, 16);
+}
+
+static void oracle_record(const oracle_place *p, const char *record, engine_task *t) {
+    unsigned address = 0;
+    int count = 0;
+    bool known = record && sscanf(record, "%x:%d", &address, &count) == 2 && count >= 1 && count <= 64;
+    for (int i = 0; known && i < count; i++) known = engine_index(address + 4u * (unsigned)i) >= 0;
+    EXPECT_MSG(known && t->record_count < ENGINE_RECORDS,
+               "%s:%d: '%s' is no record of registers, \"0x1f800:18\" for 18 from 0x1f800 on", p->path, p->line,
+               record ? record : "(no text)");
+    engine_task_record(t, address, count);
+}
+
+static void oracle_task(const oracle_place *p, const json_t *json, engine_task *t) {
     json_t *value;
     size_t i;
     const char *key;
-    t->offset = oracle_hex(json_object_get(json, "offset"));
-    json_array_foreach(json_object_get(json, "header"), i, value) t->header[t->header_words++] = oracle_hex(value);
-    json_array_foreach(json_object_get(json, "records"), i, value) {
-        unsigned address = 0;
-        int count = 0;
-        EXPECT(sscanf(json_string_value(value), "%x:%d", &address, &count) == 2);
-        engine_task_record(t, address, count);
+    t->offset = oracle_hex(p, json_object_get(json, "offset"), "offset of a task");
+    json_array_foreach(json_object_get(json, "header"), i, value) {
+        EXPECT_MSG(i < ENGINE_HEADER_WORDS, "%s:%d: a header of more than %d words", p->path, p->line,
+                   ENGINE_HEADER_WORDS);
+        t->header[t->header_words++] = oracle_hex(p, value, "header");
     }
-    json_object_foreach(json_object_get(json, "words"), key, value)
-        engine_set(t, (uint32_t)strtoul(key, NULL, 16), oracle_hex(value));
+    json_array_foreach(json_object_get(json, "records"), i, value) oracle_record(p, json_string_value(value), t);
+    json_object_foreach(json_object_get(json, "words"), key, value) {
+        uint32_t address = (uint32_t)strtoul(key, NULL, 16);
+        EXPECT_MSG(engine_index(address) >= 0, "%s:%d: there is no register '%s'", p->path, p->line, key);
+        engine_set(t, address, oracle_hex(p, value, key));
+    }
+}
+
+static void oracle_line(const oracle_place *p, const char *line, void (*visit)(const oracle *o, void *context),
+                        void *context) {
+    oracle o = {0};
+    propane_error err = {0};
+    char where[1100];
+    snprintf(where, sizeof where, "%s:%d", p->path, p->line);
+    EXPECT_OK(json_parse(line, strlen(line), where, &o.json, &err));
+    o.id = json_string_value(json_object_get(o.json, "id"));
+    const json_t *tasks = json_object_get(o.json, "tasks");
+    EXPECT_MSG(o.id && json_string_value(json_object_get(json_object_get(o.json, "mil"), "op")) &&
+                   json_array_size(tasks),
+               "%s: a program has \"id\", \"mil\" with \"op\", and \"tasks\"", where);
+    o.task_count = (int)json_array_size(tasks);
+    o.tasks = mem_array((size_t)o.task_count, sizeof *o.tasks);
+    for (int i = 0; i < o.task_count; i++) oracle_task(p, json_array_get(tasks, (size_t)i), &o.tasks[i]);
+    o.text_sha256 = json_string_value(json_object_get(o.json, "text_sha256"));
+    o.text_bytes = (size_t)json_integer_value(json_object_get(o.json, "text_bytes"));
+    visit(&o, context);
+    mem_free(o.tasks);
+    json_decref(o.json);
+}
+
+int oracle_each_of(const char *path, void (*visit)(const oracle *o, void *context), void *context) {
+    propane_error err = {0};
+    oracle_place place = {path, 0};
+    char *data = NULL;
+    size_t length = 0;
+    int count = 0;
+    EXPECT_OK(file_read(path, 1u << 26, &data, &length, &err));
+    for (char *line = data, *end; line && *line; line = end) {
+        end = strchr(line, '\n');
+        if (end) *end++ = 0;
+        place.line++;
+        if (!*line) continue;
+        oracle_line(&place, line, visit, context);
+        count++;
+    }
+    mem_free(data);
+    return count;
 }
 
 int oracle_each(void (*visit)(const oracle *o, void *context), void *context) {
     const char *path = test_data("h13_oracles.jsonl");
-    propane_error err = {0};
-    char *data = NULL;
-    size_t length = 0;
-    int count = 0;
-    if (!path) return -1;
-    EXPECT_OK(file_read(path, 1u << 24, &data, &length, &err));
-    for (char *line = data, *end; line && *line; line = end, count++) {
-        end = strchr(line, '\n');
-        if (end) *end++ = 0;
-        oracle o = {0};
-        EXPECT_OK(json_parse(line, strlen(line), path, &o.json, &err));
-        o.id = json_string_value(json_object_get(o.json, "id"));
-        json_t *tasks = json_object_get(o.json, "tasks"), *value;
-        size_t i;
-        o.task_count = (int)json_array_size(tasks);
-        o.tasks = mem_array((size_t)o.task_count, sizeof *o.tasks);
-        json_array_foreach(tasks, i, value) oracle_task(value, &o.tasks[i]);
-        o.text_sha256 = json_string_value(json_object_get(o.json, "text_sha256"));
-        o.text_bytes = (size_t)json_integer_value(json_object_get(o.json, "text_bytes"));
-        visit(&o, context);
-        mem_free(o.tasks);
-        json_decref(o.json);
-    }
-    mem_free(data);
-    return count;
+    return path ? oracle_each_of(path, visit, context) : -1;
 }

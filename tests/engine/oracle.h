@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Published programs of Apple's compiler (h13_oracles.jsonl of the shared data): what they compute and the words of their
- * tasks.
+ * Published programs of Apple's compiler (h13_oracles.jsonl of the shared data): what they compute and the words of
+ * their tasks.
  */
 #ifndef TESTS_ENGINE_ORACLE_H
 #define TESTS_ENGINE_ORACLE_H
@@ -18,7 +18,10 @@ typedef struct oracle {
     size_t text_bytes;
 } oracle;
 
-/* Calls `visit` for each program; returns how many there are, -1: the file is not here. */
+/* Calls `visit` for each program of a file of that form, a program a line. A line that is none fails the test with its
+ * place. */
+int oracle_each_of(const char *path, void (*visit)(const oracle *o, void *context), void *context);
+/* Of h13_oracles.jsonl; returns how many there are, -1: the file is not here. */
 int oracle_each(void (*visit)(const oracle *o, void *context), void *context);
 
 #endif

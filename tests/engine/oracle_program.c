@@ -8,6 +8,7 @@
 
 #include "core/base/memory.h"
 #include "core/mil/build.h"
+#include "oracle_chain.h"
 #include "support/test.h"
 
 static const json_t *program_get(const oracle *o, const char *key) {
@@ -70,12 +71,7 @@ static void program_ints(mil_builder *b, program_arguments *a, const char *param
     program_add(a, param, mil_build_ints(b, values, count));
 }
 
-static mil_opcode program_opcode(const char *op) {
-    size_t n = strcspn(op, " (");
-    const mil_op_info *info = mil_op_find(op, n);
-    EXPECT_MSG(info, "no operation '%s'", op);
-    return info->code;
-}
+static const mil_op_info *program_operation(const char *op) { return mil_op_find(op, strcspn(op, " (")); }
 
 static void program_conv(const oracle *o, mil_builder *b, program_arguments *a) {
     mil_type w = program_type(o, "weight");
@@ -88,12 +84,14 @@ static void program_conv(const oracle *o, mil_builder *b, program_arguments *a) 
     program_add(a, "groups", mil_build_int(b, (int32_t)json_integer_value(program_get(o, "groups"))));
 }
 
-static void program_list(const oracle *o, mil_builder *b, program_arguments *a, const char *key, int rank) {
+/* Axes that a description leaves open are all but the first; of two programs of one such description the second has the last
+ * alone (joshuaswarren/mil-hwx-compiler research/oracles/h13/norm_layer_norm_ax3_1x1x1x64.json has its words). */
+static void program_list(const oracle *o, mil_builder *b, program_arguments *a, const char *key, int rank, bool last) {
     const json_t *list = program_get(o, key);
     int64_t values[MIL_MAX_RANK];
-    int count = json_is_array(list) ? (int)json_array_size(list) : rank - 1;
+    int count = json_is_array(list) ? (int)json_array_size(list) : last ? 1 : rank - 1;
     for (int i = 0; i < count; i++)
-        values[i] = json_is_array(list) ? json_integer_value(json_array_get(list, (size_t)i)) : i + 1;
+        values[i] = json_is_array(list) ? json_integer_value(json_array_get(list, (size_t)i)) : rank - count + i;
     program_ints(b, a, key, values, count);
 }
 
@@ -104,8 +102,8 @@ static void program_attributes(const oracle *o, mil_builder *b, program_argument
             program_add(a, flags[i], mil_build_bool(b, json_is_true(program_get(o, flags[i]))));
     if (program_get(o, "axis"))
         program_add(a, "axis", mil_build_int(b, (int32_t)json_integer_value(program_get(o, "axis"))));
-    if (program_get(o, "axes")) program_list(o, b, a, "axes", rank);
-    if (program_get(o, "perm")) program_list(o, b, a, "perm", rank);
+    if (program_get(o, "axes")) program_list(o, b, a, "axes", rank, strstr(o->id, "formB") != NULL);
+    if (program_get(o, "perm")) program_list(o, b, a, "perm", rank, false);
     if (program_get(o, "epsilon"))
         program_add(a, "epsilon", mil_build_scalar(b, MIL_fp32, json_number_value(program_get(o, "epsilon"))));
     if (code == MIL_OP_rsqrt) program_add(a, "epsilon", mil_build_scalar(b, MIL_fp32, 1e-6));
@@ -124,17 +122,21 @@ static const char *program_result_name(const oracle *o, mil_opcode code) {
     return early ? "product" : "y";
 }
 
-mil_module *oracle_program(const oracle *o) {
+mil_module *oracle_program(const oracle *o, propane_error *err) {
     const char *op = json_string_value(program_get(o, "op"));
     program_arguments a = {0};
-    propane_error err = {0};
     mil_builder b = {0};
-    if (strcmp(op, "chain") == 0) return NULL;
+    const mil_op_info *info = program_operation(op);
+    if (strcmp(op, "chain") == 0) return oracle_chain(o, err);
+    if (!info) { /* this MIL does not have it */
+        propane_fail(err, PROPANE_ERR_UNSUPPORTED, "'%s' is not one operation", op);
+        return NULL;
+    }
     mil_module *m = mil_module_create(o->id);
     mil_build_begin(&b, m, "main", MIL_IOS18);
     mil_type type = program_type(o, "x");
     bool clamp = strstr(op, "relu(x)") != NULL && program_has(op, "add");
-    mil_opcode code = clamp ? MIL_OP_add : program_opcode(op);
+    mil_opcode code = clamp ? MIL_OP_add : info->code;
     mil_value *x = mil_build_param(&b, "x", type), *y = NULL;
     program_add(&a, "x", x);
     if (clamp) y = mil_build_unary(&b, MIL_OP_relu, x);
@@ -152,6 +154,7 @@ mil_module *oracle_program(const oracle *o) {
     program_attributes(o, &b, &a, code, type.rank);
     mil_op *last = mil_build_op(&b, code, program_result_name(o, code), a.list, a.count);
     if (last) mil_build_result(&b, last->results[0]);
-    EXPECT_MSG(mil_build_end(&b, &err) == PROPANE_OK, "%s: %s", o->id, err.text);
-    return m;
+    if (mil_build_end(&b, err) == PROPANE_OK) return m;
+    mil_module_free(m);
+    return NULL;
 }

@@ -340,6 +340,121 @@ TEST(values_stay_on_chip) {
     EXPECT(chain_kept(true) == 4);
 }
 
+/* x [m, k] through two products with constants, a function between them. */
+static mil_module *pair_build(rng *r, int64_t m, int64_t k, int64_t n, int64_t last, mil_opcode between, bool twice) {
+    propane_error err = {0};
+    mil_builder b = {0};
+    mil_module *module = mil_module_create("pair");
+    const int64_t shape[3] = {1, m, k}, first[2] = {n, k}, second[2] = {last, n};
+    mil_build_begin(&b, module, "main", MIL_IOS18);
+    mil_value *x = mil_build_param(&b, "x", mil_type_tensor(MIL_fp16, 3, shape)), *no = mil_build_bool(&b, false),
+              *yes = mil_build_bool(&b, true), *h, *y;
+    mil_value *w1 = draw_const(&b, r, 2, first, 0.2), *w2 = draw_const(&b, r, 2, second, 0.2);
+    const mil_argument one[] = {{"x", 1, &x}, {"y", 1, &w1}, {"transpose_x", 1, &no}, {"transpose_y", 1, &yes}};
+    h = mil_build_unary(&b, between, mil_build_op(&b, MIL_OP_matmul, "a", one, 4)->results[0]);
+    const mil_argument two[] = {{"x", 1, &h}, {"y", 1, &w2}, {"transpose_x", 1, &no}, {"transpose_y", 1, &yes}};
+    y = mil_build_op(&b, MIL_OP_matmul, "b", two, 4)->results[0];
+    if (twice) mil_build_result(&b, h);
+    mil_build_result(&b, y);
+    EXPECT_OK(mil_build_end(&b, &err));
+    return module;
+}
+
+/* The number of its tasks; *worst: how far off it is. */
+static int pair_tasks(int64_t m, int64_t k, int64_t n, int64_t last, mil_opcode between, bool twice, double *worst) {
+    rng r;
+    rng_init(&r, (uint64_t)(m + k));
+    propane_error err = {0};
+    compile_seen seen = {0};
+    mil_module *module = pair_build(&r, m, k, n, last, between, twice);
+    *worst = compile_run(module->functions, &r, 1, &seen, &err);
+    EXPECT_MSG(*worst >= 0, "%s", err.text);
+    mil_module_free(module);
+    return seen.tasks;
+}
+
+TEST(two_products_are_three_tasks) {
+    static const struct {
+        int64_t m, k, n, last;
+        mil_opcode between;
+    } list[] = {{128, 64, 96, 32, MIL_OP_relu},
+                {1, 48, 160, 17, MIL_OP_gelu},
+                {7, 33, 65, 40, MIL_OP_relu},
+                {64, 16, 32, 256, MIL_OP_silu},
+                {200, 24, 40, 24, MIL_OP_relu}};
+    for (size_t i = 0; i < sizeof list / sizeof list[0]; i++) {
+        double worst, apart;
+        int tasks = pair_tasks(list[i].m, list[i].k, list[i].n, list[i].last, list[i].between, false, &worst);
+        EXPECT_MSG(tasks == 3, "program %zu: %d tasks", i, tasks);
+        EXPECT_MSG(worst <= 0.03, "program %zu: off by %.3g of the largest value", i, worst);
+        /* what lies between is a result, too: it must be stored */
+        EXPECT(pair_tasks(list[i].m, list[i].k, list[i].n, list[i].last, list[i].between, true, &apart) == 4);
+        EXPECT(apart <= 0.03);
+    }
+    /* 1,024 rows: each product fits on chip, what lies between and the first one's source do not fit together */
+    rng r;
+    rng_init(&r, 1);
+    engine_object *o = NULL;
+    propane_error err = {0};
+    mil_module *m = pair_build(&r, 1024, 512, 512, 8, MIL_OP_relu, false);
+    EXPECT_OK(engine_compile(m->functions, NULL, &o, &err));
+    EXPECT(o->task_count == 4);
+    engine_object_free(o);
+    mil_module_free(m);
+}
+
+typedef struct attention_case {
+    int64_t m, n, d, out; /* queries, keys, width of both, width of the values */
+    double scale;         /* 1: no factor */
+    bool late;            /* the values are computed after the probabilities */
+    bool twice;           /* the probabilities are a result, too */
+    int tasks;            /* 0: as many as there are */
+} attention_case;
+
+static mil_value *attention_product(mil_builder *b, mil_value *x, mil_value *y, bool transposed) {
+    mil_value *no = mil_build_bool(b, false), *last = mil_build_bool(b, transposed);
+    const mil_argument list[] = {{"x", 1, &x}, {"y", 1, &y}, {"transpose_x", 1, &no}, {"transpose_y", 1, &last}};
+    return mil_build_op(b, MIL_OP_matmul, NULL, list, 4)->results[0];
+}
+
+static void attention_check(const attention_case *a) {
+    rng r;
+    rng_init(&r, (uint64_t)(a->m + a->n));
+    propane_error err = {0};
+    compile_seen seen = {0};
+    mil_builder b = {0};
+    mil_module *module = mil_module_create("attention");
+    mil_build_begin(&b, module, "main", MIL_IOS18);
+    mil_value *q = mil_build_param(&b, "q", mil_type_tensor(MIL_fp16, 3, (int64_t[]){1, a->m, a->d}));
+    mil_value *k = mil_build_param(&b, "k", mil_type_tensor(MIL_fp16, 3, (int64_t[]){1, a->n, a->d}));
+    mil_value *v = mil_build_param(&b, "v", mil_type_tensor(MIL_fp16, 3, (int64_t[]){1, a->n, a->out}));
+    mil_value *p = attention_product(&b, q, k, true), *axis = mil_build_int(&b, -1);
+    if (a->scale != 1) p = mil_build_binary_scalar(&b, MIL_OP_mul, p, a->scale);
+    const mil_argument list[] = {{"x", 1, &p}, {"axis", 1, &axis}};
+    p = mil_build_op(&b, MIL_OP_softmax, "p", list, 2)->results[0];
+    if (a->late) v = mil_build_binary_scalar(&b, MIL_OP_mul, v, 0.5);
+    mil_build_result(&b, attention_product(&b, p, v, false));
+    if (a->twice) mil_build_result(&b, p);
+    EXPECT_OK(mil_build_end(&b, &err));
+    double worst = compile_run(module->functions, &r, 1, &seen, &err);
+    EXPECT_MSG(worst >= 0, "%lld x %lld: %s", (long long)a->m, (long long)a->n, err.text);
+    EXPECT_MSG(worst <= 0.006, "%lld x %lld: off by %.3g of the largest value", (long long)a->m, (long long)a->n,
+               worst);
+    EXPECT_MSG(!a->tasks || seen.tasks == a->tasks, "%lld x %lld: %d tasks", (long long)a->m, (long long)a->n,
+               seen.tasks);
+    mil_module_free(module);
+}
+
+TEST(attention_is_nine_tasks) {
+    static const attention_case list[] = {
+        {64, 64, 64, 64, 0.125, false, false, 9},   {64, 64, 64, 64, 1, true, false, 10},
+        {128, 128, 64, 64, 0.125, true, false, 10}, {64, 96, 32, 24, 0.25, false, false, 9},
+        {128, 32, 96, 160, 0.1, false, false, 9},   {64, 64, 64, 64, 0.125, false, true, 0},
+        {48, 64, 64, 64, 0.125, false, false, 0},   {64, 40, 64, 64, 0.125, true, false, 0},
+        {256, 256, 64, 64, 0.125, false, false, 0}};
+    for (size_t i = 0; i < sizeof list / sizeof list[0]; i++) attention_check(&list[i]);
+}
+
 TEST(a_transformer_layer_keeps_its_meaning) {
     const grad_model d = {.batch = 1, .width = 64, .positions = 32, .heads = 4, .groups = 2, .head = 16, .hidden = 96};
     compile_seen seen = {0};
@@ -355,5 +470,5 @@ TEST(a_transformer_layer_keeps_its_meaning) {
     mil_module_free(m);
 }
 
-SUITE("engine/compile", T(drawn_programs_keep_their_meaning), T(values_stay_on_chip),
-      T(a_transformer_layer_keeps_its_meaning))
+SUITE("engine/compile", T(drawn_programs_keep_their_meaning), T(values_stay_on_chip), T(two_products_are_three_tasks),
+      T(attention_is_nine_tasks), T(a_transformer_layer_keeps_its_meaning))

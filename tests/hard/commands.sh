@@ -11,7 +11,7 @@ set -u
 repo=$(cd "$(dirname "$0")/../.." && pwd)
 build=$(cd "$1" && pwd)
 shift
-points=${POINTS:-12} stacks=${STACKS:-2} seed=${SEED:-$(date +%j)}
+points=${POINTS:-12} stacks=${STACKS:-2} seed=${SEED:-$(git rev-list --count HEAD 2> /dev/null || echo 1)}
 shim=$build/tests/hard/preload/fail_alloc.so
 [ -f "$shim" ] || { echo "skipped: failing allocations of commands need glibc"; exit 0; }
 work=$(mktemp -d "${TMPDIR:-/tmp}/propane-hard.XXXXXX") || exit 2

@@ -27,7 +27,8 @@ static propane_status modules(void *context, text *result, propane_error *err) {
     TELL("%d", (int)propane_module_label_count(m, NULL));
     if (!status) TELL("%d", propane_module_metadata(m, "author") == NULL);
     const propane_value *v = status ? NULL : propane_module_next_value(m, NULL, NULL);
-    for (; v; v = propane_module_next_value(m, NULL, v)) TELL("%s %s", propane_value_name(v), propane_value_op(v));
+    for (; v; v = propane_module_next_value(m, NULL, v))
+        TELL("%s %s %lld", propane_value_name(v), propane_value_op(v), (long long)propane_value_count(v));
     propane_module_free(copy);
     propane_module_free(m);
     return calls_end(status, result, err);
@@ -37,20 +38,24 @@ static propane_status changed_modules(void *context, text *result, propane_error
     static const char half[] =
         "program(1.3)\n{\n    func main<ios18>(state<tensor<fp16, [2]>> s, tensor<fp16, [2]> x) {\n"
         "        tensor<fp16, [2]> r = read_state(input = s)[name = string(\"r\")];\n"
-        "        tensor<fp16, [2]> y = add(x = r, y = x)[name = string(\"y\")];\n"
+        "        tensor<fp16, [2]> a = add(x = r, y = x)[name = string(\"a\")];\n"
+        "        tensor<fp16, [2]> y = softplus(x = a)[name = string(\"y\")];\n"
         "        tensor<fp16, [2]> u = coreml_update_state(state = s, value = y)[name = string(\"u\")];\n"
         "    } -> (y);\n}\n";
     propane_module *m = NULL, *half_module = NULL, *g = NULL;
-    char *printed = NULL, *second = NULL;
+    char *printed = NULL, *second = NULL, *third = NULL;
     propane_status status = read_module(&m, err);
     STEP(propane_module_gradient(m, NULL, "back", NULL, 0, &g, err));
     STEP(propane_module_print(g, PROPANE_MIL_SHORT, &printed, NULL, err));
     STEP(propane_module_parse(half, sizeof half - 1, "half.mil", NULL, &half_module, err));
     STEP(propane_module_open_states(half_module, NULL, err));
     STEP(propane_module_widen(half_module, NULL, err));
+    STEP(propane_module_for_engine(half_module, NULL, &third, err));
+    STEP(propane_module_until(half_module, NULL, "y", err));
     STEP(propane_module_print(half_module, PROPANE_MIL_SHORT, &second, NULL, err));
     calls_take(result, printed);
     calls_take(result, second);
+    calls_take(result, third);
     propane_module_free(g);
     propane_module_free(half_module);
     propane_module_free(m);
@@ -205,15 +210,17 @@ static propane_status planned(void *context, text *result, propane_error *err) {
     const propane_plan_options o = {.size = sizeof o, .plan = "six", .precision = "fp16", .context = 16};
     const propane_training_estimate_options e = {.size = sizeof e, .context = 16};
     propane_plan *p = NULL;
-    char *printed = NULL, *estimate = NULL;
+    char *printed = NULL, *estimate = NULL, *where = NULL;
     propane_status status = propane_plan_create("r", &o, &p, err);
     STEP(propane_plan_print(p, &printed, NULL, err));
     STEP(propane_estimate_training("r", &e, PROPANE_JSON, &estimate, err));
+    STEP(propane_where("r", NULL, PROPANE_JSON, &where, err));
     STEP(propane_plan_supported(p, "m4", NULL, err));
     TELL("%d %s %d", propane_plan_takes("r"), propane_weight_modes(),
          propane_module_function_count(propane_plan_module(p)));
     calls_take(result, printed);
     calls_take(result, estimate);
+    calls_take(result, where);
     propane_plan_free(p);
     return calls_end(status, result, err);
 }

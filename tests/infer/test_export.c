@@ -226,8 +226,9 @@ TEST(packages_share_and_stay_open) {
     uint64_t table = 0, head = 1;
     for (const mil_op *op = m->functions->first; op; op = op->next) {
         if (op->result_count && strcmp(op->results[0]->name, "embed_tokens") == 0)
-            table = op->results[0]->konst->blob_offset;
-        if (op->result_count && strcmp(op->results[0]->name, "lm_head") == 0) head = op->results[0]->konst->blob_offset;
+            table = op->results[0]->constant->blob_offset;
+        if (op->result_count && strcmp(op->results[0]->name, "lm_head") == 0)
+            head = op->results[0]->constant->blob_offset;
     }
     EXPECT(table == head);
     EXPECT_OK(mil_package_write(m, in_folder(again, "again.mlpackage"), &err));

@@ -79,6 +79,28 @@ static bool collect(void *context, int32_t id, const float *logits) {
 
 static const infer_sampling greedy_sampling = {0};
 
+/* Up to `count` ids after the prompt; *made (may be NULL): how many came. `eos` (>= 0) ends it, and so does the callback. */
+static propane_status generate(infer *m, const int32_t *prompt, int64_t prompt_count, int64_t count, int32_t eos,
+                               const infer_sampling *sampling, collected *c, int64_t *made) {
+    int64_t done = 0;
+    infer_sampler sampler;
+    PROPANE_TRY(infer_sampler_init(&sampler, sampling, infer_vocab(m), &err));
+    float *logits = mem_array((size_t)infer_vocab(m), sizeof *logits);
+    propane_status status = infer_read(m, prompt, prompt_count, logits, &err);
+    for (int64_t i = 0; !status && i < prompt_count; i++) infer_sampler_see(&sampler, prompt[i]);
+    while (!status && done < count) {
+        int32_t id = infer_sample(&sampler, logits);
+        done++;
+        if (!collect(c, id, logits)) break;
+        if (id == eos || done == count || infer_position(m) == infer_context(m)) break;
+        status = infer_read(m, &id, 1, logits, &err);
+    }
+    if (made) *made = done;
+    mem_free(logits);
+    infer_sampler_deinit(&sampler);
+    return status;
+}
+
 TEST(stories260k_writes_what_run_c_writes) {
     static ref r;
     model_weights *w;
@@ -86,7 +108,7 @@ TEST(stories260k_writes_what_run_c_writes) {
     propane_device *d = device_of();
     infer *m = model_of(d, w, MIL_fp32, 300, 32);
     collected c = {.vocab = infer_vocab(m)};
-    EXPECT_OK(infer_generate(m, r.greedy, 1, 0, REF_IDS - 1, -1, &greedy_sampling, collect, &c, NULL, &err));
+    EXPECT_OK(generate(m, r.greedy, 1, REF_IDS - 1, -1, &greedy_sampling, &c, NULL));
     EXPECT(c.count == REF_IDS - 1);
     int same = 0;
     while (same < REF_IDS - 1 && c.ids[same] == r.greedy[same + 1]) same++;
@@ -183,23 +205,23 @@ TEST(generation_ends_where_it_should) {
     int32_t prompt[] = {1, 2, 3};
     infer_sampling s = {.temperature = 1, .seed = 5};
     collected a = {0}, b = {0};
-    EXPECT_OK(infer_generate(m, prompt, 3, 0, 100, -1, &s, collect, &a, &made, &err));
+    EXPECT_OK(generate(m, prompt, 3, 100, -1, &s, &a, &made));
     EXPECT(made == 10 && infer_position(m) == 12); /* the last one is drawn from a full context */
     infer_reset(m);
-    EXPECT_OK(infer_generate(m, prompt, 3, 0, 5, -1, &s, collect, &b, &made, &err));
+    EXPECT_OK(generate(m, prompt, 3, 5, -1, &s, &b, &made));
     EXPECT(made == 5 && memcmp(a.ids, b.ids, 5 * sizeof b.ids[0]) == 0); /* the same seed */
     infer_reset(m);
     b = (collected){.stop_at = 2};
-    EXPECT_OK(infer_generate(m, prompt, 3, 0, 5, -1, &s, collect, &b, &made, &err));
+    EXPECT_OK(generate(m, prompt, 3, 5, -1, &s, &b, &made));
     EXPECT(made == 2);
     infer_reset(m);
     b = (collected){0};
-    EXPECT_OK(infer_generate(m, prompt, 3, 0, 10, a.ids[3], &s, collect, &b, &made, &err));
+    EXPECT_OK(generate(m, prompt, 3, 10, a.ids[3], &s, &b, &made));
     EXPECT(b.ids[made - 1] == a.ids[3] && made <= 4);
     infer_reset(m);
     s.seed = 6;
     b = (collected){0};
-    EXPECT_OK(infer_generate(m, prompt, 3, 0, 10, -1, &s, collect, &b, &made, &err));
+    EXPECT_OK(generate(m, prompt, 3, 10, -1, &s, &b, &made));
     EXPECT(memcmp(a.ids, b.ids, 10 * sizeof b.ids[0]) != 0);
     infer_free(m);
     propane_device_close(d);

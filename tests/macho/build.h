@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Makes small Mach-O files and shared caches with Objective-C tables in each form that a pointer or a method list can have,
- * those included that no linker for other systems writes.
+ * Makes small Mach-O files and shared caches with Objective-C tables in each form that a pointer or a method list can
+ * have, those included that no linker for other systems writes.
  */
 #ifndef TESTS_MACHO_BUILD_H
 #define TESTS_MACHO_BUILD_H

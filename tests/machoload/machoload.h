@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Runs an arm64 Mach-O program (as tools/macos.sh links it) on aarch64 Linux, so that code compiled to Apple's calling
- * conventions can be executed where there is no Mac. What the program asks of libSystem is bound to glibc; where a name, a
- * structure, a constant or the convention differs, to a shim that converts. A name that has neither is an error that is
- * told when it is called.
+ * conventions can be executed where there is no Mac. What the program asks of libSystem is bound to glibc; where a
+ * name, a structure, a constant or the convention differs, to a shim that converts. A name that has neither is an error
+ * that is told when it is called.
  */
 #ifndef MACHOLOAD_H
 #define MACHOLOAD_H

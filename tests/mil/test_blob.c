@@ -144,7 +144,7 @@ TEST(records_need_no_alignment) {
              "        tensor<fp16, [1]> y = add(x = x, y = w);\n    } -> (y);\n}\n");
     mil_module *m = NULL;
     EXPECT_OK(mil_parse(program, strlen(program), "t", dir, &m, &err));
-    const mil_const *c = m->functions->first->results[0]->konst;
+    const mil_const *c = m->functions->first->results[0]->constant;
     EXPECT((uintptr_t)c->data % 2 == 0 && mil_const_f64(c, 0) == 1.0);
     mil_module_free(m);
     mem_free(dir);

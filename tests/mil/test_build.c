@@ -228,7 +228,7 @@ TEST(copies_into_another_module_stand_alone) {
     to = mil_module_create("a");
     copy = copy_function(to, parsed->functions, &err);
     mil_module_free(parsed);
-    EXPECT(mil_const_f64(mil_in(copy->first, "y")->konst, 0) == 2.0);
+    EXPECT(mil_const_f64(mil_in(copy->first, "y")->constant, 0) == 2.0);
     mil_module_free(to);
     text_deinit(&before);
     text_deinit(&after);

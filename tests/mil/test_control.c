@@ -48,7 +48,7 @@ static void run(const mil_function *f, const double *given, double *out) {
     }
     EXPECT_OK(mil_eval_function(f, inputs, true, a, &results, &err));
     int total = f->result_count;
-    for (int i = 0; i < f->param_count; i++) total += f->params[i]->type.shell == MIL_STATE;
+    for (int i = 0; i < f->param_count; i++) total += f->params[i]->type.container == MIL_STATE;
     for (int i = 0; i < total; i++) {
         int64_t count = mil_type_count(&results[i].type);
         memcpy(out, results[i].data, (size_t)count * sizeof *out);

@@ -73,7 +73,7 @@ TEST(what_is_written_is_read) {
     EXPECT(seen->inputs[0].kind == MIL_FEATURE_ARRAY && seen->inputs[0].dtype == MIL_fp16 &&
            seen->inputs[0].shape.dim[1] == 3);
     EXPECT(seen->states[0].kind == MIL_FEATURE_STATE);
-    EXPECT(again->functions->first->results[0]->konst->blob_path != NULL); /* mapped, not copied */
+    EXPECT(again->functions->first->results[0]->constant->blob_path != NULL); /* mapped, not copied */
     EXPECT_OK(mil_package_write(again, at("n.mlpackage"), &err));
     EXPECT_OK(mil_read(at("n.mlpackage"), NULL, &third, &err));
     printed(third, &last);

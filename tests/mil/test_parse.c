@@ -40,7 +40,7 @@ TEST(keeps_what_the_text_says) {
     EXPECT(mil_in(op, "x") == f->params[0] && op->results[0] == f->results[0]);
     EXPECT_TEXT(op->label, "L");
     EXPECT(op->line == 6 && op->column == 3 && op->results[0]->line == 6);
-    EXPECT(mil_in(op, "axis")->konst && !mil_in(op, "axis")->is_inline);
+    EXPECT(mil_in(op, "axis")->constant && !mil_in(op, "axis")->is_inline);
     EXPECT(mil_module_function(m, "g", &err) == NULL);
     EXPECT_TEXT(err.text, "t.mil: there is no function 'g'; the program has: f");
     mil_module_free(m);
@@ -79,7 +79,7 @@ TEST(public_calls) {
         "program(1.3){func f<ios16>() {tensor<fp16, [4]> a = const()[val = tensor<fp16, [4]>(BLOBFILE(path "
         "= string(\"@model_path/weights/w.bin\"), offset = uint64(192)))];} -> (a);}";
     EXPECT_OK(propane_module_parse(blob, strlen(blob), NULL, "tests/mil/cases", &m, &err));
-    EXPECT(mil_const_f64(m->functions->results[0]->konst, 2) == -3.0);
+    EXPECT(mil_const_f64(m->functions->results[0]->constant, 2) == -3.0);
     propane_module_free(m);
     propane_module_free(NULL);
     char *dir = test_temp_dir(), path[700];
@@ -144,7 +144,7 @@ TEST(large_literals_are_linear) {
     text_append(&program, "])];} -> (a);}");
     mil_module *m;
     EXPECT_OK(mil_parse(program.data, program.length, "large", NULL, &m, &err));
-    const mil_const *c = m->functions->results[0]->konst;
+    const mil_const *c = m->functions->results[0]->constant;
     EXPECT(c->bytes == 4 * COUNT && mil_const_f64(c, COUNT - 1) == (COUNT - 1) % 100 + 0.5);
     EXPECT_MSG(arena_bytes(m->arena) < 2 * program.length, "%zu bytes for %zu of text", arena_bytes(m->arena),
                program.length);

@@ -37,7 +37,7 @@ TEST(operands) {
     BROKEN(f->params[0]->type.dtype = MIL_int32, "relu 'relu': x must be fp16 or fp32; x is tensor<int32, [2, 3]>");
     BROKEN(softmax->operands[1].values[0] = relu->results[0],
            "axis must be a single int32; relu is tensor<fp16, [2, 3]>");
-    BROKEN(softmax->operands[1].values[0]->konst = NULL, "the constant does not have its value's type");
+    BROKEN(softmax->operands[1].values[0]->constant = NULL, "the constant does not have its value's type");
     mil_value *two[2];
     BROKEN((two[0] = two[1] = relu->results[0], softmax->operands[0] = (mil_operand){2, two}),
            "x takes one value, not 2");

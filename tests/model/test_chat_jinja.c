@@ -151,6 +151,82 @@ TEST(tools_and_their_calls_are_the_templates) {
     arena_free(a);
 }
 
+/* The text that a template makes of messages as JSON; an error's sentence where it fails. The caller's to mem_free. */
+static char *written(const chat_template *c, const char *words) {
+    json_t *list = NULL;
+    arena *a = arena_create();
+    chat_message *m = NULL;
+    chat_text out = {0};
+    int count = 0;
+    EXPECT_OK(json_parse(words, strlen(words), "x", &list, &err));
+    EXPECT_OK(chat_messages_from_json(list, a, &m, &count, &err));
+    const bool failed = chat_render(c, m, count, NULL, false, &out, &err) != PROPANE_OK;
+    char *said = mem_copy_string(failed ? err.text : out.text.data);
+    chat_text_deinit(&out);
+    mem_free(m);
+    json_decref(list);
+    arena_free(a);
+    return said;
+}
+
+#define EXPECT_WRITTEN(c, words, want)                                                                                 \
+    do {                                                                                                               \
+        char *text_ = written(c, words);                                                                               \
+        EXPECT_TEXT(text_, want);                                                                                      \
+        mem_free(text_);                                                                                               \
+    } while (0)
+
+TEST(thoughts_and_names_reach_the_template) {
+    static const char thinks[] = "{% for m in messages %}{{ m.name }}{% if m.reasoning_content %}({{ m.thinking }}){% "
+                                 "endif %}{{ m.content }};{% "
+                                 "endfor %}";
+    NEEDS_JINJA2();
+    chat_template c = of(thinks), rows = {.bos = "<s>"}, known = of(thinks);
+    EXPECT_WRITTEN(&c,
+                   "[{\"role\":\"user\",\"name\":\"Al \",\"content\":\"a\"},"
+                   "{\"role\":\"assistant\",\"content\":\"b\",\"reasoning\":\"hm\",\"refusal\":null}]",
+                   "Al a;(hm)b;");
+    static const char said[] = "[{\"role\":\"user\",\"content\":\"a\"},"
+                               "{\"role\":\"assistant\",\"content\":\"b\",\"thinking\":\"hm\"}]";
+    EXPECT_WRITTEN(&c, said, "a;(hm)b;");
+    EXPECT_OK(chat_format_find("chatml", &known.format, &err)); /* a format that stands in for the template */
+    EXPECT_WRITTEN(&known, said, "a;(hm)b;");
+    EXPECT_OK(chat_format_find("chatml", &rows.format, &err));
+    EXPECT_WRITTEN(
+        &rows, said,
+        "message 2 has a thought under \"thinking\", which needs the model's own chat template; with the format "
+        "chatml put it into the content, or leave it out");
+}
+
+TEST(a_call_without_content_is_no_word_of_pythons) {
+    static const char call[] =
+        "[{\"role\":\"user\",\"content\":\"a\"},{\"role\":\"assistant\",\"content\":null,\"tool_calls\":[{}]}]";
+    NEEDS_JINJA2();
+    chat_template prints = of("{% for m in messages %}{{ m.content }};{% endfor %}"),
+                  asks = of("{% for m in messages %}{{ 'none' if m.content is none else m.content }};{% endfor %}"),
+                  adds = of("{% for m in messages %}{{ m.content + ';' }}{% endfor %}");
+    EXPECT_WRITTEN(&prints, call, "a;;");
+    EXPECT_WRITTEN(&asks, call, "a;none;");
+    EXPECT_WRITTEN(&adds, call, "a;;");
+}
+
+TEST(a_template_that_fails_says_what_to_do) {
+    static const char hi[] = "[{\"role\":\"user\",\"content\":\"a\"},{\"role\":\"assistant\",\"content\":\" b \"}]";
+    NEEDS_JINJA2();
+    chat_template
+        tools = of("{% for t in tools %}{{ t }}{% endfor %}"),
+        other = of("{{ functions | length + 'a' }}"),
+        edges = of("{% for m in messages %}{{ m.content.lstrip() }}{% if not loop.last %}<end>{% endif %}{% endfor %}"
+                   "{{ '' if add_generation_prompt else '!' }}");
+    EXPECT_WRITTEN(&tools, hi,
+                   "the model's chat template: it is for conversations with tools, and this one has none ('NoneType' "
+                   "object is not iterable); choose a format with --chat");
+    EXPECT_WRITTEN(&other, hi,
+                   "the model's chat template: it fails on this conversation (unsupported operand type(s) for +: 'int' "
+                   "and 'str'); choose a format with --chat");
+    EXPECT_WRITTEN(&edges, hi, "a<end>b !"); /* the answer's place is found, its last blank belongs to it */
+}
+
 static void *many(void *argument) {
     chat_template c = of(turns);
     propane_error e;
@@ -184,5 +260,6 @@ TEST(without_python_it_says_so) {
 SUITE("model/chat_jinja", T(a_conversation_is_written_as_the_template_says),
       T(answers_are_found_by_comparing_with_shorter_conversations), T(marks_of_generation_say_where_answers_stand),
       T(an_answers_end_is_told), T(what_is_wrong_is_told), T(a_strangers_template_reaches_nothing),
-      T_LONG(a_template_without_an_end_is_ended), T(tools_and_their_calls_are_the_templates), T(threads_take_turns),
-      T(without_python_it_says_so))
+      T_LONG(a_template_without_an_end_is_ended), T(tools_and_their_calls_are_the_templates),
+      T(thoughts_and_names_reach_the_template), T(a_call_without_content_is_no_word_of_pythons),
+      T(a_template_that_fails_says_what_to_do), T(threads_take_turns), T(without_python_it_says_so))

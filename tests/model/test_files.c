@@ -3,6 +3,7 @@
  */
 #include <math.h>
 
+#include "core/base/checksum.h"
 #include "core/base/file.h"
 #include "core/base/float16.h"
 #include "core/base/memory.h"
@@ -160,6 +161,73 @@ static model_config shape(bool tied) {
     return c;
 }
 
+/* A file of 4 tensors, one of them empty, in pieces that keep to no tensor. */
+static void write_four(const char *path) {
+    safetensors_writer *w;
+    uint8_t data[90];
+    for (int i = 0; i < 90; i++) data[i] = (uint8_t)(i * 7);
+    EXPECT_OK(safetensors_writer_open(path, &w, &err));
+    EXPECT_OK(safetensors_writer_declare(w, "first", ST_U8, 1, (const int64_t[]){40}, &err));
+    EXPECT_OK(safetensors_writer_declare(w, "none", ST_F32, 1, (const int64_t[]){0}, &err));
+    EXPECT_OK(safetensors_writer_declare(w, "second", ST_U8, 1, (const int64_t[]){33}, &err));
+    EXPECT_OK(safetensors_writer_declare(w, "third", ST_U8, 1, (const int64_t[]){17}, &err));
+    for (int at = 0; at < 90; at += 30) EXPECT_OK(safetensors_writer_data(w, data + at, 30, &err));
+    EXPECT_OK(safetensors_writer_commit(w, &err));
+}
+
+static propane_status verify_bytes(const char *bytes, size_t length) {
+    safetensors *s = NULL;
+    propane_status status = safetensors_parse(bytes, length, "some.safetensors", &s, &err);
+    if (status == PROPANE_OK) status = safetensors_verify(s, &err);
+    safetensors_close(s);
+    return status;
+}
+
+TEST(each_bit_of_a_written_file_is_seen_and_its_tensor_named) {
+    char *dir = test_temp_dir(), path[300], *bytes = NULL;
+    size_t length = 0;
+    snprintf(path, sizeof path, "%s/a.safetensors", dir);
+    write_four(path);
+    EXPECT_OK(file_read(path, 1 << 20, &bytes, &length, &err));
+    EXPECT_OK(verify_bytes(bytes, length));
+    int unseen = 0, misnamed = 0;
+    for (size_t i = 0; i < length; i++)
+        for (int bit = 0; bit < 8; bit++) {
+            const size_t at = i - (length - 90);
+            const char *name = at < 40 ? "'first'" : at < 73 ? "'second'" : "'third'";
+            bytes[i] ^= (char)(1 << bit);
+            const bool seen = verify_bytes(bytes, length) != PROPANE_OK;
+            bytes[i] ^= (char)(1 << bit);
+            if (i < length - 90)
+                unseen += !seen;
+            else
+                misnamed += !seen || !strstr(err.text, name) || !strstr(err.text, "some.safetensors");
+        }
+    /* Only what makes another key of "checksums" or "__metadata__" takes the sums away, and leaves the data as they are. */
+    EXPECT(unseen <= 8 * (int)(strlen("checksums") + strlen("__metadata__")));
+    EXPECT(misnamed == 0);
+    mem_free(bytes);
+    mem_free(dir);
+}
+
+TEST(the_checksum_of_older_files_is_compared) {
+    char header[200], file[300], digits[17];
+    snprintf(header, sizeof header, "%-120s",
+             "{\"a\":{\"dtype\":\"U8\",\"shape\":[3],\"data_offsets\":[0,3]},\"__metadata__\":{\"checksum\":\""
+             "0000000000000000\"}}");
+    memcpy(file, "\x78\0\0\0\0\0\0\0", 8);
+    memcpy(file + 8, header, 120);
+    memcpy(file + 128, "abc", 3);
+    checksum sum;
+    checksum_init(&sum);
+    checksum_update(&sum, file, 131);
+    checksum_final(&sum, digits);
+    memcpy(strstr(file + 8, "00000000"), digits, 16);
+    EXPECT_OK(verify_bytes(file, 131));
+    file[130] ^= 1;
+    EXPECT_FAIL(verify_bytes(file, 131), PROPANE_ERR_INVALID, "its checksum is");
+}
+
 TEST(llama2c_files_read_back_and_have_the_documented_layout) {
     char *dir = test_temp_dir(), path[300], *data;
     size_t length;
@@ -247,5 +315,6 @@ TEST(the_pytorch_reference_is_whole) {
 }
 
 SUITE("model/files", T(written_tensors_read_back), T(wrong_headers_are_refused_with_their_place),
+      T(each_bit_of_a_written_file_is_seen_and_its_tensor_named), T(the_checksum_of_older_files_is_compared),
       T(llama2c_files_read_back_and_have_the_documented_layout), T(wrong_llama2c_files_are_refused),
       T(the_pytorch_reference_is_whole))

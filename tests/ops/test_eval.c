@@ -374,10 +374,10 @@ TEST(packing_keeps_every_value) {
         for (int k = 0; k < 101; k++)
             EXPECT_MSG(values[k] == back[k], "%s: %g became %g", info->name, values[k], back[k]);
         /* and constants are read the same way by the language */
-        const mil_const konst = {.type = type, .data = bytes, .bytes = mil_type_bytes(&type)};
+        const mil_const constant = {.type = type, .data = bytes, .bytes = mil_type_bytes(&type)};
         for (int k = 0; k < 101; k++)
-            EXPECT_MSG(mil_const_f64(&konst, k) == values[k], "%s: element %d of the constant is %g, not %g",
-                       info->name, k, mil_const_f64(&konst, k), values[k]);
+            EXPECT_MSG(mil_const_f64(&constant, k) == values[k], "%s: element %d of the constant is %g, not %g",
+                       info->name, k, mil_const_f64(&constant, k), values[k]);
     }
 }
 

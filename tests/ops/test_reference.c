@@ -63,7 +63,7 @@ static void check(const reference_case *c, void *context) {
     arena *a = arena_create();
     mil_tensor *out = NULL, *again = NULL;
     int results = c->function->result_count;
-    for (int i = 0; i < c->function->param_count; i++) results += c->function->params[i]->type.shell == MIL_STATE;
+    for (int i = 0; i < c->function->param_count; i++) results += c->function->params[i]->type.container == MIL_STATE;
     if (mil_eval_function(c->function, c->inputs, false, a, &out, &err)) ck_abort_msg("%s: %s", c->label, err.text);
     if (c->is_distribution) {
         EXPECT(c->want_count == 2);

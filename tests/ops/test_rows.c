@@ -15,7 +15,7 @@ static void count_case(const op_case *c, void *context) { ((int *)context)[c->co
 static bool needs_more_than_one_op(const mil_op_info *info) {
     bool more = mil_op_blocks(info) > 0 || info->code == MIL_OP_make_list || info->code == MIL_OP_classify;
     for (int p = 0; p < info->param_count; p++)
-        more |= info->params[p].klass == MIL_CLASS_STATE || info->params[p].klass == MIL_CLASS_LIST;
+        more |= info->params[p].type_class == MIL_CLASS_STATE || info->params[p].type_class == MIL_CLASS_LIST;
     return more;
 }
 

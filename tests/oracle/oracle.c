@@ -86,7 +86,7 @@ static void take_op(const op_case *c, void *context) {
     const oracle_inputs in = {.tensors = c->inputs};
     char name[600];
     for (int i = 0; i < c->function->param_count; i++)
-        if (c->function->params[i]->type.shell == MIL_STATE) return; /* a pass's */
+        if (c->function->params[i]->type.container == MIL_STATE) return; /* a pass's */
     snprintf(name, sizeof name, "op %s", c->label);
     each_choice(context, name, c->function, (oracle_choice){.fuse = true}, &in);
 }

@@ -34,7 +34,7 @@ const char *oracle_isa_label(int isa) {
     return label;
 }
 
-void oracle_pin_caches(void) { mem_second_cache_pin(1 << 20); }
+void oracle_pin_caches(void) { mem_l2_pin(1 << 20); }
 
 propane_status oracle_plan_make(const mil_function *f, const oracle_choice *choice, arena *a, oracle_plan **out,
                                 propane_error *err) {

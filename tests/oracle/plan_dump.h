@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * A program as the oracle sees it: planned for one instruction set, written down, run. Everything that names the planner's
- * own structures is behind this (plan_dump.c), so that they can change in one place.
+ * A program as the oracle sees it: planned for one instruction set, written down, run. Everything that names the
+ * planner's own structures is behind this (plan_dump.c), so that they can change in one place.
  */
 #ifndef TESTS_ORACLE_PLAN_DUMP_H
 #define TESTS_ORACLE_PLAN_DUMP_H

@@ -91,7 +91,7 @@ static void take_case(record_ops *r, mil_opcode code, const char *label, const m
     const oracle_inputs in = {.tensors = inputs};
     oracle_choice choice = {.fuse = true};
     for (int i = 0; i < f->param_count; i++)
-        if (f->params[i]->type.shell == MIL_STATE) return; /* a pass's */
+        if (f->params[i]->type.container == MIL_STATE) return; /* a pass's */
     for (; choice.isa < oracle_isa_count() && choice.isa < ISAS; choice.isa++) {
         oracle_taken t, *sum = &r->all[code][choice.isa];
         if (!oracle_isa_label(choice.isa)) continue;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * What the oracle knows of one program under one choice of kernels: the plan as lines, and a hash of each output's bytes for
- * inputs that are the same on every machine.
+ * What the oracle knows of one program under one choice of kernels: the plan as lines, and a hash of each output's
+ * bytes for inputs that are the same on every machine.
  */
 #ifndef TESTS_ORACLE_TAKE_H
 #define TESTS_ORACLE_TAKE_H
@@ -25,8 +25,8 @@ void oracle_take(const mil_function *f, const oracle_choice *choice, const oracl
                  oracle_taken *out);
 void oracle_taken_deinit(oracle_taken *t);
 
-/* Any form that a program comes in. In MIL text, "(random)" in the place of a literal's elements stands for random ones, so that
- * small texts have large weights; states become inputs and outputs. The module is the caller's. */
+/* Any form that a program comes in. In MIL text, "(random)" in the place of a literal's elements stands for random
+ * ones, so that small texts have large weights; states become inputs and outputs. The module is the caller's. */
 PROPANE_CHECK propane_status oracle_load(const char *path, mil_module **out, propane_error *err);
 PROPANE_CHECK propane_status oracle_parse(const char *source, size_t length, const char *path, mil_module **out,
                                           propane_error *err);

@@ -262,7 +262,7 @@ TEST(weights_come_along) {
     mil_module *m = body(x, with_weights, "e");
     search_result r = find(m, &first);
     const mil_op *op = r.smallest->functions->last;
-    EXPECT(r.operations == 1 && mil_const_f64(mil_in(op, "weight")->konst, 3) == 4);
+    EXPECT(r.operations == 1 && mil_const_f64(mil_in(op, "weight")->constant, 3) == 4);
     mil_module_free(r.smallest);
     mil_module_free(m);
     find_in(x, with_weights, "e", &second, SEARCH_ALONE, "conv 'c'", "", 1);

@@ -6,7 +6,7 @@
 
 #include "standin/standin.h"
 
-/* ---- machine.c --------------------------------------------------------------------------------------------------------- */
+/* ---- machine.c --------------------------------------------------------------------------------------------------- */
 
 /* It exists, and stays as long as the switch is not set again. */
 const char *standin_temporary(void);
@@ -17,7 +17,7 @@ void standin_give_place(int place);
 bool standin_engine_is_up(void);
 void standin_engine_worked(void);
 
-/* ---- engine_model.c ---------------------------------------------------------------------------------------------------- */
+/* ---- engine_model.c ---------------------------------------------------------------------------------------------- */
 
 /* What a memory model and its inner model share. */
 typedef struct model {
@@ -60,17 +60,17 @@ typedef enum failure {
 } failure;
 bool standin_fail(object **error, failure what, const char *selector, const char *detail); /* false */
 
-/* ---- engine_attributes.c ----------------------------------------------------------------------------------------------- */
+/* ---- engine_attributes.c ----------------------------------------------------------------------------------------- */
 
 object *standin_make_attributes(const program *p);
 
-/* ---- engine_request.c -------------------------------------------------------------------------------------------------- */
+/* ---- engine_request.c -------------------------------------------------------------------------------------------- */
 
 bool standin_evaluate(model *m, object *request_object, const char *selector, object **error);
 void standin_wait_for(const char *key);
 bool standin_destroy_request(object *o);
 
-/* ---- events.c ---------------------------------------------------------------------------------------------------------- */
+/* ---- events.c ---------------------------------------------------------------------------------------------------- */
 
 extern const char standin_metal_event[]; /* the class of Metal's shared events */
 EXPORT void *_Block_copy(void *block);

@@ -134,7 +134,7 @@ static bool load_constants(mil_module *m, const mil_function *f, char why[600]) 
     for (const mil_op *op = f->first; op; op = op->next)
         for (int i = 0; i < op->info->param_count; i++)
             for (int k = 0; k < op->operands[i].count; k++) {
-                mil_const *c = (mil_const *)(uintptr_t)op->operands[i].values[k]->konst;
+                mil_const *c = (mil_const *)(uintptr_t)op->operands[i].values[k]->constant;
                 if (c && !c->data && !load_constant(m, op, c, why)) return false;
             }
     return true;
@@ -270,7 +270,7 @@ int standin_program_files(const program *p, const char **out, int most) {
         for (const mil_op *op = p->procedures[n].function->first; op; op = op->next)
             for (int i = 0; i < op->info->param_count; i++)
                 for (int k = 0; k < op->operands[i].count; k++) {
-                    const mil_const *c = op->operands[i].values[k]->konst;
+                    const mil_const *c = op->operands[i].values[k]->constant;
                     bool known = !c || !c->blob_path;
                     for (int x = 0; x < count && x < most && !known; x++) known = strcmp(out[x], c->blob_path) == 0;
                     if (!known && count < most) out[count] = c->blob_path;
@@ -294,7 +294,7 @@ bool standin_program_pack(program *p, char **net, size_t *net_length, char **dat
         for (const mil_op *op = p->procedures[n].function->first; op; op = op->next)
             for (int i = 0; i < op->info->param_count; i++)
                 for (int k = 0; k < op->operands[i].count; k++) {
-                    mil_const *c = (mil_const *)(uintptr_t)op->operands[i].values[k]->konst;
+                    mil_const *c = (mil_const *)(uintptr_t)op->operands[i].values[k]->constant;
                     if (!c || !c->blob_path || strcmp(c->blob_path, "@model_path/data") == 0) continue;
                     if (!append_blob(&blobs, c, p->module->arena)) return false;
                 }

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT
  * A library that stands in for Apple's: as much of the Objective-C runtime, CoreFoundation, IOSurface and
- * AppleNeuralEngine as the ane driver uses, in plain C. It takes MIL text, refuses what is known to be refused, computes
- * the rest with Propane's cpu driver, and is strict: objects that are used after their release, doubly released or never
- * released, surfaces that are touched while they are locked, arguments of the wrong class all show.
+ * AppleNeuralEngine as the ane driver uses, in plain C. It takes MIL text, refuses what is known to be refused,
+ * computes the rest with Propane's cpu driver, and is strict: objects that are used after their release, doubly
+ * released or never released, surfaces that are touched while they are locked, arguments of the wrong class all show.
  *
  * What it does follows public notes on the real thing, not the real thing: passing here says that the driver keeps to
  * what is known.
  *
- * It is macOS 15, 26 or 27 (system=), each with what is known to work and to fail there. Where reports disagree a switch
- * of its own decides. Switches (rules and faults) are set by the environment variables PROPANE_STANDIN_MACHINE, for all
- * programs of a test, and PROPANE_STANDIN, "key=value,key=value", or by standin_set; standin.c lists them. Counters are
- * read with standin_get.
+ * It is macOS 15, 26 or 27 (system=), each with what is known to work and to fail there. Where reports disagree a
+ * switch of its own decides. Switches (rules and faults) are set by the environment variables PROPANE_STANDIN_MACHINE,
+ * for all programs of a test, and PROPANE_STANDIN, "key=value,key=value", or by standin_set; standin.c lists them.
+ * Counters are read with standin_get.
  */
 #ifndef TESTS_STANDIN_STANDIN_H
 #define TESTS_STANDIN_STANDIN_H
@@ -54,7 +54,7 @@ struct class {
 
 #define EXPORT __attribute__((visibility("default")))
 
-/* ---- standin.c --------------------------------------------------------------------------------------------------------- */
+/* ---- standin.c --------------------------------------------------------------------------------------------------- */
 
 /* NULL: not set. */
 const char *standin_switch(const char *key);
@@ -71,7 +71,7 @@ void standin_settle(int by);
 EXPORT long standin_get(const char *counter);
 EXPORT const char *standin_last_violation(void);
 
-/* ---- runtime.c --------------------------------------------------------------------------------------------------------- */
+/* ---- runtime.c --------------------------------------------------------------------------------------------------- */
 
 object *standin_new(const char *class_name, object_kind kind, void *memory, long count);
 object *standin_retain(object *o);
@@ -98,7 +98,7 @@ typedef struct method {
 extern const method standin_foundation_methods[], standin_model_methods[], standin_client_methods[],
     standin_request_methods[], standin_metal_methods[];
 
-/* ---- foundation.c ------------------------------------------------------------------------------------------------------ */
+/* ---- foundation.c ------------------------------------------------------------------------------------------------ */
 
 object *standin_string(const char *text); /* owned by the caller, as the following ones */
 object *standin_integer(long value);
@@ -116,7 +116,7 @@ typedef struct surface {
     int readers, writers;
 } surface;
 
-/* ---- program.c --------------------------------------------------------------------------------------------------------- */
+/* ---- program.c --------------------------------------------------------------------------------------------------- */
 
 typedef struct program program;
 

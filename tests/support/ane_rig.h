@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Where the tests of the ane driver find the stand-in, a TMPDIR of their own, so that what is left in it can be counted, and
- * an empty cache of the user.
+ * Where the tests of the ane driver find the stand-in, a TMPDIR of their own, so that what is left in it can be
+ * counted, and an empty cache of the user.
  */
 #ifndef TESTS_SUPPORT_ANE_RIG_H
 #define TESTS_SUPPORT_ANE_RIG_H

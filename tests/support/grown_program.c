@@ -20,7 +20,7 @@ static int below(grower *g, int n) { return (int)rng_below(&g->r, (uint64_t)n); 
 
 /* ---- in front of the operation ------------------------------------------------------------------------------------------ */
 
-static bool is_plain(const mil_type *t) { return t->shell == MIL_TENSOR && t->rank > 0 && t->rank < 5; }
+static bool is_plain(const mil_type *t) { return t->container == MIL_TENSOR && t->rank > 0 && t->rank < 5; }
 
 /* The first half of a value beside itself. */
 static mil_value *half_of_pair(grower *g, mil_value *x) {

@@ -202,10 +202,10 @@ static mil_value *read_attribute(maker *m, const mil_param *p, const char *spec)
     double numbers[64];
     int64_t ints[64];
     uint8_t bools[64];
-    const int count = p->klass == MIL_CLASS_K_TEXT ? 0 : read_numbers(spec, numbers, 64);
+    const int count = p->type_class == MIL_CLASS_K_TEXT ? 0 : read_numbers(spec, numbers, 64);
     for (int k = 0; k < count; k++) ints[k] = (int64_t)numbers[k], bools[k] = numbers[k] != 0;
     const mil_type list = {.dtype = MIL_bool, .rank = 1, .dim = {count}};
-    switch (p->klass) {
+    switch (p->type_class) {
     case MIL_CLASS_K_INT: return mil_build_int(&m->build, (int32_t)ints[0]);
     case MIL_CLASS_K_INTS: return mil_build_ints(&m->build, ints, count);
     case MIL_CLASS_K_BOOL: return mil_build_bool(&m->build, bools[0]);
@@ -216,8 +216,8 @@ static mil_value *read_attribute(maker *m, const mil_param *p, const char *spec)
     }
 }
 
-static mil_dtype class_dtype(const maker *m, mil_class klass) {
-    switch (klass) {
+static mil_dtype class_dtype(const maker *m, mil_class type_class) {
+    switch (type_class) {
     case MIL_CLASS_BOOL: return MIL_bool;
     case MIL_CLASS_INT: return MIL_int32;
     case MIL_CLASS_QUANT: return MIL_int8;
@@ -254,14 +254,14 @@ static mil_value *read_tensor(maker *m, const mil_param *p, char *spec, const ch
     if (*spec == '@') return find_value(m, spec + 1);
     const size_t length = strcspn(spec, "[(");
     snprintf(prefix, sizeof prefix, "%.*s", (int)length, spec);
-    mil_type type = {.dtype = class_dtype(m, p->klass)};
+    mil_type type = {.dtype = class_dtype(m, p->type_class)};
     if (prefix[0]) type.dtype = prefix[0] == '$' ? m->dtype : mil_dtype_from_name(prefix, strlen(prefix));
     ck_assert_msg(type.dtype != MIL_DTYPE_NONE, "%s: unknown element type %s", m->label, prefix);
     if (spec[length] == '(') {
         ck_assert(read_numbers(spec + length + 1, numbers, 1) == 1);
         return mil_build_scalar(&m->build, type.dtype, numbers[0]);
     }
-    const bool constant = strchr(spec, '!') || p->klass == MIL_CLASS_K_TENSOR;
+    const bool constant = strchr(spec, '!') || p->type_class == MIL_CLASS_K_TENSOR;
     char *how = strchr(spec, '~');
     type.rank = read_numbers(spec + length, numbers, MIL_MAX_RANK);
     for (int d = 0; d < type.rank; d++) type.dim[d] = (int64_t)numbers[d];
@@ -284,7 +284,7 @@ static mil_value *read_tensor(maker *m, const mil_param *p, char *spec, const ch
     return m->values[index];
 }
 
-static bool is_tensor(mil_class klass) { return klass < MIL_CLASS_K_INT || klass == MIL_CLASS_K_TENSOR; }
+static bool is_tensor(mil_class type_class) { return type_class < MIL_CLASS_K_INT || type_class == MIL_CLASS_K_TENSOR; }
 
 /* The values that a spec gives to a parameter. */
 static int read_values(maker *m, const mil_param *p, char *spec, mil_value *out[OP_CASE_INPUTS]) {
@@ -293,7 +293,7 @@ static int read_values(maker *m, const mil_param *p, char *spec, mil_value *out[
     for (char *next; spec; spec = next) {
         next = strchr(spec, '|');
         if (next) *next++ = 0;
-        if (!is_tensor(p->klass)) {
+        if (!is_tensor(p->type_class)) {
             out[count++] = read_attribute(m, p, spec);
             continue;
         }
@@ -329,7 +329,7 @@ static mil_op *build_op(maker *m) {
     for (int p = 0; p < m->info->param_count; p++) {
         const mil_param *param = &m->info->params[p];
         char standard[SHORT], *spec = word_of(m, param->name);
-        if (!spec && !is_tensor(param->klass) && default_of(m, param->name)) {
+        if (!spec && !is_tensor(param->type_class) && default_of(m, param->name)) {
             snprintf(standard, sizeof standard, "%s", default_of(m, param->name));
             spec = standard;
         }
@@ -383,7 +383,7 @@ void op_case_free(op_case *c) {
 
 /* The element types that a line is tried with. */
 static int dtypes_of(const mil_op_info *info, const char *text, mil_dtype out[8]) {
-    const mil_class klass = info->params[0].klass;
+    const mil_class type_class = info->params[0].type_class;
     char only[SHORT] = "";
     if (!strncmp(text, "for=", 4)) snprintf(only, sizeof only, "%.*s", (int)strcspn(text + 4, " "), text + 4);
     const bool is_int = !strcmp(only, "int"), is_float = !strcmp(only, "float");
@@ -394,14 +394,16 @@ static int dtypes_of(const mil_op_info *info, const char *text, mil_dtype out[8]
     }
     int count = 0;
     if (!is_int) out[count++] = MIL_fp32;
-    if (klass != MIL_CLASS_FLOAT && klass != MIL_CLASS_NUM && klass != MIL_CLASS_TENSOR && klass != MIL_CLASS_EITHER &&
-        klass != MIL_CLASS_BOOL && klass != MIL_CLASS_FACTOR && klass != MIL_CLASS_ORDERED && !is_float)
+    if (type_class != MIL_CLASS_FLOAT && type_class != MIL_CLASS_NUM && type_class != MIL_CLASS_TENSOR &&
+        type_class != MIL_CLASS_EITHER && type_class != MIL_CLASS_BOOL && type_class != MIL_CLASS_FACTOR &&
+        type_class != MIL_CLASS_ORDERED && !is_float)
         return 1;
-    if (info->param_count > 1 && klass == MIL_CLASS_BOOL && info->params[1].klass == MIL_CLASS_BOOL) return 1;
-    if (info->param_count == 1 && klass == MIL_CLASS_BOOL) return 1;
+    if (info->param_count > 1 && type_class == MIL_CLASS_BOOL && info->params[1].type_class == MIL_CLASS_BOOL) return 1;
+    if (info->param_count == 1 && type_class == MIL_CLASS_BOOL) return 1;
     if (!is_int) out[count++] = MIL_fp16;
-    if (!is_float && klass != MIL_CLASS_FLOAT) out[count++] = MIL_int32;
-    if (!is_float && !is_int && (klass == MIL_CLASS_TENSOR || klass == MIL_CLASS_EITHER)) out[count++] = MIL_bool;
+    if (!is_float && type_class != MIL_CLASS_FLOAT) out[count++] = MIL_int32;
+    if (!is_float && !is_int && (type_class == MIL_CLASS_TENSOR || type_class == MIL_CLASS_EITHER))
+        out[count++] = MIL_bool;
     return count;
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Programs of one operation each, generated from the rows of ops.def: for every row several cases (scalars, odd sizes,
  * sizes around 8, 16 and 32, every way to broadcast, negative axes, each optional argument given and left out, all
- * modes) for every element type that the row takes. Evaluation, drivers, gradients and the text form are all tested with
- * these cases:
+ * modes) for every element type that the row takes. Evaluation, drivers, gradients and the text form are all tested
+ * with these cases:
  *
  *     static void check(const op_case *c, void *context) { ... c->function, c->inputs ... }
  *     op_cases_each(OP_CASES_ALL, 1, check, NULL);
@@ -27,24 +27,26 @@ typedef struct op_case {
     const mil_op *op;                  /* the operation under test */
     int input_count;                   /* = function->param_count */
     mil_tensor inputs[OP_CASE_INPUTS]; /* random, legal for the op, already rounded to their element type */
-    /* Float inputs away from kinks and jumps: finite differences (step up to 1e-3) hold. Says nothing about whether the row
-     * has a gradient. */
+    /* Float inputs away from kinks and jumps: finite differences (step up to 1e-3) hold. Says nothing about whether the
+     * row has a gradient. */
     bool smooth[OP_CASE_INPUTS];
 } op_case;
 
 typedef void (*op_case_visit)(const op_case *c, void *context);
 
-/* Visits all cases of one row, or of all; `seed` chooses the random values. A case that cannot be built fails the running
- * test with its label and the reason. What the visitor gets dies when it returns. Returns how many there were. */
+/* Visits all cases of one row, or of all; `seed` chooses the random values. A case that cannot be built fails the
+ * running test with its label and the reason. What the visitor gets dies when it returns. Returns how many there
+ * were. */
 int op_cases_each(int code, uint64_t seed, op_case_visit visit, void *context);
 
-/* One case from a line in the language of op_cases.c ("x=[2]~=1,2 axis=0"); NULL if an op refuses it, with the reason. */
+/* One case from a line in the language of op_cases.c ("x=[2]~=1,2 axis=0"); NULL if an op refuses it, with the
+ * reason. */
 op_case *op_case_make(mil_opcode code, mil_dtype dtype, const char *line, uint64_t seed, propane_error *err);
 void op_case_free(op_case *c);
 
-/* What stands around the operation of a case (grown_program.h). `before` makes an input of the given name and what leads from
- * it to a value of that type with the very same elements; the input may have another shape, the elements stay in their order.
- * `after` takes the operation's results and makes the function's. */
+/* What stands around the operation of a case (grown_program.h). `before` makes an input of the given name and what
+ * leads from it to a value of that type with the very same elements; the input may have another shape, the elements
+ * stay in their order. `after` takes the operation's results and makes the function's. */
 typedef struct op_case_growth {
     mil_value *(*before)(mil_builder *b, const char *name, mil_type type, void *context);
     void (*after)(mil_builder *b, const mil_op *op, void *context);
@@ -53,7 +55,8 @@ typedef struct op_case_growth {
 op_case *op_case_make_grown(mil_opcode code, mil_dtype dtype, const char *line, uint64_t seed, const op_case_growth *g,
                             propane_error *err);
 
-/* All cases as rows, in the order of op_cases_each; `out` (room for `limit`) may be NULL. Returns how many there are. */
+/* All cases as rows, in the order of op_cases_each; `out` (room for `limit`) may be NULL. Returns how many there
+ * are. */
 typedef struct op_case_row {
     mil_opcode code;
     mil_dtype dtype;

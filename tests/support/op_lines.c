@@ -719,5 +719,26 @@ const op_line op_lines[] = {
     {"resize", "x=[4,6] shape=[1,9] resized_dims=2 interpolation_mode=NEAREST_NEIGHBOR sampling_mode=ALIGN_CORNERS"},
     {"resize",
      "x=[1,5] shape=[3,3] resized_dims=2 interpolation_mode=NEAREST_NEIGHBOR sampling_mode=STRICT_ALIGN_CORNERS"},
+    /* last, so that the lines before draw what they drew */
+    {"resample",
+     "x=[2,2,3,4] coordinates=[2,2,3,2]~any! sampling_mode=bilinear padding_mode=constant padding_value=0.5 "
+     "coordinates_mode=normalized_minus_one_to_one align_corners=true"},
+    {"resample", "x=[2,3,3,4] coordinates=[2,5,3,2]~any! sampling_mode=bilinear padding_mode=symmetric padding_value=0 "
+                 "coordinates_mode=normalized_zero_to_one align_corners=false"},
+    {"resample", "x=[1,2,3,4] coordinates=[1,5,3,2]~any! sampling_mode=nearest padding_mode=border padding_value=0 "
+                 "coordinates_mode=normalized_minus_one_to_one align_corners=true"},
+    {"affine",
+     "x=[2,3,3,4] transform_matrix=[2,6]~=0.5,0.25,0,-0.25,0.75,0.125,1,0,0.5,0,-1,0! output_height=5 output_width=2 "
+     "sampling_mode=bilinear padding_mode=constant padding_value=0 coordinates_mode=normalized_minus_one_to_one "
+     "align_corners=true"},
+    {"affine", "x=[2,2,3,4] transform_matrix=[1,6]~=0.5,0.3,0.1,-0.4,0.8,0.2! output_height=3 output_width=5 "
+               "sampling_mode=bilinear padding_mode=reflection padding_value=0 "
+               "coordinates_mode=normalized_minus_one_to_one align_corners=false"},
+    {"crop_resize",
+     "x=[2,3,5,6] boxes=$[3,4]~=4,6,4,4,2,2,2,2,5,5,4,2! box_indices=[3]~=1,0,1! target_height=2 target_width=3 "
+     "spatial_scale=0.5 box_coordinate_mode=CENTER_SIZE_WIDTH_FIRST sampling_mode=UNALIGN_CORNERS"},
+    {"crop_resize", "x=[2,3,5,6] roi=$[2,1,5,1,1]~=1,0.25,0.25,0.75,1,0,0,0,1,1! target_height=3 target_width=4 "
+                    "normalized_coordinates=true sampling_mode=ALIGN_CORNERS"},
+    {"crop_resize", "x=[2,2,5,6] roi=$[1,1,4,1,1]~=1,1,3.4,4! target_height=3 target_width=2"},
 };
 const int op_line_count = sizeof op_lines / sizeof op_lines[0];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * What other frameworks computed (tests/data/ops_reference.txt, written by tools/ops_reference.py): operations, whole small
- * programs and distributions, each with what must come out. Evaluation and drivers are tested with them:
+ * What other frameworks computed (tests/data/ops_reference.txt, written by tools/ops_reference.py): operations, whole
+ * small programs and distributions, each with what must come out. Evaluation and drivers are tested with them:
  *
  *     static void check(const reference_case *c, void *context) { ... c->function, c->inputs, c->want ... }
  *     reference_each(check, NULL);

@@ -32,8 +32,8 @@ typedef struct test_case {
         return test_main(title, cases, (int)(sizeof cases / sizeof cases[0]), argc, argv);                             \
     }
 
-/* Runs all cases, or those whose names are given as arguments. Each may use TEST_TIMEOUT (120) seconds of processor time,
- * all threads together, and ten times as much by the clock. */
+/* Runs all cases, or those whose names are given as arguments. Each may use TEST_TIMEOUT (120) seconds of processor
+ * time, all threads together, and ten times as much by the clock. */
 int test_main(const char *title, const test_case *cases, int count, int argc, char **argv);
 
 /* Each of these is a check; a test that comes to its end without one fails, since nothing can make it fail. */
@@ -78,17 +78,17 @@ extern bool test_checked;
     } while (0)
 void test_skip(const char *format, ...) BASE_PRINTF(1, 2);
 
-/* The path of a shared data file ("tinyshakespeare.txt"), looked for in $PROPANE_DATA and ../shared/data; NULL: not here.
- * The result is static. */
+/* The path of a shared data file ("tinyshakespeare.txt"), looked for in $PROPANE_DATA and ../shared/data; NULL: not
+ * here. The result is static. */
 const char *test_data(const char *name);
-/* Pages of memory of its own that this process holds; -1: not known here, or a sanitizer's own memory would be counted. Code comes
- * and goes as the system likes, and huge pages are put together as it likes, with neighbours that nobody has touched: neither
- * counts. */
+/* Pages of memory of its own that this process holds; -1: not known here, or a sanitizer's own memory would be counted.
+ * Code comes and goes as the system likes, and huge pages are put together as it likes, with neighbours that nobody has
+ * touched: neither counts. */
 long test_resident_pages(void);
 /* Is this `make check-all` (TEST_ALL=1)? */
 bool test_all(void);
-/* A fresh folder below the program's own, which is TMPDIR for its tests and is removed when the program ends, however they
- * did; the result is the caller's to mem_free. */
+/* A fresh folder below the program's own, which is TMPDIR for its tests and is removed when the program ends, however
+ * they did; the result is the caller's to mem_free. */
 char *test_temp_dir(void);
 
 #endif

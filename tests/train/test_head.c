@@ -36,7 +36,7 @@ TEST(the_loss_of_pieces_is_that_of_all_logits) {
             l.data = parts + cuts[k] * CONTEXT;
             l.vocab = cuts[k + 1] - cuts[k];
             if (gradient)
-                EXPECT_OK(train_loss_gradient(&l, cuts[k], targets, 3, &sums, &err));
+                EXPECT_OK(train_loss_gradient(&l, cuts[k], targets, 3, NULL, &sums, &err));
             else
                 EXPECT_OK(train_loss_add(&l, cuts[k], targets, &sums, &err));
         }

@@ -9,6 +9,7 @@
 #include "core/base/file.h"
 #include "core/base/memory.h"
 #include "core/base/rng.h"
+#include "core/mil/build.h"
 #include "support/test.h"
 #include "train/imported_run.h"
 

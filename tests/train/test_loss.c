@@ -173,8 +173,12 @@ TEST(embedding_gathers_and_scatters) {
     for (int i = 0; i < V * D; i++) table[i / D][i % D] = (float)rng_normal(&r);
     for (int i = 0; i < B * S; i++) tokens[i] = (int32_t)rng_below(&r, V);
     double scratch[TRAIN_EMBED_TASKS(D)], squares = 0, sum = 0;
-    train_embed e = {
-        .batch = B, .context = S, .width = D, .batch_stride = D * ROW * 4, .row_stride = ROW * 4, .grown = scratch};
+    train_embed e = {.batch = B,
+                     .context = S,
+                     .width = D,
+                     .batch_stride = D * ROW * 4,
+                     .row_stride = ROW * 4,
+                     .norm_delta = scratch};
     train_embed_gather(&e, &table[0][0], NULL, tokens, &stream[0][0][0]);
     for (int b = 0; b < B; b++)
         for (int d = 0; d < D; d++)

@@ -2,9 +2,11 @@
  * Estimated training steps: the published ones within 25 %, Propane's own plans consistent in their parts.
  */
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "core/base/memory.h"
+#include "lm/arch/lora.h"
 #include "lm/step/partition_compare.h"
 #include "lm/step/partition_schedule.h"
 #include "support/test.h"
@@ -41,6 +43,26 @@ TEST(published_steps_within_a_quarter) {
         EXPECT(fabs(p.step.engine_ms + p.step.staging_ms + p.step.elementwise_ms + p.step.gemm_ms + p.step.update_ms -
                     p.step.ms) < 1e-9);
     }
+}
+
+/* A step of 8 layers of that shape, packed. */
+static cost_step packed_step(const char *vocab, int context) {
+    char shape[80];
+    cost_step_point p;
+    snprintf(shape, sizeof shape, "Qwen-like L=8,D=512,F=1536%s,S=%d", vocab, context);
+    EXPECT(cost_step_point_read("row", "M4", "train_step", shape, "dynamic", 1, &p) && p.covered);
+    return p.step;
+}
+
+/* Twice the positions cost the engine 1.46 times as much; the head grows with the vocabulary, which is 9,205 words where none is
+ * stated; all else goes with the positions. */
+TEST(packed_steps_know_positions_and_vocabulary) {
+    const cost_step a = packed_step(",V=9205", 256), b = packed_step(",V=9205", 512), c = packed_step(",V=18410", 256),
+                    d = packed_step("", 256);
+    EXPECT_MSG(fabs(b.engine_ms / a.engine_ms - 1.4596) < 1e-3, "%g", b.engine_ms / a.engine_ms);
+    EXPECT(fabs(b.staging_ms / a.staging_ms - 2) < 1e-9 && fabs(b.elementwise_ms / a.elementwise_ms - 2) < 1e-9);
+    EXPECT(fabs(b.gemm_ms / a.gemm_ms - 2) < 1e-9 && fabs(c.gemm_ms / a.gemm_ms - 2) < 1e-9);
+    EXPECT(fabs(c.engine_ms - a.engine_ms) < 1e-9 && fabs(d.ms - a.ms) < 1e-9);
 }
 
 TEST(what_is_no_step_is_told) {
@@ -92,6 +114,43 @@ TEST(parts_of_our_plans_add_up) {
         arena_free(a);
         partition_free(p);
     }
+}
+
+/* Adapters alone: no gradients of the base, no program made again with baked weights, an update of the adapters' size. */
+TEST(adapters_leave_the_base_alone) {
+    propane_error err = {0};
+    model_config config;
+    model_lora lora = {.rank = 4, .alpha = 4};
+    partition_comparison all[2];
+    const partition_batches one = {1, 1};
+    model_config_default(&config);
+    EXPECT_OK(model_lora_choose(&lora, &config, "all", &err));
+    for (int i = 0; i < 2; i++) {
+        const partition_question q = {.plan = "layer",
+                                      .weights = "baked",
+                                      .head = "device",
+                                      .gradients = "host",
+                                      .moments = "fp32",
+                                      .batches = &one,
+                                      .batch_count = 1,
+                                      .context = 64,
+                                      .lora = i ? &lora : NULL};
+        EXPECT_OK(partition_compare(&config, &q, chip_get(CHIP_m4), &all[i], &err));
+        EXPECT(all[i].count == 1);
+    }
+    const partition_cost *full = &all[0].list[0].cost, *few = &all[1].list[0].cost;
+    EXPECT(full->compiles > 0 && few->compiles == 0 && few->recompile_ms == 0 && few->compile_ms > full->compile_ms);
+    EXPECT(few->programs == full->programs + full->compiles);
+    /* A and B of every matrix of a layer: rank x (in + out); queries, keys and values, gate and up have an A each. */
+    const double d = (double)config.hidden_size, h = (double)config.intermediate_size,
+                 q = (double)(config.num_attention_heads * config.head_dim),
+                 kv = (double)(config.num_key_value_heads * config.head_dim),
+                 adapters = 4 * (double)config.num_hidden_layers * (2 * (d + q) + 2 * (d + kv) + 3 * (d + h));
+    EXPECT_MSG(fabs(few->sweep_ms / full->sweep_ms - adapters / (double)model_arch_parameters(&config)) < 1e-9,
+               "%g of %g ms", few->sweep_ms, full->sweep_ms);
+    EXPECT(few->products_ms < full->products_ms && few->host_j < full->host_j);
+    EXPECT(fabs(partition_cost_joules(few) - few->energy_j - few->host_j - few->memory_j - few->idle_j) < 1e-12);
+    for (int i = 0; i < 2; i++) partition_comparison_free(&all[i]);
 }
 
 /* The clock of a step, on tasks whose ends are known. */
@@ -153,7 +212,7 @@ TEST(a_search_names_the_fastest) {
     model_config_default(&config);
     EXPECT_OK(partition_compare(&config, &(partition_question){.batches = batches, .batch_count = 2, .context = 64},
                                 chip_get(CHIP_m4), &all, &err));
-    EXPECT(all.count == 3 * 2 * 2 * (WEIGHT_MODE_COUNT - 1) * 3);
+    EXPECT(all.count == 3 * 2 * 2 * 2 * (WEIGHT_MODE_COUNT - 1) * 3);
     for (int i = 1; i < all.count && !all.list[i].refused[0]; i++) {
         const partition_candidate *x = &all.list[i - 1], *y = &all.list[i];
         EXPECT(y->cost.tokens_per_s < x->cost.tokens_per_s ||
@@ -166,6 +225,7 @@ TEST(a_search_names_the_fastest) {
     const partition_question q = {.plan = o->name,
                                   .weights = weight_mode_name(all.list[0].cost.how.weights),
                                   .head = partition_head_name(o),
+                                  .gradients = o->gradients ? "device" : "host",
                                   .moments = moment_form_name(all.list[0].cost.how.moments),
                                   .batches = &batch,
                                   .batch_count = 1,
@@ -180,4 +240,5 @@ TEST(a_search_names_the_fastest) {
 }
 
 SUITE("train/plan_cost", T(lanes_share_memory_and_pool), T(updates_hide), T(a_search_names_the_fastest),
-      T(published_steps_within_a_quarter), T(what_is_no_step_is_told), T(parts_of_our_plans_add_up))
+      T(published_steps_within_a_quarter), T(packed_steps_know_positions_and_vocabulary),
+      T(adapters_leave_the_base_alone), T(what_is_no_step_is_told), T(parts_of_our_plans_add_up))

@@ -3,6 +3,8 @@
  * loss, and the compile budget ends a run that does not look at it. Small sizes: the simulator runs an operation at a time.
  */
 #include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/base/memory.h"
@@ -38,7 +40,7 @@ static train_input input(void) {
 }
 
 typedef struct seen {
-    double loss, val, energy, device_ms;
+    double loss, sum, val, energy, device_ms;
     int steps, skipped;
     bool simulated;
 } seen;
@@ -46,6 +48,7 @@ typedef struct seen {
 static void on_step(void *context, const train_report *r) {
     seen *s = context;
     s->loss = r->loss;
+    s->sum += r->loss;
     s->steps++;
     s->skipped += r->skipped;
     s->simulated = r->simulated.simulated;
@@ -55,7 +58,7 @@ static void on_step(void *context, const train_report *r) {
 
 static void on_evaluation(void *context, const train_evaluation *e) { ((seen *)context)->val = e->val_loss; }
 
-static const char *head = "auto";
+static const char *head = "auto", *gradients = "auto";
 
 static propane_status run(const char *device, const char *precision, const char *weights, int64_t budget, int64_t steps,
                           seen *s, bool *restart, propane_error *err) {
@@ -67,6 +70,7 @@ static propane_status run(const char *device, const char *precision, const char 
     o.eval_interval = steps, o.eval_batches = 4, o.checkpoint_interval = 0, o.run_dir = NULL;
     o.device = device, o.precision = precision, o.plan = "six", o.weights = weights, o.compile_budget = budget;
     o.head = head;
+    o.gradients = gradients;
     train_callbacks c = {.context = s, .on_step = on_step, .on_evaluation = on_evaluation};
     *s = (seen){0};
     propane_status status = language_run_create(&o, &in, &t, err);
@@ -101,6 +105,26 @@ TEST(the_head_on_the_engine) {
                "validation %g on the host, %g on the engine; loss %g and %g", host.val, device.val, host.loss,
                device.loss);
     EXPECT(device.device_ms > host.device_ms);
+}
+
+TEST(weight_gradients_on_the_engine) {
+    propane_error err = {0};
+    seen cpu, host, device;
+    bool restart = false;
+    EXPECT_OK(run("cpu", "fp32", "inputs", 0, STEPS, &cpu, &restart, &err));
+    EXPECT_OK(run("sim:m4", "fp16", "inputs", 0, 30, &host, &restart, &err));
+    gradients = "device";
+    seen few;
+    EXPECT_OK(run("sim:m4", "fp16", "inputs", 0, 30, &few, &restart, &err));
+    EXPECT_OK(run("sim:m4", "fp16", "inputs", 0, STEPS, &device, &restart, &err));
+    gradients = "auto";
+    const double mean = device.sum / STEPS, want = cpu.sum / STEPS;
+    if (getenv("TEST_VERBOSE"))
+        printf("mean loss %.6f, cpu %.6f; validation %.6f, cpu %.6f\n", mean, want, device.val, cpu.val);
+    /* seen: 0.8549 and 0.8547 */
+    EXPECT_MSG(fabs(mean - want) < 0.02, "mean loss %g, cpu %g", mean, want);
+    EXPECT_MSG(fabs(device.val - cpu.val) < 0.03, "validation %g, cpu %g", device.val, cpu.val);
+    EXPECT(few.device_ms > host.device_ms && few.energy > host.energy);
 }
 
 /* How many elements of the first layer's gradients are nothing at all. */
@@ -160,5 +184,6 @@ TEST(weights_as_inputs_need_no_budget) {
     EXPECT(s.steps == 5 && !restart);
 }
 
-SUITE("train/sim", T(it_learns_as_the_cpu_does), T(the_head_on_the_engine), T(gradients_vanish_without_loss_scale),
-      T(the_budget_ends_a_run_that_ignores_it), T(weights_as_inputs_need_no_budget))
+SUITE("train/sim", T(it_learns_as_the_cpu_does), T(the_head_on_the_engine), T(weight_gradients_on_the_engine),
+      T(gradients_vanish_without_loss_scale), T(the_budget_ends_a_run_that_ignores_it),
+      T(weights_as_inputs_need_no_budget))

@@ -44,6 +44,29 @@ CASE(two_queues, "six", MIL_fp16, WEIGHT_MODE_INPUTS, true, false, 2e-2)
 CASE(two_queues_accumulated, "ten", MIL_fp32, WEIGHT_MODE_BAKED, true, true, 1e-5)
 CASE(accumulated, "layer", MIL_fp32, WEIGHT_MODE_INPUTS, false, true, 1e-5)
 
+/* Gradients as the device's products (lm/step/gradient_products.h), which are rounded to the programs' type. */
+static void check_products(const char *plan_title, mil_dtype precision, bool two_queues, bool accumulate,
+                           bool recompute, double tolerance) {
+    propane_error err = {0};
+    propane_device *d = NULL;
+    if (propane_device_open("cpu", &d, &err)) SKIP("there is no cpu driver: %s", err.text);
+    propane_device_close(d);
+    train_step_options o = {.partition = {.name = plan_title, .precision = precision, .gradients = true},
+                            .device = "cpu",
+                            .two_queues = two_queues,
+                            .recompute = recompute,
+                            .accumulate = accumulate};
+    reference_check(&o, tolerance);
+}
+
+TEST(products_layer_fp32) { check_products("layer", MIL_fp32, false, false, false, 1e-5); } /* observed 9e-7 */
+TEST(products_layer_fp16) {
+    check_products("layer", MIL_fp16, true, false, false, 8e-3);
+} /* observed 3e-3, as on the host */
+TEST(products_six_fp16) { check_products("six", MIL_fp16, true, true, false, 8e-3); }
+TEST(products_ten_fp16) { check_products("ten", MIL_fp16, false, true, false, 8e-3); }
+TEST(products_recomputed) { check_products("layer", MIL_fp32, true, true, true, 1e-5); }
+
 /* ---- a somewhat larger model ------------------------------------------------------------------------------------------ */
 
 enum { BATCH = 2, CONTEXT = 40, COUNT = BATCH * CONTEXT };
@@ -109,10 +132,15 @@ static void no_allocation(bool two_queues) {
     for (int i = 0; i < 49; i++) bench_step(&b);
     (void)test_resident_pages(); /* the code that reads it becomes resident, too */
     uint64_t count = mem_alloc_count();
-    long pages = test_resident_pages();
-    for (int i = 0; i < 200; i++) last = bench_step(&b);
+    long grown = 9;
+    for (int round = 0; round < 3 && grown > 8;
+         round++) { /* the system may take pages away and give them back; a leak grows each time */
+        const long pages = test_resident_pages();
+        for (int i = 0; i < 200; i++) last = bench_step(&b);
+        grown = pages < 0 ? 0 : test_resident_pages() - pages;
+    }
     EXPECT_MSG(mem_alloc_count() == count, "%llu blocks in 200 steps", (unsigned long long)(mem_alloc_count() - count));
-    if (pages >= 0) EXPECT_MSG(test_resident_pages() <= pages + 8, "%ld pages more", test_resident_pages() - pages);
+    EXPECT_MSG(grown <= 8, "%ld pages more", grown);
     EXPECT_MSG(last < first / 2, "loss %g after %g", last, first);
     bench_close(&b);
 }
@@ -182,7 +210,8 @@ TEST(does_not_depend_on_threads) {
 
 SUITE("train/step", T(layer_fp32), T(six_fp32), T(ten_fp32), T(layer_fp32_baked), T(six_fp32_baked), T(ten_fp32_baked),
       T(layer_fp16), T(six_fp16), T(ten_fp16), T(layer_fp16_baked), T(six_fp16_baked), T(ten_fp16_baked), T(two_queues),
-      T(two_queues_accumulated), T(accumulated), T(a_step_does_not_allocate),
+      T(two_queues_accumulated), T(products_layer_fp32), T(products_layer_fp16), T(products_six_fp16),
+      T(products_ten_fp16), T(products_recomputed), T(accumulated), T(a_step_does_not_allocate),
       T(a_step_with_two_queues_does_not_allocate), T(inputs_and_baked_are_identical_layer),
       T(inputs_and_baked_are_identical_six), T(inputs_and_baked_are_identical_ten), T(six_fp32_packed),
       T(layer_fp32_packed), T(ten_fp16_packed), T(inputs_and_packed_are_identical_layer),

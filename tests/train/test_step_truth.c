@@ -29,6 +29,15 @@ TEST(two_queues_ten) { check("ten", MIL_fp16, WEIGHT_MODE_INPUTS, true, false, 2
 TEST(two_queues_accumulated) { check("six", MIL_fp32, WEIGHT_MODE_BAKED, true, true, 1e-5); }
 TEST(accumulated) { check("layer", MIL_fp32, WEIGHT_MODE_INPUTS, false, true, 1e-5); }
 
+static void check_products(const char *plan_title, mil_dtype precision, double tolerance) {
+    train_step_options o = {.partition = {.name = plan_title, .precision = precision, .gradients = true},
+                            .device = "cpu"};
+    reference_check(&o, tolerance);
+}
+
+TEST(products_on_the_device_layer) { check_products("layer", MIL_fp32, 1e-5); }
+TEST(products_on_the_device_six) { check_products("six", MIL_fp16, 2e-2); }
+
 /* ---- finite differences ------------------------------------------------------------------------------------------------ */
 
 enum { FD_BATCH = 2, FD_CONTEXT = 7, FD_COUNT = FD_BATCH * FD_CONTEXT, FD_VOCAB = 11 };
@@ -101,5 +110,6 @@ TEST(slopes_of_grouped_queries) { check_slopes("ten", false, 4, 2); }
 TEST(slopes_of_one_key_head_tied) { check_slopes("six", true, 4, 1); }
 
 SUITE("train/step_truth", T(layer_fp32), T(six_fp32), T(ten_fp32), T(layer_fp16), T(six_fp16), T(ten_fp16), T(baked),
-      T(two_queues_six), T(two_queues_ten), T(two_queues_accumulated), T(accumulated), T(slopes_of_a_tied_model),
-      T(slopes_of_grouped_queries), T(slopes_of_one_key_head_tied))
+      T(two_queues_six), T(two_queues_ten), T(two_queues_accumulated), T(accumulated), T(products_on_the_device_layer),
+      T(products_on_the_device_six), T(slopes_of_a_tied_model), T(slopes_of_grouped_queries),
+      T(slopes_of_one_key_head_tied))

@@ -15,7 +15,6 @@ static worker_question question(double bandwidth, double latency) {
                              .latency_ms = latency,
                              .wire = ALLREDUCE_FP32,
                              .every = 500,
-                             .fragments = 4,
                              .parameters = 1e8,
                              .adapters = 1e6,
                              .step_ms = 1000,
@@ -63,29 +62,24 @@ TEST(data_parallel_waits_for_what_the_backward_pass_does_not_hide) {
 
 TEST(outer_steps_divide_by_their_distance) {
     worker_question q = question(20e6, 0);
-    worker_cost w = ask(&q, WORKER_OUTER), s = ask(&q, WORKER_STREAMED);
+    worker_cost w = ask(&q, WORKER_OUTER);
     expect_near(w.message_bytes, 700e6, "at a time");
     expect_near(w.step_bytes, 1.4e6, "a step");
     expect_near(w.step_ms, 1000 + 560, "280 s each 500 steps");
     EXPECT(w.bound == WORKER_COMPUTE);
-    expect_near(s.message_bytes, 175e6, "a fragment");
-    expect_near(s.step_bytes, 1.4e6, "a step, streamed");
-    EXPECT(s.step_ms == 1000 && s.use == 1);
     q.every = 100; /* 2800 ms of messages a step: longer than it */
-    w = ask(&q, WORKER_OUTER), s = ask(&q, WORKER_STREAMED);
+    w = ask(&q, WORKER_OUTER);
     expect_near(w.step_ms, 3800, "outer");
-    expect_near(s.step_ms, 2800, "streamed");
-    EXPECT(w.bound == WORKER_BANDWIDTH && s.bound == WORKER_BANDWIDTH);
+    EXPECT(w.bound == WORKER_BANDWIDTH);
 }
 
 TEST(a_warm_up_is_data_parallel) {
     worker_question q = question(20e6, 0);
     EXPECT(ask(&q, WORKER_OUTER).warmup_bytes == 0 && ask(&q, WORKER_OUTER).warmup_ms == 0);
     q.warmup = 100;
-    const worker_cost outer = ask(&q, WORKER_OUTER), streamed = ask(&q, WORKER_STREAMED);
+    const worker_cost outer = ask(&q, WORKER_OUTER);
     expect_near(outer.warmup_bytes, 100 * 700e6, "bytes");
     expect_near(outer.warmup_ms, 100 * (1000 + 280000 - 600), "280 s of messages a step");
-    expect_near(streamed.warmup_bytes, outer.warmup_bytes, "streamed");
     expect_near(outer.step_bytes, 1.4e6, "a step after it");
     EXPECT(ask(&q, WORKER_ADAPTERS).warmup_bytes == 0);
     q.wire = ALLREDUCE_INT4; /* gradients keep 16 bits */
@@ -111,8 +105,6 @@ TEST(what_cannot_be) {
     EXPECT_FAIL(worker_estimate(&q, WORKER_OUTER, &w, &err), PROPANE_ERR_INVALID, "latency of -1");
     q = question(1e9, 0), q.workers = 0;
     EXPECT_FAIL(worker_estimate(&q, WORKER_OUTER, &w, &err), PROPANE_ERR_INVALID, "0 workers");
-    q = question(1e9, 0), q.fragments = 501;
-    EXPECT_FAIL(worker_estimate(&q, WORKER_STREAMED, &w, &err), PROPANE_ERR_INVALID, "501 fragments");
     q = question(1e9, 0), q.warmup = -1;
     EXPECT_FAIL(worker_estimate(&q, WORKER_OUTER, &w, &err), PROPANE_ERR_INVALID, "warm-up of -1");
     q = question(1e9, 0), q.every = 0;

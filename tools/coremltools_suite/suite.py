@@ -10,6 +10,7 @@ or propane_ml is missing.
     ... --results all.jsonl --report                what stands there, nothing is run
     ... --most 0.02          another sample may meet a difference that nobody has listed yet: it is printed, two in a hundred pass
     --seed N, --areas ops,torch,milproto,compression,states, --jobs N, -k EXPRESSION
+    --areas tensorflow,passes       those of TensorFlow's front end and of the passes, in an environment with tensorflow-cpu 2.12
 
 Tests come in rounds (propane_plugin.py): one set of parameters of every function, then a second one of each, by the seed.
 """
@@ -35,7 +36,10 @@ AREAS = {
     "milproto": ["converters/mil/frontend/milproto/test_load.py"],
     "compression": ["test/ml_program/test_compression.py", "test/optimize/coreml",
                     FRONTEND + "test_torch_quantization_ops.py", FRONTEND + "test_torch_export_quantization.py"],
+    "tensorflow": ["converters/mil/frontend/tensorflow/test", "converters/mil/frontend/tensorflow2/test"],
+    "passes": ["converters/mil/mil/passes/tests", "converters/mil/mil/tests", "converters/mil/backend/mil"],
 }
+OWN_ENVIRONMENT = ("tensorflow", "passes")  # TensorFlow 2.12 wants another NumPy than torch's tests: asked for by name, without torch
 
 
 def known():
@@ -146,7 +150,7 @@ def options_of():
     parser.add_argument("--tests", type=int, default=300)
     parser.add_argument("--minutes", type=float, default=0, help="processor minutes of all jobs, 0: no end")
     parser.add_argument("--seed", default=seed_of_commit())
-    parser.add_argument("--areas", default=",".join(AREAS))
+    parser.add_argument("--areas", default=",".join(a for a in AREAS if a not in OWN_ENVIRONMENT))
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--results", help="a file of JSON lines: what stands there is not run again, what runs is added")
     parser.add_argument("--again", action="store_true", help="run those of --results that failed, too")
@@ -163,8 +167,11 @@ def options_of():
     return options
 
 
-def missing():
-    for name in ("coremltools", "torch", "propane_ml", "pytest", "parameterized"):
+def missing(areas):
+    frontends = ["tensorflow"] if "tensorflow" in areas else []
+    if any(a not in OWN_ENVIRONMENT for a in areas):
+        frontends.append("torch")
+    for name in ("coremltools", "propane_ml", "pytest", "parameterized", *frontends):
         if importlib.util.find_spec(name) is None:
             return f"{name} is not installed"
     import numpy
@@ -177,8 +184,9 @@ def main():
     options = options_of()
     if options.report:
         return 0 if report(read(options.results), options.show, options.most) else 1
-    if missing():
-        print(missing())
+    lack = missing(options.areas.split(","))
+    if lack:
+        print(lack)
         return 77
     base = os.path.dirname(importlib.util.find_spec("coremltools").origin)
     places = [os.path.join(base, p) for area in options.areas.split(",") for p in AREAS[area]]

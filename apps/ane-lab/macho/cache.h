@@ -22,7 +22,8 @@ typedef struct cache {
 } cache;
 
 bool cache_is(const uint8_t *data, uint64_t bytes);
-/* `path` is the main file's, NULL for data in memory. Memory comes from the arena; cache_close unmaps the further files. */
+/* `path` is the main file's, NULL for data in memory. Memory comes from the arena; cache_close unmaps the further
+ * files. */
 PROPANE_CHECK propane_status cache_open(const uint8_t *data, uint64_t bytes, const char *path, const char *name,
                                         arena *a, cache *out, propane_error *err);
 void cache_close(cache *c);

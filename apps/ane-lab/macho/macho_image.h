@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Load commands: what a Mach-O header says of segments, sections, fixups. Shared by single files and caches; not for others.
+ * Load commands: what a Mach-O header says of segments, sections, fixups. Shared by single files and caches; not for
+ * others.
  */
 #ifndef APPS_ANE_LAB_MACHO_MACHO_IMAGE_H
 #define APPS_ANE_LAB_MACHO_MACHO_IMAGE_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * An address space as the loader would lay it out: regions of addresses with their bytes in the file, and how a pointer is
- * stored in each (plain, as a link of a chain of fixups, or packed by a shared cache). Reads are checked once, here.
+ * An address space as the loader would lay it out: regions of addresses with their bytes in the file, and how a pointer
+ * is stored in each (plain, as a link of a chain of fixups, or packed by a shared cache). Reads are checked once, here.
  */
 #ifndef APPS_ANE_LAB_MACHO_SPACE_H
 #define APPS_ANE_LAB_MACHO_SPACE_H

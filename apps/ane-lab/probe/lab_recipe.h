@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Small programs with weights for the probe's own way to the engine (ane/driver/ane_lab.h): y is a sum of 1x1 convolutions of
- * x, the k-th one with k + 1 in the diagonal. So the value of y tells which records were read: in each place the right one,
- * the first one, or none.
+ * Small programs with weights for the probe's own way to the engine (ane/driver/ane_lab.h): y is a sum of 1x1
+ * convolutions of x, the k-th one with k + 1 in the diagonal. So the value of y tells which records were read: in each
+ * place the right one, the first one, or none.
  */
 #ifndef APPS_ANE_LAB_PROBE_LAB_RECIPE_H
 #define APPS_ANE_LAB_PROBE_LAB_RECIPE_H
@@ -21,14 +21,15 @@ typedef struct lab_recipe {
     float wanted;  /* y where x is 1 */
 } lab_recipe;
 
-/* `records` in all, in equal parts over `files` (0: of no file: y = x + x); `scale` multiplies the weights. `own`: names that no program had
- * before, so that nothing of it is in the system's cache. lab_recipe_free it, whatever the status. */
+/* `records` in all, in equal parts over `files` (0: of no file: y = x + x); `scale` multiplies the weights. `own`:
+ * names that no program had before, so that nothing of it is in the system's cache. lab_recipe_free it, whatever the
+ * status. */
 PROPANE_CHECK propane_status lab_recipe_make(lab_recipe *r, int route, int files, int records, float scale, bool own,
                                              propane_error *err);
 void lab_recipe_free(lab_recipe *r);
 
-/* Everything from the model to the value of y, under `name` in `out`, with "holds"; what is found by then is noted for a crash at each
- * step. Adds "NAME holds", or how it fails, to `words`. */
+/* Everything from the model to the value of y, under `name` in `out`, with "holds"; what is found by then is noted for
+ * a crash at each step. Adds "NAME holds", or how it fails, to `words`. */
 bool lab_recipe_try(const lab_recipe *r, const char *name, json_t *out, text *words);
 /* For functions that make the steps themselves: the same about one that is open. */
 bool lab_recipe_value(lab *l, float wanted, json_t *out);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * The probe as a whole: which questions are asked, what is printed, and the report that a user sends. The report is written
- * anew, whole or not at all, behind every answer, so that a crash, a hang, Ctrl-C or a full disk leaves the answers before.
+ * The probe as a whole: which questions are asked, what is printed, and the report that a user sends. The report is
+ * written anew, whole or not at all, behind every answer, so that a crash, a hang, Ctrl-C or a full disk leaves the
+ * answers before.
  */
 #ifndef APPS_ANE_LAB_PROBE_PROBE_REPORT_H
 #define APPS_ANE_LAB_PROBE_PROBE_REPORT_H

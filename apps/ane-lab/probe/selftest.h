@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * The self-test of `propane devices --probe`: questions about an engine that public notes leave open, each answered by
- * small programs on the device at hand. questions.def has a row for each; a question runs in a process of its own, because
- * some answers are a crash.
+ * small programs on the device at hand. questions.def has a row for each; a question runs in a process of its own,
+ * because some answers are a crash.
  */
 #ifndef APPS_ANE_LAB_PROBE_SELFTEST_H
 #define APPS_ANE_LAB_PROBE_SELFTEST_H
@@ -47,7 +47,8 @@ PROPANE_CHECK propane_status probe_run(probe_target *t, const char *uri, const c
 
 /* Prints every name of Apple's that the ane driver uses. */
 void probe_list_symbols(void);
-/* Asks one question in this process, which probe_report.c has started for it, and prints the answer as one line of JSON. */
+/* Asks one question in this process, which probe_report.c has started for it, and prints the answer as one line of
+ * JSON. */
 int probe_ask_here(const char *uri, const char *id);
 /* Asks one question in a process of its own that is ended after `seconds`; `out` is the answer in words. */
 void probe_words(const char *uri, const char *id, int seconds, char out[1200]);

@@ -9,8 +9,8 @@
 #include "apps/ane-lab/probe/selftest.h"
 #include "core/base/clock.h"
 #include "core/base/float16.h"
-#include "lm/step/weight_mode_check.h"
 #include "train/weight_mode.h"
+#include "train/weight_mode_check.h"
 
 #define T "tensor<fp16, [1, 32, 1, 32]>"
 enum { N = 32 * 32 };

@@ -248,7 +248,7 @@ static propane_status cmd_chat_talk(chat_job *j, propane_error *err) {
     cmd_chat_catch_signals();
     if (j->terminal) j->editor = line_editor_open();
     if (j->terminal)
-        fprintf(stderr, "(%s talks in the format '%s'; /help tells what else there is)\n", j->m.model,
+        fprintf(stderr, "(%s talks in the format '%s'; /help prints what else there is)\n", j->m.model,
                 propane_chat_format(j->chat));
     while (!status && !done && cmd_chat_read_line(j, &line)) {
         if (line.failed) {
@@ -311,7 +311,7 @@ int cmd_chat(int argc, char **argv) {
     int code =
         cli_parse(argc, argv, flags, sizeof flags / sizeof flags[0], "chat MODEL [flags]",
                   "Talks with a model: each line is a message, the answer is written as it comes. Ctrl-C stops an "
-                  "answer, Ctrl-D leaves, /help tells the commands. Works with pipes, too.");
+                  "answer, Ctrl-D leaves, /help prints the commands. Works with pipes, too.");
     if (code >= 0) return code;
     j.sampling.top_k = (int)top_k;
     j.sampling.seed = (uint64_t)seed;

@@ -94,7 +94,7 @@ static int cmd_check_check(const char *file, const check_job *j) {
 }
 
 int cmd_check(int argc, char **argv) {
-    const char *file = NULL, *target = "all", *os = NULL, *deploy = NULL, *path = NULL;
+    const char *file = NULL, *target = "all", *os = NULL, *deploy = NULL, *path = NULL, *plan = NULL;
     check_job j = {.format = "text", .colour = "auto"};
     bool json = false, rules = false, markdown = false;
     int64_t per_limit = 20;
@@ -108,6 +108,8 @@ int cmd_check(int argc, char **argv) {
          .help = "ios17,macos14: the oldest systems that the program must load on"},
         {"--path", CLI_TEXT, &path, .words = "PATH",
          .help = "direct or coreml: how the program reaches the engine; coreml for Core ML's files, else direct"},
+        {"--plan", CLI_TEXT, &plan, .words = "PLAN",
+         .help = "what MLComputePlan (JSON) or a report of Xcode said on the target, to see where check differs"},
         {"--strict", CLI_SWITCH, &j.strict, .help = "exit code 3 if operations fall back, 2 if there are warnings"},
         {"--most", CLI_INT, &per_limit, 1, 1000000, "N", "findings shown for each rule"},
         {"--format", CLI_CHOICE, &j.format, .words = "text|json|sarif|github",
@@ -121,13 +123,13 @@ int cmd_check(int argc, char **argv) {
         {"--markdown", CLI_SWITCH, &markdown, .help = "with --rules: the page docs/constraints.md"},
     };
     int code = cli_parse(argc, argv, flags, sizeof flags / sizeof flags[0], "check FILE [flags]",
-                         "Tells which known rules of the Neural Engines a MIL program or a weight file violates: "
+                         "Lists the known rules of the Neural Engines that a MIL program or a weight file violates: "
                          "place, rule, how the rule is "
                          "known and by whom, what to do; then a table of operations by chip. That no known rule "
                          "refuses a program does not "
                          "mean that it runs.\n"
                          "Through Core ML, what an engine does not take falls back to the CPU: which operations, how "
-                         "often the program changes sides and what that costs is told.\n"
+                         "often the program changes sides and what that costs are printed.\n"
                          "Exit code: 0 nothing refuses it, 1 refused (or the file cannot be read); with --strict 3 "
                          "something falls back, 2 warnings (and, as everywhere, wrong use).");
     if (code >= 0) return code;
@@ -138,8 +140,12 @@ int cmd_check(int argc, char **argv) {
     if (!file) return cli_misuse("check", "a FILE is missing");
     if (os && deploy) return cli_misuse("check", "give --os, which system it is, or --deploy, the oldest ones");
     if (json) j.format = "json";
-    j.options = (propane_check_options){
-        .size = sizeof j.options, .target = target, .os = os ? os : deploy, .per_rule = (int)per_limit, .path = path};
+    j.options = (propane_check_options){.size = sizeof j.options,
+                                        .target = target,
+                                        .os = os ? os : deploy,
+                                        .per_rule = (int)per_limit,
+                                        .path = path,
+                                        .plan = plan};
     propane_error err = {0};
     if (propane_check_options_test(&j.options, &err) != PROPANE_OK) return cli_misuse("check", "--%s", err.text);
     return cmd_check_check(file, &j);

@@ -40,10 +40,11 @@ int cmd_compare(int argc, char **argv) {
         {"--json", CLI_SWITCH, &json, .help = "one JSON object: figures and settings of each run, and which differ"},
         {"--html", CLI_TEXT, &html, .words = "FILE", .help = "write the page of 'propane report', too"},
     };
-    const int code = cli_parse(argc, argv, flags, sizeof flags / sizeof flags[0], "compare RUN RUN... [flags]",
-                               "Training runs beside each other, also ones that go on: losses, speed, time, and the "
-                               "settings in which they differ. * marks the best. Losses of different vocabularies "
-                               "cannot be compared; nats per byte can.");
+    const int code =
+        cli_parse(argc, argv, flags, sizeof flags / sizeof flags[0], "compare RUN RUN... [flags]",
+                  "Training runs beside each other, also ones that go on: losses, speed, time, and the "
+                  "settings in which they differ. * marks the best. Losses of different vocabularies "
+                  "cannot be compared; nats per byte can. 'propane watch RUN RUN --once' draws the curves.");
     if (code >= 0) return code;
     propane_error err = {0};
     run_set s;

@@ -9,10 +9,20 @@
 #include <string.h>
 
 #include "apps/propane/cli.h"
+#include "apps/propane/cmd/engine_difference.h"
+#include "apps/propane/cmd/host_flags.h"
 #include "core/base/file.h"
 #include "core/base/text.h"
 
 enum { MAX_LENGTHS = 8 };
+
+typedef struct convert_job {
+    const char *from, *to, *vocabulary, *dtype, *dialect, *adapter, *tokens, *base, *until;
+    bool for_engine;
+    bool dtype_given, dialect_given, context_given, stateless_given;
+    int64_t lengths[MAX_LENGTHS];
+    propane_export_options exported;
+} convert_job;
 
 /* The module in the form of OUT's name. */
 static propane_status cmd_convert_write_program(propane_module *m, const char *to, propane_dialect dialect,
@@ -27,16 +37,29 @@ static propane_status cmd_convert_write_program(propane_module *m, const char *t
     return PROPANE_OK;
 }
 
+static propane_status cmd_convert_for_engine(propane_module *m, propane_error *err) {
+    char *report = NULL;
+    int count = 0;
+    PROPANE_TRY(propane_module_for_engine(m, &count, &report, err));
+    fputs(count ? report : "nothing to rewrite: no rule's fix applies\n", stdout);
+    propane_free(report);
+    return PROPANE_OK;
+}
+
 /* A program in any form to another one. */
-static propane_status cmd_convert_program(const char *from, const char *to, bool package, propane_dialect dialect,
+static propane_status cmd_convert_program(const convert_job *j, bool package, propane_dialect dialect,
                                           propane_error *err) {
+    const char *from = j->from, *to = j->to, *until = j->until;
     propane_module *m = NULL;
     PROPANE_TRY(propane_module_read(from, &m, err));
-    propane_status status = cmd_convert_write_program(m, to, dialect, err);
+    propane_status status = until ? propane_module_until(m, NULL, until, err) : PROPANE_OK;
+    if (status == PROPANE_OK && j->for_engine) status = cmd_convert_for_engine(m, err);
+    if (status == PROPANE_OK) status = cmd_convert_write_program(m, to, dialect, err);
     const int count = propane_module_function_count(m);
     if (status == PROPANE_OK && package)
         printf("%s: a Core ML package with %d function%s\n", to, count, count == 1 ? "" : "s");
     propane_module_free(m);
+    if (status == PROPANE_OK && j->for_engine) status = engine_difference_print(from, to, until, err);
     return status;
 }
 
@@ -130,12 +153,22 @@ static const char *cmd_convert_foreign_form(const char *to) {
     return NULL;
 }
 
-typedef struct convert_job {
-    const char *from, *to, *vocabulary, *dtype, *dialect, *adapter, *tokens;
-    bool dtype_given, dialect_given, context_given, stateless_given;
-    int64_t lengths[MAX_LENGTHS];
-    propane_export_options exported;
-} convert_job;
+/* A folder with an adapter and no model, to a GGUF file: the adapter by itself, for llama.cpp. */
+static bool cmd_convert_is_adapter(const convert_job *j) {
+    char config[1000], model[1000];
+    snprintf(config, sizeof config, "%.900s/adapter_config.json", j->from);
+    snprintf(model, sizeof model, "%.900s/model.safetensors", j->from);
+    return text_ends_with(j->to, ".gguf") && !j->adapter && file_exists(config) && !file_exists(model);
+}
+
+static int cmd_convert_adapter(const convert_job *j) {
+    propane_error err = {0};
+    if (j->dtype_given || j->vocabulary)
+        return cli_misuse("convert", "%s holds an adapter, which is written in fp32 and has no vocabulary", j->from);
+    if (propane_adapter_save(j->from, j->base, j->to, &err) != PROPANE_OK) return cli_error("convert", &err);
+    printf("%s: a LoRA adapter as F32, GGUF version 3\n", j->to);
+    return CLI_OK;
+}
 
 /* -1: nothing is wrong with how it was asked for. */
 static int cmd_convert_check_use(convert_job *j, bool mil, bool package, bool exports) {
@@ -157,6 +190,10 @@ static int cmd_convert_check_use(convert_job *j, bool mil, bool package, bool ex
     if (!exports && (j->context_given || j->stateless_given || j->tokens))
         return cli_misuse("convert",
                           "--context, --tokens and --stateless are for models that become a .mlpackage or .mil");
+    if (j->until && (!program || exports))
+        return cli_misuse("convert", "--until is for programs that become a .mlpackage or .mil");
+    if (j->for_engine && (!program || exports))
+        return cli_misuse("convert", "--for-engine is for programs that become a .mlpackage or .mil");
     if (j->stateless_given && (j->context_given || j->tokens))
         return cli_misuse("convert", "--stateless has no cache: --context and --tokens have no meaning with it");
     if (j->tokens && !cmd_convert_read_lengths(j->tokens, j->lengths, &j->exported.length_count))
@@ -172,7 +209,9 @@ int cmd_convert(int argc, char **argv) {
     char types[200];
     const cli_flag flags[] = {
         {"IN", CLI_TEXT, &j.from,
-         .help = "a model's folder, .safetensors, .gguf or llama2.c file, a .mil file, a Core ML package",
+         .help =
+             "a model's folder, .safetensors, .gguf or llama2.c file, a .mil file, a Core ML package; for NAME.gguf "
+             "also an adapter's folder",
          .required = true},
         {"OUT", CLI_TEXT, &j.to,
          .help = "NAME.safetensors, NAME.gguf, NAME.bin (llama2.c), NAME.mil, NAME.mlpackage, or a folder",
@@ -182,8 +221,15 @@ int cmd_convert(int argc, char **argv) {
         {"--tokenizer", CLI_TEXT, &j.vocabulary, .words = "FILE",
          .help = "the vocabulary for a folder or GGUF, where it is not beside the model"},
         {"--merge", CLI_TEXT, &j.adapter, .words = "DIR", .help = "a LoRA adapter that is added to the weights first"},
+        {"--base", CLI_TEXT, &j.base, .words = "MODEL",
+         .help = "the model that an adapter IN is for; left out: the one that it names"},
+        HOST_VERIFY_FLAG,
         {"--dialect", CLI_CHOICE, &j.dialect, .words = "short|canonical", .help = "of MIL text",
          .given = &j.dialect_given},
+        {"--until", CLI_TEXT, &j.until, .words = "VALUE",
+         .help = "a program cut behind the operation that makes VALUE, which is then its output"},
+        {"--for-engine", CLI_SWITCH, &j.for_engine,
+         .help = "a program rewritten as the rules' fixes say; prints what, and the largest difference"},
         {NULL, CLI_HEADING, NULL, .help = "a language model as a .mlpackage or .mil:"},
         {"--context", CLI_INT, &j.exported.context, 0, 1e9, "N",
          "positions of its cache; 0: the model's own, at most 2048", .given = &j.context_given},
@@ -207,11 +253,13 @@ int cmd_convert(int argc, char **argv) {
     }
     code = cmd_convert_check_use(&j, mil, package, exports);
     if (code >= 0) return code;
+    if (cmd_convert_is_adapter(&j)) return cmd_convert_adapter(&j);
+    if (j.base) return cli_misuse("convert", "--base is for an adapter's folder that becomes NAME.gguf");
     const propane_dialect dialect = strcmp(j.dialect, "short") == 0 ? PROPANE_MIL_SHORT : PROPANE_MIL_CANONICAL;
     j.exported.wide = j.dtype_given && strcmp(j.dtype, "f32") == 0;
     j.exported.lengths = j.lengths;
     propane_status status = exports ? cmd_convert_export(j.from, j.adapter, j.to, package, dialect, &j.exported, &err)
-                            : mil || package ? cmd_convert_program(j.from, j.to, package, dialect, &err)
+                            : mil || package ? cmd_convert_program(&j, package, dialect, &err)
                                              : cmd_convert_model(j.from, j.adapter, j.to, j.vocabulary, j.dtype, &err);
     return status == PROPANE_OK ? CLI_OK : cli_error("convert", &err);
 }

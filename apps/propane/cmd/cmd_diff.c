@@ -8,126 +8,23 @@
 #include <string.h>
 
 #include "apps/propane/cli.h"
+#include "apps/propane/cmd/diff_values.h"
 #include "apps/propane/cmd/nonfinite_report.h"
 #include "apps/propane/cmd/page_file.h"
 #include "core/base/file.h"
 #include "core/base/memory.h"
 #include "core/base/npy.h"
 
-enum { MAX_GIVEN = 64 };
-
-/* One value that both sides have. */
-typedef struct row {
-    const char *name;
-    const char *op;              /* that makes it */
-    double largest, mean, scale; /* largest and mean difference; the largest value of A */
-    int64_t count;
-    bool
-        broken; /* not a number on one side only, or infinite on one side and small or of the other sign on the other */
-    bool output; /* not there because every value is kept */
-    bool beyond; /* infinite on one side where the other has a number that fp16 does not hold: a mask of finfo.min */
-    nonfinite_tally a, b;
-} row;
-
-typedef struct diff_job {
-    const char *a, *b, *html;
-    const char *expect; /* recorded outputs take the place of B */
-    propane_session_options left, right;
-    char *inputs[MAX_GIVEN], *shapes[MAX_GIVEN];
-    cli_list input_list, shape_list;
-    int64_t seed;
-    double tolerance;
-    bool all, resize, json;
-    propane_nonfinite found_a, found_b;
-    propane_shape chosen[MAX_GIVEN];
-    row *rows;
-    int row_count;
-} diff_job;
-
-static double cmd_diff_relative(const row *r) {
+static double cmd_diff_relative(const diff_row *r) {
     return r->broken ? INFINITY : r->scale > 0 ? r->largest / r->scale : r->largest;
 }
 
 /* What no later operation takes away parts; an infinity before a softmax alone does not. */
-static bool cmd_diff_parts(const diff_job *j, const row *r, bool strictly) {
+static bool cmd_diff_parts(const diff_job *j, const diff_row *r, bool strictly) {
     return cmd_diff_relative(r) > j->tolerance || (r->beyond && (r->output || strictly));
 }
 
-static void cmd_diff_count(nonfinite_tally *t, double v) {
-    t->numbers++;
-    t->nan += isnan(v) != 0;
-    t->infinite += isinf(v) != 0;
-}
-
-/* The least that rounds to infinity in fp16. */
-static bool cmd_diff_is_beyond(double x, double y) {
-    const double finite = isinf(x) ? y : x;
-    return isinf(x) != isinf(y) && fabs(finite) >= 65520 && (x < 0) == (y < 0);
-}
-
-static void cmd_diff_compare(const float *a, const float *b, int64_t count, row *out) {
-    double sum = 0;
-    out->count = count;
-    for (int64_t i = 0; i < count; i++) {
-        const double x = (double)a[i], y = (double)b[i], d = x == y ? 0 : fabs(x - y);
-        cmd_diff_count(&out->a, x);
-        cmd_diff_count(&out->b, y);
-        if (isnan(d) && isnan(x) && isnan(y)) continue;
-        if (cmd_diff_is_beyond(x, y)) {
-            out->beyond = true;
-            continue;
-        }
-        if (!isfinite(d)) out->broken = true;
-        if (isfinite(x) && fabs(x) > out->scale) out->scale = fabs(x);
-        if (d > out->largest) out->largest = d;
-        sum += isfinite(d) ? d : 0;
-    }
-    out->mean = count ? sum / (double)count : 0;
-}
-
-static propane_status cmd_diff_take(propane_session *s, const propane_io *io, float **out, propane_error *err) {
-    const int64_t count = propane_io_count(io);
-    *out = mem_array((size_t)count + 1, sizeof **out);
-    if (!*out) return propane_fail_memory(err, (size_t)count * sizeof **out);
-    return propane_session_get(s, io->name, PROPANE_FP32, *out, count, err);
-}
-
-static const propane_io *cmd_diff_find(propane_session *s, const char *name) {
-    const propane_program *p = propane_session_program(s);
-    for (int i = 0; i < propane_program_output_count(p); i++)
-        if (strcmp(propane_program_output(p, i)->name, name) == 0) return propane_program_output(p, i);
-    return NULL;
-}
-
-static propane_status cmd_diff_add_row(diff_job *j, propane_session *a, propane_session *b, const propane_value *v,
-                                       propane_error *err) {
-    const propane_io *left = cmd_diff_find(a, propane_value_name(v)), *right = cmd_diff_find(b, propane_value_name(v));
-    float *x = NULL, *y = NULL;
-    if (!left || !right) return PROPANE_OK;
-    const int64_t n = propane_io_count(left);
-    propane_status status = cmd_diff_take(a, left, &x, err);
-    if (!status) status = cmd_diff_take(b, right, &y, err);
-    if (!status && n == propane_io_count(right)) {
-        row *r = &j->rows[j->row_count++];
-        *r = (row){.name = left->name, .op = propane_value_op(v), .output = !propane_session_keeps(a, left->name)};
-        cmd_diff_compare(x, y, n, r);
-    }
-    mem_free(x);
-    mem_free(y);
-    return status;
-}
-
-/* In the order of A's program; outputs come first in the list of results, so the order is made here. */
-static propane_status cmd_diff_compare_all(diff_job *j, propane_session *a, propane_session *b, propane_error *err) {
-    const propane_module *m = propane_session_module(a);
-    const propane_value *v = NULL;
-    j->rows = mem_array((size_t)propane_program_output_count(propane_session_program(a)) + 1, sizeof *j->rows);
-    if (!j->rows) return propane_fail_memory(err, 0);
-    while ((v = propane_module_next_value(m, j->left.function, v))) PROPANE_TRY(cmd_diff_add_row(j, a, b, v, err));
-    return PROPANE_OK;
-}
-
-static void cmd_diff_print_row(const row *r) {
+static void cmd_diff_print_row(const diff_row *r) {
     printf("%-40.40s %-24.24s %12.4g %12.4g %12.4g %10.2e\n", r->name, r->op ? r->op : "", r->largest, r->mean,
            r->scale, r->beyond ? INFINITY : cmd_diff_relative(r));
 }
@@ -151,13 +48,13 @@ static void cmd_diff_tell_nonfinite(const diff_job *j) {
 }
 
 /* The first row that parts, and the one that parts most. Where none does, an infinity in between is no parting. */
-static const row *cmd_diff_find_first(const diff_job *j, const row **worst) {
-    const row *first = NULL;
+static const diff_row *cmd_diff_find_first(const diff_job *j, const diff_row **worst) {
+    const diff_row *first = NULL;
     bool any = false;
     for (int i = 0; i < j->row_count; i++) any |= cmd_diff_parts(j, &j->rows[i], false);
     *worst = NULL;
     for (int i = 0; i < j->row_count; i++) {
-        const row *r = &j->rows[i];
+        const diff_row *r = &j->rows[i];
         if (!first && any && cmd_diff_parts(j, r, true)) first = r;
         if (!*worst || cmd_diff_relative(r) > cmd_diff_relative(*worst)) *worst = r;
     }
@@ -168,13 +65,13 @@ static bool cmd_diff_any_nonfinite(const diff_job *j) {
     return j->found_a.nan || j->found_a.infinite || j->found_b.nan || j->found_b.infinite;
 }
 
-static int cmd_diff_code(const diff_job *j, const row *first) {
+static int cmd_diff_code(const diff_job *j, const diff_row *first) {
     if (cmd_diff_any_nonfinite(j) && (j->found_a.made || j->found_b.made)) return CLI_NOT_FINITE;
     return first ? CLI_FAILED : CLI_OK;
 }
 
 static int cmd_diff_report(const diff_job *j) {
-    const row *worst, *first = cmd_diff_find_first(j, &worst);
+    const diff_row *worst, *first = cmd_diff_find_first(j, &worst);
     const bool finite = !cmd_diff_any_nonfinite(j);
     if (j->all || first)
         printf("%-40s %-24s %12s %12s %12s %10s\n", "value", "operation", "largest", "mean", "of", "relative");
@@ -189,7 +86,13 @@ static int cmd_diff_report(const diff_job *j) {
     else if (first)
         printf("they part at %s '%s': %.3g, more than %.3g\n", first->op ? first->op : "value", first->name,
                cmd_diff_relative(first), j->tolerance);
-    else if (finite)
+    if (first && first->scale > 0 && first->scale < 0x1p-14)
+        printf("all of '%s' is below 6.1e-5, fp16's smallest normal number, where fp16 has few digits: weights that "
+               "are not "
+               "trained may be the reason\n",
+               first->name);
+    if (first) return cmd_diff_code(j, first);
+    if (finite)
         printf("nothing differs by more than %.3g\n", j->tolerance);
     else
         printf("where both sides are finite, no value parts by more than %.3g\n", j->tolerance);
@@ -201,7 +104,7 @@ static int cmd_diff_report(const diff_job *j) {
 /* Infinite where one side is not finite: null. */
 static json_t *cmd_diff_json_real(double v) { return isfinite(v) ? json_real(v) : json_null(); }
 
-static json_t *cmd_diff_json_row(const row *r) {
+static json_t *cmd_diff_json_row(const diff_row *r) {
     return json_pack("{s:s, s:s?, s:b, s:o, s:o, s:o, s:o, s:I, s:I, s:I, s:I, s:I}", "name", r->name, "op", r->op,
                      "output", r->output, "largest", cmd_diff_json_real(r->largest), "mean",
                      cmd_diff_json_real(r->mean), "of", cmd_diff_json_real(r->scale), "relative",
@@ -211,7 +114,7 @@ static json_t *cmd_diff_json_row(const row *r) {
 }
 
 static int cmd_diff_print_json(const diff_job *j, propane_error *err) {
-    const row *worst, *first = cmd_diff_find_first(j, &worst);
+    const diff_row *worst, *first = cmd_diff_find_first(j, &worst);
     char *line = NULL;
     json_t *root = json_object(), *rows = json_array();
     for (int i = 0; i < j->row_count; i++)
@@ -236,35 +139,25 @@ static int cmd_diff_print_json(const diff_job *j, propane_error *err) {
 /* A as its file has it: in the session every value is an output, and its types are those of --precision-a. Open inputs have
  * the shapes of the run. Those of --input are known to the session alone; where another function has an input of that name
  * and another shape, they cannot be asked for, and the file's defaults stay. */
-static propane_status cmd_diff_read_anew(const diff_job *j, const propane_session *a, propane_module **out,
-                                         propane_error *err) {
-    const int count = j->input_list.count ? propane_session_input_count(a) : 0;
+static propane_status cmd_diff_read_anew(const diff_job *j, propane_module **out, propane_error *err) {
     propane_error why = {0};
-    propane_shape *shapes = mem_array((size_t)count + 1, sizeof *shapes);
-    if (!shapes) return propane_fail_memory(err, (size_t)count * sizeof *shapes);
-    for (int i = 0; i < count; i++) {
-        const propane_io *io = propane_session_input(a, i);
-        shapes[i] = (propane_shape){.name = io->name, .rank = io->rank};
-        memcpy(shapes[i].dim, io->dim, sizeof io->dim);
-    }
-    propane_status status = count ? propane_module_read_shaped(j->a, shapes, count, out, &why) : PROPANE_ERR_INVALID;
-    if (status) status = propane_module_read_shaped(j->a, j->chosen, j->shape_list.count, out, err);
-    mem_free(shapes);
-    return status;
+    if (j->ran_count && propane_module_read_shaped(j->a, j->ran, j->ran_count, out, &why) == PROPANE_OK)
+        return PROPANE_OK;
+    return propane_module_read_shaped(j->a, j->chosen, j->shape_list.count, out, err);
 }
 
 /* A's graph with the differences of its values. */
-static propane_status cmd_diff_write_page(const diff_job *j, const propane_session *a, propane_error *err) {
+static propane_status cmd_diff_write_page(const diff_job *j, propane_error *err) {
     char lead[400];
     propane_module *m = NULL;
-    PROPANE_TRY(cmd_diff_read_anew(j, a, &m, err));
+    PROPANE_TRY(cmd_diff_read_anew(j, &m, err));
     propane_page_value *values = mem_array((size_t)j->row_count + 1, sizeof *values);
     if (!values) {
         propane_module_free(m);
         return propane_fail_memory(err, (size_t)j->row_count * sizeof *values);
     }
     for (int i = 0; i < j->row_count; i++) {
-        const row *r = &j->rows[i];
+        const diff_row *r = &j->rows[i];
         values[i] = (propane_page_value){.size = sizeof *values,
                                          .name = r->name,
                                          .us = -1,
@@ -291,31 +184,6 @@ static propane_status cmd_diff_write_page(const diff_job *j, const propane_sessi
     return status;
 }
 
-static propane_status cmd_diff_fill(const diff_job *j, propane_session *s, propane_error *err) {
-    if (j->seed >= 0) PROPANE_TRY(propane_session_randomize(s, (uint64_t)j->seed, err));
-    return propane_session_ready(s, "--input NAME=FILE, or --seed N for random numbers", err);
-}
-
-static propane_status cmd_diff_run_both(diff_job *j, propane_session **a, propane_session **b, propane_error *err) {
-    for (int i = 0; i < j->shape_list.count; i++)
-        PROPANE_TRY(propane_shape_parse(j->shape_list.items[i], &j->chosen[i], err));
-    j->left.shapes = j->right.shapes = j->chosen;
-    j->left.shape_count = j->right.shape_count = j->shape_list.count;
-    j->left.files = j->right.files = (const char *const *)j->inputs;
-    j->left.file_count = j->right.file_count = j->input_list.count;
-    j->left.resize = j->right.resize = j->resize;
-    PROPANE_TRY(propane_session_open(j->a, &j->left, a, err));
-    PROPANE_TRY(propane_session_open(j->b ? j->b : j->a, &j->right, b, err));
-    PROPANE_TRY(cmd_diff_fill(j, *a, err));
-    PROPANE_TRY(cmd_diff_fill(j, *b, err));
-    PROPANE_TRY(propane_session_run_counted(*a, &j->found_a, err));
-    PROPANE_TRY(propane_session_run_counted(*b, &j->found_b, err));
-    PROPANE_TRY(cmd_diff_compare_all(j, *a, *b, err));
-    if (j->row_count) return PROPANE_OK;
-    return propane_fail(err, PROPANE_ERR_INVALID, "%s and %s have no value of one name and size", j->a,
-                        j->b ? j->b : j->a);
-}
-
 /* ---- recorded outputs ------------------------------------------------------------------------------------------------------- */
 
 static propane_status cmd_diff_unexpected(const diff_job *j, propane_session *s, const char *name, propane_error *err) {
@@ -332,19 +200,23 @@ static propane_status cmd_diff_unexpected(const diff_job *j, propane_session *s,
 /* The recorded array is A, what the model gives is B. */
 static propane_status cmd_diff_add_expected(diff_job *j, propane_session *s, const char *name, const npy *array,
                                             propane_error *err) {
-    const propane_io *io = cmd_diff_find(s, name);
+    const propane_io *io = diff_values_find(s, name);
     float *got = NULL, *wanted = mem_array((size_t)array->count + 1, sizeof *wanted);
     propane_status status = wanted ? PROPANE_OK : propane_fail_memory(err, (size_t)array->count * sizeof *wanted);
     if (!status && !io) status = cmd_diff_unexpected(j, s, name, err);
     if (!status && propane_io_count(io) != array->count)
         status = propane_fail(err, PROPANE_ERR_INVALID, "%s: '%.80s' has %lld numbers, the model's output has %lld",
                               j->expect, name, (long long)array->count, (long long)propane_io_count(io));
-    if (!status) status = cmd_diff_take(s, io, &got, err);
+    if (!status) status = diff_values_take(s, io, &got, err);
     if (!status) {
         for (int64_t i = 0; i < array->count; i++) wanted[i] = (float)npy_element(array, i);
-        row *r = &j->rows[j->row_count++];
-        *r = (row){.name = io->name, .output = true};
-        cmd_diff_compare(wanted, got, array->count, r);
+        diff_row *r = &j->rows[j->row_count];
+        *r = (diff_row){.name = mem_copy_string(io->name), .output = true};
+        diff_values_compare(wanted, got, array->count, r);
+        if (r->name)
+            j->row_count++;
+        else
+            status = propane_fail_memory(err, strlen(io->name));
     }
     mem_free(wanted);
     mem_free(got);
@@ -390,16 +262,9 @@ static propane_status cmd_diff_explain_broken(diff_job *j, propane_error *err) {
 }
 
 static propane_status cmd_diff_run_expected(diff_job *j, propane_session **s, propane_error *err) {
-    for (int i = 0; i < j->shape_list.count; i++)
-        PROPANE_TRY(propane_shape_parse(j->shape_list.items[i], &j->chosen[i], err));
-    j->left.shapes = j->chosen;
-    j->left.shape_count = j->shape_list.count;
-    j->left.files = (const char *const *)j->inputs;
-    j->left.file_count = j->input_list.count;
-    j->left.resize = j->resize;
+    PROPANE_TRY(diff_values_prepare(j, err));
     j->left.keep = false;
-    PROPANE_TRY(propane_session_open(j->a, &j->left, s, err));
-    PROPANE_TRY(cmd_diff_fill(j, *s, err));
+    PROPANE_TRY(diff_values_open(j, j->a, &j->left, s, err));
     PROPANE_TRY(propane_session_run(*s, NULL, err));
     PROPANE_TRY(file_is_dir(j->expect) ? cmd_diff_expect_folder(j, *s, err) : cmd_diff_expect_archive(j, *s, err));
     if (j->row_count) return cmd_diff_explain_broken(j, err);
@@ -432,6 +297,7 @@ int cmd_diff(int argc, char **argv) {
                   .right = {.size = sizeof j.right, .device = "cpu", .precision = "typed", .keep = true},
                   .seed = -1,
                   .tolerance = 0.01,
+                  .memory = 128,
                   .found_a = {.size = sizeof j.found_a},
                   .found_b = {.size = sizeof j.found_b}};
     j.input_list.items = j.inputs;
@@ -441,10 +307,11 @@ int cmd_diff(int argc, char **argv) {
         {"B", CLI_TEXT, &j.b, .help = "another model; left out: the same, on other terms"},
         {"--expect", CLI_TEXT, &j.expect, .words = "FILE.npz",
          .help = "instead of B: recorded outputs by name, or a folder of NAME.npy; A is as typed then"},
-        {"--input", CLI_TEXTS, &j.input_list, .max = MAX_GIVEN, .words = "NAME=FILE", .help = "as for propane run"},
+        {"--input", CLI_TEXTS, &j.input_list, .max = DIFF_MAX_GIVEN, .words = "NAME=FILE",
+         .help = "as for propane run"},
         {"--resize", CLI_SWITCH, &j.resize, .help = "scale images to the input's size"},
         {"--seed", CLI_INT, &j.seed, 0, 1e15, "N", "random numbers for the inputs that are not given"},
-        {"--shape", CLI_TEXTS, &j.shape_list, .max = MAX_GIVEN, .words = "NAME=1,3,224,224",
+        {"--shape", CLI_TEXTS, &j.shape_list, .max = DIFF_MAX_GIVEN, .words = "NAME=1,3,224,224",
          .help = "of open inputs; those of --input, else the file's defaults"},
         {"--device-a", CLI_TEXT, &j.left.device, .words = "DEVICE", .help = "of A"},
         {"--device-b", CLI_TEXT, &j.right.device, .words = "DEVICE", .help = "of B"},
@@ -453,6 +320,9 @@ int cmd_diff(int argc, char **argv) {
         {"--function", CLI_TEXT, &j.left.function, .words = "NAME", .help = "of models with several"},
         {"--tolerance", CLI_REAL, &j.tolerance, 0, 1e9, "X",
          "largest difference over largest value that is no parting"},
+        {"--memory", CLI_INT, &j.memory, 1, 1 << 20, "MB",
+         "values held at a time; of more than that, both run once for each part, and values between parts may be "
+         "fused"},
         {"--html", CLI_TEXT, &j.html, .words = "FILE",
          .help = "also A's graph, coloured by difference, as one page for a browser"},
         {"--ops", CLI_SWITCH, &j.all, .help = "all values, in the order of the program"},
@@ -471,14 +341,12 @@ int cmd_diff(int argc, char **argv) {
     if (j.expect && j.left.precision == wide) j.left.precision = "typed";
     if (j.b && cmd_diff_is_compiled(j.a) && cmd_diff_is_compiled(j.b)) return cmd_diff_compiled(j.a, j.b);
     propane_error err = {0};
-    propane_session *a = NULL, *b = NULL;
+    propane_session *recorded = NULL;
     j.right.function = j.left.function;
-    propane_status status = j.expect ? cmd_diff_run_expected(&j, &a, &err) : cmd_diff_run_both(&j, &a, &b, &err);
+    propane_status status = j.expect ? cmd_diff_run_expected(&j, &recorded, &err) : diff_values_run(&j, &err);
     code = status ? cli_error("diff", &err) : j.json ? cmd_diff_print_json(&j, &err) : cmd_diff_report(&j);
-    if (!status && j.html && cmd_diff_write_page(&j, a, &err)) code = cli_error("diff", &err);
-    mem_free(j.rows);
-    propane_session_close(a);
-    propane_session_close(b);
-    for (int i = 0; i < MAX_GIVEN; i++) propane_free((void *)(uintptr_t)j.chosen[i].name);
+    if (!status && j.html && cmd_diff_write_page(&j, &err)) code = cli_error("diff", &err);
+    propane_session_close(recorded);
+    diff_values_free(&j);
     return code;
 }

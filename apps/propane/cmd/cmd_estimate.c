@@ -71,9 +71,8 @@ static const propane_training_estimate_options cmd_estimate_standard = {.size = 
 static const char *cmd_estimate_misuse(const char *file, const propane_training_estimate_options *model) {
     if (model->workers && file && !propane_plan_takes(file))
         return "--workers is for a model that is trained, as propane plan takes it";
-    if (model->lora_rank && !model->workers)
-        return "--lora-rank is of adapters that a server averages, with --workers; adapters that are "
-               "trained on one machine have no estimate yet";
+    if (model->lora_rank && file && !propane_plan_takes(file))
+        return "--lora-rank is for a model that is trained, as propane plan takes it";
     if (model->rates && file && !propane_plan_takes(file))
         return "--rates is for a model that is trained, as propane plan takes it";
     return NULL;
@@ -101,9 +100,13 @@ int cmd_estimate(int argc, char **argv) {
         {"--accumulate", CLI_INT, &model.accumulate, 1, 100000, "N", "batches to an update"},
         {"--head", CLI_CHOICE, &model.head, .words = "auto|host|device",
          .help = "where the product with the vocabulary runs; auto: as the plan has it"},
+        {"--gradients", CLI_CHOICE, &model.gradients, .words = "host|device",
+         .help = "where the products of weight gradients run [host]"},
         {"--moments", CLI_CHOICE, &model.moments, .words = "fp32|bf16|int8", .help = "how AdamW's moments are stored"},
         {"--clip-norm", CLI_CHOICE, &model.clipping, .words = "exact|lagged", .help = "lagged: updates begin earlier"},
         {"--overlap", CLI_CHOICE, &model.overlap, .words = "on|early", .help = "early: so do exact ones, not clipped"},
+        {"--lora-rank", CLI_INT, &model.lora_rank, 0, 4096, "N",
+         "adapters of that rank alone are trained; with --workers those that a server averages, 8 unless given"},
         {"--rates", CLI_TEXT, &model.rates, .words = "FILE",
          .help = "the host's rates as 'propane devices --probe' measured them, instead of the assumed ones"},
         {"--sources", CLI_SWITCH, &model.sources, .help = "where each assumption comes from"},
@@ -115,9 +118,6 @@ int cmd_estimate(int argc, char **argv) {
         {"--wire", CLI_CHOICE, &model.wire, .words = "fp32|bf16|fp16|int4", .help = "how numbers travel"},
         {"--outer", CLI_INT, &model.outer, 1, 1e9, "H", "steps between two outer ones, or rounds"},
         {"--outer-warmup", CLI_INT, &model.outer_warmup, 0, 1e12, "N", "data-parallel steps before the outer ones"},
-        {"--outer-fragments", CLI_INT, &model.outer_fragments, 0, 1e6, "P",
-         "parts of a streamed outer step; 0: 4, or H if that is less"},
-        {"--lora-rank", CLI_INT, &model.lora_rank, 0, 4096, "N", "of adapters that a server averages; 8 unless given"},
         {NULL, CLI_HEADING, NULL, .help = "Of the model behind the estimates"},
         {"--points", CLI_TEXT, &points, .words = "FILE.csv",
          .help = "instead of a file: judge the estimates on a table of published measurements"},

@@ -174,7 +174,7 @@ int cmd_eval(int argc, char **argv) {
     };
     int code =
         cli_parse(argc, argv, flags, sizeof flags / sizeof flags[0], "eval MODEL --data FILE | --ids FILE [flags]",
-                  "Tells a model's mean loss: -log p of each token given those before it, natural logarithm.");
+                  "Prints a model's mean loss: -log p of each token given those before it, natural logarithm.");
     if (code >= 0) return code;
     if (!j.data == !j.ids_path)
         return cli_misuse("eval",

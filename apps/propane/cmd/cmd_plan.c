@@ -52,6 +52,19 @@ static const char *cmd_plan_stray(const propane_training_estimate_options *o) {
                          : NULL;
 }
 
+static int cmd_plan_make(const char *model, const propane_plan_options *options, const char *weights,
+                         const char *const *chips, int chip_count, const char *write) {
+    propane_error err = {0};
+    propane_plan *p = NULL;
+    propane_status status = propane_plan_create(model, options, &p, &err);
+    if (status == PROPANE_OK) status = cmd_plan_print(p, &err);
+    if (status == PROPANE_OK) status = cmd_plan_print_chips(p, weights, chips, chip_count, &err);
+    if (status == PROPANE_OK && write)
+        status = propane_module_write(propane_plan_module(p), write, PROPANE_MIL_SHORT, &err);
+    propane_plan_free(p);
+    return status == PROPANE_OK ? CLI_OK : cli_error_of("plan", "context ", &err);
+}
+
 int cmd_plan(int argc, char **argv) {
     const char *model = NULL, *name = "layer", *head = "auto", *precision = "fp32", *weights = "inputs", *write = NULL,
                *target = NULL;
@@ -63,6 +76,8 @@ int cmd_plan(int argc, char **argv) {
         {"--plan", CLI_TEXT, &name, .words = "NAME", .help = "layer, six or ten", .given = &plan_given},
         {"--head", CLI_CHOICE, &head, .words = "auto|host|device",
          .help = "where the product with the vocabulary runs; auto: as the plan has it", .given = &head_given},
+        {"--gradients", CLI_CHOICE, &search.gradients, .words = "host|device",
+         .help = "where the products of weight gradients run [host]"},
         {"--batch", CLI_INT, &batch, 1, 4096, "N", "sequences at a time"},
         {"--context", CLI_INT, &context, 0, 65536, "N", "positions of a sequence; 0: 256, at most the model's"},
         {"--precision", CLI_CHOICE, &precision, .words = "fp32|fp16", .help = "of the device's programs"},
@@ -82,33 +97,31 @@ int cmd_plan(int argc, char **argv) {
         {NULL, CLI_HEADING, NULL, .help = "The kernels"},
         {"--write", CLI_TEXT, &write, .words = "DIR", .help = "write the kernels as MIL text into a folder"},
     };
-    int code =
-        cli_parse(argc, argv, flags, sizeof flags / sizeof flags[0], "plan [MODEL] [flags]",
-                  "Prints the kernels of a training step as they were cut out of the differentiated forward functions: "
-                  "place, inputs, outputs (taps included), bytes and floating-point operations.");
+    int code = cli_parse(
+        argc, argv, flags, sizeof flags / sizeof flags[0], "plan [MODEL] [flags]",
+        "Prints the kernels of a training step, cut out of the differentiated forward functions: place, inputs, "
+        "outputs (taps included: what the backward pass needs), bytes, floating-point operations.");
     if (code >= 0) return code;
     propane_error err = {0};
-    propane_plan *p = NULL;
     const char *chips[PROPANE_MAX_CHIPS];
     int chip_count = 0;
     if (target && propane_chips(target, chips, PROPANE_MAX_CHIPS, &chip_count, &err) != PROPANE_OK)
         return cli_misuse("plan", "--target: %s", err.text);
     const char *stray = json ? "--json" : cmd_plan_stray(&search);
     if (!search.search && stray) return cli_misuse("plan", "%s is for --search", stray);
+    if (search.search && !model) return cli_misuse("plan", "--search needs a model");
     if (search.search) {
-        if (!model) return cli_misuse("plan", "--search needs a model");
-        search.target = target ? target : "m4", search.batch = batch, search.context = context, search.ops = false;
+        search.target = target ? target : "m4", search.batch = batch, search.context = context;
         search.plan = plan_given ? name : NULL, search.head = head_given ? head : NULL;
         search.weights = weights_given ? weights : NULL;
         return cmd_plan_search(model, &search, json);
     }
-    const propane_plan_options options = {
-        .size = sizeof options, .plan = name, .precision = precision, .batch = batch, .context = context, .head = head};
-    propane_status status = propane_plan_create(model, &options, &p, &err);
-    if (status == PROPANE_OK) status = cmd_plan_print(p, &err);
-    if (status == PROPANE_OK) status = cmd_plan_print_chips(p, weights, chips, chip_count, &err);
-    if (status == PROPANE_OK && write)
-        status = propane_module_write(propane_plan_module(p), write, PROPANE_MIL_SHORT, &err);
-    propane_plan_free(p);
-    return status == PROPANE_OK ? CLI_OK : cli_error_of("plan", "context ", &err);
+    const propane_plan_options options = {.size = sizeof options,
+                                          .plan = name,
+                                          .precision = precision,
+                                          .batch = batch,
+                                          .context = context,
+                                          .head = head,
+                                          .gradients = search.gradients};
+    return cmd_plan_make(model, &options, weights, chips, chip_count, write);
 }

@@ -9,8 +9,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "apps/ane-lab/probe/power_meter.h"
 #include "apps/propane/cli.h"
+#include "apps/propane/power_meter.h"
 #include "apps/propane/progress.h"
 #include "core/base/clock.h"
 #include "core/base/energy.h"
@@ -105,7 +105,7 @@ int cmd_power(int argc, char **argv) {
     };
     int code = cli_parse(
         argc, argv, flags, sizeof flags / sizeof flags[0], "power [flags] [-- COMMAND...]",
-        "Tells the energy that this machine's processor, graphics, Neural Engine and memory used: on Linux from "
+        "Prints the energy that this machine's processor, graphics, Neural Engine and memory used: on Linux from "
         "/sys/class/powercap (which root may read), on macOS from IOReport. What the system does not count is "
         "unknown.");
     if (code >= 0) return code;

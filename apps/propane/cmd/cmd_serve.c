@@ -3,6 +3,7 @@
  */
 #include <inttypes.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -22,7 +23,8 @@ typedef struct serve_job {
     serve_options options;
     propane_chat *chat; /* NULL: the model's way to talk is not known; completions only */
     bool log;
-    arena *arena; /* keys and origins */
+    char *certificate_text, *key_text; /* for the start of the server */
+    arena *arena;                      /* keys and origins */
 } serve_job;
 
 /* ---- who may ask --------------------------------------------------------------------------------------------------------------- */
@@ -44,8 +46,7 @@ static propane_status cmd_serve_split(arena *a, char *whole, const char *ends, c
     return PROPANE_OK;
 }
 
-static propane_status cmd_serve_read_keys(serve_job *j, propane_error *err) {
-    access_rules *rules = &j->options.access;
+static propane_status cmd_serve_read_keys(serve_job *j, access_keys *out, propane_error *err) {
     char *data = NULL;
     size_t length = 0;
     if (!j->key_file) return PROPANE_OK;
@@ -55,34 +56,85 @@ static propane_status cmd_serve_read_keys(serve_job *j, propane_error *err) {
     mem_free(data);
     if (binary) return propane_fail(err, PROPANE_ERR_INVALID, "%s: not a text; give a key a line", j->key_file);
     if (!own) return propane_fail_memory(err, length);
-    PROPANE_TRY(cmd_serve_split(j->arena, own, "\n", &rules->keys, &rules->key_count, err));
-    if (rules->key_count) return PROPANE_OK;
+    PROPANE_TRY(cmd_serve_split(j->arena, own, "\n", &out->keys, &out->count, err));
+    if (out->count) return PROPANE_OK;
     return propane_fail(err, PROPANE_ERR_INVALID, "%s: there is no key in it; give one a line", j->key_file);
 }
 
-/* Certificates and keys as text; the arena's. */
-static propane_status cmd_serve_read_pem(serve_job *j, const char *path, const char **out, propane_error *err) {
-    char *data = NULL;
+static volatile sig_atomic_t cmd_serve_hung_up;
+
+static void cmd_serve_on_hangup(int number) {
+    (void)number;
+    cmd_serve_hung_up = 1;
+}
+
+/* With files of keys or certificates SIGHUP means: read them again. */
+static void cmd_serve_catch_hangup(const serve_job *j) {
+    struct sigaction action = {.sa_handler = cmd_serve_on_hangup};
+    sigemptyset(&action.sa_mask);
+    if (j->key_file || j->certificate) sigaction(SIGHUP, &action, NULL);
+}
+
+/* What was there before stays in the arena: answers may be looking at it. */
+static void cmd_serve_reload_keys(serve_job *j, serve_server *server) {
+    propane_error err = {0};
+    access_keys *keys = ARENA_ARRAY(j->arena, 1, access_keys);
+    const propane_status status = keys ? cmd_serve_read_keys(j, keys, &err) : propane_fail_memory(&err, sizeof *keys);
+    if (status != PROPANE_OK) {
+        fprintf(stderr, "propane serve: the keys stay as they were: %s\n", err.text);
+        return;
+    }
+    serve_set_keys(server, keys);
+    fprintf(stderr, "propane serve: %d key%s read\n", keys->count, keys->count == 1 ? "" : "s");
+}
+
+static void cmd_serve_forget(char **secret) {
+    if (*secret) memset(*secret, 0, strlen(*secret));
+    mem_free(*secret);
+    *secret = NULL;
+}
+
+/* A certificate or a key as text, the caller's to mem_free; NULL where no file is given. */
+static propane_status cmd_serve_read_pem(const char *path, char **out, propane_error *err) {
     size_t length = 0;
+    *out = NULL;
     if (!path) return PROPANE_OK;
-    PROPANE_TRY(file_read_stream(path, 1 << 20, &data, &length, err));
-    const bool pem = !memchr(data, 0, length) && strstr(data, "-----BEGIN ");
-    *out = arena_string(j->arena, pem ? data : "");
-    memset(data, 0, length);
-    mem_free(data);
-    if (!*out) return propane_fail_memory(err, length);
-    if (pem) return PROPANE_OK;
+    PROPANE_TRY(file_read_stream(path, 1 << 20, out, &length, err));
+    if (!memchr(*out, 0, length) && strstr(*out, "-----BEGIN ")) return PROPANE_OK;
+    cmd_serve_forget(out);
     return propane_fail(err, PROPANE_ERR_INVALID, "%s: not in PEM form; openssl writes it: openssl x509 -in FILE",
                         path);
+}
+
+static void cmd_serve_reload_certificate(const serve_job *j, serve_server *server) {
+    propane_error err = {0};
+    char *certificate = NULL, *key = NULL;
+    propane_status status = cmd_serve_read_pem(j->certificate, &certificate, &err);
+    if (!status) status = cmd_serve_read_pem(j->private_key, &key, &err);
+    if (!status) status = serve_set_certificate(server, certificate, key, &err);
+    cmd_serve_forget(&certificate);
+    cmd_serve_forget(&key);
+    fprintf(stderr, "propane serve: the certificate %s%s\n", status ? "stays as it was: " : "was read again",
+            status ? err.text : "");
+}
+
+/* A file that cannot be used changes nothing. */
+static void cmd_serve_reload(serve_job *j, serve_server *server) {
+    cmd_serve_hung_up = 0;
+    if (j->key_file) cmd_serve_reload_keys(j, server);
+    if (j->certificate) cmd_serve_reload_certificate(j, server);
 }
 
 static propane_status cmd_serve_read_rules(serve_job *j, propane_error *err) {
     access_rules *rules = &j->options.access;
     j->arena = arena_create();
     if (!j->arena) return propane_fail_memory(err, 0);
-    PROPANE_TRY(cmd_serve_read_keys(j, err));
-    PROPANE_TRY(cmd_serve_read_pem(j, j->certificate, &j->options.tls_certificate, err));
-    PROPANE_TRY(cmd_serve_read_pem(j, j->private_key, &j->options.tls_key, err));
+    access_keys keys = {0};
+    PROPANE_TRY(cmd_serve_read_keys(j, &keys, err));
+    rules->keys = keys.keys, rules->key_count = keys.count;
+    PROPANE_TRY(cmd_serve_read_pem(j->certificate, &j->certificate_text, err));
+    PROPANE_TRY(cmd_serve_read_pem(j->private_key, &j->key_text, err));
+    j->options.tls_certificate = j->certificate_text, j->options.tls_key = j->key_text;
     if (!j->origins) return PROPANE_OK;
     char *own = arena_string(j->arena, j->origins);
     if (!own) return propane_fail_memory(err, strlen(j->origins));
@@ -160,13 +212,18 @@ static propane_status cmd_serve_serve(serve_job *j, propane_error *err) {
     engine.created = (int64_t)time(NULL);
     engine.next_seed = (uint64_t)time(NULL) << 20 ^ (uint64_t)getpid();
     cli_catch_signals();
+    cmd_serve_catch_hangup(j);
     PROPANE_TRY(serve_start(&engine, &j->options, &server, err));
+    cmd_serve_forget(&j->key_text);
     printf("serving '%s' at http%s://%s%s%s:%d/v1 (chat format %s); Ctrl-C ends it\n", engine.name,
            j->certificate ? "s" : "", strchr(j->options.host, ':') ? "[" : "", j->options.host,
            strchr(j->options.host, ':') ? "]" : "", serve_port(server),
            j->chat ? propane_chat_format(j->chat) : "not known: completions only");
     (void)cli_flush();
-    while (!cli_interrupted) usleep(20000);
+    while (!cli_interrupted) {
+        usleep(20000);
+        if (cmd_serve_hung_up) cmd_serve_reload(j, server);
+    }
     serve_stop(server, 5000);
     if (cmd_serve_can_write()) printf("stopped\n");
     return PROPANE_OK;
@@ -190,13 +247,15 @@ int cmd_serve(int argc, char **argv) {
         {"--parallel", CLI_INT, &j.m.parallel, 1, PROPANE_MAX_PARALLEL, "N", "requests answered at the same time"},
         {"--chunk", CLI_INT, &j.m.chunk, 1, 4096, "N", "positions that a prompt is read by; others go on in between"},
         {"--max-body", CLI_INT, &body, 1, 1024, "MB", "largest request"},
-        {"--max-queue", CLI_INT, &queue, 1, 100000, "N", "requests that may wait; more are told to come again"},
+        {"--max-queue", CLI_INT, &queue, 1, 100000, "N", "requests that may wait; more are refused"},
         {"--max-connections", CLI_INT, &connections, 1, 100000, "N", "at the same time"},
         {"--max-memory", CLI_INT, &memory, 1, 1 << 20, "MB", "of requests that arrive or wait, all together"},
         {"--request-time", CLI_INT, &seconds, 1, 86400, "S", "in which a whole request must have arrived"},
         {"--api-key-file", CLI_TEXT, &j.key_file, .words = "FILE",
-         .help = "keys of clients, one a line; others are refused (/health excepted)"},
-        {"--tls-cert", CLI_TEXT, &j.certificate, .words = "FILE", .help = "HTTPS, with this certificate (chain), PEM"},
+         .help =
+             "keys of clients, one a line, read again on SIGHUP; requests without one get 401 (except / and /health)"},
+        {"--tls-cert", CLI_TEXT, &j.certificate, .words = "FILE",
+         .help = "HTTPS, with this certificate (chain), PEM; it and its key are read again on SIGHUP"},
         {"--tls-key", CLI_TEXT, &j.private_key, .words = "FILE", .help = "its private key, PEM"},
         {"--cors-origins", CLI_TEXT, &j.origins, .words = "LIST",
          .help = "web pages that may ask besides this machine's: https://app.example.org,...; *: all"},
@@ -219,6 +278,8 @@ int cmd_serve(int argc, char **argv) {
     propane_error err = {0};
     propane_status status = propane_set_threads((int)j.m.threads, &err);
     if (status == PROPANE_OK) status = cmd_serve_serve(&j, &err);
+    cmd_serve_forget(&j.certificate_text);
+    cmd_serve_forget(&j.key_text);
     propane_chat_free(j.chat);
     arena_free(j.arena);
     opened_model_close(&j.m);

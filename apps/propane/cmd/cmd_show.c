@@ -124,18 +124,18 @@ int cmd_show(int argc, char **argv) {
          .help = "of a .jsonl file: chat format, instead of the model's own"},
         {"--words", CLI_SWITCH, &words, .help = "of a compiled program: every register by field"},
         {"--json", CLI_SWITCH, &json,
-         .help = "one object a file; of a .jsonl file one an example, with ids and what is learnt"},
+         .help = "one object a file; of a .jsonl file one an example, with ids and which of them are trained on"},
         {"--html", CLI_TEXT, &page.file, .words = "FILE",
          .help = "of a program: its graph as one page for a browser, which needs nothing else"},
         {"--profile", CLI_TEXT, &page.profile, .words = "FILE.json",
          .help = "with --html: times from 'propane run --trace FILE.json'"},
         {"--target", CLI_TEXT, &page.options.target, .words = "CHIPS", .standard = "m1,m4",
-         .help = "with --html: chips whose rules and estimates are told"},
+         .help = "with --html: chips whose rules and estimates are shown"},
         {"--path", CLI_TEXT, &page.options.path, .words = "PATH",
          .help = "with --html: direct or coreml, as for check"},
         {"--function", CLI_TEXT, &page.options.function, .words = "NAME", .help = "with --html: shown first"}};
     int code = cli_parse(argc, argv, flags, sizeof flags / sizeof flags[0], "show FILE...",
-                         "Tells what is in a file: programs, weights, models, tokenizers, tokens, instruction data, "
+                         "Prints what is in a file: programs, weights, models, tokenizers, tokens, instruction data, "
                          "compiled programs.");
     for (int i = 0; code < 0 && i < files.count; i++)
         code = cmd_show_misuse(files.items[i], model ? "--model" : chat ? "--chat" : NULL, words);

@@ -10,6 +10,11 @@ static const struct {
     const char *name, *what;
     bool here;
 } version_parts[] = {
+#ifdef PROPANE_LM
+    {"lm", "language models", true},
+#else
+    {"lm", "language models"},
+#endif
 #ifdef PROPANE_SERVER
     {"server", "libmicrohttpd", true},
 #else

@@ -61,20 +61,19 @@ static void cmd_watch_put_bar(watch *w, double part) {
 /* Workers that train by themselves and agree from time to time. */
 static void cmd_watch_put_agreement(watch *w) {
     run_agreement a;
-    char all[32], last[32], lost[40] = "", since[80];
+    char all[32], last[32], since[80];
     if (!run_history_agreement(&w->set.runs[0].history, &a)) return;
-    if (a.lost > 0) snprintf(lost, sizeof lost, " (%.0f lost)", a.lost);
     if (a.warms)
         snprintf(since, sizeof since, "warm-up to step %.0f", a.warmup);
     else
         snprintf(since, sizeof since, "agreed %.0f steps ago", isfinite(a.staleness) ? a.staleness : 0);
-    cmd_watch_put(w, "%.0f workers%s   each rank sent %s, last %s   %s", a.workers, lost, text_bytes(all, a.bytes),
+    cmd_watch_put(w, "%.0f workers   each rank sent %s, last %s   %s", a.workers, text_bytes(all, a.bytes),
                   isfinite(a.last) ? text_bytes(last, a.last) : "nothing", since);
 }
 
 static void cmd_watch_put_model(watch *w, const run_history *h) {
     if (json_object_get(h->start, "samples")) /* fine-tuning of an imported program */
-        cmd_watch_put(w, "%s: %.0f numbers are learnt, %.0f samples, loss %s; %s", run_history_text(h, "model", "?"),
+        cmd_watch_put(w, "%s: %.0f numbers are trained, %.0f samples, loss %s; %s", run_history_text(h, "model", "?"),
                       run_history_number(h, "learnt", 0), run_history_number(h, "samples", 0),
                       run_history_text(h, "loss", "?"), run_history_text(h, "device", "?"));
     else
@@ -180,7 +179,7 @@ int cmd_watch(int argc, char **argv) {
     };
     int code = cli_parse(argc, argv, flags, sizeof flags / sizeof flags[0], "watch RUN... [flags]",
                          "Shows a training run while it goes on, or one that is over: loss (training and validation), "
-                         "speed, time left, memory, watts where a simulator tells them. Several runs: their curves "
+                         "speed, time left, memory, watts where a simulator gives them. Several runs: their curves "
                          "together, each with its letter. Ctrl-C ends the view, not the run.");
     if (code >= 0) return code;
     propane_error err = {0};

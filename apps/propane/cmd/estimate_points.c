@@ -76,7 +76,7 @@ static propane_status estimate_points_judge(const cost_point *points, int count,
         qsort(j->chips[i].errors, (size_t)j->chips[i].count, sizeof(double), estimate_points_by_value);
     for (int i = 0; i < j->kind_count; i++)
         qsort(j->kinds[i].errors, (size_t)j->kinds[i].count, sizeof(double), estimate_points_by_value);
-    qsort(j->all.errors, (size_t)j->all.count, sizeof(double), estimate_points_by_value);
+    if (j->one) qsort(j->all.errors, (size_t)j->all.count, sizeof(double), estimate_points_by_value);
     return PROPANE_OK;
 }
 
@@ -102,44 +102,66 @@ static json_t *estimate_points_json_parts(const cost_step *s) {
                      "elementwise_ms", s->elementwise_ms, "products_ms", s->gemm_ms, "update_ms", s->update_ms);
 }
 
-static json_t *estimate_points_steps_json(const cost_point *points, int count) {
-    json_t *list = json_array();
+/* The published steps of the table, and how far the estimates of those that are covered are off. */
+typedef struct judged_steps {
+    cost_step_point *list;
+    double *errors; /* sorted, of the covered ones */
+    int count, covered, far, very_far;
+} judged_steps;
+
+static propane_status estimate_points_judge_steps(const cost_point *points, int count, arena *a, judged_steps *j,
+                                                  propane_error *err) {
+    j->list = ARENA_ARRAY(a, count + 1, cost_step_point);
+    j->errors = ARENA_ARRAY(a, count + 1, double);
+    if (!j->list || !j->errors) return propane_fail_memory(err, (size_t)count * sizeof *j->list);
     for (int i = 0; i < count; i++) {
         const cost_point *p = &points[i];
-        cost_step_point s;
-        if (!cost_step_point_read(p->id, p->chip, p->workload, p->shape, p->note, p->published_ms, &s)) continue;
-        json_add(list, s.covered ? json_pack("{s:s, s:s, s:s, s:f, s:f, s:f, s:o}", "id", s.id, "chip", s.chip, "style",
-                                             cost_style_name(s.style), "predicted_ms", s.step.ms, "published_ms",
-                                             s.published_ms, "relative_error", fabs(s.step.ms / s.published_ms - 1),
-                                             "parts", estimate_points_json_parts(&s.step))
-                                 : json_pack("{s:s, s:s}", "id", s.id, "reason", s.reason));
+        cost_step_point *s = &j->list[j->count];
+        if (!cost_step_point_read(p->id, p->chip, p->workload, p->shape, p->note, p->published_ms, s)) continue;
+        j->count++;
+        if (!s->covered) continue;
+        const double error = fabs(s->step.ms / s->published_ms - 1);
+        j->errors[j->covered++] = error;
+        j->far += error > 0.25;
+        j->very_far += error > 0.4;
+    }
+    qsort(j->errors, (size_t)j->covered, sizeof(double), estimate_points_by_value);
+    return PROPANE_OK;
+}
+
+static json_t *estimate_points_steps_json(const judged_steps *j) {
+    json_t *list = json_array();
+    for (int i = 0; i < j->count; i++) {
+        const cost_step_point *s = &j->list[i];
+        json_add(list, s->covered ? json_pack("{s:s, s:s, s:s, s:f, s:f, s:f, s:f, s:o}", "id", s->id, "chip", s->chip,
+                                              "style", cost_style_name(s->style), "predicted_ms", s->step.ms,
+                                              "published_ms", s->published_ms, "ratio", s->published_ms / s->step.ms,
+                                              "relative_error", fabs(s->step.ms / s->published_ms - 1), "parts",
+                                              estimate_points_json_parts(&s->step))
+                                  : json_pack("{s:s, s:s}", "id", s->id, "reason", s->reason));
     }
     return list;
 }
 
-static void estimate_points_print_steps(const cost_point *points, int count) {
-    int covered = 0, far = 0, rows = 0;
-    for (int i = 0; i < count; i++) {
-        const cost_point *p = &points[i];
-        cost_step_point s;
-        if (!cost_step_point_read(p->id, p->chip, p->workload, p->shape, p->note, p->published_ms, &s)) continue;
-        if (rows++ == 0)
-            printf("\n%-30s %-9s %-26s %9s %9s %7s   %s\n", "training step", "chip", "weights", "estimated",
-                   "published", "error", "engine + staging + elementwise + products + update, ms");
-        if (!s.covered) continue;
-        double error = s.step.ms / s.published_ms - 1;
-        covered++;
-        far += fabs(error) > 0.25;
-        printf("%-30.30s %-9.9s %-26.26s %6.1f ms %6.1f ms %+5.0f %%   %.1f + %.1f + %.1f + %.1f + %.1f\n", s.id,
-               s.chip, cost_style_name(s.style), s.step.ms, s.published_ms, 100 * error, s.step.engine_ms,
-               s.step.staging_ms, s.step.elementwise_ms, s.step.gemm_ms, s.step.update_ms);
+static void estimate_points_print_steps(const judged_steps *j) {
+    if (j->count == 0) return;
+    printf("\n%-30s %-9s %-26s %9s %9s %6s %7s   %s\n", "training step", "chip", "weights", "published", "estimated",
+           "ratio", "error", "engine + staging + elementwise + products + update, ms");
+    for (int i = 0; i < j->count; i++) {
+        const cost_step_point *s = &j->list[i];
+        if (!s->covered) continue;
+        printf("%-30.30s %-9.9s %-26.26s %6.1f ms %6.1f ms %6.2f %+5.0f %%   %.1f + %.1f + %.1f + %.1f + %.1f\n", s->id,
+               s->chip, cost_style_name(s->style), s->published_ms, s->step.ms, s->published_ms / s->step.ms,
+               100 * (s->step.ms / s->published_ms - 1), s->step.engine_ms, s->step.staging_ms, s->step.elementwise_ms,
+               s->step.gemm_ms, s->step.update_ms);
     }
-    if (rows)
-        printf("%d of %d published steps are covered, %d of them are off by more than 25 %%\n", covered, rows, far);
+    printf("%d of %d published steps are covered; relative error: median %.1f %%, %d of them above 25 %%, %d above 40 "
+           "%%\n",
+           j->covered, j->count, 100 * estimate_points_quantile(j->errors, j->covered, 0.5), j->far, j->very_far);
 }
 
 static propane_status estimate_points_json(const char *path, const cost_point *points, int count, const judged *j,
-                                           propane_error *err) {
+                                           const judged_steps *steps, propane_error *err) {
     json_t *list = json_array(), *missing = json_array(), *chips = json_object(), *kinds = json_object(),
            *reasons = json_object();
     for (int i = 0; i < count; i++) {
@@ -158,12 +180,15 @@ static propane_status estimate_points_json(const char *path, const cost_point *p
     for (int i = 0; i < j->kind_count; i++) json_put(kinds, j->kinds[i].name, estimate_points_json_group(&j->kinds[i]));
     for (int i = 0; i < j->reason_count; i++) json_put(reasons, j->reasons[i].name, json_integer(j->reasons[i].count));
     json_t *root =
-        json_pack("{s:s, s:s, s:i, s:i, s:i, s:i, s:f, s:f, s:o, s:o, s:o, s:o, s:o, s:o}", "file", path, "kind",
+        json_pack("{s:s, s:s, s:i, s:i, s:i, s:i, s:f, s:f, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "file", path, "kind",
                   "estimated", "rows", count, "covered", j->all.count, "not_covered", j->uncovered, "fitted", j->fitted,
                   "median_relative_error", estimate_points_quantile(j->all.errors, j->all.count, 0.5),
                   "p90_relative_error", estimate_points_quantile(j->all.errors, j->all.count, 0.9), "by_chip", chips,
                   "by_workload", kinds, "not_covered_reasons", reasons, "points", list, "uncovered", missing,
-                  "training_steps", estimate_points_steps_json(points, count));
+                  "training_steps", estimate_points_steps_json(steps), "training_step_errors",
+                  json_pack("{s:i, s:f, s:i, s:i}", "covered", steps->covered, "median_relative_error",
+                            estimate_points_quantile(steps->errors, steps->covered, 0.5), "above_25_percent",
+                            steps->far, "above_40_percent", steps->very_far));
     return estimate_points_print_json(root, err);
 }
 
@@ -175,7 +200,7 @@ static void estimate_points_print_group(const char *title, const tally *groups, 
                100 * estimate_points_quantile(groups[i].errors, groups[i].count, 0.9));
 }
 
-static void estimate_points_print(const char *path, const cost_point *points, int count, const judged *j) {
+static void estimate_points_print_programs(const cost_point *points, int count, const judged *j) {
     printf("%-34s %-10s %-11s %11s %11s %8s\n", "id", "chip", "workload", "estimated", "published", "error");
     for (int i = 0; i < count; i++)
         if (points[i].covered)
@@ -184,16 +209,23 @@ static void estimate_points_print(const char *path, const cost_point *points, in
                    100 * (points[i].time.ms / points[i].published_ms - 1));
     estimate_points_print_group("chip", j->chips, j->chip_count);
     estimate_points_print_group("workload", j->kinds, j->kind_count);
-    printf("\nnot covered, and why\n");
+}
+
+static void estimate_points_print(const char *path, const cost_point *points, int count, const judged *j,
+                                  const judged_steps *steps) {
+    if (j->all.count) estimate_points_print_programs(points, count, j);
+    printf("\nnot covered as single programs, and why\n");
     for (int i = 0; i < j->reason_count; i++) printf("%6d  %s\n", j->reasons[i].count, j->reasons[i].name);
-    estimate_points_print_steps(points, count);
-    printf(
-        "\n%s: %d rows, %d covered, %d not; relative error of the estimates: median %.1f %%, 90th percentile %.1f %%\n",
-        path, count, j->all.count, j->uncovered, 100 * estimate_points_quantile(j->all.errors, j->all.count, 0.5),
-        100 * estimate_points_quantile(j->all.errors, j->all.count, 0.9));
+    estimate_points_print_steps(steps);
+    printf("\n%s: %d rows, %d covered, %d not", path, count, j->all.count, j->uncovered);
+    if (j->all.count)
+        printf("; relative error of the estimates: median %.1f %%, 90th percentile %.1f %%",
+               100 * estimate_points_quantile(j->all.errors, j->all.count, 0.5),
+               100 * estimate_points_quantile(j->all.errors, j->all.count, 0.9));
+    printf("\n");
     if (j->fitted)
         printf("%d of them are points that the model was fitted to or just like one: their errors say little; "
-               "bench/cross_validate.sh tells those of points held out\n",
+               "bench/cross_validate.sh prints those of points held out\n",
                j->fitted);
 }
 
@@ -203,13 +235,15 @@ propane_status estimate_points(const char *path, bool json, propane_error *err) 
     cost_point *points = NULL;
     int count = 0;
     judged j = {0};
+    judged_steps steps = {0};
     PROPANE_TRY(file_read_stream(path, (size_t)256 << 20, &table, &length, err));
     arena *a = arena_create();
     propane_status status =
         a ? cost_points_read(table, length, path, a, &points, &count, err) : propane_fail_memory(err, 0);
     if (status == PROPANE_OK) status = estimate_points_judge(points, count, a, &j, err);
-    if (status == PROPANE_OK && json) status = estimate_points_json(path, points, count, &j, err);
-    if (status == PROPANE_OK && !json) estimate_points_print(path, points, count, &j);
+    if (status == PROPANE_OK) status = estimate_points_judge_steps(points, count, a, &steps, err);
+    if (status == PROPANE_OK && json) status = estimate_points_json(path, points, count, &j, &steps, err);
+    if (status == PROPANE_OK && !json) estimate_points_print(path, points, count, &j, &steps);
     arena_free(a);
     mem_free(table);
     return status;

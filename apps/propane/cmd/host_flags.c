@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT
- * Owns the words about the processor's products.
+ * Owns the flags of the process, and the words about the processor's products.
  */
 #include "apps/propane/cmd/host_flags.h"
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #ifdef __APPLE__
 const char *host_blas_standard = "auto";
@@ -15,6 +16,14 @@ const char *host_blas_standard = "off";
 propane_status host_blas_set(void *object, const char *name, const char *value, propane_error *err) {
     (void)object, (void)name;
     return propane_set_blas(value, err);
+}
+
+bool host_verify_standard = true;
+
+propane_status host_verify_set(void *object, const char *name, const char *value, propane_error *err) {
+    (void)object, (void)name, (void)err;
+    propane_set_verify(strcmp(value, "true") == 0);
+    return PROPANE_OK;
 }
 
 void host_products_words(char *out, size_t size) {

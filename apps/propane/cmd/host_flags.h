@@ -9,8 +9,15 @@
 #include "apps/propane/cli.h"
 
 extern const char *host_blas_standard;
+extern bool host_verify_standard;
 propane_status host_blas_set(void *object, const char *name, const char *value, propane_error *err);
 
+propane_status host_verify_set(void *object, const char *name, const char *value, propane_error *err);
+
+#define HOST_VERIFY_FLAG                                                                                               \
+    {"--verify", CLI_SWITCH, &host_verify_standard,                                                                    \
+     .help = "compare weights with the checksums in their file (--no-verify: take them as they are)",                  \
+     .set = host_verify_set}
 #define HOST_BLAS_FLAG                                                                                                 \
     {"--blas",                                                                                                         \
      CLI_TEXT,                                                                                                         \

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Lines that a person types on a terminal, with libedit's keys and history. Without libedit there is no editor, and the caller reads
- * lines as they come.
+ * Lines that a person types on a terminal, with libedit's keys and history. Without libedit there is no editor, and the
+ * caller reads lines as they come.
  */
 #ifndef APPS_PROPANE_CMD_LINE_EDITOR_H
 #define APPS_PROPANE_CMD_LINE_EDITOR_H

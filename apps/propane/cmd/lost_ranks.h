@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * What is said when a job of several ranks ends because one of them was lost: mpirun tells the others to stop, but they come
- * to no agreement any more, and are killed a moment later. One of those that are left says how to go on: the first, or the
- * second, if it sees that the first is gone.
+ * What is said when a job of several ranks ends because one of them was lost: mpirun tells the others to stop, but they
+ * come to no agreement any more, and are killed a moment later. One of those that are left says how to go on: the
+ * first, or the second, if it sees that the first is gone.
  */
 #ifndef APPS_PROPANE_CMD_LOST_RANKS_H
 #define APPS_PROPANE_CMD_LOST_RANKS_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * A model that a command runs: what its flags say, and what is made of them. The tokenizer and the weights are read first,
- * so that a command can look at what it was given before the work of opening a device.
+ * A model that a command runs: what its flags say, and what is made of them. The tokenizer and the weights are read
+ * first, so that a command can look at what it was given before the work of opening a device.
  */
 #ifndef APPS_PROPANE_CMD_MODEL_FLAGS_H
 #define APPS_PROPANE_CMD_MODEL_FLAGS_H
@@ -34,7 +34,7 @@ typedef struct opened_model {
         {"--weights", CLI_CHOICE, &(o).form, .words = propane_weight_forms(),                                          \
          .help = "how matrices are stored; fp32: as --precision says; auto: that, or bf16 or fp16 where the model "    \
                  "fits in"},                                                                                           \
-        HOST_BLAS_FLAG
+        HOST_VERIFY_FLAG, HOST_BLAS_FLAG
 #define OPENED_THREADS_FLAG(o) {"--threads", CLI_INT, &(o).threads, 0, 256, "N", "0: one per core"}
 #define OPENED_WORK_FLAGS(o)   OPENED_DEVICE_FLAGS(o), OPENED_THREADS_FLAG(o)
 

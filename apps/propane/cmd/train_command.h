@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * propane train's two kinds: without a MODEL it trains a language model, with one a Core ML package, a compiled model or MIL
- * text. Both take the command line and return the exit code.
+ * propane train's two kinds: without a MODEL it trains a language model, with one a Core ML package, a compiled model
+ * or MIL text. Both take the command line and return the exit code.
  */
 #ifndef APPS_PROPANE_CMD_TRAIN_COMMAND_H
 #define APPS_PROPANE_CMD_TRAIN_COMMAND_H

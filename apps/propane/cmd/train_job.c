@@ -9,8 +9,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "apps/propane/cmd/background.h"
 #include "apps/propane/cmd/host_flags.h"
 #include "apps/propane/cmd/lost_ranks.h"
 #include "core/base/clock.h"
@@ -46,6 +48,8 @@ void train_job_show_flags(train_job *j, cli_flag out[TRAIN_JOB_SHOW_FLAGS]) {
                         .help = "report.html in the run's folder at the end (--no-report: none)"};
     out[3] = (cli_flag){"--progress", CLI_CHOICE, &j->form, .words = PROGRESS_FORMS,
                         .help = "bar: one line that is redrawn; plain: lines with the time; auto: a bar on a terminal"};
+    out[4] = (cli_flag){"--background", CLI_SWITCH, &j->background,
+                        .help = "at the lowest priority, with pauses while the machine runs on its battery or is hot"};
 }
 
 static propane_status train_job_set_place(void *object, const char *name, const char *value, propane_error *err) {
@@ -217,6 +221,30 @@ static propane_trainer_info train_job_info(const train_job *j) {
 
 /* ---- what the run tells -------------------------------------------------------------------------------------------------------- */
 
+static void train_job_tell_pause(train_job *j, int64_t step, const char *reason) {
+    if (j->json && reason)
+        printf("{\"event\":\"paused\",\"step\":%" PRId64 ",\"reason\":\"%s\"}\n", step, reason);
+    else if (j->json)
+        printf("{\"event\":\"unpaused\",\"step\":%" PRId64 "}\n", step);
+    else if (reason)
+        progress_line(&j->progress, "paused after step %" PRId64 ": %s", step, reason);
+    else
+        progress_line(&j->progress, "going on");
+    progress_flush();
+}
+
+/* --background: between two steps, for as long as there is a reason. Ctrl-C ends the run from here, too. */
+static void train_job_give_way(train_job *j, int64_t step) {
+    const char *reason = background_reason(), *told = NULL;
+    if (!reason) return;
+    for (; reason && !cli_interrupted; reason = background_reason()) {
+        if (reason != told) train_job_tell_pause(j, step, reason);
+        told = reason;
+        nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL);
+    }
+    if (!cli_interrupted) train_job_tell_pause(j, step, NULL);
+}
+
 static void train_job_on_step(void *context, const propane_step *r) {
     train_job *j = context;
     double seconds = (double)(clock_ns() - j->start_ns) / 1e9;
@@ -227,6 +255,7 @@ static void train_job_on_step(void *context, const propane_step *r) {
     telemetry_step(&j->telemetry, r, seconds, s.power);
     progress_show(&j->progress, &s);
     progress_flush();
+    if (j->background && r->step < j->progress.steps) train_job_give_way(j, r->step);
 }
 
 static void train_job_on_evaluation(void *context, const propane_evaluation *e) {
@@ -252,27 +281,6 @@ static propane_status train_job_open_telemetry(train_job *j, bool resume, propan
                                  .argc = cli_argc,
                                  .argv = cli_argv};
     return telemetry_open(&j->telemetry, &o, err);
-}
-
-/* The rank that told and wrote is lost, and this one comes after it. */
-static void train_job_take_over(train_job *j) {
-    propane_error ignored;
-    fflush(stdout);
-    if (j->screen > 0 && dup2(j->screen, STDOUT_FILENO) >= 0) (void)close(j->screen);
-    j->screen = 0;
-    if (train_job_open_telemetry(j, true, &ignored) != PROPANE_OK) fprintf(stderr, "propane train: %s\n", ignored.text);
-}
-
-static void train_job_on_shed(void *context, int64_t step, int lost, int left) {
-    train_job *j = context;
-    propane_trainer_info info = {.size = sizeof info};
-    j->lost += lost;
-    if (!propane_trainer_describe(j->trainer, &info) || !info.writes) return;
-    if (!j->telemetry.run_dir) train_job_take_over(j);
-    telemetry_shed(&j->telemetry, step, j->lost, left);
-    fflush(stdout);
-    fprintf(stderr, "propane train: after step %" PRId64 " %d rank%s lost; %d go%s on\n", step, lost,
-            lost == 1 ? " was" : "s were", left, left == 1 ? "es" : "");
 }
 
 /* Whose weights the model has, where they are not the last ones. */
@@ -389,9 +397,10 @@ static propane_status train_job_go_on(const train_job *j, const propane_trainer_
 
 propane_status train_job_go(train_job *j, bool *again, propane_error *err) {
     propane_trainer_info info = {0};
-    const propane_trainer_callbacks callbacks = {
-        sizeof callbacks, j, train_job_on_step, train_job_on_evaluation, train_job_on_checkpoint, train_job_on_shed};
+    const propane_trainer_callbacks callbacks = {sizeof callbacks, j, train_job_on_step, train_job_on_evaluation,
+                                                 train_job_on_checkpoint};
     train_job_save_on_signal(NULL); /* one that comes early ends nothing */
+    if (j->background) background_begin();
     PROPANE_TRY(train_job_begin(j, &info, err));
     if (j->ranks) lost_ranks_prepare(j->ranks, train_job_option(j, "run"));
     train_job_save_on_signal(j->trainer);

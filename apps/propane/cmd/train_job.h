@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * What both kinds of propane train do alike, as a client of propane.h: flags out of the library's options, telling, logging,
- * Ctrl-C and the end. A kind fills a train_job_kind.
+ * What both kinds of propane train do alike, as a client of propane.h: flags out of the library's options, telling,
+ * logging, Ctrl-C and the end. A kind fills a train_job_kind.
  */
 #ifndef APPS_PROPANE_CMD_TRAIN_JOB_H
 #define APPS_PROPANE_CMD_TRAIN_JOB_H
@@ -28,17 +28,15 @@ struct train_job {
     const train_job_kind *kind;
     propane_options *options;
     propane_ranks *ranks; /* NULL: alone */
-    int screen;           /* a rank that tells nothing: standard output, should it come to tell; else 0 */
     propane_trainer *trainer;
     json_t *facts;
     progress progress;
     telemetry telemetry;
     energy_meter *meter; /* --power; NULL: not asked for */
-    bool json, report, profile;
+    bool json, report, profile, background;
     const char *logdir, *form; /* --progress */
     const char *place;         /* what stands on the command line without a flag; NULL: nothing */
     bool run_given;
-    int lost; /* ranks, of all that began */
     int64_t start_ns, first_step;
     propane_evaluation last;
     arena *arena; /* texts of the flags and of options */
@@ -56,10 +54,11 @@ typedef struct train_flags {
 
 PROPANE_CHECK propane_status train_job_init(train_job *j, const train_job_kind *kind, propane_training training,
                                             propane_error *err);
-/* As cli_parse; files of options that --config names come first. What a resumed run's checkpoint says is under what was given. */
+/* As cli_parse; files of options that --config names come first. What a resumed run's checkpoint says is under what was
+ * given. */
 int train_job_parse(train_job *j, int argc, char **argv, const train_flags *groups, int count, const char *usage,
                     const char *about);
-enum { TRAIN_JOB_SHOW_FLAGS = 4 };
+enum { TRAIN_JOB_SHOW_FLAGS = 5 };
 void train_job_show_flags(train_job *j, cli_flag out[TRAIN_JOB_SHOW_FLAGS]);
 /* What has no flag: the model, or with --resume the run's folder. */
 cli_flag train_job_place_flag(train_job *j, const char *help);

@@ -27,9 +27,9 @@ static void train_package_tell_evaluation(train_job *job, const propane_evaluati
 static void train_package_tell_start(const train_job *j) {
     const int64_t dense = train_job_int(j, "decompressed"), masks = train_job_int(j, "masks"),
                   together = train_job_int(j, "samples_at_a_time");
-    printf("%s: %" PRId64 " of %" PRId64 " weights are learnt, %" PRId64 " numbers\n", train_job_text(j, "model"),
+    printf("%s: %" PRId64 " of %" PRId64 " weights are trained, %" PRId64 " numbers\n", train_job_text(j, "model"),
            train_job_int(j, "weights_learnt"), train_job_int(j, "weights"), train_job_int(j, "learnt"));
-    if (dense) printf("%" PRId64 " compressed weight%s became dense to be learnt\n", dense, dense == 1 ? "" : "s");
+    if (dense) printf("%" PRId64 " compressed weight%s became dense to be trained\n", dense, dense == 1 ? "" : "s");
     if (masks) printf("%" PRId64 " constants with numbers of 1e4 and more are left alone: masks\n", masks);
     printf("%" PRId64 " operations, of which %" PRId64 " are differentiated; %" PRId64
            " operations compute gradients\n",
@@ -102,7 +102,7 @@ static int train_package_parse(train_job *j, int argc, char **argv) {
     const train_flags groups[] = {
         {NULL, NULL, model, 1, NULL, 0},
         {"Samples", "data", NULL, 0, NULL, 0},
-        {"What is learnt", "learnt", NULL, 0, NULL, 0},
+        {"What is trained", "learnt", NULL, 0, NULL, 0},
         {"Training", "training", NULL, 0, NULL, 0},
         {"Machine", "machine", NULL, 0, NULL, 0},
         {"Run", "run", NULL, 0, shown, 1 + TRAIN_JOB_SHOW_FLAGS},

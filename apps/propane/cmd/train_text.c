@@ -9,10 +9,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "apps/ane-lab/probe/power_meter.h"
 #include "apps/propane/cmd/lost_ranks.h"
 #include "apps/propane/cmd/train_command.h"
 #include "apps/propane/cmd/train_job.h"
+#include "apps/propane/power_meter.h"
 #include "core/base/memory.h"
 
 /* ---- what the run tells ---------------------------------------------------------------------------------------------------- */
@@ -21,8 +21,15 @@ static void train_text_tell_evaluation(train_job *job, const propane_evaluation 
     if (job->json) {
         printf("{\"step\":%" PRId64, e->step);
         progress_number("val_loss", e->loss);
-        progress_number("val_nats_per_byte", e->nats_per_byte >= 0 ? e->nats_per_byte : NAN);
+        if (e->accuracy >= 0)
+            progress_number("val_accuracy", e->accuracy);
+        else
+            progress_number("val_nats_per_byte", e->nats_per_byte >= 0 ? e->nats_per_byte : NAN);
         printf("}\n");
+    } else if (e->accuracy >= 0) {
+        progress_line(&job->progress,
+                      "step %" PRId64 "  validation: loss %.4f, the chosen answer is preferred in %.1f %% of pairs",
+                      e->step, e->loss, 100 * e->accuracy);
     } else if (e->nats_per_byte >= 0) {
         progress_line(&job->progress, "step %" PRId64 "  validation: %.4f nats per token, %.4f nats per byte", e->step,
                       e->loss, e->nats_per_byte);
@@ -47,10 +54,13 @@ static void train_text_tell_data(const train_job *j) {
         printf("%" PRId64 " files in folders are %s and are left out\n", left,
                *train_job_text(j, "parts") ? "of other kinds" : "neither text nor tokens");
     if (*train_job_text(j, "chat")) {
-        printf("%s: %" PRId64 " examples, %" PRId64 " of %" PRId64 " tokens are learnt, chat format %s\n", source,
+        printf("%s: %" PRId64 " examples, %" PRId64 " of %" PRId64 " tokens are trained on, chat format %s\n", source,
                train_job_int(j, "examples"), train_job_int(j, "examples_learnt"), train_job_int(j, "tokens"),
                train_job_text(j, "chat"));
         train_text_tell_cut(train_job_int(j, "examples_cut"), train_job_int(j, "examples_empty"));
+        if (train_job_int(j, "pairs"))
+            printf("pairs: %" PRId64 ", beta %s, against the model that the run begins with\n",
+                   train_job_int(j, "pairs"), train_job_option(j, "beta"));
     }
     const char *kind = train_job_text(j, "tokenizer");
     printf("%s: %" PRId64 " tokens, %s vocabulary of %" PRId64 "\n", source, train_job_int(j, "tokens"),
@@ -61,13 +71,13 @@ static void train_text_tell_learnt(const train_job *j) {
     const json_t *adapter = json_object_get(j->facts, "adapter");
     const int64_t learnt = train_job_int(j, "learnt");
     if (adapter)
-        printf("adapters: rank %" PRId64 ", alpha %g, dropout %g, of %s; %" PRId64 " parameters are learnt\n",
+        printf("adapters: rank %" PRId64 ", alpha %g, dropout %g, of %s; %" PRId64 " parameters are trained\n",
                (int64_t)json_integer_value(json_object_get(adapter, "rank")),
                json_number_value(json_object_get(adapter, "alpha")),
                json_number_value(json_object_get(adapter, "dropout")),
                json_string_value(json_object_get(adapter, "modules")), learnt);
     else if (learnt < train_job_int(j, "parameters"))
-        printf("frozen: %" PRId64 " parameters are learnt, the others get no gradient and no optimizer state\n",
+        printf("frozen: %" PRId64 " parameters are trained, the others get no gradient and no optimizer state\n",
                learnt);
 }
 
@@ -150,6 +160,11 @@ static void train_text_tell_end(const train_job *j, const char *note) {
     printf("%s in %s\n%s", json_object_get(j->facts, "adapter") ? "adapter" : "model", train_job_option(j, "run"),
            note);
     if (!e->step) return;
+    if (e->accuracy >= 0) {
+        printf("validation at step %" PRId64 ": loss %.4f, the chosen answer is preferred in %.1f %% of pairs\n",
+               e->step, e->loss, 100 * e->accuracy);
+        return;
+    }
     printf("validation at step %" PRId64 ": %.4f nats per token, perplexity %.2f", e->step, e->loss, exp(e->loss));
     if (e->nats_per_byte >= 0)
         printf("; %.4f nats per byte, %.3f bits per byte", e->nats_per_byte, e->nats_per_byte / M_LN2);
@@ -185,7 +200,7 @@ static int train_text_parse(train_job *j, bool *power, int argc, char **argv) {
         {NULL, NULL, place, 1, NULL, 0},
         {"Text", "data", NULL, 0, NULL, 0},
         {"Model", "model", NULL, 0, NULL, 0},
-        {"What is learnt", "learnt", NULL, 0, NULL, 0},
+        {"What is trained", "learnt", NULL, 0, NULL, 0},
         {"Training", "training", NULL, 0, NULL, 0},
         {"Machine", "machine", NULL, 0, NULL, 0},
         {"Several processes: mpirun -n N propane train ... (Open MPI)", "ranks", NULL, 0, NULL, 0},
@@ -204,7 +219,6 @@ static propane_status train_text_join_ranks(train_job *j, propane_error *err) {
     PROPANE_TRY(propane_ranks_open(&j->ranks, err));
     propane_options_set_ranks(j->options, j->ranks);
     if (!j->ranks || propane_ranks_rank(j->ranks) == 0) return PROPANE_OK;
-    j->screen = dup(STDOUT_FILENO);
     if (freopen("/dev/null", "w", stdout)) return PROPANE_OK;
     return propane_fail(err, PROPANE_ERR_IO, "/dev/null: %s", strerror(errno));
 }

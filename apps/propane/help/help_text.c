@@ -20,8 +20,14 @@ void cli_on_describe(void (*tell)(void *object, const cli_description *d), void 
 void cli_standard(const cli_flag *f, char *out, size_t size) {
     *out = 0;
     if (f->required || cli_takes_rest(f) || f->kind == CLI_HEADING) return;
+    if (f->kind == CLI_SWITCH) {
+        const bool on = f->standard ? strcmp(f->standard, "true") == 0 || strcmp(f->standard, "1") == 0
+                                    : f->out && *(const bool *)f->out;
+        snprintf(out, size, "%s", on ? "on" : ""); /* most are off, and say so by their name */
+        return;
+    }
     if (f->standard) {
-        if (f->kind != CLI_SWITCH) snprintf(out, size, "%s", f->standard);
+        snprintf(out, size, "%s", f->standard);
         return;
     }
     switch (f->kind) {

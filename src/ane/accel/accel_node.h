@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
- * The Linux driver of the Neural Engine as its ioctls show it (ABI 1, driver "ane", /dev/accel/accelN): buffers that the
- * engine sees, and a call that runs a program to its end. Two nodes obey the same rules: the kernel's, and one in this
- * process that runs tasks by the interpreter of registers.
+ * The Linux driver of the Neural Engine as its ioctls show it (ABI 1, driver "ane", /dev/accel/accelN): buffers that
+ * the engine sees, and a call that runs a program to its end. Two nodes obey the same rules: the kernel's, and one in
+ * this process that runs tasks by the interpreter of registers.
  *
- * Facts: eiln/ane ane/src/ane_drv.c and uapi, joshuaswarren/omarchy-ane. Every call may fail as the kernel's may; errors
- * name the call and the system's reason.
+ * Facts: eiln/ane ane/src/ane_drv.c and uapi, joshuaswarren/omarchy-ane. Every call may fail as the kernel's may;
+ * errors name the call and the system's reason.
  */
 #ifndef ANE_ACCEL_ACCEL_NODE_H
 #define ANE_ACCEL_ACCEL_NODE_H

@@ -11,6 +11,7 @@
 #include "ane/chip/check_report.h"
 #include "ane/chip/rule.h"
 #include "ane/chip/value_facts.h"
+#include "core/base/array.h"
 #include "core/base/bytes.h"
 #include "core/base/file.h"
 #include "core/base/memory.h"
@@ -104,16 +105,6 @@ static void check_count_cells(chip_report *r, int row, const chip_mask *m, int l
         }
 }
 
-static propane_status check_grow(chip_report *r, propane_error *err) {
-    if (r->count < r->capacity) return PROPANE_OK;
-    int capacity = r->capacity ? 2 * r->capacity : 64;
-    chip_finding *more = mem_resize(r->findings, (size_t)capacity * sizeof *more);
-    if (!more) return propane_fail_memory(err, (size_t)capacity * sizeof *more);
-    r->findings = more;
-    r->capacity = capacity;
-    return PROPANE_OK;
-}
-
 /* What is told about a place; strings are copied. */
 typedef struct place {
     const char *source, *function, *op, *name;
@@ -134,7 +125,9 @@ static propane_status check_add(chip_report *r, int limit, const place *at, cons
         r->suppressed++;
         return PROPANE_OK;
     }
-    PROPANE_TRY(check_grow(r, err));
+    chip_finding *more = ARRAY_MORE(r->findings, r->count, err);
+    if (!more) return PROPANE_ERR_MEMORY;
+    r->findings = more;
     chip_finding f = {.limit = l,
                       .refused = m->by[CHIP_REFUSE],
                       .fell = m->by[CHIP_FALL],
@@ -181,7 +174,7 @@ static place check_op_place(const mil_op *op) {
 /* Constants that are attributes, such as shapes and axes, are no tensors of the engine. */
 static bool check_is_tensor(const mil_value *v) {
     if (v->type.dtype == MIL_string || v->type.rank == 0) return false;
-    return !v->konst || v->type.rank > 1 || mil_dtype_is_float(v->type.dtype);
+    return !v->constant || v->type.rank > 1 || mil_dtype_is_float(v->type.dtype);
 }
 
 /* Nearly all tensors are within all bounds: one look at the largest axis and the rank spares asking each row. */
@@ -204,7 +197,7 @@ static void check_move_readers(chip_report *r, const chip_view *view, const mil_
     char message[CHIP_TEXT_BYTES];
     if (!r->fallen) return;
     MIL_FOR_OPERANDS (op, v) {
-        if (v->def || v->konst || !check_is_tensor(v) || check_is_small(v)) continue;
+        if (v->def || v->constant || !check_is_tensor(v) || check_is_small(v)) continue;
         chip_view own = *view;
         own.value = v;
         for (int i = 0; i < chip_limit_count(); i++) {
@@ -273,6 +266,8 @@ propane_status chip_check_function(chip_report *r, const mil_function *f, propan
         r->fallen = fallen;
         status = check_parts(r, &view, err);
         if (status == PROPANE_OK && fallen) status = chip_report_segment(r, f, err);
+        for (int i = 0; i < f->op_count && r->moved && fallen; i++)
+            r->moved[i] = ((fallen[0] | fallen[i + 1]) >> r->targets[0]->id) & 1;
     }
     r->fallen = NULL;
     mem_free(uses);
@@ -497,17 +492,6 @@ static propane_status check_folder(chip_report *r, const char *path, propane_err
     return check_package(r, path, err);
 }
 
-/* Core ML's own forms: a package, a model file, a compiled model, which is a folder with model.mil and what Core ML keeps
- * beside it. A folder of Propane's plans has model.mil alone. */
-static bool check_is_coreml(chip_report *r, const char *path) {
-    if (text_ends_with(path, ".mlmodel")) return true;
-    if (!file_is_dir(path)) return false;
-    const char *program = arena_printf(r->arena, "%s/model.mil", path);
-    const char *described = arena_printf(r->arena, "%s/coremldata.bin", path);
-    return !program || !described || !file_exists(program) || file_exists(described) ||
-           text_ends_with(path, ".mlmodelc") || text_ends_with(path, ".mlmodelc/");
-}
-
 /* An image is no weight file with a wrong version. What has a record of a weight file may begin with any count of them. */
 static propane_status check_is_other(const char *path, const file_map *map, propane_error *err) {
     chip_record record;
@@ -522,7 +506,7 @@ static propane_status check_is_other(const char *path, const file_map *map, prop
 
 propane_status chip_check_file(chip_report *r, const char *path, propane_error *err) {
     file_map map;
-    if (r->by_file) check_set_path(r, check_is_coreml(r, path) ? CHIP_PATH_COREML : CHIP_PATH_DIRECT);
+    if (r->by_file) check_set_path(r, mil_path_is_coreml(path) ? CHIP_PATH_COREML : CHIP_PATH_DIRECT);
     r->by_file = false;
     if (file_is_dir(path)) return check_folder(r, path, err);
     PROPANE_TRY(file_map_open(path, &map, err));
@@ -537,57 +521,4 @@ propane_status chip_check_file(chip_report *r, const char *path, propane_error *
                                                       : chip_check_blob(r, path, err);
     file_map_close(&map);
     return status;
-}
-
-/* ---- one yes or no ------------------------------------------------------------------------------------------------------ */
-
-/* The first finding that refuses, or that is of a chosen row; NULL: none. */
-static const chip_finding *check_refusing(const chip_report *r, const char *chosen) {
-    for (int i = 0; i < r->count; i++) {
-        const chip_finding *x = &r->findings[i];
-        size_t length = strlen(x->limit->id);
-        if (x->severity == CHIP_REFUSE) return x;
-        for (const char *at = chosen; (at = strstr(at, x->limit->id)); at += length)
-            if ((at == chosen || at[-1] == ' ') && (at[length] == ' ' || !at[length])) return x;
-    }
-    return NULL;
-}
-
-propane_status chip_check_refusal(const mil_function *f, const chip *c, int os, propane_error *err) {
-    chip_report *r = chip_report_create(&(chip_check_options){&c, 1, os, 1, CHIP_PATH_DIRECT, false});
-    if (!r) return propane_fail_memory(err, sizeof *r);
-    propane_status status = chip_check_function(r, f, err);
-    const chip_finding *x = status == PROPANE_OK ? check_refusing(r, "") : NULL;
-    if (x)
-        status = propane_fail(err, PROPANE_ERR_UNSUPPORTED,
-                              "function '%.60s'%s%s%s%.60s%s: rule %s refuses it on %s: %s; %s", f->name,
-                              x->op ? ", " : "", x->op ? x->op : "", x->name ? " '" : "", x->name ? x->name : "",
-                              x->name ? "'" : "", x->limit->id, c->title, x->message, x->limit->fix);
-    chip_report_free(r);
-    return status;
-}
-
-/* What happens at run time: the row's own words, its id and its fix. */
-static propane_status check_fail_at_run(chip_report *r, propane_status status, propane_status kind, const chip *c,
-                                        const char *chosen, propane_error *err) {
-    const chip_finding *x = status == PROPANE_OK ? check_refusing(r, chosen) : NULL;
-    if (x)
-        status = propane_fail(err, kind, "%s (rule %s on %s, %s); %s", x->message, x->limit->id, c->title,
-                              chip_evidence_name(x->limit->evidence), x->limit->fix);
-    chip_report_free(r);
-    return status;
-}
-
-propane_status chip_request_refusal(const chip_request *request, const chip *c, int os, const char *chosen,
-                                    propane_error *err) {
-    chip_report *r = chip_report_create(&(chip_check_options){&c, 1, os, 1, CHIP_PATH_DIRECT, false});
-    if (!r) return propane_fail_memory(err, sizeof *r);
-    return check_fail_at_run(r, chip_check_request(r, request, err), PROPANE_ERR_DEVICE, c, chosen, err);
-}
-
-propane_status chip_process_refusal(const chip_process *process, const chip *c, int os, const char *chosen,
-                                    propane_error *err) {
-    chip_report *r = chip_report_create(&(chip_check_options){&c, 1, os, 1, CHIP_PATH_DIRECT, false});
-    if (!r) return propane_fail_memory(err, sizeof *r);
-    return check_fail_at_run(r, chip_check_process(r, process, err), PROPANE_ERR_LIMIT, c, chosen, err);
 }

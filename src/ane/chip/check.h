@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * The checker: goes over programs, weight files, requests and processes with all rows of limits.def and collects what is
- * violated on the chips that were asked for. It can say that a known rule refuses something; it can never say that
+ * The checker: goes over programs, weight files, requests and processes with all rows of limits.def and collects what
+ * is violated on the chips that were asked for. It can say that a known rule refuses something; it can never say that
  * something runs. A report may be filled by several calls.
  */
 #ifndef ANE_CHIP_CHECK_H
@@ -35,8 +35,8 @@ typedef struct chip_report chip_report;
 /* NULL: no memory. The targets are copied. */
 chip_report *chip_report_create(const chip_check_options *options);
 void chip_report_free(chip_report *r);
-/* Errors are about the checker's own work (no memory, a file that cannot be read); what a chip does not take is a finding.
- * The program must have passed the verifier. */
+/* Errors are about the checker's own work (no memory, a file that cannot be read); what a chip does not take is a
+ * finding. The program must have passed the verifier. */
 PROPANE_CHECK propane_status chip_check_module(chip_report *r, const mil_module *m, propane_error *err);
 PROPANE_CHECK propane_status chip_check_function(chip_report *r, const mil_function *f, propane_error *err);
 PROPANE_CHECK propane_status chip_check_blob(chip_report *r, const char *path, propane_error *err);
@@ -51,11 +51,11 @@ int chip_report_count(const chip_report *r);
 const chip_finding *chip_report_get(const chip_report *r, int index);
 /* How many findings there were on a target of that severity, the ones not kept included. */
 int chip_report_total(const chip_report *r, const chip *target, chip_severity severity);
-int chip_report_suppressed(const chip_report *r);
 /* The worst of all targets; CHIP_NOTE also where nothing was found. */
 chip_severity chip_report_worst(const chip_report *r);
 chip_severity chip_report_worst_on(const chip_report *r, const chip *c); /* the same on one chip */
 chip_path chip_report_path(const chip_report *r);
+int chip_report_os(const chip_report *r);
 /* "refused by C13, C21; 2 warnings": the last lines of every form that people read. */
 void chip_report_put_verdict(const chip_report *r, const chip *c, text *out);
 /* How Core ML would cut the program between the engine and the CPU; all 0 on the direct path. */
@@ -83,14 +83,18 @@ void chip_report_github(const chip_report *r, text *out);
 
 /* One function, one chip: PROPANE_ERR_UNSUPPORTED with place, rule, message and fix if a known rule refuses it. */
 PROPANE_CHECK propane_status chip_check_refusal(const mil_function *f, const chip *c, int os, propane_error *err);
+/* The same through Core ML, which gives what the engine does not take to the CPU. moved [op_count]: those operations,
+ * in the function's order. *cut: the sides that this makes; filled where the function is refused, too. */
+PROPANE_CHECK propane_status chip_check_placement(const mil_function *f, const chip *c, int os, bool *moved,
+                                                  chip_segments *cut, propane_error *err);
 
 /* The reference page made of limits.def, and the rows as JSON. */
 void chip_limits_markdown(text *out);
 json_t *chip_limits_json(void);
 
-/* A request that is about to run, and what a process is about to do: PROPANE_ERR_DEVICE and PROPANE_ERR_LIMIT with rule,
- * message and fix if a row refuses it on the chip. `chosen`: ids, separated by blanks, of rows that refuse here although
- * their sources disagree. */
+/* A request that is about to run, and what a process is about to do: PROPANE_ERR_DEVICE and PROPANE_ERR_LIMIT with
+ * rule, message and fix if a row refuses it on the chip. `chosen`: ids, separated by blanks, of rows that refuse here
+ * although their sources disagree. */
 PROPANE_CHECK propane_status chip_request_refusal(const chip_request *request, const chip *c, int os,
                                                   const char *chosen, propane_error *err);
 PROPANE_CHECK propane_status chip_process_refusal(const chip_process *process, const chip *c, int os,

@@ -9,12 +9,12 @@
 
 int chip_report_count(const chip_report *r) { return r->count; }
 const chip_finding *chip_report_get(const chip_report *r, int index) { return &r->findings[index]; }
-int chip_report_suppressed(const chip_report *r) { return r->suppressed; }
 int chip_report_total(const chip_report *r, const chip *target, chip_severity severity) {
     return r->totals[target->id][severity];
 }
 
 chip_path chip_report_path(const chip_report *r) { return r->path; }
+int chip_report_os(const chip_report *r) { return r->os; }
 
 chip_severity chip_report_worst_on(const chip_report *r, const chip *c) {
     const int *n = r->totals[c->id];
@@ -156,10 +156,10 @@ void chip_limits_markdown(text *out) {
         "Made from `src/ane/chip/limits.def` by `propane check --rules --markdown`. Nothing here was run on an engine\n"
         "by Propane: each rule says who saw it. *measured*: the source ran it; *documented*: official, or read out\n"
         "of the system; *reported*: claimed without visible evidence; *inferred*: follows from other facts;\n"
-        "*disputed*: sources contradict each other, both are told. A rule refuses only what was measured or is\n"
+        "*disputed*: sources contradict each other, both are given. A rule refuses only what was measured or is\n"
         "documented, on the chips where it was seen or that the source names; elsewhere it warns. `propane check\n"
         "FILE` applies them. That no rule refuses a program does not mean that it runs.\n\n"
-        "Each rule tells by which path it was *seen*: direct (MIL text given to the engine's compiler), e5rt (the\n"
+        "Each rule says by which path it was *seen*: direct (MIL text given to the engine's compiler), e5rt (the\n"
         "system's runtime below Core ML), coreml, coreai, or any (the engine itself, a file format). What it means\n"
         "differs by path. *falls back*: Core ML runs the operation on the CPU or GPU, the rest stays on the engine.\n\n"
         "Generations: h12 A13; h13 A14, M1; h14 A15, M2; h15 A16, M3; h16 A17 Pro, M4; h17 A18, M5; h18 "

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * The inside of a report, for check.c, which fills it, and for those that print it: check_text.c for people, check_report.c as
- * JSON, check_exchange.c for other tools.
+ * The inside of a report, for check.c, which fills it, and for those that print it: check_text.c for people,
+ * check_report.c as JSON, check_exchange.c for other tools.
  */
 #ifndef ANE_CHIP_CHECK_REPORT_H
 #define ANE_CHIP_CHECK_REPORT_H
@@ -29,7 +29,9 @@ struct chip_report {
     chip_path path;
     bool by_file;
     uint64_t *fallen; /* while a function is checked: [place of the op]: bits of the targets on which it is moved */
-    int fallen_at;    /* the op that is being checked; -1: something larger */
+    /* [op] of the function that is checked, for one target: operations that are moved; NULL: nobody asks */
+    bool *moved;
+    int fallen_at; /* the op that is being checked; -1: something larger */
     chip_segments segments[CHIP_COUNT];
     chip_mask *masks;
     int *op_rows;
@@ -38,7 +40,7 @@ struct chip_report {
     int totals[CHIP_COUNT][CHIP_REFUSE + 1];
     bool checked_program;
     chip_finding *findings;
-    int count, capacity, suppressed;
+    int count, suppressed;
 };
 
 /* segment.c: counts the segments of a function whose operations have been checked (r->fallen). */

@@ -201,7 +201,8 @@ static bool check_text_same_column(const chip_report *r, int a, int b) {
 }
 
 typedef struct column { /* chips of which the same is said share one, under the name of the first */
-    int target, width;
+    int target, width, others;
+    uint64_t targets; /* bits, in the order of the report */
     char head[CELL_BYTES];
 } column;
 
@@ -213,12 +214,13 @@ static int check_text_columns(const chip_report *r, column out[CHIP_COUNT]) {
             if (group[first] == first && check_text_same_column(r, first, t)) group[t] = first;
     }
     for (int t = 0; t < r->target_count; t++) {
-        int others = 0;
         if (group[t] != t) continue;
         column *c = &out[count++];
-        c->target = t;
-        for (int k = t + 1; k < r->target_count; k++) others += group[k] == t;
-        snprintf(c->head, sizeof c->head, others ? "%s +%d" : "%s", r->targets[t]->name, others);
+        *c = (column){.target = t};
+        for (int k = t; k < r->target_count; k++)
+            if (group[k] == t) c->targets |= (uint64_t)1 << k;
+        for (int k = t + 1; k < r->target_count; k++) c->others += group[k] == t;
+        snprintf(c->head, sizeof c->head, c->others ? "%s +%d" : "%s", r->targets[t]->name, c->others);
         c->width = (int)strlen(c->head);
         for (int row = 0; row < CHIP_ROWS; row++) {
             char cell[CELL_BYTES];
@@ -286,6 +288,21 @@ static void check_text_print_columns(printer *p, int left, const column *columns
     check_text_print_cells(p, CHIP_ROW_WHOLE, columns, count);
 }
 
+/* "m1 +2" is which chips? */
+static void check_text_print_shared(printer *p, const column *columns, int count) {
+    for (int i = 0; i < count; i++) {
+        const char *separator = ":";
+        if (!columns[i].others) continue;
+        text_append(p->out, columns[i].head);
+        for (int t = 0; t < p->r->target_count; t++) {
+            if (!(columns[i].targets >> t & 1)) continue;
+            text_printf(p->out, "%s %s", separator, p->r->targets[t]->name);
+            separator = ",";
+        }
+        text_append(p->out, "\n");
+    }
+}
+
 /* As many columns beside each other as there is room for. */
 static void check_text_print_table(printer *p) {
     column columns[CHIP_COUNT];
@@ -304,6 +321,7 @@ static void check_text_print_table(printer *p) {
         }
         check_text_print_columns(p, left, columns + from, n);
     }
+    check_text_print_shared(p, columns, count);
 }
 
 /* ---- verdicts ----------------------------------------------------------------------------------------------------------- */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * What is publicly known of each Neural Engine, as data: a row per chip, a figure per quantity, each with how it is known
- * and who saw it. Nothing here was measured by Propane. Constants of the time model are not here: they are fitted.
+ * What is publicly known of each Neural Engine, as data: a row per chip, a figure per quantity, each with how it is
+ * known and who saw it. Nothing here was measured by Propane. Constants of the time model are not here: they are
+ * fitted.
  */
 #ifndef ANE_CHIP_CHIP_H
 #define ANE_CHIP_CHIP_H

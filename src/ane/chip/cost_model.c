@@ -187,6 +187,12 @@ static const struct {
     {CHIP_H16, 0.68, 9.6, 0.25}, {CHIP_H17, 0.73, 8.3, 0.66}, {CHIP_H18, 0.65, 9, 0.6},   {CHIP_H19, 0.65, 9, 0.6},
 };
 
+double cost_byte_pj(const chip *c) {
+    for (size_t i = 0; i < COUNT(energies); i++)
+        if (energies[i].generation == c->generation) return energies[i].byte;
+    return 0;
+}
+
 double cost_energy_mj(const chip *c, double flops, double bytes, double ms) {
     for (size_t i = 0; i < COUNT(energies); i++)
         if (energies[i].generation == c->generation)

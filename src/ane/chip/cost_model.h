@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT
- * The time and energy model of the Neural Engine, fitted to published measurements; nothing here was measured by Propane,
- * and what comes out is an estimate.
+ * The time and energy model of the Neural Engine, fitted to published measurements; nothing here was measured by
+ * Propane, and what comes out is an estimate.
  *
  * A call of one program is a dozen numbers (cost_call). Its time is a formula with constants per chip,
  *
  *   fixed + layers + max(arithmetic, weights) + copies of inputs and outputs
  *
- * times exp(correction), a smooth function through the published points that fades where there is none near. How far the
- * nearest point is also gives the error band, from cross-validation. tools/fit_cost_model.py writes the constants and
- * tells the errors; docs/estimate.md explains.
+ * times exp(correction), a smooth function through the published points that fades where there is none near. How far
+ * the nearest point is also gives the error band, from cross-validation. tools/fit_cost_model.py writes the constants
+ * and tells the errors; docs/estimate.md explains.
  *
  * A program of many operations (cost_function) is the sum over its operations, with one fixed cost.
  */
@@ -66,8 +66,9 @@ uint32_t cost_hash(const char *text, size_t length);
 
 /* Energy: a F + b bytes + c t, fitted to rail power of other programs (ane_perf, few points): a range, not a figure. */
 double cost_energy_mj(const chip *c, double flops, double bytes, double ms);
+double cost_byte_pj(const chip *c); /* of a byte moved, the b of that */
 
-/* ---- published points --------------------------------------------------------------------------------------------- */
+/* ---- published points -------------------------------------------------------------------------------------------- */
 
 typedef struct cost_point {
     const char *id, *chip, *path, *workload;
@@ -83,9 +84,16 @@ typedef struct cost_point {
 PROPANE_CHECK propane_status cost_points_read(char *text, size_t length, const char *name, arena *a, cost_point **out,
                                               int *count, propane_error *err);
 
-/* ---- programs ------------------------------------------------------------------------------------------------------ */
+/* ---- programs ---------------------------------------------------------------------------------------------------- */
 
-typedef enum cost_bound { COST_NOTHING, COST_ARITHMETIC, COST_WEIGHTS, COST_MEMORY, COST_OVERHEAD } cost_bound;
+typedef enum cost_bound {
+    COST_NOTHING,
+    COST_ARITHMETIC,
+    COST_WEIGHTS,
+    COST_MEMORY,
+    COST_OVERHEAD,
+    COST_CPU
+} cost_bound;
 const char *cost_bound_name(cost_bound bound);
 
 typedef struct cost_op {
@@ -100,7 +108,9 @@ typedef struct cost_program {
     double ms, low_ms, high_ms;
     double fixed_ms, io_ms; /* the call; inputs and outputs */
     double flops, bytes, weight_bytes, io_bytes, energy_mj;
-    double utilisation; /* arithmetic against the roof, over the whole call */
+    double utilisation;  /* arithmetic against the roof, over the whole call */
+    int moved, switches; /* operations that Core ML computes on the CPU, and changes of sides (placed_cost.h) */
+    double cpu_ms, switch_ms;
     int op_count;
     cost_op *ops;
 } cost_program;

@@ -33,7 +33,7 @@
 #define COLLISION 2.4
 
 const char *cost_bound_name(cost_bound bound) {
-    static const char *const names[] = {"", "arithmetic", "weights", "memory", "overhead"};
+    static const char *const names[] = {"", "arithmetic", "weights", "memory", "overhead", "the CPU"};
     return names[bound];
 }
 
@@ -53,7 +53,7 @@ static bool cost_program_is_layout(const mil_op *op) {
 static const mil_value *cost_program_root_of(const mil_value *v) {
     while (v->def && (cost_program_is_layout(v->def) || v->def->info->code == MIL_OP_transpose))
         v = v->def->operands[0].values[0];
-    return v->def || v->konst ? NULL : v;
+    return v->def || v->constant ? NULL : v;
 }
 
 /* Weights that come as inputs are matrices without a batch. */
@@ -119,7 +119,7 @@ static cost_call cost_program_call_of(const chip *c, cost_path path, const mil_o
     for (int p = 0; p < op->info->param_count; p++)
         for (int k = 0; k < op->operands[p].count; k++) {
             const mil_value *v = op->operands[p].values[k];
-            if (!cost_program_is_weight(v) || op->info->params[p].klass >= MIL_CLASS_K_INT) continue;
+            if (!cost_program_is_weight(v) || op->info->params[p].type_class >= MIL_CLASS_K_INT) continue;
             call.weight_bytes += cost_program_weight_bytes(v);
             *dense += (double)mil_type_bytes(&v->type);
         }

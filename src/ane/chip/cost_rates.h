@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * What a host does per second, measured there: the report of `propane devices --probe`. It takes the place of the assumptions of
- * cost_step.h in estimates of training steps.
+ * What a host does per second, measured there: the report of `propane devices --probe`. It takes the place of the
+ * assumptions of cost_step.h in estimates of training steps.
  */
 #ifndef ANE_CHIP_COST_RATES_H
 #define ANE_CHIP_COST_RATES_H
@@ -22,7 +22,8 @@ PROPANE_CHECK propane_status cost_rates_read(const char *path, cost_rates *out, 
 static inline const double *cost_rates_update(const cost_rates *rates, bool early) {
     return early ? rates->early_ns : rates->update_ns;
 }
-/* The assumed host of a chip with what was measured; `rates` NULL: as assumed. What all move at once stays the chip's. */
+/* The assumed host of a chip with what was measured; `rates` NULL: as assumed. What all move at once stays the
+ * chip's. */
 cost_host cost_host_with(const chip *c, const cost_rates *rates);
 
 #endif

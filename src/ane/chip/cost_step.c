@@ -12,78 +12,72 @@
 #include <string.h>
 #include <strings.h>
 
-/* Per chip: the host, then ms of parts of a Stories110M step.
- *   gemm     25.2 GFLOP of the head take 9.1 (M4), 5.5 (M4 Max), 4.4 (M3 Ultra), 10.8 ms (M5); others by their cores
- *   shared   nine tenths of the bandwidth that Apple states for the chip's memory (68, 200, 400, 100, 100, 819, 120, 273, 546, 153
- *            GB/s in the order below; the M5 Max's is a guess)
- *   waiting  what is left of published static steps for 81.2 GFLOP of the head and of weight gradients
- *   call     ms of a call inside the static loop: 9.6 (M4), 8.9 (M4 Pro), 15 (M3 Ultra), 9.3 (M5), 33.5 ms (M1 Pro) for 72
- *   packed   GB/s at which fp16 weights that lie beside the activation are cut out and used: 170 MB in 21 (M4), 18.3 (M4
- *            Pro), 32.7 ms (M3 Ultra) forward
- *   io       ms of staging in a static and in a packed step; element: elementwise work on the host */
 static const struct host_row {
     chip_id chip;
     cost_host host;
-    double call, packed, io_static, io_packed, element;
+    double call, packed, io_static, io_packed, element, logit;
 } hosts[] = {
-    {CHIP_m1, {1.2, 0.5, 25, 50, 61}, 0.37, 5, 8, 40, 22},
-    {CHIP_m1_pro, {2.2, 0.85, 40, 120, 180}, 0.37, 5, 6, 30, 20},
-    {CHIP_m1_max, {2.2, 0.88, 45, 180, 360}, 0.40, 5, 6, 30, 18},
-    {CHIP_m2, {1.5, 0.6, 30, 80, 90}, 0.30, 6, 6, 35, 18},
-    {CHIP_m3, {1.9, 0.8, 35, 80, 90}, 0.20, 6.5, 5, 30, 16},
-    {CHIP_m3_ultra, {5.8, 1.55, 70, 300, 737}, 0.135, 4.9, 3.6, 19, 13.6},
-    {CHIP_m4, {2.75, 1.04, 45, 95, 108}, 0.062, 7.2, 4.1, 22, 14.4},
-    {CHIP_m4_pro, {3.6, 1.36, 60, 200, 245}, 0.055, 8.3, 4, 13.5, 13.5},
-    {CHIP_m4_max, {4.6, 1.98, 70, 350, 491}, 0.065, 8.3, 4, 13, 12.5},
-    {CHIP_m5, {2.4, 0.96, 50, 120, 138}, 0.058, 8, 4.7, 22, 15.3},
-    {CHIP_m5_max, {5, 2, 75, 400, 500}, 0.058, 9.5, 4, 13, 12.5},
+#define HOST(id, sgemm, waiting, stream, memory, shared, watts, call, packed, io_static, io_packed, element, logit,    \
+             source)                                                                                                   \
+    {CHIP_##id, {sgemm, waiting, stream, memory, shared, watts, source}, call, packed, io_static, io_packed, element,  \
+     logit},
+#include "ane/chip/hosts.def"
 };
 
 static const struct host_row *cost_step_row_of(const chip *c) {
     size_t count = sizeof hosts / sizeof hosts[0];
     for (size_t i = 0; i < count; i++)
         if (hosts[i].chip == c->id) return &hosts[i];
-    /* The base chip of the generation, or the nearest before it. */
+    /* The base chip of the generation, or the nearest before it; a phone's is a phone's. */
     const struct host_row *best = &hosts[0];
-    for (size_t i = 0; i < count; i++)
-        if (chip_get(hosts[i].chip)->generation <= c->generation &&
-            chip_get(hosts[i].chip)->generation > chip_get(best->chip)->generation)
-            best = &hosts[i];
+    for (size_t i = 0; i < count; i++) {
+        const chip *other = chip_get(hosts[i].chip), *now = chip_get(best->chip);
+        if (other->generation > c->generation || (other->is_phone && !c->is_phone)) continue;
+        if (other->generation > now->generation || (c->is_phone && other->is_phone && !now->is_phone)) best = &hosts[i];
+    }
     return best;
 }
 
 cost_host cost_host_of(const chip *c) { return cost_step_row_of(c)->host; }
 
 const char *cost_host_sources(void) {
-    return "  products: from the classifier's time in published steps of Stories110M (25.2 GFLOP: M4 9.1 ms, M4 Max "
-           "5.5, "
-           "M3 "
-           "Ultra 4.4, M5 10.8; other chips by their cores); code: a CBLAS such as Accelerate (--blas auto), never "
-           "timed "
-           "on "
-           "a Mac by Propane; with --blas off own NEON kernels, which are slower\n"
+    return "  products: fp32 sgemm as others measured it on the chip, or its nearest; code: a CBLAS such as Accelerate "
+           "(--blas auto), "
+           "never timed on a Mac by Propane; with --blas off own NEON kernels, which are slower\n"
            "  elementwise: from the parts that published trainers print (staging, elementwise work); code: loops of "
-           "the "
-           "thread pool\n"
+           "the thread pool\n"
            "  AdamW: assumed, about 0.8 of the memory's bandwidth; code: one sweep of the pool, bytes by --moments; "
-           "from one "
-           "set to another (--overlap early) the same bytes, as lines that are written whole are not read first "
-           "(STREAM on "
-           "an M4: 103 of 120 GB/s, arXiv 2502.05317)\n"
+           "from one set to another (--overlap early) the same bytes, as lines that are written whole are not read "
+           "first "
+           "(STREAM on an M4: 103 of 120 GB/s, arXiv 2502.05317)\n"
            "  all at once: nine tenths of the bandwidth that Apple states for the chip; engine, products and update "
-           "share "
-           "it\n"
+           "share it\n"
            "  engine: the model behind 'propane estimate PROGRAM', fitted to published calls (docs/estimate.md)\n"
+           "  joules: the processor's watts while it computes, the engine's by its operations and bytes, memory for "
+           "what the "
+           "processor moves, 0.3 W idle (M3 Pro, slavko); a range of a factor of two\n"
            "  order: the queues of train/step: updates go on beside the next batch (--overlap on), as --trace shows "
            "them\n";
 }
 
-double cost_packed_gbs(const chip *c) { return cost_step_row_of(c)->packed; }
+/* Each position costs, too: rustane's 24 published sizes (M4 Max) go with 0.535 + 0.00178 x positions, forward and backward
+ * together, 1.46 times as long at 512 positions as at 256. */
+static double cost_step_positions(double positions) { return (0.535 + 0.00178 * positions) / (0.535 + 0.00178 * 256); }
+
+double cost_packed_ms(const chip *c, double weight_bytes, double positions) {
+    return weight_bytes / (cost_step_row_of(c)->packed * 1e6) * cost_step_positions(positions);
+}
 
 const char *cost_style_name(cost_style style) {
-    static const char *const names[] = {
-        "baked",  "baked, head on the engine",  "baked, norms on the host", "packed",
-        "inputs", "packed, one call at a time", "forward half, packed",     "engine's part of baked"};
+    static const char *const names[] = {"baked",
+                                        "baked, head on the engine",
+                                        "baked, norms on the host",
+                                        "packed",
+                                        "inputs",
+                                        "packed, one call at a time",
+                                        "forward half, packed",
+                                        "engine's part of baked",
+                                        "packed, a call a product"};
     return names[style];
 }
 
@@ -109,16 +103,36 @@ static void cost_step_sync_step(const chip *c, const cost_sizes *s, cost_style s
     out->update_ms = style == COST_STYLE_FORWARD ? 0 : 0.097 * slow * millions;
 }
 
-static void cost_step_packed_step(const struct host_row *h, const cost_sizes *s, cost_style style, cost_step *out) {
+/* Trainers with packed weights cut the vocabulary to the words in use: of TinyStories 9,205. */
+#define PACKED_VOCAB 9205
+
+static double cost_step_head_ms(const struct host_row *h, const cost_sizes *s) {
+    const double vocab = s->vocab > 0 ? s->vocab : PACKED_VOCAB;
+    return 4 * s->width * vocab * s->context / (h->host.gemm_tflops * 1e9) + h->logit * vocab * s->context / 1e6;
+}
+
+static void cost_step_packed_step(const chip *c, const struct host_row *h, const cost_sizes *s, cost_style style,
+                                  cost_step *out) {
     double weights = s->layers * cost_layer_weights(s),
            activation = s->layers * s->width * s->context / UNIT_ACTIVATION;
-    double head =
-        4 * s->width * fmin(s->vocab, 32000) * s->context / 1e9; /* large vocabularies are cut to the words in use */
     double cut = style == COST_STYLE_INPUTS ? 0.42 : 1; /* without cutting weights out: 77 instead of 110 ms (M4) */
-    out->engine_ms = 2 * cut * weights * 2 / (h->packed * 1e6);
+    out->engine_ms = cut * cost_packed_ms(c, 2 * 2 * weights, s->context);
     out->staging_ms = (style == COST_STYLE_INPUTS ? 0.6 : 1) * h->io_packed * activation;
-    out->elementwise_ms = 0.8 * h->element * s->layers * s->hidden * s->context / UNIT_HIDDEN + 3 * activation;
-    out->gemm_ms = head / fmin(h->host.gemm_tflops, 2.2);
+    /* norms 3 to 6, copies for weight gradients 2.5 to 3.1, and what the logs leave unnamed, 1 to 7 ms */
+    out->elementwise_ms = 0.8 * h->element * s->layers * s->hidden * s->context / UNIT_HIDDEN + 8 * activation;
+    out->gemm_ms = cost_step_head_ms(h, s);
+}
+
+/* A call for each of seven products forward and seven backward, everything else on the processor, which is one trainer's way
+ * (AutoANE, M2 Pro): a call with its staging took 0.27 ms at 960 x 256 (MeZO, 360M) and leaves 0.1 ms at 512 x 128 (36M). Beside the
+ * products the processor's own step of 95M parameters takes 30.3 of 102.2 ms, 28.9 ns an activation. */
+static void cost_step_product_step(const chip *c, const struct host_row *h, const cost_sizes *s, cost_step *out) {
+    double weights = s->layers * cost_layer_weights(s), calls = 14 * s->layers;
+    double vocab = s->vocab > 0 ? s->vocab : PACKED_VOCAB;
+    out->engine_ms = cost_packed_ms(c, 2 * 2 * weights, s->context) + calls * 0.038;
+    out->staging_ms = calls * s->width * s->context * 0.94e-6;
+    out->elementwise_ms = s->layers * s->width * s->context * COST_ELEMENT_NS / 1e6;
+    out->gemm_ms = (2 * weights + 6 * s->width * vocab) * s->context / (h->host.gemm_tflops * 1e9);
 }
 
 static void cost_step_static_step(const chip *c, const struct host_row *h, const cost_sizes *s, cost_style style,
@@ -126,7 +140,8 @@ static void cost_step_static_step(const chip *c, const struct host_row *h, const
     double weights = s->layers * cost_layer_weights(s),
            activation = s->layers * s->width * s->context / UNIT_ACTIVATION;
     double engine = 4 * weights * s->context / 1e9 + 6 * activation; /* forward and dX; attention's backward */
-    double head = 2 * s->width * s->vocab * s->context / 1e9, products = 3 * head + 2 * weights * s->context / 1e9;
+    double vocab = s->vocab > 0 ? s->vocab : 32000;
+    double head = 2 * s->width * vocab * s->context / 1e9, products = 3 * head + 2 * weights * s->context / 1e9;
     double calls = 6 * s->layers;
     if (style == COST_STYLE_STATIC_HEAD) {
         calls += 14;
@@ -146,7 +161,9 @@ void cost_step_published(const chip *c, const cost_sizes *s, cost_style style, c
     if (style == COST_STYLE_SYNC || style == COST_STYLE_FORWARD)
         cost_step_sync_step(c, s, style, out);
     else if (style == COST_STYLE_PACKED || style == COST_STYLE_INPUTS)
-        cost_step_packed_step(h, s, style, out);
+        cost_step_packed_step(c, h, s, style, out);
+    else if (style == COST_STYLE_PRODUCTS)
+        cost_step_product_step(c, h, s, out);
     else
         cost_step_static_step(c, h, s, style, out);
     out->ms = out->engine_ms + out->staging_ms + out->elementwise_ms + out->gemm_ms + out->update_ms;
@@ -163,19 +180,18 @@ static double cost_step_size_in(const char *shape, const char *name) {
     return 0;
 }
 
-static bool cost_step_read_sizes(const char *shape, const char *note, cost_sizes *s) {
+static bool cost_step_read_sizes(const char *shape, cost_sizes *s) {
     bool stories = cost_step_has(shape, "Stories110M"),
          rustane = cost_step_size_in(shape, "D") > 0 && !stories && !cost_step_has(shape, "Qwen");
-    *s = stories ? (cost_sizes){12, 768, 2048, 768, 768, 32000, 256, 1} : (cost_sizes){.batch = 1};
+    *s = stories ? (cost_sizes){12, 768, 2048, 768, 768, 0, 256, 1} : (cost_sizes){.batch = 1};
+    s->vocab = cost_step_size_in(shape, "V");
     if (stories) return true;
     s->layers = cost_step_size_in(shape, "L");
     s->width = cost_step_size_in(shape, "D");
     s->hidden = cost_step_size_in(shape, "F");
-    s->vocab = cost_step_size_in(shape, "V") > 0 ? cost_step_size_in(shape, "V") : 32000;
     s->context = cost_step_size_in(shape, "S") > 0 ? cost_step_size_in(shape, "S") : 256;
     s->q = s->kv = s->width;
     if (cost_step_has(shape, "Qwen3-0.6B")) s->q = 2048, s->kv = 1024;
-    (void)note;
     return s->layers > 0 && s->width > 0 && s->hidden > 0 && (rustane || cost_step_has(shape, "Qwen"));
 }
 
@@ -184,6 +200,7 @@ static const char *cost_step_read_style(const char *id, const char *shape, const
     if (cost_step_has(shape, "kernel ") || cost_step_has(shape, "one layer") || cost_step_has(shape, "dispatches"))
         return "part of a step";
     if (cost_step_has(shape, "dynamic:")) return "part of a step";
+    if (cost_step_has(shape, "microbatches")) return "several batches in one time";
     if (cost_step_has(note, "pipelined")) return "another way of overlapping";
     if (cost_step_has(shape, "ANE part")) {
         *out = COST_STYLE_ENGINE;
@@ -191,6 +208,8 @@ static const char *cost_step_read_style(const char *id, const char *shape, const
         *out = COST_STYLE_FORWARD;
     } else if (!cost_step_has(shape, "Stories") && !cost_step_has(shape, "Qwen")) {
         *out = COST_STYLE_SYNC;
+    } else if (cost_step_has(id, "matmul") || cost_step_has(note, "matmul-only")) {
+        *out = COST_STYLE_PRODUCTS;
     } else if (cost_step_has(note, "function-parameter")) {
         *out = COST_STYLE_INPUTS;
     } else if (dynamic || cost_step_has(note, "steady state") || cost_step_has(note, "compiled once") ||
@@ -215,11 +234,14 @@ bool cost_step_point_read(const char *id, const char *title, const char *workloa
         out->reason = "no latency published";
     else if (chip_find(title, &c, NULL) != PROPANE_OK || strcasecmp(c->title, title) != 0)
         out->reason = "chip not known";
-    else if (!cost_step_read_sizes(shape, note, &out->sizes))
+    else if (!cost_step_read_sizes(shape, &out->sizes))
         out->reason = "sizes not stated";
     else
         out->reason = cost_step_read_style(id, shape, note, &out->style);
     out->covered = !out->reason;
+    /* The model's vocabulary, not the trainer's: packed ones of Stories110M keep the words in use. */
+    const bool packed = out->style == COST_STYLE_PACKED || out->style == COST_STYLE_INPUTS;
+    if (packed && out->sizes.vocab >= 32000 && cost_step_has(shape, "Stories110M")) out->sizes.vocab = PACKED_VOCAB;
     if (out->covered) cost_step_published(c, &out->sizes, out->style, &out->step);
     return true;
 }

@@ -1,25 +1,27 @@
 /* SPDX-License-Identifier: MIT
  * Training steps as other projects published them, and what the host beside each engine does per second. The engine's
- * figures are the model's; the host's are assumptions, each derived from the parts of published steps, because nothing of a
- * Mac was measured by Propane.
+ * figures are the model's; the host's are assumptions, each derived from the parts of published steps, because nothing
+ * of a Mac was measured by Propane.
  */
 #ifndef ANE_CHIP_COST_STEP_H
 #define ANE_CHIP_COST_STEP_H
 
 #include "ane/chip/cost_model.h"
 
-/* The host of a chip. */
+/* The host of a chip: hosts.def says what each is and where it comes from. */
 typedef struct cost_host {
-    double gemm_tflops;    /* fp32 products by the processor's matrix unit, while it has nothing else to do */
-    double waiting_tflops; /* the same in the published trainers, their waiting included */
-    double stream_gbs;     /* elementwise work, casts, copies of activations; several cores */
-    double memory_gbs;     /* AdamW, which only streams */
-    double shared_gbs;     /* what engine, host and update move at once, at most */
+    double gemm_tflops, waiting_tflops;
+    double stream_gbs, memory_gbs, shared_gbs;
+    double watts;
+    const char *source;
 } cost_host;
 cost_host cost_host_of(const chip *c);
 const char *cost_host_sources(void); /* a line for each figure: where it comes from, and which code it stands for */
-/* GB/s at which the engine cuts fp16 weights out of an input that holds them beside the activation, and uses them. */
-double cost_packed_gbs(const chip *c);
+/* What the engine takes to cut fp16 weights out of inputs that hold them beside an activation, and to use them. */
+double cost_packed_ms(const chip *c, double weight_bytes, double positions);
+/* ns an activation (layers x width x positions) that a whole step on the processor takes beside its products. */
+#define COST_ELEMENT_NS 28.9
+#define COST_IDLE_WATTS 0.3 /* of a Mac that does nothing, M3 Pro (slavko) */
 
 typedef enum cost_style {
     COST_STYLE_STATIC,       /* weights baked, 72 programs, head and dW on the host */
@@ -30,12 +32,13 @@ typedef enum cost_style {
     COST_STYLE_SYNC,         /* packed, one call after the other, everything staged (rustane) */
     COST_STYLE_FORWARD,      /* the forward half of the last */
     COST_STYLE_ENGINE,       /* the engine's part of a static step */
+    COST_STYLE_PRODUCTS,     /* packed, a call for each product, all else on the processor (AutoANE, "matmul only") */
     COST_STYLE_COUNT
 } cost_style;
 const char *cost_style_name(cost_style style);
 
 typedef struct cost_sizes {
-    double layers, width, hidden, q, kv, vocab, context, batch;
+    double layers, width, hidden, q, kv, vocab, context, batch; /* vocab 0: not stated */
 } cost_sizes;
 
 double cost_layer_weights(const cost_sizes *s); /* of one layer, norms left out */

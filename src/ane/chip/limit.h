@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * The rows of limits.def as data, and what a row's check looks at. A check knows the program, file, request or process in
- * front of it and nothing of chips; which chips a row is about is a column.
+ * The rows of limits.def as data, and what a row's check looks at. A check knows the program, file, request or process
+ * in front of it and nothing of chips; which chips a row is about is a column.
  */
 #ifndef ANE_CHIP_LIMIT_H
 #define ANE_CHIP_LIMIT_H
@@ -37,7 +37,8 @@ typedef enum chip_severity {
 
 typedef enum chip_path {                   /* how a program reaches the engine */
                          CHIP_PATH_DIRECT, /* MIL text given to the engine's compiler, as Propane does */
-                         CHIP_PATH_COREML, /* through Core ML, which gives what an engine does not take to CPU and GPU */
+                         /* through Core ML, which gives what an engine does not take to CPU and GPU */
+                         CHIP_PATH_COREML,
                          CHIP_PATH_COUNT
 } chip_path;
 
@@ -128,8 +129,9 @@ double chip_limit_value(const char *id);                /* of a row that there i
 const char *chip_limit_scope(const chip_limit *l);      /* "program", "blob", "request", "process", "fact" */
 const char *chip_severity_name(chip_severity severity); /* "refused", "falls back", "warning", "note" */
 const char *chip_path_name(chip_path path);             /* "direct", "coreml" */
-/* Does the row speak about this chip under this macOS (times 100; 0: not known) on this path? Then how. Where the version is not
- * known, a row about some versions only warns, and what older versions refuse is not said at all. */
+/* Does the row speak about this chip under this macOS (times 100; 0: not known) on this path? Then how. Where the
+ * version is not known, a row about some versions only warns; what older versions refuse, and what one version alone
+ * does, is not said at all. */
 bool chip_limit_on(const chip_limit *l, const chip *c, int os, chip_path path, chip_severity *out);
 
 #endif

@@ -6,6 +6,8 @@
 #include <strings.h>
 
 #include "ane/chip/check.h"
+#include "ane/chip/for_engine.h"
+#include "ane/chip/placement_diff.h"
 #include "core/base/memory.h"
 #include "core/run/public.h"
 
@@ -13,6 +15,9 @@ struct propane_report {
     chip_report *r;
     const chip *targets[CHIP_COUNT];
     int target_count;
+    propane_module *module; /* that the plan is compared with, if it is ours */
+    placement_diff plan;
+    bool planned;
 };
 
 /* iOS was numbered three ahead of macOS until both took the year's number: iOS 17 came with macOS 14. */
@@ -75,6 +80,10 @@ static propane_status api_check_read(const propane_check_options *options, const
         out->path = CHIP_PATH_COREML;
     else if (o.path && strcmp(o.path, "direct") != 0)
         return propane_fail(err, PROPANE_ERR_INVALID, "path must be direct or coreml, not '%.40s'", o.path);
+    if (o.plan && out->target_count != 1)
+        return propane_fail(err, PROPANE_ERR_INVALID, "plan is of one chip, and target names %d", out->target_count);
+    if (o.plan && o.path && out->path != CHIP_PATH_COREML)
+        return propane_fail(err, PROPANE_ERR_INVALID, "plan is Core ML's, and path is direct");
     return PROPANE_OK;
 }
 
@@ -110,23 +119,41 @@ static propane_status api_check_end(propane_report *r, propane_status status, pr
     return status;
 }
 
+/* `m`: the module, or NULL: read from the file. */
+static propane_status api_check_compare(propane_report *r, const char *path, const propane_module *m,
+                                        const propane_check_options *options, propane_error *err) {
+    propane_check_options o = {0};
+    PROPANE_TRY(api_take(&o, sizeof o, options, "propane_check_options", err));
+    if (!o.plan) return PROPANE_OK;
+    if (!m) PROPANE_TRY(propane_module_read(path, &r->module, err));
+    PROPANE_TRY(placement_diff_make(m ? m : r->module, r->targets[0], chip_report_os(r->r), o.plan, &r->plan, err));
+    r->planned = true;
+    return PROPANE_OK;
+}
+
 propane_status propane_check_file(const char *path, const propane_check_options *options, propane_report **out,
                                   propane_error *err) {
     API_ERROR(err);
     PROPANE_TRY(api_check_create(options, CHIP_PATH_DIRECT, out, err));
-    return api_check_end(*out, chip_check_file((*out)->r, path, err), out);
+    propane_status status = chip_check_file((*out)->r, path, err);
+    if (!status) status = api_check_compare(*out, path, NULL, options, err);
+    return api_check_end(*out, status, out);
 }
 
 propane_status propane_check_module(const propane_module *module, const propane_check_options *options,
                                     propane_report **out, propane_error *err) {
     API_ERROR(err);
-    PROPANE_TRY(api_check_create(options, module->package ? CHIP_PATH_COREML : CHIP_PATH_DIRECT, out, err));
-    return api_check_end(*out, chip_check_module((*out)->r, module, err), out);
+    PROPANE_TRY(api_check_create(options, module->coreml ? CHIP_PATH_COREML : CHIP_PATH_DIRECT, out, err));
+    propane_status status = chip_check_module((*out)->r, module, err);
+    if (!status) status = api_check_compare(*out, NULL, module, options, err);
+    return api_check_end(*out, status, out);
 }
 
 void propane_report_free(propane_report *report) {
     if (!report) return;
     chip_report_free(report->r);
+    placement_diff_deinit(&report->plan);
+    propane_module_free(report->module);
     mem_free(report);
 }
 
@@ -198,7 +225,11 @@ static propane_status api_check_print_json(json_t *root, char **out, propane_err
 propane_status propane_report_print(const propane_report *report, propane_form form, char **out, propane_error *err) {
     text t = {0};
     *out = NULL;
-    if (form == PROPANE_JSON) return api_check_print_json(chip_report_json(report->r), out, err);
+    if (form == PROPANE_JSON) {
+        json_t *root = chip_report_json(report->r);
+        if (report->planned) json_put(root, "plan", placement_diff_json(&report->plan));
+        return api_check_print_json(root, out, err);
+    }
     if (form == PROPANE_SARIF) return api_check_print_json(chip_report_sarif(report->r), out, err);
     if (form == PROPANE_TEXT) return propane_report_print_look(report, NULL, out, err);
     if (form != PROPANE_GITHUB)
@@ -216,6 +247,7 @@ propane_status propane_report_print_look(const propane_report *report, const pro
     PROPANE_TRY(api_take(&o, sizeof o, look, "propane_look", err));
     if (o.width < 0) return propane_fail(err, PROPANE_ERR_INVALID, "width is %d; 0 stands for any", o.width);
     chip_report_print(report->r, &(chip_print){o.styled, o.width}, &t);
+    if (report->planned) placement_diff_print(&report->plan, &t);
     return api_give_text(&t, out, NULL, err);
 }
 
@@ -230,4 +262,27 @@ propane_status propane_rules_print(propane_form form, char **out, propane_error 
                     l->sentence);
     }
     return api_give_text(&t, out, NULL, err);
+}
+
+propane_status propane_chips(const char *target, const char **names, int room, int *count, propane_error *err) {
+    const chip *chips[CHIP_COUNT];
+    *count = 0;
+    _Static_assert(CHIP_COUNT <= PROPANE_MAX_CHIPS, "the header has room for all chips");
+    PROPANE_TRY(chip_find_list(target, chips, count, err));
+    for (int i = 0; i < *count && i < room; i++) names[i] = chips[i]->name;
+    return PROPANE_OK;
+}
+
+propane_status propane_module_for_engine(propane_module *module, int *count, char **report, propane_error *err) {
+    API_ERROR(err);
+    text t = {0};
+    int made = 0;
+    if (report) *report = NULL;
+    if (!module) return propane_fail(err, PROPANE_ERR_INVALID, "propane_module_for_engine: module must not be NULL");
+    text_append(&t, "");
+    propane_status status = for_engine_rewrite(module, &made, &t, err);
+    if (count) *count = made;
+    if (status == PROPANE_OK && report) status = api_give_text(&t, report, NULL, err);
+    text_deinit(&t);
+    return status;
 }

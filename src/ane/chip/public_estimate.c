@@ -3,11 +3,11 @@
  */
 #include <string.h>
 
-#include "ane/chip/cost_model.h"
+#include "ane/chip/placed_cost.h"
 #include "core/base/json.h"
 #include "core/base/memory.h"
 #include "core/mil/ops.h"
-#include "core/mil/settle_values.h"
+#include "core/mil/specialize.h"
 #include "core/run/public.h"
 
 typedef struct estimate_row {
@@ -28,7 +28,7 @@ static propane_status api_estimate_fill(propane_estimate *e, const propane_modul
                                         const propane_estimate_options *options, propane_error *err) {
     const chip *chips[CHIP_COUNT];
     int chip_count = 0, path = 0;
-    const char *through = options->path ? options->path : m->package ? "coreml" : "direct"; /* as check takes it */
+    const char *through = options->path ? options->path : m->coreml ? "coreml" : "direct"; /* as check takes it */
     PROPANE_TRY(chip_find_list(options->target ? options->target : "m4", chips, &chip_count, err));
     while (path < COST_PATH_COUNT && strcmp(cost_path_name((cost_path)path), through) != 0) path++;
     if (path == COST_PATH_COUNT)
@@ -49,7 +49,7 @@ static propane_status api_estimate_fill(propane_estimate *e, const propane_modul
             if (status == PROPANE_ERR_UNSUPPORTED) settled = f; /* what waits for values is not counted */
             if (status && status != PROPANE_ERR_UNSUPPORTED) return propane_fail(err, status, "%s", why.text);
             row->chip = chips[i];
-            PROPANE_TRY(cost_function(chips[i], (cost_path)path, settled, e->arena, &row->program, err));
+            PROPANE_TRY(placed_cost(chips[i], (cost_path)path, settled, e->arena, &row->program, err));
             e->count++;
         }
     return PROPANE_OK;
@@ -96,7 +96,11 @@ bool propane_estimate_get(const propane_estimate *estimate, int index, propane_e
                                        .utilisation = p->utilisation,
                                        .energy_mj = p->energy_mj,
                                        .compile_ms = cost_compile_ms(row->chip, p->weight_bytes),
-                                       .op_count = p->op_count};
+                                       .op_count = p->op_count,
+                                       .moved = p->moved,
+                                       .switches = p->switches,
+                                       .cpu_ms = p->cpu_ms,
+                                       .switch_ms = p->switch_ms};
     return api_give(out, &mine, sizeof mine);
 }
 
@@ -146,6 +150,9 @@ static void api_estimate_print_row(cost_path path, const chip *c, const cost_pro
                 p->weight_bytes / 1e6, 100 * p->utilisation, p->energy_mj,
                 api_estimate_time(least, cost_compile_ms(c, p->weight_bytes)),
                 api_estimate_time(most, cost_first_load_most_ms(c, path, p->weight_bytes)));
+    if (p->moved)
+        text_printf(out, "; %d operation%s on the CPU about %.3f ms, %d switch%s about %.3f ms", p->moved,
+                    p->moved == 1 ? "" : "s", p->cpu_ms, p->switches, p->switches == 1 ? "" : "es", p->switch_ms);
     if (p->uncounted) text_printf(out, "; %d operations whose shapes follow from values are not counted", p->uncounted);
     text_printf(out, "\n");
 }
@@ -158,12 +165,14 @@ static json_t *api_estimate_row_json(cost_path path, const chip *c, const cost_p
                                 o->op->info->name, "ms", o->ms, "flops", o->flops, "bytes", o->bytes, "energy_mj",
                                 o->energy_mj, "bound_by", cost_bound_name(o->bound)));
     }
-    return json_pack("{s:s, s:s, s:s, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:i, s:f, s:f, s:i, s:o}",
+    return json_pack("{s:s, s:s, s:s, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:i, s:f, s:f, s:i, s:i, s:f, "
+                     "s:i, s:f, s:o}",
                      "kind", "estimated", "chip", c->name, "function", p->function->name, "ms", p->ms, "low_ms",
                      p->low_ms, "high_ms", p->high_ms, "fixed_ms", p->fixed_ms, "io_ms", p->io_ms, "flops", p->flops,
                      "bytes", p->bytes, "weight_bytes", p->weight_bytes, "utilisation", p->utilisation, "energy_mj",
                      p->energy_mj, "compiles", 1, "compile_ms", cost_compile_ms(c, p->weight_bytes),
                      "first_load_most_ms", cost_first_load_most_ms(c, path, p->weight_bytes), "uncounted", p->uncounted,
+                     "cpu_ops", p->moved, "cpu_ms", p->cpu_ms, "switches", p->switches, "switch_ms", p->switch_ms,
                      "ops", ops);
 }
 

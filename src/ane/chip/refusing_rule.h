@@ -6,7 +6,8 @@
 
 #include "core/mil/mil.h"
 
-/* The rule that refuses most surely what is in the program, of any chip, in words; "no rule knows this" where none does. */
+/* The rule that refuses most surely what is in the program, of any chip, in words; "no rule knows this" where none
+ * does. */
 PROPANE_CHECK propane_status chip_refusing_rule(const mil_module *m, char *out, size_t room, propane_error *err);
 
 #endif

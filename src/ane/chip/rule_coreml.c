@@ -31,7 +31,7 @@ bool chip_rule_computed(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
 
 static bool rule_coreml_is_integer(const mil_value *v) {
     const mil_dtype_info *t = mil_dtype_get(v->type.dtype);
-    return v->type.shell == MIL_TENSOR && t->bits > 8 && (t->kind == MIL_KIND_INT || t->kind == MIL_KIND_UINT) &&
+    return v->type.container == MIL_TENSOR && t->bits > 8 && (t->kind == MIL_KIND_INT || t->kind == MIL_KIND_UINT) &&
            !chip_is_constant(v);
 }
 
@@ -130,7 +130,7 @@ bool chip_rule_upsample_factor(const chip_view *view, char out[CHIP_TEXT_BYTES])
     static const char *const params[] = {"scale_factor_height", "scale_factor_width"};
     for (int i = 0; i < 2; i++) {
         const mil_value *v = mil_in(view->op, params[i]);
-        const double factor = v && v->konst && v->konst->data ? mil_const_f64(v->konst, 0) : 1;
+        const double factor = v && v->constant && v->constant->data ? mil_const_f64(v->constant, 0) : 1;
         if (factor > view->limit->value)
             return chip_found(out, "the factor is %g; the most is %.0f", factor, view->limit->value);
     }
@@ -214,7 +214,7 @@ bool chip_rule_state_width(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     for (int i = 0; i < view->function->param_count; i++) {
         const mil_value *v = view->function->params[i];
         const int64_t n = v->type.rank ? v->type.dim[v->type.rank - 1] : 1;
-        if (v->type.shell == MIL_STATE && n % (int64_t)view->limit->value != 0)
+        if (v->type.container == MIL_STATE && n % (int64_t)view->limit->value != 0)
             return chip_found(out, "the last axis of the state '%.60s' has %lld elements, no multiple of %.0f", v->name,
                               (long long)n, view->limit->value);
     }
@@ -265,5 +265,18 @@ bool chip_rule_dequantized_factor(const chip_view *view, char out[CHIP_TEXT_BYTE
     for (int i = 0; i < 2; i++)
         if (rule_coreml_made_by(pair[i], MIL_OP_dequantize) && !chip_is_constant(pair[1 - i]))
             return chip_found(out, "'%.60s' has a scale of its own", pair[i]->name);
+    return false;
+}
+
+static bool rule_coreml_is_product(mil_opcode code) {
+    return code == MIL_OP_conv || code == MIL_OP_conv_transpose || code == MIL_OP_linear || code == MIL_OP_matmul;
+}
+
+bool chip_rule_byte_weight(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
+    const mil_value *data = rule_coreml_main(view->op), *w = view->op->results[0];
+    if (!data || data->type.dtype != MIL_int8) return false;
+    for (const mil_op *op = view->function->first; op; op = op->next)
+        if (rule_coreml_is_product(op->info->code) && chip_weight_of(op) == w)
+            return chip_found(out, "'%.60s' is the int8 weight of %s", w->name, op->info->name);
     return false;
 }

@@ -88,8 +88,8 @@ bool chip_rule_padded_rows(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
         for (int i = 0; i < op->result_count; i++) {
             const mil_value *v = op->results[i];
             const int rank = v->type.rank;
-            if (rank < 3 || v->type.dtype != MIL_fp16 || mil_type_is_open(&v->type) || v->type.shell != MIL_TENSOR ||
-                v->konst)
+            if (rank < 3 || v->type.dtype != MIL_fp16 || mil_type_is_open(&v->type) ||
+                v->type.container != MIL_TENSOR || v->constant)
                 continue;
             const int64_t own = mil_type_bytes(&v->type), padded = (int64_t)chip_surface_bytes(&v->type, 0);
             if ((double)v->type.dim[rank - 1] < view->limit->value && padded - own > waste) {
@@ -196,4 +196,14 @@ bool chip_rule_opset(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
         if (f->opset >= (mil_opset)view->limit->value)
             return chip_found(out, "function '%.60s' is of opset %s", f->name, mil_opset_name(f->opset));
     return false;
+}
+
+bool chip_rule_attention(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
+    const int *n = view->op_counts;
+    const bool by_hand = n[MIL_OP_softmax] && n[MIL_OP_matmul];
+    return (by_hand || n[MIL_OP_scaled_dot_product_attention]) && chip_found(out, "it has attention");
+}
+
+bool chip_rule_computes_fp32(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
+    return view->op->results[0]->type.dtype == MIL_fp32 && chip_found(out, "it computes in fp32");
 }

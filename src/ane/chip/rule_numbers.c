@@ -9,9 +9,11 @@
 #include "ane/chip/rule.h"
 #include "ane/chip/value_facts.h"
 #include "core/mil/ops.h"
+#include "core/mil/ops/shape_util.h"
 
 enum { MASK_DEPTH = 8 };
-#define HALF_LOWEST (-65504.0)
+#define HALF_LOWEST   (-65504.0)
+#define HALF_SMALLEST 0x1p-24
 
 static const mil_value *rule_numbers_main(const mil_op *op) {
     return op->info->param_count && op->operands[0].count ? op->operands[0].values[0] : NULL;
@@ -63,9 +65,13 @@ bool chip_rule_raw_exp(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     return chip_found(out, "nothing is subtracted from '%.60s' first: %s", x->name, known);
 }
 
+/* An epsilon that fp16 holds keeps the logarithm finite, and is what the program says. */
 bool chip_rule_log_of_softmax(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
-    return rule_numbers_is_half(view->op) && rule_numbers_made_by(rule_numbers_main(view->op), MIL_OP_softmax) &&
-           chip_found(out, "it is the log of a softmax");
+    double epsilon = 0;
+    if (!rule_numbers_is_half(view->op) || !rule_numbers_made_by(rule_numbers_main(view->op), MIL_OP_softmax))
+        return false;
+    if (mil_attr_float(view->op, "epsilon", &epsilon, NULL) != PROPANE_OK) epsilon = 0;
+    return epsilon < HALF_SMALLEST && chip_found(out, "it is the log of a softmax");
 }
 
 static bool rule_numbers_is_square(const mil_value *v) {
@@ -74,7 +80,7 @@ static bool rule_numbers_is_square(const mil_value *v) {
     if (op->info->code == MIL_OP_square) return true;
     if (op->info->code == MIL_OP_mul) return mil_in(op, "x") == mil_in(op, "y");
     const mil_value *y = op->info->code == MIL_OP_pow ? mil_in(op, "y") : NULL;
-    return y && y->konst && y->konst->data && mil_type_count(&y->type) == 1 && mil_const_f64(y->konst, 0) == 2;
+    return y && y->constant && y->constant->data && mil_type_count(&y->type) == 1 && mil_const_f64(y->constant, 0) == 2;
 }
 
 bool chip_rule_mean_of_squares(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
@@ -87,15 +93,16 @@ bool chip_rule_mean_of_squares(const chip_view *view, char out[CHIP_TEXT_BYTES])
 /* ---- masks ------------------------------------------------------------------------------------------------------------------ */
 
 static bool rule_numbers_is_infinite_below(const mil_value *v) {
-    const chip_range r = v->konst && mil_dtype_is_float(v->type.dtype) ? chip_range_of(v) : (chip_range){0, 0};
-    return r.low < HALF_LOWEST && (isinf(r.low) ? v->konst->data != NULL : true) && mil_type_count(&v->type) <= 1 << 20;
+    const chip_range r = v->constant && mil_dtype_is_float(v->type.dtype) ? chip_range_of(v) : (chip_range){0, 0};
+    return r.low < HALF_LOWEST && (isinf(r.low) ? v->constant->data != NULL : true) &&
+           mil_type_count(&v->type) <= 1 << 20;
 }
 
 /* A constant on the way into a softmax that is minus infinity in fp16. Products, where 0 times it is NaN, sums and choices are
  * looked through; what else makes a value has nothing of a mask any more. */
 static const mil_value *rule_numbers_mask(const mil_value *v, int depth) {
     if (!v || depth > MASK_DEPTH) return NULL;
-    if (v->konst) return rule_numbers_is_infinite_below(v) ? v : NULL;
+    if (v->constant) return rule_numbers_is_infinite_below(v) ? v : NULL;
     const mil_op *op = v->def;
     if (!op || op->block_count) return NULL;
     switch (op->info->code) {
@@ -159,4 +166,32 @@ bool chip_rule_large_angle(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     const chip_range r = chip_range_of(x);
     return fmax(fabs(r.low), fabs(r.high)) > view->limit->value &&
            chip_found(out, "nothing keeps '%.60s' within %.0f", chip_value_name(x), view->limit->value);
+}
+
+/* Of n numbers one is at most (n-1)/n of their span away from the mean. */
+bool chip_rule_large_spread(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
+    const mil_value *x = rule_numbers_main(view->op);
+    bool member[MIL_MAX_RANK];
+    if (!x || !rule_numbers_is_half(view->op)) return false;
+    if (mil_attr_axes(view->op, "axes", x->type.rank, member, NULL) != PROPANE_OK) return false;
+    double n = 1;
+    for (int i = 0; i < x->type.rank; i++)
+        if (member[i]) n *= (double)x->type.dim[i];
+    const chip_range r = chip_range_of(x);
+    return (r.high - r.low) * (n - 1) / n >= view->limit->value &&
+           chip_found(out, "nothing keeps '%.60s' within %.0f of its mean", chip_value_name(x), view->limit->value);
+}
+
+/* A result that may be the next call's parameter: of one type, computed from something, and neither the main input nor the main
+ * output, which residual networks give one type. */
+bool chip_rule_fed_back(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
+    const mil_function *f = view->function;
+    for (int i = 1; i < f->param_count; i++)
+        for (int k = 1; k < f->result_count; k++) {
+            const mil_value *in = f->params[i], *back = f->results[k];
+            if (in->type.dtype == MIL_fp16 && in->type.container == MIL_TENSOR && in->type.rank >= 2 && back->def &&
+                mil_type_equal(&in->type, &back->type))
+                return chip_found(out, "'%.60s' has the type of the input '%.60s'", back->name, in->name);
+        }
+    return false;
 }

@@ -170,7 +170,7 @@ static int64_t rule_op_width_begin(const mil_op *op) {
     if (!x || x->rank == 0 || mil_attr_ints(op, "begin", begin, &count, NULL) != PROPANE_OK || count != x->rank)
         return 0;
     const mil_value *mask = op->info->code == MIL_OP_slice_by_index ? mil_in(op, "begin_mask") : NULL;
-    if (mask && mask->konst && mil_const_i64(mask->konst, x->rank - 1)) return 0;
+    if (mask && mask->constant && mil_const_i64(mask->constant, x->rank - 1)) return 0;
     int64_t first = begin[x->rank - 1];
     return first < 0 ? first + x->dim[x->rank - 1] : first;
 }
@@ -199,7 +199,7 @@ static bool rule_op_from_width_slice(const mil_value *v) {
             return from->rank > 0 && to->rank == from->rank && to->dim[to->rank - 1] < from->dim[from->rank - 1];
         }
         if (op->info->code != MIL_OP_mul && op->info->code != MIL_OP_sub) return false;
-        v = x->konst && op->operands[1].count ? op->operands[1].values[0] : x;
+        v = x->constant && op->operands[1].count ? op->operands[1].values[0] : x;
     }
     return false;
 }
@@ -230,15 +230,15 @@ bool chip_rule_slice_of_input(const chip_view *view, char out[CHIP_TEXT_BYTES]) 
     const mil_value *x = mil_in(view->op, "x");
     const int *n = view->op_counts;
     bool norm = n[MIL_OP_rsqrt] || n[MIL_OP_pow] || n[MIL_OP_layer_norm];
-    return x && !x->def && !x->konst && norm && n[MIL_OP_conv] &&
+    return x && !x->def && !x->constant && norm && n[MIL_OP_conv] &&
            chip_found(out, "it slices the input '%.60s'", x->name);
 }
 
 static bool rule_op_is_zero(const mil_value *v) {
-    if (!v->konst || !v->konst->data) return false;
+    if (!v->constant || !v->constant->data) return false;
     int64_t count = mil_type_count(&v->type);
     for (int64_t i = 0; i < count; i++)
-        if (mil_const_f64(v->konst, i) != 0) return false;
+        if (mil_const_f64(v->constant, i) != 0) return false;
     return true;
 }
 
@@ -254,9 +254,9 @@ bool chip_rule_mul_reduced_zero(const chip_view *view, char out[CHIP_TEXT_BYTES]
 /* A constant whose numbers are not all the same; one that is left out is not. */
 static bool rule_op_varies(const mil_op *op, const char *param) {
     const mil_value *v = mil_in(op, param);
-    const int64_t n = v && v->konst ? mil_type_count(&v->type) : 0;
+    const int64_t n = v && v->constant ? mil_type_count(&v->type) : 0;
     for (int64_t i = 1; i < n; i++)
-        if (fabs(mil_const_f64(v->konst, i) - mil_const_f64(v->konst, 0)) > 0) return true;
+        if (fabs(mil_const_f64(v->constant, i) - mil_const_f64(v->constant, 0)) > 0) return true;
     return false;
 }
 
@@ -305,8 +305,8 @@ static bool rule_op_holds_below(const mil_const *c, double bound) {
 bool chip_rule_huge_mask(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     const mil_value *pair[] = {mil_in(view->op, "x"), mil_in(view->op, "y")};
     for (int i = 0; i < 2; i++)
-        if (pair[i]->konst && pair[i]->konst->type.dtype == rule_op_result_type(view->op)->dtype &&
-            rule_op_holds_below(pair[i]->konst, view->limit->value))
+        if (pair[i]->constant && pair[i]->constant->type.dtype == rule_op_result_type(view->op)->dtype &&
+            rule_op_holds_below(pair[i]->constant, view->limit->value))
             return chip_found(out, "the constant '%.60s' holds numbers below %.0f", chip_value_name(pair[i]),
                               view->limit->value);
     return false;
@@ -318,7 +318,7 @@ static double rule_op_added(const mil_value *x) {
     const mil_value *pair[] = {mil_in(x->def, "x"), mil_in(x->def, "y")};
     for (int i = 0; i < 2; i++) {
         const chip_range r = chip_range_of(pair[i]);
-        if (pair[i]->konst && r.low > 0) return r.low;
+        if (pair[i]->constant && r.low > 0) return r.low;
     }
     return 0;
 }

@@ -44,7 +44,7 @@ static const char *rule_shape_weight_file(const mil_module *m, const char *but) 
         for (const mil_op *op = f->first; op; op = op->next)
             for (int i = 0; i < op->info->param_count; i++)
                 for (int k = 0; k < op->operands[i].count; k++) {
-                    const mil_const *c = op->operands[i].values[k]->konst;
+                    const mil_const *c = op->operands[i].values[k]->constant;
                     if (c && c->blob_path && (!but || strcmp(c->blob_path, but) != 0)) return c->blob_path;
                 }
     return NULL;

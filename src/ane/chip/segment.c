@@ -27,7 +27,7 @@ typedef struct segment_walk {
 /* Weights and what follows from constants alone are worked out before anything runs. */
 static bool segment_is_computed(const mil_op *op) {
     return op->info->code != MIL_OP_const && strncmp(op->info->name, "constexpr_", 10) != 0 && op->result_count > 0 &&
-           !op->results[0]->konst;
+           !op->results[0]->constant;
 }
 
 static void segment_place(segment_walk *w, const mil_op *op, int index) {

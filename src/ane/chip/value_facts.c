@@ -19,7 +19,7 @@ static bool facts_is_random(const mil_op *op) { return strncmp(op->info->name, "
 
 /* *bytes adds up what is stored; of a constant that is computed, what it is computed from. */
 static bool facts_walk_constant(const mil_value *v, int *budget, double *bytes) {
-    if (v->konst && (!v->def || v->def->info->code == MIL_OP_const)) {
+    if (v->constant && (!v->def || v->def->info->code == MIL_OP_const)) {
         *bytes += (double)mil_type_bytes(&v->type);
         return true;
     }
@@ -28,15 +28,15 @@ static bool facts_walk_constant(const mil_value *v, int *budget, double *bytes) 
     MIL_FOR_OPERANDS (v->def, x) {
         if (x->type.dtype == MIL_string) continue;
         operands++;
-        if (!facts_walk_constant(x, budget, bytes)) return v->konst != NULL;
+        if (!facts_walk_constant(x, budget, bytes)) return v->constant != NULL;
     }
-    return operands > 0 || v->konst;
+    return operands > 0 || v->constant;
 }
 
 bool chip_is_constant(const mil_value *v) {
     int budget = WALK;
     double bytes = 0;
-    return v->konst || facts_walk_constant(v, &budget, &bytes);
+    return v->constant || facts_walk_constant(v, &budget, &bytes);
 }
 
 double chip_stored_bytes(const mil_value *v) {
@@ -122,6 +122,12 @@ static bool facts_is_own_maximum(const mil_value *x, const mil_value *y) {
     return false;
 }
 
+/* exp(x - max(x)), of which one is 1. */
+static bool facts_has_one(const mil_value *v) {
+    const mil_op *op = v->def, *from = op && op->info->code == MIL_OP_exp ? mil_in(op, "x")->def : NULL;
+    return from && from->info->code == MIL_OP_sub && facts_is_own_maximum(mil_in(from, "x"), mil_in(from, "y"));
+}
+
 static bool facts_is_pair(const mil_op *op) {
     const mil_param *p = op->info->params;
     return op->info->param_count == 2 && strcmp(p[0].name, "x") == 0 && strcmp(p[1].name, "y") == 0;
@@ -183,7 +189,9 @@ static chip_range facts_single(const mil_op *op, chip_range r) {
     case MIL_OP_reduce_sum_square:
     case MIL_OP_reduce_l1_norm:
     case MIL_OP_reduce_l2_norm: return facts_clip(unknown, 0, INFINITY);
-    case MIL_OP_reduce_sum: return (chip_range){r.low >= 0 ? r.low : -INFINITY, r.high <= 0 ? r.high : INFINITY};
+    case MIL_OP_reduce_sum:
+        if (facts_has_one(mil_in(op, "x"))) return (chip_range){1, INFINITY};
+        return (chip_range){r.low >= 0 ? r.low : -INFINITY, r.high <= 0 ? r.high : INFINITY};
     case MIL_OP_softmax: return (chip_range){0, 1};
     default: return unknown;
     }
@@ -225,7 +233,7 @@ static bool facts_moves(mil_opcode code) {
 }
 
 static chip_range facts_range(const mil_value *v, int *budget) {
-    if (v->konst) return facts_of_constant(v->konst);
+    if (v->constant) return facts_of_constant(v->constant);
     const mil_op *op = v->def;
     if (!op || (*budget)-- <= 0 || op->block_count || !op->info->param_count) return unknown;
     const mil_opcode code = op->info->code;

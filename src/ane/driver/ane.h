@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * The ane driver's parts, for this folder alone. Functions become a source (text and a weight file, source.c), a source a
- * model on the engine (model.c), the model's attributes say how its surfaces are laid out (layout.c), surface.c owns the
- * buffers, run.c the requests. What is offered but not certain to work is tried on small kernels first: procedures.c,
- * dispatch_select.c, capability_trials.c, with self_test_program.c beneath them.
+ * The ane driver's parts, for this folder alone. Functions become a source (text and a weight file, source.c), a source
+ * a model on the engine (model.c), the model's attributes say how its surfaces are laid out (layout.c), surface.c owns
+ * the buffers, run.c the requests. What is offered but not certain to work is tried on small kernels first:
+ * procedures.c, dispatch_select.c, capability_trials.c, with self_test_program.c beneath them.
  */
 #ifndef ANE_DRIVER_ANE_H
 #define ANE_DRIVER_ANE_H
@@ -69,7 +69,7 @@ typedef struct ane_options {
 
 PROPANE_CHECK propane_status ane_options_parse(const char *rest, ane_options *out, propane_error *err);
 
-/* ---- source.c: what is handed to the compiler ---------------------------------------------------------------------------- */
+/* ---- source.c: what is handed to the compiler -------------------------------------------------------------------- */
 
 typedef struct ane_source {
     mil_module *module;
@@ -79,13 +79,13 @@ typedef struct ane_source {
 } ane_source;
 
 /* A copy of one function called main, or of several called p000, p001, ...: parameters and results named so that their
- * alphabetical order is their declared order (constraint C12), and those of several differ; every literal a named constant
- * (C23), every argument written (C19, C20), all larger constants records of one weight file (C37). */
+ * alphabetical order is their declared order (constraint C12), and those of several differ; every literal a named
+ * constant (C23), every argument written (C19, C20), all larger constants records of one weight file (C37). */
 PROPANE_CHECK propane_status ane_source_create(const mil_function *const *f, int count, const ane_options *o,
                                                ane_source *out, propane_error *err);
 void ane_source_deinit(ane_source *s);
 
-/* ---- folder.c: where compiler and loader read --------------------------------------------------------------------------------- */
+/* ---- folder.c: where compiler and loader read -------------------------------------------------------------------- */
 
 typedef struct ane_folder ane_folder;
 
@@ -104,7 +104,7 @@ bool ane_folder_shared(const ane_folder *f);
 const char *ane_folder_path(const ane_folder *f);
 const char *ane_folder_other(const ane_folder *f); /* "": none */
 
-/* ---- model.c: compile, load, unload ------------------------------------------------------------------------------------------ */
+/* ---- model.c: compile, load, unload ------------------------------------------------------------------------------ */
 
 typedef struct ane_model {
     ane_id object;     /* _ANEInMemoryModel or _ANEModel */
@@ -131,9 +131,10 @@ void ane_folder_made(const char *path);
 /* Compiles of this process so far, failed ones included. */
 int ane_compile_count(void);
 
-/* ---- layout.c: what modelAttributes say ------------------------------------------------------------------------------------ */
+/* ---- layout.c: what modelAttributes say -------------------------------------------------------------------------- */
 
-/* The symbols of one function in their order: bound[k] is the input (or output) that symbol[k] of the whole program is. */
+/* The symbols of one function in their order: bound[k] is the input (or output) that symbol[k] of the whole program
+ * is. */
 typedef struct ane_side {
     int count;
     int bound[ANE_MAX_IO], symbol[ANE_MAX_IO];
@@ -145,12 +146,12 @@ typedef struct ane_order {
     ane_side inputs, outputs;
 } ane_order;
 
-/* Fills strides and sizes of p's inputs and outputs, and the order of symbols, for function `index` of the source. Without
- * attributes: alphabetical order and rows of 64 bytes. */
+/* Fills strides and sizes of p's inputs and outputs, and the order of symbols, for function `index` of the source.
+ * Without attributes: alphabetical order and rows of 64 bytes. */
 PROPANE_CHECK propane_status ane_layout(const ane_api *a, ane_id attributes, const ane_source *s, int index,
                                         driver_program *p, ane_order *order, propane_error *err);
 
-/* ---- surfaces and requests ------------------------------------------------------------------------------------------------- */
+/* ---- surfaces and requests --------------------------------------------------------------------------------------- */
 
 typedef struct ane_device {
     const ane_api *api;
@@ -189,7 +190,7 @@ typedef struct ane_program {
     ane_order order;
 } ane_program;
 
-/* ---- ane_driver.c, procedures.c: compiling --------------------------------------------------------------------------------- */
+/* ---- ane_driver.c, procedures.c: compiling ----------------------------------------------------------------------- */
 
 /* Without measuring anything. */
 PROPANE_CHECK propane_status ane_device_create(const ane_api *a, const ane_options *o, ane_device **out,
@@ -206,7 +207,7 @@ PROPANE_CHECK propane_status ane_compile_all(void *impl, const mil_function *con
                                              const propane_compile_options *options, driver_program *const *out,
                                              propane_compile_report *report, propane_error *err);
 
-/* ---- self_test_program.c: a small program with buffers, for trials ---------------------------------------------------------- */
+/* ---- self_test_program.c: a small program with buffers, for trials ----------------------------------------------- */
 
 enum { ANE_RIG_FUNCTIONS = 3, ANE_RIG_INPUTS = 2 };
 
@@ -228,7 +229,7 @@ void ane_rig_close(ane_rig *r);
 /* Writes the inputs (`round` changes them), runs function k and looks at every number. */
 PROPANE_CHECK propane_status ane_rig_run(ane_rig *r, int k, int round, propane_completion *out, propane_error *err);
 
-/* ---- dispatch.c, dispatch_select.c --------------------------------------------------------------------------------------------------------------- */
+/* ---- dispatch.c, dispatch_select.c ------------------------------------------------------------------------------- */
 
 /* Whether this process may evaluate like that at all. */
 bool ane_way_offered(const ane_api *a, const ane_model *m, ane_dispatch way);
@@ -241,7 +242,7 @@ void ane_way_end(ane_device *d);
 /* The devices that this process and later ones open from now on do not choose it. */
 void ane_way_failed(const ane_device *d, ane_dispatch way, const char *why);
 
-/* ---- events.c -------------------------------------------------------------------------------------------------------------- */
+/* ---- events.c ---------------------------------------------------------------------------------------------------- */
 
 typedef struct ane_events ane_events;
 
@@ -258,7 +259,7 @@ ane_id ane_events_make(const ane_events *e);
 PROPANE_CHECK propane_status ane_events_evaluate(ane_events *e, ane_unit *unit, uint32_t qos, ane_id request,
                                                  bool *done, ane_id *error, propane_error *err);
 
-/* ---- run.c ---------------------------------------------------------------------------------------------------------------- */
+/* ---- run.c ------------------------------------------------------------------------------------------------------- */
 
 PROPANE_CHECK propane_status ane_buffer_create(void *impl, size_t bytes, driver_buffer *out, propane_error *err);
 void ane_buffer_free(void *impl, driver_buffer *buffer);

@@ -145,7 +145,7 @@ static propane_status lab_name_folder(lab *l, json_t *out, propane_error *err) {
     json_put(out, "localModelPath", *told ? json_words(told) : json_null());
     if (ANE_HAS(a, descriptor_hashes))
         json_put(out, "perFileHashes", lab_json(a, ANE_SEND0(a, descriptor_hashes, l->descriptor)));
-    if (!*hex || strchr(hex, '/')) return propane_fail(err, PROPANE_ERR_DEVICE, "the model tells no name");
+    if (!*hex || strchr(hex, '/')) return propane_fail(err, PROPANE_ERR_DEVICE, "the model gives no name");
     if (l->p.folder)
         snprintf(l->folder, sizeof l->folder, "%.700s/%s", l->p.folder, hex);
     else if (*told)

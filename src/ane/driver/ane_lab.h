@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * What the probe (cli/device_lab) asks of the engine's framework beyond the device: one call at a time, in an order and with
- * arguments that the driver itself would not choose. For questions in processes of their own, never for work: each call may
- * crash or hang.
+ * What the probe (cli/device_lab) asks of the engine's framework beyond the device: one call at a time, in an order and
+ * with arguments that the driver itself would not choose. For questions in processes of their own, never for work: each
+ * call may crash or hang.
  */
 #ifndef ANE_DRIVER_ANE_LAB_H
 #define ANE_DRIVER_ANE_LAB_H
@@ -11,7 +11,8 @@
 
 /* Called with each folder that a program's files are written to: whoever outlives a crash removes it. NULL: nobody. */
 void ane_on_folder(void (*made)(const char *path));
-/* What this process's devices wait behind a compile that failed, where pause= does not say: a question has a time limit. */
+/* What this process's devices wait behind a compile that failed, where pause= does not say: a question has a time
+ * limit. */
 void ane_pause_at_most(int seconds);
 
 enum { LAB_INPUTS = 4, LAB_VALUES = 32 * 32 };
@@ -63,9 +64,11 @@ typedef struct lab_request {
 
 typedef struct lab lab;
 
-/* Makes the model. Adds "hex", "localModelPath", "temporary", "folder" and "perFileHashes" to `out`, as far as they are told. */
+/* Makes the model. Adds "hex", "localModelPath", "temporary", "folder" and "perFileHashes" to `out`, as far as they are
+ * told. */
 PROPANE_CHECK propane_status lab_open(const lab_program *p, json_t *out, lab **l, propane_error *err);
-/* One call. Adds {"done", "ms", "error": {"domain", "code", ...}} to `out` under the step's name. False: it answered NO. */
+/* One call. Adds {"done", "ms", "error": {"domain", "code", ...}} to `out` under the step's name. False: it answered
+ * NO. */
 bool lab_do(lab *l, lab_step step, json_t *out);
 /* The steps from `first` to `last`, until one answers NO. */
 bool lab_do_all(lab *l, lab_step first, lab_step last, json_t *out);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * An NSError as fields. One idea: what to do about a failure follows from its numbers (failures.def), never from words of
- * its text, which differ from system to system.
+ * An NSError as fields. One idea: what to do about a failure follows from its numbers (failures.def), never from words
+ * of its text, which differ from system to system.
  */
 #ifndef ANE_DRIVER_FAILURE_H
 #define ANE_DRIVER_FAILURE_H

@@ -63,13 +63,13 @@ static propane_status layout_told_layout(const ane_api *a, ane_id entry, propane
         if (size[k] < 1 || stride[k] < 0 || size[k] > ((int64_t)1 << 40) || stride[k] > ((int64_t)1 << 40) ||
             (size[k] > 1 && stride[k] < 1))
             return propane_fail(err, PROPANE_ERR_DEVICE,
-                                "ane: '%s': the engine tells a %s of %lld with steps of %lld bytes", io->name, sizes[k],
+                                "ane: '%s': the engine gives a %s of %lld with steps of %lld bytes", io->name, sizes[k],
                                 (long long)size[k], (long long)stride[k]);
     }
     if (size[AXES - 1] > 1 && stride[AXES - 2] > 0 && stride[AXES - 2] < size[AXES - 1] * layout_element_bytes(io))
         return propane_fail(
             err, PROPANE_ERR_DEVICE,
-            "ane: '%s': the engine tells rows of %lld bytes for %lld elements of %lld: it takes another "
+            "ane: '%s': the engine gives rows of %lld bytes for %lld elements of %lld: it takes another "
             "element type than the program has",
             io->name, (long long)stride[AXES - 2], (long long)size[AXES - 1], (long long)layout_element_bytes(io));
     int axis = AXES - 1;
@@ -82,7 +82,7 @@ static propane_status layout_told_layout(const ane_api *a, ane_id entry, propane
         while (axis >= 0 && size[axis] == 1) axis--;
         if (axis < 0 || size[axis] != io->dim[k])
             return propane_fail(err, PROPANE_ERR_DEVICE,
-                                "ane: '%s': the engine tells the shape [%lld, %lld, %lld, %lld, %lld], in which its "
+                                "ane: '%s': the engine gives the shape [%lld, %lld, %lld, %lld, %lld], in which its "
                                 "dimension of %lld is not to be found",
                                 io->name, (long long)size[0], (long long)size[1], (long long)size[2],
                                 (long long)size[3], (long long)size[4], (long long)io->dim[k]);
@@ -139,16 +139,16 @@ static propane_status layout_read_side(const ane_api *a, ane_id symbols, const c
         int i = layout_find_value(symbol, values, count);
         if (i == count && alone)
             return propane_fail(err, PROPANE_ERR_DEVICE,
-                                "ane: the engine tells %s number %d as '%s', which the program does not have", what, k,
+                                "ane: the engine names %s number %d '%s', which the program does not have", what, k,
                                 symbol);
         if (i == count) continue;
         if (out->count == count)
-            return propane_fail(err, PROPANE_ERR_DEVICE, "ane: the engine tells %s '%s' twice", what, symbol);
+            return propane_fail(err, PROPANE_ERR_DEVICE, "ane: the engine names %s '%s' twice", what, symbol);
         out->bound[out->count] = i;
         out->symbol[out->count++] = k;
     }
     if (out->count || !count) return PROPANE_OK;
-    return propane_fail(err, PROPANE_ERR_DEVICE, "ane: the engine tells no %s of '%s', but '%s'", what, values[0]->name,
+    return propane_fail(err, PROPANE_ERR_DEVICE, "ane: the engine names no %s of '%s', but '%s'", what, values[0]->name,
                         symbol);
 }
 
@@ -167,7 +167,7 @@ propane_status ane_layout(const ane_api *a, ane_id attributes, const ane_source 
     int64_t procedure = index;
     (void)ane_entry_number(a, ane_entry(a, model, "kANEFModelProcedureNameToIDMapKey"), f->name, &procedure);
     if (procedure < 0 || procedure >= ANE_MAX_PROCEDURES)
-        return propane_fail(err, PROPANE_ERR_DEVICE, "ane: the engine tells '%s' as procedure %lld", f->name,
+        return propane_fail(err, PROPANE_ERR_DEVICE, "ane: the engine gives '%s' as procedure %lld", f->name,
                             (long long)procedure);
     order->procedure = (int)procedure;
     order->told = ane_array_count(a, input_symbols) > 0;

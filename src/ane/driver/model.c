@@ -285,7 +285,7 @@ static propane_status model_memory_paths(const job *j, char path[ANE_PATH_BYTES]
     if (ANE_HAS(a, memory_path)) (void)ane_text_of(a, ANE_SEND0(a, memory_path, j->m->object), path, ANE_PATH_BYTES);
     if (!path[0]) memcpy(path, other, ANE_PATH_BYTES);
     if (path[0]) return PROPANE_OK;
-    return propane_fail(err, PROPANE_ERR_DEVICE, "ane: '%s': the model tells no folder for its files", j->name);
+    return propane_fail(err, PROPANE_ERR_DEVICE, "ane: '%s': the model gives no folder for its files", j->name);
 }
 
 /* The wrapper's own attributes have been seen to raise on macOS 27: it is asked only where there is no inner model. */

@@ -56,7 +56,8 @@ typedef struct ane_api {
     ane_id empty;               /* a dictionary without entries */
 } ane_api;
 
-/* The message that this thread has sent last, one more than its ane_method_index: what a raised exception is told with. */
+/* The message that this thread has sent last, one more than its ane_method_index: what a raised exception is told
+ * with. */
 extern _Thread_local int ane_last_call;
 
 /* Sends a message with or without arguments; `id` is the row's. */
@@ -85,7 +86,8 @@ bool ane_meet(const ane_api *a, ane_class_index protocol, ane_id object);
 bool ane_answers(const ane_api *a, ane_id object, ane_method_index method);
 /* Does a type encoding mean the call that syms.def's means? */
 bool ane_encoding_matches(const char *wanted, const char *found);
-/* A line for each row of syms.def: there, missing, of another type, or of a protocol that was not met yet. Works also where the device does not. */
+/* A line for each row of syms.def: there, missing, of another type, or of a protocol that was not met yet. Works also
+ * where the device does not. */
 void ane_api_list(text *out);
 /* What _ANEDeviceInfo tells; "?" and 0 where it does not. */
 void ane_machine(const ane_api *a, char architecture[60], int64_t *cores, char build[60]);
@@ -95,22 +97,23 @@ typedef struct ane_system_version {
     char build[24];          /* "25D2128" */
 } ane_system_version;
 bool ane_system(const ane_api *a, ane_system_version *out);
-/* The order in which the inputs of a program of this driver are bound: "k, q". False: the system does not tell it, or it is
- * not this driver's. */
+/* The order in which the inputs of a program of this driver are bound: "k, q". False: the system does not tell it, or
+ * it is not this driver's. */
 bool ane_program_symbols(const propane_program *program, char *out, size_t size);
 
-/* Trials for a process of its own: each may crash or hang it. They remember what they find (remembered.h) and say it in a
- * few words. The ways to evaluate a request, on one route (0: memory, 1: client). */
+/* Trials for a process of its own: each may crash or hang it. They remember what they find (remembered.h) and say it in
+ * a few words. The ways to evaluate a request, on one route (0: memory, 1: client). */
 PROPANE_CHECK propane_status ane_try_ways(int route, text *answer, propane_error *err);
 /* Whether surfaces of one request may differ in size. */
 PROPANE_CHECK propane_status ane_try_sizes(int route, text *answer, propane_error *err);
 /* Whether a loaded program works without its descriptor, and without its folder. */
 PROPANE_CHECK propane_status ane_try_keeping(int route, text *answer, propane_error *err);
-/* Whether shared events, and chained requests, answer on the client route: a few words. May crash or hang the process. */
+/* Whether shared events, and chained requests, answer on the client route: a few words. May crash or hang the
+ * process. */
 PROPANE_CHECK propane_status ane_try_events(text *answer, propane_error *err);
 PROPANE_CHECK propane_status ane_try_chaining(text *answer, propane_error *err);
 
-/* ---- objects: what these give is the caller's to release (ane_release takes NULL); NULL: no memory -------------------- */
+/* ---- objects: what these give is the caller's to release (ane_release takes NULL); NULL: no memory --------------- */
 
 ane_id ane_string(const ane_api *a, const char *from);
 ane_id ane_data(const ane_api *a, const void *bytes, size_t length);
@@ -119,7 +122,7 @@ ane_id ane_array(const ane_api *a, const ane_id *values, int count);
 ane_id ane_dictionary(const ane_api *a, const void *const *keys, const ane_id *values, int count);
 void ane_release(const ane_api *a, ane_id object);
 
-/* ---- reading: objects of an unexpected class count as missing ---------------------------------------------------------- */
+/* ---- reading: objects of an unexpected class count as missing ---------------------------------------------------- */
 
 bool ane_text_of(const ane_api *a, ane_id string, char *out, size_t size);
 bool ane_number_of(const ane_api *a, ane_id number, int64_t *out);

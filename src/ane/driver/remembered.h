@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * What trials have shown about this machine's engine, kept for later processes in one small file of the user's cache
- * (propane/engine.json). One idea: a trial may crash or hang, so it runs in a process of its own (`propane devices`), and
- * every other process believes its answer instead of trying. An answer holds for one system build, engine and version of
- * Propane; without one, callers do what is known to work everywhere.
+ * (propane/engine.json). One idea: a trial may crash or hang, so it runs in a process of its own (`propane devices`),
+ * and every other process believes its answer instead of trying. An answer holds for one system build, engine and
+ * version of Propane; without one, callers do what is known to work everywhere.
  */
 #ifndef ANE_DRIVER_REMEMBERED_H
 #define ANE_DRIVER_REMEMBERED_H

@@ -39,9 +39,9 @@ static mil_value *source_make_default(mil_builder *b, const mil_op *op, const mi
             return mil_build_ints(b, values, count);
         }
     if (!param->standard) return NULL;
-    if (param->klass == MIL_CLASS_K_BOOL) return mil_build_bool(b, strcmp(param->standard, "true") == 0);
-    if (param->klass == MIL_CLASS_K_INT) return mil_build_int(b, (int32_t)strtol(param->standard, NULL, 10));
-    return param->klass == MIL_CLASS_K_TEXT ? mil_build_text(b, param->standard) : NULL;
+    if (param->type_class == MIL_CLASS_K_BOOL) return mil_build_bool(b, strcmp(param->standard, "true") == 0);
+    if (param->type_class == MIL_CLASS_K_INT) return mil_build_int(b, (int32_t)strtol(param->standard, NULL, 10));
+    return param->type_class == MIL_CLASS_K_TEXT ? mil_build_text(b, param->standard) : NULL;
 }
 
 /* Programs that Core ML's tools write name every argument, and compilers have been seen to refuse others (C19, C20). */
@@ -80,7 +80,7 @@ static propane_status source_part_outputs(mil_function *f, propane_error *err) {
 /* ---- weights -------------------------------------------------------------------------------------------------------------- */
 
 static bool source_goes_into_file(const mil_value *v) {
-    return v->is_inline && v->konst && v->konst->data && mil_type_count(&v->type) > ANE_LITERAL_ELEMENTS &&
+    return v->is_inline && v->constant && v->constant->data && mil_type_count(&v->type) > ANE_LITERAL_ELEMENTS &&
            mil_dtype_get(v->type.dtype)->blob_code;
 }
 
@@ -103,7 +103,7 @@ static void source_forget_files(mil_function *f) {
         for (int i = 0; i < op->info->param_count; i++)
             for (int k = 0; k < op->operands[i].count; k++) {
                 const mil_value *v = op->operands[i].values[k];
-                if (v->is_inline && v->konst) ((mil_const *)(uintptr_t)v->konst)->blob_path = NULL;
+                if (v->is_inline && v->constant) ((mil_const *)(uintptr_t)v->constant)->blob_path = NULL;
             }
 }
 
@@ -112,8 +112,8 @@ static propane_status source_collect_weights(const mil_function *f, ane_source *
         for (int i = 0; i < op->info->param_count; i++)
             for (int k = 0; k < op->operands[i].count; k++) {
                 const mil_value *v = op->operands[i].values[k];
-                if (!source_goes_into_file(v) || v->konst->blob_path) continue;
-                PROPANE_TRY(source_add_weight(s, (mil_const *)(uintptr_t)v->konst, err));
+                if (!source_goes_into_file(v) || v->constant->blob_path) continue;
+                PROPANE_TRY(source_add_weight(s, (mil_const *)(uintptr_t)v->constant, err));
             }
     return PROPANE_OK;
 }

@@ -61,7 +61,7 @@ static propane_status compile_surfaces(compile *c, propane_error *err) {
     for (int i = 0; i < f->result_count; i++) sorted[f->param_count + i] = f->results[i];
     qsort(sorted, (size_t)count, sizeof *sorted, compile_by_name);
     for (int i = 0; i < count; i++) {
-        if (sorted[i]->konst || (i && sorted[i] == sorted[i - 1]))
+        if (sorted[i]->constant || (i && sorted[i] == sorted[i - 1]))
             return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
                                 "%s: '%s' is a result twice, or a constant, or an input too", f->name, sorted[i]->name);
         PROPANE_TRY(compile_surface(c, sorted[i], ENGINE_BAR_SURFACES + i, sorted[i]->def != NULL, err));
@@ -77,7 +77,7 @@ static bool compile_is_view(const compile *c, const mil_op *op) {
         return false;
     const mil_value *x = mil_in(op, "x"), *y = op->results[0];
     if (!mil_dtype_is_float(x->type.dtype) || !mil_dtype_is_float(y->type.dtype)) return false;
-    return !x->konst && !c->places[y->id].known && compile_same_bytes(&x->type, &y->type);
+    return !x->constant && !c->places[y->id].known && compile_same_bytes(&x->type, &y->type);
 }
 
 typedef struct compile_lives {
@@ -87,14 +87,14 @@ typedef struct compile_lives {
 } compile_lives;
 
 /* An operation that a product may take in writes its result when the product runs. */
-static int compile_earliest(const compile_lives *l, const mil_op *op, int step) {
+static int compile_earliest(const compile *c, const compile_lives *l, const mil_op *op, int step) {
     engine_table table;
     bool relu;
     const mil_value *x = NULL;
     if (op->info->code == MIL_OP_add || op->info->code == MIL_OP_mul) {
         const mil_value *a = mil_in(op, "x"), *b = mil_in(op, "y");
-        x = b->konst ? a : a->konst ? b : NULL;
-    } else if (compile_activation(op, &table, &relu))
+        x = b->constant ? a : a->constant ? b : NULL;
+    } else if (compile_activation(op, &table, &relu) || compile_is_second(c, op))
         x = mil_in(op, "x");
     return x && x->def ? l->earliest[x->id] : step;
 }
@@ -102,9 +102,10 @@ static int compile_earliest(const compile_lives *l, const mil_op *op, int step) 
 static propane_status compile_span(compile *c, compile_lives *l, const mil_op *op, mil_value *v, int step,
                                    propane_error *err) {
     emit_tensor t;
-    l->earliest[v->id] = compile_earliest(l, op, step);
+    l->earliest[v->id] = compile_earliest(c, l, op, step);
     if (c->places[v->id].known || compile_behind(v)) return PROPANE_OK;
     c->places[v->id].owner = v->id;
+    if (compile_is_inner(c, op)) return PROPANE_OK;
     if (compile_is_view(c, op)) {
         c->places[v->id].owner = c->places[mil_in(op, "x")->id].owner;
         return PROPANE_OK;
@@ -118,15 +119,21 @@ static propane_status compile_span(compile *c, compile_lives *l, const mil_op *o
     return PROPANE_OK;
 }
 
+static void compile_used(const compile *c, const compile_lives *l, const mil_op *op, int step) {
+    for (int p = 0; p < op->info->param_count; p++)
+        for (int k = 0; k < op->operands[p].count; k++) {
+            int owner = c->places[op->operands[p].values[k]->id].owner;
+            if (l->span_of[owner]) l->spans[l->span_of[owner] - 1].last = step;
+        }
+}
+
 static propane_status compile_spans(compile *c, compile_lives *l, propane_error *err) {
+    compile_attention a;
     int step = 0;
     for (const mil_op *op = c->function->first; op; op = op->next, step++) {
         if (op->info->code == MIL_OP_const) continue;
-        for (int p = 0; p < op->info->param_count; p++)
-            for (int k = 0; k < op->operands[p].count; k++) {
-                int owner = c->places[op->operands[p].values[k]->id].owner;
-                if (l->span_of[owner]) l->spans[l->span_of[owner] - 1].last = step;
-            }
+        compile_used(c, l, op, step);
+        if (compile_attention_of(c, op, &a)) compile_used(c, l, a.scores, step); /* it runs here */
         for (int r = 0; r < op->result_count; r++) PROPANE_TRY(compile_span(c, l, op, op->results[r], step, err));
     }
     return fit_spans(l->spans, l->count, ENGINE_PAGE, &c->scratch, err);
@@ -165,8 +172,8 @@ static void compile_users(compile *c) {
 static void compile_folded(compile *c, const mil_op *op) {
     for (int p = 0; p < op->info->param_count; p++)
         for (int k = 0; k < op->operands[p].count; k++)
-            emit_place(&c->e, &(engine_patch){.constant = compile_patched(c, op->operands[p].values[k]),
-                                              .elements = ENGINE_PATCH_NEVER});
+            emit_add_patch(&c->e, &(engine_patch){.constant = compile_patched(c, op->operands[p].values[k]),
+                                                  .elements = ENGINE_PATCH_NEVER});
 }
 
 /* The value is read once, and so is every value that it is a view of. */
@@ -187,7 +194,7 @@ static bool compile_chain(compile *c, const mil_op *op, int before) {
     for (int p = 0; p < op->info->param_count; p++)
         for (int k = 0; k < op->operands[p].count; k++) {
             const mil_value *v = op->operands[p].values[k];
-            if (v->konst || c->places[v->id].base != (int64_t)engine_get(&b->task, 0x13808)) continue;
+            if (v->constant || c->places[v->id].base != (int64_t)engine_get(&b->task, 0x13808)) continue;
             if (compile_read_once(c, v) && emit_chain(a, b)) return true;
         }
     return false;
@@ -223,14 +230,18 @@ static propane_status compile_one(compile *c, const mil_op *op, text *report, pr
     int before = c->e.count;
     c->apart[0] = 0;
     size_t constants = c->e.constants.length;
-    if (op->info->code != MIL_OP_const && op->results[0]->konst) compile_folded(c, op);
-    if (op->info->code == MIL_OP_const || op->results[0]->konst) return PROPANE_OK;
+    if (op->info->code != MIL_OP_const && op->results[0]->constant) compile_folded(c, op);
+    if (op->info->code == MIL_OP_const || op->results[0]->constant) return PROPANE_OK;
     if (c->taken[op->results[0]->id]) {
         if (report)
             text_printf(report, "%-20s %-24s taken into the task before it\n", op->info->name, op->results[0]->name);
         return PROPANE_OK;
     }
     if (!c->places[op->results[0]->id].known && compile_behind(op->results[0])) return PROPANE_OK;
+    if (compile_is_inner(c, op)) {
+        if (report) text_printf(report, "%-20s %-24s stays on chip\n", op->info->name, op->results[0]->name);
+        return PROPANE_OK;
+    }
     if (compile_is_view(c, op)) {
         mil_value *x = mil_in(op, "x");
         int id = op->results[0]->id;

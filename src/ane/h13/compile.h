@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * MIL to a compiled program for the H13 engine. Each operation becomes tasks by the laws of ane/h13/lower_parts.h; between
- * operations values lie in scratch memory (base register 3), or on chip where one task reads what the task before it stores
- * (chain.c); within an operation they lie on chip. A product or convolution takes a
- * bias, a scale and a ReLU or table after it into its own task.
+ * MIL to a compiled program for the H13 engine. Each operation becomes tasks by the laws of ane/h13/lower_parts.h;
+ * between operations values lie in scratch memory (base register 3), or on chip where one task reads what the task
+ * before it stores (chain.c); within an operation they lie on chip. A product or convolution takes a bias, a scale and
+ * a ReLU or table after it into its own task.
  *
  * Surfaces get base registers from 4 on in the alphabetical order of their names, as Apple's compiler gives them.
  */
@@ -18,8 +18,9 @@ typedef struct engine_compile_options {
     bool patchable; /* constants of several elements may be overwritten later (ane/h13/patch.h) */
 } engine_compile_options;
 
-/* Compiles one function: fp16 tensors, batch 1. fp32 tensors become fp16, whatever they hold (engine_surface.wide). PROPANE_ERR_UNSUPPORTED names operation, line and reason. The report
- * gets a line an operation: tasks, bytes of kernels, what was taken in. `options` may be NULL. */
+/* Compiles one function: fp16 tensors, batch 1. fp32 tensors become fp16, whatever they hold (engine_surface.wide).
+ * PROPANE_ERR_UNSUPPORTED names operation, line and reason. The report gets a line an operation: tasks, bytes of
+ * kernels, what was taken in. `options` may be NULL. */
 PROPANE_CHECK propane_status engine_compile(const mil_function *f, const engine_compile_options *options,
                                             engine_object **out, propane_error *err);
 

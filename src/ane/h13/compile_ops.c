@@ -86,12 +86,12 @@ static propane_status compile_with_scalar(compile *c, const mil_op *op, mil_valu
 static bool compile_by_channel(const mil_op *op, const mil_value *k, const emit_tensor *x) {
     int64_t d[3];
     bool code = op->info->code == MIL_OP_add || op->info->code == MIL_OP_mul;
-    return code && k->konst && compile_chw(&k->type, d) && d[0] == x->c && d[1] == 1 && d[2] == 1 && x->c > 1;
+    return code && k->constant && compile_chw(&k->type, d) && d[0] == x->c && d[1] == 1 && d[2] == 1 && x->c > 1;
 }
 
 static propane_status compile_with_channels(compile *c, const mil_op *op, const emit_tensor *x, const mil_value *k,
                                             const emit_tensor *y, propane_error *err) {
-    const uint16_t *given = compile_halves(c, k->konst);
+    const uint16_t *given = compile_halves(c, k->constant);
     uint16_t *other = ARENA_ARRAY(c->object->arena, x->c, uint16_t);
     if (!given || !other) return propane_fail_memory(err, (size_t)x->c * 2);
     bool add = op->info->code == MIL_OP_add;
@@ -168,12 +168,12 @@ propane_status compile_binary(compile *c, const mil_op *op, propane_error *err) 
     bool clamp = op->info->code == MIL_OP_add && compile_relu_of(c, y, x) != NULL;
     if (clamp) y = x;
     PROPANE_TRY(compile_result(c, op, op->results[0], &to, err));
-    if (!x->konst || y->konst) PROPANE_TRY(compile_tensor(c, op, x, &a, err));
+    if (!x->constant || y->constant) PROPANE_TRY(compile_tensor(c, op, x, &a, err));
     bool aligned = compile_aligned(&x->type, &y->type);
     bool fixed = aligned && !c->patchable; /* what is overwritten is an operand in memory */
-    if (fixed && y->konst && compile_by_channel(op, y, &a)) return compile_with_channels(c, op, &a, y, &to, err);
+    if (fixed && y->constant && compile_by_channel(op, y, &a)) return compile_with_channels(c, op, &a, y, &to, err);
     PROPANE_TRY(compile_tensor(c, op, y, &b, err));
-    if (fixed && x->konst && compile_by_channel(op, x, &b)) return compile_with_channels(c, op, &b, x, &to, err);
+    if (fixed && x->constant && compile_by_channel(op, x, &b)) return compile_with_channels(c, op, &b, x, &to, err);
     PROPANE_TRY(compile_tensor(c, op, x, &a, err));
     if (!compile_aligned(&x->type, &y->type)) {
         bool shared;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * What the compiler's files share: where each value lies, and the operations' entry points. Private to ane/h13/compile*.c.
+ * What the compiler's files share: where each value lies, and the operations' entry points. Private to
+ * ane/h13/compile*.c.
  */
 #ifndef ANE_H13_COMPILE_PARTS_H
 #define ANE_H13_COMPILE_PARTS_H
@@ -37,7 +38,8 @@ compile_op compile_find(mil_opcode code);
 
 /* The tensor that a value is on the engine, without its place. */
 PROPANE_CHECK propane_status compile_shape(const mil_op *op, const mil_value *v, emit_tensor *out, propane_error *err);
-/* The value as a tensor in memory. Constants are stored among the constants; a result gets its place with compile_result. */
+/* The value as a tensor in memory. Constants are stored among the constants; a result gets its place with
+ * compile_result. */
 PROPANE_CHECK propane_status compile_tensor(compile *c, const mil_op *op, mil_value *v, emit_tensor *out,
                                             propane_error *err);
 PROPANE_CHECK propane_status compile_result(compile *c, const mil_op *op, const mil_value *v, emit_tensor *out,
@@ -71,6 +73,18 @@ typedef struct compile_post {
 } compile_post;
 PROPANE_CHECK propane_status compile_take(compile *c, const mil_value *v, int64_t outputs, int axis, compile_post *out,
                                           propane_error *err);
+/* A product with a constant that alone reads its x: it may become one with the product that makes it. */
+bool compile_is_second(const compile *c, const mil_op *op);
+/* Attention as one chain (compile_attention.c): its operations; factor may be NULL. */
+typedef struct compile_attention {
+    const mil_op *scores, *factor, *softmax, *context;
+    lower_product first, second;
+} compile_attention;
+/* The product `op` is the end of such a chain, which fits on chip. */
+bool compile_attention_of(const compile *c, const mil_op *op, compile_attention *out);
+/* The operation belongs to one and is not its end: it makes no tasks, and its result has no place in memory. */
+bool compile_is_inner(const compile *c, const mil_op *op);
+PROPANE_CHECK propane_status compile_attend(compile *c, const compile_attention *a, propane_error *err);
 /* The table of an activation, in *table, or *relu; false: it is none that the engine has. */
 bool compile_activation(const mil_op *op, engine_table *table, bool *relu);
 

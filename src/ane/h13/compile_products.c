@@ -14,8 +14,8 @@
 /* The constant operand is one number an output: of a row vector (axis 2) or by channel (axis 0). */
 static const uint16_t *compile_bias(compile *c, const mil_value *k, int64_t outputs, int axis) {
     int64_t d[3];
-    if (!k->konst || !compile_chw(&k->type, d) || d[axis] != outputs || d[0] * d[1] * d[2] != outputs) return NULL;
-    return compile_halves(c, k->konst);
+    if (!k->constant || !compile_chw(&k->type, d) || d[axis] != outputs || d[0] * d[1] * d[2] != outputs) return NULL;
+    return compile_halves(c, k->constant);
 }
 
 /* What kept the next operation out, for the report. */
@@ -45,7 +45,7 @@ propane_status compile_take(compile *c, const mil_value *v, int64_t outputs, int
             mil_value *x = mil_in(op, "x"), *y = mil_in(op, "y"), *other = x == out->result ? y : x;
             if (code == MIL_OP_mul && out->scale == 0x3c00 && compile_scalar(other, &scale))
                 out->scale = fp16_from_f64(scale);
-            else if (code == MIL_OP_add && !out->bias && out->scale == 0x3c00 && other->konst &&
+            else if (code == MIL_OP_add && !out->bias && out->scale == 0x3c00 && other->constant &&
                      mil_type_equal(&op->results[0]->type, &v->type) &&
                      (out->bias = compile_bias(c, other, outputs, axis)))
                 out->bias_of = other;
@@ -80,7 +80,7 @@ propane_status compile_conv(compile *c, const mil_op *op, propane_error *err) {
     compile_post post = {0};
     mil_value *weight = mil_in(op, "weight"), *bias = mil_in(op, "bias");
     PROPANE_TRY(mil_conv_read(op, &k, err));
-    if (k.spatial > 2 || !weight->konst || (bias && !bias->konst))
+    if (k.spatial > 2 || !weight->constant || (bias && !bias->constant))
         return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
                             "kernels and biases that are not constants, or three dimensions");
     int last = k.spatial - 1;
@@ -88,7 +88,7 @@ propane_status compile_conv(compile *c, const mil_op *op, propane_error *err) {
         if (k.dilation[d] != 1 || k.stride[d] != k.stride[0])
             return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "dilation %lld and strides %lld, %lld",
                                 (long long)k.dilation[d], (long long)k.stride[0], (long long)k.stride[last]);
-    if (bias && !(post.bias = compile_halves(c, bias->konst))) return propane_fail_memory(err, (size_t)k.c_out * 2);
+    if (bias && !(post.bias = compile_halves(c, bias->constant))) return propane_fail_memory(err, (size_t)k.c_out * 2);
     post.bias_of = bias;
     PROPANE_TRY(compile_take(c, op->results[0], k.c_out, 0, &post, err));
     PROPANE_TRY(compile_tensor(c, op, mil_in(op, "x"), &x, err));
@@ -112,7 +112,7 @@ propane_status compile_conv(compile *c, const mil_op *op, propane_error *err) {
                     .scale = post.scale,
                     .weight_from = compile_origin(c, weight, mil_type_count(&weight->type) / k.c_out, 1),
                     .bias_from = compile_origin(c, post.bias_of, 1, 0)};
-    if (!(l.weight = compile_halves(c, weight->konst))) return propane_fail_memory(err, sizeof l);
+    if (!(l.weight = compile_halves(c, weight->constant))) return propane_fail_memory(err, sizeof l);
     for (int64_t i = 0; i < k.n; i++) {
         emit_tensor part = x, to = y;
         part.c = k.c_in, to.c = k.c_out;
@@ -156,9 +156,66 @@ static bool compile_pair(const mil_type *a, const mil_type *b) {
     return a->rank == b->rank;
 }
 
+/* A product with a constant second operand, whose first one lies as it is. */
+static bool compile_constant_product(const mil_op *op) {
+    bool transposed = false;
+    propane_error err;
+    const mil_value *w = mil_in(op, op->info->code == MIL_OP_linear ? "weight" : "y"), *bias = NULL;
+    if (op->info->code == MIL_OP_linear)
+        bias = mil_in(op, "bias");
+    else if (op->info->code != MIL_OP_matmul || mil_attr_bool(op, "transpose_x", &transposed, &err) || transposed)
+        return false;
+    return w && w->constant && w->type.rank == 2 && (!bias || bias->constant);
+}
+
+/* The next product, where it alone reads what this one makes: both become one; NULL: there is none. */
+static const mil_op *compile_second(const compile *c, const mil_value *between) {
+    const mil_op *op = compile_only_user(c, between);
+    if (!op || (op->info->code != MIL_OP_linear && op->info->code != MIL_OP_matmul)) return NULL;
+    return compile_constant_product(op) && mil_in(op, "x") == between ? op : NULL;
+}
+
+bool compile_is_second(const compile *c, const mil_op *op) {
+    bool product = op->info->code == MIL_OP_linear || op->info->code == MIL_OP_matmul;
+    return product && compile_second(c, mil_in(op, "x")) == op;
+}
+
+static propane_status compile_read_second(compile *c, const mil_op *op, int64_t rows, lower_product *q,
+                                          compile_post *post, propane_error *err) {
+    bool linear = op->info->code == MIL_OP_linear, transposed = linear;
+    mil_value *w = mil_in(op, linear ? "weight" : "y"), *bias = linear ? mil_in(op, "bias") : NULL;
+    if (!linear) PROPANE_TRY(mil_attr_bool(op, "transpose_y", &transposed, err));
+    *post = (compile_post){0};
+    *q = (lower_product){.m = rows, .n = w->type.dim[transposed ? 0 : 1], .k = w->type.dim[transposed ? 1 : 0]};
+    if (bias && !(post->bias = compile_halves(c, bias->constant))) return propane_fail_memory(err, (size_t)q->n * 2);
+    post->bias_of = bias;
+    PROPANE_TRY(compile_take(c, op->results[0], q->n, 2, post, err));
+    q->bias = post->bias, q->relu = post->relu, q->scale = post->scale, q->table = post->table;
+    q->weight = compile_weight(c, w->constant, q->n, q->k, transposed);
+    q->weight_from = compile_origin(c, w, transposed ? q->k : 1, transposed ? 1 : q->n);
+    q->bias_from = compile_origin(c, post->bias_of, 1, 0);
+    c->taken[op->results[0]->id] = true;
+    return q->weight ? PROPANE_OK : propane_fail_memory(err, (size_t)(q->n * q->k) * 2);
+}
+
+/* A product with a constant and the one that reads it as three tasks; *done: false where there is none, or it does not fit. */
+static propane_status compile_two(compile *c, const mil_op *op, const lower_product *p, const mil_value *between,
+                                  const emit_tensor *a, bool *done, propane_error *err) {
+    const mil_op *next = p->weight && !p->transpose_x ? compile_second(c, between) : NULL;
+    lower_product q = {.m = p->m, .k = p->n, .weight = p->weight}; /* for the question whether it fits */
+    emit_tensor y;
+    compile_post post;
+    *done = next && lower_matmul_two_fit(p, &q);
+    if (!*done) return PROPANE_OK;
+    PROPANE_TRY(compile_read_second(c, next, p->m, &q, &post, err));
+    PROPANE_TRY(compile_result(c, op, post.result, &y, err));
+    y.h *= y.c, y.c = 1;
+    return lower_matmul_two(&c->e, p, &q, a, &y, err);
+}
+
 /* The first operand is a constant: it becomes the kernel. */
 static propane_status compile_kernel(compile *c, const mil_value *x, lower_product *p, propane_error *err) {
-    p->kernel = compile_halves(c, x->konst);
+    p->kernel = compile_halves(c, x->constant);
     p->kernel_from = compile_origin(c, x, p->transpose_x ? 1 : p->k, p->transpose_x ? p->m : 1);
     return p->kernel ? PROPANE_OK : propane_fail_memory(err, (size_t)(p->m * p->k) * 2);
 }
@@ -169,6 +226,8 @@ propane_status compile_matmul(compile *c, const mil_op *op, propane_error *err) 
     mil_matmul m;
     lower_product p = {0};
     emit_tensor a = {0}, b = {0}, y;
+    compile_attention attention;
+    if (compile_attention_of(c, op, &attention)) return compile_attend(c, &attention, err);
     PROPANE_TRY(mil_matmul_read(op, &m, err));
     if (!compile_plain(&op->results[0]->type) && !compile_pair(&x->type, &w->type))
         return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "one of several batch dimensions is repeated");
@@ -177,9 +236,9 @@ propane_status compile_matmul(compile *c, const mil_op *op, propane_error *err) 
     if (x->type.rank < 2 || w->type.rank < 2)
         return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "a product with a vector: give it a second dimension");
     p.m = m.m, p.n = m.n, p.k = m.k;
-    bool weight = w->konst && w->type.rank == 2;
+    bool weight = w->constant && w->type.rank == 2;
     PROPANE_TRY(compile_take(c, op->results[0], weight ? p.n : -1, 2, &post, err));
-    if (weight && !(p.weight = compile_weight(c, w->konst, p.n, p.k, p.transpose_y)))
+    if (weight && !(p.weight = compile_weight(c, w->constant, p.n, p.k, p.transpose_y)))
         return propane_fail_memory(err, (size_t)(p.n * p.k) * 2);
     p.bias = post.bias, p.relu = post.relu, p.scale = post.scale, p.table = weight ? post.table : NULL;
     p.weight_from = compile_origin(c, weight ? w : NULL, p.transpose_y ? p.k : 1, p.transpose_y ? 1 : p.n);
@@ -192,7 +251,9 @@ propane_status compile_matmul(compile *c, const mil_op *op, propane_error *err) 
         PROPANE_TRY(compile_tensor(c, op, x, &a, err));
     if (!weight) PROPANE_TRY(compile_tensor(c, op, w, &b, err));
     PROPANE_TRY(compile_result(c, op, post.result, &y, err));
-    for (int64_t i = 0; i < y.c; i++) {
+    bool done = false;
+    if (weight && y.c == 1) PROPANE_TRY(compile_two(c, op, &p, post.result, &a, &done, err));
+    for (int64_t i = 0; i < y.c && !done; i++) {
         emit_tensor ai = compile_matrix(&a, i), bi = compile_matrix(&b, i), yi = compile_matrix(&y, i);
         PROPANE_TRY(lower_matmul(&c->e, &p, &ai, &bi, &yi, err));
     }
@@ -204,9 +265,9 @@ propane_status compile_linear(compile *c, const mil_op *op, propane_error *err) 
     compile_post post = {0};
     emit_tensor a, b = {0}, y;
     lower_product p = {.n = w->type.dim[0], .k = w->type.dim[1], .transpose_y = true};
-    if (!w->konst || (bias && !bias->konst))
+    if (!w->constant || (bias && !bias->constant))
         return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "weights that are not constants: use matmul");
-    if (bias && !(post.bias = compile_halves(c, bias->konst))) return propane_fail_memory(err, (size_t)p.n * 2);
+    if (bias && !(post.bias = compile_halves(c, bias->constant))) return propane_fail_memory(err, (size_t)p.n * 2);
     post.bias_of = bias;
     PROPANE_TRY(compile_take(c, op->results[0], p.n, 2, &post, err));
     PROPANE_TRY(compile_tensor(c, op, x, &a, err));
@@ -215,9 +276,11 @@ propane_status compile_linear(compile *c, const mil_op *op, propane_error *err) 
     p.bias = post.bias, p.relu = post.relu, p.scale = post.scale, p.table = post.table;
     p.weight_from = compile_origin(c, w, p.k, 1);
     p.bias_from = compile_origin(c, post.bias_of, 1, 0);
-    if (!(p.weight = compile_halves(c, w->konst))) return propane_fail_memory(err, (size_t)(p.n * p.k) * 2);
+    if (!(p.weight = compile_halves(c, w->constant))) return propane_fail_memory(err, (size_t)(p.n * p.k) * 2);
     a.h *= a.c, y.h *= y.c, a.c = y.c = 1;
-    return lower_matmul(&c->e, &p, &a, &b, &y, err);
+    bool done = false;
+    PROPANE_TRY(compile_two(c, op, &p, post.result, &a, &done, err));
+    return done ? PROPANE_OK : lower_matmul(&c->e, &p, &a, &b, &y, err);
 }
 
 /* ---- reductions ------------------------------------------------------------------------------------------------------------------------- */
@@ -294,9 +357,12 @@ propane_status compile_layer_norm(compile *c, const mil_op *op, propane_error *e
     PROPANE_TRY(mil_attr_axes(op, "axes", x->type.rank, member, err));
     PROPANE_TRY(compile_tensor(c, op, x, &a, err));
     PROPANE_TRY(compile_result(c, op, op->results[0], &y, err));
-    for (int d = 0; d < x->type.rank; d++)
+    int axes = 0;
+    for (int d = 0; d < x->type.rank; d++) {
+        if (member[d] && d - (x->type.rank - 3) >= 0) axes |= 1 << (d - (x->type.rank - 3));
         if (!member[d] && x->type.dim[d] != 1)
             return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "dimension %d of %lld is not normalised over", d,
                                 (long long)x->type.dim[d]);
-    return lower_layer_norm(&c->e, epsilon, &a, &y, err);
+    }
+    return lower_layer_norm(&c->e, axes, epsilon, &a, &y, err);
 }

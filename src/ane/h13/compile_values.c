@@ -15,7 +15,7 @@
 propane_status compile_shape(const mil_op *op, const mil_value *v, emit_tensor *out, propane_error *err) {
     int64_t d[3];
     char type[160];
-    bool fits = (v->type.dtype == MIL_fp16 || v->type.dtype == MIL_fp32) && v->type.shell == MIL_TENSOR &&
+    bool fits = (v->type.dtype == MIL_fp16 || v->type.dtype == MIL_fp32) && v->type.container == MIL_TENSOR &&
                 compile_chw(&v->type, d);
     for (int i = 0; fits && i < 3; i++) fits = d[i] > 0 && d[i] <= (i ? 0x7fff : 0x1ffff);
     if (!fits) {
@@ -33,7 +33,7 @@ propane_status compile_shape(const mil_op *op, const mil_value *v, emit_tensor *
 /* A constant as a surface among the constants. */
 static propane_status compile_constant(compile *c, mil_value *v, const mil_value *behind, emit_tensor *x,
                                        propane_error *err) {
-    const uint16_t *halves = compile_halves(c, behind->konst);
+    const uint16_t *halves = compile_halves(c, behind->constant);
     uint8_t *bytes = arena_alloc(c->object->arena, (size_t)x->total);
     if (!halves || !bytes) return propane_fail_memory(err, (size_t)x->total);
     for (int64_t row = 0; row < x->c * x->h; row++)
@@ -45,12 +45,12 @@ static propane_status compile_constant(compile *c, mil_value *v, const mil_value
     c->places[v->id] =
         (compile_place){true, ENGINE_BAR_CONSTANTS, lower_constants(&c->e, bytes, (size_t)x->total), v->id};
     if (compile_patched(c, behind))
-        emit_place(&c->e, &(engine_patch){.constant = compile_patched(c, behind),
-                                          .elements = mil_type_count(&v->type),
-                                          .at = c->places[v->id].base,
-                                          .count = {1, x->c * x->h, x->w},
-                                          .from = {0, x->w, 1},
-                                          .to = {0, x->row, 2}});
+        emit_add_patch(&c->e, &(engine_patch){.constant = compile_patched(c, behind),
+                                              .elements = mil_type_count(&v->type),
+                                              .at = c->places[v->id].base,
+                                              .count = {1, x->c * x->h, x->w},
+                                              .from = {0, x->w, 1},
+                                              .to = {0, x->row, 2}});
     return PROPANE_OK;
 }
 
@@ -80,13 +80,13 @@ bool compile_plain(const mil_type *type) {
 }
 
 bool compile_scalar(const mil_value *v, double *out) {
-    if (!v->konst || mil_type_count(&v->type) != 1) return false;
-    *out = mil_const_f64(v->konst, 0);
+    if (!v->constant || mil_type_count(&v->type) != 1) return false;
+    *out = mil_const_f64(v->constant, 0);
     return true;
 }
 
 mil_value *compile_behind(mil_value *v) {
-    while (!v->konst) {
+    while (!v->constant) {
         mil_opcode code = v->def ? v->def->info->code : MIL_OP_const;
         if (code != MIL_OP_reshape && code != MIL_OP_expand_dims && code != MIL_OP_squeeze && code != MIL_OP_identity &&
             code != MIL_OP_cast)
@@ -97,8 +97,8 @@ mil_value *compile_behind(mil_value *v) {
 }
 
 const char *compile_patched(const compile *c, const mil_value *v) {
-    return c->patchable && v && v->konst && mil_type_count(&v->type) > 1 ? arena_string(c->object->arena, v->name)
-                                                                         : NULL;
+    return c->patchable && v && v->constant && mil_type_count(&v->type) > 1 ? arena_string(c->object->arena, v->name)
+                                                                            : NULL;
 }
 
 const uint16_t *compile_halves(compile *c, const mil_const *k) {

@@ -7,7 +7,8 @@
 #include "ane/h13/object.h"
 #include "core/base/text.h"
 
-/* Container, surfaces with their roles, and each task in words. With `words`, every register by field under its task. */
+/* Container, surfaces with their roles, and each task in words. With `words`, every register by field under its
+ * task. */
 void engine_describe(const engine_object *o, bool words, text *out);
 void engine_describe_task(const engine_object *o, const engine_task *t, text *out); /* one line without its end */
 void engine_describe_json(const engine_object *o, text *out);

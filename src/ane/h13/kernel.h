@@ -34,13 +34,13 @@ typedef struct engine_plane {
 /* -1: more planes than there is room for. */
 int engine_kernel_planes(const engine_kernel *k, int lane, engine_plane *planes);
 
-/* Appends all lanes' bytes; bytes[i] says how long each is. `weight` is [groups * outputs, inputs, taps], `bias` one per
- * output, `table` 64 halfwords. */
+/* Appends all lanes' bytes; bytes[i] says how long each is. `weight` is [groups * outputs, inputs, taps], `bias` one
+ * per output, `table` 64 halfwords. */
 PROPANE_CHECK propane_status engine_kernel_pack(const engine_kernel *k, const uint16_t *weight, const uint16_t *bias,
                                                 const uint16_t *table, text *out, int64_t bytes[ENGINE_LANES],
                                                 propane_error *err);
-/* The reverse, for the interpreter: lane i's bytes are lane[i], size[i] long. Weights, bias (zero without one) and table
- * are written as above. Errors say which lane is too short. */
+/* The reverse, for the interpreter: lane i's bytes are lane[i], size[i] long. Weights, bias (zero without one) and
+ * table are written as above. Errors say which lane is too short. */
 PROPANE_CHECK propane_status engine_kernel_unpack(const engine_kernel *k, const uint8_t *const lane[ENGINE_LANES],
                                                   const int64_t size[ENGINE_LANES], uint16_t *weight, uint16_t *bias,
                                                   propane_error *err);

@@ -15,8 +15,8 @@
 
 typedef enum later_part { LATER_TASK, LATER_HEADER, LATER_RECORD, LATER_WORD } later_part;
 
-/* A task begins (`value` its words, `address` its offset), a header word, a record (`value` its header word), or a register's
- * value. */
+/* A task begins (`value` its words, `address` its offset), a header word, a record (`value` its header word), or a
+ * register's value. */
 typedef struct later_step {
     later_part part;
     uint32_t address, value;
@@ -24,8 +24,8 @@ typedef struct later_step {
 } later_step;
 typedef void (*later_visit)(void *context, const later_step *step);
 
-/* Calls `visit` for everything in the stream of o->text. Errors name the task and word; a task is looked at only when all
- * its sizes are right. */
+/* Calls `visit` for everything in the stream of o->text. Errors name the task and word; a task is looked at only when
+ * all its sizes are right. */
 PROPANE_CHECK propane_status engine_later_walk(const engine_object *o, later_visit visit, void *context,
                                                propane_error *err);
 

@@ -72,13 +72,21 @@ propane_status lower_scaled(emitter *e, uint32_t op, const emit_tensor *x, uint1
 
 /* ---- a second operand that is smaller: it is brought on chip first ------------------------------------------------------------ */
 
-/* A copy of b stays on chip from 0 on, dense; *bytes of it. */
+/* Bytes that the copy's own source has behind each row: an odd number of 16-byte units, three at least, lies in all banks. One
+ * channel alone; several spread by themselves. (joshuaswarren/mil-hwx-compiler research/oracles/h13/env_bcast_*) */
+static int64_t lower_bring_pad(const emit_tensor *b, int64_t channel) {
+    if (b->c > 1 || b->h == 1 || channel >= 0x80) return 0;
+    return max_i64(channel / 0x10 | 1, 3) * 0x10 - channel;
+}
+
+/* A copy of b stays on chip from 0 on; *bytes of it. Rows of several are kept out of the same banks
+ * (joshuaswarren/mil-hwx-compiler research/oracles/h13/binary_real_div_c512_constant_scalar.json). */
 static emit_l2 lower_bring(emitter *e, const emit_tensor *b, int64_t *bytes) {
     emitted *t = emit_task(e, true);
     int64_t channel = emit_channel(b->w, true), row = b->c * channel, wide = round_up(2 * b->w, 16);
-    int64_t pad = b->c == 1 && b->h > 1 && channel < 0x80 ? 0x10 : 0;
-    *bytes = b->h * b->c * wide;
-    emit_l2 source = {*bytes, channel, row + pad, row, row}, kept = {0, wide, b->c * wide, b->c * wide, 0};
+    int64_t pad = lower_bring_pad(b, channel), dense = b->c * wide, stride = dense + (b->h > 1 ? emit_pad(dense) : 0);
+    *bytes = b->h * stride;
+    emit_l2 source = {*bytes, channel, row + pad, row, row}, kept = {0, wide, stride, dense, 0};
     emit_dims(t, b->c, b->h, b->w);
     emit_set(t, 0x24, 0x14001);
     emit_or(t, 0x34, (int64_t)emit_shape(b->h, b->w) << 16);

@@ -94,32 +94,82 @@ static propane_status lower_matmul_constant_plain(emitter *e, const lower_produc
     return lower_matmul_constant_lanes(e, t, p, err);
 }
 
-static propane_status lower_matmul_constant(emitter *e, const lower_product *p, const emit_tensor *x,
-                                            const emit_tensor *y, propane_error *err) {
+/* x transposed on chip, from `base` on: channels k, width m. */
+static emit_l2 lower_matmul_stage_constant(emitter *e, const lower_product *p, const emit_tensor *x, int64_t base) {
     int64_t channel = lower_matmul_channel(p->m), row = p->k * channel, d = round_up(2 * p->m, 64);
-    emit_tensor rows = lower_matmul_rows_as_channels(x), result = lower_matmul_rows_as_channels(y);
-    if (row + p->m * emit_channel(p->k, true) > 0x200000)
-        return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "the transpose of [%lld, %lld] does not fit on chip",
-                            (long long)p->m, (long long)p->k);
+    emit_tensor rows = lower_matmul_rows_as_channels(x);
+    emit_l2 kept = {base, channel, row, row, 0};
     e->scratch = max_i64(e->scratch, round_up(max_i64(2 * p->m * p->k, 64 * p->k), ENGINE_PAGE));
-    emitted *t = lower_matmul_turn(e, &rows, row);
-    emit_l2 kept = {0, channel, row, row, 0};
+    emitted *t = lower_matmul_turn(e, &rows, base + row);
     emit_or(t, 0x34, p->m <= 8 ? 0x30300 : 0);
     emit_keep(t, &kept, 0x500170);
     emit_result_words(t, ENGINE_BAR_SCRATCH, d, d, p->k * d);
-    t = emit_task(e, true);
+    return kept;
+}
+
+/* The product of what lies on chip; where its result goes is still to be said. */
+static emitted *lower_matmul_on_chip(emitter *e, const lower_product *p, const emit_l2 *source, uint32_t config) {
+    emitted *t = emit_task(e, true);
     emit_dims(t, p->k, 1, p->m);
     emit_out(t, p->n, 1, p->m);
-    emit_or(t, 0x34, 0x10000000 | (p->m <= 8 && p->k <= 512 ? 0x44404 : 0));
+    emit_or(t, 0x34, p->m <= 8 && p->k <= 512 ? 0x44404 : 0);
+    emit_source_l2(t, source, config);
+    lower_matmul_product_words(t, p);
+    return t;
+}
+
+/* As it was staged, with the words of its DMA. */
+static emitted *lower_matmul_from_staged(emitter *e, const lower_product *p, const emit_l2 *kept) {
+    int64_t d = round_up(2 * p->m, 64);
     emit_tensor staged = {ENGINE_BAR_SCRATCH, 0, p->k, 1, p->m, d, d, p->k * d};
-    emit_source(t, &staged, &kept, 0);
+    emitted *t = lower_matmul_on_chip(e, p, kept, 0x160);
+    emit_source(t, &staged, kept, 0);
     t->bytes = 0, t->channel_visits = 0;
     emit_set(t, 0x13800, 0x48880);
-    emit_source_l2(t, &kept, 0x160);
-    emit_store(t, &result, row, 1);
+    emit_source_l2(t, kept, 0x160);
+    return t;
+}
+
+static void lower_matmul_store_turned(emitted *t, const emit_tensor *y, int64_t base) {
+    emit_tensor result = lower_matmul_rows_as_channels(y);
+    emit_or(t, 0x34, 0x10000000);
+    emit_store(t, &result, base, 1);
     emit_set(t, 0x4830, 0x14a);
-    lower_matmul_product_words(t, p);
+}
+
+static propane_status lower_matmul_constant(emitter *e, const lower_product *p, const emit_tensor *x,
+                                            const emit_tensor *y, propane_error *err) {
+    int64_t row = p->k * lower_matmul_channel(p->m);
+    if (row + p->m * emit_channel(p->k, true) > 0x200000)
+        return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "the transpose of [%lld, %lld] does not fit on chip",
+                            (long long)p->m, (long long)p->k);
+    emit_l2 kept = lower_matmul_stage_constant(e, p, x, 0);
+    emitted *t = lower_matmul_from_staged(e, p, &kept);
+    lower_matmul_store_turned(t, y, row);
     return lower_matmul_constant_lanes(e, t, p, err);
+}
+
+/* The first product's result as the second one's source: channels n, width m. */
+static emit_l2 lower_matmul_between(const lower_product *p) {
+    int64_t channel = round_up(2 * p->m, 16), row = p->n * channel;
+    return (emit_l2){0, channel, row, row, 0};
+}
+
+bool lower_matmul_two_fit(const lower_product *p, const lower_product *q) {
+    int64_t staged = p->k * lower_matmul_channel(p->m) + p->m * emit_channel(p->k, true);
+    return p->weight && q->weight && !p->transpose_x && !q->transpose_x && p->m == q->m && p->n == q->k &&
+           lower_matmul_between(p).row + staged <= 0x200000;
+}
+
+propane_status lower_matmul_two(emitter *e, const lower_product *p, const lower_product *q, const emit_tensor *x,
+                                const emit_tensor *y, propane_error *err) {
+    emit_l2 between = lower_matmul_between(p), kept = lower_matmul_stage_constant(e, p, x, between.row);
+    emitted *t = lower_matmul_from_staged(e, p, &kept);
+    emit_keep(t, &between, 0x140);
+    PROPANE_TRY(lower_matmul_constant_lanes(e, t, p, err));
+    t = lower_matmul_on_chip(e, q, &between, 0x120);
+    lower_matmul_store_turned(t, y, between.row);
+    return lower_matmul_constant_lanes(e, t, q, err);
 }
 
 /* ---- computed operands ------------------------------------------------------------------------------------------------------------- */
@@ -167,27 +217,38 @@ static void lower_matmul_stage_kernel(emitter *e, const lower_product *p, int il
     }
 }
 
-/* Alias bits of a transpose behind the copy of a kernel: they say which of its places the planar copy's result overlaps.
- * [inferred; no program shows an effect] */
-static void lower_matmul_alias(emitter *e, emitted *t, int64_t source, int64_t bytes) {
+/* Rows of the first operand that a lane holds side by side. */
+static int lower_matmul_interleave(const lower_product *p) {
+    int il = 1;
+    while (il < 8 && 2 * il * 16 <= p->m && p->m % (2 * il) == 0) il *= 2;
+    return il;
+}
+
+/* Alias bits of a transpose behind the copy of a kernel: they say which of its places the planar copy's result overlaps. That
+ * result streams out line by line and takes the room of two lines, `line` bytes each, one written while the other leaves.
+ * [inferred from joshuaswarren/mil-hwx-compiler research/oracles/h13/rrmm_r2rr_m64_*_ty1.json: K 32 to 128, N 64 to 2,048; no
+ * program shows an effect] */
+static void lower_matmul_alias(emitter *e, emitted *t, int64_t source, int64_t bytes, int64_t line) {
     const engine_task *copy = &t[-1].task;
-    int64_t from = engine_get(copy, 0x4834), to = 2 * from;
+    int64_t from = engine_get(copy, 0x4834), to = from + 2 * line;
     bool planar = e->count > 1 && !engine_get_bits(copy, 0x38, 20, 1), at_source = source < to && from < source + bytes;
     emit_set(t, 0x4804, 0x172 | (planar && at_source ? 0x400000 : 0));
     emit_set(t, 0x4830, 0x170 | (planar && !at_source ? 0x400000 : 0));
 }
 
 /* y [n, k] transposed on chip: channels k, width n. */
-static emit_l2 lower_matmul_stage_image(emitter *e, const lower_product *p, const emit_tensor *y, bool words) {
+static emit_l2 lower_matmul_stage_image(emitter *e, const lower_product *p, const emit_tensor *y, int64_t base,
+                                        bool words) {
     int64_t channel = lower_matmul_channel(p->n), row = p->k * channel, d = round_up(2 * p->n, 64);
     emit_tensor rows = lower_matmul_rows_as_channels(y);
-    emitted *t = lower_matmul_turn(e, &rows, row);
-    emit_l2 kept = {0, channel, row, row, 0};
+    emitted *t = lower_matmul_turn(e, &rows, base + row);
+    emit_l2 kept = {base, channel, row, row, 0};
     emit_keep(t, &kept, 0x500170);
     if (words)
         emit_result_words(t, ENGINE_BAR_SCRATCH, d, d, p->k * d);
     else
-        lower_matmul_alias(e, t, row, p->n * emit_channel(p->k, true));
+        lower_matmul_alias(e, t, base + row, p->n * emit_channel(p->k, true),
+                           (int64_t)lower_matmul_interleave(p) * 2 * p->k);
     if (p->n >= 2048) emit_set(t, 0x3c, 7);
     return kept;
 }
@@ -199,10 +260,10 @@ typedef struct matmul_chunk {
     int64_t base;
 } matmul_chunk;
 
+/* y NULL: where the result goes is still to be said. */
 static emitted *lower_matmul_compute(emitter *e, const lower_product *p, const matmul_chunk *c, const emit_tensor *y) {
     emitted *t = emit_task(e, true);
     int64_t line = (int64_t)c->il * 2 * p->k;
-    emit_tensor part = {y->bar, y->base + c->first * y->row, c->count, 1, p->n, y->total, y->row, y->total};
     emit_dims(t, p->k, 1, p->n);
     emit_out(t, c->count, 1, p->n);
     emit_or(t, 0x1c, (int64_t)emit_log2(c->il) << 10);
@@ -211,7 +272,10 @@ static emitted *lower_matmul_compute(emitter *e, const lower_product *p, const m
         emit_lanes(t, c->bar, c->lanes, c->base + c->first / c->il * line, line, line);
         emit_set(t, 0xc800, 0x10082);
     }
-    emit_store(t, &part, 0, 1);
+    if (y) {
+        emit_tensor part = {y->bar, y->base + c->first * y->row, c->count, 1, p->n, y->total, y->row, y->total};
+        emit_store(t, &part, 0, 1);
+    }
     if (p->n >= 2048 && p->transpose_y) emit_set(t, 0x3c, 7);
     lower_matmul_product_words(t, p);
     return t;
@@ -263,12 +327,6 @@ static void lower_matmul_chunk_source(emitted *t, const lower_product *p, const 
     if (scratch) emit_set(t, 0x4804, 0x172), emit_set(t, 0x4830, 0x17a);
 }
 
-static int lower_matmul_interleave(const lower_product *p) {
-    int il = 1;
-    while (il < 8 && 2 * il * 16 <= p->m && p->m % (2 * il) == 0) il *= 2;
-    return il;
-}
-
 /* A constant first operand: nothing is staged, and a task takes as many of its rows as a kernel may have. */
 static propane_status lower_matmul_fixed(emitter *e, const lower_product *p, const emit_tensor *b, const emit_tensor *y,
                                          propane_error *err) {
@@ -277,7 +335,7 @@ static propane_status lower_matmul_fixed(emitter *e, const lower_product *p, con
     emit_l2 kept = {0};
     if (p->transpose_y) {
         e->scratch += round_up(2 * p->m * p->k, ENGINE_PAGE);
-        kept = lower_matmul_stage_image(e, p, b, true);
+        kept = lower_matmul_stage_image(e, p, b, 0, true);
     }
     for (int64_t from = 0; from < p->m; from += count) {
         count = min_i64(rows, p->m - from);
@@ -299,7 +357,7 @@ static propane_status lower_matmul_computed(emitter *e, const lower_product *p, 
     emit_l2 kept = {0};
     if (scratch) lower_matmul_stage_kernel(e, p, il, x, at);
     if (scratch || p->transpose_y) e->scratch = at + round_up(2 * p->m * p->k, ENGINE_PAGE);
-    if (p->transpose_y) kept = lower_matmul_stage_image(e, p, b, !scratch);
+    if (p->transpose_y) kept = lower_matmul_stage_image(e, p, b, 0, !scratch);
     int64_t planes = p->m / il, whole = planes / 16 * 16, left = planes - whole, chunks = div_up(planes, 16);
     for (int64_t i = 0, from; i < chunks; i++) { /* what is left over first */
         int64_t count = left ? left : 16;
@@ -321,6 +379,42 @@ static int64_t lower_matmul_image(const lower_product *p, int64_t k) {
     int64_t image = p->transpose_y ? k * lower_matmul_channel(p->n) + p->n * emit_channel(k, true)
                                    : 2 * k * emit_channel(p->n, true);
     return max_i64(image, kernel);
+}
+
+/* ---- attention ---------------------------------------------------------------------------------------------------------------------- */
+
+int lower_scores_interleave(int64_t m) {
+    const lower_product p = {.m = m};
+    int il = lower_matmul_interleave(&p);
+    return il % 4 == 0 && m / il == 16 ? il : 0;
+}
+
+int64_t lower_scores_room(const lower_product *p) { return lower_matmul_image(p, p->k); }
+
+void lower_scores(emitter *e, const lower_product *p, const emit_tensor *q, const emit_tensor *k, const emit_l2 *to) {
+    int il = lower_scores_interleave(p->m);
+    int64_t first = e->count, scratch = e->scratch, after = to->base + to->row;
+    lower_matmul_stage_kernel(e, p, il, q, scratch);
+    emit_l2 image = lower_matmul_stage_image(e, p, k, after, false);
+    const matmul_chunk all = {0, p->m, il, 16, ENGINE_BAR_SCRATCH, scratch};
+    emitted *t = lower_matmul_compute(e, p, &all, NULL);
+    t->kernel_task = first;
+    emit_source_l2(t, &image, 0x104);
+    emit_keep(t, to, 0x140);
+    uint32_t code = 0;
+    while (code < 4 && p->n < 128 >> code) code++;
+    emit_or(t, 0x34, code << 16 | code << 12 | code << 8);
+}
+
+void lower_context(emitter *e, const lower_product *p, const emit_tensor *v, const emit_tensor *y) {
+    int il = lower_scores_interleave(p->m);
+    const matmul_chunk all = {0, p->m, il, 16, ENGINE_BAR_SCRATCH, e->scratch};
+    emitted *t = lower_matmul_compute(e, p, &all, y);
+    lower_matmul_chunk_source(t, p, NULL, true, true, v);
+    t->kernel_task = e->count - 2;
+    /* v comes where the planar task in front still reads, the result where it wrote [inferred; no program shows an effect] */
+    emit_set(t, 0x4804, 0x100172);
+    emit_set(t, 0x4830, 0x40017a);
 }
 
 /* A long inner dimension: parts one after the other, added up in memory (each sum is rounded to fp16). */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
- * Operations to tasks, a function a family. Operands are tensors in memory (surfaces or scratch); values between the tasks
- * of one operation stay in the on-chip buffer where its laws are known. Shapes are [c, h, w].
+ * Operations to tasks, a function a family. Operands are tensors in memory (surfaces or scratch); values between the
+ * tasks of one operation stay in the on-chip buffer where its laws are known. Shapes are [c, h, w].
  *
- * Every function appends its tasks to the emitter. What cannot be laid out is PROPANE_ERR_UNSUPPORTED with the reason; the
- * caller puts the operation's place in front.
+ * Every function appends its tasks to the emitter. What cannot be laid out is PROPANE_ERR_UNSUPPORTED with the reason;
+ * the caller puts the operation's place in front.
  */
 #ifndef ANE_H13_LOWER_PARTS_H
 #define ANE_H13_LOWER_PARTS_H
@@ -45,8 +45,8 @@ propane_status lower_copy(emitter *e, const emit_tensor *x, const emit_tensor *y
 /* y[w, h, c] = x[c, h, w]. */
 propane_status lower_transpose(emitter *e, const emit_tensor *x, const emit_tensor *y, propane_error *err);
 
-/* A constant operand of a task's kernel: element (output, i) of [outputs, inputs x taps] is element start + output * row +
- * i * column of the tensor `name`; NULL: it is never overwritten. */
+/* A constant operand of a task's kernel: element (output, i) of [outputs, inputs x taps] is element start + output *
+ * row + i * column of the tensor `name`; NULL: it is never overwritten. */
 typedef struct lower_origin {
     const char *name;
     int64_t elements, start, row, column;
@@ -79,14 +79,35 @@ typedef struct lower_product {
 propane_status lower_matmul(emitter *e, const lower_product *p, const emit_tensor *x, const emit_tensor *b,
                             const emit_tensor *y, propane_error *err);
 
+/* y = (x * first) * second, both with constant operands and what they take in: what lies between stays on chip, in the
+ * form that the second wants, so nothing is transposed there (joshuaswarren/mil-hwx-compiler
+ * research/oracles/h13/chain_ffn_d256_s128.json). */
+bool lower_matmul_two_fit(const lower_product *p, const lower_product *q);
+propane_status lower_matmul_two(emitter *e, const lower_product *p, const lower_product *q, const emit_tensor *x,
+                                const emit_tensor *y, propane_error *err);
+
+/* The chain softmax(q * k, over the width) * v in nine tasks (joshuaswarren/mil-hwx-compiler
+ * research/oracles/h13/chain_attn_s64_dh64.json). The scores lie on chip at `to`, the statistics in front of it; the
+ * probabilities go to scratch memory from e->scratch on, where lower_scores has q. */
+/* Rows that a lane holds, where the planar engine can lay them side by side and one task takes all m rows; 0: it
+ * cannot. */
+int lower_scores_interleave(int64_t m);
+/* On-chip bytes of a product's second operand. */
+int64_t lower_scores_room(const lower_product *p);
+void lower_scores(emitter *e, const lower_product *p, const emit_tensor *q, const emit_tensor *k, const emit_l2 *to);
+/* Softmax of what lies on chip at `at`: channels to->c of one row to->w; stored with `il` channels side by side. */
+void lower_softmax_on_chip(emitter *e, const emit_l2 *at, const emit_tensor *to, int il);
+void lower_context(emitter *e, const lower_product *p, const emit_tensor *v, const emit_tensor *y);
+
 typedef enum lower_reduction { LOWER_SUM, LOWER_MEAN, LOWER_MAXIMUM } lower_reduction;
 /* Over the axes of which `axes` has the bit: 1 channels, 2 height, 4 width. */
 propane_status lower_reduce(emitter *e, lower_reduction kind, int axes, const emit_tensor *x, const emit_tensor *y,
                             propane_error *err);
 /* Over the width. */
 propane_status lower_softmax(emitter *e, const emit_tensor *x, const emit_tensor *y, propane_error *err);
-/* Over channels (of [c, 1, 1]) or the width of one row, without scale and offset. */
-propane_status lower_layer_norm(emitter *e, double epsilon, const emit_tensor *x, const emit_tensor *y,
+/* Over channels (of [c, 1, 1]) or the width of one row, without scale and offset. `axes` as of lower_reduce, as they
+ * were given: dimensions of 1 count. */
+propane_status lower_layer_norm(emitter *e, int axes, double epsilon, const emit_tensor *x, const emit_tensor *y,
                                 propane_error *err);
 
 /* Appends a table for `lanes` lanes, or finds it among the constants; returns its offset. */

@@ -36,11 +36,19 @@ static emitted *lower_reduce_task(emitter *e, lower_reduction kind, int64_t c, i
     return t;
 }
 
+/* Where the source of a streamed reduction lies: a row's first 64 pixels, which is as wide as its patch becomes
+ * (joshuaswarren/mil-hwx-compiler research/oracles/h13/reduce_probe_sum_ax3_1x1x1x512.json). */
+static emit_l2 lower_reduce_stream(emitted *t, int64_t c, int64_t h, int64_t w) {
+    int64_t wide = min_i64(w, 64);
+    emit_set(t, 0x2c, emit_patch(h, wide, false));
+    return emit_planar_l2(0, c, wide);
+}
+
 /* Of a tensor in memory, over its plane. */
 static void lower_reduce_plane(emitter *e, lower_reduction kind, const emit_tensor *x, const emit_tensor *y,
                                int64_t count) {
     emitted *t = lower_reduce_task(e, kind, x->c, x->h, x->w, count);
-    emit_l2 at = emit_planar_l2(0, x->c, x->w);
+    emit_l2 at = lower_reduce_stream(t, x->c, x->h, x->w);
     int64_t tile = emit_tile(x->h, at.row, 1);
     emit_set(t, 0x28, tile);
     emit_source(t, x, &at, 2);
@@ -52,14 +60,13 @@ static void lower_reduce_plane(emitter *e, lower_reduction kind, const emit_tens
 static void lower_reduce_all(emitter *e, lower_reduction kind, const emit_tensor *x, const emit_tensor *y) {
     emit_tensor view = {x->bar, x->base, 1, x->c, x->w, x->plane, x->total, x->total};
     emitted *t = lower_reduce_task(e, kind, 1, x->c, x->w, x->c * x->h * x->w);
-    int64_t channel = emit_channel(x->w, false);
-    emit_l2 at = emit_planar_l2(0, x->h, x->w);
+    emit_l2 at = lower_reduce_stream(t, x->h, x->c, x->w);
     emit_source(t, &view, &at, 2);
     t->bytes = x->c * x->h * round_up(2 * x->w, 64);
     emit_set(t, 0x04, x->h);
     emit_set(t, 0x18, x->h);
     emit_set(t, 0x13814, x->row);
-    emit_set(t, 0x4814, channel);
+    emit_set(t, 0x4814, at.channel);
     emit_store(t, y, x->c * at.row, 1);
 }
 
@@ -67,7 +74,7 @@ static void lower_reduce_all(emitter *e, lower_reduction kind, const emit_tensor
 static void lower_reduce_width(emitter *e, lower_reduction kind, const emit_tensor *x, const emit_tensor *y) {
     emit_tensor view = {x->bar, x->base, x->c, 1, x->w, x->total, x->plane, x->total};
     emitted *t = lower_reduce_task(e, kind, x->c, 1, x->w, x->w);
-    emit_l2 at = emit_planar_l2(0, x->c, x->w);
+    emit_l2 at = lower_reduce_stream(t, x->c, 1, x->w);
     emit_source(t, &view, &at, 2);
     emit_tensor result = {y->bar, y->base, y->c, 1, 1, y->total, y->plane, y->total};
     emit_store(t, &result, at.row, 1);
@@ -77,42 +84,63 @@ static void lower_reduce_width(emitter *e, lower_reduction kind, const emit_tens
     emit_set(t, 0x17814, y->row);
 }
 
+/* All three words of a neural task's work unit. */
+static void lower_reduce_unit(emitted *t, int64_t h, int64_t w) {
+    int64_t code = emit_shape(h, w);
+    emit_or(t, 0x34, code << 16 | code << 12 | code << 8);
+}
+
+/* The reduced values lie as channels w, rows c; exchanged again they are rows of w. Eight lanes make eight channels at a time: a
+ * row of no more is complete at once and streams out, a longer one is put together on chip. */
+static void lower_reduce_height_back(emitter *e, const emit_tensor *x, const emit_tensor *y, const emit_l2 *reduced) {
+    enum { LANES = 8 };
+    int64_t line = round_up(2 * x->w, 16), base = reduced->base + reduced->row;
+    emitted *t = emit_task(e, true);
+    emit_dims(t, x->w, x->c, 1);
+    emit_set(t, 0x28, min_i64(x->c, 16));
+    emit_set(t, 0x24, 0x14001);
+    emit_or(t, 0x34, 0x10000000);
+    emit_active(t, (int)min_i64(emit_lane_count(x->w), LANES));
+    emit_l2 back = {reduced->base, x->c * 0x10, 0x10, x->c * 0x10, 0}, out = {base, line, line, line, line};
+    emit_source_l2(t, &back, 0x400100);
+    emit_tensor result = {y->bar, y->base, 1, y->c, y->w, y->plane, y->row, y->total};
+    emit_store(t, &result, base, 1);
+    emit_set(t, 0x4830, STREAM_LATER);
+    if (x->w <= LANES)
+        lower_reduce_unit(t, x->c, 1);
+    else {
+        emit_or(t, 0x34, (int64_t)emit_shape(x->c, 1) << 16);
+        emit_set(t, 0x17800, 0xc1);
+        emit_keep(t, &out, 0x142);
+    }
+    emit_set(t, 0xc804, 0x101c0c);
+}
+
 /* Over the height alone: exchange height and channels in the way memory is read and, on chip, channels and width; reduce
- * the width; exchange back. */
+ * the width; exchange back (joshuaswarren/mil-hwx-compiler research/oracles/h13/reduce_probe_max_ax2_1x64x8x8.json and
+ * ..._1x128x16x16.json). */
 static void lower_reduce_height(emitter *e, lower_reduction kind, const emit_tensor *x, const emit_tensor *y) {
     int64_t channel = emit_channel(x->w, true), raw = x->h * channel, wide = round_up(2 * x->h, 16);
-    int64_t kept_row = x->w * wide, pad = kept_row % 0x200 == 0 ? 0x10 : 0, bytes = x->c * (kept_row + pad);
+    int64_t dense = x->w * wide, odd = (dense / 0x10 | 1) * 0x10; /* an odd number of 16-byte units lies in all banks */
+    int64_t row = dense % 0x400 ? odd : dense + emit_pad(dense);
     emit_tensor view = {x->bar, x->base, x->h, x->c, x->w, x->plane, x->row, x->total};
-    emit_l2 source = {bytes, channel, raw + 0x20, raw, raw}, kept = {0, wide, kept_row + pad, kept_row, 0};
+    emit_l2 source = {x->c * row, channel, raw + (raw % 0x200 ? 0 : 0x20), raw, raw}, kept = {0, wide, row, dense, 0};
     emitted *t = emit_task(e, true);
     emit_dims(t, x->h, x->c, x->w);
     emit_set(t, 0x24, 0x14001);
-    emit_or(t, 0x34, 0x10033300);
-    emit_active(t, 16);
+    emit_or(t, 0x34, 0x10000000);
+    lower_reduce_unit(t, x->c, x->w);
+    emit_active(t, emit_lane_count(x->h));
     emit_source(t, &view, &source, 2);
     emit_keep(t, &kept, KEEP);
     emit_set(t, 0xc804, 0x101c0c);
     t = lower_reduce_task(e, kind, x->c, 1, x->h, x->h);
     emit_set(t, 0x24, 0x10000 | x->w);
-    emit_l2 rows = {0, kept.row, kept_row, kept_row, wide},
-            reduced = {bytes, 0x10, x->w * x->c * 0x10, x->c * 0x10, x->c * 0x10};
+    emit_l2 rows = {0, row, dense, dense, wide},
+            reduced = {x->c * row, 0x10, x->w * x->c * 0x10, x->c * 0x10, x->c * 0x10};
     emit_source_l2(t, &rows, 0x120);
     emit_keep(t, &reduced, KEEP_LATER);
-    t = emit_task(e, true);
-    emit_dims(t, x->w, x->c, 1);
-    emit_set(t, 0x28, min_i64(x->c, 16));
-    emit_set(t, 0x24, 0x14001);
-    emit_or(t, 0x34, 0x10040000);
-    emit_active(t, emit_lane_count(x->w) / 2 > 0 ? emit_lane_count(x->w) / 2 : 1);
-    emit_l2 back = {bytes, x->c * 0x10, 0x10, x->c * 0x10, 0};
-    int64_t line = round_up(2 * x->w, 16);
-    emit_l2 out = {bytes + x->w * x->c * 0x10, line, line, line, line};
-    emit_source_l2(t, &back, 0x400100);
-    emit_tensor result = {y->bar, y->base, 1, y->c, y->w, y->plane, y->row, y->total};
-    emit_store(t, &result, 0, 1);
-    emit_set(t, 0x17800, 0xc1);
-    emit_keep(t, &out, 0x142);
-    emit_set(t, 0xc804, 0x101c0c);
+    lower_reduce_height_back(e, x, y, &reduced);
 }
 
 static void lower_reduce_channel_maximum(emitter *e, const emit_tensor *x, const emit_tensor *y) {
@@ -129,7 +157,41 @@ static void lower_reduce_channel_maximum(emitter *e, const emit_tensor *x, const
     emit_set(t, 0xc804, 0x101c0b);
 }
 
-/* Sum over channels of each pixel: a convolution whose kernel is all ones. [own form; Apple's has two tasks] */
+/* Sum over channels of each pixel: channels and width are exchanged on chip, then rows of channels are reduced, the image's
+ * rows as groups (joshuaswarren/mil-hwx-compiler research/oracles/h13/reduce_sum_axes_1.json). False: it does not fit on chip. */
+static bool lower_reduce_channel_rows(emitter *e, lower_reduction kind, const emit_tensor *x, const emit_tensor *y) {
+    enum { LANES = 8 };
+    int64_t channel = emit_channel(x->w, true), raw = x->c * channel, wide = round_up(2 * x->c, 16);
+    int64_t dense = x->w * wide, row = dense + (x->h > 1 ? emit_pad(dense) : 0), base = x->h * row;
+    int64_t line = round_up(2 * x->w, 16), pad = raw % 0x200 || x->h == 1 ? 0 : emit_pad(raw) + 0x10;
+    if (base + x->h * (raw + pad) > 0x200000 || base + x->h * line > 0x200000 || x->c > 0x7fff) return false;
+    emit_l2 source = {base, channel, raw + pad, raw, raw}, kept = {0, wide, row, dense, 0};
+    emitted *t = emit_task(e, true);
+    emit_dims(t, x->c, x->h, x->w);
+    emit_set(t, 0x24, 0x14001);
+    emit_or(t, 0x34, 0x10000000);
+    if (x->c <= LANES)
+        lower_reduce_unit(t, x->h, x->w);
+    else
+        emit_or(t, 0x34, (int64_t)emit_shape(x->h, x->w) << 16);
+    emit_active(t, (int)min_i64(emit_lane_count(x->c), LANES));
+    emit_source(t, x, &source, 2);
+    emit_keep(t, &kept, KEEP);
+    emit_set(t, 0xc804, 0x101c0c);
+    t = lower_reduce_task(e, kind, x->w, 1, x->c, x->c);
+    emit_set(t, 0x24, 0x10000 | x->h);
+    emit_set(t, 0x30, 0x400);
+    emit_l2 rows = {0, wide, dense, dense, row}, out = {base, line, x->h * line, line, 0};
+    emit_source_l2(t, &rows, 0x120);
+    emit_tensor result = {y->bar, y->base, 1, y->h, y->w, y->total, y->total, y->total};
+    emit_store(t, &result, 0, 1);
+    emit_set(t, 0x17800, 0xc1);
+    emit_set(t, 0x17814, y->row);
+    emit_keep(t, &out, 0x141);
+    return true;
+}
+
+/* Larger: a convolution whose kernel is all ones. [own form] */
 static propane_status lower_reduce_channel_sum(emitter *e, lower_reduction kind, const emit_tensor *x,
                                                const emit_tensor *y, propane_error *err) {
     uint16_t *ones = arena_alloc(e->arena, (size_t)x->c * 2);
@@ -140,15 +202,11 @@ static propane_status lower_reduce_channel_sum(emitter *e, lower_reduction kind,
     return lower_convolution(e, &k, x, y, err);
 }
 
-/* One row of n numbers as a plane of a/b rows: wide rows are folded into rows of 32 or 128. */
+/* One row a channel as a plane of four rows, where these are of whole 64 bytes: 128 as 4 of 32, 512 as 4 of 128
+ * (joshuaswarren/mil-hwx-compiler research/oracles/h13/reduce_probe_sum_ax3_1x1x1x128.json, ..._1x8x1x128.json, ..._512.json). */
 static emit_tensor lower_reduce_fold(const emit_tensor *x) {
     emit_tensor folded = *x;
-    int64_t width = x->w >= 512 ? 128 : 32;
-    if (x->c == 1 && x->h == 1 && x->w > 64 && x->w % width == 0) {
-        folded.h = x->w / width;
-        folded.w = width;
-        folded.row = 2 * width;
-    }
+    if (x->h == 1 && x->w % 128 == 0) folded.h = 4, folded.w = x->w / 4, folded.row = x->w / 2;
     return folded;
 }
 
@@ -172,6 +230,7 @@ propane_status lower_reduce(emitter *e, lower_reduction kind, int axes, const em
         lower_reduce_channel_maximum(e, x, y);
         return PROPANE_OK;
     }
+    if (axes == C && lower_reduce_channel_rows(e, kind, x, y)) return PROPANE_OK;
     if (axes == C) return lower_reduce_channel_sum(e, kind, x, y, err);
     if ((axes & (H | W)) == (H | W) && !(axes & C)) {
         emit_tensor folded = lower_reduce_fold(x);
@@ -225,7 +284,7 @@ static bool lower_reduce_softmax_places(softmax_plan *p, const emit_tensor *x) {
         p->end = line + raw;
         return p->end + raw <= 0x200000;
     }
-    int64_t pad = raw % 0x400 == 0 ? 0x80 : 0, pad2 = raw % 0x400 == 0 ? 0x20 : raw % 0x200 == 0 ? 0x10 : 0;
+    int64_t pad = raw % 0x400 == 0 ? 0x80 : 0, pad2 = emit_pad(raw);
     int64_t second = x->h * (raw + pad), third = second + x->h * (raw + pad2), stat = x->c * 0x10;
     p->x = (emit_l2){0, channel, raw + pad, raw, 0};
     p->exponent = (emit_l2){second, channel, raw + pad2, raw, 0};
@@ -281,8 +340,8 @@ static void lower_reduce_softmax_bring(emitter *e, const softmax_plan *p, const 
     emit_set(t, 0xc804, 0x101c0c);
 }
 
-/* Row maximum and x - maximum, times log2 e. */
-static void lower_reduce_softmax_shifted(emitter *e, const softmax_plan *p, const emit_tensor *x, uint16_t scale) {
+/* The maximum of each row. */
+static void lower_reduce_softmax_maximum(emitter *e, const softmax_plan *p, const emit_tensor *x) {
     emitted *t;
     if (p->h > 1) lower_reduce_softmax_bring(e, p, x);
     t = lower_reduce_softmax_planar(e, p, true, 0x51, p->swap ? 0x400 : 0, HAND_ON);
@@ -297,20 +356,22 @@ static void lower_reduce_softmax_shifted(emitter *e, const softmax_plan *p, cons
     }
     emit_set(t, 0x4800, 4);
     emit_set(t, 0x8800, LOWER_POOL_MAX);
-    t = lower_reduce_softmax_planar(e, p, false, 0x31, p->swap ? 0x210 : 0x10, TAKE_OVER);
+}
+
+/* x - maximum, times log2 e. */
+static void lower_reduce_softmax_difference(emitter *e, const softmax_plan *p) {
+    emitted *t = lower_reduce_softmax_planar(e, p, false, 0x31, p->swap ? 0x210 : 0x10, TAKE_OVER);
     if (p->h > 1) emit_set(t, 0x2c, emit_patch(p->h, 16, true));
     if (p->h == 1 && p->w == 64) emit_set(t, 0x2c, 0x16);
     emit_source_l2(t, &p->x, 0x400100);
     emit_source2_l2(t, &p->maximum);
     emit_keep(t, &p->exponent, KEEP_LATER);
     emit_set(t, 0x8800, LOWER_SUB);
-    emit_set(t, 0x8804, (int64_t)scale << 16);
+    emit_set(t, 0x8804, (int64_t)engine_table_find("exp")->scale << 16);
 }
 
-static void lower_reduce_softmax_part(emitter *e, const softmax_plan *p, const emit_tensor *x, const emit_tensor *y,
-                                      int64_t table) {
-    lower_reduce_softmax_shifted(e, p, x, engine_table_find("exp")->scale);
-    lower_reduce_softmax_exponent(e, p, table);
+/* 1 / the sum of each row, and the exponentials times that; where the product goes is still to be said. */
+static emitted *lower_reduce_softmax_scaled(emitter *e, const softmax_plan *p) {
     emitted *t = lower_reduce_softmax_planar(e, p, true, 0x51, p->swap ? 0x400 : 0, HAND_ON);
     emit_source_l2(t, &p->exponent_rows, p->h > 1 ? 0x120 : 0x400104);
     emit_keep(t, &p->sum_rows, KEEP_LATER);
@@ -318,9 +379,37 @@ static void lower_reduce_softmax_part(emitter *e, const softmax_plan *p, const e
     t = lower_reduce_softmax_planar(e, p, false, 0x31, p->swap ? 0x101 : 0x1, TAKE_OVER);
     emit_source_l2(t, &p->sum, p->h > 1 ? 0x400100 : 0x108);
     emit_source2_l2(t, &p->exponent);
+    emit_set(t, 0x8800, LOWER_MUL);
+    return t;
+}
+
+static void lower_reduce_softmax_part(emitter *e, const softmax_plan *p, const emit_tensor *x, const emit_tensor *y,
+                                      int64_t table) {
+    lower_reduce_softmax_maximum(e, p, x);
+    lower_reduce_softmax_difference(e, p);
+    lower_reduce_softmax_exponent(e, p, table);
+    emitted *t = lower_reduce_softmax_scaled(e, p);
     emit_store(t, y, p->end, 1);
     emit_set(t, 0x4830, STREAM_LATER);
-    emit_set(t, 0x8800, LOWER_MUL);
+}
+
+void lower_softmax_on_chip(emitter *e, const emit_l2 *at, const emit_tensor *to, int il) {
+    softmax_plan p = {.c = to->c, .h = 1, .w = to->w, .swap = 1, .x = *at, .rows = *at, .exponent = *at};
+    p.exponent_rows = *at;
+    p.maximum = p.sum = p.maximum_rows = p.sum_rows = (emit_l2){0, at->base, at->base, at->base, 0};
+    p.end = at->base + at->row;
+    emitted *t = lower_reduce_softmax_planar(e, &p, true, 0x51, 0x400, HAND_ON);
+    if (p.w == 64) emit_set(t, 0x2c, 0x16);
+    emit_source_l2(t, at, 0x104);
+    emit_keep(t, &p.maximum, KEEP_LATER);
+    emit_set(t, 0x4800, 4);
+    emit_set(t, 0x8800, LOWER_POOL_MAX);
+    lower_reduce_softmax_difference(e, &p);
+    lower_reduce_softmax_exponent(e, &p, lower_table(e, engine_table_find("exp"), emit_lane_count(p.c)));
+    t = lower_reduce_softmax_scaled(e, &p);
+    emit_store(t, to, p.end, il);
+    emit_set(t, 0x4830, 0x4a | il << 8);
+    emit_set(t, 0x17800, 0x050803c1);
 }
 
 propane_status lower_softmax(emitter *e, const emit_tensor *x, const emit_tensor *y, propane_error *err) {
@@ -345,62 +434,57 @@ propane_status lower_softmax(emitter *e, const emit_tensor *x, const emit_tensor
     return PROPANE_OK;
 }
 
-/* ---- layer normalisation of one row --------------------------------------------------------------------------------------------- */
+/* ---- layer normalisation -------------------------------------------------------------------------------------------------------- */
 
-static emitted *lower_reduce_norm_task(emitter *e, int64_t n, uint32_t mode, uint32_t flags, uint32_t hand) {
+enum { NORM_VALUES = 0x40, NORM_DEVIATION = 0x20, NORM_PAIR_ROW = 0x20 }; /* on chip: the mean is at 0 */
+
+/* A planar task of a pattern [1, h, w]. */
+static emitted *lower_reduce_norm_task(emitter *e, int64_t h, int64_t w, bool two, uint32_t mode, uint32_t flags,
+                                       uint32_t hand) {
     emitted *t = emit_task(e, false);
-    emit_dims(t, 1, 1, n);
-    emit_set(t, 0x2c, emit_patch(1, n, false));
+    emit_dims(t, 1, h, w);
+    emit_set(t, 0x2c, emit_patch(h, w, two && h > 1));
     emit_set(t, 0x30, flags);
     emit_set(t, 0x34, mode);
     emit_set(t, 0xc800, hand);
     return t;
 }
 
-propane_status lower_layer_norm(emitter *e, double epsilon, const emit_tensor *x, const emit_tensor *y,
-                                propane_error *err) {
-    bool channels = x->w == 1 && x->h == 1 && x->c > 1; /* a vector of channels is turned into a row and back */
-    int64_t n = channels ? x->c : x->w, bytes = round_up(2 * n, 16);
-    if (x->h != 1 || (!channels && x->c != 1) || n > 0x7fff)
-        return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "layer_norm of [%lld, %lld, %lld]", (long long)x->c,
-                            (long long)x->h, (long long)x->w);
-    emit_l2 mean = {0, 0x10, 0x20, 0x10, 0}, row = {0x40, bytes, bytes, bytes, 0}, deviation = mean, source = row;
-    deviation.base = 0x20;
-    source.group = bytes;
-    emitted *t;
-    if (channels) {
-        emit_l2 at = emit_planar_l2(0x40 + bytes, x->c, 1);
-        t = emit_task(e, false);
-        emit_dims(t, x->c, 1, 1);
-        emit_set(t, 0x2c, emit_patch(1, 1, false));
-        emit_set(t, 0x30, 0x400);
-        emit_set(t, 0xc800, HAND_ON);
-        emit_source(t, x, &at, 2);
-        emit_keep(t, &row, KEEP);
-    }
-    t = lower_reduce_norm_task(e, n, 0x51, 0, channels ? HAND_OVER : HAND_ON);
-    if (channels)
-        emit_source_l2(t, &row, 0x400100);
-    else
-        emit_source(t, x, &source, 1);
-    emit_keep(t, &mean, channels ? KEEP_LATER : KEEP);
-    emit_set(t, 0x880c, lower_reduce_final(LOWER_MEAN, n));
-    t = lower_reduce_norm_task(e, n, 0x61, 1, HAND_OVER);
-    emit_source_l2(t, &mean, channels ? 0x108 : 0x400100);
-    emit_source2_l2(t, &row);
+/* 1 / sqrt of the mean of the squared differences; `one` says along what the mean is repeated. */
+static void lower_reduce_norm_deviation(emitter *e, int64_t h, int64_t w, const emit_l2 *values, double epsilon,
+                                        uint32_t one, uint32_t config) {
+    emit_l2 mean = {0, 0x10, NORM_PAIR_ROW, 0x10, 0}, deviation = mean;
+    deviation.base = NORM_DEVIATION;
+    emitted *t = lower_reduce_norm_task(e, h, w, true, 0x61, one, HAND_OVER);
+    emit_source_l2(t, &mean, config);
+    emit_source2_l2(t, values);
     emit_keep(t, &deviation, KEEP_LATER);
     emit_set(t, 0x8800, 0x92010);
     emit_set(t, 0x8808, 0x3c000000 | fp16_from_f64(epsilon));
-    emit_set(t, 0x880c, lower_reduce_final(LOWER_MEAN, n));
-    t = lower_reduce_norm_task(e, n, 0x41, channels ? 0x200 : 0x80, channels ? HAND_OVER : TAKE_OVER);
+    emit_set(t, 0x880c, lower_reduce_final(LOWER_MEAN, h * w));
+}
+
+/* A vector of channels over channels alone: turned into a row and back. */
+static void lower_layer_norm_turned(emitter *e, double epsilon, const emit_tensor *x, const emit_tensor *y) {
+    int64_t bytes = round_up(2 * x->c, 16);
+    emit_l2 at = emit_planar_l2(NORM_VALUES + bytes, x->c, 1), row = {NORM_VALUES, bytes, bytes, bytes, 0};
+    emit_l2 mean = {0, 0x10, NORM_PAIR_ROW, 0x10, 0};
+    emitted *t = emit_task(e, false);
+    emit_dims(t, x->c, 1, 1);
+    emit_set(t, 0x2c, emit_patch(1, 1, false));
+    emit_set(t, 0x30, 0x400);
+    emit_set(t, 0xc800, HAND_ON);
+    emit_source(t, x, &at, 2);
+    emit_keep(t, &row, KEEP);
+    t = lower_reduce_norm_task(e, 1, x->c, false, 0x51, 0, HAND_OVER);
+    emit_source_l2(t, &row, 0x400100);
+    emit_keep(t, &mean, KEEP_LATER);
+    emit_set(t, 0x880c, lower_reduce_final(LOWER_MEAN, x->c));
+    lower_reduce_norm_deviation(e, 1, x->c, &row, epsilon, 1, 0x108);
+    t = lower_reduce_norm_task(e, 1, x->c, true, 0x41, 0x200, HAND_OVER);
     emit_source_l2(t, &row, 0x400100);
     emit_source2_l2(t, &mean);
     emit_set(t, 0x8800, LOWER_SUB);
-    if (!channels) {
-        emit_store(t, y, 0x40 + bytes, 1);
-        emit_set(t, 0x4830, STREAM_LATER);
-        return PROPANE_OK;
-    }
     emit_keep(t, &row, KEEP_LATER);
     t = emit_task(e, false);
     emit_dims(t, x->c, 1, 1);
@@ -408,7 +492,74 @@ propane_status lower_layer_norm(emitter *e, double epsilon, const emit_tensor *x
     emit_set(t, 0x30, 0x100);
     emit_set(t, 0xc800, TAKE_OVER);
     emit_source_l2(t, &row, 0x400100);
-    emit_store(t, y, 0x40 + bytes, 1);
+    emit_store(t, y, NORM_VALUES + bytes, 1);
     emit_set(t, 0x4830, STREAM_LATER);
-    return PROPANE_OK;
+}
+
+/* One row over its width. Where channels are named among the axes, too, the pair is repeated along them
+ * (joshuaswarren/mil-hwx-compiler research/oracles/h13/norm_layer_norm_ax3_1x1x1x64.json and ..._ax1_2_3_1x1x1x64.json). */
+static void lower_layer_norm_row(emitter *e, bool channels, double epsilon, const emit_tensor *x,
+                                 const emit_tensor *y) {
+    int64_t bytes = round_up(2 * x->w, 16);
+    emit_l2 row = {NORM_VALUES, bytes, bytes, bytes, 0}, source = row, mean = {0, 0x10, NORM_PAIR_ROW, 0x10, 0};
+    source.group = bytes;
+    emitted *t = lower_reduce_norm_task(e, 1, x->w, false, 0x51, 0, HAND_ON);
+    emit_source(t, x, &source, 1);
+    emit_keep(t, &mean, KEEP);
+    emit_set(t, 0x880c, lower_reduce_final(LOWER_MEAN, x->w));
+    lower_reduce_norm_deviation(e, 1, x->w, &row, epsilon, 1, 0x400100);
+    t = lower_reduce_norm_task(e, 1, x->w, true, 0x41, channels ? 0x80 : 0, TAKE_OVER);
+    emit_source_l2(t, &row, 0x400100);
+    emit_source2_l2(t, &mean);
+    emit_set(t, 0x8800, LOWER_SUB);
+    emit_store(t, y, NORM_VALUES + bytes, 1);
+    emit_set(t, 0x4830, STREAM_LATER);
+}
+
+/* A vector of channels over all dimensions: the statistics are those of a plane, the channels being its rows; then the vector
+ * is read once more (joshuaswarren/mil-hwx-compiler research/oracles/h13/norm_layer_norm_ax1_2_3_1x64x1x1.json, 1x4096x1x1). */
+static void lower_layer_norm_plane(emitter *e, double epsilon, const emit_tensor *x, const emit_tensor *y) {
+    enum { FIRST_OF_TWO = 0x3bb81, SECOND_OF_TWO = 0x33b01, TILE = 32 };
+    emit_tensor view = {x->bar, x->base, 1, x->c, 1, x->plane, x->total, x->total};
+    emit_l2 rows = emit_planar_l2(NORM_VALUES, 1, 1), vector = emit_planar_l2(NORM_VALUES, x->c, 1);
+    emit_l2 mean = {0, 0x10, NORM_PAIR_ROW, 0x10, 0};
+    emitted *t = lower_reduce_norm_task(e, x->c, 1, false, 0x51, 0, HAND_ON);
+    emit_set(t, 0x28, min_i64(TILE, x->c));
+    emit_source(t, &view, &rows, 1);
+    emit_set(t, 0x13800, FIRST_OF_TWO);
+    emit_set(t, 0x13814, x->row);
+    emit_keep(t, &mean, KEEP);
+    emit_set(t, 0x880c, lower_reduce_final(LOWER_MEAN, x->c));
+    rows.group = 0;
+    lower_reduce_norm_deviation(e, x->c, 1, &rows, epsilon, 2, 0x400100);
+    t = lower_reduce_norm_task(e, 1, 1, true, 0x41, 0x80, TAKE_OVER);
+    emit_dims(t, x->c, 1, 1);
+    emit_source(t, x, &vector, 2);
+    emit_set(t, 0x13800, SECOND_OF_TWO);
+    emit_set(t, 0x4804, 0x400142);
+    emit_source2_l2(t, &mean);
+    emit_set(t, 0x8800, LOWER_SUB);
+    emit_store(t, y, NORM_VALUES + vector.row, 1);
+    emit_set(t, 0x4830, STREAM_LATER);
+}
+
+propane_status lower_layer_norm(emitter *e, int axes, double epsilon, const emit_tensor *x, const emit_tensor *y,
+                                propane_error *err) {
+    enum { C = 1, H = 2, W = 4, MOST = 0x7fff };
+    bool vector = x->w == 1 && x->h == 1 && x->c > 1;
+    /* The plane of a vector lies on chip, 32 bytes a row, and so does the vector. */
+    if (vector && axes & (H | W) && x->c <= MOST && NORM_VALUES + 0x20 * x->c <= 0x200000) {
+        lower_layer_norm_plane(e, epsilon, x, y);
+        return PROPANE_OK;
+    }
+    if (vector && x->c <= MOST) {
+        lower_layer_norm_turned(e, epsilon, x, y);
+        return PROPANE_OK;
+    }
+    if (x->h == 1 && x->c == 1 && x->w <= MOST) {
+        lower_layer_norm_row(e, axes & C, epsilon, x, y);
+        return PROPANE_OK;
+    }
+    return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "layer_norm of [%lld, %lld, %lld]", (long long)x->c,
+                        (long long)x->h, (long long)x->w);
 }

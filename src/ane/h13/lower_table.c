@@ -24,13 +24,13 @@ int64_t lower_table(emitter *e, const engine_table *table, int lanes) {
 
 /* `rows` lines of `size` elements each, of neighbouring outputs. */
 static void lower_remember_plane(emitter *e, const lower_origin *o, int64_t first, int64_t rows, int size, int64_t at) {
-    emit_place(e, &(engine_patch){.constant = o->name,
-                                  .elements = o->elements,
-                                  .start = o->start + first * o->row,
-                                  .at = at,
-                                  .count = {1, rows, size},
-                                  .from = {0, o->column, o->row},
-                                  .to = {0, 2 * size, 2}});
+    emit_add_patch(e, &(engine_patch){.constant = o->name,
+                                      .elements = o->elements,
+                                      .start = o->start + first * o->row,
+                                      .at = at,
+                                      .count = {1, rows, size},
+                                      .from = {0, o->column, o->row},
+                                      .to = {0, 2 * size, 2}});
 }
 
 /* Where the elements and the bias came from; `at`: of lane 0. */
@@ -42,7 +42,7 @@ static void lower_remember(emitter *e, const engine_kernel *k, const lower_origi
         e->failed = true;
         return;
     }
-    if (k->sparse) emit_place(e, &(engine_patch){.constant = weight->name, .elements = ENGINE_PATCH_NEVER});
+    if (k->sparse) emit_add_patch(e, &(engine_patch){.constant = weight->name, .elements = ENGINE_PATCH_NEVER});
     for (int lane = 0; lane < k->lanes; at += bytes[lane++]) {
         int64_t to = at + (k->table ? ENGINE_TABLE_BYTES : 0), begin;
         int count = engine_kernel_planes(k, lane, planes);
@@ -57,7 +57,7 @@ static void lower_remember(emitter *e, const engine_kernel *k, const lower_origi
             if (k->groups > 1) to = begin + round_up(to - begin, 64);
         }
     }
-    if (k->sparse) emit_place(e, &(engine_patch){.constant = bias->name, .elements = ENGINE_PATCH_NEVER});
+    if (k->sparse) emit_add_patch(e, &(engine_patch){.constant = bias->name, .elements = ENGINE_PATCH_NEVER});
     mem_free(planes);
 }
 

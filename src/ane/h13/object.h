@@ -78,8 +78,8 @@ void engine_object_free(engine_object *o);
 /* The surface of a base register; NULL: there is none. */
 engine_surface *engine_object_bar(const engine_object *o, int bar);
 
-/* Writes the program in the container that the path's ending names, .hwx (H13, as the newer compiler lays it out) or .anec.
- * Surfaces need names, base registers from 4 on without a gap, shapes and strides. */
+/* Writes the program in the container that the path's ending names, .hwx (H13, as the newer compiler lays it out) or
+ * .anec. Surfaces need names, base registers from 4 on without a gap, shapes and strides. */
 PROPANE_CHECK propane_status engine_object_save(const engine_object *o, const char *path, propane_error *err);
 /* The container's bytes; mem_free them. */
 PROPANE_CHECK propane_status engine_hwx_write(const engine_object *o, uint8_t **out, size_t *bytes, propane_error *err);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Constants that are overwritten in a compiled program: where each element of a tensor stands among the constants, packed as
- * the tasks fetch it. A copy is up to three loops with strides on both sides; a tensor has as many copies as it has places.
+ * Constants that are overwritten in a compiled program: where each element of a tensor stands among the constants,
+ * packed as the tasks fetch it. A copy is up to three loops with strides on both sides; a tensor has as many copies as
+ * it has places.
  */
 #ifndef ANE_H13_PATCH_H
 #define ANE_H13_PATCH_H
@@ -16,9 +17,9 @@ typedef struct engine_patch {
     int64_t count[3], from[3], to[3]; /* times; stride in elements of the tensor; stride in bytes of the constants */
 } engine_patch;
 
-/* Writes a tensor's elements to all its places; `constants` are o->constant_bytes. PROPANE_ERR_UNSUPPORTED: the program was
- * not compiled for that, or holds the tensor in a form that cannot be overwritten; PROPANE_ERR_INVALID: another number of
- * elements. */
+/* Writes a tensor's elements to all its places; `constants` are o->constant_bytes. PROPANE_ERR_UNSUPPORTED: the program
+ * was not compiled for that, or holds the tensor in a form that cannot be overwritten; PROPANE_ERR_INVALID: another
+ * number of elements. */
 PROPANE_CHECK propane_status engine_patch_apply(const engine_object *o, const char *constant, const uint16_t *values,
                                                 int64_t count, uint8_t *constants, propane_error *err);
 

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: MIT
  * An interpreter of H13 tasks: both DMA engines, the on-chip buffer, the planar and the neural engine, in software. It
- * executes registers, not operations; what it does not understand it refuses with the register, the field and the value.
+ * executes registers, not operations; what it does not understand it refuses with the register, the field and the
+ * value.
  *
- * Arithmetic: of an M1 it is not settled how it rounds and sums; programs whose sums are exact have one answer whatever it
- * does. Standard are wide sums (double), each result rounded to fp16 once, to the nearest, ties to even. The other is the
- * multiply-add array of M4 and later (ane/h13/accumulate.h) for sums of the neural engine, and rounding half away from zero.
+ * Arithmetic: of an M1 it is not settled how it rounds and sums; programs whose sums are exact have one answer whatever
+ * it does. Standard are wide sums (double), each result rounded to fp16 once, to the nearest, ties to even. The other
+ * is the multiply-add array of M4 and later (ane/h13/accumulate.h) for sums of the neural engine, and rounding half
+ * away from zero.
  *
- * The on-chip buffer keeps what tasks leave in it. Reading a place that no task wrote is an error: it would be a program
- * that depends on chance. Alias and dependency bits have no effect here.
+ * The on-chip buffer keeps what tasks leave in it. Reading a place that no task wrote is an error: it would be a
+ * program that depends on chance. Alias and dependency bits have no effect here.
  */
 #ifndef ANE_H13_SIMULATE_H
 #define ANE_H13_SIMULATE_H
@@ -27,8 +29,8 @@ engine_arithmetic engine_arithmetic_of(uint32_t subtype);
 engine_machine *engine_machine_create(engine_arithmetic how); /* NULL: no memory; about 4 MiB */
 void engine_machine_free(engine_machine *m);
 
-/* Runs all tasks in order. buffers[bar] are the base registers' buffers: 1 constants, 2 and 3 scratch, 4.. surfaces. Only
- * what a task stores is written. Not thread-safe per machine. */
+/* Runs all tasks in order. buffers[bar] are the base registers' buffers: 1 constants, 2 and 3 scratch, 4.. surfaces.
+ * Only what a task stores is written. Not thread-safe per machine. */
 PROPANE_CHECK propane_status engine_simulate(engine_machine *m, const engine_task *tasks, int count,
                                              const engine_memory buffers[ENGINE_BARS], propane_error *err);
 

@@ -217,18 +217,19 @@ propane_status sim_write_result(sim *s) {
         if (!s->neural) return sim_refuse(s, 0x34, "Transpose on a planar task");
         PROPANE_TRY(simulate_memory_result_exchange(s));
     }
-    if ((type != 0 && type != 2) || enabled != (type == 2))
+    if (type == 3 || enabled != (type != 0))
         return sim_refuse(s, 0x4830, "ResultType %u with DMA %s", type, enabled ? "on" : "off");
     if (type == 0) {
         v = simulate_memory_buffer_view(s, 0x4834, "the result");
         if (swapped) v.w = v.c, v.c = 2;
         return simulate_memory_view_write(s, &v, &s->y);
     }
-    if (swapped) return sim_refuse(s, 0x30, "SwapOut of a result that leaves through DMA");
+    if (swapped && (type != 1 || interleave != 1)) return sim_refuse(s, 0x30, "SwapOut of a result that streams out");
     if (interleave < 1 || interleave > 15 || sim_bits(s, 0x4830, 8, 4) != interleave)
         return sim_refuse(s, 0x17818, "Interleave %u, and %u in 0x4830", interleave, sim_bits(s, 0x4830, 8, 4));
     PROPANE_TRY(simulate_memory_view(s, 12, 0x17804, strides, "the result", &v));
     v.interleave = (int)interleave;
     v.w = 2 * (int64_t)interleave;
+    if (swapped) v.w = v.c, v.c = 2;
     return simulate_memory_view_write(s, &v, &s->y);
 }

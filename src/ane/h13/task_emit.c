@@ -6,6 +6,7 @@
 
 #include <string.h>
 
+#include "core/base/array.h"
 #include "core/base/int_math.h"
 
 emit_tensor emit_surface(int bar, int64_t base, int64_t c, int64_t h, int64_t w) {
@@ -35,17 +36,12 @@ static void task_emit_words(emitted *t, const uint32_t (*words)[2], size_t count
 
 emitted *emit_task(emitter *e, bool neural) {
     static emitted nowhere;
-    if (e->count == e->room) {
-        int room = e->room ? 2 * e->room : 16;
-        emitted *more = ARENA_ARRAY(e->arena, room, emitted);
-        if (!more) {
-            e->failed = true;
-            return &nowhere;
-        }
-        if (e->count) memcpy(more, e->tasks, (size_t)e->count * sizeof *more);
-        e->tasks = more;
-        e->room = room;
+    emitted *more = ARENA_MORE(e->arena, e->tasks, e->count, NULL);
+    if (!more) {
+        e->failed = true;
+        return &nowhere;
     }
+    e->tasks = more;
     emitted *t = &e->tasks[e->count++];
     *t = (emitted){.source = EMIT_NO_BAR, .source2 = EMIT_NO_BAR, .result = EMIT_NO_BAR, .kernel = EMIT_NO_BAR};
     task_emit_words(t, emit_common, sizeof emit_common / sizeof emit_common[0]);
@@ -58,19 +54,14 @@ emitted *emit_task(emitter *e, bool neural) {
     return t;
 }
 
-void emit_place(emitter *e, const engine_patch *p) {
+void emit_add_patch(emitter *e, const engine_patch *p) {
     if (!p->constant) return;
-    if (e->patch_count == e->patch_room) {
-        int room = e->patch_room ? 2 * e->patch_room : 16;
-        engine_patch *more = ARENA_ARRAY(e->arena, room, engine_patch);
-        if (!more) {
-            e->failed = true;
-            return;
-        }
-        if (e->patch_count) memcpy(more, e->patches, (size_t)e->patch_count * sizeof *more);
-        e->patches = more;
-        e->patch_room = room;
+    engine_patch *more = ARENA_MORE(e->arena, e->patches, e->patch_count, NULL);
+    if (!more) {
+        e->failed = true;
+        return;
     }
+    e->patches = more;
     e->patches[e->patch_count++] = *p;
 }
 
@@ -178,9 +169,11 @@ int emit_log2(int64_t n) {
 
 int64_t emit_channel(int64_t w, bool neural) { return min_i64(round_up(2 * w, 16), neural ? 0x100 : 0x400); }
 
+/* The buffer's banks repeat every 0x400 bytes. */
+int64_t emit_pad(int64_t row) { return row % 0x400 == 0 ? 0x20 : row % 0x200 == 0 || row == 0x10 ? 0x10 : 0; }
+
 emit_l2 emit_planar_l2(int64_t base, int64_t c, int64_t w) {
-    int64_t channel = emit_channel(w, false), raw = c * channel, pad = 0;
-    if (channel < 0x80) pad = raw % 0x400 == 0 ? 0x20 : raw % 0x200 == 0 || raw == 0x10 ? 0x10 : 0;
+    int64_t channel = emit_channel(w, false), raw = c * channel, pad = channel < 0x80 ? emit_pad(raw) : 0;
     return (emit_l2){base, channel, raw + pad, raw, raw};
 }
 

@@ -2,8 +2,8 @@
  * Building tasks: operands in memory and in the on-chip buffer, the words that every task of a kind has, and, when all
  * tasks are there, the header words that follow from the rest (links, base registers, places in the program).
  *
- * An operation's file calls emit_task, fills sources, result and engine, and goes on to the next task; nothing here knows
- * operations.
+ * An operation's file calls emit_task, fills sources, result and engine, and goes on to the next task; nothing here
+ * knows operations.
  */
 #ifndef ANE_H13_TASK_EMIT_H
 #define ANE_H13_TASK_EMIT_H
@@ -14,7 +14,8 @@
 
 enum { EMIT_NO_BAR = -1 };
 
-/* A tensor [c, h, w] in memory: element (c, h, w) at base + c*plane + h*row + 2*w bytes of the base register's buffer. */
+/* A tensor [c, h, w] in memory: element (c, h, w) at base + c*plane + h*row + 2*w bytes of the base register's
+ * buffer. */
 typedef struct emit_tensor {
     int bar;
     int64_t base, c, h, w;
@@ -41,11 +42,11 @@ typedef struct emitted {
 typedef struct emitter {
     arena *arena;
     emitted *tasks;
-    int count, room;
+    int count;
     text constants;  /* the constant section */
     int64_t scratch; /* bytes of base register 3 */
     engine_patch *patches;
-    int patch_count, patch_room;
+    int patch_count;
     bool failed; /* no memory */
 } emitter;
 
@@ -55,7 +56,7 @@ emit_tensor emit_surface(int bar, int64_t base, int64_t c, int64_t h, int64_t w)
 /* The next task, with all words of its kind that do not depend on operands. The pointer is valid until the next one. */
 emitted *emit_task(emitter *e, bool neural);
 /* A place of a constant that may be overwritten; without a name nothing happens. */
-void emit_place(emitter *e, const engine_patch *p);
+void emit_add_patch(emitter *e, const engine_patch *p);
 
 void emit_set(emitted *t, uint32_t address, int64_t value);
 void emit_or(emitted *t, uint32_t address, int64_t bits);
@@ -81,17 +82,19 @@ void emit_lanes(emitted *t, int bar, int lanes, int64_t base, int64_t step, int6
 /* Sets ActiveNE for that many lanes (a power of two). */
 void emit_active(emitted *t, int lanes);
 
-/* b comes right behind a and nothing else reads what a stores for it: it stays on chip where the laws are known; false: not. */
+/* b comes right behind a and nothing else reads what a stores for it: it stays on chip where the laws are known; false:
+ * not. */
 bool emit_chain(emitted *a, emitted *b);
 
 /* Sizes, links and headers of all tasks, and their bytes: fills tasks, text and first_words of the object. */
 PROPANE_CHECK propane_status emit_finish(emitter *e, engine_object *o, propane_error *err);
 
-/* ---- laws of the on-chip buffer ---------------------------------------------------------------------------------------- */
+/* ---- laws of the on-chip buffer ---------------------------------------------------------------------------------- */
 
 int emit_log2(int64_t n);                                   /* rounded up */
 int64_t emit_channel(int64_t w, bool neural);               /* bytes from channel to channel */
-emit_l2 emit_planar_l2(int64_t base, int64_t c, int64_t w); /* with the pad that keeps rows out of the same banks */
+int64_t emit_pad(int64_t row);                              /* bytes that keep such rows out of the same banks */
+emit_l2 emit_planar_l2(int64_t base, int64_t c, int64_t w); /* with that pad */
 uint32_t emit_patch(int64_t h, int64_t w, bool two_dma);
 uint32_t emit_shape(int64_t h, int64_t w); /* ShMax: the neural engine's work unit, 0 (128x1) to 4 (8x16) */
 int emit_lane_count(int64_t c);            /* 1, 2, 4, 8 or 16 */

@@ -9,11 +9,41 @@
 
 enum { KERNEL_RECORD_1 = 18, KERNEL_RECORD_2 = 12, KERNEL_RECORD_ALL = 62 };
 
-/* The scheduler's estimate: microseconds of DMA at 34.1 GB/s (102,400 bytes in 3), or 4.5 ns for each channel of sources
- * that are vectors of channels. */
+/* Picoseconds of a planar task on chip: 2,500 for every 32 pixels of a patch's width, from each source of more than one pixel a
+ * channel (and of more than a pair). Where these lie with channels and width exchanged, the channels are the patch's width. */
+static int64_t task_finish_planar(const engine_task *t) {
+    enum { BLOCK = 32, PER_BLOCK = 2500, PAIR = 4, SWAP1 = 0x100, SWAP2 = 0x200 };
+    int64_t w = engine_get_bits(t, 0, 0, 15), h = engine_get_bits(t, 0, 16, 15), c = engine_get_bits(t, 0xc, 0, 17);
+    int64_t wide = (int64_t)1 << engine_get_bits(t, 0x2c, 0, 4), high = (int64_t)1 << engine_get_bits(t, 0x2c, 4, 4);
+    uint32_t flags = engine_get(t, 0x30), first = engine_bits(flags, 0, 2), second = engine_bits(flags, 4, 2);
+    bool pair = engine_get_bits(t, 0x34, 4, 3) == PAIR;
+    int sources = engine_get_bits(t, 0x8, 2, 2) && !pair ? 2 : 1;
+    if (flags & (SWAP1 | (pair ? 0 : SWAP2))) {
+        int64_t channels = c;
+        c = w, w = channels;
+    }
+    uint32_t whole = (w > 1) | (uint32_t)(h > 1) << 1; /* along these a source of one pixel would be repeated */
+    if (sources == 2 && whole && (first == whole || second == whole)) sources = 1;
+    int64_t patches = c * engine_get_bits(t, 0x24, 0, 13) * (int64_t)engine_get(t, 0x4) * div_up(h, high);
+    return PER_BLOCK * sources * patches * div_up(w, wide) * div_up(min_i64(w, wide), BLOCK);
+}
+
+/* Of a task of the neural engine that copies or looks up a table: 1,000 for 32 pixels. */
+static int64_t task_finish_neural(const engine_task *t) {
+    if (engine_get_bits(t, 0xc804, 0, 4) != 12) return 0;
+    return 1000 * (int64_t)engine_get_bits(t, 0, 0, 15) * engine_get_bits(t, 0, 16, 15) *
+           engine_get_bits(t, 0xc, 0, 17) / 32;
+}
+
+/* The scheduler's estimate, in microseconds: the longest of three. DMA at 34.1 GB/s (102,400 bytes in 3). For sources that are
+ * vectors of channels 9 in 2,048 channels: two of 1,024 take 9 and two of 8,192 take 72. The engine itself, which shows where
+ * a task stays on chip. Inferred from joshuaswarren/mil-hwx-compiler research/oracles/h13: binary_*, env_bcast_sub_*,
+ * reduce_probe_max_ax2_* and norm_softmax_a3_1x8x64x64, ..._1x8x128x128. */
 static uint32_t task_finish_cycles(const emitted *t) {
-    int64_t dma = 3 * t->bytes / 102400, channels = 9 * t->channel_visits / 2000;
-    return (uint32_t)min_i64(max_i64(dma, channels), 0xffff);
+    const engine_task *w = &t->task;
+    int64_t dma = 3 * t->bytes / 102400, channels = 9 * t->channel_visits / 2048;
+    int64_t engine = (engine_get_bits(w, 0x38, 20, 1) ? task_finish_neural(w) : task_finish_planar(w)) / 1000000;
+    return (uint32_t)min_i64(max_i64(max_i64(dma, channels), engine), 0xffff);
 }
 
 static void task_finish_records(engine_task *t, bool kernel) {

@@ -66,9 +66,10 @@ bool sim_has_kernel(const sim_numbers *n, const mil_op *op) {
 
 bool sim_has_products(const sim_numbers *n, const mil_op *op) {
     const mil_opcode code = op->info->code;
-    return n->switches->value[SIM_arithmetic] &&
-           (code == MIL_OP_conv || code == MIL_OP_linear || code == MIL_OP_matmul) &&
-           mil_dtype_is_float(op->results[0]->type.dtype);
+    if (!n->switches->value[SIM_arithmetic]) return false;
+    if (code != MIL_OP_conv && code != MIL_OP_linear && code != MIL_OP_matmul) return false;
+    const mil_dtype a = mil_in(op, "x")->type.dtype, b = mil_in(op, code == MIL_OP_matmul ? "y" : "weight")->type.dtype;
+    return mil_dtype_is_float(a) && mil_dtype_is_float(b) && mil_dtype_is_float(op->results[0]->type.dtype);
 }
 
 /* ---- kernels ------------------------------------------------------------------------------------------------------------- */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * The simulator: programs run on the cpu driver's kernels, one operation after the other, under the rules of one chip. What
- * the chip refuses is refused with the rule's id; each result is stored as the chip would store it; time and energy are
- * the model's (src/ane/chip/cost_model.h). Its figures are simulated, never measured.
+ * The simulator: programs run on the cpu driver's kernels, one operation after the other, under the rules of one chip.
+ * What the chip refuses is refused with the rule's id; each result is stored as the chip would store it; time and
+ * energy are the model's (src/ane/chip/cost_model.h). Its figures are simulated, never measured.
  *
  * What it imitates is a list of switches, each with its default for a chip and its evidence (switches.c). Where sources
  * contradict each other there is a switch for each reading.
@@ -31,7 +31,7 @@ typedef struct sim_switches {
 PROPANE_CHECK propane_status sim_switches_parse(const char *rest, const chip **c, sim_switches *out,
                                                 propane_error *err);
 
-/* ---- numbers (numerics.c) -------------------------------------------------------------------------------------------- */
+/* ---- numbers (numerics.c) ---------------------------------------------------------------------------------------- */
 
 typedef struct sim_tables {
     float exp_half[65536]; /* exp of every fp16, rounded to fp16 */
@@ -41,6 +41,7 @@ typedef struct sim_tables {
 void sim_tables_build(sim_tables *t);
 
 typedef struct sim_numbers {
+    const chip *chip;
     const sim_tables *tables;
     const sim_switches *switches;
     const cpu_array_kernels *array;
@@ -62,13 +63,22 @@ bool sim_has_products(const sim_numbers *n, const mil_op *op);
 /* As the multiply-add array does it. Operands: x, the other factor, the bias or NULL, dense and of their types. */
 PROPANE_CHECK propane_status sim_products_run(const mil_op *op, const cpu_array_kernels *array,
                                               const void *const operands[3], void *result, propane_error *err);
-/* Whether the operation is a sum, difference or product of fp16 that planar.c computes (switch `arithmetic`); operands are dense. */
+/* Whether the operation is a sum, difference or product of fp16 that planar.c computes (switch `arithmetic`); operands
+ * are dense. */
 bool sim_has_planar(const sim_numbers *n, const mil_op *op);
 void sim_planar_run(const mil_op *op, const void *x, const void *y, void *result);
 void sim_load_f32(float *target, mil_dtype dtype, const void *source, int64_t count);
 void sim_store_f32(void *target, mil_dtype dtype, const float *source, int64_t count);
 
-/* ---- programs (steps.c) ------------------------------------------------------------------------------------------------- */
+/* ---- faults (faults.c) ------------------------------------------------------------------------------------------- */
+
+/* A number for what the chip is known to compute wrong there; -1: nothing (switch `faults`). */
+int sim_fault_of(const sim_numbers *n, const mil_op *op);
+const mil_value *sim_fault_operand(const mil_op *op); /* whose values decide */
+/* Puts the engine's values into a result that was computed right; both dense. */
+void sim_fault_apply(int fault, const mil_op *op, const void *x, void *result);
+
+/* ---- programs (steps.c) ------------------------------------------------------------------------------------------ */
 
 typedef enum sim_place { SIM_NOWHERE, SIM_INPUT, SIM_TEMP, SIM_CONST } sim_place;
 
@@ -86,6 +96,8 @@ typedef struct sim_step {
     bool alias;
     bool exact;  /* products.c */
     bool planar; /* planar.c */
+    int fault;   /* faults.c; -1: none */
+    bool host;   /* Core ML gives it to the CPU: stored as it is */
     int in_count, out_count;
     int *in, *out; /* value ids, in the order of the program's inputs and outputs */
 } sim_step;
@@ -100,10 +112,12 @@ typedef struct sim_program {
     int64_t scratch, float_scratch;
     void **pointers; /* room for the addresses of one step */
     double ms, energy_mj, weight_bytes;
-    int *order; /* which input the engine takes for which parameter */
+    bool coreml; /* it came through Core ML, which has the surfaces and the process of the engine to itself */
+    int *order;  /* which input the engine takes for which parameter */
 } sim_program;
 
-PROPANE_CHECK propane_status sim_program_create(const mil_function *f, const sim_numbers *n,
+/* `moved` [op_count]: operations that the CPU does; NULL: none. */
+PROPANE_CHECK propane_status sim_program_create(const mil_function *f, const bool *moved, const sim_numbers *n,
                                                 const cpu_plan_options *options, arena *a, sim_program **out,
                                                 propane_error *err);
 void sim_program_deinit(sim_program *p);

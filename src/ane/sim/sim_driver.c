@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "ane/chip/check.h"
+#include "ane/chip/placed_cost.h"
 #include "ane/chip/refusing_rule.h"
 #include "ane/sim/sim.h"
 #include "core/base/fork.h"
@@ -53,7 +54,8 @@ static propane_status sim_open(const char *rest, void **impl, propane_error *err
         return propane_fail(err, PROPANE_ERR_DEVICE, "the system gives no lock");
     }
     sim_tables_build(&d->tables);
-    d->numbers = (sim_numbers){.tables = &d->tables,
+    d->numbers = (sim_numbers){.chip = c,
+                               .tables = &d->tables,
                                .switches = &d->switches,
                                .array = &d->kernels->array,
                                .product_limit = (float)chip_know(c, CHIP_saturate)->value};
@@ -78,11 +80,17 @@ static void sim_describe(const void *impl, propane_device_info *out) {
 
 /* ---- compiling --------------------------------------------------------------------------------------------------------- */
 
-static propane_status sim_driver_refuse(const sim_device *d, const mil_function *f, propane_error *err) {
+static bool sim_driver_through_coreml(const sim_device *d, const mil_function *f) {
+    const int path = d->switches.value[SIM_path];
+    return path < 0 ? f->module->coreml : path == 1;
+}
+
+/* What the engine's own loader says before any rule is asked. */
+static propane_status sim_driver_check_load(const sim_device *d, const mil_function *f, propane_error *err) {
     double weights = 0;
     for (const mil_op *op = f->first; op; op = op->next)
         for (int r = 0; r < op->result_count; r++)
-            if (op->results[r]->konst) weights += (double)mil_type_bytes(&op->results[r]->type);
+            if (op->results[r]->constant) weights += (double)mil_type_bytes(&op->results[r]->type);
     double most = chip_limit_value("C7a");
     if (weights > most)
         return propane_fail(err, PROPANE_ERR_LIMIT,
@@ -92,18 +100,34 @@ static propane_status sim_driver_refuse(const sim_device *d, const mil_function 
     if (f->param_count > MAX_IO || f->result_count > MAX_IO)
         return propane_fail(err, PROPANE_ERR_LIMIT, "sim:%s: function '%s' has more than %d inputs or outputs",
                             d->chip->name, f->name, MAX_IO);
-    return d->switches.value[SIM_refuse] ? chip_check_refusal(f, d->chip, d->switches.value[SIM_os], err) : PROPANE_OK;
+    return PROPANE_OK;
+}
+
+/* *moved: operations that the CPU does, in the arena; NULL: none. *switch_ms: what changing sides takes. */
+static propane_status sim_driver_place(const sim_device *d, const mil_function *f, arena *a, const bool **moved,
+                                       propane_error *err) {
+    const int os = d->switches.value[SIM_os];
+    *moved = NULL;
+    PROPANE_TRY(sim_driver_check_load(d, f, err));
+    if (!d->switches.value[SIM_refuse]) return PROPANE_OK;
+    if (!sim_driver_through_coreml(d, f)) return chip_check_refusal(f, d->chip, os, err);
+    chip_segments cut;
+    bool *at = ARENA_ARRAY(a, f->op_count + 1, bool);
+    if (!at) return propane_fail_memory(err, (size_t)f->op_count);
+    *moved = at;
+    return chip_check_placement(f, d->chip, os, at, &cut, err);
 }
 
 static propane_status sim_supports(void *impl, const mil_function *f, const propane_compile_options *options,
                                    propane_error *why) {
     const sim_device *d = impl;
-    PROPANE_TRY(sim_driver_refuse(d, f, why));
     cpu_plan_options o = {.kernels = d->kernels, .fuse = false};
     arena *a = arena_create();
     sim_program *p = NULL;
+    const bool *moved;
     if (!a) return propane_fail_memory(why, 0);
-    propane_status status = sim_program_create(f, &d->numbers, &o, a, &p, why);
+    propane_status status = sim_driver_place(d, f, a, &moved, why);
+    if (status == PROPANE_OK) status = sim_program_create(f, moved, &d->numbers, &o, a, &p, why);
     sim_program_deinit(p);
     arena_free(a);
     return status;
@@ -170,12 +194,13 @@ static propane_status sim_driver_prepare(sim_device *d, const mil_function *f, d
                                          propane_error *err) {
     cost_program cost;
     PROPANE_TRY(driver_dense_io(out, f, err));
-    for (int i = 0; i < out->input_count; i++) sim_driver_widen_rows(&out->inputs[i], d->switches.value[SIM_rows]);
-    for (int i = 0; i < out->output_count; i++) sim_driver_widen_rows(&out->outputs[i], d->switches.value[SIM_rows]);
-    PROPANE_TRY(sim_driver_sort_inputs(p, out, d->switches.value[SIM_order], err));
+    const int64_t rows = p->coreml ? 1 : d->switches.value[SIM_rows]; /* Core ML's arrays are dense */
+    for (int i = 0; i < out->input_count; i++) sim_driver_widen_rows(&out->inputs[i], rows);
+    for (int i = 0; i < out->output_count; i++) sim_driver_widen_rows(&out->outputs[i], rows);
+    PROPANE_TRY(sim_driver_sort_inputs(p, out, !p->coreml && d->switches.value[SIM_order], err));
     for (int i = 0; i < out->input_count; i++) /* room for dense copies of inputs and outputs with wide rows */
         p->block_bytes += (int64_t)(out->inputs[i].bytes + 63) / 64 * 64;
-    PROPANE_TRY(cost_function(d->chip, COST_DIRECT, f, out->arena, &cost, err));
+    PROPANE_TRY(placed_cost(d->chip, p->coreml ? COST_COREML : COST_DIRECT, f, out->arena, &cost, err));
     p->ms = cost.ms;
     p->energy_mj = cost.energy_mj;
     p->weight_bytes = cost.weight_bytes;
@@ -195,14 +220,16 @@ static propane_status sim_driver_grow_block(sim_device *d, size_t bytes, propane
 static propane_status sim_compile(void *impl, const mil_function *f, const propane_compile_options *options,
                                   driver_program *out, propane_error *err) {
     sim_device *d = impl;
-    PROPANE_TRY(sim_driver_refuse(d, f, err));
     sim_program *p = NULL;
+    const bool *moved;
+    PROPANE_TRY(sim_driver_place(d, f, out->arena, &moved, err));
     cpu_plan_options o = {.kernels = d->kernels, .threads = options ? options->threads : 0, .fuse = false};
-    PROPANE_TRY(sim_program_create(f, &d->numbers, &o, out->arena, &p, err));
+    PROPANE_TRY(sim_program_create(f, moved, &d->numbers, &o, out->arena, &p, err));
+    p->coreml = sim_driver_through_coreml(d, f);
     propane_status status = sim_driver_prepare(d, f, out, p, err);
     fork_mutex_lock(&d->mutex);
     if (status == PROPANE_OK) status = sim_driver_grow_block(d, (size_t)p->block_bytes, err);
-    if (status == PROPANE_OK) status = sim_driver_count_compile(d, f, err);
+    if (status == PROPANE_OK && !p->coreml) status = sim_driver_count_compile(d, f, err);
     fork_mutex_unlock(&d->mutex);
     out->impl = p;
     if (status != PROPANE_OK) sim_program_deinit(p);
@@ -211,10 +238,12 @@ static propane_status sim_compile(void *impl, const mil_function *f, const propa
 
 static void sim_program_free(void *impl, driver_program *program) {
     sim_device *d = impl;
-    sim_program_deinit(program->impl);
+    sim_program *p = program->impl;
+    const bool counted = !p->coreml;
+    sim_program_deinit(p);
     program->impl = NULL;
     fork_mutex_lock(&d->mutex);
-    d->process.loaded--;
+    d->process.loaded -= counted;
     fork_mutex_unlock(&d->mutex);
 }
 
@@ -258,6 +287,7 @@ static propane_status sim_request_prepare(void *impl, driver_execution *e, propa
     sim_device *d = impl;
     const driver_program *program = e->program;
     const sim_program *p = program->impl;
+    if (p->coreml) return PROPANE_OK; /* its surfaces are Core ML's own */
     chip_surface inputs[MAX_IO], outputs[MAX_IO];
     for (int i = 0; i < program->input_count; i++)
         sim_driver_add_surface(inputs, i, &program->inputs[i], e->inputs[p->order[i]]->bytes);

@@ -13,6 +13,7 @@
 #include "core/mil/build.h"
 #include "core/mil/function_copy.h"
 #include "core/mil/ops.h"
+#include "core/pass/pass.h"
 #include "cpu/cpu_view.h"
 #include "cpu/plan/facts.h"
 
@@ -25,12 +26,34 @@ static int64_t steps_bytes_of(const mil_type *type) { return mil_type_count(type
 
 /* ---- the program's own copy -------------------------------------------------------------------------------------------- */
 
+static bool steps_choose_all(void *context, const char *name) {
+    (void)context, (void)name;
+    return true;
+}
+
+/* Compressed weights are spread, as an engine does on the way in: a step sees values alone. */
 static propane_status steps_copy_function(sim_program *p, const mil_function *f, propane_error *err) {
     mil_function *copy;
     p->module = mil_module_create(f->module->source);
     if (!p->module) return steps_no_memory(err);
     PROPANE_TRY(mil_function_copy(f, p->module, f->name, &copy, err));
     p->function = copy;
+    int spread = 0;
+    return pass_decompress(copy, steps_choose_all, NULL, &spread, err);
+}
+
+/* [value id]: read by something that is given in the end. A label's text, which the session looks up itself, is not. */
+static propane_status steps_find_live(const mil_function *f, arena *work, const bool **out, propane_error *err) {
+    bool *live = ARENA_ARRAY(work, f->value_count + 1, bool);
+    if (!live) return steps_no_memory(err);
+    for (int i = 0; i < f->result_count; i++) live[f->results[i]->id] = true;
+    for (const mil_op *op = f->last; op; op = op->prev) {
+        bool wanted = false;
+        for (int r = 0; r < op->result_count; r++) wanted |= live[op->results[r]->id];
+        if (!wanted) continue;
+        MIL_FOR_OPERANDS (op, v) live[v->id] = true;
+    }
+    *out = live;
     return PROPANE_OK;
 }
 
@@ -38,17 +61,23 @@ static propane_status steps_copy_function(sim_program *p, const mil_function *f,
 
 static bool steps_known(const mil_op *op) {
     for (int r = 0; r < op->result_count; r++)
-        if (!op->results[r]->konst) return false;
+        if (!op->results[r]->constant) return false;
     return true;
+}
+
+static bool steps_is_live(const mil_op *op, const bool *live) {
+    bool is = false;
+    for (int r = 0; r < op->result_count; r++) is |= live[op->results[r]->id];
+    return is;
 }
 
 /* Writes the operand into the step's function: a parameter, or a constant. */
 static void steps_add_operand(mil_builder *b, const mil_value *v, mil_value **map, sim_step *s) {
-    if (map[v->id] || (v->konst && v->is_inline)) return;
-    if (v->konst && v->def && v->def->info->code == MIL_OP_const) {
+    if (map[v->id] || (v->constant && v->is_inline)) return;
+    if (v->constant && v->def && v->def->info->code == MIL_OP_const) {
         mil_build_copy(b, v->def, map);
-    } else if (v->konst) {
-        map[v->id] = mil_build_const(b, v->name, &v->konst->type, v->konst->data);
+    } else if (v->constant) {
+        map[v->id] = mil_build_const(b, v->name, &v->constant->type, v->constant->data);
     } else {
         map[v->id] = mil_build_param(b, v->name, v->type);
         s->in[s->in_count++] = v->id;
@@ -88,7 +117,7 @@ static int steps_reads(const mil_function *f, const mil_value *v) {
 }
 
 static bool steps_keeps_order(const mil_op *op) {
-    return cpu_plan_keeps_order(op) && !op->operands[0].values[0]->konst;
+    return cpu_plan_keeps_order(op) && !op->operands[0].values[0]->constant;
 }
 
 /* x * sigmoid(x), whose sigmoid nobody else reads, is one table on an engine: the recorded feed-forward of an M3 Max comes out so
@@ -97,18 +126,20 @@ static const mil_value *steps_silu_of(const mil_function *f, const sim_numbers *
     if (op->info->code != MIL_OP_mul || !n->switches->value[SIM_table]) return NULL;
     for (int k = 0; k < 2; k++) {
         const mil_value *x = op->operands[k].values[0], *sigmoid = op->operands[1 - k].values[0];
-        const bool pair = sigmoid->def && sigmoid->def->info->code == MIL_OP_sigmoid && !x->konst &&
+        const bool pair = sigmoid->def && sigmoid->def->info->code == MIL_OP_sigmoid && !x->constant &&
                           sigmoid->def->operands[0].values[0] == x && x->type.dtype == MIL_fp16;
         if (pair && steps_reads(f, sigmoid) == 1) return x;
     }
     return NULL;
 }
 
-static propane_status steps_add_step(sim_program *p, const mil_op *op, const sim_numbers *n,
+static propane_status steps_add_step(sim_program *p, const mil_op *op, bool host, const sim_numbers *n,
                                      const cpu_plan_options *options, arena *a, arena *work, propane_error *err) {
     sim_step *s = &p->steps[p->step_count++];
     int operands = 0;
     s->op = op;
+    s->host = host;
+    s->fault = host ? -1 : sim_fault_of(n, op);
     for (int k = 0; k < op->info->param_count; k++) operands += op->operands[k].count;
     s->in = ARENA_ARRAY(a, operands + 1, int);
     s->out = ARENA_ARRAY(a, op->result_count + 1, int);
@@ -123,7 +154,7 @@ static propane_status steps_add_step(sim_program *p, const mil_op *op, const sim
         *slot = (sim_slot){.place = SIM_TEMP, .offset = p->block_bytes};
         p->block_bytes += steps_padded(steps_bytes_of(&op->results[r]->type));
     }
-    if (sim_has_kernel(n, op) && !op->operands[0].values[0]->konst) {
+    if (!host && sim_has_kernel(n, op) && !op->operands[0].values[0]->constant) {
         const mil_value *x = op->operands[0].values[0];
         int64_t floats = steps_padded((int64_t)sizeof(float) * mil_type_count(&x->type)) +
                          steps_padded((int64_t)sizeof(float) * mil_type_count(&op->results[0]->type));
@@ -137,36 +168,53 @@ static propane_status steps_add_step(sim_program *p, const mil_op *op, const sim
         s->map = map;
         return PROPANE_OK;
     }
-    const mil_value *x = steps_silu_of(p->function, n, op);
+    const mil_value *x = host ? NULL : steps_silu_of(p->function, n, op);
     if (x) {
         s->in[s->in_count++] = x->id;
         s->out[s->out_count++] = op->results[0]->id;
         s->map = n->tables->silu;
         return PROPANE_OK;
     }
-    s->exact = sim_has_products(n, op);
-    s->planar = sim_has_planar(n, op);
+    s->exact = !host && sim_has_products(n, op);
+    s->planar = !host && s->fault < 0 && sim_has_planar(n, op);
     if (s->exact || s->planar) return PROPANE_OK;
     PROPANE_TRY(steps_compile_step(s, options, a, work, p->function->value_count, err));
     if (p->float_scratch < s->program->block_bytes) p->float_scratch = s->program->block_bytes;
     return PROPANE_OK;
 }
 
-static propane_status steps_plan_steps(sim_program *p, const sim_numbers *n, const cpu_plan_options *options, arena *a,
-                                       arena *work, propane_error *err) {
+/* The next operation of the function that was copied, constants and compressed weights apart; the copy has the others in
+ * their order. */
+static const mil_op *steps_next(const mil_op *op, int *place) {
+    for (; op && (op->info->code == MIL_OP_const || mil_op_compressed(op)); op = op->next) ++*place;
+    return op;
+}
+
+static propane_status steps_plan_steps(sim_program *p, const mil_function *whose, const bool *moved,
+                                       const sim_numbers *n, const cpu_plan_options *options, arena *a, arena *work,
+                                       propane_error *err) {
     const mil_function *f = p->function;
-    int operands = 1;
+    const mil_op *theirs = whose->first;
+    const bool *live = NULL;
+    int operands = 1, place = 0;
+    PROPANE_TRY(steps_find_live(f, work, &live, err));
     p->slots = ARENA_ARRAY(a, f->value_count + 1, sim_slot);
     p->steps = ARENA_ARRAY(a, f->op_count + 1, sim_step);
     if (!p->slots || !p->steps) return steps_no_memory(err);
     for (int i = 0; i < f->param_count; i++) p->slots[f->params[i]->id] = (sim_slot){.place = SIM_INPUT, .index = i};
     for (const mil_op *op = f->first; op; op = op->next) {
+        bool host = false;
+        if (op->info->code != MIL_OP_const && (theirs = steps_next(theirs, &place))) {
+            host = moved && moved[place++];
+            theirs = theirs->next;
+        }
         if (steps_known(op)) {
             for (int r = 0; r < op->result_count; r++)
-                p->slots[op->results[r]->id] = (sim_slot){.place = SIM_CONST, .data = op->results[r]->konst->data};
+                p->slots[op->results[r]->id] = (sim_slot){.place = SIM_CONST, .data = op->results[r]->constant->data};
             continue;
         }
-        PROPANE_TRY(steps_add_step(p, op, n, options, a, work, err));
+        if (!steps_is_live(op, live)) continue;
+        PROPANE_TRY(steps_add_step(p, op, host, n, options, a, work, err));
         const sim_step *s = &p->steps[p->step_count - 1];
         if (operands < s->in_count + s->out_count) operands = s->in_count + s->out_count;
     }
@@ -176,12 +224,12 @@ static propane_status steps_plan_steps(sim_program *p, const sim_numbers *n, con
     return p->pointers ? PROPANE_OK : steps_no_memory(err);
 }
 
-propane_status sim_program_create(const mil_function *f, const sim_numbers *n, const cpu_plan_options *options,
-                                  arena *a, sim_program **out, propane_error *err) {
+propane_status sim_program_create(const mil_function *f, const bool *moved, const sim_numbers *n,
+                                  const cpu_plan_options *options, arena *a, sim_program **out, propane_error *err) {
     arena *work = arena_create();
     sim_program *p = work ? ARENA_NEW(a, sim_program) : NULL;
     propane_status status = p ? steps_copy_function(p, f, err) : steps_no_memory(err);
-    if (status == PROPANE_OK) status = steps_plan_steps(p, n, options, a, work, err);
+    if (status == PROPANE_OK) status = steps_plan_steps(p, f, moved, n, options, a, work, err);
     arena_free(work);
     if (status != PROPANE_OK) sim_program_deinit(p);
     *out = status == PROPANE_OK ? p : NULL;
@@ -208,7 +256,7 @@ static void *steps_address(const sim_program *p, void *block, void *const *input
 }
 
 static const void *steps_operand(const sim_program *p, const mil_value *v, void *block, void *const *inputs) {
-    return !v ? NULL : v->konst ? v->konst->data : steps_address(p, block, inputs, v->id);
+    return !v ? NULL : v->constant ? v->constant->data : steps_address(p, block, inputs, v->id);
 }
 
 static propane_status steps_run_products(const sim_program *p, const sim_step *s, const sim_numbers *n, void *block,
@@ -263,7 +311,10 @@ propane_status sim_program_run(sim_program *p, const sim_numbers *n, void *block
         } else {
             PROPANE_TRY(steps_run_kernel(p, s, n, block, inputs, err));
         }
-        for (int k = 0; k < s->out_count; k++)
+        if (s->fault >= 0)
+            sim_fault_apply(s->fault, s->op, steps_operand(p, sim_fault_operand(s->op), block, inputs),
+                            steps_address(p, block, inputs, s->out[0]));
+        for (int k = 0; k < s->out_count && !s->host; k++)
             sim_store(n, s->op, &s->op->results[k]->type, steps_address(p, block, inputs, s->out[k]));
     }
     for (int i = 0; i < p->function->result_count; i++)

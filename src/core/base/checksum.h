@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * A checksum of 64 bits against damage, not against people: any one changed byte changes it, and so does what is missing.
+ * A checksum of 64 bits against damage, not against people: any one changed byte changes it, and so does what is
+ * missing.
  */
 #ifndef CORE_BASE_CHECKSUM_H
 #define CORE_BASE_CHECKSUM_H

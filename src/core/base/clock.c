@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: MIT
- * Owns the one clock that Propane measures with: monotonic, so that a change of the time of day moves no figure.
+ * Owns the clock that Propane measures with: monotonic, so that a change of the time of day moves no figure.
  */
 #include "core/base/clock.h"
 
 #include <time.h>
 
-int64_t clock_ns(void) {
+static int64_t clock_read(clockid_t clock) {
     struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
+    clock_gettime(clock, &now);
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
+
+int64_t clock_ns(void) { return clock_read(CLOCK_MONOTONIC); }
+int64_t clock_thread_ns(void) { return clock_read(CLOCK_THREAD_CPUTIME_ID); }

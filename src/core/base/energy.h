@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Energy that the machine says it used: on Linux the processor's counters (RAPL, /sys/class/powercap), on macOS the channels
- * of the "Energy Model" group of IOReport, which needs no rights. What a system does not count, or counts with a channel
- * that stands still, is unknown: never zero.
+ * Energy that the machine says it used: on Linux the processor's counters (RAPL, /sys/class/powercap), on macOS the
+ * channels of the "Energy Model" group of IOReport, which needs no rights. What a system does not count, or counts with
+ * a channel that stands still, is unknown: never zero.
  */
 #ifndef CORE_BASE_ENERGY_H
 #define CORE_BASE_ENERGY_H

@@ -87,6 +87,7 @@ static void file_writer_free(file_writer *w) {
     if (!w) return;
     if (w->fd >= 0) close(w->fd);
     mem_free(w->path);
+    temporary_forget(w->temporary);
     mem_free(w->temporary);
     mem_free(w);
 }
@@ -175,7 +176,9 @@ propane_status file_writer_commit(file_writer *w, propane_error *err) {
     const int held = dup(w->fd), fd = w->fd; /* the lock stays until the new name is there */
     w->fd = held;
     if (close(fd) != 0 && !status) status = file_fail(err, "close", w->path, errno);
+    temporary_freeze();
     if (!status && rename(w->temporary, w->path) != 0) status = file_fail(err, "rename a new file to", w->path, errno);
+    temporary_thaw();
     if (status) {
         unlink(w->temporary);
     } else {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns what is asked of a path: what is there, opening it for reading, which files this process has read (an output must be none
+ * Owns what is asked of a path: what is there, opening it for reading, which files a command has read (an output must be none
  * of them), and the sentence for what the system refuses.
  */
 #include <errno.h>
@@ -22,9 +22,10 @@ propane_status file_fail(propane_error *err, const char *what, const char *path,
 
 enum { FILE_INPUTS = 1000 };
 
-/* The first files that this process has read. */
+/* The first files that this process has read since it asked for that. */
 static struct {
     pthread_mutex_t mutex;
+    bool kept;
     int count;
     struct {
         dev_t device;
@@ -41,10 +42,16 @@ static bool file_is_input(const struct stat *st) {
 
 static void file_note_input(const struct stat *st) {
     pthread_mutex_lock(&file_inputs.mutex);
-    if (file_inputs.count < FILE_INPUTS && !file_is_input(st)) {
+    if (file_inputs.kept && file_inputs.count < FILE_INPUTS && !file_is_input(st)) {
         file_inputs.file[file_inputs.count].device = st->st_dev;
         file_inputs.file[file_inputs.count++].number = st->st_ino;
     }
+    pthread_mutex_unlock(&file_inputs.mutex);
+}
+
+void file_keep_inputs(void) {
+    pthread_mutex_lock(&file_inputs.mutex);
+    file_inputs.kept = true;
     pthread_mutex_unlock(&file_inputs.mutex);
 }
 

@@ -64,6 +64,7 @@ static void folder_writer_free(folder_writer *w) {
     folder_give_back(w);
     if (w->fd >= 0) close(w->fd);
     mem_free(w->path);
+    temporary_forget(w->made);
     mem_free(w->made);
     mem_free(w);
 }
@@ -161,7 +162,9 @@ propane_status folder_writer_commit(folder_writer *w, propane_error *err) {
     folder_give_back(w);
     int code = folder_sync_tree(w->made);
     propane_status status = code ? file_fail(err, "sync", w->path, code) : PROPANE_OK;
+    temporary_freeze();
     if (!status) status = folder_take_name(w->made, w->path, &old, err);
+    temporary_thaw();
     if (status) (void)!file_remove_tree(w->made, NULL); /* the first error is what is told */
     if (!status && (code = file_sync_folder_of(w->path)) != 0)
         status = file_fail(err, "sync the folder of", w->path, code);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Instruction sets: which this machine and this build have, and the one switch over all of them, PROPANE_ISA. Whatever has
- * several forms by instruction set (kernels, losses, norms, AdamW, conversions) asks here, so that PROPANE_ISA=plain runs
- * plain C everywhere and a wrong number can be bisected by instruction set.
+ * Instruction sets: which this machine and this build have, and the one switch over all of them, PROPANE_ISA. Whatever
+ * has several forms by instruction set (kernels, losses, norms, AdamW, conversions) asks here, so that
+ * PROPANE_ISA=plain runs plain C everywhere and a wrong number can be bisected by instruction set.
  */
 #ifndef CORE_BASE_ISA_H
 #define CORE_BASE_ISA_H
@@ -23,8 +23,8 @@ cpu_isa cpu_isa_best(void);
 /* PROPANE_ISA where it is set and not empty, else the best. PROPANE_ERR_INVALID for an unknown name,
  * PROPANE_ERR_UNSUPPORTED for one that this machine lacks. */
 PROPANE_CHECK propane_status cpu_isa_current(cpu_isa *out, propane_error *err);
-/* Whether code outside of the kernels may use `isa`: available, and not above PROPANE_ISA, which is read at the first call.
- * Any thread. A name that cpu_isa_current refuses restricts nothing. */
+/* Whether code outside of the kernels may use `isa`: available, and not above PROPANE_ISA, which is read at the first
+ * call. Any thread. A name that cpu_isa_current refuses restricts nothing. */
 bool cpu_isa_allows(cpu_isa isa);
 
 #endif

@@ -19,15 +19,15 @@ PROPANE_CHECK propane_status json_parse(const char *data, size_t length, const c
 PROPANE_CHECK propane_status json_parse_nul(const char *data, size_t length, const char *source, json_t **out,
                                             propane_error *err);
 PROPANE_CHECK propane_status json_read(const char *path, size_t limit, json_t **out, propane_error *err);
-/* The value into the object or list, which take it; NULL is a number or text that JSON cannot say, and becomes null. Results are
- * not asked for: a lack of memory is remembered (core/base/memory.h) and told by json_print. */
+/* The value into the object or list, which take it; NULL is a number or text that JSON cannot say, and becomes null.
+ * Results are not asked for: a lack of memory is remembered (core/base/memory.h) and told by json_print. */
 void json_put(json_t *object, const char *key, json_t *value);
 void json_add(json_t *list, json_t *value);
 /* Bytes out of files, which need not be UTF-8: what is none becomes U+FFFD, and so does a NUL. NULL string: null. */
 json_t *json_bytes(const char *bytes, size_t length);
 json_t *json_words(const char *string);
-/* All of it as text, terminated, in memory of its own (mem_free), or an error: also where anything failed as it was put together.
- * length may be NULL. */
+/* All of it as text, terminated, in memory of its own (mem_free), or an error: also where anything failed as it was put
+ * together. length may be NULL. */
 PROPANE_CHECK propane_status json_print(const json_t *value, size_t flags, char **out, size_t *length,
                                         propane_error *err);
 /* The same, read again before it is trusted: for files. */

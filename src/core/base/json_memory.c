@@ -13,24 +13,21 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/array.h"
 #include "core/base/memory.h"
 
 typedef struct json_reading {
     jmp_buf out;
     uintptr_t *notes; /* blocks taken, and (the lowest bit set) given back */
-    size_t count, room;
+    size_t count;
 } json_reading;
 
 static _Thread_local json_reading *json_memory_reading;
 
 static bool json_memory_note(json_reading *r, uintptr_t note) {
-    if (r->count == r->room) {
-        const size_t room = r->room ? 2 * r->room : 500;
-        uintptr_t *larger = mem_resize(r->notes, room * sizeof *larger);
-        if (!larger) return false;
-        r->notes = larger;
-        r->room = room;
-    }
+    uintptr_t *larger = ARRAY_MORE(r->notes, r->count, NULL);
+    if (!larger) return false;
+    r->notes = larger;
     r->notes[r->count++] = note;
     return true;
 }

@@ -38,7 +38,8 @@ static bool memory_count(void) {
 /* ---- no more than there is ------------------------------------------------------------------------------------------------- */
 
 enum { MEMORY_LARGE = 16 << 20 };
-static atomic_uint_fast64_t memory_spare;        /* bytes; 0: not looked yet */
+static atomic_uint_fast64_t memory_spare;        /* bytes, the most that was seen; 0: not looked yet */
+static atomic_bool memory_pinned;                /* a test has said how much */
 static atomic_uint_fast64_t memory_large_in_use; /* bytes of large blocks */
 
 /* A number behind a word in a small file of the system; 0: there is none. */
@@ -64,12 +65,24 @@ static uint64_t memory_look(void) {
     return spare ? spare : UINT64_MAX;
 }
 
+/* What there is for all large blocks together: the most that was seen, as blocks of this process are not available any more.
+ * *now: what the system could give at this moment, when others may have taken or left some. */
+static uint64_t memory_look_again(uint64_t *now) {
+    uint64_t spare = atomic_load(&memory_spare);
+    *now = spare;
+    if (atomic_load(&memory_pinned)) return spare;
+    *now = memory_look();
+    while (*now > spare && !atomic_compare_exchange_weak(&memory_spare, &spare, *now)) {
+    }
+    return *now > spare ? *now : spare;
+}
+
 /* True where the block may be asked for; then memory_give_back takes it back. */
 static bool memory_take_large(size_t bytes) {
     if (bytes < MEMORY_LARGE) return true;
-    uint64_t spare = atomic_load(&memory_spare);
-    if (!spare) atomic_store(&memory_spare, spare = memory_look());
-    if (atomic_fetch_add(&memory_large_in_use, bytes) + bytes <= spare) return true;
+    uint64_t now;
+    const uint64_t spare = memory_look_again(&now);
+    if (atomic_fetch_add(&memory_large_in_use, bytes) + bytes <= spare && bytes <= now) return true;
     atomic_fetch_sub(&memory_large_in_use, bytes);
     return false;
 }
@@ -93,13 +106,16 @@ static size_t memory_size_of(void *memory) {
 }
 
 uint64_t mem_spare(void) {
-    uint64_t spare = atomic_load(&memory_spare);
-    if (!spare) atomic_store(&memory_spare, spare = memory_look());
-    const uint64_t used = atomic_load(&memory_large_in_use);
-    return spare > used ? spare - used : 0;
+    uint64_t now;
+    const uint64_t spare = memory_look_again(&now), used = atomic_load(&memory_large_in_use);
+    const uint64_t left = spare > used ? spare - used : 0;
+    return left < now ? left : now;
 }
 
-void mem_spare_pin(uint64_t bytes) { atomic_store(&memory_spare, bytes); }
+void mem_spare_pin(uint64_t bytes) {
+    atomic_store(&memory_spare, bytes);
+    atomic_store(&memory_pinned, bytes > 0);
+}
 
 /* A block of malloc's that took `bytes` of what there is to spare: exactly its own size stays counted. */
 static void *memory_settle(void *block, size_t bytes) {
@@ -260,7 +276,7 @@ uint64_t mem_physical(void) {
     return pages > 0 && page > 0 ? (uint64_t)pages * (uint64_t)page : 0;
 }
 
-static int64_t memory_second_cache(void) {
+static int64_t memory_l2(void) {
     int64_t bytes = 0;
 #if defined(__APPLE__)
     size_t size = sizeof bytes;
@@ -272,18 +288,18 @@ static int64_t memory_second_cache(void) {
     return bytes <= 0 || bytes > most ? most : bytes < least ? least : bytes;
 }
 
-static atomic_int_fast64_t second_cache_bytes; /* 0: not asked for yet */
+static atomic_int_fast64_t l2_bytes; /* 0: not asked for yet */
 
-int64_t mem_second_cache(int64_t bytes) {
-    int64_t size = atomic_load_explicit(&second_cache_bytes, memory_order_relaxed);
+int64_t mem_l2_bytes(int64_t bytes) {
+    int64_t size = atomic_load_explicit(&l2_bytes, memory_order_relaxed);
     if (!size) {
-        size = memory_second_cache(); /* the same for all who ask at once */
-        atomic_store_explicit(&second_cache_bytes, size, memory_order_relaxed);
+        size = memory_l2(); /* the same for all who ask at once */
+        atomic_store_explicit(&l2_bytes, size, memory_order_relaxed);
     }
     return bytes / 1024 * size / 1024;
 }
 
-void mem_second_cache_pin(int64_t bytes) { atomic_store(&second_cache_bytes, bytes); }
+void mem_l2_pin(int64_t bytes) { atomic_store(&l2_bytes, bytes); }
 
 int64_t mem_live_count(void) { return atomic_load(&memory_live); }
 uint64_t mem_alloc_count(void) { return atomic_load_explicit(&requests, memory_order_relaxed); }

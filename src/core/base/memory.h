@@ -26,8 +26,9 @@ void mem_pages_free(void *memory, size_t bytes);
 /* Whole pages inside go back to the system; what they held is lost, the memory stays usable. */
 void mem_pages_discard(void *memory, size_t bytes);
 
-/* Memory that processes of one user share, zeroed; NULL when there is none. One process makes it under a name ("/x", at most 30
- * bytes, of nothing that exists), others open it; forgotten, the name is free again and the memory stays where it is open. */
+/* Memory that processes of one user share, zeroed; NULL when there is none. One process makes it under a name ("/x", at
+ * most 30 bytes, of nothing that exists), others open it; forgotten, the name is free again and the memory stays where
+ * it is open. */
 void *mem_shared_make(const char *name, size_t bytes);
 void *mem_shared_open(const char *name, size_t bytes);
 void mem_shared_forget(const char *name);
@@ -37,20 +38,20 @@ void mem_shared_free(void *memory, size_t bytes);
 uint64_t mem_physical(void);
 /* `bytes`, a multiple of 1024, are a good part of an L2 of 1 MB: the same part of a core's here, where it is smaller;
  * all of them where it is not, or where its size is not known. Asked of the system once. */
-int64_t mem_second_cache(int64_t bytes);
+int64_t mem_l2_bytes(int64_t bytes);
 /* From now on as if L2 had `bytes` (0: ask the system). For tests that compare plans of several machines. */
-void mem_second_cache_pin(int64_t bytes);
+void mem_l2_pin(int64_t bytes);
 
-/* A request that failed is remembered by its thread until an error is told (propane_fail tells it as a lack of memory, whatever
- * the caller took it for) or it is forgotten. So a NULL that a library of others turned into "not found" or dropped is told for
- * what it is. True: one failed; *bytes, which may be NULL: how many were asked for. */
+/* A request that failed is remembered by its thread until an error is told (propane_fail tells it as a lack of memory,
+ * whatever the caller took it for) or it is forgotten. So a NULL that a library of others turned into "not found" or
+ * dropped is told for what it is. True: one failed; *bytes, which may be NULL: how many were asked for. */
 bool mem_failed(size_t *bytes);
 /* For who can do without: a cache, a faster way. */
 void mem_forget(void);
 
-/* Requests of 16 MB and more are refused once they are more together than the machine had to spare when the first of them was
- * made: the system would promise the memory and end some process when it is written. mem_spare: what is left of that. For tests:
- * as if it had `bytes`. */
+/* A request of 16 MB or more is refused where it is more than the machine has to spare now, or where all of them
+ * together are more than it ever had to spare: the system would promise the memory and end some process when it is
+ * written. mem_spare: what is left. For tests: as if it had `bytes`; 0: as it is. */
 uint64_t mem_spare(void);
 void mem_spare_pin(uint64_t bytes);
 

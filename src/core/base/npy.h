@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * NumPy's array files: .npy read and written, and the arrays of .npz archives, as np.savez and np.savez_compressed write them.
+ * NumPy's array files: .npy read and written, and the arrays of .npz archives, as np.savez and np.savez_compressed
+ * write them.
  */
 #ifndef CORE_BASE_NPY_H
 #define CORE_BASE_NPY_H

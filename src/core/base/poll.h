@@ -20,15 +20,16 @@ void poll_begin(poll_scope *scope);
 /* What became of it: PROPANE_ERR_CANCELLED where the host said so too late for a step to see it. */
 PROPANE_CHECK propane_status poll_end(poll_scope *scope, propane_status status, propane_error *err);
 
-/* Between two steps: true, the work is to end (PROPANE_ERR_CANCELLED). The host is asked at most every POLL_MS, and by the
- * thread alone that began. False outside of every scope. */
+/* Between two steps: true, the work is to end (PROPANE_ERR_CANCELLED). The host is asked at most every POLL_MS, and by
+ * the thread alone that began. False outside of every scope. */
 bool poll_stop(void);
 /* Asks the host itself, in or outside of a scope. */
 bool poll_ask(void);
 
 enum { POLL_MS = 50 };
 
-/* For the device's queue: the scope of what is submitted, and taking one on while its request runs (returns the former). */
+/* For the device's queue: the scope of what is submitted, and taking one on while its request runs (returns the
+ * former). */
 poll_scope *poll_current(void);
 poll_scope *poll_adopt(poll_scope *scope);
 

@@ -21,8 +21,8 @@ PROPANE_CHECK propane_status pool_set_threads(int threads, propane_error *err);
 void pool_run(pool_task task, void *context, int count);
 /* The same with no more than `most` threads in it at once (0: all). Workers' numbers may still be any. */
 void pool_run_most(pool_task task, void *context, int count, int most);
-/* Tasks that may fail and can be repeated. The first that failed and those after it run again on the caller, in order and with
- * `err`, up to the next that fails: its status is the result. On other threads `err` is NULL. */
+/* Tasks that may fail and can be repeated. The first that failed and those after it run again on the caller, in order
+ * and with `err`, up to the next that fails: its status is the result. On other threads `err` is NULL. */
 typedef propane_status (*pool_attempt)(void *context, int task, propane_error *err);
 PROPANE_CHECK propane_status pool_try(pool_attempt attempt, void *context, int count, propane_error *err);
 /* How long a waiting thread spins: rounds, 0 for some yields alone, -1 to sleep at once (battery, PROPANE_SPIN=off). */

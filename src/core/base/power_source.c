@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: MIT
- * Owns the question for the power source. Linux: no supply from outside is online and a battery discharges. macOS: IOKit's
- * IOPSGetTimeRemainingEstimate, which is -2 ("unlimited") on external power and nowhere else; not tried on a Mac.
+ * Owns the questions for the power source and the temperature. Linux: no supply from outside is online and a battery discharges. macOS: IOKit's
+ * IOPSGetTimeRemainingEstimate, which is -2 ("unlimited") on external power and nowhere else, and the notification that
+ * OSThermalNotification.h names; neither was tried on a Mac.
  */
 #include "core/base/power_source.h"
 
 #include <dirent.h>
+#include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #ifdef __APPLE__
 #include <dlfcn.h>
@@ -54,6 +57,56 @@ bool power_source_is_battery(void) {
     return left && left() > -1.5; /* -1: not known yet, on the battery */
 #elif defined(__linux__)
     return power_source_is_battery_in("/sys/class/power_supply");
+#else
+    return false;
+#endif
+}
+
+/* Has the zone reached a trip point that slows the machine down? Its critical one would end it. */
+static bool power_source_zone_is_hot(const char *folder, const char *zone) {
+    enum { MOST_TRIPS = 16 };
+    char shown[32], name[40];
+    power_source_read(folder, zone, "temp", shown);
+    if (!*shown) return false;
+    const long now = strtol(shown, NULL, 10);
+    for (int i = 0; i < MOST_TRIPS; i++) {
+        snprintf(name, sizeof name, "trip_point_%d_type", i);
+        power_source_read(folder, zone, name, shown);
+        if (!*shown) return false;
+        if (strcmp(shown, "passive") != 0 && strcmp(shown, "hot") != 0) continue;
+        snprintf(name, sizeof name, "trip_point_%d_temp", i);
+        power_source_read(folder, zone, name, shown);
+        const long limit = strtol(shown, NULL, 10);
+        if (limit > 0 && now >= limit) return true; /* 0 and below: the trip point is switched off */
+    }
+    return false;
+}
+
+bool power_source_is_hot_in(const char *folder) {
+    DIR *dir = opendir(folder);
+    bool hot = false;
+    const struct dirent *entry;
+    if (!dir) return false;
+    while (!hot && (entry = readdir(dir)))
+        hot = strncmp(entry->d_name, "thermal_zone", 12) == 0 && power_source_zone_is_hot(folder, entry->d_name);
+    closedir(dir);
+    return hot;
+}
+
+bool power_source_is_hot(void) {
+#ifdef __APPLE__
+    enum { HEAVY = 2 };
+    static int token = -1;
+    uint32_t (*start)(const char *, int *) = NULL, (*get)(int, uint64_t *) = NULL;
+    void *found = dlsym(RTLD_DEFAULT, "notify_register_check");
+    memcpy(&start, &found, sizeof start);
+    found = dlsym(RTLD_DEFAULT, "notify_get_state");
+    memcpy(&get, &found, sizeof get);
+    uint64_t level = 0;
+    if (!start || !get || (token < 0 && start("com.apple.system.thermalpressurelevel", &token) != 0)) return false;
+    return get(token, &level) == 0 && level >= HEAVY;
+#elif defined(__linux__)
+    return power_source_is_hot_in("/sys/class/thermal");
 #else
     return false;
 #endif

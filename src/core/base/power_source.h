@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Does this machine run on its battery? Then threads that wait do not keep a core awake (core/base/pool.c).
+ * Does this machine run on its battery, is it hot? Then threads that wait do not keep a core awake (core/base/pool.c),
+ * and work that can wait does (propane train --background).
  */
 #ifndef CORE_BASE_POWER_SOURCE_H
 #define CORE_BASE_POWER_SOURCE_H
@@ -10,5 +11,11 @@
 bool power_source_is_battery(void);
 /* Linux: by the supplies' folders in `folder`, as /sys/class/power_supply has them. */
 bool power_source_is_battery_in(const char *folder);
+
+/* Is the machine too hot to work at full speed? Linux: a zone has reached a trip point at which the system slows it
+ * down. macOS: the thermal pressure is heavy or worse. False where nobody says. */
+bool power_source_is_hot(void);
+/* Linux: by the zones' folders in `folder`, as /sys/class/thermal has them. */
+bool power_source_is_hot_in(const char *folder);
 
 #endif

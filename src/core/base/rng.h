@@ -20,8 +20,8 @@ double rng_normal(rng *r);              /* mean 0, variance 1; Box-Muller, two d
 uint64_t rng_mix(uint64_t x); /* splitmix64's finaliser: scatters bits */
 uint64_t rng_epoch_key(uint64_t seed, uint64_t epoch);
 
-/* Number n of an endless sequence of indices below `count` (at least 1): each epoch has each of them once, in a new order.
- * Nothing is kept, so a sequence resumes from n. */
+/* Number n of an endless sequence of indices below `count` (at least 1): each epoch has each of them once, in a new
+ * order. Nothing is kept, so a sequence resumes from n. */
 int64_t rng_shuffled(uint64_t seed, uint64_t n, int64_t count);
 
 #endif

@@ -9,7 +9,8 @@
 
 #include "core/base/status.h"
 
-/* Is the size one that a structure can have? `what`: its name, for the message. NULL: nothing is there, which is right. */
+/* Is the size one that a structure can have? `what`: its name, for the message. NULL: nothing is there, which is
+ * right. */
 PROPANE_CHECK propane_status sized_check(const void *structure, const char *what, propane_error *err);
 /* The caller's into ours of `room` bytes: what the caller does not have keeps its value. NULL: nothing is given. */
 PROPANE_CHECK propane_status sized_take(void *to, size_t room, const void *from, const char *what, propane_error *err);

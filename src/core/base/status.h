@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Status and error: how every layer reports what went wrong. The types are public (propane.h); here is how to fill them.
+ * Status and error: how every layer reports what went wrong. The types are public (propane.h); here is how to fill
+ * them.
  */
 #ifndef CORE_BASE_STATUS_H
 #define CORE_BASE_STATUS_H
@@ -9,7 +10,8 @@
 #include "core/base/printf.h"
 #include "propane.h"
 
-/* Fills `err` (which may be NULL) and returns `status`, so that a failing function can end in `return propane_fail(...)`. */
+/* Fills `err` (which may be NULL) and returns `status`, so that a failing function can end in `return
+ * propane_fail(...)`. */
 propane_status propane_fail(propane_error *err, propane_status status, const char *format, ...) BASE_PRINTF(3, 4);
 propane_status propane_vfail(propane_error *err, propane_status status, const char *format, va_list args);
 /* Puts "prefix: " before the text that is there; returns the status that is there. */

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: MIT
  * Owns temporary names. One idea: a name is safe if it is made, not opened: 64 random bits, O_EXCL and O_NOFOLLOW (mkdir for
  * folders), tried again when the name is taken. Its maker holds a lock (flock) on it, which the system takes away with the
- * process, so a name without a lock is rubbish. Refuses to go on where the system gives no random bits.
+ * process, so a name without a lock is rubbish. What is being written is listed, so that a process that must end can take it
+ * along. Refuses to go on where the system gives no random bits.
  */
 #include "core/base/temporary.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -21,10 +23,69 @@
 #endif
 
 #include "core/base/file.h"
+#include "core/base/fork.h"
 #include "core/base/memory.h"
 
 enum { HEX_DIGITS = 16, TRIES = 100, SUFFIX_ROOM = 32 };
 static const char temporary_mark[] = ".tmp-", temporary_old[] = ".old-";
+
+/* ---- what is being written ------------------------------------------------------------------------------------------------- */
+
+enum { MOST_LISTED = 64 };
+static struct {
+    fork_mutex mutex;
+    const char *names[MOST_LISTED]; /* their makers' */
+    atomic_int count, making;       /* listed; and being made just now */
+    _Atomic pid_t owner;            /* a child has a copy of its parent's list */
+    void (*on_making)(void);
+} live = {.mutex = FORK_MUTEX_INITIALIZER};
+
+void temporary_on_making(void (*call)(void)) { live.on_making = call; }
+
+bool temporary_exists(void) {
+    return atomic_load(&live.owner) == getpid() && atomic_load(&live.count) + atomic_load(&live.making) > 0;
+}
+
+void temporary_freeze(void) { fork_mutex_lock(&live.mutex); }
+void temporary_thaw(void) { fork_mutex_unlock(&live.mutex); }
+
+/* Between these two a name is made: whoever removes all waits for it. */
+static void temporary_begin_making(void) {
+    temporary_freeze();
+    if (live.owner != getpid()) live.count = 0;
+    live.owner = getpid();
+    live.making++;
+    if (live.on_making) live.on_making();
+}
+
+/* NULL: it was not made. One too many is not listed: it stays for the sweeper. */
+static void temporary_end_making(const char *name) {
+    if (name && live.count < MOST_LISTED) live.names[live.count++] = name;
+    live.making--;
+    temporary_thaw();
+}
+
+void temporary_forget(const char *name) {
+    if (!name) return;
+    temporary_freeze();
+    for (int i = live.count - 1; i >= 0; i--)
+        if (live.names[i] == name) {
+            live.names[i] = live.names[live.count - 1];
+            live.count--;
+            break;
+        }
+    temporary_thaw();
+}
+
+void temporary_remove_all(void) {
+    temporary_freeze();
+    for (int i = live.owner == getpid() ? live.count - 1 : -1; i >= 0; i--)
+        for (int tries = 0; tries < 3 && file_exists(live.names[i]);
+             tries++) /* another thread may still write into it */
+            (void)!file_remove_tree(live.names[i], NULL);
+}
+
+/* ---- making ------------------------------------------------------------------------------------------------------------------ */
 
 /* Fills `name` (of strlen(path) + SUFFIX_ROOM bytes) with another name each time. */
 static int temporary_draw_name(char *name, const char *path, const char *mark) {
@@ -49,7 +110,19 @@ static int temporary_open_folder(const char *name) {
     return mkdir(name, 0777) == 0 ? open(name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC) : -1;
 }
 
-/* File systems without locks refuse flock: there the sweeper gets no lock either and removes nothing. */
+/* 0 or the system's error. File systems without locks refuse flock: there the sweeper gets no lock either and removes nothing. */
+static int temporary_try(const char *path, int (*open_one)(const char *), char *name, int *fd) {
+    int code = temporary_draw_name(name, path, temporary_mark);
+    if (code) return code;
+    *fd = open_one(name);
+    if (*fd < 0) return errno;
+    (void)flock(*fd, LOCK_EX | LOCK_NB);
+    if (temporary_still_named(name, *fd)) return 0;
+    close(*fd);
+    *fd = -1;
+    return EEXIST;
+}
+
 static propane_status temporary_make(const char *path, int (*open_one)(const char *), char **name, int *fd,
                                      propane_error *err) {
     const size_t bytes = strlen(path) + SUFFIX_ROOM;
@@ -57,18 +130,10 @@ static propane_status temporary_make(const char *path, int (*open_one)(const cha
     *name = mem_alloc(bytes);
     if (!*name) return propane_fail_memory(err, bytes);
     int code = EEXIST;
-    for (int i = 0; i < TRIES && code == EEXIST; i++) {
-        code = temporary_draw_name(*name, path, temporary_mark);
-        if (code) break;
-        *fd = open_one(*name);
-        code = *fd < 0 ? errno : 0;
-        if (*fd < 0) continue;
-        (void)flock(*fd, LOCK_EX | LOCK_NB);
-        if (temporary_still_named(*name, *fd)) return PROPANE_OK;
-        close(*fd);
-        *fd = -1;
-        code = EEXIST;
-    }
+    temporary_begin_making();
+    for (int i = 0; i < TRIES && code == EEXIST; i++) code = temporary_try(path, open_one, *name, fd);
+    temporary_end_making(code ? NULL : *name);
+    if (!code) return PROPANE_OK;
     mem_free(*name);
     *name = NULL;
     return file_fail(err, "write", path, code);

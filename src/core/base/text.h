@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Text: a growing byte string. After the first failed append all others do nothing, so a writer checks once, at the end.
+ * Text: a growing byte string. After the first failed append all others do nothing, so a writer checks once, at the
+ * end.
  */
 #ifndef CORE_BASE_TEXT_H
 #define CORE_BASE_TEXT_H
@@ -33,8 +34,9 @@ const char *text_shape(char out[160], int rank, const int64_t *dim); /* "[1, 3, 
 /* The string for a message: control bytes as \xNN, cut at 60 bytes with "...". The result lives in `out`. */
 const char *text_quote(char out[80], const char *bytes, size_t length);
 
-/* What a terminal would obey, shown instead: control bytes as \x1b (kept: those in `keep`), the control characters of Unicode's
- * second block and those that turn the direction of writing as \u202e. Terminated, cut where `out` is full; its length. */
+/* What a terminal would obey, shown instead: control bytes as \x1b (kept: those in `keep`), the control characters of
+ * Unicode's second block and those that turn the direction of writing as \u202e. Terminated, cut where `out` is full;
+ * its length. */
 size_t text_harmless(char *out, size_t room, const char *bytes, size_t length, const char *keep);
 
 /* How many digits tell a finite number: the fewest that read back as the same one, 1 to 17. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * What ran when, in lanes, as a file that Perfetto and chrome://tracing show. Recording takes a lock and no time to speak of;
- * after TIMELINE_MOST spans nothing more is recorded.
+ * What ran when, in lanes, as a file that Perfetto and chrome://tracing show. Recording takes a lock and no time to
+ * speak of; after TIMELINE_MOST spans nothing more is recorded.
  */
 #ifndef CORE_BASE_TIMELINE_H
 #define CORE_BASE_TIMELINE_H
@@ -25,8 +25,8 @@ typedef struct timeline timeline;
 
 PROPANE_CHECK propane_status timeline_create(timeline **out, propane_error *err);
 void timeline_free(timeline *t);
-/* From any thread. `name` must last until the file is written; `part` tells spans of one name apart, negative: there is one.
- * Times are of core/base/clock.h. t NULL: nothing happens. */
+/* From any thread. `name` must last until the file is written; `part` tells spans of one name apart, negative: there is
+ * one. Times are of core/base/clock.h. t NULL: nothing happens. */
 void timeline_add(timeline *t, timeline_lane lane, const char *name, int part, int64_t begin_ns, int64_t end_ns);
 /* The same of a request that waited in a queue first. */
 void timeline_add_queued(timeline *t, timeline_lane lane, const char *name, int part, int64_t submitted_ns,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * A statement for each k of 0 to 3, k a constant in it, without a loop: arrays that are indexed by it stay in registers.
- * For chains of steps side by side, where one chain is longer than a processor looks ahead.
+ * A statement for each k of 0 to 3, k a constant in it, without a loop: arrays that are indexed by it stay in
+ * registers. For chains of steps side by side, where one chain is longer than a processor looks ahead.
  */
 #ifndef CORE_BASE_UNROLL_H
 #define CORE_BASE_UNROLL_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Where this user's measured answers are kept between runs: a folder `propane` in the system's place for caches. What is in
- * it may be removed at any time.
+ * Where this user's measured answers are kept between runs: a folder `propane` in the system's place for caches. What
+ * is in it may be removed at any time.
  */
 #ifndef CORE_BASE_USER_CACHE_H
 #define CORE_BASE_USER_CACHE_H

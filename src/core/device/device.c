@@ -68,7 +68,7 @@ static propane_status device_describe(propane_device *d, propane_error *err) {
         .size = sizeof d->info, .uri = d->uri, .summary = d->driver->summary, .queue_depth = STANDARD_DEPTH};
     d->driver->describe(d->impl, &d->info);
     if (d->info.queue_depth < 1 || d->info.queue_depth > MAX_DEPTH)
-        return propane_fail(err, PROPANE_ERR_DEVICE, "device '%s': its driver tells a queue depth of %d, outside 1..%d",
+        return propane_fail(err, PROPANE_ERR_DEVICE, "device '%s': its driver gives a queue depth of %d, outside 1..%d",
                             d->uri, d->info.queue_depth, MAX_DEPTH);
     return queue_init(&d->queue, d->info.queue_depth, err);
 }

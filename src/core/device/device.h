@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * What stands behind the public handles; for this folder alone. Every object counts those who need it: the handle that
- * the user holds, and the children or requests that refer to it. So an object that is freed early lives on until the last
- * request that names it is gone.
+ * the user holds, and the children or requests that refer to it. So an object that is freed early lives on until the
+ * last request that names it is gone.
  */
 #ifndef CORE_DEVICE_DEVICE_H
 #define CORE_DEVICE_DEVICE_H

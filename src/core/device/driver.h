@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * The driver contract. A driver says what it is, compiles programs, makes buffers and executes requests one at a time;
- * queueing, events, chains, checks of bindings and waiting are the same for every driver and live in core/device/queue.c,
- * which calls execute from the device's own thread (or from a waiter's, never from two at once).
+ * queueing, events, chains, checks of bindings and waiting are the same for every driver and live in
+ * core/device/queue.c, which calls execute from the device's own thread (or from a waiter's, never from two at once).
  *
  * Submit and wait are not in the driver but here: all known engines execute in order, and five copies of
  * one queue would be a defect. A driver whose engine takes several requests at once may overlap inside execute's caller
@@ -57,12 +57,13 @@ struct propane_driver {
     void (*describe)(const void *impl, propane_device_info *out);
     propane_status (*supports)(void *impl, const mil_function *f, const propane_compile_options *options,
                                propane_error *why);
-    /* The known rule that covers a program which compile refused, in words. (optional) NULL: the driver has no rules. */
+    /* The known rule that covers a program which compile refused, in words. (optional) NULL: the driver has no
+     * rules. */
     propane_status (*refusing_rule)(const mil_module *m, char *out, size_t room, propane_error *err);
     propane_status (*compile)(void *impl, const mil_function *f, const propane_compile_options *options,
                               driver_program *out, propane_error *err);
-    /* Several functions at once, so that they can share what a compile takes; `options` are for all. Fills `report` (it is
-     * empty; failed: the function that could not be compiled). (optional) NULL: one after the other. */
+    /* Several functions at once, so that they can share what a compile takes; `options` are for all. Fills `report` (it
+     * is empty; failed: the function that could not be compiled). (optional) NULL: one after the other. */
     propane_status (*compile_all)(void *impl, const mil_function *const *f, int count,
                                   const propane_compile_options *options, driver_program *const *out,
                                   propane_compile_report *report, propane_error *err);
@@ -80,7 +81,8 @@ struct propane_driver {
     void (*request_free)(void *impl, driver_execution *e);
     /* `out` is filled with "not known": what stays so is measured by the caller. */
     propane_status (*execute)(void *impl, const driver_execution *e, propane_completion *out, propane_error *err);
-    /* Where the time of a program goes, a row a step: off at first; on sets the counts to nothing. (optional, all or none) */
+    /* Where the time of a program goes, a row a step: off at first; on sets the counts to nothing. (optional, all or
+     * none) */
     void (*profile)(driver_program *program, bool on);
     int (*profile_count)(const driver_program *program);
     void (*profile_row)(const driver_program *program, int step, propane_profile_row *out);
@@ -93,7 +95,8 @@ struct propane_driver {
 const driver_program *driver_program_of(const propane_program *p, const propane_driver *driver);
 
 /* Fills p's inputs and outputs for a driver whose tensors are dense and in the order of the function's parameters and
- * results: names, types, strides, sizes. A type that no buffer can hold (int64, a string) is PROPANE_ERR_UNSUPPORTED. */
+ * results: names, types, strides, sizes. A type that no buffer can hold (int64, a string) is
+ * PROPANE_ERR_UNSUPPORTED. */
 PROPANE_CHECK propane_status driver_dense_io(driver_program *p, const mil_function *f, propane_error *err);
 
 /* The visible array of drivers. It stands in src/ane/driver_list.c, because this layer does not see them. */

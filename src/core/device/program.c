@@ -9,7 +9,7 @@
 #include "core/base/sized.h"
 #include "core/base/text.h"
 #include "core/device/device.h"
-#include "core/mil/settle_values.h"
+#include "core/mil/specialize.h"
 
 /* What a buffer can hold. */
 static const struct {
@@ -24,13 +24,13 @@ static const struct {
 
 static propane_status program_io_dtype(const mil_value *v, bool input, propane_dtype *out, propane_error *err) {
     const char *role = input ? "input" : "output";
-    if (v->type.shell == MIL_STATE)
+    if (v->type.container == MIL_STATE)
         return propane_fail(
             err, PROPANE_ERR_UNSUPPORTED,
             "%s '%s' is a state: open a session (propane_session_open), or make states inputs and outputs "
             "(propane_module_open_states)",
             role, v->name);
-    for (size_t k = 0; v->type.shell == MIL_TENSOR && k < sizeof io_dtypes / sizeof io_dtypes[0]; k++) {
+    for (size_t k = 0; v->type.container == MIL_TENSOR && k < sizeof io_dtypes / sizeof io_dtypes[0]; k++) {
         if (io_dtypes[k].from != v->type.dtype || (io_dtypes[k].input_only && !input)) continue;
         *out = io_dtypes[k].to;
         return PROPANE_OK;

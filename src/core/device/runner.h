@@ -15,8 +15,8 @@ typedef struct runner {
     propane_request *request;
 } runner;
 
-/* Chooses the buffer for input or output `index`. *out stays NULL: one is made. *lent becomes true: it stays its owner's,
- * else the runner frees it. */
+/* Chooses the buffer for input or output `index`. *out stays NULL: one is made. *lent becomes true: it stays its
+ * owner's, else the runner frees it. */
 typedef propane_status runner_choose(void *context, const propane_io *io, int index, propane_buffer **out, bool *lent,
                                      propane_error *err);
 
@@ -25,8 +25,8 @@ PROPANE_CHECK propane_status runner_open(runner *r, propane_device *device, prop
                                          runner_choose *choose, void *context, propane_error *err);
 /* Takes a runner of zeros, too. */
 void runner_close(runner *r);
-/* Another buffer for input or output `index`: the caller's if `lent`, else the runner's from now on. NULL: a new one. The old
- * one is freed where it was the runner's. After a failure the runner is as before. */
+/* Another buffer for input or output `index`: the caller's if `lent`, else the runner's from now on. NULL: a new one.
+ * The old one is freed where it was the runner's. After a failure the runner is as before. */
 PROPANE_CHECK propane_status runner_rebind(runner *r, propane_device *device, int index, propane_buffer *buffer,
                                            bool lent, propane_error *err);
 /* A request alone, of buffers that are all lent. */

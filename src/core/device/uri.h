@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * What a device's uri says by itself: the driver's name, then nothing, ':' and what that driver takes, or '?' and options.
+ * What a device's uri says by itself: the driver's name, then nothing, ':' and what that driver takes, or '?' and
+ * options.
  */
 #ifndef CORE_DEVICE_URI_H
 #define CORE_DEVICE_URI_H

@@ -4,10 +4,13 @@
  */
 #include "core/files/safetensors.h"
 
+#include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/base/arena.h"
+#include "core/base/array.h"
 #include "core/base/checksum.h"
 #include "core/base/file.h"
 #include "core/base/float16.h"
@@ -39,6 +42,8 @@ struct safetensors {
     arena *arena;
     file_map map;
     const char *source;
+    const char *bytes; /* all of the file */
+    size_t length;
     json_t *header;
     int count;
     safetensors_tensor *tensors;        /* in file order */
@@ -220,7 +225,11 @@ static propane_status safetensors_create(const char *source, safetensors **out, 
 propane_status safetensors_parse(const void *data, size_t length, const char *source, safetensors **out,
                                  propane_error *err) {
     propane_status status = safetensors_create(source, out, err);
-    if (!status) status = safetensors_read_all(*out, data, length, err);
+    if (!status) {
+        (*out)->bytes = data;
+        (*out)->length = length;
+        status = safetensors_read_all(*out, data, length, err);
+    }
     if (!status) return PROPANE_OK;
     safetensors_close(*out);
     *out = NULL;
@@ -313,19 +322,25 @@ propane_status safetensors_f32(const safetensors *s, const safetensors_tensor *t
 struct safetensors_writer {
     file_writer *file;
     json_t *header, *metadata;
+    uint64_t *ends;             /* of the tensors, in the data */
+    int count, at;              /* tensors, the one that is being written */
     uint64_t declared, written; /* bytes of data */
-    bool begun, checked;
-    uint64_t sum_at; /* where the checksum's digits stand in the file */
-    checksum sum;    /* of all that was written, zeros for these digits */
+    bool begun;
+    uint64_t sums_at; /* where the checksums' digits stand in the file */
+    checksum sum;     /* of the header with zeros for these digits, then of the tensor that is being written */
+    char *sums;       /* the digits: the header's, then each tensor's */
 };
 
-/* The key, and what stands for the digits while they are not known. */
-static const char sum_key[] = "checksum", sum_zeros[] = "0000000000000000";
+/* The key, and that of files up to version 0.1: one checksum of all of the file with zeros for its digits. */
+static const char sums_key[] = "checksums", old_key[] = "checksum";
+enum { SUM_DIGITS = 16 };
 
 static void safetensors_writer_free(safetensors_writer *w) {
     if (!w) return;
     json_decref(w->header);
     json_decref(w->metadata);
+    mem_free(w->ends);
+    mem_free(w->sums);
     mem_free(w);
 }
 
@@ -357,43 +372,72 @@ propane_status safetensors_writer_metadata(safetensors_writer *w, const char *ke
     return json_object_set_new(w->metadata, key, string) ? propane_fail_memory(err, strlen(key)) : PROPANE_OK;
 }
 
-propane_status safetensors_writer_checksum(safetensors_writer *w, propane_error *err) {
-    w->checked = true;
-    return safetensors_writer_metadata(w, sum_key, sum_zeros, err);
-}
-
-/* What is written, and counted into the checksum. */
-static propane_status safetensors_put(safetensors_writer *w, const void *data, size_t bytes, propane_error *err) {
-    if (w->checked) checksum_update(&w->sum, data, bytes);
-    return file_writer_write(w->file, data, bytes, err);
-}
-
 /* The offset of the digits in the header's text; the name of a key cannot stand inside of another string as it is. */
-static const char *safetensors_find_sum(const char *header, size_t length, const char *digits) {
-    char wanted[60];
-    const int n = snprintf(wanted, sizeof wanted, "\"%s\":\"%.16s\"", sum_key, digits);
-    for (size_t i = 0; i + (size_t)n <= length; i++)
-        if (memcmp(header + i, wanted, (size_t)n) == 0) return header + i + strlen(sum_key) + 4;
+static const char *safetensors_find_sums(const char *header, size_t length, const char *key, const char *digits) {
+    const size_t k = strlen(key), n = strlen(digits), all = k + n + 5;
+    for (size_t i = 0; i + all <= length; i++)
+        if (header[i] == '"' && memcmp(header + i + 1, key, k) == 0 && memcmp(header + i + 1 + k, "\":\"", 3) == 0 &&
+            memcmp(header + i + k + 4, digits, n) == 0 && header[i + k + 4 + n] == '"')
+            return header + i + k + 4;
     return NULL;
 }
 
-propane_status safetensors_verify(const safetensors *s, propane_error *err) {
-    const char *stored = safetensors_metadata(s, sum_key), *all = (const char *)s->map.data;
-    if (!stored || !all) return PROPANE_OK;
-    const char *at = safetensors_find_sum(all, s->map.bytes, stored);
-    char found[17] = "";
+/* Of `length` bytes, with zeros for `digits` of them at `at`. */
+static void safetensors_sum_around(const char *all, size_t length, const char *at, size_t digits, char out[17]) {
+    static const char zeros[] = "0000000000000000";
     checksum sum;
     checksum_init(&sum);
-    if (at) {
-        checksum_update(&sum, all, (size_t)(at - all));
-        checksum_update(&sum, sum_zeros, 16);
-        checksum_update(&sum, at + 16, s->map.bytes - (size_t)(at + 16 - all));
-        checksum_final(&sum, found);
-    }
+    checksum_update(&sum, all, (size_t)(at - all));
+    for (size_t i = 0; i < digits; i += SUM_DIGITS) checksum_update(&sum, zeros, SUM_DIGITS);
+    checksum_update(&sum, at + digits, length - (size_t)(at + digits - all));
+    checksum_final(&sum, out);
+}
+
+static propane_status safetensors_compare_sum(const safetensors *s, const safetensors_tensor *t, const char *found,
+                                              const char *stored, propane_error *err) {
     PROPANE_TRY(file_map_check(err));
-    if (strcmp(found, stored) == 0) return PROPANE_OK;
-    return propane_fail(err, PROPANE_ERR_INVALID, "%s: its checksum is %s, but %.16s stands in it: the file is damaged",
-                        s->source, found, stored);
+    if (strncmp(found, stored, SUM_DIGITS) == 0) return PROPANE_OK;
+    char whose[120] = "its";
+    if (t) snprintf(whose, sizeof whose, "tensor '%s': its", safetensors_quote(t->name).text);
+    return propane_fail(err, PROPANE_ERR_INVALID, "%s: %s checksum is %s, but %.16s stands in it: the file is damaged",
+                        s->source, whose, found, stored);
+}
+
+/* The header with all digits zeros, or in the old form the whole file. */
+static propane_status safetensors_verify_header(const safetensors *s, const char *key, const char *stored, size_t bytes,
+                                                propane_error *err) {
+    const char *at = safetensors_find_sums(s->bytes, bytes, key, stored);
+    char found[17] = "";
+    if (at) safetensors_sum_around(s->bytes, bytes, at, strlen(stored), found);
+    return safetensors_compare_sum(s, NULL, found, stored, err);
+}
+
+static atomic_bool verify_models = true;
+void safetensors_verify_models(bool verify) { verify_models = verify; }
+
+propane_status safetensors_verify_model(const safetensors *s, propane_error *err) {
+    return verify_models ? safetensors_verify(s, err) : PROPANE_OK;
+}
+
+propane_status safetensors_verify(const safetensors *s, propane_error *err) {
+    const char *stored = safetensors_metadata(s, sums_key), *old = safetensors_metadata(s, old_key);
+    if (!stored) return old ? safetensors_verify_header(s, old_key, old, s->length, err) : PROPANE_OK;
+    const size_t data = s->count ? (size_t)((const char *)s->tensors[0].data - s->bytes) : s->length;
+    if (strlen(stored) != (size_t)SUM_DIGITS * ((size_t)s->count + 1))
+        return propane_fail(err, PROPANE_ERR_INVALID,
+                            "%s: it has %d tensors, but checksums of %zu digits: the file is damaged", s->source,
+                            s->count, strlen(stored));
+    PROPANE_TRY(safetensors_verify_header(s, sums_key, stored, data, err));
+    for (int i = 0; i < s->count; i++) {
+        const safetensors_tensor *t = &s->tensors[i];
+        char found[17];
+        checksum sum;
+        checksum_init(&sum);
+        checksum_update(&sum, t->data, (size_t)t->bytes);
+        checksum_final(&sum, found);
+        PROPANE_TRY(safetensors_compare_sum(s, t, found, stored + (size_t)SUM_DIGITS * ((size_t)i + 1), err));
+    }
+    return PROPANE_OK;
 }
 
 propane_status safetensors_writer_declare(safetensors_writer *w, const char *name, safetensors_dtype dtype, int rank,
@@ -401,6 +445,9 @@ propane_status safetensors_writer_declare(safetensors_writer *w, const char *nam
     if (w->begun || json_object_get(w->header, name))
         return propane_fail(err, PROPANE_ERR_INVALID, "tensor '%s' is declared %s", name,
                             w->begun ? "after the first data" : "twice");
+    uint64_t *ends = ARRAY_MORE(w->ends, w->count, err);
+    if (!ends) return PROPANE_ERR_MEMORY;
+    w->ends = ends;
     json_t *shape = json_array();
     uint64_t bytes = (uint64_t)dtypes[dtype].bytes;
     for (int i = 0; i < rank; i++) {
@@ -411,8 +458,23 @@ propane_status safetensors_writer_declare(safetensors_writer *w, const char *nam
                               (json_int_t)w->declared, (json_int_t)(w->declared + bytes));
     const bool failed = !entry || json_object_set_new(w->header, name, entry) != 0 || mem_failed(NULL);
     w->declared += bytes;
-    return failed ? propane_fail(err, PROPANE_ERR_INVALID, "the name of tensor '%s' is not valid UTF-8", name)
-                  : PROPANE_OK;
+    if (failed) return propane_fail(err, PROPANE_ERR_INVALID, "the name of tensor '%s' is not valid UTF-8", name);
+    w->ends[w->count++] = w->declared;
+    return PROPANE_OK;
+}
+
+/* What is written, and counted into the checksum. */
+static propane_status safetensors_put(safetensors_writer *w, const void *data, size_t bytes, propane_error *err) {
+    checksum_update(&w->sum, data, bytes);
+    return file_writer_write(w->file, data, bytes, err);
+}
+
+/* The sum of what was written since the last one, the header's being number 0. */
+static void safetensors_end_sum(safetensors_writer *w, int number) {
+    char digits[17];
+    checksum_final(&w->sum, digits);
+    memcpy(w->sums + (size_t)SUM_DIGITS * (size_t)number, digits, SUM_DIGITS);
+    checksum_init(&w->sum);
 }
 
 /* The header, padded with spaces so that the data begins at a multiple of 64. */
@@ -420,20 +482,31 @@ static propane_status safetensors_write_header(safetensors_writer *w, propane_er
     w->begun = true;
     char *dump;
     size_t length;
-    if (json_object_size(w->metadata)) json_put(w->header, "__metadata__", json_incref(w->metadata));
+    const size_t all = (size_t)SUM_DIGITS * ((size_t)w->count + 1);
+    w->sums = mem_array(all + 1, 1);
+    if (!w->sums) return propane_fail_memory(err, all + 1);
+    memset(w->sums, '0', all);
+    w->sums[all] = 0;
+    PROPANE_TRY(safetensors_writer_metadata(w, sums_key, w->sums, err));
+    json_put(w->header, "__metadata__", json_incref(w->metadata));
     PROPANE_TRY(json_print_checked(w->header, JSON_COMPACT, &dump, &length, err));
     size_t padded = (length + 8 + 63) / 64 * 64 - 8;
     uint8_t prefix[8];
     for (int i = 0; i < 8; i++) prefix[i] = (uint8_t)((uint64_t)padded >> (8 * i));
     static const char spaces[65] = "                                                                ";
     checksum_init(&w->sum);
-    const char *digits = w->checked ? safetensors_find_sum(dump, length, sum_zeros) : dump;
-    w->sum_at = 8 + (uint64_t)(digits - dump);
+    w->sums_at = 8 + (uint64_t)(safetensors_find_sums(dump, length, sums_key, w->sums) - dump);
     propane_status status = safetensors_put(w, prefix, 8, err);
     if (!status) status = safetensors_put(w, dump, length, err);
     if (!status) status = safetensors_put(w, spaces, padded - length, err);
+    if (!status) safetensors_end_sum(w, 0);
     mem_free(dump);
     return status;
+}
+
+/* Goes over to the next tensor where one is whole. */
+static void safetensors_end_tensors(safetensors_writer *w) {
+    for (; w->at < w->count && w->ends[w->at] == w->written; w->at++) safetensors_end_sum(w, w->at + 1);
 }
 
 propane_status safetensors_writer_data(safetensors_writer *w, const void *data, size_t bytes, propane_error *err) {
@@ -441,15 +514,23 @@ propane_status safetensors_writer_data(safetensors_writer *w, const void *data, 
     if (bytes > w->declared - w->written)
         return propane_fail(err, PROPANE_ERR_INVALID, "%zu bytes of tensor data given, but only %llu are left to write",
                             bytes, (unsigned long long)(w->declared - w->written));
-    w->written += bytes;
-    return safetensors_put(w, data, bytes, err);
+    for (const uint8_t *from = data; bytes;) {
+        safetensors_end_tensors(w); /* empty ones */
+        const uint64_t left = w->ends[w->at] - w->written;
+        const size_t piece = bytes < left ? bytes : (size_t)left;
+        PROPANE_TRY(safetensors_put(w, from, piece, err));
+        w->written += piece;
+        from += piece;
+        bytes -= piece;
+        safetensors_end_tensors(w);
+    }
+    return PROPANE_OK;
 }
 
-static propane_status safetensors_write_sum(safetensors_writer *w, propane_error *err) {
-    char digits[17];
-    checksum_final(&w->sum, digits);
-    PROPANE_TRY(file_writer_seek(w->file, w->sum_at, err));
-    return file_writer_write(w->file, digits, 16, err);
+static propane_status safetensors_write_sums(safetensors_writer *w, propane_error *err) {
+    safetensors_end_tensors(w);
+    PROPANE_TRY(file_writer_seek(w->file, w->sums_at, err));
+    return file_writer_write(w->file, w->sums, (size_t)SUM_DIGITS * ((size_t)w->count + 1), err);
 }
 
 propane_status safetensors_writer_commit(safetensors_writer *w, propane_error *err) {
@@ -457,7 +538,7 @@ propane_status safetensors_writer_commit(safetensors_writer *w, propane_error *e
     if (!status && w->written != w->declared)
         status = propane_fail(err, PROPANE_ERR_INVALID, "%llu bytes of tensor data were declared, but %llu given",
                               (unsigned long long)w->declared, (unsigned long long)w->written);
-    if (!status && w->checked) status = safetensors_write_sum(w, err);
+    if (!status) status = safetensors_write_sums(w, err);
     if (status)
         file_writer_abort(w->file);
     else

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT
  * safetensors files: an 8-byte little-endian header length, a JSON header, the tensors' bytes one after the other. The
- * reader refuses what the format's own reader refuses: unknown dtypes, sizes that do not match their shape, tensors that
- * overlap, leave a hole or end outside the file; every message gives the offset.
+ * reader refuses what the format's own reader refuses: unknown dtypes, sizes that do not match their shape, tensors
+ * that overlap, leave a hole or end outside the file; every message gives the offset.
  */
 #ifndef CORE_FILES_SAFETENSORS_H
 #define CORE_FILES_SAFETENSORS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "core/base/status.h"
@@ -54,8 +55,11 @@ const char *safetensors_source(const safetensors *s);
 int safetensors_count(const safetensors *s);
 const safetensors_tensor *safetensors_at(const safetensors *s, int index);          /* in file order */
 const safetensors_tensor *safetensors_find(const safetensors *s, const char *name); /* NULL: there is none */
-/* Reads all of a file that was opened and compares its checksum; a file without one is taken as it is. */
+/* Reads all of a file that was opened and compares its checksums; a file without is taken as it is. */
 PROPANE_CHECK propane_status safetensors_verify(const safetensors *s, propane_error *err);
+/* The same for a model's weights, which the process may leave out. */
+PROPANE_CHECK propane_status safetensors_verify_model(const safetensors *s, propane_error *err);
+void safetensors_verify_models(bool verify);                             /* true at first */
 const char *safetensors_metadata(const safetensors *s, const char *key); /* NULL: there is none */
 /* Finds a tensor of a given dtype and shape (rank < 0: any shape); messages name the file, the tensor and both. */
 PROPANE_CHECK propane_status safetensors_expect(const safetensors *s, const char *name, safetensors_dtype dtype,
@@ -65,11 +69,10 @@ PROPANE_CHECK propane_status safetensors_expect(const safetensors *s, const char
 PROPANE_CHECK propane_status safetensors_f32(const safetensors *s, const safetensors_tensor *t, float *out,
                                              propane_error *err);
 
-/* Writing: declare all tensors, then give their bytes in the same order in pieces of any size, then commit. */
+/* Writing: declare all tensors, then give their bytes in the same order in pieces of any size, then commit. Checksums
+ * of the header and of each tensor go into the metadata, for safetensors_verify. */
 typedef struct safetensors_writer safetensors_writer;
 PROPANE_CHECK propane_status safetensors_writer_open(const char *path, safetensors_writer **out, propane_error *err);
-/* A checksum of all of the file goes into its metadata, for safetensors_verify. Before the first data. */
-PROPANE_CHECK propane_status safetensors_writer_checksum(safetensors_writer *w, propane_error *err);
 PROPANE_CHECK propane_status safetensors_writer_metadata(safetensors_writer *w, const char *key, const char *value,
                                                          propane_error *err);
 PROPANE_CHECK propane_status safetensors_writer_declare(safetensors_writer *w, const char *name,

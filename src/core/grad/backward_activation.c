@@ -84,7 +84,7 @@ GRADIENT(thresholded_relu) {
 
 GRADIENT(threshold) {
     const mil_value *alpha = mil_in(op, "alpha");
-    mil_value *on = grad_compare(g, MIL_OP_greater_equal, grad_arg(g, op, "x"), mil_const_f64(alpha->konst, 0));
+    mil_value *on = grad_compare(g, MIL_OP_greater_equal, grad_arg(g, op, "x"), mil_const_f64(alpha->constant, 0));
     grad_give(g, op, "x", grad_select(g, on, grad_of(g, op, 0), backward_activation_zero_of(g, op)));
     return PROPANE_OK;
 }

@@ -57,11 +57,11 @@ GRADIENT(mod) {
 }
 
 static bool backward_elementwise_uniform_constant(const mil_value *v, double *out) {
-    if (!v->konst || !v->konst->data) return false;
+    if (!v->constant || !v->constant->data) return false;
     int64_t count = mil_type_count(&v->type);
-    *out = count > 0 ? mil_const_f64(v->konst, 0) : 0;
+    *out = count > 0 ? mil_const_f64(v->constant, 0) : 0;
     for (int64_t i = 1; i < count; i++)
-        if (mil_const_f64(v->konst, i) != *out) return false;
+        if (mil_const_f64(v->constant, i) != *out) return false;
     return count > 0;
 }
 

@@ -10,9 +10,10 @@ static mil_value *backward_emit_first_result(mil_op *op) { return op ? op->resul
 mil_value *grad_arg(grad_context *g, const mil_op *op, const char *param) {
     const mil_value *v = mil_in(op, param);
     mil_value *here = v ? grad_value(g, v) : NULL;
-    const mil_class klass = op->info->params[mil_op_param(op->info, param)].klass;
+    const mil_class type_class = op->info->params[mil_op_param(op->info, param)].type_class;
     const mil_dtype dtype = op->result_count ? op->results[0]->type.dtype : MIL_DTYPE_NONE;
-    if (!here || (klass != MIL_CLASS_WEIGHT && klass != MIL_CLASS_FACTOR) || here->type.dtype == dtype) return here;
+    if (!here || (type_class != MIL_CLASS_WEIGHT && type_class != MIL_CLASS_FACTOR) || here->type.dtype == dtype)
+        return here;
     return mil_build_cast(grad_build(g), here, dtype);
 }
 

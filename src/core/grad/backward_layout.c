@@ -194,8 +194,8 @@ static mil_value *backward_layout_positive_indices(grad_context *g, const mil_op
     mil_value *indices = grad_value(g, v);
     if (v->type.dtype != MIL_int32) indices = mil_build_cast(b, indices, MIL_int32);
     indices = grad_reshape(g, indices, 2, (int64_t[]){d->batch, d->picks});
-    bool negative = v->konst == NULL || v->konst->data == NULL;
-    for (int64_t i = 0; !negative && i < mil_type_count(&v->type); i++) negative = mil_const_i64(v->konst, i) < 0;
+    bool negative = v->constant == NULL || v->constant->data == NULL;
+    for (int64_t i = 0; !negative && i < mil_type_count(&v->type); i++) negative = mil_const_i64(v->constant, i) < 0;
     return negative ? mil_build_binary_scalar(b, MIL_OP_mod, indices, (double)d->size) : indices;
 }
 

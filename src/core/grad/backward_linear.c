@@ -271,7 +271,7 @@ GRADIENT(conv) {
     for (int i = 0; i < c.spatial; i++)
         pointwise &= c.kernel[i] == 1 && c.stride[i] == 1 && c.before[i] == 0 && c.after[i] == 0;
     mil_value *w = grad_arg(g, op, "weight");
-    if (!pointwise || weight->konst) {
+    if (!pointwise || weight->constant) {
         grad_give(g, op, "x", backward_linear_conv_dx(g, &c, dz, w));
         return PROPANE_OK;
     }

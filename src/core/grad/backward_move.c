@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT
  * Owns the gradients of the rows that move elements between channels, batch and space, of reversed sequences, and of what
  * is picked or overwritten by index. A permutation's gradient is the opposite permutation; scatter and gather are each
- * other's gradients where each place is added to.
- *
- * Refuses the scatter modes that multiply or compare.
+ * other's gradients where each place is added to. A scatter of another mode has itself for data's gradient, or shares.
  */
+#include "core/base/memory.h"
 #include "core/grad/rules.h"
 #include "core/mil/ops/shape_util.h"
 
@@ -99,15 +98,38 @@ static mil_value *backward_move_zeros(grad_context *g, const mil_type *type) {
     return op ? op->results[0] : NULL;
 }
 
+/* Coordinates [.., batch + k] of x's elements, out of indices [.., k] below `batch` dimensions. */
+static mil_value *backward_move_coordinates(grad_context *g, const mil_op *op, int batch) {
+    const mil_type *type = &mil_in(op, "indices")->type;
+    mil_value *indices = grad_arg(g, op, "indices");
+    if (batch == 0) return indices;
+    mil_builder *b = grad_build(g);
+    mil_type own = *type;
+    own.dtype = MIL_int32;
+    own.dim[own.rank - 1] = batch;
+    const int64_t count = mil_type_count(&own);
+    double *at = mem_array((size_t)count + 1, sizeof *at);
+    if (!at) {
+        if (!b->err.status) propane_fail_memory(&b->err, (size_t)count * sizeof *at);
+        return NULL;
+    }
+    for (int64_t i = 0; i < count; i++) {
+        const int d = (int)(i % batch);
+        at[i] = (double)(i / batch / grad_product(own.dim, d + 1, own.rank - 1) % own.dim[d]);
+    }
+    mil_value *places = mil_build_const_f64(b, "places", &own, at);
+    mem_free(at);
+    if (type->dtype != MIL_int32) indices = mil_build_cast(b, indices, MIL_int32);
+    return mil_build_concat(b, (mil_value *[]){places, indices}, 2, own.rank - 1);
+}
+
 GRADIENT(gather_nd) {
     mil_builder *b = grad_build(g);
     mil_gather_nd d;
     PROPANE_TRY(mil_gather_nd_read(op, "x", &d, err));
-    if (d.batch_dims)
-        return mil_op_fail(op, err, PROPANE_ERR_UNSUPPORTED,
-                           "no gradient with batch_dims; make the batch a coordinate");
-    mil_value *data = backward_move_zeros(g, &mil_in(op, "x")->type), *indices = grad_arg(g, op, "indices"),
-              *dz = grad_of(g, op, 0), *mode = mil_build_text(b, "add");
+    mil_value *data = backward_move_zeros(g, &mil_in(op, "x")->type),
+              *indices = backward_move_coordinates(g, op, d.batch_dims), *dz = grad_of(g, op, 0),
+              *mode = mil_build_text(b, "add");
     mil_op *back = mil_build_op(
         b, MIL_OP_scatter_nd, NULL,
         (mil_argument[]){{"data", 1, &data}, {"indices", 1, &indices}, {"updates", 1, &dz}, {"mode", 1, &mode}}, 4);
@@ -115,33 +137,76 @@ GRADIENT(gather_nd) {
     return PROPANE_OK;
 }
 
+/* A scatter at the places of `op`, of its kind and of `mode`. */
+static mil_value *backward_move_scatter(grad_context *g, const mil_op *op, mil_value *data, mil_value *updates,
+                                        const char *mode) {
+    mil_value *how = mil_build_text(grad_build(g), mode), *indices = grad_arg(g, op, "indices"), *axis = NULL;
+    mil_argument arguments[5] = {
+        {"data", 1, &data}, {"indices", 1, &indices}, {"updates", 1, &updates}, {"mode", 1, &how}, {"axis", 1, &axis}};
+    const bool along = mil_op_param(op->info, "axis") >= 0 && mil_in(op, "axis");
+    if (along) axis = grad_arg(g, op, "axis");
+    mil_op *made = data && updates ? mil_build_op(grad_build(g), op->info->code, NULL, arguments, along ? 5 : 4) : NULL;
+    return made ? made->results[0] : NULL;
+}
+
+/* What `op` scatters to is picked by the row `gather` at the same places. */
+static mil_value *backward_move_pick(grad_context *g, const mil_op *op, mil_opcode gather, mil_value *x) {
+    static const char *const names[] = {"indices", "indices", "axis", "axis", NULL};
+    const char *const *used = gather == MIL_OP_gather_nd ? (const char *const[]){"indices", "indices", NULL} : names;
+    return backward_move_with_operands(g, op, gather, "x", x, used);
+}
+
+/* data times (or by) all updates of a place: dz goes to data as it came. An update's share is that of the whole product,
+ * divided by it; one that is 0 has the share of an update that is alone at its place. */
+static void backward_move_scaled(grad_context *g, const mil_op *op, mil_opcode gather, mil_value *dz, bool divides) {
+    mil_value *u = grad_arg(g, op, "updates"), *data = grad_arg(g, op, "data");
+    if (grad_wants(g, op, "data"))
+        grad_give(g, op, "data", backward_move_scatter(g, op, dz, u, divides ? "div" : "mul"));
+    if (!grad_wants(g, op, "updates")) return;
+    mil_value *whole = backward_move_pick(g, op, gather, grad_mul(g, dz, grad_result(g, op)));
+    mil_value *share = grad_scale(g, grad_div(g, whole, u), divides ? -1 : 1);
+    if (!divides) {
+        mil_value *alone = backward_move_pick(g, op, gather, grad_mul(g, dz, data));
+        share = grad_select(g, grad_compare(g, MIL_OP_equal, u, 0), alone, share);
+    }
+    grad_give(g, op, "updates", share);
+}
+
+/* The largest (or smallest) of a place gets dz; those that are equal share it. */
+static void backward_move_chosen(grad_context *g, const mil_op *op, mil_opcode gather, mil_value *dz) {
+    mil_builder *b = grad_build(g);
+    mil_value *z = grad_result(g, op), *u = grad_arg(g, op, "updates"), *data = grad_arg(g, op, "data");
+    const mil_dtype dtype = op->results[0]->type.dtype;
+    mil_value *at_data = mil_build_binary(b, MIL_OP_equal, data, z),
+              *at_updates = mil_build_binary(b, MIL_OP_equal, u, backward_move_pick(g, op, gather, z));
+    mil_value *from_data = mil_build_cast(b, at_data, dtype), *from_updates = mil_build_cast(b, at_updates, dtype);
+    mil_value *share = grad_div(g, dz, backward_move_scatter(g, op, from_data, from_updates, "add"));
+    if (grad_wants(g, op, "data")) grad_give(g, op, "data", grad_mul(g, share, from_data));
+    if (grad_wants(g, op, "updates"))
+        grad_give(g, op, "updates", grad_mul(g, backward_move_pick(g, op, gather, share), from_updates));
+}
+
 /* `gather` is the row that picks what `op` scatters. An overwritten place passes nothing to data; of several updates of one
  * place each gets the whole adjoint, though only the last one counts. */
 static propane_status backward_move_scattered(grad_context *g, const mil_op *op, mil_opcode gather,
                                               propane_error *err) {
-    static const char *const names[] = {"indices", "indices", "axis", "axis", NULL};
-    const char *const *used = gather == MIL_OP_gather_nd ? (const char *const[]){"indices", "indices", NULL} : names;
     mil_value *dz = grad_of(g, op, 0);
     mil_scatter_mode mode;
     PROPANE_TRY(mil_scatter_mode_read(op, &mode, err));
-    if (mode != MIL_SCATTER_ADD && mode != MIL_SCATTER_SUB && mode != MIL_SCATTER_UPDATE)
-        return mil_op_fail(op, err, PROPANE_ERR_UNSUPPORTED, "no gradient for this mode; add, sub and update have one");
-    if (grad_wants(g, op, "updates")) {
-        mil_value *picked = backward_move_with_operands(g, op, gather, "x", dz, used);
-        grad_give(g, op, "updates", grad_scale(g, picked, mode == MIL_SCATTER_SUB ? -1 : 1));
+    if (mode == MIL_SCATTER_MUL || mode == MIL_SCATTER_DIV) {
+        backward_move_scaled(g, op, gather, dz, mode == MIL_SCATTER_DIV);
+        return PROPANE_OK;
     }
+    if (mode == MIL_SCATTER_MAX || mode == MIL_SCATTER_MIN) {
+        backward_move_chosen(g, op, gather, dz);
+        return PROPANE_OK;
+    }
+    if (grad_wants(g, op, "updates"))
+        grad_give(g, op, "updates",
+                  grad_scale(g, backward_move_pick(g, op, gather, dz), mode == MIL_SCATTER_SUB ? -1 : 1));
     if (!grad_wants(g, op, "data")) return PROPANE_OK;
-    if (mode == MIL_SCATTER_UPDATE) {
-        mil_builder *b = grad_build(g);
-        mil_value *none = backward_move_zeros(g, &mil_in(op, "updates")->type), *how = mil_build_text(b, "update"),
-                  *indices = grad_arg(g, op, "indices"), *axis = NULL;
-        mil_argument arguments[5] = {
-            {"data", 1, &dz}, {"indices", 1, &indices}, {"updates", 1, &none}, {"mode", 1, &how}, {"axis", 1, &axis}};
-        const bool along = mil_op_param(op->info, "axis") >= 0 && mil_in(op, "axis");
-        if (along) axis = grad_arg(g, op, "axis");
-        mil_op *cleared = mil_build_op(b, op->info->code, NULL, arguments, along ? 5 : 4);
-        dz = cleared ? cleared->results[0] : NULL;
-    }
+    if (mode == MIL_SCATTER_UPDATE)
+        dz = backward_move_scatter(g, op, dz, backward_move_zeros(g, &mil_in(op, "updates")->type), "update");
     grad_give(g, op, "data", dz);
     return PROPANE_OK;
 }
@@ -158,7 +223,7 @@ GRADIENT(slice_update) {
     const mil_value *begin = mil_in(op, "begin"), *end = mil_in(op, "end");
     mil_value *dz = grad_of(g, op, 0);
     if (grad_wants(g, op, "update")) {
-        if (!begin->konst || !end->konst)
+        if (!begin->constant || !end->constant)
             return mil_op_fail(op, err, PROPANE_ERR_UNSUPPORTED,
                                "no gradient of update where begin and end are known only when the program runs");
         grad_give(g, op, "update", backward_move_with_operands(g, op, MIL_OP_slice_by_index, "x", dz, names));

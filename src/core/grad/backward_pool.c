@@ -252,3 +252,46 @@ GRADIENT(conv_transpose) {
     grad_give(g, op, "bias", grad_reshape(g, grad_sum(g, grad_of(g, op, 0), axes, c.spatial + 1), 1, channels));
     return PROPANE_OK;
 }
+
+/* ---- local response normalization ------------------------------------------------------------------------------------------- */
+
+/* Sums of `before` neighbours below, itself and `after` above along the channels. */
+static mil_value *backward_pool_neighbours(grad_context *g, mil_value *x, const mil_type *type, int64_t before,
+                                           int64_t after) {
+    const int64_t pre = type->dim[0], n = type->dim[1], post = grad_product(type->dim, 2, type->rank);
+    if (before > n - 1) before = n - 1;
+    if (after > n - 1) after = n - 1;
+    x = grad_reshape(g, x, 3, (int64_t[]){pre, n, post});
+    x = grad_pad(g, x, 3, (int64_t[]){0, before, 0}, (int64_t[]){0, after, 0});
+    mil_value *sum = NULL;
+    for (int64_t k = 0; k <= before + after; k++) {
+        mil_value *part = grad_slice_step(g, x, 3, (int64_t[]){0, k, 0}, (int64_t[]){pre, k + n, post}, NULL);
+        sum = sum ? grad_plus(g, sum, part) : part;
+    }
+    return grad_reshape_as(g, sum, type);
+}
+
+/* z = x s^-beta, s = k + alpha/size * the squares of the window: the result's part that s gives goes back through the mirrored
+ * window. */
+GRADIENT(local_response_norm) {
+    const mil_type type = mil_in(op, "x")->type;
+    mil_builder *b = grad_build(g);
+    int64_t size = 0;
+    double alpha = 0, beta = 0, k = 0;
+    PROPANE_TRY(mil_attr_int(op, "size", &size, err));
+    PROPANE_TRY(mil_attr_float(op, "alpha", &alpha, err));
+    PROPANE_TRY(mil_attr_float(op, "beta", &beta, err));
+    PROPANE_TRY(mil_attr_float(op, "k", &k, err));
+    if (size > 256)
+        return mil_op_fail(op, err, PROPANE_ERR_UNSUPPORTED,
+                           "no gradient for windows of %lld channels; 256 are the most", (long long)size);
+    mil_value *x = grad_arg(g, op, "x"), *dz = grad_of(g, op, 0);
+    mil_value *s = backward_pool_neighbours(g, grad_mul(g, x, x), &type, size / 2, (size - 1) / 2);
+    s = grad_shift(g, grad_scale(g, s, alpha / (double)size), k);
+    mil_value *direct = grad_mul(g, dz, mil_build_binary_scalar(b, MIL_OP_pow, s, -beta));
+    mil_value *through = grad_div(g, grad_mul(g, direct, x), s);
+    through = backward_pool_neighbours(g, through, &type, (size - 1) / 2, size / 2);
+    grad_give(g, op, "x",
+              grad_plus(g, direct, grad_mul(g, x, grad_scale(g, through, -2 * alpha * beta / (double)size))));
+    return PROPANE_OK;
+}

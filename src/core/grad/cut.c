@@ -51,7 +51,7 @@ static bool cut_of_constants(const cut *c, const mil_op *op) {
     for (int p = 0; p < op->info->param_count; p++)
         for (int i = 0; i < op->operands[p].count; i++) {
             const mil_value *v = op->operands[p].values[i];
-            if (!v->konst && !(c->maker[v->id] >= 0 && c->home[c->maker[v->id]] == ANYWHERE)) return false;
+            if (!v->constant && !(c->maker[v->id] >= 0 && c->home[c->maker[v->id]] == ANYWHERE)) return false;
         }
     return true;
 }

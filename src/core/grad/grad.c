@@ -159,14 +159,14 @@ static void grad_build_gradient_result(grad_context *g, arena *a, const mil_valu
     }
     if (!v) {
         double *zeros = ARENA_ARRAY(a, mil_type_count(&param->type), double);
-        if (!zeros)
+        if (!zeros) {
             b->err.status = propane_fail_memory(&b->err, (size_t)mil_type_count(&param->type) * sizeof(double));
-        else
-            mil_build_result(b, mil_build_const_f64(b, name, &param->type, zeros));
-        return;
+            return;
+        }
+        v = mil_build_const_f64(b, "zero", &param->type, zeros); /* another parameter's may be the same constant */
     }
     v = grad_fill_out(g, &param->type, v);
-    bool shared = v && (!v->def || v->konst || !v->def->backward);
+    bool shared = v && (!v->def || v->constant || !v->def->backward);
     for (int i = 0; v && i < b->function->result_count; i++) shared |= b->function->results[i] == v;
     if (shared) v = mil_build_unary(b, MIL_OP_identity, v);
     if (v && strcmp(v->name, name) != 0) {

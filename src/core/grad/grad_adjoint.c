@@ -13,7 +13,7 @@ bool grad_wanted(const grad_context *g, const mil_value *forward) { return g->va
 
 mil_value *grad_value(grad_context *g, const mil_value *forward) {
     mil_value **slot = &g->map[forward->id];
-    if (!*slot && forward->konst) *slot = mil_build_const(&g->build, NULL, &forward->type, forward->konst->data);
+    if (!*slot && forward->constant) *slot = mil_build_const(&g->build, NULL, &forward->type, forward->constant->data);
     return *slot;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * One walk in reverse mode: what is known of each forward value. Private to grad.c and grad_adjoint.c; rules see it through
- * core/grad/grad.h and core/grad/rules.h.
+ * One walk in reverse mode: what is known of each forward value. Private to grad.c and grad_adjoint.c; rules see it
+ * through core/grad/grad.h and core/grad/rules.h.
  */
 #ifndef CORE_GRAD_GRAD_CONTEXT_H
 #define CORE_GRAD_GRAD_CONTEXT_H

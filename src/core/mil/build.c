@@ -226,14 +226,14 @@ static mil_value *build_const_op(mil_builder *b, const char *name, const mil_con
     mil_op *op = mil_make_op(f, mil_op_get(MIL_OP_const));
     mil_value *literal = mil_make_value(f, NULL, &c->type);
     if (!op || !literal || !mil_make_operand(op, 0, &literal, 1)) return build_no_memory(b);
-    literal->konst = c;
+    literal->constant = c;
     op->label = name;
     op->stage = build_own_stage(b, b->stage);
     op->backward = b->backward;
     if (!build_make_results(b, op, name, &c->type, 1)) return NULL;
     op->label = NULL;
     mil_value *v = op->results[0];
-    v->konst = c;
+    v->constant = c;
     if (head)
         mil_make_insert_head(op);
     else
@@ -463,7 +463,7 @@ static const mil_const *build_adopt_const(mil_builder *b, const mil_op *user, co
 
 static mil_op *build_copy_const_op(mil_builder *b, const mil_op *op, mil_value **map) {
     const mil_value *old = op->results[0];
-    const mil_const *c = old->konst;
+    const mil_const *c = old->constant;
     mil_value *v;
     mil_builder given = *b; /* what is copied keeps its stage */
     if (op->stage) b->stage = op->stage;
@@ -494,8 +494,8 @@ static bool build_copy_operands(mil_builder *b, const mil_op *op, mil_op *copy, 
             if (!mapped && v->is_inline) {
                 mapped = mil_make_value(b->function, NULL, &v->type);
                 if (!mapped) return build_no_memory(b);
-                mapped->konst = build_adopt_const(b, op, v->konst);
-                if (!mapped->konst) return false;
+                mapped->constant = build_adopt_const(b, op, v->constant);
+                if (!mapped->constant) return false;
             }
             if (!mapped) return build_fail(b, "'%s' is copied before its operand '%.60s'", op->info->name, v->name);
             copy->operands[i].values[k] = mapped;
@@ -522,9 +522,9 @@ static bool build_copy_block(mil_builder *b, const mil_function *from, mil_value
         mil_value *own = map[v->id];
         if (!own && v->is_inline) { /* a block may hold nothing but literals */
             own = mil_make_value(to, NULL, &v->type);
-            if (own) own->konst = build_adopt_const(b, from->owner, v->konst);
+            if (own) own->constant = build_adopt_const(b, from->owner, v->constant);
         }
-        if (!own || (own->is_inline && !own->konst)) return build_failed(b) ? false : build_no_memory(b);
+        if (!own || (own->is_inline && !own->constant)) return build_failed(b) ? false : build_no_memory(b);
         mil_build_result(b, own);
     }
     return !build_failed(b);
@@ -576,7 +576,7 @@ mil_op *mil_build_copy(mil_builder *b, const mil_op *op, mil_value **map) {
         copy->results[i] = v;
         map[op->results[i]->id] = v;
     }
-    mil_make_insert(copy, NULL);
+    mil_make_insert(copy, build_place(b));
     return copy;
 }
 

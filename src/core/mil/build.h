@@ -38,7 +38,8 @@ typedef struct mil_argument {
 mil_op *mil_build_op(mil_builder *b, mil_opcode code, const char *name, const mil_argument *arguments, int count);
 
 /* Ops with blocks: open the op, then for each block of its row in order begin it, add its inputs (mil_build_param), ops
- * and results (mil_build_result), end it; close the op. Values from around a block may be used in it and are captured. */
+ * and results (mil_build_result), end it; close the op. Values from around a block may be used in it and are
+ * captured. */
 mil_op *mil_build_open(mil_builder *b, mil_opcode code, const mil_argument *arguments, int count);
 void mil_build_block(mil_builder *b, mil_op *op);
 void mil_build_block_end(mil_builder *b);
@@ -73,7 +74,7 @@ mil_value *mil_build_cast(mil_builder *b, mil_value *x, mil_dtype dtype);
 /* Edits. */
 void mil_op_remove(mil_op *op); /* from its function; nothing may use its results */
 void mil_replace_uses(mil_function *f, mil_value *from, mil_value *to); /* operands and results */
-/* Copies `op` to the end of b's function with its operands mapped: map[value id in the source] = value here. The results
+/* Copies `op` to where b inserts, with its operands mapped: map[value id in the source] = value here. The results
  * are entered into map. In a late function an operation that waits keeps the types that it has. */
 mil_op *mil_build_copy(mil_builder *b, const mil_op *op, mil_value **map);
 PROPANE_CHECK propane_status mil_rename(mil_function *f, mil_value *v, const char *name, propane_error *err);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
- * Owns the list of operations that take operands without elements. Their rules for shapes must stand a dimension of 0.
+ * Owns the lists of operations that take operands without elements, and of those that make them. Their rules for shapes must stand a dimension of 0.
  */
 #include "core/mil/empty_operands.h"
 
 #include "core/mil/eval/eval.h"
 
-/* Element by element, or elements of x in another order: as many as there are. */
+/* Element by element, or elements of x in another order; products of no rows. Where the result has some, nothing is said. */
 bool mil_empty_keeps(const mil_op *op) {
     switch (op->info->code) {
     case MIL_OP_cast:
@@ -22,7 +22,11 @@ bool mil_empty_keeps(const mil_op *op) {
     case MIL_OP_fill_like:
     case MIL_OP_gather:
     case MIL_OP_gather_nd:
-    case MIL_OP_gather_along_axis: return true;
+    case MIL_OP_gather_along_axis:
+    case MIL_OP_linear:
+    case MIL_OP_matmul:
+    case MIL_OP_slice_by_index:
+    case MIL_OP_tile: return true;
     default:
         return op->info->rule == mil_shape_rule_same || op->info->rule == mil_shape_rule_broadcast ||
                op->info->rule == mil_shape_rule_compare;
@@ -31,10 +35,22 @@ bool mil_empty_keeps(const mil_op *op) {
 
 bool mil_empty_scatters(const mil_op *op) {
     return op->info->code == MIL_OP_scatter || op->info->code == MIL_OP_scatter_nd ||
-           op->info->code == MIL_OP_scatter_along_axis;
+           op->info->code == MIL_OP_scatter_along_axis || op->info->code == MIL_OP_slice_update;
 }
 
 bool mil_empty_takes(const mil_op *op) {
     return mil_empty_keeps(op) || mil_empty_scatters(op) || op->info->code == MIL_OP_shape ||
            op->info->code == MIL_OP_concat;
+}
+
+bool mil_empty_makes(const mil_op *op) {
+    switch (op->info->code) {
+    case MIL_OP_fill:
+    case MIL_OP_range_1d:
+    case MIL_OP_slice_by_index:
+    case MIL_OP_slice_by_size:
+    case MIL_OP_split:
+    case MIL_OP_tile: return true;
+    default: return false;
+    }
 }

@@ -16,7 +16,7 @@ static propane_status function_copy_load(const mil_function *f, propane_error *e
     for (mil_op *op = f->first; op; op = op->next) {
         for (int b = 0; b < op->block_count; b++) PROPANE_TRY(function_copy_load(op->blocks[b], err));
         for (int r = 0; r < op->result_count; r++) {
-            const mil_const *c = op->results[r]->konst;
+            const mil_const *c = op->results[r]->constant;
             if (c && !c->data) PROPANE_TRY(mil_blob_load(f->module, (mil_const *)c, err));
         }
     }
@@ -45,7 +45,7 @@ propane_status mil_function_copy(const mil_function *f, mil_module *module, cons
     for (int i = 0; i < f->result_count && !b.err.status; i++) {
         const mil_value *v = f->results[i];
         mil_value *own = map[v->id];
-        if (!own && v->konst) own = mil_build_const(&b, v->name, &v->type, v->konst->data); /* a literal */
+        if (!own && v->constant) own = mil_build_const(&b, v->name, &v->type, v->constant->data); /* a literal */
         mil_build_result(&b, own);
     }
     mem_free(map);

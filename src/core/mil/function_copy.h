@@ -6,8 +6,8 @@
 
 #include "core/mil/mil.h"
 
-/* Reads the constants that a function, its blocks included, still has in files. Functions of one module may be loaded by
- * several threads at once: what a constant says does not change, and one thread at a time reads. */
+/* Reads the constants that a function, its blocks included, still has in files. Functions of one module may be loaded
+ * by several threads at once: what a constant says does not change, and one thread at a time reads. */
 PROPANE_CHECK propane_status mil_function_load(const mil_function *f, propane_error *err);
 
 /* Loads `f` and copies it into `module` under `name`: every operation, parameters and results under their names. */

@@ -14,18 +14,18 @@ enum { MAX_ELEMENTS = 1 << 16, MAX_CHAIN = 200 };
 static bool constants_know(mil_value *v, int chain);
 
 /* Its operands as doubles: those that only show their shape, and strings, have no data. */
-static const mil_tensor *constants_operand(arena *a, mil_value *v, mil_class klass, int chain) {
+static const mil_tensor *constants_operand(arena *a, mil_value *v, mil_class type_class, int chain) {
     mil_tensor *t = ARENA_NEW(a, mil_tensor);
     if (!t) return NULL;
     t->type = v->type;
     if (mil_type_is_open(&v->type)) return NULL;
-    if (klass == MIL_CLASS_SHAPE) return t;
+    if (type_class == MIL_CLASS_SHAPE) return t;
     if (!constants_know(v, chain)) return NULL;
     if (v->type.dtype == MIL_string) return t;
     int64_t count = mil_type_count(&v->type);
     t->data = ARENA_ARRAY(a, count ? count : 1, double);
     if (!t->data) return NULL;
-    mil_unpack_f64(t->data, v->type.dtype, v->konst->data, count);
+    mil_unpack_f64(t->data, v->type.dtype, v->constant->data, count);
     return t;
 }
 
@@ -36,7 +36,7 @@ static bool constants_evaluate(arena *a, const mil_op *op, int chain, mil_tensor
         const mil_tensor **list = ARENA_ARRAY(a, o->count ? o->count : 1, const mil_tensor *);
         if (!list) return false;
         for (int i = 0; i < o->count; i++) {
-            list[i] = constants_operand(a, o->values[i], op->info->params[p].klass, chain);
+            list[i] = constants_operand(a, o->values[i], op->info->params[p].type_class, chain);
             if (!list[i]) return false;
         }
         in[p] = list;
@@ -59,7 +59,7 @@ static bool constants_keep(mil_value *v, const mil_tensor *t) {
     if (!data) return false;
     mil_pack_f64(data, t->type.dtype, t->data, mil_type_count(&t->type));
     *c = (mil_const){.type = t->type, .data = data, .bytes = bytes};
-    v->konst = c;
+    v->constant = c;
     return true;
 }
 
@@ -67,7 +67,7 @@ static bool constants_possible(const mil_op *op) {
     if (!op->info->eval || op->block_count || op->result_count < 1 || mil_op_compressed(op)) return false;
     for (int i = 0; i < op->result_count; i++) {
         const mil_type *type = &op->results[i]->type;
-        if (type->shell != MIL_TENSOR || type->dtype == MIL_string || mil_type_is_open(type) ||
+        if (type->container != MIL_TENSOR || type->dtype == MIL_string || mil_type_is_open(type) ||
             mil_type_count(type) > MAX_ELEMENTS)
             return false;
     }
@@ -75,7 +75,7 @@ static bool constants_possible(const mil_op *op) {
 }
 
 static bool constants_know(mil_value *v, int chain) {
-    if (v->konst) return v->konst->data && mil_type_count(&v->type) <= MAX_ELEMENTS;
+    if (v->constant) return v->constant->data && mil_type_count(&v->type) <= MAX_ELEMENTS;
     if (!v->def || chain == MAX_CHAIN || !constants_possible(v->def)) return false;
     arena *a = arena_create();
     mil_tensor *out = a ? ARENA_ARRAY(a, v->def->result_count, mil_tensor) : NULL;
@@ -85,4 +85,4 @@ static bool constants_know(mil_value *v, int chain) {
     return known;
 }
 
-bool mil_know(mil_value *v) { return v->konst || constants_know(v, 0); }
+bool mil_know(mil_value *v) { return v->constant || constants_know(v, 0); }

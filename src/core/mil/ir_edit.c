@@ -136,7 +136,7 @@ bool mil_const_equal(const mil_const *a, const mil_const *b) {
 
 static uint32_t ir_edit_const_hash(const mil_const *c) {
     uint32_t hash = ir_edit_hash_bytes(0x811c9dc5u, &c->type.dtype, sizeof c->type.dtype);
-    hash = ir_edit_hash_bytes(hash, &c->type.shell, sizeof c->type.shell);
+    hash = ir_edit_hash_bytes(hash, &c->type.container, sizeof c->type.container);
     hash = ir_edit_hash_bytes(hash, c->type.dim, sizeof c->type.dim[0] * (size_t)c->type.rank);
     if (c->type.dtype != MIL_string) return ir_edit_hash_bytes(hash, c->data, (size_t)c->bytes);
     for (int64_t i = 0, n = mil_type_count(&c->type); i < n; i++) {
@@ -152,13 +152,13 @@ mil_value *mil_scope_constant(const mil_function *f, const mil_const *c) {
     for (uint32_t i = ir_edit_const_hash(c) & (s->constant_room - 1); s->constants[i];
          i = (i + 1) & (s->constant_room - 1)) {
         mil_value *v = s->constants[i];
-        if (mil_const_equal(v->konst, c) && v->def->function) return v; /* no function: it was removed */
+        if (mil_const_equal(v->constant, c) && v->def->function) return v; /* no function: it was removed */
     }
     return NULL;
 }
 
 static void ir_edit_constant_place(mil_value **table, uint32_t room, mil_value *v) {
-    uint32_t i = ir_edit_const_hash(v->konst) & (room - 1);
+    uint32_t i = ir_edit_const_hash(v->constant) & (room - 1);
     while (table[i]) i = (i + 1) & (room - 1);
     table[i] = v;
 }
@@ -293,12 +293,12 @@ mil_value *mil_make_captured(mil_function *block, mil_value *outer) {
     if (!place) return NULL;
     if (*place) return *place;
     mil_value *v;
-    if (outer->konst) {
+    if (outer->constant) {
         v = mil_make_value(block, NULL, &outer->type);
         if (!v) return NULL;
         v->name = outer->name;
         v->outer = outer;
-        v->konst = outer->konst;
+        v->constant = outer->constant;
     } else {
         int index = ir_edit_captured_place(block->owner, outer);
         v = index < 0 ? NULL : ir_edit_captured_param(block, outer, index);

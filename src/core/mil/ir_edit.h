@@ -16,12 +16,12 @@
 mil_function *mil_make_function(mil_module *m, const char *name, mil_opset opset);
 /* A block at the end of op->blocks, whose room is the row's number of them. */
 mil_function *mil_make_block(mil_op *op, const char *name);
-/* What stands in `block` for a value of the function around it: a captured parameter, or a literal with the same constant;
- * made at the first call. NULL: no memory, or more than MIL_MAX_CAPTURED values. */
+/* What stands in `block` for a value of the function around it: a captured parameter, or a literal with the same
+ * constant; made at the first call. NULL: no memory, or more than MIL_MAX_CAPTURED values. */
 #define MIL_MAX_CAPTURED 4096
 mil_value *mil_make_captured(mil_function *block, mil_value *outer);
-/* The value of that name that can be seen in `f`, which may be a block; what is around it comes in as captured. *out NULL:
- * there is none. False: mil_make_captured failed. */
+/* The value of that name that can be seen in `f`, which may be a block; what is around it comes in as captured. *out
+ * NULL: there is none. False: mil_make_captured failed. */
 bool mil_make_seen(mil_function *f, const char *name, size_t length, mil_value **out);
 /* What a block took from outside is written as what it is there, if it still is. */
 const mil_value *mil_written(const mil_value *v);

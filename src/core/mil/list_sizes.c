@@ -54,7 +54,7 @@ static void list_sizes_learn(mil_list_sizes *s, const mil_op *op) {
     if (!s->unknown || (!scatter && op->info->code != MIL_OP_list_write)) return;
     const mil_type *value = mil_in(op, "value") ? &mil_in(op, "value")->type : NULL;
     list_size *l = list_sizes_of(s, mil_in(op, "ls"));
-    if (!l || !value || value->shell != MIL_TENSOR || mil_type_is_open(value) || value->rank < scatter) return;
+    if (!l || !value || value->container != MIL_TENSOR || mil_type_is_open(value) || value->rank < scatter) return;
     l->element = mil_type_tensor(value->dtype, value->rank - scatter, value->dim + scatter);
     l->known = s->learnt = true;
 }
@@ -63,8 +63,8 @@ static const char *list_sizes_name(const mil_op *op) {
     mil_value *const *sizes = NULL;
     const int count = op->info->code == MIL_OP_make_list ? mil_in_list(op, "elem_shape", &sizes) : 0;
     for (int k = 0; k < count; k++)
-        if (sizes[k] && sizes[k]->type.dtype == MIL_string && sizes[k]->konst)
-            return mil_const_text(sizes[k]->konst, 0);
+        if (sizes[k] && sizes[k]->type.dtype == MIL_string && sizes[k]->constant)
+            return mil_const_text(sizes[k]->constant, 0);
     return NULL;
 }
 
@@ -88,7 +88,7 @@ static propane_status list_sizes_fill(const list_size *l, mil_op *op, propane_er
         if (!data || !c || !v) return propane_fail_memory(err, 0);
         for (int64_t i = 0; i < count; i++) data[i] = (int32_t)l->element.dim[from + i];
         *c = (mil_const){.type = type, .data = data, .bytes = mil_type_bytes(&type)};
-        v->konst = c;
+        v->constant = c;
         v->is_inline = true;
         o->values[k] = v;
     }

@@ -66,12 +66,12 @@ bool mil_shape_equal(const mil_type *a, const mil_type *b) {
 mil_type mil_type_bare(const mil_type *type) { return mil_type_tensor(type->dtype, type->rank, type->dim); }
 
 bool mil_type_equal(const mil_type *a, const mil_type *b) {
-    return a->dtype == b->dtype && a->shell == b->shell && a->key == b->key && a->length == b->length &&
+    return a->dtype == b->dtype && a->container == b->container && a->key == b->key && a->length == b->length &&
            mil_shape_equal(a, b);
 }
 
 int64_t mil_type_count(const mil_type *type) {
-    int64_t count = type->shell == MIL_LIST ? type->length : 1;
+    int64_t count = type->container == MIL_LIST ? type->length : 1;
     for (int i = 0; i < type->rank; i++) count *= type->dim[i];
     return count;
 }
@@ -83,14 +83,14 @@ int64_t mil_type_bytes(const mil_type *type) {
 }
 
 bool mil_type_is_open(const mil_type *type) {
-    bool open = type->shell == MIL_LIST && type->length == MIL_OPEN;
+    bool open = type->container == MIL_LIST && type->length == MIL_OPEN;
     for (int i = 0; i < type->rank; i++) open |= type->dim[i] == MIL_OPEN || type->dim[i] == MIL_OPEN_RANK;
     return open;
 }
 
 void mil_type_settle(mil_type *type, const mil_type *known) {
     mil_type filled = *type;
-    if (filled.shell == MIL_LIST && filled.length == MIL_OPEN) filled.length = known->length;
+    if (filled.container == MIL_LIST && filled.length == MIL_OPEN) filled.length = known->length;
     if (filled.rank == 1 && filled.dim[0] == MIL_OPEN_RANK) {
         filled.rank = known->rank;
         memcpy(filled.dim, known->dim, sizeof filled.dim);
@@ -107,12 +107,12 @@ static bool mil_type_possible(const mil_type *type, bool empty, char why[200]) {
     } else if (type->rank < 0 || type->rank > MIL_MAX_RANK) {
         snprintf(why, 200, "its rank is %d; 0 to %d are possible", type->rank, MIL_MAX_RANK);
     } else {
-        int64_t count = type->shell == MIL_LIST ? type->length : 1, least = 1;
+        int64_t count = type->container == MIL_LIST ? type->length : 1, least = 1;
         if (count < 1 || count > MIL_MAX_ELEMENTS) {
             snprintf(why, 200, "its length is %lld; at least 1 is needed", (long long)count);
             return false;
         }
-        if (empty && type->shell == MIL_TENSOR && type->dtype != MIL_string) least = 0;
+        if (empty && type->container == MIL_TENSOR && type->dtype != MIL_string) least = 0;
         for (int i = 0; i < type->rank && !why[0]; i++) {
             if (type->dim[i] < least) {
                 snprintf(why, 200, "dimension %d is %lld; at least %d is needed", i, (long long)type->dim[i],
@@ -145,7 +145,7 @@ static int mil_print_bare(char *out, size_t room, const mil_type *type) {
 const char *mil_type_print(char out[160], const mil_type *type) {
     char bare[140];
     mil_print_bare(bare, sizeof bare, type);
-    switch (type->shell) {
+    switch (type->container) {
     case MIL_TENSOR: snprintf(out, 160, "%s", bare); break;
     case MIL_STATE: snprintf(out, 160, "state<%s>", bare); break;
     case MIL_DICT: snprintf(out, 160, "dict<%s, %s>", dtypes[type->key].name, bare); break;

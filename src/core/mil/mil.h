@@ -3,7 +3,8 @@
  * row of ops.def, its operands and its results. Everything in a module lives in the module's arena and dies with it;
  * names are terminated strings. Values know who defines them and, if they are constants, what they hold.
  *
- * This header is the in-memory form. Text: core/mil/text/mil_text.h. Building: core/mil/build.h. Rows: core/mil/ops.h. Weight files: core/mil/coreml/blob.h.
+ * This header is the in-memory form. Text: core/mil/text/mil_text.h. Building: core/mil/build.h. Rows: core/mil/ops.h.
+ * Weight files: core/mil/coreml/blob.h.
  */
 #ifndef CORE_MIL_MIL_H
 #define CORE_MIL_MIL_H
@@ -50,16 +51,16 @@ typedef enum mil_opset { MIL_OPSET_NONE, MIL_IOS15, MIL_IOS16, MIL_IOS17, MIL_IO
  *   STATE  state<tensor<fp16, [2]>>         memory that outlives a run: read_state, write_state (parameters only)
  *   LIST   list<tensor<fp16, [2]>, 5>       `length` tensors of one shape, stored one after the other
  *   DICT   dict<string, fp64>               what classify gives: `key` to a scalar; never stored, only a result */
-typedef enum mil_shell { MIL_TENSOR, MIL_STATE, MIL_LIST, MIL_DICT } mil_shell;
+typedef enum mil_container { MIL_TENSOR, MIL_STATE, MIL_LIST, MIL_DICT } mil_container;
 
 /* A dense row-major tensor; rank 0 is a scalar (`fp16` and `tensor<fp16, []>` are the same type). Of the other shells
- * dtype, rank and dim are those of the tensor inside. Dimensions are numbers: those that a file leaves open are fixed when
- * it is read. A rank-1 tensor may have no elements (the shape of a scalar). */
+ * dtype, rank and dim are those of the tensor inside. Dimensions are numbers: those that a file leaves open are fixed
+ * when it is read. A rank-1 tensor may have no elements (the shape of a scalar). */
 typedef struct mil_type {
     mil_dtype dtype;
     int rank;
     int64_t dim[MIL_MAX_RANK];
-    mil_shell shell;
+    mil_container container;
     mil_dtype key;  /* DICT */
     int64_t length; /* LIST */
 } mil_type;
@@ -74,7 +75,8 @@ int64_t mil_type_bytes(const mil_type *type); /* sub-byte types: packed, rounded
 /* "tensor<fp16, [1, 64, 1, 32]>" or "fp16"; returns `out`. */
 const char *mil_type_print(char out[160], const mil_type *type);
 
-/* Elements as in a blob file: little endian, sub-byte types packed from the low bits up. Strings: const char *const *. */
+/* Elements as in a blob file: little endian, sub-byte types packed from the low bits up. Strings: const char *const
+ * *. */
 typedef struct mil_const {
     mil_type type;
     const void *data; /* NULL while a blob has not been read yet */
@@ -97,30 +99,32 @@ typedef struct mil_op_info mil_op_info;
 struct propane_value {
     const char *name;
     mil_type type;
-    mil_op *def;            /* NULL: a parameter of the function, or an inline literal (then konst is set) */
-    int index;              /* which parameter, or which result of `def` */
-    int id;                 /* dense, unique in the function: for side tables */
-    const mil_const *konst; /* what it holds, if it is known at compile time */
-    bool is_inline;         /* written as a literal inside an argument list, not as a const statement */
-    mil_value *outer;       /* in a block: the value outside that it stands for; NULL: its own */
-    mil_function *home;     /* the function or block that it belongs to */
-    int line, column;       /* 0: not from text */
+    mil_op *def;               /* NULL: a parameter of the function, or an inline literal (then constant is set) */
+    int index;                 /* which parameter, or which result of `def` */
+    int id;                    /* dense, unique in the function: for side tables */
+    const mil_const *constant; /* what it holds, if it is known at compile time */
+    bool is_inline;            /* written as a literal inside an argument list, not as a const statement */
+    mil_value *outer;          /* in a block: the value outside that it stands for; NULL: its own */
+    mil_function *home;        /* the function or block that it belongs to */
+    int line, column;          /* 0: not from text */
 };
 
-/* Control flow. An op with blocks (cond: if true, if false; while_loop: condition, body) holds each block as a function of
- * its own that nothing else can call: parameters, ops, results, ids, names. A block sees nothing outside. What its text
- * takes from around it has become one more parameter, and one more operand of the op, in the row's parameter `captured`:
+/* Control flow. An op with blocks (cond: if true, if false; while_loop: condition, body) holds each block as a function
+ * of its own that nothing else can call: parameters, ops, results, ids, names. A block sees nothing outside. What its
+ * text takes from around it has become one more parameter, and one more operand of the op, in the row's parameter
+ * `captured`:
  *
  *   params of each block = the block's own inputs (while_loop: one per loop variable), then one per captured operand
  *   results              = cond: the op's results; condition: one bool; body: the next loop variables
  *
- * So a pass or a driver that walks operands sees every use, and may treat a block like any function: compile it, run it,
- * rewrite it. Constants are not captured: the block holds the same mil_const as a literal.
+ * So a pass or a driver that walks operands sees every use, and may treat a block like any function: compile it, run
+ * it, rewrite it. Constants are not captured: the block holds the same mil_const as a literal.
  *
- * States. A parameter of shell STATE is memory that is read and written in the order of the ops (read_state, write_state,
- * coreml_update_state). A device need not know of it: pass_states turns each into a tensor parameter and a result.
+ * States. A parameter of container STATE is memory that is read and written in the order of the ops (read_state,
+ * write_state, coreml_update_state). A device need not know of it: pass_states turns each into a tensor parameter and a
+ * result.
  *
- * Shapes. A value whose def is no const op may have a konst all the same, where it follows from shapes and constants
+ * Shapes. A value whose def is no const op may have a constant all the same, where it follows from shapes and constants
  * alone (mil_know): reshape(x, shape = concat(...)) is legal as soon as the shape can be worked out. */
 
 /* The values given to one parameter of the row: `count` is 0 (left out), 1, or any number for variadic parameters. */
@@ -160,7 +164,7 @@ struct mil_function {
     bool ranged;             /* the file leaves dimensions of its inputs open, and not to a list of shapes */
     int captured;            /* of a block: how many of its last parameters stand for values outside */
     bool was_block;          /* a block as a function by itself: it may take and give lists */
-    bool late;               /* some shapes follow from values of a run, and are open: core/mil/settle_values.h */
+    bool late;               /* some shapes follow from values of a run, and are open: core/mil/specialize.h */
     struct mil_scope *scope; /* the names that are taken and the constants that are shared: core/mil/ir_edit.h */
     int line, column;
 };
@@ -179,14 +183,16 @@ struct propane_module {
     mil_function *functions; /* in order, linked by next */
     int function_count;
     struct mil_blob_map *blobs; /* weight files that its constants point into; closed with the module */
-    struct mil_package
-        *package; /* what a Core ML file says around the program (core/mil/coreml/package.h); NULL: nothing */
+    /* what a Core ML file says around the program (core/mil/coreml/package.h); NULL: nothing */
+    struct mil_package *package;
     const char *default_function; /* NULL: "main" */
+    bool coreml;                  /* it is, or was made of, what a Core ML file holds: Core ML places its operations */
 };
 
 mil_module *mil_module_create(const char *source); /* program(1.3) with Propane's buildInfo; NULL: no memory */
 void mil_module_free(mil_module *m);
-/* NULL name: the default function, or "main", or the only function. NULL result: there is none; `err` lists the names there are. */
+/* NULL name: the default function, or "main", or the only function. NULL result: there is none; `err` lists the names
+ * there are. */
 mil_function *mil_module_function(const mil_module *m, const char *name, propane_error *err);
 /* Takes a function off its module; its memory stays the arena's. */
 void mil_module_drop(mil_module *m, const mil_function *f);
@@ -194,12 +200,13 @@ void mil_module_drop(mil_module *m, const mil_function *f);
 const char *mil_opset_name(mil_opset opset); /* "ios18" */
 mil_opset mil_opset_from_name(const char *name, size_t length);
 
-/* ---- reading an operation: the values and attributes of its parameters, by name ------------------------------------ */
+/* ---- reading an operation: the values and attributes of its parameters, by name ---------------------------------- */
 
 /* NULL: the parameter was left out. An unknown name is a broken invariant (assert). */
 mil_value *mil_in(const mil_op *op, const char *param);
 int mil_in_list(const mil_op *op, const char *param, mil_value *const **values);
-/* All operands, in the order of the row: MIL_FOR_OPERANDS(op, v) { .. v is a mil_value * .. }. break and continue work. */
+/* All operands, in the order of the row: MIL_FOR_OPERANDS(op, v) { .. v is a mil_value * .. }. break and continue
+ * work. */
 typedef struct mil_operand_walk {
     const mil_op *op;
     int param, index; /* of the next operand */
@@ -227,14 +234,14 @@ propane_status mil_op_fail(const mil_op *op, propane_error *err, propane_status 
 
 /* The operand of `op` that stands behind parameter `index` of its blocks; NULL: the block's own input. */
 mil_value *mil_captured(const mil_op *op, const mil_function *block, int index);
-/* Whether v is known at compile time: a constant, or worked out from constants and shapes by the rows' evaluation. What is
- * worked out is kept in v->konst. Never for more than 64 Ki elements. */
+/* Whether v is known at compile time: a constant, or worked out from constants and shapes by the rows' evaluation. What
+ * is worked out is kept in v->constant. Never for more than 64 Ki elements. */
 bool mil_know(mil_value *v);
 
-/* ---- the verifier ------------------------------------------------------------------------------------------------------ */
+/* ---- the verifier ------------------------------------------------------------------------------------------------ */
 
-/* Types, shapes, operand classes, single assignment, definition before use, results, names, counts within 2^40 elements.
- * Every rule of the language that a row cannot say by itself is here. */
+/* Types, shapes, operand classes, single assignment, definition before use, results, names, counts within 2^40
+ * elements. Every rule of the language that a row cannot say by itself is here. */
 PROPANE_CHECK propane_status mil_verify(const mil_module *m, propane_error *err);
 PROPANE_CHECK propane_status mil_verify_op(const mil_op *op, propane_error *err);
 

@@ -48,7 +48,7 @@ static propane_status op_read_mil_attribute(const mil_op *op, const char *param,
     *given = NULL;
     *standard = op->info->params[index].standard;
     if (!o->count) return PROPANE_OK;
-    *given = o->values[0]->konst;
+    *given = o->values[0]->constant;
     if (*given && (*given)->data) return PROPANE_OK;
     return mil_op_fail(op, err, PROPANE_ERR_INVALID, "%s must be a constant", param);
 }

@@ -16,10 +16,10 @@
 #define mil_eval_none       NULL
 
 /* Second reading: the table. */
-#define REQ(name, klass)           {#name, MIL_CLASS_##klass, MIL_REQUIRED, NULL, 0}
-#define OPT(name, klass, standard) {#name, MIL_CLASS_##klass, MIL_OPTIONAL, standard, 0}
-#define VAR(name, klass)           {#name, MIL_CLASS_##klass, MIL_VARIADIC, NULL, 0}
-#define CAP(name, blocks)          {#name, MIL_CLASS_ANY, MIL_CAPTURED, NULL, blocks}
+#define REQ(name, type_class)           {#name, MIL_CLASS_##type_class, MIL_REQUIRED, NULL, 0}
+#define OPT(name, type_class, standard) {#name, MIL_CLASS_##type_class, MIL_OPTIONAL, standard, 0}
+#define VAR(name, type_class)           {#name, MIL_CLASS_##type_class, MIL_VARIADIC, NULL, 0}
+#define CAP(name, blocks)               {#name, MIL_CLASS_ANY, MIL_CAPTURED, NULL, blocks}
 #define IN(...)                                                                                                        \
     (int)(sizeof((mil_param[]){__VA_ARGS__}) / sizeof(mil_param)), { __VA_ARGS__ }
 #define SHAPE(x) mil_shape_rule_##x

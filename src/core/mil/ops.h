@@ -45,7 +45,7 @@ typedef enum mil_need { MIL_REQUIRED, MIL_OPTIONAL, MIL_VARIADIC, MIL_CAPTURED }
 
 typedef struct mil_param {
     const char *name;
-    mil_class klass;
+    mil_class type_class;
     mil_need need;
     const char *standard; /* the default as text ("0", "-1", "false", "valid", "1e-05"); NULL: none */
     int blocks;           /* CAPTURED: how many blocks the op has */
@@ -89,7 +89,8 @@ typedef enum mil_draw {                    /* which random operands are legal an
                         MIL_DRAW_positive, /* [0.2, 3] */
                         MIL_DRAW_nonzero,  /* |x| in [0.3, 3] */
                         MIL_DRAW_unit,     /* [-0.9, 0.9] */
-                        MIL_DRAW_apart, /* no two elements closer than 0.01, none close to 0, +-1, +-6: away from kinks */
+                        /* no two elements closer than 0.01, none close to 0, +-1, +-6: away from kinks */
+                        MIL_DRAW_apart,
                         MIL_DRAW_integer, /* small integers */
                         MIL_DRAW_custom   /* tests/ops has a case list for it */
 } mil_draw;
@@ -115,15 +116,15 @@ bool mil_op_compressed(
     const mil_op *op); /* constexpr_*: a constant that is small in its file, spread when it is used */
 void mil_op_cost(const mil_op *op, mil_cost *out);
 
-/* Elements that a list may hold at most, when an index makes it longer. */
-#define MIL_LIST_MOST ((int64_t)1 << 28)
+/* What a list may hold at most when an index makes it longer: bytes on the cpu device, elements in the slow meaning. */
+#define MIL_LIST_MOST ((int64_t)1 << 27)
 
 /* Runs the eval column of one op; a list cannot grow. */
 PROPANE_CHECK propane_status mil_eval_op(const mil_op *op, const mil_tensor *const *const in[MIL_MAX_PARAMS],
                                          mil_tensor *out, propane_error *err);
-/* Runs a whole function on doubles: inputs in the order of its parameters, outputs allocated in `a`. With `round`, every
- * result is rounded to its element type, as a device that stores it would. Behind the outputs stand the states as they
- * are at the end, one for each state parameter, in their order; the inputs themselves are not changed. */
+/* Runs a whole function on doubles: inputs in the order of its parameters, outputs allocated in `a`. With `round`,
+ * every result is rounded to its element type, as a device that stores it would. Behind the outputs stand the states as
+ * they are at the end, one for each state parameter, in their order; the inputs themselves are not changed. */
 PROPANE_CHECK propane_status mil_eval_function(const mil_function *f, const mil_tensor *inputs, bool round, arena *a,
                                                mil_tensor **outputs, propane_error *err);
 /* Rounds to what `dtype` can hold. */

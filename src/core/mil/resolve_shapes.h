@@ -6,8 +6,8 @@
 
 #include "core/mil/coreml/package.h"
 
-/* Fills the open dimensions of an input's type: from the options, else from `standard`, else from what the file describes;
- * checks them against what it allows. `feature` and `standard` may be NULL. */
+/* Fills the open dimensions of an input's type: from the options, else from `standard`, else from what the file
+ * describes; checks them against what it allows. `feature` and `standard` may be NULL. */
 PROPANE_CHECK propane_status mil_open_settle(const mil_read_options *options, const char *source, const char *name,
                                              const mil_feature *feature, const mil_type *standard, mil_type *type,
                                              propane_error *err);

@@ -28,7 +28,7 @@ typedef struct class_rule {
     bool constant;
     bool shares; /* one element type with all others that share */
     const char *text;
-    unsigned shells; /* bits; 0: tensors alone */
+    unsigned containers; /* bits; 0: tensors alone */
 } class_rule;
 
 static const class_rule classes[] = {
@@ -64,12 +64,12 @@ static const char *verify_value_name(const mil_value *v) { return v->name ? v->n
 
 /* A compressed constant may be made of compressed constants: their values come when it is spread. */
 static bool verify_compressed(const mil_op *op, const mil_param *p, const mil_value *v) {
-    return p->klass == MIL_CLASS_K_TENSOR && v->def && mil_op_compressed(op) && mil_op_compressed(v->def);
+    return p->type_class == MIL_CLASS_K_TENSOR && v->def && mil_op_compressed(op) && mil_op_compressed(v->def);
 }
 
 bool mil_operand_unknown(const mil_op *op, int param, mil_value *v) {
     const mil_param *p = &op->info->params[param];
-    return classes[p->klass].constant && !verify_compressed(op, p, v) && !mil_know(v);
+    return classes[p->type_class].constant && !verify_compressed(op, p, v) && !mil_know(v);
 }
 
 bool mil_op_waits(const mil_op *op) {
@@ -82,9 +82,9 @@ bool mil_op_waits(const mil_op *op) {
 }
 
 static propane_status verify_value(const mil_op *op, const mil_param *p, mil_value *v, propane_error *err) {
-    const class_rule *rule = &classes[p->klass];
+    const class_rule *rule = &classes[p->type_class];
     char type[160];
-    if (!((rule->shells ? rule->shells : 1u << MIL_TENSOR) >> v->type.shell & 1) ||
+    if (!((rule->containers ? rule->containers : 1u << MIL_TENSOR) >> v->type.container & 1) ||
         !(rule->dtypes >> v->type.dtype & 1) || (rule->rank != ANY_RANK && v->type.rank != rule->rank))
         return mil_op_fail(op, err, PROPANE_ERR_INVALID, "%s must be %s; %.60s is %s", p->name, rule->text,
                            verify_value_name(v), mil_type_print(type, &v->type));
@@ -105,8 +105,9 @@ static propane_status verify_missing(const mil_op *op, const mil_param *p, propa
 }
 
 bool mil_operand_computed(const mil_op *op, int param, const mil_type *type) {
-    const mil_class klass = op->info->params[param].klass;
-    if (op->info->code == MIL_OP_const || (classes[klass].constant && klass != MIL_CLASS_K_TENSOR)) return false;
+    const mil_class type_class = op->info->params[param].type_class;
+    if (op->info->code == MIL_OP_const || (classes[type_class].constant && type_class != MIL_CLASS_K_TENSOR))
+        return false;
     /* The sizes of a list's scalars, where a slice of a scalar begins. */
     return type->rank != 1 || mil_dtype_is_float(type->dtype) || mil_empty_takes(op);
 }
@@ -116,7 +117,7 @@ const mil_value *mil_op_empty_operand(const mil_op *op, int *param) {
         for (int i = 0; i < op->operands[p].count; i++) {
             const mil_value *v = op->operands[p].values[i];
             *param = p;
-            if (v && v->type.shell == MIL_TENSOR && mil_type_count(&v->type) == 0 &&
+            if (v && v->type.container == MIL_TENSOR && mil_type_count(&v->type) == 0 &&
                 mil_operand_computed(op, p, &v->type))
                 return v;
         }
@@ -150,7 +151,7 @@ propane_status mil_verify_operands(const mil_op *op, propane_error *err) {
             mil_value *v = o->values[k];
             if (!v) return verify_missing(op, p, err);
             PROPANE_TRY(verify_value(op, p, v, err));
-            if (!classes[p->klass].shares) continue;
+            if (!classes[p->type_class].shares) continue;
             if (first && first->type.dtype != v->type.dtype)
                 return mil_op_fail(op, err, PROPANE_ERR_INVALID,
                                    "%s is %s and %s is %s; they must have one element type", first_param->name,
@@ -167,7 +168,7 @@ propane_status mil_verify_operands(const mil_op *op, propane_error *err) {
 /* ---- results ---------------------------------------------------------------------------------------------------------------- */
 
 static propane_status verify_const(const mil_op *op, propane_error *err) {
-    const mil_const *c = op->results[0]->konst;
+    const mil_const *c = op->results[0]->constant;
     if (!c || !mil_type_equal(&c->type, &op->results[0]->type))
         return mil_op_fail(op, err, PROPANE_ERR_INVALID, "the constant does not have its value's type");
     if (c->data && c->bytes != mil_type_bytes(&c->type))
@@ -266,7 +267,7 @@ static propane_status verify_uses(walk *w, const mil_op *op, propane_error *err)
     for (int i = 0; i < op->info->param_count; i++) {
         for (int k = 0; k < op->operands[i].count; k++) {
             const mil_value *v = op->operands[i].values[k];
-            if (!v || (v->is_inline && v->konst) || verify_is_defined(w, v)) continue;
+            if (!v || (v->is_inline && v->constant) || verify_is_defined(w, v)) continue;
             return mil_op_fail(op, err, PROPANE_ERR_INVALID, "%s is '%.60s', which is not defined before it",
                                op->info->params[i].name, verify_value_name(v));
         }
@@ -279,7 +280,7 @@ static propane_status verify_results(walk *w, propane_error *err) {
     if (f->result_count < 1) return verify_function_fail(f, err, "it has no results");
     for (int i = 0; i < f->result_count; i++) {
         const mil_value *v = f->results[i];
-        if (f->owner && v && v->is_inline && v->konst) continue;
+        if (f->owner && v && v->is_inline && v->constant) continue;
         if (!v || v->id < 0 || v->id >= f->value_count || (w->defined[v->id] && w->defined[v->id] != v) || !v->name)
             return verify_function_fail(f, err, "result %d is not defined in it", i);
         if (!w->defined[v->id])
@@ -291,10 +292,10 @@ static propane_status verify_results(walk *w, propane_error *err) {
                                         "result '%.60s' is also a parameter; results are bound by name, so put an "
                                         "identity between them",
                                         v->name);
-        if (v->type.shell == MIL_LIST || v->type.shell == MIL_STATE)
+        if (v->type.container == MIL_LIST || v->type.container == MIL_STATE)
             return verify_function_fail(f, err, "result '%.60s' is a %s", v->name,
-                                        v->type.shell == MIL_LIST ? "list" : "state");
-        if (v->type.dtype == MIL_string && v->konst)
+                                        v->type.container == MIL_LIST ? "list" : "state");
+        if (v->type.dtype == MIL_string && v->constant)
             return verify_function_fail(f, err, "result '%.60s' is a string", v->name);
         w->defined[v->id] = NULL; /* so that the second mention is found */
     }
@@ -311,9 +312,9 @@ static propane_status verify_walk(walk *w, propane_error *err) {
         if (type->dtype == MIL_string)
             return verify_function_fail(f, err, "parameter '%.60s' is a string", f->params[i]->name);
         if (!f->owner && !f->was_block &&
-            (type->shell == MIL_LIST || type->shell == MIL_DICT || mil_type_count(type) == 0))
+            (type->container == MIL_LIST || type->container == MIL_DICT || mil_type_count(type) == 0))
             return verify_function_fail(f, err, "parameter '%.60s' is %s", f->params[i]->name,
-                                        type->shell == MIL_TENSOR ? "empty" : "a list or a dict");
+                                        type->container == MIL_TENSOR ? "empty" : "a list or a dict");
     }
     for (const mil_op *op = f->first; op; op = op->next) {
         PROPANE_TRY(verify_uses(w, op, err));

@@ -40,11 +40,11 @@ static void excerpt_choose(excerpt *e) {
 
 static propane_status excerpt_input(excerpt *e, mil_value *v, bool computed, propane_error *err) {
     if (!e->read[v->id]) return PROPANE_OK;
-    if (computed && mil_know(v) && v->konst->data) {
-        e->map[v->id] = mil_build_const(&e->build, v->name, &v->type, v->konst->data);
+    if (computed && mil_know(v) && v->constant->data) {
+        e->map[v->id] = mil_build_const(&e->build, v->name, &v->type, v->constant->data);
         return PROPANE_OK;
     }
-    if (computed && (v->type.shell != MIL_TENSOR || !e->types[v->type.dtype]))
+    if (computed && (v->type.container != MIL_TENSOR || !e->types[v->type.dtype]))
         return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "'%.60s' cannot be an input", v->name);
     e->map[v->id] = mil_build_param(&e->build, v->name, v->type);
     return PROPANE_OK;
@@ -71,7 +71,7 @@ static bool excerpt_is_unread(const excerpt *e, const mil_op *op) {
 }
 
 static bool excerpt_gives(const excerpt *e, const mil_op *op, const mil_value *v) {
-    return v->type.shell == MIL_TENSOR && e->types[v->type.dtype] && (e->wanted[v->id] || excerpt_is_unread(e, op));
+    return v->type.container == MIL_TENSOR && e->types[v->type.dtype] && (e->wanted[v->id] || excerpt_is_unread(e, op));
 }
 
 static propane_status excerpt_end(excerpt *e, propane_error *err) {
@@ -95,6 +95,7 @@ static propane_status excerpt_make(excerpt *e, mil_module *m, propane_error *err
     if (!e->copied || !e->read || !e->wanted || !e->map)
         return propane_fail_memory(err, (size_t)f->value_count * sizeof(mil_value *));
     excerpt_choose(e);
+    m->coreml = f->module->coreml;
     mil_build_begin(&e->build, m, f->owner ? "main" : f->name, f->opset);
     PROPANE_TRY(excerpt_copy(e, err));
     return excerpt_end(e, err);

@@ -14,14 +14,15 @@ static bool fold_foldable(const rewrite *r, const mil_op *op) {
     if (op->info->code == MIL_OP_const || mil_op_compressed(op) || op->result_count != 1 || op->block_count)
         return false;
     const mil_type *type = &op->results[0]->type;
-    if (type->shell != MIL_TENSOR || !op->info->eval || rewrite_is_result(r, op->results[0]) ||
+    if (type->container != MIL_TENSOR || !op->info->eval || rewrite_is_result(r, op->results[0]) ||
         type->dtype == MIL_string || mil_type_count(type) > MAX_ELEMENTS)
         return false;
     for (int p = 0; p < op->info->param_count; p++)
         for (int i = 0; i < op->operands[p].count; i++) {
             const mil_value *v = op->operands[p].values[i];
-            if (op->info->params[p].klass == MIL_CLASS_SHAPE) continue;
-            if (v->type.shell != MIL_TENSOR || !v->konst || !v->konst->data || mil_type_count(&v->type) > MAX_ELEMENTS)
+            if (op->info->params[p].type_class == MIL_CLASS_SHAPE) continue;
+            if (v->type.container != MIL_TENSOR || !v->constant || !v->constant->data ||
+                mil_type_count(&v->type) > MAX_ELEMENTS)
                 return false;
         }
     return true;
@@ -35,10 +36,10 @@ static propane_status fold_unpack(arena *a, const mil_value *v, const mil_tensor
     t->type = v->type;
     *out = t;
     if (v->type.dtype == MIL_string) return PROPANE_OK;
-    if (v->konst && v->konst->data) {
+    if (v->constant && v->constant->data) {
         t->data = ARENA_ARRAY(a, count, double);
         if (!t->data) return propane_fail_memory(err, (size_t)count * sizeof *t->data);
-        mil_unpack_f64(t->data, v->type.dtype, v->konst->data, count);
+        mil_unpack_f64(t->data, v->type.dtype, v->constant->data, count);
         return PROPANE_OK;
     }
     if (!v->def || !mil_op_compressed(v->def)) return PROPANE_OK;
@@ -92,18 +93,19 @@ propane_status pass_fold(rewrite *r, propane_error *err) {
 }
 
 static propane_status fold_make_dense(mil_function *f, mil_op *op, propane_error *err) {
-    mil_value *old = op->results[0];
-    mil_tensor out = {0};
     mil_builder b;
     arena *a = arena_create();
-    propane_status status = a ? rewrite_evaluate(a, op, &out, err) : propane_fail_memory(err, 0);
+    mil_tensor *out = a ? ARENA_ARRAY(a, op->result_count, mil_tensor) : NULL;
+    propane_status status = out ? rewrite_evaluate(a, op, out, err) : propane_fail_memory(err, 0);
     if (status == PROPANE_OK) {
         mil_build_resume(&b, f);
         b.before = op->next;
         mil_op_remove(op);
-        mil_value *v = mil_build_const_f64(&b, old->name, &out.type, out.data);
+    }
+    for (int i = 0; i < op->result_count && status == PROPANE_OK; i++) {
+        mil_value *v = mil_build_const_f64(&b, op->results[i]->name, &out[i].type, out[i].data);
         if (v)
-            mil_replace_uses(f, old, v);
+            mil_replace_uses(f, op->results[i], v);
         else
             status = propane_fail(err, b.err.status, "%s", b.err.text);
     }
@@ -115,7 +117,7 @@ propane_status pass_decompress(mil_function *f, pass_chosen chosen, void *contex
     *count = 0;
     for (mil_op *op = f->first, *next; op; op = next) {
         next = op->next;
-        if (!mil_op_compressed(op) || op->result_count != 1 || !chosen(context, op->results[0]->name)) continue;
+        if (!mil_op_compressed(op) || !chosen(context, op->results[0]->name)) continue;
         PROPANE_TRY(fold_make_dense(f, op, err));
         ++*count;
     }

@@ -23,19 +23,27 @@ PROPANE_CHECK propane_status pass_run(mil_function *f, const pass_options *optio
 PROPANE_CHECK propane_status pass_name_io(mil_function *f, const char ***old_params, const char ***old_results,
                                           propane_error *err);
 
-/* Every fp16 of the program (all functions' types stay as they are but f's) becomes fp32, constants and blocks included. */
+/* Every fp16 of the program (all functions' types stay as they are but f's) becomes fp32, constants and blocks
+ * included. */
 PROPANE_CHECK propane_status pass_retype_fp32(mil_function *f, propane_error *err);
-/* Each state becomes a parameter (what it holds before) and, where it is written, a result NAME_out (what it holds after). */
+/* Each state becomes a parameter (what it holds before) and, where it is written, a result NAME_out (what it holds
+ * after). */
 PROPANE_CHECK propane_status pass_states(mil_function *f, propane_error *err);
 
-/* Constants whose names are listed are computed now, and stay constants under their names: compressed weights (constexpr_*)
- * become dense ones. *count: how many there were. */
+/* Constants whose names are listed are computed now, and stay constants under their names: compressed weights
+ * (constexpr_*) become dense ones. *count: how many there were. */
 typedef bool (*pass_chosen)(void *context, const char *name);
 PROPANE_CHECK propane_status pass_decompress(mil_function *f, pass_chosen chosen, void *context, int *count,
                                              propane_error *err);
 
-/* lstm, gru and rnn that depend on one of the parameters are written out, step by step, in operations that have gradients. */
+/* lstm, gru, rnn, counted loops and cond that depend on one of the parameters are written out, step by step, in
+ * operations that have gradients. Both branches of a cond are computed. */
 PROPANE_CHECK propane_status pass_unroll(mil_function *f, const char *const *params, int count, propane_error *err);
+
+/* A copy in `m` of a function whose shapes follow from values (mil_function.late): slices of known size that begin
+ * anywhere become gathers. PROPANE_ERR_UNSUPPORTED names the operation whose shape only a run knows. */
+PROPANE_CHECK propane_status pass_gather_slices(const mil_function *late, mil_module *m, mil_function **out,
+                                                propane_error *err);
 
 /* A copy of `f` in its module, with constants as parameters and inputs of several samples. */
 typedef struct pass_variant_options {
@@ -49,10 +57,11 @@ typedef struct pass_variant_options {
 PROPANE_CHECK propane_status pass_variant(const mil_function *f, const pass_variant_options *options,
                                           mil_function **out, propane_error *err);
 
-/* Some operations of `f`, which may be a block, as the only function of a new module, under f's name ("main" for a block).
- * kept: [place in f]; constants and constexpr operations come along where what is kept reads them. What else it reads is an
- * input, and its outputs are the results that f, or what is not kept, uses, if it can give them. types: [mil_dtype], of what
- * may be an input that f computes, or an output. PROPANE_ERR_UNSUPPORTED: an input of another type, or no output. */
+/* Some operations of `f`, which may be a block, as the only function of a new module, under f's name ("main" for a
+ * block). kept: [place in f]; constants and constexpr operations come along where what is kept reads them. What else it
+ * reads is an input, and its outputs are the results that f, or what is not kept, uses, if it can give them. types:
+ * [mil_dtype], of what may be an input that f computes, or an output. PROPANE_ERR_UNSUPPORTED: an input of another
+ * type, or no output. */
 PROPANE_CHECK propane_status pass_excerpt(const mil_function *f, const bool *kept, const bool *types, mil_module **out,
                                           propane_error *err);
 

@@ -4,44 +4,17 @@
  */
 #include <string.h>
 
-#include "core/base/memory.h"
+#include "core/base/array.h"
+#include "core/base/map.h"
 #include "core/pass/pass.h"
 
 /* Constants that have been converted, by address: const statements and their literals share them. */
 typedef struct retype {
     arena *arena;
-    const mil_const **from, **to;
-    size_t room, used;
+    id_map index; /* of what came of it in `to` */
+    mil_const **to;
     propane_error *err;
 } retype;
-
-static size_t retype_slot(const retype *r, const mil_const *c) {
-    size_t i = (size_t)((uintptr_t)c >> 4) * 0x9E3779B1u & (r->room - 1);
-    while (r->from[i] && r->from[i] != c) i = (i + 1) & (r->room - 1);
-    return i;
-}
-
-static bool retype_grow(retype *r) {
-    retype larger = *r;
-    larger.room = r->room ? r->room * 2 : 256;
-    larger.from = mem_array(larger.room, sizeof *larger.from);
-    larger.to = mem_array(larger.room, sizeof *larger.to);
-    if (!larger.from || !larger.to) {
-        mem_free(larger.from);
-        mem_free(larger.to);
-        return false;
-    }
-    for (size_t i = 0; i < r->room; i++) {
-        if (!r->from[i]) continue;
-        size_t at = retype_slot(&larger, r->from[i]);
-        larger.from[at] = r->from[i];
-        larger.to[at] = r->to[i];
-    }
-    mem_free(r->from);
-    mem_free(r->to);
-    *r = larger;
-    return true;
-}
 
 static mil_const *retype_widened(retype *r, const mil_const *c) {
     mil_const *out = ARENA_NEW(r->arena, mil_const);
@@ -66,26 +39,24 @@ static mil_const *retype_renamed(retype *r, const mil_const *c) {
 }
 
 static propane_status retype_convert_const(retype *r, mil_value *v) {
-    const mil_const *c = v->konst;
+    const mil_const *c = v->constant;
     const bool half = c && c->type.dtype == MIL_fp16 && c->data;
-    const bool name = c && c->type.dtype == MIL_string && c->type.rank == 0 && c->type.shell == MIL_TENSOR && c->data &&
-                      strcmp(mil_const_text(c, 0), "fp16") == 0;
+    const bool name = c && c->type.dtype == MIL_string && c->type.rank == 0 && c->type.container == MIL_TENSOR &&
+                      c->data && strcmp(mil_const_text(c, 0), "fp16") == 0;
     if (!half && !name) return PROPANE_OK;
-    if (r->used * 4 >= r->room * 3 && !retype_grow(r)) return propane_fail_memory(r->err, r->room);
-    size_t at = retype_slot(r, c);
-    if (!r->from[at]) {
-        r->to[at] = half ? retype_widened(r, c) : retype_renamed(r, c);
-        if (!r->to[at]) return propane_fail_memory(r->err, (size_t)c->bytes * 2);
-        r->from[at] = c;
-        r->used++;
-    }
-    v->konst = r->to[at];
+    const int32_t next = (int32_t)r->index.count, *at = id_map_enter(&r->index, (uintptr_t)c, next);
+    mil_const **to = at ? ARENA_MORE(r->arena, r->to, next, NULL) : NULL;
+    if (!to) return propane_fail_memory(r->err, sizeof *to);
+    r->to = to;
+    if (*at == next) to[next] = half ? retype_widened(r, c) : retype_renamed(r, c);
+    if (!to[*at]) return propane_fail_memory(r->err, (size_t)c->bytes * 2);
+    v->constant = to[*at];
     return PROPANE_OK;
 }
 
 static propane_status retype_convert_value(retype *r, mil_value *v) {
     const bool computed = v->def && v->def->info->code != MIL_OP_const;
-    if (computed && mil_dtype_is_float(v->type.dtype)) v->konst = NULL; /* worked out anew where it is asked for */
+    if (computed && mil_dtype_is_float(v->type.dtype)) v->constant = NULL; /* worked out anew where it is asked for */
     PROPANE_TRY(retype_convert_const(r, v));
     if (v->type.dtype == MIL_fp16) v->type.dtype = MIL_fp32;
     return PROPANE_OK;
@@ -109,7 +80,6 @@ static propane_status retype_convert_function(retype *r, mil_function *f) {
 propane_status pass_retype_fp32(mil_function *f, propane_error *err) {
     retype r = {.arena = f->module->arena, .err = err};
     propane_status status = retype_convert_function(&r, f);
-    mem_free(r.from);
-    mem_free(r.to);
+    id_map_deinit(&r.index);
     return status ? status : mil_verify(f->module, err);
 }

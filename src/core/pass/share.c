@@ -44,7 +44,7 @@ static bool share_equal_const(const mil_const *a, const mil_const *b) {
 
 /* Two operands hold the same: one value, or equal constants. */
 static bool share_equal_value(const mil_value *a, const mil_value *b) {
-    return a == b || (a->konst && b->konst && share_equal_const(a->konst, b->konst));
+    return a == b || (a->constant && b->constant && share_equal_const(a->constant, b->constant));
 }
 
 static uint64_t share_hash_op(const mil_op *op) {
@@ -53,7 +53,7 @@ static uint64_t share_hash_op(const mil_op *op) {
         hash = share_mix(hash, &op->operands[p].count, sizeof op->operands[p].count);
         for (int i = 0; i < op->operands[p].count; i++) {
             const mil_value *v = op->operands[p].values[i];
-            hash = v->konst ? share_hash_const(hash, v->konst) : share_mix(hash, &v->id, sizeof v->id);
+            hash = v->constant ? share_hash_const(hash, v->constant) : share_mix(hash, &v->id, sizeof v->id);
         }
     }
     return hash;
@@ -72,7 +72,7 @@ static bool share_equal_op(const mil_op *a, const mil_op *b) {
 static bool share_uses_state(const mil_op *op) {
     for (int p = 0; p < op->info->param_count; p++)
         for (int i = 0; i < op->operands[p].count; i++)
-            if (op->operands[p].values[i]->type.shell == MIL_STATE) return true;
+            if (op->operands[p].values[i]->type.container == MIL_STATE) return true;
     return false;
 }
 

@@ -16,10 +16,10 @@ static bool simplify_same_type(const mil_value *a, const mil_value *b) { return 
 
 /* Whether a constant holds `wanted` everywhere. */
 static bool simplify_all_equal(const mil_value *v, double wanted) {
-    if (!v || !v->konst || !v->konst->data) return false;
+    if (!v || !v->constant || !v->constant->data) return false;
     int64_t count = mil_type_count(&v->type);
     for (int64_t i = 0; i < count; i++)
-        if (mil_const_f64(v->konst, i) != wanted) return false;
+        if (mil_const_f64(v->constant, i) != wanted) return false;
     return count > 0;
 }
 

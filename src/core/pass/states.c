@@ -23,7 +23,7 @@ static mil_value *states_now(const states *s, mil_value *v) {
 
 static mil_value *states_state_of(const mil_op *op) {
     mil_value *v = op->info->param_count && op->operands[0].count ? op->operands[0].values[0] : NULL;
-    return v && v->type.shell == MIL_STATE ? v : NULL;
+    return v && v->type.container == MIL_STATE ? v : NULL;
 }
 
 /* read_state gives what is held, write_state and coreml_update_state change it. */
@@ -32,10 +32,10 @@ static propane_status states_turn_op(states *s, mil_op *op) {
     for (int p = 0; p < op->info->param_count; p++)
         for (int i = 0; i < op->operands[p].count; i++) {
             mil_value **v = &op->operands[p].values[i];
-            if ((*v)->type.shell == MIL_STATE && op->block_count)
+            if ((*v)->type.container == MIL_STATE && op->block_count)
                 return mil_op_fail(op, s->err, PROPANE_ERR_UNSUPPORTED, "state '%.60s' is used inside a block",
                                    (*v)->name);
-            if ((*v)->type.shell != MIL_STATE) *v = states_now(s, *v);
+            if ((*v)->type.container != MIL_STATE) *v = states_now(s, *v);
         }
     if (!state) return PROPANE_OK;
     if (op->info->param_count > 1) s->held[state->id] = op->operands[1].values[0];
@@ -66,8 +66,8 @@ static propane_status states_turn(states *s) {
     bool *was_state = mem_array((size_t)f->param_count + 1, sizeof *was_state);
     if (!was_state) return propane_fail_memory(s->err, (size_t)f->param_count);
     for (int i = 0; i < f->param_count; i++) {
-        was_state[i] = f->params[i]->type.shell == MIL_STATE;
-        f->params[i]->type.shell = MIL_TENSOR;
+        was_state[i] = f->params[i]->type.container == MIL_STATE;
+        f->params[i]->type.container = MIL_TENSOR;
     }
     mil_build_resume(&b, f);
     for (int i = 0; i < f->result_count; i++) {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns writing recurrent layers out: an lstm, gru or rnn becomes its steps, in operations that have gradients. One idea: the
+ * Owns writing out what has no gradient of its own: an lstm, gru or rnn becomes its steps (a counted loop its rounds and a
+ * cond its branches, in unroll_loop.c), in operations that have gradients. One idea: the
  * products with the inputs are one product for all steps; what is left of a step follows the row's meaning line by line.
  *
  * Refuses more than MAX_STEPS steps: each is some twenty operations.
@@ -9,6 +10,7 @@
 #include "core/base/memory.h"
 #include "core/mil/ops/shape_util.h"
 #include "core/pass/pass.h"
+#include "core/pass/unroll_loop.h"
 
 enum { MAX_STEPS = 2048 };
 
@@ -153,14 +155,9 @@ static propane_status unroll_write_out(mil_function *f, mil_op *op, propane_erro
     b.before = op;
     b.stage = op->stage;
     for (int d = 0; d < r.directions; d++) unroll_run_unit(&b, op, &r, d == 1, &made[d][0], &made[d][1], &made[d][2]);
-    for (int k = 0; k < op->result_count && !b.err.status; k++) {
-        mil_value *v = made[0][k];
-        if (r.directions == 2) v = mil_build_concat(&b, (mil_value *[]){made[0][k], made[1][k]}, 2, k == 0 ? 2 : 1);
-        if (v) mil_replace_uses(f, op->results[k], v);
-    }
-    if (b.err.status) return propane_fail(err, b.err.status, "%s", b.err.text);
-    mil_op_remove(op);
-    return PROPANE_OK;
+    for (int k = 0; k < op->result_count && r.directions == 2 && !b.err.status; k++)
+        made[0][k] = mil_build_concat(&b, (mil_value *[]){made[0][k], made[1][k]}, 2, k == 0 ? 2 : 1);
+    return unroll_replace(&b, op, made[0], err);
 }
 
 static bool unroll_is_recurrent(const mil_op *op) {
@@ -175,6 +172,7 @@ propane_status pass_unroll(mil_function *f, const char *const *params, int count
         for (int k = 0; k < count; k++) depends[f->params[i]->id] |= strcmp(f->params[i]->name, params[k]) == 0;
     for (mil_op *op = f->first, *next; op && !status; op = next) {
         bool any = false;
+        mil_op *before = op->prev;
         next = op->next;
         for (int p = 0; p < op->info->param_count; p++)
             for (int i = 0; i < op->operands[p].count; i++) {
@@ -183,7 +181,11 @@ propane_status pass_unroll(mil_function *f, const char *const *params, int count
             }
         for (int i = 0; i < op->result_count; i++)
             if (op->results[i]->id < values) depends[op->results[i]->id] = any;
+        const mil_opcode code = op->info->code;
         if (any && unroll_is_recurrent(op)) status = unroll_write_out(f, op, err);
+        if (!any || (code != MIL_OP_while_loop && code != MIL_OP_cond)) continue;
+        status = code == MIL_OP_cond ? unroll_cond(f, op, err) : unroll_loop(f, op, err);
+        next = before ? before->next : f->first; /* what a block holds may be a loop or a layer, too */
     }
     mem_free(depends);
     return status;

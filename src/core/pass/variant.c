@@ -26,7 +26,8 @@ static int variant_sample_axis(const variant *v, const mil_value *old) {
     const mil_value *new = v->map[old->id];
     int axis = SAME;
     if (!new) return SAME; /* a literal */
-    if (new->type.rank != old->type.rank || new->type.dtype != old->type.dtype || new->type.shell != old->type.shell)
+    if (new->type.rank != old->type.rank || new->type.dtype != old->type.dtype ||
+        new->type.container != old->type.container)
         return BROKEN;
     for (int d = 0; d < old->type.rank; d++) {
         if (new->type.dim[d] == old->type.dim[d]) continue;
@@ -109,7 +110,7 @@ static propane_status variant_fit_beside(variant *v, const mil_op *op, const cha
         mil_value *old = op->operands[p].values[i];
         if (variant_sample_axis(v, old) != SAME || axis >= old->type.rank) continue;
         mil_value *x = v->map[old->id];
-        if (!x && old->konst) x = mil_build_const(&v->build, NULL, &old->type, old->konst->data);
+        if (!x && old->constant) x = mil_build_const(&v->build, NULL, &old->type, old->constant->data);
         PROPANE_TRY(variant_put(v, s, old, variant_tiled(v, x, axis), err));
     }
     return PROPANE_OK;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Which operation of a function is refused, by asking about programs made of parts of it. Knows no device: whoever calls
- * answers. An answer "refused" is taken to be dear (a compiler needs some seconds after one), "taken" to be cheap, and
- * neither to be certain: what the search ends with was refused twice.
+ * Which operation of a function is refused, by asking about programs made of parts of it. Knows no device: whoever
+ * calls answers. An answer "refused" is taken to be dear (a compiler needs some seconds after one), "taken" to be
+ * cheap, and neither to be certain: what the search ends with was refused twice.
  */
 #ifndef CORE_REFUSAL_SEARCH_H
 #define CORE_REFUSAL_SEARCH_H

@@ -74,10 +74,10 @@ static propane_status nonfinite_count_results(const nonfinite_walk *w, nonfinite
 static nonfinite_count nonfinite_of(const nonfinite_walk *w, const mil_value *v) {
     if (w->known[v->id]) return w->of[v->id];
     w->known[v->id] = true;
-    if (v->konst) {
-        const bool floats = v->konst->data && mil_dtype_is_float(v->type.dtype) && v->type.shell == MIL_TENSOR;
-        for (int64_t i = 0; floats && i < mil_type_count(&v->konst->type); i++)
-            nonfinite_add(&w->of[v->id], mil_const_f64(v->konst, i));
+    if (v->constant) {
+        const bool floats = v->constant->data && mil_dtype_is_float(v->type.dtype) && v->type.container == MIL_TENSOR;
+        for (int64_t i = 0; floats && i < mil_type_count(&v->constant->type); i++)
+            nonfinite_add(&w->of[v->id], mil_const_f64(v->constant, i));
     } else if (!v->def) {
         const int at = nonfinite_find(w->s, v->name, 0, w->input_count, v->index);
         if (at >= 0) w->of[v->id] = w->inputs[at];
@@ -107,7 +107,7 @@ static void nonfinite_look_at_sources(const nonfinite_walk *w, nonfinite_found *
     const mil_function *f = w->s->function;
     for (const mil_op *op = f->first; op && !out->from; op = op->next)
         MIL_FOR_OPERANDS (op, x) {
-            if (!x->konst || !w->behind[x->id] || out->from) continue;
+            if (!x->constant || !w->behind[x->id] || out->from) continue;
             out->from = x;
             out->taken_by = op;
             out->from_count = nonfinite_of(w, x);
@@ -125,7 +125,7 @@ static void nonfinite_search(const nonfinite_walk *w, nonfinite_found *out) {
     for (const mil_op *op = w->s->function->last; op; op = op->prev)
         for (int i = op->result_count - 1; i >= 0; i--) {
             const mil_value *v = op->results[i];
-            if (w->behind[v->id] && !v->konst && nonfinite_any(nonfinite_of(w, v))) nonfinite_look_at(w, op, v, out);
+            if (w->behind[v->id] && !v->constant && nonfinite_any(nonfinite_of(w, v))) nonfinite_look_at(w, op, v, out);
         }
     out->made = out->from || out->turn;
     if (!out->from) nonfinite_look_at_sources(w, out);
@@ -138,7 +138,7 @@ static propane_status nonfinite_look(nonfinite_walk *w, nonfinite_found *out, pr
     w->behind = mem_array(room, sizeof *w->behind);
     if (!w->of || !w->known || !w->behind) return propane_fail_memory(err, room * sizeof *w->of);
     PROPANE_TRY(nonfinite_count_results(w, out, err));
-    if (nonfinite_any(out->results) && w->s->keep) nonfinite_search(w, out);
+    if (nonfinite_any(out->results) && w->s->keep && !w->s->keep_count) nonfinite_search(w, out);
     return PROPANE_OK;
 }
 
@@ -160,9 +160,9 @@ propane_status nonfinite_run(session *s, nonfinite_found *out, propane_error *er
 
 /* ---- words ------------------------------------------------------------------------------------------------------------------ */
 
-static bool nonfinite_is_made(const mil_value *v) { return v && v->def && !v->konst; }
+static bool nonfinite_is_made(const mil_value *v) { return v && v->def && !v->constant; }
 
-const char *nonfinite_kind(const mil_value *v) { return v->konst ? "constant" : v->def ? "operation" : "input"; }
+const char *nonfinite_kind(const mil_value *v) { return v->constant ? "constant" : v->def ? "operation" : "input"; }
 
 const char *nonfinite_name(const nonfinite_found *found, const mil_value *v) {
     return v->name || !found->taken_by ? v->name : mil_op_result_name(found->taken_by);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * What the files of the public interface share: structures that may grow, texts that change hands, errors that nobody asked
- * for. Everything else of a public call is checked here and done in the rooms below.
+ * What the files of the public interface share: structures that may grow, texts that change hands, errors that nobody
+ * asked for. Everything else of a public call is checked here and done in the rooms below.
  */
 #ifndef CORE_RUN_PUBLIC_H
 #define CORE_RUN_PUBLIC_H
@@ -14,8 +14,8 @@
     propane_error api_dropped_ = {0};                                                                                  \
     if (!(err)) (err) = &api_dropped_
 
-/* A structure of the caller's, which begins with its size, into ours of `room` bytes: what a caller of an older header does
- * not have keeps its value. NULL: nothing is given. */
+/* A structure of the caller's, which begins with its size, into ours of `room` bytes: what a caller of an older header
+ * does not have keeps its value. NULL: nothing is given. */
 PROPANE_CHECK propane_status api_take(void *to, size_t room, const void *from, const char *what, propane_error *err);
 /* The other way round; false: its size is not set. */
 bool api_give(void *to, const void *from, size_t room);

@@ -31,7 +31,7 @@ static const mil_value *api_feature_value(const mil_function *f, propane_role ro
         return index >= 0 && index < *count ? f->results[index] : NULL;
     }
     for (int i = 0; i < f->param_count; i++) {
-        if ((f->params[i]->type.shell == MIL_STATE) != (role == PROPANE_STATE)) continue;
+        if ((f->params[i]->type.container == MIL_STATE) != (role == PROPANE_STATE)) continue;
         if ((*count)++ == index) found = f->params[i];
     }
     return found;
@@ -45,7 +45,7 @@ int propane_module_feature_count(const propane_module *module, const char *funct
 }
 
 static propane_feature_kind api_feature_kind(const mil_value *v, const mil_feature *seen) {
-    if (v->type.shell == MIL_DICT) return PROPANE_PROBABILITIES;
+    if (v->type.container == MIL_DICT) return PROPANE_PROBABILITIES;
     if (v->def && v->def->info->code == MIL_OP_classify) return PROPANE_LABEL;
     return seen && seen->kind == MIL_FEATURE_IMAGE ? PROPANE_IMAGE : PROPANE_ARRAY;
 }
@@ -91,7 +91,7 @@ propane_status propane_module_feature(const propane_module *module, const char *
                                                      : "states",
                             index);
     const mil_feature *seen = api_feature_seen(module, f->name, role, v->name);
-    const bool bare = v->type.shell == MIL_TENSOR || v->type.shell == MIL_STATE;
+    const bool bare = v->type.container == MIL_TENSOR || v->type.container == MIL_STATE;
     propane_feature mine = {.name = v->name,
                             .kind = api_feature_kind(v, seen),
                             .description = seen && seen->text && *seen->text ? seen->text : NULL,
@@ -131,7 +131,7 @@ propane_status propane_module_shape(const propane_module *module, const char *fu
 static const mil_const *api_feature_classes(const propane_module *module, const char *function) {
     const mil_function *f = api_function(module, function);
     for (const mil_op *op = f ? f->first : NULL; op; op = op->next)
-        if (op->info->code == MIL_OP_classify) return mil_in(op, "classes")->konst;
+        if (op->info->code == MIL_OP_classify) return mil_in(op, "classes")->constant;
     return NULL;
 }
 
@@ -208,7 +208,7 @@ bool propane_op_get(int index, propane_op_info *out) {
                                   .gradient = api_op_columns[index].grad,
                                   .cpu = api_op_columns[index].cpu,
                                   .evaluated = info->eval != NULL,
-                                  .stateful = info->params[0].klass == MIL_CLASS_STATE,
+                                  .stateful = info->params[0].type_class == MIL_CLASS_STATE,
                                   .parameter_count = info->param_count};
     return api_give(out, &mine, sizeof mine);
 }
@@ -219,7 +219,7 @@ bool propane_op_get_parameter(int index, int parameter, propane_op_parameter *ou
     if (parameter < 0 || parameter >= info->param_count) return false;
     const mil_param *p = &info->params[parameter];
     const propane_op_parameter mine = {.name = p->name,
-                                       .class_name = api_op_classes[p->klass],
+                                       .class_name = api_op_classes[p->type_class],
                                        .need = p->need == MIL_REQUIRED   ? "required"
                                                : p->need == MIL_OPTIONAL ? "optional"
                                                : p->need == MIL_VARIADIC ? "variadic"

@@ -10,7 +10,7 @@
 #include "core/grad/grad.h"
 #include "core/mil/coreml/package.h"
 #include "core/mil/function_copy.h"
-#include "core/mil/settle_values.h"
+#include "core/mil/ir_edit.h"
 #include "core/mil/text/mil_text.h"
 #include "core/pass/pass.h"
 #include "core/run/public.h"
@@ -113,7 +113,7 @@ static propane_status api_module_write_text(mil_module *m, const char *path, mil
     char *dir = api_module_folder_of(path);
     propane_status status = dir ? PROPANE_OK : propane_fail_memory(err, strlen(path));
     const bool elsewhere = !status && m->blobs && m->model_dir && !file_same(m->model_dir, dir);
-    if (!status && ((m->package && (m->blobs || !m->model_dir)) || elsewhere)) status = mil_write_weights(m, dir, err);
+    if (!status && ((m->package && !m->model_dir) || elsewhere)) status = mil_write_weights(m, dir, err);
     mem_free(dir);
     if (!status) mil_print(&program, m, &(mil_print_options){.dialect = dialect});
     if (!status && program.failed) status = propane_fail_memory(err, program.capacity);
@@ -147,6 +147,10 @@ const propane_value *propane_module_next_value(const propane_module *module, con
 const char *propane_value_name(const propane_value *value) { return value->name; }
 const char *propane_value_op(const propane_value *value) { return value->def ? value->def->info->name : NULL; }
 
+int64_t propane_value_count(const propane_value *value) {
+    return value->type.container == MIL_TENSOR && !mil_type_is_open(&value->type) ? mil_type_count(&value->type) : 0;
+}
+
 /* ---- copies ----------------------------------------------------------------------------------------------------------------- */
 
 propane_status propane_module_copy(const propane_module *module, propane_module **out, propane_error *err) {
@@ -156,6 +160,7 @@ propane_status propane_module_copy(const propane_module *module, propane_module 
     mil_module *m = mil_module_create(module->source);
     mil_function *copy = NULL;
     propane_status status = m ? PROPANE_OK : propane_fail_memory(err, sizeof *m);
+    if (m) m->coreml = module->coreml;
     for (const mil_function *f = module->functions; f && !status; f = f->next)
         status = mil_function_copy(f, m, f->name, &copy, err);
     if (!status && module->default_function) {
@@ -171,6 +176,17 @@ propane_status propane_module_copy(const propane_module *module, propane_module 
 
 /* ---- rewriting -------------------------------------------------------------------------------------------------------------- */
 
+/* Recurrent layers on the way become steps, which have gradients. */
+static propane_status api_module_write_out(mil_function *f, const char *const *wrt, int wrt_count, propane_error *err) {
+    if (wrt) return pass_unroll(f, wrt, wrt_count, err);
+    const char **names = mem_array((size_t)f->param_count + 1, sizeof *names);
+    if (!names) return propane_fail_memory(err, (size_t)f->param_count * sizeof *names);
+    for (int i = 0; i < f->param_count; i++) names[i] = f->params[i]->name;
+    const propane_status status = pass_unroll(f, names, f->param_count, err);
+    mem_free(names);
+    return status;
+}
+
 propane_status propane_module_gradient(propane_module *module, const char *function, const char *name,
                                        const char *const *wrt, int wrt_count, propane_module **out,
                                        propane_error *err) {
@@ -179,10 +195,12 @@ propane_status propane_module_gradient(propane_module *module, const char *funct
     if (!module) return propane_fail(err, PROPANE_ERR_INVALID, "propane_module_gradient: module must not be NULL");
     mil_function *f = mil_module_function(module, function, err), *copy = NULL, *joint = NULL;
     if (!f) return err->status;
-    PROPANE_TRY(mil_settle_refuse(f, err));
     mil_module *m = mil_module_create(module->source);
     if (!m) return propane_fail_memory(err, sizeof *m);
-    propane_status status = mil_function_copy(f, m, f->name, &copy, err);
+    m->coreml = module->coreml;
+    propane_status status =
+        f->late ? pass_gather_slices(f, m, &copy, err) : mil_function_copy(f, m, f->name, &copy, err);
+    if (!status) status = api_module_write_out(copy, wrt, wrt_count, err);
     if (!status) status = grad_function(copy, name ? name : "gradient", wrt, wrt_count, &joint, err);
     if (!status) status = pass_run(joint, &pass_all, err);
     if (!status) mil_module_drop(m, copy);

@@ -64,6 +64,8 @@ static propane_status api_session_begin(propane_module *module, const propane_se
                                  .device = o->device ? o->device : "cpu",
                                  .precision = o->precision ? o->precision : "typed",
                                  .keep = o->keep,
+                                 .keep_names = o->keep_names,
+                                 .keep_count = o->keep_count,
                                  .threads = o->threads,
                                  .bisect = o->bisect,
                                  .shares = o->shares ? &o->shares->s : NULL};

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "core/base/array.h"
 #include "core/base/file.h"
 #include "core/base/image.h"
 #include "core/base/memory.h"
@@ -22,13 +23,9 @@
 
 static propane_status session_take_array(session_inputs *in, const char *name, size_t length, const npy *array,
                                          bool image, propane_error *err) {
-    if (in->count == in->room) {
-        const int room = in->room ? 2 * in->room : 8;
-        session_input *larger = mem_resize(in->list, (size_t)room * sizeof *larger);
-        if (!larger) return propane_fail_memory(err, 0);
-        in->list = larger;
-        in->room = room;
-    }
+    session_input *larger = ARRAY_MORE(in->list, in->count, err);
+    if (!larger) return PROPANE_ERR_MEMORY;
+    in->list = larger;
     char *own = mem_alloc(length + 1);
     if (!own) return propane_fail_memory(err, length);
     memcpy(own, name, length);
@@ -123,7 +120,7 @@ static propane_status session_note_states(session *s, propane_error *err) {
     s->state_names = mem_array((size_t)f->param_count + 1, sizeof *s->state_names);
     if (!s->state_names) return propane_fail_memory(err, 0);
     for (int i = 0; i < f->param_count; i++) {
-        if (f->params[i]->type.shell != MIL_STATE) continue;
+        if (f->params[i]->type.container != MIL_STATE) continue;
         s->state_names[s->state_count] = mem_copy_string(session_io_name(f->params[i]));
         if (!s->state_names[s->state_count++]) return propane_fail_memory(err, 0);
     }
@@ -168,6 +165,8 @@ propane_status session_open_module(session *s, mil_module *m, const session_opti
                    .wide = bf16 || strcmp(o->precision, "fp32") == 0,
                    .precision = bf16 ? PROPANE_PRECISION_BF16 : PROPANE_PRECISION_AS_TYPED,
                    .keep = o->keep,
+                   .keep_names = o->keep_names,
+                   .keep_count = o->keep_count,
                    .threads = o->threads,
                    .bisect = o->bisect};
     s->function = mil_module_function(s->module, o->function, err);
@@ -369,7 +368,7 @@ int session_find_input(const session *s, const char *name) {
 }
 
 propane_status session_put(session *s, const session_input *in, propane_error *err) {
-    const session_inputs one = {(session_input *)(uintptr_t)in, 1, 1};
+    const session_inputs one = {(session_input *)(uintptr_t)in, 1};
     PROPANE_TRY(session_check_names(s, &one, err));
     const int i = session_find_input(s, in->name);
     return in->image ? session_fill_picture(s, i, in, err) : session_fill_array(s, i, in, 0, err);

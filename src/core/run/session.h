@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * One program on one device with its buffers: what propane_session stands on. Makes
- * states inputs and outputs, changes the precision, finds the inputs that the user gives. Programs whose shapes follow from
- * values are planned when they run (session_late.h).
+ * One program on one device with its buffers: what propane_session stands on. Makes states inputs and outputs, changes
+ * the precision, finds the inputs that the user gives. Programs whose shapes follow from values are planned when they
+ * run (session_late.h).
  */
 #ifndef CORE_RUN_SESSION_H
 #define CORE_RUN_SESSION_H
@@ -12,13 +12,15 @@
 #include "core/run/session_program.h"
 
 typedef struct session_options {
-    const char *function;  /* NULL: the default */
-    const char *device;    /* "cpu" */
-    const char *precision; /* "typed", "fp32", "fp16" (as typed), "bf16" */
-    bool keep;             /* every value becomes an output */
+    const char *function;          /* NULL: the default */
+    const char *device;            /* "cpu" */
+    const char *precision;         /* "typed", "fp32", "fp16" (as typed), "bf16" */
+    bool keep;                     /* every value becomes an output */
+    const char *const *keep_names; /* of all values these alone; keep_count 0: all */
+    int keep_count;
     int threads;
-    const char *
-        bisect; /* the folder for the smallest program that the device refuses, if it refuses this; NULL: not asked for */
+    /* the folder for the smallest program that the device refuses, if it refuses this; NULL: not asked for */
+    const char *bisect;
     const struct session *shares; /* whose states and device it shares; NULL: its own */
 } session_options;
 
@@ -31,7 +33,7 @@ typedef struct session_input {
 
 typedef struct session_inputs {
     session_input *list;
-    int count, room;
+    int count;
 } session_inputs;
 
 /* "NAME=FILE" (.npy, .png, .jpg) or "FILE.npz". */

@@ -9,7 +9,7 @@
 
 #include "core/base/memory.h"
 #include "core/mil/ops.h"
-#include "core/mil/settle_values.h"
+#include "core/mil/specialize.h"
 
 enum { MAX_STAGES = 64 };
 
@@ -17,7 +17,7 @@ typedef struct stage {
     propane_program *program;
     runner run;
     mil_module *module; /* holds `settled` */
-    mil_settled settled;
+    mil_specialized settled;
     mil_known *given; /* of the wanted values, what the last run gave */
     bool has_run;
 } stage;
@@ -119,10 +119,11 @@ static propane_status session_late_next(const session *s, stage *next, propane_e
     mil_known *known = mem_array((size_t)count + 1, sizeof *known);
     next->module = mil_module_create(s->module->source);
     propane_status status = known && next->module ? PROPANE_OK : propane_fail_memory(err, 0);
+    if (next->module) next->module->coreml = s->module->coreml;
     count = 0;
     for (int k = 0; k < l->count && !status; k++)
         for (int i = 0; i < l->stages[k].settled.wanted_count; i++) known[count++] = l->stages[k].given[i];
-    if (!status) status = mil_settle_values(l->function, known, count, next->module, &next->settled, err);
+    if (!status) status = mil_specialize(l->function, known, count, next->module, &next->settled, err);
     mem_free(known);
     return status;
 }

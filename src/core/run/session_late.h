@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Sessions of programs whose shapes follow from values that only a run knows (core/mil/settle_values.h). One idea: in stages, a
- * program gives the values that are wanted next; when all are known, the whole is planned with them, and stays planned as
- * long as they are the same at the next run.
+ * Sessions of programs whose shapes follow from values that only a run knows (core/mil/specialize.h). One idea: in
+ * stages, a program gives the values that are wanted next; when all are known, the whole is planned with them, and
+ * stays planned as long as they are the same at the next run.
  */
 #ifndef CORE_RUN_SESSION_LATE_H
 #define CORE_RUN_SESSION_LATE_H

@@ -4,6 +4,8 @@
  */
 #include "core/run/session_program.h"
 
+#include <string.h>
+
 #include "core/base/memory.h"
 #include "core/mil/build.h"
 #include "core/mil/coreml/package.h"
@@ -19,7 +21,7 @@ static propane_status session_program_note_classes(session *s, propane_error *er
     if (!op) return PROPANE_OK;
     mil_value *v = mil_in(op, "probabilities");
     const mil_interface *seen = mil_interface_of(s->module, f->name);
-    s->classes = mil_in(op, "classes")->konst;
+    s->classes = mil_in(op, "classes")->constant;
     s->label = seen && seen->predicted[0] ? seen->predicted : "label";
     mem_free(s->probabilities);
     s->probabilities = mem_copy_string(v->name);
@@ -39,7 +41,7 @@ static propane_status session_program_drop_labels(session *s, propane_error *err
     PROPANE_TRY(session_program_note_classes(s, err));
     for (int i = 0; i < f->result_count; i++) {
         mil_value *v = f->results[i];
-        const bool label = v->type.shell == MIL_DICT || v->type.dtype == MIL_string ||
+        const bool label = v->type.container == MIL_DICT || v->type.dtype == MIL_string ||
                            (v->def && v->def->info->code == MIL_OP_classify);
         s->removed_results += label;
         if (!label) f->results[kept++] = v;
@@ -49,7 +51,13 @@ static propane_status session_program_drop_labels(session *s, propane_error *err
     return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "%s: no output is a tensor", s->module->source);
 }
 
-/* All that ops compute, constants apart, behind the results that are there. */
+static bool session_program_keeps(const session *s, const char *name) {
+    for (int i = 0; i < s->keep_count; i++)
+        if (strcmp(s->keep_names[i], name) == 0) return true;
+    return s->keep_count == 0;
+}
+
+/* All that ops compute, or what is asked for of it, constants apart, behind the results that are there. */
 static propane_status session_program_keep_values(session *s, propane_error *err) {
     mil_function *f = s->function;
     mil_builder b;
@@ -61,9 +69,10 @@ static propane_status session_program_keep_values(session *s, propane_error *err
         for (int i = 0; i < op->result_count; i++) {
             mil_value *v = op->results[i];
             const mil_dtype_info *type = mil_dtype_get(v->type.dtype);
-            const bool plain = v->type.shell == MIL_TENSOR && (type->bits == 16 || type->bits == 32) &&
+            const bool plain = v->type.container == MIL_TENSOR && (type->bits == 16 || type->bits == 32) &&
                                type->kind != MIL_KIND_UINT && v->type.dtype != MIL_bf16;
-            if (!v->konst && !is_result[v->id] && plain && mil_type_count(&v->type) > 0) mil_build_result(&b, v);
+            if (v->constant || is_result[v->id] || !plain || mil_type_count(&v->type) == 0) continue;
+            if (session_program_keeps(s, v->name)) mil_build_result(&b, v);
         }
     mem_free(is_result);
     if (err && b.err.status) *err = b.err;

@@ -20,12 +20,14 @@ typedef struct session {
     int own_results; /* of the function's; those after them are there by `keep` */
     int state_count;
     char **state_names;
-    int removed_results;      /* labels and dictionaries of classifiers, which no device makes */
-    const mil_const *classes; /* of a classifier: names or numbers; NULL: it is none */
-    char *probabilities;      /* the output that they belong to */
-    const char *label;        /* what the label is called */
-    bool resize;              /* images of another size are scaled */
-    bool wide, keep;          /* fp16 becomes fp32; every value is an output */
+    int removed_results;           /* labels and dictionaries of classifiers, which no device makes */
+    const mil_const *classes;      /* of a classifier: names or numbers; NULL: it is none */
+    char *probabilities;           /* the output that they belong to */
+    const char *label;             /* what the label is called */
+    bool resize;                   /* images of another size are scaled */
+    bool wide, keep;               /* fp16 becomes fp32; every value is an output */
+    const char *const *keep_names; /* borrowed; of all values these alone; keep_count 0: every one */
+    int keep_count;
     propane_precision precision;
     int threads;
     const char *bisect;        /* borrowed; of refusal_explain */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * Attention in one step, forward and backward: the scores of a few rows are computed, turned into probabilities and used up
- * before the next rows begin, so memory grows with the context, not with its square, and what a causal mask kills is left
- * out. An item is one group of query heads with its own keys and values: `rows` query rows, one head behind the other,
- * each of `period` rows, by `keys` keys, all `width` wide.
+ * Attention in one step, forward and backward: the scores of a few rows are computed, turned into probabilities and
+ * used up before the next rows begin, so memory grows with the context, not with its square, and what a causal mask
+ * kills is left out. An item is one group of query heads with its own keys and values: `rows` query rows, one head
+ * behind the other, each of `period` rows, by `keys` keys, all `width` wide.
  *
  *   forward    O = P V,  P = softmax(scale Q K')
  *   backward   dV = P' dO,  dS = P * (dO V' - rowsum(P * dO V')),  dQ = scale dS K,  dK = scale dS' Q; P is computed again

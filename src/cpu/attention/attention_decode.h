@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * Attention of a few query rows over a long cache, behind a mask that is known only when the program runs: what decoding
- * does. The mask is read first and gives, for each of its rows, the keys that are seen; only these are read, so a row
- * costs what it sees and not what the cache could hold. An item is a group of query heads with its own keys and values,
- * one head behind the other, each of `period` rows, as in attention.h.
+ * Attention of a few query rows over a long cache, behind a mask that is known only when the program runs: what
+ * decoding does. The mask is read first and gives, for each of its rows, the keys that are seen; only these are read,
+ * so a row costs what it sees and not what the cache could hold. An item is a group of query heads with its own keys
+ * and values, one head behind the other, each of `period` rows, as in attention.h.
  *
  * A key is left out where the mask adds less than CPU_ATTENTION_UNSEEN; a row that sees nothing is computed over all.
  */

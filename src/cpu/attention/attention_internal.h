@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * What attention's two directions share (attention_forward.c, attention_backward.c): where a thread's memory lies, how operands are
- * packed for the tiles of gemm_ukernel.h, and which keys a row sees. Nothing outside of these files needs it.
+ * What attention's two directions share (attention_forward.c, attention_backward.c): where a thread's memory lies, how
+ * operands are packed for the tiles of gemm_ukernel.h, and which keys a row sees. Nothing outside of these files needs
+ * it.
  */
 #ifndef CPU_ATTENTION_ATTENTION_INTERNAL_H
 #define CPU_ATTENTION_ATTENTION_INTERNAL_H
@@ -59,7 +60,8 @@ int64_t attention_span(int64_t keys, int64_t span, int64_t step);
 void attention_plan_backward(attention_room *r, const cpu_attention *a, const cpu_gemm_kernels *g);
 void attention_backward_item(const attention_run *r, float *m, int64_t item, attention_ahead *ahead);
 
-/* `rows` lines of `width` floats, `step` apart, to elements whose lines are `row` and whose neighbours are `col` apart. */
+/* `rows` lines of `width` floats, `step` apart, to elements whose lines are `row` and whose neighbours are `col`
+ * apart. */
 void attention_store(void *to, cpu_dtype dtype, int64_t row, int64_t col, const float *from, int64_t step, int64_t rows,
                      int64_t width);
 unsigned char *attention_item(const cpu_attention_operand *x, int64_t item);
@@ -68,8 +70,8 @@ gemm_tile attention_tile(const attention_run *r, int64_t rows, bool form);
 /* Panels of mr rows, one after the other, [width][height]. */
 void attention_pack_rows(const attention_run *r, const cpu_attention_operand *x, int64_t item, float *to, int64_t first,
                          int64_t rows);
-/* Query rows of a block as columns of the first operand: panels of mr channels, one after the other, each with `rows` k.
- * True: in the second form of A. */
+/* Query rows of a block as columns of the first operand: panels of mr channels, one after the other, each with `rows`
+ * k. True: in the second form of A. */
 bool attention_pack_turned(const attention_run *r, const cpu_attention_operand *x, int64_t item, float *to,
                            int64_t first, int64_t rows);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Layers of images whose channels are neighbours, as steps: their arguments, which ops/emit_conv_nhwc.h fills in, and what
- * runs them. A layer is what the steps that have one share (conv_direct.c, conv_depthwise.c, conv_winograd.c) with the one that
- * has several (conv_bottleneck.c). Strides are in floats.
+ * Layers of images whose channels are neighbours, as steps: their arguments, which ops/emit_conv_nhwc.h fills in, and
+ * what runs them. A layer is what the steps that have one share (conv_direct.c, conv_depthwise.c, conv_winograd.c) with
+ * the one that has several (conv_bottleneck.c). Strides are in floats.
  */
 #ifndef CPU_CONV_CONV_H
 #define CPU_CONV_CONV_H
@@ -26,7 +26,7 @@ static inline void cpu_conv_map(const cpu_conv_end *e, float *point, int64_t ste
     for (int64_t i = 0; e->map && i < points; i++, point += step) e->map(point, point, n, e->p, e->q);
 }
 
-/* ---- convolutions over all channels --------------------------------------------------------------------------------- */
+/* ---- convolutions over all channels ------------------------------------------------------------------------------ */
 
 typedef struct cpu_conv_direct {
     const cpu_conv_kernels *k;
@@ -59,7 +59,7 @@ void cpu_conv_copy_line(const cpu_conv_direct_call *call, int64_t image, int64_t
 void cpu_conv_direct_part(const cpu_conv_direct_call *call, int64_t run_from, int64_t run_to, int64_t panel_from,
                           int64_t panel_to);
 
-/* ---- windows -------------------------------------------------------------------------------------------------------- */
+/* ---- windows ----------------------------------------------------------------------------------------------------- */
 
 typedef struct cpu_conv_window {
     mil_conv c;
@@ -82,7 +82,7 @@ cpu_conv_window_call cpu_conv_window_at(const cpu_run *run, const cpu_conv_windo
 /* Line `h` of an image's results. */
 void cpu_conv_window_line(const cpu_conv_window_call *call, int64_t image, int64_t h);
 
-/* ---- steps: arguments and what runs them (cpu_step_run) -------------------------------------------------------------- */
+/* ---- steps: arguments and what runs them (cpu_step_run) ---------------------------------------------------------- */
 
 /* The step of one layer: runs in blocks, panels in chunks. */
 typedef struct cpu_conv_direct_step {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Fusions: rules over the graph (plan/graph.h). A rule is asked about each operation in turn; where its pattern begins or ends there,
- * it merges nodes and says what the node is. fuse.c has the rules in order; each lies in a file of its own.
+ * Fusions: rules over the graph (plan/graph.h). A rule is asked about each operation in turn; where its pattern begins
+ * or ends there, it merges nodes and says what the node is. fuse.c has the rules in order; each lies in a file of its
+ * own.
  */
 #ifndef CPU_FUSE_FUSE_H
 #define CPU_FUSE_FUSE_H
@@ -28,8 +29,8 @@ PROPANE_CHECK propane_status cpu_fuse(cpu_graph *g, propane_error *err);
 int cpu_fuse_rule_count(void);
 const char *cpu_fuse_rule_name(int rule);
 
-/* What a product's node makes so far: fuse_batch_sum, fuse_residual and fuse_squares take what follows it, in this order. NULL: the
- * operation is no product with a node of its own. */
+/* What a product's node makes so far: fuse_batch_sum, fuse_residual and fuse_squares take what follows it, in this
+ * order. NULL: the operation is no product with a node of its own. */
 const mil_value *cpu_fuse_product_result(const cpu_graph *g, const mil_op *product);
 
 #endif

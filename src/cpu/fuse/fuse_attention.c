@@ -51,7 +51,7 @@ static int fuse_attention_users_of(match *m, const mil_value *v, const mil_op **
 /* The product that `v`, which `uses` operations read, is the result of, through reshapes and factors of one number. */
 static const mil_op *fuse_attention_product_before(match *m, const mil_value *v, int uses, double *scale) {
     for (;; uses = 1) {
-        const mil_op *op = v->konst ? NULL : v->def;
+        const mil_op *op = v->constant ? NULL : v->def;
         if (!op || m->g->op_of[v->id] < 0 || m->g->uses[v->id] != uses || !fuse_attention_add_op(m, op)) return NULL;
         if (op->info->code == MIL_OP_matmul) return cpu_plan_is_product(op) ? op : NULL;
         if (cpu_plan_keeps_order(op)) {
@@ -59,9 +59,9 @@ static const mil_op *fuse_attention_product_before(match *m, const mil_value *v,
             continue;
         }
         if (op->info->code != MIL_OP_mul || !scale) return NULL;
-        const mil_value *x = mil_in(op, "x"), *y = mil_in(op, "y"), *factor = y->konst ? y : x;
-        if (!factor->konst || mil_type_count(&factor->type) != 1 || !factor->konst->data) return NULL;
-        *scale *= mil_const_f64(factor->konst, 0);
+        const mil_value *x = mil_in(op, "x"), *y = mil_in(op, "y"), *factor = y->constant ? y : x;
+        if (!factor->constant || mil_type_count(&factor->type) != 1 || !factor->constant->data) return NULL;
+        *scale *= mil_const_f64(factor->constant, 0);
         v = factor == y ? x : y;
     }
 }
@@ -110,7 +110,7 @@ static const mil_value *fuse_attention_mask_of(const mil_op *add) {
     for (int i = 0; add->info->code == MIL_OP_add && i < 2; i++) {
         const mil_value *v = mil_in(add, i ? "x" : "y");
         const mil_type *t = &v->type;
-        bool good = !v->konst && !v->def && s->rank >= 2 && t->rank >= 2 && t->rank <= s->rank &&
+        bool good = !v->constant && !v->def && s->rank >= 2 && t->rank >= 2 && t->rank <= s->rank &&
                     (t->dtype == MIL_fp32 || t->dtype == MIL_fp16) && t->dim[t->rank - 2] <= MOST_MASK_ROWS;
         for (int d = 1; good && d <= t->rank; d++) good = t->dim[t->rank - d] == (d <= 2 ? s->dim[s->rank - d] : 1);
         if (good) return v;
@@ -148,7 +148,7 @@ static bool fuse_attention_match_open(match *m, const mil_op *softmax) {
 
 static bool fuse_attention_match_scores(match *m, const mil_op *softmax) {
     const mil_value *x = mil_in(softmax, "x");
-    const mil_op *add = x->konst ? NULL : x->def;
+    const mil_op *add = x->constant ? NULL : x->def;
     if (add && add->info->code != MIL_OP_add) return fuse_attention_match_open(m, softmax);
     int64_t rows = add ? cpu_plan_adds_mask(add) : 0;
     if (!add || m->g->op_of[x->id] < 0 || m->g->uses[x->id] != 1) return false;
@@ -160,7 +160,7 @@ static bool fuse_attention_match_scores(match *m, const mil_op *softmax) {
     m->found.causal = true;
     m->found.period = rows;
     if (!fuse_attention_add_op(m, softmax) || !fuse_attention_add_op(m, add)) return false;
-    m->found.scores = fuse_attention_product_before(m, a->konst ? b : a, 1, &m->found.scale);
+    m->found.scores = fuse_attention_product_before(m, a->constant ? b : a, 1, &m->found.scale);
     if (!m->found.scores) return false;
     const mil_type *s = &m->found.scores->results[0]->type;
     int64_t depth = fuse_attention_depth_of(m->found.scores);

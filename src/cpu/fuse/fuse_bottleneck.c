@@ -12,7 +12,7 @@ enum { MOST_READERS = 4 };
 
 /* The convolution that makes the value, alone in its node; NULL: something else does. */
 static const cpu_fused_conv *fuse_bottleneck_layer_of(const cpu_graph *g, const mil_value *v) {
-    if (v->konst || g->op_of[v->id] < 0) return NULL;
+    if (v->constant || g->op_of[v->id] < 0) return NULL;
     const cpu_node *n = &g->nodes[g->node_of[g->op_of[v->id]]];
     if (n->kind != CPU_NODE_FUSED_CONV || n->conv->first || n->conv->op->info->code != MIL_OP_conv) return NULL;
     return n->conv->result == v ? n->conv : NULL;

@@ -10,7 +10,7 @@ static propane_status fuse_cast_apply(cpu_graph *g, int i, bool *fired, propane_
     const int *readers;
     if (op->info->code != MIL_OP_cast) return PROPANE_OK;
     const mil_value *from = mil_in(op, "x"), *to = op->results[0];
-    if (from->type.dtype != MIL_fp16 || to->type.dtype != MIL_fp32 || from->konst) return PROPANE_OK;
+    if (from->type.dtype != MIL_fp16 || to->type.dtype != MIL_fp32 || from->constant) return PROPANE_OK;
     const int count = cpu_graph_reads(g, to, &readers);
     if (!count || count != g->uses[to->id]) return PROPANE_OK;
     for (int r = 0; r < count; r++) {

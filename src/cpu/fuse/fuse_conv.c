@@ -35,7 +35,7 @@ static bool fuse_conv_is_layer(const mil_op *op) {
         return false;
     if (!fuse_conv_is_linear(op) && !cpu_plan_is_image_conv(op, &c)) return false;
     const mil_value *bias = mil_in(op, "bias");
-    return mil_in(op, "x")->type.dtype == MIL_fp32 && !mil_in(op, "x")->konst && (!bias || cpu_plan_is_known(bias));
+    return mil_in(op, "x")->type.dtype == MIL_fp32 && !mil_in(op, "x")->constant && (!bias || cpu_plan_is_known(bias));
 }
 
 typedef struct growing {
@@ -105,8 +105,9 @@ static void fuse_conv_take_threshold(growing *w, const mil_value *v, const mil_o
     const mil_op *less = users[0], *select = users[1], *next[2];
     if (less->info->code != MIL_OP_less || select->info->code != MIL_OP_select || mil_in(less, "x") != v) return;
     const mil_value *alpha = mil_in(less, "y"), *zero = mil_in(select, "a"), *y = select->results[0];
-    if (!alpha->konst || mil_type_count(&alpha->type) != 1 || !zero->konst || mil_type_count(&zero->type) != 1) return;
-    if (mil_const_f64(zero->konst, 0) != 0 || mil_in(select, "cond") != less->results[0] || mil_in(select, "b") != v)
+    if (!alpha->constant || mil_type_count(&alpha->type) != 1 || !zero->constant || mil_type_count(&zero->type) != 1)
+        return;
+    if (mil_const_f64(zero->constant, 0) != 0 || mil_in(select, "cond") != less->results[0] || mil_in(select, "b") != v)
         return;
     if (cpu_graph_readers(w->g, less->results[0], next, 1) != 1 || !cpu_graph_is_free(w->g, less) ||
         !cpu_graph_is_free(w->g, select))
@@ -114,7 +115,7 @@ static void fuse_conv_take_threshold(growing *w, const mil_value *v, const mil_o
     if (!fuse_conv_same_type(select, v) || cpu_graph_readers(w->g, y, next, 2) != 2) return;
     w->ops[w->count++] = less;
     w->ops[w->count++] = select;
-    w->layer.least = mil_const_f64(alpha->konst, 0);
+    w->layer.least = mil_const_f64(alpha->constant, 0);
     const bool taken = fuse_conv_take_product(w, y, next) && w->layer.swish && w->layer.p > 0;
     if (!taken || w->layer.p * w->layer.least + w->layer.q > CLOSED) *w = before;
 }
@@ -137,7 +138,7 @@ static void fuse_conv_take_sum(growing *w) {
     const mil_op *users[1];
     if (cpu_graph_readers(w->g, v, users, 1) != 1 || users[0]->info->code != MIL_OP_add) return;
     const mil_value *x = mil_in(users[0], "x"), *y = mil_in(users[0], "y"), *other = x == v ? y : x;
-    if (other == v || other->konst || !mil_type_equal(&other->type, &v->type) || !cpu_graph_is_free(w->g, users[0]))
+    if (other == v || other->constant || !mil_type_equal(&other->type, &v->type) || !cpu_graph_is_free(w->g, users[0]))
         return;
     w->layer.other = other;
     w->ops[w->count++] = users[0];
@@ -157,7 +158,7 @@ static void fuse_conv_take_gate(growing *w) {
     for (int turn = 0; turn < 2; turn++) {
         const mil_value *image = mil_in(mul, turn ? "y" : "x"), *gate = mil_in(mul, turn ? "x" : "y");
         const mil_type *t = &gate->type;
-        if (image->konst || gate->konst || !mil_type_equal(&image->type, &x->type)) continue;
+        if (image->constant || gate->constant || !mil_type_equal(&image->type, &x->type)) continue;
         if (t->dtype != MIL_fp32 || t->rank != 4 || t->dim[1] != c.c_in || t->dim[2] * t->dim[3] != 1) continue;
         if (t->dim[0] != 1 && t->dim[0] != c.n) continue;
         w->layer.x = image;

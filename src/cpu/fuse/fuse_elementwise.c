@@ -90,7 +90,8 @@ static int fuse_elementwise_registers_of(const mil_op *op, bool rounds) {
     int spread = 0, operands = 0;
     if (family == CPU_FAMILY_pick) return made;
     MIL_FOR_OPERANDS (op, v) {
-        if (v->konst && (v->konst->type.rank == 0 || family != CPU_FAMILY_map)) continue; /* numbers, attributes */
+        if (v->constant && (v->constant->type.rank == 0 || family != CPU_FAMILY_map))
+            continue; /* numbers, attributes */
         spread += fuse_elementwise_is_spread(v, shape);
         operands++;
     }
@@ -163,7 +164,7 @@ static propane_status fuse_elementwise_apply(cpu_graph *g, int i, bool *fired, p
 static propane_status fuse_elementwise_siblings_apply(cpu_graph *g, int i, bool *fired, propane_error *err) {
     MIL_FOR_OPERANDS (g->ops[i], v) {
         const int *readers;
-        const int count = v->konst ? 0 : cpu_graph_reads(g, v, &readers);
+        const int count = v->constant ? 0 : cpu_graph_reads(g, v, &readers);
         int first = 0;
         while (first < count && readers[first] < i && g->nodes[g->node_of[readers[first]]].kind != CPU_NODE_TILE)
             first++;

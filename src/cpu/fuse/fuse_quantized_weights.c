@@ -31,7 +31,7 @@ typedef struct chain {
 
 /* The operation that makes `v`, if it is this one and `readers` read it; it becomes part of the chain. */
 static const mil_op *fuse_quantized_made_by(chain *c, const mil_value *v, mil_opcode code, int readers) {
-    const mil_op *op = v && !v->konst ? v->def : NULL;
+    const mil_op *op = v && !v->constant ? v->def : NULL;
     if (!op || op->info->code != code || c->g->uses[v->id] != readers || c->count == MOST_OPS) {
         c->good = false;
         return NULL;
@@ -43,9 +43,9 @@ static const mil_op *fuse_quantized_made_by(chain *c, const mil_value *v, mil_op
 }
 
 static bool fuse_quantized_is_scalar(const mil_value *v, double wanted) {
-    if (!v || !v->konst || !v->konst->data || mil_type_count(&v->konst->type) != 1) return false;
+    if (!v || !v->constant || !v->constant->data || mil_type_count(&v->constant->type) != 1) return false;
     double x;
-    mil_unpack_f64(&x, v->konst->type.dtype, v->konst->data, 1);
+    mil_unpack_f64(&x, v->constant->type.dtype, v->constant->data, 1);
     return fabs(x - wanted) <= 0;
 }
 
@@ -62,13 +62,13 @@ static const mil_value *fuse_quantized_times(chain *c, const mil_value *v, doubl
 
 /* A parameter of the type, [out, blocks, width]; or whatever shape if width is 0. */
 static bool fuse_quantized_is_stored(const mil_value *v, mil_dtype dtype, int64_t out, int64_t blocks, int64_t width) {
-    if (!v || v->def || v->konst || v->type.dtype != dtype) return false;
+    if (!v || v->def || v->constant || v->type.dtype != dtype) return false;
     if (!width) return true;
     return v->type.rank == 3 && v->type.dim[0] == out && v->type.dim[1] == blocks && v->type.dim[2] == width;
 }
 
 static const mil_value *fuse_quantized_without_cast(chain *c, const mil_value *v) {
-    if (!v || !v->def || v->konst || v->def->info->code != MIL_OP_cast) return v;
+    if (!v || !v->def || v->constant || v->def->info->code != MIL_OP_cast) return v;
     const mil_op *op = fuse_quantized_made_by(c, v, MIL_OP_cast, 1);
     return op ? mil_in(op, "x") : NULL;
 }
@@ -88,7 +88,7 @@ static const mil_value *fuse_quantized_nibbles(chain *c, const mil_value *low, c
 
 /* What stands in front of the scale. */
 static void fuse_quantized_match_quantised(chain *c, const mil_value *v, int64_t out, int64_t blocks) {
-    const mil_op *last = v && v->def && !v->konst ? v->def : NULL;
+    const mil_op *last = v && v->def && !v->constant ? v->def : NULL;
     if (last && last->info->code == MIL_OP_cast) {
         c->found.data = fuse_quantized_without_cast(c, v);
         c->found.format = CPU_WEIGHTS_INT8;
@@ -112,11 +112,12 @@ static void fuse_quantized_match_quantised(chain *c, const mil_value *v, int64_t
 
 static void fuse_quantized_match(chain *c, const mil_value *v, int64_t out, int64_t in) {
     c->good = true;
-    while (v && v->def && !v->konst && cpu_plan_keeps_order(v->def) && c->g->uses[v->id] == 1 && c->count < MOST_OPS) {
+    while (v && v->def && !v->constant && cpu_plan_keeps_order(v->def) && c->g->uses[v->id] == 1 &&
+           c->count < MOST_OPS) {
         c->ops[c->count++] = v->def;
         v = v->def->operands[0].values[0];
     }
-    const mil_op *last = v && v->def && !v->konst ? v->def : NULL;
+    const mil_op *last = v && v->def && !v->constant ? v->def : NULL;
     if (last && last->info->code == MIL_OP_cast) {
         c->found = (cpu_stored_weights){.data = fuse_quantized_without_cast(c, v), .format = CPU_WEIGHTS_F16};
         if (fuse_quantized_is_stored(c->found.data, MIL_bf16, out, 0, 0))
@@ -153,7 +154,7 @@ static propane_status fuse_quantized_weights_apply(cpu_graph *g, int i, bool *fi
     if (!cpu_plan_is_product(op) || !fuse_quantized_is_plain(op)) return PROPANE_OK;
     const mil_value *w = mil_in(op, "x");
     chain c = {.g = g};
-    if (w->konst || !w->def || g->uses[w->id] != 1) return PROPANE_OK;
+    if (w->constant || !w->def || g->uses[w->id] != 1) return PROPANE_OK;
     fuse_quantized_match(&c, w, w->type.dim[w->type.rank - 2], w->type.dim[w->type.rank - 1]);
     if (!c.good) return PROPANE_OK;
     g->weights[w->id] = c.found;

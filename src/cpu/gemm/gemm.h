@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Matrix products: C = alpha * A * B + (accumulate ? C : 0) + residual, for one product or a batch of them, in one parallel
- * loop of core/base/pool.h.
+ * Matrix products: C = alpha * A * B + (accumulate ? C : 0) + residual, for one product or a batch of them, in one
+ * parallel loop of core/base/pool.h.
  *
  *
  *     for each pass of k           kc            C is written in the last one; partial sums lie in C or in scratch
@@ -11,13 +11,14 @@
  *             microtile: mr x nr sums in registers, over kc
  *
  * The stationary operand is A if C is at least as wide as tall, or whichever operand a batch shares; then blocks are nc
- * columns of B, else mc rows of A. Sizes are in the context (cpu_gemm_sizes), mr and nr in cpu_gemm_kernels. The streamed
- * operand is packed on the fly where it can be: by the first tile that reads a panel, or by the tiles of the block before.
+ * columns of B, else mc rows of A. Sizes are in the context (cpu_gemm_sizes), mr and nr in cpu_gemm_kernels. The
+ * streamed operand is packed on the fly where it can be: by the first tile that reads a panel, or by the tiles of the
+ * block before.
  *
- * Nothing is allocated: the caller gives cpu_gemm_scratch_bytes() of 64-byte aligned memory, asked for once when a program
- * is planned. The sums' order depends on the shape and the instruction set alone, never on the number of threads, so the
- * results of 1 and of 64 threads have the same bits. Operands are not checked: planner and kernels are one driver.
- * C must not overlap A or B (the residual may be C's own memory, element on element).
+ * Nothing is allocated: the caller gives cpu_gemm_scratch_bytes() of 64-byte aligned memory, asked for once when a
+ * program is planned. The sums' order depends on the shape and the instruction set alone, never on the number of
+ * threads, so the results of 1 and of 64 threads have the same bits. Operands are not checked: planner and kernels are
+ * one driver. C must not overlap A or B (the residual may be C's own memory, element on element).
  */
 #ifndef CPU_GEMM_GEMM_H
 #define CPU_GEMM_GEMM_H
@@ -28,7 +29,8 @@
 
 #include "cpu/simd/kernels.h"
 
-/* Weights of m rows in a form that only gemv reads as it is (gemv_ukernel.h): rows become fp32 while they are packed. */
+/* Weights of m rows in a form that only gemv reads as it is (gemv_ukernel.h): rows become fp32 while they are
+ * packed. */
 typedef struct cpu_stored {
     cpu_weights format; /* BF16, INT8 or INT4 */
     int64_t k;
@@ -54,12 +56,12 @@ typedef struct cpu_matrix {
 typedef struct cpu_gemm {
     const cpu_kernels *kernels;
     int threads; /* at most that many at once; 0: all of the pool */
-    bool
-        bf16; /* operands are rounded to bfloat16 (nearest even) before multiplying; sums stay fp32. vdpbf16ps where it is */
+    /* operands are rounded to bfloat16 (nearest even) before multiplying; sums stay fp32. vdpbf16ps where it is */
+    bool bf16;
     int64_t m, n, k, batch; /* [m,k] x [k,n], `batch` times; any of them may be 0 (k = 0: the product is zero) */
     cpu_matrix a, b, c;
-    /* Not 0: k consists of pieces of that many elements (a multiple of CPU_GEMM_PIECE), each somewhere else: element k of A
-     * (and of B) lies `pieces[k / piece]` bytes behind where element k % piece of the first would. */
+    /* Not 0: k consists of pieces of that many elements (a multiple of CPU_GEMM_PIECE), each somewhere else: element k
+     * of A (and of B) lies `pieces[k / piece]` bytes behind where element k % piece of the first would. */
     int64_t piece;
     float alpha;
     bool accumulate;
@@ -67,7 +69,8 @@ typedef struct cpu_gemm {
     /* Not NULL: becomes the sum of the squares of all that C holds in the end, which must be fp32 and of one item.
      * Taken while it is in L1: in fp32 inside of a tile, in double over the tiles. */
     double *squares;
-    /* Not NULL: the product that runs behind this one. What its tasks read of A first is fetched during the last of this one's. */
+    /* Not NULL: the product that runs behind this one. What its tasks read of A first is fetched during the last of
+     * this one's. */
     const struct cpu_gemm *next;
 } cpu_gemm;
 
@@ -76,7 +79,8 @@ size_t cpu_gemm_scratch_bytes(const cpu_gemm *g, int threads);
 void cpu_gemm_run(const cpu_gemm *g, void *scratch);
 
 /* Operands that change rarely (weights) can be packed beforehand; only for batch 1 or an operand that all items share
- * (batch_stride 0). The form depends on kernels, bf16, m, n and k of `g`, which must be the same in the run. 64-byte aligned. */
+ * (batch_stride 0). The form depends on kernels, bf16, m, n and k of `g`, which must be the same in the run. 64-byte
+ * aligned. */
 typedef enum cpu_gemm_side { CPU_GEMM_A, CPU_GEMM_B } cpu_gemm_side;
 size_t cpu_gemm_pack_bytes(const cpu_gemm *g,
                            cpu_gemm_side side); /* 0: this shape does not pack (gemv): leave packed NULL */

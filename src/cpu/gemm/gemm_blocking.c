@@ -45,8 +45,8 @@ int64_t gemm_plan_block_words(const gemm_plan *p) {
 static int64_t gemm_blocking_streamed_target(const gemm_plan *p) {
     const cpu_gemm_sizes *s = p->sizes;
     int64_t kw = max_i64(GEMM_BLOCK, gemm_plan_block_words(p));
-    if (p->a_stationary) return max_i64(2 * p->kernels->nr, min_i64(s->nc, mem_second_cache(s->nc_bytes) / (kw * 4)));
-    if (p->b_panels * p->kernels->nr * kw * 4 > mem_second_cache(s->b_bytes)) return s->mc_many;
+    if (p->a_stationary) return max_i64(2 * p->kernels->nr, min_i64(s->nc, mem_l2_bytes(s->nc_bytes) / (kw * 4)));
+    if (p->b_panels * p->kernels->nr * kw * 4 > mem_l2_bytes(s->b_bytes)) return s->mc_many;
     return p->g.a.row_stride == 1 ? s->mc_across : s->mc_along;
 }
 
@@ -124,7 +124,7 @@ void gemm_plan_make(gemm_plan *p, const cpu_gemm *g, int threads, cpu_matrix *re
         p->a_stationary = a_shared == b_shared ? g->n >= g->m : a_shared;
     if (a_shared && !b_shared && !g->a.packed) { /* side by side? */
         int64_t all = g->batch * p->b_panels, columns = all * p->kernels->nr;
-        if (g->m > columns || columns * gemm_plan_block_words(p) * 4 <= mem_second_cache(p->sizes->b_bytes)) {
+        if (g->m > columns || columns * gemm_plan_block_words(p) * 4 <= mem_l2_bytes(p->sizes->b_bytes)) {
             p->a_stationary = false, b_shared = true;
             p->b_panels = all;
         }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * What the files of the matrix product share: its plan, the state of a run, and where things are in packed operands.
- * gemm_blocking.c makes plans, gemm_pack.c packs, gemm_prefetch.c packs and fetches while tiles are computed, gemm_vector.c does
- * products with a single row or column, gemm_run.c all others.
+ * gemm_blocking.c makes plans, gemm_pack.c packs, gemm_prefetch.c packs and fetches while tiles are computed,
+ * gemm_vector.c does products with a single row or column, gemm_run.c all others.
  */
 #ifndef CPU_GEMM_GEMM_BLOCKING_H
 #define CPU_GEMM_GEMM_BLOCKING_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * A matrix of weights times a few vectors: what decoding does. It reads each weight once, so it is bound by memory, and
- * the fewer bytes a weight has, the faster it is: the weights stay as they are stored and are turned into fp32 in registers.
- * Sums are fp32, in an order that the shape and the instruction set fix.
+ * the fewer bytes a weight has, the faster it is: the weights stay as they are stored and are turned into fp32 in
+ * registers. Sums are fp32, in an order that the shape and the instruction set fix.
  */
 #ifndef CPU_GEMV_GEMV_H
 #define CPU_GEMV_GEMV_H

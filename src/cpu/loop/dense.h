@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * What kernels of plain loops share: lines of dense elements as doubles (which hold every element type that the driver has), and
- * ranges of work cut in tasks that do not depend on the number of threads.
+ * What kernels of plain loops share: lines of dense elements as doubles (which hold every element type that the driver
+ * has), and ranges of work cut in tasks that do not depend on the number of threads.
  */
 #ifndef CPU_LOOP_DENSE_H
 #define CPU_LOOP_DENSE_H

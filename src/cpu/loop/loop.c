@@ -36,7 +36,7 @@ static unsigned char *loop_view_at(const loop_state *s, int view) {
     return s->view[view].at + (s->t->fold_rank ? s->fold_at * v->fold[0] * v->element : 0);
 }
 
-static void loop_view_box(const loop_state *s, const loop_view *v, loop_class klass, loop_box *b) {
+static void loop_view_box(const loop_state *s, const loop_view *v, loop_class extent, loop_box *b) {
     const loop_program *t = s->t;
     int64_t dim[LOOP_MAX_RANK + 2], stride[LOOP_MAX_RANK + 2];
     int n = 0;
@@ -44,12 +44,12 @@ static void loop_view_box(const loop_state *s, const loop_view *v, loop_class kl
         dim[n] = s->rows;
         stride[n++] = v->outer[t->outer_rank - 1];
     }
-    if (klass == LOOP_FULL || klass == LOOP_LINE)
+    if (extent == LOOP_FULL || extent == LOOP_LINE)
         for (int d = 0; d < t->fold_rank; d++) {
             dim[n] = d ? t->fold[d] : s->chunk;
             stride[n++] = v->fold[d];
         }
-    if (klass != LOOP_LINE) {
+    if (extent != LOOP_LINE) {
         dim[n] = s->width;
         stride[n++] = v->inner;
     }
@@ -60,11 +60,11 @@ static void loop_view_box(const loop_state *s, const loop_view *v, loop_class kl
 static bool loop_view_serves(const loop_state *s, const loop_view *v, int64_t *step) {
     loop_box b;
     if (v->dtype != MIL_fp32 || v->pick) return false;
-    loop_view_box(s, v, (loop_class)v->klass, &b);
+    loop_view_box(s, v, (loop_class)v->extent, &b);
     *step = s->length;
     if (b.rank == 1) return b.stride[0] == 1 || b.count == 1;
     *step = b.stride[0];
-    return v->klass == LOOP_FULL && b.rank == 2 && b.stride[1] == 1 && b.dim[1] == s->length && b.dim[0] == s->lines;
+    return v->extent == LOOP_FULL && b.rank == 2 && b.stride[1] == 1 && b.dim[1] == s->length && b.dim[0] == s->lines;
 }
 
 /* Lines from where they are picked, with their signs. */
@@ -102,7 +102,7 @@ static void loop_run_load(loop_state *s, const loop_instr *i) {
         return;
     }
     const unsigned char *source = loop_view_at(s, i->view);
-    if (i->klass == LOOP_SCALAR) {
+    if (i->extent == LOOP_SCALAR) {
         loop_load_line(s->out[i->dst], source, v->dtype, 1, 1);
         return;
     }
@@ -112,7 +112,7 @@ static void loop_run_load(loop_state *s, const loop_instr *i) {
         return;
     }
     loop_box b;
-    loop_view_box(s, v, i->klass, &b);
+    loop_view_box(s, v, i->extent, &b);
     loop_box_load(s->out[i->dst], source, v->dtype, v->element, &b);
 }
 
@@ -121,15 +121,16 @@ static void loop_run_store(loop_state *s, const loop_instr *i) {
     int reg = i->src[0];
     const float *source = s->in[reg];
     unsigned char *target = loop_view_at(s, i->view);
-    if ((const unsigned char *)source == target) return;                      /* computed there */
-    if (i->klass == LOOP_FULL && s->step[reg] != s->length && s->lines > 1) { /* close up, in the register's own slot */
+    if ((const unsigned char *)source == target) return; /* computed there */
+    if (i->extent == LOOP_FULL && s->step[reg] != s->length &&
+        s->lines > 1) { /* close up, in the register's own slot */
         float *close = s->scratch + s->t->registers[reg].slot;
         for (int64_t l = 0; l < s->lines; l++)
             loop_copy_line(close + l * s->length, source + l * s->step[reg], s->length);
         source = close;
     }
     loop_box b;
-    loop_view_box(s, v, i->klass, &b);
+    loop_view_box(s, v, i->extent, &b);
     loop_box_store(target, v->dtype, v->element, &b, source);
 }
 
@@ -153,7 +154,7 @@ typedef struct operand {
 } operand;
 
 static operand loop_operand_of(const loop_state *s, int reg) {
-    switch (s->t->registers[reg].klass) {
+    switch (s->t->registers[reg].extent) {
     case LOOP_FULL: return (operand){s->in[reg], s->step[reg], true};
     case LOOP_REDUCED: return (operand){s->in[reg], !s->t->columns, s->t->columns};
     case LOOP_LINE: return (operand){s->in[reg], 1, false};
@@ -172,8 +173,9 @@ static void loop_run_binary(loop_state *s, const loop_instr *i) {
     const loop_program *t = s->t;
     const cpu_elementwise_binary *f = t->map->binary[i->code - CPU_ELEMENTWISE_UNARY_END];
     float *z = s->out[i->dst];
-    if (i->klass != LOOP_FULL) {
-        bool x_one = t->registers[i->src[0]].klass == LOOP_SCALAR, y_one = t->registers[i->src[1]].klass == LOOP_SCALAR;
+    if (i->extent != LOOP_FULL) {
+        bool x_one = t->registers[i->src[0]].extent == LOOP_SCALAR,
+             y_one = t->registers[i->src[1]].extent == LOOP_SCALAR;
         f[x_one   ? CPU_ELEMENTWISE_SV
           : y_one ? CPU_ELEMENTWISE_VS
                   : CPU_ELEMENTWISE_VV](z, s->in[i->src[0]], s->in[i->src[1]], s->reduced);
@@ -195,8 +197,8 @@ static void loop_run_unary(loop_state *s, const loop_instr *i) {
     cpu_elementwise_unary f = s->t->map->unary[i->code];
     float *y = s->out[i->dst];
     const float *x = s->in[i->src[0]];
-    if (i->klass != LOOP_FULL) {
-        f(y, x, i->klass == LOOP_REDUCED ? s->reduced : 1, i->p, i->q);
+    if (i->extent != LOOP_FULL) {
+        f(y, x, i->extent == LOOP_REDUCED ? s->reduced : 1, i->p, i->q);
         return;
     }
     int64_t to = s->step[i->dst], from = s->step[i->src[0]];
@@ -211,7 +213,7 @@ static void loop_run_spread(loop_state *s, const loop_instr *i) {
     const cpu_elementwise_kernels *map = s->t->map;
     float *z = s->out[i->dst];
     const operand x = loop_operand_of(s, i->src[0]);
-    if (i->klass != LOOP_FULL) {
+    if (i->extent != LOOP_FULL) {
         map->unary[CPU_ELEMENTWISE_fill](z, x.at, s->reduced, x.at[0], 0);
         return;
     }
@@ -225,9 +227,9 @@ static void loop_run_spread(loop_state *s, const loop_instr *i) {
 static void loop_run_select(loop_state *s, const loop_instr *i) {
     operand o[4] = {loop_operand_of(s, i->src[0]), loop_operand_of(s, i->src[1]), loop_operand_of(s, i->src[2]), {0}};
     float *z = s->out[i->dst];
-    const bool full = i->klass == LOOP_FULL;
+    const bool full = i->extent == LOOP_FULL;
     o[3] = (operand){z, s->step[i->dst], true};
-    for (int k = 0; !full && k < 3; k++) o[k].array = s->t->registers[i->src[k]].klass != LOOP_SCALAR;
+    for (int k = 0; !full && k < 3; k++) o[k].array = s->t->registers[i->src[k]].extent != LOOP_SCALAR;
     bool one = !full || s->lines == 1 || loop_in_one(s, o, 4);
     int64_t lines = one ? 1 : s->lines, length = !full ? s->reduced : one ? s->lines * s->length : s->length;
     for (int64_t r = 0; r < lines; r++)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Tile programs: elementwise operations, reductions and softmax of one iteration space, run tile by tile so that all that
- * lies between loads and stores stays in L1, in fp32.
+ * Tile programs: elementwise operations, reductions and softmax of one iteration space, run tile by tile so that all
+ * that lies between loads and stores stays in L1, in fp32.
  *
  * The iteration space has three parts: outer dimensions, folded ones (the reduced axes) and one inner one after them. A
  * tile is a box of `rows` of the last outer dimension, all of the folded part (or a chunk of it, when nothing needs it
@@ -42,24 +42,24 @@ typedef enum loop_kind {
 
 typedef struct loop_instr {
     unsigned char kind, code;
-    unsigned char klass; /* of the result */
-    short dst, src[3];   /* registers */
-    short view;          /* loads and stores */
-    short place;         /* reductions: which one it is */
+    unsigned char extent; /* of the result */
+    short dst, src[3];    /* registers */
+    short view;           /* loads and stores */
+    short place;          /* reductions: which one it is */
     float p, q;
 } loop_instr;
 
 typedef struct loop_view {
     cpu_ref at;
     mil_dtype dtype;
-    unsigned char klass;        /* of what is loaded or stored */
+    unsigned char extent;       /* of what is loaded or stored */
     int element;                /* bytes */
     const cpu_signed_row *pick; /* not NULL: index i of the last outer dimension is line pick[i].line, with that sign */
     int64_t outer[LOOP_MAX_RANK], fold[LOOP_MAX_RANK], inner; /* strides in elements */
 } loop_view;
 
 typedef struct loop_register {
-    loop_class klass;
+    loop_class extent;
     int64_t slot; /* floats from the worker's scratch; -1: none (constant scalar) */
     float value;  /* constant scalars */
     short direct; /* >= 0: computed straight into that store's memory where its tile is dense fp32 */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * A fused loop while it is made: instructions over views of one iteration space, before they are a loop_program. Emitters
- * (ops/emit_elementwise.c) write the instructions; loop_simplify.c makes them fewer, loop_space.c finds the loops and the tile,
- * loop_schedule.c the order and where registers lie.
+ * A fused loop while it is made: instructions over views of one iteration space, before they are a loop_program.
+ * Emitters (ops/emit_elementwise.c) write the instructions; loop_simplify.c makes them fewer, loop_space.c finds the
+ * loops and the tile, loop_schedule.c the order and where registers lie.
  */
 #ifndef CPU_LOOP_LOOP_DRAFT_H
 #define CPU_LOOP_LOOP_DRAFT_H
@@ -43,7 +43,8 @@ void cpu_loop_tasks(const loop_draft *t, loop_program *out, double work, int thr
 
 /* Fewer instructions with the same meaning. */
 void cpu_loop_combine(loop_draft *t);
-/* Sorts the instructions into passes over the fold; false: it must be held whole, the one pass is then over all of it. */
+/* Sorts the instructions into passes over the fold; false: it must be held whole, the one pass is then over all of
+ * it. */
 bool cpu_loop_order(loop_draft *t, loop_program *out);
 /* Which registers are computed straight where they are stored to, and where the others lie: bytes of a worker. */
 int64_t cpu_loop_registers(loop_draft *t, const loop_program *out);

@@ -22,7 +22,7 @@ static bool loop_schedule_is_cheap(const loop_instr *i) {
     return (i->kind != LOOP_UNARY && i->kind != LOOP_BINARY) || !dear[i->code];
 }
 
-static bool loop_schedule_is_wide(const loop_instr *i) { return i->klass == LOOP_FULL || i->klass == LOOP_LINE; }
+static bool loop_schedule_is_wide(const loop_instr *i) { return i->extent == LOOP_FULL || i->extent == LOOP_LINE; }
 
 /* ---- one pass ---------------------------------------------------------------------------------------------------------- */
 
@@ -61,7 +61,7 @@ static int loop_schedule_source_level(const sorter *s, const loop_instr *i) {
 /* The pass whose chunks the instruction must see; -1: whichever needs it. */
 static int loop_schedule_pass_of(const sorter *s, const loop_instr *i) {
     if (i->kind == LOOP_REDUCE) return loop_schedule_source_level(s, i);
-    return i->kind == LOOP_STORE && i->klass == LOOP_FULL ? s->last : -1;
+    return i->kind == LOOP_STORE && i->extent == LOOP_FULL ? s->last : -1;
 }
 
 static bool loop_schedule_find_levels(sorter *s) {
@@ -70,7 +70,7 @@ static bool loop_schedule_find_levels(sorter *s) {
         const loop_instr *in = &t->instrs[i];
         int level = loop_schedule_source_level(s, in);
         if (in->kind == LOOP_SOFTMAX || in->kind == LOOP_LOG_SUM_EXP) return false;
-        if ((in->kind == LOOP_REDUCE || (in->kind == LOOP_STORE && in->klass == LOOP_FULL)) && level > s->last)
+        if ((in->kind == LOOP_REDUCE || (in->kind == LOOP_STORE && in->extent == LOOP_FULL)) && level > s->last)
             s->last = level;
         if (in->dst >= 0) s->level[in->dst] = level + (in->kind == LOOP_REDUCE);
     }
@@ -191,7 +191,7 @@ static void loop_schedule_find_direct(loop_draft *t, bool parts) {
     for (int i = 0; i < t->instr_count; i++) {
         const loop_instr *in = &t->instrs[i];
         if (in->kind != LOOP_STORE || t->views[in->view].view.dtype != MIL_fp32) continue;
-        if (parts && in->klass != LOOP_FULL) continue;
+        if (parts && in->extent != LOOP_FULL) continue;
         for (int j = 0; j < t->instr_count; j++)
             if (t->instrs[j].dst == in->src[0] && j >= last_read_of_load && t->instrs[j].kind != LOOP_LOAD &&
                 t->instrs[j].kind != LOOP_REDUCE)
@@ -224,17 +224,17 @@ int64_t cpu_loop_registers(loop_draft *t, const loop_program *out) {
             int r = in->src[k];
             if (r < 0 || last[r] != i || t->registers[r].slot < 0 || keep[r]) continue;
             bool twice = (k > 0 && in->src[0] == r) || (k > 1 && in->src[1] == r);
-            loop_class c = t->registers[r].klass;
+            loop_class c = t->registers[r].extent;
             if (!twice) free_slots[c][free_count[c]++] = t->registers[r].slot;
         }
         if (in->dst < 0) continue;
         loop_register *r = &t->registers[in->dst];
         keep[in->dst] = in->kind == LOOP_REDUCE;
-        if (!keep[in->dst] && free_count[r->klass]) {
-            r->slot = free_slots[r->klass][--free_count[r->klass]];
+        if (!keep[in->dst] && free_count[r->extent]) {
+            r->slot = free_slots[r->extent][--free_count[r->extent]];
         } else {
             r->slot = end;
-            end += size[r->klass];
+            end += size[r->extent];
         }
     }
     return end * (int64_t)sizeof(float);

@@ -15,8 +15,8 @@ static int loop_simplify_uses(const loop_draft *t, int reg) {
     return n;
 }
 
-static bool loop_simplify_is_class(const loop_draft *t, int reg, loop_class klass) {
-    return t->registers[reg].klass == klass;
+static bool loop_simplify_is_class(const loop_draft *t, int reg, loop_class extent) {
+    return t->registers[reg].extent == extent;
 }
 
 static bool loop_simplify_is_constant(const loop_draft *t, int reg) {
@@ -39,10 +39,10 @@ static void loop_simplify_drop(loop_draft *t, int index) {
 }
 
 /* Which operand of a product is of the class; -1: none. */
-static int loop_simplify_operand_in(const loop_draft *t, const loop_instr *i, loop_class klass) {
+static int loop_simplify_operand_in(const loop_draft *t, const loop_instr *i, loop_class extent) {
     for (int k = 0; k < 2; k++)
-        if (loop_simplify_is_class(t, i->src[k], klass) &&
-            (klass != LOOP_SCALAR || loop_simplify_is_constant(t, i->src[k])))
+        if (loop_simplify_is_class(t, i->src[k], extent) &&
+            (extent != LOOP_SCALAR || loop_simplify_is_constant(t, i->src[k])))
             return k;
     return -1;
 }
@@ -51,13 +51,13 @@ static int loop_simplify_operand_in(const loop_draft *t, const loop_instr *i, lo
 static bool loop_simplify_scale_reduced(loop_draft *t, int index, int slot, int constant) {
     if (t->instr_count == LOOP_MAX_INSTRS || t->register_count == LOOP_MAX_REGISTERS) return false;
     const int reg = t->register_count++;
-    t->registers[reg] = (loop_register){.klass = LOOP_REDUCED, .direct = -1};
+    t->registers[reg] = (loop_register){.extent = LOOP_REDUCED, .direct = -1};
     memmove(&t->instrs[index + 1], &t->instrs[index], (size_t)(t->instr_count - index) * sizeof t->instrs[0]);
     t->instr_count++;
     loop_instr *scale = &t->instrs[index], *product = scale + 1;
     *scale = (loop_instr){.kind = LOOP_BINARY,
                           .code = CPU_ELEMENTWISE_mul,
-                          .klass = LOOP_REDUCED,
+                          .extent = LOOP_REDUCED,
                           .dst = (short)reg,
                           .src = {product->src[slot], (short)constant, -1},
                           .view = -1};
@@ -68,7 +68,7 @@ static bool loop_simplify_scale_reduced(loop_draft *t, int index, int slot, int 
 /* (x c) r and (x r) c, with c a constant and r reduced, become x (r c). */
 static bool loop_simplify_move_constant(loop_draft *t, int index) {
     const loop_instr *outer = &t->instrs[index];
-    if (!loop_simplify_is_binary(outer, CPU_ELEMENTWISE_mul) || outer->klass != LOOP_FULL) return false;
+    if (!loop_simplify_is_binary(outer, CPU_ELEMENTWISE_mul) || outer->extent != LOOP_FULL) return false;
     for (int k = 0; k < 2; k++) {
         const int from = loop_simplify_only_product(t, outer->src[k]), other = outer->src[1 - k];
         if (from < 0) continue;
@@ -105,7 +105,7 @@ static bool loop_simplify_take_product(loop_draft *t, int index) {
     loop_instr *sum = &t->instrs[index];
     const bool adds = loop_simplify_is_binary(sum, CPU_ELEMENTWISE_add),
                subtracts = loop_simplify_is_binary(sum, CPU_ELEMENTWISE_sub);
-    if ((!adds && !subtracts) || sum->klass != LOOP_FULL) return false;
+    if ((!adds && !subtracts) || sum->extent != LOOP_FULL) return false;
     for (int k = 1; k >= (adds ? 0 : 1); k--) {
         const int from = loop_simplify_only_product(t, sum->src[k]);
         if (from < 0) continue;
@@ -114,7 +114,7 @@ static bool loop_simplify_take_product(loop_draft *t, int index) {
         if (full < 0) continue;
         const short x = product->src[full], y = product->src[1 - full], rest = sum->src[1 - k];
         *sum = (loop_instr){
-            .kind = LOOP_FMA, .code = subtracts, .klass = LOOP_FULL, .dst = sum->dst, .src = {x, y, rest}, .view = -1};
+            .kind = LOOP_FMA, .code = subtracts, .extent = LOOP_FULL, .dst = sum->dst, .src = {x, y, rest}, .view = -1};
         loop_simplify_drop(t, from);
         return true;
     }
@@ -129,7 +129,7 @@ static bool loop_simplify_reduce_product(loop_draft *t, int index) {
     if (loop_simplify_uses(t, reg) != 1) return false;
     for (int i = 0; i < t->instr_count; i++) {
         const loop_instr *from = &t->instrs[i];
-        if (from->dst != reg || from->klass != LOOP_FULL) continue;
+        if (from->dst != reg || from->extent != LOOP_FULL) continue;
         const bool square = (from->kind == LOOP_UNARY && from->code == CPU_ELEMENTWISE_square) ||
                             (loop_simplify_is_binary(from, CPU_ELEMENTWISE_mul) && from->src[0] == from->src[1]);
         if (square) {

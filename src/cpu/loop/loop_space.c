@@ -145,13 +145,13 @@ void cpu_loop_tile(loop_program *out, bool has_axes, bool passes) {
 static void loop_space_check_lines(loop_draft *t, loop_program *out) {
     for (int i = 0; i < t->instr_count; i++) {
         loop_instr *in = &t->instrs[i];
-        if (in->kind != LOOP_LOAD || in->klass != LOOP_LINE) continue;
+        if (in->kind != LOOP_LOAD || in->extent != LOOP_LINE) continue;
         if ((out->columns || !t->has_axes) && out->views[in->view].inner == 0) continue;
-        in->klass = LOOP_FULL;
-        t->registers[in->dst].klass = LOOP_FULL;
+        in->extent = LOOP_FULL;
+        t->registers[in->dst].extent = LOOP_FULL;
     }
     for (int i = 0; i < t->instr_count; i++)
-        if (t->instrs[i].view >= 0) out->views[t->instrs[i].view].klass = t->instrs[i].klass;
+        if (t->instrs[i].view >= 0) out->views[t->instrs[i].view].extent = t->instrs[i].extent;
 }
 
 void cpu_loop_turn_channels(loop_draft *t) {

@@ -137,7 +137,7 @@ static const lowering lowerings[CPU_FAMILY_COUNT] = {
 #include "cpu/families.def"
 };
 
-static bool lower_has_constant_result(const mil_op *op) { return op->result_count && op->results[0]->konst; }
+static bool lower_has_constant_result(const mil_op *op) { return op->result_count && op->results[0]->constant; }
 
 propane_status cpu_lower_function(mil_function *f, propane_error *err) {
     mil_op *next;

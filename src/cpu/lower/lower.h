@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * MIL to simpler MIL: operations written out in others that the planner fuses. One function a family of families.def; each writes
- * the operation out in front of itself and replaces its uses, or leaves it alone (then it runs through its slow meaning).
- * Sees MIL only: no graph, no memory, no kernels.
+ * MIL to simpler MIL: operations written out in others that the planner fuses. One function a family of families.def;
+ * each writes the operation out in front of itself and replaces its uses, or leaves it alone (then it runs through its
+ * slow meaning). Sees MIL only: no graph, no memory, no kernels.
  */
 #ifndef CPU_LOWER_LOWER_H
 #define CPU_LOWER_LOWER_H

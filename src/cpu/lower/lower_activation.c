@@ -62,8 +62,8 @@ static mil_value *lower_activation_written_out(mil_builder *b, const mil_op *op,
 static propane_status lower_activation_number(const mil_op *op, const char *param, double *out, propane_error *err) {
     const int at = mil_op_param(op->info, param);
     *out = 0.0;
-    return at >= 0 && op->info->params[at].klass == MIL_CLASS_K_FLOAT ? mil_attr_float(op, param, out, err)
-                                                                      : PROPANE_OK;
+    return at >= 0 && op->info->params[at].type_class == MIL_CLASS_K_FLOAT ? mil_attr_float(op, param, out, err)
+                                                                           : PROPANE_OK;
 }
 
 propane_status cpu_lower_activation(mil_builder *b, mil_op *op, propane_error *err) {

@@ -38,7 +38,7 @@ static propane_status lower_constant_evaluate(arena *a, const mil_op *op, mil_te
         const mil_tensor **list = ARENA_ARRAY(a, o->count + 1, const mil_tensor *);
         if (!list) return lower_constant_no_memory(o->count, err);
         for (int k = 0; k < o->count; k++)
-            if (!(list[k] = lower_constant_tensor(a, o->values[k]->konst, err))) return PROPANE_ERR_MEMORY;
+            if (!(list[k] = lower_constant_tensor(a, o->values[k]->constant, err))) return PROPANE_ERR_MEMORY;
         in[p] = list;
     }
     for (int r = 0; r < op->result_count; r++) {
@@ -52,7 +52,7 @@ static propane_status lower_constant_evaluate(arena *a, const mil_op *op, mil_te
 
 static bool lower_constant_operands(const mil_op *op) {
     MIL_FOR_OPERANDS (op, v)
-        if (!v->konst || !v->konst->data) return false;
+        if (!v->constant || !v->constant->data) return false;
     return op->info->eval != NULL;
 }
 
@@ -108,7 +108,7 @@ static propane_status lower_constant_know(mil_op *op, arena *work, propane_error
         if (!data) return propane_fail_memory(err, (size_t)bytes);
         mil_pack_f64(data, out[r].type.dtype, out[r].data, mil_type_count(&out[r].type));
         *c = (mil_const){.type = out[r].type, .data = data, .bytes = bytes};
-        op->results[r]->konst = c;
+        op->results[r]->constant = c;
     }
     return PROPANE_OK;
 }
@@ -117,7 +117,8 @@ propane_status cpu_lower_constants(mil_function *f, arena *work, propane_error *
     for (mil_op *op = f->first; op; op = op->next) {
         bool small = true;
         for (int r = 0; r < op->result_count; r++)
-            small &= op->results[r]->type.shell == MIL_TENSOR && mil_type_count(&op->results[r]->type) <= FOLD_LIMIT;
+            small &=
+                op->results[r]->type.container == MIL_TENSOR && mil_type_count(&op->results[r]->type) <= FOLD_LIMIT;
         if (op->info->code == MIL_OP_const || !lower_constant_operands(op)) continue;
         if (small || cpu_family_named(op) == CPU_FAMILY_lower_constant) PROPANE_TRY(lower_constant_know(op, work, err));
     }

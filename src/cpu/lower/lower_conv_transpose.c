@@ -28,7 +28,7 @@ static mil_value *lower_transpose_turned_constant(mil_builder *b, const mil_valu
             for (int64_t t = 0; t < taps; t++) {
                 const int64_t from = ((o / out * in + i) * out + o % out) * taps + taps - 1 - t;
                 memcpy(data + ((o * in + i) * taps + t) * (int64_t)size,
-                       (const char *)w->konst->data + from * (int64_t)size, size);
+                       (const char *)w->constant->data + from * (int64_t)size, size);
             }
     mil_value *v = mil_build_const(b, "turned", type, data);
     mem_free(data);
@@ -40,7 +40,7 @@ static mil_value *lower_transpose_turned_weight(mil_builder *b, mil_value *w, co
     int64_t split[6] = {c->groups, in, out}, perm[6] = {0, 2, 1, 3, 4, 5}, axes[3];
     mil_type type = w->type;
     type.dim[0] = c->c_out, type.dim[1] = in;
-    if (w->konst && w->konst->data) return lower_transpose_turned_constant(b, w, c, &type);
+    if (w->constant && w->constant->data) return lower_transpose_turned_constant(b, w, c, &type);
     for (int d = 0; d < c->spatial; d++) split[d + 3] = c->kernel[d], axes[d] = d + 2;
     mil_value *v = mil_build_reshape(b, w, split, c->spatial + 3);
     v = v ? mil_build_transpose(b, v, perm, c->spatial + 3) : NULL;
@@ -132,7 +132,7 @@ static bool lower_transpose_has_phases(const mil_op *op, const mil_conv *c) {
         if (c->dilation[d] != 1) return false;
         strided += c->stride[d] > 1;
     }
-    return strided && 2 + c->spatial + strided <= MIL_MAX_RANK && w->konst && w->konst->data;
+    return strided && 2 + c->spatial + strided <= MIL_MAX_RANK && w->constant && w->constant->data;
 }
 
 /* Taps of a phase along a dimension. */
@@ -179,7 +179,7 @@ static mil_value *lower_transpose_phase_weight(mil_builder *b, const mil_value *
                 const int64_t from = ((o / out * in + i) * out + o % out) * kernel + tap;
                 if (tap >= 0)
                     memcpy(data + ((row * in + i) * taps + t) * (int64_t)size,
-                           (const char *)w->konst->data + from * (int64_t)size, size);
+                           (const char *)w->constant->data + from * (int64_t)size, size);
             }
     mil_value *v = mil_build_const(b, "phases", &type, data);
     mem_free(data);

@@ -16,7 +16,7 @@ static mil_value *lower_permutation_picked_constant(mil_builder *b, mil_value *c
     mil_type type = c->type;
     const int64_t line = type.dim[type.rank - 1] * (mil_dtype_get(type.dtype)->bits / 8);
     const int64_t planes = mil_type_count(&type) / (inputs * type.dim[type.rank - 1]);
-    if (!c->konst->data || type.dim[type.rank - 2] != inputs) return NULL;
+    if (!c->constant->data || type.dim[type.rank - 2] != inputs) return NULL;
     type.dim[type.rank - 2] = rows;
     char *data = arena_array(b->module->arena, (size_t)(planes * rows), (size_t)line);
     if (!data) {
@@ -25,7 +25,7 @@ static mil_value *lower_permutation_picked_constant(mil_builder *b, mil_value *c
     }
     for (int64_t p = 0; p < planes; p++)
         for (int64_t i = 0; i < rows; i++)
-            memcpy(data + (p * rows + i) * line, (const char *)c->konst->data + (p * inputs + picks[i].line) * line,
+            memcpy(data + (p * rows + i) * line, (const char *)c->constant->data + (p * inputs + picks[i].line) * line,
                    (size_t)line);
     return mil_build_const(b, "picked", &type, data);
 }
@@ -35,7 +35,7 @@ static mil_value *lower_permutation_times_constant(const mil_value *v, mil_value
     if (!v->def || v->def->info->code != MIL_OP_mul) return NULL;
     for (int k = 0; k < 2; k++) {
         mil_value *x = mil_in(v->def, k ? "x" : "y"), *other = mil_in(v->def, k ? "y" : "x");
-        if (!x->konst || other->konst || !mil_type_equal(&other->type, &v->type) || x->type.rank > v->type.rank)
+        if (!x->constant || other->constant || !mil_type_equal(&other->type, &v->type) || x->type.rank > v->type.rank)
             continue;
         *c = x;
         return other;
@@ -75,7 +75,7 @@ propane_status cpu_lower_permutations(mil_function *f, propane_error *err) {
     mil_op *next;
     for (mil_op *op = f->first; op; op = next) {
         next = op->next;
-        for (mil_op *before = NULL; op != before && op->info->code == MIL_OP_matmul && !op->results[0]->konst;) {
+        for (mil_op *before = NULL; op != before && op->info->code == MIL_OP_matmul && !op->results[0]->constant;) {
             before = op;
             PROPANE_TRY(lower_permutation_push(f, &op, err));
         }

@@ -285,7 +285,7 @@ static propane_status emit_axis_read_axis(const mil_op *op, const mil_type *x, a
 
 static double emit_axis_number_of(const mil_op *op, const char *param, double standard) {
     const mil_value *v = mil_in(op, param);
-    return v && v->konst ? mil_const_f64(v->konst, 0) : standard;
+    return v && v->constant ? mil_const_f64(v->constant, 0) : standard;
 }
 
 static propane_status emit_axis_read_args(const mil_op *op, along_args *a, propane_error *err) {

@@ -127,7 +127,7 @@ static cpu_list *emit_control_list_of(planner *p, const mil_value *v) {
 
 static propane_status emit_control_own_lists(planner *p, const mil_op *op, control_args *a, propane_error *err) {
     for (int r = 0; r < op->result_count; r++)
-        for (int i = 0; i < 2 && op->results[r]->type.shell == MIL_LIST; i++)
+        for (int i = 0; i < 2 && op->results[r]->type.container == MIL_LIST; i++)
             if (!(a->own[r][i] = emit_control_list_of(p, op->results[r]))) return cpu_program_no_memory(err);
     return PROPANE_OK;
 }
@@ -185,7 +185,7 @@ static propane_status emit_control(planner *p, const mil_op *op, propane_error *
 static bool emit_control_takes_control(const mil_op *op) {
     if (op->block_count != 2 || op->result_count == 0) return false;
     MIL_FOR_OPERANDS (op, v)
-        if (v->type.shell == MIL_STATE || mil_dtype_get(v->type.dtype)->bits < 8) return false;
+        if (v->type.container == MIL_STATE || mil_dtype_get(v->type.dtype)->bits < 8) return false;
     return true;
 }
 
@@ -269,7 +269,7 @@ static propane_status emit_list(planner *p, const mil_op *op, propane_error *err
     PROPANE_TRY(cpu_emit_begin(p, op, names, &d, err));
     if (code == MIL_OP_make_list) PROPANE_TRY(mil_attr_bool(op, "dynamic_length", &a->grows, err));
     a->length = op->results[0]->type.length;
-    if (op->results[0]->type.shell == MIL_LIST && !(a->own = emit_control_list_of(p, op->results[0])))
+    if (op->results[0]->type.container == MIL_LIST && !(a->own = emit_control_list_of(p, op->results[0])))
         return cpu_program_no_memory(err);
     if (d.in_count > 0) a->list = cpu_view_ref(&d.in[0]);
     if (d.in_count > 1) {
@@ -293,7 +293,7 @@ static propane_status emit_list(planner *p, const mil_op *op, propane_error *err
 
 /* Constant lists are read by the slow meaning. */
 static bool emit_control_takes_list(const mil_op *op) {
-    return op->info->code == MIL_OP_make_list || !mil_in(op, "ls")->konst;
+    return op->info->code == MIL_OP_make_list || !mil_in(op, "ls")->constant;
 }
 
 const cpu_emitter cpu_emitter_list = {.emit = emit_list, .takes = emit_control_takes_list};

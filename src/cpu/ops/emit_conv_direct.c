@@ -83,7 +83,7 @@ static propane_status emit_conv_direct_choose_points(planner *p, cpu_conv_direct
 /* [c_out][c_in][taps] to panels of [taps][c_in][width]; of channels that lie apart [lines of taps][c_in][taps][width]. */
 static propane_status emit_conv_direct_pack_weights(planner *p, cpu_conv_direct *a, const mil_op *op, int64_t taps,
                                                     int64_t across, propane_error *err) {
-    const float *w = mil_in(op, "weight")->konst->data;
+    const float *w = mil_in(op, "weight")->constant->data;
     const int64_t width = a->k->width;
     float *to;
     if (!a->apart) across = 1;
@@ -230,7 +230,7 @@ static propane_status emit_linear(planner *p, const cpu_fused_conv *l, propane_e
     cpu_view at = target;
     const bool direct = emit_conv_direct_as_rows(&target, &y) && (y.stride[1] == 1 || y.dim[1] == 1);
     if (!direct) {
-        const int b = cpu_emit_buffer(p, CPU_PLACE_TEMP, cpu_view_count(&target) * (int64_t)sizeof(float));
+        const int b = cpu_emit_buffer(p, CPU_STORAGE_TEMP, cpu_view_count(&target) * (int64_t)sizeof(float));
         if (b < 0) return cpu_program_no_memory(err);
         at = cpu_view_dense(&l->result->type, b);
         (void)emit_conv_direct_as_rows(&at, &y);

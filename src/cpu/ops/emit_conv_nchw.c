@@ -251,7 +251,7 @@ static propane_status emit_conv_nchw_plan_taps(planner *p, conv_args *a, propane
 static propane_status emit_conv_nchw_take_weights(planner *p, conv_args *a, const cpu_view *w, propane_error *err) {
     const cpu_buffer *source = &p->buffers[w->buffer];
     const int64_t floats = a->a_floats * a->c.groups;
-    if (source->place != CPU_PLACE_CONST) {
+    if (source->place != CPU_STORAGE_CONST) {
         a->w = cpu_view_ref(w);
         cpu_emit_touch(p, w->buffer);
         return cpu_emit_scratch(p, floats * (int64_t)sizeof(float), &a->weights, err);
@@ -262,7 +262,7 @@ static propane_status emit_conv_nchw_take_weights(planner *p, conv_args *a, cons
     for (int64_t g = 0; g < a->c.groups; g++)
         emit_conv_nchw_pack_weights(a, (const unsigned char *)source->data + cpu_view_ref(w).byte, g,
                                     (float *)(void *)memory);
-    const int b = cpu_emit_buffer(p, CPU_PLACE_CONST, floats * (int64_t)sizeof(float));
+    const int b = cpu_emit_buffer(p, CPU_STORAGE_CONST, floats * (int64_t)sizeof(float));
     if (b < 0) return cpu_program_no_memory(err);
     p->buffers[b].data = memory;
     cpu_emit_touch(p, b);

@@ -23,7 +23,7 @@ propane_status cpu_conv_plan_end(planner *p, const cpu_fused_conv *l, int64_t ch
     out->has_bias = true;
     PROPANE_TRY(cpu_emit_constant(p, (channels + multiple - 1) / multiple * multiple, &to, &out->bias, err));
     const int64_t step = mil_type_count(&bias->type) == 1 ? 0 : 1; /* one for all is allowed */
-    for (int64_t c = 0; c < channels; c++) to[c] = ((const float *)bias->konst->data)[c * step];
+    for (int64_t c = 0; c < channels; c++) to[c] = ((const float *)bias->constant->data)[c * step];
     return PROPANE_OK;
 }
 
@@ -40,7 +40,7 @@ static propane_status emit_conv_nhwc_pack_winograd(planner *p, cpu_conv_winograd
     float *to;
     a->panels = (a->c.c_out + width - 1) / width;
     PROPANE_TRY(cpu_emit_constant(p, (CPU_WINOGRAD_SQUARE * a->panels * ci + 64) * width, &to, &a->weights, err));
-    cpu_conv_winograd_weights(&a->c, width, mil_in(op, "weight")->konst->data, to);
+    cpu_conv_winograd_weights(&a->c, width, mil_in(op, "weight")->constant->data, to);
     return PROPANE_OK;
 }
 
@@ -105,7 +105,7 @@ propane_status cpu_conv_plan_depthwise(planner *p, const cpu_fused_conv *l, cpu_
     a->k = &p->g.options.kernels->conv;
     a->kind = CPU_CONV_WEIGHTS;
     const int64_t channels = a->c.c_out, taps = a->c.kernel[0] * a->c.kernel[1];
-    const float *w = mil_in(l->op, "weight")->konst->data;
+    const float *w = mil_in(l->op, "weight")->constant->data;
     float *to;
     a->w_row = (channels + a->k->lanes - 1) / a->k->lanes * a->k->lanes;
     PROPANE_TRY(cpu_emit_constant(p, taps * a->w_row, &to, &a->w, err));

@@ -22,7 +22,7 @@ static bool emit_elementwise_takes_floats(const mil_op *op) {
     for (int k = 0; k < op->info->param_count; k++)
         for (int j = 0; j < op->operands[k].count; j++) {
             const mil_value *v = op->operands[k].values[j];
-            mil_class c = op->info->params[k].klass;
+            mil_class c = op->info->params[k].type_class;
             bool tensor = c == MIL_CLASS_FLOAT || c == MIL_CLASS_NUM || c == MIL_CLASS_CHOSEN || c == MIL_CLASS_BOOL ||
                           c == MIL_CLASS_TENSOR;
             if (tensor && !emit_elementwise_loop_float(v)) return false;
@@ -63,18 +63,18 @@ typedef struct elementwise_builder {
 
 /* ---- instructions ------------------------------------------------------------------------------------------------------- */
 
-static int emit_elementwise_new_register(elementwise_builder *t, loop_class klass) {
+static int emit_elementwise_new_register(elementwise_builder *t, loop_class extent) {
     if (t->l.register_count == LOOP_MAX_REGISTERS) {
         if (!t->status)
             t->status = mil_op_fail(t->p->current, t->err, PROPANE_ERR_LIMIT, "more than %d values in one fused step",
                                     LOOP_MAX_REGISTERS);
         return 0;
     }
-    t->l.registers[t->l.register_count] = (loop_register){.klass = klass, .slot = 0, .direct = -1};
+    t->l.registers[t->l.register_count] = (loop_register){.extent = extent, .slot = 0, .direct = -1};
     return t->l.register_count++;
 }
 
-static loop_instr *emit_elementwise_new_instr(elementwise_builder *t, loop_kind kind, int code, loop_class klass) {
+static loop_instr *emit_elementwise_new_instr(elementwise_builder *t, loop_kind kind, int code, loop_class extent) {
     if (t->l.instr_count == LOOP_MAX_INSTRS) {
         if (!t->status)
             t->status = mil_op_fail(t->p->current, t->err, PROPANE_ERR_LIMIT,
@@ -84,7 +84,7 @@ static loop_instr *emit_elementwise_new_instr(elementwise_builder *t, loop_kind 
     loop_instr *i = &t->l.instrs[t->l.instr_count++];
     *i = (loop_instr){.kind = (unsigned char)kind,
                       .code = (unsigned char)code,
-                      .klass = (unsigned char)klass,
+                      .extent = (unsigned char)extent,
                       .dst = -1,
                       .src = {-1, -1, -1},
                       .view = -1};
@@ -93,12 +93,12 @@ static loop_instr *emit_elementwise_new_instr(elementwise_builder *t, loop_kind 
 
 static void emit_elementwise_read_register(loop_instr *i, int slot, int reg) { i->src[slot] = (short)reg; }
 
-static int emit_elementwise_unary(elementwise_builder *t, int code, loop_class klass, int x, double p, double q) {
-    loop_instr *i = emit_elementwise_new_instr(t, LOOP_UNARY, code, klass);
+static int emit_elementwise_unary(elementwise_builder *t, int code, loop_class extent, int x, double p, double q) {
+    loop_instr *i = emit_elementwise_new_instr(t, LOOP_UNARY, code, extent);
     emit_elementwise_read_register(i, 0, x);
     i->p = (float)p;
     i->q = (float)q;
-    int dst = emit_elementwise_new_register(t, klass);
+    int dst = emit_elementwise_new_register(t, extent);
     i->dst = (short)dst;
     return dst;
 }
@@ -141,13 +141,13 @@ static int emit_elementwise_load(elementwise_builder *t, const mil_value *v) {
     raw->store = false;
     int64_t any = 0;
     for (int d = 0; d < shape->rank; d++) any |= raw->stride[d];
-    loop_class klass = !any                                                                 ? LOOP_SCALAR
-                       : t->l.has_axes && !emit_elementwise_fold_stride_sum(t, raw->stride) ? LOOP_REDUCED
-                       : emit_elementwise_repeats_along_lines(t, raw->stride)               ? LOOP_LINE
-                                                                                            : LOOP_FULL;
-    loop_instr *i = emit_elementwise_new_instr(t, LOOP_LOAD, 0, klass);
+    loop_class extent = !any                                                                 ? LOOP_SCALAR
+                        : t->l.has_axes && !emit_elementwise_fold_stride_sum(t, raw->stride) ? LOOP_REDUCED
+                        : emit_elementwise_repeats_along_lines(t, raw->stride)               ? LOOP_LINE
+                                                                                             : LOOP_FULL;
+    loop_instr *i = emit_elementwise_new_instr(t, LOOP_LOAD, 0, extent);
     i->view = (short)t->l.view_count++;
-    int dst = emit_elementwise_new_register(t, klass);
+    int dst = emit_elementwise_new_register(t, extent);
     i->dst = (short)dst;
     return dst;
 }
@@ -164,17 +164,18 @@ static int emit_elementwise_build_pick(elementwise_builder *t, const mil_op *op)
 static int emit_elementwise_register_of(elementwise_builder *t, const mil_value *v) {
     for (int i = 0; i < t->value_count; i++)
         if (t->values[i] == v) return t->registers_of[i];
-    int reg = v->konst && mil_type_count(&v->konst->type) == 1 ? emit_elementwise_scalar(t, mil_const_f64(v->konst, 0))
-                                                               : emit_elementwise_load(t, v);
+    int reg = v->constant && mil_type_count(&v->constant->type) == 1
+                  ? emit_elementwise_scalar(t, mil_const_f64(v->constant, 0))
+                  : emit_elementwise_load(t, v);
     emit_elementwise_remember(t, v, reg);
     return reg;
 }
 
-static int emit_elementwise_spread(elementwise_builder *t, int x, loop_class klass) {
-    if (t->l.registers[x].klass == klass) return x;
-    loop_instr *i = emit_elementwise_new_instr(t, LOOP_SPREAD, 0, klass);
+static int emit_elementwise_spread(elementwise_builder *t, int x, loop_class extent) {
+    if (t->l.registers[x].extent == extent) return x;
+    loop_instr *i = emit_elementwise_new_instr(t, LOOP_SPREAD, 0, extent);
     emit_elementwise_read_register(i, 0, x);
-    int dst = emit_elementwise_new_register(t, klass);
+    int dst = emit_elementwise_new_register(t, extent);
     i->dst = (short)dst;
     return dst;
 }
@@ -183,26 +184,27 @@ static loop_class emit_elementwise_class_of(const elementwise_builder *t, const 
     return mil_shape_equal(&result->type, &t->node->shape) || !t->l.has_axes ? LOOP_FULL : LOOP_REDUCED;
 }
 
-static int emit_elementwise_binary(elementwise_builder *t, int code, loop_class klass, int x, int y) {
-    if (t->l.registers[x].klass != klass && t->l.registers[y].klass != klass) x = emit_elementwise_spread(t, x, klass);
-    loop_instr *i = emit_elementwise_new_instr(t, LOOP_BINARY, code, klass);
+static int emit_elementwise_binary(elementwise_builder *t, int code, loop_class extent, int x, int y) {
+    if (t->l.registers[x].extent != extent && t->l.registers[y].extent != extent)
+        x = emit_elementwise_spread(t, x, extent);
+    loop_instr *i = emit_elementwise_new_instr(t, LOOP_BINARY, code, extent);
     emit_elementwise_read_register(i, 0, x);
     emit_elementwise_read_register(i, 1, y);
-    int dst = emit_elementwise_new_register(t, klass);
+    int dst = emit_elementwise_new_register(t, extent);
     i->dst = (short)dst;
     return dst;
 }
 
-static int emit_elementwise_build_select(elementwise_builder *t, const mil_op *op, loop_class klass) {
+static int emit_elementwise_build_select(elementwise_builder *t, const mil_op *op, loop_class extent) {
     static const char *const names[3] = {"cond", "a", "b"};
     int src[3];
     for (int k = 0; k < 3; k++) {
         src[k] = emit_elementwise_register_of(t, mil_in(op, names[k]));
-        if (t->l.registers[src[k]].klass != LOOP_SCALAR) src[k] = emit_elementwise_spread(t, src[k], klass);
+        if (t->l.registers[src[k]].extent != LOOP_SCALAR) src[k] = emit_elementwise_spread(t, src[k], extent);
     }
-    loop_instr *i = emit_elementwise_new_instr(t, LOOP_SELECT, 0, klass);
+    loop_instr *i = emit_elementwise_new_instr(t, LOOP_SELECT, 0, extent);
     for (int k = 0; k < 3; k++) emit_elementwise_read_register(i, k, src[k]);
-    int dst = emit_elementwise_new_register(t, klass);
+    int dst = emit_elementwise_new_register(t, extent);
     i->dst = (short)dst;
     return dst;
 }
@@ -215,36 +217,36 @@ static double emit_elementwise_number(elementwise_builder *t, const mil_op *op, 
 }
 
 /* silu where the same step has the sigmoid of the same value, too (its gradient): one exponential for both. */
-static int emit_elementwise_build_silu(elementwise_builder *t, const mil_op *op, loop_class klass) {
+static int emit_elementwise_build_silu(elementwise_builder *t, const mil_op *op, loop_class extent) {
     const mil_value *v = mil_in(op, "x");
-    int sigmoid = -1, x = emit_elementwise_spread(t, emit_elementwise_register_of(t, v), klass);
+    int sigmoid = -1, x = emit_elementwise_spread(t, emit_elementwise_register_of(t, v), extent);
     for (int i = 0; i < t->node->op_count && sigmoid < 0; i++) {
         const mil_op *other = t->node->ops[i];
         if (other->info->code != MIL_OP_sigmoid || mil_in(other, "x") != v) continue;
         for (int k = 0; k < t->value_count; k++)
             if (t->values[k] == other->results[0]) sigmoid = t->registers_of[k];
         if (sigmoid >= 0 || t->p->g.options.round_each) continue;
-        sigmoid = emit_elementwise_unary(t, CPU_ELEMENTWISE_sigmoid, klass, x, 0, 0);
+        sigmoid = emit_elementwise_unary(t, CPU_ELEMENTWISE_sigmoid, extent, x, 0, 0);
         emit_elementwise_remember(t, other->results[0], sigmoid);
     }
-    if (sigmoid < 0) return emit_elementwise_unary(t, CPU_ELEMENTWISE_silu, klass, x, 0, 0);
-    return emit_elementwise_binary(t, CPU_ELEMENTWISE_mul, klass,
-                                   emit_elementwise_unary(t, CPU_ELEMENTWISE_clip, klass, x, -200, (double)INFINITY),
+    if (sigmoid < 0) return emit_elementwise_unary(t, CPU_ELEMENTWISE_silu, extent, x, 0, 0);
+    return emit_elementwise_binary(t, CPU_ELEMENTWISE_mul, extent,
+                                   emit_elementwise_unary(t, CPU_ELEMENTWISE_clip, extent, x, -200, (double)INFINITY),
                                    sigmoid);
 }
 
-static int emit_elementwise_build_map(elementwise_builder *t, const mil_op *op, int code, loop_class klass) {
-    if (code == CPU_ELEMENTWISE_silu) return emit_elementwise_build_silu(t, op, klass);
+static int emit_elementwise_build_map(elementwise_builder *t, const mil_op *op, int code, loop_class extent) {
+    if (code == CPU_ELEMENTWISE_silu) return emit_elementwise_build_silu(t, op, extent);
     int x = emit_elementwise_register_of(t, op->operands[0].values[0]);
     if (code >= CPU_ELEMENTWISE_UNARY_END)
-        return emit_elementwise_binary(t, code, klass, x, emit_elementwise_register_of(t, op->operands[1].values[0]));
+        return emit_elementwise_binary(t, code, extent, x, emit_elementwise_register_of(t, op->operands[1].values[0]));
     bool has_alpha = mil_op_param(op->info, "alpha") >= 0;
     double p = has_alpha ? emit_elementwise_number(t, op, "alpha", 0) : emit_elementwise_number(t, op, "epsilon", 0);
-    return emit_elementwise_unary(t, code, klass, emit_elementwise_spread(t, x, klass), p,
+    return emit_elementwise_unary(t, code, extent, emit_elementwise_spread(t, x, extent), p,
                                   emit_elementwise_number(t, op, "beta", 0));
 }
 
-static int emit_elementwise_build_gelu(elementwise_builder *t, const mil_op *op, loop_class klass) {
+static int emit_elementwise_build_gelu(elementwise_builder *t, const mil_op *op, loop_class extent) {
     const char *mode = "EXACT";
     if (!t->status) t->status = mil_attr_text(op, "mode", &mode, t->err);
     if (t->status) return 0;
@@ -252,17 +254,17 @@ static int emit_elementwise_build_gelu(elementwise_builder *t, const mil_op *op,
                : !strcmp(mode, "SIGMOID_APPROXIMATION") ? CPU_ELEMENTWISE_gelu_sigmoid
                                                         : CPU_ELEMENTWISE_gelu;
     return emit_elementwise_unary(
-        t, code, klass, emit_elementwise_spread(t, emit_elementwise_register_of(t, mil_in(op, "x")), klass), 0, 0);
+        t, code, extent, emit_elementwise_spread(t, emit_elementwise_register_of(t, mil_in(op, "x")), extent), 0, 0);
 }
 
-static int emit_elementwise_build_cast(elementwise_builder *t, const mil_op *op, loop_class klass) {
-    int x = emit_elementwise_spread(t, emit_elementwise_register_of(t, mil_in(op, "x")), klass);
+static int emit_elementwise_build_cast(elementwise_builder *t, const mil_op *op, loop_class extent) {
+    int x = emit_elementwise_spread(t, emit_elementwise_register_of(t, mil_in(op, "x")), extent);
     mil_dtype to = op->results[0]->type.dtype, from = mil_in(op, "x")->type.dtype;
     int code = to == MIL_bool                       ? CPU_ELEMENTWISE_to_bool
                : !mil_dtype_is_float(to)            ? CPU_ELEMENTWISE_trunc
                : to == MIL_fp16 && from != MIL_fp16 ? CPU_ELEMENTWISE_round_f16
                                                     : CPU_ELEMENTWISE_copy;
-    return emit_elementwise_unary(t, code, klass, x, 0, 0);
+    return emit_elementwise_unary(t, code, extent, x, 0, 0);
 }
 
 /* Row of ops.def to kernel, and what is done to the combined value. */
@@ -299,7 +301,7 @@ static int emit_elementwise_build_softmax(elementwise_builder *t, const mil_op *
 static void emit_elementwise_build_op(elementwise_builder *t, const mil_op *op) {
     const cpu_family family = cpu_family_of(op);
     const mil_value *v = op->results[0];
-    loop_class klass = emit_elementwise_class_of(t, v);
+    loop_class extent = emit_elementwise_class_of(t, v);
     int reg;
     for (int i = 0; i < t->value_count; i++)
         if (t->values[i] == v) return; /* made with another one */
@@ -308,17 +310,17 @@ static void emit_elementwise_build_op(elementwise_builder *t, const mil_op *op) 
     else if (family == CPU_FAMILY_reduce)
         reg = emit_elementwise_build_reduce(t, op, cpu_code_of(op));
     else if (family == CPU_FAMILY_select)
-        reg = emit_elementwise_build_select(t, op, klass);
+        reg = emit_elementwise_build_select(t, op, extent);
     else if (family == CPU_FAMILY_gelu)
-        reg = emit_elementwise_build_gelu(t, op, klass);
+        reg = emit_elementwise_build_gelu(t, op, extent);
     else if (family == CPU_FAMILY_cast)
-        reg = emit_elementwise_build_cast(t, op, klass);
+        reg = emit_elementwise_build_cast(t, op, extent);
     else if (family == CPU_FAMILY_pick)
         reg = emit_elementwise_build_pick(t, op);
     else
-        reg = emit_elementwise_build_map(t, op, cpu_code_of(op), klass);
+        reg = emit_elementwise_build_map(t, op, cpu_code_of(op), extent);
     if (t->p->g.options.round_each && v->type.dtype == MIL_fp16)
-        reg = emit_elementwise_unary(t, CPU_ELEMENTWISE_round_f16, t->l.registers[reg].klass, reg, 0, 0);
+        reg = emit_elementwise_unary(t, CPU_ELEMENTWISE_round_f16, t->l.registers[reg].extent, reg, 0, 0);
     t->work += op->info->flops_per_element > 0 ? op->info->flops_per_element : 2;
     emit_elementwise_remember(t, v, reg);
 }
@@ -358,9 +360,9 @@ static void emit_elementwise_store(elementwise_builder *t, const mil_value *v) {
     emit_elementwise_result_strides(t, &raw->view, raw->stride);
     raw->store = true;
     int reg = emit_elementwise_register_of(t, v);
-    loop_class klass = t->l.registers[reg].klass;
-    assert(klass != LOOP_SCALAR);
-    loop_instr *i = emit_elementwise_new_instr(t, LOOP_STORE, 0, klass);
+    loop_class extent = t->l.registers[reg].extent;
+    assert(extent != LOOP_SCALAR);
+    loop_instr *i = emit_elementwise_new_instr(t, LOOP_STORE, 0, extent);
     emit_elementwise_read_register(i, 0, reg);
     i->view = (short)t->l.view_count++;
 }

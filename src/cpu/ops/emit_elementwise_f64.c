@@ -192,7 +192,7 @@ static propane_status emit_f64_read_numbers(planner *p, const mil_op *op, const 
     const mil_value *v = mil_in(op, param);
     *out = ARENA_ARRAY(p->arena, size, double);
     if (!*out) return cpu_program_no_memory(err);
-    for (int64_t i = 0; i < size; i++) (*out)[i] = v ? mil_const_f64(v->konst, v->type.rank ? i : 0) : standard;
+    for (int64_t i = 0; i < size; i++) (*out)[i] = v ? mil_const_f64(v->constant, v->type.rank ? i : 0) : standard;
     return PROPANE_OK;
 }
 
@@ -241,7 +241,7 @@ static propane_status emit_scalar(planner *p, const mil_op *op, propane_error *e
 
 static bool emit_f64_has_numbers(const mil_op *op, const char *param) {
     const mil_value *v = mil_in(op, param);
-    return !v || (v->konst && v->konst->data);
+    return !v || (v->constant && v->constant->data);
 }
 
 static bool emit_f64_takes_scalar(const mil_op *op) {

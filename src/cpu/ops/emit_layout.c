@@ -16,7 +16,7 @@
 static bool emit_layout_view_of(const mil_op *op, int result, const cpu_view *source, cpu_view *out) {
     const mil_type *type = &op->results[result]->type;
     *out = *source;
-    if (type->shell == MIL_LIST) return true; /* identity */
+    if (type->container == MIL_LIST) return true; /* identity */
     if (cpu_plan_keeps_order(op)) return cpu_view_reshape(source, type->rank, type->dim, out);
     if (op->info->code == MIL_OP_transpose) {
         int perm[MIL_MAX_RANK];
@@ -46,7 +46,7 @@ static bool emit_layout_view_of(const mil_op *op, int result, const cpu_view *so
 static bool emit_layout_view_back(const mil_op *op, const cpu_view *target, cpu_view *out) {
     const mil_type *type = &op->operands[0].values[0]->type;
     *out = *target;
-    if (type->shell == MIL_LIST) return true;
+    if (type->container == MIL_LIST) return true;
     if (cpu_plan_keeps_order(op)) return cpu_view_reshape(target, type->rank, type->dim, out);
     if (op->info->code != MIL_OP_transpose) return false;
     int perm[MIL_MAX_RANK], back[MIL_MAX_RANK];
@@ -134,7 +134,7 @@ static propane_status emit_pad(planner *p, const mil_op *op, propane_error *err)
     PROPANE_TRY(cpu_emit_operand(p, mil_in(op, "x"), &x, err));
     PROPANE_TRY(cpu_emit_result(p, op->results[0], &y, err));
     void *value = arena_alloc(p->work, 16);
-    int b = cpu_emit_buffer(p, CPU_PLACE_CONST, cpu_view_dtype_bytes(x.dtype));
+    int b = cpu_emit_buffer(p, CPU_STORAGE_CONST, cpu_view_dtype_bytes(x.dtype));
     if (!value || b < 0) return cpu_program_no_memory(err);
     mil_pack_f64(value, x.dtype, &pad.value, 1);
     p->buffers[b].data = value;

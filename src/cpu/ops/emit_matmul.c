@@ -228,7 +228,7 @@ static propane_status emit_matmul_pack_constant(planner *p, const product *r, ma
     cpu_gemm_side side = which ? CPU_GEMM_B : CPU_GEMM_A;
     const cpu_buffer *source = &p->buffers[r->view[which].buffer];
     *packed = false;
-    if (source->place != CPU_PLACE_CONST || a->offset[which] || a->rounds > 1 || m->pieces) return PROPANE_OK;
+    if (source->place != CPU_STORAGE_CONST || a->offset[which] || a->rounds > 1 || m->pieces) return PROPANE_OK;
     if (a->g.batch > 1 && m->batch_stride) return PROPANE_OK;
     size_t bytes = cpu_gemm_pack_bytes(&a->g, side);
     if (!bytes) return PROPANE_OK;
@@ -238,7 +238,7 @@ static propane_status emit_matmul_pack_constant(planner *p, const product *r, ma
     m->data = (const unsigned char *)source->data + cpu_view_ref(&r->view[which]).byte;
     if (!p->check) cpu_gemm_pack(&a->g, side, memory);
     m->data = NULL;
-    int b = cpu_emit_buffer(p, CPU_PLACE_CONST, (int64_t)bytes);
+    int b = cpu_emit_buffer(p, CPU_STORAGE_CONST, (int64_t)bytes);
     if (b < 0) return cpu_program_no_memory(err);
     p->buffers[b].data = memory;
     cpu_emit_touch(p, b);
@@ -485,7 +485,7 @@ propane_status cpu_emit_matmul(planner *p, const cpu_node *node, propane_error *
     PROPANE_TRY(cpu_emit_result(p, last->results[0], &target, err));
     bool direct = cpu_view_reshape(&target, inner->type.rank, inner->type.dim, &c);
     if (!direct) {
-        int b = cpu_emit_buffer(p, CPU_PLACE_TEMP, cpu_view_count(&target) * cpu_view_dtype_bytes(target.dtype));
+        int b = cpu_emit_buffer(p, CPU_STORAGE_TEMP, cpu_view_count(&target) * cpu_view_dtype_bytes(target.dtype));
         if (b < 0) return cpu_program_no_memory(err);
         c = cpu_view_dense(&inner->type, b);
     }

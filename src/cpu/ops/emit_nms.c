@@ -28,8 +28,8 @@ typedef struct nms_ranked {
 /* Memory of one image, in doubles; kept_* have room for a whole group after the last. */
 typedef struct nms_memory {
     nms_ranked *order;
-    double *box[4], *best, *klass;                /* [boxes]: centre x and y, width, height; best score and its class */
-    double *low[2], *high[2], *area, *kept_klass; /* of those that stayed */
+    double *box[4], *best, *category; /* [boxes]: centre x and y, width, height; best score and its class */
+    double *low[2], *high[2], *area, *kept_category; /* of those that stayed */
     int64_t *kept;
 } nms_memory;
 
@@ -53,11 +53,11 @@ static void emit_nms_divide(const mil_nms *n, unsigned char *at, nms_memory *m) 
     double *next = (double *)(void *)(at + (size_t)n->boxes * sizeof(nms_ranked));
     for (int k = 0; k < 4; k++, next += n->boxes) m->box[k] = next;
     m->best = next;
-    m->klass = next + n->boxes;
+    m->category = next + n->boxes;
     next += 2 * n->boxes;
     for (int k = 0; k < 2; k++, next += 2 * emit_nms_room(n)) m->low[k] = next, m->high[k] = next + emit_nms_room(n);
     m->area = next;
-    m->kept_klass = next + emit_nms_room(n);
+    m->kept_category = next + emit_nms_room(n);
     m->kept = (int64_t *)(void *)(next + 2 * emit_nms_room(n));
 }
 
@@ -69,7 +69,7 @@ static void emit_nms_read_image(const nms_args *a, const void *boxes, const void
     for (int k = 0; k < 4; k++)
         cpu_dense_load(m->box[k], a->dtype, boxes, base * 4 + k * across, n->boxes_last ? 1 : 4, n->boxes);
     cpu_dense_load(m->best, a->dtype, scores, base * n->classes, n->boxes_last ? 1 : n->classes, n->boxes);
-    for (int64_t b = 0; b < n->boxes; b++) m->klass[b] = 0;
+    for (int64_t b = 0; b < n->boxes; b++) m->category[b] = 0;
     double *line = m->low[0]; /* not in use yet; as long as a group at least */
     for (int64_t k = 1; k < n->classes; k++)
         for (int64_t b = 0; b < n->boxes; b += SIDE_BY_SIDE) {
@@ -77,7 +77,7 @@ static void emit_nms_read_image(const nms_args *a, const void *boxes, const void
             const int64_t at = base * n->classes + (n->boxes_last ? k * n->boxes + b : b * n->classes + k);
             cpu_dense_load(line, a->dtype, scores, at, n->boxes_last ? 1 : n->classes, count);
             for (int64_t i = 0; i < count; i++)
-                if (line[i] > m->best[b + i]) m->best[b + i] = line[i], m->klass[b + i] = (double)k;
+                if (line[i] > m->best[b + i]) m->best[b + i] = line[i], m->category[b + i] = (double)k;
         }
 }
 
@@ -91,7 +91,7 @@ static int emit_nms_by_score(const void *x, const void *y) {
 }
 
 static bool emit_nms_suppressed(const mil_nms *n, const nms_memory *m, const double low[2], const double high[2],
-                                double area, double klass, int64_t kept) {
+                                double area, double category, int64_t kept) {
     for (int64_t k = 0; k < kept; k += SIDE_BY_SIDE) {
         int hits = 0;
         for (int i = 0; i < SIDE_BY_SIDE; i++) {
@@ -103,7 +103,7 @@ static bool emit_nms_suppressed(const mil_nms *n, const nms_memory *m, const dou
             const double both = (right > left ? right - left : 0.0) * (bottom > top ? bottom - top : 0.0);
             const double all = m->area[j] + area - both;
             const double overlap = all > 0.0 ? both / all : 0.0;
-            hits |= overlap > n->iou_threshold && (!n->per_class || m->kept_klass[j] == klass) && j < kept;
+            hits |= overlap > n->iou_threshold && (!n->per_class || m->kept_category[j] == category) && j < kept;
         }
         if (hits) return true;
     }
@@ -124,9 +124,9 @@ static int64_t emit_nms_detect(const mil_nms *n, nms_memory *m) {
             high[d] = m->box[d][b] + m->box[2 + d][b] / 2;
         }
         const double area = m->box[2][b] * m->box[3][b];
-        if (emit_nms_suppressed(n, m, low, high, area, m->klass[b], kept)) continue;
+        if (emit_nms_suppressed(n, m, low, high, area, m->category[b], kept)) continue;
         for (int d = 0; d < 2; d++) m->low[d][kept] = low[d], m->high[d][kept] = high[d];
-        m->area[kept] = area, m->kept_klass[kept] = m->klass[b];
+        m->area[kept] = area, m->kept_category[kept] = m->category[b];
         m->kept[kept++] = b;
     }
     return kept;

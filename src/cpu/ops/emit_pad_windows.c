@@ -180,7 +180,7 @@ static propane_status emit_pad_plan_kernel(planner *p, const mil_op *op, spread_
         return PROPANE_OK;
     default: { /* fill_like */
         const mil_value *v = mil_in(op, "value");
-        const double value = v ? mil_const_f64(v->konst, 0) : 0.0;
+        const double value = v ? mil_const_f64(v->constant, 0) : 0.0;
         mil_pack_f64(a->value, op->results[0]->type.dtype, &value, 1);
         a->kernel = emit_pad_value_line;
         return PROPANE_OK;
@@ -225,7 +225,7 @@ propane_status cpu_emit_spread(planner *p, const mil_op *op, propane_error *err)
 
 static bool emit_pad_takes_spread(const mil_op *op) {
     const mil_value *value = op->info->code == MIL_OP_fill_like ? mil_in(op, "value") : NULL;
-    if (value && !(value->konst && value->konst->data)) return false;
+    if (value && !(value->constant && value->constant->data)) return false;
     return mil_dtype_get(op->results[0]->type.dtype)->bits >= 8;
 }
 

@@ -49,12 +49,12 @@ static propane_status emit_reference_read_operand(planner *p, const mil_value *v
                                                   int64_t *doubles, propane_error *err) {
     int64_t count = mil_type_count(&v->type);
     o->tensor.type = v->type;
-    o->constant = v->konst != NULL;
+    o->constant = v->constant != NULL;
     if (o->constant) {
         if (mil_dtype_get(v->type.dtype)->kind == MIL_KIND_STRING) return PROPANE_OK;
         o->tensor.data = ARENA_ARRAY(p->arena, count + 1, double);
         if (!o->tensor.data) return cpu_program_no_memory(err);
-        mil_unpack_f64(o->tensor.data, v->type.dtype, v->konst->data, count);
+        mil_unpack_f64(o->tensor.data, v->type.dtype, v->constant->data, count);
         return PROPANE_OK;
     }
     cpu_view view;
@@ -91,9 +91,9 @@ static propane_status emit_reference_read_operands(planner *p, const mil_op *op,
 /* Lists have memory of their own, which the slow meaning does not see. */
 static bool emit_reference_has_list(const mil_op *op) {
     for (int r = 0; r < op->result_count; r++)
-        if (op->results[r]->type.shell == MIL_LIST) return true;
+        if (op->results[r]->type.container == MIL_LIST) return true;
     MIL_FOR_OPERANDS (op, v)
-        if (v->type.shell == MIL_LIST && !v->konst) return true;
+        if (v->type.container == MIL_LIST && !v->constant) return true;
     return false;
 }
 
@@ -117,7 +117,7 @@ propane_status cpu_emit_reference(planner *p, const mil_op *op, propane_error *e
         PROPANE_TRY(cpu_emit_result(p, op->results[r], &want[r], err));
         have[r] = want[r];
         if (!cpu_view_is_dense(&want[r])) {
-            int b = cpu_emit_buffer(p, CPU_PLACE_TEMP, mil_type_count(type) * cpu_view_dtype_bytes(type->dtype));
+            int b = cpu_emit_buffer(p, CPU_STORAGE_TEMP, mil_type_count(type) * cpu_view_dtype_bytes(type->dtype));
             if (b < 0) return cpu_program_no_memory(err);
             have[r] = cpu_view_dense(type, b);
         }

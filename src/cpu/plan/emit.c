@@ -6,24 +6,15 @@
 #include <assert.h>
 #include <string.h>
 
+#include "core/base/array.h"
 #include "cpu/loop/strided_copy.h"
 
 /* ---- memory ----------------------------------------------------------------------------------------------------------- */
 
-/* Room for one more in an array of the work arena. */
-static bool emit_grow(planner *p, void **array, int count, int *capacity, size_t size) {
-    if (count < *capacity) return true;
-    int more = *capacity ? *capacity * 2 : 64;
-    void *bigger = arena_array(p->work, (size_t)more, size);
-    if (!bigger) return false;
-    if (count) memcpy(bigger, *array, (size_t)count * size);
-    *array = bigger;
-    *capacity = more;
-    return true;
-}
-
-int cpu_emit_buffer(planner *p, cpu_place place, int64_t bytes) {
-    if (!emit_grow(p, (void **)&p->buffers, p->buffer_count, &p->buffer_capacity, sizeof *p->buffers)) return -1;
+int cpu_emit_buffer(planner *p, cpu_storage place, int64_t bytes) {
+    cpu_buffer *buffers = ARENA_MORE(p->work, p->buffers, p->buffer_count, NULL);
+    if (!buffers) return -1;
+    p->buffers = buffers;
     p->buffers[p->buffer_count] =
         (cpu_buffer){.place = place, .bytes = bytes, .first = 1 << 30, .last = -1, .alias = -1};
     return p->buffer_count++;
@@ -34,7 +25,7 @@ propane_status cpu_emit_constant(planner *p, int64_t floats, float **out, cpu_re
     if (!memory) return cpu_program_no_memory(err);
     memory += (64 - (uintptr_t)memory % 64) % 64;
     memset(memory, 0, (size_t)floats * sizeof(float));
-    const int b = cpu_emit_buffer(p, CPU_PLACE_CONST, floats * (int64_t)sizeof(float));
+    const int b = cpu_emit_buffer(p, CPU_STORAGE_CONST, floats * (int64_t)sizeof(float));
     if (b < 0) return cpu_program_no_memory(err);
     p->buffers[b].data = memory;
     cpu_emit_touch(p, b);
@@ -50,7 +41,7 @@ void cpu_emit_touch(planner *p, int buffer) {
 }
 
 propane_status cpu_emit_scratch(planner *p, int64_t bytes, cpu_ref *out, propane_error *err) {
-    int b = cpu_emit_buffer(p, CPU_PLACE_TEMP, bytes ? bytes : 64);
+    int b = cpu_emit_buffer(p, CPU_STORAGE_TEMP, bytes ? bytes : 64);
     if (b < 0) return cpu_program_no_memory(err);
     cpu_emit_touch(p, b);
     *out = (cpu_ref){b, 0};
@@ -60,15 +51,15 @@ propane_status cpu_emit_scratch(planner *p, int64_t bytes, cpu_ref *out, propane
 propane_status cpu_emit_operand(planner *p, const mil_value *v, cpu_view *out, propane_error *err) {
     *out = p->views[v->id];
     if (out->buffer >= 0) return PROPANE_OK;
-    assert(v->konst);
-    mil_type type = v->konst->type;
+    assert(v->constant);
+    mil_type type = v->constant->type;
     const mil_dtype_info *info = mil_dtype_get(type.dtype);
-    if (!v->konst->data || info->kind == MIL_KIND_STRING || info->bits < 8 || type.shell == MIL_LIST)
+    if (!v->constant->data || info->kind == MIL_KIND_STRING || info->bits < 8 || type.container == MIL_LIST)
         return mil_op_fail(p->current, err, PROPANE_ERR_UNSUPPORTED, "the cpu driver cannot read a constant%s of %s",
-                           type.shell == MIL_LIST ? " list" : "", info->name);
-    int b = cpu_emit_buffer(p, CPU_PLACE_CONST, cpu_view_type_bytes(&type));
+                           type.container == MIL_LIST ? " list" : "", info->name);
+    int b = cpu_emit_buffer(p, CPU_STORAGE_CONST, cpu_view_type_bytes(&type));
     if (b < 0) return cpu_program_no_memory(err);
-    p->buffers[b].data = v->konst->data;
+    p->buffers[b].data = v->constant->data;
     p->views[v->id] = cpu_view_dense(&type, b);
     *out = p->views[v->id];
     return PROPANE_OK;
@@ -79,7 +70,7 @@ propane_status cpu_emit_result(planner *p, const mil_value *v, cpu_view *out, pr
         *out = p->views[v->id] = p->placed[v->id];
         return PROPANE_OK;
     }
-    int b = cpu_emit_buffer(p, CPU_PLACE_TEMP, cpu_view_type_bytes(&v->type));
+    int b = cpu_emit_buffer(p, CPU_STORAGE_TEMP, cpu_view_type_bytes(&v->type));
     if (b < 0) return cpu_program_no_memory(err);
     *out = p->views[v->id] = cpu_view_dense(&v->type, b);
     return PROPANE_OK;
@@ -89,7 +80,7 @@ propane_status cpu_emit_result_dense(planner *p, const mil_value *v, cpu_view *o
     PROPANE_TRY(cpu_emit_result(p, v, out, err));
     *at = *out;
     if (cpu_view_is_dense(out)) return PROPANE_OK;
-    int b = cpu_emit_buffer(p, CPU_PLACE_TEMP, cpu_view_count(out) * cpu_view_dtype_bytes(out->dtype));
+    int b = cpu_emit_buffer(p, CPU_STORAGE_TEMP, cpu_view_count(out) * cpu_view_dtype_bytes(out->dtype));
     if (b < 0) return cpu_program_no_memory(err);
     *at = cpu_view_dense(&v->type, b);
     return PROPANE_OK;
@@ -100,7 +91,7 @@ propane_status cpu_emit_result_channels(planner *p, const mil_value *v, cpu_view
     PROPANE_TRY(cpu_emit_result(p, v, out, err));
     *at = *out;
     if (out->stride[1] == 1 || out->dim[1] == 1) return PROPANE_OK;
-    const int b = cpu_emit_buffer(p, CPU_PLACE_TEMP, mil_type_count(&v->type) * cpu_view_dtype_bytes(out->dtype));
+    const int b = cpu_emit_buffer(p, CPU_STORAGE_TEMP, mil_type_count(&v->type) * cpu_view_dtype_bytes(out->dtype));
     if (b < 0) return cpu_program_no_memory(err);
     *at = cpu_view_channels_last(&v->type, b);
     return PROPANE_OK;
@@ -110,8 +101,9 @@ propane_status cpu_emit_result_channels(planner *p, const mil_value *v, cpu_view
 
 propane_status cpu_emit_step(planner *p, cpu_step_run run, const void *args, const char *kind, const mil_value *makes,
                              double flops, double bytes, propane_error *err) {
-    if (!emit_grow(p, (void **)&p->steps, p->step_count, &p->step_capacity, sizeof *p->steps))
-        return cpu_program_no_memory(err);
+    cpu_step *steps = ARENA_MORE(p->work, p->steps, p->step_count, NULL);
+    if (!steps) return cpu_program_no_memory(err);
+    p->steps = steps;
     cpu_step *s = &p->steps[p->step_count++];
     *s = (cpu_step){.run = run, .args = args, .kind = kind, .flops = flops, .bytes = bytes};
     s->name = arena_string(p->arena, makes && makes->name ? makes->name : "");
@@ -122,8 +114,9 @@ propane_status cpu_emit_step(planner *p, cpu_step_run run, const void *args, con
 
 propane_status cpu_emit_may_share(planner *p, const cpu_view *from, const cpu_view *to, propane_error *err) {
     if (p->buffers[from->buffer].bytes != p->buffers[to->buffer].bytes) return PROPANE_OK;
-    if (!emit_grow(p, (void **)&p->pairs, p->pair_count, &p->pair_capacity, sizeof *p->pairs))
-        return cpu_program_no_memory(err);
+    cpu_emit_pair *pairs = ARENA_MORE(p->work, p->pairs, p->pair_count, NULL);
+    if (!pairs) return cpu_program_no_memory(err);
+    p->pairs = pairs;
     p->pairs[p->pair_count++] = (cpu_emit_pair){p->step_count, from->buffer, to->buffer};
     return PROPANE_OK;
 }
@@ -147,7 +140,7 @@ propane_status cpu_emit_dense(planner *p, const mil_value *makes, const cpu_view
     *out = from;
     if (cpu_view_is_dense(&from)) return PROPANE_OK;
     mil_type type = mil_type_tensor(from.dtype, from.rank, from.dim);
-    int b = cpu_emit_buffer(p, CPU_PLACE_TEMP, cpu_view_type_bytes(&type));
+    int b = cpu_emit_buffer(p, CPU_STORAGE_TEMP, cpu_view_type_bytes(&type));
     if (b < 0) return cpu_program_no_memory(err);
     *out = cpu_view_dense(&type, b);
     return cpu_emit_copy(p, makes, &from, out, err);
@@ -156,7 +149,7 @@ propane_status cpu_emit_dense(planner *p, const mil_value *makes, const cpu_view
 propane_status cpu_emit_channels(planner *p, const mil_value *makes, const mil_type *type, cpu_view *v,
                                  propane_error *err) {
     if (v->stride[1] == 1 || v->dim[1] == 1) return PROPANE_OK;
-    const int b = cpu_emit_buffer(p, CPU_PLACE_TEMP, mil_type_count(type) * cpu_view_dtype_bytes(type->dtype));
+    const int b = cpu_emit_buffer(p, CPU_STORAGE_TEMP, mil_type_count(type) * cpu_view_dtype_bytes(type->dtype));
     if (b < 0) return cpu_program_no_memory(err);
     const cpu_view from = *v;
     *v = cpu_view_channels_last(type, b);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * What emitters (ops/) have: memory for values, steps, copies. An emitter asks where its operands lie and where its results
- * shall lie, fills in its arguments, tells which buffers the step touches, and adds the step.
+ * What emitters (ops/) have: memory for values, steps, copies. An emitter asks where its operands lie and where its
+ * results shall lie, fills in its arguments, tells which buffers the step touches, and adds the step.
  */
 #ifndef CPU_PLAN_EMIT_H
 #define CPU_PLAN_EMIT_H
@@ -27,11 +27,11 @@ struct planner {
     bool *is_placed;
 
     cpu_buffer *buffers;
-    int buffer_count, buffer_capacity;
+    int buffer_count;
     cpu_step *steps;
-    int step_count, step_capacity;
+    int step_count;
     cpu_emit_pair *pairs;
-    int pair_count, pair_capacity;
+    int pair_count;
 
     cpu_program *program;
     bool check;            /* it will not run: constants are not prepared */
@@ -43,10 +43,10 @@ struct planner {
                            propane_error *err);
 };
 
-/* ---- memory ----------------------------------------------------------------------------------------------------------- */
+/* ---- memory ------------------------------------------------------------------------------------------------------ */
 
 /* A new buffer; -1: no memory. */
-int cpu_emit_buffer(planner *p, cpu_place place, int64_t bytes);
+int cpu_emit_buffer(planner *p, cpu_storage place, int64_t bytes);
 /* A constant of that many floats, zeros, to be filled now. */
 PROPANE_CHECK propane_status cpu_emit_constant(planner *p, int64_t floats, float **out, cpu_ref *at,
                                                propane_error *err);
@@ -56,15 +56,15 @@ PROPANE_CHECK propane_status cpu_emit_scratch(planner *p, int64_t bytes, cpu_ref
 PROPANE_CHECK propane_status cpu_emit_operand(planner *p, const mil_value *v, cpu_view *out, propane_error *err);
 /* Where a result shall be written: its place, or a new dense buffer. */
 PROPANE_CHECK propane_status cpu_emit_result(planner *p, const mil_value *v, cpu_view *out, propane_error *err);
-/* Also where a kernel that writes densely shall write: there, or, if `out` is not dense, into memory of its own that the
- * caller copies from. */
+/* Also where a kernel that writes densely shall write: there, or, if `out` is not dense, into memory of its own that
+ * the caller copies from. */
 PROPANE_CHECK propane_status cpu_emit_result_dense(planner *p, const mil_value *v, cpu_view *out, cpu_view *at,
                                                    propane_error *err);
 /* The same for an image that is written with its channels next to one another. */
 PROPANE_CHECK propane_status cpu_emit_result_channels(planner *p, const mil_value *v, cpu_view *out, cpu_view *at,
                                                       propane_error *err);
 
-/* ---- steps ------------------------------------------------------------------------------------------------------------ */
+/* ---- steps ------------------------------------------------------------------------------------------------------- */
 
 /* Adds a step; the buffers that it touches are told by cpu_emit_touch before it: that counts for the step that is added
  * next. */
@@ -75,7 +75,7 @@ PROPANE_CHECK propane_status cpu_emit_step(planner *p, cpu_step_run run, const v
 PROPANE_CHECK propane_status cpu_emit_may_share(planner *p, const cpu_view *from, const cpu_view *to,
                                                 propane_error *err);
 
-/* ---- copies ----------------------------------------------------------------------------------------------------------- */
+/* ---- copies ------------------------------------------------------------------------------------------------------ */
 
 /* Copies elements; both views have one shape and one element size. */
 PROPANE_CHECK propane_status cpu_emit_copy(planner *p, const mil_value *makes, const cpu_view *from, const cpu_view *to,
@@ -87,7 +87,7 @@ PROPANE_CHECK propane_status cpu_emit_dense(planner *p, const mil_value *makes, 
 PROPANE_CHECK propane_status cpu_emit_channels(planner *p, const mil_value *makes, const mil_type *type, cpu_view *v,
                                                propane_error *err);
 
-/* ---- operations whose operands and results lie densely ------------------------------------------------------------------ */
+/* ---- operations whose operands and results lie densely ----------------------------------------------------------- */
 
 enum { CPU_EMIT_IN = 4, CPU_EMIT_OUT = 4 };
 

@@ -52,13 +52,13 @@ static int64_t facts_last_dim(const mil_type *t, int from_end) {
 
 /* Rows of a causal mask that is square in its last two dimensions and the same for all others; 0: it is none. */
 static int64_t facts_mask_rows(const mil_value *v) {
-    if (!v->konst || !mil_dtype_is_float(v->type.dtype) || v->type.rank < 2) return 0;
+    if (!v->constant || !mil_dtype_is_float(v->type.dtype) || v->type.rank < 2) return 0;
     int64_t n = facts_last_dim(&v->type, 1);
     if (n < 2 || facts_last_dim(&v->type, 2) != n || mil_type_count(&v->type) != n * n) return 0;
-    if (mil_const_f64(v->konst, 1) > MASKED) return 0;
+    if (mil_const_f64(v->constant, 1) > MASKED) return 0;
     for (int64_t i = 0; i < n; i++)
         for (int64_t j = 0; j < n; j++) {
-            double x = mil_const_f64(v->konst, i * n + j);
+            double x = mil_const_f64(v->constant, i * n + j);
             if (j > i ? !(x <= MASKED) : !(fabs(x) <= 0)) return 0; /* NaN, too */
         }
     return n;
@@ -88,7 +88,9 @@ enum {
     MOST_TAPS = 1024,
 };
 
-bool cpu_plan_is_known(const mil_value *v) { return v && v->konst && v->konst->data && v->type.dtype == MIL_fp32; }
+bool cpu_plan_is_known(const mil_value *v) {
+    return v && v->constant && v->constant->data && v->type.dtype == MIL_fp32;
+}
 
 bool cpu_plan_is_image_conv(const mil_op *op, mil_conv *c) {
     if (op->info->code != MIL_OP_conv || !cpu_plan_is_known(mil_in(op, "weight"))) return false;

@@ -17,7 +17,8 @@ unsigned cpu_plan_tile_axes(const mil_op *op);
 
 /* A softmax along the last dimension. */
 bool cpu_plan_is_row_softmax(const mil_op *op);
-/* Rows of the causal mask that the sum adds, a square constant of 0 and, after the diagonal, -9000 or less; 0: it adds none. */
+/* Rows of the causal mask that the sum adds, a square constant of 0 and, after the diagonal, -9000 or less; 0: it adds
+ * none. */
 int64_t cpu_plan_adds_mask(const mil_op *op);
 
 /* A convolution of images with constant weights that the channels-last kernels take, a pool that they take. */

@@ -27,7 +27,7 @@ static propane_status graph_list_ops(cpu_graph *g, propane_error *err) {
     }
     for (mil_op *op = g->f->last; op; op = op->prev) {
         bool wanted = false;
-        for (int r = 0; r < op->result_count; r++) wanted |= needed[op->results[r]->id] && !op->results[r]->konst;
+        for (int r = 0; r < op->result_count; r++) wanted |= needed[op->results[r]->id] && !op->results[r]->constant;
         if (!wanted) continue;
         g->ops[g->op_count++] = op;
         MIL_FOR_OPERANDS (op, v) needed[v->id] = true;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * The graph of a function: its operations, who makes and who reads each value, and the nodes that they are grouped in. A node
- * becomes one step (or a few). Fusions (fuse/) merge nodes and say what a node is; emitters (ops/) read that.
+ * The graph of a function: its operations, who makes and who reads each value, and the nodes that they are grouped in.
+ * A node becomes one step (or a few). Fusions (fuse/) merge nodes and say what a node is; emitters (ops/) read that.
  *
  * Lives in the planner's work arena. Knows nothing of memory, steps or kernels.
  */
@@ -11,7 +11,7 @@
 #include "core/mil/mil.h"
 #include "cpu/plan/options.h"
 
-/* ---- what a node is --------------------------------------------------------------------------------------------------- */
+/* ---- what a node is ---------------------------------------------------------------------------------------------- */
 
 typedef enum cpu_node_kind {
     CPU_NODE_OP,         /* one operation, through its family's row */
@@ -33,7 +33,8 @@ typedef struct cpu_fused_attention {
     const mil_value *mask; /* an input [.., period, keys] that is added to the scores; NULL: the mask is a constant */
 } cpu_fused_attention;
 
-/* A layer and what is done to its results before they are stored (fuse/fuse_conv.c): see cpu_conv_finish; then `map`. */
+/* A layer and what is done to its results before they are stored (fuse/fuse_conv.c): see cpu_conv_finish; then
+ * `map`. */
 typedef struct cpu_fused_conv {
     const mil_op *op;        /* conv or linear */
     const mil_value *x;      /* what it reads, */
@@ -43,8 +44,8 @@ typedef struct cpu_fused_conv {
     bool depthwise, swish;
     int map; /* cpu_elementwise_code; -1: none */
     double least, p, q, low, high;
-    /* A depthwise layer that is a step together with others (fuse_bottleneck.c): the convolution that makes x (NULL: alone),
-     * the 1x1 convolution of its results and their mean over lines and columns (NULL: not wanted). */
+    /* A depthwise layer that is a step together with others (fuse_bottleneck.c): the convolution that makes x (NULL:
+     * alone), the 1x1 convolution of its results and their mean over lines and columns (NULL: not wanted). */
     const struct cpu_fused_conv *first, *last;
     const mil_value *mean;
 } cpu_fused_conv;
@@ -69,7 +70,7 @@ typedef struct cpu_node {
     const cpu_fused_conv *conv;
 } cpu_node;
 
-/* ---- the graph --------------------------------------------------------------------------------------------------------- */
+/* ---- the graph --------------------------------------------------------------------------------------------------- */
 
 typedef struct cpu_graph {
     arena *work;
@@ -81,8 +82,8 @@ typedef struct cpu_graph {
     mil_op **ops; /* without constants, in the function's order */
     int *op_of;   /* by value id: index of the operation that makes it; -1: parameter or constant */
     int *uses;    /* by value id: operands and results that name it */
-    int *
-        readers; /* indices of the operations that read a value, in order, once for each operand; those of value id lie */
+    /* indices of the operations that read a value, in order, once for each operand; those of value id lie */
+    int *readers;
     int *read_from;              /* at [read_from[id], read_from[id + 1]) */
     bool *absorbed;              /* by value id: a cast that only products read, which convert by themselves */
     cpu_stored_weights *weights; /* by value id */
@@ -104,12 +105,12 @@ PROPANE_CHECK propane_status cpu_graph_sort(cpu_graph *g, propane_error *err);
 
 static inline int cpu_graph_index(const cpu_graph *g, const mil_op *op) { return g->op_of[op->results[0]->id]; }
 /* The operation that makes the value; -1: parameter or constant. */
-static inline int cpu_graph_maker(const cpu_graph *g, const mil_value *v) { return v->konst ? -1 : g->op_of[v->id]; }
+static inline int cpu_graph_maker(const cpu_graph *g, const mil_value *v) { return v->constant ? -1 : g->op_of[v->id]; }
 static inline cpu_node *cpu_graph_node(const cpu_graph *g, const mil_op *op) {
     return &g->nodes[g->node_of[cpu_graph_index(g, op)]];
 }
 
-/* ---- who reads --------------------------------------------------------------------------------------------------------- */
+/* ---- who reads --------------------------------------------------------------------------------------------------- */
 
 /* Indices of the operations that read the value, in order; one that reads it twice stands there twice. */
 static inline int cpu_graph_reads(const cpu_graph *g, const mil_value *v, const int **readers) {
@@ -125,11 +126,12 @@ bool cpu_graph_is_free(const cpu_graph *g, const mil_op *op);
 /* Whether it takes signed rows: elementwise, but the operand lies outside of its node. */
 bool cpu_graph_takes_rows(const cpu_node *n);
 
-/* ---- merging ----------------------------------------------------------------------------------------------------------- */
+/* ---- merging ----------------------------------------------------------------------------------------------------- */
 
 /* Whether a node outside lies on a way from one of the operations' nodes to another: they cannot be one step then. */
 bool cpu_graph_is_between(cpu_graph *g, const mil_op *const *ops, int count);
-/* Makes the nodes of the operations one, that of the first, and returns it; what it is, is for the caller to say. NULL: no memory. */
+/* Makes the nodes of the operations one, that of the first, and returns it; what it is, is for the caller to say. NULL:
+ * no memory. */
 cpu_node *cpu_graph_merge(cpu_graph *g, const mil_op *const *ops, int count);
 
 #endif

@@ -76,7 +76,7 @@ static propane_status plan_list_io(planner *p, const mil_function *given, propan
     if (!out->in || !out->out) return cpu_program_no_memory(err);
     for (int i = 0; i < p->g.f->param_count; i++) {
         const mil_value *v = p->g.f->params[i];
-        int b = cpu_emit_buffer(p, CPU_PLACE_INPUT, (int64_t)out->inputs[i].bytes);
+        int b = cpu_emit_buffer(p, CPU_STORAGE_INPUT, (int64_t)out->inputs[i].bytes);
         if (b < 0) return cpu_program_no_memory(err);
         p->buffers[b].index = i;
         p->views[v->id] = cpu_view_dense(&v->type, b);
@@ -126,7 +126,7 @@ static propane_status plan_emit_nodes(planner *p, propane_error *err) {
 
 static propane_status plan_emit_results(planner *p, propane_error *err) {
     for (int b = 0; b < p->buffer_count; b++) {
-        if (p->buffers[b].place != CPU_PLACE_OUTPUT) continue;
+        if (p->buffers[b].place != CPU_STORAGE_OUTPUT) continue;
         const mil_value *v = p->g.f->results[p->buffers[b].index];
         cpu_view want = cpu_view_dense(&v->type, b), have;
         PROPANE_TRY(cpu_emit_operand(p, v, &have, err));
@@ -140,7 +140,7 @@ static propane_status plan_keep_constants(planner *p, propane_error *err) {
     int64_t bytes = 0;
     for (int b = 0; b < p->buffer_count; b++) {
         cpu_buffer *o = &p->buffers[b];
-        if (o->place != CPU_PLACE_CONST || o->first > o->last) continue;
+        if (o->place != CPU_STORAGE_CONST || o->first > o->last) continue;
         o->offset = bytes;
         bytes += (o->bytes + 63) / 64 * 64;
     }
@@ -150,7 +150,7 @@ static propane_status plan_keep_constants(planner *p, propane_error *err) {
     out->constant_bytes = (size_t)bytes;
     for (int b = 0; b < p->buffer_count; b++) {
         const cpu_buffer *o = &p->buffers[b];
-        if (o->place == CPU_PLACE_CONST && o->first <= o->last)
+        if (o->place == CPU_STORAGE_CONST && o->first <= o->last)
             memcpy((unsigned char *)out->constants + o->offset, o->data, (size_t)o->bytes);
     }
     return PROPANE_OK;
@@ -178,7 +178,7 @@ static propane_status plan_finish(planner *p, propane_error *err) {
     if (!out->buffers || !out->steps || !out->base) return cpu_program_no_memory(err);
     for (int b = 0; b < out->buffer_count; b++) {
         out->buffers[b].data = NULL;
-        if (out->buffers[b].place == CPU_PLACE_CONST && out->constants)
+        if (out->buffers[b].place == CPU_STORAGE_CONST && out->constants)
             out->base[b] = (unsigned char *)out->constants + out->buffers[b].offset;
     }
     return PROPANE_OK;

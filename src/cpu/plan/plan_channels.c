@@ -7,13 +7,13 @@
 #include "cpu/plan/plan_stages.h"
 
 static bool plan_channels_lies_so(const planner *p, const mil_value *v) {
-    return !v->konst && p->is_placed[v->id] && cpu_view_is_channels_last(&p->placed[v->id]);
+    return !v->constant && p->is_placed[v->id] && cpu_view_is_channels_last(&p->placed[v->id]);
 }
 
 static propane_status plan_channels_place(planner *p, const mil_value *v, propane_error *err) {
-    if (p->is_placed[v->id] || v->konst || v->type.rank != 4 || v->type.dtype != MIL_fp32) return PROPANE_OK;
+    if (p->is_placed[v->id] || v->constant || v->type.rank != 4 || v->type.dtype != MIL_fp32) return PROPANE_OK;
     if (v->type.dim[1] < 2 || v->type.dim[2] * v->type.dim[3] < 2) return PROPANE_OK;
-    int b = cpu_emit_buffer(p, CPU_PLACE_TEMP, mil_type_count(&v->type) * cpu_view_dtype_bytes(MIL_fp32));
+    int b = cpu_emit_buffer(p, CPU_STORAGE_TEMP, mil_type_count(&v->type) * cpu_view_dtype_bytes(MIL_fp32));
     if (b < 0) return cpu_program_no_memory(err);
     p->placed[v->id] = cpu_view_channels_last(&v->type, b);
     p->is_placed[v->id] = true;

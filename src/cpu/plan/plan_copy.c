@@ -17,7 +17,7 @@ static void plan_copy_cast_weights(mil_builder *b, mil_op *op) {
     for (int i = 1; op && !plan_copy_widens(op) && i < op->info->param_count; i++) {
         mil_operand *o = &op->operands[i];
         const mil_type *x = &op->operands[0].values[0]->type;
-        if (op->info->params[i].klass != MIL_CLASS_WEIGHT || !o->count || o->values[0]->type.dtype == x->dtype)
+        if (op->info->params[i].type_class != MIL_CLASS_WEIGHT || !o->count || o->values[0]->type.dtype == x->dtype)
             continue;
         b->before = op;
         mil_value *cast = mil_build_cast(b, o->values[0], x->dtype);
@@ -30,7 +30,7 @@ static void plan_copy_cast_weights(mil_builder *b, mil_op *op) {
 static void plan_copy_cast_factors(mil_builder *b, mil_op *op) {
     for (int i = 0; op && i < op->info->param_count; i++) {
         mil_operand *o = &op->operands[i];
-        if (op->info->params[i].klass != MIL_CLASS_FACTOR || !o->count ||
+        if (op->info->params[i].type_class != MIL_CLASS_FACTOR || !o->count ||
             mil_dtype_is_float(o->values[0]->type.dtype) || !mil_dtype_is_float(op->results[0]->type.dtype))
             continue;
         b->before = op;
@@ -45,8 +45,8 @@ static mil_value *plan_copy_own_result(mil_builder *b, const mil_function *f, in
     const mil_value *v = f->results[i];
     mil_value *own = map[v->id];
     if (!f->owner) return own;
-    if (!own && v->konst) own = mil_build_const(b, NULL, &v->konst->type, v->konst->data);
-    bool again = own && !own->def && !own->konst;
+    if (!own && v->constant) own = mil_build_const(b, NULL, &v->constant->type, v->constant->data);
+    bool again = own && !own->def && !own->constant;
     for (int k = 0; k < i; k++) again |= f->results[k] == v;
     return own && again ? mil_build_unary(b, MIL_OP_identity, own) : own;
 }

@@ -16,7 +16,7 @@ static int plan_memory_root_of(const cpu_buffer *buffers, int b) {
 static void plan_memory_share_output(planner *p, const cpu_emit_pair *pair) {
     int from = plan_memory_root_of(p->buffers, pair->from);
     cpu_buffer *f = &p->buffers[from], *t = &p->buffers[pair->to];
-    if (f->place != CPU_PLACE_TEMP || f->last != pair->step || t->first != pair->step || f->bytes != t->bytes) return;
+    if (f->place != CPU_STORAGE_TEMP || f->last != pair->step || t->first != pair->step || f->bytes != t->bytes) return;
     f->alias = pair->to;
     t->first = f->first;
 }
@@ -25,13 +25,13 @@ static void plan_memory_share_output(planner *p, const cpu_emit_pair *pair) {
 static void plan_memory_share(planner *p) {
     for (int i = 0; i < p->pair_count; i++) {
         const cpu_emit_pair *pair = &p->pairs[i];
-        if (p->buffers[pair->from].place != CPU_PLACE_TEMP) continue;
-        if (p->buffers[pair->to].place == CPU_PLACE_OUTPUT) plan_memory_share_output(p, pair);
-        if (p->buffers[pair->to].place != CPU_PLACE_TEMP) continue;
+        if (p->buffers[pair->from].place != CPU_STORAGE_TEMP) continue;
+        if (p->buffers[pair->to].place == CPU_STORAGE_OUTPUT) plan_memory_share_output(p, pair);
+        if (p->buffers[pair->to].place != CPU_STORAGE_TEMP) continue;
         if (p->buffers[pair->to].alias >= 0) continue;
         int from = plan_memory_root_of(p->buffers, pair->from);
         cpu_buffer *f = &p->buffers[from], *t = &p->buffers[pair->to];
-        if (f->place != CPU_PLACE_TEMP || f->last != pair->step || t->first != pair->step || f->bytes != t->bytes)
+        if (f->place != CPU_STORAGE_TEMP || f->last != pair->step || t->first != pair->step || f->bytes != t->bytes)
             continue;
         t->alias = from;
         f->last = t->last;
@@ -45,7 +45,7 @@ static propane_status plan_memory_in_place(planner *p, propane_error *err) {
     if (!out->in_place) return cpu_program_no_memory(err);
     for (int i = 0; i < p->pair_count; i++) {
         const cpu_buffer *from = &p->buffers[p->pairs[i].from], *to = &p->buffers[p->pairs[i].to];
-        if (from->place != CPU_PLACE_INPUT || to->place != CPU_PLACE_OUTPUT) continue;
+        if (from->place != CPU_STORAGE_INPUT || to->place != CPU_STORAGE_OUTPUT) continue;
         if (from->last == p->pairs[i].step && to->first == p->pairs[i].step)
             out->in_place[to->index * out->input_count + from->index] = true;
     }
@@ -59,7 +59,7 @@ static propane_status plan_memory_lay_out(planner *p, propane_error *err) {
     if (!spans || !of) return cpu_program_no_memory(err);
     for (int b = 0; b < p->buffer_count; b++) {
         const cpu_buffer *o = &p->buffers[b];
-        if (o->place != CPU_PLACE_TEMP || o->alias >= 0 || o->first > o->last) continue;
+        if (o->place != CPU_STORAGE_TEMP || o->alias >= 0 || o->first > o->last) continue;
         of[count] = b;
         spans[count++] = (fit_span){.first = o->first, .last = o->last, .bytes = o->bytes + guard};
     }

@@ -15,7 +15,7 @@ static bool plan_place_computes(const mil_op *op) {
 
 static void plan_place_one(planner *p, const mil_value *v, const cpu_view *target) {
     cpu_view at = *target;
-    while (v->def && !v->konst && !p->is_placed[v->id] && p->g.op_of[v->id] >= 0) {
+    while (v->def && !v->constant && !p->is_placed[v->id] && p->g.op_of[v->id] >= 0) {
         const mil_op *op = v->def;
         const cpu_emitter *b = cpu_emitter_of(op);
         if (!b->view) {
@@ -36,7 +36,7 @@ static void plan_place_one(planner *p, const mil_value *v, const cpu_view *targe
 static propane_status plan_place_results(planner *p, propane_error *err) {
     for (int i = 0; i < p->g.f->result_count; i++) {
         const mil_value *v = p->g.f->results[i];
-        int buffer = cpu_emit_buffer(p, CPU_PLACE_OUTPUT, cpu_view_type_bytes(&v->type));
+        int buffer = cpu_emit_buffer(p, CPU_STORAGE_OUTPUT, cpu_view_type_bytes(&v->type));
         if (buffer < 0) return cpu_program_no_memory(err);
         p->buffers[buffer].index = i;
         cpu_view dense = cpu_view_dense(&v->type, buffer);
@@ -54,7 +54,7 @@ static propane_status plan_place_parts(planner *p, const mil_op *op, propane_err
     PROPANE_TRY(mil_attr_int(op, "axis", &axis, err));
     if (axis < 0) axis += whole->type.rank;
     if (!p->is_placed[whole->id]) {
-        int buffer = cpu_emit_buffer(p, CPU_PLACE_TEMP, cpu_view_type_bytes(&whole->type));
+        int buffer = cpu_emit_buffer(p, CPU_STORAGE_TEMP, cpu_view_type_bytes(&whole->type));
         if (buffer < 0) return cpu_program_no_memory(err);
         p->placed[whole->id] = cpu_view_dense(&whole->type, buffer);
         p->is_placed[whole->id] = true;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Products as an engine's multiply-add array makes them (ane/h13/accumulate.h says what that is), CPU_ARRAY_ROWS rows by
- * CPU_ARRAY_COLUMNS columns at a time. Sums are integers in units of 2^-16: whoever calls knows that none leaves int32.
+ * Products as an engine's multiply-add array makes them (ane/h13/accumulate.h says what that is), CPU_ARRAY_ROWS rows
+ * by CPU_ARRAY_COLUMNS columns at a time. Sums are integers in units of 2^-16: whoever calls knows that none leaves
+ * int32.
  */
 #ifndef CPU_SIMD_ARRAY_UKERNEL_H
 #define CPU_SIMD_ARRAY_UKERNEL_H
@@ -16,8 +17,8 @@ typedef struct cpu_array_left {
     int64_t step;       /* from one row to the next */
 } cpu_array_left;
 
-/* sum[r][j] += the rounded products of row r with column j of the panel [depth][CPU_ARRAY_COLUMNS]. All numbers are fp16's.
- * `near`: products are below 64 in size; `far`: below 32768. One row, or CPU_ARRAY_ROWS. */
+/* sum[r][j] += the rounded products of row r with column j of the panel [depth][CPU_ARRAY_COLUMNS]. All numbers are
+ * fp16's. `near`: products are below 64 in size; `far`: below 32768. One row, or CPU_ARRAY_ROWS. */
 typedef void (*cpu_array_add)(int32_t (*sum)[CPU_ARRAY_COLUMNS], cpu_array_left left, const float *panel,
                               int64_t depth);
 typedef struct cpu_array_kernels {

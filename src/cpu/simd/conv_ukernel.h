@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * Layers whose activations have their channels next to one another (a point of an image, or a row of a matrix, is a run of
- * channels): convolutions and products with constant weights, depthwise convolutions, pooling. Nothing is unfolded: a tile
- * multiplies points with a panel of weights straight out of the image, tap after tap, and finishes its results (bias, sum,
- * activation) in registers.
+ * Layers whose activations have their channels next to one another (a point of an image, or a row of a matrix, is a run
+ * of channels): convolutions and products with constant weights, depthwise convolutions, pooling. Nothing is unfolded:
+ * a tile multiplies points with a panel of weights straight out of the image, tap after tap, and finishes its results
+ * (bias, sum, activation) in registers.
  *
  * A tile is two runs of at most `half` points; the points of a run are a_row floats apart. Each result is one chain of
  * multiply-adds in the order of taps and channels, whatever the tile it falls into.
@@ -44,8 +44,8 @@ typedef enum cpu_conv_kind { CPU_CONV_WEIGHTS, CPU_CONV_MAX, CPU_CONV_SUM } cpu_
 
 /* A line of results of a window that slides over each channel by itself. */
 typedef struct cpu_conv_line {
-    const float
-        *x; /* the image's first point of the line that tap row 0 of the window reads; it may lie above the image */
+    /* the image's first point of the line that tap row 0 of the window reads; it may lie above the image */
+    const float *x;
     int64_t row, col;       /* floats to the next row and column of taps */
     int64_t step;           /* to the next result's first tap: columns of the image, */
     int64_t dilation, in;   /* between two taps, and how many there are */
@@ -60,8 +60,8 @@ typedef struct cpu_conv_line {
     const cpu_conv_finish *finish;
 } cpu_conv_line;
 
-/* Transforms of minimal filtering F(4 x 4, 3 x 3), a tile at a time: 6 x 6 points of the image to 36 products' operands,
- * 36 products' results to 4 x 4 points, finished. */
+/* Transforms of minimal filtering F(4 x 4, 3 x 3), a tile at a time: 6 x 6 points of the image to 36 products'
+ * operands, 36 products' results to 4 x 4 points, finished. */
 typedef struct cpu_conv_winograd {
     const float *x; /* the image's point of the tile's first corner; it may lie outside: */
     int64_t x_row, x_col, top, bottom, left,

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
- * What gemm needs of an instruction set: packing, microtiles, the finishing of a tile, and matrix-vector kernels. The loops
- * around the tiles are drawn in gemm/gemm.h.
+ * What gemm needs of an instruction set: packing, microtiles, the finishing of a tile, and matrix-vector kernels. The
+ * loops around the tiles are drawn in gemm/gemm.h.
  *
- * Packed operands consist of 32-bit words: one fp32 number, or two neighbours in k as bfloat16 where the machine multiplies
- * those (pair = 2). k is counted in words from here on: kw = ceil(k / pair).
+ * Packed operands consist of 32-bit words: one fp32 number, or two neighbours in k as bfloat16 where the machine
+ * multiplies those (pair = 2). k is counted in words from here on: kw = ceil(k / pair).
  *   A: panels of `mr` rows (the last one of fewer, rounded up to `row_step`), each [kw][height], or, in quads,
  *      [kw / 4][height][4]: for an A with neighbours along k, whose fours are copied and need not be transposed
  *   B: panels of `nr` columns, each [kw][nr]
@@ -53,8 +53,8 @@ typedef void (*gemm_tile)(const float *a, const float *b, int64_t kw, float *c, 
                           const gemm_next *fetch);
 
 /* The same for a full panel of A in quads that is packed on the fly, from fp32 or fp16: `a` is written (the whole panel
- * but for its padding) and then read as a tile reads it. Element (r, k) is k elements after source + r*stride, stride in
- * bytes; kw is a multiple of GEMM_QUAD. */
+ * but for its padding) and then read as a tile reads it. Element (r, k) is k elements after source + r*stride, stride
+ * in bytes; kw is a multiple of GEMM_QUAD. */
 typedef void (*gemm_pack_a_tile)(float *a, const void *source, int64_t stride, const float *b, int64_t kw, float *c,
                                  int64_t ldc, float alpha, bool add, const gemm_next *fetch);
 
@@ -63,9 +63,10 @@ typedef void (*gemm_pack_a_tile)(float *a, const void *source, int64_t stride, c
 typedef void (*gemm_pack_b_tile)(const float *a, float *b, const void *source, int64_t stride, int64_t kw, float *c,
                                  int64_t ldc, float alpha, bool add, const gemm_next *fetch);
 
-/* `pack_next`: computes a full tile, A not in quads, and, where fetch->put is set, packs part of the next block of A beside
- * it: for kw / 16 values of k, `step` bytes apart, it converts the mr words of each of GEMM_PASS_PANELS adjacent panels from
- * fetch->at on to fp32 and stores them at fetch->put. It prefetches `second` bytes ahead. kw is a multiple of GEMM_BLOCK. */
+/* `pack_next`: computes a full tile, A not in quads, and, where fetch->put is set, packs part of the next block of A
+ * beside it: for kw / 16 values of k, `step` bytes apart, it converts the mr words of each of GEMM_PASS_PANELS adjacent
+ * panels from fetch->at on to fp32 and stores them at fetch->put. It prefetches `second` bytes ahead. kw is a multiple
+ * of GEMM_BLOCK. */
 enum { GEMM_PASS_PANELS = 4 };
 
 typedef struct cpu_gemm_kernels {
@@ -79,7 +80,8 @@ typedef struct cpu_gemm_kernels {
      * data + c*across + k*along. round: to bfloat16 */
     void (*pack)(float *target, int width, const void *data, cpu_dtype dtype, int64_t across, int64_t along,
                  int64_t count, int64_t k0, int64_t k1, bool round);
-    /* A panel of A in quads: elements (r, k) at data + r*stride + k, `rows` of `height` are there; whole blocks are written. */
+    /* A panel of A in quads: elements (r, k) at data + r*stride + k, `rows` of `height` are there; whole blocks are
+     * written. */
     void (*pack_quads)(float *target, int height, const void *data, cpu_dtype dtype, int64_t stride, int64_t rows,
                        int64_t k0, int64_t k1, bool round);
     /* tile: rows x cols sums (already times alpha) with row stride `stride`; overwritten */

@@ -39,17 +39,19 @@ typedef struct cpu_gemv_kernels {
     cpu_gemv_tile tiles[CPU_WEIGHTS_COUNT][4]; /* [format][log2 of the columns] */
 } cpu_gemv_kernels;
 
-/* ---- int_dot ----------------------------------------------------------------------------------------------------------
- * Products of weights in few bits with vectors that became integers, for processors that add up products of bytes
- * (AVX-512 VNNI). A vector's 32 neighbours share a scale and are sixteen bits wide, as a high and a low byte, so nothing
- * is lost that fp32 sums of a row would show: 1 / 65024 of the largest of the 32.
+/* ---- int_dot
+ * ---------------------------------------------------------------------------------------------------------- Products
+ * of weights in few bits with vectors that became integers, for processors that add up products of bytes (AVX-512
+ * VNNI). A vector's 32 neighbours share a scale and are sixteen bits wide, as a high and a low byte, so nothing is lost
+ * that fp32 sums of a row would show: 1 / 65024 of the largest of the 32.
  *
  *     w x = scale_w scale_x sum (u - bias) q,   u = w + bias unsigned,   q = 256 high + low
  *
  * `start` holds -bias times the sums of four neighbouring q, which is where the sums begin: integers, so exact.
  */
 
-/* Steps of 64 weights, in this order of bytes: INT8 as they lie; INT4 first halves of both blocks, then the second ones. */
+/* Steps of 64 weights, in this order of bytes: INT8 as they lie; INT4 first halves of both blocks, then the second
+ * ones. */
 typedef struct cpu_int_dot_step {
     int8_t high[64], low[64];
     int32_t start[16];

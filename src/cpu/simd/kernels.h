@@ -21,14 +21,14 @@
 #include "cpu/simd/reduce.h"
 #include "cpu/simd/window_ukernel.h"
 
-/* Bytes are of an L2 of 1 MB and scaled to the machine's (mem_second_cache). How k is cut decides the order of sums, so
+/* Bytes are of an L2 of 1 MB and scaled to the machine's (mem_l2_bytes). How k is cut decides the order of sums, so
  * the results' last bits; all other sizes decide speed alone. */
 typedef struct cpu_gemm_sizes {
     int64_t kc_whole; /* elements of k that are one pass; */
-    int64_t
-        kc_tall; /* more are cut into passes of about this where C has more rows than columns, so that B is small, */
-    int64_t kc;  /* or else of this */
-    int64_t nc;  /* columns of a streamed block of B, which stays in L2 while all of A passes, */
+    /* more are cut into passes of about this where C has more rows than columns, so that B is small, */
+    int64_t kc_tall;
+    int64_t kc;       /* or else of this */
+    int64_t nc;       /* columns of a streamed block of B, which stays in L2 while all of A passes, */
     int64_t nc_bytes; /* and what it takes there at most */
     /* Rows of a streamed block of A. Few where B fits in L2; many where B comes from L3. What is prefetched across the
      * rows wants whole lines. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Kernels that combine many elements to one: reductions, softmax, dot products. Sums are blocked: fp32 over at most
- * CPU_REDUCE_BLOCK neighbours (or 64 rows of a strided axis), the blocks' sums added after, in an order that the length and
- * the instruction set fix.
+ * CPU_REDUCE_BLOCK neighbours (or 64 rows of a strided axis), the blocks' sums added after, in an order that the length
+ * and the instruction set fix.
  *
  * An axis is contiguous (rows of `length` neighbours) or strided (columns: element i of column j is x[i*stride + j]).
  * These are kernels for one thread: a planner splits rows, or ranges of columns, over the pool.

@@ -4,8 +4,8 @@
 #ifndef CPU_SIMD_VEC_COMMON_H
 #define CPU_SIMD_VEC_COMMON_H
 
-/* Kernels' names, for debuggers and profiles: operation, type, instruction set and, where it has one, tile. KERNEL_ISA is
- * defined by the file that includes the bodies. */
+/* Kernels' names, for debuggers and profiles: operation, type, instruction set and, where it has one, tile. KERNEL_ISA
+ * is defined by the file that includes the bodies. */
 #define KERNEL_JOIN(op, type, isa)            cpu_##op##_##type##_##isa
 #define KERNEL_OF(op, type, isa)              KERNEL_JOIN(op, type, isa)
 #define KERNEL(op, type)                      KERNEL_OF(op, type, KERNEL_ISA)

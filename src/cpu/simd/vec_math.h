@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Elementary functions on vectors, in terms of vec_*.h. Coefficients: tools/fit_polynomials.py. The plain version calls the
- * C library instead, so that it is an independent opinion. Errors as observed: tests/cpu/test_elementwise.c.
+ * Elementary functions on vectors, in terms of vec_*.h. Coefficients: tools/fit_polynomials.py. The plain version calls
+ * the C library instead, so that it is an independent opinion. Errors as observed: tests/cpu/test_elementwise.c.
  */
 #ifndef CPU_SIMD_VEC_MATH_H
 #define CPU_SIMD_VEC_MATH_H
@@ -172,7 +172,8 @@ VFN vf v_erf(vf x) {
     return v_select(v_lt(a, v_set(0.93f)), small, v_copysign(large, x));
 }
 
-/* Both of x = n pi/2 + r; `turn` 0: sine, 1: cosine. Arguments too large for the three-part reduction go to the library. */
+/* Both of x = n pi/2 + r; `turn` 0: sine, 1: cosine. Arguments too large for the three-part reduction go to the
+ * library. */
 VFN vf sin_cos(vf x, int turn) {
     if (vm_any(v_le(v_set(30000.0f), v_abs(x)))) return v_each(turn ? cosf : sinf, x);
     vf n = v_round(v_mul(x, v_set(0x1.45f306p-1f)));
@@ -202,8 +203,8 @@ VFN vf v_cos(vf x) { return sin_cos(x, 1); }
 #ifdef VEC_PLAIN
 VFN vf one_over_one_and(vf e) { return v_div(v_set(1), v_add(v_set(1), e)); }
 #else
-/* 1 / (1 + e) for 0 <= e <= 1: the parabola of least error, 1/99, and twice Newton's step. A division takes longer than all
- * of it, and the instruction that approximates one gives other bits on other makes of processors. */
+/* 1 / (1 + e) for 0 <= e <= 1: the parabola of least error, 1/99, and twice Newton's step. A division takes longer than
+ * all of it, and the instruction that approximates one gives other bits on other makes of processors. */
 VFN vf one_over_one_and(vf e) {
     vf d = v_add(v_set(1), e), r = v_fma(v_fma(v_set(32.0f / 99), e, v_set(-80.0f / 99)), e, v_set(98.0f / 99));
     r = v_fma(r, v_fnma(d, r, v_set(1)), r);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Windows that slide over planes (one channel's image with its padding), CPU_WINDOW_LANES results at a time; and the same
- * points copied side by side as a panel of a matrix of patches.
+ * Windows that slide over planes (one channel's image with its padding), CPU_WINDOW_LANES results at a time; and the
+ * same points copied side by side as a panel of a matrix of patches.
  */
 #ifndef CPU_SIMD_WINDOW_UKERNEL_H
 #define CPU_SIMD_WINDOW_UKERNEL_H
@@ -33,7 +33,8 @@ typedef struct cpu_window_patches {
 } cpu_window_patches;
 
 typedef struct cpu_window_kernels {
-    /* `blocks` times CPU_WINDOW_LANES results of one line; taps[t] is where tap t begins, `start` what a result begins with. */
+    /* `blocks` times CPU_WINDOW_LANES results of one line; taps[t] is where tap t begins, `start` what a result begins
+     * with. */
     void (*line[CPU_WINDOW_KINDS])(float *out, int64_t blocks, const float *const *taps, const float *weights,
                                    int64_t count, float start);
     /* Whole runs of lanes are copied: what is too much lies where the next segment or the next row will be, or, of the

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * What tells one architecture from another, as data: how it normalises, what its feed-forward half is, how it knows
- * positions, and every tensor with its names and its form in the files. Builders, weights, files, plans and estimates read
- * these rows; none of them knows an architecture by name. A new architecture is one file that fills a model_arch and a line
- * in arch.c.
+ * positions, and every tensor with its names and its form in the files. Builders, weights, files, plans and estimates
+ * read these rows; none of them knows an architecture by name. A new architecture is one file that fills a model_arch
+ * and a line in arch.c.
  */
 #ifndef LM_ARCH_ARCH_H
 #define LM_ARCH_ARCH_H
@@ -16,7 +16,8 @@ typedef enum arch_position { ARCH_ROPE, ARCH_LEARNED } arch_position;
 
 typedef enum model_part { MODEL_EMBED, MODEL_ATTN, MODEL_FFN, MODEL_HEAD } model_part;
 
-/* Sizes by what they stand for: width, hidden (of all experts), queries, keys, one head, vocabulary, positions, experts. */
+/* Sizes by what they stand for: width, hidden (of all experts), queries, keys, one head, vocabulary, positions,
+ * experts. */
 typedef enum arch_size { ARCH_1, ARCH_D, ARCH_H, ARCH_Q, ARCH_KV, ARCH_HD, ARCH_V, ARCH_P, ARCH_E } arch_size;
 
 typedef enum arch_role {
@@ -30,8 +31,8 @@ typedef enum arch_role {
 
 typedef enum arch_when { ARCH_ALWAYS, ARCH_IF_ATTENTION_BIAS, ARCH_IF_MLP_BIAS, ARCH_IF_OWN_HEAD } arch_when;
 
-/* One tensor. Inside a layer the names stand behind the layer's prefix ("model.layers.3." and "blk.3."). Rows with the same
- * name in a file lie there one below the other, in the table's order, as one tensor. */
+/* One tensor. Inside a layer the names stand behind the layer's prefix ("model.layers.3." and "blk.3."). Rows with the
+ * same name in a file lie there one below the other, in the table's order, as one tensor. */
 typedef struct arch_tensor {
     model_part part;
     const char *param; /* of the part's function: "q_proj", "norm_bias" */
@@ -99,7 +100,8 @@ const model_arch *model_arch_of(const model_config *c);
 static inline bool model_arch_is_gated(const model_arch *a) { return a->mlp != ARCH_GELU_TANH; }
 
 int64_t model_arch_size(const model_config *c, arch_size size);
-/* Is the row a parameter of its part's function; does the model hold a tensor of its own for it (a tied head does not)? */
+/* Is the row a parameter of its part's function; does the model hold a tensor of its own for it (a tied head does
+ * not)? */
 bool model_arch_used(const model_config *c, const arch_tensor *row);
 bool model_arch_held(const model_config *c, const arch_tensor *row);
 /* The first of the rows that lie in one tensor of the files with this one: itself, unless files hold several as one. */
@@ -113,9 +115,9 @@ int64_t model_arch_parameters(const model_config *c);
 /* The index-th parameter of a part's function behind its activations; NULL: there are no more. */
 const arch_tensor *model_arch_param(const model_config *c, model_part part, int index);
 
-/* The residual stream is kept divided by the embeddings' factor: then embeddings are added as they are, each half's result is
- * multiplied with this, and the epsilon of the norms that read the stream is divided by the factor's square. All else is the
- * same, as a norm does not see its input's scale. */
+/* The residual stream is kept divided by the embeddings' factor: then embeddings are added as they are, each half's
+ * result is multiplied with this, and the epsilon of the norms that read the stream is divided by the factor's square.
+ * All else is the same, as a norm does not see its input's scale. */
 double model_arch_residual_scale(const model_config *c);
 double model_arch_stream_eps(const model_config *c);
 

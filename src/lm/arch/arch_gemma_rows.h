@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Rows of tensors that the Gemmas have in common: norms before and after each half, whose weights lie in Hugging Face's files
- * less 1.
+ * Rows of tensors that the Gemmas have in common: norms before and after each half, whose weights lie in Hugging Face's
+ * files less 1.
  */
 #ifndef LM_ARCH_ARCH_GEMMA_ROWS_H
 #define LM_ARCH_ARCH_GEMMA_ROWS_H

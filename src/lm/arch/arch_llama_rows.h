@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Rows of tensors that models of Llama's form have in common, for the tables of single architectures. In the order in which a
- * table has them.
+ * Rows of tensors that models of Llama's form have in common, for the tables of single architectures. In the order in
+ * which a table has them.
  */
 #ifndef LM_ARCH_ARCH_LLAMA_ROWS_H
 #define LM_ARCH_ARCH_LLAMA_ROWS_H

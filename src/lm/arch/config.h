@@ -32,22 +32,23 @@ typedef struct model_config {
     model_rope_scaling rope_scaling;
     double rope_factor, rope_low_factor, rope_high_factor; /* 0 where they have no meaning */
     int64_t rope_original;                                 /* positions before scaling; likewise */
-    /* Longrope: what pairs turn slower by, up to rope_original positions and beyond, and what turned queries and keys are
-     * multiplied with. Contexts end at rope_original; the second list is kept for files alone. */
+    /* Longrope: what pairs turn slower by, up to rope_original positions and beyond, and what turned queries and keys
+     * are multiplied with. Contexts end at rope_original; the second list is kept for files alone. */
     double rope_short[MODEL_ROPE_PAIRS], rope_long[MODEL_ROPE_PAIRS], rope_attention;
     int64_t rotary_dim; /* of a head's numbers, those at the front that RoPE turns; 0: all */
-    /* Layers may differ in where they look and in how they know positions. Those whose number, counted from 1, is a multiple
-     * of full_every (0: none) see all positions before them, the others the last sliding_window, themselves included (0: all of
-     * them do). Windowed ones turn with rope_local_theta, unscaled, where it is not 0. Multiples of nope_every do not turn. */
+    /* Layers may differ in where they look and in how they know positions. Those whose number, counted from 1, is a
+     * multiple of full_every (0: none) see all positions before them, the others the last sliding_window, themselves
+     * included (0: all of them do). Windowed ones turn with rope_local_theta, unscaled, where it is not 0. Multiples of
+     * nope_every do not turn. */
     int64_t sliding_window, full_every, nope_every;
     double rope_local_theta;
     double attention_softcap, logits_softcap; /* scores and logits x become cap * tanh(x / cap); 0: they stay */
     double query_pre_attn_scalar;             /* scores are divided by its root; 0: by head_dim's */
-    /* What embeddings, a half's result and scores are multiplied with, and logits divided by; 0: 1, for scores 1 / sqrt(HD).
-     * Embeddings are not scaled as such: see model_arch_residual_scale. */
+    /* What embeddings, a half's result and scores are multiplied with, and logits divided by; 0: 1, for scores 1 /
+     * sqrt(HD). Embeddings are not scaled as such: see model_arch_residual_scale. */
     double embedding_multiplier, residual_multiplier, attention_multiplier, logits_scaling;
-    /* Experts: the router's softmax gives each a part; the num_experts_per_tok largest are kept, and, with norm_topk_prob,
-     * divided by their sum. 0 experts: the half is one. */
+    /* Experts: the router's softmax gives each a part; the num_experts_per_tok largest are kept, and, with
+     * norm_topk_prob, divided by their sum. 0 experts: the half is one. */
     int64_t num_experts, num_experts_per_tok, moe_intermediate_size;
     bool norm_topk_prob;
     bool attention_bias, mlp_bias;      /* where the architecture leaves a choice */
@@ -58,13 +59,15 @@ typedef struct model_config {
 
 /* A model of about two million parameters; a place to start from. */
 void model_config_default(model_config *c);
-/* The same size in another architecture; an unknown `type` is PROPANE_ERR_UNSUPPORTED and the message lists those there are. */
+/* The same size in another architecture; an unknown `type` is PROPANE_ERR_UNSUPPORTED and the message lists those there
+ * are. */
 PROPANE_CHECK propane_status model_config_default_of(model_config *c, const char *type, propane_error *err);
 /* Every value and how they fit together; the message begins with `source` and names key and value. */
 PROPANE_CHECK propane_status model_config_check(const model_config *c, const char *source, propane_error *err);
 /* Reads the keys of a JSON object. Needed: hidden_size, intermediate_size, num_hidden_layers, num_attention_heads,
- * vocab_size, under the architecture's own names. Left out: what transformers takes (lm/arch/arch.h). What Propane cannot do
- * (an unknown model_type, another activation, sliding windows, other rope scaling) is PROPANE_ERR_UNSUPPORTED. */
+ * vocab_size, under the architecture's own names. Left out: what transformers takes (lm/arch/arch.h). What Propane
+ * cannot do (an unknown model_type, another activation, sliding windows, other rope scaling) is
+ * PROPANE_ERR_UNSUPPORTED. */
 PROPANE_CHECK propane_status model_config_from_json(const json_t *object, const char *source, model_config *out,
                                                     propane_error *err);
 PROPANE_CHECK propane_status model_config_parse(const char *data, size_t length, const char *source, model_config *out,
@@ -79,8 +82,8 @@ int64_t model_config_kv(const model_config *c);         /* kv heads * head_dim *
 int64_t model_config_hidden(const model_config *c);     /* of a feed-forward half: of all experts */
 int64_t model_config_rotary(const model_config *c);     /* rotary_dim, or head_dim */
 double model_config_score_scale(const model_config *c); /* what products of queries and keys are multiplied with */
-/* Radians a position that pair i of a head turns, scaled as the configuration says; in layers with a base of their own they
- * turn by model_config_local_rate. */
+/* Radians a position that pair i of a head turns, scaled as the configuration says; in layers with a base of their own
+ * they turn by model_config_local_rate. */
 double model_config_rope_rate(const model_config *c, int64_t i);
 double model_config_local_rate(const model_config *c, int64_t i);
 const char *model_config_rope_name(const model_config *c); /* as config.json has it: "default", "linear" */

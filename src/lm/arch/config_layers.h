@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * The part of a configuration in which layers differ, between config.json and model_config: windows, bases of RoPE, layers
- * without positions, soft caps. Only what the architecture's row says it has is read and written.
+ * The part of a configuration in which layers differ, between config.json and model_config: windows, bases of RoPE,
+ * layers without positions, soft caps. Only what the architecture's row says it has is read and written.
  */
 #ifndef LM_ARCH_CONFIG_LAYERS_H
 #define LM_ARCH_CONFIG_LAYERS_H

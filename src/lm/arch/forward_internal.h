@@ -58,8 +58,8 @@ mil_value *forward_with_residual(forward_context *x, mil_value *in, mil_value *y
 /* A number of rows that a reshape shall give; -1 where positions are open. */
 int64_t forward_rows_of(const forward_context *x, int64_t rows);
 
-/* Experts (forward_experts.c). What each expert counts for at each position, [B,E,1,S], from the router's product; and the
- * experts' activations [B,E*M,1,S], multiplied with it. */
+/* Experts (forward_experts.c). What each expert counts for at each position, [B,E,1,S], from the router's product; and
+ * the experts' activations [B,E*M,1,S], multiplied with it. */
 mil_value *forward_expert_parts(forward_context *x, mil_value *router);
 mil_value *forward_choose_experts(forward_context *x, mil_value *act, mil_value *parts);
 

@@ -38,10 +38,6 @@ bool model_lora_targets(const model_lora *l, const char *param) {
     return l->rank > 0 && lora_is_listed(l->targets, param);
 }
 
-bool model_lora_equal(const model_lora *a, const model_lora *b) {
-    return a->rank == b->rank && model_lora_scale(a) == model_lora_scale(b) && strcmp(a->targets, b->targets) == 0;
-}
-
 /* ---- choosing ---------------------------------------------------------------------------------------------------------------- */
 
 static bool lora_is_candidate(const model_config *c, const arch_tensor *row) {

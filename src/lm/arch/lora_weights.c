@@ -19,11 +19,17 @@ static const char *lora_adapter_name(arena *a, const char *name, char kind) {
     return arena_printf(a, "base_model.model.%.*s.lora_%c.weight", (int)length, name, kind);
 }
 
+/* As llama.cpp calls it: "blk.0.attn_q.weight.lora_a". */
+static const char *lora_gguf_name(arena *a, const char *name, char kind) {
+    return arena_printf(a, "%s.lora_%c", name, kind == 'A' ? 'a' : 'b');
+}
+
 static bool lora_add(model_weights *w, const model_tensor *base, char kind, int64_t out, int64_t in) {
     model_tensor *t = &w->tensors[model_weights_total(w)];
     *t = (model_tensor){.part = base->part, .layer = base->layer, .decay = true, .role = ARCH_MATRIX, .rank = 2};
     t->name = lora_adapter_name(w->arena, base->name, kind);
-    t->stored = t->gguf = lora_adapter_name(w->arena, base->stored, kind);
+    t->stored = lora_adapter_name(w->arena, base->stored, kind);
+    t->gguf = lora_gguf_name(w->arena, base->gguf, kind);
     t->param = arena_printf(w->arena, "%s_lora_%c", base->param, kind == 'A' ? 'a' : 'b');
     t->dim[0] = t->stored_rows = out;
     t->dim[1] = in;
@@ -36,7 +42,7 @@ static bool lora_add(model_weights *w, const model_tensor *base, char kind, int6
     w->adapter_floats += (t->count + ALIGN_FLOATS - 1) / ALIGN_FLOATS * ALIGN_FLOATS;
     w->adapter_parameters += t->count;
     w->adapter_count++;
-    return t->name && t->stored && t->param;
+    return t->name && t->stored && t->gguf && t->param;
 }
 
 static void lora_drop_adapters(model_weights *w) {

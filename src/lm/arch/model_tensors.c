@@ -162,7 +162,7 @@ model_expert model_tensor_expert(const model_tensor *t, int64_t expert) {
 }
 
 const model_tensor *model_weights_piece(const model_weights *w, const model_tensor *t, int k) {
-    for (int i = 0; i < w->count; i++)
+    for (int i = 0; i < model_weights_total(w); i++)
         if (w->tensors[i].layer == t->layer && strcmp(w->tensors[i].stored, t->stored) == 0 && k-- == 0)
             return &w->tensors[i];
     return NULL;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * The registry of a model's tensors: what they are called, where they lie in one block of fp32 master weights, and which
- * parameter of which forward function they feed. Gradients and optimiser moments use blocks of the same layout: `floats`
- * floats, tensor t at [t.offset, t.offset + t.count). The gaps between tensors (to 64 bytes) are zero and stay so.
+ * The registry of a model's tensors: what they are called, where they lie in one block of fp32 master weights, and
+ * which parameter of which forward function they feed. Gradients and optimiser moments use blocks of the same layout:
+ * `floats` floats, tensor t at [t.offset, t.offset + t.count). The gaps between tensors (to 64 bytes) are zero and stay
+ * so.
  */
 #ifndef LM_ARCH_MODEL_TENSORS_H
 #define LM_ARCH_MODEL_TENSORS_H
@@ -21,7 +22,8 @@ typedef struct model_tensor {
     int64_t count;  /* elements */
     int64_t offset; /* in floats, a multiple of 16 */
 
-    /* In files. Some hold several of our tensors, one below the other, as one; Hugging Face's may then be transposed. */
+    /* In files. Some hold several of our tensors, one below the other, as one; Hugging Face's may then be
+     * transposed. */
     const char *stored, *gguf;      /* names there */
     int64_t stored_rows, first_row; /* of the stored tensor's rows, ours are [first_row, first_row + dim[0]) */
     bool transposed;                /* in Hugging Face's files: [in, stored_rows] */
@@ -29,8 +31,8 @@ typedef struct model_tensor {
     int64_t experts;                /* files hold so many matrices [rows,D] or [D,columns]; 0: one */
 } model_tensor;
 
-/* One expert's matrix within a tensor of several: rows of `columns` floats, dim[1] of the tensor apart. Experts lie one below the
- * other where the width is what is read, side by side where it is what is made. */
+/* One expert's matrix within a tensor of several: rows of `columns` floats, dim[1] of the tensor apart. Experts lie one
+ * below the other where the width is what is read, side by side where it is what is made. */
 typedef struct model_expert {
     int64_t rows, columns;
     int64_t first; /* element of the tensor */
@@ -67,17 +69,18 @@ void model_weights_swap(model_weights *a, model_weights *b);
 
 PROPANE_CHECK propane_status model_weights_create(const model_config *config, model_weights **out, propane_error *err);
 void model_weights_free(model_weights *w);
-/* Seeded. Matrices: normal with deviation `deviation` (0: 1/sqrt(inputs) of each matrix; the embedding 0.02); o_proj and
- * down_proj, whose results are added to the residual stream 2L times, divided by sqrt(2L). Norm weights: 1; biases: 0. Each tensor
- * draws from a generator of its own (seed and index), so one tensor's size does not change the next one's values. */
+/* Seeded. Matrices: normal with deviation `deviation` (0: 1/sqrt(inputs) of each matrix; the embedding 0.02); o_proj
+ * and down_proj, whose results are added to the residual stream 2L times, divided by sqrt(2L). Norm weights: 1; biases:
+ * 0. Each tensor draws from a generator of its own (seed and index), so one tensor's size does not change the next
+ * one's values. */
 void model_weights_init(model_weights *w, uint64_t seed, double deviation);
 
 const model_tensor *model_weights_find(const model_weights *w, const char *name); /* NULL: there is none */
-/* Tensors that make up the output head (and a tied embedding): config.vocab_piece rows each, one after the other, in the
- * registry and in memory. */
+/* Tensors that make up the output head (and a tied embedding): config.vocab_piece rows each, one after the other, in
+ * the registry and in memory. */
 int64_t model_weights_pieces(const model_config *c);
-/* The tensor that feeds a function's parameter; "lm_head" of a tied model is embed_tokens. The first of several pieces. NULL:
- * there is none. */
+/* The tensor that feeds a function's parameter; "lm_head" of a tied model is embed_tokens. The first of several pieces.
+ * NULL: there is none. */
 const model_tensor *model_weights_param(const model_weights *w, model_part part, int layer, const char *param);
 /* The k-th of the tensors that are stored together with t, t itself included, from the first row on; NULL: no more. */
 const model_tensor *model_weights_piece(const model_weights *w, const model_tensor *t, int k);

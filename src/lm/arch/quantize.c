@@ -15,16 +15,6 @@ model_packing model_packing_for(model_packing wanted, int64_t in) {
     return wanted >= MODEL_INT8 && in % BLOCK ? MODEL_FP16 : wanted;
 }
 
-int64_t model_pack_bytes(model_packing packing, int64_t out, int64_t in) {
-    switch (packing) {
-    case MODEL_FP16:
-    case MODEL_BF16: return out * in * 2;
-    case MODEL_INT8: return out * in / BLOCK * (BLOCK + 2);
-    case MODEL_INT4: return out * in / BLOCK * (BLOCK / 2 + 2);
-    default: return out * in * 4;
-    }
-}
-
 /* Bits of the largest magnitude: as integers they are in the same order, and loops over them become vector code. */
 static uint32_t quantize_largest(const uint32_t bits[BLOCK]) {
     uint32_t most = 0;

@@ -7,8 +7,8 @@
  *   int4   NAME [O, I/32, 16] uint8    and NAME_scale [O, I/32, 1] fp16:  w = (q - 8) * scale   (GGUF's Q4_0)
  *
  * where int4's low nibbles are the first 16 of 32 weights and the high ones the others. Rows that are no multiple of 32
- * stay fp16. Programs say it in plain operations (model_pack_build), so every device that knows those can run them; the cpu
- * driver recognises them and reads what is stored.
+ * stay fp16. Programs say it in plain operations (model_pack_build), so every device that knows those can run them; the
+ * cpu driver recognises them and reads what is stored.
  */
 #ifndef LM_ARCH_QUANTIZE_H
 #define LM_ARCH_QUANTIZE_H
@@ -19,7 +19,6 @@ typedef enum model_packing { MODEL_UNPACKED, MODEL_FP16, MODEL_BF16, MODEL_INT8,
 
 /* What it is for rows of `in` weights. */
 model_packing model_packing_for(model_packing wanted, int64_t in);
-int64_t model_pack_bytes(model_packing packing, int64_t out, int64_t in); /* scales included; UNPACKED: fp32 */
 /* `data`, `scales` (NULL without) as above. */
 void model_pack(model_packing packing, const float *w, int64_t out, int64_t in, void *data, uint16_t *scales);
 /* Declares the parameters and computes the matrix [out, in] in `dtype`. NULL: the builder has failed. */

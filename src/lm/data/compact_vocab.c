@@ -160,7 +160,8 @@ static propane_status compact_vocab_read_all(vocab_map *c, const safetensors *s,
 propane_status compact_vocab_read(vocab_map *c, const char *path, propane_error *err) {
     safetensors *s = NULL;
     PROPANE_TRY(safetensors_open(path, &s, err));
-    propane_status status = compact_vocab_read_all(c, s, err);
+    propane_status status = safetensors_verify_model(s, err);
+    if (status == PROPANE_OK) status = compact_vocab_read_all(c, s, err);
     safetensors_close(s);
     return status;
 }

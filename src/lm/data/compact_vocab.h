@@ -16,7 +16,8 @@ typedef struct vocab_map {
     float *tables[2];            /* [vocab][width]: the whole embedding and, if it is separate, the whole head */
 } vocab_map;
 
-/* `used` [vocab]: not 0 where an id occurs. Their number is filled up to a multiple of 64 with ids that do not occur. */
+/* `used` [vocab]: not 0 where an id occurs. Their number is filled up to a multiple of 64 with ids that do not
+ * occur. */
 PROPANE_CHECK propane_status compact_vocab_create(const uint8_t *used, const model_config *whole, vocab_map **out,
                                                   propane_error *err);
 void compact_vocab_free(vocab_map *c);

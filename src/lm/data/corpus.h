@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Texts as ids together with their tokenizer, from whatever the user has: texts (a vocabulary is learnt or taken), token
- * files and their tokenizer, or instruction data (*.jsonl) and the model that it is for; of one kind, joined in their order.
- * All but token files also from memory.
+ * Texts as ids together with their tokenizer, from whatever the user has: texts (a vocabulary is learnt or taken),
+ * token files and their tokenizer, or instruction data (*.jsonl) and the model that it is for; of one kind, joined in
+ * their order. All but token files also from memory.
  */
 #ifndef LM_DATA_CORPUS_H
 #define LM_DATA_CORPUS_H

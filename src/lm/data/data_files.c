@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "core/base/array.h"
 #include "core/base/file.h"
 #include "lm/data/data_splits.h"
 #include "lm/data/token_dump.h"
@@ -22,14 +23,9 @@ enum { MOST_FILES = 100000, MOST_DEPTH = 32 };
 static propane_status data_files_add(data_files *f, arena *a, const char *path, propane_error *err) {
     if (f->count == MOST_FILES)
         return propane_fail(err, PROPANE_ERR_LIMIT, "%s: more than %d files; join them first", path, MOST_FILES);
-    if (f->count == f->room) {
-        const int room = f->room ? 2 * f->room : 16;
-        const char **wider = ARENA_ARRAY(a, room, const char *);
-        if (!wider) return propane_fail_memory(err, (size_t)room * sizeof *wider);
-        if (f->count) memcpy(wider, f->paths, (size_t)f->count * sizeof *wider);
-        f->paths = wider;
-        f->room = room;
-    }
+    const char **wider = ARENA_MORE(a, f->paths, f->count, err);
+    if (!wider) return PROPANE_ERR_MEMORY;
+    f->paths = wider;
     f->paths[f->count] = arena_string(a, path);
     return f->paths[f->count++] ? PROPANE_OK : propane_fail_memory(err, strlen(path));
 }
@@ -51,41 +47,31 @@ typedef struct data_found {
         const char *path;
         data_part part;
     } *items;
-    int count, room, left_out;
+    int count, left_out;
     bool divided; /* some have a part */
 } data_found;
 
 /* The entries of one folder. */
 typedef struct data_folder {
     data_entry *entries;
-    int count, room;
+    int count;
 } data_folder;
 
 static propane_status data_files_note(data_found *f, arena *a, const char *path, propane_error *err) {
     if (f->count == MOST_FILES)
         return propane_fail(err, PROPANE_ERR_LIMIT, "%s: more than %d files; join them first", path, MOST_FILES);
-    if (f->count == f->room) {
-        const int room = f->room ? 2 * f->room : 16;
-        struct data_item *wider = ARENA_ARRAY(a, room, struct data_item);
-        if (!wider) return propane_fail_memory(err, (size_t)room * sizeof *wider);
-        if (f->count) memcpy(wider, f->items, (size_t)f->count * sizeof *wider);
-        f->items = wider;
-        f->room = room;
-    }
+    struct data_item *wider = ARENA_MORE(a, f->items, f->count, err);
+    if (!wider) return PROPANE_ERR_MEMORY;
+    f->items = wider;
     f->items[f->count++] = (struct data_item){path, DATA_ANY};
     return PROPANE_OK;
 }
 
 static propane_status data_files_enter(data_folder *d, arena *a, const char *name, int first, bool folder,
                                        const data_found *f, propane_error *err) {
-    if (d->count == d->room) {
-        const int room = d->room ? 2 * d->room : 16;
-        data_entry *wider = ARENA_ARRAY(a, room, data_entry);
-        if (!wider) return propane_fail_memory(err, (size_t)room * sizeof *wider);
-        if (d->count) memcpy(wider, d->entries, (size_t)d->count * sizeof *wider);
-        d->entries = wider;
-        d->room = room;
-    }
+    data_entry *wider = ARENA_MORE(a, d->entries, d->count, err);
+    if (!wider) return PROPANE_ERR_MEMORY;
+    d->entries = wider;
     data_entry *e = &d->entries[d->count++];
     *e = (data_entry){.name = arena_string(a, name), .first = first, .end = f->count, .folder = folder, .data = true};
     for (int i = first; i < f->count; i++) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Which files of a folder are for training, which for validation and which for a test, by the names that data sets give them:
- * mlx-lm's train.jsonl, valid.jsonl and test.jsonl, Hugging Face's train-00000-of-00002 and validation/, WikiText's
- * wiki.train.tokens, llm.c's NAME_train.bin and NAME_val.bin.
+ * Which files of a folder are for training, which for validation and which for a test, by the names that data sets give
+ * them: mlx-lm's train.jsonl, valid.jsonl and test.jsonl, Hugging Face's train-00000-of-00002 and validation/,
+ * WikiText's wiki.train.tokens, llm.c's NAME_train.bin and NAME_val.bin.
  */
 #ifndef LM_DATA_DATA_SPLITS_H
 #define LM_DATA_DATA_SPLITS_H

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "core/base/array.h"
 #include "core/base/file.h"
 #include "core/base/json.h"
 #include "core/base/memory.h"
@@ -55,14 +56,10 @@ uint64_t train_examples_sum(const train_examples *e) {
 
 static propane_status jsonl_make_room(train_examples *e, int64_t more, propane_error *err) {
     int64_t used = e->start ? e->start[e->count] : 0;
-    if (e->count + 1 >= e->room) {
-        int64_t room = e->room ? 2 * e->room : 64;
-        int64_t *start = mem_resize(e->start, (size_t)room * sizeof *start);
-        if (!start) return propane_fail_memory(err, (size_t)room * sizeof *start);
-        if (!e->start) start[0] = 0;
-        e->start = start;
-        e->room = room;
-    }
+    int64_t *start = ARRAY_MORE(e->start, e->start ? e->count + 1 : 0, err);
+    if (!start) return PROPANE_ERR_MEMORY;
+    if (!e->start) start[0] = 0;
+    e->start = start;
     if (used + more > e->ids_room) {
         int64_t room = 2 * e->ids_room > used + more ? 2 * e->ids_room : used + more + 4096;
         int32_t *ids = mem_resize(e->ids, (size_t)room * sizeof *ids);
@@ -131,12 +128,7 @@ static propane_status jsonl_plain_line(reader *r, const char *prompt, const char
     text_append(&r->text.text, prompt);
     text_append(&r->text.text, completion);
     if (r->text.text.failed) return propane_fail_memory(err, whole.end);
-    if (!r->text.answers) {
-        r->text.answers = mem_array(4, sizeof *r->text.answers);
-        if (!r->text.answers) return propane_fail_memory(err, 4 * sizeof *r->text.answers);
-        r->text.answer_room = 4;
-    }
-    r->text.answers[r->text.answer_count++] = whole;
+    PROPANE_TRY(chat_text_add_answer(&r->text, whole, err));
     if (whole.begin == whole.end)
         return propane_fail(err, PROPANE_ERR_INVALID, "there is nothing to learn in it: the answer is empty");
     return jsonl_encode(r, &none, true, err);
@@ -176,13 +168,69 @@ static propane_status jsonl_wrong_keys(const json_t *object, propane_error *err)
                         *keys ? keys : "nothing");
 }
 
-static propane_status jsonl_one_line(reader *r, const json_t *object, propane_error *err) {
-    const char *prompt = "", *completion;
+static void jsonl_begin_example(reader *r) {
     r->text.text.length = 0;
     r->text.answer_count = 0;
+}
+
+/* A conversation that ends with an answer: the prompt's messages, or its text as the user's, and the answer's; some data sets
+ * repeat the prompt in the answers. */
+static propane_status jsonl_pair_messages(const json_t *prompt, const json_t *answer, json_t **out,
+                                          propane_error *err) {
+    const json_t *first = json_array_get(answer, 0);
+    const char *role = json_string_value(json_object_get(first, "role"));
+    const bool begins = role && strcmp(role, "assistant") == 0;
+    json_t *list = json_array();
+    *out = NULL;
+    if (begins && json_is_string(prompt))
+        json_add(list, json_pack("{s:s, s:O}", "role", "user", "content", prompt));
+    else if (json_is_array(prompt) && json_array_extend(list, (json_t *)(uintptr_t)prompt)) {
+        json_decref(list);
+        return propane_fail_memory(err, 0);
+    }
+    if (json_array_extend(list, (json_t *)(uintptr_t)answer)) {
+        json_decref(list);
+        return propane_fail_memory(err, 0);
+    }
+    *out = list;
+    return PROPANE_OK;
+}
+
+static propane_status jsonl_pair_answer(reader *r, const json_t *object, const char *key, propane_error *err) {
+    const json_t *prompt = json_object_get(object, "prompt"), *answer = json_object_get(object, key);
+    jsonl_begin_example(r);
+    if (json_is_string(answer) && (!prompt || json_is_string(prompt)))
+        return jsonl_plain_line(r, prompt ? json_string_value(prompt) : "", json_string_value(answer), err);
+    if (!json_is_array(answer))
+        return propane_fail(err, PROPANE_ERR_INVALID,
+                            "\"prompt\", \"chosen\" and \"rejected\" must be all strings, or answers that are lists "
+                            "of messages");
+    json_t *messages = NULL;
+    PROPANE_TRY(jsonl_pair_messages(prompt, answer, &messages, err));
+    json_decref(r->owned);
+    r->owned = messages; /* the texts are its */
+    const json_t *tools = json_object_get(object, "tools");
+    return jsonl_chat_line(r, messages, json_is_array(tools) ? tools : NULL, err);
+}
+
+/* As trl has them; two examples one after the other. */
+static propane_status jsonl_pair_line(reader *r, const json_t *object, propane_error *err) {
+    PROPANE_TRY(jsonl_pair_answer(r, object, "chosen", err));
+    return jsonl_pair_answer(r, object, "rejected", err);
+}
+
+static propane_status jsonl_one_line(reader *r, const json_t *object, propane_error *err) {
+    const char *prompt = "", *completion;
+    jsonl_begin_example(r);
     if (!json_is_object(object))
         return propane_fail(err, PROPANE_ERR_INVALID,
                             "the line is not a JSON object; give one object a line, without []");
+    const bool pair = json_object_get(object, "chosen") && json_object_get(object, "rejected");
+    if (r->out->count == 0) r->out->pairs = pair;
+    if (r->out->pairs != pair)
+        return propane_fail(err, PROPANE_ERR_INVALID,
+                            "pairs (\"chosen\" and \"rejected\") and other examples are not learned together");
+    if (pair) return jsonl_pair_line(r, object, err);
     const json_t *messages = json_object_get(object, "messages");
     json_t *translated = NULL;
     if (!messages) PROPANE_TRY(example_keys_messages(object, &translated, err));

@@ -6,6 +6,8 @@
  *                                                      in the model's chat format; learnt: the assistant's answers
  *     {"text": "Once upon a time"}                     learnt: everything
  *
+ *     {"prompt": "2+2=", "chosen": "4", "rejected": "5"}
+ *                                                      a pair for --method dpo, two examples; messages may stand for texts
  *     ShareGPT's and Alpaca's keys are read as messages (lm/data/example_keys.h)
  *
  * A .csv or .tsv file has the same keys as columns; a .json file is an array of such objects.
@@ -22,11 +24,13 @@ typedef struct train_examples {
     int32_t *ids;
     uint8_t *learn;     /* beside ids: 1 where the token is a target */
     int64_t learnt;     /* tokens that are */
+    bool pairs;         /* examples 2k and 2k + 1 are a chosen and a rejected answer */
     int64_t text_bytes; /* of what was encoded */
-    int64_t room, ids_room;
+    int64_t ids_room;
 } train_examples;
 
-/* Whether a file's name says that it holds such lines (".jsonl", ".csv", ".tsv"), or it is a .json file with an array. */
+/* Whether a file's name says that it holds such lines (".jsonl", ".csv", ".tsv"), or it is a .json file with an
+ * array. */
 bool train_jsonl_is(const char *path);
 /* A line that is not such an object, an example without anything to learn, an unknown role: PROPANE_ERR_INVALID with
  * "PATH:LINE: ". Empty lines are skipped; a file without an example is an error. */

@@ -24,6 +24,13 @@ static bool packed_windows_has_target(const packed_windows *p, int64_t example) 
     return false;
 }
 
+static int packed_windows_unit(const packed_windows *p) { return p->examples->pairs ? 2 : 1; }
+
+/* Of a pair both must have something to learn. */
+static bool packed_windows_is_used(const packed_windows *p, int64_t example) {
+    return packed_windows_has_target(p, example) && (!p->examples->pairs || packed_windows_has_target(p, example ^ 1));
+}
+
 /* Window of each example of `order` in `at`, -1: none. */
 static void packed_windows_assign(packed_windows *p, const int64_t *order, int64_t count, bool pack, int64_t *at) {
     int64_t used[OPEN] = {0};
@@ -32,7 +39,7 @@ static void packed_windows_assign(packed_windows *p, const int64_t *order, int64
                 w = oldest;
         at[i] = -1;
         p->cut += p->examples->start[order[i] + 1] - p->examples->start[order[i]] - 1 > n;
-        if (!packed_windows_has_target(p, order[i])) {
+        if (!packed_windows_is_used(p, order[i])) {
             p->empty++;
             continue;
         }
@@ -56,12 +63,15 @@ propane_status packed_windows_init(packed_windows *p, const train_examples *e, i
         order && at && p->first && p->order ? PROPANE_OK : propane_fail_memory(err, (size_t)count * 32);
     if (status == PROPANE_OK) {
         rng_init(&r, seed);
-        for (int64_t i = 0; i < count; i++) {
-            int64_t k = (int64_t)rng_below(&r, (uint64_t)i + 1);
-            order[i] = order[k];
-            order[k] = begin + i;
+        const int unit = packed_windows_unit(p);
+        for (int64_t i = 0; i < count / unit; i++) {
+            const int64_t k = (int64_t)rng_below(&r, (uint64_t)i + 1);
+            for (int u = 0; u < unit; u++) {
+                order[i * unit + u] = order[k * unit + u];
+                order[k * unit + u] = begin + i * unit + u;
+            }
         }
-        packed_windows_assign(p, order, count, pack, at);
+        packed_windows_assign(p, order, count, pack && unit == 1, at);
         for (int64_t i = 0; i < count; i++) /* by window, in the order in which they came: counting sort */
             if (at[i] >= 0) p->first[at[i] + 1]++;
         for (int64_t w = 0; w < p->windows; w++) p->first[w + 1] += p->first[w];
@@ -74,6 +84,19 @@ propane_status packed_windows_init(packed_windows *p, const train_examples *e, i
     mem_free(at);
     if (status != PROPANE_OK) packed_windows_deinit(p);
     return status;
+}
+
+int64_t packed_windows_shuffled(const packed_windows *p, uint64_t seed, uint64_t position) {
+    const int unit = packed_windows_unit(p);
+    return unit * rng_shuffled(seed, position / (uint64_t)unit, p->windows / unit) +
+           (int64_t)(position % (uint64_t)unit);
+}
+
+int64_t packed_windows_evenly(const packed_windows *p, int64_t index, int64_t windows) {
+    const int unit = packed_windows_unit(p);
+    const int64_t there = p->windows / unit, wanted = windows / unit;
+    const int64_t at = wanted > 1 ? index / unit * there / wanted % there : 0;
+    return unit * at + index % unit;
 }
 
 void packed_windows_deinit(packed_windows *p) {

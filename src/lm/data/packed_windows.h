@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * Examples laid into windows of a model's context, several into one where they fit. A position whose target is not to be
- * learnt has the target -1; so has what is left empty after the last example. An example's first token follows the one
- * before it in the window and may attend to it; packing off gives each a window of its own.
+ * Examples laid into windows of a model's context, several into one where they fit. A position whose target is not to
+ * be learnt has the target -1; so has what is left empty after the last example. An example's first token follows the
+ * one before it in the window and may attend to it; packing off gives each a window of its own. Pairs have two windows,
+ * one after the other.
  */
 #ifndef LM_DATA_PACKED_WINDOWS_H
 #define LM_DATA_PACKED_WINDOWS_H
@@ -21,6 +22,10 @@ typedef struct packed_windows {
 /* Examples [begin, end), shuffled by the seed. */
 PROPANE_CHECK propane_status packed_windows_init(packed_windows *p, const train_examples *e, int64_t begin, int64_t end,
                                                  int context, bool pack, uint64_t seed, propane_error *err);
+/* The window at `position` of the endless sequence, which the seed shuffles anew in each epoch. */
+int64_t packed_windows_shuffled(const packed_windows *p, uint64_t seed, uint64_t position);
+/* Window `index` of `windows` that lie evenly over all. */
+int64_t packed_windows_evenly(const packed_windows *p, int64_t index, int64_t windows);
 void packed_windows_deinit(packed_windows *p);
 /* inputs and targets [context]. Does not allocate. */
 void packed_windows_get(const packed_windows *p, int64_t window, int32_t *inputs, int32_t *targets);

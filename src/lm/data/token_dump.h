@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Token files of other training programs: llm.c's (a header of 256 whole numbers of 4 bytes, the first one 20240520 for ids of
- * 2 bytes or 20240801 for ids of 4) and nanoGPT's (ids of 2 bytes and nothing else, *.bin). Neither names its tokenizer.
+ * Token files of other training programs: llm.c's (a header of 256 whole numbers of 4 bytes, the first one 20240520 for
+ * ids of 2 bytes or 20240801 for ids of 4) and nanoGPT's (ids of 2 bytes and nothing else, *.bin). Neither names its
+ * tokenizer.
  */
 #ifndef LM_DATA_TOKEN_DUMP_H
 #define LM_DATA_TOKEN_DUMP_H

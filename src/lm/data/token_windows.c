@@ -51,7 +51,8 @@ propane_status token_windows_init_split(token_windows *d, const void *tokens, in
 
 propane_status token_windows_init_examples(token_windows *d, const train_examples *e, int vocab, int context, bool pack,
                                            double held_out, uint64_t seed, const char *source, propane_error *err) {
-    const int64_t held = (int64_t)((double)e->count * held_out);
+    int64_t held = (int64_t)((double)e->count * held_out);
+    if (e->pairs) held -= held % 2;
     return token_windows_init_examples_split(d, e, e->count - held, vocab, context, pack, held_out > 0, seed, source,
                                              err);
 }
@@ -109,11 +110,9 @@ static propane_status token_windows_copy_window(const token_windows *d, int64_t 
 
 static propane_status token_windows_packed_batch(const token_windows *d, uint64_t position, int batch, int32_t *inputs,
                                                  int32_t *targets) {
-    const int64_t windows = d->packs[0].windows;
-    for (int b = 0; b < batch; b++) {
-        packed_windows_get(&d->packs[0], rng_shuffled(d->seed, position + (uint64_t)b, windows),
+    for (int b = 0; b < batch; b++)
+        packed_windows_get(&d->packs[0], packed_windows_shuffled(&d->packs[0], d->seed, position + (uint64_t)b),
                            inputs + (int64_t)b * d->context, targets + (int64_t)b * d->context);
-    }
     return PROPANE_OK;
 }
 
@@ -147,9 +146,8 @@ int64_t token_windows_held_out_windows(const token_windows *d) {
 
 propane_status token_windows_held_out(const token_windows *d, int64_t index, int64_t windows, int32_t *inputs,
                                       int32_t *targets, propane_error *err) {
-    int64_t packed = d->packs[1].windows;
-    if (packed > 0) {
-        packed_windows_get(&d->packs[1], windows > 1 ? index * packed / windows % packed : 0, inputs, targets);
+    if (d->packs[1].windows > 0) {
+        packed_windows_get(&d->packs[1], packed_windows_evenly(&d->packs[1], index, windows), inputs, targets);
         return PROPANE_OK;
     }
     int64_t free_tokens = d->count - d->train_count - d->context - 1;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Batches from a long array of tokens, or from packed examples. The last part is held out for evaluation. The rest is cut into windows of
- * context+1 tokens at a random phase; an epoch visits each window once in an order that a keyed permutation gives, so
- * the whole state is the number of windows drawn, and resuming costs nothing.
+ * Batches from a long array of tokens, or from packed examples. The last part is held out for evaluation. The rest is
+ * cut into windows of context+1 tokens at a random phase; an epoch visits each window once in an order that a keyed
+ * permutation gives, so the whole state is the number of windows drawn, and resuming costs nothing.
  */
 #ifndef LM_DATA_TOKEN_WINDOWS_H
 #define LM_DATA_TOKEN_WINDOWS_H

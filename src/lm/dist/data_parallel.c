@@ -4,13 +4,13 @@
 #include "lm/dist/data_parallel.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
-#include "core/base/int_math.h"
 #include "core/base/memory.h"
+#include "lm/dist/worker_state.h"
 
 struct data_parallel {
+    train_group group;
     const workers *who;
     allreduce *gradients; /* inside a worker; NULL: it is one rank */
     allreduce *movements; /* between workers; NULL: there are no outer steps */
@@ -26,9 +26,6 @@ struct data_parallel {
     int piece_count;
     float **tensors; /* [learnt]: of what is gathered; tensors are numbered as they are learnt */
 };
-
-bool data_parallel_writes(const mpi *m) { return data_parallel_rank(m) == 0; }
-int data_parallel_rank(const mpi *m) { return m ? mpi_rank(m) : 0; }
 
 propane_status data_parallel_share(const mpi *m, int64_t batch, int64_t *share, propane_error *err) {
     int size = m ? mpi_size(m) : 1;
@@ -97,32 +94,17 @@ static void data_parallel_drop_warm(data_parallel *g) {
     g->together = NULL;
 }
 
-/* Fragments are whole buckets: there must be as many. */
-static propane_status data_parallel_fit_buckets(const data_parallel *g, int64_t numbers, allreduce_options *how,
-                                                propane_error *err) {
-    const int64_t parts = g->outer_options.fragments, most = parts > 1 ? numbers / parts : numbers;
-    if (most < 1)
-        return propane_fail(err, PROPANE_ERR_INVALID,
-                            "--outer-fragments %lld: a rank has only %lld numbers to agree on", (long long)parts,
-                            (long long)numbers);
-    if (parts > 1 && (how->bucket == 0 || how->bucket > most * 4))
-        how->bucket = min_i64(how->bucket ? how->bucket : ALLREDUCE_STANDARD_BUCKET, most * 4);
-    return PROPANE_OK;
-}
-
 /* What the workers moved, of the rank's pieces or of all. */
 static propane_status data_parallel_make_movements(data_parallel *g, int *order, propane_error *err) {
     const int n = g->pieces ? g->piece_count : train_step_learnt_count(g->step);
-    allreduce_options how = {.wire = g->options.wire, .bucket = g->options.bucket};
-    int64_t *counts = mem_array((size_t)n + 1, sizeof *counts), numbers = 0;
+    const allreduce_options how = {.wire = g->options.wire, .bucket = g->options.bucket};
+    int64_t *counts = mem_array((size_t)n + 1, sizeof *counts);
     int *own_order = g->pieces ? mem_array((size_t)n + 1, sizeof *own_order) : order;
     propane_status status = counts && own_order ? PROPANE_OK : propane_fail_memory(err, (size_t)n * sizeof *counts);
     for (int i = 0; i < n && status == PROPANE_OK; i++) {
         counts[i] = g->pieces ? g->pieces[i].end - g->pieces[i].begin : data_parallel_count_of(g, i);
         if (g->pieces) own_order[i] = i;
-        numbers += counts[i];
     }
-    if (status == PROPANE_OK) status = data_parallel_fit_buckets(g, numbers, &how, err);
     if (status == PROPANE_OK)
         status = allreduce_create(g->who->between, &how, counts, own_order, n, &g->movements, err);
     if (own_order != order) mem_free(own_order);
@@ -149,14 +131,21 @@ static propane_status data_parallel_make(data_parallel *g, int64_t done, propane
     return status;
 }
 
+static const train_group_calls data_parallel_calls;
+static void data_parallel_free(data_parallel *g);
+
 propane_status data_parallel_create(const workers *who, const data_parallel_options *options, train_step *step,
                                     model_weights *weights, data_parallel **out, propane_error *err) {
     *out = NULL;
     if (!who->all) return PROPANE_OK;
     data_parallel *g = mem_alloc(sizeof *g);
     if (!g) return propane_fail_memory(err, sizeof *g);
-    *g = (data_parallel){
-        .who = who, .options = options->sums, .outer_options = options->outer, .step = step, .weights = weights};
+    *g = (data_parallel){.group = {&data_parallel_calls},
+                         .who = who,
+                         .options = options->sums,
+                         .outer_options = options->outer,
+                         .step = step,
+                         .weights = weights};
     if (!who->inside) g->options.shard = false;
     g->reduce = (train_reduce){g, data_parallel_ready, data_parallel_finish};
     propane_status status = data_parallel_make(g, options->done, err);
@@ -167,7 +156,12 @@ propane_status data_parallel_create(const workers *who, const data_parallel_opti
     return status;
 }
 
-void data_parallel_free(data_parallel *g) {
+train_group *data_parallel_group(data_parallel *g) { return g ? &g->group : NULL; }
+
+static data_parallel *data_parallel_of(train_group *g) { return (data_parallel *)(void *)g; }
+static const data_parallel *data_parallel_in(const train_group *g) { return (const data_parallel *)(const void *)g; }
+
+static void data_parallel_free(data_parallel *g) {
     if (!g) return;
     data_parallel_drop_warm(g);
     outer_free(g->outer);
@@ -208,14 +202,13 @@ propane_status data_parallel_norm(data_parallel *g, train_step *step, double *no
 
 /* ---- what the ranks of a worker keep for each other ----------------------------------------------------------------------- */
 
-enum { WEIGHTS, MOMENTUM, ASIDE, STORES };
+enum { WEIGHTS, MOMENTUM };
 
 /* NULL: it does not exist. */
 static float *data_parallel_at(const data_parallel *g, int what, int learnt) {
     const int tensor = train_step_learnt(g->step, learnt);
     if (what == WEIGHTS) return model_weights_data(g->weights, &g->weights->tensors[tensor]);
-    if (!g->outer) return NULL;
-    return what == MOMENTUM ? outer_momentum(g->outer, learnt) : outer_aside(g->outer, learnt);
+    return g->outer ? outer_momentum(g->outer, learnt) : NULL;
 }
 
 static propane_status data_parallel_gather(data_parallel *g, int what, int root, propane_error *err) {
@@ -247,22 +240,19 @@ propane_status data_parallel_updated(data_parallel *g, propane_error *err) {
     return train_step_publish(g->step, err);
 }
 
-propane_status data_parallel_collect(data_parallel *g, propane_error *err) {
-    if (!g || !g->gradients) return PROPANE_OK;
+static propane_status data_parallel_collect(data_parallel *g, propane_error *err) {
+    if (!g->gradients) return PROPANE_OK;
     for (int which = 1; g->options.shard && which <= 2; which++)
         PROPANE_TRY(data_parallel_gather_moments(g, which, err));
-    for (int what = MOMENTUM; g->outer && what < STORES; what++) PROPANE_TRY(data_parallel_gather(g, what, 0, err));
-    return PROPANE_OK;
+    return g->outer ? data_parallel_gather(g, MOMENTUM, 0, err) : PROPANE_OK;
 }
 
 static void data_parallel_discard(const data_parallel *g, int learnt, int64_t begin, int64_t end) {
     const int tensor = train_step_learnt(g->step, learnt);
     for (int which = 1; g->options.shard && which <= 2; which++)
         train_step_moment_discard(g->step, which, tensor, begin, end);
-    for (int what = MOMENTUM; g->outer && what < STORES; what++) {
-        float *data = data_parallel_at(g, what, learnt);
-        if (data) mem_pages_discard(data + begin, (size_t)(end - begin) * sizeof(float));
-    }
+    float *momentum = data_parallel_at(g, MOMENTUM, learnt);
+    if (momentum) mem_pages_discard(momentum + begin, (size_t)(end - begin) * sizeof(float));
 }
 
 /* The others' parts are nothing but memory in use: their pages go back. */
@@ -278,36 +268,22 @@ void data_parallel_release(data_parallel *g) {
 /* ---- outer steps -------------------------------------------------------------------------------------------------------- */
 
 outer *data_parallel_outer(const data_parallel *g) { return g ? g->outer : NULL; }
-allreduce *data_parallel_movements(const data_parallel *g) { return g ? g->movements : NULL; }
 
 bool data_parallel_warms(const data_parallel *g) { return g && g->warm; }
 
-bool data_parallel_streams(const data_parallel *g) {
-    return g && g->outer && !g->warm && outer_streams(&g->outer_options);
+static bool data_parallel_is_alike(const data_parallel *g, int64_t step) {
+    return !g->outer || g->warm || step <= g->outer_options.first;
 }
 
-int64_t data_parallel_stride(const data_parallel *g, int64_t step) {
-    const bool alike = !g || !g->outer || g->warm || step <= g->outer_options.first || outer_streams(&g->outer_options);
-    return alike ? 1 : g->outer_options.every;
+static int64_t data_parallel_stride(const train_group *group, int64_t step) {
+    const data_parallel *g = data_parallel_in(group);
+    return data_parallel_is_alike(g, step) ? 1 : g->outer_options.every;
 }
 
-bool data_parallel_agrees(const data_parallel *g, int64_t step, int64_t steps) {
-    return step >= steps || !g || (step - g->outer_options.first) % data_parallel_stride(g, step) == 0;
-}
-
-propane_status data_parallel_is_told(const data_parallel *g, bool own, bool *out, propane_error *err) {
-    double told = own;
-    *out = data_parallel_streams(g) && outer_is_told(g->outer);
-    if (data_parallel_streams(g)) return PROPANE_OK;
-    PROPANE_TRY(data_parallel_sum(g, &told, 1, err));
-    *out = told > 0;
-    return PROPANE_OK;
-}
-
-/* The rank's parts of the weights have changed. */
-static propane_status data_parallel_publish(data_parallel *g, propane_error *err) {
-    if (g->gradients) PROPANE_TRY(data_parallel_gather(g, WEIGHTS, -1, err));
-    return train_step_publish(g->step, err);
+static int64_t data_parallel_since(const train_group *group, int64_t step, int64_t steps) {
+    const data_parallel *g = data_parallel_in(group);
+    if (!g->outer) return -1;
+    return step >= steps ? 0 : (step - g->outer_options.first) % data_parallel_stride(group, step);
 }
 
 /* The weights are what all workers have in common. */
@@ -318,87 +294,51 @@ static propane_status data_parallel_end_warmup(data_parallel *g, propane_error *
     return PROPANE_OK;
 }
 
-propane_status data_parallel_agree(data_parallel *g, int64_t step, int64_t steps, bool stop, int64_t *bytes,
-                                   propane_error *err) {
-    bool moved = false;
-    *bytes = 0;
-    if (!g || !g->outer) return PROPANE_OK;
+static propane_status data_parallel_agree(train_group *group, int64_t step, int64_t steps, int64_t *bytes,
+                                          propane_error *err) {
+    data_parallel *g = data_parallel_of(group);
+    if (!g->outer) return PROPANE_OK;
     if (g->warm) *bytes = allreduce_sent_bytes(g->warm);
     if (g->warm) return step < g->outer_options.first ? PROPANE_OK : data_parallel_end_warmup(g, err);
-    PROPANE_TRY(
-        outer_turn(g->outer, step - g->outer_options.first, steps - g->outer_options.first, stop, bytes, &moved, err));
-    return moved ? data_parallel_publish(g, err) : PROPANE_OK;
+    const int64_t own = step - g->outer_options.first;
+    if (step < steps && own % g->outer_options.every != 0) return PROPANE_OK;
+    *bytes = allreduce_sent_bytes(g->movements);
+    PROPANE_TRY(outer_agree(g->outer, own, err));
+    if (g->gradients) PROPANE_TRY(data_parallel_gather(g, WEIGHTS, -1, err)); /* the rank's parts have changed */
+    return train_step_publish(g->step, err);
 }
 
-propane_status data_parallel_show(data_parallel *g, bool common, propane_error *err) {
-    if (!data_parallel_streams(g) || outer_is_shown(g->outer) == common) return PROPANE_OK;
-    PROPANE_TRY(train_step_settle(g->step, err));
-    outer_show(g->outer, common);
-    return data_parallel_publish(g, err);
+/* ---- files ---------------------------------------------------------------------------------------------------------------- */
+
+/* In the warm-up the first rank's state is everybody's. */
+static bool data_parallel_has_own_state(const data_parallel *g) { return g->outer && !g->warm; }
+
+static propane_status data_parallel_save(train_group *group, train_run *r, propane_error *err) {
+    data_parallel *g = data_parallel_of(group);
+    PROPANE_TRY(data_parallel_collect(g, err));
+    return data_parallel_has_own_state(g) ? worker_state_write(g->movements, r, err) : PROPANE_OK;
 }
 
-int64_t data_parallel_staleness(const data_parallel *g, int64_t step, int64_t steps) {
-    if (!g || !g->outer) return -1;
-    return step < steps && !g->warm ? outer_staleness(&g->outer_options, step - g->outer_options.first) : 0;
-}
-
-void data_parallel_describe(const data_parallel *g, char *out, size_t room) {
-    const outer_options *o = &g->outer_options;
-    const int n = snprintf(out, room, "%d of %d ranks, every %lld, %lld fragments, delay %lld, bucket %lld",
-                           g->who->count, g->who->size, (long long)o->every, (long long)o->fragments,
-                           (long long)o->delay, (long long)g->options.bucket);
-    if (g->outer_options.first > 0 && n > 0 && (size_t)n < room)
-        (void)snprintf(out + n, room - (size_t)n, ", after %lld", (long long)g->outer_options.first);
-}
-
-/* ---- ranks that are lost --------------------------------------------------------------------------------------------------- */
-
-bool data_parallel_is_bereft(const data_parallel *g) {
-    return g && g->outer && !g->warm && workers_shed(g->who) && mpi_is_bereft(g->who->all);
-}
-
-static void data_parallel_drop_movements(data_parallel *g) {
-    if (!g->movements) return;
-    outer_abandon(g->outer);
-    allreduce_abandon(g->movements);
-    allreduce_free(g->movements);
-    g->movements = NULL;
-}
-
-/* The sums among those that are left. One alone has nobody to agree with. */
-static propane_status data_parallel_regroup(data_parallel *g, propane_error *err) {
-    if (!g->who->between) {
-        outer_free(g->outer);
-        g->outer = NULL;
-        return PROPANE_OK;
-    }
-    const size_t n = (size_t)train_step_learnt_count(g->step);
-    int *order = mem_array(n, sizeof *order);
-    if (!order) return propane_fail_memory(err, n * sizeof *order);
-    train_step_gradient_order(g->step, order);
-    const propane_status status = data_parallel_make_movements(g, order, err);
-    mem_free(order);
-    if (status == PROPANE_OK) outer_regroup(g->outer, g->who->between, g->movements);
-    return status;
-}
-
-propane_status data_parallel_shed(data_parallel *g, workers *who, int *lost, propane_error *err) {
-    const workers_options how = {.outer = true, .thread = g->outer_options.delay > 0};
-    mpi *all = who->all;
-    *lost = 0;
-    while (mpi_is_bereft(all)) { /* another one may be lost meanwhile */
-        int more = 0;
-        data_parallel_drop_movements(g);
-        workers_dissolve(who);
-        PROPANE_TRY(mpi_shed(all, &more, err));
-        propane_error why = {0};
-        propane_status status = workers_form(all, &how, who, &why);
-        if (status == PROPANE_OK) status = data_parallel_regroup(g, &why);
-        status = mpi_confirm(all, status, &why);
-        *lost += more;
-        if (status != PROPANE_OK && more == 0)
-            return propane_fail(err, status, "no rank was lost, and yet messages fail: %.400s", why.text);
-    }
-    if (*lost == 0) return propane_fail(err, PROPANE_ERR_DEVICE, "messages failed, and no rank was lost");
+static propane_status data_parallel_saved(train_group *group, train_run *r, propane_error *err) {
+    data_parallel *g = data_parallel_of(group);
+    if (data_parallel_has_own_state(g)) PROPANE_TRY(worker_state_sweep(r, err));
+    data_parallel_release(g);
     return PROPANE_OK;
 }
+
+static propane_status data_parallel_load(train_group *group, train_run *r, propane_error *err) {
+    data_parallel *g = data_parallel_of(group);
+    return data_parallel_has_own_state(g) ? worker_state_read(g->movements, r, err) : PROPANE_OK;
+}
+
+static void data_parallel_free_group(train_group *group) { data_parallel_free(data_parallel_of(group)); }
+
+static const train_group_calls data_parallel_calls = {
+    .free = data_parallel_free_group,
+    .since = data_parallel_since,
+    .stride = data_parallel_stride,
+    .agree = data_parallel_agree,
+    .save = data_parallel_save,
+    .saved = data_parallel_saved,
+    .load = data_parallel_load,
+};

@@ -182,7 +182,7 @@ static void export_inputs(exporter *e, model_attention *a) {
         mil_build_param(b, "causalMask", mil_type_tensor(e->o->dtype, 4, (const int64_t[]){1, 1, n, context}));
     const int64_t dim[] = {e->c->num_hidden_layers, e->c->num_key_value_heads, context, e->c->head_dim};
     mil_type type = mil_type_tensor(e->o->dtype, 4, dim);
-    type.shell = MIL_STATE;
+    type.container = MIL_STATE;
     for (int i = 0; i < 2; i++) e->states[i] = mil_build_param(b, names[i], type);
     e->end = mil_build_binary(b, MIL_OP_add, e->position, export_tokens(e, false));
     for (int k = 0; k < model_config_kinds(e->c); k++) a->mask[k] = mask;
@@ -240,7 +240,7 @@ static propane_status export_build(exporter *e, mil_module *m, propane_error *er
 static mil_feature *export_describe(const exporter *e, mil_feature *f, const mil_value *v, const char *words) {
     *f = (mil_feature){.name = v->name,
                        .text = words,
-                       .kind = v->type.shell == MIL_STATE ? MIL_FEATURE_STATE : MIL_FEATURE_ARRAY,
+                       .kind = v->type.container == MIL_STATE ? MIL_FEATURE_STATE : MIL_FEATURE_ARRAY,
                        .dtype = v->type.dtype,
                        .shape = mil_type_bare(&v->type)};
     return f;

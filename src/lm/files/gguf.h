@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * GGUF files (versions 2 and 3, little endian): metadata as keys and typed values, a directory of tensors, their bytes from
- * an aligned offset on. Every count, length and offset is checked against the file before it is used.
+ * GGUF files (versions 2 and 3, little endian): metadata as keys and typed values, a directory of tensors, their bytes
+ * from an aligned offset on. Every count, length and offset is checked against the file before it is used.
  */
 #ifndef LM_FILES_GGUF_H
 #define LM_FILES_GGUF_H
@@ -137,10 +137,12 @@ void gguf_print_header(const gguf_header *h, text *out);
 
 PROPANE_CHECK propane_status gguf_config(const gguf *g, model_config *out, propane_error *err);
 PROPANE_CHECK propane_status gguf_read_model(const char *path, model_weights **out, propane_error *err);
-/* Matrices as `type`, one that can be written (its row says what rows that the block does not divide become), norm weights
- * as F32. `t` may be NULL. */
+/* Matrices as `type`, one that can be written (its row says what rows that the block does not divide become), norm
+ * weights as F32. `t` may be NULL. */
 PROPANE_CHECK propane_status gguf_write_model(const model_weights *w, const tokenizer *t, const char *path,
                                               gguf_type type, propane_error *err);
+/* The weights' adapters alone, as llama.cpp reads them beside the model (its --lora). */
+PROPANE_CHECK propane_status gguf_write_adapter(const model_weights *w, const char *path, propane_error *err);
 PROPANE_CHECK propane_status gguf_read_tokenizer(const gguf *g, tokenizer **out, propane_error *err);
 /* The keys tokenizer.ggml.*; `vocab` ids, more than the tokenizer has are filled up with unused ones. */
 PROPANE_CHECK propane_status gguf_put_tokenizer(gguf_header *h, const tokenizer *t, int64_t vocab, propane_error *err);

@@ -23,24 +23,26 @@ static float gguf_decode_single(uint32_t bits) {
 
 /* ---- numbers by themselves ---------------------------------------------------------------------------------------------- */
 
-void gguf_decode_f32(const uint8_t *b, int64_t blocks, float *out) { memcpy(out, b, (size_t)blocks * 4); }
+void gguf_decode_f32(const uint8_t *restrict b, int64_t blocks, float *restrict out) {
+    memcpy(out, b, (size_t)blocks * 4);
+}
 
 /* A tensor's bytes need not be aligned. */
-void gguf_decode_f16(const uint8_t *b, int64_t blocks, float *out) {
+void gguf_decode_f16(const uint8_t *restrict b, int64_t blocks, float *restrict out) {
     if ((uintptr_t)b % 2 == 0)
         fp16_to_f32_array(out, (const void *)b, (size_t)blocks);
     else
         EACH_BLOCK(F16) *out = gguf_decode_half(b);
 }
 
-void gguf_decode_bf16(const uint8_t *b, int64_t blocks, float *out) {
+void gguf_decode_bf16(const uint8_t *restrict b, int64_t blocks, float *restrict out) {
     EACH_BLOCK(BF16) *out = bf16_to_f32((uint16_t)(b[0] | b[1] << 8));
 }
 
 /* ---- blocks of 32 ----------------------------------------------------------------------------------------------------------- */
 
 /* fp16 d; 16 bytes: low nibbles are elements 0 .. 15, high ones 16 .. 31; minus 8 */
-void gguf_decode_q4_0(const uint8_t *b, int64_t blocks, float *out) {
+void gguf_decode_q4_0(const uint8_t *restrict b, int64_t blocks, float *restrict out) {
     EACH_BLOCK(Q4_0) {
         float d = gguf_decode_half(b);
         for (int i = 0; i < 16; i++) {
@@ -51,7 +53,7 @@ void gguf_decode_q4_0(const uint8_t *b, int64_t blocks, float *out) {
 }
 
 /* fp16 d, fp16 minimum, nibbles as above */
-void gguf_decode_q4_1(const uint8_t *b, int64_t blocks, float *out) {
+void gguf_decode_q4_1(const uint8_t *restrict b, int64_t blocks, float *restrict out) {
     EACH_BLOCK(Q4_1) {
         float d = gguf_decode_half(b), min = gguf_decode_half(b + 2);
         for (int i = 0; i < 16; i++) {
@@ -62,7 +64,7 @@ void gguf_decode_q4_1(const uint8_t *b, int64_t blocks, float *out) {
 }
 
 /* fp16 d; 32 bits, the fifth of each element; nibbles; minus 16 */
-void gguf_decode_q5_0(const uint8_t *b, int64_t blocks, float *out) {
+void gguf_decode_q5_0(const uint8_t *restrict b, int64_t blocks, float *restrict out) {
     EACH_BLOCK(Q5_0) {
         float d = gguf_decode_half(b);
         uint32_t fifth = gguf_decode_word(b + 2);
@@ -76,7 +78,7 @@ void gguf_decode_q5_0(const uint8_t *b, int64_t blocks, float *out) {
 }
 
 /* fp16 d, fp16 minimum, fifth bits, nibbles */
-void gguf_decode_q5_1(const uint8_t *b, int64_t blocks, float *out) {
+void gguf_decode_q5_1(const uint8_t *restrict b, int64_t blocks, float *restrict out) {
     EACH_BLOCK(Q5_1) {
         float d = gguf_decode_half(b), min = gguf_decode_half(b + 2);
         uint32_t fifth = gguf_decode_word(b + 4);
@@ -90,7 +92,7 @@ void gguf_decode_q5_1(const uint8_t *b, int64_t blocks, float *out) {
 }
 
 /* fp16 d; 32 signed bytes */
-void gguf_decode_q8_0(const uint8_t *b, int64_t blocks, float *out) {
+void gguf_decode_q8_0(const uint8_t *restrict b, int64_t blocks, float *restrict out) {
     EACH_BLOCK(Q8_0) {
         float d = gguf_decode_half(b);
         for (int i = 0; i < 32; i++) out[i] = (float)(int8_t)b[2 + i] * d;
@@ -101,7 +103,7 @@ void gguf_decode_q8_0(const uint8_t *b, int64_t blocks, float *out) {
 static const int8_t steps[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
 
 /* fp16 d; nibbles choose a step */
-void gguf_decode_iq4_nl(const uint8_t *b, int64_t blocks, float *out) {
+void gguf_decode_iq4_nl(const uint8_t *restrict b, int64_t blocks, float *restrict out) {
     EACH_BLOCK(IQ4_NL) {
         float d = gguf_decode_half(b);
         for (int i = 0; i < 16; i++) {
@@ -112,7 +114,7 @@ void gguf_decode_iq4_nl(const uint8_t *b, int64_t blocks, float *out) {
 }
 
 /* A byte e, the scale 2^(e - 128) (half of OCP's, as the values are doubled); nibbles are E2M1 numbers */
-void gguf_decode_mxfp4(const uint8_t *b, int64_t blocks, float *out) {
+void gguf_decode_mxfp4(const uint8_t *restrict b, int64_t blocks, float *restrict out) {
     static const int8_t doubled[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
     EACH_BLOCK(MXFP4) {
         float d = gguf_decode_single(b[0] < 2 ? UINT32_C(0x00200000) << b[0] : (uint32_t)(b[0] - 1) << 23);
@@ -127,7 +129,7 @@ void gguf_decode_mxfp4(const uint8_t *b, int64_t blocks, float *out) {
 
 /* 16 bytes of scale and minimum (nibbles), 64 bytes of pairs, fp16 d, fp16 dmin. Each 32 bytes hold 128 elements, two bits a
  * pass; a scale is for 16. */
-void gguf_decode_q2_k(const uint8_t *b, int64_t blocks, float *out) {
+void gguf_decode_q2_k(const uint8_t *restrict b, int64_t blocks, float *restrict out) {
     EACH_BLOCK(Q2_K) {
         float d = gguf_decode_half(b + 80), dmin = gguf_decode_half(b + 82);
         for (int i = 0; i < 256; i++) {
@@ -140,7 +142,7 @@ void gguf_decode_q2_k(const uint8_t *b, int64_t blocks, float *out) {
 
 /* 32 bytes of third bits, 64 bytes of pairs, 12 bytes of scales (16 of six bits: low nibbles in the first eight bytes, pairs in
  * the last four), fp16 d. A third bit that is not set takes four away. */
-void gguf_decode_q3_k(const uint8_t *b, int64_t blocks, float *out) {
+void gguf_decode_q3_k(const uint8_t *restrict b, int64_t blocks, float *restrict out) {
     EACH_BLOCK(Q3_K) {
         const uint8_t *scales = b + 96;
         float d = gguf_decode_half(b + 108);
@@ -161,7 +163,7 @@ static void gguf_decode_scale_min(const uint8_t *s, int j, float *scale, float *
 }
 
 /* fp16 d, fp16 dmin, 12 bytes of scales, 128 bytes: each 32 hold two runs of 32 elements */
-void gguf_decode_q4_k(const uint8_t *b, int64_t blocks, float *out) {
+void gguf_decode_q4_k(const uint8_t *restrict b, int64_t blocks, float *restrict out) {
     EACH_BLOCK(Q4_K) {
         float d = gguf_decode_half(b), dmin = gguf_decode_half(b + 2), scale, min;
         for (int j = 0; j < 8; j++) {
@@ -174,7 +176,7 @@ void gguf_decode_q4_k(const uint8_t *b, int64_t blocks, float *out) {
 }
 
 /* As Q4_K, with 32 bytes of fifth bits in front of the nibbles: bit j of byte i is of element i of run j */
-void gguf_decode_q5_k(const uint8_t *b, int64_t blocks, float *out) {
+void gguf_decode_q5_k(const uint8_t *restrict b, int64_t blocks, float *restrict out) {
     EACH_BLOCK(Q5_K) {
         float d = gguf_decode_half(b), dmin = gguf_decode_half(b + 2), scale, min;
         for (int j = 0; j < 8; j++) {
@@ -188,7 +190,7 @@ void gguf_decode_q5_k(const uint8_t *b, int64_t blocks, float *out) {
 }
 
 /* 128 bytes of low nibbles, 64 of high pairs, 16 signed scales, fp16 d */
-void gguf_decode_q6_k(const uint8_t *b, int64_t blocks, float *out) {
+void gguf_decode_q6_k(const uint8_t *restrict b, int64_t blocks, float *restrict out) {
     EACH_BLOCK(Q6_K) {
         const uint8_t *low = b, *high = b + 128, *scales = b + 192;
         float d = gguf_decode_half(b + 208), *to = out;
@@ -203,7 +205,7 @@ void gguf_decode_q6_k(const uint8_t *b, int64_t blocks, float *out) {
 }
 
 /* fp32 d; 256 signed bytes; sums of 16, which only products need */
-void gguf_decode_q8_k(const uint8_t *b, int64_t blocks, float *out) {
+void gguf_decode_q8_k(const uint8_t *restrict b, int64_t blocks, float *restrict out) {
     EACH_BLOCK(Q8_K) {
         float d = gguf_decode_single(gguf_decode_word(b));
         for (int i = 0; i < 256; i++) out[i] = d * (float)(int8_t)b[4 + i];
@@ -212,7 +214,7 @@ void gguf_decode_q8_k(const uint8_t *b, int64_t blocks, float *out) {
 
 /* fp16 d; two bytes of high pairs and four of low nibbles: eight scales of six bits; 128 bytes of nibbles, 16 for each run of
  * 32, that choose a step */
-void gguf_decode_iq4_xs(const uint8_t *b, int64_t blocks, float *out) {
+void gguf_decode_iq4_xs(const uint8_t *restrict b, int64_t blocks, float *restrict out) {
     EACH_BLOCK(IQ4_XS) {
         float d = gguf_decode_half(b);
         int pairs = b[2] | b[3] << 8;

@@ -17,7 +17,8 @@
 
 static bool gguf_model_is_paired(const model_config *c, const model_tensor *t) {
     return model_arch_of(c)->gguf_pairs && strchr("qk", t->param[0]) &&
-           (strcmp(t->param + 1, "_proj") == 0 || strcmp(t->param + 1, "_bias") == 0);
+           (strcmp(t->param + 1, "_proj") == 0 || strcmp(t->param + 1, "_bias") == 0 ||
+            strcmp(t->param + 1, "_proj_lora_b") == 0); /* rows of an adapter are those of its matrix */
 }
 
 /* Our row behind the file's row r: pairs (2i, 2i+1) come from i and i + HD/2. */
@@ -391,14 +392,15 @@ static void gguf_model_put_config(gguf_header *h, const model_config *c, gguf_ty
     gguf_rope_put(h, a, c);
 }
 
-static void gguf_model_put_tensors(gguf_header *h, const model_weights *w, gguf_type type) {
-    for (int i = 0; i < w->count; i++) {
+/* Tensors [from, to) of the registry, here and below: the model's own or its adapters. */
+static void gguf_model_put_tensors(gguf_header *h, const model_weights *w, int from, int to, gguf_type type) {
+    for (int i = from; i < to; i++) {
         const model_tensor *t = &w->tensors[i];
         int64_t dim[3];
         const int rank = gguf_model_shape(t, dim);
         if (t->first_row == 0) gguf_put_tensor(h, t->gguf, rank, dim, gguf_model_type_for(t, type));
     }
-    gguf_rope_put_tensors(h, &w->config);
+    if (from == 0) gguf_rope_put_tensors(h, &w->config);
 }
 
 /* Row by row, so that no second copy of a matrix is held. */
@@ -428,22 +430,22 @@ static propane_status gguf_model_write_tensor(file_writer *f, const model_weight
     return file_writer_write(f, zeros, (size_t)(-written % 32), err);
 }
 
-static propane_status gguf_model_write_all(file_writer *f, const model_weights *w, const gguf_header *h, gguf_type type,
-                                           propane_error *err) {
+static propane_status gguf_model_write_all(file_writer *f, const model_weights *w, const gguf_header *h, int from,
+                                           int to, gguf_type type, propane_error *err) {
     text header = {0};
     gguf_print_header(h, &header);
     propane_status status = header.failed ? propane_fail_memory(err, header.capacity)
                                           : file_writer_write(f, header.data, header.length, err);
     text_deinit(&header);
     int64_t widest = 1;
-    for (int i = 0; i < w->count; i++)
+    for (int i = from; i < to; i++)
         if (w->tensors[i].dim[w->tensors[i].rank - 1] > widest) widest = w->tensors[i].dim[w->tensors[i].rank - 1];
     uint8_t *row = mem_array((size_t)widest, 4);
     if (!status && !row) status = propane_fail_memory(err, (size_t)widest * 4);
-    for (int i = 0; !status && i < w->count; i++)
+    for (int i = from; !status && i < to; i++)
         if (w->tensors[i].first_row == 0)
             status = gguf_model_write_tensor(f, w, &w->tensors[i], gguf_model_type_for(&w->tensors[i], type), row, err);
-    if (!status) status = gguf_rope_write(f, &w->config, err);
+    if (!status && from == 0) status = gguf_rope_write(f, &w->config, err);
     mem_free(row);
     return status;
 }
@@ -459,9 +461,29 @@ propane_status gguf_write_model(const model_weights *w, const tokenizer *t, cons
         gguf_put_u32(&h, "tokenizer.ggml.bos_token_id", (uint32_t)w->config.bos_token_id);
     if (!t && w->config.eos_token_id >= 0)
         gguf_put_u32(&h, "tokenizer.ggml.eos_token_id", (uint32_t)w->config.eos_token_id);
-    if (!status) gguf_model_put_tensors(&h, w, type);
+    if (!status) gguf_model_put_tensors(&h, w, 0, w->count, type);
     if (!status) status = file_writer_open(path, &f, err);
-    if (!status) status = gguf_model_write_all(f, w, &h, type, err);
+    if (!status) status = gguf_model_write_all(f, w, &h, 0, w->count, type, err);
+    gguf_header_deinit(&h);
+    if (!status) return file_writer_commit(f, err);
+    if (f) file_writer_abort(f);
+    return status;
+}
+
+/* llama.cpp multiplies by alpha / rank, whatever the adapter's own rule is. */
+propane_status gguf_write_adapter(const model_weights *w, const char *path, propane_error *err) {
+    const model_arch *a = model_arch_of(&w->config);
+    const int total = model_weights_total(w);
+    gguf_header h = {0};
+    file_writer *f = NULL;
+    gguf_put_text(&h, "general.type", "adapter");
+    gguf_put_text(&h, "general.architecture", a->gguf);
+    gguf_put_text(&h, "general.name", "propane");
+    gguf_put_text(&h, "adapter.type", "lora");
+    gguf_put_f32(&h, "adapter.lora.alpha", (float)(model_lora_scale(&w->lora) * (double)w->lora.rank));
+    gguf_model_put_tensors(&h, w, w->count, total, GGUF_TYPE_F32);
+    propane_status status = file_writer_open(path, &f, err);
+    if (!status) status = gguf_model_write_all(f, w, &h, w->count, total, GGUF_TYPE_F32, err);
     gguf_header_deinit(&h);
     if (!status) return file_writer_commit(f, err);
     if (f) file_writer_abort(f);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * What gguf_types.def's rows name: a function that takes blocks apart and one that makes them. Private to the gguf_*.c files.
+ * What gguf_types.def's rows name: a function that takes blocks apart and one that makes them. Private to the gguf_*.c
+ * files.
  */
 #ifndef LM_FILES_GGUF_QUANT_H
 #define LM_FILES_GGUF_QUANT_H

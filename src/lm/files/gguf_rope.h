@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * RoPE's scaling in GGUF files, and two small things that readers of their metadata share. Private to src/lm/files/gguf_*.c.
+ * RoPE's scaling in GGUF files, and two small things that readers of their metadata share. Private to
+ * src/lm/files/gguf_*.c.
  */
 #ifndef LM_FILES_GGUF_ROPE_H
 #define LM_FILES_GGUF_ROPE_H

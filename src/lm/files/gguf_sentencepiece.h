@@ -15,7 +15,8 @@ typedef enum sentencepiece_kind { SP_UNIGRAM = 1, SP_PAIRS = 2 } sentencepiece_k
 
 PROPANE_CHECK propane_status gguf_sp_read(const gguf *g, const gguf_value *tokens, sentencepiece_kind kind,
                                           tokenizer **out, propane_error *err);
-/* Does a "llama" have tokens that are found in texts, beside those that begin and end one? The llama kind knows none. */
+/* Does a "llama" have tokens that are found in texts, beside those that begin and end one? The llama kind knows
+ * none. */
 PROPANE_CHECK propane_status gguf_sp_has_marks(const gguf *g, const gguf_value *tokens, bool *out, propane_error *err);
 
 #endif

@@ -14,6 +14,7 @@
 #include "lm/text/tokenizer_hf.h"
 
 #define CHAT_TEMPLATE "tokenizer.chat_template"
+#define CHAT_NAMES    "tokenizer.chat_templates"
 #define CHAT_FORMAT   "propane.chat_format" /* ours: a built-in format, where there is no template */
 #define MARK          "\xe2\x96\x81"
 
@@ -237,6 +238,7 @@ static propane_status gguf_tokenizer_read_chat(const gguf *g, const gguf_value *
     char names[2][64] = {"", ""};
     size_t length;
     PROPANE_TRY(gguf_get_text(g, CHAT_TEMPLATE, false, &chat.jinja, err));
+    PROPANE_TRY(gguf_get_text(g, CHAT_TEMPLATE ".tool_use", false, &chat.tools, err));
     PROPANE_TRY(gguf_get_text(g, CHAT_FORMAT, false, &chat.format, err));
     PROPANE_TRY(gguf_tokenizer_named(g, tokens, KEY("bos_token_id"), &bos, &length, err));
     if (length && length < sizeof names[0]) memcpy(names[0], bos, length);
@@ -451,6 +453,11 @@ static propane_status gguf_tokenizer_put_listing(gguf_header *h, const tokenizer
     if (spm) gguf_put_bool(h, KEY("add_space_prefix"), !unigram || t->hf->sp.prefix);
     if (unigram) gguf_tokenizer_put_preparation(h, t);
     if (t->chat.jinja) gguf_put_text(h, CHAT_TEMPLATE, t->chat.jinja);
+    if (t->chat.jinja && t->chat.tools) {
+        gguf_put_text(h, CHAT_TEMPLATE ".tool_use", t->chat.tools);
+        gguf_put_array(h, CHAT_NAMES, GGUF_TEXT, 1);
+        gguf_put_item_text(h, "tool_use", 8);
+    }
     if (t->chat.format) gguf_put_text(h, CHAT_FORMAT, t->chat.format);
     return PROPANE_OK;
 }

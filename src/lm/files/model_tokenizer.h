@@ -8,8 +8,8 @@
 
 #define MODEL_TOKENIZER "tokenizer.propane.json" /* Propane's own, in a model's folder */
 
-/* The one that was given (a file, or a folder with one), or else the one in the model's folder. Neither: an error that names
- * --tokenizer. */
+/* The one that was given (a file, or a folder with one), or else the one in the model's folder. Neither: an error that
+ * names --tokenizer. */
 PROPANE_CHECK propane_status model_tokenizer_open(const char *given, const char *model, tokenizer **out,
                                                   propane_error *err);
 

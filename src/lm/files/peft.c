@@ -3,14 +3,17 @@
  * lora_B.weight; a layer that the file leaves out has an adapter of zeros. Refuses what would be read as something else:
  * unknown tensors, other shapes, settings that change the numbers.
  */
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/base/file.h"
 #include "core/base/memory.h"
+#include "core/base/text.h"
 #include "core/files/safetensors.h"
 #include "lm/arch/model_tensors.h"
+#include "lm/files/gguf.h"
 
 enum { LIMIT = 1 << 24 };
 
@@ -85,6 +88,13 @@ propane_status model_adapter_config(const char *dir, const model_config *c, mode
     char *path = peft_in_folder(dir, MODEL_ADAPTER_CONFIG);
     *out = (model_lora){.alpha = 8};
     if (!path) return propane_fail_memory(err, strlen(dir));
+    if (file_is_dir(dir) && !file_exists(path)) {
+        mem_free(path);
+        return propane_fail(err, PROPANE_ERR_NOT_FOUND,
+                            "%s holds no adapter: there is no " MODEL_ADAPTER_CONFIG
+                            " in it; a training run writes one with its first checkpoint or validation",
+                            dir);
+    }
     propane_status status = json_read(path, LIMIT, &o, err);
     if (status == PROPANE_OK) status = peft_check_settings(o, path, err);
     if (status == PROPANE_OK) status = json_get_int(o, path, "r", true, 1, 4096, &out->rank, err);
@@ -92,6 +102,20 @@ propane_status model_adapter_config(const char *dir, const model_config *c, mode
     if (status == PROPANE_OK) status = json_get_real(o, path, "lora_dropout", false, &out->dropout, err);
     if (status == PROPANE_OK) status = json_get_bool(o, path, "use_rslora", false, &out->rank_root, err);
     if (status == PROPANE_OK) status = peft_read_targets(o, path, c, out, err);
+    json_decref(o);
+    mem_free(path);
+    return status;
+}
+
+propane_status model_adapter_base(const char *dir, char **out, propane_error *err) {
+    const char *base = NULL;
+    json_t *o = NULL;
+    char *path = peft_in_folder(dir, MODEL_ADAPTER_CONFIG);
+    *out = NULL;
+    propane_status status = path ? json_read(path, LIMIT, &o, err) : propane_fail_memory(err, strlen(dir));
+    if (status == PROPANE_OK) status = json_get_text(o, path, "base_model_name_or_path", false, &base, err);
+    if (status == PROPANE_OK && base && !(*out = mem_copy_string(base)))
+        status = propane_fail_memory(err, strlen(base));
     json_decref(o);
     mem_free(path);
     return status;
@@ -159,6 +183,7 @@ propane_status model_adapter_read(model_weights *w, const char *dir, propane_err
     PROPANE_TRY(model_weights_add_lora(w, &l, err));
     char *path = peft_in_folder(dir, MODEL_ADAPTER_WEIGHTS);
     propane_status status = path ? safetensors_open(path, &s, err) : propane_fail_memory(err, strlen(dir));
+    if (status == PROPANE_OK) status = safetensors_verify_model(s, err);
     if (status == PROPANE_OK) status = peft_fill(w, s, err);
     safetensors_close(s);
     mem_free(path);
@@ -177,11 +202,37 @@ static json_t *peft_targets_of(const model_lora *l) {
     return list;
 }
 
+/* What peft can load: a name on the hub for a folder of its cache or a GGUF file that names its source; else the whole path,
+ * as the adapter may be used from another folder. */
+static void peft_base_name(const char *base, char out[PATH_MAX]) {
+    static const char mark[] = "/models--", hub[] = "https://huggingface.co/";
+    const char *cached = strstr(base, mark), *end = cached ? strstr(cached, "/snapshots/") : NULL;
+    const char *source = NULL;
+    gguf *g = NULL;
+    if (end) {
+        cached += sizeof mark - 1;
+        const char *owner = strstr(cached, "--");
+        if (owner && owner < end) {
+            snprintf(out, PATH_MAX, "%.*s/%.*s", (int)(owner - cached), cached, (int)(end - owner - 2), owner + 2);
+            return;
+        }
+    }
+    if (text_ends_with(base, ".gguf") && gguf_open(base, &g, NULL) == PROPANE_OK &&
+        gguf_get_text(g, "general.source.repo_url", false, &source, NULL) == PROPANE_OK && source &&
+        strncmp(source, hub, sizeof hub - 1) == 0)
+        snprintf(out, PATH_MAX, "%s", source + sizeof hub - 1);
+    else if (!realpath(base, out))
+        snprintf(out, PATH_MAX, "%s", base);
+    gguf_close(g);
+}
+
 static propane_status peft_write_config(const model_lora *l, bool transposed, const char *path, const char *base,
                                         propane_error *err) {
+    char name[PATH_MAX];
+    peft_base_name(base, name);
     json_t *o =
         json_pack("{s:s, s:s, s:s, s:I, s:f, s:f, s:b, s:s, s:b, s:b, s:b, s:o}", "peft_type", "LORA", "task_type",
-                  "CAUSAL_LM", "base_model_name_or_path", base, "r", (json_int_t)l->rank, "lora_alpha", l->alpha,
+                  "CAUSAL_LM", "base_model_name_or_path", name, "r", (json_int_t)l->rank, "lora_alpha", l->alpha,
                   "lora_dropout", l->dropout, "use_rslora", (int)l->rank_root, "bias", "none", "fan_in_fan_out",
                   (int)transposed, "inference_mode", 1, "init_lora_weights", 1, "target_modules", peft_targets_of(l));
     propane_status status = json_write(path, o, JSON_INDENT(2) | JSON_SORT_KEYS | JSON_REAL_PRECISION(15), err);

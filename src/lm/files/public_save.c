@@ -11,6 +11,7 @@
 #include "core/base/memory.h"
 #include "core/run/public.h"
 #include "lm/files/gguf.h"
+#include "lm/files/hub_cache.h"
 #include "lm/files/model_tokenizer.h"
 #include "lm/files/public_model.h"
 #include "lm/files/store.h"
@@ -50,6 +51,7 @@ static propane_status api_save_export_tokenizer(const saving *s, const char *to,
     propane_status status = ready ? PROPANE_OK : tokenizer_export(s->tokenizer, to, longest, err);
     for (int i = ready ? 0 : 5; status == PROPANE_OK && !s->given && file_is_dir(from) && i < 6; i++)
         status = api_save_copy_file(from, to, names[i], err);
+    if (status == PROPANE_OK && ready) status = tokenizer_chat_copy_tools(from, to, err);
     return status;
 }
 
@@ -83,6 +85,7 @@ static propane_status api_save_check_folder(const char *to, propane_error *err) 
                                       "tokenizer_config.json",
                                       "special_tokens_map.json",
                                       "chat_template.jinja",
+                                      TOKENIZER_CHAT_FOLDER,
                                       MODEL_TOKENIZER};
     DIR *folder = file_is_empty_dir(to) ? NULL : opendir(to);
     char foreign[300] = "";
@@ -147,5 +150,36 @@ propane_status propane_model_save(const propane_model *model, const propane_toke
     propane_status status =
         s.form == MODEL_FORM_DIR ? api_save_write_folder(&s, path, err) : api_save_write(&s, path, err);
     tokenizer_free(own);
+    return status;
+}
+
+/* ---- adapters --------------------------------------------------------------------------------------------------------------- */
+
+static propane_status api_save_adapter_config(const char *adapter, const char *model, model_config *out,
+                                              propane_error *err) {
+    char *base = NULL, *place = NULL;
+    if (!model) PROPANE_TRY(model_adapter_base(adapter, &base, err));
+    if (!model && !base)
+        return propane_fail(err, PROPANE_ERR_INVALID, "%.400s names no model that it is for; say which", adapter);
+    propane_status status = hub_cache_find(model ? model : base, &place, err);
+    if (status == PROPANE_OK) status = run_config(place, out, err);
+    mem_free(place);
+    mem_free(base);
+    if (status == PROPANE_OK || model) return status;
+    const propane_error why = *err;
+    return propane_fail(err, status, "%.700s; the adapter is for that model: say where it is", why.text);
+}
+
+propane_status propane_adapter_save(const char *adapter, const char *model, const char *path, propane_error *err) {
+    API_ERROR(err);
+    model_config c;
+    model_weights *w = NULL;
+    if (!text_ends_with(path, ".gguf"))
+        return propane_fail(err, PROPANE_ERR_INVALID, "%.400s: adapters are written as NAME.gguf", path);
+    PROPANE_TRY(api_save_adapter_config(adapter, model, &c, err));
+    PROPANE_TRY(model_weights_create(&c, &w, err)); /* zeros that nothing touches take no memory */
+    propane_status status = model_adapter_read(w, adapter, err);
+    if (status == PROPANE_OK) status = gguf_write_adapter(w, path, err);
+    model_weights_free(w);
     return status;
 }

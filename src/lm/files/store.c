@@ -219,7 +219,7 @@ static propane_status store_open_shard(shards *s, const char *folder, const char
     PROPANE_TRY(safetensors_open(path, out, err));
     s->names[s->count] = name;
     s->files[s->count++] = *out;
-    return PROPANE_OK;
+    return safetensors_verify_model(*out, err);
 }
 
 typedef struct shard_search {
@@ -300,6 +300,7 @@ static propane_status store_read_tensors(const char *path, bool is_dir, bool onl
     PROPANE_TRY(store_open_tensors(path, is_dir, &s, err));
     propane_status status = store_config_of(s, path, is_dir, config, err);
     if (status == PROPANE_OK && !only_config) status = model_weights_create(config, out, err);
+    if (status == PROPANE_OK && !only_config) status = safetensors_verify_model(s, err);
     if (status == PROPANE_OK && !only_config) status = model_store_fill(*out, s, err);
     if (status != PROPANE_OK && !only_config) {
         model_weights_free(*out);

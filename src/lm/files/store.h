@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Models on disk, whatever their form: a folder as Hugging Face lays it out (config.json, model.safetensors or its parts
- * with model.safetensors.index.json), one safetensors file that carries its configuration (or has config.json beside it),
- * a GGUF file, or a llama2.c checkpoint. What a file is
- * is told by its content.
+ * Models on disk, whatever their form: a folder as Hugging Face lays it out (config.json, model.safetensors or its
+ * parts with model.safetensors.index.json), one safetensors file that carries its configuration (or has config.json
+ * beside it), a GGUF file, or a llama2.c checkpoint. What a file is is told by its content.
  */
 #ifndef LM_FILES_STORE_H
 #define LM_FILES_STORE_H
@@ -17,7 +16,8 @@ typedef enum model_form { MODEL_FORM_DIR, MODEL_FORM_SAFETENSORS, MODEL_FORM_LLA
 
 /* What `path` is. Neither: PROPANE_ERR_INVALID says what was looked for. */
 PROPANE_CHECK propane_status model_store_form(const char *path, model_form *out, propane_error *err);
-/* The weights in fp32. Tensors of other names (optimiser state) are left alone; a missing or misshapen one is an error. */
+/* The weights in fp32. Tensors of other names (optimiser state) are left alone; a missing or misshapen one is an
+ * error. */
 PROPANE_CHECK propane_status model_store_read(const char *path, model_weights **out, propane_error *err);
 /* Only the configuration. */
 PROPANE_CHECK propane_status model_store_config(const char *path, model_config *out, propane_error *err);

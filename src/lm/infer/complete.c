@@ -10,11 +10,6 @@
 #include "core/base/memory.h"
 #include "lm/infer/json_filter.h"
 
-const char *infer_finish_name(infer_finish finish) {
-    static const char *const names[] = {"length", "context", "end", "stop", "cancelled", "lost", "stuck"};
-    return names[finish];
-}
-
 typedef struct completion {
     const infer_task *task;
     infer_on_step callback;
@@ -122,7 +117,7 @@ static void complete_begin_stream(completion *c) { c->stream.begun = true; }
 
 static propane_status complete_check(const infer_task *t, propane_error *err) {
     if (t->logprobs > INFER_MAX_LOGPROBS)
-        return propane_fail(err, PROPANE_ERR_INVALID, "%d most likely ids are asked for; at most %d can be told",
+        return propane_fail(err, PROPANE_ERR_INVALID, "%d most likely ids are asked for; at most %d can be given",
                             t->logprobs, INFER_MAX_LOGPROBS);
     for (int i = 0; i < t->stop_count; i++)
         if (!t->stops[i][0]) return propane_fail(err, PROPANE_ERR_INVALID, "stop string %d is empty", i + 1);

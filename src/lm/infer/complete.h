@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Text out of a model: ids are drawn, turned into text and watched for the strings that end it. What the callback gets is
- * valid UTF-8 and final: the bytes of a character that is not complete, and text that may be the beginning of a stop string,
- * are held back until it is certain.
+ * Text out of a model: ids are drawn, turned into text and watched for the strings that end it. What the callback gets
+ * is valid UTF-8 and final: the bytes of a character that is not complete, and text that may be the beginning of a stop
+ * string, are held back until it is certain.
  */
 #ifndef LM_INFER_COMPLETE_H
 #define LM_INFER_COMPLETE_H
@@ -20,8 +20,6 @@ typedef enum infer_finish {
     INFER_FINISH_LOST,    /* the scores, or the embedding, are not numbers */
     INFER_FINISH_STUCK    /* no id goes on with the JSON object that was asked for, within the ids that are left */
 } infer_finish;
-const char *
-infer_finish_name(infer_finish finish); /* "length", "context", "end", "stop", "cancelled", "lost", "stuck" */
 
 typedef struct infer_logprob {
     int32_t id;
@@ -50,12 +48,12 @@ typedef struct infer_task {
     const char *const *stops; /* strings that end it; they do not appear */
     int stop_count;
     int logprobs; /* -1: none, not even the chosen id's; 0 .. INFER_MAX_LOGPROBS: and that many most likely ids */
-    bool
-        prompt_logprobs; /* also those of the prompt, told id by id before anything is drawn; it is then read anew, slowly */
+    /* also those of the prompt, told id by id before anything is drawn; it is then read anew, slowly */
+    bool prompt_logprobs;
     bool json; /* nothing but a JSON object, which ends in time (lm/infer/json_filter.h); needs the tokenizer */
     infer_sampling sampling;
-    float *
-        embedding; /* not NULL: nothing is drawn; [width], what the head would multiply, summed over the prompt, of length 1 */
+    /* not NULL: nothing is drawn; [width], what the head would multiply, summed over the prompt, of length 1 */
+    float *embedding;
 } infer_task;
 
 typedef struct infer_result {
@@ -70,8 +68,8 @@ typedef struct infer_job infer_job;
 /* Checks the prompt. `sequence`: 0 .. infer_sequences(m) - 1; no other unfinished job has it. */
 PROPANE_CHECK propane_status infer_job_begin(infer *m, int sequence, const infer_task *task, infer_on_step callback,
                                              void *context, infer_job **out, propane_error *err);
-/* Reads as much of the prompt as one pass takes. Nothing is drawn before all of it was read; other jobs may go on between
- * two parts. */
+/* Reads as much of the prompt as one pass takes. Nothing is drawn before all of it was read; other jobs may go on
+ * between two parts. */
 PROPANE_CHECK propane_status infer_job_read(infer_job *j, propane_error *err);
 int64_t infer_job_left(const infer_job *j);  /* ids of the prompt that are still to be read */
 bool infer_job_is_ready(const infer_job *j); /* there are none */

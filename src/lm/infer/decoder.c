@@ -165,10 +165,10 @@ static propane_status decoder_fill_task(void *context, int task, propane_error *
     const int half = task - 1;
     if (task == 0) return decoder_fill_weights(m, INFER_HEAD, -1, s->head, m->layers[2 * infer_layers(m)], err);
     if (half % 2) return decoder_fill_weights(m, INFER_FFN, half / 2, s->ffn, m->layers[half], err);
-    return decoder_fill_weights(m, INFER_ATTN, half / 2, s->reaches[0].program, m->layers[half], err);
+    return decoder_fill_weights(m, INFER_ATTN, half / 2, s->kv_buckets[0].program, m->layers[half], err);
 }
 
-/* All rows, whatever the program's reach. */
+/* All rows, whatever the program's KV bucket. */
 static propane_status decoder_make_cache(infer *m, const propane_program *p, const char *name, propane_buffer **out,
                                          propane_error *err) {
     const propane_io *io;
@@ -180,10 +180,10 @@ static propane_status decoder_load_all(infer *m, propane_error *err) {
     const infer_set *s = &m->sets[0];
     int layers = (int)infer_layers(m);
     for (int layer = 0; layer < layers; layer++) {
-        PROPANE_TRY(decoder_make_weights(m, INFER_ATTN, s->reaches[0].program, m->layers[2 * layer], err));
+        PROPANE_TRY(decoder_make_weights(m, INFER_ATTN, s->kv_buckets[0].program, m->layers[2 * layer], err));
         PROPANE_TRY(decoder_make_weights(m, INFER_FFN, s->ffn, m->layers[2 * layer + 1], err));
-        PROPANE_TRY(decoder_make_cache(m, s->reaches[0].program, "k_cache", &m->k_cache[layer], err));
-        PROPANE_TRY(decoder_make_cache(m, s->reaches[0].program, "v_cache", &m->v_cache[layer], err));
+        PROPANE_TRY(decoder_make_cache(m, s->kv_buckets[0].program, "k_cache", &m->k_cache[layer], err));
+        PROPANE_TRY(decoder_make_cache(m, s->kv_buckets[0].program, "v_cache", &m->v_cache[layer], err));
     }
     PROPANE_TRY(decoder_make_weights(m, INFER_HEAD, s->head, m->layers[2 * layers], err));
     return pool_try(decoder_fill_task, m, 2 * layers + 1, err);
@@ -196,16 +196,16 @@ static propane_status decoder_check_weights(const infer *m, int part, const prop
     return PROPANE_OK;
 }
 
-/* ---- sets and reaches, when they are needed ---------------------------------------------------------------------------------------- */
+/* ---- sets and KV buckets, when they are needed ---------------------------------------------------------------------------------------- */
 
-static int64_t decoder_reach_for(const infer *m, int64_t filled) {
+static int64_t decoder_kv_bucket_for(const infer *m, int64_t filled) {
     int64_t cache = SHORTEST_REACH;
     while (cache < filled) cache *= 2;
     return cache < m->rows ? cache : m->rows;
 }
 
-static propane_status decoder_wire_reach(infer *m, infer_set *s, infer_reach *r, propane_error *err) {
-    const propane_program *p = r->program, *first = m->sets[0].reaches[0].program;
+static propane_status decoder_wire_kv_bucket(infer *m, infer_set *s, infer_kv_bucket *r, propane_error *err) {
+    const propane_program *p = r->program, *first = m->sets[0].kv_buckets[0].program;
     PROPANE_TRY(decoder_check_weights(m, INFER_ATTN, first, p, err));
     PROPANE_TRY(decoder_check_layout(first, p, "k_cache", 1, err));
     PROPANE_TRY(decoder_check_layout(first, p, "v_cache", 1, err));
@@ -244,22 +244,22 @@ static propane_status decoder_wire_reach(infer *m, infer_set *s, infer_reach *r,
 }
 
 /* What an attempt that failed has left is used again by the next one. */
-propane_status infer_need_reach(infer *m, infer_set *s, int64_t filled, infer_reach **out, propane_error *err) {
-    int64_t cache = decoder_reach_for(m, filled), layers = infer_layers(m);
-    for (int i = 0; i < s->reach_count; i++) {
-        *out = &s->reaches[i];
+propane_status infer_need_kv_bucket(infer *m, infer_set *s, int64_t filled, infer_kv_bucket **out, propane_error *err) {
+    int64_t cache = decoder_kv_bucket_for(m, filled), layers = infer_layers(m);
+    for (int i = 0; i < s->kv_bucket_count; i++) {
+        *out = &s->kv_buckets[i];
         if ((*out)->cache == cache && (*out)->attn[layers - 1]) return PROPANE_OK;
     }
-    infer_reach *r = NULL;
-    for (int i = 0; i < s->reach_count; i++)
-        if (s->reaches[i].cache == cache) r = &s->reaches[i];
-    if (!r) r = &s->reaches[s->reach_count++];
+    infer_kv_bucket *r = NULL;
+    for (int i = 0; i < s->kv_bucket_count; i++)
+        if (s->kv_buckets[i].cache == cache) r = &s->kv_buckets[i];
+    if (!r) r = &s->kv_buckets[s->kv_bucket_count++];
     *out = r;
     r->cache = cache;
     if (!r->attn) r->attn = ARENA_ARRAY(m->arena, layers, propane_request *);
     if (!r->attn) return propane_fail_memory(err, (size_t)layers * sizeof(void *));
     if (!r->program) PROPANE_TRY(decoder_compile(m, INFER_ATTN, s->positions, cache, &r->program, err));
-    return m->k_cache[0] ? decoder_wire_reach(m, s, r, err)
+    return m->k_cache[0] ? decoder_wire_kv_bucket(m, s, r, err)
                          : PROPANE_OK; /* the very first: its layouts are asked for */
 }
 
@@ -434,32 +434,32 @@ static propane_status decoder_can_write_in_place(const infer *m, propane_program
 }
 
 /* In place where the device can, else with copies; told from the first program. */
-static propane_status decoder_first_reach(infer *m, infer_set *s, infer_reach **out, propane_error *err) {
+static propane_status decoder_first_kv_bucket(infer *m, infer_set *s, infer_kv_bucket **out, propane_error *err) {
     m->in_place = true;
     m->chained = m->dtype == MIL_fp32;
-    propane_status status = infer_need_reach(m, s, 0, out, err);
+    propane_status status = infer_need_kv_bucket(m, s, 0, out, err);
     bool can = false;
     if (status == PROPANE_OK) PROPANE_TRY(decoder_can_write_in_place(m, (*out)->program, &can, err));
     if (can) return PROPANE_OK;
     if (status != PROPANE_OK && status != PROPANE_ERR_UNSUPPORTED && status != PROPANE_ERR_LIMIT) return status;
-    for (int i = 0; i < s->reach_count; i++) propane_program_free(s->reaches[i].program);
-    memset(s->reaches, 0, sizeof s->reaches);
-    s->reach_count = 0;
+    for (int i = 0; i < s->kv_bucket_count; i++) propane_program_free(s->kv_buckets[i].program);
+    memset(s->kv_buckets, 0, sizeof s->kv_buckets);
+    s->kv_bucket_count = 0;
     m->in_place = m->chained = false;
-    return infer_need_reach(m, s, 0, out, err);
+    return infer_need_kv_bucket(m, s, 0, out, err);
 }
 
 static propane_status decoder_set_up(infer *m, propane_error *err) {
-    infer_reach *first;
+    infer_kv_bucket *first;
     decoder_list_sets(m);
     PROPANE_TRY(decoder_allocate(m, err));
     for (int part = 0; part < INFER_PARTS; part++) PROPANE_TRY(decoder_list_slots(m, part, err));
     infer_set *s = &m->sets[0];
-    PROPANE_TRY(decoder_first_reach(m, s, &first, err));
+    PROPANE_TRY(decoder_first_kv_bucket(m, s, &first, err));
     PROPANE_TRY(decoder_compile(m, INFER_FFN, s->positions, 0, &s->ffn, err));
     PROPANE_TRY(decoder_compile(m, INFER_HEAD, s->positions, 0, &s->head, err));
     PROPANE_TRY(decoder_load_all(m, err));
-    PROPANE_TRY(decoder_wire_reach(m, s, first, err));
+    PROPANE_TRY(decoder_wire_kv_bucket(m, s, first, err));
     PROPANE_TRY(infer_need_ffn(m, s, err));
     return infer_need_head(m, s, err);
 }
@@ -504,8 +504,8 @@ propane_status infer_create(propane_device *device, const model_weights *weights
 }
 
 static void decoder_free_set(infer_set *s, int64_t layers) {
-    for (int i = 0; i < s->reach_count; i++) {
-        infer_reach *r = &s->reaches[i];
+    for (int i = 0; i < s->kv_bucket_count; i++) {
+        infer_kv_bucket *r = &s->kv_buckets[i];
         for (int64_t k = 0; r->attn && k < layers; k++) propane_request_free(r->attn[k]);
         for (int k = 0; k < MODEL_KINDS; k++) propane_buffer_free(r->mask[k]);
         propane_program_free(r->program);

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: MIT
- * What the files of this folder know of a model that runs (generate.h says what it is for). A set of programs reads so many
- * positions at once (one for each of some sequences, or a chunk of a prompt); its attention is compiled for caches of
- * several lengths ("reaches", powers of two), so that a token costs what lies in the cache and not what the context could
- * hold. All of them work on the same weights and the same cache; what is needed is compiled when it is first needed.
+ * What the files of this folder know of a model that runs (generate.h says what it is for). A set of programs reads so
+ * many positions at once (one for each of some sequences, or a chunk of a prompt); its attention is compiled for caches
+ * of several lengths ("KV buckets", powers of two), so that a token costs what lies in the cache and not what the
+ * context could hold. All of them work on the same weights and the same cache; what is needed is compiled when it is
+ * first needed.
  *
- * The cache has rows, each for one position of one sequence; a sequence takes blocks of rows as it grows, the first free
- * ones, and a mask tells each position which rows it sees. So positions of different sequences are read together, and a
- * shorter reach is the beginning of the same buffer. Devices that can write into a tensor in place do so
- * (model_build_attn_cached); for the others the host copies the new rows (model_build_attn_decode). Where the former compute
- * in fp32, the residual stream stays with them, too: attention writes it from x to out, feed-forward from out to x, and all
- * layers are one chain of requests.
+ * The cache has rows, each for one position of one sequence; a sequence takes blocks of rows as it grows, the first
+ * free ones, and a mask tells each position which rows it sees. So positions of different sequences are read together,
+ * and a shorter bucket is the beginning of the same buffer. Devices that can write into a tensor in place do so
+ * (model_build_attn_cached); for the others the host copies the new rows (model_build_attn_decode). Where the former
+ * compute in fp32, the residual stream stays with them, too: attention writes it from x to out, feed-forward from out
+ * to x, and all layers are one chain of requests.
  */
 #ifndef LM_INFER_DECODER_H
 #define LM_INFER_DECODER_H
@@ -25,7 +26,7 @@ enum {
     INFER_HEAD,
     INFER_PARTS,
     INFER_MAX_SETS = 7,
-    INFER_MAX_REACHES = 24,
+    INFER_MAX_KV_BUCKETS = 24,
     INFER_MAX_SLOTS = 48,
     INFER_ROW_BLOCK = 32
 };
@@ -37,12 +38,12 @@ typedef struct infer_slot {
     bool scales;
 } infer_slot;
 
-typedef struct infer_reach {
+typedef struct infer_kv_bucket {
     int64_t cache;
     propane_program *program;
     propane_buffer *mask[MODEL_KINDS]; /* of each kind of layers */
     propane_request **attn;            /* [layers] */
-} infer_reach;
+} infer_kv_bucket;
 
 /* Programs for `positions` positions at once, and the buffers that only they use. */
 typedef struct infer_set {
@@ -53,8 +54,8 @@ typedef struct infer_set {
     propane_buffer *rows;                                /* in place */
     propane_buffer *k_new, *v_new;                       /* else */
     propane_request **ffn_requests, *head_request;       /* [layers] */
-    infer_reach reaches[INFER_MAX_REACHES];
-    int reach_count;
+    infer_kv_bucket kv_buckets[INFER_MAX_KV_BUCKETS];
+    int kv_bucket_count;
 } infer_set;
 
 typedef struct infer_sequence {
@@ -108,8 +109,8 @@ static inline int64_t infer_layers(const infer *m) { return m->config.num_hidden
 static inline bool infer_turns(const infer *m) { return model_arch_of(&m->config)->position == ARCH_ROPE; }
 
 /* The programs for a cache of so many rows at least; what an attempt that failed has left is used by the next one. */
-PROPANE_CHECK propane_status infer_need_reach(infer *m, infer_set *s, int64_t filled, infer_reach **out,
-                                              propane_error *err);
+PROPANE_CHECK propane_status infer_need_kv_bucket(infer *m, infer_set *s, int64_t filled, infer_kv_bucket **out,
+                                                  propane_error *err);
 PROPANE_CHECK propane_status infer_need_ffn(infer *m, infer_set *s, propane_error *err);
 PROPANE_CHECK propane_status infer_need_head(infer *m, infer_set *s, propane_error *err);
 /* A scratch array of at least `count`; what it held is gone. */

@@ -76,7 +76,7 @@ static propane_status generate_run_half(infer *m, const infer_set *s, const prop
 }
 
 /* All layers, and the head where it reads what comes out of them as it is. *told: the logits are there. */
-static propane_status generate_run_chain(infer *m, infer_set *s, const infer_reach *r, wanted want, bool *told,
+static propane_status generate_run_chain(infer *m, infer_set *s, const infer_kv_bucket *r, wanted want, bool *told,
                                          propane_error *err) {
     enum { AT_ONCE = 64 }; /* requests; a device takes 127 */
     int64_t layers = infer_layers(m);
@@ -147,7 +147,7 @@ static void generate_make_mask(const infer *m, int64_t window, int64_t positions
     }
 }
 
-static propane_status generate_put_positions(infer *m, const infer_set *s, const infer_reach *r, int64_t count,
+static propane_status generate_put_positions(infer *m, const infer_set *s, const infer_kv_bucket *r, int64_t count,
                                              propane_error *err) {
     int64_t n = s->positions;
     PROPANE_TRY(infer_room(&m->mask, &m->mask_room, n * (r->cache + n), err));
@@ -209,7 +209,7 @@ static int64_t generate_rows_filled(const infer *m, int64_t count) {
     return most < m->rows ? most : m->rows;
 }
 
-static propane_status generate_run_layers(infer *m, infer_set *s, const infer_reach *r, int64_t count, wanted want,
+static propane_status generate_run_layers(infer *m, infer_set *s, const infer_kv_bucket *r, int64_t count, wanted want,
                                           propane_error *err) {
     bool told = false;
     if (m->chained) PROPANE_TRY(generate_run_chain(m, s, r, want, &told, err));
@@ -227,11 +227,11 @@ static propane_status generate_run_layers(infer *m, infer_set *s, const infer_re
 /* Reads the first `count` (1 .. s->positions) of m->columns; the rest is filled up with the last of these. A run that fails or
  * is ended leaves the sequences where they were: what it wrote lies after their last position. */
 static propane_status generate_run_columns(infer *m, infer_set *s, int64_t count, wanted want, propane_error *err) {
-    infer_reach *r;
+    infer_kv_bucket *r;
     poll_scope scope;
     for (int64_t n = 0; n < count; n++) infer_take_rows(m, m->columns[n].sequence, m->columns[n].position + 1);
     for (int64_t n = count; n < s->positions; n++) m->columns[n] = m->columns[count - 1];
-    PROPANE_TRY(infer_need_reach(m, s, generate_rows_filled(m, count), &r, err));
+    PROPANE_TRY(infer_need_kv_bucket(m, s, generate_rows_filled(m, count), &r, err));
     PROPANE_TRY(infer_need_ffn(m, s, err));
     generate_embed(m, s->positions);
     PROPANE_TRY(generate_put_positions(m, s, r, count, err));
@@ -417,30 +417,4 @@ propane_status infer_check_scores(const infer *m, const float *logits, propane_e
                         "%d of the %d scores at position %lld are not numbers: the model's weights are damaged, or too "
                         "large for the precision",
                         bad, vocab, (long long)infer_position(m));
-}
-
-propane_status infer_generate(infer *m, const int32_t *prompt, int64_t prompt_count, int64_t already, int64_t count,
-                              int32_t eos, const infer_sampling *sampling, infer_token callback, void *context,
-                              int64_t *made, propane_error *err) {
-    int vocab = (int)m->config.vocab_size;
-    int64_t done = 0;
-    infer_sampler sampler;
-    PROPANE_TRY(infer_sampler_init(&sampler, sampling, vocab, err));
-    float *logits = mem_array((size_t)vocab, sizeof *logits);
-    propane_status status = logits ? infer_read(m, prompt + already, prompt_count - already, logits, err)
-                                   : propane_fail_memory(err, (size_t)vocab * sizeof *logits);
-    for (int64_t i = 0; !status && i < prompt_count; i++) infer_sampler_see(&sampler, prompt[i]);
-    if (!status) status = infer_check_scores(m, logits, err);
-    while (!status && done < count) {
-        int32_t id = infer_sample(&sampler, logits);
-        done++;
-        if (!callback(context, id, logits)) break;
-        if (id == eos || done == count || m->current->position == m->context) break;
-        status = infer_read(m, &id, 1, logits, err);
-        if (!status) status = infer_check_scores(m, logits, err);
-    }
-    if (made) *made = done;
-    mem_free(logits);
-    infer_sampler_deinit(&sampler);
-    return status;
 }

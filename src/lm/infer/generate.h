@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Running a model: token ids in, logits, losses or new ids out. All layers share three programs (attention with a cache of
- * keys and values, feed-forward, head), compiled for one position and for chunks of them; weights are inputs, loaded once.
- * The residual stream is fp32 on the host.
+ * Running a model: token ids in, logits, losses or new ids out. All layers share three programs (attention with a cache
+ * of keys and values, feed-forward, head), compiled for one position and for chunks of them; weights are inputs, loaded
+ * once. The residual stream is fp32 on the host.
  */
 #ifndef LM_INFER_GENERATE_H
 #define LM_INFER_GENERATE_H
@@ -23,8 +23,8 @@ typedef struct infer_options {
     int sequences;         /* that can be read at the same time; 0: 1 */
 } infer_options;
 
-/* The device must outlive it; the weights' matrices are copied to the device, the embedding is read from `weights`, which
- * must outlive it too. */
+/* The device must outlive it; the weights' matrices are copied to the device, the embedding is read from `weights`,
+ * which must outlive it too. */
 PROPANE_CHECK propane_status infer_create(propane_device *device, const model_weights *weights,
                                           const infer_options *options, infer **out, propane_error *err);
 /* The fewest bits of a matrix's numbers that hold all of them as they are: BF16, FP16 or UNPACKED. */
@@ -47,37 +47,31 @@ int64_t infer_shared(const infer *m, int sequence, const int32_t *ids, int64_t c
  * again. */
 int64_t infer_reuse(infer *m, const int32_t *ids, int64_t count);
 
-/* Reads ids at the end of the sequence. `logits` [vocab] (may be NULL): after the last one. An id outside the vocabulary
- * and a sequence longer than the context are errors; then nothing was read. */
+/* Reads ids at the end of the sequence. `logits` [vocab] (may be NULL): after the last one. An id outside the
+ * vocabulary and a sequence longer than the context are errors; then nothing was read. */
 PROPANE_CHECK propane_status infer_read(infer *m, const int32_t *ids, int64_t count, float *logits, propane_error *err);
 /* What infer_read would say of these ids before it reads any. */
 PROPANE_CHECK propane_status infer_check(const infer *m, const int32_t *ids, int64_t count, propane_error *err);
-/* infer_read in parts: as many of the ids as one pass takes, which *read tells; `logits` are filled by the last part. */
+/* infer_read in parts: as many of the ids as one pass takes, which *read tells; `logits` are filled by the last
+ * part. */
 PROPANE_CHECK propane_status infer_read_part(infer *m, const int32_t *ids, int64_t count, float *logits, int64_t *read,
                                              propane_error *err);
-/* Reads as infer_read_part does, and adds to `sum` [width] what the head would multiply at each position: the normalised stream. */
+/* Reads as infer_read_part does, and adds to `sum` [width] what the head would multiply at each position: the
+ * normalised stream. */
 PROPANE_CHECK propane_status infer_embed_part(infer *m, const int32_t *ids, int64_t count, double *sum, int64_t *read,
                                               propane_error *err);
-/* One id at the end of each of these different sequences, all at once: the weights are read once for all. logits[i] [vocab]:
- * after the i-th; NULL: nobody asks for them. */
+/* One id at the end of each of these different sequences, all at once: the weights are read once for all. logits[i]
+ * [vocab]: after the i-th; NULL: nobody asks for them. */
 PROPANE_CHECK propane_status infer_read_each(infer *m, const int *sequences, const int32_t *ids, int count,
                                              float *const *logits, propane_error *err);
 /* As infer_read, and tells -log p of each id after the first in nats: nll [count - 1]. Begins a fresh
  * sequence; the last id is predicted, not read. */
 PROPANE_CHECK propane_status infer_score(infer *m, const int32_t *ids, int64_t count, double *nll, propane_error *err);
 /* Mean of infer_score over a sequence of any length, in windows of at most infer_context predictions that follow one
- * another, each with a fresh cache. count >= 2. `predictions` (may be NULL): how many the mean is over. `tell` (may be NULL) hears of
- * each window: how many of all predictions are done, and their mean; its error ends the work. */
+ * another, each with a fresh cache. count >= 2. `predictions` (may be NULL): how many the mean is over. `tell` (may be
+ * NULL) hears of each window: how many of all predictions are done, and their mean; its error ends the work. */
 typedef propane_status (*infer_tell)(void *context, int64_t done, int64_t total, double mean, propane_error *err);
 PROPANE_CHECK propane_status infer_loss(infer *m, const int32_t *ids, int64_t count, infer_tell tell, void *context,
                                         double *mean, int64_t *predictions, propane_error *err);
-
-/* Called with each new id and the logits that it was drawn from; false ends generation. */
-typedef bool (*infer_token)(void *context, int32_t id, const float *logits);
-/* Reads the prompt (at least one id; the sequence is at its first `already` ids, fewer than all), then draws up to `count`
- * ids; ends early at `eos` (>= 0; it is reported first) or where the context is full. *made (may be NULL): how many came. */
-PROPANE_CHECK propane_status infer_generate(infer *m, const int32_t *prompt, int64_t prompt_count, int64_t already,
-                                            int64_t count, int32_t eos, const infer_sampling *sampling,
-                                            infer_token callback, void *context, int64_t *made, propane_error *err);
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * A JSON text as it grows, byte by byte: which byte may come next, and how many it takes at least to end the text. The whole is one
- * object. Strings are UTF-8, escapes that stand for half a character are refused, numbers are kept within a double's range.
+ * A JSON text as it grows, byte by byte: which byte may come next, and how many it takes at least to end the text. The
+ * whole is one object. Strings are UTF-8, escapes that stand for half a character are refused, numbers are kept within
+ * a double's range.
  */
 #ifndef LM_INFER_JSON_TEXT_H
 #define LM_INFER_JSON_TEXT_H

@@ -47,7 +47,8 @@ int32_t infer_sample(infer_sampler *s, const float *logits);
 int32_t infer_argmax(const float *logits, int vocab);
 /* -log softmax(logits)[id], in double. `stride`: between one id's logit and the next one's. */
 double infer_nll(const float *logits, int vocab, int64_t stride, int32_t id);
-/* The `count` most likely ids, most likely first, of equals the smaller id; returns how many there are (at most vocab). */
+/* The `count` most likely ids, most likely first, of equals the smaller id; returns how many there are (at most
+ * vocab). */
 int infer_most_likely(const float *logits, int vocab, int count, infer_candidate *out);
 
 #endif

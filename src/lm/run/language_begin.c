@@ -14,39 +14,15 @@
 #include "lm/run/language_run_internal.h"
 #include "lm/run/memory_estimate.h"
 #include "lm/run/plan_choice.h"
-#include "lm/step/weight_mode_check.h"
+#include "train/weight_mode_check.h"
 
 /* ---- outer steps -------------------------------------------------------------------------------------------------------------- */
 
-static outer_options language_outer_options(const train_options *o) {
-    const int64_t interval = o->outer / o->outer_fragments;
-    const int64_t standard = o->outer_fragments > 1 ? interval / 2 : 0;
-    return (outer_options){.every = o->outer,
-                           .lr = o->outer_lr,
-                           .momentum = o->outer_momentum,
-                           .fragments = o->outer_fragments,
-                           .delay = o->outer_delay < 0 ? standard : o->outer_delay,
-                           .mix = o->outer_mix};
-}
-
 static propane_status language_check_outer(const train_options *o, propane_error *err) {
-    const int lonely = o->outer_fragments > 1 ? TRAIN_OPTION_outer_fragments
-                       : o->outer_delay > 0   ? TRAIN_OPTION_outer_delay
-                       : o->outer_warmup > 0  ? TRAIN_OPTION_outer_warmup
-                                              : TRAIN_OPTION_node_ranks;
-    if (o->outer == 0 && (lonely != TRAIN_OPTION_node_ranks || o->node_ranks > 0))
-        return propane_fail(err, PROPANE_ERR_INVALID, "--%s is for training with few messages; give --outer H, too",
-                            train_option_rows[lonely].name);
-    if (o->outer == 0) return PROPANE_OK;
-    if (o->outer % o->outer_fragments != 0)
-        return propane_fail(err, PROPANE_ERR_INVALID,
-                            "--outer-fragments %lld take turns within --outer %lld steps; give a divisor of them",
-                            (long long)o->outer_fragments, (long long)o->outer);
-    if (o->outer_delay > o->outer / o->outer_fragments)
-        return propane_fail(err, PROPANE_ERR_INVALID,
-                            "--outer-delay %lld: the next part is sent %lld steps later already; give that at most",
-                            (long long)o->outer_delay, (long long)(o->outer / o->outer_fragments));
-    return PROPANE_OK;
+    const int lonely = o->outer_warmup > 0 ? TRAIN_OPTION_outer_warmup : TRAIN_OPTION_node_ranks;
+    if (o->outer > 0 || (o->outer_warmup == 0 && o->node_ranks == 0)) return PROPANE_OK;
+    return propane_fail(err, PROPANE_ERR_INVALID, "--%s is for training with few messages; give --outer H, too",
+                        train_option_rows[lonely].name);
 }
 
 /* What the first rank tells of outer steps that do nothing, or less than they could. */
@@ -71,15 +47,39 @@ static void language_tell_outer(const language_run *t) {
 
 static propane_status language_form_workers(language_run *t, propane_error *err) {
     const train_options *o = &t->run.options;
-    const outer_options agree = language_outer_options(o);
     workers *w = &t->run.who;
-    const workers_options how = {o->outer > 0, agree.delay > 0, o->shard, o->node_ranks};
+    const workers_options how = {o->outer > 0, o->shard, o->node_ranks};
     PROPANE_TRY(data_parallel_share(o->mpi, o->batch, &t->share, err));
     PROPANE_TRY(workers_form(o->mpi, &how, w, err));
     t->worker_share = t->share * w->size;
     t->worker_first = t->worker_share * w->index;
     t->first = t->worker_first + t->share * w->place;
     language_tell_outer(t);
+    return PROPANE_OK;
+}
+
+/* --method against the data and the other options. */
+static propane_status language_check_pairs(const train_options *o, const train_input *in, propane_error *err) {
+    const bool pairs = in->examples && in->examples->pairs, prefers = strcmp(o->method, "dpo") == 0;
+    if (pairs && !prefers)
+        return propane_fail(err, PROPANE_ERR_INVALID,
+                            "%.300s holds pairs (\"chosen\" and \"rejected\"): give --method dpo", in->source);
+    if (!prefers) return PROPANE_OK;
+    if (!pairs)
+        return propane_fail(
+            err, PROPANE_ERR_INVALID,
+            "--method dpo learns from pairs, but %.300s has none; give lines with \"prompt\", \"chosen\" "
+            "and \"rejected\"",
+            in->source);
+    if (!in->initial && !o->resume)
+        return propane_fail(err, PROPANE_ERR_INVALID,
+                            "--method dpo moves a model that exists towards the chosen answers; give it with --init");
+    if (o->mpi && mpi_size(o->mpi) > 1)
+        return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "--method dpo is for one process; leave out mpirun");
+    if (o->batch % 2)
+        return propane_fail(err, PROPANE_ERR_INVALID,
+                            "--batch is %lld: with --method dpo a pair is two of its sequences; give an even number",
+                            (long long)o->batch);
     return PROPANE_OK;
 }
 
@@ -133,6 +133,7 @@ static propane_status language_make_step(language_run *t, propane_error *err) {
                       .batch = t->share,
                       .context = o->context,
                       .head = partition_head_find(o->head),
+                      .gradients = strcmp(o->gradients, "device") == 0,
                       .squares = o->mpi ? 0 : PARTITION_SQUARES}, /* ranks add up gradients first */
         .shared = o->shared,
         .device = o->device,
@@ -149,12 +150,19 @@ static propane_status language_make_step(language_run *t, propane_error *err) {
     PROPANE_TRY(language_choose_trained(t, err));
     how.trained = t->trained;
     PROPANE_TRY(train_step_create(&how, t->weights, &t->step, err));
-    data_parallel_options sums = {.sums = {allreduce_wire_find(o->wire), o->shard, o->bucket},
-                                  .outer = language_outer_options(o),
-                                  .done = t->run.state.step};
-    sums.outer.schedule = &t->run.schedule;
-    sums.outer.first = o->outer_warmup;
-    PROPANE_TRY(data_parallel_create(&t->run.who, &sums, t->step, t->weights, &t->run.group, err));
+    if (strcmp(o->method, "dpo") == 0) {
+        PROPANE_TRY(language_pairs_create(t->run.arena, &t->data, (int)o->batch, o->beta, &t->pairs, err));
+        train_step_prefer(t->step, &t->pairs->preference);
+    }
+    const data_parallel_options sums = {.sums = {allreduce_wire_find(o->wire), o->shard, o->bucket},
+                                        .outer = {.every = o->outer,
+                                                  .lr = o->outer_lr,
+                                                  .momentum = o->outer_momentum,
+                                                  .schedule = &t->run.schedule,
+                                                  .first = o->outer_warmup},
+                                        .done = t->run.state.step};
+    PROPANE_TRY(data_parallel_create(&t->run.who, &sums, t->step, t->weights, &t->group, err));
+    t->run.group = data_parallel_group(t->group);
     t->budget = o->compile_budget > 0 ? o->compile_budget : train_step_compile_limit(t->step);
     if (t->budget > 0 && train_step_compiles(t->step) > t->budget)
         return propane_fail(err, PROPANE_ERR_LIMIT,
@@ -170,7 +178,7 @@ static propane_status language_load_and_make(language_run *t, propane_error *err
     PROPANE_TRY(train_run_load(&t->run, 0, 0, err));
     PROPANE_TRY(language_make_step(t, err));
     PROPANE_TRY(train_run_load(&t->run, 1, TRAIN_BLOCKS - 1, err));
-    data_parallel_release(t->run.group);
+    data_parallel_release(t->group);
     return PROPANE_OK;
 }
 
@@ -343,6 +351,7 @@ propane_status language_begin(language_run *t, const train_input *input, propane
     train_options *o = &t->run.options;
     language_choose_precision(o);
     PROPANE_TRY(language_check_options(o, input->config, err));
+    PROPANE_TRY(language_check_pairs(o, input, err));
     if (o->outer > 0 && (!o->mpi || mpi_size(o->mpi) == 1))
         log_tell("--outer %lld does nothing: one process has nobody to agree with; start several with mpirun",
                  (long long)o->outer);

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/base/file.h"
 #include "core/base/memory.h"
 #include "core/base/poll.h"
 #include "lm/files/store.h"
@@ -64,12 +65,68 @@ static propane_status language_to_rows(language_run *t, int64_t begin, int64_t c
     return compact_vocab_map(t->compact, t->targets + begin, count, err);
 }
 
-/* Targets that count, in windows [first, first + count) of a batch. */
+/* Targets that count, in windows [first, first + count) of a batch; of pairs, how many of them do. */
 static int64_t language_count_targets(const language_run *t, int64_t first, int64_t count) {
-    int64_t context = t->run.options.context, n = 0;
+    const int64_t context = t->run.options.context;
+    int64_t n = 0;
+    if (t->pairs) return language_pairs_count(t->targets + first * context, count, context);
     for (int64_t i = first * context; i < (first + count) * context; i++) n += t->targets[i] >= 0;
     return n;
 }
+
+/* ---- pairs: what the model says before the first step ------------------------------------------------------------------ */
+
+static propane_status language_refer_batch(language_run *t, int pack, int64_t begin, propane_error *err) {
+    const packed_windows *p = &t->data.packs[pack];
+    const int64_t context = t->run.options.context;
+    double mean;
+    for (int64_t b = 0; b < t->share; b++) {
+        int32_t *inputs = t->inputs + b * context, *targets = t->targets + b * context;
+        if (begin + b < p->windows) packed_windows_get(p, begin + b, inputs, targets);
+        for (int64_t k = 0; begin + b >= p->windows && k < context; k++) inputs[k] = 0, targets[k] = -1;
+    }
+    PROPANE_TRY(language_to_rows(t, 0, t->share * context, err));
+    PROPANE_TRY(train_step_dropout(t->step, 0, err));
+    PROPANE_TRY(train_step_evaluate(t->step, t->inputs, t->targets, t->nats, &mean, err));
+    for (int64_t b = 0; b < t->share && begin + b < p->windows; b++)
+        t->pairs->reference[pack][begin + b] =
+            (float)preference_sum(t->nats + b * context, t->targets + b * context, (int)context);
+    return PROPANE_OK;
+}
+
+static propane_status language_refer_all(language_run *t, propane_error *err) {
+    propane_status status = PROPANE_OK;
+    train_step_prefer(t->step, NULL);
+    for (int pack = 0; pack < 2; pack++)
+        for (int64_t w = 0; status == PROPANE_OK && w < t->data.packs[pack].windows; w += t->share) {
+            status = train_run_check_cancel(&t->run, err);
+            if (status == PROPANE_OK) status = language_refer_batch(t, pack, w, err);
+        }
+    train_step_prefer(t->step, &t->pairs->preference);
+    return status;
+}
+
+/* Before the first batch or validation. A run that has gone on has other weights by now, and needs the file. */
+static propane_status language_refer(language_run *t, propane_error *err) {
+    char *path = NULL;
+    if (!t->pairs || t->pairs->ready) return PROPANE_OK;
+    PROPANE_TRY(train_run_path(&t->run, LANGUAGE_PAIRS_FILE, &path, err));
+    if (path && t->run.state.updates > 0 && !file_exists(path))
+        return propane_fail(err, PROPANE_ERR_NOT_FOUND,
+                            "%s is missing: it holds what the model that the run began with says of the data; begin "
+                            "another run",
+                            path);
+    if (path && t->run.state.updates > 0) {
+        PROPANE_TRY(language_pairs_read(t->pairs, path, err));
+    } else {
+        PROPANE_TRY(language_refer_all(t, err));
+        if (path) PROPANE_TRY(language_pairs_write(t->pairs, path, err));
+    }
+    t->pairs->ready = true;
+    return PROPANE_OK;
+}
+
+/* ---- validation -------------------------------------------------------------------------------------------------------- */
 
 /* Windows of a validation: each held-out one at most once. */
 static int64_t language_held_out(const language_run *t) {
@@ -85,6 +142,7 @@ static propane_status language_held_out_batch(language_run *t, int64_t batch, in
         const int64_t index = batch * o->batch + i, at = i * o->context;
         if (index < windows)
             PROPANE_TRY(token_windows_held_out(&t->data, index, windows, t->inputs + at, t->targets + at, err));
+        language_pairs_held_out(t->pairs, i, index, windows);
         for (int64_t k = at; index >= windows && k < at + o->context; k++) t->inputs[k] = 0, t->targets[k] = -1;
     }
     return PROPANE_OK;
@@ -94,23 +152,26 @@ static propane_status language_evaluate(train_run *run, train_evaluation *out, p
     language_run *t = language_run_of(run);
     const train_options *o = &run->options;
     const int64_t windows = language_held_out(t), own = t->first * o->context, positions = t->share * o->context;
-    double sums[3] = {0}; /* nats, targets, bytes of this rank's windows; then of all */
+    double sums[4] = {0}; /* nats, targets, bytes of this rank's windows, pairs that are right; then of all */
+    PROPANE_TRY(language_refer(t, err));
     for (int64_t b = 0; b * o->batch < windows; b++) {
         double mean = 0;
         PROPANE_TRY(train_run_check_cancel(run, err));
         PROPANE_TRY(language_held_out_batch(t, b, windows, err));
         const double targets = (double)language_count_targets(t, t->first, t->share);
         if (targets == 0) continue;
-        for (int64_t i = own; t->input.bytes_of_token && i < own + positions; i++)
+        for (int64_t i = own; !t->pairs && t->input.bytes_of_token && i < own + positions; i++)
             if (t->targets[i] >= 0) sums[2] += t->input.bytes_of_token[t->targets[i]];
         PROPANE_TRY(language_to_rows(t, own, positions, err));
         PROPANE_TRY(train_step_dropout(t->step, 0, err));
         PROPANE_TRY(train_step_evaluate(t->step, t->inputs + own, t->targets + own, t->nats, &mean, err));
         sums[0] += mean * targets;
         sums[1] += targets;
+        if (t->pairs) sums[3] += t->pairs->preference.preferred * t->pairs->preference.pairs;
     }
-    PROPANE_TRY(data_parallel_sum(run->group, sums, 3, err));
+    PROPANE_TRY(data_parallel_sum(t->group, sums, 4, err));
     out->val_loss = sums[1] > 0 ? sums[0] / sums[1] : 0;
+    if (t->pairs && sums[1] > 0) out->val_accuracy = sums[3] / sums[1];
     out->val_nats_per_byte = sums[2] > 0 ? sums[0] / sums[2] : -1;
     int64_t device_ns, host_ns;
     train_step_times(t->step, &device_ns, &host_ns); /* they are not the next step's */
@@ -123,8 +184,9 @@ static propane_status language_next_count(language_run *t, int64_t ahead, int64_
     const train_options *o = &t->run.options;
     PROPANE_TRY(token_windows_batch(&t->data, (uint64_t)(t->run.state.position + ahead * o->batch), (int)o->batch,
                                     t->inputs, t->targets, err));
-    *out = data_parallel_warms(t->run.group) ? language_count_targets(t, 0, o->batch)
-                                             : language_count_targets(t, t->worker_first, t->worker_share);
+    language_pairs_batch(t->pairs, (uint64_t)(t->run.state.position + ahead * o->batch));
+    *out = data_parallel_warms(t->group) ? language_count_targets(t, 0, o->batch)
+                                         : language_count_targets(t, t->worker_first, t->worker_share);
     return PROPANE_OK;
 }
 
@@ -136,7 +198,7 @@ static uint64_t language_dropout_key(const language_run *t) {
 /* Of a step: its gradients are those of the whole step, and its update may begin. */
 static void language_last_batch(language_run *t, const train_ahead *ahead) {
     t->scale = 1 / (t->run.state.scaler.scale * (double)t->run.options.accumulate);
-    data_parallel_listen(t->run.group);
+    data_parallel_listen(t->group);
     if (!ahead) return;
     adamw_step how = ahead->how;
     how.gradient_scale *= t->scale;
@@ -154,7 +216,7 @@ static propane_status language_batch(language_run *t, bool first, bool ends_earl
     if (ends_early) poll_begin(&scope);
     propane_status status = train_step_batch(t->step, t->inputs + own, t->targets + own, first, scale, loss, err);
     if (ends_early) status = poll_end(&scope, status, err);
-    data_parallel_rest(t->run.group);
+    data_parallel_rest(t->group);
     return status;
 }
 
@@ -168,6 +230,7 @@ static propane_status language_gradients(train_run *run, const train_ahead *ahea
     const bool moves = ahead && !ahead->guessed;
     int64_t total = 0, counted = 0, own = t->first * o->context;
     double sum = 0;
+    PROPANE_TRY(language_refer(t, err));
     for (int64_t i = 0; i < o->accumulate; i++) {
         PROPANE_TRY(language_next_count(t, i, &counted, err));
         total += counted;
@@ -185,18 +248,18 @@ static propane_status language_gradients(train_run *run, const train_ahead *ahea
         PROPANE_TRY(train_step_dropout(t->step, language_dropout_key(t), err));
         double weight = (double)(language_count_targets(t, t->first, t->share) * o->accumulate) / (double)total;
         if (last) language_last_batch(t, ahead);
-        propane_status status = language_batch(t, i == 0, !(last && moves) && !t->run.group,
-                                               t->run.state.scaler.scale * weight, &part, err);
+        propane_status status =
+            language_batch(t, i == 0, !(last && moves) && !t->group, t->run.state.scaler.scale * weight, &part, err);
         if (status == PROPANE_ERR_CANCELLED) t->run.state.position -= i * o->batch;
         PROPANE_TRY(status);
         t->run.state.position += o->batch;
         sum += part * weight;
     }
-    PROPANE_TRY(data_parallel_sum_inside(t->run.group, &sum, 1, err));
+    PROPANE_TRY(data_parallel_sum_inside(t->group, &sum, 1, err));
     *loss = sum / (double)o->accumulate;
-    PROPANE_TRY(data_parallel_norm(run->group, t->step, norm, err));
+    PROPANE_TRY(data_parallel_norm(t->group, t->step, norm, err));
     *norm *= t->scale;
-    return moves ? data_parallel_updated(run->group, err) : PROPANE_OK;
+    return moves ? data_parallel_updated(t->group, err) : PROPANE_OK;
 }
 
 static propane_status language_settle(train_run *run, propane_error *err) {
@@ -207,7 +270,7 @@ static propane_status language_update(train_run *run, adamw_step *how, propane_e
     language_run *t = language_run_of(run);
     how->gradient_scale *= t->scale;
     PROPANE_TRY(train_step_update(t->step, how, err));
-    return data_parallel_updated(run->group, err);
+    return data_parallel_updated(t->group, err);
 }
 
 static void language_times(train_run *run, double seconds, train_report *report) {
@@ -243,11 +306,17 @@ static const char *language_not_finite(const train_run *run) {
     return model_weights_not_finite(language_run_of(run)->weights);
 }
 
+/* Adapters are small: they can be tried while the run goes on, and after it was stopped. */
+static propane_status language_draft(train_run *run, propane_error *err) {
+    const train_options *o = &run->options;
+    if (o->lora_rank == 0) return PROPANE_OK;
+    return model_adapter_write(language_run_of(run)->weights, o->run_dir, o->base, err);
+}
+
 static propane_status language_finish(train_run *run, propane_error *err) {
     const language_run *t = language_run_of(run);
     model_weights *whole = NULL;
-    if (run->options.lora_rank > 0)
-        return model_adapter_write(t->weights, run->options.run_dir, run->options.base, err);
+    if (run->options.lora_rank > 0) return language_draft(run, err);
     if (t->compact) PROPANE_TRY(compact_vocab_restore(t->compact, &t->whole, t->weights, &whole, err));
     propane_status status =
         model_store_write(whole ? whole : t->weights, t->model_path, MODEL_FORM_SAFETENSORS, ST_F32, err);
@@ -295,14 +364,12 @@ static int language_tensor_count(const train_run *run) {
 }
 
 /* What outer steps keep of a tensor; NULL: nothing. */
-static float *language_outer(const language_run *t, int block, int tensor) {
-    const outer *o = data_parallel_outer(t->run.group);
+static float *language_outer(const language_run *t, int tensor) {
+    const outer *o = data_parallel_outer(t->group);
     int i = 0;
     while (o && i < train_step_learnt_count(t->step) && train_step_learnt(t->step, i) != tensor) i++;
     if (!o || i == train_step_learnt_count(t->step)) return NULL;
-    return block == TRAIN_OUTER_BLOCK   ? outer_momentum(o, i)
-           : block == TRAIN_ASIDE_BLOCK ? outer_aside(o, i)
-                                        : outer_flight(o, i);
+    return outer_momentum(o, i);
 }
 
 static train_tensor language_tensor(const train_run *run, int block, int index) {
@@ -312,7 +379,7 @@ static train_tensor language_tensor(const train_run *run, int block, int index) 
     if (t->step) (void)!train_step_settle(t->step, NULL); /* a failure is told by who saves, and by the next batch */
     return (train_tensor){m->name, m->rank, m->dim, m->count,
                           block == 0                   ? model_weights_data(t->weights, m)
-                          : block >= TRAIN_OUTER_BLOCK ? language_outer(t, block, i)
+                          : block >= TRAIN_OUTER_BLOCK ? language_outer(t, i)
                                                        : train_step_moment(t->step, block, i)};
 }
 
@@ -348,6 +415,7 @@ static const train_run_kind language_run_kind = {
     .refresh = language_refresh,
     .publish = language_publish,
     .not_finite = language_not_finite,
+    .draft = language_draft,
     .finish = language_finish,
     .describe = language_describe,
     .recognise = language_recognise,

@@ -6,6 +6,8 @@
 
 #include "lm/data/compact_vocab.h"
 #include "lm/data/token_windows.h"
+#include "lm/dist/data_parallel.h"
+#include "lm/run/language_pairs.h"
 #include "lm/run/language_run.h"
 #include "train/train_run_internal.h"
 
@@ -14,6 +16,7 @@ typedef struct language_run {
     train_input input;
     model_weights *weights;
     train_step *step;
+    data_parallel *group;               /* the run's, which frees it; NULL: alone */
     int64_t share, first;               /* windows of a batch that are this rank's */
     int64_t worker_share, worker_first; /* and those of all ranks of its worker */
     token_windows data;
@@ -24,6 +27,7 @@ typedef struct language_run {
     double scale;              /* of the newest gradients: loss scale and batches taken out */
     int32_t *inputs, *targets; /* [batch][context] */
     double *nats;
+    language_pairs *pairs;                             /* NULL: the data are no pairs */
     char *model_path, *config_path, *vocabulary_path;  /* NULL without a run folder */
     char token_count[24], token_sum[24], base_sum[24]; /* facts of the checkpoint; base_sum "": no adapters */
 } language_run;

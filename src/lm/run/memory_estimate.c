@@ -58,19 +58,13 @@ static double estimate_alive(const model_config *c, const train_options *o, doub
     return positions * (layers * inputs + (rest > brief ? rest : brief)); /* of one layer */
 }
 
-/* Outer steps keep the common weights, their momentum, streamed a fragment that is under way, and with int4 what messages
- * left out: of shares, of sums. */
+/* Outer steps keep the common weights, their momentum, and with int4 what messages left out: of shares, of sums. */
 static double estimate_outer(const train_options *o, int ranks) {
     if (o->outer == 0 || ranks == 1) return 0;
-    const outer_options options = {.every = o->outer,
-                                   .lr = o->outer_lr,
-                                   .momentum = o->outer_momentum,
-                                   .fragments = o->outer_fragments,
-                                   .delay = o->outer_delay};
+    const outer_options options = {.every = o->outer, .lr = o->outer_lr, .momentum = o->outer_momentum};
     const allreduce_wire wire = allreduce_wire_find(o->wire);
     if (outer_is_mean(&options, wire)) return 0;
-    const double flight = outer_streams(&options) ? 4.0 / (double)o->outer_fragments : 0;
-    return 4 + flight + (o->outer_momentum > 0 ? 4 : 0) + (wire == ALLREDUCE_INT4 ? 4 + 4.0 / ranks : 0);
+    return 4 + (o->outer_momentum > 0 ? 4 : 0) + (wire == ALLREDUCE_INT4 ? 4 + 4.0 / ranks : 0);
 }
 
 /* Updates that are guessed go from one set of weights and moments to another. */

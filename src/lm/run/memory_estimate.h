@@ -12,8 +12,8 @@ typedef struct memory_estimate {
     double batch; /* bytes: what a batch leaves behind for its backward pass, and gradients, which take its place */
 } memory_estimate;
 
-/* Parameters that have a gradient and moments: all, or the adapters'. With patterns of names, which are left to the run itself,
- * 0: sums are a lower bound. */
+/* Parameters that have a gradient and moments: all, or the adapters'. With patterns of names, which are left to the run
+ * itself, 0: sums are a lower bound. */
 double memory_estimate_learnt(const model_config *config, const train_options *options);
 /* Of one of `ranks` processes, which share out a batch, and the moments if they are sharded. */
 memory_estimate memory_estimate_of(const model_config *config, const train_options *options, int ranks);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns what --plan auto takes. It changes how a step is cut and where the head runs; batches, accumulation and moments stay as
+ * Owns what --device auto and --plan auto take. A plan changes how a step is cut and where the head runs; batches, accumulation and moments stay as
  * they are given, because they change what is learnt. Estimates are compared, nothing is measured, so the same run chooses the
  * same again when it is resumed. Refuses devices that no chip is known of, and fp32 on an engine.
  */
@@ -8,6 +8,8 @@
 #include <string.h>
 
 #include "core/base/log.h"
+#include "core/device/device.h"
+#include "lm/run/memory_estimate.h"
 #include "lm/step/partition_compare.h"
 
 /* The chip that the device stands for. Of Apple's own device nobody says it: what the oldest takes, all take. */
@@ -29,22 +31,33 @@ static void plan_choice_take(train_options *o, const partition_candidate *best) 
     for (int i = 0; i < partition_name_count(); i++)
         if (strcmp(partition_name(i), best->partition->options.name) == 0) o->plan = partition_name(i);
     o->head = partition_head_name(&best->partition->options);
+    o->gradients = best->partition->options.gradients ? "device" : "host";
 }
 
-static propane_status plan_choice_search(train_options *o, const model_config *config, const chip *c,
-                                         propane_error *err) {
+/* Everything that a run may take, the fastest first. */
+static propane_status plan_choice_compare(const train_options *o, const model_config *config, const chip *c,
+                                          partition_comparison *all, propane_error *err) {
     const partition_batches batches = {o->batch, o->accumulate};
-    const partition_question q = {.weights = o->weights,
+    model_lora lora = {.rank = o->lora_rank, .alpha = o->lora_alpha};
+    const partition_question q = {.weights = strcmp(o->weights, "auto") == 0 ? NULL : o->weights,
                                   .head = strcmp(o->head, "auto") == 0 ? NULL : o->head,
+                                  .gradients = strcmp(o->gradients, "auto") == 0 ? NULL : o->gradients,
                                   .moments = o->moments,
                                   .lagged = strcmp(o->clipping, "lagged") == 0,
                                   .early = train_options_guesses(o),
                                   .batches = &batches,
                                   .batch_count = 1,
-                                  .context = o->context};
+                                  .context = o->context,
+                                  .lora = lora.rank > 0 ? &lora : NULL};
+    if (q.lora) PROPANE_TRY(model_lora_choose(&lora, config, o->lora_targets, err));
+    return partition_compare(config, &q, c, all, err);
+}
+
+static propane_status plan_choice_search(train_options *o, const model_config *config, const chip *c,
+                                         propane_error *err) {
     partition_comparison all;
     text words = {0};
-    propane_status status = partition_compare(config, &q, c, &all, err);
+    propane_status status = plan_choice_compare(o, config, c, &all, err);
     if (status == PROPANE_OK && all.list[0].refused[0])
         status = propane_fail(err, PROPANE_ERR_UNSUPPORTED, "--plan auto: no plan is left on the %s: %s", c->title,
                               all.list[0].refused);
@@ -71,4 +84,51 @@ propane_status train_choose_plan(train_options *o, const model_config *config, p
                             "--plan auto: device '%s' computes in fp16; give --precision fp16", o->device);
     PROPANE_TRY(plan_choice_chip(o->device, &c, err));
     return plan_choice_search(o, config, c, err);
+}
+
+/* ---- the device -------------------------------------------------------------------------------------------------------------- */
+
+void processor_cost(const model_config *config, const train_options *o, cost_work_kind kind, double flops,
+                    const chip *c, cost_work *work, cost_unit *out) {
+    const double positions = (double)(o->batch * o->context),
+                 learnt = kind == COST_WORK_FORWARD ? 0 : memory_estimate_learnt(config, o);
+    *work = (cost_work){.kind = kind,
+                        .flops = flops,
+                        .elements = (double)config->num_hidden_layers * (double)config->hidden_size * positions,
+                        .update_bytes = learnt * partition_update_bytes(MOMENT_FP32) / (double)o->accumulate};
+    cost_processor(c, work, out);
+}
+
+/* The engine of this machine against its processor, both as estimated. */
+static propane_status plan_choice_device(train_options *o, const model_config *config, propane_error *err) {
+    const chip *c = chip_get(CHIP_m1);
+    const cost_work_kind kind = o->lora_rank > 0 ? COST_WORK_LORA : COST_WORK_FULL;
+    partition_comparison all;
+    cost_work work;
+    cost_unit processor;
+    PROPANE_TRY(plan_choice_compare(o, config, c, &all, err));
+    const partition_cost *best = &all.list[0].cost;
+    processor_cost(config, o, kind, best->engine_flops + best->host_flops, c, &work, &processor);
+    const bool engine = !all.list[0].refused[0] && best->step_ms < processor.ms;
+    o->device = engine ? "ane" : "cpu";
+    if (all.list[0].refused[0])
+        log_tell("--device auto: cpu: %s", all.list[0].refused);
+    else
+        log_tell("--device auto: %s: estimated %.1f ms a batch on the engine, %.1f ms on the processor (%s)", o->device,
+                 best->step_ms, processor.ms, c->title);
+    if (engine && !o->given[TRAIN_OPTION_plan]) o->plan = "auto";
+    partition_comparison_free(&all);
+    return PROPANE_OK;
+}
+
+propane_status train_choose_device(train_options *o, const model_config *config, propane_error *err) {
+    propane_error why = {0};
+    if (strcmp(o->device, "auto") != 0) return PROPANE_OK;
+    int ane = 0;
+    while (ane < propane_driver_count() && strcmp(propane_driver_name(ane), "ane") != 0) ane++;
+    if (ane < propane_driver_count() && propane_driver_probe(ane, &why) == PROPANE_OK)
+        return plan_choice_device(o, config, err);
+    o->device = "cpu";
+    log_tell("--device auto: cpu: %s", why.text);
+    return PROPANE_OK;
 }

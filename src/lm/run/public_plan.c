@@ -16,15 +16,6 @@ struct propane_plan {
     model_config config;
 };
 
-propane_status propane_chips(const char *target, const char **names, int room, int *count, propane_error *err) {
-    const chip *chips[CHIP_COUNT];
-    *count = 0;
-    _Static_assert(CHIP_COUNT <= PROPANE_MAX_CHIPS, "the header has room for all chips");
-    PROPANE_TRY(chip_find_list(target, chips, count, err));
-    for (int i = 0; i < *count && i < room; i++) names[i] = chips[i]->name;
-    return PROPANE_OK;
-}
-
 const char *propane_weight_modes(void) { return WEIGHT_MODE_WORDS; }
 
 /* ---- models ----------------------------------------------------------------------------------------------------------------- */
@@ -61,9 +52,12 @@ static propane_status api_plan_fill(propane_plan *p, const char *model, const pr
                              .batch = o->batch ? o->batch : 1,
                              .context = o->context,
                              .head = partition_head_find(o->head ? o->head : "auto"),
+                             .gradients = o->gradients && strcmp(o->gradients, "device") == 0,
                              .sum_bytes = half ? PARTITION_SUM_BYTES : 0};
     if (own.head == PARTITION_HEAD_COUNT)
         return propane_fail(err, PROPANE_ERR_INVALID, "head '%.40s' is not one of auto, host, device", o->head);
+    if (o->gradients && !own.gradients && strcmp(o->gradients, "host") != 0)
+        return propane_fail(err, PROPANE_ERR_INVALID, "gradients '%.40s' is not one of host, device", o->gradients);
     if (own.batch < 1 || own.context < 0)
         return propane_fail(err, PROPANE_ERR_INVALID, "batch and context must not be negative");
     if (o->precision && !half && strcmp(o->precision, "fp32") != 0)

@@ -77,7 +77,13 @@ propane_status propane_generator_loss_examples(propane_generator *g, const propa
     PROPANE_TRY(train_jsonl_read(path, chat->tokenizer, &chat->chat.format, &e, err));
     double *nll = mem_array((size_t)infer_context(g->machine) + 1, sizeof *nll);
     propane_status status =
-        nll ? PROPANE_OK : propane_fail_memory(err, (size_t)infer_context(g->machine) * sizeof *nll);
+        e.pairs
+            ? propane_fail(err, PROPANE_ERR_INVALID,
+                           "%.400s holds pairs: the loss of answers is not theirs; a run with --method dpo validates "
+                           "with --val-data",
+                           path)
+        : nll ? PROPANE_OK
+              : propane_fail_memory(err, (size_t)infer_context(g->machine) * sizeof *nll);
     for (int64_t i = 0; i < e.count && status == PROPANE_OK; i++) {
         status = api_score_example(g->machine, &e, i, nll, &sum, &count, err);
         if (status == PROPANE_OK) status = api_score_tell(g, i + 1, e.count, count ? sum / (double)count : NAN, err);

@@ -14,13 +14,26 @@
 #include "core/device/uri.h"
 #include "core/run/public.h"
 #include "lm/arch/config_experts.h"
-#include "lm/dist/data_parallel.h"
+#include "lm/data/corpus.h"
 #include "lm/files/hub_cache.h"
 #include "lm/files/model_tokenizer.h"
 #include "lm/files/public_model.h"
 #include "lm/files/store.h"
-#include "lm/run/public_trainer.h"
-#include "lm/step/weight_mode_check.h"
+#include "lm/run/language_run.h"
+#include "lm/run/plan_choice.h"
+#include "lm/run/public_trainer_language.h"
+#include "lm/run/run_folder.h"
+#include "train/weight_mode_check.h"
+
+typedef struct language_trainer {
+    corpus corpus;
+    model_config config;
+    model_weights *initial;
+    int32_t *bytes_of_token;
+    text tried; /* what was found out about the ways to get weights into programs */
+} language_trainer;
+
+static language_trainer *language_of(const propane_trainer *t) { return t->part; }
 
 /* ---- the text ----------------------------------------------------------------------------------------------------------------- */
 
@@ -58,17 +71,17 @@ static propane_status api_trainer_language_open_corpus(propane_trainer *t, const
                                 .ids = data->ids,
                                 .id_count = data->id_count,
                                 .vocabulary = data->tokenizer};
-    const propane_status status = corpus_open(&how, &t->language.corpus, err);
+    const propane_status status = corpus_open(&how, &language_of(t)->corpus, err);
     mem_free(own);
-    if (status == PROPANE_OK && !*o->chat_date && t->language.corpus.instructions &&
-        chat_template_is_dated(&t->language.corpus.chat)) {
+    if (status == PROPANE_OK && !*o->chat_date && language_of(t)->corpus.instructions &&
+        chat_template_is_dated(&language_of(t)->corpus.chat)) {
         o->chat_date = arena_string(t->own->arena, today);
         o->given[TRAIN_OPTION_chat_date] = true; /* part of the run's record */
         if (!o->chat_date) return propane_fail_memory(err, sizeof today);
     }
-    if (status == PROPANE_OK && t->language.corpus.divided && o->given[TRAIN_OPTION_held_out])
+    if (status == PROPANE_OK && language_of(t)->corpus.divided && o->given[TRAIN_OPTION_held_out])
         return propane_fail(err, PROPANE_ERR_INVALID, "%.600s: that is what to validate with; leave out --held-out",
-                            t->language.corpus.parts);
+                            language_of(t)->corpus.parts);
     return status;
 }
 
@@ -86,17 +99,25 @@ static propane_status api_trainer_language_count_bytes(language_trainer *l, prop
 
 /* ---- the model ---------------------------------------------------------------------------------------------------------------- */
 
+/* Where only a width is given: the most heads up to the default that divide it, each of an even size, as rotary positions want. */
+static int64_t api_trainer_language_heads(const train_options *o) {
+    int64_t heads = o->heads;
+    while (!o->given[TRAIN_OPTION_heads] && heads > 1 && (o->width % heads || o->width / heads % 2)) heads--;
+    return heads;
+}
+
 static propane_status api_trainer_language_sizes(const train_options *o, const tokenizer *t, model_config *c,
                                                  propane_error *err) {
     PROPANE_TRY(model_config_default_of(c, o->arch, err));
     c->num_hidden_layers = o->layers;
     c->hidden_size = o->width;
-    c->num_attention_heads = o->heads;
-    c->num_key_value_heads = o->kv_heads ? o->kv_heads : o->heads;
-    if (o->width % o->heads)
+    const int64_t heads = api_trainer_language_heads(o);
+    c->num_attention_heads = heads;
+    c->num_key_value_heads = o->kv_heads ? o->kv_heads : heads;
+    if (o->width % heads)
         return propane_fail(err, PROPANE_ERR_INVALID, "--width %" PRId64 " is not a multiple of --heads %" PRId64,
-                            o->width, o->heads);
-    c->head_dim = o->width / o->heads;
+                            o->width, heads);
+    c->head_dim = o->width / heads;
     /* A gated half's proportion, 8/3 of the width, in whole rows of 32; a plain one's is 4. */
     const bool gated = model_arch_is_gated(model_arch_of(c));
     c->intermediate_size = o->hidden ? o->hidden : gated ? (o->width * 8 / 3 + 31) / 32 * 32 : 4 * o->width;
@@ -185,7 +206,7 @@ static propane_status api_trainer_language_resumed(const train_options *o, langu
 /* The configuration and, with init, the weights that the run starts from. */
 static propane_status api_trainer_language_choose_model(propane_trainer *t, propane_error *err) {
     const train_options *o = t->options;
-    language_trainer *l = &t->language;
+    language_trainer *l = language_of(t);
     if (o->resume) {
         PROPANE_TRY(api_trainer_language_resumed(o, l, err));
     } else if (*o->init) {
@@ -205,7 +226,7 @@ static propane_status api_trainer_language_take_adapter(propane_trainer *t, prop
     train_options *o = t->options;
     model_lora l;
     if (!*o->adapter || o->resume) return PROPANE_OK;
-    PROPANE_TRY(model_adapter_config(o->adapter, &t->language.config, &l, err));
+    PROPANE_TRY(model_adapter_config(o->adapter, &language_of(t)->config, &l, err));
     if (l.rank_root)
         return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
                             "%s: use_rslora is set; such adapters are not trained further", o->adapter);
@@ -217,7 +238,7 @@ static propane_status api_trainer_language_take_adapter(propane_trainer *t, prop
 
 /* ---- the run ------------------------------------------------------------------------------------------------------------------ */
 
-/* What the options leave open: the way of the weights, the engine's own times for a profile. */
+/* Where the model is that the run begins with. */
 static propane_status api_trainer_language_decide(propane_trainer *t, propane_error *err) {
     train_options *o = t->options;
     if (*o->init && o->resume && o->lora_rank == 0 && strcmp(o->init, o->base) != 0)
@@ -232,6 +253,12 @@ static propane_status api_trainer_language_decide(propane_trainer *t, propane_er
         mem_free(place);
         if (!o->init) return propane_fail_memory(err, 0);
     }
+    return PROPANE_OK;
+}
+
+static propane_status api_trainer_language_choose_device(propane_trainer *t, propane_error *err) {
+    train_options *o = t->options;
+    PROPANE_TRY(train_choose_device(o, &language_of(t)->config, err));
     if (o->profile && device_is(o->device, "ane") && !strstr(o->device, "statistics="))
         o->device = arena_printf(t->own->arena, "%s%sstatistics=on", o->device, strchr(o->device, '?') ? "&" : "?");
     return o->device ? PROPANE_OK : propane_fail_memory(err, 0);
@@ -248,19 +275,31 @@ static double api_trainer_six_digits(double x) {
  * from nothing most. */
 static void api_trainer_language_choose_rates(propane_trainer *t) {
     train_options *o = t->options;
-    const double width = (double)t->language.config.hidden_size;
+    const double width = (double)language_of(t)->config.hidden_size;
     if (o->resume) return;
-    if (o->lr < 0) o->lr = !*o->init ? fmin(3e-3, api_trainer_six_digits(0.3 / width)) : o->lora_rank > 0 ? 2e-4 : 5e-5;
-    if (!o->given[TRAIN_OPTION_context] && o->context > t->language.config.max_position_embeddings)
-        o->context = t->language.config.max_position_embeddings; /* of a model that is trained further */
+    const bool prefers = strcmp(o->method, "dpo") == 0;
+    const double tuned = o->lora_rank > 0 ? (prefers ? 1e-5 : 2e-4) : (prefers ? 1e-6 : 5e-5);
+    if (o->lr < 0) o->lr = *o->init ? tuned : fmin(3e-3, api_trainer_six_digits(0.3 / width));
+    if (!o->given[TRAIN_OPTION_context] && o->context > language_of(t)->config.max_position_embeddings)
+        o->context = language_of(t)->config.max_position_embeddings; /* of a model that is trained further */
     if (strcmp(o->schedule, "auto") == 0) o->schedule = *o->init ? "cosine" : "wsd"; /* bench/defaults.sh */
     if (!o->given[TRAIN_OPTION_min_lr]) o->min_lr = fmin(o->min_lr, api_trainer_six_digits(o->lr / 10));
 }
 
 static propane_status api_trainer_language_begin_folder(propane_trainer *t, propane_error *err) {
     const train_options *o = t->options;
-    if (!o->run_dir || !data_parallel_writes(o->mpi)) return PROPANE_OK;
-    return run_begin(o->run_dir, o->resume, run_holds(o->run_dir, TRAIN_MODEL), &t->hold, err);
+    if (!o->run_dir || !mpi_leads(o->mpi)) return PROPANE_OK;
+    static const char *const names[] = {TRAIN_CONFIG,
+                                        MODEL_TOKENIZER,
+                                        "tokenizer.json",
+                                        "tokenizer_config.json",
+                                        "chat_template.jinja",
+                                        TOKENIZER_CHAT_TOOLS,
+                                        MODEL_ADAPTER_CONFIG,
+                                        MODEL_ADAPTER_WEIGHTS,
+                                        NULL};
+    const run_files files = {run_holds(o->run_dir, TRAIN_MODEL), names};
+    return run_begin(o->run_dir, o->resume, &files, &t->hold, err);
 }
 
 /* tokenizer.json for transformers: the model's own where it has one. A vocabulary that the form cannot say is left out. */
@@ -275,8 +314,8 @@ static propane_status api_trainer_language_write_hf(const propane_trainer *t, pr
         status = file_read(from, (size_t)256 << 20, &data, &length, &why);
         if (status == PROPANE_OK) status = file_write(to, data, length, &why);
     } else if (status == PROPANE_OK) {
-        status = tokenizer_export(t->language.corpus.tokenizer, o->run_dir, t->language.config.max_position_embeddings,
-                                  &why);
+        status = tokenizer_export(language_of(t)->corpus.tokenizer, o->run_dir,
+                                  language_of(t)->config.max_position_embeddings, &why);
     }
     mem_free(data);
     mem_free(from);
@@ -288,18 +327,18 @@ static propane_status api_trainer_language_write_hf(const propane_trainer *t, pr
 /* What generating needs beside the weights. */
 static propane_status api_trainer_language_fill_folder(const propane_trainer *t, propane_error *err) {
     const train_options *o = t->options;
-    if (!o->run_dir || !data_parallel_writes(o->mpi) || o->resume) return PROPANE_OK;
+    if (!o->run_dir || !mpi_leads(o->mpi) || o->resume) return PROPANE_OK;
     char *path = run_path(o->run_dir, MODEL_TOKENIZER);
     const char *format = *o->chat ? o->chat : NULL;
     propane_status status =
-        path ? tokenizer_write(t->language.corpus.tokenizer, format, path, err) : propane_fail_memory(err, 0);
+        path ? tokenizer_write(language_of(t)->corpus.tokenizer, format, path, err) : propane_fail_memory(err, 0);
     mem_free(path);
     if (status == PROPANE_OK) status = api_trainer_language_write_hf(t, err);
     return status == PROPANE_OK && *o->init ? run_copy_chat(o->init, o->run_dir, err) : status;
 }
 
 static propane_status api_trainer_language_make_run(propane_trainer *t, propane_error *err) {
-    language_trainer *l = &t->language;
+    language_trainer *l = language_of(t);
     int id_bytes;
     const void *ids = corpus_ids(&l->corpus, &id_bytes);
     const train_input input = {.config = &l->config,
@@ -327,15 +366,16 @@ static propane_status api_trainer_language_open(propane_trainer *t, const propan
     PROPANE_TRY(api_trainer_language_choose_model(t, err));
     PROPANE_TRY(api_trainer_language_take_adapter(t, err));
     api_trainer_language_choose_rates(t);
-    PROPANE_TRY(api_trainer_language_count_bytes(&t->language, err));
+    PROPANE_TRY(api_trainer_language_choose_device(t, err));
+    PROPANE_TRY(api_trainer_language_count_bytes(language_of(t), err));
     return api_trainer_language_make_run(t, err);
 }
 
 static void api_trainer_language_close(propane_trainer *t) {
-    corpus_close(&t->language.corpus);
-    model_weights_free(t->language.initial);
-    mem_free(t->language.bytes_of_token);
-    text_deinit(&t->language.tried);
+    corpus_close(&language_of(t)->corpus);
+    model_weights_free(language_of(t)->initial);
+    mem_free(language_of(t)->bytes_of_token);
+    text_deinit(&language_of(t)->tried);
 }
 
 propane_status propane_trainer_model(const propane_trainer *t, propane_model **out, propane_error *err) {
@@ -355,10 +395,14 @@ propane_status propane_trainer_model(const propane_trainer *t, propane_model **o
     return status;
 }
 
+const propane_tokenizer *propane_trainer_tokenizer(const propane_trainer *t) {
+    return t->kind == &api_trainer_language ? language_of(t)->corpus.tokenizer : NULL;
+}
+
 static propane_status api_trainer_language_write(const propane_trainer *t, const char *path, propane_error *err) {
     propane_model *m = NULL;
     PROPANE_TRY(propane_trainer_model(t, &m, err));
-    const propane_status status = propane_model_save(m, t->language.corpus.tokenizer, path, NULL, err);
+    const propane_status status = propane_model_save(m, language_of(t)->corpus.tokenizer, path, NULL, err);
     propane_model_free(m);
     return status;
 }
@@ -367,27 +411,28 @@ static propane_status api_trainer_language_write(const propane_trainer *t, const
 
 /* Tokens that are not learnt from. */
 static int64_t api_trainer_language_held(const propane_trainer *t) {
-    const corpus *c = &t->language.corpus;
+    const corpus *c = &language_of(t)->corpus;
     if (!c->train_count) return (int64_t)((double)c->count * train_run_options(t->run)->held_out);
     return c->count - (c->instructions ? c->examples.start[c->train_count] : c->train_count);
 }
 
 static void api_trainer_language_describe(const propane_trainer *t, propane_trainer_info *out) {
-    const corpus *c = &t->language.corpus;
+    const corpus *c = &language_of(t)->corpus;
     out->parameters = language_run_learnt(t->run);
     out->count = c->count;
     out->held_out = api_trainer_language_held(t);
 }
 
 static void api_trainer_language_put_data(const propane_trainer *t, json_t *facts) {
-    const train_examples *e = &t->language.corpus.examples;
+    const train_examples *e = &language_of(t)->corpus.examples;
     int64_t windows, cut, empty;
     language_run_tell_data(t->run, &windows, &cut, &empty);
     json_put(facts, "windows", json_integer(windows));
-    if (!t->language.corpus.instructions) return;
+    if (!language_of(t)->corpus.instructions) return;
     json_put(facts, "examples", json_integer(e->count));
+    if (e->pairs) json_put(facts, "pairs", json_integer(e->count / 2));
     json_put(facts, "examples_learnt", json_integer(e->learnt));
-    json_put(facts, "chat", json_string(chat_format_name(t->language.corpus.chat.format)));
+    json_put(facts, "chat", json_string(chat_format_name(language_of(t)->corpus.chat.format)));
     json_put(facts, "examples_cut", json_integer(cut));
     json_put(facts, "examples_empty", json_integer(empty));
 }
@@ -419,8 +464,11 @@ static void api_trainer_language_put_log(const propane_trainer *t, json_t *log) 
     json_put(log, "vocabulary", json_integer(c->vocab_size));
     if (w->adapter_count > 0) /* those that were meant, where the option left it open */
         json_put(log, train_option_rows[TRAIN_OPTION_lora_targets].key, json_string(w->lora.modules));
-    json_put(log, "tokens", json_integer(t->language.corpus.count));
-    if (t->language.corpus.instructions) json_put(log, "examples", json_integer(t->language.corpus.examples.count));
+    json_put(log, "tokens", json_integer(language_of(t)->corpus.count));
+    if (language_of(t)->corpus.examples.pairs)
+        json_put(log, "pairs", json_integer(language_of(t)->corpus.examples.count / 2));
+    if (language_of(t)->corpus.instructions)
+        json_put(log, "examples", json_integer(language_of(t)->corpus.examples.count));
     if (!*train_step_device_note(step)) return;
     json_put(log, "programs", json_string(train_step_sharing(step)));
     json_put(log, "device_note", json_string(train_step_device_note(step)));
@@ -429,7 +477,7 @@ static void api_trainer_language_put_log(const propane_trainer *t, json_t *log) 
 static void api_trainer_language_facts(const propane_trainer *t, json_t *log, json_t *facts) {
     const train_options *o = train_run_options(t->run);
     const model_weights *w = language_run_weights(t->run);
-    const language_trainer *l = &t->language;
+    const language_trainer *l = language_of(t);
     api_trainer_language_put_log(t, log);
     json_put(facts, "tokens", json_integer(l->corpus.count));
     json_put(facts, "files", json_integer(l->corpus.files));
@@ -498,12 +546,12 @@ static int64_t api_trainer_beginning(const corpus *c, int64_t from, int64_t end)
 }
 
 int64_t propane_trainer_prompt(const propane_trainer *t, int index, int count, int32_t *ids, int64_t room) {
-    const corpus *c = &t->language.corpus;
+    const corpus *c = &language_of(t)->corpus;
     int64_t n = 0;
-    if (!c->tokenizer || index < 0 || index >= count) return 0;
+    if (t->kind != &api_trainer_language || !c->tokenizer || index < 0 || index >= count) return 0;
     if (c->instructions) {
         const train_examples *e = &c->examples;
-        const int64_t i = e->count - 1 - index;
+        const int64_t i = e->count - 1 - (e->pairs ? 2 * index : index);
         for (int64_t k = i < 0 ? 0 : e->start[i]; i >= 0 && k < e->start[i + 1] && !e->learn[k] && n < room; k++)
             ids[n++] = e->ids[k];
         return n;
@@ -517,6 +565,8 @@ int64_t propane_trainer_prompt(const propane_trainer *t, int index, int count, i
 
 const trainer_kind api_trainer_language = {
     .unit = "tokens",
+    .bytes = sizeof(language_trainer),
+    .check = api_trainer_language_check,
     .open = api_trainer_language_open,
     .close = api_trainer_language_close,
     .describe = api_trainer_language_describe,

@@ -118,7 +118,7 @@ static bool dataflow_learns(const dataflow *w, int instance, const partition_ker
         const model_tensor *t = model_weights_param(w->weights, b->part, dataflow_layer(w, instance), param);
         if (instance > w->head && t->rank == 2) t += instance - w->head;
         if (w->trained && !w->trained[t - w->weights->tensors]) continue;
-        if (!kernel) return true;
+        if (!kernel || kernel->place == PARTITION_DEVICE) return true; /* all products, or none */
         for (int r = 0; r < kernel->function->result_count; r++)
             if (strcmp(kernel->function->results[r]->name + 2, param) == 0) return true;
     }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * The dataflow of a step: every kernel of the plan for every layer, in order (the calls), and which memory each of their
- * inputs and results is. Values and gradients that never live at the same time share memory: on one queue all lie in one
- * block, so that a layer's gradients take what the layers above it have left. Two queues (device and host) run their calls
- * in order; what a call of one needs from the other becomes a number to wait for.
+ * The dataflow of a step: every kernel of the plan for every layer, in order (the calls), and which memory each of
+ * their inputs and results is. Values and gradients that never live at the same time share memory: on one queue all lie
+ * in one block, so that a layer's gradients take what the layers above it have left. Two queues (device and host) run
+ * their calls in order; what a call of one needs from the other becomes a number to wait for.
  */
 #ifndef LM_STEP_DATAFLOW_H
 #define LM_STEP_DATAFLOW_H
@@ -84,9 +84,9 @@ dataflow_ref dataflow_resolve(const dataflow *w, const dataflow_call *call, cons
 /* Tells how a kernel lays out a value; two kernels that differ are an error. */
 PROPANE_CHECK propane_status dataflow_layout(dataflow *w, const dataflow_call *call, const propane_io *io,
                                              propane_error *err);
-/* After all layouts: gives buffers. On one queue they are parts of one block. With `two_queues` they are memory of their
- * own, values of one size take turns and rest as long as possible in between, and there are waits. `accumulate`: gradients
- * live on from one batch to the next; without it they are gone when the next forward pass begins. */
+/* After all layouts: gives buffers. On one queue they are parts of one block. With `two_queues` they are memory of
+ * their own, values of one size take turns and rest as long as possible in between, and there are waits. `accumulate`:
+ * gradients live on from one batch to the next; without it they are gone when the next forward pass begins. */
 PROPANE_CHECK propane_status dataflow_place(dataflow *w, bool two_queues, bool accumulate, propane_error *err);
 /* What the buffers take beyond the gradients. */
 size_t dataflow_value_bytes(const dataflow *w);

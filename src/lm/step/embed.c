@@ -41,7 +41,7 @@ static void embed_scatter_task(void *context, int task, int worker) {
     const embed_context *c = context;
     const train_embed *e = c->e;
     int begin = task * CHANNELS, count = e->width - begin < CHANNELS ? e->width - begin : CHANNELS;
-    double grown[CHANNELS] = {0};
+    double delta[CHANNELS] = {0};
     for (int b = 0; b < e->batch; b++)
         for (int s = 0; s < e->context; s++) {
             int64_t index = c->tokens ? c->tokens[(int64_t)b * e->context + s] : s;
@@ -51,20 +51,20 @@ static void embed_scatter_task(void *context, int task, int worker) {
             for (int d = 0; d < count; d++) {
                 const float was = row[d];
                 row[d] = was + *(const float *)(const void *)(at + d * e->row_stride);
-                grown[d] += (double)row[d] * (double)row[d] - (double)was * (double)was;
+                delta[d] += (double)row[d] * (double)row[d] - (double)was * (double)was;
             }
         }
-    if (!e->grown) return;
-    e->grown[task] = 0;
-    for (int d = 0; d < count; d++) e->grown[task] += grown[d];
+    if (!e->norm_delta) return;
+    e->norm_delta[task] = 0;
+    for (int d = 0; d < count; d++) e->norm_delta[task] += delta[d];
 }
 
 double train_embed_scatter(const train_embed *e, float *gradient, const int32_t *tokens, const float *stream) {
     embed_context c = {.e = e, .gradient = gradient, .tokens = tokens, .stream = (char *)(uintptr_t)stream};
     const int tasks = TRAIN_EMBED_TASKS(e->width);
-    double grown = 0;
+    double delta = 0;
     pool_run(embed_scatter_task, &c, tasks);
-    if (!e->grown) return 0;
-    for (int i = 0; i < tasks; i++) grown += e->grown[i];
-    return grown;
+    if (!e->norm_delta) return 0;
+    for (int i = 0; i < tasks; i++) delta += e->norm_delta[i];
+    return delta;
 }

@@ -37,7 +37,7 @@ static void kernel_rewrite_rename_value(rewrite *r, mil_value *v, const char *na
 /* Makes `v` a result under `name`. A parameter, a constant or what is a result already goes through an identity. */
 static void kernel_rewrite_give_result(rewrite *r, mil_value *v, const char *name) {
     if (!v) return;
-    bool own = v->def && !v->konst;
+    bool own = v->def && !v->constant;
     for (int i = 0; i < r->b.function->result_count; i++) own &= r->b.function->results[i] != v;
     if (!own && strcmp(v->name, name) != 0) v = mil_build_unary(&r->b, MIL_OP_identity, v);
     kernel_rewrite_rename_value(r, v, name);
@@ -87,7 +87,7 @@ static mil_value *kernel_rewrite_widen_const(rewrite *r, const mil_value *v) {
     int64_t count = mil_type_count(&v->type);
     mil_type type = v->type;
     type.dtype = MIL_fp32;
-    if (!v->konst->data) {
+    if (!v->constant->data) {
         propane_fail(&r->b.err, PROPANE_ERR_INVALID, "constant '%s' has no data yet", v->name);
         return NULL;
     }
@@ -96,7 +96,7 @@ static mil_value *kernel_rewrite_widen_const(rewrite *r, const mil_value *v) {
         propane_fail_memory(&r->b.err, (size_t)count * sizeof *data);
         return NULL;
     }
-    mil_unpack_f64(data, v->type.dtype, v->konst->data, count);
+    mil_unpack_f64(data, v->type.dtype, v->constant->data, count);
     mil_value *wide = count == 1 && type.rank == 0
                           ? mil_build_scalar(&r->b, MIL_fp32, data[0])
                           : mil_build_const_f64(&r->b, v->is_inline ? NULL : v->name, &type, data);
@@ -104,7 +104,7 @@ static mil_value *kernel_rewrite_widen_const(rewrite *r, const mil_value *v) {
     return wide;
 }
 
-static bool kernel_rewrite_is_half_const(const mil_value *v) { return v->konst && v->type.dtype == MIL_fp16; }
+static bool kernel_rewrite_is_half_const(const mil_value *v) { return v->constant && v->type.dtype == MIL_fp16; }
 
 /* Constants are widened where they are first used; casts between floats have nothing left to do. */
 static bool kernel_rewrite_promote_op(rewrite *r, const mil_op *op) {
@@ -139,7 +139,7 @@ static void kernel_rewrite_promote_result(rewrite *r, const mil_value *old, mil_
     mil_dtype dtype = keep_wide ? MIL_fp32 : old->type.dtype;
     if (!v) return;
     bool more = sum || v->type.dtype != dtype;
-    if (more && v->def && !v->konst && strcmp(v->name, old->name) == 0) { /* the name belongs to what comes last */
+    if (more && v->def && !v->constant && strcmp(v->name, old->name) == 0) { /* the name belongs to what comes last */
         char *wide = arena_printf(r->b.module->arena, "%s_wide", old->name);
         if (wide) kernel_rewrite_rename_value(r, v, wide);
     }
@@ -206,7 +206,7 @@ static int64_t kernel_rewrite_parts(const mil_op *op, int64_t bytes) {
     const mil_value *x = mil_in(op, "x"), *root = x;
     const mil_type *y = &mil_in(op, "y")->type;
     while (root->def && root->def->info->code == MIL_OP_reshape) root = root->def->operands[0].values[0];
-    const bool weight = !root->def && !root->konst && root->type.rank == 2 && root->type.dim[0] == m.k;
+    const bool weight = !root->def && !root->constant && root->type.rank == 2 && root->type.dim[0] == m.k;
     const bool rows = m.x_row == 1 && m.x_col == m.m && m.y_row == m.n && m.y_col == 1;
     if (!weight || !rows || x->type.rank != 4 || y->rank != 4 || y->dim[1] != 1) return 1;
     const double row = (double)(y->dim[0] * m.n) * ((double)mil_type_bytes(y) / (double)mil_type_count(y));

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Rewrites of a kernel's function that training needs: the residual stream around a half of a layer, arithmetic in fp32
- * on the host, sums of weight gradients over several batches, long sums in parts, weights as constants, parameters cut out of one.
+ * on the host, sums of weight gradients over several batches, long sums in parts, weights as constants, parameters cut
+ * out of one.
  */
 #ifndef LM_STEP_KERNEL_REWRITE_H
 #define LM_STEP_KERNEL_REWRITE_H
@@ -20,14 +21,15 @@ PROPANE_CHECK propane_status train_promote(const mil_function *f, mil_module *in
                                            const char *const *sums, int sum_count, bool accumulate, mil_function **out,
                                            propane_error *err);
 
-/* To `f`, for each of its results called d_P for a name P in `names`: a result square_P (TRAIN_SQUARES), fp32, the sum of
- * the squares of all of d_P. */
+/* To `f`, for each of its results called d_P for a name P in `names`: a result square_P (TRAIN_SQUARES), fp32, the sum
+ * of the squares of all of d_P. */
 PROPANE_CHECK propane_status train_add_squares(mil_function *f, const char *const *names, int count,
                                                propane_error *err);
 
-/* `f` with its products of a weight's columns and an activation of more than `bytes` cut along the summed dimension: equal
- * parts whose activation is at most that large, one batched product, then the sum of its parts. Nothing is sliced: parts are rows that lie
- * one after the other. *out stays NULL where no product is that large, or no number of parts up to TRAIN_PARTS_MOST divides it. */
+/* `f` with its products of a weight's columns and an activation of more than `bytes` cut along the summed dimension:
+ * equal parts whose activation is at most that large, one batched product, then the sum of its parts. Nothing is
+ * sliced: parts are rows that lie one after the other. *out stays NULL where no product is that large, or no number of
+ * parts up to TRAIN_PARTS_MOST divides it. */
 #define TRAIN_PARTS_MOST 256
 PROPANE_CHECK propane_status train_cut_sums(const mil_function *f, mil_module *into, const char *name, int64_t bytes,
                                             mil_function **out, propane_error *err);

@@ -25,6 +25,7 @@ typedef struct loss_context {
     const train_loss_sums *sums; /* of pieces; NULL: these are all logits */
     int first;                   /* the piece's first row */
     float gradient;              /* scale of the gradient */
+    const float *scales;         /* [batch]: times this; NULL: 1 */
     bool add, write;             /* pieces: their sums, or the gradient is wanted */
     int groups;                  /* of LANES positions in a sequence */
 } loss_context;
@@ -69,6 +70,7 @@ INLINE void store_row(const train_logits *l, int b, int v, int s, int count, con
 typedef struct group {
     int b, s, count;
     const int32_t *targets;
+    float gradient; /* of loss_context, with the sequence's scale */
     float top[LANES], goal[LANES], factor[LANES];
     double sum[LANES];
 } group;
@@ -188,14 +190,16 @@ void train_loss_mean(const train_loss_sums *sums, const int32_t *targets, int64_
 }
 
 propane_status train_loss_gradient(const train_logits *piece, int first, const int32_t *targets, double gradient_scale,
-                                   const train_loss_sums *sums, propane_error *err) {
+                                   const float *scales, const train_loss_sums *sums, propane_error *err) {
     int64_t counted;
     PROPANE_TRY(loss_check(piece, sums->vocab, targets, &counted, err));
+    if (scales) counted = 1; /* whose business the mean is */
     loss_context c = {.logits = piece,
                       .targets = targets,
                       .sums = sums,
                       .first = first,
                       .write = true,
+                      .scales = scales,
                       .gradient = counted ? (float)(gradient_scale / (double)counted) : 0};
     loss_run(&c);
     return PROPANE_OK;

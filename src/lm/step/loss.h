@@ -20,8 +20,8 @@ typedef struct train_logits {
 PROPANE_CHECK propane_status train_loss(const train_logits *logits, const int32_t *targets, double gradient_scale,
                                         double *nats, double *mean, propane_error *err);
 
-/* The same where the logits come in pieces of the vocabulary. First all are added up, one after the other, then each, made
- * again, becomes its own gradient. `first`: the piece's first row. The arrays are the caller's, [B][S] each. */
+/* The same where the logits come in pieces of the vocabulary. First all are added up, one after the other, then each,
+ * made again, becomes its own gradient. `first`: the piece's first row. The arrays are the caller's, [B][S] each. */
 typedef struct train_loss_sums {
     float *top, *goal; /* the largest logit so far; the target's */
     double *sum;       /* of exp(logit - top) */
@@ -32,8 +32,10 @@ PROPANE_CHECK propane_status train_loss_add(const train_logits *piece, int first
                                             const train_loss_sums *sums, propane_error *err);
 void train_loss_mean(const train_loss_sums *sums, const int32_t *targets, int64_t positions, double *nats,
                      double *mean);
+/* `scales` [B]: sequence b's gradient is that of its summed loss times gradient_scale * scales[b]; NULL: of the mean of
+ * all. */
 PROPANE_CHECK propane_status train_loss_gradient(const train_logits *piece, int first, const int32_t *targets,
-                                                 double gradient_scale, const train_loss_sums *sums,
-                                                 propane_error *err);
+                                                 double gradient_scale, const float *scales,
+                                                 const train_loss_sums *sums, propane_error *err);
 
 #endif

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT
- * The loss's work on a chunk, included by loss.c once for each instruction set: LOSS_NAME(name), LOSS_TARGET, LOSS_BYTES of
- * a vector. Vectors are the compilers' own, and no step of them rounds otherwise in another width.
+ * The loss's work on a chunk, included by loss.c once for each instruction set: LOSS_NAME(name), LOSS_TARGET,
+ * LOSS_BYTES of a vector. Vectors are the compilers' own, and no step of them rounds otherwise in another width.
  */
 
 typedef float LOSS_NAME(floats) __attribute__((vector_size(LOSS_BYTES), aligned(4), may_alias));
 typedef int32_t LOSS_NAME(whole) __attribute__((vector_size(LOSS_BYTES), aligned(4), may_alias));
 
-/* e = exp(x - top) for x <= top: a power of 2, whose whole part is rounded off by a large addend, in whose last bits it then
- * stands, and goes to the exponent from there; below e^-87 it is 0. Off by at most 2e-7 (1 + top - x) of it: what is small
- * counts for little. Four vectors side by side, as one chain of steps is longer than a processor looks ahead. */
+/* e = exp(x - top) for x <= top: a power of 2, whose whole part is rounded off by a large addend, in whose last bits it
+ * then stands, and goes to the exponent from there; below e^-87 it is 0. Off by at most 2e-7 (1 + top - x) of it: what
+ * is small counts for little. Four vectors side by side, as one chain of steps is longer than a processor looks
+ * ahead. */
 LOSS_TARGET INLINE void LOSS_NAME(exp_lanes)(float *e, const float *x, const float *top) {
     enum { VECTOR = LOSS_BYTES / 4, SIDE = 4 };
     for (int at = 0; at < LANES; at += SIDE * VECTOR) {
@@ -77,14 +78,15 @@ LOSS_TARGET INLINE void LOSS_NAME(row_gradient)(const loss_context *c, const gro
     LOSS_NAME(exp_lanes)(row, row, g->top);
     for (int i = 0; i < LANES; i++) row[i] *= g->factor[i];
     for (int i = 0; goal && i < g->count; i++)
-        if (row_in(c, g->targets[i]) == v) row[i] -= c->gradient;
+        if (row_in(c, g->targets[i]) == v) row[i] -= g->gradient;
     store_row(l, g->b, v, g->s, g->count, row);
 }
 
 LOSS_TARGET INLINE void LOSS_NAME(group_gradient)(const loss_context *c, group *g) {
     const train_logits *l = c->logits;
+    g->gradient = c->scales ? c->gradient * c->scales[g->b] : c->gradient;
     for (int i = 0; i < LANES; i++)
-        g->factor[i] = i < g->count && g->targets[i] >= 0 ? (float)((double)c->gradient / g->sum[i]) : 0;
+        g->factor[i] = i < g->count && g->targets[i] >= 0 ? (float)((double)g->gradient / g->sum[i]) : 0;
     for (int v = 0; v < l->vocab; v += CHUNK) {
         uint32_t goals = 0; /* which of the chunk's rows is a target */
         for (int i = 0; i < g->count; i++) {

@@ -10,6 +10,7 @@
 #include "core/base/memory.h"
 #include "core/grad/grad.h"
 #include "lm/arch/forward.h"
+#include "lm/step/gradient_products.h"
 #include "lm/step/kernel_rewrite.h"
 
 /* Of the head, `plan` is not the plan's name but where the vocabulary's product runs (partition_head_rows).
@@ -363,12 +364,45 @@ static propane_status partition_finish_kernel(partition *p, const partition_bloc
         PROPANE_TRY(train_promote(cut, p->module, name, sums, k->weights ? count : 0, false, &k->function, err));
         if (k->weights) PROPANE_TRY(train_promote(cut, p->module, more, sums, count, true, &k->accumulate, err));
     }
-    if (k->weights) {
+    if (k->accumulate) {
         PROPANE_TRY(train_add_squares(k->function, squares, squared, err));
         PROPANE_TRY(train_add_squares(k->accumulate, squares, squared, err));
     }
     partition_measure(k);
     return PROPANE_OK;
+}
+
+static propane_status partition_add_one(partition *p, partition_block *b, partition_kernel k, propane_error *err) {
+    partition_kernel *own = &p->kernels[p->kernel_count++];
+    *own = k;
+    own->part = b->part;
+    own->kind = b->kind;
+    b->count++;
+    return partition_finish_kernel(p, b, own, err);
+}
+
+/* A row's kernel; of a layer's weight gradients the device's products before it, if they are wanted. */
+static propane_status partition_add_kernel(partition *p, partition_block *b, const plan_row *row, const char *name,
+                                           mil_function *function, propane_error *err) {
+    partition_kernel k = {.name = name,
+                          .place = row->place,
+                          .backward = *row->backward != 0,
+                          .function = function,
+                          .weights = strcmp(row->backward, WEIGHTS) == 0};
+    if (k.weights && p->options.gradients && b->part != MODEL_HEAD) {
+        partition_kernel products = k;
+        const char *sums = arena_printf(p->arena, "%sSums", name);
+        products.name = arena_printf(p->arena, "%sMul", name);
+        products.place = PARTITION_DEVICE;
+        if (!sums || !products.name) return propane_fail_memory(err, 0);
+        PROPANE_TRY(
+            gradient_products_split(function, p->module, products.name, sums, &products.function, &k.function, err));
+        if (!products.function)
+            k.function = function;
+        else
+            PROPANE_TRY(partition_add_one(p, b, products, err));
+    }
+    return partition_add_one(p, b, k, err);
 }
 
 static propane_status partition_cut_with(partition *p, partition_block *b, cutter *c, bool *weights_only,
@@ -396,16 +430,7 @@ static propane_status partition_cut_with(partition *p, partition_block *b, cutte
     b->first = p->kernel_count;
     for (int r = 0; r < c->count; r++) {
         if (!functions[r]) continue;
-        partition_kernel *k = &p->kernels[p->kernel_count++];
-        *k = (partition_kernel){.name = kernel_names[r],
-                                .part = b->part,
-                                .kind = b->kind,
-                                .place = c->rows[r]->place,
-                                .backward = *c->rows[r]->backward != 0,
-                                .function = functions[r],
-                                .weights = strcmp(c->rows[r]->backward, WEIGHTS) == 0};
-        PROPANE_TRY(partition_finish_kernel(p, b, k, err));
-        b->count++;
+        PROPANE_TRY(partition_add_kernel(p, b, c->rows[r], kernel_names[r], functions[r], err));
     }
     return PROPANE_OK;
 }
@@ -541,6 +566,7 @@ void partition_print(const partition *p, text *out) {
             partition_print_values(out, "in ", k->function->params, k->function->param_count);
             partition_print_values(out, "out", k->function->results, k->function->result_count);
         }
+    text_append(out, "taps: results of a forward kernel that the backward pass reads\n");
     text_printf(out, "a step of one batch: %.3f GFLOP, %.3f MB through the kernels' inputs and outputs\n", flops / 1e9,
                 bytes / 1e6);
 }

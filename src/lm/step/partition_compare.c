@@ -50,24 +50,39 @@ static propane_status partition_compare_plan(const model_config *config, const p
     return PROPANE_OK;
 }
 
+/* Of adapters, whose parameters are called PARAM_lora_a and PARAM_lora_b, nothing else is learnt. */
+static bool partition_compare_is_adapter(const void *context, model_part part, const char *param) {
+    (void)context, (void)part;
+    return strstr(param, "_lora_") != NULL;
+}
+
 static propane_status partition_compare_all(const model_config *config, const partition_question *q, const chip *c,
                                             partition_comparison *out, propane_error *err) {
     for (int n = 0; n < partition_name_count(); n++)
         for (int b = 0; b < q->batch_count; b++)
-            for (partition_head head = PARTITION_HEAD_AUTO; head < PARTITION_HEAD_COUNT; head++) {
-                const partition_options options = {partition_name(n), MIL_fp16,     q->batches[b].batch,
-                                                   q->context,        .head = head, .sum_bytes = PARTITION_SUM_BYTES};
-                if (q->plan && strcmp(partition_name(n), q->plan) != 0) continue;
-                if (q->head ? partition_head_find(q->head) != head : head == PARTITION_HEAD_AUTO) continue;
-                PROPANE_TRY(partition_compare_plan(config, q, &options, q->batches[b].accumulate, c, out, err));
-            }
+            for (partition_head head = PARTITION_HEAD_AUTO; head < PARTITION_HEAD_COUNT; head++)
+                for (int products = 0; products < 2; products++) {
+                    const partition_options options = {partition_name(n),
+                                                       MIL_fp16,
+                                                       q->batches[b].batch,
+                                                       q->context,
+                                                       .lora = q->lora,
+                                                       .trained = q->lora ? partition_compare_is_adapter : NULL,
+                                                       .head = head,
+                                                       .sum_bytes = PARTITION_SUM_BYTES,
+                                                       .gradients = products == 1};
+                    if (q->plan && strcmp(partition_name(n), q->plan) != 0) continue;
+                    if (q->head ? partition_head_find(q->head) != head : head == PARTITION_HEAD_AUTO) continue;
+                    if (q->gradients && strcmp(q->gradients, products ? "device" : "host") != 0) continue;
+                    PROPANE_TRY(partition_compare_plan(config, q, &options, q->batches[b].accumulate, c, out, err));
+                }
     return PROPANE_OK;
 }
 
 propane_status partition_compare(const model_config *config, const partition_question *q, const chip *c,
                                  partition_comparison *out, propane_error *err) {
     *out = (partition_comparison){.arena = arena_create()};
-    const int most = partition_name_count() * q->batch_count * PARTITION_HEAD_COUNT;
+    const int most = 2 * partition_name_count() * q->batch_count * PARTITION_HEAD_COUNT;
     if (!out->arena) return propane_fail_memory(err, 0);
     out->partitions = ARENA_ARRAY(out->arena, most, partition *);
     out->list = ARENA_ARRAY(out->arena, most * WEIGHT_MODE_COUNT * (MOMENT_INT8 + 1), partition_candidate);
@@ -81,6 +96,7 @@ void partition_candidate_print(const partition_candidate *c, text *out) {
     text_printf(out, "plan %s, head on the %s, weights %s, moments %s", c->partition->options.name,
                 partition_head_name(&c->partition->options), weight_mode_name(c->cost.how.weights),
                 moment_form_name(c->cost.how.moments));
+    if (c->partition->options.gradients) text_append(out, ", weight gradients on the device");
 }
 
 void partition_comparison_free(partition_comparison *p) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * What training steps of one model would cost on a chip in every way that there is to cut them: plans, places of the head, weight
- * modes, forms of moments and batches side by side. Estimated, never measured.
+ * What training steps of one model would cost on a chip in every way that there is to cut them: plans, places of the
+ * head, weight modes, places of weight gradients, forms of moments and batches side by side. Estimated, never measured.
  */
 #ifndef LM_STEP_PARTITION_COMPARE_H
 #define LM_STEP_PARTITION_COMPARE_H
@@ -14,11 +14,13 @@ typedef struct partition_batches {
 
 typedef struct partition_question {
     const char *plan, *weights; /* NULL: all there are */
+    const char *gradients;      /* NULL: "host" and "device" (partition_options.products) */
     const char *head, *moments; /* NULL: all there are, of heads those that differ; "auto" is the plan's own */
     bool lagged, early;         /* as in partition_training */
     const partition_batches *batches;
     int batch_count;
     int64_t context;
+    const model_lora *lora;  /* NULL: all weights are trained; else the adapters alone, the base is frozen */
     const cost_rates *rates; /* NULL: what is assumed of the chip's host */
 } partition_question;
 

@@ -23,12 +23,39 @@
 
 #define BUDGET 119
 
-static bool partition_cost_reads_weights(const partition *p, const partition_kernel *k) {
+static bool partition_cost_is_learnt(const partition *p, const partition_block *b, const char *param) {
+    return partition_is_weight(b, param) &&
+           (!p->options.trained || p->options.trained(p->options.trained_context, b->part, param));
+}
+
+/* Does the kernel read a weight; with `learnt`, one of the model's own that an update changes? Adapters are inputs in every mode. */
+static bool partition_cost_reads(const partition *p, const partition_kernel *k, bool learnt) {
     for (int b = 0; b < p->block_count; b++)
         if (p->blocks[b].part == k->part)
-            for (int i = 0; i < k->function->param_count; i++)
-                if (partition_is_weight(&p->blocks[b], k->function->params[i]->name)) return true;
+            for (int i = 0; i < k->function->param_count; i++) {
+                const char *param = k->function->params[i]->name;
+                if (learnt ? !p->options.lora && partition_cost_is_learnt(p, &p->blocks[b], param)
+                           : partition_is_weight(&p->blocks[b], param))
+                    return true;
+            }
     return false;
+}
+
+/* Parameters of one instance of a block that have a gradient. */
+static double partition_cost_parameters(const partition *p, const partition_block *b) {
+    double sum = 0;
+    for (int i = 0; i < b->forward->param_count; i++)
+        if (partition_cost_is_learnt(p, b, b->forward->params[i]->name))
+            sum += (double)mil_type_count(&b->forward->params[i]->type);
+    return sum;
+}
+
+static double partition_cost_learnt(const partition *p) {
+    double sum = 0;
+    if (!p->options.trained) return (double)model_arch_parameters(&p->config);
+    for (int i = 0; i < 2 * (int)p->config.num_hidden_layers; i++)
+        sum += partition_cost_parameters(p, partition_block_at(p, i));
+    return sum;
 }
 
 static propane_status partition_cost_device(const partition *p, const chip *c, partition_kernel_cost *k, arena *a,
@@ -38,17 +65,20 @@ static propane_status partition_cost_device(const partition *p, const chip *c, p
     PROPANE_TRY(cost_function(c, COST_DIRECT, k->kernel->function, a, &cost, err));
     double ms = cost.ms;
     /* Weights beside the activation are cut out and used at a rate that published packed steps tell, all else included. */
-    if (weights == WEIGHT_MODE_PACKED) ms = fmax(ms, cost.weight_bytes / (cost_packed_gbs(c) * 1e6));
+    if (weights == WEIGHT_MODE_PACKED)
+        ms = fmax(ms, cost_packed_ms(c, cost.weight_bytes, (double)(p->options.batch * p->options.context)));
     k->ms = ms * k->calls;
     k->energy_mj = cost.energy_mj * k->calls;
     k->bytes = (cost.io_bytes + cost.weight_bytes) * k->calls;
     k->utilisation = cost.flops / (cost_constants_of(c->id)->tflops * 1e9 * ms);
     out->engine_ms += k->ms;
     out->energy_j += k->energy_mj * 1e-3;
-    out->utilisation += cost.flops * k->calls; /* FLOPs until the end */
-    bool own = partition_cost_reads_weights(p, k->kernel) && weight_mode_is_constant(weights);
-    bool again = own && weights == WEIGHT_MODE_BAKED, loaded = own && weights == WEIGHT_MODE_RELOAD;
+    out->engine_flops += cost.flops * k->calls;
+    const bool own = partition_cost_reads(p, k->kernel, false) && weight_mode_is_constant(weights);
+    const bool moves = own && partition_cost_reads(p, k->kernel, true); /* a frozen base is compiled once */
+    const bool again = moves && weights == WEIGHT_MODE_BAKED, loaded = moves && weights == WEIGHT_MODE_RELOAD;
     out->programs += !own ? 1 : again ? 0 : k->calls;
+    if (!again) out->compile_ms += (own ? k->calls : 1) * cost_compile_ms(c, own ? cost.weight_bytes : 0);
     out->compiles += again ? k->calls : 0;
     out->reloads += loaded ? k->calls : 0;
     if (again || loaded) /* what is overwritten costs the copies that inputs cost */
@@ -63,6 +93,8 @@ static void partition_cost_on_host(const cost_host *h, partition_kernel_cost *k,
     bool moves = kernel->flops < 4 * kernel->bytes; /* casts, sums, norms: less than a few operations a byte */
     k->ms = (moves ? stream : fmax(products, stream)) * k->calls;
     k->bytes = kernel->bytes * k->calls;
+    out->host_flops += kernel->flops * k->calls;
+    out->memory_j += k->bytes; /* bytes until the end */
     if (kernel->weights)
         out->products_ms += k->ms;
     else if (kernel->flops < 0.5 * kernel->bytes)
@@ -105,7 +137,7 @@ static void cost_tasks_call(step_tasks *t, const partition_kernel_cost *k, int i
     const bool device = kernel->place == PARTITION_DEVICE, product = kernel->flops >= 4 * kernel->bytes;
     const int task = cost_task(t, device ? SCHEDULE_ENGINE : SCHEDULE_HOST, k->ms / k->calls, k->bytes / k->calls,
                                !device && !product, kernel->weights ? t->ready : t->chain);
-    if (!kernel->backward && partition_cost_reads_weights(t->p, kernel)) cost_task_wait(t, task, t->units[instance]);
+    if (!kernel->backward && partition_cost_reads(t->p, kernel, false)) cost_task_wait(t, task, t->units[instance]);
     if (kernel->weights)
         t->last_gradient = task;
     else
@@ -116,15 +148,6 @@ static void cost_tasks_block(step_tasks *t, int instance, partition_range range)
     const partition_block *b = partition_block_at(t->p, instance);
     for (int k = b->first; k < b->first + b->count; k++)
         if (partition_in_range(t->p, b, k, range)) cost_tasks_call(t, &t->cost->kernels[k], instance);
-}
-
-static double cost_instance_parameters(const step_tasks *t, int instance) {
-    const partition_block *b = partition_block_at(t->p, instance);
-    double sum = 0;
-    for (int i = 0; i < b->forward->param_count; i++)
-        if (partition_is_weight(b, b->forward->params[i]->name))
-            sum += (double)mil_type_count(&b->forward->params[i]->type);
-    return sum;
 }
 
 double partition_update_bytes(moment_form form) {
@@ -140,8 +163,8 @@ static double partition_cost_update_ms(const cost_host *h, const partition_train
 }
 
 static void cost_tasks_unit(step_tasks *t, int instance, schedule_lane lane, int wait, int also) {
-    double parameters = cost_instance_parameters(t, instance);
-    if (instance == 2 * t->layers && !t->p->config.tie_word_embeddings)
+    double parameters = partition_cost_parameters(t->p, partition_block_at(t->p, instance));
+    if (instance == 2 * t->layers && !t->p->config.tie_word_embeddings && !t->p->options.trained)
         parameters += (double)t->p->config.vocab_size * (double)t->p->config.hidden_size;
     const double bytes = parameters * partition_update_bytes(t->cost->how.moments);
     const double ms = partition_cost_update_ms(t->host, &t->cost->how, parameters);
@@ -240,7 +263,7 @@ static propane_status cost_tasks_time(const partition *p, const cost_host *h, pa
 
 static propane_status partition_cost_time(const partition *p, const cost_host *h, partition_cost *out,
                                           propane_error *err) {
-    const double accumulate = (double)out->how.accumulate, parameters = (double)model_arch_parameters(&p->config);
+    const double accumulate = (double)out->how.accumulate, parameters = partition_cost_learnt(p);
     const int batches = accumulate < BATCHES ? 1 : BATCHES;
     double with = 0;
     PROPANE_TRY(cost_tasks_time(p, h, out, 1, false, &out->pass_ms, err));
@@ -252,15 +275,24 @@ static propane_status partition_cost_time(const partition *p, const cost_host *h
     return PROPANE_OK;
 }
 
+static void partition_cost_energy(const partition *p, const chip *c, const cost_host *h, partition_cost *out) {
+    const double update =
+        partition_cost_learnt(p) * partition_update_bytes(out->how.moments) / (double)out->how.accumulate;
+    out->host_busy_ms = out->staging_ms + out->host_ms + out->loss_ms + out->products_ms + out->sweep_ms;
+    out->host_j = h->watts * (out->host_busy_ms + out->recompile_ms) * 1e-3;
+    out->memory_j = (out->memory_j + update + out->loss_ms * h->stream_gbs * 1e6) * cost_byte_pj(c) * 1e-12;
+    out->idle_j = COST_IDLE_WATTS * out->step_ms * 1e-3;
+}
+
 static void partition_cost_add_up(const partition *p, const chip *c, partition_cost *out) {
-    const double positions = (double)(p->options.batch * p->options.context), flops = out->utilisation;
+    const double positions = (double)(p->options.batch * p->options.context);
     out->recompile_ms /= (double)out->how.accumulate;
     out->step_ms = out->pass_ms + out->update_ms + out->recompile_ms;
     /* The engine's part within half of what sums of operations are known to be off, the host's within 25 %. */
     out->low_ms = out->step_ms / 1.35;
     out->high_ms = out->step_ms * 1.35;
     out->tokens_per_s = positions / out->step_ms * 1e3;
-    out->utilisation = flops / (cost_constants_of(c->id)->tflops * 1e9 * out->step_ms);
+    out->utilisation = out->engine_flops / (cost_constants_of(c->id)->tflops * 1e9 * out->step_ms);
     out->restarts_per_100 = out->compiles ? (int)ceil(100.0 * out->compiles / BUDGET) : 0;
 }
 
@@ -284,5 +316,6 @@ propane_status partition_cost_on(const partition *p, const chip *c, const partit
         3 * (double)(p->options.batch * p->options.context) * (double)p->config.vocab_size * 2 / (h.stream_gbs * 1e6);
     PROPANE_TRY(partition_cost_time(p, &h, out, err));
     partition_cost_add_up(p, c, out);
+    partition_cost_energy(p, c, &h, out);
     return PROPANE_OK;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * What runs when in an estimated step: three lanes (the engine's queue, the host's queue, the thread that updates weights), each
- * of them in order, and tasks that wait for tasks of other lanes. Lanes share the memory and, where their tasks are loops of the
- * thread pool, the processor.
+ * What runs when in an estimated step: three lanes (the engine's queue, the host's queue, the thread that updates
+ * weights), each of them in order, and tasks that wait for tasks of other lanes. Lanes share the memory and, where
+ * their tasks are loops of the thread pool, the processor.
  */
 #ifndef LM_STEP_PARTITION_SCHEDULE_H
 #define LM_STEP_PARTITION_SCHEDULE_H
@@ -20,8 +20,8 @@ typedef struct schedule_task {
     double end; /* when it is done */
 } schedule_task;
 
-/* Fills in the ends. A task waits for tasks before it in the list only. `memory_gbs`: what all lanes together move; where they
- * want more, all of them are slower. */
+/* Fills in the ends. A task waits for tasks before it in the list only. `memory_gbs`: what all lanes together move;
+ * where they want more, all of them are slower. */
 void schedule_run(schedule_task *tasks, int count, double memory_gbs);
 
 #endif

@@ -11,7 +11,7 @@
 #include "core/device/uri.h"
 #include "lm/step/dropout.h"
 #include "lm/step/embed.h"
-#include "lm/step/weight_mode_check.h"
+#include "train/weight_mode_check.h"
 
 const partition *train_step_partition(const train_step *s) { return s->partition; }
 int train_step_compiles(const train_step *s) { return s->compiles; }
@@ -136,17 +136,19 @@ static propane_status step_make_arrays(train_step *s, propane_error *err) {
     s->other_layout = mem_array(tensors, sizeof *s->other_layout);
     s->is_master = mem_array(tensors, sizeof *s->is_master);
     s->gradients = mem_array(tensors, sizeof(propane_buffer *));
-    s->handed = mem_array(tensors, sizeof *s->handed);
-    s->scattered = mem_array(tensors, sizeof *s->scattered);
-    s->grown = mem_array(TRAIN_EMBED_TASKS((size_t)s->weights->config.hidden_size), sizeof *s->grown);
+    s->reduce_submitted = mem_array(tensors, sizeof *s->reduce_submitted);
+    s->norm_delta = mem_array(tensors, sizeof *s->norm_delta);
+    s->norm_scratch = mem_array(TRAIN_EMBED_TASKS((size_t)s->weights->config.hidden_size), sizeof *s->norm_scratch);
     s->nats = mem_array((size_t)(s->partition->options.batch * s->partition->options.context), sizeof(double));
     size_t positions = (size_t)(s->partition->options.batch * s->partition->options.context);
     s->sums = (train_loss_sums){.top = mem_array(positions, sizeof(float)),
                                 .goal = mem_array(positions, sizeof(float)),
                                 .sum = mem_array(positions, sizeof(double)),
                                 .vocab = (int)s->weights->config.vocab_size};
-    if (s->kernels && s->calls && s->copies && s->copy_layout && s->others && s->other_layout && s->is_master &&
-        s->gradients && s->handed && s->scattered && s->grown && s->nats && s->sums.top && s->sums.goal && s->sums.sum)
+    s->scales = mem_array((size_t)s->partition->options.batch, sizeof *s->scales);
+    if (s->scales && s->kernels && s->calls && s->copies && s->copy_layout && s->others && s->other_layout &&
+        s->is_master && s->gradients && s->reduce_submitted && s->norm_delta && s->norm_scratch && s->nats &&
+        s->sums.top && s->sums.goal && s->sums.sum)
         return PROPANE_OK;
     return propane_fail_memory(err, tensors * sizeof(propane_buffer *));
 }
@@ -261,10 +263,11 @@ void train_step_free(train_step *s) {
     adamw_free(s->optimiser);
     adamw_free(s->own);
     mem_free(s->pieces);
-    mem_free(s->handed);
-    mem_free(s->scattered);
-    mem_free(s->grown);
+    mem_free(s->reduce_submitted);
+    mem_free(s->norm_delta);
+    mem_free(s->norm_scratch);
     mem_free(s->nats);
+    mem_free(s->scales);
     mem_free(s->sums.top);
     mem_free(s->sums.goal);
     mem_free(s->sums.sum);

@@ -66,7 +66,7 @@ bool step_early_close(train_step *s, const adamw_step *how) {
     return step_early_same(&s->early->guess, how);
 }
 
-propane_status step_early_withdraw(train_step *s, propane_error *err) {
+propane_status step_early_rollback(train_step *s, propane_error *err) {
     if (!s->early || !s->early->open) return PROPANE_OK;
     s->early->open = false;
     const propane_status status = step_wait_updates(s, err);
@@ -77,7 +77,7 @@ propane_status step_early_withdraw(train_step *s, propane_error *err) {
     return status == PROPANE_OK ? step_publish_learnt(s, err) : status;
 }
 
-void step_early_bring_home(train_step *s) {
+void step_early_commit(train_step *s) {
     if (!s->early || !s->early->away) return;
     for (int i = 0; i < s->learnt_count; i++) {
         const int tensor = s->learnt[i];

@@ -31,7 +31,7 @@ static propane_status step_execute_hand_over(train_step *s, int call, propane_er
         int tensor = s->learnt[i];
         if (s->dataflow->gradients[tensor].made != call) continue;
         PROPANE_TRY(propane_buffer_lock(s->gradients[tensor], true, &gradient, err));
-        s->handed[tensor] = true;
+        s->reduce_submitted[tensor] = true;
         PROPANE_TRY(s->reduce->ready(s->reduce->context, i, gradient, err));
     }
     return PROPANE_OK;
@@ -39,8 +39,8 @@ static propane_status step_execute_hand_over(train_step *s, int call, propane_er
 
 static void step_execute_take_back(train_step *s) {
     for (int i = 0; i < step_total(s); i++) {
-        if (s->handed[i]) propane_buffer_unlock(s->gradients[i]);
-        s->handed[i] = false;
+        if (s->reduce_submitted[i]) propane_buffer_unlock(s->gradients[i]);
+        s->reduce_submitted[i] = false;
     }
 }
 
@@ -168,7 +168,7 @@ static train_embed step_execute_embed_layout(const train_step *s, const propane_
     return (train_embed){.batch = (int)o->batch,
                          .context = (int)o->context,
                          .width = (int)s->weights->config.hidden_size,
-                         .grown = s->grown,
+                         .norm_delta = s->norm_scratch,
                          .batch_stride = io->stride[0],
                          .row_stride = io->stride[1]};
 }
@@ -186,8 +186,8 @@ static propane_status step_execute_forward(train_step *s, const int32_t *inputs,
         if (inputs[i] < 0 || inputs[i] >= s->weights->config.vocab_size)
             return propane_fail(err, PROPANE_ERR_INVALID, "token %d is outside the vocabulary of %lld", (int)inputs[i],
                                 (long long)s->weights->config.vocab_size);
-    PROPANE_TRY(step_early_withdraw(s, err));
-    s->spent = !s->options.accumulate;
+    PROPANE_TRY(step_early_rollback(s, err));
+    s->gradients_clobbered = !s->options.accumulate;
     const model_tensor *piece;
     for (int k = 0; (piece = model_weights_piece(s->weights, table, k)); k++) step_update_rows(s, piece, inputs, count);
     if (positions) step_update_rows(s, positions, NULL, s->partition->options.context);
@@ -205,6 +205,22 @@ static propane_status step_execute_forward(train_step *s, const int32_t *inputs,
 
 /* ---- the head ----------------------------------------------------------------------------------------------------------- */
 
+/* The loss of all positions is known: that of the batch, and by what the windows' gradients are multiplied. */
+static void step_execute_mean(train_step *s, const int32_t *targets, double *nats, double *loss) {
+    const int batch = (int)s->partition->options.batch, context = (int)s->partition->options.context;
+    train_loss_mean(&s->sums, targets, (int64_t)batch * context, nats, loss);
+    if (s->preference) *loss = preference_loss(s->preference, nats, targets, batch, context, s->scales);
+}
+
+/* Of pairs, with a head in one piece: a window's gradient follows from the sums of two. */
+static propane_status step_execute_prefer(train_step *s, const train_logits *l, const int32_t *targets,
+                                          double gradient_scale, double *nats, double *loss, propane_error *err) {
+    PROPANE_TRY(train_loss_add(l, 0, targets, &s->sums, err));
+    step_execute_mean(s, targets, nats, loss);
+    if (gradient_scale == 0) return PROPANE_OK;
+    return train_loss_gradient(l, 0, targets, gradient_scale, s->scales, &s->sums, err);
+}
+
 /* Adds a piece's logits up, or turns them into their gradient; a head in one piece does both at once. */
 static propane_status step_execute_take_loss(train_step *s, int piece, const int32_t *targets, double gradient_scale,
                                              double *nats, double *loss, propane_error *err) {
@@ -221,10 +237,12 @@ static propane_status step_execute_take_loss(train_step *s, int piece, const int
                       .context = (int)io->dim[3],
                       .batch_stride = io->stride[0],
                       .row_stride = io->stride[1]};
-    propane_status status = step_head_pieces(s) == 1 ? train_loss(&l, targets, gradient_scale, nats, loss, err)
-                            : gradient_scale != 0
-                                ? train_loss_gradient(&l, first, targets, gradient_scale, &s->sums, err)
-                                : train_loss_add(&l, first, targets, &s->sums, err);
+    const float *scales = s->preference ? s->scales : NULL;
+    propane_status status =
+        step_head_pieces(s) == 1 && s->preference ? step_execute_prefer(s, &l, targets, gradient_scale, nats, loss, err)
+        : step_head_pieces(s) == 1                ? train_loss(&l, targets, gradient_scale, nats, loss, err)
+        : gradient_scale != 0 ? train_loss_gradient(&l, first, targets, gradient_scale, scales, &s->sums, err)
+                              : train_loss_add(&l, first, targets, &s->sums, err);
     step_unlock_value(s, value);
     s->own_ns += clock_ns() - start;
     timeline_add(s->options.timeline, TIMELINE_HOST, "loss", s->dataflow->head + piece, start, clock_ns());
@@ -240,8 +258,7 @@ static propane_status step_execute_add_up(train_step *s, const int32_t *targets,
             PROPANE_TRY(step_execute_run_calls(s, s->dataflow->pieces[i].begin, s->dataflow->pieces[i].middle, 0, err));
         PROPANE_TRY(step_execute_take_loss(s, i, targets, gradient_scale, nats, loss, err));
     }
-    if (step_head_pieces(s) > 1)
-        train_loss_mean(&s->sums, targets, s->partition->options.batch * s->partition->options.context, nats, loss);
+    if (step_head_pieces(s) > 1) step_execute_mean(s, targets, nats, loss);
     return PROPANE_OK;
 }
 
@@ -301,8 +318,8 @@ static propane_status step_execute_scatter_table(train_step *s, const model_tens
     PROPANE_TRY(propane_buffer_lock(s->gradients[tensor], true, &gradient, err));
     if (clear) memset(gradient, 0, (size_t)table->count * sizeof(float));
     if (table->dim[0] != table->stored_rows) part.first = table->first_row, part.rows = table->dim[0];
-    if (clear || s->dataflow->gradients[tensor].squares >= 0) s->scattered[tensor] = 0;
-    s->scattered[tensor] += train_embed_scatter(&part, gradient, inputs, stream);
+    if (clear || s->dataflow->gradients[tensor].squares >= 0) s->norm_delta[tensor] = 0;
+    s->norm_delta[tensor] += train_embed_scatter(&part, gradient, inputs, stream);
     propane_buffer_unlock(s->gradients[tensor]);
     return PROPANE_OK;
 }
@@ -343,7 +360,7 @@ static propane_status step_execute_backward(train_step *s, const int32_t *inputs
     s->summed = s->reduce != NULL;
     if (s->reduce && status == PROPANE_OK) status = s->reduce->finish(s->reduce->context, err);
     step_execute_take_back(s);
-    if (status == PROPANE_OK) s->spent = false;
+    if (status == PROPANE_OK) s->gradients_clobbered = false;
     return status;
 }
 
@@ -359,6 +376,8 @@ propane_status train_step_batch(train_step *s, const int32_t *inputs, const int3
     const propane_status updated = step_update_end_beside(s, status != PROPANE_OK, status == PROPANE_OK ? err : &later);
     return status == PROPANE_OK ? updated : status;
 }
+
+void train_step_prefer(train_step *s, preference *p) { s->preference = p; }
 
 propane_status train_step_evaluate(train_step *s, const int32_t *inputs, const int32_t *targets, double *nats,
                                    double *loss, propane_error *err) {

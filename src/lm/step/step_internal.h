@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * What the files of the training step share: its state. step_programs.c makes programs, step_buffers.c the memory and the
- * requests, step_execute.c runs them, step_optimiser.c has gradients and moments, step_units.c, step_update.c and step_early.c
- * move weights, step_outside.c shows them, step.c makes and frees all of it.
+ * What the files of the training step share: its state. step_programs.c makes programs, step_buffers.c the memory and
+ * the requests, step_execute.c runs them, step_optimiser.c has gradients and moments, step_units.c, step_update.c and
+ * step_early.c move weights, step_outside.c shows them, step.c makes and frees all of it.
  */
 #ifndef LM_STEP_STEP_INTERNAL_H
 #define LM_STEP_STEP_INTERNAL_H
@@ -89,16 +89,16 @@ struct train_step {
     void *block;              /* on one queue they lie in it */
     propane_buffer **copies;  /* [tensor]: weights that programs read as inputs; NULL: none does */
     propane_io *copy_layout;  /* [tensor] */
-    propane_buffer *
-        *others; /* [tensor]: the same values for kernels that lay them out in another way; NULL: none does */
+    /* [tensor]: the same values for kernels that lay them out in another way; NULL: none does */
+    propane_buffer **others;
     propane_io *other_layout;   /* [tensor] */
     float *between;             /* the largest tensor of `others` */
     bool forms;                 /* there are `others`, or packed calls */
     bool *is_master;            /* [tensor]: the programs read the master weights themselves */
     propane_buffer **gradients; /* [tensor]: of `buffers` */
     /* [tensor]: what the embedding's share has added to the squares of a table, beyond those that its kernel says. */
-    double *scattered;
-    double *grown;         /* scratch of train_embed */
+    double *norm_delta;
+    double *norm_scratch;  /* scratch of train_embed */
     bool summed;           /* the gradients have been handed over and changed since */
     bool *trained;         /* [tensor] */
     int64_t *moment_at;    /* [tensor]: in the moments' blocks */
@@ -117,10 +117,12 @@ struct train_step {
     adamw_step beside;     /* the update that the next batch brings with it */
     bool beside_wanted, beside_guessed;
     const train_reduce *reduce;
-    bool *handed; /* [tensor]: locked for `reduce` */
-    bool spent;   /* a forward pass has run over the gradients */
+    bool *reduce_submitted;   /* [tensor]: locked for `reduce` */
+    bool gradients_clobbered; /* a forward pass has run over the gradients */
     double *nats;
-    train_loss_sums sums; /* of a head in several pieces */
+    train_loss_sums sums;   /* of a head in several pieces, and of pairs */
+    preference *preference; /* NULL: cross-entropy */
+    float *scales;          /* [batch]: of the pairs' windows */
     bool stale;
     int compiles, refresh_compiles; /* the second: what compiling all baked programs again took last time */
     char sharing[300];              /* how the kernels' programs were made */
@@ -166,14 +168,14 @@ static inline void step_unlock_value(train_step *s, int value) {
     propane_buffer_unlock(s->buffers[s->dataflow->values[value].buffer]);
 }
 
-/* ---- step_programs.c ---------------------------------------------------------------------------------------------------- */
+/* ---- step_programs.c --------------------------------------------------------------------------------------------- */
 
 /* The programs that all calls of a kernel share; those with weights as constants, each call's own. */
 PROPANE_CHECK propane_status step_compile(train_step *s, propane_error *err);
 PROPANE_CHECK propane_status step_bake(train_step *s, propane_error *err);
 int step_baked_calls(const train_step *s);
 
-/* ---- step_buffers.c ----------------------------------------------------------------------------------------------------- */
+/* ---- step_buffers.c ---------------------------------------------------------------------------------------------- */
 
 /* Memory for all values, weights and gradients, and a request for each call. */
 PROPANE_CHECK propane_status step_lay_out(train_step *s, propane_error *err);
@@ -189,7 +191,7 @@ PROPANE_CHECK propane_status step_pack(train_step *s, int call, bool weights, pr
 /* Overwrites the weights of a call: those of an update's unit; -1: all. */
 PROPANE_CHECK propane_status step_patch(train_step *s, int call, int unit, propane_error *err);
 
-/* ---- step_optimiser.c --------------------------------------------------------------------------------------------------- */
+/* ---- step_optimiser.c -------------------------------------------------------------------------------------------- */
 
 PROPANE_CHECK propane_status step_make_optimiser(train_step *s, propane_error *err);
 PROPANE_CHECK propane_status step_make_moments(const train_step *s, step_moment_set *out, propane_error *err);
@@ -200,14 +202,14 @@ adamw_state step_state_in(const train_step *s, float *weight, const step_moment_
 /* The device's copies of what is learnt follow the optimiser's state. */
 PROPANE_CHECK propane_status step_publish_learnt(train_step *s, propane_error *err);
 PROPANE_CHECK propane_status step_check_gradients(const train_step *s, propane_error *err);
-/* For an update: where the gradient and the device's copy of a tensor, or of all of them, are. By their numbers among those
- * that are learnt. */
+/* For an update: where the gradient and the device's copy of a tensor, or of all of them, are. By their numbers among
+ * those that are learnt. */
 PROPANE_CHECK propane_status step_lock_tensor(train_step *s, int index, propane_error *err);
 void step_unlock_tensor(train_step *s, int index);
 PROPANE_CHECK propane_status step_lock_tensors(train_step *s, propane_error *err);
 void step_unlock_tensors(train_step *s, int count);
 
-/* ---- step_units.c ------------------------------------------------------------------------------------------------------- */
+/* ---- step_units.c ------------------------------------------------------------------------------------------------ */
 
 /* `run` is step_update_unit: what its thread does with a unit. */
 PROPANE_CHECK propane_status step_make_updates(train_step *s, update_run *run, propane_error *err);
@@ -215,17 +217,19 @@ void step_free_updates(train_step *s); /* when it is settled */
 /* For the thread alone: a guess stays open, the weights stay where they are. */
 PROPANE_CHECK propane_status step_wait_updates(train_step *s, propane_error *err);
 
-/* ---- step_update.c ------------------------------------------------------------------------------------------------------ */
+/* ---- step_update.c ----------------------------------------------------------------------------------------------- */
 
 propane_status step_update_unit(void *step, int unit, propane_error *err);
-/* Before the host reads rows of a table: what is left to do for them of an update that is under way. NULL: 0 to count - 1. */
+/* Before the host reads rows of a table: what is left to do for them of an update that is under way. NULL: 0 to count -
+ * 1. */
 void step_update_rows(train_step *s, const model_tensor *table, const int32_t *rows, int64_t count);
-/* Of a batch that brings its update with it: before the first backward call, after each that was submitted, at the end. */
+/* Of a batch that brings its update with it: before the first backward call, after each that was submitted, at the
+ * end. */
 PROPANE_CHECK propane_status step_update_begin_beside(train_step *s, propane_error *err);
 void step_update_submitted(train_step *s, int call);
 PROPANE_CHECK propane_status step_update_end_beside(train_step *s, bool failed, propane_error *err);
 
-/* ---- step_early.c ------------------------------------------------------------------------------------------------------- */
+/* ---- step_early.c ------------------------------------------------------------------------------------------------ */
 
 /* Where they can be had: not with weights that the device reads from the model's memory, and not packed. */
 PROPANE_CHECK propane_status step_make_early(train_step *s, propane_error *err);
@@ -235,9 +239,9 @@ void step_early_open(train_step *s, const adamw_step *how);
 /* Is the open guess this update? It is open no more. */
 bool step_early_close(train_step *s, const adamw_step *how);
 /* An open guess was none: weights, moments and the device's copies are what they were before it. */
-PROPANE_CHECK propane_status step_early_withdraw(train_step *s, propane_error *err);
+PROPANE_CHECK propane_status step_early_rollback(train_step *s, propane_error *err);
 /* What counts is copied to the model's weights and the step's moments, if it is not there. The thread is idle. */
-void step_early_bring_home(train_step *s);
+void step_early_commit(train_step *s);
 
 static inline float *step_early_weights(const train_step *s, int tensor) {
     const model_weights *w = s->weights;

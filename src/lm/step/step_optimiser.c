@@ -132,7 +132,7 @@ static propane_status step_optimiser_lock_gradients(train_step *s, propane_error
 }
 
 propane_status step_check_gradients(const train_step *s, propane_error *err) {
-    if (!s->spent) return PROPANE_OK;
+    if (!s->gradients_clobbered) return PROPANE_OK;
     return propane_fail(
         err, PROPANE_ERR_INVALID,
         "the gradients' memory was used by a forward pass since; run their batch again, or make the step "
@@ -157,7 +157,7 @@ static propane_status step_optimiser_read_squares(train_step *s, int index, prop
         said = (double)*(const float *)data;
         propane_buffer_unlock(buffer);
     }
-    t->squares = scattered ? said + s->scattered[tensor] : said;
+    t->squares = scattered ? said + s->norm_delta[tensor] : said;
     t->squared =
         isfinite(said) && isfinite(t->squares) && t->squares >= fmax((double)FLT_MIN * (double)t->count, said / 4);
     return PROPANE_OK;

@@ -9,8 +9,8 @@
 
 propane_status train_step_settle(train_step *s, propane_error *err) {
     PROPANE_TRY(step_wait_updates(s, err));
-    PROPANE_TRY(step_early_withdraw(s, err));
-    step_early_bring_home(s);
+    PROPANE_TRY(step_early_rollback(s, err));
+    step_early_commit(s);
     return PROPANE_OK;
 }
 

@@ -182,7 +182,7 @@ propane_status step_update_end_beside(train_step *s, bool failed, propane_error 
     const bool wanted = s->beside_wanted, begun = s->updates && s->updates->begun;
     s->beside_wanted = false;
     if (begun) s->updates->begun = false;
-    if (s->beside_guessed && wanted) return failed ? step_early_withdraw(s, err) : PROPANE_OK;
+    if (s->beside_guessed && wanted) return failed ? step_early_rollback(s, err) : PROPANE_OK;
     if (!begun) return wanted && !failed ? train_step_update(s, &s->beside, err) : PROPANE_OK;
     s->stale |= step_update_bakes_what_is_learnt(s);
     return step_update_push_rest(s, failed, err);

@@ -5,6 +5,7 @@
  */
 #include <string.h>
 
+#include "core/base/array.h"
 #include "core/base/memory.h"
 #include "lm/text/tokenizer_internal.h"
 
@@ -18,7 +19,7 @@ typedef struct pair_state {
     tokenizer_pair pair;
     int64_t count;
     int32_t *words; /* may name a word twice, or one that no longer holds the pair */
-    int32_t word_count, word_capacity;
+    int32_t word_count;
 } pair_state;
 
 typedef struct entry {
@@ -29,12 +30,12 @@ typedef struct entry {
 typedef struct trainer {
     arena *arena;
     word *words;
-    size_t word_count, word_capacity;
+    size_t word_count;
     id_map index; /* pair -> state */
     pair_state *states;
-    size_t state_count, state_capacity;
+    size_t state_count;
     entry *heap;
-    size_t heap_count, heap_capacity;
+    size_t heap_count;
 } trainer;
 
 static void bpe_train_trainer_deinit(trainer *t) {
@@ -46,17 +47,6 @@ static void bpe_train_trainer_deinit(trainer *t) {
     arena_free(t->arena);
 }
 
-/* Makes room for one more element; false: no memory. */
-static bool bpe_train_grow(void **array, size_t count, size_t *capacity, size_t size) {
-    if (count < *capacity) return true;
-    size_t larger = *capacity ? 2 * *capacity : 256;
-    void *memory = mem_resize(*array, larger * size);
-    if (!memory) return false;
-    *array = memory;
-    *capacity = larger;
-    return true;
-}
-
 /* Order of merging: frequent first, then small ids first. */
 static bool bpe_train_first(const trainer *t, entry a, entry b) {
     if (a.count != b.count) return a.count > b.count;
@@ -65,8 +55,8 @@ static bool bpe_train_first(const trainer *t, entry a, entry b) {
 }
 
 static bool bpe_train_push(trainer *t, int32_t state) {
-    void *heap = t->heap;
-    if (!bpe_train_grow(&heap, t->heap_count, &t->heap_capacity, sizeof *t->heap)) return false;
+    entry *heap = ARRAY_MORE(t->heap, t->heap_count, NULL);
+    if (!heap) return false;
     t->heap = heap;
     entry e = {t->states[state].count, state};
     size_t i = t->heap_count++;
@@ -98,8 +88,8 @@ static pair_state *bpe_train_state_of(trainer *t, int32_t left, int32_t right) {
     int32_t *index = id_map_enter(&t->index, key, (int32_t)t->state_count);
     if (!index) return NULL;
     if ((size_t)*index == t->state_count) {
-        void *states = t->states;
-        if (!bpe_train_grow(&states, t->state_count, &t->state_capacity, sizeof *t->states)) return NULL;
+        pair_state *states = ARRAY_MORE(t->states, t->state_count, NULL);
+        if (!states) return NULL;
         t->states = states;
         t->states[t->state_count++] = (pair_state){.pair = {left, right}};
     }
@@ -108,13 +98,9 @@ static pair_state *bpe_train_state_of(trainer *t, int32_t left, int32_t right) {
 
 static bool bpe_train_note_word(pair_state *s, int32_t index) {
     if (s->word_count && s->words[s->word_count - 1] == index) return true;
-    if (s->word_count == s->word_capacity) {
-        int32_t larger = s->word_capacity ? 2 * s->word_capacity : 4;
-        int32_t *words = mem_resize(s->words, (size_t)larger * sizeof *words);
-        if (!words) return false;
-        s->words = words;
-        s->word_capacity = larger;
-    }
+    int32_t *words = ARRAY_MORE(s->words, s->word_count, NULL);
+    if (!words) return false;
+    s->words = words;
     s->words[s->word_count++] = index;
     return true;
 }
@@ -138,7 +124,7 @@ static bool bpe_train_merge_pair(trainer *t, int32_t state, int32_t fresh) {
     int32_t *words = t->states[state].words, count = t->states[state].word_count;
     size_t known = t->state_count;
     t->states[state].words = NULL; /* nobody will ask again: the pair is gone */
-    t->states[state].word_count = t->states[state].word_capacity = 0;
+    t->states[state].word_count = 0;
     bool ok = true;
     for (int32_t k = 0; ok && k < count; k++) {
         word *w = &t->words[words[k]];
@@ -170,8 +156,8 @@ static propane_status bpe_train_collect_words(trainer *t, const char *data, size
     splitter_init(&s, data, length);
     while (!status && splitter_next(&s, &bytes, &n)) {
         int32_t *index = piece_map_enter(&seen, bytes, n, (int32_t)t->word_count);
-        void *words = t->words;
-        if (!index || !bpe_train_grow(&words, t->word_count, &t->word_capacity, sizeof *t->words)) {
+        word *words = index ? ARRAY_MORE(t->words, t->word_count, NULL) : NULL;
+        if (!words) {
             status = propane_fail_memory(err, seen.capacity * 40);
             break;
         }
@@ -210,7 +196,7 @@ static propane_status bpe_train_learn(trainer *t, const char *data, size_t lengt
         ok = bpe_train_merge_pair(t, e.state, 256 + *count);
         ++*count;
     }
-    return ok ? PROPANE_OK : propane_fail_memory(err, t->state_capacity * sizeof *t->states);
+    return ok ? PROPANE_OK : propane_fail_memory(err, t->state_count * sizeof *t->states);
 }
 
 propane_status tokenizer_train_bpe(const char *data, size_t length, int vocab_size, tokenizer **out,

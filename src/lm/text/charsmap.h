@@ -19,12 +19,12 @@ typedef struct charsmap {
 PROPANE_CHECK propane_status charsmap_read(arena *a, const void *data, size_t length, const char *source,
                                            charsmap **out, propane_error *err);
 
-/* Hugging Face's way ("Precompiled"): a grapheme of fewer than 6 bytes becomes what the shortest rule at its front says, others are
- * replaced character by character. Both texts are UTF-8. Appends. */
+/* Hugging Face's way ("Precompiled"): a grapheme of fewer than 6 bytes becomes what the shortest rule at its front
+ * says, others are replaced character by character. Both texts are UTF-8. Appends. */
 void charsmap_apply(const charsmap *m, const char *data, size_t length, text *out);
 
-/* SentencePiece's own way, one step of it: *with is what replaces the front of the text, by the longest rule; its result is how much
- * of the text that is. `left` is not 0. */
+/* SentencePiece's own way, one step of it: *with is what replaces the front of the text, by the longest rule; its
+ * result is how much of the text that is. `left` is not 0. */
 size_t charsmap_step(const charsmap *m, const char *p, size_t left, const char **with, size_t *with_length);
 
 #endif

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/base/array.h"
 #include "core/base/memory.h"
 #include "lm/text/chat_jinja.h"
 
@@ -172,7 +173,8 @@ const chat_format *chat_format_known(const char *sha256) {
 
 void chat_template_deinit(chat_template *c) {
     mem_free(c->jinja);
-    c->jinja = NULL;
+    mem_free(c->tools);
+    c->jinja = c->tools = NULL;
 }
 
 const char *chat_template_end(const chat_template *c) {
@@ -255,19 +257,12 @@ static void chat_put_content(const chat_format *f, text *out, const char *conten
     text_append_n(out, content, length);
 }
 
-/* NULL: there is no memory. */
-static chat_span *chat_add_answer(chat_text *out, propane_error *err) {
-    if (out->answer_count == out->answer_room) {
-        const int room = out->answer_room ? 2 * out->answer_room : 4;
-        chat_span *more = mem_resize(out->answers, (size_t)room * sizeof *more);
-        if (!more) {
-            (void)propane_fail_memory(err, (size_t)room * sizeof *more);
-            return NULL;
-        }
-        out->answers = more;
-        out->answer_room = room;
-    }
-    return &out->answers[out->answer_count++];
+propane_status chat_text_add_answer(chat_text *out, chat_span answer, propane_error *err) {
+    chat_span *answers = ARRAY_MORE(out->answers, out->answer_count, err);
+    if (!answers) return PROPANE_ERR_MEMORY;
+    out->answers = answers;
+    answers[out->answer_count++] = answer;
+    return PROPANE_OK;
 }
 
 static propane_status chat_put_answer(const chat_template *c, const chat_message *m, bool newest, bool last,
@@ -275,18 +270,16 @@ static propane_status chat_put_answer(const chat_template *c, const chat_message
     const chat_format *f = c->format;
     const char *content = m->content;
     size_t length = strlen(content);
-    chat_span *span = chat_add_answer(out, err);
-    if (!span) return PROPANE_ERR_MEMORY;
     chat_put(c, &out->text, f->ask);
-    span->begin = out->text.length;
+    const size_t begin = out->text.length;
     chat_put(c, &out->text, f->lead);
     if (f->flags & TRIM) chat_trim(&content, &length);
     if (f->flags & THINKS) chat_put_thought(&out->text, &content, &length, newest, last);
     text_append_n(&out->text, content, length);
     chat_put(c, &out->text, f->end);
-    span->end = out->text.length;
+    const chat_span answer = {begin, out->text.length};
     chat_put(c, &out->text, f->behind);
-    return PROPANE_OK;
+    return chat_text_add_answer(out, answer, err);
 }
 
 /* `system`: stands inside this message; NULL: none does. */
@@ -346,24 +339,34 @@ static propane_status chat_take_answers(const json_t *list, size_t base, chat_te
                end = base + (size_t)json_integer_value(json_array_get(pair, 1));
         if (begin < last || end < begin || end > out->text.length)
             return propane_fail(err, PROPANE_ERR_INVALID, "the model's chat template: answer %zu lies outside", i + 1);
-        chat_span *span = chat_add_answer(out, err);
-        if (!span) return PROPANE_ERR_MEMORY;
-        *span = (chat_span){begin, end};
+        PROPANE_TRY(chat_text_add_answer(out, (chat_span){begin, end}, err));
         last = end;
     }
     return PROPANE_OK;
 }
 
+/* As it came, less what is null: a key that says nothing. A content that is missing stays so, as some templates ask for it. */
+static json_t *chat_template_message(const chat_message *m) {
+    json_t *o = json_object();
+    const char *key;
+    json_t *value;
+    json_object_foreach((json_t *)(uintptr_t)m->whole, key, value) if (!json_is_null(value))
+        json_put(o, key, json_incref(value));
+    const json_t *content = json_object_get(m->whole, "content");
+    json_put(o, "role", json_words(m->role));
+    if (!m->whole || (content && !json_is_null(content)))
+        json_put(o, "content", json_words(m->content));
+    else if (content)
+        json_put(o, "content", json_null());
+    return o;
+}
+
 static propane_status chat_render_template(const chat_template *c, const chat_message *messages, int count,
                                            const json_t *tools, bool ask, chat_text *out, propane_error *err) {
     json_t *list = json_array(), *answer;
-    for (int i = 0; i < count; i++) {
-        json_t *m = messages[i].calls ? json_copy((json_t *)(uintptr_t)messages[i].calls) : json_object();
-        json_put(m, "role", json_words(messages[i].role));
-        json_put(m, "content", json_words(messages[i].content));
-        json_add(list, m);
-    }
-    PROPANE_TRY(chat_jinja_render(&(chat_jinja){c->jinja, c->bos, c->eos, c->date}, list, tools, ask, &answer, err));
+    for (int i = 0; i < count; i++) json_add(list, chat_template_message(&messages[i]));
+    const char *jinja = tools && c->tools ? c->tools : c->jinja;
+    PROPANE_TRY(chat_jinja_render(&(chat_jinja){jinja, c->bos, c->eos, c->date}, list, tools, ask, &answer, err));
     const json_t *said = json_object_get(answer, "text");
     const size_t base = out->text.length;
     text_append_n(&out->text, json_string_length(said) ? json_string_value(said) : "", json_string_length(said));
@@ -377,19 +380,37 @@ bool chat_template_is_dated(const chat_template *c) {
     return chat_format_is_template(c->format) && c->jinja && strstr(c->jinja, "strftime_now") != NULL;
 }
 
-bool chat_template_calls_tools(const chat_template *c) { return c->jinja && strstr(c->jinja, "<tool_call>") != NULL; }
+bool chat_template_calls_tools(const chat_template *c) {
+    const char *jinja = c->tools ? c->tools : c->jinja;
+    return jinja && strstr(jinja, "<tool_call>") != NULL;
+}
+
+/* A format has a role and a content of each message, and nothing else. */
+static propane_status chat_check_plain(const chat_format *f, const chat_message *messages, int count,
+                                       const json_t *tools, propane_error *err) {
+    for (int i = 0; i < count && !tools; i++) {
+        const char *thought = messages[i].more ? chat_message_thought(messages[i].more) : NULL;
+        if (thought)
+            return propane_fail(
+                err, PROPANE_ERR_UNSUPPORTED,
+                "message %d has a thought under \"%s\", which needs the model's own chat template; with "
+                "the format %s put it into the content, or leave it out",
+                i + 1, thought, f->name);
+        if (messages[i].more) tools = messages[i].more;
+    }
+    if (!tools) return PROPANE_OK;
+    return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
+                        "calls of tools need the model's own chat template; the format %s has no words for them",
+                        f->name);
+}
 
 propane_status chat_render(const chat_template *c, const chat_message *messages, int count, const json_t *tools,
                            bool ask, chat_text *out, propane_error *err) {
     const chat_format *f = c->format;
-    bool calls = tools != NULL;
-    for (int i = 0; i < count; i++) calls |= messages[i].calls != NULL;
-    if (f == &own_template || (calls && c->jinja))
-        return chat_render_template(c, messages, count, tools, ask, out, err);
-    if (calls)
-        return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
-                            "calls of tools need the model's own chat template; the format %s has no words for them",
-                            f->name);
+    bool more = tools != NULL;
+    for (int i = 0; i < count; i++) more |= messages[i].more != NULL;
+    if (f == &own_template || (more && c->jinja)) return chat_render_template(c, messages, count, tools, ask, out, err);
+    PROPANE_TRY(chat_check_plain(f, messages, count, tools, err));
     PROPANE_TRY(chat_check_turns(f, messages, count, err));
     bool given = strcmp(messages[0].role, "system") == 0;
     const char *system = given ? messages[0].content : f->assumed;
@@ -415,25 +436,34 @@ propane_status chat_render(const chat_template *c, const chat_message *messages,
 
 /* ---- to ids ------------------------------------------------------------------------------------------------------------------ */
 
+/* Where a name stands next, at or after `from`; the length of the text: nowhere. */
+static size_t chat_next_name(const char *data, size_t length, size_t from, const char *name) {
+    const size_t n = strlen(name);
+    for (size_t at = from; n && at + n <= length; at++) {
+        const char *first = memchr(data + at, name[0], length - n + 1 - at);
+        if (!first) break;
+        at = (size_t)(first - data);
+        if (memcmp(first, name, n) == 0) return at;
+    }
+    return length;
+}
+
 /* A text's ids. Tokenizers that do not know special tokens in a text get them put in between. */
 static propane_status chat_do_encode(const chat_template *c, const tokenizer *t, const char *data, size_t length,
                                      token_list *out, propane_error *err) {
     if (tokenizer_get_kind(t) == TOKENIZER_HF) return tokenizer_encode(t, data, length, out, err);
-    const char *const names[] = {c->bos, c->eos};
     const int32_t ids[] = {tokenizer_bos(t), tokenizer_eos(t)};
-    while (length > 0) {
-        size_t cut = length, skip = 0;
-        int32_t id = -1;
-        for (int i = 0; i < 2; i++) {
-            size_t n = strlen(names[i]);
-            if (n == 0 || ids[i] < 0) continue;
-            for (size_t at = 0; at + n <= length && at < cut; at++)
-                if (memcmp(data + at, names[i], n) == 0) cut = at, skip = n, id = ids[i];
-        }
-        if (cut > 0) PROPANE_TRY(tokenizer_encode(t, data, cut, out, err));
-        if (id >= 0) PROPANE_TRY(token_list_add(out, id, err));
-        data += cut + skip;
-        length -= cut + skip;
+    const char *const names[] = {ids[0] < 0 ? "" : c->bos, ids[1] < 0 ? "" : c->eos};
+    size_t next[] = {chat_next_name(data, length, 0, names[0]), chat_next_name(data, length, 0, names[1])};
+    for (size_t at = 0; at < length;) {
+        const int which = next[1] < next[0];
+        const size_t cut = next[which];
+        if (cut > at) PROPANE_TRY(tokenizer_encode(t, data + at, cut - at, out, err));
+        if (cut == length) break;
+        PROPANE_TRY(token_list_add(out, ids[which], err));
+        at = cut + strlen(names[which]);
+        for (int i = 0; i < 2; i++)
+            if (next[i] < at) next[i] = chat_next_name(data, length, at, names[i]);
     }
     return PROPANE_OK;
 }
@@ -450,11 +480,34 @@ static propane_status chat_ids_before(const chat_template *c, const tokenizer *t
     return status;
 }
 
+/* The answers' places where the parts between them, each encoded for itself, have the ids of the whole, as they have where a special
+ * token stands at each border. *same: they have; in time that grows with the text, and not with its square. */
+static propane_status chat_place_parts(const chat_template *c, const tokenizer *t, const chat_text *from,
+                                       const token_list *whole, size_t first, chat_span *answers, bool *same,
+                                       propane_error *err) {
+    token_list parts = {0};
+    propane_status status = PROPANE_OK;
+    size_t at = 0;
+    for (int i = 0; i <= 2 * from->answer_count && !status; i++) {
+        const chat_span *answer = &from->answers[i / 2];
+        const size_t to = i == 2 * from->answer_count ? from->text.length : i % 2 ? answer->end : answer->begin;
+        if (to > at) status = chat_do_encode(c, t, from->text.data + at, to - at, &parts, err);
+        if (i < 2 * from->answer_count) *(i % 2 ? &answers[i / 2].end : &answers[i / 2].begin) = first + parts.count;
+        at = to > at ? to : at;
+    }
+    *same = !status && parts.count == whole->count - first &&
+            (!parts.count || memcmp(parts.ids, whole->ids + first, parts.count * sizeof *parts.ids) == 0);
+    token_list_deinit(&parts);
+    return status;
+}
+
 propane_status chat_encode(const chat_template *c, const tokenizer *t, const chat_text *from, token_list *out,
                            chat_span *answers, propane_error *err) {
     size_t first = out->count;
     if (from->text.length > 0) PROPANE_TRY(chat_do_encode(c, t, from->text.data, from->text.length, out, err));
-    for (int i = 0; answers && i < from->answer_count; i++) {
+    bool same = false;
+    if (answers && from->answer_count > 1) PROPANE_TRY(chat_place_parts(c, t, from, out, first, answers, &same, err));
+    for (int i = 0; answers && !same && i < from->answer_count; i++) {
         PROPANE_TRY(chat_ids_before(c, t, from, from->answers[i].begin, out, first, &answers[i].begin, err));
         if (from->answers[i].end == from->text.length)
             answers[i].end = out->count;

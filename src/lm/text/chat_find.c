@@ -204,15 +204,17 @@ static propane_status chat_decide(const char *source, chat_template *out, propan
 }
 
 /* Where no format is asked for, the template decides, and stays for what only it can write. */
-static propane_status chat_take_template(const char *source, const char *jinja, chat_template *out,
+static propane_status chat_take_template(const char *source, const tokenizer_chat *said, chat_template *out,
                                          propane_error *err) {
+    const char *jinja = said->jinja;
     const bool own = out->format && chat_format_is_template(out->format);
     if (own && !jinja)
         return propane_fail(err, PROPANE_ERR_NOT_FOUND, "%s: there is no chat template to run; choose a format",
                             source);
     if (!jinja || (out->format && !own)) return PROPANE_OK;
     out->jinja = mem_copy_string(jinja);
-    if (!out->jinja) return propane_fail_memory(err, strlen(jinja));
+    if (said->tools) out->tools = mem_copy_string(said->tools);
+    if (!out->jinja || (said->tools && !out->tools)) return propane_fail_memory(err, strlen(jinja));
     return own ? chat_run_template(source, out, NULL, err) : chat_decide(source, out, err);
 }
 
@@ -252,6 +254,7 @@ static propane_status chat_sources(const char *path, const tokenizer *t, arena *
     bool inside = !path || (text_ends_with(path, ".gguf") && own->jinja);
     *out = (tokenizer_chat){0};
     if (!inside) PROPANE_TRY(tokenizer_chat_read(path, a, out, err));
+    if (!out->tools && own->jinja && (!out->jinja || strcmp(out->jinja, own->jinja) == 0)) out->tools = own->tools;
     if (!out->jinja) out->jinja = own->jinja;
     if (!out->format) out->format = own->format;
     if (!out->bos) out->bos = own->bos;
@@ -270,7 +273,7 @@ propane_status chat_template_find(const char *path, const tokenizer *t, const ch
     if (!status && said.eos) snprintf(out->eos, sizeof out->eos, "%s", said.eos);
     if (!status && !wanted && said.format) status = chat_format_find(said.format, &out->format, err);
     chat_default_tokens(t, out);
-    if (!status) status = chat_take_template(path ? path : "the tokenizer", said.jinja, out, err);
+    if (!status) status = chat_take_template(path ? path : "the tokenizer", &said, out, err);
     arena_free(a);
     if (status != PROPANE_OK)
         chat_template_deinit(out);

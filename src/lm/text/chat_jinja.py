@@ -65,8 +65,12 @@ class Generation(Extension):
         return OPEN + caller() + CLOSE
 
 
+class Refusal(jinja2.exceptions.TemplateError):
+    """The template's own words."""
+
+
 def refuse(message):
-    raise jinja2.exceptions.TemplateError(message)
+    raise Refusal(message)
 
 
 def to_json(value, ensure_ascii=False, indent=None, separators=None, sort_keys=False):
@@ -131,17 +135,18 @@ def ways_to_mark(content):
     """Marks around a content, around its part after a thought, with and without the white space at its edges."""
     thought = content.rfind("</think>") + 8 if "</think>" in content else 0
     for begin in {0, thought}:
-        yield content[:begin] + OPEN + content[begin:] + CLOSE
-        inner = content[begin:].strip()
-        lead = content[begin:][: len(content[begin:]) - len(content[begin:].lstrip())]
-        yield content[:begin] + lead + OPEN + inner + CLOSE
+        lead, rest = content[:begin], content[begin:]
+        yield lead + OPEN + rest + CLOSE
+        lead += rest[: len(rest) - len(rest.lstrip())]
+        yield lead + OPEN + rest.lstrip() + CLOSE
+        yield lead + OPEN + rest.strip() + CLOSE
 
 
 def answers_by_content(request, whole):
     """Where a conversation ends otherwise than it goes on: marks around the contents, if they change nothing else. What ends
     an answer belongs to it, and so does what the template writes in front of it after the words that ask for it."""
     contents = [list(ways_to_mark(request["messages"][i].get("content") or "")) for i in places(request)]
-    for way in range(4):
+    for way in range(6):
         talk = [dict(m) for m in request["messages"]]
         for i, ways in zip(places(request), contents):
             talk[i]["content"] = ways[way % len(ways)]
@@ -172,12 +177,59 @@ def with_objects(message):
     return message
 
 
+def with_thoughts(message):
+    """Templates ask for a thought under one of these names."""
+    names = ("reasoning_content", "thinking", "reasoning")
+    thought = next((message[name] for name in names if message.get(name) is not None), None)
+    return message if thought is None else {"thinking": thought, **message, "reasoning_content": thought}
+
+
+def with_contents(request, text):
+    """Some templates write the word None where a call of a tool has no content, others fail: then it has an empty one. `text`:
+    what the template makes of the conversation; None: it fails."""
+    if all(message.get("content") is not None for message in request["messages"]):
+        return text
+    for message in (filled := [dict(message) for message in request["messages"]]):
+        message["content"] = message.get("content") or ""
+    try:
+        plain = marked(render(request, filled, request["ask"]))[0]
+    except Exception:
+        return text
+    said = lambda t: t.count("None") + t.count("null")
+    if text is not None and said(text) <= said(plain):
+        return text
+    request["messages"] = filled
+    return plain
+
+
+def write_text(request):
+    """The text and what stood between marks of {% generation %}."""
+    problem, text = None, None
+    try:
+        text = marked(render(request, request["messages"], request["ask"]))[0]
+    except MemoryError:
+        raise
+    except Exception as failed:
+        problem = failed
+    text = with_contents(request, text)
+    if text is not None:
+        return marked(render(request, request["messages"], request["ask"]))
+    if isinstance(problem, Refusal):
+        raise problem
+    what = str(problem) or type(problem).__name__
+    try:
+        render({**request, "tools": []}, request["messages"], request["ask"])
+    except Exception:
+        raise Refusal(f"it fails on this conversation ({what}); choose a format with --chat") from problem
+    raise Refusal(f"it is for conversations with tools, and this one has none ({what}); choose a format with --chat")
+
+
 def conversation(request):
     global now
     if "date" in request:
         now = datetime.datetime.fromisoformat(request["date"]).strftime
-    request["messages"] = [with_objects(message) for message in request["messages"]]
-    text, spans = marked(render(request, request["messages"], request["ask"]))
+    request["messages"] = [with_thoughts(with_objects(message)) for message in request["messages"]]
+    text, spans = write_text(request)
     if request["ask"]:
         return {"text": text, "answers": None}
     for find in (answers, answers_by_content):

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns how a conversation stands in JSON. Its one idea: what only a template understands (calls of tools) stays JSON. Refuses
+ * Owns how a conversation stands in JSON. Its one idea: what only a template understands (calls of tools, thoughts) stays JSON. Refuses
  * messages without a role, contents that are no text.
  */
 #include "lm/text/chat_messages.h"
@@ -12,6 +12,13 @@
 static bool chat_has_calls(const json_t *m) {
     const char *role = json_string_value(json_object_get(m, "role"));
     return json_array_size(json_object_get(m, "tool_calls")) > 0 || (role && strcmp(role, "tool") == 0);
+}
+
+const char *chat_message_thought(const json_t *message) {
+    static const char *const keys[] = {"reasoning_content", "thinking", "reasoning"};
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
+        if (json_string_length(json_object_get(message, keys[i])) > 0) return keys[i];
+    return NULL;
 }
 
 static propane_status chat_content_text(const json_t *m, int message, arena *a, const char **out, propane_error *err) {
@@ -55,7 +62,8 @@ propane_status chat_messages_from_json(const json_t *array, arena *a, chat_messa
             status = propane_fail(err, PROPANE_ERR_INVALID, "message %d has no \"role\" that is a string", (int)i + 1);
         else
             status = chat_content_text(m, (int)i + 1, a, &list[i].content, err);
-        list[i].calls = chat_has_calls(m) ? m : NULL;
+        list[i].whole = m;
+        list[i].more = chat_has_calls(m) || chat_message_thought(m) ? m : NULL;
     }
     if (status != PROPANE_OK) {
         mem_free(list);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Merging of adjacent symbols, as byte pair encoding and SentencePiece's pieces do it: the pair of the lowest rank first, of
- * equal ones the leftmost. A heap over a linked list, so that n symbols cost n log n. Private to src/lm/text.
+ * Merging of adjacent symbols, as byte pair encoding and SentencePiece's pieces do it: the pair of the lowest rank
+ * first, of equal ones the leftmost. A heap over a linked list, so that n symbols cost n log n. Private to src/lm/text.
  */
 #ifndef LM_TEXT_PAIR_MERGER_H
 #define LM_TEXT_PAIR_MERGER_H

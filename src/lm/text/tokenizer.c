@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/array.h"
 #include "core/base/memory.h"
 #include "core/base/sha256.h"
 #include "lm/text/pair_merger.h"
@@ -283,7 +284,7 @@ typedef struct known_words {
     piece_map map; /* word -> index into spans */
     token_list ids;
     size_t *begins; /* [count + 1] */
-    size_t count, capacity;
+    size_t count;
 } known_words;
 
 static propane_status tokenizer_encode_word(const tokenizer *t, pair_merger *m, known_words *k, const char *word,
@@ -291,13 +292,9 @@ static propane_status tokenizer_encode_word(const tokenizer *t, pair_merger *m, 
     int32_t *index = piece_map_enter(&k->map, word, length, (int32_t)k->count);
     if (!index) return propane_fail_memory(err, k->map.capacity * 40);
     if ((size_t)*index == k->count) {
-        if (k->count + 2 > k->capacity) {
-            size_t capacity = k->capacity ? 2 * k->capacity : 1024;
-            size_t *begins = mem_resize(k->begins, capacity * sizeof *begins);
-            if (!begins) return propane_fail_memory(err, capacity * sizeof *begins);
-            k->begins = begins;
-            k->capacity = capacity;
-        }
+        size_t *begins = ARRAY_MORE(k->begins, k->count ? k->count + 1 : 0, err);
+        if (!begins) return PROPANE_ERR_MEMORY;
+        k->begins = begins;
         k->begins[k->count++] = k->ids.count;
         for (size_t i = 0; i < length; i++) m->ids[i] = (unsigned char)word[i];
         pair_merger_run(m, (int32_t)length, tokenizer_join_by_merge, t);

@@ -22,6 +22,7 @@ static propane_status tokenizer_chat_keep(arena *a, const char *from, const char
 
 propane_status tokenizer_set_chat(tokenizer *t, const tokenizer_chat *c, propane_error *err) {
     PROPANE_TRY(tokenizer_chat_keep(t->arena, c->jinja, &t->chat.jinja, err));
+    PROPANE_TRY(tokenizer_chat_keep(t->arena, c->tools, &t->chat.tools, err));
     PROPANE_TRY(tokenizer_chat_keep(t->arena, c->format, &t->chat.format, err));
     PROPANE_TRY(tokenizer_chat_keep(t->arena, c->bos, &t->chat.bos, err));
     return tokenizer_chat_keep(t->arena, c->eos, &t->chat.eos, err);
@@ -35,19 +36,22 @@ static const char *tokenizer_chat_token(const json_t *config, const char *key) {
     return json_string_value(json_is_object(value) ? json_object_get(value, "content") : value);
 }
 
+static const char *tokenizer_chat_named(const json_t *config, const char *wanted) {
+    const json_t *item;
+    size_t i;
+    json_array_foreach(json_object_get(config, "chat_template"), i, item) {
+        const char *name = json_string_value(json_object_get(item, "name"));
+        if (name && strcmp(name, wanted) == 0) return json_string_value(json_object_get(item, "template"));
+    }
+    return NULL;
+}
+
 /* The template's text: a string, or the one called "default" of a list of {name, template}. NULL: there is none. */
 static const char *tokenizer_chat_template(const json_t *config) {
-    const json_t *value = json_object_get(config, "chat_template"), *item;
+    const json_t *value = json_object_get(config, "chat_template");
     if (json_is_string(value)) return json_string_value(value);
-    size_t i;
-    const char *first = NULL;
-    json_array_foreach(value, i, item) {
-        const char *name = json_string_value(json_object_get(item, "name")),
-                   *jinja = json_string_value(json_object_get(item, "template"));
-        if (name && jinja && strcmp(name, "default") == 0) return jinja;
-        if (!first) first = jinja;
-    }
-    return first;
+    const char *named = tokenizer_chat_named(config, "default");
+    return named ? named : json_string_value(json_object_get(json_array_get(value, 0), "template"));
 }
 
 propane_status tokenizer_chat_from_json(arena *a, const json_t *config, tokenizer_chat *out, propane_error *err) {
@@ -55,6 +59,7 @@ propane_status tokenizer_chat_from_json(arena *a, const json_t *config, tokenize
     PROPANE_TRY(tokenizer_chat_keep(a, tokenizer_chat_token(config, "eos_token"), &out->eos, err));
     const char *format = json_string_value(json_object_get(config, TOKENIZER_CHAT_FORMAT));
     PROPANE_TRY(tokenizer_chat_keep(a, format, &out->format, err));
+    PROPANE_TRY(tokenizer_chat_keep(a, tokenizer_chat_named(config, "tool_use"), &out->tools, err));
     return tokenizer_chat_keep(a, tokenizer_chat_template(config), &out->jinja, err);
 }
 
@@ -66,20 +71,52 @@ static char *tokenizer_chat_beside(arena *a, const char *path, const char *name)
     return arena_printf(a, "%s%s", slash == path ? "/" : "", name);
 }
 
-propane_status tokenizer_chat_read(const char *path, arena *a, tokenizer_chat *out, propane_error *err) {
-    const char *config = tokenizer_chat_beside(a, path, "tokenizer_config.json"),
-               *jinja = tokenizer_chat_beside(a, path, "chat_template.jinja");
-    json_t *object = NULL;
+/* The text of a file; none: *to stays as it is. */
+static propane_status tokenizer_chat_read_text(arena *a, const char *path, const char **to, propane_error *err) {
     char *data = NULL;
     size_t length;
+    if (!path) return propane_fail_memory(err, 0);
+    if (!file_exists(path)) return PROPANE_OK;
+    PROPANE_TRY(file_read(path, FILE_LIMIT, &data, &length, err));
+    const propane_status status = tokenizer_chat_keep(a, data, to, err);
+    mem_free(data);
+    return status;
+}
+
+/* Files of templates go before those in the configuration, all together: a folder that has the one file has all. */
+propane_status tokenizer_chat_read(const char *path, arena *a, tokenizer_chat *out, propane_error *err) {
+    const char *config = tokenizer_chat_beside(a, path, "tokenizer_config.json"),
+               *jinja = tokenizer_chat_beside(a, path, "chat_template.jinja"),
+               *tools = tokenizer_chat_beside(a, path, TOKENIZER_CHAT_TOOLS);
+    json_t *object = NULL;
     propane_status status = config && jinja ? PROPANE_OK : propane_fail_memory(err, strlen(path));
     if (!status && file_exists(config)) status = json_read(config, FILE_LIMIT, &object, err);
     if (!status && object) status = tokenizer_chat_from_json(a, object, out, err);
-    if (!status && file_exists(jinja)) status = file_read(jinja, FILE_LIMIT, &data, &length, err);
-    if (!status && data) status = tokenizer_chat_keep(a, data, &out->jinja, err);
+    if (!status && file_exists(jinja)) out->tools = NULL;
+    if (!status) status = tokenizer_chat_read_text(a, jinja, &out->jinja, err);
+    if (!status) status = tokenizer_chat_read_text(a, tools, &out->tools, err);
     json_decref(object);
-    mem_free(data);
     return status;
+}
+
+propane_status tokenizer_chat_copy_tools(const char *from, const char *to, propane_error *err) {
+    arena *a = arena_create();
+    const char *source = a ? tokenizer_chat_beside(a, from, TOKENIZER_CHAT_TOOLS) : NULL, *jinja = NULL;
+    char *folder = a ? arena_printf(a, "%s/" TOKENIZER_CHAT_FOLDER, to) : NULL,
+         *target = a ? arena_printf(a, "%s/" TOKENIZER_CHAT_TOOLS, to) : NULL;
+    propane_status status = source && folder && target ? PROPANE_OK : propane_fail_memory(err, 0);
+    if (!status && !file_same(source, target)) status = tokenizer_chat_read_text(a, source, &jinja, err);
+    if (!status && jinja) status = file_make_dir(folder, err);
+    if (!status && jinja) status = file_write(target, jinja, strlen(jinja), err);
+    arena_free(a);
+    return status;
+}
+
+/* A string; with another one for tools a list with names. */
+json_t *tokenizer_chat_put_templates(const tokenizer_chat *c) {
+    if (!c->tools) return json_string(c->jinja);
+    return json_pack("[{s:s, s:s}, {s:s, s:s}]", "name", "default", "template", c->jinja, "name", "tool_use",
+                     "template", c->tools);
 }
 
 json_t *tokenizer_chat_to_json(const tokenizer_chat *c) {
@@ -87,7 +124,7 @@ json_t *tokenizer_chat_to_json(const tokenizer_chat *c) {
     json_t *o = json_object();
     if (o && c->bos) json_put(o, "bos_token", json_string(c->bos));
     if (o && c->eos) json_put(o, "eos_token", json_string(c->eos));
-    if (o && c->jinja) json_put(o, "chat_template", json_string(c->jinja));
+    if (o && c->jinja) json_put(o, "chat_template", tokenizer_chat_put_templates(c));
     if (o && c->format) json_put(o, TOKENIZER_CHAT_FORMAT, json_string(c->format));
     return o;
 }

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/array.h"
 #include "core/base/file.h"
 #include "core/base/json_memory.h"
 #include "core/base/memory.h"
@@ -88,7 +89,6 @@ static int tokenizer_export_compare_scored(const void *a, const void *b) {
 /* llama: every way to make a piece of two others; the better scores first. */
 static propane_status tokenizer_export_scored_merges(const tokenizer *t, scored **out, size_t *count,
                                                      propane_error *err) {
-    size_t capacity = 0;
     *out = NULL;
     *count = 0;
     for (int i = 0; i < t->vocab; i++) {
@@ -96,12 +96,9 @@ static propane_status tokenizer_export_scored_merges(const tokenizer *t, scored 
             const int32_t *left = piece_map_find(&t->lookup, t->pieces[i], k);
             const int32_t *right = left ? piece_map_find(&t->lookup, t->pieces[i] + k, t->lengths[i] - k) : NULL;
             if (!right || *piece_map_find(&t->lookup, t->pieces[i], t->lengths[i]) != i) continue;
-            if (*count == capacity) {
-                capacity = capacity ? 2 * capacity : 4096;
-                scored *more = mem_resize(*out, capacity * sizeof *more);
-                if (!more) return propane_fail_memory(err, capacity * sizeof *more);
-                *out = more;
-            }
+            scored *more = ARRAY_MORE(*out, *count, err);
+            if (!more) return PROPANE_ERR_MEMORY;
+            *out = more;
             (*out)[(*count)++] = (scored){t->scores[i], i, *left, *right};
         }
     }
@@ -236,7 +233,7 @@ static propane_status tokenizer_export_print_config(const tokenizer *t, int64_t 
     const char *bos = tokenizer_export_special_name(t, t->bos), *eos = tokenizer_export_special_name(t, t->eos);
     if (t->chat.bos) bos = t->chat.bos;
     if (t->chat.eos) eos = t->chat.eos;
-    if (o && t->chat.jinja) json_put(o, "chat_template", json_string(t->chat.jinja));
+    if (o && t->chat.jinja) json_put(o, "chat_template", tokenizer_chat_put_templates(&t->chat));
     if (o && t->chat.format) json_put(o, TOKENIZER_CHAT_FORMAT, json_string(t->chat.format)); /* others pass over it */
     if (o && bos) json_put(o, "bos_token", json_string(bos));
     if (o && eos) json_put(o, "eos_token", json_string(eos));

@@ -311,7 +311,8 @@ propane_status tokenizer_read(const char *path, tokenizer **out, propane_error *
     bool alone = name < 14 || strcmp(path + name - 14, "tokenizer.json") != 0;
     propane_status status = alone ? PROPANE_OK : tokenizer_file_config_beside(path, &config, err);
     if (!status) status = tokenizer_file_parse_with(data, length, config, path, out, err);
-    if (!status && !alone) status = tokenizer_chat_read(path, (*out)->arena, &(*out)->chat, err);
+    const bool own = name >= 22 && strcmp(path + name - 22, "tokenizer.propane.json") == 0; /* of a model's folder */
+    if (!status && (own || !alone)) status = tokenizer_chat_read(path, (*out)->arena, &(*out)->chat, err);
     if (status) {
         tokenizer_free(*out);
         *out = NULL;

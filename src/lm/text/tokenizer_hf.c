@@ -19,7 +19,8 @@ enum { ADDED_MOST = 4096 };
 /* ---- added tokens ---------------------------------------------------------------------------------------------------- */
 
 /* A token that is looked for in normalised text is itself normalised. */
-static propane_status tokenizer_hf_enter_added(struct hf_tokenizer *h, int index, propane_error *err) {
+static propane_status tokenizer_hf_enter_added(struct hf_tokenizer *h, int index, hf_matcher *match,
+                                               propane_error *err) {
     const hf_added *a = &h->added[index];
     const bool in_normal = h->sp.on && h->scores ? !a->special : a->normalized; /* sp: user-defined pieces */
     text buffers[2] = {{0}, {0}};
@@ -27,7 +28,8 @@ static propane_status tokenizer_hf_enter_added(struct hf_tokenizer *h, int index
     size_t length = a->length;
     propane_status status = PROPANE_OK;
     if (a->normalized && !h->sp.on)
-        status = hf_normalize(h->normalizers, h->normalizer_count, content, length, buffers, &content, &length, err);
+        status =
+            hf_normalize(h->normalizers, h->normalizer_count, match, content, length, buffers, &content, &length, err);
     if (!status && !hf_trie_add(in_normal ? &h->normal : &h->raw, content, length, index))
         status = propane_fail_memory(err, length);
     text_deinit(&buffers[0]);
@@ -35,8 +37,8 @@ static propane_status tokenizer_hf_enter_added(struct hf_tokenizer *h, int index
     return status;
 }
 
-static propane_status tokenizer_hf_read_added(tokenizer *t, const json_t *list, const char *source,
-                                              propane_error *err) {
+static propane_status tokenizer_hf_read_added_with(tokenizer *t, const json_t *list, const char *source,
+                                                   hf_matcher *match, propane_error *err) {
     struct hf_tokenizer *h = t->hf;
     size_t count = json_array_size(list);
     h->added = ARENA_ARRAY(t->arena, count ? count : 1, hf_added);
@@ -67,9 +69,18 @@ static propane_status tokenizer_hf_read_added(tokenizer *t, const json_t *list, 
             t->lengths[id] = a->special ? 0 : (uint32_t)a->length;
         } /* else the vocabulary's text: the decoder runs over it */
         h->added_count = (int)i + 1;
-        PROPANE_TRY(tokenizer_hf_enter_added(h, (int)i, err));
+        PROPANE_TRY(tokenizer_hf_enter_added(h, (int)i, match, err));
     }
     return PROPANE_OK;
+}
+
+static propane_status tokenizer_hf_read_added(tokenizer *t, const json_t *list, const char *source,
+                                              propane_error *err) {
+    hf_matcher match;
+    PROPANE_TRY(hf_matcher_init(&match, 0, err));
+    propane_status status = tokenizer_hf_read_added_with(t, list, source, &match, err);
+    hf_matcher_deinit(&match);
+    return status;
 }
 
 /* ---- the vocabulary --------------------------------------------------------------------------------------------------- */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Hugging Face's tokenizer.json: what its reader, its cutting of text and its encoder share. Not for other parts; they see
- * tokenizer.h.
+ * Hugging Face's tokenizer.json: what its reader, its cutting of text and its encoder share. Not for other parts; they
+ * see tokenizer.h.
  *
  *     text -> special tokens cut out -> normalisers -> tokens of the normalised text cut out -> words -> pair encoding
  */
@@ -68,7 +68,7 @@ typedef struct hf_added {
 typedef struct hf_trie {
     id_map edges;      /* node << 8 | byte -> node */
     int32_t *terminal; /* of a node: the text's value, -1: none ends here */
-    int nodes, capacity;
+    int nodes;
     bool first[256];
 } hf_trie;
 /* False: no memory. A text that is there gets the new value; the empty one is skipped. */
@@ -82,7 +82,8 @@ static inline int32_t hf_trie_next(const hf_trie *t, int32_t node, char byte) {
 int32_t hf_trie_longest(const hf_trie *t, const char *data, size_t length, size_t *found);
 void hf_trie_deinit(hf_trie *t);
 
-/* How SentencePiece itself prepares text, in place of normalisers and pre-tokenisers: of vocabularies that were a tokenizer.model. */
+/* How SentencePiece itself prepares text, in place of normalisers and pre-tokenisers: of vocabularies that were a
+ * tokenizer.model. */
 typedef struct hf_sentencepiece {
     bool on, prefix, squeeze,
         escape;            /* a space in front; one space for many, none at the ends; spaces become word marks */
@@ -129,8 +130,8 @@ PROPANE_CHECK propane_status hf_encode(const tokenizer *t, const char *data, siz
  * tokenizer.json, of which h->sp has been read. */
 PROPANE_CHECK propane_status unigram_count(const json_t *vocab, const char *source, int64_t *out, propane_error *err);
 PROPANE_CHECK propane_status unigram_read(tokenizer *t, const json_t *object, const char *source, propane_error *err);
-/* The ids of a text in UTF-8 that has been normalised, appended. The places are memory that one call after the other uses,
- * zeroed at first. */
+/* The ids of a text in UTF-8 that has been normalised, appended. The places are memory that one call after the other
+ * uses, zeroed at first. */
 typedef struct unigram_places {
     struct unigram_place *places;
     size_t room;
@@ -145,11 +146,26 @@ PROPANE_CHECK propane_status hf_read_normalizers(arena *a, const json_t *value, 
 PROPANE_CHECK propane_status hf_read_splits(arena *a, const json_t *value, const char *source, hf_step *steps,
                                             int *count, propane_error *err);
 
-/* Normalises; the result is `data` itself or lies in one of the two buffers. */
-PROPANE_CHECK propane_status hf_normalize(const hf_step *steps, int count, const char *data, size_t length,
-                                          text buffers[2], const char **out, size_t *out_length, propane_error *err);
+/* Runs patterns on a text within limits of steps and time (tokenizer_hf_match.c). */
+typedef struct hf_matcher {
+    pcre2_match_data *data;
+    pcre2_match_context *limits;
+    int64_t left, processor_end; /* nanoseconds: of matching; where the thread's own time is then */
+} hf_matcher;
+/* `length`: of all texts that it is for. */
+PROPANE_CHECK propane_status hf_matcher_init(hf_matcher *m, size_t length, propane_error *err);
+void hf_matcher_deinit(hf_matcher *m);
+/* The next match at or behind `from`; *start = length: there is none. The text must be UTF-8. */
+PROPANE_CHECK propane_status hf_match(hf_matcher *m, const pcre2_code *regex, const char *data, size_t length,
+                                      size_t from, size_t *start, size_t *end, propane_error *err);
 
-/* As SentencePiece does it, appended; `user`: the user-defined pieces, which stay as they are. The text must be UTF-8. */
+/* Normalises; the result is `data` itself or lies in one of the two buffers. */
+PROPANE_CHECK propane_status hf_normalize(const hf_step *steps, int count, hf_matcher *match, const char *data,
+                                          size_t length, text buffers[2], const char **out, size_t *out_length,
+                                          propane_error *err);
+
+/* As SentencePiece does it, appended; `user`: the user-defined pieces, which stay as they are. The text must be
+ * UTF-8. */
 void hf_normalize_sentencepiece(const hf_sentencepiece *sp, const hf_trie *user, const char *data, size_t length,
                                 text *out);
 
@@ -160,11 +176,10 @@ typedef struct hf_cutter {
     int count;
     hf_sink sink;
     void *context;
-    pcre2_match_data *match;
+    hf_matcher *match;
     text buffers[HF_STEPS_MAX];
 } hf_cutter;
-PROPANE_CHECK propane_status hf_cutter_init(hf_cutter *c, const hf_step *steps, int count, hf_sink sink, void *context,
-                                            propane_error *err);
+void hf_cutter_init(hf_cutter *c, const hf_step *steps, int count, hf_matcher *match, hf_sink sink, void *context);
 void hf_cutter_deinit(hf_cutter *c);
 /* `first`: this piece begins the whole text. The text must be UTF-8. */
 PROPANE_CHECK propane_status hf_cut(hf_cutter *c, const char *data, size_t length, bool first, propane_error *err);
@@ -173,8 +188,8 @@ PROPANE_CHECK propane_status hf_cut(hf_cutter *c, const char *data, size_t lengt
 int32_t hf_lower(int32_t code); /* the small letter of a capital whose small form is one character */
 int hf_category(
     int32_t code); /* utf8proc's number of its general category, the same with every version of the library */
-/* A text as a pattern shall see it: newer characters as old ones of their category, in the same places, appended to `out`.
- * False: it is the text itself, and nothing was appended. */
+/* A text as a pattern shall see it: newer characters as old ones of their category, in the same places, appended to
+ * `out`. False: it is the text itself, and nothing was appended. */
 bool hf_show_old(const char *data, size_t length, text *out);
 int32_t hf_code_at(const char *p, size_t left, size_t *bytes); /* the character there; -1: not UTF-8 */
 bool hf_is_number(int32_t code);

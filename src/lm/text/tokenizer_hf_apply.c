@@ -12,24 +12,11 @@
 /* ---- finding ----------------------------------------------------------------------------------------------------------- */
 
 /* The next match at or behind `from`; *start = length: there is none. */
-static propane_status tokenizer_hf_apply_find(const hf_step *s, pcre2_match_data *match, const char *data,
-                                              size_t length, size_t from, size_t *start, size_t *end,
-                                              propane_error *err) {
+static propane_status tokenizer_hf_apply_find(const hf_step *s, hf_matcher *match, const char *data, size_t length,
+                                              size_t from, size_t *start, size_t *end, propane_error *err) {
     *start = *end = length;
     if (from >= length) return PROPANE_OK;
-    if (s->regex) {
-        int n = pcre2_match(s->regex, (PCRE2_SPTR)data, length, from, PCRE2_NO_UTF_CHECK, match, NULL);
-        if (n == PCRE2_ERROR_JIT_STACKLIMIT)
-            n = pcre2_match(s->regex, (PCRE2_SPTR)data, length, from, PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT, match, NULL);
-        if (n == PCRE2_ERROR_NOMATCH) return PROPANE_OK;
-        if (n < 0)
-            return propane_fail(err, PROPANE_ERR_LIMIT,
-                                "the tokenizer's pattern gave up on the text at offset %zu (PCRE2 error %d)", from, n);
-        const PCRE2_SIZE *range = pcre2_get_ovector_pointer(match);
-        *start = range[0];
-        *end = range[1] < range[0] ? range[0] : range[1];
-        return PROPANE_OK;
-    }
+    if (s->regex) return hf_match(match, s->regex, data, length, from, start, end, err);
     if (s->find) {
         const char *at = memmem(data + from, length - from, s->find, s->find_length);
         if (at) {
@@ -115,10 +102,8 @@ static propane_status tokenizer_hf_apply_check_growth(const text *t, size_t most
 }
 
 /* `most`: bytes that the result may have. */
-static propane_status tokenizer_hf_apply_replace(const hf_step *s, const char *data, size_t length, size_t most,
-                                                 text *out, propane_error *err) {
-    pcre2_match_data *match = s->regex ? pcre2_match_data_create_from_pattern(s->regex, NULL) : NULL;
-    if (s->regex && !match) return propane_fail_memory(err, 0);
+static propane_status tokenizer_hf_apply_replace(const hf_step *s, hf_matcher *match, const char *data, size_t length,
+                                                 size_t most, text *out, propane_error *err) {
     propane_status status = PROPANE_OK;
     size_t done = 0, from = 0, start, end;
     text old = {0};
@@ -133,7 +118,6 @@ static propane_status tokenizer_hf_apply_replace(const hf_step *s, const char *d
         from = end > start ? end : tokenizer_hf_apply_step_over(data, length, end);
     }
     if (status == PROPANE_OK) text_append_n(out, data + done, length - done);
-    pcre2_match_data_free(match);
     text_deinit(&old);
     return status;
 }
@@ -172,8 +156,8 @@ static void tokenizer_hf_apply_strip(const hf_step *s, const char **data, size_t
     }
 }
 
-propane_status hf_normalize(const hf_step *steps, int count, const char *data, size_t length, text buffers[2],
-                            const char **out, size_t *out_length, propane_error *err) {
+propane_status hf_normalize(const hf_step *steps, int count, hf_matcher *match, const char *data, size_t length,
+                            text buffers[2], const char **out, size_t *out_length, propane_error *err) {
     const size_t most = tokenizer_hf_apply_most(length);
     for (int i = 0, written = 0; i < count && length > 0; i++) {
         const hf_step *s = &steps[i];
@@ -187,7 +171,7 @@ propane_status hf_normalize(const hf_step *steps, int count, const char *data, s
         if (s->kind == HF_LOWERCASE)
             tokenizer_hf_apply_lower(data, length, to);
         else if (s->kind == HF_REPLACE)
-            status = tokenizer_hf_apply_replace(s, data, length, most, to, err);
+            status = tokenizer_hf_apply_replace(s, match, data, length, most, to, err);
         else if (s->kind == HF_CHARSMAP)
             charsmap_apply(s->rules, data, length, to);
         else if (s->kind == HF_STRIP_ACCENTS)
@@ -238,15 +222,11 @@ void hf_normalize_sentencepiece(const hf_sentencepiece *sp, const hf_trie *user,
 
 /* ---- cutting --------------------------------------------------------------------------------------------------------------- */
 
-propane_status hf_cutter_init(hf_cutter *c, const hf_step *steps, int count, hf_sink sink, void *context,
-                              propane_error *err) {
-    *c = (hf_cutter){.steps = steps, .count = count, .sink = sink, .context = context};
-    c->match = pcre2_match_data_create(64, NULL); /* PCRE2's own allocation */
-    return c->match ? PROPANE_OK : propane_fail_memory(err, 1024);
+void hf_cutter_init(hf_cutter *c, const hf_step *steps, int count, hf_matcher *match, hf_sink sink, void *context) {
+    *c = (hf_cutter){.steps = steps, .count = count, .match = match, .sink = sink, .context = context};
 }
 
 void hf_cutter_deinit(hf_cutter *c) {
-    pcre2_match_data_free(c->match);
     for (int i = 0; i < HF_STEPS_MAX; i++) text_deinit(&c->buffers[i]);
 }
 

@@ -4,6 +4,7 @@
  */
 #include <string.h>
 
+#include "core/base/array.h"
 #include "core/base/memory.h"
 #include "lm/text/pair_merger.h"
 #include "lm/text/tokenizer_hf.h"
@@ -18,12 +19,12 @@ typedef struct encoder {
     const tokenizer *t;
     struct hf_tokenizer *h;
     token_list *out;
+    hf_matcher match;
     hf_cutter cutter;
     text buffers[2]; /* of normalising */
     arena *arena;    /* bytes of known words */
     piece_map known; /* word -> index */
     known_word *words;
-    size_t word_capacity;
     token_list known_ids;
     pair_merger merger;
     unigram_places places;
@@ -82,13 +83,9 @@ static propane_status hf_encode_remember(encoder *e, const char *word, size_t le
                                          propane_error *err) {
     size_t index = e->known.count;
     char *copy = arena_copy(e->arena, word, length);
-    if (index == e->word_capacity) {
-        size_t capacity = index ? 2 * index : 1024;
-        known_word *words = mem_resize(e->words, capacity * sizeof *words);
-        if (!words) return propane_fail_memory(err, capacity * sizeof *words);
-        e->words = words;
-        e->word_capacity = capacity;
-    }
+    known_word *words = ARRAY_MORE(e->words, index, err);
+    if (!words) return PROPANE_ERR_MEMORY;
+    e->words = words;
     size_t begin = e->known_ids.count;
     PROPANE_TRY(hf_encode_piece(e, word, length, &e->known_ids, err));
     if (!copy || !piece_map_enter(&e->known, copy, length, (int32_t)index)) return propane_fail_memory(err, length);
@@ -179,7 +176,8 @@ static propane_status hf_encode_take_raw(encoder *e, const char *data, size_t le
         if (to->failed) return propane_fail_memory(err, to->capacity);
         return to->length ? hf_encode_take_word(e, to->data, to->length, err) : PROPANE_OK;
     }
-    PROPANE_TRY(hf_normalize(e->h->normalizers, e->h->normalizer_count, data, length, e->buffers, &data, &length, err));
+    PROPANE_TRY(hf_normalize(e->h->normalizers, e->h->normalizer_count, &e->match, data, length, e->buffers, &data,
+                             &length, err));
     return hf_encode_cut_added(e, &e->h->normal, data, length, first, hf_encode_take_normalized, err);
 }
 
@@ -223,9 +221,8 @@ static void hf_encode_repair(const char *data, size_t length, text *out) {
 propane_status hf_encode(const tokenizer *t, const char *data, size_t length, token_list *out, propane_error *err) {
     encoder e = {.t = t, .h = t->hf, .out = out, .arena = arena_create()};
     text repaired = {0};
-    propane_status status =
-        e.arena ? hf_cutter_init(&e.cutter, t->hf->splits, t->hf->split_count, hf_encode_take_word, &e, err)
-                : propane_fail_memory(err, 0);
+    propane_status status = e.arena ? hf_matcher_init(&e.match, length, err) : propane_fail_memory(err, 0);
+    hf_cutter_init(&e.cutter, t->hf->splits, t->hf->split_count, &e.match, hf_encode_take_word, &e);
     if (!status && hf_encode_valid_length(data, length) < length) {
         hf_encode_repair(data, length, &repaired);
         if (repaired.failed) status = propane_fail_memory(err, length);
@@ -233,7 +230,8 @@ propane_status hf_encode(const tokenizer *t, const char *data, size_t length, to
         length = repaired.length;
     }
     if (!status) status = hf_encode_cut_added(&e, &t->hf->raw, data, length, true, hf_encode_take_raw, err);
-    if (e.arena) hf_cutter_deinit(&e.cutter);
+    hf_cutter_deinit(&e.cutter);
+    hf_matcher_deinit(&e.match);
     text_deinit(&repaired);
     text_deinit(&e.buffers[0]);
     text_deinit(&e.buffers[1]);

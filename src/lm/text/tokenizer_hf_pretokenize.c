@@ -43,18 +43,12 @@ bool hf_is_punctuation(int32_t code) {
     return c >= UTF8PROC_CATEGORY_PC && c <= UTF8PROC_CATEGORY_PO;
 }
 
+/* Bytes that are not printable, 0 to 32, 127 to 160 and 173, are the characters from 256 on, in their order. */
+static bool hf_byte_is_shown(int b) { return (b >= 33 && b <= 126) || (b >= 161 && b <= 172) || b >= 174; }
+
 int hf_byte_to_char(unsigned char byte) {
-    static const struct {
-        int first, last;
-    } shown[] = {{33, 126}, {161, 172}, {174, 255}};
-    int hidden = 0; /* bytes before this one that are not printable */
-    for (int b = 0, range = 0; b <= byte; b++) {
-        while (range < 3 && b > shown[range].last) range++;
-        bool is_shown = range < 3 && b >= shown[range].first;
-        if (b == byte) return is_shown ? b : 256 + hidden;
-        if (!is_shown) hidden++;
-    }
-    return 0;
+    if (hf_byte_is_shown(byte)) return byte;
+    return 256 + (byte <= 32 ? byte : byte == 173 ? 67 : byte - 127 + 33);
 }
 
 int hf_byte_of(const char *key, size_t length) {
@@ -65,11 +59,10 @@ int hf_byte_of(const char *key, size_t length) {
 }
 
 int hf_char_to_byte(int32_t code) {
-    if (code < 0 || code > 323) return -1;
-    if ((code >= 33 && code <= 126) || (code >= 161 && code <= 172) || (code >= 174 && code <= 255)) return code;
-    for (int b = 0; b < 256 && code >= 256; b++)
-        if (hf_byte_to_char((unsigned char)b) == code) return b;
-    return -1;
+    if (code < 0 || code > 256 + 67) return -1;
+    if (code < 256) return hf_byte_is_shown(code) ? code : -1;
+    const int hidden = code - 256;
+    return hidden <= 32 ? hidden : hidden == 67 ? 173 : hidden - 33 + 127;
 }
 
 /* ---- patterns -------------------------------------------------------------------------------------------------------- */
@@ -146,10 +139,12 @@ static pcre2_code *pretokenize_compile_pattern(const text *pattern, int *code) {
     PCRE2_SIZE offset;
     pcre2_general_context *memory = pcre2_general_context_create(pretokenize_take, pretokenize_give, NULL);
     pcre2_compile_context *context = memory ? pcre2_compile_context_create(memory) : NULL;
-    pcre2_code *out = context ? pcre2_compile((PCRE2_SPTR)pattern->data, pattern->length,
-                                              PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C, code,
-                                              &offset, context)
-                              : NULL;
+    pcre2_code *out =
+        context
+            ? pcre2_compile((PCRE2_SPTR)pattern->data, pattern->length,
+                            PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C | PCRE2_USE_OFFSET_LIMIT,
+                            code, &offset, context)
+            : NULL;
     pcre2_compile_context_free(context);
     pcre2_general_context_free(memory);
     return out;

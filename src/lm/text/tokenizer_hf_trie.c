@@ -1,17 +1,14 @@
 /* SPDX-License-Identifier: MIT
  * Owns a set of texts in which the longest one at a place is found: added tokens, the pieces of a Unigram vocabulary.
  */
+#include "core/base/array.h"
 #include "core/base/memory.h"
 #include "lm/text/tokenizer_hf.h"
 
 static bool hf_trie_node(hf_trie *t) {
-    if (t->nodes == t->capacity) {
-        int capacity = t->capacity ? 2 * t->capacity : 256;
-        int32_t *terminal = mem_resize(t->terminal, (size_t)capacity * sizeof *terminal);
-        if (!terminal) return false;
-        t->terminal = terminal;
-        t->capacity = capacity;
-    }
+    int32_t *terminal = ARRAY_MORE(t->terminal, t->nodes, NULL);
+    if (!terminal) return false;
+    t->terminal = terminal;
     t->terminal[t->nodes++] = -1;
     return true;
 }

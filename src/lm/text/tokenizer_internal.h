@@ -6,6 +6,7 @@
 
 #include "core/base/arena.h"
 #include "core/base/json.h"
+#include "core/base/map.h"
 #include "lm/text/tokenizer.h"
 
 enum {
@@ -18,29 +19,6 @@ enum {
 typedef struct tokenizer_pair {
     int32_t left, right;
 } tokenizer_pair;
-
-/* Maps 64-bit keys to 32-bit values; open addressing. Key UINT64_MAX is not possible. */
-typedef struct id_map {
-    uint64_t *keys;
-    int32_t *values;
-    size_t capacity, count; /* capacity: 0 or a power of two */
-} id_map;
-void id_map_deinit(id_map *m);
-/* NULL: not there. */
-int32_t *id_map_find(const id_map *m, uint64_t key);
-/* The value of a key, entered with `initial` if it is new; NULL: no memory. */
-int32_t *id_map_enter(id_map *m, uint64_t key, int32_t initial);
-
-/* Maps byte strings (kept by the caller) to values. */
-typedef struct piece_map {
-    const char **texts;
-    uint32_t *lengths;
-    int32_t *values;
-    size_t capacity, count;
-} piece_map;
-void piece_map_deinit(piece_map *m);
-int32_t *piece_map_find(const piece_map *m, const char *bytes, size_t length);
-int32_t *piece_map_enter(piece_map *m, const char *bytes, size_t length, int32_t initial);
 
 struct propane_tokenizer {
     tokenizer_kind kind;
@@ -59,12 +37,14 @@ struct propane_tokenizer {
     char hash[65];
 };
 
-/* As tokenizer_config.json says it: bos_token, eos_token, chat_template; in files of Propane also the name of a format. */
+/* As tokenizer_config.json says it: bos_token, eos_token, chat_template; in files of Propane also the name of a
+ * format. */
 #define TOKENIZER_CHAT_FORMAT "propane_chat"
 PROPANE_CHECK propane_status tokenizer_chat_from_json(arena *a, const json_t *config, tokenizer_chat *out,
                                                       propane_error *err);
-json_t *tokenizer_chat_to_json(const tokenizer_chat *c); /* NULL: nothing to say, or no memory */
-#define TOKENIZER_CHAT_KEY "chat"                        /* of that object in files that Propane wrote */
+json_t *tokenizer_chat_put_templates(const tokenizer_chat *c); /* of one that has a template: "chat_template" */
+json_t *tokenizer_chat_to_json(const tokenizer_chat *c);       /* NULL: nothing to say, or no memory */
+#define TOKENIZER_CHAT_KEY "chat"                              /* of that object in files that Propane wrote */
 
 /* An empty one with room for `vocab` pieces. */
 PROPANE_CHECK propane_status tokenizer_begin(tokenizer_kind kind, int vocab, tokenizer **out, propane_error *err);

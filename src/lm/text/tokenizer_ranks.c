@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/base/array.h"
 #include "core/base/memory.h"
 #include "lm/text/tokenizer_hf.h"
 
@@ -20,7 +21,7 @@ typedef struct rank_token {
 typedef struct rank_list {
     arena *arena;
     rank_token *tokens; /* by rank */
-    int64_t count, room;
+    int64_t count;
     piece_map ranks;    /* bytes -> rank */
     char shown[256][4]; /* each byte as GPT-2 prints it */
     uint8_t shown_length[256];
@@ -83,13 +84,9 @@ static propane_status ranks_add(rank_list *l, const char *base64, size_t length,
                             source, (long long)l->count, RANKS_TOKEN_MAX);
     if (l->count >= TOKENIZER_VOCAB_MAX / 2)
         return propane_fail(err, PROPANE_ERR_LIMIT, "%s: more than %d tokens", source, TOKENIZER_VOCAB_MAX / 2);
-    if (l->count == l->room) {
-        const int64_t room = l->room ? 2 * l->room : 4096;
-        rank_token *tokens = mem_resize(l->tokens, (size_t)room * sizeof *tokens);
-        if (!tokens) return propane_fail_memory(err, (size_t)room * sizeof *tokens);
-        l->tokens = tokens;
-        l->room = room;
-    }
+    rank_token *tokens = ARRAY_MORE(l->tokens, l->count, err);
+    if (!tokens) return PROPANE_ERR_MEMORY;
+    l->tokens = tokens;
     char *copy = arena_copy(l->arena, bytes, (size_t)n);
     const int32_t *rank = copy ? piece_map_enter(&l->ranks, copy, (size_t)n, (int32_t)l->count) : NULL;
     if (!rank) return propane_fail_memory(err, (size_t)n);

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/array.h"
 #include "core/base/bytes.h"
 #include "core/base/memory.h"
 #include "lm/text/tokenizer_hf.h"
@@ -32,7 +33,7 @@ typedef struct sp_piece {
 typedef struct sp_model {
     arena *arena;
     sp_piece *pieces;
-    int64_t count, room;
+    int64_t count;
     piece_map ids; /* of normal and user-defined pieces */
     int64_t kind, unk, bos, eos;
     bool byte_fallback, suffix, prefix, squeeze, escape, denormalizer, trained, prepared;
@@ -105,13 +106,9 @@ static propane_status sp_add_piece(sp_model *m, const char *data, size_t length,
         return propane_fail(err, PROPANE_ERR_INVALID,
                             "%s: piece %lld must have a text of 1 to %d bytes, a score and a type of 1 to 6", source,
                             (long long)m->count, TOKENIZER_PIECE_MAX);
-    if (m->count == m->room) {
-        const int64_t room = m->room ? 2 * m->room : 4096;
-        sp_piece *pieces = mem_resize(m->pieces, (size_t)room * sizeof *pieces);
-        if (!pieces) return propane_fail_memory(err, (size_t)room * sizeof *pieces);
-        m->pieces = pieces;
-        m->room = room;
-    }
+    sp_piece *pieces = ARRAY_MORE(m->pieces, m->count, err);
+    if (!pieces) return PROPANE_ERR_MEMORY;
+    m->pieces = pieces;
     p.text = arena_string_n(m->arena, p.text, p.length);
     if (!p.text) return propane_fail_memory(err, p.length);
     m->pieces[m->count] = p;

@@ -213,6 +213,8 @@ function about(i) {
 }
 const told2 = x => x === 'nan' ? 'not a number' : number(x);
 
+const notTaken = () => 'Not taken by ' + data.chips[chip].name + ', or taken with a warning';
+
 function aboutBlock(b) {
   const box = el('div', {}), table = el('table', {});
   box.append(el('h2', {tabindex: '-1'}, 'block ', el('span', {class: 'soft'}, b.name)));
@@ -224,7 +226,7 @@ function aboutBlock(b) {
   box.append(table, el('p', {}, el('button', {type: 'button', on: () => { toggle(b); details(); }}, b.open ? 'fold' : 'unfold')));
   const found = [];
   for (let i = b.first; i <= b.last; i++) if (verdictOf(graph.nodes[i], chip) > 1) found.push(i);
-  if (found.length) box.append(el('h3', {}, 'Not taken by ' + data.chips[chip].name + ', or with a warning'));
+  if (found.length) box.append(el('h3', {}, notTaken()));
   found.slice(0, 30).forEach(i => box.append(el('p', {}, jump(i))));
   return box;
 }
@@ -237,12 +239,18 @@ function feature(f) {
   return words.join(', ') + (f.description ? ': ' + f.description : '');
 }
 
+// The verdict is the tag; what it is made of stands below.
+function verdict(c) {
+  const [first, ...more] = c.verdict.split('; ');
+  return el('div', {}, el('span', {class: 'tag ' + VERDICTS[c.worst][0]}, first), more.length ? el('p', {}, more.join('; ')) : null);
+}
+
 function overview() {
   const box = el('div', {}), m = data.model, f = m.functions.find(x => x.name === graph.function) || m.functions[0];
   box.append(el('h2', {tabindex: '-1'}, graph.name));
   if (data.chips.length && data.verdicts) {
     const t = el('table', {});
-    for (const c of data.chips) t.append(el('tr', {}, el('th', {scope: 'row'}, c.name), el('td', {}, el('span', {class: 'tag ' + VERDICTS[c.worst][0]}, c.verdict), c.ms !== undefined && graph.function === f.name ? el('p', {class: 'soft'}, 'about ' + number(c.ms) + ' ms, ' + number(c.mj) + ' mJ (estimated)') : null)));
+    for (const c of data.chips) t.append(el('tr', {}, el('th', {scope: 'row', class: 'chip'}, c.name), el('td', {}, verdict(c), c.ms !== undefined && graph.function === f.name ? el('p', {class: 'soft'}, 'about ' + number(c.ms) + ' ms, ' + number(c.mj) + ' mJ (estimated)') : null)));
     box.append(el('h3', {}, 'By chip, ' + data.path), t);
   }
   if (data.whole.length) { box.append(el('h3', {}, 'Rules about the whole program')); data.whole.forEach(v => box.append(finding(v))); }
@@ -265,7 +273,7 @@ function worst() {
   let list = [], title = '', say = () => '';
   if (mode === 'verdict') {
     list = all.filter(i => verdictOf(graph.nodes[i], chip) > 1).sort((a, b) => verdictOf(graph.nodes[b], chip) - verdictOf(graph.nodes[a], chip));
-    title = 'What ' + data.chips[chip].name + ' does not take, or with a warning';
+    title = notTaken();
     say = i => VERDICTS[verdictOf(graph.nodes[i], chip)][0] === 'no' ? 'refused' : VERDICTS[verdictOf(graph.nodes[i], chip)][0] === 'fall' ? 'falls back' : 'warning';
   } else {
     const m = figure[mode] ? mode : data.chips.some(c => c.ms !== undefined) ? 'cost' : null;

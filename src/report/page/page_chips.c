@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "ane/chip/check.h"
-#include "ane/chip/cost_model.h"
+#include "ane/chip/placed_cost.h"
 #include "core/base/memory.h"
 #include "core/mil/ops.h"
 #include "report/page/page_parts.h"
@@ -79,7 +79,7 @@ static void page_chips_append(json_t *node, const char *key, json_t *value) {
 static propane_status page_chips_cost(const judge *j, page_graph *g, int chip_index, bool main, propane_error *err) {
     cost_program cost = {0};
     const cost_path path = chip_report_path(j->r) == CHIP_PATH_COREML ? COST_COREML : COST_DIRECT;
-    PROPANE_TRY(cost_function(j->targets[chip_index], path, g->f, j->p->arena, &cost, err));
+    PROPANE_TRY(placed_cost(j->targets[chip_index], path, g->f, j->p->arena, &cost, err));
     for (int i = 0; i < cost.op_count; i++) {
         const mil_op *op = cost.ops[i].op;
         if (!op->result_count || op->info->code == MIL_OP_const) continue;
@@ -119,7 +119,7 @@ static int page_chips_os(const char *os) {
 propane_status page_chips_judge(page *p, propane_error *err) {
     judge j = {.p = p, .chips = json_array(), .rules = json_object(), .whole = json_array()};
     const propane_page_options *o = p->options;
-    const bool coreml = o->path ? strcmp(o->path, "coreml") == 0 : p->m->package != NULL;
+    const bool coreml = o->path ? strcmp(o->path, "coreml") == 0 : p->m->coreml;
     json_put(p->root, "chips", j.chips);
     json_put(p->root, "rules", j.rules);
     json_put(p->root, "whole", j.whole);

@@ -63,7 +63,7 @@ static void page_graph_put_element(text *out, const mil_const *c, int64_t i) {
 
 /* Attributes as text, weights with their type and bytes. */
 static void page_graph_put_constant(const mil_value *v, const char *param, json_t *attributes, json_t *weights) {
-    const mil_const *c = v->konst;
+    const mil_const *c = v->constant;
     const int64_t count = c ? mil_type_count(&c->type) : 0;
     char type[160];
     json_t *row = json_array();
@@ -110,7 +110,7 @@ static void page_graph_put_edge(json_t *node, int from, const char *param) {
 
 /* The colour that it has by kind: told from its row's costs, so that there is no second list of operations. */
 static const char *page_graph_kind(const mil_op *op, const mil_cost *cost, bool known) {
-    if (op->block_count || op->info->params[0].klass == MIL_CLASS_STATE) return "state";
+    if (op->block_count || op->info->params[0].type_class == MIL_CLASS_STATE) return "state";
     if (!known) return "other";
     if (cost->is_matrix) return "linear";
     if (cost->flops <= 0) return "move";
@@ -155,7 +155,7 @@ static json_t *page_graph_op(const page *p, const page_graph *g, const mil_op *o
 static void page_graph_fill(const page *p, page_graph *g) {
     const mil_function *f = g->f;
     for (int i = 0; i < f->param_count; i++)
-        json_add(g->nodes, page_graph_node(f->params[i]->type.shell == MIL_STATE ? "state" : "input",
+        json_add(g->nodes, page_graph_node(f->params[i]->type.container == MIL_STATE ? "state" : "input",
                                            f->params[i]->name, "io", &f->params[i]->type));
     for (int i = 0; i < g->op_count; i++) json_add(g->nodes, page_graph_op(p, g, g->ops[i]));
     for (int i = 0; i < f->result_count; i++) {

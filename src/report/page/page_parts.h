@@ -10,8 +10,8 @@
 #include "core/mil/mil.h"
 #include "propane.h"
 
-/* One drawing: a function, or a block of an operation. Nodes are inputs, operations that are no constants in their order,
- * outputs. */
+/* One drawing: a function, or a block of an operation. Nodes are inputs, operations that are no constants in their
+ * order, outputs. */
 typedef struct page_graph {
     const mil_function *f;
     const char *name;     /* "main", "main / cond 'y' / block 1" */

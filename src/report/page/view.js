@@ -20,10 +20,15 @@ function svg(name, attributes, text) {
   return e;
 }
 
-function cut(s, most) {
-  if (s.length <= most) return s;
-  const tail = Math.floor((most - 1) / 2);
-  return s.slice(0, most - 1 - tail) + '\u2026' + s.slice(s.length - tail);
+// As much of a text as `room` pixels hold, in the font of its class (graph.css): its beginning and its end.
+const pen = document.createElement('canvas').getContext('2d');
+function wide(s, font) {
+  pen.font = font + ' system-ui, sans-serif';
+  return pen.measureText(s).width;
+}
+function cut(s, room, font) {
+  for (let most = s.length, out = s; ; out = s.slice(0, most - (most >> 1)) + '\u2026' + s.slice(s.length - (most >> 1)))
+    if (wide(out, font) <= room || --most < 2) return out;
 }
 
 class View {
@@ -151,8 +156,9 @@ class View {
     if (folded) g.append(svg('rect', {class: 'back', x: 5, y: 5, width: item.w, height: item.h, rx: 9}));
     g.append(svg('rect', {class: 'box', width: item.w, height: item.h, rx: item.group ? 9 : 7}));
     const lines = this.hooks.lines(item), open = item.group && item.group.open;
+    const right = look.badge ? wide(look.badge, '700 12px') + 8 : open ? wide('\u2212 fold', '700 12px') + 8 : 0;
     lines.forEach((l, i) => {
-      const t = svg('text', {x: 10, y: open ? 20 : 18 + i * 15.5, class: i ? '' : 'op'}, cut(l, open ? Math.floor(item.w / 7.5) : i ? 27 : look.badge ? 17 : 24));
+      const t = svg('text', {x: 10, y: open ? 20 : 18 + i * 15.5, class: i ? '' : 'op'}, cut(l, item.w - 20 - (i ? 0 : right), i ? '12px' : '650 13px'));
       g.append(t);
     });
     if (look.badge) g.append(svg('text', {x: item.w - 9, y: 18, class: 'badge', 'text-anchor': 'end'}, look.badge));

@@ -23,12 +23,12 @@ static void curve_plot_widen(view *v, double step, double loss) {
     v->x0 = fmin(v->x0, step), v->x1 = fmax(v->x1, step);
 }
 
-/* The first steps of a run are far above the rest: they may lie outside. */
+/* The first losses belong to it: a fresh model's is that of guessing. */
 static bool curve_plot_find_view(const run_set *s, bool training, bool validation, view *v) {
     v->x0 = v->y0 = INFINITY, v->x1 = v->y1 = -INFINITY;
     for (int k = 0; k < s->count; k++) {
         const run_history *h = &s->runs[k].history;
-        for (int64_t i = h->count / 50; training && i < h->count; i++)
+        for (int64_t i = 0; training && i < h->count; i++)
             curve_plot_widen(v, (double)h->points[i].step, h->points[i].loss);
         for (int64_t i = 0; validation && i < h->value_count; i++)
             curve_plot_widen(v, (double)h->values[i].step, h->values[i].loss);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * The losses of runs as curves on a terminal, with numbers at the axes. One run: training, and validation in another colour.
- * Several: a colour and a letter for each ('a' the first one).
+ * The losses of runs as curves on a terminal, with numbers at the axes. One run: training, and validation in another
+ * colour. Several: a colour and a letter for each ('a' the first one).
  */
 #ifndef REPORT_RUN_CURVE_PLOT_H
 #define REPORT_RUN_CURVE_PLOT_H

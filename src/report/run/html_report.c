@@ -42,10 +42,9 @@ static void html_report_put_agreement(text *out, const run_history *h) {
     run_agreement a;
     if (!run_history_agreement(h, &a)) return;
     html_report_fact(out, "workers", "%.0f", a.workers);
-    if (a.lost > 0) html_report_fact(out, "workers that were lost", "%.0f", a.lost);
     if (a.warmup > 0) html_report_fact(out, "steps of warm-up, data-parallel", "%.0f", a.warmup);
     html_report_fact(out, "MB sent by a rank between workers", "%.3g", a.bytes / 1e6);
-    html_report_fact(out, "steps between agreements on a part, at most", "%.0f", a.stalest);
+    html_report_fact(out, "steps between agreements, at most", "%.0f", a.stalest);
 }
 
 static void html_report_put_facts(text *out, const run_seen *r) {

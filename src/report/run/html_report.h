@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * report.html in a run's folder: curves, configuration, samples, machine and how to repeat the run, in one page that needs
- * nothing else and follows the reader's light or dark scheme. Of several runs: their curves together, and what differs.
+ * report.html in a run's folder: curves, configuration, samples, machine and how to repeat the run, in one page that
+ * needs nothing else and follows the reader's light or dark scheme. Of several runs: their curves together, and what
+ * differs.
  */
 #ifndef REPORT_RUN_HTML_REPORT_H
 #define REPORT_RUN_HTML_REPORT_H

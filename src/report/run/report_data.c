@@ -145,14 +145,15 @@ static void report_data_put_json(const char *json, text *out) {
 
 propane_status report_data_print(const run_set *s, text *out, propane_error *err) {
     const bool samples = strcmp(run_history_text(&s->runs[0].history, "unit", ""), "samples") == 0;
+    const bool plain = samples || run_history_number(&s->runs[0].history, "pairs", 0) > 0; /* no nats of tokens */
     json_t *root = json_object(), *charts = json_array();
     char *printed = NULL;
     bool ok = true;
     if (s->count == 1) {
-        ok = report_data_one(s, samples ? "Loss" : "Loss, nats per token", out, charts);
+        ok = report_data_one(s, plain ? "Loss" : "Loss, nats per token", out, charts);
     } else {
-        ok = report_data_chart(s, samples ? "Validation loss" : "Validation loss, nats per token", NULL, out, charts);
-        ok = report_data_chart(s, samples ? "Training loss" : "Training loss, nats per token", report_data_loss, out,
+        ok = report_data_chart(s, plain ? "Validation loss" : "Validation loss, nats per token", NULL, out, charts);
+        ok = report_data_chart(s, plain ? "Training loss" : "Training loss, nats per token", report_data_loss, out,
                                charts) &&
              ok;
     }

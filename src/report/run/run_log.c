@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/base/array.h"
 #include "core/base/json_memory.h"
 #include "core/base/memory.h"
 
@@ -165,16 +166,6 @@ static double run_log_get(const json_t *o, const char *key) {
     return json_is_number(value) ? json_number_value(value) : NAN;
 }
 
-static propane_status run_log_grow(void **list, int64_t count, int64_t *room, size_t size, propane_error *err) {
-    if (count < *room) return PROPANE_OK;
-    int64_t more = *room ? 2 * *room : 256;
-    void *wider = mem_resize(*list, (size_t)more * size);
-    if (!wider) return propane_fail_memory(err, (size_t)more * size);
-    *list = wider;
-    *room = more;
-    return PROPANE_OK;
-}
-
 static void run_log_take_power(run_point *p, const json_t *o) {
     for (int i = 0; i < ENERGY_PARTS; i++) {
         char name[20];
@@ -212,8 +203,7 @@ bool run_history_joules(const run_history *h, const run_point *of, char out[200]
 
 bool run_history_agreement(const run_history *h, run_agreement *out) {
     const double workers = run_history_number(h, "workers", 0);
-    *out =
-        (run_agreement){.workers = h->lost > 0 ? h->workers : workers, .lost = h->lost, .last = NAN, .staleness = NAN};
+    *out = (run_agreement){.workers = workers, .last = NAN, .staleness = NAN};
     for (int64_t i = 0; i < h->count; i++) {
         const run_point *p = &h->points[i];
         if (isfinite(p->staleness)) out->staleness = p->staleness, out->stalest = fmax(out->stalest, p->staleness);
@@ -221,7 +211,7 @@ bool run_history_agreement(const run_history *h, run_agreement *out) {
     }
     out->warmup = run_history_number(h, "data_parallel_steps", 0);
     out->warms = out->warmup > 0 && (!h->count || (double)h->points[h->count - 1].step < out->warmup);
-    return workers > 1 || h->lost > 0;
+    return workers > 1;
 }
 
 /* The screen shows these texts, and a folder may be somebody else's. */
@@ -239,16 +229,10 @@ static void run_log_tame(json_t *start) {
 static propane_status run_log_take(run_history *h, const json_t *o, propane_error *err) {
     const char *event = json_string_value(json_object_get(o, "event"));
     int64_t step = (int64_t)json_integer_value(json_object_get(o, "step"));
-    if (event && strcmp(event, RUN_LOG_SHED) == 0) {
-        h->workers = json_number_value(json_object_get(o, "workers"));
-        h->lost = json_number_value(json_object_get(o, "lost"));
-        return PROPANE_OK;
-    }
     if (event) {
         const char *state = strcmp(event, "start") == 0 ? "running" : event;
         text_harmless(h->state, sizeof h->state, state, strlen(state), "");
         if (strcmp(event, "start") != 0) return PROPANE_OK;
-        h->lost = 0;
         json_decref(h->start);
         h->start = json_deep_copy(o);
         run_log_tame(h->start);
@@ -259,12 +243,16 @@ static propane_status run_log_take(run_history *h, const json_t *o, propane_erro
         h->samples = json_incref(json_object_get(o, "samples"));
     } else if (json_object_get(o, "val_loss")) {
         while (h->value_count > 0 && h->values[h->value_count - 1].step >= step) h->value_count--;
-        PROPANE_TRY(run_log_grow((void **)&h->values, h->value_count, &h->value_room, sizeof *h->values, err));
+        run_value *values = ARRAY_MORE(h->values, h->value_count, err);
+        if (!values) return PROPANE_ERR_MEMORY;
+        h->values = values;
         h->values[h->value_count++] =
             (run_value){step, run_log_get(o, "val_loss"), run_log_get(o, "val_nats_per_byte")};
     } else if (json_object_get(o, "step")) { /* done again after a resume: what came before does not count */
         while (h->count > 0 && h->points[h->count - 1].step >= step) h->count--;
-        PROPANE_TRY(run_log_grow((void **)&h->points, h->count, &h->room, sizeof *h->points, err));
+        run_point *points = ARRAY_MORE(h->points, h->count, err);
+        if (!points) return PROPANE_ERR_MEMORY;
+        h->points = points;
         h->points[h->count++] = (run_point){step,
                                             run_log_get(o, "loss"),
                                             run_log_get(o, "lr"),

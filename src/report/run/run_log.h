@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT
- * A run's log, log.jsonl in its folder: one JSON object a line, appended as things happen, so that it survives whatever ends
- * the run. A resumed run appends; where steps were done twice the later record counts.
+ * A run's log, log.jsonl in its folder: one JSON object a line, appended as things happen, so that it survives whatever
+ * ends the run. A resumed run appends; where steps were done twice the later record counts.
  *
  *   {"event":"start", ...}     configuration and machine, at every start of the process
  *   {"step":7,"loss":...}      a step; {"step":7,"val_loss":...} an evaluation
- *   {"event":"shed", ...}      workers were lost, others go on
  *   {"event":"done", ...}      also "stopped", "failed", "restart"
  *   {"samples":[...]}          what the model wrote at the end: {"prompt", "text"} each
  */
@@ -19,8 +18,7 @@
 #include "core/base/text.h"
 #include "propane.h"
 
-#define RUN_LOG      "log.jsonl"
-#define RUN_LOG_SHED "shed"
+#define RUN_LOG "log.jsonl"
 
 typedef struct run_log {
     FILE *file; /* NULL: nothing is written */
@@ -30,7 +28,8 @@ typedef struct run_log {
 
 /* DIR/NAME; mem_free it. NULL: no memory. */
 char *run_log_path(const char *dir, const char *name);
-/* A fresh run's log begins anew. A log that cannot be written does not end the run, but is told once, on standard error. */
+/* A fresh run's log begins anew. A log that cannot be written does not end the run, but is told once, on standard
+ * error. */
 void run_log_open(run_log *l, const char *dir, bool resume);
 void run_log_close(run_log *l);
 /* Takes the object over. */
@@ -39,7 +38,7 @@ void run_log_write(run_log *l, json_t *object);
 void run_log_step(run_log *l, const propane_step *r, double seconds, const energy_reading *power);
 void run_log_evaluation(run_log *l, const propane_evaluation *e);
 
-/* ---- reading --------------------------------------------------------------------------------------------------------------- */
+/* ---- reading ----------------------------------------------------------------------------------------------------- */
 
 typedef struct run_point {
     int64_t step;
@@ -55,21 +54,20 @@ typedef struct run_value {
 } run_value;
 
 typedef struct run_history {
-    json_t *start;        /* the newest "start"; NULL: none yet */
-    json_t *samples;      /* the newest list of them; NULL: none yet */
-    char state[16];       /* the newest event: "running", "done", "stopped", "failed", "restart" */
-    double workers, lost; /* that are left after the newest loss, lost so far; 0: none was */
+    json_t *start;   /* the newest "start"; NULL: none yet */
+    json_t *samples; /* the newest list of them; NULL: none yet */
+    char state[16];  /* the newest event: "running", "done", "stopped", "failed", "restart" */
     run_point *points;
-    int64_t count, room;
+    int64_t count;
     run_value *values;
-    int64_t value_count, value_room;
+    int64_t value_count;
     text rest;       /* a line that is not complete yet */
     int64_t offset;  /* bytes of the file that were read */
     int64_t damaged; /* lines that could not be read */
 } run_history;
 
-/* Reads what was appended since the last call; *more tells whether there was anything. A file that became shorter is read
- * anew. */
+/* Reads what was appended since the last call; *more tells whether there was anything. A file that became shorter is
+ * read anew. */
 PROPANE_CHECK propane_status run_history_read(run_history *h, const char *path, bool *more, propane_error *err);
 PROPANE_CHECK propane_status run_history_feed(run_history *h, const char *data, size_t length, propane_error *err);
 void run_history_deinit(run_history *h);
@@ -80,12 +78,11 @@ double run_history_number(const run_history *h, const char *key, double otherwis
 double run_history_smooth(const run_history *h);
 /* How workers that train by themselves stand, by the rank that writes the log. False: there are none. */
 typedef struct run_agreement {
-    double workers, lost;
-    double warmup;      /* steps that were, or are to be, data-parallel */
-    bool warms;         /* they are not over */
-    double bytes, last; /* sent by this rank, altogether and last; last NAN: nothing yet */
-    double staleness,
-        stalest; /* steps since the oldest part of the weights was agreed on, now (NAN: not known) and at most */
+    double workers;
+    double warmup;             /* steps that were, or are to be, data-parallel */
+    bool warms;                /* they are not over */
+    double bytes, last;        /* sent by this rank, altogether and last; last NAN: nothing yet */
+    double staleness, stalest; /* steps since the ranks last agreed, now (NAN: not known) and at most */
 } run_agreement;
 bool run_history_agreement(const run_history *h, run_agreement *out);
 /* "cpu 3.21 J, gpu unknown, ...": of one step, or (NULL) the mean of all. False: nobody asked for them. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Runs side by side, each by its folder: name, log, whether it goes on, what came out, and the settings in which they differ.
+ * Runs side by side, each by its folder: name, log, whether it goes on, what came out, and the settings in which they
+ * differ.
  */
 #ifndef REPORT_RUN_RUN_SET_H
 #define REPORT_RUN_RUN_SET_H

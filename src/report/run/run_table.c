@@ -100,6 +100,53 @@ static bool run_table_add_fact(run_table *t, const struct fact *f) {
     return true;
 }
 
+/* The loss of the validation after `step`; NAN: there was none. */
+static double run_table_loss_at(const run_history *h, int64_t step) {
+    int64_t low = 0, high = h->value_count;
+    while (low < high) {
+        const int64_t middle = low + (high - low) / 2;
+        if (h->values[middle].step < step)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < h->value_count && h->values[low].step == step ? h->values[low].loss : NAN;
+}
+
+/* The last step after which each run was validated, where the runs are of different lengths; 0: there is none. A longer run's
+ * best loss says nothing about a shorter one's settings. */
+static int64_t run_table_common_step(const run_set *s) {
+    bool differ = false;
+    for (int i = 1; i < s->count; i++) differ |= s->runs[i].summary.steps != s->runs[0].summary.steps;
+    const run_history *first = &s->runs[0].history;
+    for (int64_t k = first->value_count; differ && k-- > 0;) {
+        bool all = true;
+        for (int i = 0; i < s->count; i++)
+            all &= isfinite(run_table_loss_at(&s->runs[i].history, first->values[k].step));
+        if (all) return first->values[k].step;
+    }
+    return 0;
+}
+
+static bool run_table_add_common(run_table *t) {
+    const run_set *s = t->set;
+    const int64_t step = run_table_common_step(s);
+    char name[72];
+    if (step == 0) return true;
+    snprintf(name, sizeof name, "validation at %lld", (long long)step);
+    if (!run_table_add(t, name, false)) return false;
+    run_row *r = &t->rows[t->count - 1];
+    double best = INFINITY, worst = -INFINITY;
+    for (int i = 0; i < s->count; i++) {
+        const double loss = run_table_loss_at(&s->runs[i].history, step);
+        run_table_print_figure(r->cells[i], AS_LOSS, loss);
+        if (loss < best) r->best = i;
+        best = fmin(best, loss), worst = fmax(worst, loss);
+    }
+    if (best == worst) r->best = -1;
+    return true;
+}
+
 static bool run_table_add_settings(run_table *t, json_t *const settings[], const json_t *differ) {
     size_t k;
     const json_t *key;
@@ -119,10 +166,13 @@ propane_status run_table_make(const run_set *s, run_table *t, propane_error *err
     *t = (run_table){.set = s};
     bool ok = run_set_settings(s, settings);
     json_t *differ = ok ? run_set_differing(settings, s->count) : NULL;
-    t->rows = mem_array(FACTS + 1 + json_array_size(differ), sizeof *t->rows);
+    t->rows = mem_array(FACTS + 2 + json_array_size(differ), sizeof *t->rows);
     ok = ok && t->rows && run_table_add(t, "state", false);
     for (int i = 0; ok && i < s->count; i++) snprintf(t->rows[0].cells[i], 160, "%s", s->runs[i].state);
-    for (int f = 0; ok && f < FACTS; f++) ok = run_table_add_fact(t, &facts[f]);
+    for (int f = 0; ok && f < FACTS; f++) {
+        if (facts[f].at == offsetof(run_summary, val_best)) ok = run_table_add_common(t);
+        ok = ok && run_table_add_fact(t, &facts[f]);
+    }
     ok = ok && run_table_add_settings(t, settings, differ);
     json_decref(differ);
     for (int i = 0; i < s->count; i++) json_decref(settings[i]);
@@ -191,6 +241,7 @@ void run_table_print(const run_table *t, int width, text *out) {
 json_t *run_table_json(const run_set *s) {
     json_t *settings[RUN_SET_MOST] = {0}, *root = json_object(), *runs = json_array();
     const bool ok = run_set_settings(s, settings);
+    const int64_t common = run_table_common_step(s);
     for (int i = 0; i < s->count; i++) {
         json_t *r = json_object();
         json_put(r, "run", json_words(s->runs[i].dir));
@@ -199,10 +250,12 @@ json_t *run_table_json(const run_set *s) {
             const double v = run_table_figure(&s->runs[i], &facts[f]);
             json_put(r, facts[f].key, isfinite(v) ? json_real(v) : NULL);
         }
+        if (common) json_put(r, "val_loss_common", json_real(run_table_loss_at(&s->runs[i].history, common)));
         json_put(r, "settings", json_incref(settings[i]));
         json_add(runs, r);
     }
     json_put(root, "runs", runs);
+    if (common) json_put(root, "common_step", json_integer(common));
     json_put(root, "differ", ok ? run_set_differing(settings, s->count) : NULL);
     for (int i = 0; i < s->count; i++) json_decref(settings[i]);
     if (ok) return root;

@@ -24,7 +24,8 @@ PROPANE_CHECK propane_status run_table_make(const run_set *s, run_table *t, prop
 void run_table_free(run_table *t);
 /* As text of at most `width` columns: what does not fit beside the rest comes below; 0: any width. */
 void run_table_print(const run_table *t, int width, text *out);
-/* {"runs": [{"run", "state", figures, "settings": {}}], "differ": [names]}; json_decref it. NULL: no memory. */
+/* {"runs": [{"run", "state", figures, "settings": {}}], "common_step", "differ": [names]}; json_decref it. NULL: no
+ * memory. */
 json_t *run_table_json(const run_set *s);
 
 #endif

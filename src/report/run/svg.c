@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
- * Owns the drawing of charts. A long curve is thinned to a few hundred points, each the mean of its stretch.
+ * Owns the drawing of charts.
  */
 #include "report/run/svg.h"
 
 #include <math.h>
 
-enum { WIDTH = 720, HEIGHT = 260, LEFT = 64, RIGHT = 16, TOP = 28, BOTTOM = 36, MOST = 400 };
+enum { WIDTH = 720, HEIGHT = 260, LEFT = 64, RIGHT = 16, TOP = 28, BOTTOM = 36 };
 
 typedef struct scale {
     double x0, x1, y0, y1;
@@ -76,15 +76,10 @@ static void svg_put_axes(text *out, const scale *s, const char *x_name) {
 
 static void svg_put_curve(text *out, const scale *s, const svg_curve *c) {
     const int class = c->colour % SVG_COLOURS;
-    int stretch = (c->count + MOST - 1) / MOST;
     text_printf(out, "<polyline class=\"k%d\" points=\"", class);
-    for (int i = 0; i < c->count; i += stretch > 0 ? stretch : 1) {
-        double x = 0, y = 0;
-        int n = 0;
-        for (int k = i; k < c->count && k < i + stretch; k++)
-            if (isfinite(c->x[k]) && isfinite(c->y[k])) x += c->x[k], y += c->y[k], n++;
-        if (n) text_printf(out, "%.1f,%.1f ", svg_place_x(s, x / n), svg_place_y(s, y / n));
-    }
+    for (int i = 0; i < c->count; i++)
+        if (isfinite(c->x[i]) && isfinite(c->y[i]))
+            text_printf(out, "%.1f,%.1f ", svg_place_x(s, c->x[i]), svg_place_y(s, c->y[i]));
     text_append(out, "\"/>");
     for (int i = 0; c->dots && i < c->count; i++)
         if (isfinite(c->y[i]))

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Curves as inline SVG for a page: axes with round numbers, colours from the page's style (classes `k0` to `k7`, `grid`, `axis`).
+ * Curves as inline SVG for a page: axes with round numbers, colours from the page's style (classes `k0` to `k7`,
+ * `grid`, `axis`).
  */
 #ifndef REPORT_RUN_SVG_H
 #define REPORT_RUN_SVG_H

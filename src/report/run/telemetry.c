@@ -139,11 +139,6 @@ void telemetry_evaluation(telemetry *t, const propane_evaluation *e) {
     telemetry_flush_board(t);
 }
 
-void telemetry_shed(telemetry *t, int64_t step, int lost, int left) {
-    run_log_write(&t->log, json_pack("{s:s, s:I, s:i, s:i}", "event", RUN_LOG_SHED, "step", (json_int_t)step, "lost",
-                                     lost, "workers", left));
-}
-
 void telemetry_end(telemetry *t, const char *state, int64_t step) {
     run_log_write(&t->log, json_pack("{s:s, s:I}", "event", state, "step", (json_int_t)step));
 }

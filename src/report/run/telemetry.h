@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * What a training run leaves behind for people to look at: log.jsonl and report.html in its folder, and TensorBoard's event
- * files where they are wanted. None of it can fail the run.
+ * What a training run leaves behind for people to look at: log.jsonl and report.html in its folder, and TensorBoard's
+ * event files where they are wanted. None of it can fail the run.
  */
 #ifndef REPORT_RUN_TELEMETRY_H
 #define REPORT_RUN_TELEMETRY_H
@@ -32,8 +32,6 @@ PROPANE_CHECK propane_status telemetry_page(const telemetry *t, propane_error *e
 /* `power`: as run_log_step's. */
 void telemetry_step(telemetry *t, const propane_step *r, double seconds, const energy_reading *power);
 void telemetry_evaluation(telemetry *t, const propane_evaluation *e);
-/* `lost`: ranks so far, of all that began. */
-void telemetry_shed(telemetry *t, int64_t step, int lost, int left);
 /* `state`: "done", "stopped", "failed", "restart". */
 void telemetry_end(telemetry *t, const char *state, int64_t step);
 void telemetry_close(telemetry *t);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Tables as objects: a file's first row names the columns, each further one becomes {"column": "text", ...} (RFC 4180: cells in
- * quotes may hold commas, line breaks and doubled quotes).
+ * Tables as objects: a file's first row names the columns, each further one becomes {"column": "text", ...} (RFC 4180:
+ * cells in quotes may hold commas, line breaks and doubled quotes).
  */
 #ifndef TRAIN_DATA_CSV_ROWS_H
 #define TRAIN_DATA_CSV_ROWS_H

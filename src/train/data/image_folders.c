@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "core/base/arena.h"
+#include "core/base/array.h"
 #include "core/base/file.h"
 #include "core/base/image.h"
 #include "core/base/memory.h"
@@ -27,7 +28,7 @@ typedef struct picture {
 
 typedef struct pictures {
     picture *list;
-    int64_t count, room;
+    int64_t count;
 } pictures;
 
 struct image_folders {
@@ -56,7 +57,6 @@ static int folders_by_name(const void *a, const void *b) { return strcmp(*(char 
 static propane_status folders_list_folder(arena *a, const char *dir, bool folders, char ***out, int *count,
                                           propane_error *err) {
     DIR *d = opendir(dir);
-    int room = 0;
     *out = NULL;
     *count = d ? 0 : -1;
     propane_status status = PROPANE_OK;
@@ -64,12 +64,7 @@ static propane_status folders_list_folder(arena *a, const char *dir, bool folder
         char *path = arena_printf(a, "%s/%s", dir, e->d_name);
         if (!path) status = propane_fail_memory(err, 0);
         if (status || e->d_name[0] == '.' || (folders ? !file_is_dir(path) : !picture_is_name(e->d_name))) continue;
-        if (*count == room) {
-            char **larger = arena_array(a, room ? (size_t)room * 2 : 64, sizeof *larger);
-            if (larger && *count) memcpy(larger, *out, (size_t)*count * sizeof *larger);
-            room = room ? room * 2 : 64;
-            *out = larger;
-        }
+        *out = ARENA_MORE(a, *out, *count, NULL);
         char *name = arena_string(a, e->d_name);
         if (*out && name)
             (*out)[(*count)++] = name;
@@ -82,13 +77,9 @@ static propane_status folders_list_folder(arena *a, const char *dir, bool folder
 }
 
 static propane_status folders_add_picture(pictures *p, const char *path, int label, propane_error *err) {
-    if (p->count == p->room) {
-        const int64_t room = p->room ? 2 * p->room : 256;
-        picture *larger = mem_resize(p->list, (size_t)room * sizeof *larger);
-        if (!larger) return propane_fail_memory(err, (size_t)room * sizeof *larger);
-        p->list = larger;
-        p->room = room;
-    }
+    picture *larger = ARRAY_MORE(p->list, p->count, err);
+    if (!larger) return PROPANE_ERR_MEMORY;
+    p->list = larger;
     p->list[p->count++] = (picture){path, label, NULL};
     return PROPANE_OK;
 }

@@ -15,9 +15,9 @@ typedef struct image_folders_options {
 
 typedef struct image_folders image_folders;
 
-/* The program's only input must be an image: [1, 1 or 3, height, width]. Inputs that the file calls images get the numbers
- * 0 to 255, arrays (number / 255 - mean) / std. Classes are numbered as the program's own labels, where all folders are
- * called like labels, else by name. */
+/* The program's only input must be an image: [1, 1 or 3, height, width]. Inputs that the file calls images get the
+ * numbers 0 to 255, arrays (number / 255 - mean) / std. Classes are numbered as the program's own labels, where all
+ * folders are called like labels, else by name. */
 PROPANE_CHECK propane_status image_folders_open(const char *dir, const imported_model *m,
                                                 const image_folders_options *options, image_folders **out,
                                                 propane_error *err);

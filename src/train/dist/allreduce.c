@@ -34,7 +34,7 @@ allreduce_wire allreduce_wire_of(const allreduce *d) { return d->options.wire; }
 /* Shares of others' pieces, then the own sums to all others. */
 int64_t allreduce_sent_bytes(const allreduce *d) {
     int64_t sum = 0;
-    for (int i = d->first; i < d->end; i++) {
+    for (int i = 0; i < d->bucket_count; i++) {
         const bucket *b = &d->buckets[i];
         for (int r = 0; r < d->size; r++)
             if (r != d->rank) sum += allreduce_wire_bytes(d->options.wire, allreduce_elements(d, b, r));
@@ -42,28 +42,6 @@ int64_t allreduce_sent_bytes(const allreduce *d) {
             sum += (d->size - 1) * allreduce_wire_bytes(d->options.wire, allreduce_elements(d, b, d->rank));
     }
     return sum;
-}
-
-/* Where part `part` begins: at the first bucket whose middle lies there or later. */
-static int allreduce_part_begin(const allreduce *d, int64_t parts, int64_t part) {
-    const bucket *last = d->buckets + d->bucket_count - 1;
-    const double all = d->bucket_count ? (double)(last->at + last->elements) : 0;
-    int i = 0;
-    while (i < d->bucket_count &&
-           (double)d->buckets[i].at + (double)d->buckets[i].elements / 2 < all * (double)part / (double)parts)
-        i++;
-    return i;
-}
-
-void allreduce_limit(allreduce *d, int64_t parts, int64_t part) {
-    d->first = d->next_start = d->next_finish = d->next_sum = allreduce_part_begin(d, parts, part);
-    d->end = allreduce_part_begin(d, parts, part + 1);
-}
-
-void allreduce_part(const allreduce *d, int64_t parts, int64_t part, int *first, int *end) {
-    const int begin = allreduce_part_begin(d, parts, part), stop = allreduce_part_begin(d, parts, part + 1);
-    *first = begin < d->bucket_count ? d->buckets[begin].first : d->segment_count;
-    *end = stop < d->bucket_count ? d->buckets[stop].first : d->segment_count;
 }
 
 static int64_t allreduce_residual_count(const allreduce *d, int which) {
@@ -142,7 +120,6 @@ static propane_status allreduce_make(allreduce *d, const int64_t *counts, const 
     memcpy(d->counts, counts, (size_t)d->count * sizeof *counts);
     PROPANE_TRY(allreduce_cut_segments(d, order, err));
     allreduce_fill_buckets(d);
-    d->end = d->bucket_count;
     PROPANE_TRY(allreduce_make_residuals(d, err));
     int64_t most = 0;
     for (int i = 0; i < d->bucket_count; i++) {
@@ -177,11 +154,6 @@ propane_status allreduce_create(mpi *m, const allreduce_options *options, const 
     else
         allreduce_free(d);
     return status;
-}
-
-void allreduce_abandon(allreduce *d) {
-    for (int i = 0; i < ALLREDUCE_SLOTS; i++)
-        if (mpi_wait(d->mpi, &d->slots[i].transfer, NULL) != PROPANE_OK) continue; /* it is over, well or not */
 }
 
 void allreduce_free(allreduce *d) {
@@ -249,7 +221,7 @@ propane_status allreduce_ready(allreduce *d, int tensor, float *gradient, propan
         allreduce_shared_ready(d);
         return PROPANE_OK;
     }
-    while (d->next_start < d->end && allreduce_is_complete(d, &d->buckets[d->next_start])) {
+    while (d->next_start < d->bucket_count && allreduce_is_complete(d, &d->buckets[d->next_start])) {
         if (d->next_start - d->next_finish == ALLREDUCE_SLOTS) PROPANE_TRY(allreduce_finish_next(d, err));
         PROPANE_TRY(
             allreduce_start_bucket(d, &d->buckets[d->next_start], &d->slots[d->next_start % ALLREDUCE_SLOTS], err));
@@ -260,12 +232,12 @@ propane_status allreduce_ready(allreduce *d, int tensor, float *gradient, propan
 }
 
 propane_status allreduce_finish(allreduce *d, propane_error *err) {
-    if (d->next_start != d->end)
+    if (d->next_start != d->bucket_count)
         return propane_fail(err, PROPANE_ERR_INVALID, "rank %d: only %d of %d buckets of gradients are complete",
-                            d->rank, d->next_start - d->first, d->end - d->first);
+                            d->rank, d->next_start, d->bucket_count);
     if (d->shared) PROPANE_TRY(allreduce_shared_finish(d, err));
-    while (d->next_finish < d->end) PROPANE_TRY(allreduce_finish_next(d, err));
-    d->next_start = d->next_finish = d->next_sum = d->first;
+    while (d->next_finish < d->bucket_count) PROPANE_TRY(allreduce_finish_next(d, err));
+    d->next_start = d->next_finish = d->next_sum = 0;
     memset(d->told, 0, (size_t)d->count * sizeof *d->told);
     return PROPANE_OK;
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
- * Data-parallel training over the ranks of an mpirun: the gradients of all ranks are added up. A tensor is cut into as many
- * pieces as there are ranks (a large one first into segments); a rank gets everybody's share of its own piece and adds them
- * in the order of the ranks, so each sum is made once, in fp32, and is the same bits for all. Tensors travel in buckets, which
- * start on their way as soon as the backward pass has made their gradients: as messages, or, where all ranks are on one
- * machine, through memory that they share.
+ * Data-parallel training over the ranks of an mpirun: the gradients of all ranks are added up. A tensor is cut into as
+ * many pieces as there are ranks (a large one first into segments); a rank gets everybody's share of its own piece and
+ * adds them in the order of the ranks, so each sum is made once, in fp32, and is the same bits for all. Tensors travel
+ * in buckets, which start on their way as soon as the backward pass has made their gradients: as messages, or, where
+ * all ranks are on one machine, through memory that they share.
  *
  * With `shard` (ZeRO stage 1) the summed pieces stay where they are: each rank updates its own and the weights are
  * gathered instead of the gradients, so moments exist once among all ranks.
@@ -31,29 +31,23 @@ allreduce_wire allreduce_wire_find(const char *name);
 typedef struct allreduce allreduce;
 
 typedef struct allreduce_options {
-    allreduce_wire
-        wire; /* how gradients travel; sums are fp32. fp16: each piece scaled by a power of two to fit. int4: 64
-                          * values share a scale, and what a message leaves out goes with the next (error feedback) */
+    /* how gradients travel; sums are fp32. fp16: each piece scaled by a power of two to fit. int4: 64 values share a
+     * scale, and what a message leaves out goes with the next (error feedback) */
+    allreduce_wire wire;
     bool shard;
     int64_t bucket; /* bytes of fp32 gradients; 0: 4 MB */
-    int64_t
-        grain; /* a rank's piece begins and ends at multiples of so many elements of its tensor, or at its end; 0: any */
+    /* a rank's piece begins and ends at multiples of so many elements of its tensor, or at its end; 0: any */
+    int64_t grain;
 } allreduce_options;
 
 /* counts[i]: elements of tensor i. `order` [count]: the tensors as the backward pass makes their gradients. */
 PROPANE_CHECK propane_status allreduce_create(mpi *m, const allreduce_options *options, const int64_t *counts,
                                               const int *order, int count, allreduce **out, propane_error *err);
 void allreduce_free(allreduce *d);
-/* After mpi_revoke: waits for the end of what was under way; then it can only be freed. */
-void allreduce_abandon(allreduce *d);
 
 allreduce_wire allreduce_wire_of(const allreduce *d);
-/* Bytes that this rank sends for one sum of what is limited to. */
+/* Bytes that this rank sends for one sum. */
 int64_t allreduce_sent_bytes(const allreduce *d);
-/* Only part `part` of `parts` is summed from now on: whole buckets, about as many elements in each part, the same on all ranks.
- * Its segments are *first and on, up to *end. 0 of 1: everything, as it is to begin with. */
-void allreduce_limit(allreduce *d, int64_t parts, int64_t part);
-void allreduce_part(const allreduce *d, int64_t parts, int64_t part, int *first, int *end);
 /* What int4 messages left out so far, [*count] of shares (0) and of sums (1); NULL with another wire. */
 float *allreduce_residual(const allreduce *d, int which, int64_t *count);
 
@@ -66,8 +60,8 @@ int allreduce_piece(const allreduce *d, int index, int64_t *begin, int64_t *end)
 PROPANE_CHECK propane_status allreduce_ready(allreduce *d, int tensor, float *gradient, propane_error *err);
 /* Sums are in the tensors that were told: everywhere, or with `shard` in this rank's pieces only. */
 PROPANE_CHECK propane_status allreduce_finish(allreduce *d, propane_error *err);
-/* Every rank's piece of each tensor to all ranks (`root` -1) or to one, in fp32: weights after a sharded update. Tensors that are
- * NULL, on all ranks alike, are left out. */
+/* Every rank's piece of each tensor to all ranks (`root` -1) or to one, in fp32: weights after a sharded update.
+ * Tensors that are NULL, on all ranks alike, are left out. */
 PROPANE_CHECK propane_status allreduce_gather(allreduce *d, float *const *tensors, int root, propane_error *err);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * What allreduce.c (buckets' way, messages between ranks), allreduce_bucket.c (what lies in one) and allreduce_shm.c (ranks of one machine, which
- * read each other's pieces where they lie) have in common.
+ * What allreduce.c (buckets' way, messages between ranks), allreduce_bucket.c (what lies in one) and allreduce_shm.c
+ * (ranks of one machine, which read each other's pieces where they lie) have in common.
  */
 #ifndef TRAIN_DIST_ALLREDUCE_INTERNAL_H
 #define TRAIN_DIST_ALLREDUCE_INTERNAL_H
@@ -40,7 +40,6 @@ struct allreduce {
     bucket *buckets;
     slot slots[ALLREDUCE_SLOTS];
     size_t slot_bytes;
-    int first, end;                  /* buckets of the sum at hand */
     int next_start, next_finish;     /* buckets start and finish in one order on all ranks */
     float *sums, *widened;           /* the largest own piece of a bucket; one share of it */
     float *residual, *residual_sums; /* int4: what messages left out, bucket by bucket; of shares, of sums; else NULL */
@@ -52,7 +51,8 @@ struct allreduce {
 
 /* Of `count` elements, the rank's. */
 void allreduce_piece_of(const allreduce *d, int64_t count, int rank, int64_t *begin, int64_t *end);
-/* Elements of a rank's pieces in a bucket, and the bytes that they take after those of the rank before, as they travel. */
+/* Elements of a rank's pieces in a bucket, and the bytes that they take after those of the rank before, as they
+ * travel. */
 int64_t allreduce_elements(const allreduce *d, const bucket *b, int rank);
 int64_t allreduce_wire_bytes(allreduce_wire wire,
                              int64_t elements); /* of so many in a row, a scale before them included */

@@ -5,6 +5,7 @@
  *
  * In fp32 the own share is read from the gradient, and the sums go there at once.
  */
+#include <sched.h>
 #include <stdatomic.h>
 #include <string.h>
 
@@ -108,7 +109,7 @@ static void allreduce_shm_take_sums(allreduce *d, const bucket *b, int64_t numbe
 }
 
 /* Of all buckets that were ever summed. */
-static int64_t allreduce_shm_number(const allreduce *d, int index) { return d->before + index - d->first; }
+static int64_t allreduce_shm_number(const allreduce *d, int index) { return d->before + index; }
 
 /* Whatever can be done without waiting. */
 static void allreduce_shm_go_on(allreduce *d) {
@@ -132,11 +133,10 @@ static bool allreduce_shm_is_free(const allreduce *d, int64_t number) {
 }
 
 void allreduce_shared_ready(allreduce *d) {
-    while (d->next_start < d->end && allreduce_is_complete(d, &d->buckets[d->next_start])) {
+    while (d->next_start < d->bucket_count && allreduce_is_complete(d, &d->buckets[d->next_start])) {
         const int64_t number = allreduce_shm_number(d, d->next_start);
         for (allreduce_shm_go_on(d); !allreduce_shm_is_free(d, number); allreduce_shm_go_on(d)) {
-            if (mpi_is_stopped(d->mpi)) return;
-            mpi_idle(d->mpi);
+            (void)sched_yield();
         }
         allreduce_shm_write_shares(d, &d->buckets[d->next_start++], number);
     }
@@ -144,12 +144,10 @@ void allreduce_shared_ready(allreduce *d) {
 }
 
 propane_status allreduce_shared_finish(allreduce *d, propane_error *err) {
-    for (allreduce_shm_go_on(d); d->next_finish < d->end; allreduce_shm_go_on(d)) {
-        if (mpi_is_stopped(d->mpi))
-            return propane_fail(err, PROPANE_ERR_CANCELLED, "rank %d: the sum was given up", d->rank);
-        mpi_idle(d->mpi);
+    for (allreduce_shm_go_on(d); d->next_finish < d->bucket_count; allreduce_shm_go_on(d)) {
+        (void)sched_yield();
     }
-    d->before += d->end - d->first;
+    d->before += d->bucket_count;
     return PROPANE_OK;
 }
 

@@ -5,9 +5,7 @@
 #include "train/dist/mpi.h"
 
 #include <dlfcn.h>
-#include <pthread.h>
 #include <sched.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,11 +16,11 @@
 
 typedef void *handle; /* MPI_Comm, MPI_Datatype, MPI_Info, MPI_Request: pointers in Open MPI */
 
-enum { THREAD_SERIALIZED = 2, TYPE_SHARED = 0, ATTRIBUTE_FT = 12 }; /* Open MPI's numbers */
+enum { TYPE_SHARED = 0 }; /* Open MPI's number */
 
 /* Every call that is used: name, type. */
 #define CALLS(CALL)                                                                                                    \
-    CALL(Init_thread, int, (int *, char ***, int, int *))                                                              \
+    CALL(Init, int, (int *, char ***))                                                                                 \
     CALL(Finalize, int, (void))                                                                                        \
     CALL(Comm_rank, int, (handle, int *))                                                                              \
     CALL(Comm_size, int, (handle, int *))                                                                              \
@@ -39,40 +37,22 @@ enum { THREAD_SERIALIZED = 2, TYPE_SHARED = 0, ATTRIBUTE_FT = 12 }; /* Open MPI'
     CALL(Wait, int, (handle *, void *))                                                                                \
     CALL(Abort, int, (handle, int))
 
-/* Those of ULFM, which are there or not. */
-#define FAULT_CALLS(CALL)                                                                                              \
-    CALL(Comm_revoke, int, (handle))                                                                                   \
-    CALL(Comm_shrink, int, (handle, handle *))                                                                         \
-    CALL(Comm_iagree, int, (handle, int *, handle *))
-
-/* The library, one for all groups. One thread at a time calls it: where a second one does, everybody takes the lock, and
- * nobody waits inside the library. */
+/* The library, one for all groups. */
 typedef struct mpi_calls {
     void *library;
     handle world, byte, errors_return, info_null;
-    pthread_mutex_t lock;
-    int threads; /* that the library can live with: THREAD_SERIALIZED and more is enough for two */
-    bool shared; /* a second thread calls */
 #define MEMBER(name, result, arguments) result(*name) arguments;
     CALLS(MEMBER)
-    FAULT_CALLS(MEMBER)
 #undef MEMBER
-    int (*Comm_get_attr)(handle, int, void *, int *);
-    bool sheds; /* mpirun and the library go on when a rank is lost */
 } mpi_calls;
 
 struct propane_ranks {
     mpi_calls *calls;
     handle comm;
-    mpi *whole;    /* of which this is a group; NULL: these are all ranks */
     char **shared; /* [size] each rank's memory; NULL: none */
     size_t shared_bytes;
     int rank, size;
-    bool patient; /* its waits sleep: there is other work for the core */
-    bool near;    /* mpirun or the library says that all of it is on one machine */
-    bool parted;  /* from a lost rank */
-    bool bereft;  /* a rank was lost, and the others have not parted from it yet */
-    atomic_bool stopped;
+    bool near; /* mpirun or the library says that all of it is on one machine */
 };
 
 static const char *const variables[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMI_RANK"};
@@ -132,19 +112,7 @@ static propane_status mpi_find_all(mpi_calls *c, propane_error *err) {
 #define FIND(name, result, arguments) PROPANE_TRY(mpi_find(c, "MPI_" #name, &c->name, err));
     CALLS(FIND)
 #undef FIND
-#define FIND_FAULT(name, result, arguments)                                                                            \
-    if (mpi_find(c, "MPIX_" #name, &c->name, NULL) != PROPANE_OK) return PROPANE_OK;
-    FAULT_CALLS(FIND_FAULT)
-#undef FIND_FAULT
-    c->sheds = mpi_find(c, "MPI_Comm_get_attr", &c->Comm_get_attr, NULL) == PROPANE_OK;
     return PROPANE_OK;
-}
-
-/* The calls are there in any Open MPI 5; mpirun says whether it leaves the others alive. */
-static void mpi_ask_faults(mpi_calls *c) {
-    const int *value = NULL;
-    int found = 0;
-    if (c->sheds) c->sheds = c->Comm_get_attr(c->world, ATTRIBUTE_FT, &value, &found) == 0 && found && *value;
 }
 
 static propane_status mpi_fail(const mpi *m, int code, const char *what, propane_error *err) {
@@ -169,10 +137,8 @@ static propane_status mpi_start(mpi *m, propane_error *err) {
                             "mpirun started this process, but Open MPI's library is not found here; install it "
                             "(Debian: openmpi-bin, Homebrew: open-mpi), or start without mpirun");
     PROPANE_TRY(mpi_find_all(c, err));
-    if (c->Init_thread(NULL, NULL, THREAD_SERIALIZED, &c->threads))
-        return propane_fail(err, PROPANE_ERR_DEVICE, "Open MPI cannot start");
+    if (c->Init(NULL, NULL)) return propane_fail(err, PROPANE_ERR_DEVICE, "Open MPI cannot start");
     m->comm = c->world;
-    mpi_ask_faults(c);
     PROPANE_TRY(mpi_know(m, err));
     m->near = mpi_local_size(m) == m->size;
     return PROPANE_OK;
@@ -183,7 +149,7 @@ static propane_status mpi_check_size(const mpi *m, propane_error *err) {
     const int tasks = mpi_slurm_tasks();
     if (tasks <= 1 || m->size == tasks) return PROPANE_OK;
     return propane_fail(err, PROPANE_ERR_DEVICE,
-                        "srun started %d tasks, but Open MPI tells of %d: start with srun --mpi=pmix, and an Open MPI "
+                        "srun started %d tasks, but Open MPI counts %d: start with srun --mpi=pmix, and an Open MPI "
                         "that was built with PMIx",
                         tasks, m->size);
 }
@@ -207,7 +173,6 @@ propane_status mpi_open(mpi **out, propane_error *err) {
     propane_status status = m && c ? PROPANE_OK : propane_fail_memory(err, sizeof *m + sizeof *c);
     if (status == PROPANE_OK) {
         *m = (mpi){.calls = c};
-        *c = (mpi_calls){.lock = PTHREAD_MUTEX_INITIALIZER};
         status = mpi_start(m, err);
     }
     if (status == PROPANE_OK) status = mpi_check_size(m, err);
@@ -226,32 +191,22 @@ static void mpi_unmap(mpi *m) {
     m->shared = NULL;
 }
 
-/* After a loss Open MPI 5.0's Finalize may wait for the lost rank for ever, and mpirun takes an end without it for a good one:
- * then the ranks that are left wait for each other here. */
-static void mpi_finish(mpi *m) {
-    double nothing = 0;
-    if (!m->parted)
-        m->calls->Finalize();
-    else if (m->size > 1 && mpi_sum(m, &nothing, 1, NULL) != PROPANE_OK)
-        return; /* one was lost now: nobody needs it any more */
-}
-
 void mpi_close(mpi *m) {
     if (!m) return;
     mpi_unmap(m);
-    mpi_finish(m); /* the library stays: its threads may */
+    m->calls->Finalize(); /* the library stays: its threads may */
     mem_free(m->calls);
     mem_free(m);
 }
 
-/* ---- groups and threads --------------------------------------------------------------------------------------------------- */
+/* ---- groups --------------------------------------------------------------------------------------------------------------- */
 
 propane_status mpi_split(mpi *m, int color, mpi **out, propane_error *err) {
     *out = NULL;
     mpi_calls *c = m->calls;
     mpi *part = mem_alloc(sizeof *part);
     if (!part) return propane_fail_memory(err, sizeof *part);
-    *part = (mpi){.calls = c, .whole = m, .near = m->near || color < 0};
+    *part = (mpi){.calls = c, .near = m->near || color < 0};
     const int code = color < 0 ? c->Comm_split_type(m->comm, TYPE_SHARED, m->rank, c->info_null, &part->comm)
                                : c->Comm_split(m->comm, color, m->rank, &part->comm);
     propane_status status = code ? mpi_fail(m, code, "Comm_split", err) : mpi_know(part, err);
@@ -269,42 +224,16 @@ void mpi_release(mpi *part) {
     mem_free(part);
 }
 
-bool mpi_give_thread(mpi *m) {
-    if (m->calls->threads < THREAD_SERIALIZED) return false;
-    m->calls->shared = m->patient = true;
-    return true;
-}
-
-void mpi_stop(mpi *m) { atomic_store(&m->stopped, true); }
-bool mpi_is_stopped(const mpi *m) { return atomic_load(&m->stopped); }
-
-void mpi_idle(const mpi *m) {
-    static const struct timespec rest = {0, 200000};
-    if (m->patient)
-        (void)nanosleep(&rest, NULL);
-    else
-        (void)sched_yield();
-}
-
-static void mpi_lock(const mpi *m) {
-    if (m->calls->shared) (void)pthread_mutex_lock(&m->calls->lock);
-}
-
-static void mpi_unlock(const mpi *m) {
-    if (m->calls->shared) (void)pthread_mutex_unlock(&m->calls->lock);
-}
-
-int mpi_rank(const mpi *m) { return m->rank; }
+int mpi_rank(const mpi *m) { return m ? m->rank : 0; }
+bool mpi_leads(const mpi *m) { return mpi_rank(m) == 0; }
 int mpi_size(const mpi *m) { return m->size; }
 
 propane_status mpi_exchange(mpi *m, const void *send, const int *send_bytes, const int *send_offsets, void *receive,
                             const int *receive_bytes, const int *receive_offsets, mpi_transfer *out,
                             propane_error *err) {
     mpi_calls *c = m->calls;
-    mpi_lock(m);
     const int code = c->Ialltoallv(send, send_bytes, send_offsets, c->byte, receive, receive_bytes, receive_offsets,
                                    c->byte, m->comm, &out->request);
-    mpi_unlock(m);
     out->open = code == 0;
     return code ? mpi_fail(m, code, "Ialltoallv", err) : PROPANE_OK;
 }
@@ -312,46 +241,24 @@ propane_status mpi_exchange(mpi *m, const void *send, const int *send_bytes, con
 propane_status mpi_gather(mpi *m, int root, const void *send, int bytes, void *receive, const int *receive_bytes,
                           const int *receive_offsets, mpi_transfer *out, propane_error *err) {
     mpi_calls *c = m->calls;
-    mpi_lock(m);
     const int code = root < 0 ? c->Iallgatherv(send, bytes, c->byte, receive, receive_bytes, receive_offsets, c->byte,
                                                m->comm, &out->request)
                               : c->Igatherv(send, bytes, c->byte, receive, receive_bytes, receive_offsets, c->byte,
                                             root, m->comm, &out->request);
-    mpi_unlock(m);
     out->open = code == 0;
     return code ? mpi_fail(m, code, root < 0 ? "Iallgatherv" : "Igatherv", err) : PROPANE_OK;
 }
 
-static int mpi_test(mpi *m, mpi_transfer *t) {
-    int done = 0;
-    mpi_lock(m);
-    const int code = m->calls->Test(&t->request, &done, NULL);
-    mpi_unlock(m);
-    if (!code && done) t->open = false;
-    return code;
-}
-
 void mpi_progress(mpi *m, mpi_transfer *t) {
-    if (t->open) (void)mpi_test(m, t);
-}
-
-/* Two threads: one that waited inside the library would hold the other's messages up. */
-static int mpi_poll(mpi *m, mpi_transfer *t) {
-    int code = mpi_test(m, t);
-    while (!code && t->open && !mpi_is_stopped(m)) {
-        mpi_idle(m);
-        code = mpi_test(m, t);
-    }
-    return code;
+    int done = 0;
+    if (t->open && m->calls->Test(&t->request, &done, NULL) == 0 && done) t->open = false;
 }
 
 propane_status mpi_wait(mpi *m, mpi_transfer *t, propane_error *err) {
     if (!t->open) return PROPANE_OK;
-    const int code = m->calls->shared ? mpi_poll(m, t) : m->calls->Wait(&t->request, NULL);
-    const bool left = t->open && m->calls->shared;
     t->open = false;
-    if (code) return mpi_fail(m, code, "Wait", err);
-    return left ? propane_fail(err, PROPANE_ERR_CANCELLED, "rank %d: messages were given up", m->rank) : PROPANE_OK;
+    const int code = m->calls->Wait(&t->request, NULL);
+    return code ? mpi_fail(m, code, "Wait", err) : PROPANE_OK;
 }
 
 /* The same number of bytes from each rank, in their order, to all; done when it returns. */
@@ -371,7 +278,6 @@ propane_status mpi_sum(mpi *m, double *values, int count, propane_error *err) {
         return propane_fail_memory(err, (size_t)m->size * MOST * sizeof *all);
     }
     propane_status status = mpi_gather_all(m, values, count * (int)sizeof *all, all, err);
-    if (!m->whole) status = mpi_confirm(m, status, err);
     for (int i = 0; i < count && status == PROPANE_OK; i++) {
         values[i] = 0;
         for (int r = 0; r < m->size; r++) values[i] += all[r * count + i];
@@ -404,7 +310,7 @@ static propane_status mpi_map_all(mpi *m, shared_name *names, propane_error *err
 
 propane_status mpi_share(mpi *m, size_t bytes, char *const **at, propane_error *err) {
     *at = NULL;
-    if (!m->near || m->shared || mpi_sheds(m)) return PROPANE_OK;
+    if (!m->near || m->shared) return PROPANE_OK;
     shared_name *names = mem_array((size_t)m->size, sizeof *names);
     m->shared = mem_array((size_t)m->size, sizeof *m->shared);
     m->shared_bytes = bytes;
@@ -413,64 +319,6 @@ propane_status mpi_share(mpi *m, size_t bytes, char *const **at, propane_error *
     mem_free(names);
     *at = m->shared;
     return status;
-}
-
-/* ---- lost ranks -------------------------------------------------------------------------------------------------------------- */
-
-bool mpi_sheds(const mpi *m) { return m && m->calls->sheds; }
-bool mpi_is_bereft(const mpi *m) { return m && m->bereft; }
-
-void mpi_revoke(mpi *m) {
-    if (!mpi_sheds(m)) return;
-    mpi_lock(m);
-    (void)m->calls->Comm_revoke(m->comm);
-    mpi_unlock(m);
-}
-
-/* An agreement is reached by those that are left, also where messages no longer are. */
-static int mpi_agree(mpi *m, bool own, bool *all) {
-    int flag = own;
-    mpi_transfer t = {.open = true};
-    mpi_lock(m);
-    int code = m->calls->Comm_iagree(m->comm, &flag, &t.request);
-    mpi_unlock(m);
-    if (!code) code = mpi_test(m, &t);
-    while (!code && t.open) {
-        mpi_idle(m);
-        code = mpi_test(m, &t);
-    }
-    *all = flag != 0;
-    return code;
-}
-
-propane_status mpi_confirm(mpi *m, propane_status status, propane_error *err) {
-    mpi *whole = m->whole ? m->whole : m;
-    bool well = false;
-    if (!mpi_sheds(m)) return status;
-    if (status != PROPANE_OK) mpi_revoke(m);
-    const int code = mpi_agree(whole, status == PROPANE_OK, &well);
-    if (!code && well) return PROPANE_OK;
-    mpi_revoke(m);
-    mpi_revoke(whole);
-    whole->bereft = true;
-    if (status != PROPANE_OK) return status;
-    return code ? mpi_fail(m, code, "Comm_iagree", err)
-                : propane_fail(err, PROPANE_ERR_DEVICE, "rank %d: messages failed on another rank", m->rank);
-}
-
-propane_status mpi_shed(mpi *m, int *lost, propane_error *err) {
-    handle left = NULL;
-    const int before = m->size;
-    const int code = m->calls->Comm_shrink(m->comm, &left);
-    *lost = 0;
-    if (code) return mpi_fail(m, code, "Comm_shrink", err);
-    if (m->comm != m->calls->world) (void)m->calls->Comm_free(&m->comm);
-    m->comm = left;
-    PROPANE_TRY(mpi_know(m, err));
-    *lost = before - m->size;
-    m->bereft = false;
-    m->parted = true;
-    return PROPANE_OK;
 }
 
 void mpi_abort(mpi *m, int code) { m->calls->Abort(m->calls->world, code); }

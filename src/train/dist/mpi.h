@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Open MPI, found at run time: nothing is linked, and a process that mpirun did not start never loads it. Only the calls
- * that training needs, on bytes, among all ranks or a group of them. Names and handles are those of Open MPI's C interface,
- * the same since its version 1.
+ * Open MPI, found at run time: nothing is linked, and a process that mpirun did not start never loads it. Only the
+ * calls that training needs, on bytes, among all ranks or a group of them. Names and handles are those of Open MPI's C
+ * interface, the same since its version 1.
  */
 #ifndef TRAIN_DIST_MPI_H
 #define TRAIN_DIST_MPI_H
@@ -23,23 +23,16 @@ typedef struct mpi_transfer {
 bool mpi_started(void);
 /* PROPANE_ERR_UNSUPPORTED where the mpirun is not Open MPI's or its library is not found. Once a process. */
 PROPANE_CHECK propane_status mpi_open(mpi **out, propane_error *err);
-void mpi_close(mpi *m); /* waits for the other ranks */
-int mpi_rank(const mpi *m);
+void mpi_close(mpi *m);       /* waits for the other ranks */
+int mpi_rank(const mpi *m);   /* NULL: 0 */
+bool mpi_leads(const mpi *m); /* is this the rank that writes files? NULL: it is */
 int mpi_size(const mpi *m);
 int mpi_local_size(const mpi *m); /* ranks on this machine, as mpirun tells; 0: not known */
 
-/* A group of those ranks of `m` that give the same `color` (negative: of those on the same machine), in their order; `m` must
- * outlive it. All ranks of `m` call it. */
+/* A group of those ranks of `m` that give the same `color` (negative: of those on the same machine), in their order;
+ * `m` must outlive it. All ranks of `m` call it. */
 PROPANE_CHECK propane_status mpi_split(mpi *m, int color, mpi **out, propane_error *err);
 void mpi_release(mpi *part);
-/* From now on a second thread uses `part`, and no other thread does; its waits leave the core to others. False: the library
- * cannot have that. Before such a thread begins. */
-bool mpi_give_thread(mpi *part);
-/* Waits on `part` come back with PROPANE_ERR_CANCELLED; the job is about to end. Any thread. */
-void mpi_stop(mpi *part);
-bool mpi_is_stopped(const mpi *m);
-void mpi_idle(const mpi *m); /* between two looks at something that others change */
-
 /* Bytes from and to each rank; counts and offsets [size]. The buffers must stay until mpi_wait. */
 PROPANE_CHECK propane_status mpi_exchange(mpi *m, const void *send, const int *send_bytes, const int *send_offsets,
                                           void *receive, const int *receive_bytes, const int *receive_offsets,
@@ -48,29 +41,15 @@ PROPANE_CHECK propane_status mpi_exchange(mpi *m, const void *send, const int *s
 PROPANE_CHECK propane_status mpi_gather(mpi *m, int root, const void *send, int bytes, void *receive,
                                         const int *receive_bytes, const int *receive_offsets, mpi_transfer *out,
                                         propane_error *err);
-/* Adds up a few values (at most 16) in the order of the ranks: the same bits for all. Of all ranks: confirmed. */
+/* Adds up a few values (at most 16) in the order of the ranks: the same bits for all. */
 PROPANE_CHECK propane_status mpi_sum(mpi *m, double *values, int count, propane_error *err);
 /* Lets transfers go on without waiting for one. */
 void mpi_progress(mpi *m, mpi_transfer *t);
 PROPANE_CHECK propane_status mpi_wait(mpi *m, mpi_transfer *t, propane_error *err);
-/* Memory that all ranks see: `bytes` zeroed of each, at[size] where this process sees each rank's; until mpi_close or mpi_release. NULL where
- * the ranks are not known to run on one machine, or it has no such memory left, or for a second time; and where ranks may be
- * lost, who would be waited for there. All ranks call it. */
+/* Memory that all ranks see: `bytes` zeroed of each, at[size] where this process sees each rank's; until mpi_close or
+ * mpi_release. NULL where the ranks are not known to run on one machine, or it has no such memory left, or for a second
+ * time. All ranks call it. */
 PROPANE_CHECK propane_status mpi_share(mpi *m, size_t bytes, char *const **at, propane_error *err);
-
-/* ---- ranks that are lost (ULFM: Open MPI 5 under mpirun --with-ft ulfm) ------------------------------------------------------ */
-
-/* Can those that are left go on? Otherwise a lost rank ends the job, and what follows does nothing. */
-bool mpi_sheds(const mpi *m);
-/* Did what was just done with `m` go well on all ranks? All ranks of mpi_open's call it, and get the same answer: a failure of
- * one, or a lost one, is everybody's. Then all waits on `m` and on all ranks end, and mpi_is_bereft is true. */
-PROPANE_CHECK propane_status mpi_confirm(mpi *m, propane_status status, propane_error *err);
-bool mpi_is_bereft(const mpi *m);
-/* Waits of any thread on `part` end with an error, on all its ranks. */
-void mpi_revoke(mpi *part);
-/* Those that are left take the place of all ranks, in their order; groups of them are to be made anew. *lost: how many are
- * gone. PROPANE_ERR_DEVICE: none is; there was another failure. */
-PROPANE_CHECK propane_status mpi_shed(mpi *m, int *lost, propane_error *err);
 
 /* Ends all ranks at once; does not return. */
 void mpi_abort(mpi *m, int code);

@@ -14,7 +14,7 @@
 #define STANDARD_BYTES (4 << 20)
 
 const char *worker_way_name(worker_way way) {
-    static const char *const names[] = {"data-parallel", "outer", "streamed", "adapters"};
+    static const char *const names[] = {"data-parallel", "outer", "adapters"};
     return names[way];
 }
 
@@ -91,17 +91,6 @@ static void worker_outer(const worker_question *q, worker_cost *out) {
     worker_warm_up(q, out);
 }
 
-/* A fragment travels beside the steps until the next one's turn. */
-static void worker_streamed(const worker_question *q, worker_cost *out) {
-    const double parts = (double)q->fragments, between = (double)q->every / parts;
-    const worker_sum one = worker_sum_of(q, q->wire, q->parameters / parts), s = worker_share(one, between);
-    const double all = s.bandwidth_ms + s.latency_ms;
-    out->message_bytes = one.bytes;
-    out->step_bytes = s.bytes;
-    worker_finish(q, s, all > q->step_ms ? all - q->step_ms : 0, out);
-    worker_warm_up(q, out);
-}
-
 /* The server's line carries all workers' adapters, one way and then the other; fp32, as Flower's records are here. */
 static void worker_adapters(const worker_question *q, worker_cost *out) {
     const double one = q->adapters * (double)sizeof(float), every = (double)q->every;
@@ -126,17 +115,13 @@ static propane_status worker_check(const worker_question *q, propane_error *err)
     if (q->every < 1)
         return propane_fail(err, PROPANE_ERR_INVALID, "outer steps every %lld steps; give 1 or more",
                             (long long)q->every);
-    if (q->warmup < 0)
-        return propane_fail(err, PROPANE_ERR_INVALID, "a warm-up of %lld steps; give 0 or more", (long long)q->warmup);
-    if (q->fragments >= 1 && q->fragments <= q->every) return PROPANE_OK;
-    return propane_fail(err, PROPANE_ERR_INVALID,
-                        "%lld fragments; give 1 to as many as there are steps between outer ones, %lld",
-                        (long long)q->fragments, (long long)q->every);
+    if (q->warmup >= 0) return PROPANE_OK;
+    return propane_fail(err, PROPANE_ERR_INVALID, "a warm-up of %lld steps; give 0 or more", (long long)q->warmup);
 }
 
 propane_status worker_estimate(const worker_question *q, worker_way way, worker_cost *out, propane_error *err) {
     static void (*const ways[])(const worker_question *, worker_cost *) = {worker_data_parallel, worker_outer,
-                                                                           worker_streamed, worker_adapters};
+                                                                           worker_adapters};
     *out = (worker_cost){.way = way, .wire = q->wire};
     PROPANE_TRY(worker_check(q, err));
     ways[way](q, out);

@@ -74,11 +74,7 @@ propane_status workers_form(mpi *all, const workers_options *o, workers *w, prop
     if (o->outer) PROPANE_TRY(workers_find(w, o, err));
     if (w->size > 1) PROPANE_TRY(mpi_split(all, w->index, &w->inside, err));
     if (w->count == 1) return PROPANE_OK;
-    PROPANE_TRY(mpi_split(all, w->place, &w->between, err));
-    if (!o->thread || mpi_give_thread(w->between)) return PROPANE_OK;
-    return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
-                        "this Open MPI was built without threads (MPI_THREAD_SERIALIZED), which sending while training "
-                        "goes on needs; give --outer-delay 0");
+    return mpi_split(all, w->place, &w->between, err);
 }
 
 void workers_dissolve(workers *w) {
@@ -86,5 +82,3 @@ void workers_dissolve(workers *w) {
     mpi_release(w->inside);
     *w = (workers){.count = 1, .size = 1};
 }
-
-bool workers_shed(const workers *w) { return w->count > 1 && w->size == 1 && mpi_sheds(w->all); }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * Which ranks make one worker. Without outer steps all ranks are one; with them (dist/outer.h) each is one by itself, or those
- * of a machine, or so many in a row: inside a worker gradients are added up in every step, between workers little travels.
- * Workers are as large as each other, so that each rank has one counterpart in every other worker, with which it agrees on its
- * part of the weights. Refuses machines with different numbers of ranks.
+ * Which ranks make one worker. Without outer steps all ranks are one; with them (dist/outer.h) each is one by itself,
+ * or those of a machine, or so many in a row: inside a worker gradients are added up in every step, between workers
+ * little travels. Workers are as large as each other, so that each rank has one counterpart in every other worker, with
+ * which it agrees on its part of the weights. Refuses machines with different numbers of ranks.
  */
 #ifndef TRAIN_DIST_WORKERS_H
 #define TRAIN_DIST_WORKERS_H
@@ -22,7 +22,6 @@ typedef struct workers {
 
 typedef struct workers_options {
     bool outer;         /* more than one worker is wanted */
-    bool thread;        /* `between` is another thread's; where the library cannot have one, workers_form says so */
     bool by_machine;    /* the ranks of a machine are one worker, if `node_ranks` is 0 */
     int64_t node_ranks; /* so many in a row are; 0: one each */
 } workers_options;
@@ -30,7 +29,5 @@ typedef struct workers_options {
 /* All ranks call it. `out` is for workers_dissolve, also if this fails. */
 PROPANE_CHECK propane_status workers_form(mpi *all, const workers_options *options, workers *out, propane_error *err);
 void workers_dissolve(workers *w);
-/* Can those that are left go on without a lost one? Workers of one rank can, where the library can (mpi_sheds). */
-bool workers_shed(const workers *w);
 
 #endif

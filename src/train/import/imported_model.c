@@ -27,10 +27,10 @@
 /* A classifier's label and dictionary are made of probabilities: those take their place. */
 static mil_value *imported_tensor_of(imported_model *m, mil_value *v) {
     if (v->def && v->def->info->code == MIL_OP_classify) {
-        m->labels = mil_in(v->def, "classes")->konst;
+        m->labels = mil_in(v->def, "classes")->constant;
         v = mil_in(v->def, "probabilities");
     }
-    return v->type.shell == MIL_TENSOR && mil_dtype_is_float(v->type.dtype) ? v : NULL;
+    return v->type.container == MIL_TENSOR && mil_dtype_is_float(v->type.dtype) ? v : NULL;
 }
 
 static propane_status imported_choose_output(imported_model *m, const imported_model_options *o, mil_value **out,
@@ -178,7 +178,7 @@ static propane_status imported_set_output(imported_model *m, const imported_mode
 /* ---- the weights ------------------------------------------------------------------------------------------------------------ */
 
 static bool imported_computed_with(const mil_op *op, int param) {
-    switch (op->info->params[param].klass) {
+    switch (op->info->params[param].type_class) {
     case MIL_CLASS_FLOAT:
     case MIL_CLASS_NUM:
     case MIL_CLASS_CHOSEN:
@@ -207,7 +207,7 @@ static bool imported_scales_image(const mil_op *op, const bool *image) {
         for (int i = 0; i < op->operands[p].count; i++) {
             const mil_value *v = op->operands[p].values[i];
             any |= image[v->id];
-            others |= !image[v->id] && !v->konst;
+            others |= !image[v->id] && !v->constant;
         }
     return any && !others;
 }
@@ -303,12 +303,12 @@ static propane_status imported_take_weights(imported_model *m, const imported_mo
     for (const mil_op *op = m->base->first; op; op = op->next) {
         if (!imported_is_candidate(op, used) || !imported_chosen((void *)(uintptr_t)o, op->results[0]->name)) continue;
         const mil_value *v = op->results[0];
-        if (imported_is_mask(v->konst)) {
+        if (imported_is_mask(v->constant)) {
             m->masks++;
             continue;
         }
         m->names[m->weight_count] = v->name;
-        m->weights[m->weight_count++] = (imported_weight){v->name, v->type, v->konst};
+        m->weights[m->weight_count++] = (imported_weight){v->name, v->type, v->constant};
         m->parameters += mil_type_count(&v->type);
     }
     return m->weight_count ? PROPANE_OK : imported_tell_none(m, o, used, err);
@@ -346,7 +346,7 @@ static propane_status imported_find_weights(imported_model *m, const imported_mo
 
 static propane_status imported_check_function(const imported_model *m, propane_error *err) {
     for (int i = 0; i < m->base->param_count; i++)
-        if (m->base->params[i]->type.shell != MIL_TENSOR)
+        if (m->base->params[i]->type.container != MIL_TENSOR)
             return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
                                 "%s: '%.60s' is a state; programs with states are not fine-tuned", m->module->source,
                                 m->base->params[i]->name);
@@ -475,8 +475,8 @@ static propane_status imported_replace(mil_module *to, const mil_function *f, co
         mil_pack_f64((char *)data + i * (mil_dtype_get(dtype)->bits / 8), dtype, &value, 1);
     }
     *c = (mil_const){.type = op->results[0]->type, .data = data, .bytes = mil_type_bytes(&op->results[0]->type)};
-    op->results[0]->konst = c;
-    op->operands[0].values[0]->konst = c;
+    op->results[0]->constant = c;
+    op->operands[0].values[0]->constant = c;
     return PROPANE_OK;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * An imported program made ready for training: which of its constants are learnt, which value the loss is taken of, and the
- * two functions that training runs: forward (outputs of several samples) and train (loss and gradients).
+ * An imported program made ready for training: which of its constants are learnt, which value the loss is taken of, and
+ * the two functions that training runs: forward (outputs of several samples) and train (loss and gradients).
  */
 #ifndef TRAIN_IMPORT_IMPORTED_MODEL_H
 #define TRAIN_IMPORT_IMPORTED_MODEL_H
@@ -49,13 +49,14 @@ typedef struct imported_model {
     int gradient_ops;    /* of the newest train function */
 } imported_model;
 
-/* Reads the program, makes it fp32 and finds all of the above. PROPANE_ERR_INVALID where nothing matches, with the names
- * that are nearest. */
+/* Reads the program, makes it fp32 and finds all of the above. PROPANE_ERR_INVALID where nothing matches, with the
+ * names that are nearest. */
 PROPANE_CHECK propane_status imported_model_open(const imported_model_options *options, imported_model *out,
                                                  propane_error *err);
 void imported_model_close(imported_model *m);
-/* Where the program alone did not say which axis the classes lie along: the one without which the output has the shape of a
- * sample's labels. PROPANE_ERR_INVALID where none is, or several are. `source` has the array; labels: with the samples in front. */
+/* Where the program alone did not say which axis the classes lie along: the one without which the output has the shape
+ * of a sample's labels. PROPANE_ERR_INVALID where none is, or several are. `source` has the array; labels: with the
+ * samples in front. */
 PROPANE_CHECK propane_status imported_model_choose_axis(imported_model *m, const char *source, int rank,
                                                         const int64_t *labels, propane_error *err);
 /* A sample's shape against the program's: ones in front do not count. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * The machine of a fine-tuning run: the model's two programs on a device, their buffers, weights and gradients. Samples are
- * put into its staging arrays; a run allocates nothing.
+ * The machine of a fine-tuning run: the model's two programs on a device, their buffers, weights and gradients. Samples
+ * are put into its staging arrays; a run allocates nothing.
  */
 #ifndef TRAIN_IMPORT_IMPORTED_STEP_H
 #define TRAIN_IMPORT_IMPORTED_STEP_H
@@ -24,9 +24,9 @@ typedef struct sample_source {
 
 typedef struct imported_step imported_step;
 
-/* On a device of its own, or on one that is shared and outlives it (NULL: none). `batch` samples at a time, if the program can be made
- * so and then gives for each sample what it gives for it alone; else one. `source` is asked for samples to try that with.
- * bisect: the folder of refusal_explain; borrowed. */
+/* On a device of its own, or on one that is shared and outlives it (NULL: none). `batch` samples at a time, if the
+ * program can be made so and then gives for each sample what it gives for it alone; else one. `source` is asked for
+ * samples to try that with. bisect: the folder of refusal_explain; borrowed. */
 PROPANE_CHECK propane_status imported_step_create(imported_model *m, const char *device, propane_device *shared,
                                                   const char *bisect, int64_t batch, const sample_source *source,
                                                   imported_step **out, propane_error *err);

@@ -44,8 +44,8 @@ typedef struct adamw_step {
     double lr, beta1, beta2, epsilon, weight_decay;
     double gradient_scale; /* each gradient is multiplied by it first */
     int64_t step;          /* 1 for the first: bias correction */
-    bool
-        guarded; /* what has a gradient that is no number stays as it is, with its neighbours: nobody has looked before */
+    /* what has a gradient that is no number stays as it is, with its neighbours: nobody has looked before */
+    bool guarded;
 } adamw_step;
 
 /* The tensors are copied; what they point to stays the caller's. */
@@ -53,19 +53,21 @@ PROPANE_CHECK propane_status adamw_create(const adamw_tensor *tensors, int count
 void adamw_free(adamw *a);
 /* The caller locks the buffers again at another address: tell before the next sweep. */
 adamw_tensor *adamw_tensor_at(adamw *a, int index);
-/* Length of the vector of all gradients; not finite if one of them is not. Goes over those whose squares are not known. */
+/* Length of the vector of all gradients; not finite if one of them is not. Goes over those whose squares are not
+ * known. */
 double adamw_gradient_norm(adamw *a);
 void adamw_update(adamw *a, const adamw_step *step);
-/* The same in parts: after begin the tensors of a list, and rows of a tensor, in any order and from two threads; nothing moves
- * twice, and the bits are those of adamw_update. One thread may call each of the two at a time; begin when neither runs. */
-/* `apart`: from `other`, which stays as it is, to `state`, whatever was there: it may be begun again with another step. Weights
- * that had a gradient which is no number are then those of `other`. */
+/* The same in parts: after begin the tensors of a list, and rows of a tensor, in any order and from two threads;
+ * nothing moves twice, and the bits are those of adamw_update. One thread may call each of the two at a time; begin
+ * when neither runs. */
+/* `apart`: from `other`, which stays as it is, to `state`, whatever was there: it may be begun again with another step.
+ * Weights that had a gradient which is no number are then those of `other`. */
 void adamw_begin(adamw *a, const adamw_step *step, bool apart);
 void adamw_exchange(adamw *a); /* `state` and `other` of all tensors */
 void adamw_abandon(adamw *a);  /* what was begun and has not moved stays; nothing runs */
 void adamw_update_tensors(adamw *a, const int *tensors, int count);
-/* Rows of `width` elements, which are called first_row, first_row + 1, ...; others are left out, and with `rows` NULL it is the
- * first `count`. When it returns they have moved, whoever did it. */
+/* Rows of `width` elements, which are called first_row, first_row + 1, ...; others are left out, and with `rows` NULL
+ * it is the first `count`. When it returns they have moved, whoever did it. */
 void adamw_update_rows(adamw *a, int tensor, const int32_t *rows, int64_t count, int64_t first_row, int64_t row_count,
                        int64_t width);
 /* Only writes the device's copies from the master weights: after loading. */

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: MIT
- * How AdamW's moments are stored: as they are, in 16 bits, or in 8 with a scale for each block, as 8-bit optimisers have them.
+ * How AdamW's moments are stored: as they are, in 16 bits, or in 8 with a scale for each block, as 8-bit optimisers
+ * have them.
  *
  *   fp32   4 bytes
  *   bf16   2 bytes
  *   int8   1 byte and 1/64 of one: small floating-point numbers times the block's scale, a power of two. First moments: a sign, 4 bits of
  *          exponent, 3 of mantissa; second ones: 5 of exponent, 3 of mantissa
  *
- * What is stored after a step is rounded at random, up as often as it is near: a mean that moves by less than the last bit
- * still moves in the long run. The random numbers come from the step, the tensor and the element, so results do not depend on
- * threads, and a resumed run draws the same. A first moment below 2^-16 of its block's largest becomes 0; a second one that small
- * stays at the smallest number there is, so that no step divides by nothing.
+ * What is stored after a step is rounded at random, up as often as it is near: a mean that moves by less than the last
+ * bit still moves in the long run. The random numbers come from the step, the tensor and the element, so results do not
+ * depend on threads, and a resumed run draws the same. A first moment below 2^-16 of its block's largest becomes 0; a
+ * second one that small stays at the smallest number there is, so that no step divides by nothing.
  *
  * What was loaded and is stored again unchanged has the same values: a checkpoint of fp32 numbers loses nothing.
  */
@@ -47,7 +48,8 @@ typedef struct moments_pair {
 void moments_load(const moments *m, int64_t begin, int64_t count, float *out);
 /* `key` 0: to the nearest; else rounded at random, drawn from the key and each element's place. Finite numbers only. */
 void moments_store(const moments *m, int64_t begin, int64_t count, const float *x, uint32_t key);
-/* The same of both, at most MOMENT_BLOCK elements, in one go: they share what is drawn for an element, half of its bits each. */
+/* The same of both, at most MOMENT_BLOCK elements, in one go: they share what is drawn for an element, half of its bits
+ * each. */
 void moments_pair_load(const moments_pair *p, int64_t begin, int64_t count, float *x1, float *x2);
 void moments_pair_store(const moments_pair *p, int64_t begin, int64_t count, const float *x1, const float *x2,
                         uint32_t key);

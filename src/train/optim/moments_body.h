@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
- * Owns the small forms of moments in the vectors of one instruction set: a file that includes this defines LANES (of 32 bits) and
- * MOMENTS_TARGET, an attribute, and gets MOMENTS_KERNELS. Its one idea: a small floating-point number is a float whose last bits are
- * cut off, so rounding at random is adding random bits below the cut. Vectors of the compiler's over whole blocks, from memory to
- * memory; the same bits whatever LANES is.
+ * Owns the small forms of moments in the vectors of one instruction set: a file that includes this defines LANES (of 32
+ * bits) and MOMENTS_TARGET, an attribute, and gets MOMENTS_KERNELS. Its one idea: a small floating-point number is a
+ * float whose last bits are cut off, so rounding at random is adding random bits below the cut. Vectors of the
+ * compiler's over whole blocks, from memory to memory; the same bits whatever LANES is.
  *
- * The codes of 64 elements lie as 16 words of four: byte k of word i is element 16 k + i. So bytes become words, and words bytes, by
- * shifts alone. bf16's halves likewise: 32 elements are 16 words of two.
+ * The codes of 64 elements lie as 16 words of four: byte k of word i is element 16 k + i. So bytes become words, and
+ * words bytes, by shifts alone. bf16's halves likewise: 32 elements are 16 words of two.
  */
 #include <string.h>
 
@@ -37,13 +37,14 @@ typedef float moments_floats __attribute__((vector_size(4 * LANES)));
 
 #define MOMENTS_GOLDEN 0x9e3779b1u
 
-/* What the random numbers of the elements from `first` on are made of; those of N elements later: add N * MOMENTS_GOLDEN. */
+/* What the random numbers of the elements from `first` on are made of; those of N elements later: add N *
+ * MOMENTS_GOLDEN. */
 MOMENTS_INLINE void moments_seed(moments_bits *seed, uint32_t first) {
     for (uint32_t i = 0; i < LANES; i++) (*seed)[i] = (first + i) * MOMENTS_GOLDEN;
 }
 
-/* 32 random bits of each element (the finalizer of MurmurHash3 by Austin Appleby, public domain): the lower half is the first
- * moment's, the upper the second's. */
+/* 32 random bits of each element (the finalizer of MurmurHash3 by Austin Appleby, public domain): the lower half is the
+ * first moment's, the upper the second's. */
 MOMENTS_INLINE void moments_random(moments_bits *random, const moments_bits *seed, uint32_t later, uint32_t key) {
     moments_bits x = (*seed + later * MOMENTS_GOLDEN) ^ key;
     x ^= x >> 16, x *= 0x85ebca6bu;
@@ -51,7 +52,8 @@ MOMENTS_INLINE void moments_random(moments_bits *random, const moments_bits *see
     *random = x ^ x >> 16;
 }
 
-/* What is added below a cut of that many bits: 16 random ones and half of what is below them, or with key 0 one half. */
+/* What is added below a cut of that many bits: 16 random ones and half of what is below them, or with key 0 one
+ * half. */
 MOMENTS_INLINE void moments_noise(moments_bits *noise, const moments_bits *random, bool second, uint32_t key, int cut) {
     const uint32_t drawn = key ? 0xffff : 0, fixed = key ? (1u << (cut - 16)) >> 1 : 1u << (cut - 1);
     *noise = ((second ? *random >> 16 : *random) & drawn) << (cut - 16) | fixed;
@@ -68,8 +70,8 @@ MOMENTS_INLINE float moments_scale(const float *x) {
     return moments_float((largest + 0x7fffffu) & 0x7f800000u);
 }
 
-/* The codes of a vector of elements. None is above the largest: the block's largest is at most 1 times its scale, and noise
- * ends below the cut. */
+/* The codes of a vector of elements. None is above the largest: the block's largest is at most 1 times its scale, and
+ * noise ends below the cut. */
 MOMENTS_INLINE void moments_encode(bool second, moments_bits *codes, const float *x, float inverse,
                                    const moments_bits *noise) {
     const int32_t zero = second ? MOMENTS_ZERO : MOMENTS_SIGNED_ZERO;
@@ -186,7 +188,7 @@ MOMENTS_INLINE void moments_load_bf16(const char *from, float *out) {
         }
 }
 
-/* ---- blocks, the last of which may be short ------------------------------------------------------------------------------- */
+/* ---- blocks, the last of which may be short ---------------------------------------------------------------------- */
 
 MOMENTS_INLINE void moments_load_whole(const moments *m, int64_t block, const void *from, float *out) {
     if (m->form == MOMENT_INT8)
@@ -281,7 +283,7 @@ MOMENTS_INLINE void moments_load_two(const moments_pair *p, int64_t at, float *x
     }
 }
 
-/* ------------------------------------------------------------------------------------------------------------------------- */
+/* ------------------------------------------------------------------------------------------------------------------ */
 
 MOMENTS_TARGET static void moments_load_these(const moments *m, int64_t begin, int64_t count, float *out) {
     moments_load_all(m, begin, count, out);

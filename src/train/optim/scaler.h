@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Dynamic loss scale: fp16 gradients below 2^-24, and what is below 2^-17 in a product of an engine (rule F3), vanish; those above
- * 65504, or 32768 in a product, overflow. So the loss is multiplied by a power of two that is as large as the gradients bear. A
- * non-finite gradient halves it and costs the step; a run of good steps doubles it.
+ * Dynamic loss scale: fp16 gradients below 2^-24, and what is below 2^-17 in a product of an engine (rule F3), vanish;
+ * those above 65504, or 32768 in a product, overflow. So the loss is multiplied by a power of two that is as large as
+ * the gradients bear. A non-finite gradient halves it and costs the step; a run of good steps doubles it.
  */
 #ifndef TRAIN_OPTIM_SCALER_H
 #define TRAIN_OPTIM_SCALER_H

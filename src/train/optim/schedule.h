@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * The learning rate of a step: a linear warm-up, then a way from the peak to the floor. warm-up-stable-decay ("wsd") stays at the
- * peak and goes down in a line over the last fifth of the steps.
+ * The learning rate of a step: a linear warm-up, then a way from the peak to the floor. warm-up-stable-decay ("wsd")
+ * stays at the peak and goes down in a line over the last fifth of the steps.
  */
 #ifndef TRAIN_OPTIM_SCHEDULE_H
 #define TRAIN_OPTIM_SCHEDULE_H

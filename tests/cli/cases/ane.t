@@ -50,76 +50,94 @@ $ PROPANE_ANE_LIBRARY=$PWD/standin.so PROPANE_STANDIN=hide_class=_ANERequest pro
 = 0
 # Baked weights: up to macOS 26 a process may compile 119 programs, so the run starts itself again, and ends with the same bits.
 @ echo 'train --data text.txt --kind bytes --layers 1 --width 32 --heads 2 --steps 130 --batch 1 --context 32 --precision fp16 --plan six' > args
+? part:lm
 $ export TMPDIR=$PWD/tmp PROPANE_ANE_LIBRARY=$PWD/standin.so; propane $(cat args) --device ane --weights inputs --run inputs
 >~ done: 130 steps in *
 = 0
+? part:lm
 $ export TMPDIR=$PWD/tmp PROPANE_ANE_LIBRARY=$PWD/standin.so; PROPANE_STANDIN=system=26 propane $(cat args) --device 'ane:memory?procedures=off&dispatch=standard' --weights baked --run baked > log; grep -c '^resumed' log; grep -c '^done' log; cmp inputs/model.safetensors baked/model.safetensors && echo same; (ls tmp; ls ../engine) | wc -l | tr -d ' '
 > 5
 > 1
 > same
 > 0
 = 0
+? part:lm
 $ export TMPDIR=$PWD/tmp PROPANE_ANE_LIBRARY=$PWD/standin.so; propane $(cat args) --device ane:client --weights inputs --run client && cmp inputs/model.safetensors client/model.safetensors && echo same
 >~ same
 = 0
 # All kernels are procedures of one compiled program: with baked weights that is one compile a step, and with weights as
 # inputs one compile for the run, behind one for each proof (of the weight mode, of procedures).
+? part:lm
 $ export TMPDIR=$PWD/tmp PROPANE_ANE_LIBRARY=$PWD/standin.so; PROPANE_STANDIN=system=26 propane $(cat args) --device ane --weights baked --run together > log; grep -c '^resumed' log; cmp inputs/model.safetensors together/model.safetensors && echo same; (ls tmp; ls ../engine) | wc -l | tr -d ' '
 > 1
 > same
 > 0
 = 0
+? part:lm
 $ export TMPDIR=$PWD/tmp PROPANE_ANE_LIBRARY=$PWD/standin.so; propane $(cat args) --device 'ane:memory?budget=3&dispatch=standard' --weights inputs --run one && cmp inputs/model.safetensors one/model.safetensors && echo same
 >~ kernels: 6 procedures of 1 compiled program; standard evaluation is used, as asked for
 >~ same
 = 0
+? part:lm
 $ export TMPDIR=$PWD/tmp PROPANE_ANE_LIBRARY=$PWD/standin.so; propane $(cat args) --device 'ane:memory?budget=3&dispatch=standard&procedures=off' --weights inputs --run each
 2~ propane train: kernel '*': ane: '*' would be compile 4 of this process, and after about 3 the compiler fails without a reason (C1)*
 = 1
+? part:lm
 $ export TMPDIR=$PWD/tmp PROPANE_ANE_LIBRARY=$PWD/standin.so; PROPANE_STANDIN=procedures=first propane $(cat args) --device ane --weights inputs --run apart && cmp inputs/model.safetensors apart/model.safetensors && echo same
 >~ kernels: a program each, since procedures do not hold here: element * of the result of function 1 is *
 >~ same
 = 0
+? part:lm
 $ export TMPDIR=$PWD/tmp PROPANE_ANE_LIBRARY=$PWD/standin.so; PROPANE_STANDIN=statistics=gives propane $(cat args) --steps 3 --device ane --profile --run told
 >~ the engine's own time: * of the device's * ms
 = 0
+? part:lm
 $ export TMPDIR=$PWD/tmp PROPANE_ANE_LIBRARY=$PWD/standin.so; propane $(cat args) --steps 3 --device ane --profile --run untold; grep -o '"programs":"6 procedures of 1 compiled program"' untold/log.jsonl
 >~ the engine's own time: not given by this engine
 >~ "programs":"6 procedures of 1 compiled program"
 = 0
 # Compiled programs that are loaded with other weights need neither restarts nor compiles.
+? part:lm
 $ export TMPDIR=$PWD/tmp PROPANE_ANE_LIBRARY=$PWD/standin.so; propane $(cat args) --device ane --weights reload --run reload > log; grep -c '^resumed' log; cmp inputs/model.safetensors reload/model.safetensors && echo same; (ls tmp; ls ../engine) | wc -l | tr -d ' '
 > 0
 > same
 > 0
 = 0
+? part:lm
 $ PROPANE_ANE_LIBRARY=$PWD/standin.so PROPANE_STANDIN=reload=baked TMPDIR=$PWD/tmp propane $(cat args) --device ane --weights reload --run stale
 2~ propane train: weights 'reload' do not hold here: *, as with the weights that were there before
 = 1
+? part:lm
 $ propane $(cat args) --device cpu --weights reload --run none
 2~ propane train: kernel '*': compile: device 'cpu' cannot use a compiled program again with other weights: compile it anew
 = 1
+? part:lm
 $ PROPANE_ANE_LIBRARY=$PWD/standin.so PROPANE_STANDIN=evaluate=0x1d,evaluate_at=40 TMPDIR=$PWD/tmp propane $(cat args) --device "ane:memory?dispatch=standard" --run failed
 2~ propane train: kernel '*': ane: the engine fails: com.apple.appleneuralengine, code *, status 0x1d: *; number, size or order of the surfaces (C11 to C13): *
 = 1
 # The product with the vocabulary on the engine: the same bits in every weight mode, restarts included.
+? part:lm
 $ export TMPDIR=$PWD/tmp PROPANE_ANE_LIBRARY=$PWD/standin.so; for w in inputs reload 'baked --compile-budget 40'; do propane $(cat args) --steps 12 --device 'ane:memory?procedures=off&dispatch=standard' --head device --weights $w --run head-${w% --*} > head-${w% --*}.log; done; grep -c '^resumed' head-baked.log; for w in baked reload; do cmp head-inputs/model.safetensors head-$w/model.safetensors && echo same; done
 > 2
 > same
 > same
 = 0
+? part:lm
 $ propane train --run head-inputs --resume --steps 13 --data text.txt --head host
 2~ propane train: *--head*
 = 1
 # The first weight mode that holds is taken.
+? part:lm
 $ PROPANE_ANE_LIBRARY=$PWD/standin.so PROPANE_STANDIN=order=declared TMPDIR=$PWD/tmp propane $(cat args) --steps 2 --device ane --run auto
 >~ device ane, fp16, plan six, weights inputs, threads *
 = 0
+? part:lm
 $ PROPANE_ANE_LIBRARY=$PWD/standin.so PROPANE_STANDIN=inputs=stale TMPDIR=$PWD/tmp propane $(cat args) --steps 2 --device ane --run auto2
 >~ weights 'inputs' do not hold here: element (*, *) of a small product is *, as with the weights that were there before
 >~ weights 'packed' do not hold here: *
 >~ device ane, fp16, plan six, weights baked, threads *
 = 0
+? part:lm
 $ PROPANE_ANE_LIBRARY=$PWD/standin.so PROPANE_STANDIN=inputs=stale TMPDIR=$PWD/tmp propane $(cat args) --steps 2 --device ane --weights inputs --run auto3
 2~ propane train: weights 'inputs' do not hold here: *
 = 1
@@ -136,6 +154,7 @@ $ test "$(grep -c '"ended": "answered"' probe.json)" -gt 45 && grep '"stand_in"'
 >   "stand_in": true,
 = 0
 # What it measured of the host takes the place of the estimates' assumptions.
+? part:lm
 $ propane estimate stories110m --rates probe.json | grep -c 'measured on a host (.*): products .* AdamW .* ns a parameter'
 > 1
 = 0

@@ -1,5 +1,5 @@
 # What the ane device does since macOS 27, and what is remembered of it, against the stand-in.
-! ldd
+! ldd part:lm
 @ ln -s "$(dirname "$(readlink ../bin/propane)")/tests/standin/libstandin.so" standin.so; test -f standin.so; mkdir tmp cache
 $ XDG_CACHE_HOME=$PWD/cache propane devices --forget
 > nothing is remembered of the ane device

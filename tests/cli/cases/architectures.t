@@ -1,4 +1,5 @@
 # Every architecture: a fresh model trains and resumes, its forms give the same loss, it generates.
+! part:lm
 @ awk 'BEGIN{for(i=0;i<400;i++) print "line", i*i%97, "of", i%7}' > text
 @ head -c 40 text > short
 @ printf 'sed -n "s/.*\\"$1\\":\\([0-9.e-]*\\).*/\\1/p" | tail -1\n' > ../bin/field; chmod +x ../bin/field

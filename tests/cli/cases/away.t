@@ -1,19 +1,16 @@
-# Training with few messages: fragments that take turns, workers of several ranks, lost ranks.
-! mpirun pgrep
+# Training with few messages: outer steps, warm-ups, workers of several ranks, lost ranks.
+! mpirun pgrep part:lm
 # (Open MPI's library leaves memory behind, which is not ours to find)
 @ awk 'BEGIN{for(i=0;i<1500;i++) print "line", i*i%977}' > text
 @ printf '#!/bin/sh\nexec propane train --data text --kind chars --layers 2 --width 32 --heads 2 --context 16 --batch 8 --eval-every 25 --eval-batches 2 --threads 1 --lr 1e-3 --min-lr 1e-3 --warmup 0 --outer-warmup 0 --checkpoint-every 7 --json "$@"\n' > ../bin/away; chmod +x ../bin/away
 @ cp "$REPO/tests/cli/ranks" ../bin
 @ printf '#!/bin/sh\nn=$1; shift; ranks $n env -u OMPI_COMM_WORLD_LOCAL_SIZE "$@"\n' > ../bin/apart; chmod +x ../bin/apart
 @ printf '#!/bin/sh\nsed -nE "s/.*\\"val_loss\\":([0-9.]+).*/\\1/p" $1 | tail -1\n' > ../bin/last; chmod +x ../bin/last
-# one worker with several fragments trains as alone; and what cannot be is said
-$ away --steps 20 --run one > one.log; ranks 1 away --steps 20 --run one.outer --outer 8 --outer-fragments 4 2> told > one.outer.log; cmp one/model.safetensors one.outer/model.safetensors; cat told
+# one worker trains as alone; and what cannot be is said
+$ away --steps 20 --run one > one.log; ranks 1 away --steps 20 --run one.outer --outer 8 2> told > one.outer.log; cmp one/model.safetensors one.outer/model.safetensors; cat told
 > propane: --outer 8 does nothing: one process has nobody to agree with; start several with mpirun
 = 0
-$ for o in "--outer-fragments 4" "--outer 10 --outer-fragments 4" "--outer 10 --outer-fragments 5 --outer-delay 3" "--outer 10 --node-ranks 2" "--outer-warmup 5"; do ranks 3 away --batch 9 --run bad $o 2>&1 | sed -n 's/.*rank [012] of 3: //p' | head -1; done
-> --outer-fragments is for training with few messages; give --outer H, too
-> --outer-fragments 4 take turns within --outer 10 steps; give a divisor of them
-> --outer-delay 3: the next part is sent 2 steps later already; give that at most
+$ for o in "--outer 10 --node-ranks 2" "--outer-warmup 5"; do ranks 3 away --batch 9 --run bad $o 2>&1 | sed -n 's/.*rank [012] of 3: //p' | head -1; done
 > --node-ranks 2: 3 ranks cannot be shared out among such workers; give a divisor
 > --outer-warmup is for training with few messages; give --outer H, too
 = 0
@@ -21,22 +18,17 @@ $ for o in "--outer-fragments 4" "--outer 10 --outer-fragments 4" "--outer 10 --
 $ ranks 2 propane train --data text --kind chars --layers 1 --width 16 --heads 1 --context 16 --batch 8 --steps 20 --eval-every 0 --outer 10 --run told1 2> told > told1.log; cat told; ranks 2 propane train --data text --init one --batch 8 --context 16 --steps 20 --eval-every 0 --outer 10 --run told2 > told2.log
 > propane: --outer 10 from random weights ends at a higher loss than data-parallel training; --outer-warmup N makes the first N steps data-parallel, --init begins with a model that has learnt
 = 0
-# with one fragment and no delay it is the plain outer step, bit for bit, in fp32 and in 4 bits
-$ for w in fp32 int4; do ranks 2 away --steps 45 --run plain.$w --outer 10 --wire $w > plain.$w.log; ranks 2 away --steps 45 --run p1.$w --outer 10 --outer-fragments 1 --outer-delay 0 --wire $w > p1.$w.log; cmp plain.$w/model.safetensors p1.$w/model.safetensors && echo same; done
-> same
-> same
-= 0
-# what is under way does not depend on how it travels: messages give the bits of shared memory
-$ ranks 2 away --steps 45 --run s.near --outer 20 --outer-fragments 4 > s.near.log; apart 2 away --steps 45 --run s.apart --outer 20 --outer-fragments 4 > s.apart.log; cmp s.near/model.safetensors s.apart/model.safetensors && echo same
+# what ranks agree on does not depend on how it travels: messages give the bits of shared memory
+$ ranks 2 away --steps 45 --run s.near --outer 20 > s.near.log; apart 2 away --steps 45 --run s.apart --outer 20 > s.apart.log; cmp s.near/model.safetensors s.apart/model.safetensors && echo same
 > same
 = 0
-# killed at any step and resumed, a run goes on bit for bit: what is under way, remainders of 4 bits, each rank's weights
+# killed at any step and resumed, a run goes on bit for bit: remainders of 4 bits, each rank's weights
 # (the run to be killed has no end of its own; where it was killed tells how many steps both of them take)
 @ printf '#!/bin/sh\nname=$1; shift; ranks 2 away --steps 100000 --run b.$name "$@" ${WARM:+--outer-warmup 90000} > b.$name.log 2>&1 & until [ -f b.$name/checkpoint.safetensors ]; do sleep 0.1; done; sleep 0.3; kill -9 $(pgrep -x -a propane | grep -e "--run b.$name" | tail -1 | cut -d" " -f1); wait; last=$(sed -nE "s/.*\\"step\\": ?([0-9]+).*/\\1/p" b.$name/log.jsonl | tail -1); n=$((last / 20 * 20 + 100)); warm=${WARM:+--outer-warmup $((n - 53))}; ranks 2 away --steps $n --run a.$name "$@" $warm > a.$name.log; ranks 2 propane train --data text --run b.$name --resume --steps $n --threads 1 --json $WIRE $warm > c.$name.log; cmp a.$name/model.safetensors b.$name/model.safetensors && cmp a.$name/checkpoint.safetensors b.$name/checkpoint.safetensors && echo same\n' > ../bin/killed; chmod +x ../bin/killed
-$ killed half --outer 20 --outer-fragments 2 --outer-delay 10 --outer-mix 0.3
+$ killed half --outer 20
 > same
 = 0
-$ WIRE="--wire int4" killed int4 --outer 20 --outer-fragments 5 --wire int4
+$ WIRE="--wire int4" killed int4 --outer 20 --wire int4
 > same
 = 0
 # so do sharded moments of 8 bits
@@ -44,17 +36,16 @@ $ WIRE=--shard killed small --shard --moments int8
 > same
 = 0
 # so it does in a warm-up, after which it comes to outer steps, and killed after one
-$ WARM=1 killed warm --outer 20; WARM=1 killed warm.streamed --outer 20 --outer-fragments 2 --outer-delay 10
-> same
+$ WARM=1 killed warm --outer 20
 > same
 = 0
-$ killed after --outer 20 --outer-warmup 33; WIRE="--wire int4" killed after.streamed --outer 20 --outer-warmup 33 --outer-fragments 5 --wire int4
+$ killed after --outer 20 --outer-warmup 33; WIRE="--wire int4" killed after.int4 --outer 20 --outer-warmup 33 --wire int4
 > same
 > same
 = 0
 # the steps of a warm-up are those of data-parallel training, bit for bit; a run that is nothing else says so, and ranks keep no
 # files of their own; of workers of two ranks with sharded moments, gradients summed in another order: seen 3e-8
-$ ranks 2 away --steps 45 --run dp > dp.log; ranks 2 away --steps 45 --run all.warm --outer 10 --outer-warmup 60 --outer-fragments 2 > all.warm.log 2> told; cmp dp/model.safetensors all.warm/model.safetensors && echo same; cat told; ls all.warm | grep -c worker; ranks 4 away --steps 45 --run warm4 --outer 10 --outer-warmup 45 --node-ranks 2 --shard > warm4.log 2>&1; echo $(last dp.log) $(last warm4.log) | awk '{d = $1 - $2; print (d < 1e-6 && d > -1e-6)}'
+$ ranks 2 away --steps 45 --run dp > dp.log; ranks 2 away --steps 45 --run all.warm --outer 10 --outer-warmup 60 > all.warm.log 2> told; cmp dp/model.safetensors all.warm/model.safetensors && echo same; cat told; ls all.warm | grep -c worker; ranks 4 away --steps 45 --run warm4 --outer 10 --outer-warmup 45 --node-ranks 2 --shard > warm4.log 2>&1; echo $(last dp.log) $(last warm4.log) | awk '{d = $1 - $2; print (d < 1e-6 && d > -1e-6)}'
 > same
 > propane: --outer 10 does nothing: --outer-warmup 60 is as long as the run, 45 steps
 > 0
@@ -77,9 +68,7 @@ $ ranks 4 propane train --data text --run s.near --resume --steps 90 --threads 1
 = 0
 # two workers of two ranks: inside a worker as data-parallel, between them as outer steps; moments sharded or not, gradients
 # summed in another order: seen 3e-7
-$ for o in "" "--shard" "--shard --outer-fragments 4" "--outer-fragments 4"; do ranks 4 away --steps 45 --run n4 --outer 20 --node-ranks 2 $o > n4.log; ranks 2 away --steps 45 --run n2 --outer 20 $(echo $o | sed s/--shard//) > n2.log; echo $(last n4.log) $(last n2.log) | awk '{d = $1 - $2; print (d < 1e-5 && d > -1e-5)}'; rm -rf n4 n2; done
-> 1
-> 1
+$ for o in "" "--shard"; do ranks 4 away --steps 45 --run n4 --outer 20 --node-ranks 2 $o > n4.log; ranks 2 away --steps 45 --run n2 --outer 20 $(echo $o | sed s/--shard//) > n2.log; echo $(last n4.log) $(last n2.log) | awk '{d = $1 - $2; print (d < 1e-5 && d > -1e-5)}'; rm -rf n4 n2; done
 > 1
 > 1
 = 0
@@ -89,13 +78,13 @@ $ ranks 2 away --steps 20 --run joined --outer 10 --shard 2> told > joined.log; 
 = 0
 # workers of two ranks, killed and resumed bit for bit
 @ sed -i.old s/ranks.2/ranks\ 4/g ../bin/killed
-$ killed nodes --outer 20 --outer-fragments 4 --node-ranks 2
+$ killed nodes --outer 20 --node-ranks 2
 > same
 = 0
 # told to stop, all ranks do after the same step, and the run goes on from there bit for bit (mpirun that ends a job reads no
 # output any more, so these ranks write to a file)
 @ printf '#!/bin/sh\nexec away "$@" > out.$OMPI_COMM_WORLD_RANK\n' > ../bin/quiet; chmod +x ../bin/quiet
-$ ranks 2 away --steps 1500 --run t1 --outer 20 --outer-fragments 4 > t1.log; ranks 2 quiet --steps 1500 --run t2 --outer 20 --outer-fragments 4 2> t2.log & p=$!; until [ -f t2/checkpoint.safetensors ]; do sleep 0.1; done; kill -TERM $p; wait; grep -c '"event": *"stopped"' t2/log.jsonl; ranks 2 propane train --data text --run t2 --resume --threads 1 --json > t3.log; cmp t1/model.safetensors t2/model.safetensors && echo same
+$ ranks 2 away --steps 1500 --run t1 --outer 20 > t1.log; ranks 2 quiet --steps 1500 --run t2 --outer 20 2> t2.log & p=$!; until [ -f t2/checkpoint.safetensors ]; do sleep 0.1; done; kill -TERM $p; wait; grep -c '"event": *"stopped"' t2/log.jsonl; ranks 2 propane train --data text --run t2 --resume --threads 1 --json > t3.log; cmp t1/model.safetensors t2/model.safetensors && echo same
 > 1
 > same
 = 0
@@ -106,13 +95,13 @@ $ for which in tail head; do OMPI_MCA_odls_base_sigkill_timeout=4 ranks 2 away -
 > if one was lost, the last checkpoint is whole: go on from it with mpirun -n 2 propane train --resume --run lost.head
 > whole
 = 0
-# the log, the view and the report tell workers, bytes and how old the oldest part is
-$ ranks 2 away --steps 40 --run seen --outer 20 --outer-fragments 4 > seen.log; grep -c outer_bytes seen/log.jsonl; grep -o '"workers": *2' seen/log.jsonl | tr -d ' '; sed -nE 's/.*"staleness":([0-9]*).*/\1/p' seen/log.jsonl | sort -n | tail -1
-> 8
+# the log, the view and the report tell workers, bytes and when they last agreed
+$ ranks 2 away --steps 40 --run seen --outer 20 > seen.log; grep -c outer_bytes seen/log.jsonl; grep -o '"workers": *2' seen/log.jsonl | tr -d ' '; sed -nE 's/.*"staleness":([0-9]*).*/\1/p' seen/log.jsonl | sort -n | tail -1
+> 2
 > "workers":2
-> 21
+> 19
 = 0
 $ propane watch seen | grep -o "2 workers .* ago"; grep -o "<b>2</b><span>workers" seen/report.html
-> 2 workers   each rank sent 309 KB, last 109 KB   agreed 0 steps ago
+> 2 workers   each rank sent 218 KB, last 109 KB   agreed 0 steps ago
 > <b>2</b><span>workers
 = 0

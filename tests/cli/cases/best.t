@@ -1,4 +1,5 @@
 # The best weights are kept, not the last ones: a run that gets worse ends with the model of its lowest validation loss.
+! part:lm
 @ awk 'BEGIN{for(i=0;i<400;i++) print "line", i*i%97, i*31%11}' > text
 @ printf 'propane train --data text --kind bytes --layers 1 --width 32 --heads 2 --context 16 --batch 4 --lr 0.3 --clip 0 --warmup 0 --schedule constant --eval-every 4 --eval-batches 4 --json "$@"\n' > ../bin/wild; printf 'sed -nE "s/.*\\"$1\\":([-0-9.e]*).*/\\1/p" | tail -1\n' > ../bin/key; chmod +x ../bin/wild ../bin/key
 $ wild --steps 40 --run a > log; lowest=$(sed -nE 's/.*"val_loss":([0-9.]*),"val_nats.*/\1/p' log | sort -g | head -1); test "$(key best_val_loss < log)" = "$lowest" && test "$(key best_step < log)" -lt 40 && echo the best

@@ -59,16 +59,20 @@ $ PROPANE_ANE_LIBRARY=$PWD/standin.so PROPANE_STANDIN=compile=invalid,compile_at
 = 0
 # Kernels of a training step, and the two programs of a package's training.
 @ for i in 1 2 3 4 5 6 7 8; do cat $REPO/docs/architecture.md; done | head -c 30000 > text.txt; echo 'train --data text.txt --kind bytes --layers 1 --width 32 --heads 2 --steps 2 --batch 1 --context 32 --precision fp16 --plan six' > args
+? part:lm
 $ PROPANE_ANE_LIBRARY=$PWD/standin.so PROPANE_STANDIN=refuse_op=softmax propane $(cat args) --device ane --run plain
 2~ propane train: kernel 'fwdAttn': ane: Apple's compiler refuses 'fwdAttn' *; --bisect of 'propane run' and 'propane train' names the operation
 = 1
+? part:lm
 $ for p in auto on; do PROPANE_ANE_LIBRARY=$PWD/standin.so PROPANE_STANDIN=refuse_op=softmax propane $(cat args) --device "ane?procedures=$p" --run run-$p --bisect 2>&1 | tail -1; ls run-$p; grep -c softmax run-$p/refused/model.mil; done
 >~ propane train: kernel 'fwdAttn': softmax 'probs' is refused, also by itself (operation * of *; *; no rule knows this; the smallest program that is refused (1 operation) is run-auto/refused/model.mil *
 >~ propane train: kernel 'fwdAttn': softmax 'probs' *run-on/refused/model.mil *
 = 0
+? part:lm
 $ PROPANE_ANE_LIBRARY=$PWD/standin.so PROPANE_STANDIN=refuse_op=silu propane $(cat args) --device 'ane?procedures=off&dispatch=standard' --weights baked --run baked --bisect 2>&1 | tail -1
 >~ propane train: kernel 'fwdFFN': silu 'silu' is refused, also by itself *
 = 0
+? part:lm
 $ PROPANE_ANE_LIBRARY=$PWD/standin.so propane $(cat args) --device ane --run run-auto
 >~ done: 2 steps in *
 = 0

@@ -24,9 +24,11 @@ $ XDG_CACHE_HOME=$PWD/cache sh -c 'sed -i.old "s/: .*/: 20 10/" cache/propane/pr
 = 0
 
 # A run of training by the library learns the same, and tells who did what.
+? part:lm
 $ propane $(cat args) --run own-run --json | grep '"step":4,.*"loss"' | sed 's/.*"loss":\([0-9]*\.[0-9][0-9]\).*/\1/' > own-loss; propane $(cat args) --blas $PWD/blas.so --run other-run --json --profile > log; grep '"step":4,.*"loss"' log | sed 's/.*"loss":\([0-9]*\.[0-9][0-9]\).*/\1/' | cmp - own-loss && test -s own-loss && grep -c '"event":"products","library_calls":[1-9][0-9]*,"own_calls":0' log
 > 1
 = 0
+? part:lm
 $ propane $(cat args) --blas $PWD/blas.so --run third-run --profile | grep 'large products'
 >~ large products: * by */blas.so (100% of the arithmetic), 0 by the own kernels
 = 0

@@ -1,4 +1,5 @@
 # A conversation through pipes.
+! part:lm
 @ awk 'BEGIN{for(i=0;i<3000;i++) print "line", i*i%977, "of", i%7}' > text
 @ propane tokenize text --vocab 300 --out v.json --tokens ids > log
 @ propane train --data ids --tokenizer v.json --layers 1 --width 32 --heads 2 --kv-heads 1 --context 64 --batch 4 --steps 100 --warmup 5 --lr 1e-2 --eval-batches 2 --run m > log; sed 's/"max_position_embeddings": *64/"max_position_embeddings":256/' m/config.json > m/config.json.new && mv m/config.json.new m/config.json

@@ -48,6 +48,12 @@ $ propane check C27a.good.mil --target m4 --strict
 > m4: no known rule refuses it
 = 0
 
+# A column of several chips says which they are.
+$ propane check C27a.bad.mil --target m1,m4,m4-max --strict > shared; grep -E '^operation|^m4 [+]1' shared
+> operation    count  m1       m4 +1
+> m4 +1: m4, m4-max
+= 0
+
 # The same program through Core ML: the operation moves to the CPU, and forms that only the compiler of MIL text minds are silent.
 $ propane check C27a.bad.mil --path coreml --target m1,m4
 >~ path: through Core ML*
@@ -132,15 +138,18 @@ $ propane check model.mlpackage
 = 1
 
 # What the plans write: the engine takes the fp16 kernels, not the ones that the host runs in fp32.
+? part:lm
 $ propane plan --plan six --precision fp16 --context 32 --write kernels --target m1,m4
 >~ m1        no known rule refuses its device kernels
 >~ m4        no known rule refuses its device kernels
 = 0
+? part:lm
 $ propane check kernels --target m1
 >~ refused C18a: *
 >~   kernels/model.mil:*
 >~ m1: refused by C18a, C18b*
 = 1
+? part:lm
 $ propane plan --plan six --precision fp32 --context 32 --target m1,m4
 >~ m1        plan six, kernel fwdAttn: *rule C18a refuses it on M1*
 >~ m4        plan six computes in fp32, and rule C18c*
@@ -200,6 +209,7 @@ $ propane check cat.png
 $ propane check a.db
 2~ propane check: a.db: nothing that can be checked: it is an SQLite database; *
 = 1
+? part:lm
 $ propane check chat.jsonl
 2> propane check: chat.jsonl: nothing that can be checked: it is instruction data (JSON lines)
 = 1

@@ -53,25 +53,32 @@ $ propane run m.mil --seed 3 --device 'sim:m4?level=registers'
 $ propane run m.mil --seed 3 --device 'sim:m1?level=ops'
 2~ *level is registers, not 'ops'*
 = 1
+? part:lm
 $ propane run m.mil --seed 3 --device 'sim:m1?level=registers&table=0'
 2~ *not 'table=0'*
 = 1
 # Training through compiled registers: seven steps later than the processor, because its loss scale has to come down first
 # (what is fp32 there is fp16 here).
+? part:lm
 @ seq 1 4000 > text; propane tokenize text --vocab 300 --out v.json --tokens ids > /dev/null
 @ printf 'propane train --data ids --tokenizer v.json --layers 2 --width 64 --heads 4 --kv-heads 2 --context 32 --batch 2 --warmup 2 --lr 1e-3 --eval-batches 1 --precision fp16 --json "$@"\n' > ../bin/small; chmod +x ../bin/small
 @ printf 'grep -o "\\"loss\\": *[0-9.]*" | tail -1 | sed "s/.*: *//"\n' > ../bin/loss; chmod +x ../bin/loss
+? part:lm
 $ small --steps 23 --run a | loss > a.loss; small --steps 30 --device registers --weights inputs --run b | loss > b.loss; paste a.loss b.loss | awk '{d = $1 - $2; print (d < 0.25 && d > -0.25 && $1 < 5) ? "near" : "far " $1 " " $2}'
 > near
 = 0
 # Weights overwritten in place give the bits of weights as inputs; it is what a device takes that can do so.
+? part:lm
 @ for w in inputs patched auto; do small --steps 12 --device registers --weights $w --plan six --run w$w > w$w.log; done
+? part:lm
 $ cmp winputs/model.safetensors wpatched/model.safetensors && cmp wauto/model.safetensors wpatched/model.safetensors && grep -o '"weights": *"[a-z]*"' wauto/log.jsonl wauto/train.json | head -1
 >~ *patched*
 = 0
+? part:lm
 $ small --steps 1 --weights patched --run d
 2~ *device 'cpu' cannot *
 = 1
+? part:lm
 $ propane train --data ids --tokenizer v.json --layers 2 --width 64 --heads 4 --context 32 --steps 1 --device accel --run c
 2~ *no /dev/accel/accelN is the Neural Engine's*
 = 1

@@ -31,10 +31,18 @@ $ propane estimate state.mil --target all --ops
 $ propane estimate state.mlpackage --target m4 --json
 >~     "op": "write_state",
 = 0
+? part:lm
 $ propane estimate stories110m --target m4
 >~ M4, estimated: plan six, weights inputs, batch 1 x 256, head on the host, moments fp32, update after 1
 >~   assumed of the host of M4: *
 = 0
+# rows of a comparison fit a screen; what refuses some of them is said once, under the table
+? part:lm
+$ propane estimate stories110m --target m4 --compare > table; grep -E '^(six|ten|layer) ' table | awk 'length($0) > 116'; grep -c ' \[1\]$' table; grep -c '^\[1\] refused: ' table
+> 3
+> 1
+= 0
+? part:lm
 $ propane estimate stories110m --target m4 --plan seven
 2> propane estimate: --plan 'seven': plans are layer, six, ten
 = 1
@@ -52,31 +60,38 @@ $ propane estimate --points wrong.csv
 = 1
 # A host's measured rates instead of the assumed ones: twice as fast an update is half of it, and the file is checked.
 @ printf '{"system": "Darwin 25 arm64", "answers": {"host-products": {"own_tflops": 0.2, "library_tflops": 2.75}, "host-memory": {"gb_per_s": 95}, "host-conversions": {"fp16_gb_per_s": 45}, "host-update": {"fp32_ns": 0.4, "bf16_ns": 0.3, "int8_ns": 0.2, "fp32_early_ns": 0.45, "bf16_early_ns": 0.35, "int8_early_ns": 0.25}}}' > rates.json; sed 's/"fp32_ns": 0.4/"fp32_ns": 0.2/' rates.json > quick.json; sed 's/"int8_ns": 0.2/"int8_ns": -1/' rates.json > wrong.json; echo '{"answers": 3}' > none.json; echo '[' > broken.json
+? part:lm
 $ propane estimate stories110m --target m4 --rates rates.json | tail -1
 >   measured on a host (Darwin 25 arm64): products 2.75 TFLOPS fp32, elementwise 45 GB/s, memory 95 GB/s, AdamW 0.4, 0.3 and 0.2 ns a parameter with fp32, bf16 and int8 moments; assumed: all at once 108 GB/s
 = 0
+? part:lm
 $ for f in rates quick; do propane estimate stories110m --rates $f.json --json | sed -n 's/.*"sweep_ms": \(....\).*/\1/p'; done
 > 43.8
 > 21.9
 = 0
 # Updates that are guessed go at their own measured rate, where there are such: packed weights wait for the norm.
+? part:lm
 $ for w in inputs packed; do propane estimate stories110m --rates rates.json --overlap early --weights $w | sed -nE 's/.*(updates guessed).*/\1/p; s/.*AdamW ([0-9., and]*) ns.*/\1/p'; done
 > updates guessed
 > 0.45, 0.35 and 0.25
 > 0.4, 0.3 and 0.2
 = 0
+? part:lm
 $ propane estimate stories110m --overlap early --workers 4
 2~ propane estimate: *overlap early is for one process*
 = 1
+? part:lm
 $ propane plan stories110m --search --moments fp32 --rates rates.json | grep -c 'measured on a host'
 > 1
 = 0
+? part:lm
 $ for f in wrong none broken missing; do propane estimate stories110m --rates $f.json; done
 2~ propane estimate: wrong.json: answer "host-update" has no positive number "int8_ns"; *
 2~ propane estimate: none.json: answer "host-products" has no positive number "own_tflops"; *
 2~ propane estimate: *broken.json*
 2~ propane estimate: *missing.json*
 = 1
+? part:lm
 $ propane estimate stories110m --target m4,m1 --rates rates.json
 2~ propane estimate: rates are one host's: *
 = 1
@@ -86,17 +101,66 @@ $ propane plan stories110m --rates rates.json
 = 2
 # A simulated engine beside the loss.
 @ yes 'the quick brown fox jumps over the lazy dog.' | head -400 > text.txt
+? part:lm
 $ propane train --data text.txt --kind bytes --run run --device sim:m4 --plan six --precision fp16 --steps 2 --layers 1 --width 32 --heads 1 --batch 1 --context 32 --json 2> /dev/null
 >~ *"device_ms":*"simulated":"M4","energy_j":*"utilisation":*
 = 0
+? part:lm
 $ propane train --data text.txt --kind bytes --run plain --device sim:m4 --plan six --precision fp16 --steps 2 --layers 1 --width 32 --heads 1 --batch 1 --context 32
 >~ *step 2/2 *(M4 simulated: * ms on the engine, * % of its roof, * mJ)
 = 0
+? part:lm
 $ propane train --data text.txt --kind bytes --run never --device sim:m9 --plan six --precision fp16 --steps 2
 2~ propane train: there is no chip 'm9'; *
 = 1
-# what is counted nowhere is refused by name
-$ propane estimate stories110m --target m4 --lora-rank 8
-2~ propane estimate: --lora-rank is of adapters that a server averages, with --workers; *
+# Adapters alone: less than half of a step that learns all weights, and no program is compiled again.
+? part:lm
+$ propane estimate stories110m --target m4 --plan layer --lora-rank 8 --weights baked
+>~ M4, estimated: *, update after 1, adapters of rank 8 alone
+>~ *programs compiled once: 50; again after each update: 0, loaded again: 0
+>~   joules of a batch: engine * + processor * + memory * + idle * = * J, within a factor of two
+= 0
+? part:lm
+$ for n in 0 8; do propane estimate stories110m --target m4 --plan layer --lora-rank $n --json | sed -n 's/.*"step_ms": \([0-9]*\).*/\1/p'; done | { read all; read few; test $((2 * few)) -lt $all && echo less than half; }
+> less than half
+= 0
+$ propane estimate $REPO/examples/add.mil --lora-rank 8
+2~ propane estimate: --lora-rank is for a model that is trained, *
 2> Try 'propane estimate --help'.
 = 2
+# Published steps: the same model at twice the positions, and a row whose chip is not known.
+@ printf 'id,chip,os,path,workload,shape,latency_ms,source,note\na,M4,,direct,train_step,"Qwen-like L=4,D=512,F=1536,V=8000,S=256",30,x,dynamic\nb,M4,,direct,train_step,"Qwen-like L=4,D=512,F=1536,V=8000,S=512",3,x,dynamic\nc,M9,,direct,train_step,"Qwen-like L=4,D=512,F=1536,V=8000,S=512",3,x,dynamic\nd-matmul,M2 Pro,,direct,train_step,"Qwen-like L=4,D=512,F=1536,V=8000,S=128",30,x,dynamic\n' > steps.csv
+$ propane estimate --points steps.csv
+>~ a * M4 * packed * 30.0 ms *
+>~ d-matmul * packed, a call a product * 30.0 ms *
+>~ 3 of 4 published steps are covered; relative error: median * %, * of them above 25 %, 1 above 40 %
+= 0
+$ propane estimate --points steps.csv --json
+>~   "above_40_percent": 1
+= 0
+# A package goes through Core ML: what a rule takes off the engine is the CPU's, and the switches count. MIL text has no CPU.
+@ printf 'program(1.3)\n{\n    func main<ios18>(tensor<fp16, [1, 4, 8, 8]> x) {\n        tensor<fp16, [1, 4, 8, 8]> a = add(x = x, y = fp16(1));\n        tensor<fp16, [1, 4, 8, 8]> s = cumsum(x = a, axis = int32(3), exclusive = bool(false), reverse = bool(false));\n        tensor<fp16, [1, 4, 8, 8]> y = mul(x = s, y = fp16(2));\n    } -> (y);\n}\n' > away.mil; propane convert away.mil away.mlpackage > /dev/null
+$ propane estimate away.mlpackage --target m4
+>~ away.mlpackage: estimated for the path coreml, not measured
+>~ M4 *; 1 operation on the CPU about 0.005 ms, 2 switches about 0.176 ms
+= 0
+$ propane estimate away.mlpackage --target m4 --json
+>~   "cpu_ops": 1,
+>~   "switches": 2,
+= 0
+$ propane estimate away.mlpackage --target m4 --path direct --json
+>~   "cpu_ops": 0,
+>~   "switches": 0,
+= 0
+$ propane diff away.mlpackage --seed 1 --precision-a typed --device-b sim:m4
+>~ nothing differs by more than 0.01
+= 0
+$ propane run away.mil --seed 1 --device sim:m4
+2~ propane run: *cumsum 's': rule O1 refuses it on M4: *
+= 1
+$ propane run away.mil --seed 1 --device 'sim:m4?path=1'
+>~ output y *
+= 0
+$ propane run away.mlpackage --seed 1 --device 'sim:m4?path=0'
+2~ propane run: *cumsum 's': rule O1 refuses it on M4: *
+= 1

@@ -30,11 +30,13 @@ $ $(cat at)/events "$REPO/examples/add.mil"
 >~ the device is at 2
 >~ run 2: * ms simulated
 = 0
+? part:lm
 $ $(cat at)/events "$REPO/examples/add.mil" cpu | head -2
 > queued; the device is at 0
 > the device is at 2
 = 0
 # Text as it comes, from C++: what the command writes.
+? part:lm
 @ awk 'BEGIN{for(i=0;i<300;i++) print "line", i*i%97, "of", i%7}' > text; propane tokenize text --vocab 280 --out v.json --tokens ids > log; propane train --data ids --tokenizer v.json --layers 1 --width 16 --heads 2 --context 32 --batch 2 --steps 5 --run m > log
 $ [ -x "$(cat at)/stream" ] || { echo same; exit 0; }; propane generate m --prompt 'line 1' --count 12 --temperature 0 > want; { printf 'line 1'; $(cat at)/stream m 'line 1' 12; } | tee got | sed '$d' | cmp - want && echo same
 > same
@@ -43,7 +45,7 @@ $ [ -x "$(cat at)/stream" ] || { echo 'stream: no compiler of C++' >&2; exit 1; 
 2~ stream: *
 = 1
 # From outside of the tree, with pkg-config and with CMake.
-@ nm "$(dirname "$(cat at)")/../libpropane.a" | grep -q __asan_init && echo -fsanitize=address,undefined > flags; nm "$(dirname "$(cat at)")/../libpropane.a" | grep -q __tsan_init && echo -fsanitize=thread > flags; touch flags; make -s -C "$REPO" BUILD="$(dirname "$(dirname "$(cat at)")")" PREFIX="$PWD/prefix" install-files > install.log 2>&1 || cat install.log; cp -r "$REPO/examples/library" outside
+@ nm "$(dirname "$(cat at)")/../libpropane.a" | grep -q __asan_init && echo -fsanitize=address,undefined > flags; nm "$(dirname "$(cat at)")/../libpropane.a" | grep -q __tsan_init && echo -fsanitize=thread > flags; touch flags; make -s -C "$REPO" BUILD="$(dirname "$(dirname "$(cat at)")")" PREFIX="$PWD/prefix" UNITS= install-files > install.log 2>&1 || cat install.log; cp -r "$REPO/examples/library" outside
 $ export PKG_CONFIG_PATH=$PWD/prefix/lib/pkgconfig; for f in outside/*.c; do cc -std=c11 -Wall -Wextra -pedantic -Werror $(cat flags) "$f" $(pkg-config --cflags --libs propane) -lm -o "${f%.c}" || exit 1; done; LD_LIBRARY_PATH=$PWD/prefix/lib outside/gradient | tail -1
 >~ largest difference *e-0*
 = 0

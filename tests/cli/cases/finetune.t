@@ -1,4 +1,5 @@
 # Fine-tuning on instruction data: what is learnt of it, what is wrong with it, and that it can be interrupted.
+! part:lm
 @ awk 'BEGIN{for(i=0;i<3000;i++) print "line", i*i%977, "of", i%7}' > text
 @ awk 'BEGIN{for(i=0;i<200;i++) printf "{\"prompt\": \"line %d of\", \"completion\": \" %d\"}\n", i*i%977, i%7}' > plain.jsonl
 @ awk 'BEGIN{for(i=0;i<60;i++) printf "{\"messages\": [{\"role\": \"user\", \"content\": \"line %d\"}, {\"role\": \"assistant\", \"content\": \"of %d\"}]}\n", i*i%977, i%7}' > chat.jsonl
@@ -7,7 +8,7 @@
 @ printf 'sed -n "s/.*\\"$1\\":\\([0-9.e-]*\\).*/\\1/p" | tail -1\n' > ../bin/field; chmod +x ../bin/field
 # what a model would see of the data
 $ head -1 plain.jsonl > one.jsonl; propane show one.jsonl --model base
-> one.jsonl: 1 examples, 1 of 4 tokens are learnt, chat format plain
+> one.jsonl: 1 examples, 1 of 4 tokens are trained on, chat format plain
 > --- 1, 4 tokens
 > line 0 of[ 0]
 = 0
@@ -22,7 +23,7 @@ $ propane show one.jsonl
 = 1
 # training on it: the model's own tokenizer, fewer windows than examples, the loss of the answers falls
 $ tune --data plain.jsonl --run a > a.log; head -4 a.log
->~ plain.jsonl: 200 examples, * of * tokens are learnt, chat format plain
+>~ plain.jsonl: 200 examples, * of * tokens are trained on, chat format plain
 >~ plain.jsonl: * tokens, bpe vocabulary of 300
 >~ model: * parameters, 2 layers, width 32, context 48
 = 0
@@ -45,7 +46,7 @@ $ propane train --data plain.jsonl --run d --resume --steps 9
 = 1
 # frozen weights: the rest is learnt, what is frozen stays to the bit
 $ tune --data plain.jsonl --run f --freeze embed_tokens,layers.0. | grep frozen
->~ frozen: * parameters are learnt, the others get no gradient and no optimizer state
+>~ frozen: * parameters are trained, the others get no gradient and no optimizer state
 = 0
 $ tune --data plain.jsonl --run g --trainable '*layers.1.*' --freeze norm --plan six --precision fp16 | grep -c frozen
 > 1
@@ -56,7 +57,7 @@ $ tune --data plain.jsonl --run e --trainable nowhere
 # adapters: nothing but them is written, and a run that is restarted drops what it would have dropped
 @ printf 'tune --data plain.jsonl --lora-rank 4 --lora-targets all --lora-dropout 0.1 --lr 1e-2 "$@"\n' > ../bin/lora; chmod +x ../bin/lora
 $ lora --run la > la.log; grep -E 'adapters|done' la.log; ls la; test -e la/model.safetensors
->~ adapters: rank 4, alpha 16, dropout 0.1, of q_proj,k_proj,v_proj,o_proj,gate_proj,up_proj,down_proj; * parameters are learnt
+>~ adapters: rank 4, alpha 16, dropout 0.1, of q_proj,k_proj,v_proj,o_proj,gate_proj,up_proj,down_proj; * parameters are trained
 >~ done: 8 steps in * s; adapter in la
 >~ adapter_config.json
 >~ adapter_model.safetensors
@@ -77,8 +78,34 @@ $ cp -r la li; rm li/adapter_*; propane generate li --prompt line; mv base moved
 2> propane generate: li holds an adapter's run that is not done, and no model; end it first: propane train --resume li (--steps says where)
 2> propane train: cannot open base: No such file or directory; the run was begun with that model: say with --init where it is
 = 0
+# adapters can be used before the run is over: those in the folder are the best validation's, whatever the checkpoint's are
+@ printf '%s\n' 'import json' 'def tensors(path):' '    raw = open(path, "rb").read(); n = 8 + int.from_bytes(raw[:8], "little")' '    return [raw[n + t["data_offsets"][0]:n + t["data_offsets"][1]] for k, t in json.loads(raw[8:n]).items() if k[:2] != "__"]' 'mine, best, last = [tensors("lk/%s.safetensors" % f) for f in ("adapter_model", "best", "checkpoint")]' 'print(len(mine), all(t in best for t in mine), all(t in last for t in mine))' > same.py
+@ printf '%s\n' ': > lk.log' 'propane train --init base --data plain.jsonl --context 48 --batch 2 --warmup 0 --eval-batches 2 --eval-every 2 --checkpoint-every 1 --lora-rank 4 --lora-targets all --lr 30 --min-lr 30 --steps 1000000 --run lk > lk.log & i=0' 'until grep -q "step 20 " lk.log || [ $i = 400 ]; do sleep 0.1; i=$((i + 1)); done' 'kill -TERM $!; wait $!' > ../bin/ended; chmod +x ../bin/ended
+? python3
+$ ended; propane generate base --adapter lk --prompt "line 4" --seed 1 -n 2 > log && python3 same.py
+> 28 True False
+2~ propane train: stopped after step *
+= 0
+$ grep -c "\"base_model_name_or_path\": \"$PWD/base\"" lk/adapter_config.json
+> 1
+= 0
+$ propane generate base --adapter base --prompt x
+2> propane generate: base holds no adapter: there is no adapter_config.json in it; a training run writes one with its first checkpoint or validation
+= 1
+# as a GGUF file for llama.cpp, which needs the model's sizes alone
+$ propane convert lb la.gguf && propane convert lb lo.gguf --base base && cmp la.gguf lo.gguf; grep -aoE 'adapter.type|blk.1.ffn_down.weight.lora_b' la.gguf
+> la.gguf: a LoRA adapter as F32, GGUF version 3
+> lo.gguf: a LoRA adapter as F32, GGUF version 3
+> adapter.type
+> blk.1.ffn_down.weight.lora_b
+= 0
+$ mv base moved; propane convert lb no.gguf; mv moved base; propane convert base no.gguf --base base
+2~ propane convert: *base: *; the adapter is for that model: say where it is
+2> propane convert: --base is for an adapter's folder that becomes NAME.gguf
+2> Try 'propane convert --help'.
+= 2
 # an adapter in use: what eval tells of model and adapter is what it tells of the merged model
-$ propane convert base merged --merge la > log; propane eval merged --data text > m.txt; propane eval base --adapter la --data text | cmp m.txt - && ! propane eval base --data text | cmp -s m.txt -
+$ propane convert base merged --adapter la > log; propane eval merged --data text > m.txt; propane eval base --adapter la --data text | cmp m.txt - && ! propane eval base --data text | cmp -s m.txt -
 = 0
 $ propane generate base --adapter la --prompt "line 4" --count 12 --temperature 0 > one; propane generate merged --prompt "line 4" --count 12 --temperature 0 | cmp one -
 = 0

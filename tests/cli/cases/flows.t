@@ -1,4 +1,5 @@
 # The ways through the command that its documents describe: the numbers of every form, device plan and precision agree.
+! part:lm
 @ awk 'BEGIN{for(i=0;i<3000;i++) print "line", i*i%977, "of", i%7}' > text
 @ printf 'sed -n "s/.*\\"$1\\":\\([0-9.e-]*\\).*/\\1/p" | tail -1\n' > ../bin/field; chmod +x ../bin/field
 @ printf 'awk -v a="$1" -v b="$2" -v t="$3" "BEGIN { d = a - b; if (d < 0) d = -d; if (a == \\"\\" || b == \\"\\" || d > t) { print a, b; exit 1 } }"\n' > ../bin/near; chmod +x ../bin/near

@@ -1,4 +1,5 @@
 # Models and vocabularies between their forms.
+! part:lm
 @ cp "$REPO"/README.md text.txt
 @ propane tokenize text.txt --vocab 400 --out v.json > /dev/null
 @ propane train --data text.txt --tokenizer v.json --run run --steps 2 --layers 1 --width 32 --heads 2 --batch 2 --context 32 --eval-every 0 > /dev/null 2>&1

@@ -42,10 +42,25 @@ $ propane train --batch_size 0
 2~ propane train: --batch: '0' is not an integer from 1 to *
 2> Try 'propane train --help'.
 = 2
+# words of other tools that are not needed here, or are something else
+$ propane train --mask_prompt --data x
+2> propane train: there is no flag '--mask_prompt': nothing is needed: only answers are learned, prompts never are
+2> Try 'propane train --help'.
+= 2
+$ propane lora --model x
+2> propane: there is no command 'lora': propane train --init MODEL --data chat.jsonl --lora-rank 8 --run tuned
+2> Try 'propane --help'.
+= 2
+# each answer names flags and commands that there are, and no word that has a meaning here
+$ sed -nE 's/^ANSWER\("(.*)", "(.*)", "(.*)"\)$/\1|\2|\3/p' "$REPO/apps/propane/aliases.def" > answers; grep -c '^ANSWER(' "$REPO/apps/propane/aliases.def" | grep -qx "$(grep -c '' answers)" || echo "a row is not understood"; for c in $(cat names); do propane help --man $c | sed 's/\\-/-/g'; done > flags; while IFS='|' read -r c n t; do [ -z "$c" ] || { propane $c "$n" 2>&1 | grep -qF -- "$t" || echo "$c $n is not answered"; }; [ -n "$c" ] || ! grep -qx "$n" names || echo "$n is a command"; for f in $(echo "$t" | grep -oE -- '--[a-z-]+'); do grep -qF -- "$f" flags || echo "$f is no flag"; done; done < answers
+= 0
 # each row of aliases.def is the name of something
+? part:lm
 $ for c in $(cat names); do propane help --man $c; done > pages; sed -nE 's/^ALIAS\("(.*)", "(.*)"\)/\1/p' "$REPO/apps/propane/aliases.def" | sort -u | while read -r n; do grep -qF "fB$(printf '%s' "$n" | sed 's/-/\\-/g')\\fR" pages || echo "nothing has the other name $n"; done
 = 0
+? part:lm
 @ awk 'BEGIN{for(i=0;i<900;i++) print "line", i*i%977, "of", i%7}' > text; propane train -d text --vocab-size 300 --num-layers 1 --hidden-size 32 --num_heads 2 --block-size 32 --batch-size 2 -n 4 --learning-rate 1e-2 --eval-steps 0 -o run > log
+? part:lm
 $ propane generate run -p 'line 1' -n 3 --temp 0 > a; propane generate run --prompt 'line 1' --count 3 --temperature 0 | cmp - a; propane generate run -p 'line 1' --max-tokens 3 --temp 0 | cmp - a; wc -c < a | awk '{exit $1 < 3}'
 = 0
 $ propane help --man train | sed -n 1p

@@ -1,5 +1,5 @@
 # Looking at models: the interface, and what is in a file as JSON.
-! python3
+! python3 part:lm
 @ yes 'a line of text to learn from' | head -400 > text; propane train --data text --kind bytes --layers 4 --width 16 --heads 2 --context 32 --batch 2 --steps 1 --eval-every 0 --run r --no-report > log 2>&1
 @ propane convert r lm.mlpackage > log; propane convert r lm.gguf > log; propane convert r folder > log; propane convert r lm.mil --tokens 1 > log
 @ printf 'import json, sys\nd = json.load(open(sys.argv[1]))\nassert d["schema"] == 1\nprint(eval(sys.argv[2]))\n' > of.py

@@ -1,5 +1,6 @@
 # AdamW's moments in fewer bytes: a run learns as much, and one that was killed goes on bit for bit.
 # The mean of the last 100 losses of each form: 0.2213, 0.2195 and 0.2197 were seen.
+! part:lm
 @ seq 1000 3000 | sed 's/$/ comes after the number before it./' | head -c 20000 > text.txt
 @ echo 'train --data text.txt --kind bytes --layers 1 --width 64 --heads 2 --batch 4 --context 32 --lr 0.003 --warmup 5 --steps 300 --checkpoint-every 20 --eval-every 0 --eval-batches 2 --no-report' > args
 @ printf 'grep -o "\\"step\\":.*\\"loss\\":[0-9.]*" | awk -F: "{l[NR] = \\$NF} END {for (i = NR - 99; i <= NR; i++) s += l[i]; print s / 100}"\n' > ../bin/last; chmod +x ../bin/last

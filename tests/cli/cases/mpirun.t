@@ -1,5 +1,5 @@
 # Data-parallel training: any number of ranks learns what one process does.
-! mpirun pgrep
+! mpirun pgrep part:lm
 # (Open MPI's library leaves memory behind, which is not ours to find)
 @ awk 'BEGIN{for(i=0;i<1500;i++) print "line", i*i%977}' > text
 @ printf '#!/bin/sh\npropane train --data text --kind chars --layers 2 --width 32 --heads 2 --context 16 --batch 8 --eval-every 25 --eval-batches 2 --json "$@"\n' > ../bin/tiny; chmod +x ../bin/tiny

@@ -1,4 +1,5 @@
 # What people have instead of what is asked for: half folders, other formats, wrong files. Each is told what it is and what to do.
+! part:lm
 @ awk 'BEGIN{for(i=0;i<900;i++) print "line", i*i%977, "of", i%7}' > text
 @ propane train --data text --vocab 300 --layers 2 --width 32 --heads 4 --context 32 --batch 2 --steps 2 --eval-every 0 --run run > log; propane convert run good > log; rm good/tokenizer.propane.json
 @ printf '#!/bin/sh\nd=$1; shift; rm -rf $d; cp -r good $d; (cd $d && "$@")\n' > ../bin/half; chmod +x ../bin/half

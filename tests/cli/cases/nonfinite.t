@@ -102,3 +102,16 @@ $ propane run grows.mil --input x=one.npy --iterations 2 > /dev/null
 $ propane run grows.mil --input x=one.npy --warmup 1 --iterations 4 > /dev/null
 2~ propane run: output 'y' has 2 NaN of 2 (and 1 other output): mul 'kept' makes the first of them out of finite numbers (1 infinity of 2)
 = 4
+
+# diff in parts of a megabyte: the same values in the same order, the outputs, and where they begin to be no numbers.
+@ awk 'BEGIN { print "program(1.3)\n{\n    func main<ios16>(tensor<fp16, [32, 64, 64]> x) {"; p = "x"; for (i = 0; i < 24; i++) { op = i % 3 == 0 ? "sigmoid(x = " p ")" : i % 3 == 1 ? "add(x = " p ", y = fp16(0.25))" : "mul(x = " p ", y = " p ")"; printf "        tensor<fp16, [32, 64, 64]> v%d = %s;\n", i, op; p = "v" i } print "    } -> (v11, v23);\n}" }' > parts.mil
+@ sed 's/add(x = v12, y = fp16(0.25))/log(x = fp16(-1))/; s/fp16, .32, 64, 64.> v13/fp16, []> v13/; s/mul(x = v13, y = v13)/mul(x = v12, y = v13)/' parts.mil > broken.mil
+$ propane diff parts.mil --seed 1 --ops > whole; propane diff parts.mil --seed 1 --ops --memory 1 | cmp - whole && grep -c '^v[0-9]' whole && propane diff parts.mil --seed 1 --json --memory 1 | grep -o '"output":true' | wc -l | tr -d ' '
+> 24
+> 2
+= 0
+$ propane diff broken.mil --seed 1 --memory 1 > part; echo $?; propane diff broken.mil --seed 1 | cmp - part; grep -c "^A: output 'v23'" part; grep -o 'log .v13.' part | sort -u
+> 4
+> 1
+> log 'v13'
+= 0

@@ -8,15 +8,19 @@ $ names LANGUAGE | wc -l | awk '{print ($1 > 50)}'; names IMPORTED | wc -l | awk
 > 1
 = 0
 # Flags: those of the help that are not the command's own.
-$ propane train --help | sed -nE 's/^  --([a-z0-9-]*).*/\1/p' | grep -vxE 'power|json|logdir|report|progress' | sort > flags; names LANGUAGE | diff - flags
+$ propane train --help | sed -nE 's/^  --([a-z0-9-]*).*/\1/p' | grep -vxE 'power|json|logdir|report|progress|background' | sort > flags; names LANGUAGE | diff - flags
 = 0
-$ propane train line.mil --help | sed -nE 's/^  --([a-z0-9-]*).*/\1/p' | grep -vxE 'config|json|logdir|report|progress' | sort > flags; names IMPORTED | grep -vx model | diff - flags
+? part:lm
+$ propane train line.mil --help | sed -nE 's/^  --([a-z0-9-]*).*/\1/p' | grep -vxE 'config|json|logdir|report|progress|background' | sort > flags; names IMPORTED | grep -vx model | diff - flags
 = 0
 # What a checkpoint holds: rows that are not FORGOTTEN, the state, and what the run was about.
+? part:lm
 @ propane train --data text --kind chars --layers 1 --width 16 --heads 2 --context 16 --batch 2 --steps 2 --eval-batches 1 --run lm > log
-$ head -c 20000 lm/checkpoint.safetensors | tr -d '\\' | sed 's/"propane.config":"{[^}]*}"//' | grep -aoE '"[a-z0-9_]+":"' | tr -d '":' | grep -vxE 'dtype|format|checksum|tokens|token_sum|tokenizer|step|updates|position|evaluated|best|stale|best_loss|norm|scaler_good|scaler_skipped|scaler_scale' | sort -u > held; keys LANGUAGE 'FIXED|RECALLED' | diff - held
+? part:lm
+$ head -c 20000 lm/checkpoint.safetensors | tr -d '\\' | sed 's/"propane.config":"{[^}]*}"//' | grep -aoE '"[a-z0-9_]+":"' | tr -d '":' | grep -vxE 'dtype|format|checksums|tokens|token_sum|tokenizer|step|updates|position|evaluated|best|stale|best_loss|norm|scaler_good|scaler_skipped|scaler_scale' | sort -u > held; keys LANGUAGE 'FIXED|RECALLED' | diff - held
 = 0
 # The start record likewise.
+? part:lm
 $ head -1 lm/log.jsonl | sed 's/"[^"]*"\([,}]\)/0\1/g' | grep -oE '"[a-z0-9_]+":' | tr -d '":' | grep -vxE 'event|time|version|command|tokens_per_step|architecture|parameters|learnt|layers|width|heads|kv_heads|vocabulary|tokens|machine_.*|programs|device_note' | sort > held; keys LANGUAGE 'LANGUAGE\("[^"]*", LOGGED' | diff - held
 = 0
 # No second list: outside of the rows no training file spells a flag or a key of two words, or picks members by offset.

@@ -1,5 +1,5 @@
 # What a command writes: whole or not at all, and never over what the user has.
-! mkfifo
+! mkfifo part:lm
 @ awk 'BEGIN{for(i=0;i<1500;i++) print "line", i*i%977}' > text; echo 1 2 3 > ids.txt
 @ t="--data text --kind bytes --layers 1 --width 16 --heads 2 --context 16 --batch 2 --eval-every 0"; echo "propane train $t --threads 1 \"\$@\"" > train.sh
 @ sh train.sh --run r --steps 2 > /dev/null; sh train.sh --run other --seed 5 --steps 3 > /dev/null

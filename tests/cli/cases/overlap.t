@@ -1,5 +1,5 @@
 # An update beside the device's work: the same bits as one after it, also of a run that is killed and goes on, and a trace shows it.
-! ldd
+! ldd part:lm
 @ ln -s "$(dirname "$(readlink ../bin/propane)")/tests/standin/libstandin.so" standin.so; test -f standin.so
 @ for i in 1 2 3 4; do cat $REPO/docs/architecture.md; done | head -c 20000 > text; mkdir tmp
 @ echo 'train --data text --kind bytes --layers 3 --width 192 --heads 6 --batch 2 --context 32 --precision fp16 --plan six --steps 24 --checkpoint-every 5 --eval-every 10 --eval-batches 1 --no-report' > args

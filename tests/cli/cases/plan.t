@@ -1,10 +1,12 @@
 # The search for the fastest plan, and training by what it finds.
+! part:lm
 $ propane plan stories110m --search --target m4 --batch 1 --accumulate 1
 >~ M4, estimated: plan *, head on the *, moments *, update after 1
 >~   engine * = forward and backward * ms
->~ plan   head   weights moments batch  upd. *
->~ ... of 72
+>~ plan  head   weights moments batch upd. *
+>~ ... of 144
 >~ fastest known: plan *
+>~   the engine works * of the step, *
 = 0
 $ propane plan stories110m --search --target m4 --moments fp32 --weights inputs --plan six --head host --json
 >~ *"head": "host",
@@ -34,8 +36,8 @@ $ propane estimate stories110m --target m4 --head device --moments int8 --clip-n
 $ propane plan stories110m --precision fp16 --plan layer --head device --context 256 --write kernels > plan.log; grep -c 'tensor<fp16, .1, 16, 768, 256.> d_reshape_parts = matmul' kernels/model.mil
 > 1
 = 0
-$ propane plan stories110m --search --target m4 --clip-norm lagged --json | sed -n 's/.*"step_ms": \([0-9]*\).*/\1/p' | head -1 | awk '{ print ($1 < 40 ? "less" : "not less") " than 40 ms" }'
-> less than 40 ms
+$ propane plan stories110m --search --target m4 --clip-norm lagged --json | sed -n 's/.*"step_ms": \([0-9]*\).*/\1/p' | head -1 | awk '{ print ($1 < 60 ? "less" : "not less") " than 60 ms" }'
+> less than 60 ms
 = 0
 @ yes 'the quick brown fox jumps over the lazy dog.' | head -400 > text.txt
 @ echo 'train --data text.txt --kind bytes --layers 1 --width 32 --heads 1 --batch 1 --context 32 --device sim:m4 --precision fp16' > args
@@ -48,3 +50,7 @@ $ propane $(cat args) --plan auto --steps 3 --resume --run auto 2>&1 | grep -c '
 $ propane train --data text.txt --kind bytes --layers 1 --width 32 --heads 1 --batch 1 --context 32 --device sim:m4 --precision fp32 --plan auto --run none
 2~ propane train: --plan auto: device 'sim:m4' computes in fp16; give --precision fp16
 = 1
+# what the column is
+$ propane plan stories110m --plan six | grep '^taps'
+> taps: results of a forward kernel that the backward pass reads
+= 0

@@ -23,10 +23,12 @@ $ PROPANE_POWERCAP=cap propane power -- none-such > log
 $ PROPANE_POWERCAP=none propane power
 2> propane power: no energy counter can be read here: none: no such folder
 = 1
+? part:lm
 $ PROPANE_POWERCAP=cap propane train --data text --kind chars --layers 1 --width 16 --heads 2 --context 16 --batch 1 --steps 2 --eval-batches 1 --power --json > log; head -1 log | grep -o '"cpu_j":0,"gpu_j":null,"ane_j":null,"dram_j":0'
 > "cpu_j":0,"gpu_j":null,"ane_j":null,"dram_j":0
 = 0
 # The same in the run's log, on the watcher's screen and in the report; what is not counted is unknown.
+? part:lm
 $ PROPANE_POWERCAP=cap propane train --data text --kind chars --layers 1 --width 16 --heads 2 --context 16 --batch 1 --steps 2 --eval-batches 1 --power --report --run powered | grep -o 'cpu .*' | tail -1; grep -c '"cpu_j":0,"gpu_j":null,"ane_j":null,"dram_j":0' powered/log.jsonl; propane watch powered --once | grep machine; grep -o '<b>cpu[^<]*' powered/report.html
 > cpu 0.000 J, gpu unknown, ane unknown, dram 0.000 J
 > 2
@@ -34,6 +36,7 @@ $ PROPANE_POWERCAP=cap propane train --data text --kind chars --layers 1 --width
 > <b>cpu 0 J, gpu unknown, ane unknown, dram 0 J
 = 0
 # Beside each other, too: a part that no run knows has no row.
+? part:lm
 $ PROPANE_POWERCAP=cap propane train --data text --kind chars --layers 1 --width 16 --heads 2 --context 16 --batch 1 --steps 2 --eval-batches 1 --run plain > log; propane compare powered plain > table; grep -A1 '^joules' table | tr -s ' '; grep -cE '^  (gpu|engine)' table; propane compare powered plain --json | grep -oE '"(cpu|gpu)_j":[^,]*'; propane compare powered plain --json | grep -cE '"step_ms":[0-9]' 
 > joules a step, cpu 0 -
 >  memory 0 -
@@ -44,6 +47,7 @@ $ PROPANE_POWERCAP=cap propane train --data text --kind chars --layers 1 --width
 > "gpu_j":null
 > 1
 = 0
+? part:lm
 $ PROPANE_POWERCAP=none propane train --data text --kind chars --layers 1 --width 16 --heads 2 --context 16 --batch 1 --steps 2 --power
 2> propane train: no energy counter can be read here: none: no such folder
 = 1

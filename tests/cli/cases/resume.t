@@ -1,4 +1,5 @@
 # Killed, interrupted and restarted runs end with the bits of one that was left alone.
+! part:lm
 @ awk 'BEGIN{for(i=0;i<1500;i++) print "line", i*i%977}' > text
 $ sh "$REPO/tests/cli/kill.sh" KILL 1 2> err
 > KILL 20 times, the same bits: yes

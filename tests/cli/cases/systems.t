@@ -1,6 +1,6 @@
 # Training on each system that the stand-in for Apple's libraries can be: every weight mode, both routes, kills, a machine
 # that others use, an engine that goes to sleep. A few steps; 200 with TEST_ALL=1.
-! ldd
+! ldd part:lm
 @ ln -s "$(dirname "$(readlink ../bin/propane)")/tests/standin/libstandin.so" standin.so; test -f standin.so
 @ for i in 1 2 3 4; do cat $REPO/docs/architecture.md; done | head -c 20000 > text; mkdir tmp
 @ steps=3; [ "${TEST_ALL:-}" = 1 ] && steps=200; echo "train --data text --kind bytes --layers 1 --width 32 --heads 2 --batch 1 --context 32 --precision fp16 --plan six --steps $steps" > args; echo "export TMPDIR=$PWD/tmp PROPANE_ANE_LIBRARY=$PWD/standin.so" > on

@@ -1,4 +1,5 @@
 # A chat template that is none of Propane's formats is run by Python's Jinja2 where that is there; here it is not.
+! part:lm
 @ awk 'BEGIN{for(i=0;i<3000;i++) print "line", i*i%977, "of", i%7}' > text
 @ propane tokenize text --vocab 300 --out v.json --tokens ids > log
 @ propane train --data ids --tokenizer v.json --layers 1 --width 32 --heads 2 --context 64 --batch 4 --steps 2 --eval-batches 2 --run m > log

@@ -1,5 +1,5 @@
 # On a terminal (util-linux's script makes one): what is drawn there, and what is not where it is unwanted.
-! script setpriv
+! script setpriv part:lm
 @ awk 'BEGIN{for(i=0;i<1500;i++) print "line", i*i%977}' > text; ESC=$(printf '\033'); printf "grep -c '$ESC\\\\[2J' seen; grep -c '$ESC\\\\[36m' seen | sed 's/[1-9].*/some/'\n" > ../bin/drawn; chmod +x ../bin/drawn
 @ printf 'e=$1; shift; script -qec "env $e $*" /dev/null > seen < /dev/null\n' > ../bin/on; chmod +x ../bin/on
 @ propane train --data text --kind chars --layers 1 --width 16 --heads 2 --context 16 --batch 2 --steps 9 --eval-batches 1 --run r > log

@@ -1,4 +1,5 @@
 # What a run learns from: several files, folders, patterns, other people's keys, tables; a validation file; models by hub names.
+! part:lm
 @ awk 'BEGIN{for(i=0;i<900;i++) print "line", i*i%97, "of", i%7}' > a.txt; tr 17 71 < a.txt > b.txt; mkdir -p dir/below; cp a.txt dir/x.md; cp b.txt dir/below/y.txt; printf 'a\0b' > dir/image; printf 'hidden' > dir/.hidden; head -60 a.txt > v.txt; cat a.txt b.txt > ab.txt
 @ printf 'propane train --kind bytes --layers 1 --width 16 --heads 2 --context 16 --batch 2 --steps 4 --eval-batches 2 --json --run "$@" > $1.log 2> $1.err; code=$?; cat $1.err >&2; grep -o "\\"event\\":\\"done.*val_nats[^,]*" $1.log | sed "s/.seconds.:[^,]*,//"; exit $code\n' > ../bin/learn; chmod +x ../bin/learn
 # two files are their text one after the other; so is the folder with both; a pattern

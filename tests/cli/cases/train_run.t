@@ -1,5 +1,6 @@
 # A run's life as people expect it: going on by its folder's name, the file that repeats it, what differs is refused, signals,
 # plain progress, several best weights.
+! part:lm
 @ awk 'BEGIN{for(i=0;i<900;i++) print "line", i*i%97, "of", i%7}' > text
 @ printf '#!/bin/sh\nexec propane train --data text --kind bytes --layers 1 --width 16 --heads 2 --context 16 --batch 2 --eval-batches 2 "$@"\n' > ../bin/tiny; chmod +x ../bin/tiny
 @ tiny --steps 12 --run a > log

@@ -1,4 +1,5 @@
 # Training through propane.h: the examples of examples/library, and files of options for the command.
+! part:lm
 @ awk 'BEGIN{for(i=0;i<1500;i++) print "line", i*i%977, "of", i%7}' > text
 @ for name in train_text finetune_package finetune_adapter; do ln -s "$(dirname "$(readlink -f "$(command -v propane)")")/examples/library/$name" ../bin/$name; done
 # a text, a run that goes on, and the model writes; what lies in the folder is a run like the command's

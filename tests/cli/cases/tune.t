@@ -9,7 +9,7 @@
 
 # y = 2 x0 - x1 is learnt, and comes out as a package.
 $ propane train line.mil --data reg --loss mse --trainable '*' --lr 0.05 --steps 300 --batch 4 --val-fraction 0 --run line > line.log; head -5 line.log && tail -1 line.log | sed 's/in [0-9.]* s/in T/'
-> line.mil: 2 of 2 weights are learnt, 3 numbers
+> line.mil: 2 of 2 weights are trained, 3 numbers
 > 1 operations, of which 1 are differentiated; 5 operations compute gradients
 > reg: 4 samples to train on, 0 to validate with
 > 300 steps = 300 epochs of 4 samples
@@ -33,7 +33,7 @@ $ ls line; grep -c '"unit":"samples"' line/log.jsonl; grep -c "<text[^>]*>Sample
 = 0
 # Only b: w stays what it was.
 $ propane train line.mil --data reg --loss mse --trainable b --steps 3 --batch 4 --run b > b.log; head -1 b.log; propane convert b/model.mlpackage b.mil > log; grep -c '(\[\[*0x1p+*0, 0x1p+*0' b.mil
-> line.mil: 1 of 2 weights are learnt, 1 numbers
+> line.mil: 1 of 2 weights are trained, 1 numbers
 > 1
 = 0
 # Stopped and resumed, the same numbers; the options are the run's.
@@ -51,7 +51,7 @@ $ propane train two.mil --data cls --val-fraction 0.25 --steps 7 --lr 1 --resume
 2> propane train: first/checkpoint.safetensors was made with --lr 0.0001, not 1; resume with the same, or start a new run in another folder
 = 1
 $ propane watch part --once > part.watch; sed -n 2p part.watch; grep -c samples/s part.watch
-> two.mil: 6 numbers are learnt, 3 samples, loss cross_entropy; cpu
+> two.mil: 6 numbers are trained, 3 samples, loss cross_entropy; cpu
 > 1
 = 0
 
@@ -61,7 +61,7 @@ $ propane train line.mil --data reg
 2> Try 'propane train --help'.
 = 2
 $ propane train line.mil --data reg --loss mse
-2> propane train: --trainable is missing: which weights are learnt ('*': all)
+2> propane train: --trainable is missing: which weights to train ('*': all)
 2> Try 'propane train --help'.
 = 2
 $ propane train line.mil --data reg --loss mse --trainable '*' --steps 2 --epochs 3

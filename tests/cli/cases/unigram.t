@@ -1,4 +1,5 @@
 # A Unigram vocabulary (tests/data/tokenizers, tools/unigram_reference.py) from a tokenizer.model to a model, folders and a GGUF file.
+! part:lm
 @ cp $REPO/tests/data/tokenizers/unigram.model $REPO/tests/data/tokenizers/unigram.json .; awk 'BEGIN{for(i=0;i<900;i++) print "the cat line", i*i%977, "of", i%7}' > text
 $ propane show unigram.model; propane show unigram.json
 >~ unigram.model: tokenizer, kind hf (Unigram), 300 ids, bos 1, eos 2

@@ -1,4 +1,5 @@
 # What a run leaves to look at: its log, the screen over it, the report, TensorBoard's event files.
+! part:lm
 @ awk 'BEGIN{for(i=0;i<1500;i++) print "line", i*i%977, "<of>", i%7}' > text
 @ printf 'propane train --data text --kind chars --layers 1 --width 16 --heads 2 --context 32 --batch 2 --steps 30 --eval-every 10 --eval-batches 1 "$@"\n' > ../bin/tiny; chmod +x ../bin/tiny
 $ tiny --run r --logdir tb > log; ls r
@@ -90,6 +91,11 @@ $ propane compare r a/x | tee table | sed -n '1,3p'; grep -A9 '^settings' table 
 >~ warmup 2
 >~ [1-9]
 = 0
+# runs of different lengths have a row for the last step after which both were validated
+$ propane compare r a/x | grep -c '^validation at 20 '; propane compare a/x b/x | grep -c '^validation at'
+> 1
+> 0
+= 1
 $ propane compare r a/x --json | grep -o '"differ":\[[^]]*'
 >~ "differ":["steps","batch","lr",*
 = 0

@@ -1,6 +1,6 @@
 # The bytes that propane estimate --workers tells, and those that ranks count in their log: at most 0.2 % apart, 1 % with int4, whose
 # blocks end with each piece.
-! mpirun pgrep
+! mpirun pgrep part:lm
 @ awk 'BEGIN{for(i=0;i<1500;i++) print "line", i*i%977}' > text
 @ cp "$REPO/tests/cli/ranks" ../bin
 @ printf '#!/bin/sh\nn=$1 w=$2; ranks $n propane train --data text --kind chars --layers 2 --width 64 --heads 2 --context 16 --batch 12 --eval-every 0 --steps 4 --outer 2 --wire $w --run r$n$w > r.log 2>&1 || { cat r.log; exit 1; }\ncounted=$(sed -nE "s/.*\\"outer_bytes\\":([0-9]+).*/\\1/p" r$n$w/log.jsonl | tail -1)\ntold=$(propane estimate r$n$w/config.json --workers $n --outer 2 --wire $w --json | awk -F"[ :,]+" "/\\"message_bytes\\"/ {b = \\$3} /\\"way\\"/ {way = \\$3} /\\"bound_by\\"/ && way ~ /outer/ {print b}")\nawk -v c=$counted -v t=$told -v most=$3 "BEGIN {d = t / c - 1; if (d < 0) d = -d; print (c > 0 && d <= most ? \\"as counted\\" : c \\" were counted, \\" t \\" told\\")}"\n' > ../bin/both; chmod +x ../bin/both

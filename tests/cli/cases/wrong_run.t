@@ -1,5 +1,5 @@
 # Run folders: taken, locked, read-only, full, damaged, resumed in another way; readers that go away.
-! perl truncate
+! perl truncate part:lm
 @ awk 'BEGIN{for(i=0;i<1500;i++) print "line", i*i%977}' > text; tr 12 21 < text > other; : > empty
 @ printf 'exec propane train --data text --kind chars --layers 1 --width 16 --heads 2 --context 16 --batch 2 --steps 20 --eval-batches 1 "$@"\n' > ../bin/tiny; chmod +x ../bin/tiny
 @ tiny --run done > log

@@ -1,5 +1,6 @@
 # What people get wrong when they train: files, tokens, sizes, configurations. Nothing may be left behind by a run that
 # could not begin.
+! part:lm
 @ awk 'BEGIN{for(i=0;i<1500;i++) print "line", i*i%977}' > text; : > empty; mkdir dir; head -c 20 text > short
 @ printf 'propane train --data text --kind chars --layers 1 --width 16 --heads 2 --context 16 --batch 2 --steps 5 --eval-batches 1 "$@"\n' > ../bin/tiny; chmod +x ../bin/tiny
 @ propane tokenize text --vocab 270 --out bpe.json --tokens tokens > log; propane tokenize text --kind chars --out chars.json > log; propane tokenize text --kind bytes --out bytes.json > log
@@ -104,6 +105,10 @@ $ tiny --min-lr 1
 $ tiny --heads 3
 2> propane train: --width 16 is not a multiple of --heads 3
 = 1
+# the default gives way: a width alone is enough
+$ propane train --data text --kind bytes --layers 1 --width 64 --context 16 --batch 2 --steps 1 --eval-batches 1 --run wide > log; propane show wide | grep -o '[0-9]* heads of [0-9]*'
+> 4 heads of 16
+= 0
 $ tiny --heads 16
 2> propane train: the model's sizes: key 'head_dim' is 1; it must be from 2 to 4096
 = 1

@@ -1,5 +1,5 @@
 # What people get wrong with generate, eval, tokenize, convert, show and plan.
-! mkfifo
+! mkfifo part:lm
 @ awk 'BEGIN{for(i=0;i<1500;i++) print "line", i*i%977}' > text; : > empty; mkdir dir; printf a > one; mkfifo pipe
 @ propane train --data text --kind chars --layers 1 --width 16 --heads 2 --context 16 --batch 2 --steps 20 --eval-batches 1 --run m > log; sed 's/"max_position_embeddings": *16/"max_position_embeddings":256/' m/config.json > m/config.json.new && mv m/config.json.new m/config.json
 @ propane tokenize text --vocab 270 --out bpe.json --tokens tokens > log
@@ -226,7 +226,7 @@ $ propane show missing empty dir text bpe.json
 2> propane show: cannot open missing: No such file or directory
 2> propane show: empty: the file is empty
 2> propane show: dir: there is no model in it; a model's folder has config.json, model.safetensors and tokenizer.json
-2> propane show: text: not a file that Propane knows: MIL text, MILBlob weights, safetensors, GGUF, a llama2.c checkpoint, a tokenizer, a token file or a compiled program
+2> propane show: text: not a file that Propane knows: MIL text, MILBlob weights, safetensors, GGUF, a llama2.c checkpoint, a tokenizer, a token file or a compiled program; what is in a text is learned: propane train --data FILE
 = 1
 $ propane show cut.bin cut.safetensors tiny.safetensors cut.tokens
 2~ propane show: cut.bin: the file has 3000 bytes, but a llama2.c checkpoint of these sizes has *; it is truncated
@@ -271,3 +271,8 @@ $ propane ops > /dev/full
 $ propane ops --json | head -1 | cut -c1-6
 > {"op":
 = 0
+# a text with the word program in it is no program; what ends in .mil is
+$ echo "a program(1.3) of words" | tee words > words.mil; propane show words words.mil
+2~ propane show: words: not a file that Propane knows: *
+2> propane show: words.mil:1:1: expected 'program', found 'a'
+= 1

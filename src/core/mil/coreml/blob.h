@@ -29,8 +29,8 @@ PROPANE_CHECK propane_status mil_blob_next(const mil_blob_file *file, uint64_t *
 /* The number that the header claims. */
 uint32_t mil_blob_count(const mil_blob_file *file);
 
-/* A weight file in memory: one more blob of `file`, which begins empty; its record is at *offset, MIL_BLOB_FIRST for the
- * first one. Record and data begin at multiples of 64, and the file ends at one. */
+/* A weight file in memory: one more blob of `file`, which begins empty; its record is at *offset, MIL_BLOB_FIRST for
+ * the first one. Record and data begin at multiples of 64, and the file ends at one. */
 #define MIL_BLOB_FIRST 64
 PROPANE_CHECK propane_status mil_blob_append(text *file, mil_dtype dtype, int64_t elements, const void *data,
                                              uint64_t *offset, propane_error *err);

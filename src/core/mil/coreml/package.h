@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Core ML's files: packages (.mlpackage), model files (.mlmodel) and compiled models (.mlmodelc), read into a module and
- * written from one. Weights stay in their file, mapped. mil_read takes every form that a program comes in.
+ * Core ML's files: packages (.mlpackage), model files (.mlmodel) and compiled models (.mlmodelc), read into a module
+ * and written from one. Weights stay in their file, mapped. mil_read takes every form that a program comes in.
  */
 #ifndef CORE_MIL_COREML_PACKAGE_H
 #define CORE_MIL_COREML_PACKAGE_H
@@ -66,12 +66,13 @@ struct mil_package {
 const mil_interface *mil_interface_of(const mil_module *m, const char *function);
 const mil_feature *mil_feature_find(const mil_feature *features, int count, const char *name); /* NULL: none */
 
-/* The shape to take for an input that leaves some of its dimensions open. Of several choices of one name the last counts. */
+/* The shape to take for an input that leaves some of its dimensions open. Of several choices of one name the last
+ * counts. */
 typedef struct mil_shape_choice {
     const char *name;
     mil_type shape; /* rank and dim alone */
-    /* It is that of an array (or height and width of an image), which may have one more dimension in front. It counts for an
-     * open input of its rank; what else does not fit is seen when the array is set. */
+    /* It is that of an array (or height and width of an image), which may have one more dimension in front. It counts
+     * for an open input of its rank; what else does not fit is seen when the array is set. */
     bool of_array, of_picture;
 } mil_shape_choice;
 
@@ -80,8 +81,8 @@ typedef struct mil_read_options mil_read_options;
 struct mil_read_options {
     const mil_shape_choice *shapes;
     int shape_count;
-    /* 0: open inputs have the file's default; 1 to MIL_OTHER_SIZES: other sizes that it allows. *open (may be NULL) becomes true
-     * where there was such an input. */
+    /* 0: open inputs have the file's default; 1 to MIL_OTHER_SIZES: other sizes that it allows. *open (may be NULL)
+     * becomes true where there was such an input. */
     int other_size;
     bool *open;
     bool late; /* functions whose shapes follow from values are read too (mil_function.late); else they are refused */
@@ -96,12 +97,15 @@ PROPANE_CHECK propane_status mil_package_parse(const void *data, size_t bytes, c
                                                const mil_read_options *options, mil_module **out, propane_error *err);
 /* Whether the bytes begin like a model file and not like text. */
 bool mil_package_looks_like(const void *data, size_t bytes);
+/* Whether `path` has one of Core ML's own forms: a package, a model file, a compiled model, which is a folder with
+ * model.mil and what Core ML keeps beside it (a folder of plans has model.mil alone). */
+bool mil_path_is_coreml(const char *path);
 /* Whether `path` is a folder with a program: a package or a compiled model. */
 bool mil_is_program_folder(const char *path);
 
-/* Writes an .mlpackage: model.mlmodel, weights/weight.bin, Manifest.json; all of it or nothing. Of a module without a package
- * description one is made from its functions. A package of that name is replaced; any other file or folder with content is
- * refused (PROPANE_ERR_INVALID). */
+/* Writes an .mlpackage: model.mlmodel, weights/weight.bin, Manifest.json; all of it or nothing. Of a module without a
+ * package description one is made from its functions. A package of that name is replaced; any other file or folder with
+ * content is refused (PROPANE_ERR_INVALID). */
 PROPANE_CHECK propane_status mil_package_write(mil_module *m, const char *path, propane_error *err);
 /* The model file alone (mem_free), with the constants where they are. */
 PROPANE_CHECK propane_status mil_package_pack(mil_module *m, uint8_t **out, size_t *bytes, propane_error *err);

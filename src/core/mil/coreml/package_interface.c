@@ -164,10 +164,10 @@ static propane_status package_interface_describe_shapes(package_writer *w, const
     mil_type bare = mil_type_bare(&v->type);
     *out = (mil_feature){.name = v->name,
                          .text = "",
-                         .kind = v->type.shell == MIL_STATE ? MIL_FEATURE_STATE : MIL_FEATURE_ARRAY,
+                         .kind = v->type.container == MIL_STATE ? MIL_FEATURE_STATE : MIL_FEATURE_ARRAY,
                          .dtype = v->type.dtype,
                          .shape = bare};
-    if (v->type.shell == MIL_DICT)
+    if (v->type.container == MIL_DICT)
         out->kind = v->type.key == MIL_string ? MIL_FEATURE_DICT_STRING : MIL_FEATURE_DICT_INT64;
     else if (v->type.dtype == MIL_string)
         out->kind = MIL_FEATURE_STRING;
@@ -187,7 +187,7 @@ static propane_status package_interface_make_interface(package_writer *w, const 
     out->outputs = package_write_take(w, ((size_t)f->result_count + 1) * sizeof *out->outputs);
     if (w->failed) return propane_fail_memory(w->err, 0);
     for (int i = 0; i < f->param_count; i++) {
-        const bool state = f->params[i]->type.shell == MIL_STATE;
+        const bool state = f->params[i]->type.container == MIL_STATE;
         PROPANE_TRY(package_interface_describe_shapes(
             w, f->params[i], state ? &out->states[out->state_count++] : &out->inputs[out->input_count++]));
     }

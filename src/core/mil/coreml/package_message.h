@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Operations made as messages, in an arena. Private to src/core/mil/coreml/package*.c. Everything takes NULL and gives NULL
- * without memory; the list of operations then has `failed` set.
+ * Operations made as messages, in an arena. Private to src/core/mil/coreml/package*.c. Everything takes NULL and gives
+ * NULL without memory; the list of operations then has `failed` set.
  */
 #ifndef CORE_MIL_COREML_PACKAGE_MESSAGE_H
 #define CORE_MIL_COREML_PACKAGE_MESSAGE_H

@@ -57,7 +57,8 @@ propane_status package_names_legal(Coreml__Model *pipeline, propane_error *err) 
 static void package_names_settle_feature(mil_feature *f, const mil_value *v) {
     const mil_type *type = &v->type;
     const bool number = f->kind == MIL_FEATURE_INT64 || f->kind == MIL_FEATURE_DOUBLE;
-    if (type->shell != MIL_TENSOR || (type->dtype != MIL_fp32 && type->dtype != MIL_fp16 && type->dtype != MIL_int32))
+    if (type->container != MIL_TENSOR ||
+        (type->dtype != MIL_fp32 && type->dtype != MIL_fp16 && type->dtype != MIL_int32))
         return;
     if (!number && (f->kind != MIL_FEATURE_ARRAY || f->dtype != MIL_fp64)) return;
     if (number || !f->shape.rank) f->shape = *type;

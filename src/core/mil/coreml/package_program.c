@@ -17,7 +17,7 @@
 #include "core/mil/ir_edit.h"
 #include "core/mil/list_sizes.h"
 #include "core/mil/resolve_shapes.h"
-#include "core/mil/settle_values.h"
+#include "core/mil/specialize.h"
 
 enum { MAX_FUNCTIONS = 1000 };
 
@@ -88,16 +88,16 @@ static propane_status program_wire_read_type(reader *r, const Coreml__ValueType 
     switch (t ? t->kind_case : COREML__VALUE_TYPE__KIND__NOT_SET) {
     case COREML__VALUE_TYPE__KIND_TENSOR: PROPANE_TRY(program_wire_read_tensor_type(r, t->tensor, out)); break;
     case COREML__VALUE_TYPE__KIND_STATE:
-        out->shell = MIL_STATE;
+        out->container = MIL_STATE;
         PROPANE_TRY(program_wire_read_bare(r, t->state->wrapped, out));
         break;
     case COREML__VALUE_TYPE__KIND_LIST:
-        out->shell = MIL_LIST;
+        out->container = MIL_LIST;
         PROPANE_TRY(program_wire_read_bare(r, t->list->type, out));
         PROPANE_TRY(program_wire_read_dimension(r, t->list->length, &out->length));
         break;
     case COREML__VALUE_TYPE__KIND_DICTIONARY:
-        out->shell = MIL_DICT;
+        out->container = MIL_DICT;
         PROPANE_TRY(program_wire_read_bare(r, t->dictionary->key, &key));
         PROPANE_TRY(program_wire_read_bare(r, t->dictionary->value, out));
         if (key.rank || out->rank) return program_wire_fail(r, "only dictionaries of scalars can be read");
@@ -194,7 +194,7 @@ static propane_status program_wire_fill_list(reader *r, const Coreml__ListValue 
 
 static propane_status program_wire_read_immediate(reader *r, const Coreml__ImmediateValue *v, mil_const *c) {
     c->bytes = mil_type_bytes(&c->type);
-    const bool list = c->type.shell == MIL_LIST;
+    const bool list = c->type.container == MIL_LIST;
     if (!v || v->kind_case != (list ? COREML__IMMEDIATE_VALUE__KIND_LIST : COREML__IMMEDIATE_VALUE__KIND_TENSOR))
         return program_wire_fail(r, "a constant's value does not have the form that its type says");
     /* What the elements take in the file bounds what they take here: a byte holds at most eight of them. */
@@ -226,7 +226,7 @@ static propane_status program_wire_read_value(reader *r, const Coreml__Value *v,
     mil_const *c = ARENA_NEW(r->module->arena, mil_const);
     if (!c) return program_wire_no_memory(r);
     PROPANE_TRY(program_wire_read_type(r, v->type, &c->type));
-    if (mil_type_is_open(&c->type) || (c->type.shell != MIL_TENSOR && c->type.shell != MIL_LIST))
+    if (mil_type_is_open(&c->type) || (c->type.container != MIL_TENSOR && c->type.container != MIL_LIST))
         return program_wire_fail(r, "a constant must be a tensor or a list whose dimensions are known");
     *out = c;
     if (v->kind_case == COREML__VALUE__KIND_BLOB) {
@@ -247,7 +247,7 @@ static propane_status program_wire_read_literal(reader *r, const Coreml__Value *
     PROPANE_TRY(program_wire_read_value(r, v, &c));
     *out = mil_make_value(r->function, NULL, &c->type);
     if (!*out) return program_wire_no_memory(r);
-    (*out)->konst = c;
+    (*out)->constant = c;
     return PROPANE_OK;
 }
 
@@ -255,7 +255,7 @@ static propane_status program_wire_read_literal(reader *r, const Coreml__Value *
 static propane_status program_wire_read_text(reader *r, const Coreml__Value *v, const char **out) {
     const mil_const *c = NULL;
     PROPANE_TRY(program_wire_read_value(r, v, &c));
-    if (c->type.dtype != MIL_string || c->type.shell != MIL_TENSOR || mil_type_count(&c->type) != 1)
+    if (c->type.dtype != MIL_string || c->type.container != MIL_TENSOR || mil_type_count(&c->type) != 1)
         return program_wire_fail(r, "a name is not given as a string");
     *out = mil_const_text(c, 0);
     return PROPANE_OK;
@@ -345,7 +345,7 @@ static propane_status program_wire_read_results(reader *r, const Coreml__Operati
     }
     if (op->result_count && op->label && strcmp(op->label, op->results[0]->name) == 0) op->label = NULL;
     if (op->info->code == MIL_OP_const && op->operands[0].count && op->result_count)
-        op->results[0]->konst = op->operands[0].values[0]->konst;
+        op->results[0]->constant = op->operands[0].values[0]->constant;
     if (!open || late) return PROPANE_OK;
     PROPANE_TRY(mil_verify_operands(op, r->err));
     PROPANE_TRY(op->info->rule(op, types, &count, r->err));

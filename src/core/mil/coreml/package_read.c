@@ -10,6 +10,7 @@
 #include "core/base/memory.h"
 #include "core/base/text.h"
 #include "core/mil/coreml/package.h"
+#include "core/mil/coreml/package_compiled.h"
 #include "core/mil/coreml/package_folder.h"
 #include "core/mil/coreml/package_names.h"
 #include "core/mil/coreml/package_older.h"
@@ -434,6 +435,16 @@ static propane_status package_read_package(const char *path, const char *manifes
     return status;
 }
 
+static propane_status package_read_compiled(const char *path, const char *program, const mil_read_options *options,
+                                            mil_module **out, propane_error *err) {
+    PROPANE_TRY(mil_parse_file_shaped(program, options, out, err));
+    const propane_status status = mil_path_is_coreml(path) ? package_compiled_metadata(*out, path, err) : PROPANE_OK;
+    if (!status) return PROPANE_OK;
+    mil_module_free(*out);
+    *out = NULL;
+    return status;
+}
+
 static propane_status package_read_folder(const char *path, const mil_read_options *options, mil_module **out,
                                           propane_error *err) {
     text manifest = {0}, program = {0};
@@ -445,7 +456,7 @@ static propane_status package_read_folder(const char *path, const mil_read_optio
     else if (file_exists(manifest.data))
         status = package_read_package(path, manifest.data, options, out, err);
     else if (file_exists(program.data))
-        status = mil_parse_file_shaped(program.data, options, out, err);
+        status = package_read_compiled(path, program.data, options, out, err);
     else if (package_folder_holds(path, "model.espresso.net") || package_folder_holds(path, "neural_network_optionals"))
         status = propane_fail(err, PROPANE_ERR_UNSUPPORTED,
                               "%s: a compiled model of the neural-network form (model.espresso.net), which holds no ML "
@@ -467,7 +478,8 @@ static propane_status package_read_folder(const char *path, const mil_read_optio
     return status;
 }
 
-propane_status mil_read(const char *path, const mil_read_options *options, mil_module **out, propane_error *err) {
+static propane_status package_read_any(const char *path, const mil_read_options *options, mil_module **out,
+                                       propane_error *err) {
     file_map map;
     *out = NULL;
     if (file_is_dir(path)) return package_read_folder(path, options, out, err);
@@ -483,4 +495,16 @@ propane_status mil_read(const char *path, const mil_read_options *options, mil_m
                             path);
     return model ? package_read_model_file(path, path, options, out, err)
                  : mil_parse_file_shaped(path, options, out, err);
+}
+
+bool mil_path_is_coreml(const char *path) {
+    if (!file_is_dir(path)) return text_ends_with(path, ".mlmodel");
+    return !package_folder_holds(path, "model.mil") || package_folder_holds(path, "coremldata.bin") ||
+           text_ends_with(path, ".mlmodelc") || text_ends_with(path, ".mlmodelc/");
+}
+
+propane_status mil_read(const char *path, const mil_read_options *options, mil_module **out, propane_error *err) {
+    PROPANE_TRY(package_read_any(path, options, out, err));
+    (*out)->coreml = mil_path_is_coreml(path);
+    return PROPANE_OK;
 }

@@ -55,14 +55,14 @@ static Coreml__ValueType *package_write_bare_type(package_writer *w, mil_dtype d
 
 static Coreml__ValueType *package_write_type_of(package_writer *w, const mil_type *type) {
     Coreml__ValueType *inner = package_write_bare_type(w, type->dtype, type->rank, type->dim);
-    if (type->shell == MIL_TENSOR || !inner) return inner;
+    if (type->container == MIL_TENSOR || !inner) return inner;
     PACKAGE_NEW(w, v, Coreml__ValueType, coreml__value_type__init);
-    if (type->shell == MIL_STATE) {
+    if (type->container == MIL_STATE) {
         PACKAGE_NEW(w, s, Coreml__StateType, coreml__state_type__init);
         s->wrapped = inner;
         v->kind_case = COREML__VALUE_TYPE__KIND_STATE;
         v->state = s;
-    } else if (type->shell == MIL_LIST) {
+    } else if (type->container == MIL_LIST) {
         PACKAGE_NEW(w, l, Coreml__ListType, coreml__list_type__init);
         l->type = inner;
         l->length = package_write_dimension(w, type->length);
@@ -162,7 +162,7 @@ static Coreml__Value *package_write_list_of(package_writer *w, const mil_const *
 }
 
 static Coreml__Value *package_write_value_of(package_writer *w, const mil_const *c) {
-    if (c->type.shell == MIL_LIST) return package_write_list_of(w, c);
+    if (c->type.container == MIL_LIST) return package_write_list_of(w, c);
     if (!c->blob_path)
         return package_write_tensor_of(w, c, 0, mil_type_count(&c->type), package_write_type_of(w, &c->type));
     PACKAGE_NEW(w, v, Coreml__Value, coreml__value__init);
@@ -202,7 +202,7 @@ static Coreml__Binding *package_write_binding(package_writer *w, const mil_value
     const mil_value *v = mil_written(given);
     if (v->is_inline) {
         b->kind_case = COREML__BINDING__KIND_VALUE;
-        b->value = package_write_value_of(w, v->konst);
+        b->value = package_write_value_of(w, v->constant);
     } else {
         b->kind_case = COREML__BINDING__KIND_NAME;
         b->name = package_write_copy_text(w, v->name);
@@ -243,9 +243,9 @@ static Coreml__Operation *package_write_operation(package_writer *w, const mil_o
     for (int i = 0; i < op->info->param_count && !w->failed; i++) {
         if (!op->operands[i].count || op->info->params[i].need == MIL_CAPTURED) continue;
         const mil_value *v = op->operands[i].values[0];
-        if (attributes && v->konst)
+        if (attributes && v->constant)
             o->attributes[o->n_attributes++] =
-                package_write_attribute(w, op->info->params[i].name, package_write_value_of(w, v->konst));
+                package_write_attribute(w, op->info->params[i].name, package_write_value_of(w, v->constant));
         else
             o->inputs[o->n_inputs++] = package_write_argument(w, op, i);
     }
@@ -298,7 +298,7 @@ static Coreml__ValuePair *package_write_build_info(package_writer *w) {
     PACKAGE_NEW(w, v, Coreml__Value, coreml__value__init);
     PACKAGE_NEW(w, i, Coreml__ImmediateValue, coreml__immediate_value__init);
     PACKAGE_NEW(w, d, Coreml__DictionaryValue, coreml__dictionary_value__init);
-    const mil_type type = {.dtype = MIL_string, .shell = MIL_DICT, .key = MIL_string};
+    const mil_type type = {.dtype = MIL_string, .container = MIL_DICT, .key = MIL_string};
     d->values = PACKAGE_LIST(w, Coreml__KeyValue, w->module->build_info_count);
     for (int k = 0; d->values && k < w->module->build_info_count; k++) {
         PACKAGE_NEW(w, pair, Coreml__KeyValue, coreml__key_value__init);

@@ -18,7 +18,8 @@ typedef struct package_writer {
 
 /* Memory of the messages: zeroed, owned by the writer's arena; NULL sets `failed`. */
 void *package_write_take(package_writer *w, size_t bytes);
-/* A new message of a type, set to its defaults; a list of messages. Both leave the caller, or give NULL, without memory. */
+/* A new message of a type, set to its defaults; a list of messages. Both leave the caller, or give NULL, without
+ * memory. */
 #define PACKAGE_NEW(w, name, type, init)                                                                               \
     type *name = package_write_take(w, sizeof *name);                                                                  \
     if (!name) return NULL;                                                                                            \

@@ -182,10 +182,10 @@ static propane_status eval_fetch(runner *r, const mil_op *op, const mil_value *v
     if (t->data) return PROPANE_OK;
     t->type = v->type;
     if (v->type.dtype == MIL_string) return PROPANE_OK;
-    if (!v->konst || !v->konst->data)
+    if (!v->constant || !v->constant->data)
         return mil_op_fail(op, err, PROPANE_ERR_INVALID, "operand '%s' has no value", v->name ? v->name : "literal");
     PROPANE_TRY(eval_allocate(r, t, &v->type, err));
-    mil_unpack_f64(t->data, v->type.dtype, v->konst->data, mil_type_count(&v->type));
+    mil_unpack_f64(t->data, v->type.dtype, v->constant->data, mil_type_count(&v->type));
     return PROPANE_OK;
 }
 
@@ -212,7 +212,7 @@ static propane_status eval_run_op(runner *r, const mil_op *op, propane_error *er
 static bool eval_is_known(const mil_op *op) {
     if (!op->result_count) return false;
     for (int k = 0; k < op->result_count; k++)
-        if (!op->results[k]->konst) return false;
+        if (!op->results[k]->constant) return false;
     return true;
 }
 
@@ -224,13 +224,13 @@ static propane_status eval_take_input(runner *r, const mil_function *f, int inde
     mil_type as_made = given->type;
     if (given->grows) as_made.length = param->type.length;
     if ((!mil_type_equal(&as_made, &param->type) &&
-         !(param->type.shell == MIL_STATE && mil_type_equal(&given->type, &as_tensor))) ||
+         !(param->type.container == MIL_STATE && mil_type_equal(&given->type, &as_tensor))) ||
         !given->data)
         return propane_fail(err, PROPANE_ERR_INVALID, "input %d of %s is %s%s; parameter '%s' is %s", index, f->name,
                             mil_type_print(have, &given->type), given->data ? "" : " without data", param->name,
                             mil_type_print(want, &param->type));
     r->values[param->id] = *given;
-    if (param->type.shell != MIL_STATE || f->owner) return PROPANE_OK;
+    if (param->type.container != MIL_STATE || f->owner) return PROPANE_OK;
     PROPANE_TRY(eval_allocate(r, &r->values[param->id], &param->type, err));
     memcpy(r->values[param->id].data, given->data, (size_t)mil_type_count(&given->type) * sizeof *given->data);
     return PROPANE_OK;
@@ -251,7 +251,7 @@ propane_status mil_eval_block(const mil_function *f, const mil_tensor *inputs, b
         results[i] = *t;
     }
     for (int i = 0, n = f->result_count; i < f->param_count; i++)
-        if (f->params[i]->type.shell == MIL_STATE) results[n++] = r.values[f->params[i]->id];
+        if (f->params[i]->type.container == MIL_STATE) results[n++] = r.values[f->params[i]->id];
     *outputs = results;
     return PROPANE_OK;
 }

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT
- * What the files shape_*.c and eval_*.c share: the prototypes that the rows of ops.def call for, and a counter that walks
- * several tensors in step. Private to src/core/mil.
+ * What the files shape_*.c and eval_*.c share: the prototypes that the rows of ops.def call for, and a counter that
+ * walks several tensors in step. Private to src/core/mil.
  */
 #ifndef CORE_MIL_EVAL_EVAL_H
 #define CORE_MIL_EVAL_EVAL_H
 
 #include "core/mil/ops.h"
 
-/* mil_shape_rule_X of every row. A rule may rely on the verifier for the classes of the operands (numbers of them, float or
- * not, constant or not) and for result types that fit; everything about shapes and values is its own to check. */
+/* mil_shape_rule_X of every row. A rule may rely on the verifier for the classes of the operands (numbers of them,
+ * float or not, constant or not) and for result types that fit; everything about shapes and values is its own to
+ * check. */
 #define OP(name, since, in, rule, eval, cost, draw, grad, cpu) rule
 #define SHAPE(x)                                               propane_status mil_shape_rule_##x(const mil_op *op, mil_type *out, int *out_count, propane_error *err);
 #include "core/mil/ops.def"

@@ -44,7 +44,7 @@ static propane_status eval_control_grow(const mil_eval_args *a, mil_tensor *list
 /* Lists may have grown, and so must what holds them. */
 static propane_status eval_control_copy(const mil_eval_args *a, mil_tensor *to, const mil_tensor *from,
                                         propane_error *err) {
-    if (from->type.shell == MIL_LIST) {
+    if (from->type.container == MIL_LIST) {
         PROPANE_TRY(eval_control_grow(a, to, from->type.length, err));
         to->type.length = from->type.length;
         to->grows = from->grows;

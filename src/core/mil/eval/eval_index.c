@@ -212,8 +212,8 @@ typedef struct detector {
 static double eval_index_box_value(const detector *d, int64_t box, int k) {
     return d->boxes[d->n.boxes_last ? k * d->n.boxes + box : box * 4 + k];
 }
-static double eval_index_score_value(const detector *d, int64_t box, int64_t klass) {
-    return d->scores[d->n.boxes_last ? klass * d->n.boxes + box : box * d->n.classes + klass];
+static double eval_index_score_value(const detector *d, int64_t box, int64_t category) {
+    return d->scores[d->n.boxes_last ? category * d->n.boxes + box : box * d->n.classes + category];
 }
 static int64_t eval_index_best_class(const detector *d, int64_t box) {
     int64_t best = 0;

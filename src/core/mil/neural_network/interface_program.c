@@ -129,13 +129,13 @@ static mil_value *interface_program_named(mil_builder *b, const char *wanted, mi
 void interface_result(mil_builder *b, mil_feature *f, mil_value *v) {
     if (b->err.status || !v) return;
     const mil_dtype dtype = f->kind == MIL_FEATURE_ARRAY && f->dtype == MIL_int32 ? MIL_int32 : MIL_fp32;
-    if (v->type.shell == MIL_TENSOR && v->type.dtype != dtype && v->type.dtype != MIL_string &&
+    if (v->type.container == MIL_TENSOR && v->type.dtype != dtype && v->type.dtype != MIL_string &&
         v->type.dtype != MIL_int64)
         v = mil_build_cast(b, v, dtype);
     if (v) v = interface_program_named(b, f->name, v);
     if (!v) return;
     f->name = v->name;
-    if (f->kind != MIL_FEATURE_IMAGE && v->type.shell == MIL_TENSOR && v->type.dtype == dtype) {
+    if (f->kind != MIL_FEATURE_IMAGE && v->type.container == MIL_TENSOR && v->type.dtype == dtype) {
         f->kind = MIL_FEATURE_ARRAY, f->dtype = dtype;
         f->shape = v->type;
         f->shape_count = f->range_count = 0;
@@ -161,7 +161,7 @@ mil_value *interface_labels(mil_builder *b, wire_view strings, wire_view numbers
     }
     if (data && !texts) count = wire_wholes(numbers, 1, data, (int)(most > INT32_MAX ? INT32_MAX : most));
     /* a list, as Core ML wants it */
-    const mil_type type = {.dtype = texts ? MIL_string : MIL_int64, .shell = MIL_LIST, .length = count};
+    const mil_type type = {.dtype = texts ? MIL_string : MIL_int64, .container = MIL_LIST, .length = count};
     mil_value *out = data && count && !b->err.status ? mil_build_const(b, "labels", &type, data) : NULL;
     mem_free(data);
     return out;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT
  * A neural network of Core ML's older format on its way to MIL. Private to src/core/mil/neural_network.
  *
- * Values of a layer are values of the function. Networks of the first versions see every value with five dimensions, [sequence,
- * batch, channel, height, width]; here such a value has four where its sequence is 1, so that convolutions need no reshape. Axes
- * are counted from the end, which is right for both, and for the networks of later versions, whose values have any rank.
+ * Values of a layer are values of the function. Networks of the first versions see every value with five dimensions,
+ * [sequence, batch, channel, height, width]; here such a value has four where its sequence is 1, so that convolutions
+ * need no reshape. Axes are counted from the end, which is right for both, and for the networks of later versions,
+ * whose values have any rank.
  */
 #ifndef CORE_MIL_NEURAL_NETWORK_NETWORK_H
 #define CORE_MIL_NEURAL_NETWORK_NETWORK_H
@@ -61,7 +62,8 @@ void network_fail(network *n, const network_layer *l, const char *format, ...) B
 void network_refuse(network *n, const network_layer *l, const char *format, ...) BASE_PRINTF(3, 4);
 bool network_failed(const network *n);
 
-/* NETWORK_DO(n, relu, NETWORK_IN("x", x)): the first result. Arguments that are NULL are left out; after an error all are. */
+/* NETWORK_DO(n, relu, NETWORK_IN("x", x)): the first result. Arguments that are NULL are left out; after an error all
+ * are. */
 mil_op *network_op(network *n, mil_opcode code, const mil_argument *arguments, int count);
 mil_value *network_do(network *n, mil_opcode code, const mil_argument *arguments, int count);
 #define NETWORK_IN(name, value) ((mil_argument){name, 1, (mil_value *const[]){value}})
@@ -74,8 +76,8 @@ int64_t network_dim(const mil_value *v, int axis); /* negative: from the end; 1 
 mil_value *network_real(network *n, double value); /* a scalar of fp32 */
 mil_value *network_int(network *n, int64_t value); /* a scalar of int32 */
 mil_value *network_reshape(network *n, mil_value *x, const int64_t *dims, int rank);
-/* [batch, channel, height, width]: what is in front of the last three in one dimension. network_lead puts back what was in
- * front in `like`. */
+/* [batch, channel, height, width]: what is in front of the last three in one dimension. network_lead puts back what was
+ * in front in `like`. */
 mil_value *network_four(network *n, mil_value *x);
 mil_value *network_lead(network *n, mil_value *y, const mil_value *like);
 /* [sequence, batch, channel, height, width], and as the network keeps it. */
@@ -93,7 +95,8 @@ mil_value *network_weights(network *n, const network_layer *l, wire_view message
                            int rank, const int64_t *dims);
 /* "conv1_bias", as MIL allows it. */
 const char *network_weight_name(network *n, const network_layer *l, const char *name);
-/* As numbers (mem_free); `channels` is over which axis of `dims` scales of a quantisation run. NULL: an error, or none. */
+/* As numbers (mem_free); `channels` is over which axis of `dims` scales of a quantisation run. NULL: an error, or
+ * none. */
 float *network_numbers(network *n, const network_layer *l, wire_view message, uint32_t number, const char *name,
                        int rank, const int64_t *dims, int channels);
 

@@ -45,7 +45,7 @@ static mil_value *elementwise_vector(network *n, const network_layer *l, wire_vi
     mil_value *all = NETWORK_DO(n, tile, X(one), NETWORK_IN("reps", mil_build_ints(&n->b, &channels, 1)));
     if (!all || !mil_know(all)) return NULL;
     mil_type type = all->type;
-    return mil_build_const(&n->b, name, &type, all->konst->data);
+    return mil_build_const(&n->b, name, &type, all->constant->data);
 }
 
 static mil_value *elementwise_by_channel(network *n, const network_layer *l, wire_view params, mil_opcode code,

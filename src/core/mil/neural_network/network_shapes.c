@@ -273,7 +273,7 @@ static int shapes_wanted(network *n, const network_layer *l, uint32_t field, con
         network_refuse(n, l, "its shape is computed in a run");
         return 0;
     }
-    for (rank = 0; rank < mil_type_count(&v->type); rank++) dims[rank] = mil_const_i64(v->konst, rank);
+    for (rank = 0; rank < mil_type_count(&v->type); rank++) dims[rank] = mil_const_i64(v->constant, rank);
     return rank;
 }
 

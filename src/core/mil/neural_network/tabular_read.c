@@ -188,7 +188,7 @@ propane_status tabular_read_one_hot(mil_module *m, const uint8_t *data, size_t b
         if (!list) (void)!propane_fail_memory(&t.b.err, 0);
         if (!labels || wire_whole(t.body, 10, 0))
             tabular_fail(&t, "an encoder of strings, or one that gives a dictionary");
-        for (int64_t i = 0; list && i < count; i++) list[i] = (double)mil_const_i64(labels->konst, i);
+        for (int64_t i = 0; list && i < count; i++) list[i] = (double)mil_const_i64(labels->constant, i);
         mil_value *categories = list ? tabular_list(&t, "categories", list, count) : NULL;
         mem_free(list);
         y = DO(&t, equal, IN("x", t.in[0]), IN("y", categories));

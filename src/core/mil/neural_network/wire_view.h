@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Messages of a protocol buffer read where they are, field by field: for the older kinds of Core ML models, whose hundred and
- * fifty layers have a message each. Nothing is copied but numbers. A message that ends early reads as if it ended in front of
- * the broken field, and *broken becomes true; the caller looks once, at the end of a layer.
+ * Messages of a protocol buffer read where they are, field by field: for the older kinds of Core ML models, whose
+ * hundred and fifty layers have a message each. Nothing is copied but numbers. A message that ends early reads as if it
+ * ended in front of the broken field, and *broken becomes true; the caller looks once, at the end of a layer.
  */
 #ifndef CORE_MIL_NEURAL_NETWORK_WIRE_VIEW_H
 #define CORE_MIL_NEURAL_NETWORK_WIRE_VIEW_H

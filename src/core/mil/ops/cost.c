@@ -80,21 +80,23 @@ static double cost_flops_of(const mil_op *op, bool *is_matrix) {
 }
 
 /* Attributes are not data. */
-static bool cost_is_data(mil_class klass) { return klass < MIL_CLASS_K_INT || klass == MIL_CLASS_K_TENSOR; }
+static bool cost_is_data(mil_class type_class) {
+    return type_class < MIL_CLASS_K_INT || type_class == MIL_CLASS_K_TENSOR;
+}
 
 void mil_op_cost(const mil_op *op, mil_cost *out) {
     bool known = true;
     *out = (mil_cost){0};
-    for (int k = 0; k < op->result_count; k++) known &= op->results[k]->konst != NULL;
+    for (int k = 0; k < op->result_count; k++) known &= op->results[k]->constant != NULL;
     if (known) return;
     out->flops = cost_flops_of(op, &out->is_matrix);
     for (int p = 0; p < op->info->param_count; p++) {
-        if (!cost_is_data(op->info->params[p].klass)) continue;
+        if (!cost_is_data(op->info->params[p].type_class)) continue;
         for (int k = 0; k < op->operands[p].count; k++) {
             const mil_value *v = op->operands[p].values[k];
             const double bytes = (double)mil_type_bytes(&v->type);
             out->bytes_in += bytes;
-            if (v->konst) out->bytes_const += bytes;
+            if (v->constant) out->bytes_const += bytes;
         }
     }
     for (int k = 0; k < op->result_count; k++) out->bytes_out += (double)mil_type_bytes(&op->results[k]->type);

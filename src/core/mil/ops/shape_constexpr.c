@@ -53,7 +53,7 @@ static propane_status shape_constexpr_kept(const mil_op *op, const char *mask, i
     const mil_type *type = shape_constexpr_type_of(op, data);
     char text[160];
     if (type->rank != 1) return BAD("%s is %s; it must be a vector", data, mil_shape_print(text, type));
-    const int64_t found = shape_constexpr_set_bits(mil_in(op, mask)->konst, bits, packed);
+    const int64_t found = shape_constexpr_set_bits(mil_in(op, mask)->constant, bits, packed);
     if (found >= 0 && found != type->dim[0])
         return BAD("%s has %lld bits set, but %s has %lld elements", mask, (long long)found, data,
                    (long long)type->dim[0]);

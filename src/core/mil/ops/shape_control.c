@@ -103,7 +103,7 @@ propane_status mil_shape_rule_update_state(const mil_op *op, mil_type *out, int 
 /* ---- lists ---------------------------------------------------------------------------------------------------------------- */
 
 propane_status mil_shape_rule_make_list(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
-    mil_type list = {.shell = MIL_LIST};
+    mil_type list = {.container = MIL_LIST};
     const char *name = NULL;
     mil_value *const *dims;
     int count = mil_in_list(op, "elem_shape", &dims);
@@ -114,7 +114,7 @@ propane_status mil_shape_rule_make_list(const mil_op *op, mil_type *out, int *ou
         return BAD("dtype is \"%.40s\"; it must be fp16, fp32, int32 or bool", name);
     if (list.length < 1) return BAD("init_length is %lld; it must be at least 1", (long long)list.length);
     for (int k = 0; k < count; k++) {
-        const mil_const *c = dims[k]->konst;
+        const mil_const *c = dims[k]->constant;
         if (c->type.dtype == MIL_string)
             return BAD("elem_shape has the name \"%.40s\" of a size; a number is needed", mil_const_text(c, 0));
         for (int64_t i = 0; i < mil_type_count(&c->type); i++) {

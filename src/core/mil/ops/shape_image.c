@@ -87,9 +87,9 @@ static propane_status shape_image_scaled(const mil_op *op, const char *param, in
     char text[160];
     if (v->type.rank != 0 || (v->type.dtype != MIL_int32 && v->type.dtype != MIL_fp32 && v->type.dtype != MIL_fp16))
         return BAD("%s is %s; it must be one int32 or fp32", param, mil_type_print(text, &v->type));
-    const double size = floor((double)*dim * mil_const_f64(v->konst, 0));
+    const double size = floor((double)*dim * mil_const_f64(v->constant, 0));
     if (!(size >= 1.0 && size <= (double)INT32_MAX))
-        return BAD("%s %g makes %lld elements %g", param, mil_const_f64(v->konst, 0), (long long)*dim, size);
+        return BAD("%s %g makes %lld elements %g", param, mil_const_f64(v->constant, 0), (long long)*dim, size);
     *dim = (int64_t)size;
     return PROPANE_OK;
 }

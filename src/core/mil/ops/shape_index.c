@@ -232,12 +232,12 @@ propane_status mil_shape_rule_nms(const mil_op *op, mil_type *out, int *out_coun
 
 propane_status mil_shape_rule_non_zero(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
     const mil_value *x = mil_in(op, "x");
-    if (!x->konst || !x->konst->data)
+    if (!x->constant || !x->constant->data)
         return mil_op_fail(op, err, PROPANE_ERR_UNSUPPORTED,
                            "how many elements of x are not zero is known only when the program runs, and results have "
                            "fixed sizes; count them or multiply with the mask instead");
     int64_t found = 0;
-    for (int64_t i = 0; i < mil_type_count(&x->type); i++) found += mil_const_f64(x->konst, i) != 0.0;
+    for (int64_t i = 0; i < mil_type_count(&x->type); i++) found += mil_const_f64(x->constant, i) != 0.0;
     if (found == 0) return BAD("x has no element that is not zero; the result would be empty");
     if (x->type.rank == 0) return BAD("x is a scalar");
     out[0] = (mil_type){.dtype = MIL_int32, .rank = 2, .dim = {found, x->type.rank}};
@@ -254,11 +254,12 @@ propane_status mil_shape_rule_range_1d(const mil_op *op, mil_type *out, int *out
         if (v->type.rank != 0 || v->type.dtype != mil_in(op, "start")->type.dtype || v->type.dtype == MIL_string)
             return BAD("%s is %s; end, start and step must be numbers of one element type", params[k],
                        mil_type_print(text, &v->type));
-        if (!v->konst || !v->konst->data) return BAD("%s must be a constant", params[k]);
-        value[k] = mil_const_f64(v->konst, 0);
+        if (!v->constant || !v->constant->data) return BAD("%s must be a constant", params[k]);
+        value[k] = mil_const_f64(v->constant, 0);
     }
-    const double count = ceil((value[0] - value[1]) / value[2]);
-    if (!(count >= 1.0 && count <= (double)MIL_MAX_COUNT))
+    double count = ceil((value[0] - value[1]) / value[2]);
+    if (count <= 0.0 && value[2] != 0.0) count = 0.0;
+    if (!(count >= 0.0 && count <= (double)MIL_MAX_COUNT))
         return BAD("from %g to %g in steps of %g there are %g elements", value[1], value[0], value[2], count);
     out[0] = (mil_type){.dtype = mil_in(op, "start")->type.dtype, .rank = 1, .dim = {(int64_t)count}};
     *out_count = 1;

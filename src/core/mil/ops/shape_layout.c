@@ -11,11 +11,13 @@
 static const mil_type *shape_layout_type_of(const mil_op *op, const char *param) { return &mil_in(op, param)->type; }
 
 /* Dimensions of a result that attributes ask for: at least 1, and their product within bounds. */
-static propane_status shape_layout_check_dims(const mil_op *op, const mil_type *type, propane_error *err) {
+/* `least` is 0 where the operation may give a tensor without elements: core/mil/fold_empty.h takes it out. */
+static propane_status shape_layout_check_dims(const mil_op *op, const mil_type *type, int64_t least,
+                                              propane_error *err) {
     int64_t count = 1;
     for (int d = 0; d < type->rank; d++) {
-        if (type->dim[d] < 1) return BAD("dimension %d of the result would be %lld", d, (long long)type->dim[d]);
-        if (type->dim[d] > MIL_MAX_COUNT / count) return BAD("the result would have more than 2^40 elements");
+        if (type->dim[d] < least) return BAD("dimension %d of the result would be %lld", d, (long long)type->dim[d]);
+        if (count && type->dim[d] > MIL_MAX_COUNT / count) return BAD("the result would have more than 2^40 elements");
         count *= type->dim[d];
     }
     return PROPANE_OK;
@@ -181,13 +183,13 @@ propane_status mil_shape_rule_tile(const mil_op *op, mil_type *out, int *out_cou
     if (count != x->rank) return BAD("reps has %d entries, but x has rank %d", count, x->rank);
     out[0] = *x;
     for (int d = 0; d < x->rank; d++) {
-        if (reps[d] < 1 || reps[d] > INT32_MAX)
-            return BAD("reps[%d] is %lld; it must be at least 1", d, (long long)reps[d]);
-        if (x->dim[d] > MIL_MAX_COUNT / reps[d]) return BAD("the result would have more than 2^40 elements");
+        if (reps[d] < 0 || reps[d] > INT32_MAX)
+            return BAD("reps[%d] is %lld; it must not be negative", d, (long long)reps[d]);
+        if (reps[d] && x->dim[d] > MIL_MAX_COUNT / reps[d]) return BAD("the result would have more than 2^40 elements");
         out->dim[d] = x->dim[d] * reps[d];
     }
     *out_count = 1;
-    return shape_layout_check_dims(op, out, err);
+    return shape_layout_check_dims(op, out, 0, err);
 }
 
 propane_status mil_shape_rule_reverse(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
@@ -202,7 +204,7 @@ propane_status mil_shape_rule_pad(const mil_op *op, mil_type *out, int *out_coun
     out[0] = *shape_layout_type_of(op, "x");
     for (int d = 0; d < out->rank; d++) out->dim[d] += p.before[d] + p.after[d];
     *out_count = 1;
-    return shape_layout_check_dims(op, out, err);
+    return shape_layout_check_dims(op, out, 1, err);
 }
 
 propane_status mil_shape_rule_gather(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
@@ -251,7 +253,7 @@ propane_status mil_shape_rule_one_hot(const mil_op *op, mil_type *out, int *out_
     for (int d = 0, from = 0; d < result.rank; d++) result.dim[d] = d == axis ? size : indices->dim[from++];
     out[0] = result;
     *out_count = 1;
-    return shape_layout_check_dims(op, out, err);
+    return shape_layout_check_dims(op, out, 1, err);
 }
 
 propane_status mil_shape_rule_band_part(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
@@ -270,5 +272,5 @@ propane_status mil_shape_rule_fill(const mil_op *op, mil_type *out, int *out_cou
     PROPANE_TRY(shape_layout_expect_scalar(op, "value", &result.dtype, err));
     out[0] = result;
     *out_count = 1;
-    return shape_layout_check_dims(op, out, err);
+    return shape_layout_check_dims(op, out, 0, err);
 }

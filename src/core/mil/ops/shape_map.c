@@ -209,7 +209,7 @@ propane_status mil_shape_rule_classify(const mil_op *op, mil_type *out, int *out
     if (mil_type_count(p) != count)
         return BAD("there are %lld classes for %lld probabilities", (long long)count, (long long)mil_type_count(p));
     out[0] = mil_type_scalar(classes->dtype);
-    out[1] = (mil_type){.dtype = MIL_fp64, .shell = MIL_DICT, .key = classes->dtype};
+    out[1] = (mil_type){.dtype = MIL_fp64, .container = MIL_DICT, .key = classes->dtype};
     *out_count = 2;
     return PROPANE_OK;
 }

@@ -169,7 +169,7 @@ static propane_status shape_ops_slice_by_size(const mil_op *op, const mil_type *
             return BAD("begin[%d] is %lld, but dimension %d of x has %lld elements", d, (long long)out->begin[d], d,
                        (long long)dim);
         if (size == -1) size = dim - begin;
-        if (size < 1) return BAD("size[%d] is %lld; it must be positive, or -1 for the rest", d, (long long)size);
+        if (size < 0) return BAD("size[%d] is %lld; it must not be negative, or -1 for the rest", d, (long long)size);
         if (size > dim - begin)
             return BAD("begin[%d] %lld and size[%d] %lld end beyond dimension %d of x, which has %lld elements", d,
                        (long long)begin, d, (long long)size, d, (long long)dim);
@@ -178,7 +178,8 @@ static propane_status shape_ops_slice_by_size(const mil_op *op, const mil_type *
     return PROPANE_OK;
 }
 
-/* As Python slices: negative bounds count from the end, bounds are clamped, masks mean "from the edge". */
+/* As Python slices: negative bounds count from the end, bounds are clamped, masks mean "from the edge"; one that ends where it
+ * begins has no elements. */
 propane_status mil_slice_resolve(const mil_op *op, const int64_t *end, mil_slice *out, propane_error *err) {
     const mil_type *x = shape_ops_type_of(op, "x");
     bool from_edge[MIL_MAX_RANK], to_edge[MIL_MAX_RANK];
@@ -202,11 +203,8 @@ propane_status mil_slice_resolve(const mil_op *op, const int64_t *end, mil_slice
             from_edge[d] ? (step > 0 ? low : high) : shape_ops_clamp(begin < 0 ? begin + dim : begin, low, high);
         int64_t last =
             to_edge[d] ? (step > 0 ? high : low) : shape_ops_clamp(end[d] < 0 ? end[d] + dim : end[d], low, high);
-        int64_t span = step > 0 ? last - first : first - last, stride = step > 0 ? step : -step;
-        if (span <= 0)
-            return BAD("the slice of dimension %d is empty: begin %lld, end %lld, stride %lld of %lld elements", d,
-                       (long long)begin, (long long)end[d], (long long)step, (long long)dim);
-        out->begin[d] = first, out->count[d] = (span + stride - 1) / stride;
+        const int64_t span = step > 0 ? last - first : first - last, stride = step > 0 ? step : -step;
+        out->begin[d] = first, out->count[d] = span > 0 ? (span + stride - 1) / stride : 0;
     }
     return PROPANE_OK;
 }
@@ -233,7 +231,7 @@ propane_status mil_pad_read(const mil_op *op, mil_pad *out, propane_error *err) 
     *out = (mil_pad){.mode = MIL_PAD_CONSTANT};
     PROPANE_TRY(mil_attr_text(op, "mode", &mode, err));
     const mil_value *value = mil_in(op, "constant_val"); /* of x's element type, which may be whole */
-    if (value && value->konst) out->value = mil_const_f64(value->konst, 0);
+    if (value && value->constant) out->value = mil_const_f64(value->constant, 0);
     PROPANE_TRY(mil_attr_vector(op, "pad", 2 * MIL_MAX_RANK, pad, &count, err));
     if (!strcmp(mode, "reflect"))
         out->mode = MIL_PAD_REFLECT;
@@ -279,7 +277,7 @@ propane_status mil_split_read(const mil_op *op, mil_split *out, propane_error *e
     }
     out->count = count < 0 ? (int)parts : count;
     for (int k = 0; k < out->count; k++) {
-        if (out->size[k] < 1 || out->size[k] > dim - total)
+        if (out->size[k] < 0 || out->size[k] > dim - total)
             return BAD("split_sizes[%d] is %lld, with %lld elements left of the %lld of dimension %d", k,
                        (long long)out->size[k], (long long)(dim - total), (long long)dim, out->axis);
         out->begin[k] = total;

@@ -87,8 +87,8 @@ propane_status mil_blocks_read(const mil_op *op, const char *edges, mil_blocks *
         out->block[d] = shape[d];
         if (shape[d] < 1 || shape[d] > 32768)
             return BAD("block_shape[%d] is %lld; it must be 1 to 32768", d, (long long)shape[d]);
-        out->before[d] = mil_const_i64(edge->konst, 2 * d);
-        out->after[d] = mil_const_i64(edge->konst, 2 * d + 1);
+        out->before[d] = mil_const_i64(edge->constant, 2 * d);
+        out->after[d] = mil_const_i64(edge->constant, 2 * d + 1);
         if (out->before[d] < 0 || out->after[d] < 0)
             return BAD("%s of dimension %d are %lld and %lld; they must not be negative", edges, d,
                        (long long)out->before[d], (long long)out->after[d]);
@@ -212,10 +212,10 @@ propane_status mil_shape_rule_reshape_like(const mil_op *op, mil_type *out, int 
         return BAD("begins, ends and end_masks must have one entry for each of the %d ref_tensors", count);
     for (int k = 0; k < count; k++) {
         const mil_type *ref = &refs[k]->type;
-        int64_t from = mil_const_i64(begins[k]->konst, 0), to = mil_const_i64(ends[k]->konst, 0);
+        int64_t from = mil_const_i64(begins[k]->constant, 0), to = mil_const_i64(ends[k]->constant, 0);
         if (from < 0) from += ref->rank;
         if (to < 0) to += ref->rank;
-        if (mil_const_i64(masks[k]->konst, 0) || to > ref->rank) to = ref->rank;
+        if (mil_const_i64(masks[k]->constant, 0) || to > ref->rank) to = ref->rank;
         for (int64_t d = from < 0 ? 0 : from; d < to; d++) {
             if (result.rank == MIL_MAX_RANK) return BAD("the result would have more than 8 dimensions");
             result.dim[result.rank++] = ref->dim[d];
@@ -249,7 +249,7 @@ propane_status mil_shape_rule_reverse_sequence(const mil_op *op, mil_type *out, 
     return mil_shape_rule_same(op, out, out_count, err);
 }
 
-static bool shape_space_is_known(const mil_value *v) { return v->konst && v->konst->data; }
+static bool shape_space_is_known(const mil_value *v) { return v->constant && v->constant->data; }
 
 /* begin and end may be known only when the program runs; then the update's shape is what is known of the slice. */
 propane_status mil_shape_rule_slice_update(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {

@@ -71,23 +71,23 @@ static propane_status shape_util_constant_of(const mil_op *op, const char *param
     const mil_value *value = mil_in(op, param);
     *out = NULL;
     if (!value) return PROPANE_OK;
-    if (!value->konst || !value->konst->data)
+    if (!value->constant || !value->constant->data)
         return mil_op_fail(op, err, PROPANE_ERR_INVALID, "%s must be a constant; '%s' is not", param, value->name);
-    *out = value->konst;
+    *out = value->constant;
     return PROPANE_OK;
 }
 
 propane_status mil_attr_vector(const mil_op *op, const char *param, int limit, int64_t *out, int *count,
                                propane_error *err) {
-    const mil_const *konst = NULL;
-    PROPANE_TRY(shape_util_constant_of(op, param, &konst, err));
+    const mil_const *constant = NULL;
+    PROPANE_TRY(shape_util_constant_of(op, param, &constant, err));
     *count = -1;
-    if (!konst) return PROPANE_OK;
-    int64_t length = mil_type_count(&konst->type);
+    if (!constant) return PROPANE_OK;
+    int64_t length = mil_type_count(&constant->type);
     if (length > limit)
         return mil_op_fail(op, err, PROPANE_ERR_LIMIT, "%s has %lld entries; %d is the most", param, (long long)length,
                            limit);
-    for (int64_t i = 0; i < length; i++) out[i] = mil_const_i64(konst, i);
+    for (int64_t i = 0; i < length; i++) out[i] = mil_const_i64(constant, i);
     *count = (int)length;
     return PROPANE_OK;
 }
@@ -109,15 +109,15 @@ propane_status mil_attr_axes(const mil_op *op, const char *param, int rank, bool
 
 propane_status mil_attr_bools(const mil_op *op, const char *param, int rank, bool out[MIL_MAX_RANK],
                               propane_error *err) {
-    const mil_const *konst = NULL;
-    PROPANE_TRY(shape_util_constant_of(op, param, &konst, err));
+    const mil_const *constant = NULL;
+    PROPANE_TRY(shape_util_constant_of(op, param, &constant, err));
     for (int d = 0; d < rank; d++) out[d] = false;
-    if (!konst) return PROPANE_OK;
-    int64_t length = mil_type_count(&konst->type);
+    if (!constant) return PROPANE_OK;
+    int64_t length = mil_type_count(&constant->type);
     if (length != rank)
         return mil_op_fail(op, err, PROPANE_ERR_INVALID, "%s has %lld entries, but x has rank %d", param,
                            (long long)length, rank);
-    for (int d = 0; d < rank; d++) out[d] = mil_const_i64(konst, d) != 0;
+    for (int d = 0; d < rank; d++) out[d] = mil_const_i64(constant, d) != 0;
     return PROPANE_OK;
 }
 

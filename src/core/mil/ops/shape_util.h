@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Shapes: what the parameters of an op come to once defaults, negative axes, masks and padding modes are worked out. The
- * shape rules, the slow meanings (core/mil/eval/eval_*.c), kernels and gradients all ask here, so that they cannot disagree.
+ * Shapes: what the parameters of an op come to once defaults, negative axes, masks and padding modes are worked out.
+ * The shape rules, the slow meanings (core/mil/eval/eval_*.c), kernels and gradients all ask here, so that they cannot
+ * disagree.
  *
  * A _read function checks everything that it reads and fails with a message about the op; after the verifier has passed
  * an op, its _read function succeeds (but for memory).
@@ -12,7 +13,7 @@
 
 #define MIL_MAX_COUNT ((int64_t)1 << 40) /* elements of one tensor */
 
-/* ---- strides, in elements ------------------------------------------------------------------------------------------- */
+/* ---- strides, in elements ---------------------------------------------------------------------------------------- */
 
 void mil_strides(const mil_type *type, int64_t out[MIL_MAX_RANK]); /* dense, row major */
 /* Strides that read `from` as if it had the shape `to` (numpy broadcasting: aligned at the right, 0 where repeated). */
@@ -22,7 +23,7 @@ bool mil_broadcast(const mil_type *a, const mil_type *b, mil_type *out, int *bad
 /* "[2, 3]", "[]"; returns `out`. */
 const char *mil_shape_print(char out[160], const mil_type *type);
 
-/* ---- attributes ------------------------------------------------------------------------------------------------------- */
+/* ---- attributes -------------------------------------------------------------------------------------------------- */
 
 /* `value` as an axis of a tensor of `rank`: negative ones count from the end. */
 PROPANE_CHECK propane_status mil_axis(const mil_op *op, const char *param, int64_t value, int rank, int *out,
@@ -40,7 +41,7 @@ PROPANE_CHECK propane_status mil_attr_bools(const mil_op *op, const char *param,
 /* transpose: the permutation, axes made positive. */
 PROPANE_CHECK propane_status mil_attr_perm(const mil_op *op, int perm[MIL_MAX_RANK], propane_error *err);
 
-/* ---- geometry of the larger ops ------------------------------------------------------------------------------------- */
+/* ---- geometry of the larger ops ---------------------------------------------------------------------------------- */
 
 /* matmul: for every batch index, result(i,j) = sum over k of x(i,k) y(k,j). Steps are in elements; a vector operand has
  * m or n = 1 and its dimension is missing from the result. */
@@ -65,7 +66,8 @@ PROPANE_CHECK propane_status mil_pool_read(const mil_op *op, mil_conv *out, prop
 /* conv_transpose, as the convolution that it transposes: c.out are x's dimensions, c.in the result's; c_in is x's and
  * c_out the result's number of channels, the weight is [c_in, c_out/groups, *kernel]. after may be negative. */
 PROPANE_CHECK propane_status mil_conv_transpose_read(const mil_op *op, mil_conv *out, propane_error *err);
-/* Parts of these: one positive number per spatial dimension (left out: 1); before, after and out from pad_type and pad. */
+/* Parts of these: one positive number per spatial dimension (left out: 1); before, after and out from pad_type and
+ * pad. */
 PROPANE_CHECK propane_status mil_spatial_vector(const mil_op *op, const char *param, int spatial, int64_t out[3],
                                                 propane_error *err);
 PROPANE_CHECK propane_status mil_conv_padding(const mil_op *op, mil_conv *c, propane_error *err);
@@ -111,7 +113,8 @@ typedef struct mil_split {
 } mil_split;
 PROPANE_CHECK propane_status mil_split_read(const mil_op *op, mil_split *out, propane_error *err);
 
-/* gather: result dims are x[:axis], indices[batch_dims:], x[axis+1:]; the first batch_dims dims of x and indices pair up. */
+/* gather: result dims are x[:axis], indices[batch_dims:], x[axis+1:]; the first batch_dims dims of x and indices pair
+ * up. */
 typedef struct mil_gather {
     int axis, batch_dims;
     int64_t batch, outer, size, inner, picks; /* x as [batch, outer, size, inner], indices as [batch, picks],
@@ -143,8 +146,8 @@ typedef enum mil_scatter_mode {
 } mil_scatter_mode;
 PROPANE_CHECK propane_status mil_scatter_mode_read(const mil_op *op, mil_scatter_mode *out, propane_error *err);
 
-/* non_maximum_suppression. boxes_last: boxes [n, 4, boxes], scores [n, classes, boxes] (from ios17 on); else the last two
- * dimensions are the other way round. A box is centre x, centre y, width, height. */
+/* non_maximum_suppression. boxes_last: boxes [n, 4, boxes], scores [n, classes, boxes] (from ios17 on); else the last
+ * two dimensions are the other way round. A box is centre x, centre y, width, height. */
 typedef struct mil_nms {
     int64_t batch, boxes, classes, most;
     double iou_threshold, score_threshold;
@@ -152,7 +155,7 @@ typedef struct mil_nms {
 } mil_nms;
 PROPANE_CHECK propane_status mil_nms_read(const mil_op *op, mil_nms *out, propane_error *err);
 
-/* ---- images --------------------------------------------------------------------------------------------------------- */
+/* ---- images ------------------------------------------------------------------------------------------------------ */
 
 /* Where in `in` elements each of `out` is read. */
 typedef enum mil_grid {
@@ -171,9 +174,9 @@ typedef struct mil_resize {
     mil_grid grid;
     bool nearest, below; /* below: upsample_nearest_neighbor's grid */
 } mil_resize;
-/* Which of `in` elements result i of `out` is: the one that holds the middle of i's share of x, (i + 0.5) * in / out (DEFAULT and
- * UNALIGN_CORNERS); the one nearest to the grid point in the other modes, the upper one of two that are equally near; the one that
- * i's share begins in, i * in / out, where `below`. In integers: no factor is rounded. */
+/* Which of `in` elements result i of `out` is: the one that holds the middle of i's share of x, (i + 0.5) * in / out
+ * (DEFAULT and UNALIGN_CORNERS); the one nearest to the grid point in the other modes, the upper one of two that are
+ * equally near; the one that i's share begins in, i * in / out, where `below`. In integers: no factor is rounded. */
 int64_t mil_resize_nearest(const mil_resize *r, int64_t in, int64_t out, int64_t i);
 PROPANE_CHECK propane_status mil_resize_read(const mil_op *op, mil_resize *out, propane_error *err);
 
@@ -205,7 +208,8 @@ typedef struct mil_sampling {
     double pad_value;
 } mil_sampling;
 PROPANE_CHECK propane_status mil_sampling_read(const mil_op *op, mil_sampling *out, propane_error *err);
-/* The place that coordinate `at` names along `size` elements; brought into 0 .. size-1, unless the padding is constant. */
+/* The place that coordinate `at` names along `size` elements; brought into 0 .. size-1, unless the padding is
+ * constant. */
 double mil_sampling_place(const mil_sampling *s, double at, int64_t size);
 /* The coordinate of element i of `size`. */
 double mil_sampling_coordinate(const mil_sampling *s, int64_t i, int64_t size);
@@ -229,7 +233,7 @@ typedef struct mil_sdpa {
 } mil_sdpa;
 PROPANE_CHECK propane_status mil_sdpa_read(const mil_op *op, mil_sdpa *out, propane_error *err);
 
-/* ---- recurrent ------------------------------------------------------------------------------------------------------ */
+/* ---- recurrent --------------------------------------------------------------------------------------------------- */
 
 typedef enum mil_recurrent_activation {
     MIL_RECURRENT_SIGMOID,
@@ -250,7 +254,7 @@ PROPANE_CHECK propane_status mil_recurrent_read(const mil_op *op, mil_recurrent 
 /* Where the first result has the hidden state of step number `step`, which read x[t]. */
 int64_t mil_recurrent_place(const mil_recurrent *r, int64_t t, int64_t step);
 
-/* ---- compressed constants --------------------------------------------------------------------------------------------- */
+/* ---- compressed constants ---------------------------------------------------------------------------------------- */
 
 /* A palette of `entries` vectors for each block of the indices, which have `shape`. */
 typedef struct mil_palette {

@@ -19,12 +19,13 @@ typedef struct mil_print_options {
     bool name_literals; /* literals in argument lists become const statements, as in the canonical dialect always */
 } mil_print_options;
 
-/* Parses and verifies. `source` names the text in messages; `model_dir` may be NULL. Depth, counts and literal sizes are
- * bounded: no input makes it abort, hang or take more memory than a small multiple of the text plus its weight files. */
+/* Parses and verifies. `source` names the text in messages; `model_dir` may be NULL. Depth, counts and literal sizes
+ * are bounded: no input makes it abort, hang or take more memory than a small multiple of the text plus its weight
+ * files. */
 PROPANE_CHECK propane_status mil_parse(const char *text, size_t length, const char *source, const char *model_dir,
                                        mil_module **out, propane_error *err);
-PROPANE_CHECK propane_status mil_parse_file(const char *path, mil_module **out, propane_error *err);
-/* With shapes for the parameters that the text leaves open (core/mil/coreml/package.h); NULL: its own default shapes. */
+/* With shapes for the parameters that the text leaves open (core/mil/coreml/package.h); NULL: its own default
+ * shapes. */
 struct mil_read_options;
 PROPANE_CHECK propane_status mil_parse_file_shaped(const char *path, const struct mil_read_options *options,
                                                    mil_module **out, propane_error *err);

@@ -19,11 +19,14 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/base/array.h"
 #include "core/base/file.h"
 #include "core/base/memory.h"
+#include "core/mil/coreml/package_compiled.h"
+#include "core/mil/empty_operands.h"
 #include "core/mil/ir_edit.h"
 #include "core/mil/resolve_shapes.h"
-#include "core/mil/settle_values.h"
+#include "core/mil/specialize.h"
 #include "core/mil/text/mil_text.h"
 #include "core/mil/text/parse_internal.h"
 
@@ -118,20 +121,16 @@ static propane_status parse_value(parser *p, const mil_param *param, mil_value *
     }
     *out = mil_make_value(p->function, NULL, &c->type);
     if (!*out) return parse_no_memory(p);
-    (*out)->konst = c;
+    (*out)->constant = c;
     (*out)->line = t.line;
     (*out)->column = t.column;
     return PROPANE_OK;
 }
 
 static propane_status parse_list_value(parser *p, const mil_param *param) {
-    if (p->list_count == p->list_room) {
-        int room = p->list_room ? p->list_room * 2 : 8;
-        mil_value **larger = mem_resize(p->list, (size_t)room * sizeof(mil_value *));
-        if (!larger) return parse_no_memory(p);
-        p->list = larger;
-        p->list_room = room;
-    }
+    mil_value **larger = ARRAY_MORE(p->list, p->list_count, NULL);
+    if (!larger) return parse_no_memory(p);
+    p->list = larger;
     return parse_value(p, param, &p->list[p->list_count++]);
 }
 
@@ -218,7 +217,7 @@ static propane_status parse_define_results(parser *p, mil_op *op, const declared
     if (op->info->code != MIL_OP_const || !op->operands[0].count) return PROPANE_OK;
     if (!op->operands[0].values[0]->is_inline)
         return mil_op_fail(op, p->err, PROPANE_ERR_INVALID, "val must be a literal");
-    op->results[0]->konst = op->operands[0].values[0]->konst;
+    op->results[0]->constant = op->operands[0].values[0]->constant;
     return PROPANE_OK;
 }
 
@@ -303,7 +302,7 @@ static propane_status parse_statement(parser *p, declared *results) {
         results = own;
     }
     PROPANE_TRY(parse_expect(p, ";"));
-    if (zero.length && info->code != MIL_OP_const && !mil_op_empty_operand(op, &empty))
+    if (zero.length && info->code != MIL_OP_const && !mil_empty_makes(op) && !mil_op_empty_operand(op, &empty))
         return parse_fail_at(p, &zero, "a dimension of 0 is not possible; 1 to 2^40 are");
     PROPANE_TRY(parse_define_results(p, op, results, count));
     bool late = false;
@@ -365,54 +364,6 @@ static propane_status parse_body(parser *p, declared *results) {
     return parse_results(p);
 }
 
-/* {{"NAME", [1, 3]}, ...}: default shapes of parameters, from the opening brace on. */
-static propane_status parse_shapes(parser *p) {
-    PROPANE_TRY(parse_expect(p, "{"));
-    if (parse_accept(p, "}")) return PROPANE_OK;
-    do {
-        const char *name;
-        mil_type shape = {0};
-        PROPANE_TRY(parse_expect(p, "{"));
-        PROPANE_TRY(parse_wrapped_string(p, &name));
-        PROPANE_TRY(parse_expect(p, ","));
-        PROPANE_TRY(parse_dims(p, &shape));
-        PROPANE_TRY(parse_expect(p, "}"));
-        for (int i = 0; i < p->function->param_count; i++)
-            if (strcmp(p->function->params[i]->name, name) == 0) p->standard[i] = shape;
-    } while (parse_accept(p, ","));
-    return parse_expect(p, "}");
-}
-
-/* What compilers write after the parameters, in square brackets; of it only the default shapes of open parameters are of
- * use here: ("DefaultShapes", {{"x", [1, 3]}}). The rest is skipped, bracket by bracket. */
-static propane_status parse_function_attributes(parser *p) {
-    mil_function *f = p->function;
-    bool listed = false;
-    p->standard = ARENA_ARRAY(p->module->arena, f->param_count + 1, mil_type);
-    if (!p->standard) return parse_no_memory(p);
-    if (parse_at(p, "[")) {
-        int64_t depth = 0;
-        do {
-            const lex_token t = p->lex.token;
-            if (t.kind == LEX_END || t.kind == LEX_BAD)
-                return parse_unexpected(p, "']' behind the function's attributes");
-            if (parse_at(p, "[") || parse_at(p, "(") || parse_at(p, "{")) depth++;
-            if (parse_at(p, "]") || parse_at(p, ")") || parse_at(p, "}")) depth--;
-            lex_next(&p->lex);
-            listed |= t.kind == LEX_STRING && t.length == 18 && memcmp(t.start, "\"EnumeratedShapes\"", 18) == 0;
-            if (t.kind != LEX_STRING || t.length != 15 || memcmp(t.start, "\"DefaultShapes\"", 15) != 0) continue;
-            if (parse_accept(p, ",") && parse_at(p, "{")) PROPANE_TRY(parse_shapes(p));
-        } while (depth > 0);
-    }
-    for (int i = 0; i < f->param_count; i++) {
-        mil_value *v = f->params[i];
-        f->ranged |= !listed && mil_type_is_open(&v->type);
-        PROPANE_TRY(mil_open_settle(p->options, p->module->source, v->name, NULL,
-                                    p->standard[i].rank ? &p->standard[i] : NULL, &v->type, p->err));
-    }
-    return PROPANE_OK;
-}
-
 static propane_status parse_function_head(parser *p) {
     lex_token t, opset;
     char found[90];
@@ -450,7 +401,8 @@ static propane_status parse_function(parser *p, declared *results) {
     }
     parse_accept(p, ";");
     PROPANE_TRY(mil_settle_constants(&p->function, p->err));
-    return mil_verify_function(p->function, p->err);
+    PROPANE_TRY(mil_verify_function(p->function, p->err));
+    return package_compiled_shapes(p->function, p->features, p->err);
 }
 
 static propane_status parse_pair(parser *p) {
@@ -562,10 +514,6 @@ propane_status mil_parse_shaped(const char *program, size_t length, const char *
 propane_status mil_parse(const char *program, size_t length, const char *source, const char *model_dir,
                          mil_module **out, propane_error *err) {
     return mil_parse_shaped(program, length, source, model_dir, NULL, out, err);
-}
-
-propane_status mil_parse_file(const char *path, mil_module **out, propane_error *err) {
-    return mil_parse_file_shaped(path, NULL, out, err);
 }
 
 propane_status mil_parse_file_shaped(const char *path, const mil_read_options *options, mil_module **out,

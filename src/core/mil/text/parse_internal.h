@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT
- * What the files of the parser share: its state, tokens, types and literals. Private to src/core/mil/text/parse*.c; the grammar
- * stands in parse.c.
+ * What the files of the parser share: its state, tokens, types and literals. Private to src/core/mil/text/parse*.c; the
+ * grammar stands in parse.c.
  */
 #ifndef CORE_MIL_TEXT_PARSE_INTERNAL_H
 #define CORE_MIL_TEXT_PARSE_INTERNAL_H
 
 #include "core/mil/ir_edit.h"
 #include "core/mil/list_sizes.h"
+#include "core/mil/resolve_shapes.h"
 #include "core/mil/text/lex.h"
 #include "core/mil/text/mil_text.h"
 #include "core/mil/text/number.h"
@@ -23,9 +24,9 @@ typedef struct parser {
     mil_list_sizes lists; /* of the function */
     lex_token zero;       /* the last dimension of 0 that was read */
     const struct mil_read_options *options;
-    mil_type *standard; /* the shapes that a function's attributes give its parameters */
-    mil_value **list;   /* of the argument that is being read */
-    int list_room, list_count;
+    mil_feature *features; /* what a function's attributes say of its parameters' shapes */
+    mil_value **list;      /* of the argument that is being read */
+    int list_count;
 } parser;
 
 /* Messages: each fails with "SOURCE:LINE:COLUMN: " in front. */
@@ -51,5 +52,9 @@ propane_status parse_type(parser *p, mil_type *out);
 propane_status parse_literal(parser *p, const mil_type *type, mil_const **out);
 propane_status parse_untyped(parser *p, const mil_param *param, mil_const **out);
 propane_status parse_wrapped_string(parser *p, const char **out); /* "x", or string("x") */
+
+/* What is in square brackets behind the parameters, if anything is; then the parameters' open dimensions are
+ * settled. */
+propane_status parse_function_attributes(parser *p);
 
 #endif

@@ -216,11 +216,11 @@ static propane_status parse_list(parser *p, const mil_type *type) {
 
 propane_status parse_literal(parser *p, const mil_type *type, mil_const **out) {
     lex_token t = p->lex.token;
-    if (type->shell != MIL_TENSOR && type->shell != MIL_LIST)
+    if (type->container != MIL_TENSOR && type->container != MIL_LIST)
         return parse_fail_at(p, &t, "a state or a dict cannot be a literal");
     if (parse_at(p, "BLOBFILE")) return parse_blobfile(p, type, out);
     p->element_count = 0;
-    if (type->shell == MIL_LIST)
+    if (type->container == MIL_LIST)
         PROPANE_TRY(parse_list(p, type));
     else
         PROPANE_TRY(type->rank ? parse_tensor(p, type) : parse_element(p, type->dtype));
@@ -230,14 +230,14 @@ propane_status parse_literal(parser *p, const mil_type *type, mil_const **out) {
 /* A literal without its type, where the parameter's class leaves no choice. */
 propane_status parse_untyped(parser *p, const mil_param *param, mil_const **out) {
     static const struct {
-        mil_class klass;
+        mil_class type_class;
         mil_dtype dtype;
         int rank;
     } known[] = {{MIL_CLASS_K_INT, MIL_int32, 0},  {MIL_CLASS_K_INTS, MIL_int32, 1},  {MIL_CLASS_K_BOOL, MIL_bool, 0},
                  {MIL_CLASS_K_BOOLS, MIL_bool, 1}, {MIL_CLASS_K_TEXT, MIL_string, 0}, {MIL_CLASS_K_FLOAT, MIL_fp32, 0},
                  {MIL_CLASS_K_NUM, MIL_fp32, 0}};
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
-        if (known[i].klass != param->klass) continue;
+        if (known[i].type_class != param->type_class) continue;
         mil_type type = mil_type_scalar(known[i].dtype);
         if (known[i].rank == 0) return parse_literal(p, &type, out);
         p->element_count = 0;

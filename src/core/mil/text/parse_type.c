@@ -135,22 +135,22 @@ static propane_status parse_length(parser *p, int64_t *out) {
     return PROPANE_OK;
 }
 
-/* What stands in the brackets of a shell. */
-static propane_status parse_shell(parser *p, mil_shell shell, mil_type *out) {
+/* What stands in the brackets of a container. */
+static propane_status parse_container(parser *p, mil_container container, mil_type *out) {
     mil_type value;
     lex_token t;
     PROPANE_TRY(parse_expect(p, "<"));
     PROPANE_TRY(parse_bare(p, out));
-    if (shell != MIL_STATE) PROPANE_TRY(parse_expect(p, ","));
+    if (container != MIL_STATE) PROPANE_TRY(parse_expect(p, ","));
     t = p->lex.token;
-    if (shell == MIL_LIST) PROPANE_TRY(parse_length(p, &out->length));
-    if (shell == MIL_DICT) {
+    if (container == MIL_LIST) PROPANE_TRY(parse_length(p, &out->length));
+    if (container == MIL_DICT) {
         PROPANE_TRY(parse_bare(p, &value));
         if (value.rank || out->rank) return parse_fail_at(p, &t, "only a dict of scalars is possible");
         value.key = out->dtype;
         *out = value;
     }
-    out->shell = shell;
+    out->container = container;
     return parse_expect(p, ">");
 }
 
@@ -159,11 +159,11 @@ propane_status parse_open_type(parser *p, mil_type *out) {
     lex_token t = p->lex.token;
     char why[200];
     if (parse_accept(p, "state"))
-        PROPANE_TRY(parse_shell(p, MIL_STATE, out));
+        PROPANE_TRY(parse_container(p, MIL_STATE, out));
     else if (parse_accept(p, "list"))
-        PROPANE_TRY(parse_shell(p, MIL_LIST, out));
+        PROPANE_TRY(parse_container(p, MIL_LIST, out));
     else if (parse_accept(p, "dict"))
-        PROPANE_TRY(parse_shell(p, MIL_DICT, out));
+        PROPANE_TRY(parse_container(p, MIL_DICT, out));
     else
         PROPANE_TRY(parse_bare(p, out));
     if (mil_type_is_open(out)) return PROPANE_OK;

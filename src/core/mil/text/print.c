@@ -20,7 +20,7 @@ typedef struct printer {
 
 static void print_type(printer *p, const mil_type *type) {
     char buffer[160];
-    if (type->rank == 0 && type->shell == MIL_TENSOR && p->dialect == MIL_CANONICAL)
+    if (type->rank == 0 && type->container == MIL_TENSOR && p->dialect == MIL_CANONICAL)
         text_printf(p->out, "tensor<%s, []>", mil_dtype_get(type->dtype)->name);
     else
         text_append(p->out, mil_type_print(buffer, type));
@@ -95,7 +95,7 @@ static int64_t print_list(text *out, const mil_const *c, int level, int64_t firs
 }
 
 static void print_elements(text *out, const mil_const *c) {
-    if (c->type.shell != MIL_LIST) {
+    if (c->type.container != MIL_LIST) {
         print_list(out, c, 0, 0);
         return;
     }
@@ -153,8 +153,8 @@ static bool print_has_attributes(const mil_op *op) { return strncmp(op->info->na
 
 const mil_value *mil_written(const mil_value *v) {
     while (v->outer) {
-        const mil_value *outer = v->konst ? v->outer : mil_captured(v->home->owner, v->home, v->index);
-        if (v->konst && outer->def && !outer->def->function) return v; /* removed since: a literal */
+        const mil_value *outer = v->constant ? v->outer : mil_captured(v->home->owner, v->home, v->index);
+        if (v->constant && outer->def && !outer->def->function) return v; /* removed since: a literal */
         v = outer;
     }
     return v;
@@ -172,13 +172,13 @@ static void print_operand(printer *p, const mil_op *op, int param) {
         const mil_value *v = mil_written(o->values[k]);
         char name[200];
         if (k) text_append(p->out, ", ");
-        if (!v->konst || (!v->is_inline && !print_has_attributes(op))) { /* no constant: compressed itself */
+        if (!v->constant || (!v->is_inline && !print_has_attributes(op))) { /* no constant: compressed itself */
             text_append(p->out, v->name);
         } else if (print_becomes_statement(p, op, v)) {
             print_literal_name(name, op, param, v);
             text_append(p->out, name);
         } else {
-            print_const(p, v->konst);
+            print_const(p, v->constant);
         }
     }
     if (list) text_append(p->out, ")");
@@ -191,7 +191,7 @@ static void print_literal_statements(printer *p, const mil_op *op) {
             char name[200];
             if (!print_becomes_statement(p, op, v)) continue;
             print_literal_name(name, op, i, v);
-            print_const_statement(p, name, v->konst);
+            print_const_statement(p, name, v->constant);
         }
 }
 
@@ -258,11 +258,6 @@ static void print_body(printer *p, const mil_function *f) {
     for (int i = 0; i < f->result_count; i++)
         text_printf(p->out, "%s%s", i ? ", " : "", mil_written(f->results[i])->name);
     text_append(p->out, ")");
-}
-
-void mil_print_op(text *out, const mil_op *op, mil_dialect dialect) {
-    printer p = {out, dialect, false, dialect == MIL_CANONICAL, ""};
-    print_statement(&p, op);
 }
 
 /* ---- the program --------------------------------------------------------------------------------------------------------- */

@@ -4,7 +4,9 @@
  */
 #include <string.h>
 
+#include "core/base/array.h"
 #include "core/base/file.h"
+#include "core/base/map.h"
 #include "core/base/memory.h"
 #include "core/mil/coreml/blob.h"
 #include "core/mil/ir_edit.h"
@@ -12,47 +14,21 @@
 
 enum { LITERAL_ELEMENTS = 16 }; /* longer constants go into the weight file */
 
-/* The constants of a weight file, each once, though functions may share them: an open hash table by address, and the
- * order of their first use. */
+/* The constants of a weight file in the order of their first use, each once, though functions may share them. */
 typedef struct weights {
     mil_const **list;
     uint64_t *offsets;
-    int count, room;
-    int *table; /* index + 1 */
-    size_t table_room;
+    int count;
+    id_map index; /* by address */
 } weights;
 
-static size_t write_folder_slot(const weights *w, const mil_const *c) {
-    size_t i = (size_t)((uintptr_t)c >> 4) * 0x9E3779B1u & (w->table_room - 1);
-    while (w->table[i] && w->list[w->table[i] - 1] != c) i = (i + 1) & (w->table_room - 1);
-    return i;
-}
-
-static bool write_folder_weights_grow(weights *w) {
-    int room = w->room ? w->room * 2 : 64;
-    mil_const **list = mem_resize(w->list, (size_t)room * sizeof(mil_const *));
-    if (list) w->list = list;
-    uint64_t *offsets = mem_resize(w->offsets, (size_t)room * sizeof *offsets);
-    if (offsets) w->offsets = offsets;
-    int *table = mem_array((size_t)room * 2, sizeof *table);
-    if (!list || !offsets || !table) {
-        mem_free(table);
-        return false;
-    }
-    mem_free(w->table);
-    w->table = table;
-    w->table_room = (size_t)room * 2;
-    w->room = room;
-    for (int i = 0; i < w->count; i++) table[write_folder_slot(w, list[i])] = i + 1;
-    return true;
-}
-
 static bool write_folder_weights_add(weights *w, const mil_const *c) {
-    if (w->count == w->room && !write_folder_weights_grow(w)) return false;
-    size_t i = write_folder_slot(w, c);
-    if (w->table[i]) return true;
-    w->list[w->count] = (mil_const *)(uintptr_t)c; /* it lives in the module's arena, which is ours to change */
-    w->table[i] = ++w->count;
+    const int32_t *at = id_map_enter(&w->index, (uintptr_t)c, w->count);
+    mil_const **list = at ? ARRAY_MORE(w->list, w->count, NULL) : NULL;
+    if (!list) return false;
+    w->list = list;
+    if (*at < w->count) return true;
+    w->list[w->count++] = (mil_const *)(uintptr_t)c; /* it lives in the module's arena, which is ours to change */
     return true;
 }
 
@@ -61,10 +37,10 @@ static bool write_folder_collect_op(weights *w, const mil_op *op) {
     for (int i = 0; i < op->info->param_count; i++)
         for (int k = 0; k < op->operands[i].count; k++) {
             const mil_value *v = op->operands[i].values[k];
-            if (!v->is_inline || !v->konst) continue;
-            if (mil_type_count(&v->type) <= LITERAL_ELEMENTS && !v->konst->blob_path) continue;
-            if (!mil_dtype_get(v->type.dtype)->blob_code || !v->konst->data) continue;
-            if (!write_folder_weights_add(w, v->konst)) return false;
+            if (!v->is_inline || !v->constant) continue;
+            if (mil_type_count(&v->type) <= LITERAL_ELEMENTS && !v->constant->blob_path) continue;
+            if (!mil_dtype_get(v->type.dtype)->blob_code || !v->constant->data) continue;
+            if (!write_folder_weights_add(w, v->constant)) return false;
         }
     return true;
 }
@@ -107,7 +83,11 @@ static int write_folder_first_equal(const weights *w, const uint64_t *looks, int
 static propane_status write_folder_weights_write(weights *w, const char *path, propane_error *err) {
     mil_blob_writer *writer;
     uint64_t *looks = mem_array((size_t)w->count, sizeof *looks);
-    if (!looks) return propane_fail_memory(err, (size_t)w->count * sizeof *looks);
+    w->offsets = looks ? mem_array((size_t)w->count, sizeof *w->offsets) : NULL;
+    if (!w->offsets) {
+        mem_free(looks);
+        return propane_fail_memory(err, (size_t)w->count * sizeof *looks);
+    }
     propane_status status = mil_blob_writer_open(path, &writer, err);
     for (int i = 0; i < w->count && !status; i++) {
         const mil_const *c = w->list[i];
@@ -143,7 +123,7 @@ static propane_status write_weights(mil_module *m, weights *w, const char *dir, 
 static void write_folder_weights_free(weights *w) {
     mem_free(w->list);
     mem_free(w->offsets);
-    mem_free(w->table);
+    id_map_deinit(&w->index);
 }
 
 propane_status mil_write_weights(mil_module *m, const char *dir, propane_error *err) {

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT
  * The kernels of array_ukernel.h; included once by each kernels_*.c.
  *
- * A product of two fp16 has 22 bits. In units of 2^-16 and below 2^22 it is rounded by adding 1.5 * 2^23: a fused product
- * and sum rounds once, and the low bits of the result are the integer. Halves would go to even; the left factor is
- * one float larger than it is, which lifts a half above the half and, as products lie on a grid of 22 bits, nothing else. The
- * bits of 1.5 * 2^23 are in each term and are taken off at the end. From 2^21 on products are whole: converted as they are.
+ * A product of two fp16 has 22 bits. In units of 2^-16 and below 2^22 it is rounded by adding 1.5 * 2^23: a fused
+ * product and sum rounds once, and the low bits of the result are the integer. Halves would go to even; the left factor
+ * is one float larger than it is, which lifts a half above the half and, as products lie on a grid of 22 bits, nothing
+ * else. The bits of 1.5 * 2^23 are in each term and are taken off at the end. From 2^21 on products are whole:
+ * converted as they are.
  */
 #ifndef CPU_SIMD_BODY_ARRAY_BODY_H
 #define CPU_SIMD_BODY_ARRAY_BODY_H

@@ -8,15 +8,16 @@
 #include "cpu/simd/attention_ukernel.h"
 #include "cpu/simd/vec_math.h"
 
-/* Panels are multiples of VL wide, so a vector never lies in two of them. Their width is a constant: no division is left. */
+/* Panels are multiples of VL wide, so a vector never lies in two of them. Their width is a constant: no division is
+ * left. */
 VFN float *score_at(attention_row r, int64_t j) {
     return r.at + (int64_t)((uint64_t)j / GEMM_NR) * r.step + (int64_t)((uint64_t)j % GEMM_NR);
 }
 
-/* ---- 2^x ---------------------------------------------------------------------------------------------------------------- */
+/* ---- 2^x --------------------------------------------------------------------------------------------------------- */
 
-/* Below this a probability counts as 0: with a million keys it is lost in the sum's rounding, and what is multiplied with
- * two such factors is still no subnormal number, which would cost the processor a hundred cycles. */
+/* Below this a probability counts as 0: with a million keys it is lost in the sum's rounding, and what is multiplied
+ * with two such factors is still no subnormal number, which would cost the processor a hundred cycles. */
 #define ATTENTION_LEAST  (-50.0f)
 #define ATTENTION_UNSEEN (-1e30f)
 #define ATTENTION_NONE   (-1e29f) /* the largest of nothing */
@@ -28,8 +29,8 @@ VFN void attention_power_four(vf y[4], const vf x[4]) { EACH_OF_FOUR(y[k] = atte
 
 #else
 
-/* 2^x for x <= 0, off by at most 1.1e-7 of it: the whole part is rounded off by a large addend, in whose last bits it then
- * stands, and goes to the exponent from there. */
+/* 2^x for x <= 0, off by at most 1.1e-7 of it: the whole part is rounded off by a large addend, in whose last bits it
+ * then stands, and goes to the exponent from there. */
 #define POWER_ROUND 0x1.8p+23f
 #define POWER_Q5    0x1.5bba46p-10f
 #define POWER_Q4    0x1.3cea9ep-7f
@@ -65,7 +66,7 @@ VFN void attention_power_four(vf y[4], const vf x[4]) {
 
 #endif
 
-/* ---- a query row in each column --------------------------------------------------------------------------------------- */
+/* ---- a query row in each column ---------------------------------------------------------------------------------- */
 
 static const float attention_lanes[64] = {0,  1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13, 14, 15,
                                           16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31,
@@ -131,7 +132,7 @@ static VTARGET void KERNEL(attention_scale, f32)(float *to, int64_t step, const 
         }
 }
 
-/* ---- a row ------------------------------------------------------------------------------------------------------------ */
+/* ---- a row ------------------------------------------------------------------------------------------------------- */
 
 /* The largest of each lane. Behind `count`, up to the end of the panel, nothing is seen. */
 VFN vf row_top(attention_row s, int64_t count, vf top) {
@@ -224,7 +225,7 @@ static VTARGET void KERNEL(attention_finish, f32)(attention_row s, attention_row
     }
 }
 
-/* ---- streamed ----------------------------------------------------------------------------------------------------------- */
+/* ---- streamed ---------------------------------------------------------------------------------------------------- */
 
 /* Whole vectors are stored, the last of a line over the next line's beginning, which is written after it; only behind a
  * panel's last line something else has been written already. */

@@ -22,9 +22,10 @@ VFN vf conv_finish(const cpu_conv_finish *f, vf v) {
     return v_min(v_set(f->high), v_max(v_set(f->low), v));
 }
 
-/* ---- tiles ---------------------------------------------------------------------------------------------------------- */
+/* ---- tiles ------------------------------------------------------------------------------------------------------- */
 
-/* op(run, point, group of three, place in it): what lies in a group is reached by one address and multiples of a_row. */
+/* op(run, point, group of three, place in it): what lies in a group is reached by one address and multiples of
+ * a_row. */
 #define CH_ROWS_0(op, h)
 #define CH_ROWS_1(op, h) op(h, 0, 0, 0)
 #define CH_ROWS_2(op, h) CH_ROWS_1(op, h) op(h, 1, 0, 1)
@@ -196,7 +197,7 @@ CH_ALL(CH_SINGLE_NAMED, VL)
 #define CH_ENTRY(n, width)       KERNEL_TILE(conv, f32, n, width),
 #define CH_GATED_ENTRY(n, width) KERNEL_TILE(conv_gated, f32, n, width),
 
-/* ---- windows -------------------------------------------------------------------------------------------------------- */
+/* ---- windows ----------------------------------------------------------------------------------------------------- */
 
 VFN vf conv_tap(vf sum, vf x, vf w, const cpu_conv_kind kind) {
     return kind == CPU_CONV_WEIGHTS ? v_fma(x, w, sum) : kind == CPU_CONV_MAX ? v_max_nan(sum, x) : v_add(sum, x);
@@ -332,7 +333,8 @@ VFN void conv_seven(const cpu_conv_line *l, int64_t at, int64_t c, int64_t n, co
     CH_OUT(6);
 }
 
-/* Seven results of all channels. Functions of their own: compilers take far more than twice as long for twice as much. */
+/* Seven results of all channels. Functions of their own: compilers take far more than twice as long for twice as
+ * much. */
 #define CH_SEVENS(kernel, step)                                                                                        \
     static VTARGET __attribute__((noinline)) void conv_sevens_##kernel##_##step(const cpu_conv_line *l, int64_t at) {  \
         const int64_t whole = l->channels / VL * VL;                                                                   \
@@ -380,7 +382,7 @@ VFN void conv_line(const cpu_conv_line *l, const cpu_conv_kind kind) {
     }
 }
 
-/* ---- minimal filtering ---------------------------------------------------------------------------------------------- */
+/* ---- minimal filtering ------------------------------------------------------------------------------------------- */
 
 /* Points 0, 1, -1, 2, -2 and infinity: six values in place. */
 VFN void conv_bt(vf *d, int step) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Matrix products of pairs of bfloat16 with AVX512_BF16's vdpbf16ps: gemm_body.h with words that hold two neighbours in k.
- * Apart from kernels_avx512_bf16.c, so that a test can compile it with these instructions emulated.
+ * Matrix products of pairs of bfloat16 with AVX512_BF16's vdpbf16ps: gemm_body.h with words that hold two neighbours in
+ * k. Apart from kernels_avx512_bf16.c, so that a test can compile it with these instructions emulated.
  */
 #ifndef CPU_SIMD_BODY_GEMM_BF16_AVX512_H
 #define CPU_SIMD_BODY_GEMM_BF16_AVX512_H

@@ -26,7 +26,7 @@ _Static_assert(GEMM_NR == GEMM_NRV * VL, "a row of a tile is whole vectors");
 #define GEMM_HEIGHTS_IN_C GEMM_HEIGHTS
 #endif
 
-/* ---- loading -------------------------------------------------------------------------------------------------------- */
+/* ---- loading ----------------------------------------------------------------------------------------------------- */
 
 static inline float scalar_at(const void *data, cpu_dtype dtype, int64_t index) {
     return dtype == CPU_F16 ? fp16_to_f32(((const uint16_t *)data)[index]) : ((const float *)data)[index];
@@ -54,7 +54,8 @@ static VTARGET void KERNEL(load_strided, GEMM_TYPE)(float *y, const void *x, cpu
 }
 
 #if GEMM_PAIR == 1
-/* Up to VL words from neighbours in k (n elements are there, the rest is zero), and from one k across rows or columns. */
+/* Up to VL words from neighbours in k (n elements are there, the rest is zero), and from one k across rows or
+ * columns. */
 VFN vf gemm_pack_along(const void *p, cpu_dtype dtype, int64_t n, bool round) {
     vf v = n >= VL ? load_any(p, dtype) : load_any_n(p, dtype, n > 0 ? n : 0);
     return round ? v_round_bf16(v) : v;
@@ -66,7 +67,7 @@ VFN vf gemm_pack_across(const void *p, const void *next, cpu_dtype dtype, int64_
 #define GEMM_DOT(x, y, sum) v_fma(x, y, sum)
 #endif
 
-/* ---- packing -------------------------------------------------------------------------------------------------------- */
+/* ---- packing ----------------------------------------------------------------------------------------------------- */
 
 /* The same where all columns are there. Inlined with what is known of width, dtype and round. */
 VFN void move_across(float *target, int width, const void *data, cpu_dtype dtype, int64_t stride, int64_t count,
@@ -191,7 +192,7 @@ static VTARGET void KERNEL(pack_quads, GEMM_TYPE)(float *target, int height, con
         }
 }
 
-/* ---- tiles ---------------------------------------------------------------------------------------------------------- */
+/* ---- tiles ------------------------------------------------------------------------------------------------------- */
 
 #define COLS_1(op, r) op(r, 0)
 #define COLS_2(op, r) op(r, 0) op(r, 1)
@@ -239,9 +240,10 @@ static VTARGET void KERNEL(pack_quads, GEMM_TYPE)(float *target, int height, con
 /* How many steps of k ahead the panels are fetched: B comes from L2, A at first from L3. */
 enum { AHEAD_B = 8, AHEAD_A = 24 };
 
-/* AVX-512: four steps of k a turn, no more. Its offsets are one byte as long as they are small, and code that is short is
- * decoded as fast as it is executed; so what is prefetched has addresses of its own, which the compiler may not join with
- * the panels', and it may not gather the fetches of several steps. Elsewhere a long turn costs less than its branch. */
+/* AVX-512: four steps of k a turn, no more. Its offsets are one byte as long as they are small, and code that is short
+ * is decoded as fast as it is executed; so what is prefetched has addresses of its own, which the compiler may not join
+ * with the panels', and it may not gather the fetches of several steps. Elsewhere a long turn costs less than its
+ * branch. */
 #if VL == 16
 #define GEMM_TURN        4
 #define TURN_BEGIN       __asm__("" : "+r"(ahead_a), "+r"(ahead_b));
@@ -253,8 +255,8 @@ enum { AHEAD_B = 8, AHEAD_A = 24 };
 #define TURN_STEP_END
 #define TURN_STEPS(ROWS) TILE_STEPS_4(ROWS, 0) TILE_STEPS_4(ROWS, 4) TILE_STEPS_4(ROWS, 8) TILE_STEPS_4(ROWS, 12)
 #endif
-/* What the tiles consist of beside their steps. Beside the arithmetic each turn fetches a line of what is needed soon, and
- * the last blocks a row each of C: all at once they would stand in the way of the panels. */
+/* What the tiles consist of beside their steps. Beside the arithmetic each turn fetches a line of what is needed soon,
+ * and the last blocks a row each of C: all at once they would stand in the way of the panels. */
 #define TILE_START(HEIGHT)                                                                                             \
     enum { height = HEIGHT };                                                                                          \
     const float *row = fetch->row;                                                                                     \
@@ -321,7 +323,7 @@ GEMM_HEIGHTS_IN_C(TILE_QUADS)
 #include "cpu/simd/body/gemm_tile_copy.h"
 #endif
 
-/* ---- finishing ------------------------------------------------------------------------------------------------------ */
+/* ---- finishing --------------------------------------------------------------------------------------------------- */
 
 static VTARGET void add_row(float *row, const cpu_matrix_view *m, int64_t i, int64_t j, int64_t cols) {
     const void *from = cpu_element(m->data, m->dtype, i * m->row_stride + j * m->col_stride);
@@ -407,7 +409,7 @@ static VTARGET void KERNEL(gemm_squares, GEMM_TYPE)(double *lanes, const float *
     for (int i = 0; i < VL; i++) lanes[i] += (double)sums[i];
 }
 
-/* ---- matrix times vector -------------------------------------------------------------------------------------------- */
+/* ---- matrix times vector ----------------------------------------------------------------------------------------- */
 
 enum { DOT_VECTORS = 4 };
 
@@ -467,7 +469,7 @@ static VTARGET void KERNEL(sum_columns, GEMM_TYPE)(float *y, const void *w, cpu_
     }
 }
 
-/* ---- the table ------------------------------------------------------------------------------------------------------ */
+/* ---- the table --------------------------------------------------------------------------------------------------- */
 
 #define TILE_ENTRY(HEIGHT)       KERNEL_TILE(gemm, GEMM_TYPE, HEIGHT, GEMM_NR),
 #define TILE_QUADS_ENTRY(HEIGHT) KERNEL_TILE(gemm_quads, GEMM_TYPE, HEIGHT, GEMM_NR),

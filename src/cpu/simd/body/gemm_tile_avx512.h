@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * The tallest tile of AVX-512, 14 x 32, written out: 28 sums, 2 vectors of B and 2 broadcast words of A take all 32
- * registers, and what compilers make of that in C moves sums through memory in each turn. Included by kernels_avx512.c in
- * front of gemm_body.h, which takes all tiles of 14 rows from here.
+ * registers, and what compilers make of that in C moves sums through memory in each turn. Included by kernels_avx512.c
+ * in front of gemm_body.h, which takes all tiles of 14 rows from here.
  *
  * Sum (r, j) is in register 4 + 2 r + j. A turn is four steps of k; it fetches the panels ahead and one line of what is
  * needed soon; the last FETCHING turns also a line each of what the sums are added to or written over.
@@ -186,8 +186,8 @@ VFN tile_call tile_call_of(int64_t kw, float *c, int64_t ldc, float alpha, bool 
             : TILE_REGISTERS); \
     }
 
-/* Words of A that the next turn reads: four of each row, from where they lie to the panel, `to` bytes behind what this turn
- * reads. A line of the row that comes some turns later is fetched. */
+/* Words of A that the next turn reads: four of each row, from where they lie to the panel, `to` bytes behind what this
+ * turn reads. A line of the row that comes some turns later is fetched. */
 #define COPY_ROW(load, row, to)                                   \
     load " (%[source]" row "), %%xmm2\n\t"                        \
     "prefetcht0 256(%[source]" row ")\n\t"                       \
@@ -230,8 +230,8 @@ VFN tile_call tile_call_of(int64_t kw, float *c, int64_t ldc, float alpha, bool 
     }
 
 /* A turn's piece of a panel: 14 words of one k, whose lines were fetched to L1 some k before, and the next to be
- * fetched. Four turns take four pieces side by side, one for each panel. (With the four turns written out, the loop was 5 %
- * slower.) */
+ * fetched. Four turns take four pieces side by side, one for each panel. (With the four turns written out, the loop was
+ * 5 % slower.) */
 #define PASS_PIECE(load, last)                                    \
     load " (%[take]), %%zmm2%{%%k1%}%{z%}\n\t"                    \
     "mov %[turns], %[free]\n\t"                                   \

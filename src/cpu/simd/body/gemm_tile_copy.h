@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT
  * Tiles that pack on the fly, in C, for the tallest tile: included by gemm_body.h after its tiles, where GEMM_COPIES is
- * defined. GEMM_COPIES(X): X(type's name, GEMM_MR, bytes of an element, what copies four neighbours, what copies GEMM_MR, type).
+ * defined. GEMM_COPIES(X): X(type's name, GEMM_MR, bytes of an element, what copies four neighbours, what copies
+ * GEMM_MR, type).
  *
- * Loads and stores of what is copied cost nothing beside the multiply-adds; in loops of their own they took a tenth of a
- * product with 256 columns. It is copied COPY_LEAD steps of k before it is read, or for another block.
+ * Loads and stores of what is copied cost nothing beside the multiply-adds; in loops of their own they took a tenth of
+ * a product with 256 columns. It is copied COPY_LEAD steps of k before it is read, or for another block.
  */
 #ifndef CPU_SIMD_BODY_GEMM_TILE_COPY_H
 #define CPU_SIMD_BODY_GEMM_TILE_COPY_H

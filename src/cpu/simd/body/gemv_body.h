@@ -10,7 +10,7 @@
 #include "core/base/float16.h"
 #include "cpu/simd/gemv_ukernel.h"
 
-/* ---- loading: VL weights as fp32 -------------------------------------------------------------------------------------- */
+/* ---- loading: VL weights as fp32 --------------------------------------------------------------------------------- */
 
 #if defined(VEC_PLAIN)
 VFN vf gemv_load_bf16(const uint16_t *p) { return bf16_to_f32(*p); }
@@ -82,9 +82,10 @@ static VTARGET void gemv_scales(float *out, const uint16_t *scales, int64_t coun
     if (i < count) v_store_n(out + i, v_load_f16_n(scales + i, count - i), count - i);
 }
 
-/* ---- tiles: rows times C columns, a constant where these are inlined ---------------------------------------------------
- * Row after row, so that the weights are one stream from the first byte to the last: processors foresee it. Four rows side by side are
- * four short streams, read at half of that rate (docs/notes/decoding.md). A row's sums go on while the next row begins. */
+/* ---- tiles: rows times C columns, a constant where these are inlined
+ * --------------------------------------------------- Row after row, so that the weights are one stream from the first
+ * byte to the last: processors foresee it. Four rows side by side are four short streams, read at half of that rate
+ * (docs/notes/decoding.md). A row's sums go on while the next row begins. */
 
 #define GEMV_EACH(i, n) _Pragma("GCC unroll 8") for (int i = 0; i < (n); i++)
 
@@ -193,7 +194,7 @@ GEMV_TILES(bf16, CPU_WEIGHTS_BF16)
 GEMV_TILES(i8, CPU_WEIGHTS_INT8)
 GEMV_TILES(i4, CPU_WEIGHTS_INT4)
 
-/* ---- rows for products of many columns -------------------------------------------------------------------------------- */
+/* ---- rows for products of many columns --------------------------------------------------------------------------- */
 
 static VTARGET void KERNEL(unpack, bf16)(float *out, int64_t step, const void *w, int64_t row_bytes,
                                          const uint16_t *scales, int64_t row_scales, int64_t rows, int64_t count) {

@@ -12,7 +12,7 @@
 
 enum { CPU_REDUCE_STRIDED = 64 };
 
-/* ---- reductions ------------------------------------------------------------------------------------------------------ */
+/* ---- reductions -------------------------------------------------------------------------------------------------- */
 
 VFN vf same_(vf x) { return x; }
 VFN vf square_(vf x) { return v_mul(x, x); }
@@ -107,7 +107,7 @@ REDUCE(max, same_, v_max_nan, lanes_max, join_max, -INFINITY)
 REDUCE(min, same_, v_min_nan, lanes_min, join_min, INFINITY)
 REDUCE(prod, same_, v_mul, lanes_prod, join_prod, 1.0f)
 
-/* ---- softmax ---------------------------------------------------------------------------------------------------------- */
+/* ---- softmax ----------------------------------------------------------------------------------------------------- */
 
 /* y = exp(x - top), and the sum of it; y may be NULL */
 VFN float exp_sum(float *y, const float *x, int64_t length, float top) {
@@ -160,7 +160,8 @@ static VTARGET void KERNEL(log_sum_exp, f32)(float *y, const float *x, int64_t r
     }
 }
 
-/* Columns j .. j+n-1, n <= CPU_REDUCE_INNER: their maxima, and the sums of exp(x - max), which are stored if y is given. */
+/* Columns j .. j+n-1, n <= CPU_REDUCE_INNER: their maxima, and the sums of exp(x - max), which are stored if y is
+ * given. */
 VFN void columns_exp(float *y, const float *x, int64_t length, int64_t n, int64_t y_stride, int64_t x_stride,
                      float *top, float *sum) {
     KERNEL(reduce_strided_max, f32)(top, x, length, n, x_stride);
@@ -209,7 +210,7 @@ static VTARGET void KERNEL(log_sum_exp_strided, f32)(float *y, const float *x, i
     }
 }
 
-/* ---- dot products ------------------------------------------------------------------------------------------------------ */
+/* ---- dot products ------------------------------------------------------------------------------------------------ */
 
 VFN float dot_block(const float *x, const float *y, int64_t n) {
     vf s0 = v_set(0), s1 = s0, s2 = s0, s3 = s0;

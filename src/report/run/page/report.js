@@ -61,15 +61,14 @@
     }).filter(v => v.points.length);
   }
 
-  // The first steps are far above the rest: they may lie outside where there are many.
+  // The first losses belong to it: a fresh model's is that of guessing.
   function range(curves) {
     let x0 = Infinity, x1 = -Infinity, y0 = Infinity, y1 = -Infinity;
-    for (const { c, points } of curves)
-      points.forEach((p, i) => {
+    for (const { points } of curves)
+      for (const p of points) {
         x0 = Math.min(x0, p.x), x1 = Math.max(x1, p.x);
-        if (points.length > 100 && !c.dots && i < points.length / 50) return;
         y0 = Math.min(y0, p.y), y1 = Math.max(y1, p.y);
-      });
+      }
     if (x1 <= x0) x0 -= .5, x1 += .5;
     const room = y1 > y0 ? .05 * (y1 - y0) : Math.max(Math.abs(y1) * .1, 1e-9);
     return { x0, x1, y1: y1 + room, y0: y0 >= 0 && y0 < room ? 0 : y0 - room };

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: MIT
+ * propane where: which unit of a chip, engine, CPU or GPU, a model should be trained on. Estimated; with --trial measured here.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "apps/propane/cli.h"
+#include "apps/propane/cmd/where_trial.h"
+
+static int cmd_where_try(const propane_where_options *o, where_trial *t) {
+    propane_error err = {0};
+    if (!t->data) return cli_misuse("where", "--trial trains: name the --data");
+    if (o->mode && strcmp(o->mode, "forward") == 0)
+        return cli_misuse("where", "--trial trains: --mode is full or lora");
+    t->mode = o->mode ? o->mode : o->lora_rank ? "lora" : NULL;
+    t->lora_rank = o->lora_rank, t->batch = o->batch, t->context = o->context, t->accumulate = o->accumulate;
+    cli_catch_signals();
+    const propane_status status = where_trial_run(t, &err);
+    if (cli_interrupted) return cli_interrupt_code();
+    return status == PROPANE_OK ? CLI_OK : cli_error("where", &err);
+}
+
+int cmd_where(int argc, char **argv) {
+    const char *model = NULL;
+    bool json = false, markdown = false, trial = false;
+    double seconds = 60;
+    propane_where_options o = {.size = sizeof o, .target = "m4", .goal = "time", .batch = 1, .accumulate = 10};
+    const cli_flag flags[] = {
+        {"MODEL", CLI_TEXT, &model,
+         .help = "what 'propane plan' takes: a model, its config.json, a run, or stories110m"},
+        {"--target", CLI_TEXT, &o.target, .words = "CHIP,...", .help = "m1, m4, m4-max, ...; all; all-a"},
+        {"--mode", CLI_CHOICE, &o.mode, .words = "full|lora|forward",
+         .help = "all weights, adapters, or no training; full, with --lora-rank lora"},
+        {"--lora-rank", CLI_INT, &o.lora_rank, 0, 4096, "N", "of the adapters; 8 unless given"},
+        {"--goal", CLI_CHOICE, &o.goal, .words = "time|joules|background",
+         .help = "what is best; background: while people work with CPU and GPU"},
+        {"--batch", CLI_INT, &o.batch, 1, 1024, "N", "sequences at a time"},
+        {"--context", CLI_INT, &o.context, 0, 65536, "N", "positions of a sequence; 0: 256, at most the model's"},
+        {"--accumulate", CLI_INT, &o.accumulate, 1, 100000, "N", "batches to an update"},
+        {"--data", CLI_TEXT, &o.data, .words = "FILE", .help = "for the command that is printed, and for --trial"},
+        {"--trial", CLI_SWITCH, &trial,
+         .help = "train on this machine's cpu and ane, each in a process of its own, and measure: full, and with "
+                 "weights also lora"},
+        {"--seconds", CLI_REAL, &seconds, 0.1, 86400, "N", "of each trial, after its first step"},
+        {"--json", CLI_SWITCH, &json, .help = "JSON"},
+        {"--markdown", CLI_SWITCH, &markdown, .help = "the figures as a Markdown table"},
+    };
+    const int code =
+        cli_parse(argc, argv, flags, sizeof flags / sizeof flags[0], "where MODEL [flags]",
+                  "What 1,000 tokens would cost on the Neural Engine, the CPU and the GPU of a chip, and why. The "
+                  "engine's and the CPU's figures are estimated, the GPU's are what others state.");
+    if (code >= 0) return code;
+    propane_error err = {0};
+    char *shown = NULL;
+    if (!model) return cli_misuse("where", "name a model");
+    if (json && markdown) return cli_misuse("where", "--json or --markdown, not both");
+    if (trial && markdown) return cli_misuse("where", "--trial prints text or --json");
+    if (trial)
+        return cmd_where_try(&o, &(where_trial){.model = model, .data = o.data, .seconds = seconds, .json = json});
+    const propane_form form = json ? PROPANE_JSON : markdown ? PROPANE_MARKDOWN : PROPANE_TEXT;
+    const propane_status status = propane_where(model, &o, form, &shown, &err);
+    if (!status) fputs(shown, stdout);
+    propane_free(shown);
+    return status == PROPANE_OK ? CLI_OK : cli_error_of("where", "mode '", &err);
+}

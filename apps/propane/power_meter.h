@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: MIT
+ * Energy for commands: the system's meter, or the one that PROPANE_POWERCAP names (a folder as /sys/class/powercap).
+ */
+#ifndef APPS_PROPANE_POWER_METER_H
+#define APPS_PROPANE_POWER_METER_H
+
+#include "core/base/energy.h"
+
+PROPANE_CHECK propane_status power_open(energy_meter **out, propane_error *err);
+
+#endif

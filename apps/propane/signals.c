@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: MIT
+ * Owns what Ctrl-C, SIGTERM and SIGHUP do. One idea: a command that has something to keep catches them (cli_catch_signals) and
+ * ends by itself; any other is ended by them, as the system does it, after a thread has removed what was being written: a
+ * handler may not. Refuses to touch a signal that is ignored (nohup, a shell's background job).
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <unistd.h>
+
+#include "apps/propane/cli.h"
+#include "core/base/clock.h"
+#include "core/base/temporary.h"
+
+enum { TOGETHER_NS = 500000000 };
+
+volatile bool cli_interrupted;
+static volatile sig_atomic_t signals_first;
+static void (*volatile signals_tell)(void *object);
+static void *volatile signals_told;
+
+void cli_interrupt(void) {
+    cli_interrupted = true;
+    if (signals_tell) signals_tell(signals_told);
+}
+
+void cli_on_interrupt(void (*tell)(void *object), void *object) {
+    signals_tell = NULL;
+    signals_told = object;
+    signals_tell = tell;
+}
+
+int cli_interrupt_code(void) { return signals_first ? 128 + signals_first : CLI_INTERRUPTED; }
+
+/* Not one that comes with the first, as timeout(1) sends it to a process and then to its group, and a terminal to all that
+ * belongs to it. */
+static bool signals_is_second(void) {
+    static atomic_int_least64_t first;
+    int64_t none = 0;
+    const int64_t now = clock_ns();
+    return !atomic_compare_exchange_strong(&first, &none, now) && now - none >= TOGETHER_NS;
+}
+
+/* ---- ended by a signal ------------------------------------------------------------------------------------------------------- */
+
+static int signals_pipe[2] = {-1, -1};
+static _Atomic pid_t signals_owner; /* a child has no such thread */
+
+static void signals_end(int number) {
+    signal(number, SIG_DFL);
+    kill(getpid(), number);
+}
+
+static void *signals_clear(void *arg) {
+    unsigned char number;
+    (void)arg;
+    while (read(signals_pipe[0], &number, 1) != 1)
+        if (errno != EINTR) return NULL;
+    temporary_remove_all();
+    signals_end(number);
+    return NULL;
+}
+
+/* Whether there is something to remove, and somebody to do it. */
+static bool signals_can_clear(void) { return atomic_load(&signals_owner) == getpid() && temporary_exists(); }
+
+/* False: that is going on already, or cannot begin. */
+static bool signals_hand_over(int number) {
+    static atomic_bool handed;
+    const unsigned char byte = (unsigned char)number;
+    return signals_can_clear() && !atomic_exchange(&handed, true) && write(signals_pipe[1], &byte, 1) == 1;
+}
+
+static void signals_on_default(int number) {
+    const bool second = signals_is_second();
+    if (!signals_can_clear() || (!signals_hand_over(number) && second)) signals_end(number);
+}
+
+static void signals_replace_default(int number) {
+    struct sigaction action = {.sa_handler = signals_on_default, .sa_flags = SA_RESTART}, before;
+    sigemptyset(&action.sa_mask);
+    if (sigaction(number, NULL, &before) == 0 && before.sa_handler == SIG_DFL) sigaction(number, &action, NULL);
+}
+
+/* Before a name is made. Where no thread can be had, a signal ends the process as if nothing were here. */
+static void signals_arm(void) {
+    if (atomic_load(&signals_owner) == getpid()) return;
+    if (signals_pipe[0] >= 0) {
+        close(signals_pipe[0]);
+        close(signals_pipe[1]);
+    }
+    pthread_t thread;
+    if (pipe(signals_pipe) != 0) return;
+    for (int i = 0; i < 2; i++) fcntl(signals_pipe[i], F_SETFD, FD_CLOEXEC);
+    if (pthread_create(&thread, NULL, signals_clear, NULL) != 0) return;
+    pthread_detach(thread);
+    atomic_store(&signals_owner, getpid());
+    signals_replace_default(SIGINT);
+    signals_replace_default(SIGTERM);
+    signals_replace_default(SIGHUP);
+}
+
+void cli_clear_at_signals(void) { temporary_on_making(signals_arm); }
+
+/* ---- caught ------------------------------------------------------------------------------------------------------------------ */
+
+/* The second one ends the process. */
+static void signals_on_caught(int number) {
+    const bool second = signals_is_second();
+    if (cli_interrupted && signals_first && !second) return;
+    if (cli_interrupted && !signals_hand_over(number)) _exit(128 + number);
+    if (cli_interrupted) return;
+    signals_first = number;
+    cli_interrupt();
+}
+
+void cli_catch_signals(void) {
+    struct sigaction action = {.sa_handler = signals_on_caught}, before;
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+    if (sigaction(SIGHUP, NULL, &before) == 0 && before.sa_handler != SIG_IGN)
+        sigaction(SIGHUP, &action, NULL); /* nohup */
+}

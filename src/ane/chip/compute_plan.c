@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: MIT
+ * Owns the reading of plans. Keys: coremltools' MLComputePlan as public scripts write it out (preferred_compute_device), Swift's
+ * Codable structures (preferredComputeDevice), the delegate of ExecuTorch (preferredComputeUnit), short ones (preferred, device).
+ */
+#include "ane/chip/compute_plan.h"
+
+#include <string.h>
+#include <strings.h>
+
+#include "core/base/array.h"
+#include "core/base/file.h"
+#include "core/base/memory.h"
+#include "core/base/text.h"
+
+enum { PLAN_BYTES = 256 << 20, PLAN_DEPTH = 64 };
+
+static const char *const operation_keys[] = {
+    "operatorName", "operator_name", "operator_type", "operatorType", "opType", "op_type", "operation", "operator",
+    "op",           "type",          "layer_type",    "layerType",    NULL};
+static const char *const device_keys[] = {"preferred_compute_device",
+                                          "preferredComputeDevice",
+                                          "preferredComputeUnit",
+                                          "preferred_compute_unit",
+                                          "preferred_device",
+                                          "preferredDevice",
+                                          "preferred",
+                                          "selectedComputeUnit",
+                                          "compute_device",
+                                          "computeDevice",
+                                          "compute_unit",
+                                          "computeUnit",
+                                          "device",
+                                          NULL};
+static const char *const support_keys[] = {"supported_compute_devices",
+                                           "supportedComputeDevices",
+                                           "supportedComputeUnits",
+                                           "supported_compute_units",
+                                           "supported_devices",
+                                           "supportedDevices",
+                                           "supported",
+                                           NULL};
+static const char *const usage_keys[] = {"deviceUsage",          "device_usage", "computeDeviceUsage",
+                                         "compute_device_usage", "usage",        NULL};
+static const char *const name_keys[] = {"outputNames", "output_names", "outputs", "output_name", "output",
+                                        "outputName",  "names",        "name",    "identity",    NULL};
+static const char *const cost_keys[] = {
+    "estimated_cost_weight", "estimatedCostWeight", "estimated_cost", "estimatedCost", "cost", "weight", NULL};
+
+static const json_t *plan_find(const json_t *object, const char *const *keys) {
+    for (int i = 0; keys[i]; i++) {
+        const json_t *v = json_object_get(object, keys[i]);
+        if (v) return v;
+    }
+    return NULL;
+}
+
+static const char *plan_text(const json_t *object, const char *const *keys) {
+    for (int i = 0; keys[i]; i++) {
+        const char *s = json_string_value(json_object_get(object, keys[i]));
+        if (s) return s;
+    }
+    return NULL;
+}
+
+const char *compute_device_name(compute_device device) {
+    static const char *const names[] = {"none", "CPU", "GPU", "engine"};
+    return names[device];
+}
+
+/* COMPUTE_NONE: no device has that name. */
+static compute_device plan_device(const char *name) {
+    if (strcasestr(name, "neural") || strcasecmp(name, "ne") == 0 || strcasecmp(name, "ane") == 0)
+        return COMPUTE_ENGINE;
+    if (strcasestr(name, "gpu") || strcasestr(name, "metal")) return COMPUTE_GPU;
+    return strcasestr(name, "cpu") || strcasestr(name, "bnns") ? COMPUTE_CPU : COMPUTE_NONE;
+}
+
+/* A name, or Swift's form of an enumeration, {"neuralEngine": {...}}, or an object that says its type. */
+static const char *plan_device_text(const json_t *v) {
+    static const char *const keys[] = {"type", "name", "kind", "device", NULL};
+    if (json_is_string(v)) return json_string_value(v);
+    if (!json_is_object(v)) return NULL;
+    const char *said = plan_text(v, keys);
+    return said ? said : json_object_iter_key(json_object_iter((json_t *)(uintptr_t)v));
+}
+
+static const char *plan_without_opset(const char *op) {
+    const char *dot = strrchr(op, '.');
+    return dot && dot[1] ? dot + 1 : op;
+}
+
+static void plan_take_names(const json_t *object, compute_row *row) {
+    for (int i = 0; name_keys[i]; i++) {
+        const json_t *v = json_object_get(object, name_keys[i]);
+        const size_t count = json_is_array(v) ? json_array_size(v) : 1;
+        for (size_t k = 0; v && k < count && row->name_count < COMPUTE_NAMES; k++) {
+            const json_t *one = json_is_array(v) ? json_array_get(v, k) : v;
+            const char *name = json_is_object(one) ? plan_text(one, name_keys) : json_string_value(one);
+            if (name) row->names[row->name_count++] = name;
+        }
+    }
+}
+
+static propane_status plan_keep(compute_plan *p, const compute_row *row, propane_error *err) {
+    compute_row *more = ARRAY_MORE(p->rows, p->count, err);
+    if (!more) return PROPANE_ERR_MEMORY;
+    p->rows = more;
+    p->rows[p->count++] = *row;
+    return PROPANE_OK;
+}
+
+/* An operation without a device is a constant: Core ML plans none for it. */
+static propane_status plan_take(compute_plan *p, const char *path, const json_t *object, const char *function,
+                                propane_error *err) {
+    const char *op = plan_text(object, operation_keys);
+    const json_t *usage = plan_find(object, usage_keys);
+    const json_t *from = json_is_object(usage) ? usage : object, *devices = plan_find(from, support_keys);
+    const char *device = plan_device_text(plan_find(from, device_keys));
+    if (!op || !device || !*device) return PROPANE_OK;
+    compute_row row = {.op = plan_without_opset(op), .function = function, .cost = -1};
+    row.preferred = plan_device(device);
+    if (row.preferred == COMPUTE_NONE)
+        return propane_fail(err, PROPANE_ERR_INVALID,
+                            "%s: operation %d, '%.60s': '%.60s' is no device; known are CPU, GPU and NeuralEngine",
+                            path, p->count + 1, op, device);
+    if (json_array_size(devices)) row.supported = 1u << row.preferred;
+    for (size_t i = 0; i < json_array_size(devices); i++) {
+        const char *name = plan_device_text(json_array_get(devices, i));
+        if (name) row.supported |= 1u << plan_device(name);
+    }
+    const json_t *cost = plan_find(object, cost_keys);
+    if (json_is_object(cost)) cost = plan_find(cost, cost_keys);
+    if (json_is_number(cost)) row.cost = json_number_value(cost);
+    plan_take_names(object, &row);
+    return plan_keep(p, &row, err);
+}
+
+static propane_status plan_walk(compute_plan *p, const char *path, const json_t *v, const char *function, int depth,
+                                propane_error *err) {
+    static const char *const function_keys[] = {"function", "function_name", "functionName", NULL};
+    if (depth > PLAN_DEPTH)
+        return propane_fail(err, PROPANE_ERR_INVALID, "%s: nested more than %d deep", path, PLAN_DEPTH);
+    for (size_t i = 0; i < json_array_size(v); i++)
+        PROPANE_TRY(plan_walk(p, path, json_array_get(v, i), function, depth + 1, err));
+    if (!json_is_object(v)) return PROPANE_OK;
+    const char *named = plan_text(v, function_keys), *key;
+    if (named) function = named;
+    PROPANE_TRY(plan_take(p, path, v, function, err));
+    json_t *member;
+    json_object_foreach((json_t *)(uintptr_t)v, key, member) {
+        const bool functions = strcmp(key, "functions") == 0 && json_is_object(member);
+        if (!functions) {
+            PROPANE_TRY(plan_walk(p, path, member, function, depth + 1, err));
+            continue;
+        }
+        const char *name;
+        json_t *body;
+        json_object_foreach(member, name, body) PROPANE_TRY(plan_walk(p, path, body, name, depth + 2, err));
+    }
+    return PROPANE_OK;
+}
+
+static propane_status plan_load(const char *path, compute_plan *out, propane_error *err) {
+    text inside = {0};
+    text_printf(&inside, "%s/report.json", path);
+    if (inside.failed) {
+        text_deinit(&inside);
+        return propane_fail_memory(err, 0);
+    }
+    propane_status status = json_read(file_is_dir(path) ? inside.data : path, PLAN_BYTES, &out->json, err);
+    text_deinit(&inside);
+    return status;
+}
+
+propane_status compute_plan_read(const char *path, compute_plan *out, propane_error *err) {
+    *out = (compute_plan){0};
+    propane_status status = plan_load(path, out, err);
+    if (status == PROPANE_OK) status = plan_walk(out, path, out->json, NULL, 0, err);
+    if (status == PROPANE_OK && !out->count)
+        status =
+            propane_fail(err, PROPANE_ERR_INVALID,
+                         "%s: it is no compute plan: no object in it names an operation ('operator_name', 'op') and a "
+                         "device ('preferred_compute_device', 'device')",
+                         path);
+    if (status) compute_plan_deinit(out);
+    return status;
+}
+
+void compute_plan_deinit(compute_plan *plan) {
+    json_decref(plan->json);
+    mem_free(plan->rows);
+    *plan = (compute_plan){0};
+}

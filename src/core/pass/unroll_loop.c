@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: MIT
+ * Owns writing control flow out: a while_loop whose condition follows from constants becomes its rounds, one after the other,
+ * and a cond becomes both its branches and a select of their results.
+ * One idea: a round is a copy of the blocks with the loop variables' values of that round; what is copied from constants alone
+ * is worked out at once, so the condition is a constant each time.
+ *
+ * Refuses a loop whose condition depends on what a run is given, more than MAX_ROUNDS rounds, variables that are lists, and a
+ * cond that takes or gives lists or states.
+ */
+#include "core/pass/unroll_loop.h"
+#include "core/base/memory.h"
+#include "core/mil/ir_edit.h"
+#include "core/pass/rewrite.h"
+
+enum { MAX_ROUNDS = 2048, MAX_OPERATIONS = 200000 };
+
+static bool unroll_is_result(const mil_function *f, const mil_value *v) {
+    bool is = false;
+    for (int i = 0; i < f->result_count; i++) is |= f->results[i] == v;
+    return is;
+}
+
+propane_status unroll_replace(mil_builder *b, mil_op *op, mil_value *const *with, propane_error *err) {
+    mil_function *f = op->function;
+    for (int i = 0; i < op->result_count && !b->err.status; i++) {
+        mil_value *old = op->results[i], *v = with[i];
+        const bool given = unroll_is_result(f, old);
+        if (!v) continue;
+        if (given && (!v->def || v->constant || unroll_is_result(f, v))) v = mil_build_unary(b, MIL_OP_identity, v);
+        if (!v) break;
+        mil_replace_uses(f, old, v);
+        if (!given) continue;
+        const char *name = old->name;
+        PROPANE_TRY(mil_rename(f, old, mil_scope_unique(f, name), err));
+        PROPANE_TRY(mil_rename(f, v, name, err));
+    }
+    if (b->err.status) return propane_fail(err, b->err.status, "%s", b->err.text);
+    mil_op_remove(op);
+    return PROPANE_OK;
+}
+
+typedef struct loop_walk {
+    mil_builder *b;
+    const mil_op *op;
+    arena *work;     /* of one copy */
+    mil_value **now; /* [variable] */
+    int count, operations;
+    mil_value *pred; /* of a cond that a run decides; NULL: what is copied is always run */
+    bool when;       /* what pred is where the copied branch counts */
+} loop_walk;
+
+static bool unroll_loop_is_known(const mil_op *op) {
+    if (op->info->code == MIL_OP_const || op->block_count || op->result_count != 1 || !op->info->eval) return false;
+    if (op->results[0]->type.container != MIL_TENSOR || op->results[0]->type.dtype == MIL_string) return false;
+    MIL_FOR_OPERANDS (op, v)
+        if (!v->constant || !v->constant->data) return false;
+    return true;
+}
+
+/* The copy of an operation, or the constant that it comes to. */
+static propane_status unroll_loop_copy_op(loop_walk *w, const mil_op *op, mil_value **map, propane_error *err) {
+    mil_op *made = mil_build_copy(w->b, op, map);
+    w->operations++;
+    if (!made) return PROPANE_OK; /* the builder's error */
+    if (!unroll_loop_is_known(made)) return PROPANE_OK;
+    mil_tensor out = {0};
+    PROPANE_TRY(rewrite_evaluate(w->work, made, &out, err));
+    mil_value *v = mil_build_const_f64(w->b, made->results[0]->name, &out.type, out.data);
+    if (!v) return PROPANE_OK;
+    map[op->results[0]->id] = v;
+    mil_op_remove(made);
+    return PROPANE_OK;
+}
+
+static mil_value *unroll_select(const loop_walk *w, bool when, mil_value *a, mil_value *b) {
+    mil_value *cond = w->pred;
+    const mil_op *op =
+        a && b
+            ? mil_build_op(w->b, MIL_OP_select, NULL,
+                           (mil_argument[]){{"cond", 1, &cond}, {"a", 1, when ? &a : &b}, {"b", 1, when ? &b : &a}}, 3)
+            : NULL;
+    return op ? op->results[0] : NULL;
+}
+
+/* What a block's parameter is. The branch that a run does not take sees ones instead of floats: the logarithm of a zero there
+ * would make its gradient, which is multiplied by zero, not a number. */
+static mil_value *unroll_loop_input(const loop_walk *w, const mil_function *block, int i) {
+    mil_value *outer = (mil_value *)(uintptr_t)mil_captured(w->op, block, i);
+    if (!outer) return w->now[i];
+    if (!w->pred || outer->constant || !mil_dtype_is_float(outer->type.dtype)) return outer;
+    return unroll_select(w, w->when, outer, mil_build_scalar(w->b, outer->type.dtype, 1));
+}
+
+/* One block with the variables as they are; out [block->result_count]. */
+static propane_status unroll_loop_copy(loop_walk *w, const mil_function *block, mil_value **out, propane_error *err) {
+    mil_value **map = mem_array((size_t)block->value_count + 1, sizeof *map);
+    w->work = arena_create();
+    propane_status status = map && w->work ? PROPANE_OK : propane_fail_memory(err, (size_t)block->value_count * 8);
+    for (int i = 0; i < block->param_count && !status; i++) map[block->params[i]->id] = unroll_loop_input(w, block, i);
+    for (const mil_op *op = block->first; op && !status && !w->b->err.status; op = op->next)
+        status = unroll_loop_copy_op(w, op, map, err);
+    for (int i = 0; i < block->result_count && !status && !w->b->err.status; i++) {
+        mil_value *v = block->results[i];
+        out[i] = map[v->id]    ? map[v->id]
+                 : v->constant ? mil_build_const(w->b, v->name, &v->constant->type, v->constant->data)
+                               : NULL;
+    }
+    arena_free(w->work);
+    mem_free(map);
+    return status;
+}
+
+static propane_status unroll_loop_goes_on(loop_walk *w, bool *out, propane_error *err) {
+    mil_value *goes = NULL;
+    PROPANE_TRY(unroll_loop_copy(w, w->op->blocks[0], &goes, err));
+    if (w->b->err.status) return PROPANE_OK;
+    if (!goes || !goes->constant || !goes->constant->data)
+        return mil_op_fail(w->op, err, PROPANE_ERR_UNSUPPORTED,
+                           "no gradient of a loop whose condition depends on what a run is given; count to a constant");
+    *out = *(const uint8_t *)goes->constant->data != 0;
+    return PROPANE_OK;
+}
+
+static propane_status unroll_loop_run(loop_walk *w, mil_value **next, propane_error *err) {
+    for (int round = 0; !w->b->err.status; round++) {
+        bool more = false;
+        PROPANE_TRY(unroll_loop_goes_on(w, &more, err));
+        if (!more) return PROPANE_OK;
+        if (round == MAX_ROUNDS || w->operations > MAX_OPERATIONS)
+            return mil_op_fail(w->op, err, PROPANE_ERR_UNSUPPORTED,
+                               "no gradient of a loop of more than %d rounds or %d operations", MAX_ROUNDS,
+                               MAX_OPERATIONS);
+        PROPANE_TRY(unroll_loop_copy(w, w->op->blocks[1], next, err));
+        for (int i = 0; i < w->count; i++) w->now[i] = next[i];
+    }
+    return PROPANE_OK;
+}
+
+propane_status unroll_loop(mil_function *f, mil_op *op, propane_error *err) {
+    mil_builder b;
+    const int count = op->operands[0].count;
+    for (int i = 0; i < count; i++)
+        if (op->operands[0].values[i]->type.container != MIL_TENSOR)
+            return mil_op_fail(op, err, PROPANE_ERR_UNSUPPORTED,
+                               "no gradient of a loop with a list among its variables");
+    loop_walk w = {.b = &b, .op = op, .count = count, .now = mem_array((size_t)count + 1, sizeof *w.now)};
+    mil_value **next = mem_array((size_t)count + 1, sizeof *next);
+    propane_status status = w.now && next ? PROPANE_OK : propane_fail_memory(err, (size_t)count * sizeof *next);
+    mil_build_resume(&b, f);
+    b.before = op;
+    b.stage = op->stage;
+    for (int i = 0; i < count && !status; i++) w.now[i] = op->operands[0].values[i];
+    if (!status) status = unroll_loop_run(&w, next, err);
+    if (!status && b.err.status) status = propane_fail(err, b.err.status, "%s", b.err.text);
+    if (!status) status = unroll_replace(&b, op, w.now, err);
+    mem_free(w.now);
+    mem_free(next);
+    return status;
+}
+
+/* ---- branches ------------------------------------------------------------------------------------------------------ */
+
+static propane_status unroll_cond_check(const mil_op *op, propane_error *err) {
+    MIL_FOR_OPERANDS (op, v)
+        if (v->type.container != MIL_TENSOR)
+            return mil_op_fail(op, err, PROPANE_ERR_UNSUPPORTED,
+                               "no gradient of branches that use '%s', which is a list or a state", v->name);
+    for (int i = 0; i < op->result_count; i++)
+        if (op->results[i]->type.container != MIL_TENSOR)
+            return mil_op_fail(op, err, PROPANE_ERR_UNSUPPORTED, "no gradient of branches whose result '%s' is a list",
+                               op->results[i]->name);
+    return PROPANE_OK;
+}
+
+propane_status unroll_cond(mil_function *f, mil_op *op, propane_error *err) {
+    mil_builder b;
+    mil_value *pred = mil_in(op, "pred"), *yes[MIL_MAX_RESULTS] = {0}, *no[MIL_MAX_RESULTS] = {0};
+    PROPANE_TRY(unroll_cond_check(op, err));
+    mil_build_resume(&b, f);
+    b.before = op;
+    b.stage = op->stage;
+    loop_walk w = {.b = &b, .op = op};
+    if (pred->constant && pred->constant->data) {
+        const bool taken = *(const uint8_t *)pred->constant->data != 0;
+        PROPANE_TRY(unroll_loop_copy(&w, op->blocks[taken ? 0 : 1], yes, err));
+        return unroll_replace(&b, op, yes, err);
+    }
+    w.pred = pred;
+    w.when = true;
+    PROPANE_TRY(unroll_loop_copy(&w, op->blocks[0], yes, err));
+    w.when = false;
+    PROPANE_TRY(unroll_loop_copy(&w, op->blocks[1], no, err));
+    for (int i = 0; i < op->result_count && !b.err.status; i++) {
+        if (!yes[i] || !no[i] || !mil_type_equal(&yes[i]->type, &no[i]->type))
+            return mil_op_fail(op, err, PROPANE_ERR_UNSUPPORTED,
+                               "no gradient of branches that give '%s' different types or shapes",
+                               op->results[i]->name);
+        yes[i] = unroll_select(&w, true, yes[i], no[i]);
+    }
+    return unroll_replace(&b, op, yes, err);
+}

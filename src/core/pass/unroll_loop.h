@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: MIT
+ * What unroll.c (recurrent layers) and unroll_loop.c (counted loops and branches) share. Not for others: pass_unroll is
+ * pass.h's.
+ */
+#ifndef CORE_PASS_UNROLL_LOOP_H
+#define CORE_PASS_UNROLL_LOOP_H
+
+#include "core/mil/build.h"
+
+/* The values stand for the results of `op`, which goes. What the function gives keeps its name. */
+PROPANE_CHECK propane_status unroll_replace(mil_builder *b, mil_op *op, mil_value *const *with, propane_error *err);
+/* A while_loop in place: its rounds stand before it, and it is gone. */
+PROPANE_CHECK propane_status unroll_loop(mil_function *f, mil_op *op, propane_error *err);
+/* A cond in place: both its branches stand before it, and a select gives each result. */
+PROPANE_CHECK propane_status unroll_cond(mil_function *f, mil_op *op, propane_error *err);
+
+#endif

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: MIT
+ * Owns what the options of a language model's training need of one another: what says a thing twice, what contradicts. What one
+ * value may be is its row's to say.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "core/base/file.h"
+#include "lm/data/jsonl.h"
+#include "lm/run/public_trainer_language.h"
+
+static bool api_trainer_check_sizes(const train_options *o) {
+    return o->given[TRAIN_OPTION_arch] || o->given[TRAIN_OPTION_layers] || o->given[TRAIN_OPTION_width] ||
+           o->given[TRAIN_OPTION_hidden] || o->given[TRAIN_OPTION_heads] || o->given[TRAIN_OPTION_kv_heads] ||
+           o->given[TRAIN_OPTION_tie];
+}
+
+static propane_status api_trainer_check_vocabulary(const train_options *o, propane_error *err) {
+    const bool kind = o->given[TRAIN_OPTION_vocabulary_kind], vocab = o->given[TRAIN_OPTION_vocab];
+    const char *learnt = kind ? "--kind" : "--vocab";
+    if (vocab && strcmp(o->vocabulary_kind, "bpe") != 0)
+        return propane_fail(err, PROPANE_ERR_INVALID, "--vocab is for --kind bpe; %s has as many ids as it needs",
+                            o->vocabulary_kind);
+    if (*o->tokenizer && (kind || vocab))
+        return propane_fail(err, PROPANE_ERR_INVALID, "--tokenizer takes a vocabulary that exists; %s would learn one",
+                            learnt);
+    if (*o->init && (kind || vocab))
+        return propane_fail(err, PROPANE_ERR_INVALID,
+                            "--init brings the model's own vocabulary; %s would learn another", learnt);
+    return PROPANE_OK;
+}
+
+propane_status api_trainer_language_check(const train_options *o, propane_error *err) {
+    const bool lora =
+        o->given[TRAIN_OPTION_lora_rank] || o->given[TRAIN_OPTION_lora_alpha] || o->given[TRAIN_OPTION_lora_targets];
+    PROPANE_TRY(api_trainer_check_vocabulary(o, err));
+    if (o->given[TRAIN_OPTION_steps] && o->given[TRAIN_OPTION_epochs])
+        return propane_fail(err, PROPANE_ERR_INVALID, "--steps and --epochs say the same; give one");
+    if (o->patience > 0 && o->eval_interval == 0)
+        return propane_fail(err, PROPANE_ERR_INVALID, "--patience counts validations; give --eval-every, too");
+    if (*o->adapter && lora)
+        return propane_fail(err, PROPANE_ERR_INVALID, "--adapter says the adapter's rank, alpha and targets");
+    if (*o->adapter && !(*o->init || o->resume))
+        return propane_fail(err, PROPANE_ERR_INVALID, "--adapter needs the model that it is for: give --init");
+    if (*o->init && *o->config)
+        return propane_fail(err, PROPANE_ERR_INVALID, "--init brings its own configuration; leave out --config");
+    if ((*o->init || *o->config) && api_trainer_check_sizes(o))
+        return propane_fail(
+            err, PROPANE_ERR_INVALID,
+            "%s says the model's sizes; leave out --arch, --layers, --width, --hidden, --heads, --kv-heads, --tie",
+            *o->init ? "--init" : "--config");
+    int day[3];
+    char rest;
+    if (*o->chat_date &&
+        (strlen(o->chat_date) != 10 || sscanf(o->chat_date, "%4d-%2d-%2d%c", day, day + 1, day + 2, &rest) != 3 ||
+         day[0] < 1 || day[1] < 1 || day[1] > 12 || day[2] < 1 || day[2] > 31))
+        return propane_fail(err, PROPANE_ERR_INVALID, "--chat-date '%.40s' is not a date, YYYY-MM-DD", o->chat_date);
+    if (*o->val_data && o->given[TRAIN_OPTION_held_out])
+        return propane_fail(err, PROPANE_ERR_INVALID, "--val-data and --held-out say the same; give one");
+    if (o->given[TRAIN_OPTION_chat] && file_exists(o->sources) && !file_is_dir(o->sources) &&
+        !train_jsonl_is(o->sources))
+        return propane_fail(err, PROPANE_ERR_INVALID, "--chat is for instruction data (.jsonl); %s is a text",
+                            o->sources);
+    return PROPANE_OK;
+}

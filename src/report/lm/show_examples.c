@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: MIT
+ * Owns the view of instruction data. What is learnt stands between [ and ]; styled, it is bright and the rest dim.
+ */
+#include <inttypes.h>
+
+#include "lm/data/corpus.h"
+#include "report/show.h"
+
+/* A special token has no text of its own: it is shown as its number. */
+static void api_examples_print_token(text *to, const tokenizer *t, int32_t id) {
+    size_t length;
+    const char *piece = tokenizer_piece(t, id, &length);
+    text out = {0};
+    tokenizer_decode_bytes(t, &id, 1, &out);
+    if (length == 0)
+        text_printf(to, "<%" PRId32 ">", id);
+    else
+        text_append_n(to, out.length ? out.data : piece, out.length ? out.length : length);
+    text_deinit(&out);
+}
+
+static void api_examples_print_text(text *to, const tokenizer *t, const train_examples *e, int64_t i, bool styled) {
+    bool on = false;
+    if (styled) text_printf(to, "\033[2m");
+    for (int64_t k = e->start[i]; k <= e->start[i + 1]; k++) {
+        bool learn = k < e->start[i + 1] && e->learn[k];
+        if (learn != on) text_printf(to, "%s", styled ? (learn ? "\033[0m" : "\033[2m") : learn ? "[" : "]");
+        on = learn;
+        if (k < e->start[i + 1]) api_examples_print_token(to, t, e->ids[k]);
+    }
+    text_printf(to, "%s\n", styled ? "\033[0m" : "");
+}
+
+static void api_examples_print_list(text *to, const char *name, const train_examples *e, int64_t i, bool marks) {
+    text_printf(to, "\"%s\":[", name);
+    for (int64_t k = e->start[i]; k < e->start[i + 1]; k++)
+        text_printf(to, "%s%" PRId32, k > e->start[i] ? "," : "", marks ? (int32_t)e->learn[k] : e->ids[k]);
+    text_printf(to, "]");
+}
+
+propane_status api_show_examples(const char *path, const propane_show_options *o, text *to, propane_error *err) {
+    corpus c = {0};
+    const corpus_options options = {.text = path, .model = o->model, .chat = o->chat};
+    if (!o->model)
+        return propane_fail(err, PROPANE_ERR_INVALID,
+                            "%s is instruction data: give the model that it is for with --model", path);
+    PROPANE_TRY(corpus_open(&options, &c, err));
+    const train_examples *e = &c.examples;
+    const bool json = o->form == PROPANE_JSON, styled = !json && o->styled;
+    if (!json)
+        text_printf(to, "%s: %" PRId64 " examples, %" PRId64 " of %" PRId64 " tokens are trained on, chat format %s\n",
+                    path, e->count, e->learnt, c.count, chat_format_name(c.chat.format));
+    for (int64_t i = 0; i < e->count; i++) {
+        if (json) {
+            text_printf(to, "{");
+            api_examples_print_list(to, "ids", e, i, false);
+            text_printf(to, ",");
+            api_examples_print_list(to, "learn", e, i, true);
+            text_printf(to, "}\n");
+            continue;
+        }
+        text_printf(to, "--- %" PRId64 ", %" PRId64 " tokens\n", i + 1, e->start[i + 1] - e->start[i]);
+        api_examples_print_text(to, c.tokenizer, e, i, styled);
+    }
+    corpus_close(&c);
+    return PROPANE_OK;
+}

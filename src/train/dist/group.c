@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: MIT
+ * Owns nothing: calls what a group's table has, and answers for a process that trains alone.
+ */
+#include "train/dist/group.h"
+
+void train_group_free(train_group *g) {
+    if (g) g->calls->free(g);
+}
+
+int64_t train_group_since(const train_group *g, int64_t step, int64_t steps) {
+    return g ? g->calls->since(g, step, steps) : -1;
+}
+
+int64_t train_group_stride(const train_group *g, int64_t step) { return g ? g->calls->stride(g, step) : 1; }
+
+propane_status train_group_agree(train_group *g, int64_t step, int64_t steps, int64_t *bytes, propane_error *err) {
+    *bytes = 0;
+    return g ? g->calls->agree(g, step, steps, bytes, err) : PROPANE_OK;
+}
+
+propane_status train_group_save(train_group *g, train_run *r, propane_error *err) {
+    return g ? g->calls->save(g, r, err) : PROPANE_OK;
+}
+
+propane_status train_group_saved(train_group *g, train_run *r, propane_error *err) {
+    return g ? g->calls->saved(g, r, err) : PROPANE_OK;
+}
+
+propane_status train_group_load(train_group *g, train_run *r, propane_error *err) {
+    return g ? g->calls->load(g, r, err) : PROPANE_OK;
+}

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: MIT
+ * Owns the learnt tensors of a trainer as a caller reads and replaces them: averages over several machines go this way. One
+ * idea: all given tensors are looked at before the first one is moved. Refuses numbers that are not finite.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "core/run/public.h"
+#include "train/trainer/public_trainer.h"
+
+static propane_status api_weights_usable(const propane_trainer *t, propane_error *err) {
+    if (!train_run_options(t->run)->compact_vocab) return PROPANE_OK;
+    return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
+                        "with compact-vocab a row of the embedding means another id in each run; train with all ids");
+}
+
+bool propane_trainer_learnt(const propane_trainer *t, int index, propane_learnt *out) {
+    train_learnt l;
+    if (!train_run_learnt(t->run, index, &l)) return false;
+    propane_learnt mine = {.size = sizeof mine, .name = l.name, .rank = l.rank, .count = l.count};
+    for (int d = 0; d < l.rank; d++) mine.dim[d] = l.dim[d];
+    return api_give(out, &mine, sizeof mine);
+}
+
+propane_status propane_trainer_get(const propane_trainer *t, int index, float *values, int64_t count,
+                                   propane_error *err) {
+    API_ERROR(err);
+    train_learnt l;
+    PROPANE_TRY(api_weights_usable(t, err));
+    if (!train_run_learnt(t->run, index, &l))
+        return propane_fail(err, PROPANE_ERR_NOT_FOUND, "there is no learnt tensor of index %d", index);
+    if (count != l.count)
+        return propane_fail(err, PROPANE_ERR_INVALID, "%.200s has %lld elements, not %lld", l.name, (long long)l.count,
+                            (long long)count);
+    memcpy(values, l.data, (size_t)count * sizeof *values);
+    return PROPANE_OK;
+}
+
+/* ---- replacing ----------------------------------------------------------------------------------------------------------------- */
+
+static propane_status api_weights_find(const propane_trainer *t, const char *name, train_learnt *out,
+                                       propane_error *err) {
+    for (int i = 0; train_run_learnt(t->run, i, out); i++)
+        if (strcmp(out->name, name) == 0) return PROPANE_OK;
+    return propane_fail(err, PROPANE_ERR_NOT_FOUND, "this run learns no tensor '%.200s'", name);
+}
+
+static propane_status api_weights_check_shape(const propane_tensor *given, const train_learnt *own,
+                                              propane_error *err) {
+    bool same = given->rank == own->rank;
+    for (int d = 0; same && d < own->rank; d++) same = given->dim[d] == own->dim[d];
+    if (given->dtype != PROPANE_FP32)
+        return propane_fail(err, PROPANE_ERR_INVALID, "%.200s: values are given in fp32", own->name);
+    if (same) return PROPANE_OK;
+    char shapes[2][200] = {"", ""};
+    for (int s = 0; s < 2; s++) {
+        const int64_t *dim = s ? own->dim : given->dim;
+        const int rank = s ? own->rank : given->rank < PROPANE_MAX_RANK ? given->rank : PROPANE_MAX_RANK;
+        for (int d = 0, at = 0; d < rank; d++)
+            at += snprintf(shapes[s] + at, sizeof shapes[s] - (size_t)at, "%s%lld", d ? "," : "", (long long)dim[d]);
+    }
+    return propane_fail(err, PROPANE_ERR_INVALID, "%.200s has the shape [%s]; this run learns one of [%s]", own->name,
+                        shapes[0], shapes[1]);
+}
+
+static propane_status api_weights_check(const propane_trainer *t, const propane_tensor *given, propane_error *err) {
+    train_learnt own;
+    if (!given->name || !given->values)
+        return propane_fail(err, PROPANE_ERR_INVALID, "propane_tensor: a tensor needs a name and values");
+    PROPANE_TRY(api_weights_find(t, given->name, &own, err));
+    PROPANE_TRY(api_weights_check_shape(given, &own, err));
+    const float *values = given->values;
+    for (int64_t i = 0; i < own.count; i++)
+        if (!isfinite(values[i]))
+            return propane_fail(err, PROPANE_ERR_INVALID, "%.200s: element %lld is %g; nothing was changed", own.name,
+                                (long long)i, (double)values[i]);
+    return PROPANE_OK;
+}
+
+static propane_status api_weights_set(propane_trainer *t, const propane_tensor *tensors, int count,
+                                      propane_error *err) {
+    const train_options *o = train_run_options(t->run);
+    train_learnt own;
+    PROPANE_TRY(api_weights_usable(t, err));
+    if (count < 0 || (count && !tensors))
+        return propane_fail(err, PROPANE_ERR_INVALID, "%d tensors are given, and no list", count);
+    if (o->mpi && mpi_size(o->mpi) > 1)
+        return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "weights of one of several ranks cannot be replaced");
+    for (int i = 0; i < count; i++) PROPANE_TRY(api_weights_check(t, &tensors[i], err));
+    for (int i = 0; i < count; i++) {
+        PROPANE_TRY(api_weights_find(t, tensors[i].name, &own, err));
+        memcpy(own.data, tensors[i].values, (size_t)own.count * sizeof(float));
+    }
+    return train_run_changed(t->run, err);
+}
+
+propane_status propane_trainer_set(propane_trainer *t, const propane_tensor *tensors, int count, propane_error *err) {
+    API_ERROR(err);
+    PROPANE_TRY(api_trainer_begin(t, err));
+    return api_trainer_end(t, api_weights_set(t, tensors, count, err));
+}

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: MIT
+ * Owns what a library without language models (make WITHOUT=lm) has in place of src/lm and src/report/lm: each function of
+ * propane/lm.h refuses, so that programs link against either library; so does training one; and their files are of no known kind.
+ * The functions are made out of the header by without_lm.awk.
+ */
+#include <string.h>
+
+#include "core/base/file.h"
+#include "propane.h"
+#include "report/show.h"
+#include "train/trainer/public_trainer.h"
+
+static propane_status without_lm(propane_error *err) {
+    return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
+                        "this Propane was built without language models (WITHOUT=lm); build it with them");
+}
+
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wunused-parameter"
+#pragma GCC diagnostic ignored "-Wshadow"
+#include "without_lm.inc"
+
+/* ---- training ---------------------------------------------------------------------------------------------------------------- */
+
+static propane_status without_lm_check(const train_options *o, propane_error *err) { return without_lm(err); }
+static propane_status without_lm_open(propane_trainer *t, const propane_data *data, propane_error *err) {
+    return without_lm(err);
+}
+static void without_lm_close(propane_trainer *t) {}
+
+/* The options of a language model's training can be set, listed and read; the first check refuses. */
+const trainer_kind api_trainer_language = {
+    .unit = "tokens", .bytes = 1, .check = without_lm_check, .open = without_lm_open, .close = without_lm_close};
+
+/* ---- showing files ----------------------------------------------------------------------------------------------------------- */
+
+const char *api_show_model_kind(const char *path, const file_map *map) { return NULL; }
+
+static propane_status without_lm_unknown(const char *path, propane_error *err) {
+    return propane_fail(
+        err, PROPANE_ERR_UNSUPPORTED,
+        "%s: neither a program, a package, a MILBlob file of weights nor a compiled program; for models and "
+        "texts build Propane with language models (this one: WITHOUT=lm)",
+        path);
+}
+propane_status api_show_examples(const char *path, const propane_show_options *options, text *to, propane_error *err) {
+    return without_lm_unknown(path, err);
+}
+propane_status api_show_model_contents(const char *path, const char *kind, text *to, propane_error *err) {
+    return without_lm_unknown(path, err);
+}
+propane_status api_show_model_json(const char *path, const char *kind, json_t *o, propane_error *err) {
+    return without_lm_unknown(path, err);
+}
+#pragma GCC diagnostic pop

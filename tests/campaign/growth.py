@@ -1,0 +1,241 @@
+# SPDX-License-Identifier: MIT
+"""What an input can buy: each reader gets an input of a size and one of twice that size. Instructions are counted by valgrind's callgrind, so
+that the answer is the same on any machine; memory is the largest resident size, of inputs eight times as large, as a process has 14 MB of
+its parent's in that figure. Doubling may multiply neither by more than MOST, which n log n stays under and n squared does not.
+Usage: tests/campaign/growth.py PROPANE [NAME...]     MOST=X (2.5)
+Prints a line for each reader: units, instructions for each of them, the two factors; exits 1 if one grew too fast."""
+import json
+import os
+import re
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+
+PROGRAM = os.path.abspath(sys.argv[1])
+MOST = float(os.environ.get("MOST", "2.5"))
+HEAD = "program(1.3)\n{\n func main<ios18>(tensor<fp16, [1, 8]> x) {\n"
+
+
+def write(path, data):
+    with open(path, "wb") as f:
+        f.write(data if isinstance(data, bytes) else data.encode())
+
+
+def mil(path, body, outputs):
+    write(path, HEAD + body + " } -> (%s);\n}\n" % outputs)
+
+
+def chain(n):
+    line = '  tensor<fp16, [1, 8]> v%d = relu(x = %s)[name = string("v%d")];\n'
+    mil("in.mil", "".join(line % (i, "v%d" % (i - 1) if i else "x", i) for i in range(n)), "v%d" % (n - 1))
+
+
+def fan(n):
+    line = '  tensor<fp16, [1, 8]> v%d = relu(x = x)[name = string("v%d")];\n'
+    mil("in.mil", "".join(line % (i, i) for i in range(n)), ", ".join("v%d" % i for i in range(n)))
+
+
+def operands(n):
+    mil("in.mil", '  tensor<fp16, [%d, 8]> y = concat(values = (%s), axis = int32(0), interleave = bool(false))[name = string("y")];\n'
+        % (n, ", ".join(["x"] * n)), "y")
+
+
+def constants(n):
+    line = '  tensor<fp16, [1, 8]> c%d = const()[name = string("c%d"), val = tensor<fp16, [1, 8]>([[1, 2, 3, 4, 5, 6, 7, 8]])];\n'
+    mil("in.mil", "".join(line % (i, i) for i in range(n)) + '  tensor<fp16, [1, 8]> y = add(x = x, y = c0)[name = string("y")];\n', "y")
+
+
+def comments(n):
+    mil("in.mil", "// a comment, and not a short one\n" * n + '  tensor<fp16, [1, 8]> y = relu(x = x)[name = string("y")];\n', "y")
+
+
+def words(n):
+    return ["w%x" % (i * 2654435761 % 2**32) for i in range(n)]
+
+
+def tokenizer(n):
+    letters = [chr(97 + i) for i in range(26)]
+    pairs = [(a, b) for a in letters for b in letters]
+    vocabulary, merges = list(letters), []
+    for a, b in pairs:
+        vocabulary.append(a + b)
+        merges.append([a, b])
+    for i in range(n):
+        a, b = pairs[i % 676], pairs[i // 676 % 676]
+        word = "".join(a + b) + "" * (i // 456976)
+        if word not in ("",):
+            vocabulary.append(word)
+            merges.append(["".join(a), "".join(b)])
+    unique = dict.fromkeys(vocabulary)
+    write("t.json", json.dumps({"version": "1.0", "added_tokens": [], "model": {
+        "type": "BPE", "vocab": {w: i for i, w in enumerate(unique)}, "merges": list(map(list, dict.fromkeys(map(tuple, merges))))},
+        "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True},
+        "decoder": {"type": "ByteLevel"}}))
+    write("text", "abcd efgh\n")
+
+
+def tokens(n):
+    write("t.json", json.dumps({"version": "1.0", "added_tokens": [], "model": {
+        "type": "BPE", "vocab": {"a": 0, "b": 1, "ab": 2, "aa": 3, "aaaa": 4}, "merges": [["a", "b"], ["a", "a"], ["aa", "aa"]]},
+        "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True},
+        "decoder": {"type": "ByteLevel"}}))
+    write("text", "a" * n)
+
+
+def learn(n):
+    write("text", " ".join(words(n)) + "\n")
+
+
+def letters(n):
+    write("text", "".join(chr(97 + i * i % 26) for i in range(n)))
+
+
+def safetensors(n):
+    header = {"t%d" % i: {"dtype": "F32", "shape": [1], "data_offsets": [4 * i, 4 * i + 4]} for i in range(n)}
+    data = json.dumps(header).encode()
+    write("in.safetensors", struct.pack("<Q", len(data)) + data + bytes(4 * n))
+
+
+def gguf_string(s):
+    return struct.pack("<Q", len(s)) + s.encode()
+
+
+def gguf_keys(n):
+    entries = b"".join(gguf_string("key.%d" % i) + struct.pack("<I", 4) + struct.pack("<I", i) for i in range(n))
+    write("in.gguf", b"GGUF" + struct.pack("<IQQ", 3, 0, n + 1) + gguf_string("general.architecture") + struct.pack("<I", 8) +
+          gguf_string("llama") + entries)
+
+
+def gguf_tensors(n):
+    infos = b"".join(gguf_string("t.%d" % i) + struct.pack("<IQIQ", 1, 8, 0, 32 * i) for i in range(n))
+    head = b"GGUF" + struct.pack("<IQQ", 3, n, 1) + gguf_string("general.architecture") + struct.pack("<I", 8) + gguf_string("llama")
+    at = len(head) + len(infos)
+    write("in.gguf", head + infos + bytes(-at % 32) + bytes(32 * n))
+
+
+def byte_vocabulary():
+    write("few", "abc\n")
+    subprocess.run([PROGRAM, "tokenize", "few", "--kind", "bytes", "--out", "t.json"], check=True, stdout=subprocess.DEVNULL)
+
+
+def rows(n):
+    byte_vocabulary()
+    write("in.csv", "prompt,completion\n" + "".join('"what is %d","it is, %d"\n' % (i, i + 1) for i in range(n)))
+
+
+def lines(n):
+    byte_vocabulary()
+    write("in.jsonl", "".join(json.dumps({"prompt": "what is %d" % i, "completion": "it is %d" % (i + 1)}) + "\n" for i in range(n)))
+
+
+def turns(n):
+    byte_vocabulary()
+    messages = [{"role": ("user", "assistant")[i % 2], "content": "word %d" % i} for i in range(n)]
+    write("in.jsonl", json.dumps({"messages": messages}) + "\n")
+
+
+def log(n):
+    os.makedirs("r", exist_ok=True)
+    start = {"event": "start", "steps": n, "batch": 1, "context": 32, "tokens_per_step": 32, "time": "2026-01-01 00:00:00 +0000"}
+    write("r/log.jsonl", json.dumps(start) + "\n" + "".join(
+        json.dumps({"step": i + 1, "loss": 5 - 4 * i / n, "lr": 1e-3, "gradient_norm": 1.0, "loss_scale": 1, "tokens_per_s": 1e4,
+                    "device_ms": 1.0, "host_ms": 1.0, "seconds": 0.01 * i, "memory": 1}) + "\n" for i in range(n)))
+
+
+def varint(n):
+    out = b""
+    while n > 127:
+        out, n = out + bytes([n & 127 | 128]), n >> 7
+    return out + bytes([n])
+
+
+def field(number, data):
+    return varint(number << 3 | 2) + varint(len(data)) + data
+
+
+def layers(n):
+    """A neural network of Core ML's older kind: n ReLUs in a row."""
+    feature = lambda name: field(1, name.encode()) + field(3, field(5, field(1, varint(8)) + varint(2 << 3) + varint(65568)))
+    layer = lambda i: field(1, b"l%d" % i) + field(2, b"v%d" % i) + field(3, b"v%d" % (i + 1)) + field(130, field(10, b""))
+    network = b"".join(field(1, layer(i)) for i in range(n))
+    write("in.mlmodel", varint(1 << 3) + varint(4) + field(2, field(1, feature("v0")) + field(10, feature("v%d" % n))) + field(500, network))
+
+
+TRAIN = "--steps 1 --layers 1 --width 16 --heads 2 --context 256 --held-out 0 --batch 1 --run n --no-report --eval-every 0 --tokenizer t.json --chat chatml --checkpoint-every 0".split()
+READERS = {  # what makes the input, units, the command
+    "operations": (chain, 4000, ["estimate", "in.mil", "--target", "m4"]),
+    "operations, checked": (chain, 4000, ["check", "in.mil", "--target", "m4"]),
+    "operations, run": (chain, 4000, ["run", "in.mil", "--seed", "1"]),
+    "outputs": (fan, 1500, ["run", "in.mil", "--seed", "1"]),
+    "operands": (operands, 4000, ["show", "in.mil"]),
+    "operands, run": (operands, 4000, ["run", "in.mil", "--seed", "1"]),
+    "constants": (constants, 4000, ["show", "in.mil"]),
+    "comments": (comments, 20000, ["show", "in.mil"]),
+    "vocabulary": (tokenizer, 30000, ["tokenize", "text", "--tokenizer", "t.json", "--print-ids", "lines"]),
+    "one long word": (tokens, 50000, ["tokenize", "text", "--tokenizer", "t.json", "--tokens", "ids"]),
+    "words, learnt": (learn, 5000, ["tokenize", "text", "--vocab", "300", "--out", "t.json"]),
+    "letters, learnt": (letters, 50000, ["tokenize", "text", "--vocab", "300", "--out", "t.json"]),
+    "tensors": (safetensors, 10000, ["show", "in.safetensors"]),
+    "GGUF entries": (gguf_keys, 10000, ["show", "in.gguf"]),
+    "GGUF tensors": (gguf_tensors, 10000, ["show", "in.gguf"]),
+    "layers": (layers, 2000, ["show", "in.mlmodel"]),
+    "layers, checked": (layers, 2000, ["check", "in.mlmodel", "--target", "m4"]),
+    "rows of CSV": (rows, 5000, ["train", "--data", "in.csv", *TRAIN]),
+    "lines of JSON": (lines, 5000, ["train", "--data", "in.jsonl", *TRAIN]),
+    "turns of a chat": (turns, 1000, ["train", "--data", "in.jsonl", *TRAIN]),
+    "records of a log": (log, 5000, ["watch", "r", "--once"]),
+    "records of a log, compared": (log, 5000, ["compare", "r", "r"]),
+}
+
+
+def run(program, command, counted):
+    """Exit code, instructions or resident kilobytes, the last line of its complaint."""
+    shutil.rmtree("n", ignore_errors=True)
+    words = [program, *command, "--threads", "1"] if command[0] in ("train", "run") else [program, *command]
+    if counted:
+        words = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", *words]
+        p = subprocess.run(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, timeout=3600)
+        found = re.search(r"Collected : (\d+)", p.stderr)
+        return p.returncode, int(found.group(1)) if found else 0, p.stderr
+    measure = ("import resource, subprocess, sys; c = subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL).returncode; "
+               "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss); sys.exit(c)")
+    p = subprocess.run([sys.executable, "-I", "-c", measure, *words], capture_output=True, text=True, timeout=3600)
+    return p.returncode, int(p.stdout or 0), p.stderr
+
+
+def measure(program, name):
+    make, units, command = READERS[name]
+    cost, kilobytes = [], []
+    for n, counted in ((units, True), (2 * units, True), (8 * units, False), (16 * units, False), (units // 20, True)):
+        make(n)
+        code, got, told = run(program, command, counted)
+        if code and (command[0] != "check" or code != 1):  # it found something
+            return "%d units: exit code %d: %s" % (n, code, told.strip()[-200:])
+        (cost if counted else kilobytes).append(got)
+    growth, memory = (cost[1] - cost[2]) / max(1, cost[0] - cost[2]), kilobytes[1] / kilobytes[0]
+    wrong = growth > MOST or memory > MOST
+    print("%-27s %7d: %7.0f instructions each, %5.0f bytes each; twice as many: %.2f and %.2f times%s" % (
+        name, units, (cost[0] - cost[2]) / (units - units // 20), 1024 * (kilobytes[1] - kilobytes[0]) / (8 * units), growth, memory,
+        "  TOO FAST" if wrong else ""), flush=True)
+    return "grows too fast" if wrong else ""
+
+
+def main():
+    failed = 0
+    if not shutil.which("valgrind"):
+        print("skipped: growth: there is no valgrind")
+        return 77
+    for name in sys.argv[2:] or READERS:
+        with tempfile.TemporaryDirectory() as work:
+            os.chdir(work)
+            wrong = measure(PROGRAM, name)
+            os.chdir("/")
+        if wrong:
+            print("%s: %s" % (name, wrong), flush=True)
+            failed += 1
+    return 1 if failed else 0
+
+
+sys.exit(main())

@@ -1,0 +1,68 @@
+# Direct preference optimization: pairs as trl has them, the margins of what was trained, and what a stopped run goes on with.
+! part:lm
+@ awk 'BEGIN{for(i=0;i<3000;i++) print "line", i*i%977, "of", i%7}' > text
+@ propane train --data text --vocab 300 --layers 2 --width 32 --heads 4 --kv-heads 2 --context 64 --batch 4 --steps 60 --warmup 5 --lr 3e-3 --eval-batches 2 --run base > log
+@ awk 'BEGIN{for(i=0;i<120;i++) printf "{\"prompt\": \"line %d of\", \"chosen\": \" %d\", \"rejected\": \" %d\"}\n", i*i%977, i%3, 3+i%4}' > pairs.jsonl
+@ printf 'propane train --init base --data pairs.jsonl --method dpo --context 32 --batch 8 --lr 1e-3 --warmup 0 --eval-every 10 "$@"\n' > ../bin/prefer; chmod +x ../bin/prefer
+# a pair is two examples, the chosen first
+$ head -1 pairs.jsonl > one.jsonl; propane show one.jsonl --model base | tail -n +2
+> --- 1, 4 tokens
+> line 0 of[ 0]
+> --- 2, 4 tokens
+> line 0 of[ 3]
+= 0
+# before the first step the model is its own reference: ln 2, whatever the pairs are; then it falls
+$ prefer --steps 40 --run a > a.log; grep -oE 'pairs: .*|step 1/40  loss [0-9.]*' a.log; sed -n 's/^validation.*loss \([0-9.]*\), the chosen answer is preferred in \([0-9.]*\) .*/\1 \2/p' a.log | awk '{exit !($1 < 0.65 && $2 > 90)}'
+> pairs: 120, beta 0.1, against the model that the run begins with
+> step 1/40  loss 0.6931
+= 0
+$ propane generate a --prompt "line 44 of" -n 1 --temperature 0 | grep -cE '[012]$'
+> 1
+= 0
+# a stopped run goes on to the same bits, with the reference that it began with; programs with weights in them likewise
+$ prefer --steps 12 --min-lr 1e-3 --run b > log; prefer --steps 6 --min-lr 1e-3 --run c > log; propane train --resume c --steps 12 > log; cmp b/model.safetensors c/model.safetensors
+= 0
+$ prefer --steps 12 --min-lr 1e-3 --weights baked --compile-budget 40 --json --run d > d.log; test $(grep -c '"restart"' d.log) -ge 1 && cmp b/model.safetensors d/model.safetensors; grep -c '"val_loss":[0-9.]*,"val_accuracy":[0-9]' d.log
+> 3
+= 0
+$ rm c/reference.safetensors; propane train --resume c --steps 14
+2> propane train: c/reference.safetensors is missing: it holds what the model that the run began with says of the data; begin another run
+= 1
+# adapters, accumulation, validation data of its own
+$ tail -20 pairs.jsonl > last.jsonl; prefer --val-data last.jsonl --lora-rank 4 --accumulate 2 --steps 20 --lr 1e-2 --run e | grep -oE 'pairs: [0-9]*|adapter in e'
+> pairs: 140
+> adapter in e
+= 0
+# messages, with the prompt apart, as a text, or in the answers: the same conversation
+@ printf '%s\n' '{"prompt": [{"role": "user", "content": "Hi"}], "chosen": [{"role": "assistant", "content": "Yes"}], "rejected": [{"role": "assistant", "content": "No"}]}' > m1.jsonl
+@ printf '%s\n' '{"prompt": "Hi", "chosen": [{"role": "assistant", "content": "Yes"}], "rejected": [{"role": "assistant", "content": "No"}]}' > m2.jsonl
+@ printf '%s\n' '{"prompt": "Hi", "chosen": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Yes"}], "rejected": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "No"}]}' > m3.jsonl
+@ sed 's/"prompt": "Hi", //' m3.jsonl > m4.jsonl
+$ for i in 1 2 3 4; do propane show m$i.jsonl --model base --chat chatml | tail -n +2 > m$i; cmp m1 m$i; done; sed -n 2,5p m1
+> <|im_start|>user
+> Hi<|im_end|>
+> <|im_start|>assistant
+> [Yes<|im_end|>]
+= 0
+# what does not go together
+$ propane train --init base --data pairs.jsonl --context 32 --run f
+2> propane train: pairs.jsonl holds pairs ("chosen" and "rejected"): give --method dpo
+= 1
+$ echo '{"text": "line 1"}' > t.jsonl; propane train --init base --data t.jsonl --method dpo --run f
+2> propane train: --method dpo learns from pairs, but t.jsonl has none; give lines with "prompt", "chosen" and "rejected"
+= 1
+$ prefer --batch 7 --run f
+2> propane train: --batch is 7: with --method dpo a pair is two of its sequences; give an even number
+= 1
+$ propane train --data pairs.jsonl --tokenizer base/tokenizer.json --method dpo --run f
+2> propane train: --method dpo moves a model that exists towards the chosen answers; give it with --init
+= 1
+$ cat pairs.jsonl t.jsonl > both.jsonl; prefer --data both.jsonl --run f
+2> propane train: both.jsonl:121: pairs ("chosen" and "rejected") and other examples are not learned together
+= 1
+$ echo '{"prompt": "a", "chosen": 1, "rejected": "b"}' > n.jsonl; propane train --init base --data n.jsonl --method dpo --run f
+2> propane train: n.jsonl:1: "prompt", "chosen" and "rejected" must be all strings, or answers that are lists of messages
+= 1
+$ propane eval base --data pairs.jsonl
+2> propane eval: pairs.jsonl holds pairs: the loss of answers is not theirs; a run with --method dpo validates with --val-data
+= 1

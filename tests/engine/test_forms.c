@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: MIT
+ * Words of published programs that h13_oracles.jsonl does not have, and that tell one law from another: places on chip, patches,
+ * flags. The rows are facts of single files, joshuaswarren/mil-hwx-compiler research/oracles/h13/NAME.json (Apple's compiler of
+ * macOS 26.6.2); "-" stands for words that say nothing new.
+ */
+#include <stdlib.h>
+
+#include "ane/h13/compile.h"
+#include "core/base/memory.h"
+#include "core/mil/text/mil_text.h"
+#include "support/test.h"
+
+enum { HEADER = 1 }; /* no register's address: the words are the task's header */
+
+typedef struct form_words {
+    int task;
+    uint32_t address;
+    const char *words;
+} form_words;
+
+typedef struct form {
+    const char *name, *parameters, *body;
+    int tasks;
+    form_words rows[8];
+} form;
+
+#define SUM(out)                                                                                                       \
+    "tensor<int32, [1]> a = const()[name = string(\"a\"), val = tensor<int32, [1]>([3])];"                             \
+    "tensor<fp16, " out "> y = reduce_sum(x = x, axes = a, keep_dims = true)[name = string(\"y\")];"
+#define CHANNELS                                                                                                       \
+    "tensor<int32, [1]> a = const()[name = string(\"a\"), val = tensor<int32, [1]>([1])];"                             \
+    "tensor<fp16, [1, 1, 8, 8]> y = reduce_sum(x = x, axes = a, keep_dims = true)[name = string(\"y\")];"
+#define MAXIMUM(out)                                                                                                   \
+    "tensor<int32, [1]> a = const()[name = string(\"a\"), val = tensor<int32, [1]>([2])];"                             \
+    "tensor<fp16, " out "> y = reduce_max(x = x, axes = a, keep_dims = true)[name = string(\"y\")];"
+#define NORM(shape)                                                                                                    \
+    "tensor<int32, [3]> a = const()[name = string(\"a\"), val = tensor<int32, [3]>([1, 2, 3])];"                       \
+    "tensor<fp16, " shape "> y = layer_norm(x = x, axes = a, epsilon = fp32(1e-5))[name = string(\"y\")];"
+#define PRODUCT                                                                                                        \
+    "tensor<fp16, [64, 64]> y = matmul(x = x, y = w, transpose_x = false, transpose_y = true)[name = string(\"y\")];"
+#define OPERATION(op, shape) "tensor<fp16, " shape "> y = " op "(x = x, y = z)[name = string(\"y\")];"
+
+static const form forms[] = {{"reduce_probe_sum_ax3_1x1x1x512",
+                              "tensor<fp16, [1, 1, 1, 512]> x",
+                              SUM("[1, 1, 1, 1]"),
+                              1,
+                              {{0, 0x0, "40080"}, {0, 0x2c, "26"}, {0, 0x480c, "80 80 80 80"}, {0, 0x4834, "200"}}},
+                             {"reduce_probe_sum_ax3_1x8x1x128",
+                              "tensor<fp16, [1, 8, 1, 128]> x",
+                              SUM("[1, 8, 1, 1]"),
+                              1,
+                              {{0, 0x0, "40020"},
+                               {0, 0x2c, "25"},
+                               {0, 0x480c, "40 210 200 200"},
+                               {0, 0x4834, "840"},
+                               {0, 0x1380c, "40 100 800"}}},
+                             {"reduce_probe_max_ax2_1x64x8x8",
+                              "tensor<fp16, [1, 64, 8, 8]> x",
+                              MAXIMUM("[1, 64, 1, 8]"),
+                              3,
+                              {{0, HEADER, "0 7d0000 408 0 68 0 10000800 200 4800024"},
+                               {0, 0x28, "40 0 0 101c4401"},
+                               {0, 0x4808, "2400 10 80 80 80 0 0 0 0 0 500170 0 10 90 80"},
+                               {1, HEADER, "1000001 7d0001 400 0 fff800 0 0 400 800000"},
+                               {1, 0x4804, "120 0 90 80 80 10 0 0 0 0 0 140 2400 10 2000 400 400"},
+                               {2, HEADER, "3000002 0 422 0 6a 0 20009000 0 4025000"},
+                               {2, 0x28, "10 0 0 101c4401"},
+                               {2, 0x4804, "400100 2400 400 10 400 0 0 0 0 0 0 14a 4400 0 0 0 0"}}},
+                             {"reduce_sum_axes_1",
+                              "tensor<fp16, [1, 64, 8, 8]> x",
+                              CHANNELS,
+                              2,
+                              {{0, HEADER, "0 7d0000 408 0 68 0 10000800 200 4800024"},
+                               {0, 0x0, "80008 1 22 40 40 80008 1 - - 14001 8 0 0 101b0001 100000"},
+                               {0, 0x4804, "500172 2100 10 430 400 400 0 0 0 0 0 500170 0 80 420 400 0"},
+                               {1, HEADER, "3000001 0 422 0 fff86a 0 20009000 0 25000"},
+                               {1, 0x0, "10040 1 22 8 8 10040 1 - - 10008 1 6 400 51"},
+                               {1, 0x4804, "120 0 80 400 400 420 0 0 0 0 0 141 2100 10 80 10 0"},
+                               {1, 0x17800, "c1 0 200 200 200 40 1302031"}}},
+                             {"norm_layer_norm_ax1_2_3_1x64x1x1",
+                              "tensor<fp16, [1, 64, 1, 1]> x",
+                              NORM("[1, 64, 1, 1]"),
+                              3,
+                              {{0, HEADER, "0 7d0000 408 0 fff868 0 10000900 200 800024"},
+                               {0, 0x0, "400001 1 22 1 1 400001 1 - - 10001 20 54 0 51"},
+                               {0, 0x4804, "500171 40 10 20 10 10 0 0 0 0 0 500170 0 10 20 10"},
+                               {1, 0x28, "40 44 2 61"},
+                               {1, 0x4804, "400100 0 10 20 10 0 40 10 20 10 0 140 20 10 20 10"},
+                               {2, 0x13800, "33b01 8880 0 40 40 1000 1000"},
+                               {2, 0x4804, "400142 40 10 420 400 400 0 10 20 10 0 14a 460"}}},
+                             {"norm_layer_norm_ax1_2_3_1x4096x1x1",
+                              "tensor<fp16, [1, 4096, 1, 1]> x",
+                              NORM("[1, 4096, 1, 1]"),
+                              3,
+                              {{0, HEADER, "0 7d0007"},
+                               {0, 0x880c, "39800000"},
+                               {0, 0x13800, "3bb81 8880 0 40 40000 40 40000"},
+                               {2, HEADER, "3000002 12 422 0 fff86a 0 30009000 0 25024"},
+                               {2, 0x28, "1 4 80 41"},
+                               {2, 0x4804, "400142 40 10 10020 10000 10000 0 10 20 10 0 14a 10060"}}},
+                             {"binary_real_div_c512_constant_scalar",
+                              "tensor<fp16, [1, 512, 1, 1]> x",
+                              "tensor<fp16, [1, 512, 1, 1]> y = real_div(x = x, y = fp16(0.5))[name = string(\"y\")];",
+                              2,
+                              {{0, 0x4808, "840 100 100 100 100 0 0 0 0 0 500170 0 400 420 400"},
+                               {1, 0x4808, "840 10 2020 2000 2000 0 400 420 400 0 14a 2860"}}},
+                             {"env_bcast_mul_1x96x8x8_runtime_1x1x8x8",
+                              "tensor<fp16, [1, 96, 8, 8]> x, tensor<fp16, [1, 1, 8, 8]> z",
+                              OPERATION("mul", "[1, 96, 8, 8]"),
+                              2,
+                              {{0, 0x4808, "100 10 30 10 10 0 0 0 0 0 500170 0 10 20 10"},
+                               {1, 0x4808, "100 10 610 600 600 0 10 20 10 0 14a 3180"}}},
+                             {"rrmm_r2rr_m64_k128_n64_tx0_ty1",
+                              "tensor<fp16, [64, 128]> x, tensor<fp16, [64, 128]> w",
+                              PRODUCT,
+                              3,
+                              {{1, 0x4804, "172 4800 100 4000"}, {1, 0x4830, "400170 0 90 4800"}}},
+                             {"rrmm_r2rr_m64_k64_n64_tx0_ty1",
+                              "tensor<fp16, [64, 64]> x, tensor<fp16, [64, 64]> w",
+                              PRODUCT,
+                              3,
+                              {{1, 0x4804, "172 2400 80 2000"}, {1, 0x4830, "400170 0 90 2400"}}},
+                             {"env_bcast_sub_1x8192x1x1_runtime_1x8192x1x1",
+                              "tensor<fp16, [1, 8192, 1, 1]> x, tensor<fp16, [1, 8192, 1, 1]> z",
+                              OPERATION("sub", "[1, 8192, 1, 1]"),
+                              1,
+                              {{0, HEADER, "2000000 48"}}}};
+
+static mil_module *forms_parse(const char *parameters, const char *body) {
+    char program[1000];
+    mil_module *m = NULL;
+    propane_error err = {0};
+    int length = snprintf(program, sizeof program, "program(1.3)\n{\nfunc main<ios18>(%s) {\n%s\n} -> (y);\n}\n",
+                          parameters, body);
+    EXPECT_OK(mil_parse(program, (size_t)length, "form", ".", &m, &err));
+    return m;
+}
+
+static void forms_compare(const form *f, const form_words *row, const engine_task *t) {
+    int word = 0;
+    for (const char *at = row->words; *at; word++) {
+        char *end;
+        uint32_t address = row->address + 4u * (uint32_t)word, want = (uint32_t)strtoul(at, &end, 16);
+        if (*at == '-')
+            end = (char *)at + 1;
+        else {
+            uint32_t got = row->address == HEADER ? t->header[word] : engine_get(t, address);
+            EXPECT_MSG(got == want, "%s, task %d, %s %x: %08x, Apple's %08x", f->name, row->task,
+                       row->address == HEADER ? "header word" : "register",
+                       row->address == HEADER ? (unsigned)word : address, got, want);
+        }
+        at = end + strspn(end, " ");
+    }
+}
+
+TEST(words_of_single_forms) {
+    for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++) {
+        const form *f = &forms[i];
+        engine_object *o = NULL;
+        propane_error err = {0};
+        mil_module *m = forms_parse(f->parameters, f->body);
+        EXPECT_OK(engine_compile(m->functions, NULL, &o, &err));
+        EXPECT_MSG(o->task_count == f->tasks, "%s: %d tasks, Apple's %d", f->name, o->task_count, f->tasks);
+        for (const form_words *row = f->rows; row < f->rows + 8 && row->words; row++)
+            forms_compare(f, row, &o->tasks[row->task]);
+        engine_object_free(o);
+        mil_module_free(m);
+    }
+}
+
+/* Base registers and addresses ascend with the names, whatever the surfaces are for. */
+TEST(surfaces_ascend_by_name) {
+    engine_object *o = NULL, *again = NULL;
+    propane_error err = {0};
+    uint8_t *file = NULL;
+    size_t bytes = 0;
+    mil_module *m =
+        forms_parse("tensor<fp16, [1, 8, 4, 4]> z, tensor<fp16, [1, 8, 4, 4]> b, tensor<fp16, [1, 8, 4, 4]> x",
+                    "tensor<fp16, [1, 8, 4, 4]> c = add(x = z, y = b)[name = string(\"c\")];"
+                    "tensor<fp16, [1, 8, 4, 4]> y = mul(x = c, y = x)[name = string(\"y\")];");
+    EXPECT_OK(engine_compile(m->functions, NULL, &o, &err));
+    EXPECT_OK(engine_hwx_write(o, &file, &bytes, &err));
+    EXPECT_OK(engine_object_parse(file, bytes, "forms.hwx", &again, &err));
+    static const char *const names[] = {"b", "x", "y", "z"};
+    uint64_t before = 0;
+    for (int i = 0; i < 4; i++) {
+        const engine_surface *s = engine_object_bar(again, ENGINE_BAR_SURFACES + i);
+        EXPECT(s && strcmp(s->name, names[i]) == 0);
+        EXPECT(s->output == (i == 2) && s->address > before);
+        before = s->address;
+    }
+    mem_free(file);
+    engine_object_free(again);
+    engine_object_free(o);
+    mil_module_free(m);
+}
+
+SUITE("engine/forms", T(words_of_single_forms), T(surfaces_ascend_by_name))

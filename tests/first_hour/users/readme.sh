@@ -1,0 +1,18 @@
+# SPDX-License-Identifier: MIT
+# Every line of the README.
+
+# A line of the README as a test can run it: what waits for a person gets one, what does not end is ended.
+as_test() {
+    case $1 in
+    'propane chat'*) echo "echo 'What is 3?' | $1" ;;
+    'propane serve'*) echo "$1 > serve.log & pid=\$!; for i in 1 2 3 4 5 6 7 8 9 10; do sleep 0.5; curl -sf http://127.0.0.1:8080/health && break; done; kill \$pid; wait \$pid" ;;
+    mpirun*) echo "command -v mpirun > /dev/null || { echo 'no mpirun'; exit 77; }; $1" | sed 's/mpirun -n/mpirun --oversubscribe -n/' ;;
+    'pip install'*) echo "python3 -m venv ../venv > ../venv.log 2>&1 || { echo 'no venv'; exit 77; }; cd \"\$CLONE\" && '$root/venv/bin/'$1" ;;
+    *) echo "$1" ;;
+    esac
+}
+
+for section in 'Train, fine-tune, generate' 'Core ML packages on a Linux runner' 'Python'; do
+    lines_of "$section" > "$root/lines"
+    while IFS= read -r line; do step "$line" "$(as_test "$line")"; done < "$root/lines"
+done

@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: MIT
+ * What is written out before it is differentiated: recurrent layers, counted loops and branches. The written-out function computes what
+ * the operation means, its results keep their names, and its gradients equal finite differences.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "core/grad/grad.h"
+#include "core/mil/function_copy.h"
+#include "core/mil/text/mil_text.h"
+#include "core/pass/pass.h"
+#include "support/grad_check.h"
+#include "support/op_cases.h"
+#include "support/test.h"
+
+/* Largest seen: 5.8e-9. */
+static const double tolerance = 1e-6;
+
+static mil_function *written_out(const mil_function *f) {
+    propane_error err = {0};
+    const char *names[16];
+    mil_function *copy = NULL;
+    EXPECT_OK(mil_function_copy(f, f->module, "written", &copy, &err));
+    for (int i = 0; i < copy->param_count; i++) names[i] = copy->params[i]->name;
+    EXPECT_OK(pass_unroll(copy, names, copy->param_count, &err));
+    EXPECT_OK(mil_verify(f->module, &err));
+    EXPECT(copy->result_count == f->result_count);
+    for (int i = 0; i < f->result_count; i++) EXPECT_TEXT(copy->results[i]->name, f->results[i]->name);
+    return copy;
+}
+
+static void compute_alike(const mil_function *a, const mil_function *b, const mil_tensor *inputs, const char *what) {
+    propane_error err = {0};
+    arena *memory = arena_create();
+    mil_tensor *x = NULL, *y = NULL;
+    EXPECT_OK(mil_eval_function(a, inputs, false, memory, &x, &err));
+    EXPECT_OK(mil_eval_function(b, inputs, false, memory, &y, &err));
+    for (int i = 0; i < a->result_count; i++)
+        for (int64_t k = 0; k < mil_type_count(&a->results[i]->type); k++)
+            EXPECT_MSG(fabs(x[i].data[k] - y[i].data[k]) <= 1e-6 * (1 + fabs(x[i].data[k])),
+                       "%s: result %d[%lld]: %g, %g", what, i, (long long)k, x[i].data[k], y[i].data[k]);
+    arena_free(memory);
+}
+
+static void check_layer(const op_case *c, void *context) {
+    int *count = context;
+    const bool recurrent = c->code == MIL_OP_lstm || c->code == MIL_OP_gru || c->code == MIL_OP_rnn;
+    if (!recurrent || c->dtype != MIL_fp32) return;
+    const mil_function *f = written_out(c->function);
+    compute_alike(c->function, f, c->inputs, c->label);
+    (void)grad_check_some(f, c->inputs, c->smooth, 7, tolerance, c->label);
+    ++*count;
+}
+
+TEST(recurrent_layers) {
+    int count = 0;
+    op_cases_each(OP_CASES_ALL, 1, check_layer, &count);
+    EXPECT_MSG(count >= 10, "%d cases", count);
+}
+
+/* ---- loops ---------------------------------------------------------------------------------------------------------------------- */
+
+#define HEAD "program(1.3)\n{\n    func main<ios17>("
+#define COUNT(limit)                                                                                                   \
+    "(int32 i, tensor<fp32, [2, 3]> s) {\n            bool more = less(x = i, y = int32(" limit                        \
+    "));\n        } -> (more), (int32 j, tensor<fp32, [2, 3]> t) {\n            int32 k = add(x = j, y = int32(1));\n"
+
+static const char *const loops[] = {
+    /* a value from outside, in each of four rounds */
+    HEAD "tensor<fp32, [2, 3]> x, tensor<fp32, [2, 3]> w) {\n        int32 zero = const()[val = int32(0)];\n"
+         "        int32 n, tensor<fp32, [2, 3]> y = while_loop(loop_vars = (zero, x)) " COUNT(
+             "4") "            tensor<fp32, [2, 3]> u = mul(x = t, y = w);\n"
+                  "            tensor<fp32, [2, 3]> v = sin(x = u);\n        } -> (k, v);\n    } -> (y);\n}\n",
+    /* the counter is read as a number; a loop in a loop; the result is read again */
+    HEAD
+    "tensor<fp32, [2, 3]> x) {\n        int32 zero = const()[val = int32(0)];\n"
+    "        int32 n, tensor<fp32, [2, 3]> y = while_loop(loop_vars = (zero, x)) " COUNT(
+        "3") "            fp32 f = cast(x = k, dtype = string(\"fp32\"));\n"
+             "            tensor<fp32, [2, 3]> u = mul(x = t, y = f);\n"
+             "            int32 m, tensor<fp32, [2, 3]> q = while_loop(loop_vars = (j, u)) (int32 a, tensor<fp32, [2, "
+             "3]> b) {\n"
+             "                bool again = less(x = a, y = int32(3));\n            } -> (again), (int32 c, "
+             "tensor<fp32, [2, 3]> d) {\n"
+             "                int32 e = add(x = c, y = int32(1));\n"
+             "                tensor<fp32, [2, 3]> r = tanh(x = d);\n            } -> (e, r);\n        } -> (k, q);\n"
+             "        tensor<fp32, [2, 3]> z = mul(x = y, y = x);\n    } -> (z, y);\n}\n",
+    /* no round at all: the result is an input */
+    HEAD "tensor<fp32, [2, 3]> x) {\n        int32 zero = const()[val = int32(0)];\n"
+         "        int32 n, tensor<fp32, [2, 3]> y = while_loop(loop_vars = (zero, x)) " COUNT(
+             "0") "            tensor<fp32, [2, 3]> u = sin(x = t);\n        } -> (k, u);\n"
+                  "        tensor<fp32, [2, 3]> z = mul(x = y, y = x);\n    } -> (z, y);\n}\n",
+};
+
+static mil_module *parse(const char *program) {
+    propane_error err = {0};
+    mil_module *m = NULL;
+    EXPECT_OK(mil_parse(program, strlen(program), "loop.mil", NULL, &m, &err));
+    return m;
+}
+
+TEST(counted_loops) {
+    for (size_t i = 0; i < sizeof loops / sizeof loops[0]; i++) {
+        mil_module *m = parse(loops[i]);
+        const mil_function *f = m->functions, *written = written_out(f);
+        for (const mil_op *op = written->first; op; op = op->next) EXPECT(op->info->code != MIL_OP_while_loop);
+        double data[2][6];
+        mil_tensor inputs[2];
+        for (int p = 0; p < f->param_count; p++) {
+            for (int k = 0; k < 6; k++) data[p][k] = 0.3 + 0.11 * k - 0.2 * p;
+            inputs[p] = (mil_tensor){.type = f->params[p]->type, .data = data[p]};
+        }
+        compute_alike(f, written, inputs, loops[i]);
+        (void)grad_check(written, inputs, 3, tolerance, "a counted loop");
+        mil_module_free(m);
+    }
+}
+
+/* ---- branches --------------------------------------------------------------------------------------------------------------- */
+
+#define BRANCHES(pred)                                                                                                 \
+    "        tensor<fp32, [2, 3]> y, tensor<fp32, [2, 3]> same = cond(pred = " pred ") {\n"                            \
+    "            tensor<fp32, [2, 3]> a = log(x = x, epsilon = fp32(0));\n"                                            \
+    "            tensor<fp32, [2, 3]> b = mul(x = a, y = w);\n        } -> (b, x), {\n"                                \
+    "            tensor<fp32, [2, 3]> c = sin(x = x);\n        } -> (c, w);\n"                                         \
+    "        tensor<fp32, [2, 3]> z = mul(x = y, y = w);\n    } -> (z, same, y);\n}\n"
+
+static const char *const branches[] = {
+    HEAD
+    "tensor<fp32, [2, 3]> x, tensor<fp32, [2, 3]> w) {\n        fp32 mean = reduce_mean(x = x, keep_dims = false);\n"
+    "        bool p = greater(x = mean, y = fp32(0.1));\n" BRANCHES("p"),
+    HEAD
+    "tensor<fp32, [2, 3]> x, tensor<fp32, [2, 3]> w) {\n        bool p = const()[val = bool(false)];\n" BRANCHES("p"),
+    /* a loop whose rounds branch by the counter */
+    HEAD "tensor<fp32, [2, 3]> x) {\n        int32 zero = const()[val = int32(0)];\n"
+         "        int32 n, tensor<fp32, [2, 3]> y = while_loop(loop_vars = (zero, x)) " COUNT(
+             "3") "            bool odd = equal(x = j, y = int32(1));\n"
+                  "            tensor<fp32, [2, 3]> u = cond(pred = odd) {\n"
+                  "                tensor<fp32, [2, 3]> a = square(x = t);\n            } -> (a), {\n"
+                  "                tensor<fp32, [2, 3]> c = sin(x = t);\n            } -> (c);\n        } -> (k, u);\n"
+                  "    } -> (y);\n}\n",
+};
+
+static void check_branches(const char *program, double from) {
+    mil_module *m = parse(program);
+    const mil_function *f = m->functions, *written = written_out(f);
+    for (const mil_op *op = written->first; op; op = op->next) EXPECT(op->block_count == 0);
+    double data[2][6];
+    mil_tensor inputs[2];
+    for (int p = 0; p < f->param_count; p++) {
+        for (int k = 0; k < 6; k++) data[p][k] = from + 0.11 * k + 0.2 * p;
+        inputs[p] = (mil_tensor){.type = f->params[p]->type, .data = data[p]};
+    }
+    compute_alike(f, written, inputs, program);
+    (void)grad_check(written, inputs, 3, tolerance, "a cond");
+    mil_module_free(m);
+}
+
+/* From -0.55 the second branch is taken, and the last x of the first, a logarithm without epsilon, is exactly zero there. */
+TEST(conditions) {
+    for (size_t i = 0; i < sizeof branches / sizeof branches[0]; i++) {
+        check_branches(branches[i], -0.55);
+        check_branches(branches[i], 0.3);
+    }
+}
+
+TEST(branches_with_states_are_refused) {
+    static const char program[] =
+        "program(1.3)\n{\n    func main<ios18>(tensor<fp32, [2, 3]> x, bool p, state<tensor<fp32, [2, 3]>> s) {\n"
+        "        tensor<fp32, [2, 3]> y = cond(pred = p) {\n            tensor<fp32, [2, 3]> a = read_state(input = "
+        "s);\n"
+        "            tensor<fp32, [2, 3]> b = mul(x = a, y = x);\n        } -> (b), {\n"
+        "            tensor<fp32, [2, 3]> c = sin(x = x);\n        } -> (c);\n    } -> (y);\n}\n";
+    propane_error err = {0};
+    const char *const x[] = {"x"};
+    mil_module *m = parse(program);
+    EXPECT_FAIL(pass_unroll(m->functions, x, 1, &err), PROPANE_ERR_UNSUPPORTED, "'s', which is a list or a state");
+    mil_module_free(m);
+}
+
+TEST(what_a_run_decides_is_refused) {
+    static const char open_end[] = HEAD
+        "tensor<fp32, [2, 3]> x, int32 limit) {\n        int32 zero = const()[val = int32(0)];\n"
+        "        int32 n, tensor<fp32, [2, 3]> y = while_loop(loop_vars = (zero, x)) (int32 i, tensor<fp32, [2, 3]> s) "
+        "{\n            bool more = less(x = i, y = limit);\n        } -> (more), (int32 j, tensor<fp32, [2, 3]> t) "
+        "{\n            int32 k = add(x = j, y = int32(1));\n            tensor<fp32, [2, 3]> u = sin(x = t);\n"
+        "        } -> (k, u);\n    } -> (y);\n}\n";
+    static const char endless[] = HEAD
+        "tensor<fp32, [2, 3]> x) {\n        int32 zero = const()[val = int32(0)];\n"
+        "        int32 n, tensor<fp32, [2, 3]> y = while_loop(loop_vars = (zero, x)) " COUNT(
+            "1000000000") "            tensor<fp32, [2, 3]> u = sin(x = t);\n        } -> (k, u);\n    } -> (y);\n}\n";
+    propane_error err = {0};
+    const char *const x[] = {"x"};
+    mil_module *m = parse(open_end);
+    EXPECT_FAIL(pass_unroll(m->functions, x, 1, &err), PROPANE_ERR_UNSUPPORTED,
+                "condition depends on what a run is given");
+    mil_module_free(m);
+    m = parse(endless);
+    EXPECT_FAIL(pass_unroll(m->functions, x, 1, &err), PROPANE_ERR_UNSUPPORTED, "more than 2048 rounds");
+    mil_module_free(m);
+}
+
+SUITE("grad/unroll", T(recurrent_layers), T(counted_loops), T(conditions), T(branches_with_states_are_refused),
+      T(what_a_run_decides_is_refused))
