@@ -64,10 +64,8 @@ def tokenizer(n):
         merges.append([a, b])
     for i in range(n):
         a, b = pairs[i % 676], pairs[i // 676 % 676]
-        word = "".join(a + b) + "" * (i // 456976)
-        if word not in ("",):
-            vocabulary.append(word)
-            merges.append(["".join(a), "".join(b)])
+        vocabulary.append("".join(a + b))
+        merges.append(["".join(a), "".join(b)])
     unique = dict.fromkeys(vocabulary)
     write("t.json", json.dumps({"version": "1.0", "added_tokens": [], "model": {
         "type": "BPE", "vocab": {w: i for i, w in enumerate(unique)}, "merges": list(map(list, dict.fromkeys(map(tuple, merges))))},

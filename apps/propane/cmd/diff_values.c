@@ -81,8 +81,8 @@ typedef struct diff_pass {
     const char **names; /* of the values to keep; NULL: all */
     int count;
     bool outputs; /* the outputs, too, and what of them is not finite */
-    int first;
-    float **taken; /* [row - first] */
+    int first, end;
+    float **taken; /* [row - first], up to end */
 } diff_pass;
 
 static propane_status diff_values_note_shapes(diff_job *j, const propane_session *a, propane_error *err) {
@@ -116,7 +116,7 @@ static propane_status diff_values_take_all(diff_job *j, diff_pass *pass, propane
     PROPANE_TRY(diff_values_room(j, most, err));
     pass->taken = mem_array((size_t)most + 1, sizeof *pass->taken);
     if (!pass->taken) return propane_fail_memory(err, (size_t)most * sizeof *pass->taken);
-    while ((v = propane_module_next_value(m, j->left.function, v))) {
+    for (int place = 0; (v = propane_module_next_value(m, j->left.function, v)); place++) {
         const propane_io *io = diff_values_find(a, propane_value_name(v));
         const bool output = io && !propane_session_keeps(a, io->name);
         if (!io || (output && !pass->outputs)) continue;
@@ -124,10 +124,11 @@ static propane_status diff_values_take_all(diff_job *j, diff_pass *pass, propane
         *r = (diff_row){.name = mem_copy_string(io->name),
                         .op = propane_value_op(v),
                         .output = output,
+                        .place = place,
                         .count = propane_io_count(io)};
         if (!r->name) return propane_fail_memory(err, 0);
-        j->row_count++;
-        PROPANE_TRY(diff_values_take(a, io, &pass->taken[j->row_count - 1 - pass->first], err));
+        pass->end = ++j->row_count;
+        PROPANE_TRY(diff_values_take(a, io, &pass->taken[pass->end - 1 - pass->first], err));
     }
     return PROPANE_OK;
 }
@@ -154,22 +155,21 @@ static propane_status diff_values_run_b(diff_job *j, diff_pass *pass, propane_er
     j->right.keep_count = pass->count;
     propane_status status = diff_values_open(j, j->b ? j->b : j->a, &j->right, &b, err);
     if (!status) status = propane_session_run_counted(b, pass->outputs ? &j->found_b : &ignored, err);
-    for (int i = pass->first; i < j->row_count && !status; i++) {
+    for (int i = pass->first; i < pass->end && !status; i++) {
         diff_row *r = &j->rows[i];
         const propane_io *io = diff_values_find(b, r->name);
-        float *other = NULL;
-        if (!io || propane_io_count(io) != r->count) {
+        float **mine = &pass->taken[i - pass->first], *other = NULL;
+        const bool same = io && propane_io_count(io) == r->count;
+        if (same) status = diff_values_take(b, io, &other, err);
+        if (same && !status) diff_values_compare(*mine, other, r->count, r);
+        mem_free(other);
+        mem_free(*mine);
+        *mine = NULL;
+        if (!same) {
             mem_free(r->name);
             r->name = NULL;
-            mem_free(pass->taken[i - pass->first]);
-            pass->taken[i - pass->first] = NULL;
             continue;
         }
-        status = diff_values_take(b, io, &other, err);
-        if (!status) diff_values_compare(pass->taken[i - pass->first], other, r->count, r);
-        mem_free(other);
-        mem_free(pass->taken[i - pass->first]);
-        pass->taken[i - pass->first] = NULL;
         const diff_row moved = *r;
         r->name = NULL;
         j->rows[kept++] = moved;
@@ -181,10 +181,10 @@ static propane_status diff_values_run_b(diff_job *j, diff_pass *pass, propane_er
 
 static propane_status diff_values_pass_run(diff_job *j, const char **names, int count, bool outputs,
                                            propane_error *err) {
-    diff_pass pass = {.names = names, .count = count, .outputs = outputs, .first = j->row_count};
+    diff_pass pass = {.names = names, .count = count, .outputs = outputs, .first = j->row_count, .end = j->row_count};
     propane_status status = diff_values_run_a(j, &pass, err);
     if (!status) status = diff_values_run_b(j, &pass, err);
-    for (int i = pass.first; pass.taken && i < j->row_count; i++) mem_free(pass.taken[i - pass.first]);
+    for (int i = pass.first; i < pass.end; i++) mem_free(pass.taken[i - pass.first]);
     mem_free(pass.taken);
     return status;
 }
@@ -194,18 +194,6 @@ static propane_status diff_values_pass_run(diff_job *j, const char **names, int 
 static int diff_values_by_place(const void *a, const void *b) {
     const diff_row *x = a, *y = b;
     return x->place < y->place ? -1 : x->place > y->place;
-}
-
-static void diff_values_sort(diff_job *j, const propane_module *m) {
-    for (int i = 0; i < j->row_count; i++) {
-        const propane_value *v = NULL;
-        int place = 0;
-        while ((v = propane_module_next_value(m, j->left.function, v)) &&
-               strcmp(propane_value_name(v), j->rows[i].name) != 0)
-            place++;
-        j->rows[i].place = place;
-    }
-    qsort(j->rows, (size_t)j->row_count, sizeof *j->rows, diff_values_by_place);
 }
 
 /* The outputs alone; then as many of the others at a time as there is room for, at least one. */
@@ -224,7 +212,7 @@ static propane_status diff_values_run_parts(diff_job *j, const propane_module *m
         }
         PROPANE_TRY(diff_values_pass_run(j, names, count, false, err));
     }
-    diff_values_sort(j, m);
+    qsort(j->rows, (size_t)j->row_count, sizeof *j->rows, diff_values_by_place);
     for (int side = 0; side < 2; side++) {
         propane_nonfinite *found = side ? &j->found_b : &j->found_a;
         propane_session_options options = side ? j->right : j->left;

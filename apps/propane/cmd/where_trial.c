@@ -202,13 +202,15 @@ static int trial_end(pid_t pid) {
 
 /* The run's first record: its plan and the tokens of a step. */
 static void trial_read_start(const char *run, trial_row *r) {
-    char path[1200], *data = NULL;
-    size_t length = 0;
+    char path[1200], line[1 << 16];
     json_error_t e;
     snprintf(path, sizeof path, "%s/log.jsonl", run);
-    if (file_read(path, (size_t)1 << 26, &data, &length, NULL) != PROPANE_OK) return;
-    const char *end = memchr(data, '\n', length);
-    json_t *j = json_load(data, end ? (size_t)(end - data) : length, &e);
+    FILE *log = fopen(path, "r");
+    if (!log) return;
+    const char *got = fgets(line, sizeof line, log);
+    fclose(log);
+    if (!got) return;
+    json_t *j = json_load(line, strlen(line), &e);
     static const char *const keys[] = {"plan", "precision", "weights"};
     const char *words[3];
     for (int i = 0; i < 3; i++) {
@@ -218,7 +220,6 @@ static void trial_read_start(const char *run, trial_row *r) {
     snprintf(r->plan, sizeof r->plan, "%.20s, %.10s, weights %.20s", words[0], words[1], words[2]);
     r->tokens = json_number_value(json_object_get(j, "tokens_per_step"));
     json_decref(j);
-    mem_free(data);
 }
 
 /* The last line that the process complained with. */

@@ -79,10 +79,6 @@ static mil_value *backward_sample_swap(grad_context *g, mil_value *v, const int6
     return mil_build_transpose(grad_build(g), grad_reshape(g, v, 3, dim), perm, 3);
 }
 
-static mil_value *backward_sample_indices(grad_context *g, const int64_t *values, int64_t count) {
-    return mil_build_ints(grad_build(g), values, (int)count);
-}
-
 /* rows: planes of the result, each of `points` elements for every channel. */
 static void backward_sample_give(grad_context *g, const mil_op *op, const sample_terms *t, int64_t rows,
                                  int64_t points) {
@@ -93,8 +89,8 @@ static void backward_sample_give(grad_context *g, const mil_op *op, const sample
     if (!t->count) return; /* nothing of x is read */
     mil_value *dz = backward_sample_swap(g, grad_of(g, op, 0), (int64_t[]){rows, c, points});
     dz = grad_reshape(g, dz, 2, (int64_t[]){rows * points, c});
-    mil_value *axis = mil_build_int(b, 0), *from = backward_sample_indices(g, t->from, t->count),
-              *to = backward_sample_indices(g, t->to, t->count);
+    mil_value *axis = mil_build_int(b, 0), *from = mil_build_ints(b, t->from, (int)t->count),
+              *to = mil_build_ints(b, t->to, (int)t->count);
     const mil_op *read = mil_build_op(b, MIL_OP_gather, NULL,
                                       (mil_argument[]){{"x", 1, &dz}, {"indices", 1, &from}, {"axis", 1, &axis}}, 3);
     mil_value *part = read ? grad_mul(g, read->results[0], mil_build_const_f64(b, NULL, &weights, t->weight)) : NULL;
