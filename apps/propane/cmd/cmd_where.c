@@ -6,6 +6,19 @@
 
 #include "apps/propane/cli.h"
 #include "apps/propane/cmd/where_trial.h"
+#include "core/base/json.h"
+
+/* The context that the estimate of the same words is for, so that both can be compared. */
+static propane_status cmd_where_context(const propane_where_options *o, where_trial *t, propane_error *err) {
+    char *shown = NULL;
+    json_error_t e;
+    PROPANE_TRY(propane_where(t->model, o, PROPANE_JSON, &shown, err));
+    json_t *list = json_load(shown, strlen(shown), &e);
+    t->context = json_integer_value(json_object_get(json_array_get(list, 0), "context"));
+    json_decref(list);
+    propane_free(shown);
+    return PROPANE_OK;
+}
 
 static int cmd_where_try(const propane_where_options *o, where_trial *t) {
     propane_error err = {0};
@@ -13,18 +26,19 @@ static int cmd_where_try(const propane_where_options *o, where_trial *t) {
     if (o->mode && strcmp(o->mode, "forward") == 0)
         return cli_misuse("where", "--trial trains: --mode is full or lora");
     t->mode = o->mode ? o->mode : o->lora_rank ? "lora" : NULL;
-    t->lora_rank = o->lora_rank, t->batch = o->batch, t->context = o->context, t->accumulate = o->accumulate;
+    t->lora_rank = o->lora_rank, t->batch = o->batch, t->accumulate = o->accumulate;
     cli_catch_signals();
-    const propane_status status = where_trial_run(t, &err);
+    propane_status status = cmd_where_context(o, t, &err);
+    if (!status) status = where_trial_run(t, &err);
     if (cli_interrupted) return cli_interrupt_code();
     return status == PROPANE_OK ? CLI_OK : cli_error("where", &err);
 }
 
 int cmd_where(int argc, char **argv) {
     const char *model = NULL;
-    bool json = false, markdown = false, trial = false;
+    bool json = false, markdown = false, trial = false, timed = false;
     double seconds = 60;
-    propane_where_options o = {.size = sizeof o, .target = "m4", .goal = "time", .batch = 1, .accumulate = 10};
+    propane_where_options o = {.size = sizeof o, .batch = 1, .accumulate = 10};
     const cli_flag flags[] = {
         {"MODEL", CLI_TEXT, &model,
          .help = "what 'propane plan' takes: a model, its config.json, a run, or stories110m"},
@@ -41,7 +55,7 @@ int cmd_where(int argc, char **argv) {
         {"--trial", CLI_SWITCH, &trial,
          .help = "train on this machine's cpu and ane, each in a process of its own, and measure: full, and with "
                  "weights also lora"},
-        {"--seconds", CLI_REAL, &seconds, 0.1, 86400, "N", "of each trial, after its first step"},
+        {"--seconds", CLI_REAL, &seconds, 0.1, 86400, "N", "of each trial, after its first step", .given = &timed},
         {"--json", CLI_SWITCH, &json, .help = "JSON"},
         {"--markdown", CLI_SWITCH, &markdown, .help = "the figures as a Markdown table"},
     };
@@ -55,6 +69,11 @@ int cmd_where(int argc, char **argv) {
     if (!model) return cli_misuse("where", "name a model");
     if (json && markdown) return cli_misuse("where", "--json or --markdown, not both");
     if (trial && markdown) return cli_misuse("where", "--trial prints text or --json");
+    if (trial && (o.target || o.goal))
+        return cli_misuse("where", "--trial measures this machine: --target and --goal are for estimates");
+    if (timed && !trial) return cli_misuse("where", "--seconds is the length of a --trial");
+    if (!o.target) o.target = "m4";
+    if (!o.goal) o.goal = "time";
     if (trial)
         return cmd_where_try(&o, &(where_trial){.model = model, .data = o.data, .seconds = seconds, .json = json});
     const propane_form form = json ? PROPANE_JSON : markdown ? PROPANE_MARKDOWN : PROPANE_TEXT;

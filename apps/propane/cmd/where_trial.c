@@ -94,7 +94,7 @@ static void trial_make_words(const where_trial *t, const trial_row *r, const cha
     for (size_t i = 0; i < sizeof always / sizeof always[0]; i++) trial_add(w, always[i]);
     trial_add_number(w, "--batch", t->batch);
     trial_add_number(w, "--accumulate", t->accumulate);
-    if (t->context) trial_add_number(w, "--context", t->context);
+    trial_add_number(w, "--context", t->context);
     if (strcmp(r->mode, "lora") == 0) trial_add_number(w, "--lora-rank", t->lora_rank ? t->lora_rank : 8);
     trial_add(w, "--device");
     trial_add(w, r->device);
@@ -284,8 +284,9 @@ static void trial_print_losses(const trial_row *cpu, const trial_row *other) {
 }
 
 static void trial_print_text(const where_trial *t, const trial_row *rows, int count) {
-    printf("measured on this machine, for 1,000 tokens\n%-5s %-4s %-32s %9s %8s %7s %9s\n", "unit", "mode", "plan",
-           "ms", "J", "steps", "first");
+    printf("measured on this machine, batch %lld x %lld, update after %lld; for 1,000 tokens\n", (long long)t->batch,
+           (long long)t->context, (long long)t->accumulate);
+    printf("%-5s %-4s %-32s %9s %8s %7s %9s\n", "unit", "mode", "plan", "ms", "J", "steps", "first");
     for (int i = 0; i < count; i++) {
         const trial_row *r = &rows[i];
         printf("%-5s %-4s ", r->device, r->mode);
@@ -323,9 +324,9 @@ static propane_status trial_print_json(const where_trial *t, const trial_row *ro
     char *line = NULL;
     json_t *list = json_array();
     for (int i = 0; i < count; i++) json_add(list, trial_row_json(&rows[i]));
-    json_t *out =
-        json_pack("{s:s, s:s, s:s, s:I, s:I, s:o}", "kind", "measured", "version", propane_version(), "model", t->model,
-                  "batch", (json_int_t)t->batch, "accumulate", (json_int_t)t->accumulate, "rows", list);
+    json_t *out = json_pack("{s:s, s:s, s:s, s:I, s:I, s:I, s:o}", "kind", "measured", "version", propane_version(),
+                            "model", t->model, "batch", (json_int_t)t->batch, "context", (json_int_t)t->context,
+                            "accumulate", (json_int_t)t->accumulate, "rows", list);
     const propane_status status = json_print(out, JSON_INDENT(1) | JSON_REAL_PRECISION(6), &line, NULL, err);
     if (line) printf("%s\n", line);
     mem_free(line);

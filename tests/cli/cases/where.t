@@ -86,7 +86,7 @@ $ PROPANE_ANE_LIBRARY=$PWD/standin.so propane where r --trial --data text --seco
 >~ propane where: training full on ane
 >~ propane where: training lora on cpu
 >~ propane where: training lora on ane
->~ measured on this machine, for 1,000 tokens
+>~ measured on this machine, batch 1 x 32, update after 1; for 1,000 tokens
 >~ unit mode plan ms J steps first
 >~ cpu full layer, fp32, weights inputs * s
 >~ ane full *, fp16, weights * s
@@ -113,5 +113,17 @@ $ propane where r --trial --data text --mode forward
 2> propane where: --trial trains: --mode is full or lora
 2> Try 'propane where --help'.
 = 2
+# Words of the other kind are refused; a trial takes the context of the estimate.
+$ propane where r --trial --data text --target m4 --goal joules
+2> propane where: --trial measures this machine: --target and --goal are for estimates
+2> Try 'propane where --help'.
+= 2
+$ propane where stories110m --seconds 5
+2> propane where: --seconds is the length of a --trial
+2> Try 'propane where --help'.
+= 2
+$ propane where r --trial --data text --mode full --seconds 0.1 --accumulate 1 --json 2> /dev/null | grep -c '"context": 32'
+> 1
+= 0
 $ ls -d "${TMPDIR:-/tmp}"/propane-trial* 2> /dev/null
 = 2
