@@ -17,6 +17,7 @@
 #   = code            expected exit code; ends the case
 # $DATA is the folder of shared data, $REPO the source tree; ../engine is where the stand-in's programs have their folders.
 set -u
+[ $# = 2 ] || { echo "usage: tests/cli/run.sh PROPANE FILE.t" >&2; exit 2; }
 REPO=$(cd "$(dirname "$0")/../.." && pwd)
 program=$(cd "$(dirname "$1")" && pwd)/$(basename "$1")
 file=$REPO/$2

@@ -57,7 +57,7 @@ static propane_device *device_of(void) {
     return d;
 }
 
-static infer *model_of(propane_device *d, const model_weights *w, mil_dtype dtype, int64_t context, int64_t chunk) {
+static infer *model_of(propane_device *d, model_weights *w, mil_dtype dtype, int64_t context, int64_t chunk) {
     infer *m;
     infer_options o = {dtype, context, chunk};
     EXPECT_OK(infer_create(d, w, &o, &m, &err));
@@ -470,16 +470,16 @@ TEST(models_that_fit_into_fewer_bits_are_found) {
     for (int i = 0; i < 40; i++) ids[i] = i * 7 % 50;
     for (int form = MODEL_FP16; form <= MODEL_BF16; form++) {
         model_weights *w = small_model_make(&sizes, 9, 0.15);
-        EXPECT(infer_exact_packing(w) == MODEL_UNPACKED);
+        EXPECT(infer_exact_packing(w, MODEL_ATTN) == MODEL_UNPACKED);
         for (int i = 0; i < w->count; i++) {
             float *x = model_weights_data(w, &w->tensors[i]);
             for (int64_t k = 0; w->tensors[i].rank == 2 && k < w->tensors[i].count; k++)
                 x[k] = form == MODEL_FP16 ? fp16_to_f32(fp16_from_f32(x[k])) : bf16_to_f32(bf16_from_f32(x[k]));
         }
-        EXPECT((int)infer_exact_packing(w) == form);
+        for (model_part p = MODEL_ATTN; p <= MODEL_HEAD; p++) EXPECT((int)infer_exact_packing(w, p) == form);
         for (int k = 0; k < 2; k++) {
             infer *m;
-            const infer_options o = {.dtype = MIL_fp32, .weights = k ? infer_exact_packing(w) : MODEL_UNPACKED};
+            const infer_options o = {.dtype = MIL_fp32, .exact = k == 1};
             EXPECT_OK(infer_create(d, w, &o, &m, &err));
             EXPECT_OK(infer_read(m, ids, 39, logits[k], &err)); /* a chunk, then a token */
             EXPECT_OK(infer_read(m, ids + 39, 1, logits[k], &err));
@@ -490,7 +490,8 @@ TEST(models_that_fit_into_fewer_bits_are_found) {
                        (double)logits[0][i]);
         float *last = model_weights_data(w, model_weights_param(w, MODEL_FFN, 1, "down_proj"));
         last[5] = 0.1f; /* neither bf16 nor fp16 */
-        EXPECT(infer_exact_packing(w) == MODEL_UNPACKED);
+        EXPECT(infer_exact_packing(w, MODEL_FFN) == MODEL_UNPACKED);
+        EXPECT((int)infer_exact_packing(w, MODEL_ATTN) == form && (int)infer_exact_packing(w, MODEL_HEAD) == form);
         model_weights_free(w);
     }
     propane_device_close(d);

@@ -157,7 +157,7 @@ TEST(every_form_reads_back) {
                 continue;
             }
             EXPECT_OK(model_store_write(d.weights, path, forms[k].form, ST_F32, &err));
-            EXPECT_OK(model_store_read(path, &back, &err));
+            EXPECT_OK(model_store_read(path, false, &back, &err));
             if (forms[k].form == MODEL_FORM_GGUF && strcmp(arch_names[i], "mistral") == 0)
                 snprintf(back->config.model_type, sizeof back->config.model_type, "mistral"); /* there it is a llama */
             EXPECT_MSG(model_config_equal(&d.weights->config, &back->config), "%s: %s", arch_names[i], forms[k].name);
@@ -217,10 +217,10 @@ TEST(llama3_scaling_is_found_again_in_gguf) {
         snprintf(path, sizeof path, "%s/m.gguf", dir);
         EXPECT_OK(gguf_write_model(w, NULL, path, GGUF_TYPE_F32, &err));
         if (cases[i].known) {
-            EXPECT_OK(model_store_read(path, &back, &err));
+            EXPECT_OK(model_store_read(path, false, &back, &err));
             EXPECT(model_config_equal(&c, &back->config));
         } else {
-            EXPECT_FAIL(model_store_read(path, &back, &err), PROPANE_ERR_UNSUPPORTED, "not Llama 3's");
+            EXPECT_FAIL(model_store_read(path, false, &back, &err), PROPANE_ERR_UNSUPPORTED, "not Llama 3's");
         }
         model_weights_free(w);
         model_weights_free(back);

@@ -51,7 +51,7 @@ static void round_trip(gguf_type type, bool tied, double tolerance) {
     model_form form;
     EXPECT_OK(model_store_form(path, &form, &err));
     EXPECT(form == MODEL_FORM_GGUF);
-    EXPECT_OK(model_store_read(path, &back, &err));
+    EXPECT_OK(model_store_read(path, false, &back, &err));
     EXPECT(model_config_equal(&w->config, &back->config));
     double worst = largest_difference(w, back);
     EXPECT_MSG(worst <= tolerance && (tolerance == 0 || worst > 0), "difference %g", worst);

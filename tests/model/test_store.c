@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Models in every form: written, told apart, read back.
  */
+#include "lm/arch/stored_weights.h"
 #include "lm/files/store.h"
 
 #include <math.h>
@@ -38,7 +39,7 @@ static void round_trip(const char *name, model_form form, safetensors_dtype dtyp
     model_form found;
     EXPECT_OK(model_store_form(path, &found, &err));
     EXPECT(found == form);
-    EXPECT_OK(model_store_read(path, &back, &err));
+    EXPECT_OK(model_store_read(path, false, &back, &err));
     w->config.bos_token_id = back->config.bos_token_id; /* llama2.c files do not hold these two */
     w->config.eos_token_id = back->config.eos_token_id;
     EXPECT(model_config_equal(&w->config, &back->config));
@@ -62,11 +63,11 @@ TEST(refusals) {
     char *dir = test_temp_dir(), path[300];
     model_weights *w = random_model(), *back = NULL;
     snprintf(path, sizeof path, "%s/none", dir);
-    EXPECT_FAIL(model_store_read(path, &back, &err), PROPANE_ERR_NOT_FOUND, "none");
+    EXPECT_FAIL(model_store_read(path, false, &back, &err), PROPANE_ERR_NOT_FOUND, "none");
     snprintf(path, sizeof path, "%s/text.bin", dir);
     EXPECT_OK(file_write(path, "This is not a model, it is a text.", 34, &err));
-    EXPECT_FAIL(model_store_read(path, &back, &err), PROPANE_ERR_INVALID, "not a model");
-    EXPECT_FAIL(model_store_read(dir, &back, &err), PROPANE_ERR_NOT_FOUND, "model.safetensors");
+    EXPECT_FAIL(model_store_read(path, false, &back, &err), PROPANE_ERR_INVALID, "not a model");
+    EXPECT_FAIL(model_store_read(dir, false, &back, &err), PROPANE_ERR_NOT_FOUND, "model.safetensors");
     snprintf(path, sizeof path, "%s/a.bin", dir);
     EXPECT_FAIL(model_store_write(w, path, MODEL_FORM_DIR, ST_F32, &err), PROPANE_ERR_INVALID,
                 "a folder was asked for");
@@ -81,7 +82,8 @@ TEST(refusals) {
     EXPECT_OK(safetensors_writer_declare(writer, "x", ST_F32, 1, &one, &err));
     EXPECT_OK(safetensors_writer_data(writer, &zero, sizeof zero, &err));
     EXPECT_OK(safetensors_writer_commit(writer, &err));
-    EXPECT_FAIL(model_store_read(path, &back, &err), PROPANE_ERR_INVALID, "model.embed_tokens.weight is missing");
+    EXPECT_FAIL(model_store_read(path, false, &back, &err), PROPANE_ERR_INVALID,
+                "model.embed_tokens.weight is missing");
     EXPECT(back == NULL);
     model_weights_free(w);
     mem_free(dir);
@@ -113,21 +115,26 @@ TEST(weights_in_several_files) {
     EXPECT_OK(model_config_write(&w->config, path, &err));
     snprintf(path, sizeof path, "%s/model.safetensors.index.json", dir);
     EXPECT_OK(file_write(path, index.data, index.length, &err));
-    EXPECT_OK(model_store_read(dir, &back, &err));
+    EXPECT_OK(model_store_read(dir, false, &back, &err));
     EXPECT(largest_difference(w, back) == 0);
     model_config c;
     EXPECT_OK(model_store_config(dir, &c, &err));
     EXPECT(model_config_equal(&w->config, &c));
     model_weights_free(back);
+    EXPECT_OK(model_store_read(dir, true, &back, &err));
+    EXPECT(!back->data);
+    EXPECT_OK(stored_weights_expand(back, &err));
+    EXPECT(largest_difference(w, back) == 0);
+    model_weights_free(back);
     char *name = strstr(index.data, "model-1.safetensors"); /* a file outside of the folder */
     memcpy(name, "../up-1.safetensors", 19);
     EXPECT_OK(file_write(path, index.data, index.length, &err));
-    EXPECT_FAIL(model_store_read(dir, &back, &err), PROPANE_ERR_INVALID, "'../up-1.safetensors' is not one of");
+    EXPECT_FAIL(model_store_read(dir, false, &back, &err), PROPANE_ERR_INVALID, "'../up-1.safetensors' is not one of");
     memcpy(name, "model-2.safetensors", 19);
     EXPECT_OK(file_write(path, index.data, index.length, &err));
-    EXPECT_FAIL(model_store_read(dir, &back, &err), PROPANE_ERR_NOT_FOUND, "model-2.safetensors");
+    EXPECT_FAIL(model_store_read(dir, false, &back, &err), PROPANE_ERR_NOT_FOUND, "model-2.safetensors");
     EXPECT_OK(file_write(path, "{\"weight_map\":{}}", 17, &err));
-    EXPECT_FAIL(model_store_read(dir, &back, &err), PROPANE_ERR_INVALID, "is missing in 'weight_map'");
+    EXPECT_FAIL(model_store_read(dir, false, &back, &err), PROPANE_ERR_INVALID, "is missing in 'weight_map'");
     EXPECT(!back);
     text_deinit(&index);
     model_weights_free(w);

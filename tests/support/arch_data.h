@@ -33,7 +33,7 @@ static inline void arch_open(arch_data *d, const char *name) {
     const safetensors_tensor *t = NULL;
     memset(d, 0, sizeof *d);
     snprintf(path, sizeof path, "tests/data/arch_%s", name);
-    EXPECT_OK(model_store_read(path, &d->weights, &err));
+    EXPECT_OK(model_store_read(path, false, &d->weights, &err));
     snprintf(path, sizeof path, "tests/data/arch_%s/reference.safetensors", name);
     EXPECT_OK(safetensors_open(path, &d->file, &err));
     const int64_t tokens[] = {ARCH_BATCH, ARCH_SEQUENCE + 1}, logits[] = {ARCH_BATCH, ARCH_SEQUENCE, ARCH_VOCABULARY};

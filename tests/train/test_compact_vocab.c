@@ -158,8 +158,8 @@ TEST(where_all_ids_occur_nothing_changes) {
     EXPECT_OK(run(options(b, false), &in, false, &without));
     for (int i = 1; i <= STEPS; i++) EXPECT(fabs(with.losses[i] - without.losses[i]) < 1e-9);
     snprintf(path, sizeof path, "%s/%s", a, TRAIN_MODEL);
-    EXPECT_OK(model_store_read(path, &x, &err));
-    EXPECT_OK(model_store_read(b, &y, &err));
+    EXPECT_OK(model_store_read(path, false, &x, &err));
+    EXPECT_OK(model_store_read(b, false, &y, &err));
     EXPECT(memcmp(x->data, y->data, (size_t)x->floats * sizeof(float)) == 0);
     model_weights_free(x);
     model_weights_free(y);
@@ -179,7 +179,7 @@ TEST(a_run_goes_on_and_leaves_other_rows) {
         EXPECT_FAIL(run(options(dirs[1], true), &in, false, &l), PROPANE_ERR_CANCELLED, "step 2");
         l = (log_book){.stop = 0};
         EXPECT_OK(run(options(dirs[1], true), &in, true, &l));
-        for (int i = 0; i < 2; i++) EXPECT_OK(model_store_read(dirs[i], &done[i], &err));
+        for (int i = 0; i < 2; i++) EXPECT_OK(model_store_read(dirs[i], false, &done[i], &err));
         EXPECT(model_config_equal(&done[0]->config, &config));
         EXPECT(memcmp(done[0]->data, done[1]->data, (size_t)before->floats * sizeof(float)) == 0);
         const float *rows = model_weights_data(done[0], model_weights_param(done[0], MODEL_HEAD, -1, "lm_head"));

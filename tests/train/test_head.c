@@ -351,8 +351,8 @@ TEST(a_run_with_a_large_vocabulary) {
         train_run_free(t);
     }
     snprintf(path, sizeof path, "%s/%s", dir, TRAIN_CHECKPOINT);
-    EXPECT_OK(model_store_read(path, &kept, &err));
-    EXPECT_OK(model_store_read(dir, &done, &err));
+    EXPECT_OK(model_store_read(path, false, &kept, &err));
+    EXPECT_OK(model_store_read(dir, false, &done, &err));
     EXPECT(done->count == kept->count && model_weights_find(done, "model.embed_tokens.weight")->dim[0] == LARGE);
     EXPECT(memcmp(done->data, kept->data, (size_t)done->floats * sizeof(float)) == 0);
     model_weights_free(done);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Owns the bridge to jansson. Every message begins with the source and says which key and what was wanted. jansson does
- * not tell all that fails: json_dumps leaves out a key for which there was no memory. So text is written into memory that was
- * measured, and a request that failed (core/base/json_memory.h) makes an error of whatever is told or printed next.
+ * Owns the bridge to jansson. Every message begins with the source and says which key and what was wanted. jansson does not report
+ * all that fails: its printing leaves out a key for which there was no memory. So a request that failed (core/base/json_memory.h)
+ * makes an error of whatever is printed next.
  */
 #include "core/base/json.h"
 
@@ -159,20 +159,24 @@ static size_t json_shorten(char *line, size_t bytes) {
     return to;
 }
 
+static int json_take(const char *piece, size_t length, void *to) {
+    text_append_n(to, piece, length);
+    return ((text *)to)->failed ? -1 : 0;
+}
+
 propane_status json_print(const json_t *value, size_t flags, char **out, size_t *length, propane_error *err) {
+    text line = {0};
     *out = NULL;
-    const size_t bytes = value && !mem_failed(NULL) ? json_dumpb(value, NULL, 0, flags) : 0;
-    if (!bytes) return propane_fail(err, PROPANE_ERR_INVALID, "a value that JSON cannot say was to be written");
-    char *line = mem_alloc(bytes + 1);
-    if (!line) return propane_fail_memory(err, bytes + 1);
-    if (json_dumpb(value, line, bytes, flags) != bytes || mem_failed(NULL)) {
-        mem_free(line);
-        return propane_fail_memory(err, 0);
+    const int failed = value && !mem_failed(NULL) ? json_dump_callback(value, json_take, &line, flags) : -1;
+    if (failed || line.failed || mem_failed(NULL)) {
+        const bool memory = line.failed || mem_failed(NULL);
+        text_deinit(&line);
+        return memory ? propane_fail_memory(err, 0)
+                      : propane_fail(err, PROPANE_ERR_INVALID, "a value that JSON cannot say was to be written");
     }
-    *out = line;
-    line[bytes] = 0;
-    const size_t shorter = flags & JSON_REAL_PRECISION(31) ? bytes : json_shorten(line, bytes);
+    const size_t shorter = flags & JSON_REAL_PRECISION(31) ? line.length : json_shorten(line.data, line.length);
     if (length) *length = shorter;
+    *out = line.data;
     return PROPANE_OK;
 }
 

@@ -90,7 +90,7 @@ static int64_t tensors_count_tensors(const model_config *c) {
     return n;
 }
 
-propane_status model_weights_create(const model_config *config, model_weights **out, propane_error *err) {
+propane_status model_weights_declare(const model_config *config, model_weights **out, propane_error *err) {
     *out = NULL;
     PROPANE_TRY(model_config_check(config, "model configuration", err));
     model_weights *w = mem_alloc(sizeof *w);
@@ -103,6 +103,14 @@ propane_status model_weights_create(const model_config *config, model_weights **
         model_weights_free(w);
         return propane_fail_memory(err, (size_t)most * sizeof(model_tensor));
     }
+    *out = w;
+    return PROPANE_OK;
+}
+
+propane_status model_weights_create(const model_config *config, model_weights **out, propane_error *err) {
+    model_weights *w;
+    *out = NULL;
+    PROPANE_TRY(model_weights_declare(config, &w, err));
     w->data = mem_pages_alloc((size_t)w->floats * sizeof(float));
     if (!w->data) {
         propane_status status = propane_fail_memory(err, (size_t)w->floats * sizeof(float));
@@ -116,6 +124,7 @@ propane_status model_weights_create(const model_config *config, model_weights **
 void model_weights_free(model_weights *w) {
     if (!w) return;
     mem_pages_free(w->data, (size_t)w->floats * sizeof(float));
+    mem_pages_free(w->stored, w->stored_bytes);
     if (w->adapter_data) mem_pages_free(w->adapter_data, (size_t)w->adapter_floats * sizeof(float));
     arena_free(w->arena);
     mem_free(w);
@@ -169,20 +178,13 @@ const model_tensor *model_weights_piece(const model_weights *w, const model_tens
 }
 
 float *model_weights_data(const model_weights *w, const model_tensor *t) {
-    return (t - w->tensors < w->count ? w->data : w->adapter_data) + t->offset;
+    if (t - w->tensors >= w->count) return w->adapter_data + t->offset;
+    if (w->data) return w->data + t->offset;
+    return t->form == MODEL_UNPACKED ? (float *)(void *)(w->stored + t->place) : NULL;
 }
 
 void model_weights_swap(model_weights *a, model_weights *b) {
     float *data = a->data;
     a->data = b->data;
     b->data = data;
-}
-
-const char *model_weights_not_finite(const model_weights *w) {
-    for (int i = 0; i < model_weights_total(w); i++) {
-        const float *data = model_weights_data(w, &w->tensors[i]);
-        for (int64_t k = 0; k < w->tensors[i].count; k++)
-            if (!isfinite(data[k])) return w->tensors[i].name;
-    }
-    return NULL;
 }

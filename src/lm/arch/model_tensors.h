@@ -29,6 +29,9 @@ typedef struct model_tensor {
     bool transposed;                /* in Hugging Face's files: [in, stored_rows] */
     bool less_one;                  /* there each number is smaller by 1 */
     int64_t experts;                /* files hold so many matrices [rows,D] or [D,columns]; 0: one */
+
+    model_packing form; /* of models that are only read (stored_weights.h), with */
+    int64_t place;      /* bytes into `stored` */
 } model_tensor;
 
 /* One expert's matrix within a tensor of several: rows of `columns` floats, dim[1] of the tensor apart. Experts lie one
@@ -53,7 +56,10 @@ typedef struct model_weights {
     int64_t floats;        /* of the block, gaps included */
     int64_t parameters;    /* elements of all tensors */
     float *data;           /* [floats]; zero after create */
-    bool gradients;        /* numbers of the same layout: files hold them as they are, without `less_one` */
+    uint8_t *stored;       /* NULL, or the numbers as their file holds them: stored_weights.h */
+    size_t stored_bytes;
+    int holders;    /* of `stored` */
+    bool gradients; /* numbers of the same layout: files hold them as they are, without `less_one` */
 
     /* Adapters (lm/arch/lora.h): tensors [count, count + adapter_count), with a block of their own. */
     model_lora lora; /* rank 0: none */
@@ -67,6 +73,8 @@ static inline int model_weights_total(const model_weights *w) { return w->count 
 /* Two models of one configuration exchange their own weights (not the adapters): how a large one changes hands. */
 void model_weights_swap(model_weights *a, model_weights *b);
 
+/* The registry without any numbers, for stored_weights.h. */
+PROPANE_CHECK propane_status model_weights_declare(const model_config *config, model_weights **out, propane_error *err);
 PROPANE_CHECK propane_status model_weights_create(const model_config *config, model_weights **out, propane_error *err);
 void model_weights_free(model_weights *w);
 /* Seeded. Matrices: normal with deviation `deviation` (0: 1/sqrt(inputs) of each matrix; the embedding 0.02); o_proj
@@ -84,8 +92,7 @@ int64_t model_weights_pieces(const model_config *c);
 const model_tensor *model_weights_param(const model_weights *w, model_part part, int layer, const char *param);
 /* The k-th of the tensors that are stored together with t, t itself included, from the first row on; NULL: no more. */
 const model_tensor *model_weights_piece(const model_weights *w, const model_tensor *t, int k);
+/* fp32. NULL: of a model that is only read, in fewer bits. */
 float *model_weights_data(const model_weights *w, const model_tensor *t);
-/* The name of the first tensor that holds a NaN or an infinity; NULL: none does. Reads all weights: for errors. */
-const char *model_weights_not_finite(const model_weights *w);
 
 #endif

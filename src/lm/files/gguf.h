@@ -136,7 +136,8 @@ void gguf_print_header(const gguf_header *h, text *out);
 /* ---- models (gguf_model.c) and vocabularies (gguf_tokenizer.c) ---- */
 
 PROPANE_CHECK propane_status gguf_config(const gguf *g, model_config *out, propane_error *err);
-PROPANE_CHECK propane_status gguf_read_model(const char *path, model_weights **out, propane_error *err);
+/* `stored`: matrices stay in the file's form (lm/arch/stored_weights.h); else all is fp32. */
+PROPANE_CHECK propane_status gguf_read_model(const char *path, bool stored, model_weights **out, propane_error *err);
 /* Matrices as `type`, one that can be written (its row says what rows that the block does not divide become), norm
  * weights as F32. `t` may be NULL. */
 PROPANE_CHECK propane_status gguf_write_model(const model_weights *w, const tokenizer *t, const char *path,

@@ -12,6 +12,7 @@
 #include "core/base/memory.h"
 #include "core/base/pool.h"
 #include "lm/arch/config_layers.h"
+#include "lm/arch/stored_weights.h"
 #include "lm/files/gguf.h"
 #include "lm/files/gguf_rope.h"
 
@@ -247,10 +248,45 @@ static bool gguf_model_is_plain(const model_config *c, const model_tensor *t) {
     return !gguf_model_is_paired(c, t) && t->stored_rows == t->dim[0];
 }
 
+/* The form that holds a matrix as the file does. */
+static model_packing gguf_model_form(const gguf *g, const model_tensor *t) {
+    const gguf_tensor *from = gguf_find_tensor(g, t->gguf);
+    if (!from || t->rank != 2 || t->experts) return MODEL_UNPACKED;
+    switch (from->type->type) {
+    case GGUF_TYPE_F16: return MODEL_FP16;
+    case GGUF_TYPE_BF16: return MODEL_BF16;
+    case GGUF_TYPE_Q8_0: return t->dim[1] % from->type->block ? MODEL_UNPACKED : MODEL_INT8;
+    case GGUF_TYPE_Q4_0: return t->dim[1] % from->type->block ? MODEL_UNPACKED : MODEL_INT4;
+    default: return MODEL_UNPACKED;
+    }
+}
+
+/* Rows as they are; blocks, which have their scale in front, as numbers and scales. */
+static void gguf_model_keep_rows(const gguf_tensor *from, const model_weights *w, const model_tensor *t) {
+    const int64_t blocks = t->dim[1] / from->type->block, row_bytes = blocks * from->type->bytes;
+    const bool paired = gguf_model_is_paired(&w->config, t), scaled = t->form >= MODEL_INT8;
+    const size_t own = (size_t)(from->type->bytes - (scaled ? 2 : 0)); /* of a block */
+    uint16_t *scales = NULL;
+    uint8_t *to = stored_weights_at(w, t, &scales);
+    for (int64_t r = 0; r < t->dim[0]; r++) {
+        const uint8_t *row = from->data + (t->first_row + r) * row_bytes;
+        const int64_t first = (paired ? gguf_model_our_row(w->config.head_dim, r) : r) * blocks;
+        if (!scaled) memcpy(to + (size_t)first * own, row, (size_t)row_bytes);
+        for (int64_t b = 0; scaled && b < blocks; b++, row += from->type->bytes) {
+            memcpy(scales + first + b, row, 2);
+            memcpy(to + (size_t)(first + b) * own, row + 2, own);
+        }
+    }
+}
+
 static propane_status gguf_model_fill_one(const gguf *g, model_weights *w, const model_tensor *t, propane_error *err) {
     const gguf_tensor *from = NULL;
     const int64_t count = gguf_model_row_count(&w->config, t), width = t->count / count;
     PROPANE_TRY(gguf_model_find_tensor(g, t, &from, err));
+    if (t->form != MODEL_UNPACKED) {
+        gguf_model_keep_rows(from, w, t);
+        return PROPANE_OK;
+    }
     if (gguf_model_is_plain(&w->config, t)) return gguf_f32(g, from, model_weights_data(w, t), err);
     float *rows = mem_array((size_t)from->count, sizeof *rows);
     propane_status status = rows ? gguf_f32(g, from, rows, err) : propane_fail_memory(err, (size_t)from->count * 4);
@@ -286,14 +322,20 @@ static propane_status gguf_model_check_tensors(const gguf *g, const model_config
                         gguf_source(g), floats, held);
 }
 
-propane_status gguf_read_model(const char *path, model_weights **out, propane_error *err) {
+static propane_status gguf_model_reserve(const gguf *g, model_weights *w, propane_error *err) {
+    for (int i = 0; i < w->count; i++) w->tensors[i].form = gguf_model_form(g, &w->tensors[i]);
+    return stored_weights_reserve(w, err);
+}
+
+propane_status gguf_read_model(const char *path, bool stored, model_weights **out, propane_error *err) {
     gguf *g;
     model_config c;
     *out = NULL;
     PROPANE_TRY(gguf_open(path, &g, err));
     propane_status status = gguf_config(g, &c, err);
     if (!status) status = gguf_model_check_tensors(g, &c, err);
-    if (!status) status = model_weights_create(&c, out, err);
+    if (!status) status = stored ? model_weights_declare(&c, out, err) : model_weights_create(&c, out, err);
+    if (!status && stored) status = gguf_model_reserve(g, *out, err);
     if (!status) status = gguf_model_fill(g, *out, err);
     if (status) {
         model_weights_free(*out);

@@ -9,6 +9,7 @@
 #include "core/base/memory.h"
 #include "core/mil/coreml/package.h"
 #include "core/run/public.h"
+#include "lm/arch/stored_weights.h"
 #include "lm/files/export_coreml.h"
 #include "lm/files/hub_cache.h"
 #include "lm/files/store.h"
@@ -27,7 +28,7 @@ propane_status propane_model_open(const char *path, const char *adapter, propane
     *out = NULL;
     propane_model *m = mem_alloc(sizeof *m);
     propane_status status = m ? hub_cache_find(path, &m->path, err) : propane_fail_memory(err, 0);
-    if (status == PROPANE_OK) status = run_model(m->path, adapter, &m->weights, err);
+    if (status == PROPANE_OK) status = run_model(m->path, adapter, true, &m->weights, err);
     if (m && m->path && status == PROPANE_ERR_NOT_FOUND &&
         strcmp(m->path, path) != 0) { /* a download that was cut short */
         const propane_error why = *err;
@@ -79,5 +80,6 @@ propane_status propane_model_export(propane_model *model, const propane_export_o
                                 .length_count = o.length_count,
                                 .stateless = o.stateless};
     if (o.length_count) memcpy(own.lengths, o.lengths, (size_t)o.length_count * sizeof *own.lengths);
+    PROPANE_TRY(stored_weights_expand(model->weights, err));
     return model_export(model->weights, &own, out, err);
 }

@@ -10,6 +10,7 @@
 #include "core/base/log.h"
 #include "core/base/memory.h"
 #include "core/run/public.h"
+#include "lm/arch/stored_weights.h"
 #include "lm/files/gguf.h"
 #include "lm/files/hub_cache.h"
 #include "lm/files/model_tokenizer.h"
@@ -145,6 +146,7 @@ propane_status propane_model_save(const propane_model *model, const propane_toke
                             s.form == MODEL_FORM_GGUF ? gguf_type_words(", ", words)
                                                       : "f32, f16 and bf16 (blocks are for GGUF files)");
     if (t) PROPANE_TRY(propane_model_takes(model, t, err));
+    PROPANE_TRY(stored_weights_expand(model->weights, err));
     if (!t) PROPANE_TRY(api_save_find_tokenizer(model, &own, err));
     if (own) s.tokenizer = own;
     propane_status status =

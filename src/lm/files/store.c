@@ -11,6 +11,7 @@
 #include "core/base/float16.h"
 #include "core/base/memory.h"
 #include "core/base/text.h"
+#include "lm/arch/stored_weights.h"
 #include "lm/files/diagnose_folder.h"
 #include "lm/files/gguf.h"
 #include "lm/files/llama2c.h"
@@ -168,6 +169,15 @@ static propane_status store_fill_expert(model_weights *w, const model_tensor *t,
     return status;
 }
 
+/* The form that holds a matrix as the file does; of what lies otherwise there, or in pieces, fp32. */
+static model_packing store_form_of(const model_weights *w, const model_tensor *t, const safetensors *s) {
+    const safetensors_tensor *found = safetensors_find(s, t->name);
+    if (!found && (t->experts || t->transposed || t->less_one)) return MODEL_UNPACKED;
+    if (!found) found = store_find(w, s, t->stored);
+    if (!found || t->rank != 2) return MODEL_UNPACKED;
+    return found->dtype == ST_F16 ? MODEL_FP16 : found->dtype == ST_BF16 ? MODEL_BF16 : MODEL_UNPACKED;
+}
+
 /* Our own form, as checkpoints of a run have it, or Hugging Face's. */
 static propane_status store_fill_one(model_weights *w, const model_tensor *t, const safetensors *s,
                                      propane_error *err) {
@@ -188,6 +198,11 @@ static propane_status store_fill_one(model_weights *w, const model_tensor *t, co
         return propane_fail(err, PROPANE_ERR_INVALID, "%s: the tensor %s is missing", safetensors_source(s), t->stored);
     if (!plain) store_stored_shape(t, dim);
     PROPANE_TRY(safetensors_expect(s, found->name, found->dtype, t->rank, dim, &found, err));
+    if (t->form != MODEL_UNPACKED) {
+        const int64_t before = plain ? 0 : t->first_row * t->dim[1];
+        memcpy(stored_weights_at(w, t, NULL), found->data + 2 * before, 2 * (size_t)t->count);
+        return PROPANE_OK;
+    }
     return plain ? safetensors_f32(s, found, model_weights_data(w, t), err) : store_fill_moved(w, t, s, found, err);
 }
 
@@ -253,28 +268,36 @@ static propane_status store_fill_sharded(model_weights *w, const model_tensor *t
     return store_fill_one(w, t, file, err);
 }
 
-static propane_status store_fill_from_shards(model_weights *w, const json_t *map, const char *folder, arena *a,
-                                             propane_error *err) {
+static propane_status store_fill_from_shards(model_weights *w, bool stored, const json_t *map, const char *folder,
+                                             arena *a, propane_error *err) {
     shards *s = mem_alloc(sizeof *s);
     propane_status status = s ? PROPANE_OK : propane_fail_memory(err, sizeof *s);
     shard_search search = {s, map, folder, a};
+    for (int i = 0; !status && stored && i < w->count; i++) {
+        safetensors *file = NULL;
+        if (!w->tensors[i].experts) status = store_find_shard(w, &search, w->tensors[i].stored, &file, err);
+        if (file) w->tensors[i].form = store_form_of(w, &w->tensors[i], file);
+    }
+    if (!status && stored) status = stored_weights_reserve(w, err);
     for (int i = 0; !status && i < w->count; i++) status = store_fill_sharded(w, &w->tensors[i], &search, err);
     for (int i = 0; s && i < s->count; i++) safetensors_close(s->files[i]);
     mem_free(s);
     return status;
 }
 
-static propane_status store_read_shards(const char *folder, bool only_config, model_config *config, model_weights **out,
+/* `out` NULL: only the configuration. */
+static propane_status store_read_shards(const char *folder, bool stored, model_config *config, model_weights **out,
                                         propane_error *err) {
     arena *a = arena_create();
     json_t *index = NULL;
     char *path = a ? arena_printf(a, "%s/config.json", folder) : NULL,
          *list = path ? arena_printf(a, "%s/model.safetensors.index.json", folder) : NULL;
     propane_status status = list ? model_config_read(path, config, err) : propane_fail_memory(err, 0);
-    if (!status && !only_config) status = json_read(list, 64 << 20, &index, err);
-    if (!status && !only_config) status = model_weights_create(config, out, err);
-    if (!status && !only_config)
-        status = store_fill_from_shards(*out, json_object_get(index, "weight_map"), folder, a, err);
+    if (!status && out) status = json_read(list, 64 << 20, &index, err);
+    if (!status && out)
+        status = stored ? model_weights_declare(config, out, err) : model_weights_create(config, out, err);
+    if (!status && out)
+        status = store_fill_from_shards(*out, stored, json_object_get(index, "weight_map"), folder, a, err);
     if (status && out) {
         model_weights_free(*out);
         *out = NULL;
@@ -292,17 +315,26 @@ static bool store_is_sharded(const char *folder) {
     return n < 4000 && !file_exists(whole) && !file_exists(unfinished) && file_exists(index);
 }
 
-static propane_status store_read_tensors(const char *path, bool is_dir, bool only_config, model_config *config,
+static propane_status store_declare(const model_config *c, const safetensors *s, bool stored, model_weights **out,
+                                    propane_error *err) {
+    if (!stored) return model_weights_create(c, out, err);
+    PROPANE_TRY(model_weights_declare(c, out, err));
+    for (int i = 0; i < (*out)->count; i++) (*out)->tensors[i].form = store_form_of(*out, &(*out)->tensors[i], s);
+    return stored_weights_reserve(*out, err);
+}
+
+/* `out` NULL: only the configuration. */
+static propane_status store_read_tensors(const char *path, bool is_dir, bool stored, model_config *config,
                                          model_weights **out, propane_error *err) {
     safetensors *s = NULL;
     if (is_dir) PROPANE_TRY(folder_check(path, err));
-    if (is_dir && store_is_sharded(path)) return store_read_shards(path, only_config, config, out, err);
+    if (is_dir && store_is_sharded(path)) return store_read_shards(path, stored, config, out, err);
     PROPANE_TRY(store_open_tensors(path, is_dir, &s, err));
     propane_status status = store_config_of(s, path, is_dir, config, err);
-    if (status == PROPANE_OK && !only_config) status = model_weights_create(config, out, err);
-    if (status == PROPANE_OK && !only_config) status = safetensors_verify_model(s, err);
-    if (status == PROPANE_OK && !only_config) status = model_store_fill(*out, s, err);
-    if (status != PROPANE_OK && !only_config) {
+    if (status == PROPANE_OK && out) status = store_declare(config, s, stored, out, err);
+    if (status == PROPANE_OK && out) status = safetensors_verify_model(s, err);
+    if (status == PROPANE_OK && out) status = model_store_fill(*out, s, err);
+    if (status != PROPANE_OK && out) {
         model_weights_free(*out);
         *out = NULL;
     }
@@ -315,14 +347,14 @@ propane_status model_store_fill(model_weights *w, const safetensors *s, propane_
     return PROPANE_OK;
 }
 
-propane_status model_store_read(const char *path, model_weights **out, propane_error *err) {
+propane_status model_store_read(const char *path, bool stored, model_weights **out, propane_error *err) {
     model_form form;
     model_config config;
     *out = NULL;
     PROPANE_TRY(model_store_form(path, &form, err));
     if (form == MODEL_FORM_LLAMA2C) return llama2c_read(path, out, err);
-    if (form == MODEL_FORM_GGUF) return gguf_read_model(path, out, err);
-    return store_read_tensors(path, form == MODEL_FORM_DIR, false, &config, out, err);
+    if (form == MODEL_FORM_GGUF) return gguf_read_model(path, stored, out, err);
+    return store_read_tensors(path, form == MODEL_FORM_DIR, stored, &config, out, err);
 }
 
 static propane_status store_config_of_gguf(const char *path, model_config *out, propane_error *err) {
@@ -337,7 +369,7 @@ propane_status model_store_config(const char *path, model_config *out, propane_e
     model_form form;
     PROPANE_TRY(model_store_form(path, &form, err));
     if (form == MODEL_FORM_GGUF) return store_config_of_gguf(path, out, err);
-    if (form != MODEL_FORM_LLAMA2C) return store_read_tensors(path, form == MODEL_FORM_DIR, true, out, NULL, err);
+    if (form != MODEL_FORM_LLAMA2C) return store_read_tensors(path, form == MODEL_FORM_DIR, false, out, NULL, err);
     model_weights *w = NULL;
     PROPANE_TRY(llama2c_read(path, &w, err));
     *out = w->config;

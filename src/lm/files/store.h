@@ -16,9 +16,9 @@ typedef enum model_form { MODEL_FORM_DIR, MODEL_FORM_SAFETENSORS, MODEL_FORM_LLA
 
 /* What `path` is. Neither: PROPANE_ERR_INVALID says what was looked for. */
 PROPANE_CHECK propane_status model_store_form(const char *path, model_form *out, propane_error *err);
-/* The weights in fp32. Tensors of other names (optimiser state) are left alone; a missing or misshapen one is an
- * error. */
-PROPANE_CHECK propane_status model_store_read(const char *path, model_weights **out, propane_error *err);
+/* The weights in fp32; `stored`: matrices as the file holds them (lm/arch/stored_weights.h), which llama2.c's do in fp32.
+ * Tensors of other names (optimiser state) are left alone; a missing or misshapen one is an error. */
+PROPANE_CHECK propane_status model_store_read(const char *path, bool stored, model_weights **out, propane_error *err);
 /* Only the configuration. */
 PROPANE_CHECK propane_status model_store_config(const char *path, model_config *out, propane_error *err);
 /* Every tensor of the registry from an open file. */

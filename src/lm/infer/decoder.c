@@ -3,13 +3,12 @@
  */
 #include "lm/infer/decoder.h"
 
-#include <stdatomic.h>
 #include <string.h>
 
-#include "core/base/float16.h"
 #include "core/base/memory.h"
 #include "core/base/pool.h"
 #include "core/device/runner.h"
+#include "lm/arch/stored_weights.h"
 #include "lm/infer/generate.h"
 
 enum { SHORTEST_REACH = 64, CHUNK = 512 };
@@ -21,7 +20,7 @@ static const model_part part_of[INFER_PARTS] = {MODEL_ATTN, MODEL_FFN, MODEL_HEA
 static propane_status decoder_build(const infer *m, mil_module *module, int part, int64_t positions, int64_t cache,
                                     propane_error *err) {
     model_build_options o = {
-        .batch = 1, .sequence = positions, .dtype = m->dtype, .packing = m->packing, .residual = m->chained};
+        .batch = 1, .sequence = positions, .dtype = m->dtype, .packing = m->packing[part], .residual = m->chained};
     mil_function *f;
     if (part == INFER_ATTN && m->in_place)
         return model_build_attn_cached(module, "attn", &m->config, &o, 0, cache, &f, err);
@@ -102,7 +101,7 @@ static propane_status decoder_list_slots(infer *m, int part, propane_error *err)
     int n = 0;
     for (int i = 0; n + 2 <= INFER_MAX_SLOTS && (row = model_arch_param(&m->config, part_of[part], i)); i++) {
         m->slots[part][n++] = (infer_slot){row, row->param, false};
-        if (row->in == ARCH_1 || model_arch_packing(&m->config, row, m->packing) < MODEL_INT8) continue;
+        if (row->in == ARCH_1 || model_arch_packing(&m->config, row, m->packing[part]) < MODEL_INT8) continue;
         const char *name = arena_printf(m->arena, "%s_scale", row->param);
         if (!name) return propane_fail_memory(err, 0);
         m->slots[part][n++] = (infer_slot){row, name, true};
@@ -111,49 +110,108 @@ static propane_status decoder_list_slots(infer *m, int part, propane_error *err)
     return PROPANE_OK;
 }
 
-/* A matrix in few bits: its own buffer and, after it, that of its scales. */
-static propane_status decoder_load_packed(const model_tensor *t, model_packing packing, const float *w,
-                                          propane_buffer *const *out, const propane_io *io, const propane_io *scale_io,
+/* A tensor's numbers, and after them the scales of its blocks, on their way to the device. */
+typedef struct decoder_numbers {
+    propane_dtype dtype;
+    const void *data;
+    int64_t count;
+    const uint16_t *scales;
+    void *made; /* mem_free it */
+} decoder_numbers;
+
+static const propane_dtype decoder_dtypes[] = {[MODEL_UNPACKED] = PROPANE_FP32,
+                                               [MODEL_FP16] = PROPANE_FP16,
+                                               [MODEL_BF16] = PROPANE_BF16,
+                                               [MODEL_INT8] = PROPANE_INT8,
+                                               [MODEL_INT4] = PROPANE_UINT8};
+
+/* What has no fp32 is read into memory of its own. */
+static propane_status decoder_take_floats(const model_weights *w, const model_tensor *t, decoder_numbers *out,
                                           propane_error *err) {
-    int64_t scales = t->count / 32, bytes = packing == MODEL_INT4 ? t->count / 2 : t->count;
-    uint8_t *packed = mem_alloc((size_t)bytes + (size_t)scales * 2);
-    if (!packed) return propane_fail_memory(err, (size_t)bytes);
-    uint16_t *scale = (uint16_t *)(void *)(packed + bytes); /* bytes is a multiple of 16 */
-    model_pack(packing, w, t->dim[0], t->dim[1], packed, scale);
-    propane_status status =
-        propane_buffer_write(out[0], io, packing == MODEL_INT4 ? PROPANE_UINT8 : PROPANE_INT8, packed, bytes, err);
-    if (!status) status = propane_buffer_write(out[1], scale_io, PROPANE_FP16, scale, scales, err);
-    mem_free(packed);
-    return status;
+    *out = (decoder_numbers){.dtype = PROPANE_FP32, .data = stored_weights_floats(w, t), .count = t->count};
+    if (out->data) return PROPANE_OK;
+    float *made = mem_array((size_t)t->count, sizeof *made);
+    if (!made) return propane_fail_memory(err, (size_t)t->count * sizeof *made);
+    stored_weights_read(w, t, 0, t->count, made);
+    out->data = out->made = made;
+    return PROPANE_OK;
 }
 
-static propane_status decoder_make_weights(infer *m, int part, const propane_program *p, propane_buffer **out,
-                                           propane_error *err) {
+/* As the file has them where that is `packing`. Matrices in 16 bits are rounded by the buffer that they go to. */
+static propane_status decoder_take_numbers(const model_weights *w, const model_tensor *t, model_packing packing,
+                                           decoder_numbers *out, propane_error *err) {
+    const bool four = packing == MODEL_INT4, blocks = packing >= MODEL_INT8;
+    uint16_t *scales = NULL;
+    if (w->stored && t->form == packing) {
+        const void *at = stored_weights_at(w, t, &scales);
+        *out = (decoder_numbers){decoder_dtypes[packing], at, four ? t->count / 2 : t->count, scales, NULL};
+        return PROPANE_OK;
+    }
+    PROPANE_TRY(decoder_take_floats(w, t, out, err));
+    if (!blocks) return PROPANE_OK;
+    const int64_t count = four ? t->count / 2 : t->count; /* a multiple of 16 */
+    uint8_t *packed = mem_alloc((size_t)count + (size_t)t->count / 32 * 2);
+    if (packed) model_pack(packing, out->data, t->dim[0], t->dim[1], packed, (uint16_t *)(void *)(packed + count));
+    mem_free(out->made);
+    *out = (decoder_numbers){decoder_dtypes[packing], packed, count, (uint16_t *)(void *)(packed + count), packed};
+    return packed ? PROPANE_OK : propane_fail_memory(err, (size_t)count);
+}
+
+static model_packing decoder_packing(const infer *m, int part, const infer_slot *s) {
+    return s->row->in == ARCH_1 ? MODEL_UNPACKED : model_arch_packing(&m->config, s->row, m->packing[part]);
+}
+
+/* On a device that is the host, a program reads what is stored where it is, if that has the program's layout. */
+static propane_status decoder_lend(const infer *m, int part, int layer, const infer_slot *s, const propane_io *io,
+                                   propane_buffer **out, bool *lent, propane_error *err) {
+    const model_packing packing = decoder_packing(m, part, s);
+    const model_tensor *t = model_weights_param(m->weights, part_of[part], layer, s->row->param);
+    int64_t scale_bytes, bytes = stored_weights_bytes(packing, t->count, &scale_bytes);
+    uint16_t *scales;
+    propane_error why = {0};
+    if (*out || !m->weights->stored || t->form != packing) return PROPANE_OK;
+    void *at = stored_weights_at(m->weights, t, &scales);
+    if (s->scales) at = scales, bytes = scale_bytes;
+    if (io->dtype != (s->scales ? PROPANE_FP16 : decoder_dtypes[packing]) || io->bytes != (size_t)bytes)
+        return PROPANE_OK;
+    const propane_status status = propane_buffer_wrap(m->device, at, (size_t)bytes, out, &why);
+    *lent = status == PROPANE_OK;
+    return status == PROPANE_ERR_UNSUPPORTED || !status ? PROPANE_OK : propane_fail(err, status, "%s", why.text);
+}
+
+/* Half `half` of the layers, or the head. */
+static propane_status decoder_make_weights(infer *m, int part, int half, const propane_program *p, propane_error *err) {
+    propane_buffer **out = m->layers[half];
     for (int i = 0; i < m->slot_count[part]; i++) {
         const propane_io *io;
         PROPANE_TRY(decoder_io_of(p, m->slots[part][i].name, &io, err));
+        PROPANE_TRY(decoder_lend(m, part, part == INFER_HEAD ? -1 : half / 2, &m->slots[part][i], io, &out[i],
+                                 &m->lent[half][i], err));
         PROPANE_TRY(decoder_buffer_for(m, p, m->slots[part][i].name, &out[i], err));
         m->weight_bytes += (int64_t)io->bytes;
     }
     return PROPANE_OK;
 }
 
-static propane_status decoder_fill_weights(const infer *m, int part, int layer, const propane_program *p,
-                                           propane_buffer *const *out, propane_error *err) {
+static propane_status decoder_fill_weights(const infer *m, int part, int half, const propane_program *p,
+                                           propane_error *err) {
+    propane_buffer *const *out = m->layers[half];
     for (int i = 0; i < m->slot_count[part]; i++) {
         const infer_slot *s = &m->slots[part][i];
-        const propane_io *io, *next = NULL;
-        if (s->scales) continue;
+        const propane_io *io, *scale_io = NULL;
+        decoder_numbers n;
+        if (s->scales || m->lent[half][i]) continue;
+        const bool scaled = i + 1 < m->slot_count[part] && m->slots[part][i + 1].scales;
+        const model_tensor *t =
+            model_weights_param(m->weights, part_of[part], part == INFER_HEAD ? -1 : half / 2, s->row->param);
         PROPANE_TRY(decoder_io_of(p, s->name, &io, err));
-        const model_tensor *t = model_weights_param(m->weights, part_of[part], layer, s->row->param);
-        const float *w = model_weights_data(m->weights, t);
-        bool scaled = i + 1 < m->slot_count[part] && m->slots[part][i + 1].scales;
-        if (scaled) {
-            PROPANE_TRY(decoder_io_of(p, m->slots[part][i + 1].name, &next, err));
-            PROPANE_TRY(decoder_load_packed(t, m->packing, w, &out[i], io, next, err));
-        } else {
-            PROPANE_TRY(propane_buffer_write(out[i], io, PROPANE_FP32, w, t->count, err));
-        }
+        if (scaled) PROPANE_TRY(decoder_io_of(p, m->slots[part][i + 1].name, &scale_io, err));
+        PROPANE_TRY(decoder_take_numbers(m->weights, t, decoder_packing(m, part, s), &n, err));
+        propane_status status = propane_buffer_write(out[i], io, n.dtype, n.data, n.count, err);
+        if (!status && scaled)
+            status = propane_buffer_write(out[i + 1], scale_io, PROPANE_FP16, n.scales, t->count / 32, err);
+        mem_free(n.made);
+        PROPANE_TRY(status);
     }
     return PROPANE_OK;
 }
@@ -163,9 +221,9 @@ static propane_status decoder_fill_task(void *context, int task, propane_error *
     const infer *m = context;
     const infer_set *s = &m->sets[0];
     const int half = task - 1;
-    if (task == 0) return decoder_fill_weights(m, INFER_HEAD, -1, s->head, m->layers[2 * infer_layers(m)], err);
-    if (half % 2) return decoder_fill_weights(m, INFER_FFN, half / 2, s->ffn, m->layers[half], err);
-    return decoder_fill_weights(m, INFER_ATTN, half / 2, s->kv_buckets[0].program, m->layers[half], err);
+    if (task == 0) return decoder_fill_weights(m, INFER_HEAD, 2 * (int)infer_layers(m), s->head, err);
+    if (half % 2) return decoder_fill_weights(m, INFER_FFN, half, s->ffn, err);
+    return decoder_fill_weights(m, INFER_ATTN, half, s->kv_buckets[0].program, err);
 }
 
 /* All rows, whatever the program's KV bucket. */
@@ -180,12 +238,12 @@ static propane_status decoder_load_all(infer *m, propane_error *err) {
     const infer_set *s = &m->sets[0];
     int layers = (int)infer_layers(m);
     for (int layer = 0; layer < layers; layer++) {
-        PROPANE_TRY(decoder_make_weights(m, INFER_ATTN, s->kv_buckets[0].program, m->layers[2 * layer], err));
-        PROPANE_TRY(decoder_make_weights(m, INFER_FFN, s->ffn, m->layers[2 * layer + 1], err));
+        PROPANE_TRY(decoder_make_weights(m, INFER_ATTN, 2 * layer, s->kv_buckets[0].program, err));
+        PROPANE_TRY(decoder_make_weights(m, INFER_FFN, 2 * layer + 1, s->ffn, err));
         PROPANE_TRY(decoder_make_cache(m, s->kv_buckets[0].program, "k_cache", &m->k_cache[layer], err));
         PROPANE_TRY(decoder_make_cache(m, s->kv_buckets[0].program, "v_cache", &m->v_cache[layer], err));
     }
-    PROPANE_TRY(decoder_make_weights(m, INFER_HEAD, s->head, m->layers[2 * layers], err));
+    PROPANE_TRY(decoder_make_weights(m, INFER_HEAD, 2 * layers, s->head, err));
     return pool_try(decoder_fill_task, m, 2 * layers + 1, err);
 }
 
@@ -289,60 +347,6 @@ propane_status infer_need_head(infer *m, infer_set *s, propane_error *err) {
     return decoder_request(m, s->head, INFER_HEAD, own, 2, m->layers[2 * infer_layers(m)], &s->head_request, err);
 }
 
-/* ---- forms -------------------------------------------------------------------------------------------------------------------------- */
-
-/* The lower half of each number is zero. In blocks of a known size: what compilers make vectors of at -O2. */
-static bool decoder_all_bf16(const float *w, int64_t count) {
-    enum { BLOCK = 128 };
-    for (int64_t at = 0; at < count; at += BLOCK) {
-        uint32_t u, low = 0;
-        if (count - at >= BLOCK)
-            for (int i = 0; i < BLOCK; i++) memcpy(&u, w + at + i, sizeof u), low |= u;
-        else
-            for (int64_t i = at; i < count; i++) memcpy(&u, w + i, sizeof u), low |= u;
-        if (low & 0xffffu) return false;
-    }
-    return true;
-}
-
-static bool decoder_all_fp16(const float *w, int64_t count) {
-    enum { PIECE = 1024 };
-    uint16_t half[PIECE];
-    float back[PIECE];
-    for (int64_t at = 0; at < count; at += PIECE) {
-        size_t n = (size_t)(count - at < PIECE ? count - at : PIECE);
-        fp16_from_f32_array(half, w + at, n);
-        fp16_to_f32_array(back, half, n);
-        if (memcmp(back, w + at, n * sizeof *w) != 0) return false;
-    }
-    return true;
-}
-
-typedef struct exact_search {
-    const model_weights *weights;
-    model_packing form;
-    atomic_bool all;
-} exact_search;
-
-static void decoder_exact_task(void *context, int task, int worker) {
-    (void)worker;
-    exact_search *s = context;
-    const model_tensor *t = &s->weights->tensors[task];
-    if (t->rank < 2 || t->part == MODEL_EMBED || !atomic_load(&s->all)) return;
-    const float *w = model_weights_data(s->weights, t);
-    if (!(s->form == MODEL_BF16 ? decoder_all_bf16 : decoder_all_fp16)(w, t->count)) atomic_store(&s->all, false);
-}
-
-model_packing infer_exact_packing(const model_weights *weights) {
-    static const model_packing forms[] = {MODEL_BF16, MODEL_FP16};
-    for (int f = 0; f < 2; f++) {
-        exact_search s = {weights, forms[f], true};
-        pool_run(decoder_exact_task, &s, weights->count);
-        if (atomic_load(&s.all)) return forms[f];
-    }
-    return MODEL_UNPACKED;
-}
-
 /* ---- making ----------------------------------------------------------------------------------------------------------------------- */
 
 propane_status infer_room(float **array, int64_t *room, int64_t count, propane_error *err) {
@@ -385,6 +389,7 @@ static propane_status decoder_allocate(infer *m, propane_error *err) {
     int64_t layers = infer_layers(m), hd = m->config.head_dim, positions = m->context;
     double *tables = mem_array((size_t)(2 * hd * positions), sizeof *tables);
     m->layers = arena_array(m->arena, (size_t)(2 * layers + 1), sizeof *m->layers);
+    m->lent = arena_array(m->arena, (size_t)(2 * layers + 1), sizeof *m->lent);
     m->k_cache = ARENA_ARRAY(m->arena, layers, propane_buffer *);
     m->v_cache = ARENA_ARRAY(m->arena, layers, propane_buffer *);
     m->chain = ARENA_ARRAY(m->arena, 2 * layers + 1, propane_request *);
@@ -395,8 +400,8 @@ static propane_status decoder_allocate(infer *m, propane_error *err) {
     m->angles = ARENA_ARRAY(m->arena, hd * m->chunk, float);
     m->columns = arena_array(m->arena, (size_t)m->chunk, sizeof *m->columns);
     m->numbers = ARENA_ARRAY(m->arena, m->chunk, int32_t);
-    bool ok = tables && m->chain && m->layers && m->k_cache && m->v_cache && m->stream && m->result && m->table_cos &&
-              m->table_sin && m->angles && m->columns && m->numbers;
+    bool ok = tables && m->chain && m->layers && m->lent && m->k_cache && m->v_cache && m->stream && m->result &&
+              m->table_cos && m->table_sin && m->angles && m->columns && m->numbers;
     for (int k = 0; ok && k < m->kinds; k++) decoder_fill_tables(m, k, tables);
     mem_free(tables);
     return ok ? decoder_allocate_sequences(m, err)
@@ -451,6 +456,11 @@ static propane_status decoder_first_kv_bucket(infer *m, infer_set *s, infer_kv_b
 
 static propane_status decoder_set_up(infer *m, propane_error *err) {
     infer_kv_bucket *first;
+    stored_weights_hold(m->weights);
+    m->holds = true;
+    if (m->exact)
+        for (int part = 0; part < INFER_PARTS; part++)
+            m->packing[part] = infer_exact_packing(m->weights, part_of[part]);
     decoder_list_sets(m);
     PROPANE_TRY(decoder_allocate(m, err));
     for (int part = 0; part < INFER_PARTS; part++) PROPANE_TRY(decoder_list_slots(m, part, err));
@@ -464,8 +474,8 @@ static propane_status decoder_set_up(infer *m, propane_error *err) {
     return infer_need_head(m, s, err);
 }
 
-propane_status infer_create(propane_device *device, const model_weights *weights, const infer_options *options,
-                            infer **out, propane_error *err) {
+propane_status infer_create(propane_device *device, model_weights *weights, const infer_options *options, infer **out,
+                            propane_error *err) {
     const model_config *c = &weights->config;
     int64_t context = options->context ? options->context : c->max_position_embeddings;
     int64_t chunk = options->chunk ? options->chunk : CHUNK;
@@ -486,7 +496,8 @@ propane_status infer_create(propane_device *device, const model_weights *weights
                  .weights = weights,
                  .config = *c,
                  .dtype = options->dtype,
-                 .packing = options->weights,
+                 .packing = {options->weights, options->weights, options->weights},
+                 .exact = options->exact,
                  .kinds = model_config_kinds(c),
                  .context = context,
                  .sequence_count = (int)sequences,
@@ -532,6 +543,7 @@ void infer_free(infer *m) {
         if (m->k_cache) propane_buffer_free(m->k_cache[i]);
         if (m->v_cache) propane_buffer_free(m->v_cache[i]);
     }
+    if (m->holds) stored_weights_release(m->weights);
     mem_free(m->logits);
     mem_free(m->mask);
     arena_free(m->arena);

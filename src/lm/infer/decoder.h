@@ -75,12 +75,12 @@ typedef struct infer_column {
 struct infer {
     arena *arena;
     propane_device *device;
-    const model_weights *weights;
+    model_weights *weights;
     model_config config;
     mil_dtype dtype;
-    model_packing packing;
-    bool in_place, chained;
-    int64_t context, chunk, rows; /* rows: of the cache */
+    model_packing packing[INFER_PARTS];
+    bool exact, holds, in_place, chained; /* holds: the stored weights */
+    int64_t context, chunk, rows;         /* rows: of the cache */
     infer_sequence *sequences, *current;
     int sequence_count;
     bool *taken;                    /* [rows / INFER_ROW_BLOCK, rounded up] */
@@ -89,6 +89,7 @@ struct infer {
     infer_slot slots[INFER_PARTS][INFER_MAX_SLOTS];
     int slot_count[INFER_PARTS];
     propane_buffer *(*layers)[INFER_MAX_SLOTS]; /* [2 * layers + 1]: attn 0, ffn 0, attn 1, ..., head; as the slots */
+    bool (*lent)[INFER_MAX_SLOTS];              /* likewise: the buffer is the stored weights' own memory */
     int64_t weight_bytes;
     propane_buffer **k_cache, **v_cache; /* [layers] */
     propane_request **chain;             /* [2 * layers + 1] */

@@ -13,6 +13,7 @@
 #include "core/base/float16.h"
 #include "core/base/memory.h"
 #include "core/base/poll.h"
+#include "lm/arch/stored_weights.h"
 #include "lm/infer/decoder.h"
 #include "lm/infer/generate.h"
 
@@ -166,16 +167,18 @@ static propane_status generate_put_positions(infer *m, const infer_set *s, const
     return propane_buffer_write(s->rows, propane_program_find(r->program, "rows"), PROPANE_INT32, m->numbers, n, err);
 }
 
+/* m->result is not in use yet. */
 static void generate_embed(infer *m, int64_t n) {
-    const float *table =
-        model_weights_data(m->weights, model_weights_param(m->weights, MODEL_EMBED, -1, "embed_tokens"));
+    const model_tensor *table = model_weights_param(m->weights, MODEL_EMBED, -1, "embed_tokens");
     const model_tensor *learned = model_weights_param(m->weights, MODEL_EMBED, -1, "embed_positions");
-    int64_t d = m->config.hidden_size;
+    const int64_t d = m->config.hidden_size;
+    float *row = m->result;
     for (int64_t t = 0; t < n; t++) {
-        const float *row = table + (int64_t)m->columns[t].id * d;
+        stored_weights_read(m->weights, table, (int64_t)m->columns[t].id * d, d, row);
         for (int64_t c = 0; c < d; c++) m->stream[c * n + t] = row[c];
-        const float *place = learned ? model_weights_data(m->weights, learned) + m->columns[t].position * d : NULL;
-        for (int64_t c = 0; place && c < d; c++) m->stream[c * n + t] += place[c];
+        if (!learned) continue;
+        stored_weights_read(m->weights, learned, m->columns[t].position * d, d, row);
+        for (int64_t c = 0; c < d; c++) m->stream[c * n + t] += row[c];
     }
 }
 
@@ -320,8 +323,9 @@ propane_status infer_read_part(infer *m, const int32_t *ids, int64_t count, floa
 /* Adds the head's norm of each of the first `count` columns of the stream, in double precision. */
 static void generate_add_normed(const infer *m, int64_t count, int64_t positions, double *sum) {
     const model_tensor *bias = model_weights_param(m->weights, MODEL_HEAD, -1, "norm_bias");
-    const float *scale = model_weights_data(m->weights, model_weights_param(m->weights, MODEL_HEAD, -1, "norm_weight"));
-    const float *shift = bias ? model_weights_data(m->weights, bias) : NULL;
+    const float *scale =
+        stored_weights_floats(m->weights, model_weights_param(m->weights, MODEL_HEAD, -1, "norm_weight"));
+    const float *shift = bias ? stored_weights_floats(m->weights, bias) : NULL;
     const bool centred = model_arch_of(&m->config)->norm == ARCH_LAYER_NORM;
     const double eps = model_arch_stream_eps(&m->config);
     const int64_t d = m->config.hidden_size;

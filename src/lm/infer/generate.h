@@ -20,15 +20,16 @@ typedef struct infer_options {
     int64_t context;       /* longest sequence; 0: the model's max_position_embeddings */
     int64_t chunk;         /* most positions that a prompt is read by at once; 0: 512 */
     model_packing weights; /* how matrices are stored (lm/arch/quantize.h); MODEL_UNPACKED: in `dtype` */
+    bool exact;            /* instead: as infer_exact_packing says */
     int sequences;         /* that can be read at the same time; 0: 1 */
 } infer_options;
 
 /* The device must outlive it; the weights' matrices are copied to the device, the embedding is read from `weights`,
  * which must outlive it too. */
-PROPANE_CHECK propane_status infer_create(propane_device *device, const model_weights *weights,
-                                          const infer_options *options, infer **out, propane_error *err);
-/* The fewest bits of a matrix's numbers that hold all of them as they are: BF16, FP16 or UNPACKED. */
-model_packing infer_exact_packing(const model_weights *weights);
+PROPANE_CHECK propane_status infer_create(propane_device *device, model_weights *weights, const infer_options *options,
+                                          infer **out, propane_error *err);
+/* The fewest bits that hold the numbers of all matrices of a part (layers' halves, head) as they are. */
+model_packing infer_exact_packing(const model_weights *weights, model_part part);
 void infer_free(infer *m);
 int64_t infer_context(const infer *m);
 int infer_vocab(const infer *m);

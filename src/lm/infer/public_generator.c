@@ -29,8 +29,8 @@ static propane_status api_generator_start(propane_generator *g, const propane_ge
     const infer_options own = {.dtype = dtype,
                                .context = o->context,
                                .chunk = o->chunk,
-                               .weights =
-                                   form_of(form, propane_device_describe(g->device)->uri, dtype, g->model->weights),
+                               .weights = form_of(form),
+                               .exact = form_is_exact(form, propane_device_describe(g->device)->uri, dtype),
                                .sequences = o->parallel ? o->parallel : 1};
     return infer_create(g->device, g->model->weights, &own, &g->machine, err);
 }

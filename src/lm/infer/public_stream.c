@@ -3,6 +3,7 @@
  */
 #include "core/base/memory.h"
 #include "core/run/public.h"
+#include "lm/arch/stored_weights.h"
 #include "lm/infer/public_generator.h"
 
 struct propane_stream {
@@ -53,7 +54,7 @@ propane_status propane_stream_result(const propane_stream *s, propane_generation
     if (!propane_stream_done(s)) return propane_fail(err, PROPANE_ERR_INVALID, "the text is still being written");
     const infer_result result = infer_job_result(s->job);
     if (result.finish == INFER_FINISH_LOST) {
-        const char *name = model_weights_not_finite(s->generator->model->weights);
+        const char *name = stored_weights_not_finite(s->generator->model->weights);
         return propane_fail(err, PROPANE_ERR_LIMIT, "after %lld tokens the model's scores are not numbers%s%.200s%s",
                             (long long)result.made, name ? ": the weights '" : "", name ? name : "",
                             name ? "' hold some that are none" : "");

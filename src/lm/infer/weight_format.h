@@ -12,9 +12,11 @@
 #define FORM_WORDS "auto|fp32|bf16|fp16|int8|int4"
 
 /* auto: on the cpu device in fp32, the fewest bits that change nothing. */
-static inline model_packing form_of(const char *word, const char *device, mil_dtype precision, const model_weights *w) {
-    if (strcmp(word, "auto") == 0)
-        return device_is(device, "cpu") && precision == MIL_fp32 ? infer_exact_packing(w) : MODEL_UNPACKED;
+static inline bool form_is_exact(const char *word, const char *device, mil_dtype precision) {
+    return strcmp(word, "auto") == 0 && device_is(device, "cpu") && precision == MIL_fp32;
+}
+
+static inline model_packing form_of(const char *word) {
     return strcmp(word, "int4") == 0   ? MODEL_INT4
            : strcmp(word, "int8") == 0 ? MODEL_INT8
            : strcmp(word, "bf16") == 0 ? MODEL_BF16

@@ -3,6 +3,7 @@
  * that it remembers of the data.
  */
 #include "lm/run/language_run.h"
+#include "lm/arch/stored_weights.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -303,7 +304,7 @@ static propane_status language_publish(train_run *run, propane_error *err) {
 }
 
 static const char *language_not_finite(const train_run *run) {
-    return model_weights_not_finite(language_run_of(run)->weights);
+    return stored_weights_not_finite(language_run_of(run)->weights);
 }
 
 /* Adapters are small: they can be tried while the run goes on, and after it was stopped. */

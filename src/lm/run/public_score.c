@@ -9,6 +9,7 @@
 #include "core/base/file.h"
 #include "core/base/memory.h"
 #include "core/run/public.h"
+#include "lm/arch/stored_weights.h"
 #include "lm/data/jsonl.h"
 #include "lm/files/store.h"
 #include "lm/infer/public_generator.h"
@@ -31,7 +32,7 @@ propane_status propane_generator_embed(propane_generator *generator, const int32
 
 static propane_status api_score_check(const propane_generator *g, double mean, propane_error *err) {
     if (isfinite(mean)) return PROPANE_OK;
-    const char *name = model_weights_not_finite(g->model->weights);
+    const char *name = stored_weights_not_finite(g->model->weights);
     return propane_fail(err, PROPANE_ERR_LIMIT, "%s: the loss is not a number%s%.200s%s", g->model->path,
                         name ? ": the weights '" : "", name ? name : "", name ? "' hold some that are none" : "");
 }
@@ -152,7 +153,8 @@ propane_status propane_model_write_gradients(propane_model *model, const int32_t
                             .device = given.uri ? given.uri : "cpu"};
     train_step *s = NULL;
     model_weights *gradients = NULL;
-    propane_status status = train_step_create(&o, model->weights, &s, err);
+    propane_status status = stored_weights_expand(model->weights, err);
+    if (!status) status = train_step_create(&o, model->weights, &s, err);
     if (!status) status = train_step_batch(s, ids, ids + 1, true, scale, &mean, err);
     if (!status) status = model_weights_create(&model->weights->config, &gradients, err);
     if (!status) gradients->gradients = true;

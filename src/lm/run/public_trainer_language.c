@@ -136,7 +136,7 @@ static propane_status api_trainer_language_base(const train_options *o, model_we
                             "%.300s: the run was begun without adapters, and goes on without: leave --lora-rank out",
                             o->run_dir ? o->run_dir : "the run");
     propane_status status = *o->init ? PROPANE_OK : hub_cache_find(o->base, &place, err);
-    if (status == PROPANE_OK) status = run_model(place ? place : o->init, NULL, out, err);
+    if (status == PROPANE_OK) status = run_model(place ? place : o->init, NULL, false, out, err);
     mem_free(place);
     if (status == PROPANE_OK || *o->init) return status;
     const propane_error why = *err;
@@ -210,7 +210,7 @@ static propane_status api_trainer_language_choose_model(propane_trainer *t, prop
     if (o->resume) {
         PROPANE_TRY(api_trainer_language_resumed(o, l, err));
     } else if (*o->init) {
-        PROPANE_TRY(run_model(o->init, NULL, &l->initial, err));
+        PROPANE_TRY(run_model(o->init, NULL, false, &l->initial, err));
         l->config = l->initial->config;
     } else if (*o->config) {
         PROPANE_TRY(model_config_read(o->config, &l->config, err));

@@ -62,7 +62,7 @@ propane_status run_config(const char *path, model_config *out, propane_error *er
     return model_store_config(path, out, err);
 }
 
-propane_status run_model(const char *model, const char *adapter, model_weights **out, propane_error *err) {
+propane_status run_model(const char *model, const char *adapter, bool stored, model_weights **out, propane_error *err) {
     if (!adapter && model_adapter_is(model) && !run_holds(model, "model.safetensors"))
         return propane_fail(err, PROPANE_ERR_INVALID,
                             "%s holds an adapter and no model; give the model that it is for, and --adapter %s", model,
@@ -74,7 +74,7 @@ propane_status run_model(const char *model, const char *adapter, model_weights *
             "%s holds an adapter's run that is not done, and no model; end it first: propane train --resume %s "
             "(--steps says where)",
             model, model);
-    PROPANE_TRY(model_store_read(model, out, err));
+    PROPANE_TRY(model_store_read(model, stored && !adapter, out, err));
     propane_status status = adapter ? model_adapter_read(*out, adapter, err) : PROPANE_OK;
     if (status == PROPANE_OK && adapter) status = model_lora_merge(*out, err);
     if (status == PROPANE_OK) return status;

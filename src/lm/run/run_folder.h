@@ -19,8 +19,9 @@ bool run_is_model(const char *path);
 /* A model's configuration: of a model in any form, or a .json file that is one. */
 PROPANE_CHECK propane_status run_config(const char *path, model_config *out, propane_error *err);
 /* The model with an adapter's (NULL: none) matrices added to its own. Programs take weights as inputs, so nothing is
- * compiled for it. */
-PROPANE_CHECK propane_status run_model(const char *model, const char *adapter, model_weights **out, propane_error *err);
+ * compiled for it. `stored`: without an adapter, matrices in the file's form (lm/arch/stored_weights.h). */
+PROPANE_CHECK propane_status run_model(const char *model, const char *adapter, bool stored, model_weights **out,
+                                       propane_error *err);
 
 /* Copies what says how a model talks (tokenizer_config.json, chat templates) from the model's folder, or from beside
  * its file, into the run's; what is not there is left out. */
