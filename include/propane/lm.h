@@ -71,11 +71,14 @@ void propane_tokenizer_free(propane_tokenizer *tokenizer);
 typedef struct propane_tokenizer_info {
     size_t size;            /* sizeof(propane_tokenizer_info), set by the caller */
     const char *kind;       /* "bpe", "chars", "bytes", "llama", "hf" */
-    const char *hash;       /* SHA-256 of all that changes what it does */
     int size_of_vocabulary; /* ids are 0 .. that - 1 */
     int bos, eos;           /* in front of a text, after it; negative: none */
 } propane_tokenizer_info;
 bool propane_tokenizer_describe(const propane_tokenizer *tokenizer, propane_tokenizer_info *out);
+/* SHA-256 of everything that changes its ids or texts: 64 hexadecimal digits, which live as long as the tokenizer.
+ * Computed by the first call. Any thread. */
+PROPANE_CHECK propane_status propane_tokenizer_hash(const propane_tokenizer *tokenizer, const char **hash,
+                                                    propane_error *err);
 /* The ids of a text, without bos; propane_free them. */
 PROPANE_CHECK propane_status propane_tokenizer_encode(const propane_tokenizer *tokenizer, const char *text,
                                                       size_t length, int32_t **ids, int64_t *count, propane_error *err);

@@ -26,8 +26,15 @@ class Tokenizer(Handle):
         self._own(pointer, lib.propane_tokenizer_free)
         info = structure("propane_tokenizer_info")
         lib.propane_tokenizer_describe(pointer, info)
-        self.kind, self.hash = text(info.kind), text(info.hash)
+        self.kind = text(info.kind)
         self.size, self.bos, self.eos = int(info.size_of_vocabulary), int(info.bos), int(info.eos)
+
+    @property
+    def hash(self) -> str:
+        """SHA-256 of everything that changes its ids or texts."""
+        out, err = ffi.new("const char **"), error()
+        check(lib.propane_tokenizer_hash(self._alive(), out, err), err)
+        return text(out[0])
 
     @classmethod
     def open(cls, path: Path) -> Tokenizer:

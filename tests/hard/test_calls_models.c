@@ -53,6 +53,7 @@ static propane_status tokenizers(void *context, text *result, propane_error *err
     int32_t *ids = NULL, *file = NULL;
     int64_t count = 0, file_count = 0, bytes = 0;
     char *decoded = NULL, *shown = NULL;
+    const char *hash = NULL;
     size_t length = 0, shown_length = 0;
     propane_status status = propane_tokenizer_train("bpe", given, strlen(given), 262, &t, err);
     STEP(propane_tokenizer_write(t, "out/t.json", err));
@@ -60,11 +61,12 @@ static propane_status tokenizers(void *context, text *result, propane_error *err
     STEP(propane_tokenizer_encode(again, given, strlen(given), &ids, &count, err));
     STEP(propane_tokenizer_decode(again, ids, count, &decoded, &length, err));
     STEP(propane_tokenizer_show(again, ids, count, true, &shown, &shown_length, err));
+    STEP(propane_tokenizer_hash(again, &hash, err));
     STEP(propane_tokenizer_encode_file(again, "t.json", "text.txt", &file, &file_count, &bytes, err));
     if (!status) {
         tell_ids(result, ids, count);
         TELL("%s %s %d %d", decoded, shown, (int)file_count, (int)bytes);
-        TELL("%d %s %s", propane_tokenizer_describe(t, &info), info.kind, info.hash);
+        TELL("%d %s %s", propane_tokenizer_describe(t, &info), info.kind, hash);
     }
     propane_free(ids);
     propane_free(file);

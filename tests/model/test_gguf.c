@@ -14,6 +14,7 @@
 #include "core/base/sha256.h"
 #include "lm/files/store.h"
 #include "lm/text/chat_find.h"
+#include "support/hash_of.h"
 #include "support/test.h"
 
 static model_weights *small_model(bool tied) {
@@ -334,7 +335,7 @@ TEST(chat_templates_stay) {
     EXPECT_OK(tokenizer_write(back, NULL, path, &err));
     EXPECT_OK(tokenizer_read(path, &own, &err));
     EXPECT(strcmp(tokenizer_get_chat(own)->jinja, jinja) == 0 && strcmp(tokenizer_get_chat(own)->bos, "!") == 0);
-    EXPECT(strcmp(tokenizer_hash(own), tokenizer_hash(back)) == 0);
+    EXPECT(strcmp(hash_of(own), hash_of(back)) == 0);
     EXPECT_OK(tokenizer_export(own, dir, 64, &err));
     snprintf(path, sizeof path, "%s/tokenizer.json", dir);
     EXPECT_OK(tokenizer_read(path, &folder, &err));
@@ -366,7 +367,7 @@ static void check_unigram(const char *source) {
         EXPECT_OK(gguf_put_tokenizer(&h, t, tokenizer_vocab_size(t) + 5 * more, &err));
         gguf_print_header(&h, &file);
         EXPECT_OK(tokenizer_parse(file.data, file.length, "file.gguf", &back, &err));
-        EXPECT((strcmp(tokenizer_hash(back), tokenizer_hash(t)) == 0) == !more);
+        EXPECT((strcmp(hash_of(back), hash_of(t)) == 0) == !more);
         EXPECT(tokenizer_bos(back) == tokenizer_bos(t) && tokenizer_eos(back) == tokenizer_eos(t));
         EXPECT_OK(tokenizer_encode(t, sample, sizeof sample - 1, &a, &err));
         EXPECT_OK(tokenizer_encode(back, sample, sizeof sample - 1, &b, &err));

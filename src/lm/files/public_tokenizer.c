@@ -47,11 +47,15 @@ void propane_tokenizer_free(propane_tokenizer *t) { tokenizer_free(t); }
 
 bool propane_tokenizer_describe(const propane_tokenizer *t, propane_tokenizer_info *out) {
     const propane_tokenizer_info mine = {.kind = tokenizer_kind_name(tokenizer_get_kind(t)),
-                                         .hash = tokenizer_hash(t),
                                          .size_of_vocabulary = tokenizer_vocab_size(t),
                                          .bos = tokenizer_bos(t),
                                          .eos = tokenizer_eos(t)};
     return api_give(out, &mine, sizeof mine);
+}
+
+propane_status propane_tokenizer_hash(const propane_tokenizer *t, const char **hash, propane_error *err) {
+    API_ERROR(err);
+    return tokenizer_hash(t, hash, err);
 }
 
 /* The list's memory as the caller's; it is gone after an error. */

@@ -340,7 +340,9 @@ static propane_status api_trainer_language_fill_folder(const propane_trainer *t,
 static propane_status api_trainer_language_make_run(propane_trainer *t, propane_error *err) {
     language_trainer *l = language_of(t);
     int id_bytes;
+    const char *hash;
     const void *ids = corpus_ids(&l->corpus, &id_bytes);
+    PROPANE_TRY(tokenizer_hash(l->corpus.tokenizer, &hash, err));
     const train_input input = {.config = &l->config,
                                .initial = l->initial,
                                .tokens = ids,
@@ -349,7 +351,7 @@ static propane_status api_trainer_language_make_run(propane_trainer *t, propane_
                                .train_count = l->corpus.train_count,
                                .examples = l->corpus.instructions ? &l->corpus.examples : NULL,
                                .source = t->source,
-                               .tokenizer_hash = tokenizer_hash(l->corpus.tokenizer),
+                               .tokenizer_hash = hash,
                                .bytes_of_token = l->bytes_of_token};
     if (strcmp(t->options->weights, "auto") == 0)
         PROPANE_TRY(weight_mode_choose(t->options->device, &t->options->weights, &l->tried, err));

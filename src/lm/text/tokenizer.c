@@ -9,7 +9,6 @@
 
 #include "core/base/array.h"
 #include "core/base/memory.h"
-#include "core/base/sha256.h"
 #include "lm/text/pair_merger.h"
 #include "lm/text/tokenizer_hf.h"
 #include "lm/text/tokenizer_internal.h"
@@ -24,37 +23,6 @@ tokenizer_kind tokenizer_get_kind(const tokenizer *t) { return t->kind; }
 int tokenizer_vocab_size(const tokenizer *t) { return t->vocab; }
 int tokenizer_bos(const tokenizer *t) { return t->bos; }
 int tokenizer_eos(const tokenizer *t) { return t->eos; }
-const char *tokenizer_hash(const tokenizer *t) { return t->hash; }
-
-static void tokenizer_hash_u32(sha256 *h, uint32_t v) {
-    const uint8_t bytes[] = {(uint8_t)v, (uint8_t)(v >> 8), (uint8_t)(v >> 16), (uint8_t)(v >> 24)};
-    sha256_update(h, bytes, 4);
-}
-
-/* Everything that encode and decode depend on, little endian: docs/formats.md. */
-static void tokenizer_compute_hash(tokenizer *t) {
-    sha256 h;
-    uint8_t digest[32];
-    sha256_init(&h);
-    sha256_update(&h, "propane-tokenizer-1", 19);
-    tokenizer_hash_u32(&h, (uint32_t)t->kind);
-    tokenizer_hash_u32(&h, (uint32_t)t->vocab);
-    tokenizer_hash_u32(&h, (uint32_t)t->bos);
-    tokenizer_hash_u32(&h, (uint32_t)t->eos);
-    for (int i = 0; i < t->vocab; i++) {
-        tokenizer_hash_u32(&h, t->lengths[i]);
-        sha256_update(&h, t->pieces[i], t->lengths[i]);
-        uint32_t score = 0;
-        if (t->scores) memcpy(&score, &t->scores[i], 4);
-        tokenizer_hash_u32(&h, score);
-        if (t->kind == TOKENIZER_BPE && i >= 256) {
-            tokenizer_hash_u32(&h, (uint32_t)t->merges[i - 256].left);
-            tokenizer_hash_u32(&h, (uint32_t)t->merges[i - 256].right);
-        }
-    }
-    sha256_final(&h, digest);
-    sha256_hex(digest, t->hash);
-}
 
 static uint64_t tokenizer_pair_key(int32_t left, int32_t right) {
     return (uint64_t)(uint32_t)left << 32 | (uint32_t)right;
@@ -100,7 +68,6 @@ propane_status tokenizer_finish(tokenizer *t, const char *source, tokenizer **ou
         *out = NULL;
         return status;
     }
-    tokenizer_compute_hash(t);
     *out = t;
     return PROPANE_OK;
 }

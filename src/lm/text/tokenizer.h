@@ -83,7 +83,8 @@ int tokenizer_vocab_size(const tokenizer *t);
 int tokenizer_bos(
     const tokenizer *t); /* what stands in front of a text; -1: nothing (hf: what its post-processor adds) */
 int tokenizer_eos(const tokenizer *t);
-const char *tokenizer_hash(const tokenizer *t); /* 64 hex digits */
+/* 64 hex digits, computed when they are first asked for. */
+PROPANE_CHECK propane_status tokenizer_hash(const tokenizer *t, const char **out, propane_error *err);
 
 /* Appends the ids of a text; no bos is added. Any bytes can be encoded, except by `chars`: a character that is not in
  * its vocabulary is an error that shows it and its offset. The llama kind puts its dummy space in front, as run.c does;

@@ -234,12 +234,15 @@ static propane_status tokenizer_file_parse_object(const json_t *object, const ch
     else
         return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "%s: kind '%.40s'; known are bytes, chars, bpe and llama",
                             source, kind);
-    propane_status status =
-        strcmp(hash, tokenizer_hash(*out)) == 0
-            ? tokenizer_chat_from_json((*out)->arena, json_object_get(object, TOKENIZER_CHAT_KEY), &(*out)->chat, err)
-            : propane_fail(err, PROPANE_ERR_INVALID,
-                           "%s: its content has the SHA-256 %s, but it says %.64s; the file was changed", source,
-                           tokenizer_hash(*out), hash);
+    const char *own = NULL;
+    propane_status status = tokenizer_hash(*out, &own, err);
+    if (!status)
+        status = strcmp(hash, own) == 0
+                     ? tokenizer_chat_from_json((*out)->arena, json_object_get(object, TOKENIZER_CHAT_KEY),
+                                                &(*out)->chat, err)
+                     : propane_fail(err, PROPANE_ERR_INVALID,
+                                    "%s: its content has the SHA-256 %s, but it says %.64s; the file was changed",
+                                    source, own, hash);
     if (status == PROPANE_OK) return PROPANE_OK;
     tokenizer_free(*out);
     *out = NULL;
@@ -364,9 +367,13 @@ static void tokenizer_file_print(const tokenizer *t, const tokenizer_chat *chat,
         text_append_n(out, t->hf->json + 1, t->hf->json_length - 1);
         return;
     }
+    propane_error none = {0};
+    const char *hash;
+    if (tokenizer_hash(t, &hash, &none) != PROPANE_OK) out->failed = true;
+    if (out->failed) return;
     text_printf(out, "{\"format\": \"propane-tokenizer\", \"version\": %d, \"kind\": \"%s\", \"vocab_size\": %d,\n",
                 FORMAT_VERSION, tokenizer_kind_name(t->kind), t->vocab);
-    text_printf(out, "\"bos\": %d, \"eos\": %d, \"sha256\": \"%s\"", t->bos, t->eos, t->hash);
+    text_printf(out, "\"bos\": %d, \"eos\": %d, \"sha256\": \"%s\"", t->bos, t->eos, hash);
     if (t->kind == TOKENIZER_BPE) {
         text_append(out, ",\n\"merges\": [");
         for (int i = 0; i < t->vocab - 256; i++)

@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "core/base/memory.h"
-#include "core/base/sha256.h"
 
 static propane_status tokenizer_hf_refuse(const char *source, const char *key, const char *value, propane_error *err) {
     return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "%s: %s '%.60s' cannot be done", source, key, value);
@@ -387,33 +386,16 @@ static void tokenizer_hf_find_eos(tokenizer *t, const json_t *own, const json_t 
     }
 }
 
-/* SHA-256 of the file's content in one form, without what does not change ids or text. */
-static propane_status tokenizer_hf_identify(tokenizer *t, const json_t *object, propane_error *err) {
-    json_t *copy = json_copy((json_t *)(uintptr_t)object);
-    const char *const idle[] = {HF_OWN_KEY, TOKENIZER_CHAT_KEY, "version", "truncation", "padding"};
-    for (int i = 0; copy && i < 5; i++) (void)json_object_del(copy, idle[i]);
-    char *sorted = NULL, *kept = NULL;
-    size_t sorted_length = 0;
-    propane_status status = json_print(copy, JSON_COMPACT | JSON_SORT_KEYS, &sorted, &sorted_length, err);
-    json_decref(copy);
-    copy = json_copy((json_t *)(uintptr_t)object);
+/* The file, for writing and for its hash. */
+static propane_status tokenizer_hf_keep(tokenizer *t, const json_t *object, propane_error *err) {
+    json_t *copy = json_copy((json_t *)(uintptr_t)object), *own = json_pack("{s:i}", "eos", t->eos);
+    char *kept = NULL;
     (void)json_object_del(copy, TOKENIZER_CHAT_KEY); /* the tokenizer's own is written */
-    json_t *own = json_pack("{s:i}", "eos", t->eos);
     if (t->hf->by_result) json_put(own, "ranks", json_true());
     json_put(copy, HF_OWN_KEY, own);
-    if (!status) status = json_print(copy, JSON_COMPACT, &kept, &t->hf->json_length, err);
+    const propane_status status = json_print(copy, JSON_COMPACT, &kept, &t->hf->json_length, err);
     json_decref(copy);
-    if (!status) {
-        sha256 h;
-        uint8_t digest[32];
-        sha256_init(&h);
-        sha256_update(&h, "propane-tokenizer-hf-1", 22);
-        sha256_update(&h, sorted, sorted_length);
-        sha256_final(&h, digest);
-        sha256_hex(digest, t->hash);
-        t->hf->json = arena_string_n(t->arena, kept, t->hf->json_length);
-    }
-    mem_free(sorted);
+    if (kept) t->hf->json = arena_string_n(t->arena, kept, t->hf->json_length);
     mem_free(kept);
     return status || t->hf->json ? status : propane_fail_memory(err, 0);
 }
@@ -507,7 +489,7 @@ static propane_status tokenizer_hf_fill(tokenizer *t, const json_t *object, cons
     tokenizer_hf_find_eos(t, json_object_get(object, HF_OWN_KEY), config);
     const json_t *chat = json_object_get(object, TOKENIZER_CHAT_KEY);
     PROPANE_TRY(tokenizer_chat_from_json(t->arena, chat ? chat : config, &t->chat, err));
-    return tokenizer_hf_identify(t, object, err);
+    return tokenizer_hf_keep(t, object, err);
 }
 
 propane_status hf_parse(const json_t *object, const json_t *config, const char *source, tokenizer **out,

@@ -34,7 +34,7 @@ struct propane_tokenizer {
     int32_t byte_id[256];    /* llama: fallback; hf: the symbol of a byte; -1: none */
     struct hf_tokenizer *hf; /* hf: the rest (tokenizer_hf.h) */
     tokenizer_chat chat;
-    char hash[65];
+    char hash[65]; /* "": not asked for yet */
 };
 
 /* As tokenizer_config.json says it: bos_token, eos_token, chat_template; in files of Propane also the name of a

@@ -113,18 +113,22 @@ int32_t token_file_get(const token_file *t, int64_t index) {
 
 propane_status token_file_check(const token_file *t, const char *path, const tokenizer *maker,
                                 const char *tokenizer_path, propane_error *err) {
-    if (strcmp(t->tokenizer_hash, tokenizer_hash(maker)) == 0) return PROPANE_OK;
+    const char *hash;
+    PROPANE_TRY(tokenizer_hash(maker, &hash, err));
+    if (strcmp(t->tokenizer_hash, hash) == 0) return PROPANE_OK;
     return propane_fail(
         err, PROPANE_ERR_INVALID,
         "%s was made with the tokenizer %.12s..., but %s is %.12s...; tokenize the text again with this "
         "tokenizer, or use the other one",
-        path, t->tokenizer_hash, tokenizer_path, tokenizer_hash(maker));
+        path, t->tokenizer_hash, tokenizer_path, hash);
 }
 
 propane_status token_file_write(const char *path, const tokenizer *maker, const int32_t *ids, int64_t count,
                                 int64_t text_bytes, propane_error *err) {
     int vocab = tokenizer_vocab_size(maker), id_bytes = vocab <= 65536 ? 2 : 4;
     size_t bytes = (size_t)count * (size_t)id_bytes;
+    const char *hash;
+    PROPANE_TRY(tokenizer_hash(maker, &hash, err));
     uint8_t header[HEADER_BYTES] = {0}, *packed = mem_alloc(bytes);
     if (!packed) return propane_fail_memory(err, bytes);
     for (int64_t i = 0; i < count; i++) tokens_put(packed + i * id_bytes, (uint32_t)ids[i], id_bytes);
@@ -136,7 +140,7 @@ propane_status token_file_write(const char *path, const tokenizer *maker, const 
     tokens_put(header + 32, (uint64_t)text_bytes, 8);
     tokens_put(header + 40, token_file_checksum(packed, bytes), 8);
     for (int i = 0; i < 32; i++) {
-        const char *hex = tokenizer_hash(maker) + 2 * i;
+        const char *hex = hash + 2 * i;
         int high = hex[0] <= '9' ? hex[0] - '0' : hex[0] - 'a' + 10,
             low = hex[1] <= '9' ? hex[1] - '0' : hex[1] - 'a' + 10;
         header[HASH_AT + i] = (uint8_t)(high * 16 + low);

@@ -119,12 +119,16 @@ static void api_show_vocabulary(text *to, const tokenizer *t) {
 
 static propane_status api_show_tokenizer(text *to, const char *path, propane_error *err) {
     tokenizer *t = NULL;
+    const char *hash;
     PROPANE_TRY(tokenizer_read(path, &t, err));
-    text_printf(to, "%s: tokenizer, ", path);
-    api_show_vocabulary(to, t);
-    text_printf(to, "  sha256 %s\n", tokenizer_hash(t));
+    const propane_status status = tokenizer_hash(t, &hash, err);
+    if (!status) {
+        text_printf(to, "%s: tokenizer, ", path);
+        api_show_vocabulary(to, t);
+        text_printf(to, "  sha256 %s\n", hash);
+    }
     tokenizer_free(t);
-    return PROPANE_OK;
+    return status;
 }
 
 /* The one that a model in this folder is used with; nothing where there is none. */

@@ -69,19 +69,22 @@ static propane_status api_show_json_gguf(const char *path, json_t *o, propane_er
     return PROPANE_OK;
 }
 
-static void api_show_json_put_tokenizer(const tokenizer *t, json_t *o) {
+static propane_status api_show_json_put_tokenizer(const tokenizer *t, json_t *o, propane_error *err) {
+    const char *hash;
+    PROPANE_TRY(tokenizer_hash(t, &hash, err));
     json_put(o, "tokenizer",
              json_pack("{s:s, s:s*, s:i, s:i, s:i, s:s}", "kind", tokenizer_kind_name(tokenizer_get_kind(t)), "model",
                        tokenizer_model_name(t), "ids", tokenizer_vocab_size(t), "bos", tokenizer_bos(t), "eos",
-                       tokenizer_eos(t), "sha256", tokenizer_hash(t)));
+                       tokenizer_eos(t), "sha256", hash));
+    return PROPANE_OK;
 }
 
 static propane_status api_show_json_tokenizer(const char *path, json_t *o, propane_error *err) {
     tokenizer *t = NULL;
     PROPANE_TRY(tokenizer_read(path, &t, err));
-    api_show_json_put_tokenizer(t, o);
+    const propane_status status = api_show_json_put_tokenizer(t, o, err);
     tokenizer_free(t);
-    return PROPANE_OK;
+    return status;
 }
 
 static propane_status api_show_json_tokens(const char *path, json_t *o, propane_error *err) {
@@ -112,7 +115,7 @@ static propane_status api_show_json_folder(const char *path, json_t *o, propane_
     if (status == PROPANE_ERR_MEMORY) return propane_fail(err, status, "%s", why.text);
     tokenizer *t = NULL; /* the one that the model is used with; others may be missing or broken */
     status = model_tokenizer_open(NULL, path, &t, &why);
-    if (status == PROPANE_OK) api_show_json_put_tokenizer(t, o);
+    if (status == PROPANE_OK) status = api_show_json_put_tokenizer(t, o, &why);
     tokenizer_free(t);
     return status == PROPANE_ERR_MEMORY ? propane_fail(err, status, "%s", why.text) : PROPANE_OK;
 }
