@@ -3,7 +3,7 @@
 """The same GGUF files in llama.cpp (package xllamacpp) and in Propane, in alternation: prompts, decoding, first token from start.
 
     llamacpp.py MODEL.gguf [--propane build/release/propane] [--rounds 3] [--count 128] [--words 400] [--threads 2]
-                [--rows q8_0:int8,q4_0:int4,f16:fp16]
+                [--rows q8_0:auto,q4_0:auto,f16:auto]
 
 A row is a GGUF type, made of MODEL by `propane convert`, and Propane's --weights for it. Both answer over the same interface
 (llama.cpp within this process, Propane's server by HTTP): a prompt of about --words words with one token of answer, then the
@@ -124,7 +124,7 @@ def main():
     parser.add_argument("--count", type=int, default=128)
     parser.add_argument("--words", type=int, default=400)
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--rows", default="q8_0:int8,q4_0:int4,f16:fp16")
+    parser.add_argument("--rows", default="q8_0:auto,q4_0:auto,f16:auto")
     options = parser.parse_args()
     require(["xllamacpp"], [options.propane])
     import xllamacpp
