@@ -116,8 +116,9 @@ int cmd_bench(int argc, char **argv) {
     const char *only = "all";
     const cli_flag flags[] = {
         {"--device", CLI_TEXT, &j.device, .words = "URI", .help = "what to measure; see 'propane devices'"},
-        {"--sweep", CLI_CHOICE, &only, .words = "all|matmul|conv|depth|stream|queue|engine", .help = "one sweep alone"},
-        {"--seconds", CLI_REAL, &j.seconds, 0.001, 3600, "X", "for each point, at least one run"},
+        {"--sweep", CLI_CHOICE, &only, .words = "all|matmul|conv|depth|stream|queue|engine",
+         .help = "the sweep to run"},
+        {"--seconds", CLI_REAL, &j.seconds, 0.001, 3600, "X", "seconds for each point, at least one run"},
         {"--json", CLI_SWITCH, &j.json, .help = "one JSON object a point"},
     };
     int code =

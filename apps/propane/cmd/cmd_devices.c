@@ -69,17 +69,18 @@ int cmd_devices(int argc, char **argv) {
     const char *explain = NULL;
     probe_options o = {.uri = "ane"};
     const cli_flag flags[] = {
-        {"--probe", CLI_SWITCH, &probe, .help = "ask a device what is not known of it, and write a report"},
-        {"--device", CLI_TEXT, &o.uri, .words = "URI", .help = "which device is asked", .given = &device_given},
+        {"--probe", CLI_SWITCH, &probe, .help = "find out what is not known about a device, and write a report"},
+        {"--device", CLI_TEXT, &o.uri, .words = "URI", .help = "the device to probe", .given = &device_given},
         {"--output", CLI_TEXT, &o.output, .words = "FILE", .help = "the report", .given = &output_given,
          .standard = "probe.json in this user's cache"},
-        {"--only", CLI_TEXT, &o.only, .words = "ID,...", .help = "ask these questions alone, and print JSON",
+        {"--only", CLI_TEXT, &o.only, .words = "ID,...", .help = "ask only these questions, and print JSON",
          .given = &only_given},
-        {"--all", CLI_SWITCH, &o.all, .help = "ask also what takes minutes, or the places of other programs"},
-        {"--limit", CLI_INT, &o.limit, 1, 3600, .words = "SECONDS", .help = "end each question after so long at most",
+        {"--all", CLI_SWITCH, &o.all,
+         .help = "also ask questions that take minutes or use the engine slots of other programs"},
+        {"--limit", CLI_INT, &o.limit, 1, 3600, .words = "SECONDS", .help = "time limit for each question",
          .given = &limit_given, .standard = "the question's own"},
-        {"--explain", CLI_TEXT, &explain, .words = "FILE", .help = "say what a report means, on any machine"},
-        {"--forget", CLI_SWITCH, &forget, .help = "forget what earlier trials of the ane device have shown"},
+        {"--explain", CLI_TEXT, &explain, .words = "FILE", .help = "explain a report, on any machine"},
+        {"--forget", CLI_SWITCH, &forget, .help = "forget the results of earlier trials of the ane device"},
         {"--symbols", CLI_SWITCH, &symbols, .help = "list every name of Apple's that the ane driver uses"},
     };
     int code = cli_parse(argc, argv, flags, sizeof flags / sizeof flags[0], "devices [flags]",

@@ -60,7 +60,7 @@ int cmd_gradient(int argc, char **argv) {
         {"IN", CLI_TEXT, &from, .help = "a .mil file or a Core ML model", .required = true},
         {"OUT", CLI_TEXT, &to, .help = "NAME.mil or NAME.mlpackage", .required = true},
         {"--wrt", CLI_TEXT, &wrt, .words = "a,b",
-         .help = "the inputs to differentiate by; left out: every float input"},
+         .help = "inputs to differentiate with respect to; left out: every float input"},
         {"--function", CLI_TEXT, &function, .words = "NAME", .help = "the function; left out: the first one"},
     };
     const int code =

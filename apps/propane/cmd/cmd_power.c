@@ -100,7 +100,7 @@ int cmd_power(int argc, char **argv) {
         {"COMMAND...", CLI_TEXT, &j.command,
          .help = "run this (behind --) and measure until it ends; its exit code is passed on"},
         {"--seconds", CLI_REAL, &j.seconds, 0.01, 1e6, "N", .help = "without a command: how long to measure"},
-        {"--every", CLI_REAL, &j.every, 0, 1e6, "N", .help = "also tell each N seconds; 0: at the end only"},
+        {"--every", CLI_REAL, &j.every, 0, 1e6, "N", .help = "also print every N seconds; 0: only at the end"},
         {"--json", CLI_SWITCH, &j.json, .help = "one JSON object a line, unknown parts as null"},
     };
     int code = cli_parse(

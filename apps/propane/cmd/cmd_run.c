@@ -311,31 +311,34 @@ int cmd_run(int argc, char **argv) {
                  "front: a "
                  "value for each of several runs"},
         {"--resize", CLI_SWITCH, &j.session.resize, .help = "scale images to the input's size"},
-        {"--seed", CLI_INT, &j.seed, 0, 1e15, "N", "random numbers for the inputs that are not given"},
-        {"--output", CLI_TEXT, &j.output, .words = "DIR", .help = "write each output as DIR/NAME.npy, states too"},
-        {"--keep", CLI_SWITCH, &j.session.keep, .help = "every value that the program computes is an output"},
-        {"--function", CLI_TEXT, &j.session.function, .words = "NAME", .help = "of a model with several"},
+        {"--seed", CLI_INT, &j.seed, 0, 1e15, "N",
+         "fill the inputs that are not given with random numbers from this seed"},
+        {"--output", CLI_TEXT, &j.output, .words = "DIR", .help = "write each output and state as DIR/NAME.npy"},
+        {"--keep", CLI_SWITCH, &j.session.keep, .help = "return every value that the program computes as an output"},
+        {"--function", CLI_TEXT, &j.session.function, .words = "NAME",
+         .help = "the function, for a model with several"},
         {"--shape", CLI_TEXTS, &j.shape_list, .max = MAX_GIVEN, .words = "NAME=1,3,224,224",
-         .help = "of an input that the file leaves open; that of its --input, else the file's default"},
+         .help = "shape of an input that the file leaves open; left out: that of its --input, else the file's default"},
         {"--device", CLI_TEXT, &j.session.device, .words = "DEVICE", .help = "cpu, sim:m4, ane, ..."},
         {"--precision", CLI_CHOICE, &j.session.precision, .words = "typed|fp16|fp32|bf16",
-         .help = "typed, fp16: as the program says; fp32: every fp16 becomes fp32; bf16: products of bfloat16"},
-        {"--threads", CLI_INT, &threads, 0, 1024, "N", "0: all cores"},
+         .help =
+             "typed, fp16: the program's types; fp32: every fp16 becomes fp32; bf16: products of bfloat16 operands"},
+        {"--threads", CLI_INT, &threads, 0, 1024, "N", "threads; 0: one per core"},
         HOST_BLAS_FLAG,
         {NULL, CLI_HEADING, NULL, .help = "times:"},
-        {"--iterations", CLI_INT, &j.iterations, 1, 10000000, "N", "runs; states go on from one to the next",
-         .given = &j.iterations_given},
-        {"--warmup", CLI_INT, &j.warmup, 0, 10000000, "N", "runs before those"},
+        {"--iterations", CLI_INT, &j.iterations, 1, 10000000, "N",
+         "number of runs; states carry over from one to the next", .given = &j.iterations_given},
+        {"--warmup", CLI_INT, &j.warmup, 0, 10000000, "N", "warm-up runs before the timed ones"},
         {"--profile", CLI_SWITCH, &j.profile,
-         .help = "where the time goes: steps, and operations by kind (cpu); the engine's own time (ane)"},
-        {"--trace", CLI_TEXT, &j.trace, .words = "FILE.json", .help = "the same for Chrome or Perfetto (cpu)"},
+         .help = "print where the time goes: steps, and operations by kind (cpu); the engine's own time (ane)"},
+        {"--trace", CLI_TEXT, &j.trace, .words = "FILE.json",
+         .help = "write the profile as a timeline for Chrome or Perfetto (cpu)"},
         {"--bisect", CLI_SWITCH, &j.bisect,
-         .help =
-             "where the device refuses the program: compile parts of it until the operation is known, and write the "
-             "smallest one that is refused to refused/model.mil, in the folder of --output if it is given"},
+         .help = "if the device refuses the program, compile parts of it until the operation is known, and write the "
+                 "smallest refused part to refused/model.mil, in the folder of --output if given"},
         {"--json", CLI_SWITCH, &j.json,
-         .help = "the times and what of the outputs is not finite as one JSON object; a profile then goes to standard "
-                 "error"},
+         .help = "print the times and what is not finite in the outputs as one JSON object; a profile then goes to "
+                 "standard error"},
     };
     int code = cli_parse(argc, argv, flags, sizeof flags / sizeof flags[0], "run MODEL --input NAME=FILE ... [flags]",
                          "Runs a Core ML package or a MIL program on this machine: arrays and images in, arrays out, "

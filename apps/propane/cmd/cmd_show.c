@@ -119,21 +119,23 @@ int cmd_show(int argc, char **argv) {
     bool json = false, words = false;
     const cli_flag flags[] = {
         {"FILE...", CLI_TEXT, &files, .help = "files or model folders", .required = true},
-        {"--model", CLI_TEXT, &model, .words = "MODEL", .help = "of a .jsonl file: the model that would learn from it"},
+        {"--model", CLI_TEXT, &model, .words = "MODEL", .help = "for a .jsonl file: the model to be trained with it"},
         {"--chat", CLI_TEXT, &chat, .words = "NAME",
-         .help = "of a .jsonl file: chat format, instead of the model's own"},
-        {"--words", CLI_SWITCH, &words, .help = "of a compiled program: every register by field"},
+         .help = "for a .jsonl file: the chat format, instead of the model's own"},
+        {"--words", CLI_SWITCH, &words, .help = "for a compiled program: print every register by field"},
         {"--json", CLI_SWITCH, &json,
-         .help = "one object a file; of a .jsonl file one an example, with ids and which of them are trained on"},
+         .help = "print one JSON object for each file; for a .jsonl file, one for each example, with ids and which of "
+                 "them are trained on"},
         {"--html", CLI_TEXT, &page.file, .words = "FILE",
-         .help = "of a program: its graph as one page for a browser, which needs nothing else"},
+         .help = "for a program: write its graph as one self-contained page for a browser"},
         {"--profile", CLI_TEXT, &page.profile, .words = "FILE.json",
          .help = "with --html: times from 'propane run --trace FILE.json'"},
         {"--target", CLI_TEXT, &page.options.target, .words = "CHIPS", .standard = "m1,m4",
-         .help = "with --html: chips whose rules and estimates are shown"},
+         .help = "with --html: the chips whose rules and estimates the page shows"},
         {"--path", CLI_TEXT, &page.options.path, .words = "PATH",
          .help = "with --html: direct or coreml, as for check"},
-        {"--function", CLI_TEXT, &page.options.function, .words = "NAME", .help = "with --html: shown first"}};
+        {"--function", CLI_TEXT, &page.options.function, .words = "NAME",
+         .help = "with --html: the function to show first"}};
     int code = cli_parse(argc, argv, flags, sizeof flags / sizeof flags[0], "show FILE...",
                          "Prints what is in a file: programs, weights, models, tokenizers, tokens, instruction data, "
                          "compiled programs.");

@@ -79,14 +79,15 @@ int cmd_tokenize(int argc, char **argv) {
     bool kind_given = false, vocab_given = false;
     const cli_flag flags[] = {
         {"TEXT", CLI_TEXT, &path, .help = "the text: any bytes, UTF-8 for kind chars", .required = true},
-        {"--kind", CLI_CHOICE, &kind, .words = "bpe|chars|bytes", .help = "what to learn", .given = &kind_given},
-        {"--vocab", CLI_INT, &vocab, 257, 65536, "N", "ids that bpe may have", .given = &vocab_given},
+        {"--kind", CLI_CHOICE, &kind, .words = "bpe|chars|bytes", .help = "kind of vocabulary to train",
+         .given = &kind_given},
+        {"--vocab", CLI_INT, &vocab, 257, 65536, "N", "size of the bpe vocabulary, at most", .given = &vocab_given},
         {"--tokenizer", CLI_TEXT, &use, .words = "FILE",
          .help = "use this one (or a model's folder) instead of learning one"},
-        {"--out", CLI_TEXT, &out, .words = "FILE", .help = "where the tokenizer goes"},
-        {"--tokens", CLI_TEXT, &tokens_out, .words = "FILE", .help = "where the token file goes"},
+        {"--out", CLI_TEXT, &out, .words = "FILE", .help = "file for the tokenizer"},
+        {"--tokens", CLI_TEXT, &tokens_out, .words = "FILE", .help = "file for the tokens"},
         {"--print-ids", CLI_CHOICE, &shown, .words = "lines|text",
-         .help = "print the ids that --tokenizer gives each line, or the text as a whole; nothing is written"},
+         .help = "print the ids of each line, or of the text as a whole, with --tokenizer; nothing is written"},
     };
     int code = cli_parse(
         argc, argv, flags, sizeof flags / sizeof flags[0],

@@ -173,9 +173,10 @@ int cmd_watch(int argc, char **argv) {
     double interval = 1;
     const cli_flag flags[] = {
         {"RUN...", CLI_TEXT, &runs, .help = "runs' folders", .required = true},
-        {"--once", CLI_SWITCH, &once, .help = "one screen; so it is off a terminal"},
-        {"--validation", CLI_SWITCH, &w.validation, .help = "of several runs: curves of validation, not of training"},
-        {"--interval", CLI_REAL, &interval, 0.05, 3600, "S", "seconds between two screens"},
+        {"--once", CLI_SWITCH, &once, .help = "print one screen and exit, as without a terminal"},
+        {"--validation", CLI_SWITCH, &w.validation,
+         .help = "for several runs: draw validation curves instead of training curves"},
+        {"--interval", CLI_REAL, &interval, 0.05, 3600, "S", "seconds between screens"},
     };
     int code = cli_parse(argc, argv, flags, sizeof flags / sizeof flags[0], "watch RUN... [flags]",
                          "Shows a training run while it goes on, or one that is over: loss (training and validation), "

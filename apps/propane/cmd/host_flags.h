@@ -23,7 +23,8 @@ propane_status host_verify_set(void *object, const char *name, const char *value
      CLI_TEXT,                                                                                                         \
      &host_blas_standard,                                                                                              \
      .words = "auto|off|LIBRARY",                                                                                      \
-     .help = "who does the processor's large products: a CBLAS, the faster of it and Propane's own kernels, or these", \
+     .help = "library for large products on the CPU: a CBLAS by path, auto for the faster of a CBLAS and Propane's "   \
+             "kernels, off for Propane's kernels",                                                                     \
      .set = host_blas_set}
 
 /* "own kernels", ...: what a cpu device that is opened now does large products with; or why it cannot. */

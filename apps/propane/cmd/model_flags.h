@@ -27,15 +27,17 @@ typedef struct opened_model {
 #define OPENED_ADAPTER_FLAG(o)                                                                                         \
     {"--adapter", CLI_TEXT, &(o).adapter, .words = "DIR", .help = "a LoRA adapter of the model"}
 #define OPENED_TOKENIZER_FLAG(o)                                                                                       \
-    {"--tokenizer", CLI_TEXT, &(o).vocabulary, .words = "FILE", .help = "if there is none in the model's folder"}
+    {"--tokenizer", CLI_TEXT, &(o).vocabulary, .words = "FILE",                                                        \
+     .help = "the vocabulary, if the model's folder has none"}
 #define OPENED_DEVICE_FLAGS(o)                                                                                         \
     {"--device", CLI_TEXT, &(o).device, .words = "URI", .help = "see 'propane devices'"},                              \
-        {"--precision", CLI_CHOICE, &(o).precision, .words = "fp32|fp16", .help = "of the device's programs"},         \
+        {"--precision", CLI_CHOICE, &(o).precision, .words = "fp32|fp16",                                              \
+         .help = "precision of the device's programs"},                                                                \
         {"--weights", CLI_CHOICE, &(o).form, .words = propane_weight_forms(),                                          \
-         .help = "how matrices are stored; fp32: as --precision says; auto: that, or bf16 or fp16 where the model "    \
-                 "fits in"},                                                                                           \
+         .help = "how matrices are stored; fp32: as --precision says; auto: on cpu as in the model's file, elsewhere " \
+                 "as --precision says"},                                                                               \
         HOST_VERIFY_FLAG, HOST_BLAS_FLAG
-#define OPENED_THREADS_FLAG(o) {"--threads", CLI_INT, &(o).threads, 0, 256, "N", "0: one per core"}
+#define OPENED_THREADS_FLAG(o) {"--threads", CLI_INT, &(o).threads, 0, 256, "N", "threads; 0: one per core"}
 #define OPENED_WORK_FLAGS(o)   OPENED_DEVICE_FLAGS(o), OPENED_THREADS_FLAG(o)
 
 /* The weights, with the adapter's added. */

@@ -43,13 +43,14 @@ void train_job_deinit(train_job *j) {
 void train_job_show_flags(train_job *j, cli_flag out[TRAIN_JOB_SHOW_FLAGS]) {
     out[0] = (cli_flag){"--json", CLI_SWITCH, &j->json, .help = "one JSON object a line instead of text"};
     out[1] = (cli_flag){"--logdir", CLI_TEXT, &j->logdir, .words = "DIR",
-                        .help = "TensorBoard event files, in a folder of the run's name"};
+                        .help = "write TensorBoard event files into a folder with the run's name"};
     out[2] = (cli_flag){"--report", CLI_SWITCH, &j->report,
-                        .help = "report.html in the run's folder at the end (--no-report: none)"};
+                        .help = "write report.html into the run's folder at the end (--no-report: none)"};
     out[3] = (cli_flag){"--progress", CLI_CHOICE, &j->form, .words = PROGRESS_FORMS,
                         .help = "bar: one line that is redrawn; plain: lines with the time; auto: a bar on a terminal"};
-    out[4] = (cli_flag){"--background", CLI_SWITCH, &j->background,
-                        .help = "at the lowest priority, with pauses while the machine runs on its battery or is hot"};
+    out[4] =
+        (cli_flag){"--background", CLI_SWITCH, &j->background,
+                   .help = "train at the lowest priority and pause while the machine runs on its battery or is hot"};
 }
 
 static propane_status train_job_set_place(void *object, const char *name, const char *value, propane_error *err) {

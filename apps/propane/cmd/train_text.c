@@ -192,10 +192,10 @@ static const train_job_kind text_kind = {
 static int train_text_parse(train_job *j, bool *power, int argc, char **argv) {
     cli_flag shown[1 + TRAIN_JOB_SHOW_FLAGS] = {
         {"--power", CLI_SWITCH, power,
-         .help = "tell the joules that the machine used for each step, see 'propane power'"}};
+         .help = "print the joules that the machine used for each step, see 'propane power'"}};
     train_job_show_flags(j, shown + 1);
     const cli_flag place[] = {
-        train_job_place_flag(j, "a model to start from, as --init; with --resume the run's folder")};
+        train_job_place_flag(j, "the model to start from, as --init; with --resume, the run's folder")};
     const train_flags groups[] = {
         {NULL, NULL, place, 1, NULL, 0},
         {"Text", "data", NULL, 0, NULL, 0},
