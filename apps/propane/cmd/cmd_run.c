@@ -307,12 +307,10 @@ int cmd_run(int argc, char **argv) {
                  "(.hwx, .anec: its registers are executed in software)",
          .required = true},
         {"--input", CLI_TEXTS, &j.input_list, .max = MAX_GIVEN, .words = "NAME=FILE",
-         .help = "an array (.npy) or an image (.png, .jpg); FILE.npz: several; an array with one more dimension in "
-                 "front: a "
-                 "value for each of several runs"},
+         .help = "an array (.npy) or an image (.png, .jpg); FILE.npz: several arrays; an array with one more "
+                 "dimension in front: a value for each run"},
         {"--resize", CLI_SWITCH, &j.session.resize, .help = "scale images to the input's size"},
-        {"--seed", CLI_INT, &j.seed, 0, 1e15, "N",
-         "fill the inputs that are not given with random numbers from this seed"},
+        {"--seed", CLI_INT, &j.seed, 0, 1e15, "N", "fill inputs that are not given with random numbers"},
         {"--output", CLI_TEXT, &j.output, .words = "DIR", .help = "write each output and state as DIR/NAME.npy"},
         {"--keep", CLI_SWITCH, &j.session.keep, .help = "return every value that the program computes as an output"},
         {"--function", CLI_TEXT, &j.session.function, .words = "NAME",
@@ -321,8 +319,7 @@ int cmd_run(int argc, char **argv) {
          .help = "shape of an input that the file leaves open; left out: that of its --input, else the file's default"},
         {"--device", CLI_TEXT, &j.session.device, .words = "DEVICE", .help = "cpu, sim:m4, ane, ..."},
         {"--precision", CLI_CHOICE, &j.session.precision, .words = "typed|fp16|fp32|bf16",
-         .help =
-             "typed, fp16: the program's types; fp32: every fp16 becomes fp32; bf16: products of bfloat16 operands"},
+         .help = "typed, fp16: the program's types; fp32: every fp16 becomes fp32; bf16: products of bfloat16"},
         {"--threads", CLI_INT, &threads, 0, 1024, "N", "threads; 0: one per core"},
         HOST_BLAS_FLAG,
         {NULL, CLI_HEADING, NULL, .help = "times:"},
