@@ -137,7 +137,7 @@ static int flags_parse_positional(int argc, char **argv, int i, int index, const
     cli_list *list = f->out;
     if (!list->count) list->items = &argv[i];
     if (list->items + list->count != &argv[i])
-        return cli_misuse(argv[0], "flags must stand before or behind all of %s", f->name);
+        return cli_misuse(argv[0], "flags must come before or after all of %s", f->name);
     list->count++;
     return -1;
 }

@@ -225,7 +225,7 @@ TEST(events_only_grow) {
     EXPECT_OK(propane_event_wait(event, 7, 0, &err));
     EXPECT_OK(propane_event_wait(event, 0, -1, &err));
     int64_t begin = clock_ns();
-    EXPECT_FAIL(propane_event_wait(event, 8, 20, &err), PROPANE_ERR_LIMIT, "after 20 ms it stands at 7, not yet at 8");
+    EXPECT_FAIL(propane_event_wait(event, 8, 20, &err), PROPANE_ERR_LIMIT, "after 20 ms its value is 7, not yet 8");
     EXPECT(clock_ns() - begin >= 20000000);
     propane_event_free(event);
     propane_event_free(NULL);

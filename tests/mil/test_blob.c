@@ -169,7 +169,7 @@ static void refused(int at, int bytes, uint64_t value, uint64_t offset, const ch
 
 TEST(malformed_records_are_refused) {
     use_temp("m.bin");
-    refused(64, 4, 0, 64, "begins with 0x00000000 and not with 0xDEADBEEF");
+    refused(64, 4, 0, 64, "begins with 0x00000000 instead of 0xDEADBEEF");
     refused(68, 4, 99, 64, "the code 99, which is not known");
     refused(68, 4, 0, 64, "the code 0, which is not known");
     refused(72, 8, 7, 64, "7 bytes are no whole number of fp16 elements");
@@ -179,8 +179,8 @@ TEST(malformed_records_are_refused) {
     refused(80, 8, 64, 64, "overlaps the record");
     refused(80, 8, (uint64_t)1 << 63, 64, "ends beyond the end of the file");
     refused(216, 8, 8, 192, "8 unused bits are not possible with elements of 4 bits");
-    refused(0, 4, 2, 0, "records stand behind the file's header, from offset 64 on");
-    refused(0, 4, 2, 65, "no record stands here");
+    refused(0, 4, 2, 0, "records follow the file's header, from offset 64 on");
+    refused(0, 4, 2, 65, "this is not a record");
     refused(0, 4, 2, 256, "the file has only 259 bytes");
     refused(0, 4, 2, UINT64_MAX - 63, "the file has only 259 bytes");
     /* The writers that set one byte in place of size and offset: 0x08 at byte 10 reads as 512 * 512 * 2 bytes. */
@@ -219,7 +219,7 @@ TEST(wrong_files_are_refused) {
     by_hand(file);
     not_a_file(file, 63, "63 bytes are no weight file");
     not_a_file(file, 0, "0 bytes are no weight file");
-    not_a_file(file + 64, 100, "record at offset 0: a record stands where the 64-byte file header must be");
+    not_a_file(file + 64, 100, "record at offset 0: a record is where the 64-byte file header must be");
     put(file + 4, 4, 1);
     not_a_file(file, sizeof file, "version 1; only version 2 is known (1 is the older Espresso format)");
 }

@@ -166,7 +166,7 @@ static void cmd_serve_log(void *context, const char *line) {
         return;
     }
     text_harmless(shown, sizeof shown, line, strlen(line), "");
-    if (lost) printf("%lu lines were not written: nobody took them\n", lost);
+    if (lost) printf("%lu lines were not written, as no process read them\n", lost);
     lost = 0;
     printf("%s\n", shown);
     fflush(stdout);

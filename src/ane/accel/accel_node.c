@@ -130,7 +130,7 @@ propane_status accel_node_open(const char *which, accel_node **out, propane_erro
         status = accel_node_inside(n, which + strlen(inside), err);
     } else if (*which && *which != '/')
         status = propane_fail(err, PROPANE_ERR_INVALID,
-                              "device accel: nothing or a node's path stands behind its name, not '%.40s'", which);
+                              "device accel: a node's path or nothing may follow the name, not '%.40s'", which);
     else
         status = *which ? accel_node_try(n, which, err) : accel_node_first(n, err);
     if (status) {

@@ -68,7 +68,7 @@ static propane_status api_check_read(const propane_check_options *options, const
     propane_error why = {0};
     *out = (chip_check_options){.targets = targets};
     PROPANE_TRY(api_take(&o, sizeof o, options, "propane_check_options", err));
-    if (o.per_rule < 0) return propane_fail(err, PROPANE_ERR_INVALID, "per_rule is %d; 0 stands for 20", o.per_rule);
+    if (o.per_rule < 0) return propane_fail(err, PROPANE_ERR_INVALID, "per_rule is %d; 0 means 20", o.per_rule);
     if (chip_find_list(o.target ? o.target : "all", targets, &out->target_count, &why))
         return propane_fail(err, why.status, "target: %s", why.text);
     if (o.os && !api_check_read_os(o.os, &out->os))
@@ -245,7 +245,7 @@ propane_status propane_report_print_look(const propane_report *report, const pro
     text t = {0};
     *out = NULL;
     PROPANE_TRY(api_take(&o, sizeof o, look, "propane_look", err));
-    if (o.width < 0) return propane_fail(err, PROPANE_ERR_INVALID, "width is %d; 0 stands for any", o.width);
+    if (o.width < 0) return propane_fail(err, PROPANE_ERR_INVALID, "width is %d; 0 means any", o.width);
     chip_report_print(report->r, &(chip_print){o.styled, o.width}, &t);
     if (report->planned) placement_diff_print(&report->plan, &t);
     return api_give_text(&t, out, NULL, err);

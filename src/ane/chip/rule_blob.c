@@ -8,7 +8,7 @@
 bool chip_rule_blob_header(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     const chip_blob *b = view->blob;
     if (b->bytes < 64) return chip_found(out, "the file has %zu bytes; the header alone has 64", b->bytes);
-    if (bytes_u32(b->data) == CHIP_BLOB_SENTINEL) return chip_found(out, "a record stands where the header must be");
+    if (bytes_u32(b->data) == CHIP_BLOB_SENTINEL) return chip_found(out, "a record is where the header must be");
     uint32_t version = bytes_u32(b->data + 4);
     return version != (uint32_t)view->limit->value && chip_found(out, "the header says version %u", version);
 }
@@ -39,7 +39,7 @@ bool chip_rule_record_stray(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
 bool chip_rule_record_align(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     const chip_record *r = view->record;
     if (r->offset % CHIP_BLOB_ALIGN)
-        return chip_found(out, "a record stands at offset %llu", (unsigned long long)r->offset);
+        return chip_found(out, "a record is at offset %llu", (unsigned long long)r->offset);
     return r->data % CHIP_BLOB_ALIGN && chip_found(out, "the record at offset %llu: its data begins at %llu",
                                                    (unsigned long long)r->offset, (unsigned long long)r->data);
 }
@@ -80,5 +80,5 @@ bool chip_rule_record_type(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
 bool chip_rule_reference(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     unsigned long long at = view->offset;
     if (view->record->sentinel == CHIP_BLOB_SENTINEL) return false; /* where it stands is rule B2 */
-    return chip_found(out, "BLOBFILE names offset %llu of %.200s, and no record stands there", at, view->blob->path);
+    return chip_found(out, "BLOBFILE names offset %llu of %.200s, where no record is", at, view->blob->path);
 }

@@ -25,7 +25,7 @@ bool chip_rule_surface_sizes(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
 static bool rule_run_unsorted(const chip_surface *s, int count, char out[CHIP_TEXT_BYTES]) {
     for (int i = 1; i < count; i++)
         if (strcmp(s[i - 1].name, s[i].name) > 0)
-            return chip_found(out, "'%.60s' stands before '%.60s'", s[i - 1].name, s[i].name);
+            return chip_found(out, "'%.60s' precedes '%.60s'", s[i - 1].name, s[i].name);
     return false;
 }
 

@@ -68,6 +68,6 @@ propane_status propane_event_wait(propane_event *event, uint64_t value, int time
     uint64_t reached = atomic_load(&event->value);
     pthread_mutex_unlock(&event->mutex);
     if (reached >= value) return PROPANE_OK;
-    return propane_fail(err, PROPANE_ERR_LIMIT, "event: after %d ms it stands at %llu, not yet at %llu", timeout_ms,
+    return propane_fail(err, PROPANE_ERR_LIMIT, "event: after %d ms its value is %llu, not yet %llu", timeout_ms,
                         (unsigned long long)reached, (unsigned long long)value);
 }

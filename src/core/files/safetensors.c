@@ -399,8 +399,9 @@ static propane_status safetensors_compare_sum(const safetensors *s, const safete
     if (strncmp(found, stored, SUM_DIGITS) == 0) return PROPANE_OK;
     char whose[120] = "its";
     if (t) snprintf(whose, sizeof whose, "tensor '%s': its", safetensors_quote(t->name).text);
-    return propane_fail(err, PROPANE_ERR_INVALID, "%s: %s checksum is %s, but %.16s stands in it: the file is damaged",
-                        s->source, whose, found, stored);
+    return propane_fail(err, PROPANE_ERR_INVALID,
+                        "%s: %s checksum is %s instead of the stored %.16s: the file is damaged", s->source, whose,
+                        found, stored);
 }
 
 /* The header with all digits zeros, or in the old form the whole file. */

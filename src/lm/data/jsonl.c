@@ -84,8 +84,7 @@ static propane_status jsonl_append(train_examples *e, const token_list *ids, con
             e->learn[at + (int64_t)k] = 1, learnt++;
     if (learnt == 0)
         return propane_fail(err, PROPANE_ERR_INVALID, "there is nothing to learn in it: %s",
-                            ids->count == 1 ? "it is a single token, which nothing stands before"
-                                            : "the answer is empty");
+                            ids->count == 1 ? "it is a single token, which nothing precedes" : "the answer is empty");
     e->start[++e->count] = at + (int64_t)ids->count;
     e->learnt += learnt;
     return PROPANE_OK;

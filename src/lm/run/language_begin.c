@@ -353,8 +353,7 @@ propane_status language_begin(language_run *t, const train_input *input, propane
     PROPANE_TRY(language_check_options(o, input->config, err));
     PROPANE_TRY(language_check_pairs(o, input, err));
     if (o->outer > 0 && (!o->mpi || mpi_size(o->mpi) == 1))
-        log_tell("--outer %lld does nothing: one process has nobody to agree with; start several with mpirun",
-                 (long long)o->outer);
+        log_tell("--outer %lld has no effect in a single process; start several with mpirun", (long long)o->outer);
     if (strcmp(o->weights, "auto") == 0) PROPANE_TRY(weight_mode_choose(o->device, &o->weights, NULL, err));
     t->input = *input;
     t->input.initial = NULL; /* both are needed while the run is made only */

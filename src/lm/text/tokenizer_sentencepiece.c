@@ -187,11 +187,11 @@ static propane_status sp_check(const sp_model *m, const char *source, propane_er
                             "%s: it ends after %lld pieces and does not say %s: it is cut off", source,
                             (long long)m->count, m->trained ? "how text is prepared" : "what model they are of");
     const char *what = m->kind != PAIRS && m->kind != UNIGRAM ? "it is neither a BPE nor a Unigram model"
-                       : m->suffix       ? "its word marks stand behind words (treat_whitespace_as_suffix)"
+                       : m->suffix       ? "its word marks follow words (treat_whitespace_as_suffix)"
                        : m->denormalizer ? "it has rules for decoded text (denormalizer_spec)"
                                          : NULL;
     if (m->kind == UNIGRAM && m->unk < 0)
-        return propane_fail(err, PROPANE_ERR_INVALID, "%s: none of its %lld pieces stands for unknown characters",
+        return propane_fail(err, PROPANE_ERR_INVALID, "%s: none of its %lld pieces is the one for unknown characters",
                             source, (long long)m->count);
     const int64_t ids[] = {m->unk, m->bos, m->eos};
     static const char *const names[] = {"unk_id", "bos_id", "eos_id"};

@@ -260,7 +260,7 @@ static void where_add_gpu(const where_question *q, const chip *c, double flops, 
     cost_unit u;
     where_processor(q, c, flops, &work, &u);
     *r = (where_row){
-        .unit = WHERE_GPU, .plan = "", .reason = "not known: nobody has stated a rate of such work on this chip"};
+        .unit = WHERE_GPU, .plan = "", .reason = "not known: no rate of such work is published for this chip"};
     if (!cost_gpu(c, &work, &u)) return;
     r->known = true;
     r->plan = u.software;

@@ -8,7 +8,7 @@
 @ printf '#!/bin/sh\nsed -nE "s/.*\\"val_loss\\":([0-9.]+).*/\\1/p" $1 | tail -1\n' > ../bin/last; chmod +x ../bin/last
 # one worker trains as alone; and what cannot be is said
 $ away --steps 20 --run one > one.log; ranks 1 away --steps 20 --run one.outer --outer 8 2> told > one.outer.log; cmp one/model.safetensors one.outer/model.safetensors; cat told
-> propane: --outer 8 does nothing: one process has nobody to agree with; start several with mpirun
+> propane: --outer 8 has no effect in a single process; start several with mpirun
 = 0
 $ for o in "--outer 10 --node-ranks 2" "--outer-warmup 5"; do ranks 3 away --batch 9 --run bad $o 2>&1 | sed -n 's/.*rank [012] of 3: //p' | head -1; done
 > --node-ranks 2: 3 ranks cannot be shared out among such workers; give a divisor

@@ -24,7 +24,7 @@ $ propane generate rot --prompt ab --count 4; propane eval rot --ids ids.txt; pr
 2~ propane chat: rot/model.safetensors: tensor 'model.layers.0.self_attn.q_proj.weight': its checksum is *: the file is damaged
 2~ propane serve: rot/model.safetensors: tensor 'model.layers.0.self_attn.q_proj.weight': its checksum is *: the file is damaged
 2~ propane train: rot/model.safetensors: tensor 'model.layers.0.self_attn.q_proj.weight': its checksum is *: the file is damaged
-2~ propane eval: sums.safetensors: its checksum is *, but 0000000000000000 stands in it: the file is damaged
+2~ propane eval: sums.safetensors: its checksum is * instead of the stored 0000000000000000: the file is damaged
 2~ propane generate: rotten/adapter_model.safetensors: tensor '*': its checksum is *: the file is damaged
 = 1
 # Taken as they are where that is asked for.

@@ -108,7 +108,7 @@ $ ranks 2 away --steps 40 --run p1 --wire int4 > p1.log; ranks 2 away --steps 20
 = 0
 $ ranks 4 propane train --data text --run o2 --resume --steps 60 --json > o4.log; propane train --data text --run o2 --resume --steps 80 --json > o1b.log; tail -n 1 o1.log o1b.log | sed -nE 's/.*"val_loss":([0-9.]*).*/\1/p' | awk '{v[NR] = $1} END {print (v[2] < v[1])}'
 > 1
-2> propane: --outer 10 does nothing: one process has nobody to agree with; start several with mpirun
+2> propane: --outer 10 has no effect in a single process; start several with mpirun
 = 0
 # messages only where they agree, 4.3 bits a number: one eighth of fp32's bytes, one tenth of the steps
 $ grep -c outer_bytes o1/log.jsonl; for r in o1 p1; do sed -nE 's/.*"outer_bytes":([0-9]*).*/\1/p' $r/log.jsonl | sort -u; done | awk '{v[NR] = $1} END {print NR, (v[2] > v[1] / 8 && v[2] < v[1] / 7.4)}'

@@ -129,7 +129,7 @@ $ printf 'PAR1...............' > table.parquet; learn table.parquet
 2> propane train: table.parquet: not a text: it is a Parquet table: write it as JSON lines, in Python: Dataset.from_parquet(FILE).to_json(FILE)
 = 1
 $ printf '{"prompt":"lin","completion":"e"}\n' > joined.jsonl; learn joined.jsonl
-2> propane train: joined.jsonl:1: there is nothing to learn in it: it is a single token, which nothing stands before
+2> propane train: joined.jsonl:1: there is nothing to learn in it: it is a single token, which nothing precedes
 = 1
 # a small rate alone: its end is a tenth of it
 $ printf '{"prompt":"line","completion":" 1"}\n' > one.jsonl; learn one.jsonl --lr 1e-5 --steps 3 --warmup 0 > log; grep -o 'lr [^ ]*' out

@@ -5,7 +5,7 @@
 $ propane serve m --port 0 --threads 1 > lines 2> errors & pid=$!; exec 3< lines; read -r said <&3; url=$(echo "$said" | sed -n "s/.*\(http:[^ ]*\)\/v1 .*/\1/p"); curl -s -o /dev/null -w '%{http_code}\n' "$url/health?n=[1-1500]" | sort | uniq -c | sed 's/^ *//'; head -c 50000 <&3 > drained; curl -s -o /dev/null "$url/health?last"; kill -TERM $pid; wait $pid; echo "ended with $?"; cat <&3 >> drained; sed -n 's/^[0-9]* lines were/N lines were/p' drained; tail -1 drained; grep -c GET drained | awk '{print ($1 > 500 && $1 < 1500)}'
 > 1500 200
 > ended with 0
-> N lines were not written: nobody took them
+> N lines were not written, as no process read them
 > stopped
 > 1
 = 0

@@ -53,7 +53,7 @@ static propane_status blob_check_header(mil_blob_file *f, propane_error *err) {
                             f->path, f->map.bytes);
     if (bytes_u32(p) == SENTINEL)
         return propane_fail(err, PROPANE_ERR_INVALID,
-                            "%s: record at offset 0: a record stands where the 64-byte file header must be", f->path);
+                            "%s: record at offset 0: a record is where the 64-byte file header must be", f->path);
     uint32_t version = bytes_u32(p + 4);
     const char *other = version == 2 ? "" : file_disguise(p, f->map.bytes); /* a count may look like anything */
     if (*other) return propane_fail(err, PROPANE_ERR_INVALID, "%s: it holds no weights%s", f->path, other);
@@ -133,13 +133,13 @@ static propane_status blob_check_extent(const mil_blob_file *f, uint64_t offset,
 
 propane_status mil_blob_get(const mil_blob_file *file, uint64_t offset, mil_blob *out, propane_error *err) {
     if (offset < RECORD_BYTES)
-        return blob_record_fail(file, offset, err, "records stand behind the file's header, from offset 64 on");
+        return blob_record_fail(file, offset, err, "records follow the file's header, from offset 64 on");
     if (offset > file->map.bytes || file->map.bytes - offset < RECORD_BYTES)
         return blob_record_fail(file, offset, err, "the file has only %zu bytes", file->map.bytes);
     const uint8_t *p = file->map.data + offset;
     if (bytes_u32(p) != SENTINEL)
-        return blob_record_fail(file, offset, err,
-                                "it begins with 0x%08X and not with 0xDEADBEEF: no record stands here", bytes_u32(p));
+        return blob_record_fail(file, offset, err, "it begins with 0x%08X instead of 0xDEADBEEF: this is not a record",
+                                bytes_u32(p));
     uint32_t code = bytes_u32(p + 4);
     uint64_t bytes = bytes_u64(p + 8), data = bytes_u64(p + 16), padding = bytes_u64(p + 24);
     if (blob_is_stray(p)) {
@@ -149,7 +149,7 @@ propane_status mil_blob_get(const mil_blob_file *file, uint64_t offset, mil_blob
             return blob_record_fail(
                 file, offset, err,
                 "size and data offset were not written, only the byte 0x%02x of a size, and no data "
-                "stands after it; write the u64 size at byte 8 and the u64 data offset at byte 16",
+                "follows it; write the u64 size at byte 8 and the u64 data offset at byte 16",
                 p[10]);
     }
     if (bytes > UINT64_MAX - data)

@@ -98,7 +98,7 @@ propane_status package_older_refuse(const Coreml__Model *model, const char *what
     return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "%s is %s, which Propane does not read; %s", what,
                         package_older_name(model),
                         row >= 0             ? older[row].advice
-                        : model->suppression ? "it stands behind a detector: give the pipeline of both"
+                        : model->suppression ? "it follows a detector: give the pipeline of both"
                                              : "convert the original model with coremltools, ct.convert(..., "
                                                "convert_to=\"mlprogram\")");
 }

@@ -78,7 +78,7 @@ static propane_status program_wire_read_tensor_type(reader *r, const Coreml__Ten
 
 static propane_status program_wire_read_bare(reader *r, const Coreml__ValueType *t, mil_type *out) {
     if (t && t->kind_case == COREML__VALUE_TYPE__KIND_TENSOR) return program_wire_read_tensor_type(r, t->tensor, out);
-    return program_wire_fail(r, "a type that is no tensor stands inside a state, list or dictionary");
+    return program_wire_fail(r, "a state, list or dictionary contains a type that is not a tensor");
 }
 
 static propane_status program_wire_read_type(reader *r, const Coreml__ValueType *t, mil_type *out) {

@@ -55,7 +55,7 @@ static propane_status package_wire_walk_field(walk *w, const ProtobufCMessageDes
     default: return package_wire_broken(w, first, "a field of a kind that is not used");
     }
     if (number > (uint64_t)(end - *at))
-        return package_wire_broken(w, first, "a field is longer than what it stands in");
+        return package_wire_broken(w, first, "a field is longer than the message that contains it");
     first = *at;
     *at += number;
     if ((tag & 7) != 2) return PROPANE_OK;
