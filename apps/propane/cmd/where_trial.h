@@ -10,9 +10,9 @@
 
 typedef struct where_trial {
     const char *model, *data;
-    const char *mode; /* "full" or "lora"; NULL: both, where the model has weights */
+    const char *mode;                              /* "full" or "lora"; NULL: both, where the model has weights */
     int64_t lora_rank, batch, context, accumulate; /* lora_rank 0: 8 */
-    double seconds; /* of training, after the first step */
+    double seconds;                                /* of training, after the first step */
     bool json;
 } where_trial;
 
