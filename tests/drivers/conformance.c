@@ -693,7 +693,7 @@ CONFORM(requests_signal_and_wait_for_one_another) {
     }
     expect_sum(&a, 0);
     expect_sum(&b, 50);
-    EXPECT_FAIL(propane_event_wait(event, 21, 1, &err), PROPANE_ERR_LIMIT, "stands at 20, not yet at 21");
+    EXPECT_FAIL(propane_event_wait(event, 21, 1, &err), PROPANE_ERR_LIMIT, "value is 20, not yet 21");
     adder_free(&b);
     propane_event_free(event);
     adder_free(&a);
