@@ -132,9 +132,9 @@ class Handle:
 
     def close(self) -> None:
         """Frees it now. Closing again does nothing."""
-        pointer, self._pointer = self._pointer, None
-        if pointer is not None:
-            ffi.release(pointer)
+        if self._pointer is not None:
+            ffi.release(self._pointer)  # twice does no harm, where Ctrl-C comes before the next line
+        self._pointer = None
 
     def __enter__(self) -> Self:
         return self

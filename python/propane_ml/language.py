@@ -4,6 +4,7 @@ a text is a stream that goes on by one token whenever it is asked; nothing of th
 Ctrl-C and exceptions are the caller's own."""
 from __future__ import annotations
 
+import operator
 import threading
 import weakref
 from dataclasses import dataclass
@@ -125,66 +126,74 @@ def propane_ml_on_token(context: Any, token: Any) -> bool:
     return True
 
 
-class Text(Handle, Iterator[Token]):
-    """A text that is being written: an iterator of Token. `result` is the Generation so far; after the last token it is whole.
-    close(), or dropping it, ends the text; so does Ctrl-C."""
+_NOTHING = Token("", -1, False, None, ())
+
+
+class _Stream(Handle):
+    """The library's side of a Text: its place among the texts of the model, what it has written, why it ended."""
 
     def __init__(self, model: Model, ids: List[int], sampling: Mapping[str, Any], chat: Any = None) -> None:
         self._model, self._err = model, error()
         self._options, self._keep = _sampling(sampling)
         self._made: List[Token] = []
-        self._told: List[Token] = []
         self._ids, self._context, self._chat = ffi.new("int32_t[]", ids), ffi.new_handle(self._made), chat
+        self._told: List[Token] = []
         self._given, self._reused, self._finish = len(ids), 0, "cancelled"
         if chat is not None:
             self._options.chat = chat
+
+    def tokens(self) -> Iterator[Token]:
+        """Two that say nothing, then the text: after the first, whatever ends it frees its place; after the second, it has one.
+        In an iterator's own __next__ Ctrl-C could come before the first line, and a traceback that is kept would keep the text
+        and its place."""
+        try:
+            try:
+                yield _NOTHING
+                self._begin()
+                yield _NOTHING
+                while self._made or self._advance():
+                    if self._made:
+                        yield self._next()
+            finally:
+                self.close()
+        finally:  # Ctrl-C may have come before the first line of close()
+            self.close()
+
+    def _next(self) -> Token:
+        token = self._made.pop(0)
+        if self._options.logprobs < 0:
+            token = Token(token.text, token.id, token.end, None, ())
+        self._told.append(token)
+        return token
+
+    def _begin(self) -> None:
         out = ffi.new("propane_stream **")
         try:
-            with model._lock:
-                generator = model._writer()
-                check(lib.propane_stream_begin(generator, self._ids, len(ids), self._options, lib.propane_ml_on_token,
-                                               self._context, out, self._err), self._err)
+            with self._model._lock:
+                check(lib.propane_stream_begin(self._model._writer(), self._ids, len(self._ids), self._options,
+                                               lib.propane_ml_on_token, self._context, out, self._err), self._err)
                 self._own(out[0], lib.propane_stream_free)
-                model._texts.add(self)
-        except BaseException:  # Ctrl-C at any of these lines: a traceback that is kept would keep the text, and its place
-            self.close()
-            raise
-
-    def __iter__(self) -> Text:
-        return self
-
-    def __next__(self) -> Token:
-        try:
-            while not self._made:
-                if self.closed or not self._advance():
-                    raise StopIteration
-            token = self._made.pop(0)
-            if self._options.logprobs < 0:
-                token = Token(token.text, token.id, token.end, None, ())
-            self._told.append(token)
-            return token
-        except KeyboardInterrupt:  # as in __init__
-            self.close()
+                self._model._streams.add(self)
+        except BaseException:
+            if self.closed and out[0] != ffi.NULL:  # Ctrl-C before it was owned
+                lib.propane_stream_free(out[0])
             raise
 
     def _advance(self) -> bool:
         """One id more for each text of the model; False: this one is done."""
         with self._model._lock:
-            if lib.propane_stream_done(self._alive()):
+            if self.closed:
+                return False
+            if lib.propane_stream_done(self._pointer):
                 out = structure("propane_generation")
                 check(lib.propane_stream_result(self._pointer, out, self._err), self._err)
                 self._finish, self._reused = text(lib.propane_finish_name(out.finish)), int(out.reused)
                 self.close()
                 return bool(self._made)
-            try:
-                check(lib.propane_generator_advance(self._model._writer(), self._err), self._err)
-                raise_interrupt()
-            except BaseException:  # its place is free for another text
-                self.close()
-                raise
+            check(lib.propane_generator_advance(self._model._writer(), self._err), self._err)
+            raise_interrupt()
             return True
 
-    @property
     def result(self) -> Generation:
         return Generation("".join(t.text for t in self._told), self._finish, tuple(t.id for t in self._told if t.id >= 0),
                           self._given, self._reused)
@@ -192,6 +201,42 @@ class Text(Handle, Iterator[Token]):
     def close(self) -> None:
         with self._model._lock:
             super().close()
+
+
+class Text(Iterator[Token]):
+    """A text that is being written: an iterator of Token. `result` is the Generation so far; after the last token it is whole.
+    close(), or dropping it, ends the text; so does Ctrl-C."""
+
+    def __init__(self, stream: _Stream) -> None:
+        try:
+            self._stream, self._tokens = stream, stream.tokens()
+            next(self._tokens)
+            next(self._tokens)
+        except BaseException:  # Ctrl-C after the last of them
+            stream.close()
+            raise
+
+    # Without a frame of their own, in which Ctrl-C could come before tokens() sees it.
+    __iter__ = property(operator.attrgetter("_tokens.__iter__"))
+    __next__ = property(operator.attrgetter("_tokens.__next__"))
+
+    @property
+    def closed(self) -> bool:
+        return self._stream.closed
+
+    def close(self) -> None:
+        """Ends the text. Closing again does nothing."""
+        self._stream.close()
+
+    def __enter__(self) -> Text:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def result(self) -> Generation:
+        return self._stream.result()
 
 
 class Model(Handle):
@@ -207,7 +252,7 @@ class Model(Handle):
         self._own(out[0], lib.propane_model_free)
         self.tokenizer = self._vocabulary(tokenizer)
         self._choice = (device, precision, weights, context, parallel)
-        self._texts: "weakref.WeakSet[Text]" = weakref.WeakSet()
+        self._streams: "weakref.WeakSet[_Stream]" = weakref.WeakSet()
         self._generator: Any = None
         self._files: Any = None  # a folder that goes with it
         self._lock = threading.RLock()
@@ -265,20 +310,23 @@ class Model(Handle):
 
         prompt: a text, or ids as they are. sampling: count (200), temperature (0.8; 0: the likeliest), top_k, top_p (0.95),
         min_p, repetition, frequency, presence, seed (1), stops (texts), ignore_end, logprobs (N likeliest ids with each)."""
-        return Text(self, self._ids(prompt), sampling)
+        return Text(_Stream(self, self._ids(prompt), sampling))
 
     def complete(self, prompt: Union[str, Sequence[int]], on_token: Optional[Callable[[Token], Optional[bool]]] = None,
                  **sampling: Any) -> Generation:
         """Writes on and gives the whole text. on_token: told each Token; False ends the text, an exception too."""
-        return _whole(self.generate(prompt, **sampling), on_token)
+        return _whole(_Stream(self, self._ids(prompt), sampling), on_token)
 
     def chat(self, messages: Messages, *, format: Optional[str] = None,
              on_token: Optional[Callable[[Token], Optional[bool]]] = None, **sampling: Any) -> Generation:
         """The answer to a conversation of {"role", "content"}, in the model's own format or that of a name ("chatml")."""
-        return _whole(self.chat_stream(messages, format=format, **sampling), on_token)
+        return _whole(self._answer(messages, format, sampling), on_token)
 
     def chat_stream(self, messages: Messages, *, format: Optional[str] = None, **sampling: Any) -> Text:
         """The same, token by token. Where the context is too short the oldest turns are left out."""
+        return Text(self._answer(messages, format, sampling))
+
+    def _answer(self, messages: Messages, format: Optional[str], sampling: Mapping[str, Any]) -> _Stream:
         if self.tokenizer is None:
             raise invalid("a conversation needs a tokenizer, and this model has none; give tokenizer=")
         keep = [(ffi.new("char[]", str(m["role"]).encode()), ffi.new("char[]", str(m["content"]).encode())) for m in messages]
@@ -294,11 +342,11 @@ class Model(Handle):
             given = list(ffi.unpack(ids[0], count[0]))
         finally:
             lib.propane_free(ids[0])
-        return Text(self, given, sampling, chat)
+        return _Stream(self, given, sampling, chat)
 
     def _idle_writer(self) -> Any:
         """The generator, which is used from its beginning: no text may be under way. With the lock."""
-        if any(not t.closed for t in self._texts):
+        if any(not t.closed for t in self._streams):
             raise invalid("a text is being written: finish or close it first")
         return self._writer()
 
@@ -347,7 +395,7 @@ class Model(Handle):
     def close(self) -> None:
         """Frees it and its texts now."""
         with self._lock:
-            for written in list(self._texts):
+            for written in list(self._streams):
                 written.close()
             generator, self._generator = self._generator, None
             if generator is not None:
@@ -358,12 +406,17 @@ class Model(Handle):
         return f"<Model {self.architecture}, {self.parameters / 1e6:.1f} M parameters, context {self.context}>"
 
 
-def _whole(written: Text, on_token: Optional[Callable[[Token], Optional[bool]]]) -> Generation:
-    with written:
-        for token in written:
-            if on_token is not None and on_token(token) is False:
-                break
-        return written.result
+def _whole(stream: _Stream, on_token: Optional[Callable[[Token], Optional[bool]]]) -> Generation:
+    try:
+        try:
+            for token in stream.tokens():
+                if token is not _NOTHING and on_token is not None and on_token(token) is False:
+                    break
+        finally:
+            stream.close()
+    finally:  # as in tokens()
+        stream.close()
+    return stream.result()
 
 
 def _sampling(given: Mapping[str, Any]) -> Tuple[Any, Any]:

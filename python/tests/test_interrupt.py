@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: MIT
 """Ctrl-C while the library works: what would take hours ends at once with KeyboardInterrupt, and goes on afterwards."""
 import contextlib
+import inspect
 import os
 import signal
+import sys
 import threading
 import time
 
@@ -11,6 +13,7 @@ import pytest
 from conftest import data, mil
 
 import propane_ml as propane
+from propane_ml import language
 
 LOOP = mil('int32 zero = const()[name = string("zero"), val = int32(0)];\n'
            "int32 n, tensor<fp32, [4]> y = while_loop(loop_vars = (zero, x)) (int32 i, tensor<fp32, [4]> a) {\n"
@@ -92,17 +95,60 @@ def test_generation_and_chat():
     assert model.complete(prompt, count=8, temperature=0).ids == expected
 
 
-def test_a_text_whose_traceback_is_kept_leaves_its_place():
-    class Interrupted(list):
-        def append(self, token):
-            raise KeyboardInterrupt
+class _At:
+    """Ctrl-C at the n-th line or call of the package's texts, as a signal's handler would raise it."""
 
+    def __init__(self, count):
+        self.left = count
+
+    def __call__(self, frame, event, argument):
+        if frame.f_code.co_filename != language.__file__:
+            return None
+        # A signal that comes as a generator goes on is the generator's own exception; one of a trace function is not.
+        if event == "line" or (event == "call" and not frame.f_code.co_flags & inspect.CO_GENERATOR):
+            self.left -= 1
+            if self.left == 0:
+                raise KeyboardInterrupt
+        return self
+
+
+def _one_by_one(model):
+    for _ in model.generate([1, 2, 3], count=3, temperature=0):
+        pass
+
+
+def _some(model):
+    for token in model.generate([1, 2, 3], count=20, temperature=0):
+        if token.id >= 0:
+            break
+
+
+def _whole(model):
+    model.complete([1, 2, 3], count=3, temperature=0)
+
+
+def _until_told(model):
+    model.complete([1, 2, 3], on_token=lambda token: False, count=20, temperature=0)
+
+
+@pytest.mark.parametrize("use", [_one_by_one, _some, _whole, _until_told])
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # where a text is dropped nobody can catch it
+def test_a_text_whose_traceback_is_kept_leaves_its_place(use):
     model = propane.Model.from_pretrained(data("tests", "data", "arch_qwen3"))
-    written = model.generate([1, 2, 3], count=20, temperature=0)
-    written._told = Interrupted()
-    with pytest.raises(KeyboardInterrupt) as kept:
-        next(written)
-    assert written.closed and model.complete([1, 2, 3], count=2, temperature=0).ids and kept.tb
+    expected, kept, count, came = model.complete([1, 2, 3], count=3, temperature=0).ids, [], 0, True
+    while came:
+        count += 1
+        at = _At(count)
+        sys.settrace(at)
+        try:
+            use(model)
+        except KeyboardInterrupt as e:
+            kept.append(e)
+        finally:
+            sys.settrace(None)
+        came = at.left == 0
+        assert model.complete([1, 2, 3], count=3, temperature=0).ids == expected, f"Ctrl-C at event {count}"
+    assert count > 20
 
 
 def test_a_step_whose_callback_is_interrupted_is_in_the_history(monkeypatch):

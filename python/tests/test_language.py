@@ -39,7 +39,7 @@ def test_generate_is_an_iterator(model):
 def test_two_texts_at_once(model):
     alone = [model.complete(p, count=8, seed=3).ids for p in ("ab", "xyz")]
     one, two = model.generate("ab", count=8, seed=3), model.generate("xyz", count=8, seed=3)
-    with refused("limit", "2 texts are being written"):
+    with refused("limit", "parallel is 2"):
         model.generate("c")
     with refused("invalid", "a text is being written"):
         model.score("abc")

@@ -22,9 +22,7 @@ propane_status propane_stream_begin(propane_generator *g, const int32_t *ids, in
     while (sequence < infer_sequences(g->machine) && g->streams[sequence]) sequence++;
     if (sequence == infer_sequences(g->machine))
         return propane_fail(err, PROPANE_ERR_LIMIT,
-                            "%d texts are being written already; propane_generator_options "
-                            "parallel allows more",
-                            sequence);
+                            "there is no place for another text: propane_generator_options.parallel is %d", sequence);
     propane_stream *s = mem_alloc(sizeof *s);
     if (!s) return propane_fail_memory(err, sizeof *s);
     *s = (propane_stream){.generator = g, .sequence = sequence};
