@@ -374,7 +374,8 @@ def main():
     if not program:
         print("Chromium is not here")
         return 77
-    with tempfile.TemporaryDirectory(prefix="propane-pages.") as work:
+    work = tempfile.mkdtemp(prefix="propane-pages.")
+    try:
         os.chdir(work)
         fixtures()
         browser = Browser(program, os.path.join(work, "profile"))
@@ -390,6 +391,8 @@ def main():
             browser.process.terminate()
             browser.process.wait(timeout=30)
             os.chdir("/")
+    finally:
+        shutil.rmtree(work, ignore_errors=True)  # the browser's own processes may still write there
     print(f"{passed} passed, {failed} failed, 0 skipped")
     return 1 if failed else 0
 

@@ -111,6 +111,21 @@ TEST(the_switch_turns_them_off) {
             }
 }
 
+/* N1 by channels, with a slope that the program computes: 8 and 16 on both sides of 10.4. */
+TEST(a_slope_that_is_computed) {
+    static const char text[] =
+        "program(1.3)\n[buildInfo = dict<string, string>({{\"coremlc-version\", \"3505.4.1\"}})]\n{\n"
+        "func main<ios18>(tensor<fp16, [1, 2, 1, 4]> x, tensor<fp16, [2]> z) {\n"
+        "tensor<fp16, [2]> alpha = const()[name = string(\"alpha\"), val = tensor<fp16, [2]>([1, 1])];\n"
+        "tensor<fp16, [2]> beta = sub(x = z, y = alpha)[name = string(\"beta\")];\n"
+        "tensor<fp16, [1, 2, 1, 4]> y = softplus_parametric(x = x, alpha = alpha, beta = beta)[name = string(\"y\")];\n"
+        "} -> (y);\n}\n";
+    static const float x[] = {8, 8, 8, 8, 8, 8, 8, 8}, z[] = {2, 3};
+    float y[8];
+    conformance_run_on("sim:m4?refuse=0", text, (const float *const[]){x, z}, y, 8, NULL);
+    for (int i = 0; i < 4; i++) EXPECT(y[i] == 8 && y[4 + i] == 0);
+}
+
 TEST(each_rule_about_numbers_is_here) {
     for (int i = 0; i < chip_limit_count(); i++) {
         const char *id = chip_limit_get(i)->id;
@@ -121,4 +136,4 @@ TEST(each_rule_about_numbers_is_here) {
 }
 
 SUITE("drivers/sim_faults", T(what_check_warns_of_a_run_shows), T(the_switch_turns_them_off),
-      T(each_rule_about_numbers_is_here))
+      T(a_slope_that_is_computed), T(each_rule_about_numbers_is_here))

@@ -7,7 +7,6 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "core/base/memory.h"
 #include "core/base/rng.h"
@@ -33,7 +32,7 @@ typedef struct failing {
 
 static uint64_t failing_seed(void) {
     const char *given = getenv("TEST_SEED");
-    return given && *given ? strtoull(given, NULL, 10) : (uint64_t)time(NULL) / 86400;
+    return given && *given ? strtoull(given, NULL, 10) : 1;
 }
 
 static void failing_count(const failing *f, int points) {

@@ -15,7 +15,7 @@ typedef propane_status (*failing_attempt)(void *context, text *result, propane_e
 /* Every point: the status is PROPANE_ERR_MEMORY and the sentence says memory, or it went well and the result is that of
  * an attempt without failures; no block is left. Returns how many points were tried. With TEST_HARD in the environment:
  * of the requests that one chain of calls makes, TEST_STACKS (2; 0: all). Else about 200, chosen by TEST_SEED (a
- * number; by the day if it is not set). */
+ * number; 1 if it is not set). */
 int test_each_failing_allocation(const char *name, failing_attempt attempt, void *context);
 
 #endif

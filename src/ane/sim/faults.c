@@ -17,6 +17,7 @@
 typedef struct fault_data {
     const mil_op *op;
     const uint16_t *x; /* dense fp16 */
+    const void *slope; /* of sim_fault_slope, dense */
     void *result;
     double most; /* the row's number */
 } fault_data;
@@ -39,13 +40,13 @@ static void fault_softplus(const fault_data *d) {
 
 static void fault_softplus_of_channels(const fault_data *d) {
     const mil_type *type = &d->op->results[0]->type;
-    const mil_const *beta = mil_in(d->op, "beta")->constant;
+    const mil_const beta = {.type = mil_in(d->op, "beta")->type, .data = d->slope};
     uint16_t *y = d->result;
     int64_t inner = 1;
     for (int k = 2; k < type->rank; k++) inner *= type->dim[k];
     for (int64_t i = 0; i < fault_count(d); i++) {
         const int64_t channel = i / inner % type->dim[1];
-        if ((double)fp16_to_f32(d->x[i]) * mil_const_f64(beta, channel) > d->most) y[i] = 0;
+        if ((double)fp16_to_f32(d->x[i]) * mil_const_f64(&beta, channel) > d->most) y[i] = 0;
     }
 }
 
@@ -164,7 +165,12 @@ int sim_fault_of(const sim_numbers *n, const mil_op *op) {
 
 const mil_value *sim_fault_operand(const mil_op *op) { return fault_operand(op); }
 
-void sim_fault_apply(int fault, const mil_op *op, const void *x, void *result) {
-    const fault_data d = {.op = op, .x = x, .result = result, .most = chip_limit_value(fault_rows[fault].limit)};
+const mil_value *sim_fault_slope(const mil_op *op) {
+    return op->info->code == MIL_OP_softplus_parametric ? mil_in(op, "beta") : NULL;
+}
+
+void sim_fault_apply(int fault, const mil_op *op, const void *x, const void *slope, void *result) {
+    const fault_data d = {
+        .op = op, .x = x, .slope = slope, .result = result, .most = chip_limit_value(fault_rows[fault].limit)};
     fault_rows[fault].apply(&d);
 }

@@ -75,8 +75,9 @@ void sim_store_f32(void *target, mil_dtype dtype, const float *source, int64_t c
 /* A number for what the chip is known to compute wrong there; -1: nothing (switch `faults`). */
 int sim_fault_of(const sim_numbers *n, const mil_op *op);
 const mil_value *sim_fault_operand(const mil_op *op); /* whose values decide */
+const mil_value *sim_fault_slope(const mil_op *op);   /* and by what they are multiplied; NULL: by nothing */
 /* Puts the engine's values into a result that was computed right; both dense. */
-void sim_fault_apply(int fault, const mil_op *op, const void *x, void *result);
+void sim_fault_apply(int fault, const mil_op *op, const void *x, const void *slope, void *result);
 
 /* ---- programs (steps.c) ------------------------------------------------------------------------------------------ */
 
@@ -112,8 +113,10 @@ typedef struct sim_program {
     int64_t scratch, float_scratch;
     void **pointers; /* room for the addresses of one step */
     double ms, energy_mj, weight_bytes;
-    bool coreml; /* it came through Core ML, which has the surfaces and the process of the engine to itself */
-    int *order;  /* which input the engine takes for which parameter */
+    bool coreml;   /* it came through Core ML, which has the surfaces and the process of the engine to itself */
+    int *order;    /* which input the engine takes for which parameter */
+    void **inputs; /* room for the addresses of one run */
+    const void **outputs;
 } sim_program;
 
 /* `moved` [op_count]: operations that the CPU does; NULL: none. */
