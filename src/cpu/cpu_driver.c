@@ -107,7 +107,8 @@ static propane_status cpu_compile(void *impl, const mil_function *f, const propa
     out->output_count = program->output_count;
     out->inputs = program->inputs;
     out->outputs = program->outputs;
-    out->in_place = program->in_place;
+    out->shares = program->shares;
+    out->share_count = program->share_count;
     propane_status status = cpu_driver_grow_block(impl, (size_t)program->block_bytes, err);
     if (status != PROPANE_OK) cpu_program_deinit(program);
     return status;

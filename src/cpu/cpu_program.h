@@ -81,7 +81,8 @@ typedef struct cpu_program {
     cpu_fusion *fusions;
     int input_count, output_count;
     propane_io *inputs, *outputs;
-    bool *in_place;
+    driver_share *shares; /* as in driver_program */
+    int share_count;
     void **in, **out;                     /* room for the addresses of one run */
     struct cpu_program *inside, *outside; /* programs of blocks that it runs; the next of those that `outside` runs */
     struct cpu_list *lists;               /* of its operations (cpu_list.h) */

@@ -56,6 +56,22 @@ TEST(random_spans) {
     EXPECT_MSG(worst < 1.3, "%g times what is needed at once", worst); /* observed 1.2 */
 }
 
+/* More than are placed by size. */
+TEST(many_spans) {
+    enum { MANY = 9000 };
+    rng r;
+    fit_span *s = mem_array(MANY, sizeof *s);
+    rng_init(&r, 18);
+    for (int i = 0; i < MANY; i++) {
+        s[i].first = (int)rng_below(&r, MANY);
+        s[i].last = s[i].first + (int)rng_below(&r, i % 3 ? 20 : 2000);
+        s[i].bytes = 1 + (int64_t)rng_below(&r, i % 2 ? 100 : 5000);
+    }
+    const double more = (double)check(s, MANY) / (double)least(s, MANY);
+    EXPECT_MSG(more < 1.6, "%g times what is needed at once", more); /* observed X */
+    mem_free(s);
+}
+
 /* A stack and what takes its place: taps that end one after the other, results that begin there and stay. */
 TEST(results_take_the_place_of_what_ended) {
     fit_span s[20];
@@ -85,4 +101,4 @@ TEST(no_memory) {
     mem_fail_at(0);
 }
 
-SUITE("base/fit", T(random_spans), T(results_take_the_place_of_what_ended), T(few_spans), T(no_memory))
+SUITE("base/fit", T(random_spans), T(many_spans), T(results_take_the_place_of_what_ended), T(few_spans), T(no_memory))

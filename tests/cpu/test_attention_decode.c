@@ -71,7 +71,8 @@ static void check(cpu_isa isa, mil_dtype dtype, int64_t heads, int64_t kv, int64
     }
     EXPECT_OK(mil_eval_function(f, in, false, a, &want, &err));
     int64_t out = mil_type_count(&f->results[0]->type), cache = mil_type_count(&f->results[1]->type);
-    EXPECT(p->in_place[1 * f->param_count + k_in] && p->in_place[2 * f->param_count + v_in]);
+    EXPECT(driver_may_share(p->shares, p->share_count, 1, k_in));
+    EXPECT(driver_may_share(p->shares, p->share_count, 2, v_in));
     outputs[0] = arena_alloc(a, (size_t)out * 4 + 64);
     outputs[1] = inputs[k_in];
     outputs[2] = inputs[v_in];

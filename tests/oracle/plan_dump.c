@@ -112,7 +112,8 @@ static void print_program(const cpu_program *p, const char *in, text *out) {
     }
     for (int o = 0; o < p->output_count; o++)
         for (int i = 0; i < p->input_count; i++)
-            if (p->in_place[o * p->input_count + i]) text_printf(out, "in_place\t%soutput %d input %d\n", in, o, i);
+            if (driver_may_share(p->shares, p->share_count, o, i))
+                text_printf(out, "in_place\t%soutput %d input %d\n", in, o, i);
     for (const cpu_program *b = p->inside; b; b = b->outside) print_program(b, "block: ", out);
 }
 

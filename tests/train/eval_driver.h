@@ -37,10 +37,10 @@ static propane_status eval_compile(void *impl, const mil_function *f, const prop
                                    driver_program *out, propane_error *err) {
     PROPANE_TRY(driver_dense_io(out, f, err));
     eval_program *p = ARENA_NEW(out->arena, eval_program);
-    size_t pairs = (size_t)(f->param_count * f->result_count);
-    out->in_place = ARENA_ARRAY(out->arena, pairs + 1, bool);
-    if (!p || !out->in_place) return propane_fail_memory(err, 0);
-    memset(out->in_place, 1, pairs);
+    out->shares = ARENA_ARRAY(out->arena, f->param_count * f->result_count + 1, driver_share);
+    if (!p || !out->shares) return propane_fail_memory(err, 0);
+    for (int o = 0; o < f->result_count; o++)
+        for (int i = 0; i < f->param_count; i++) out->shares[out->share_count++] = (driver_share){o, i};
     p->module = mil_module_create("eval");
     if (!p->module) return propane_fail_memory(err, 0);
     out->impl = p;

@@ -10,6 +10,9 @@
 
 #include "core/base/memory.h"
 
+/* Engines take 256 outputs of a program: with its own, so many more are kept at a time where all are too many for a device. */
+enum { SAFE_OUTPUTS = 128 };
+
 static void diff_values_count(nonfinite_tally *t, double v) {
     t->numbers++;
     t->nan += isnan(v) != 0;
@@ -51,9 +54,8 @@ propane_status diff_values_take(propane_session *s, const propane_io *io, float 
 
 const propane_io *diff_values_find(propane_session *s, const char *name) {
     const propane_program *p = propane_session_program(s);
-    for (int i = 0; i < propane_program_output_count(p); i++)
-        if (strcmp(propane_program_output(p, i)->name, name) == 0) return propane_program_output(p, i);
-    return NULL;
+    const propane_io *io = propane_program_find(p, name), *first = propane_program_output(p, 0);
+    return first && io >= first && io < first + propane_program_output_count(p) ? io : NULL;
 }
 
 /* ---- runs ------------------------------------------------------------------------------------------------------------------ */
@@ -179,6 +181,10 @@ static propane_status diff_values_run_b(diff_job *j, diff_pass *pass, propane_er
     return status;
 }
 
+static void diff_values_drop_rows(diff_job *j, int first) {
+    while (j->row_count > first) mem_free(j->rows[--j->row_count].name);
+}
+
 static propane_status diff_values_pass_run(diff_job *j, const char **names, int count, bool outputs,
                                            propane_error *err) {
     diff_pass pass = {.names = names, .count = count, .outputs = outputs, .first = j->row_count, .end = j->row_count};
@@ -196,8 +202,8 @@ static int diff_values_by_place(const void *a, const void *b) {
     return x->place < y->place ? -1 : x->place > y->place;
 }
 
-/* The outputs alone; then as many of the others at a time as there is room for, at least one. */
-static propane_status diff_values_run_parts(diff_job *j, const propane_module *m, const char **names,
+/* The outputs alone; then as many of the others at a time as there is room for, at least one and `most`. */
+static propane_status diff_values_run_parts(diff_job *j, const propane_module *m, const char **names, int most,
                                             propane_error *err) {
     const int64_t room = (j->memory << 20) / (int64_t)sizeof(float);
     const propane_value *v = propane_module_next_value(m, j->left.function, NULL);
@@ -205,7 +211,7 @@ static propane_status diff_values_run_parts(diff_job *j, const propane_module *m
     PROPANE_TRY(diff_values_pass_run(j, names, 1, true, err));
     while (v) {
         int count = 0;
-        for (int64_t held = 0; v && (!count || held + propane_value_count(v) <= room);
+        for (int64_t held = 0; v && (!count || (count < most && held + propane_value_count(v) <= room));
              v = propane_module_next_value(m, j->left.function, v)) {
             held += propane_value_count(v);
             names[count++] = propane_value_name(v);
@@ -233,10 +239,13 @@ propane_status diff_values_run(diff_job *j, propane_error *err) {
         while ((v = propane_module_next_value(m, j->left.function, v))) numbers += propane_value_count(v), count++;
     const char **names = mem_array((size_t)count + 2, sizeof *names);
     propane_status status = names ? PROPANE_OK : propane_fail_memory(err, (size_t)count * sizeof *names);
-    if (!status && numbers > (j->memory << 20) / (int64_t)sizeof(float))
-        status = diff_values_run_parts(j, m, names, err);
-    else if (!status)
-        status = diff_values_pass_run(j, NULL, 0, true, err);
+    const bool fits = numbers <= (j->memory << 20) / (int64_t)sizeof(float);
+    if (!status && fits) status = diff_values_pass_run(j, NULL, 0, true, err);
+    if (!status && !fits) status = diff_values_run_parts(j, m, names, INT32_MAX, err);
+    if (status == PROPANE_ERR_LIMIT && fits && count > SAFE_OUTPUTS) {
+        diff_values_drop_rows(j, 0);
+        status = diff_values_run_parts(j, m, names, SAFE_OUTPUTS, err);
+    }
     mem_free(names);
     propane_module_free(m);
     if (status || j->row_count) return status;
@@ -245,7 +254,7 @@ propane_status diff_values_run(diff_job *j, propane_error *err) {
 }
 
 void diff_values_free(diff_job *j) {
-    for (int i = 0; i < j->row_count; i++) mem_free(j->rows[i].name);
+    diff_values_drop_rows(j, 0);
     mem_free(j->rows);
     for (int i = 0; i < j->ran_count; i++) mem_free((void *)(uintptr_t)j->ran[i].name);
     mem_free(j->ran);

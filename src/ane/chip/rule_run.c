@@ -5,6 +5,7 @@
 
 #include "ane/chip/check.h"
 #include "ane/chip/rule.h"
+#include "core/base/map.h"
 
 /* ---- requests ----------------------------------------------------------------------------------------------------------- */
 
@@ -34,28 +35,48 @@ bool chip_rule_surface_order(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     return rule_run_unsorted(r->inputs, r->input_count, out) || rule_run_unsorted(r->outputs, r->output_count, out);
 }
 
-static const chip_surface *rule_run_bound(const chip_surface *s, int count, const char *name, int *times) {
-    const chip_surface *found = NULL;
-    *times = 0;
-    for (int i = 0; i < count; i++)
-        if (strcmp(s[i].name, name) == 0) {
-            found = &s[i];
-            ++*times;
-        }
-    return found;
+/* Surfaces by name: the last of each, and how many there are. */
+typedef struct rule_run_names {
+    piece_map last, times;
+} rule_run_names;
+
+static void rule_run_names_free(rule_run_names *n) {
+    piece_map_deinit(&n->last);
+    piece_map_deinit(&n->times);
+}
+
+static bool rule_run_names_of(const chip_surface *s, int count, rule_run_names *out) {
+    *out = (rule_run_names){0};
+    for (int i = 0; i < count; i++) {
+        int32_t *last = piece_map_enter(&out->last, s[i].name, strlen(s[i].name), i);
+        int32_t *times = piece_map_enter(&out->times, s[i].name, strlen(s[i].name), 0);
+        if (!last || !times) return false;
+        *last = i;
+        ++*times;
+    }
+    return true;
+}
+
+static int rule_run_find(const piece_map *m, const char *name, int standard) {
+    const int32_t *at = piece_map_find(m, name, strlen(name));
+    return at ? *at : standard;
 }
 
 static bool rule_run_too_small(mil_value *const *values, int value_count, const chip_surface *s, int count,
                                size_t row_bytes, char out[CHIP_TEXT_BYTES]) {
-    for (int i = 0; i < value_count; i++) {
-        int times;
-        const chip_surface *at = rule_run_bound(s, count, values[i]->name, &times);
-        size_t need = chip_surface_bytes(&values[i]->type, row_bytes);
-        if (at && at->bytes < need)
-            return chip_found(out, "the surface of '%.60s' has %zu bytes; padded rows need %zu", values[i]->name,
-                              at->bytes, need);
+    rule_run_names names;
+    bool found = false;
+    const bool known = rule_run_names_of(s, count, &names);
+    for (int i = 0; i < value_count && known && !found; i++) {
+        const int at = rule_run_find(&names.last, values[i]->name, -1);
+        const size_t need = chip_surface_bytes(&values[i]->type, row_bytes);
+        found = at >= 0 && s[at].bytes < need;
+        if (found)
+            chip_found(out, "the surface of '%.60s' has %zu bytes; padded rows need %zu", values[i]->name, s[at].bytes,
+                       need);
     }
-    return false;
+    rule_run_names_free(&names);
+    return found;
 }
 
 bool chip_rule_surface_bytes(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
@@ -67,12 +88,16 @@ bool chip_rule_surface_bytes(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
 
 static bool rule_run_miscounted(mil_value *const *values, int value_count, const chip_surface *s, int count,
                                 char out[CHIP_TEXT_BYTES]) {
-    for (int i = 0; i < value_count; i++) {
-        int times;
-        (void)rule_run_bound(s, count, values[i]->name, &times);
-        if (times != 1) return chip_found(out, "'%.60s' is bound %d times", values[i]->name, times);
+    rule_run_names names;
+    bool found = false;
+    const bool known = rule_run_names_of(s, count, &names);
+    for (int i = 0; i < value_count && known && !found; i++) {
+        const int times = rule_run_find(&names.times, values[i]->name, 0);
+        found = times != 1;
+        if (found) chip_found(out, "'%.60s' is bound %d times", values[i]->name, times);
     }
-    return count != value_count && chip_found(out, "%d surfaces for %d values", count, value_count);
+    rule_run_names_free(&names);
+    return found || (count != value_count && chip_found(out, "%d surfaces for %d values", count, value_count));
 }
 
 bool chip_rule_surface_count(const chip_view *view, char out[CHIP_TEXT_BYTES]) {

@@ -158,7 +158,7 @@ bool chip_rule_returned_input(const chip_view *view, char out[CHIP_TEXT_BYTES]) 
 bool chip_rule_output_read_inside(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     const mil_function *f = view->function;
     for (int i = 0; i < f->result_count; i++)
-        for (const mil_op *op = f->results[i]->def; op; op = op->next)
+        for (const mil_op *op = view->uses[f->results[i]->id] > 1 ? f->results[i]->def : NULL; op; op = op->next)
             MIL_FOR_OPERANDS (op, v)
                 if (v == f->results[i])
                     return chip_found(out, "the output '%.60s' is read by %s", v->name, op->info->name);

@@ -5,6 +5,7 @@
  * Refuses, as the engine would but with the reason: what a known rule of the chip refuses (rule id, evidence, fix), the
  * compile after the last of the budget, weights beyond what loads, bindings that fault.
  */
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -18,8 +19,6 @@
 #include "cpu/simd/kernels.h"
 
 extern const propane_driver sim_driver, registers_driver;
-
-enum { MAX_IO = 256 };
 
 typedef struct sim_device {
     const chip *chip;
@@ -97,9 +96,6 @@ static propane_status sim_driver_check_load(const sim_device *d, const mil_funct
                             "sim:%s: function '%s': Program load failure (0x20004): its weights are %.2f GB, and more "
                             "than %.2f GB do not load (C7a, measured on the M5 Max); split it",
                             d->chip->name, f->name, weights / 1e9, most / 1e9);
-    if (f->param_count > MAX_IO || f->result_count > MAX_IO)
-        return propane_fail(err, PROPANE_ERR_LIMIT, "sim:%s: function '%s' has more than %d inputs or outputs",
-                            d->chip->name, f->name, MAX_IO);
     return PROPANE_OK;
 }
 
@@ -194,6 +190,9 @@ static propane_status sim_driver_prepare(sim_device *d, const mil_function *f, d
                                          propane_error *err) {
     cost_program cost;
     PROPANE_TRY(driver_dense_io(out, f, err));
+    p->inputs = ARENA_ARRAY(out->arena, out->input_count + 1, void *);
+    p->outputs = ARENA_ARRAY(out->arena, out->output_count + 1, const void *);
+    if (!p->inputs || !p->outputs) return propane_fail_memory(err, 0);
     const int64_t rows = p->coreml ? 1 : d->switches.value[SIM_rows]; /* Core ML's arrays are dense */
     for (int i = 0; i < out->input_count; i++) sim_driver_widen_rows(&out->inputs[i], rows);
     for (int i = 0; i < out->output_count; i++) sim_driver_widen_rows(&out->outputs[i], rows);
@@ -275,24 +274,24 @@ static bool sim_driver_is_dense(const propane_io *io) {
     return io->rank < 2 || io->stride[io->rank - 2] == io->stride[io->rank - 1] * io->dim[io->rank - 1];
 }
 
-/* One more surface, in its place by name: the order in which the ane driver binds them (rule C12b). */
-static void sim_driver_add_surface(chip_surface *list, int count, const propane_io *io, size_t bytes) {
-    for (; count > 0 && strcmp(list[count - 1].name, io->name) > 0; count--) list[count] = list[count - 1];
-    list[count] = (chip_surface){.name = io->name, .bytes = bytes};
+static int sim_driver_by_name(const void *a, const void *b) {
+    const chip_surface *x = a, *y = b;
+    return strcmp(x->name, y->name);
 }
 
-/* A request's surfaces as the engine sees them against the rules about requests. What `order` gives a parameter may be
- * another input's surface. */
-static propane_status sim_request_prepare(void *impl, driver_execution *e, propane_error *err) {
-    sim_device *d = impl;
+/* A request's surfaces against the rules about requests. `inputs`, `outputs`: room for them. What `order` gives a parameter may
+ * be another input's surface. */
+static propane_status sim_driver_check_request(const sim_device *d, const driver_execution *e, chip_surface *inputs,
+                                               chip_surface *outputs, propane_error *err) {
     const driver_program *program = e->program;
     const sim_program *p = program->impl;
-    if (p->coreml) return PROPANE_OK; /* its surfaces are Core ML's own */
-    chip_surface inputs[MAX_IO], outputs[MAX_IO];
     for (int i = 0; i < program->input_count; i++)
-        sim_driver_add_surface(inputs, i, &program->inputs[i], e->inputs[p->order[i]]->bytes);
+        inputs[i] = (chip_surface){.name = program->inputs[i].name, .bytes = e->inputs[p->order[i]]->bytes};
     for (int i = 0; i < program->output_count; i++)
-        sim_driver_add_surface(outputs, i, &program->outputs[i], e->outputs[i]->bytes);
+        outputs[i] = (chip_surface){.name = program->outputs[i].name, .bytes = e->outputs[i]->bytes};
+    /* the order in which the ane driver binds them (rule C12b) */
+    qsort(inputs, (size_t)program->input_count, sizeof *inputs, sim_driver_by_name);
+    qsort(outputs, (size_t)program->output_count, sizeof *outputs, sim_driver_by_name);
     const chip_request request = {.function = p->function,
                                   .inputs = inputs,
                                   .outputs = outputs,
@@ -308,11 +307,23 @@ static propane_status sim_request_prepare(void *impl, driver_execution *e, propa
                         d->chip->name, why.text);
 }
 
+static propane_status sim_request_prepare(void *impl, driver_execution *e, propane_error *err) {
+    const sim_program *p = e->program->impl;
+    if (p->coreml) return PROPANE_OK; /* its surfaces are Core ML's own */
+    chip_surface *inputs = mem_array((size_t)e->program->input_count + 1, sizeof *inputs);
+    chip_surface *outputs = mem_array((size_t)e->program->output_count + 1, sizeof *outputs);
+    propane_status status = inputs && outputs ? sim_driver_check_request(impl, e, inputs, outputs, err)
+                                              : propane_fail_memory(err, sizeof *inputs);
+    mem_free(inputs);
+    mem_free(outputs);
+    return status;
+}
+
 static propane_status sim_execute(void *impl, const driver_execution *e, propane_completion *out, propane_error *err) {
     sim_device *d = impl;
     sim_program *p = e->program->impl;
-    void *inputs[MAX_IO];
-    const void *outputs[MAX_IO];
+    void **inputs = p->inputs;
+    const void **outputs = p->outputs;
     fork_mutex_lock(&d->mutex);
     unsigned char *room = (unsigned char *)d->block + p->block_bytes;
     for (int i = e->program->input_count - 1; i >= 0; i--) {

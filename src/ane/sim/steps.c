@@ -12,10 +12,13 @@
 #include "core/base/poll.h"
 #include "core/mil/build.h"
 #include "core/mil/function_copy.h"
+#include "core/mil/ir_edit.h"
 #include "core/mil/ops.h"
 #include "core/pass/pass.h"
 #include "cpu/cpu_view.h"
 #include "cpu/plan/facts.h"
+
+enum { TABLE = 65536, SHARED_TABLES = 64 };
 
 static propane_status steps_no_memory(propane_error *err) {
     return propane_fail(err, PROPANE_ERR_MEMORY, "no memory for a simulated program");
@@ -23,6 +26,17 @@ static propane_status steps_no_memory(propane_error *err) {
 
 static int64_t steps_padded(int64_t bytes) { return (bytes + 63) / 64 * 64; }
 static int64_t steps_bytes_of(const mil_type *type) { return mil_type_count(type) * cpu_view_dtype_bytes(type->dtype); }
+
+/* What the steps of one program share while they are made. */
+typedef struct steps_work {
+    const cpu_plan_options *options;
+    arena *arena;                    /* the program's */
+    mil_value **map;                 /* [value_count]: NULL between two steps */
+    const bool *live;                /* [value_count]: read by something that is given in the end */
+    const int *reads;                /* [value_count]: how often by operations and as results */
+    sim_step *tables[SHARED_TABLES]; /* the newest with a table of their own */
+    int table_count;
+} steps_work;
 
 /* ---- the program's own copy -------------------------------------------------------------------------------------------- */
 
@@ -84,14 +98,10 @@ static void steps_add_operand(mil_builder *b, const mil_value *v, mil_value **ma
     }
 }
 
-static propane_status steps_compile_step(sim_step *s, const cpu_plan_options *options, arena *a, arena *work,
-                                         int value_count, propane_error *err) {
-    mil_value **map = ARENA_ARRAY(work, value_count + 1, mil_value *);
+static propane_status steps_compile_step(sim_step *s, const steps_work *w, propane_error *err) {
+    mil_value **map = w->map;
     mil_module *m = mil_module_create(s->op->function->module->source);
-    if (!map || !m) {
-        mil_module_free(m);
-        return steps_no_memory(err);
-    }
+    if (!m) return steps_no_memory(err);
     mil_builder b = {0};
     mil_build_begin(&b, m, "step", s->op->function->opset);
     for (int k = 0; k < s->op->info->param_count; k++)
@@ -102,18 +112,11 @@ static propane_status steps_compile_step(sim_step *s, const cpu_plan_options *op
         s->out[s->out_count++] = s->op->results[r]->id;
     }
     propane_status status = mil_build_end(&b, err);
-    if (status == PROPANE_OK) status = cpu_plan_compile(b.function, options, a, &s->program, err);
+    if (status == PROPANE_OK) status = cpu_plan_compile(b.function, w->options, w->arena, &s->program, err);
+    MIL_FOR_OPERANDS (s->op, v) map[v->id] = NULL;
+    for (int r = 0; r < s->op->result_count; r++) map[s->op->results[r]->id] = NULL;
     mil_module_free(m);
     return status;
-}
-
-static int steps_reads(const mil_function *f, const mil_value *v) {
-    int count = 0;
-    for (int i = 0; i < f->result_count; i++) count += f->results[i] == v;
-    for (const mil_op *op = f->first; op; op = op->next)
-        for (int k = 0; k < op->info->param_count; k++)
-            for (int j = 0; j < op->operands[k].count; j++) count += op->operands[k].values[j] == v;
-    return count;
 }
 
 static bool steps_keeps_order(const mil_op *op) {
@@ -122,27 +125,54 @@ static bool steps_keeps_order(const mil_op *op) {
 
 /* x * sigmoid(x), whose sigmoid nobody else reads, is one table on an engine: the recorded feed-forward of an M3 Max comes out so
  * alone (tests/drivers/test_recorded.c). x; NULL: `op` is no such product. */
-static const mil_value *steps_silu_of(const mil_function *f, const sim_numbers *n, const mil_op *op) {
+static const mil_value *steps_silu_of(const int *reads, const sim_numbers *n, const mil_op *op) {
     if (op->info->code != MIL_OP_mul || !n->switches->value[SIM_table]) return NULL;
     for (int k = 0; k < 2; k++) {
         const mil_value *x = op->operands[k].values[0], *sigmoid = op->operands[1 - k].values[0];
         const bool pair = sigmoid->def && sigmoid->def->info->code == MIL_OP_sigmoid && !x->constant &&
                           sigmoid->def->operands[0].values[0] == x && x->type.dtype == MIL_fp16;
-        if (pair && steps_reads(f, sigmoid) == 1) return x;
+        if (pair && reads[sigmoid->id] == 1) return x;
     }
     return NULL;
 }
 
-static propane_status steps_add_step(sim_program *p, const mil_op *op, bool host, const sim_numbers *n,
-                                     const cpu_plan_options *options, arena *a, arena *work, propane_error *err) {
+/* The table of a function of one value is that of its opcode and its constants. */
+static bool steps_same_table(const mil_op *a, const mil_op *b) {
+    if (a->info != b->info) return false;
+    for (int k = 1; k < a->info->param_count; k++) {
+        const mil_operand *x = &a->operands[k], *y = &b->operands[k];
+        if (x->count != y->count || x->count > 1) return false;
+        if (!x->count) continue;
+        const mil_const *c = x->values[0]->constant, *d = y->values[0]->constant;
+        if (!c || !d || !mil_const_equal(c, d)) return false;
+    }
+    return true;
+}
+
+static propane_status steps_take_table(sim_step *s, steps_work *w, propane_error *err) {
+    for (int i = 0; i < w->table_count && i < SHARED_TABLES; i++)
+        if (steps_same_table(w->tables[i]->op, s->op)) {
+            s->map = w->tables[i]->map;
+            return PROPANE_OK;
+        }
+    uint16_t *map = ARENA_ARRAY(w->arena, TABLE, uint16_t);
+    if (!map) return steps_no_memory(err);
+    sim_kernel_map(s->op, map);
+    s->map = map;
+    w->tables[w->table_count++ % SHARED_TABLES] = s;
+    return PROPANE_OK;
+}
+
+static propane_status steps_add_step(sim_program *p, const mil_op *op, bool host, const sim_numbers *n, steps_work *w,
+                                     propane_error *err) {
     sim_step *s = &p->steps[p->step_count++];
     int operands = 0;
     s->op = op;
     s->host = host;
     s->fault = host ? -1 : sim_fault_of(n, op);
     for (int k = 0; k < op->info->param_count; k++) operands += op->operands[k].count;
-    s->in = ARENA_ARRAY(a, operands + 1, int);
-    s->out = ARENA_ARRAY(a, op->result_count + 1, int);
+    s->in = ARENA_ARRAY(w->arena, operands + 1, int);
+    s->out = ARENA_ARRAY(w->arena, op->result_count + 1, int);
     if (!s->in || !s->out) return steps_no_memory(err);
     if (steps_keeps_order(op)) {
         s->alias = true;
@@ -161,14 +191,9 @@ static propane_status steps_add_step(sim_program *p, const mil_op *op, bool host
         if (p->float_scratch < floats) p->float_scratch = floats;
         s->in[s->in_count++] = x->id;
         s->out[s->out_count++] = op->results[0]->id;
-        if (x->type.dtype != MIL_fp16 || !sim_is_elementwise(op)) return PROPANE_OK;
-        uint16_t *map = ARENA_ARRAY(a, 65536, uint16_t);
-        if (!map) return steps_no_memory(err);
-        sim_kernel_map(op, map);
-        s->map = map;
-        return PROPANE_OK;
+        return x->type.dtype == MIL_fp16 && sim_is_elementwise(op) ? steps_take_table(s, w, err) : PROPANE_OK;
     }
-    const mil_value *x = host ? NULL : steps_silu_of(p->function, n, op);
+    const mil_value *x = host ? NULL : steps_silu_of(w->reads, n, op);
     if (x) {
         s->in[s->in_count++] = x->id;
         s->out[s->out_count++] = op->results[0]->id;
@@ -178,7 +203,7 @@ static propane_status steps_add_step(sim_program *p, const mil_op *op, bool host
     s->exact = !host && sim_has_products(n, op);
     s->planar = !host && s->fault < 0 && sim_has_planar(n, op);
     if (s->exact || s->planar) return PROPANE_OK;
-    PROPANE_TRY(steps_compile_step(s, options, a, work, p->function->value_count, err));
+    PROPANE_TRY(steps_compile_step(s, w, err));
     if (p->float_scratch < s->program->block_bytes) p->float_scratch = s->program->block_bytes;
     return PROPANE_OK;
 }
@@ -190,16 +215,23 @@ static const mil_op *steps_next(const mil_op *op, int *place) {
     return op;
 }
 
+static propane_status steps_count_reads(const mil_function *f, arena *work, const int **out, propane_error *err) {
+    int *reads = ARENA_ARRAY(work, f->value_count + 1, int);
+    if (!reads) return steps_no_memory(err);
+    for (int i = 0; i < f->result_count; i++) reads[f->results[i]->id]++;
+    for (const mil_op *op = f->first; op; op = op->next)
+        MIL_FOR_OPERANDS (op, v) reads[v->id]++;
+    *out = reads;
+    return PROPANE_OK;
+}
+
 static propane_status steps_plan_steps(sim_program *p, const mil_function *whose, const bool *moved,
-                                       const sim_numbers *n, const cpu_plan_options *options, arena *a, arena *work,
-                                       propane_error *err) {
+                                       const sim_numbers *n, steps_work *w, propane_error *err) {
     const mil_function *f = p->function;
     const mil_op *theirs = whose->first;
-    const bool *live = NULL;
     int operands = 1, place = 0;
-    PROPANE_TRY(steps_find_live(f, work, &live, err));
-    p->slots = ARENA_ARRAY(a, f->value_count + 1, sim_slot);
-    p->steps = ARENA_ARRAY(a, f->op_count + 1, sim_step);
+    p->slots = ARENA_ARRAY(w->arena, f->value_count + 1, sim_slot);
+    p->steps = ARENA_ARRAY(w->arena, f->op_count + 1, sim_step);
     if (!p->slots || !p->steps) return steps_no_memory(err);
     for (int i = 0; i < f->param_count; i++) p->slots[f->params[i]->id] = (sim_slot){.place = SIM_INPUT, .index = i};
     for (const mil_op *op = f->first; op; op = op->next) {
@@ -213,12 +245,12 @@ static propane_status steps_plan_steps(sim_program *p, const mil_function *whose
                 p->slots[op->results[r]->id] = (sim_slot){.place = SIM_CONST, .data = op->results[r]->constant->data};
             continue;
         }
-        if (!steps_is_live(op, live)) continue;
-        PROPANE_TRY(steps_add_step(p, op, host, n, options, a, work, err));
+        if (!steps_is_live(op, w->live)) continue;
+        PROPANE_TRY(steps_add_step(p, op, host, n, w, err));
         const sim_step *s = &p->steps[p->step_count - 1];
         if (operands < s->in_count + s->out_count) operands = s->in_count + s->out_count;
     }
-    p->pointers = ARENA_ARRAY(a, operands + 1, void *);
+    p->pointers = ARENA_ARRAY(w->arena, operands + 1, void *);
     p->scratch = p->block_bytes;
     p->block_bytes += p->float_scratch;
     return p->pointers ? PROPANE_OK : steps_no_memory(err);
@@ -228,8 +260,13 @@ propane_status sim_program_create(const mil_function *f, const bool *moved, cons
                                   const cpu_plan_options *options, arena *a, sim_program **out, propane_error *err) {
     arena *work = arena_create();
     sim_program *p = work ? ARENA_NEW(a, sim_program) : NULL;
+    steps_work w = {.options = options, .arena = a};
     propane_status status = p ? steps_copy_function(p, f, err) : steps_no_memory(err);
-    if (status == PROPANE_OK) status = steps_plan_steps(p, f, moved, n, options, a, work, err);
+    if (!status) status = steps_find_live(p->function, work, &w.live, err);
+    if (!status) status = steps_count_reads(p->function, work, &w.reads, err);
+    if (!status && !(w.map = ARENA_ARRAY(work, p->function->value_count + 1, mil_value *)))
+        status = steps_no_memory(err);
+    if (!status) status = steps_plan_steps(p, f, moved, n, &w, err);
     arena_free(work);
     if (status != PROPANE_OK) sim_program_deinit(p);
     *out = status == PROPANE_OK ? p : NULL;
@@ -313,6 +350,7 @@ propane_status sim_program_run(sim_program *p, const sim_numbers *n, void *block
         }
         if (s->fault >= 0)
             sim_fault_apply(s->fault, s->op, steps_operand(p, sim_fault_operand(s->op), block, inputs),
+                            steps_operand(p, sim_fault_slope(s->op), block, inputs),
                             steps_address(p, block, inputs, s->out[0]));
         for (int k = 0; k < s->out_count && !s->host; k++)
             sim_store(n, s->op, &s->op->results[k]->type, steps_address(p, block, inputs, s->out[k]));

@@ -1,12 +1,17 @@
 /* SPDX-License-Identifier: MIT
- * Owns the order in which spans are placed and the search for gaps, which takes time with the square of their number.
+ * Owns the order in which spans are placed and the search for gaps. Up to MANY of them the largest is placed first, in the gap
+ * that fits best: the least memory, in time with the square of their number. More are placed as time goes on, from a list of
+ * free pieces, of which so many are looked at.
  */
 #include "core/base/offset_planner.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "core/base/int_math.h"
 #include "core/base/memory.h"
+
+enum { MANY = 8192, PIECES = 256 };
 
 typedef struct sized {
     int64_t bytes;
@@ -51,7 +56,100 @@ static int64_t offset_place(fit_span *spans, const sized *order, int count, int6
     return bytes;
 }
 
+/* ---- many ------------------------------------------------------------------------------------------------------------------- */
+
+/* Free memory below `end`, in the order of offsets; two pieces never touch. */
+typedef struct offset_pieces {
+    struct offset_piece {
+        int64_t offset, bytes;
+    } *list;
+    int count;
+    int64_t end;
+} offset_pieces;
+
+static void offset_piece_remove(offset_pieces *p, int at) {
+    memmove(&p->list[at], &p->list[at + 1], (size_t)(--p->count - at) * sizeof *p->list);
+}
+
+/* The best of the last PIECES, else behind everything. */
+static int64_t offset_piece_take(offset_pieces *p, int64_t bytes) {
+    int best = -1;
+    for (int i = p->count - 1; i >= 0 && i >= p->count - PIECES; i--)
+        if (p->list[i].bytes >= bytes && (best < 0 || p->list[i].bytes < p->list[best].bytes)) best = i;
+    if (best < 0) {
+        p->end += bytes;
+        return p->end - bytes;
+    }
+    const int64_t offset = p->list[best].offset;
+    p->list[best].offset += bytes;
+    p->list[best].bytes -= bytes;
+    if (!p->list[best].bytes) offset_piece_remove(p, best);
+    return offset;
+}
+
+static void offset_piece_give(offset_pieces *p, int64_t offset, int64_t bytes) {
+    int at = 0;
+    for (int end = p->count; at < end;) {
+        const int middle = at + (end - at) / 2;
+        if (p->list[middle].offset < offset)
+            at = middle + 1;
+        else
+            end = middle;
+    }
+    const bool before = at > 0 && p->list[at - 1].offset + p->list[at - 1].bytes == offset;
+    const bool behind = at < p->count && offset + bytes == p->list[at].offset;
+    if (before) p->list[at - 1].bytes += bytes;
+    if (before && behind) {
+        p->list[at - 1].bytes += p->list[at].bytes;
+        offset_piece_remove(p, at);
+    } else if (behind) {
+        p->list[at].offset = offset;
+        p->list[at].bytes += bytes;
+    } else if (!before) {
+        memmove(&p->list[at + 1], &p->list[at], (size_t)(p->count++ - at) * sizeof *p->list);
+        p->list[at].offset = offset;
+        p->list[at].bytes = bytes;
+    }
+}
+
+typedef struct sorted {
+    int64_t step;
+    int span;
+} sorted;
+
+static int offset_earlier_first(const void *a, const void *b) {
+    const sorted *x = a, *y = b;
+    if (x->step != y->step) return x->step < y->step ? -1 : 1;
+    return x->span - y->span;
+}
+
+static propane_status offset_place_many(fit_span *spans, int count, int64_t align, int64_t *bytes, propane_error *err) {
+    offset_pieces p = {.list = mem_array((size_t)count + 1, sizeof *p.list)};
+    sorted *begins = mem_array((size_t)count, sizeof *begins), *ends = mem_array((size_t)count, sizeof *ends);
+    const bool room = p.list && begins && ends;
+    for (int i = 0; i < count && room; i++) {
+        begins[i] = (sorted){spans[i].first, i};
+        ends[i] = (sorted){spans[i].last, i};
+    }
+    if (room) {
+        qsort(begins, (size_t)count, sizeof *begins, offset_earlier_first);
+        qsort(ends, (size_t)count, sizeof *ends, offset_earlier_first);
+        for (int i = 0, over = 0; i < count; i++) {
+            for (; ends[over].step < begins[i].step; over++)
+                offset_piece_give(&p, spans[ends[over].span].offset, round_up(spans[ends[over].span].bytes, align));
+            fit_span *s = &spans[begins[i].span];
+            s->offset = offset_piece_take(&p, round_up(s->bytes, align));
+        }
+        *bytes = p.end;
+    }
+    mem_free(p.list);
+    mem_free(begins);
+    mem_free(ends);
+    return room ? PROPANE_OK : propane_fail_memory(err, (size_t)count * sizeof *begins);
+}
+
 propane_status fit_spans(fit_span *spans, int count, int64_t align, int64_t *bytes, propane_error *err) {
+    if (count > MANY) return offset_place_many(spans, count, align, bytes, err);
     sized *order = mem_array((size_t)count + 1, sizeof *order);
     int *placed = mem_array((size_t)count + 1, sizeof *placed);
     propane_status status = PROPANE_OK;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * One block of memory for many: each needs its part from one step to another, and those that are needed in the same
- * step never overlap. The largest are placed first, each in the smallest gap that holds it.
+ * step never overlap. The largest are placed first, each in the smallest gap that holds it; of more than 8,192 the earliest.
  */
 #ifndef CORE_BASE_OFFSET_PLANNER_H
 #define CORE_BASE_OFFSET_PLANNER_H

@@ -9,6 +9,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "core/base/map.h"
 #include "core/base/poll.h"
 #include "core/device/driver.h"
 #include "core/device/request_times.h"
@@ -42,8 +43,12 @@ struct propane_device {
 struct propane_program {
     propane_device *device;
     driver_program p;
+    piece_map places; /* of the names: inputs, then outputs */
     atomic_int refs;
 };
+
+/* Counted through the inputs, then the outputs; -1: there is none. */
+int program_place(const propane_program *p, const char *name);
 
 struct propane_buffer {
     propane_device *device;

@@ -15,13 +15,19 @@
 
 typedef struct propane_driver propane_driver;
 
+/* Output `output` may have the buffer of input `input`: it is written where that has been read for the last time. */
+typedef struct driver_share {
+    int output, input;
+} driver_share;
+
 /* What a driver fills in for a compiled program; the device layer owns it. */
 typedef struct driver_program {
     arena *arena; /* the program's memory: io arrays, names, plan; there before compile, freed after it */
     int input_count, output_count;
     propane_io *inputs, *outputs;
-    bool *in_place; /* [o * input_count + i]: output o may share input i's buffer; NULL: none may */
-    void *impl;     /* the driver's own */
+    driver_share *shares; /* [share_count], in ascending order of outputs, then inputs */
+    int share_count;
+    void *impl; /* the driver's own */
 } driver_program;
 
 typedef struct driver_buffer {
@@ -90,6 +96,9 @@ struct propane_driver {
     /* The system's own object behind a buffer, for other libraries of that system. (optional) */
     bool (*buffer_native)(void *impl, const driver_buffer *buffer, propane_native *out);
 };
+
+int driver_share_compare(const void *a, const void *b); /* for qsort */
+bool driver_may_share(const driver_share *shares, int count, int output, int input);
 
 /* What a driver's compile finds behind options->donor; NULL: another driver's program. */
 const driver_program *driver_program_of(const propane_program *p, const propane_driver *driver);

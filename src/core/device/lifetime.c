@@ -27,6 +27,7 @@ void program_retain(propane_program *p) { atomic_fetch_add(&p->refs, 1); }
 void program_release(propane_program *p) {
     if (!p || atomic_fetch_sub(&p->refs, 1) != 1) return;
     p->device->driver->program_free(p->device->impl, &p->p);
+    piece_map_deinit(&p->places);
     arena_free(p->p.arena);
     device_release(p->device);
     mem_free(p);

@@ -102,6 +102,17 @@ static propane_status program_create(propane_device *device, propane_program **o
     return PROPANE_OK;
 }
 
+/* Of what the driver has compiled. */
+static propane_status program_note_names(propane_program *p, propane_error *err) {
+    const int inputs = p->p.input_count, count = inputs + p->p.output_count;
+    for (int i = 0; i < count; i++) {
+        const char *name = i < inputs ? p->p.inputs[i].name : p->p.outputs[i - inputs].name;
+        if (!piece_map_enter(&p->places, name, strlen(name), i))
+            return propane_fail_memory(err, (size_t)count * sizeof name);
+    }
+    return PROPANE_OK;
+}
+
 /* The driver has nothing of it. */
 static void program_discard(propane_program *p) {
     if (!p) return;
@@ -134,8 +145,12 @@ propane_status propane_program_compile(propane_device *device, const propane_mod
         return status;
     }
     device_retain(device);
-    *out = p;
-    return PROPANE_OK;
+    status = program_note_names(p, err);
+    if (status)
+        program_release(p);
+    else
+        *out = p;
+    return status;
 }
 
 /* ---- several at once --------------------------------------------------------------------------------------------------- */
@@ -160,7 +175,13 @@ static propane_status program_compile_together(propane_device *d, propane_compil
     PROPANE_TRY(d->driver->compile_all(d->impl, t->functions, count, options, t->programs, report, err));
     for (int k = 0; k < count; k++) device_retain(d);
     report->failed = -1;
-    return PROPANE_OK;
+    propane_status status = PROPANE_OK;
+    for (int k = 0; k < count && !status; k++) status = program_note_names(items[k].program, err);
+    for (int k = 0; k < count && status; k++) {
+        program_release(items[k].program);
+        items[k].program = NULL;
+    }
+    return status;
 }
 
 static propane_status program_compile_apart(propane_device *d, propane_compile_item *items, int count,
@@ -295,11 +316,13 @@ int64_t propane_io_count(const propane_io *io) {
 }
 
 const propane_io *propane_program_find(const propane_program *program, const char *name) {
-    for (int i = 0; i < program->p.input_count; i++)
-        if (strcmp(program->p.inputs[i].name, name) == 0) return &program->p.inputs[i];
-    for (int i = 0; i < program->p.output_count; i++)
-        if (strcmp(program->p.outputs[i].name, name) == 0) return &program->p.outputs[i];
-    return NULL;
+    const int at = program_place(program, name), outputs = program->p.input_count;
+    return at < 0 ? NULL : at < outputs ? &program->p.inputs[at] : &program->p.outputs[at - outputs];
+}
+
+int program_place(const propane_program *p, const char *name) {
+    const int32_t *at = piece_map_find(&p->places, name, strlen(name));
+    return at ? *at : -1;
 }
 
 /* ---- inputs and outputs of drivers with dense tensors --------------------------------------------------------------- */

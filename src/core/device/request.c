@@ -4,6 +4,7 @@
  * buffers, buffers of other devices, and outputs that would overwrite what is still to be read.
  */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/base/memory.h"
@@ -26,23 +27,14 @@ static const propane_io *request_io_at(const driver_program *p, int slot) {
     return slot < p->input_count ? &p->inputs[slot] : &p->outputs[slot - p->input_count];
 }
 
-/* Names are given in the program's order as a rule: looked for from `guess` on, around. */
-static int request_find_slot(const propane_request *r, const char *name, int guess) {
-    for (int i = 0; i < r->buffer_count; i++) {
-        const int slot = (guess + i) % r->buffer_count;
-        if (strcmp(request_io_at(&r->program->p, slot)->name, name) == 0) return slot;
-    }
-    return r->buffer_count;
-}
-
-static propane_status request_bind(propane_request *r, const propane_binding *binding, int guess, propane_error *err) {
+static propane_status request_bind(propane_request *r, const propane_binding *binding, propane_error *err) {
     const driver_program *p = &r->program->p;
     char names[400];
     if (!binding->name)
         return propane_fail(err, PROPANE_ERR_INVALID, "binding: a name is missing; the program has %s",
                             request_list_names(names, sizeof names, p));
-    const int slot = request_find_slot(r, binding->name, guess);
-    if (slot == r->buffer_count)
+    const int slot = program_place(r->program, binding->name);
+    if (slot < 0)
         return propane_fail(err, PROPANE_ERR_INVALID,
                             "binding '%.60s': the program has no such input or output; it has %s", binding->name,
                             request_list_names(names, sizeof names, p));
@@ -74,24 +66,59 @@ static propane_status request_check_complete(const propane_request *r, propane_e
     return PROPANE_OK;
 }
 
-/* Two outputs never share a buffer; an output and an input do where the program says so. */
-static propane_status request_check_sharing(const propane_request *r, propane_error *err) {
+/* The inputs and outputs of one buffer, as chains. */
+typedef struct request_chains {
+    id_map first; /* of a buffer; slots */
+    int32_t *next;
+} request_chains;
+
+static propane_status request_check_output(const propane_request *r, int slot, int first, const int32_t *next,
+                                           propane_error *err) {
     const driver_program *p = &r->program->p;
-    for (int o = 0; o < p->output_count; o++) {
-        const propane_buffer *target = r->buffers[p->input_count + o];
-        for (int k = 0; k < o; k++)
-            if (r->buffers[p->input_count + k] == target)
-                return propane_fail(err, PROPANE_ERR_INVALID, "outputs '%s' and '%s' are bound to the same buffer",
-                                    p->outputs[k].name, p->outputs[o].name);
-        for (int i = 0; i < p->input_count; i++)
-            if (r->buffers[i] == target &&
-                !(p->in_place && p->in_place[(size_t)o * (size_t)p->input_count + (size_t)i]))
-                return propane_fail(err, PROPANE_ERR_INVALID,
-                                    "output '%s' is bound to the buffer of input '%s', which this program still reads "
-                                    "while it writes; use another buffer",
-                                    p->outputs[o].name, p->inputs[i].name);
+    const int output = slot - p->input_count;
+    for (int other = first; other >= 0; other = next[other]) {
+        if (other >= p->input_count)
+            return propane_fail(err, PROPANE_ERR_INVALID, "outputs '%s' and '%s' are bound to the same buffer",
+                                request_io_at(p, other)->name, p->outputs[output].name);
+        if (!driver_may_share(p->shares, p->share_count, output, other))
+            return propane_fail(err, PROPANE_ERR_INVALID,
+                                "output '%s' is bound to the buffer of input '%s', which this program still reads "
+                                "while it writes; use another buffer",
+                                p->outputs[output].name, p->inputs[other].name);
     }
     return PROPANE_OK;
+}
+
+/* Two outputs never share a buffer; an output and an input do where the program says so. */
+static propane_status request_check_chains(const propane_request *r, request_chains *c, propane_error *err) {
+    for (int slot = 0; slot < r->buffer_count; slot++) {
+        int32_t *first = id_map_enter(&c->first, (uintptr_t)r->buffers[slot], -1);
+        if (!first) return propane_fail_memory(err, (size_t)r->buffer_count * sizeof *first);
+        if (slot >= r->program->p.input_count) PROPANE_TRY(request_check_output(r, slot, *first, c->next, err));
+        c->next[slot] = *first;
+        *first = slot;
+    }
+    return PROPANE_OK;
+}
+
+static propane_status request_check_sharing(const propane_request *r, propane_error *err) {
+    request_chains c = {.next = mem_array((size_t)r->buffer_count + 1, sizeof *c.next)};
+    propane_status status =
+        c.next ? request_check_chains(r, &c, err) : propane_fail_memory(err, (size_t)r->buffer_count * sizeof *c.next);
+    id_map_deinit(&c.first);
+    mem_free(c.next);
+    return status;
+}
+
+int driver_share_compare(const void *a, const void *b) {
+    const driver_share *x = a, *y = b;
+    if (x->output != y->output) return x->output < y->output ? -1 : 1;
+    return (x->input > y->input) - (x->input < y->input);
+}
+
+bool driver_may_share(const driver_share *shares, int count, int output, int input) {
+    const driver_share key = {output, input};
+    return count > 0 && bsearch(&key, shares, (size_t)count, sizeof key, driver_share_compare);
 }
 
 static void request_destroy(propane_request *r) {
@@ -122,7 +149,7 @@ propane_status propane_request_create(propane_program *program, const propane_bi
     propane_status status = PROPANE_OK;
     if (!r->buffers || !r->driver_buffers)
         status = propane_fail_memory(err, (size_t)r->buffer_count * 2 * sizeof(void *));
-    for (int i = 0; i < count && status == PROPANE_OK; i++) status = request_bind(r, &bindings[i], i, err);
+    for (int i = 0; i < count && status == PROPANE_OK; i++) status = request_bind(r, &bindings[i], err);
     if (status == PROPANE_OK) status = request_check_complete(r, err);
     if (status == PROPANE_OK) status = request_check_sharing(r, err);
     const propane_device *d = program->device;

@@ -16,6 +16,7 @@
 #include "core/base/memory.h"
 #include "core/grad/grad_context.h"
 #include "core/grad/rules.h"
+#include "core/mil/ir_edit.h"
 
 #define GRAD(rule)                                             grad_rule_##rule
 #define OP(name, since, in, rule, eval, cost, draw, grad, cpu) [MIL_OP_##name] = grad,
@@ -88,12 +89,7 @@ static mil_value *grad_build_prefixed_param(grad_context *g, arena *a, const mil
         propane_fail_memory(err, 0);
         return NULL;
     }
-    for (const mil_op *op = g->forward->first; op; op = op->next)
-        for (int i = 0; i < op->result_count; i++)
-            if (strcmp(op->results[i]->name, name) == 0) goto taken;
-    if (grad_find_param(g->forward, name)) goto taken;
-    return mil_build_param(&g->build, name, result->type);
-taken:
+    if (!mil_scope_find(g->forward, name, strlen(name))) return mil_build_param(&g->build, name, result->type);
     propane_fail(err, PROPANE_ERR_INVALID,
                  "function '%s' already has a value '%s', the name of the adjoint of its result '%s': rename it",
                  g->forward->name, name, result->name);

@@ -22,8 +22,8 @@ typedef struct mil_scope {
     mil_value **constants;
     uint32_t constant_room, constant_used;
     mil_op *last_head;
-    mil_value **inner; /* blocks: by the id of a value around it, what stands for it here */
-    int inner_room;
+    mil_value **inner; /* blocks: what stands here for values around it (`outer`), hashed by their ids */
+    uint32_t inner_room, inner_used;
 } mil_scope;
 
 static uint32_t ir_edit_hash_bytes(uint32_t hash, const void *data, size_t length) {
@@ -252,18 +252,25 @@ mil_function *mil_make_block(mil_op *op, const char *name) {
 
 /* ---- what blocks take from outside ---------------------------------------------------------------------------------------- */
 
-static mil_value **ir_edit_inner_place(mil_function *block, int id) {
+static mil_value **ir_edit_inner_place(const mil_scope *s, const mil_value *outer) {
+    uint32_t i = (uint32_t)outer->id * 0x9e3779b1u;
+    for (i = (i ^ i >> 15) & (s->inner_room - 1); s->inner[i] && s->inner[i]->outer != outer;)
+        i = (i + 1) & (s->inner_room - 1);
+    return &s->inner[i];
+}
+
+/* Room for one more. */
+static bool ir_edit_inner_grow(mil_function *block) {
     mil_scope *s = block->scope;
-    if (id >= s->inner_room) {
-        int room = block->owner->function->value_count;
-        if (room < 2 * s->inner_room) room = 2 * s->inner_room;
-        mil_value **larger = ARENA_ARRAY(block->module->arena, room, mil_value *);
-        if (!larger) return NULL;
-        if (s->inner_room) memcpy(larger, s->inner, (size_t)s->inner_room * sizeof *larger);
-        s->inner = larger;
-        s->inner_room = room;
-    }
-    return &s->inner[id];
+    if (s->inner_used * 2 < s->inner_room) return true;
+    mil_scope larger = {.inner_room = s->inner_room ? 2 * s->inner_room : 4};
+    larger.inner = ARENA_ARRAY(block->module->arena, larger.inner_room, mil_value *);
+    if (!larger.inner) return false;
+    for (uint32_t i = 0; i < s->inner_room; i++)
+        if (s->inner[i]) *ir_edit_inner_place(&larger, s->inner[i]->outer) = s->inner[i];
+    s->inner = larger.inner;
+    s->inner_room = larger.inner_room;
+    return true;
 }
 
 /* The place of `outer` among the op's captured values; entered if it is not there. -1: too many, or no memory. */
@@ -289,8 +296,9 @@ static mil_value *ir_edit_captured_param(mil_function *block, mil_value *outer, 
 }
 
 mil_value *mil_make_captured(mil_function *block, mil_value *outer) {
-    mil_value **place = ir_edit_inner_place(block, outer->id);
-    if (!place) return NULL;
+    mil_scope *s = block->scope;
+    if (!ir_edit_inner_grow(block)) return NULL;
+    mil_value **place = ir_edit_inner_place(s, outer);
     if (*place) return *place;
     mil_value *v;
     if (outer->constant) {
@@ -303,6 +311,7 @@ mil_value *mil_make_captured(mil_function *block, mil_value *outer) {
         int index = ir_edit_captured_place(block->owner, outer);
         v = index < 0 ? NULL : ir_edit_captured_param(block, outer, index);
     }
+    s->inner_used += v != NULL;
     return *place = v;
 }
 

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "core/base/memory.h"
+#include "core/mil/ir_edit.h"
 #include "core/mil/ops/shape_util.h"
 #include "core/pass/pass.h"
 #include "core/pass/unroll_loop.h"
@@ -168,8 +169,10 @@ propane_status pass_unroll(mil_function *f, const char *const *params, int count
     bool *depends = mem_array((size_t)f->value_count + 1, sizeof *depends);
     const int values = f->value_count;
     propane_status status = depends ? PROPANE_OK : propane_fail_memory(err, (size_t)f->value_count);
-    for (int i = 0; i < f->param_count && !status; i++)
-        for (int k = 0; k < count; k++) depends[f->params[i]->id] |= strcmp(f->params[i]->name, params[k]) == 0;
+    for (int k = 0; k < count && !status; k++) {
+        const mil_value *v = mil_scope_find(f, params[k], strlen(params[k]));
+        if (v && !v->def) depends[v->id] = true;
+    }
     for (mil_op *op = f->first, *next; op && !status; op = next) {
         bool any = false;
         mil_op *before = op->prev;

@@ -46,18 +46,12 @@ static propane_status nonfinite_count_at(const session *s, int at, nonfinite_cou
     return status;
 }
 
-static int nonfinite_find(const session *s, const char *name, int from, int to, int guess) {
-    if (guess >= from && guess < to && strcmp(s->run.bindings[guess].name, name) == 0) return guess;
-    while (from < to && strcmp(s->run.bindings[from].name, name) != 0) from++;
-    return from < to ? from : -1;
-}
-
 static propane_status nonfinite_count_results(const nonfinite_walk *w, nonfinite_found *out, propane_error *err) {
     const session *s = w->s;
     const mil_function *f = s->function;
     for (int i = 0; i < f->result_count; i++) {
         const mil_value *v = f->results[i];
-        const int at = nonfinite_find(s, v->name, s->inputs, s->inputs + s->outputs, s->inputs + i);
+        const int at = session_find_output(s, v->name);
         if (at < 0) continue;
         PROPANE_TRY(nonfinite_count_at(s, at, &w->of[v->id], err));
         w->known[v->id] = true;
@@ -79,8 +73,8 @@ static nonfinite_count nonfinite_of(const nonfinite_walk *w, const mil_value *v)
         for (int64_t i = 0; floats && i < mil_type_count(&v->constant->type); i++)
             nonfinite_add(&w->of[v->id], mil_const_f64(v->constant, i));
     } else if (!v->def) {
-        const int at = nonfinite_find(w->s, v->name, 0, w->input_count, v->index);
-        if (at >= 0) w->of[v->id] = w->inputs[at];
+        const int at = session_find_input(w->s, v->name);
+        if (at >= 0 && at < w->input_count) w->of[v->id] = w->inputs[at];
     }
     return w->of[v->id];
 }

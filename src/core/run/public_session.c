@@ -8,9 +8,11 @@
 
 #include "core/base/memory.h"
 #include "core/base/sized.h"
+#include "core/mil/ir_edit.h"
 #include "core/run/nonfinite.h"
 #include "core/run/public.h"
 #include "core/run/session.h"
+#include "core/run/session_states.h"
 
 struct propane_session {
     session s;
@@ -20,17 +22,10 @@ struct propane_session {
     int *outputs; /* likewise, counted behind the inputs */
     int *states;  /* their inputs */
     int input_count, output_count, state_count;
-    int next_output;        /* after the one that was found last */
     session_inputs several; /* arrays with a value for each of several runs */
 };
 
 /* ---- opening ---------------------------------------------------------------------------------------------------------------- */
-
-static bool api_session_is_state_output(const session *s, int at) {
-    for (int k = 0; k < s->state_count; k++)
-        if (session_state_output(s, s->state_names[k]) == at) return true;
-    return false;
-}
 
 static propane_status api_session_sort(propane_session *p, propane_error *err) {
     const session *s = &p->s;
@@ -53,7 +48,7 @@ static propane_status api_session_sort(propane_session *p, propane_error *err) {
             p->inputs[p->input_count++] = i;
     }
     for (int i = s->inputs; i < s->inputs + s->outputs; i++)
-        if (!api_session_is_state_output(s, i)) p->outputs[p->output_count++] = i;
+        if (!session_state_of(s, i)) p->outputs[p->output_count++] = i;
     return PROPANE_OK;
 }
 
@@ -142,15 +137,9 @@ static propane_status api_session_unknown(const propane_session *p, const char *
 }
 
 /* Where a name's values are after a run: an output, or a state's newest content, which its input holds. */
-/* Outputs are asked for in their order as a rule: looked for after the last one. */
-static int api_session_find_output(propane_session *p, const char *name) {
-    for (int k = 0; k < p->s.outputs; k++) {
-        const int i = p->s.inputs + (p->next_output + k) % p->s.outputs;
-        if (strcmp(api_session_io(p, i)->name, name) != 0) continue;
-        p->next_output = i - p->s.inputs + 1;
-        return i;
-    }
-    return session_is_state(&p->s, name) ? session_find_input(&p->s, name) : -1;
+static int api_session_find_output(const propane_session *p, const char *name) {
+    const int at = session_find_output(&p->s, name);
+    return at < 0 && session_is_state(&p->s, name) ? session_find_input(&p->s, name) : at;
 }
 
 /* ---- in --------------------------------------------------------------------------------------------------------------------- */
@@ -396,10 +385,8 @@ propane_status propane_session_run_counted(propane_session *p, propane_nonfinite
 }
 
 bool propane_session_keeps(const propane_session *p, const char *output) {
-    const mil_function *f = p->s.function;
-    for (int i = p->s.own_results; i < f->result_count; i++)
-        if (strcmp(f->results[i]->name, output) == 0) return true;
-    return false;
+    const mil_value *v = mil_scope_find(p->s.function, output, strlen(output));
+    return v && p->s.keeps && p->s.keeps[v->id];
 }
 
 propane_status propane_session_get(propane_session *p, const char *name, propane_dtype dtype, void *values,

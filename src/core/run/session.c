@@ -17,7 +17,9 @@
 #include "core/base/poll.h"
 #include "core/base/rng.h"
 #include "core/base/text.h"
+#include "core/device/device.h"
 #include "core/run/session_late.h"
+#include "core/run/session_states.h"
 
 /* ---- what the user gives ---------------------------------------------------------------------------------------------------- */
 
@@ -113,20 +115,6 @@ propane_status session_shape(const char *given, mil_shape_choice *out, char **na
 
 /* ---- opening ---------------------------------------------------------------------------------------------------------------- */
 
-static const char *session_io_name(const mil_value *v) { return v->name; }
-
-static propane_status session_note_states(session *s, propane_error *err) {
-    const mil_function *f = s->function;
-    s->state_names = mem_array((size_t)f->param_count + 1, sizeof *s->state_names);
-    if (!s->state_names) return propane_fail_memory(err, 0);
-    for (int i = 0; i < f->param_count; i++) {
-        if (f->params[i]->type.container != MIL_STATE) continue;
-        s->state_names[s->state_count] = mem_copy_string(session_io_name(f->params[i]));
-        if (!s->state_names[s->state_count++]) return propane_fail_memory(err, 0);
-    }
-    return PROPANE_OK;
-}
-
 static const propane_io *session_io_at(const session *s, int i) { return runner_io(&s->run, i); }
 
 /* A state of the same name is the other session's memory; one that lies otherwise there cannot be. */
@@ -171,7 +159,7 @@ propane_status session_open_module(session *s, mil_module *m, const session_opti
                    .bisect = o->bisect};
     s->function = mil_module_function(s->module, o->function, err);
     if (!s->function) return err->status;
-    PROPANE_TRY(session_note_states(s, err));
+    PROPANE_TRY(session_states_note(s, err));
     PROPANE_TRY(session_find_device(s, o, err));
     if (s->function->late) return session_late_open(s, err);
     PROPANE_TRY(session_prepare(s, s->function, true, err));
@@ -179,6 +167,7 @@ propane_status session_open_module(session *s, mil_module *m, const session_opti
     s->inputs = propane_program_input_count(s->program);
     s->outputs = propane_program_output_count(s->program);
     PROPANE_TRY(runner_open(&s->run, s->device, s->program, NULL, NULL, err));
+    PROPANE_TRY(session_states_place(s, err));
     return s->guest ? session_share_states(s, o->shares, err) : PROPANE_OK;
 }
 
@@ -187,8 +176,8 @@ void session_close(session *s) {
     session_late_close(s);
     propane_program_free(s->program);
     if (!s->guest) propane_device_close(s->device);
-    for (int i = 0; i < s->state_count; i++) mem_free(s->state_names[i]);
-    mem_free(s->state_names);
+    session_states_free(s);
+    mem_free(s->keeps);
     mem_free(s->probabilities);
     for (int i = 0; s->kept && i < s->outputs; i++) mem_free(s->kept[i]);
     mem_free(s->kept);
@@ -306,28 +295,14 @@ static double session_random_value(const void *from, int64_t index) {
     return (double)rng_below(&d->r, d->dtype == PROPANE_BOOL ? 2 : 10);
 }
 
-bool session_is_state(const session *s, const char *name) {
-    for (int i = 0; i < s->state_count; i++)
-        if (strcmp(s->state_names[i], name) == 0) return true;
-    return false;
-}
-
-static propane_status session_check_names(const session *s, const session_inputs *in, propane_error *err) {
-    for (int k = 0; k < in->count; k++) {
-        char list[500] = "";
-        size_t used = 0;
-        bool found = false;
-        for (int i = 0; i < s->inputs; i++) {
-            found |= strcmp(session_io_at(s, i)->name, in->list[k].name) == 0;
-            if (used < sizeof list - 70)
-                used += (size_t)snprintf(list + used, sizeof list - used, "%s%.60s", i ? ", " : "",
-                                         session_io_at(s, i)->name);
-        }
-        if (!found)
-            return propane_fail(err, PROPANE_ERR_INVALID, "%s: there is no input '%.60s'; there is: %s",
-                                s->module->source, in->list[k].name, list);
-    }
-    return PROPANE_OK;
+static propane_status session_check_name(const session *s, const char *name, propane_error *err) {
+    char list[500] = "";
+    size_t used = 0;
+    if (session_find_input(s, name) >= 0) return PROPANE_OK;
+    for (int i = 0; i < s->inputs && used < sizeof list - 70; i++)
+        used += (size_t)snprintf(list + used, sizeof list - used, "%s%.60s", i ? ", " : "", session_io_at(s, i)->name);
+    return propane_fail(err, PROPANE_ERR_INVALID, "%s: there is no input '%.60s'; there is: %s", s->module->source,
+                        name, list);
 }
 
 static const session_input *session_given_for(const session_inputs *in, const char *name) {
@@ -362,14 +337,17 @@ propane_status session_step(session *s, const session_inputs *in, int64_t step, 
 }
 
 int session_find_input(const session *s, const char *name) {
-    for (int i = 0; i < s->inputs; i++)
-        if (strcmp(session_io_at(s, i)->name, name) == 0) return i;
-    return -1;
+    const int at = program_place(s->run.program, name);
+    return at < s->inputs ? at : -1;
+}
+
+int session_find_output(const session *s, const char *name) {
+    const int at = program_place(s->run.program, name);
+    return at < s->inputs ? -1 : at;
 }
 
 propane_status session_put(session *s, const session_input *in, propane_error *err) {
-    const session_inputs one = {(session_input *)(uintptr_t)in, 1};
-    PROPANE_TRY(session_check_names(s, &one, err));
+    PROPANE_TRY(session_check_name(s, in->name, err));
     const int i = session_find_input(s, in->name);
     return in->image ? session_fill_picture(s, i, in, err) : session_fill_array(s, i, in, 0, err);
 }
@@ -417,33 +395,6 @@ static int64_t session_now_ns(void) {
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-int session_state_output(const session *s, const char *state) {
-    const size_t n = strlen(state);
-    for (int i = s->inputs; i < s->inputs + s->outputs; i++) {
-        const char *name = s->run.bindings[i].name;
-        if (strncmp(name, state, n) == 0 && strcmp(name + n, "_out") == 0) return i;
-    }
-    return -1;
-}
-
-static propane_status session_carry_state(session *s, const char *state, propane_error *err) {
-    const int from = session_state_output(s, state);
-    int to = 0;
-    void *source = NULL, *target = NULL;
-    while (to < s->inputs && strcmp(s->run.bindings[to].name, state) != 0) to++;
-    if (from < 0 || to == s->inputs) return PROPANE_OK;
-    const propane_io *io = session_io_at(s, to);
-    PROPANE_TRY(propane_buffer_lock(s->run.bindings[from].buffer, false, &source, err));
-    propane_status status = propane_buffer_lock(s->run.bindings[to].buffer, true, &target, err);
-    if (!status) {
-        const size_t bytes = session_io_at(s, from)->bytes;
-        memcpy(target, source, bytes < io->bytes ? bytes : io->bytes);
-        propane_buffer_unlock(s->run.bindings[to].buffer);
-    }
-    propane_buffer_unlock(s->run.bindings[from].buffer);
-    return status;
-}
-
 propane_status session_run(session *s, int64_t *ns, propane_error *err) {
     propane_completion done = {.size = sizeof done};
     poll_scope scope;
@@ -455,20 +406,13 @@ propane_status session_run(session *s, int64_t *ns, propane_error *err) {
     s->engine_ns = done.engine_ns;
     s->energy_j = done.energy_j;
     *ns = done.simulated ? done.device_ns : session_now_ns() - begin;
-    for (int i = 0; i < s->state_count; i++) PROPANE_TRY(session_carry_state(s, s->state_names[i], err));
-    return PROPANE_OK;
+    return session_states_carry(s, err);
 }
 
 static void session_npy_of(const propane_io *io, npy *out) {
     *out = (npy){.rank = io->rank, .count = propane_io_count(io)};
     (void)npy_set_type(out, io->dtype);
     for (int i = 0; i < io->rank; i++) out->dim[i] = io->dim[i];
-}
-
-static bool session_is_state_output(const session *s, int at) {
-    for (int k = 0; k < s->state_count; k++)
-        if (session_state_output(s, s->state_names[k]) == at) return true;
-    return false;
 }
 
 propane_status session_keep(session *s, int64_t step, propane_error *err) {
@@ -481,7 +425,7 @@ propane_status session_keep(session *s, int64_t step, propane_error *err) {
     if (!s->kept) return propane_fail_memory(err, 0);
     for (int i = 0; i < s->outputs; i++) {
         npy one;
-        if (session_is_state_output(s, s->inputs + i)) continue;
+        if (session_state_of(s, s->inputs + i)) continue;
         session_npy_of(session_io_at(s, s->inputs + i), &one);
         const size_t bytes = (size_t)one.count * (size_t)one.size;
         if (!s->kept[i]) s->kept[i] = mem_array((size_t)s->steps, bytes + 1);
@@ -497,15 +441,18 @@ propane_status session_keep(session *s, int64_t step, propane_error *err) {
 static int session_rows_output(const session *s, const char *name) {
     const mil_interface *seen = mil_interface_of(s->module, s->function->name);
     const mil_feature *f = seen ? mil_feature_find(seen->outputs, seen->output_count, name) : NULL;
-    for (int i = s->inputs; f && f->rows && i < s->inputs + s->outputs; i++)
-        if (strcmp(s->run.bindings[i].name, f->rows) == 0) return i;
-    return -1;
+    return f && f->rows ? session_find_output(s, f->rows) : -1;
 }
 
-static bool session_counts_rows(const session *s, int at) {
-    for (int i = s->inputs; i < s->inputs + s->outputs; i++)
-        if (session_rows_output(s, s->run.bindings[i].name) == at) return true;
-    return false;
+/* [outputs]: does it count the rows of another? */
+static bool *session_row_counters(const session *s) {
+    const mil_interface *seen = mil_interface_of(s->module, s->function->name);
+    bool *counts = mem_array((size_t)s->outputs + 1, sizeof *counts);
+    for (int i = 0; counts && seen && i < seen->output_count; i++) {
+        const int at = seen->outputs[i].rows ? session_find_output(s, seen->outputs[i].rows) : -1;
+        if (at >= 0 && session_find_output(s, seen->outputs[i].name) >= 0) counts[at - s->inputs] = true;
+    }
+    return counts;
 }
 
 /* Rows that are no results go. */
@@ -552,14 +499,20 @@ static propane_status session_write_one(session *s, int at, const char *dir, con
     return status;
 }
 
-propane_status session_write(session *s, const char *dir, propane_error *err) {
-    PROPANE_TRY(file_make_dir(dir, err));
+static propane_status session_write_all(session *s, const bool *counts, const char *dir, propane_error *err) {
     for (int i = s->inputs; i < s->inputs + s->outputs; i++) {
-        const char *name = s->run.bindings[i].name;
-        for (int k = 0; k < s->state_count; k++)
-            if (session_state_output(s, s->state_names[k]) == i) name = s->state_names[k];
-        if (!s->kept && session_counts_rows(s, i)) continue; /* it is told by the arrays' shapes */
-        PROPANE_TRY(session_write_one(s, i, dir, name, err));
+        const char *state = session_state_of(s, i);
+        if (!s->kept && counts[i - s->inputs]) continue; /* the arrays' shapes say it */
+        PROPANE_TRY(session_write_one(s, i, dir, state ? state : s->run.bindings[i].name, err));
     }
     return PROPANE_OK;
+}
+
+propane_status session_write(session *s, const char *dir, propane_error *err) {
+    bool *counts = session_row_counters(s);
+    if (!counts) return propane_fail_memory(err, (size_t)s->outputs);
+    propane_status status = file_make_dir(dir, err);
+    if (!status) status = session_write_all(s, counts, dir, err);
+    mem_free(counts);
+    return status;
 }

@@ -49,10 +49,8 @@ PROPANE_CHECK propane_status session_shape(const char *given, mil_shape_choice *
 /* The module becomes the session's, also after a failure. */
 PROPANE_CHECK propane_status session_open_module(session *s, mil_module *m, const session_options *options,
                                                  propane_error *err);
-int session_find_input(const session *s, const char *name); /* -1: there is none */
-bool session_is_state(const session *s, const char *name);
-/* The output with a state's content after the run, counted behind the inputs; -1: it is only read. */
-int session_state_output(const session *s, const char *state);
+int session_find_input(const session *s, const char *name);  /* -1: there is none */
+int session_find_output(const session *s, const char *name); /* counted behind the inputs; likewise */
 /* One array or image into its input, by name. */
 PROPANE_CHECK propane_status session_put(session *s, const session_input *in, propane_error *err);
 /* What nothing is given for: random numbers if `seed` is not negative; else an error that names all of them, with

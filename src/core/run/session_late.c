@@ -10,6 +10,7 @@
 #include "core/base/memory.h"
 #include "core/mil/ops.h"
 #include "core/mil/specialize.h"
+#include "core/run/session_states.h"
 
 enum { MAX_STAGES = 64 };
 
@@ -160,7 +161,8 @@ static propane_status session_late_show_inputs(session *s, propane_error *err) {
     s->program = l->stages[0].program;
     s->inputs = propane_program_input_count(s->program);
     s->outputs = 0;
-    return runner_open(&s->run, s->device, s->program, session_late_lend, &l->stages[0].run, err);
+    PROPANE_TRY(runner_open(&s->run, s->device, s->program, session_late_lend, &l->stages[0].run, err));
+    return session_states_place(s, err);
 }
 
 /* What followed from other values: the stages from `first` on, and the plan. */
@@ -181,7 +183,8 @@ static propane_status session_late_plan_whole(session *s, stage *whole, propane_
     PROPANE_TRY(session_compile(s, l->module, &s->program, err));
     l->planned = true;
     s->outputs = propane_program_output_count(s->program);
-    return runner_open(&s->run, s->device, s->program, session_late_lend, &l->stages[0].run, err);
+    PROPANE_TRY(runner_open(&s->run, s->device, s->program, session_late_lend, &l->stages[0].run, err));
+    return session_states_place(s, err);
 }
 
 /* After an error the session still has its inputs. */

@@ -9,6 +9,7 @@
 #include "core/base/memory.h"
 #include "core/mil/build.h"
 #include "core/mil/coreml/package.h"
+#include "core/mil/ir_edit.h"
 #include "core/pass/pass.h"
 #include "core/refusal/refusal.h"
 
@@ -51,19 +52,25 @@ static propane_status session_program_drop_labels(session *s, propane_error *err
     return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "%s: no output is a tensor", s->module->source);
 }
 
-static bool session_program_keeps(const session *s, const char *name) {
-    for (int i = 0; i < s->keep_count; i++)
-        if (strcmp(s->keep_names[i], name) == 0) return true;
-    return s->keep_count == 0;
+/* The values that may be kept, as asked for; all where nothing was named. */
+static void session_program_choose(const session *s, bool *keep) {
+    const mil_function *f = s->function;
+    for (int i = 0; i < f->value_count; i++) keep[i] = s->keep_count == 0;
+    for (int i = 0; i < s->keep_count; i++) {
+        const mil_value *v = mil_scope_find(f, s->keep_names[i], strlen(s->keep_names[i]));
+        if (v) keep[v->id] = true;
+    }
+    for (int i = 0; i < f->result_count; i++) keep[f->results[i]->id] = false;
 }
 
 /* All that ops compute, or what is asked for of it, constants apart, behind the results that are there. */
 static propane_status session_program_keep_values(session *s, propane_error *err) {
     mil_function *f = s->function;
     mil_builder b;
-    bool *is_result = mem_array((size_t)f->value_count + 1, sizeof *is_result);
-    if (!is_result) return propane_fail_memory(err, (size_t)f->value_count);
-    for (int i = 0; i < f->result_count; i++) is_result[f->results[i]->id] = true;
+    mem_free(s->keeps);
+    bool *keep = s->keeps = mem_array((size_t)f->value_count + 1, sizeof *keep);
+    if (!keep) return propane_fail_memory(err, (size_t)f->value_count);
+    session_program_choose(s, keep);
     mil_build_resume(&b, f);
     for (mil_op *op = f->first; op; op = op->next)
         for (int i = 0; i < op->result_count; i++) {
@@ -71,10 +78,8 @@ static propane_status session_program_keep_values(session *s, propane_error *err
             const mil_dtype_info *type = mil_dtype_get(v->type.dtype);
             const bool plain = v->type.container == MIL_TENSOR && (type->bits == 16 || type->bits == 32) &&
                                type->kind != MIL_KIND_UINT && v->type.dtype != MIL_bf16;
-            if (v->constant || is_result[v->id] || !plain || mil_type_count(&v->type) == 0) continue;
-            if (session_program_keeps(s, v->name)) mil_build_result(&b, v);
+            if (!v->constant && keep[v->id] && plain && mil_type_count(&v->type) > 0) mil_build_result(&b, v);
         }
-    mem_free(is_result);
     if (err && b.err.status) *err = b.err;
     return b.err.status;
 }

@@ -4,10 +4,17 @@
 #ifndef CORE_RUN_SESSION_PROGRAM_H
 #define CORE_RUN_SESSION_PROGRAM_H
 
+#include "core/base/map.h"
 #include "core/device/runner.h"
 #include "core/mil/mil.h"
 
 struct session_late;
+
+/* Its places in the session's runner; -1: the program does not read it, or write it. */
+typedef struct session_state {
+    char *name;
+    int input, output;
+} session_state;
 
 typedef struct session {
     mil_module *module;
@@ -17,9 +24,11 @@ typedef struct session {
     propane_program *program;
     runner run;
     int inputs, outputs;
-    int own_results; /* of the function's; those after them are there by `keep` */
+    int own_results;       /* of the function's; those after them are there by `keep` */
+    session_state *states; /* [state_count]: session_states.h */
     int state_count;
-    char **state_names;
+    piece_map states_by_name;
+    int *state_of;                 /* [outputs]: the state whose content it is; -1: none's */
     int removed_results;           /* labels and dictionaries of classifiers, which no device makes */
     const mil_const *classes;      /* of a classifier: names or numbers; NULL: it is none */
     char *probabilities;           /* the output that they belong to */
@@ -28,6 +37,7 @@ typedef struct session {
     bool wide, keep;               /* fp16 becomes fp32; every value is an output */
     const char *const *keep_names; /* borrowed; of all values these alone; keep_count 0: every one */
     int keep_count;
+    bool *keeps; /* [value_count] of the function: it is a result because it was asked for; NULL: none is */
     propane_precision precision;
     int threads;
     const char *bisect;        /* borrowed; of refusal_explain */

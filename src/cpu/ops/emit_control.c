@@ -114,7 +114,7 @@ static propane_status emit_control_dense_refs(planner *p, const mil_op *op, cons
 static propane_status emit_control_plan_variables(planner *p, control_args *a, propane_error *err) {
     const cpu_program *body = a->block[1];
     for (int k = 0; k < a->vars; k++) {
-        a->in_place[k] = body->in_place[k * body->input_count + k];
+        a->in_place[k] = driver_may_share(body->shares, body->share_count, k, k);
         if (!a->in_place[k]) PROPANE_TRY(cpu_emit_scratch(p, a->bytes[k] + 1, &a->spare[k], err));
     }
     return cpu_emit_scratch(p, 64, &a->answer, err);

@@ -25,6 +25,7 @@ struct planner {
     cpu_view *views;  /* by value id; buffer -1 until it has one */
     cpu_view *placed; /* by value id: where it must be computed */
     bool *is_placed;
+    const mil_value **roots; /* plan_place.c */
 
     cpu_buffer *buffers;
     int buffer_count;

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Memory of a plan: which buffers may take over another's (in place), and where in one block each lies (core/base/offset_planner.h).
  */
+#include <stdlib.h>
+
 #include "core/base/offset_planner.h"
 #include "cpu/plan/plan_stages.h"
 
@@ -41,14 +43,15 @@ static void plan_memory_share(planner *p) {
 /* Which outputs may be bound to which inputs. */
 static propane_status plan_memory_in_place(planner *p, propane_error *err) {
     cpu_program *out = p->program;
-    out->in_place = ARENA_ARRAY(p->arena, out->input_count * out->output_count + 1, bool);
-    if (!out->in_place) return cpu_program_no_memory(err);
+    out->shares = ARENA_ARRAY(p->arena, p->pair_count + 1, driver_share);
+    if (!out->shares) return cpu_program_no_memory(err);
     for (int i = 0; i < p->pair_count; i++) {
         const cpu_buffer *from = &p->buffers[p->pairs[i].from], *to = &p->buffers[p->pairs[i].to];
         if (from->place != CPU_STORAGE_INPUT || to->place != CPU_STORAGE_OUTPUT) continue;
         if (from->last == p->pairs[i].step && to->first == p->pairs[i].step)
-            out->in_place[to->index * out->input_count + from->index] = true;
+            out->shares[out->share_count++] = (driver_share){to->index, from->index};
     }
+    qsort(out->shares, (size_t)out->share_count, sizeof *out->shares, driver_share_compare);
     return PROPANE_OK;
 }
 

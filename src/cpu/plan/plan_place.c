@@ -13,8 +13,22 @@ static bool plan_place_computes(const mil_op *op) {
     return b->tile || b->emit;
 }
 
+/* The value that each one is a view of, at last: where it has a place already, or can have none, nothing is to be carried. */
+static const mil_value **plan_place_roots(planner *p) {
+    const mil_value **roots = ARENA_ARRAY(p->work, p->g.f->value_count + 1, const mil_value *);
+    for (int i = 0; i < p->g.op_count && roots; i++) {
+        const mil_op *op = p->g.ops[i];
+        const mil_value *source = cpu_emitter_of(op)->view ? op->operands[0].values[0] : NULL;
+        for (int k = 0; k < op->result_count; k++)
+            roots[op->results[k]->id] = !source ? op->results[k] : roots[source->id] ? roots[source->id] : source;
+    }
+    return roots;
+}
+
 static void plan_place_one(planner *p, const mil_value *v, const cpu_view *target) {
     cpu_view at = *target;
+    const mil_value *root = p->roots[v->id] ? p->roots[v->id] : v;
+    if (!root->def || root->constant || p->is_placed[root->id]) return;
     while (v->def && !v->constant && !p->is_placed[v->id] && p->g.op_of[v->id] >= 0) {
         const mil_op *op = v->def;
         const cpu_emitter *b = cpu_emitter_of(op);
@@ -70,6 +84,8 @@ static propane_status plan_place_parts(planner *p, const mil_op *op, propane_err
 }
 
 propane_status cpu_plan_place_values(planner *p, propane_error *err) {
+    p->roots = plan_place_roots(p);
+    if (!p->roots) return cpu_program_no_memory(err);
     PROPANE_TRY(plan_place_results(p, err));
     for (int i = p->g.op_count - 1; i >= 0; i--)
         if (cpu_family_of(p->g.ops[i]) == CPU_FAMILY_concat) PROPANE_TRY(plan_place_parts(p, p->g.ops[i], err));
