@@ -37,6 +37,51 @@ def fan(n):
     mil("in.mil", "".join(line % (i, i) for i in range(n)), ", ".join("v%d" % i for i in range(n)))
 
 
+HALF = "tensor<fp16, [1, 8]>"
+
+
+def several(n):
+    """n inputs, n outputs."""
+    body = "".join('  %s y%d = relu(x = x%d)[name = string("y%d")];\n' % (HALF, i, i, i) for i in range(n))
+    write("in.mil", "program(1.3)\n{\n func main<ios18>(%s) {\n%s } -> (%s);\n}\n" % (
+        ", ".join("%s x%d" % (HALF, i) for i in range(n)), body, ", ".join("y%d" % i for i in range(n))))
+
+
+def states(n):
+    body = "".join('  %s r%d = read_state(input = s%d)[name = string("r%d")];\n  %s w%d = add(x = r%d, y = x)[name = string("w%d")];\n'
+                   '  write_state(data = w%d, input = s%d)[name = string("q%d")];\n' % (HALF, i, i, i, HALF, i, i, i, i, i, i) for i in range(n))
+    write("in.mil", "program(1.3)\n{\n func main<ios18>(%s, %s x) {\n%s } -> (w0);\n}\n" % (
+        ", ".join("state<%s> s%d" % (HALF, i) for i in range(n)), HALF, body))
+
+
+def branches(n):
+    line = ('  %s v%d = cond(pred = c)[name = string("v%d")] { %s t%d = relu(x = %s)[name = string("t%d")]; } -> (t%d), '
+            '{ %s e%d = square(x = %s)[name = string("e%d")]; } -> (e%d);\n')
+    before = ["x"] + ["v%d" % i for i in range(n)]
+    body = "".join(line % (HALF, i, i, HALF, i, before[i], i, i, HALF, i, before[i], i, i) for i in range(n))
+    write("in.mil", "program(1.3)\n{\n func main<ios18>(bool c, %s x) {\n%s } -> (v%d);\n}\n" % (HALF, body, n - 1))
+
+
+def norms(n):
+    line = '  %s v%d = layer_norm(x = %s, axes = tensor<int32, [1]>([-1]), epsilon = fp16(0x1p-10))[name = string("v%d")];\n'
+    mil("in.mil", "".join(line % (HALF, i, "v%d" % (i - 1) if i else "x", i) for i in range(n)), "v%d" % (n - 1))
+
+
+def turned(n):
+    """Every value of a chain of views is a result where all are kept."""
+    line = ('  tensor<fp16, [8, 1]> t%d = transpose(perm = tensor<int32, [2]>([1, 0]), x = %s)[name = string("t%d")];\n'
+            '  %s v%d = transpose(perm = tensor<int32, [2]>([1, 0]), x = t%d)[name = string("v%d")];\n')
+    mil("in.mil", "".join(line % (i, "v%d" % (i - 1) if i else "x", i, HALF, i, i, i) for i in range(n)), "v%d" % (n - 1))
+
+
+def kept(n):
+    """All values live to the end."""
+    one = '  %s v%d = relu(x = %s)[name = string("v%d")];\n'
+    two = '  %s a%d = add(x = %s, y = v%d)[name = string("a%d")];\n'
+    mil("in.mil", "".join(one % (HALF, i, "v%d" % (i - 1) if i else "x", i) for i in range(n)) +
+        "".join(two % (HALF, i, "a%d" % (i - 1) if i else "v%d" % (n - 1), n - 1 - i, i) for i in range(n)), "a%d" % (n - 1))
+
+
 def operands(n):
     mil("in.mil", '  tensor<fp16, [%d, 8]> y = concat(values = (%s), axis = int32(0), interleave = bool(false))[name = string("y")];\n'
         % (n, ", ".join(["x"] * n)), "y")
@@ -167,6 +212,15 @@ READERS = {  # what makes the input, units, the command
     "operations, checked": (chain, 4000, ["check", "in.mil", "--target", "m4"]),
     "operations, run": (chain, 4000, ["run", "in.mil", "--seed", "1"]),
     "outputs": (fan, 1500, ["run", "in.mil", "--seed", "1"]),
+    "outputs, checked": (fan, 1500, ["check", "in.mil", "--target", "m4"]),
+    "inputs and outputs": (several, 1500, ["run", "in.mil", "--seed", "1"]),
+    "inputs, simulated": (several, 1500, ["run", "in.mil", "--seed", "1", "--device", "sim:m4"]),
+    "states": (states, 1000, ["run", "in.mil", "--seed", "1"]),
+    "branches": (branches, 1000, ["run", "in.mil", "--seed", "1"]),
+    "branches, gradient": (branches, 1000, ["gradient", "in.mil", "out.mil"]),
+    "norms": (norms, 1000, ["run", "in.mil", "--seed", "1"]),
+    "values that live on": (kept, 10000, ["run", "in.mil", "--seed", "1"]),
+    "views, compared": (turned, 1000, ["diff", "in.mil", "--seed", "1", "--device-b", "sim:m4"]),
     "operands": (operands, 4000, ["show", "in.mil"]),
     "operands, run": (operands, 4000, ["run", "in.mil", "--seed", "1"]),
     "constants": (constants, 4000, ["show", "in.mil"]),

@@ -440,8 +440,23 @@ mil_value *mil_build_cast(mil_builder *b, mil_value *x, mil_dtype dtype) {
 
 void mil_op_remove(mil_op *op) { mil_make_remove(op); }
 
+void mil_replace_begin(mil_function *f) { f->replaces_later = true; }
+
+void mil_replace_settle(mil_op *op) {
+    for (int i = 0; i < op->info->param_count; i++)
+        for (int k = 0; k < op->operands[i].count; k++)
+            while (op->operands[i].values[k]->replaced_by)
+                op->operands[i].values[k] = op->operands[i].values[k]->replaced_by;
+}
+
+void mil_replace_end(mil_function *f) {
+    f->replaces_later = false;
+    for (mil_op *op = f->first; op; op = op->next) mil_replace_settle(op);
+}
+
 void mil_replace_uses(mil_function *f, mil_value *from, mil_value *to) {
-    for (mil_op *op = f->first; op; op = op->next)
+    if (f->replaces_later) from->replaced_by = to;
+    for (mil_op *op = f->replaces_later ? NULL : f->first; op; op = op->next)
         for (int i = 0; i < op->info->param_count; i++)
             for (int k = 0; k < op->operands[i].count; k++)
                 if (op->operands[i].values[k] == from) op->operands[i].values[k] = to;

@@ -74,6 +74,11 @@ mil_value *mil_build_cast(mil_builder *b, mil_value *x, mil_dtype dtype);
 /* Edits. */
 void mil_op_remove(mil_op *op); /* from its function; nothing may use its results */
 void mil_replace_uses(mil_function *f, mil_value *from, mil_value *to); /* operands and results */
+/* A pass that replaces many values as it goes from the first operation to the last: between begin and end mil_replace_uses changes
+ * results alone, and an operation's operands change when it is settled, which the pass does as it comes to it; end settles all. */
+void mil_replace_begin(mil_function *f);
+void mil_replace_settle(mil_op *op);
+void mil_replace_end(mil_function *f);
 /* Copies `op` to where b inserts, with its operands mapped: map[value id in the source] = value here. The results
  * are entered into map. In a late function an operation that waits keeps the types that it has. */
 mil_op *mil_build_copy(mil_builder *b, const mil_op *op, mil_value **map);

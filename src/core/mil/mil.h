@@ -106,6 +106,7 @@ struct propane_value {
     bool is_inline;            /* written as a literal inside an argument list, not as a const statement */
     mil_value *outer;          /* in a block: the value outside that it stands for; NULL: its own */
     mil_function *home;        /* the function or block that it belongs to */
+    mil_value *replaced_by;    /* between mil_replace_begin and mil_replace_end; NULL: nothing took its place */
     int line, column;          /* 0: not from text */
 };
 
@@ -163,6 +164,7 @@ struct mil_function {
     mil_op *owner;           /* it is a block of this op; NULL: a function of the module */
     bool ranged;             /* the file leaves dimensions of its inputs open, and not to a list of shapes */
     int captured;            /* of a block: how many of its last parameters stand for values outside */
+    bool replaces_later;     /* between mil_replace_begin and mil_replace_end */
     bool was_block;          /* a block as a function by itself: it may take and give lists */
     bool late;               /* some shapes follow from values of a run, and are open: core/mil/specialize.h */
     struct mil_scope *scope; /* the names that are taken and the constants that are shared: core/mil/ir_edit.h */

@@ -113,13 +113,22 @@ static propane_status fold_make_dense(mil_function *f, mil_op *op, propane_error
     return status;
 }
 
-propane_status pass_decompress(mil_function *f, pass_chosen chosen, void *context, int *count, propane_error *err) {
-    *count = 0;
+static propane_status fold_make_all_dense(mil_function *f, pass_chosen chosen, void *context, int *count,
+                                          propane_error *err) {
     for (mil_op *op = f->first, *next; op; op = next) {
         next = op->next;
+        mil_replace_settle(op);
         if (!mil_op_compressed(op) || !chosen(context, op->results[0]->name)) continue;
         PROPANE_TRY(fold_make_dense(f, op, err));
         ++*count;
     }
     return PROPANE_OK;
+}
+
+propane_status pass_decompress(mil_function *f, pass_chosen chosen, void *context, int *count, propane_error *err) {
+    *count = 0;
+    mil_replace_begin(f);
+    const propane_status status = fold_make_all_dense(f, chosen, context, count, err);
+    mil_replace_end(f);
+    return status;
 }

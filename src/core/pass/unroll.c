@@ -173,10 +173,12 @@ propane_status pass_unroll(mil_function *f, const char *const *params, int count
         const mil_value *v = mil_scope_find(f, params[k], strlen(params[k]));
         if (v && !v->def) depends[v->id] = true;
     }
+    mil_replace_begin(f);
     for (mil_op *op = f->first, *next; op && !status; op = next) {
         bool any = false;
         mil_op *before = op->prev;
         next = op->next;
+        mil_replace_settle(op);
         for (int p = 0; p < op->info->param_count; p++)
             for (int i = 0; i < op->operands[p].count; i++) {
                 const mil_value *v = op->operands[p].values[i];
@@ -190,6 +192,7 @@ propane_status pass_unroll(mil_function *f, const char *const *params, int count
         status = code == MIL_OP_cond ? unroll_cond(f, op, err) : unroll_loop(f, op, err);
         next = before ? before->next : f->first; /* what a block holds may be a loop or a layer, too */
     }
+    mil_replace_end(f);
     mem_free(depends);
     return status;
 }

@@ -139,11 +139,12 @@ static const lowering lowerings[CPU_FAMILY_COUNT] = {
 
 static bool lower_has_constant_result(const mil_op *op) { return op->result_count && op->results[0]->constant; }
 
-propane_status cpu_lower_function(mil_function *f, propane_error *err) {
+static propane_status lower_operations(mil_function *f, propane_error *err) {
     mil_op *next;
     for (mil_op *op = f->first; op; op = next) {
         const lowering lower = lowerings[cpu_family_named(op)];
         next = op->next;
+        mil_replace_settle(op);
         if (!lower || lower_has_constant_result(op)) continue;
         mil_builder b = {0};
         mil_build_resume(&b, f);
@@ -156,4 +157,11 @@ propane_status cpu_lower_function(mil_function *f, propane_error *err) {
         }
     }
     return PROPANE_OK;
+}
+
+propane_status cpu_lower_function(mil_function *f, propane_error *err) {
+    mil_replace_begin(f);
+    const propane_status status = lower_operations(f, err);
+    mil_replace_end(f);
+    return status;
 }
