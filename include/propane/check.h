@@ -60,9 +60,9 @@ typedef struct propane_verdict { /* on one chip */
 
 typedef struct propane_report propane_report;
 
-/* A program in any form, a folder with model.mil or a weight file, told by its content. That no known rule refuses it
- * does not mean that it runs. `options` may be NULL. An error is about the checker's own work (a file that cannot be
- * read). */
+/* Checks a program in any form, a folder with model.mil, or a weight file; the content decides which it is. That no
+ * known rule refuses it does not mean that it runs. `options` may be NULL. An error is about the checker's own work (a
+ * file that cannot be read). */
 PROPANE_CHECK propane_status propane_check_file(const char *path, const propane_check_options *options,
                                                 propane_report **out, propane_error *err);
 /* Whether the options have a meaning; a message begins with the member's name. */
@@ -153,7 +153,7 @@ PROPANE_CHECK propane_status propane_object_compile(propane_module *module, cons
 PROPANE_CHECK propane_status propane_object_open(const char *path, propane_object **out, propane_error *err);
 void propane_object_free(propane_object *object);
 bool propane_object_describe(const propane_object *object, propane_object_info *out);
-/* The name tells the form: NAME.anec (Linux) or NAME.hwx. */
+/* The file name decides the format: NAME.anec (Linux) or NAME.hwx. */
 PROPANE_CHECK propane_status propane_object_write(const propane_object *object, const char *path, propane_error *err);
 /* Names the fields that differ (propane_free the text) and counts the words that do. */
 PROPANE_CHECK propane_status propane_object_compare(const propane_object *a, const propane_object *b, int *differences,

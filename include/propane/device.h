@@ -26,12 +26,12 @@ typedef struct propane_device_info {
     bool simulated;       /* its figures are a model's, not a clock's */
     bool shares_compiles; /* programs that are compiled at once may count as one compile */
     const char *note;     /* what was chosen when it was opened, and why; NULL: nothing was */
-    bool unproven;        /* nobody has seen its results agree: check before relying on them */
+    bool unproven;        /* its results have never been verified: check before relying on them */
     bool patches;         /* propane_program_patch works on its programs */
 } propane_device_info;
 
-/* Drivers that this build knows, in the order they are listed; `why` tells why one cannot be opened here, or is
- * NULL. */
+/* The drivers of this build, in the order in which they are listed. `why` (may be NULL): the reason why one cannot be
+ * opened here. */
 int propane_driver_count(void);
 const char *propane_driver_name(int index);
 const char *propane_driver_summary(int index);

@@ -27,10 +27,10 @@ typedef struct propane_model_info {
     int64_t layers, width, hidden, heads, kv_heads, vocabulary, context, parameters;
 } propane_model_info;
 bool propane_model_describe(const propane_model *model, propane_model_info *out);
-/* The name tells the form: NAME.safetensors, NAME.gguf, NAME.bin (llama2.c), anything else a folder. `dtype`: "f32"
- * (NULL), "f16", "bf16", for GGUF "q8_0", "q5_1", "q5_0", "q4_1", "q4_0", "q6_k", "q4_k". The tokenizer, which must fit
- * the model (NULL: the model's own, where there is one), goes into folders and GGUF files; one that the form cannot say
- * is left out and the log told. Written whole or not at all. */
+/* The file name decides the format: NAME.safetensors, NAME.gguf, NAME.bin (llama2.c), anything else a folder. `dtype`:
+ * "f32" (NULL), "f16", "bf16", for GGUF "q8_0", "q5_1", "q5_0", "q4_1", "q4_0", "q6_k", "q4_k". The tokenizer must fit
+ * the model (NULL: the model's own, if it has one). Folders and GGUF files contain it; one that the format cannot
+ * express is left out, with a line in the log. Written whole or not at all. */
 PROPANE_CHECK propane_status propane_model_save(const propane_model *model, const propane_tokenizer *tokenizer,
                                                 const char *path, const char *dtype, propane_error *err);
 /* A LoRA adapter's folder as a GGUF file for llama.cpp (--lora). `model`: what it is for, of which only sizes are read;
@@ -85,23 +85,23 @@ PROPANE_CHECK propane_status propane_tokenizer_encode(const propane_tokenizer *t
 /* The bytes of ids, terminated; propane_free them. */
 PROPANE_CHECK propane_status propane_tokenizer_decode(const propane_tokenizer *tokenizer, const int32_t *ids,
                                                       int64_t count, char **text, size_t *length, propane_error *err);
-/* The same as people read it: what is not UTF-8 appears as U+FFFD. `inside`: other text stands in front of it, so that
- * a blank at its begin stays. */
+/* The same as people read it: what is not UTF-8 appears as U+FFFD. `inside`: other text precedes it, so that a
+ * leading blank is kept. */
 PROPANE_CHECK propane_status propane_tokenizer_show(const propane_tokenizer *tokenizer, const int32_t *ids,
                                                     int64_t count, bool inside, char **text, size_t *length,
                                                     propane_error *err);
-/* The ids (propane_free them) of a file: a text, or a token file of this tokenizer, which `name` stands for in
- * messages. *bytes: of the text. */
+/* The ids (propane_free them) of a file: a text, or a token file of this tokenizer. `name` is the tokenizer's name in
+ * messages. *bytes: the size of the text. */
 PROPANE_CHECK propane_status propane_tokenizer_encode_file(const propane_tokenizer *tokenizer, const char *name,
                                                            const char *path, int32_t **ids, int64_t *count,
                                                            int64_t *bytes, propane_error *err);
 
-/* A text's file as ids, with the vocabulary that was learnt from it or taken. Does not change. */
+/* A text file as ids, with the vocabulary that was trained on it or given. Immutable. */
 typedef struct propane_corpus propane_corpus;
 typedef struct propane_corpus_options {
     size_t size;           /* sizeof(propane_corpus_options) */
-    const char *tokenizer; /* a file or a model's folder; NULL: one is learnt */
-    const char *kind;      /* what is learnt: NULL: "bpe"; "chars", "bytes" */
+    const char *tokenizer; /* a file or a model's folder; NULL: one is trained */
+    const char *kind;      /* of a trained one: "bpe" (NULL), "chars", "bytes" */
     int vocabulary;        /* most ids of bpe, 257 to 65536; 0: 4096 */
 } propane_corpus_options;
 /* `path`: a text, or a token file together with its tokenizer. `options` may be NULL. */
@@ -226,9 +226,9 @@ PROPANE_CHECK propane_status propane_chat_open(const propane_model *model, const
                                                const char *format, propane_chat **out, propane_error *err);
 void propane_chat_free(propane_chat *chat);
 const char *propane_chat_format(const propane_chat *chat); /* "chatml", ... */
-/* The ids (propane_free them) of a conversation with what stands in front of an answer after it, at most `room` of
- * them: the oldest turns behind the system's message are left out, *dropped (may be NULL) messages. A last turn that is
- * too long by itself is PROPANE_ERR_LIMIT. */
+/* The ids (propane_free them) of a conversation, followed by the prefix of an answer; at most `room` of them. If they
+ * are more, the oldest turns after the system message are left out: *dropped messages (may be NULL). A last turn that
+ * is too long by itself is PROPANE_ERR_LIMIT. */
 PROPANE_CHECK propane_status propane_chat_encode(const propane_chat *chat, const propane_chat_message *messages,
                                                  int count, int64_t room, int32_t **ids, int64_t *id_count,
                                                  int *dropped, propane_error *err);
@@ -298,8 +298,8 @@ void propane_plan_free(propane_plan *plan);
 /* For people: a line for each kernel, with place, inputs, outputs, bytes and floating-point operations. */
 PROPANE_CHECK propane_status propane_plan_print(const propane_plan *plan, char **out, size_t *length,
                                                 propane_error *err);
-/* Whether no known rule of the chip refuses its device kernels, with weights in that mode (NULL: "inputs"); `why`
- * tells. */
+/* Checks its device kernels against the known rules of the chip, with weights in that mode (NULL: "inputs"); `why`: the
+ * rule that refuses one. */
 propane_status propane_plan_supported(const propane_plan *plan, const char *chip, const char *weights,
                                       propane_error *why);
 /* The kernels as functions; the plan's. */
@@ -365,9 +365,9 @@ PROPANE_CHECK propane_status propane_trainer_model(const propane_trainer *traine
                                                    propane_error *err);
 /* The trainer's own, NULL of a program. */
 const propane_tokenizer *propane_trainer_tokenizer(const propane_trainer *trainer);
-/* Tokens that a text may begin with which the model has not seen: prompt `index` of `count` from the held-out data,
- * from the beginning of a line or a word, up to `room` of them; of instruction data an example up to its answer.
- * Returns how many; 0: there is none. */
+/* The tokens of a prompt that the model has not seen: number `index` of `count` from the held-out data, from the
+ * beginning of a line or a word, up to `room` of them; of instruction data, an example up to its answer. Returns their
+ * number; 0: there is no such prompt. */
 int64_t propane_trainer_prompt(const propane_trainer *trainer, int index, int count, int32_t *ids, int64_t room);
 
 PROPANE_END

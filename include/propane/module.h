@@ -35,7 +35,7 @@ typedef struct propane_shape {
     int64_t dim[PROPANE_MAX_RANK];
 } propane_shape;
 
-/* Parses MIL text. `name` stands for the text in messages ("file:line:column: ..."); BLOBFILE paths that start with
+/* Parses MIL text. `name` is the text's name in messages ("file:line:column: ..."); BLOBFILE paths that start with
  * @model_path are looked up in `model_dir` (NULL: such a path is an error). The module is verified. */
 PROPANE_CHECK propane_status propane_module_parse(const char *text, size_t length, const char *name,
                                                   const char *model_dir, propane_module **out, propane_error *err);
@@ -64,14 +64,14 @@ typedef enum propane_dialect {
  * references. */
 PROPANE_CHECK propane_status propane_module_print(const propane_module *module, propane_dialect dialect, char **out,
                                                   size_t *length, propane_error *err);
-/* The name tells the form: NAME.mlpackage is a Core ML package with its weights, NAME.mil text (with weights/weight.bin
- * beside it where there are large constants that do not come from a file beside it), anything else a folder with
- * model.mil and weights/weight.bin. Written whole or not at all. Not from two threads for one module. */
+/* The file name decides the format: NAME.mlpackage is a Core ML package with its weights; NAME.mil is text, with
+ * weights/weight.bin beside it for large constants that do not come from a file beside it; anything else is a folder
+ * with model.mil and weights/weight.bin. Written whole or not at all. One thread at a time for one module. */
 PROPANE_CHECK propane_status propane_module_write(propane_module *module, const char *path, propane_dialect dialect,
                                                   propane_error *err);
 
-/* Its functions in their order; NULL where there is none of that index. Everywhere else `function` NULL stands for the
- * default function, "main" or the only one. */
+/* Its functions in their order; NULL: the index is out of range. Everywhere else `function` NULL means the default
+ * function: "main", or the only one. */
 int propane_module_function_count(const propane_module *module);
 const char *propane_module_function(const propane_module *module, int index);
 const char *propane_module_default_function(const propane_module *module); /* NULL: none of several is it */
@@ -79,8 +79,8 @@ const char *propane_module_default_function(const propane_module *module); /* NU
 typedef enum propane_role { PROPANE_INPUT, PROPANE_OUTPUT, PROPANE_STATE } propane_role;
 typedef enum propane_feature_kind {
     PROPANE_ARRAY,
-    PROPANE_IMAGE,        /* an array that stands for an image */
-    PROPANE_LABEL,        /* a classifier's best class; a session tells it */
+    PROPANE_IMAGE,        /* an array that holds an image */
+    PROPANE_LABEL,        /* a classifier's best class; a session computes it */
     PROPANE_PROBABILITIES /* of its classes by name; a session gives them as an array */
 } propane_feature_kind;
 
@@ -91,7 +91,7 @@ typedef struct propane_feature {
     propane_feature_kind kind;
     const char *description; /* NULL: none */
     const char *type;        /* of its elements: "fp16" */
-    propane_dtype dtype;     /* PROPANE_DTYPE_NONE: `type` is none of the buffers' types */
+    propane_dtype dtype;     /* PROPANE_DTYPE_NONE: no buffer holds `type` */
     int rank;
     int64_t dim[PROPANE_MAX_RANK];
     int64_t least[PROPANE_MAX_RANK], most[PROPANE_MAX_RANK]; /* what the file allows; most < 0: any; both dim: fixed */
@@ -112,15 +112,16 @@ PROPANE_CHECK propane_status propane_module_feature(const propane_module *module
 /* One of the enumerated shapes of an input. */
 PROPANE_CHECK propane_status propane_module_shape(const propane_module *module, const char *function, const char *input,
                                                   int index, propane_shape *out, propane_error *err);
-/* Classes of a classifier; 0: it is none. The label is written as snprintf does; the length it needs is returned. */
+/* The number of a classifier's classes; 0: it is not a classifier. The label is written as snprintf does; the
+ * length that it needs is returned. */
 int64_t propane_module_label_count(const propane_module *module, const char *function);
 size_t propane_module_label(const propane_module *module, const char *function, int64_t index, char *out, size_t room);
 /* What the package says about the model: "author", "description", "version", "license", or a key of its own; NULL:
  * nothing. */
 const char *propane_module_metadata(const propane_module *module, const char *key);
 
-/* What the operations of a function make, in the program's order: the first with `after` NULL, NULL after the last.
- * What stands in blocks is not among it. The values belong to the module and are gone when it is changed. */
+/* The results of a function's operations in the program's order: the first with `after` NULL, NULL after the last.
+ * Those inside blocks are not included. The values belong to the module and are invalid after it is changed. */
 typedef struct propane_value propane_value;
 const propane_value *propane_module_next_value(const propane_module *module, const char *function,
                                                const propane_value *after);
@@ -201,7 +202,7 @@ propane_value *propane_build_op(propane_builder *b, const char *op, const char *
 propane_value *propane_build_result(propane_builder *b, propane_value *first, int index);
 /* Makes a value an output of the function. */
 void propane_build_output(propane_builder *b, propane_value *value);
-/* Verifies; tells the first error. The builder is empty afterwards and can only be freed. */
+/* Verifies the module and reports the first error. Afterwards the builder is empty and can only be freed. */
 PROPANE_CHECK propane_status propane_builder_finish(propane_builder *builder, propane_module **out, propane_error *err);
 
 PROPANE_END

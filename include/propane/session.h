@@ -52,7 +52,7 @@ PROPANE_CHECK propane_status propane_session_open(const char *path, const propan
 PROPANE_CHECK propane_status propane_session_open_module(propane_module *module, const propane_session_options *options,
                                                          propane_session **out, propane_error *err);
 void propane_session_close(propane_session *session);
-/* Inputs and outputs without states, in the program's order. NULL: there is none of that index. */
+/* Inputs and outputs without states, in the program's order. NULL: the index is out of range. */
 int propane_session_input_count(const propane_session *session);
 int propane_session_output_count(const propane_session *session);
 int propane_session_state_count(const propane_session *session);
@@ -93,9 +93,9 @@ PROPANE_CHECK propane_status propane_session_randomize(propane_session *session,
  * the count of a range), the program is planned here, and again when those values change; such a session has outputs
  * after its first run, and what propane_session_output gave is valid until the next. */
 PROPANE_CHECK propane_status propane_session_run(propane_session *session, propane_completion *out, propane_error *err);
-/* The same, and what of the outputs and states that it gives is NaN or infinite. In a session that keeps every value,
- * the operation is named where such numbers begin; only those that reach an output count, so a mask's infinity that a
- * softmax takes away is none. */
+/* The same, and counts NaN and infinities in the outputs and states. In a session that keeps every value, the
+ * operation that makes the first of them is named. Only those that reach an output count: a mask's infinity that a softmax
+ * absorbs does not. */
 typedef struct propane_nonfinite {
     size_t size; /* sizeof(propane_nonfinite), set by the caller */
     int64_t numbers, nan, infinite;
@@ -130,9 +130,9 @@ PROPANE_CHECK propane_status propane_session_reset(propane_session *session, pro
  * snprintf writes it. PROPANE_ERR_UNSUPPORTED: it is no classifier. */
 PROPANE_CHECK propane_status propane_session_label(propane_session *session, int rank, char *label, size_t room,
                                                    double *probability, propane_error *err);
-/* What the label is called; NULL: it is no classifier. */
+/* The name of the label; NULL: it is not a classifier. */
 const char *propane_session_label_name(const propane_session *session);
-/* The output that holds a classifier's probabilities in the order of its labels; NULL: it is none. */
+/* The output that holds a classifier's probabilities in the order of its labels; NULL: it is not a classifier. */
 const char *propane_session_probabilities(const propane_session *session);
 /* Each output as DIR/NAME.npy in its own element type; states under their own names. */
 PROPANE_CHECK propane_status propane_session_write(propane_session *session, const char *dir, propane_error *err);

@@ -69,9 +69,9 @@ const char *propane_status_name(propane_status status); /* "invalid", "unsupport
 /* Memory that a call gives as a text or an array. Takes NULL. */
 void propane_free(void *memory);
 
-/* What a call that prints gives: for people, for programs, for a page. */
+/* The format of a call that prints: for people, for programs, for a page. */
 typedef enum propane_form { PROPANE_TEXT, PROPANE_JSON, PROPANE_MARKDOWN, PROPANE_SARIF, PROPANE_GITHUB } propane_form;
-/* How a text for people looks. NULL stands for plain lines of any length. */
+/* The layout of a text for people. NULL: plain lines of any length. */
 typedef struct propane_look {
     size_t size; /* sizeof(propane_look) */
     bool styled; /* with a terminal's colours */
@@ -90,15 +90,15 @@ int propane_threads(void);
  * and are taken as they are. Checkpoints are compared always when a run is resumed. */
 void propane_set_verify(bool verify);
 
-/* Who does the large products of cpu devices that are opened from now on: "off", "auto", "auto:LIBRARY" or LIBRARY, a
- * CBLAS that is loaded at run time (docs/blas.md). NULL: what PROPANE_BLAS says, else "auto" on Apple's systems and
- * "off" elsewhere. What cannot be used is told when a device is opened. */
+/* The library for large products of cpu devices that are opened from now on: "off", "auto", "auto:LIBRARY" or LIBRARY,
+ * a CBLAS that is loaded at run time (docs/blas.md). NULL: the value of PROPANE_BLAS, else "auto" on Apple's systems
+ * and "off" elsewhere. A library that cannot be used is reported when a device is opened. */
 PROPANE_CHECK propane_status propane_set_blas(const char *how, propane_error *err);
 
 /* Large products run so far in this process, and their arithmetic. They are counted where a library was asked for. */
 typedef struct propane_products {
     size_t size; /* sizeof(propane_products), set by the caller */
-    /* What a device that is opened now would use; NULL: the own kernels alone. Lives as long as the process. */
+    /* The library that a device opened now would use; NULL: our own kernels alone. Lives as long as the process. */
     const char *library;
     bool measured; /* the library does what it was measured to do faster */
     int64_t own_calls, library_calls;
@@ -107,16 +107,16 @@ typedef struct propane_products {
 /* Fails as opening a cpu device would. */
 PROPANE_CHECK propane_status propane_products_get(propane_products *out, propane_error *err);
 
-/* Things worth knowing that are no error: one sentence, without an end of line. From any thread, also from several at
- * once. NULL: nobody is told, as at first. Set it before anything else is called. */
+/* Notes that are not errors: one sentence, without an end of line. Called from any thread, also from several at once.
+ * NULL (the default): notes are dropped. Set it before anything else is called. */
 typedef void (*propane_log)(void *context, const char *sentence);
 void propane_set_log(propane_log log, void *context);
 
-/* Whether work that takes long should end, as after Ctrl-C in an interpreter. Asked at most every 50 ms, in the thread
- * that made the call, while a session runs, a generator reads ids or a trainer works. True: that call ends with
+/* Whether long work should end, as after Ctrl-C in an interpreter. Asked at most every 50 ms, in the thread that made
+ * the call, while a session runs, a generator reads ids or a trainer works. True: that call ends with
  * PROPANE_ERR_CANCELLED, between two steps of a plan on cpu and sim devices; states, what a generator has read, weights
- * and moments are as before the run, the chunk, the training step. It must not call the library. NULL: nobody is asked,
- * as at first. Set it before anything else is called. */
+ * and moments are as before the run, the chunk, the training step. It must not call the library. NULL (the default):
+ * nothing is asked. Set it before anything else is called. */
 typedef bool (*propane_asked)(void *context);
 void propane_set_interrupt(propane_asked asked, void *context);
 

@@ -24,14 +24,14 @@ typedef enum propane_training {
 PROPANE_CHECK propane_status propane_options_create(propane_training kind, propane_options **out, propane_error *err);
 void propane_options_free(propane_options *options);
 /* A value as on the command line: "lr" "3e-4"; a switch's is "true" or "false". Copied. An option of type "list" gets
- * one value more. PROPANE_ERR_NOT_FOUND: there is none of that name; PROPANE_ERR_INVALID: it has no such value. */
+ * one value more. PROPANE_ERR_NOT_FOUND: no option has that name; PROPANE_ERR_INVALID: it has no such value. */
 PROPANE_CHECK propane_status propane_options_set(propane_options *options, const char *name, const char *value,
                                                  propane_error *err);
 /* The value that it has, as text; propane_free it. */
 PROPANE_CHECK propane_status propane_options_get(const propane_options *options, const char *name, char **out,
                                                  propane_error *err);
 /* A JSON object of names and values, {"lr": 3e-4, "shuffle": false}; lists for options of type "list". All or none.
- * `source` stands for the text in messages. */
+ * `source` is the text's name in messages. */
 PROPANE_CHECK propane_status propane_options_parse(propane_options *options, const char *json, size_t length,
                                                    const char *source, propane_error *err);
 /* The same from a file. PROPANE_ERR_UNSUPPORTED: it is a model's config.json, which is a value of the option
@@ -47,7 +47,7 @@ typedef struct propane_option_info {
     size_t size;       /* sizeof(propane_option_info), set by the caller; strings are static */
     const char *name;  /* "lr" */
     const char *type;  /* "int", "real", "bool", "text", "choice", "list" */
-    const char *words; /* of a choice: "a|b|c"; else what stands for the value in a help, or NULL */
+    const char *words; /* of a choice: "a|b|c"; else the value's name in a help, or NULL */
     double min, max;   /* of numbers, both included; a default may lie outside */
     const char *group; /* "data", "model", "learnt", "training", "machine", "ranks", "run" */
     const char *help;
@@ -77,7 +77,7 @@ PROPANE_CHECK propane_status propane_options_set_device(propane_options *options
 
 /* An array of samples, dense, row major; the number of samples is dim[0]. */
 typedef struct propane_tensor {
-    const char *name; /* of the program's input, "x" where there is one input alone; "y": what is to come out */
+    const char *name; /* of the program's input, "x" of a program with one input; "y": the target */
     propane_dtype dtype;
     int rank;
     int64_t dim[PROPANE_MAX_RANK];
@@ -162,8 +162,8 @@ PROPANE_CHECK propane_status propane_trainer_evaluate(propane_trainer *trainer, 
                                                       propane_error *err);
 /* Writes the checkpoint. PROPANE_ERR_INVALID: there is no run folder. */
 PROPANE_CHECK propane_status propane_trainer_save(propane_trainer *trainer, propane_error *err);
-/* The weights as they are, wherever one likes: a language model in the form that the name tells (propane_model_save),
- * with its adapters merged; a program as a package. Several ranks: by the one that writes. */
+/* Writes the current weights to any path: a language model in the format that the name decides (propane_model_save),
+ * with its adapters merged; a program as a package. With several ranks, only the one that writes does. */
 PROPANE_CHECK propane_status propane_trainer_write(propane_trainer *trainer, const char *path, propane_error *err);
 /* From any thread, and from a signal's handler: the run or step at hand, or else the next one, ends as
  * PROPANE_ERR_CANCELLED after its batch. */
@@ -174,26 +174,26 @@ void propane_trainer_ask_save(propane_trainer *trainer);
 
 typedef struct propane_trainer_info {
     size_t size;         /* sizeof(propane_trainer_info), set by the caller */
-    const char *unit;    /* what is learnt from: "tokens", "samples" */
+    const char *unit;    /* of the data: "tokens", "samples" */
     int64_t step, steps; /* done; in all */
-    int64_t parameters;  /* that are learnt */
-    int64_t held_out;    /* tokens or samples that are not learnt from */
+    int64_t parameters;  /* that are trained */
+    int64_t held_out;    /* tokens or samples that are not trained on */
     int64_t count;       /* tokens or samples in all */
     bool writes;         /* of several ranks: this is the one that writes files */
     bool restart;        /* see propane_trainer_run */
     int64_t best_step;   /* of the lowest validation loss; -1: there was none */
     double best_loss;
     bool kept; /* its weights are what the run writes at its end */
-    bool over; /* validations have not become better for as long as the option patience says */
+    bool over; /* validation has not improved for as long as the option patience allows */
 } propane_trainer_info;
 bool propane_trainer_describe(const propane_trainer *trainer, propane_trainer_info *out);
-/* All that is known of the run as a JSON object: sizes, device, kernels, data. Terminated, propane_free it. */
+/* The facts of the run as a JSON object: sizes, device, kernels, data. Terminated; propane_free it. */
 PROPANE_CHECK propane_status propane_trainer_facts(const propane_trainer *trainer, char **out, propane_error *err);
-/* An option as the run has it: what was left to it is decided. propane_free it. */
+/* An option's value in this run, with defaults resolved. propane_free it. */
 PROPANE_CHECK propane_status propane_trainer_option(const propane_trainer *trainer, const char *name, char **out,
                                                     propane_error *err);
-/* A tensor that is learnt: a language model's under the names of its files, with adapters those alone; a program's
- * weight. */
+/* A tensor that is trained: of a language model, under the names in its files (with adapters, those alone); of a
+ * program, a weight. */
 typedef struct propane_learnt {
     size_t size;      /* sizeof(propane_learnt), set by the caller */
     const char *name; /* the trainer's */
@@ -207,7 +207,7 @@ bool propane_trainer_learnt(const propane_trainer *trainer, int index, propane_l
  * "compact-vocab", whose rows mean other ids in each run. */
 PROPANE_CHECK propane_status propane_trainer_get(const propane_trainer *trainer, int index, float *values,
                                                  int64_t count, propane_error *err);
-/* Other values for learnt tensors, by name, of their shapes and in fp32; moments, the data's order and the schedule
+/* Sets values of trained tensors, by name, of their shapes and in fp32; moments, the data's order and the schedule
  * stay. PROPANE_ERR_NOT_FOUND, PROPANE_ERR_INVALID (another shape or type, a number that is not finite: the tensor and
  * the place are named): nothing has changed. PROPANE_ERR_UNSUPPORTED: one of several ranks. */
 PROPANE_CHECK propane_status propane_trainer_set(propane_trainer *trainer, const propane_tensor *tensors, int count,

@@ -77,7 +77,7 @@ def turned(n):
 def kept(n):
     """All values live to the end."""
     one = '  %s v%d = relu(x = %s)[name = string("v%d")];\n'
-    two = '  %s a%d = add(x = %s, y = v%d)[name = string("a%d")];\n'
+    two = '  %s a%d = maximum(x = %s, y = v%d)[name = string("a%d")];\n'
     mil("in.mil", "".join(one % (HALF, i, "v%d" % (i - 1) if i else "x", i) for i in range(n)) +
         "".join(two % (HALF, i, "a%d" % (i - 1) if i else "v%d" % (n - 1), n - 1 - i, i) for i in range(n)), "a%d" % (n - 1))
 

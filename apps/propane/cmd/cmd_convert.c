@@ -180,7 +180,7 @@ static int cmd_convert_check_use(convert_job *j, bool mil, bool package, bool ex
         return cli_misuse("convert", "--dtype is for weights; %s will be %s", j->to, mil ? "MIL text" : "a package");
     if (!mil && j->dialect_given) return cli_misuse("convert", "--dialect is for MIL text; %s will be a model", j->to);
     if (!program && j->dtype[0] == 'q' && !text_ends_with(j->to, ".gguf"))
-        return cli_misuse("convert", "--dtype %s is for GGUF files; %s is none", j->dtype, j->to);
+        return cli_misuse("convert", "--dtype %s is for GGUF files; %s is not one", j->dtype, j->to);
     if (exports && j->dtype_given && strcmp(j->dtype, "f16") != 0 && strcmp(j->dtype, "f32") != 0)
         return cli_misuse("convert", "--dtype %s: a program's weights are f16 or f32", j->dtype);
     if (j->vocabulary && (program || (cmd_convert_is_file(j->to) && !text_ends_with(j->to, ".gguf"))))

@@ -332,7 +332,7 @@ int cmd_diff(int argc, char **argv) {
     int code = cli_parse(
         argc, argv, flags, sizeof flags / sizeof flags[0], "diff A [B] [flags]",
         "Runs two models, or one on two devices or in two precisions (fp32 and as typed unless flags say "
-        "otherwise), on the same inputs, and names the first operation whose values part. Of two compiled "
+        "otherwise), on the same inputs, and names the first operation whose values differ. Of two compiled "
         "programs (.hwx, .anec) it names the fields that differ.\n"
         "Exit code: 0 nothing parts, 1 something does (or it failed), 4 outputs of a side have NaN or infinity that "
         "do not come from the inputs; the operation is named where they begin.");

@@ -71,9 +71,9 @@ static propane_status cmd_show_file(const char *file, const propane_show_options
 /* What the flags of one kind of file say to the others; -1: nothing. */
 static int cmd_show_misuse(const char *file, const char *example_flag, bool words) {
     if (example_flag && !cmd_show_is(file, "examples"))
-        return cli_misuse("show", "%s is for .jsonl files; %s is none", example_flag, file);
+        return cli_misuse("show", "%s is for .jsonl files; %s is not one", example_flag, file);
     if (words && !cmd_show_is(file, "compiled"))
-        return cli_misuse("show", "--words is for compiled programs; %s is none", file);
+        return cli_misuse("show", "--words is for compiled programs; %s is not one", file);
     return -1;
 }
 
@@ -106,7 +106,7 @@ static int cmd_show_page(const cli_list *files, show_page *p) {
     if (files->count != 1) return cli_misuse("show", "--html takes one FILE");
     if (propane_check_options_test(&check, &err) != PROPANE_OK) return cli_misuse("show", "--%s", err.text);
     if (!cmd_show_is(files->items[0], "program") && file_exists(files->items[0]))
-        return cli_misuse("show", "--html is for programs; %s is none", files->items[0]);
+        return cli_misuse("show", "--html is for programs; %s is not one", files->items[0]);
     if (cmd_show_write_page(files->items[0], p, &err) != PROPANE_OK) return cli_error("show", &err);
     printf("%s: the graph of %s\n", p->file, files->items[0]);
     return CLI_OK;

@@ -152,8 +152,8 @@ static void where_markdown(text *to, const chip *c, const where_rows *rows) {
             text_append(to, r->unit == WHERE_PROCESSOR ? "100 % | " : "- | ");
         text_printf(to, "%s |\n",
                     r->unit == WHERE_GPU      ? r->reason
-                    : i == rows->best         ? "the least that is estimated here"
-                    : r->unit == WHERE_OTHERS ? "by parts that others logged"
+                    : i == rows->best         ? "the lowest estimate here"
+                    : r->unit == WHERE_OTHERS ? "from times that others logged"
                                               : "");
     }
 }

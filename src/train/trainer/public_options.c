@@ -15,7 +15,7 @@
 propane_status propane_options_create(propane_training kind, propane_options **out, propane_error *err) {
     *out = NULL;
     if (kind != PROPANE_TRAIN_LANGUAGE && kind != PROPANE_TRAIN_PROGRAM)
-        return propane_fail(err, PROPANE_ERR_INVALID, "kind %d of training: there is none", (int)kind);
+        return propane_fail(err, PROPANE_ERR_INVALID, "there is no kind %d of training", (int)kind);
     propane_options *o = mem_alloc(sizeof *o);
     if (o) o->arena = arena_create();
     if (!o || !o->arena) {
