@@ -208,3 +208,11 @@ $ propane bench --sweep all --device 'cpu?threads=1'
 $ propane bench --sweep all --device nowhere
 2> propane bench: device 'nowhere': unknown; known are cpu, ane, sim, accel, registers, null
 = 1
+# More values than a device takes outputs: in parts.
+@ awk 'BEGIN { t = "tensor<fp16, [1, 16, 1, 64]>"; printf "program(1.3)\n{\nfunc main<ios18>(%s v0) {\n", t; for (i = 1; i <= 300; i++) printf "%s v%d = relu(x = v%d)[name = string(\"v%d\")];\n", t, i, i - 1, i; print "} -> (v300);\n}" }' > many.mil
+$ PROPANE_ANE_LIBRARY=$PWD/standin.so propane diff many.mil --seed 1 --device-b ane
+>~ 300 values compared;*
+>~ nothing differs*
+$ propane diff many.mil --seed 1 --device-b 'sim:m4?refuse=0'
+>~ 300 values compared;*
+>~ nothing differs*
