@@ -103,8 +103,14 @@ has_all() { # TOOL...: true if all are here; else $tool is the first that is not
     done
 }
 
+unended() { # a case that no "= code" ended was not run
+    [ $open = 0 ] && return
+    echo "$1:$number: no '= code' ends this case"
+    ran=$((ran + 1)) failed=$((failed + 1)) open=0
+}
+
 forget
-line_number=0
+line_number=0 open=0
 while IFS= read -r line; do
     line_number=$((line_number + 1))
     case "$line" in
@@ -117,12 +123,13 @@ while IFS= read -r line; do
         ;;
     '? '*) has_all "${line#??}" || without=$tool ;;
     '@ '*) [ -n "$without" ] || sh -e -c "${line#@ }" || { echo "$2:$line_number: preparing failed: ${line#@ }"; ran=$((ran + 1)) failed=$((failed + 1)); } ;;
-    '$ '*) command=${line#??} number=$line_number ;;
+    '$ '*) unended "$2"; command=${line#??} number=$line_number open=1 ;;
     '> '*) printf '%s\n' "${line#??}" >> ../out.want ;;
     '>~ '*) printf '%s\n' "${line#???}" >> ../out.match ;;
     '2> '*) printf 'exact:%s\n' "${line#???}" >> ../err.want ;;
     '2~ '*) printf 'pattern:%s\n' "${line#???}" >> ../err.want ;;
     '= '*)
+        open=0
         if [ -n "$without" ]; then
             echo "skipped: $2:$number: there is no $without here" >> "${TEST_SKIPS:-/dev/stdout}"
             without=''
@@ -134,6 +141,7 @@ while IFS= read -r line; do
     *) echo "$2:$line_number: not understood: $line"; ran=$((ran + 1)) failed=$((failed + 1)) ;;
     esac
 done < "$file"
+unended "$2"
 [ $ran = 0 ] && percent=100 || percent=$(((ran - failed) * 100 / ran))
 echo "$percent%: Checks: $ran, Failures: $failed, Errors: 0"
 [ $failed = 0 ]

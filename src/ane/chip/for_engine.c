@@ -205,11 +205,13 @@ static mil_value *engine_linear(engine_site *s) {
     const int64_t batch = t->rank == 3 ? t->dim[0] : 1, rows = t->dim[t->rank - 2], in = w->type.dim[1],
                   o = w->type.dim[0];
     mil_type kernel = mil_type_tensor(w->type.dtype, 4, (int64_t[]){o, in, 1, 1});
-    mil_type shift = mil_type_tensor(w->type.dtype, 4, (int64_t[]){1, o, 1, 1});
+    mil_type shift = mil_type_tensor(bias ? bias->type.dtype : t->dtype, 4, (int64_t[]){1, o, 1, 1});
     mil_value *k = mil_build_const(&s->b, w->name, &kernel, w->constant->data);
     mil_value *y = mil_build_reshape(&s->b, x, (int64_t[]){batch, rows, 1, in}, 4);
     y = mil_build_conv1x1(&s->b, mil_build_transpose(&s->b, y, (int64_t[]){0, 3, 2, 1}, 4), k);
-    if (bias) y = engine_pair(s, MIL_OP_add, y, mil_build_const(&s->b, bias->name, &shift, bias->constant->data));
+    mil_value *c = bias ? mil_build_const(&s->b, bias->name, &shift, bias->constant->data) : NULL;
+    if (c && shift.dtype != t->dtype) c = mil_build_cast(&s->b, c, t->dtype);
+    if (bias) y = engine_pair(s, MIL_OP_add, y, c);
     y = mil_build_transpose(&s->b, y, (int64_t[]){0, 3, 2, 1}, 4);
     return mil_build_reshape(&s->b, y, out->dim, out->rank);
 }

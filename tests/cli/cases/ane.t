@@ -213,6 +213,8 @@ $ propane bench --sweep all --device nowhere
 $ PROPANE_ANE_LIBRARY=$PWD/standin.so propane diff many.mil --seed 1 --device-b ane
 >~ 300 values compared;*
 >~ nothing differs*
+= 0
 $ propane diff many.mil --seed 1 --device-b 'sim:m4?refuse=0'
 >~ 300 values compared;*
 >~ nothing differs*
+= 0
