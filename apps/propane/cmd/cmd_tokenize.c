@@ -102,7 +102,8 @@ int cmd_tokenize(int argc, char **argv) {
         return cli_misuse("tokenize", "--tokenizer takes a vocabulary that exists; %s would learn one",
                           kind_given ? "--kind" : "--vocab");
     if (use && out)
-        return cli_misuse("tokenize", "--out writes a tokenizer that this command trains; with --tokenizer it trains none");
+        return cli_misuse("tokenize",
+                          "--out writes a tokenizer that this command trains; with --tokenizer it trains none");
     if (shown && (!use || tokens_out))
         return cli_misuse("tokenize", "--print-ids goes with --tokenizer and nothing that is written");
     if (shown) return cmd_tokenize_print_only(path, use, strcmp(shown, "lines") == 0);

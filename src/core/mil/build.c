@@ -440,30 +440,6 @@ mil_value *mil_build_cast(mil_builder *b, mil_value *x, mil_dtype dtype) {
 
 void mil_op_remove(mil_op *op) { mil_make_remove(op); }
 
-void mil_replace_begin(mil_function *f) { f->replaces_later = true; }
-
-void mil_replace_settle(mil_op *op) {
-    for (int i = 0; i < op->info->param_count; i++)
-        for (int k = 0; k < op->operands[i].count; k++)
-            while (op->operands[i].values[k]->replaced_by)
-                op->operands[i].values[k] = op->operands[i].values[k]->replaced_by;
-}
-
-void mil_replace_end(mil_function *f) {
-    f->replaces_later = false;
-    for (mil_op *op = f->first; op; op = op->next) mil_replace_settle(op);
-}
-
-void mil_replace_uses(mil_function *f, mil_value *from, mil_value *to) {
-    if (f->replaces_later) from->replaced_by = to;
-    for (mil_op *op = f->replaces_later ? NULL : f->first; op; op = op->next)
-        for (int i = 0; i < op->info->param_count; i++)
-            for (int k = 0; k < op->operands[i].count; k++)
-                if (op->operands[i].values[k] == from) op->operands[i].values[k] = to;
-    for (int i = 0; i < f->result_count; i++)
-        if (f->results[i] == from) f->results[i] = to;
-}
-
 /* The constant for b's module: the same one inside a module, otherwise a copy with its data. */
 static const mil_const *build_adopt_const(mil_builder *b, const mil_op *user, const mil_const *c) {
     if (user->function->module == b->module) return c;

@@ -71,11 +71,11 @@ $ propane convert first/a.mil second/b.mil > /dev/null && rm -r first && propane
 = 0
 # Wrong use.
 $ propane convert run x.safetensors --dtype q4_0
-2> propane convert: --dtype q4_0 is for GGUF files; x.safetensors is none
+2> propane convert: --dtype q4_0 is for GGUF files; x.safetensors is not one
 2> Try 'propane convert --help'.
 = 2
 $ propane convert run x.safetensors --dtype q8_0
-2> propane convert: --dtype q8_0 is for GGUF files; x.safetensors is none
+2> propane convert: --dtype q8_0 is for GGUF files; x.safetensors is not one
 2> Try 'propane convert --help'.
 = 2
 $ propane convert run x.bin --tokenizer v.json

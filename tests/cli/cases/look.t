@@ -95,7 +95,7 @@ $ propane show chain.mil --html chain.mil; head -1 chain.mil
 2~ propane show: *chain.mil*
 = 0
 $ propane show folder --html x.html
-2> propane show: --html is for programs; folder is none
+2> propane show: --html is for programs; folder is not one
 2> Try 'propane show --help'.
 = 2
 $ propane show chain.mil lm.mil --html x.html
