@@ -47,7 +47,7 @@ typedef struct cli_list { /* what "NAME..." fills */
     int count;
 } cli_list;
 
-typedef struct cli_command { /* a row of apps/propane/commands.def, which tells */
+typedef struct cli_command { /* a row of apps/propane/commands.def */
     const char *task, *name;
     int (*run)(int argc, char **argv); /* argv[0] is the command's name */
     bool draws;

@@ -13,7 +13,7 @@
 #include "core/base/file.h"
 #include "core/base/memory.h"
 
-/* What the library tells that is no error. */
+/* Notes of the library that are not errors. */
 static void main_note(void *context, const char *sentence) {
     (void)context;
     fprintf(stderr, "propane: %s\n", sentence);

@@ -21,7 +21,7 @@ typedef struct serve_usage {
     int64_t prompt, completion, reused;
 } serve_usage;
 
-/* Each appends a JSON text to `out`; out->failed tells of no memory. Streams: with "data: " in front, two new lines
+/* Each appends a JSON text to `out`; out->failed: there was no memory. Streams: with "data: " in front, two new lines
  * behind. */
 void serve_print_problem(text *out, const serve_problem *p);
 /* `chat`: its way to talk is known. */

@@ -47,7 +47,7 @@ void serve_set_keys(serve_server *s, const access_keys *keys);
  * error all is as it was. Of a server that was started with a certificate; one thread at a time. */
 PROPANE_CHECK propane_status serve_set_certificate(serve_server *s, const char *certificate, const char *key,
                                                    propane_error *err);
-/* Takes no more requests, tells those that wait (503), lets the present one go on for at most `grace_ms`, ends it (in a
+/* Takes no more requests, answers those that wait with 503, lets the present one go on for at most `grace_ms`, ends it (in a
  * stream with an error event), lets clients take what is ready for at most two seconds, closes all. NULL: does
  * nothing. */
 void serve_stop(serve_server *s, int grace_ms);

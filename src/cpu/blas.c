@@ -89,7 +89,7 @@ static bool blas_trial(cpu_blas_sgemm sgemm, int m, int n, int k, float *memory)
     return true;
 }
 
-/* What tells this library from another version of it. */
+/* What distinguishes this library from another version of it. */
 static void blas_identify(blas_library *l, void *symbol) {
     Dl_info info;
     struct stat st;

@@ -30,7 +30,7 @@ enum { CPU_BLAS_ROWS = 101, CPU_BLAS_AS_IS = 111, CPU_BLAS_TURNED = 112 };
 
 typedef struct cpu_blas {
     const char *name;     /* as the loader was asked for it */
-    const char *identity; /* name, and what tells one version of it from another: the cache's key */
+    const char *identity; /* name and version: the cache's key */
     cpu_blas_sgemm sgemm;
     bool measured;      /* auto: only where it is faster */
     bool single;        /* it was told to use the calling thread alone: the pool calls it from several */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns opened files: tells thin, fat and cache apart and hands each image to the readers of its parts.
+ * Owns opened files: distinguishes thin files, fat files and caches, and hands each image to the readers of its parts.
  */
 #include "apps/ane-lab/macho/macho.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * Objective-C classes, categories and protocols out of Mach-O files (thin and fat, arm64, arm64e, x86-64) and dyld
- * shared caches, on any system. It tells what a framework's private classes look like without running anything.
+ * shared caches, on any system. It shows the private classes of a framework without running anything.
  *
  * A file comes from elsewhere: every offset, length and count is checked, and what does not fit is one error that names
  * the place. Files are mapped, names point into the mapping: a listing lives no longer than its file.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * Small programs with weights for the probe's own way to the engine (ane/driver/ane_lab.h): y is a sum of 1x1
- * convolutions of x, the k-th one with k + 1 in the diagonal. So the value of y tells which records were read: in each
+ * convolutions of x, the k-th one with k + 1 in the diagonal. So the value of y shows which records were read: in each
  * place the right one, the first one, or none.
  */
 #ifndef APPS_ANE_LAB_PROBE_LAB_RECIPE_H

@@ -44,7 +44,7 @@ typedef struct question_child {
     int life_fd;                /* of its standard input */
     text said, complained;
     bool ended;
-    int how; /* as waitpid tells */
+    int how; /* the status from waitpid */
 } question_child;
 
 /* ---- the child's side ------------------------------------------------------------------------------------------------------ */

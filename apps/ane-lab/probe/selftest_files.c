@@ -109,7 +109,7 @@ static void selftest_files_tell_name(const json_t *form, const lab_recipe *r, js
     json_put(out, "name_parts", parts);
 }
 
-/* Does the folder that the framework tells lie where NSTemporaryDirectory says? */
+/* Is the folder that the framework reports inside NSTemporaryDirectory? */
 static void selftest_files_compare_folders(const json_t *form, json_t *out, text *words) {
     const char *told = json_string_value(json_object_get(form, "localModelPath")),
                *temporary = json_string_value(json_object_get(form, "temporary")),

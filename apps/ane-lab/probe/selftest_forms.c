@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * Owns the probe's questions about single operations that notes contradict each other on, and about one surface in two
- * requests. An operation that is taken is also checked: what it gives tells whether it was computed or skipped.
+ * requests. The result of an operation that is accepted is checked, too: it shows whether it was computed or skipped.
  */
 #include <math.h>
 #include <string.h>

@@ -91,7 +91,7 @@ static void cmd_bench_run_queue(const bench_job *j) {
     }
 }
 
-/* How much of a small request is the engine's own, where it tells that. */
+/* The engine's own share of a small request, if it reports its time. */
 static void cmd_bench_run_engine(const bench_job *j) {
     propane_error err = {0};
     rig_time time;

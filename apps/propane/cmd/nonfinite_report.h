@@ -19,8 +19,8 @@ PROPANE_CHECK propane_status nonfinite_add_output(propane_session *s, const prop
 /* "2 NaN, 1 infinity" */
 void nonfinite_words(char out[80], int64_t nan, int64_t infinite);
 
-/* Runs the model anew with every value kept, `runs` times at most, until an output is not finite, and tells why. Where
- * the device cannot, the cpu does. `out` tells of no such number: with every value kept there was none. */
+/* Runs the model anew with every value kept, `runs` times at most, until an output is not finite, and reports why. Where
+ * the device cannot, the cpu does. `out` has no such number: with every value kept there was none. */
 PROPANE_CHECK propane_status nonfinite_trace(const char *model, const propane_session_options *options, int64_t seed,
                                              int64_t warmup, int64_t runs, propane_nonfinite *out, propane_error *err);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Fills the surfaces of a compiled program, has the interpreter run it, and tells or writes what it stored.
+ * Fills the surfaces of a compiled program, has the interpreter run it, and prints or writes what it stored.
  */
 #include "apps/propane/cmd/run_compiled.h"
 

@@ -220,7 +220,7 @@ static propane_trainer_info train_job_info(const train_job *j) {
     return info;
 }
 
-/* ---- what the run tells -------------------------------------------------------------------------------------------------------- */
+/* ---- what the run prints ------------------------------------------------------------------------------------------------------- */
 
 static void train_job_tell_pause(train_job *j, int64_t step, const char *reason) {
     if (j->json && reason)

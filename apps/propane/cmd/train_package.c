@@ -8,7 +8,7 @@
 #include "apps/propane/cmd/train_command.h"
 #include "apps/propane/cmd/train_job.h"
 
-/* ---- what the run tells --------------------------------------------------------------------------------------------------- */
+/* ---- what the run prints -------------------------------------------------------------------------------------------------- */
 
 static void train_package_tell_evaluation(train_job *job, const propane_evaluation *e) {
     if (job->json) {

@@ -15,7 +15,7 @@
 #include "apps/propane/power_meter.h"
 #include "core/base/memory.h"
 
-/* ---- what the run tells ---------------------------------------------------------------------------------------------------- */
+/* ---- what the run prints --------------------------------------------------------------------------------------------------- */
 
 static void train_text_tell_evaluation(train_job *job, const propane_evaluation *e) {
     if (job->json) {
@@ -214,7 +214,7 @@ static int train_text_parse(train_job *j, bool *power, int argc, char **argv) {
                            "data and options that the run was begun with.");
 }
 
-/* Where mpirun started this process: the other ranks. Rank 0 alone tells and writes. */
+/* Where mpirun started this process: the other ranks. Only rank 0 prints and writes. */
 static propane_status train_text_join_ranks(train_job *j, propane_error *err) {
     PROPANE_TRY(propane_ranks_open(&j->ranks, err));
     propane_options_set_ranks(j->options, j->ranks);

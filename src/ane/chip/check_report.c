@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns what a report tells to programs: its figures, its JSON, and the reference page of all rules. Text for people is
+ * Owns a report's form for programs: its figures, its JSON, and the reference page of all rules. Text for people is
  * check_text.c's, what other tools take is check_exchange.c's.
  */
 #include "ane/chip/check_report.h"

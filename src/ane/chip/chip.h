@@ -16,7 +16,7 @@ typedef enum chip_evidence {
     CHIP_DOCUMENTED, /* an official source, or read out of the running system's own descriptions */
     CHIP_REPORTED,   /* claimed, without evidence that one can see */
     CHIP_INFERRED,   /* follows from other facts; nobody ran it */
-    CHIP_DISPUTED    /* sources contradict each other; the text tells both */
+    CHIP_DISPUTED    /* sources contradict each other; the text gives both */
 } chip_evidence;
 
 const char *chip_evidence_name(chip_evidence evidence); /* "measured" */

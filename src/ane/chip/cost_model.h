@@ -8,7 +8,7 @@
  *
  * times exp(correction), a smooth function through the published points that fades where there is none near. How far
  * the nearest point is also gives the error band, from cross-validation. tools/fit_cost_model.py writes the constants
- * and tells the errors; docs/estimate.md explains.
+ * and prints the errors; docs/estimate.md explains.
  *
  * A program of many operations (cost_function) is the sum over its operations, with one fixed cost.
  */
@@ -47,7 +47,7 @@ typedef struct cost_call {
     bool cold, slow_host;                 /* the first calls; a host whose copies were found slow */
     double zeros;                         /* the part of the weights that is 0 */
     int quant, runtime;                   /* 0 fp16, 1 int8 weights, 2 table, 3 both int8; 0, 1 Core AI, 2 MPSGraph */
-    uint32_t os, source, sub;             /* hashes of what else tells measurements apart; 0: not known */
+    uint32_t os, source, sub;             /* hashes of what else distinguishes measurements; 0: not known */
 } cost_call;
 
 typedef struct cost_time {

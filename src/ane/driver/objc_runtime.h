@@ -89,7 +89,7 @@ bool ane_encoding_matches(const char *wanted, const char *found);
 /* A line for each row of syms.def: there, missing, of another type, or of a protocol that was not met yet. Works also
  * where the device does not. */
 void ane_api_list(text *out);
-/* What _ANEDeviceInfo tells; "?" and 0 where it does not. */
+/* The properties of _ANEDeviceInfo; "?" and 0 for those it does not have. */
 void ane_machine(const ane_api *a, char architecture[60], int64_t *cores, char build[60]);
 /* The system that runs: of the machine, or of the stand-in. False: not told, all zero. */
 typedef struct ane_system_version {

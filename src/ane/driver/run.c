@@ -204,7 +204,7 @@ static propane_status run_fail_evaluation(const ane_device *d, const ane_request
                         ane_reason(d->api, r->error, reason, sizeof reason));
 }
 
-/* The engine's own time, where it tells one. What a request holds for its statistics may be an array of them, too. */
+/* The engine's own time, if it reports one. What a request holds for its statistics may be an array of them, too. */
 static int64_t run_engine_time(const ane_api *a, const ane_model *m, const ane_request *r) {
     if (!m->counts || !ANE_HAS(a, request_statistics) || !ANE_HAS(a, statistics_time)) return -1;
     ane_id statistics = ANE_SEND0(a, request_statistics, r->object);

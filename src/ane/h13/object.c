@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Opens a compiled program: tells the containers apart, and gives buffers their roles by what the tasks do with them.
+ * Opens a compiled program: recognises its container, and gives buffers their roles by what the tasks do with them.
  */
 #include "ane/h13/object.h"
 

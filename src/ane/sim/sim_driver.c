@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * The sim driver: sim:CHIP. Compiles under the chip's rules and its compile budget, runs as sim.h tells, and fills in the
+ * The sim driver: sim:CHIP. Compiles under the chip's rules and its compile budget, runs as sim.h describes, and fills in the
  * time and energy that the model gives to the call. Weights that are constants are the program's own from then on.
  *
  * Refuses, as the engine would but with the reason: what a known rule of the chip refuses (rule id, evidence, fix), the

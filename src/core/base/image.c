@@ -72,7 +72,7 @@ static void image_on_error(j_common_ptr info) {
 }
 static void image_on_message(j_common_ptr info) { (void)info; }
 
-/* Rows into `out`, whose data is there after the first step; false: the trap tells why. */
+/* Rows into `out`, whose data is there after the first step; false: the trap has the reason. */
 static bool image_decode(struct jpeg_decompress_struct *j, jpeg_trap *trap, const bytes *in, const char *path,
                          int channels, npy *out, propane_error *err, propane_status *status) {
     if (setjmp(trap->place)) return false;

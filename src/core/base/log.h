@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * What the library tells that is no error: to the program's callback, or to nobody.
+ * Notes of the library that are not errors: to the program's callback, if it has set one.
  */
 #ifndef CORE_BASE_LOG_H
 #define CORE_BASE_LOG_H

@@ -25,7 +25,7 @@ typedef struct timeline timeline;
 
 PROPANE_CHECK propane_status timeline_create(timeline **out, propane_error *err);
 void timeline_free(timeline *t);
-/* From any thread. `name` must last until the file is written; `part` tells spans of one name apart, negative: there is
+/* From any thread. `name` must last until the file is written; `part` distinguishes spans of one name, negative: there is
  * one. Times are of core/base/clock.h. t NULL: nothing happens. */
 void timeline_add(timeline *t, timeline_lane lane, const char *name, int part, int64_t begin_ns, int64_t end_ns);
 /* The same of a request that waited in a queue first. */

@@ -48,7 +48,7 @@ static list_size *list_sizes_of(const mil_list_sizes *s, const mil_value *v) {
     return NULL;
 }
 
-/* What is written tells the elements' shape. */
+/* The elements have the shape of what is written. */
 static void list_sizes_learn(mil_list_sizes *s, const mil_op *op) {
     const bool scatter = op->info->code == MIL_OP_list_scatter;
     if (!s->unknown || (!scatter && op->info->code != MIL_OP_list_write)) return;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * What emitters (ops/) have: memory for values, steps, copies. An emitter asks where its operands lie and where its
- * results shall lie, fills in its arguments, tells which buffers the step touches, and adds the step.
+ * results shall lie, fills in its arguments, lists the buffers that the step touches, and adds the step.
  */
 #ifndef CPU_PLAN_EMIT_H
 #define CPU_PLAN_EMIT_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * What tells one architecture from another, as data: how it normalises, what its feed-forward half is, how it knows
+ * The differences between architectures, as data: how it normalises, what its feed-forward half is, how it knows
  * positions, and every tensor with its names and its form in the files. Builders, weights, files, plans and estimates
  * read these rows; none of them knows an architecture by name. A new architecture is one file that fills a model_arch
  * and a line in arch.c.

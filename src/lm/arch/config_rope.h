@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * The part of a configuration that tells how far RoPE turns, between config.json and model_config: its base, and the
+ * The part of a configuration that defines RoPE's angles, between config.json and model_config: its base, and the
  * scalings "linear", "llama3" and "longrope". Of longrope contexts up to the original one are done, with the short
  * factors.
  */

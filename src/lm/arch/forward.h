@@ -89,7 +89,7 @@ PROPANE_CHECK propane_status model_build_attn_decode(mil_module *m, const char *
                                                      const model_build_options *o, int layer, int64_t cache,
                                                      mil_function **out, propane_error *err);
 
-/* The same for devices that write into a cache where it lies: parameter rows [N] int32 behind the caches tells where
+/* The same for devices that write into a cache where it lies: parameter rows [N] int32 behind the caches says where
  * the new keys and values go, mask [1,1,N,T] what each new position sees, its own row included, and the results
  * k_cache_out and v_cache_out are the caches, which the caller binds to their own buffers. What a sequence has read may
  * lie anywhere, so positions of several sequences can be read at once. */

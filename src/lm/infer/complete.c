@@ -267,7 +267,7 @@ static bool complete_sample(infer_job *j, int32_t *id) {
     return true;
 }
 
-/* Draws and tells the next id. False: it was the last one. */
+/* Draws the next id and passes it to the callback. False: it was the last one. */
 static bool complete_draw(infer_job *j, int32_t *id) {
     infer_select(j->machine, j->sequence);
     if (!complete_sample(j, id)) {

@@ -427,7 +427,7 @@ static propane_status decoder_choose_in_place(void *context, const propane_io *i
     return PROPANE_OK;
 }
 
-/* Whether a request may bind the caches' results to the caches: only making one tells. A lack of memory is no answer: without
+/* Whether a request may bind the caches' results to the caches: only creating one shows it. A lack of memory is no answer: without
  * it other programs would run, which round otherwise. */
 static propane_status decoder_can_write_in_place(const infer *m, propane_program *p, bool *can, propane_error *err) {
     propane_error why = {0};

@@ -6,7 +6,7 @@
  * first needed.
  *
  * The cache has rows, each for one position of one sequence; a sequence takes blocks of rows as it grows, the first
- * free ones, and a mask tells each position which rows it sees. So positions of different sequences are read together,
+ * free ones, and a mask gives each position the rows that it sees. So positions of different sequences are read together,
  * and a shorter bucket is the beginning of the same buffer. Devices that can write into a tensor in place do so
  * (model_build_attn_cached); for the others the host copies the new rows (model_build_attn_decode). Where the former
  * compute in fp32, the residual stream stays with them, too: attention writes it from x to out, feed-forward from out

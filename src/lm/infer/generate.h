@@ -53,7 +53,7 @@ int64_t infer_reuse(infer *m, const int32_t *ids, int64_t count);
 PROPANE_CHECK propane_status infer_read(infer *m, const int32_t *ids, int64_t count, float *logits, propane_error *err);
 /* What infer_read would say of these ids before it reads any. */
 PROPANE_CHECK propane_status infer_check(const infer *m, const int32_t *ids, int64_t count, propane_error *err);
-/* infer_read in parts: as many of the ids as one pass takes, which *read tells; `logits` are filled by the last
+/* infer_read in parts: as many of the ids as one pass takes, in *read; `logits` are filled by the last
  * part. */
 PROPANE_CHECK propane_status infer_read_part(infer *m, const int32_t *ids, int64_t count, float *logits, int64_t *read,
                                              propane_error *err);
@@ -65,7 +65,7 @@ PROPANE_CHECK propane_status infer_embed_part(infer *m, const int32_t *ids, int6
  * [vocab]: after the i-th; NULL: nobody asks for them. */
 PROPANE_CHECK propane_status infer_read_each(infer *m, const int *sequences, const int32_t *ids, int count,
                                              float *const *logits, propane_error *err);
-/* As infer_read, and tells -log p of each id after the first in nats: nll [count - 1]. Begins a fresh
+/* As infer_read, and gives -log p of each id after the first in nats: nll [count - 1]. Begins a fresh
  * sequence; the last id is predicted, not read. */
 PROPANE_CHECK propane_status infer_score(infer *m, const int32_t *ids, int64_t count, double *nll, propane_error *err);
 /* Mean of infer_score over a sequence of any length, in windows of at most infer_context predictions that follow one

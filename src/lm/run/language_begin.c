@@ -25,7 +25,7 @@ static propane_status language_check_outer(const train_options *o, propane_error
                         train_option_rows[lonely].name);
 }
 
-/* What the first rank tells of outer steps that do nothing, or less than they could. */
+/* Notes of the first rank about outer steps that do nothing, or less than they could. */
 static void language_tell_outer(const language_run *t) {
     const train_options *o = &t->run.options;
     const workers *w = &t->run.who;
@@ -292,7 +292,7 @@ static propane_status language_make_windows(language_run *t, const train_input *
     return t->inputs && t->targets && t->nats ? PROPANE_OK : propane_fail_memory(err, window * 16);
 }
 
-/* Of the model's own weights, every 64th number: tells another model of the same shape at little cost. */
+/* Of the model's own weights, every 64th number: distinguishes models of the same shape at little cost. */
 static uint64_t language_sum_base(const model_weights *w) {
     uint64_t sum = (uint64_t)w->floats;
     for (int64_t i = 0; i < w->floats; i += 64) {

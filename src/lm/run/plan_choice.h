@@ -9,11 +9,11 @@
 #include "lm/arch/config.h"
 #include "train/train_options.h"
 
-/* Sets o->plan, o->head and o->gradients where the plan is "auto", and tells what was taken; o->weights is chosen
+/* Sets o->plan, o->head and o->gradients where the plan is "auto", and logs the choice; o->weights is chosen
  * already. */
 PROPANE_CHECK propane_status train_choose_plan(train_options *o, const model_config *config, propane_error *err);
 
-/* Sets o->device where it is "auto", then also an o->plan that was not given, and tells why. Before the weights are
+/* Sets o->device where it is "auto", then also an o->plan that was not given, and logs the reason. Before the weights are
  * chosen. */
 PROPANE_CHECK propane_status train_choose_device(train_options *o, const model_config *config, propane_error *err);
 

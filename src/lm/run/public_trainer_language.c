@@ -409,7 +409,7 @@ static propane_status api_trainer_language_write(const propane_trainer *t, const
     return status;
 }
 
-/* ---- what it tells ------------------------------------------------------------------------------------------------------------ */
+/* ---- what it reports ---------------------------------------------------------------------------------------------------------- */
 
 /* Tokens that are not learnt from. */
 static int64_t api_trainer_language_held(const propane_trainer *t) {

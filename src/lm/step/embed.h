@@ -12,7 +12,7 @@ typedef struct train_embed {
     int64_t first, rows;
     int64_t batch_stride,
         row_stride;     /* bytes: element (b,d,s) of the stream lies at b*batch_stride + d*row_stride + 4*s */
-    double *norm_delta; /* [TRAIN_EMBED_TASKS(width)]: scratch of a scatter; NULL: it tells nothing */
+    double *norm_delta; /* [TRAIN_EMBED_TASKS(width)]: scratch of a scatter; NULL: no norm is computed */
 } train_embed;
 
 enum { TRAIN_EMBED_CHANNELS = 16 }; /* a task's: one cache line of a table row */

@@ -8,7 +8,7 @@
  *             lagged or guessed (all of it rightly) beside the backward pass. A kernel that reads weights forward waits for its
  *             unit
  *
- * Assumptions: the host's rates (cost_step.c tells where each comes from); large products run in a library with threads of its own
+ * Assumptions: the host's rates (cost_step.c has their sources); large products run in a library with threads of its own
  * beside loops of the pool; matrix kernels run at their rate or at the memory's, whichever is slower; nothing else runs on the
  * machine. With weights that are compiled or loaded again after an update, the update is one sweep and nothing is beside it.
  */

@@ -45,7 +45,7 @@ PROPANE_CHECK propane_status tokenizer_parse(const void *data, size_t length, co
 /* `format`: the chat format that a model with it learnt, by name; NULL: what its files said. */
 PROPANE_CHECK propane_status tokenizer_write(const tokenizer *t, const char *format, const char *path,
                                              propane_error *err);
-/* What tokenizer_write writes, appended; out->failed tells of no memory. */
+/* What tokenizer_write writes, appended; out->failed: there was no memory. */
 void tokenizer_print(const tokenizer *t, text *out);
 void tokenizer_free(tokenizer *t);
 /* The same vocabulary as Hugging Face's tokenizer.json. Propane's bpe cuts words of more than 256 bytes, which that

@@ -14,7 +14,7 @@
 
 #define MARK "\xe2\x96\x81"
 
-/* The key of an id in the file; out->failed tells of no memory. */
+/* The key of an id in the file; out->failed: there was no memory. */
 static void tokenizer_export_key_of(const tokenizer *t, int id, text *out) {
     const char *piece = t->pieces[id];
     size_t length = t->lengths[id];

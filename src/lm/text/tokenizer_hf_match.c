@@ -35,7 +35,7 @@ void hf_matcher_deinit(hf_matcher *m) {
     *m = (hf_matcher){0};
 }
 
-/* The processor's time is asked for last, as it costs a system call; it tells a slow pattern from a process that was stopped. */
+/* The processor's time is asked for last, as it costs a system call; it distinguishes a slow pattern from a process that was stopped. */
 static bool hf_match_spent(hf_matcher *m, int64_t since) {
     m->left -= clock_ns() - since;
     return m->left < 0 && clock_thread_ns() > m->processor_end;

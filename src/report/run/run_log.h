@@ -66,7 +66,7 @@ typedef struct run_history {
     int64_t damaged; /* lines that could not be read */
 } run_history;
 
-/* Reads what was appended since the last call; *more tells whether there was anything. A file that became shorter is
+/* Reads what was appended since the last call; *more: whether there was anything. A file that became shorter is
  * read anew. */
 PROPANE_CHECK propane_status run_history_read(run_history *h, const char *path, bool *more, propane_error *err);
 PROPANE_CHECK propane_status run_history_feed(run_history *h, const char *data, size_t length, propane_error *err);

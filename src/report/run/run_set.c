@@ -147,7 +147,7 @@ bool run_set_goes_on(const run_set *s) {
 
 /* ---- settings --------------------------------------------------------------------------------------------------------------- */
 
-/* What tells when and where a run was made, not how. */
+/* Keys that say when and where a run was made, not how. */
 static bool run_set_is_setting(const char *key) {
     static const char *const others[] = {"event", "time", "command", "tokens_per_step", "run", "unit"};
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)

@@ -35,7 +35,7 @@ static void telemetry_put_command(text *out, const telemetry_options *o) {
     }
 }
 
-/* The processor's name where the system tells it in a file. */
+/* The processor's name, if the system has it in a file. */
 static void telemetry_put_machine(json_t *o) {
     struct utsname u;
     char line[300];

@@ -27,7 +27,7 @@ void mpi_close(mpi *m);       /* waits for the other ranks */
 int mpi_rank(const mpi *m);   /* NULL: 0 */
 bool mpi_leads(const mpi *m); /* is this the rank that writes files? NULL: it is */
 int mpi_size(const mpi *m);
-int mpi_local_size(const mpi *m); /* ranks on this machine, as mpirun tells; 0: not known */
+int mpi_local_size(const mpi *m); /* ranks on this machine, from mpirun; 0: not known */
 
 /* A group of those ranks of `m` that give the same `color` (negative: of those on the same machine), in their order;
  * `m` must outlive it. All ranks of `m` call it. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns the groups. Each rank tells all others who leads its worker; everything else is counted from that.
+ * Owns the groups. Each rank sends all others the leader of its worker; everything else is counted from that.
  */
 #include "train/dist/workers.h"
 

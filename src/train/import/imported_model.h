@@ -61,7 +61,7 @@ PROPANE_CHECK propane_status imported_model_choose_axis(imported_model *m, const
                                                         const int64_t *labels, propane_error *err);
 /* A sample's shape against the program's: ones in front do not count. */
 bool imported_same_shape(int rank, const int64_t *dim, int other_rank, const int64_t *other);
-/* For `batch` samples at a time; PROPANE_ERR_UNSUPPORTED tells which operation is for one sample alone. Parameters: the
+/* For `batch` samples at a time; PROPANE_ERR_UNSUPPORTED names the operation that is for one sample alone. Parameters: the
  * inputs, then the weights by name. */
 PROPANE_CHECK propane_status imported_model_forward(imported_model *m, int64_t batch, const char *name,
                                                     mil_function **out, propane_error *err);

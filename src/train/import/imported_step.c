@@ -336,7 +336,7 @@ static propane_status imported_prove(imported_step *s, const sample_source *sour
     return status;
 }
 
-/* False: not for that many; s->why tells. */
+/* False: not for that many; s->why has the reason. */
 static propane_status imported_try_batch(imported_step *s, int64_t batch, const sample_source *source, bool *works,
                                          propane_error *err) {
     propane_error why = {0};

@@ -18,7 +18,7 @@ typedef struct sample_room {
 typedef struct sample_source {
     void *context;
     int64_t count[2];
-    uint64_t sum; /* tells other data of the same size */
+    uint64_t sum; /* distinguishes data of the same size */
     propane_status (*get)(void *context, int part, int64_t index, const sample_room *out, propane_error *err);
 } sample_source;
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns the public trainer: its life, its loop and steps, cancelling, what it tells of itself. What a run is made of is
+ * Owns the public trainer: its life, its loop and steps, cancelling, its description. What a run is made of is
  * lm/run/public_trainer_language.c's and public_trainer_program.c's; the loop is train/train_run.h's.
  */
 #include "train/trainer/public_trainer.h"
@@ -261,7 +261,7 @@ propane_status propane_trainer_write(propane_trainer *t, const char *path, propa
     return api_trainer_end(t, t->kind->write(t, path, err));
 }
 
-/* ---- what it tells ------------------------------------------------------------------------------------------------------------ */
+/* ---- what it reports ---------------------------------------------------------------------------------------------------------- */
 
 bool propane_trainer_describe(const propane_trainer *t, propane_trainer_info *out) {
     propane_trainer_info mine = {.unit = t->kind->unit,

@@ -377,7 +377,7 @@ static void program_wire_rename_output(const reader *r, const char *from, const 
     }
 }
 
-/* Core ML tells a result from an input of the same name by its place; here a name is one value. */
+/* Core ML distinguishes a result from an input of the same name by its place; here a name is one value. */
 static propane_status program_wire_through_identity(reader *r, mil_value **v) {
     char name[100];
     mil_builder b;

@@ -5,7 +5,7 @@
 #include "core/mil/eval/eval.h"
 #include "core/mil/ops/shape_util.h"
 
-/* Multiply-adds of the ops whose work is a product, by the shape rule that tells its extent. */
+/* Multiply-adds of the ops whose work is a product, by the shape rule that gives its extent. */
 static double cost_matmul_products(const mil_op *op) {
     mil_matmul m;
     if (mil_matmul_read(op, &m, NULL)) return 0.0;

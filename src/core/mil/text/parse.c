@@ -9,7 +9,7 @@
  *               [ "[" argument { "," argument } "]" ] [ block { "," block } ] ";"
  *   block     = [ "(" type NAME { "," type NAME } ")" ] "{" statement* "}" "->" "(" NAME { "," NAME } ")"
  *   argument  = NAME "=" ( value | "(" value { "," value } ")" )
- *   value     = NAME | type "(" literal ")" | literal       (a bare literal where the parameter tells its type)
+ *   value     = NAME | type "(" literal ")" | literal       (a bare literal if the parameter determines its type)
  *   literal   = element | "[" literal { "," literal } "]" | "BLOBFILE" "(" "path" "=" string "," "offset" "=" number ")"
  *   type      = bare | "state" "<" bare ">" | "list" "<" bare "," ( number | "?" ) ">" | "dict" "<" bare "," bare ">"
  *   bare      = ELEMENT_TYPE | "tensor" "<" ELEMENT_TYPE "," "[" [ dim { "," dim } ] "]" ">"
