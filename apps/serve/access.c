@@ -11,7 +11,7 @@
 static const int access_codes[ACCESS_CODES - 1] = {200, 204, 400, 401, 403, 404, 405, 413, 429, 500, 503};
 static const double access_edges[ACCESS_BUCKETS] = {0.01, 0.05, 0.25, 1, 5, 20, 60, 300};
 
-/* ---- who may ------------------------------------------------------------------------------------------------------------------ */
+/* ---- permissions -------------------------------------------------------------------------------------------------------------- */
 
 static bool access_is_local(const char *origin) {
     static const char *const hosts[] = {"localhost", "127.0.0.1", "[::1]"};

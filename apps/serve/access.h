@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Who may ask, and what is told of those who did: origins and keys that are allowed, a line for each request, counters
+ * Permissions and accounts: origins and keys that are allowed, a line for each request, counters
  * as Prometheus reads them. Refuses nothing by itself: the server asks.
  */
 #ifndef APPS_SERVE_ACCESS_H
@@ -13,7 +13,7 @@
 typedef struct access_rules {
     const char *const *origins; /* of pages that may ask besides this machine's; "*": all */
     int origin_count;
-    const char *const *keys; /* of clients; 0 of them: nobody needs one */
+    const char *const *keys; /* of clients; 0 of them: no key is needed */
     int key_count;
 } access_rules;
 

@@ -399,7 +399,7 @@ answer *serve_begin(serve_engine *e, const serve_request *r, const serve_outlet 
     return a;
 }
 
-/* Whose prompt is read next; NULL: nobody's. Answers that nobody wants any more end here. */
+/* The answer whose prompt is read next; NULL: none. Answers whose clients have gone end here. */
 static answer *engine_next_reader(serve_engine *e, answer *const *answers, int count) {
     answer *next = NULL;
     for (int i = 0; i < count; i++) {

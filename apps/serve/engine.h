@@ -29,9 +29,9 @@ serve_engine serve_engine_of(const propane_generator *generator, const propane_c
 typedef struct serve_outlet {
     void *context;
     void (*begin)(void *context, int http, bool stream);
-    bool (*write)(void *context, const char *bytes, size_t length); /* false: nobody wants it any more */
+    bool (*write)(void *context, const char *bytes, size_t length); /* false: the client has gone */
     bool (*wanted)(void *context);                                  /* asked at each token */
-    void (*used)(void *context, const serve_usage *usage);          /* at the end; NULL: nobody asks */
+    void (*used)(void *context, const serve_usage *usage);          /* at the end; NULL: not wanted */
 } serve_outlet;
 
 /* An answer that is on its way. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns the headers of answers and who gets one: origins, keys, CORS. Everything goes through http_send.
+ * Owns the headers of answers and the permission to get one: origins, keys, CORS. Everything goes through http_send.
  */
 #include "apps/serve/http_send.h"
 
@@ -99,7 +99,7 @@ enum MHD_Result http_send(const access_rules *rules, struct MHD_Connection *c, h
     http_send_add_cors(rules, c, response, http);
     MHD_add_response_header(response, MHD_HTTP_HEADER_CACHE_CONTROL, "no-store");
     MHD_add_response_header(response, "X-Content-Type-Options", "nosniff");
-    if (type && strncmp(type, "text/html", 9) == 0) /* a page of its own: nothing from elsewhere, in nobody's frame */
+    if (type && strncmp(type, "text/html", 9) == 0) /* our own page: loads nothing from elsewhere, in no frame */
         MHD_add_response_header(response, "Content-Security-Policy",
                                 "default-src 'none'; connect-src 'self'; script-src 'unsafe-inline'; style-src "
                                 "'unsafe-inline'; form-action 'none'; base-uri 'none'; frame-ancestors 'none'");

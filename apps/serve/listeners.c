@@ -74,7 +74,7 @@ propane_status listeners_open(int fd, const listeners_calls *calls, const char *
     return status;
 }
 
-/* Former ones that nobody is connected with any more. */
+/* Former ones without connections. */
 static void listeners_tidy(listeners *l) {
     for (listener **at = &l->first->former; *at;) {
         listener *old = *at;
@@ -102,7 +102,7 @@ propane_status listeners_renew(listeners *l, const char *certificate, const char
 
 void listeners_quiesce(listeners *l) {
     if (l) (void)MHD_quiesce_daemon(l->first->daemon);
-    for (listener *at = l ? l->first : NULL; at; at = at->former) { /* who comes now is refused by the system */
+    for (listener *at = l ? l->first : NULL; at; at = at->former) { /* new connections are refused from here on */
         close(at->fd);
         at->fd = -1;
     }

@@ -25,7 +25,7 @@ static const char *const blas_usual[] = {"/System/Library/Frameworks/Accelerate.
 static const char *const blas_usual[] = {"libopenblas.so.0", "libmkl_rt.so.2", "libcblas.so.3", "libblas.so.3"};
 #endif
 
-/* One that was asked for: loaded, or why not. Kept for the life of the process, in memory that nobody frees. */
+/* One that was asked for: loaded, or why not. Kept for the life of the process, in memory that is never freed. */
 typedef struct blas_library {
     char asked[BLAS_NAME_ROOM], identity[BLAS_IDENTITY_ROOM];
     cpu_blas use[2]; /* unmeasured, measured */

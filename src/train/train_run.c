@@ -343,7 +343,7 @@ propane_status train_run_changed(train_run *r, propane_error *err) {
     return r->kind->publish ? r->kind->publish(r, err) : PROPANE_OK;
 }
 
-/* ---- the loop: the calls above, and who is told ------------------------------------------------------------------------------- */
+/* ---- the loop: the calls above, and callbacks --------------------------------------------------------------------------------- */
 
 static propane_status train_run_loop_save(train_run *r, const train_callbacks *c, propane_error *err) {
     const int64_t before = r->saved;

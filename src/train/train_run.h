@@ -91,9 +91,9 @@ typedef struct train_learnt {
 bool train_run_learnt(const train_run *r, int index, train_learnt *out);
 /* Copies of the weights follow; the next evaluation and checkpoint are made whatever the step. */
 PROPANE_CHECK propane_status train_run_changed(train_run *r, propane_error *err);
-/* Who stops steps and evaluations from now on; NULL: nobody. */
+/* The flag that stops steps and evaluations from now on; NULL: none. */
 void train_run_cancel_by(train_run *r, const atomic_bool *cancel);
-/* *save, set from anywhere: the loop writes a checkpoint after its step, clears it and goes on. NULL: nobody asks. */
+/* *save, set from anywhere: the loop writes a checkpoint after its step, clears it and goes on. NULL: no flag. */
 void train_run_save_by(train_run *r, atomic_bool *save);
 
 int train_run_workers(const train_run *r); /* that make updates of their own and agree from time to time; 1: none do */

@@ -112,7 +112,7 @@ struct train_run {
     int64_t lost;       /* steps in a row whose loss was not a number */
     timeline *timeline; /* NULL: no trace */
     const atomic_bool *cancel;
-    atomic_bool *save; /* a checkpoint is wanted; NULL: nobody asks */
+    atomic_bool *save; /* a checkpoint is wanted; NULL: no flag */
     bool ended;        /* the host wants it (poll.h) */
     bool asked;        /* by one of the ranks, since the last one */
     char *checkpoint;  /* NULL without a run folder */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * What a probe's answers mean, for who reads a report on any machine: what failed and what to do, what holds, and which
+ * What a probe's answers mean, for the reader of a report on any machine: what failed and what to do, what holds, and which
  * options of the ane device follow (its `profile=FILE`).
  */
 #ifndef APPS_ANE_LAB_PROBE_PROBE_EXPLAIN_H

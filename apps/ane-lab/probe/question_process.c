@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * Owns the process of one question. It is the leader of a process group, which is killed as a whole at the time limit, at
- * Ctrl-C and behind every answer; its standard input is a pipe that nobody writes to, so its end is the parent's end. Each
+ * Ctrl-C and behind every answer; its standard input is a pipe without a writer, so it ends when the parent does. Each
  * line of its standard output is an object, added to those before; its standard error is kept as lines, cut in the middle
  * where it is long, with what a terminal would obey made harmless.
  */

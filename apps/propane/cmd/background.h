@@ -4,7 +4,7 @@
 #ifndef APPS_PROPANE_CMD_BACKGROUND_H
 #define APPS_PROPANE_CMD_BACKGROUND_H
 
-/* The process and the threads that it starts from now on get what nobody else wants. Where the system refuses, nothing
+/* The process and the threads that it starts from now on get the time that others leave. Where the system refuses, nothing
  * changes. */
 void background_begin(void);
 /* Why to pause now; NULL: go on. Asked again and again: the system is looked at once a second. PROPANE_SYSFS names a

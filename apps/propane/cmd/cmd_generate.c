@@ -235,7 +235,7 @@ static propane_status cmd_generate_item_end(item *it, propane_error *err) {
     return cmd_generate_item_check(it, err);
 }
 
-/* What there is goes out; a message behind the end of a text that had to end early. False: nobody reads any more. */
+/* Writes what there is, and a message after a text that had to end early. False: the reader has gone. */
 static bool cmd_generate_item_print(item *it) {
     const generate_job *j = it->j;
     if (it->out.length) fwrite(it->out.data, 1, it->out.length, stdout);

@@ -27,7 +27,7 @@ typedef struct serve_job {
     arena *arena;                      /* keys and origins */
 } serve_job;
 
-/* ---- who may ask --------------------------------------------------------------------------------------------------------------- */
+/* ---- permissions --------------------------------------------------------------------------------------------------------------- */
 
 /* Parts of a text between any of `ends`, trimmed; empty ones and comments (#) are none. Changes the text. */
 static propane_status cmd_serve_split(arena *a, char *whole, const char *ends, const char *const **out, int *count,
@@ -150,7 +150,7 @@ static propane_status cmd_serve_read_rules(serve_job *j, propane_error *err) {
     return PROPANE_OK;
 }
 
-/* Whether a line can be written without waiting: a pipe that nobody reads, or a terminal that was stopped, holds up no request. */
+/* Whether a line can be written without waiting: a pipe without a reader, or a terminal that was stopped, holds up no request. */
 static bool cmd_serve_can_write(void) {
     struct pollfd out = {.fd = STDOUT_FILENO, .events = POLLOUT};
     return poll(&out, 1, 0) > 0;
@@ -184,7 +184,7 @@ static const char *cmd_serve_last_part(const char *path, char out[200]) {
     return out;
 }
 
-/* A template that is not known keeps nobody from completions. */
+/* An unknown template does not prevent completions. */
 static propane_status cmd_serve_open_chat(serve_job *j, propane_error *err) {
     const propane_status status = propane_chat_open(j->m.weights, j->m.tokenizer, j->chat_name, &j->chat, err);
     if (status != PROPANE_ERR_UNSUPPORTED || j->chat_name) return status;

@@ -78,7 +78,7 @@ void line_editor_remember(line_editor *e, const char *line) {
     if (!*line) return;
     (void)history(e->history, &event, H_ENTER, line);
     if (!e->file) return;
-    const mode_t mask = umask(077); /* what was said is nobody else's */
+    const mode_t mask = umask(077); /* the conversation is private */
     (void)history(e->history, &event, H_SAVE, e->file);
     (void)umask(mask);
 }

@@ -10,7 +10,7 @@
 
 /* Once the run has begun. `dir`: its folder. */
 void lost_ranks_prepare(const propane_ranks *ranks, const char *dir);
-/* In a signal handler: if nobody calls lost_ranks_forget soon, the sentence is written to standard error. */
+/* In a signal handler: unless lost_ranks_forget is called soon, the sentence is written to standard error. */
 void lost_ranks_expect(void);
 void lost_ranks_forget(void); /* the ranks have stopped together */
 /* What to do after a failure, for the end of its message; "" where there is no checkpoint. */

@@ -29,7 +29,7 @@ struct chip_report {
     chip_path path;
     bool by_file;
     uint64_t *fallen; /* while a function is checked: [place of the op]: bits of the targets on which it is moved */
-    /* [op] of the function that is checked, for one target: operations that are moved; NULL: nobody asks */
+    /* [op] of the function that is checked, for one target: operations that are moved; NULL: not wanted */
     bool *moved;
     int fallen_at; /* the op that is being checked; -1: something larger */
     chip_segments segments[CHIP_COUNT];

@@ -15,7 +15,7 @@ typedef enum chip_evidence {
     CHIP_MEASURED,   /* the source ran it and says so */
     CHIP_DOCUMENTED, /* an official source, or read out of the running system's own descriptions */
     CHIP_REPORTED,   /* claimed, without evidence that one can see */
-    CHIP_INFERRED,   /* follows from other facts; nobody ran it */
+    CHIP_INFERRED,   /* follows from other facts; never run */
     CHIP_DISPUTED    /* sources contradict each other; the text gives both */
 } chip_evidence;
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * A plan that Core ML made on a Mac, out of a file: which device it prefers for each operation, which others it allows.
- * MLComputePlan is an interface, not a format; everyone who dumps it picks keys of their own. So a plan is read by what
+ * MLComputePlan is an interface, not a format; every tool that dumps it picks its own keys. So a plan is read by what
  * it must hold: objects that name an operation and a device, at any depth. Keys that public tools use are lists in
  * compute_plan.c.
  */

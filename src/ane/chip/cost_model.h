@@ -124,7 +124,7 @@ double cost_compile_ms(const chip *c, double weight_bytes);
 double cost_first_load_most_ms(const chip *c, cost_path path, double weight_bytes); /* the longest that was reported */
 double cost_reload_ms(const chip *c, double weight_bytes); /* a compiled program loaded again with other weights */
 
-/* The constants of one chip, for those who print them. */
+/* The constants of one chip, for printing. */
 typedef struct cost_constants {
     double tflops, stream, again, pow2, int8, winograd, decode, layer_us;
     double t0_direct, t0_e5rt, t0_coreml, t0_linux, io_direct, io_e5rt, io_coreml, io_slow;

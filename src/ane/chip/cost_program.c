@@ -143,7 +143,8 @@ static void cost_product(const chip *c, cost_path path, const mil_op *op, const 
     cost_call_parts(&call, &t);
     double moved = cost->bytes_in - dense + cost->bytes_out, memory = cost_program_memory_ms(q, moved);
     if (cost_program_strides_collide(c, op)) t.weights_ms *= COLLISION;
-    bool run_time = call.weight_bytes == 0 || matrices > 1; /* nobody timed several: each as one of computed values */
+    /* several were never timed: each counts as one of computed values */
+    bool run_time = call.weight_bytes == 0 || matrices > 1;
     out->weight_bytes = call.weight_bytes;
     out->ms = fmax(fmax(t.compute_ms, t.weights_ms), memory) + (run_time ? RUN_TIME_US * matrices : q->layer_us) * 1e-3;
     out->bound = memory >= t.compute_ms && memory >= t.weights_ms ? COST_MEMORY

@@ -24,7 +24,7 @@ typedef struct cost_unit {
 } cost_unit;
 
 void cost_processor(const chip *c, const cost_work *work, cost_unit *out);
-/* false: nobody has stated a rate of such work on this chip. Adapters go at the rate of full training. */
+/* false: no source has a rate of such work on this chip. Adapters go at the rate of full training. */
 bool cost_gpu(const chip *c, const cost_work *work, cost_unit *out);
 
 /* Median relative errors on published steps that no constant was fitted to: nine of engines (`propane estimate

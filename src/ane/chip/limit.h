@@ -115,7 +115,7 @@ typedef struct chip_limit {
     chip_severity on[CHIP_PATH_COUNT]; /* [path]: on `chips` */
     const char *seen;                  /* words: direct, e5rt, coreml, coreai; "any": the engine itself or a format */
     const char *chips;  /* as chip_listed takes it: where it was seen, or what the source says it holds for */
-    const char *also;   /* where it warns because nobody has shown the contrary */
+    const char *also;   /* chips on which it warns because the contrary has not been shown */
     int os_min, os_max; /* macOS times 100 (26.3 is 2603), both inclusive; 0: no bound */
     double value;       /* the number in the rule, 0 if there is none */
     chip_evidence evidence;

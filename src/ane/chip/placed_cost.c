@@ -34,7 +34,7 @@ static void placed_cost_apply(const chip *c, const bool *moved, const chip_segme
         cpu_ms += o->ms;
     }
     if (!s->moved) return;
-    if (!s->engine) { /* nobody calls the engine */
+    if (!s->engine) { /* the engine is not called */
         engine_ms += p->fixed_ms;
         p->fixed_ms = 0;
     }

@@ -9,7 +9,7 @@
 #include "ane/driver/objc_runtime.h"
 #include "core/base/json.h"
 
-/* Called with each folder that a program's files are written to: whoever outlives a crash removes it. NULL: nobody. */
+/* Called with each folder that a program's files are written to, so that it can be removed after a crash. NULL: no call. */
 void ane_on_folder(void (*made)(const char *path));
 /* What this process's devices wait behind a compile that failed, where pause= does not say: a question has a time
  * limit. */
@@ -85,7 +85,7 @@ void lab_close(lab *l);
 
 /* Any object of property lists as JSON; what is none becomes "(another class)". */
 json_t *lab_json(const ane_api *a, ane_id object);
-/* Called before each step, with its name. NULL: nobody. */
+/* Called before each step, with its name. NULL: no call. */
 void lab_on_step(void (*begins)(const char *step));
 
 #endif

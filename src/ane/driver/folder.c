@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns the folders that Apple's compiler reads programs from and its loader compiled nets: their files, and who uses them.
+ * Owns the folders that Apple's compiler reads programs from and its loader compiled nets: their files and users.
  * Equal programs have the same one. A folder may be emptied once its program is loaded, where that was tried
  * (remembered.h); the next equal program fills it again.
  */

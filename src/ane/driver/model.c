@@ -195,7 +195,7 @@ static bool model_keeps_mask(const job *j) {
     return ANE_HAS(j->a, model_mask) && ANE_SEND0(j->a, model_mask, j->m->object) != 0;
 }
 
-/* Where the places are taken, what to do depends on who holds them. */
+/* If the places are taken, what to do depends on their holders. */
 static propane_status model_fail_load(const job *j, const ane_failure *failure, const char *tried, propane_error *err) {
     char reason[REASON_BYTES], holders[160] = "";
     const int own = atomic_load(&loaded);

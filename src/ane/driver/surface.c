@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Owns buffers: IOSurfaces that host and engine share, each with the object that requests take. The host may look inside
  * between lock and unlock only, so the address is asked for at every lock. A surface can be replaced by a larger one
- * while nobody has it locked: an engine that wants all inputs of a request to be of one size makes that necessary, and
+ * while it is not locked: an engine that wants all inputs of a request to be of one size makes that necessary, and
  * requests notice it by the generation.
  */
 #include <string.h>

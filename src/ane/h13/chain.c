@@ -4,7 +4,7 @@
  * "off". Forms that published programs have: a planar or neural task that streams its result out, then a planar task of one
  * source or a neural one. Everything else goes through memory.
  *
- * Configuration words as in published chains: the source's says who made it (4 the neural, 8 the planar engine), two planar
+ * Configuration words as in published chains: the source's says which engine made it (4 the neural, 8 the planar engine), two planar
  * tasks say that they hand over (joshuaswarren/mil-hwx-compiler research/h13-td-fields.md, softmax and layer_norm).
  */
 #include "ane/h13/task_emit.h"

@@ -185,7 +185,7 @@ static bool compile_read_once(const compile *c, const mil_value *v) {
     }
 }
 
-/* The operation's one task reads what the one before it stores, and nobody else does. */
+/* The operation's one task is the only reader of what the one before it stores. */
 static bool compile_chain(compile *c, const mil_op *op, int before) {
     bool alone = c->alone;
     c->alone = c->e.count == before + 1;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns what the compiler asks of a value: its tensor on the engine, its shape as channels, rows and columns, who reads it.
+ * Owns what the compiler asks of a value: its tensor on the engine, its shape as channels, rows and columns, its readers.
  */
 #include <inttypes.h>
 #include <stdlib.h>

@@ -123,7 +123,7 @@ static bool steps_keeps_order(const mil_op *op) {
     return cpu_plan_keeps_order(op) && !op->operands[0].values[0]->constant;
 }
 
-/* x * sigmoid(x), whose sigmoid nobody else reads, is one table on an engine: the recorded feed-forward of an M3 Max comes out so
+/* x * sigmoid(x), whose sigmoid has no other reader, is one table on an engine: the recorded feed-forward of an M3 Max comes out so
  * alone (tests/drivers/test_recorded.c). x; NULL: `op` is no such product. */
 static const mil_value *steps_silu_of(const int *reads, const sim_numbers *n, const mil_op *op) {
     if (op->info->code != MIL_OP_mul || !n->switches->value[SIM_table]) return NULL;

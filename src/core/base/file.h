@@ -47,7 +47,7 @@ uint64_t file_writer_offset(const file_writer *w);
 PROPANE_CHECK propane_status file_writer_commit(file_writer *w, propane_error *err); /* frees w either way */
 void file_writer_abort(file_writer *w);
 PROPANE_CHECK propane_status file_write(const char *path, const void *data, size_t bytes, propane_error *err);
-/* For files that another program reads now and nobody later: not synced, not renamed. */
+/* For files that another program reads now and that are not needed later: not synced, not renamed. */
 PROPANE_CHECK propane_status file_write_scratch(const char *path, const void *data, size_t bytes, propane_error *err);
 
 PROPANE_CHECK propane_status file_make_dir(const char *path,

@@ -11,7 +11,7 @@
 /* 0 in the process that asks first; one more in each child of it. Costs one load. */
 int fork_generation(void);
 
-/* A mutex that is held for as long as work takes: in a child it is free, whoever held it in the parent. */
+/* A mutex that is held for as long as work takes: in a child it is free, even if a thread held it in the parent. */
 typedef struct fork_mutex {
     pthread_mutex_t mutex;
     int generation;

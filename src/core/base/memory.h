@@ -46,7 +46,7 @@ void mem_l2_pin(int64_t bytes);
  * whatever the caller took it for) or it is forgotten. So a NULL that a library of others turned into "not found" or
  * dropped is told for what it is. True: one failed; *bytes, which may be NULL: how many were asked for. */
 bool mem_failed(size_t *bytes);
-/* For who can do without: a cache, a faster way. */
+/* For callers that can do without: a cache, a faster way. */
 void mem_forget(void);
 
 /* A request of 16 MB or more is refused where it is more than the machine has to spare now, or where all of them
@@ -62,7 +62,7 @@ int64_t mem_live_count(void);
 /* The n-th request from now on fails (0: none does), or it and all after it. For tests; per process. */
 void mem_fail_at(uint64_t n);
 void mem_fail_from(uint64_t n);
-/* Called at each request, by the thread that makes it; NULL: nobody. It makes none itself. */
+/* Called at each request, by the thread that makes it; NULL: no call. It makes no requests itself. */
 void mem_watch(void (*watcher)(void));
 
 #endif

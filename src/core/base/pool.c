@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Owns the process's worker threads. One idea: a worker joins a loop only if it is awake in time. The state word says
  * which loop is open and how many workers are inside; the caller opens it, works like the others, closes it and waits for
- * those inside. So nobody ever waits for a thread that the system has not scheduled, and a busy machine or more threads
+ * those inside. So no thread ever waits for one that the system has not scheduled, and a busy machine or more threads
  * than cores costs speed in proportion, not a time slice a loop.
  *
  *     state = generation (32 bits) | OPEN | WAITING | workers inside (30 bits)
@@ -47,7 +47,7 @@ enum { MAX_THREADS = 256, SPIN_ROUNDS = 1500, YIELD_ROUNDS = 16 };
 static struct {
     _Alignas(64) atomic_uint_fast64_t state;
     _Alignas(64) atomic_int_fast64_t next; /* the task that is given out next */
-    /* The open loop: written while it is closed and nobody is inside. */
+    /* The open loop: written while it is closed and no thread is inside. */
     _Alignas(64) pool_task task;
     void *context;
     int count;
@@ -192,7 +192,7 @@ static int pool_choose_spin(void) {
     return on || !atomic_load(&pool.crowded) ? SPIN_ROUNDS : 0;
 }
 
-/* A laptop may be unplugged while a run goes on: whoever begins a loop looks again at times. */
+/* A laptop may be unplugged during a run: the power source is looked at again from time to time, as a loop begins. */
 static void pool_look_at_power(void) {
     const int64_t now = clock_ns();
     if (now < atomic_load_explicit(&pool.look_again, memory_order_relaxed)) return;

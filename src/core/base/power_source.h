@@ -7,13 +7,13 @@
 
 #include <stdbool.h>
 
-/* False where nobody says. Reads a few small files, or asks the system's library. */
+/* False if it is not known. Reads a few small files, or asks the system's library. */
 bool power_source_is_battery(void);
 /* Linux: by the supplies' folders in `folder`, as /sys/class/power_supply has them. */
 bool power_source_is_battery_in(const char *folder);
 
 /* Is the machine too hot to work at full speed? Linux: a zone has reached a trip point at which the system slows it
- * down. macOS: the thermal pressure is heavy or worse. False where nobody says. */
+ * down. macOS: the thermal pressure is heavy or worse. False if it is not known. */
 bool power_source_is_hot(void);
 /* Linux: by the zones' folders in `folder`, as /sys/class/thermal has them. */
 bool power_source_is_hot_in(const char *folder);

@@ -49,7 +49,7 @@ bool temporary_exists(void) {
 void temporary_freeze(void) { fork_mutex_lock(&live.mutex); }
 void temporary_thaw(void) { fork_mutex_unlock(&live.mutex); }
 
-/* Between these two a name is made: whoever removes all waits for it. */
+/* Between these two a name is made: a removal of all waits for it. */
 static void temporary_begin_making(void) {
     temporary_freeze();
     if (live.owner != getpid()) live.count = 0;
@@ -207,7 +207,7 @@ static void temporary_sweep_one(const char *path) {
     if (fd < 0) return;
     const bool own = fstat(fd, &st) == 0 && (S_ISREG(st.st_mode) || S_ISDIR(st.st_mode)) && st.st_uid == geteuid();
     if (own && flock(fd, LOCK_EX | LOCK_NB) == 0)
-        (void)!file_remove_tree(path, NULL); /* nobody waits for it: the next sweep tries again */
+        (void)!file_remove_tree(path, NULL); /* a failure does no harm: the next sweep tries again */
     close(fd);
 }
 

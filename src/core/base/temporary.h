@@ -33,7 +33,7 @@ bool temporary_exists(void);                  /* or is just being made; a signal
 /* Nothing listed is removed in between: for the rename that gives the final name. */
 void temporary_freeze(void);
 void temporary_thaw(void);
-/* Removes all that is listed, and stays frozen: whoever would rename or forget waits until the process has ended. */
+/* Removes all that is listed, and stays frozen: a thread that would rename or forget waits until the process has ended. */
 void temporary_remove_all(void);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * What stands behind the public handles; for this folder alone. Every object counts those who need it: the handle that
+ * The objects behind the public handles, for this folder alone. Every object counts its users: the handle that
  * the user holds, and the children or requests that refer to it. So an object that is freed early lives on until the
  * last request that names it is gone.
  */
@@ -19,13 +19,13 @@
 typedef struct device_queue {
     pthread_mutex_t mutex; /* guards all of this and the state of the requests */
     pthread_cond_t work;   /* the device's thread sleeps here */
-    pthread_cond_t done;   /* those who wait for a request sleep here */
+    pthread_cond_t done;   /* threads that wait for a request sleep here */
     propane_request **ring;
     int capacity, head, length; /* the one that runs counts too: it leaves when it is done */
     bool executing;             /* somebody has the executor's role */
     bool thread_started, thread_sleeps;
     atomic_bool closing;    /* written under the mutex; nothing waits for an event any more */
-    propane_event *awaited; /* by whoever executes; NULL: none */
+    propane_event *awaited; /* by the executor; NULL: none */
     int waiters;            /* asleep on `done` */
     int generation;         /* fork.h: of the process that the mutex and the thread belong to */
     pthread_t thread;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns the counts of who needs a device, a program, a buffer, an event, and their end when nobody does. Children hold their
+ * Owns the reference counts of devices, programs, buffers and events, and their end at zero. Children hold their
  * device, so that it ends last.
  */
 #include "core/base/memory.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Owns the order in which requests run. One idea: there is one executor's role a device, and whoever holds it takes the
+ * Owns the order in which requests run. One idea: there is one executor's role per device, and the thread that holds it takes the
  * requests from the head of the ring, one after the other. The device's thread takes the role when there is work; a thread
- * that waits for a request takes it when nobody has it, and keeps it until its request is done. So submit and wait in one
+ * that waits for a request takes it when it is free, and keeps it until its request is done. So submit and wait in one
  * thread cost no change of threads, and nothing runs out of order.
  *
  *     submit -> [ring: head is running | queued | queued | ...] -> wait for its events -> execute -> signal -> done
@@ -154,7 +154,7 @@ static void queue_run_head(propane_device *d) {
     if (q->waiters) pthread_cond_broadcast(&q->done);
 }
 
-/* There is work that nobody does, or the thread is to end. Under the mutex, also for the signal: once the mutex is given
+/* There is work without an executor, or the thread is to end. Under the mutex, also for the signal: once the mutex is given
  * up, the requests may be done and the device closed. */
 static void queue_wake_thread(device_queue *q) {
     if (q->thread_sleeps && (q->length > 0 || q->closing)) pthread_cond_signal(&q->work);

@@ -15,7 +15,7 @@ const propane_io *runner_io_of(const propane_program *program, int index) {
     return index < inputs ? propane_program_input(program, index) : propane_program_output(program, index - inputs);
 }
 
-/* Names and buffers; with a device those that nobody chose are made. */
+/* Names and buffers; with a device, those that were not chosen are made. */
 static propane_status runner_fill(runner *r, propane_device *device, runner_choose *choose, void *context,
                                   propane_error *err) {
     r->inputs = propane_program_input_count(r->program);

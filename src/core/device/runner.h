@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * A program with a buffer for each of its inputs and outputs, and the request that binds them: what everybody needs who
+ * A program with a buffer for each of its inputs and outputs, and the request that binds them: what every caller needs that
  * runs a program on data of the host. Made of public calls alone; one thread at a time.
  */
 #ifndef CORE_DEVICE_RUNNER_H

@@ -63,7 +63,7 @@ static propane_status backward_layout_sliced(grad_context *g, const mil_op *op, 
 GRADIENT(slice_by_size) { return backward_layout_sliced(g, op, err); }
 GRADIENT(slice_by_index) { return backward_layout_sliced(g, op, err); }
 
-/* Neighbours that have an adjoint are joined and padded to x's size; parts that nobody used are the padding. */
+/* Neighbours that have an adjoint are joined and padded to x's size; parts without a reader are the padding. */
 GRADIENT(split) {
     mil_split *s = mem_alloc(sizeof *s);
     if (!s) return propane_fail_memory(err, sizeof *s);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * The language: a module holds functions, a function a list of operations in static single assignment, an operation its
  * row of ops.def, its operands and its results. Everything in a module lives in the module's arena and dies with it;
- * names are terminated strings. Values know who defines them and, if they are constants, what they hold.
+ * names are terminated strings. Values know their defining operation and, if they are constants, what they hold.
  *
  * This header is the in-memory form. Text: core/mil/text/mil_text.h. Building: core/mil/build.h. Rows: core/mil/ops.h.
  * Weight files: core/mil/coreml/blob.h.

@@ -63,7 +63,7 @@ static propane_status excerpt_copy(excerpt *e, propane_error *err) {
     return PROPANE_OK;
 }
 
-/* An operation of which nobody reads anything gives all of it: it would be no part of the program otherwise. */
+/* An operation without readers gives all its results: it would not be part of the program otherwise. */
 static bool excerpt_is_unread(const excerpt *e, const mil_op *op) {
     for (int i = 0; i < op->result_count; i++)
         if (e->read[op->results[i]->id] || e->wanted[op->results[i]->id]) return false;

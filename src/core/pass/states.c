@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * Owns making states inputs and outputs: a state that a program reads and writes becomes a parameter with its content before
- * and a result, NAME_out, with its content after; whoever runs the program gives the one back as the other. Devices then
+ * and a result, NAME_out, with its content after; the caller passes the one back as the other. Devices then
  * need not know of states. Refuses states inside blocks.
  */
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * Says which operation of a function a device refuses, by which known rule, and writes the smallest program that it
- * refuses. For whoever compiles: the sentence becomes the error's.
+ * refuses. For compiling: the sentence becomes the error's.
  */
 #ifndef CORE_REFUSAL_REFUSAL_H
 #define CORE_REFUSAL_REFUSAL_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Owns the search for the operation that makes NaN or infinity. Its one idea: results alone decide whether there is anything
  * to look for, and from them the way leads back through operands that are not finite, so a mask's infinity that a softmax
- * takes away accuses nobody. An operation makes such numbers if its operands are all finite, or if it makes NaN of infinities.
+ * absorbs is not reported. An operation makes such numbers if its operands are all finite, or if it makes NaN of infinities.
  *
  * Refuses to guess: what no session can give (values of blocks, of types that are no outputs) counts as finite.
  */
@@ -81,7 +81,7 @@ static nonfinite_count nonfinite_of(const nonfinite_walk *w, const mil_value *v)
 
 /* ---- the way back ----------------------------------------------------------------------------------------------------------- */
 
-/* From a value that results follow from: who made it, and on to the operands that are not finite. */
+/* From a value that results follow from: its operation, and on to the operands that are not finite. */
 static void nonfinite_look_at(const nonfinite_walk *w, const mil_op *op, const mil_value *v, nonfinite_found *out) {
     bool all_finite = true, no_nan = true;
     const nonfinite_count mine = nonfinite_of(w, v);

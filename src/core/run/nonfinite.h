@@ -32,7 +32,7 @@ const char *nonfinite_name(const nonfinite_found *found, const mil_value *v);
 /* "operation", "constant" or "input". */
 const char *nonfinite_kind(const mil_value *v);
 const char *nonfinite_op(const mil_value *v); /* the operation's kind; NULL: none made it */
-/* "real_div 'y' makes the first of them out of finite numbers (2 NaN, 1 infinity of 6)"; where nobody can be named, how
+/* "real_div 'y' makes the first of them out of finite numbers (2 NaN, 1 infinity of 6)"; if no operation can be named, how
  * many. */
 void nonfinite_tell(const nonfinite_found *found, text *out);
 /* "2 NaN, 1 infinity" */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * What the files of the public interface share: structures that may grow, texts that change hands, errors that nobody
+ * What the files of the public interface share: structures that may grow, texts that change hands, errors that no caller
  * asked for. Everything else of a public call is checked here and done in the rooms below.
  */
 #ifndef CORE_RUN_PUBLIC_H

@@ -88,7 +88,7 @@ static void gemm_pack_prepack_plan(gemm_plan *p, const cpu_gemm *g, cpu_gemm_sid
     cpu_matrix residual;
     alone.a.packed = alone.b.packed = NULL;
     gemm_plan_make(p, &alone, 1, &residual);
-    p->a_quads = false; /* later nobody knows how it lay */
+    p->a_quads = false; /* its layout is not known later */
     *is_a = (side == CPU_GEMM_A) != gemm_plan_transposes(&alone);
 }
 

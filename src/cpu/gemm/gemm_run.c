@@ -54,7 +54,7 @@ static packed_view gemm_run_packed_scratch(const gemm_plan *p, bool is_a, void *
 }
 
 /* Of a tile that C holds now. A streamed panel belongs to one task, and its tiles follow each other in the order of the stationary
- * ones: the sums do not depend on who does what. */
+ * ones: the sums do not depend on which thread does what. */
 static void gemm_run_add_squares(const gemm_plan *p, const gemm_finish *f, int64_t panel, int64_t i, int64_t j,
                                  int64_t rows, int64_t cols) {
     const float *c = (const float *)element(&f->c, i * f->c.row_stride + j);

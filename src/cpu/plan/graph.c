@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns the graph: which operations count, who reads what, and the order of the nodes.
+ * Owns the graph: which operations count, the readers of each value, and the order of the nodes.
  */
 #include "cpu/plan/graph.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * The graph of a function: its operations, who makes and who reads each value, and the nodes that they are grouped in.
+ * The graph of a function: its operations, the maker and readers of each value, and the nodes that they are grouped in.
  * A node becomes one step (or a few). Fusions (fuse/) merge nodes and say what a node is; emitters (ops/) read that.
  *
  * Lives in the planner's work arena. Knows nothing of memory, steps or kernels.
@@ -110,7 +110,7 @@ static inline cpu_node *cpu_graph_node(const cpu_graph *g, const mil_op *op) {
     return &g->nodes[g->node_of[cpu_graph_index(g, op)]];
 }
 
-/* ---- who reads --------------------------------------------------------------------------------------------------- */
+/* ---- readers ----------------------------------------------------------------------------------------------------- */
 
 /* Indices of the operations that read the value, in order; one that reads it twice stands there twice. */
 static inline int cpu_graph_reads(const cpu_graph *g, const mil_value *v, const int **readers) {

@@ -3,7 +3,7 @@
  *
  *   copy       into a module of the planner's own, passes (plan_copy.c)
  *   lower      composite operations to simple ones, permutations in front of products, constants (lower/)
- *   graph      the operations that results depend on, who reads what (graph.c)
+ *   graph      the operations that results depend on, and readers (graph.c)
  *   fuse       operations to nodes (fuse/)
  *   place      where a value must end up it is computed in place: outputs, parts of a concat (plan_place.c), and which images
  *              have their channels innermost (plan_channels.c)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * Products as an engine's multiply-add array makes them (ane/h13/accumulate.h says what that is), CPU_ARRAY_ROWS rows
- * by CPU_ARRAY_COLUMNS columns at a time. Sums are integers in units of 2^-16: whoever calls knows that none leaves
+ * by CPU_ARRAY_COLUMNS columns at a time. Sums are integers in units of 2^-16: the caller knows that none leaves
  * int32.
  */
 #ifndef CPU_SIMD_ARRAY_UKERNEL_H

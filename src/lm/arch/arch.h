@@ -81,7 +81,7 @@ typedef struct model_arch {
     int64_t positions, head_dim; /* where the configuration does not say; head_dim 0: width / heads */
     double norm_eps;
     bool tied;
-    const char *adapted;        /* modules that get a low-rank adapter where nobody says which */
+    const char *adapted;        /* modules that get a low-rank adapter by default */
     const arch_rename *renames; /* ends with a row of NULL */
     const arch_demand *demands; /* likewise */
     const arch_tensor *tensors; /* embed, attn, ffn, head; ends with a row without a name */

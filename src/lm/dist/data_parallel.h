@@ -18,7 +18,7 @@ typedef struct data_parallel data_parallel;
 
 typedef struct data_parallel_options {
     allreduce_options sums;
-    outer_options outer; /* for two workers and more: one has nobody to agree with and trains as if alone */
+    outer_options outer; /* for two workers and more: a single one trains as if alone */
     int64_t done;        /* steps that the run has made; those before outer.first are its warm-up's */
 } data_parallel_options;
 

@@ -136,7 +136,7 @@ static bool worker_fits(const safetensors *file, const worker_array *a) {
     return found && found->count == a->count;
 }
 
-/* From a rank's own file, or from that of who leads its worker: what is common to the worker's ranks. */
+/* From a rank's own file, or from that of its worker's leader: what is common to the worker's ranks. */
 static propane_status worker_take(const allreduce *movements, const checkpoint_metadata *m, train_run *r, bool own,
                                   bool lead, propane_error *err) {
     worker_array a;

@@ -120,7 +120,7 @@ propane_status llama2c_parse(const void *data, size_t length, const char *source
             llama2c_load_rows(w, t, order[i].interleaved, p);
             p += (uint64_t)t->count * 4;
         }
-    p += llama2c_rope_bytes(&c); /* two tables of angles that nobody needs any more */
+    p += llama2c_rope_bytes(&c); /* two tables of angles that are no longer used */
     if (!c.tie_word_embeddings) llama2c_load_rows(w, model_weights_param(w, MODEL_HEAD, -1, "lm_head"), false, p);
     *out = w;
     return PROPANE_OK;

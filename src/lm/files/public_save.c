@@ -113,7 +113,7 @@ static propane_status api_save_write_folder(const saving *s, const char *to, pro
     return status;
 }
 
-/* Without one that was given: the model's own. That it has none, or one that cannot be read, keeps nobody from its weights. */
+/* Without one that was given: the model's own. The weights are saved even if it has none, or one that cannot be read. */
 static propane_status api_save_find_tokenizer(const propane_model *m, tokenizer **out, propane_error *err) {
     propane_error none = {0};
     if (model_tokenizer_open(NULL, m->path, out, &none) == PROPANE_OK) return PROPANE_OK;

@@ -34,7 +34,7 @@ void infer_free(infer *m);
 int64_t infer_context(const infer *m);
 int infer_vocab(const infer *m);
 int64_t infer_width(const infer *m); /* of the residual stream */
-/* Refuses scores that are not numbers: what would be drawn from them is nobody's text. */
+/* Refuses scores that are not numbers: no text can be drawn from them. */
 PROPANE_CHECK propane_status infer_check_scores(const infer *m, const float *logits, propane_error *err);
 int64_t infer_weight_bytes(const infer *m); /* what each token reads */
 int64_t infer_position(const infer *m);     /* tokens read so far */
@@ -62,7 +62,7 @@ PROPANE_CHECK propane_status infer_read_part(infer *m, const int32_t *ids, int64
 PROPANE_CHECK propane_status infer_embed_part(infer *m, const int32_t *ids, int64_t count, double *sum, int64_t *read,
                                               propane_error *err);
 /* One id at the end of each of these different sequences, all at once: the weights are read once for all. logits[i]
- * [vocab]: after the i-th; NULL: nobody asks for them. */
+ * [vocab]: after the i-th; NULL: not wanted. */
 PROPANE_CHECK propane_status infer_read_each(infer *m, const int *sequences, const int32_t *ids, int count,
                                              float *const *logits, propane_error *err);
 /* As infer_read, and gives -log p of each id after the first in nats: nll [count - 1]. Begins a fresh

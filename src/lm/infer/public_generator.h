@@ -18,9 +18,9 @@ struct propane_generator {
     const tokenizer *tokenizer; /* NULL: ids alone */
     propane_device *device, *own;
     infer *machine;
-    propane_on_progress on_progress; /* NULL: nobody asked */
+    propane_on_progress on_progress; /* NULL: not wanted */
     void *progress_context;
-    propane_stream *streams[INFER_MAX_SEQUENCES]; /* by sequence; NULL: nobody writes there */
+    propane_stream *streams[INFER_MAX_SEQUENCES]; /* by sequence; NULL: it is free */
 };
 
 _Static_assert(PROPANE_MAX_PARALLEL == INFER_MAX_SEQUENCES && PROPANE_MAX_LOGPROBS == INFER_MAX_LOGPROBS,

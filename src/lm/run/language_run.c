@@ -377,7 +377,7 @@ static train_tensor language_tensor(const train_run *run, int block, int index) 
     const language_run *t = language_run_of(run);
     const int i = language_first_tensor(t->weights) + index;
     const model_tensor *m = &t->weights->tensors[i];
-    if (t->step) (void)!train_step_settle(t->step, NULL); /* a failure is told by who saves, and by the next batch */
+    if (t->step) (void)!train_step_settle(t->step, NULL); /* a failure is reported by the next save or batch */
     return (train_tensor){m->name, m->rank, m->dim, m->count,
                           block == 0                   ? model_weights_data(t->weights, m)
                           : block >= TRAIN_OUTER_BLOCK ? language_outer(t, i)

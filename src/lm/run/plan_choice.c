@@ -12,7 +12,7 @@
 #include "lm/run/memory_estimate.h"
 #include "lm/step/partition_compare.h"
 
-/* The chip that the device stands for. Of Apple's own device nobody says it: what the oldest takes, all take. */
+/* The chip of the device. It is not known for Apple's own device: what the oldest takes, all take. */
 static propane_status plan_choice_chip(const char *device, const chip **out, propane_error *err) {
     char name[60];
     const char *sim = propane_uri_names(device, "sim") ? strchr(device, ':') : NULL;

@@ -24,7 +24,7 @@ bool propane_plan_takes(const char *model) {
     return strcmp(model, "stories110m") == 0 || text_ends_with(model, ".json") || run_is_model(model);
 }
 
-/* The model of most published steps, so that nobody has to write its file. */
+/* The model of most published steps, which needs no file. */
 static void api_plan_stories110m(model_config *c) {
     model_config_default(c);
     c->num_hidden_layers = 12;

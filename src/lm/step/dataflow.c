@@ -387,7 +387,7 @@ typedef struct traffic {
 static void dataflow_pass_name(const dataflow *w, traffic *t, dataflow_call *c, const char *name, bool writes,
                                bool record) {
     dataflow_ref ref = dataflow_resolve(w, c, name);
-    if (ref.kind == DATAFLOW_WEIGHT) return; /* nobody writes them during a pass */
+    if (ref.kind == DATAFLOW_WEIGHT) return; /* they are not written during a pass */
     traffic *b = &t[ref.kind == DATAFLOW_VALUE ? w->values[ref.index].buffer : w->gradients[ref.index].buffer];
     int own = c->host, other = !c->host;
     if (record) {

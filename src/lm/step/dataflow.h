@@ -41,7 +41,7 @@ typedef struct dataflow_call {
     int kernel;   /* of plan.kernels */
     int instance; /* 0, 1, ...: attn 0, ffn 0, attn 1, ..., the pieces of the head */
     bool host;    /* runs on the host's queue */
-    bool again;   /* a forward call whose values the backward pass wants and nobody kept */
+    bool again;   /* a forward call whose values the backward pass needs and that were not kept */
     int ordinal;  /* 1, 2, ... among the calls of its queue */
     int wait;     /* ordinal on the other queue that must be done before; 0: none */
 } dataflow_call;
@@ -79,7 +79,7 @@ void dataflow_free(dataflow *w);
 int dataflow_layer(const dataflow *w, int instance);
 /* The value of that name in an instance, seen through the joints between blocks (x is the previous block's out); -1. */
 int dataflow_find(const dataflow *w, int instance, const char *name);
-/* A gradient that nobody wants, which kernels of several layers make all the same, is a value. */
+/* A gradient that is not wanted, but which kernels of several layers compute anyway, is a value. */
 dataflow_ref dataflow_resolve(const dataflow *w, const dataflow_call *call, const char *name);
 /* Tells how a kernel lays out a value; two kernels that differ are an error. */
 PROPANE_CHECK propane_status dataflow_layout(dataflow *w, const dataflow_call *call, const propane_io *io,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns updates that begin before they are known: beside the backward pass, when nobody can say yet whether the gradient's norm
+ * Owns updates that begin before they are known: beside the backward pass, when it is not known yet whether the gradient's norm
  * will ask for clipping. Its one idea: such an update goes from one set of weights and moments to another, so what it started
  * from is still there.
  *

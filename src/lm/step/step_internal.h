@@ -61,7 +61,7 @@ typedef struct step_early {
     size_t bytes;
     step_moment_set moments;
     bool away; /* the optimiser's state is this one, and the model's weights are not up to date */
-    bool open; /* an update was begun that nobody has confirmed */
+    bool open; /* an update was begun and is not confirmed */
     adamw_step guess;
 } step_early;
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * Owns what others see and change of a step's weights, moments and gradients between batches. Its one idea: an update that is
- * under way is over first, and a guess that nobody confirmed has never been.
+ * under way is over first, and an unconfirmed guess has never been.
  */
 #include <string.h>
 

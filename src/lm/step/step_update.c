@@ -64,8 +64,7 @@ propane_status step_update_unit(void *context, int unit, propane_error *err) {
         status = step_update_forms(s, unit, err);
         if (s->forms) timeline_add(s->options.timeline, TIMELINE_CONVERT, "convert", u->instance, swept, clock_ns());
     }
-    propane_event_signal(u->done,
-                         s->updates->number); /* whoever waits goes on; the failure is told when it is asked for */
+    propane_event_signal(u->done, s->updates->number); /* the waiting thread goes on; the failure is reported later */
     return status;
 }
 
@@ -173,7 +172,7 @@ static propane_status step_update_push_rest(train_step *s, bool failed, propane_
         if (!failed && status == PROPANE_OK)
             step_update_push(s, i);
         else
-            propane_event_signal(u->units[i].done, u->number); /* nobody shall wait for it */
+            propane_event_signal(u->units[i].done, u->number); /* no thread may wait for it */
     }
     return status;
 }

@@ -19,7 +19,7 @@ typedef propane_status update_run(void *context, int part, propane_error *err);
 typedef struct update_thread update_thread;
 
 /* `room`: jobs that are under way at a time, at most. `run` is called by the thread alone; where it fails the jobs
- * after it still run, so that nobody waits for ever. */
+ * after it still run, so that no thread waits for ever. */
 PROPANE_CHECK propane_status update_thread_create(int room, update_run *run, void *context, update_thread **out,
                                                   propane_error *err);
 void update_thread_free(update_thread *t); /* when all jobs are done */

@@ -123,7 +123,7 @@ static bool bpe_train_merge_pair(trainer *t, int32_t state, int32_t fresh) {
     tokenizer_pair pair = t->states[state].pair;
     int32_t *words = t->states[state].words, count = t->states[state].word_count;
     size_t known = t->state_count;
-    t->states[state].words = NULL; /* nobody will ask again: the pair is gone */
+    t->states[state].words = NULL; /* not needed again: the pair is gone */
     t->states[state].word_count = 0;
     bool ok = true;
     for (int32_t k = 0; ok && k < count; k++) {

@@ -352,7 +352,7 @@ static propane_status tokenizer_hf_read_post(tokenizer *t, const json_t *value, 
     const char *type;
     if (!value || json_is_null(value)) return PROPANE_OK;
     PROPANE_TRY(json_get_text(value, source, "type", true, &type, err));
-    if (strcmp(type, "ByteLevel") == 0) return PROPANE_OK; /* trims offsets, which nobody asks for here */
+    if (strcmp(type, "ByteLevel") == 0) return PROPANE_OK; /* trims offsets, which are not computed here */
     if (strcmp(type, "TemplateProcessing") == 0) return tokenizer_hf_read_template(t, value, source, err);
     if (strcmp(type, "Sequence") != 0 || depth > 4) return tokenizer_hf_refuse(source, "post_processor", type, err);
     const json_t *parts = json_object_get(value, "processors");

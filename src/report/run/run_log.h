@@ -34,7 +34,7 @@ void run_log_open(run_log *l, const char *dir, bool resume);
 void run_log_close(run_log *l);
 /* Takes the object over. */
 void run_log_write(run_log *l, json_t *object);
-/* `power`: what the machine used for the step; NULL: nobody asked. */
+/* `power`: what the machine used for the step; NULL: not measured. */
 void run_log_step(run_log *l, const propane_step *r, double seconds, const energy_reading *power);
 void run_log_evaluation(run_log *l, const propane_evaluation *e);
 
@@ -85,7 +85,7 @@ typedef struct run_agreement {
     double staleness, stalest; /* steps since the ranks last agreed, now (NAN: not known) and at most */
 } run_agreement;
 bool run_history_agreement(const run_history *h, run_agreement *out);
-/* "cpu 3.21 J, gpu unknown, ...": of one step, or (NULL) the mean of all. False: nobody asked for them. */
+/* "cpu 3.21 J, gpu unknown, ...": of one step, or (NULL) the mean of all. False: they were not measured. */
 bool run_history_joules(const run_history *h, const run_point *of, char out[200]);
 /* The mean of all steps; NAN: not known. */
 double run_history_step_joules(const run_history *h, energy_part part);

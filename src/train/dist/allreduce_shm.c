@@ -79,7 +79,7 @@ static void allreduce_shm_add_fp32(const allreduce *d, const bucket *b, int64_t 
     }
 }
 
-/* In 16 bits as well, the sums take the place of the own share, which nobody else reads. */
+/* In 16 bits as well, the sums take the place of the own share, which no other rank reads. */
 static void allreduce_shm_add_shares(allreduce *d, const bucket *b, int64_t number) {
     int64_t at = 0;
     for (int r = 0; r < d->rank; r++) at += allreduce_room(d, b, r);

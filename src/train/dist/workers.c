@@ -24,7 +24,7 @@ static propane_status workers_lead_machine(mpi *m, int *all, int *leader, propan
     return status;
 }
 
-/* leaders[r]: who leads rank r's worker. */
+/* leaders[r]: the leader of rank r's worker. */
 static propane_status workers_count(workers *w, const int *leaders, propane_error *err) {
     const int ranks = mpi_size(w->all), rank = mpi_rank(w->all);
     w->count = w->size = w->place = w->index = 0;

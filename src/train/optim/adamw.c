@@ -41,7 +41,7 @@ typedef struct update_context {
     bool apart; /* from the tensors' `other` */
 } update_context;
 
-/* A piece of an update in parts: who takes it moves it. */
+/* A piece of an update in parts: the thread that takes it moves it. */
 enum { PIECE_WAITS, PIECE_TAKEN, PIECE_MOVED };
 
 struct adamw {

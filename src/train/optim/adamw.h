@@ -44,7 +44,7 @@ typedef struct adamw_step {
     double lr, beta1, beta2, epsilon, weight_decay;
     double gradient_scale; /* each gradient is multiplied by it first */
     int64_t step;          /* 1 for the first: bias correction */
-    /* what has a gradient that is no number stays as it is, with its neighbours: nobody has looked before */
+    /* what has a gradient that is no number stays as it is, with its neighbours: nothing has looked before */
     bool guarded;
 } adamw_step;
 
@@ -67,7 +67,7 @@ void adamw_exchange(adamw *a); /* `state` and `other` of all tensors */
 void adamw_abandon(adamw *a);  /* what was begun and has not moved stays; nothing runs */
 void adamw_update_tensors(adamw *a, const int *tensors, int count);
 /* Rows of `width` elements, which are called first_row, first_row + 1, ...; others are left out, and with `rows` NULL
- * it is the first `count`. When it returns they have moved, whoever did it. */
+ * it is the first `count`. When it returns they have moved, by whichever thread. */
 void adamw_update_rows(adamw *a, int tensor, const int32_t *rows, int64_t count, int64_t first_row, int64_t row_count,
                        int64_t width);
 /* Only writes the device's copies from the master weights: after loading. */

@@ -6,7 +6,7 @@
  *   data  at a multiple of 64; the next record at the next one
  *
  * Records and data of some writers stand at other offsets, and Core ML opens them: they are read, and what is not aligned is
- * copied, so that nobody else meets such an address. Some writers leave size and offset out and set one stray byte of the
+ * copied, so that no other code meets such an address. Some writers leave size and offset out and set one stray byte of the
  * size instead, which is right for a single size only: their data is what stands between the record and the next one or the
  * file's end, and the program's type must want exactly that. Some writers (coremltools before 8.0) leave the bytes from M+24 on
  * uninitialised, so the unused bits are read where they have a meaning: with elements below 8 bits. Refuses records that are not

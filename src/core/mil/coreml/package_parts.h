@@ -9,7 +9,7 @@
 
 /* What the models of a pipeline call each other's values. */
 typedef struct package_link {
-    const char *feature, *value;   /* value NULL: an input of the pipeline that nobody has read yet */
+    const char *feature, *value;   /* value NULL: an input of the pipeline that has not been read yet */
     const Coreml__ValueType *type; /* of the value */
     bool optional;                 /* an input of the pipeline */
     bool counted;                  /* rows that a suppression chose, zeros after them */

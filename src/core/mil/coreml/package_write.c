@@ -397,7 +397,7 @@ propane_status mil_package_pack(mil_module *m, uint8_t **out, size_t *bytes, pro
     return status;
 }
 
-/* All of it, into a folder that is nobody's yet. */
+/* All of it, into a new folder. */
 static propane_status package_write_folder(mil_module *m, const char *path, propane_error *err) {
     text data = {0}, model = {0}, weights = {0}, manifest = {0};
     uint8_t *packed = NULL;
