@@ -94,11 +94,11 @@ void cli_describe(const cli_description *d);
 void cli_on_describe(void (*tell)(void *object, const cli_description *d), void *object);
 
 /* Fills the flags. Returns -1 to go on, otherwise the exit code (help was printed, or a wrong use was told). `usage` is
- * what stands behind "propane ", `about` the paragraph under it. */
+ * what follows "propane ", `about` the paragraph under it. */
 int cli_parse(int argc, char **argv, const cli_flag *flags, int count, const char *usage, const char *about);
 /* Prints "propane COMMAND: message" and returns the exit code for the error's status. */
 int cli_error(const char *command, const propane_error *err);
-/* The same; where the message begins with `option`, a member's name, the flag stands there. */
+/* The same; if the message begins with `option`, a member's name, the flag replaces it. */
 int cli_error_of(const char *command, const char *option, const propane_error *err);
 /* Wrong use found after parsing. */
 int cli_misuse(const char *command, const char *format, ...) BASE_PRINTF(2, 3);
@@ -125,7 +125,7 @@ bool cli_has_colour(int fd);
 bool cli_wants_colour(const char *word, int fd);
 /* Columns of the terminal on standard output; 80 where it does not tell. */
 int cli_width(void);
-/* Prints to standard output, which stands at `column`; lines that would be longer than `width` are broken at blanks and
+/* Prints to standard output, which is at `column`; lines that would be longer than `width` are broken at blanks and
  * go on after `indent` blanks. */
 void cli_wrap(const char *text, int column, int indent, int width);
 /* Flushes standard output; false: it cannot be written any more, and cli_finish will say so. */

@@ -18,7 +18,7 @@ typedef struct progress {
     const char *unit;              /* what is counted: "tokens", or set by the caller after progress_init */
     int64_t steps;                 /* in all */
     int64_t shown_ns;              /* when the last line came */
-    bool drawn;                    /* a redrawn line stands on the terminal */
+    bool drawn;                    /* a redrawn line is on the terminal */
     double loss[PROGRESS_HISTORY]; /* means of equal stretches of the run so far */
     int filled;
     int64_t stretch, in_stretch; /* steps per entry; in the one being filled */

@@ -222,7 +222,7 @@ void serve_logprobs_add(json_t *logprobs, bool chat, const tokenizer *t, const i
         json_add(json_object_get(logprobs, "content"), token);
         return;
     }
-    const bool known = isfinite(step->chosen.logprob); /* nothing stands before a prompt's first token */
+    const bool known = isfinite(step->chosen.logprob); /* nothing precedes a prompt's first token */
     json_t *top = known ? json_object() : json_null();
     for (int i = 0; i < step->top_count; i++) {
         json_t *key = http_reply_token_text(t, step->top[i].id);

@@ -224,7 +224,7 @@ static bool http_request_read_prompts(const json_t *o, serve_request *r, serve_p
     return true;
 }
 
-/* {"type": "function", "function": {"name", ...}}; what else stands in it is the template's. */
+/* {"type": "function", "function": {"name", ...}}; the template uses what else is in it. */
 static bool http_request_is_tool(const json_t *tool) {
     const char *type = json_string_value(json_object_get(tool, "type"));
     return type && strcmp(type, "function") == 0 &&

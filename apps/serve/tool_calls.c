@@ -12,7 +12,7 @@
 #define OPEN  "<tool_call>"
 #define CLOSE "</tool_call>"
 
-/* One call of what stands between the marks; NULL: it is none. */
+/* One call from the text between the marks; NULL: it is not one. */
 static json_t *tool_call_read(const char *data, size_t length, const char *id) {
     propane_error err;
     json_t *said = NULL, *call = NULL;

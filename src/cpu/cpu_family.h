@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * What ops.def's CPU column says of an operation: its family (families.def) and, where the family serves several rows,
- * the kernel's code. Names only: what a family does stands in plan/table.h and lower/lower.h.
+ * the kernel's code. Names only: what a family does is in plan/table.h and lower/lower.h.
  */
 #ifndef CPU_CPU_FAMILY_H
 #define CPU_CPU_FAMILY_H

@@ -14,7 +14,7 @@
 
 enum { LABELS_SHOWN = 5, LABEL_BYTES = 200 };
 
-/* Of a function: how often each operation stands in it, and what that is in all. */
+/* Of a function: the count of each operation, and the total. */
 typedef struct work {
     int counts[MIL_OP_COUNT];
     double flops, constants;

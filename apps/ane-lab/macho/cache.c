@@ -167,7 +167,7 @@ static propane_status cache_read_images(const part *p, arena *a, cache *c, propa
     return PROPANE_OK;
 }
 
-/* Before macOS 13 the base stands in a section of the Objective-C library, relative to the section. */
+/* Before macOS 13 the base is in a section of the Objective-C library, relative to the section. */
 static propane_status cache_selectors_from_library(cache *c, arena *a, propane_error *err) {
     for (int i = 0; i < c->image_count; i++) {
         if (strcmp(c->images[i].path, "/usr/lib/libobjc.A.dylib") != 0) continue;

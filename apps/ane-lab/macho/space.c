@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns reads through addresses. A pointer is decoded where it stands: since every pointer of a region is coded in one way,
+ * Owns reads through addresses. A pointer is decoded in place: since every pointer of a region is coded in one way,
  * the chains that link them need not be walked.
  */
 #include "apps/ane-lab/macho/space.h"

@@ -13,7 +13,7 @@
 #include "core/base/status.h"
 
 typedef enum space_coding {
-    SPACE_PLAIN,          /* the address itself; what is bound to a symbol stands in a table */
+    SPACE_PLAIN,          /* the address itself; what is bound to a symbol is in a table */
     SPACE_CHAIN_64,       /* chained, 36 bits of address */
     SPACE_CHAIN_OFFSET,   /* chained, 36 bits from the image's start */
     SPACE_CHAIN_ARM64E,   /* chained, 43 bits of address, signed pointers 32 bits from the start, 16-bit ordinals */

@@ -16,7 +16,7 @@ typedef struct rig {
 
 /* Opens `uri` and compiles. Whatever the status: rig_close. The module stays the caller's. */
 PROPANE_CHECK propane_status rig_open(rig *r, const char *uri, const mil_module *m, propane_error *err);
-/* A program of one function; `body` is what stands between func main<ios18>( and the closing brace. propane_module_free
+/* A program of one function; `body` is the text between func main<ios18>( and the closing brace. propane_module_free
  * it. */
 PROPANE_CHECK propane_status rig_module(const char *body, mil_module **out, propane_error *err);
 /* rig_open of such a program. */

@@ -21,7 +21,7 @@ typedef struct eval_job {
     const char *data, *chat, *ids_path, *logits, *gradients, *plan;
     bool json;
     const char *progress; /* as --progress has it */
-    bool drawn;           /* a redrawn line stands on the terminal */
+    bool drawn;           /* a redrawn line is on the terminal */
     int64_t begun_ns, shown_ns;
     int32_t *ids;
     int64_t count;
@@ -87,7 +87,7 @@ static bool cmd_eval_on_progress(void *context, int64_t done, int64_t total, dou
     j->drawn = bar && done < total;
     fprintf(stderr, "%s%3.0f %%  loss %.4f  %s left%s", bar ? "\r" : "", 100.0 * (double)done / (double)total, mean,
             text_duration(left, seconds * (double)(total - done) / (double)done), bar ? "\033[K" : "\n");
-    if (bar && done == total) fprintf(stderr, "\r\033[K"); /* the result stands instead */
+    if (bar && done == total) fprintf(stderr, "\r\033[K"); /* the result replaces it */
     fflush(stderr);
     return true;
 }

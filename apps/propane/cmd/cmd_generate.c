@@ -50,7 +50,7 @@ typedef struct item {
 
 /* ---- prompts -------------------------------------------------------------------------------------------------------- */
 
-/* What goes before a prompt, or stands in place of an empty one: the beginning of a text; of a line where a vocabulary has no
+/* What goes before a prompt, or replaces an empty one: the beginning of a text; of a line where a vocabulary has no
  * such id, as those have that a run learns. */
 static propane_status cmd_generate_encode(item *it, propane_error *err) {
     generate_job *j = it->j;
@@ -350,7 +350,7 @@ static propane_status cmd_generate_run_queue(generate_job *j, prompt_file *f, qu
         if (cmd_generate_print_first(q)) status = cmd_generate_advance(j, q, err);
         if (!status && !cmd_generate_print_first(q)) break;
     }
-    /* An error in a later prompt: what stands before it is told first. */
+    /* An error in a later prompt: what precedes it is printed first. */
     while (status && q->count && cmd_generate_print_first(q) && q->count && q->items[0]->stream) {
         propane_error later = {0};
         if (cli_interrupted || cmd_generate_advance(j, q, &later)) break;

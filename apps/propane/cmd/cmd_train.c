@@ -49,7 +49,7 @@ static bool cmd_train_names_package(const char *word) {
     return cmd_train_is_package_run(word);
 }
 
-/* A loss is asked of imported models alone; what stands first or after --resume is a model or a run. */
+/* A loss is asked of imported models alone; what comes first or after --resume is a model or a run. */
 static bool cmd_train_is_package(int argc, char **argv) {
     for (int i = 1; i < argc; i++) {
         const bool first = i == 1 || strcmp(argv[i - 1], "--resume") == 0;
@@ -60,7 +60,7 @@ static bool cmd_train_is_package(int argc, char **argv) {
     return false;
 }
 
-/* Replaces this process; returns only on an error. The run's folder is named: what stands without a flag is the model. */
+/* Replaces this process; returns only on an error. The run's folder is named: an argument without a flag is the model. */
 static propane_status cmd_train_restart(char *run, propane_error *err) {
     arena *a = arena_create();
     char flag[] = "--run", **arguments = NULL, **list = a ? ARENA_ARRAY(a, (size_t)cli_argc + 3, char *) : NULL;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns showing the cpu driver's profile in the words of the program that the user gave: each step stands with the operation
+ * Owns showing the cpu driver's profile in the words of the program that the user gave: each step is shown with the operation
  * that makes its value (a step may stand for several that were fused; its value is the last one's), and at the end the
  * operations are added up by kind.
  */

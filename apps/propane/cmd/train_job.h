@@ -35,7 +35,7 @@ struct train_job {
     energy_meter *meter; /* --power; NULL: not asked for */
     bool json, report, profile, background;
     const char *logdir, *form; /* --progress */
-    const char *place;         /* what stands on the command line without a flag; NULL: nothing */
+    const char *place;         /* the command line's argument without a flag; NULL: none */
     bool run_given;
     int64_t start_ns, first_step;
     propane_evaluation last;

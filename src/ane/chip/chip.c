@@ -42,7 +42,7 @@ const chip_figure *chip_know(const chip *c, chip_field field) { return &figures[
 const char *chip_field_name(chip_field field) { return fields[field].name; }
 const char *chip_field_unit(chip_field field) { return fields[field].unit; }
 
-/* Equal but for case and for what stands between the words. */
+/* Equal but for case and for what is between the words. */
 static bool chip_same_name(const char *a, const char *b, size_t length) {
     size_t i = 0;
     for (; i < length && b[i]; i++) {

@@ -99,7 +99,7 @@ typedef struct chip_view {
     const int *uses;      /* [value id] of the function: how often it is read */
     const int *op_counts; /* [mil_opcode] of the function */
     const chip_blob *blob;
-    const chip_record *record; /* RECORD; REFERENCE: what stands at `offset`, sentinel 0 if nothing does */
+    const chip_record *record; /* RECORD; REFERENCE: the record at `offset`, sentinel 0 if there is none */
     uint64_t offset;           /* REFERENCE */
     const chip_request *request;
     const chip_process *process;

@@ -79,6 +79,6 @@ bool chip_rule_record_type(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
 
 bool chip_rule_reference(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     unsigned long long at = view->offset;
-    if (view->record->sentinel == CHIP_BLOB_SENTINEL) return false; /* where it stands is rule B2 */
+    if (view->record->sentinel == CHIP_BLOB_SENTINEL) return false; /* its place is the subject of rule B2 */
     return chip_found(out, "BLOBFILE names offset %llu of %.200s, where no record is", at, view->blob->path);
 }

@@ -46,7 +46,7 @@ typedef enum ane_events_use { ANE_EVENTS_OFF, ANE_EVENTS_ON, ANE_EVENTS_GPU } an
 /* What becomes, after the load, of what a program was compiled from. */
 typedef enum ane_keeping { ANE_KEEP, ANE_DROP, ANE_DROP_IF_PROVED } ane_keeping;
 
-/* What stands behind ':' in the uri. */
+/* What follows ':' in the uri. */
 typedef struct ane_options {
     int route;           /* ane_route */
     int dispatch;        /* ane_dispatch */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Reads and writes .anec, the container of the Linux driver's tools: a packed header of 1,704 bytes, and the payload (text, then
- * constants at the next multiple of 0x40), which stands at 0x1000 or at 0x800. Which of the two is told by the payload
- * itself: a first task begins with a plain task number and its first record is the kernel DMA's.
+ * constants at the next multiple of 0x40), which is at 0x1000 or at 0x800. The payload itself shows which of the two it is:
+ * a first task begins with a plain task number and its first record is the kernel DMA's.
  * Layout: eiln/ane libane/ane.h, eiln/anecc.
  */
 #include <string.h>

@@ -15,7 +15,7 @@ enum {
     ANEC_TILES = 40,         /* u32[32]: size of each base register's buffer, in pages of 0x4000 bytes; 0: none */
     ANEC_NCHW = 168,         /* u64[32][6]: N, C, H, W, bytes of a plane, bytes of a row */
     ANEC_HEADER = 1704,      /* bytes */
-    ANEC_PAYLOAD = 0x1000,   /* where it stands as written today */
+    ANEC_PAYLOAD = 0x1000,   /* its place as written today */
     ANEC_PAYLOAD_OLD = 0x800 /* and as the driver's library reads it */
 };
 

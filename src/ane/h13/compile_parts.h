@@ -61,7 +61,7 @@ const mil_op *compile_only_user(const compile *c, const mil_value *v);
 /* A scalar constant's value. */
 bool compile_scalar(const mil_value *v, double *out);
 
-/* What stands behind a product: taken into its task. */
+/* What follows a product: taken into its task. */
 typedef struct compile_post {
     const uint16_t *bias;
     const mil_value *bias_of;

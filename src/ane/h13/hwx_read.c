@@ -150,7 +150,7 @@ static propane_status hwx_commands(hwx_reader *r, propane_error *err) {
     return PROPANE_OK;
 }
 
-/* Surfaces are found by name in the list of names; their address there stands in the list of resources. */
+/* Surfaces are found by name in the list of names; their address there is in the list of resources. */
 static propane_status hwx_bars(hwx_reader *r, propane_error *err) {
     for (int i = 0; i < r->o->surface_count; i++) {
         engine_surface *s = &r->o->surfaces[i];

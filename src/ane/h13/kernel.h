@@ -6,7 +6,7 @@
  *   dense      planes of 2^OCGSize channels; what is left over goes into planes of half the size, and so on
  *   grouped    planes of Cout / 16 channels of one group, each padded to 64 bytes, group after group
  *   depthwise  one channel a plane, its taps one after the other
- *   sparse     stride 2: zeros are left out, a mask byte stands before each eight channels
+ *   sparse     stride 2: zeros are left out, a mask byte precedes each eight channels
  *
  * Sources: joshuaswarren/mil-hwx-compiler research/h13-td-fields.md (measured by known patterns).
  */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Constants that are overwritten in a compiled program: where each element of a tensor stands among the constants,
+ * Constants that are overwritten in a compiled program: the place of each element of a tensor among the constants,
  * packed as the tasks fetch it. A copy is up to three loops with strides on both sides; a tensor has as many copies as
  * it has places.
  */

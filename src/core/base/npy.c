@@ -27,7 +27,7 @@ static propane_status npy_bad(const char *source, propane_error *err, const char
 
 /* ---- the header -------------------------------------------------------------------------------------------------------------- */
 
-/* What stands behind 'KEY': in the dictionary; NULL: the key is missing. */
+/* What follows 'KEY': in the dictionary; NULL: the key is missing. */
 static const char *npy_value_of(const char *header, const char *key) {
     char quoted[40];
     snprintf(quoted, sizeof quoted, "'%s':", key);
@@ -198,7 +198,7 @@ propane_status npy_write(const char *path, const npy *a, propane_error *err) {
 
 /* ---- archives ---------------------------------------------------------------------------------------------------------------- */
 
-/* The end record stands in the last 64 KiB. */
+/* The end record is in the last 64 KiB. */
 static const uint8_t *npy_find_end(const uint8_t *data, size_t bytes) {
     for (size_t back = 22; back <= bytes && back < 22 + 65536; back++)
         if (memcmp(data + bytes - back, "PK\5\6", 4) == 0) return data + bytes - back;

@@ -47,7 +47,7 @@ static propane_status device_fail_unknown(const char *uri, propane_error *err) {
                         text_quote(quoted, uri, strlen(uri)), known);
 }
 
-/* *rest is what stands behind the name and its ':'. */
+/* *rest is what follows the name and its ':'. */
 static propane_status device_find_driver(const char *uri, const propane_driver **out, const char **rest,
                                          propane_error *err) {
     if (!uri || !*uri) return propane_fail(err, PROPANE_ERR_INVALID, "device: the name is empty; use \"cpu\", for one");

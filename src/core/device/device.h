@@ -98,7 +98,7 @@ PROPANE_CHECK propane_status program_check_types(const mil_function *f, propane_
 PROPANE_CHECK propane_status queue_init(device_queue *q, int capacity, propane_error *err);
 /* The mutex; in a child that has been forked, a new one of an empty queue. Unlocked as it is. */
 void queue_lock(device_queue *q);
-/* Waits until `event` stands at `value`; false: *closing was set, and event_wake called, before that. */
+/* Waits until `event` has reached `value`; false: *closing was set, and event_wake called, before that. */
 bool event_wait_unless(propane_event *event, uint64_t value, const atomic_bool *closing);
 void event_wake(propane_event *event);
 

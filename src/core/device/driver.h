@@ -48,7 +48,7 @@ typedef struct driver_execution {
  * while it runs, and locks what it shares. Whoever fails after it took something gives it back itself: program_free and
  * buffer_free are called for what compile and buffer_create finished only. */
 struct propane_driver {
-    const char *name; /* what stands before ':' in a uri */
+    const char *name; /* what precedes ':' in a uri */
     const char *summary;
     bool reloads;     /* compile takes a donor */
     bool host_memory; /* its programs also take buffers of other devices that have `memory`: it is the host itself */
@@ -108,7 +108,7 @@ const driver_program *driver_program_of(const propane_program *p, const propane_
  * PROPANE_ERR_UNSUPPORTED. */
 PROPANE_CHECK propane_status driver_dense_io(driver_program *p, const mil_function *f, propane_error *err);
 
-/* The visible array of drivers. It stands in src/ane/driver_list.c, because this layer does not see them. */
+/* The visible array of drivers. It is in src/ane/driver_list.c, because this layer does not see them. */
 extern const propane_driver *const propane_drivers[];
 extern const int propane_drivers_count;
 

@@ -47,7 +47,7 @@ typedef struct safetensors_tensor {
 typedef struct safetensors safetensors;
 
 PROPANE_CHECK propane_status safetensors_open(const char *path, safetensors **out, propane_error *err); /* mapped */
-/* `data` must outlive the result; `source` stands for it in messages. */
+/* `data` must outlive the result; `source` is its name in messages. */
 PROPANE_CHECK propane_status safetensors_parse(const void *data, size_t length, const char *source, safetensors **out,
                                                propane_error *err);
 void safetensors_close(safetensors *s);

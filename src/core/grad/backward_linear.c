@@ -332,7 +332,7 @@ static void backward_linear_sum_term(adjoint_sum *s, mil_value *v, const char *l
     s->used += (size_t)n;
 }
 
-/* A letter that stands nowhere yet. */
+/* A letter that is nowhere yet. */
 static char backward_linear_fresh_letter(const equation *e, const adjoint_sum *s) {
     for (char c = 'a'; c <= 'z'; c++) {
         bool used = strchr(e->result, c) || strchr(s->text, c);

@@ -22,7 +22,7 @@ typedef struct mil_scope {
     mil_value **constants;
     uint32_t constant_room, constant_used;
     mil_op *last_head;
-    mil_value **inner; /* blocks: what stands here for values around it (`outer`), hashed by their ids */
+    mil_value **inner; /* blocks: what represents values around it (`outer`), hashed by their ids */
     uint32_t inner_room, inner_used;
 } mil_scope;
 

@@ -16,7 +16,7 @@
 mil_function *mil_make_function(mil_module *m, const char *name, mil_opset opset);
 /* A block at the end of op->blocks, whose room is the row's number of them. */
 mil_function *mil_make_block(mil_op *op, const char *name);
-/* What stands in `block` for a value of the function around it: a captured parameter, or a literal with the same
+/* What represents a value of the surrounding function in `block`: a captured parameter, or a literal with the same
  * constant; made at the first call. NULL: no memory, or more than MIL_MAX_CAPTURED values. */
 #define MIL_MAX_CAPTURED 4096
 mil_value *mil_make_captured(mil_function *block, mil_value *outer);
@@ -48,7 +48,7 @@ bool mil_scope_add(mil_function *f, mil_value *v); /* again, after its name has 
 void mil_scope_remove(mil_function *f, const mil_value *v);
 /* `base`, or base_1, base_2, ...: the first that is free; in the arena. */
 const char *mil_scope_unique(mil_function *f, const char *base);
-/* A constant of the same type and bits that stands at the head; NULL: none. */
+/* A constant of the same type and bits at the head; NULL: none. */
 mil_value *mil_scope_constant(const mil_function *f, const mil_const *c);
 bool mil_scope_share(mil_function *f, mil_value *v);
 bool mil_const_equal(const mil_const *a, const mil_const *b);

@@ -47,7 +47,7 @@ bool mil_dtype_is_float(mil_dtype dtype);
 
 typedef enum mil_opset { MIL_OPSET_NONE, MIL_IOS15, MIL_IOS16, MIL_IOS17, MIL_IOS18 } mil_opset;
 
-/* What stands around the tensor of a type. Nearly everything is a plain tensor, which is 0.
+/* The container of a type's tensor. Nearly everything is a plain tensor, which is 0.
  *   STATE  state<tensor<fp16, [2]>>         memory that outlives a run: read_state, write_state (parameters only)
  *   LIST   list<tensor<fp16, [2]>, 5>       `length` tensors of one shape, stored one after the other
  *   DICT   dict<string, fp64>               what classify gives: `key` to a scalar; never stored, only a result */
@@ -177,7 +177,7 @@ typedef struct mil_pair {
 
 struct propane_module {
     arena *arena;
-    const char *source;               /* stands for the module in messages: the file's path */
+    const char *source;               /* its name in messages: the file's path */
     const char *model_dir;            /* what @model_path means; NULL: nothing */
     int version_major, version_minor; /* program(1.3) */
     int build_info_count;
@@ -234,7 +234,7 @@ const char *mil_op_where(char out[300], const mil_op *op);
 propane_status mil_op_fail(const mil_op *op, propane_error *err, propane_status status, const char *format, ...)
     BASE_PRINTF(4, 5);
 
-/* The operand of `op` that stands behind parameter `index` of its blocks; NULL: the block's own input. */
+/* The operand of `op` that follows parameter `index` of its blocks; NULL: the block's own input. */
 mil_value *mil_captured(const mil_op *op, const mil_function *block, int index);
 /* Whether v is known at compile time: a constant, or worked out from constants and shapes by the rows' evaluation. What
  * is worked out is kept in v->constant. Never for more than 64 Ki elements. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * Owns reading an operation: its operands and attributes by the names of its row, defaults included, and messages that say
- * where it stands.
+ * where it is.
  */
 #include <assert.h>
 #include <stdio.h>

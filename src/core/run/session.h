@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * One program on one device with its buffers: what propane_session stands on. Makes states inputs and outputs, changes
+ * One program on one device with its buffers: the base of propane_session. Makes states inputs and outputs, changes
  * the precision, finds the inputs that the user gives. Programs whose shapes follow from values are planned when they
  * run (session_late.h).
  */

@@ -86,7 +86,7 @@ static const mil_value *fuse_quantized_nibbles(chain *c, const mil_value *low, c
     return cast ? mil_in(cast, "x") : NULL;
 }
 
-/* What stands in front of the scale. */
+/* What precedes the scale. */
 static void fuse_quantized_match_quantised(chain *c, const mil_value *v, int64_t out, int64_t blocks) {
     const mil_op *last = v && v->def && !v->constant ? v->def : NULL;
     if (last && last->info->code == MIL_OP_cast) {

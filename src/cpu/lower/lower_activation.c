@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Elementwise rows with parameters written out in simpler elementwise rows, which fuse with what stands around them.
+ * Elementwise rows with parameters written out in simpler elementwise rows, which fuse with their neighbours.
  */
 #include "core/mil/ops/shape_util.h"
 #include "cpu/lower/lower.h"

@@ -3,7 +3,7 @@
  * have is of the batch if it is asked for later, else it is summed over by the product. Sums of fp16 operands that would round
  * more than once are worked out in fp32.
  *
- * Left to the slow meaning: a letter that stands twice in one operand, integers, more than eight dimensions on the way.
+ * Left to the slow meaning: a letter that occurs twice in one operand, integers, more than eight dimensions on the way.
  */
 #include <string.h>
 

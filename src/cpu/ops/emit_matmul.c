@@ -32,7 +32,7 @@ static bool emit_matmul_float_operands(const mil_op *op) {
     return t == MIL_fp32 || t == MIL_fp16;
 }
 
-/* The operand, read as it is stored where only a cast, or what makes weights of a few bits, stands between. */
+/* The operand, read in its stored form if only a cast, or what makes weights of a few bits, lies between. */
 static propane_status emit_matmul_operand(planner *p, const mil_value *v, cpu_view *out, propane_error *err) {
     const mil_value *stored = p->g.weights[v->id].data;
     if (stored) {

@@ -112,7 +112,7 @@ static inline cpu_node *cpu_graph_node(const cpu_graph *g, const mil_op *op) {
 
 /* ---- readers ----------------------------------------------------------------------------------------------------- */
 
-/* Indices of the operations that read the value, in order; one that reads it twice stands there twice. */
+/* Indices of the operations that read the value, in order; one that reads it twice appears twice. */
 static inline int cpu_graph_reads(const cpu_graph *g, const mil_value *v, const int **readers) {
     *readers = g->readers + g->read_from[v->id];
     return g->read_from[v->id + 1] - g->read_from[v->id];

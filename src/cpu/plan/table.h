@@ -29,7 +29,7 @@ typedef struct cpu_emitter {
 #define LOWERING(name)
 #include "cpu/families.def"
 
-/* The family that runs this very operation: the one that ops.def names, or what stands in for it. */
+/* The family that runs this very operation: the one that ops.def names, or what replaces it. */
 cpu_family cpu_family_of(const mil_op *op);
 const cpu_emitter *cpu_emitter_of(const mil_op *op);
 

@@ -2,7 +2,7 @@
  * Vectors of 16 floats for AVX-512. One of the vec_*.h files is included once by each kernels_*.c; the bodies after it
  * (vec_math.h, elementwise_body.h, reduce_body.h, gemm_body.h) are written in these names alone.
  *
- * v_max(a, b) and v_min give b when either is NaN (or NaN on NEON), so a bound stands first: v_max(bound, x) keeps x's
+ * v_max(a, b) and v_min give b when either is NaN (or NaN on NEON), so a bound comes first: v_max(bound, x) keeps x's
  * NaN.
  */
 #ifndef CPU_SIMD_VEC_AVX512_H

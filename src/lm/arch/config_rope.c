@@ -36,7 +36,7 @@ static propane_status rope_read_factors(const json_t *rope, const char *key, con
     return PROPANE_OK;
 }
 
-/* The original context stands beside the scaling or in it; what queries and keys are multiplied with follows from it. */
+/* The original context is beside the scaling or in it; what queries and keys are multiplied with follows from it. */
 static propane_status rope_read_long(const json_t *object, const json_t *rope, const char *source, model_config *c,
                                      propane_error *err) {
     static const char key[] = "original_max_position_embeddings";

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * Training on the ids that occur: the embedding and the head of the model that is trained have rows for them alone, and
- * softmax is over them. What the other rows hold is kept and stands in the finished model as it was.
+ * softmax is over them. The other rows are kept, and unchanged in the finished model.
  */
 #ifndef LM_DATA_COMPACT_VOCAB_H
 #define LM_DATA_COMPACT_VOCAB_H

@@ -258,8 +258,7 @@ static propane_status corpus_open_files(const corpus_options *o, const data_file
     PROPANE_TRY(corpus_one_kind(&f[1], one.text, &kind, err));
     c->files = f[0].count + f[1].count;
     if (kind == CORPUS_EXAMPLES) return corpus_open_example_files(&one, f, c, err);
-    if (c->files == 1 && kind == CORPUS_TEXT)
-        return corpus_open_text(&one, c, err); /* as it stands; from a pipe, too */
+    if (c->files == 1 && kind == CORPUS_TEXT) return corpus_open_text(&one, c, err); /* as it is; from a pipe, too */
     if (c->files == 1) return corpus_open_tokens(&one, c, kind == CORPUS_FOREIGN, err);
     return kind == CORPUS_TEXT ? corpus_open_texts(&one, f, c, err) : corpus_open_token_files(&one, f, c, err);
 }

@@ -20,7 +20,7 @@ typedef struct corpus_options {
     const char *chat;  /* of instruction data; NULL or "": the model's own */
     const char *date;  /* that its template writes, "2026-01-31"; NULL or "": now */
 
-    /* In memory instead of the file; `text` stands for it in messages. All of it outlives the corpus. */
+    /* In memory instead of the file; `text` is its name in messages. All of it outlives the corpus. */
     const char *data; /* NULL: none */
     size_t length;
     bool lines;         /* it is instruction data */

@@ -27,7 +27,7 @@ double gguf_short_real(double value) {
 #define ROPE_SHORT "rope_factors_short.weight"
 #define ROPE_LONG  "rope_factors_long.weight"
 
-/* Llama 3's scaling stands in the file as what each pair's frequency is divided by. Its four numbers are found again: the
+/* Llama 3's scaling is in the file as what each pair's frequency is divided by. Its four numbers are found again: the
  * published ones are tried first, then contexts of every power of two. */
 static propane_status gguf_rope_find_llama3(const gguf *g, const gguf_tensor *t, model_config *c, propane_error *err) {
     float factors[1 << 11];

@@ -220,7 +220,7 @@ static propane_status gguf_tokenizer_read_pairs(const gguf *g, const gguf_value 
     return marks ? gguf_sp_read(g, tokens, SP_PAIRS, out, err) : gguf_tokenizer_read_llama(g, tokens, out, err);
 }
 
-/* The text of the token whose id stands at a key; *length 0: there is none. */
+/* The text of the token whose id is at a key; *length 0: there is none. */
 static propane_status gguf_tokenizer_named(const gguf *g, const gguf_value *tokens, const char *key, const char **out,
                                            size_t *length, propane_error *err) {
     int64_t id = -1;

@@ -12,7 +12,7 @@
 
 enum { HEADER_INTS = 7, HEADER_BYTES = 28 };
 
-/* In file order. A layer's tensor stands there for all layers, one after the other. */
+/* In file order. A layer's tensor is stored for all layers, one after the other. */
 static const struct {
     model_part part;
     const char *param;

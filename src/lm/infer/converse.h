@@ -21,7 +21,7 @@ typedef struct infer_chat {
 PROPANE_CHECK propane_status infer_chat_open(const char *path, const tokenizer *t, const char *wanted, infer_chat *out,
                                              propane_error *err);
 void infer_chat_close(infer_chat *c);
-/* The ids of a conversation with what stands in front of an answer after it; a bos where the tokenizer wants one and
+/* The ids of a conversation, followed by the prefix of an answer; a bos where the tokenizer wants one and
  * the format has not written it. `tools`: as in chat_render. `out` is empty. */
 PROPANE_CHECK propane_status infer_chat_encode(const infer_chat *c, const tokenizer *t, const chat_message *messages,
                                                int count, const json_t *tools, token_list *out, propane_error *err);

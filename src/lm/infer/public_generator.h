@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * What stands behind a propane_generator, and a task of its, for the files of this folder.
+ * The object behind a propane_generator, and a task of its, for the files of this folder.
  */
 #ifndef LM_INFER_PUBLIC_GENERATOR_H
 #define LM_INFER_PUBLIC_GENERATOR_H

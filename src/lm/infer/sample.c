@@ -77,7 +77,7 @@ double infer_nll(const float *logits, int vocab, int64_t stride, int32_t id) {
     return largest + log(sum) - (double)logits[id * stride];
 }
 
-/* Whether a stands before b: the order of candidates, total. */
+/* Whether a precedes b: the order of candidates, total. */
 static bool sample_before(infer_candidate a, infer_candidate b) {
     return a.logit > b.logit || (!(a.logit < b.logit) && a.id < b.id);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns the step's memory and requests: which buffer stands behind each name of a call, weights in the forms that programs read,
+ * Owns the step's memory and requests: the buffer behind each name of a call, weights in the forms that programs read,
  * and what goes into the one input of a packed kernel. A layout that two kernels see in different ways exists twice; in three
  * ways is an error.
  */

@@ -34,7 +34,7 @@ typedef struct step_call {
 typedef struct step_unit {
     int instance;        /* -1: what no kernel reads */
     int *learnt, count;  /* tensors, numbered as they are learnt */
-    propane_event *done; /* stands at the number of the last update that is over */
+    propane_event *done; /* its value: the number of the last update that is over */
     int last[2];         /* the last call of each queue that reads the weights or writes their gradients; -1: none */
     bool gathered;       /* a table's gradient is complete when the host has added the embedding's share */
     bool locked, pushed; /* its buffers; in the update beside the batch at hand */

@@ -13,9 +13,9 @@
 
 enum {
     TRIM = 1,      /* white space around each content is dropped */
-    MERGE = 2,     /* the system message stands in the first user message */
+    MERGE = 2,     /* the system message is in the first user message */
     ALTERNATE = 4, /* user and assistant take turns, the user first */
-    THINKS = 8     /* an empty thought stands in front of the last answer; other answers lose theirs */
+    THINKS = 8     /* an empty thought precedes the last answer; other answers lose theirs */
 };
 
 typedef struct chat_role {
@@ -30,7 +30,7 @@ struct chat_format {
         [CHAT_KNOWN]; /* SHA-256 of published templates that write the same: tools/chat_check.py --templates prints them */
     const char *begin;      /* of the conversation */
     const char *assumed;    /* system message where none is given; NULL: then there is none */
-    chat_role system, user; /* with MERGE, `system` stands inside the user's */
+    chat_role system, user; /* with MERGE, `system` is inside the user's */
     const char *ask;        /* in front of an answer, not part of it */
     const char *lead, *end; /* the answer: lead, content, end */
     const char *behind;     /* an answer, not part of it */
@@ -282,7 +282,7 @@ static propane_status chat_put_answer(const chat_template *c, const chat_message
     return chat_text_add_answer(out, answer, err);
 }
 
-/* `system`: stands inside this message; NULL: none does. */
+/* `system`: the message that goes inside this one; NULL: none. */
 static void chat_put_user(const chat_template *c, const char *system, const char *content, text *out) {
     const chat_format *f = c->format;
     chat_put(c, out, f->user.before);
@@ -436,7 +436,7 @@ propane_status chat_render(const chat_template *c, const chat_message *messages,
 
 /* ---- to ids ------------------------------------------------------------------------------------------------------------------ */
 
-/* Where a name stands next, at or after `from`; the length of the text: nowhere. */
+/* Where a name occurs next, at or after `from`; the length of the text: nowhere. */
 static size_t chat_next_name(const char *data, size_t length, size_t from, const char *name) {
     const size_t n = strlen(name);
     for (size_t at = from; n && at + n <= length; at++) {
@@ -481,7 +481,7 @@ static propane_status chat_ids_before(const chat_template *c, const tokenizer *t
 }
 
 /* The answers' places where the parts between them, each encoded for itself, have the ids of the whole, as they have where a special
- * token stands at each border. *same: they have; in time that grows with the text, and not with its square. */
+ * token is at each border. *same: they have; in time that grows with the text, and not with its square. */
 static propane_status chat_place_parts(const chat_template *c, const tokenizer *t, const chat_text *from,
                                        const token_list *whole, size_t first, chat_span *answers, bool *same,
                                        propane_error *err) {

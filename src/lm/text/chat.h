@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Conversations as the text that a model was trained on. A family's chat format is a row of data: what stands in front
+ * Conversations as the text that a model was trained on. A family's chat format is a row of data: the text in front
  * of and behind a message of each role. Beside the text there are the answers' places in it, so that training can learn
  * from the answers alone.
  */
@@ -28,7 +28,7 @@ typedef struct chat_template {
     char bos[64], eos[64]; /* "" : the model has none */
     char *jinja;           /* the model's template, which the format "jinja" runs (chat_jinja.h); NULL: there is none */
     char *tools;           /* another one, where tools are given; NULL: there is none */
-    char end[64];          /* of the format "jinja": what stands after its answers */
+    char end[64];          /* of the format "jinja": what follows its answers */
     char date[11];         /* that it writes, "2026-01-31"; "": now */
 } chat_template;
 
@@ -55,7 +55,7 @@ bool chat_template_is_dated(const chat_template *c);
  * "arguments"}</tool_call>. */
 bool chat_template_calls_tools(const chat_template *c);
 /* Appends the conversation. `tools` (may be NULL): a list as OpenAI has it; they, and messages with calls, are the
- * model's own template's to write, whatever the format. `ask`: what stands in front of an answer comes last, for
+ * model's own template's to write, whatever the format. `ask`: the prefix of an answer comes last, for
  * generation. Unknown roles, a system message that is not the first one, and turns that do not alternate where the
  * format wants it are errors that name the message (from 1). */
 PROPANE_CHECK propane_status chat_render(const chat_template *c, const chat_message *messages, int count,

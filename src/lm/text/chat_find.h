@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * How a model talks: which chat format its files ask for. A model's own template decides. A format stands in for it
+ * How a model talks: which chat format its files ask for. A model's own template decides. A format replaces it
  * only where both write the same.
  */
 #ifndef LM_TEXT_CHAT_FIND_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns how a conversation stands in JSON. Its one idea: what only a template understands (calls of tools, thoughts) stays JSON. Refuses
+ * Owns conversations in JSON. Its one idea: what only a template understands (calls of tools, thoughts) stays JSON. Refuses
  * messages without a role, contents that are no text.
  */
 #include "lm/text/chat_messages.h"

@@ -4,7 +4,7 @@
  *     '(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
  *
  * written as a scanner, which needs one pass and no memory. A byte that is not UTF-8 counts as a sign of its own class, so
- * that it never stands in one word with text.
+ * that it is never in one word with text.
  */
 #include <string.h>
 #include <utf8proc.h>

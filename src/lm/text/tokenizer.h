@@ -80,8 +80,7 @@ const char *tokenizer_kind_name(tokenizer_kind kind); /* "bpe" */
 /* "BPE", "Unigram": what cuts the words of the hf kind; NULL: of another kind. */
 const char *tokenizer_model_name(const tokenizer *t);
 int tokenizer_vocab_size(const tokenizer *t);
-int tokenizer_bos(
-    const tokenizer *t); /* what stands in front of a text; -1: nothing (hf: what its post-processor adds) */
+int tokenizer_bos(const tokenizer *t); /* what precedes a text; -1: nothing (hf: what its post-processor adds) */
 int tokenizer_eos(const tokenizer *t);
 /* 64 hex digits, computed when they are first asked for. */
 PROPANE_CHECK propane_status tokenizer_hash(const tokenizer *t, const char **out, propane_error *err);

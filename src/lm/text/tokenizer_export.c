@@ -164,7 +164,7 @@ static const char llama_file[] =
     "null,"
     "'fuse_unk':true,'byte_fallback':true,'ignore_merges':false}}";
 
-/* llama: the tokens without text are looked for in text, and <s> stands in front. */
+/* llama: the tokens without text are looked for in text, and <s> comes first. */
 static bool tokenizer_export_add_specials(const tokenizer *t, json_t *file) {
     text key = {0};
     bool good = true;

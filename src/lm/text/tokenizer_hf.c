@@ -316,7 +316,7 @@ static propane_status tokenizer_hf_decode_pieces(tokenizer *t, const decoding *d
     return PROPANE_OK;
 }
 
-/* What stands in front of a text: at most one token; the first one after it. */
+/* What precedes a text: at most one token; the first one after it. */
 static propane_status tokenizer_hf_read_template(tokenizer *t, const json_t *value, const char *source,
                                                  propane_error *err) {
     const json_t *single = json_object_get(value, "single");

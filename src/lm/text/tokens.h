@@ -22,7 +22,7 @@ typedef struct token_file {
 bool token_file_is(const void *data, size_t length);
 /* Every id is checked against vocab_size, all of them against the checksum. */
 PROPANE_CHECK propane_status token_file_open(const char *path, token_file *out, propane_error *err);
-/* `data` (aligned to 4) must outlive the result; `source` stands for it in messages. */
+/* `data` (aligned to 4) must outlive the result; `source` is its name in messages. */
 PROPANE_CHECK propane_status token_file_parse(const void *data, size_t length, const char *source, token_file *out,
                                               propane_error *err);
 void token_file_close(token_file *t);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns the view of instruction data. What is learnt stands between [ and ]; styled, it is bright and the rest dim.
+ * Owns the view of instruction data. The trained part is between [ and ]; styled, it is bright and the rest dim.
  */
 #include <inttypes.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * Owns the page of a program's graph as one file: a policy that forbids everything but its own style and script (by their
- * hashes), and its data, which cannot end the element that it stands in. `propane show`, `check` and `diff` differ in what they
+ * hashes), and its data, which cannot end the element that it is in. `propane show`, `check` and `diff` differ in what they
  * hand over alone.
  */
 #include <math.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * What the files behind propane_module_page share. The page is data in JSON, made here, and a script that draws it
- * (src/report/page); what the keys mean stands where they are put.
+ * (src/report/page); their meaning is explained where they are put.
  */
 #ifndef REPORT_PAGE_PAGE_PARTS_H
 #define REPORT_PAGE_PAGE_PARTS_H

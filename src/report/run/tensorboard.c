@@ -60,7 +60,7 @@ static void tensorboard_put_block(text *out, int field, const char *data, size_t
     text_append_n(out, data, length);
 }
 
-/* The record of what stands in t->event. */
+/* The record of the contents of t->event. */
 static void tensorboard_put_record(tensorboard *t) {
     text head = {0};
     tensorboard_put_bytes(&head, t->event.length, 8);

@@ -7,7 +7,7 @@
  *
  * Records and data of some writers stand at other offsets, and Core ML opens them: they are read, and what is not aligned is
  * copied, so that no other code meets such an address. Some writers leave size and offset out and set one stray byte of the
- * size instead, which is right for a single size only: their data is what stands between the record and the next one or the
+ * size instead, which is right for a single size only: their data lies between the record and the next one or the
  * file's end, and the program's type must want exactly that. Some writers (coremltools before 8.0) leave the bytes from M+24 on
  * uninitialised, so the unused bits are read where they have a meaning: with elements below 8 bits. Refuses records that are not
  * like this otherwise, each by its offset.
@@ -217,7 +217,7 @@ propane_status mil_blob_writer_open(const char *path, mil_blob_writer **out, pro
     return PROPANE_OK;
 }
 
-/* The metadata record of a blob that stands at `at`. */
+/* The metadata record of a blob at `at`. */
 static propane_status blob_make_record(uint8_t record[RECORD_BYTES], mil_dtype dtype, int64_t elements, uint64_t at,
                                        uint64_t *bytes, propane_error *err) {
     const mil_dtype_info *info = mil_dtype_get(dtype);

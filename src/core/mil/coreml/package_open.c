@@ -72,7 +72,7 @@ static mil_function *package_open_do_copy(mil_module *m, const mil_function *f, 
     return mil_build_end(&b, &err) ? NULL : b.function;
 }
 
-/* The copy stands last. */
+/* The copy is last. */
 static void package_open_unlink_last(mil_module *m, int count) {
     mil_function *f = m->functions;
     if (m->function_count == count) return;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * Owns turning a model file's program into a module: functions, blocks, operations, values, one to one, each operation
- * verified where it stands, as the text parser does. Types that the file leaves open are those that the rules give.
+ * verified in place, as the text parser does. Types that the file leaves open are those that the rules give.
  * Refuses operations that no row knows, naming all of them at once.
  */
 #include "core/mil/coreml/package_program.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns non-maximum suppression, a model that stands at the end of detectors, as operations of MIL. Boxes below the
+ * Owns non-maximum suppression, the model at the end of detectors, as operations of MIL. Boxes below the
  * confidence threshold all become one box of confidence 0 before the suppression, which so is short work; those that stay
  * come first, the other rows are zeros, and a further result counts them. So the program has fixed shapes.
  * Thresholds that are inputs of the pipeline are inputs of the program where values may decide at run time, and otherwise

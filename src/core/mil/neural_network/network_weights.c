@@ -53,7 +53,7 @@ static bool weights_halves(weights *w, wire_view raw) {
     return true;
 }
 
-/* The first of them stands in the highest bits. */
+/* The first of them is in the highest bits. */
 static unsigned weights_bits(wire_view raw, int64_t index, int bits) {
     unsigned out = 0;
     for (int64_t i = index * bits; i < (index + 1) * bits; i++) out = out << 1 | (raw.data[i / 8] >> (7 - i % 8) & 1u);

@@ -215,7 +215,7 @@ double mil_sampling_place(const mil_sampling *s, double at, int64_t size);
 double mil_sampling_coordinate(const mil_sampling *s, int64_t i, int64_t size);
 
 /* einsum in full generality: labels are the letters, in order of appearance in the result and then in the operands. A
- * label that stands twice in one operand takes its diagonal; an operand whose size is 1 is repeated. */
+ * label that occurs twice in one operand takes its diagonal; an operand whose size is 1 is repeated. */
 #define MIL_MAX_EINSUM 8 /* operands */
 typedef struct mil_einsum {
     int label_count, result_rank; /* labels 0 .. result_rank-1 are the result's dimensions */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * Owns the spelling of tokens. Blank space and // comments separate them. What is no token becomes LEX_BAD, so that the
- * parser reports it where it stands.
+ * parser reports it with its place.
  */
 #include "core/mil/text/lex.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * Owns the grammar. One token of lookahead, no recursion deeper than a tensor's rank, every name in a hash table: linear
- * in the text. Each operation is verified where it stands, so messages come in the order of the text.
+ * in the text. Each operation is verified in place, so messages come in the order of the text.
  *
  *   program   = "program" "(" version ")" [ "[" "buildInfo" "=" dict "]" ] "{" function* "}"
  *   function  = "func" NAME "<" opset ">" "(" [ type NAME { "," type NAME } ] ")"
@@ -134,7 +134,7 @@ static propane_status parse_list_value(parser *p, const mil_param *param) {
     return parse_value(p, param, &p->list[p->list_count++]);
 }
 
-/* What stands behind "NAME =". */
+/* What follows "NAME =". */
 static propane_status parse_argument_value(parser *p, mil_op *op, int index) {
     const mil_param *param = &op->info->params[index];
     p->list_count = 0;

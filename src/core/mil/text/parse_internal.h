@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * What the files of the parser share: its state, tokens, types and literals. Private to src/core/mil/text/parse*.c; the
- * grammar stands in parse.c.
+ * grammar is in parse.c.
  */
 #ifndef CORE_MIL_TEXT_PARSE_INTERNAL_H
 #define CORE_MIL_TEXT_PARSE_INTERNAL_H

@@ -135,7 +135,7 @@ static propane_status parse_length(parser *p, int64_t *out) {
     return PROPANE_OK;
 }
 
-/* What stands in the brackets of a container. */
+/* The content of the brackets of a container. */
 static propane_status parse_container(parser *p, mil_container container, mil_type *out) {
     mil_type value;
     lex_token t;

@@ -246,7 +246,7 @@ static void print_statement(printer *p, const mil_op *op) {
     text_append(p->out, ";");
 }
 
-/* Statements and results; the closing bracket stands one step back. */
+/* Statements and results; the closing bracket is indented one step less. */
 static void print_body(printer *p, const mil_function *f) {
     for (const mil_op *op = f->first; op && !p->out->failed; op = op->next) {
         text_append(p->out, p->indent);
