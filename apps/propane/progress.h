@@ -51,7 +51,7 @@ void progress_checkpoint(progress *p, int64_t step, const char *path, bool quiet
 void progress_energy(const energy_reading *r);
 /* Prints ,"name":value; JSON has no NaN, it is null there. */
 void progress_number(const char *name, double value);
-/* What was told so far becomes visible. Nobody reads any more, or the disk is full: the run ends as after Ctrl-C. */
+/* What was printed so far becomes visible. If the reader has gone or the disk is full, the run ends as after Ctrl-C. */
 void progress_flush(void);
 /* Ends the redrawn line. */
 void progress_end(progress *p);

@@ -34,7 +34,7 @@ static bool http_send_allows(const access_rules *rules, const char *origin) {
     return !origin || access_origin(origin, rules->origins, rules->origin_count);
 }
 
-/* A page that may read the answer is told so; one that asks first (OPTIONS), what it may send. */
+/* Headers for a page that may read the answer; for one that asks first (OPTIONS), what it may send. */
 static void http_send_add_cors(const access_rules *rules, struct MHD_Connection *c, struct MHD_Response *response,
                                int http) {
     const char *origin = http_send_header(c, MHD_HTTP_HEADER_ORIGIN);

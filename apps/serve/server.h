@@ -10,7 +10,7 @@
  * request. Beyond the queue's limit or the memory for requests: 503. A request that the context has no room for is
  * refused before it waits; one that does not arrive in time is cut off, and so are connections that ask for nothing
  * while places are short (apps/serve/connections.h). Requests of web pages from elsewhere (an Origin that is neither
- * this machine nor allowed) are refused: 403; those of others are told that they may read the answers (CORS). Where
+ * this machine nor allowed) are refused: 403; those of others get the headers that let them read the answers (CORS). Where
  * there are keys, a request without one of them is refused: 401.
  */
 #ifndef APPS_SERVE_SERVER_H
@@ -28,7 +28,7 @@ typedef struct serve_options {
     int request_seconds; /* for a whole request to arrive; 0: 60 */
     access_rules access; /* borrowed lists */
     const char *tls_certificate, *tls_key; /* PEM, both or neither: HTTPS alone */
-    const char *version;                   /* for /metrics; NULL: not told */
+    const char *version;                   /* for /metrics; NULL: left out */
     /* A line for each request that was answered, without its end; in a thread of connections, one at a time. NULL:
      * none. */
     void (*log)(void *context, const char *line);

@@ -101,7 +101,7 @@ static void blas_identify(blas_library *l, void *symbol) {
         snprintf(l->identity, sizeof l->identity, "%s %s", file, uname(&machine) == 0 ? machine.release : "");
 }
 
-/* One thread a call, where the library can be told so: then the pool's threads call it, and no two pools fight for the cores. */
+/* One thread a call, if the library has a setting for it: then the pool's threads call it, and no two pools fight for the cores. */
 static bool blas_make_single(void *library) {
     static const char *const names[] = {"openblas_set_num_threads", "MKL_Set_Num_Threads"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
@@ -160,7 +160,7 @@ static propane_status blas_library_of(const char *name, blas_library **out, prop
     return PROPANE_OK;
 }
 
-/* For auto: what cannot be used is told once. A usual name that is not there is nothing to tell. */
+/* For auto: what cannot be used is reported once. A usual name that is not there is not worth a note. */
 static propane_status blas_or_own(const char *name, bool tells, const cpu_blas **out, propane_error *err) {
     blas_library *l;
     PROPANE_TRY(blas_library_of(name, &l, err));

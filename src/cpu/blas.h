@@ -33,7 +33,7 @@ typedef struct cpu_blas {
     const char *identity; /* name and version: the cache's key */
     cpu_blas_sgemm sgemm;
     bool measured;      /* auto: only where it is faster */
-    bool single;        /* it was told to use the calling thread alone: the pool calls it from several */
+    bool single;        /* it is set to use the calling thread alone: the pool calls it from several */
     double least_flops; /* of a product; below, a call and a row of the table cost more than they give */
 } cpu_blas;
 

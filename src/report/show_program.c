@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns how a program's interface is told, for people and as JSON: what its package says of itself, and of each function what
+ * Owns the description of a program's interface, for people and as JSON: what its package says of itself, and of each function what
  * an app sees of inputs, outputs, states and classes, and how much work it is.
  */
 #include <inttypes.h>

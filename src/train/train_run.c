@@ -379,7 +379,7 @@ static propane_status train_run_loop(train_run *r, int64_t until, const train_ca
         if (r->state.step >= until) return PROPANE_OK;
         PROPANE_TRY(train_run_loop_step(r, c, err));
     }
-    if (r->lost == 0) PROPANE_TRY(train_run_loop_save(r, c, err)); /* told before the model is written */
+    if (r->lost == 0) PROPANE_TRY(train_run_loop_save(r, c, err)); /* reported before the model is written */
     return train_run_finish(r, err);
 }
 
@@ -391,7 +391,7 @@ static propane_status train_run_stop(train_run *r, const train_callbacks *c, pro
                         r->checkpoint ? r->options.run_dir : "");
 }
 
-/* A run that was stopped or failed has a trace, too; its own error is what is told. */
+/* A run that was stopped or failed has a trace, too; its own error is reported. */
 static propane_status train_run_trace(train_run *r, propane_status status, propane_error *err) {
     propane_error own = {0};
     if (!r->timeline) return status;

@@ -10,7 +10,7 @@
 #include "core/base/text.h"
 
 /* Opens the device by itself: what is compiled here counts for its process. PROPANE_ERR_DEVICE where a number is wrong;
- * what the device refuses is told as it tells it. */
+ * what the device refuses is reported in its words. */
 PROPANE_CHECK propane_status weight_mode_check(const char *device, const char *mode, propane_error *err);
 /* The first mode of training that holds; on a device whose results need no proof, the first one. `tried` (NULL:
  * nothing) receives a line for each that does not hold. */

@@ -63,7 +63,7 @@ static void classes_print_row(const driver_row *row, const char *state, const ch
     if (json) {
         printf("{\"method\":\"%c[%s %s]\",\"state\":\"%s\",\"need\":\"%s\",\"driver\":\"%s\"", row->level, name,
                row->selector, state, needs[row->need], row->encoding);
-        /* Types hold quotes and backslashes in theory only; those that do are told as text. */
+        /* Types hold quotes and backslashes in theory only; those that do are printed as text. */
         if (found && !strpbrk(found, "\"\\")) printf(",\"types\":\"%s\"", found);
         printf("}\n");
     } else if (strcmp(state, "differs") == 0) {

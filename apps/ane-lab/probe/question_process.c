@@ -130,7 +130,7 @@ static propane_status question_start(question_child *c, const char *uri, const c
 
 /* ---- collect ----------------------------------------------------------------------------------------------------------------- */
 
-/* Of what is too long the begin and the end are kept: an exception is told in the last lines. */
+/* Of what is too long the begin and the end are kept: an exception is described in the last lines. */
 static void question_keep(text *t, const char *bytes, size_t length, size_t most) {
     text_append_n(t, bytes, length);
     if (t->length <= most || t->failed) return;

@@ -14,7 +14,7 @@
 json_t *question_ask_elsewhere(const char *uri, const char *id, int seconds);
 /* Is this such a process? */
 bool question_is_child(void);
-/* In such a process: it ends when its parent does, and is told in the answer what it has found so far. */
+/* In such a process: it ends when its parent does, and the answer contains what it has found so far. */
 void question_begin_child(void);
 
 #endif

@@ -196,7 +196,7 @@ static propane_status cmd_run_print_json(const run_job *j, propane_error *err) {
 /* ---- the job ------------------------------------------------------------------------------------------------------------------ */
 
 typedef struct engine_account {
-    int64_t ns, given, repeats; /* of all runs; how many of them told their time */
+    int64_t ns, given, repeats; /* of all runs; how many of them reported their time */
 } engine_account;
 
 /* An engine keeps no record of its steps; what it may tell is the time of the whole. */

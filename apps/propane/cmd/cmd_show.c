@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * propane show FILE: what is in a file, told by its content: MIL text, weight files, safetensors, llama2.c checkpoints,
+ * propane show FILE: the contents of a file, which is recognised by them: MIL text, weight files, safetensors, llama2.c checkpoints,
  * model folders, tokenizers, token files, compiled programs.
  */
 #include <math.h>

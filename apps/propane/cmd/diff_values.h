@@ -53,7 +53,7 @@ PROPANE_CHECK propane_status diff_values_prepare(diff_job *j, propane_error *err
 PROPANE_CHECK propane_status diff_values_open(const diff_job *j, const char *path,
                                               const propane_session_options *options, propane_session **out,
                                               propane_error *err);
-/* Every value that both sides have becomes a row, in the order of A's program, and what is not finite is told of. */
+/* Every value that both sides have becomes a row, in the order of A's program, and what is not finite is reported. */
 PROPANE_CHECK propane_status diff_values_run(diff_job *j, propane_error *err);
 void diff_values_free(diff_job *j);
 

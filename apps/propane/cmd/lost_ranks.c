@@ -46,7 +46,7 @@ void lost_ranks_prepare(const propane_ranks *ranks, const char *dir) {
         "the last checkpoint is whole: go on from it with mpirun -n %d propane train --resume --run %s and the same "
         "--data (or with another number of ranks)",
         propane_ranks_count(ranks), lost.dir);
-    if (lost.rank > 1) return; /* when all are told to stop, two say so at most */
+    if (lost.rank > 1) return; /* when all are asked to stop, two say so at most */
     snprintf(lost.told, sizeof lost.told,
              "propane train: the ranks were told to stop and have not come to it yet; if one was lost, %s\n",
              lost.advice);

@@ -105,7 +105,7 @@ static void check_count_cells(chip_report *r, int row, const chip_mask *m, int l
         }
 }
 
-/* What is told about a place; strings are copied. */
+/* The description of a place; strings are copied. */
 typedef struct place {
     const char *source, *function, *op, *name;
     int line, column, row; /* row of the table */
@@ -192,7 +192,7 @@ static propane_status check_tensor(chip_report *r, chip_view *view, const mil_va
     return check_ask_site(r, CHIP_SITE_TENSOR, view, at, err);
 }
 
-/* An input that is too large for the engine is told once, as an input; what reads it is moved all the same. */
+/* An input that is too large for the engine is reported once, as an input; what reads it is moved all the same. */
 static void check_move_readers(chip_report *r, const chip_view *view, const mil_op *op) {
     char message[CHIP_TEXT_BYTES];
     if (!r->fallen) return;

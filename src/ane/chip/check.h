@@ -44,7 +44,7 @@ PROPANE_CHECK propane_status chip_check_blob_data(chip_report *r, const char *na
                                                   propane_error *err);
 PROPANE_CHECK propane_status chip_check_request(chip_report *r, const chip_request *request, propane_error *err);
 PROPANE_CHECK propane_status chip_check_process(chip_report *r, const chip_process *process, propane_error *err);
-/* A .mil file, with the weight files it names, a folder that holds model.mil, or a weight file: told by content. */
+/* A .mil file, with the weight files it names, a folder that holds model.mil, or a weight file: recognised by content. */
 PROPANE_CHECK propane_status chip_check_file(chip_report *r, const char *path, propane_error *err);
 
 int chip_report_count(const chip_report *r);

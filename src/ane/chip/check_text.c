@@ -87,7 +87,7 @@ static void check_text_put_place(const chip_finding *f, bool same_source, text *
     if (f->line) text_printf(line, "%s%d:%d", same_source ? ", " : ":", f->line, f->column);
 }
 
-/* "file:4:9, 7:9: gather 'a', 'b' in 'main': what is wrong"; places that were told are marked. */
+/* "file:4:9, 7:9: gather 'a', 'b' in 'main': what is wrong"; places that were printed are marked. */
 static void check_text_put_places(const chip_report *r, int from, bool *told, text *line) {
     const chip_finding *f = &r->findings[from];
     int names = 0, more = 0;

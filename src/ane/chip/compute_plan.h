@@ -18,8 +18,8 @@ typedef struct compute_row {
     const char *function, *names[COMPUTE_NAMES];
     int name_count;
     compute_device preferred;
-    unsigned supported; /* bit compute_device; 0: not told */
-    double cost;        /* share of the whole, negative: not told */
+    unsigned supported; /* bit compute_device; 0: not known */
+    double cost;        /* share of the whole, negative: not known */
 } compute_row;
 
 typedef struct compute_plan { /* strings belong to `json` */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * Owns the model of one call: the formula, the correction through the published points, the energy. The constants are data
- * (cost_constants.def); the formula is the same as in tools/fit_cost_model.py, which is told to compare the two.
+ * (cost_constants.def); the formula is the same as in tools/fit_cost_model.py, which compares the two.
  *
  * The facts behind the formula, each seen by more than one source: the fixed cost of a call; 16 cores x 256 multiply-adds;
  * the marginal layer runs near the roof; weights stream at a rate of the package's memory, or once if all layers share

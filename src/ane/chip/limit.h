@@ -24,7 +24,7 @@ typedef enum chip_site { /* what a row is checked on */
                          CHIP_SITE_REFERENCE, /* a BLOBFILE(...) in a program's text */
                          CHIP_SITE_REQUEST,   /* surfaces bound for one run */
                          CHIP_SITE_PROCESS,   /* what a process does over time */
-                         CHIP_SITE_FACT       /* nothing that can be violated: told in docs/constraints.md only */
+                         CHIP_SITE_FACT       /* nothing that can be violated: documented in docs/constraints.md only */
 } chip_site;
 
 typedef enum chip_severity {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * Checks of weight files. They read the bytes themselves, because core/mil/coreml/blob.h ends at the first record that is wrong and
- * here all of them shall be told.
+ * here all of them are reported.
  */
 #include "ane/chip/rule.h"
 #include "core/base/bytes.h"

@@ -18,7 +18,7 @@ double chip_stored_bytes(const mil_value *v);
 const mil_value *chip_weight_of(const mil_op *op);
 
 /* A shape of it, or of an operand, follows from values that only a run knows (mil_function.late). Of such an operation
- * no rule can be asked but the one about that, and it costs nothing that can be told. */
+ * no rule can be asked but the one about that, and its cost is not known. */
 bool chip_op_is_open(const mil_op *op);
 
 typedef struct chip_range {

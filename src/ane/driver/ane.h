@@ -110,7 +110,7 @@ typedef struct ane_model {
     ane_id object;     /* _ANEInMemoryModel or _ANEModel */
     ane_id inner;      /* the _ANEModel that the client's calls take; NULL: none */
     ane_id client;     /* NULL: none */
-    ane_id attributes; /* NULL: not told */
+    ane_id attributes; /* NULL: not known */
     bool counts;       /* the engine keeps the mask that asks for its times */
     ane_folder *folder;
     bool loaded, has_weights;

@@ -225,7 +225,7 @@ static const chip *ane_driver_chip_of(const ane_api *a) {
     return chip_find(name, &c, NULL) == PROPANE_OK ? c : NULL;
 }
 
-/* As the rules number systems: macOS times 100; 0: not told, and then rules for any system hold. */
+/* As the rules number systems: macOS times 100; 0: not known, and then rules for any system hold. */
 static int ane_driver_system_of(const ane_api *a) {
     ane_system_version v;
     return ane_system(a, &v) ? v.major * 100 + v.minor : 0;

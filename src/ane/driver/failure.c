@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * Owns reading errors. The engine's status is in the user info since macOS 27; before, it is in the text alone, as a number
- * behind "status=", "underlying=" or a bracket, and is read from there. Refuses nothing: what is not told is left out.
+ * behind "status=", "underlying=" or a bracket, and is read from there. Refuses nothing: what is not known is left out.
  */
 #include "ane/driver/failure.h"
 
@@ -36,7 +36,7 @@ static bool failure_status_of_text(const char *from, int64_t *out) {
     return false;
 }
 
-/* A status that is a negative 32-bit number has been told as such and as 0xFFFFFFF2. */
+/* A status that is a negative 32-bit number has been reported as such and as 0xFFFFFFF2. */
 static int64_t failure_sign(int64_t status) {
     return status > INT32_MAX && status <= UINT32_MAX ? status - ((int64_t)UINT32_MAX + 1) : status;
 }

@@ -91,7 +91,7 @@ bool ane_encoding_matches(const char *wanted, const char *found);
 void ane_api_list(text *out);
 /* The properties of _ANEDeviceInfo; "?" and 0 for those it does not have. */
 void ane_machine(const ane_api *a, char architecture[60], int64_t *cores, char build[60]);
-/* The system that runs: of the machine, or of the stand-in. False: not told, all zero. */
+/* The system that runs: of the machine, or of the stand-in. False: not known, all zero. */
 typedef struct ane_system_version {
     int major, minor, patch; /* 26, 3, 1 */
     char build[24];          /* "25D2128" */

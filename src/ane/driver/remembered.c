@@ -37,7 +37,7 @@ static void remembered_key(const ane_api *a, char key[KEY_ROOM]) {
     int64_t cores;
     ane_system_version system;
     ane_machine(a, architecture, &cores, build);
-    (void)ane_system(a, &system); /* all zero where it is not told */
+    (void)ane_system(a, &system); /* all zero if it is not known */
     snprintf(key, KEY_ROOM, "system %d.%d.%d %s %s, engine %s, propane %s%s%.200s", system.major, system.minor,
              system.patch, system.build, build, architecture, propane_version(), a->library ? ", library " : "",
              a->library ? a->library : "");

@@ -3,8 +3,8 @@
  * of limits.def about numbers say of which chips; a step that such a row names is computed by the cpu driver, and what
  * the engine gives instead is put in its place, so that a run on sim: shows what check warns of.
  *
- * Where a report says how the result looks, that is what it becomes here: 0 (N1, N2), NaN (N10), never a NaN found (N8). Of
- * N7 the size alone is told, 0.2; sigmoid_hard with its standard slope of 0.2 instead of 1/6 is off by 0.208 at most.
+ * Where a report says how the result looks, that is what it becomes here: 0 (N1, N2), NaN (N10), never a NaN found (N8). For
+ * N7 only the size is known, 0.2; sigmoid_hard with its standard slope of 0.2 instead of 1/6 is off by 0.208 at most.
  */
 #include <math.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns the count of forks. Refuses nothing: where the system takes no handler, a child is not told from its parent, as before.
+ * Owns the count of forks. Refuses nothing: where the system takes no handler, a child is not distinguished from its parent, as before.
  */
 #include "core/base/fork.h"
 

@@ -20,7 +20,7 @@ PROPANE_CHECK propane_status json_parse_nul(const char *data, size_t length, con
                                             propane_error *err);
 PROPANE_CHECK propane_status json_read(const char *path, size_t limit, json_t **out, propane_error *err);
 /* The value into the object or list, which take it; NULL is a number or text that JSON cannot say, and becomes null.
- * Results are not asked for: a lack of memory is remembered (core/base/memory.h) and told by json_print. */
+ * Results are not asked for: a lack of memory is remembered (core/base/memory.h) and reported by json_print. */
 void json_put(json_t *object, const char *key, json_t *value);
 void json_add(json_t *list, json_t *value);
 /* Bytes out of files, which need not be UTF-8: what is none becomes U+FFFD, and so does a NUL. NULL string: null. */

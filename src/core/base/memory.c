@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * Owns every request to the system allocator. One counter, one switch that makes the n-th request fail, and for each thread
- * the size of the last request that failed and was not told.
+ * the size of the last request that failed and was not reported.
  */
 #include "core/base/memory.h"
 

@@ -42,7 +42,7 @@ int64_t mem_l2_bytes(int64_t bytes);
 /* From now on as if L2 had `bytes` (0: ask the system). For tests that compare plans of several machines. */
 void mem_l2_pin(int64_t bytes);
 
-/* A request that failed is remembered by its thread until an error is told (propane_fail tells it as a lack of memory,
+/* A request that failed is remembered by its thread until an error is reported (propane_fail reports a lack of memory,
  * whatever the caller took it for) or it is forgotten. So a NULL that a library of others turned into "not found" or
  * dropped is told for what it is. True: one failed; *bytes, which may be NULL: how many were asked for. */
 bool mem_failed(size_t *bytes);

@@ -32,7 +32,7 @@ const char *propane_status_name(propane_status status) {
 }
 
 /* Names and texts come out of files of others, and errors go to terminals and logs: what would drive these is shown instead.
- * What follows from a request that failed is told as that: a library of others may have made "no such key" of it. */
+ * What follows from a request that failed is reported as that: a library of others may have made "no such key" of it. */
 propane_status propane_vfail(propane_error *err, propane_status status, const char *format, va_list args) {
     size_t bytes;
     if (mem_failed(&bytes)) {

@@ -130,7 +130,7 @@ GRADIENT(identity) {
     return PROPANE_OK;
 }
 
-/* An integer x is wanted only where an op without a gradient made it, which is told when the walk comes there. */
+/* An integer x is wanted only where an op without a gradient made it, which is reported when the walk comes there. */
 GRADIENT(cast) {
     const mil_value *x = mil_in(op, "x");
     mil_value *dz = grad_thin(g, op);

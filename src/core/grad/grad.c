@@ -105,8 +105,7 @@ static propane_status grad_copy_forward(grad_context *g, arena *a, propane_error
         mil_value *r = f->results[i];
         if (!mil_dtype_is_float(r->type.dtype)) continue;
         mil_value *seed = grad_build_prefixed_param(g, a, r, err);
-        if (!seed)
-            return b->err.status ? PROPANE_OK : PROPANE_ERR_INVALID; /* the builder's error is told by the caller */
+        if (!seed) return b->err.status ? PROPANE_OK : PROPANE_ERR_INVALID; /* the caller reports the builder's error */
         grad_add(g, r, seed);
     }
     for (const mil_op *op = f->first; op; op = op->next) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns the public session: core/run/session.h with named arrays instead of files, what was set remembered, states told apart from
+ * Owns the public session: core/run/session.h with named arrays instead of files, what was set remembered, states distinguished from
  * inputs and outputs.
  */
 #include <math.h>

@@ -9,7 +9,7 @@
 #include "cpu/lower/lower.h"
 #include "cpu/signed_rows.h"
 
-/* The constant as it is beside the picked lines; NULL: it cannot be told. */
+/* The constant as it is beside the picked lines; NULL: it is not known. */
 static mil_value *lower_permutation_picked_constant(mil_builder *b, mil_value *c, const cpu_signed_row *picks,
                                                     int64_t rows, int64_t inputs) {
     if (c->type.rank < 2 || c->type.dim[c->type.rank - 2] == 1) return c;

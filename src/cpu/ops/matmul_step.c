@@ -47,7 +47,7 @@ static void matmul_step_bind(const cpu_run *run, const matmul_step *a, bound_pro
     x->g.a.stored = &x->stored;
 }
 
-/* The product of the next step, as far as its plan and the place of A go; false: there is none that can be told so simply. */
+/* The product of the next step, as far as its plan and the place of A go; false: there is none of so simple a form. */
 static bool matmul_step_next_product(const cpu_run *run, cpu_gemm *out) {
     if (!run->next || run->next->run != matmul_step_run) return false;
     const matmul_step *a = run->next->args;

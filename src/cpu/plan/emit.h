@@ -67,7 +67,7 @@ PROPANE_CHECK propane_status cpu_emit_result_channels(planner *p, const mil_valu
 
 /* ---- steps ------------------------------------------------------------------------------------------------------- */
 
-/* Adds a step; the buffers that it touches are told by cpu_emit_touch before it: that counts for the step that is added
+/* Adds a step; cpu_emit_touch lists the buffers that it touches before it: that counts for the step that is added
  * next. */
 void cpu_emit_touch(planner *p, int buffer);
 PROPANE_CHECK propane_status cpu_emit_step(planner *p, cpu_step_run run, const void *args, const char *kind,

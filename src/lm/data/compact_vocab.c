@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns the two directions between a model and its rows that occur. A tensor with a row for each id is told by its part
+ * Owns the two directions between a model and its rows that occur. A tensor with a row for each id is recognised by its part
  * and parameter; all others are the same in both models.
  */
 #include "lm/data/compact_vocab.h"

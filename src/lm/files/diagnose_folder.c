@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns what is told of a folder that is no model's, or only half of one: it is looked through once, a row for each kind of
+ * Owns the diagnosis of a folder that is not a model, or only half of one: it is looked through once, a row for each kind of
  * file that people have instead. Nothing is opened.
  */
 #include "lm/files/diagnose_folder.h"

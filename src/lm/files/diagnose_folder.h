@@ -9,7 +9,7 @@
 typedef enum folder_part { FOLDER_WEIGHTS, FOLDER_CONFIG, FOLDER_TOKENIZER } folder_part;
 
 /* Always fails, with the reason why the part cannot be read from the folder. Where there are no weights either, they
- * are what is told. */
+ * are reported. */
 PROPANE_CHECK propane_status folder_explain(const char *dir, folder_part missing, propane_error *err);
 /* Fails if weights or configuration cannot be there. Of a run that is not done, the checkpoint is the weights. */
 PROPANE_CHECK propane_status folder_check(const char *dir, propane_error *err);

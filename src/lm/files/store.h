@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Models on disk, whatever their form: a folder as Hugging Face lays it out (config.json, model.safetensors or its
  * parts with model.safetensors.index.json), one safetensors file that carries its configuration (or has config.json
- * beside it), a GGUF file, or a llama2.c checkpoint. What a file is is told by its content.
+ * beside it), a GGUF file, or a llama2.c checkpoint. A file's form is recognised by its content.
  */
 #ifndef LM_FILES_STORE_H
 #define LM_FILES_STORE_H

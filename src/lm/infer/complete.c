@@ -16,7 +16,7 @@ typedef struct completion {
     void *context;
     int vocab;
     tokenizer_stream stream;
-    text held; /* decoded, not yet told */
+    text held; /* decoded, not yet passed on */
     bool ended, stopped, cancelled;
 } completion;
 

@@ -29,7 +29,7 @@ typedef struct infer_logprob {
 typedef struct infer_step {
     int32_t id;  /* -1: no new id, only the rest of the text */
     bool end;    /* it is one of `ends` */
-    bool prompt; /* it is the prompt's; its text is not told. The first one's logprob is not a number */
+    bool prompt; /* it is the prompt's; its text is not passed on. The first one's logprob is not a number */
     infer_logprob chosen;
     const infer_logprob *top; /* the most likely ids, most likely first */
     int top_count;
@@ -48,7 +48,7 @@ typedef struct infer_task {
     const char *const *stops; /* strings that end it; they do not appear */
     int stop_count;
     int logprobs; /* -1: none, not even the chosen id's; 0 .. INFER_MAX_LOGPROBS: and that many most likely ids */
-    /* also those of the prompt, told id by id before anything is drawn; it is then read anew, slowly */
+    /* also those of the prompt, id by id before anything is drawn; it is then read anew, slowly */
     bool prompt_logprobs;
     bool json; /* nothing but a JSON object, which ends in time (lm/infer/json_filter.h); needs the tokenizer */
     infer_sampling sampling;

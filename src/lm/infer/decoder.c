@@ -438,7 +438,7 @@ static propane_status decoder_can_write_in_place(const infer *m, propane_program
     return status == PROPANE_ERR_MEMORY ? propane_fail(err, status, "%s", why.text) : PROPANE_OK;
 }
 
-/* In place where the device can, else with copies; told from the first program. */
+/* In place where the device can, else with copies; the first program decides. */
 static propane_status decoder_first_kv_bucket(infer *m, infer_set *s, infer_kv_bucket **out, propane_error *err) {
     m->in_place = true;
     m->chained = m->dtype == MIL_fp32;

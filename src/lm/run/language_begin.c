@@ -185,7 +185,7 @@ static propane_status language_load_and_make(language_run *t, propane_error *err
 /* ---- fewer ids ------------------------------------------------------------------------------------------------------------ */
 
 static void language_mark_id(uint8_t *used, int64_t vocab, int64_t id) {
-    if (id >= 0 && id < vocab) used[id] = 1; /* others are told when their batch is made */
+    if (id >= 0 && id < vocab) used[id] = 1; /* others are reported when their batch is made */
 }
 
 /* The ids of all data, what is held out included. */

@@ -12,7 +12,7 @@
  *   layer  whole halves, forward and backward: for devices that plan themselves, such as the cpu
  *
  * Where the head's product with the vocabulary runs, forward and for its input's gradient, is a choice of its own: plan
- * layer gives it to the device, the others to the host, and each can be told otherwise. The loss is the host's always.
+ * layer gives it to the device, the others to the host, and each can be set otherwise. The loss is the host's always.
  *
  * Weight gradients are summed in fp32 by kernels of the host in every plan: an engine has no place to accumulate them.
  * Their products are the host's, too, or with `gradients` the device's (gradient_products.h).

@@ -72,7 +72,7 @@ PROPANE_CHECK propane_status train_step_evaluate(train_step *s, const int32_t *i
 PROPANE_CHECK propane_status train_step_gradient_norm(train_step *s, double *norm, propane_error *err);
 /* AdamW over all weights; their copies on the device follow, except baked ones: see refresh. With `overlap` it may
  * still be under way when this returns: batches and evaluations wait for what they need, and before anybody else looks
- * at the master weights, they settle it. A failure that comes later is told by settle and by the next batch. */
+ * at the master weights, they settle it. A failure that comes later is reported by settle and by the next batch. */
 PROPANE_CHECK propane_status train_step_update(train_step *s, const adamw_step *how, propane_error *err);
 PROPANE_CHECK propane_status train_step_settle(train_step *s, propane_error *err);
 /* The next batch brings this update with it: with `overlap` weights move as soon as their gradients are complete. To be

@@ -15,7 +15,7 @@ typedef struct chat_jinja {
     const char *text, *bos, *eos, *date;
 } chat_jinja;
 
-/* Compiles the template and finds what follows an answer: "<|im_end|>"; "" where that cannot be told. Takes
+/* Compiles the template and finds what follows an answer: "<|im_end|>"; "" if that is not known. Takes
  * `talks`, [{"messages", "ask"}, ...]; *texts (may be NULL), the caller's to json_decref, is what the template makes of
  * each: a string, or null where it refuses. Dates in them are none. Without Python or jinja2 PROPANE_ERR_UNSUPPORTED
  * says so; a template that is wrong is PROPANE_ERR_INVALID. Any thread. */

@@ -37,7 +37,7 @@ PROPANE_CHECK propane_status tokenizer_create_chars(const char *data, size_t len
 PROPANE_CHECK propane_status tokenizer_train_bpe(const char *data, size_t length, int vocab_size, tokenizer **out,
                                                  propane_error *err);
 /* Propane's own file (docs/formats.md), Hugging Face's tokenizer.json, llama2.c's tokenizer.bin or the vocabulary of a
- * GGUF file, SentencePiece's tokenizer.model, tiktoken's ranks or Mistral's tekken.json, told apart by their content.
+ * GGUF file, SentencePiece's tokenizer.model, tiktoken's ranks or Mistral's tekken.json, distinguished by their content.
  * tokenizer_config.json beside a tokenizer.json says which token ends a text. */
 PROPANE_CHECK propane_status tokenizer_read(const char *path, tokenizer **out, propane_error *err);
 PROPANE_CHECK propane_status tokenizer_parse(const void *data, size_t length, const char *source, tokenizer **out,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns the files of tokenizers: Propane's JSON (docs/formats.md) and llama2.c's tokenizer.bin. Both are told apart by
+ * Owns the files of tokenizers: Propane's JSON (docs/formats.md) and llama2.c's tokenizer.bin. Both are distinguished by
  * their first byte that is not white space: '{' is JSON; JSON with a "model" is Hugging Face's (tokenizer_hf.c).
  */
 #include <math.h>

@@ -131,7 +131,7 @@ static propane_status pretokenize_translate(const char *pattern, text *out, cons
     return out->failed ? propane_fail_memory(err, out->capacity) : PROPANE_OK;
 }
 
-/* PCRE2 has its memory from Propane's, so that a lack of it is told as that; its matcher has none but what it is given. */
+/* PCRE2 has its memory from Propane's, so that a lack of it is reported as that; its matcher has none but what it is given. */
 static void *pretokenize_take(size_t bytes, void *context) { return mem_alloc(bytes); }
 static void pretokenize_give(void *memory, void *context) { mem_free(memory); }
 

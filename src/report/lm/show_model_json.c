@@ -120,7 +120,7 @@ static propane_status api_show_json_folder(const char *path, json_t *o, propane_
     return status == PROPANE_ERR_MEMORY ? propane_fail(err, status, "%s", why.text) : PROPANE_OK;
 }
 
-/* What its first bytes do not tell: told by reading it. */
+/* What its first bytes do not show: found by reading it. */
 static propane_status api_show_json_unknown(const char *path, json_t *o, propane_error *err) {
     model_form form;
     model_config config;

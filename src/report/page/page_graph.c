@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * Owns the nodes of the drawings: inputs, operations, outputs, with what feeds them. Constants are no nodes: small ones are
- * told as attributes of what reads them, others as weights.
+ * shown as attributes of what reads them, others as weights.
  */
 #include <stdio.h>
 #include <string.h>
@@ -108,7 +108,7 @@ static void page_graph_put_edge(json_t *node, int from, const char *param) {
     json_add(json_object_get(node, "i"), edge);
 }
 
-/* The colour that it has by kind: told from its row's costs, so that there is no second list of operations. */
+/* Its colour by kind: derived from its row's costs, so that there is no second list of operations. */
 static const char *page_graph_kind(const mil_op *op, const mil_cost *cost, bool known) {
     if (op->block_count || op->info->params[0].type_class == MIL_CLASS_STATE) return "state";
     if (!known) return "other";

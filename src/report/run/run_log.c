@@ -297,7 +297,7 @@ propane_status run_history_read(run_history *h, const char *path, bool *more, pr
     struct stat st;
     if (fd >= 0 && (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode))) {
         close(fd);
-        if (S_ISDIR(st.st_mode)) return PROPANE_OK; /* told when it could not be written */
+        if (S_ISDIR(st.st_mode)) return PROPANE_OK; /* reported when it could not be written */
         return propane_fail(err, PROPANE_ERR_INVALID, "cannot read %s: it is not a file", path);
     }
     FILE *file = fd >= 0 ? fdopen(fd, "rb") : NULL;

@@ -28,7 +28,7 @@ typedef struct run_log {
 
 /* DIR/NAME; mem_free it. NULL: no memory. */
 char *run_log_path(const char *dir, const char *name);
-/* A fresh run's log begins anew. A log that cannot be written does not end the run, but is told once, on standard
+/* A fresh run's log begins anew. A log that cannot be written does not end the run, but is reported once, on standard
  * error. */
 void run_log_open(run_log *l, const char *dir, bool resume);
 void run_log_close(run_log *l);

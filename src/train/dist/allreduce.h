@@ -55,10 +55,10 @@ float *allreduce_residual(const allreduce *d, int which, int64_t *count);
 int allreduce_segment_count(const allreduce *d);
 int allreduce_segment(const allreduce *d, int index, int64_t *begin, int64_t *end);
 int allreduce_piece(const allreduce *d, int index, int64_t *begin, int64_t *end);
-/* The tensor's gradient is there and stays untouched until allreduce_finish; every rank tells every tensor once, in any
+/* The tensor's gradient is there and stays untouched until allreduce_finish; every rank announces every tensor once, in any
  * order. Starts what has become complete and lets the rest go on. */
 PROPANE_CHECK propane_status allreduce_ready(allreduce *d, int tensor, float *gradient, propane_error *err);
-/* Sums are in the tensors that were told: everywhere, or with `shard` in this rank's pieces only. */
+/* Sums are in the tensors that were announced: everywhere, or with `shard` in this rank's pieces only. */
 PROPANE_CHECK propane_status allreduce_finish(allreduce *d, propane_error *err);
 /* Every rank's piece of each tensor to all ranks (`root` -1) or to one, in fp32: weights after a sharded update.
  * Tensors that are NULL, on all ranks alike, are left out. */

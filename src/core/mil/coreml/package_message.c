@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * Owns making operations as messages, for what a model file says in another form than operations (package_pipeline.c).
- * One idea: they are read like those of the file, so every check is made once. A lack of memory is noted, not told.
+ * One idea: they are read like those of the file, so every check is made once. A lack of memory is noted, not reported.
  */
 #include "core/mil/coreml/package_message.h"
 

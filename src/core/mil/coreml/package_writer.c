@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns what the files that write a package share: memory of messages, which is told of once, at the end.
+ * Owns what the files that write a package share: memory of messages, a lack of which is reported once, at the end.
  */
 #include "core/mil/coreml/package_writer.h"
 

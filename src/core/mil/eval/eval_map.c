@@ -73,7 +73,7 @@ propane_status mil_eval_select(const mil_eval_args *a, propane_error *err) {
 
 /* ---- one operand ---------------------------------------------------------------------------------------------------- */
 
-/* Up to two numbers that an op is told besides its operand. */
+/* Up to two numbers that an op takes besides its operand. */
 typedef struct numbers {
     double alpha, beta;
 } numbers;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns the words of the grammar: what a wrong token is told as, the tokens that rules take one by one, and types. Refuses
+ * Owns the words of the grammar: the description of a wrong token, the tokens that rules take one by one, and types. Refuses
  * dimensions outside 1 .. 2^40 and ranks above MIL_MAX_RANK where they stand.
  */
 #include <stdio.h>
