@@ -123,9 +123,9 @@ static void cost_step_packed_step(const chip *c, const struct host_row *h, const
     out->gemm_ms = cost_step_head_ms(h, s);
 }
 
-/* A call for each of seven products forward and seven backward, everything else on the processor, which is one trainer's way
- * (AutoANE, M2 Pro): a call with its staging took 0.27 ms at 960 x 256 (MeZO, 360M) and leaves 0.1 ms at 512 x 128 (36M). Beside the
- * products the processor's own step of 95M parameters takes 30.3 of 102.2 ms, 28.9 ns an activation. */
+/* Models AutoANE (M2 Pro): one engine call per matrix product, seven forward and seven backward, and everything else on the CPU.
+ * A call with its staging took 0.27 ms at 960 x 256 (MeZO, 360M) and leaves 0.1 ms for one at 512 x 128 (36M). In a step of 95M parameters
+ * the CPU's work apart from products takes 30.3 of 102.2 ms: 28.9 ns per activation. */
 static void cost_step_product_step(const chip *c, const struct host_row *h, const cost_sizes *s, cost_step *out) {
     double weights = s->layers * cost_layer_weights(s), calls = 14 * s->layers;
     double vocab = s->vocab > 0 ? s->vocab : PACKED_VOCAB;

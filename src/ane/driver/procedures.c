@@ -4,8 +4,8 @@
  * procedure's own symbols.
  *
  * Reports differ: some have used such programs, for one every index ran the first procedure. So three small functions
- * prove it first, once for a process and route: two that differ in their constants alone, one of another shape. Where that
- * does not hold, or the compiler does not take a group, each function is compiled alone, and the report says why.
+ * prove it first, once for a process and route: two that differ in their constants alone, one of another shape. If that
+ * fails, or the compiler rejects a group, each function is compiled separately, and the report says why.
  */
 #include <stdio.h>
 #include <string.h>

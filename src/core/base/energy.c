@@ -87,7 +87,7 @@ static bool energy_read_number(const char *folder, const char *name, uint64_t *o
     return end != line && !*end;
 }
 
-/* false: this zone is not one of the parts. */
+/* False if the zone is not counted. */
 static bool energy_part_of_zone(const char *name, energy_part *out) {
     *out = strncmp(name, "package", 7) == 0 ? ENERGY_CPU : strcmp(name, "uncore") == 0 ? ENERGY_GPU : ENERGY_DRAM;
     return *out != ENERGY_DRAM || strcmp(name, "dram") == 0;

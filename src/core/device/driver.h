@@ -93,7 +93,7 @@ struct propane_driver {
     int (*profile_count)(const driver_program *program);
     void (*profile_row)(const driver_program *program, int step, propane_profile_row *out);
     const char *(*profile_fusion)(const driver_program *program, int index, int *count);
-    /* The system's own object behind a buffer, for other libraries of that system. (optional) */
+    /* The native object of the operating system behind a buffer, for use by its other libraries. (optional) */
     bool (*buffer_native)(void *impl, const driver_buffer *buffer, propane_native *out);
 };
 

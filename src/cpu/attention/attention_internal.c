@@ -94,7 +94,7 @@ static int64_t attention_internal_dense_bytes(const cpu_attention *a, int role) 
     return dense ? rows * a->width * cpu_dtype_bytes(x->dtype) : 0;
 }
 
-/* Lines of an operand's item; all: bytes so far, which may not become too many. */
+/* Queues an item of this operand for prefetch, unless the total in bytes (*all) becomes too large. */
 static void attention_internal_want_item(const attention_run *r, attention_ahead *f, int role, int64_t item,
                                          int64_t *all) {
     int64_t bytes = attention_internal_dense_bytes(r->a, role);

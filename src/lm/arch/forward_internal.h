@@ -32,7 +32,7 @@ typedef struct forward_weights {
 
 typedef struct forward_rope {
     mil_value *cos, *sin; /* [1,1,HD,S] */
-    mil_value *turn;      /* [1,1,HD,HD]: (-x2, x1) = turn (x1, x2); NULL: the halves are cut out and changed over */
+    mil_value *turn; /* [1,1,HD,HD]: (-x2, x1) = turn * (x1, x2); NULL: the halves are sliced and swapped instead */
 } forward_rope;
 
 /* Where attention looks: one span of keys and values (training), or two (cache and new positions). */

@@ -16,7 +16,7 @@ enum { ALIGNMENT = 32 };
 
 struct gguf {
     arena *arena;
-    file_map map; /* data NULL: the memory is the caller's */
+    file_map map; /* its data is NULL if the caller owns the memory */
     const char *source;
     const uint8_t *data;
     uint64_t length, at, alignment;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Owns what an update beside the device consists of: units, each the weights that the kernels of one half of a layer read, which
- * calls read and write them, the thread, and waiting for it. What is done to a unit is step_update.c's. Refuses baked weights
- * and calls that read more units than STEP_CALL_UNITS: there an update stays one sweep.
+ * calls read and write them, the thread, and waiting for it. What is done to a unit is step_update.c's. Not used for
+ * baked weights, nor if a call reads more units than STEP_CALL_UNITS: the update is then a single sweep.
  */
 #include "core/base/memory.h"
 #include "lm/step/step_internal.h"

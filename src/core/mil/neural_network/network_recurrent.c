@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Owns recurrent layers. One idea: a layer has a matrix for each gate, an operation one for all of them, in its own order. Values
  * are [sequence, batch, size, 1, 1], states likewise; a state that is not given is zero.
- * Refuses coupled gates and activations that the operations do not have.
+ * Refuses coupled gates, and activations that the MIL operations do not support.
  */
 #include <string.h>
 

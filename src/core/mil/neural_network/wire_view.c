@@ -109,7 +109,7 @@ int wire_count(wire_view message, uint32_t number) {
     return count;
 }
 
-/* Packed, as it is written, or a field each. */
+/* Both encodings of a repeated field: packed, as writers do it, or one field per value. */
 int wire_wholes(wire_view message, uint32_t number, int64_t *out, int most) {
     int count = 0;
     bool *broken = message.broken;
