@@ -2,6 +2,7 @@
 # Serves with keys and a certificate, changes both, looks at figures, stops it.
 cat >> "$root/words" << 'EOF'
 serve_it() { # FLAGS...: $pid and $url
+    rm -f serve.log serve.err # the last one's: it says "at", too, until the new process has emptied it
     propane serve my-model --port 0 "$@" > serve.log 2> serve.err & pid=$!
     until_there '/v1 ' serve.log && url=$(sed -nE 's/.* at (https?:[^ ]*)\/v1 .*/\1/p' serve.log)
 }

@@ -3,11 +3,13 @@
 step 'scratch: a text is no model, which is one line' '! propane show book.txt 2> err && [ $(wc -l < err) = 1 ] && grep "propane train --data" err'
 step 'scratch: a whole run' 'propane train --data book.txt --layers 2 --width 48 --heads 2 --context 32 --steps 300 --run whole | tee log && grep -q "^300 steps = .* epoch" log && grep -q "guessing by each byte" log'
 step 'scratch: Ctrl-C, the line that it prints, the same model' '
+    rm -f log
     propane train --data book.txt --layers 2 --width 48 --heads 2 --context 32 --steps 300 --run stopped > log 2>&1 & pid=$!
     until_there "step 1/300" log && kill -INT $pid; wait $pid
     grep -q "step 300/300" log && { echo "it was done before it could be stopped"; exit 77; }
     again=$(sed -n "s/.*go on with: //p" log) && test -n "$again" && eval "$again" && cmp whole/model.safetensors stopped/model.safetensors'
 step 'scratch: killed, --resume, the same model' '
+    rm -f log
     propane train --data book.txt --layers 2 --width 48 --heads 2 --context 32 --steps 300 --checkpoint-every 20 --run killed > log 2>&1 & pid=$!
     until_there checkpoint log; kill -9 $pid; wait $pid
     propane train --resume killed && cmp whole/model.safetensors killed/model.safetensors'
