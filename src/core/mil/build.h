@@ -74,10 +74,12 @@ mil_value *mil_build_cast(mil_builder *b, mil_value *x, mil_dtype dtype);
 /* Edits. */
 void mil_op_remove(mil_op *op); /* from its function; nothing may use its results */
 void mil_replace_uses(mil_function *f, mil_value *from, mil_value *to); /* operands and results */
-/* A pass that replaces many values as it goes from the first operation to the last: between begin and end mil_replace_uses changes
- * results alone, and an operation's operands change when it is settled, which the pass does as it comes to it; end settles all. */
-void mil_replace_begin(mil_function *f);
+/* A pass that replaces many values goes from the first operation to the last, notes what takes a value's place in the value
+ * (replaced_by), and settles each operation's operands as it comes to it. Between begin and end mil_replace_uses does the first,
+ * and changes results at once; end settles all. */
+mil_value *mil_replaced(mil_value *v); /* what it is now: itself, or the last that took its place */
 void mil_replace_settle(mil_op *op);
+void mil_replace_begin(mil_function *f);
 void mil_replace_end(mil_function *f);
 /* Copies `op` to where b inserts, with its operands mapped: map[value id in the source] = value here. The results
  * are entered into map. In a late function an operation that waits keeps the types that it has. */

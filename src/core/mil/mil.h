@@ -106,7 +106,7 @@ struct propane_value {
     bool is_inline;            /* written as a literal inside an argument list, not as a const statement */
     mil_value *outer;          /* in a block: the value outside that it stands for; NULL: its own */
     mil_function *home;        /* the function or block that it belongs to */
-    mil_value *replaced_by;    /* between mil_replace_begin and mil_replace_end; NULL: nothing took its place */
+    mil_value *replaced_by;    /* in a pass: what took its place when its operation was removed; NULL: nothing did */
     int line, column;          /* 0: not from text */
 };
 

@@ -3,14 +3,18 @@
  */
 #include "core/mil/build.h"
 
-void mil_replace_begin(mil_function *f) { f->replaces_later = true; }
+mil_value *mil_replaced(mil_value *v) {
+    while (v->replaced_by) v = v->replaced_by;
+    return v;
+}
 
 void mil_replace_settle(mil_op *op) {
     for (int i = 0; i < op->info->param_count; i++)
         for (int k = 0; k < op->operands[i].count; k++)
-            while (op->operands[i].values[k]->replaced_by)
-                op->operands[i].values[k] = op->operands[i].values[k]->replaced_by;
+            op->operands[i].values[k] = mil_replaced(op->operands[i].values[k]);
 }
+
+void mil_replace_begin(mil_function *f) { f->replaces_later = true; }
 
 void mil_replace_end(mil_function *f) {
     f->replaces_later = false;

@@ -59,30 +59,18 @@ propane_status rewrite_open(rewrite *r, propane_error *err) {
     mil_function *f = r->function;
     mil_build_resume(&r->build, f);
     r->count = f->value_count;
-    r->to = mem_array((size_t)r->count + 1, sizeof *r->to);
     r->is_result = mem_array((size_t)r->count + 1, sizeof *r->is_result);
-    if (!r->to || !r->is_result) return propane_fail_memory(err, (size_t)r->count * sizeof *r->to);
+    if (!r->is_result) return propane_fail_memory(err, (size_t)r->count * sizeof *r->is_result);
     for (int i = 0; i < f->result_count; i++) r->is_result[f->results[i]->id] = true;
     return PROPANE_OK;
 }
 
-void rewrite_close(rewrite *r) {
-    mem_free(r->to);
-    mem_free(r->is_result);
-}
+void rewrite_close(rewrite *r) { mem_free(r->is_result); }
 
 bool rewrite_is_result(const rewrite *r, const mil_value *v) { return v->id < r->count && r->is_result[v->id]; }
 
-/* Chains are followed when they are entered, so one step is enough here. New values (behind count) are never replaced.
- */
-static mil_value *pass_now(const rewrite *r, mil_value *v) {
-    return v->id < r->count && r->to[v->id] ? r->to[v->id] : v;
-}
-
 void rewrite_operands(rewrite *r, mil_op *op) {
-    for (int p = 0; p < op->info->param_count; p++)
-        for (int i = 0; i < op->operands[p].count; i++)
-            op->operands[p].values[i] = pass_now(r, op->operands[p].values[i]);
+    mil_replace_settle(op);
     r->build.stage = op->stage;
     r->build.backward = op->backward;
     r->build.before = op;
@@ -90,7 +78,7 @@ void rewrite_operands(rewrite *r, mil_op *op) {
 
 bool rewrite_replace(rewrite *r, mil_op *op, mil_value *with) {
     if (!with || rewrite_is_result(r, op->results[0])) return false;
-    r->to[op->results[0]->id] = with;
+    op->results[0]->replaced_by = with;
     mil_op_remove(op);
     r->changes++;
     return true;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * What the passes share: the table of replaced values. Private to src/core/pass.
+ * What the passes share: the walk that replaces values. Private to src/core/pass.
  */
 #ifndef CORE_PASS_REWRITE_H
 #define CORE_PASS_REWRITE_H
@@ -10,7 +10,6 @@ typedef struct rewrite {
     mil_function *function;
     mil_builder build; /* inserts before the op that is looked at, with its stage */
     int count;         /* values there were when the pass began */
-    mil_value **to;    /* by id: what stands for it now; NULL: itself */
     bool *is_result;   /* by id: a result of the function */
     int changes;
 } rewrite;
@@ -21,7 +20,7 @@ void rewrite_close(rewrite *r);
 void rewrite_operands(rewrite *r, mil_op *op);
 bool rewrite_is_result(const rewrite *r, const mil_value *v);
 /* Removes an op with one result; its users get `with`. False: it must stay (the result is the function's, or with is
- * NULL). `with` must be a value that has not been replaced itself: an operand of an op that was looked at is. */
+ * NULL). */
 bool rewrite_replace(rewrite *r, mil_op *op, mil_value *with);
 /* Computes the results of an op of constants, rounded to their types; `out` has room for each. */
 PROPANE_CHECK propane_status rewrite_evaluate(arena *a, const mil_op *op, mil_tensor *out, propane_error *err);

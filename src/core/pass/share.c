@@ -96,7 +96,7 @@ propane_status pass_share(rewrite *r, propane_error *err) {
         if (!table[at]) {
             table[at] = op;
         } else if (!share_any_result(r, op)) {
-            for (int i = 0; i < op->result_count; i++) r->to[op->results[i]->id] = table[at]->results[i];
+            for (int i = 0; i < op->result_count; i++) op->results[i]->replaced_by = table[at]->results[i];
             mil_op_remove(op);
             r->changes++;
         }

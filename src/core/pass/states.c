@@ -11,15 +11,9 @@
 
 typedef struct states {
     mil_function *function;
-    mil_value **to;   /* by id: what stands for a value whose op is gone */
     mil_value **held; /* by id: what a state holds now; NULL: what it held at the beginning */
-    int count;
     propane_error *err;
 } states;
-
-static mil_value *states_now(const states *s, mil_value *v) {
-    return v->id < s->count && s->to[v->id] ? s->to[v->id] : v;
-}
 
 static mil_value *states_state_of(const mil_op *op) {
     mil_value *v = op->info->param_count && op->operands[0].count ? op->operands[0].values[0] : NULL;
@@ -31,15 +25,15 @@ static propane_status states_turn_op(states *s, mil_op *op) {
     mil_value *state = states_state_of(op);
     for (int p = 0; p < op->info->param_count; p++)
         for (int i = 0; i < op->operands[p].count; i++) {
-            mil_value **v = &op->operands[p].values[i];
-            if ((*v)->type.container == MIL_STATE && op->block_count)
+            const mil_value *v = op->operands[p].values[i];
+            if (v->type.container == MIL_STATE && op->block_count)
                 return mil_op_fail(op, s->err, PROPANE_ERR_UNSUPPORTED, "state '%.60s' is used inside a block",
-                                   (*v)->name);
-            if ((*v)->type.container != MIL_STATE) *v = states_now(s, *v);
+                                   v->name);
         }
+    mil_replace_settle(op);
     if (!state) return PROPANE_OK;
     if (op->info->param_count > 1) s->held[state->id] = op->operands[1].values[0];
-    if (op->result_count) s->to[op->results[0]->id] = s->held[state->id] ? s->held[state->id] : state;
+    if (op->result_count) op->results[0]->replaced_by = s->held[state->id] ? s->held[state->id] : state;
     mil_op_remove(op);
     return PROPANE_OK;
 }
@@ -71,7 +65,7 @@ static propane_status states_turn(states *s) {
     }
     mil_build_resume(&b, f);
     for (int i = 0; i < f->result_count; i++) {
-        mil_value *v = states_now(s, f->results[i]);
+        mil_value *v = mil_replaced(f->results[i]);
         if (v == f->results[i]) continue;
         const mil_argument x[] = {{"x", 1, &v}};
         const char *name = f->results[i]->name;
@@ -85,12 +79,10 @@ static propane_status states_turn(states *s) {
 }
 
 propane_status pass_states(mil_function *f, propane_error *err) {
-    states s = {f, mem_array((size_t)f->value_count + 1, sizeof *s.to),
-                mem_array((size_t)f->value_count + 1, sizeof *s.held), f->value_count, err};
+    states s = {f, mem_array((size_t)f->value_count + 1, sizeof *s.held), err};
     propane_error own = {0};
     if (!err) s.err = &own;
-    propane_status status = s.to && s.held ? states_turn(&s) : propane_fail_memory(err, 0);
-    mem_free(s.to);
+    propane_status status = s.held ? states_turn(&s) : propane_fail_memory(err, 0);
     mem_free(s.held);
     return status;
 }
