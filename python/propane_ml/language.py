@@ -407,15 +407,9 @@ class Model(Handle):
 
 
 def _whole(stream: _Stream, on_token: Optional[Callable[[Token], Optional[bool]]]) -> Generation:
-    try:
-        try:
-            for token in stream.tokens():
-                if token is not _NOTHING and on_token is not None and on_token(token) is False:
-                    break
-        finally:
-            stream.close()
-    finally:  # as in tokens()
-        stream.close()
+    for token in stream.tokens():  # which ends with the loop, however that ends, and frees the text's place
+        if token is not _NOTHING and on_token is not None and on_token(token) is False:
+            break
     return stream.result()
 
 

@@ -30,12 +30,7 @@ enum { MOST_IO = 64 };
 
 static propane_error err;
 
-static uint64_t number_of(const char *name, uint64_t standard) {
-    const char *given = getenv(name);
-    return given && *given ? strtoull(given, NULL, 10) : standard;
-}
-
-static uint64_t first_seed(void) { return number_of("FIRST", number_of("SEED", 1) * 1000000); }
+static uint64_t first_seed(void) { return test_number("FIRST", test_number("SEED", 1) * 1000000); }
 
 /* ---- a program and what it means ---------------------------------------------------------------------------------------- */
 
@@ -435,7 +430,7 @@ TEST(programs_mean_the_same_everywhere) {
     tally *t = mmap(NULL, sizeof *t, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     EXPECT(t != MAP_FAILED);
     t->next = first_seed();
-    const int most = (int)number_of("PROGRAMS", 300);
+    const int most = (int)test_number("PROGRAMS", 300);
     while (t->made < most) {
         const uint64_t from = t->next;
         int status = 0;

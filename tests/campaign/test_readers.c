@@ -9,7 +9,6 @@
 #include <stdlib.h>
 
 #include "core/base/memory.h"
-#include "core/base/rng.h"
 #include "core/mil/eval/eval.h"
 #include "core/mil/mil.h"
 #include "support/grown_program.h"
@@ -19,11 +18,6 @@
 enum { FILES = 10 };
 
 static propane_error err;
-
-static uint64_t number_of(const char *name, uint64_t standard) {
-    const char *given = getenv(name);
-    return given && *given ? strtoull(given, NULL, 10) : standard;
-}
 
 typedef struct subject {
     op_case *grown; /* NULL: of random_program */
@@ -162,8 +156,8 @@ static void meet_all(const subject *s, const char *folder) {
 }
 
 TEST(programs_meet_every_reader) {
-    uint64_t seed = number_of("FIRST", number_of("SEED", 1) * 1000000);
-    const int most = (int)number_of("PROGRAMS", 200);
+    uint64_t seed = test_number("FIRST", test_number("SEED", 1) * 1000000);
+    const int most = (int)test_number("PROGRAMS", 200);
     char *folder = test_temp_dir();
     for (int made = 0; made < most;) {
         subject s;

@@ -30,11 +30,6 @@ typedef struct failing {
     uint64_t places;
 } failing;
 
-static uint64_t failing_seed(void) {
-    const char *given = getenv("TEST_SEED");
-    return given && *given ? strtoull(given, NULL, 10) : 1;
-}
-
 static void failing_count(const failing *f, int points) {
     const char *path = getenv("TEST_POINTS");
     FILE *out = path ? fopen(path, "a") : NULL;
@@ -144,14 +139,14 @@ static int failing_sample(failing *f, rng *r, bool on) {
 
 int test_each_failing_allocation(const char *name, failing_attempt attempt, void *context) {
     failing f = {.name = name, .attempt = attempt, .context = context};
-    const char *hard = getenv("TEST_HARD"), *stacks = getenv("TEST_STACKS");
+    const char *hard = getenv("TEST_HARD");
     const bool thorough = hard && *hard;
-    const uint64_t each = stacks && *stacks ? strtoull(stacks, NULL, 10) : FAILING_EACH;
+    const uint64_t each = test_number("TEST_STACKS", FAILING_EACH);
     failing_learn(&f);
     if (thorough) failing_learn_places(&f);
     const bool all = thorough ? !each : 2 * f.requests <= FAILING_SAMPLE;
     rng r;
-    rng_init(&r, failing_seed());
+    rng_init(&r, test_number("TEST_SEED", 1));
     int points = 0;
     for (int on = 0; on < 2; on++) {
         if (all)

@@ -141,6 +141,11 @@ int test_main(const char *title, const test_case *cases, int count, int argc, ch
     return failed || left ? 1 : 0;
 }
 
+uint64_t test_number(const char *name, uint64_t standard) {
+    const char *given = getenv(name);
+    return given && *given ? strtoull(given, NULL, 10) : standard;
+}
+
 bool test_all(void) {
     const char *all = getenv("TEST_ALL");
     return all && *all && strcmp(all, "0") != 0;

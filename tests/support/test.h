@@ -11,6 +11,7 @@
 
 #include <check.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -85,6 +86,8 @@ const char *test_data(const char *name);
  * Code comes and goes as the system likes, and huge pages are put together as it likes, with neighbours that nobody has
  * touched: neither counts. */
 long test_resident_pages(void);
+/* The number in an environment variable; `standard` where it is not set. */
+uint64_t test_number(const char *name, uint64_t standard);
 /* Is this `make check-all` (TEST_ALL=1)? */
 bool test_all(void);
 /* A fresh folder below the program's own, which is TMPDIR for its tests and is removed when the program ends, however

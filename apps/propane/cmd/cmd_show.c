@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * propane show FILE: the contents of a file, which is recognised by them: MIL text, weight files, safetensors, llama2.c checkpoints,
- * model folders, tokenizers, token files, compiled programs.
+ * propane show FILE: what is in a file, whose kind its content decides: MIL text, weight files, safetensors, llama2.c
+ * checkpoints, model folders, tokenizers, token files, compiled programs.
  */
 #include <math.h>
 #include <stdio.h>

@@ -181,8 +181,8 @@ static propane_status diff_values_run_b(diff_job *j, diff_pass *pass, propane_er
     return status;
 }
 
-static void diff_values_drop_rows(diff_job *j, int first) {
-    while (j->row_count > first) mem_free(j->rows[--j->row_count].name);
+static void diff_values_drop_rows(diff_job *j) {
+    while (j->row_count > 0) mem_free(j->rows[--j->row_count].name);
 }
 
 static propane_status diff_values_pass_run(diff_job *j, const char **names, int count, bool outputs,
@@ -202,7 +202,7 @@ static int diff_values_by_place(const void *a, const void *b) {
     return x->place < y->place ? -1 : x->place > y->place;
 }
 
-/* The outputs alone; then as many of the others at a time as there is room for, at least one and `most`. */
+/* The outputs alone; then as many of the others at a time as there is room for, at least one and at most `most`. */
 static propane_status diff_values_run_parts(diff_job *j, const propane_module *m, const char **names, int most,
                                             propane_error *err) {
     const int64_t room = (j->memory << 20) / (int64_t)sizeof(float);
@@ -243,7 +243,7 @@ propane_status diff_values_run(diff_job *j, propane_error *err) {
     if (!status && fits) status = diff_values_pass_run(j, NULL, 0, true, err);
     if (!status && !fits) status = diff_values_run_parts(j, m, names, INT32_MAX, err);
     if (status == PROPANE_ERR_LIMIT && fits && count > SAFE_OUTPUTS) {
-        diff_values_drop_rows(j, 0);
+        diff_values_drop_rows(j);
         status = diff_values_run_parts(j, m, names, SAFE_OUTPUTS, err);
     }
     mem_free(names);
@@ -254,7 +254,7 @@ propane_status diff_values_run(diff_job *j, propane_error *err) {
 }
 
 void diff_values_free(diff_job *j) {
-    diff_values_drop_rows(j, 0);
+    diff_values_drop_rows(j);
     mem_free(j->rows);
     for (int i = 0; i < j->ran_count; i++) mem_free((void *)(uintptr_t)j->ran[i].name);
     mem_free(j->ran);

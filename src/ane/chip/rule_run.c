@@ -35,47 +35,24 @@ bool chip_rule_surface_order(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     return rule_run_unsorted(r->inputs, r->input_count, out) || rule_run_unsorted(r->outputs, r->output_count, out);
 }
 
-/* Surfaces by name: the last of each, and how many there are. */
-typedef struct rule_run_names {
-    piece_map last, times;
-} rule_run_names;
-
-static void rule_run_names_free(rule_run_names *n) {
-    piece_map_deinit(&n->last);
-    piece_map_deinit(&n->times);
-}
-
-static bool rule_run_names_of(const chip_surface *s, int count, rule_run_names *out) {
-    *out = (rule_run_names){0};
-    for (int i = 0; i < count; i++) {
-        int32_t *last = piece_map_enter(&out->last, s[i].name, strlen(s[i].name), i);
-        int32_t *times = piece_map_enter(&out->times, s[i].name, strlen(s[i].name), 0);
-        if (!last || !times) return false;
-        *last = i;
-        ++*times;
-    }
-    return true;
-}
-
-static int rule_run_find(const piece_map *m, const char *name, int standard) {
-    const int32_t *at = piece_map_find(m, name, strlen(name));
-    return at ? *at : standard;
-}
-
 static bool rule_run_too_small(mil_value *const *values, int value_count, const chip_surface *s, int count,
                                size_t row_bytes, char out[CHIP_TEXT_BYTES]) {
-    rule_run_names names;
-    bool found = false;
-    const bool known = rule_run_names_of(s, count, &names);
+    piece_map last = {0};
+    bool known = true, found = false;
+    for (int i = 0; i < count && known; i++) {
+        int32_t *at = piece_map_enter(&last, s[i].name, strlen(s[i].name), i);
+        known = at != NULL;
+        if (at) *at = i;
+    }
     for (int i = 0; i < value_count && known && !found; i++) {
-        const int at = rule_run_find(&names.last, values[i]->name, -1);
+        const int at = piece_map_index(&last, values[i]->name);
         const size_t need = chip_surface_bytes(&values[i]->type, row_bytes);
         found = at >= 0 && s[at].bytes < need;
         if (found)
             chip_found(out, "the surface of '%.60s' has %zu bytes; padded rows need %zu", values[i]->name, s[at].bytes,
                        need);
     }
-    rule_run_names_free(&names);
+    piece_map_deinit(&last);
     return found;
 }
 
@@ -88,15 +65,19 @@ bool chip_rule_surface_bytes(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
 
 static bool rule_run_miscounted(mil_value *const *values, int value_count, const chip_surface *s, int count,
                                 char out[CHIP_TEXT_BYTES]) {
-    rule_run_names names;
-    bool found = false;
-    const bool known = rule_run_names_of(s, count, &names);
-    for (int i = 0; i < value_count && known && !found; i++) {
-        const int times = rule_run_find(&names.times, values[i]->name, 0);
-        found = times != 1;
-        if (found) chip_found(out, "'%.60s' is bound %d times", values[i]->name, times);
+    piece_map times = {0};
+    bool known = true, found = false;
+    for (int i = 0; i < count && known; i++) {
+        int32_t *at = piece_map_enter(&times, s[i].name, strlen(s[i].name), 0);
+        known = at != NULL;
+        if (at) ++*at;
     }
-    rule_run_names_free(&names);
+    for (int i = 0; i < value_count && known && !found; i++) {
+        const int32_t *at = piece_map_find(&times, values[i]->name, strlen(values[i]->name));
+        found = !at || *at != 1;
+        if (found) chip_found(out, "'%.60s' is bound %d times", values[i]->name, at ? (int)*at : 0);
+    }
+    piece_map_deinit(&times);
     return found || (count != value_count && chip_found(out, "%d surfaces for %d values", count, value_count));
 }
 

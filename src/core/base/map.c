@@ -84,6 +84,11 @@ int32_t *piece_map_find(const piece_map *m, const char *bytes, size_t length) {
     return m->texts[i] ? &m->values[i] : NULL;
 }
 
+int32_t piece_map_index(const piece_map *m, const char *text) {
+    const int32_t *at = piece_map_find(m, text, strlen(text));
+    return at ? *at : -1;
+}
+
 static bool map_piece_grow(piece_map *m) {
     piece_map larger = {.capacity = m->capacity ? m->capacity * 2 : 64, .count = m->count};
     larger.texts = mem_array(larger.capacity, sizeof *larger.texts);

@@ -28,6 +28,8 @@ typedef struct piece_map {
 } piece_map;
 void piece_map_deinit(piece_map *m);
 int32_t *piece_map_find(const piece_map *m, const char *bytes, size_t length);
+/* The value of a text where values are indices; -1: it is not there. */
+int32_t piece_map_index(const piece_map *m, const char *text);
 int32_t *piece_map_enter(piece_map *m, const char *bytes, size_t length, int32_t initial);
 
 #endif

@@ -44,7 +44,7 @@ void mem_l2_pin(int64_t bytes);
 
 /* A request that failed is remembered by its thread until an error is reported (propane_fail reports a lack of memory,
  * whatever the caller took it for) or it is forgotten. So a NULL that a library of others turned into "not found" or
- * dropped is told for what it is. True: one failed; *bytes, which may be NULL: how many were asked for. */
+ * dropped is reported as what it is. True: one failed; *bytes, which may be NULL: how many were asked for. */
 bool mem_failed(size_t *bytes);
 /* For callers that can do without: a cache, a faster way. */
 void mem_forget(void);

@@ -13,14 +13,14 @@
 
 enum { MANY = 8192, PIECES = 256 };
 
-typedef struct sized {
-    int64_t bytes;
+typedef struct sorted {
+    int64_t key;
     int span;
-} sized;
+} sorted;
 
-static int offset_larger_first(const void *a, const void *b) {
-    const sized *x = a, *y = b;
-    if (x->bytes != y->bytes) return x->bytes > y->bytes ? -1 : 1;
+static int offset_smaller_key_first(const void *a, const void *b) {
+    const sorted *x = a, *y = b;
+    if (x->key != y->key) return x->key < y->key ? -1 : 1;
     return x->span - y->span;
 }
 
@@ -40,7 +40,7 @@ static int64_t offset_best_fit(const fit_span *spans, const int *placed, int cou
     return best >= 0 ? best : end;
 }
 
-static int64_t offset_place(fit_span *spans, const sized *order, int count, int64_t align, int *placed) {
+static int64_t offset_place(fit_span *spans, const sorted *order, int count, int64_t align, int *placed) {
     int64_t bytes = 0;
     for (int i = 0; i < count; i++) {
         fit_span *s = &spans[order[i].span];
@@ -112,17 +112,6 @@ static void offset_piece_give(offset_pieces *p, int64_t offset, int64_t bytes) {
     }
 }
 
-typedef struct sorted {
-    int64_t step;
-    int span;
-} sorted;
-
-static int offset_earlier_first(const void *a, const void *b) {
-    const sorted *x = a, *y = b;
-    if (x->step != y->step) return x->step < y->step ? -1 : 1;
-    return x->span - y->span;
-}
-
 static propane_status offset_place_many(fit_span *spans, int count, int64_t align, int64_t *bytes, propane_error *err) {
     offset_pieces p = {.list = mem_array((size_t)count + 1, sizeof *p.list)};
     sorted *begins = mem_array((size_t)count, sizeof *begins), *ends = mem_array((size_t)count, sizeof *ends);
@@ -132,10 +121,10 @@ static propane_status offset_place_many(fit_span *spans, int count, int64_t alig
         ends[i] = (sorted){spans[i].last, i};
     }
     if (room) {
-        qsort(begins, (size_t)count, sizeof *begins, offset_earlier_first);
-        qsort(ends, (size_t)count, sizeof *ends, offset_earlier_first);
+        qsort(begins, (size_t)count, sizeof *begins, offset_smaller_key_first);
+        qsort(ends, (size_t)count, sizeof *ends, offset_smaller_key_first);
         for (int i = 0, over = 0; i < count; i++) {
-            for (; ends[over].step < begins[i].step; over++)
+            for (; ends[over].key < begins[i].key; over++)
                 offset_piece_give(&p, spans[ends[over].span].offset, round_up(spans[ends[over].span].bytes, align));
             fit_span *s = &spans[begins[i].span];
             s->offset = offset_piece_take(&p, round_up(s->bytes, align));
@@ -150,12 +139,12 @@ static propane_status offset_place_many(fit_span *spans, int count, int64_t alig
 
 propane_status fit_spans(fit_span *spans, int count, int64_t align, int64_t *bytes, propane_error *err) {
     if (count > MANY) return offset_place_many(spans, count, align, bytes, err);
-    sized *order = mem_array((size_t)count + 1, sizeof *order);
+    sorted *order = mem_array((size_t)count + 1, sizeof *order);
     int *placed = mem_array((size_t)count + 1, sizeof *placed);
     propane_status status = PROPANE_OK;
     if (order && placed) {
-        for (int i = 0; i < count; i++) order[i] = (sized){spans[i].bytes, i};
-        qsort(order, (size_t)count, sizeof *order, offset_larger_first);
+        for (int i = 0; i < count; i++) order[i] = (sorted){-spans[i].bytes, i}; /* the largest first */
+        qsort(order, (size_t)count, sizeof *order, offset_smaller_key_first);
         *bytes = offset_place(spans, order, count, align, placed);
     } else {
         status = propane_fail_memory(err, (size_t)count * sizeof *order);

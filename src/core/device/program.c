@@ -320,10 +320,7 @@ const propane_io *propane_program_find(const propane_program *program, const cha
     return at < 0 ? NULL : at < outputs ? &program->p.inputs[at] : &program->p.outputs[at - outputs];
 }
 
-int program_place(const propane_program *p, const char *name) {
-    const int32_t *at = piece_map_find(&p->places, name, strlen(name));
-    return at ? *at : -1;
-}
+int program_place(const propane_program *p, const char *name) { return piece_map_index(&p->places, name); }
 
 /* ---- inputs and outputs of drivers with dense tensors --------------------------------------------------------------- */
 

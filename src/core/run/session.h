@@ -50,7 +50,7 @@ PROPANE_CHECK propane_status session_shape(const char *given, mil_shape_choice *
 PROPANE_CHECK propane_status session_open_module(session *s, mil_module *m, const session_options *options,
                                                  propane_error *err);
 int session_find_input(const session *s, const char *name);  /* -1: there is none */
-int session_find_output(const session *s, const char *name); /* counted behind the inputs; likewise */
+int session_find_output(const session *s, const char *name); /* counted after the inputs; likewise */
 /* One array or image into its input, by name. */
 PROPANE_CHECK propane_status session_put(session *s, const session_input *in, propane_error *err);
 /* What nothing is given for: random numbers if `seed` is not negative; else an error that names all of them, with

@@ -12,7 +12,7 @@ PROPANE_CHECK propane_status session_states_note(session *s, propane_error *err)
 PROPANE_CHECK propane_status session_states_place(session *s, propane_error *err);
 void session_states_free(session *s);
 bool session_is_state(const session *s, const char *name);
-/* The state whose content output `at` (counted behind the inputs) holds after the run; NULL: none's. */
+/* The state whose content output `at` (counted after the inputs) holds after the run; NULL: none's. */
 const char *session_state_of(const session *s, int at);
 /* What the run left, for the next one. */
 PROPANE_CHECK propane_status session_states_carry(session *s, propane_error *err);

@@ -120,7 +120,7 @@ static propane_status jsonl_encode(reader *r, const chat_template *chat, bool fr
     return status;
 }
 
-/* Text as it is: what is learnt begins after the prompt. */
+/* Text as it is: training begins after the prompt. */
 static propane_status jsonl_plain_line(reader *r, const char *prompt, const char *completion, propane_error *err) {
     static const chat_template none;
     chat_span whole = {strlen(prompt), strlen(prompt) + strlen(completion)};

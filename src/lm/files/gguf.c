@@ -253,13 +253,13 @@ int gguf_tensor_count(const gguf *g) { return g->tensor_count; }
 const gguf_tensor *gguf_tensor_at(const gguf *g, int index) { return &g->tensors[index]; }
 
 const gguf_value *gguf_find(const gguf *g, const char *key) {
-    const int32_t *at = piece_map_find(&g->by_key, key, strlen(key));
-    return at ? &g->values[*at] : NULL;
+    const int32_t at = piece_map_index(&g->by_key, key);
+    return at < 0 ? NULL : &g->values[at];
 }
 
 const gguf_tensor *gguf_find_tensor(const gguf *g, const char *name) {
-    const int32_t *at = piece_map_find(&g->by_name, name, strlen(name));
-    return at ? &g->tensors[*at] : NULL;
+    const int32_t at = piece_map_index(&g->by_name, name);
+    return at < 0 ? NULL : &g->tensors[at];
 }
 
 /* ---- values -------------------------------------------------------------------------------------------------------------- */

@@ -70,7 +70,7 @@ int hf_char_to_byte(int32_t code) {
 #define SPACES "\\t-\\r\\x20\\x{85}\\p{Z}"
 #define WORDS  "\\p{L}\\p{M}\\p{Nd}\\p{Nl}\\p{Pc}\\x{24b6}-\\x{24e9}"
 
-/* One escape; `at` is on the letter behind the backslash. */
+/* One escape; `at` is on the letter after the backslash. */
 static propane_status pretokenize_translate_escape(const char *pattern, size_t *at, bool in_class, text *out,
                                                    const char *source, propane_error *err) {
     char c = pattern[*at];
