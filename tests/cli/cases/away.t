@@ -82,9 +82,9 @@ $ killed nodes --outer 20 --node-ranks 2
 > same
 = 0
 # told to stop, all ranks do after the same step, and the run goes on from there bit for bit (mpirun that ends a job reads no
-# output any more, so these ranks write to a file)
+# output any more, so these ranks write to a file; the ranks get the signal themselves, because mpirun would kill them a second later)
 @ printf '#!/bin/sh\nexec away "$@" > out.$OMPI_COMM_WORLD_RANK\n' > ../bin/quiet; chmod +x ../bin/quiet
-$ ranks 2 away --steps 1500 --run t1 --outer 20 > t1.log; ranks 2 quiet --steps 1500 --run t2 --outer 20 2> t2.log & p=$!; until [ -f t2/checkpoint.safetensors ]; do sleep 0.1; done; kill -TERM $p; wait; grep -c '"event": *"stopped"' t2/log.jsonl; ranks 2 propane train --data text --run t2 --resume --threads 1 --json > t3.log; cmp t1/model.safetensors t2/model.safetensors && echo same
+$ ranks 2 away --steps 1500 --run t1 --outer 20 > t1.log; ranks 2 quiet --steps 1500 --run t2 --outer 20 2> t2.log & until [ -f t2/checkpoint.safetensors ]; do sleep 0.1; done; kill -TERM $(pgrep -x -a propane | grep -e "--run t2 " | cut -d" " -f1); wait; grep -c '"event": *"stopped"' t2/log.jsonl; ranks 2 propane train --data text --run t2 --resume --threads 1 --json > t3.log; cmp t1/model.safetensors t2/model.safetensors && echo same
 > 1
 > same
 = 0
