@@ -21,20 +21,20 @@ const cli_command *cli_find_command(const char *name) {
 
 void cli_print_commands(FILE *out) {
     const char *task = "";
-    fprintf(out, "propane trains, runs and checks neural networks as MIL programs, the ones that an\n"
-                 "Apple Neural Engine takes, on any machine.\n\nusage: propane COMMAND [flags]\n");
+    fprintf(out, "Propane trains, runs and checks neural networks as MIL programs, the form that an\n"
+                 "Apple Neural Engine compiles. It runs them on any machine.\n\nusage: propane COMMAND [flags]\n");
     for (int i = 0; i < cli_command_count; i++) {
         const cli_command *c = &cli_commands[i];
         if (strcmp(task, c->task) != 0) fprintf(out, "\n%s\n", c->task);
         task = c->task;
         fprintf(out, "  %-11s %s\n", c->name, c->summary);
     }
-    fprintf(out, "\nFor a start:\n"
+    fprintf(out, "\nFirst steps:\n"
                  "    propane train --data book.txt --run my-run        train a small model on a text\n"
-                 "    propane generate my-run --prompt 'Once upon'      let it write\n"
+                 "    propane generate my-run --prompt 'Once upon'      generate text\n"
                  "    propane run Model.mlpackage --seed 1              run a Core ML package\n"
-                 "    propane check Model.mlpackage --target m1,m4      ask what is known of the engines\n"
-                 "\n'propane COMMAND --help' explains a command and has examples.\n");
+                 "    propane check Model.mlpackage --target m1,m4      check it against known rules\n"
+                 "\n'propane COMMAND --help' explains a command, with examples.\n");
 }
 
 /* How many single edits lie between two short words. */

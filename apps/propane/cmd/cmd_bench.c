@@ -115,16 +115,14 @@ int cmd_bench(int argc, char **argv) {
     bench_job j = {.device = "cpu", .seconds = 0.3};
     const char *only = "all";
     const cli_flag flags[] = {
-        {"--device", CLI_TEXT, &j.device, .words = "URI", .help = "what to measure; see 'propane devices'"},
-        {"--sweep", CLI_CHOICE, &only, .words = "all|matmul|conv|depth|stream|queue|engine",
-         .help = "the sweep to run"},
-        {"--seconds", CLI_REAL, &j.seconds, 0.001, 3600, "X", "seconds for each point, at least one run"},
-        {"--json", CLI_SWITCH, &j.json, .help = "one JSON object a point"},
+        {"--device", CLI_TEXT, &j.device, .words = "URI", .help = "device to measure (see 'propane devices')"},
+        {"--sweep", CLI_CHOICE, &only, .words = "all|matmul|conv|depth|stream|queue|engine", .help = "sweep to run"},
+        {"--seconds", CLI_REAL, &j.seconds, 0.001, 3600, "X", "seconds per point; at least one run"},
+        {"--json", CLI_SWITCH, &j.json, .help = "print one JSON object per point"},
     };
-    int code =
-        cli_parse(argc, argv, flags, sizeof flags / sizeof flags[0], "bench [flags]",
-                  "Measures a device: products and convolutions over size and depth, reading weights, the queue. "
-                  "Figures of a simulated device are its model's and are marked.");
+    int code = cli_parse(argc, argv, flags, sizeof flags / sizeof flags[0], "bench [flags]",
+                         "Measures a device: matrix products and convolutions by size and depth, weight streaming, and "
+                         "the request queue. Figures from a simulated device are modelled, and are marked as such.");
     if (code >= 0) return code;
     propane_error err = {0};
     propane_device *d = NULL;

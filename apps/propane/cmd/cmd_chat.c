@@ -234,9 +234,8 @@ static bool cmd_chat_run_command(chat_job *j, const char *line, bool *done, prop
     } else if (cmd_chat_command_rest(line, "/quit")) {
         *done = true;
     } else {
-        fprintf(stderr,
-                "(/reset: a new conversation; /system TEXT: what the model shall be; /quit or Ctrl-D: the end; Ctrl-C "
-                "stops an answer; a backslash at the end of a line: it goes on)\n");
+        fprintf(stderr, "(/reset: a new conversation; /system TEXT: system message; /quit or Ctrl-D: the end; Ctrl-C "
+                        "stops an answer; a backslash at the end of a line: it goes on)\n");
     }
     return true;
 }
@@ -292,27 +291,27 @@ int cmd_chat(int argc, char **argv) {
     const cli_flag flags[] = {
         OPENED_MODEL_FLAG(j.m),
         OPENED_ADAPTER_FLAG(j.m),
-        {"--system", CLI_TEXT, &j.system, .words = "TEXT", .help = "what the model shall be"},
+        {"--system", CLI_TEXT, &j.system, .words = "TEXT", .help = "system message"},
         {"--chat", CLI_TEXT, &j.chat_name, .words = "FORMAT",
-         .help = "chat format, if the model's folder does not say"},
+         .help = "chat format to use if the model folder has none"},
         OPENED_TOKENIZER_FLAG(j.m),
-        {"--context", CLI_INT, &j.m.context, 0, 1048576, "N", "longest conversation; 0: the model's"},
-        {"--count", CLI_INT, &j.sampling.count, 1, 1e9, "N", "most tokens of an answer"},
-        {"--temperature", CLI_REAL, &j.sampling.temperature, 0, 100, "X", "0: always the most likely token"},
+        {"--context", CLI_INT, &j.m.context, 0, 1048576, "N", "longest conversation in tokens; 0: the model's"},
+        {"--count", CLI_INT, &j.sampling.count, 1, 1e9, "N", "most tokens per answer"},
+        {"--temperature", CLI_REAL, &j.sampling.temperature, 0, 100, "X",
+         "sampling temperature; 0: always the most likely token"},
         {"--top-k", CLI_INT, &top_k, 0, 1e9, "N", "sample from the N most likely tokens; 0: all"},
         {"--top-p", CLI_REAL, &j.sampling.top_p, 0, 1, "X",
          "sample from the most likely tokens that together have probability X; 0: all"},
         {"--min-p", CLI_REAL, &j.sampling.min_p, 0, 1, "X",
-         "sample from tokens at least X times as likely as the most likely one"},
+         "sample only from tokens at least X times as likely as the most likely one"},
         {"--repetition-penalty", CLI_REAL, &j.sampling.repetition, 0, 100, "X",
-         "divide the logits of earlier tokens by this; 1: no penalty"},
-        {"--seed", CLI_INT, &seed, 0, 9e15, "N", "of the draw"},
+         "penalty on tokens that have occurred: their logits are divided by X; 1: none"},
+        {"--seed", CLI_INT, &seed, 0, 9e15, "N", "seed for sampling"},
         OPENED_WORK_FLAGS(j.m),
     };
-    int code =
-        cli_parse(argc, argv, flags, sizeof flags / sizeof flags[0], "chat MODEL [flags]",
-                  "Talks with a model: each line is a message, the answer is written as it comes. Ctrl-C stops an "
-                  "answer, Ctrl-D leaves, /help prints the commands. Works with pipes, too.");
+    int code = cli_parse(argc, argv, flags, sizeof flags / sizeof flags[0], "chat MODEL [flags]",
+                         "Chats with a model. Each input line is a message, and the answer appears as it is generated. "
+                         "Ctrl-C stops an answer, Ctrl-D exits, /help lists the commands. Input can come from a pipe.");
     if (code >= 0) return code;
     j.sampling.top_k = (int)top_k;
     j.sampling.seed = (uint64_t)seed;

@@ -100,40 +100,37 @@ int cmd_check(int argc, char **argv) {
     int64_t per_limit = 20;
     const cli_flag flags[] = {
         {"FILE", CLI_TEXT, &file,
-         .help = "a program (.mil), a Core ML package, a folder with model.mil, a weight file"},
-        {"--target", CLI_TEXT, &target, .words = "CHIPS", .help = "m1,m4-max,... or all, all-a (phones); all"},
+         .help = "a program (.mil), a Core ML package, a folder with model.mil, or a weight file"},
+        {"--target", CLI_TEXT, &target, .words = "CHIPS", .help = "m1,m4-max,...; all; all-a: phones"},
         {"--os", CLI_TEXT, &os, .words = "VERSION",
-         .help = "26.3, macos14, ios17; without it, rules about certain versions only warn"},
+         .help = "system version: 26.3, macos14, ios17; without it, rules about certain versions only warn"},
         {"--deploy", CLI_TEXT, &deploy, .words = "SYSTEMS",
-         .help = "ios17,macos14: the oldest systems on which the program must load"},
+         .help = "oldest systems on which the program must load: ios17,macos14"},
         {"--path", CLI_TEXT, &path, .words = "PATH",
          .help =
-             "how the program reaches the engine, direct or coreml; left out: coreml for Core ML's files, else direct"},
+             "how the program reaches the engine: direct or coreml; default: coreml for Core ML files, else direct"},
         {"--plan", CLI_TEXT, &plan, .words = "PLAN",
-         .help = "an MLComputePlan dump (JSON) or an Xcode performance report from the target, to compare with the "
-                 "verdicts"},
+         .help = "MLComputePlan dump (JSON) or Xcode performance report to compare with the verdicts"},
         {"--strict", CLI_SWITCH, &j.strict, .help = "exit code 3 if operations fall back, 2 if there are warnings"},
-        {"--most", CLI_INT, &per_limit, 1, 1000000, "N", "most findings to print for each rule"},
+        {"--most", CLI_INT, &per_limit, 1, 1000000, "N", "most findings to print per rule"},
         {"--format", CLI_CHOICE, &j.format, .words = "text|json|sarif|github",
-         .help = "sarif: for code scanning; github: annotations of a workflow"},
-        {"--json", CLI_SWITCH, &json, .help = "the same as --format json"},
+         .help = "output format; sarif: for code scanning; github: workflow annotations"},
+        {"--json", CLI_SWITCH, &json, .help = "same as --format json"},
         {"--html", CLI_TEXT, &j.html, .words = "FILE",
-         .help = "also write the program's graph, coloured by verdict, as one page for a browser"},
+         .help = "also write the program's graph, coloured by verdict, as an HTML page"},
         {"--color", CLI_CHOICE, &j.colour, .words = "auto|always|never",
-         .help = "auto: on a terminal, unless NO_COLOR is set"},
+         .help = "when to use colours; auto: on a terminal, unless NO_COLOR is set"},
         {"--rules", CLI_SWITCH, &rules, .help = "list the rules instead of checking a file"},
-        {"--markdown", CLI_SWITCH, &markdown, .help = "with --rules: print the page docs/constraints.md"},
+        {"--markdown", CLI_SWITCH, &markdown, .help = "with --rules: print docs/constraints.md"},
     };
-    int code = cli_parse(argc, argv, flags, sizeof flags / sizeof flags[0], "check FILE [flags]",
-                         "Lists the known rules of the Neural Engines that a MIL program or a weight file violates: "
-                         "place, rule, how the rule is "
-                         "known and by whom, what to do; then a table of operations by chip. That no known rule "
-                         "refuses a program does not "
-                         "mean that it runs.\n"
-                         "Through Core ML, what an engine does not take falls back to the CPU: which operations, how "
-                         "often the program changes sides and what that costs are printed.\n"
-                         "Exit code: 0 nothing refuses it, 1 refused (or the file cannot be read); with --strict 3 "
-                         "something falls back, 2 warnings (and, as everywhere, wrong use).");
+    int code =
+        cli_parse(argc, argv, flags, sizeof flags / sizeof flags[0], "check FILE [flags]",
+                  "Lists the Neural Engine rules that a MIL program or a weight file violates, with place, evidence "
+                  "and fix, then a table of operations by chip. A program that no known rule refuses may still fail.\n"
+                  "Core ML runs what an engine does not support on the CPU. For Core ML's path the command prints "
+                  "these operations, the number of switches and their cost.\n"
+                  "Exit code: 0 no rule refuses it; 1 refused, or the file cannot be read; 2 wrong usage; with "
+                  "--strict also 3 something falls back, 2 warnings.");
     if (code >= 0) return code;
     if (rules)
         return cmd_check_print_rules(json || strcmp(j.format, "json") == 0 ? PROPANE_JSON

@@ -128,22 +128,22 @@ int cmd_classes(int argc, char **argv) {
     request q = {0};
     const cli_flag flags[] = {
         {"FILE", CLI_TEXT, &q.path,
-         .help = "a Mach-O file (thin or fat), or the main file of a dyld shared cache; without one, on a Mac, the "
-                 "running framework"},
+         .help = "a Mach-O file (thin or fat), or the main file of a dyld shared cache; default on a Mac: the running "
+                 "framework"},
         {"--image", CLI_TEXT, &q.image, .words = "NAME",
-         .help = "of a fat file an architecture (default: arm64e, arm64, else the first); of a cache an image by path "
-                 "or last "
-                 "name (default: AppleNeuralEngine); without FILE the path of a library"},
-        {"--images", CLI_SWITCH, &q.images, .help = "list architectures or images only"},
-        {"--class", CLI_TEXT, &q.class_name, .words = "NAME", .help = "this class or protocol only"},
+         .help = "for a fat file, the architecture (default: arm64e, arm64, else the first); for a cache, an image by "
+                 "path or file name (default: AppleNeuralEngine); without FILE, path of a library"},
+        {"--images", CLI_SWITCH, &q.images, .help = "list only architectures or images"},
+        {"--class", CLI_TEXT, &q.class_name, .words = "NAME", .help = "list only this class or protocol"},
         {"--driver", CLI_SWITCH, &q.driver,
-         .help = "compare with what the ane driver calls: methods that are missing or have another type"},
-        {"--json", CLI_SWITCH, &q.json, .help = "one JSON object a line for each class, category and protocol"},
+         .help =
+             "compare with the methods that the ane driver calls; lists those that are missing or have another type"},
+        {"--json", CLI_SWITCH, &q.json, .help = "print one JSON object per class, category and protocol, one per line"},
     };
     int code =
         cli_parse(argc, argv, flags, sizeof flags / sizeof flags[0], "classes [FILE] [flags]",
                   "Lists the Objective-C classes, categories and protocols in a file of Apple's systems, with their "
-                  "methods and type encodings. Nothing of the file is run; it works on any system.");
+                  "methods and type encodings. It works on any system and executes nothing from the file.");
     if (code >= 0) return code;
     if (q.images && !q.path) return cli_misuse("classes", "--images needs a FILE");
     propane_error err = {0};

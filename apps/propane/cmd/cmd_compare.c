@@ -36,15 +36,15 @@ int cmd_compare(int argc, char **argv) {
     const char *html = NULL;
     bool json = false;
     const cli_flag flags[] = {
-        {"RUN...", CLI_TEXT, &runs, .help = "the runs' folders", .required = true},
-        {"--json", CLI_SWITCH, &json, .help = "one JSON object: figures and settings of each run, and which differ"},
-        {"--html", CLI_TEXT, &html, .words = "FILE", .help = "write the page of 'propane report', too"},
+        {"RUN...", CLI_TEXT, &runs, .help = "run folders", .required = true},
+        {"--json", CLI_SWITCH, &json,
+         .help = "print one JSON object: figures and settings of each run, and which settings differ"},
+        {"--html", CLI_TEXT, &html, .words = "FILE", .help = "also write the page of 'propane report'"},
     };
-    const int code =
-        cli_parse(argc, argv, flags, sizeof flags / sizeof flags[0], "compare RUN RUN... [flags]",
-                  "Training runs beside each other, also ones that go on: losses, speed, time, and the "
-                  "settings in which they differ. * marks the best. Losses of different vocabularies "
-                  "cannot be compared; nats per byte can. 'propane watch RUN RUN --once' draws the curves.");
+    const int code = cli_parse(argc, argv, flags, sizeof flags / sizeof flags[0], "compare RUN RUN... [flags]",
+                               "Compares training runs, running or finished: losses, speed, time, and the settings in "
+                               "which they differ. * marks the best. With different vocabularies, compare nats per "
+                               "byte instead of losses. 'propane watch RUN RUN --once' draws the curves.");
     if (code >= 0) return code;
     propane_error err = {0};
     run_set s;

@@ -8,7 +8,7 @@ int cmd_completion(int argc, char **argv) {
     const cli_flag flags[] = {
         {"SHELL", CLI_CHOICE, &shell, .words = "bash|zsh|fish", .help = "bash, zsh or fish", .required = true}};
     int code = cli_parse(argc, argv, flags, sizeof flags / sizeof flags[0], "completion bash|zsh|fish",
-                         "Prints a script that lets the shell complete commands, flags and what they take.");
+                         "Prints a script that completes commands, flags and values in a shell.");
     if (code >= 0) return code;
     help_print_completion(shell);
     return CLI_OK;

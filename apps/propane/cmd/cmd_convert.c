@@ -209,38 +209,36 @@ int cmd_convert(int argc, char **argv) {
     char types[200];
     const cli_flag flags[] = {
         {"IN", CLI_TEXT, &j.from,
-         .help =
-             "a model's folder, .safetensors, .gguf or llama2.c file, a .mil file, a Core ML package; for NAME.gguf "
-             "also an adapter's folder",
+         .help = "a model folder, a .safetensors, .gguf, llama2.c or .mil file, or a Core ML package; for NAME.gguf "
+                 "also an adapter folder",
          .required = true},
         {"OUT", CLI_TEXT, &j.to,
          .help = "NAME.safetensors, NAME.gguf, NAME.bin (llama2.c), NAME.mil, NAME.mlpackage, or a folder",
          .required = true},
         {"--dtype", CLI_CHOICE, &j.dtype, .words = propane_model_types("|", types, sizeof types),
-         .help = "type of the weights; q...: GGUF only; packages: f16 unless this says f32", .given = &j.dtype_given},
+         .help = "type of the weights; q...: GGUF only; packages: f16 by default", .given = &j.dtype_given},
         {"--tokenizer", CLI_TEXT, &j.vocabulary, .words = "FILE",
-         .help = "the vocabulary for a folder or GGUF file, if it is not beside the model"},
-        {"--merge", CLI_TEXT, &j.adapter, .words = "DIR", .help = "add a LoRA adapter to the weights first"},
+         .help = "vocabulary for a folder or GGUF file, if the model folder has none"},
+        {"--merge", CLI_TEXT, &j.adapter, .words = "DIR", .help = "LoRA adapter to add to the weights first"},
         {"--base", CLI_TEXT, &j.base, .words = "MODEL",
-         .help = "the base model of an adapter IN; left out: the one that the adapter names"},
+         .help = "base model of the adapter IN; default: the one that the adapter names"},
         HOST_VERIFY_FLAG,
         {"--dialect", CLI_CHOICE, &j.dialect, .words = "short|canonical", .help = "dialect of MIL text",
          .given = &j.dialect_given},
         {"--until", CLI_TEXT, &j.until, .words = "VALUE",
-         .help = "cut the program after the operation that computes VALUE, and return VALUE"},
+         .help = "cut the program after the operation that computes VALUE, and output VALUE"},
         {"--for-engine", CLI_SWITCH, &j.for_engine,
-         .help = "rewrite the program as the rules suggest; prints the rewrites and the largest difference"},
-        {NULL, CLI_HEADING, NULL, .help = "a language model as a .mlpackage or .mil:"},
+         .help = "apply the rewrites that the rules suggest, and print them and the largest difference"},
+        {NULL, CLI_HEADING, NULL, .help = "Language model to .mlpackage or .mil"},
         {"--context", CLI_INT, &j.exported.context, 0, 1e9, "N",
-         "positions in the cache; 0: the model's own, at most 2048", .given = &j.context_given},
-        {"--tokens", CLI_TEXT, &j.tokens, .words = "1,64",
-         .help = "numbers of tokens that a call may take; left out: 1,64"},
+         "positions that the cache holds; 0: the model's, at most 2048", .given = &j.context_given},
+        {"--tokens", CLI_TEXT, &j.tokens, .words = "1,64", .help = "allowed numbers of tokens per call; default: 1,64"},
         {"--stateless", CLI_INT, &j.exported.stateless, 1, 1e6, "N",
-         "no cache, N tokens in a call; runs on iOS 15 and later", .given = &j.stateless_given},
+         "no cache, N tokens per call; for iOS 15 and later", .given = &j.stateless_given},
     };
     int code = cli_parse(
         argc, argv, flags, sizeof flags / sizeof flags[0], "convert IN OUT [--dtype TYPE] [--dialect short|canonical]",
-        "Writes a model in another form, or a MIL program in another dialect. The name of OUT says which.");
+        "Writes a model in another format, or a MIL program in another dialect. The name of OUT selects the format.");
     if (code >= 0) return code;
     const bool mil = text_ends_with(j.to, ".mil");
     const bool package =

@@ -69,22 +69,22 @@ int cmd_devices(int argc, char **argv) {
     const char *explain = NULL;
     probe_options o = {.uri = "ane"};
     const cli_flag flags[] = {
-        {"--probe", CLI_SWITCH, &probe, .help = "find out what is not known about a device, and write a report"},
-        {"--device", CLI_TEXT, &o.uri, .words = "URI", .help = "the device to probe", .given = &device_given},
-        {"--output", CLI_TEXT, &o.output, .words = "FILE", .help = "the report", .given = &output_given,
+        {"--probe", CLI_SWITCH, &probe, .help = "test what is not known about a device, and write a report"},
+        {"--device", CLI_TEXT, &o.uri, .words = "URI", .help = "device to probe", .given = &device_given},
+        {"--output", CLI_TEXT, &o.output, .words = "FILE", .help = "report to write", .given = &output_given,
          .standard = "probe.json in this user's cache"},
-        {"--only", CLI_TEXT, &o.only, .words = "ID,...", .help = "ask only these questions, and print JSON",
+        {"--only", CLI_TEXT, &o.only, .words = "ID,...", .help = "run only these tests, and print JSON",
          .given = &only_given},
         {"--all", CLI_SWITCH, &o.all,
-         .help = "also ask questions that take minutes or use the engine slots of other programs"},
-        {"--limit", CLI_INT, &o.limit, 1, 3600, .words = "SECONDS", .help = "time limit for each question",
-         .given = &limit_given, .standard = "the question's own"},
-        {"--explain", CLI_TEXT, &explain, .words = "FILE", .help = "explain a report, on any machine"},
+         .help = "also run tests that take minutes or use other programs' slots on the engine"},
+        {"--limit", CLI_INT, &o.limit, 1, 3600, .words = "SECONDS", .help = "time limit per test",
+         .given = &limit_given, .standard = "the test's own"},
+        {"--explain", CLI_TEXT, &explain, .words = "FILE", .help = "explain a report (on any machine)"},
         {"--forget", CLI_SWITCH, &forget, .help = "forget the results of earlier trials of the ane device"},
-        {"--symbols", CLI_SWITCH, &symbols, .help = "list every name of Apple's that the ane driver uses"},
+        {"--symbols", CLI_SWITCH, &symbols, .help = "list every Apple symbol that the ane driver uses"},
     };
     int code = cli_parse(argc, argv, flags, sizeof flags / sizeof flags[0], "devices [flags]",
-                         "Lists the devices of this build and, where one cannot be used here, why.");
+                         "Lists the devices of this build, with the reason if one cannot be used here.");
     if (code >= 0) return code;
     const char *alone = device_given   ? "--device"
                         : only_given   ? "--only"

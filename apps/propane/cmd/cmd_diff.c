@@ -303,39 +303,37 @@ int cmd_diff(int argc, char **argv) {
     j.input_list.items = j.inputs;
     j.shape_list.items = j.shapes;
     const cli_flag flags[] = {
-        {"A", CLI_TEXT, &j.a, .help = "a model in any form that `propane run` takes", .required = true},
-        {"B", CLI_TEXT, &j.b, .help = "another model; left out: the same model with the options for B"},
+        {"A", CLI_TEXT, &j.a, .help = "a model in any format that 'propane run' accepts", .required = true},
+        {"B", CLI_TEXT, &j.b, .help = "another model; default: A with the options for B"},
         {"--expect", CLI_TEXT, &j.expect, .words = "FILE.npz",
-         .help = "recorded outputs by name instead of B, or a folder of NAME.npy; A then runs with its own types"},
+         .help = "recorded outputs by name instead of B, or a folder of NAME.npy; A then runs in its own types"},
         {"--input", CLI_TEXTS, &j.input_list, .max = DIFF_MAX_GIVEN, .words = "NAME=FILE",
-         .help = "as for propane run"},
+         .help = "as for 'propane run'"},
         {"--resize", CLI_SWITCH, &j.resize, .help = "scale images to the input's size"},
-        {"--seed", CLI_INT, &j.seed, 0, 1e15, "N", "fill inputs that are not given with random numbers"},
+        {"--seed", CLI_INT, &j.seed, 0, 1e15, "N", "seed for random values of inputs without --input"},
         {"--shape", CLI_TEXTS, &j.shape_list, .max = DIFF_MAX_GIVEN, .words = "NAME=1,3,224,224",
-         .help = "shape of an input that the file leaves open; left out: that of its --input, else the file's default"},
-        {"--device-a", CLI_TEXT, &j.left.device, .words = "DEVICE", .help = "of A"},
-        {"--device-b", CLI_TEXT, &j.right.device, .words = "DEVICE", .help = "of B"},
-        {"--precision-a", CLI_CHOICE, &j.left.precision, .words = "typed|fp16|fp32|bf16", .help = "of A"},
-        {"--precision-b", CLI_CHOICE, &j.right.precision, .words = "typed|fp16|fp32|bf16", .help = "of B"},
-        {"--function", CLI_TEXT, &j.left.function, .words = "NAME", .help = "the function, for models with several"},
+         .help = "shape of an input of flexible size; default: that of its --input, else the file's"},
+        {"--device-a", CLI_TEXT, &j.left.device, .words = "DEVICE", .help = "device for A"},
+        {"--device-b", CLI_TEXT, &j.right.device, .words = "DEVICE", .help = "device for B"},
+        {"--precision-a", CLI_CHOICE, &j.left.precision, .words = "typed|fp16|fp32|bf16", .help = "types for A"},
+        {"--precision-b", CLI_CHOICE, &j.right.precision, .words = "typed|fp16|fp32|bf16", .help = "types for B"},
+        {"--function", CLI_TEXT, &j.left.function, .words = "NAME", .help = "function to use; default: the first"},
         {"--tolerance", CLI_REAL, &j.tolerance, 0, 1e9, "X",
-         "largest difference, relative to the largest value, that counts as equal"},
+         "largest difference that counts as equal, relative to the largest value"},
         {"--memory", CLI_INT, &j.memory, 1, 1 << 20, "MB",
-         "memory for the values to compare; if they take more, both models run once for each part, and values between "
-         "parts may be fused"},
+         "memory for the values to compare; if they need more, both models run once per part"},
         {"--html", CLI_TEXT, &j.html, .words = "FILE",
-         .help = "also write A's graph, coloured by difference, as one page for a browser"},
-        {"--ops", CLI_SWITCH, &j.all, .help = "print all values, in the order of the program"},
+         .help = "also write A's graph, coloured by difference, as an HTML page"},
+        {"--ops", CLI_SWITCH, &j.all, .help = "print all values in program order"},
         {"--json", CLI_SWITCH, &j.json,
-         .help = "print one JSON object: outputs (with --ops all values), where they diverge, what is not finite"},
+         .help = "print one JSON object: outputs (all values with --ops), first difference, non-finite values"},
     };
-    int code = cli_parse(
-        argc, argv, flags, sizeof flags / sizeof flags[0], "diff A [B] [flags]",
-        "Runs two models, or one on two devices or in two precisions (fp32 and as typed unless flags say "
-        "otherwise), on the same inputs, and names the first operation whose values differ. Of two compiled "
-        "programs (.hwx, .anec) it names the fields that differ.\n"
-        "Exit code: 0 nothing parts, 1 something does (or it failed), 4 outputs of a side have NaN or infinity that "
-        "do not come from the inputs; the operation is named where they begin.");
+    int code = cli_parse(argc, argv, flags, sizeof flags / sizeof flags[0], "diff A [B] [flags]",
+                         "Runs two models, or one model on two devices or in two precisions, on the same inputs, and "
+                         "names the first operation whose values differ. By default it compares fp32 with the types of "
+                         "the program. For two compiled programs (.hwx, .anec), it prints the fields that differ.\n"
+                         "Exit code: 0 no difference, 1 a difference or an error, 4 an output of either side has NaN "
+                         "or infinity that does not come from the inputs; the first such operation is named.");
     if (code >= 0) return code;
     if (j.expect && (j.b || j.html)) return cli_misuse("diff", "--expect takes the place of B, and has no page");
     if (j.expect && j.left.precision == wide) j.left.precision = "typed";

@@ -44,7 +44,7 @@ static propane_status cmd_estimate_file(const char *file, const char *through,
                                     : cmd_estimate_program(file, &program, json, model->ops, err);
 }
 
-/* "20M": bits a second. */
+/* "20M": bits per second. */
 static bool cmd_estimate_rate(const char *given, double *out) {
     static const char units[] = "kMGT";
     char *end = NULL;
@@ -78,63 +78,72 @@ static const char *cmd_estimate_misuse(const char *file, const propane_training_
     return NULL;
 }
 
+static int cmd_estimate_do(const char *file, const char *points, const char *through, const char *rate,
+                           propane_training_estimate_options *model, bool json) {
+    propane_error err = {0};
+    if (!file == !points) return cli_misuse("estimate", "name a program or a model, or give --points FILE.csv");
+    if (!cmd_estimate_rate(rate, &model->bandwidth))
+        return cli_misuse("estimate", "--bandwidth is in bits per second: 20M, 1G");
+    const char *wrong = cmd_estimate_misuse(file, model);
+    if (wrong) return cli_misuse("estimate", "%s", wrong);
+    const propane_status status =
+        points ? estimate_points(points, json, &err) : cmd_estimate_file(file, through, model, json, &err);
+    return status == PROPANE_OK ? CLI_OK : cli_error_of("estimate", "plan '", &err);
+}
+
 int cmd_estimate(int argc, char **argv) {
     const char *file = NULL, *points = NULL, *target = "m4", *through = NULL, *rate = "1G";
     bool json = false;
     propane_training_estimate_options model = cmd_estimate_standard;
     const cli_flag flags[] = {
         {"FILE", CLI_TEXT, &file,
-         .help = "a program (.mil, a Core ML package), or a model: what 'propane plan' takes, or stories110m"},
+         .help = "a program (.mil or a Core ML package), or a model as for 'propane plan', or stories110m"},
         {"--target", CLI_TEXT, &target, .words = "CHIP,...", .help = "m1, m4, m4-max, ...; all; all-a"},
-        {"--json", CLI_SWITCH, &json, .help = "JSON"},
-        {"--ops", CLI_SWITCH, &model.ops, .help = "also print each operation or kernel"},
-        {NULL, CLI_HEADING, NULL, .help = "Of a program"},
+        {"--json", CLI_SWITCH, &json, .help = "print JSON"},
+        {"--ops", CLI_SWITCH, &model.ops, .help = "also print figures per operation or kernel"},
+        {NULL, CLI_HEADING, NULL, .help = "Programs"},
         {"--path", CLI_CHOICE, &through, .words = "direct|e5rt|coreml|linux",
-         .help = "how the engine is called; left out: coreml for Core ML's packages, else direct"},
-        {NULL, CLI_HEADING, NULL, .help = "Of a model, whole training steps"},
+         .help = "how the engine is called; default: coreml for Core ML packages, else direct"},
+        {NULL, CLI_HEADING, NULL, .help = "Models: training steps"},
         {"--plan", CLI_TEXT, &model.plan, .words = "NAME", .help = "layer, six or ten"},
         {"--weights", CLI_CHOICE, &model.weights, .words = propane_weight_modes(),
-         .help = "how programs get their weights"},
-        {"--batch", CLI_INT, &model.batch, 1, 1024, "N", "sequences in a batch"},
-        {"--context", CLI_INT, &model.context, 0, 65536, "N", "positions in a sequence; 0: 256, at most the model's"},
-        {"--accumulate", CLI_INT, &model.accumulate, 1, 100000, "N", "batches in an update"},
+         .help = "how programs receive their weights"},
+        {"--batch", CLI_INT, &model.batch, 1, 1024, "N", "sequences per batch"},
+        {"--context", CLI_INT, &model.context, 0, 65536, "N",
+         "positions per sequence; 0: 256, or the model's if fewer"},
+        {"--accumulate", CLI_INT, &model.accumulate, 1, 100000, "N", "batches per update"},
         {"--head", CLI_CHOICE, &model.head, .words = "auto|host|device",
-         .help = "where the output head runs; auto: as the plan says"},
+         .help = "where the output head runs; auto: where the plan has it"},
         {"--gradients", CLI_CHOICE, &model.gradients, .words = "host|device",
-         .help = "where weight gradients are multiplied [host]"},
-        {"--moments", CLI_CHOICE, &model.moments, .words = "fp32|bf16|int8", .help = "how AdamW's moments are stored"},
+         .help = "where the products for weight gradients run [host]"},
+        {"--moments", CLI_CHOICE, &model.moments, .words = "fp32|bf16|int8", .help = "storage of AdamW's moments"},
         {"--clip-norm", CLI_CHOICE, &model.clipping, .words = "exact|lagged", .help = "lagged: updates begin earlier"},
         {"--overlap", CLI_CHOICE, &model.overlap, .words = "on|early", .help = "early: before clipping is known"},
         {"--lora-rank", CLI_INT, &model.lora_rank, 0, 4096, "N",
-         "train only adapters of this rank; with --workers, the adapters that a server averages (8 if left out)"},
+         "train only adapters of this rank; with --workers, adapters that a server averages (default 8)"},
         {"--rates", CLI_TEXT, &model.rates, .words = "FILE",
-         .help = "the host's rates as measured by 'propane devices --probe', instead of the assumed rates"},
+         .help = "file with host rates from 'propane devices --probe', instead of assumed rates"},
         {"--sources", CLI_SWITCH, &model.sources, .help = "print the source of each assumption"},
-        {"--compare", CLI_SWITCH, &model.compare, .help = "compare plans, weights and batches, and name the fastest"},
-        {NULL, CLI_HEADING, NULL, .help = "Of a model, by several workers over a network"},
-        {"--workers", CLI_INT, &model.workers, 0, 1000000, "N", "compare ways to distribute training over N machines"},
-        {"--bandwidth", CLI_TEXT, &rate, .words = "RATE", .help = "bits per second of a worker's line: 20M, 1G"},
+        {"--compare", CLI_SWITCH, &model.compare,
+         .help = "compare plans, weight modes and batches, and name the fastest"},
+        {NULL, CLI_HEADING, NULL, .help = "Models: several workers over a network"},
+        {"--workers", CLI_INT, &model.workers, 0, 1000000, "N",
+         "number of workers for which to compare ways of distributing training"},
+        {"--bandwidth", CLI_TEXT, &rate, .words = "RATE",
+         .help = "bandwidth of a worker's connection in bits per second: 20M, 1G"},
         {"--latency", CLI_REAL, &model.latency_ms, 0, 1e6, "MS", "one-way latency of a message"},
         {"--wire", CLI_CHOICE, &model.wire, .words = "fp32|bf16|fp16|int4", .help = "type of the numbers sent"},
-        {"--outer", CLI_INT, &model.outer, 1, 1e9, "H", "steps between two outer steps or rounds"},
+        {"--outer", CLI_INT, &model.outer, 1, 1e9, "H", "steps between outer steps or rounds"},
         {"--outer-warmup", CLI_INT, &model.outer_warmup, 0, 1e12, "N", "data-parallel steps before the outer steps"},
-        {NULL, CLI_HEADING, NULL, .help = "Of the model behind the estimates"},
+        {NULL, CLI_HEADING, NULL, .help = "Accuracy"},
         {"--points", CLI_TEXT, &points, .words = "FILE.csv",
          .help = "compare the estimates with a table of published measurements"},
     };
     int code =
         cli_parse(argc, argv, flags, sizeof flags / sizeof flags[0], "estimate FILE [flags]",
-                  "Time, energy and use of a Neural Engine for a program or for training a model, from a model that is "
-                  "fitted to published measurements. All figures are estimated; nothing is measured on this machine.");
+                  "Estimates the time, energy and utilisation of a Neural Engine for a program or for training a "
+                  "model. The estimates come from published measurements; nothing is measured on this machine.");
     if (code >= 0) return code;
-    propane_error err = {0};
-    if (!file == !points) return cli_misuse("estimate", "name a program or a model, or give --points FILE.csv");
-    if (!cmd_estimate_rate(rate, &model.bandwidth))
-        return cli_misuse("estimate", "--bandwidth is bits a second: 20M, 1G");
-    const char *wrong = cmd_estimate_misuse(file, &model);
-    if (wrong) return cli_misuse("estimate", "%s", wrong);
     model.target = target;
-    const propane_status status =
-        points ? estimate_points(points, json, &err) : cmd_estimate_file(file, through, &model, json, &err);
-    return status == PROPANE_OK ? CLI_OK : cli_error_of("estimate", "plan '", &err);
+    return cmd_estimate_do(file, points, through, rate, &model, json);
 }

@@ -154,25 +154,29 @@ int cmd_eval(int argc, char **argv) {
         OPENED_MODEL_FLAG(j.m),
         OPENED_ADAPTER_FLAG(j.m),
         {"--data", CLI_TEXT, &j.data, .words = "FILE",
-         .help = "a text, a token file of 'propane tokenize', or instruction data (.jsonl), whose answers are scored"},
+         .help = "a text, a token file from 'propane tokenize', or instruction data (.jsonl), of which the answers are "
+                 "scored"},
         {"--chat", CLI_TEXT, &j.chat, .words = "NAME",
-         .help = "chat format of a .jsonl file, instead of the model's own"},
-        {"--ids", CLI_TEXT, &j.ids_path, .words = "FILE", .help = "token ids instead of --data, separated by blanks"},
+         .help = "chat format for a .jsonl file, instead of the model's own"},
+        {"--ids", CLI_TEXT, &j.ids_path, .words = "FILE",
+         .help = "file of token ids, separated by blanks, instead of --data"},
         OPENED_TOKENIZER_FLAG(j.m),
-        {"--context", CLI_INT, &j.m.context, 0, 1048576, "N", "longest window; 0: the model's"},
+        {"--context", CLI_INT, &j.m.context, 0, 1048576, "N", "longest window in tokens; 0: the model's"},
         OPENED_DEVICE_FLAGS(j.m),
-        {"--logits", CLI_TEXT, &j.logits, .words = "FILE", .help = "write the logits after each id, as safetensors"},
+        {"--logits", CLI_TEXT, &j.logits, .words = "FILE",
+         .help = "write the logits after each id to a safetensors file"},
         {"--gradients", CLI_TEXT, &j.gradients, .words = "FILE",
-         .help = "write the gradients of the mean loss, named like the model's weights"},
-        {"--plan", CLI_TEXT, &j.plan, .words = "NAME", .help = "plan for --gradients, see 'propane plan'"},
+         .help = "write the gradients of the mean loss to a safetensors file, under the names of the weights"},
+        {"--plan", CLI_TEXT, &j.plan, .words = "NAME", .help = "plan for --gradients (see 'propane plan')"},
         OPENED_THREADS_FLAG(j.m),
-        {"--json", CLI_SWITCH, &j.json, .help = "one JSON object"},
+        {"--json", CLI_SWITCH, &j.json, .help = "print one JSON object"},
         {"--progress", CLI_CHOICE, &j.progress, .words = PROGRESS_FORMS,
-         .help = "how to print progress on standard error; auto: a bar on a terminal, else a line every ten seconds"},
+         .help = "form of progress on standard error; auto: a bar on a terminal, else a line every ten seconds"},
     };
     int code =
         cli_parse(argc, argv, flags, sizeof flags / sizeof flags[0], "eval MODEL --data FILE | --ids FILE [flags]",
-                  "Prints a model's mean loss: -log p of each token given those before it, natural logarithm.");
+                  "Prints a model's mean loss: the mean of -ln p over tokens, where p is the probability of a token "
+                  "given those before it.");
     if (code >= 0) return code;
     if (!j.data == !j.ids_path)
         return cli_misuse("eval",

@@ -60,16 +60,14 @@ int cmd_gradient(int argc, char **argv) {
         {"IN", CLI_TEXT, &from, .help = "a .mil file or a Core ML model", .required = true},
         {"OUT", CLI_TEXT, &to, .help = "NAME.mil or NAME.mlpackage", .required = true},
         {"--wrt", CLI_TEXT, &wrt, .words = "a,b",
-         .help = "inputs to differentiate with respect to; left out: every float input"},
-        {"--function", CLI_TEXT, &function, .words = "NAME", .help = "the function; left out: the first one"},
+         .help = "inputs to differentiate with respect to; default: all float inputs"},
+        {"--function", CLI_TEXT, &function, .words = "NAME", .help = "function to use; default: the first"},
     };
     const int code =
         cli_parse(argc, argv, flags, sizeof flags / sizeof flags[0], "gradient IN OUT [--wrt a,b] [--function NAME]",
-                  "Writes the gradient of a program as a program (reverse mode). Its inputs are those of IN and "
-                  "d_RESULT for each "
-                  "float result, the adjoint; its outputs are the results of IN and d_INPUT for each input of --wrt. "
-                  "For a scalar "
-                  "loss give d_loss = 1.");
+                  "Writes the gradient of a program as a program (reverse mode). The new program has the inputs of IN "
+                  "and an adjoint d_RESULT for each float output. It returns the outputs of IN and d_INPUT for each "
+                  "input in --wrt. For a scalar loss, set d_loss to 1.");
     if (code >= 0) return code;
     if (!text_ends_with(to, ".mil") && !text_ends_with(to, ".mlpackage"))
         return cli_misuse("gradient", "OUT must be called NAME.mil or NAME.mlpackage, not '%.100s'", to);

@@ -7,12 +7,12 @@ int cmd_help(int argc, char **argv) {
     const char *name = NULL;
     bool man = false, names = false;
     const cli_flag flags[] = {
-        {"COMMAND", CLI_TEXT, &name, .help = "without one: all, by task"},
-        {"--man", CLI_SWITCH, &man, .help = "as a man page; without COMMAND the one of propane itself"},
-        {"--names", CLI_SWITCH, &names, .help = "names of the commands alone"},
+        {"COMMAND", CLI_TEXT, &name, .help = "command to explain; default: list all"},
+        {"--man", CLI_SWITCH, &man, .help = "print a man page; without COMMAND, that of propane"},
+        {"--names", CLI_SWITCH, &names, .help = "print only the names of the commands"},
     };
     int code = cli_parse(argc, argv, flags, sizeof flags / sizeof flags[0], "help [COMMAND] [--man]",
-                         "Lists the commands, or explains one.");
+                         "Lists the commands, or explains a command.");
     if (code >= 0) return code;
     const cli_command *c = name ? cli_find_command(name) : NULL;
     if (name && !c) return cli_misuse("help", "there is no command '%.60s'", name);

@@ -100,10 +100,11 @@ int cmd_ops(int argc, char **argv) {
     bool json = false, coverage = false;
     const cli_flag flags[] = {
         {"--json", CLI_SWITCH, &json, .help = "one JSON object a line"},
-        {"--coverage", CLI_SWITCH, &coverage, .help = "how many operations of each opset the cpu driver runs, and how"},
+        {"--coverage", CLI_SWITCH, &coverage,
+         .help = "print how many operations of each opset the cpu driver supports, and how"},
     };
     int code = cli_parse(argc, argv, flags, 2, "ops [--json | --coverage]",
-                         "Lists the MIL operations: name, first opset, gradient rule, parameters.");
+                         "Lists the MIL operations with their first opset, gradient rule and parameters.");
     if (code >= 0) return code;
     if (json && coverage) return cli_misuse("ops", "--json and --coverage do not go together");
     if (coverage) {

@@ -72,35 +72,34 @@ int cmd_plan(int argc, char **argv) {
     bool json = false, plan_given = false, head_given = false, weights_given = false;
     propane_training_estimate_options search = {.size = sizeof search};
     const cli_flag flags[] = {
-        {"MODEL", CLI_TEXT, &model, .help = "a model, or a config.json; without it the standard small model"},
+        {"MODEL", CLI_TEXT, &model, .help = "a model or a config.json; default: a small model"},
         {"--plan", CLI_TEXT, &name, .words = "NAME", .help = "layer, six or ten", .given = &plan_given},
         {"--head", CLI_CHOICE, &head, .words = "auto|host|device",
-         .help = "where the output head runs; auto: as the plan says", .given = &head_given},
+         .help = "where the output head runs; auto: where the plan has it", .given = &head_given},
         {"--gradients", CLI_CHOICE, &search.gradients, .words = "host|device",
-         .help = "where weight gradients are multiplied [host]"},
-        {"--batch", CLI_INT, &batch, 1, 4096, "N", "sequences in a batch"},
-        {"--context", CLI_INT, &context, 0, 65536, "N", "positions in a sequence; 0: 256, at most the model's"},
+         .help = "where the products for weight gradients run [host]"},
+        {"--batch", CLI_INT, &batch, 1, 4096, "N", "sequences per batch"},
+        {"--context", CLI_INT, &context, 0, 65536, "N", "positions per sequence; 0: 256, or the model's if fewer"},
         {"--precision", CLI_CHOICE, &precision, .words = "fp32|fp16", .help = "precision of the device's programs"},
         {"--weights", CLI_CHOICE, &weights, .words = propane_weight_modes(),
-         .help = "form of the weights that --target is checked for", .given = &weights_given},
-        {"--target", CLI_TEXT, &target, .words = "CHIPS", .help = "check the plan for m1,m4-max,... or all"},
-        {NULL, CLI_HEADING, NULL, .help = "A search among all of them (estimated)"},
+         .help = "weight mode to check against --target", .given = &weights_given},
+        {"--target", CLI_TEXT, &target, .words = "CHIPS", .help = "chips to check the plan for: m1,m4-max,... or all"},
+        {NULL, CLI_HEADING, NULL, .help = "Search (estimated)"},
         {"--search", CLI_SWITCH, &search.search,
-         .help = "find the fastest plan, head, weights, moments and batch on --target; print the runners-up"},
-        {"--accumulate", CLI_INT, &search.accumulate, 1, 100000, "N",
-         "batches in an update, whose sequences are divided"},
-        {"--moments", CLI_CHOICE, &search.moments, .words = "fp32|bf16|int8", .help = "search only these moments"},
-        {"--clip-norm", CLI_CHOICE, &search.clipping, .words = "exact|lagged", .help = "as for train"},
-        {"--overlap", CLI_CHOICE, &search.overlap, .words = "on|early", .help = "as for train"},
-        {"--rates", CLI_TEXT, &search.rates, .words = "FILE", .help = "rates from 'propane devices --probe'"},
-        {"--json", CLI_SWITCH, &json, .help = "JSON"},
+         .help = "find the fastest plan, head, weight mode, moments and batch on --target; also prints the runners-up"},
+        {"--accumulate", CLI_INT, &search.accumulate, 1, 100000, "N", "batches per update, which share the sequences"},
+        {"--moments", CLI_CHOICE, &search.moments, .words = "fp32|bf16|int8",
+         .help = "search only this storage of the moments"},
+        {"--clip-norm", CLI_CHOICE, &search.clipping, .words = "exact|lagged", .help = "as for 'propane train'"},
+        {"--overlap", CLI_CHOICE, &search.overlap, .words = "on|early", .help = "as for 'propane train'"},
+        {"--rates", CLI_TEXT, &search.rates, .words = "FILE", .help = "file with rates from 'propane devices --probe'"},
+        {"--json", CLI_SWITCH, &json, .help = "print JSON"},
         {NULL, CLI_HEADING, NULL, .help = "The kernels"},
-        {"--write", CLI_TEXT, &write, .words = "DIR", .help = "write the kernels as MIL text into a folder"},
+        {"--write", CLI_TEXT, &write, .words = "DIR", .help = "write the kernels as MIL text to a folder"},
     };
-    int code = cli_parse(
-        argc, argv, flags, sizeof flags / sizeof flags[0], "plan [MODEL] [flags]",
-        "Prints the kernels of a training step, cut out of the differentiated forward functions: place, inputs, "
-        "outputs (taps included: what the backward pass needs), bytes, floating-point operations.");
+    int code = cli_parse(argc, argv, flags, sizeof flags / sizeof flags[0], "plan [MODEL] [flags]",
+                         "Lists the kernels of a training step with place, inputs, outputs, bytes and floating-point "
+                         "operations. Outputs include the taps, the values that the backward pass needs.");
     if (code >= 0) return code;
     propane_error err = {0};
     const char *chips[PROPANE_MAX_CHIPS];

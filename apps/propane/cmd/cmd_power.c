@@ -98,16 +98,15 @@ int cmd_power(int argc, char **argv) {
     power_job j = {.seconds = 10};
     const cli_flag flags[] = {
         {"COMMAND...", CLI_TEXT, &j.command,
-         .help = "run this (behind --) and measure until it ends; its exit code is passed on"},
-        {"--seconds", CLI_REAL, &j.seconds, 0.01, 1e6, "N", .help = "without a command: how long to measure"},
-        {"--every", CLI_REAL, &j.every, 0, 1e6, "N", .help = "also print every N seconds; 0: only at the end"},
-        {"--json", CLI_SWITCH, &j.json, .help = "one JSON object a line, unknown parts as null"},
+         .help = "command to run after --; measures until it ends, and exits with its code"},
+        {"--seconds", CLI_REAL, &j.seconds, 0.01, 1e6, "N", .help = "without a command: seconds to measure"},
+        {"--every", CLI_REAL, &j.every, 0, 1e6, "N", .help = "print every N seconds; 0: only at the end"},
+        {"--json", CLI_SWITCH, &j.json, .help = "print one JSON object per line; unknown parts are null"},
     };
-    int code = cli_parse(
-        argc, argv, flags, sizeof flags / sizeof flags[0], "power [flags] [-- COMMAND...]",
-        "Prints the energy that this machine's processor, graphics, Neural Engine and memory used: on Linux from "
-        "/sys/class/powercap (which root may read), on macOS from IOReport. What the system does not count is "
-        "unknown.");
+    int code = cli_parse(argc, argv, flags, sizeof flags / sizeof flags[0], "power [flags] [-- COMMAND...]",
+                         "Prints the energy used by this machine's processor, graphics, Neural Engine and memory. It "
+                         "reads /sys/class/powercap on Linux (as root) and IOReport on macOS. A part that the system "
+                         "does not count is unknown.");
     if (code >= 0) return code;
     propane_error err = {0};
     energy_meter *m = NULL;

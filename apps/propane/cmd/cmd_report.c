@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * propane report RUN...: the page of a run, at any time, or of several.
+ * propane report RUN...: write a page about one or several training runs.
  */
 #include <stdio.h>
 
@@ -21,14 +21,14 @@ int cmd_report(int argc, char **argv) {
     cli_list runs = {0};
     const char *out = NULL;
     const cli_flag flags[] = {
-        {"RUN...", CLI_TEXT, &runs, .help = "the runs' folders", .required = true},
-        {"--out", CLI_TEXT, &out, .words = "FILE", .help = "the page",
+        {"RUN...", CLI_TEXT, &runs, .help = "run folders", .required = true},
+        {"--out", CLI_TEXT, &out, .words = "FILE", .help = "file to write",
          .standard = "RUN/" RUN_REPORT ", of several " RUN_REPORT},
     };
-    const int code = cli_parse(
-        argc, argv, flags, sizeof flags / sizeof flags[0], "report RUN... [--out FILE]",
-        "Writes the page of a training run: curves with their values, samples, settings, machine. Also of a run "
-        "that goes on or was interrupted. Of several runs: their curves together, and what differs.");
+    const int code = cli_parse(argc, argv, flags, sizeof flags / sizeof flags[0], "report RUN... [--out FILE]",
+                               "Writes a page about a training run: curves with their values, samples, settings and "
+                               "machine. The run may be running, interrupted or finished. For several runs, the page "
+                               "has their curves together and the settings that differ.");
     if (code >= 0) return code;
     propane_error err = {0};
     run_set s;

@@ -303,45 +303,42 @@ int cmd_run(int argc, char **argv) {
     j.shape_list.items = j.shapes;
     const cli_flag flags[] = {
         {"MODEL", CLI_TEXT, &j.model,
-         .help = "a package (.mlpackage), a compiled model (.mlmodelc), an .mlmodel, MIL text, a compiled program "
-                 "(.hwx, .anec: its registers are executed in software)",
+         .help = "a package (.mlpackage), a compiled model (.mlmodelc), an .mlmodel or MIL text, or a compiled program "
+                 "(.hwx, .anec), whose registers are executed in software",
          .required = true},
         {"--input", CLI_TEXTS, &j.input_list, .max = MAX_GIVEN, .words = "NAME=FILE",
-         .help = "an array (.npy) or an image (.png, .jpg); FILE.npz: several arrays; an array with one more "
-                 "dimension in front: a value for each run"},
+         .help = "array (.npy) or image (.png, .jpg) for an input; FILE.npz: several arrays; an extra leading "
+                 "dimension has a value per run"},
         {"--resize", CLI_SWITCH, &j.session.resize, .help = "scale images to the input's size"},
-        {"--seed", CLI_INT, &j.seed, 0, 1e15, "N", "fill inputs that are not given with random numbers"},
-        {"--output", CLI_TEXT, &j.output, .words = "DIR", .help = "write each output and state as DIR/NAME.npy"},
-        {"--keep", CLI_SWITCH, &j.session.keep, .help = "return every value that the program computes as an output"},
-        {"--function", CLI_TEXT, &j.session.function, .words = "NAME",
-         .help = "the function, for a model with several"},
+        {"--seed", CLI_INT, &j.seed, 0, 1e15, "N", "seed for random values of inputs without --input"},
+        {"--output", CLI_TEXT, &j.output, .words = "DIR", .help = "write each output and state to DIR/NAME.npy"},
+        {"--keep", CLI_SWITCH, &j.session.keep, .help = "make every value of the program an output"},
+        {"--function", CLI_TEXT, &j.session.function, .words = "NAME", .help = "function to use; default: the first"},
         {"--shape", CLI_TEXTS, &j.shape_list, .max = MAX_GIVEN, .words = "NAME=1,3,224,224",
-         .help = "shape of an input that the file leaves open; left out: that of its --input, else the file's default"},
+         .help = "shape of an input of flexible size; default: that of its --input, else the file's"},
         {"--device", CLI_TEXT, &j.session.device, .words = "DEVICE", .help = "cpu, sim:m4, ane, ..."},
         {"--precision", CLI_CHOICE, &j.session.precision, .words = "typed|fp16|fp32|bf16",
-         .help = "typed, fp16: the program's types; fp32: every fp16 becomes fp32; bf16: products of bfloat16"},
-        {"--threads", CLI_INT, &threads, 0, 1024, "N", "threads; 0: one per core"},
+         .help = "typed, fp16: the program's types; fp32: fp32 in place of fp16; bf16: products in bfloat16"},
+        {"--threads", CLI_INT, &threads, 0, 1024, "N", "number of threads; 0: one per core"},
         HOST_BLAS_FLAG,
-        {NULL, CLI_HEADING, NULL, .help = "times:"},
+        {NULL, CLI_HEADING, NULL, .help = "Timing"},
         {"--iterations", CLI_INT, &j.iterations, 1, 10000000, "N",
          "number of runs; states carry over from one to the next", .given = &j.iterations_given},
         {"--warmup", CLI_INT, &j.warmup, 0, 10000000, "N", "warm-up runs before the timed ones"},
         {"--profile", CLI_SWITCH, &j.profile,
-         .help = "print where the time goes: steps, and operations by kind (cpu); the engine's own time (ane)"},
-        {"--trace", CLI_TEXT, &j.trace, .words = "FILE.json",
-         .help = "write the profile as a timeline for Chrome or Perfetto (cpu)"},
+         .help = "print where the time goes: steps, and operations by kind (cpu); or the time inside the engine (ane)"},
+        {"--trace", CLI_TEXT, &j.trace, .words = "FILE.json", .help = "write a timeline for Chrome or Perfetto (cpu)"},
         {"--bisect", CLI_SWITCH, &j.bisect,
-         .help = "if the device refuses the program, compile parts of it until the operation is known, and write the "
-                 "smallest refused part to refused/model.mil, in the folder of --output if given"},
+         .help = "if the device refuses the program, find the operation by compiling parts, and write the smallest "
+                 "refused part to refused/model.mil (in the folder of --output, if any)"},
         {"--json", CLI_SWITCH, &j.json,
-         .help = "print the times and what is not finite in the outputs as one JSON object; a profile then goes to "
-                 "standard error"},
+         .help = "print times and non-finite outputs as one JSON object; a profile goes to standard error"},
     };
     int code = cli_parse(argc, argv, flags, sizeof flags / sizeof flags[0], "run MODEL --input NAME=FILE ... [flags]",
-                         "Runs a Core ML package or a MIL program on this machine: arrays and images in, arrays out, "
-                         "and how long it takes.\n"
-                         "Exit code: 4 where an output has NaN or infinity that does not come from the inputs; the "
-                         "operation is named where they begin.");
+                         "Runs a Core ML package or a MIL program on arrays and images, writes the outputs as arrays, "
+                         "and prints the time.\n"
+                         "Exit code: 4 if an output has NaN or infinity that does not come from the inputs; the first "
+                         "such operation is named.");
     if (code >= 0) return code;
     propane_error err = {0};
     j.session.threads = (int)threads;

@@ -236,38 +236,35 @@ int cmd_serve(int argc, char **argv) {
     const cli_flag flags[] = {
         OPENED_MODEL_FLAG(j.m),
         OPENED_ADAPTER_FLAG(j.m),
-        {"--host", CLI_TEXT, &j.options.host, .words = "ADDRESS", .help = "0.0.0.0: reachable from other machines"},
-        {"--port", CLI_INT, &port, 0, 65535, "N", "0: any free one"},
-        {"--name", CLI_TEXT, &j.name, .words = "NAME",
-         .help = "name of the model for clients; left out: the file's name"},
+        {"--host", CLI_TEXT, &j.options.host, .words = "ADDRESS",
+         .help = "address to listen on; 0.0.0.0: reachable from other machines"},
+        {"--port", CLI_INT, &port, 0, 65535, "N", "port; 0: any free port"},
+        {"--name", CLI_TEXT, &j.name, .words = "NAME", .help = "model name for clients; default: the file name"},
         {"--chat", CLI_TEXT, &j.chat_name, .words = "FORMAT",
-         .help = "chat format, if the model's folder does not say"},
+         .help = "chat format to use if the model folder has none"},
         OPENED_TOKENIZER_FLAG(j.m),
-        {"--context", CLI_INT, &j.m.context, 0, 1048576, "N", "longest sequence; 0: the model's"},
+        {"--context", CLI_INT, &j.m.context, 0, 1048576, "N", "longest sequence in tokens; 0: the model's"},
         OPENED_WORK_FLAGS(j.m),
-        {"--parallel", CLI_INT, &j.m.parallel, 1, PROPANE_MAX_PARALLEL, "N", "requests answered at the same time"},
-        {"--chunk", CLI_INT, &j.m.chunk, 1, 4096, "N",
-         "positions of a prompt to process before other requests get a turn"},
+        {"--parallel", CLI_INT, &j.m.parallel, 1, PROPANE_MAX_PARALLEL, "N", "requests to answer in parallel"},
+        {"--chunk", CLI_INT, &j.m.chunk, 1, 4096, "N", "prompt tokens to process before other requests get a turn"},
         {"--max-body", CLI_INT, &body, 1, 1024, "MB", "largest request"},
-        {"--max-queue", CLI_INT, &queue, 1, 100000, "N", "requests that may wait; more are refused"},
+        {"--max-queue", CLI_INT, &queue, 1, 100000, "N", "most requests that may wait; others are refused"},
         {"--max-connections", CLI_INT, &connections, 1, 100000, "N", "most open connections"},
-        {"--max-memory", CLI_INT, &memory, 1, 1 << 20, "MB", "memory for all requests that arrive or wait"},
-        {"--request-time", CLI_INT, &seconds, 1, 86400, "S", "seconds in which a request must arrive completely"},
+        {"--max-memory", CLI_INT, &memory, 1, 1 << 20, "MB", "memory for all incoming and waiting requests"},
+        {"--request-time", CLI_INT, &seconds, 1, 86400, "S", "seconds within which a whole request must arrive"},
         {"--api-key-file", CLI_TEXT, &j.key_file, .words = "FILE",
-         .help = "clients' keys, one on each line, read again on SIGHUP; requests without a key get 401 (except / and "
-                 "/health)"},
+         .help = "file of client keys, one per line, read again on SIGHUP; a request without a key gets 401 (except / "
+                 "and /health)"},
         {"--tls-cert", CLI_TEXT, &j.certificate, .words = "FILE",
-         .help = "HTTPS, with this certificate (chain), PEM; it and its key are read again on SIGHUP"},
-        {"--tls-key", CLI_TEXT, &j.private_key, .words = "FILE", .help = "its private key, PEM"},
+         .help = "certificate (chain) for HTTPS, PEM; read again on SIGHUP, as is its key"},
+        {"--tls-key", CLI_TEXT, &j.private_key, .words = "FILE", .help = "private key of the certificate, PEM"},
         {"--cors-origins", CLI_TEXT, &j.origins, .words = "LIST",
-         .help = "origins of web pages that may send requests, besides this machine's: https://app.example.org,...; *: "
-                 "all"},
-        {"--log", CLI_SWITCH, &j.log, .help = "log a line for each request (--no-log: none)"},
+         .help = "origins of other machines whose pages may send requests: https://app.example.org,...; *: all"},
+        {"--log", CLI_SWITCH, &j.log, .help = "log a line per request"},
     };
     int code = cli_parse(argc, argv, flags, sizeof flags / sizeof flags[0], "serve MODEL [flags]",
-                         "Answers programs that speak OpenAI's completions and chat endpoints. Requests that come "
-                         "together are answered together; http://HOST:PORT/ is a page to talk with the model. Ctrl-C "
-                         "or SIGTERM ends it.");
+                         "Serves a model to clients of OpenAI's completions and chat endpoints. Concurrent requests "
+                         "share a batch. http://HOST:PORT/ is a chat page. Ctrl-C or SIGTERM ends the server.");
     if (code >= 0) return code;
     if (!j.certificate != !j.private_key)
         return cli_misuse("serve", "--tls-cert and --tls-key go together; %s is missing",

@@ -119,26 +119,26 @@ int cmd_show(int argc, char **argv) {
     bool json = false, words = false;
     const cli_flag flags[] = {
         {"FILE...", CLI_TEXT, &files, .help = "files or model folders", .required = true},
-        {"--model", CLI_TEXT, &model, .words = "MODEL", .help = "for a .jsonl file: the model to be trained with it"},
+        {"--model", CLI_TEXT, &model, .words = "MODEL", .help = "for a .jsonl file: model to be trained on it"},
         {"--chat", CLI_TEXT, &chat, .words = "NAME",
-         .help = "for a .jsonl file: the chat format, instead of the model's own"},
-        {"--words", CLI_SWITCH, &words, .help = "for a compiled program: print every register by field"},
+         .help = "for a .jsonl file: chat format, instead of the model's own"},
+        {"--words", CLI_SWITCH, &words, .help = "for a compiled program: print every field of every register"},
         {"--json", CLI_SWITCH, &json,
-         .help = "print one JSON object for each file; for a .jsonl file, one for each example, with ids and which of "
-                 "them are trained on"},
+         .help = "print one JSON object per file; for a .jsonl file, one per example, with its ids and which of them "
+                 "are trained on"},
         {"--html", CLI_TEXT, &page.file, .words = "FILE",
-         .help = "for a program: write its graph as one self-contained page for a browser"},
+         .help = "for a program: write its graph as a self-contained HTML page"},
         {"--profile", CLI_TEXT, &page.profile, .words = "FILE.json",
          .help = "with --html: times from 'propane run --trace FILE.json'"},
         {"--target", CLI_TEXT, &page.options.target, .words = "CHIPS", .standard = "m1,m4",
-         .help = "with --html: the chips whose rules and estimates the page shows"},
+         .help = "with --html: chips for the rules and estimates on the page"},
         {"--path", CLI_TEXT, &page.options.path, .words = "PATH",
-         .help = "with --html: direct or coreml, as for check"},
+         .help = "with --html: direct or coreml, as for 'propane check'"},
         {"--function", CLI_TEXT, &page.options.function, .words = "NAME",
-         .help = "with --html: the function to show first"}};
+         .help = "with --html: function to show first"}};
     int code = cli_parse(argc, argv, flags, sizeof flags / sizeof flags[0], "show FILE...",
-                         "Prints what is in a file: programs, weights, models, tokenizers, tokens, instruction data, "
-                         "compiled programs.");
+                         "Prints what a file contains: a program, weights, a model, a tokenizer, tokens, instruction "
+                         "data or a compiled program.");
     for (int i = 0; code < 0 && i < files.count; i++)
         code = cmd_show_misuse(files.items[i], model ? "--model" : chat ? "--chat" : NULL, words);
     if (code >= 0) return code;

@@ -78,23 +78,22 @@ int cmd_tokenize(int argc, char **argv) {
     int64_t vocab = 4096;
     bool kind_given = false, vocab_given = false;
     const cli_flag flags[] = {
-        {"TEXT", CLI_TEXT, &path, .help = "the text: any bytes, UTF-8 for kind chars", .required = true},
-        {"--kind", CLI_CHOICE, &kind, .words = "bpe|chars|bytes", .help = "kind of vocabulary to train",
+        {"TEXT", CLI_TEXT, &path, .help = "a text: any bytes; for kind chars, UTF-8", .required = true},
+        {"--kind", CLI_CHOICE, &kind, .words = "bpe|chars|bytes", .help = "kind of vocabulary to learn",
          .given = &kind_given},
-        {"--vocab", CLI_INT, &vocab, 257, 65536, "N", "size of the bpe vocabulary, at most", .given = &vocab_given},
+        {"--vocab", CLI_INT, &vocab, 257, 65536, "N", "largest size of the bpe vocabulary", .given = &vocab_given},
         {"--tokenizer", CLI_TEXT, &use, .words = "FILE",
-         .help = "use this one (or a model's folder) instead of learning one"},
+         .help = "use this tokenizer, or that of a model folder, instead of learning one"},
         {"--out", CLI_TEXT, &out, .words = "FILE", .help = "file for the tokenizer"},
         {"--tokens", CLI_TEXT, &tokens_out, .words = "FILE", .help = "file for the tokens"},
         {"--print-ids", CLI_CHOICE, &shown, .words = "lines|text",
-         .help = "print the ids of each line, or of the text as a whole, with --tokenizer; nothing is written"},
+         .help = "with --tokenizer, print the ids of each line or of the whole text, and write no file"},
     };
     int code = cli_parse(
         argc, argv, flags, sizeof flags / sizeof flags[0],
         "tokenize TEXT [--kind bpe|chars|bytes] [--vocab N] --out FILE [--tokens FILE]",
-        "Learns a vocabulary from a text (byte-level BPE, its characters, or plain bytes), or takes an existing "
-        "tokenizer (Propane's, a tokenizer.json or llama2.c's), and writes the text as a token file for 'propane "
-        "train'.");
+        "Learns a vocabulary from a text (byte-level BPE, characters or bytes), or reads a tokenizer (Propane's, a "
+        "tokenizer.json or llama2.c's). Writes the encoded text as a token file for 'propane train'.");
     if (code >= 0) return code;
     if (vocab_given && strcmp(kind, "bpe") != 0)
         return cli_misuse("tokenize", "--vocab is for --kind bpe; %s has as many ids as it needs", kind);

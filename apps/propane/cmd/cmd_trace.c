@@ -78,15 +78,14 @@ int cmd_trace(int argc, char **argv) {
     const char *output = "propane-trace.jsonl";
     cli_list command = {0};
     const cli_flag flags[] = {
-        {"COMMAND...", CLI_TEXT, &command, .help = "what to run, behind --", .required = true},
-        {"--output", CLI_TEXT, &output, .words = "FILE", .help = "where the calls are written, one JSON object a line"},
+        {"COMMAND...", CLI_TEXT, &command, .help = "command to run, after --", .required = true},
+        {"--output", CLI_TEXT, &output, .words = "FILE", .help = "file for the calls, one JSON object per line"},
     };
-    int code =
-        cli_parse(argc, argv, flags, sizeof flags / sizeof flags[0], "trace [--output FILE] -- COMMAND...",
-                  "Runs a command and writes down which methods of Apple's Neural Engine classes it calls, with their "
-                  "arguments: what Core ML asks of the engine. The methods are those of 'propane devices --symbols'. "
-                  "macOS only; it ignores the request for programs that it protects (those of the system, and those "
-                  "with a hardened runtime).");
+    int code = cli_parse(
+        argc, argv, flags, sizeof flags / sizeof flags[0], "trace [--output FILE] -- COMMAND...",
+        "Runs a command and records its calls to methods of Apple's Neural Engine classes, with their arguments. This "
+        "shows what Core ML requests from the engine. 'propane devices --symbols' lists the methods. For macOS only, "
+        "which does not permit it for system programs and those with a hardened runtime.");
     if (code >= 0) return code;
     propane_error err = {0};
     if (cmd_trace_prepare(output, &err) != PROPANE_OK) return cli_error("trace", &err);

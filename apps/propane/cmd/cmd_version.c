@@ -48,9 +48,8 @@ static void cmd_version_print_parts(void) {
 }
 
 int cmd_version(int argc, char **argv) {
-    int code =
-        cli_parse(argc, argv, NULL, 0, "version",
-                  "Prints the version, the compiler, the system, and which optional parts were there to build with.");
+    int code = cli_parse(argc, argv, NULL, 0, "version",
+                         "Prints the version, compiler, system and optional parts of this build.");
     if (code >= 0) return code;
     struct utsname system;
     printf("propane %s\n", propane_version());

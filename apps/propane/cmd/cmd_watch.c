@@ -172,16 +172,16 @@ int cmd_watch(int argc, char **argv) {
     bool once = false;
     double interval = 1;
     const cli_flag flags[] = {
-        {"RUN...", CLI_TEXT, &runs, .help = "runs' folders", .required = true},
-        {"--once", CLI_SWITCH, &once, .help = "print one screen and exit, as without a terminal"},
+        {"RUN...", CLI_TEXT, &runs, .help = "run folders", .required = true},
+        {"--once", CLI_SWITCH, &once, .help = "print one screen and exit (the default without a terminal)"},
         {"--validation", CLI_SWITCH, &w.validation,
-         .help = "for several runs: draw validation curves instead of training curves"},
+         .help = "with several runs, draw validation curves instead of training curves"},
         {"--interval", CLI_REAL, &interval, 0.05, 3600, "S", "seconds between screens"},
     };
     int code = cli_parse(argc, argv, flags, sizeof flags / sizeof flags[0], "watch RUN... [flags]",
-                         "Shows a training run while it goes on, or one that is over: loss (training and validation), "
-                         "speed, time left, memory, watts where a simulator gives them. Several runs: their curves "
-                         "together, each with its letter. Ctrl-C ends the view, not the run.");
+                         "Shows a training run, running or finished: training and validation loss, speed, time left, "
+                         "memory, and watts on a simulated engine. With several runs, draws their curves together, a "
+                         "letter per run. Ctrl-C ends the view, not the run.");
     if (code >= 0) return code;
     propane_error err = {0};
     w.live = !once && cli_is_terminal(STDOUT_FILENO);

@@ -40,30 +40,29 @@ int cmd_where(int argc, char **argv) {
     double seconds = 60;
     propane_where_options o = {.size = sizeof o, .batch = 1, .accumulate = 10};
     const cli_flag flags[] = {
-        {"MODEL", CLI_TEXT, &model,
-         .help = "what 'propane plan' takes: a model, its config.json, a run, or stories110m"},
+        {"MODEL", CLI_TEXT, &model, .help = "a model, its config.json, a run, or stories110m"},
         {"--target", CLI_TEXT, &o.target, .words = "CHIP,...", .help = "m1, m4, m4-max, ...; all; all-a"},
         {"--mode", CLI_CHOICE, &o.mode, .words = "full|lora|forward",
-         .help = "train all weights, adapters or nothing; left out: full, with --lora-rank lora"},
+         .help = "train all weights (full) or adapters (lora), or only run forward; default: full, or lora with "
+                 "--lora-rank"},
         {"--lora-rank", CLI_INT, &o.lora_rank, 0, 4096, "N", "rank of the adapters; 0: 8"},
         {"--goal", CLI_CHOICE, &o.goal, .words = "time|joules|background",
-         .help = "what to optimise for; background: training while CPU and GPU are in use"},
-        {"--batch", CLI_INT, &o.batch, 1, 1024, "N", "sequences in a batch"},
-        {"--context", CLI_INT, &o.context, 0, 65536, "N", "positions in a sequence; 0: 256, at most the model's"},
-        {"--accumulate", CLI_INT, &o.accumulate, 1, 100000, "N", "batches in an update"},
-        {"--data", CLI_TEXT, &o.data, .words = "FILE", .help = "data for the printed command and for --trial"},
+         .help = "what to minimise; background: training while the CPU and GPU are busy"},
+        {"--batch", CLI_INT, &o.batch, 1, 1024, "N", "sequences per batch"},
+        {"--context", CLI_INT, &o.context, 0, 65536, "N", "positions per sequence; 0: 256, or the model's if fewer"},
+        {"--accumulate", CLI_INT, &o.accumulate, 1, 100000, "N", "batches per update"},
+        {"--data", CLI_TEXT, &o.data, .words = "FILE", .help = "data for the printed command line and for --trial"},
         {"--trial", CLI_SWITCH, &trial,
-         .help = "train on this machine's cpu and ane, each in a process of its own, and measure: full, and with "
-                 "weights also lora"},
-        {"--seconds", CLI_REAL, &seconds, 0.1, 86400, "N", "seconds for each trial, after its first step",
-         .given = &timed},
-        {"--json", CLI_SWITCH, &json, .help = "JSON"},
-        {"--markdown", CLI_SWITCH, &markdown, .help = "the figures as a Markdown table"},
+         .help = "measure by training on this machine's cpu and ane, each in a separate process; all weights, and "
+                 "adapters if MODEL has weights"},
+        {"--seconds", CLI_REAL, &seconds, 0.1, 86400, "N", "seconds per trial, after its first step", .given = &timed},
+        {"--json", CLI_SWITCH, &json, .help = "print JSON"},
+        {"--markdown", CLI_SWITCH, &markdown, .help = "print the figures as a Markdown table"},
     };
     const int code =
         cli_parse(argc, argv, flags, sizeof flags / sizeof flags[0], "where MODEL [flags]",
-                  "What 1,000 tokens would cost on the Neural Engine, the CPU and the GPU of a chip, and why. The "
-                  "engine's and the CPU's figures are estimated, the GPU's are what others state.");
+                  "Prints what 1,000 tokens would cost on a chip's Neural Engine, CPU and GPU, and why. Figures for "
+                  "the engine and the CPU are estimates; those for the GPU are published ones.");
     if (code >= 0) return code;
     propane_error err = {0};
     char *shown = NULL;

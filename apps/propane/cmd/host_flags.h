@@ -15,16 +15,15 @@ propane_status host_blas_set(void *object, const char *name, const char *value, 
 propane_status host_verify_set(void *object, const char *name, const char *value, propane_error *err);
 
 #define HOST_VERIFY_FLAG                                                                                               \
-    {"--verify", CLI_SWITCH, &host_verify_standard,                                                                    \
-     .help = "compare weights with the checksums in their file (--no-verify: take them as they are)",                  \
+    {"--verify", CLI_SWITCH, &host_verify_standard, .help = "verify weights against the checksums in their file",      \
      .set = host_verify_set}
 #define HOST_BLAS_FLAG                                                                                                 \
     {"--blas",                                                                                                         \
      CLI_TEXT,                                                                                                         \
      &host_blas_standard,                                                                                              \
      .words = "auto|off|LIBRARY",                                                                                      \
-     .help = "library for large products on the CPU: a CBLAS by path, auto for the faster of a CBLAS and Propane's "   \
-             "kernels, off for Propane's kernels",                                                                     \
+     .help = "library for large matrix products on the CPU: path of a CBLAS; off: Propane's kernels; auto: the "       \
+             "faster of the two",                                                                                      \
      .set = host_blas_set}
 
 /* "own kernels", ...: what a cpu device that is opened now does large products with; or why it cannot. */

@@ -22,22 +22,22 @@ typedef struct opened_model {
 
 /* The rows of these flags; `o`: the opened_model. */
 #define OPENED_MODEL_FLAG(o)                                                                                           \
-    {"MODEL", CLI_TEXT, &(o).model,                                                                                    \
-     .help = "a run's folder, a model's folder, a .safetensors, .gguf or llama2.c file", .required = true}
+    {"MODEL", CLI_TEXT, &(o).model, .help = "a run folder, a model folder, or a .safetensors, .gguf or llama2.c file", \
+     .required = true}
 #define OPENED_ADAPTER_FLAG(o)                                                                                         \
     {"--adapter", CLI_TEXT, &(o).adapter, .words = "DIR", .help = "a LoRA adapter of the model"}
 #define OPENED_TOKENIZER_FLAG(o)                                                                                       \
     {"--tokenizer", CLI_TEXT, &(o).vocabulary, .words = "FILE",                                                        \
-     .help = "the vocabulary, if the model's folder has none"}
+     .help = "vocabulary to use if the model folder has none"}
 #define OPENED_DEVICE_FLAGS(o)                                                                                         \
     {"--device", CLI_TEXT, &(o).device, .words = "URI", .help = "see 'propane devices'"},                              \
         {"--precision", CLI_CHOICE, &(o).precision, .words = "fp32|fp16",                                              \
          .help = "precision of the device's programs"},                                                                \
         {"--weights", CLI_CHOICE, &(o).form, .words = propane_weight_forms(),                                          \
-         .help = "how matrices are stored; fp32: as --precision says; auto: on cpu as in the model's file, elsewhere " \
-                 "as --precision says"},                                                                               \
+         .help = "storage type of the matrices; fp32: the type of --precision; auto: the file's type on cpu, else "    \
+                 "that of --precision"},                                                                               \
         HOST_VERIFY_FLAG, HOST_BLAS_FLAG
-#define OPENED_THREADS_FLAG(o) {"--threads", CLI_INT, &(o).threads, 0, 256, "N", "threads; 0: one per core"}
+#define OPENED_THREADS_FLAG(o) {"--threads", CLI_INT, &(o).threads, 0, 256, "N", "number of threads; 0: one per core"}
 #define OPENED_WORK_FLAGS(o)   OPENED_DEVICE_FLAGS(o), OPENED_THREADS_FLAG(o)
 
 /* The weights, with the adapter's added. */

@@ -41,16 +41,14 @@ void train_job_deinit(train_job *j) {
 /* ---- flags ------------------------------------------------------------------------------------------------------------------- */
 
 void train_job_show_flags(train_job *j, cli_flag out[TRAIN_JOB_SHOW_FLAGS]) {
-    out[0] = (cli_flag){"--json", CLI_SWITCH, &j->json, .help = "one JSON object a line instead of text"};
+    out[0] = (cli_flag){"--json", CLI_SWITCH, &j->json, .help = "print one JSON object per line instead of text"};
     out[1] = (cli_flag){"--logdir", CLI_TEXT, &j->logdir, .words = "DIR",
-                        .help = "write TensorBoard event files into a folder with the run's name"};
-    out[2] = (cli_flag){"--report", CLI_SWITCH, &j->report,
-                        .help = "write report.html into the run's folder at the end (--no-report: none)"};
+                        .help = "write TensorBoard event files to a folder named after the run"};
+    out[2] = (cli_flag){"--report", CLI_SWITCH, &j->report, .help = "write report.html to the run folder at the end"};
     out[3] = (cli_flag){"--progress", CLI_CHOICE, &j->form, .words = PROGRESS_FORMS,
-                        .help = "bar: one line that is redrawn; plain: lines with the time; auto: a bar on a terminal"};
-    out[4] =
-        (cli_flag){"--background", CLI_SWITCH, &j->background,
-                   .help = "train at the lowest priority and pause while the machine runs on its battery or is hot"};
+                        .help = "bar: a line that is redrawn; plain: lines with the time; auto: a bar on a terminal"};
+    out[4] = (cli_flag){"--background", CLI_SWITCH, &j->background,
+                        .help = "train at the lowest priority, and pause while the machine is hot or on battery power"};
 }
 
 static propane_status train_job_set_place(void *object, const char *name, const char *value, propane_error *err) {
@@ -96,7 +94,7 @@ static propane_status train_job_flag(train_job *j, const propane_option_info *o,
                       .min = o->min,
                       .max = o->max,
                       .words = o->words,
-                      .help = config ? "a Hugging Face config.json instead of the sizes below, or options as JSON"
+                      .help = config ? "Hugging Face config.json that replaces the sizes below, or options as JSON"
                                      : o->help,
                       .standard = train_job_value(j, o->name),
                       .given = strcmp(o->name, TRAIN_JOB_RUN) == 0 ? &j->run_given : NULL,

@@ -92,11 +92,10 @@ static propane_status train_package_loaded(void *options, const char *name, cons
 
 static int train_package_parse(train_job *j, int argc, char **argv) {
     const char *none = "";
-    const cli_flag model[] = {train_job_place_flag(
-        j,
-        "a package (.mlpackage), a compiled model (.mlmodelc), an .mlmodel, MIL text; with --resume the run's folder")};
+    const cli_flag model[] = {train_job_place_flag(j, "a package (.mlpackage), a compiled model (.mlmodelc), an "
+                                                      ".mlmodel or MIL text; with --resume, the run folder")};
     cli_flag shown[1 + TRAIN_JOB_SHOW_FLAGS] = {{"--config", CLI_TEXT, &none, .words = "FILE",
-                                                 .help = "options as JSON, under the flags",
+                                                 .help = "options as JSON; flags take precedence",
                                                  .set = train_package_loaded}};
     train_job_show_flags(j, shown + 1);
     const train_flags groups[] = {
@@ -110,9 +109,9 @@ static int train_package_parse(train_job *j, int argc, char **argv) {
     return train_job_parse(
         j, argc, argv, groups, sizeof groups / sizeof groups[0],
         "train MODEL --data DIR --loss mse|cross_entropy --trainable LIST [flags]",
-        "Trains weights of a Core ML model further, in fp32, and writes the model with its new weights as a "
-        "package. Ctrl-C and SIGTERM write a checkpoint after the step at hand and end; SIGUSR1 writes one and goes "
-        "on. 'propane train --resume RUN' goes on from it bit for bit.");
+        "Fine-tunes weights of a Core ML model in fp32, and writes a package with the new weights. After Ctrl-C or "
+        "SIGTERM, the command finishes the current step, writes a checkpoint and exits. After SIGUSR1 it writes one "
+        "and continues. 'propane train --resume RUN' continues from it bit for bit.");
 }
 
 int train_package_command(int argc, char **argv) {

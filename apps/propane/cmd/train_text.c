@@ -192,10 +192,10 @@ static const train_job_kind text_kind = {
 static int train_text_parse(train_job *j, bool *power, int argc, char **argv) {
     cli_flag shown[1 + TRAIN_JOB_SHOW_FLAGS] = {
         {"--power", CLI_SWITCH, power,
-         .help = "print the joules that the machine used for each step, see 'propane power'"}};
+         .help = "print the joules that the machine used per step (see 'propane power')"}};
     train_job_show_flags(j, shown + 1);
     const cli_flag place[] = {
-        train_job_place_flag(j, "the model to start from, as --init; with --resume, the run's folder")};
+        train_job_place_flag(j, "model to start from (same as --init); with --resume, the run folder")};
     const train_flags groups[] = {
         {NULL, NULL, place, 1, NULL, 0},
         {"Text", "data", NULL, 0, NULL, 0},
@@ -203,15 +203,15 @@ static int train_text_parse(train_job *j, bool *power, int argc, char **argv) {
         {"What is trained", "learnt", NULL, 0, NULL, 0},
         {"Training", "training", NULL, 0, NULL, 0},
         {"Machine", "machine", NULL, 0, NULL, 0},
-        {"Several processes: mpirun -n N propane train ... (Open MPI)", "ranks", NULL, 0, NULL, 0},
+        {"Several processes (Open MPI): mpirun -n N propane train ...", "ranks", NULL, 0, NULL, 0},
         {"Run", "run", NULL, 0, shown, 1 + TRAIN_JOB_SHOW_FLAGS},
     };
     return train_job_parse(j, argc, argv, groups, sizeof groups / sizeof groups[0],
                            "train [MODEL] --data FILE [flags]  (a Core ML model: propane train MODEL.mlpackage --help)",
-                           "Trains a language model on a text, or fine-tunes MODEL. Every device computation is a MIL "
-                           "program. Ctrl-C and SIGTERM write a checkpoint after the batch at hand and end; SIGUSR1 "
-                           "writes one and goes on. 'propane train --resume RUN' goes on from it bit for bit, with the "
-                           "data and options that the run was begun with.");
+                           "Trains a language model on a text, or fine-tunes MODEL. All computation on a device is "
+                           "done by MIL programs. After Ctrl-C or SIGTERM, the command finishes the current batch, "
+                           "writes a checkpoint and exits. After SIGUSR1 it writes one and continues. 'propane train "
+                           "--resume RUN' continues from it bit for bit, with the run's data and options.");
 }
 
 /* Where mpirun started this process: the other ranks. Only rank 0 prints and writes. */

@@ -49,7 +49,10 @@ static void help_flag(const cli_description *d, const cli_flag *f) {
     snprintf(left, sizeof left, "%s%s%s%s%s", f->name, other ? ", " : "", other ? other : "", named ? " " : "",
              named ? f->words : "");
     cli_standard(f, standard, sizeof standard);
-    snprintf(right, sizeof right, *standard ? "%s [%s]" : "%s", f->help, standard);
+    if (f->kind == CLI_SWITCH && *standard)
+        snprintf(right, sizeof right, "%s [%s; off with --no-%s]", f->help, standard, f->name + 2);
+    else
+        snprintf(right, sizeof right, *standard ? "%s [%s]" : "%s", f->help, standard);
     printf("  %-*s", HELP_COLUMN - 2, left);
     if (strlen(left) > HELP_COLUMN - 3) printf("\n%*s", HELP_COLUMN, "");
     cli_wrap(right, HELP_COLUMN, HELP_COLUMN, HELP_WIDTH);

@@ -142,20 +142,19 @@ static void man_overview(void) {
         ".TH PROPANE 1 \"\" \"propane %s\" Propane\n.SH NAME\npropane \\- train, run and check neural networks as MIL "
         "programs\n.SH SYNOPSIS\n\\fBpropane\\fR \\fICOMMAND\\fR [\\fIflags\\fR]\n.SH DESCRIPTION\n",
         propane_version());
-    man_words(
-        "Every computation that Propane gives to a device is a MIL program, Core ML's own intermediate language. An "
-        "Apple Neural Engine compiles such programs; the cpu device runs the same ones on any machine. Nothing of "
-        "Propane has run on Apple silicon yet.");
+    man_words("All computation on a device is done by programs in MIL, Core ML's intermediate language. Apple's "
+              "compiler for the Neural Engine accepts such programs; the cpu device runs the same ones on any machine. "
+              "Propane has not yet run on Apple silicon.");
     printf("\n");
     man_list();
     printf(
-        ".SH ENVIRONMENT\n.TP\n\\fBPROPANE_THREADS\\fR\nthreads where no flag says how many; 0: one per core\n"
-        ".TP\n\\fBNO_COLOR\\fR\nany value: no colours\n"
-        ".TP\n\\fBPROPANE_PYTHON\\fR\nthe Python whose jinja2 runs chat templates that are no known format; python3\n");
+        ".SH ENVIRONMENT\n.TP\n\\fBPROPANE_THREADS\\fR\nnumber of threads if no flag sets it; 0: one per core\n"
+        ".TP\n\\fBNO_COLOR\\fR\nany value disables colours\n"
+        ".TP\n\\fBPROPANE_PYTHON\\fR\nPython with jinja2, for chat templates of unknown formats; default: python3\n");
     man_ends();
     man_examples("propane train --data book.txt --run my-run  # train a small model on a text\n"
-                 "propane generate my-run --prompt 'Once upon'  # let it write\n"
-                 "propane check Model.mlpackage --target m1,m4  # ask what is known of the engines\n");
+                 "propane generate my-run --prompt 'Once upon'  # generates text\n"
+                 "propane check Model.mlpackage --target m1,m4  # checks it against known rules\n");
 }
 
 void help_print_man(const cli_command *c) {

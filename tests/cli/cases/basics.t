@@ -1,7 +1,7 @@
 # The command itself: help, unknown words, flags.
 $ propane 2> err; code=$?; head -4 err >&2; exit $code
-2> propane trains, runs and checks neural networks as MIL programs, the ones that an
-2> Apple Neural Engine takes, on any machine.
+2> Propane trains, runs and checks neural networks as MIL programs, the form that an
+2> Apple Neural Engine compiles. It runs them on any machine.
 2> 
 2> usage: propane COMMAND [flags]
 = 2

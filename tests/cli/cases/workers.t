@@ -33,11 +33,11 @@ $ propane estimate stories110m --workers 8 --bandwidth 1T --latency 1000 | awk '
 = 0
 # what is wrong
 $ propane estimate stories110m --workers 8 --bandwidth fast
-2> propane estimate: --bandwidth is bits a second: 20M, 1G
+2> propane estimate: --bandwidth is in bits per second: 20M, 1G
 2> Try 'propane estimate --help'.
 = 2
 $ propane estimate stories110m --workers 8 --bandwidth 20X
-2> propane estimate: --bandwidth is bits a second: 20M, 1G
+2> propane estimate: --bandwidth is in bits per second: 20M, 1G
 2> Try 'propane estimate --help'.
 = 2
 $ propane estimate stories110m --workers 8 --wire int5
