@@ -58,9 +58,14 @@ static propane_status eval_buffer_create(void *impl, size_t bytes, driver_buffer
 }
 static void eval_buffer_free(void *impl, driver_buffer *buffer) { mem_pages_free(buffer->memory, buffer->bytes); }
 
+/* Above 0: the run of a program that counts it down to 0 ends as one does that Ctrl-C stops. */
+static int eval_stop_in;
+
 static propane_status eval_execute(void *impl, const driver_execution *e, propane_completion *out, propane_error *err) {
     const eval_program *p = e->program->impl;
     const mil_function *f = p->function;
+    if (eval_stop_in > 0 && --eval_stop_in == 0)
+        return propane_fail(err, PROPANE_ERR_CANCELLED, "stopped inside a program");
     arena *a = arena_create();
     mil_tensor *inputs = a ? ARENA_ARRAY(a, f->param_count + 1, mil_tensor) : NULL, *outputs = NULL;
     propane_status status = inputs ? PROPANE_OK : propane_fail_memory(err, 0);

@@ -1,0 +1,205 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Plants small errors in the code that decides (not in the kernels, which campaigns compare with slow references), and counts those
+that the tests of the same area find.
+
+    python3 tools/mutants.py [--seed N] [--count 60] [--area NAME ...]
+
+Each error is one line changed in a copy of the repository: a comparison, a connective, a sign, a constant, a condition turned
+round, a call left out. The area's own tests run then (tests/run.sh with the names of AREAS). The script prints each survivor as a
+diff, then a count per area, and exits with 1 below 90 %. A survivor is a test that is missing, unless the change means the same.
+Errors that do not compile are drawn again. A run that takes longer than four times the clean one counts as found.
+"""
+import argparse
+import glob
+import os
+import random
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+# What decides, and the tests beside it: files, then names for tests/run.sh.
+AREAS = {
+    'training loop': (
+        ['src/train/train_run.c', 'src/train/imported_run.c', 'src/lm/run/language_run.c', 'src/train/restart.c'],
+        ['train/test_language_run', 'train/test_imported_run', 'api/test_api_trainer', 'cli/cases/train_run', 'cli/cases/best',
+         'cli/cases/resume', 'cli/cases/trainer', 'cli/cases/tune', 'cli/cases/wrong_train', 'cli/cases/train_data', 'cli/cases/overlap']),
+    'checkpoint': (
+        ['src/train/checkpoint.c', 'src/train/checkpoint_metadata.c', 'src/train/top_checkpoints.c', 'src/lm/run/run_folder.c'],
+        ['train/test_language_run', 'train/test_imported_run', 'api/test_api_trainer', 'cli/cases/best', 'cli/cases/resume',
+         'cli/cases/damage', 'cli/cases/train_run', 'cli/cases/moments', 'cli/cases/tune', 'cli/cases/trainer']),
+    'options': (
+        ['src/train/train_options.c', 'apps/propane/flags.c', 'apps/propane/flag_names.c', 'src/train/weight_mode_check.c'],
+        ['train/test_options', 'cli/cases/options', 'cli/cases/basics', 'cli/cases/help', 'cli/cases/wrong', 'cli/cases/train_run',
+         'cli/cases/ane.t', 'cli/cases/completion']),
+    'serve': (
+        ['apps/serve/*.c'],
+        ['serve/test_', 'cli/cases/serve', 'cli/cases/responses']),
+    'queue': (
+        ['src/core/device/*.c'],
+        ['device/test_queue', 'drivers/test_cpu', 'drivers/test_null', 'drivers/test_runner', 'drivers/test_sim',
+         'drivers/test_example', 'api/test_api_many', 'api/test_api_session', 'api/test_api_threads']),
+}
+
+SWAPS = [(' < ', ' <= '), (' <= ', ' < '), (' > ', ' >= '), (' >= ', ' > '), (' == ', ' != '), (' != ', ' == '), (' && ', ' || '),
+         (' || ', ' && '), (' + ', ' - '), (' - ', ' + '), ('true', 'false'), ('false', 'true')]
+
+
+def code_of(line, inside):
+    """The line with strings and comments blanked, at the same places; and whether a comment goes on behind it."""
+    out, i = [], 0
+    while i < len(line):
+        if inside:
+            end = line.find('*/', i)
+            stop = len(line) if end < 0 else end + 2
+            inside = end < 0
+            out.append(' ' * (stop - i))
+            i = stop
+        elif line.startswith('/*', i):
+            inside = True
+        elif line.startswith('//', i):
+            out.append(' ' * (len(line) - i))
+            i = len(line)
+        elif line[i] in '"\'':
+            end = i + 1
+            while end < len(line) and line[end] != line[i]:
+                end += 2 if line[end] == '\\' else 1
+            out.append(' ' * (min(end, len(line) - 1) + 1 - i))
+            i = end + 1
+        else:
+            out.append(line[i])
+            i += 1
+    return ''.join(out), inside
+
+
+def changes(line, code):
+    """(from, to, text) for each error that fits the line."""
+    if code.startswith(('#', '}', '    case ')) or 'assert(' in code:
+        return
+    for old, new in SWAPS:
+        for m in re.finditer(re.escape(old) if old[0] == ' ' else r'\b%s\b' % old, code):
+            yield m.start(), m.end(), new
+    for m in re.finditer(r'\bif \(', code):
+        depth, end = 1, m.end()
+        while end < len(code) and depth:
+            depth += {'(': 1, ')': -1}.get(code[end], 0)
+            end += 1
+        if not depth:
+            yield m.end(), end - 1, '!(%s)' % line[m.end():end - 1]
+    if not re.match(r'\s*(static|const|enum|extern|struct|typedef)\b', code):
+        for m in re.finditer(r'(?<![\w.\[])(\d+)(?![\w.\]])', code):
+            yield m.start(), m.end(), str(int(m.group()) + 1)
+    m = re.match(r'(    +)([a-z_]+\(.*\)|[\w.>\[\]-]+ [-+|&]?= .*);\s*$', code)
+    if m and not re.match(r'\s*(return|free)\b', code):
+        yield m.start(2), m.end(), ';'
+
+
+def places(files):
+    """(path, line number, from, to, text), everything that could be planted inside functions of these files."""
+    found = []
+    for path in files:
+        inside = False
+        for number, line in enumerate(open(path).read().split('\n')):
+            code, inside = code_of(line, inside)
+            if code.startswith(' '):
+                found += [(path, number, *change) for change in changes(line, code)]
+    return found
+
+
+class Copy:
+    """A copy of the repository with its release build, so that an unchanged file is not compiled again."""
+
+    def __init__(self, root, folder):
+        self.folder = os.path.join(folder, 'copy')
+        build = os.path.join(root, 'build')
+        shutil.copytree(root, self.folder, symlinks=True, ignore=lambda at, names: [
+            n for n in names if n in ('.git', '__pycache__') or (at == build and n != 'release')])
+
+    def run(self, command, limit):
+        """The exit code; None: it took longer than `limit` seconds."""
+        child = subprocess.Popen(command, cwd=self.folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
+        try:
+            return child.wait(limit)
+        except subprocess.TimeoutExpired:
+            return None
+        finally:
+            try:
+                os.killpg(child.pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+            child.wait()
+
+    def builds(self, names):
+        programs = ['build/release/' + f[:-2] for f in sorted(glob.glob('tests/*/test_*.c')) if any(n in f for n in names)]
+        return self.run(['make', '-s', '-j2', 'build/release/propane', *programs], 900) == 0
+
+    def passes(self, names, limit):
+        return self.run(['sh', 'tests/run.sh', 'build/release', *names], limit) == 0
+
+
+def planted(copy, place, then):
+    """Plants one error, and takes it out again whatever `then` does."""
+    path, number, start, end, text = place
+    file = os.path.join(copy.folder, path)
+    with open(file) as f:
+        before = f.read()
+    lines = before.split('\n')
+    lines[number] = lines[number][:start] + text + lines[number][end:]
+    try:
+        with open(file, 'w') as f:
+            f.write('\n'.join(lines))
+        return then()
+    finally:
+        with open(file, 'w') as f:
+            f.write(before)
+
+
+def shown(place):
+    path, number, start, end, text = place
+    line = open(path).read().split('\n')[number]
+    return '%s:%d\n    - %s\n    + %s' % (path, number + 1, line.strip(), (line[:start] + text + line[end:]).strip())
+
+
+def area_run(copy, area, count, draw):
+    """How many of `count` errors in one area its tests find."""
+    files, names = AREAS[area]
+    candidates = places(sorted(f for pattern in files for f in glob.glob(pattern)))
+    began = time.monotonic()
+    if not copy.builds(names) or not copy.passes(names, 1800):
+        sys.exit('mutants.py: the tests of "%s" fail without any error planted' % area)
+    limit, found, tried = 60 + 4 * (time.monotonic() - began), 0, 0
+    while tried < count and candidates:
+        place = candidates.pop(draw.randrange(len(candidates)))
+        died = planted(copy, place, lambda: None if not copy.builds(names) else not copy.passes(names, limit))
+        if died is None:
+            continue
+        tried, found = tried + 1, found + died
+        if not died:
+            print('%s: not found\n  %s' % (area, shown(place)), flush=True)
+    return found, tried
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split('\n\n')[0])
+    parser.add_argument('--seed', type=int, default=1)
+    parser.add_argument('--count', type=int, default=60, help='errors to plant, the same number per area')
+    parser.add_argument('--area', action='append', choices=sorted(AREAS))
+    options = parser.parse_args()
+    areas = options.area or list(AREAS)
+    found = tried = 0
+    with tempfile.TemporaryDirectory(prefix='propane-mutants.') as folder:
+        copy = Copy(os.getcwd(), folder)
+        for area in areas:
+            f, t = area_run(copy, area, -(-options.count // len(areas)), random.Random('%d %s' % (options.seed, area)))
+            print('%-14s %d of %d found' % (area, f, t), flush=True)
+            found, tried = found + f, tried + t
+    print('%d of %d found, %.0f %%' % (found, tried, 100 * found / max(1, tried)))
+    return 0 if found >= 0.9 * tried else 1
+
+
+if __name__ == '__main__':
+    sys.exit(main())
