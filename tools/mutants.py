@@ -27,7 +27,8 @@ AREAS = {
     'training loop': (
         ['src/train/train_run.c', 'src/train/imported_run.c', 'src/lm/run/language_run.c', 'src/train/restart.c'],
         ['train/test_language_run', 'train/test_imported_run', 'api/test_api_trainer', 'cli/cases/train_run', 'cli/cases/best',
-         'cli/cases/resume', 'cli/cases/trainer', 'cli/cases/tune', 'cli/cases/wrong_train', 'cli/cases/train_data', 'cli/cases/overlap']),
+         'cli/cases/resume', 'cli/cases/trainer', 'cli/cases/tune', 'cli/cases/wrong_train', 'cli/cases/train_data', 'cli/cases/overlap',
+         'cli/cases/estimate']),
     'checkpoint': (
         ['src/train/checkpoint.c', 'src/train/checkpoint_metadata.c', 'src/train/top_checkpoints.c', 'src/lm/run/run_folder.c'],
         ['train/test_language_run', 'train/test_imported_run', 'api/test_api_trainer', 'cli/cases/best', 'cli/cases/resume',
