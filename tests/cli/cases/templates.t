@@ -12,3 +12,8 @@ $ echo hi | PROPANE_PYTHON=true propane chat m --count 4
 = 1
 $ echo hi | propane chat m --chat plain --count 4 > log 2>&1
 = 0
+# a run that begins with a model keeps its template, from the model's folder or from that of its file
+$ for m in m m/model.safetensors; do propane train --data ids --tokenizer v.json --init $m --context 64 --batch 4 --steps 1 --eval-batches 2 --run kept > log; cmp m/tokenizer_config.json kept/tokenizer_config.json && echo same; rm -rf kept; done
+> same
+> same
+= 0
