@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Owns the reading of plans. Keys: coremltools' MLComputePlan as public scripts write it out (preferred_compute_device), Swift's
- * Codable structures (preferredComputeDevice), the delegate of ExecuTorch (preferredComputeUnit), short ones (preferred, device).
+ * Codable structures (preferredComputeDevice), the delegate of ExecuTorch (preferredComputeUnit), Xcode's performance reports
+ * (deviceUsage and deviceType, as in troobit/medata, segmenter-foundation/artifacts), short ones (preferred, device).
  */
 #include "ane/chip/compute_plan.h"
 
@@ -75,13 +76,21 @@ static compute_device plan_device(const char *name) {
     return strcasestr(name, "cpu") || strcasestr(name, "bnns") ? COMPUTE_CPU : COMPUTE_NONE;
 }
 
-/* A name, or Swift's form of an enumeration, {"neuralEngine": {...}}, or an object that says its type. */
+/* A name; an object that says its type; Swift's form of an enumeration, {"neuralEngine": {}}, alone or, as Xcode's
+ * reports have it, inside an object, {"deviceType": {"neuralEngine": {}}}: there the innermost key is the name. */
 static const char *plan_device_text(const json_t *v) {
     static const char *const keys[] = {"type", "name", "kind", "device", NULL};
-    if (json_is_string(v)) return json_string_value(v);
-    if (!json_is_object(v)) return NULL;
-    const char *said = plan_text(v, keys);
-    return said ? said : json_object_iter_key(json_object_iter((json_t *)(uintptr_t)v));
+    const char *name = json_string_value(v);
+    for (int depth = 0; depth < PLAN_DEPTH && json_object_size(v) > 0; depth++) {
+        const char *said = plan_text(v, keys);
+        if (said) return said;
+        void *first = json_object_iter((json_t *)(uintptr_t)v);
+        name = json_object_iter_key(first);
+        if (plan_device(name) != COMPUTE_NONE) return name;
+        v = json_object_iter_value(first);
+        if (json_is_string(v)) return json_string_value(v);
+    }
+    return name;
 }
 
 static const char *plan_without_opset(const char *op) {

@@ -15,8 +15,14 @@ $ propane check m.mil --path coreml --target m4 --plan swift.json | sed -n '/^pl
 >   relu 'd': the plan says GPU; check says engine
 = 0
 
-# ExecuTorch's form, in a folder as Xcode writes reports, as JSON; one operation is missing and one is strange.
-$ propane check m.mil --path coreml --target m4 --plan r.mlperf --json | sed -n '/"plan": {/,$p'
+# Xcode's performance report: a folder, and devices as objects in objects.
+$ propane check m.mil --path coreml --target m4 --plan r.mlperf | sed -n '/^plan of/,$p'
+> plan of 'main': 4 operations, 2 on the engine, 1 on the GPU, 1 on the CPU; check says the same of 3 and differs at 1
+>   relu 'd': the plan says GPU, which prefers it to the engine (cost 0.25); check says engine
+= 0
+
+# ExecuTorch's form, as JSON; one operation is missing and one is strange.
+$ propane check m.mil --path coreml --target m4 --plan executorch.json --json | sed -n '/"plan": {/,$p'
 >  "plan": {
 >   "function": "main",
 >   "operations": 4,
