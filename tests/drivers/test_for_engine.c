@@ -50,6 +50,46 @@ static const char attention[] = ENGINE_PROGRAM("tensor<fp16, [1, 2, 3, 4]> x, te
                                                "key = z, value = z, attn_mask = m);\n",
                                                "y");
 
+static const char rms[] =
+    ENGINE_PROGRAM("tensor<fp16, [2, 1024]> x",
+                   "        tensor<fp16, [2, 1024]> q = square(x = x);\n"
+                   "        tensor<fp16, [2, 1]> m = reduce_mean(x = q, axes = [-1], keep_dims = true);\n"
+                   "        tensor<fp16, [2, 1]> a = add(x = m, y = fp16(0x1p-10));\n"
+                   "        tensor<fp16, [2, 1]> r = rsqrt(x = a);\n"
+                   "        tensor<fp16, [2, 1024]> y = mul(x = r, y = x);\n",
+                   "y");
+static const char rms_by_root[] =
+    ENGINE_PROGRAM("tensor<fp16, [2, 1024]> x",
+                   "        tensor<fp16, [2, 1024]> q = mul(x = x, y = x);\n"
+                   "        tensor<fp16, [2, 1]> m = reduce_mean(x = q, axes = [1], keep_dims = true);\n"
+                   "        tensor<fp16, [2, 1]> r = sqrt(x = m);\n"
+                   "        tensor<fp16, [2, 1024]> y = real_div(x = x, y = r);\n",
+                   "y");
+static const char rms_of_another[] =
+    ENGINE_PROGRAM("tensor<fp16, [2, 1024]> x, tensor<fp16, [2, 1024]> z",
+                   "        tensor<fp16, [2, 1024]> q = mul(x = z, y = z);\n"
+                   "        tensor<fp16, [2, 1]> m = reduce_mean(x = q, axes = [1], keep_dims = true);\n"
+                   "        tensor<fp16, [2, 1]> r = rsqrt(x = m);\n"
+                   "        tensor<fp16, [2, 1024]> y = mul(x = x, y = r);\n",
+                   "y");
+#define HARDSWISH(body)                                                                                                \
+    ENGINE_PROGRAM(                                                                                                    \
+        "tensor<fp16, [3, 4]> x",                                                                                      \
+        "        tensor<fp16, [4, 2]> w = const()[name = string(\"w\"), val = tensor<fp16, [4, 2]>([[1, "              \
+        "-1], [2, 0.5], [3, 0], [4, 2]])];\n"                                                                          \
+        "        tensor<fp16, [2]> b = const()[name = string(\"b\"), val = tensor<fp16, [2]>([0.5, -2])];\n"           \
+        "        tensor<fp16, [3, 2]> m = matmul(x = x, y = w);\n"                                                     \
+        "        tensor<fp16, [3, 2]> p = add(x = m, y = b);\n" body,                                                  \
+        "y")
+static const char hardswish_of_torch[] =
+    HARDSWISH("        tensor<fp16, [3, 2]> t = thresholded_relu(x = p, alpha = fp16(-3));\n"
+              "        tensor<fp16, [3, 2]> h = sigmoid_hard(x = t, alpha = fp16(0x1.554p-3), beta = fp16(0.5));\n"
+              "        tensor<fp16, [3, 2]> y = mul(x = t, y = h);\n");
+static const char hardswish_by_hand[] = HARDSWISH("        tensor<fp16, [3, 2]> t = add(x = p, y = fp16(3));\n"
+                                                  "        tensor<fp16, [3, 2]> c = relu6(x = t);\n"
+                                                  "        tensor<fp16, [3, 2]> h = mul(x = c, y = fp16(0x1.554p-3));\n"
+                                                  "        tensor<fp16, [3, 2]> y = mul(x = h, y = p);\n");
+
 static const struct engine_case {
     const char *id, *text; /* text NULL: tests/chip/cases/ID.bad.mil and ID.good.mil */
     const char *said;      /* in the report; NULL: nothing is rewritten */
@@ -68,6 +108,13 @@ static const struct engine_case {
     {"transpose", transpose, "transpose", 0, 1, 0, 0},
     {"scattered", scattered, NULL, 0, 1, 0, 0},
     {"product", product, "product of five axes", -1, 0.01f, 0.5, 2e-3},
+    {"rms", rms, "RMSNorm", -12, 0.1f, 0, 2e-3},
+    {"rms of large numbers", rms, "RMSNorm", 60000, -500, 0, 2e-3},
+    {"rms of zeros", rms, "RMSNorm", 0, 0, 0, 0},
+    {"rms by its root", rms_by_root, "RMSNorm", -12, 0.1f, 0, 2e-3},
+    {"rms of another", rms_of_another, NULL, -12, 0.1f, 2, 0},
+    {"hardswish of torch", hardswish_of_torch, "hardswish", -2, 0.4f, 0, 2e-3},
+    {"hardswish by hand", hardswish_by_hand, "hardswish", -2, 0.4f, 0, 2e-3},
     {"attention", attention, "attention's mask", -1, 0.1f, 0.5, 2e-3},
 };
 

@@ -46,6 +46,13 @@ static int engine_reads(const mil_function *f, const mil_value *v) {
     return count;
 }
 
+static bool engine_is_found(const char *rule, const mil_op *op) {
+    char message[CHIP_TEXT_BYTES];
+    if (!*rule) return true;
+    const chip_limit *l = chip_limit_find(rule);
+    return l->check(&(chip_view){.limit = l, .op = op}, message);
+}
+
 /* ---- numbers ---------------------------------------------------------------------------------------------------------------- */
 
 /* max(x, 0) + log(1 + exp(-|x|)) */
@@ -175,22 +182,120 @@ static mil_value *engine_wide_product(engine_site *s, const mil_op *product) {
     return op ? op->results[0] : NULL;
 }
 
-/* The product, the sigmoid and their product on four axes; nothing may stand between them. */
+enum { WIDE_VALUES = 16 };
+
+/* Values of two axes, and what stands for them on four. */
+typedef struct engine_wide_values {
+    const mil_value *from[WIDE_VALUES];
+    mil_value *to[WIDE_VALUES];
+    int count;
+} engine_wide_values;
+
+static mil_value *engine_widen(engine_site *s, engine_wide_values *w, mil_value *v);
+
+/* An operation of one number each, on four axes: its operands that are computed are widened, constants broadcast as they did. */
+static mil_value *engine_widen_map(engine_site *s, engine_wide_values *w, const mil_op *op) {
+    static const mil_opcode codes[] = {MIL_OP_add,  MIL_OP_mul,          MIL_OP_real_div,        MIL_OP_relu6,
+                                       MIL_OP_clip, MIL_OP_sigmoid_hard, MIL_OP_thresholded_relu};
+    mil_argument given[4];
+    mil_value *values[4];
+    bool known = op->info->param_count <= 4;
+    int count = 0;
+    for (size_t i = 0; known && i <= sizeof codes / sizeof codes[0]; i++) {
+        if (i == sizeof codes / sizeof codes[0]) return NULL;
+        if (codes[i] == op->info->code) break;
+    }
+    for (int k = 0; known && k < op->info->param_count; k++) {
+        if (!op->operands[k].count) continue;
+        values[count] = engine_widen(s, w, op->operands[k].values[0]);
+        known = values[count] != NULL;
+        given[count] = (mil_argument){op->info->params[k].name, 1, &values[count]};
+        count++;
+    }
+    const mil_op *made = known ? mil_build_op(&s->b, op->info->code, NULL, given, count) : NULL;
+    return made ? made->results[0] : NULL;
+}
+
+/* NULL: it does not come from one product through such operations alone. */
+static mil_value *engine_widen(engine_site *s, engine_wide_values *w, mil_value *v) {
+    if (v->constant) return v;
+    for (int i = 0; i < w->count; i++)
+        if (w->from[i] == v) return w->to[i];
+    if (!v->def || w->count == WIDE_VALUES || v->type.rank > 2) return NULL;
+    mil_value *wide = engine_wide_product(s, v->def);
+    if (!wide) wide = engine_widen_map(s, w, v->def);
+    if (!wide || w->count == WIDE_VALUES) return NULL;
+    w->from[w->count] = v;
+    w->to[w->count++] = wide;
+    return wide;
+}
+
+/* The product and all that follows it, up to the hardswish's own mul. */
 static mil_value *engine_hardswish(engine_site *s) {
-    const mil_op *left = mil_in(s->op, "x")->def;
-    const bool first = left && left->info->code == MIL_OP_sigmoid_hard;
-    const mil_value *v = mil_in(s->op, first ? "y" : "x");
-    const mil_op *hard = mil_in(s->op, first ? "x" : "y")->def;
-    mil_value *wide = v->def && v->type.rank == 2 ? engine_wide_product(s, v->def) : NULL;
-    if (!wide) return NULL;
-    mil_value *alpha = mil_in(hard, "alpha"), *beta = mil_in(hard, "beta");
-    mil_argument given[3] = {{"x", 1, &wide}};
-    int count = 1;
-    if (alpha) given[count++] = (mil_argument){"alpha", 1, &alpha};
-    if (beta) given[count++] = (mil_argument){"beta", 1, &beta};
-    const mil_op *gate = mil_build_op(&s->b, MIL_OP_sigmoid_hard, NULL, given, count);
-    mil_value *y = gate ? engine_pair(s, MIL_OP_mul, wide, gate->results[0]) : NULL;
-    return y ? mil_build_reshape(&s->b, y, v->type.dim, v->type.rank) : NULL;
+    engine_wide_values w = {.count = 0};
+    const mil_type *type = &s->op->results[0]->type;
+    mil_value *y = type->rank == 2 ? engine_widen_map(s, &w, s->op) : NULL;
+    return y ? mil_build_reshape(&s->b, y, type->dim, type->rank) : NULL;
+}
+
+/* ---- norms ------------------------------------------------------------------------------------------------------------------ */
+
+static bool engine_made_by(const mil_value *v, mil_opcode code) { return v && v->def && v->def->info->code == code; }
+
+static bool engine_is_square_of(const mil_value *v, const mil_value *x) {
+    if (engine_made_by(v, MIL_OP_square)) return mil_in(v->def, "x") == x;
+    if (engine_made_by(v, MIL_OP_mul)) return mil_in(v->def, "x") == x && mil_in(v->def, "y") == x;
+    const mil_value *y = engine_made_by(v, MIL_OP_pow) ? mil_in(v->def, "y") : NULL;
+    return y && mil_in(v->def, "x") == x && y->constant && y->constant->data && mil_type_count(&y->type) == 1 &&
+           mil_const_f64(y->constant, 0) == 2;
+}
+
+typedef struct engine_norm {
+    mil_value *x, *epsilon;    /* the epsilon that is added to the mean; NULL: none is */
+    const mil_op *mean, *root; /* reduce_mean; rsqrt, or sqrt that is divided by */
+} engine_norm;
+
+/* x * rsqrt(mean(x^2) + e), or x / sqrt(mean(x^2) + e). */
+static bool engine_read_norm(const mil_op *op, engine_norm *n) {
+    const bool quotient = op->info->code == MIL_OP_real_div;
+    for (int k = 0; k < (quotient ? 1 : 2); k++) {
+        mil_value *root = mil_in(op, k ? "x" : "y");
+        *n = (engine_norm){.x = mil_in(op, k ? "y" : "x"), .root = root->def};
+        if (!engine_made_by(root, quotient ? MIL_OP_sqrt : MIL_OP_rsqrt)) continue;
+        mil_value *mean = mil_in(root->def, "x");
+        if (engine_made_by(mean, MIL_OP_add) && mil_type_count(&mil_in(mean->def, "y")->type) == 1 &&
+            mil_in(mean->def, "y")->constant) {
+            n->epsilon = mil_in(mean->def, "y");
+            mean = mil_in(mean->def, "x");
+        }
+        if (!engine_made_by(mean, MIL_OP_reduce_mean) || !engine_is_square_of(mil_in(mean->def, "x"), n->x)) continue;
+        n->mean = mean->def;
+        return mean->type.rank == n->x->type.rank;
+    }
+    return false;
+}
+
+/* With m = max(|x|, 1): x/m * rsqrt(mean((x/m)^2) + e/m/m). The same in exact arithmetic; the epsilon is divided, too, as in
+ * apple/coremltools pull request 2822, and a row of zeros stays one. */
+static mil_value *engine_rms_norm(engine_site *s) {
+    engine_norm n;
+    bool member[MIL_MAX_RANK];
+    int64_t axes[MIL_MAX_RANK];
+    int count = 0;
+    double own = 0;
+    if (!engine_read_norm(s->op, &n) || !engine_is_found("N5", n.mean)) return NULL;
+    if (mil_attr_axes(n.mean, "axes", n.x->type.rank, member, NULL) != PROPANE_OK) return NULL;
+    if (n.root->info->code == MIL_OP_rsqrt && mil_attr_float(n.root, "epsilon", &own, NULL) != PROPANE_OK) return NULL;
+    for (int k = 0; k < n.x->type.rank; k++)
+        if (member[k]) axes[count++] = k;
+    mil_value *most = mil_build_reduce(&s->b, MIL_OP_reduce_max, engine_unary(s, MIL_OP_abs, n.x), axes, count, true);
+    mil_value *m = mil_build_binary_scalar(&s->b, MIL_OP_maximum, most, 1);
+    mil_value *x = engine_pair(s, MIL_OP_real_div, n.x, m);
+    mil_value *mean = mil_build_reduce(&s->b, MIL_OP_reduce_mean, engine_pair(s, MIL_OP_mul, x, x), axes, count, true);
+    const double added = n.epsilon ? mil_const_f64(n.epsilon->constant, 0) : 0;
+    mil_value *e = m ? mil_build_scalar(&s->b, m->type.dtype, added + own) : NULL;
+    e = engine_pair(s, MIL_OP_real_div, engine_pair(s, MIL_OP_real_div, e, m), m);
+    return engine_pair(s, MIL_OP_mul, x, engine_call(s, MIL_OP_rsqrt, engine_pair(s, MIL_OP_add, mean, e)));
 }
 
 /* ---- layout ----------------------------------------------------------------------------------------------------------------- */
@@ -274,6 +379,8 @@ static const struct {
     {MIL_OP_softplus, "N1", "N1", "softplus as max(x, 0) + log(1 + exp(-abs(x)))", engine_softplus},
     {MIL_OP_reduce_log_sum_exp, "N2", "N2", "logsumexp with the maximum subtracted", engine_log_sum_exp},
     {MIL_OP_log, "N4", "N4", "log of a softmax as x - max - log(sum(exp(x - max)))", engine_log_softmax},
+    {MIL_OP_mul, "", "N5", "an RMSNorm with its row divided by its largest element", engine_rms_norm},
+    {MIL_OP_real_div, "", "N5", "an RMSNorm with its row divided by its largest element", engine_rms_norm},
     {MIL_OP_softmax, "N6", "N6", "a mask of minus infinity as -10000", engine_mask},
     {MIL_OP_scaled_dot_product_attention, "N6", "N6", "an attention's mask of minus infinity as -10000", engine_mask},
     {MIL_OP_mul, "N7", "N7", "linear and hardswish on four axes", engine_hardswish},
@@ -283,13 +390,6 @@ static const struct {
     {MIL_OP_linear, "", "A8", "linear as a 1 x 1 convolution", engine_linear},
 };
 enum { ENGINE_ROWS = sizeof engine_rows / sizeof engine_rows[0] };
-
-static bool engine_is_found(const char *rule, const mil_op *op) {
-    char message[CHIP_TEXT_BYTES];
-    if (!*rule) return true;
-    const chip_limit *l = chip_limit_find(rule);
-    return l->check(&(chip_view){.limit = l, .op = op}, message);
-}
 
 /* The new value takes the old one's place, and its name, by which it may be an output. */
 static propane_status engine_replace(mil_function *f, mil_op *op, mil_value *with, propane_error *err) {

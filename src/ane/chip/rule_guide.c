@@ -43,11 +43,17 @@ bool chip_rule_stride_factors(const chip_view *view, char out[CHIP_TEXT_BYTES]) 
     return false;
 }
 
+/* The guide's pairs: 2 with 3, 4, 8 or 9; small ones are not its subject. */
+static bool rule_guide_pair(int64_t a, int64_t b) {
+    const int64_t low = a < b ? a : b, high = a < b ? b : a;
+    return high <= 2 || (low == 2 && (high == 3 || high == 4 || high == 8 || high == 9));
+}
+
 bool chip_rule_unequal_strides(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     int64_t list[MIL_MAX_RANK * 2];
     const int count = rule_guide_list(view->op, "strides", list);
     for (int i = 1; i < count; i++)
-        if (list[i] != list[0])
+        if (list[i] != list[0] && !rule_guide_pair(list[0], list[i]))
             return chip_found(out, "the strides are %lld and %lld", (long long)list[0], (long long)list[i]);
     return false;
 }
@@ -79,7 +85,8 @@ bool chip_rule_long_kernel(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
 
 /* ---- layout ----------------------------------------------------------------------------------------------------------------- */
 
-/* Rows are padded to 64 bytes, so a short last axis wastes most of them. The worst tensor is named. */
+/* Rows are padded to 64 bytes, so a short last axis wastes most of them. The worst tensor is named. Weights have a layout of their
+ * own, also those that are stored compressed. */
 bool chip_rule_padded_rows(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     enum { WORTH = 1 << 18 };
     const mil_value *worst = NULL;
@@ -89,7 +96,7 @@ bool chip_rule_padded_rows(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
             const mil_value *v = op->results[i];
             const int rank = v->type.rank;
             if (rank < 3 || v->type.dtype != MIL_fp16 || mil_type_is_open(&v->type) ||
-                v->type.container != MIL_TENSOR || v->constant)
+                v->type.container != MIL_TENSOR || chip_is_constant(v))
                 continue;
             const int64_t own = mil_type_bytes(&v->type), padded = (int64_t)chip_surface_bytes(&v->type, 0);
             if ((double)v->type.dim[rank - 1] < view->limit->value && padded - own > waste) {
@@ -155,10 +162,20 @@ bool chip_rule_two_large_attentions(const chip_view *view, char out[CHIP_TEXT_BY
     for (const mil_op *op = view->function->first; op; op = op->next) {
         if (op->info->code != MIL_OP_scaled_dot_product_attention) continue;
         const mil_type *key = &mil_in(op, "key")->type;
-        found += (double)key->dim[key->rank - 1] >= view->limit->value && key->dim[key->rank - 2] >= KEYS;
+        found += (double)key->dim[key->rank - 1] > view->limit->value && key->dim[key->rank - 2] >= KEYS;
     }
-    return found >= 2 && chip_found(out, "%d attentions with heads of %.0f elements and more than %d keys", found,
-                                    view->limit->value, KEYS);
+    return found >= 2 && chip_found(out, "%d attentions with heads of more than %.0f elements and %d keys or more",
+                                    found, view->limit->value, KEYS);
+}
+
+/* A query that is a parameter has nothing in front of it that would be fused. */
+bool chip_rule_queries_of_large_heads(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
+    const mil_value *query = mil_in(view->op, "query");
+    const mil_type *t = &query->type;
+    return query->def && !chip_is_constant(query) && t->dtype == MIL_fp16 && t->dim[t->rank - 2] >= 2 &&
+           (double)t->dim[t->rank - 1] > view->limit->value &&
+           chip_found(out, "%lld queries with heads of %lld elements", (long long)t->dim[t->rank - 2],
+                      (long long)t->dim[t->rank - 1]);
 }
 
 bool chip_rule_palette_beside_state(const chip_view *view, char out[CHIP_TEXT_BYTES]) {

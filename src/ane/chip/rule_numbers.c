@@ -83,11 +83,31 @@ static bool rule_numbers_is_square(const mil_value *v) {
     return y && y->constant && y->constant->data && mil_type_count(&y->type) == 1 && mil_const_f64(y->constant, 0) == 2;
 }
 
-bool chip_rule_mean_of_squares(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
+/* `wide`: of at least as many terms as the row says. */
+static bool rule_numbers_mean_of_squares(const chip_view *view, bool wide, char out[CHIP_TEXT_BYTES]) {
     const mil_value *x = rule_numbers_main(view->op);
     if (!rule_numbers_is_half(view->op) || !rule_numbers_is_square(x)) return false;
-    return chip_range_of(x).high >= view->limit->value * view->limit->value &&
-           chip_found(out, "'%.60s' are squares in fp16, which overflow from 256 on", x->name);
+    const double terms =
+        (double)mil_type_count(&x->type) / fmax((double)mil_type_count(&view->op->results[0]->type), 1);
+    return (terms >= view->limit->value) == wide && chip_range_of(x).high >= -HALF_LOWEST &&
+           chip_found(out, "'%.60s' are squares in fp16, which overflow from 256 on, %.0f in a mean", x->name, terms);
+}
+
+bool chip_rule_mean_of_squares(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
+    return rule_numbers_mean_of_squares(view, true, out);
+}
+
+bool chip_rule_short_mean_of_squares(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
+    return rule_numbers_mean_of_squares(view, false, out);
+}
+
+/* What keeps a row of zeros from 0/0: a maximum, something added, a clip. Then the divisor is no reduce_max itself. */
+bool chip_rule_own_maximum(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
+    const mil_value *x = mil_in(view->op, "x"), *most = mil_in(view->op, "y");
+    if (!rule_numbers_made_by(most, MIL_OP_reduce_max)) return false;
+    const mil_value *of = mil_in(most->def, "x");
+    return rule_numbers_made_by(of, MIL_OP_abs) && mil_in(of->def, "x") == x &&
+           chip_found(out, "'%.60s' is divided by its own largest element", chip_value_name(x));
 }
 
 /* ---- masks ------------------------------------------------------------------------------------------------------------------ */
@@ -144,17 +164,41 @@ bool chip_rule_compared_with_itself(const chip_view *view, char out[CHIP_TEXT_BY
            chip_found(out, "'%.60s' is compared with itself, as a test for NaN", chip_value_name(x));
 }
 
+/* The other factor of a product with one number; NULL: it is none. */
+static const mil_value *rule_numbers_scaled(const mil_value *v) {
+    const mil_op *op = v ? v->def : NULL;
+    if (!op || (op->info->code != MIL_OP_mul && op->info->code != MIL_OP_real_div)) return NULL;
+    const mil_value *x = mil_in(op, "x"), *y = mil_in(op, "y");
+    if (y->constant && mil_type_count(&y->type) == 1) return x;
+    return op->info->code == MIL_OP_mul && x->constant && mil_type_count(&x->type) == 1 ? y : NULL;
+}
+
+/* Between 0 and something, along x + 3: sigmoid_hard, relu6 or a clip, also divided by 6. NULL: it is no such gate. */
+static const mil_value *rule_numbers_hard_gate(const mil_value *v) {
+    if (rule_numbers_made_by(v, MIL_OP_sigmoid_hard)) return mil_in(v->def, "x");
+    const mil_value *whole = rule_numbers_scaled(v);
+    if (whole) v = whole;
+    if (!rule_numbers_made_by(v, MIL_OP_relu6) && !rule_numbers_made_by(v, MIL_OP_clip)) return NULL;
+    const mil_value *shifted = mil_in(v->def, "x");
+    return rule_numbers_made_by(shifted, MIL_OP_add) && chip_is_constant(mil_in(shifted->def, "y"))
+               ? mil_in(shifted->def, "x")
+               : NULL;
+}
+
+/* coremltools writes torch's hardswish with a thresholded_relu in front of both sides. */
+static bool rule_numbers_is_product(const mil_value *v) {
+    while (rule_numbers_made_by(v, MIL_OP_add) || rule_numbers_made_by(v, MIL_OP_thresholded_relu))
+        v = mil_in(v->def, "x");
+    return rule_numbers_made_by(v, MIL_OP_linear) || rule_numbers_made_by(v, MIL_OP_matmul);
+}
+
 bool chip_rule_flat_hardswish(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     const mil_value *pair[] = {mil_in(view->op, "x"), mil_in(view->op, "y")};
     for (int i = 0; i < 2; i++) {
         const mil_value *v = pair[1 - i];
-        if (!rule_numbers_made_by(pair[i], MIL_OP_sigmoid_hard) || mil_in(pair[i]->def, "x") != v) continue;
-        const mil_value *from = v;
-        while (rule_numbers_made_by(from, MIL_OP_add)) from = mil_in(from->def, "x");
-        const bool product = rule_numbers_made_by(from, MIL_OP_linear) || rule_numbers_made_by(from, MIL_OP_matmul);
-        if (product && v->type.rank <= 2)
-            return chip_found(out, "'%.60s' has %d axes, comes from a product and goes through sigmoid_hard and mul",
-                              v->name, v->type.rank);
+        if (v && rule_numbers_hard_gate(pair[i]) == v && v->type.rank <= 2 && rule_numbers_is_product(v))
+            return chip_found(out, "'%.60s' has %d axes, comes from a product and goes through a hardswish", v->name,
+                              v->type.rank);
     }
     return false;
 }
@@ -166,6 +210,66 @@ bool chip_rule_large_angle(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     const chip_range r = chip_range_of(x);
     return fmax(fabs(r.low), fabs(r.high)) > view->limit->value &&
            chip_found(out, "nothing keeps '%.60s' within %.0f", chip_value_name(x), view->limit->value);
+}
+
+/* The numbers by which an angle is multiplied: their product, and the largest. One of two pi makes radians of turns, whatever else
+ * scales them. Numbers that differ from channel to channel are learnt, as those of snake, and do not count. */
+typedef struct angle_factor {
+    double product, largest;
+} angle_factor;
+
+static angle_factor rule_numbers_factor(const mil_value *v, int depth) {
+    angle_factor f = {1, 1};
+    if (!v->def || depth > MASK_DEPTH || v->constant) return f;
+    const mil_op *op = v->def;
+    if (op->info->code == MIL_OP_cast || op->info->code == MIL_OP_reshape || op->info->code == MIL_OP_transpose ||
+        op->info->code == MIL_OP_expand_dims || op->info->code == MIL_OP_squeeze)
+        return rule_numbers_factor(mil_in(op, "x"), depth + 1);
+    if (op->info->code != MIL_OP_mul) return f;
+    MIL_FOR_OPERANDS (op, x) {
+        const bool single = x->constant && x->constant->data && mil_type_count(&x->type) == 1;
+        const double one = single ? fabs(mil_const_f64(x->constant, 0)) : 1;
+        const angle_factor g = single ? (angle_factor){one, one} : rule_numbers_factor(x, depth + 1);
+        f.product *= g.product;
+        f.largest = fmax(f.largest, g.largest);
+    }
+    f.largest = fmax(f.largest, f.product);
+    return f;
+}
+
+bool chip_rule_turns(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
+    const mil_value *x = rule_numbers_main(view->op);
+    if (!x || !rule_numbers_is_half(view->op) || chip_is_constant(view->op->results[0])) return false;
+    const chip_range r = chip_range_of(x);
+    const double factor = rule_numbers_factor(x, 0).largest, most = chip_limit_value("N9");
+    return factor >= view->limit->value && fmax(fabs(r.low), fabs(r.high)) > most &&
+           chip_found(out, "'%.60s' is multiplied by %.4g in fp16, and nothing keeps it within %.0f",
+                      chip_value_name(x), factor, most);
+}
+
+/* ---- an angle of two numbers ------------------------------------------------------------------------------------------------ */
+
+static bool rule_numbers_compared(const mil_op *op, mil_opcode code, const mil_value *x) {
+    const mil_value *y = op->info->code == code ? mil_in(op, "y") : NULL;
+    return y && mil_in(op, "x") == x && y->constant && y->constant->data && mil_type_count(&y->type) == 1 &&
+           mil_const_f64(y->constant, 0) == 0;
+}
+
+/* atan(y / x) with quadrants that greater(y, 0) and less(y, 0) decide: y = 0 is in none. */
+bool chip_rule_open_quadrant(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
+    const mil_value *x = rule_numbers_main(view->op), *y;
+    if (!rule_numbers_made_by(x, MIL_OP_real_div) || chip_is_constant(x)) return false;
+    y = mil_in(x->def, "x");
+    bool above = false, below = false, closed = false;
+    for (const mil_op *op = view->function->first; op; op = op->next) {
+        above |= rule_numbers_compared(op, MIL_OP_greater, y);
+        below |= rule_numbers_compared(op, MIL_OP_less, y);
+        closed |= rule_numbers_compared(op, MIL_OP_greater_equal, y) ||
+                  rule_numbers_compared(op, MIL_OP_less_equal, y) || rule_numbers_compared(op, MIL_OP_equal, y);
+    }
+    return above && below && !closed &&
+           chip_found(out, "'%.60s' is compared with 0 by greater and less: where it is 0, no quadrant holds",
+                      chip_value_name(y));
 }
 
 /* Of n numbers one is at most (n-1)/n of their span away from the mean. */
@@ -182,6 +286,12 @@ bool chip_rule_large_spread(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
            chip_found(out, "nothing keeps '%.60s' within %.0f of its mean", chip_value_name(x), view->limit->value);
 }
 
+/* What is handed out as it came in is rounded no further. */
+static bool rule_numbers_is_handed_on(const mil_value *v) {
+    while (rule_numbers_made_by(v, MIL_OP_identity)) v = mil_in(v->def, "x");
+    return !v->def;
+}
+
 /* A result that may be the next call's parameter: of one type, computed from something, and neither the main input nor the main
  * output, which residual networks give one type. */
 bool chip_rule_fed_back(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
@@ -189,8 +299,8 @@ bool chip_rule_fed_back(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     for (int i = 1; i < f->param_count; i++)
         for (int k = 1; k < f->result_count; k++) {
             const mil_value *in = f->params[i], *back = f->results[k];
-            if (in->type.dtype == MIL_fp16 && in->type.container == MIL_TENSOR && in->type.rank >= 2 && back->def &&
-                mil_type_equal(&in->type, &back->type))
+            if (in->type.dtype == MIL_fp16 && in->type.container == MIL_TENSOR && in->type.rank >= 2 &&
+                !rule_numbers_is_handed_on(back) && mil_type_equal(&in->type, &back->type))
                 return chip_found(out, "'%.60s' has the type of the input '%.60s'", back->name, in->name);
         }
     return false;

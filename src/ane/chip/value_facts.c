@@ -122,6 +122,40 @@ static bool facts_is_own_maximum(const mil_value *x, const mil_value *y) {
     return false;
 }
 
+/* x / max(|x|, axes), also with something under the maximum, lies between -1 and 1. */
+static bool facts_is_own_magnitude(const mil_value *x, const mil_value *y) {
+    for (int depth = 0; depth < 4 && y && y->def; depth++) {
+        if (y->def->info->code == MIL_OP_reduce_max) {
+            const mil_value *of = mil_in(y->def, "x");
+            return of->def && of->def->info->code == MIL_OP_abs && mil_in(of->def, "x") == x;
+        }
+        const mil_opcode code = y->def->info->code;
+        const mil_value *floor = code == MIL_OP_maximum || code == MIL_OP_add ? mil_in(y->def, "y") : NULL;
+        if (!floor || !floor->constant || facts_of_constant(floor->constant).low < 0) return false;
+        y = mil_in(y->def, "x");
+    }
+    return false;
+}
+
+static const mil_value *facts_operand(const mil_value *v, mil_opcode code, const char *param) {
+    return v && v->def && v->def->info->code == code ? mil_in(v->def, param) : NULL;
+}
+
+/* mean((x/m)^2) + e/m/m with m = max(|x|, 1): where m is 1, e is whole; elsewhere one element in n is 1. Minus infinity: it is no such sum. */
+static double facts_scaled_norm(const mil_value *mean, const mil_value *rest) {
+    const mil_value *inner = facts_operand(rest, MIL_OP_real_div, "x"), *m = facts_operand(rest, MIL_OP_real_div, "y");
+    const mil_value *e = facts_operand(inner, MIL_OP_real_div, "x"), *q = facts_operand(mean, MIL_OP_reduce_mean, "x");
+    const mil_value *s = facts_operand(q, MIL_OP_square, "x"), *one = facts_operand(m, MIL_OP_maximum, "y");
+    if (!s && facts_operand(q, MIL_OP_mul, "x") == facts_operand(q, MIL_OP_mul, "y"))
+        s = facts_operand(q, MIL_OP_mul, "x");
+    if (!s || !e || !e->constant || !one || !one->constant || facts_operand(inner, MIL_OP_real_div, "y") != m)
+        return -INFINITY;
+    if (facts_operand(s, MIL_OP_real_div, "y") != m || facts_of_constant(one->constant).high > 1) return -INFINITY;
+    if (!facts_is_own_magnitude(facts_operand(s, MIL_OP_real_div, "x"), m)) return -INFINITY;
+    return fmin(facts_of_constant(e->constant).low,
+                (double)mil_type_count(&mean->type) / (double)mil_type_count(&q->type));
+}
+
 /* exp(x - max(x)), of which one is 1. */
 static bool facts_has_one(const mil_value *v) {
     const mil_op *op = v->def, *from = op && op->info->code == MIL_OP_exp ? mil_in(op, "x")->def : NULL;
@@ -137,13 +171,14 @@ static chip_range facts_pair(const mil_op *op, int *budget) {
     const mil_value *x = mil_in(op, "x"), *y = mil_in(op, "y");
     const chip_range a = facts_range(x, budget), b = facts_range(y, budget);
     switch (op->info->code) {
-    case MIL_OP_add: return (chip_range){a.low + b.low, a.high + b.high};
+    case MIL_OP_add: return (chip_range){fmax(a.low + b.low, facts_scaled_norm(x, y)), a.high + b.high};
     case MIL_OP_sub: return (chip_range){a.low - b.high, facts_is_own_maximum(x, y) ? 0 : a.high - b.low};
     case MIL_OP_mul: return x == y ? facts_square(a) : facts_product(a, b);
     case MIL_OP_minimum: return (chip_range){fmin(a.low, b.low), fmin(a.high, b.high)};
     case MIL_OP_maximum: return (chip_range){fmax(a.low, b.low), fmax(a.high, b.high)};
     case MIL_OP_pow: return b.low == 2 && b.high == 2 ? facts_square(a) : unknown;
     case MIL_OP_real_div:
+        if (facts_is_own_magnitude(x, y)) return (chip_range){-1, 1};
         return b.low > 0 || b.high < 0 ? facts_product(a, (chip_range){1 / b.high, 1 / b.low}) : unknown;
     default: return unknown;
     }
