@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Owns the reading of plans. Keys: coremltools' MLComputePlan as public scripts write it out (preferred_compute_device), Swift's
  * Codable structures (preferredComputeDevice), the delegate of ExecuTorch (preferredComputeUnit), Xcode's performance reports
- * (deviceUsage and deviceType, as in troobit/medata, segmenter-foundation/artifacts), short ones (preferred, device).
+ * (deviceUsage and deviceType, as in troobit/medata, segmenter-foundation/artifacts), short ones (preferred, device); several plans in
+ * one file by the units that were asked for (requestedComputeUnits, as in jvcleave/DepthStudies, compute-plans).
  */
 #include "ane/chip/compute_plan.h"
 
@@ -44,6 +45,8 @@ static const char *const usage_keys[] = {"deviceUsage",          "device_usage",
                                          "compute_device_usage", "usage",        NULL};
 static const char *const name_keys[] = {"outputNames", "output_names", "outputs", "output_name", "output",
                                         "outputName",  "names",        "name",    "identity",    NULL};
+static const char *const units_keys[] = {"requestedComputeUnits", "requested_compute_units", "computeUnits",
+                                         "compute_units", NULL};
 static const char *const cost_keys[] = {
     "estimated_cost_weight", "estimatedCostWeight", "estimated_cost", "estimatedCost", "cost", "weight", NULL};
 
@@ -118,20 +121,24 @@ static propane_status plan_keep(compute_plan *p, const compute_row *row, propane
     return PROPANE_OK;
 }
 
+typedef struct plan_place { /* what stands around an object of a plan */
+    const char *path, *function, *units;
+    int depth;
+} plan_place;
+
 /* An operation without a device is a constant: Core ML plans none for it. */
-static propane_status plan_take(compute_plan *p, const char *path, const json_t *object, const char *function,
-                                propane_error *err) {
+static propane_status plan_take(compute_plan *p, const plan_place *at, const json_t *object, propane_error *err) {
     const char *op = plan_text(object, operation_keys);
     const json_t *usage = plan_find(object, usage_keys);
     const json_t *from = json_is_object(usage) ? usage : object, *devices = plan_find(from, support_keys);
     const char *device = plan_device_text(plan_find(from, device_keys));
     if (!op || !device || !*device) return PROPANE_OK;
-    compute_row row = {.op = plan_without_opset(op), .function = function, .cost = -1};
+    compute_row row = {.op = plan_without_opset(op), .function = at->function, .units = at->units, .cost = -1};
     row.preferred = plan_device(device);
     if (row.preferred == COMPUTE_NONE)
         return propane_fail(err, PROPANE_ERR_INVALID,
                             "%s: operation %d, '%.60s': '%.60s' is no device; known are CPU, GPU and NeuralEngine",
-                            path, p->count + 1, op, device);
+                            at->path, p->count + 1, op, device);
     if (json_array_size(devices)) row.supported = 1u << row.preferred;
     for (size_t i = 0; i < json_array_size(devices); i++) {
         const char *name = plan_device_text(json_array_get(devices, i));
@@ -144,29 +151,48 @@ static propane_status plan_take(compute_plan *p, const char *path, const json_t 
     return plan_keep(p, &row, err);
 }
 
-static propane_status plan_walk(compute_plan *p, const char *path, const json_t *v, const char *function, int depth,
-                                propane_error *err) {
+static propane_status plan_walk(compute_plan *p, plan_place at, const json_t *v, propane_error *err) {
     static const char *const function_keys[] = {"function", "function_name", "functionName", NULL};
-    if (depth > PLAN_DEPTH)
-        return propane_fail(err, PROPANE_ERR_INVALID, "%s: nested more than %d deep", path, PLAN_DEPTH);
-    for (size_t i = 0; i < json_array_size(v); i++)
-        PROPANE_TRY(plan_walk(p, path, json_array_get(v, i), function, depth + 1, err));
+    if (++at.depth > PLAN_DEPTH)
+        return propane_fail(err, PROPANE_ERR_INVALID, "%s: nested more than %d deep", at.path, PLAN_DEPTH);
+    for (size_t i = 0; i < json_array_size(v); i++) PROPANE_TRY(plan_walk(p, at, json_array_get(v, i), err));
     if (!json_is_object(v)) return PROPANE_OK;
-    const char *named = plan_text(v, function_keys), *key;
-    if (named) function = named;
-    PROPANE_TRY(plan_take(p, path, v, function, err));
+    const char *named = plan_text(v, function_keys), *units = plan_text(v, units_keys), *key;
+    if (named) at.function = named;
+    if (units) at.units = units;
+    PROPANE_TRY(plan_take(p, &at, v, err));
     json_t *member;
     json_object_foreach((json_t *)(uintptr_t)v, key, member) {
         const bool functions = strcmp(key, "functions") == 0 && json_is_object(member);
         if (!functions) {
-            PROPANE_TRY(plan_walk(p, path, member, function, depth + 1, err));
+            PROPANE_TRY(plan_walk(p, at, member, err));
             continue;
         }
-        const char *name;
+        plan_place inside = at;
+        inside.depth++;
         json_t *body;
-        json_object_foreach(member, name, body) PROPANE_TRY(plan_walk(p, path, body, name, depth + 2, err));
+        json_object_foreach(member, inside.function, body) PROPANE_TRY(plan_walk(p, inside, body, err));
     }
     return PROPANE_OK;
+}
+
+static int plan_rank(const char *units) {
+    if (!units) return 0;
+    if (strcasestr(units, "neural") || strcasestr(units, "and_ne") || strcasestr(units, "andne")) return 3;
+    return strcasestr(units, "all") ? 2 : 1;
+}
+
+/* Keeps the rows of one setting, the first of those that are equally good. */
+static void plan_choose(compute_plan *p) {
+    const char *best = p->count ? p->rows[0].units : NULL;
+    for (int i = 0; i < p->count; i++)
+        if (plan_rank(p->rows[i].units) > plan_rank(best)) best = p->rows[i].units;
+    int count = 0;
+    for (int i = 0; i < p->count; i++) {
+        const char *units = p->rows[i].units;
+        if (units == best || (units && best && strcmp(units, best) == 0)) p->rows[count++] = p->rows[i];
+    }
+    p->count = count;
 }
 
 static propane_status plan_load(const char *path, compute_plan *out, propane_error *err) {
@@ -184,13 +210,14 @@ static propane_status plan_load(const char *path, compute_plan *out, propane_err
 propane_status compute_plan_read(const char *path, compute_plan *out, propane_error *err) {
     *out = (compute_plan){0};
     propane_status status = plan_load(path, out, err);
-    if (status == PROPANE_OK) status = plan_walk(out, path, out->json, NULL, 0, err);
+    if (status == PROPANE_OK) status = plan_walk(out, (plan_place){.path = path}, out->json, err);
     if (status == PROPANE_OK && !out->count)
         status =
             propane_fail(err, PROPANE_ERR_INVALID,
                          "%s: it is no compute plan: no object in it names an operation ('operator_name', 'op') and a "
                          "device ('preferred_compute_device', 'device')",
                          path);
+    if (status == PROPANE_OK) plan_choose(out);
     if (status) compute_plan_deinit(out);
     return status;
 }

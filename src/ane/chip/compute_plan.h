@@ -14,8 +14,8 @@ typedef enum compute_device { COMPUTE_NONE, COMPUTE_CPU, COMPUTE_GPU, COMPUTE_EN
 enum { COMPUTE_NAMES = 8 };
 
 typedef struct compute_row {
-    const char *op; /* without the opset: "conv" */
-    const char *function, *names[COMPUTE_NAMES];
+    const char *op;                                      /* without the opset: "conv" */
+    const char *function, *units, *names[COMPUTE_NAMES]; /* units: that the plan was made for; NULL: not told */
     int name_count;
     compute_device preferred;
     unsigned supported; /* bit compute_device; 0: not known */
@@ -28,8 +28,8 @@ typedef struct compute_plan { /* strings belong to `json` */
     int count;
 } compute_plan;
 
-/* A file, or a folder NAME.mlperf with report.json. A file without such objects is refused; so is a device that is
- * none. */
+/* A file, or a folder NAME.mlperf with report.json. Of a file with plans for several settings of the compute units, that for CPU
+ * and engine is taken, else that for all. A file without such objects is refused; so is a device that is none. */
 PROPANE_CHECK propane_status compute_plan_read(const char *path, compute_plan *out, propane_error *err);
 void compute_plan_deinit(compute_plan *plan);
 const char *compute_device_name(compute_device device);

@@ -385,7 +385,7 @@ static const struct {
     {MIL_OP_scaled_dot_product_attention, "N6", "N6", "an attention's mask of minus infinity as -10000", engine_mask},
     {MIL_OP_mul, "N7", "N7", "linear and hardswish on four axes", engine_hardswish},
     {MIL_OP_mul, "", "C46b", "x * sigmoid(x) as silu", engine_silu},
-    {MIL_OP_transpose, "C28b", "C28b", "a transpose of five axes on four or fewer", engine_transpose},
+    {MIL_OP_transpose, "C28e", "C28e", "a transpose of five axes on four or fewer", engine_transpose},
     {MIL_OP_matmul, "C28b", "C28b", "a product of five axes on four", engine_matmul},
     {MIL_OP_linear, "", "A8", "linear as a 1 x 1 convolution", engine_linear},
 };

@@ -21,6 +21,11 @@ $ propane check m.mil --path coreml --target m4 --plan r.mlperf | sed -n '/^plan
 >   relu 'd': the plan says GPU, which prefers it to the engine (cost 0.25); check says engine
 = 0
 
+# Plans for three settings of the compute units in one file: that for CPU and engine is taken.
+$ propane check m.mil --path coreml --target m4 --plan several.json | sed -n '/^plan of/,$p'
+> plan of 'main': 4 operations, 3 on the engine, 0 on the GPU, 1 on the CPU; check says the same of 4 and differs at 0
+= 0
+
 # ExecuTorch's form, as JSON; one operation is missing and one is strange.
 $ propane check m.mil --path coreml --target m4 --plan executorch.json --json | sed -n '/"plan": {/,$p'
 >  "plan": {
