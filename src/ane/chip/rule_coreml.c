@@ -179,6 +179,20 @@ bool chip_rule_small_alone(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
                       view->limit->value);
 }
 
+/* Nothing in it has as many elements as a product that was seen on the engine alone (R26). Attention counts as more. */
+bool chip_rule_few_layers(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
+    const int *n = view->op_counts;
+    const int layers = n[MIL_OP_conv] + n[MIL_OP_linear] + n[MIL_OP_matmul] + n[MIL_OP_conv_transpose];
+    if (!layers || layers > (int)view->limit->value || n[MIL_OP_softmax] || n[MIL_OP_scaled_dot_product_attention])
+        return false;
+    for (const mil_op *op = view->function->first; op; op = op->next) {
+        if (op->block_count) return false;
+        MIL_FOR_OPERANDS (op, x)
+            if ((double)mil_type_count(&x->type) >= chip_limit_value("R26")) return false;
+    }
+    return chip_found(out, "its products are %d operation%s", layers, layers == 1 ? "" : "s");
+}
+
 /* ---- open shapes and states --------------------------------------------------------------------------------------------- */
 
 static const mil_interface *rule_coreml_interface(const chip_view *view) {
