@@ -116,11 +116,13 @@ propane_status propane_object_compile(propane_module *module, const char *functi
     text told = {0};
     *out = NULL;
     if (report) *report = NULL;
-    if (target && strcmp(target, "m1") != 0)
-        return propane_fail(err, PROPANE_ERR_INVALID, "target '%.40s' is not one of m1", target);
+    bool second = target && strcmp(target, "m2") == 0;
+    if (target && !second && strcmp(target, "m1") != 0)
+        return propane_fail(err, PROPANE_ERR_INVALID, "target '%.40s' is not one of m1, m2", target);
     mil_function *f = mil_module_function(module, function, err);
     propane_status status = f ? pass_run(f, &pass_all, err) : err->status;
-    if (!status) status = engine_compile(f, &(engine_compile_options){.report = &told}, out, err);
+    engine_compile_options how = {.report = &told, .subtype = second ? ENGINE_H14 : ENGINE_H13};
+    if (!status) status = engine_compile(f, &how, out, err);
     if (!status && report) status = api_give_text(&told, report, NULL, err);
     text_deinit(&told);
     return status;

@@ -17,6 +17,7 @@
 #include "support/test.h"
 
 typedef struct compile_seen {
+    uint32_t subtype; /* of the target; 0: H13 */
     int programs, exact, refused, tasks, cpu_exact, cpu_refused;
     double worst, cpu_worst; /* largest difference over the output's largest value */
 } compile_seen;
@@ -115,7 +116,7 @@ static double compile_run(const mil_function *f, rng *r, double scale, compile_s
     mil_tensor inputs[32], *outputs = NULL;
     double worst = 0, on_cpu;
     bool exact = true, cpu_exact = true;
-    if (engine_compile(f, NULL, &o, out) != PROPANE_OK) return -1;
+    if (engine_compile(f, &(engine_compile_options){.subtype = seen->subtype}, &o, out) != PROPANE_OK) return -1;
     for (int i = 0; i < o->surface_count; i++) {
         uint64_t bytes = engine_surface_bytes(&o->surfaces[i]);
         buffers[o->surfaces[i].bar] = (engine_memory){mem_alloc(bytes), bytes};
@@ -269,10 +270,10 @@ static mil_module *draw_program(uint64_t seed, rng *r) {
     return m;
 }
 
-TEST(drawn_programs_keep_their_meaning) {
-    compile_seen seen = {0};
+static void drawn_programs(uint32_t subtype, int count) {
+    compile_seen seen = {.subtype = subtype};
     int drawn = 0;
-    for (uint64_t seed = 1; seen.programs < 500 && seed < 2000; seed++, drawn++) {
+    for (uint64_t seed = 1; seen.programs < count && seed < 2000; seed++, drawn++) {
         rng r;
         propane_error err = {0};
         mil_module *m = draw_program(seed, &r);
@@ -298,8 +299,13 @@ TEST(drawn_programs_keep_their_meaning) {
         "seeds 1 to %d; from the cpu driver: %d equal to the last bit, worst difference %.3g; it has no plan for %d\n",
         drawn, seen.cpu_exact, seen.cpu_worst, seen.cpu_refused);
     EXPECT(seen.cpu_refused < 10);
-    EXPECT(seen.programs == 500);
+    EXPECT(seen.programs == count);
 }
+
+TEST(drawn_programs_keep_their_meaning) { drawn_programs(ENGINE_H13, 500); }
+
+/* What runs are the words of H14, read back. */
+TEST(drawn_programs_for_m2_keep_their_meaning) { drawn_programs(ENGINE_H14, 300); }
 
 /* Operations one after the other, each value read once but for one (`twice`): how many results stay on chip. */
 static int chain_kept(bool twice) {
@@ -470,5 +476,6 @@ TEST(a_transformer_layer_keeps_its_meaning) {
     mil_module_free(m);
 }
 
-SUITE("engine/compile", T(drawn_programs_keep_their_meaning), T(values_stay_on_chip), T(two_products_are_three_tasks),
-      T(attention_is_nine_tasks), T(a_transformer_layer_keeps_its_meaning))
+SUITE("engine/compile", T(drawn_programs_keep_their_meaning), T(drawn_programs_for_m2_keep_their_meaning),
+      T(values_stay_on_chip), T(two_products_are_three_tasks), T(attention_is_nine_tasks),
+      T(a_transformer_layer_keeps_its_meaning))

@@ -49,7 +49,7 @@ TEST(tasks_of_h14_are_read) {
     later_expect(&t, "0x0051c  00000440  Source2Base=0x440\n");
     later_expect(&t, "0x0111c  00000040  PlaneStride=0x40\n");
     later_expect(&t, "record 0x2300844a from 0x01128 on, base register 6\n");
-    later_expect(&t, "0x01524  0000dead  unknown bits 0xdead\n");
+    later_expect(&t, "0x01524  0000dead  Fill=0xdead\n");
     later_read(5, WORDS(later_turn), true, &u);
     later_expect(&u, "task 0 at 0x0: 38 words, 6 records; source [1, 1, 256]; base registers 5\n");
     later_expect(&u, "Transpose=1");

@@ -33,13 +33,14 @@ int cmd_compile(int argc, char **argv) {
     const cli_flag flags[] = {
         {"FILE", CLI_TEXT, &from, .help = "MIL text or a Core ML package", .required = true},
         {"-o", CLI_TEXT, &to, .words = "FILE", .help = "file to write: X.anec (for Linux) or X.hwx", .required = true},
-        {"--target", CLI_CHOICE, &target, .words = "m1", .help = "the chip"},
+        {"--target", CLI_CHOICE, &target, .words = "m1|m2", .help = "chip to compile for"},
         {"--function", CLI_TEXT, &function, .words = "NAME", .help = "function to compile; default: the first"},
         {"--report", CLI_SWITCH, &report,
          .help = "print tasks, bytes and on-chip use per operation, and why its result left the chip"}};
-    int code = cli_parse(argc, argv, flags, sizeof flags / sizeof flags[0], "compile FILE -o FILE.anec [flags]",
-                         "Compiles a program to registers of an M1's Neural Engine, without Apple's compiler. No "
-                         "output has run on hardware yet; 'propane run' executes it in software.");
+    int code =
+        cli_parse(argc, argv, flags, sizeof flags / sizeof flags[0], "compile FILE -o FILE.anec [flags]",
+                  "Compiles a program to registers of the Neural Engine of an M1 or M2, without Apple's compiler. No "
+                  "output has run on hardware yet; 'propane run' executes it in software.");
     if (code >= 0) return code;
     propane_error err = {0};
     return cmd_compile_write(from, function, target, to, report, &err) == PROPANE_OK ? CLI_OK

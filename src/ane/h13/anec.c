@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Reads and writes .anec, the container of the Linux driver's tools: a packed header of 1,704 bytes, and the payload (text, then
  * constants at the next multiple of 0x40), which is at 0x1000 or at 0x800. The payload itself shows which of the two it is:
- * a first task begins with a plain task number and its first record is the kernel DMA's.
+ * a first task begins with a plain task number and its first record is the kernel DMA's, on H14 that or the dimensions'.
  * Layout: eiln/ane libane/ane.h, eiln/anecc.
  */
 #include <string.h>
@@ -19,10 +19,22 @@ static bool anec_task_at(const uint8_t *data, size_t bytes, size_t at) {
     return (first & 0xfc00ffff) == 0 && (record == 0x4401f800 || record == 0xf401f800);
 }
 
+/* The text of H14 begins with a frame of zeros; the first task's first record is of the kernel DMA or of the dimensions. */
+static bool anec_h14_at(const uint8_t *data, size_t bytes, size_t at) {
+    enum { KERNEL = 0x640, DIMENSIONS = 19, FRAME = 16 };
+    if (bytes < 80 || at > bytes - 80) return false;
+    for (int i = 0; i < FRAME; i++)
+        if (data[at + (size_t)i]) return false;
+    uint32_t first = bytes_u32(data + at + FRAME), last = bytes_u32(data + at + FRAME + 28);
+    uint32_t record = bytes_u32(data + at + FRAME + 32 + 4 * ((last & 3) == 3)) & 0x7fff;
+    return (first & 0xf800ffff) == 0 && first >> 16 > 8 && (last & 0xfff8fffd) == 1 &&
+           (record == KERNEL || record < DIMENSIONS);
+}
+
 static size_t anec_payload(const uint8_t *data, size_t bytes) {
     static const size_t offsets[] = {ANEC_PAYLOAD, ANEC_PAYLOAD_OLD};
     for (int i = 0; i < 2; i++)
-        if (anec_task_at(data, bytes, offsets[i])) return offsets[i];
+        if (anec_task_at(data, bytes, offsets[i]) || anec_h14_at(data, bytes, offsets[i])) return offsets[i];
     return 0;
 }
 
@@ -65,7 +77,7 @@ propane_status engine_anec_parse(const uint8_t *data, size_t bytes, engine_objec
     uint64_t size = bytes_u64(data), text = bytes_u64(data + 16), constants = bytes_u64(data + 24);
     uint32_t first = bytes_u32(data + 8);
     o->anec = true;
-    o->subtype = ENGINE_H13;
+    o->subtype = anec_h14_at(data, bytes, payload) ? ENGINE_H14 : ENGINE_H13;
     if (size > bytes - payload || text > size || constants > size - text)
         return propane_fail(err, PROPANE_ERR_INVALID,
                             "%s: a payload of %llu bytes with %llu of tasks and %llu of constants, the file holds %zu",
@@ -97,7 +109,7 @@ propane_status engine_anec_write(const engine_object *o, uint8_t **out, size_t *
     uint8_t *data = *out = mem_alloc(*bytes);
     if (!data) return propane_fail_memory(err, *bytes);
     bytes_put_u64(data + ANEC_SIZE, total);
-    bytes_put_u32(data + ANEC_FIRST, 4 * (uint32_t)engine_task_words(&o->tasks[0]));
+    bytes_put_u32(data + ANEC_FIRST, 4 * (uint32_t)o->first_words);
     bytes_put_u32(data + ANEC_COUNT, (uint32_t)o->task_count);
     bytes_put_u64(data + ANEC_TEXT, o->text_bytes);
     bytes_put_u64(data + ANEC_CONSTANTS, o->constant_bytes);

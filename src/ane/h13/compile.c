@@ -249,7 +249,7 @@ static propane_status compile_one(compile *c, const mil_op *op, text *report, pr
         return PROPANE_OK;
     }
     compile_op make = compile_find(op->info->code);
-    if (!make) return mil_op_fail(op, err, PROPANE_ERR_UNSUPPORTED, "the compiler for M1 does not have this operation");
+    if (!make) return mil_op_fail(op, err, PROPANE_ERR_UNSUPPORTED, "the compiler does not have this operation");
     propane_status status = make(c, op, err);
     if (status) {
         char where[300];
@@ -300,10 +300,11 @@ propane_status engine_compile(const mil_function *f, const engine_compile_option
     arena *a = arena_create();
     engine_object *o = a ? ARENA_NEW(a, engine_object) : NULL;
     if (!options) options = &plain;
-    compile c = {.function = f, .object = o, .e = {.arena = a}, .patchable = options->patchable};
+    uint32_t subtype = options->subtype ? options->subtype : ENGINE_H13;
+    compile c = {.function = f, .object = o, .e = {.arena = a, .subtype = subtype}, .patchable = options->patchable};
     *out = NULL;
     if (o) {
-        *o = (engine_object){.arena = a, .subtype = ENGINE_H13, .newer = true};
+        *o = (engine_object){.arena = a, .subtype = subtype, .newer = true};
         o->source = arena_string(a, f->name);
         c.places = ARENA_ARRAY(a, f->value_count + 1, compile_place);
         c.users = ARENA_ARRAY(a, f->value_count + 1, int);

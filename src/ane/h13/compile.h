@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * MIL to a compiled program for the H13 engine. Each operation becomes tasks by the laws of ane/h13/lower_parts.h;
+ * MIL to a compiled program for the engines of H13 and H14. Each operation becomes tasks by the laws of ane/h13/lower_parts.h;
  * between operations values lie in scratch memory (base register 3), or on chip where one task reads what the task
  * before it stores (chain.c); within an operation they lie on chip. A product or convolution takes a bias, a scale and
  * a ReLU or table after it into its own task.
@@ -14,8 +14,9 @@
 #include "core/mil/mil.h"
 
 typedef struct engine_compile_options {
-    text *report;   /* NULL: none */
-    bool patchable; /* constants of several elements may be overwritten later (ane/h13/patch.h) */
+    text *report;     /* NULL: none */
+    uint32_t subtype; /* of the target: ENGINE_H13, which 0 stands for, or ENGINE_H14 */
+    bool patchable;   /* constants of several elements may be overwritten later (ane/h13/patch.h) */
 } engine_compile_options;
 
 /* Compiles one function: fp16 tensors, batch 1. fp32 tensors become fp16, whatever they hold (engine_surface.wide).

@@ -168,10 +168,13 @@ void engine_describe(const engine_object *o, bool words, text *out) {
     text_printf(out, "  text %" PRIu64 " bytes, constants %" PRIu64 ", scratch %" PRIu64 "\n", o->text_bytes,
                 o->constant_bytes, o->scratch_bytes);
     if (o->subtype != ENGINE_H13) {
-        text_printf(out, "  tasks of %s: frames and fields by name, for reading; they are not executed\n", name);
-        engine_later_describe(o, words, out);
+        bool runs = o->task_count > 0;
+        text_printf(out, "  tasks of %s: frames and fields by name; they are %s%s%s\n", name,
+                    runs ? "executed as those of H13" : "not executed", o->unread ? ": " : "",
+                    o->unread ? o->unread : "");
+        engine_later_describe(&(later_text){o->text, o->text_bytes, o->subtype}, words, out);
     }
-    for (int i = 0; i < o->task_count; i++) {
+    for (int i = 0; i < o->task_count && o->subtype == ENGINE_H13; i++) {
         text_append(out, "  ");
         engine_describe_task(o, &o->tasks[i], out);
         text_append(out, "\n");

@@ -95,11 +95,13 @@ void engine_describe_json(const engine_object *o, text *out) {
     json_object_set_new(root, "constant_bytes", json_integer((json_int_t)o->constant_bytes));
     json_object_set_new(root, "scratch_bytes", json_integer((json_int_t)o->scratch_bytes));
     for (int i = 0; i < o->surface_count; i++) json_array_append_new(surfaces, describe_json_surface(&o->surfaces[i]));
-    for (int i = 0; i < o->task_count; i++) json_array_append_new(tasks, describe_json_task(o, &o->tasks[i]));
+    for (int i = 0; i < o->task_count && o->subtype == ENGINE_H13; i++)
+        json_array_append_new(tasks, describe_json_task(o, &o->tasks[i]));
     if (o->subtype != ENGINE_H13) {
         propane_error err = {0};
         describe_json_later later = {.subtype = o->subtype, .tasks = tasks};
-        if (engine_later_walk(o, describe_json_step, &later, &err))
+        const later_text tasks_of = {o->text, o->text_bytes, o->subtype};
+        if (engine_later_walk(&tasks_of, describe_json_step, &later, &err))
             json_object_set_new(root, "unread", json_string(err.text));
     }
     json_object_set_new(root, "surfaces", surfaces);

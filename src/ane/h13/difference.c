@@ -38,6 +38,7 @@ int engine_task_difference(const engine_task *a, const engine_task *b, const cha
 int engine_describe_difference(const engine_object *a, const engine_object *b, text *out) {
     int words = 0, both = a->task_count < b->task_count ? a->task_count : b->task_count;
     text_printf(out, "%s | %s\n", a->source, b->source);
+    if (a->subtype != ENGINE_H13 || b->subtype != ENGINE_H13) text_append(out, "  registers as H13 has them\n");
     if (a->task_count != b->task_count) text_printf(out, "  tasks %d | %d\n", a->task_count, b->task_count);
     if (a->constant_bytes != b->constant_bytes)
         text_printf(out, "  bytes of constants %llu | %llu\n", (unsigned long long)a->constant_bytes,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Reads .hwx: Mach-O load commands with the magic 0xbeefface. Taken from it are sections, surfaces (tensor descriptors,
- * joined with the program descriptor's list of resources, whose i-th entry is base register 4 + i), text and constants.
+ * joined with the program descriptor's list of resources, whose i-th entry is base register 4 + i, on H14 i), text and
+ * constants.
  * Sizes and offsets are checked against the file; commands that are not needed to run are skipped.
  */
 #include <string.h>
@@ -18,6 +19,7 @@ enum {
     COMMAND_DESCRIPTOR = 0x04,
     COMMAND_COMPILER = 0x08,
     KIND_PROGRAM = 1,
+    KIND_PROGRAM_H14 = 4,
     KIND_TENSOR = 3,
     PROGRAM_BYTES = 0x860,
     TENSOR_BYTES = 0x88,
@@ -112,7 +114,7 @@ static propane_status hwx_command(hwx_reader *r, const uint8_t *command, uint32_
         return hwx_name(r, command, size, kind == COMMAND_SURFACE, index, err);
     uint32_t descriptor = kind == COMMAND_DESCRIPTOR && size >= 12 ? bytes_u32(command + 8) : 0;
     if (descriptor == KIND_TENSOR) return hwx_tensor(r, command, size, index, err);
-    if (descriptor == KIND_PROGRAM) {
+    if (descriptor == KIND_PROGRAM || descriptor == KIND_PROGRAM_H14) {
         if (r->program || size < PROGRAM_BYTES)
             return propane_fail(err, PROPANE_ERR_INVALID,
                                 "%s: load command %d: a second program, or a descriptor of %u bytes (at least %d)",
@@ -152,6 +154,7 @@ static propane_status hwx_commands(hwx_reader *r, propane_error *err) {
 
 /* Surfaces are found by name in the list of names; their address there is in the list of resources. */
 static propane_status hwx_bars(hwx_reader *r, propane_error *err) {
+    int first = bytes_u32(r->program + 8) == KIND_PROGRAM_H14 ? ENGINE_BAR_SURFACES : 0; /* resource of register 4 */
     for (int i = 0; i < r->o->surface_count; i++) {
         engine_surface *s = &r->o->surfaces[i];
         const struct hwx_name *n = r->name;
@@ -160,7 +163,8 @@ static propane_status hwx_bars(hwx_reader *r, propane_error *err) {
             return propane_fail(err, PROPANE_ERR_INVALID, "%s: the tensor '%s' has no address", r->o->source, s->name);
         s->address = n->address;
         for (int k = 0; k < RESOURCES && s->bar < 0 && k < ENGINE_BARS - ENGINE_BAR_SURFACES; k++)
-            if (s->address && bytes_u64(r->program + 0x30 + 8 * k) == s->address) s->bar = ENGINE_BAR_SURFACES + k;
+            if (s->address && bytes_u64(r->program + 0x30 + 8 * (k + first)) == s->address)
+                s->bar = ENGINE_BAR_SURFACES + k;
     }
     return PROPANE_OK;
 }

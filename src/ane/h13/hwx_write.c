@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Writes .hwx for H13 in the layout of the newer compiler: scratch memory at the bottom of the address space, then the
+ * Writes .hwx for H13 and H14 in the layout of the newer compiler: scratch memory at the bottom of the address space, then the
  * surfaces in the order of their base registers, text and constants last. What is not needed to run (symbols, the
  * compiler's own notes) is not written, but for one line that says who wrote the file.
  */
@@ -16,12 +16,13 @@ enum {
     SEGMENT_BYTES = 72,
     SECTION_BYTES = 80,
     PROGRAM_NAMES = 0x878,
+    PROGRAM_NAMES_H14 = 0x888,
     TENSOR_NAMES = 0xd38,
     VM_BASE = 0x30000000,
     RELOCATION = 0x05000002 /* a word that the address of __const is added to */
 };
 
-static const char hwx_identity[] = "ANEC v1\npropane\n\t-t h13\n";
+static const char hwx_identity[] = "ANEC v1\npropane\n\t-t h13\n", hwx_identity_h14[] = "ANEC v1\npropane\n\t-t h14\n";
 
 typedef struct hwx_writer {
     const engine_object *o;
@@ -89,7 +90,8 @@ static void hwx_place(hwx_writer *w) {
         at += (uint64_t)round_up((int64_t)hwx_surface_bytes(s), ENGINE_PAGE);
     }
     w->text_address = at;
-    for (int i = 0; i < w->o->task_count; i++)
+    /* addresses of H14 count from a base register, which needs no relocation */
+    for (int i = 0; i < w->o->task_count && w->o->subtype == ENGINE_H13; i++)
         if (engine_head(&w->o->tasks[i], 9, 0, 6) == (0x20 | ENGINE_BAR_CONSTANTS))
             for (uint32_t lane = 0; lane < ENGINE_LANES; lane++)
                 w->relocations += engine_get_bits(&w->o->tasks[i], 0x1f808 + 4 * lane, 0, 1);
@@ -117,6 +119,54 @@ static void hwx_segments(hwx_writer *w) {
     hwx_segment(w, "__TEXT", w->text_address, (uint64_t)round_up((int64_t)total, ENGINE_PAGE), 5, 0, parts, 2);
 }
 
+static const char *hwx_function(const hwx_writer *w) { return w->o->subtype == ENGINE_H14 ? "main" : "net"; }
+
+/* Bits of the events that the tasks raise, and one for each task. */
+static uint32_t hwx_events(const engine_object *o) {
+    uint32_t count = 0;
+    for (int i = 0; i < o->task_count; i++, count++)
+        for (uint32_t bits = o->tasks[i].header[4]; bits; bits &= bits - 1) count++;
+    return count;
+}
+
+static uint32_t hwx_longest(const engine_object *o) {
+    uint32_t most = 0;
+    for (int i = 0; i < o->task_count; i++)
+        if (engine_head(&o->tasks[i], 1, 0, 16) > most) most = engine_head(&o->tasks[i], 1, 0, 16);
+    return most;
+}
+
+/* Descriptor words of programs for H14 [joshuaswarren/mil-hwx-compiler research/oracles/h14, program_descriptor]. Inferred:
+ * +0x858 the scratch memory, +0x860 the sum of hwx_events, +0x880 the longest task's estimate, and that resources stand
+ * by base register, of which the published records show five (the first surface's, and scratch memory at 2). */
+static void hwx_program_h14(hwx_writer *w) {
+    const engine_object *o = w->o;
+    uint8_t *p = hwx_command(w, 4, PROGRAM_NAMES_H14 + 8);
+    bytes_put_u32(p + 0x08, 4);
+    bytes_put_u32(p + 0x0c, (PROGRAM_NAMES_H14 - 0x10) / 4);
+    bytes_put_u64(p + 0x10, w->text_address);
+    bytes_put_u64(p + 0x18, w->text_address + engine_object_constants_at(o));
+    if (o->scratch_bytes) bytes_put_u64(p + 0x30 + 8 * 2, VM_BASE);
+    for (int bar = ENGINE_BAR_SURFACES; bar < ENGINE_BARS; bar++) bytes_put_u64(p + 0x30 + 8 * bar, w->address[bar]);
+    bytes_put_u64(p + 0x810, w->text_address);
+    const uint32_t words[][2] = {{0x820, 4},
+                                 {0x824, (uint32_t)(o->text_bytes / 4)},
+                                 {0x830, (uint32_t)o->task_count},
+                                 {0x838, 0xffffffff},
+                                 {0x83c, 0xffffffff},
+                                 {0x844, 0xffff},
+                                 {0x848, PROGRAM_NAMES_H14},
+                                 {0x858, (uint32_t)o->scratch_bytes},
+                                 {0x860, hwx_events(o)},
+                                 {0x868, 3},
+                                 {0x870, 1},
+                                 {0x878, 9},
+                                 {0x87c, 8},
+                                 {0x880, hwx_longest(o)}};
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) bytes_put_u32(p + words[i][0], words[i][1]);
+    if (w->data) memcpy(p + PROGRAM_NAMES_H14, hwx_function(w), 5);
+}
+
 static void hwx_program(hwx_writer *w) {
     const engine_object *o = w->o;
     uint8_t *p = hwx_command(w, 4, PROGRAM_NAMES + 8);
@@ -137,14 +187,14 @@ static void hwx_program(hwx_writer *w) {
 }
 
 static void hwx_tensor(hwx_writer *w, const engine_surface *s) {
-    size_t length = strlen(s->name) + 1;
-    uint8_t *p = hwx_command(w, 4, TENSOR_NAMES + (size_t)round_up((int64_t)(4 + 2 * length), 8));
+    size_t length = strlen(s->name) + 1, function = strlen(hwx_function(w)) + 1, names = TENSOR_NAMES + function;
+    uint8_t *p = hwx_command(w, 4, TENSOR_NAMES + (size_t)round_up((int64_t)(function + 2 * length), 8));
     bytes_put_u32(p + 0x08, 3);
     bytes_put_u32(p + 0x0c, (TENSOR_NAMES - 0x10) / 4);
     bytes_put_u32(p + 0x10, 3);
     bytes_put_u32(p + 0x14, s->output ? 2 : 1);
     bytes_put_u32(p + 0x18, TENSOR_NAMES);
-    bytes_put_u32(p + 0x20, TENSOR_NAMES + 4);
+    bytes_put_u32(p + 0x20, (uint32_t)names);
     bytes_put_u32(p + 0x24, 5);
     const int64_t dims[5] = {s->n, s->c, s->h, s->w, 1};
     for (int i = 0; i < 5; i++) bytes_put_u32(p + 0x28 + 4 * i, (uint32_t)dims[i]);
@@ -154,12 +204,12 @@ static void hwx_tensor(hwx_writer *w, const engine_surface *s) {
     bytes_put_u64(p + 0x68, 2);
     bytes_put_u64(p + 0x70, s->bytes);
     bytes_put_u32(p + 0x78, 1);
-    bytes_put_u32(p + 0x7c, (uint32_t)(TENSOR_NAMES + 4 + length));
+    bytes_put_u32(p + 0x7c, (uint32_t)(names + length));
     bytes_put_u64(p + 0x80, s->bytes);
     if (!w->data) return;
-    memcpy(p + TENSOR_NAMES, "net", 4);
-    memcpy(p + TENSOR_NAMES + 4, s->name, length);
-    memcpy(p + TENSOR_NAMES + 4 + length, s->name, length);
+    memcpy(p + TENSOR_NAMES, hwx_function(w), function);
+    memcpy(p + names, s->name, length);
+    memcpy(p + names + length, s->name, length);
 }
 
 static void hwx_commands(hwx_writer *w) {
@@ -174,18 +224,22 @@ static void hwx_commands(hwx_writer *w) {
         bytes_put_u64(p + 0x10, w->address[s->bar]);
         if (w->data) memcpy(p + 0x18, s->name, strlen(s->name) + 1);
     }
-    hwx_program(w);
+    if (o->subtype == ENGINE_H14)
+        hwx_program_h14(w);
+    else
+        hwx_program(w);
     for (int output = 0; output < 2; output++)
         for (int i = 0; i < o->surface_count; i++)
             if (o->surfaces[i].output == output) hwx_tensor(w, &o->surfaces[i]);
+    const char *identity = o->subtype == ENGINE_H14 ? hwx_identity_h14 : hwx_identity;
     uint8_t *p = hwx_command(w, 8, 8 + (size_t)round_up(sizeof hwx_identity, 8));
-    if (w->data) memcpy(p + 8, hwx_identity, sizeof hwx_identity);
+    if (w->data) memcpy(p + 8, identity, sizeof hwx_identity);
 }
 
 /* Places of the lanes' base words that point into the constants. */
 static void hwx_relocations(hwx_writer *w) {
     uint8_t *out = w->data + w->relocations_at;
-    for (int i = 0; i < w->o->task_count; i++) {
+    for (int i = 0; i < w->o->task_count && w->o->subtype == ENGINE_H13; i++) {
         const engine_task *t = &w->o->tasks[i];
         if (engine_head(t, 9, 0, 6) != (0x20 | ENGINE_BAR_CONSTANTS)) continue;
         uint32_t at = t->offset + 4 * (uint32_t)t->header_words;
@@ -214,7 +268,7 @@ propane_status engine_hwx_write(const engine_object *o, uint8_t **out, size_t *b
     *bytes = w.text_offset + (size_t)round_up((int64_t)total, ENGINE_PAGE);
     if (!(*out = w.data = mem_alloc(*bytes))) return propane_fail_memory(err, *bytes);
     hwx_commands(&w);
-    const uint32_t header[8] = {(uint32_t)MAGIC, 0x80, ENGINE_H13, 2, w.commands, (uint32_t)(w.at - HEADER_BYTES),
+    const uint32_t header[8] = {(uint32_t)MAGIC, 0x80, o->subtype, 2, w.commands, (uint32_t)(w.at - HEADER_BYTES),
                                 0x00200000,      0};
     for (int i = 0; i < 8; i++) bytes_put_u32(w.data + 4 * i, header[i]);
     hwx_relocations(&w);

@@ -7,7 +7,7 @@
 #include <string.h>
 
 typedef struct later_words {
-    const engine_object *object;
+    const later_text *text;
     text *out, rows; /* the words of the task at hand */
     bool words, open;
     uint32_t offset, size, id, win, hin, cin;
@@ -32,10 +32,10 @@ static void later_describe_fields(uint32_t subtype, const later_step *s, text *o
 
 static void later_describe_word(later_words *w, const later_step *s) {
     bool header = s->part == LATER_HEADER;
-    const char *block = header ? NULL : engine_later_block(w->object->subtype, s->address);
+    const char *block = header ? NULL : engine_later_block(w->text->subtype, s->address);
     text_printf(&w->rows, "    %s%05x  %08x ", header ? "w" : "0x", header ? s->address / 4 : s->address, s->value);
     if (!header && !block) text_append(&w->rows, " (no block is known there)");
-    later_describe_fields(w->object->subtype, s, &w->rows);
+    later_describe_fields(w->text->subtype, s, &w->rows);
 }
 
 static void later_describe_end(later_words *w) {
@@ -51,7 +51,7 @@ static void later_describe_end(later_words *w) {
 
 static void later_describe_dimension(later_words *w, const later_step *s) {
     later_field fields[LATER_FIELDS];
-    int count = engine_later_fields(w->object->subtype, false, s->address, fields);
+    int count = engine_later_fields(w->text->subtype, false, s->address, fields);
     for (int i = 0; i < count; i++) {
         uint32_t part = engine_bits(s->value, fields[i].low, fields[i].bits);
         if (strcmp(fields[i].name, "Win") == 0) w->win = part;
@@ -65,12 +65,8 @@ static void later_describe_step(void *context, const later_step *s) {
     switch (s->part) {
     case LATER_TASK:
         later_describe_end(w);
-        *w = (later_words){.object = w->object,
-                           .out = w->out,
-                           .words = w->words,
-                           .open = true,
-                           .offset = s->address,
-                           .size = s->value};
+        *w = (later_words){
+            .text = w->text, .out = w->out, .words = w->words, .open = true, .offset = s->address, .size = s->value};
         break;
     case LATER_RECORD:
         w->records++;
@@ -90,10 +86,10 @@ static void later_describe_step(void *context, const later_step *s) {
     }
 }
 
-void engine_later_describe(const engine_object *o, bool words, text *out) {
+void engine_later_describe(const later_text *t, bool words, text *out) {
     propane_error err = {0};
-    later_words w = {.object = o, .out = out, .words = words};
-    propane_status status = engine_later_walk(o, later_describe_step, &w, &err);
+    later_words w = {.text = t, .out = out, .words = words};
+    propane_status status = engine_later_walk(t, later_describe_step, &w, &err);
     later_describe_end(&w);
     if (status) text_printf(out, "  tasks from there on cannot be read: %s\n", err.text);
 }

@@ -18,7 +18,8 @@ int64_t lower_table(emitter *e, const engine_table *table, int lanes) {
     for (size_t at = 0; at + sizeof bytes <= e->constants.length; at += 64)
         if (memcmp(e->constants.data + at, bytes, sizeof bytes) == 0) return (int64_t)at;
     int64_t at = lower_constants(e, bytes, sizeof bytes);
-    for (int i = 1; i < lanes; i++) text_append_n(&e->constants, zeros, sizeof zeros);
+    /* on H14 all lanes read one */
+    for (int i = 1; i < lanes && e->subtype != ENGINE_H14; i++) text_append_n(&e->constants, zeros, sizeof zeros);
     return at;
 }
 

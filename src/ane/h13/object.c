@@ -5,6 +5,7 @@
 
 #include <string.h>
 
+#include "ane/h13/h14.h"
 #include "core/base/bytes.h"
 #include "core/base/file.h"
 #include "core/base/int_math.h"
@@ -31,11 +32,27 @@ static propane_status object_role(engine_object *o, const engine_task *t, int lo
     return PROPANE_OK;
 }
 
-propane_status engine_object_finish(engine_object *o, propane_error *err) {
-    if (o->subtype != ENGINE_H13) return PROPANE_OK;
+/* Tasks of H14 that are not understood can still be shown. */
+static propane_status object_read_h14(engine_object *o, propane_error *err) {
+    propane_error why = {0};
+    propane_status status = engine_h14_read(o->text, o->text_bytes, o->arena, &o->tasks, &o->task_count, &why);
+    if (status == PROPANE_ERR_MEMORY) return propane_fail(err, status, "%s", why.text);
+    if (!status) return PROPANE_OK;
+    o->task_count = 0;
+    o->unread = arena_string(o->arena, why.text);
+    return o->unread ? PROPANE_OK : propane_fail_memory(err, sizeof why.text);
+}
+
+static propane_status object_read(engine_object *o, propane_error *err) {
+    if (o->subtype == ENGINE_H14) return object_read_h14(o, err);
     propane_status status =
         engine_stream_read(o->text, o->text_bytes, o->first_words, o->arena, &o->tasks, &o->task_count, err);
-    if (status) return propane_fail_prefix(err, status, "%s: text", o->source);
+    return status ? propane_fail_prefix(err, status, "%s: text", o->source) : PROPANE_OK;
+}
+
+propane_status engine_object_finish(engine_object *o, propane_error *err) {
+    if (o->subtype != ENGINE_H13 && o->subtype != ENGINE_H14) return PROPANE_OK;
+    PROPANE_TRY(object_read(o, err));
     for (int i = 0; i < o->task_count; i++) {
         const engine_task *t = &o->tasks[i];
         PROPANE_TRY(object_role(o, t, 0, false, err));

@@ -5,7 +5,8 @@
  *   .hwx   Mach-O with the magic 0xbeefface, as Apple's compiler writes it (two versions of that compiler are known)
  *   .anec  1,704 bytes of header and the payload, as the Linux driver's tools write it
  *
- * Tasks of H13 are decoded to registers; of later generations only the container and the frames are known here.
+ * Tasks of H13 and H14 are decoded to registers in the form of H13 (ane/h13/h14.h); of later generations only the container
+ * and the frames are known here.
  * What a buffer is for is read from the tasks' header words, never from its place in a list.
  */
 #ifndef ANE_H13_OBJECT_H
@@ -13,15 +14,7 @@
 
 #include "ane/h13/task.h"
 
-enum {
-    ENGINE_H13 = 4,   /* the Mach-O subtype of A14 and M1 */
-    ENGINE_BARS = 32, /* base registers */
-    ENGINE_BAR_CONSTANTS = 1,
-    ENGINE_BAR_SCRATCH = 3, /* 2 and 3 are scratch memory */
-    ENGINE_BAR_SURFACES = 4,
-    ENGINE_PAGE = 0x4000,
-    ENGINE_CONSTANT_ALIGN = 0x40
-};
+enum { ENGINE_PAGE = 0x4000, ENGINE_CONSTANT_ALIGN = 0x40 };
 
 typedef struct engine_section {
     char segment[17], name[17];
@@ -58,8 +51,9 @@ typedef struct propane_object {
     uint64_t text_address, constant_address;
     uint64_t scratch_bytes; /* 0: none */
     int first_words;        /* size of the first task */
-    int task_count;         /* 0 for generations after H13 */
+    int task_count;         /* 0 for generations after H14, and where `unread` has a reason */
     engine_task *tasks;
+    const char *unread;   /* why tasks of H14 cannot be executed; NULL: they can */
     const char *compiler; /* identification text; NULL: none */
     int patch_count;      /* ane/h13/patch.h; 0 unless it was compiled for that */
     struct engine_patch *patches;
@@ -78,8 +72,7 @@ void engine_object_free(engine_object *o);
 /* The surface of a base register; NULL: there is none. */
 engine_surface *engine_object_bar(const engine_object *o, int bar);
 
-/* Writes the program in the container that the path's ending names, .hwx (H13, as the newer compiler lays it out) or
- * .anec. Surfaces need names, base registers from 4 on without a gap, shapes and strides. */
+/* Writes the program in the container that the path's ending names, .hwx (as the newer compiler lays it out) or .anec. Surfaces need names, base registers from 4 on without a gap, shapes and strides. */
 PROPANE_CHECK propane_status engine_object_save(const engine_object *o, const char *path, propane_error *err);
 /* The container's bytes; mem_free them. */
 PROPANE_CHECK propane_status engine_hwx_write(const engine_object *o, uint8_t **out, size_t *bytes, propane_error *err);

@@ -7,9 +7,15 @@
 static const struct {
     uint32_t subtype;
     const char *name, *chips;
-} object_generations[] = {{1, "H11", "A12"},     {3, "H12", "A13"},     {ENGINE_H13, "H13", "A14, M1"},
-                          {5, "H14", "A15, M2"}, {6, "H15", "A16, M3"}, {7, "H16", "A17 Pro, M4"},
-                          {9, "H17", "A18, M5"}, {10, "H18", "A19"},    {11, "H18g, H19", "M6, A20 Pro"}};
+} object_generations[] = {{1, "H11", "A12"},
+                          {3, "H12", "A13"},
+                          {ENGINE_H13, "H13", "A14, M1"},
+                          {ENGINE_H14, "H14", "A15, M2"},
+                          {6, "H15", "A16, M3"},
+                          {7, "H16", "A17 Pro, M4"},
+                          {9, "H17", "A18, M5"},
+                          {10, "H18", "A19"},
+                          {11, "H18g, H19", "M6, A20 Pro"}};
 
 uint64_t engine_object_constants_at(const engine_object *o) {
     return (uint64_t)round_up((int64_t)o->text_bytes, ENGINE_CONSTANT_ALIGN);

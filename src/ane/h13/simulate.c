@@ -93,9 +93,10 @@ propane_status engine_simulate(engine_machine *m, const engine_task *tasks, int 
 propane_status engine_simulate_object(engine_machine *m, const engine_object *o,
                                       const engine_memory surfaces[ENGINE_BARS], propane_error *err) {
     engine_memory buffers[ENGINE_BARS];
-    if (o->subtype != ENGINE_H13)
-        return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "%s: tasks of %s are not understood, only those of H13",
+    if (o->subtype != ENGINE_H13 && o->subtype != ENGINE_H14)
+        return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "%s: tasks of %s are not understood, only those of H13, H14",
                             o->source, engine_generation(o->subtype, NULL));
+    if (o->unread) return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "%s: %s", o->source, o->unread);
     memcpy(buffers, surfaces, sizeof buffers);
     uint8_t *constants = mem_alloc((size_t)o->constant_bytes), *scratch = mem_alloc((size_t)o->scratch_bytes);
     propane_status status = PROPANE_OK;

@@ -15,6 +15,15 @@
 #include "ane/h13/registers.h"
 #include "core/base/arena.h"
 
+enum {
+    ENGINE_H13 = 4,   /* generations as Mach-O subtypes: A14 and M1 */
+    ENGINE_H14 = 5,   /* A15 and M2 */
+    ENGINE_BARS = 32, /* base registers */
+    ENGINE_BAR_CONSTANTS = 1,
+    ENGINE_BAR_SCRATCH = 3, /* 2 and 3 are scratch memory */
+    ENGINE_BAR_SURFACES = 4
+};
+
 enum { ENGINE_RECORDS = 24, ENGINE_TASK_ALIGN = 0x100, ENGINE_TASK_WORDS = 512 };
 
 typedef struct engine_record {
@@ -40,6 +49,8 @@ void engine_set(engine_task *t, uint32_t address, uint32_t value); /* says nothi
 uint32_t engine_head(const engine_task *t, int word, int low, int bits);
 
 int engine_task_words(const engine_task *t); /* with header and record words */
+/* The words that every task of an engine has, whatever its operands; clears the rest. */
+void engine_task_plain(engine_task *t, bool neural);
 /* Adds a record and marks its registers as written. */
 void engine_task_record(engine_task *t, uint32_t address, int count);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * The words of a task that follow from its operands, and the laws of the on-chip buffer. Laws and constant words were read
+ * The words of a task that follow from its operands, and the laws of the on-chip buffer. The laws were read
  * off published programs of Apple's compiler (joshuaswarren/mil-hwx-compiler plugins/H13, research/h13-td-fields.md).
  */
 #include "ane/h13/task_emit.h"
@@ -20,20 +20,6 @@ void emit_or(emitted *t, uint32_t address, int64_t bits) {
     engine_set(&t->task, address, engine_get(&t->task, address) | (uint32_t)bits);
 }
 
-/* Words that every task has, by address. */
-static const uint32_t emit_common[][2] = {{0x00004, 1},          {0x00008, 0x22},   {0x00018, 1},
-                                          {0x0001c, 0x5000a021}, {0x00020, 0x2041}, {0x00024, 0x10001},
-                                          {0x13800, 0x8880},     {0x13804, 0x8880}, {0x13838, 0x01000000},
-                                          {0x13840, 0x100},      {0x17800, 0xc0},   {0x17818, 0x01000000}};
-static const uint32_t emit_planar[][2] = {{0x08804, 0x3c000000}, {0x08808, 0x3c000000}, {0x0880c, 0x3f800000},
-                                          {0x0c800, 0x80},       {0x0c804, 0x100000},   {0x00034, 0x21}};
-static const uint32_t emit_neural[][2] = {
-    {0x00034, 1}, {0x00038, 0x100000}, {0x0c800, 0x82}, {0x0c804, 0x101c00}, {0x0c810, 0x3c00}};
-
-static void task_emit_words(emitted *t, const uint32_t (*words)[2], size_t count) {
-    for (size_t i = 0; i < count; i++) engine_set(&t->task, words[i][0], words[i][1]);
-}
-
 emitted *emit_task(emitter *e, bool neural) {
     static emitted nowhere;
     emitted *more = ARENA_MORE(e->arena, e->tasks, e->count, NULL);
@@ -44,13 +30,7 @@ emitted *emit_task(emitter *e, bool neural) {
     e->tasks = more;
     emitted *t = &e->tasks[e->count++];
     *t = (emitted){.source = EMIT_NO_BAR, .source2 = EMIT_NO_BAR, .result = EMIT_NO_BAR, .kernel = EMIT_NO_BAR};
-    task_emit_words(t, emit_common, sizeof emit_common / sizeof emit_common[0]);
-    if (neural)
-        task_emit_words(t, emit_neural, sizeof emit_neural / sizeof emit_neural[0]);
-    else
-        task_emit_words(t, emit_planar, sizeof emit_planar / sizeof emit_planar[0]);
-    for (uint32_t i = 0; i < ENGINE_LANES; i++) emit_set(t, 0x1f808 + 4 * i, 0x80);
-    for (uint32_t i = 0; i < 4; i++) emit_set(t, 0x1f8c8 + 4 * i, 0x80), emit_set(t, 0x1f8e8 + 4 * i, 0x40);
+    engine_task_plain(&t->task, neural);
     return t;
 }
 

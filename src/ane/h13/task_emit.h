@@ -47,7 +47,8 @@ typedef struct emitter {
     int64_t scratch; /* bytes of base register 3 */
     engine_patch *patches;
     int patch_count;
-    bool failed; /* no memory */
+    uint32_t subtype; /* ENGINE_H13 or ENGINE_H14 */
+    bool failed;      /* no memory */
 } emitter;
 
 /* A tensor of a surface by the strides of Apple's surfaces: rows of multiples of 64 bytes. */

@@ -4,7 +4,9 @@
  */
 #include <string.h>
 
+#include "ane/h13/h14.h"
 #include "ane/h13/task_emit.h"
+#include "core/base/bytes.h"
 #include "core/base/int_math.h"
 
 enum { KERNEL_RECORD_1 = 18, KERNEL_RECORD_2 = 12, KERNEL_RECORD_ALL = 62 };
@@ -116,6 +118,12 @@ propane_status emit_finish(emitter *e, engine_object *o, propane_error *err) {
     o->task_count = e->count;
     for (int i = 0; i < e->count; i++) o->tasks[i] = e->tasks[i].task;
     o->first_words = engine_task_words(&o->tasks[0]);
+    if (e->subtype == ENGINE_H14) {
+        PROPANE_TRY(engine_h14_write(o->tasks, o->task_count, o->arena, &o->text, &o->text_bytes, err));
+        o->first_words = (int)(bytes_u32(o->text + H14_PREFIX) >> 16);
+        return engine_h14_read(o->text, o->text_bytes, o->arena, &o->tasks, &o->task_count,
+                               err); /* what is executed is what was written */
+    }
     o->text_bytes = engine_stream_bytes(o->tasks, o->task_count);
     uint8_t *bytes = arena_alloc(o->arena, (size_t)o->text_bytes);
     if (!bytes) return propane_fail_memory(err, (size_t)o->text_bytes);
