@@ -14,22 +14,25 @@ static const char accel_program_text[] =
                      "        tensor<fp16, [1, 16, 1, 32]> y = add(x = x, y = z)[name = string(\"y\")];\n"
                      "    } -> (y);\n}\n";
 
-/* The N-th call fails: an error that names it, nothing leaks, and the device works with the next program. */
-TEST(each_call_fails_once) {
+/* The N-th call fails: an error that names one of `calls`, nothing leaks, and the device works with the next program. Returns
+ * how many calls there are. */
+static int accel_calls_fail(const char *target, const char *const calls[3]) {
     propane_error err = {0};
     int failed = 0;
     for (int n = 1; n <= 8; n++) {
-        char uri[40];
+        char uri[60];
         propane_device *d = NULL;
         propane_module *m = NULL;
         propane_program *p = NULL;
-        snprintf(uri, sizeof uri, "registers:fail=%d", n);
+        snprintf(uri, sizeof uri, "registers:target=%s,fail=%d", target, n);
         EXPECT_OK(propane_device_open(uri, &d, &err));
         EXPECT_OK(propane_module_parse(accel_program_text, strlen(accel_program_text), "t", NULL, &m, &err));
         err = (propane_error){0};
         propane_status status = propane_program_compile(d, m, NULL, &p, &err);
         if (status) {
-            EXPECT_MSG(strstr(err.text, "BO_INIT"), "call %d: %s", n, err.text);
+            bool named = false;
+            for (int i = 0; i < 3; i++) named |= calls[i] && strstr(err.text, calls[i]);
+            EXPECT_MSG(named, "call %d: %s", n, err.text);
             failed++;
             EXPECT_OK(propane_program_compile(d, m, NULL, &p, &err));
         }
@@ -37,7 +40,55 @@ TEST(each_call_fails_once) {
         propane_module_free(m);
         propane_device_close(d);
     }
-    EXPECT(failed == 5); /* tasks, first task, three surfaces */
+    return failed;
+}
+
+TEST(each_call_fails_once) {
+    static const char *const first[3] = {"BO_INIT"}, *const second[3] = {"BO_INIT", "PROG_LOAD", "PROC_CREATE"};
+    EXPECT(accel_calls_fail("m1", first) == 5);  /* tasks, first task, three surfaces */
+    EXPECT(accel_calls_fail("m2", second) == 6); /* tasks, three surfaces, program, procedure */
+}
+
+/* What the kernel's driver of ABI 2 refuses, this node does. */
+TEST(programs_and_procedures_are_checked) {
+    propane_error err = {0};
+    accel_node *n = NULL, *first = NULL;
+    accel_buffer text = {0}, data = {0};
+    accel_exec call = {0}, c;
+    EXPECT_OK(accel_node_open("registers,target=m2", &n, &err));
+    EXPECT(accel_node_subtype(n) == ENGINE_H14);
+    EXPECT_OK(accel_buffer_make(n, 0x4000, &text, &err));
+    EXPECT_OK(accel_buffer_make(n, 0x4000, &data, &err));
+    const accel_section good[2] = {{ACCEL_SECTION_TASKS, text.handle, 0x40, 0},
+                                   {ACCEL_SECTION_CONSTANTS, text.handle, 0x40, 0x40}};
+    accel_section s[2] = {good[0], good[1]};
+    EXPECT_FAIL(accel_load(n, good, 1, &call, &err), PROPANE_ERR_DEVICE, "PROG_LOAD: Invalid argument");
+    s[1].offset = 0x3fc1;
+    EXPECT_FAIL(accel_load(n, s, 2, &call, &err), PROPANE_ERR_DEVICE, "PROG_LOAD: Invalid argument");
+    s[1] = good[1], s[1].handle = 99;
+    EXPECT_FAIL(accel_load(n, s, 2, &call, &err), PROPANE_ERR_DEVICE, "PROG_LOAD: Invalid argument");
+    s[1] = good[1], s[1].id = 9;
+    EXPECT_FAIL(accel_load(n, s, 2, &call, &err), PROPANE_ERR_DEVICE, "PROG_LOAD: Invalid argument");
+    EXPECT_OK(accel_load(n, good, 2, &call, &err));
+    EXPECT_FAIL(accel_call(n, &call, &err), PROPANE_ERR_DEVICE, "EXEC: Invalid argument"); /* no buffer */
+    call.count = 1, call.binds[0] = (accel_bind){ENGINE_BAR_SURFACES, data.handle, data.bytes};
+    c = call, c.priority = 8;
+    EXPECT_FAIL(accel_call(n, &c, &err), PROPANE_ERR_DEVICE, "Invalid argument");
+    c = call, c.procedure = 1;
+    EXPECT_FAIL(accel_call(n, &c, &err), PROPANE_ERR_DEVICE, "Invalid argument");
+    c = call, c.binds[0].bytes++;
+    EXPECT_FAIL(accel_call(n, &c, &err), PROPANE_ERR_DEVICE, "Invalid argument");
+    c = call, c.count = 2, c.binds[1] = c.binds[0];
+    EXPECT_FAIL(accel_call(n, &c, &err), PROPANE_ERR_DEVICE, "Invalid argument");
+    EXPECT_FAIL(accel_call(n, &call, &err), PROPANE_ERR_DEVICE, "EXEC: the text has no task");
+    EXPECT_FAIL(accel_run(n, &(accel_submit){.tsk_size = 0x40}, &err), PROPANE_ERR_DEVICE, "SUBMIT: ");
+    accel_buffer_drop(n, &text); /* and with it the program */
+    EXPECT_FAIL(accel_call(n, &call, &err), PROPANE_ERR_DEVICE, "EXEC: Invalid argument");
+    accel_buffer_drop(n, &data);
+    accel_node_close(n);
+    EXPECT_OK(accel_node_open("registers", &first, &err));
+    EXPECT_FAIL(accel_load(first, good, 2, &call, &err), PROPANE_ERR_DEVICE, "PROG_LOAD: ");
+    accel_node_close(first);
 }
 
 /* What the kernel refuses with EINVAL, this node does. */
@@ -158,13 +209,14 @@ int main(int argc, char **argv) {
         {"a_request_is_used_a_thousand_times_without_allocating", "the interpreter takes memory for each task"},
         {"values_of_small_programs", "fp32 values become fp16, which ends before the 1e6 of that test"},
     };
-    static const test_case more[] = {T(each_call_fails_once), T(a_submit_is_checked), T(constants_are_overwritten),
+    static const test_case more[] = {T(each_call_fails_once), T(a_submit_is_checked),
+                                     T(programs_and_procedures_are_checked), T(constants_are_overwritten),
                                      T(values_within_fp16)};
     static const conformance_driver driver = {.title = "drivers/accel",
                                               .uri = "registers",
                                               .excuses = excuses,
                                               .excuse_count = 2,
                                               .more = more,
-                                              .more_count = 4};
+                                              .more_count = 5};
     return conformance_main(&driver, argc, argv);
 }

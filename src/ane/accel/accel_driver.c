@@ -3,7 +3,7 @@
  * registers (src/ane/h13), its text and constants go into one buffer that the engine sees, every surface and the scratch
  * memory into one each; a run copies inputs into their surfaces, submits, and copies outputs back. fp32 inputs and outputs
  * are converted. Device "registers", or "sim:m1?level=registers", is the same on no hardware at all: the interpreter runs the
- * tasks.
+ * tasks. "registers:target=m2", or "sim:m2?level=registers", compiles for an M2 and follows its driver's calls.
  *
  * Nothing of this has run on hardware.
  */
@@ -29,7 +29,8 @@ typedef struct accel_device {
 typedef struct accel_program {
     engine_object *object;
     accel_buffer text, first, scratch, surfaces[ENGINE_BARS];
-    accel_submit submit;
+    accel_submit submit; /* ABI 1 */
+    accel_exec exec;     /* ABI 2 */
 } accel_program;
 
 static propane_status accel_probe(propane_error *why) {
@@ -67,12 +68,13 @@ static propane_status accel_driver_registers_open(const char *rest, void **impl,
     }
     snprintf(name, sizeof name, "%.*s", (int)(switches - rest < 39 ? switches - rest : 39), rest);
     PROPANE_TRY(chip_find(name, &c, err));
-    if (c->generation != CHIP_H13)
-        return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
-                            "device sim: level=registers is for the A14 and the M1 family, not for the %s: of its "
-                            "registers too little is known",
-                            c->title);
-    size_t used = (size_t)snprintf(which, sizeof which, "registers");
+    if (c->generation != CHIP_H13 && c->generation != CHIP_H14)
+        return propane_fail(
+            err, PROPANE_ERR_UNSUPPORTED,
+            "device sim: level=registers is for the A14, the A15, and the M1 and M2 families, not for the "
+            "%s: of its registers too little is known",
+            c->title);
+    size_t used = (size_t)snprintf(which, sizeof which, "registers%s", c->generation == CHIP_H14 ? ",target=m2" : "");
     for (const char *at = switches + 1; *at;) {
         size_t n = strcspn(at, "&");
         bool level = n == strlen("level=registers") && strncmp(at, "level=registers", n) == 0;
@@ -101,8 +103,10 @@ static void accel_describe(const void *impl, propane_device_info *out) {
 
 static propane_status accel_supports(void *impl, const mil_function *f, const propane_compile_options *options,
                                      propane_error *why) {
+    accel_device *d = impl;
     engine_object *o = NULL;
-    PROPANE_TRY(engine_compile(f, &(engine_compile_options){.patchable = options->reloadable}, &o, why));
+    engine_compile_options how = {.patchable = options->reloadable, .subtype = accel_node_subtype(d->node)};
+    PROPANE_TRY(engine_compile(f, &how, &o, why));
     engine_object_free(o);
     return PROPANE_OK;
 }
@@ -118,32 +122,56 @@ static void accel_release(accel_device *d, accel_program *p) {
     mem_free(p);
 }
 
-static propane_status accel_load(accel_device *d, accel_program *p, propane_error *err) {
+/* Tasks and constants in one buffer, as the engine reads them; scratch memory and every surface in one each. */
+static propane_status accel_buffers(accel_device *d, accel_program *p, propane_error *err) {
     const engine_object *o = p->object;
     uint64_t constants = engine_object_constants_at(o), total = constants + o->constant_bytes;
-    int words = engine_task_words(&o->tasks[0]);
     PROPANE_TRY(accel_buffer_make(d->node, (uint64_t)round_up((int64_t)total, ENGINE_PAGE), &p->text, err));
     memcpy(p->text.data, o->text, (size_t)o->text_bytes);
     memcpy(p->text.data + constants, o->constants, (size_t)o->constant_bytes);
-    PROPANE_TRY(accel_buffer_make(d->node, ENGINE_PAGE, &p->first, err));
-    memcpy(p->first.data, o->text, 4 * (size_t)words);
-    bytes_put_u32(p->first.data, (bytes_u32(o->text) & 0x0f00ffff) | ACCEL_NID << 16);
-    p->submit = (accel_submit){.tsk_size = constants,
-                               .td_count = (uint32_t)o->task_count,
-                               .td_size = 4 * (uint32_t)words,
-                               .btsp_handle = p->first.handle};
-    p->submit.handles[0] = p->text.handle;
-    if (o->scratch_bytes) {
-        PROPANE_TRY(accel_buffer_make(d->node, o->scratch_bytes, &p->scratch, err));
-        p->submit.handles[ENGINE_BAR_SCRATCH] = p->scratch.handle;
-    }
+    if (o->scratch_bytes) PROPANE_TRY(accel_buffer_make(d->node, o->scratch_bytes, &p->scratch, err));
     for (int i = 0; i < o->surface_count; i++) {
         const engine_surface *s = &o->surfaces[i];
         uint64_t bytes = (uint64_t)round_up((int64_t)((uint64_t)s->n * s->bytes), ENGINE_PAGE);
         PROPANE_TRY(accel_buffer_make(d->node, bytes, &p->surfaces[s->bar], err));
-        p->submit.handles[s->bar] = p->surfaces[s->bar].handle;
     }
     return PROPANE_OK;
+}
+
+static propane_status accel_load_first(accel_device *d, accel_program *p, propane_error *err) {
+    const engine_object *o = p->object;
+    int words = engine_task_words(&o->tasks[0]);
+    PROPANE_TRY(accel_buffer_make(d->node, ENGINE_PAGE, &p->first, err));
+    memcpy(p->first.data, o->text, 4 * (size_t)words);
+    bytes_put_u32(p->first.data, (bytes_u32(o->text) & 0x0f00ffff) | ACCEL_NID << 16);
+    p->submit = (accel_submit){.tsk_size = engine_object_constants_at(o),
+                               .td_count = (uint32_t)o->task_count,
+                               .td_size = 4 * (uint32_t)words,
+                               .btsp_handle = p->first.handle};
+    p->submit.handles[0] = p->text.handle;
+    p->submit.handles[ENGINE_BAR_SCRATCH] = p->scratch.handle;
+    for (int bar = ENGINE_BAR_SURFACES; bar < ENGINE_BARS; bar++) p->submit.handles[bar] = p->surfaces[bar].handle;
+    return PROPANE_OK;
+}
+
+static void accel_bind_buffer(accel_exec *e, int bar, const accel_buffer *b) {
+    if (b->handle) e->binds[e->count++] = (accel_bind){(uint32_t)bar, b->handle, b->bytes};
+}
+
+static propane_status accel_load_second(accel_device *d, accel_program *p, propane_error *err) {
+    const engine_object *o = p->object;
+    const accel_section sections[] = {
+        {ACCEL_SECTION_TASKS, p->text.handle, o->text_bytes, 0},
+        {ACCEL_SECTION_CONSTANTS, p->text.handle, o->constant_bytes, engine_object_constants_at(o)}};
+    PROPANE_TRY(accel_load(d->node, sections, 2, &p->exec, err));
+    accel_bind_buffer(&p->exec, ENGINE_BAR_SCRATCH, &p->scratch);
+    for (int bar = ENGINE_BAR_SURFACES; bar < ENGINE_BARS; bar++) accel_bind_buffer(&p->exec, bar, &p->surfaces[bar]);
+    return PROPANE_OK;
+}
+
+static propane_status accel_load_program(accel_device *d, accel_program *p, propane_error *err) {
+    PROPANE_TRY(accel_buffers(d, p, err));
+    return p->object->subtype == ENGINE_H14 ? accel_load_second(d, p, err) : accel_load_first(d, p, err);
 }
 
 static propane_status accel_compile(void *impl, const mil_function *f, const propane_compile_options *options,
@@ -152,9 +180,9 @@ static propane_status accel_compile(void *impl, const mil_function *f, const pro
     PROPANE_TRY(driver_dense_io(out, f, err));
     accel_program *p = mem_alloc(sizeof *p);
     if (!p) return propane_fail_memory(err, sizeof *p);
-    engine_compile_options how = {.patchable = options->reloadable};
+    engine_compile_options how = {.patchable = options->reloadable, .subtype = accel_node_subtype(d->node)};
     propane_status status = engine_compile(f, &how, &p->object, err);
-    if (!status) status = accel_load(d, p, err);
+    if (!status) status = accel_load_program(d, p, err);
     if (status)
         accel_release(d, p);
     else
@@ -210,7 +238,8 @@ static propane_status accel_execute(void *impl, const driver_execution *e, propa
     accel_device *d = impl;
     accel_program *p = e->program->impl;
     for (int i = 0; i < e->program->input_count; i++) accel_move(p, &e->program->inputs[i], e->inputs[i]->memory, true);
-    PROPANE_TRY(accel_run(d->node, &p->submit, err));
+    PROPANE_TRY(p->object->subtype == ENGINE_H14 ? accel_call(d->node, &p->exec, err)
+                                                 : accel_run(d->node, &p->submit, err));
     for (int i = 0; i < e->program->output_count; i++)
         accel_move(p, &e->program->outputs[i], e->outputs[i]->memory, false);
     return PROPANE_OK;
@@ -232,7 +261,8 @@ const propane_driver accel_driver = {
 };
 const propane_driver registers_driver = {
     .name = "registers",
-    .summary = "programs compiled to an M1's registers, which are interpreted in software; also sim:m1?level=registers",
+    .summary = "programs compiled to an M1's or M2's registers, which are interpreted in software; also "
+               "sim:m1?level=registers",
     .open = accel_driver_registers_open,
     ACCEL_COMMON,
 };

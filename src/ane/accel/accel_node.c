@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -66,6 +67,11 @@ static propane_status accel_node_version(const accel_node *n, propane_error *err
     if (strncmp(name, "ane", sizeof name) != 0)
         return propane_fail(err, PROPANE_ERR_NOT_FOUND, "%s belongs to the driver '%.30s', not to 'ane'", n->name,
                             name);
+    if (v.major == 2)
+        return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
+                            "%s: ABI 2 (M2): no evidence for the bytes of the sections that its firmware takes; "
+                            "'registers:target=m2' runs programs for M2 in software",
+                            n->name);
     if (v.major != 1)
         return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "%s: version %d.%d of its driver; only ABI 1 (M1) is known",
                             n->name, v.major, v.minor);
@@ -101,21 +107,27 @@ static propane_status accel_node_first(accel_node *n, propane_error *err) {
                         "CONFIG_DRM_ACCEL and the ane driver (docs/asahi.md)");
 }
 
-/* `rest`: ",arithmetic=0|1" and ",fail=N", each or none. */
+/* `rest`: ",arithmetic=0|1", ",fail=N" and ",target=m1|m2", each or none. */
 static propane_status accel_node_inside(accel_node *n, const char *rest, propane_error *err) {
-    static const char *const names[] = {",fail=", ",arithmetic="};
-    long values[2] = {0, 0};
+    enum { FAIL, ARITHMETIC, TARGET, NAMES };
+    static const char *const names[NAMES] = {",fail=", ",arithmetic=", ",target=m"};
+    static const long least[NAMES] = {0, 0, 1}, most[NAMES] = {LONG_MAX, 1, 2};
+    long values[NAMES] = {0, 0, 1};
     for (char *end = NULL; *rest; rest = end) {
-        int i = strncmp(rest, names[0], strlen(names[0])) == 0 ? 0 : 1;
+        int i = 0;
+        while (i < NAMES - 1 && strncmp(rest, names[i], strlen(names[i])) != 0) i++;
         size_t length = strlen(names[i]);
+        end = NULL;
         if (strncmp(rest, names[i], length) == 0) values[i] = strtol(rest + length, &end, 10);
-        if (!end || end == rest + length || (*end && *end != ',') || values[i] < 0 || (i && values[i] > 1))
-            return propane_fail(err, PROPANE_ERR_INVALID,
-                                "device registers: 'arithmetic=0', 'arithmetic=1', 'fail=N' or nothing stands behind "
-                                "its name, not '%.40s'",
-                                rest + (*rest == ','));
+        if (!end || end == rest + length || (*end && *end != ',') || values[i] < least[i] || values[i] > most[i])
+            return propane_fail(
+                err, PROPANE_ERR_INVALID,
+                "device registers: 'arithmetic=0', 'arithmetic=1', 'fail=N', 'target=m1', 'target=m2' or "
+                "nothing stands behind its name, not '%.40s'",
+                rest + (*rest == ','));
     }
-    n->registers = accel_registers_open((int)values[0], values[1] ? ENGINE_ACCUMULATOR : ENGINE_WIDE);
+    n->registers = accel_registers_open(values[TARGET] == 2 ? ENGINE_H14 : ENGINE_H13, (int)values[FAIL],
+                                        values[ARITHMETIC] ? ENGINE_ACCUMULATOR : ENGINE_WIDE);
     return n->registers ? PROPANE_OK : propane_fail_memory(err, 1 << 22);
 }
 
@@ -148,6 +160,10 @@ void accel_node_close(accel_node *n) {
 }
 
 bool accel_node_is_hardware(const accel_node *n) { return n->fd >= 0; }
+
+uint32_t accel_node_subtype(const accel_node *n) {
+    return n->registers ? accel_registers_subtype(n->registers) : ENGINE_H13;
+}
 
 propane_status accel_buffer_make(accel_node *n, uint64_t bytes, accel_buffer *out, propane_error *err) {
     *out = (accel_buffer){.bytes = bytes};
@@ -190,4 +206,27 @@ propane_status accel_run(accel_node *n, const accel_submit *s, propane_error *er
         return failed ? accel_node_fail(n, "SUBMIT", -failed, err) : PROPANE_OK;
     }
     return ioctl(n->fd, CALL_SUBMIT, &call) != 0 ? accel_node_fail(n, "SUBMIT", errno, err) : PROPANE_OK;
+}
+
+/* The kernel's node of that ABI is not opened. */
+static propane_status accel_node_second(const accel_node *n, const char *call, propane_error *err) {
+    return n->registers ? PROPANE_OK : accel_node_fail(n, call, ENOTTY, err);
+}
+
+propane_status accel_load(accel_node *n, const accel_section *sections, int count, accel_exec *out,
+                          propane_error *err) {
+    *out = (accel_exec){.priority = ACCEL_PRIORITY_LEAST, .timeout_ms = ACCEL_TIMEOUT_MS};
+    PROPANE_TRY(accel_node_second(n, "PROG_LOAD", err));
+    int failed = accel_registers_load(n->registers, sections, count, &out->program);
+    if (failed) return accel_node_fail(n, "PROG_LOAD", -failed, err);
+    failed = accel_registers_procedure(n->registers, out->program, &out->procedure);
+    return failed ? accel_node_fail(n, "PROC_CREATE", -failed, err) : PROPANE_OK;
+}
+
+propane_status accel_call(accel_node *n, const accel_exec *call, propane_error *err) {
+    propane_error why = {0};
+    PROPANE_TRY(accel_node_second(n, "EXEC", err));
+    int failed = accel_registers_call(n->registers, call, &why);
+    if (failed && why.status) return propane_fail(err, PROPANE_ERR_DEVICE, "%s: EXEC: %s", n->name, why.text);
+    return failed ? accel_node_fail(n, "EXEC", -failed, err) : PROPANE_OK;
 }

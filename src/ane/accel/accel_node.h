@@ -1,17 +1,35 @@
 /* SPDX-License-Identifier: MIT
- * The Linux driver of the Neural Engine as its ioctls show it (ABI 1, driver "ane", /dev/accel/accelN): buffers that
- * the engine sees, and a call that runs a program to its end. Two nodes obey the same rules: the kernel's, and one in
- * this process that runs tasks by the interpreter of registers.
+ * The Linux driver of the Neural Engine as its ioctls show it (driver "ane", /dev/accel/accelN): buffers that the engine
+ * sees, and calls that run a program to its end. Two nodes obey the same rules: the kernel's, and one in this process
+ * that runs tasks by the interpreter of registers.
  *
- * Facts: eiln/ane ane/src/ane_drv.c and uapi, joshuaswarren/omarchy-ane. Every call may fail as the kernel's may;
- * errors name the call and the system's reason.
+ *   ABI 1   the M1 family: SUBMIT takes the tasks' buffer and one for each base register
+ *   ABI 2   the M2 family: PROG_LOAD takes a program in sections, PROC_CREATE makes a procedure of it, EXEC runs that with
+ *           buffers bound; SUBMIT is refused. There is no call that unloads: a program ends with its sections' buffers.
+ *
+ * The kernel's driver of ABI 2 hands its sections to the engine's firmware. The header does not describe their bytes, so
+ * that node is refused. The node in this process takes the sections below.
+ *
+ * Facts: eiln/ane ane/src/ane_drv.c and uapi, joshuaswarren/omarchy-ane (its public uapi header). Every call may fail as
+ * the kernel's may; errors name the call and the system's reason.
  */
 #ifndef ANE_ACCEL_ACCEL_NODE_H
 #define ANE_ACCEL_ACCEL_NODE_H
 
 #include "ane/h13/simulate.h"
 
-enum { ACCEL_NID = 0x40, ACCEL_GRANULE = 16 };
+enum {
+    ACCEL_NID = 0x40,
+    ACCEL_GRANULE = 16,
+    ACCEL_SECTIONS = 16, /* of a program, at most */
+    ACCEL_BINDS = 64,    /* of a call, at most */
+    ACCEL_PRIORITY_LEAST = 2,
+    ACCEL_PRIORITY_MOST = 7,
+    ACCEL_TIMEOUT_MS = 30000
+};
+
+/* Sections of the node in this process. */
+enum { ACCEL_SECTION_TASKS = 1, ACCEL_SECTION_CONSTANTS = 2 };
 
 typedef struct accel_buffer {
     uint32_t handle;
@@ -28,24 +46,51 @@ typedef struct accel_submit {
     uint32_t pad;
 } accel_submit;
 
+/* ABI 2: bytes of a program. */
+typedef struct accel_section {
+    uint32_t id, handle;
+    uint64_t bytes, offset; /* in the buffer */
+} accel_section;
+
+/* ABI 2: a buffer of a call. The node in this process has base registers as ids. */
+typedef struct accel_bind {
+    uint32_t id, handle;
+    uint64_t bytes;
+} accel_bind;
+
+typedef struct accel_exec {
+    uint32_t program, procedure, priority, timeout_ms, count;
+    accel_bind binds[ACCEL_BINDS];
+} accel_exec;
+
 typedef struct accel_node accel_node;
 
 /* "" : the first node of the engine; a path: that one; "registers": in this process; "registers,arithmetic=1":
- * with the sums of M4 and later; "registers,fail=N": its N-th call fails (for tests). */
+ * with the sums of M4 and later; "registers,fail=N": its N-th call fails (for tests); "registers,target=m2": with ABI 2. */
 PROPANE_CHECK propane_status accel_node_open(const char *which, accel_node **out, propane_error *err);
 void accel_node_close(accel_node *n);
 bool accel_node_is_hardware(const accel_node *n); /* the kernel's, not the one in this process */
+uint32_t accel_node_subtype(const accel_node *n); /* the generation of its engine: ENGINE_H13 or ENGINE_H14 */
 PROPANE_CHECK propane_status accel_buffer_make(accel_node *n, uint64_t bytes, accel_buffer *out, propane_error *err);
 void accel_buffer_drop(accel_node *n, accel_buffer *b); /* takes one that was not made */
 /* Returns when the program has run. */
 PROPANE_CHECK propane_status accel_run(accel_node *n, const accel_submit *s, propane_error *err);
 
+/* ABI 2: PROG_LOAD and PROC_CREATE; EXEC, which returns when the procedure has run. */
+PROPANE_CHECK propane_status accel_load(accel_node *n, const accel_section *sections, int count, accel_exec *out,
+                                        propane_error *err);
+PROPANE_CHECK propane_status accel_call(accel_node *n, const accel_exec *call, propane_error *err);
+
 /* The in-process node's side (accel_registers.c); errors as negative errno, a reason in err. */
 typedef struct accel_registers accel_registers;
-accel_registers *accel_registers_open(int fail_at, engine_arithmetic how);
+accel_registers *accel_registers_open(uint32_t subtype, int fail_at, engine_arithmetic how);
+uint32_t accel_registers_subtype(const accel_registers *r);
 void accel_registers_close(accel_registers *r);
 int accel_registers_make(accel_registers *r, uint64_t bytes, accel_buffer *out);
 int accel_registers_drop(accel_registers *r, uint32_t handle);
 int accel_registers_run(accel_registers *r, const accel_submit *s, propane_error *why);
+int accel_registers_load(accel_registers *r, const accel_section *sections, int count, uint32_t *program);
+int accel_registers_procedure(accel_registers *r, uint32_t program, uint32_t *procedure);
+int accel_registers_call(accel_registers *r, const accel_exec *call, propane_error *why);
 
 #endif

@@ -1,28 +1,39 @@
 /* SPDX-License-Identifier: MIT
  * The node in this process: it keeps the rules of the kernel driver's calls (handles, sizes, the header with the network
- * id, where the constants begin) and runs the tasks out of the buffers by the interpreter, the first one from its own
- * buffer as the hardware does.
+ * id, where the constants begin) and runs the tasks out of the buffers by the interpreter, with ABI 1 the first one from its
+ * own buffer as the hardware does.
  */
 #include <errno.h>
 #include <pthread.h>
 #include <string.h>
 
 #include "ane/accel/accel_node.h"
+#include "ane/h13/h14.h"
 #include "core/base/int_math.h"
 #include "core/base/memory.h"
 
-enum { HANDLES = 4096, PAGE = 0x4000 };
+enum { HANDLES = 4096, PROGRAMS = HANDLES, PAGE = 0x4000 };
+
+/* A loaded program; procedures of it: 0, or 1 after PROC_CREATE. */
+typedef struct registers_program {
+    bool loaded;
+    uint32_t procedures;
+    accel_section tasks, constants;
+} registers_program;
 
 struct accel_registers {
     pthread_mutex_t mutex; /* one call at a time, as of the kernel's own driver */
     engine_machine *machine;
-    accel_buffer buffers[HANDLES]; /* by handle; 0 is none */
+    uint32_t subtype;
+    accel_buffer buffers[HANDLES];        /* by handle; 0 is none */
+    registers_program programs[PROGRAMS]; /* ABI 2, by id; 0 is none */
     int calls, fail_at;
 };
 
-accel_registers *accel_registers_open(int fail_at, engine_arithmetic how) {
+accel_registers *accel_registers_open(uint32_t subtype, int fail_at, engine_arithmetic how) {
     accel_registers *r = mem_alloc(sizeof *r);
     if (!r) return NULL;
+    r->subtype = subtype;
     r->fail_at = fail_at;
     if (pthread_mutex_init(&r->mutex, NULL) == 0) {
         r->machine = engine_machine_create(how);
@@ -40,6 +51,8 @@ void accel_registers_close(accel_registers *r) {
     pthread_mutex_destroy(&r->mutex);
     mem_free(r);
 }
+
+uint32_t accel_registers_subtype(const accel_registers *r) { return r->subtype; }
 
 static bool registers_fail(accel_registers *r) { return ++r->calls == r->fail_at; }
 
@@ -66,6 +79,10 @@ static int registers_drop(accel_registers *r, uint32_t handle) {
     if (!b) return -EINVAL;
     mem_pages_free(b->data, (size_t)b->bytes);
     *b = (accel_buffer){0};
+    for (int i = 0; i < PROGRAMS; i++) {
+        registers_program *p = &r->programs[i];
+        if (p->loaded && (p->tasks.handle == handle || p->constants.handle == handle)) *p = (registers_program){0};
+    }
     return 0;
 }
 
@@ -107,6 +124,7 @@ static int registers_run(accel_registers *r, const accel_submit *s, propane_erro
     engine_memory bars[ENGINE_BARS] = {{0}};
     engine_task *tasks = NULL;
     int count = 0, failed = registers_check(r, s, bars);
+    if (r->subtype != ENGINE_H13) return -EOPNOTSUPP;
     if (failed) return failed;
     if (registers_fail(r)) return -ETIMEDOUT;
     arena *a = arena_create();
@@ -116,6 +134,84 @@ static int registers_run(accel_registers *r, const accel_submit *s, propane_erro
     arena_free(a);
     return status ? -EIO : 0;
 }
+
+/* ---- ABI 2 ---------------------------------------------------------------------------------------------------------------------- */
+
+static int registers_section(accel_registers *r, const accel_section *s, registers_program *p) {
+    const accel_buffer *b = registers_find(r, s->handle);
+    accel_section *to = s->id == ACCEL_SECTION_TASKS       ? &p->tasks
+                        : s->id == ACCEL_SECTION_CONSTANTS ? &p->constants
+                                                           : NULL;
+    if (!to || to->bytes || !b || !s->bytes || s->offset > b->bytes || s->bytes > b->bytes - s->offset) return -EINVAL;
+    *to = *s;
+    return 0;
+}
+
+static int registers_load(accel_registers *r, const accel_section *sections, int count, uint32_t *program) {
+    registers_program p = {.loaded = true};
+    uint32_t id = 1;
+    if (r->subtype != ENGINE_H14) return -ENOTTY;
+    if (count < 1 || count > ACCEL_SECTIONS) return -EINVAL;
+    for (int i = 0; i < count; i++) {
+        int failed = registers_section(r, &sections[i], &p);
+        if (failed) return failed;
+    }
+    while (id < PROGRAMS && r->programs[id].loaded) id++;
+    if (!p.tasks.bytes || !p.constants.bytes) return -EINVAL;
+    if (id == PROGRAMS || registers_fail(r)) return -ENOMEM;
+    r->programs[id] = p;
+    *program = id;
+    return 0;
+}
+
+static registers_program *registers_program_of(accel_registers *r, uint32_t id) {
+    return id && id < PROGRAMS && r->programs[id].loaded ? &r->programs[id] : NULL;
+}
+
+static int registers_procedure(accel_registers *r, uint32_t program, uint32_t *procedure) {
+    registers_program *p = registers_program_of(r, program);
+    if (!p) return -EINVAL;
+    if (registers_fail(r)) return -ENOMEM;
+    *procedure = p->procedures++;
+    return 0;
+}
+
+static engine_memory registers_bytes(accel_registers *r, const accel_section *s) {
+    return (engine_memory){registers_find(r, s->handle)->data + s->offset, s->bytes};
+}
+
+static int registers_bind(accel_registers *r, const accel_exec *call, engine_memory bars[ENGINE_BARS]) {
+    const registers_program *p = registers_program_of(r, call->program);
+    if (!p || call->procedure >= p->procedures || call->priority < ACCEL_PRIORITY_LEAST ||
+        call->priority > ACCEL_PRIORITY_MOST || !call->timeout_ms || call->count < 1 || call->count > ACCEL_BINDS)
+        return -EINVAL;
+    for (uint32_t i = 0; i < call->count; i++) {
+        const accel_bind *b = &call->binds[i];
+        const accel_buffer *buffer = registers_find(r, b->handle);
+        if (!buffer || b->id < 2 || b->id >= ENGINE_BARS || bars[b->id].data || b->bytes > buffer->bytes)
+            return -EINVAL;
+        bars[b->id] = (engine_memory){buffer->data, b->bytes};
+    }
+    bars[ENGINE_BAR_CONSTANTS] = registers_bytes(r, &p->constants);
+    return 0;
+}
+
+static int registers_call(accel_registers *r, const accel_exec *call, propane_error *why) {
+    engine_memory bars[ENGINE_BARS] = {{0}};
+    engine_task *tasks = NULL;
+    int count = 0, failed = registers_bind(r, call, bars);
+    if (failed) return failed;
+    if (registers_fail(r)) return -ETIMEDOUT;
+    arena *a = arena_create();
+    if (!a) return -ENOMEM;
+    engine_memory from = registers_bytes(r, &r->programs[call->program].tasks);
+    propane_status status = engine_h14_read(from.data, from.bytes, a, &tasks, &count, why);
+    if (!status) status = engine_simulate(r->machine, tasks, count, bars, why);
+    arena_free(a);
+    return status ? -EIO : 0;
+}
+
+/* ---- one call at a time ------------------------------------------------------------------------------------------------------- */
 
 int accel_registers_make(accel_registers *r, uint64_t bytes, accel_buffer *out) {
     pthread_mutex_lock(&r->mutex);
@@ -134,6 +230,27 @@ int accel_registers_drop(accel_registers *r, uint32_t handle) {
 int accel_registers_run(accel_registers *r, const accel_submit *s, propane_error *why) {
     pthread_mutex_lock(&r->mutex);
     int failed = registers_run(r, s, why);
+    pthread_mutex_unlock(&r->mutex);
+    return failed;
+}
+
+int accel_registers_load(accel_registers *r, const accel_section *sections, int count, uint32_t *program) {
+    pthread_mutex_lock(&r->mutex);
+    int failed = registers_load(r, sections, count, program);
+    pthread_mutex_unlock(&r->mutex);
+    return failed;
+}
+
+int accel_registers_procedure(accel_registers *r, uint32_t program, uint32_t *procedure) {
+    pthread_mutex_lock(&r->mutex);
+    int failed = registers_procedure(r, program, procedure);
+    pthread_mutex_unlock(&r->mutex);
+    return failed;
+}
+
+int accel_registers_call(accel_registers *r, const accel_exec *call, propane_error *why) {
+    pthread_mutex_lock(&r->mutex);
+    int failed = registers_call(r, call, why);
     pthread_mutex_unlock(&r->mutex);
     return failed;
 }

@@ -29,8 +29,30 @@ $ propane run e.hwx --seed 5
 $ propane run e.hwx
 2~ *nothing is given for 'x'*
 = 1
+$ propane compile e.mil --target m2 -o second.hwx
+>~ second.hwx: 1 task, 128 bytes of constants*
+= 0
+$ propane compile e.mil --target m2 -o second.anec
+= 0
+$ propane show second.hwx
+>~ second.hwx: compiled program for H14 (A15, M2), .hwx of the newer compiler
+>~ *surface  x *base register  4  \[1, 3, 1, 1\]*: read
+>~ *surface  y *base register  5 *: written
+>~ *they are executed as those of H13
+>~ *task 0 at 0x10: * base registers 1, 4, 5
+= 0
+$ propane diff second.hwx second.anec
+>~ 0 words differ
+= 0
+$ propane run e.hwx --seed 5 --output first > first.out; propane run second.hwx --seed 5 --output second > second.out; cmp first/y.npy second/y.npy && echo same
+> same
+= 0
+$ propane compile e.mil --target m3 -o e.hwx
+2~ *'m3' is not one of m1|m2*
+2~ *--help*
+= 2
 $ propane compile bad.mil -o e.hwx
-2~ *cumsum 'y': the compiler for M1 does not have this operation*
+2~ *cumsum 'y': the compiler does not have this operation*
 = 1
 $ propane compile e.mil -o e.txt
 2~ *compiled programs are written as .hwx or .anec*
@@ -48,7 +70,13 @@ $ propane diff m.mil --seed 3 --precision-a typed --device-a 'sim:m1?arithmetic=
 >~ they part at matmul*
 = 1
 $ propane run m.mil --seed 3 --device 'sim:m4?level=registers'
-2~ *level=registers is for the A14 and the M1 family, not for the M4*
+2~ *level=registers is for the A14, the A15, and the M1 and M2 families, not for the M4*
+= 1
+$ propane diff m.mil --seed 3 --precision-a typed --device-a 'sim:m1?level=registers' --device-b 'sim:m2?level=registers' --tolerance 0
+>~ nothing differs by more than 0
+= 0
+$ propane run m.mil --seed 3 --device 'registers:target=m3'
+2~ *'target=m2'*not 'target=m3'*
 = 1
 $ propane run m.mil --seed 3 --device 'sim:m1?level=ops'
 2~ *level is registers, not 'ops'*
@@ -73,6 +101,13 @@ $ small --steps 23 --run a | loss > a.loss; small --steps 30 --device registers 
 ? part:lm
 $ cmp winputs/model.safetensors wpatched/model.safetensors && cmp wauto/model.safetensors wpatched/model.safetensors && grep -o '"weights": *"[a-z]*"' wauto/log.jsonl wauto/train.json | head -1
 >~ *patched*
+= 0
+# Through the calls of an M2's driver: the bits of an M1's.
+? part:lm
+@ for d in registers registers:target=m2; do small --steps 12 --device $d --plan six --run r$d > r$d.log; done
+? part:lm
+$ cmp rregisters/model.safetensors rregisters:target=m2/model.safetensors && echo same
+> same
 = 0
 ? part:lm
 $ small --steps 1 --weights patched --run d
