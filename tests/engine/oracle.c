@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: MIT
- * Reads h13_oracles.jsonl: a program a line.
+ * Reads h13_oracles.jsonl and h14_oracles.jsonl: a program a line. Tasks of H13 are given by header, records and registers, a
+ * text of H14 by its words: {"id": .., "mil": .., "text": "0 0 0 0 3d0000 ..."}.
  */
 #include "oracle.h"
 
 #include <stdlib.h>
 
+#include "ane/h13/h14.h"
+#include "core/base/bytes.h"
 #include "core/base/file.h"
 #include "core/base/json.h"
 #include "core/base/memory.h"
@@ -50,6 +53,27 @@ static void oracle_task(const oracle_place *p, const json_t *json, engine_task *
     }
 }
 
+/* Tasks of H14, from a text's words; the arena is freed with the line. */
+static void oracle_text(const oracle_place *p, const char *words, oracle *o, arena *a) {
+    propane_error err = {0};
+    size_t length = strlen(words), count = 0;
+    uint8_t *bytes = mem_alloc(4 * (length / 2 + 1));
+    for (char *end; *words; words = end + (*end == ' ')) {
+        bytes_put_u32(bytes + 4 * count++, (uint32_t)strtoul(words, &end, 16));
+        EXPECT_MSG(end != words && (*end == ' ' || !*end), "%s:%d: '%.20s' is no word", p->path, p->line, words);
+    }
+    EXPECT_MSG(engine_h14_read(bytes, 4 * count, a, &o->tasks, &o->task_count, &err) == PROPANE_OK, "%s:%d: %s",
+               p->path, p->line, err.text);
+    o->subtype = ENGINE_H14;
+    mem_free(bytes);
+}
+
+static void oracle_tasks(const oracle_place *p, const json_t *tasks, oracle *o, arena *a) {
+    o->task_count = (int)json_array_size(tasks);
+    o->tasks = ARENA_ARRAY(a, o->task_count, engine_task);
+    for (int i = 0; i < o->task_count; i++) oracle_task(p, json_array_get(tasks, (size_t)i), &o->tasks[i]);
+}
+
 static void oracle_line(const oracle_place *p, const char *line, void (*visit)(const oracle *o, void *context),
                         void *context) {
     oracle o = {0};
@@ -59,16 +83,19 @@ static void oracle_line(const oracle_place *p, const char *line, void (*visit)(c
     EXPECT_OK(json_parse(line, strlen(line), where, &o.json, &err));
     o.id = json_string_value(json_object_get(o.json, "id"));
     const json_t *tasks = json_object_get(o.json, "tasks");
+    const char *words = json_string_value(json_object_get(o.json, "text"));
+    arena *a = arena_create();
     EXPECT_MSG(o.id && json_string_value(json_object_get(json_object_get(o.json, "mil"), "op")) &&
-                   json_array_size(tasks),
-               "%s: a program has \"id\", \"mil\" with \"op\", and \"tasks\"", where);
-    o.task_count = (int)json_array_size(tasks);
-    o.tasks = mem_array((size_t)o.task_count, sizeof *o.tasks);
-    for (int i = 0; i < o.task_count; i++) oracle_task(p, json_array_get(tasks, (size_t)i), &o.tasks[i]);
+                   (words || json_array_size(tasks)),
+               "%s: a program has \"id\", \"mil\" with \"op\", and \"tasks\" or \"text\"", where);
+    if (words)
+        oracle_text(p, words, &o, a);
+    else
+        oracle_tasks(p, tasks, &o, a);
     o.text_sha256 = json_string_value(json_object_get(o.json, "text_sha256"));
     o.text_bytes = (size_t)json_integer_value(json_object_get(o.json, "text_bytes"));
     visit(&o, context);
-    mem_free(o.tasks);
+    arena_free(a);
     json_decref(o.json);
 }
 
@@ -91,7 +118,7 @@ int oracle_each_of(const char *path, void (*visit)(const oracle *o, void *contex
     return count;
 }
 
-int oracle_each(void (*visit)(const oracle *o, void *context), void *context) {
-    const char *path = test_data("h13_oracles.jsonl");
+int oracle_each(const char *name, void (*visit)(const oracle *o, void *context), void *context) {
+    const char *path = test_data(name);
     return path ? oracle_each_of(path, visit, context) : -1;
 }

@@ -82,7 +82,7 @@ static void object_oracle(const oracle *o, void *context) {
 
 TEST(published_programs_decode_and_encode) {
     object_seen seen = {0};
-    if (oracle_each(object_oracle, &seen) < 0) SKIP("h13_oracles.jsonl is not in the shared data");
+    if (oracle_each("h13_oracles.jsonl", object_oracle, &seen) < 0) SKIP("h13_oracles.jsonl is not in the shared data");
     EXPECT(seen.programs >= 111 && seen.tasks >= 172);
     printf("%d programs, %d tasks\n", seen.programs, seen.tasks);
 }

@@ -132,7 +132,7 @@ static void simulate_oracle(const oracle *o, void *context) {
     mil_tensor inputs[4], *outputs = NULL;
     if (!m) return;
     mil_function *f = m->functions;
-    EXPECT_OK(engine_compile(f, NULL, &ours, &err));
+    EXPECT_OK(engine_compile(f, &(engine_compile_options){.subtype = o->subtype}, &ours, &err));
     for (int i = 0; i < ours->surface_count; i++) {
         uint64_t bytes = engine_surface_bytes(&ours->surfaces[i]);
         buffers[ours->surfaces[i].bar] = (engine_memory){mem_alloc(bytes), bytes};
@@ -158,10 +158,21 @@ static void simulate_oracle(const oracle *o, void *context) {
 
 TEST(apples_words_mean_their_programs) {
     simulate_seen seen = {0};
-    if (oracle_each(simulate_oracle, &seen) < 0) SKIP("h13_oracles.jsonl is not in the shared data");
+    if (oracle_each("h13_oracles.jsonl", simulate_oracle, &seen) < 0)
+        SKIP("h13_oracles.jsonl is not in the shared data");
     printf("%d programs run from Apple's words, %d equal to the last bit, worst relative difference %.3g\n",
            seen.programs, seen.exact, seen.worst);
     EXPECT(seen.programs >= 109);
 }
 
-SUITE("engine/simulate", T(published_results), T(apples_words_mean_their_programs))
+TEST(apples_words_for_h14_mean_their_programs) {
+    simulate_seen seen = {0};
+    if (oracle_each("h14_oracles.jsonl", simulate_oracle, &seen) < 0)
+        SKIP("h14_oracles.jsonl is not in the shared data");
+    printf("%d programs for H14 run from Apple's words, %d equal to the last bit, worst relative difference %.3g\n",
+           seen.programs, seen.exact, seen.worst);
+    EXPECT(seen.programs >= 79);
+}
+
+SUITE("engine/simulate", T(published_results), T(apples_words_mean_their_programs),
+      T(apples_words_for_h14_mean_their_programs))

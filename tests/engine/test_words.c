@@ -102,7 +102,7 @@ static void words_print(const words_table *t) {
 
 TEST(words_are_apples) {
     words_table t = {.verbose = getenv("ENGINE_WORDS") != NULL};
-    if (oracle_each(words_oracle, &t) < 0) SKIP("h13_oracles.jsonl is not in the shared data");
+    if (oracle_each("h13_oracles.jsonl", words_oracle, &t) < 0) SKIP("h13_oracles.jsonl is not in the shared data");
     words_print(&t);
     for (size_t i = 0; i < sizeof words_floor / sizeof words_floor[0]; i++)
         EXPECT_MSG(words_find(&t, words_floor[i].name)->same_programs >= words_floor[i].programs,

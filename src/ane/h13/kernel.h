@@ -4,7 +4,7 @@
  * belongs to lane p mod lanes. A lane is [table 128 bytes] [planes, each: bias row, weight rows].
  *
  *   dense      planes of 2^OCGSize channels; what is left over goes into planes of half the size, and so on
- *   grouped    planes of Cout / 16 channels of one group, each padded to 64 bytes, group after group
+ *   grouped    planes of 2^OCGSize channels of one group, each padded to 64 bytes, group after group
  *   depthwise  one channel a plane, its taps one after the other
  *   sparse     stride 2: zeros are left out, a mask byte precedes each eight channels
  *

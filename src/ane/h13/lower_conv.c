@@ -22,8 +22,8 @@ static engine_kernel lower_conv_kernel(const lower_conv *k, const emit_tensor *x
         kernel.inputs = 1;
     else if (k->groups > 1)
         kernel.groups = k->groups, kernel.inputs = x->c / k->groups, kernel.outputs = k->outputs / k->groups;
-    bool plain = !kernel.depthwise && k->groups == 1;
-    kernel.interleave = plain ? (int)lower_conv_floor_power(max_i64(1, min_i64(k->outputs / 16, small ? 32 : 16))) : 1;
+    int64_t most = kernel.depthwise ? 1 : min_i64(kernel.outputs / 16, small ? 32 : 16);
+    kernel.interleave = (int)lower_conv_floor_power(max_i64(1, most));
     kernel.lanes = (int)min_i64(16, kernel.outputs);
     kernel.bias = k->bias != NULL;
     kernel.table = k->table != NULL;
@@ -39,9 +39,11 @@ static int64_t lower_conv_shape(const lower_conv *k, const emit_tensor *x, const
     return code << 16 | (wide ? code << 12 | code << 8 : 0);
 }
 
-static int64_t lower_conv_pad(const lower_conv *k, bool grouped, int64_t channel) {
+/* Of groups, those whose rows are multiples of the banks' 0x400 bytes are kept apart as others are
+ * (joshuaswarren/mil-hwx-compiler research/oracles/h13/conv_probe_k3_c256_n256_s16_st1_g4_bias0_same.json). */
+static int64_t lower_conv_pad(const lower_conv *k, bool grouped, int64_t channel, int64_t raw) {
     if (channel >= 0x40) return 0;
-    return k->stride == 1 && !grouped ? 0x30 : 0x20;
+    return k->stride == 1 && (!grouped || raw % 0x400 == 0) ? 0x30 : 0x20;
 }
 
 static propane_status lower_conv_lanes(emitter *e, emitted *t, const lower_conv *k, const engine_kernel *kernel,
@@ -66,7 +68,7 @@ propane_status lower_convolution(emitter *e, const lower_conv *k, const emit_ten
         return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "kernel %lldx%lld, stride %lld, padding %lld and %lld",
                             (long long)k->kh, (long long)k->kw, (long long)k->stride, (long long)k->pad_h,
                             (long long)k->pad_w);
-    int64_t row = raw + lower_conv_pad(k, grouped, channel), tile = emit_tile(x->h, row, 1);
+    int64_t row = raw + lower_conv_pad(k, grouped, channel, raw), tile = emit_tile(x->h, row, 1);
     if (!tile)
         return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "one row of %lld channels does not fit on chip",
                             (long long)x->c);
