@@ -53,13 +53,14 @@ static void h14_point(h14_writer *w, uint32_t at, int bar, uint32_t low, int wor
 
 /* Words that say more, or something else, than those of H13. */
 static uint32_t h14_like_change(const h14_writer *w, uint32_t address, uint32_t value) {
-    enum { RUNTIME = 1 << 16, DMA_FORMAT = 3 << 6, ROWS_SIDE_BY_SIDE = 1 << 29 };
-    bool runtime = h14_get(w, 0xc800, 16, 1);
+    enum { RUNTIME = 1 << 16, DMA_FORMAT = 3 << 6, ROWS_SIDE_BY_SIDE = 1 << 29, ALIASES = 3 << 4 };
+    bool runtime = h14_get(w, 0xc800, 16, 1), fetches = h14_get(w, 0x4804, 0, 2) != 0;
+    uint32_t aliases = w->neural && fetches && w->index ? ALIASES : 0; /* clear behind another task */
     int rows = h14_rows_turned(w->t);
     switch (address) {
     case H14_NE: return w->table ? value | RUNTIME : value;
-    case H14_L2_SOURCE: return h14_get(w, 0x4804, 0, 2) ? value : value & ~(uint32_t)DMA_FORMAT;
-    case H14_L2_RESULT: return w->neural || h14_get(w, 0x4830, 0, 2) ? value : value & ~(uint32_t)DMA_FORMAT;
+    case H14_L2_SOURCE: return fetches ? value & ~aliases : value & ~(uint32_t)DMA_FORMAT;
+    case H14_L2_RESULT: return w->neural || h14_get(w, 0x4830, 0, 2) ? value & ~aliases : value & ~(uint32_t)DMA_FORMAT;
     case H14_CONFIG: return rows > 1 || (w->neural && runtime) ? value | ROWS_SIDE_BY_SIDE : value;
     case H14_KERNEL_SHAPE: return rows > 1 ? h14_log2(rows) : value;
     case H14_GROUPS: return rows > 1 ? (value & 0xffff) | (uint32_t)rows << 16 : value;

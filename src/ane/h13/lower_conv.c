@@ -32,17 +32,19 @@ static engine_kernel lower_conv_kernel(const lower_conv *k, const emit_tensor *x
 }
 
 /* Scheduling words of the neural engine's work unit. */
-static int64_t lower_conv_shape(const lower_conv *k, const emit_tensor *x, const emit_tensor *y) {
-    if (y->w <= 8 && y->h <= 8) return 0x44404;
+static int64_t lower_conv_shape(const emitter *e, const lower_conv *k, const emit_tensor *x, const emit_tensor *y) {
     int64_t code = emit_shape(y->h, y->w);
+    if (y->w <= 8 && y->h <= 8) return e->subtype == ENGINE_H14 ? code << 16 | code << 12 | code << 8 | 4 : 0x44404;
     bool wide = k->groups == 1 && k->kh > 1 && x->c >= 128 && code == 3;
     return code << 16 | (wide ? code << 12 | code << 8 : 0);
 }
 
 /* Of groups, those whose rows are multiples of the banks' 0x400 bytes are kept apart as others are
  * (joshuaswarren/mil-hwx-compiler research/oracles/h13/conv_probe_k3_c256_n256_s16_st1_g4_bias0_same.json). */
-static int64_t lower_conv_pad(const lower_conv *k, bool grouped, int64_t channel, int64_t raw) {
-    if (channel >= 0x40) return 0;
+static int64_t lower_conv_pad(const emitter *e, const lower_conv *k, const emit_tensor *x, bool grouped, int64_t raw) {
+    int64_t channel = emit_channel(x->w, true);
+    if (channel > 0x40 || (x->h == 1 && e->subtype == ENGINE_H14)) return 0;
+    if (channel == 0x40) return k->stride == 1 && !grouped ? 0x50 : 0;
     return k->stride == 1 && (!grouped || raw % 0x400 == 0) ? 0x30 : 0x20;
 }
 
@@ -68,7 +70,7 @@ propane_status lower_convolution(emitter *e, const lower_conv *k, const emit_ten
         return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "kernel %lldx%lld, stride %lld, padding %lld and %lld",
                             (long long)k->kh, (long long)k->kw, (long long)k->stride, (long long)k->pad_h,
                             (long long)k->pad_w);
-    int64_t row = raw + lower_conv_pad(k, grouped, channel, raw), tile = emit_tile(x->h, row, 1);
+    int64_t row = raw + lower_conv_pad(e, k, x, grouped, raw), tile = emit_tile(x->h, row, 1);
     if (!tile)
         return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "one row of %lld channels does not fit on chip",
                             (long long)x->c);
@@ -80,7 +82,7 @@ propane_status lower_convolution(emitter *e, const lower_conv *k, const emit_ten
              0x50000000 | k->kw | k->kh << 5 | emit_log2(kernel.interleave) << 10 | k->stride << 13 | k->stride << 15 |
                  k->pad_w << 17 | k->pad_h << 22);
     emit_set(t, 0x24, kernel.depthwise ? 0x14001 : 0x10000 | kernel.groups);
-    emit_or(t, 0x34, lower_conv_shape(k, x, y));
+    emit_or(t, 0x34, lower_conv_shape(e, k, x, y));
     emit_active(t, emit_lane_count(kernel.outputs));
     emit_source(t, x, &at, 2);
     emit_store(t, y, tile * row, 1);

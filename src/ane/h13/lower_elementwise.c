@@ -150,10 +150,11 @@ propane_status lower_channels(emitter *e, const emit_tensor *x, const uint16_t *
 
 /* ---- neural engine: channel by channel ------------------------------------------------------------------------------------------ */
 
-static emitted *lower_unicast(emitter *e, const emit_tensor *x, int64_t *tile) {
+/* The row of a task that streams x, with `pad` bytes after it. */
+static emitted *lower_unicast(emitter *e, const emit_tensor *x, int64_t pad, int64_t *tile) {
     emitted *t = emit_task(e, true);
-    int64_t channel = emit_channel(x->w, true), row = x->c * channel;
-    emit_l2 at = {0, channel, row, row, row};
+    int64_t channel = emit_channel(x->w, true), raw = x->c * channel, row = raw + pad;
+    emit_l2 at = {0, channel, row, raw, raw};
     *tile = emit_tile(x->h, row, 1);
     emit_dims(t, x->c, x->h, x->w);
     emit_set(t, 0x28, *tile);
@@ -163,16 +164,28 @@ static emitted *lower_unicast(emitter *e, const emit_tensor *x, int64_t *tile) {
     return t;
 }
 
+/* The neural engine's work unit for planes, and the bytes behind rows that follow from it: its width and 16
+ * (joshuaswarren/mil-hwx-compiler research/oracles/h13/env_act_gelu_1x64x8x8_exact.json and those of h14). */
+static uint32_t lower_activation_shape(const emitter *e, const emit_tensor *x, int64_t *pad) {
+    bool small = e->subtype == ENGINE_H14 && x->h <= 8 && x->w <= 8 && x->h * x->w > 1;
+    uint32_t code = small ? 4 : emit_shape(x->h, x->w);
+    int64_t wide = 2 * (128 >> code);
+    *pad = x->h > 1 && emit_channel(x->w, true) < 0x80 && x->c > 1 ? wide + 0x10 : 0;
+    return code;
+}
+
 propane_status lower_activation(emitter *e, const emit_tensor *x, const engine_table *table, const emit_tensor *y,
                                 propane_error *err) {
-    int64_t slab = lower_slab(x, true, 1), tile;
+    int64_t slab = lower_slab(x, true, 1), tile, pad;
+    uint32_t shape = lower_activation_shape(e, x, &pad);
     int lanes = emit_lane_count(min_i64(slab, x->c));
     int64_t at = table ? lower_table(e, table, lanes) : 0;
     for (int64_t c = 0; c < x->c; c += slab) {
         int64_t count = min_i64(slab, x->c - c);
         emit_tensor px = lower_part(x, c, count), py = lower_part(y, c, count);
-        emitted *t = lower_unicast(e, &px, &tile);
-        emit_store(t, &py, tile * count * emit_channel(x->w, true), 1);
+        emitted *t = lower_unicast(e, &px, pad, &tile);
+        emit_or(t, 0x34, (int64_t)shape << 16);
+        emit_store(t, &py, tile * (count * emit_channel(x->w, true) + pad), 1);
         emit_set(t, 0xc804, table ? table->bias ? 0x121c08 : 0x121c0c : 0x111c0c);
         if (!table) continue;
         emit_lanes(t, ENGINE_BAR_CONSTANTS, emit_lane_count(count), at, 0, ENGINE_TABLE_BYTES);
@@ -189,7 +202,7 @@ propane_status lower_copy(emitter *e, const emit_tensor *x, const emit_tensor *y
     for (int64_t c = 0; c < x->c; c += slab) {
         int64_t count = min_i64(slab, x->c - c);
         emit_tensor px = lower_part(x, c, count), py = lower_part(y, c, count);
-        emitted *t = lower_unicast(e, &px, &tile);
+        emitted *t = lower_unicast(e, &px, 0, &tile);
         emit_or(t, 0x34, (int64_t)emit_shape(x->h, x->w) << 16);
         emit_store(t, &py, tile * count * emit_channel(x->w, true), 1);
         emit_set(t, 0xc804, 0x101c0c);

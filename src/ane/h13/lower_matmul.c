@@ -17,14 +17,25 @@ enum { MATMUL_ROOM = 0x1ff000 }; /* of the on-chip buffer */
  * banks. */
 static int64_t lower_matmul_channel(int64_t n) { return n < 32 ? round_up(2 * n, 16) : round_up(2 * n, 16) + 0x10; }
 
+/* Scheduling words of such an exchange on H14, where a lane takes 1, 2, 4 or 8 of the rows side by side; `first`: those of
+ * H13. */
+static int64_t lower_matmul_turn_shape(const emitter *e, const emit_tensor *x, int64_t first) {
+    int64_t rows = 1, code;
+    if (e->subtype != ENGINE_H14) return first;
+    if (x->h > 1) return 0;
+    while (rows < 8 && 32 * rows <= x->c) rows *= 2;
+    code = min_i64(3, 4 - emit_log2(rows));
+    return code << 16 | (int64_t)emit_shape(1, x->w) << 12 | code << 8;
+}
+
 /* The neural engine reads x as [c = rows, h = 1, w = columns] and exchanges channels and width. */
-static emitted *lower_matmul_turn(emitter *e, const emit_tensor *x, int64_t base) {
+static emitted *lower_matmul_turn(emitter *e, const emit_tensor *x, int64_t base, int64_t shape) {
     emitted *t = emit_task(e, true);
     int64_t rows = x->c, channel = emit_channel(x->w, true), raw = rows * channel;
     emit_l2 at = {base, channel, raw, raw, raw};
     emit_dims(t, rows, x->h, x->w);
     emit_set(t, 0x24, 0x14001);
-    emit_or(t, 0x34, 0x10000000);
+    emit_or(t, 0x34, 0x10000000 | lower_matmul_turn_shape(e, x, shape));
     emit_active(t, 16);
     emit_source(t, x, &at, 2);
     emit_set(t, 0xc804, 0x101c0c);
@@ -42,7 +53,7 @@ propane_status lower_transpose(emitter *e, const emit_tensor *x, const emit_tens
     if (base + x->h * rows > 0x200000)
         return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "a transpose of [%lld, %lld, %lld] does not fit on chip",
                             (long long)x->c, (long long)x->h, (long long)x->w);
-    emitted *t = lower_matmul_turn(e, x, 0);
+    emitted *t = lower_matmul_turn(e, x, 0, 0);
     emit_store(t, y, base, 1);
     emit_set(t, 0x17800, 0xc1);
     emit_l2 kept = {base, wide, rows, rows, rows};
@@ -77,6 +88,12 @@ static void lower_matmul_product_words(emitted *t, const lower_product *p) {
     emit_set(t, 0xc810, p->scale);
 }
 
+/* Words of few pixels. On H14 they are there for 64 and more pixels, too, where the kernel is not large. */
+static int64_t lower_matmul_small(const emitter *e, const lower_product *p) {
+    if (e->subtype == ENGINE_H14) return p->m <= 64 && p->k * p->n <= 1 << 19 ? 4 : 0;
+    return p->m <= 8 && p->k <= 512 ? 0x44404 : 0;
+}
+
 /* x lies in memory with its columns as channels already: a plain convolution. */
 static propane_status lower_matmul_constant_plain(emitter *e, const lower_product *p, const emit_tensor *x,
                                                   const emit_tensor *y, propane_error *err) {
@@ -87,7 +104,7 @@ static propane_status lower_matmul_constant_plain(emitter *e, const lower_produc
     emit_l2 at = {0, channel, row, raw, raw};
     emit_dims(t, p->k, 1, p->m);
     emit_out(t, p->n, 1, p->m);
-    emit_or(t, 0x34, 0x10000000 | (p->m <= 8 && p->k <= 512 ? 0x44404 : 0));
+    emit_or(t, 0x34, 0x10000000 | lower_matmul_small(e, p));
     emit_source(t, &source, &at, 2);
     emit_store(t, &result, row, 1);
     lower_matmul_product_words(t, p);
@@ -100,8 +117,7 @@ static emit_l2 lower_matmul_stage_constant(emitter *e, const lower_product *p, c
     emit_tensor rows = lower_matmul_rows_as_channels(x);
     emit_l2 kept = {base, channel, row, row, 0};
     e->scratch = max_i64(e->scratch, round_up(max_i64(2 * p->m * p->k, 64 * p->k), ENGINE_PAGE));
-    emitted *t = lower_matmul_turn(e, &rows, base + row);
-    emit_or(t, 0x34, p->m <= 8 ? 0x30300 : 0);
+    emitted *t = lower_matmul_turn(e, &rows, base + row, p->m <= 8 ? 0x30300 : 0);
     emit_keep(t, &kept, 0x500170);
     emit_result_words(t, ENGINE_BAR_SCRATCH, d, d, p->k * d);
     return kept;
@@ -112,7 +128,7 @@ static emitted *lower_matmul_on_chip(emitter *e, const lower_product *p, const e
     emitted *t = emit_task(e, true);
     emit_dims(t, p->k, 1, p->m);
     emit_out(t, p->n, 1, p->m);
-    emit_or(t, 0x34, p->m <= 8 && p->k <= 512 ? 0x44404 : 0);
+    emit_or(t, 0x34, lower_matmul_small(e, p));
     emit_source_l2(t, source, config);
     lower_matmul_product_words(t, p);
     return t;
@@ -202,8 +218,7 @@ static void lower_matmul_stage_kernel(emitter *e, const lower_product *p, int il
     emit_tensor to = {ENGINE_BAR_SCRATCH, scratch, p->m, 1, p->k, line, line, 2 * p->m * p->k};
     emit_tensor rows = lower_matmul_rows_as_channels(x);
     if (p->transpose_x) {
-        emitted *t = lower_matmul_turn(e, &rows, 0);
-        emit_or(t, 0x34, 0x31300);
+        emitted *t = lower_matmul_turn(e, &rows, 0, 0x31300);
         emit_store(t, &to, rows.c * emit_channel(rows.w, true), il);
         emit_set(t, 0x17800, 0x040003c1);
         return;
@@ -241,7 +256,7 @@ static emit_l2 lower_matmul_stage_image(emitter *e, const lower_product *p, cons
                                         bool words) {
     int64_t channel = lower_matmul_channel(p->n), row = p->k * channel, d = round_up(2 * p->n, 64);
     emit_tensor rows = lower_matmul_rows_as_channels(y);
-    emitted *t = lower_matmul_turn(e, &rows, base + row);
+    emitted *t = lower_matmul_turn(e, &rows, base + row, 0);
     emit_l2 kept = {base, channel, row, row, 0};
     emit_keep(t, &kept, 0x500170);
     if (words)
@@ -277,6 +292,7 @@ static emitted *lower_matmul_compute(emitter *e, const lower_product *p, const m
         emit_store(t, &part, 0, 1);
     }
     if (p->n >= 2048 && p->transpose_y) emit_set(t, 0x3c, 7);
+    if (e->subtype == ENGINE_H14 && p->n <= 64) emit_or(t, 0x34, 4);
     lower_matmul_product_words(t, p);
     return t;
 }
@@ -403,7 +419,7 @@ void lower_scores(emitter *e, const lower_product *p, const emit_tensor *q, cons
     emit_keep(t, to, 0x140);
     uint32_t code = 0;
     while (code < 4 && p->n < 128 >> code) code++;
-    emit_or(t, 0x34, code << 16 | code << 12 | code << 8);
+    if (e->subtype != ENGINE_H14) emit_or(t, 0x34, code << 16 | code << 12 | code << 8);
 }
 
 void lower_context(emitter *e, const lower_product *p, const emit_tensor *v, const emit_tensor *y) {
