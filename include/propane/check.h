@@ -146,7 +146,7 @@ typedef struct propane_object_info {
     int tasks;
     uint64_t constant_bytes, scratch_bytes;
 } propane_object_info;
-/* `target`: "m1" (NULL). The module is simplified on the way. `report` (may be NULL): a line for each operation;
+/* `target`: "m1" (NULL) or "m2". The module is simplified on the way. `report` (may be NULL): a line for each operation;
  * propane_free it. */
 PROPANE_CHECK propane_status propane_object_compile(propane_module *module, const char *function, const char *target,
                                                     char **report, propane_object **out, propane_error *err);

@@ -262,7 +262,7 @@ const propane_driver accel_driver = {
 const propane_driver registers_driver = {
     .name = "registers",
     .summary = "programs compiled to an M1's or M2's registers, which are interpreted in software; also "
-               "sim:m1?level=registers",
+               "sim:m1?level=registers and sim:m2?level=registers",
     .open = accel_driver_registers_open,
     ACCEL_COMMON,
 };
