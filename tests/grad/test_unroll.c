@@ -199,5 +199,85 @@ TEST(what_a_run_decides_is_refused) {
     mil_module_free(m);
 }
 
-SUITE("grad/unroll", T(recurrent_layers), T(counted_loops), T(conditions), T(branches_with_states_are_refused),
-      T(what_a_run_decides_is_refused))
+/* ---- lists ---------------------------------------------------------------------------------------------------------------------- */
+
+#define LIST "list<tensor<fp32, [3]>, 2>"
+static const char *const lists[] = {
+    /* written, read, packed and spread by number; an element that nobody wrote is zero */
+    HEAD
+    "tensor<fp32, [2, 3]> x, tensor<fp32, [3]> w) {\n"
+    "        list<tensor<fp32, [3]>, 4> l0 = make_list(init_length = int32(4), dynamic_length = bool(false), "
+    "elem_shape = "
+    "(tensor<int32, [1]>([3])), dtype = string(\"fp32\"));\n"
+    "        list<tensor<fp32, [3]>, 4> l1 = list_scatter(ls = l0, indices = tensor<int32, [2]>([2, 0]), value = x);\n"
+    "        tensor<fp32, [3]> a = list_read(ls = l1, index = int32(2));\n"
+    "        tensor<fp32, [3]> b = mul(x = a, y = w);\n"
+    "        list<tensor<fp32, [3]>, 4> l2 = list_write(ls = l1, index = int32(2), value = b);\n"
+    "        int32 n = list_length(ls = l2);\n        fp32 f = cast(x = n, dtype = string(\"fp32\"));\n"
+    "        tensor<fp32, [4, 3]> c = list_gather(ls = l2, indices = tensor<int32, [4]>([1, 2, 0, 2]));\n"
+    "        tensor<fp32, [4, 3]> d = sin(x = c);\n        tensor<fp32, [4, 3]> e = mul(x = d, y = f);\n"
+    "        tensor<fp32, [3]> g = list_read(ls = l1, index = int32(2));\n    } -> (e, g);\n}\n",
+    /* a loop that fills a list which grows, of scalars; its length is asked for in the loop */
+    HEAD
+    "tensor<fp32, [2, 3]> x) {\n        int32 zero = const()[val = int32(0)];\n"
+    "        list<fp32, 1> l0 = make_list(init_length = int32(1), dynamic_length = bool(true), elem_shape = "
+    "(tensor<int32, [0]>([])), dtype = string(\"fp32\"));\n"
+    "        fp32 s = reduce_sum(x = x, keep_dims = false);\n"
+    "        int32 m, list<fp32, 1> l, fp32 last = while_loop(loop_vars = (zero, l0, s)) (int32 i, list<fp32, 1> l1, "
+    "fp32 s1) {\n"
+    "            bool more = less(x = i, y = int32(3));\n        } -> (more), (int32 j, list<fp32, 1> l2, fp32 s2) {\n"
+    "            int32 k = add(x = j, y = int32(1));\n            fp32 u = sin(x = s2);\n"
+    "            list<fp32, 1> l3 = list_write(ls = l2, index = k, value = u);\n"
+    "            int32 n = list_length(ls = l3);\n            fp32 f = cast(x = n, dtype = string(\"fp32\"));\n"
+    "            fp32 v = add(x = u, y = f);\n        } -> (k, l3, v);\n"
+    "        tensor<fp32, [3]> y = list_gather(ls = l, indices = tensor<int32, [3]>([3, 0, 2]));\n"
+    "        tensor<fp32, [3]> z = mul(x = y, y = last);\n    } -> (z);\n}\n",
+};
+
+static void check_written_out(const char *program, const char *what) {
+    mil_module *m = parse(program);
+    const mil_function *f = m->functions, *written = written_out(f);
+    double data[3][12];
+    mil_tensor inputs[3];
+    for (const mil_op *op = written->first; op; op = op->next)
+        for (int i = 0; i < op->result_count; i++) EXPECT(op->results[i]->type.container == MIL_TENSOR);
+    for (int p = 0; p < f->param_count; p++) {
+        for (int k = 0; k < 12; k++) data[p][k] = 0.3 + 0.11 * k - 0.2 * p;
+        inputs[p] = (mil_tensor){.type = f->params[p]->type, .data = data[p]};
+    }
+    compute_alike(f, written, inputs, what);
+    (void)grad_check(written, inputs, 3, tolerance, what);
+    mil_module_free(m);
+}
+
+TEST(lists_with_known_indices) {
+    for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++) check_written_out(lists[i], "a list");
+}
+
+static void expect_refused(const char *program, const char *says) {
+    propane_error err = {0};
+    const char *const x[] = {"x"};
+    mil_module *m = parse(program);
+    EXPECT_FAIL(pass_unroll(m->functions, x, 1, &err), PROPANE_ERR_UNSUPPORTED, says);
+    mil_module_free(m);
+}
+
+#define FILLED                                                                                                         \
+    "        " LIST " l0 = make_list(init_length = int32(2), dynamic_length = bool(false), elem_shape = "              \
+    "(tensor<int32, [1]>([3])), dtype = string(\"fp32\"));\n"
+
+TEST(lists_that_a_run_decides_are_refused) {
+    expect_refused(HEAD "tensor<fp32, [3]> x, int32 at) {\n" FILLED "        " LIST
+                        " l1 = list_write(ls = l0, index = at, value = x);\n"
+                        "        tensor<fp32, [3]> a = list_read(ls = l1, index = int32(0));\n    } -> (a);\n}\n",
+                   "index of a list is computed in a run");
+    /* what was written at a place that a run decides does not depend on x, but what is read with it does */
+    expect_refused(HEAD "tensor<fp32, [3]> x, tensor<fp32, [3]> c, int32 at) {\n" FILLED "        " LIST
+                        " l1 = list_write(ls = l0, index = at, value = c);\n        " LIST
+                        " l2 = list_write(ls = l1, index = int32(1), value = x);\n"
+                        "        tensor<fp32, [3]> a = list_read(ls = l2, index = int32(0));\n    } -> (a);\n}\n",
+                   "'l1', whose elements only a run knows");
+}
+
+SUITE("grad/unroll", T(lists_with_known_indices), T(lists_that_a_run_decides_are_refused), T(recurrent_layers),
+      T(counted_loops), T(conditions), T(branches_with_states_are_refused), T(what_a_run_decides_is_refused))

@@ -165,34 +165,67 @@ static bool unroll_is_recurrent(const mil_op *op) {
     return op->info->code == MIL_OP_lstm || op->info->code == MIL_OP_gru || op->info->code == MIL_OP_rnn;
 }
 
-propane_status pass_unroll(mil_function *f, const char *const *params, int count, propane_error *err) {
-    bool *depends = mem_array((size_t)f->value_count + 1, sizeof *depends);
-    const int values = f->value_count;
-    propane_status status = depends ? PROPANE_OK : propane_fail_memory(err, (size_t)f->value_count);
-    for (int k = 0; k < count && !status; k++) {
-        const mil_value *v = mil_scope_find(f, params[k], strlen(params[k]));
-        if (v && !v->def) depends[v->id] = true;
-    }
-    mil_replace_begin(f);
-    for (mil_op *op = f->first, *next; op && !status; op = next) {
-        bool any = false;
+typedef struct unroll_walk {
+    mil_function *function;
+    unroll_lists lists;
+    bool *depends; /* by value id */
+    int values;    /* there were when the walk began; what was written out depends on the parameters */
+} unroll_walk;
+
+static bool unroll_depends(unroll_walk *w, const mil_op *op) {
+    bool any = false;
+    MIL_FOR_OPERANDS (op, v) any |= v->id >= w->values || w->depends[v->id];
+    for (int i = 0; i < op->result_count; i++)
+        if (op->results[i]->id < w->values) w->depends[op->results[i]->id] = any;
+    return any;
+}
+
+/* A list is followed from its beginning; that it cannot be matters only to what depends on the parameters. */
+static propane_status unroll_take_list(unroll_walk *w, mil_op *op, bool any, propane_error *err) {
+    mil_builder b;
+    propane_error ignored = {0};
+    mil_value *v = NULL;
+    if (!any && op->results[0]->type.container != MIL_LIST) return PROPANE_OK;
+    mil_build_resume(&b, w->function);
+    b.before = op;
+    b.stage = op->stage;
+    const propane_status status = unroll_list(&w->lists, &b, op, &v, any ? err : &ignored);
+    if (status) return any ? status : PROPANE_OK;
+    if (b.err.status) return propane_fail(err, b.err.status, "%s", b.err.text);
+    return v ? unroll_replace(&b, op, &v, err) : PROPANE_OK;
+}
+
+static propane_status unroll_walk_down(unroll_walk *w, propane_error *err) {
+    mil_function *f = w->function;
+    for (mil_op *op = f->first, *next; op; op = next) {
         mil_op *before = op->prev;
         next = op->next;
         mil_replace_settle(op);
-        for (int p = 0; p < op->info->param_count; p++)
-            for (int i = 0; i < op->operands[p].count; i++) {
-                const mil_value *v = op->operands[p].values[i];
-                any |= v->id >= values || depends[v->id]; /* what was written out depends on them */
-            }
-        for (int i = 0; i < op->result_count; i++)
-            if (op->results[i]->id < values) depends[op->results[i]->id] = any;
+        const bool any = unroll_depends(w, op);
         const mil_opcode code = op->info->code;
-        if (any && unroll_is_recurrent(op)) status = unroll_write_out(f, op, err);
+        if (unroll_is_list(op)) PROPANE_TRY(unroll_take_list(w, op, any, err));
+        if (any && unroll_is_recurrent(op)) PROPANE_TRY(unroll_write_out(f, op, err));
         if (!any || (code != MIL_OP_while_loop && code != MIL_OP_cond)) continue;
-        status = code == MIL_OP_cond ? unroll_cond(f, op, err) : unroll_loop(f, op, err);
+        PROPANE_TRY(code == MIL_OP_cond ? unroll_cond(&w->lists, f, op, err) : unroll_loop(&w->lists, f, op, err));
         next = before ? before->next : f->first; /* what a block holds may be a loop or a layer, too */
     }
+    return PROPANE_OK;
+}
+
+propane_status pass_unroll(mil_function *f, const char *const *params, int count, propane_error *err) {
+    unroll_walk w = {
+        .function = f, .depends = mem_array((size_t)f->value_count + 1, sizeof *w.depends), .values = f->value_count};
+    propane_status status = w.depends ? PROPANE_OK : propane_fail_memory(err, (size_t)f->value_count);
+    if (!status) status = unroll_lists_open(&w.lists, err);
+    for (int k = 0; k < count && !status; k++) {
+        const mil_value *v = mil_scope_find(f, params[k], strlen(params[k]));
+        if (v && !v->def) w.depends[v->id] = true;
+    }
+    mil_replace_begin(f);
+    if (!status) status = unroll_walk_down(&w, err);
     mil_replace_end(f);
-    mem_free(depends);
+    if (!status) status = unroll_lists_sweep(&w.lists, f, err);
+    unroll_lists_close(&w.lists);
+    mem_free(w.depends);
     return status;
 }

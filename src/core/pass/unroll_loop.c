@@ -4,8 +4,8 @@
  * One idea: a round is a copy of the blocks with the loop variables' values of that round; what is copied from constants alone
  * is worked out at once, so the condition is a constant each time.
  *
- * Refuses a loop whose condition depends on what a run is given, more than MAX_ROUNDS rounds, variables that are lists, and a
- * cond that takes or gives lists or states.
+ * Refuses a loop whose condition depends on what a run is given, more than MAX_ROUNDS rounds, and a cond that takes or
+ * gives lists or states where a run decides the branch.
  */
 #include "core/pass/unroll_loop.h"
 #include "core/base/memory.h"
@@ -23,7 +23,7 @@ static bool unroll_is_result(const mil_function *f, const mil_value *v) {
 propane_status unroll_replace(mil_builder *b, mil_op *op, mil_value *const *with, propane_error *err) {
     mil_function *f = op->function;
     for (int i = 0; i < op->result_count && !b->err.status; i++) {
-        mil_value *old = op->results[i], *v = with[i];
+        mil_value *old = op->results[i], *v = with[i] ? mil_replaced(with[i]) : NULL;
         const bool given = unroll_is_result(f, old);
         if (!v) continue;
         if (given && (!v->def || v->constant || unroll_is_result(f, v))) v = mil_build_unary(b, MIL_OP_identity, v);
@@ -41,6 +41,7 @@ propane_status unroll_replace(mil_builder *b, mil_op *op, mil_value *const *with
 
 typedef struct loop_walk {
     mil_builder *b;
+    unroll_lists *lists;
     const mil_op *op;
     arena *work;     /* of one copy */
     mil_value **now; /* [variable] */
@@ -62,10 +63,14 @@ static propane_status unroll_loop_copy_op(loop_walk *w, const mil_op *op, mil_va
     mil_op *made = mil_build_copy(w->b, op, map);
     w->operations++;
     if (!made) return PROPANE_OK; /* the builder's error */
-    if (!unroll_loop_is_known(made)) return PROPANE_OK;
+    mil_value *v = NULL;
     mil_tensor out = {0};
-    PROPANE_TRY(rewrite_evaluate(w->work, made, &out, err));
-    mil_value *v = mil_build_const_f64(w->b, made->results[0]->name, &out.type, out.data);
+    if (unroll_is_list(made)) {
+        PROPANE_TRY(unroll_list(w->lists, w->b, made, &v, err));
+    } else if (unroll_loop_is_known(made)) {
+        PROPANE_TRY(rewrite_evaluate(w->work, made, &out, err));
+        v = mil_build_const_f64(w->b, made->results[0]->name, &out.type, out.data);
+    }
     if (!v) return PROPANE_OK;
     map[op->results[0]->id] = v;
     mil_op_remove(made);
@@ -136,14 +141,11 @@ static propane_status unroll_loop_run(loop_walk *w, mil_value **next, propane_er
     return PROPANE_OK;
 }
 
-propane_status unroll_loop(mil_function *f, mil_op *op, propane_error *err) {
+propane_status unroll_loop(unroll_lists *lists, mil_function *f, mil_op *op, propane_error *err) {
     mil_builder b;
     const int count = op->operands[0].count;
-    for (int i = 0; i < count; i++)
-        if (op->operands[0].values[i]->type.container != MIL_TENSOR)
-            return mil_op_fail(op, err, PROPANE_ERR_UNSUPPORTED,
-                               "no gradient of a loop with a list among its variables");
-    loop_walk w = {.b = &b, .op = op, .count = count, .now = mem_array((size_t)count + 1, sizeof *w.now)};
+    loop_walk w = {
+        .b = &b, .lists = lists, .op = op, .count = count, .now = mem_array((size_t)count + 1, sizeof *w.now)};
     mil_value **next = mem_array((size_t)count + 1, sizeof *next);
     propane_status status = w.now && next ? PROPANE_OK : propane_fail_memory(err, (size_t)count * sizeof *next);
     mil_build_resume(&b, f);
@@ -172,19 +174,19 @@ static propane_status unroll_cond_check(const mil_op *op, propane_error *err) {
     return PROPANE_OK;
 }
 
-propane_status unroll_cond(mil_function *f, mil_op *op, propane_error *err) {
+propane_status unroll_cond(unroll_lists *lists, mil_function *f, mil_op *op, propane_error *err) {
     mil_builder b;
     mil_value *pred = mil_in(op, "pred"), *yes[MIL_MAX_RESULTS] = {0}, *no[MIL_MAX_RESULTS] = {0};
-    PROPANE_TRY(unroll_cond_check(op, err));
     mil_build_resume(&b, f);
     b.before = op;
     b.stage = op->stage;
-    loop_walk w = {.b = &b, .op = op};
+    loop_walk w = {.b = &b, .lists = lists, .op = op};
     if (pred->constant && pred->constant->data) {
         const bool taken = *(const uint8_t *)pred->constant->data != 0;
         PROPANE_TRY(unroll_loop_copy(&w, op->blocks[taken ? 0 : 1], yes, err));
         return unroll_replace(&b, op, yes, err);
     }
+    PROPANE_TRY(unroll_cond_check(op, err));
     w.pred = pred;
     w.when = true;
     PROPANE_TRY(unroll_loop_copy(&w, op->blocks[0], yes, err));

@@ -5,13 +5,13 @@
 #ifndef CORE_PASS_UNROLL_LOOP_H
 #define CORE_PASS_UNROLL_LOOP_H
 
-#include "core/mil/build.h"
+#include "core/pass/unroll_list.h"
 
 /* The values stand for the results of `op`, which goes. What the function gives keeps its name. */
 PROPANE_CHECK propane_status unroll_replace(mil_builder *b, mil_op *op, mil_value *const *with, propane_error *err);
 /* A while_loop in place: its rounds stand before it, and it is gone. */
-PROPANE_CHECK propane_status unroll_loop(mil_function *f, mil_op *op, propane_error *err);
+PROPANE_CHECK propane_status unroll_loop(unroll_lists *lists, mil_function *f, mil_op *op, propane_error *err);
 /* A cond in place: both its branches stand before it, and a select gives each result. */
-PROPANE_CHECK propane_status unroll_cond(mil_function *f, mil_op *op, propane_error *err);
+PROPANE_CHECK propane_status unroll_cond(unroll_lists *lists, mil_function *f, mil_op *op, propane_error *err);
 
 #endif
