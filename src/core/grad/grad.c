@@ -55,6 +55,16 @@ static const mil_value *grad_find_param(const mil_function *f, const char *name)
     return NULL;
 }
 
+/* Which results vary: floats, and what is not differentiable, so that the walk reports it. Bytes that quantize made vary, too,
+ * until they are floats again; other integers do not. */
+static bool grad_result_varies(const grad_context *g, const mil_op *op, const mil_value *result) {
+    const mil_dtype dtype = result->type.dtype;
+    bool of_bytes = rules[op->info->code] == grad_rule_quantize;
+    if (mil_dtype_is_float(dtype) || rules[op->info->code] == grad_rule_none) return true;
+    MIL_FOR_OPERANDS (op, v) of_bytes |= g->varied[v->id] && v->type.dtype == dtype;
+    return of_bytes && (dtype == MIL_int8 || dtype == MIL_uint8);
+}
+
 /* Which values depend on the wanted parameters: the others never get an adjoint. */
 static propane_status grad_find_varied(grad_context *g, const char *const *wrt, int wrt_count, propane_error *err) {
     const mil_function *f = g->forward;
@@ -77,8 +87,7 @@ static propane_status grad_find_varied(grad_context *g, const char *const *wrt, 
         for (int p = 0; p < op->info->param_count; p++)
             for (int i = 0; i < op->operands[p].count; i++) any |= g->varied[op->operands[p].values[i]->id];
         for (int i = 0; any && i < op->result_count; i++)
-            g->varied[op->results[i]->id] =
-                mil_dtype_is_float(op->results[i]->type.dtype) || rules[op->info->code] == grad_rule_none;
+            g->varied[op->results[i]->id] = grad_result_varies(g, op, op->results[i]);
     }
     return PROPANE_OK;
 }

@@ -63,7 +63,7 @@ mil_value *grad_fill_out(grad_context *g, const mil_type *type, mil_value *adjoi
 void grad_add(grad_context *g, const mil_value *forward, mil_value *adjoint) {
     if (!adjoint || !g->varied[forward->id]) return;
     adjoint = grad_fit(g, &forward->type, adjoint);
-    if (adjoint && adjoint->type.dtype != forward->type.dtype)
+    if (adjoint && mil_dtype_is_float(forward->type.dtype) && adjoint->type.dtype != forward->type.dtype)
         adjoint = mil_build_cast(&g->build, adjoint, forward->type.dtype);
     mil_value **sum = &g->adjoint[forward->id];
     *sum = *sum ? mil_build_binary(&g->build, MIL_OP_add, *sum, adjoint) : adjoint;
