@@ -58,6 +58,107 @@ TEST(recurrent_layers) {
     EXPECT_MSG(count >= 10, "%d cases", count);
 }
 
+/* ---- computed places ---------------------------------------------------------------------------------------------------------- */
+
+typedef struct places {
+    int count[3]; /* resample, affine, crop_resize */
+    double worst;
+} places;
+
+/* What is read, and where from, at places that a run decides. The written-out function computes in fp32 what a program in half
+ * precision rounds, so only fp32 programs are compared. */
+static void check_places(const op_case *c, void *context) {
+    static const mil_opcode codes[] = {MIL_OP_resample, MIL_OP_affine, MIL_OP_crop_resize};
+    places *seen = context;
+    for (int i = 0; i < 3; i++) {
+        if (c->code != codes[i] || c->dtype != MIL_fp32) continue;
+        const mil_function *f = written_out(c->function);
+        bool gone = true;
+        for (const mil_op *op = f->first; op; op = op->next) gone &= op->info->code != codes[i];
+        if (!gone) continue; /* the places are known: test_rules.c */
+        compute_alike(c->function, f, c->inputs, c->label);
+        seen->worst = fmax(seen->worst, grad_check_some(f, c->inputs, c->smooth, 7, tolerance, c->label));
+        seen->count[i]++;
+    }
+}
+
+TEST(computed_places_of_the_shared_cases) {
+    places seen = {0};
+    op_cases_each(OP_CASES_ALL, 1, check_places, &seen);
+    printf("grad/unroll: %d resample, %d affine, %d crop_resize at computed places, largest difference %.1e\n",
+           seen.count[0], seen.count[1], seen.count[2], seen.worst);
+    for (int i = 0; i < 3; i++) EXPECT_MSG(seen.count[i] >= 1, "kind %d: %d cases", i, seen.count[i]);
+}
+
+/* x, and the places drawn between low and high. */
+static double check_mode(mil_opcode code, const char *spec, double low, double high, uint64_t seed) {
+    int below;
+    double data[2][200], worst;
+    rng r;
+    mil_module *m = mil_module_create("places");
+    const mil_function *f = grad_spec(m, "f", code, spec, &below), *written = written_out(f);
+    mil_tensor inputs[2];
+    EXPECT(f->param_count == 2);
+    rng_init(&r, seed);
+    for (int p = 0; p < 2; p++) {
+        const int64_t count = mil_type_count(&f->params[p]->type);
+        EXPECT(count <= 200);
+        for (int64_t k = 0; k < count; k++) data[p][k] = p ? low + (high - low) * rng_unit(&r) : rng_normal(&r);
+        inputs[p] = (mil_tensor){.type = f->params[p]->type, .data = data[p]};
+    }
+    for (const mil_op *op = written->first; op; op = op->next) EXPECT_MSG(op->info->code != code, "%s", spec);
+    compute_alike(f, written, inputs, spec);
+    worst = grad_check(written, inputs, seed, tolerance, spec);
+    mil_module_free(m);
+    return worst;
+}
+
+/* Places inside the image and beyond its edges. The seeds keep them away from the jumps of nearest. */
+TEST(computed_places_in_every_mode) {
+    static const char *const samplings[] = {"bilinear", "nearest"},
+                             *const pads[] = {"constant", "border", "reflection", "symmetric"},
+                             *const modes[] = {"unnormalized", "normalized_minus_one_to_one", "normalized_zero_to_one"};
+    static const double low[] = {-1.7, -1.6, -0.4}, high[] = {6.3, 1.6, 1.4};
+    double worst = 0;
+    char spec[400];
+    for (int i = 0; i < 2 * 4 * 3 * 2; i++) {
+        const int mode = i / 8 % 3;
+        snprintf(spec, sizeof spec,
+                 "sampling_mode='%s' padding_mode='%s' padding_value=0.5 coordinates_mode='%s' align_corners=%s",
+                 samplings[i % 2], pads[i / 2 % 4], modes[mode], i / 24 ? "true" : "false");
+        char whole[500];
+        snprintf(whole, sizeof whole, "x[2,3,4,5] coordinates[2,3,2,2] %s", spec);
+        worst = fmax(worst, check_mode(MIL_OP_resample, whole, low[mode], high[mode], 11 + (uint64_t)i));
+        snprintf(whole, sizeof whole, "x[2,2,4,5] transform_matrix[%d,6] output_height=3 output_width=4 %s",
+                 1 + i % 3 % 2, spec);
+        worst = fmax(worst, check_mode(MIL_OP_affine, whole, -1.1, 1.2, 300 + (uint64_t)i));
+    }
+    printf("grad/unroll: resample and affine in every mode, largest difference %.1e\n", worst);
+}
+
+TEST(computed_boxes_in_every_mode) {
+    static const char *const grids[] = {"DEFAULT", "STRICT_ALIGN_CORNERS", "ALIGN_CORNERS", "OFFSET_CORNERS",
+                                        "UNALIGN_CORNERS"},
+                             *const modes[] = {"CORNERS_HEIGHT_FIRST", "CORNERS_WIDTH_FIRST",
+                                               "CENTER_SIZE_HEIGHT_FIRST", "CENTER_SIZE_WIDTH_FIRST"};
+    double worst = 0;
+    char spec[400];
+    for (int i = 0; i < 5 * 4 * 3; i++) {
+        const bool roi = i / 20 == 1, normalized = i % 3 == 1;
+        snprintf(spec, sizeof spec,
+                 "x[2,2,5,6] %s target_height=%d target_width=%d normalized_coordinates=%s spatial_scale=%s "
+                 "box_coordinate_mode='%s' sampling_mode='%s' pad_value=0.25",
+                 roi      ? "roi[3,1,4,1,1]"
+                 : i / 20 ? "boxes[2,4]"
+                          : "boxes[3,4] box_indices={1,0,1}",
+                 1 + i % 4, 3 - i % 3, normalized ? "true" : "false", i % 7 == 1 ? "0.75" : "1.0", modes[i % 4],
+                 grids[i % 5]);
+        worst = fmax(worst, check_mode(MIL_OP_crop_resize, spec, normalized ? 0.0 : 0.3, normalized ? 1.1 : 4.4,
+                                       200 + (uint64_t)i));
+    }
+    printf("grad/unroll: crop_resize in every mode, largest difference %.1e\n", worst);
+}
+
 /* ---- loops ---------------------------------------------------------------------------------------------------------------------- */
 
 #define HEAD "program(1.3)\n{\n    func main<ios17>("
@@ -279,5 +380,7 @@ TEST(lists_that_a_run_decides_are_refused) {
                    "'l1', whose elements only a run knows");
 }
 
-SUITE("grad/unroll", T(lists_with_known_indices), T(lists_that_a_run_decides_are_refused), T(recurrent_layers),
-      T(counted_loops), T(conditions), T(branches_with_states_are_refused), T(what_a_run_decides_is_refused))
+SUITE("grad/unroll", T(computed_places_of_the_shared_cases), T(computed_places_in_every_mode),
+      T(computed_boxes_in_every_mode), T(lists_with_known_indices), T(lists_that_a_run_decides_are_refused),
+      T(recurrent_layers), T(counted_loops), T(conditions), T(branches_with_states_are_refused),
+      T(what_a_run_decides_is_refused))

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * Owns writing out what has no gradient of its own: an lstm, gru or rnn becomes its steps (a counted loop its rounds and a
- * cond its branches, in unroll_loop.c), in operations that have gradients. One idea: the
+ * cond its branches, in unroll_loop.c; lists in unroll_list.c; sampling in unroll_sample.c), in operations that have gradients. One idea: the
  * products with the inputs are one product for all steps; what is left of a step follows the row's meaning line by line.
  *
  * Refuses more than MAX_STEPS steps: each is some twenty operations.
@@ -165,6 +165,10 @@ static bool unroll_is_recurrent(const mil_op *op) {
     return op->info->code == MIL_OP_lstm || op->info->code == MIL_OP_gru || op->info->code == MIL_OP_rnn;
 }
 
+static bool unroll_is_sampling(const mil_op *op) {
+    return op->info->code == MIL_OP_resample || op->info->code == MIL_OP_affine || op->info->code == MIL_OP_crop_resize;
+}
+
 typedef struct unroll_walk {
     mil_function *function;
     unroll_lists lists;
@@ -205,6 +209,7 @@ static propane_status unroll_walk_down(unroll_walk *w, propane_error *err) {
         const mil_opcode code = op->info->code;
         if (unroll_is_list(op)) PROPANE_TRY(unroll_take_list(w, op, any, err));
         if (any && unroll_is_recurrent(op)) PROPANE_TRY(unroll_write_out(f, op, err));
+        if (any && unroll_is_sampling(op)) PROPANE_TRY(unroll_sample(f, op, err));
         if (!any || (code != MIL_OP_while_loop && code != MIL_OP_cond)) continue;
         PROPANE_TRY(code == MIL_OP_cond ? unroll_cond(&w->lists, f, op, err) : unroll_loop(&w->lists, f, op, err));
         next = before ? before->next : f->first; /* what a block holds may be a loop or a layer, too */

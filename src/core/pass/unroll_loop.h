@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * What unroll.c (recurrent layers) and unroll_loop.c (counted loops and branches) share. Not for others: pass_unroll is
+ * What unroll.c (recurrent layers), unroll_loop.c (counted loops and branches) and unroll_sample.c (computed places) share. Not for others: pass_unroll is
  * pass.h's.
  */
 #ifndef CORE_PASS_UNROLL_LOOP_H
@@ -13,5 +13,8 @@ PROPANE_CHECK propane_status unroll_replace(mil_builder *b, mil_op *op, mil_valu
 PROPANE_CHECK propane_status unroll_loop(unroll_lists *lists, mil_function *f, mil_op *op, propane_error *err);
 /* A cond in place: both its branches stand before it, and a select gives each result. */
 PROPANE_CHECK propane_status unroll_cond(unroll_lists *lists, mil_function *f, mil_op *op, propane_error *err);
+/* resample, affine or crop_resize at computed places in place: floors, gathers and weighted sums. Left as it is where the places
+ * are known: the gradient of that is cheaper. */
+PROPANE_CHECK propane_status unroll_sample(mil_function *f, mil_op *op, propane_error *err);
 
 #endif
