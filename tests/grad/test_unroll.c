@@ -278,6 +278,50 @@ TEST(branches_with_states_are_refused) {
     mil_module_free(m);
 }
 
+/* How many rounds there are, up to a limit, follows from the values that come in. */
+#define LIMITED(condition, body)                                                                                       \
+    HEAD "tensor<fp32, [2, 3]> x, tensor<fp32, [2, 3]> w, int32 n) {\n        int32 zero = const()[val = int32(0)];\n" \
+         "        int32 m, tensor<fp32, [2, 3]> y = while_loop(loop_vars = (zero, x)) (int32 i, tensor<fp32, [2, 3]> " \
+         "s) {\n" condition "        } -> (more), (int32 j, tensor<fp32, [2, 3]> t) {\n"                               \
+         "            int32 k = add(x = j, y = int32(1));\n" body "        } -> (k, v);\n"                             \
+         "        fp32 rounds = cast(x = m, dtype = string(\"fp32\"));\n"                                              \
+         "        tensor<fp32, [2, 3]> z = mul(x = y, y = rounds);\n    } -> (z);\n}\n"
+
+static const char *const limited[] = {
+    /* an iteration that ends when it is good enough, or after 6 rounds */
+    LIMITED(
+        "            fp32 size = reduce_sum(x = s, keep_dims = false);\n"
+        "            bool small = less(x = size, y = fp32(20));\n            bool few = less(x = i, y = int32(6));\n"
+        "            bool more = logical_and(x = small, y = few);\n",
+        "            tensor<fp32, [2, 3]> u = exp(x = w);\n            tensor<fp32, [2, 3]> v = mul(x = t, y = u);\n"),
+    /* an input says how often, up to 5; in the rounds after it the body would be no number, as 3 - t is negative */
+    LIMITED("            int32 end = minimum(x = n, y = int32(5));\n            bool more = greater(x = end, y = i);\n",
+            "            tensor<fp32, [2, 3]> u = sub(x = fp32(3), y = t);\n            tensor<fp32, [2, 3]> l = "
+            "sqrt(x = u);\n"
+            "            tensor<fp32, [2, 3]> a = mul(x = l, y = w);\n            tensor<fp32, [2, 3]> v = add(x = t, "
+            "y = a);\n"),
+};
+
+TEST(limited_loops) {
+    for (size_t i = 0; i < sizeof limited / sizeof limited[0]; i++)
+        for (int rounds = 0; rounds < 4; rounds++) {
+            mil_module *m = parse(limited[i]);
+            const mil_function *f = m->functions, *written = written_out(f);
+            for (const mil_op *op = written->first; op; op = op->next) EXPECT(op->info->code != MIL_OP_while_loop);
+            double data[2][6], count = rounds;
+            mil_tensor inputs[3];
+            for (int p = 0; p < 3; p++)
+                inputs[p] = (mil_tensor){.type = f->params[p]->type, .data = p < 2 ? data[p] : &count};
+            for (int k = 0; k < 6; k++) {
+                data[0][k] = i ? 0.1 + 0.05 * k : 0.4 * rounds + 0.3 + 0.11 * k;
+                data[1][k] = 0.3 + 0.07 * k;
+            }
+            compute_alike(f, written, inputs, limited[i]);
+            (void)grad_check(written, inputs, 3, tolerance, "a loop with a limit");
+            mil_module_free(m);
+        }
+}
+
 TEST(what_a_run_decides_is_refused) {
     static const char open_end[] = HEAD
         "tensor<fp32, [2, 3]> x, int32 limit) {\n        int32 zero = const()[val = int32(0)];\n"
@@ -292,8 +336,9 @@ TEST(what_a_run_decides_is_refused) {
     propane_error err = {0};
     const char *const x[] = {"x"};
     mil_module *m = parse(open_end);
-    EXPECT_FAIL(pass_unroll(m->functions, x, 1, &err), PROPANE_ERR_UNSUPPORTED,
-                "condition depends on what a run is given");
+    EXPECT_FAIL(
+        pass_unroll(m->functions, x, 1, &err), PROPANE_ERR_UNSUPPORTED,
+        "while_loop 'n': no gradient of a loop whose condition depends on what a run is given, without a limit");
     mil_module_free(m);
     m = parse(endless);
     EXPECT_FAIL(pass_unroll(m->functions, x, 1, &err), PROPANE_ERR_UNSUPPORTED, "more than 2048 rounds");
@@ -382,5 +427,5 @@ TEST(lists_that_a_run_decides_are_refused) {
 
 SUITE("grad/unroll", T(computed_places_of_the_shared_cases), T(computed_places_in_every_mode),
       T(computed_boxes_in_every_mode), T(lists_with_known_indices), T(lists_that_a_run_decides_are_refused),
-      T(recurrent_layers), T(counted_loops), T(conditions), T(branches_with_states_are_refused),
+      T(recurrent_layers), T(counted_loops), T(limited_loops), T(conditions), T(branches_with_states_are_refused),
       T(what_a_run_decides_is_refused))

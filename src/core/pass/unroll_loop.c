@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT
- * Owns writing control flow out: a while_loop whose condition follows from constants becomes its rounds, one after the other,
- * and a cond becomes both its branches and a select of their results.
+ * Owns writing control flow out: a while_loop becomes its rounds, one after the other, and a cond becomes both its
+ * branches and a select of their results. Where a run decides how many rounds there are, up to a limit, all of them are there,
+ * and a select behind each keeps what the last one gave that counts.
  * One idea: a round is a copy of the blocks with the loop variables' values of that round; what is copied from constants alone
  * is worked out at once, so the condition is a constant each time.
  *
- * Refuses a loop whose condition depends on what a run is given, more than MAX_ROUNDS rounds, and a cond that takes or
+ * Refuses a loop whose condition has no limit that is known, more than MAX_ROUNDS rounds, and a cond that takes or
  * gives lists or states where a run decides the branch.
  */
 #include "core/pass/unroll_loop.h"
@@ -87,11 +88,11 @@ static mil_value *unroll_select(const loop_walk *w, bool when, mil_value *a, mil
     return op ? op->results[0] : NULL;
 }
 
-/* What a block's parameter is. The branch that a run does not take sees ones instead of floats: the logarithm of a zero there
+/* What a block's parameter is. The branch or round that a run does not take sees ones instead of floats: the logarithm of a zero there
  * would make its gradient, which is multiplied by zero, not a number. */
 static mil_value *unroll_loop_input(const loop_walk *w, const mil_function *block, int i) {
     mil_value *outer = (mil_value *)(uintptr_t)mil_captured(w->op, block, i);
-    if (!outer) return w->now[i];
+    if (!outer) outer = w->now[i];
     if (!w->pred || outer->constant || !mil_dtype_is_float(outer->type.dtype)) return outer;
     return unroll_select(w, w->when, outer, mil_build_scalar(w->b, outer->type.dtype, 1));
 }
@@ -115,18 +116,48 @@ static propane_status unroll_loop_copy(loop_walk *w, const mil_function *block, 
     return status;
 }
 
-static propane_status unroll_loop_goes_on(loop_walk *w, bool *out, propane_error *err) {
-    mil_value *goes = NULL;
+/* *more: another round may follow. Where a run decides it, w->pred says whether all rounds so far and this one count. */
+static propane_status unroll_loop_goes_on(loop_walk *w, bool *more, propane_error *err) {
+    mil_value *goes = NULL, *before = w->pred;
+    bool ends = false;
+    w->pred = NULL; /* the condition is asked of what the rounds gave */
     PROPANE_TRY(unroll_loop_copy(w, w->op->blocks[0], &goes, err));
-    if (w->b->err.status) return PROPANE_OK;
-    if (!goes || !goes->constant || !goes->constant->data)
-        return mil_op_fail(w->op, err, PROPANE_ERR_UNSUPPORTED,
-                           "no gradient of a loop whose condition depends on what a run is given; count to a constant");
-    *out = *(const uint8_t *)goes->constant->data != 0;
+    w->pred = before;
+    *more = goes && !w->b->err.status && !unroll_is_false(goes, &ends);
+    if (!*more || goes->constant) return PROPANE_OK;
+    if (!ends)
+        return mil_op_fail(
+            w->op, err, PROPANE_ERR_UNSUPPORTED,
+            "no gradient of a loop whose condition depends on what a run is given, without a limit; count "
+            "to a constant, or add a limit: logical_and(x = less(x = i, y = 100), y = ...), or less(x = i, y "
+            "= minimum(x = n, y = 100)), where i counts from a constant in steps of a constant");
+    for (int i = 0; i < w->count; i++)
+        if (w->now[i]->type.container != MIL_TENSOR)
+            return mil_op_fail(
+                w->op, err, PROPANE_ERR_UNSUPPORTED,
+                "no gradient of a loop whose condition depends on what a run is given, with a list among "
+                "its variables; count to a constant");
+    w->pred = before ? mil_build_binary(w->b, MIL_OP_logical_and, before, goes) : goes;
     return PROPANE_OK;
 }
 
-static propane_status unroll_loop_run(loop_walk *w, mil_value **next, propane_error *err) {
+/* What the loop gives if this round is its last. */
+static propane_status unroll_loop_take(loop_walk *w, mil_value *const *next, mil_value **out, propane_error *err) {
+    for (int i = 0; i < w->count && !w->b->err.status; i++) {
+        w->now[i] = next[i];
+        if (w->pred && next[i] && !mil_type_equal(&next[i]->type, &out[i]->type))
+            return mil_op_fail(
+                w->op, err, PROPANE_ERR_UNSUPPORTED,
+                "no gradient of a loop whose condition depends on what a run is given, and whose variable "
+                "%d has another shape after a round",
+                i);
+        out[i] = w->pred ? unroll_select(w, true, next[i], out[i]) : next[i];
+    }
+    return PROPANE_OK;
+}
+
+/* Rounds until the condition is false for sure. `out` begins as what goes in. */
+static propane_status unroll_loop_run(loop_walk *w, mil_value **next, mil_value **out, propane_error *err) {
     for (int round = 0; !w->b->err.status; round++) {
         bool more = false;
         PROPANE_TRY(unroll_loop_goes_on(w, &more, err));
@@ -136,7 +167,7 @@ static propane_status unroll_loop_run(loop_walk *w, mil_value **next, propane_er
                                "no gradient of a loop of more than %d rounds or %d operations", MAX_ROUNDS,
                                MAX_OPERATIONS);
         PROPANE_TRY(unroll_loop_copy(w, w->op->blocks[1], next, err));
-        for (int i = 0; i < w->count; i++) w->now[i] = next[i];
+        PROPANE_TRY(unroll_loop_take(w, next, out, err));
     }
     return PROPANE_OK;
 }
@@ -144,19 +175,17 @@ static propane_status unroll_loop_run(loop_walk *w, mil_value **next, propane_er
 propane_status unroll_loop(unroll_lists *lists, mil_function *f, mil_op *op, propane_error *err) {
     mil_builder b;
     const int count = op->operands[0].count;
-    loop_walk w = {
-        .b = &b, .lists = lists, .op = op, .count = count, .now = mem_array((size_t)count + 1, sizeof *w.now)};
-    mil_value **next = mem_array((size_t)count + 1, sizeof *next);
-    propane_status status = w.now && next ? PROPANE_OK : propane_fail_memory(err, (size_t)count * sizeof *next);
+    mil_value **room = mem_array(3 * (size_t)count + 1, sizeof *room), **out = room ? room + count : NULL;
+    loop_walk w = {.b = &b, .lists = lists, .op = op, .count = count, .now = room, .when = true};
+    propane_status status = room ? PROPANE_OK : propane_fail_memory(err, (size_t)count * sizeof *room);
     mil_build_resume(&b, f);
     b.before = op;
     b.stage = op->stage;
-    for (int i = 0; i < count && !status; i++) w.now[i] = op->operands[0].values[i];
-    if (!status) status = unroll_loop_run(&w, next, err);
+    for (int i = 0; i < count && !status; i++) w.now[i] = out[i] = op->operands[0].values[i];
+    if (!status) status = unroll_loop_run(&w, out + count, out, err);
     if (!status && b.err.status) status = propane_fail(err, b.err.status, "%s", b.err.text);
-    if (!status) status = unroll_replace(&b, op, w.now, err);
-    mem_free(w.now);
-    mem_free(next);
+    if (!status) status = unroll_replace(&b, op, out, err);
+    mem_free(room);
     return status;
 }
 
