@@ -439,6 +439,52 @@ def control():
     n.save("control")
 
 
+def computed():
+    """Shapes that follow from values: ranges, fills, reshapes, slices, repetitions, and what is not zero."""
+    n = Network({"x": (2, 3)})
+    b, x = n.builder, values(2, 3)
+    b.add_unary("size", "x", "size", "abs")
+    b.add_reduce_max("largest", "size", "largest", axes=[0, 1], keepdims=False)
+    b.add_ceil("end", "largest", "end")
+    end = float(np.ceil(np.abs(x).max()))  # 2
+    count = np.arange(end, dtype=np.float32)
+    b.add_range_dynamic("range", ["end"], "range")
+    n.want("range", count)
+    b.add_load_constant_nd("start", "start", np.array([-1], np.float32), [1])
+    b.add_load_constant_nd("step", "step", np.array([0.75], np.float32), [1])
+    b.add_range_dynamic("steps", ["end", "start", "step"], "steps")
+    n.want("steps", np.arange(-1, end, 0.75, dtype=np.float32))
+    b.add_expand_dims("column", "range", "column", [1])
+    b.add_add_broadcastable("added", ["x", "column"], "added")
+    b.add_softmax_nd("softmax", "added", "softmax", axis=-1)
+    n.want("softmax", torch.from_numpy(x + count[:, None]).softmax(-1))
+    b.add_concat_nd("twice", ["range", "range"], "twice", axis=0)
+    b.add_reshape_static("square", "twice", "square", output_shape=[2, -1])
+    n.want("square", np.stack([count, count]))
+    b.add_load_constant_nd("one", "one", np.array([1], np.float32), [1])
+    b.add_elementwise("three", ["end"], "three", "ADD", alpha=1)
+    b.add_concat_nd("shape", ["three", "end"], "shape", axis=0)
+    b.add_fill_dynamic("fill", "shape", "fill", value=2.5)
+    n.want("fill", np.full((3, 2), 2.5))
+    b.add_reshape_dynamic("reshape", ["x", "shape"], "reshape")
+    n.want("reshape", x.reshape(3, 2))
+    b.add_concat_nd("times", ["end", "one"], "times", axis=0)
+    b.add_tile("tile", ["x", "times"], "tile")
+    n.want("tile", np.tile(x, (2, 1)))
+    b.add_load_constant_nd("zero", "zero", np.array([0], np.float32), [1])
+    b.add_concat_nd("from", ["zero", "one"], "from", axis=0)
+    b.add_concat_nd("to", ["end", "three"], "to", axis=0)
+    b.add_slice_dynamic("slice", ["x", "from", "to"], "slice", strides=[1, 1], begin_masks=[False] * 2, end_masks=[False] * 2)
+    n.want("slice", x[:, 1:])
+    b.add_topk("top", ["x", "end"], ["top", "top_at"], k=0, axis=1)
+    n.want("top", torch.from_numpy(x).topk(2, 1)[0])
+    b.add_activation("relu", "RELU", "x", "relu")
+    b.add_where_nonzero("places", "relu", "places")
+    b.add_gather_nd("positive", ["x", "places"], "positive")
+    n.want("positive", x[x > 0])
+    n.save("computed")
+
+
 def image_classifier():
     """A classifier of images, with scale and bias; its colours are BGR."""
     builder = NeuralNetworkBuilder([("image 1", datatypes.Array(3, 4, 6))], [("probabilities", datatypes.Array(3))],
@@ -522,5 +568,5 @@ def tables():
 
 
 if __name__ == "__main__":
-    for make in (images, arrays, functions, sequences, control, image_classifier, tables):
+    for make in (images, arrays, functions, sequences, control, computed, image_classifier, tables):
         make()

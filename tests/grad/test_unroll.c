@@ -185,6 +185,20 @@ static const char *const loops[] = {
              "                int32 e = add(x = c, y = int32(1));\n"
              "                tensor<fp32, [2, 3]> r = tanh(x = d);\n            } -> (e, r);\n        } -> (k, q);\n"
              "        tensor<fp32, [2, 3]> z = mul(x = y, y = x);\n    } -> (z, y);\n}\n",
+    /* each round reads a row of its own */
+    HEAD
+    "tensor<fp32, [2, 3]> x) {\n        int32 zero = const()[val = int32(0)];\n"
+    "        tensor<int32, [1]> none = const()[val = tensor<int32, [1]>([0])];\n"
+    "        int32 n, tensor<fp32, [2, 3]> y = while_loop(loop_vars = (zero, x)) " COUNT(
+        "2") "            tensor<int32, [1]> at = expand_dims(x = j, axes = tensor<int32, [1]>([0]));\n"
+             "            tensor<int32, [1]> to = expand_dims(x = k, axes = tensor<int32, [1]>([0]));\n"
+             "            tensor<int32, [2]> b = concat(values = (at, none), axis = int32(0), interleave = "
+             "bool(false));\n"
+             "            tensor<int32, [2]> e = concat(values = (to, none), axis = int32(0), interleave = "
+             "bool(false));\n"
+             "            tensor<fp32, [3]> row = slice_by_index(x = x, begin = b, end = e, end_mask = tensor<bool, "
+             "[2]>([false, true]), squeeze_mask = tensor<bool, [2]>([true, false]));\n"
+             "            tensor<fp32, [2, 3]> u = mul(x = t, y = row);\n        } -> (k, u);\n    } -> (y);\n}\n",
     /* no round at all: the result is an input */
     HEAD "tensor<fp32, [2, 3]> x) {\n        int32 zero = const()[val = int32(0)];\n"
          "        int32 n, tensor<fp32, [2, 3]> y = while_loop(loop_vars = (zero, x)) " COUNT(

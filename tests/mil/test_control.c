@@ -143,6 +143,46 @@ TEST(loops_run_until_they_end) {
     holds(loop_program, (double[]){1, 0.5}, (double[]){2, 0}, 2);
 }
 
+/* What converters write of x[i], x[:, i, 0] and a window that begins at i: sizes are known although the counter is not. */
+static const char slices_program[] = HEAD
+    "    func main<ios15>(tensor<fp32, [3, 4]> x, tensor<fp32, [2, 3, 2]> z) {\n"
+    "        int32 i = const()[val = int32(0)];\n"
+    "        tensor<int32, [1]> none = const()[val = tensor<int32, [1]>([0])];\n"
+    "        tensor<fp32, [4]> s = const()[val = tensor<fp32, [4]>([0, 0, 0, 0])];\n"
+    "        tensor<fp32, [2]> t = const()[val = tensor<fp32, [2]>([0, 0])];\n"
+    "        int32 n, tensor<fp32, [4]> sum, tensor<fp32, [2]> two = while_loop(loop_vars = (i, s, t)) (int32 i1, "
+    "tensor<fp32, [4]> s1, tensor<fp32, [2]> t1) {\n"
+    "            bool more = less(x = i1, y = int32(2));\n"
+    "        } -> (more), (int32 i2, tensor<fp32, [4]> s2, tensor<fp32, [2]> t2) {\n"
+    "            int32 next = add(x = i2, y = int32(1));\n"
+    "            tensor<int32, [1]> at = expand_dims(x = i2, axes = tensor<int32, [1]>([0]));\n"
+    "            tensor<int32, [1]> to = expand_dims(x = next, axes = tensor<int32, [1]>([0]));\n"
+    "            tensor<int32, [2]> begin = concat(values = (at, none), axis = int32(0), interleave = bool(false));\n"
+    "            tensor<int32, [2]> end = concat(values = (to, none), axis = int32(0), interleave = bool(false));\n"
+    "            tensor<fp32, [?]> row = slice_by_index(x = x, begin = begin, end = end, end_mask = "
+    "tensor<bool, [2]>([false, true]), squeeze_mask = tensor<bool, [2]>([true, false]));\n"
+    "            tensor<fp32, [4]> s3 = add(x = s2, y = row);\n"
+    "            tensor<int32, [3]> begin3 = concat(values = (none, at, at), axis = int32(0), interleave = "
+    "bool(false));\n"
+    "            tensor<int32, [3]> end3 = concat(values = (none, to, to), axis = int32(0), interleave = "
+    "bool(false));\n"
+    "            tensor<fp32, [2]> column = slice_by_index(x = z, begin = begin3, end = end3, begin_mask = "
+    "tensor<bool, [3]>([true, false, false]), end_mask = tensor<bool, [3]>([true, false, false]), squeeze_mask = "
+    "tensor<bool, [3]>([false, true, true]));\n"
+    "            tensor<fp32, [1, 2]> window = slice_by_size(x = x, begin = begin, size = tensor<int32, [2]>([1, "
+    "2]));\n"
+    "            tensor<fp32, [2]> flat = reshape(x = window, shape = tensor<int32, [1]>([2]));\n"
+    "            tensor<fp32, [2]> both = add(x = column, y = flat);\n"
+    "            tensor<fp32, [2]> t3 = add(x = t2, y = both);\n"
+    "        } -> (next, s3, t3);\n    } -> (sum, two);\n}\n";
+
+TEST(slices_follow_a_counter) {
+    const double given[] = {1,          2,  3,  4,  5,  6,  7,  8,  9,  10,  11,  12,
+                            /* z */ 10, 20, 30, 40, 50, 60, 70, 80, 90, 100, 110, 120};
+    /* z[:, 0, 0] + z[:, 1, 1] = 10 + 40, 70 + 100; x[0, :2] + x[1, :2] = 6, 8 */
+    holds(slices_program, given, (double[]){6, 8, 10, 12, 56, 178}, 6);
+}
+
 static const char state_program[] =
     HEAD "    func main<ios18>(tensor<fp16, [2]> x, state<tensor<fp16, [2]>> acc) {\n"
          "        tensor<fp16, [2]> old = read_state(input = acc);\n"
@@ -303,6 +343,6 @@ TEST(depth_is_bounded) {
     text_deinit(&program);
 }
 
-SUITE("mil/control", T(cond_takes_one_block), T(loops_run_until_they_end), T(states_are_read_and_written_in_order),
-      T(lists_hold_tensors), T(shapes_are_known), T(builder_makes_blocks), T(wrong_programs_are_refused),
-      T(depth_is_bounded))
+SUITE("mil/control", T(cond_takes_one_block), T(loops_run_until_they_end), T(slices_follow_a_counter),
+      T(states_are_read_and_written_in_order), T(lists_hold_tensors), T(shapes_are_known), T(builder_makes_blocks),
+      T(wrong_programs_are_refused), T(depth_is_bounded))

@@ -12,6 +12,7 @@
 
 #include "core/base/memory.h"
 #include "core/mil/ir_edit.h"
+#include "core/mil/probe_types.h"
 
 enum { SHARED_ELEMENTS = 16 };
 
@@ -151,7 +152,7 @@ static bool build_make_results(mil_builder *b, mil_op *op, const char *name, con
     if (!mil_make_results(op, count)) return build_no_memory(b);
     for (int i = 0; i < count; i++) {
         char why[200], base[300];
-        if (!mil_type_readable(&types[i], why)) {
+        if (!mil_type_is_open(&types[i]) && !mil_type_readable(&types[i], why)) {
             op->result_count = 0;
             mil_op_fail(op, &b->err, PROPANE_ERR_INVALID, "its result is not possible: %s", why);
             return false;
@@ -200,8 +201,12 @@ mil_op *mil_build_close(mil_builder *b, mil_op *op, const char *name) {
     if (build_failed(b)) return NULL;
     op->label = name; /* until it has results, for messages */
     if (op->block_count && !mil_make_settle(op)) return build_no_memory(b);
-    if (mil_verify_operands(op, &b->err)) return NULL;
-    if (op->info->rule(op, types, &result_count, &b->err)) return NULL;
+    if (b->waits && !b->function->owner && !op->block_count && mil_op_waits(op)) {
+        if (mil_probe_types(op, types, &result_count, &b->err)) return NULL;
+        b->function->late = true;
+    } else if (mil_verify_operands(op, &b->err) || op->info->rule(op, types, &result_count, &b->err)) {
+        return NULL;
+    }
     if (!build_make_results(b, op, name ? name : op->info->name, types, result_count)) return NULL;
     if (result_count) op->label = NULL;
     mil_make_insert(op, build_place(b));

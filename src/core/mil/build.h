@@ -13,6 +13,7 @@ typedef struct mil_builder {
     mil_function *function;
     const char *stage; /* given to every op that is added */
     bool backward;     /* likewise */
+    bool waits;        /* an op may wait for values of a run; it has open dimensions then, and the function is late */
     mil_op *before;    /* insert before this op; NULL: at the end */
     propane_error err; /* the first error */
 } mil_builder;

@@ -10,6 +10,7 @@
 #include "core/mil/function_copy.h"
 #include "core/mil/ir_edit.h"
 #include "core/mil/ops/shape_util.h"
+#include "core/mil/read_slices.h"
 #include "core/pass/pass.h"
 
 /* The first operand that must be known and is not; -1: there is none. */
@@ -25,33 +26,6 @@ static int gathered_unknown(const mil_op *op, mil_value *const *map) {
 static mil_value *gathered_operand(const mil_op *op, mil_value *const *map, const char *param) {
     mil_value *v = mil_op_param(op->info, param) < 0 ? NULL : mil_in(op, param);
     return v && !v->is_inline ? map[v->id] : v;
-}
-
-/* How many elements of each dimension, 0: the dimension goes; -1: all, from wherever the begin says. False: not known. */
-static bool gathered_counts(const mil_op *op, mil_value *const *map, const mil_type *x, int64_t *count) {
-    const mil_value *size = gathered_operand(op, map, "size"), *stride = gathered_operand(op, map, "stride");
-    bool from_edge[MIL_MAX_RANK], to_edge[MIL_MAX_RANK], squeeze[MIL_MAX_RANK];
-    if (size) {
-        if (!size->constant || !size->constant->data || mil_type_count(&size->type) != x->rank) return false;
-        for (int d = 0; d < x->rank; d++) {
-            count[d] = mil_const_i64(size->constant, d);
-            if (count[d] < 1 || count[d] > x->dim[d]) return false;
-            if (count[d] == x->dim[d]) count[d] = -1;
-        }
-        return true;
-    }
-    if (op->info->code != MIL_OP_slice_by_index || mil_attr_bools(op, "begin_mask", x->rank, from_edge, NULL) ||
-        mil_attr_bools(op, "end_mask", x->rank, to_edge, NULL) ||
-        mil_attr_bools(op, "squeeze_mask", x->rank, squeeze, NULL))
-        return false;
-    for (int d = 0; d < x->rank; d++) {
-        const bool step =
-            !stride || (stride->constant && stride->constant->data && mil_const_i64(stride->constant, d) == 1);
-        if (!squeeze[d] && !(from_edge[d] && to_edge[d] && step)) return false;
-        if (squeeze[d] && from_edge[d]) return false;
-        count[d] = squeeze[d] ? 0 : -1;
-    }
-    return true;
 }
 
 /* begin[d], or begin[d] + 0, 1, 2, ... */
@@ -101,7 +75,9 @@ static propane_status gathered_copy(mil_builder *b, const mil_op *op, mil_value 
     }
     const mil_value *x = gathered_operand(op, map, "x");
     const bool begins = strcmp(op->info->params[p].name, "begin") == 0 && x && x->type.rank <= MIL_MAX_RANK;
-    if (!begins || op->result_count != 1 || !gathered_counts(op, map, &x->type, count))
+    if (!begins || op->result_count != 1 ||
+        !mil_slice_counts(op, &x->type, gathered_operand(op, map, "begin"), gathered_operand(op, map, "size"),
+                          gathered_operand(op, map, "stride"), count))
         return mil_op_fail(op, err, PROPANE_ERR_UNSUPPORTED,
                            "its shape follows from a value that only a run knows, %s, and a gradient is made of known "
                            "shapes: make it a constant%s",

@@ -15,6 +15,7 @@
 #include "core/mil/coreml/package.h"
 #include "core/mil/coreml/package_message.h"
 #include "core/mil/ir_edit.h"
+#include "core/mil/read_slices.h"
 #include "core/mil/list_sizes.h"
 #include "core/mil/resolve_shapes.h"
 #include "core/mil/specialize.h"
@@ -433,6 +434,7 @@ static propane_status program_wire_read_operation(reader *r, const Coreml__Opera
                                  mil_op_blocks(info));
     for (size_t i = 0; i < from->n_blocks; i++) PROPANE_TRY(program_wire_read_block(r, op, from->blocks[i]));
     if (from->n_blocks && !mil_make_settle(op)) return program_wire_no_memory(r);
+    if (from->n_outputs == 1) PROPANE_TRY(mil_read_slice(op, from->outputs[0]->name, r->err));
     bool late = false;
     PROPANE_TRY(mil_list_sizes_read(&r->lists, r->options, op, &late, r->err));
     PROPANE_TRY(program_wire_read_results(r, from, op, late));

@@ -198,6 +198,7 @@ NETWORK_RUN(get_shape);
 NETWORK_RUN(fill);
 NETWORK_RUN(broadcast);
 NETWORK_RUN(range);
+NETWORK_RUN(non_zero);
 NETWORK_RUN(constant_pad);
 NETWORK_RUN(band);
 NETWORK_RUN(nms);

@@ -159,6 +159,12 @@ void network_range(network *n, network_layer *l) {
     l->out_count = 1;
 }
 
+/* [count, rank] */
+void network_non_zero(network *n, network_layer *l) {
+    l->out[0] = network_float(n, NETWORK_DO(n, non_zero, X(l->in[0])));
+    l->out_count = 1;
+}
+
 void network_constant_pad(network *n, network_layer *l) {
     int64_t pad[MIL_MAX_RANK * 2];
     mil_value *x = l->in[0];

@@ -262,6 +262,7 @@ static void read_input(network *n, wire_view body, mil_feature *f, const mil_rea
 static mil_value *read_described(network *n, const mil_feature *f, mil_value *v) {
     if (!v) return NULL;
     if (f->kind == MIL_FEATURE_IMAGE) return network_four(n, v);
+    if (mil_type_is_open(&v->type)) return v;
     if (f->shape.rank && mil_type_count(&f->shape) == mil_type_count(&v->type))
         return network_reshape(n, v, f->shape.dim, f->shape.rank);
     return v;
@@ -324,6 +325,7 @@ propane_status network_read(mil_module *m, const uint8_t *data, size_t bytes, mi
         return propane_fail(err, PROPANE_ERR_LIMIT, "%s: a neural network of more than %d inputs or outputs", m->source,
                             NETWORK_MOST_INPUTS);
     mil_build_begin(&n.b, m, "main", opset);
+    n.b.waits = options && options->late;
     read_head(&n, body);
     for (int i = 0; i < seen->input_count && !network_failed(&n); i++) read_input(&n, body, &seen->inputs[i], options);
     network_layers(&n, body);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * The types of layers: one row each, by the field of the layer's message. Layers of an app's own code, and those
- * whose shape only a run knows, are refused by name.
+ * The types of layers: one row each, by the field of the layer's message. Layers of an app's own code are refused by
+ * name.
  *
  * Sources: apple/coremltools, mlmodel/format/NeuralNetwork.proto.
  */
@@ -156,7 +156,7 @@ static const network_row rows[] = {
     WITH(1285, "reduceLogSum", reduce_nd, 1, 1, reduce_log_sum, 0),
     WITH(1290, "reduceSumSquare", reduce_nd, 1, 1, reduce_sum_square, 0),
     WITH(1295, "reduceLogSumExp", reduce_nd, 1, 1, reduce_log_sum_exp, 0),
-    ROW(1313, "whereNonZero", refused, 0, MANY),
+    ROW(1313, "whereNonZero", non_zero, 1, 1),
     WITH(1315, "matrixBandPart", band, 1, 1, band_part, 0),
     WITH(1320, "lowerTriangular", band, 1, 1, band_part, -1),
     WITH(1325, "upperTriangular", band, 1, 1, band_part, 1),

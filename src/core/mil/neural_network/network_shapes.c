@@ -4,6 +4,7 @@
  */
 #include <string.h>
 
+#include "core/mil/ir_edit.h"
 #include "core/mil/neural_network/network.h"
 
 #define X(value) NETWORK_IN("x", value)
@@ -42,7 +43,8 @@ void network_flatten(network *n, network_layer *l) {
 
 /* One dimension may be -1. */
 static bool shapes_settle(network *n, const network_layer *l, const mil_value *x, int64_t *dims, int rank) {
-    int64_t count = x ? mil_type_count(&x->type) : 1, known = 1;
+    const bool waits = x && mil_type_is_open(&x->type); /* the operation says so if they do not fit */
+    int64_t count = !x ? 1 : waits ? MIL_MAX_ELEMENTS : mil_type_count(&x->type), known = 1;
     int open = -1;
     for (int i = 0; i < rank; i++) {
         if (dims[i] == -1 && open < 0)
@@ -53,7 +55,7 @@ static bool shapes_settle(network *n, const network_layer *l, const mil_value *x
         } else
             known *= dims[i];
     }
-    if (open >= 0) dims[open] = count / known;
+    if (open >= 0 && !waits) dims[open] = count / known;
     return !network_failed(n);
 }
 
@@ -277,10 +279,17 @@ static int shapes_wanted(network *n, const network_layer *l, uint32_t field, con
     return rank;
 }
 
-void network_fill(network *n, network_layer *l) {
+/* As a value, which may be known only when it runs. */
+static mil_value *shapes_wanted_value(network *n, const network_layer *l, uint32_t field) {
     int64_t dims[MIL_MAX_RANK];
-    const int rank = shapes_wanted(n, l, 2, l->in[0], l->in[0], dims);
-    l->out[0] = NETWORK_DO(n, fill, NETWORK_IN("shape", shapes_ints(n, dims, rank)),
+    mil_value *holds = l->row->flag == 2 ? network_whole(n, l->in[0]) : NULL;
+    if (holds && n->b.waits && !mil_know(holds)) return holds;
+    const int rank = shapes_wanted(n, l, field, l->in[0], l->in[0], dims);
+    return shapes_ints(n, dims, rank);
+}
+
+void network_fill(network *n, network_layer *l) {
+    l->out[0] = NETWORK_DO(n, fill, NETWORK_IN("shape", shapes_wanted_value(n, l, 2)),
                            NETWORK_IN("value", network_real(n, wire_real(l->params, 1, 0))));
     l->out_count = 1;
 }
@@ -307,10 +316,9 @@ void network_broadcast(network *n, network_layer *l) {
 
 /* flag: 0 the layer says the shape, 1 another value has it, 2 another value holds it. The numbers are not Core ML's. */
 void network_random(network *n, network_layer *l) {
-    int64_t dims[MIL_MAX_RANK];
     const bool bernoulli = l->row->code == MIL_OP_random_bernoulli, normal = l->row->code == MIL_OP_random_normal;
-    const int rank = shapes_wanted(n, l, bernoulli ? 3 : 4, l->in[0], l->in[0], dims);
-    mil_value *shape = shapes_ints(n, dims, rank), *seed = network_int(n, wire_whole(l->params, 1, -1));
+    mil_value *shape = shapes_wanted_value(n, l, bernoulli ? 3 : 4),
+              *seed = network_int(n, wire_whole(l->params, 1, -1));
     mil_value *a = network_real(n, wire_real(l->params, 2, 0)),
               *b = bernoulli ? NULL : network_real(n, wire_real(l->params, 3, 0));
     const mil_argument args[] = {NETWORK_IN("shape", shape), NETWORK_IN("seed", seed),

@@ -25,6 +25,7 @@
 #include "core/mil/coreml/package_compiled.h"
 #include "core/mil/empty_operands.h"
 #include "core/mil/ir_edit.h"
+#include "core/mil/read_slices.h"
 #include "core/mil/resolve_shapes.h"
 #include "core/mil/specialize.h"
 #include "core/mil/text/mil_text.h"
@@ -305,6 +306,7 @@ static propane_status parse_statement(parser *p, declared *results) {
     if (zero.length && info->code != MIL_OP_const && !mil_empty_makes(op) && !mil_op_empty_operand(op, &empty))
         return parse_fail_at(p, &zero, "a dimension of 0 is not possible; 1 to 2^40 are");
     PROPANE_TRY(parse_define_results(p, op, results, count));
+    if (count == 1) PROPANE_TRY(mil_read_slice(op, op->results[0]->name, p->err));
     bool late = false;
     PROPANE_TRY(mil_list_sizes_read(&p->lists, p->options, op, &late, p->err));
     if (!late) PROPANE_TRY(parse_settle_results(p, op));

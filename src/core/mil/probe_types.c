@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: MIT
+ * Owns which dimensions of a result are open. One idea: the rule of the operation is asked twice, with one size and then with
+ * another in the place of whatever is not known; dimensions that differ follow from it.
+ */
+#include "core/mil/probe_types.h"
+
+#include <string.h>
+
+#include "core/base/memory.h"
+#include "core/mil/ir_edit.h"
+
+/* Two sizes that are no divisors of each other, and which few files have. */
+static const int64_t sizes[2] = {7, 11};
+
+/* What an operand is meanwhile. */
+typedef struct probed {
+    mil_value *value;
+    mil_type type;
+    const mil_const *constant;
+} probed;
+
+typedef struct probe {
+    arena *memory;
+    mil_op *op;
+    probed *changed;
+    int count;
+} probe;
+
+/* A constant of that type, all of whose elements are `size`. */
+static const mil_const *probe_constant(probe *p, const mil_type *type, int64_t size) {
+    mil_const *c = ARENA_NEW(p->memory, mil_const);
+    void *data = arena_alloc(p->memory, (size_t)mil_type_bytes(type) + 1);
+    if (!c || !data) return NULL;
+    memset(data, 0, (size_t)mil_type_bytes(type));
+    for (int64_t i = 0; i < mil_type_count(type); i++)
+        if (!mil_element_store_real(data, type->dtype, i, (double)size)) return NULL;
+    *c = (mil_const){.type = *type, .data = data, .bytes = mil_type_bytes(type)};
+    return c;
+}
+
+static propane_status probe_fill(probe *p, int64_t size, propane_error *err) {
+    for (int param = 0; param < p->op->info->param_count; param++)
+        for (int i = 0; i < p->op->operands[param].count; i++) {
+            mil_value *v = p->op->operands[param].values[i];
+            const bool unknown = mil_operand_unknown(p->op, param, v);
+            if (!mil_type_is_open(&v->type) && !unknown) continue;
+            p->changed[p->count++] = (probed){v, v->type, v->constant};
+            for (int d = 0; d < v->type.rank; d++)
+                if (v->type.dim[d] < 0) v->type.dim[d] = size;
+            if (!unknown || v->type.dtype == MIL_string) continue;
+            v->constant = probe_constant(p, &v->type, size);
+            if (!v->constant) return propane_fail_memory(err, 0);
+        }
+    return PROPANE_OK;
+}
+
+static void probe_restore(probe *p) {
+    while (p->count) {
+        const probed *c = &p->changed[--p->count];
+        c->value->type = c->type;
+        c->value->constant = c->constant;
+    }
+}
+
+static propane_status probe_ask(probe *p, int64_t size, mil_type *types, int *count, propane_error *err) {
+    propane_status status = probe_fill(p, size, err);
+    if (!status) status = mil_verify_operands(p->op, err);
+    if (!status) status = p->op->info->rule(p->op, types, count, err);
+    probe_restore(p);
+    return status;
+}
+
+/* Open in all dimensions. */
+static bool probe_open(mil_dtype dtype, int64_t rank, mil_type *out, int *count) {
+    if (rank < 1 || rank > MIL_MAX_RANK) return false;
+    *out = (mil_type){.dtype = dtype, .rank = (int)rank};
+    for (int d = 0; d < out->rank; d++) out->dim[d] = MIL_OPEN;
+    *count = 1;
+    return true;
+}
+
+/* Results whose sizes follow from values in another way than one by one: a computed shape has a length, which is a reshape's
+ * rank; a slice has the rank of x. */
+static bool probe_known_rank(const mil_op *op, mil_type *out, int *count) {
+    const mil_type *x = mil_op_param(op->info, "x") >= 0 && mil_in(op, "x") ? &mil_in(op, "x")->type : NULL;
+    const mil_value *shape = op->info->code == MIL_OP_reshape ? mil_in(op, "shape") : NULL;
+    switch (x ? op->info->code : MIL_OP_COUNT) {
+    case MIL_OP_reshape:
+        return shape && !shape->constant && shape->type.rank == 1 &&
+               probe_open(x->dtype, shape->type.dim[0], out, count);
+    case MIL_OP_non_zero:
+        if (!probe_open(MIL_int32, 2, out, count)) return false;
+        out->dim[1] = x->rank;
+        return true;
+    case MIL_OP_slice_by_index: return !mil_in(op, "squeeze_mask") && probe_open(x->dtype, x->rank, out, count);
+    default: return false;
+    }
+}
+
+/* One by one: dimensions that differ. */
+static propane_status probe_twice(probe *p, mil_type *types, mil_type *other, int *count, propane_error *err) {
+    int again = 0;
+    PROPANE_TRY(probe_ask(p, sizes[0], types, count, err));
+    PROPANE_TRY(probe_ask(p, sizes[1], other, &again, err));
+    if (again != *count)
+        return mil_op_fail(p->op, err, PROPANE_ERR_UNSUPPORTED,
+                           "how many results there are is known only when it runs");
+    for (int i = 0; i < *count; i++) {
+        if (types[i].rank != other[i].rank)
+            return mil_op_fail(p->op, err, PROPANE_ERR_UNSUPPORTED,
+                               "the rank of its result is known only when it runs");
+        for (int d = 0; d < types[i].rank; d++)
+            if (types[i].dim[d] != other[i].dim[d]) types[i].dim[d] = MIL_OPEN;
+    }
+    return PROPANE_OK;
+}
+
+/* Where only some sizes are possible, as next to a dimension of 3: with one that is, and every dimension of that size may follow
+ * from it. */
+static bool probe_once(probe *p, int64_t size, mil_type *types, int *count) {
+    propane_error ignored = {0};
+    if (probe_ask(p, size, types, count, &ignored)) return false;
+    for (int i = 0; i < *count; i++)
+        for (int d = 0; d < types[i].rank; d++)
+            if (types[i].dim[d] == size) types[i].dim[d] = MIL_OPEN;
+    return true;
+}
+
+static bool probe_sizes_at_hand(probe *p, mil_type *types, int *count) {
+    MIL_FOR_OPERANDS (p->op, v)
+        for (int d = 0; v->type.container == MIL_TENSOR && d < v->type.rank; d++)
+            if (v->type.dim[d] > 0 && probe_once(p, v->type.dim[d], types, count)) return true;
+    return probe_once(p, 2, types, count) || probe_once(p, 1, types, count);
+}
+
+propane_status mil_probe_types(mil_op *op, mil_type *types, int *count, propane_error *err) {
+    int operands = 0;
+    for (int param = 0; param < op->info->param_count; param++) operands += op->operands[param].count;
+    if (probe_known_rank(op, types, count)) return PROPANE_OK;
+    probe p = {.memory = arena_create(), .op = op, .changed = mem_array((size_t)operands + 1, sizeof *p.changed)};
+    mil_type *other = mem_array(MIL_MAX_RESULTS, sizeof *other);
+    propane_status status = p.memory && p.changed && other ? PROPANE_OK : propane_fail_memory(err, 0);
+    if (!status) {
+        propane_error refused = {0};
+        status = probe_twice(&p, types, other, count, &refused);
+        if (status && status != PROPANE_ERR_MEMORY && probe_sizes_at_hand(&p, types, count)) status = PROPANE_OK;
+        if (status) *err = refused;
+    }
+    arena_free(p.memory);
+    mem_free(p.changed);
+    mem_free(other);
+    return status;
+}
