@@ -15,8 +15,8 @@
 #include "core/mil/coreml/package.h"
 #include "core/mil/coreml/package_message.h"
 #include "core/mil/ir_edit.h"
-#include "core/mil/read_slices.h"
 #include "core/mil/list_sizes.h"
+#include "core/mil/read_slices.h"
 #include "core/mil/resolve_shapes.h"
 #include "core/mil/specialize.h"
 
