@@ -165,12 +165,35 @@ static propane_status pipeline_take_ops(join *j, const char *part, Coreml__Block
                               j->parts.module->source, pipeline_shown(shown, part));
 }
 
-static propane_status pipeline_note_results(join *j, const Coreml__Block *block) {
+static bool pipeline_describes(const Coreml__ModelDescription *d, const char *name) {
+    for (size_t i = 0; d && i < d->n_output; i++)
+        if (strcmp(d->output[i]->name, name) == 0) return true;
+    return false;
+}
+
+static bool pipeline_gives(const Coreml__Block *block, const char *name) {
+    for (size_t i = 0; i < block->n_outputs; i++)
+        if (strcmp(block->outputs[i], name) == 0) return true;
+    return false;
+}
+
+/* What the part's description calls output i of its program. A model may give a feature that is called like one of its inputs, and
+ * a program may not: such results have other names, and are in the order of the description. */
+static const char *pipeline_feature(const Coreml__ModelDescription *d, const Coreml__Block *block, size_t i) {
+    size_t before = 0;
+    if (pipeline_describes(d, block->outputs[i])) return block->outputs[i];
+    for (size_t k = 0; k < i; k++) before += !pipeline_describes(d, block->outputs[k]);
+    for (size_t k = 0; d && k < d->n_output; k++)
+        if (!pipeline_gives(block, d->output[k]->name) && before-- == 0) return d->output[k]->name;
+    return block->outputs[i];
+}
+
+static propane_status pipeline_note_results(join *j, const Coreml__ModelDescription *d, const Coreml__Block *block) {
     arena *a = j->parts.module->arena;
     j->results = ARENA_ARRAY(a, block->n_outputs + 1, char *);
     j->result_count = 0;
     for (size_t i = 0; j->results && i < block->n_outputs; i++) {
-        if (!(j->results[i] = arena_string(a, block->outputs[i]))) return propane_fail_memory(j->err, 0);
+        if (!(j->results[i] = arena_string(a, pipeline_feature(d, block, i)))) return propane_fail_memory(j->err, 0);
         j->result_count++;
     }
     return j->results ? PROPANE_OK : propane_fail_memory(j->err, 0);
@@ -205,7 +228,8 @@ static Coreml__Function *pipeline_function(const Coreml__Program *program) {
     return NULL;
 }
 
-static propane_status pipeline_add_program(join *j, const char *part, const Coreml__Program *program) {
+static propane_status pipeline_add_program(join *j, const char *part, const Coreml__Model *model) {
+    const Coreml__Program *program = model->program;
     char shown[80];
     Coreml__Function *f = pipeline_function(program);
     Coreml__Block *block = NULL;
@@ -222,7 +246,7 @@ static propane_status pipeline_add_program(join *j, const char *part, const Core
     j->opset = f->opset;
     j->param_count = 0;
     for (size_t i = 0; i < f->n_inputs; i++) PROPANE_TRY(pipeline_bind_param(j, part, f->inputs[i]));
-    PROPANE_TRY(pipeline_note_results(j, block));
+    PROPANE_TRY(pipeline_note_results(j, model->description, block));
     PROPANE_TRY(pipeline_rename_block(j, block, 0));
     PROPANE_TRY(pipeline_take_ops(j, part, block));
     return pipeline_link_results(j, block);
@@ -251,7 +275,7 @@ static propane_status pipeline_add_part(join *j, const char *part, const Coreml_
     (void)snprintf(j->prefix, sizeof j->prefix, "part%d_", j->part + 1);
     propane_status status = PROPANE_OK;
     if (model->program)
-        status = pipeline_add_program(j, part, model->program);
+        status = pipeline_add_program(j, part, model);
     else if (model->suppression)
         status = package_suppression_add(&j->parts, model, j->prefix, j->opset);
     else
