@@ -567,6 +567,72 @@ def tables():
              {"label": np.array([["red", "green", "blue"][int(p.argmax())], "%.7g" % (p.max() / p.sum())])})
 
 
+COMPARE = [lambda x, t: x <= t, lambda x, t: x < t, lambda x, t: x >= t, lambda x, t: x > t, lambda x, t: x == t, lambda x, t: x != t]
+
+
+def grow(trees, x, count, dimensions, numbers):
+    """Trees of random nodes, with thresholds at, above and below what the input holds; what they give for x, and for missing values."""
+    got, missed = np.zeros(dimensions), np.zeros(dimensions)
+    for tree in range(count):
+        nodes, waiting = {}, [(7, 0)]  # ids need not begin at 0
+        while waiting:
+            node, level = waiting.pop()
+            leaf = level == 4 or (level > 1 and numbers.random() < 0.2)
+            nodes[node] = None if leaf else [int(numbers.integers(6)), int(numbers.integers(x.size)), 0.0, 2 * node, 2 * node + 1,
+                                             bool(numbers.integers(2))]
+            if not leaf:
+                near = float(x[nodes[node][1]])
+                nodes[node][2] = near + float(numbers.choice([0, 0, 1e-9, -1e-9, 0.1, -0.1]))
+                waiting += [(2 * node, level + 1), (2 * node + 1, level + 1)]
+        for node, what in sorted(nodes.items(), key=lambda n: -n[0]):
+            new = trees.nodes.add(treeId=tree, nodeId=node, nodeBehavior=what[0] if what else 6)
+            if what:
+                new.branchFeatureIndex, new.branchFeatureValue, new.trueChildNodeId, new.falseChildNodeId = what[1:5]
+                new.missingValueTracksTrueChild = what[5]
+                continue
+            for k in range(dimensions):
+                new.evaluationInfo.add(evaluationIndex=k, evaluationValue=float(numbers.integers(-8, 9)) / 8)
+        for total, missing in ((got, False), (missed, True)):
+            at = 7
+            while nodes[at]:
+                way, index, threshold, yes, no, tracks = nodes[at]
+                at = yes if (tracks if missing else COMPARE[way](float(x[index]), threshold)) else no
+            leaf = next(n for n in trees.nodes if n.treeId == tree and n.nodeId == at)
+            total += [v.evaluationValue for v in leaf.evaluationInfo]
+    trees.numPredictionDimensions = dimensions
+    trees.basePredictionValue.extend([0.5 + k for k in range(dimensions)])
+    return got + trees.basePredictionValue, missed + trees.basePredictionValue
+
+
+def trees():
+    """A regressor of trees behind a scaler that calls its result as its input, and a classifier."""
+    numbers = np.random.default_rng(5)
+    spec = ct.proto.Model_pb2.Model(specificationVersion=1)
+    feature(spec.description, "input", "x", array=[6])
+    feature(spec.description, "output", "y", scalar="doubleType")
+    spec.description.predictedFeatureName = "y"
+    m = part(spec.pipelineRegressor.pipeline, {"x": [6]}, {"x": [6]})
+    m.scaler.shiftValue.extend([1, 2, 3, 4, 5, 6])
+    m.scaler.scaleValue.append(0.5)
+    m = part(spec.pipelineRegressor.pipeline, {"x": [6]}, {"y": "doubleType"})
+    x = (values(6) + np.arange(1, 7, dtype=np.float32)) * np.float32(0.5)
+    y, missed = grow(m.treeEnsembleRegressor.treeEnsemble, x, 30, 1, numbers)
+    spec.description.metadata.userDefined["missing.y"] = "%.7g" % missed[0]
+    save(spec, "trees", {"y": y})
+
+    spec = ct.proto.Model_pb2.Model(specificationVersion=1)
+    feature(spec.description, "input", "x", array=[6])
+    feature(spec.description, "output", "label", scalar="stringType")
+    feature(spec.description, "output", "p", scalar="dictionaryType")
+    spec.description.output[1].type.dictionaryType.stringKeyType.SetInParent()
+    spec.description.predictedFeatureName, spec.description.predictedProbabilitiesName = "label", "p"
+    y, _ = grow(spec.treeEnsembleClassifier.treeEnsemble, values(6), 12, 3, numbers)
+    spec.treeEnsembleClassifier.postEvaluationTransform = 1
+    spec.treeEnsembleClassifier.stringClassLabels.vector.extend(["red", "green", "blue"])
+    p = np.exp(y - y.max())
+    save(spec, "tree_classifier", {"label": np.array([["red", "green", "blue"][int(p.argmax())], "%.7g" % (p.max() / p.sum())])})
+
+
 if __name__ == "__main__":
-    for make in (images, arrays, functions, sequences, control, computed, image_classifier, tables):
+    for make in (images, arrays, functions, sequences, control, computed, image_classifier, tables, trees):
         make()

@@ -173,8 +173,30 @@ static void may_be_broken(const char *path, const char *file) {
     mem_free(model);
 }
 
+/* A missing value goes where each node of a tree says. */
+TEST(trees_take_missing_values) {
+    propane_error err = {0};
+    mil_module *m = NULL;
+    propane_session *s = NULL;
+    float nothing[6], got = 0;
+    const char *want = NULL;
+    for (int i = 0; i < 6; i++) nothing[i] = NAN;
+    EXPECT_OK(mil_read(FOLDER "/trees.mlmodel", &late, &m, &err));
+    for (int i = 0; i < m->package->user_count; i++)
+        if (strcmp(m->package->user[i].key, "missing.y") == 0) want = m->package->user[i].value;
+    EXPECT(want != NULL);
+    EXPECT_OK(propane_session_open(FOLDER "/trees.mlmodel", NULL, &s, &err));
+    EXPECT_OK(propane_session_set(s, "x", PROPANE_FP32, nothing, 6, &err));
+    EXPECT_OK(propane_session_run(s, NULL, &err));
+    EXPECT_OK(propane_session_get(s, "y", PROPANE_FP32, &got, 1, &err));
+    EXPECT_MSG(fabs((double)got - strtod(want, NULL)) <= 1e-5, "%.9g, not %s", (double)got, want);
+    propane_session_close(s);
+    mil_module_free(m);
+}
+
 TEST(each_model_gives_what_it_says) { each(gives); }
 TEST(each_model_becomes_a_program) { each(becomes_a_program); }
 TEST(any_byte_may_be_anything) { each(may_be_broken); }
 
-SUITE("mil/older", T(each_model_gives_what_it_says), T(each_model_becomes_a_program), T(any_byte_may_be_anything))
+SUITE("mil/older", T(trees_take_missing_values), T(each_model_gives_what_it_says), T(each_model_becomes_a_program),
+      T(any_byte_may_be_anything))

@@ -33,16 +33,19 @@ $ propane run "$REPO/tests/mil/older/functions.mlmodel" --shape x=2,3,5 --seed 1
 2~ propane run: *input 'x' cannot have the shape \[2, 3, 5\]*
 = 1
 
-# A message of one empty field: 302, 2002, and a pipeline (202) of 602 and 402.
-@ printf '\010\001\362\022\000' > tree.mlmodel && printf '\010\001\222\175\000' > print.mlmodel && printf '\010\001\322\014\014\012\004\010\001\222\031\012\004pick\022\004tree' > cut.mlmodel && printf '\010\001\322\014\005\012\003\222\031\000' > pipeline.mlmodel
+# A message of one empty field: 301, 302, 2002, and a pipeline (202) of 602 and 401.
+@ printf '\010\001\352\022\000' > vectors.mlmodel && printf '\010\001\362\022\000' > tree.mlmodel && printf '\010\001\222\175\000' > print.mlmodel && printf '\010\001\322\014\014\012\004\010\001\222\031\012\004pick\022\004tree' > cut.mlmodel && printf '\010\001\322\014\005\012\003\212\031\000' > pipeline.mlmodel
+$ propane show vectors.mlmodel
+2> propane show: vectors.mlmodel: this is a support vector regressor, which Propane does not read; no tool converts it to an ML Program: predict with the library that trained it, or train a linear model or a small neural network in its place
+= 1
 $ propane show tree.mlmodel
-2> propane show: tree.mlmodel: this is a tree ensemble, which Propane does not read; no tool converts trees to an ML Program: predict with the library that trained them (XGBoost, scikit-learn), or train a small neural network on the same table and convert that
+2> propane show: tree.mlmodel: the model has no input
 = 1
 $ propane run print.mlmodel --seed 1
 2> propane run: print.mlmodel: this is Apple's vision feature print, which Propane does not read; its first half is part of Apple's systems and not in the file: train a network of your own (in PyTorch, for example) and convert it with coremltools, ct.convert(..., convert_to="mlprogram")
 = 1
 $ propane show pipeline.mlmodel
-2> propane show: pipeline.mlmodel: model '1' of the pipeline is a tree ensemble, which Propane does not read; no tool converts trees to an ML Program: predict with the library that trained them (XGBoost, scikit-learn), or train a small neural network on the same table and convert that
+2> propane show: pipeline.mlmodel: model '1' of the pipeline is a support vector classifier, which Propane does not read; no tool converts it to an ML Program: predict with the library that trained it, or train a linear model or a small neural network in its place
 = 1
 $ propane show cut.mlmodel
 2~ propane show: cut.mlmodel: not a Core ML model file: *

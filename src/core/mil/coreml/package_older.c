@@ -11,9 +11,6 @@
 typedef propane_status (*older_read)(mil_module *m, const uint8_t *data, size_t bytes, mil_opset opset,
                                      const mil_read_options *options, propane_error *err);
 
-#define TREES                                                                                                          \
-    "no tool converts trees to an ML Program: predict with the library that trained them (XGBoost, scikit-learn), or " \
-    "train a small neural network on the same table and convert that"
 #define VECTORS                                                                                                        \
     "no tool converts it to an ML Program: predict with the library that trained it, or train a linear model or a "    \
     "small neural network in its place"
@@ -33,12 +30,12 @@ static const struct {
 } older[] = {
     {300, "a linear regressor", tabular_read_glm_regressor, NULL},
     {301, "a support vector regressor", NULL, VECTORS},
-    {302, "a tree ensemble", NULL, TREES},
+    {302, "a tree ensemble", tabular_read_tree_regressor, NULL},
     {303, "a neural network of the older format", network_read, NULL},
     {304, "a Bayesian probit regressor", NULL, VECTORS},
     {400, "a linear classifier", tabular_read_glm_classifier, NULL},
     {401, "a support vector classifier", NULL, VECTORS},
-    {402, "a tree ensemble", NULL, TREES},
+    {402, "a tree ensemble", tabular_read_tree_classifier, NULL},
     {403, "a neural network of the older format", network_read, NULL},
     {404, "a nearest-neighbour classifier", NULL, VECTORS},
     {500, "a neural network of the older format", network_read, NULL},

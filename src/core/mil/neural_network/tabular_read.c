@@ -3,34 +3,18 @@
  * idea: every feature is an array of fp32, a number one of one element, so a linear model is a matrix product.
  * Refuses strings and dictionaries as inputs, which no ML Program has.
  */
-#include "core/mil/neural_network/tabular_read.h"
-
 #include <math.h>
 #include <string.h>
 
 #include "core/base/memory.h"
-#include "core/base/text.h"
-#include "core/mil/neural_network/interface_program.h"
+#include "core/mil/neural_network/tabular.h"
 
-#define ARGS(...)        (mil_argument[]){__VA_ARGS__}, (int)(sizeof((mil_argument[]){__VA_ARGS__}) / sizeof(mil_argument))
-#define IN(name, value)  ((mil_argument){name, 1, (mil_value *const[]){value}})
-#define DO(t, code, ...) tabular_do(t, MIL_OP_##code, ARGS(__VA_ARGS__))
-
-typedef struct tabular {
-    mil_builder b;
-    mil_interface *seen;
-    wire_view body;
-    bool broken;
-    mil_value **in; /* one an input, flat */
-} tabular;
-
-static mil_value *tabular_do(tabular *t, mil_opcode code, const mil_argument *arguments, int count) {
+mil_value *tabular_do(tabular *t, mil_opcode code, const mil_argument *arguments, int count) {
     const mil_op *op = t->b.err.status ? NULL : mil_build_op(&t->b, code, NULL, arguments, count);
     return op && op->result_count ? op->results[0] : NULL;
 }
 
-static void tabular_fail(tabular *t, const char *format, ...) BASE_PRINTF(2, 3);
-static void tabular_fail(tabular *t, const char *format, ...) {
+void tabular_fail(tabular *t, const char *format, ...) {
     va_list args;
     if (t->b.err.status) return;
     va_start(args, format);
@@ -39,18 +23,18 @@ static void tabular_fail(tabular *t, const char *format, ...) {
     (void)!propane_fail_prefix(&t->b.err, PROPANE_ERR_INVALID, "%s", t->b.module->source);
 }
 
-static mil_value *tabular_real(tabular *t, double value) { return mil_build_scalar(&t->b, MIL_fp32, value); }
+mil_value *tabular_real(tabular *t, double value) { return mil_build_scalar(&t->b, MIL_fp32, value); }
 
-static mil_value *tabular_list(tabular *t, const char *name, const double *values, int64_t count) {
+mil_value *tabular_list(tabular *t, const char *name, const double *values, int64_t count) {
     if (t->b.err.status || count < 1) return NULL;
     const mil_type type = mil_type_tensor(MIL_fp32, 1, &count);
     return mil_build_const_f64(&t->b, name, &type, values);
 }
 
-static int64_t tabular_count(const mil_value *v) { return v ? mil_type_count(&v->type) : 0; }
+int64_t tabular_count(const mil_value *v) { return v ? mil_type_count(&v->type) : 0; }
 
-static bool tabular_begin(tabular *t, mil_module *m, const uint8_t *data, size_t bytes, mil_opset opset,
-                          const mil_read_options *options) {
+bool tabular_begin(tabular *t, mil_module *m, const uint8_t *data, size_t bytes, mil_opset opset,
+                   const mil_read_options *options) {
     *t = (tabular){.seen = &m->package->interfaces[0], .body = {data, bytes, NULL}};
     t->body.broken = &t->broken;
     mil_build_begin(&t->b, m, "main", opset);
@@ -68,15 +52,14 @@ static bool tabular_begin(tabular *t, mil_module *m, const uint8_t *data, size_t
     return !t->b.err.status;
 }
 
-/* `y` is what the first output that is no class gives. */
-static propane_status tabular_end(tabular *t, mil_value *y, propane_error *err) {
+propane_status tabular_end(tabular *t, mil_value *y, propane_error *err) {
     if (t->broken) tabular_fail(t, "the model's message ends early or has too many numbers");
     if (y && t->seen->output_count) interface_result(&t->b, &t->seen->outputs[0], y);
     if (!t->seen->output_count) tabular_fail(t, "the model has no output");
     return mil_build_end(&t->b, err);
 }
 
-static mil_value *tabular_joined(tabular *t) {
+mil_value *tabular_joined(tabular *t) {
     return t->seen->input_count == 1 ? t->in[0] : mil_build_concat(&t->b, t->in, t->seen->input_count, 0);
 }
 
@@ -133,6 +116,11 @@ propane_status tabular_read_glm_regressor(mil_module *m, const uint8_t *data, si
     return tabular_end(&t, y, err);
 }
 
+mil_value *tabular_two_classes(tabular *t, mil_value *p) {
+    mil_value *both[2] = {DO(t, sub, IN("x", tabular_real(t, 1)), IN("y", p)), p};
+    return both[0] ? mil_build_concat(&t->b, both, 2, 0) : NULL;
+}
+
 /* Two classes of one row: [1 - p, p]. A reference class: softmax over 0 and the rows. One against the rest: shares of the sum. */
 static mil_value *tabular_probabilities(tabular *t, mil_value *scores, int64_t classes) {
     static const double zero = 0;
@@ -148,10 +136,7 @@ static mil_value *tabular_probabilities(tabular *t, mil_value *scores, int64_t c
         return mil_build_softmax(&t->b, rows == classes ? scores : mil_build_concat(&t->b, both, 2, 0), 0);
     }
     mil_value *p = transform == 1 ? tabular_probit(t, scores) : DO(t, sigmoid, IN("x", scores));
-    if (rows == 1) {
-        mil_value *both[2] = {DO(t, sub, IN("x", tabular_real(t, 1)), IN("y", p)), p};
-        return mil_build_concat(&t->b, both, 2, 0);
-    }
+    if (rows == 1) return tabular_two_classes(t, p);
     mil_value *sum = p ? mil_build_reduce(&t->b, MIL_OP_reduce_sum, p, &(int64_t){0}, 1, true) : NULL;
     return DO(t, real_div, IN("x", p), IN("y", sum));
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Models of tables as programs: linear models and what prepares their columns. Each adds the function "main"; `m` has
+ * Models of tables as programs: linear models, trees and what prepares their columns. Each adds the function "main"; `m` has
  * the description of inputs and outputs (m->package), which becomes that of an ML Program.
  */
 #ifndef CORE_MIL_NEURAL_NETWORK_TABULAR_READ_H
@@ -13,6 +13,8 @@
                                                      propane_error *err)
 TABULAR_READ(glm_regressor);
 TABULAR_READ(glm_classifier);
+TABULAR_READ(tree_regressor);
+TABULAR_READ(tree_classifier);
 TABULAR_READ(one_hot);
 TABULAR_READ(imputer);
 TABULAR_READ(vectorizer);
