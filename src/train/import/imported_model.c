@@ -353,10 +353,25 @@ static propane_status imported_check_function(const imported_model *m, propane_e
     return PROPANE_OK;
 }
 
+static propane_status imported_read(const imported_model_options *o, mil_module **out, propane_error *err) {
+    mil_read_options options = o->shapes;
+    options.late = true;
+    return mil_read(o->path, &options, out, err);
+}
+
+/* Slices of known size that begin where a run says become gathers; other shapes that follow from values are refused. */
+static propane_status imported_know_shapes(imported_model *m, propane_error *err) {
+    const mil_function *late = m->base;
+    if (!late->late) return PROPANE_OK;
+    mil_module_drop(m->module, late); /* it stays in the module's memory */
+    return pass_gather_slices(late, m->module, &m->base, err);
+}
+
 static propane_status imported_prepare(imported_model *m, const imported_model_options *o, propane_error *err) {
-    PROPANE_TRY(mil_read(o->path, &o->shapes, &m->module, err));
+    PROPANE_TRY(imported_read(o, &m->module, err));
     m->base = mil_module_function(m->module, o->function, err);
     if (!m->base) return err ? err->status : PROPANE_ERR_NOT_FOUND;
+    PROPANE_TRY(imported_know_shapes(m, err));
     m->seen = mil_interface_of(m->module, m->base->name);
     PROPANE_TRY(imported_check_function(m, err));
     PROPANE_TRY(imported_set_output(m, o, err));
@@ -493,7 +508,7 @@ static propane_status imported_write_into(const imported_model *m, const importe
 propane_status imported_model_write(const imported_model *m, const imported_model_options *o,
                                     const float *const *weights, const char *path, propane_error *err) {
     mil_module *to = NULL;
-    PROPANE_TRY(mil_read(o->path, &o->shapes, &to, err));
+    PROPANE_TRY(imported_read(o, &to, err));
     propane_status status = imported_write_into(m, o, to, weights, path, err);
     mil_module_free(to);
     return status;

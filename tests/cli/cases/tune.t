@@ -31,6 +31,18 @@ $ ls line; grep -c '"unit":"samples"' line/log.jsonl; grep -c "<text[^>]*>Sample
 > 1
 > 1
 = 0
+# A slice of known size may begin where a sample says; a range may not end there.
+@ printf 'program(1.3)\n{\n    func main<ios17>(tensor<fp32, [1, 2]> x, tensor<int32, [1]> at) {\n        tensor<fp32, [1, 2]> w = const()[name = string("w"), val = tensor<fp32, [1, 2]>([[1, 1]])];\n        tensor<int32, [1]> zero = const()[name = string("zero"), val = tensor<int32, [1]>([0])];\n        tensor<fp32, [1, 2]> all = mul(x = x, y = w);\n        tensor<int32, [2]> begin = concat(values = (zero, at), axis = int32(0), interleave = bool(false));\n        tensor<fp32, [1, 1]> y = slice_by_size(x = all, begin = begin, size = tensor<int32, [2]>([1, 1]));\n    } -> (y);\n}\n' > at.mil
+@ sed '/int32, \[2\]> begin/d; /tensor<int32, \[1\]> zero/d; s/ y = slice_by_size.*/ y = reduce_sum(x = part, axes = tensor<int32, [1]>([1]), keep_dims = bool(true));/; s/^\(.*\)tensor<fp32, \[1, 2\]> all.*/&\n\1int32 end = squeeze(x = at, axes = tensor<int32, [1]>([0]));\n\1tensor<int32, [?]> places = range_1d(start = int32(0), end = end, step = int32(1));\n\1tensor<fp32, [1, ?]> part = gather(x = all, indices = places, axis = int32(1));/' at.mil > range.mil
+@ mkdir window; cp reg/x.npy reg/y.npy window; npy '<i4' '4, 1' '\000\000\000\000\001\000\000\000\001\000\000\000\000\000\000\000' > window/at.npy
+$ propane train at.mil --data window --loss mse --trainable w --lr 0.05 --steps 300 --batch 1 --val-fraction 0 --run at > at.log; sed -n 1,2p at.log; npy '<i4' '1,' '\001\000\000\000' > place.npy; propane run at/model.mlpackage --input x=one.npy --input at=place.npy | grep -c 'output y'
+> at.mil: 1 of 1 weights are trained, 2 numbers
+> 6 operations, of which 3 are differentiated; 10 operations compute gradients
+> 1
+= 0
+$ propane train range.mil --data window --loss mse --trainable w --run range
+2~ propane train: range.mil:*: range_1d 'places': its shape follows from a value that only a run knows, end, and a gradient is made of known shapes: make it a constant
+= 1
 # Only b: w stays what it was.
 $ propane train line.mil --data reg --loss mse --trainable b --steps 3 --batch 4 --run b > b.log; head -1 b.log; propane convert b/model.mlpackage b.mil > log; grep -c '(\[\[*0x1p+*0, 0x1p+*0' b.mil
 > line.mil: 1 of 2 weights are trained, 1 numbers
