@@ -200,5 +200,21 @@ TEST(every_rule_has_a_pair) {
     mil_module_free(module);
 }
 
+/* They read fp32, so the casts stay; the planner once ended the process. */
+static void build_layers_after_casts(fuse_program *p) {
+    mil_value *rows = mil_build_cast(&p->b, input(p, "r", MIL_fp16, SHAPE(12, 8)), MIL_fp32);
+    mil_value *image = mil_build_cast(&p->b, input(p, "i", MIL_fp16, SHAPE(1, 8, 2, 3)), MIL_fp32);
+    mil_value *w = ones(p, "w", SHAPE(16, 8));
+    mil_op *linear = mil_build_op(&p->b, MIL_OP_linear, "y", (mil_argument[]){{"x", 1, &rows}, {"weight", 1, &w}}, 2);
+    EXPECT(linear != NULL);
+    mil_build_result(&p->b, linear->results[0]);
+    mil_build_result(&p->b, conv(p, image, ones(p, "v", SHAPE(16, 8, 1, 1)), 1));
+}
+
+TEST(casts_before_layers_with_constant_weights_stay) {
+    EXPECT(fired(&(struct fuse_case){"cast", build_layers_after_casts}, false) == 0);
+    EXPECT(fired(&(struct fuse_case){"conv", build_layers_after_casts}, false) == 2);
+}
+
 SUITE("cpu/fuse", T(each_rule_fires_on_its_smallest_program), T(no_rule_fires_on_the_nearest_miss),
-      T(every_rule_has_a_pair))
+      T(every_rule_has_a_pair), T(casts_before_layers_with_constant_weights_stay))
