@@ -10,10 +10,15 @@
 
 /* ---- resizing: one dimension after the other --------------------------------------------------------------------------- */
 
+/* Between two neighbours. One of no weight is not looked at: it may be infinite. */
+static double eval_image_between(double low, double high, double part) {
+    return part == 0.0 ? low : low * (1.0 - part) + high * part;
+}
+
 static double eval_image_along(const double *x, int64_t step, int64_t size, double at) {
     const int64_t low = (int64_t)floor(at), high = low + 1 < size ? low + 1 : low;
     const double part = at - (double)low;
-    return x[low * step] * (1.0 - part) + x[high * step] * part;
+    return eval_image_between(x[low * step], x[high * step], part);
 }
 
 propane_status mil_eval_resize(const mil_eval_args *a, propane_error *err) {
@@ -59,8 +64,8 @@ static double eval_image_inside(const double *plane, int64_t h, int64_t w, doubl
     const int64_t y0 = (int64_t)floor(y), x0 = (int64_t)floor(x), y1 = y0 + 1 < h ? y0 + 1 : y0,
                   x1 = x0 + 1 < w ? x0 + 1 : x0;
     const double py = y - (double)y0, px = x - (double)x0;
-    return (plane[y0 * w + x0] * (1 - px) + plane[y0 * w + x1] * px) * (1 - py) +
-           (plane[y1 * w + x0] * (1 - px) + plane[y1 * w + x1] * px) * py;
+    return eval_image_between(eval_image_between(plane[y0 * w + x0], plane[y0 * w + x1], px),
+                              eval_image_between(plane[y1 * w + x0], plane[y1 * w + x1], px), py);
 }
 
 static propane_status eval_image_crop_image(const mil_eval_args *a, const mil_crop_resize *c, const double box[4],

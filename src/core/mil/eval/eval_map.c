@@ -95,6 +95,9 @@ static double eval_map_clamp(double x, double low, double high) {
     return x > high ? high : x;
 }
 
+/* x * sigmoid(slope * x); at minus infinity its limit. */
+static double eval_map_swish(double x, double slope) { return x == -INFINITY ? -0.0 : x / (1.0 + exp(-slope * x)); }
+
 #define UNARY(name, alpha, beta, expression)                                                                           \
     static double name##_of(double x, numbers n) {                                                                     \
         (void)n;                                                                                                       \
@@ -105,7 +108,7 @@ static double eval_map_clamp(double x, double low, double high) {
     }
 
 UNARY(abs, NULL, NULL, fabs(x))
-UNARY(sign, NULL, NULL, x > 0.0 ? 1.0 : x < 0.0 ? -1.0 : x)
+UNARY(sign, NULL, NULL, isnan(x) ? x : (x > 0.0) - (x < 0.0))
 UNARY(ceil, NULL, NULL, ceil(x))
 UNARY(floor, NULL, NULL, floor(x))
 UNARY(round, NULL, NULL, nearbyint(x)) /* halves to even, as numpy and coremltools */
@@ -113,7 +116,8 @@ UNARY(square, NULL, NULL, (x * x))
 UNARY(sqrt, NULL, NULL, sqrt(x))
 UNARY(rsqrt, "epsilon", NULL, 1.0 / sqrt(x + n.alpha))
 UNARY(inverse, "epsilon", NULL, 1.0 / (x + n.alpha))
-UNARY(log, "epsilon", NULL, log(x + n.alpha))
+/* The default of 1e-45 is an fp32 number: 0x1p-149. */
+UNARY(log, "epsilon", NULL, log(x + (double)(float)n.alpha))
 UNARY(exp, NULL, NULL, exp(x))
 UNARY(exp2, NULL, NULL, exp2(x))
 UNARY(sin, NULL, NULL, sin(x))
@@ -123,7 +127,7 @@ UNARY(erf, NULL, NULL, erf(x))
 UNARY(sigmoid, NULL, NULL, 1.0 / (1.0 + exp(-x)))
 UNARY(relu, NULL, NULL, x < 0.0 ? 0.0 : x)
 UNARY(relu6, NULL, NULL, x < 0.0 ? 0.0 : x > 6.0 ? 6.0 : x)
-UNARY(silu, NULL, NULL, x / (1.0 + exp(-x)))
+UNARY(silu, NULL, NULL, eval_map_swish(x, 1.0))
 UNARY(softplus, NULL, NULL, log1p(exp(-fabs(x))) + (x < 0.0 ? 0.0 : x))
 UNARY(softsign, NULL, NULL, x / (1.0 + fabs(x)))
 UNARY(leaky_relu, "alpha", NULL, x < 0.0 ? n.alpha * x : x)
@@ -135,11 +139,15 @@ UNARY(copy, NULL, NULL, x)
 static double eval_map_hard_line(double y) { return y < 0.0 ? 0.0 : y > 1.0 ? 1.0 : y; }
 UNARY(sigmoid_hard, "alpha", "beta", eval_map_hard_line(n.beta + n.alpha * x))
 
-static double eval_map_gelu_exact(double x, numbers n) { return 0.5 * x * (1.0 + erf(x / sqrt(2.0))); }
-static double eval_map_gelu_tanh(double x, numbers n) {
-    return 0.5 * x * (1.0 + tanh(sqrt(2.0 / acos(-1.0)) * (x + 0.044715 * x * x * x)));
+/* erfc keeps what 1 + erf loses where x is negative. At minus infinity all three are at their limit. */
+static double eval_map_gelu_exact(double x, numbers n) {
+    return x == -INFINITY ? -0.0 : 0.5 * x * erfc(-x / sqrt(2.0));
 }
-static double eval_map_gelu_sigmoid(double x, numbers n) { return x / (1.0 + exp(-1.702 * x)); }
+static double eval_map_gelu_tanh(double x, numbers n) {
+    const double u = sqrt(2.0 / acos(-1.0)) * (x + 0.044715 * x * x * x); /* (1 + tanh(u)) / 2 = sigmoid(2u) */
+    return x == -INFINITY ? -0.0 : x / (1.0 + exp(-2.0 * u));
+}
+static double eval_map_gelu_sigmoid(double x, numbers n) { return eval_map_swish(x, 1.702); }
 
 propane_status mil_eval_gelu(const mil_eval_args *a, propane_error *err) {
     const char *mode = NULL;

@@ -11,12 +11,15 @@
 #include "core/mil/eval/eval.h"
 #include "core/mil/ops/shape_util.h"
 
+/* NaN stays. */
+static double eval_recurrent_within(double x, double low, double high) { return x < low ? low : x > high ? high : x; }
+
 static double eval_recurrent_activate(mil_recurrent_activation code, double x) {
     switch (code) {
     case MIL_RECURRENT_SIGMOID: return 1.0 / (1.0 + exp(-x));
     case MIL_RECURRENT_TANH: return tanh(x);
     case MIL_RECURRENT_RELU: return x < 0.0 ? 0.0 : x;
-    case MIL_RECURRENT_SIGMOID_HARD: return fmin(fmax(0.2 * x + 0.5, 0.0), 1.0);
+    case MIL_RECURRENT_SIGMOID_HARD: return eval_recurrent_within(0.2 * x + 0.5, 0.0, 1.0);
     default: return x;
     }
 }
@@ -57,7 +60,7 @@ static void eval_recurrent_lstm_step(const mil_recurrent *r, const unit *u, cons
         const double f =
             eval_recurrent_activate(r->gate, eval_recurrent_row_of(r, u, n + j, x, h) + (p ? p[n + j] * c[j] : 0.0));
         c[j] = f * c[j] + i * z;
-        if (r->clipped) c[j] = fmin(fmax(c[j], -r->clip), r->clip);
+        if (r->clipped) c[j] = eval_recurrent_within(c[j], -r->clip, r->clip);
         const double o = eval_recurrent_activate(r->gate, eval_recurrent_row_of(r, u, 2 * n + j, x, h) +
                                                               (p ? p[2 * n + j] * c[j] : 0.0));
         out[j] = o * eval_recurrent_activate(r->output, c[j]);
