@@ -14,7 +14,10 @@ static mil_value *lower_widened(mil_builder *b, mil_value *x) {
 }
 
 static mil_value *lower_reciprocal_root(mil_builder *b, mil_value *x, double epsilon) {
-    return mil_build_unary(b, MIL_OP_rsqrt, mil_build_binary_scalar(b, MIL_OP_add, x, epsilon));
+    mil_value *number = x ? mil_build_scalar(b, x->type.dtype, epsilon) : NULL;
+    mil_op *op =
+        number ? mil_build_op(b, MIL_OP_rsqrt, NULL, (mil_argument[]){{"x", 1, &x}, {"epsilon", 1, &number}}, 2) : NULL;
+    return op ? op->results[0] : NULL;
 }
 
 /* A vector of C values as [1, C, 1, ...] beside `x`. */

@@ -69,14 +69,22 @@ static mil_value *lower_transpose_spread(mil_builder *b, mil_value *x, int d, in
     return v ? mil_build_reshape(b, v, dim, type.rank) : NULL;
 }
 
-static mil_value *lower_transpose_with_bias(mil_builder *b, const mil_op *op, mil_value *y) {
+/* The convolution, with the bias of each channel for the `times` rows of the weight that make it. */
+static mil_value *lower_transpose_conv(mil_builder *b, const mil_op *op, mil_argument *arguments, int count,
+                                       int64_t times) {
     mil_value *bias = mil_in(op, "bias");
-    int64_t dim[MIL_MAX_RANK];
-    if (!bias || !y) return y;
-    for (int d = 0; d < y->type.rank; d++) dim[d] = d == 1 ? y->type.dim[1] : 1;
-    if (bias->type.dtype != y->type.dtype) bias = mil_build_cast(b, bias, y->type.dtype);
-    bias = bias ? mil_build_reshape(b, bias, dim, y->type.rank) : NULL;
-    return bias ? mil_build_binary(b, MIL_OP_add, y, bias) : NULL;
+    if (bias && times > 1) {
+        const int64_t channels = bias->type.dim[0];
+        bias = mil_build_reshape(b, bias, (int64_t[]){channels, 1}, 2);
+        mil_value *reps = mil_build_ints(b, (int64_t[]){1, times}, 2);
+        mil_op *tile =
+            bias ? mil_build_op(b, MIL_OP_tile, NULL, (mil_argument[]){{"x", 1, &bias}, {"reps", 1, &reps}}, 2) : NULL;
+        bias = tile ? mil_build_reshape(b, tile->results[0], (int64_t[]){channels * times}, 1) : NULL;
+        if (!bias) return NULL;
+    }
+    if (bias) arguments[count++] = (mil_argument){"bias", 1, &bias};
+    mil_op *made = mil_build_op(b, MIL_OP_conv, NULL, arguments, count);
+    return made ? made->results[0] : NULL;
 }
 
 /* Every element of x makes a block of its own. */
@@ -92,7 +100,10 @@ static mil_value *lower_transpose_as_blocks(mil_builder *b, const mil_op *op, co
     mil_value *w = mil_build_reshape(b, mil_in(op, "weight"), (int64_t[]){c->c_in, rows}, 2);
     w = w ? mil_build_transpose(b, w, (int64_t[]){1, 0}, 2) : NULL;
     w = w ? mil_build_reshape(b, w, (int64_t[]){rows, c->c_in, 1, 1}, 4) : NULL;
-    mil_value *y = w ? mil_build_conv1x1(b, mil_in(op, "x"), w) : NULL;
+    mil_value *x = mil_in(op, "x"), *y = NULL;
+    if (w)
+        y = lower_transpose_conv(b, op, (mil_argument[3]){{"x", 1, &x}, {"weight", 1, &w}}, 2,
+                                 c->kernel[0] * c->kernel[1]);
     const int64_t six[] = {c->n, c->c_out, c->kernel[0], c->kernel[1], in[0], in[1]};
     y = y ? mil_build_reshape(b, y, six, 6) : NULL;
     y = y ? mil_build_transpose(b, y, (int64_t[]){0, 1, 4, 2, 5, 3}, 6) : NULL;
@@ -111,15 +122,14 @@ static mil_value *lower_transpose_as_conv(mil_builder *b, const mil_op *op, cons
     if (!x || !weight) return NULL;
     mil_value *how = mil_build_text(b, "custom"), *amount = mil_build_ints(b, pad, 2 * c->spatial),
               *dilations = mil_build_ints(b, c->dilation, c->spatial), *groups = mil_build_int(b, (int32_t)c->groups);
-    mil_op *made = mil_build_op(b, MIL_OP_conv, NULL,
-                                (mil_argument[]){{"x", 1, &x},
-                                                 {"weight", 1, &weight},
-                                                 {"pad_type", 1, &how},
-                                                 {"pad", 1, &amount},
-                                                 {"dilations", 1, &dilations},
-                                                 {"groups", 1, &groups}},
-                                6);
-    return made ? made->results[0] : NULL;
+    return lower_transpose_conv(b, op,
+                                (mil_argument[7]){{"x", 1, &x},
+                                                  {"weight", 1, &weight},
+                                                  {"pad_type", 1, &how},
+                                                  {"pad", 1, &amount},
+                                                  {"dilations", 1, &dilations},
+                                                  {"groups", 1, &groups}},
+                                6, 1);
 }
 
 /* ---- phases ----------------------------------------------------------------------------------------------------------------- */
@@ -220,12 +230,12 @@ static mil_value *lower_transpose_as_phases(mil_builder *b, const mil_op *op, co
     if (!weight) return NULL;
     mil_value *how = mil_build_text(b, "custom"), *amount = mil_build_ints(b, pad, 2 * c->spatial),
               *groups = mil_build_int(b, (int32_t)c->groups);
-    mil_op *made = mil_build_op(
-        b, MIL_OP_conv, NULL,
-        (mil_argument[]){
+    mil_value *y = lower_transpose_conv(
+        b, op,
+        (mil_argument[6]){
             {"x", 1, &x}, {"weight", 1, &weight}, {"pad_type", 1, &how}, {"pad", 1, &amount}, {"groups", 1, &groups}},
-        5);
-    return made ? lower_transpose_interleave(b, made->results[0], c, q) : NULL;
+        5, phases);
+    return y ? lower_transpose_interleave(b, y, c, q) : NULL;
 }
 
 /* A convolution cannot cut its input: paddings must not come out negative. */
@@ -244,7 +254,6 @@ propane_status cpu_lower_transposed(mil_builder *b, mil_op *op, propane_error *e
     mil_value *y = lower_transpose_is_blocks(&c)        ? lower_transpose_as_blocks(b, op, &c)
                    : lower_transpose_has_phases(op, &c) ? lower_transpose_as_phases(b, op, &c)
                                                         : lower_transpose_as_conv(b, op, &c);
-    y = lower_transpose_with_bias(b, op, y);
     if (b->err.status) return b->err.status;
     mil_replace_uses(op->function, op->results[0], y);
     mil_op_remove(op);

@@ -50,12 +50,15 @@ static void emit_recurrent_put(const cpu_run *run, const cell_args *a, int which
         ((float *)y)[i] = value;
 }
 
+/* NaN stays. */
+static float emit_recurrent_within(float x, float low, float high) { return x < low ? low : x > high ? high : x; }
+
 static float emit_recurrent_activate(mil_recurrent_activation code, float x) {
     switch (code) {
     case MIL_RECURRENT_SIGMOID: return 1.0f / (1.0f + expf(-x));
     case MIL_RECURRENT_TANH: return tanhf(x);
     case MIL_RECURRENT_RELU: return x < 0.0f ? 0.0f : x;
-    case MIL_RECURRENT_SIGMOID_HARD: return fminf(fmaxf(0.2f * x + 0.5f, 0.0f), 1.0f);
+    case MIL_RECURRENT_SIGMOID_HARD: return emit_recurrent_within(0.2f * x + 0.5f, 0.0f, 1.0f);
     default: return x;
     }
 }
@@ -83,7 +86,7 @@ static void emit_recurrent_lstm_cell(const cpu_run *run, const cell_args *a, con
         const float f = emit_recurrent_activate(r->gate, g[n + j] + emit_recurrent_at(run, &s->bias, n + j) +
                                                              emit_recurrent_at(run, &s->peephole, n + j) * c[j]);
         c[j] = f * c[j] + i * z;
-        if (r->clipped) c[j] = fminf(fmaxf(c[j], -(float)r->clip), (float)r->clip);
+        if (r->clipped) c[j] = emit_recurrent_within(c[j], -(float)r->clip, (float)r->clip);
         const float o = emit_recurrent_activate(r->gate, g[2 * n + j] + emit_recurrent_at(run, &s->bias, 2 * n + j) +
                                                              emit_recurrent_at(run, &s->peephole, 2 * n + j) * c[j]);
         h[j] = o * emit_recurrent_activate(r->output, c[j]);

@@ -3,6 +3,7 @@
  * and serves all the lines of the result that lie beside it; where on x each element lies is worked out when the program is
  * planned.
  */
+#include <math.h>
 #include <string.h>
 
 #include "core/base/float16.h"
@@ -30,6 +31,13 @@ typedef struct resize_call {
     float *scratch;
 } resize_call;
 
+/* Where the difference leaves fp32, or one of them is infinite, each is weighed alone; what has no weight is not looked at. */
+static inline float emit_resize_between(float low, float high, float part) {
+    const float apart = high - low;
+    if (isfinite(apart)) return low + apart * part;
+    return part == 0 ? low : low * (1 - part) + high * part;
+}
+
 static void emit_resize_stretch(const resize_args *a, const void *line, float *to) {
     const resize_axis *c = &a->columns;
     const uint16_t *half = line;
@@ -37,7 +45,7 @@ static void emit_resize_stretch(const resize_args *a, const void *line, float *t
     for (int64_t i = 0; i < c->out; i++) {
         const float low = a->half ? fp16_to_f32(half[c->low[i]]) : full[c->low[i]];
         const float high = a->half ? fp16_to_f32(half[c->high[i]]) : full[c->high[i]];
-        to[i] = low + (high - low) * c->part[i];
+        to[i] = emit_resize_between(low, high, c->part[i]);
     }
 }
 
@@ -81,10 +89,10 @@ static void emit_resize_linear_plane(const resize_args *a, const unsigned char *
         const float *low = memory + first * width, *high = memory + second * width, part = r->part[i];
         if (a->half)
             for (int64_t j = 0; j < width; j++)
-                ((uint16_t *)(void *)y)[i * width + j] = fp16_from_f32(low[j] + (high[j] - low[j]) * part);
+                ((uint16_t *)(void *)y)[i * width + j] = fp16_from_f32(emit_resize_between(low[j], high[j], part));
         else
             for (int64_t j = 0; j < width; j++)
-                ((float *)(void *)y)[i * width + j] = low[j] + (high[j] - low[j]) * part;
+                ((float *)(void *)y)[i * width + j] = emit_resize_between(low[j], high[j], part);
     }
 }
 

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT
  * Owns the planner's copy of a function, which the stages may change.
  */
+#include <math.h>
+
+#include "core/base/memory.h"
 #include "core/mil/build.h"
 #include "core/mil/function_copy.h"
 #include "cpu/cpu_family.h"
@@ -9,34 +12,79 @@
 /* Lowerings that compute in fp32 whatever they are given. */
 static bool plan_copy_widens(const mil_op *op) {
     const cpu_family f = cpu_family_named(op);
-    return f == CPU_FAMILY_lower_layer_norm || f == CPU_FAMILY_lower_batch_norm || f == CPU_FAMILY_lower_instance_norm;
+    return f == CPU_FAMILY_lower_layer_norm || f == CPU_FAMILY_lower_batch_norm ||
+           f == CPU_FAMILY_lower_instance_norm || f == CPU_FAMILY_lower_activation;
 }
 
-/* Weights of another element type than what they are applied to: kernels want one; products read each as it is. */
-static void plan_copy_cast_weights(mil_builder *b, mil_op *op) {
-    for (int i = 1; op && !plan_copy_widens(op) && i < op->info->param_count; i++) {
-        mil_operand *o = &op->operands[i];
-        const mil_type *x = &op->operands[0].values[0]->type;
-        if (op->info->params[i].type_class != MIL_CLASS_WEIGHT || !o->count || o->values[0]->type.dtype == x->dtype)
-            continue;
-        b->before = op;
-        mil_value *cast = mil_build_cast(b, o->values[0], x->dtype);
-        b->before = NULL;
-        if (cast) o->values[0] = cast;
+/* A constant that loses nothing in this element type. */
+static bool plan_copy_fits(const mil_value *v, mil_dtype dtype) {
+    if (!v->constant || !v->constant->data) return false;
+    for (int64_t i = 0; i < mil_type_count(&v->type); i++) {
+        const double x = mil_const_f64(v->constant, i);
+        if (!isnan(x) && mil_round(dtype, x) != x) return false;
     }
+    return true;
 }
 
-/* Products of floats read floats. */
+static void plan_copy_cast_to(mil_builder *b, mil_op *op, int param, mil_dtype dtype) {
+    mil_value **v = &op->operands[param].values[0];
+    if ((*v)->type.dtype == dtype) return;
+    b->before = op;
+    mil_value *cast = mil_build_cast(b, *v, dtype);
+    b->before = NULL;
+    if (cast) *v = cast;
+}
+
+/* A constant stays one: what the result of a product is depends on it. */
+static void plan_copy_const_to(mil_builder *b, mil_op *op, int param, mil_dtype dtype) {
+    mil_value **v = &op->operands[param].values[0];
+    const int64_t count = mil_type_count(&(*v)->type);
+    mil_type type = (*v)->type;
+    double *data = mem_array((size_t)count + 1, sizeof *data);
+    if (!data) {
+        if (!b->err.status) propane_fail_memory(&b->err, (size_t)count * sizeof *data);
+        return;
+    }
+    for (int64_t i = 0; i < count; i++) data[i] = mil_const_f64((*v)->constant, i);
+    type.dtype = dtype;
+    b->before = op;
+    mil_value *made = mil_build_const_f64(b, NULL, &type, data);
+    b->before = NULL;
+    mem_free(data);
+    if (made) *v = made;
+}
+
+/* Weights of another element type than what they are applied to: kernels want one; products read each as it is. They are
+ * narrowed where they lose nothing; else x is widened, and the result is narrowed, which then stands for it in `map`. */
+static void plan_copy_cast_weights(mil_builder *b, const mil_op *source, mil_op *op, mil_value **map) {
+    if (!op || !op->info->param_count || !op->operands[0].count || plan_copy_widens(op)) return;
+    const mil_dtype x = op->operands[0].values[0]->type.dtype;
+    mil_dtype common = x;
+    for (int pass = 0; pass < 2; pass++)
+        for (int i = 1; i < op->info->param_count; i++) {
+            const mil_operand *o = &op->operands[i];
+            if (op->info->params[i].type_class != MIL_CLASS_WEIGHT || !o->count) continue;
+            if (pass == 1)
+                plan_copy_cast_to(b, op, i, common);
+            else if (o->values[0]->type.dtype != x && x == MIL_fp16 && !plan_copy_fits(o->values[0], x))
+                common = MIL_fp32;
+        }
+    if (common == x) return;
+    plan_copy_cast_to(b, op, 0, common);
+    op->results[0]->type.dtype = common;
+    map[source->results[0]->id] = mil_build_cast(b, op->results[0], x);
+}
+
+/* Products of floats read floats, the result's unless an integer does not fit it. */
 static void plan_copy_cast_factors(mil_builder *b, mil_op *op) {
     for (int i = 0; op && i < op->info->param_count; i++) {
-        mil_operand *o = &op->operands[i];
+        const mil_operand *o = &op->operands[i];
         if (op->info->params[i].type_class != MIL_CLASS_FACTOR || !o->count ||
             mil_dtype_is_float(o->values[0]->type.dtype) || !mil_dtype_is_float(op->results[0]->type.dtype))
             continue;
-        b->before = op;
-        mil_value *cast = mil_build_cast(b, o->values[0], op->results[0]->type.dtype);
-        b->before = NULL;
-        if (cast) o->values[0] = cast;
+        const mil_value *v = o->values[0];
+        const mil_dtype result = op->results[0]->type.dtype, to = plan_copy_fits(v, result) ? result : MIL_fp32;
+        (v->constant && v->constant->data ? plan_copy_const_to : plan_copy_cast_to)(b, op, i, to);
     }
 }
 
@@ -62,7 +110,7 @@ propane_status cpu_plan_copy_function(planner *p, const mil_function *f, propane
         map[f->params[i]->id] = mil_build_param(&b, f->params[i]->name, f->params[i]->type);
     for (const mil_op *op = f->first; op && !b.err.status; op = op->next) {
         mil_op *copy = mil_build_copy(&b, op, map);
-        plan_copy_cast_weights(&b, copy);
+        plan_copy_cast_weights(&b, op, copy, map);
         plan_copy_cast_factors(&b, copy);
     }
     for (int i = 0; i < f->result_count && !b.err.status; i++)
