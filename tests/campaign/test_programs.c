@@ -18,10 +18,10 @@
 
 #include "core/base/memory.h"
 #include "core/base/rng.h"
-#include "core/device/runner.h"
 #include "core/mil/text/mil_text.h"
 #include "cpu/plan/plan.h"
 #include "support/ane_rig.h"
+#include "support/device_run.h"
 #include "support/grown_program.h"
 #include "support/random_program.h"
 #include "support/test.h"
@@ -278,65 +278,17 @@ static double run_plan(const program *p, const cpu_plan_options *options, plante
 
 /* ---- devices -------------------------------------------------------------------------------------------------------------- */
 
-static mil_dtype dtype_of(const program *p, const propane_io *io) {
-    static const mil_dtype types[] = {MIL_fp16, MIL_fp32,  MIL_int32, MIL_bool,
-                                      MIL_int8, MIL_uint8, MIL_int16, MIL_uint16};
-    EXPECT_MSG(io->dtype >= PROPANE_FP16 && io->dtype <= PROPANE_UINT16, "%s: '%s' has no type", p->label, io->name);
-    return types[io->dtype];
-}
-
-static propane_status give_inputs(const program *p, runner *r) {
-    for (int i = 0; i < r->inputs; i++) {
-        const propane_io *io = runner_io(r, i);
-        int from = 0; /* a device may sort its inputs */
-        while (strcmp(p->f->params[from]->name, io->name) != 0) from++;
-        const int64_t count = mil_type_count(&p->inputs[from].type);
-        void *data = mem_alloc((size_t)count * 8 + 8);
-        mil_pack_f64(data, dtype_of(p, io), p->inputs[from].data, count);
-        propane_status status = runner_write(r, i, io->dtype, data, &err);
-        mem_free(data);
-        PROPANE_TRY(status);
-    }
-    return PROPANE_OK;
-}
-
-static propane_status take_outputs(const program *p, runner *r, double unit, double *worst) {
-    for (int k = 0; k < r->count - r->inputs; k++) {
-        const propane_io *io = runner_io(r, r->inputs + k);
-        int of = 0;
-        while (strcmp(p->f->results[of]->name, io->name) != 0) of++;
-        const int64_t count = mil_type_count(&p->f->results[of]->type);
-        void *data = mem_alloc((size_t)count * 8 + 8);
-        double *got = mem_array((size_t)count + 1, sizeof *got);
-        propane_status status = runner_read(r, r->inputs + k, io->dtype, data, &err);
-        if (!status) {
-            mil_unpack_f64(got, dtype_of(p, io), data, count);
-            *worst = fmax(*worst, error_of(p, of, got, unit));
-        }
-        mem_free(data);
-        mem_free(got);
-        PROPANE_TRY(status);
-    }
-    return PROPANE_OK;
-}
-
 /* The worst error; -1: the device refuses the program, and says why. */
 static double run_device(propane_device *d, const program *p, double unit) {
-    propane_program *compiled = NULL;
-    runner r = {0};
-    double worst = 0;
-    if (propane_program_compile(d, p->module, NULL, &compiled, &err)) {
-        EXPECT_MSG(err.text[0], "%s: refused without a word", p->label);
+    double *got[MOST_IO], worst = 0;
+    if (!device_run(d, p->module, p->f, p->inputs, p->label, got, &err)) {
         if (getenv("PROGRAMS_VERBOSE")) printf("  %s: %s\n", p->label, err.text);
         return -1;
     }
-    propane_status status = runner_open(&r, d, compiled, NULL, NULL, &err);
-    if (!status) status = give_inputs(p, &r);
-    if (!status) status = runner_run(&r, NULL, &err);
-    if (!status) status = take_outputs(p, &r, unit, &worst);
-    EXPECT_MSG(!status, "%s: %s", p->label, err.text);
-    runner_close(&r);
-    propane_program_free(compiled);
+    for (int k = 0; k < p->f->result_count; k++) {
+        worst = fmax(worst, error_of(p, k, got[k], unit));
+        mem_free(got[k]);
+    }
     return worst;
 }
 

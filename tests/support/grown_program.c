@@ -194,5 +194,6 @@ op_case *grown_program(uint64_t seed, propane_error *err) {
     const int which =
         (int)((seed - seed / 5) % (uint64_t)code_count); /* all rows in turn; each fifth seed is another's */
     const op_case_row *row = &rows[first[which] + below(&g, first[which + 1] - first[which])];
-    return op_case_make_grown(row->code, row->dtype, row->line, seed, &(op_case_growth){before, after, &g}, err);
+    return op_case_make_grown(row->code, row->dtype, row->line, seed,
+                              &(op_case_growth){.before = before, .after = after, .context = &g}, err);
 }

@@ -241,6 +241,22 @@ static const char *drawing_of(maker *m, const mil_param *p, mil_dtype dtype, con
     return dtype == MIL_uint8 || dtype == MIL_int8 || dtype == MIL_uint16 ? "bytes" : draw_names[m->info->draw];
 }
 
+/* Indices, masks and positions must be legal, and so must what a line gives. */
+static bool takes_any_number(const mil_param *p, const char *how) {
+    static const char *const positions[] = {"coordinates", "boxes", "roi", "transform_matrix"};
+    for (size_t k = 0; k < sizeof positions / sizeof positions[0]; k++)
+        if (!strcmp(p->name, positions[k])) return false;
+    return p->type_class != MIL_CLASS_INT && how[0] != '=' && !strchr(how, ':') && strcmp(how, "mask") != 0 &&
+           strcmp(how, "bits") != 0;
+}
+
+static bool fill_tensor(maker *m, const mil_param *p, const char *given, const mil_type *type, double *data) {
+    const char *how = drawing_of(m, p, type->dtype, given);
+    if (!m->growth || !m->growth->numbers || !takes_any_number(p, how)) return draw(m, how, type, data);
+    m->growth->numbers(type, how, data, m->growth->context);
+    return false;
+}
+
 static mil_value *find_value(maker *m, const char *name) {
     for (int k = 0; k < m->build.function->param_count; k++)
         if (!strcmp(m->build.function->params[k]->name, name)) return m->values[k];
@@ -268,7 +284,7 @@ static mil_value *read_tensor(maker *m, const mil_param *p, char *spec, const ch
     spec[strcspn(spec, "!")] = 0;
     double *data = mem_array((size_t)mil_type_count(&type), sizeof *data);
     ck_assert(data != NULL);
-    const bool smooth = draw(m, drawing_of(m, p, type.dtype, how ? how + 1 : NULL), &type, data);
+    const bool smooth = fill_tensor(m, p, how ? how + 1 : NULL, &type, data);
     if (constant) {
         mil_value *v = mil_build_const_f64(&m->build, name, &type, data);
         mem_free(data);
@@ -279,7 +295,8 @@ static mil_value *read_tensor(maker *m, const mil_param *p, char *spec, const ch
     m->out->inputs[index] = (mil_tensor){.type = type, .data = data};
     m->out->smooth[index] = smooth;
     const op_case_growth *g = m->growth;
-    m->values[index] = g ? g->before(&m->build, name, type, g->context) : mil_build_param(&m->build, name, type);
+    m->values[index] =
+        g && g->before ? g->before(&m->build, name, type, g->context) : mil_build_param(&m->build, name, type);
     if (g && !m->build.err.status) m->out->inputs[index].type = m->build.function->params[index]->type;
     return m->values[index];
 }
@@ -357,8 +374,9 @@ op_case *op_case_make_grown(mil_opcode code, mil_dtype dtype, const char *line, 
     const char *opset = word_of(m, "opset");
     mil_build_begin(&m->build, out->module, "main", opset ? mil_opset_from_name(opset, strlen(opset)) : MIL_IOS18);
     const mil_op *op = build_op(m);
-    if (op && g) g->after(&m->build, op, g->context);
-    for (int k = 0; op && !g && k < op->result_count; k++) mil_build_result(&m->build, op->results[k]);
+    const bool grown = g && g->after;
+    if (op && grown) g->after(&m->build, op, g->context);
+    for (int k = 0; op && !grown && k < op->result_count; k++) mil_build_result(&m->build, op->results[k]);
     const propane_status status = mil_build_end(&m->build, err);
     out->op = op;
     out->function = m->build.function;

@@ -740,5 +740,12 @@ const op_line op_lines[] = {
     {"crop_resize", "x=[2,3,5,6] roi=$[2,1,5,1,1]~=1,0.25,0.25,0.75,1,0,0,0,1,1! target_height=3 target_width=4 "
                     "normalized_coordinates=true sampling_mode=ALIGN_CORNERS"},
     {"crop_resize", "x=[2,2,5,6] roi=$[1,1,4,1,1]~=1,1,3.4,4! target_height=3 target_width=2"},
+    /* weights of another element type than x's, which hold what x's does not */
+    {"conv", "for=float x=[2,3,2,3] weight=fp32[17,3,1,1]! bias=fp32[17]!"},
+    {"conv", "for=float x=[1,4,5,6] weight=fp32[3,4,3,3] pad_type=same"},
+    {"conv_transpose", "for=float x=[1,2,3,4] weight=fp32[2,3,3,3]! bias=fp16[3]! strides=[2,2]"},
+    /* norms of small numbers, where the epsilon is what counts */
+    {"l2_norm", "for=float x=[1,1,1,4]~=0.0001,0.0002,-0.0003,0.00005 epsilon=1e-12"},
+    {"layer_norm", "for=float x=[4]~=0.00001,0.00002,-0.00003,0.00001 epsilon=1e-12"},
 };
 const int op_line_count = sizeof op_lines / sizeof op_lines[0];

@@ -1,0 +1,389 @@
+/* SPDX-License-Identifier: MIT
+ * Single operations with numbers of all sizes (support/extreme_cases.h) on everything that computes, against the slow meaning in
+ * double: the cpu driver with each instruction set that this machine has, and the simulator without its faults.
+ *
+ * Equal means: NaN where NaN is meant, and the same infinity. Operations that round once (or move numbers) give the bits that are
+ * meant, sign of zero included; functions of one element are a few units of the last place off, and no more at any size. Where
+ * many elements make one, what is allowed follows from the operation itself: how far its result moves when its operands move by
+ * their own rounding. An fp32 sum may leave the range of fp32 on its way where the double does not; it is then not compared.
+ *
+ * NUMBERS=N: so many cases (2000); SEED=N: from which on (1); FIRST=N: a case's own seed, to see it again; NUMBERS_VERBOSE: every
+ * wrong element's inputs, and what was refused; CAMPAIGN_STATE: counted there.
+ */
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "core/base/memory.h"
+#include "core/base/rng.h"
+#include "cpu/plan/plan.h"
+#include "support/device_run.h"
+#include "support/extreme_cases.h"
+#include "support/test.h"
+
+enum { MOST_RESULTS = 8, MOVES = 6, COLUMNS = CPU_ISA_COUNT + 2, SHOWN = 12 };
+
+static propane_error err;
+
+static uint64_t first_seed(void) { return test_number("FIRST", test_number("SEED", 1) * 100000000); }
+
+/* ---- what is meant ------------------------------------------------------------------------------------------------------ */
+
+typedef enum exactness {
+    ROUNDED_ONCE, /* the bits */
+    ELEMENT,      /* a function of one element of each operand */
+    STEPS,        /* a function of one element in several rounded steps */
+    SUM           /* of many elements */
+} exactness;
+
+/* One rounding of an exact result; those that cost nothing move numbers. */
+static const mil_opcode once[] = {
+    MIL_OP_add,           MIL_OP_sub,           MIL_OP_mul,         MIL_OP_real_div,
+    MIL_OP_floor_div,     MIL_OP_mod,           MIL_OP_maximum,     MIL_OP_minimum,
+    MIL_OP_equal,         MIL_OP_not_equal,     MIL_OP_less,        MIL_OP_less_equal,
+    MIL_OP_greater,       MIL_OP_greater_equal, MIL_OP_logical_and, MIL_OP_logical_or,
+    MIL_OP_logical_xor,   MIL_OP_logical_not,   MIL_OP_select,      MIL_OP_abs,
+    MIL_OP_sign,          MIL_OP_ceil,          MIL_OP_floor,       MIL_OP_round,
+    MIL_OP_square,        MIL_OP_sqrt,          MIL_OP_relu,        MIL_OP_relu6,
+    MIL_OP_clip,          MIL_OP_leaky_relu,    MIL_OP_threshold,   MIL_OP_thresholded_relu,
+    MIL_OP_cast,          MIL_OP_reduce_max,    MIL_OP_reduce_min,  MIL_OP_reduce_argmax,
+    MIL_OP_reduce_argmin, MIL_OP_topk,          MIL_OP_argsort,     MIL_OP_max_pool,
+    MIL_OP_quantize,      MIL_OP_dequantize,
+};
+
+static const mil_opcode steps[] = {MIL_OP_gelu,
+                                   MIL_OP_softplus_parametric,
+                                   MIL_OP_linear_activation,
+                                   MIL_OP_scaled_tanh,
+                                   MIL_OP_sigmoid_hard,
+                                   MIL_OP_silu,
+                                   MIL_OP_log,
+                                   MIL_OP_rsqrt,
+                                   MIL_OP_inverse,
+                                   MIL_OP_prelu};
+
+static exactness exactness_of(const op_case *c) {
+    static const char *const element_rules[] = {"same", "broadcast"};
+    if (mil_op_get(c->code)->flops_per_element == 0) return ROUNDED_ONCE;
+    for (size_t k = 0; k < sizeof once / sizeof *once; k++)
+        if (once[k] == c->code) return ROUNDED_ONCE;
+    for (size_t k = 0; k < sizeof steps / sizeof *steps; k++)
+        if (steps[k] == c->code) return STEPS;
+    for (size_t k = 0; k < sizeof element_rules / sizeof *element_rules; k++)
+        if (!strcmp(op_rule_name(c->code), element_rules[k])) return ELEMENT;
+    return SUM;
+}
+
+typedef struct meaning {
+    op_case *c;
+    arena *a;
+    exactness how;
+    mil_tensor *want;
+    double *moved[MOST_RESULTS]; /* SUM: by how much each element may move */
+    double least;                /* what is below it is lost on the way: a denormal is scaled afterwards */
+    bool leaves;                 /* the range of fp32 on its way, though the double does not: not compared */
+} meaning;
+
+/* Each float moves by about a unit of fp32's last place, up or down. */
+static void move(const op_case *c, rng *r, mil_tensor *to) {
+    for (int i = 0; i < c->input_count; i++) {
+        const int64_t count = mil_type_count(&c->inputs[i].type);
+        for (int64_t k = 0; k < count; k++) {
+            const double v = c->inputs[i].data[k];
+            const bool real = mil_dtype_is_float(c->inputs[i].type.dtype);
+            to[i].data[k] = real ? v * (1 + rng_normal(r) * (double)FLT_EPSILON) : v;
+        }
+    }
+}
+
+/* `c`: the case, with inputs in place of constants where the operation takes them. */
+static void find_moves(meaning *m, const op_case *c) {
+    mil_tensor moved[OP_CASE_INPUTS], *out = NULL;
+    rng r;
+    rng_init(&r, 1);
+    for (int i = 0; i < c->input_count; i++) {
+        moved[i] = c->inputs[i];
+        moved[i].data = ARENA_ARRAY(m->a, mil_type_count(&moved[i].type) + 1, double);
+    }
+    for (int k = 0; k < m->c->function->result_count; k++)
+        m->moved[k] = ARENA_ARRAY(m->a, mil_type_count(&m->want[k].type) + 1, double);
+    for (int n = 0; n < MOVES; n++) {
+        move(c, &r, moved);
+        if (mil_eval_function(c->function, moved, false, m->a, &out, &err)) return;
+        for (int k = 0; k < m->c->function->result_count; k++)
+            for (int64_t i = 0; i < mil_type_count(&m->want[k].type); i++) {
+                const double by = fabs(out[k].data[i] - m->want[k].data[i]);
+                const bool same = isnan(by) && (isnan(out[k].data[i]) == isnan(m->want[k].data[i]));
+                if (!same && !(by <= m->moved[k][i])) m->moved[k][i] = isnan(by) ? INFINITY : by;
+            }
+    }
+}
+
+/* What one rounding on the way does and no movement of the operands shows: a mean that is off moves all that is centred by
+ * it, also where the result is at its extreme; gates are full at 1, and a logarithm begins at it. */
+static void add_moves_on_the_way(meaning *m) {
+    const mil_opcode code = m->c->code;
+    const bool centred = code == MIL_OP_layer_norm || code == MIL_OP_instance_norm;
+    const bool full =
+        code == MIL_OP_lstm || code == MIL_OP_gru || code == MIL_OP_rnn || code == MIL_OP_reduce_log_sum_exp;
+    for (int k = 0; k < m->c->function->result_count; k++) {
+        const int64_t count = mil_type_count(&m->want[k].type);
+        double most = full ? (double)FLT_EPSILON : 0;
+        for (int64_t i = 0; centred && i < count; i++) most = fmax(most, m->moved[k][i]);
+        for (int64_t i = 0; i < count; i++) m->moved[k][i] = fmax(m->moved[k][i], most);
+    }
+}
+
+/* The largest and, of those that are not 0, the smallest size of all numbers, constants included. */
+static void sizes_of(const op_case *c, double *most, double *least, double *logs, bool *weights_finite) {
+    *most = 0, *least = INFINITY, *logs = 0, *weights_finite = true;
+    for (int p = 0; p < c->op->info->param_count; p++)
+        for (int n = 0; n < c->op->operands[p].count; n++) {
+            const mil_value *v = c->op->operands[p].values[n];
+            const double *data = NULL;
+            for (int i = 0; i < c->input_count; i++)
+                if (c->function->params[i] == v) data = c->inputs[i].data;
+            if (!mil_dtype_is_float(v->type.dtype) || (!data && !v->constant)) continue;
+            for (int64_t k = 0; k < mil_type_count(&v->type); k++) {
+                const double size = fabs(data ? data[k] : mil_const_f64(v->constant, k));
+                *weights_finite = *weights_finite && (p == 0 || isfinite(size));
+                if (!isfinite(size) || size == 0) continue;
+                *most = fmax(*most, size), *least = fmin(*least, size), *logs += fabs(log2(size));
+            }
+        }
+}
+
+static bool x_is_finite(const op_case *c) {
+    for (int64_t i = 0; c->input_count && i < mil_type_count(&c->inputs[0].type); i++)
+        if (!isfinite(c->inputs[0].data[i])) return false;
+    return true;
+}
+
+/* They add, and weigh by at most 1. */
+static const mil_opcode adding[] = {
+    MIL_OP_reduce_sum, MIL_OP_reduce_mean,       MIL_OP_reduce_l1_norm,  MIL_OP_reduce_log_sum, MIL_OP_cumsum,
+    MIL_OP_avg_pool,   MIL_OP_upsample_bilinear, MIL_OP_resize_bilinear, MIL_OP_resize,         MIL_OP_crop_resize,
+    MIL_OP_affine,     MIL_OP_resample,
+};
+
+/* Sums of squares and products leave fp32 long before their result does; so do sums of the largest numbers, and numbers
+ * that are scaled. 0 times an infinite weight is NaN, or left out where the 0 is padding. */
+static bool leaves_fp32(meaning *m) {
+    const op_case *c = m->c;
+    double most, least, logs, count = 0;
+    bool weights_finite;
+    if (m->how < STEPS || c->code == MIL_OP_softmax || c->code == MIL_OP_reduce_log_sum_exp) return false;
+    if (m->how == STEPS && mil_op_param(c->op->info, "beta") < 0) return false;
+    if ((c->code == MIL_OP_conv_transpose || c->code == MIL_OP_local_response_norm) && !x_is_finite(c)) return true;
+    sizes_of(c, &most, &least, &logs, &weights_finite);
+    m->least = fmax(m->least, 0x1p-149 * most);
+    for (int i = 0; i < c->input_count; i++) count += (double)mil_type_count(&c->inputs[i].type);
+    if (c->code == MIL_OP_reduce_prod || c->code == MIL_OP_einsum) return logs > 120;
+    for (size_t k = 0; k < sizeof adding / sizeof *adding; k++)
+        if (adding[k] == c->code) return most * count > FLT_MAX;
+    return most * most * count > FLT_MAX || least < 0x1p-60 || !weights_finite;
+}
+
+/* False: it is an error (an index of a list, say), or nothing that a device could be asked for. */
+static bool meaning_make(meaning *m, uint64_t seed) {
+    *m = (meaning){.c = extreme_case(seed, true, &err)};
+    if (!m->c) {
+        if (getenv("NUMBERS_VERBOSE")) printf("  case %llu: %s\n", (unsigned long long)seed, err.text);
+        return false;
+    }
+    const op_case *c = m->c;
+    EXPECT((m->a = arena_create()) != NULL);
+    if (!c->function->result_count || c->function->result_count > MOST_RESULTS) return false;
+    for (int k = 0; k < c->function->result_count; k++)
+        if (mil_dtype_get(c->function->results[k]->type.dtype)->bits < 8) return false;
+    if (mil_eval_function(c->function, c->inputs, false, m->a, &m->want, &err)) return false;
+    m->how = exactness_of(c);
+    if (m->how >= STEPS) {
+        op_case *twin = extreme_case(seed, false, &err);
+        find_moves(m, twin ? twin : c);
+        op_case_free(twin);
+        add_moves_on_the_way(m);
+        m->least = 0x1p-142;
+    }
+    m->leaves = leaves_fp32(m);
+    return true;
+}
+
+static void meaning_free(meaning *m) {
+    if (m->a) arena_free(m->a);
+    op_case_free(m->c);
+}
+
+/* ---- comparing ---------------------------------------------------------------------------------------------------------- */
+
+/* IEEE leaves open which zero is the larger one, and sums begin with a zero of their own. */
+static bool keeps_zero_sign(const meaning *m) {
+    static const mil_opcode open[] = {MIL_OP_maximum,   MIL_OP_minimum,      MIL_OP_reduce_max,  MIL_OP_reduce_min,
+                                      MIL_OP_max_pool,  MIL_OP_relu,         MIL_OP_relu6,       MIL_OP_clip,
+                                      MIL_OP_threshold, MIL_OP_clamped_relu, MIL_OP_sigmoid_hard};
+    for (size_t k = 0; k < sizeof open / sizeof *open; k++)
+        if (open[k] == m->c->code) return false;
+    return m->how != SUM;
+}
+
+/* Seen: at most 4 units of fp32's last place in a function of one element. */
+static bool is_right(const meaning *m, int k, int64_t i, double got) {
+    const mil_dtype dtype = m->c->function->results[k]->type.dtype;
+    const double want = m->want[k].data[i];
+    if (!mil_dtype_is_float(dtype)) return got == want;
+    if (m->how >= STEPS && isinf(m->moved[k][i])) return true;
+    if (isnan(want) || isnan(got)) return isnan(want) && isnan(got);
+    const double off = m->how == ROUNDED_ONCE ? 0
+                       : m->how == ELEMENT    ? 6 * (double)FLT_EPSILON * fabs(want) + 0x1p-149
+                                              : 16 * m->moved[k][i] + 6 * (double)FLT_EPSILON * fabs(want) + m->least;
+    const double low = mil_round(dtype, isinf(want) ? want : want - off),
+                 high = mil_round(dtype, isinf(want) ? want : want + off);
+    if (got == 0 && want == 0) return !keeps_zero_sign(m) || signbit(got) == signbit(want);
+    return low <= got && got <= high;
+}
+
+typedef struct column {
+    char name[40];
+    cpu_plan_options options;
+    propane_device *device; /* NULL: a plan */
+    int cases, refused, wrong, by_row[MIL_OP_COUNT];
+} column;
+
+typedef struct tally {
+    column columns[COLUMNS];
+    int count, made, unmade, leaving, rows[MIL_OP_COUNT];
+} tally;
+
+static void show_inputs(const op_case *c, int64_t at) {
+    for (int i = 0; i < c->input_count; i++) {
+        const int64_t count = mil_type_count(&c->inputs[i].type);
+        printf("    %s:", c->function->params[i]->name);
+        if (at < count) printf(" [%lld] %.9g;", (long long)at, c->inputs[i].data[at]);
+        for (int64_t k = 0; k < count && k < 24; k++) printf(" %.9g", c->inputs[i].data[k]);
+        printf("\n");
+    }
+}
+
+static void compare(const meaning *m, column *col, uint64_t seed, double *const *got) {
+    for (int k = 0; k < m->c->function->result_count; k++)
+        for (int64_t i = 0; i < mil_type_count(&m->want[k].type); i++) {
+            if (is_right(m, k, i, got[k][i])) continue;
+            const mil_dtype dtype = m->c->function->results[k]->type.dtype;
+            col->wrong++;
+            if (col->by_row[m->c->code]++ < SHOWN || getenv("NUMBERS_VERBOSE")) {
+                printf("  %llu %s on %s: result %d [%lld] is %.9g, not %.9g (%.12g)\n", (unsigned long long)seed,
+                       m->c->label, col->name, k, (long long)i, got[k][i], mil_round(dtype, m->want[k].data[i]),
+                       m->want[k].data[i]);
+                if (getenv("NUMBERS_VERBOSE") && m->how >= STEPS) printf("    moves by %.3g\n", m->moved[k][i]);
+                if (getenv("NUMBERS_VERBOSE")) show_inputs(m->c, i);
+            }
+            return; /* one a case */
+        }
+}
+
+/* ---- running ------------------------------------------------------------------------------------------------------------ */
+
+static void run_plan(const meaning *m, column *col, double **got) {
+    const op_case *c = m->c;
+    cpu_program *plan = NULL;
+    void *inputs[OP_CASE_INPUTS], *outputs[MOST_RESULTS];
+    if (cpu_plan_compile(c->function, &col->options, m->a, &plan, &err) || cpu_program_memory_check(plan, &err))
+        ck_abort_msg("%s: %s", c->label, err.text);
+    plan->poison = true;
+    for (int i = 0; i < plan->input_count; i++) {
+        inputs[i] = mem_alloc(plan->inputs[i].bytes + 1);
+        mil_pack_f64(inputs[i], c->inputs[i].type.dtype, c->inputs[i].data, mil_type_count(&c->inputs[i].type));
+    }
+    for (int k = 0; k < plan->output_count; k++) outputs[k] = mem_alloc(plan->outputs[k].bytes + 8);
+    void *block = mem_pages_alloc((size_t)plan->block_bytes + 64);
+    if (cpu_program_run(plan, block, inputs, outputs, &err)) ck_abort_msg("%s: %s", c->label, err.text);
+    for (int k = 0; k < plan->output_count; k++) {
+        const mil_type *type = &c->function->results[k]->type;
+        got[k] = mem_array((size_t)mil_type_count(type) + 1, sizeof *got[k]);
+        mil_unpack_f64(got[k], type->dtype, outputs[k], mil_type_count(type));
+        mem_free(outputs[k]);
+    }
+    for (int i = 0; i < plan->input_count; i++) mem_free(inputs[i]);
+    mem_pages_free(block, (size_t)plan->block_bytes + 64);
+    cpu_program_deinit(plan);
+}
+
+static void try_on(const meaning *m, column *col, uint64_t seed) {
+    const op_case *c = m->c;
+    double *got[MOST_RESULTS];
+    const bool drawn = !strncmp(mil_op_get(c->code)->name, "random_", 7);
+    if (col->device && drawn) return; /* only the cpu driver draws as the slow meaning does */
+    if (!col->device)
+        run_plan(m, col, got);
+    else if (!device_run(col->device, c->module, c->function, c->inputs, c->label, got, &err)) {
+        col->refused++;
+        return;
+    }
+    col->cases++;
+    /* a device may store each step of an operation in fp16 */
+    if (!m->leaves && !(col->device && m->how == STEPS)) compare(m, col, seed, got);
+    for (int k = 0; k < c->function->result_count; k++) mem_free(got[k]);
+}
+
+static void add_columns(tally *t) {
+    for (int isa = 0; isa < CPU_ISA_COUNT; isa++) {
+        if (!cpu_isa_available((cpu_isa)isa)) continue;
+        column *c = &t->columns[t->count++];
+        snprintf(c->name, sizeof c->name, "%s", cpu_isa_name((cpu_isa)isa));
+        c->options = (cpu_plan_options){.kernels = cpu_kernels_of((cpu_isa)isa), .guard = true, .fuse = true};
+    }
+    static const char *const chips[] = {"m1", "m4"};
+    for (int k = 0; k < 2; k++) {
+        column *c = &t->columns[t->count++];
+        char uri[160];
+        snprintf(c->name, sizeof c->name, "sim:%s, exact", chips[k]);
+        snprintf(uri, sizeof uri,
+                 "sim:%s?refuse=0&faults=0&round=0&sums=0&arithmetic=0&table=0&saturate=0&slice=0&theory=2", chips[k]);
+        EXPECT_OK(propane_device_open(uri, &c->device, &err));
+    }
+}
+
+static void report(const tally *t) {
+    int wrong = 0, shown = 0;
+    for (int op = 0; op < MIL_OP_COUNT; op++) shown += t->rows[op] > 0;
+    for (int k = 0; k < t->count; k++) {
+        const column *c = &t->columns[k];
+        printf("  %s: %d cases, %d refused, %d wrong\n", c->name, c->cases, c->refused, c->wrong);
+        wrong += c->wrong;
+        for (int op = 0; op < MIL_OP_COUNT; op++)
+            if (c->by_row[op]) printf("    %s: %d\n", mil_op_get((mil_opcode)op)->name, c->by_row[op]);
+    }
+    printf("  %d cases from seed %llu on (%d more were refused), %d rows of ops.def; %d sums left fp32\n", t->made,
+           (unsigned long long)first_seed(), t->unmade, shown, t->leaving);
+    const char *path = getenv("CAMPAIGN_STATE");
+    FILE *f = path && *path ? fopen(path, "a") : NULL;
+    if (f) {
+        fprintf(f, "numbers %d %d %llu\n", t->made, wrong, (unsigned long long)first_seed() / 100000000);
+        fclose(f);
+    }
+    fflush(stdout);
+    EXPECT_MSG(wrong == 0, "%d results are wrong", wrong);
+}
+
+TEST(numbers_of_all_sizes_mean_the_same_everywhere) {
+    static tally t;
+    const int most = (int)test_number("NUMBERS", 2000);
+    add_columns(&t);
+    for (uint64_t seed = first_seed(); t.made < most; seed++) {
+        meaning m;
+        if (meaning_make(&m, seed)) {
+            t.made++, t.leaving += m.leaves, t.rows[m.c->code]++;
+            for (int k = 0; k < t.count; k++) try_on(&m, &t.columns[k], seed);
+        } else {
+            t.unmade++;
+        }
+        meaning_free(&m);
+    }
+    for (int k = 0; k < t.count; k++)
+        if (t.columns[k].device) propane_device_close(t.columns[k].device);
+    report(&t);
+}
+
+SUITE("campaign/numbers", T(numbers_of_all_sizes_mean_the_same_everywhere))
