@@ -7,8 +7,34 @@
 #include "core/mil/eval/eval.h"
 #include "core/mil/ops/shape_util.h"
 
+/* `sum` and `count` products. Those of integers may be larger than what a double holds exactly, and cancel: y is taken apart into
+ * 65536 high + low, whose sums are exact. */
+static double eval_linear_sum(double sum, const double *x, int64_t x_step, const double *y, int64_t y_step,
+                              int64_t count, bool whole) {
+    if (!whole) {
+        for (int64_t k = 0; k < count; k++) sum += x[k * x_step] * y[k * y_step];
+        return sum;
+    }
+    double low = 0.0, high = 0.0; /* a product of less than 2^47 each: 64 of them are exact */
+    for (int64_t k = 0; k < count; k++) {
+        const double top = floor(y[k * y_step] / 65536.0);
+        low += x[k * x_step] * (y[k * y_step] - 65536.0 * top);
+        high += x[k * x_step] * top;
+        if (k % 32 < 31) continue;
+        const double carry = floor(low / 65536.0); /* so that low stays small */
+        high += carry;
+        low -= 65536.0 * carry;
+    }
+    return 65536.0 * high + low + sum;
+}
+
+static bool eval_linear_whole(const mil_tensor *x, const mil_tensor *y) {
+    return !mil_dtype_is_float(x->type.dtype) && !mil_dtype_is_float(y->type.dtype);
+}
+
 propane_status mil_eval_matmul(const mil_eval_args *a, propane_error *err) {
     const double *x = mil_eval_in(a, "x")->data, *y = mil_eval_in(a, "y")->data;
+    const bool whole = eval_linear_whole(mil_eval_in(a, "x"), mil_eval_in(a, "y"));
     double *out = a->out[0].data;
     mil_matmul m;
     mil_walk w;
@@ -22,21 +48,19 @@ propane_status mil_eval_matmul(const mil_eval_args *a, propane_error *err) {
         for (int64_t i = 0; i < m.m; i++)
             for (int64_t j = 0; j < m.n; j++) {
                 const double *row = x + w.at[0] + i * m.x_row, *col = y + w.at[1] + j * m.y_col;
-                double sum = 0.0;
-                for (int64_t k = 0; k < m.k; k++) sum += row[k * m.x_col] * col[k * m.y_row];
-                *out++ = sum;
+                *out++ = eval_linear_sum(0.0, row, m.x_col, col, m.y_row, m.k, whole);
             }
     return PROPANE_OK;
 }
 
 propane_status mil_eval_linear(const mil_eval_args *a, propane_error *err) {
     const mil_tensor *x = mil_eval_in(a, "x"), *weight = mil_eval_in(a, "weight"), *bias = mil_eval_in(a, "bias");
+    const bool whole = eval_linear_whole(x, weight);
     const int64_t outputs = weight->type.dim[0], inputs = weight->type.dim[1], rows = mil_type_count(&x->type) / inputs;
     for (int64_t r = 0; r < rows; r++)
         for (int64_t o = 0; o < outputs; o++) {
-            double sum = bias ? bias->data[o] : 0.0;
-            for (int64_t i = 0; i < inputs; i++) sum += x->data[r * inputs + i] * weight->data[o * inputs + i];
-            a->out[0].data[r * outputs + o] = sum;
+            a->out[0].data[r * outputs + o] = eval_linear_sum(bias ? bias->data[o] : 0.0, x->data + r * inputs, 1,
+                                                              weight->data + o * inputs, 1, inputs, whole);
         }
     return PROPANE_OK;
 }
