@@ -8,22 +8,25 @@
  * their own rounding. An fp32 sum may leave the range of fp32 on its way where the double does not; it is then not compared.
  *
  * NUMBERS=N: so many cases (2000); SEED=N: from which on (1); FIRST=N: a case's own seed, to see it again; NUMBERS_VERBOSE: every
- * wrong element's inputs, and what was refused; CAMPAIGN_STATE: counted there.
+ * wrong element's inputs, and what was refused; NUMBERS_WRITE=FILE: adds the cases to it, and what the cpu driver's best instructions make
+ * of them, for tools/numbers_check.py, which compares them with NumPy; CAMPAIGN_STATE: counted there.
  */
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "core/base/memory.h"
 #include "core/base/rng.h"
 #include "cpu/plan/plan.h"
+#include "support/case_json.h"
 #include "support/device_run.h"
 #include "support/extreme_cases.h"
 #include "support/test.h"
 
-enum { MOST_RESULTS = 8, MOVES = 6, COLUMNS = CPU_ISA_COUNT + 2, SHOWN = 12 };
+enum { MOST_RESULTS = 8, MOVES = 6, COLUMNS = CPU_ISA_COUNT + 2, SHOWN = 12, BATCH = 5000 };
 
 static propane_error err;
 
@@ -86,14 +89,14 @@ typedef struct meaning {
     bool leaves;                 /* the range of fp32 on its way, though the double does not: not compared */
 } meaning;
 
-/* Each float moves by about a unit of fp32's last place, up or down. */
-static void move(const op_case *c, rng *r, mil_tensor *to) {
+/* Each float moves by about as many units of fp32's last place, up or down. */
+static void move(const op_case *c, rng *r, double by, mil_tensor *to) {
     for (int i = 0; i < c->input_count; i++) {
         const int64_t count = mil_type_count(&c->inputs[i].type);
         for (int64_t k = 0; k < count; k++) {
             const double v = c->inputs[i].data[k];
             const bool real = mil_dtype_is_float(c->inputs[i].type.dtype);
-            to[i].data[k] = real ? v * (1 + rng_normal(r) * (double)FLT_EPSILON) : v;
+            to[i].data[k] = real ? v * (1 + by * rng_normal(r) * (double)FLT_EPSILON) : v;
         }
     }
 }
@@ -110,7 +113,7 @@ static void find_moves(meaning *m, const op_case *c) {
     for (int k = 0; k < m->c->function->result_count; k++)
         m->moved[k] = ARENA_ARRAY(m->a, mil_type_count(&m->want[k].type) + 1, double);
     for (int n = 0; n < MOVES; n++) {
-        move(c, &r, moved);
+        move(c, &r, n % 2 ? 1 : 4, moved);
         if (mil_eval_function(c->function, moved, false, m->a, &out, &err)) return;
         for (int k = 0; k < m->c->function->result_count; k++)
             for (int64_t i = 0; i < mil_type_count(&m->want[k].type); i++) {
@@ -126,8 +129,8 @@ static void find_moves(meaning *m, const op_case *c) {
 static void add_moves_on_the_way(meaning *m) {
     const mil_opcode code = m->c->code;
     const bool centred = code == MIL_OP_layer_norm || code == MIL_OP_instance_norm;
-    const bool full =
-        code == MIL_OP_lstm || code == MIL_OP_gru || code == MIL_OP_rnn || code == MIL_OP_reduce_log_sum_exp;
+    const bool full = code == MIL_OP_lstm || code == MIL_OP_gru || code == MIL_OP_rnn ||
+                      (code == MIL_OP_log && mil_in(m->c->op, "epsilon")) || code == MIL_OP_reduce_log_sum_exp;
     for (int k = 0; k < m->c->function->result_count; k++) {
         const int64_t count = mil_type_count(&m->want[k].type);
         double most = full ? (double)FLT_EPSILON : 0;
@@ -155,9 +158,10 @@ static void sizes_of(const op_case *c, double *most, double *least, double *logs
         }
 }
 
-static bool x_is_finite(const op_case *c) {
-    for (int64_t i = 0; c->input_count && i < mil_type_count(&c->inputs[0].type); i++)
-        if (!isfinite(c->inputs[0].data[i])) return false;
+static bool inputs_are_finite(const op_case *c, int count) {
+    for (int k = 0; k < count; k++)
+        for (int64_t i = 0; i < mil_type_count(&c->inputs[k].type); i++)
+            if (!isfinite(c->inputs[k].data[i])) return false;
     return true;
 }
 
@@ -176,7 +180,10 @@ static bool leaves_fp32(meaning *m) {
     bool weights_finite;
     if (m->how < STEPS || c->code == MIL_OP_softmax || c->code == MIL_OP_reduce_log_sum_exp) return false;
     if (m->how == STEPS && mil_op_param(c->op->info, "beta") < 0) return false;
-    if ((c->code == MIL_OP_conv_transpose || c->code == MIL_OP_local_response_norm) && !x_is_finite(c)) return true;
+    if ((c->code == MIL_OP_conv_transpose || c->code == MIL_OP_local_response_norm) &&
+        !inputs_are_finite(c, c->input_count > 0))
+        return true;
+    if (c->code == MIL_OP_einsum && !inputs_are_finite(c, c->input_count)) return true; /* in another order */
     sizes_of(c, &most, &least, &logs, &weights_finite);
     m->least = fmax(m->least, 0x1p-149 * most);
     for (int i = 0; i < c->input_count; i++) count += (double)mil_type_count(&c->inputs[i].type);
@@ -237,7 +244,7 @@ static bool is_right(const meaning *m, int k, int64_t i, double got) {
     if (isnan(want) || isnan(got)) return isnan(want) && isnan(got);
     const double off = m->how == ROUNDED_ONCE ? 0
                        : m->how == ELEMENT    ? 6 * (double)FLT_EPSILON * fabs(want) + 0x1p-149
-                                              : 16 * m->moved[k][i] + 6 * (double)FLT_EPSILON * fabs(want) + m->least;
+                                              : 8 * m->moved[k][i] + 6 * (double)FLT_EPSILON * fabs(want) + m->least;
     const double low = mil_round(dtype, isinf(want) ? want : want - off),
                  high = mil_round(dtype, isinf(want) ? want : want + off);
     if (got == 0 && want == 0) return !keeps_zero_sign(m) || signbit(got) == signbit(want);
@@ -248,12 +255,14 @@ typedef struct column {
     char name[40];
     cpu_plan_options options;
     propane_device *device; /* NULL: a plan */
+    FILE *file;             /* NULL: not written */
     int cases, refused, wrong, by_row[MIL_OP_COUNT];
 } column;
 
-typedef struct tally {
+typedef struct tally { /* shared with the processes that try */
     column columns[COLUMNS];
     int count, made, unmade, leaving, rows[MIL_OP_COUNT];
+    uint64_t next; /* seed */
 } tally;
 
 static void show_inputs(const op_case *c, int64_t at) {
@@ -323,6 +332,7 @@ static void try_on(const meaning *m, column *col, uint64_t seed) {
     }
     col->cases++;
     /* a device may store each step of an operation in fp16 */
+    if (col->file) case_json_write(col->file, c, got);
     if (!m->leaves && !(col->device && m->how == STEPS)) compare(m, col, seed, got);
     for (int k = 0; k < c->function->result_count; k++) mem_free(got[k]);
 }
@@ -334,6 +344,8 @@ static void add_columns(tally *t) {
         snprintf(c->name, sizeof c->name, "%s", cpu_isa_name((cpu_isa)isa));
         c->options = (cpu_plan_options){.kernels = cpu_kernels_of((cpu_isa)isa), .guard = true, .fuse = true};
     }
+    const char *path = getenv("NUMBERS_WRITE");
+    if (path && *path) EXPECT((t->columns[t->count - 1].file = fopen(path, "a")) != NULL);
     static const char *const chips[] = {"m1", "m4"};
     for (int k = 0; k < 2; k++) {
         column *c = &t->columns[t->count++];
@@ -367,23 +379,45 @@ static void report(const tally *t) {
     EXPECT_MSG(wrong == 0, "%d results are wrong", wrong);
 }
 
-TEST(numbers_of_all_sizes_mean_the_same_everywhere) {
-    static tally t;
-    const int most = (int)test_number("NUMBERS", 2000);
-    add_columns(&t);
-    for (uint64_t seed = first_seed(); t.made < most; seed++) {
+/* In a process of its own, as it may end. */
+static void try_batch(tally *t, int most) {
+    t->count = 0;
+    add_columns(t);
+    for (int n = 0; n < most; t->next++) {
         meaning m;
-        if (meaning_make(&m, seed)) {
-            t.made++, t.leaving += m.leaves, t.rows[m.c->code]++;
-            for (int k = 0; k < t.count; k++) try_on(&m, &t.columns[k], seed);
+        if (meaning_make(&m, t->next)) {
+            n++, t->made++, t->leaving += m.leaves, t->rows[m.c->code]++;
+            for (int k = 0; k < t->count; k++) try_on(&m, &t->columns[k], t->next);
         } else {
-            t.unmade++;
+            t->unmade++;
         }
         meaning_free(&m);
     }
-    for (int k = 0; k < t.count; k++)
-        if (t.columns[k].device) propane_device_close(t.columns[k].device);
-    report(&t);
+    for (int k = 0; k < t->count; k++) {
+        if (t->columns[k].file) EXPECT(fclose(t->columns[k].file) == 0);
+        if (t->columns[k].device) propane_device_close(t->columns[k].device);
+    }
+}
+
+TEST(numbers_of_all_sizes_mean_the_same_everywhere) {
+    tally *t = mmap(NULL, sizeof *t, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    EXPECT(t != MAP_FAILED);
+    const int most = (int)test_number("NUMBERS", 2000);
+    t->next = first_seed();
+    while (t->made < most) {
+        int status = 0;
+        fflush(stdout);
+        const pid_t child = fork();
+        if (!child) {
+            try_batch(t, most - t->made < BATCH ? most - t->made : BATCH);
+            fflush(stdout);
+            _exit(0);
+        }
+        EXPECT(child > 0 && waitpid(child, &status, 0) == child);
+        EXPECT_MSG(status == 0, "case %llu ends the process: %#x", (unsigned long long)t->next, (unsigned)status);
+    }
+    report(t);
+    munmap(t, sizeof *t);
 }
 
 SUITE("campaign/numbers", T(numbers_of_all_sizes_mean_the_same_everywhere))

@@ -22,6 +22,7 @@ training|20000|training steps in one process|whole|sh tests/campaign/soak.sh BUI
 generations|20000|generations in one process|whole|sh tests/campaign/soak.sh BUILD generations
 requests|50000|requests to one server|whole|sh tests/campaign/soak.sh BUILD requests
 programs|10000|programs on every device||BUILD/tests/campaign/test_programs programs_mean_the_same_everywhere
+numbers|200000|operations with numbers of all sizes on every device||BUILD/tests/campaign/test_numbers
 mutated|200000|mutated files, ASan and UBSan||sh fuzz/run.sh 15'
 done_of() { # the sum, or the largest slice; then what was wrong
     awk -v name="$1" -v whole="$2" '$1 == name { if (whole == "") n += $2; else if ($2 > n) n = $2; bad += $3 } END { print n + 0, bad + 0 }' "$CAMPAIGN_STATE"
@@ -37,7 +38,7 @@ END
     case " ${*:-all} " in *" $name "*) wanted=1 ;; *' all '*) wanted=1 ;; *) wanted=0 ;; esac
     sum=$(done_of "$name" "$whole")
     if [ $wanted = 1 ] && [ "${sum% *}" -lt "$volume" ]; then
-        TEST_TIMEOUT=3600 PROGRAMS=$((BUDGET * 50)) SEED=$(($(date +%j) * 1000 + $(wc -l < "$CAMPAIGN_STATE") % 1000)) \
+        TEST_TIMEOUT=3600 PROGRAMS=$((BUDGET * 50)) NUMBERS=$((BUDGET * 500)) SEED=$(($(date +%j) * 1000 + $(wc -l < "$CAMPAIGN_STATE") % 1000)) \
             sh -c "$(echo "$command" | sed "s,BUILD,$build,")" || failed=1
         sum=$(done_of "$name" "$whole")
     fi
