@@ -33,6 +33,7 @@ typedef enum mood {
 
 typedef struct drawer {
     rng r;
+    bool pair; /* another operation after it */
     bool calm; /* weights that are drawn by: positive and finite */
 } drawer;
 
@@ -130,6 +131,71 @@ static void numbers(const mil_type *type, const char *how, double *data, void *c
     }
 }
 
+/* ---- operations that round once ---------------------------------------------------------------------------------------- */
+
+/* One rounding of an exact result; those that cost nothing move numbers. */
+static const mil_opcode once[] = {
+    MIL_OP_add,           MIL_OP_sub,           MIL_OP_mul,         MIL_OP_real_div,
+    MIL_OP_floor_div,     MIL_OP_mod,           MIL_OP_maximum,     MIL_OP_minimum,
+    MIL_OP_equal,         MIL_OP_not_equal,     MIL_OP_less,        MIL_OP_less_equal,
+    MIL_OP_greater,       MIL_OP_greater_equal, MIL_OP_logical_and, MIL_OP_logical_or,
+    MIL_OP_logical_xor,   MIL_OP_logical_not,   MIL_OP_select,      MIL_OP_abs,
+    MIL_OP_sign,          MIL_OP_ceil,          MIL_OP_floor,       MIL_OP_round,
+    MIL_OP_square,        MIL_OP_sqrt,          MIL_OP_relu,        MIL_OP_relu6,
+    MIL_OP_clip,          MIL_OP_leaky_relu,    MIL_OP_threshold,   MIL_OP_thresholded_relu,
+    MIL_OP_cast,          MIL_OP_reduce_max,    MIL_OP_reduce_min,  MIL_OP_reduce_argmax,
+    MIL_OP_reduce_argmin, MIL_OP_topk,          MIL_OP_argsort,     MIL_OP_max_pool,
+    MIL_OP_quantize,      MIL_OP_dequantize,
+};
+
+bool extreme_rounds_once(mil_opcode code) {
+    if (mil_op_get(code)->flops_per_element == 0) return true;
+    for (size_t k = 0; k < sizeof once / sizeof *once; k++)
+        if (once[k] == code) return true;
+    return false;
+}
+
+/* ---- pairs -------------------------------------------------------------------------------------------------------------- */
+
+/* One operation that rounds once, after another one: what becomes one step of both. */
+static mil_value *second(drawer *d, mil_builder *b, mil_value *x) {
+    static const mil_opcode one[] = {MIL_OP_abs,  MIL_OP_relu, MIL_OP_floor, MIL_OP_round,
+                                     MIL_OP_sqrt, MIL_OP_sign, MIL_OP_square};
+    static const mil_opcode two[] = {MIL_OP_add,       MIL_OP_sub, MIL_OP_mul,     MIL_OP_real_div,
+                                     MIL_OP_floor_div, MIL_OP_mod, MIL_OP_maximum, MIL_OP_minimum};
+    const bool half = x->type.dtype == MIL_fp16;
+    mil_type type = x->type;
+    double data[1];
+    switch (below(d, 4)) {
+    case 0: return mil_build_unary(b, one[below(d, 7)], x);
+    case 1: return mil_build_cast(b, x, half ? MIL_fp32 : MIL_fp16);
+    case 2: return mil_build_binary(b, two[below(d, 5)], x, x);
+    default:
+        for (int k = 0; k < type.rank; k++) type.dim[k] = 1;
+        data[0] = mil_round(type.dtype, float_of(d, MOOD_ANY, half, 1));
+        return mil_build_binary(b, two[below(d, 8)], x, mil_build_const_f64(b, NULL, &type, data));
+    }
+}
+
+/* A step keeps fp32 between two operations of fp16: only where that is what both forms of the meaning have is one followed. */
+static bool fits_fp32(const mil_op *op) {
+    static const mil_opcode inexact[] = {MIL_OP_add, MIL_OP_sub,  MIL_OP_real_div,
+                                         MIL_OP_mod, MIL_OP_sqrt, MIL_OP_leaky_relu};
+    for (size_t k = 0; k < sizeof inexact / sizeof *inexact; k++)
+        if (op->info->code == inexact[k]) return op->results[0]->type.dtype == MIL_fp32;
+    return true;
+}
+
+static void after(mil_builder *b, const mil_op *op, void *context) {
+    drawer *d = context;
+    mil_value *v = op->results[0];
+    const bool real = mil_dtype_is_float(v->type.dtype) && v->type.container == MIL_TENSOR;
+    if (!d->pair || !extreme_rounds_once(op->info->code) || !fits_fp32(op) || op->result_count != 1 || !real)
+        for (int k = 0; k < op->result_count; k++) mil_build_result(b, op->results[k]);
+    else
+        mil_build_result(b, second(d, b, v));
+}
+
 /* ---- lines -------------------------------------------------------------------------------------------------------------- */
 
 static bool is_rule(const op_case_row *row, const char *name) { return !strcmp(op_rule_name(row->code), name); }
@@ -138,6 +204,7 @@ static bool is_rule(const op_case_row *row, const char *name) { return !strcmp(o
 static int size_of(drawer *d) {
     static const int tops[] = {4, 8, 16, 32, 64, 128, 256};
     const int size = tops[below(d, 7)] + below(d, 5) - 2;
+    if (below(d, 60) == 0) return 4096 + below(d, 40); /* in several parts */
     return below(d, 4) ? size : 1 + below(d, 20);
 }
 
@@ -181,6 +248,12 @@ static bool product(drawer *d, const op_case_row *row, char *out) {
         snprintf(out, LINE, "x=[%d,%d] y=[%d,%d]%s", m, k, k, n, constant);
     else if (row->code == MIL_OP_linear)
         snprintf(out, LINE, "x=[%d,%d] weight=[%d,%d]%s bias=[%d]", m, k, n, k, constant, n);
+    else if (row->code == MIL_OP_scaled_dot_product_attention)
+        snprintf(out, LINE, "query=[2,%d,%d] key=[2,%d,%d] value=[2,%d,%d]%s", m, side, n, side, n, k,
+                 below(d, 2) ? " attn_mask=bool[1,1]~bits" : "");
+    else if (row->code == MIL_OP_conv && below(d, 4) == 0)
+        snprintf(out, LINE, "x=[1,%d,%d,%d] weight=%s[%d,1,3,3]%s groups=%d pad_type=same", n, side, side + 1, type, n,
+                 constant, n);
     else if (row->code == MIL_OP_conv)
         snprintf(out, LINE, "x=[%d,%d,%d,%d] weight=%s[%d,%d,%d,%d]%s pad_type=%s", 1 + below(d, 2), k % 20 + 1, side,
                  side + 1, type, m, k % 20 + 1, side > 2 ? 3 : 1, side > 2 ? 3 : 1, constant,
@@ -251,7 +324,8 @@ op_case *extreme_case(uint64_t seed, bool constants, propane_error *err) {
         casting(&d, line);
     else if (!product(&d, row, line) && (!reshaped(&d, row, line) || below(&d, 2)))
         varied(&d, row, line);
+    d.pair = below(&d, 4) == 0 && (is_rule(row, "same") || is_rule(row, "broadcast") || is_rule(row, "select"));
     if (!constants) without_constants(line);
-    return op_case_make_grown(row->code, row->dtype, line, seed, &(op_case_growth){.numbers = numbers, .context = &d},
-                              err);
+    return op_case_make_grown(row->code, row->dtype, line, seed,
+                              &(op_case_growth){.numbers = numbers, .after = after, .context = &d}, err);
 }
