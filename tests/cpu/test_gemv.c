@@ -129,6 +129,40 @@ TEST(every_form_on_every_instruction_set) {
 }
 
 /* The same forms as one side of a product of many columns, which makes rows of them while it packs. */
+/* What a vector has of NaN reaches all of its results, wherever it stands; infinities leave none finite. */
+TEST(nothing_finite_comes_of_nan_and_infinity) {
+    enum { ROWS = 5, K = 96 };
+    static const float odd[] = {NAN, INFINITY, -INFINITY};
+    rng r;
+    rng_init(&r, 12);
+    for (int format = 0; format <= CPU_WEIGHTS_INT4; format++) {
+        stored w = make((cpu_weights)format, ROWS, K, &r);
+        for (int isa = 0; isa < CPU_ISA_COUNT; isa++)
+            for (int at = 0; cpu_isa_available((cpu_isa)isa) && at < K; at++)
+                for (int v = 0; v < 3; v++) {
+                    float x[K + 16], c[ROWS];
+                    for (int i = 0; i < K; i++) x[i] = (float)rng_normal(&r);
+                    x[at] = odd[v];
+                    cpu_gemv g = {.kernels = cpu_kernels_of((cpu_isa)isa),
+                                  .format = (cpu_weights)format,
+                                  .m = ROWS,
+                                  .k = K,
+                                  .n = 1,
+                                  .w = w.data};
+                    g.scales = format >= CPU_WEIGHTS_INT8 ? w.scales : NULL;
+                    g.x = (cpu_matrix_view){.data = x, .dtype = CPU_F32, .row_stride = 1, .col_stride = K};
+                    g.c = (cpu_matrix_view){.data = c, .row_stride = 1, .col_stride = 1};
+                    void *scratch = mem_pages_alloc(cpu_gemv_scratch_bytes(&g));
+                    cpu_gemv_run(&g, scratch);
+                    for (int i = 0; i < ROWS; i++)
+                        EXPECT_MSG(v ? !isfinite(c[i]) : isnan(c[i]), "%s, form %d: %g at %d gives %g",
+                                   cpu_isa_name((cpu_isa)isa), format, (double)odd[v], at, (double)c[i]);
+                    mem_pages_free(scratch, cpu_gemv_scratch_bytes(&g));
+                }
+        drop(&w);
+    }
+}
+
 static double check_product(cpu_isa isa, cpu_weights format, int64_t m, int64_t k, int64_t n, bool turned, rng *r) {
     stored w = make(format, m, k, r);
     float *x = mem_array((size_t)(k * n), 4), *c = mem_array((size_t)(m * n), 4);
@@ -332,4 +366,5 @@ TEST(packing_keeps_what_it_can) {
 }
 
 SUITE("cpu/gemv", T(every_form_on_every_instruction_set), T(products_make_rows_while_they_pack),
-      T(plans_read_what_is_stored), T(products_of_the_same_vectors_are_one_step), T(packing_keeps_what_it_can))
+      T(plans_read_what_is_stored), T(products_of_the_same_vectors_are_one_step), T(packing_keeps_what_it_can),
+      T(nothing_finite_comes_of_nan_and_infinity))

@@ -46,7 +46,8 @@ static VTARGET void kernels_avx512_vnni_prepare(void *out, const float *x, int64
         int odd = (int)(b % 2);
         prepare_half(s, four ? 16 * odd : 32 * odd, first, v_set(up), bias);
         prepare_half(s, four ? 32 + 16 * odd : 32 * odd + 16, second, v_set(up), bias);
-        if (!(most < 0x1p120f)) scales[b] = __builtin_nanf("");
+        /* The largest of two numbers forgets a NaN. */
+        if (!(most < 0x1p120f) || _mm512_cmp_ps_mask(first, second, _CMP_UNORD_Q)) scales[b] = __builtin_nanf("");
     }
 }
 
