@@ -150,6 +150,21 @@ static bool inputs_are_finite(const op_case *c, int count) {
     return true;
 }
 
+/* Padding, or a factor that vanishes in fp32 alone: times infinity it is NaN. */
+static bool meets_zero(mil_opcode code) {
+    static const mil_opcode codes[] = {MIL_OP_conv,
+                                       MIL_OP_conv_transpose,
+                                       MIL_OP_conv_quantized,
+                                       MIL_OP_softplus_parametric,
+                                       MIL_OP_scaled_dot_product_attention,
+                                       MIL_OP_lstm,
+                                       MIL_OP_gru,
+                                       MIL_OP_rnn};
+    for (size_t k = 0; k < sizeof codes / sizeof *codes; k++)
+        if (codes[k] == code) return true;
+    return false;
+}
+
 /* They add, and weigh by at most 1. */
 static const mil_opcode adding[] = {
     MIL_OP_reduce_sum, MIL_OP_reduce_mean,       MIL_OP_reduce_l1_norm,  MIL_OP_reduce_log_sum, MIL_OP_cumsum,
@@ -158,7 +173,7 @@ static const mil_opcode adding[] = {
 };
 
 /* Sums of squares and products leave fp32 long before their result does; so do sums of the largest numbers, and numbers
- * that are scaled. 0 times an infinite weight is NaN, or left out where the 0 is padding. */
+ * that are scaled. */
 static bool leaves_fp32(meaning *m) {
     const op_case *c = m->c;
     double most, least, logs, count = 0;
@@ -183,7 +198,7 @@ static bool leaves_fp32(meaning *m) {
     if (m->how == STEPS && !scaled) return most > (double)FLT_MAX / 4;
     for (size_t k = 0; k < sizeof adding / sizeof *adding; k++)
         if (adding[k] == c->code) return most * count > FLT_MAX;
-    return most * most * count > FLT_MAX || least < 0x1p-60 || !weights_finite;
+    return most * most * count > FLT_MAX || least < 0x1p-60 || (!weights_finite && meets_zero(c->code));
 }
 
 /* False: it is an error (an index of a list, say), or nothing that a device could be asked for. */
