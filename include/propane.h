@@ -21,6 +21,11 @@
  * what, where, which value, what to do. Nothing in the library prints, exits or aborts on bad input. Ownership: what a
  * _create, _open, _read, _parse or _compile call gives is yours to _free or _close; a _free call takes NULL. What an
  * accessor returns belongs to the object it came from. A child (program, buffer, request) is freed before its device.
+ * Arguments: a pointer must not be NULL unless its call says that it may be. A list or a text may be NULL where its
+ * length is 0, `length` where a call gives a text together with its length, and `context` always. Counts are not
+ * negative, paths and names are not empty, enumerators are the header's. An argument that is wrong is
+ * PROPANE_ERR_INVALID, the sentence names the call or the argument, and nothing has changed. A call without a status
+ * gives NULL, 0 or false then, or does nothing. Where a call that fails would have put a pointer, there is NULL.
  * Threads: a device and what belongs to it may be used from several threads unless a call says otherwise. Sessions,
  * generators, trainers and builders are for one thread at a time; different ones do not know of each other. A
  * propane_error is one thread's. Stable: calls, enumerators and the order of members stay within a major version (0:

@@ -5,7 +5,10 @@ function put(declaration,    body, name) {
     sub(/^PROPANE_CHECK /, "", declaration)
     gsub(/[ \t]+/, " ", declaration)
     body = ""
-    if (match(declaration, /\*\*[a-z_]+/)) body = " *" substr(declaration, RSTART + 2, RLENGTH - 2) " = NULL;"
+    if (match(declaration, /\*\*[a-z_]+/)) {
+        name = substr(declaration, RSTART + 2, RLENGTH - 2)
+        body = " if (" name ") *" name " = NULL;"
+    }
     if (declaration ~ /^propane_status /) body = body " return without_lm(" (declaration ~ /propane_error \*why/ ? "why" : "err") ");"
     else if (declaration ~ /^const char .*\(void\)/) body = body " return \"\";"
     else if (declaration ~ /^(const )?[a-z_]+ \*/) body = body " return NULL;"

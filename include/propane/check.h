@@ -11,7 +11,8 @@ PROPANE_BEGIN
 
 /* ---- chips ------------------------------------------------------------------------------------------------------- */
 
-/* The chips that a list names ("m1,m4-max", "all", "all-a"), at most `room` of them into `names`; static. */
+/* The chips that a list names ("m1,m4-max", "all", "all-a"), at most `room` of them into `names`; static. *count:
+ * all of them. */
 #define PROPANE_MAX_CHIPS 64
 PROPANE_CHECK propane_status propane_chips(const char *target, const char **names, int room, int *count,
                                            propane_error *err);
@@ -65,7 +66,7 @@ typedef struct propane_report propane_report;
  * file that cannot be read). */
 PROPANE_CHECK propane_status propane_check_file(const char *path, const propane_check_options *options,
                                                 propane_report **out, propane_error *err);
-/* Whether the options have a meaning; a message begins with the member's name. */
+/* Whether the options (NULL: all defaults) have a meaning; a message begins with the member's name. */
 PROPANE_CHECK propane_status propane_check_options_test(const propane_check_options *options, propane_error *err);
 PROPANE_CHECK propane_status propane_check_module(const propane_module *module, const propane_check_options *options,
                                                   propane_report **out, propane_error *err);
@@ -81,10 +82,10 @@ const char *propane_report_path(const propane_report *report); /* "direct", "cor
  * annotations), as `propane check` prints it; terminated, propane_free it. */
 PROPANE_CHECK propane_status propane_report_print(const propane_report *report, propane_form form, char **out,
                                                   propane_error *err);
-/* PROPANE_TEXT for a terminal. */
+/* PROPANE_TEXT for a terminal; `look` may be NULL. */
 PROPANE_CHECK propane_status propane_report_print_look(const propane_report *report, const propane_look *look,
                                                        char **out, propane_error *err);
-/* All rules; propane_free it. */
+/* All rules as PROPANE_TEXT, PROPANE_JSON or PROPANE_MARKDOWN; propane_free it. */
 PROPANE_CHECK propane_status propane_rules_print(propane_form form, char **out, propane_error *err);
 
 /* Rewrites the module into what engines take, as the rules' fixes say: softplus and logsumexp that do not overflow,

@@ -222,7 +222,7 @@ PROPANE_CHECK propane_status propane_request_events(propane_request *request, co
 /* Queues a chain in one call; it runs in the given order, and in order with what was queued before. All or nothing:
  * PROPANE_ERR_LIMIT if fewer than `count` places of the queue are free. Does not allocate. */
 PROPANE_CHECK propane_status propane_submit(propane_request *const *requests, int count, propane_error *err);
-/* Waits for one request; `out` may be NULL. The status returned is the request's own. */
+/* Waits for one request, which was submitted; `out` may be NULL. The status returned is the request's own. */
 PROPANE_CHECK propane_status propane_wait(propane_request *request, propane_completion *out, propane_error *err);
 
 PROPANE_END

@@ -37,7 +37,8 @@ PROPANE_CHECK propane_status propane_model_save(const propane_model *model, cons
  * NULL: the one that the adapter names. */
 PROPANE_CHECK propane_status propane_adapter_save(const char *adapter, const char *model, const char *path,
                                                   propane_error *err);
-/* All words that `dtype` may be, with `between` between them, in `out`; 200 bytes are enough. */
+/* All words that `dtype` may be, with `between` between them, in `out`; 200 bytes are enough. Returns
+ * `out`. */
 const char *propane_model_types(const char *between, char *out, size_t room);
 
 typedef struct propane_export_options {
@@ -85,13 +86,14 @@ PROPANE_CHECK propane_status propane_tokenizer_encode(const propane_tokenizer *t
 /* The bytes of ids, terminated; propane_free them. */
 PROPANE_CHECK propane_status propane_tokenizer_decode(const propane_tokenizer *tokenizer, const int32_t *ids,
                                                       int64_t count, char **text, size_t *length, propane_error *err);
-/* The same as people read it: what is not UTF-8 appears as U+FFFD. `inside`: other text precedes it, so that a
+/* The same as people read it: what is not UTF-8 appears as U+FFFD, an id that the vocabulary does not have as nothing
+ * (propane_tokenizer_decode refuses it). `inside`: other text precedes it, so that a
  * leading blank is kept. */
 PROPANE_CHECK propane_status propane_tokenizer_show(const propane_tokenizer *tokenizer, const int32_t *ids,
                                                     int64_t count, bool inside, char **text, size_t *length,
                                                     propane_error *err);
 /* The ids (propane_free them) of a file: a text, or a token file of this tokenizer. `name` is the tokenizer's name in
- * messages. *bytes: the size of the text. */
+ * messages (NULL: "the tokenizer"). *bytes: the size of the text. */
 PROPANE_CHECK propane_status propane_tokenizer_encode_file(const propane_tokenizer *tokenizer, const char *name,
                                                            const char *path, int32_t **ids, int64_t *count,
                                                            int64_t *bytes, propane_error *err);
@@ -108,9 +110,9 @@ typedef struct propane_corpus_options {
 PROPANE_CHECK propane_status propane_corpus_open(const char *path, const propane_corpus_options *options,
                                                  propane_corpus **out, propane_error *err);
 void propane_corpus_free(propane_corpus *corpus);
-int64_t propane_corpus_count(const propane_corpus *corpus); /* ids */
-int64_t propane_corpus_bytes(const propane_corpus *corpus); /* of the text */
-int32_t propane_corpus_id(const propane_corpus *corpus, int64_t index);
+int64_t propane_corpus_count(const propane_corpus *corpus);             /* ids */
+int64_t propane_corpus_bytes(const propane_corpus *corpus);             /* of the text */
+int32_t propane_corpus_id(const propane_corpus *corpus, int64_t index); /* -1: the index is out of range */
 const propane_tokenizer *propane_corpus_tokenizer(const propane_corpus *corpus);
 /* As a token file, which training maps instead of encoding the text again. */
 PROPANE_CHECK propane_status propane_corpus_write(const propane_corpus *corpus, const char *path, propane_error *err);
@@ -154,7 +156,7 @@ typedef struct propane_sampling {
 } propane_sampling;
 /* What the command draws with: 200 ids, temperature 0.8, top_p 0.95, seed 1. Set `size` first. */
 void propane_sampling_default(propane_sampling *sampling);
-/* Whether temperature, cuts and penalties have a meaning. */
+/* Whether temperature, cuts and penalties have a meaning. NULL: the defaults, which have. */
 PROPANE_CHECK propane_status propane_sampling_check(const propane_sampling *sampling, propane_error *err);
 
 typedef struct propane_logprob {
@@ -188,7 +190,8 @@ typedef struct propane_generation {
 } propane_generation;
 const char *propane_finish_name(propane_finish finish); /* "length", "context", "end", "stop", "cancelled" */
 
-/* Goes on from a prompt. sampling NULL: the default. callback, out: may be NULL. */
+/* Goes on from a prompt, which is not empty. Here and below sampling NULL is the default; callback and out may be
+ * NULL. */
 PROPANE_CHECK propane_status propane_generate(propane_generator *generator, const char *prompt, size_t length,
                                               const propane_sampling *sampling, propane_on_token callback,
                                               void *context, propane_generation *out, propane_error *err);
@@ -256,7 +259,7 @@ PROPANE_CHECK propane_status propane_generator_loss(propane_generator *generator
 PROPANE_CHECK propane_status propane_generator_loss_examples(propane_generator *generator, const propane_chat *chat,
                                                              const char *path, double *mean, int64_t *predictions,
                                                              int64_t *examples, propane_error *err);
-/* The logits [count, vocabulary] after each of at most `context` ids, as "logits" of a safetensors file. */
+/* The logits [count, vocabulary] after each of 1 to `context` ids, as "logits" of a safetensors file. */
 PROPANE_CHECK propane_status propane_generator_write_logits(propane_generator *generator, const int32_t *ids,
                                                             int64_t count, const char *path, propane_error *err);
 typedef struct propane_gradient_options {

@@ -35,7 +35,7 @@ typedef struct propane_shape {
     int64_t dim[PROPANE_MAX_RANK];
 } propane_shape;
 
-/* Parses MIL text. `name` is the text's name in messages ("file:line:column: ..."); BLOBFILE paths that start with
+/* Parses MIL text. `name` is the text's name in messages ("file:line:column: ...", NULL: "text"); BLOBFILE paths that start with
  * @model_path are looked up in `model_dir` (NULL: such a path is an error). The module is verified. */
 PROPANE_CHECK propane_status propane_module_parse(const char *text, size_t length, const char *name,
                                                   const char *model_dir, propane_module **out, propane_error *err);
@@ -112,16 +112,16 @@ PROPANE_CHECK propane_status propane_module_feature(const propane_module *module
 /* One of the enumerated shapes of an input. */
 PROPANE_CHECK propane_status propane_module_shape(const propane_module *module, const char *function, const char *input,
                                                   int index, propane_shape *out, propane_error *err);
-/* The number of a classifier's classes; 0: it is not a classifier. The label is written as snprintf does; the
- * length that it needs is returned. */
+/* The number of a classifier's classes; 0: it is not a classifier. The label is written as snprintf does (NULL: not
+ * at all); the length that it needs is returned. */
 int64_t propane_module_label_count(const propane_module *module, const char *function);
 size_t propane_module_label(const propane_module *module, const char *function, int64_t index, char *out, size_t room);
 /* What the package says about the model: "author", "description", "version", "license", or a key of its own; NULL:
  * nothing. */
 const char *propane_module_metadata(const propane_module *module, const char *key);
 
-/* The results of a function's operations in the program's order: the first with `after` NULL, NULL after the last.
- * Those inside blocks are not included. The values belong to the module and are invalid after it is changed. */
+/* The results of a function's operations in the program's order: the first with `after` NULL, NULL after the last, and
+ * where `after` is another module's. Those inside blocks are not included. The values belong to the module and are invalid after it is changed. */
 typedef struct propane_value propane_value;
 const propane_value *propane_module_next_value(const propane_module *module, const char *function,
                                                const propane_value *after);
@@ -130,7 +130,7 @@ const char *propane_value_op(const propane_value *value); /* the operation that 
 /* elements of a tensor; 0: another type, or its shape is open */
 int64_t propane_value_count(const propane_value *value);
 
-/* Reverse mode. The new module has one function, `name`: the parameters of `function` and d_RESULT for each of its
+/* Reverse mode. The new module has one function, `name` (NULL: "gradient"): the parameters of `function` and d_RESULT for each of its
  * float results (the adjoint that comes in); its results, and d_PARAM for each of the inputs named in `wrt` (NULL:
  * every float input). An operation without a gradient is PROPANE_ERR_UNSUPPORTED and named. `module` stays as it is. */
 PROPANE_CHECK propane_status propane_module_gradient(propane_module *module, const char *function, const char *name,
@@ -170,8 +170,8 @@ bool propane_op_get_parameter(int index, int parameter, propane_op_parameter *ou
 
 /* ---- building a module ------------------------------------------------------------------------------------------- */
 
-/* One function, operation by operation. The first error stays in the builder and all later calls do nothing and give
- * NULL, so that a program is written as straight code and checked once, at propane_builder_finish. One thread. */
+/* One function, operation by operation. The first error, also a wrong argument, stays in the builder and all later
+ * calls do nothing and give NULL, so that a program is written as straight code and checked once, at propane_builder_finish. One thread. */
 typedef struct propane_builder propane_builder;
 
 /* An argument of an operation: one value (a builder's values belong to it), or `count` of them for a list such as
@@ -183,11 +183,12 @@ typedef struct propane_argument {
     int count; /* of values; 0: `value` alone, and that may be NULL: left out */
 } propane_argument;
 
+/* `function` NULL: "main". */
 PROPANE_CHECK propane_status propane_builder_create(const char *function, propane_builder **out, propane_error *err);
 void propane_builder_free(propane_builder *builder);
 propane_value *propane_build_input(propane_builder *b, const char *name, propane_dtype dtype, int rank,
                                    const int64_t *dim);
-/* Dense elements of that type, copied. */
+/* Dense elements of that type, copied. `name` may be NULL. */
 propane_value *propane_build_constant(propane_builder *b, const char *name, propane_dtype dtype, int rank,
                                       const int64_t *dim, const void *data);
 propane_value *propane_build_int(propane_builder *b, int32_t value);

@@ -94,7 +94,7 @@ PROPANE_CHECK propane_status propane_session_randomize(propane_session *session,
  * after its first run, and what propane_session_output gave is valid until the next. */
 PROPANE_CHECK propane_status propane_session_run(propane_session *session, propane_completion *out, propane_error *err);
 /* The same, and counts NaN and infinities in the outputs and states. In a session that keeps every value, the
- * operation that makes the first of them is named. Only those that reach an output count: a mask's infinity that a softmax
+ * operation that makes the first of them is named. `out` may be NULL. Only those that reach an output count: a mask's infinity that a softmax
  * absorbs does not. */
 typedef struct propane_nonfinite {
     size_t size; /* sizeof(propane_nonfinite), set by the caller */
@@ -127,7 +127,7 @@ PROPANE_CHECK propane_status propane_session_run_batch(propane_session *session,
 /* States hold zeros again. */
 PROPANE_CHECK propane_status propane_session_reset(propane_session *session, propane_error *err);
 /* Of a classifier's last run: the class at `rank` (0: the likeliest) and its probability (may be NULL); the label as
- * snprintf writes it. PROPANE_ERR_UNSUPPORTED: it is no classifier. */
+ * snprintf writes it (NULL: not at all). PROPANE_ERR_UNSUPPORTED: it is no classifier. */
 PROPANE_CHECK propane_status propane_session_label(propane_session *session, int rank, char *label, size_t room,
                                                    double *probability, propane_error *err);
 /* The name of the label; NULL: it is not a classifier. */

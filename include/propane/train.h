@@ -31,7 +31,7 @@ PROPANE_CHECK propane_status propane_options_set(propane_options *options, const
 PROPANE_CHECK propane_status propane_options_get(const propane_options *options, const char *name, char **out,
                                                  propane_error *err);
 /* A JSON object of names and values, {"lr": 3e-4, "shuffle": false}; lists for options of type "list". All or none.
- * `source` is the text's name in messages. */
+ * `source` is the text's name in messages; NULL: "the options". */
 PROPANE_CHECK propane_status propane_options_parse(propane_options *options, const char *json, size_t length,
                                                    const char *source, propane_error *err);
 /* The same from a file. PROPANE_ERR_UNSUPPORTED: it is a model's config.json, which is a value of the option
@@ -62,6 +62,7 @@ bool propane_options_describe(const propane_options *options, int index, propane
  * Once a process; all ranks make the same trainers in the same order. */
 typedef struct propane_ranks propane_ranks;
 PROPANE_CHECK propane_status propane_ranks_open(propane_ranks **out, propane_error *err);
+/* NULL: rank 0 of 1, as a process by itself. */
 int propane_ranks_rank(const propane_ranks *ranks);
 int propane_ranks_count(const propane_ranks *ranks);
 /* Ends the processes of all ranks, as one that fails must, for whom the others would wait. Does not return. */
@@ -157,7 +158,7 @@ PROPANE_CHECK propane_status propane_trainer_advance(propane_trainer *trainer, i
 /* One step and nothing else, for loops of one's own. PROPANE_ERR_INVALID: all steps are done. PROPANE_ERR_CANCELLED:
  * nothing has moved. `out` may be NULL. */
 PROPANE_CHECK propane_status propane_trainer_step(propane_trainer *trainer, propane_step *out, propane_error *err);
-/* Of the weights as they are. PROPANE_ERR_INVALID: nothing is held out. */
+/* Of the weights as they are. PROPANE_ERR_INVALID: nothing is held out. `out` may be NULL. */
 PROPANE_CHECK propane_status propane_trainer_evaluate(propane_trainer *trainer, propane_evaluation *out,
                                                       propane_error *err);
 /* Writes the checkpoint. PROPANE_ERR_INVALID: there is no run folder. */

@@ -68,6 +68,7 @@ static propane_status api_file_look(const char *path, const char **kind, propane
 }
 
 const char *propane_file_kind(const char *path) {
+    if (!path) return NULL;
     const char *kind = NULL;
     propane_error dropped = {0};
     return api_file_look(path, &kind, &dropped) == PROPANE_OK ? kind : NULL;
@@ -75,13 +76,16 @@ const char *propane_file_kind(const char *path) {
 
 propane_status propane_file_show(const char *path, const propane_show_options *options, char **out, size_t *length,
                                  propane_error *err) {
+    if (out) *out = NULL;
+    NEED(err, path, out);
+    NEED_TEXT(err, path);
     API_ERROR(err);
     propane_show_options o = {0};
     propane_object *object = NULL;
     const char *kind = NULL;
     text to = {0};
-    *out = NULL;
     PROPANE_TRY(api_take(&o, sizeof o, options, "propane_show_options", err));
+    NEED_FORM(err, o.form, 1 << PROPANE_TEXT | 1 << PROPANE_JSON);
     propane_status status = api_file_look(path, &kind, err);
     if (!status && kind && strcmp(kind, "examples") == 0) {
         status = api_show_examples(path, &o, &to, err);
@@ -104,7 +108,9 @@ propane_status propane_file_show(const char *path, const propane_show_options *o
 /* ---- compiled programs ------------------------------------------------------------------------------------------------------ */
 
 propane_status propane_object_open(const char *path, propane_object **out, propane_error *err) {
-    *out = NULL;
+    if (out) *out = NULL;
+    NEED(err, path, out);
+    NEED_TEXT(err, path);
     return engine_object_open(path, out, err);
 }
 
@@ -112,10 +118,11 @@ void propane_object_free(propane_object *object) { engine_object_free(object); }
 
 propane_status propane_object_compile(propane_module *module, const char *function, const char *target, char **report,
                                       propane_object **out, propane_error *err) {
+    if (out) *out = NULL;
+    if (report) *report = NULL;
+    NEED(err, module, out);
     API_ERROR(err);
     text told = {0};
-    *out = NULL;
-    if (report) *report = NULL;
     bool second = target && strcmp(target, "m2") == 0;
     if (target && !second && strcmp(target, "m1") != 0)
         return propane_fail(err, PROPANE_ERR_INVALID, "target '%.40s' is not one of m1, m2", target);
@@ -129,10 +136,13 @@ propane_status propane_object_compile(propane_module *module, const char *functi
 }
 
 propane_status propane_object_write(const propane_object *object, const char *path, propane_error *err) {
+    NEED(err, object, path);
+    NEED_TEXT(err, path);
     return engine_object_save(object, path, err);
 }
 
 bool propane_object_describe(const propane_object *object, propane_object_info *out) {
+    if (!object || !out) return false;
     const propane_object_info mine = {.tasks = object->task_count,
                                       .constant_bytes = (uint64_t)object->constant_bytes,
                                       .scratch_bytes = (uint64_t)object->scratch_bytes};
@@ -141,8 +151,9 @@ bool propane_object_describe(const propane_object *object, propane_object_info *
 
 propane_status propane_object_compare(const propane_object *a, const propane_object *b, int *differences, char **out,
                                       propane_error *err) {
+    if (out) *out = NULL;
+    NEED(err, a, b, differences, out);
     text told = {0};
-    *out = NULL;
     *differences = engine_describe_difference(a, b, &told);
     return api_give_text(&told, out, NULL, err);
 }

@@ -509,9 +509,9 @@ TEST(files_choose_open_shapes) {
     snprintf(given, sizeof given, "q=%s", array);
     EXPECT_FAIL(propane_session_open(model, &o, &s, &err), PROPANE_ERR_NOT_FOUND, "there is: x, k");
     o.file_count = -1;
-    EXPECT_FAIL(propane_session_open(model, &o, &s, &err), PROPANE_ERR_INVALID, "-1 files");
+    EXPECT_FAIL(propane_session_open(model, &o, &s, &err), PROPANE_ERR_INVALID, "file_count is -1");
     o.file_count = 1, o.shape_count = -1;
-    EXPECT_FAIL(propane_session_open(model, &o, &s, &err), PROPANE_ERR_INVALID, "-1 shapes");
+    EXPECT_FAIL(propane_session_open(model, &o, &s, &err), PROPANE_ERR_INVALID, "shape_count is -1");
     EXPECT_FAIL(propane_session_open(NULL, &o, &s, &err), PROPANE_ERR_INVALID, "path must not be NULL");
 }
 

@@ -72,13 +72,13 @@ TEST(options_are_set_from_texts_and_from_json) {
     expect_value(p, "shape", "a=1,2;b=3");
     EXPECT_FAIL(propane_options_set(p, "shape", "a=1;b=2", &err), PROPANE_ERR_INVALID, "by itself");
     EXPECT_FAIL(propane_options_set(p, "context", "8", &err), PROPANE_ERR_NOT_FOUND, "context");
-    EXPECT_FAIL(propane_options_set(o, "lr", NULL, &err), PROPANE_ERR_INVALID, "no value");
+    EXPECT_FAIL(propane_options_set(o, "lr", NULL, &err), PROPANE_ERR_INVALID, "value must not be NULL");
     EXPECT_FAIL(propane_options_parse(o, "[]", 2, "o.json", &err), PROPANE_ERR_INVALID, "JSON object");
     EXPECT_FAIL(propane_options_parse(o, "{\"model_type\": \"llama\"}", 23, "c.json", &err), PROPANE_ERR_UNSUPPORTED,
                 "model's configuration");
     EXPECT_FAIL(propane_options_check(o, &err), PROPANE_ERR_INVALID, "--data is missing");
     propane_options_free(o);
-    EXPECT_FAIL(propane_options_create((propane_training)7, &o, &err), PROPANE_ERR_INVALID, "kind 7");
+    EXPECT_FAIL(propane_options_create((propane_training)7, &o, &err), PROPANE_ERR_INVALID, "kind is 7");
     propane_options_free(p);
 }
 

@@ -139,7 +139,7 @@ TEST(what_does_not_fit_changes_nothing) {
     EXPECT_FAIL(propane_trainer_set(t, &one, 1, &err), PROPANE_ERR_INVALID, "has the shape [");
     one = list[0], one.dtype = PROPANE_FP16;
     EXPECT_FAIL(propane_trainer_set(t, &one, 1, &err), PROPANE_ERR_INVALID, "given in fp32");
-    EXPECT_FAIL(propane_trainer_set(t, NULL, 1, &err), PROPANE_ERR_INVALID, "no list");
+    EXPECT_FAIL(propane_trainer_set(t, NULL, 1, &err), PROPANE_ERR_INVALID, "tensors must not be NULL");
     EXPECT_OK(propane_trainer_set(t, NULL, 0, &err));
     EXPECT_FAIL(propane_trainer_get(t, count, few, 1, &err), PROPANE_ERR_NOT_FOUND, "index");
     EXPECT_FAIL(propane_trainer_get(t, 0, few, 1, &err), PROPANE_ERR_INVALID, "elements, not 1");

@@ -264,7 +264,7 @@ CONFORM(functions_are_chosen_by_name) {
     EXPECT_FAIL(propane_program_compile(d, module, &options, &p, &err), PROPANE_ERR_INVALID, "threads is -1");
     options.size = 0;
     EXPECT_FAIL(propane_program_compile(d, module, &options, &p, &err), PROPANE_ERR_INVALID, "its size is 0");
-    EXPECT_FAIL(propane_program_compile(d, NULL, NULL, &p, &err), PROPANE_ERR_INVALID, "no module");
+    EXPECT_FAIL(propane_program_compile(d, NULL, NULL, &p, &err), PROPANE_ERR_INVALID, "module must not be NULL");
     propane_module_free(module);
     propane_device_close(d);
 }
@@ -308,7 +308,7 @@ CONFORM(bindings_are_checked) {
     } while (0)
     TRY_WITH(0, "x", a.x, 2, "'total': this output is not bound");
     TRY_WITH(0, "x", a.x, 0, "'x': this input is not bound");
-    TRY_WITH(0, "x", a.x, -1, "-1 bindings");
+    TRY_WITH(0, "x", a.x, -1, "count is -1");
     TRY_WITH(3, "z", a.y, 4, "'z': the program has no such input or output; it has x, y, total");
     TRY_WITH(3, "x", a.x, 4, "'x': bound twice");
     TRY_WITH(1, "x", a.y, 3, "'x': bound twice");

@@ -133,6 +133,9 @@ static propane_status api_check_compare(propane_report *r, const char *path, con
 
 propane_status propane_check_file(const char *path, const propane_check_options *options, propane_report **out,
                                   propane_error *err) {
+    if (out) *out = NULL;
+    NEED(err, path, out);
+    NEED_TEXT(err, path);
     API_ERROR(err);
     PROPANE_TRY(api_check_create(options, CHIP_PATH_DIRECT, out, err));
     propane_status status = chip_check_file((*out)->r, path, err);
@@ -142,6 +145,8 @@ propane_status propane_check_file(const char *path, const propane_check_options 
 
 propane_status propane_check_module(const propane_module *module, const propane_check_options *options,
                                     propane_report **out, propane_error *err) {
+    if (out) *out = NULL;
+    NEED(err, module, out);
     API_ERROR(err);
     PROPANE_TRY(api_check_create(options, module->coreml ? CHIP_PATH_COREML : CHIP_PATH_DIRECT, out, err));
     propane_status status = chip_check_module((*out)->r, module, err);
@@ -157,7 +162,7 @@ void propane_report_free(propane_report *report) {
     mem_free(report);
 }
 
-int propane_report_count(const propane_report *report) { return chip_report_count(report->r); }
+int propane_report_count(const propane_report *report) { return report ? chip_report_count(report->r) : 0; }
 
 static propane_severity api_check_severity(chip_severity severity) {
     return severity == CHIP_REFUSE ? PROPANE_REFUSED
@@ -167,6 +172,7 @@ static propane_severity api_check_severity(chip_severity severity) {
 }
 
 bool propane_report_get(const propane_report *report, int index, propane_finding *out) {
+    if (!report || !out) return false;
     if (index < 0 || index >= chip_report_count(report->r)) return false;
     const chip_finding *f = chip_report_get(report->r, index);
     const propane_finding mine = {.rule = f->limit->id,
@@ -185,9 +191,10 @@ bool propane_report_get(const propane_report *report, int index, propane_finding
     return api_give(out, &mine, sizeof mine);
 }
 
-int propane_report_chips(const propane_report *report) { return report->target_count; }
+int propane_report_chips(const propane_report *report) { return report ? report->target_count : 0; }
 
 bool propane_report_verdict(const propane_report *report, int index, propane_verdict *out) {
+    if (!report || !out) return false;
     if (index < 0 || index >= report->target_count) return false;
     const chip *c = report->targets[index];
     const chip_segments *s = chip_report_segments(report->r, c);
@@ -204,10 +211,13 @@ bool propane_report_verdict(const propane_report *report, int index, propane_ver
 }
 
 propane_severity propane_report_worst(const propane_report *report) {
+    if (!report) return PROPANE_NOTE;
     return api_check_severity(chip_report_worst(report->r));
 }
 
-const char *propane_report_path(const propane_report *report) { return chip_path_name(chip_report_path(report->r)); }
+const char *propane_report_path(const propane_report *report) {
+    return report ? chip_path_name(chip_report_path(report->r)) : NULL;
+}
 
 /* Takes the value. */
 static propane_status api_check_print_json(json_t *root, char **out, propane_error *err) {
@@ -223,8 +233,10 @@ static propane_status api_check_print_json(json_t *root, char **out, propane_err
 }
 
 propane_status propane_report_print(const propane_report *report, propane_form form, char **out, propane_error *err) {
+    if (out) *out = NULL;
+    NEED(err, report, out);
+    NEED_FORM(err, form, 1 << PROPANE_TEXT | 1 << PROPANE_JSON | 1 << PROPANE_SARIF | 1 << PROPANE_GITHUB);
     text t = {0};
-    *out = NULL;
     if (form == PROPANE_JSON) {
         json_t *root = chip_report_json(report->r);
         if (report->planned) json_put(root, "plan", placement_diff_json(&report->plan));
@@ -232,18 +244,16 @@ propane_status propane_report_print(const propane_report *report, propane_form f
     }
     if (form == PROPANE_SARIF) return api_check_print_json(chip_report_sarif(report->r), out, err);
     if (form == PROPANE_TEXT) return propane_report_print_look(report, NULL, out, err);
-    if (form != PROPANE_GITHUB)
-        return propane_fail(err, PROPANE_ERR_INVALID,
-                            "form is %d; a report is printed as text, JSON, SARIF or for GitHub", (int)form);
     chip_report_github(report->r, &t);
     return api_give_text(&t, out, NULL, err);
 }
 
 propane_status propane_report_print_look(const propane_report *report, const propane_look *look, char **out,
                                          propane_error *err) {
+    if (out) *out = NULL;
+    NEED(err, report, out);
     propane_look o = {0};
     text t = {0};
-    *out = NULL;
     PROPANE_TRY(api_take(&o, sizeof o, look, "propane_look", err));
     if (o.width < 0) return propane_fail(err, PROPANE_ERR_INVALID, "width is %d; 0 means any", o.width);
     chip_report_print(report->r, &(chip_print){o.styled, o.width}, &t);
@@ -252,8 +262,10 @@ propane_status propane_report_print_look(const propane_report *report, const pro
 }
 
 propane_status propane_rules_print(propane_form form, char **out, propane_error *err) {
+    if (out) *out = NULL;
+    NEED(err, out);
+    NEED_FORM(err, form, 1 << PROPANE_TEXT | 1 << PROPANE_JSON | 1 << PROPANE_MARKDOWN);
     text t = {0};
-    *out = NULL;
     if (form == PROPANE_JSON) return api_check_print_json(chip_limits_json(), out, err);
     if (form == PROPANE_MARKDOWN) chip_limits_markdown(&t);
     for (int i = 0; i < chip_limit_count() && form == PROPANE_TEXT; i++) {
@@ -265,6 +277,8 @@ propane_status propane_rules_print(propane_form form, char **out, propane_error 
 }
 
 propane_status propane_chips(const char *target, const char **names, int room, int *count, propane_error *err) {
+    NEED(err, target, count);
+    NEED_LIST(err, names, room);
     const chip *chips[CHIP_COUNT];
     *count = 0;
     _Static_assert(CHIP_COUNT <= PROPANE_MAX_CHIPS, "the header has room for all chips");
@@ -274,11 +288,11 @@ propane_status propane_chips(const char *target, const char **names, int room, i
 }
 
 propane_status propane_module_for_engine(propane_module *module, int *count, char **report, propane_error *err) {
+    if (report) *report = NULL;
+    NEED(err, module);
     API_ERROR(err);
     text t = {0};
     int made = 0;
-    if (report) *report = NULL;
-    if (!module) return propane_fail(err, PROPANE_ERR_INVALID, "propane_module_for_engine: module must not be NULL");
     text_append(&t, "");
     propane_status status = for_engine_rewrite(module, &made, &t, err);
     if (count) *count = made;

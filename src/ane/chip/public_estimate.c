@@ -57,8 +57,9 @@ static propane_status api_estimate_fill(propane_estimate *e, const propane_modul
 
 propane_status propane_estimate_module(const propane_module *module, const propane_estimate_options *options,
                                        propane_estimate **out, propane_error *err) {
+    if (out) *out = NULL;
+    NEED(err, module, out);
     propane_estimate_options o = {0};
-    *out = NULL;
     PROPANE_TRY(api_take(&o, sizeof o, options, "propane_estimate_options", err));
     propane_estimate *e = mem_alloc(sizeof *e);
     if (e) e->arena = arena_create();
@@ -77,9 +78,10 @@ void propane_estimate_free(propane_estimate *estimate) {
     mem_free(estimate);
 }
 
-int propane_estimate_count(const propane_estimate *estimate) { return estimate->count; }
+int propane_estimate_count(const propane_estimate *estimate) { return estimate ? estimate->count : 0; }
 
 bool propane_estimate_get(const propane_estimate *estimate, int index, propane_estimate_row *out) {
+    if (!estimate || !out) return false;
     if (index < 0 || index >= estimate->count) return false;
     const estimate_row *row = &estimate->rows[index];
     const cost_program *p = &row->program;
@@ -105,6 +107,7 @@ bool propane_estimate_get(const propane_estimate *estimate, int index, propane_e
 }
 
 bool propane_estimate_get_op(const propane_estimate *estimate, int index, int op, propane_estimate_op *out) {
+    if (!estimate || !out) return false;
     if (index < 0 || index >= estimate->count) return false;
     const cost_program *p = &estimate->rows[index].program;
     if (op < 0 || op >= p->op_count) return false;
@@ -190,9 +193,11 @@ static propane_status api_estimate_print_json(const propane_estimate *e, text *o
 
 propane_status propane_estimate_print(const propane_estimate *estimate, propane_form form, bool ops, char **out,
                                       propane_error *err) {
+    if (out) *out = NULL;
+    NEED(err, estimate, out);
+    NEED_FORM(err, form, 1 << PROPANE_TEXT | 1 << PROPANE_JSON);
     text t = {0};
     propane_status status = PROPANE_OK;
-    *out = NULL;
     if (form == PROPANE_JSON) {
         status = api_estimate_print_json(estimate, &t, err);
     } else {

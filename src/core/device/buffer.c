@@ -7,10 +7,12 @@
 
 #include "core/base/float16.h"
 #include "core/base/memory.h"
+#include "core/base/sized.h"
 #include "core/device/device.h"
 
 propane_status propane_buffer_create(propane_device *device, size_t bytes, propane_buffer **out, propane_error *err) {
-    *out = NULL;
+    if (out) *out = NULL;
+    NEED(err, device, out);
     if (bytes == 0 || bytes > SIZE_MAX / 2)
         return propane_fail(err, PROPANE_ERR_INVALID, "buffer: %zu bytes is not a size that a buffer can have", bytes);
     propane_buffer *b = mem_alloc(sizeof *b);
@@ -30,7 +32,8 @@ propane_status propane_buffer_create(propane_device *device, size_t bytes, propa
 
 propane_status propane_buffer_wrap(propane_device *device, void *memory, size_t bytes, propane_buffer **out,
                                    propane_error *err) {
-    *out = NULL;
+    if (out) *out = NULL;
+    NEED(err, device, memory, out);
     if (!device->driver->host_memory)
         return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
                             "buffer: device '%s' has memory of its own; create a buffer there", device->uri);
@@ -51,19 +54,19 @@ propane_status propane_buffer_wrap(propane_device *device, void *memory, size_t 
 void propane_buffer_free(propane_buffer *buffer) { buffer_release(buffer); }
 
 bool propane_buffer_native(const propane_buffer *buffer, propane_native *out) {
+    if (!buffer || !out) return false;
     propane_native own = {.fd = -1};
-    if (out->size < sizeof out->size) return false;
     const propane_driver *driver = buffer->device->driver;
     const bool known =
         !buffer->borrowed && driver->buffer_native && driver->buffer_native(buffer->device->impl, &buffer->b, &own);
-    own.size = out->size;
-    memcpy(out, &own, out->size < sizeof own ? out->size : sizeof own);
-    return known;
+    return sized_give(out, &own, sizeof own) && known;
 }
 
-size_t propane_buffer_bytes(const propane_buffer *buffer) { return buffer->b.bytes; }
+size_t propane_buffer_bytes(const propane_buffer *buffer) { return buffer ? buffer->b.bytes : 0; }
 
 propane_status propane_buffer_lock(propane_buffer *buffer, bool for_writing, void **out, propane_error *err) {
+    if (out) *out = NULL;
+    NEED(err, buffer, out);
     const propane_driver *driver = buffer->device->driver;
     if (driver->buffer_lock && !buffer->borrowed)
         return driver->buffer_lock(buffer->device->impl, &buffer->b, for_writing, out, err);
@@ -72,6 +75,7 @@ propane_status propane_buffer_lock(propane_buffer *buffer, bool for_writing, voi
 }
 
 void propane_buffer_unlock(propane_buffer *buffer) {
+    if (!buffer) return;
     const propane_driver *driver = buffer->device->driver;
     if (driver->buffer_unlock && !buffer->borrowed) driver->buffer_unlock(buffer->device->impl, &buffer->b);
 }
@@ -198,13 +202,17 @@ typedef struct layout {
 static propane_status buffer_check_layout(const propane_buffer *buffer, const propane_io *io, propane_dtype dtype,
                                           int64_t count, bool writing, layout *out, propane_error *err) {
     const element_kind *there = buffer_kind_of(io->dtype), *here = buffer_kind_of(dtype);
-    const char *verb = writing ? "write" : "read";
-    if (!there || !here || io->rank < 0 || io->rank > PROPANE_MAX_RANK)
-        return propane_fail(err, PROPANE_ERR_INVALID, "%s '%s': unknown element type or rank", verb, io->name);
+    const char *verb = writing ? "write" : "read", *name = io->name ? io->name : "";
+    if (!here)
+        return propane_fail(err, PROPANE_ERR_INVALID, "%s '%s': dtype is %d; the header has 0 to %d", verb, name,
+                            (int)dtype, (int)PROPANE_BF16);
+    if (!there || io->rank < 0 || io->rank > PROPANE_MAX_RANK)
+        return propane_fail(err, PROPANE_ERR_INVALID, "%s '%s': the propane_io has the element type %d and the rank %d",
+                            verb, name, (int)io->dtype, io->rank);
     const element_kind *from = writing ? here : there, *to = writing ? there : here;
     if (from->is_float && !to->is_float)
         return propane_fail(err, PROPANE_ERR_INVALID, "%s '%s': %s to %s would lose fractions; convert it yourself",
-                            verb, io->name, from->name, to->name);
+                            verb, name, from->name, to->name);
     int64_t elements = 1, last = 0;
     for (int d = 0; d < io->rank; d++) {
         int64_t reach;
@@ -212,14 +220,14 @@ static propane_status buffer_check_layout(const propane_buffer *buffer, const pr
             (io->dim[d] && (__builtin_mul_overflow(io->dim[d] - 1, io->stride[d], &reach) ||
                             __builtin_add_overflow(last, reach, &last))))
             return propane_fail(err, PROPANE_ERR_INVALID, "%s '%s': dimension %d is %lld with a stride of %lld bytes",
-                                verb, io->name, d, (long long)io->dim[d], (long long)io->stride[d]);
+                                verb, name, d, (long long)io->dim[d], (long long)io->stride[d]);
     }
     if (count != elements)
         return propane_fail(err, PROPANE_ERR_INVALID, "%s '%s': %lld elements are given, its shape has %lld", verb,
-                            io->name, (long long)count, (long long)elements);
+                            name, (long long)count, (long long)elements);
     if (elements && (uint64_t)last + there->bytes > buffer->b.bytes)
-        return propane_fail(err, PROPANE_ERR_INVALID, "%s '%s': it takes %llu bytes, the buffer has %zu", verb,
-                            io->name, (unsigned long long)last + there->bytes, buffer->b.bytes);
+        return propane_fail(err, PROPANE_ERR_INVALID, "%s '%s': it takes %llu bytes, the buffer has %zu", verb, name,
+                            (unsigned long long)last + there->bytes, buffer->b.bytes);
     int64_t run = 1;
     int d = io->rank;
     while (d > 0 && (io->stride[d - 1] == run * (int64_t)there->bytes || io->dim[d - 1] == 1)) run *= io->dim[--d];
@@ -254,17 +262,22 @@ static propane_status buffer_copy(propane_buffer *buffer, const propane_io *io, 
     PROPANE_TRY(propane_buffer_lock(buffer, writing, &memory, err));
     propane_status status = buffer_copy_runs(memory, io, &l, dtype, dense, writing, err);
     propane_buffer_unlock(buffer);
-    return status == PROPANE_OK ? status
-                                : propane_fail_prefix(err, status, "%s '%s'", writing ? "write" : "read", io->name);
+    return status == PROPANE_OK
+               ? status
+               : propane_fail_prefix(err, status, "%s '%s'", writing ? "write" : "read", io->name ? io->name : "");
 }
 
 propane_status propane_buffer_write(propane_buffer *buffer, const propane_io *io, propane_dtype dtype,
                                     const void *source, int64_t count, propane_error *err) {
+    NEED(err, buffer, io);
+    NEED_LIST(err, source, count);
     /* Written to only when reading a buffer. */
     return buffer_copy(buffer, io, dtype, (void *)(uintptr_t)source, count, true, err);
 }
 
 propane_status propane_buffer_read(propane_buffer *buffer, const propane_io *io, propane_dtype dtype, void *target,
                                    int64_t count, propane_error *err) {
+    NEED(err, buffer, io);
+    NEED_LIST(err, target, count);
     return buffer_copy(buffer, io, dtype, target, count, false, err);
 }

@@ -73,10 +73,11 @@ static propane_status device_describe(propane_device *d, propane_error *err) {
     return queue_init(&d->queue, d->info.queue_depth, err);
 }
 
-bool propane_uri_names(const char *uri, const char *driver) { return device_is(uri, driver); }
+bool propane_uri_names(const char *uri, const char *driver) { return uri && driver && device_is(uri, driver); }
 
 propane_status propane_device_open(const char *uri, propane_device **out, propane_error *err) {
-    *out = NULL;
+    if (out) *out = NULL;
+    NEED(err, uri, out);
     const propane_driver *driver = NULL;
     const char *rest = NULL;
     PROPANE_TRY(device_find_driver(uri, &driver, &rest, err));
@@ -109,4 +110,6 @@ void propane_device_close(propane_device *device) {
     device_release(device);
 }
 
-const propane_device_info *propane_device_describe(const propane_device *device) { return &device->info; }
+const propane_device_info *propane_device_describe(const propane_device *device) {
+    return device ? &device->info : NULL;
+}

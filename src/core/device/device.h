@@ -10,6 +10,7 @@
 #include <stdatomic.h>
 
 #include "core/base/map.h"
+#include "core/base/need.h"
 #include "core/base/poll.h"
 #include "core/device/driver.h"
 #include "core/device/request_times.h"

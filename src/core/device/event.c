@@ -9,7 +9,8 @@
 #include "core/device/device.h"
 
 propane_status propane_event_create(propane_device *device, propane_event **out, propane_error *err) {
-    *out = NULL;
+    if (out) *out = NULL;
+    NEED(err, device, out);
     propane_event *e = mem_alloc(sizeof *e);
     if (!e) return propane_fail_memory(err, sizeof *e);
     if (pthread_mutex_init(&e->mutex, NULL) != 0) {
@@ -30,9 +31,10 @@ propane_status propane_event_create(propane_device *device, propane_event **out,
 
 void propane_event_free(propane_event *event) { event_release(event); }
 
-uint64_t propane_event_value(const propane_event *event) { return atomic_load(&event->value); }
+uint64_t propane_event_value(const propane_event *event) { return event ? atomic_load(&event->value) : 0; }
 
 void propane_event_signal(propane_event *event, uint64_t value) {
+    if (!event) return;
     pthread_mutex_lock(&event->mutex);
     if (value > atomic_load(&event->value)) {
         atomic_store(&event->value, value);
@@ -56,6 +58,7 @@ void event_wake(propane_event *event) {
 }
 
 propane_status propane_event_wait(propane_event *event, uint64_t value, int timeout_ms, propane_error *err) {
+    NEED(err, event);
     int64_t deadline = timeout_ms < 0 ? 0 : clock_ns() + (int64_t)timeout_ms * 1000000;
     bool over = false;
     pthread_mutex_lock(&event->mutex);

@@ -50,7 +50,9 @@ propane_status program_check_types(const mil_function *f, propane_error *err) {
 
 static propane_status program_choose(const propane_module *module, const propane_compile_options *options,
                                      const mil_function **out, propane_error *err) {
-    if (!module) return propane_fail(err, PROPANE_ERR_INVALID, "compile: there is no module");
+    if (options->precision != PROPANE_PRECISION_AS_TYPED && options->precision != PROPANE_PRECISION_BF16)
+        return propane_fail(err, PROPANE_ERR_INVALID, "compile: precision is %d; the header has 0 and 1",
+                            (int)options->precision);
     if (options->threads < 0)
         return propane_fail(err, PROPANE_ERR_INVALID, "compile: threads is %d; 0 leaves it to the device",
                             options->threads);
@@ -67,6 +69,7 @@ static const propane_compile_options standard_options = {.size = sizeof standard
 
 propane_status propane_program_supported(propane_device *device, const propane_module *module,
                                          const propane_compile_options *options, propane_error *why) {
+    NEED(why, device, module);
     const mil_function *f = NULL;
     propane_compile_options own = standard_options;
     propane_error local = {0};
@@ -123,7 +126,8 @@ static void program_discard(propane_program *p) {
 propane_status propane_program_compile(propane_device *device, const propane_module *module,
                                        const propane_compile_options *options, propane_program **out,
                                        propane_error *err) {
-    *out = NULL;
+    if (out) *out = NULL;
+    NEED(err, device, module, out);
     const mil_function *f = NULL;
     propane_program *p = NULL;
     propane_compile_options own = standard_options;
@@ -205,11 +209,15 @@ static propane_status program_compile_items(propane_device *device, propane_comp
                                             const propane_compile_options *options, propane_compile_report *report,
                                             propane_error *err) {
     propane_compile_options plain = *options;
-    if (count < 0) return propane_fail(err, PROPANE_ERR_INVALID, "compile: %d programs", count);
     plain.function = NULL;
     plain.donor = NULL;
     plain.reloadable = false;
     for (int k = 0; k < count; k++) items[k].program = NULL;
+    for (report->failed = 0; report->failed < count; report->failed++)
+        if (!items[report->failed].module)
+            return propane_fail(err, PROPANE_ERR_INVALID, "propane_program_compile_all: items[%d] has no module",
+                                report->failed);
+    report->failed = -1;
     if (count == 0) return PROPANE_OK;
     propane_status status;
     if (device->driver->compile_all) {
@@ -230,6 +238,8 @@ static propane_status program_compile_items(propane_device *device, propane_comp
 propane_status propane_program_compile_all(propane_device *device, propane_compile_item *items, int count,
                                            const propane_compile_options *options, propane_compile_report *report,
                                            propane_error *err) {
+    NEED(err, device);
+    NEED_LIST(err, items, count);
     propane_compile_options own = standard_options;
     propane_compile_report told = {.size = sizeof told, .failed = -1, .how = "a program each"};
     propane_error ours = {0};
@@ -249,6 +259,8 @@ const driver_program *driver_program_of(const propane_program *p, const propane_
 
 propane_status propane_program_patch(propane_program *program, const char *constant, propane_dtype dtype,
                                      const void *values, int64_t count, propane_error *err) {
+    NEED(err, program, constant);
+    NEED_LIST(err, values, count);
     propane_device *d = program->device;
     if (!d->driver->patch)
         return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
@@ -268,6 +280,7 @@ propane_status propane_program_patch(propane_program *program, const char *const
 /* ---- profile ------------------------------------------------------------------------------------------------------------ */
 
 propane_status propane_program_profile(propane_program *program, bool on, propane_error *err) {
+    NEED(err, program);
     const propane_driver *driver = program->device->driver;
     if (!driver->profile)
         return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "device '%s' keeps no profile", program->device->uri);
@@ -276,20 +289,21 @@ propane_status propane_program_profile(propane_program *program, bool on, propan
 }
 
 int propane_program_profile_count(const propane_program *program) {
+    if (!program) return 0;
     const propane_driver *driver = program->device->driver;
     return driver->profile_count ? driver->profile_count(&program->p) : 0;
 }
 
 bool propane_program_profile_get(const propane_program *program, int index, propane_profile_row *out) {
+    if (!program || !out) return false;
     propane_profile_row row = {.size = sizeof row};
-    if (index < 0 || index >= propane_program_profile_count(program) || out->size < sizeof out->size) return false;
+    if (index < 0 || index >= propane_program_profile_count(program)) return false;
     program->device->driver->profile_row(&program->p, index, &row);
-    row.size = out->size;
-    memcpy(out, &row, out->size < sizeof row ? out->size : sizeof row);
-    return true;
+    return sized_give(out, &row, sizeof row);
 }
 
 const char *propane_program_fusion(const propane_program *program, int index, int *count) {
+    if (!program || !count) return NULL;
     const propane_driver *driver = program->device->driver;
     *count = 0;
     return driver->profile_fusion && index >= 0 ? driver->profile_fusion(&program->p, index, count) : NULL;
@@ -297,25 +311,29 @@ const char *propane_program_fusion(const propane_program *program, int index, in
 
 void propane_program_free(propane_program *program) { program_release(program); }
 
-int propane_program_input_count(const propane_program *program) { return program->p.input_count; }
+int propane_program_input_count(const propane_program *program) { return program ? program->p.input_count : 0; }
 
-int propane_program_output_count(const propane_program *program) { return program->p.output_count; }
+int propane_program_output_count(const propane_program *program) { return program ? program->p.output_count : 0; }
 
 const propane_io *propane_program_input(const propane_program *program, int index) {
+    if (!program) return NULL;
     return index >= 0 && index < program->p.input_count ? &program->p.inputs[index] : NULL;
 }
 
 const propane_io *propane_program_output(const propane_program *program, int index) {
+    if (!program) return NULL;
     return index >= 0 && index < program->p.output_count ? &program->p.outputs[index] : NULL;
 }
 
 int64_t propane_io_count(const propane_io *io) {
+    if (!io) return 0;
     int64_t count = 1;
     for (int d = 0; d < io->rank; d++) count *= io->dim[d];
     return count;
 }
 
 const propane_io *propane_program_find(const propane_program *program, const char *name) {
+    if (!program || !name) return NULL;
     const int at = program_place(program, name), outputs = program->p.input_count;
     return at < 0 ? NULL : at < outputs ? &program->p.inputs[at] : &program->p.outputs[at - outputs];
 }

@@ -231,7 +231,9 @@ static propane_status queue_enqueue(propane_device *d, propane_request *const *r
 }
 
 propane_status propane_submit(propane_request *const *requests, int count, propane_error *err) {
-    if (count < 0) return propane_fail(err, PROPANE_ERR_INVALID, "submit: %d requests", count);
+    NEED_LIST(err, requests, count);
+    for (int i = 0; i < count; i++)
+        if (!requests[i]) return propane_fail(err, PROPANE_ERR_INVALID, "propane_submit: requests[%d] is NULL", i);
     if (count == 0) return PROPANE_OK;
     propane_device *d = requests[0]->program->device;
     for (int i = 1; i < count; i++)
@@ -281,6 +283,7 @@ static void queue_sleep(device_queue *q) {
 }
 
 propane_status propane_wait(propane_request *request, propane_completion *out, propane_error *err) {
+    NEED(err, request);
     propane_device *d = request->program->device;
     device_queue *q = &d->queue;
     PROPANE_TRY(sized_check(out, "propane_completion", err));

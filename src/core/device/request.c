@@ -137,8 +137,9 @@ static void request_destroy(propane_request *r) {
 
 propane_status propane_request_create(propane_program *program, const propane_binding *bindings, int count,
                                       propane_request **out, propane_error *err) {
-    *out = NULL;
-    if (count < 0) return propane_fail(err, PROPANE_ERR_INVALID, "request: %d bindings", count);
+    if (out) *out = NULL;
+    NEED(err, program, out);
+    NEED_LIST(err, bindings, count);
     propane_request *r = mem_alloc(sizeof *r);
     if (!r) return propane_fail_memory(err, sizeof *r);
     r->program = program;
@@ -185,12 +186,11 @@ void propane_request_free(propane_request *request) {
 
 static propane_status request_copy_points(const propane_event_point *points, int count, const char *what,
                                           propane_event_point **out, propane_error *err) {
-    if (count < 0) return propane_fail(err, PROPANE_ERR_INVALID, "request: %d %s", count, what);
     for (int i = 0; i < count; i++)
         if (!points[i].event) return propane_fail(err, PROPANE_ERR_INVALID, "request: %s %d has no event", what, i);
     *out = mem_array((size_t)count, sizeof **out);
     if (!*out) return propane_fail_memory(err, (size_t)count * sizeof **out);
-    if (count) memcpy(*out, points, (size_t)count * sizeof **out);
+    if (count > 0) memcpy(*out, points, (size_t)count * sizeof **out);
     for (int i = 0; i < count; i++) event_retain(points[i].event);
     return PROPANE_OK;
 }
@@ -210,6 +210,9 @@ static bool request_same_events(const propane_event_point *old, int old_count, c
 
 propane_status propane_request_events(propane_request *request, const propane_event_point *waits, int wait_count,
                                       const propane_event_point *signals, int signal_count, propane_error *err) {
+    NEED(err, request);
+    NEED_LIST(err, waits, wait_count);
+    NEED_LIST(err, signals, signal_count);
     if (request_in_flight(request))
         return propane_fail(err, PROPANE_ERR_INVALID, "request: its events cannot change while it is in flight");
     if (request_same_events(request->waits, request->wait_count, waits, wait_count) &&

@@ -5,6 +5,7 @@
 #ifndef CORE_RUN_PUBLIC_H
 #define CORE_RUN_PUBLIC_H
 
+#include "core/base/need.h"
 #include "core/base/text.h"
 #include "core/mil/coreml/package.h"
 #include "core/mil/mil.h"

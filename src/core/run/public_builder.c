@@ -6,6 +6,7 @@
 
 #include "core/base/memory.h"
 #include "core/mil/build.h"
+#include "core/mil/ir_edit.h"
 #include "core/run/public.h"
 
 struct propane_builder {
@@ -14,7 +15,13 @@ struct propane_builder {
 };
 
 propane_status propane_builder_create(const char *function, propane_builder **out, propane_error *err) {
-    *out = NULL;
+    if (out) *out = NULL;
+    NEED(err, out);
+    if (function && !mil_name_legal(function, strlen(function)))
+        return propane_fail(
+            err, PROPANE_ERR_INVALID,
+            "function '%.60s': a name begins with a letter or _ and goes on with letters, digits, _, @ and .",
+            function);
     propane_builder *b = mem_alloc(sizeof *b);
     if (b) b->module = mil_module_create(function ? function : "main");
     if (!b || !b->module) {
@@ -33,9 +40,15 @@ void propane_builder_free(propane_builder *builder) {
 }
 
 static bool api_builder_works(propane_builder *b) {
+    if (!b) return false;
     if (!b->module && !b->b.err.status)
         (void)propane_fail(&b->b.err, PROPANE_ERR_INVALID, "the builder has been finished");
     return !b->b.err.status;
+}
+
+/* Of a call whose pointer must be there: the builder keeps the error. */
+static bool api_builder_has(propane_builder *b, const char *call, const char *name, const void *pointer) {
+    return api_builder_works(b) && need_pointers(&b->b.err, call, name, &pointer, 1) == PROPANE_OK;
 }
 
 static bool api_builder_type(propane_builder *b, const char *name, propane_dtype dtype, int rank, const int64_t *dim,
@@ -53,12 +66,14 @@ static bool api_builder_type(propane_builder *b, const char *name, propane_dtype
 propane_value *propane_build_input(propane_builder *b, const char *name, propane_dtype dtype, int rank,
                                    const int64_t *dim) {
     mil_type type;
+    if (!api_builder_has(b, __func__, "name", name)) return NULL;
     return api_builder_type(b, name, dtype, rank, dim, &type) ? mil_build_param(&b->b, name, type) : NULL;
 }
 
 propane_value *propane_build_constant(propane_builder *b, const char *name, propane_dtype dtype, int rank,
                                       const int64_t *dim, const void *data) {
     mil_type type;
+    if (!api_builder_has(b, __func__, "data", data)) return NULL;
     return api_builder_type(b, name, dtype, rank, dim, &type) ? mil_build_const(&b->b, name, &type, data) : NULL;
 }
 
@@ -67,7 +82,7 @@ propane_value *propane_build_int(propane_builder *b, int32_t value) {
 }
 
 propane_value *propane_build_ints(propane_builder *b, const int64_t *values, int count) {
-    return api_builder_works(b) ? mil_build_ints(&b->b, values, count) : NULL;
+    return api_builder_has(b, __func__, "values", values) ? mil_build_ints(&b->b, values, count) : NULL;
 }
 
 propane_value *propane_build_bool(propane_builder *b, bool value) {
@@ -75,7 +90,7 @@ propane_value *propane_build_bool(propane_builder *b, bool value) {
 }
 
 propane_value *propane_build_text(propane_builder *b, const char *value) {
-    return api_builder_works(b) ? mil_build_text(&b->b, value) : NULL;
+    return api_builder_has(b, __func__, "value", value) ? mil_build_text(&b->b, value) : NULL;
 }
 
 propane_value *propane_build_real(propane_builder *b, propane_dtype dtype, double value) {
@@ -83,12 +98,20 @@ propane_value *propane_build_real(propane_builder *b, propane_dtype dtype, doubl
     return api_builder_type(b, NULL, dtype, 0, NULL, &type) ? mil_build_scalar(&b->b, type.dtype, value) : NULL;
 }
 
+static bool api_builder_argument(propane_builder *b, const char *op, const propane_argument *a, int index) {
+    if (a->name && a->count >= 0 && (a->values || !a->count)) return true;
+    (void)propane_fail(&b->b.err, PROPANE_ERR_INVALID, "%.60s: arguments[%d] has no %s", op, index,
+                       a->name ? "values" : "name");
+    return false;
+}
+
 propane_value *propane_build_op(propane_builder *b, const char *op, const char *name, const propane_argument *arguments,
                                 int count) {
     mil_argument own[MIL_MAX_PARAMS];
-    if (!api_builder_works(b)) return NULL;
+    if (!api_builder_has(b, __func__, "op", op)) return NULL;
+    if (need_list(&b->b.err, __func__, "arguments", "count", arguments, count)) return NULL;
     const mil_op_info *info = mil_op_find(op, strlen(op));
-    if (!info || info->code == MIL_OP_const || mil_op_blocks(info) || count < 0 || count > MIL_MAX_PARAMS) {
+    if (!info || info->code == MIL_OP_const || mil_op_blocks(info) || count > MIL_MAX_PARAMS) {
         (void)propane_fail(&b->b.err, info ? PROPANE_ERR_UNSUPPORTED : PROPANE_ERR_NOT_FOUND,
                            !info                        ? "there is no operation '%.60s'"
                            : info->code == MIL_OP_const ? "%.60s: constants are made by propane_build_constant"
@@ -97,26 +120,29 @@ propane_value *propane_build_op(propane_builder *b, const char *op, const char *
                            op);
         return NULL;
     }
-    for (int i = 0; i < count; i++)
+    for (int i = 0; i < count; i++) {
+        if (!api_builder_argument(b, op, &arguments[i], i)) return NULL;
         own[i] = arguments[i].count ? (mil_argument){arguments[i].name, arguments[i].count, arguments[i].values}
                                     : (mil_argument){arguments[i].name, 1, &arguments[i].value};
+    }
     mil_op *made = mil_build_op(&b->b, info->code, name, own, count);
     return made && made->result_count ? made->results[0] : NULL;
 }
 
 propane_value *propane_build_result(propane_builder *b, propane_value *first, int index) {
-    if (!first || !api_builder_works(b)) return NULL;
+    if (!api_builder_has(b, __func__, "first", first)) return NULL;
     if (first->def && index >= 0 && index < first->def->result_count) return first->def->results[index];
     (void)propane_fail(&b->b.err, PROPANE_ERR_INVALID, "'%.60s' has no result %d", first->name, index);
     return NULL;
 }
 
 void propane_build_output(propane_builder *b, propane_value *value) {
-    if (api_builder_works(b)) mil_build_result(&b->b, value);
+    if (api_builder_has(b, __func__, "value", value)) mil_build_result(&b->b, value);
 }
 
 propane_status propane_builder_finish(propane_builder *builder, propane_module **out, propane_error *err) {
-    *out = NULL;
+    if (out) *out = NULL;
+    NEED(err, builder, out);
     if (!api_builder_works(builder)) {
         if (err) *err = builder->b.err;
         return builder->b.err.status;

@@ -5,19 +5,22 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/base/sized.h"
 #include "core/mil/coreml/package.h"
 #include "core/mil/ops.h"
 #include "core/run/public.h"
 
-int propane_module_function_count(const propane_module *module) { return module->function_count; }
+int propane_module_function_count(const propane_module *module) { return module ? module->function_count : 0; }
 
 const char *propane_module_function(const propane_module *module, int index) {
+    if (!module) return NULL;
     const mil_function *f = module->functions;
     while (f && index-- > 0) f = f->next;
     return f && index == -1 ? f->name : NULL;
 }
 
 const char *propane_module_default_function(const propane_module *module) {
+    if (!module) return NULL;
     const mil_function *f = api_function(module, NULL);
     return f ? f->name : NULL;
 }
@@ -40,7 +43,7 @@ static const mil_value *api_feature_value(const mil_function *f, propane_role ro
 int propane_module_feature_count(const propane_module *module, const char *function, propane_role role) {
     const mil_function *f = api_function(module, function);
     int count = -1;
-    if (f) (void)api_feature_value(f, role, -1, &count);
+    if (f && role >= 0 && role <= PROPANE_STATE) (void)api_feature_value(f, role, -1, &count);
     return count;
 }
 
@@ -78,6 +81,9 @@ static const mil_feature *api_feature_seen(const propane_module *m, const char *
 
 propane_status propane_module_feature(const propane_module *module, const char *function, propane_role role, int index,
                                       propane_feature *out, propane_error *err) {
+    NEED(err, module, out);
+    NEED_WORD(err, role, PROPANE_STATE);
+    PROPANE_TRY(sized_check(out, "propane_feature", err));
     API_ERROR(err);
     int count = 0;
     const mil_function *f = mil_module_function(module, function, err);
@@ -110,12 +116,13 @@ propane_status propane_module_feature(const propane_module *module, const char *
                                                       : "gray";
     memcpy(mine.dim, v->type.dim, (size_t)mine.rank * sizeof *mine.dim);
     api_feature_allowed(seen, &mine);
-    if (api_give(out, &mine, sizeof mine)) return PROPANE_OK;
-    return propane_fail(err, PROPANE_ERR_INVALID, "propane_feature: set its size to sizeof(propane_feature)");
+    (void)api_give(out, &mine, sizeof mine);
+    return PROPANE_OK;
 }
 
 propane_status propane_module_shape(const propane_module *module, const char *function, const char *input, int index,
                                     propane_shape *out, propane_error *err) {
+    NEED(err, module, input, out);
     API_ERROR(err);
     const mil_function *f = mil_module_function(module, function, err);
     if (!f) return err->status;
@@ -136,12 +143,14 @@ static const mil_const *api_feature_classes(const propane_module *module, const 
 }
 
 int64_t propane_module_label_count(const propane_module *module, const char *function) {
+    if (!module) return 0;
     const mil_const *classes = api_feature_classes(module, function);
     return classes ? mil_type_count(&classes->type) : 0;
 }
 
 size_t propane_module_label(const propane_module *module, const char *function, int64_t index, char *out, size_t room) {
     const mil_const *classes = api_feature_classes(module, function);
+    if (!out) room = 0;
     if (room) out[0] = 0;
     if (!classes || index < 0 || index >= mil_type_count(&classes->type)) return 0;
     if (classes->type.dtype == MIL_string) return (size_t)snprintf(out, room, "%s", mil_const_text(classes, index));
@@ -149,6 +158,7 @@ size_t propane_module_label(const propane_module *module, const char *function, 
 }
 
 const char *propane_module_metadata(const propane_module *module, const char *key) {
+    if (!module || !key) return NULL;
     const struct mil_package *p = module->package;
     if (!p) return NULL;
     const mil_pair own[] = {
@@ -201,6 +211,7 @@ static const char *const api_op_classes[] = {
 int propane_op_count(void) { return MIL_OP_COUNT; }
 
 bool propane_op_get(int index, propane_op_info *out) {
+    if (!out) return false;
     if (index < 0 || index >= MIL_OP_COUNT) return false;
     const mil_op_info *info = mil_op_get((mil_opcode)index);
     const propane_op_info mine = {.name = info->name,
@@ -214,6 +225,7 @@ bool propane_op_get(int index, propane_op_info *out) {
 }
 
 bool propane_op_get_parameter(int index, int parameter, propane_op_parameter *out) {
+    if (!out) return false;
     if (index < 0 || index >= MIL_OP_COUNT) return false;
     const mil_op_info *info = mil_op_get((mil_opcode)index);
     if (parameter < 0 || parameter >= info->param_count) return false;

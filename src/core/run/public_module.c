@@ -17,22 +17,23 @@
 
 propane_status propane_module_parse(const char *program, size_t length, const char *name, const char *model_dir,
                                     propane_module **out, propane_error *err) {
-    if (!program || !out)
-        return propane_fail(err, PROPANE_ERR_INVALID, "propane_module_parse: text and out must not be NULL");
+    if (out) *out = NULL;
+    NEED_AS(err, "text, out", program, out);
     return mil_parse_shaped(program, length, name ? name : "text", model_dir, &(mil_read_options){.late = true}, out,
                             err);
 }
 
 propane_status propane_module_read(const char *path, propane_module **out, propane_error *err) {
+    if (out) *out = NULL;
+    NEED(err, path, out);
+    NEED_TEXT(err, path);
     return propane_module_read_shaped(path, NULL, 0, out, err);
 }
 
 propane_status api_shape_choices(const propane_shape *shapes, int count, mil_shape_choice *out, propane_error *err) {
-    if (count < 0 || (count && !shapes))
-        return propane_fail(err, PROPANE_ERR_INVALID, "propane_module_read: %d shapes", count);
     for (int i = 0; i < count; i++) {
         if (!shapes[i].name || shapes[i].rank < 0 || shapes[i].rank > PROPANE_MAX_RANK)
-            return propane_fail(err, PROPANE_ERR_INVALID, "propane_module_read: shape %d has %s", i,
+            return propane_fail(err, PROPANE_ERR_INVALID, "shapes: number %d has %s", i,
                                 shapes[i].name ? "no legal rank" : "no name");
         out[i] = (mil_shape_choice){shapes[i].name, mil_type_tensor(MIL_DTYPE_NONE, shapes[i].rank, shapes[i].dim)};
     }
@@ -41,11 +42,10 @@ propane_status api_shape_choices(const propane_shape *shapes, int count, mil_sha
 
 propane_status propane_module_read_shaped(const char *path, const propane_shape *shapes, int count,
                                           propane_module **out, propane_error *err) {
-    if (!path || !out)
-        return propane_fail(err, PROPANE_ERR_INVALID, "propane_module_read: path and out must not be NULL");
-    if (count < 0 || (count && !shapes))
-        return propane_fail(err, PROPANE_ERR_INVALID, "propane_module_read: %d shapes", count);
-    *out = NULL;
+    if (out) *out = NULL;
+    NEED(err, path, out);
+    NEED_TEXT(err, path);
+    NEED_LIST(err, shapes, count);
     mil_shape_choice *choices = mem_array((size_t)count + 1, sizeof *choices);
     if (!choices) return propane_fail_memory(err, (size_t)count * sizeof *choices);
     propane_status status = api_shape_choices(shapes, count, choices, err);
@@ -56,7 +56,9 @@ propane_status propane_module_read_shaped(const char *path, const propane_shape 
 }
 
 propane_status propane_shape_parse(const char *given, propane_shape *out, propane_error *err) {
-    const char *equals = given ? strchr(given, '=') : NULL;
+    NEED(err, given, out);
+    NEED_TEXT(err, given);
+    const char *equals = strchr(given, '=');
     *out = (propane_shape){0};
     for (const char *at = equals && equals != given ? equals + 1 : ""; *at; at++) {
         char *end = NULL;
@@ -71,8 +73,7 @@ propane_status propane_shape_parse(const char *given, propane_shape *out, propan
         if (!*end) break;
         at = end;
     }
-    if (!out->rank)
-        return propane_fail(err, PROPANE_ERR_INVALID, "'%.80s' must be NAME=1,3,224,224", given ? given : "");
+    if (!out->rank) return propane_fail(err, PROPANE_ERR_INVALID, "'%.80s' must be NAME=1,3,224,224", given);
     char *name = mem_alloc((size_t)(equals - given) + 1);
     if (!name) return propane_fail_memory(err, (size_t)(equals - given));
     memcpy(name, given, (size_t)(equals - given));
@@ -90,8 +91,10 @@ static mil_dialect api_module_dialect(propane_dialect dialect) {
 
 propane_status propane_module_print(const propane_module *module, propane_dialect dialect, char **out, size_t *length,
                                     propane_error *err) {
+    if (out) *out = NULL;
+    NEED(err, module, out);
+    NEED_WORD(err, dialect, PROPANE_MIL_CANONICAL);
     text program = {0};
-    *out = NULL;
     mil_print(&program, module, &(mil_print_options){.dialect = api_module_dialect(dialect)});
     return api_give_text(&program, out, length, err);
 }
@@ -124,8 +127,9 @@ static propane_status api_module_write_text(mil_module *m, const char *path, mil
 
 propane_status propane_module_write(propane_module *module, const char *path, propane_dialect dialect,
                                     propane_error *err) {
-    if (!module || !path || !*path)
-        return propane_fail(err, PROPANE_ERR_INVALID, "propane_module_write: module and path must not be NULL");
+    NEED(err, module, path);
+    NEED_TEXT(err, path);
+    NEED_WORD(err, dialect, PROPANE_MIL_CANONICAL);
     const mil_dialect as = api_module_dialect(dialect);
     if (text_ends_with(path, ".mlpackage") || text_ends_with(path, ".mlpackage/"))
         return mil_package_write(module, path, err);
@@ -137,6 +141,7 @@ propane_status propane_module_write(propane_module *module, const char *path, pr
 
 const propane_value *propane_module_next_value(const propane_module *module, const char *function,
                                                const propane_value *after) {
+    if (!module || (after && after->home->module != module)) return NULL;
     const mil_function *f = after ? NULL : api_function(module, function);
     const mil_op *op = after ? after->def : f ? f->first : NULL;
     int next = after ? after->index + 1 : 0;
@@ -144,19 +149,20 @@ const propane_value *propane_module_next_value(const propane_module *module, con
     return op ? op->results[next] : NULL;
 }
 
-const char *propane_value_name(const propane_value *value) { return value->name; }
-const char *propane_value_op(const propane_value *value) { return value->def ? value->def->info->name : NULL; }
+const char *propane_value_name(const propane_value *value) { return value ? value->name : NULL; }
+const char *propane_value_op(const propane_value *value) { return value && value->def ? value->def->info->name : NULL; }
 
 int64_t propane_value_count(const propane_value *value) {
+    if (!value) return 0;
     return value->type.container == MIL_TENSOR && !mil_type_is_open(&value->type) ? mil_type_count(&value->type) : 0;
 }
 
 /* ---- copies ----------------------------------------------------------------------------------------------------------------- */
 
 propane_status propane_module_copy(const propane_module *module, propane_module **out, propane_error *err) {
+    if (out) *out = NULL;
+    NEED(err, module, out);
     API_ERROR(err);
-    *out = NULL;
-    if (!module) return propane_fail(err, PROPANE_ERR_INVALID, "propane_module_copy: module must not be NULL");
     mil_module *m = mil_module_create(module->source);
     mil_function *copy = NULL;
     propane_status status = m ? PROPANE_OK : propane_fail_memory(err, sizeof *m);
@@ -190,9 +196,12 @@ static propane_status api_module_write_out(mil_function *f, const char *const *w
 propane_status propane_module_gradient(propane_module *module, const char *function, const char *name,
                                        const char *const *wrt, int wrt_count, propane_module **out,
                                        propane_error *err) {
+    if (out) *out = NULL;
+    NEED(err, module, out);
+    NEED_LIST(err, wrt, wrt_count);
     API_ERROR(err);
-    *out = NULL;
-    if (!module) return propane_fail(err, PROPANE_ERR_INVALID, "propane_module_gradient: module must not be NULL");
+    for (int i = 0; wrt && i < wrt_count; i++)
+        if (!wrt[i]) return propane_fail(err, PROPANE_ERR_INVALID, "propane_module_gradient: wrt[%d] is NULL", i);
     mil_function *f = mil_module_function(module, function, err), *copy = NULL, *joint = NULL;
     if (!f) return err->status;
     mil_module *m = mil_module_create(module->source);
@@ -213,12 +222,14 @@ propane_status propane_module_gradient(propane_module *module, const char *funct
 }
 
 propane_status propane_module_widen(propane_module *module, const char *function, propane_error *err) {
+    NEED(err, module);
     API_ERROR(err);
     mil_function *f = mil_module_function(module, function, err);
     return f ? pass_retype_fp32(f, err) : err->status;
 }
 
 propane_status propane_module_open_states(propane_module *module, const char *function, propane_error *err) {
+    NEED(err, module);
     API_ERROR(err);
     mil_function *f = mil_module_function(module, function, err);
     return f ? pass_states(f, err) : err->status;

@@ -52,6 +52,16 @@ static propane_status api_session_sort(propane_session *p, propane_error *err) {
     return PROPANE_OK;
 }
 
+/* The lists of the caller's options, and the names in them. */
+static propane_status api_session_options(const propane_session_options *given, propane_session_options *out,
+                                          propane_error *err) {
+    static const char what[] = "propane_session_options";
+    PROPANE_TRY(api_take(out, sizeof *out, given, what, err));
+    PROPANE_TRY(need_list(err, what, "shapes", "shape_count", out->shapes, out->shape_count));
+    PROPANE_TRY(need_names(err, what, "files", "file_count", out->files, out->file_count));
+    return need_names(err, what, "keep_names", "keep_count", out->keep_names, out->keep_count);
+}
+
 static propane_status api_session_begin(propane_module *module, const propane_session_options *o, propane_session **out,
                                         propane_error *err) {
     static const char *const words[] = {"typed", "fp16", "fp32", "bf16"};
@@ -102,25 +112,28 @@ static const propane_io *api_session_io(const propane_session *p, int at) {
     return at < s->inputs ? propane_program_input(s->program, at) : propane_program_output(s->program, at - s->inputs);
 }
 
-int propane_session_input_count(const propane_session *p) { return p->input_count; }
-int propane_session_output_count(const propane_session *p) { return p->output_count; }
-int propane_session_state_count(const propane_session *p) { return p->state_count; }
+int propane_session_input_count(const propane_session *p) { return p ? p->input_count : 0; }
+int propane_session_output_count(const propane_session *p) { return p ? p->output_count : 0; }
+int propane_session_state_count(const propane_session *p) { return p ? p->state_count : 0; }
 
 const propane_io *propane_session_input(const propane_session *p, int index) {
+    if (!p) return NULL;
     return index >= 0 && index < p->input_count ? api_session_io(p, p->inputs[index]) : NULL;
 }
 
 const propane_io *propane_session_output(const propane_session *p, int index) {
+    if (!p) return NULL;
     return index >= 0 && index < p->output_count ? api_session_io(p, p->outputs[index]) : NULL;
 }
 
 const propane_io *propane_session_state(const propane_session *p, int index) {
+    if (!p) return NULL;
     return index >= 0 && index < p->state_count ? api_session_io(p, p->states[index]) : NULL;
 }
 
-propane_program *propane_session_program(propane_session *p) { return p->s.program; }
-propane_device *propane_session_device(propane_session *p) { return p->s.device; }
-const propane_module *propane_session_module(const propane_session *p) { return p->s.module; }
+propane_program *propane_session_program(propane_session *p) { return p ? p->s.program : NULL; }
+propane_device *propane_session_device(propane_session *p) { return p ? p->s.device : NULL; }
+const propane_module *propane_session_module(const propane_session *p) { return p ? p->s.module : NULL; }
 
 static propane_status api_session_unknown(const propane_session *p, const char *name, bool inputs, propane_error *err) {
     text list = {0};
@@ -146,6 +159,8 @@ static int api_session_find_output(const propane_session *p, const char *name) {
 
 propane_status propane_session_set(propane_session *p, const char *name, propane_dtype dtype, const void *values,
                                    int64_t count, propane_error *err) {
+    NEED_AS(err, "session, name", p, name);
+    NEED_LIST(err, values, count);
     const int at = session_find_input(&p->s, name);
     if (at < 0) return api_session_unknown(p, name, true, err);
     PROPANE_TRY(propane_buffer_write(p->s.run.bindings[at].buffer, api_session_io(p, at), dtype, values, count, err));
@@ -155,6 +170,7 @@ propane_status propane_session_set(propane_session *p, const char *name, propane
 
 propane_status propane_session_lend(propane_session *p, const char *name, void *memory, size_t bytes,
                                     propane_error *err) {
+    NEED_AS(err, "session, name", p, name);
     API_ERROR(err);
     const bool state = session_is_state(&p->s, name);
     const int input = session_find_input(&p->s, name), at = input >= 0 ? input : api_session_find_output(p, name);
@@ -184,6 +200,7 @@ static propane_status api_session_clear_input(propane_session *p, int at, propan
 }
 
 propane_status propane_session_clear(propane_session *p, const char *name, propane_error *err) {
+    NEED_AS(err, "session", p);
     API_ERROR(err);
     if (!name) {
         for (int i = 0; i < p->input_count; i++) PROPANE_TRY(api_session_clear_input(p, p->inputs[i], err));
@@ -206,8 +223,9 @@ static propane_status api_session_put(propane_session *p, const session_input *i
 
 propane_status propane_session_set_image(propane_session *p, const char *name, const uint8_t *rgb, int64_t height,
                                          int64_t width, propane_error *err) {
+    NEED_AS(err, "session, name, rgb", p, name, rgb);
     API_ERROR(err);
-    if (!rgb || height < 1 || width < 1 || height > 1 << 20 || width > 1 << 20)
+    if (height < 1 || width < 1 || height > 1 << 20 || width > 1 << 20)
         return propane_fail(err, PROPANE_ERR_INVALID, "an image of %lld x %lld pixels", (long long)width,
                             (long long)height);
     const npy picture = {.kind = 'u',
@@ -238,6 +256,8 @@ static propane_status api_session_put_all(propane_session *p, session_inputs *in
 }
 
 propane_status propane_session_set_file(propane_session *p, const char *given, propane_error *err) {
+    NEED_AS(err, "session, given", p, given);
+    NEED_TEXT(err, given);
     API_ERROR(err);
     session_inputs in = {0};
     propane_status status = session_inputs_add(&in, given, err);
@@ -247,8 +267,6 @@ propane_status propane_session_set_file(propane_session *p, const char *given, p
 }
 
 static propane_status api_session_read_files(const propane_session_options *o, session_inputs *in, propane_error *err) {
-    if (o->file_count < 0 || (o->file_count && !o->files))
-        return propane_fail(err, PROPANE_ERR_INVALID, "propane_session_options: %d files", o->file_count);
     for (int i = 0; i < o->file_count; i++) PROPANE_TRY(session_inputs_add(in, o->files[i], err));
     return PROPANE_OK;
 }
@@ -256,8 +274,6 @@ static propane_status api_session_read_files(const propane_session_options *o, s
 /* An input that the model leaves open takes its shape from its file, unless `shapes` names it. */
 static propane_status api_session_read(const char *path, const propane_session_options *o, const session_inputs *in,
                                        propane_module **out, propane_error *err) {
-    if (!path) return propane_fail(err, PROPANE_ERR_INVALID, "propane_session_open: path must not be NULL");
-    if (o->shape_count < 0) return api_shape_choices(o->shapes, o->shape_count, NULL, err);
     int count = 0;
     mil_shape_choice *choices = mem_array((size_t)(in->count + o->shape_count) + 1, sizeof *choices);
     if (!choices) return propane_fail_memory(err, (size_t)o->shape_count * sizeof *choices);
@@ -279,12 +295,14 @@ static propane_status api_session_read(const char *path, const propane_session_o
 
 propane_status propane_session_open(const char *path, const propane_session_options *options, propane_session **out,
                                     propane_error *err) {
+    if (out) *out = NULL;
+    NEED(err, path, out);
+    NEED_TEXT(err, path);
     API_ERROR(err);
     propane_session_options o = {0};
     propane_module *m = NULL;
     session_inputs in = {0};
-    *out = NULL;
-    PROPANE_TRY(api_take(&o, sizeof o, options, "propane_session_options", err));
+    PROPANE_TRY(api_session_options(options, &o, err));
     propane_status status = api_session_read_files(&o, &in, err);
     if (!status) status = api_session_read(path, &o, &in, &m, err);
     if (!status) status = api_session_begin(m, &o, out, err);
@@ -299,19 +317,19 @@ propane_status propane_session_open_module(propane_module *module, const propane
     API_ERROR(err);
     propane_session_options o = {0};
     session_inputs in = {0};
-    *out = NULL;
-    if (!module) return propane_fail(err, PROPANE_ERR_INVALID, "propane_session_open_module: module must not be NULL");
-    propane_status status = api_take(&o, sizeof o, options, "propane_session_options", err);
+    if (out) *out = NULL;
+    propane_status status = need_pointers(err, __func__, "module, out", (const void *const[]){module, out}, 2);
+    if (!status) status = api_session_options(options, &o, err);
     if (!status) status = api_session_read_files(&o, &in, err);
     if (status) propane_module_free(module);
     if (!status) status = api_session_begin(module, &o, out, err);
     if (!status) status = api_session_put_all(*out, &in, err);
-    if (status) propane_session_close(*out), *out = NULL;
+    if (status && out) propane_session_close(*out), *out = NULL;
     session_inputs_free(&in);
     return status;
 }
 
-int64_t propane_session_steps(const propane_session *p) { return p->s.steps; }
+int64_t propane_session_steps(const propane_session *p) { return p ? p->s.steps : 0; }
 
 static propane_status api_session_check_step(const propane_session *p, int64_t step, propane_error *err) {
     if (step >= 0 && step < p->s.steps) return PROPANE_OK;
@@ -320,20 +338,24 @@ static propane_status api_session_check_step(const propane_session *p, int64_t s
 }
 
 propane_status propane_session_step(propane_session *p, int64_t step, propane_error *err) {
+    NEED_AS(err, "session", p);
     PROPANE_TRY(api_session_check_step(p, step, err));
     return session_step(&p->s, &p->several, step, err);
 }
 
 propane_status propane_session_keep(propane_session *p, int64_t step, propane_error *err) {
+    NEED_AS(err, "session", p);
     PROPANE_TRY(api_session_check_step(p, step, err));
     return session_keep(&p->s, step, err);
 }
 
 propane_status propane_session_ready(propane_session *p, const char *advice, propane_error *err) {
+    NEED_AS(err, "session", p);
     return session_fill_rest(&p->s, p->given, -1, advice ? advice : "set them first", err);
 }
 
 propane_status propane_session_randomize(propane_session *p, uint64_t seed, propane_error *err) {
+    NEED_AS(err, "session", p);
     API_ERROR(err);
     PROPANE_TRY(session_fill_rest(&p->s, p->given, (int64_t)(seed & INT64_MAX), "", err));
     for (int i = 0; i < p->s.inputs; i++) p->given[i] = true;
@@ -343,6 +365,7 @@ propane_status propane_session_randomize(propane_session *p, uint64_t seed, prop
 /* ---- running ---------------------------------------------------------------------------------------------------------------- */
 
 propane_status propane_session_run(propane_session *p, propane_completion *out, propane_error *err) {
+    NEED_AS(err, "session", p);
     API_ERROR(err);
     int64_t ns = 0;
     PROPANE_TRY(sized_check(out, "propane_completion", err));
@@ -359,6 +382,7 @@ propane_status propane_session_run(propane_session *p, propane_completion *out, 
 }
 
 propane_status propane_session_run_counted(propane_session *p, propane_nonfinite *out, propane_error *err) {
+    NEED_AS(err, "session", p);
     API_ERROR(err);
     nonfinite_found found;
     text words = {0};
@@ -385,12 +409,15 @@ propane_status propane_session_run_counted(propane_session *p, propane_nonfinite
 }
 
 bool propane_session_keeps(const propane_session *p, const char *output) {
+    if (!p || !output) return false;
     const mil_value *v = mil_scope_find(p->s.function, output, strlen(output));
     return v && p->s.keeps && p->s.keeps[v->id];
 }
 
 propane_status propane_session_get(propane_session *p, const char *name, propane_dtype dtype, void *values,
                                    int64_t count, propane_error *err) {
+    NEED_AS(err, "session, name", p, name);
+    NEED_LIST(err, values, count);
     const int at = api_session_find_output(p, name);
     if (at < 0) return api_session_unknown(p, name, false, err);
     return propane_buffer_read(p->s.run.bindings[at].buffer, api_session_io(p, at), dtype, values, count, err);
@@ -424,12 +451,26 @@ static propane_status api_session_run_item(propane_session *p, const propane_arr
     return PROPANE_OK;
 }
 
+static propane_status api_session_check_arrays(const char *list, const propane_array *arrays, int count, int64_t batch,
+                                               propane_error *err) {
+    for (int i = 0; i < count; i++)
+        if (!arrays[i].name || (batch && !arrays[i].values))
+            return propane_fail(err, PROPANE_ERR_INVALID, "propane_session_run_batch: %s[%d] has no %s", list, i,
+                                arrays[i].name ? "values" : "name");
+    return PROPANE_OK;
+}
+
 propane_status propane_session_run_batch(propane_session *p, const propane_array *inputs, int input_count,
                                          const propane_array *outputs, int output_count, int64_t batch,
                                          propane_error *err) {
+    NEED_AS(err, "session", p);
+    NEED_LIST(err, inputs, input_count);
+    NEED_LIST(err, outputs, output_count);
     API_ERROR(err);
-    if (batch < 0 || input_count < 0 || output_count < 0)
-        return propane_fail(err, PROPANE_ERR_INVALID, "a batch of %lld runs", (long long)batch);
+    if (batch < 0)
+        return propane_fail(err, PROPANE_ERR_INVALID, "propane_session_run_batch: batch is %lld", (long long)batch);
+    PROPANE_TRY(api_session_check_arrays("inputs", inputs, input_count, batch, err));
+    PROPANE_TRY(api_session_check_arrays("outputs", outputs, output_count, batch, err));
     propane_status status = PROPANE_OK;
     for (int64_t i = 0; i < batch && !status; i++)
         status = api_session_run_item(p, inputs, input_count, outputs, output_count, i, err);
@@ -444,6 +485,7 @@ propane_status propane_session_run_batch(propane_session *p, const propane_array
 }
 
 propane_status propane_session_reset(propane_session *p, propane_error *err) {
+    NEED_AS(err, "session", p);
     for (int i = 0; i < p->state_count; i++) {
         const int at = p->states[i];
         void *memory = NULL;
@@ -457,6 +499,7 @@ propane_status propane_session_reset(propane_session *p, propane_error *err) {
 
 propane_status propane_session_label(propane_session *p, int rank, char *label, size_t room, double *probability,
                                      propane_error *err) {
+    NEED_AS(err, "session", p);
     API_ERROR(err);
     const session *s = &p->s;
     if (!s->classes) return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "%s is no classifier", s->module->source);
@@ -480,10 +523,14 @@ propane_status propane_session_label(propane_session *p, int rank, char *label, 
     return status;
 }
 
-const char *propane_session_label_name(const propane_session *p) { return p->s.classes ? p->s.label : NULL; }
-const char *propane_session_probabilities(const propane_session *p) { return p->s.classes ? p->s.probabilities : NULL; }
+const char *propane_session_label_name(const propane_session *p) { return p && p->s.classes ? p->s.label : NULL; }
+const char *propane_session_probabilities(const propane_session *p) {
+    return p && p->s.classes ? p->s.probabilities : NULL;
+}
 
 propane_status propane_session_write(propane_session *p, const char *dir, propane_error *err) {
+    NEED_AS(err, "session, dir", p, dir);
+    NEED_TEXT(err, dir);
     API_ERROR(err);
     return session_write(&p->s, dir, err);
 }

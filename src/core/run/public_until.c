@@ -59,9 +59,8 @@ static propane_status api_until_check(const mil_op *op, propane_error *err) {
 
 propane_status propane_module_until(propane_module *module, const char *function, const char *value,
                                     propane_error *err) {
+    NEED(err, module, value);
     API_ERROR(err);
-    if (!module || !value)
-        return propane_fail(err, PROPANE_ERR_INVALID, "propane_module_until: module and value must not be NULL");
     mil_function *f = mil_module_function(module, function, err);
     if (!f) return err->status;
     PROPANE_TRY(mil_settle_refuse(f, err));

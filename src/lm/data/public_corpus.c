@@ -15,9 +15,11 @@ struct propane_corpus {
 
 propane_status propane_corpus_open(const char *path, const propane_corpus_options *options, propane_corpus **out,
                                    propane_error *err) {
+    if (out) *out = NULL;
+    NEED(err, path, out);
+    NEED_TEXT(err, path);
     API_ERROR(err);
     propane_corpus_options o = {0};
-    *out = NULL;
     PROPANE_TRY(api_take(&o, sizeof o, options, "propane_corpus_options", err));
     const corpus_options own = {.text = path,
                                 .tokenizer = o.tokenizer,
@@ -45,16 +47,19 @@ void propane_corpus_free(propane_corpus *c) {
     mem_free(c);
 }
 
-int64_t propane_corpus_count(const propane_corpus *c) { return c->c.count; }
-int64_t propane_corpus_bytes(const propane_corpus *c) { return c->c.text_bytes; }
-const propane_tokenizer *propane_corpus_tokenizer(const propane_corpus *c) { return c->c.tokenizer; }
+int64_t propane_corpus_count(const propane_corpus *c) { return c ? c->c.count : 0; }
+int64_t propane_corpus_bytes(const propane_corpus *c) { return c ? c->c.text_bytes : 0; }
+const propane_tokenizer *propane_corpus_tokenizer(const propane_corpus *c) { return c ? c->c.tokenizer : NULL; }
 
 int32_t propane_corpus_id(const propane_corpus *c, int64_t index) {
+    if (!c) return -1;
     if (index < 0 || index >= c->c.count) return -1;
     return c->c.from_file ? token_file_get(&c->c.file, index) : c->c.ids[index];
 }
 
 propane_status propane_corpus_write(const propane_corpus *c, const char *path, propane_error *err) {
+    NEED_AS(err, "corpus, path", c, path);
+    NEED_TEXT(err, path);
     if (c->c.ids) return token_file_write(path, c->c.tokenizer, c->c.ids, c->c.count, c->c.text_bytes, err);
     int32_t *ids = mem_array((size_t)c->c.count + 1, sizeof *ids);
     if (!ids) return propane_fail_memory(err, (size_t)c->c.count * sizeof *ids);

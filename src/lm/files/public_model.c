@@ -16,16 +16,19 @@
 #include "lm/run/run_folder.h"
 
 const char *propane_model_form(const char *path) {
+    if (!path) return NULL;
     static const char *const names[] = {"folder", "safetensors", "llama2c", "gguf"};
     model_form form;
     propane_error none = {0};
-    if (!path || !run_is_model(path) || model_store_form(path, &form, &none) != PROPANE_OK) return NULL;
+    if (!run_is_model(path) || model_store_form(path, &form, &none) != PROPANE_OK) return NULL;
     return names[form];
 }
 
 propane_status propane_model_open(const char *path, const char *adapter, propane_model **out, propane_error *err) {
+    if (out) *out = NULL;
+    NEED(err, path, out);
+    NEED_TEXT(err, path);
     API_ERROR(err);
-    *out = NULL;
     propane_model *m = mem_alloc(sizeof *m);
     propane_status status = m ? hub_cache_find(path, &m->path, err) : propane_fail_memory(err, 0);
     if (status == PROPANE_OK) status = run_model(m->path, adapter, true, &m->weights, err);
@@ -49,6 +52,7 @@ void propane_model_free(propane_model *model) {
 }
 
 bool propane_model_describe(const propane_model *model, propane_model_info *out) {
+    if (!model || !out) return false;
     const model_config *c = &model->weights->config;
     const propane_model_info mine = {.architecture = c->model_type,
                                      .layers = c->num_hidden_layers,
@@ -63,18 +67,21 @@ bool propane_model_describe(const propane_model *model, propane_model_info *out)
 }
 
 propane_status propane_model_takes(const propane_model *model, const propane_tokenizer *t, propane_error *err) {
+    NEED_AS(err, "model, tokenizer", model, t);
     return run_vocabulary(model->path, model->weights->config.vocab_size, t, err);
 }
 
 propane_status propane_model_export(propane_model *model, const propane_export_options *options, propane_module **out,
                                     propane_error *err) {
+    if (out) *out = NULL;
+    NEED(err, model, out);
     API_ERROR(err);
     propane_export_options o = {0};
-    *out = NULL;
     PROPANE_TRY(api_take(&o, sizeof o, options, "propane_export_options", err));
     if (o.context < 0 || o.stateless < 0 || o.length_count < 0 || o.length_count > MODEL_EXPORT_LENGTHS)
         return propane_fail(err, PROPANE_ERR_INVALID, "propane_export_options: at most %d lengths, nothing negative",
                             MODEL_EXPORT_LENGTHS);
+    PROPANE_TRY(need_list(err, "propane_export_options", "lengths", "length_count", o.lengths, o.length_count));
     model_export_options own = {.dtype = o.wide ? MIL_fp32 : MIL_fp16,
                                 .context = o.context,
                                 .length_count = o.length_count,

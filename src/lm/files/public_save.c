@@ -124,12 +124,15 @@ static propane_status api_save_find_tokenizer(const propane_model *m, tokenizer 
 
 const char *propane_model_types(const char *between, char *out, size_t room) {
     char words[GGUF_TYPE_WORDS];
+    if (!between || !out) return NULL;
     snprintf(out, room, "%s", gguf_type_words(between, words));
     return out;
 }
 
 propane_status propane_model_save(const propane_model *model, const propane_tokenizer *t, const char *path,
                                   const char *dtype, propane_error *err) {
+    NEED(err, model, path);
+    NEED_TEXT(err, path);
     API_ERROR(err);
     tokenizer *own = NULL;
     char words[GGUF_TYPE_WORDS];
@@ -173,6 +176,10 @@ static propane_status api_save_adapter_config(const char *adapter, const char *m
 }
 
 propane_status propane_adapter_save(const char *adapter, const char *model, const char *path, propane_error *err) {
+    NEED(err, adapter, path);
+    NEED_TEXT(err, adapter);
+    if (model) NEED_TEXT(err, model);
+    NEED_TEXT(err, path);
     API_ERROR(err);
     model_config c;
     model_weights *w = NULL;

@@ -12,9 +12,11 @@
 #include "lm/text/tokens.h"
 
 propane_status propane_tokenizer_open(const char *path, propane_tokenizer **out, propane_error *err) {
+    if (out) *out = NULL;
+    NEED(err, path, out);
+    NEED_TEXT(err, path);
     API_ERROR(err);
     propane_error none = {0};
-    *out = NULL;
     if (model_tokenizer_open(path, path, out, err) == PROPANE_OK) return PROPANE_OK;
     /* A model's file: what lies beside it. */
     if (!file_is_dir(path) && propane_model_form(path) && model_tokenizer_open(NULL, path, out, &none) == PROPANE_OK)
@@ -23,13 +25,16 @@ propane_status propane_tokenizer_open(const char *path, propane_tokenizer **out,
 }
 
 propane_status propane_model_tokenizer(const propane_model *model, propane_tokenizer **out, propane_error *err) {
-    *out = NULL;
+    if (out) *out = NULL;
+    NEED(err, model, out);
     return model_tokenizer_open(NULL, model->path, out, err);
 }
 
 propane_status propane_tokenizer_train(const char *kind, const char *data, size_t length, int vocabulary,
                                        propane_tokenizer **out, propane_error *err) {
-    *out = NULL;
+    if (out) *out = NULL;
+    NEED(err, kind, out);
+    PROPANE_TRY(need_list(err, __func__, "text", "length", data, length));
     if (strcmp(kind, "bytes") == 0) return tokenizer_create_bytes(out, err);
     if (strcmp(kind, "chars") == 0) return tokenizer_create_chars(data, length, "the text", out, err);
     if (strcmp(kind, "bpe") != 0)
@@ -40,12 +45,15 @@ propane_status propane_tokenizer_train(const char *kind, const char *data, size_
 }
 
 propane_status propane_tokenizer_write(const propane_tokenizer *t, const char *path, propane_error *err) {
+    NEED_AS(err, "tokenizer, path", t, path);
+    NEED_TEXT(err, path);
     return tokenizer_write(t, NULL, path, err);
 }
 
 void propane_tokenizer_free(propane_tokenizer *t) { tokenizer_free(t); }
 
 bool propane_tokenizer_describe(const propane_tokenizer *t, propane_tokenizer_info *out) {
+    if (!t || !out) return false;
     const propane_tokenizer_info mine = {.kind = tokenizer_kind_name(tokenizer_get_kind(t)),
                                          .size_of_vocabulary = tokenizer_vocab_size(t),
                                          .bos = tokenizer_bos(t),
@@ -54,6 +62,8 @@ bool propane_tokenizer_describe(const propane_tokenizer *t, propane_tokenizer_in
 }
 
 propane_status propane_tokenizer_hash(const propane_tokenizer *t, const char **hash, propane_error *err) {
+    if (hash) *hash = NULL;
+    NEED_AS(err, "tokenizer, hash", t, hash);
     API_ERROR(err);
     return tokenizer_hash(t, hash, err);
 }
@@ -70,6 +80,9 @@ static propane_status api_tokenizer_give(token_list *list, propane_status status
 
 propane_status propane_tokenizer_encode(const propane_tokenizer *t, const char *data, size_t length, int32_t **ids,
                                         int64_t *count, propane_error *err) {
+    if (ids) *ids = NULL;
+    NEED_AS(err, "tokenizer, ids, count", t, ids, count);
+    PROPANE_TRY(need_list(err, __func__, "text", "length", data, length));
     token_list list = {0};
     return api_tokenizer_give(&list, tokenizer_encode(t, data, length, &list, err), ids, count, err);
 }
@@ -87,11 +100,13 @@ static propane_status api_tokenizer_take_tokens(const tokenizer *t, const char *
 
 propane_status propane_tokenizer_encode_file(const propane_tokenizer *t, const char *name, const char *path,
                                              int32_t **ids, int64_t *count, int64_t *bytes, propane_error *err) {
+    if (ids) *ids = NULL;
+    NEED_AS(err, "tokenizer, path, ids, count, bytes", t, path, ids, count, bytes);
+    NEED_TEXT(err, path);
     API_ERROR(err);
     token_list list = {0};
     char *data = NULL;
     size_t length = 0;
-    *ids = NULL;
     *count = *bytes = 0;
     PROPANE_TRY(file_read_stream(path, (size_t)1 << 30, &data, &length, err));
     propane_status status = PROPANE_OK;
@@ -117,8 +132,10 @@ static propane_status api_tokenizer_check_ids(const tokenizer *t, const int32_t 
 
 propane_status propane_tokenizer_decode(const propane_tokenizer *t, const int32_t *ids, int64_t count, char **out,
                                         size_t *length, propane_error *err) {
+    if (out) *out = NULL;
+    NEED_AS(err, "tokenizer, text", t, out);
+    NEED_LIST(err, ids, count);
     text all = {0};
-    *out = NULL;
     PROPANE_TRY(api_tokenizer_check_ids(t, ids, count, err));
     tokenizer_decode_bytes(t, ids, (size_t)count, &all);
     return api_give_text(&all, out, length, err);
@@ -126,9 +143,11 @@ propane_status propane_tokenizer_decode(const propane_tokenizer *t, const int32_
 
 propane_status propane_tokenizer_show(const propane_tokenizer *t, const int32_t *ids, int64_t count, bool inside,
                                       char **out, size_t *length, propane_error *err) {
+    if (out) *out = NULL;
+    NEED_AS(err, "tokenizer, text", t, out);
+    NEED_LIST(err, ids, count);
     text all = {0};
     tokenizer_stream stream = {.begun = inside};
-    *out = NULL;
     for (int64_t i = 0; i < count; i++) tokenizer_decode(t, &stream, ids[i], &all);
     tokenizer_decode_end(&stream, &all);
     return api_give_text(&all, out, length, err);

@@ -9,7 +9,8 @@
 
 propane_status propane_chat_open(const propane_model *model, const propane_tokenizer *t, const char *format,
                                  propane_chat **out, propane_error *err) {
-    *out = NULL;
+    if (out) *out = NULL;
+    NEED_AS(err, "model, tokenizer, out", model, t, out);
     propane_chat *c = mem_alloc(sizeof *c);
     if (!c) return propane_fail_memory(err, sizeof *c);
     c->tokenizer = t;
@@ -26,16 +27,24 @@ void propane_chat_free(propane_chat *chat) {
     mem_free(chat);
 }
 
-const char *propane_chat_format(const propane_chat *chat) { return chat_format_name(chat->chat.format.format); }
+const char *propane_chat_format(const propane_chat *chat) {
+    return chat ? chat_format_name(chat->chat.format.format) : NULL;
+}
 
 propane_status propane_chat_encode(const propane_chat *chat, const propane_chat_message *messages, int count,
                                    int64_t room, int32_t **ids, int64_t *id_count, int *dropped, propane_error *err) {
+    if (ids) *ids = NULL;
+    NEED(err, chat, ids, id_count);
+    NEED_LIST(err, messages, count);
     API_ERROR(err);
     token_list list = {0};
     int kept = count, gone = 0;
-    *ids = NULL;
     *id_count = 0;
     if (count < 1) return propane_fail(err, PROPANE_ERR_INVALID, "a conversation of %d messages", count);
+    for (int i = 0; i < count; i++)
+        if (!messages[i].role || !messages[i].content)
+            return propane_fail(err, PROPANE_ERR_INVALID, "messages[%d] has no %s", i,
+                                messages[i].role ? "content" : "role");
     chat_message *own = mem_array((size_t)count, sizeof *own);
     if (!own) return propane_fail_memory(err, (size_t)count * sizeof *own);
     for (int i = 0; i < count; i++) own[i] = (chat_message){messages[i].role, messages[i].content};

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/base/memory.h"
+#include "core/base/sized.h"
 #include "core/base/words.h"
 #include "core/run/public.h"
 #include "lm/infer/public_generator.h"
@@ -38,9 +39,10 @@ static propane_status api_generator_start(propane_generator *g, const propane_ge
 propane_status propane_generator_create(const propane_model *model, const propane_tokenizer *t,
                                         const propane_generator_options *options, propane_generator **out,
                                         propane_error *err) {
+    if (out) *out = NULL;
+    NEED(err, model, out);
     API_ERROR(err);
     propane_generator_options o = {0};
-    *out = NULL;
     PROPANE_TRY(api_take(&o, sizeof o, options, "propane_generator_options", err));
     propane_generator *g = mem_alloc(sizeof *g);
     if (!g) return propane_fail_memory(err, sizeof *g);
@@ -61,9 +63,13 @@ void propane_generator_free(propane_generator *generator) {
     mem_free(generator);
 }
 
-int64_t propane_generator_context(const propane_generator *generator) { return infer_context(generator->machine); }
+int64_t propane_generator_context(const propane_generator *generator) {
+    return generator ? infer_context(generator->machine) : 0;
+}
 
-int propane_generator_parallel(const propane_generator *generator) { return infer_sequences(generator->machine); }
+int propane_generator_parallel(const propane_generator *generator) {
+    return generator ? infer_sequences(generator->machine) : 0;
+}
 
 void propane_sampling_default(propane_sampling *sampling) {
     const propane_sampling mine = {
@@ -104,9 +110,11 @@ static propane_status api_generator_sampling(const propane_sampling *given, prop
     *out = (propane_sampling){.size = sizeof *out};
     propane_sampling_default(out);
     PROPANE_TRY(api_take(out, sizeof *out, given, "propane_sampling", err));
-    if (out->stop_count < 0 || out->stop_count > PROPANE_MAX_STOPS)
+    PROPANE_TRY(need_list(err, "propane_sampling", "stops", "stop_count", out->stops, out->stop_count));
+    if (out->stop_count > PROPANE_MAX_STOPS)
         return propane_fail(err, PROPANE_ERR_INVALID, "%d stop strings; the most is %d", out->stop_count,
                             PROPANE_MAX_STOPS);
+    PROPANE_TRY(need_names(err, "propane_sampling", "stops", "stop_count", out->stops, out->stop_count));
     if (out->logprobs < -1 || out->logprobs > INFER_MAX_LOGPROBS || out->count < 0)
         return propane_fail(err, PROPANE_ERR_INVALID, "logprobs is -1 to %d and count not negative",
                             INFER_MAX_LOGPROBS);
@@ -164,15 +172,18 @@ void api_generator_give(const infer_result *result, int64_t prompt_count, propan
                                      .prompt_count = prompt_count,
                                      .made = result->made,
                                      .reused = result->reused};
-    if (out) (void)api_give(out, &mine, sizeof mine);
+    (void)api_give(out, &mine, sizeof mine);
 }
 
 propane_status propane_generate_ids(propane_generator *generator, const int32_t *ids, int64_t count,
                                     const propane_sampling *sampling, propane_on_token callback, void *context,
                                     propane_generation *out, propane_error *err) {
+    NEED(err, generator);
+    NEED_LIST(err, ids, count);
     API_ERROR(err);
     generator_task t;
     infer_result result = {0};
+    PROPANE_TRY(sized_check(out, "propane_generation", err));
     PROPANE_TRY(api_generator_task(generator, ids, count, sampling, callback, context, &t, err));
     if (generator->streams[0])
         return propane_fail(err, PROPANE_ERR_LIMIT, "a stream of the generator is being written: free it first");
@@ -189,8 +200,11 @@ static propane_status api_generator_needs_text(const propane_generator *g, propa
 propane_status propane_generate(propane_generator *generator, const char *prompt, size_t length,
                                 const propane_sampling *sampling, propane_on_token callback, void *context,
                                 propane_generation *out, propane_error *err) {
+    NEED(err, generator);
+    NEED_LIST(err, prompt, length);
     API_ERROR(err);
     token_list ids = {0};
+    PROPANE_TRY(sized_check(out, "propane_generation", err));
     PROPANE_TRY(api_generator_needs_text(generator, err));
     const int bos = tokenizer_bos(generator->tokenizer);
     propane_status status = bos >= 0 ? token_list_add(&ids, bos, err) : PROPANE_OK;
@@ -205,11 +219,14 @@ propane_status propane_generate_chat(propane_generator *generator, const char *f
                                      const propane_chat_message *messages, int count, const propane_sampling *sampling,
                                      propane_on_token callback, void *context, propane_generation *out,
                                      propane_error *err) {
+    NEED(err, generator);
+    NEED_LIST(err, messages, count);
     API_ERROR(err);
     propane_sampling s;
     propane_chat *chat = NULL;
     int32_t *ids = NULL;
     int64_t id_count = 0;
+    PROPANE_TRY(sized_check(out, "propane_generation", err));
     PROPANE_TRY(api_generator_needs_text(generator, err));
     PROPANE_TRY(api_generator_sampling(sampling, &s, err));
     PROPANE_TRY(propane_chat_open(generator->model, generator->tokenizer, format, &chat, err));

@@ -2,6 +2,7 @@
  * Owns texts that are written at the same time: a stream is a job of lm/infer/complete.h in a sequence of its own.
  */
 #include "core/base/memory.h"
+#include "core/base/sized.h"
 #include "core/run/public.h"
 #include "lm/arch/stored_weights.h"
 #include "lm/infer/public_generator.h"
@@ -16,9 +17,11 @@ struct propane_stream {
 propane_status propane_stream_begin(propane_generator *g, const int32_t *ids, int64_t count,
                                     const propane_sampling *sampling, propane_on_token callback, void *context,
                                     propane_stream **out, propane_error *err) {
+    if (out) *out = NULL;
+    NEED_AS(err, "generator, out", g, out);
+    NEED_LIST(err, ids, count);
     API_ERROR(err);
     int sequence = 0;
-    *out = NULL;
     while (sequence < infer_sequences(g->machine) && g->streams[sequence]) sequence++;
     if (sequence == infer_sequences(g->machine))
         return propane_fail(err, PROPANE_ERR_LIMIT,
@@ -39,6 +42,7 @@ propane_status propane_stream_begin(propane_generator *g, const int32_t *ids, in
 }
 
 propane_status propane_generator_advance(propane_generator *g, propane_error *err) {
+    NEED_AS(err, "generator", g);
     infer_job *jobs[INFER_MAX_SEQUENCES];
     int count = 0;
     for (int i = 0; i < infer_sequences(g->machine); i++)
@@ -46,9 +50,11 @@ propane_status propane_generator_advance(propane_generator *g, propane_error *er
     return infer_advance(g->machine, jobs, count, err);
 }
 
-bool propane_stream_done(const propane_stream *s) { return infer_job_is_done(s->job); }
+bool propane_stream_done(const propane_stream *s) { return s && infer_job_is_done(s->job); }
 
 propane_status propane_stream_result(const propane_stream *s, propane_generation *out, propane_error *err) {
+    NEED_AS(err, "stream", s);
+    PROPANE_TRY(sized_check(out, "propane_generation", err));
     if (!propane_stream_done(s)) return propane_fail(err, PROPANE_ERR_INVALID, "the text is still being written");
     const infer_result result = infer_job_result(s->job);
     if (result.finish == INFER_FINISH_LOST) {

@@ -21,6 +21,7 @@ const char *propane_weight_modes(void) { return WEIGHT_MODE_WORDS; }
 /* ---- models ----------------------------------------------------------------------------------------------------------------- */
 
 bool propane_plan_takes(const char *model) {
+    if (!model) return false;
     return strcmp(model, "stories110m") == 0 || text_ends_with(model, ".json") || run_is_model(model);
 }
 
@@ -77,9 +78,11 @@ static propane_status api_plan_fill(propane_plan *p, const char *model, const pr
 
 propane_status propane_plan_create(const char *model, const propane_plan_options *options, propane_plan **out,
                                    propane_error *err) {
+    if (out) *out = NULL;
+    NEED(err, out);
+    if (model) NEED_TEXT(err, model);
     API_ERROR(err);
     propane_plan_options o = {0};
-    *out = NULL;
     PROPANE_TRY(api_take(&o, sizeof o, options, "propane_plan_options", err));
     propane_plan *p = mem_alloc(sizeof *p);
     if (!p) return propane_fail_memory(err, sizeof *p);
@@ -98,14 +101,16 @@ void propane_plan_free(propane_plan *plan) {
 }
 
 propane_status propane_plan_print(const propane_plan *plan, char **out, size_t *length, propane_error *err) {
+    if (out) *out = NULL;
+    NEED(err, plan, out);
     text to = {0};
-    *out = NULL;
     partition_print(plan->p, &to);
     return api_give_text(&to, out, length, err);
 }
 
 propane_status propane_plan_supported(const propane_plan *plan, const char *name, const char *weights,
                                       propane_error *why) {
+    NEED_AS(why, "plan, chip", plan, name);
     const chip *chips[CHIP_COUNT];
     int count = 0;
     const weight_mode mode = weight_mode_find(weights ? weights : "inputs");
@@ -116,4 +121,4 @@ propane_status propane_plan_supported(const propane_plan *plan, const char *name
     return PROPANE_OK;
 }
 
-propane_module *propane_plan_module(propane_plan *plan) { return plan->p->module; }
+propane_module *propane_plan_module(propane_plan *plan) { return plan ? plan->p->module : NULL; }

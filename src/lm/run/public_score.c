@@ -17,6 +17,8 @@
 
 propane_status propane_generator_score(propane_generator *generator, const int32_t *ids, int64_t count, double *nll,
                                        propane_error *err) {
+    NEED(err, generator, nll);
+    NEED_LIST(err, ids, count);
     API_ERROR(err);
     if (count < 2) return propane_fail(err, PROPANE_ERR_INVALID, "%lld ids: nothing is predicted", (long long)count);
     return infer_score(generator->machine, ids, count, nll, err);
@@ -24,6 +26,8 @@ propane_status propane_generator_score(propane_generator *generator, const int32
 
 propane_status propane_generator_embed(propane_generator *generator, const int32_t *ids, int64_t count,
                                        float *embedding, propane_error *err) {
+    NEED(err, generator, embedding);
+    NEED_LIST(err, ids, count);
     API_ERROR(err);
     infer_result result;
     const infer_task task = {.prompt = ids, .prompt_count = count, .logprobs = -1, .embedding = embedding};
@@ -38,6 +42,7 @@ static propane_status api_score_check(const propane_generator *g, double mean, p
 }
 
 void propane_generator_on_progress(propane_generator *g, propane_on_progress callback, void *context) {
+    if (!g) return;
     g->on_progress = callback;
     g->progress_context = context;
 }
@@ -50,6 +55,8 @@ static propane_status api_score_tell(void *context, int64_t done, int64_t total,
 
 propane_status propane_generator_loss(propane_generator *g, const int32_t *ids, int64_t count, double *mean,
                                       int64_t *predictions, propane_error *err) {
+    NEED_AS(err, "generator, mean", g, mean);
+    NEED_LIST(err, ids, count);
     API_ERROR(err);
     if (count < 2) return propane_fail(err, PROPANE_ERR_INVALID, "%lld ids: nothing is predicted", (long long)count);
     PROPANE_TRY(infer_loss(g->machine, ids, count, api_score_tell, g, mean, predictions, err));
@@ -71,6 +78,8 @@ static propane_status api_score_example(infer *m, const train_examples *e, int64
 propane_status propane_generator_loss_examples(propane_generator *g, const propane_chat *chat, const char *path,
                                                double *mean, int64_t *predictions, int64_t *examples,
                                                propane_error *err) {
+    NEED_AS(err, "generator, chat, path, mean", g, chat, path, mean);
+    NEED_TEXT(err, path);
     API_ERROR(err);
     train_examples e;
     double sum = 0;
@@ -102,6 +111,10 @@ propane_status propane_generator_loss_examples(propane_generator *g, const propa
 
 propane_status propane_generator_write_logits(propane_generator *g, const int32_t *ids, int64_t count, const char *path,
                                               propane_error *err) {
+    NEED_AS(err, "generator, path", g, path);
+    NEED_TEXT(err, path);
+    NEED_LIST(err, ids, count);
+    if (count < 1) return propane_fail(err, PROPANE_ERR_INVALID, "propane_generator_write_logits: count is 0");
     infer *m = g->machine;
     PROPANE_TRY(file_check_output(path, err));
     int64_t vocab = g->model->weights->config.vocab_size;
@@ -137,6 +150,9 @@ static propane_status api_score_collect(train_step *s, model_weights *gradients,
 propane_status propane_model_write_gradients(propane_model *model, const int32_t *ids, int64_t count,
                                              const propane_gradient_options *options, const char *path, double *loss,
                                              propane_error *err) {
+    NEED(err, model, path);
+    NEED_TEXT(err, path);
+    NEED_LIST(err, ids, count);
     API_ERROR(err);
     propane_gradient_options given = {0};
     double mean = 0;

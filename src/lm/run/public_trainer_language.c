@@ -381,8 +381,9 @@ static void api_trainer_language_close(propane_trainer *t) {
 }
 
 propane_status propane_trainer_model(const propane_trainer *t, propane_model **out, propane_error *err) {
+    if (out) *out = NULL;
+    NEED_AS(err, "trainer, out", t, out);
     API_ERROR(err);
-    *out = NULL;
     if (t->options->kind != TRAIN_LANGUAGE)
         return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "this run trains a program, not a language model");
     propane_model *m = mem_alloc(sizeof *m);
@@ -398,6 +399,7 @@ propane_status propane_trainer_model(const propane_trainer *t, propane_model **o
 }
 
 const propane_tokenizer *propane_trainer_tokenizer(const propane_trainer *t) {
+    if (!t) return NULL;
     return t->kind == &api_trainer_language ? language_of(t)->corpus.tokenizer : NULL;
 }
 
@@ -548,6 +550,7 @@ static int64_t api_trainer_beginning(const corpus *c, int64_t from, int64_t end)
 }
 
 int64_t propane_trainer_prompt(const propane_trainer *t, int index, int count, int32_t *ids, int64_t room) {
+    if (!t || !ids) return 0;
     const corpus *c = &language_of(t)->corpus;
     int64_t n = 0;
     if (t->kind != &api_trainer_language || !c->tokenizer || index < 0 || index >= count) return 0;

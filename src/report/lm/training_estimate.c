@@ -294,13 +294,16 @@ static propane_status api_training_check_words(const propane_training_estimate_o
 
 propane_status propane_estimate_training(const char *model, const propane_training_estimate_options *options,
                                          propane_form form, char **out, propane_error *err) {
+    if (out) *out = NULL;
+    NEED(err, model, out);
+    NEED_TEXT(err, model);
+    NEED_FORM(err, form, 1 << PROPANE_TEXT | 1 << PROPANE_JSON);
     API_ERROR(err);
     propane_training_estimate_options o = {0};
     model_config config;
     const chip *chips[CHIP_COUNT];
     int chip_count = 0;
     text to = {0};
-    *out = NULL;
     PROPANE_TRY(api_take(&o, sizeof o, options, "propane_training_estimate_options", err));
     if (!o.search) {
         o.plan = o.plan ? o.plan : "six";

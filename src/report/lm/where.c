@@ -218,6 +218,10 @@ static propane_status where_take(const propane_where_options *o, where_question 
 
 propane_status propane_where(const char *model, const propane_where_options *options, propane_form form, char **out,
                              propane_error *err) {
+    if (out) *out = NULL;
+    NEED(err, model, out);
+    NEED_TEXT(err, model);
+    NEED_FORM(err, form, 1 << PROPANE_TEXT | 1 << PROPANE_JSON | 1 << PROPANE_MARKDOWN);
     API_ERROR(err);
     propane_where_options o = {0};
     where_question q = {.model = model};
@@ -226,10 +230,7 @@ propane_status propane_where(const char *model, const propane_where_options *opt
     const chip *chips[CHIP_COUNT];
     int count = 0;
     text to = {0};
-    *out = NULL;
     PROPANE_TRY(api_take(&o, sizeof o, options, "propane_where_options", err));
-    if (form != PROPANE_TEXT && form != PROPANE_JSON && form != PROPANE_MARKDOWN)
-        return propane_fail(err, PROPANE_ERR_INVALID, "a comparison of units is text, JSON or Markdown");
     PROPANE_TRY(where_take(&o, &q, &lora, err));
     PROPANE_TRY(chip_find_list(o.target ? o.target : "m4", chips, &count, err));
     PROPANE_TRY(api_plan_config(model, &config, err));

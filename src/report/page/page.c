@@ -8,6 +8,7 @@
 
 #include "core/base/memory.h"
 #include "core/base/sha256.h"
+#include "core/base/words.h"
 #include "core/run/public.h"
 #include "report/page/page_parts.h"
 #include "report/show.h"
@@ -59,12 +60,12 @@ static void api_page_write(const char *json, text *out) {
 static json_t *api_page_real(double x) { return isfinite(x) ? json_real(x) : json_string("nan"); }
 
 static propane_status api_page_put_values(const page *p, const char *function, propane_error *err) {
-    const char *at = (const char *)p->options->values;
+    const char *first = (const char *)p->options->values;
     for (int i = 0; i < p->options->value_count; i++) {
         propane_page_value v = {0};
-        PROPANE_TRY(api_take(&v, sizeof v, at, "propane_page_value", err));
-        at += ((const propane_page_value *)at)->size;
-        json_t *node = v.name ? page_graph_find(p, function, v.name) : NULL;
+        PROPANE_TRY(api_take(&v, sizeof v, first + (size_t)i * p->options->values->size, "propane_page_value", err));
+        if (!v.name) return propane_fail(err, PROPANE_ERR_INVALID, "propane_page_options: values[%d] has no name", i);
+        json_t *node = page_graph_find(p, function, v.name);
         if (!node) continue;
         if (v.us >= 0) json_put(node, "us", json_real(v.us));
         if (!v.compared) continue;
@@ -88,6 +89,9 @@ static const char *api_page_base(const char *path) {
 static propane_status api_page_fill(page *p, propane_error *err) {
     const propane_page_options *o = p->options;
     const char *function = o->function ? o->function : propane_module_default_function(p->m);
+    if (o->colour && !words_have("kind|verdict|cost|time|error", '|', o->colour))
+        return propane_fail(err, PROPANE_ERR_INVALID, "colour '%.40s' is not one of kind, verdict, cost, time, error",
+                            o->colour);
     const mil_function *f = function ? mil_module_function(p->m, function, err) : p->m->functions;
     if (!f) return err->status;
     json_put(p->root, "title", page_words(o->title ? o->title : api_page_base(p->m->source)));
@@ -106,12 +110,14 @@ static propane_status api_page_fill(page *p, propane_error *err) {
 
 propane_status propane_module_page(const propane_module *module, const propane_page_options *options, char **out,
                                    size_t *length, propane_error *err) {
+    if (out) *out = NULL;
+    NEED(err, module, out);
     API_ERROR(err);
     propane_page_options o = {0};
     text html = {0};
     char *json = NULL;
-    *out = NULL;
     PROPANE_TRY(api_take(&o, sizeof o, options, "propane_page_options", err));
+    PROPANE_TRY(need_list(err, "propane_page_options", "values", "value_count", o.values, o.value_count));
     const propane_check_options check = {.size = sizeof check, .target = o.target, .os = o.os, .path = o.path};
     PROPANE_TRY(propane_check_options_test(&check, err));
     page p = {.m = module, .options = &o, .arena = arena_create(), .root = json_object()};

@@ -13,9 +13,9 @@
 #include "train/trainer/public_trainer.h"
 
 propane_status propane_options_create(propane_training kind, propane_options **out, propane_error *err) {
-    *out = NULL;
-    if (kind != PROPANE_TRAIN_LANGUAGE && kind != PROPANE_TRAIN_PROGRAM)
-        return propane_fail(err, PROPANE_ERR_INVALID, "there is no kind %d of training", (int)kind);
+    if (out) *out = NULL;
+    NEED(err, out);
+    NEED_WORD(err, kind, PROPANE_TRAIN_PROGRAM);
     propane_options *o = mem_alloc(sizeof *o);
     if (o) o->arena = arena_create();
     if (!o || !o->arena) {
@@ -33,9 +33,12 @@ void propane_options_free(propane_options *options) {
     mem_free(options);
 }
 
-void propane_options_set_ranks(propane_options *options, propane_ranks *ranks) { options->o.mpi = ranks; }
+void propane_options_set_ranks(propane_options *options, propane_ranks *ranks) {
+    if (options) options->o.mpi = ranks;
+}
 
 propane_status propane_options_set_device(propane_options *options, propane_device *device, propane_error *err) {
+    NEED(err, options);
     if (device) PROPANE_TRY(propane_options_set(options, "device", propane_device_describe(device)->uri, err));
     options->o.shared = device;
     return PROPANE_OK;
@@ -74,10 +77,11 @@ static const train_option *api_options_row(const train_options *o, const char *n
 }
 
 propane_status propane_options_set(propane_options *options, const char *name, const char *value, propane_error *err) {
+    NEED(err, options, name, value);
+    NEED_TEXT(err, name);
     const train_option *row = api_options_row(&options->o, name);
     const char *before =
         row && row->type == TRAIN_LIST ? *(const char *const *)train_option_at(row, &options->o) : NULL;
-    if (!value) return propane_fail(err, PROPANE_ERR_INVALID, "%.60s: there is no value", name);
     if (row && row->type == TRAIN_LIST && strchr(value, ';'))
         return propane_fail(err, PROPANE_ERR_INVALID, "%s: '%.100s': set each value by itself", name, value);
     const int index = row ? (int)(row - train_option_rows) : 0;
@@ -110,15 +114,22 @@ static propane_status api_options_get(const train_options *o, const char *name, 
 }
 
 propane_status propane_options_get(const propane_options *options, const char *name, char **out, propane_error *err) {
+    if (out) *out = NULL;
+    NEED(err, options, name, out);
+    NEED_TEXT(err, name);
     return api_options_get(&options->o, name, out, err);
 }
 
 propane_status propane_trainer_option(const propane_trainer *trainer, const char *name, char **out,
                                       propane_error *err) {
+    if (out) *out = NULL;
+    NEED(err, trainer, name, out);
+    NEED_TEXT(err, name);
     return api_options_get(train_run_options(trainer->run), name, out, err);
 }
 
 bool propane_options_describe(const propane_options *options, int index, propane_option_info *out) {
+    if (!options || !out) return false;
     static const char *const types[] = {[TRAIN_INT] = "int",   [TRAIN_REAL] = "real",     [TRAIN_BOOL] = "bool",
                                         [TRAIN_TEXT] = "text", [TRAIN_CHOICE] = "choice", [TRAIN_LIST] = "list"};
     static const char *const groups[] = {
@@ -198,8 +209,10 @@ static propane_status api_options_put_all(propane_options *o, const json_t *obje
 
 propane_status propane_options_parse(propane_options *options, const char *json, size_t length, const char *source,
                                      propane_error *err) {
+    NEED(err, options, json);
     API_ERROR(err);
     json_t *object = NULL;
+    if (!source) source = "the options";
     PROPANE_TRY(json_parse(json, length, source, &object, err));
     propane_status status = api_options_put_all(options, object, source, err);
     json_decref(object);
@@ -207,6 +220,8 @@ propane_status propane_options_parse(propane_options *options, const char *json,
 }
 
 propane_status propane_options_load(propane_options *options, const char *path, propane_error *err) {
+    NEED(err, options, path);
+    NEED_TEXT(err, path);
     API_ERROR(err);
     json_t *object = NULL;
     PROPANE_TRY(json_read(path, 1 << 20, &object, err));
@@ -218,6 +233,7 @@ propane_status propane_options_load(propane_options *options, const char *path, 
 /* ---- a run that goes on ------------------------------------------------------------------------------------------------------ */
 
 propane_status propane_options_recall(propane_options *options, propane_error *err) {
+    NEED(err, options);
     train_options *o = &options->o, recalled = *o;
     if (!o->resume || !o->run_dir || !run_holds(o->run_dir, TRAIN_CHECKPOINT)) return PROPANE_OK;
     char *path = run_path(o->run_dir, TRAIN_CHECKPOINT);
@@ -245,5 +261,6 @@ propane_status api_options_check(const train_options *o, bool data_in_memory, pr
 }
 
 propane_status propane_options_check(const propane_options *options, propane_error *err) {
+    NEED(err, options);
     return api_options_check(&options->o, false, err);
 }

@@ -10,6 +10,7 @@
 #include "ane/chip/cost_model.h"
 #include "core/base/memory.h"
 #include "core/base/pool.h"
+#include "core/base/sized.h"
 #include "core/files/safetensors.h"
 #include "core/run/public.h"
 #include "cpu/blas.h"
@@ -30,8 +31,10 @@ static propane_status api_trainer_threads(const train_options *o, propane_error 
 static propane_status api_trainer_take_data(const propane_data *given, const train_options *o, propane_data *out,
                                             bool *in_memory, propane_error *err) {
     PROPANE_TRY(api_take(out, sizeof *out, given, "propane_data", err));
-    if (out->array_count < 0 || out->validation_count < 0 || out->id_count < 0)
-        return propane_fail(err, PROPANE_ERR_INVALID, "propane_data: a count is negative");
+    PROPANE_TRY(need_list(err, "propane_data", "ids", "id_count", out->ids, out->id_count));
+    PROPANE_TRY(need_list(err, "propane_data", "arrays", "array_count", out->arrays, out->array_count));
+    PROPANE_TRY(
+        need_list(err, "propane_data", "validation", "validation_count", out->validation, out->validation_count));
     const bool language = out->text || out->ids, samples = out->arrays && out->array_count;
     if (o->kind == TRAIN_LANGUAGE ? samples : language)
         return propane_fail(err, PROPANE_ERR_INVALID,
@@ -76,8 +79,9 @@ static propane_status api_trainer_open(propane_trainer *t, const propane_options
 
 propane_status propane_trainer_create(const propane_options *options, const propane_data *data, propane_trainer **out,
                                       propane_error *err) {
+    if (out) *out = NULL;
+    NEED(err, options, out);
     API_ERROR(err);
-    *out = NULL;
     propane_trainer *t = mem_alloc(sizeof *t);
     if (!t) return propane_fail_memory(err, sizeof *t);
     t->kind = api_trainer_kinds[options->o.kind];
@@ -106,8 +110,12 @@ void propane_trainer_free(propane_trainer *t) {
 
 /* ---- running ----------------------------------------------------------------------------------------------------------------- */
 
-void propane_trainer_cancel(propane_trainer *trainer) { atomic_store(&trainer->cancel, true); }
-void propane_trainer_ask_save(propane_trainer *trainer) { atomic_store(&trainer->save, true); }
+void propane_trainer_cancel(propane_trainer *trainer) {
+    if (trainer) atomic_store(&trainer->cancel, true);
+}
+void propane_trainer_ask_save(propane_trainer *trainer) {
+    if (trainer) atomic_store(&trainer->save, true);
+}
 
 static propane_step api_trainer_step_of(const propane_trainer *t, const train_report *r) {
     propane_step step = {.size = sizeof step,
@@ -181,6 +189,7 @@ propane_status api_trainer_end(propane_trainer *t, propane_status status) {
 }
 
 propane_status propane_trainer_run(propane_trainer *t, const propane_trainer_callbacks *callbacks, propane_error *err) {
+    NEED_AS(err, "trainer", t);
     return propane_trainer_advance(t, 0, callbacks, err);
 }
 
@@ -199,6 +208,7 @@ static propane_status api_trainer_advance(propane_trainer *t, int64_t steps, con
 
 propane_status propane_trainer_advance(propane_trainer *t, int64_t steps, const propane_trainer_callbacks *callbacks,
                                        propane_error *err) {
+    NEED_AS(err, "trainer", t);
     API_ERROR(err);
     PROPANE_TRY(api_trainer_begin(t, err));
     return api_trainer_end(t, api_trainer_advance(t, steps, callbacks, err));
@@ -223,12 +233,14 @@ static propane_status api_trainer_one_step(propane_trainer *t, train_report *r, 
 }
 
 propane_status propane_trainer_step(propane_trainer *t, propane_step *out, propane_error *err) {
+    NEED_AS(err, "trainer", t);
     API_ERROR(err);
     train_report r;
+    PROPANE_TRY(sized_check(out, "propane_step", err));
     PROPANE_TRY(api_trainer_begin(t, err));
     PROPANE_TRY(api_trainer_end(t, api_trainer_one_step(t, &r, err)));
     const propane_step mine = api_trainer_step_of(t, &r);
-    if (out) (void)api_give(out, &mine, sizeof mine);
+    (void)api_give(out, &mine, sizeof mine);
     return PROPANE_OK;
 }
 
@@ -238,24 +250,32 @@ static propane_status api_trainer_evaluate(propane_trainer *t, train_evaluation 
 }
 
 propane_status propane_trainer_evaluate(propane_trainer *t, propane_evaluation *out, propane_error *err) {
+    NEED_AS(err, "trainer", t);
     API_ERROR(err);
     train_evaluation e;
+    PROPANE_TRY(sized_check(out, "propane_evaluation", err));
     PROPANE_TRY(api_trainer_begin(t, err));
     PROPANE_TRY(api_trainer_end(t, api_trainer_evaluate(t, &e, err)));
     const propane_evaluation mine = api_trainer_evaluation_of(&e);
-    if (out) (void)api_give(out, &mine, sizeof mine);
+    (void)api_give(out, &mine, sizeof mine);
     return PROPANE_OK;
 }
 
+static propane_status api_trainer_save(propane_trainer *t, propane_error *err) {
+    if (train_run_options(t->run)->run_dir) return train_run_save(t->run, err);
+    return propane_fail(err, PROPANE_ERR_INVALID, "there is no run folder to save to; set the option 'run'");
+}
+
 propane_status propane_trainer_save(propane_trainer *t, propane_error *err) {
+    NEED_AS(err, "trainer", t);
     API_ERROR(err);
-    if (!train_run_options(t->run)->run_dir)
-        return propane_fail(err, PROPANE_ERR_INVALID, "there is no run folder to save to; set the option 'run'");
     PROPANE_TRY(api_trainer_begin(t, err));
-    return api_trainer_end(t, train_run_save(t->run, err));
+    return api_trainer_end(t, api_trainer_save(t, err));
 }
 
 propane_status propane_trainer_write(propane_trainer *t, const char *path, propane_error *err) {
+    NEED_AS(err, "trainer, path", t, path);
+    NEED_TEXT(err, path);
     API_ERROR(err);
     PROPANE_TRY(api_trainer_begin(t, err));
     return api_trainer_end(t, t->kind->write(t, path, err));
@@ -264,6 +284,7 @@ propane_status propane_trainer_write(propane_trainer *t, const char *path, propa
 /* ---- what it reports ---------------------------------------------------------------------------------------------------------- */
 
 bool propane_trainer_describe(const propane_trainer *t, propane_trainer_info *out) {
+    if (!t || !out) return false;
     propane_trainer_info mine = {.unit = t->kind->unit,
                                  .step = train_run_steps_done(t->run),
                                  .steps = train_run_options(t->run)->steps,
@@ -277,9 +298,10 @@ bool propane_trainer_describe(const propane_trainer *t, propane_trainer_info *ou
 }
 
 propane_status propane_trainer_facts(const propane_trainer *t, char **out, propane_error *err) {
+    if (out) *out = NULL;
+    NEED_AS(err, "trainer, out", t, out);
     const train_options *o = train_run_options(t->run);
     json_t *facts = json_object(), *log = json_object(), *options = json_object();
-    *out = NULL;
     for (int i = 0; i < TRAIN_OPTIONS; i++) {
         const train_option *row = &train_option_rows[i];
         if (!row->use[o->kind].help) continue;
@@ -299,10 +321,12 @@ propane_status propane_trainer_facts(const propane_trainer *t, char **out, propa
 }
 
 int propane_trainer_profile_count(const propane_trainer *t) {
+    if (!t) return 0;
     return train_run_options(t->run)->profile ? t->kind->profile_count(t) : 0;
 }
 
 bool propane_trainer_profile_get(const propane_trainer *t, int index, propane_profile_row *out) {
+    if (!t || !out) return false;
     propane_profile_row row = {.engine_ns = -1};
     if (index < 0 || index >= propane_trainer_profile_count(t)) return false;
     t->kind->profile_row(t, index, &row);
@@ -312,11 +336,14 @@ bool propane_trainer_profile_get(const propane_trainer *t, int index, propane_pr
 /* ---- several processes --------------------------------------------------------------------------------------------------------- */
 
 propane_status propane_ranks_open(propane_ranks **out, propane_error *err) {
-    *out = NULL;
+    if (out) *out = NULL;
+    NEED(err, out);
     return mpi_started() ? mpi_open(out, err) : PROPANE_OK;
 }
 
 int propane_ranks_rank(const propane_ranks *ranks) { return mpi_rank(ranks); }
-int propane_ranks_count(const propane_ranks *ranks) { return mpi_size(ranks); }
-void propane_ranks_abort(propane_ranks *ranks, int code) { mpi_abort(ranks, code); }
+int propane_ranks_count(const propane_ranks *ranks) { return ranks ? mpi_size(ranks) : 1; }
+void propane_ranks_abort(propane_ranks *ranks, int code) {
+    if (ranks) mpi_abort(ranks, code);
+}
 void propane_ranks_close(propane_ranks *ranks) { mpi_close(ranks); }

@@ -15,6 +15,7 @@ static propane_status api_weights_usable(const propane_trainer *t, propane_error
 }
 
 bool propane_trainer_learnt(const propane_trainer *t, int index, propane_learnt *out) {
+    if (!t || !out) return false;
     train_learnt l;
     if (!train_run_learnt(t->run, index, &l)) return false;
     propane_learnt mine = {.size = sizeof mine, .name = l.name, .rank = l.rank, .count = l.count};
@@ -24,6 +25,8 @@ bool propane_trainer_learnt(const propane_trainer *t, int index, propane_learnt 
 
 propane_status propane_trainer_get(const propane_trainer *t, int index, float *values, int64_t count,
                                    propane_error *err) {
+    NEED_AS(err, "trainer", t);
+    NEED_LIST(err, values, count);
     API_ERROR(err);
     train_learnt l;
     PROPANE_TRY(api_weights_usable(t, err));
@@ -82,8 +85,6 @@ static propane_status api_weights_set(propane_trainer *t, const propane_tensor *
     const train_options *o = train_run_options(t->run);
     train_learnt own;
     PROPANE_TRY(api_weights_usable(t, err));
-    if (count < 0 || (count && !tensors))
-        return propane_fail(err, PROPANE_ERR_INVALID, "%d tensors are given, and no list", count);
     if (o->mpi && mpi_size(o->mpi) > 1)
         return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "weights of one of several ranks cannot be replaced");
     for (int i = 0; i < count; i++) PROPANE_TRY(api_weights_check(t, &tensors[i], err));
@@ -95,6 +96,8 @@ static propane_status api_weights_set(propane_trainer *t, const propane_tensor *
 }
 
 propane_status propane_trainer_set(propane_trainer *t, const propane_tensor *tensors, int count, propane_error *err) {
+    NEED_AS(err, "trainer", t);
+    NEED_LIST(err, tensors, count);
     API_ERROR(err);
     PROPANE_TRY(api_trainer_begin(t, err));
     return api_trainer_end(t, api_weights_set(t, tensors, count, err));
