@@ -145,6 +145,46 @@ TEST(steps_of_builders) {
     refuse_build("another function", build_foreign);
 }
 
+/* Inputs and states are counted apart, wherever they stand; opened states are inputs. */
+static void expect_features(const propane_module *m, propane_role role, const char *names) {
+    const int count = (int)strlen(names);
+    propane_feature f = {.size = sizeof f};
+    EXPECT(propane_module_feature_count(m, NULL, role) == count);
+    for (int i = 0; i < count; i++) {
+        EXPECT_OK(propane_module_feature(m, NULL, role, i, &f, &err));
+        EXPECT_MSG(f.name[0] == names[i] && !f.name[1], "%d is '%s', not '%c'", i, f.name, names[i]);
+    }
+    EXPECT_FAIL(propane_module_feature(m, NULL, role, count, &f, &err), PROPANE_ERR_NOT_FOUND, "there is no number");
+    EXPECT_FAIL(propane_module_feature(m, NULL, role, -1, &f, &err), PROPANE_ERR_NOT_FOUND, "there is no number");
+}
+
+TEST(inputs_among_states) {
+    static const char kinds[] = "sxxsssxsxx"; /* s: a state */
+    char program[4000], states[11] = "", inputs[11] = "", all[11] = "";
+    int used = snprintf(program, sizeof program, "program(1.3)\n{\nfunc main<ios18>(");
+    for (int i = 0; kinds[i]; i++) {
+        const bool state = kinds[i] == 's';
+        const char name[2] = {(char)('a' + i), 0};
+        used += snprintf(program + used, sizeof program - (size_t)used, "%s%stensor<fp16, [4]>%s %s", i ? ", " : "",
+                         state ? "state<" : "", state ? ">" : "", name);
+        strcat(state ? states : inputs, name);
+        strcat(all, name);
+    }
+    snprintf(program + used, sizeof program - (size_t)used,
+             ") {\ntensor<fp16, [4]> y = relu(x = b)[name = string(\"y\")];\n} -> (y);\n}\n");
+    propane_module *m = parse(program), *copy = NULL;
+    EXPECT_OK(propane_module_copy(m, &copy, &err));
+    expect_features(copy, PROPANE_INPUT, inputs);
+    expect_features(copy, PROPANE_STATE, states);
+    expect_features(copy, PROPANE_OUTPUT, "y");
+    EXPECT_OK(propane_module_open_states(copy, NULL, &err));
+    expect_features(copy, PROPANE_INPUT, all);
+    expect_features(copy, PROPANE_STATE, "");
+    expect_features(m, PROPANE_STATE, states);
+    propane_module_free(copy);
+    propane_module_free(m);
+}
+
 /* ---- objects of others --------------------------------------------------------------------------------------------------------- */
 
 typedef struct rig {
@@ -329,4 +369,5 @@ TEST(a_trainer_in_two_threads) {
 }
 
 SUITE("api/contents", T(options_of_sessions), T(arrays_of_a_batch), T(options_of_programs), T(steps_of_builders),
-      T(requests_of_two_devices), T(values_and_layouts_of_others), T(data_of_trainers), T(a_trainer_in_two_threads))
+      T(inputs_among_states), T(requests_of_two_devices), T(values_and_layouts_of_others), T(data_of_trainers),
+      T(a_trainer_in_two_threads))

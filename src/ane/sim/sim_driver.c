@@ -171,19 +171,23 @@ static void sim_driver_widen_rows(propane_io *io, int64_t step) {
     io->bytes = (size_t)wide;
 }
 
-static bool sim_driver_comes_before(const propane_io *a, const propane_io *b) { return strcmp(a->name, b->name) < 0; }
+static int sim_driver_compare_inputs(const void *a, const void *b) {
+    return strcmp((*(const propane_io *const *)a)->name, (*(const propane_io *const *)b)->name);
+}
 
 /* order[k]: which input, of those in declared order, the engine takes as parameter k. */
 static propane_status sim_driver_sort_inputs(sim_program *p, const driver_program *out, bool by_position,
                                              propane_error *err) {
+    const size_t count = (size_t)out->input_count;
+    const propane_io **sorted = mem_array(count + 1, sizeof *sorted);
     p->order = ARENA_ARRAY(out->arena, out->input_count + 1, int);
-    if (!p->order) return propane_fail_memory(err, 0);
-    for (int i = 0; i < out->input_count; i++) {
-        int place = 0;
-        for (int j = 0; j < out->input_count; j++) place += sim_driver_comes_before(&out->inputs[j], &out->inputs[i]);
-        p->order[i] = by_position ? place : i;
+    if (p->order && sorted) {
+        for (size_t i = 0; i < count; i++) sorted[i] = &out->inputs[i];
+        if (by_position) qsort(sorted, count, sizeof *sorted, sim_driver_compare_inputs);
+        for (size_t i = 0; i < count; i++) p->order[sorted[i] - out->inputs] = (int)i;
     }
-    return PROPANE_OK;
+    mem_free(sorted);
+    return p->order && sorted ? PROPANE_OK : propane_fail_memory(err, 0);
 }
 
 static propane_status sim_driver_prepare(sim_device *d, const mil_function *f, driver_program *out, sim_program *p,

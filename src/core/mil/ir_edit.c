@@ -229,8 +229,18 @@ static bool ir_edit_list_append(arena *a, mil_value ***list, int *count, mil_val
     return true;
 }
 
+static void ir_edit_place_param(const mil_function *f, mil_value *v, int index) {
+    const mil_value *before = index ? f->params[index - 1] : NULL;
+    v->index = index;
+    v->states_before = before ? before->states_before + (before->type.container == MIL_STATE) : 0;
+}
+
+void mil_params_placed(mil_function *f) {
+    for (int i = 0; i < f->param_count; i++) ir_edit_place_param(f, f->params[i], i);
+}
+
 bool mil_make_param(mil_function *f, mil_value *v) {
-    v->index = f->param_count;
+    ir_edit_place_param(f, v, f->param_count);
     return ir_edit_list_append(f->module->arena, &f->params, &f->param_count, v);
 }
 

@@ -30,6 +30,8 @@ bool mil_make_settle(mil_op *op);
 /* Enters the name, which must be free; NULL: an inline literal. `name` is not copied. */
 mil_value *mil_make_value(mil_function *f, const char *name, const mil_type *type);
 bool mil_make_param(mil_function *f, mil_value *v);
+/* After parameters have changed places, or their types have begun or ceased to be states. */
+void mil_params_placed(mil_function *f);
 bool mil_make_result(mil_function *f, mil_value *v);
 /* Not yet in the function; operands empty. */
 mil_op *mil_make_op(mil_function *f, const mil_op_info *info);

@@ -104,6 +104,7 @@ struct propane_value {
     int id;                    /* dense, unique in the function: for side tables */
     const mil_const *constant; /* what it holds, if it is known at compile time */
     bool is_inline;            /* written as a literal inside an argument list, not as a const statement */
+    int states_before;         /* of a parameter: how many of those before it are states */
     mil_value *outer;          /* in a block: the value outside that it stands for; NULL: its own */
     mil_function *home;        /* the function or block that it belongs to */
     mil_value *replaced_by;    /* in a pass: what took its place when its operation was removed; NULL: nothing did */

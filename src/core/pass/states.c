@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/base/memory.h"
+#include "core/mil/ir_edit.h"
 #include "core/pass/pass.h"
 
 typedef struct states {
@@ -63,6 +64,7 @@ static propane_status states_turn(states *s) {
         was_state[i] = f->params[i]->type.container == MIL_STATE;
         f->params[i]->type.container = MIL_TENSOR;
     }
+    mil_params_placed(f);
     mil_build_resume(&b, f);
     for (int i = 0; i < f->result_count; i++) {
         mil_value *v = mil_replaced(f->results[i]);

@@ -27,17 +27,23 @@ const char *propane_module_default_function(const propane_module *module) {
 
 /* The index-th value in that role, or with index -1 how many there are. */
 static const mil_value *api_feature_value(const mil_function *f, propane_role role, int index, int *count) {
-    const mil_value *found = NULL;
-    *count = 0;
     if (role == PROPANE_OUTPUT) {
         *count = f->result_count;
         return index >= 0 && index < *count ? f->results[index] : NULL;
     }
-    for (int i = 0; i < f->param_count; i++) {
-        if ((f->params[i]->type.container == MIL_STATE) != (role == PROPANE_STATE)) continue;
-        if ((*count)++ == index) found = f->params[i];
+    const mil_value *last = f->param_count ? f->params[f->param_count - 1] : NULL;
+    const int states = last ? last->states_before + (last->type.container == MIL_STATE) : 0;
+    *count = role == PROPANE_STATE ? states : f->param_count - states;
+    if (index < 0 || index >= *count) return NULL;
+    int from = 0, to = f->param_count - 1; /* the last parameter with `index` of its role before it */
+    while (from < to) {
+        const int middle = from + (to - from + 1) / 2, before = f->params[middle]->states_before;
+        if ((role == PROPANE_STATE ? before : middle - before) <= index)
+            from = middle;
+        else
+            to = middle - 1;
     }
-    return found;
+    return f->params[from];
 }
 
 int propane_module_feature_count(const propane_module *module, const char *function, propane_role role) {
@@ -71,12 +77,12 @@ static void api_feature_allowed(const mil_feature *seen, propane_feature *out) {
 }
 
 static const mil_feature *api_feature_seen(const propane_module *m, const char *function, propane_role role,
-                                           const char *name) {
+                                           const char *name, int near) {
     const mil_interface *i = mil_interface_of(m, function);
     if (!i) return NULL;
-    if (role == PROPANE_OUTPUT) return mil_feature_find(i->outputs, i->output_count, name);
-    if (role == PROPANE_STATE) return mil_feature_find(i->states, i->state_count, name);
-    return mil_feature_find(i->inputs, i->input_count, name);
+    if (role == PROPANE_OUTPUT) return mil_feature_find(i->outputs, i->output_count, name, &near);
+    if (role == PROPANE_STATE) return mil_feature_find(i->states, i->state_count, name, &near);
+    return mil_feature_find(i->inputs, i->input_count, name, &near);
 }
 
 propane_status propane_module_feature(const propane_module *module, const char *function, propane_role role, int index,
@@ -96,7 +102,7 @@ propane_status propane_module_feature(const propane_module *module, const char *
                             : role == PROPANE_OUTPUT ? "outputs"
                                                      : "states",
                             index);
-    const mil_feature *seen = api_feature_seen(module, f->name, role, v->name);
+    const mil_feature *seen = api_feature_seen(module, f->name, role, v->name, index);
     const bool bare = v->type.container == MIL_TENSOR || v->type.container == MIL_STATE;
     propane_feature mine = {.name = v->name,
                             .kind = api_feature_kind(v, seen),
@@ -126,7 +132,7 @@ propane_status propane_module_shape(const propane_module *module, const char *fu
     API_ERROR(err);
     const mil_function *f = mil_module_function(module, function, err);
     if (!f) return err->status;
-    const mil_feature *seen = api_feature_seen(module, f->name, PROPANE_INPUT, input);
+    const mil_feature *seen = api_feature_seen(module, f->name, PROPANE_INPUT, input, 0);
     if (!seen || index < 0 || index >= seen->shape_count)
         return propane_fail(err, PROPANE_ERR_NOT_FOUND, "input '%.60s' has %d enumerated shapes; there is no number %d",
                             input, seen ? seen->shape_count : 0, index);

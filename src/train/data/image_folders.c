@@ -199,7 +199,7 @@ static propane_status folders_take_input(image_folders *t, const image_folders_o
                             "folders are for one class an image: give arrays",
                             m->module->source);
     const mil_feature *seen =
-        m->seen ? mil_feature_find(m->seen->inputs, m->seen->input_count, f->params[0]->name) : NULL;
+        m->seen ? mil_feature_find(m->seen->inputs, m->seen->input_count, f->params[0]->name, NULL) : NULL;
     const bool image = seen && seen->kind == MIL_FEATURE_IMAGE;
     t->channels = (int)type->dim[1];
     t->resize = o->resize;

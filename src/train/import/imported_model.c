@@ -215,8 +215,8 @@ static bool imported_scales_image(const mil_op *op, const bool *image) {
 /* By value id: constants that an op computes with. `image`: room for one flag a value. */
 static void imported_find_used(const imported_model *m, bool *used, bool *image) {
     const mil_function *f = m->base;
-    for (int i = 0; m->seen && i < f->param_count; i++) {
-        const mil_feature *seen = mil_feature_find(m->seen->inputs, m->seen->input_count, f->params[i]->name);
+    for (int i = 0, near = 0; m->seen && i < f->param_count; i++) {
+        const mil_feature *seen = mil_feature_find(m->seen->inputs, m->seen->input_count, f->params[i]->name, &near);
         image[f->params[i]->id] = seen && seen->kind == MIL_FEATURE_IMAGE;
     }
     for (const mil_op *op = f->first; op; op = op->next) {

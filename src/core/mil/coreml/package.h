@@ -64,7 +64,8 @@ struct mil_package {
 
 /* The interface of a function, NULL: none is described. */
 const mil_interface *mil_interface_of(const mil_module *m, const char *function);
-const mil_feature *mil_feature_find(const mil_feature *features, int count, const char *name); /* NULL: none */
+/* NULL: none. *near (near may be NULL): where to look first; then the one after it, for a loop over values in order. */
+const mil_feature *mil_feature_find(const mil_feature *features, int count, const char *name, int *near);
 
 /* The shape to take for an input that leaves some of its dimensions open. Of several choices of one name the last
  * counts. */

@@ -190,6 +190,7 @@ static bool package_compiled_order(mil_module *m, mil_function *f, const json_t 
     if (!package_compiled_sort(m, json_object_get(o, "inputSchema"), inputs, count, seen->inputs)) return false;
     for (int i = 0, from = 0; i < f->param_count; i++)
         if (f->params[i]->type.container != MIL_STATE) f->params[i] = inputs[from++];
+    mil_params_placed(f);
     return package_compiled_sort(m, json_object_get(o, "outputSchema"), f->results, f->result_count, seen->outputs);
 }
 

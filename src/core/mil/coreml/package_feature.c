@@ -11,8 +11,12 @@ const mil_interface *mil_interface_of(const mil_module *m, const char *function)
     return NULL;
 }
 
-const mil_feature *mil_feature_find(const mil_feature *features, int count, const char *name) {
-    for (int i = 0; i < count; i++)
-        if (strcmp(features[i].name, name) == 0) return &features[i];
+const mil_feature *mil_feature_find(const mil_feature *features, int count, const char *name, int *near) {
+    int at = near && *near >= 0 && *near < count ? *near : 0;
+    for (int i = 0; i < count; i++, at = at + 1 < count ? at + 1 : 0) {
+        if (strcmp(features[at].name, name) != 0) continue;
+        if (near) *near = at + 1;
+        return &features[at];
+    }
     return NULL;
 }

@@ -512,12 +512,15 @@ static mil_opset program_wire_opset_of(const char *name) {
 }
 
 static propane_status program_wire_read_params(reader *r, const Coreml__Function *from, const mil_interface *seen) {
+    int input = 0, state = 0;
     for (size_t i = 0; i < from->n_inputs; i++) {
         mil_value *v = NULL;
         const mil_feature *feature = NULL;
         PROPANE_TRY(program_wire_define(r, from->inputs[i], &v));
-        if (seen) feature = mil_feature_find(seen->inputs, seen->input_count, v->name);
-        if (seen && !feature) feature = mil_feature_find(seen->states, seen->state_count, v->name);
+        if (seen && v->type.container == MIL_STATE)
+            feature = mil_feature_find(seen->states, seen->state_count, v->name, &state);
+        if (seen && !feature) feature = mil_feature_find(seen->inputs, seen->input_count, v->name, &input);
+        if (seen && !feature) feature = mil_feature_find(seen->states, seen->state_count, v->name, &state);
         PROPANE_TRY(mil_open_settle(r->options, r->module->source, v->name, feature, NULL, &v->type, r->err));
         if (!mil_make_param(r->function, v)) return program_wire_no_memory(r);
     }
