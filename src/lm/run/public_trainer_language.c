@@ -550,7 +550,7 @@ static int64_t api_trainer_beginning(const corpus *c, int64_t from, int64_t end)
 }
 
 int64_t propane_trainer_prompt(const propane_trainer *t, int index, int count, int32_t *ids, int64_t room) {
-    if (!t || !ids) return 0;
+    if (!t || !ids || room < 1) return 0;
     const corpus *c = &language_of(t)->corpus;
     int64_t n = 0;
     if (t->kind != &api_trainer_language || !c->tokenizer || index < 0 || index >= count) return 0;
