@@ -25,7 +25,22 @@ typedef struct stored {
     double *value; /* [m, k]: what the bits mean */
 } stored;
 
+/* Random codes and scales: of blocks of 256 every byte is a code or a scale, fp16 numbers may be negative. */
+static stored make_kquant(cpu_weights format, int64_t m, int64_t k, rng *r) {
+    const model_packing packing = (model_packing)(MODEL_KQUANT + (format - CPU_WEIGHTS_KQUANT));
+    int64_t scale_bytes, bytes = model_packing_bytes(packing, m * k, &scale_bytes);
+    stored s = {mem_alloc((size_t)bytes), mem_alloc((size_t)scale_bytes), mem_array((size_t)(m * k), 8)};
+    float *wide = mem_array((size_t)(m * k), 4);
+    for (int64_t i = 0; i < bytes; i++) ((uint8_t *)s.data)[i] = (uint8_t)rng_below(r, 256);
+    for (int64_t i = 0; i < scale_bytes / 2; i++) s.scales[i] = fp16_from_f32((float)(0.002 * rng_normal(r)));
+    model_unpack(packing, s.data, s.scales, 0, m * k, wide);
+    for (int64_t i = 0; i < m * k; i++) s.value[i] = (double)wide[i];
+    mem_free(wide);
+    return s;
+}
+
 static stored make(cpu_weights format, int64_t m, int64_t k, rng *r) {
+    if (format >= CPU_WEIGHTS_KQUANT) return make_kquant(format, m, k, r);
     stored s = {mem_alloc((size_t)(m * k) * 4 + 64), mem_alloc((size_t)(m * k / 32 + 1) * 2),
                 mem_array((size_t)(m * k), 8)};
     for (int64_t b = 0; b < m * k / 32 && format >= CPU_WEIGHTS_INT8; b++)
@@ -119,13 +134,40 @@ static void check_everywhere(cpu_weights format, int64_t m, int64_t k, rng *r) {
 }
 
 TEST(every_form_on_every_instruction_set) {
-    static const int64_t shapes[][2] = {{1, 32}, {3, 64}, {5, 96}, {7, 288}, {33, 1056}, {130, 2048}, {9, 33}, {6, 1}};
+    static const int64_t shapes[][2] = {{1, 32}, {3, 64}, {5, 96},  {7, 288}, {33, 1056}, {130, 2048},
+                                        {9, 33}, {6, 1},  {1, 256}, {3, 768}, {67, 512}};
     rng r;
     rng_init(&r, 5);
     for (int format = 0; format < CPU_WEIGHTS_COUNT; format++)
         for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++)
-            if (format < CPU_WEIGHTS_INT8 || shapes[i][1] % 32 == 0)
+            if (shapes[i][1] % cpu_weights_block((cpu_weights)format) == 0)
                 check_everywhere((cpu_weights)format, shapes[i][0], shapes[i][1], &r);
+}
+
+/* What products of many columns are made of: exactly the numbers of the fp32 reading, from any block on. */
+TEST(rows_of_blocks_of_256_are_the_fp32_reading) {
+    enum { ROWS = 3, K = 768 };
+    rng r;
+    rng_init(&r, 6);
+    for (int format = CPU_WEIGHTS_KQUANT; format < CPU_WEIGHTS_COUNT; format++) {
+        const cpu_weights form = (cpu_weights)format;
+        stored w = make(form, ROWS, K, &r);
+        for (int isa = 0; isa < CPU_ISA_COUNT; isa++)
+            for (int first = 0; cpu_isa_available((cpu_isa)isa) && first < K; first += 32) {
+                float got[ROWS * K];
+                const int count = first % 3 ? 32 : K - first;
+                cpu_kernels_of((cpu_isa)isa)
+                    ->gemv.unpack[format](got, K, w.data, cpu_weights_row_bytes(form, K), w.scales,
+                                          cpu_weights_row_scales(form, K), ROWS, first, count);
+                for (int i = 0; i < ROWS * count; i++) {
+                    const float want = (float)w.value[i / count * K + first + i % count],
+                                have = got[i / count * K + i % count];
+                    EXPECT_MSG(fabsf(want - have) <= 0, "%s, form %d, from %d on, element %d: %g, want %g",
+                               cpu_isa_name((cpu_isa)isa), format, first, i, (double)have, (double)want);
+                }
+            }
+        drop(&w);
+    }
 }
 
 /* The same forms as one side of a product of many columns, which makes rows of them while it packs. */
@@ -196,22 +238,21 @@ static double check_product(cpu_isa isa, cpu_weights format, int64_t m, int64_t 
 }
 
 TEST(products_make_rows_while_they_pack) {
-    static const int64_t shapes[][3] = {{16, 32, 9},    {1, 64, 20},  {33, 96, 70}, {20, 1056, 17},
-                                        {34, 2080, 70}, {70, 33, 12}, {6, 2, 9}};
-    static const cpu_weights formats[] = {CPU_WEIGHTS_BF16, CPU_WEIGHTS_INT8, CPU_WEIGHTS_INT4};
+    static const int64_t shapes[][3] = {{16, 32, 9},  {1, 64, 20}, {33, 96, 70},  {20, 1056, 17}, {34, 2080, 70},
+                                        {70, 33, 12}, {6, 2, 9},   {33, 512, 20}, {5, 1280, 70}};
     rng r;
     rng_init(&r, 8);
     for (int isa = 0; isa < CPU_ISA_COUNT; isa++) {
         if (!cpu_isa_available((cpu_isa)isa)) continue;
-        for (size_t f = 0; f < 3; f++)
+        for (int f = CPU_WEIGHTS_BF16; f < CPU_WEIGHTS_COUNT; f++)
             for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++)
                 for (int turned = 0; turned < 2; turned++) {
                     const int64_t *s = shapes[i];
-                    if (formats[f] >= CPU_WEIGHTS_INT8 && s[1] % 32) continue;
-                    double e = check_product((cpu_isa)isa, formats[f], s[0], s[1], s[2], turned, &r);
+                    if (s[1] % cpu_weights_block((cpu_weights)f)) continue;
+                    double e = check_product((cpu_isa)isa, (cpu_weights)f, s[0], s[1], s[2], turned, &r);
                     /* seen: 2e-7 */
-                    EXPECT_MSG(e < 2e-6, "%s, form %d, [%lld, %lld] x %lld: error %g", cpu_isa_name((cpu_isa)isa),
-                               formats[f], (long long)s[0], (long long)s[1], (long long)s[2], e);
+                    EXPECT_MSG(e < 2e-6, "%s, form %d, [%lld, %lld] x %lld: error %g", cpu_isa_name((cpu_isa)isa), f,
+                               (long long)s[0], (long long)s[1], (long long)s[2], e);
                 }
     }
 }
@@ -279,13 +320,14 @@ static void check_program(model_packing packing, mil_dtype dtype, int64_t m, int
 }
 
 TEST(plans_read_what_is_stored) {
-    static const model_packing packings[] = {MODEL_UNPACKED, MODEL_FP16, MODEL_BF16, MODEL_INT8, MODEL_INT4};
-    for (int i = 0; i < 5; i++)
+    for (int i = 0; i < MODEL_PACKINGS; i++)
         for (int half = 0; half < 2; half++) {
             mil_dtype dtype = half ? MIL_fp16 : MIL_fp32;
-            check_program(packings[i], dtype, 48, 96, 1, 1);
-            check_program(packings[i], dtype, 48, 96, 7, 1);
-            check_program(packings[i], dtype, 48, 96, 20, 0); /* too many columns: a product */
+            const model_packing packing = (model_packing)i;
+            const int64_t k = packing < MODEL_KQUANT ? 96 : 512;
+            check_program(packing, dtype, 48, k, 1, 1);
+            check_program(packing, dtype, 48, k, 7, 1);
+            check_program(packing, dtype, 48, k, 20, 0); /* too many columns: a product */
         }
     check_program(MODEL_INT4, MIL_fp32, 48, 40, 1, 1); /* rows that stay fp16 */
 }
@@ -365,6 +407,6 @@ TEST(packing_keeps_what_it_can) {
     EXPECT(model_packing_for(MODEL_INT4, 40) == MODEL_FP16 && model_packing_for(MODEL_INT8, 64) == MODEL_INT8);
 }
 
-SUITE("cpu/gemv", T(every_form_on_every_instruction_set), T(products_make_rows_while_they_pack),
-      T(plans_read_what_is_stored), T(products_of_the_same_vectors_are_one_step), T(packing_keeps_what_it_can),
-      T(nothing_finite_comes_of_nan_and_infinity))
+SUITE("cpu/gemv", T(every_form_on_every_instruction_set), T(rows_of_blocks_of_256_are_the_fp32_reading),
+      T(products_make_rows_while_they_pack), T(plans_read_what_is_stored), T(products_of_the_same_vectors_are_one_step),
+      T(packing_keeps_what_it_can), T(nothing_finite_comes_of_nan_and_infinity))

@@ -8,6 +8,7 @@
  *   bf16   cast(w)
  *   int8   mul(cast(w [O, K/32, 32]), s [O, K/32, 1])
  *   int4   mul(sub(concat(low, high), 8), s)     f = cast(w [O, K/32, 16]), high = floor(f * 1/16), low = f - high * 16
+ *   blocks of 256: fuse_kquant_weights.h
  * with reshapes behind; s an fp16 input, or its cast.
  */
 #include <math.h>
@@ -15,6 +16,7 @@
 
 #include "cpu/cpu_program.h"
 #include "cpu/fuse/fuse.h"
+#include "cpu/fuse/fuse_kquant_weights.h"
 #include "cpu/gemv/gemv.h"
 #include "cpu/plan/facts.h"
 #include "cpu/plan/table.h"
@@ -110,13 +112,17 @@ static void fuse_quantized_match_quantised(chain *c, const mil_value *v, int64_t
                fuse_quantized_is_stored(c->found.data, MIL_uint8, out, blocks, 16);
 }
 
-static void fuse_quantized_match(chain *c, const mil_value *v, int64_t out, int64_t in) {
-    c->good = true;
+/* What `v` is a reshape of. */
+static const mil_value *fuse_quantized_before_reshapes(chain *c, const mil_value *v) {
     while (v && v->def && !v->constant && cpu_plan_keeps_order(v->def) && c->g->uses[v->id] == 1 &&
            c->count < MOST_OPS) {
         c->ops[c->count++] = v->def;
         v = v->def->operands[0].values[0];
     }
+    return v;
+}
+
+static void fuse_quantized_match(chain *c, const mil_value *v, int64_t out, int64_t in) {
     const mil_op *last = v && v->def && !v->constant ? v->def : NULL;
     if (last && last->info->code == MIL_OP_cast) {
         c->found = (cpu_stored_weights){.data = fuse_quantized_without_cast(c, v), .format = CPU_WEIGHTS_F16};
@@ -153,12 +159,18 @@ static propane_status fuse_quantized_weights_apply(cpu_graph *g, int i, bool *fi
     const mil_op *op = g->ops[i];
     if (!cpu_plan_is_product(op) || !fuse_quantized_is_plain(op)) return PROPANE_OK;
     const mil_value *w = mil_in(op, "x");
-    chain c = {.g = g};
+    chain c = {.g = g, .good = true};
     if (w->constant || !w->def || g->uses[w->id] != 1) return PROPANE_OK;
-    fuse_quantized_match(&c, w, w->type.dim[w->type.rank - 2], w->type.dim[w->type.rank - 1]);
+    const int64_t out = w->type.dim[w->type.rank - 2], in = w->type.dim[w->type.rank - 1];
+    const mil_value *made = fuse_quantized_before_reshapes(&c, w);
+    kquant_match blocks;
+    bool matches = false;
+    PROPANE_TRY(cpu_fuse_match_kquant(g, made, out, in, &matches, &blocks, err));
+    if (!matches) fuse_quantized_match(&c, made, out, in);
     if (!c.good) return PROPANE_OK;
-    g->weights[w->id] = c.found;
+    g->weights[w->id] = matches ? blocks.found : c.found;
     for (int k = 0; k < c.count; k++) cpu_graph_node(g, c.ops[k])->kind = CPU_NODE_ABSORBED;
+    for (int k = 0; matches && k < blocks.count; k++) cpu_graph_node(g, blocks.ops[k])->kind = CPU_NODE_ABSORBED;
     *fired = true;
     return PROPANE_OK;
 }

@@ -32,7 +32,7 @@
 /* Weights of m rows in a form that only gemv reads as it is (gemv_ukernel.h): rows become fp32 while they are
  * packed. */
 typedef struct cpu_stored {
-    cpu_weights format; /* BF16, INT8 or INT4 */
+    cpu_weights format; /* any but F32 and F16 */
     int64_t k;
     const void *data;
     const uint16_t *scales; /* NULL: the format has none */

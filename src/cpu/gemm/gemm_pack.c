@@ -19,10 +19,11 @@ static const void *gemm_pack_piece_of(const gemm_plan *p, bool is_a, const cpu_m
 /* rows[r * STORED_K + i]: element k0 + i of row `row` + r; k0 is a multiple of CPU_GEMM_PIECE. */
 static void gemm_pack_load_stored(const cpu_kernels *kernels, const cpu_stored *s, float *rows, int64_t row,
                                   int64_t count, int64_t k0, int64_t n) {
-    int64_t row_bytes = cpu_weights_row_bytes(s->format, s->k), blocks = s->k / CPU_GEMV_BLOCK;
-    const char *w = (const char *)s->data + row * row_bytes + cpu_weights_row_bytes(s->format, k0);
-    const uint16_t *scales = s->scales ? s->scales + row * blocks + k0 / CPU_GEMV_BLOCK : NULL;
-    kernels->gemv.unpack[s->format](rows, STORED_K, w, row_bytes, scales, blocks, count, n);
+    const int64_t row_bytes = cpu_weights_row_bytes(s->format, s->k),
+                  row_scales = cpu_weights_row_scales(s->format, s->k);
+    const char *w = (const char *)s->data + row * row_bytes;
+    const uint16_t *scales = s->scales ? s->scales + row * row_scales : NULL;
+    kernels->gemv.unpack[s->format](rows, STORED_K, w, row_bytes, scales, row_scales, count, k0, n);
 }
 
 /* gemm_pack_panels, where rows are made while they are packed. */

@@ -22,13 +22,17 @@ static const cpu_int_dot_kernels *gemv_int_dot_of(const cpu_gemv *g) {
     return g->format < CPU_WEIGHTS_INT8 || g->exact || !g->kernels->int_dot.prepare ? NULL : &g->kernels->int_dot;
 }
 
+static size_t gemv_column_bytes(const cpu_gemv *g) {
+    return g->format < CPU_WEIGHTS_KQUANT ? cpu_int_dot_column_bytes(g->k) : cpu_int_dot_block_bytes(g->k);
+}
+
 /* The vectors as fp32; after them, where they become integers, these. */
 static size_t gemv_gathered_bytes(const cpu_gemv *g) {
     return ((size_t)(gemv_step_of(g->k) << gemv_log2_columns(g->n)) * sizeof(float) + ALIGN - 1) / ALIGN * ALIGN;
 }
 
 size_t cpu_gemv_scratch_bytes(const cpu_gemv *g) {
-    size_t whole = gemv_int_dot_of(g) ? cpu_int_dot_column_bytes(g->k) << gemv_log2_columns(g->n) : 0;
+    size_t whole = gemv_int_dot_of(g) ? gemv_column_bytes(g) << gemv_log2_columns(g->n) : 0;
     return gemv_gathered_bytes(g) + whole + ALIGN;
 }
 
@@ -99,14 +103,14 @@ static void gemv_task_rows(void *context, int task, int worker) {
     g += which;
     task -= r->first[which];
     int64_t from = task * r->chunk, to = from + r->chunk < g->m ? from + r->chunk : g->m;
-    int64_t row_bytes = cpu_weights_row_bytes(g->format, g->k), blocks = g->k / CPU_GEMV_BLOCK;
+    int64_t row_bytes = cpu_weights_row_bytes(g->format, g->k), row_scales = cpu_weights_row_scales(g->format, g->k);
     int whole = g->format - CPU_WEIGHTS_INT8;
     (void)worker;
     for (int64_t i = from; i < to;) {
         float y[ROW_STEP * CPU_GEMV_COLUMNS];
         int rows = to - i < ROW_STEP ? (int)(to - i) : ROW_STEP;
         const char *w = (const char *)g->w + i * row_bytes;
-        const uint16_t *scales = g->scales ? g->scales + i * blocks : NULL;
+        const uint16_t *scales = g->scales ? g->scales + i * row_scales : NULL;
         if (r->dots)
             r->dots->tiles[whole][r->log2](y, w, scales, r->whole, g->k, rows);
         else
@@ -138,14 +142,13 @@ void cpu_gemv_run_group(const cpu_gemv *g, int count, void *scratch) {
     int64_t row_bytes = cpu_weights_row_bytes(g->format, g->k), bytes = 0;
     assert(count >= 1 && count <= CPU_GEMV_GROUP);
     assert(g->n >= 1 && g->n <= CPU_GEMV_COLUMNS && (uintptr_t)scratch % ALIGN == 0);
-    assert(!g->scales || g->k % CPU_GEMV_BLOCK == 0);
+    assert(g->k % cpu_weights_block(g->format) == 0);
     r.columns = 1 << r.log2;
     gemv_gather(g, scratch, r.columns);
     if (r.dots) {
         char *whole = (char *)scratch + gemv_gathered_bytes(g);
         for (int j = 0; j < r.columns; j++)
-            r.dots->prepare(whole + (size_t)j * cpu_int_dot_column_bytes(g->k), r.x + j * gemv_step_of(g->k), g->k,
-                            g->format);
+            r.dots->prepare(whole + (size_t)j * gemv_column_bytes(g), r.x + j * gemv_step_of(g->k), g->k, g->format);
         r.whole = whole;
     }
     for (int i = 0; i < count; i++) bytes += g[i].m * row_bytes;

@@ -11,7 +11,7 @@
 
 #include "cpu/simd/kernels.h"
 
-/* C = W X (+ R): W [m, k], X [k, n], n <= CPU_GEMV_COLUMNS. With scales, k is a multiple of CPU_GEMV_BLOCK. */
+/* C = W X (+ R): W [m, k], X [k, n], n <= CPU_GEMV_COLUMNS. k is a multiple of the format's block. */
 typedef struct cpu_gemv {
     const cpu_kernels *kernels;
     int threads; /* at most that many at once; 0: all of the pool */
@@ -20,7 +20,7 @@ typedef struct cpu_gemv {
     int n;
     bool exact;             /* vectors stay fp32, whatever the processor has for integers (int_dot) */
     const void *w;          /* dense rows */
-    const uint16_t *scales; /* [m, k / 32]; NULL: the format has none */
+    const uint16_t *scales; /* [m, cpu_weights_row_scales]; NULL: the format has none */
     cpu_matrix_view x, c;
     const cpu_matrix_view *residual; /* NULL: none */
 } cpu_gemv;

@@ -4,12 +4,29 @@
  */
 #include "cpu/simd/gemv_ukernel.h"
 
+#include "core/base/kquant.h"
+
+static const kquant_form *weights_kquant(cpu_weights format) {
+    return format < CPU_WEIGHTS_KQUANT ? NULL : &kquant_forms[format - CPU_WEIGHTS_KQUANT];
+}
+
+int64_t cpu_weights_block(cpu_weights format) {
+    return format < CPU_WEIGHTS_INT8 ? 1 : format < CPU_WEIGHTS_KQUANT ? CPU_GEMV_BLOCK : KQUANT_BLOCK;
+}
+
+int64_t cpu_weights_row_scales(cpu_weights format, int64_t k) {
+    const kquant_form *f = weights_kquant(format);
+    if (f) return k / KQUANT_BLOCK * kquant_supers(*f);
+    return format < CPU_WEIGHTS_INT8 ? 0 : k / CPU_GEMV_BLOCK;
+}
+
 int64_t cpu_weights_row_bytes(cpu_weights format, int64_t k) {
     switch (format) {
     case CPU_WEIGHTS_F32: return 4 * k;
     case CPU_WEIGHTS_F16:
     case CPU_WEIGHTS_BF16: return 2 * k;
     case CPU_WEIGHTS_INT8: return k;
-    default: return k / 2;
+    case CPU_WEIGHTS_INT4: return k / 2;
+    default: return k / KQUANT_BLOCK * kquant_bytes(*weights_kquant(format));
     }
 }

@@ -6,6 +6,7 @@
  *   INT8             rows of k signed bytes; each 32 share a scale (fp16): w = q * scale
  *   INT4             rows of k / 2 bytes, 16 for each 32 weights: low nibbles are the first 16, high ones the others;
  *                    w = (q - 8) * scale
+ *   Q2_K, ...        blocks of 256 (core/base/kquant.h); their fp16 numbers are the scales
  */
 #ifndef CPU_SIMD_GEMV_UKERNEL_H
 #define CPU_SIMD_GEMV_UKERNEL_H
@@ -19,21 +20,33 @@ typedef enum cpu_weights {
     CPU_WEIGHTS_BF16,
     CPU_WEIGHTS_INT8,
     CPU_WEIGHTS_INT4,
-    CPU_WEIGHTS_COUNT
+#define KQUANT(NAME, name, low, high, sub, minimum, bias) CPU_WEIGHTS_##NAME,
+#include "core/base/kquants.def"
+#undef KQUANT
+    CPU_WEIGHTS_COUNT,
+    CPU_WEIGHTS_KQUANT = CPU_WEIGHTS_INT4 + 1 /* the first form in blocks of 256 */
 } cpu_weights;
 
-enum { CPU_GEMV_COLUMNS = 8, CPU_GEMV_BLOCK = 32, CPU_GEMV_GROUP = 4 };
+enum {
+    CPU_GEMV_COLUMNS = 8,
+    CPU_GEMV_BLOCK = 32,
+    CPU_GEMV_GROUP = 4,
+    CPU_WEIGHTS_BLOCKS = CPU_WEIGHTS_COUNT - CPU_WEIGHTS_INT8 /* forms that have blocks */
+};
 
-/* Bytes of a row of k weights, scales not counted. */
+/* Bytes of a row of k weights, scales not counted; fp16 scales of a row. */
 int64_t cpu_weights_row_bytes(cpu_weights format, int64_t k);
+int64_t cpu_weights_row_scales(cpu_weights format, int64_t k);
+/* Rows have a multiple of so many weights. */
+int64_t cpu_weights_block(cpu_weights format);
 
 /* y[r * columns + j] = row r of w times column j of x, whose columns are `step` apart; r < rows. */
 typedef void (*cpu_gemv_tile)(float *y, const void *w, const uint16_t *scales, const float *x, int64_t step, int64_t k,
                               int rows);
-/* out[r * step + i]: element i of row r as fp32; `w` and `scales` are where the first one's are. `count` is a multiple
- * of CPU_GEMV_BLOCK where there are scales. */
+/* out[r * step + i]: element first + i of row r as fp32; `w` and `scales` are where the first row's are. `first` and `count` are
+ * multiples of CPU_GEMV_BLOCK where there are scales. */
 typedef void (*cpu_gemv_unpack)(float *out, int64_t step, const void *w, int64_t row_bytes, const uint16_t *scales,
-                                int64_t row_scales, int64_t rows, int64_t count);
+                                int64_t row_scales, int64_t rows, int64_t first, int64_t count);
 typedef struct cpu_gemv_kernels {
     cpu_gemv_unpack unpack[CPU_WEIGHTS_COUNT]; /* NULL: F32, F16, which products read as they are */
     cpu_gemv_tile tiles[CPU_WEIGHTS_COUNT][4]; /* [format][log2 of the columns] */
@@ -50,28 +63,37 @@ typedef struct cpu_gemv_kernels {
  * `start` holds -bias times the sums of four neighbouring q, which is where the sums begin: integers, so exact.
  */
 
-/* Steps of 64 weights, in this order of bytes: INT8 as they lie; INT4 first halves of both blocks, then the second
+/* Steps of 64 weights, in this order of bytes: one after the other; INT4 first halves of both blocks, then the second
  * ones. */
 typedef struct cpu_int_dot_step {
     int8_t high[64], low[64];
     int32_t start[16];
 } cpu_int_dot_step;
 
-/* A column: k / 64 steps (rounded up), after all of them a scale for each block. */
+/* What blocks of 256 are multiplied with beside the step's products: for each of a block's bytes of scales and minima the
+ * vector's scale there, or the sum of its numbers there. */
+typedef struct cpu_int_dot_block {
+    float beside[32];
+} cpu_int_dot_block;
+
+/* A column: k / 64 steps (rounded up), after all of them a scale for each block of 32, or a cpu_int_dot_block for each of 256. */
 static inline int64_t cpu_int_dot_steps(int64_t k) { return (k + 63) / 64; }
 static inline size_t cpu_int_dot_column_bytes(int64_t k) { /* a multiple of 64 */
     size_t steps = (size_t)cpu_int_dot_steps(k);
     return steps * sizeof(cpu_int_dot_step) + (2 * steps * sizeof(float) + 63) / 64 * 64;
 }
+static inline size_t cpu_int_dot_block_bytes(int64_t k) { /* the same, of blocks of 256 */
+    return (size_t)(k / 64) * sizeof(cpu_int_dot_step) + (size_t)(k / 256) * sizeof(cpu_int_dot_block);
+}
 
 /* y[r * columns + j] as in cpu_gemv_tile; columns are cpu_int_dot_column_bytes(k) apart. */
 typedef void (*cpu_int_dot_tile)(float *y, const void *w, const uint16_t *scales, const void *x, int64_t k, int rows);
 typedef struct cpu_int_dot_kernels {
-    /* One column of k (a multiple of 32) numbers, 64-byte aligned; `format` INT8 or INT4. NULL: this
-     * machine has no such products. */
+    /* One column of k numbers, a multiple of the form's block, 64-byte aligned. NULL: this machine has no such
+     * products. */
     void (*prepare)(void *out, const float *x, int64_t k, cpu_weights format);
     /* [format - CPU_WEIGHTS_INT8][log2 of the columns] */
-    cpu_int_dot_tile tiles[2][4];
+    cpu_int_dot_tile tiles[CPU_WEIGHTS_BLOCKS][4];
 } cpu_int_dot_kernels;
 
 #endif

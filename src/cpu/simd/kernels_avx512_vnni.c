@@ -18,8 +18,8 @@ enum { BIAS_INT8 = 128, BIAS_INT4 = 8, BLOCKS = 32, FULL = 127 * 256, INT4_AHEAD
 
 /* ---- the vector ------------------------------------------------------------------------------------------------------- */
 
-/* Half a block: 16 numbers to bytes and to the sums of four. */
-VFN void prepare_half(cpu_int_dot_step *s, int at, vf x, vf inverse, int bias) {
+/* Half a block: 16 numbers to bytes and to the sums of four; all 16 as they are then. */
+VFN vi prepare_half(cpu_int_dot_step *s, int at, vf x, vf inverse, int bias) {
     vi q = vi_from(v_mul(x, inverse)), high = vi_sar(vi_add(q, vi_set(128)), 8), low = vi_sub(q, vi_shl(high, 8));
     _mm_store_si128((__m128i *)(void *)(s->high + at), _mm512_cvtepi32_epi8(high));
     _mm_store_si128((__m128i *)(void *)(s->low + at), _mm512_cvtepi32_epi8(low));
@@ -27,9 +27,25 @@ VFN void prepare_half(cpu_int_dot_step *s, int at, vf x, vf inverse, int bias) {
     vi four = vi_add(two, _mm512_shuffle_epi32(two, _MM_PERM_BADC));
     vi starts = _mm512_maskz_compress_epi32(0x1111, _mm512_mullo_epi32(four, vi_set(-bias)));
     _mm_store_si128((__m128i *)(void *)(s->start + at / 4), _mm512_castsi512_si128(starts));
+    return q;
 }
 
+/* Computes the scale of 32 numbers, and returns the factor to multiply them by. Numbers without a finite scale (infinities, NaN)
+ * must give NaN, which the scale carries. The maximum of two numbers drops a NaN, so that is tested for itself. */
+VFN float prepare_scale(vf first, vf second, float *scale) {
+    float most = _mm512_reduce_max_ps(v_max(v_abs(first), v_abs(second)));
+    const bool nan = _mm512_cmp_ps_mask(first, second, _CMP_UNORD_Q);
+    *scale = most < 0x1p120f && !nan ? most / FULL : __builtin_nanf("");
+    return most > 0x1p-100f && most < 0x1p120f ? FULL / most : 0;
+}
+
+#include "cpu/simd/body/kquant_dot_avx512.h"
+
 static VTARGET void kernels_avx512_vnni_prepare(void *out, const float *x, int64_t k, cpu_weights format) {
+    if (format >= CPU_WEIGHTS_KQUANT) {
+        kquant_prepare(out, x, k, kquant_forms[format - CPU_WEIGHTS_KQUANT]);
+        return;
+    }
     cpu_int_dot_step *steps = out;
     float *scales = (float *)(void *)(steps + cpu_int_dot_steps(k));
     bool four = format == CPU_WEIGHTS_INT4;
@@ -38,16 +54,11 @@ static VTARGET void kernels_avx512_vnni_prepare(void *out, const float *x, int64
     if (k % 64) scales[k / CPU_GEMV_BLOCK] = 0;
     for (int64_t b = 0; b < k / CPU_GEMV_BLOCK; b++) {
         vf first = v_load(x + b * CPU_GEMV_BLOCK), second = v_load(x + b * CPU_GEMV_BLOCK + 16);
-        float most = _mm512_reduce_max_ps(v_max(v_abs(first), v_abs(second)));
-        /* What has no finite scale (infinities, NaN) shall come out as NaN: the scale carries it. */
-        float scale = most / FULL, up = most > 0x1p-100f && most < 0x1p120f ? FULL / most : 0;
-        scales[b] = scale;
+        const float up = prepare_scale(first, second, &scales[b]);
         cpu_int_dot_step *s = &steps[b / 2];
         int odd = (int)(b % 2);
         prepare_half(s, four ? 16 * odd : 32 * odd, first, v_set(up), bias);
         prepare_half(s, four ? 32 + 16 * odd : 32 * odd + 16, second, v_set(up), bias);
-        /* The largest of two numbers forgets a NaN. */
-        if (!(most < 0x1p120f) || _mm512_cmp_ps_mask(first, second, _CMP_UNORD_Q)) scales[b] = __builtin_nanf("");
     }
 }
 
@@ -146,7 +157,14 @@ DOT_TILES(i4, CPU_WEIGHTS_INT4)
 
 void cpu_kernels_avx512_vnni(cpu_kernels *k) {
     if (!__builtin_cpu_supports("avx512vnni")) return;
-    k->int_dot = (cpu_int_dot_kernels){.prepare = kernels_avx512_vnni_prepare, .tiles = {COLUMNS(i8), COLUMNS(i4)}};
+    k->int_dot = (cpu_int_dot_kernels){.prepare = kernels_avx512_vnni_prepare,
+                                       .tiles = {
+                                           COLUMNS(i8),
+                                           COLUMNS(i4),
+#define KQUANT(NAME, name, low, high, sub, minimum, bias) COLUMNS(name),
+#include "core/base/kquants.def"
+#undef KQUANT
+                                       }};
 }
 #else
 void cpu_kernels_avx512_vnni(cpu_kernels *k) { (void)k; }

@@ -49,7 +49,8 @@ static mil_value *forward_matrix(forward_context *x, const arch_tensor *row) {
         mil_type type = forward_tensor4(x, out, in, 1, 1);
         return forward_constant_weight(x, name, row->param, &type);
     }
-    return model_pack_build(&x->b, model_arch_packing(x->c, row, x->o->packing), x->o->dtype, name, out, in);
+    const model_packing packing = x->o->packings ? x->o->packings[row - model_arch_of(x->c)->tensors] : MODEL_UNPACKED;
+    return model_pack_build(&x->b, packing, x->o->dtype, name, out, in);
 }
 
 /* A vector, shaped so that it broadcasts over what it scales or shifts: channels, or the rows of a head. */

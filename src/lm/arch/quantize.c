@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns the packed forms: their making, and the operations that undo it.
+ * Owns the packed forms: their making, their sizes, their numbers, and the operations that make a matrix of them.
  */
 #include "lm/arch/quantize.h"
 
@@ -8,11 +8,29 @@
 
 #include "core/base/float16.h"
 #include "core/base/pool.h"
+#include "core/mil/kquant_weights.h"
 
 enum { BLOCK = 32, TASK_BLOCKS = 1024 };
 
+static bool quantize_is_kquant(model_packing packing) { return packing >= MODEL_KQUANT; }
+static kquant quantize_kquant(model_packing packing) { return (kquant)(packing - MODEL_KQUANT); }
+
+int64_t model_packing_block(model_packing packing) {
+    return packing < MODEL_INT8 ? 1 : quantize_is_kquant(packing) ? KQUANT_BLOCK : BLOCK;
+}
+
 model_packing model_packing_for(model_packing wanted, int64_t in) {
-    return wanted >= MODEL_INT8 && in % BLOCK ? MODEL_FP16 : wanted;
+    return in % model_packing_block(wanted) ? MODEL_FP16 : wanted;
+}
+
+int64_t model_packing_bytes(model_packing packing, int64_t count, int64_t *scales) {
+    const int64_t blocks = count / model_packing_block(packing);
+    *scales = packing < MODEL_INT8 ? 0 : 2 * blocks;
+    if (packing < MODEL_INT8) return packing == MODEL_UNPACKED ? 4 * count : 2 * count;
+    if (!quantize_is_kquant(packing)) return packing == MODEL_INT8 ? count : count / 2;
+    const kquant_form f = kquant_forms[quantize_kquant(packing)];
+    *scales *= kquant_supers(f);
+    return blocks * kquant_bytes(f);
 }
 
 /* Bits of the largest magnitude: as integers they are in the same order, and loops over them become vector code. */
@@ -84,7 +102,60 @@ void model_pack(model_packing packing, const float *w, int64_t out, int64_t in, 
     quantize_blocks q = {packing, w, out * in / BLOCK, data, scales};
     if (packing == MODEL_FP16) fp16_from_f32_array(data, w, (size_t)(out * in));
     if (packing == MODEL_BF16) bf16_from_f32_array(data, w, (size_t)(out * in));
-    if (packing >= MODEL_INT8) pool_run(quantize_task, &q, (int)((q.blocks + TASK_BLOCKS - 1) / TASK_BLOCKS));
+    if (packing == MODEL_INT8 || packing == MODEL_INT4)
+        pool_run(quantize_task, &q, (int)((q.blocks + TASK_BLOCKS - 1) / TASK_BLOCKS));
+}
+
+/* ---- taking apart ------------------------------------------------------------------------------------------------------- */
+
+static void quantize_unpack_int8(const int8_t *q, const uint16_t *scales, int64_t blocks, float *out) {
+    for (; blocks > 0; blocks--, q += BLOCK, out += BLOCK, scales++) {
+        const float d = fp16_to_f32(*scales);
+        for (int i = 0; i < BLOCK; i++) out[i] = (float)q[i] * d;
+    }
+}
+
+static void quantize_unpack_int4(const uint8_t *q, const uint16_t *scales, int64_t blocks, float *out) {
+    for (; blocks > 0; blocks--, q += BLOCK / 2, out += BLOCK, scales++) {
+        const float d = fp16_to_f32(*scales);
+        for (int i = 0; i < BLOCK / 2; i++) {
+            out[i] = (float)((q[i] & 15) - 8) * d;
+            out[i + BLOCK / 2] = (float)((q[i] >> 4) - 8) * d;
+        }
+    }
+}
+
+static void quantize_unpack_kquant(kquant kind, const uint8_t *block, const uint16_t *supers, int64_t blocks,
+                                   float *out) {
+    const kquant_form f = kquant_forms[kind];
+    for (; blocks > 0; blocks--, block += kquant_bytes(f), supers += kquant_supers(f))
+        for (int s = 0; s < kquant_subs(f); s++) {
+            float factor, shift;
+            kquant_factors(f, block, supers, s, &factor, &shift);
+            const int run = s * f.sub / KQUANT_RUN, first = s * f.sub % KQUANT_RUN;
+            for (int i = 0; i < f.sub; i++)
+                *out++ = (float)(kquant_code(f, block, run, first + i) - f.bias) * factor - shift;
+        }
+}
+
+void model_unpack(model_packing packing, const void *data, const uint16_t *scales, int64_t first, int64_t count,
+                  float *out) {
+    int64_t scale_bytes;
+    const uint8_t *at = (const uint8_t *)data + model_packing_bytes(packing, first, &scale_bytes);
+    const int64_t blocks = count / model_packing_block(packing);
+    if (scale_bytes) scales += scale_bytes / 2;
+    if (packing == MODEL_UNPACKED)
+        memcpy(out, at, (size_t)count * sizeof *out);
+    else if (packing == MODEL_FP16)
+        fp16_to_f32_array(out, (const void *)at, (size_t)count);
+    else if (packing == MODEL_BF16)
+        bf16_to_f32_array(out, (const void *)at, (size_t)count);
+    else if (packing == MODEL_INT8)
+        quantize_unpack_int8((const int8_t *)at, scales, blocks, out);
+    else if (packing == MODEL_INT4)
+        quantize_unpack_int4(at, scales, blocks, out);
+    else
+        quantize_unpack_kquant(quantize_kquant(packing), at, scales, blocks, out);
 }
 
 /* ---- programs ----------------------------------------------------------------------------------------------------------- */
@@ -107,6 +178,13 @@ mil_value *model_pack_build(mil_builder *b, model_packing packing, mil_dtype dty
     if (packing < MODEL_INT8)
         return quantize_cast(b, quantize_param(b, name, packing == MODEL_BF16 ? MIL_bf16 : MIL_fp16, out, in, 0),
                              dtype);
+    if (quantize_is_kquant(packing)) {
+        const kquant kind = quantize_kquant(packing);
+        const char *supers_name = arena_printf(b->module->arena, "%s_scale", name);
+        mil_value *data = mil_build_param(b, name, kquant_data_type(kind, out, in));
+        mil_value *supers = supers_name ? mil_build_param(b, supers_name, kquant_supers_type(kind, out, in)) : NULL;
+        return kquant_build(b, kind, dtype, data, supers);
+    }
     bool four = packing == MODEL_INT4;
     mil_value *q = quantize_param(b, name, four ? MIL_uint8 : MIL_int8, out, in / BLOCK, four ? BLOCK / 2 : BLOCK);
     const char *scale_name = arena_printf(b->module->arena, "%s_scale", name);

@@ -6,20 +6,42 @@
  *   int8   NAME [O, I/32, 32] int8     and NAME_scale [O, I/32, 1] fp16:  w = q * scale         (GGUF's Q8_0)
  *   int4   NAME [O, I/32, 16] uint8    and NAME_scale [O, I/32, 1] fp16:  w = (q - 8) * scale   (GGUF's Q4_0)
  *
+ *   q4_k, ...  NAME [O, I/256, bytes] uint8 and NAME_scale [O, I/256, 1 or 2] fp16: core/base/kquant.h
+ *
  * where int4's low nibbles are the first 16 of 32 weights and the high ones the others. Rows that are no multiple of 32
  * stay fp16. Programs say it in plain operations (model_pack_build), so every device that knows those can run them; the
- * cpu driver recognises them and reads what is stored.
+ * cpu driver recognises them and reads what is stored. The last kinds are only read from files, never made.
  */
 #ifndef LM_ARCH_QUANTIZE_H
 #define LM_ARCH_QUANTIZE_H
 
+#include "core/base/kquant.h"
 #include "core/mil/build.h"
 
-typedef enum model_packing { MODEL_UNPACKED, MODEL_FP16, MODEL_BF16, MODEL_INT8, MODEL_INT4 } model_packing;
+typedef enum model_packing {
+    MODEL_UNPACKED,
+    MODEL_FP16,
+    MODEL_BF16,
+    MODEL_INT8,
+    MODEL_INT4,
+#define KQUANT(NAME, name, low, high, sub, minimum, bias) MODEL_##NAME,
+#include "core/base/kquants.def"
+#undef KQUANT
+    MODEL_PACKINGS,
+    MODEL_KQUANT = MODEL_INT4 + 1 /* the first in blocks of 256 */
+} model_packing;
+
+/* Weights of a block; 1: it has none. */
+int64_t model_packing_block(model_packing packing);
+/* Bytes of `count` weights, and of the fp16 numbers of their blocks. */
+int64_t model_packing_bytes(model_packing packing, int64_t count, int64_t *scales);
+/* As they are stored: `first` and `count` are multiples of the block. */
+void model_unpack(model_packing packing, const void *data, const uint16_t *scales, int64_t first, int64_t count,
+                  float *out);
 
 /* What it is for rows of `in` weights. */
 model_packing model_packing_for(model_packing wanted, int64_t in);
-/* `data`, `scales` (NULL without) as above. */
+/* `data`, `scales` (NULL without) as above; not for blocks of 256. */
 void model_pack(model_packing packing, const float *w, int64_t out, int64_t in, void *data, uint16_t *scales);
 /* Declares the parameters and computes the matrix [out, in] in `dtype`. NULL: the builder has failed. */
 mil_value *model_pack_build(mil_builder *b, model_packing packing, mil_dtype dtype, const char *name, int64_t out,

@@ -6,25 +6,19 @@
 #include <math.h>
 #include <string.h>
 
-#include "core/base/float16.h"
 #include "core/base/fork.h"
 #include "core/base/int_math.h"
 #include "core/base/memory.h"
 #include "core/base/pool.h"
 
-enum { BLOCK = 32, ALIGN = 64 };
-
-int64_t stored_weights_bytes(model_packing form, int64_t count, int64_t *scales) {
-    *scales = form >= MODEL_INT8 ? count / BLOCK * 2 : 0;
-    return form == MODEL_UNPACKED ? 4 * count : form < MODEL_INT8 ? 2 * count : form == MODEL_INT8 ? count : count / 2;
-}
+enum { ALIGN = 64 };
 
 propane_status stored_weights_reserve(model_weights *w, propane_error *err) {
     int64_t bytes = 0, scales;
     for (int i = 0; i < w->count; i++) {
         model_tensor *t = &w->tensors[i];
         t->place = bytes;
-        bytes += round_up(stored_weights_bytes(t->form, t->count, &scales), ALIGN);
+        bytes += round_up(model_packing_bytes(t->form, t->count, &scales), ALIGN);
         bytes += round_up(scales, ALIGN);
     }
     w->stored_bytes = (size_t)bytes;
@@ -35,7 +29,7 @@ propane_status stored_weights_reserve(model_weights *w, propane_error *err) {
 void *stored_weights_at(const model_weights *w, const model_tensor *t, uint16_t **scales) {
     int64_t scale_bytes;
     uint8_t *at = w->stored + t->place;
-    const int64_t bytes = stored_weights_bytes(t->form, t->count, &scale_bytes);
+    const int64_t bytes = model_packing_bytes(t->form, t->count, &scale_bytes);
     if (scales) *scales = scale_bytes ? (uint16_t *)(void *)(at + round_up(bytes, ALIGN)) : NULL;
     return at;
 }
@@ -43,23 +37,6 @@ void *stored_weights_at(const model_weights *w, const model_tensor *t, uint16_t 
 const float *stored_weights_floats(const model_weights *w, const model_tensor *t) {
     if (w->stored && t - w->tensors < w->count) return t->form == MODEL_UNPACKED ? stored_weights_at(w, t, NULL) : NULL;
     return model_weights_data(w, t);
-}
-
-static void stored_weights_read_int8(const int8_t *q, const uint16_t *scales, int64_t blocks, float *out) {
-    for (; blocks > 0; blocks--, q += BLOCK, out += BLOCK, scales++) {
-        const float d = fp16_to_f32(*scales);
-        for (int i = 0; i < BLOCK; i++) out[i] = (float)q[i] * d;
-    }
-}
-
-static void stored_weights_read_int4(const uint8_t *q, const uint16_t *scales, int64_t blocks, float *out) {
-    for (; blocks > 0; blocks--, q += BLOCK / 2, out += BLOCK, scales++) {
-        const float d = fp16_to_f32(*scales);
-        for (int i = 0; i < BLOCK / 2; i++) {
-            out[i] = (float)((q[i] & 15) - 8) * d;
-            out[i + BLOCK / 2] = (float)((q[i] >> 4) - 8) * d;
-        }
-    }
 }
 
 void stored_weights_read(const model_weights *w, const model_tensor *t, int64_t first, int64_t count, float *out) {
@@ -70,12 +47,7 @@ void stored_weights_read(const model_weights *w, const model_tensor *t, int64_t 
         return;
     }
     const void *at = stored_weights_at(w, t, &scales);
-    if (t->form == MODEL_FP16) fp16_to_f32_array(out, (const uint16_t *)at + first, (size_t)count);
-    if (t->form == MODEL_BF16) bf16_to_f32_array(out, (const uint16_t *)at + first, (size_t)count);
-    if (t->form == MODEL_INT8)
-        stored_weights_read_int8((const int8_t *)at + first, scales + first / BLOCK, count / BLOCK, out);
-    if (t->form == MODEL_INT4)
-        stored_weights_read_int4((const uint8_t *)at + first / 2, scales + first / BLOCK, count / BLOCK, out);
+    model_unpack(t->form, at, scales, first, count, out);
 }
 
 const char *stored_weights_not_finite(const model_weights *w) {
@@ -111,7 +83,7 @@ static void stored_weights_expand_task(void *context, int task, int worker) {
     int64_t scales;
     stored_weights_read(e->w, t, 0, t->count, e->data + t->offset);
     if (e->drop)
-        mem_pages_discard(stored_weights_at(e->w, t, NULL), (size_t)stored_weights_bytes(t->form, t->count, &scales));
+        mem_pages_discard(stored_weights_at(e->w, t, NULL), (size_t)model_packing_bytes(t->form, t->count, &scales));
 }
 
 static void stored_weights_drop(model_weights *w) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Weights as their file holds them, for models that are only read: a matrix in fp16, bf16 or blocks of 8 or 4 bits
+ * Weights as their file holds them, for models that are only read: a matrix in fp16, bf16 or blocks of few bits
  * (quantize.h) stays so, everything else is fp32. Such a model has no fp32 masters (`data` is NULL) until somebody asks
  * for them.
  *
@@ -13,13 +13,11 @@
 /* Memory for all tensors in their forms, zeroed. */
 PROPANE_CHECK propane_status stored_weights_reserve(model_weights *w, propane_error *err);
 
-/* Bytes of `count` numbers in a form and, where it has blocks, of their scales; else 0. */
-int64_t stored_weights_bytes(model_packing form, int64_t count, int64_t *scales);
 /* Where a tensor's numbers are: fp32, 16-bit numbers, or blocks; `scales` (may be NULL) gets those of blocks. */
 void *stored_weights_at(const model_weights *w, const model_tensor *t, uint16_t **scales);
 /* fp32, of a stored model or of masters; NULL: they are stored in fewer bits. */
 const float *stored_weights_floats(const model_weights *w, const model_tensor *t);
-/* Elements [first, first + count) as fp32; both are multiples of 32 where the form has blocks. */
+/* Elements [first, first + count) as fp32; both are multiples of model_packing_block. */
 void stored_weights_read(const model_weights *w, const model_tensor *t, int64_t first, int64_t count, float *out);
 
 /* The name of the first tensor that holds a NaN or an infinity; NULL: none does. Reads all weights: for errors. */

@@ -100,15 +100,15 @@ void gguf_decode_q8_0(const uint8_t *restrict b, int64_t blocks, float *restrict
 }
 
 /* Steps that are finer about zero. */
-static const int8_t steps[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
+const int8_t gguf_iq4_steps[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
 
 /* fp16 d; nibbles choose a step */
 void gguf_decode_iq4_nl(const uint8_t *restrict b, int64_t blocks, float *restrict out) {
     EACH_BLOCK(IQ4_NL) {
         float d = gguf_decode_half(b);
         for (int i = 0; i < 16; i++) {
-            out[i] = d * (float)steps[b[2 + i] & 15];
-            out[i + 16] = d * (float)steps[b[2 + i] >> 4];
+            out[i] = d * (float)gguf_iq4_steps[b[2 + i] & 15];
+            out[i + 16] = d * (float)gguf_iq4_steps[b[2 + i] >> 4];
         }
     }
 }
@@ -140,35 +140,38 @@ void gguf_decode_q2_k(const uint8_t *restrict b, int64_t blocks, float *restrict
     }
 }
 
-/* 32 bytes of third bits, 64 bytes of pairs, 12 bytes of scales (16 of six bits: low nibbles in the first eight bytes, pairs in
- * the last four), fp16 d. A third bit that is not set takes four away. */
+/* 12 bytes: low nibbles in the first eight, pairs in the last four. */
+int gguf_q3_k_scale(const uint8_t *packed, int s) {
+    return ((s < 8 ? packed[s] & 15 : packed[s - 8] >> 4) | (packed[8 + s % 4] >> (s / 4 * 2) & 3) << 4) - 32;
+}
+
+/* 32 bytes of third bits, 64 bytes of pairs, 12 bytes of scales (16 of six bits), fp16 d. A third bit that is not set takes four
+ * away. */
 void gguf_decode_q3_k(const uint8_t *restrict b, int64_t blocks, float *restrict out) {
     EACH_BLOCK(Q3_K) {
-        const uint8_t *scales = b + 96;
         float d = gguf_decode_half(b + 108);
         for (int i = 0; i < 256; i++) {
-            int j = i / 16, pair = i / 32;
-            int scale = (j < 8 ? scales[j] & 15 : scales[j - 8] >> 4) | (scales[8 + j % 4] >> (j / 4 * 2) & 3) << 4;
+            int pair = i / 32;
             int q = b[32 + i / 128 * 32 + i % 32] >> (pair % 4 * 2) & 3;
             if (!(b[i % 32] >> pair & 1)) q -= 4;
-            out[i] = d * (float)(scale - 32) * (float)q;
+            out[i] = d * (float)gguf_q3_k_scale(b + 96, i / 16) * (float)q;
         }
     }
 }
 
-/* Scale and minimum j of eight: six bits each, packed into twelve bytes. */
-static void gguf_decode_scale_min(const uint8_t *s, int j, float *scale, float *min) {
-    *scale = (float)(j < 4 ? s[j] & 63 : (s[j + 4] & 15) | (s[j - 4] >> 6) << 4);
-    *min = (float)(j < 4 ? s[j + 4] & 63 : (s[j + 4] >> 4) | (s[j] >> 6) << 4);
+void gguf_k_scale_min(const uint8_t *packed, int s, uint8_t *scale, uint8_t *min) {
+    *scale = s < 4 ? packed[s] & 63 : (packed[s + 4] & 15) | (packed[s - 4] >> 6) << 4;
+    *min = s < 4 ? packed[s + 4] & 63 : packed[s + 4] >> 4 | (packed[s] >> 6) << 4;
 }
 
 /* fp16 d, fp16 dmin, 12 bytes of scales, 128 bytes: each 32 hold two runs of 32 elements */
 void gguf_decode_q4_k(const uint8_t *restrict b, int64_t blocks, float *restrict out) {
     EACH_BLOCK(Q4_K) {
-        float d = gguf_decode_half(b), dmin = gguf_decode_half(b + 2), scale, min;
+        float d = gguf_decode_half(b), dmin = gguf_decode_half(b + 2);
+        uint8_t scale, min;
         for (int j = 0; j < 8; j++) {
             const uint8_t *q = b + 16 + j / 2 * 32;
-            gguf_decode_scale_min(b + 4, j, &scale, &min);
+            gguf_k_scale_min(b + 4, j, &scale, &min);
             float factor = d * scale, shift = dmin * min;
             for (int i = 0; i < 32; i++) out[32 * j + i] = factor * (float)(q[i] >> (j % 2 * 4) & 15) - shift;
         }
@@ -178,10 +181,11 @@ void gguf_decode_q4_k(const uint8_t *restrict b, int64_t blocks, float *restrict
 /* As Q4_K, with 32 bytes of fifth bits in front of the nibbles: bit j of byte i is of element i of run j */
 void gguf_decode_q5_k(const uint8_t *restrict b, int64_t blocks, float *restrict out) {
     EACH_BLOCK(Q5_K) {
-        float d = gguf_decode_half(b), dmin = gguf_decode_half(b + 2), scale, min;
+        float d = gguf_decode_half(b), dmin = gguf_decode_half(b + 2);
+        uint8_t scale, min;
         for (int j = 0; j < 8; j++) {
             const uint8_t *fifth = b + 16, *q = b + 48 + j / 2 * 32;
-            gguf_decode_scale_min(b + 4, j, &scale, &min);
+            gguf_k_scale_min(b + 4, j, &scale, &min);
             float factor = d * scale, shift = dmin * min;
             for (int i = 0; i < 32; i++)
                 out[32 * j + i] = factor * (float)((q[i] >> (j % 2 * 4) & 15) | (fifth[i] >> j & 1) << 4) - shift;
@@ -222,8 +226,8 @@ void gguf_decode_iq4_xs(const uint8_t *restrict b, int64_t blocks, float *restri
             const uint8_t *q = b + 8 + 16 * j;
             float scale = d * (float)(((b[4 + j / 2] >> (j % 2 * 4) & 15) | (pairs >> (2 * j) & 3) << 4) - 32);
             for (int i = 0; i < 16; i++) {
-                out[32 * j + i] = scale * (float)steps[q[i] & 15];
-                out[32 * j + i + 16] = scale * (float)steps[q[i] >> 4];
+                out[32 * j + i] = scale * (float)gguf_iq4_steps[q[i] & 15];
+                out[32 * j + i + 16] = scale * (float)gguf_iq4_steps[q[i] >> 4];
             }
         }
     }

@@ -14,6 +14,7 @@
 #include "lm/arch/config_layers.h"
 #include "lm/arch/stored_weights.h"
 #include "lm/files/gguf.h"
+#include "lm/files/gguf_keep.h"
 #include "lm/files/gguf_rope.h"
 
 static bool gguf_model_is_paired(const model_config *c, const model_tensor *t) {
@@ -252,30 +253,20 @@ static bool gguf_model_is_plain(const model_config *c, const model_tensor *t) {
 static model_packing gguf_model_form(const gguf *g, const model_tensor *t) {
     const gguf_tensor *from = gguf_find_tensor(g, t->gguf);
     if (!from || t->rank != 2 || t->experts) return MODEL_UNPACKED;
-    switch (from->type->type) {
-    case GGUF_TYPE_F16: return MODEL_FP16;
-    case GGUF_TYPE_BF16: return MODEL_BF16;
-    case GGUF_TYPE_Q8_0: return t->dim[1] % from->type->block ? MODEL_UNPACKED : MODEL_INT8;
-    case GGUF_TYPE_Q4_0: return t->dim[1] % from->type->block ? MODEL_UNPACKED : MODEL_INT4;
-    default: return MODEL_UNPACKED;
-    }
+    return gguf_keep_form(from->type->type, t->dim[1]);
 }
 
-/* Rows as they are; blocks, which have their scale in front, as numbers and scales. */
 static void gguf_model_keep_rows(const gguf_tensor *from, const model_weights *w, const model_tensor *t) {
     const int64_t blocks = t->dim[1] / from->type->block, row_bytes = blocks * from->type->bytes;
-    const bool paired = gguf_model_is_paired(&w->config, t), scaled = t->form >= MODEL_INT8;
-    const size_t own = (size_t)(from->type->bytes - (scaled ? 2 : 0)); /* of a block */
+    const bool paired = gguf_model_is_paired(&w->config, t);
     uint16_t *scales = NULL;
     uint8_t *to = stored_weights_at(w, t, &scales);
     for (int64_t r = 0; r < t->dim[0]; r++) {
-        const uint8_t *row = from->data + (t->first_row + r) * row_bytes;
-        const int64_t first = (paired ? gguf_model_our_row(w->config.head_dim, r) : r) * blocks;
-        if (!scaled) memcpy(to + (size_t)first * own, row, (size_t)row_bytes);
-        for (int64_t b = 0; scaled && b < blocks; b++, row += from->type->bytes) {
-            memcpy(scales + first + b, row, 2);
-            memcpy(to + (size_t)(first + b) * own, row + 2, own);
-        }
+        const int64_t ours = paired ? gguf_model_our_row(w->config.head_dim, r) : r;
+        int64_t scale_bytes;
+        uint8_t *row = to + model_packing_bytes(t->form, ours * t->dim[1], &scale_bytes);
+        gguf_keep_blocks(from->type->type, from->data + (t->first_row + r) * row_bytes, blocks, row,
+                         scales ? scales + scale_bytes / 2 : NULL);
     }
 }
 

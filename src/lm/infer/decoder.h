@@ -35,20 +35,30 @@ enum {
 typedef struct infer_slot {
     const arch_tensor *row;
     const char *name;
+    model_packing packing;
     bool scales;
 } infer_slot;
 
+/* Halves of layers, or the head, whose matrices are all stored alike: they share programs. A file may hold a layer's matrices
+ * in several forms, and the same matrix of another layer in another one. */
+typedef struct infer_variant {
+    int part;
+    const model_packing *packings; /* by row of the architecture */
+    infer_slot slots[INFER_MAX_SLOTS];
+    int slot_count;
+} infer_variant;
+
 typedef struct infer_kv_bucket {
     int64_t cache;
-    propane_program *program;
-    propane_buffer *mask[MODEL_KINDS]; /* of each kind of layers */
-    propane_request **attn;            /* [layers] */
+    propane_program **programs, *program; /* [variants]; the first of them */
+    propane_buffer *mask[MODEL_KINDS];    /* of each kind of layers */
+    propane_request **attn;               /* [layers] */
 } infer_kv_bucket;
 
 /* Programs for `positions` positions at once, and the buffers that only they use. */
 typedef struct infer_set {
     int64_t positions;
-    propane_program *ffn, *head;
+    propane_program **programs, *ffn, *head; /* [variants]; the first one of each */
     propane_buffer *x, *out, *logits;
     propane_buffer *cos[MODEL_KINDS], *sin[MODEL_KINDS]; /* of each kind of layers */
     propane_buffer *rows;                                /* in place */
@@ -78,7 +88,7 @@ struct infer {
     model_weights *weights;
     model_config config;
     mil_dtype dtype;
-    model_packing packing[INFER_PARTS];
+    model_packing packing;                /* of all matrices; `exact`: as they are */
     bool exact, holds, in_place, chained; /* holds: the stored weights */
     int64_t context, chunk, rows;         /* rows: of the cache */
     infer_sequence *sequences, *current;
@@ -86,9 +96,10 @@ struct infer {
     bool *taken;                    /* [rows / INFER_ROW_BLOCK, rounded up] */
     infer_set sets[INFER_MAX_SETS]; /* fewest positions first; the first one has one */
     int set_count;
-    infer_slot slots[INFER_PARTS][INFER_MAX_SLOTS];
-    int slot_count[INFER_PARTS];
-    propane_buffer *(*layers)[INFER_MAX_SLOTS]; /* [2 * layers + 1]: attn 0, ffn 0, attn 1, ..., head; as the slots */
+    infer_variant *variants; /* of all parts */
+    int variant_count;
+    int *variant_of;                            /* [2 * layers + 1]: attn 0, ffn 0, attn 1, ..., head */
+    propane_buffer *(*layers)[INFER_MAX_SLOTS]; /* likewise; as the slots */
     bool (*lent)[INFER_MAX_SLOTS];              /* likewise: the buffer is the stored weights' own memory */
     int64_t weight_bytes;
     propane_buffer **k_cache, **v_cache; /* [layers] */
@@ -108,6 +119,24 @@ struct infer {
 
 static inline int64_t infer_layers(const infer *m) { return m->config.num_hidden_layers; }
 static inline bool infer_turns(const infer *m) { return model_arch_of(&m->config)->position == ARCH_ROPE; }
+
+/* Half `half` of the layers (attn 0, ffn 0, attn 1, ...), or the head, which is the last one. */
+static inline int64_t infer_halves(const infer *m) { return 2 * infer_layers(m) + 1; }
+static inline int infer_part_of(const infer *m, int64_t half) {
+    return half == infer_halves(m) - 1 ? INFER_HEAD : half % 2 ? INFER_FFN : INFER_ATTN;
+}
+extern const model_part infer_parts[INFER_PARTS];
+
+/* An input or output of a program that must be there. */
+PROPANE_CHECK propane_status infer_io_of(const propane_program *p, const char *name, const propane_io **out,
+                                         propane_error *err);
+
+/* decoder_weights.c: which halves share programs. */
+PROPANE_CHECK propane_status infer_list_variants(infer *m, propane_error *err);
+/* Buffers for the weights of a half, laid out as in the program; then what is in them. A buffer of stored weights is their own memory
+ * where the device is the host. */
+PROPANE_CHECK propane_status infer_make_weights(infer *m, int half, const propane_program *p, propane_error *err);
+PROPANE_CHECK propane_status infer_fill_weights(const infer *m, int half, const propane_program *p, propane_error *err);
 
 /* The programs for a cache of so many rows at least; what an attempt that failed has left is used by the next one. */
 PROPANE_CHECK propane_status infer_need_kv_bucket(infer *m, infer_set *s, int64_t filled, infer_kv_bucket **out,

@@ -65,7 +65,15 @@ static void exact_form_task(void *context, int layer, int worker) {
 }
 
 model_packing infer_exact_packing(const model_weights *weights, model_part part) {
-    static const model_packing forms[] = {MODEL_INT4, MODEL_INT8, MODEL_BF16, MODEL_FP16};
+    static const model_packing forms[] = {
+        MODEL_INT4,
+        MODEL_INT8,
+        MODEL_BF16,
+        MODEL_FP16,
+#define KQUANT(NAME, name, low, high, sub, minimum, bias) MODEL_##NAME,
+#include "core/base/kquants.def"
+#undef KQUANT
+    };
     const int tasks = part == MODEL_HEAD ? 1 : (int)weights->config.num_hidden_layers;
     for (size_t f = 0; f < sizeof forms / sizeof forms[0]; f++) {
         exact_search s = {weights, part, forms[f], true};

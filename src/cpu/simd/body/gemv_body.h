@@ -197,10 +197,11 @@ GEMV_TILES(i4, CPU_WEIGHTS_INT4)
 /* ---- rows for products of many columns --------------------------------------------------------------------------- */
 
 static VTARGET void KERNEL(unpack, bf16)(float *out, int64_t step, const void *w, int64_t row_bytes,
-                                         const uint16_t *scales, int64_t row_scales, int64_t rows, int64_t count) {
+                                         const uint16_t *scales, int64_t row_scales, int64_t rows, int64_t first,
+                                         int64_t count) {
     (void)scales, (void)row_scales;
     for (int64_t r = 0; r < rows; r++) {
-        const uint16_t *row = (const uint16_t *)(const void *)((const char *)w + r * row_bytes);
+        const uint16_t *row = (const uint16_t *)(const void *)((const char *)w + r * row_bytes) + first;
         int64_t i = 0;
         __builtin_prefetch((const char *)row + rows * row_bytes, 0, 3);
         for (; i + VL <= count; i += VL) v_store(out + r * step + i, gemv_load_bf16(row + i));
@@ -209,9 +210,11 @@ static VTARGET void KERNEL(unpack, bf16)(float *out, int64_t step, const void *w
 }
 
 static VTARGET void KERNEL(unpack, i8)(float *out, int64_t step, const void *w, int64_t row_bytes,
-                                       const uint16_t *scales, int64_t row_scales, int64_t rows, int64_t count) {
+                                       const uint16_t *scales, int64_t row_scales, int64_t rows, int64_t first,
+                                       int64_t count) {
+    scales += first / CPU_GEMV_BLOCK;
     for (int64_t r = 0; r < rows; r++) {
-        const int8_t *row = (const int8_t *)w + r * row_bytes;
+        const int8_t *row = (const int8_t *)w + r * row_bytes + first;
         __builtin_prefetch(row + rows * row_bytes, 0, 3);
         for (int64_t i = 0; i < count; i += VL) {
             vf scale = v_set(fp16_to_f32(scales[r * row_scales + i / CPU_GEMV_BLOCK]));
@@ -221,9 +224,11 @@ static VTARGET void KERNEL(unpack, i8)(float *out, int64_t step, const void *w, 
 }
 
 static VTARGET void KERNEL(unpack, i4)(float *out, int64_t step, const void *w, int64_t row_bytes,
-                                       const uint16_t *scales, int64_t row_scales, int64_t rows, int64_t count) {
+                                       const uint16_t *scales, int64_t row_scales, int64_t rows, int64_t first,
+                                       int64_t count) {
+    scales += first / CPU_GEMV_BLOCK;
     for (int64_t r = 0; r < rows; r++) {
-        const uint8_t *row = (const uint8_t *)w + r * row_bytes;
+        const uint8_t *row = (const uint8_t *)w + r * row_bytes + first / 2;
         __builtin_prefetch(row + rows * row_bytes, 0, 3);
         for (int64_t b = 0; b < count / CPU_GEMV_BLOCK; b++) {
             vf scale = v_set(fp16_to_f32(scales[r * row_scales + b]));
@@ -237,13 +242,35 @@ static VTARGET void KERNEL(unpack, i4)(float *out, int64_t step, const void *w, 
     }
 }
 
+#include "cpu/simd/body/kquant_body.h"
+
 #define GEMV_COLUMNS(type)                                                                                             \
     {KERNEL_TILE(gemv, type, n, 1), KERNEL_TILE(gemv, type, n, 2), KERNEL_TILE(gemv, type, n, 4),                      \
      KERNEL_TILE(gemv, type, n, 8)}
 
 static const cpu_gemv_kernels KERNEL(gemv, f32) = {
-    .unpack = {NULL, NULL, KERNEL(unpack, bf16), KERNEL(unpack, i8), KERNEL(unpack, i4)},
-    .tiles = {GEMV_COLUMNS(f32), GEMV_COLUMNS(f16), GEMV_COLUMNS(bf16), GEMV_COLUMNS(i8), GEMV_COLUMNS(i4)},
+    .unpack =
+        {
+            NULL,
+            NULL,
+            KERNEL(unpack, bf16),
+            KERNEL(unpack, i8),
+            KERNEL(unpack, i4),
+#define KQUANT(NAME, name, low, high, sub, minimum, bias) KERNEL(unpack, name),
+#include "core/base/kquants.def"
+#undef KQUANT
+        },
+    .tiles =
+        {
+            GEMV_COLUMNS(f32),
+            GEMV_COLUMNS(f16),
+            GEMV_COLUMNS(bf16),
+            GEMV_COLUMNS(i8),
+            GEMV_COLUMNS(i4),
+#define KQUANT(NAME, name, low, high, sub, minimum, bias) GEMV_COLUMNS(name),
+#include "core/base/kquants.def"
+#undef KQUANT
+        },
 };
 
 #endif

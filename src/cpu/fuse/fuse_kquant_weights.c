@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: MIT
+ * Weights in blocks of 256. What makes them is some sixty operations (core/mil/kquant_weights.h), so these are built here once more,
+ * of the kind that the stored tensor's last dimension says, and compared one by one. What passes change about these
+ * operations would have to be changed there: a test plans a product of each kind.
+ */
+#include "cpu/fuse/fuse_kquant_weights.h"
+
+#include <string.h>
+
+#include "core/mil/kquant_weights.h"
+#include "cpu/gemv/gemv.h"
+#include "cpu/plan/facts.h"
+
+typedef struct kquant_comparison {
+    cpu_graph *g;
+    const mil_value **same; /* by id of a value of the built function: the one that stands for it; NULL: not met yet */
+    int *uses;              /* likewise: operands that name it */
+    kquant_match *match;
+    int room;
+} kquant_comparison;
+
+static bool kquant_same_constant(const mil_const *a, const mil_const *b) {
+    return a && b && a->data && b->data && a->bytes == b->bytes && mil_type_equal(&a->type, &b->type) &&
+           (a->type.dtype == MIL_string ? strcmp(mil_const_text(a, 0), mil_const_text(b, 0)) == 0
+                                        : memcmp(a->data, b->data, (size_t)a->bytes) == 0);
+}
+
+static bool kquant_same_value(kquant_comparison *c, const mil_value *want, const mil_value *v);
+
+static bool kquant_same_op(kquant_comparison *c, const mil_op *want, const mil_op *op) {
+    if (want->info != op->info || op->result_count != 1) return false;
+    for (int p = 0; p < op->info->param_count; p++) {
+        const mil_operand *a = &want->operands[p], *b = &op->operands[p];
+        if (a->count != b->count) return false;
+        for (int i = 0; i < a->count; i++)
+            if (!kquant_same_value(c, a->values[i], b->values[i])) return false;
+    }
+    if (c->match->count == c->room) return false;
+    c->match->ops[c->match->count++] = op;
+    return true;
+}
+
+/* The built function's parameters stand for inputs of the same type; others must not be read by anything else. */
+static bool kquant_same_value(kquant_comparison *c, const mil_value *want, const mil_value *v) {
+    if (want->constant) return kquant_same_constant(want->constant, v->constant);
+    if (c->same[want->id]) return c->same[want->id] == v;
+    if (v->constant || !mil_type_equal(&want->type, &v->type) || !want->def != !v->def) return false;
+    c->same[want->id] = v;
+    if (!want->def) return true;
+    return c->uses[want->id] == c->g->uses[v->id] && kquant_same_op(c, want->def, v->def);
+}
+
+/* The parameter that is at the beginning of all. */
+static const mil_value *kquant_leaf(const mil_value *v) {
+    while (v && v->def && !v->constant && v->def->info->param_count && v->def->operands[0].count)
+        v = v->def->operands[0].values[0];
+    return v && !v->def && !v->constant ? v : NULL;
+}
+
+static int kquant_of(const mil_value *leaf, int64_t out, int64_t in) {
+    for (int kind = 0; leaf && kind < KQUANT_COUNT; kind++) {
+        const mil_type type = kquant_data_type((kquant)kind, out, in);
+        if (mil_type_equal(&type, &leaf->type)) return kind;
+    }
+    return -1;
+}
+
+static propane_status kquant_compare(kquant_comparison *c, kquant kind, const mil_value *v, int64_t out, int64_t in,
+                                     bool *matches, propane_error *err) {
+    mil_module *module = mil_module_create("kquant");
+    mil_builder b = {0};
+    if (!module) return propane_fail_memory(err, 0);
+    mil_build_begin(&b, module, "main", c->g->f->opset);
+    mil_value *data = mil_build_param(&b, "data", kquant_data_type(kind, out, in));
+    mil_value *supers = mil_build_param(&b, "supers", kquant_supers_type(kind, out, in));
+    mil_value *w = kquant_build(&b, kind, v->type.dtype, data, supers);
+    mil_build_result(&b, w);
+    propane_status status = mil_build_end(&b, err);
+    const mil_function *f = b.function;
+    if (!status) {
+        c->room = f->op_count;
+        c->same = ARENA_ARRAY(c->g->work, f->value_count, const mil_value *);
+        c->uses = ARENA_ARRAY(c->g->work, f->value_count, int);
+        c->match->ops = ARENA_ARRAY(c->g->work, f->op_count, const mil_op *);
+        if (!c->same || !c->uses || !c->match->ops) status = propane_fail_memory(err, 0);
+    }
+    if (!status) {
+        for (const mil_op *op = f->first; op; op = op->next)
+            MIL_FOR_OPERANDS (op, x) c->uses[x->id]++;
+        const mil_value *last = w->def->operands[0].values[0]; /* in front of the reshape, as `v` */
+        *matches = v->def && kquant_same_op(c, last->def, v->def);
+        c->match->found = (cpu_stored_weights){
+            .data = c->same[data->id], .scales = c->same[supers->id], .format = CPU_WEIGHTS_KQUANT + (int)kind};
+    }
+    mil_module_free(module);
+    return status;
+}
+
+propane_status cpu_fuse_match_kquant(cpu_graph *g, const mil_value *v, int64_t out, int64_t in, bool *matches,
+                                     kquant_match *m, propane_error *err) {
+    const int kind = in % KQUANT_BLOCK ? -1 : kquant_of(kquant_leaf(v), out, in);
+    *matches = false;
+    *m = (kquant_match){0};
+    if (kind < 0) return PROPANE_OK;
+    kquant_comparison c = {.g = g, .match = m};
+    return kquant_compare(&c, (kquant)kind, v, out, in, matches, err);
+}

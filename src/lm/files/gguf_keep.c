@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: MIT
+ * Owns the way from a GGUF block to the form that is kept: numbers are moved, never rounded. Q5_0 and IQ4_NL have whole numbers of a
+ * byte and an fp16 scale, so they become int8. Left out, hence fp32: Q4_1 and Q5_1 (an fp16 minimum for each 32), IQ4_XS, MXFP4, Q8_K.
+ */
+#include "lm/files/gguf_keep.h"
+
+#include <string.h>
+
+#include "lm/files/gguf_quant.h"
+
+/* One block: `out` is where its numbers go, `scales` where its fp16 numbers do. */
+typedef void (*gguf_keep_block)(const uint8_t *b, uint8_t *out, uint16_t *scales);
+
+static void gguf_keep_numbers(const uint8_t *b, uint8_t *out, size_t bytes, uint16_t *scales) {
+    memcpy(scales, b, 2);
+    memcpy(out, b + 2, bytes);
+}
+
+static void gguf_keep_q8_0(const uint8_t *b, uint8_t *out, uint16_t *scales) { gguf_keep_numbers(b, out, 32, scales); }
+static void gguf_keep_q4_0(const uint8_t *b, uint8_t *out, uint16_t *scales) { gguf_keep_numbers(b, out, 16, scales); }
+
+static void gguf_keep_q5_0(const uint8_t *b, uint8_t *out, uint16_t *scales) {
+    memcpy(scales, b, 2);
+    for (int i = 0; i < 32; i++) {
+        const int nibble = b[6 + i % 16] >> (i / 16 * 4) & 15, fifth = b[2 + i / 8] >> (i % 8) & 1;
+        out[i] = (uint8_t)((nibble | fifth << 4) - 16);
+    }
+}
+
+static void gguf_keep_iq4_nl(const uint8_t *b, uint8_t *out, uint16_t *scales) {
+    memcpy(scales, b, 2);
+    for (int i = 0; i < 32; i++) out[i] = (uint8_t)gguf_iq4_steps[b[2 + i % 16] >> (i / 16 * 4) & 15];
+}
+
+/* 16 bytes whose nibbles are scales and minima. */
+static void gguf_keep_q2_k(const uint8_t *b, uint8_t *out, uint16_t *scales) {
+    memcpy(out, b + 16, 64);
+    for (int s = 0; s < 16; s++) {
+        out[64 + s] = b[s] & 15;
+        out[80 + s] = b[s] >> 4;
+    }
+    memcpy(scales, b + 80, 4);
+}
+
+static void gguf_keep_q3_k(const uint8_t *b, uint8_t *out, uint16_t *scales) {
+    memcpy(out, b + 32, 64);
+    memcpy(out + 64, b, 32);
+    for (int s = 0; s < 16; s++) out[96 + s] = (uint8_t)(gguf_q3_k_scale(b + 96, s) + KQUANT_SCALE_BIAS);
+    memcpy(scales, b + 108, 2);
+}
+
+static void gguf_keep_scales_and_minima(const uint8_t *b, uint8_t *out) {
+    for (int s = 0; s < 8; s++) gguf_k_scale_min(b, s, &out[s], &out[8 + s]);
+}
+
+static void gguf_keep_q4_k(const uint8_t *b, uint8_t *out, uint16_t *scales) {
+    memcpy(scales, b, 4);
+    memcpy(out, b + 16, 128);
+    gguf_keep_scales_and_minima(b + 4, out + 128);
+}
+
+static void gguf_keep_q5_k(const uint8_t *b, uint8_t *out, uint16_t *scales) {
+    memcpy(scales, b, 4);
+    memcpy(out, b + 48, 128);
+    memcpy(out + 128, b + 16, 32);
+    gguf_keep_scales_and_minima(b + 4, out + 160);
+}
+
+/* 64 bytes hold runs k and k + 2 of four there; here 32 hold runs that follow each other. */
+static void gguf_keep_q6_k(const uint8_t *b, uint8_t *out, uint16_t *scales) {
+    for (int half = 0; half < 2; half++)
+        for (int i = 0; i < 32; i++) {
+            const uint8_t first = b[64 * half + i], second = b[64 * half + 32 + i];
+            out[64 * half + i] = (uint8_t)((first & 15) | second << 4);
+            out[64 * half + 32 + i] = (uint8_t)(first >> 4 | (second & 0xf0));
+        }
+    memcpy(out + 128, b + 128, 64);
+    for (int s = 0; s < 16; s++) out[192 + s] = b[192 + s] ^ KQUANT_SCALE_BIAS;
+    memcpy(scales, b + 208, 2);
+}
+
+static const struct {
+    gguf_type type;
+    model_packing form;
+    gguf_keep_block block;
+} gguf_keeps[] = {
+    {GGUF_TYPE_F16, MODEL_FP16, NULL}, /* NULL: as it is */
+    {GGUF_TYPE_BF16, MODEL_BF16, NULL},
+    {GGUF_TYPE_Q8_0, MODEL_INT8, gguf_keep_q8_0},
+    {GGUF_TYPE_Q5_0, MODEL_INT8, gguf_keep_q5_0},
+    {GGUF_TYPE_IQ4_NL, MODEL_INT8, gguf_keep_iq4_nl},
+    {GGUF_TYPE_Q4_0, MODEL_INT4, gguf_keep_q4_0},
+    {GGUF_TYPE_Q2_K, MODEL_Q2_K, gguf_keep_q2_k},
+    {GGUF_TYPE_Q3_K, MODEL_Q3_K, gguf_keep_q3_k},
+    {GGUF_TYPE_Q4_K, MODEL_Q4_K, gguf_keep_q4_k},
+    {GGUF_TYPE_Q5_K, MODEL_Q5_K, gguf_keep_q5_k},
+    {GGUF_TYPE_Q6_K, MODEL_Q6_K, gguf_keep_q6_k},
+};
+enum { KEEPS = sizeof gguf_keeps / sizeof gguf_keeps[0] };
+
+static int gguf_keep_find(gguf_type type) {
+    int i = 0;
+    while (i < KEEPS && gguf_keeps[i].type != type) i++;
+    return i;
+}
+
+model_packing gguf_keep_form(gguf_type type, int64_t row) {
+    const int i = gguf_keep_find(type);
+    return i == KEEPS || row % model_packing_block(gguf_keeps[i].form) ? MODEL_UNPACKED : gguf_keeps[i].form;
+}
+
+void gguf_keep_blocks(gguf_type type, const uint8_t *from, int64_t blocks, void *data, uint16_t *scales) {
+    const int i = gguf_keep_find(type);
+    const size_t bytes = (size_t)gguf_type_get((int)type)->bytes;
+    const model_packing form = gguf_keeps[i].form;
+    int64_t scale_bytes;
+    const int64_t own = model_packing_bytes(form, model_packing_block(form), &scale_bytes);
+    if (!gguf_keeps[i].block) {
+        memcpy(data, from, (size_t)blocks * bytes);
+        return;
+    }
+    for (int64_t k = 0; k < blocks; k++)
+        gguf_keeps[i].block(from + (size_t)k * bytes, (uint8_t *)data + k * own, scales + k * scale_bytes / 2);
+}
