@@ -15,9 +15,10 @@
 #include "core/base/memory.h"
 #include "core/base/pool.h"
 #include "cpu/gemm/gemm.h"
+#include "lm/arch/stored_weights.h"
 #include "lm/infer/generate.h"
 
-enum { TOKENS = 16, PROMPT = 512, MOST = 6 };
+enum { TOKENS = 16, PROMPT = 512, MOST = 9 };
 
 static propane_error err;
 
@@ -98,6 +99,27 @@ static model_weights *stories110m(void) {
     return w;
 }
 
+/* The same sizes as a file of k-quants holds them: each matrix in one form, of any bytes, with scales so small that the numbers stay
+ * finite. */
+static model_weights *as_stored(const model_config *c, model_packing form) {
+    model_weights *w;
+    uint32_t state = 1;
+    must(model_weights_declare(c, &w, &err));
+    for (int i = 0; i < w->count; i++)
+        if (w->tensors[i].rank == 2) w->tensors[i].form = form;
+    must(stored_weights_reserve(w, &err));
+    for (size_t i = 0; i < w->stored_bytes; i++) w->stored[i] = (uint8_t)((state = state * 1664525 + 1013904223) >> 24);
+    for (int i = 0; i < w->count; i++) {
+        int64_t scale_bytes;
+        uint16_t *scales;
+        float *numbers = stored_weights_at(w, &w->tensors[i], &scales);
+        (void)model_packing_bytes(w->tensors[i].form, w->tensors[i].count, &scale_bytes);
+        for (int64_t k = 0; k < scale_bytes / 2; k++) scales[k] = 0x0100; /* 1.5e-5 */
+        for (int64_t k = 0; !scale_bytes && k < w->tensors[i].count; k++) numbers[k] = 1;
+    }
+    return w;
+}
+
 /* Multiplications and additions of a prompt's products, attention's included; the head works on its last position. */
 static double prompt_flops(const model_config *c, int64_t n) {
     double d = (double)c->hidden_size, h = (double)c->intermediate_size, q = (double)model_config_q(c);
@@ -109,6 +131,8 @@ typedef struct contender {
     const char *name;
     mil_dtype dtype;
     model_packing packing;
+    bool stored;            /* as a file holds it: made by as_stored */
+    model_weights *weights; /* then */
     infer *machine;
     double token, prompt; /* best, seconds */
 } contender;
@@ -118,6 +142,9 @@ static contender contenders[MOST] = {{.name = "fp32", .dtype = MIL_fp32, .packin
                                      {.name = "bf16", .dtype = MIL_fp32, .packing = MODEL_BF16},
                                      {.name = "int8", .dtype = MIL_fp32, .packing = MODEL_INT8},
                                      {.name = "int4", .dtype = MIL_fp32, .packing = MODEL_INT4},
+                                     {.name = "q4_k", .dtype = MIL_fp32, .packing = MODEL_Q4_K, .stored = true},
+                                     {.name = "q5_k", .dtype = MIL_fp32, .packing = MODEL_Q5_K, .stored = true},
+                                     {.name = "q6_k", .dtype = MIL_fp32, .packing = MODEL_Q6_K, .stored = true},
                                      {.name = "fp16*", .dtype = MIL_fp16, .packing = MODEL_UNPACKED}};
 
 static double seconds_since(int64_t start) { return (double)(clock_ns() - start) / 1e9; }
@@ -149,9 +176,14 @@ int main(int argc, char **argv) {
     int32_t ids[1024];
     for (int i = 0; i < 1024; i++) ids[i] = (i * 7919 + 13) % 32000;
     for (int i = 0; i < MOST; i++) {
-        const infer_options o = {.dtype = contenders[i].dtype, .context = 1024, .weights = contenders[i].packing};
-        must(infer_create(device, w, &o, &contenders[i].machine, &err));
-        contenders[i].token = contenders[i].prompt = 1e9;
+        contender *c = &contenders[i];
+        infer_options o = {.dtype = c->dtype, .context = 1024, .exact = c->stored};
+        if (c->stored)
+            c->weights = as_stored(&w->config, c->packing);
+        else
+            o.weights = c->packing;
+        must(infer_create(device, c->stored ? c->weights : w, &o, &c->machine, &err));
+        c->token = c->prompt = 1e9;
     }
     double memory_speed = 0, peak = 0;
     for (int r = 0; r < rounds; r++)
@@ -171,6 +203,7 @@ int main(int argc, char **argv) {
                100 * speed / memory_speed, PROMPT / c->prompt,
                100 * prompt_flops(&w->config, PROMPT) / c->prompt / 1e9 / peak);
         infer_free(c->machine);
+        model_weights_free(c->weights);
     }
     printf("tokens at position %lld; fp16*: fp16 programs, the others compute in fp32\n", (long long)position);
     propane_device_close(device);

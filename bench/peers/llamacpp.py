@@ -5,8 +5,8 @@
     llamacpp.py MODEL.gguf [--propane build/release/propane] [--rounds 3] [--count 128] [--words 400] [--threads 2]
                 [--rows q8_0:auto,q4_0:auto,f16:auto]
 
-A row is a GGUF type, made of MODEL by `propane convert`, and Propane's --weights for it. Both answer over the same interface
-(llama.cpp within this process, Propane's server by HTTP): a prompt of about --words words with one token of answer, then the
+A row is a GGUF type, made of MODEL by `propane convert`, or `file`, MODEL as it is, and Propane's --weights for it. Both answer over
+the same interface (llama.cpp within this process, Propane's server by HTTP): a prompt of about --words words with one token of answer, then the
 same with --count more, on a new prompt each time. Decoding is the difference of the two; medians over the rounds. "first" is
 the time from a program's start to its first token after a short prompt. Exit 77: the package or propane is missing.
 """
@@ -99,8 +99,9 @@ def first_token(options, path, weights):
 
 
 def row(options, xllamacpp, folder, kind, weights):
-    path = os.path.join(folder, kind + ".gguf")
-    subprocess.run([options.propane, "convert", options.model, path, "--dtype", kind], check=True, stdout=subprocess.DEVNULL)
+    path = options.model if kind == "file" else os.path.join(folder, kind + ".gguf")
+    if kind != "file":
+        subprocess.run([options.propane, "convert", options.model, path, "--dtype", kind], check=True, stdout=subprocess.DEVNULL)
     rng, found, starts = random.Random(3), {n: {"prompt": [], "decode": []} for n in ("propane", "llama.cpp")}, []
     starts = [first_token(options, path, weights) for _ in range(options.rounds)]
     programs = {"propane": Own(options, path, weights), "llama.cpp": Peer(xllamacpp, path, options.threads)}

@@ -135,6 +135,8 @@ PROPANE_CHECK propane_status propane_generator_create(const propane_model *model
                                                       const propane_generator_options *options, propane_generator **out,
                                                       propane_error *err);
 void propane_generator_free(propane_generator *generator);
+/* How its matrices are stored, the form of most of them first: "q4_k and q6_k". The generator's memory. */
+const char *propane_generator_weights(const propane_generator *generator);
 int64_t propane_generator_context(const propane_generator *generator);
 
 #define PROPANE_MAX_STOPS    16

@@ -218,6 +218,7 @@ TEST(layers_of_different_forms) {
     EXPECT_OK(infer_create(d, p.stored, &(infer_options){.dtype = MIL_fp32, .exact = true}, &m, &err));
     EXPECT(infer_weight_bytes(m) <
            (int64_t)p.stored->stored_bytes); /* but for the norms, which count, the embedding is a head */
+    EXPECT_MSG(strcmp(infer_weight_forms(m), "q4_k and q6_k and fp32") == 0, "%s", infer_weight_forms(m));
     infer_free(m);
     propane_device_close(d);
     pair_free(&p);

@@ -412,7 +412,8 @@ static propane_status cmd_generate_generate(generate_job *j, propane_error *err)
     cmd_generate_item_free(single);
     double seconds = (double)(clock_ns() - start) / 1e9;
     if (!status && cli_is_terminal(2))
-        fprintf(stderr, "%" PRId64 " tokens in %.2f s: %.0f tokens/s\n", j->made, seconds, (double)j->made / seconds);
+        fprintf(stderr, "%" PRId64 " tokens in %.2f s: %.0f tokens/s, weights in %s\n", j->made, seconds,
+                (double)j->made / seconds, propane_generator_weights(j->m.generator));
     return status;
 }
 

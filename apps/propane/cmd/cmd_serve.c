@@ -215,10 +215,11 @@ static propane_status cmd_serve_serve(serve_job *j, propane_error *err) {
     cmd_serve_catch_hangup(j);
     PROPANE_TRY(serve_start(&engine, &j->options, &server, err));
     cmd_serve_forget(&j->key_text);
-    printf("serving '%s' at http%s://%s%s%s:%d/v1 (chat format %s); Ctrl-C ends it\n", engine.name,
+    printf("serving '%s' at http%s://%s%s%s:%d/v1 (chat format %s, weights in %s); Ctrl-C ends it\n", engine.name,
            j->certificate ? "s" : "", strchr(j->options.host, ':') ? "[" : "", j->options.host,
            strchr(j->options.host, ':') ? "]" : "", serve_port(server),
-           j->chat ? propane_chat_format(j->chat) : "not known: completions only");
+           j->chat ? propane_chat_format(j->chat) : "not known: completions only",
+           propane_generator_weights(j->m.generator));
     (void)cli_flush();
     while (!cli_interrupted) {
         usleep(20000);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * Owns the operations that make weights of blocks of 256. Bytes are taken apart with floor, so each device that rounds products of small
- * whole numbers correctly gives the codes exactly.
+ * integers correctly gives the codes exactly.
  */
 #include "core/mil/kquant_weights.h"
 

@@ -15,6 +15,16 @@ enum { BLOCK = 32, TASK_BLOCKS = 1024 };
 static bool quantize_is_kquant(model_packing packing) { return packing >= MODEL_KQUANT; }
 static kquant quantize_kquant(model_packing packing) { return (kquant)(packing - MODEL_KQUANT); }
 
+const char *model_packing_name(model_packing packing) {
+    static const char *const names[] = {
+        "fp32", "fp16", "bf16", "int8", "int4",
+#define KQUANT(NAME, name, low, high, sub, minimum, bias) #name,
+#include "core/base/kquants.def"
+#undef KQUANT
+    };
+    return names[packing];
+}
+
 int64_t model_packing_block(model_packing packing) {
     return packing < MODEL_INT8 ? 1 : quantize_is_kquant(packing) ? KQUANT_BLOCK : BLOCK;
 }

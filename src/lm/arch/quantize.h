@@ -31,6 +31,8 @@ typedef enum model_packing {
     MODEL_KQUANT = MODEL_INT4 + 1 /* the first in blocks of 256 */
 } model_packing;
 
+/* "fp16", "int8", "q4_k", ...; MODEL_UNPACKED: "fp32". */
+const char *model_packing_name(model_packing packing);
 /* Weights of a block; 1: it has none. */
 int64_t model_packing_block(model_packing packing);
 /* Bytes of `count` weights, and of the fp16 numbers of their blocks. */

@@ -102,6 +102,7 @@ struct infer {
     propane_buffer *(*layers)[INFER_MAX_SLOTS]; /* likewise; as the slots */
     bool (*lent)[INFER_MAX_SLOTS];              /* likewise: the buffer is the stored weights' own memory */
     int64_t weight_bytes;
+    const char *forms;                   /* of matrices, in words */
     propane_buffer **k_cache, **v_cache; /* [layers] */
     propane_request **chain;             /* [2 * layers + 1] */
     float *stream;                       /* [D, chunk]: the residual stream */

@@ -55,6 +55,28 @@ static propane_status decoder_variant_of(infer *m, int part, const model_packing
     return fresh->packings ? decoder_list_slots(m, fresh, err) : propane_fail_memory(err, bytes);
 }
 
+/* "q4_k and q6_k", the form of most weights first. */
+static propane_status decoder_name_forms(infer *m, propane_error *err) {
+    int64_t weights[MODEL_PACKINGS] = {0};
+    for (int64_t half = 0; half < infer_halves(m); half++) {
+        const infer_variant *v = &m->variants[m->variant_of[half]];
+        for (int i = 0; i < v->slot_count; i++)
+            if (!v->slots[i].scales && v->slots[i].row->in != ARCH_1)
+                weights[v->slots[i].packing] += decoder_tensor(m, half, v->slots[i].row)->count;
+    }
+    m->forms = NULL;
+    for (;;) {
+        int most = 0;
+        for (int form = 1; form < MODEL_PACKINGS; form++)
+            if (weights[form] > weights[most]) most = form;
+        if (!weights[most]) return PROPANE_OK;
+        weights[most] = 0;
+        const char *name = most || m->dtype == MIL_fp32 ? model_packing_name((model_packing)most) : "fp16";
+        m->forms = m->forms ? arena_printf(m->arena, "%s and %s", m->forms, name) : name;
+        if (!m->forms) return propane_fail_memory(err, 0);
+    }
+}
+
 propane_status infer_list_variants(infer *m, propane_error *err) {
     const arch_tensor *rows = model_arch_of(&m->config)->tensors, *row;
     const int64_t halves = infer_halves(m);
@@ -75,7 +97,7 @@ propane_status infer_list_variants(infer *m, propane_error *err) {
             packings[row - rows] = decoder_form(m, half, row, all[part]);
         PROPANE_TRY(decoder_variant_of(m, part, packings, count * sizeof *packings, &m->variant_of[half], err));
     }
-    return PROPANE_OK;
+    return decoder_name_forms(m, err);
 }
 
 /* ---- numbers --------------------------------------------------------------------------------------------------------- */

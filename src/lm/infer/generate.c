@@ -21,6 +21,7 @@ static int64_t generate_column_row(const infer_column *c) { return c->sequence->
 
 int64_t infer_context(const infer *m) { return m->context; }
 int64_t infer_position(const infer *m) { return m->current->position; }
+const char *infer_weight_forms(const infer *m) { return m->forms; }
 int64_t infer_weight_bytes(const infer *m) { return m->weight_bytes; }
 int infer_vocab(const infer *m) { return (int)m->config.vocab_size; }
 int64_t infer_width(const infer *m) { return m->config.hidden_size; }

@@ -36,6 +36,8 @@ int infer_vocab(const infer *m);
 int64_t infer_width(const infer *m); /* of the residual stream */
 /* Refuses scores that are not numbers: no text can be drawn from them. */
 PROPANE_CHECK propane_status infer_check_scores(const infer *m, const float *logits, propane_error *err);
+/* The forms of its matrices: "q4_k and q6_k"; numbers that are in no blocks are in the programs' type. The machine's memory. */
+const char *infer_weight_forms(const infer *m);
 int64_t infer_weight_bytes(const infer *m); /* what each token reads */
 int64_t infer_position(const infer *m);     /* tokens read so far */
 void infer_reset(infer *m);                 /* a fresh sequence */

@@ -63,6 +63,10 @@ void propane_generator_free(propane_generator *generator) {
     mem_free(generator);
 }
 
+const char *propane_generator_weights(const propane_generator *generator) {
+    return generator ? infer_weight_forms(generator->machine) : NULL;
+}
+
 int64_t propane_generator_context(const propane_generator *generator) {
     return generator ? infer_context(generator->machine) : 0;
 }

@@ -17,11 +17,9 @@ static inline bool form_is_exact(const char *word, const char *device, mil_dtype
 }
 
 static inline model_packing form_of(const char *word) {
-    return strcmp(word, "int4") == 0   ? MODEL_INT4
-           : strcmp(word, "int8") == 0 ? MODEL_INT8
-           : strcmp(word, "bf16") == 0 ? MODEL_BF16
-           : strcmp(word, "fp16") == 0 ? MODEL_FP16
-                                       : MODEL_UNPACKED;
+    for (int form = MODEL_FP16; form <= MODEL_INT4; form++)
+        if (strcmp(word, model_packing_name((model_packing)form)) == 0) return (model_packing)form;
+    return MODEL_UNPACKED;
 }
 
 #endif

@@ -4,8 +4,8 @@
 @ propane tokenize text --vocab 280 --out v.json --tokens ids > log
 @ propane train --data ids --tokenizer v.json --layers 1 --width 32 --heads 2 --kv-heads 1 --context 32 --batch 2 --steps 2 --warmup 1 --eval-batches 1 --run m > log
 $ for signal in TERM INT; do : > out; propane serve m --port 0 > out 2> errors & pid=$!; while ! grep -qs serving out; do kill -0 $pid || break; sleep 0.05; done; kill -$signal $pid; wait $pid; echo "$signal $? $(sed 's/:[0-9]*\/v1/:PORT\/v1/' out | tr '\n' ' ')"; cat errors; done
-> TERM 0 serving 'm' at http://127.0.0.1:PORT/v1 (chat format plain); Ctrl-C ends it stopped 
-> INT 0 serving 'm' at http://127.0.0.1:PORT/v1 (chat format plain); Ctrl-C ends it stopped 
+> TERM 0 serving 'm' at http://127.0.0.1:PORT/v1 (chat format plain, weights in fp32); Ctrl-C ends it stopped 
+> INT 0 serving 'm' at http://127.0.0.1:PORT/v1 (chat format plain, weights in fp32); Ctrl-C ends it stopped 
 = 0
 $ propane serve m --host nowhere.example
 2> propane serve: 'nowhere.example' is not an address; give one of this machine, such as 127.0.0.1 or 0.0.0.0
