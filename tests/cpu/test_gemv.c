@@ -4,6 +4,7 @@
  */
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "core/base/arena.h"
 #include "core/base/float16.h"
@@ -332,6 +333,34 @@ TEST(plans_read_what_is_stored) {
     check_program(MODEL_INT4, MIL_fp32, 48, 40, 1, 1); /* rows that stay fp16 */
 }
 
+/* How often a plan of W x, with W in blocks of 256, reads what is stored; `seen`: W is a result, too. */
+static int stored_products(bool seen) {
+    mil_module *module = mil_module_create("test");
+    mil_builder b = {0};
+    mil_build_begin(&b, module, "main", MIL_IOS18);
+    const int64_t x_dim[] = {256, 1};
+    mil_value *x = mil_build_param(&b, "x", mil_type_tensor(MIL_fp32, 2, x_dim));
+    mil_value *w = model_pack_build(&b, MODEL_Q5_K, MIL_fp32, "w", 32, 256);
+    mil_build_result(&b, mil_build_matmul(&b, w, x, false, false));
+    if (seen) mil_build_result(&b, w);
+    EXPECT_OK(mil_build_end(&b, &err));
+    arena *a = arena_create();
+    cpu_isa isa;
+    EXPECT_OK(cpu_isa_current(&isa, &err));
+    cpu_program *p;
+    const cpu_plan_options options = {.kernels = cpu_kernels_of(isa), .fuse = true};
+    EXPECT_OK(cpu_plan_compile(b.function, &options, a, &p, &err));
+    int fired = 0;
+    for (int i = 0; i < p->fusion_count; i++)
+        if (strcmp(p->fusions[i].name, "quantized_weights") == 0) fired = p->fusions[i].count;
+    cpu_program_deinit(p);
+    arena_free(a);
+    mil_module_free(module);
+    return fired;
+}
+
+TEST(weights_that_something_else_reads_are_made) { EXPECT(stored_products(false) == 1 && stored_products(true) == 0); }
+
 /* Three products of the same vectors are one step; a fourth of other vectors, and one with a sum after it, are not. */
 TEST(products_of_the_same_vectors_are_one_step) {
     enum { K = 64, N = 2, MOST = 48 };
@@ -408,5 +437,6 @@ TEST(packing_keeps_what_it_can) {
 }
 
 SUITE("cpu/gemv", T(every_form_on_every_instruction_set), T(rows_of_blocks_of_256_are_the_fp32_reading),
-      T(products_make_rows_while_they_pack), T(plans_read_what_is_stored), T(products_of_the_same_vectors_are_one_step),
+      T(products_make_rows_while_they_pack), T(plans_read_what_is_stored),
+      T(weights_that_something_else_reads_are_made), T(products_of_the_same_vectors_are_one_step),
       T(packing_keeps_what_it_can), T(nothing_finite_comes_of_nan_and_infinity))
