@@ -272,6 +272,20 @@ static void casting(drawer *d, char *out) {
     snprintf(out, LINE, "x=%s[%d] dtype=%s", types[below(d, 8)], size_of(d), types[below(d, 8)]);
 }
 
+/* A box or a matrix with one number that is somewhere else, or nowhere. */
+static void moved_place(drawer *d, char *out) {
+    static const char *const places[] = {"nan", "inf", "-inf", "1e30", "-1e30", "-0.0", "0.5", "1e-40", "65504"};
+    char old[LINE], *list = strstr(out, "~=");
+    if (!list) return;
+    list += 2;
+    for (int skip = below(d, 6); skip > 0; skip--) {
+        char *comma = list + strcspn(list, ", !");
+        if (*comma == ',') list = comma + 1;
+    }
+    snprintf(old, sizeof old, "%s", list + strcspn(list, ", !"));
+    snprintf(list, (size_t)(LINE - (list - out)), "%s%s", places[below(d, 9)], old);
+}
+
 /* Another element type where any will do; other numbers for what is named. */
 static void varied(drawer *d, const op_case_row *row, char *out) {
     static const char *const types[] = {"int8", "uint8", "int16", "uint16", "bool"};
@@ -324,6 +338,7 @@ op_case *extreme_case(uint64_t seed, bool constants, propane_error *err) {
         casting(&d, line);
     else if (!product(&d, row, line) && (!reshaped(&d, row, line) || below(&d, 2)))
         varied(&d, row, line);
+    if ((row->code == MIL_OP_crop_resize || row->code == MIL_OP_affine) && below(&d, 3) == 0) moved_place(&d, line);
     d.pair = below(&d, 4) == 0 && (is_rule(row, "same") || is_rule(row, "broadcast") || is_rule(row, "select"));
     if (!constants) without_constants(line);
     return op_case_make_grown(row->code, row->dtype, line, seed,

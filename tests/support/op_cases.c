@@ -241,11 +241,8 @@ static const char *drawing_of(maker *m, const mil_param *p, mil_dtype dtype, con
     return dtype == MIL_uint8 || dtype == MIL_int8 || dtype == MIL_uint16 ? "bytes" : draw_names[m->info->draw];
 }
 
-/* Indices, masks and positions must be legal, and so must what a line gives. */
+/* Indices and masks must be legal, and so must what a line gives. */
 static bool takes_any_number(const mil_param *p, const char *how) {
-    static const char *const positions[] = {"coordinates", "boxes", "roi", "transform_matrix"};
-    for (size_t k = 0; k < sizeof positions / sizeof positions[0]; k++)
-        if (!strcmp(p->name, positions[k])) return false;
     return p->type_class != MIL_CLASS_INT && how[0] != '=' && !strchr(how, ':') && strcmp(how, "mask") != 0 &&
            strcmp(how, "bits") != 0;
 }

@@ -48,7 +48,7 @@ void op_case_free(op_case *c);
  * NULL. `before` makes an input of the given name and what leads from it to a value of that type with the very same
  * elements; the input may have another shape, the elements stay in their order. `after` takes the operation's results
  * and makes the function's. `numbers` draws elements in place of the line's drawing, wherever any number is legal: not
- * where the line gives values, nor for indices, masks and positions. `how`: the drawing that it replaces. */
+ * where the line gives values, nor for indices and masks. `how`: the drawing that it replaces. */
 typedef struct op_case_growth {
     mil_value *(*before)(mil_builder *b, const char *name, mil_type type, void *context);
     void (*after)(mil_builder *b, const mil_op *op, void *context);
