@@ -264,6 +264,11 @@ def copied(c):
     return c("x").reshape(c.line["results"][0]["shape"])
 
 
+def shifted(c, epsilon):
+    """The sum of x and epsilon is one of fp32."""
+    return (c("x").astype(np.float32) + np.float32(c.number("epsilon", epsilon))).astype(np.float64)
+
+
 def affine(c):
     return c("x").astype(np.float64) * c.number("alpha", 0) + c.number("beta", 0)
 
@@ -306,9 +311,8 @@ NEAR = {
     "erf": wide(np.vectorize(math.erf, otypes=[float])), "sigmoid": wide(lambda x: 1 / (1 + np.exp(-x))),
     "silu": limit(lambda x: x / (1 + np.exp(-x))), "softsign": wide(lambda x: x / (1 + np.abs(x))),
     "softplus": wide(lambda x: np.logaddexp(x, 0)),
-    "log": lambda c: np.log(c("x").astype(np.float64) + np.float64(np.float32(c.number("epsilon", 1e-45)))),
-    "rsqrt": lambda c: 1 / np.sqrt(c("x").astype(np.float64) + c.number("epsilon", 1e-12)),
-    "inverse": lambda c: 1 / (c("x").astype(np.float64) + c.number("epsilon", 1e-4)),
+    "log": lambda c: np.log(shifted(c, 1e-45)), "rsqrt": lambda c: 1 / np.sqrt(shifted(c, 1e-12)),
+    "inverse": lambda c: 1 / shifted(c, 1e-4),
     "elu": lambda c: np.where(c("x") < 0, c.number("alpha", 0) * np.expm1(c("x").astype(np.float64)), c("x").astype(np.float64)),
     "leaky_relu": lambda c: np.where(c("x") < 0, c("x").astype(np.float64) * c.number("alpha", 0), c("x").astype(np.float64)),
     "gelu": gelu, "softmax": softmax, "reduce_log_sum_exp": reduced(log_sum_exp),

@@ -192,6 +192,8 @@ static bool leaves_fp32(meaning *m) {
     sizes_of(c, &most, &least, &logs, &weights_finite);
     m->least = fmax(m->least, 0x1p-149 * most);
     for (int i = 0; i < c->input_count; i++) count += (double)mil_type_count(&c->inputs[i].type);
+    /* without bounds on its state, an rnn multiplies by its weights at each step */
+    if (c->code == MIL_OP_rnn && most > 0x1p24) return true;
     /* where scores are large and nearly equal, rounding decides which is the largest */
     if (c->code == MIL_OP_scaled_dot_product_attention && most * most > 0x1p24) return true;
     if (c->code == MIL_OP_reduce_prod || c->code == MIL_OP_einsum) return logs > 120;
