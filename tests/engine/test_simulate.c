@@ -174,5 +174,29 @@ TEST(apples_words_for_h14_mean_their_programs) {
     EXPECT(seen.programs >= 94);
 }
 
+/* A damaged file can have any numbers: products of these are beyond 64 bits. */
+TEST(surfaces_that_do_not_fit_are_refused) {
+    const engine_surface good = {
+        .name = "x", .n = 2, .c = 2, .h = 2, .w = 4, .row = 64, .plane = 128, .batch = 256, .bytes = 256};
+    uint8_t bytes[512] = {0};
+    uint16_t dense[32] = {0};
+    engine_memory m = {bytes, sizeof bytes};
+    propane_error err = {0};
+    EXPECT_OK(engine_surface_fill(&good, dense, m, &err));
+    engine_surface bad[9];
+    for (int i = 0; i < 9; i++) bad[i] = good;
+    bad[0].w = 33, bad[1].h = 3, bad[2].c = 3, bad[3].n = 3, bad[4].batch = 257, bad[5].w = 0;
+    bad[6].plane = 1ull << 63, bad[7].row = 1ull << 63, bad[8].bytes = 1ull << 63;
+    for (int i = 0; i < 9; i++) {
+        EXPECT_MSG(engine_surface_fill(&bad[i], dense, m, &err) == PROPANE_ERR_INVALID, "surface %d", i);
+        EXPECT(strstr(err.text, "surface 'x'") != NULL);
+    }
+    engine_object o = {.source = "a", .subtype = ENGINE_H13, .surface_count = 1, .surfaces = bad};
+    bad[0] = good, bad[0].bytes = 1ull << 40;
+    EXPECT(engine_object_runs(&o, &err) == PROPANE_ERR_INVALID && strstr(err.text, "at most") != NULL);
+    bad[0] = good;
+    EXPECT_OK(engine_object_runs(&o, &err));
+}
+
 SUITE("engine/simulate", T(published_results), T(apples_words_mean_their_programs),
-      T(apples_words_for_h14_mean_their_programs))
+      T(apples_words_for_h14_mean_their_programs), T(surfaces_that_do_not_fit_are_refused))

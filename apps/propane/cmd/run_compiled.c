@@ -90,6 +90,7 @@ static propane_status run_compiled_object(const engine_object *o, const session_
                                           const char *output, engine_memory *buffers, bool *not_finite,
                                           propane_error *err) {
     engine_arithmetic how = engine_arithmetic_of(o->subtype);
+    PROPANE_TRY(engine_object_runs(o, err));
     for (int i = 0; i < o->surface_count; i++) {
         const engine_surface *s = &o->surfaces[i];
         if (s->bar < 0) continue;

@@ -90,13 +90,43 @@ propane_status engine_simulate(engine_machine *m, const engine_task *tasks, int 
     return PROPANE_OK;
 }
 
-propane_status engine_simulate_object(engine_machine *m, const engine_object *o,
-                                      const engine_memory surfaces[ENGINE_BARS], propane_error *err) {
-    engine_memory buffers[ENGINE_BARS];
+/* Divisions, as the numbers of a damaged file have products beyond 64 bits. */
+static bool simulate_surface_fits(const engine_surface *s) {
+    if (s->n < 1 || s->c < 1 || s->h < 1 || s->w < 1) return false;
+    uint64_t n = (uint64_t)s->n, c = (uint64_t)s->c, h = (uint64_t)s->h, w = (uint64_t)s->w;
+    return s->bytes <= INT64_MAX / n && s->batch <= s->bytes && s->plane <= s->bytes / c && s->row <= s->plane / h &&
+           w <= s->row / 2;
+}
+
+static propane_status simulate_surface_check(const engine_surface *s, uint64_t most, propane_error *err) {
+    if (!simulate_surface_fits(s))
+        return propane_fail(err, PROPANE_ERR_INVALID,
+                            "surface '%s': [%lld, %lld, %lld, %lld] with strides of %llu, %llu and %llu bytes does not "
+                            "fit into %llu bytes",
+                            s->name, (long long)s->n, (long long)s->c, (long long)s->h, (long long)s->w,
+                            (unsigned long long)s->batch, (unsigned long long)s->plane, (unsigned long long)s->row,
+                            (unsigned long long)s->bytes);
+    if (engine_surface_bytes(s) > most)
+        return propane_fail(err, PROPANE_ERR_INVALID, "surface '%s': %llu bytes, at most %llu", s->name,
+                            (unsigned long long)engine_surface_bytes(s), (unsigned long long)most);
+    return PROPANE_OK;
+}
+
+propane_status engine_object_runs(const engine_object *o, propane_error *err) {
     if (o->subtype != ENGINE_H13 && o->subtype != ENGINE_H14)
         return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "%s: tasks of %s are not understood, only those of H13, H14",
                             o->source, engine_generation(o->subtype, NULL));
     if (o->unread) return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "%s: %s", o->source, o->unread);
+    for (int i = 0; i < o->surface_count; i++)
+        if (o->surfaces[i].bar >= 0 && simulate_surface_check(&o->surfaces[i], 2 * (uint64_t)SIM_ELEMENTS_MAX, err))
+            return propane_fail_prefix(err, err->status, "%s", o->source);
+    return PROPANE_OK;
+}
+
+propane_status engine_simulate_object(engine_machine *m, const engine_object *o,
+                                      const engine_memory surfaces[ENGINE_BARS], propane_error *err) {
+    engine_memory buffers[ENGINE_BARS];
+    PROPANE_TRY(engine_object_runs(o, err));
     memcpy(buffers, surfaces, sizeof buffers);
     uint8_t *constants = mem_alloc((size_t)o->constant_bytes), *scratch = mem_alloc((size_t)o->scratch_bytes);
     propane_status status = PROPANE_OK;
@@ -120,10 +150,7 @@ uint64_t engine_surface_bytes(const engine_surface *s) { return (uint64_t)s->n *
 
 static propane_status simulate_surface(const engine_surface *s, engine_memory m, uint16_t *dense, bool fill,
                                        propane_error *err) {
-    if (m.bytes < engine_surface_bytes(s) || s->plane * (uint64_t)s->c > s->bytes ||
-        s->row * (uint64_t)s->h > s->plane || 2 * (uint64_t)s->w > s->row)
-        return propane_fail(err, PROPANE_ERR_INVALID, "surface '%s': its strides do not fit into %llu bytes", s->name,
-                            (unsigned long long)m.bytes);
+    PROPANE_TRY(simulate_surface_check(s, m.bytes, err));
     for (int64_t n = 0; n < s->n; n++)
         for (int64_t c = 0; c < s->c; c++)
             for (int64_t h = 0; h < s->h; h++, dense += s->w) {

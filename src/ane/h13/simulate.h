@@ -34,6 +34,9 @@ void engine_machine_free(engine_machine *m);
 PROPANE_CHECK propane_status engine_simulate(engine_machine *m, const engine_task *tasks, int count,
                                              const engine_memory buffers[ENGINE_BARS], propane_error *err);
 
+/* Whether an object can be run: its tasks are understood, its surfaces fit into their buffers and into memory. To be asked
+ * before buffers are made from the sizes of a file. */
+PROPANE_CHECK propane_status engine_object_runs(const engine_object *o, propane_error *err);
 /* Runs an object with buffers of its own for constants and scratch; `surfaces` by base register. */
 PROPANE_CHECK propane_status engine_simulate_object(engine_machine *m, const engine_object *o,
                                                     const engine_memory surfaces[ENGINE_BARS], propane_error *err);
