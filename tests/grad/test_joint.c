@@ -190,15 +190,18 @@ TEST(second_derivatives) {
 
 /* ---- what is refused --------------------------------------------------------------------------------------------- */
 
-static mil_function *quantised(mil_module *m) {
+/* Lists have gradients only where pass_unroll has written them out. */
+static mil_function *listed(mil_module *m) {
     mil_builder b;
     mil_build_begin(&b, m, "f", MIL_IOS18);
-    mil_value *x = param(&b, "x", 2, 3), *w = param(&b, "w", 2, 3);
-    mil_value *scale = mil_build_scalar(&b, MIL_fp32, 0.1), *text = mil_build_text(&b, "int8");
-    mil_op *q = mil_build_op(&b, MIL_OP_quantize, "q",
-                             (mil_argument[]){{"input", 1, &x}, {"scale", 1, &scale}, {"output_dtype", 1, &text}}, 3);
+    mil_value *x = param(&b, "x", 2, 3), *w = param(&b, "w", 2, 3), *at = mil_build_int(&b, 0);
+    mil_value *shape = mil_build_ints(&b, (int64_t[]){2, 3}, 2), *type = mil_build_text(&b, "fp32");
+    mil_op *l =
+        mil_build_op(&b, MIL_OP_make_list, "l", (mil_argument[]){{"elem_shape", 1, &shape}, {"dtype", 1, &type}}, 2);
+    mil_op *with = mil_build_op(&b, MIL_OP_list_write, "with",
+                                (mil_argument[]){{"ls", 1, l->results}, {"index", 1, &at}, {"value", 1, &x}}, 3);
     mil_op *d =
-        mil_build_op(&b, MIL_OP_dequantize, "d", (mil_argument[]){{"input", 1, q->results}, {"scale", 1, &scale}}, 2);
+        mil_build_op(&b, MIL_OP_list_read, "d", (mil_argument[]){{"ls", 1, with->results}, {"index", 1, &at}}, 2);
     mil_build_result(&b, mil_build_binary(&b, MIL_OP_mul, d->results[0], w));
     end(&b);
     return b.function;
@@ -206,11 +209,11 @@ static mil_function *quantised(mil_module *m) {
 
 TEST(operations_without_a_gradient) {
     propane_error err = {0};
-    mil_module *m = mil_module_create("quantised.mil");
-    mil_function *f = quantised(m), *joint = f;
-    EXPECT_FAIL(grad_function(f, "joint", NULL, 0, &joint, &err), PROPANE_ERR_UNSUPPORTED, "dequantize 'd'");
+    mil_module *m = mil_module_create("listed.mil");
+    mil_function *f = listed(m), *joint = f;
+    EXPECT_FAIL(grad_function(f, "joint", NULL, 0, &joint, &err), PROPANE_ERR_UNSUPPORTED, "list_read 'd'");
     EXPECT(joint == NULL && m->function_count == 1 && m->functions->next == NULL);
-    EXPECT(strstr(err.text, "no gradient") != NULL && strstr(err.text, "quantised.mil") != NULL);
+    EXPECT(strstr(err.text, "no gradient") != NULL && strstr(err.text, "listed.mil") != NULL);
     /* not on the way to w */
     EXPECT_OK(grad_function(f, "joint", (const char *const[]){"w"}, 1, &joint, &err));
     EXPECT(joint->result_count == 2);

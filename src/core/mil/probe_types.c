@@ -17,6 +17,7 @@ typedef struct probed {
     mil_value *value;
     mil_type type;
     const mil_const *constant;
+    bool unknown;
 } probed;
 
 typedef struct probe {
@@ -38,19 +39,28 @@ static const mil_const *probe_constant(probe *p, const mil_type *type, int64_t s
     return c;
 }
 
+/* All that is open or not known is found before anything is changed: a constant that is worked out of a meanwhile type would
+ * stay. */
 static propane_status probe_fill(probe *p, int64_t size, propane_error *err) {
-    for (int param = 0; param < p->op->info->param_count; param++)
-        for (int i = 0; i < p->op->operands[param].count; i++) {
-            mil_value *v = p->op->operands[param].values[i];
-            const bool unknown = mil_operand_unknown(p->op, param, v);
-            if (!mil_type_is_open(&v->type) && !unknown) continue;
-            p->changed[p->count++] = (probed){v, v->type, v->constant};
-            for (int d = 0; d < v->type.rank; d++)
-                if (v->type.dim[d] < 0) v->type.dim[d] = size;
-            if (!unknown || v->type.dtype == MIL_string) continue;
-            v->constant = probe_constant(p, &v->type, size);
-            if (!v->constant) return propane_fail_memory(err, 0);
+    const mil_op *op = p->op;
+    for (int param = 0; param < op->info->param_count; param++)
+        for (int i = 0; i < op->operands[param].count; i++) {
+            mil_value *v = op->operands[param].values[i];
+            const bool unknown = mil_operand_unknown(op, param, v);
+            if (mil_type_is_open(&v->type) || unknown)
+                p->changed[p->count++] = (probed){v, v->type, v->constant, unknown};
         }
+    for (int i = 0; i < p->count; i++) {
+        mil_value *v = p->changed[i].value;
+        for (int d = 0; d < v->type.rank; d++)
+            if (v->type.dim[d] < 0) v->type.dim[d] = size;
+    }
+    for (int i = 0; i < p->count; i++) {
+        mil_value *v = p->changed[i].value;
+        if (!p->changed[i].unknown || v->type.dtype == MIL_string) continue;
+        v->constant = probe_constant(p, &v->type, size);
+        if (!v->constant) return propane_fail_memory(err, 0);
+    }
     return PROPANE_OK;
 }
 

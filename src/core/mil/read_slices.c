@@ -83,7 +83,7 @@ static propane_status slices_finish(mil_op *op, const char *name, mil_value **ou
     mil_function *f = op->function;
     mil_type type;
     int count = 0;
-    const char *own = arena_printf(f->module->arena, "%s_%s", name, op->info->name);
+    const char *own = arena_printf(f->module->arena, "%s_begin_%s", name, op->info->name);
     op->label = own;
     PROPANE_TRY(mil_verify_operands(op, err));
     PROPANE_TRY(op->info->rule(op, &type, &count, err));

@@ -93,7 +93,8 @@ static mil_value *unroll_select(const loop_walk *w, bool when, mil_value *a, mil
 static mil_value *unroll_loop_input(const loop_walk *w, const mil_function *block, int i) {
     mil_value *outer = (mil_value *)(uintptr_t)mil_captured(w->op, block, i);
     if (!outer) outer = w->now[i];
-    if (!w->pred || outer->constant || !mil_dtype_is_float(outer->type.dtype)) return outer;
+    if (!w->pred || outer->constant || outer->type.container != MIL_TENSOR || !mil_dtype_is_float(outer->type.dtype))
+        return outer;
     return unroll_select(w, w->when, outer, mil_build_scalar(w->b, outer->type.dtype, 1));
 }
 
