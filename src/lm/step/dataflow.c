@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns names and lifetimes. Everything is derived from the functions' parameters and results; the order of the calls is
- * the only thing that is decided here: blocks forward, then blocks backward, kernels in the plan's order.
+ * Owns names and lifetimes. Everything is derived from the functions' parameters and results. Only the order of the
+ * calls is decided here: blocks forward, then blocks backward, with kernels in the plan's order.
  */
 #include "lm/step/dataflow.h"
 
@@ -12,7 +12,7 @@
 
 int dataflow_layer(const dataflow *w, int instance) { return instance >= w->head ? -1 : instance / 2; }
 
-/* Follows a name to the block that makes the value. */
+/* Follows a name to the block that computes the value. */
 static void dataflow_follow(const dataflow *w, int *instance, const char **name) {
     if (strcmp(*name, "x") == 0) {
         *instance = *instance > w->head ? w->head - 1 : *instance - 1;
@@ -37,9 +37,9 @@ int dataflow_find(const dataflow *w, int instance, const char *name) {
     return dataflow_find_value(w, instance, name, false);
 }
 
-/* Recomputing, a block's forward values exist twice: those of the forward pass, of which only the result lives on, and
- * those that its backward pass reads. Adjoints exist once, and so does the block's input. The head's backward pass follows
- * at once: nothing is computed again for it. */
+/* With recomputation, a block's forward values exist twice: once for the forward pass, which keeps only the result, and
+ * once for the backward pass, which reads them. Adjoints exist once, and so does the block's input. The head's backward
+ * pass runs immediately afterwards, so nothing is recomputed for it. */
 static bool dataflow_is_again(const dataflow *w, const dataflow_call *c, const char *name) {
     bool late = c->again || w->plan->kernels[c->kernel].backward;
     return w->recompute && late && c->instance < w->head && strcmp(name, "x") != 0 && strncmp(name, "d_", 2) != 0 &&
@@ -51,7 +51,7 @@ static int dataflow_call_value(const dataflow *w, const dataflow_call *c, const 
                                          : dataflow_find(w, c->instance, name);
 }
 
-/* "d_P" of one of the call's results; a kernel that adds also has a parameter "sum_P". */
+/* Returns the name "d_P" of one of the call's results. A kernel that accumulates also has a parameter "sum_P". */
 static const char *dataflow_gradient_name(const dataflow *w, const dataflow_call *call, const char *weight) {
     const mil_function *f = w->plan->kernels[call->kernel].function;
     int i = 0;
@@ -68,7 +68,8 @@ dataflow_ref dataflow_resolve(const dataflow *w, const dataflow_call *call, cons
     if (partition_is_weight(b, weight)) {
         const model_tensor *t = model_weights_param(w->weights, b->part, dataflow_layer(w, call->instance), weight);
         assert(t);
-        if (call->instance > w->head && t->rank == 2) t += call->instance - w->head; /* the head's pieces follow */
+        /* the head's pieces are adjacent tensors */
+        if (call->instance > w->head && t->rank == 2) t += call->instance - w->head;
         int tensor = (int)(t - w->weights->tensors);
         if (weight == name) return (dataflow_ref){DATAFLOW_WEIGHT, tensor};
         if (w->gradients[tensor].wanted) return (dataflow_ref){DATAFLOW_GRADIENT, tensor};
@@ -88,7 +89,7 @@ static void dataflow_touch(dataflow *w, int call, const char *name) {
         assert(w->value_count < w->value_room);
         i = w->value_count++;
         dataflow_value *v = &w->values[i];
-        /* the host fills dropout in before the pass */
+        /* the host fills in the dropout before the pass */
         *v = (dataflow_value){
             .instance = c->instance, .name = name, .first = partition_is_dropout(name) ? -1 : call, .buffer = -1};
         v->again = dataflow_is_again(w, c, name);
@@ -109,7 +110,8 @@ bool dataflow_trains_embedding(const dataflow *w) {
     return false;
 }
 
-/* Is anything learnt in this instance, or (`kernel` not NULL) does the kernel make a gradient that is wanted in it? */
+/* Returns whether anything is trained in this instance or, if `kernel` is not NULL, whether the kernel makes a gradient
+ * that is wanted in it. */
 static bool dataflow_learns(const dataflow *w, int instance, const partition_kernel *kernel) {
     const partition_block *b = partition_block_at(w->plan, instance);
     for (int i = 1; i < b->forward->param_count; i++) {
@@ -118,7 +120,8 @@ static bool dataflow_learns(const dataflow *w, int instance, const partition_ker
         const model_tensor *t = model_weights_param(w->weights, b->part, dataflow_layer(w, instance), param);
         if (instance > w->head && t->rank == 2) t += instance - w->head;
         if (w->trained && !w->trained[t - w->weights->tensors]) continue;
-        if (!kernel || kernel->place == PARTITION_DEVICE) return true; /* all products, or none */
+        /* either all matrix products are wanted or none */
+        if (!kernel || kernel->place == PARTITION_DEVICE) return true;
         for (int r = 0; r < kernel->function->result_count; r++)
             if (strcmp(kernel->function->results[r]->name + 2, param) == 0) return true;
     }
@@ -142,7 +145,8 @@ static void dataflow_add_backward(dataflow *w, int instance) {
     dataflow_add_range(w, instance, PARTITION_GRADIENTS);
 }
 
-/* The host's queue is in order: a half's weight gradients go after the next half's first kernels, or the device would wait. */
+/* The host's queue runs in order, so a half's weight gradients are queued after the next half's first kernels.
+ * Otherwise the device would have to wait. */
 static void dataflow_add_deferred(dataflow *w) {
     for (int i = w->head - 1, held = -1; i >= w->lowest - 1; held = i--) {
         if (i >= w->lowest) dataflow_add_range(w, i, PARTITION_FIRST);
@@ -158,8 +162,8 @@ static int dataflow_count_names(const partition *p) {
     return n;
 }
 
-/* Which calls make each gradient. The host adds the embedding's part at the end, and clears those of a head in pieces before
- * the first of these. */
+/* Finds the calls that make each gradient. The host adds the embedding's share at the end, and clears the gradients of
+ * a head in pieces before the first of these calls. */
 static void dataflow_find_makers(dataflow *w) {
     int pieces = w->instance_count - w->head;
     for (int c = 0; c < w->call_count; c++) {
@@ -220,7 +224,8 @@ static propane_status dataflow_make_arrays(const partition *p, const model_weigh
     return PROPANE_OK;
 }
 
-/* Forward, the head's pieces forward and backward, then backward as far down as there is anything to learn. */
+/* Adds the forward calls, the forward and backward calls of the head's pieces, then the backward calls down to the
+ * lowest layer with anything to train. */
 static void dataflow_add_all_calls(dataflow *w, int pieces) {
     while (!dataflow_trains_embedding(w) && w->lowest < w->head && !dataflow_learns(w, w->lowest, NULL)) w->lowest++;
     for (int i = 0; i < w->head; i++) dataflow_add_range(w, i, PARTITION_FORWARD);
@@ -253,9 +258,10 @@ propane_status dataflow_create(const partition *p, const model_weights *weights,
     dataflow_add_all_calls(w, pieces);
     w->values[w->value_count++] = (dataflow_value){.instance = -1, .name = "x", .first = -1, .last = -1, .buffer = -1};
     for (int c = 0; c < w->call_count; c++) dataflow_touch_all(w, c);
-    for (int i = 1; i < pieces; i++) /* added to the first one's by the host */
+    for (int i = 1; i < pieces; i++) /* the host adds it to the first piece's */
         w->values[dataflow_find(w, w->head + i, "d_x")].last = w->pieces[i].end - 1;
-    for (int i = 0; i < w->value_count; i++) /* nothing takes its memory: the same dropout may serve several passes */
+    /* its memory is never reused, because the same dropout may serve several passes */
+    for (int i = 0; i < w->value_count; i++)
         if (partition_is_dropout(w->values[i].name) || partition_squares_of(w->values[i].name))
             w->values[i].last = w->call_count;
     int last = dataflow_find(w, 0, "d_x");
@@ -300,7 +306,7 @@ propane_status dataflow_layout(dataflow *w, const dataflow_call *call, const pro
 
 /* ---- one queue: a block ------------------------------------------------------------------------------------------------ */
 
-#define ALIGN 64 /* as propane_buffer_wrap asks */
+#define ALIGN 64 /* the alignment that propane_buffer_wrap requires */
 
 static propane_status dataflow_make_buffers(dataflow *w, propane_error *err) {
     int most = w->value_count + model_weights_total(w->weights);
@@ -342,7 +348,8 @@ static propane_status dataflow_place_in_block(dataflow *w, bool accumulate, prop
 
 /* ---- two queues: a value takes a free buffer of its size -------------------------------------------------------------- */
 
-/* `free_at[b]`: the call after which buffer b became free; call_count+1: in use. The one that is free for longest. */
+/* Takes the buffer that has been free the longest. `free_at[b]` is the call after which buffer b became free;
+ * call_count + 1 means that it is in use. */
 static int dataflow_take_buffer(dataflow *w, size_t bytes, int *free_at) {
     int found = -1;
     for (int b = 0; b < w->buffer_count; b++) {
@@ -379,7 +386,7 @@ static propane_status dataflow_place_apart(dataflow *w, propane_error *err) {
     return PROPANE_OK;
 }
 
-/* Per buffer and queue: the ordinal of the last call that touched and that wrote it. */
+/* Per buffer and queue, the ordinals of the last call that touched the buffer and of the last call that wrote it. */
 typedef struct traffic {
     int touched[2], written[2];
 } traffic;
@@ -387,7 +394,7 @@ typedef struct traffic {
 static void dataflow_pass_name(const dataflow *w, traffic *t, dataflow_call *c, const char *name, bool writes,
                                bool record) {
     dataflow_ref ref = dataflow_resolve(w, c, name);
-    if (ref.kind == DATAFLOW_WEIGHT) return; /* they are not written during a pass */
+    if (ref.kind == DATAFLOW_WEIGHT) return; /* weights are not written during a pass */
     traffic *b = &t[ref.kind == DATAFLOW_VALUE ? w->values[ref.index].buffer : w->gradients[ref.index].buffer];
     int own = c->host, other = !c->host;
     if (record) {
@@ -410,7 +417,7 @@ static void dataflow_find_waits(dataflow *w, traffic *t) {
             for (int k = 0; k < f->result_count; k++) dataflow_pass_name(w, t, c, f->results[k]->name, true, record);
         }
         if (c->wait <= waited[c->host])
-            c->wait = 0; /* an earlier call of this queue has waited for it */
+            c->wait = 0; /* an earlier call of this queue has already waited for it */
         else
             waited[c->host] = c->wait;
     }

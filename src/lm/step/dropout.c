@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns which elements are dropped: a generator for each row, seeded by its sequence's key, the mask and its channel.
+ * Owns the choice of the elements that are dropped: one generator per row, seeded with its sequence's key, the mask and
+ * the channel.
  */
 #include "lm/step/dropout.h"
 

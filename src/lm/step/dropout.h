@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Dropout as a tensor: 0 where an element is dropped, 1 / (1 - dropout) where it stays. What is dropped follows from
- * three numbers and the element's place, so that neither threads nor layouts nor ranks change it: a key (of the
- * sequence: the run's seed and the sequence's place in the data), a mask (of what reads the tensor), channel and
- * position.
+ * Dropout as a tensor: 0 where an element is dropped, 1 / (1 - dropout) where it is kept. Three numbers and the
+ * element's position decide what is dropped: a key (from the run's seed and the sequence's place in the data), a mask
+ * (from the module that reads the tensor), and the channel. Threads, layouts and ranks therefore do not change it.
  */
 #ifndef LM_STEP_DROPOUT_H
 #define LM_STEP_DROPOUT_H
@@ -11,10 +10,10 @@
 
 #include "propane.h"
 
-/* A mask of its own for each module of each half of a layer. */
+/* Returns a mask that is unique to each module of each half of a layer. */
 uint64_t train_dropout_mask(int instance, const char *name);
-/* `data` lies as `io` says, [B,C,1,S] in fp32 or fp16. The first sequence has the key, the next one key + 1, so parts
- * of a batch drop what the whole does. Key 0: nothing is dropped, all is 1. */
+/* Fills `data`, which has the layout `io`: [B,C,1,S] in fp32 or fp16. The first sequence uses the key, the next one key
+ * + 1, so parts of a batch drop the same elements as the whole batch. Key 0 drops nothing: all elements are 1. */
 void train_dropout_fill(void *data, const propane_io *io, uint64_t key, uint64_t mask, double dropout);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns gather and scatter-add. Tasks split the channels, never the positions, so that each sum has one order.
+ * Owns gather and scatter-add. Tasks split the channels, never the positions, so that each sum has a fixed order.
  */
 #include "lm/step/embed.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Owns the split of a weight-gradient kernel between device and host. Its one idea: a sum over positions is cut into parts of a
- * length that an engine likes; the parts' sums are rounded once, to the taps' type, and the host adds them in fp32. Leaves what is
- * no such product, a norm's gradient perhaps, to the host.
+ * Owns the split of a weight-gradient kernel between device and host. A sum over positions is cut into parts of a
+ * length that suits an engine. Each part's sum is rounded once, to the type of the taps, and the host adds the parts in
+ * fp32. Gradients that are not such a matrix product, such as a norm's, stay on the host.
  */
 #include "lm/step/gradient_products.h"
 
@@ -10,7 +10,7 @@
 #include "core/base/memory.h"
 #include "core/mil/ops/shape_util.h"
 
-#define PRODUCTS_MOST 32 /* of a kernel */
+#define PRODUCTS_MOST 32 /* per kernel */
 
 typedef struct split_product {
     const mil_value *result; /* d_P */
@@ -29,7 +29,8 @@ typedef struct split {
     mil_value **map; /* [value id] */
 } split;
 
-/* The product that a result is made of, seen through shapes and the sum over the windows. */
+/* Returns the matrix product that a result comes from, followed through shape operations and the sum over the
+ * windows. */
 static const mil_op *products_behind(const mil_value *v) {
     const mil_op *op = v->def;
     while (op && (op->info->code == MIL_OP_reshape || op->info->code == MIL_OP_reduce_sum)) {
@@ -42,7 +43,7 @@ static const mil_op *products_behind(const mil_value *v) {
     return op && op->info->code == MIL_OP_matmul ? op : NULL;
 }
 
-/* Is it [B,1,O,S] times [B,1,I,S]', for a result [O,I]? */
+/* Returns whether it is [B,1,O,S] times [B,1,I,S]' with a result [O,I]. */
 static bool products_suit(const mil_value *result, const mil_op *op, mil_matmul *m) {
     if (mil_matmul_read(op, m, NULL)) return false;
     const mil_type *x = &mil_in(op, "x")->type, *y = &mil_in(op, "y")->type, *r = &result->type;
@@ -90,7 +91,7 @@ static void products_need(split *s, const mil_value *v) {
         for (int i = 0; i < v->def->operands[p].count; i++) products_need(s, v->def->operands[p].values[i]);
 }
 
-/* The parameters and operations that `needed` names. */
+/* Copies the parameters and operations marked in `needed`. */
 static void products_copy(split *s, mil_builder *b) {
     for (int i = 0; i < s->f->param_count; i++) {
         const mil_value *v = s->f->params[i];
@@ -119,7 +120,7 @@ static void products_give(mil_builder *b, mil_value *v, const char *name) {
     mil_build_result(b, v);
 }
 
-/* [B,1,C,S] as parts: [B/windows,1,C,windows*S] or [B*pieces,1,C,S/pieces]. */
+/* Reshapes [B,1,C,S] into parts: [B/windows,1,C,windows*S] or [B*pieces,1,C,S/pieces]. */
 static mil_value *products_part(mil_builder *b, mil_value *x, const split_product *p) {
     if (!x || (p->windows == 1 && p->pieces == 1)) return x;
     const int64_t *d = x->type.dim, channels = d[2];
@@ -154,7 +155,7 @@ static propane_status products_make(split *s, mil_module *into, const char *name
     return status;
 }
 
-/* The parts one after the other: additions alone, which the cpu driver runs in one sweep and in place. */
+/* Adds the parts one after the other. It uses only additions, which the cpu driver runs in one sweep and in place. */
 static mil_value *products_sum(mil_builder *b, const split_product *p) {
     const int64_t rows = p->type.dim[0] / p->parts, columns = p->type.dim[1];
     mil_value *all = mil_build_param(b, p->name, p->type), *sum = NULL;

@@ -34,7 +34,8 @@ static void kernel_rewrite_rename_value(rewrite *r, mil_value *v, const char *na
     if (v && strcmp(v->name, name) != 0 && mil_rename(r->b.function, v, name, &err) && !r->b.err.status) r->b.err = err;
 }
 
-/* Makes `v` a result under `name`. A parameter, a constant or what is a result already goes through an identity. */
+/* Makes `v` a result called `name`. A parameter, a constant or a value that is already a result is passed through an
+ * identity. */
 static void kernel_rewrite_give_result(rewrite *r, mil_value *v, const char *name) {
     if (!v) return;
     bool own = v->def && !v->constant;
@@ -106,7 +107,8 @@ static mil_value *kernel_rewrite_widen_const(rewrite *r, const mil_value *v) {
 
 static bool kernel_rewrite_is_half_const(const mil_value *v) { return v->constant && v->type.dtype == MIL_fp16; }
 
-/* Constants are widened where they are first used; casts between floats have nothing left to do. */
+/* Promotes one operation to fp32. Constants are widened where they are first used; casts between float types are
+ * dropped. */
 static bool kernel_rewrite_promote_op(rewrite *r, const mil_op *op) {
     if (op->info->code == MIL_OP_const && kernel_rewrite_is_half_const(op->results[0])) return true;
     for (int p = 0; p < op->info->param_count; p++)
@@ -139,7 +141,7 @@ static void kernel_rewrite_promote_result(rewrite *r, const mil_value *old, mil_
     mil_dtype dtype = keep_wide ? MIL_fp32 : old->type.dtype;
     if (!v) return;
     bool more = sum || v->type.dtype != dtype;
-    if (more && v->def && !v->constant && strcmp(v->name, old->name) == 0) { /* the name belongs to what comes last */
+    if (more && v->def && !v->constant && strcmp(v->name, old->name) == 0) { /* the last value keeps the name */
         char *wide = arena_printf(r->b.module->arena, "%s_wide", old->name);
         if (wide) kernel_rewrite_rename_value(r, v, wide);
     }
@@ -167,8 +169,8 @@ propane_status train_promote(const mil_function *f, mil_module *into, const char
         if (!*v || (*v)->type.dtype != MIL_fp16) continue;
         *v = mil_build_cast(&r.b, *v, MIL_fp32);
         const char *wide = arena_printf(into->arena, "%s_wide", f->params[i]->name);
-        if (wide)
-            kernel_rewrite_rename_value(&r, *v, wide); /* the names that casts get by themselves may be a result's */
+        if (wide) /* casts get names automatically, which may clash with a result's */
+            kernel_rewrite_rename_value(&r, *v, wide);
     }
     for (const mil_op *op = f->first; op; op = op->next)
         if (!kernel_rewrite_promote_op(&r, op)) break;
@@ -199,7 +201,8 @@ propane_status train_add_squares(mil_function *f, const char *const *names, int 
 
 /* ---- sums over many channels --------------------------------------------------------------------------------------------- */
 
-/* Is it a product of a weight, read by rows, with an activation of more than `bytes`? Into how many parts of its rows; 1: none. */
+/* Returns the number of parts into which to cut the rows of a matrix product between a weight, read by rows, and an
+ * activation of more than `bytes`. Returns 1 for other operations. */
 static int64_t kernel_rewrite_parts(const mil_op *op, int64_t bytes) {
     mil_matmul m;
     if (op->info->code != MIL_OP_matmul || mil_matmul_read(op, &m, NULL)) return 1;
@@ -261,7 +264,7 @@ propane_status train_cut_sums(const mil_function *f, mil_module *into, const cha
 
 /* ---- parameters made otherwise ---------------------------------------------------------------------------------------- */
 
-/* With the parameters in the map: the ops, then the results under their names. */
+/* Copies the operations, then the results under their names. The parameters are already in the map. */
 static propane_status kernel_rewrite_copy_rest(rewrite *r, mil_function **out, propane_error *err) {
     for (const mil_op *op = r->from->first; op; op = op->next) {
         r->b.stage = op->stage;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Rewrites of a kernel's function that training needs: the residual stream around a half of a layer, arithmetic in fp32
- * on the host, sums of weight gradients over several batches, long sums in parts, weights as constants, parameters cut
- * out of one.
+ * Rewrites of a kernel's function that training needs: the residual stream around a half of a layer, fp32 arithmetic on
+ * the host, sums of weight gradients over several batches, long sums in parts, weights as constants, and parameters cut
+ * out of a single input.
  */
 #ifndef LM_STEP_KERNEL_REWRITE_H
 #define LM_STEP_KERNEL_REWRITE_H
@@ -10,37 +10,38 @@
 
 #define TRAIN_SQUARES "square_"
 
-/* `half` with its x and its result in fp32: x is cast to the half's type (stage "enter"); with `residual`, the result,
- * called "out", is x plus the half's (stage "residual"), otherwise it is the half's own, under its own name. */
+/* Copies `half` with its x and its result in fp32; x is cast to the half's type (stage "enter"). With `residual`, the
+ * result is called "out" and is x plus the half's result (stage "residual"). Otherwise it is the half's result under
+ * its original name. */
 PROPANE_CHECK propane_status train_wrap(const mil_function *half, const char *name, bool residual, mil_function **out,
                                         propane_error *err);
 
-/* `f` computed in fp32 throughout: parameters and results keep their types, except results called d_P for a name P in
- * `sums`, which become fp32. With `accumulate`, each of those is added to a parameter sum_P of its type. */
+/* Copies `f` with all computation in fp32. Parameters and results keep their types, except that results called d_P for
+ * a name P in `sums` become fp32. With `accumulate`, each of those is added to a parameter sum_P of its type. */
 PROPANE_CHECK propane_status train_promote(const mil_function *f, mil_module *into, const char *name,
                                            const char *const *sums, int sum_count, bool accumulate, mil_function **out,
                                            propane_error *err);
 
-/* To `f`, for each of its results called d_P for a name P in `names`: a result square_P (TRAIN_SQUARES), fp32, the sum
- * of the squares of all of d_P. */
+/* Adds a result square_P (TRAIN_SQUARES) to `f` for each of its results called d_P for a name P in `names`. It is the
+ * fp32 sum of the squares of all elements of d_P. */
 PROPANE_CHECK propane_status train_add_squares(mil_function *f, const char *const *names, int count,
                                                propane_error *err);
 
-/* `f` with its products of a weight's columns and an activation of more than `bytes` cut along the summed dimension:
- * equal parts whose activation is at most that large, one batched product, then the sum of its parts. Nothing is
- * sliced: parts are rows that lie one after the other. *out stays NULL where no product is that large, or no number of
- * parts up to TRAIN_PARTS_MOST divides it. */
+/* Copies `f` and cuts matrix products of a weight's columns and an activation of more than `bytes` along the summed
+ * dimension. A cut product becomes one batched product over equal parts, each with an activation within that limit,
+ * followed by a sum of the parts. Nothing is sliced: parts are consecutive rows. *out stays NULL if no product is that
+ * large, or if no number of parts up to TRAIN_PARTS_MOST divides it. */
 #define TRAIN_PARTS_MOST 256
 PROPANE_CHECK propane_status train_cut_sums(const mil_function *f, mil_module *into, const char *name, int64_t bytes,
                                             mil_function **out, propane_error *err);
 
-/* The dense data, in the parameter's type, of a parameter that shall become a constant; *data stays NULL if it is to
- * remain a parameter. */
+/* Returns the dense data, in the parameter's type, of a parameter that is to become a constant. *data stays NULL if it
+ * is to remain a parameter. */
 typedef propane_status (*train_constant)(void *context, const mil_value *param, const void **data, propane_error *err);
 PROPANE_CHECK propane_status train_bake(const mil_function *f, mil_module *into, const char *name,
                                         train_constant constant, void *context, mil_function **out, propane_error *err);
 
-/* What stands for parameter `index`, made in the new function: a piece of a parameter of its own, for instance. */
+/* Returns the value that replaces parameter `index` in the new function, such as a slice of another parameter. */
 typedef mil_value *(*train_cut_param)(void *context, mil_builder *b, int index);
 PROPANE_CHECK propane_status train_cut(const mil_function *f, mil_module *into, const char *name, train_cut_param cut,
                                        void *context, mil_function **out, propane_error *err);

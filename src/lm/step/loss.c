@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * Owns the cross-entropy. Its one idea: the vocabulary runs along the slow axis, so a task takes LANES neighbouring
- * positions and walks down the vocabulary in chunks that stay in L1, each lane keeping a running maximum
- * and a sum that is rescaled when the maximum grows. A second walk writes the gradient. What is done to a chunk is
- * loss_body.h's, once for each instruction set.
+ * Owns the cross-entropy. The vocabulary runs along the slow axis, so a task handles LANES neighbouring positions and
+ * walks down the vocabulary in chunks that stay in L1. Each lane keeps a running maximum and a sum that is rescaled
+ * when the maximum grows. A second walk writes the gradient. The work on one chunk is in loss_body.h, which is compiled
+ * once per instruction set.
  */
 #include "lm/step/loss.h"
 
@@ -22,12 +22,12 @@ typedef struct loss_context {
     const train_logits *logits;
     const int32_t *targets;
     double *nats;
-    const train_loss_sums *sums; /* of pieces; NULL: these are all logits */
+    const train_loss_sums *sums; /* sums over the head's pieces; NULL if these are all the logits */
     int first;                   /* the piece's first row */
-    float gradient;              /* scale of the gradient */
-    const float *scales;         /* [batch]: times this; NULL: 1 */
-    bool add, write;             /* pieces: their sums, or the gradient is wanted */
-    int groups;                  /* of LANES positions in a sequence */
+    float gradient;              /* factor of the gradient */
+    const float *scales;         /* [batch], further factors; NULL means 1 */
+    bool add, write;             /* whether to add to the pieces' sums, and whether to write the gradient */
+    int groups;                  /* groups of LANES positions per sequence */
 } loss_context;
 
 static int loss_size_of(const train_logits *l) { return l->dtype == PROPANE_FP16 ? 2 : 4; }
@@ -36,10 +36,10 @@ static char *loss_row_of(const train_logits *l, int b, int v, int s) {
     return (char *)l->data + b * l->batch_stride + v * l->row_stride + (int64_t)s * loss_size_of(l);
 }
 
-/* A whole row of fp32 is worked on where it lies. */
+/* A full row of fp32 is processed in place. */
 INLINE bool in_place(const train_logits *l, int count) { return l->dtype == PROPANE_FP32 && count == LANES; }
 
-/* Row `v` of `count` positions, as fp32: where it lies, or in `room`, where lanes beyond `count` are 0. */
+/* Returns row `v` of `count` positions as fp32: in place, or in `room`, where lanes beyond `count` are 0. */
 INLINE float *load_row(const train_logits *l, int b, int v, int s, int count, float room[LANES]) {
     char *row = loss_row_of(l, b, v, s);
     if (in_place(l, count)) return (float *)(void *)row;
@@ -51,7 +51,7 @@ INLINE float *load_row(const train_logits *l, int b, int v, int s, int count, fl
     return room;
 }
 
-/* Row `v` is fetched while one a chunk before it is worked on. */
+/* Prefetches row `v` while the row one chunk before it is processed. */
 INLINE void fetch_row(const train_logits *l, int b, int v, int s, int count) {
     if (v >= l->vocab) return;
     const char *row = loss_row_of(l, b, v, s);
@@ -70,12 +70,12 @@ INLINE void store_row(const train_logits *l, int b, int v, int s, int count, con
 typedef struct group {
     int b, s, count;
     const int32_t *targets;
-    float gradient; /* of loss_context, with the sequence's scale */
+    float gradient; /* the loss_context's factor times the sequence's scale */
     float top[LANES], goal[LANES], factor[LANES];
     double sum[LANES];
 } group;
 
-/* The target's row in these logits; -1: it counts for nothing or is another piece's. */
+/* Returns the target's row in these logits, or -1 if the target does not count or belongs to another piece. */
 INLINE int row_in(const loss_context *c, int32_t target) {
     return target >= c->first && target - c->first < c->logits->vocab ? target - c->first : -1;
 }
@@ -96,7 +96,8 @@ INLINE void group_store(const train_loss_sums *sums, int64_t at, const group *g)
     }
 }
 
-/* The same C for each instruction set; without contraction to fused multiply-adds all give the same bits. */
+/* The same C for each instruction set. Without contraction to fused multiply-adds, all of them produce the same
+ * bits. */
 #define LOSS_NAME(name) name##_plain
 #define LOSS_TARGET
 #define LOSS_BYTES 16
@@ -193,7 +194,7 @@ propane_status train_loss_gradient(const train_logits *piece, int first, const i
                                    const float *scales, const train_loss_sums *sums, propane_error *err) {
     int64_t counted;
     PROPANE_TRY(loss_check(piece, sums->vocab, targets, &counted, err));
-    if (scales) counted = 1; /* whose business the mean is */
+    if (scales) counted = 1; /* the caller computes the mean */
     loss_context c = {.logits = piece,
                       .targets = targets,
                       .sums = sums,

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: MIT
- * The loss's work on a chunk, included by loss.c once for each instruction set: LOSS_NAME(name), LOSS_TARGET,
- * LOSS_BYTES of a vector. Vectors are the compilers' own, and no step of them rounds otherwise in another width.
+ * The loss's work on a chunk, included by loss.c once per instruction set with LOSS_NAME(name), LOSS_TARGET and
+ * LOSS_BYTES (per vector) defined. Vectors are the compiler's vector types, and every operation rounds the same way at
+ * every width.
  */
 
 typedef float LOSS_NAME(floats) __attribute__((vector_size(LOSS_BYTES), aligned(4), may_alias));
 typedef int32_t LOSS_NAME(whole) __attribute__((vector_size(LOSS_BYTES), aligned(4), may_alias));
 
-/* e = exp(x - top) for x <= top: a power of 2, whose whole part is rounded off by a large addend, in whose last bits it
- * then stands, and goes to the exponent from there; below e^-87 it is 0. Off by at most 2e-7 (1 + top - x) of it: what
- * is small counts for little. Four vectors side by side, as one chain of steps is longer than a processor looks
- * ahead. */
+/* Computes e = exp(x - top) for x <= top, and 0 below e^-87. The exponent of the power of 2 is rounded to an integer by
+ * adding a large constant, which leaves it in the last bits, from where it is moved to the exponent field. The relative
+ * error is at most 2e-7 (1 + top - x); small terms contribute little. Four independent vectors are processed at once,
+ * because one chain of operations is longer than a processor's out-of-order window. */
 LOSS_TARGET INLINE void LOSS_NAME(exp_lanes)(float *e, const float *x, const float *top) {
     enum { VECTOR = LOSS_BYTES / 4, SIDE = 4 };
     for (int at = 0; at < LANES; at += SIDE * VECTOR) {
@@ -19,7 +20,7 @@ LOSS_TARGET INLINE void LOSS_NAME(exp_lanes)(float *e, const float *x, const flo
                             *(const LOSS_NAME(floats) *)(top + at + k * VECTOR));
         EACH_OF_FOUR(r[k] = r[k] * 1.44269504f);
         EACH_OF_FOUR(n[k] = r[k] + 12582912.0f);
-        EACH_OF_FOUR(none[k] = r[k] < -125.5f); /* NaN stays */
+        EACH_OF_FOUR(none[k] = r[k] < -125.5f); /* NaN is kept */
         EACH_OF_FOUR(r[k] = r[k] - (n[k] - 12582912.0f));
         EACH_OF_FOUR(p[k] = r[k] * 0x1.5bba46p-10f + 0x1.3cea9ep-7f);
         EACH_OF_FOUR(p[k] = p[k] * r[k] + 0x1.c6b754p-5f);
@@ -53,7 +54,7 @@ LOSS_TARGET INLINE void LOSS_NAME(chunk_sum)(const train_logits *l, group *g, in
     }
 }
 
-/* The targets' logits are read before the gradient takes their place. */
+/* Reads the targets' logits before the gradient overwrites them. */
 LOSS_TARGET INLINE void LOSS_NAME(group_sum)(const loss_context *c, group *g) {
     const train_logits *l = c->logits;
     for (int i = 0; i < g->count; i++) {
@@ -88,7 +89,7 @@ LOSS_TARGET INLINE void LOSS_NAME(group_gradient)(const loss_context *c, group *
     for (int i = 0; i < LANES; i++)
         g->factor[i] = i < g->count && g->targets[i] >= 0 ? (float)((double)g->gradient / g->sum[i]) : 0;
     for (int v = 0; v < l->vocab; v += CHUNK) {
-        uint32_t goals = 0; /* which of the chunk's rows is a target */
+        uint32_t goals = 0; /* bit mask of the chunk's rows that are a target */
         for (int i = 0; i < g->count; i++) {
             int row = row_in(c, g->targets[i]) - v;
             if (row >= 0 && row < CHUNK) goals |= UINT32_C(1) << row;

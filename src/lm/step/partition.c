@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the plans' tables and how they become kernels. Its one idea: nothing here knows attention or feed-forward; a row
- * names stages, and an op goes where its stage goes. Refuses a block with a stage that the plan has no kernel for.
+ * Owns the tables of plans and turns them into kernels. Nothing here knows attention or feed-forward: a row names
+ * stages, and each operation is placed with its stage. Refuses a block with a stage for which the plan has no kernel.
  */
 #include "lm/step/partition.h"
 
@@ -13,9 +13,10 @@
 #include "lm/step/gradient_products.h"
 #include "lm/step/kernel_rewrite.h"
 
-/* Of the head, `plan` is not the plan's name but where the vocabulary's product runs (partition_head_rows).
- * Lists of stages, separated by spaces. "qkv:q_proj" is more exact than "qkv": the ops of that stage that read the weight
- * q_proj. `again`: forward ops that the kernel computes again instead of receiving their values. */
+/* A row of a plan. For the head, `plan` is the place of the vocabulary product instead of the plan's name
+ * (partition_head_rows). Lists of stages are separated by spaces. "qkv:q_proj" takes precedence over "qkv": it selects
+ * the operations of that stage that read the weight q_proj. `again` lists forward operations that the kernel recomputes
+ * instead of receiving their values. */
 typedef struct plan_row {
     const char *plan;
     model_part part;
@@ -29,7 +30,7 @@ typedef struct plan_row {
 #define HEAD    MODEL_HEAD
 #define DEVICE  PARTITION_DEVICE
 #define HOST    PARTITION_HOST
-#define WEIGHTS "*" /* in `backward`: whatever serves weight gradients only */
+#define WEIGHTS "*" /* in `backward`: everything that serves only weight gradients */
 
 static const plan_row rows[] = {
     {"six", ATTN, "attnEnter", HOST, "enter", "", ""},
@@ -119,7 +120,7 @@ const char *partition_head_name(const partition_options *o) {
     return strcmp(o->name, "layer") == 0 ? "device" : "host";
 }
 
-/* Plan layer reads and writes the residual stream in fp32 on the device, the others never do. */
+/* Plan "layer" reads and writes the residual stream in fp32 on the device; the other plans never do. */
 static const char *partition_head_rows(const partition_options *o) {
     const char *head = partition_head_name(o);
     return strcmp(o->name, "layer") == 0 && strcmp(head, "device") == 0 ? "whole" : head;
@@ -137,18 +138,18 @@ bool partition_in_range(const partition *p, const partition_block *b, int kernel
     return first == (range == PARTITION_FIRST);
 }
 
-#define MAX_ROWS    24 /* of a block */
-#define WEIGHTS_MAX 32 /* of a block */
+#define MAX_ROWS    24 /* per block */
+#define WEIGHTS_MAX 32 /* per block */
 
 typedef struct cutter {
     const plan_row *rows[MAX_ROWS];
     int count;
     const mil_function *joint;
-    int *home;         /* [value id]: kernel of the op that makes it */
-    const char **root; /* [value id]: the weight that it is a view of, or NULL */
+    int *home;         /* [value id], the kernel of the operation that computes it */
+    const char **root; /* [value id], the weight that it is a view of, or NULL */
     bool keep_norms;
-    bool *moves;  /* [value id]: depends on x, not on weights alone */
-    bool *leaves; /* [value id]: an op of another stage reads it */
+    bool *moves;  /* [value id], depends on x and not only on weights */
+    bool *leaves; /* [value id], is read by an operation of another stage */
 } cutter;
 
 /* ---- from stages to kernels ------------------------------------------------------------------------------------------- */
@@ -162,7 +163,8 @@ static bool partition_listed(const char *list, const char *word, size_t length) 
     return false;
 }
 
-/* Moves elements or only their description: computing it again is cheaper than passing its result on. */
+/* Returns whether the operation only moves elements or changes their shape. Recomputing it is cheaper than passing its
+ * result to another kernel. */
 static bool partition_is_layout(const mil_op *op) {
     return op->info->flops_per_element == 0 && op->info->code != MIL_OP_cast && op->info->code != MIL_OP_const &&
            op->info->code != MIL_OP_gather;
@@ -172,7 +174,8 @@ static const char *partition_row_stages(const plan_row *row, const mil_op *op) {
     return op->backward ? row->backward : row->forward;
 }
 
-/* The row of an op's stage; the row that also names a weight the op reads goes before. -1: none. */
+/* Returns the row of an operation's stage, or -1 if there is none. A row that also names a weight the operation reads
+ * takes precedence. */
 static int partition_find_row(const cutter *c, const mil_op *op) {
     char exact[120];
     int found = -1;
@@ -233,7 +236,8 @@ static int partition_cut_home(void *context, const mil_op *op) {
     return op->result_count ? c->home[op->results[0]->id] : 0;
 }
 
-/* Of a norm that is kept: what it has found out about each position, a few numbers, and what products read. */
+/* Returns whether a norm's value is kept: the few numbers that it computes per position, and the values that matrix
+ * products read. */
 static bool partition_is_kept(const cutter *c, const mil_op *op) {
     const mil_value *v = op->results[0];
     if (!c->keep_norms || !c->moves[v->id] || !op->stage || !strstr(op->stage, "norm")) return false;
@@ -267,12 +271,12 @@ static bool partition_is_trained(const partition *p, const partition_block *b, c
     return !p->options.trained || p->options.trained(p->options.trained_context, b->part, param);
 }
 
-/* A block of a further kind of layers is called so. */
+/* Returns the name of a block; blocks of further kinds of layers have the kind's number appended. */
 static const char *partition_name_for(const partition *p, const char *name, int kind) {
     return kind ? arena_printf(p->arena, "%s_%d", name, kind) : name;
 }
 
-/* What the block computes, as the model's builders give it. */
+/* Builds what the block computes with the model's builders. */
 static propane_status partition_build_half(partition *p, const partition_block *b, mil_function **out,
                                            propane_error *err) {
     const model_build_options o = {.batch = p->options.batch,
@@ -281,7 +285,7 @@ static propane_status partition_build_half(partition *p, const partition_block *
                                    .lora = p->options.lora,
                                    .dropout = p->options.lora && p->options.lora->dropout > 0};
     const char *name = arena_printf(p->arena, "%s_half", b->name);
-    model_config piece = p->config; /* the head's function is that of one piece */
+    model_config piece = p->config; /* the head's function covers one piece */
     if (!name) return propane_fail_memory(err, 0);
     if (b->part == MODEL_ATTN)
         return model_build_attn(p->module, name, &p->config, &o, (int)model_config_kind_layer(&p->config, b->kind), out,
@@ -311,7 +315,7 @@ static propane_status partition_build_block(partition *p, partition_block *b, pr
     return grad_function(b->forward, joint, wanted, count, &b->joint, err);
 }
 
-/* Attention of each kind of layers, feed-forward, the head. */
+/* Lists the blocks: attention for each kind of layer, feed-forward, the head. */
 static void partition_list_blocks(partition *p) {
     const int kinds = model_config_kinds(&p->config);
     for (int k = 0; k < kinds; k++) p->blocks[p->block_count++] = (partition_block){.part = MODEL_ATTN, .kind = k};
@@ -341,7 +345,7 @@ static bool partition_is_squared(const partition *p, const partition_block *b, c
     return least > 0 && mil_type_count(&param->type) >= least && partition_is_trained(p, b, param->name);
 }
 
-/* The function that is compiled: the host computes in fp32, and sums weight gradients. */
+/* Builds the function that is compiled. The host computes in fp32 and sums weight gradients. */
 static propane_status partition_finish_kernel(partition *p, const partition_block *b, partition_kernel *k,
                                               propane_error *err) {
     const char *sums[WEIGHTS_MAX], *squares[WEIGHTS_MAX];
@@ -381,7 +385,7 @@ static propane_status partition_add_one(partition *p, partition_block *b, partit
     return partition_finish_kernel(p, b, own, err);
 }
 
-/* A row's kernel; of a layer's weight gradients the device's products before it, if they are wanted. */
+/* Adds a row's kernel. For a layer's weight gradients, the device's products are added before it if they are wanted. */
 static propane_status partition_add_kernel(partition *p, partition_block *b, const plan_row *row, const char *name,
                                            mil_function *function, propane_error *err) {
     partition_kernel k = {.name = name,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns which chips a plan is made for. A claim alone is worth nothing: the device kernels are checked against all known
- * rules as well, for their shapes decide some of them.
+ * Owns the list of chips that a plan is made for. A claim is not enough: the device kernels are also checked against
+ * all known rules, because some rules depend on their shapes.
  */
 #include <string.h>
 
@@ -8,8 +8,8 @@
 #include "lm/step/partition.h"
 #include "lm/step/weight_packing.h"
 
-/* fp32 is for the host's devices: no source knows what an engine does with fp32 arithmetic (rule C18c). "layer" keeps the
- * fp32 residual stream at its inputs and outputs and casts inside, which M1 and M2 reject (C18a, C18b). */
+/* fp32 is for the host's devices: no source documents what an engine does with fp32 arithmetic (rule C18c). "layer"
+ * keeps the fp32 residual stream at its inputs and outputs and casts inside, which M1 and M2 reject (C18a, C18b). */
 static const struct {
     const char *plan, *fp16;
 } claims[] = {
@@ -24,8 +24,8 @@ const char *partition_chips(const char *name, mil_dtype precision) {
     return "";
 }
 
-/* Slices along the last axis are what the packed mode is made of; where they break values (a warning for one slice in a
- * program of somebody who knows its range) training cannot rely on them. */
+/* The packed mode relies on slices along the last axis. Where they corrupt values, training cannot use them. For a
+ * single slice in a user's program a warning is enough, because the user knows its range. */
 #define PACKED_RULE "C29a"
 
 static propane_status partition_find_packed_rule(const mil_function *f, const chip *c, int os, propane_error *why) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns the comparison of partitions: all plans x batches x weight modes that are asked for, each with its cost.
+ * Owns the comparison of partitions: all requested combinations of plan, batch and weight mode, each with its cost.
  */
 #include "lm/step/partition_compare.h"
 
@@ -7,7 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* No two are equal: qsort is stable only on some systems, and there only while it finds memory. */
+/* Orders candidates by speed. No two compare equal, because qsort is stable only on some systems, and there only if it
+ * can allocate memory. */
 static int partition_compare_by_speed(const void *a, const void *b) {
     const partition_candidate *x = a, *y = b;
     if (!x->refused[0] != !y->refused[0]) return x->refused[0] ? 1 : -1;
@@ -22,7 +23,7 @@ static propane_status partition_compare_moments(const partition *p, const partit
     propane_error why = {0};
     const propane_status supported = partition_supports(p, c, 0, weights, &why);
     const bool refused = supported != PROPANE_OK;
-    if (supported == PROPANE_ERR_MEMORY) return propane_fail(err, supported, "%s", why.text); /* no verdict */
+    if (supported == PROPANE_ERR_MEMORY) return propane_fail(err, supported, "%s", why.text); /* no verdict possible */
     for (moment_form form = MOMENT_FP32; form <= MOMENT_INT8; form++) {
         const partition_training how = {weights, accumulate, form, q->lagged, q->early, q->rates};
         if (q->moments && moment_form_of(q->moments) != form) continue;
@@ -43,14 +44,13 @@ static propane_status partition_compare_plan(const model_config *config, const p
     partition_split_head(&split, options->batch, options->context);
     PROPANE_TRY(partition_create(&split, options, p, err));
     out->partition_count++;
-    for (int w = 0; w < WEIGHT_MODE_COUNT; w++)
-        /* patched, which Apple's systems do not have, only where it is asked for */
+    for (int w = 0; w < WEIGHT_MODE_COUNT; w++) /* `patched`, which Apple's systems do not support, only on request */
         if (q->weights ? strcmp(weight_mode_name((weight_mode)w), q->weights) == 0 : w != WEIGHT_MODE_PATCHED)
             PROPANE_TRY(partition_compare_moments(*p, q, accumulate, (weight_mode)w, c, out, err));
     return PROPANE_OK;
 }
 
-/* Of adapters, whose parameters are called PARAM_lora_a and PARAM_lora_b, nothing else is learnt. */
+/* With adapters, only the parameters called PARAM_lora_a and PARAM_lora_b are trained. */
 static bool partition_compare_is_adapter(const void *context, model_part part, const char *param) {
     (void)context, (void)part;
     return strstr(param, "_lora_") != NULL;

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: MIT
- * Owns the arithmetic of a step's cost: what each call takes, and the calls as tasks of partition_schedule.h in the order in which
- * dataflow.c queues them and step_update.c moves weights:
+ * Owns the arithmetic of a step's cost: the time of each call, and the calls as tasks of partition_schedule.h in the
+ * order in which dataflow.c queues them and step_update.c moves weights:
  *
  *   engine    the device's kernels
  *   host      its kernels between them, the loss, weight gradients; one queue, in order: what comes after a weight gradient waits
- *   update    a unit for each half of a layer; with exact clipping in forward order after the norm, beside the next batch;
- *             lagged or guessed (all of it rightly) beside the backward pass. A kernel that reads weights forward waits for its
- *             unit
+ *   update    one unit per half of a layer; with exact clipping in forward order after the norm, during the next batch;
+ *             lagged or guessed (assuming all guesses right) during the backward pass. A kernel that reads weights forward
+ *             waits for its unit
  *
- * Assumptions: the host's rates (cost_step.c has their sources); large products run in a library with threads of its own
- * beside loops of the pool; matrix kernels run at their rate or at the memory's, whichever is slower; nothing else runs on the
- * machine. With weights that are compiled or loaded again after an update, the update is one sweep and nothing is beside it.
+ * Assumptions: the host's rates (cost_step.c cites their sources); large matrix products run in a library with separate
+ * threads, concurrently with loops of the pool; matrix kernels run at their own rate or at that of the memory,
+ * whichever is slower; nothing else runs on the machine. With weights that are compiled or loaded again after an
+ * update, the update is one sweep and overlaps with nothing.
  */
 #include "lm/step/partition_cost.h"
 
@@ -28,7 +29,8 @@ static bool partition_cost_is_learnt(const partition *p, const partition_block *
            (!p->options.trained || p->options.trained(p->options.trained_context, b->part, param));
 }
 
-/* Does the kernel read a weight; with `learnt`, one of the model's own that an update changes? Adapters are inputs in every mode. */
+/* Returns whether the kernel reads a weight. With `learnt`, it must be one of the model's own weights that an update
+ * changes. Adapters are inputs in every mode. */
 static bool partition_cost_reads(const partition *p, const partition_kernel *k, bool learnt) {
     for (int b = 0; b < p->block_count; b++)
         if (p->blocks[b].part == k->part)
@@ -41,7 +43,7 @@ static bool partition_cost_reads(const partition *p, const partition_kernel *k, 
     return false;
 }
 
-/* Parameters of one instance of a block that have a gradient. */
+/* Returns the number of parameters with a gradient in one instance of a block. */
 static double partition_cost_parameters(const partition *p, const partition_block *b) {
     double sum = 0;
     for (int i = 0; i < b->forward->param_count; i++)
@@ -64,7 +66,8 @@ static propane_status partition_cost_device(const partition *p, const chip *c, p
     cost_program cost;
     PROPANE_TRY(cost_function(c, COST_DIRECT, k->kernel->function, a, &cost, err));
     double ms = cost.ms;
-    /* Weights beside the activation are cut out and used at a rate that published packed steps tell, all else included. */
+    /* Weights packed with the activation are cut out and used at a rate taken from published packed steps, which
+     * includes all other costs. */
     if (weights == WEIGHT_MODE_PACKED)
         ms = fmax(ms, cost_packed_ms(c, cost.weight_bytes, (double)(p->options.batch * p->options.context)));
     k->ms = ms * k->calls;
@@ -81,7 +84,7 @@ static propane_status partition_cost_device(const partition *p, const chip *c, p
     if (!again) out->compile_ms += (own ? k->calls : 1) * cost_compile_ms(c, own ? cost.weight_bytes : 0);
     out->compiles += again ? k->calls : 0;
     out->reloads += loaded ? k->calls : 0;
-    if (again || loaded) /* what is overwritten costs the copies that inputs cost */
+    if (again || loaded) /* overwriting costs the same copies as inputs */
         out->recompile_ms +=
             k->calls * (again ? cost_compile_ms(c, cost.weight_bytes) : cost_reload_ms(c, cost.weight_bytes));
     return PROPANE_OK;
@@ -90,11 +93,11 @@ static propane_status partition_cost_device(const partition *p, const chip *c, p
 static void partition_cost_on_host(const cost_host *h, partition_kernel_cost *k, partition_cost *out) {
     const partition_kernel *kernel = k->kernel;
     double products = kernel->flops / (h->gemm_tflops * 1e9), stream = kernel->bytes / (h->stream_gbs * 1e6);
-    bool moves = kernel->flops < 4 * kernel->bytes; /* casts, sums, norms: less than a few operations a byte */
+    bool moves = kernel->flops < 4 * kernel->bytes; /* casts, sums and norms need fewer than four operations per byte */
     k->ms = (moves ? stream : fmax(products, stream)) * k->calls;
     k->bytes = kernel->bytes * k->calls;
     out->host_flops += kernel->flops * k->calls;
-    out->memory_j += k->bytes; /* bytes until the end */
+    out->memory_j += k->bytes; /* holds bytes until the end */
     if (kernel->weights)
         out->products_ms += k->ms;
     else if (kernel->flops < 0.5 * kernel->bytes)
@@ -105,7 +108,7 @@ static void partition_cost_on_host(const cost_host *h, partition_kernel_cost *k,
 
 /* ---- the step as tasks ----------------------------------------------------------------------------------------------------- */
 
-/* Steps until one is like the one before; the last one counts. */
+/* Simulates enough steps for one to equal the one before; the last one counts. */
 enum { STEPS = 3, BATCHES = 2 };
 
 typedef struct step_tasks {
@@ -113,9 +116,9 @@ typedef struct step_tasks {
     const cost_host *host;
     partition_cost *cost;
     schedule_task *list;
-    int count, chain, last_gradient; /* tasks; -1: none */
-    int *units;                      /* [instance]: the task of its last update; -1: none */
-    int ready;                       /* what the weight gradients at hand wait for: the end of their own half */
+    int count, chain, last_gradient; /* index of a task, or -1 for none */
+    int *units;                      /* [instance], the task of its last update, or -1 for none */
+    int ready;                       /* the task that the current weight gradients wait for: the end of their half */
     int pieces, layers;
 } step_tasks;
 
@@ -151,12 +154,13 @@ static void cost_tasks_block(step_tasks *t, int instance, partition_range range)
 }
 
 double partition_update_bytes(moment_form form) {
-    /* Weight, gradient and two moments are read, weight and moments written, and the fp16 copy that the device reads. The same
-     * from one set to another: STREAM on an M4 reaches 103 of 120 GB/s (arXiv 2502.05317), so what is written is not read. */
+    /* Weight, gradient and two moments are read; weight, moments and the fp16 copy for the device are written. Going
+     * from one set to another costs the same: STREAM on an M4 reaches 103 of 120 GB/s (arXiv 2502.05317), so memory
+     * that is written is not read first. */
     return 4 + 4 + 4 + 4 * (double)moment_bytes(form) + 2 + (form == MOMENT_INT8 ? 4 * 4.0 / MOMENT_BLOCK : 0);
 }
 
-/* AdamW's. */
+/* Returns the time of AdamW's sweep. */
 static double partition_cost_update_ms(const cost_host *h, const partition_training *how, double parameters) {
     if (how->rates) return parameters * cost_rates_update(how->rates, how->early)[how->moments] / 1e6;
     return parameters * partition_update_bytes(how->moments) / (h->memory_gbs * 1e6);
@@ -174,7 +178,7 @@ static void cost_tasks_unit(step_tasks *t, int instance, schedule_lane lane, int
 }
 
 static void cost_tasks_loss(step_tasks *t) {
-    /* The logits are read twice and written once, in the precision of the programs. */
+    /* The logits are read twice and written once, in the programs' precision. */
     const double bytes = t->cost->loss_ms * t->host->stream_gbs * 1e6 / t->pieces;
     t->chain = cost_task(t, SCHEDULE_HOST, t->cost->loss_ms / t->pieces, bytes, true, t->chain);
 }
@@ -213,13 +217,13 @@ static void cost_tasks_backward(step_tasks *t, bool update) {
     }
 }
 
-/* Forward, loss, backward, and the update if it is the step's last batch. */
+/* Adds forward pass, loss, backward pass and, for the step's last batch, the update. */
 static void cost_tasks_batch(step_tasks *t, bool update) {
     const int halves = 2 * t->layers, last = halves + t->pieces;
     for (int i = 0; i < halves; i++) cost_tasks_block(t, i, PARTITION_FORWARD);
     cost_tasks_head(t);
     cost_tasks_backward(t, update);
-    /* The embedding's share, the norm: short, and after everything. */
+    /* The embedding's share and the norm are short and run after everything else. */
     t->chain = cost_task(t, SCHEDULE_HOST, 0, 0, true, t->chain);
     cost_task_wait(t, t->chain, t->last_gradient);
     if (!update) return;
@@ -228,7 +232,7 @@ static void cost_tasks_batch(step_tasks *t, bool update) {
     if (!cost_overlaps(t)) t->chain = t->count - 1;
 }
 
-/* ms of the last of several steps of `batches` each; `update` at the end of each. */
+/* Returns the time in ms of the last of several steps of `batches` each, with `update` at the end of each. */
 static propane_status cost_tasks_time(const partition *p, const cost_host *h, partition_cost *cost, int batches,
                                       bool update, double *ms, propane_error *err) {
     const int layers = (int)p->config.num_hidden_layers, pieces = (int)model_weights_pieces(&p->config);
@@ -288,7 +292,8 @@ static void partition_cost_add_up(const partition *p, const chip *c, partition_c
     const double positions = (double)(p->options.batch * p->options.context);
     out->recompile_ms /= (double)out->how.accumulate;
     out->step_ms = out->pass_ms + out->update_ms + out->recompile_ms;
-    /* The engine's part within half of what sums of operations are known to be off, the host's within 25 %. */
+    /* The engine's part is accurate to within half of the known error of summed operations, the host's to within 25
+     * %. */
     out->low_ms = out->step_ms / 1.35;
     out->high_ms = out->step_ms * 1.35;
     out->tokens_per_s = positions / out->step_ms * 1e3;

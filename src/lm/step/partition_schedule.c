@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT
- * Owns the clock of an estimated step. Its one idea: at any moment each lane has at most one task under way, at a rate that what
- * the others want from the memory and the thread pool decides; time goes on to the next end.
+ * Owns the clock of an estimated step. At any moment each lane runs at most one task, at a rate that depends on what
+ * the other lanes need from the memory and the thread pool. Time advances to the next end of a task.
  */
 #include "lm/step/partition_schedule.h"
 
 #include <math.h>
 
 typedef struct running {
-    int next;    /* the lane's task at hand */
-    double left; /* ms of it */
-    double rate; /* 0: it waits */
+    int next;    /* the lane's current task */
+    double left; /* ms that remain */
+    double rate; /* 0 while it waits */
 } running;
 
 static void schedule_go_on(running *lane, const schedule_task *tasks, int count, schedule_lane which, int from) {
@@ -54,7 +54,7 @@ void schedule_run(schedule_task *tasks, int count, double memory_gbs) {
         schedule_share(lanes, tasks, count, memory_gbs);
         for (int l = 0; l < SCHEDULE_LANES; l++)
             if (lanes[l].rate > 0) step = fmin(step, lanes[l].left / lanes[l].rate);
-        if (!isfinite(step)) return; /* the last one has ended: a task waits for earlier ones only */
+        if (!isfinite(step)) return; /* the last task has ended: a task waits only for earlier ones */
         now += step;
         for (int l = 0; l < SCHEDULE_LANES; l++) {
             if (lanes[l].rate <= 0) continue;

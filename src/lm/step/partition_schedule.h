@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * What runs when in an estimated step: three lanes (the engine's queue, the host's queue, the thread that updates
- * weights), each of them in order, and tasks that wait for tasks of other lanes. Lanes share the memory and, where
- * their tasks are loops of the thread pool, the processor.
+ * The schedule of an estimated step: three ordered lanes (the engine's queue, the host's queue, the thread that updates
+ * weights) and tasks that wait for tasks of other lanes. Lanes share the memory. Those whose tasks are loops of the
+ * thread pool also share the processor.
  */
 #ifndef LM_STEP_PARTITION_SCHEDULE_H
 #define LM_STEP_PARTITION_SCHEDULE_H
@@ -14,14 +14,14 @@ typedef enum schedule_lane { SCHEDULE_ENGINE, SCHEDULE_HOST, SCHEDULE_UPDATE, SC
 
 typedef struct schedule_task {
     schedule_lane lane;
-    bool pool;        /* a loop of the thread pool: of two at once each has half of it */
-    double ms, bytes; /* alone; what it moves through the memory */
+    bool pool;        /* a loop of the thread pool: two that run at once get half of it each */
+    double ms, bytes; /* when it runs without others: its time, and the bytes that it moves */
     int waits[SCHEDULE_WAITS], wait_count;
-    double end; /* when it is done */
+    double end; /* time at which it ends */
 } schedule_task;
 
-/* Fills in the ends. A task waits for tasks before it in the list only. `memory_gbs`: what all lanes together move;
- * where they want more, all of them are slower. */
+/* Fills in the end of each task. A task waits only for tasks before it in the list. `memory_gbs` is the bandwidth of
+ * all lanes combined; if they need more, all of them slow down. */
 void schedule_run(schedule_task *tasks, int count, double memory_gbs);
 
 #endif

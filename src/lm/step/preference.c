@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns the loss of pairs. All in double: a margin is a small difference of large sums.
+ * Owns the loss of pairs. All arithmetic is in double, because a margin is a small difference of large sums.
  */
 #include "lm/step/preference.h"
 
@@ -19,7 +19,7 @@ static bool preference_has_target(const int32_t *targets, int context) {
     return false;
 }
 
-/* -log sigmoid(x), and sigmoid(-x), without an exponential that overflows. */
+/* Returns -log sigmoid(x) without an exponential that overflows; the next function returns sigmoid(-x). */
 static double preference_softplus(double x) { return (x < 0 ? -x : 0) + log1p(exp(-fabs(x))); }
 static double preference_doubt(double x) { return x >= 0 ? exp(-x) / (1 + exp(-x)) : 1 / (1 + exp(x)); }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the machine that runs a step: it makes and frees devices, programs, buffers and requests, one of these for each call.
- * The dataflow says what is bound where.
+ * Owns the machine that runs a step. It makes and frees devices, programs, buffers and requests, one request per call.
+ * The dataflow determines what is bound where.
  */
 #include "lm/step/step_internal.h"
 
@@ -81,8 +81,8 @@ propane_status train_step_dropout(train_step *s, uint64_t key, propane_error *er
 
 /* ---- making and freeing ------------------------------------------------------------------------------------------------- */
 
-/* What a device is not known to do right is tried before it is relied on; what that compiles counts for the process, so
- * the device that the run uses is opened afterwards. */
+/* Abilities that a device is not known to have are tried before the step relies on them. Compiles of the trial count
+ * towards the process's limit, so the device that the run uses is opened afterwards. */
 static propane_status step_open_device(train_step *s, const char *uri, propane_error *err) {
     if (s->options.shared) {
         s->queues[0].device = s->options.shared;
@@ -153,7 +153,7 @@ static propane_status step_make_arrays(train_step *s, propane_error *err) {
     return propane_fail_memory(err, tensors * sizeof(propane_buffer *));
 }
 
-/* Which tensors are learnt, and where their moments lie. */
+/* Chooses the trained tensors and the places of their moments. */
 static propane_status step_choose_learnt(train_step *s, propane_error *err) {
     const model_weights *w = s->weights;
     s->trained = mem_array((size_t)step_total(s), sizeof *s->trained);
@@ -165,15 +165,15 @@ static propane_status step_choose_learnt(train_step *s, propane_error *err) {
         if (!s->trained[i]) continue;
         s->learnt[s->learnt_count++] = i;
         s->moment_at[i] = s->moment_floats;
-        const int64_t grain = s->options.moments == MOMENT_FP32 ? 16 : MOMENT_BLOCK; /* 16: as in the registry */
+        const int64_t grain = s->options.moments == MOMENT_FP32 ? 16 : MOMENT_BLOCK; /* 16, as in the registry */
         s->moment_floats += (w->tensors[i].count + grain - 1) / grain * grain;
     }
-    s->options.trained = NULL; /* it was the caller's */
+    s->options.trained = NULL; /* it belongs to the caller */
     if (s->learnt_count > 0) return PROPANE_OK;
     return propane_fail(err, PROPANE_ERR_INVALID, "none of the model's %d tensors is to be trained", step_total(s));
 }
 
-/* Kernels are shared by all layers: does one of them train it? */
+/* Returns whether any of the layers that share a kernel trains this parameter. */
 static bool step_trained_anywhere(const void *context, model_part part, const char *param) {
     const train_step *s = context;
     const model_weights *w = s->weights;
@@ -189,7 +189,7 @@ static propane_status step_make_all(train_step *s, propane_error *err) {
     partition_options o = s->options.partition;
     o.lora = s->weights->lora.rank > 0 ? &s->weights->lora : NULL;
     o.defer = s->options.two_queues || !step_on_cpu(s);
-    o.keep_norms = step_on_cpu(s) && !o.lora; /* adapters are taken to save memory */
+    o.keep_norms = step_on_cpu(s) && !o.lora; /* adapters are used to save memory */
     o.sum_bytes = step_on_cpu(s) || o.sum_bytes ? o.sum_bytes : PARTITION_SUM_BYTES;
     o.trained = step_trained_anywhere;
     o.trained_context = s;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Owns the step's memory and requests: the buffer behind each name of a call, weights in the forms that programs read,
- * and what goes into the one input of a packed kernel. A layout that two kernels see in different ways exists twice; in three
- * ways is an error.
+ * Owns the step's memory and requests: the buffer for each name of a call, weights in the forms that programs read, and
+ * the contents of a packed kernel's single input. A weight that kernels lay out in two ways exists twice; three ways
+ * are an error.
  */
 #include "lm/step/step_internal.h"
 
@@ -10,7 +10,7 @@
 #include "core/base/memory.h"
 #include "core/device/runner.h"
 
-/* Where the device is the host and takes fp32, the master weight is what it reads: no copy, and none to keep up to date. */
+/* If the device is the host and reads fp32, it reads the master weight directly: no copy is needed. */
 static propane_status step_buffers_make_copy(train_step *s, int tensor, const propane_io *io, propane_error *err) {
     const model_tensor *t = &s->weights->tensors[tensor];
     s->copy_layout[tensor] = *io;
@@ -32,7 +32,7 @@ static bool step_buffers_same_layout(const propane_io *a, const propane_io *b) {
     return same;
 }
 
-/* The host's kernels and the device's may differ in how they pad the rows of a weight: then it exists twice. */
+/* The host's kernels and the device's may pad the rows of a weight differently; then the weight exists twice. */
 static propane_status step_buffers_find_weight(train_step *s, int tensor, const propane_io *io, propane_buffer **out,
                                                propane_error *err) {
     if (!s->copies[tensor]) PROPANE_TRY(step_buffers_make_copy(s, tensor, io, err));
@@ -48,7 +48,7 @@ static propane_status step_buffers_find_weight(train_step *s, int tensor, const 
     return PROPANE_OK;
 }
 
-/* The buffer behind a name; weights' are made when they are first asked for. */
+/* Finds the buffer for a name. Buffers of weights are made on first use. */
 static propane_status step_buffers_find_buffer(train_step *s, const dataflow_call *c, const propane_io *io,
                                                propane_buffer **out, propane_error *err) {
     dataflow_ref ref = dataflow_resolve(s->dataflow, c, io->name);
@@ -66,7 +66,7 @@ typedef struct call_choice {
     int call;
 } call_choice;
 
-/* A packed kernel has one input. */
+/* Chooses a call's buffer; a packed kernel has a single input. */
 static propane_status step_buffers_choose_buffer(void *context, const propane_io *io, int index, propane_buffer **out,
                                                  bool *lent, propane_error *err) {
     const call_choice *c = context;
@@ -92,7 +92,7 @@ propane_status step_make_request(train_step *s, int call, int form, propane_erro
                                                       s->partition->kernels[s->dataflow->calls[call].kernel].name);
 }
 
-/* What only packed kernels read and no device wrote (the embedded batch, perhaps) lies dense. */
+/* Values that only packed kernels read and no device wrote, such as the embedded batch, are stored densely. */
 static propane_status step_buffers_lay_out_packed(train_step *s, int call, propane_error *err) {
     const packing *p = step_packing(s, call);
     for (int i = 0; p && i < p->count; i++) {
@@ -104,7 +104,7 @@ static propane_status step_buffers_lay_out_packed(train_step *s, int call, propa
     return PROPANE_OK;
 }
 
-/* One queue means a cpu device, whose memory the host's is. */
+/* One queue means a cpu device, which shares the host's memory. */
 static propane_status step_buffers_make_buffers(train_step *s, propane_error *err) {
     const dataflow *w = s->dataflow;
     s->buffers = mem_array((size_t)w->buffer_count, sizeof(propane_buffer *));

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT
- * Owns updates that begin before they are known: beside the backward pass, when it is not known yet whether the gradient's norm
- * will ask for clipping. Its one idea: such an update goes from one set of weights and moments to another, so what it started
- * from is still there.
+ * Owns updates that begin early: during the backward pass, before it is known whether the gradient's norm will require
+ * clipping. Such an update goes from one set of weights and moments to another, so the set that it started from is
+ * still intact.
  *
  *     guessed right     backward of unit 3, 2, 1, 0 | norm            the second set counts from now on
  *                                      | unit 3 | unit 2 | ...
  *     guessed wrong     backward ...   | unit 3 | ... | norm | unit 0 | unit 1 | ...    made again from the first one
- *     not confirmed     (a gradient is no number)                     the first set counts, and is published again
+ *     not confirmed     (a gradient is not finite)                    the first set counts, and is published again
  *
- * The bits are those of an update that waits for the norm. Refuses weights that the device reads from the model's memory, and
- * packed ones: there nothing is guessed.
+ * The bits are those of an update that waits for the norm. Nothing is guessed for packed weights or for weights that
+ * the device reads from the model's memory.
  */
 #include <string.h>
 
@@ -70,7 +70,7 @@ propane_status step_early_rollback(train_step *s, propane_error *err) {
     if (!s->early || !s->early->open) return PROPANE_OK;
     s->early->open = false;
     const propane_status status = step_wait_updates(s, err);
-    adamw_abandon(s->optimiser); /* rows of a table that the next batch reads, too */
+    adamw_abandon(s->optimiser); /* rows of a table that the next batch also reads */
     step_early_exchange(s);
     for (int i = 0; i < s->updates->unit_count; i++)
         if (!s->updates->units[i].pushed) propane_event_signal(s->updates->units[i].done, s->updates->number);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Owns the run of a step: calls in order on one queue or two, the loss between forward and backward pass, the head's pieces, the
- * embedding, and gradients handed over as they are made. All calls are queued at once; the host waits twice a batch, for the
- * logits and at the end.
+ * Owns the run of a step: calls in order on one or two queues, the loss between forward and backward pass, the head's
+ * pieces, the embedding, and the handover of gradients as they are made. All calls are queued at once. The host waits
+ * twice per batch: for the logits and at the end.
  */
 #include "lm/step/step_internal.h"
 
@@ -24,7 +24,7 @@ void train_step_gradient_order(const train_step *s, int *order) {
             if (s->dataflow->gradients[s->learnt[i]].made == c) order[n++] = i;
 }
 
-/* What `call` was the last to write. */
+/* Hands over the gradients that `call` was the last to write. */
 static propane_status step_execute_hand_over(train_step *s, int call, propane_error *err) {
     for (int i = 0; s->reduce && i < s->learnt_count; i++) {
         void *gradient = NULL;
@@ -78,7 +78,7 @@ static propane_status step_execute_retire_oldest(train_step *s, step_queue *q, i
     return propane_fail_prefix(err, status, "kernel '%s'", s->partition->kernels[s->dataflow->calls[call].kernel].name);
 }
 
-/* Waits for the other queue, and for the weights, in the same order each time: only values are new. */
+/* Sets the waits for the other queue and for the weights. Their order never changes, only their values do. */
 static propane_status step_execute_set_events(train_step *s, int call, propane_request *r, propane_error *err) {
     const dataflow_call *c = &s->dataflow->calls[call];
     if (!s->two_queues) return PROPANE_OK;
@@ -94,7 +94,7 @@ static propane_status step_execute_set_events(train_step *s, int call, propane_r
     return propane_request_events(r, waits, count, &signal, 1, err);
 }
 
-/* A packed call's input is filled by the host, so all that it needs must be there before it is queued. */
+/* The host fills a packed call's input, so all its sources must be complete before the call is queued. */
 static propane_status step_execute_stage(train_step *s, int call, int form, propane_error *err) {
     const dataflow_call *c = &s->dataflow->calls[call];
     step_queue *own = &s->queues[s->two_queues && c->host], *other = &s->queues[1];
@@ -120,7 +120,8 @@ static void step_execute_begin_run(train_step *s, int begin) {
     }
 }
 
-/* Others may fill a queue that is shared: then own requests end first, or theirs. */
+/* Submits a request. Others may fill a shared queue; in that case, wait for the step's own requests to end first, or
+ * else for theirs. */
 static propane_status step_execute_submit(train_step *s, step_queue *q, propane_request *r, int form,
                                           propane_error *err) {
     const struct timespec rest = {0, 50000};
@@ -135,8 +136,8 @@ static propane_status step_execute_submit(train_step *s, step_queue *q, propane_
     return status;
 }
 
-/* Queues calls [begin, end) and waits for all of them. After a failure the rest is still waited for: nothing is in flight
- * when this returns, so a run of calls may be repeated. */
+/* Queues calls [begin, end) and waits for all of them. After a failure it still waits for the rest, so nothing is in
+ * flight when this returns and the calls may be repeated. */
 static propane_status step_execute_run_calls(train_step *s, int begin, int end, int form, propane_error *err) {
     propane_status status = PROPANE_OK;
     step_execute_begin_run(s, begin);
@@ -205,14 +206,14 @@ static propane_status step_execute_forward(train_step *s, const int32_t *inputs,
 
 /* ---- the head ----------------------------------------------------------------------------------------------------------- */
 
-/* The loss of all positions is known: that of the batch, and by what the windows' gradients are multiplied. */
+/* Computes the batch's loss and the factors of the windows' gradients, once the loss of all positions is known. */
 static void step_execute_mean(train_step *s, const int32_t *targets, double *nats, double *loss) {
     const int batch = (int)s->partition->options.batch, context = (int)s->partition->options.context;
     train_loss_mean(&s->sums, targets, (int64_t)batch * context, nats, loss);
     if (s->preference) *loss = preference_loss(s->preference, nats, targets, batch, context, s->scales);
 }
 
-/* Of pairs, with a head in one piece: a window's gradient follows from the sums of two. */
+/* The loss of pairs, with a head in one piece: a window's gradient depends on the sums of both windows. */
 static propane_status step_execute_prefer(train_step *s, const train_logits *l, const int32_t *targets,
                                           double gradient_scale, double *nats, double *loss, propane_error *err) {
     PROPANE_TRY(train_loss_add(l, 0, targets, &s->sums, err));
@@ -221,7 +222,7 @@ static propane_status step_execute_prefer(train_step *s, const train_logits *l, 
     return train_loss_gradient(l, 0, targets, gradient_scale, s->scales, &s->sums, err);
 }
 
-/* Adds a piece's logits up, or turns them into their gradient; a head in one piece does both at once. */
+/* Adds up a piece's logits, or turns them into their gradient. A head in one piece does both at once. */
 static propane_status step_execute_take_loss(train_step *s, int piece, const int32_t *targets, double gradient_scale,
                                              double *nats, double *loss, propane_error *err) {
     int64_t start = clock_ns();
@@ -249,8 +250,8 @@ static propane_status step_execute_take_loss(train_step *s, int piece, const int
     return status;
 }
 
-/* The loss of all pieces; no more than one piece's logits are held. With `gradient_scale`, which is for a head in one piece,
- * they become their gradient. */
+/* Computes the loss over all pieces, holding the logits of one piece at a time. With `gradient_scale`, which requires a
+ * head in one piece, the logits become their gradient. */
 static propane_status step_execute_add_up(train_step *s, const int32_t *targets, double gradient_scale, double *nats,
                                           double *loss, propane_error *err) {
     for (int i = 0; i < step_head_pieces(s); i++) {
@@ -262,7 +263,7 @@ static propane_status step_execute_add_up(train_step *s, const int32_t *targets,
     return PROPANE_OK;
 }
 
-/* Before the pieces' gradients are added to what is there. */
+/* Clears the head's gradients before the pieces' gradients are added. */
 static propane_status step_execute_clear_head(train_step *s, propane_error *err) {
     for (int i = 0; i < s->weights->count; i++) {
         const model_tensor *t = &s->weights->tensors[i];
@@ -275,7 +276,7 @@ static propane_status step_execute_clear_head(train_step *s, propane_error *err)
     return PROPANE_OK;
 }
 
-/* What the piece's programs say of the residual stream's gradient goes to the first piece's. */
+/* Adds the piece's gradient of the residual stream to the first piece's. */
 static propane_status step_execute_add_stream(train_step *s, int piece, propane_error *err) {
     int from = dataflow_find(s->dataflow, s->dataflow->head + piece, "d_x");
     int to = dataflow_find(s->dataflow, s->dataflow->head, "d_x");
@@ -292,7 +293,8 @@ static propane_status step_execute_add_stream(train_step *s, int piece, propane_
     return status;
 }
 
-/* Forward again, loss and backward, piece by piece; their weight gradients are added up. */
+/* Repeats the forward pass, then runs loss and backward pass, piece by piece. The pieces' weight gradients are
+ * summed. */
 static propane_status step_execute_run_pieces(train_step *s, const int32_t *targets, bool first, double loss_scale,
                                               propane_error *err) {
     const dataflow_piece *piece = s->dataflow->pieces;
@@ -306,8 +308,8 @@ static propane_status step_execute_run_pieces(train_step *s, const int32_t *targ
     return PROPANE_OK;
 }
 
-/* One table's gradient out of the stream's: the token rows (a tied head's part of it has been made by then) or the
- * positions' rows. */
+/* Scatters the stream's gradient into one table's gradient: the token rows, by which time a tied head's share is
+ * complete, or the rows of the positions. */
 static propane_status step_execute_scatter_table(train_step *s, const model_tensor *table, const int32_t *inputs,
                                                  bool clear, const float *stream, const train_embed *e,
                                                  propane_error *err) {
@@ -343,7 +345,7 @@ static propane_status step_execute_scatter(train_step *s, const int32_t *inputs,
     return status;
 }
 
-/* After the forward pass, whose loss is known. */
+/* Runs after the forward pass, when its loss is known. */
 static propane_status step_execute_backward(train_step *s, const int32_t *inputs, const int32_t *targets, bool first,
                                             double loss_scale, propane_error *err) {
     const dataflow_piece *piece = s->dataflow->pieces;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * What the files of the training step share: its state. step_programs.c makes programs, step_buffers.c the memory and
- * the requests, step_execute.c runs them, step_optimiser.c has gradients and moments, step_units.c, step_update.c and
- * step_early.c move weights, step_outside.c shows them, step.c makes and frees all of it.
+ * The state of the training step, shared by its files. step_programs.c makes programs; step_buffers.c makes memory and
+ * requests; step_execute.c runs them; step_optimiser.c has gradients and moments; step_units.c, step_update.c and
+ * step_early.c move weights; step_outside.c exposes them; step.c makes and frees all of it.
  */
 #ifndef LM_STEP_STEP_INTERNAL_H
 #define LM_STEP_STEP_INTERNAL_H
@@ -13,64 +13,65 @@
 #include "lm/step/weight_packing.h"
 
 typedef struct step_kernel {
-    propane_program *program[2]; /* [1]: the form that adds to the sums */
-    bool baked;                  /* each call has a program of its own, with its weights as constants */
-    packing *packing;            /* the form in which the program gets its inputs; NULL: one buffer each */
+    propane_program *program[2]; /* [1] is the form that adds to the sums */
+    bool baked;                  /* each call has a separate program, with its weights as constants */
+    packing *packing;            /* the form in which the program receives its inputs, or NULL for one buffer each */
     int64_t calls, ns;           /* since the step was made */
     int64_t engine_ns, repeats;
-    bool counted; /* engine_ns is given */
+    bool counted; /* engine_ns is provided */
 } step_kernel;
 
 enum { STEP_CALL_UNITS = 2 };
 
 typedef struct step_call {
-    propane_program *own; /* baked */
+    propane_program *own; /* if baked */
     propane_request *request[2];
-    propane_buffer *packed;                /* its kernel is packed */
-    int unit[STEP_CALL_UNITS], unit_count; /* of weights that it reads */
+    propane_buffer *packed;                /* if its kernel is packed */
+    int unit[STEP_CALL_UNITS], unit_count; /* units of the weights that it reads */
 } step_call;
 
-/* Weights that are updated at a time: what one instance's kernels read. */
+/* Weights that are updated together: those that one instance's kernels read. */
 typedef struct step_unit {
-    int instance;        /* -1: what no kernel reads */
-    int *learnt, count;  /* tensors, numbered as they are learnt */
-    propane_event *done; /* its value: the number of the last update that is over */
-    int last[2];         /* the last call of each queue that reads the weights or writes their gradients; -1: none */
-    bool gathered;       /* a table's gradient is complete when the host has added the embedding's share */
-    bool locked, pushed; /* its buffers; in the update beside the batch at hand */
+    int instance;        /* -1 for weights that no kernel reads */
+    int *learnt, count;  /* numbers among the trained tensors */
+    propane_event *done; /* its value is the number of the last completed update */
+    int last[2];   /* on each queue, the last call that reads the weights or writes their gradients; -1 for none */
+    bool gathered; /* a table's gradient is complete once the host has added the embedding's share */
+    bool locked, pushed; /* its buffers are locked; its job was pushed, in an update during the current batch */
 } step_unit;
 
 typedef struct step_updates {
     update_thread *thread;
     step_unit *units;
     int unit_count;
-    int *unit_of, *order; /* [tensor]; memory of the units' lists */
-    uint64_t number;      /* of the update that was begun last */
-    bool begun;           /* beside the batch at hand */
+    int *unit_of, *order; /* [tensor]; storage of the units' lists */
+    uint64_t number;      /* number of the last update that was begun */
+    bool begun;           /* during the current batch */
 } step_updates;
 
-/* In the form of the options. */
+/* Moments in the form that the options select. */
 typedef struct step_moment_set {
     void *data[2];
     float *scales[2]; /* form int8; [moment_floats / MOMENT_BLOCK] */
 } step_moment_set;
 
-/* A second set of what an update moves: while one is guessed, the other is what it started from. */
+/* A second set of everything that an update moves. While an update is guessed, the other set is the one it started
+ * from. */
 typedef struct step_early {
-    float *weights; /* laid out as the model's, then the adapters'; memory of what is not learnt is never touched */
+    float *weights; /* laid out like the model's, then the adapters'; memory of untrained tensors is never touched */
     size_t bytes;
     step_moment_set moments;
-    bool away; /* the optimiser's state is this one, and the model's weights are not up to date */
+    bool away; /* this set holds the optimiser's state, and the model's weights are out of date */
     bool open; /* an update was begun and is not confirmed */
     adamw_step guess;
 } step_early;
 
-/* Calls that were submitted to a queue and not waited for yet: [head, tail) of `calls`. */
+/* Calls that were submitted to a queue and not yet waited for: [head, tail) of `calls`. */
 typedef struct step_queue {
     propane_device *device;
     propane_event *event;
     uint64_t base; /* the event's value before this run of calls */
-    int before;    /* ordinals of calls before it, which are done */
+    int before;    /* number of earlier calls, all of which are done */
     int *calls;
     int head, tail, depth;
     int64_t busy_ns;
@@ -81,56 +82,57 @@ struct train_step {
     model_weights *weights;
     partition *partition;
     dataflow *dataflow;
-    step_queue queues[2]; /* device, host: the same device twice if there is one queue */
+    step_queue queues[2]; /* device and host; the same device twice if there is one queue */
     bool two_queues;
     step_kernel *kernels;
     step_call *calls;
     propane_buffer **buffers; /* [dataflow.buffer_count] */
-    void *block;              /* on one queue they lie in it */
-    propane_buffer **copies;  /* [tensor]: weights that programs read as inputs; NULL: none does */
+    void *block;              /* on one queue, the buffers are parts of it */
+    propane_buffer **copies;  /* [tensor], weights that programs read as inputs; NULL if none does */
     propane_io *copy_layout;  /* [tensor] */
-    /* [tensor]: the same values for kernels that lay them out in another way; NULL: none does */
+    /* [tensor], the same values for kernels that use another layout, or NULL if none does */
     propane_buffer **others;
     propane_io *other_layout;   /* [tensor] */
-    float *between;             /* the largest tensor of `others` */
-    bool forms;                 /* there are `others`, or packed calls */
-    bool *is_master;            /* [tensor]: the programs read the master weights themselves */
-    propane_buffer **gradients; /* [tensor]: of `buffers` */
-    /* [tensor]: what the embedding's share has added to the squares of a table, beyond those that its kernel says. */
+    float *between;             /* room for the largest tensor of `others` */
+    bool forms;                 /* there are `others` or packed calls */
+    bool *is_master;            /* [tensor], the programs read the master weights directly */
+    propane_buffer **gradients; /* [tensor], entries of `buffers` */
+    /* [tensor], what the embedding's share has added to a table's sum of squares, in addition to what its kernel
+     * reported */
     double *norm_delta;
-    double *norm_scratch;  /* scratch of train_embed */
-    bool summed;           /* the gradients have been handed over and changed since */
+    double *norm_scratch;  /* scratch for train_embed */
+    bool summed;           /* the gradients have been handed over and changed since then */
     bool *trained;         /* [tensor] */
-    int64_t *moment_at;    /* [tensor]: in the moments' blocks */
-    int64_t moment_floats; /* with those between tensors */
+    int64_t *moment_at;    /* [tensor], offset in the moments' blocks */
+    int64_t moment_floats; /* including the gaps between tensors */
     step_moment_set moments;
-    float *moment_copy;        /* of the largest tensor; NULL: the moments are fp32 */
+    float *moment_copy;        /* room for the largest tensor, or NULL if the moments are fp32 */
     int *learnt, learnt_count; /* tensors, in the optimiser's order */
-    uint64_t dropout;          /* the key of what is in the dropout buffers */
+    uint64_t dropout;          /* the key whose dropout is in the buffers */
     bool dropout_filled;
     adamw *optimiser;
-    adamw *own; /* over `pieces`; NULL: the optimiser is over all */
+    adamw *own; /* over `pieces`, or NULL if the optimiser covers everything */
     train_piece *pieces;
     int piece_count;
-    step_updates *updates; /* NULL: an update is one sweep */
-    step_early *early;     /* NULL: no update is guessed */
-    adamw_step beside;     /* the update that the next batch brings with it */
+    step_updates *updates; /* NULL if an update is one sweep */
+    step_early *early;     /* NULL if no update is guessed */
+    adamw_step beside;     /* the update that is part of the next batch */
     bool beside_wanted, beside_guessed;
     const train_reduce *reduce;
-    bool *reduce_submitted;   /* [tensor]: locked for `reduce` */
-    bool gradients_clobbered; /* a forward pass has run over the gradients */
+    bool *reduce_submitted;   /* [tensor], locked for `reduce` */
+    bool gradients_clobbered; /* a forward pass has overwritten the gradients */
     double *nats;
-    train_loss_sums sums;   /* of a head in several pieces, and of pairs */
-    preference *preference; /* NULL: cross-entropy */
-    float *scales;          /* [batch]: of the pairs' windows */
+    train_loss_sums sums;   /* for a head in several pieces, and for pairs */
+    preference *preference; /* NULL for cross-entropy */
+    float *scales;          /* [batch], for the windows of pairs */
     bool stale;
-    int compiles, refresh_compiles; /* the second: what compiling all baked programs again took last time */
+    int compiles, refresh_compiles; /* refresh_compiles: compiles when all baked programs were last made again */
     char sharing[300];              /* how the kernels' programs were made */
-    int64_t own_ns;                 /* host code that is not a kernel */
+    int64_t own_ns;                 /* time in host code that is not a kernel */
     train_simulated simulated;
 };
 
-/* Of the head. */
+/* Returns the number of the head's pieces. */
 static inline int step_head_pieces(const train_step *s) { return s->dataflow->instance_count - s->dataflow->head; }
 static inline int step_total(const train_step *s) { return model_weights_total(s->weights); }
 static inline propane_device *step_device(const train_step *s, bool host) { return s->queues[host].device; }
@@ -139,7 +141,7 @@ static inline bool step_is_patched(const train_step *s, int call) {
     return s->options.weights == WEIGHT_MODE_PATCHED && s->kernels[s->dataflow->calls[call].kernel].baked;
 }
 
-/* Its program must be made again when the weights have changed. */
+/* Returns whether the call's program must be made again when the weights have changed. */
 static inline bool step_is_baked(const train_step *s, int call) {
     return s->kernels[s->dataflow->calls[call].kernel].baked && s->options.weights != WEIGHT_MODE_PATCHED;
 }
@@ -153,7 +155,7 @@ static inline const step_unit *step_call_unit(const train_step *s, int call, int
     return &s->updates->units[s->calls[call].unit[index]];
 }
 
-/* The update that a forward call must find done: not the one that its own batch brings. */
+/* Returns the number of the update that a forward call must wait for. This is never the update of its own batch. */
 static inline uint64_t step_update_awaited(const train_step *s) { return s->updates->number - s->updates->begun; }
 
 static inline const packing *step_packing(const train_step *s, int call) {
@@ -170,25 +172,25 @@ static inline void step_unlock_value(train_step *s, int value) {
 
 /* ---- step_programs.c --------------------------------------------------------------------------------------------- */
 
-/* The programs that all calls of a kernel share; those with weights as constants, each call's own. */
+/* Compiles the programs that all calls of a kernel share and, for weights as constants, one program per call. */
 PROPANE_CHECK propane_status step_compile(train_step *s, propane_error *err);
 PROPANE_CHECK propane_status step_bake(train_step *s, propane_error *err);
 int step_baked_calls(const train_step *s);
 
 /* ---- step_buffers.c ---------------------------------------------------------------------------------------------- */
 
-/* Memory for all values, weights and gradients, and a request for each call. */
+/* Makes memory for all values, weights and gradients, and one request per call. */
 PROPANE_CHECK propane_status step_lay_out(train_step *s, propane_error *err);
 PROPANE_CHECK propane_status step_make_request(train_step *s, int call, int form, propane_error *err);
-/* Room for step_copy_others. */
+/* Allocates memory for step_copy_others. */
 PROPANE_CHECK propane_status step_make_between(train_step *s, propane_error *err);
-/* After the weights on the device have changed: those that are laid out in a second way, and packed ones. */
+/* Brings weights with a second layout, and packed ones, up to date after the weights on the device have changed. */
 PROPANE_CHECK propane_status step_copy_others(train_step *s, propane_error *err);
-/* A tensor, if it is laid out in a second way. */
+/* Copies a tensor if it has a second layout. */
 PROPANE_CHECK propane_status step_copy_other(train_step *s, int tensor, propane_error *err);
-/* The weights of a call, or what it reads besides: into its one input. */
+/* Copies a call's weights, or its other inputs, into its single packed input. */
 PROPANE_CHECK propane_status step_pack(train_step *s, int call, bool weights, propane_error *err);
-/* Overwrites the weights of a call: those of an update's unit; -1: all. */
+/* Overwrites the weights of a call that belong to an update's unit; -1 means all. */
 PROPANE_CHECK propane_status step_patch(train_step *s, int call, int unit, propane_error *err);
 
 /* ---- step_optimiser.c -------------------------------------------------------------------------------------------- */
@@ -196,14 +198,14 @@ PROPANE_CHECK propane_status step_patch(train_step *s, int call, int unit, propa
 PROPANE_CHECK propane_status step_make_optimiser(train_step *s, propane_error *err);
 PROPANE_CHECK propane_status step_make_moments(const train_step *s, step_moment_set *out, propane_error *err);
 void step_free_moments(const train_step *s, step_moment_set *set);
-size_t step_moment_bytes(const train_step *s); /* of one of the two */
+size_t step_moment_bytes(const train_step *s); /* bytes of one of the two */
 moments step_moments_in(const train_step *s, const step_moment_set *set, int which, int tensor);
 adamw_state step_state_in(const train_step *s, float *weight, const step_moment_set *set, int tensor);
-/* The device's copies of what is learnt follow the optimiser's state. */
+/* Updates the device's copies of the trained weights from the optimiser's state. */
 PROPANE_CHECK propane_status step_publish_learnt(train_step *s, propane_error *err);
 PROPANE_CHECK propane_status step_check_gradients(const train_step *s, propane_error *err);
-/* For an update: where the gradient and the device's copy of a tensor, or of all of them, are. By their numbers among
- * those that are learnt. */
+/* Locks, for an update, the gradient and the device's copy of one tensor, or of all of them. Tensors are numbered among
+ * the trained ones. */
 PROPANE_CHECK propane_status step_lock_tensor(train_step *s, int index, propane_error *err);
 void step_unlock_tensor(train_step *s, int index);
 PROPANE_CHECK propane_status step_lock_tensors(train_step *s, propane_error *err);
@@ -211,19 +213,19 @@ void step_unlock_tensors(train_step *s, int count);
 
 /* ---- step_units.c ------------------------------------------------------------------------------------------------ */
 
-/* `run` is step_update_unit: what its thread does with a unit. */
+/* `run` is step_update_unit, which the thread calls for each unit. */
 PROPANE_CHECK propane_status step_make_updates(train_step *s, update_run *run, propane_error *err);
-void step_free_updates(train_step *s); /* when it is settled */
-/* For the thread alone: a guess stays open, the weights stay where they are. */
+void step_free_updates(train_step *s); /* only after it is settled */
+/* Waits for the thread only: a guess stays open, and the weights stay where they are. */
 PROPANE_CHECK propane_status step_wait_updates(train_step *s, propane_error *err);
 
 /* ---- step_update.c ----------------------------------------------------------------------------------------------- */
 
 propane_status step_update_unit(void *step, int unit, propane_error *err);
-/* Before the host reads rows of a table: what is left to do for them of an update that is under way. NULL: 0 to count -
+/* Finishes an update in progress for the rows of a table that the host is about to read. NULL means rows 0 to count -
  * 1. */
 void step_update_rows(train_step *s, const model_tensor *table, const int32_t *rows, int64_t count);
-/* Of a batch that brings its update with it: before the first backward call, after each that was submitted, at the
+/* For a batch that includes its update: called before the first backward call, after each submitted call, and at the
  * end. */
 PROPANE_CHECK propane_status step_update_begin_beside(train_step *s, propane_error *err);
 void step_update_submitted(train_step *s, int call);
@@ -231,16 +233,18 @@ PROPANE_CHECK propane_status step_update_end_beside(train_step *s, bool failed, 
 
 /* ---- step_early.c ------------------------------------------------------------------------------------------------ */
 
-/* Where they can be had: not with weights that the device reads from the model's memory, and not packed. */
+/* Makes the second set if early updates are possible: not with weights that the device reads from the model's memory,
+ * and not with packed ones. */
 PROPANE_CHECK propane_status step_make_early(train_step *s, propane_error *err);
 void step_free_early(train_step *s);
-/* Before the optimiser begins a guessed update, which goes from the state that counts to the other one. */
+/* Called before the optimiser begins a guessed update, which goes from the current set to the other one. */
 void step_early_open(train_step *s, const adamw_step *how);
-/* Is the open guess this update? It is open no more. */
+/* Closes the open guess and returns whether it is this update. */
 bool step_early_close(train_step *s, const adamw_step *how);
-/* An open guess was none: weights, moments and the device's copies are what they were before it. */
+/* Undoes an open guess: weights, moments and the device's copies become what they were before it. */
 PROPANE_CHECK propane_status step_early_rollback(train_step *s, propane_error *err);
-/* What counts is copied to the model's weights and the step's moments, if it is not there. The thread is idle. */
+/* Copies the current set into the model's weights and the step's moments, unless it is already there. The thread must
+ * be idle. */
 void step_early_commit(train_step *s);
 
 static inline float *step_early_weights(const train_step *s, int tensor) {
@@ -248,7 +252,7 @@ static inline float *step_early_weights(const train_step *s, int tensor) {
     return s->early->weights + (tensor < w->count ? 0 : w->floats) + w->tensors[tensor].offset;
 }
 
-/* The master weights of a tensor, wherever they are. */
+/* Returns the master weights of a tensor, whichever set holds them. */
 static inline float *step_master(const train_step *s, int tensor) {
     return s->early && s->early->away && s->trained[tensor]
                ? step_early_weights(s, tensor)

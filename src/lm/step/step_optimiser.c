@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns what the optimiser sees of a step: tensors, moments and gradients, the norm, and of several ranks the pieces that this
- * one moves.
+ * Owns the optimiser's view of a step: tensors, moments and gradients, the norm and, with several ranks, the pieces
+ * that this rank moves.
  */
 #include "lm/step/step_internal.h"
 
@@ -43,7 +43,7 @@ adamw_state step_state_in(const train_step *s, float *weight, const step_moment_
     return (adamw_state){weight, first.data, second.data, first.scales, second.scales};
 }
 
-/* Rows as the sweep writes them: the last dimension that is not 1. */
+/* Sets the rows as the sweep writes them: along the last dimension that is not 1. */
 static void step_optimiser_set_rows(adamw_tensor *t, const propane_io *io) {
     int last = io->rank - 1;
     while (last > 0 && io->dim[last] == 1) last--;
@@ -114,7 +114,7 @@ propane_status step_lock_tensors(train_step *s, propane_error *err) {
     return PROPANE_OK;
 }
 
-/* For the norm alone: an update may run. */
+/* Locks the gradients for reading the norm; an update may be running. */
 static propane_status step_optimiser_lock_gradients(train_step *s, propane_error *err) {
     for (int i = 0; i < s->learnt_count; i++) {
         void *gradient = NULL;
@@ -139,9 +139,10 @@ propane_status step_check_gradients(const train_step *s, propane_error *err) {
         "for accumulation");
 }
 
-/* What is known of a gradient: what its kernel says, and what the embedding's share has added after it. An infinity is no
- * answer, and of squares that are hardly numbers any more too little is left: from the smallest mean that is one, what is lost
- * is less than the rounding. Nor where the share has taken most of it away again. */
+/* Computes a gradient's sum of squares from what its kernel reports and what the embedding's share has added since. An
+ * infinity is unusable. So is a sum so small that squares near the denormal range have lost bits: above the smallest
+ * mean that is accepted, the loss is below the rounding error. It is also unusable if the share has cancelled most of
+ * it. */
 static propane_status step_optimiser_read_squares(train_step *s, int index, propane_error *err) {
     const int tensor = s->learnt[index];
     const dataflow_gradient *g = &s->dataflow->gradients[tensor];

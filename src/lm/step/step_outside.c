@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns what others see and change of a step's weights, moments and gradients between batches. Its one idea: an update that is
- * under way is over first, and an unconfirmed guess has never been.
+ * Owns outside access to a step's weights, moments and gradients between batches. An update in progress is finished
+ * first, and an unconfirmed guess is undone.
  */
 #include <string.h>
 
@@ -34,7 +34,7 @@ void train_step_moment_discard(train_step *s, int which, int tensor, int64_t beg
     mem_pages_discard((char *)m.data + (size_t)begin * size, (size_t)(end - begin) * size);
 }
 
-/* The device's copies of what is not learnt: the optimiser does not know them. */
+/* Updates the device's copies of weights that are not trained, which the optimiser does not know. */
 static propane_status step_outside_publish_others(train_step *s, propane_error *err) {
     for (int i = 0; i < step_total(s); i++) {
         const model_tensor *t = &s->weights->tensors[i];
@@ -48,7 +48,7 @@ static propane_status step_outside_publish_others(train_step *s, propane_error *
 propane_status train_step_publish(train_step *s, propane_error *err) {
     PROPANE_TRY(train_step_settle(s, err));
     PROPANE_TRY(step_outside_publish_others(s, err));
-    s->stale = true; /* from outside all may have changed */
+    s->stale = true; /* an outside change may affect any weight */
     return step_publish_learnt(s, err);
 }
 

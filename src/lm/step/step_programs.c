@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the step's programs: those that all calls of a kernel share, compiled at once, and those that hold the weights of one
- * call as constants, which are made again, loaded again or overwritten when the weights have changed.
+ * Owns the step's programs. Those that all calls of a kernel share are compiled at once. Those that hold one call's
+ * weights as constants are compiled, loaded or overwritten again when the weights have changed.
  */
 #include "lm/step/step_internal.h"
 
@@ -42,8 +42,8 @@ static void step_programs_batch_add(batch *b, const char *kernel, const mil_func
     b->names[b->count++] = kernel;
 }
 
-/* Which operation of which kernel. Where the device did not say which kernel it is, each is compiled alone; it may be that
- * only all together are refused. */
+/* Finds the operation of the kernel that was refused. If the device did not report which kernel it was, each is
+ * compiled separately. It may be that the kernels are refused only in combination. */
 static propane_status step_programs_explain(const train_step *s, const batch *b, const propane_compile_options *options,
                                             int failed, propane_error *err) {
     const propane_status given = err->status;
@@ -100,7 +100,7 @@ static bool step_programs_reads_weights(const partition_block *b, const partitio
     return false;
 }
 
-/* A kernel's programs: on the device they wait in `b`. */
+/* Collects a kernel's programs; those for the device wait in `b`. */
 static propane_status step_programs_gather_kernel(train_step *s, const partition_block *block, int index, batch *b,
                                                   propane_error *err) {
     const partition_kernel *k = &s->partition->kernels[index];
@@ -138,7 +138,7 @@ propane_status step_compile(train_step *s, propane_error *err) {
 typedef struct bake_context {
     const train_step *s;
     const dataflow_call *call;
-    void *scratch; /* fp16 form of the weight at hand */
+    void *scratch; /* fp16 form of the current weight */
 } bake_context;
 
 static propane_status step_programs_bake_weight(void *context, const mil_value *param, const void **data,
@@ -146,7 +146,7 @@ static propane_status step_programs_bake_weight(void *context, const mil_value *
     bake_context *b = context;
     const model_weights *w = b->s->weights;
     dataflow_ref ref = dataflow_resolve(b->s->dataflow, b->call, param->name);
-    if (ref.kind != DATAFLOW_WEIGHT || ref.index >= w->count) return PROPANE_OK; /* adapters are inputs always */
+    if (ref.kind != DATAFLOW_WEIGHT || ref.index >= w->count) return PROPANE_OK; /* adapters are always inputs */
     const model_tensor *t = &w->tensors[ref.index];
     *data = model_weights_data(w, t);
     if (param->type.dtype == MIL_fp32) return PROPANE_OK;
@@ -158,7 +158,7 @@ static propane_status step_programs_bake_weight(void *context, const mil_value *
     return PROPANE_OK;
 }
 
-/* A program of the same kernel that can be loaded with other weights; NULL: there is none yet. */
+/* Returns a program of the same kernel that can be loaded with other weights, or NULL if there is none yet. */
 static const propane_program *step_programs_find_donor(const train_step *s, int call) {
     for (int c = call; c >= 0; c--)
         if (s->calls[c].own && s->dataflow->calls[c].kernel == s->dataflow->calls[call].kernel) return s->calls[c].own;
@@ -180,7 +180,7 @@ static propane_status step_programs_compile_baked(train_step *s, int call, const
     return propane_fail_prefix(err, status, "kernel '%s'", k->name);
 }
 
-/* The kernel with this call's weights as constants, in a module of its own. */
+/* Builds a separate module with the kernel and this call's weights as constants. */
 static propane_status step_programs_bake_module(train_step *s, int call, mil_module **out, mil_function **f,
                                                 propane_error *err) {
     const dataflow_call *c = &s->dataflow->calls[call];
@@ -208,7 +208,7 @@ int step_baked_calls(const train_step *s) {
     return n;
 }
 
-/* All baked programs at once: where a device makes procedures of them, that is one compile. */
+/* Compiles all baked programs at once. If a device makes procedures of them, that is a single compile. */
 static propane_status step_programs_bake_together(train_step *s, propane_error *err) {
     batch b;
     int made = 0, count = step_baked_calls(s);

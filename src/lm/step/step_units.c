@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * Owns what an update beside the device consists of: units, each the weights that the kernels of one half of a layer read, which
- * calls read and write them, the thread, and waiting for it. What is done to a unit is step_update.c's. Not used for
- * baked weights, nor if a call reads more units than STEP_CALL_UNITS: the update is then a single sweep.
+ * Owns the parts of an update that runs in parallel with the device: the units, the calls that read and write them, the
+ * thread, and waiting for it. A unit is the set of weights that the kernels of one half of a layer read. step_update.c
+ * does the work on a unit. Not used for baked weights, nor if a call reads more units than STEP_CALL_UNITS; the update
+ * is then a single sweep.
  */
 #include "core/base/memory.h"
 #include "lm/step/step_internal.h"
@@ -21,7 +22,8 @@ static void step_units_enter_call(train_step *s, int call, int unit) {
     c->unit_count++;
 }
 
-/* What a call reads or writes of a unit: it is the last so far, and going forward it must wait for it. */
+/* Records that a call reads or writes part of a unit. It is the unit's last call so far, and a forward call must wait
+ * for the unit. */
 static void step_units_visit(train_step *s, int call, const char *name, bool forward) {
     const dataflow_call *c = &s->dataflow->calls[call];
     const dataflow_ref ref = dataflow_resolve(s->dataflow, c, name);
@@ -45,7 +47,8 @@ static void step_units_visit_calls(train_step *s) {
     }
 }
 
-/* Each tensor into its unit's list; those that no kernel reads forward, an embedding perhaps, are a unit of their own. */
+/* Adds each tensor to its unit's list. Tensors that no kernel reads forward, such as an embedding, form a separate
+ * unit. */
 static void step_units_fill_units(train_step *s) {
     step_updates *u = s->updates;
     int n = 0;

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT
- * Owns when weights move. On one queue an update is one sweep after the batch. On two it goes on beside the device's work, in
- * units: what the kernels of one half of a layer read. Each unit has an event, which the kernels that read it forward wait for.
+ * Owns the timing of weight updates. On one queue, an update is one sweep after the batch. On two, it runs in parallel
+ * with the device, in units: the weights that the kernels of one half of a layer read. Each unit has an event, and the
+ * kernels that read the unit forward wait for it.
  *
  *     exact clipping    backward | norm | unit 0 | unit 1 | ...          the sweep in forward order, on the host
- *                                       | embed | kernel 0 | kernel 1    each kernel when its own weights are there
+ *                                       | embed | kernel 0 | kernel 1    each kernel as soon as its weights are ready
  *     lagged, guessed   backward of unit 3, 2, 1, 0
- *                                      | unit 3 | unit 2 | ...           a unit when its last gradient is there (step_early.c)
+ *                                      | unit 3 | unit 2 | ...           a unit once its last gradient is there (step_early.c)
  *
- * The rows of the embedding that the next batch needs are moved first, by the thread that gathers them. Pieces of a sharded
- * optimiser move in one sweep, too.
+ * The thread that gathers the embedding rows for the next batch first updates those rows. The pieces of a sharded
+ * optimiser also move in one sweep.
  */
 #include "core/base/clock.h"
 #include "lm/step/step_internal.h"
@@ -28,7 +29,7 @@ static bool step_update_reads(const train_step *s, int call, int unit) {
     return false;
 }
 
-/* The forms in which devices read the unit's weights beside the one that the sweep has written. */
+/* Writes the unit's weights in the other forms that devices read, after the sweep has written one form. */
 static propane_status step_update_forms(train_step *s, int unit, propane_error *err) {
     const step_unit *u = &s->updates->units[unit];
     for (int i = 0; i < u->count; i++) PROPANE_TRY(step_copy_other(s, s->learnt[u->learnt[i]], err));
@@ -64,13 +65,13 @@ propane_status step_update_unit(void *context, int unit, propane_error *err) {
         status = step_update_forms(s, unit, err);
         if (s->forms) timeline_add(s->options.timeline, TIMELINE_CONVERT, "convert", u->instance, swept, clock_ns());
     }
-    propane_event_signal(u->done, s->updates->number); /* the waiting thread goes on; the failure is reported later */
+    propane_event_signal(u->done, s->updates->number); /* the waiting thread continues; the failure is reported later */
     return status;
 }
 
 /* ---- an update ---------------------------------------------------------------------------------------------------------- */
 
-/* With adapters nothing that is a constant ever changes. */
+/* With adapters, no constant ever changes. */
 static bool step_update_bakes_what_is_learnt(const train_step *s) {
     for (int i = 0; i < s->weights->count; i++)
         if (s->trained[i]) return true;
@@ -92,7 +93,7 @@ static void step_update_begin(train_step *s, const adamw_step *how, bool apart) 
     s->updates->number++;
 }
 
-/* In forward order: the first kernels wait least. */
+/* Moves the units in forward order, so that the first kernels wait the least. */
 static propane_status step_update_in_units(train_step *s, const adamw_step *how, bool apart, propane_error *err) {
     step_updates *u = s->updates;
     PROPANE_TRY(step_wait_updates(s, err));
@@ -140,7 +141,7 @@ propane_status step_update_begin_beside(train_step *s, propane_error *err) {
     return PROPANE_OK;
 }
 
-/* What the unit's job waits for: its last call on each queue, if that belongs to the calls at hand. */
+/* Queues the unit's job, which waits for its last call on each queue if that call is in the current run of calls. */
 static void step_update_push(train_step *s, int unit) {
     step_unit *u = &s->updates->units[unit];
     update_job job = {.part = unit};
@@ -162,7 +163,7 @@ void step_update_submitted(train_step *s, int call) {
     }
 }
 
-/* What the backward pass did not push. */
+/* Queues the units that the backward pass did not. */
 static propane_status step_update_push_rest(train_step *s, bool failed, propane_error *err) {
     step_updates *u = s->updates;
     propane_status status = PROPANE_OK;
@@ -172,7 +173,7 @@ static propane_status step_update_push_rest(train_step *s, bool failed, propane_
         if (!failed && status == PROPANE_OK)
             step_update_push(s, i);
         else
-            propane_event_signal(u->units[i].done, u->number); /* no thread may wait for it */
+            propane_event_signal(u->units[i].done, u->number); /* no thread may be left waiting for it */
     }
     return status;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the thread that updates weights beside the device. Refuses nothing: a part that fails is remembered.
+ * Owns the thread that updates weights in parallel with the device. It never stops at an error: a part that fails is
+ * remembered, and the next one runs.
  */
 #include "lm/step/update_thread.h"
 
@@ -20,12 +21,12 @@ struct update_thread {
     update_run *run;
     void *context;
     pthread_t thread;
-    pthread_mutex_t mutex; /* guards what follows */
+    pthread_mutex_t mutex; /* guards the fields below */
     pthread_cond_t pushed, emptied;
     update_job *ring;
-    int room, head, length; /* the job that runs counts too */
+    int room, head, length; /* the running job counts as queued */
     bool closing;
-    int generation; /* fork.h: of the process that has the thread */
+    int generation; /* fork.h: generation of the process that has the thread */
     propane_status status;
     propane_error error;
     atomic_int_fast64_t ns;
@@ -43,7 +44,7 @@ static propane_status update_thread_do(update_thread *t, const update_job *job, 
 static void *update_thread_main(void *argument) {
     update_thread *t = argument;
 #ifdef __APPLE__
-    (void)pthread_set_qos_class_self_np(QOS_CLASS_USER_INITIATED, 0); /* as the pool's threads */
+    (void)pthread_set_qos_class_self_np(QOS_CLASS_USER_INITIATED, 0); /* as for the pool's threads */
 #endif
     pthread_mutex_lock(&t->mutex);
     for (;;) {
@@ -62,7 +63,7 @@ static void *update_thread_main(void *argument) {
     return NULL;
 }
 
-/* Signals are the host's business: the thread takes none. */
+/* The thread blocks all signals; other threads of the host handle them. */
 static bool update_thread_start(update_thread *t) {
     sigset_t all, before;
     sigfillset(&all);
@@ -96,7 +97,7 @@ propane_status update_thread_create(int room, update_run *run, void *context, up
     return propane_fail(err, PROPANE_ERR_MEMORY, "no memory for the thread that updates weights");
 }
 
-/* In a child that has been forked the thread is not there, nor what it was given. */
+/* In a forked child neither the thread nor its jobs exist. */
 static bool update_thread_is_gone(const update_thread *t) { return t->generation != fork_generation(); }
 
 void update_thread_free(update_thread *t) {
@@ -119,7 +120,7 @@ void update_thread_free(update_thread *t) {
 }
 
 void update_thread_push(update_thread *t, const update_job *job) {
-    if (update_thread_is_gone(t)) return; /* update_thread_settle says so */
+    if (update_thread_is_gone(t)) return; /* update_thread_settle reports it */
     pthread_mutex_lock(&t->mutex);
     assert(t->length < t->room);
     t->ring[(t->head + t->length++) % t->room] = *job;

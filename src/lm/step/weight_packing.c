@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the packed form of a kernel: where each parameter lies, the function that cuts it out again, and the copies into
- * it. Refuses kernels whose parameters are of several types: one surface has one type.
+ * Owns the packed form of a kernel: the place of each parameter, the function that cuts it out again, and the copies
+ * into it. Refuses kernels whose parameters have different types, because a surface has one type.
  */
 #include "lm/step/weight_packing.h"
 
@@ -10,7 +10,8 @@
 #include "core/base/memory.h"
 #include "lm/step/kernel_rewrite.h"
 
-/* As rows and columns: the last dimension is the columns; a first dimension of the batch's size is that of the items. */
+/* Describes a parameter as rows and columns. The last dimension is the columns; a first dimension equal to the batch
+ * size counts items. */
 static packing_part weight_packing_part_of(const mil_value *v, int64_t batch) {
     const mil_type *t = &v->type;
     packing_part p = {.name = v->name, .type = *t, .items = 1, .rows = 1, .columns = 1};
@@ -21,7 +22,7 @@ static packing_part weight_packing_part_of(const mil_value *v, int64_t batch) {
     return p;
 }
 
-/* Gives places; the size of the whole in rows and columns. */
+/* Assigns places; returns the size of the whole in rows and columns. */
 static void weight_packing_place(packing *p, int64_t *rows, int64_t *columns) {
     bool one_width = true;
     for (int i = 1; i < p->count; i++) one_width &= p->parts[i].columns == p->parts[0].columns;
@@ -40,10 +41,10 @@ static void weight_packing_place(packing *p, int64_t *rows, int64_t *columns) {
     }
 }
 
-/* While the function is written. */
+/* State while the function is built. */
 typedef struct cutting {
     const packing *packing;
-    const int64_t *dim; /* of the whole */
+    const int64_t *dim; /* dimensions of the whole input */
     mil_value *whole;
 } cutting;
 
@@ -125,7 +126,7 @@ static char *weight_packing_row_at(void *target, const packing_part *p, const pr
            p->first_column * packed->stride[3];
 }
 
-/* The row of a tensor of any rank: its leading dimensions counted through. */
+/* Returns a row of a tensor of any rank; rows count through its leading dimensions. */
 static const char *weight_packing_source_row(const packing_part *p, const void *source, const propane_io *io,
                                              int64_t index) {
     int64_t offset = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Weight mode `packed`: everything that a kernel reads lies in one input, [B,R,1,W], and is cut out by slices, for an
- * engine that wants a single input. Parameters of one width are stacked along the channels; otherwise they lie side by
- * side along the last axis, as the published trainers pack activations and weights. The values do not change.
+ * Weight mode `packed`: everything that a kernel reads is in one input, [B,R,1,W], and is cut out by slices, for an
+ * engine that accepts a single input. Parameters of equal width are stacked along the channels. Others are placed next
+ * to each other along the last axis, as the published trainers pack activations and weights. The values do not change.
  */
 #ifndef LM_STEP_WEIGHT_PACKING_H
 #define LM_STEP_WEIGHT_PACKING_H
@@ -10,7 +10,7 @@
 
 #define PACKING_INPUT "packed"
 
-/* Where a parameter lies. `items` is 1 for what does not depend on the batch (item 0 holds it). */
+/* The place of a parameter. `items` is 1 for parameters that do not depend on the batch; item 0 holds them. */
 typedef struct packing_part {
     const char *name;
     mil_type type;
@@ -19,21 +19,22 @@ typedef struct packing_part {
 
 typedef struct packing {
     mil_module *module;
-    mil_function *function; /* one parameter, PACKING_INPUT; the results of the function that was packed */
+    mil_function *function; /* has one parameter, PACKING_INPUT, and the results of the packed function */
     int count;
     packing_part *parts; /* in the order of its parameters */
 } packing;
 
-/* `f` must have at least one parameter, all of one float type, otherwise PROPANE_ERR_UNSUPPORTED. */
+/* `f` must have at least one parameter, and all must have the same float type; otherwise returns
+ * PROPANE_ERR_UNSUPPORTED. */
 PROPANE_CHECK propane_status packing_create(const mil_function *f, int64_t batch, packing **out, propane_error *err);
 void packing_free(packing *p);
-propane_io packing_dense_io(const packing_part *part); /* the part alone, without padding */
+propane_io packing_dense_io(const packing_part *part); /* layout of the part without padding */
 
-/* Copies a part into the packed input, which is laid out as `packed` says, from elements of its own type laid out as
- * `io` says. */
+/* Copies a part into the packed input, whose layout is `packed`. The source has the same element type and the layout
+ * `io`. */
 void packing_put(const packing_part *part, void *target, const propane_io *packed, const void *source,
                  const propane_io *io);
-/* The same from dense fp32, converted. */
+/* Does the same from dense fp32, with a conversion. */
 void packing_put_f32(const packing_part *part, void *target, const propane_io *packed, const float *source);
 
 #endif
