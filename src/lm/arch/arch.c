@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns the visible list of architectures and the few questions that every reader of their rows asks.
+ * Owns the public list of architectures and the few queries that every reader of their rows needs.
  */
 #include "lm/arch/arch.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Gemma 2: embeddings scaled by sqrt(width), gated GELU, norms before and after each half, every second layer with a window,
- * scores and logits capped by tanh.
+ * Gemma 2: embeddings scaled by sqrt(width), gated GELU, norms before and after each half, a window in every second
+ * layer, scores and logits capped by tanh.
  */
 #include <stddef.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Gemma 3 (text): as Gemma 2, with norms of each head's queries and keys instead of caps; five layers of six see a window and
- * turn with a base of their own.
+ * Gemma 3 (text): like Gemma 2, with norms of each head's queries and keys instead of caps. Five layers of six have a
+ * window and a separate RoPE base.
  */
 #include <stddef.h>
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
- * Rows of tensors that the Gemmas have in common: norms before and after each half, whose weights lie in Hugging Face's
- * files less 1.
+ * Rows of tensors that the Gemma models share: norms before and after each half, whose weights are stored minus 1 in
+ * Hugging Face's files.
  */
 #ifndef LM_ARCH_ARCH_GEMMA_ROWS_H
 #define LM_ARCH_ARCH_GEMMA_ROWS_H
 
 #include "lm/arch/arch_llama_rows.h"
 
-/* `name` without ".weight": in Propane it is another number, and so has another name. */
+/* `name` without ".weight": Propane stores a different number, and therefore uses a different name. */
 #define ARCH_GEMMA_NORM(part, param, name, gguf, size)                                                                 \
     {MODEL_##part, param,       name ".scale",  gguf,  ARCH_##size, ARCH_1,                                            \
      ARCH_SCALE,   ARCH_ALWAYS, name ".weight", false, true}
@@ -28,7 +28,7 @@
         NULL, NULL                                                                                                     \
     }
 
-/* Of model_arch: what both have. */
+/* Fields of model_arch that both models share. */
 #define ARCH_GEMMA_FIELDS                                                                                              \
     .norm = ARCH_RMS_NORM, .mlp = ARCH_GELU_GATED, .position = ARCH_ROPE, .act_key = "hidden_activation",              \
     .act = "gelu_pytorch_tanh", .base = "model.", .layers = "model.layers.", .windowed = true, .gemma = true,          \

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT
- * GPT-2: LayerNorm, a GELU in its tanh form, learned positions, biases everywhere. Its files hold every matrix of a layer
- * as [in, out], queries, keys and values side by side in one; in Propane they are three of [out, in], like everybody's.
+ * GPT-2: LayerNorm, GELU in its tanh form, learned positions, biases everywhere. Its files hold every matrix of a layer
+ * as [in, out], and queries, keys and values next to each other in one matrix. In Propane they are three matrices of
+ * [out, in], as for every architecture.
  */
 #include <stddef.h>
 
 #include "lm/arch/arch.h"
 
-/* A row that lies in the files under another name, a matrix transposed. */
+/* A row with another name in the files; matrices are transposed. */
 #define MOVED(part, param, name, stored, gguf, out, in, role)                                                          \
     {MODEL_##part,        param, name, gguf, ARCH_##out, ARCH_##in, ARCH_##role, ARCH_ALWAYS, stored,                  \
      ARCH_##in != ARCH_1, false}

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Granite 3: a Llama whose embeddings, residual branches and scores are multiplied with factors of the configuration, and
- * whose logits are divided by one.
+ * Granite 3: a Llama whose embeddings, residual branches and scores are multiplied by factors from the configuration,
+ * and whose logits are divided by one.
  */
 #include <stddef.h>
 

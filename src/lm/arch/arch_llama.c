@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Llama 2 and 3, and what has their form: TinyLlama, SmolLM2, Stories. RMSNorm, a gated SiLU, RoPE (Llama 3 scales it),
- * biases if the configuration says so.
+ * Llama 2 and 3 and models of the same form: TinyLlama, SmolLM2, Stories. RMSNorm, gated SiLU, RoPE (scaled by Llama
+ * 3), biases if the configuration asks for them.
  */
 #include <stddef.h>
 

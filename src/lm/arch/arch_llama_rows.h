@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Rows of tensors that models of Llama's form have in common, for the tables of single architectures. In the order in
- * which a table has them.
+ * Rows of tensors that models of Llama's form share, for the architectures' tables, in the order of the tables.
  */
 #ifndef LM_ARCH_ARCH_LLAMA_ROWS_H
 #define LM_ARCH_ARCH_LLAMA_ROWS_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Mistral: a Llama without biases that looks back no further than a window. Its contexts end where the window does.
+ * Mistral: a Llama without biases whose attention looks back at most one window. Contexts end at the window's size.
  * GGUF files call it a Llama.
  */
 #include <stddef.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * OLMo 2: what a half of a layer makes is normalised, not what it reads; queries and keys are normalised over all heads
- * together.
+ * OLMo 2: the result of each half of a layer is normalised, not its input. Queries and keys are normalised over all
+ * heads jointly.
  */
 #include <stddef.h>
 

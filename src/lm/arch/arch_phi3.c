@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
- * Phi-3: a Llama whose files hold queries, keys and values as one matrix, gate and up as another. RoPE may turn a part of a
- * head only, by factors of their own (longrope).
+ * Phi-3: a Llama whose files hold queries, keys and values as one matrix, and gate and up as another. RoPE may rotate
+ * only part of a head, with separate factors (longrope).
  */
 #include <stddef.h>
 
 #include "lm/arch/arch_llama_rows.h"
 
-/* A row that lies in the files together with others. */
+/* A row that is stored together with others in the files. */
 #define FUSED(part, param, name, stored, gguf, out)                                                                    \
     {MODEL_##part, param, name, gguf, ARCH_##out, ARCH_D, ARCH_MATRIX, ARCH_ALWAYS, stored, false, false}
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Qwen3: a Llama whose queries and keys are normalised head by head; the size of a head is independent.
+ * Qwen3: a Llama whose queries and keys are normalised head by head; the head size does not depend on the width.
  */
 #include <stddef.h>
 

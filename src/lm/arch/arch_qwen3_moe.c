@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Qwen3-MoE: a Qwen3 whose feed-forward half is a choice of experts. Refuses layers without experts between those that have them.
+ * Qwen3-MoE: a Qwen3 whose feed-forward half is a choice of experts. Refuses models in which only some layers have
+ * experts.
  */
 #include <stddef.h>
 
@@ -36,7 +37,7 @@ static const arch_tensor tensors[] = {
 
 static const arch_rename renames[] = {{NULL, NULL}};
 
-/* Without the loss that balances experts, which transformers adds with output_router_logits. */
+/* The loss that balances experts, which transformers adds with output_router_logits, is not supported. */
 static const arch_demand demands[] = {{"hidden_act", "silu swish"},
                                       {"use_sliding_window", "false"},
                                       {"layer_types", "full_attention"},

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * SmolLM3: a Llama in which every fourth layer knows no positions (NoPE).
+ * SmolLM3: a Llama in which every fourth layer has no positional encoding (NoPE).
  */
 #include <stddef.h>
 

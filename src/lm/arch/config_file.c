@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns reading, checking and writing of model configurations. The sizes are bounded so that no product of them
- * overflows; what a configuration says but Propane lacks is refused rather than ignored.
+ * Owns reading, checking and writing of model configurations. The sizes are bounded so that their products do not
+ * overflow. Settings that Propane does not support are refused, not ignored.
  */
 #include "lm/arch/config.h"
 
@@ -17,7 +17,7 @@
 #include "lm/arch/config_layers.h"
 #include "lm/arch/config_rope.h"
 
-/* One row per integer key: name, field, smallest, largest, needed. */
+/* One row per integer key: name, field, smallest, largest, whether required. */
 typedef struct int_key {
     const char *name;
     size_t offset;
@@ -33,7 +33,7 @@ static const int_key int_keys[] = {
     KEY(vocab_size, 2, 1 << 21, true),           KEY(max_position_embeddings, 1, 1 << 24, false),
 };
 #undef KEY
-/* Factors of architectures that have them. */
+/* Factors of the architectures that have them. */
 static const struct real_key {
     const char *name;
     size_t offset;
@@ -99,7 +99,7 @@ static propane_status config_bad(propane_error *err, const char *source, const c
     return propane_fail_prefix(err, PROPANE_ERR_INVALID, "%s", source);
 }
 
-/* Its name in config.json; NULL: the architecture's configuration does not say it. */
+/* Returns its name in config.json, or NULL if the architecture's configuration has no such key. */
 static const char *config_name_in(const model_arch *a, const char *ours) {
     for (const arch_rename *r = a->renames; r->ours; r++)
         if (strcmp(r->ours, ours) == 0) return r->theirs;
@@ -159,7 +159,7 @@ propane_status model_config_check(const model_config *c, const char *source, pro
     return PROPANE_OK;
 }
 
-/* A scalar of JSON as a word: "silu", "true", "1", "0.5". */
+/* Returns a JSON scalar as a word: "silu", "true", "1", "0.5". */
 static const char *config_word_of(const json_t *v, char out[60]) {
     if (json_is_string(v))
         snprintf(out, 60, "%.50s", json_string_value(v));
@@ -188,7 +188,7 @@ static propane_status config_meet_demand(const json_t *object, const model_arch 
     return PROPANE_OK;
 }
 
-/* What a config.json may say that this code does not do. */
+/* Refuses settings in config.json that this code does not support. */
 static propane_status config_refuse_unsupported(const json_t *object, const model_arch *a, const char *source,
                                                 propane_error *err) {
     const json_t *quantized = json_object_get(object, "quantization_config");
@@ -205,14 +205,14 @@ static bool config_uses(const model_arch *a, arch_when when) {
     return false;
 }
 
-/* Where the architecture leaves no choice the key means nothing, as in transformers. */
+/* If the architecture leaves no choice, the key means nothing, as in transformers. */
 static propane_status config_read_bias(const json_t *object, const model_arch *a, const char *key, arch_when when,
                                        const char *source, bool *out, propane_error *err) {
     *out = false;
     return config_uses(a, when) ? json_get_bool(object, source, key, false, out, err) : PROPANE_OK;
 }
 
-/* What only some architectures have. */
+/* Reads the keys that only some architectures have. */
 static propane_status config_read_parts(const json_t *object, const model_arch *a, const char *source, model_config *c,
                                         propane_error *err) {
     double part = 1;
@@ -231,7 +231,7 @@ static propane_status config_read_parts(const json_t *object, const model_arch *
     return PROPANE_OK;
 }
 
-/* eos_token_id may be a list: the first one counts. */
+/* eos_token_id may be a list; its first item counts. */
 static propane_status config_read_id(const json_t *object, const char *source, const char *key, int64_t *out,
                                      propane_error *err) {
     const json_t *v = json_object_get(object, key);
@@ -246,7 +246,7 @@ static propane_status config_read_id(const json_t *object, const char *source, c
 
 static propane_status config_read_sizes(const json_t *object, const model_arch *a, const char *source, model_config *c,
                                         propane_error *err) {
-    bool four = !model_arch_is_gated(a); /* hidden is four times the width unless it is given */
+    bool four = !model_arch_is_gated(a); /* by default, hidden is four times the width */
     for (int i = 0; i < INT_KEYS; i++) {
         const char *name = config_name_in(a, int_keys[i].name);
         bool needed = int_keys[i].needed && !(four && strcmp(int_keys[i].name, "intermediate_size") == 0);
@@ -315,7 +315,7 @@ propane_status model_config_read(const char *path, model_config *out, propane_er
     return status;
 }
 
-/* What is left out would be the architecture's default, which is another vocabulary's. */
+/* A missing id would become the architecture's default, which belongs to another vocabulary. */
 static json_t *config_id_to_json(int64_t id) { return id < 0 ? json_null() : json_integer(id); }
 
 json_t *model_config_to_json(const model_config *c) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns how configurations say that layers differ. transformers lists every layer; published models repeat a pattern of N
- * layers whose last one is another, and N is all that is kept. Refuses other lists.
+ * Owns the keys that describe how layers differ. transformers lists every layer. Published models repeat a pattern of N
+ * layers of which only the last differs, and only N is kept. Refuses other lists.
  */
 #include "lm/arch/config_layers.h"
 
@@ -19,7 +19,7 @@ void config_layers_default(const model_arch *a, model_config *c) {
     if (a->rope_theta > 0) c->rope_theta = a->rope_theta;
 }
 
-/* Is the item of a list the other kind of layer? */
+/* Returns whether a list item is the other kind of layer. */
 typedef bool layers_test(const json_t *item);
 
 static bool layers_is_full(const json_t *item) {
@@ -29,7 +29,7 @@ static bool layers_is_full(const json_t *item) {
 
 static bool layers_is_still(const json_t *item) { return json_integer_value(item) == 0; }
 
-/* The list of a key as "every N-th is the other kind"; 0: none is. */
+/* Reads the list of a key as "every N-th is the other kind"; 0 means that none is. */
 static propane_status layers_read_list(const json_t *object, const char *key, layers_test *other, const char *source,
                                        const model_config *c, int64_t *every, propane_error *err) {
     const json_t *list = json_object_get(object, key);
@@ -60,7 +60,7 @@ static propane_status layers_read_windows(const json_t *object, const model_arch
     return layers_read_list(object, "layer_types", layers_is_full, source, c, &c->full_every, err);
 }
 
-/* transformers 5: rope_parameters.sliding_attention.rope_theta; before: rope_local_base_freq. */
+/* The key is rope_parameters.sliding_attention.rope_theta in transformers 5, and was rope_local_base_freq before. */
 static propane_status layers_read_local_rope(const json_t *object, const char *source, model_config *c,
                                              propane_error *err) {
     const json_t *local = json_object_get(json_object_get(object, "rope_parameters"), "sliding_attention");
@@ -111,7 +111,7 @@ propane_status config_layers_check(const model_config *c, const char *source, pr
         if (!(rows[i].value >= 0 && rows[i].value <= rows[i].most))
             return propane_fail(err, PROPANE_ERR_INVALID, "%s: %s is %g; it must be above 0 and at most %g", source,
                                 rows[i].name, rows[i].value, rows[i].most);
-    /* Below that their inverses are no numbers of fp16. */
+    /* the inverses of smaller values overflow fp16 */
     for (int i = 3; i < 6; i++)
         if (rows[i].value > 0 && rows[i].value < 1e-3)
             return propane_fail(err, PROPANE_ERR_INVALID, "%s: %s is %g; it must be at least 0.001", source,

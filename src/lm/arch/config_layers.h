@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: MIT
- * The part of a configuration in which layers differ, between config.json and model_config: windows, bases of RoPE,
- * layers without positions, soft caps. Only what the architecture's row says it has is read and written.
+ * The part of a configuration in which layers differ, converted between config.json and model_config: windows, RoPE
+ * bases, layers without positions, soft caps. Only keys that the architecture's row declares are read and written.
  */
 #ifndef LM_ARCH_CONFIG_LAYERS_H
 #define LM_ARCH_CONFIG_LAYERS_H
 
 #include "lm/arch/arch.h"
 
-/* What transformers takes where the configuration is silent. */
+/* Sets the defaults that transformers uses for missing keys. */
 void config_layers_default(const model_arch *a, model_config *c);
-/* After the sizes and RoPE's own keys. Lists of layers that are no plain "every N-th" are PROPANE_ERR_UNSUPPORTED. */
+/* Must be called after reading the sizes and the RoPE keys. Lists of layers other than a plain "every N-th" return
+ * PROPANE_ERR_UNSUPPORTED. */
 PROPANE_CHECK propane_status config_layers_read(const json_t *object, const model_arch *a, const char *source,
                                                 model_config *c, propane_error *err);
 PROPANE_CHECK propane_status config_layers_check(const model_config *c, const char *source, propane_error *err);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
- * Owns RoPE's keys of a configuration.
+ * Owns the RoPE keys of a configuration.
  */
 #include "lm/arch/config_rope.h"
 
 #include <math.h>
 #include <string.h>
 
-static const char *const rope_names[] = {"default", "linear", "llama3", "longrope"}; /* by model_rope_scaling */
+static const char *const rope_names[] = {"default", "linear", "llama3", "longrope"}; /* indexed by model_rope_scaling */
 
 const char *model_config_rope_name(const model_config *c) { return rope_names[c->rope_scaling]; }
 
@@ -36,7 +36,7 @@ static propane_status rope_read_factors(const json_t *rope, const char *key, con
     return PROPANE_OK;
 }
 
-/* The original context is beside the scaling or in it; what queries and keys are multiplied with follows from it. */
+/* The original context is next to the scaling or inside it. The factor of queries and keys follows from it. */
 static propane_status rope_read_long(const json_t *object, const json_t *rope, const char *source, model_config *c,
                                      propane_error *err) {
     static const char key[] = "original_max_position_embeddings";
@@ -58,7 +58,7 @@ static propane_status rope_read_scaling(const json_t *object, const json_t *rope
     const char *type = "default";
     PROPANE_TRY(json_get_text(rope, source, "type", false, &type, err));
     PROPANE_TRY(json_get_text(rope, source, "rope_type", false, &type, err));
-    if (strcmp(type, "su") == 0) type = "longrope"; /* its first name */
+    if (strcmp(type, "su") == 0) type = "longrope"; /* its original name */
     int scaling = 0;
     while (scaling <= MODEL_ROPE_LONG && strcmp(rope_names[scaling], type) != 0) scaling++;
     if (scaling > MODEL_ROPE_LONG)
@@ -76,7 +76,8 @@ static propane_status rope_read_scaling(const json_t *object, const json_t *rope
     return json_get_int(rope, source, "original_max_position_embeddings", true, 1, 1 << 24, &c->rope_original, err);
 }
 
-/* One object says it: rope_scaling, or rope_parameters, which transformers 5 writes for both it and rope_theta. */
+/* One object holds it: rope_scaling, or rope_parameters, which transformers 5 writes for both the scaling and
+ * rope_theta. */
 propane_status config_rope_read(const json_t *object, const char *source, model_config *c, propane_error *err) {
     const json_t *scaling = json_object_get(object, "rope_scaling"), *rope = json_object_get(object, "rope_parameters");
     PROPANE_TRY(json_get_real(object, source, "rope_theta", false, &c->rope_theta, err));
@@ -141,7 +142,7 @@ static json_t *rope_list(const model_config *c, const double *factors) {
     return list;
 }
 
-/* As Phi-3's files have it: the scaling has three keys and no more, contexts stand beside it. */
+/* As in Phi-3's files: the scaling has exactly three keys, and the context sizes are next to it. */
 static void rope_write_long(const model_config *c, json_t *object) {
     json_put(object, "max_position_embeddings", json_integer(model_config_longest(c)));
     json_put(object, "original_max_position_embeddings", json_integer(c->rope_original));

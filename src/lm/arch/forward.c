@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the forward functions. One context per function; the halves of a layer are written once and used by the separate
- * functions, by generation and by the whole-model function alike. What an architecture does not have is a NULL weight.
+ * Owns the forward functions. There is one context per function. The halves of a layer are written once and used by the
+ * separate functions, by generation and by the whole-model function. A weight that an architecture lacks is NULL.
  */
 #include <math.h>
 #include <stdio.h>
@@ -15,7 +15,8 @@ const float *model_weight_from(void *weights, model_part part, int layer, const 
     return t ? model_weights_data(weights, t) : NULL;
 }
 
-/* The mean over the channels goes first in a LayerNorm; sums of numbers divided by sqrt(D) stay in fp16's range. */
+/* In a LayerNorm, the mean over the channels is subtracted first. Sums of numbers divided by sqrt(D) stay within fp16's
+ * range. */
 static mil_value *forward_centre(forward_context *x, mil_value *v) {
     mil_builder *b = &x->b;
     const int64_t axis = 1;

@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: MIT
  * Models as MIL: builders of the forward functions for every architecture of lm/arch/arch.h. Activations are
- * channel-first, [B,C,1,S]; the residual stream is the caller's, so a layer is the two functions
+ * channel-first, [B,C,1,S]. The caller handles the residual stream, so a layer is the two functions
  *
  *     attn  x [B,D,1,S], norm_weight [1,D,1,1], q_proj [Q,D], k_proj [KV,D], v_proj [KV,D], o_proj [D,Q] -> o [B,D,1,S]
  *           stages: norm qkv qknorm rope scores softmax mix out
  *     ffn   x, norm_weight, gate_proj [H,D], up_proj [H,D], down_proj [D,H] -> y [B,D,1,S]      stages: norm up act down
  *     head  x, norm_weight, lm_head [V,D] -> logits [B,V,1,S]                                   stages: norm head
  *
- * with, where the architecture has them, norm_bias [1,D,1,1], q_bias ... down_bias [1,O,1,1], and q_norm, k_norm
- * [1,1,HD,1]; without gate_proj where the feed-forward half is a plain one; with a router [E,D] before experts, which
- * then lie one below the other in gate_proj and up_proj and side by side in down_proj (H = E * M). The parameters stand
- * in the order of the architecture's rows (model_arch_param); after them, for each matrix with an adapter, PARAM_lora_a
- * [R,I] and PARAM_lora_b [O,R].
+ * and, if the architecture has them, norm_bias [1,D,1,1], q_bias ... down_bias [1,O,1,1], and q_norm, k_norm
+ * [1,1,HD,1]. A plain feed-forward half has no gate_proj. Experts have a router [E,D] before them; they are stacked in
+ * gate_proj and up_proj, and next to each other in down_proj (H = E * M). Parameters are in the order of the
+ * architecture's rows (model_arch_param). After them come PARAM_lora_a [R,I] and PARAM_lora_b [O,R] for each matrix
+ * with an adapter.
  *
- * Decisions: norms divide by sqrt(D) before they square, so that fp16 does not overflow; RoPE is a product with a
- * constant signed permutation (Hugging Face's half-split pairs), the form that every chip takes; query head h reads
- * key/value head h / (heads / kv heads) by folding the heads of a group into the rows of one product, without copies of
- * K and V; the causal mask is an added constant of -1e4; learned positions are in x when it comes.
+ * Decisions: norms divide by sqrt(D) before they square, so that fp16 does not overflow. RoPE is a matrix product with
+ * a constant signed permutation (Hugging Face's half-split pairs), a form that every chip accepts. Query head h reads
+ * key/value head h / (heads / kv heads) by folding the heads of a group into the rows of one matrix product, without
+ * copies of K and V. The causal mask is an added constant of -1e4. Learned positions are already added to x.
  */
 #ifndef LM_ARCH_FORWARD_H
 #define LM_ARCH_FORWARD_H
@@ -25,14 +25,14 @@
 #include "lm/arch/model_tensors.h"
 #include "lm/arch/quantize.h"
 
-/* Gives the fp32 data, row major, of a weight that shall be a constant; must not fail. `param` as in
+/* Returns the fp32 data, row major, of a weight that becomes a constant; must not fail. `param` is as in
  * model_tensors.h. */
 typedef const float *(*model_weight)(void *context, model_part part, int layer, const char *param);
 
 typedef struct model_build_options {
     int64_t batch, sequence;
-    mil_dtype dtype;    /* MIL_fp16 or MIL_fp32: of every tensor */
-    model_weight baked; /* NULL: weights are parameters ("inputs"); else constants */
+    mil_dtype dtype;    /* MIL_fp16 or MIL_fp32, for every tensor */
+    model_weight baked; /* if NULL, weights are parameters ("inputs"), otherwise constants */
     void *baked_context;
     int64_t first_position; /* of the sequence, for RoPE; usually 0 */
     bool residual;          /* attn_cached and ffn: the result is x and what they make of it */
@@ -45,11 +45,11 @@ typedef struct model_build_options {
     bool dropout;
 } model_build_options;
 
-/* A model_weight on a model_weights (the context). */
+/* A model_weight whose context is a model_weights. */
 const float *model_weight_from(void *weights, model_part part, int layer, const char *param);
 
-/* Each adds one function `name` to `m` and verifies it. `layer` matters for baked weights, and in attn for what its
- * kind of layers looks at (model_config_kind). */
+/* Each adds one function `name` to `m` and verifies it. `layer` matters for baked weights and, in attn, for the
+ * positions that its kind of layer sees (model_config_kind). */
 PROPANE_CHECK propane_status model_build_attn(mil_module *m, const char *name, const model_config *c,
                                               const model_build_options *o, int layer, mil_function **out,
                                               propane_error *err);
@@ -58,53 +58,56 @@ PROPANE_CHECK propane_status model_build_ffn(mil_module *m, const char *name, co
                                              propane_error *err);
 PROPANE_CHECK propane_status model_build_head(mil_module *m, const char *name, const model_config *c,
                                               const model_build_options *o, mil_function **out, propane_error *err);
-/* The whole model in one function: x [B,D,1,S] (embedded tokens), then, with weights as parameters, for each layer
- * those of attn and ffn with the layer's number after them (attn_norm_weight_L q_proj_L ... ffn_norm_weight_L ...), and
- * last those of the head; result logits [B,V,1,S]. Stages as above with "attn." / "ffn." / "head." in front. */
+/* Builds the whole model as one function. Its first parameter is x [B,D,1,S] (embedded tokens). With weights as
+ * parameters, each layer's attn and ffn parameters follow with the layer's number appended (attn_norm_weight_L q_proj_L
+ * ... ffn_norm_weight_L ...), then those of the head. The result is logits [B,V,1,S]. Stages are as above with the
+ * prefix "attn." / "ffn." / "head.". */
 PROPANE_CHECK propane_status model_build_whole(mil_module *m, const char *name, const model_config *c,
                                                const model_build_options *o, mil_function **out, propane_error *err);
 
-/* How attention sees more than the positions at hand: for programs that keep keys and values themselves. */
+/* How attention sees more than the new positions, for programs that keep keys and values themselves. */
 typedef struct model_attention {
-    /* The new keys, or values, of a layer [B,KVH,HD,S]: gives all that is looked at, [B,KVH,HD,length]. NULL: just
-     * them. */
+    /* Receives a layer's new keys or values [B,KVH,HD,S] and returns all that attention sees, [B,KVH,HD,length]. NULL
+     * means only the new ones. */
     mil_value *(*extend)(void *context, mil_builder *b, int layer, bool values, mil_value *fresh);
     void *context;
     int64_t length;
-    /* Of each kind of layers (model_config_kind): */
-    mil_value *mask[MODEL_KINDS];                   /* [1,1,S,length], added to the scores */
-    mil_value *cos[MODEL_KINDS], *sin[MODEL_KINDS]; /* with RoPE: [1,1,HD,S]; NULL: these layers do not turn */
-    bool open; /* no constant may depend on S, so that the program can be given another one */
+    /* Per kind of layers (model_config_kind): */
+    mil_value *mask[MODEL_KINDS]; /* [1,1,S,length], added to the scores */
+    /* with RoPE: [1,1,HD,S]; NULL means that these layers do not rotate */
+    mil_value *cos[MODEL_KINDS], *sin[MODEL_KINDS];
+    bool open; /* no constant may depend on S, so that the program also works for another S */
 } model_attention;
 
-/* All layers and the head, with baked weights, in a function that the caller has begun: x [B,D,1,S] gives logits
- * [B,V,1,S]. NULL: an error, which is in the builder. */
+/* Builds all layers and the head, with baked weights, in a function that the caller has begun: from x [B,D,1,S] to
+ * logits [B,V,1,S]. Returns NULL after an error, which is in the builder. */
 mil_value *model_build_layers(mil_builder *b, const model_config *c, const model_build_options *o,
                               const model_attention *cached, mil_value *x);
 
-/* attn for generation: N new positions (o->sequence) against a cache of T. Parameters x [B,D,1,N], k_cache and v_cache
- * [B,T,KVH,HD], with RoPE cos and sin [1,1,HD,N] (model_rope_tables), mask [1,1,N,T+N] (added to the scores: 0 or -1e4;
- * model_mask), then the weights as in attn. Results o [B,D,1,N] and k_new, v_new [B,N,KVH,HD], which the host writes
- * into the cache: rows of positions, so that a shorter cache is the beginning of a longer one. The keys are cached
- * after RoPE. N > 1 is a chunk of a prompt. ffn and head serve generation as they are. */
+/* attn for generation: N new positions (o->sequence) against a cache of T. The parameters are x [B,D,1,N]; k_cache and
+ * v_cache [B,T,KVH,HD]; with RoPE, cos and sin [1,1,HD,N] (model_rope_tables); mask [1,1,N,T+N] (added to the scores: 0
+ * or -1e4; model_mask); then the weights as in attn. The results are o [B,D,1,N] and k_new, v_new [B,N,KVH,HD], which
+ * the host writes into the cache. The cache consists of rows of positions, so a shorter cache is a prefix of a longer
+ * one. Keys are cached after RoPE. N > 1 is a chunk of a prompt. ffn and head serve generation unchanged. */
 PROPANE_CHECK propane_status model_build_attn_decode(mil_module *m, const char *name, const model_config *c,
                                                      const model_build_options *o, int layer, int64_t cache,
                                                      mil_function **out, propane_error *err);
 
-/* The same for devices that write into a cache where it lies: parameter rows [N] int32 behind the caches says where
- * the new keys and values go, mask [1,1,N,T] what each new position sees, its own row included, and the results
- * k_cache_out and v_cache_out are the caches, which the caller binds to their own buffers. What a sequence has read may
- * lie anywhere, so positions of several sequences can be read at once. */
+/* The same for devices that write into a cache in place. The parameter rows [N] int32 after the caches holds the rows
+ * for the new keys and values; mask [1,1,N,T] selects what each new position sees, including its own row. The results
+ * k_cache_out and v_cache_out are the caches, which the caller binds to the same buffers. A sequence's rows may be
+ * anywhere, so positions of several sequences can be processed at once. */
 PROPANE_CHECK propane_status model_build_attn_cached(mil_module *m, const char *name, const model_config *c,
                                                      const model_build_options *o, int layer, int64_t cache,
                                                      mil_function **out, propane_error *err);
 
-/* cos and sin [head_dim, count] of positions first, first+1, ...: row i and row i + head_dim/2 hold the angle
- * position * model_config_rope_rate(i), in layers with a base of their own theirs; layers that do not turn: 1 and 0. */
+/* Fills cos and sin [head_dim, count] for positions first, first+1, ... Rows i and i + head_dim/2 hold the angle
+ * position * model_config_rope_rate(i), or the local rate in layers with a separate base. For layers that do not rotate
+ * they are 1 and 0. */
 void model_rope_tables(const model_config *c, int64_t layer, int64_t first, int64_t count, double *cos_out,
                        double *sin_out);
-/* mask [count, cache + count]: cache slots below `filled` are seen, new positions see themselves and earlier ones, of
- * all of these the last `window` (0: all). */
+/* Fills mask [count, cache + count]: cache slots below `filled` are seen, and new positions see themselves and earlier
+ * ones; of all these only the last `window` (0 means all). */
 void model_mask(int64_t count, int64_t cache, int64_t filled, int64_t window, float *out);
 
 #define MODEL_MASKED (-1e4) /* finite in fp16 and far below any score */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns attention as MIL: rotary positions, the causal mask, and products over one or two spans of keys and values.
+ * Owns attention as MIL: rotary positions, the causal mask, and matrix products over one or two spans of keys and
+ * values.
  */
 #include <math.h>
 
@@ -10,7 +11,7 @@ void model_rope_tables(const model_config *c, int64_t layer, int64_t first, int6
                        double *sin_out) {
     int64_t half = model_config_turns(c, layer) ? model_config_rotary(c) / 2 : 0;
     const bool local = c->rope_local_theta > 0 && model_config_window(c, layer) > 0;
-    for (int64_t i = 2 * half * count; i < c->head_dim * count; i++) cos_out[i] = 1, sin_out[i] = 0; /* not turned */
+    for (int64_t i = 2 * half * count; i < c->head_dim * count; i++) cos_out[i] = 1, sin_out[i] = 0; /* not rotated */
     for (int64_t i = 0; i < half; i++) {
         const double rate = local ? model_config_local_rate(c, i) : model_config_rope_rate(c, i);
         const double size = local ? 1 : model_config_rope_length(c);
@@ -39,7 +40,7 @@ mil_value *forward_rope_turn(forward_context *x) {
     return v;
 }
 
-/* In the whole model's function the constants of all kinds of layers are in one scope. */
+/* In the whole-model function, the constants of all kinds of layers share one scope. */
 static const char *forward_of_kind(forward_context *x, const char *name, int64_t layer) {
     const int kind = x->whole ? model_config_kind(x->c, layer) : 0;
     return kind ? arena_printf(x->b.module->arena, "%s_%d", name, kind) : name;
@@ -63,7 +64,7 @@ forward_rope forward_rope_constants(forward_context *x, int64_t layer, mil_value
     return r;
 }
 
-/* (-x2, x1) of each head. */
+/* Returns (-x2, x1) for each head. */
 static mil_value *forward_turned_heads(forward_context *x, const forward_rope *r, mil_value *h, int64_t heads) {
     mil_builder *b = &x->b;
     if (r->turn) return mil_build_matmul(b, r->turn, h, false, false);
@@ -77,13 +78,14 @@ static mil_value *forward_turned_heads(forward_context *x, const forward_rope *r
     return mil_build_concat(b, halves, rest ? 3 : 2, 2);
 }
 
-/* v [B,heads*HD,1,S] -> [B,heads,HD,S], each head normalised (with a weight) and turned (with angles); `name`: "q", "k". */
+/* Turns v [B,heads*HD,1,S] into [B,heads,HD,S], with each head normalised (if there is a weight) and rotated (if there
+ * are angles). `name` is "q" or "k". */
 mil_value *forward_heads_of(forward_context *x, const forward_rope *r, mil_value *v, int64_t heads,
                             mil_value *norm_weight, const char *name) {
     mil_builder *b = &x->b;
     arena *a = x->b.module->arena;
     int64_t hd = x->c->head_dim;
-    if (norm_weight && norm_weight->type.dim[1] > 1) { /* over all heads together */
+    if (norm_weight && norm_weight->type.dim[1] > 1) { /* jointly over all heads */
         forward_stage(x, "qknorm");
         v = forward_divide_by_rms(x, v, 1, heads * hd, x->c->rms_norm_eps, "inverse_rms");
         v = mil_build_binary(b, MIL_OP_mul, forward_label(x, v, arena_printf(a, "%s_normed", name)), norm_weight);
@@ -133,8 +135,8 @@ mil_value *forward_causal_mask(forward_context *x, int64_t layer) {
     return v;
 }
 
-/* q [B,heads,HD,S] -> the mix [B,heads*HD,1,S]. The G heads of a group lie one after the other, so [B,KVH,G*S,HD] is
- * the same memory as [B,H,S,HD]: each group is one product with its own K and V. */
+/* Computes the mix [B,heads*HD,1,S] of q [B,heads,HD,S]. The G heads of a group are adjacent, so [B,KVH,G*S,HD] is the
+ * same memory as [B,H,S,HD]: each group is one matrix product with its K and V. */
 mil_value *forward_attention(forward_context *x, mil_value *q, const forward_span *spans, int span_count,
                              mil_value *mask) {
     mil_builder *b = &x->b;

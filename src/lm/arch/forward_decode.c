@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
- * Owns attention for generation: with a cache as input and new rows as output, or with a cache that takes the new rows by
- * scatter. Refuses caches outside 1 .. 2^24 positions.
+ * Owns attention for generation: either with a cache as input and new rows as output, or with a cache that receives the
+ * new rows by scatter. Refuses caches outside 1 .. 2^24 positions.
  */
 #include "lm/arch/forward_internal.h"
 
-/* What both forms of attention for generation have in common: inputs, and new queries, keys and values. */
+/* The parts that both forms of attention for generation share: inputs, and new queries, keys and values. */
 typedef struct decode {
     forward_context x;
-    mil_value *in, *k_cache, *v_cache, *mask, *q, *k, *v; /* q, k by heads and turned; v by heads; [B,heads,HD,N] */
+    mil_value *in, *k_cache, *v_cache, *mask, *q, *k, *v; /* q and k by heads and rotated; v by heads; [B,heads,HD,N] */
     forward_weights w;
 } decode;
 
@@ -32,7 +32,7 @@ static propane_status forward_begin_decode(decode *d, mil_module *m, const char 
     d->mask = forward_input(x, "mask", 1, 1, n, seen);
     d->w = forward_declare(x);
     if (x->arch->position == ARCH_ROPE && !rows)
-        r.turn = forward_rope_turn(x); /* a device that takes rows takes slices */
+        r.turn = forward_rope_turn(x); /* a device that supports row scatter also supports slices */
     mil_value *xn = forward_norm(x, in, &d->w);
     forward_stage(x, "qkv");
     mil_value *q = forward_linear(x, &d->w, "q_proj", "q_bias", xn, "q");
@@ -71,7 +71,7 @@ propane_status model_build_attn_decode(mil_module *m, const char *name, const mo
     return forward_end_decode(&d, forward_attention(&d.x, d.q, spans, 2, d.mask), k_new, v_new, out, err);
 }
 
-/* The cache with the new rows in their places. */
+/* Returns the cache with the new rows in their places. */
 static mil_value *forward_put_rows(forward_context *x, mil_value *cache, mil_value *rows, mil_value *fresh,
                                    const char *name) {
     mil_builder *b = &x->b;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
- * Owns the choice of experts as MIL. Every expert is computed and those that are not chosen count for nothing: shapes stay the
- * same for every input, as engines need them, and gradients follow from the operations. The K-th largest part is found by K
- * maxima rather than by topk, which runs on no engine. Parts that are equal in fp16 to the K-th are chosen together.
+ * Owns the choice of experts as MIL. Every expert is computed, and those that are not chosen get weight 0. Shapes then
+ * stay the same for every input, as engines need, and gradients follow from the operations. The K-th largest weight is
+ * found by K maxima instead of topk, which runs on no engine. Weights equal to the K-th in fp16 are all chosen.
  */
 #include "lm/arch/forward_internal.h"
 
 static const int64_t channels = 1;
 
-/* 1 where a < b, else 0. */
+/* Returns 1 where a < b, else 0. */
 static mil_value *forward_below(forward_context *x, mil_value *a, mil_value *b) {
     mil_value *sign = mil_build_unary(&x->b, MIL_OP_sign, mil_build_binary(&x->b, MIL_OP_sub, b, a));
     return mil_build_unary(&x->b, MIL_OP_relu, sign);

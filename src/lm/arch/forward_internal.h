@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * What the files of the forward functions share: the context of the function that is built, its weights, the pieces of
- * attention. Private to src/lm/arch/forward*.c. Every call returns NULL after the builder failed, and takes NULL then.
+ * Declarations shared by the files of the forward functions: the context of the function being built, its weights, the
+ * pieces of attention. Private to src/lm/arch/forward*.c. Every call returns NULL after the builder has failed, and
+ * accepts NULL then.
  */
 #ifndef LM_ARCH_FORWARD_INTERNAL_H
 #define LM_ARCH_FORWARD_INTERNAL_H
@@ -15,11 +16,11 @@ typedef struct forward_context {
     const model_build_options *o;
     model_part part;
     int layer;
-    const char *prefix; /* of stages: "", "attn.", ... */
-    bool whole;         /* parameter names carry the layer */
-    const char *low_of; /* the parameter whose A made `low`, in this half */
+    const char *prefix; /* prefix of stages: "", "attn.", ... */
+    bool whole;         /* parameter names include the layer */
+    const char *low_of; /* the parameter in this half whose A made `low` */
     mil_value *low;
-    const model_attention *cached; /* NULL: attention sees this sequence alone */
+    const model_attention *cached; /* if NULL, attention sees only this sequence */
 } forward_context;
 
 /* The weights of a part in the order of the architecture's rows. */
@@ -32,38 +33,39 @@ typedef struct forward_weights {
 
 typedef struct forward_rope {
     mil_value *cos, *sin; /* [1,1,HD,S] */
-    mil_value *turn; /* [1,1,HD,HD]: (-x2, x1) = turn * (x1, x2); NULL: the halves are sliced and swapped instead */
+    mil_value *turn; /* [1,1,HD,HD]: (-x2, x1) = turn * (x1, x2); if NULL, the halves are sliced and swapped instead */
 } forward_rope;
 
-/* Where attention looks: one span of keys and values (training), or two (cache and new positions). */
+/* The keys and values that attention reads: one span (training), or two (cache and new positions). */
 typedef struct forward_span {
     mil_value *k, *v; /* [B,KV heads,HD,T] */
     int64_t length;
 } forward_span;
 
-/* The pieces (forward_parts.c); forward_norm and forward_with_residual in forward.c. */
+/* Small pieces (forward_parts.c); forward_norm and forward_with_residual are in forward.c. */
 void forward_stage(forward_context *x, const char *name); /* the stage that the next operations belong to */
 mil_type forward_tensor4(const forward_context *x, int64_t a, int64_t b, int64_t c, int64_t d);
 mil_value *forward_reshape4(forward_context *x, mil_value *v, int64_t a, int64_t b, int64_t c, int64_t d);
 mil_value *forward_swap_last_two(forward_context *x, mil_value *v);
-/* What the value is called in programs and plans: label leaves it where the name is taken, named fails. */
+/* Set a value's name in programs and plans. If the name is taken, label leaves the value unnamed and named fails. */
 mil_value *forward_label(forward_context *x, mil_value *v, const char *name);
 mil_value *forward_named(forward_context *x, mil_value *v, const char *name);
 mil_value *forward_divide_by_rms(forward_context *x, mil_value *v, int64_t axis, int64_t n, double eps,
                                  const char *factor);
-mil_value *forward_norm(forward_context *x, mil_value *v, const forward_weights *w); /* [B,D,1,S] -> the same */
-/* A half's result as it is added to the stream: normalised, where the architecture does, and scaled. */
+/* [B,D,1,S], same shape as the result */
+mil_value *forward_norm(forward_context *x, mil_value *v, const forward_weights *w);
+/* Returns a half's result as it is added to the stream: normalised if the architecture does that, and scaled. */
 mil_value *forward_half_result(forward_context *x, const forward_weights *w, mil_value *y);
 mil_value *forward_with_residual(forward_context *x, mil_value *in, mil_value *y);
-/* A number of rows that a reshape shall give; -1 where positions are open. */
+/* Returns the number of rows for a reshape, or -1 if the number of positions is open. */
 int64_t forward_rows_of(const forward_context *x, int64_t rows);
 
-/* Experts (forward_experts.c). What each expert counts for at each position, [B,E,1,S], from the router's product; and
- * the experts' activations [B,E*M,1,S], multiplied with it. */
+/* Experts (forward_experts.c). The weight of each expert at each position, [B,E,1,S], from the router's matrix product;
+ * and the experts' activations [B,E*M,1,S] multiplied by it. */
 mil_value *forward_expert_parts(forward_context *x, mil_value *router);
 mil_value *forward_choose_experts(forward_context *x, mil_value *act, mil_value *parts);
 
-/* A function from begin to end (forward.c). */
+/* Begin and end a function (forward.c). */
 PROPANE_CHECK propane_status forward_begin(forward_context *x, mil_module *m, const char *name, const model_config *c,
                                            const model_build_options *o, model_part part, int layer,
                                            propane_error *err);
@@ -73,9 +75,11 @@ PROPANE_CHECK propane_status forward_end(forward_context *x, mil_function **out,
 
 /* Weights (forward_weights.c). */
 forward_weights forward_declare(forward_context *x);
-mil_value *forward_weight(const forward_weights *w, const char *param); /* NULL: the architecture has none */
+mil_value *forward_weight(const forward_weights *w, const char *param); /* NULL if the architecture has none */
 mil_value *forward_linear(forward_context *x, const forward_weights *w, const char *param, const char *bias_param,
-                          mil_value *v, const char *name); /* with its adapter */
+                          /* Returns the constants of a layer. `turn` is another layer's, or NULL. Without cosines the
+                           * layer does not rotate. */
+                          mil_value *v, const char *name);
 
 /* Attention (forward_attention.c). */
 mil_value *forward_rope_turn(forward_context *x);

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT
- * Owns the small pieces that every forward function is written with: shapes, names, stages, the division by a root mean
- * square. They pass on NULL, so that the builders are straight code.
+ * Owns the small pieces that every forward function uses: shapes, names, stages, the division by a root mean square.
+ * They propagate NULL, so that the builders need no branches.
  */
 #include <math.h>
 
 #include "core/base/memory.h"
 #include "lm/arch/forward_internal.h"
 
-/* What the value is called in programs and plans, unless another layer's has the name already. */
+/* Sets the value's name in programs and plans, unless another layer's value already has it. */
 mil_value *forward_label(forward_context *x, mil_value *v, const char *name) {
     propane_status taken = v ? mil_rename(x->b.function, v, name, NULL) : PROPANE_OK;
-    (void)taken; /* a name that is taken is no error */
+    (void)taken; /* a name that is taken is not an error */
     return v;
 }
 
@@ -28,7 +28,7 @@ mil_value *forward_reshape4(forward_context *x, mil_value *v, int64_t a, int64_t
     return mil_build_reshape(&x->b, v, dim, 4);
 }
 
-/* A number of rows that a reshape shall give; where positions are open, what is left over. */
+/* Returns the number of rows for a reshape, or the placeholder for the rest if the number of positions is open. */
 int64_t forward_rows_of(const forward_context *x, int64_t rows) { return x->cached && x->cached->open ? -1 : rows; }
 
 mil_value *forward_swap_last_two(forward_context *x, mil_value *v) {
@@ -36,11 +36,11 @@ mil_value *forward_swap_last_two(forward_context *x, mil_value *v) {
     return mil_build_transpose(&x->b, v, perm, 4);
 }
 
-/* v / sqrt(mean of squares along `axis` + epsilon); v / sqrt(n) is squared, so that fp16 does not overflow. */
+/* Computes v / sqrt(mean of squares along `axis` + epsilon). It squares v / sqrt(n), so that fp16 does not overflow. */
 mil_value *forward_divide_by_rms(forward_context *x, mil_value *v, int64_t axis, int64_t n, double eps,
                                  const char *factor) {
     mil_builder *b = &x->b;
-    if (x->o->dtype == MIL_fp16) eps = fmax(eps, 0x1p-24); /* the smallest number there is */
+    if (x->o->dtype == MIL_fp16) eps = fmax(eps, 0x1p-24); /* the smallest positive fp16 number */
     mil_value *small = mil_build_binary_scalar(b, MIL_OP_mul, v, 1 / sqrt((double)n));
     mil_value *mean = mil_build_reduce(b, MIL_OP_reduce_sum, mil_build_unary(b, MIL_OP_square, small), &axis, 1, true);
     mil_value *epsilon = mil_build_scalar(b, x->o->dtype, eps);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns how a forward function comes to its weights: parameters or constants under the architecture's names, LoRA adapters
- * beside them, and the linear layer made of both. What an architecture does not have is a NULL weight.
+ * Owns the weights of a forward function: parameters or constants under the architecture's names, the LoRA adapters
+ * that go with them, and the linear layer made of both. A weight that an architecture lacks is NULL.
  */
 #include <stdio.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 #include "core/base/memory.h"
 #include "lm/arch/forward_internal.h"
 
-/* The name of a weight's parameter or constant. In the whole-model function both halves have a norm. */
+/* Returns the name of a weight's parameter or constant. In the whole-model function, both halves have a norm. */
 static const char *forward_weight_name(forward_context *x, const char *param) {
     if (!x->whole || x->part == MODEL_HEAD) return param;
     bool norm = strncmp(param, "norm_", 5) == 0 || strncmp(param, "post_", 5) == 0;
@@ -40,11 +40,11 @@ static mil_value *forward_constant_weight(forward_context *x, const char *name, 
     return v;
 }
 
-/* A matrix [out, in]: a parameter of that shape, or the constant [out, in, 1, 1] that a convolution takes. */
+/* Declares a matrix [out, in]: a parameter of that shape, or the constant [out, in, 1, 1] that a convolution needs. */
 static mil_value *forward_matrix(forward_context *x, const arch_tensor *row) {
     const char *name = forward_weight_name(x, row->param);
     const int64_t out = model_arch_size(x->c, row->out), in = model_arch_size(x->c, row->in);
-    if (!name) return NULL; /* out of memory: the builder will find out by itself */
+    if (!name) return NULL; /* out of memory: the builder detects it later */
     if (x->o->baked) {
         mil_type type = forward_tensor4(x, out, in, 1, 1);
         return forward_constant_weight(x, name, row->param, &type);
@@ -53,7 +53,7 @@ static mil_value *forward_matrix(forward_context *x, const arch_tensor *row) {
     return model_pack_build(&x->b, packing, x->o->dtype, name, out, in);
 }
 
-/* A vector, shaped so that it broadcasts over what it scales or shifts: channels, or the rows of a head. */
+/* Declares a vector, shaped so that it broadcasts over what it scales or shifts: channels, or the rows of a head. */
 static mil_value *forward_vector(forward_context *x, const char *param, arch_size size) {
     const char *name = forward_weight_name(x, param);
     int64_t n = model_arch_size(x->c, size);
@@ -68,7 +68,7 @@ static void forward_add_weight(forward_weights *w, const char *param, mil_value 
     w->values[w->count++] = v;
 }
 
-/* A parameter, also where the other weights are constants. */
+/* Declares a parameter, even if the other weights are constants. */
 static void forward_adapter_matrix(forward_context *x, forward_weights *w, const char *param, const char *kind,
                                    int64_t out, int64_t in) {
     const int64_t dim[] = {out, in};
@@ -81,7 +81,7 @@ static bool forward_is_leader(const forward_context *x, const arch_tensor *row) 
     return model_arch_leader(x->c, row) == row;
 }
 
-/* What the adapters of a module read is dropped by a mask of its own. */
+/* Each module's adapter input has a separate dropout mask. */
 static void forward_declare_dropout(forward_context *x, forward_weights *w) {
     const arch_tensor *row;
     for (int i = 0; (row = model_arch_param(x->c, x->part, i)); i++) {
@@ -114,15 +114,15 @@ forward_weights forward_declare(forward_context *x) {
     return w;
 }
 
-/* NULL: the architecture has none, or an error came before. */
+/* Returns NULL if the architecture has no such weight, or after an earlier error. */
 mil_value *forward_weight(const forward_weights *w, const char *param) {
     for (int i = 0; param && i < w->count; i++)
         if (strcmp(w->params[i], param) == 0) return w->values[i];
     return NULL;
 }
 
-/* y [B,O,1,S] = W v, v [B,I,1,S]: the one place that knows the two forms (a constant has rank 4). Both are sums over the input channels in the same
- * order, so they give the same numbers. */
+/* Computes y [B,O,1,S] = W v for v [B,I,1,S]. Only this function knows the two forms (a constant has rank 4). Both sum
+ * over the input channels in the same order, so they produce the same numbers. */
 static mil_value *forward_product(forward_context *x, mil_value *w, mil_value *v, const char *name) {
     if (!w || !v) return NULL;
     if (w->type.rank == 4) return forward_label(x, mil_build_conv1x1(&x->b, v, w), name);
@@ -133,7 +133,7 @@ static mil_value *forward_product(forward_context *x, mil_value *w, mil_value *v
     return forward_reshape4(x, y, batch, out, 1, positions);
 }
 
-/* scale * A v, with v's dropout; matrices of one module share it. NULL: there is no adapter. */
+/* Computes scale * A v, with v's dropout; the matrices of a module share it. Returns NULL without an adapter. */
 static mil_value *forward_lowered(forward_context *x, const forward_weights *w, const char *leader, mil_value *v,
                                   const char *name) {
     arena *a = x->b.module->arena;
@@ -148,7 +148,7 @@ static mil_value *forward_lowered(forward_context *x, const forward_weights *w, 
     return x->low;
 }
 
-/* scale * B A v. NULL: the matrix has no adapter. */
+/* Computes scale * B A v. Returns NULL if the matrix has no adapter. */
 static mil_value *forward_adapter(forward_context *x, const forward_weights *w, const char *param, mil_value *v,
                                   const char *name) {
     arena *a = x->b.module->arena;
@@ -157,7 +157,7 @@ static mil_value *forward_adapter(forward_context *x, const forward_weights *w, 
     return low ? forward_product(x, up, low, arena_printf(a, "%s_lora", name)) : NULL;
 }
 
-/* The product with a matrix; with its bias and its adapter, where there are any. */
+/* Computes the product with a matrix, including its bias and its adapter if there are any. */
 mil_value *forward_linear(forward_context *x, const forward_weights *w, const char *param, const char *bias_param,
                           mil_value *v, const char *name) {
     mil_value *matrix_value = forward_weight(w, param), *bias = bias_param ? forward_weight(w, bias_param) : NULL;

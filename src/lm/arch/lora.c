@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns which matrices have an adapter, and under which names. Matrices that files hold as one are adapted together or not at all, because an adapter of one
- * of them would not be one in the file.
+ * Owns the choice of matrices that have an adapter, and their names. Matrices that files hold as one are adapted
+ * together or not at all, because an adapter for only one of them could not be expressed in the file.
  */
 #include "lm/arch/lora.h"
 
@@ -15,7 +15,7 @@ double model_lora_scale(const model_lora *l) {
     return l->alpha / (l->rank_root ? sqrt((double)l->rank) : (double)l->rank);
 }
 
-/* The item of a list separated by commas that begins at `at`; returns where the next one begins, NULL after the last. */
+/* Copies the item at `at` of a comma-separated list. Returns the start of the next item, or NULL after the last. */
 static const char *lora_next_item(const char *at, char out[100]) {
     size_t n = strcspn(at, ",");
     const char *next = at[n] ? at + n + 1 : NULL;
@@ -56,7 +56,7 @@ const char *model_lora_leader(const model_config *c, model_part part, const char
     return param;
 }
 
-/* "self_attn.q_proj", "attn.c_attn": the tensor's name in the files without its end. */
+/* Returns the tensor's name in the files without its ending: "self_attn.q_proj", "attn.c_attn". */
 static const char *lora_module_of(const arch_tensor *row, char out[100]) {
     const char *name = model_arch_stored(row);
     size_t length = strlen(name), tail = strlen(".weight");
@@ -65,13 +65,14 @@ static const char *lora_module_of(const arch_tensor *row, char out[100]) {
     return out;
 }
 
-/* The part of a module's name behind its last dot: "q_proj" of "self_attn.q_proj". */
+/* Returns the part of a module's name after its last dot: "q_proj" for "self_attn.q_proj". */
 static const char *lora_last_part(const char *name) {
     const char *dot = strrchr(name, '.');
     return dot ? dot + 1 : name;
 }
 
-/* A pattern of the module or of its last part; or a longer name that ends with the module, as peft may have it. */
+/* Returns whether the item matches: as a pattern of the module or of its last part, or as a longer name that ends with
+ * the module, which peft may write. */
 static bool lora_item_matches(const char *item, const char *module) {
     size_t n = strlen(module), m = strlen(item);
     if (words_match(item, lora_last_part(module)) || words_match(item, module)) return true;
@@ -106,7 +107,7 @@ static propane_status lora_choose_item(model_lora *l, const model_config *c, con
                         item, there);
 }
 
-/* A module is called by the last part of its name, unless another one that is not adapted ends with it, too. */
+/* Names a module by the last part of its name, unless another module that is not adapted also ends with it. */
 static void lora_name_module(model_lora *l, const model_config *c, const arch_tensor *leader) {
     char module[100], other[100];
     const char *name = lora_last_part(lora_module_of(leader, module));
@@ -120,7 +121,7 @@ static void lora_name_module(model_lora *l, const model_config *c, const arch_te
 static void lora_name_modules(model_lora *l, const model_config *c) {
     char item[100];
     l->modules[0] = 0;
-    for (const char *at = l->targets; at;) { /* in the order in which they were asked for */
+    for (const char *at = l->targets; at;) { /* in the order in which they were requested */
         at = lora_next_item(at, item);
         for (const arch_tensor *row = model_arch_of(c)->tensors; row->name; row++)
             if (lora_is_leader(c, row) && strcmp(row->param, item) == 0) lora_name_module(l, c, row);

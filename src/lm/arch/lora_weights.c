@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns adapters as tensors: registered behind the model's own, set to their first values, merged into the matrices.
+ * Owns adapters as tensors: they are registered after the model's own, initialised, and merged into the matrices.
  */
 #include "core/base/memory.h"
 #include "core/base/pool.h"
@@ -19,7 +19,7 @@ static const char *lora_adapter_name(arena *a, const char *name, char kind) {
     return arena_printf(a, "base_model.model.%.*s.lora_%c.weight", (int)length, name, kind);
 }
 
-/* As llama.cpp calls it: "blk.0.attn_q.weight.lora_a". */
+/* Returns llama.cpp's name: "blk.0.attn_q.weight.lora_a". */
 static const char *lora_gguf_name(arena *a, const char *name, char kind) {
     return arena_printf(a, "%s.lora_%c", name, kind == 'A' ? 'a' : 'b');
 }
@@ -94,7 +94,7 @@ typedef struct merge_context {
     float scale;
 } merge_context;
 
-/* One row of the matrix: sums over the rank in one order, whatever the threads. */
+/* Merges one row of the matrix. The sums over the rank have a fixed order, whatever the number of threads. */
 static void lora_merge_row(void *context, int task, int worker) {
     (void)worker;
     const merge_context *c = context;

@@ -41,11 +41,11 @@ int64_t model_packing_bytes(model_packing packing, int64_t count, int64_t *scale
 void model_unpack(model_packing packing, const void *data, const uint16_t *scales, int64_t first, int64_t count,
                   float *out);
 
-/* What it is for rows of `in` weights. */
+/* Returns the form that is used for rows of `in` weights. */
 model_packing model_packing_for(model_packing wanted, int64_t in);
 /* `data`, `scales` (NULL without) as above; not for blocks of 256. */
 void model_pack(model_packing packing, const float *w, int64_t out, int64_t in, void *data, uint16_t *scales);
-/* Declares the parameters and computes the matrix [out, in] in `dtype`. NULL: the builder has failed. */
+/* Declares the parameters and computes the matrix [out, in] in `dtype`. Returns NULL if the builder has failed. */
 mil_value *model_pack_build(mil_builder *b, model_packing packing, mil_dtype dtype, const char *name, int64_t out,
                             int64_t in);
 

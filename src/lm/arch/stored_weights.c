@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns weights in the form of their file: their layout in one block, their reading, and the fp32 masters made of them.
+ * Owns weights in the form of their file: their layout in one block, their reading, and the fp32 masters made from
+ * them.
  */
 #include "lm/arch/stored_weights.h"
 
@@ -67,13 +68,13 @@ const char *stored_weights_not_finite(const model_weights *w) {
 
 /* ---- masters --------------------------------------------------------------------------------------------------------- */
 
-/* Of all models: it is held for as long as the masters of one are made. */
+/* Shared by all models; held while one model's masters are made. */
 static fork_mutex lock = FORK_MUTEX_INITIALIZER;
 
 typedef struct stored_expansion {
     const model_weights *w;
     float *data;
-    bool drop; /* each tensor's pages when it has been read */
+    bool drop; /* release each tensor's pages after it has been read */
 } stored_expansion;
 
 static void stored_weights_expand_task(void *context, int task, int worker) {

@@ -10,22 +10,23 @@
 
 #include "lm/arch/model_tensors.h"
 
-/* Memory for all tensors in their forms, zeroed. */
+/* Reserves zeroed memory for all tensors in their forms. */
 PROPANE_CHECK propane_status stored_weights_reserve(model_weights *w, propane_error *err);
 
 /* Where a tensor's numbers are: fp32, 16-bit numbers, or blocks; `scales` (may be NULL) gets those of blocks. */
 void *stored_weights_at(const model_weights *w, const model_tensor *t, uint16_t **scales);
-/* fp32, of a stored model or of masters; NULL: they are stored in fewer bits. */
+/* Returns fp32 data of a stored model or of masters, or NULL if they are stored in fewer bits. */
 const float *stored_weights_floats(const model_weights *w, const model_tensor *t);
 /* Elements [first, first + count) as fp32; both are multiples of model_packing_block. */
 void stored_weights_read(const model_weights *w, const model_tensor *t, int64_t first, int64_t count, float *out);
 
-/* The name of the first tensor that holds a NaN or an infinity; NULL: none does. Reads all weights: for errors. */
+/* Returns the name of the first tensor that holds a NaN or an infinity, or NULL if none does. It reads all weights and
+ * is meant for error messages. */
 const char *stored_weights_not_finite(const model_weights *w);
 
-/* The fp32 masters in addition, made once; any thread may call it. What is stored goes unless somebody holds it. */
+/* Makes the fp32 masters, once; any thread may call it. The stored form is released unless somebody holds it. */
 PROPANE_CHECK propane_status stored_weights_expand(model_weights *w, propane_error *err);
-/* What is stored stays where it is until as many releases. */
+/* Keeps the stored form in place until the same number of releases. */
 void stored_weights_hold(model_weights *w);
 void stored_weights_release(model_weights *w);
 
