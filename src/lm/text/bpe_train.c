@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Owns the learning of byte-pair merges. Different words are kept once with their count; each pair knows its count and
- * the words it occurs in; a heap gives the most frequent pair, and an entry that is out of date is put back with its
- * present count. A merge touches only the words that hold the pair.
+ * Owns the training of byte-pair merges. Distinct words are kept once with their count. Each pair knows its count and
+ * the words in which it occurs. A heap returns the most frequent pair; an outdated entry is put back with its current
+ * count. A merge touches only the words that hold the pair.
  */
 #include <string.h>
 
@@ -23,7 +23,7 @@ typedef struct pair_state {
 } pair_state;
 
 typedef struct entry {
-    int64_t count; /* when it was put in */
+    int64_t count; /* at the time of insertion */
     int32_t state;
 } entry;
 
@@ -47,7 +47,7 @@ static void bpe_train_trainer_deinit(trainer *t) {
     arena_free(t->arena);
 }
 
-/* Order of merging: frequent first, then small ids first. */
+/* Order of merging: frequent pairs first, then small ids. */
 static bool bpe_train_first(const trainer *t, entry a, entry b) {
     if (a.count != b.count) return a.count > b.count;
     tokenizer_pair x = t->states[a.state].pair, y = t->states[b.state].pair;
@@ -105,8 +105,8 @@ static bool bpe_train_note_word(pair_state *s, int32_t index) {
     return true;
 }
 
-/* Enters the pairs of a word (sign 1) or takes them out (-1). Words are noted only for pairs that contain `fresh`; -1: for
- * all. */
+/* Adds the pairs of a word (sign 1) or removes them (-1). Words are recorded only for pairs that contain `fresh`, or
+ * for all if it is -1. */
 static bool bpe_train_count_pairs(trainer *t, int32_t index, int sign, int32_t fresh) {
     const word *w = &t->words[index];
     for (int32_t i = 0; i + 1 < w->length; i++) {
@@ -123,14 +123,14 @@ static bool bpe_train_merge_pair(trainer *t, int32_t state, int32_t fresh) {
     tokenizer_pair pair = t->states[state].pair;
     int32_t *words = t->states[state].words, count = t->states[state].word_count;
     size_t known = t->state_count;
-    t->states[state].words = NULL; /* not needed again: the pair is gone */
+    t->states[state].words = NULL; /* not needed again: the pair no longer occurs */
     t->states[state].word_count = 0;
     bool ok = true;
     for (int32_t k = 0; ok && k < count; k++) {
         word *w = &t->words[words[k]];
         int32_t i = 0;
         while (i + 1 < w->length && (w->symbols[i] != pair.left || w->symbols[i + 1] != pair.right)) i++;
-        if (i + 1 >= w->length) continue; /* out of date */
+        if (i + 1 >= w->length) continue; /* outdated */
         ok = bpe_train_count_pairs(t, words[k], -1, -1);
         int32_t length = 0;
         for (i = 0; i < w->length; i++) {
@@ -142,7 +142,7 @@ static bool bpe_train_merge_pair(trainer *t, int32_t state, int32_t fresh) {
         ok = ok && bpe_train_count_pairs(t, words[k], 1, fresh);
     }
     mem_free(words);
-    for (size_t s = known; ok && s < t->state_count; s++) /* the pairs that this merge made */
+    for (size_t s = known; ok && s < t->state_count; s++) /* pairs that this merge created */
         ok = bpe_train_push(t, (int32_t)s);
     return ok;
 }
@@ -187,7 +187,7 @@ static propane_status bpe_train_learn(trainer *t, const char *data, size_t lengt
     while (ok && *count < wanted && t->heap_count) {
         entry e = bpe_train_pop(t);
         const pair_state *s = &t->states[e.state];
-        if (e.count != s->count) { /* it has become rarer */
+        if (e.count != s->count) { /* it has become less frequent */
             if (s->count > 1) ok = bpe_train_push(t, e.state);
             continue;
         }

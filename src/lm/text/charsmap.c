@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * Owns SentencePiece's rules of normalisation. A unit of the double array is: bits 0 to 7 and 31 the label, bit 8 "a rule ends
- * here", bits 10 to 30 the distance to the children, times 256 where bit 9 is set. A unit with bit 31 is a leaf; its other bits
- * are an offset into the strings. Refused: units that lead nowhere, strings that are not UTF-8.
+ * Owns SentencePiece's normalisation rules. The bits of a unit of the double array are: 0 to 7 and 31 the label; 8 "a
+ * rule ends here"; 10 to 30 the distance to the children, times 256 if bit 9 is set. A unit with bit 31 is a leaf, and
+ * its other bits are an offset into the strings. Refuses units that point outside the array and strings that are not
+ * UTF-8.
  */
 #include "lm/text/charsmap.h"
 
@@ -68,7 +69,7 @@ propane_status charsmap_read(arena *a, const void *data, size_t length, const ch
 
 static uint32_t charsmap_distance(uint32_t unit) { return unit >> 10 << ((unit & 1u << 9) >> 6); }
 
-/* The length of a text at the front of `p` that has a rule, the longest or the shortest one; 0: none. */
+/* Returns the length of a prefix of `p` that has a rule, the longest or the shortest one, or 0 if there is none. */
 static size_t charsmap_find(const charsmap *m, const char *p, size_t left, bool longest, const char **with) {
     size_t at = charsmap_distance(m->units[0]), found = 0;
     for (size_t i = 0; i < left && p[i] != 0; i++) {
@@ -78,7 +79,7 @@ static size_t charsmap_find(const charsmap *m, const char *p, size_t left, bool 
         const uint32_t unit = m->units[at];
         at ^= charsmap_distance(unit);
         if (!(unit >> 8 & 1)) continue;
-        /* Rules of files that were made by hand may end inside a character: those count for nothing. */
+        /* In handmade files, rules may end inside a character; those are ignored. */
         const bool whole = i + 1 == left || ((unsigned char)p[i + 1] & 0xc0) != 0x80;
         if (at >= m->unit_count || !(m->units[at] & LEAF) || !whole) continue;
         found = i + 1;
@@ -88,7 +89,7 @@ static size_t charsmap_find(const charsmap *m, const char *p, size_t left, bool 
     return found;
 }
 
-/* ---- applying --------------------------------------------------------------------------------------------------------- */
+/* graphemes as newer Unicode versions define them */
 
 size_t charsmap_step(const charsmap *m, const char *p, size_t left, const char **with, size_t *with_length) {
     const size_t found = m ? charsmap_find(m, p, left, true, with) : 0;

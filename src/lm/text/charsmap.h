@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * SentencePiece's rules of normalisation ("precompiled_charsmap"): texts and what replaces them, as a double-array trie
- * (Darts) and a list of strings. Its two users apply the same rules in two ways, which differ where rules overlap.
+ * SentencePiece's normalisation rules ("precompiled_charsmap"): texts and their replacements, as a double-array trie
+ * (Darts) and a list of strings. Its two users apply the same rules in different ways, which matters if rules overlap.
  */
 #ifndef LM_TEXT_CHARSMAP_H
 #define LM_TEXT_CHARSMAP_H
@@ -11,20 +11,21 @@
 typedef struct charsmap {
     const uint32_t *units; /* of the trie */
     size_t unit_count;
-    const char *strings; /* UTF-8, each one terminated; units hold offsets into it */
+    const char *strings; /* terminated UTF-8 strings; units hold offsets into it */
     size_t strings_length;
 } charsmap;
 
-/* `data` is: u32 bytes of the trie, the trie, the strings. All lengths and offsets are checked here, once. */
+/* `data` is a u32 with the trie's bytes, the trie, and the strings. All lengths and offsets are checked here, once. */
 PROPANE_CHECK propane_status charsmap_read(arena *a, const void *data, size_t length, const char *source,
                                            charsmap **out, propane_error *err);
 
-/* Hugging Face's way ("Precompiled"): a grapheme of fewer than 6 bytes becomes what the shortest rule at its front
- * says, others are replaced character by character. Both texts are UTF-8. Appends. */
+/* Applies the rules as Hugging Face does ("Precompiled"). A grapheme of fewer than 6 bytes is replaced by the
+ * shortest rule that matches its beginning; others are replaced character by character. Both texts are UTF-8.
+ * Appends to `out`. */
 void charsmap_apply(const charsmap *m, const char *data, size_t length, text *out);
 
-/* SentencePiece's own way, one step of it: *with is what replaces the front of the text, by the longest rule; its
- * result is how much of the text that is. `left` is not 0. */
+/* Does one step as SentencePiece does. Returns the length of the text's prefix that the longest rule replaces by *with.
+ * `left` must not be 0. */
 size_t charsmap_step(const charsmap *m, const char *p, size_t left, const char **with, size_t *with_length);
 
 #endif

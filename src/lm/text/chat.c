@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Owns the chat formats and what they write. Their one idea: a format is a row of strings, {bos} and {eos} in them stand for the
- * model's own; nothing is interpreted. A model's template that is no row's is run (chat_jinja.c); which it is, chat_find.c decides.
+ * Owns the chat formats and the text that they write. A format is a row of strings, in which {bos} and {eos} are
+ * replaced by the model's tokens; nothing else is interpreted. A template that matches no row is run (chat_jinja.c).
+ * chat_find.c decides which of the two applies.
  */
 #include "lm/text/chat.h"
 
@@ -12,9 +13,9 @@
 #include "lm/text/chat_jinja.h"
 
 enum {
-    TRIM = 1,      /* white space around each content is dropped */
-    MERGE = 2,     /* the system message is in the first user message */
-    ALTERNATE = 4, /* user and assistant take turns, the user first */
+    TRIM = 1,      /* white space around each content is removed */
+    MERGE = 2,     /* the system message is part of the first user message */
+    ALTERNATE = 4, /* user and assistant alternate, beginning with the user */
     THINKS = 8     /* an empty thought precedes the last answer; other answers lose theirs */
 };
 
@@ -27,13 +28,14 @@ enum { CHAT_KNOWN = 8 };
 struct chat_format {
     const char *name, *summary;
     const char *known
-        [CHAT_KNOWN]; /* SHA-256 of published templates that write the same: tools/chat_check.py --templates prints them */
-    const char *begin;      /* of the conversation */
-    const char *assumed;    /* system message where none is given; NULL: then there is none */
-    chat_role system, user; /* with MERGE, `system` is inside the user's */
-    const char *ask;        /* in front of an answer, not part of it */
+        /* SHA-256 of published templates with the same result; tools/chat_check.py --templates prints them */
+        [CHAT_KNOWN];
+    const char *begin;      /* start of the conversation */
+    const char *assumed;    /* system message if none is given; NULL means none */
+    chat_role system, user; /* with MERGE, `system` is inside the user's message */
+    const char *ask;        /* before an answer, not part of it */
     const char *lead, *end; /* the answer: lead, content, end */
-    const char *behind;     /* an answer, not part of it */
+    const char *behind;     /* after an answer, not part of it */
     int flags;
 };
 
@@ -135,7 +137,7 @@ static const chat_format formats[] = {
 
 enum { FORMATS = sizeof formats / sizeof formats[0] };
 
-/* Not a row: the model's own template. */
+/* Not a row: the model's template itself. */
 static const chat_format own_template = {.name = "jinja", .summary = "the model's own template, run by Jinja2"};
 
 int chat_format_count(void) { return FORMATS; }
@@ -189,7 +191,7 @@ void chat_text_deinit(chat_text *t) {
     *t = (chat_text){0};
 }
 
-/* A piece of a row, {bos} and {eos} filled in. */
+/* Appends a piece of a row, with {bos} and {eos} filled in. */
 static void chat_put(const chat_template *c, text *out, const char *piece) {
     for (const char *at = piece; *at;) {
         const char *brace = strchr(at, '{');
@@ -202,7 +204,8 @@ static void chat_put(const chat_template *c, text *out, const char *piece) {
     }
 }
 
-/* The white space of Python's str.strip(), which the templates call. Bytes of the character at p; 0: it is none. */
+/* White space as in Python's str.strip(), which the templates call. Returns the bytes of the character at p, or 0 if it
+ * is not white space. */
 static size_t chat_space_at(const char *p, size_t left) {
     const unsigned char *u = (const unsigned char *)p;
     if (left >= 1 && ((u[0] >= 9 && u[0] <= 13) || (u[0] >= 28 && u[0] <= 32))) return 1;
@@ -223,15 +226,15 @@ static void chat_trim(const char **data, size_t *length) {
     }
 }
 
-/* Qwen3: what an answer thought is left out where a question follows (`newest`: none does); the conversation's last answer
- * shows an empty thought where it has none. */
+/* Qwen3: an answer's thought is omitted if a question follows (`newest` means that none does). The conversation's last
+ * answer shows an empty thought if it has none. */
 static void chat_put_thought(text *out, const char **data, size_t *length, bool newest, bool last) {
     static const char open[] = "<think>", close[] = "</think>";
     const char *end = NULL, *thought = *data;
     size_t thought_length = 0;
     for (const char *at = *data; (at = strstr(at, close)); at += sizeof close - 1) end = at;
     if (end) {
-        const char *begin = *data; /* after the last opening mark before the first closing one */
+        const char *begin = *data; /* after the last opening mark before the first closing mark */
         const char *first = strstr(*data, close);
         for (const char *at = *data; (at = strstr(at, open)) && at < first; at += sizeof open - 1)
             begin = at + sizeof open - 1;
@@ -282,11 +285,11 @@ static propane_status chat_put_answer(const chat_template *c, const chat_message
     return chat_text_add_answer(out, answer, err);
 }
 
-/* `system`: the message that goes inside this one; NULL: none. */
+/* `system` is the message that goes inside this one, or NULL. */
 static void chat_put_user(const chat_template *c, const char *system, const char *content, text *out) {
     const chat_format *f = c->format;
     chat_put(c, out, f->user.before);
-    if (system) { /* behind the two together white space is dropped; in front of them stands what is not white */
+    if (system) { /* white space after the combined message is removed, but not before it */
         size_t begin = out->length;
         chat_put(c, out, f->system.before);
         text_append(out, system);
@@ -326,7 +329,7 @@ static propane_status chat_check_turns(const chat_format *f, const chat_message 
     return PROPANE_OK;
 }
 
-/* What a template's process says of the answers' places, checked before it is used. */
+/* Reads and checks the answers' positions that a template's process returned. */
 static propane_status chat_take_answers(const json_t *list, size_t base, chat_text *out, propane_error *err) {
     size_t count = json_array_size(list), last = base;
     if (!json_is_array(list))
@@ -345,7 +348,8 @@ static propane_status chat_take_answers(const json_t *list, size_t base, chat_te
     return PROPANE_OK;
 }
 
-/* As it came, less what is null: a key that says nothing. A content that is missing stays so, as some templates ask for it. */
+/* Returns the message as given, without keys whose value is null. A missing content stays missing, because some
+ * templates test for it. */
 static json_t *chat_template_message(const chat_message *m) {
     json_t *o = json_object();
     const char *key;
@@ -385,7 +389,7 @@ bool chat_template_calls_tools(const chat_template *c) {
     return jinja && strstr(jinja, "<tool_call>") != NULL;
 }
 
-/* A format has a role and a content of each message, and nothing else. */
+/* Checks for what a format supports: each message has a role and a content, and nothing else. */
 static propane_status chat_check_plain(const chat_format *f, const chat_message *messages, int count,
                                        const json_t *tools, propane_error *err) {
     for (int i = 0; i < count && !tools; i++) {
@@ -421,7 +425,7 @@ propane_status chat_render(const chat_template *c, const chat_message *messages,
         chat_put_content(f, &out->text, system);
         chat_put(c, &out->text, f->system.after);
     }
-    int last_user = count; /* without a question no answer is its answer */
+    int last_user = count; /* if there is no question, no answer follows one */
     for (int i = 0; i < count; i++)
         if (strcmp(messages[i].role, "user") == 0) last_user = i;
     for (int i = given; i < count; i++) {
@@ -436,7 +440,7 @@ propane_status chat_render(const chat_template *c, const chat_message *messages,
 
 /* ---- to ids ------------------------------------------------------------------------------------------------------------------ */
 
-/* Where a name occurs next, at or after `from`; the length of the text: nowhere. */
+/* Returns the position of the next occurrence of a name at or after `from`, or the text's length if there is none. */
 static size_t chat_next_name(const char *data, size_t length, size_t from, const char *name) {
     const size_t n = strlen(name);
     for (size_t at = from; n && at + n <= length; at++) {
@@ -448,7 +452,7 @@ static size_t chat_next_name(const char *data, size_t length, size_t from, const
     return length;
 }
 
-/* A text's ids. Tokenizers that do not know special tokens in a text get them put in between. */
+/* Encodes a text. If the tokenizer does not recognise special tokens in a text, they are inserted between its parts. */
 static propane_status chat_do_encode(const chat_template *c, const tokenizer *t, const char *data, size_t length,
                                      token_list *out, propane_error *err) {
     if (tokenizer_get_kind(t) == TOKENIZER_HF) return tokenizer_encode(t, data, length, out, err);
@@ -468,7 +472,8 @@ static propane_status chat_do_encode(const chat_template *c, const tokenizer *t,
     return PROPANE_OK;
 }
 
-/* How many ids of the whole list belong to the first `bytes` bytes: those that stay the same when the rest is missing. */
+/* Returns how many ids of the whole list belong to the first `bytes` bytes: those that stay the same without the
+ * rest. */
 static propane_status chat_ids_before(const chat_template *c, const tokenizer *t, const chat_text *from, size_t bytes,
                                       const token_list *whole, size_t first, size_t *out, propane_error *err) {
     token_list part = {0};
@@ -480,8 +485,9 @@ static propane_status chat_ids_before(const chat_template *c, const tokenizer *t
     return status;
 }
 
-/* The answers' places where the parts between them, each encoded for itself, have the ids of the whole, as they have where a special
- * token is at each border. *same: they have; in time that grows with the text, and not with its square. */
+/* Finds the answers' positions from the parts between them. *same is set if the parts, encoded separately, have the
+ * same ids as the whole, which is so if a special token is at each border. The time grows with the text, not with its
+ * square. */
 static propane_status chat_place_parts(const chat_template *c, const tokenizer *t, const chat_text *from,
                                        const token_list *whole, size_t first, chat_span *answers, bool *same,
                                        propane_error *err) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * Owns the decision how a model talks. Its one idea: nothing is guessed from words in a template. It is run on conversations in
- * which formats differ, and what it writes is compared with what each format writes; without Jinja2 only texts that were
- * compared before are known, by their SHA-256. A verdict holds for the process. Refuses a template that it can neither run nor
- * knows.
+ * Owns the choice of a model's chat format. Nothing is guessed from words in a template. The template is run on
+ * conversations on which formats differ, and its output is compared with each format's. Without Jinja2, only templates
+ * that were compared before are known, by their SHA-256. Results are cached for the process. Refuses a template that is
+ * not known and cannot be run.
  */
 #include "lm/text/chat_find.h"
 
@@ -15,7 +15,7 @@
 #include "core/base/sha256.h"
 #include "lm/text/chat_jinja.h"
 
-/* ---- conversations to try ---------------------------------------------------------------------------------------------------- */
+/* ---- test conversations ------------------------------------------------------------------------------------------ */
 
 enum { TRY_MESSAGES = 6 };
 
@@ -23,8 +23,8 @@ enum { TRY_MESSAGES = 6 };
 #define U(text) {"user", text, NULL}
 #define A(text) {"assistant", text, NULL}
 
-/* With and without a system message, several turns, white space at the edges, thoughts, nothing at all, turns that do not
- * alternate, words that some templates look for. */
+/* With and without a system message, several turns, white space at the edges, thoughts, nothing at all, turns that do
+ * not alternate, words that some templates look for. */
 static const struct {
     bool ask;
     chat_message talk[TRY_MESSAGES];
@@ -88,7 +88,7 @@ static json_t *chat_tries(void) {
     return list;
 }
 
-/* Does a format write these texts? What the template refuses, it must refuse. */
+/* Returns whether a format writes these texts. It must also refuse what the template refuses. */
 static propane_status chat_writes(const chat_template *c, const json_t *texts, bool *same, propane_error *err) {
     *same = json_array_size(texts) == TRIES;
     for (int i = 0; i < TRIES && *same; i++) {
@@ -107,10 +107,10 @@ static propane_status chat_writes(const chat_template *c, const json_t *texts, b
     return PROPANE_OK;
 }
 
-/* ---- verdicts ------------------------------------------------------------------------------------------------------------------ */
+/* ---- results ----------------------------------------------------------------------------------------------------- */
 
 typedef struct chat_verdict {
-    char key[65]; /* "": there is none */
+    char key[65]; /* "" if there is none */
     const chat_format *format;
     char end[CHAT_JINJA_END];
 } chat_verdict;
@@ -142,7 +142,7 @@ static void chat_remember(const char *key, const chat_template *c) {
     pthread_mutex_unlock(&lock);
 }
 
-/* Jinja drops one line end at the end of a template. `more`: names of tokens, or NULL. */
+/* Hashes a template. Jinja drops one newline at its end. `more` holds names of tokens, or is NULL. */
 static void chat_hash(const char *jinja, const chat_template *more, char out[65]) {
     size_t length = strlen(jinja);
     uint8_t digest[32];
@@ -159,7 +159,8 @@ static void chat_hash(const char *jinja, const chat_template *more, char out[65]
 
 /* ---- a model's template ---------------------------------------------------------------------------------------------------- */
 
-/* Runs the template: what ends its answers is found; with `texts` what it makes of the conversations to try. */
+/* Runs the template and finds the text that ends its answers. With `texts`, it also returns the text of each test
+ * conversation. */
 static propane_status chat_run_template(const char *source, chat_template *out, json_t **texts, propane_error *err) {
     propane_error why = {0};
     json_t *talks = texts ? chat_tries() : json_array();
@@ -175,7 +176,7 @@ static propane_status chat_run_template(const char *source, chat_template *out, 
     return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "%s: %s; choose a format with --chat", source, why.text);
 }
 
-/* The first format that writes what the template does; else the template itself. */
+/* Chooses the first format that writes the same texts as the template, or else the template itself. */
 static propane_status chat_compare(const char *source, chat_template *out, propane_error *err) {
     json_t *texts = NULL;
     PROPANE_TRY(chat_run_template(source, out, &texts, err));
@@ -203,7 +204,7 @@ static propane_status chat_decide(const char *source, chat_template *out, propan
     return PROPANE_OK;
 }
 
-/* Where no format is asked for, the template decides, and stays for what only it can write. */
+/* If no format is requested, the template decides. It is kept for conversations that only it can write. */
 static propane_status chat_take_template(const char *source, const tokenizer_chat *said, chat_template *out,
                                          propane_error *err) {
     const char *jinja = said->jinja;
@@ -226,7 +227,7 @@ static bool chat_is_one_token(const tokenizer *t, const char *string) {
     return one;
 }
 
-/* A model without a template, which says nothing of chats: what its special tokens are for is likely, and said. */
+/* Chooses a format for a model without a template, from its special tokens. Says so, because this is only likely. */
 static const chat_format *chat_from_tokens(const char *path, const tokenizer *t) {
     const chat_format *found = NULL;
     const char *mark = t && chat_is_one_token(t, "<|im_start|>")          ? "<|im_start|>"
@@ -240,14 +241,15 @@ static const chat_format *chat_from_tokens(const char *path, const tokenizer *t)
     return chat_format_find(name, &found, NULL) == PROPANE_OK ? found : NULL;
 }
 
-/* What a tokenizer without a configuration calls its first and last token. */
+/* Sets the first and last token of a tokenizer without a configuration. */
 static void chat_default_tokens(const tokenizer *t, chat_template *out) {
     if (!t || tokenizer_get_kind(t) == TOKENIZER_HF) return;
     if (!*out->bos && tokenizer_bos(t) >= 0) snprintf(out->bos, sizeof out->bos, "<s>");
     if (!*out->eos && tokenizer_eos(t) >= 0) snprintf(out->eos, sizeof out->eos, "</s>");
 }
 
-/* What the tokenizer brings with it, and what files beside the model (NULL: there is none) say; a GGUF file's own goes first. */
+/* Collects what the tokenizer holds and what files next to the model (NULL if there is none) specify. A GGUF file's own
+ * data take precedence. */
 static propane_status chat_sources(const char *path, const tokenizer *t, arena *a, tokenizer_chat *out,
                                    propane_error *err) {
     const tokenizer_chat *own = t ? tokenizer_get_chat(t) : &(tokenizer_chat){0};

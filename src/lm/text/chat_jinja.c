@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * Owns the process that runs chat templates (chat_jinja.py): one for all of this process, started when a template first needs
- * it, asked under a lock, started anew after it ended. Its one idea: a template is a program of a stranger, so it
- * runs where it cannot reach files, descriptors or memory of ours, and not longer than LIMIT_SECONDS. Refuses, with the reason,
- * where Python or jinja2 is missing.
+ * Owns the process that runs chat templates (chat_jinja.py). This process has one of them, starts it when a template
+ * first needs it, queries it under a lock, and restarts it after it ended. A template is a stranger's program. It
+ * therefore runs where it cannot reach our files, descriptors or memory, and for at most LIMIT_SECONDS. Refuses, with
+ * the reason, if Python or jinja2 is missing.
  */
 #include "lm/text/chat_jinja.h"
 
@@ -34,7 +34,7 @@ static const char script[] = {
     0};
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static int line = -1; /* to the process; -1: there is none */
+static int line = -1; /* socket to the process, or -1 */
 static pid_t process;
 
 static const char *jinja_python(void) {
@@ -44,7 +44,7 @@ static const char *jinja_python(void) {
 
 /* ---- frames ---------------------------------------------------------------------------------------------------------------- */
 
-/* All of it, or false: the time is up (*late), or the process has ended. */
+/* Transfers all bytes. Returns false if the time is up (*late) or the process has ended. */
 static bool jinja_transfer(bool out, void *data, size_t length, int64_t end, bool *late) {
     unsigned char *at = data;
     while (length > 0) {
@@ -70,7 +70,7 @@ static bool jinja_send(const char *data, size_t length, int64_t end, bool *late)
     return jinja_transfer(true, head, 4, end, late) && jinja_transfer(true, (void *)(uintptr_t)data, length, end, late);
 }
 
-/* One frame; NULL: none came (*late), or there is no memory, which is remembered. */
+/* Receives one frame. Returns NULL if none came (*late), or if memory ran out, which is recorded. */
 static char *jinja_receive(int64_t end, size_t *length, bool *late) {
     unsigned char head[4];
     if (!jinja_transfer(false, head, 4, end, late)) return NULL;
@@ -145,9 +145,9 @@ static propane_status jinja_start(propane_error *err) {
     return status;
 }
 
-/* ---- one question ------------------------------------------------------------------------------------------------------------ */
+/* ---- one request ------------------------------------------------------------------------------------------------- */
 
-/* A process that ended meanwhile (someone killed it) is started once more. */
+/* If the process has ended in the meantime, for instance because it was killed, it is started once more. */
 static propane_status jinja_exchange(const char *question, size_t length, char **out, size_t *out_length,
                                      propane_error *err) {
     for (int attempt = 0; attempt < 2; attempt++) {
@@ -167,7 +167,7 @@ static propane_status jinja_exchange(const char *question, size_t length, char *
     return propane_fail(err, PROPANE_ERR_IO, "the process that runs the chat template ended; is there enough memory?");
 }
 
-/* Takes the question. *out is the caller's to json_decref. */
+/* Consumes the question. The caller must json_decref *out. */
 static propane_status jinja_ask(json_t *question, json_t **out, propane_error *err) {
     char *data = NULL, *answer = NULL;
     size_t length = 0, answer_length = 0;

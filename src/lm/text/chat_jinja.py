@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: MIT
-# Runs chat templates with Jinja2, sandboxed, for src/lm/text/chat_jinja.c: a process that reads requests from standard
-# input and writes answers to standard output, each a length of four bytes (big endian) and that much JSON. It has no
-# other descriptor, little memory, may write no file, and leaves when its input ends.
+# Runs chat templates with Jinja2, sandboxed, for src/lm/text/chat_jinja.c. The process reads requests from standard
+# input and writes answers to standard output, each a length of four bytes (big endian) followed by JSON of that length.
+# It has no other descriptor and little memory, may write no file, and exits when its input ends.
 #
-# {"template", "bos", "eos", "messages", "tools", "date" (these may be missing), "ask"} gives {"text", "answers": [[begin, end], ...]} in bytes
-# (where `ask` is false; null: the template hides them), or {"error"}.
-# {"template", "bos", "eos", "talks": [{"messages", "ask"}, ...]} gives {"end", "texts"}: what stands after an answer, and what
-# the template makes of each conversation (null: it refuses it). There is no date in them: one that the template writes is not
-# any fixed text's.
+# {"template", "bos", "eos", "messages", "tools", "date" (these may be missing), "ask"} returns
+# {"text", "answers": [[begin, end], ...]} in bytes (without `ask`; null if the template hides them), or {"error"}.
+# {"template", "bos", "eos", "talks": [{"messages", "ask"}, ...]} returns {"end", "texts"}: the text after an answer, and
+# the template's text of each conversation (null if it refuses). No date is set for them, because the text that a
+# template writes for a date is not fixed.
 import sys
 
 sys.path[:] = [p for p in sys.path if p not in ("", ".")]
@@ -52,7 +52,7 @@ OPEN, CLOSE = ("\ue000" + secrets.token_hex(8) + mark for mark in "+-")
 
 
 class Generation(Extension):
-    """{% generation %} ... {% endgeneration %}: what a model learns to write."""
+    """{% generation %} ... {% endgeneration %} encloses what a model is trained to write."""
 
     tags = {"generation"}
 
@@ -66,7 +66,7 @@ class Generation(Extension):
 
 
 class Refusal(jinja2.exceptions.TemplateError):
-    """The template's own words."""
+    """An error message from the template itself."""
 
 
 def refuse(message):
@@ -100,7 +100,7 @@ def render(request, messages, ask):
 
 
 def marked(text):
-    """A text without the marks of {% generation %}, and what stood between them."""
+    """Returns a text without the marks of {% generation %}, and the parts that were between them."""
     out, spans, length = [], [], 0
     for i, piece in enumerate(re.split(f"({re.escape(OPEN)}|{re.escape(CLOSE)})", text)):
         if i % 2 == 0:
@@ -118,7 +118,7 @@ def places(request):
 
 
 def answers(request, whole):
-    """Without marks: an answer is what a longer conversation has after the words that ask for it."""
+    """Finds answers without marks: an answer is the text of a longer conversation after the prefix of the answer."""
     spans = []
     for i in places(request):
         before = marked(render(request, request["messages"][:i], True))[0]
@@ -132,7 +132,7 @@ def answers(request, whole):
 
 
 def ways_to_mark(content):
-    """Marks around a content, around its part after a thought, with and without the white space at its edges."""
+    """Yields a content with marks around it, or around its part after a thought, with and without outer white space."""
     thought = content.rfind("</think>") + 8 if "</think>" in content else 0
     for begin in {0, thought}:
         lead, rest = content[:begin], content[begin:]
@@ -143,8 +143,9 @@ def ways_to_mark(content):
 
 
 def answers_by_content(request, whole):
-    """Where a conversation ends otherwise than it goes on: marks around the contents, if they change nothing else. What ends
-    an answer belongs to it, and so does what the template writes in front of it after the words that ask for it."""
+    """Finds answers by marks around the contents, provided that they change nothing else. It is for templates that write the
+    end of a conversation differently from its middle. An answer includes the text that ends it, and the text that the
+    template writes before its content, after the prefix of the answer."""
     contents = [list(ways_to_mark(request["messages"][i].get("content") or "")) for i in places(request)]
     for way in range(6):
         talk = [dict(m) for m in request["messages"]]
@@ -166,7 +167,7 @@ def answers_by_content(request, whole):
 
 
 def with_objects(message):
-    """OpenAI has a call's arguments as a string, templates as an object."""
+    """Converts a call's arguments from OpenAI's string to the object that templates expect."""
     for call in message.get("tool_calls") or []:
         function = call.get("function") if isinstance(call, dict) else None
         if isinstance(function, dict) and isinstance(function.get("arguments"), str):
@@ -178,15 +179,15 @@ def with_objects(message):
 
 
 def with_thoughts(message):
-    """Templates ask for a thought under one of these names."""
+    """Stores a thought under the names that templates read."""
     names = ("reasoning_content", "thinking", "reasoning")
     thought = next((message[name] for name in names if message.get(name) is not None), None)
     return message if thought is None else {"thinking": thought, **message, "reasoning_content": thought}
 
 
 def with_contents(request, text):
-    """Some templates write the word None where a call of a tool has no content, others fail: then it has an empty one. `text`:
-    what the template makes of the conversation; None: it fails."""
+    """For a tool call without content, some templates write the word None and others fail; it then gets an empty content.
+    `text` is the template's text of the conversation, or None if it fails."""
     if all(message.get("content") is not None for message in request["messages"]):
         return text
     for message in (filled := [dict(message) for message in request["messages"]]):
@@ -203,7 +204,7 @@ def with_contents(request, text):
 
 
 def write_text(request):
-    """The text and what stood between marks of {% generation %}."""
+    """Returns the text and the parts between the marks of {% generation %}."""
     problem, text = None, None
     try:
         text = marked(render(request, request["messages"], request["ask"]))[0]

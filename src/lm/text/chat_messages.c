@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns conversations in JSON. Its one idea: what only a template understands (calls of tools, thoughts) stays JSON. Refuses
- * messages without a role, contents that are no text.
+ * Owns conversations in JSON. Parts that only a template understands (tool calls, thoughts) stay JSON. Refuses messages
+ * without a role and contents that are not text.
  */
 #include "lm/text/chat_messages.h"
 
@@ -8,7 +8,7 @@
 
 #include "core/base/memory.h"
 
-/* Calls of tools, or what a tool answered. */
+/* Returns whether a message calls tools or holds a tool's answer. */
 static bool chat_has_calls(const json_t *m) {
     const char *role = json_string_value(json_object_get(m, "role"));
     return json_array_size(json_object_get(m, "tool_calls")) > 0 || (role && strcmp(role, "tool") == 0);

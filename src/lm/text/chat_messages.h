@@ -8,19 +8,21 @@
 #include "core/base/json.h"
 
 typedef struct chat_message {
-    const char *role;    /* "system", "user", "assistant"; "tool" where a template knows it */
+    const char *role;    /* "system", "user", "assistant"; also "tool", if a template supports it */
     const char *content; /* UTF-8, terminated */
-    const json_t *more;  /* the whole message where it says what only a template writes; NULL: it does not */
-    const json_t *whole; /* the message as it came, for templates; NULL: it came as role and content */
+    const json_t *more;  /* the whole message if it holds something that only a template writes, otherwise NULL */
+    const json_t *whole; /* the message as received, for templates; NULL if it was given as role and content */
 } chat_message;
 
-/* Messages of a JSON array [{"role", "content"}, ...]: content is a string or an array of parts {"type":"text","text"}.
- * *out is the caller's to mem_free; strings belong to the array, joined parts to `a`. A message with calls of tools, or
- * the answer of one, may have no content. `more`: calls, answers of tools, and thoughts beside the content. */
+/* Reads the messages of a JSON array [{"role", "content"}, ...], in which content is a string or an array of parts
+ * {"type":"text","text"}. The caller must mem_free *out; strings belong to the array, joined parts to `a`. A message
+ * with tool calls, or a tool's answer, may lack a content. `more` is set for tool calls, tool answers, and thoughts
+ * that are separate from the content. */
 PROPANE_CHECK propane_status chat_messages_from_json(const json_t *array, arena *a, chat_message **out, int *count,
                                                      propane_error *err);
 
-/* Under which of "reasoning_content", "thinking" and "reasoning" a message has a thought; NULL: it has none. */
+/* Returns which of "reasoning_content", "thinking" and "reasoning" holds a message's thought, or NULL if it has
+ * none. */
 const char *chat_message_thought(const json_t *message);
 
 #endif

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
- * Owns the cutting of text into words. The words are those of GPT-2's pattern
+ * Owns splitting text into words. The words are those of GPT-2's pattern
  *
  *     '(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
  *
- * written as a scanner, which needs one pass and no memory. A byte that is not UTF-8 counts as a sign of its own class, so
- * that it is never in one word with text.
+ * written as a scanner, which needs one pass and no memory. A byte that is not UTF-8 has a separate class, so that it
+ * never shares a word with text.
  */
 #include <string.h>
 #include <utf8proc.h>
@@ -44,7 +44,7 @@ static sign gpt2_words_sign_of_code(int32_t code) {
     }
 }
 
-/* The class of the character at the front and how many bytes it has. */
+/* Returns the class of the first character and sets its length in bytes. */
 static sign gpt2_words_sign_at(const char *p, size_t left, size_t *length) {
     unsigned char c = (unsigned char)p[0];
     *length = 1;
@@ -62,7 +62,8 @@ static sign gpt2_words_sign_at(const char *p, size_t left, size_t *length) {
 
 void splitter_init(splitter *s, const char *data, size_t length) { *s = (splitter){data, length, 0}; }
 
-/* End of the run of characters of one class that begins at `at`; at most TOKENIZER_WORD_MAX bytes behind `begin`. */
+/* Returns the end of the run of characters of one class that begins at `at`, at most TOKENIZER_WORD_MAX bytes after
+ * `begin`. */
 static size_t gpt2_words_run_end(const splitter *s, size_t begin, size_t at, sign class) {
     size_t n;
     while (at < s->length && gpt2_words_sign_at(s->data + at, s->length - at, &n) == class &&
@@ -78,7 +79,7 @@ static size_t gpt2_words_contraction(const char *p, size_t left) {
     return memcmp(p + 1, "ll", 2) == 0 || memcmp(p + 1, "ve", 2) == 0 || memcmp(p + 1, "re", 2) == 0 ? 3 : 0;
 }
 
-/* A run of white space leaves its last character to the word after it, unless it is all there is of it. */
+/* A run of white space leaves its last character to the next word, unless the run is one character long. */
 static size_t gpt2_words_space_end(const splitter *s, size_t begin) {
     size_t end = gpt2_words_run_end(s, begin, begin, SIGN_SPACE), n;
     if (end == s->length || gpt2_words_sign_at(s->data + end, s->length - end, &n) == SIGN_SPACE) return end;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the merging of pairs (pair_merger.h). A candidate remembers the ids that it was made of: one whose symbols have
- * changed since is out of date and is skipped, so nothing is ever searched for in the heap.
+ * Owns the merging of pairs (pair_merger.h). A candidate stores the ids from which it was made. If its symbols have
+ * changed since, it is outdated and skipped, so nothing is ever searched for in the heap.
  */
 #include "lm/text/pair_merger.h"
 
@@ -25,7 +25,7 @@ propane_status pair_merger_reserve(pair_merger *m, size_t symbols, propane_error
     pair_merger_deinit(m);
     size_t room = symbols + symbols / 2 + 64;
     m->ids = mem_array(3 * room, sizeof *m->ids);
-    m->heap = mem_array(3 * room, sizeof *m->heap); /* each merge takes a symbol and brings at most two candidates */
+    m->heap = mem_array(3 * room, sizeof *m->heap); /* each merge removes a symbol and adds at most two candidates */
     if (!m->ids || !m->heap) {
         pair_merger_deinit(m);
         return propane_fail_memory(err, room * (3 * sizeof *m->ids + 3 * sizeof *m->heap));
@@ -73,7 +73,7 @@ void pair_merger_run(pair_merger *m, int32_t count, pair_lookup lookup, const vo
     while (m->heap_count) {
         pair_candidate c = pair_merger_pop(m);
         int32_t at = (int32_t)(uint32_t)c.key, right = m->next[at];
-        if (m->ids[at] != c.left_id || right < 0 || m->ids[right] != c.right_id) continue; /* out of date */
+        if (m->ids[at] != c.left_id || right < 0 || m->ids[right] != c.right_id) continue; /* outdated */
         m->ids[at] = c.merged;
         m->next[at] = m->next[right];
         if (m->next[right] >= 0) m->previous[m->next[right]] = at;

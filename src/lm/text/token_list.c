@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns lists of ids that grow.
+ * Owns growable lists of ids.
  */
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns encoding and decoding. Both kinds of pair encoding are one algorithm, a linked list of symbols and a heap of
- * candidate merges, with two ways to ask what a pair becomes: bpe by the pair of ids, llama by the joined bytes.
+ * Owns encoding and decoding. Both kinds of pair encoding use one algorithm, a linked list of symbols and a heap of
+ * candidate merges. They look up a pair in different ways: bpe by the pair of ids, llama by the joined bytes.
  */
 #include "lm/text/tokenizer.h"
 
@@ -28,15 +28,15 @@ static uint64_t tokenizer_pair_key(int32_t left, int32_t right) {
     return (uint64_t)(uint32_t)left << 32 | (uint32_t)right;
 }
 
-/* A fallback byte never merges: in the file it is spelled <0xNN>. */
+/* A fallback byte never merges; in the file it is spelled <0xNN>. */
 static bool tokenizer_is_byte(const tokenizer *t, int32_t id) {
     return t->lengths[id] == 1 && t->byte_id[(unsigned char)t->pieces[id][0]] == id;
 }
 
 static propane_status tokenizer_index_pieces(tokenizer *t, const char *source, propane_error *err) {
     for (int i = 0; i < t->vocab; i++) {
-        if (t->lengths[i] == 0) continue;                                    /* bos, eos, unknown */
-        if (t->kind == TOKENIZER_LLAMA && tokenizer_is_byte(t, i)) continue; /* a byte: used when no piece matches */
+        if (t->lengths[i] == 0) continue;                                    /* bos, eos and unknown */
+        if (t->kind == TOKENIZER_LLAMA && tokenizer_is_byte(t, i)) continue; /* a byte, used when no piece matches */
         int32_t *id = piece_map_enter(&t->lookup, t->pieces[i], t->lengths[i], i);
         if (!id) return propane_fail_memory(err, t->lookup.capacity * 40);
         char shown[80];
@@ -198,7 +198,7 @@ done:
 
 /* ---- pair encoding ------------------------------------------------------------------------------------------------------------- */
 
-/* bpe: the earlier merge first; what a pair becomes is its rank, too. */
+/* bpe: earlier merges come first, because the resulting id is also the rank. */
 static int32_t tokenizer_join_by_merge(const void *context, int32_t left, int32_t right, uint32_t *rank) {
     const tokenizer *t = context;
     const int32_t *id = id_map_find(&t->pairs, tokenizer_pair_key(left, right));
@@ -207,15 +207,15 @@ static int32_t tokenizer_join_by_merge(const void *context, int32_t left, int32_
     return *id;
 }
 
-/* Numbers in the order of the scores, the highest first. */
+/* Returns a number that sorts the scores, the highest first. */
 static uint32_t tokenizer_score_rank(float score) {
     uint32_t bits;
-    score += 0.0f; /* -0 */
+    score += 0.0f; /* turns -0 into 0 */
     memcpy(&bits, &score, sizeof bits);
     return bits & 0x80000000u ? bits : 0x7fffffffu - bits;
 }
 
-/* llama: two pieces whose texts together are a piece; the highest score first. */
+/* llama: joins two pieces whose combined text is a piece; the highest score comes first. */
 static int32_t tokenizer_join_by_score(const void *context, int32_t left, int32_t right, uint32_t *rank) {
     const tokenizer *t = context;
     char joined[2 * TOKENIZER_PIECE_MAX];
@@ -246,7 +246,7 @@ static propane_status tokenizer_encode_chars(const tokenizer *t, const char *dat
     return PROPANE_OK;
 }
 
-/* Words repeat: what a word became is remembered for the length of one call. */
+/* Words repeat, so their encodings are cached during one call. */
 typedef struct known_words {
     piece_map map; /* word -> index into spans */
     token_list ids;
@@ -290,7 +290,8 @@ static propane_status tokenizer_encode_bpe(const tokenizer *t, const char *data,
     return status;
 }
 
-/* A character as run.c groups it: a byte and the continuation bytes after it, four bytes at most. */
+/* Returns the length of a character as run.c groups bytes: a byte and the continuation bytes after it, at most four
+ * bytes. */
 static size_t tokenizer_loose_character(const char *p, size_t left) {
     size_t n = 1;
     while (n < 4 && n < left && ((unsigned char)p[n] & 0xc0) == 0x80) n++;
@@ -348,14 +349,15 @@ const char *tokenizer_piece(const tokenizer *t, int32_t id, size_t *length) {
     return known ? t->pieces[id] : "";
 }
 
-/* Whether more bytes could still make `held` a character. */
+/* Returns whether more bytes could still complete `held` to a character. */
 static bool tokenizer_may_grow(const char *held, int count) {
     unsigned char lead = (unsigned char)held[0];
     int need = lead >= 0xc2 && lead < 0xe0 ? 2 : (lead & 0xf0) == 0xe0 ? 3 : lead >= 0xf0 && lead < 0xf5 ? 4 : 1;
     if (count >= need) return false;
     char tries[4] = {0};
     memcpy(tries, held, (size_t)count);
-    for (int second = 0x80; second <= 0xb0; second += 0x10) { /* the second byte decides; the others may be anything */
+    /* only the second byte matters; the others may be anything */
+    for (int second = 0x80; second <= 0xb0; second += 0x10) {
         if (count < 2) tries[1] = (char)second;
         if (count < 3) tries[2] = (char)0x80;
         if (count < 4) tries[3] = (char)0x80;
@@ -378,7 +380,8 @@ static void tokenizer_settle(tokenizer_stream *s, bool all, text *out) {
     }
 }
 
-/* The llama kind writes a space in front of every text; hf files may. How many bytes of this piece are not shown. */
+/* The llama kind writes a space before every text, and hf files may. Returns how many bytes of this piece are not
+ * shown. */
 static size_t tokenizer_drops_spaces(const tokenizer *t, const char *piece, size_t length, bool *begun) {
     const hf_drop drop = t->kind == TOKENIZER_LLAMA ? HF_DROP_ONE : t->hf ? t->hf->drop : HF_DROP_NONE;
     size_t n = 0;

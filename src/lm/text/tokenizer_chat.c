@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Owns what a vocabulary's files say about conversations: the chat template's text and what the first and last token of a
- * sequence are called. A tokenizer carries it from one form of files to another; it changes no id. What the template means
- * is chat.c's.
+ * Owns what a vocabulary's files specify about conversations: the chat template's text and the names of the first and
+ * last token of a sequence. A tokenizer carries it from one file format to another; it changes no id. chat.c interprets
+ * the template.
  */
 #include <stdio.h>
 #include <string.h>
@@ -30,7 +30,7 @@ propane_status tokenizer_set_chat(tokenizer *t, const tokenizer_chat *c, propane
 
 /* ---- from files ------------------------------------------------------------------------------------------------------------ */
 
-/* A token's text: a string, or an object with "content". */
+/* Returns a token's text: a string, or an object with "content". */
 static const char *tokenizer_chat_token(const json_t *config, const char *key) {
     const json_t *value = json_object_get(config, key);
     return json_string_value(json_is_object(value) ? json_object_get(value, "content") : value);
@@ -46,7 +46,8 @@ static const char *tokenizer_chat_named(const json_t *config, const char *wanted
     return NULL;
 }
 
-/* The template's text: a string, or the one called "default" of a list of {name, template}. NULL: there is none. */
+/* Returns the template's text: a string, or the one called "default" in a list of {name, template}. NULL if there is
+ * none. */
 static const char *tokenizer_chat_template(const json_t *config) {
     const json_t *value = json_object_get(config, "chat_template");
     if (json_is_string(value)) return json_string_value(value);
@@ -63,7 +64,7 @@ propane_status tokenizer_chat_from_json(arena *a, const json_t *config, tokenize
     return tokenizer_chat_keep(a, tokenizer_chat_template(config), &out->jinja, err);
 }
 
-/* NAME in the folder, or beside the file. NULL: no memory. */
+/* Returns the path of NAME in the folder, or next to the file. NULL if memory runs out. */
 static char *tokenizer_chat_beside(arena *a, const char *path, const char *name) {
     const char *slash = strrchr(path, '/');
     size_t folder = file_is_dir(path) ? strlen(path) : slash ? (size_t)(slash - path) : 0;
@@ -71,7 +72,7 @@ static char *tokenizer_chat_beside(arena *a, const char *path, const char *name)
     return arena_printf(a, "%s%s", slash == path ? "/" : "", name);
 }
 
-/* The text of a file; none: *to stays as it is. */
+/* Reads the text of a file; if there is none, *to keeps its value. */
 static propane_status tokenizer_chat_read_text(arena *a, const char *path, const char **to, propane_error *err) {
     char *data = NULL;
     size_t length;
@@ -83,7 +84,7 @@ static propane_status tokenizer_chat_read_text(arena *a, const char *path, const
     return status;
 }
 
-/* Files of templates go before those in the configuration, all together: a folder that has the one file has all. */
+/* Template files take precedence over the configuration as a whole: a folder that has one of the files has all. */
 propane_status tokenizer_chat_read(const char *path, arena *a, tokenizer_chat *out, propane_error *err) {
     const char *config = tokenizer_chat_beside(a, path, "tokenizer_config.json"),
                *jinja = tokenizer_chat_beside(a, path, "chat_template.jinja"),
@@ -112,7 +113,7 @@ propane_status tokenizer_chat_copy_tools(const char *from, const char *to, propa
     return status;
 }
 
-/* A string; with another one for tools a list with names. */
+/* Returns a string, or a list with names if there is another template for tools. */
 json_t *tokenizer_chat_put_templates(const tokenizer_chat *c) {
     if (!c->tools) return json_string(c->jinja);
     return json_pack("[{s:s, s:s}, {s:s, s:s}]", "name", "default", "template", c->jinja, "name", "tool_use",

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Owns writing any tokenizer as Hugging Face's tokenizer.json and tokenizer_config.json. Each kind becomes a BPE model with
- * the pre-tokeniser, normaliser and decoder that make the same ids: bytes and bpe a byte-level one, chars one without
- * merges, llama SentencePiece's form with merges made from the scores.
+ * Owns writing any tokenizer as Hugging Face's tokenizer.json and tokenizer_config.json. Each kind becomes a BPE model
+ * with the pre-tokeniser, normaliser and decoder that produce the same ids: byte-level for bytes and bpe, without
+ * merges for chars, and SentencePiece's form with merges made from the scores for llama.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +14,7 @@
 
 #define MARK "\xe2\x96\x81"
 
-/* The key of an id in the file; out->failed: there was no memory. */
+/* Writes the key of an id in the file. out->failed means that memory ran out. */
 static void tokenizer_export_key_of(const tokenizer *t, int id, text *out) {
     const char *piece = t->pieces[id];
     size_t length = t->lengths[id];
@@ -86,7 +86,7 @@ static int tokenizer_export_compare_scored(const void *a, const void *b) {
     return x->left < y->left ? -1 : x->left > y->left;
 }
 
-/* llama: every way to make a piece of two others; the better scores first. */
+/* llama: finds every way to make a piece from two others, with better scores first. */
 static propane_status tokenizer_export_scored_merges(const tokenizer *t, scored **out, size_t *count,
                                                      propane_error *err) {
     *out = NULL;
@@ -126,7 +126,7 @@ static propane_status tokenizer_export_make_merges(const tokenizer *t, json_t *l
 
 /* ---- the file ------------------------------------------------------------------------------------------------------------ */
 
-/* A template with single quotes for double ones. */
+/* Parses a JSON template that uses single quotes instead of double ones. */
 static json_t *tokenizer_export_object_of(const char *quoted) {
     char *copy = mem_copy_string(quoted);
     for (char *c = copy; c && *c; c++)
@@ -164,7 +164,7 @@ static const char llama_file[] =
     "null,"
     "'fuse_unk':true,'byte_fallback':true,'ignore_merges':false}}";
 
-/* llama: the tokens without text are looked for in text, and <s> comes first. */
+/* llama: tokens without text are matched in the input, and <s> comes first. */
 static bool tokenizer_export_add_specials(const tokenizer *t, json_t *file) {
     text key = {0};
     bool good = true;
@@ -192,7 +192,7 @@ static propane_status tokenizer_export_build(const tokenizer *t, json_t *file, p
     return tokenizer_export_add_specials(t, file) ? PROPANE_OK : propane_fail_memory(err, 0);
 }
 
-/* Appends an object's text; takes the object. */
+/* Appends an object's text and consumes the object. */
 static propane_status tokenizer_export_print_object(json_t *object, text *out, propane_error *err) {
     char *printed = NULL;
     propane_status status = json_print_checked(object, JSON_INDENT(2), &printed, NULL, err);
@@ -234,7 +234,8 @@ static propane_status tokenizer_export_print_config(const tokenizer *t, int64_t 
     if (t->chat.bos) bos = t->chat.bos;
     if (t->chat.eos) eos = t->chat.eos;
     if (o && t->chat.jinja) json_put(o, "chat_template", tokenizer_chat_put_templates(&t->chat));
-    if (o && t->chat.format) json_put(o, TOKENIZER_CHAT_FORMAT, json_string(t->chat.format)); /* others pass over it */
+    /* other programs ignore it */
+    if (o && t->chat.format) json_put(o, TOKENIZER_CHAT_FORMAT, json_string(t->chat.format));
     if (o && bos) json_put(o, "bos_token", json_string(bos));
     if (o && eos) json_put(o, "eos_token", json_string(eos));
     if (o && t->kind == TOKENIZER_LLAMA) json_put(o, "unk_token", json_string("<unk>"));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the files of tokenizers: Propane's JSON (docs/formats.md) and llama2.c's tokenizer.bin. Both are distinguished by
- * their first byte that is not white space: '{' is JSON; JSON with a "model" is Hugging Face's (tokenizer_hf.c).
+ * Owns the files of tokenizers: Propane's JSON (docs/formats.md) and llama2.c's tokenizer.bin. The first byte that is
+ * not white space distinguishes them: '{' means JSON. JSON with a "model" is Hugging Face's (tokenizer_hf.c).
  */
 #include <math.h>
 #include <stdlib.h>
@@ -20,7 +20,7 @@ enum { FORMAT_VERSION = 1, FILE_MAX = 256 << 20 };
 
 /* ---- llama2.c ------------------------------------------------------------------------------------------------------------ */
 
-/* Walks the records: int32 length behind a float score. With t, fills it. */
+/* Walks the records, an int32 length after a float score each. With t, fills it. */
 static propane_status tokenizer_file_walk_records(const uint8_t *p, size_t length, const char *source, tokenizer *t,
                                                   int *count, propane_error *err) {
     size_t at = 4;
@@ -42,7 +42,7 @@ static propane_status tokenizer_file_walk_records(const uint8_t *p, size_t lengt
         if (t) {
             uint32_t score = bytes_u32(p + at);
             memcpy(&t->scores[*count], &score, 4);
-            t->scores[*count] += 0.0f; /* -0 becomes 0: JSON has only one */
+            t->scores[*count] += 0.0f; /* -0 becomes 0, because JSON has only one zero */
             if (!isfinite(t->scores[*count]))
                 return propane_fail(err, PROPANE_ERR_INVALID, "%s: offset %zu: the score of piece %d is not a number",
                                     source, at, *count);
@@ -56,11 +56,11 @@ static propane_status tokenizer_file_walk_records(const uint8_t *p, size_t lengt
     return PROPANE_OK;
 }
 
-/* "<0x0A>" becomes the byte itself. */
+/* Replaces "<0x0A>" by the byte itself. */
 static void tokenizer_file_name_bytes(tokenizer *t) {
     for (int i = 0; i < 256; i++) t->byte_id[i] = -1;
     for (int i = 3; i < t->vocab && i < 3 + 256; i++) {
-        char *piece = (char *)(uintptr_t)t->pieces[i]; /* our own copy */
+        char *piece = (char *)(uintptr_t)t->pieces[i]; /* memory of our own copy */
         char *end = NULL;
         if (t->lengths[i] != 6 || memcmp(piece, "<0x", 3) != 0 || piece[5] != '>') continue;
         unsigned long value = strtoul(piece + 3, &end, 16);
@@ -91,7 +91,7 @@ static propane_status tokenizer_file_parse_llama(const uint8_t *p, size_t length
         return status;
     }
     tokenizer_file_name_bytes(t);
-    t->lengths[0] = t->lengths[1] = t->lengths[2] = 0; /* unknown, begin, end: they have no text */
+    t->lengths[0] = t->lengths[1] = t->lengths[2] = 0; /* unknown, begin and end have no text */
     t->bos = 1;
     t->eos = 2;
     return tokenizer_finish(t, source, out, err);
@@ -103,7 +103,7 @@ static int tokenizer_file_hex_digit(char c) {
     return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* Pieces stand there as hex digits, because they need not be UTF-8. */
+/* Pieces are stored as hex digits, because they need not be UTF-8. */
 static propane_status tokenizer_file_read_pieces(tokenizer *t, const json_t *list, const char *source,
                                                  propane_error *err) {
     for (int i = 0; i < t->vocab; i++) {
@@ -129,7 +129,7 @@ static propane_status tokenizer_file_read_pieces(tokenizer *t, const json_t *lis
     return PROPANE_OK;
 }
 
-/* chars: what encode looks up is one character or one byte that is none. */
+/* chars: encoding looks up one character, or one byte that is not part of a character. */
 static propane_status tokenizer_file_check_characters(const tokenizer *t, const char *source, propane_error *err) {
     for (int i = 0; i < t->vocab; i++) {
         int n = utf8_length(t->pieces[i], t->lengths[i]);
@@ -281,7 +281,7 @@ propane_status tokenizer_parse(const void *data, size_t length, const char *sour
     return tokenizer_file_parse_with(data, length, NULL, source, out, err);
 }
 
-/* tokenizer_config.json in the folder of `path`; NULL in *out: there is none. */
+/* Reads tokenizer_config.json in the folder of `path`. *out is NULL if there is none. */
 static propane_status tokenizer_file_config_beside(const char *path, json_t **out, propane_error *err) {
     static const char name[] = "tokenizer_config.json";
     const char *slash = strrchr(path, '/');
@@ -314,7 +314,8 @@ propane_status tokenizer_read(const char *path, tokenizer **out, propane_error *
     bool alone = name < 14 || strcmp(path + name - 14, "tokenizer.json") != 0;
     propane_status status = alone ? PROPANE_OK : tokenizer_file_config_beside(path, &config, err);
     if (!status) status = tokenizer_file_parse_with(data, length, config, path, out, err);
-    const bool own = name >= 22 && strcmp(path + name - 22, "tokenizer.propane.json") == 0; /* of a model's folder */
+    /* part of a model's folder */
+    const bool own = name >= 22 && strcmp(path + name - 22, "tokenizer.propane.json") == 0;
     if (!status && (own || !alone)) status = tokenizer_chat_read(path, (*out)->arena, &(*out)->chat, err);
     if (status) {
         tokenizer_free(*out);
@@ -348,7 +349,7 @@ static void tokenizer_file_print_pieces(const tokenizer *t, text *out) {
     text_append(out, "]");
 }
 
-/* "chat": {...}, with something in front and behind; nothing where there is nothing to say. */
+/* Writes "chat": {...} between two texts, or nothing if there is nothing to write. */
 static void tokenizer_file_print_chat(const tokenizer_chat *c, const char *before, const char *behind, text *out) {
     json_t *chat = tokenizer_chat_to_json(c);
     char *printed = NULL;

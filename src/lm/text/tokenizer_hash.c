@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns a vocabulary's hash: SHA-256 of everything that its ids and texts depend on. Computed when it is first asked for, as that
- * takes as long as reading a large vocabulary.
+ * Owns a vocabulary's hash: SHA-256 of everything that its ids and texts depend on. It is computed on first use,
+ * because that takes as long as reading a large vocabulary.
  */
 #include <string.h>
 
@@ -15,7 +15,7 @@ static void hash_u32(sha256 *h, uint32_t v) {
     sha256_update(h, bytes, 4);
 }
 
-/* Everything that encode and decode depend on, little endian: docs/formats.md. */
+/* Hashes everything that encoding and decoding depend on, little endian: docs/formats.md. */
 static void hash_pieces(tokenizer *t) {
     sha256 h;
     uint8_t digest[32];
@@ -40,7 +40,7 @@ static void hash_pieces(tokenizer *t) {
     sha256_hex(digest, t->hash);
 }
 
-/* SHA-256 of the file's content in one form, without what does not change ids or text. */
+/* Hashes the file's content in a canonical form, without parts that do not affect ids or text. */
 static propane_status hash_file(tokenizer *t, propane_error *err) {
     static const char *const idle[] = {HF_OWN_KEY, TOKENIZER_CHAT_KEY, "version", "truncation", "padding"};
     json_t *file = NULL;

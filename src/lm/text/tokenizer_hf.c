@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns reading Hugging Face's tokenizer.json into a tokenizer. Everything in the file that would change an id is either
- * done or refused with the key's name; what only Python code looks at (padding, truncation) is left alone.
+ * Owns reading Hugging Face's tokenizer.json into a tokenizer. Every setting that would change an id is either
+ * supported or refused with the key's name. Settings that only Python code reads (padding, truncation) are ignored.
  */
 #include "lm/text/tokenizer_hf.h"
 
@@ -17,7 +17,7 @@ enum { ADDED_MOST = 4096 };
 
 /* ---- added tokens ---------------------------------------------------------------------------------------------------- */
 
-/* A token that is looked for in normalised text is itself normalised. */
+/* A token that is matched in normalised text is itself normalised. */
 static propane_status tokenizer_hf_enter_added(struct hf_tokenizer *h, int index, hf_matcher *match,
                                                propane_error *err) {
     const hf_added *a = &h->added[index];
@@ -58,7 +58,7 @@ static propane_status tokenizer_hf_read_added_with(tokenizer *t, const json_t *l
         PROPANE_TRY(json_get_bool(object, source, "rstrip", false, &a->rstrip, err));
         a->id = (int32_t)id;
         a->length = strlen(content);
-        if (a->length > ADDED_MOST) /* each place of a text may be compared with all of it */
+        if (a->length > ADDED_MOST) /* every position of a text may be compared with all of it */
             return propane_fail(err, PROPANE_ERR_LIMIT, "%s: added token %lld has %zu bytes; the most is %d", source,
                                 (long long)id, a->length, (int)ADDED_MOST);
         a->content = arena_string(t->arena, content);
@@ -66,7 +66,7 @@ static propane_status tokenizer_hf_read_added_with(tokenizer *t, const json_t *l
         if (a->special || !t->pieces[id] || h->byte_level) {
             t->pieces[id] = a->content;
             t->lengths[id] = a->special ? 0 : (uint32_t)a->length;
-        } /* else the vocabulary's text: the decoder runs over it */
+        } /* otherwise the vocabulary's text, which the decoder processes */
         h->added_count = (int)i + 1;
         PROPANE_TRY(tokenizer_hf_enter_added(h, (int)i, match, err));
     }
@@ -92,7 +92,7 @@ static propane_status tokenizer_hf_check_id(const char *key, const json_t *value
                         TOKENIZER_VOCAB_MAX - 1);
 }
 
-/* One more than the largest id. */
+/* Returns the largest id plus one. */
 static propane_status tokenizer_hf_count_ids(const json_t *object, const json_t *vocab, const char *source, int *out,
                                              propane_error *err) {
     const char *key;
@@ -116,7 +116,7 @@ static propane_status tokenizer_hf_count_ids(const json_t *object, const json_t 
     return PROPANE_OK;
 }
 
-/* The bytes that a byte-level key stands for; false: it has other characters. */
+/* Decodes the bytes of a byte-level key. Returns false if it has other characters. */
 static bool tokenizer_hf_unmap(const char *key, size_t length, char *out, size_t *out_length) {
     *out_length = 0;
     for (size_t i = 0; i < length;) {
@@ -132,7 +132,7 @@ static bool tokenizer_hf_unmap(const char *key, size_t length, char *out, size_t
     return true;
 }
 
-/* Words whose mark is inside a piece forbid cutting there. */
+/* Returns whether a word mark is inside a piece, which means that text must not be cut there. */
 static bool tokenizer_hf_joins_words(const char *key, size_t length) {
     static const char mark[] = "\xe2\x96\x81";
     bool other = false;
@@ -145,7 +145,7 @@ static bool tokenizer_hf_joins_words(const char *key, size_t length) {
     return false;
 }
 
-/* Pieces as decoding wants them, the map that encoding asks. */
+/* Reads the pieces for decoding and the map for encoding. */
 static propane_status tokenizer_hf_read_vocab(tokenizer *t, const json_t *vocab, const char *source,
                                               propane_error *err) {
     struct hf_tokenizer *h = t->hf;
@@ -174,7 +174,7 @@ static propane_status tokenizer_hf_read_vocab(tokenizer *t, const json_t *vocab,
     return PROPANE_OK;
 }
 
-/* "a b" or ["a", "b"]; *buffer is cut in place. */
+/* Splits "a b" or ["a", "b"]; *buffer is modified. */
 static propane_status tokenizer_hf_merge_parts(const json_t *value, size_t index, const char *source, const char **left,
                                                size_t *left_length, const char **right, propane_error *err) {
     const char *line = json_string_value(value);
@@ -246,7 +246,7 @@ static propane_status tokenizer_hf_read_merges(tokenizer *t, const json_t *vocab
 
 /* ---- decoder and post-processor ---------------------------------------------------------------------------------------- */
 
-/* Which spaces pieces hold after decoding. */
+/* Rules for the spaces in decoded pieces. */
 typedef struct decoding {
     bool byte_level, spaces, bytes, known;
     hf_drop drop;
@@ -293,7 +293,7 @@ static propane_status tokenizer_hf_read_decoder(const json_t *value, const char 
     return PROPANE_OK;
 }
 
-/* Pieces become the text they stand for; encoding has its own copy of the keys in the map. */
+/* Replaces pieces by the text that they decode to. The map has a separate copy of the keys for encoding. */
 static propane_status tokenizer_hf_decode_pieces(tokenizer *t, const decoding *d, propane_error *err) {
     t->hf->drop = d->drop;
     if (t->hf->sp.on) t->hf->drop = t->hf->sp.squeeze ? HF_DROP_ALL : t->hf->sp.prefix ? HF_DROP_ONE : HF_DROP_NONE;
@@ -316,7 +316,7 @@ static propane_status tokenizer_hf_decode_pieces(tokenizer *t, const decoding *d
     return PROPANE_OK;
 }
 
-/* What precedes a text: at most one token; the first one after it. */
+/* Reads the tokens around a text: at most one before it, and the first one after it. */
 static propane_status tokenizer_hf_read_template(tokenizer *t, const json_t *value, const char *source,
                                                  propane_error *err) {
     const json_t *single = json_object_get(value, "single");
@@ -369,7 +369,7 @@ static int tokenizer_hf_added_id(const struct hf_tokenizer *h, const char *conte
     return -1;
 }
 
-/* From what Propane wrote, else from tokenizer_config.json, else by the names that are in use. */
+/* Finds the end token from Propane's own key, else from tokenizer_config.json, else by common names. */
 static void tokenizer_hf_find_eos(tokenizer *t, const json_t *own, const json_t *config) {
     static const char *const names[] = {"<|im_end|>", "<|eot_id|>",    "<|end_of_text|>",
                                         "</s>",       "<|endoftext|>", "<eos>"};
@@ -386,11 +386,11 @@ static void tokenizer_hf_find_eos(tokenizer *t, const json_t *own, const json_t 
     }
 }
 
-/* The file, for writing and for its hash. */
+/* Keeps the file, for writing and for its hash. */
 static propane_status tokenizer_hf_keep(tokenizer *t, const json_t *object, propane_error *err) {
     json_t *copy = json_copy((json_t *)(uintptr_t)object), *own = json_pack("{s:i}", "eos", t->eos);
     char *kept = NULL;
-    (void)json_object_del(copy, TOKENIZER_CHAT_KEY); /* the tokenizer's own is written */
+    (void)json_object_del(copy, TOKENIZER_CHAT_KEY); /* the tokenizer's current value is written instead */
     if (t->hf->by_result) json_put(own, "ranks", json_true());
     json_put(copy, HF_OWN_KEY, own);
     const propane_status status = json_print(copy, JSON_COMPACT, &kept, &t->hf->json_length, err);
@@ -441,7 +441,7 @@ static propane_status tokenizer_hf_read_pairs(tokenizer *t, const json_t *model,
     return tokenizer_hf_read_merges(t, vocab, json_object_get(model, "merges"), source, err);
 }
 
-/* {"prefix": b, "squeeze": b, "escape": b, "unused": [ids]}; the rules are the normaliser's. */
+/* {"prefix": b, "squeeze": b, "escape": b, "unused": [ids]}; the rules are those of the normaliser. */
 static propane_status tokenizer_hf_read_sentencepiece(struct hf_tokenizer *h, const json_t *object, const char *source,
                                                       propane_error *err) {
     const json_t *sp = json_object_get(json_object_get(object, "normalizer"), HF_SP_KEY);

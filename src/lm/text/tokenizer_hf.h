@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Hugging Face's tokenizer.json: what its reader, its cutting of text and its encoder share. Not for other parts; they
- * see tokenizer.h.
+ * Hugging Face's tokenizer.json: declarations shared by its reader, its text splitting and its encoder. Other parts use
+ * only tokenizer.h.
  *
  *     text -> special tokens cut out -> normalisers -> tokens of the normalised text cut out -> words -> pair encoding
  */
@@ -15,12 +15,12 @@
 #include "lm/text/tokenizer_internal.h"
 
 #define HF_OWN_KEY "propane" /* in files that Propane wrote: {"eos": id, "ranks": true} */
-#define HF_SP_KEY                                                                                                      \
-    "propane.sentencepiece" /* of the normaliser, as other programs only skip keys there; see hf_sentencepiece */
+/* A key of the normaliser, because other programs ignore unknown keys only there; see hf_sentencepiece. */
+#define HF_SP_KEY "propane.sentencepiece"
 
-enum { HF_STEPS_MAX = 16 }; /* of one kind, Sequences opened */
+enum { HF_STEPS_MAX = 16 }; /* of one kind, with Sequences flattened */
 
-/* How the pieces around a match are cut; the names are those of the file. */
+/* How the pieces around a match are cut; the names are those in the file. */
 typedef enum hf_behaviour { HF_REMOVED, HF_ISOLATED, HF_WITH_PREVIOUS, HF_WITH_NEXT, HF_CONTIGUOUS } hf_behaviour;
 
 typedef enum hf_kind {
@@ -49,10 +49,10 @@ typedef struct hf_step {
     hf_kind kind;
     hf_behaviour behaviour;
     bool invert;
-    pcre2_code *regex;       /* split, replace, byte level with a pattern; NULL: `find` */
-    const char *find, *with; /* literal text, and what replaces it; prepend, metaspace: `with` */
+    pcre2_code *regex;       /* split, replace, byte level with a pattern; if NULL, `find` is used */
+    const char *find, *with; /* literal text and its replacement; prepend, metaspace: `with` */
     size_t find_length, with_length;
-    hf_scheme scheme;        /* metaspace; byte level: always or never a space in front */
+    hf_scheme scheme;        /* metaspace, byte level: whether a space is always or never prepended */
     bool split, left, right; /* metaspace; strip */
     charsmap *rules;         /* charsmap */
 } hf_step;
@@ -64,31 +64,33 @@ typedef struct hf_added {
     bool single_word, lstrip, rstrip, normalized, special;
 } hf_added;
 
-/* Finds the longest of many texts at a place (tokenizer_hf_trie.c). */
+/* Finds the longest of many texts at a position (tokenizer_hf_trie.c). */
 typedef struct hf_trie {
     id_map edges;      /* node << 8 | byte -> node */
-    int32_t *terminal; /* of a node: the text's value, -1: none ends here */
+    int32_t *terminal; /* per node: the text's value, or -1 if none ends here */
     int nodes;
     bool first[256];
 } hf_trie;
-/* False: no memory. A text that is there gets the new value; the empty one is skipped. */
+/* Returns false if memory runs out. An existing text gets the new value; the empty text is skipped. */
 bool hf_trie_add(hf_trie *t, const char *data, size_t length, int32_t value);
-/* The node behind one more byte; node 0 is the beginning; -1: no text goes on like that. */
+/* Returns the node after one more byte, or -1 if no text continues with it. Node 0 is the start. */
 static inline int32_t hf_trie_next(const hf_trie *t, int32_t node, char byte) {
     const int32_t *next = id_map_find(&t->edges, (uint64_t)(uint32_t)node << 8 | (unsigned char)byte);
     return next ? *next : -1;
 }
-/* The value of the longest text at the front of `data`, *found bytes; -1: none, 0. */
+/* Returns the value of the longest text that is a prefix of `data`, and sets *found to its bytes. Returns -1 with
+ * *found 0 if there is none. */
 int32_t hf_trie_longest(const hf_trie *t, const char *data, size_t length, size_t *found);
 void hf_trie_deinit(hf_trie *t);
 
-/* How SentencePiece itself prepares text, in place of normalisers and pre-tokenisers: of vocabularies that were a
+/* How SentencePiece prepares text, instead of normalisers and pre-tokenisers, for vocabularies that came from a
  * tokenizer.model. */
 typedef struct hf_sentencepiece {
     bool on, prefix, squeeze,
-        escape;            /* a space in front; one space for many, none at the ends; spaces become word marks */
-    const json_t *unused;  /* while reading: ids that never stand for text */
-    const charsmap *rules; /* NULL: none */
+        /* a space is prepended; runs of spaces become one, and are trimmed at the ends; spaces become word marks */
+        escape;
+    const json_t *unused;  /* while reading: ids that never represent text */
+    const charsmap *rules; /* NULL for none */
 } hf_sentencepiece;
 
 typedef enum hf_drop {
@@ -96,42 +98,42 @@ typedef enum hf_drop {
     HF_DROP_ONE,
     HF_DROP_PIECE,
     HF_DROP_ALL
-} hf_drop; /* spaces in front of a decoded text */
+} hf_drop; /* spaces before a decoded text */
 
 struct hf_tokenizer {
     hf_step normalizers[HF_STEPS_MAX], splits[HF_STEPS_MAX];
     int normalizer_count, split_count;
     hf_added *added;
     int added_count;
-    hf_trie raw, normal; /* added tokens to be found before and after normalising */
-    hf_trie units;       /* Unigram: pieces that text is cut into, by id */
-    double *scores;      /* of the pieces; NULL: pairs are merged */
-    double unk_score;    /* of a character that is no piece */
+    hf_trie raw, normal; /* added tokens to be matched before and after normalising */
+    hf_trie units;       /* Unigram: pieces into which text is split, by id */
+    double *scores;      /* of the pieces; NULL means that pairs are merged */
+    double unk_score;    /* of a character without a piece */
     hf_sentencepiece sp;
-    int32_t *merged; /* what merge number i becomes */
+    int32_t *merged; /* id that merge number i produces */
     int merge_count;
-    int32_t unk; /* -1: none */
+    int32_t unk; /* -1 for none */
     bool byte_level, byte_fallback, fuse_unk, ignore_merges;
-    bool by_result;  /* a merge's rank is the id that it makes ("ranks") */
-    bool cut_spaces; /* no merge joins across a word mark: words may be cut there */
+    bool by_result;  /* a merge's rank is the id that it produces ("ranks") */
+    bool cut_spaces; /* no merge joins across a word mark, so words may be cut there */
     hf_drop drop;
-    int32_t behind; /* the token that the post-processor puts behind a text; -1: none */
-    char *json;     /* the file, for writing */
+    int32_t behind; /* the token that the post-processor appends to a text, or -1 */
+    char *json;     /* the file's text, for writing */
     size_t json_length;
 };
 
-/* Reads a tokenizer.json; `config` is tokenizer_config.json beside it, or NULL. */
+/* Reads a tokenizer.json; `config` is the tokenizer_config.json next to it, or NULL. */
 PROPANE_CHECK propane_status hf_parse(const json_t *object, const json_t *config, const char *source, tokenizer **out,
                                       propane_error *err);
 PROPANE_CHECK propane_status hf_encode(const tokenizer *t, const char *data, size_t length, token_list *out,
                                        propane_error *err);
 
-/* Unigram vocabularies (tokenizer_unigram.c). How many entries 'model.vocab' has; pieces, scores and unk_id of a whole
- * tokenizer.json, of which h->sp has been read. */
+/* Unigram vocabularies (tokenizer_unigram.c): the number of entries in 'model.vocab'; then the pieces, scores and
+ * unk_id of a whole tokenizer.json, after h->sp has been read. */
 PROPANE_CHECK propane_status unigram_count(const json_t *vocab, const char *source, int64_t *out, propane_error *err);
 PROPANE_CHECK propane_status unigram_read(tokenizer *t, const json_t *object, const char *source, propane_error *err);
-/* The ids of a text in UTF-8 that has been normalised, appended. The places are memory that one call after the other
- * uses, zeroed at first. */
+/* Appends the ids of a normalised UTF-8 text. The places are memory that successive calls reuse; it must start
+ * zeroed. */
 typedef struct unigram_places {
     struct unigram_place *places;
     size_t room;
@@ -140,7 +142,7 @@ PROPANE_CHECK propane_status unigram_encode(const tokenizer *t, unigram_places *
                                             token_list *out, propane_error *err);
 void unigram_deinit(unigram_places *p);
 
-/* Normalisers and pre-tokenisers from JSON (null: none), appended to steps. */
+/* Reads normalisers and pre-tokenisers from JSON (null means none) and appends them to steps. */
 PROPANE_CHECK propane_status hf_read_normalizers(arena *a, const json_t *value, const char *source, hf_step *steps,
                                                  int *count, propane_error *err);
 PROPANE_CHECK propane_status hf_read_splits(arena *a, const json_t *value, const char *source, hf_step *steps,
@@ -150,26 +152,26 @@ PROPANE_CHECK propane_status hf_read_splits(arena *a, const json_t *value, const
 typedef struct hf_matcher {
     pcre2_match_data *data;
     pcre2_match_context *limits;
-    int64_t left, processor_end; /* nanoseconds: of matching; where the thread's own time is then */
+    int64_t left, processor_end; /* nanoseconds: time left for matching, and the thread's CPU time at which it ends */
 } hf_matcher;
-/* `length`: of all texts that it is for. */
+/* `length` is that of all texts that it will match. */
 PROPANE_CHECK propane_status hf_matcher_init(hf_matcher *m, size_t length, propane_error *err);
 void hf_matcher_deinit(hf_matcher *m);
-/* The next match at or behind `from`; *start = length: there is none. The text must be UTF-8. */
+/* Finds the next match at or after `from`; *start equals length if there is none. The text must be UTF-8. */
 PROPANE_CHECK propane_status hf_match(hf_matcher *m, const pcre2_code *regex, const char *data, size_t length,
                                       size_t from, size_t *start, size_t *end, propane_error *err);
 
-/* Normalises; the result is `data` itself or lies in one of the two buffers. */
+/* Normalises. The result is `data` itself or is in one of the two buffers. */
 PROPANE_CHECK propane_status hf_normalize(const hf_step *steps, int count, hf_matcher *match, const char *data,
                                           size_t length, text buffers[2], const char **out, size_t *out_length,
                                           propane_error *err);
 
-/* As SentencePiece does it, appended; `user`: the user-defined pieces, which stay as they are. The text must be
- * UTF-8. */
+/* Normalises as SentencePiece does and appends the result. `user` holds the user-defined pieces, which stay unchanged.
+ * The text must be UTF-8. */
 void hf_normalize_sentencepiece(const hf_sentencepiece *sp, const hf_trie *user, const char *data, size_t length,
                                 text *out);
 
-/* Cuts into words, which are given one by one. */
+/* Receives the words one by one. */
 typedef propane_status (*hf_sink)(void *context, const char *word, size_t length, propane_error *err);
 typedef struct hf_cutter {
     const hf_step *steps;
@@ -181,28 +183,29 @@ typedef struct hf_cutter {
 } hf_cutter;
 void hf_cutter_init(hf_cutter *c, const hf_step *steps, int count, hf_matcher *match, hf_sink sink, void *context);
 void hf_cutter_deinit(hf_cutter *c);
-/* `first`: this piece begins the whole text. The text must be UTF-8. */
+/* `first` means that this piece begins the whole text. The text must be UTF-8. */
 PROPANE_CHECK propane_status hf_cut(hf_cutter *c, const char *data, size_t length, bool first, propane_error *err);
 
-/* White space and word characters as the format's own implementation sees them; `bytes`: of the character. */
-int32_t hf_lower(int32_t code); /* the small letter of a capital whose small form is one character */
+/* White space and word characters as the format's reference implementation defines them; `bytes` receives the
+ * character's length. */
+int32_t hf_lower(int32_t code); /* the lower-case letter of a capital whose lower-case form is one character */
 int hf_category(
-    int32_t code); /* utf8proc's number of its general category, the same with every version of the library */
-/* A text as a pattern shall see it: newer characters as old ones of their category, in the same places, appended to
- * `out`. False: it is the text itself, and nothing was appended. */
+    int32_t code); /* utf8proc's number of its general category, the same for every version of the library */
+/* Appends the text as a pattern is to see it: newer characters are replaced by older ones of their category at the same
+ * positions. Returns false, with nothing appended, if the text needs no change. */
 bool hf_show_old(const char *data, size_t length, text *out);
-int32_t hf_code_at(const char *p, size_t left, size_t *bytes); /* the character there; -1: not UTF-8 */
+int32_t hf_code_at(const char *p, size_t left, size_t *bytes); /* the character there, or -1 if it is not UTF-8 */
 bool hf_is_number(int32_t code);
 bool hf_is_accent(int32_t code); /* a mark that StripAccents removes */
 bool hf_is_punctuation(int32_t code);
 bool hf_is_space(const char *p, size_t left, size_t *bytes);
 bool hf_is_word(const char *p, size_t left, size_t *bytes);
 
-int hf_byte_of(const char *key, size_t length); /* "<0x0A>" -> 10; -1: something else */
+int hf_byte_of(const char *key, size_t length); /* "<0x0A>" -> 10, or -1 for anything else */
 
-/* GPT-2's way to write bytes as printable characters. */
+/* GPT-2's mapping of bytes to printable characters. */
 int hf_byte_to_char(unsigned char byte); /* the code point */
-int hf_char_to_byte(int32_t code);       /* -1: stands for no byte */
+int hf_char_to_byte(int32_t code);       /* -1 if it represents no byte */
 size_t hf_utf8_put(int32_t code, char out[4]);
 #define HF_GPT2_PATTERN "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+"
 

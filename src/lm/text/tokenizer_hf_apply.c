@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the steps of a tokenizer.json at work: finding, normalising, cutting. Words are not collected but handed on as they
- * are found, so a large text needs no list of them.
+ * Owns running the steps of a tokenizer.json: matching, normalising, splitting. Words are passed on as they are found,
+ * so a large text needs no list of them.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -9,9 +9,9 @@
 #include "core/base/memory.h"
 #include "lm/text/tokenizer_hf.h"
 
-/* ---- finding ----------------------------------------------------------------------------------------------------------- */
+/* ---- matching ---------------------------------------------------------------------------------------------------- */
 
-/* The next match at or behind `from`; *start = length: there is none. */
+/* Finds the next match at or after `from`; *start equals length if there is none. */
 static propane_status tokenizer_hf_apply_find(const hf_step *s, hf_matcher *match, const char *data, size_t length,
                                               size_t from, size_t *start, size_t *end, propane_error *err) {
     *start = *end = length;
@@ -39,7 +39,7 @@ static propane_status tokenizer_hf_apply_find(const hf_step *s, hf_matcher *matc
     return PROPANE_OK;
 }
 
-/* Where to look on behind an empty match. */
+/* Returns the position at which to continue after an empty match. */
 static size_t tokenizer_hf_apply_step_over(const char *data, size_t length, size_t at) {
     size_t n;
     if (at >= length) return length;
@@ -60,13 +60,13 @@ static void tokenizer_hf_apply_lower(const char *data, size_t length, text *out)
     for (size_t i = 0, n; i < length; i += n) {
         int32_t code = hf_code_at(data + i, length - i, &n);
         if (code == 0x130)
-            text_append(out, "i\xcc\x87"); /* the one capital whose small form is two characters */
+            text_append(out, "i\xcc\x87"); /* the only capital whose lower-case form is two characters */
         else
             text_append_n(out, bytes, hf_utf8_put(hf_lower(code), bytes));
     }
 }
 
-/* Accents are marks of their own by now (NFD, NFKD). */
+/* Accents are separate marks at this point (NFD, NFKD). */
 static void tokenizer_hf_apply_strip_accents(const char *data, size_t length, text *out) {
     for (size_t i = 0, n; i < length; i += n) {
         const int32_t code = hf_code_at(data + i, length - i, &n);
@@ -74,7 +74,7 @@ static void tokenizer_hf_apply_strip_accents(const char *data, size_t length, te
     }
 }
 
-/* Control characters go; what is taken for white space becomes a space. */
+/* Removes control characters and replaces white space by spaces. */
 static void tokenizer_hf_apply_nmt(const char *data, size_t length, text *out) {
     static const int32_t spaces[] = {9, 10, 12, 13, 0x1680, 0x2028, 0x2029, 0x2581, 0xfeff, 0xfffd};
     for (size_t i = 0, n; i < length; i += n) {
@@ -88,7 +88,7 @@ static void tokenizer_hf_apply_nmt(const char *data, size_t length, text *out) {
     }
 }
 
-/* Steps that each make a text longer multiply: some thousand bytes of rules could ask for any memory. */
+/* Steps that each lengthen a text multiply: a few thousand bytes of rules could require any amount of memory. */
 static size_t tokenizer_hf_apply_most(size_t length) {
     enum { TIMES = 8, SPARE = 8 << 20 };
     return length > (SIZE_MAX - SPARE) / TIMES ? SIZE_MAX : TIMES * length + SPARE;
@@ -101,7 +101,7 @@ static propane_status tokenizer_hf_apply_check_growth(const text *t, size_t most
                         most >> 20);
 }
 
-/* `most`: bytes that the result may have. */
+/* `most` is the largest number of bytes in the result. */
 static propane_status tokenizer_hf_apply_replace(const hf_step *s, hf_matcher *match, const char *data, size_t length,
                                                  size_t most, text *out, propane_error *err) {
     propane_status status = PROPANE_OK;
@@ -141,7 +141,7 @@ static propane_status tokenizer_hf_apply_compose(hf_kind kind, const char *data,
                             "a text of %zu bytes cannot be normalised: %s", length, utf8proc_errmsg(n));
     }
     text_append_n(out, result, (size_t)n);
-    free(result); /* utf8proc's own allocation */
+    free(result); /* allocated by utf8proc */
     return PROPANE_OK;
 }
 
@@ -161,7 +161,7 @@ propane_status hf_normalize(const hf_step *steps, int count, hf_matcher *match, 
     const size_t most = tokenizer_hf_apply_most(length);
     for (int i = 0, written = 0; i < count && length > 0; i++) {
         const hf_step *s = &steps[i];
-        text *to = &buffers[written & 1]; /* `data` never lies there: each result goes to the other buffer */
+        text *to = &buffers[written & 1]; /* `data` is never in this buffer: each result goes to the other one */
         propane_status status = PROPANE_OK;
         if (s->kind == HF_STRIP) {
             tokenizer_hf_apply_strip(s, &data, &length);
@@ -194,7 +194,7 @@ propane_status hf_normalize(const hf_step *steps, int count, hf_matcher *match, 
     return PROPANE_OK;
 }
 
-/* What a rule gives may begin with spaces, and so may what it leaves: all of them are one run. */
+/* A rule's replacement may begin with spaces, and so may the text that it leaves. All of them form one run. */
 void hf_normalize_sentencepiece(const hf_sentencepiece *sp, const hf_trie *user, const char *data, size_t length,
                                 text *out) {
     const char *space = sp->escape ? "\xe2\x96\x81" : " ";
@@ -233,7 +233,7 @@ void hf_cutter_deinit(hf_cutter *c) {
 static propane_status tokenizer_hf_apply_cut(hf_cutter *c, int level, const char *data, size_t length, bool first,
                                              propane_error *err);
 
-/* The segments of one level, matches and what lies between them, on their way to the next level. */
+/* The segments of one level, matches and the text between them, on their way to the next level. */
 typedef struct segments {
     hf_cutter *c;
     const hf_step *step;
@@ -280,7 +280,7 @@ static propane_status tokenizer_hf_apply_feed(segments *s, size_t start, size_t 
     return PROPANE_OK;
 }
 
-/* `seen`: the text as patterns see it; it cuts `data`. */
+/* `seen` is the text as patterns see it; its matches cut `data`. */
 static propane_status tokenizer_hf_apply_cut_seen(hf_cutter *c, int level, const char *data, const char *seen,
                                                   size_t length, bool first, propane_error *err) {
     segments s = {.c = c, .step = &c->steps[level], .level = level, .data = data, .first = first};

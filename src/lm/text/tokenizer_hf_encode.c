@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns encoding with a tokenizer.json. Added tokens are cut out first, what lies between them becomes words, a word is
- * merged (pair_merger.h); words that were seen before are remembered.
+ * Owns encoding with a tokenizer.json. Added tokens are cut out first, the text between them is split into words, and
+ * each word is merged (pair_merger.h). Known words are cached.
  */
 #include <string.h>
 
@@ -21,7 +21,7 @@ typedef struct encoder {
     token_list *out;
     hf_matcher match;
     hf_cutter cutter;
-    text buffers[2]; /* of normalising */
+    text buffers[2]; /* for normalising */
     arena *arena;    /* bytes of known words */
     piece_map known; /* word -> index */
     known_word *words;
@@ -32,7 +32,7 @@ typedef struct encoder {
 
 /* ---- merging ----------------------------------------------------------------------------------------------------------- */
 
-/* The number of the merge is its rank, or of its result. */
+/* The rank is the number of the merge, or that of its result. */
 static int32_t hf_encode_join(const void *context, int32_t left, int32_t right, uint32_t *rank) {
     const encoder *e = context;
     const int32_t *merge = id_map_find(&e->t->pairs, (uint64_t)(uint32_t)left << 32 | (uint32_t)right);
@@ -41,8 +41,8 @@ static int32_t hf_encode_join(const void *context, int32_t left, int32_t right, 
     return e->h->merged[*merge];
 }
 
-/* Characters as symbols. One that has none becomes its bytes, else the unknown token (a run of them one, if the file says
- * so), else nothing. */
+/* Turns characters into symbols. A character without a symbol becomes its bytes, else the unknown token (one per run,
+ * if the file says so), else nothing. */
 static int32_t hf_encode_spell(encoder *e, const char *word, size_t length) {
     const struct hf_tokenizer *h = e->h;
     int32_t count = 0;
@@ -109,8 +109,8 @@ static propane_status hf_encode_word(encoder *e, const char *word, size_t length
     return PROPANE_OK;
 }
 
-/* What the pre-tokeniser calls a word may be a whole text (SentencePiece). Where no merge can cross the mark of a word, it is
- * cut in front of the marks. */
+/* The pre-tokeniser's "word" may be a whole text (SentencePiece). If no merge can cross a word mark, it is cut before
+ * the marks. */
 static propane_status hf_encode_take_word(void *context, const char *word, size_t length, propane_error *err) {
     encoder *e = context;
     size_t begin = 0;
@@ -181,9 +181,10 @@ static propane_status hf_encode_take_raw(encoder *e, const char *data, size_t le
     return hf_encode_cut_added(e, &e->h->normal, data, length, first, hf_encode_take_normalized, err);
 }
 
-/* ---- the whole ------------------------------------------------------------------------------------------------------------------ */
+/* ---- encoding ---------------------------------------------------------------------------------------------------- */
 
-/* How many bytes at the front of broken UTF-8 are one replacement sign: as much as could have begun a character. */
+/* Returns how many bytes at the start of invalid UTF-8 become one replacement character: as many as could have begun a
+ * character. */
 static size_t hf_encode_broken_length(const char *p, size_t left) {
     const unsigned char *u = (const unsigned char *)p;
     int need = u[0] >= 0xc2 && u[0] < 0xe0 ? 2 : (u[0] & 0xf0) == 0xe0 ? 3 : u[0] >= 0xf0 && u[0] < 0xf5 ? 4 : 1;

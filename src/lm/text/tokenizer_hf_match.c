@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: MIT
- * Owns running a tokenizer's patterns. They come with a model, so a few bytes of pattern must not buy any time: one attempt has
- * a limit of steps, and all matching of one text a budget of time that grows with the text.
+ * Owns running a tokenizer's patterns. They come with a model, so a short pattern must not be able to use unlimited
+ * time. One attempt has a limit of steps. All matching in one text has a time budget that grows with the text.
  *
- * PCRE2 counts no steps of its fast loops, and one call may try every place of the text. So a call tries few places, and
- * the time is looked at between calls.
+ * PCRE2 does not count the steps of its fast loops, and one call may try every position of the text. So each call tries
+ * few positions, and the time is checked between calls.
  */
 #include "core/base/clock.h"
 #include "lm/text/tokenizer_hf.h"
 
 enum {
-    PLACES = 16,                /* where one call may begin a match */
-    STEPS = 1000000,            /* of one attempt */
-    HEAP_KB = 64 << 10,         /* of the interpreter */
-    NS_PER_BYTE = 1000,         /* of a text: twenty times what ordinary patterns take */
-    NS_ALWAYS = 1000 * 1000000, /* of any text */
+    PLACES = 16,                /* positions at which one call may begin a match */
+    STEPS = 1000000,            /* per attempt */
+    HEAP_KB = 64 << 10,         /* for the interpreter */
+    NS_PER_BYTE = 1000,         /* per text: twenty times what ordinary patterns need */
+    NS_ALWAYS = 1000 * 1000000, /* for any text */
 };
 
 propane_status hf_matcher_init(hf_matcher *m, size_t length, propane_error *err) {
@@ -35,7 +35,8 @@ void hf_matcher_deinit(hf_matcher *m) {
     *m = (hf_matcher){0};
 }
 
-/* The processor's time is asked for last, as it costs a system call; it distinguishes a slow pattern from a process that was stopped. */
+/* Reads the processor time last, because it costs a system call. It distinguishes a slow pattern from a process that
+ * was suspended. */
 static bool hf_match_spent(hf_matcher *m, int64_t since) {
     m->left -= clock_ns() - since;
     return m->left < 0 && clock_thread_ns() > m->processor_end;
@@ -71,7 +72,7 @@ propane_status hf_match(hf_matcher *m, const pcre2_code *regex, const char *data
             return propane_fail(err, PROPANE_ERR_LIMIT,
                                 "the tokenizer's pattern gave up on the text at offset %zu (PCRE2 error %d)", from, n);
         from = length - from > PLACES ? from + PLACES : length;
-        while (from < length && ((unsigned char)data[from] & 0xc0) == 0x80) from++; /* into a character */
+        while (from < length && ((unsigned char)data[from] & 0xc0) == 0x80) from++; /* inside a character */
     }
     return PROPANE_OK;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Owns reading what tokenizer.json does to text before its model sees it: normalisers and pre-tokenisers
- * (tokenizer_hf_apply.c runs them). Patterns are written for Oniguruma; they are translated for PCRE2, and what means
- * something else there is refused.
+ * Owns reading the steps that tokenizer.json applies to text before the model: normalisers and pre-tokenisers
+ * (tokenizer_hf_apply.c runs them). Patterns are written for Oniguruma. They are translated for PCRE2, and constructs
+ * with a different meaning there are refused.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -43,7 +43,7 @@ bool hf_is_punctuation(int32_t code) {
     return c >= UTF8PROC_CATEGORY_PC && c <= UTF8PROC_CATEGORY_PO;
 }
 
-/* Bytes that are not printable, 0 to 32, 127 to 160 and 173, are the characters from 256 on, in their order. */
+/* The bytes that are not printable, 0 to 32, 127 to 160 and 173, become the characters from 256 up, in order. */
 static bool hf_byte_is_shown(int b) { return (b >= 33 && b <= 126) || (b >= 161 && b <= 172) || b >= 174; }
 
 int hf_byte_to_char(unsigned char byte) {
@@ -70,7 +70,7 @@ int hf_char_to_byte(int32_t code) {
 #define SPACES "\\t-\\r\\x20\\x{85}\\p{Z}"
 #define WORDS  "\\p{L}\\p{M}\\p{Nd}\\p{Nl}\\p{Pc}\\x{24b6}-\\x{24e9}"
 
-/* One escape; `at` is on the letter after the backslash. */
+/* Translates one escape; `at` points to the letter after the backslash. */
 static propane_status pretokenize_translate_escape(const char *pattern, size_t *at, bool in_class, text *out,
                                                    const char *source, propane_error *err) {
     char c = pattern[*at];
@@ -101,7 +101,7 @@ static propane_status pretokenize_translate_escape(const char *pattern, size_t *
     return PROPANE_OK;
 }
 
-/* Oniguruma's pattern as PCRE2 wants it. */
+/* Translates Oniguruma's pattern for PCRE2. */
 static propane_status pretokenize_translate(const char *pattern, text *out, const char *source, propane_error *err) {
     bool in_class = false;
     for (size_t i = 0; pattern[i]; i++) {
@@ -131,7 +131,8 @@ static propane_status pretokenize_translate(const char *pattern, text *out, cons
     return out->failed ? propane_fail_memory(err, out->capacity) : PROPANE_OK;
 }
 
-/* PCRE2 has its memory from Propane's, so that a lack of it is reported as that; its matcher has none but what it is given. */
+/* PCRE2 allocates through Propane, so that running out of memory is reported as such. Its matcher has only the memory
+ * that it is given. */
 static void *pretokenize_take(size_t bytes, void *context) { return mem_alloc(bytes); }
 static void pretokenize_give(void *memory, void *context) { mem_free(memory); }
 
@@ -161,7 +162,7 @@ static propane_status pretokenize_compile(const char *pattern, const char *sourc
         int code = PCRE2_ERROR_NOMEMORY;
         *out = pretokenize_compile_pattern(&translated, &code);
         if (*out) {
-            pcre2_jit_compile(*out, PCRE2_JIT_COMPLETE); /* without it matching is slower, not different */
+            pcre2_jit_compile(*out, PCRE2_JIT_COMPLETE); /* without it, matching is slower but not different */
             mem_forget();
         } else {
             char why[160] = "";
@@ -272,7 +273,7 @@ static propane_status pretokenize_read_metaspace(arena *a, const json_t *object,
     s->kind = HF_METASPACE;
     s->split = true;
     PROPANE_TRY(pretokenize_take_text(a, object, source, "replacement", &s->with, &s->with_length, err));
-    PROPANE_TRY(json_get_bool(object, source, "add_prefix_space", false, &prefix, err)); /* how older files say it */
+    PROPANE_TRY(json_get_bool(object, source, "add_prefix_space", false, &prefix, err)); /* older files use this key */
     if (!prefix) scheme = "never";
     PROPANE_TRY(json_get_text(object, source, "prepend_scheme", false, &scheme, err));
     PROPANE_TRY(json_get_bool(object, source, "split", false, &s->split, err));
@@ -317,7 +318,7 @@ static propane_status pretokenize_read_split(arena *a, const json_t *object, con
         s->behaviour = flag ? HF_ISOLATED : HF_CONTIGUOUS;
         return PROPANE_OK;
     }
-    if (strcmp(type, "Whitespace") == 0) { /* words and runs of other characters; what lies between them goes */
+    if (strcmp(type, "Whitespace") == 0) { /* words and runs of other characters; the text between them is removed */
         s->kind = HF_SPLIT;
         s->invert = true;
         s->behaviour = HF_REMOVED;
@@ -336,7 +337,7 @@ static propane_status pretokenize_read_split(arena *a, const json_t *object, con
     return pretokenize_refuse(source, "pre_tokenizer", type, err);
 }
 
-/* A Sequence is opened; `list` is the key that holds its parts. */
+/* Flattens a Sequence; `list` is the key that holds its parts. */
 static propane_status pretokenize_read_steps(arena *a, const json_t *value, const char *list, const char *source,
                                              read_one one, hf_step *steps, int *count, int depth, propane_error *err) {
     const char *type;
@@ -354,7 +355,7 @@ static propane_status pretokenize_read_steps(arena *a, const json_t *value, cons
     }
     if (*count == HF_STEPS_MAX)
         return propane_fail(err, PROPANE_ERR_LIMIT, "%s: more than %d steps in '%s'", source, HF_STEPS_MAX, list);
-    hf_step *s = &steps[(*count)++]; /* counted first: what it holds is freed with the others */
+    hf_step *s = &steps[(*count)++]; /* counted first, so that its content is freed with the others */
     *s = (hf_step){0};
     return one(a, value, type, source, s, err);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns a set of texts in which the longest one at a place is found: added tokens, the pieces of a Unigram vocabulary.
+ * Owns a set of texts with a search for the longest one at a position: added tokens, the pieces of a Unigram
+ * vocabulary.
  */
 #include "core/base/array.h"
 #include "core/base/memory.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * What the tokenizer's files share. Not for other parts.
+ * Declarations shared by the tokenizer's files. Not for other parts.
  */
 #ifndef LM_TEXT_TOKENIZER_INTERNAL_H
 #define LM_TEXT_TOKENIZER_INTERNAL_H
@@ -11,7 +11,7 @@
 
 enum {
     TOKENIZER_WORD_MAX = 256,   /* bytes; longer words are cut, so that no text makes training or encoding quadratic */
-    TOKENIZER_PIECE_MAX = 1024, /* bytes of one piece */
+    TOKENIZER_PIECE_MAX = 1024, /* bytes per piece */
     TOKENIZER_VOCAB_MAX = 1 << 20,
     TOKENIZER_BPE_MAX = 1 << 16
 };
@@ -28,42 +28,42 @@ struct propane_tokenizer {
     const char **pieces;
     uint32_t *lengths;
     float *scores;           /* llama */
-    tokenizer_pair *merges;  /* bpe: of id 256 + i */
+    tokenizer_pair *merges;  /* bpe: merge of id 256 + i */
     id_map pairs;            /* bpe: left << 32 | right -> id */
     piece_map lookup;        /* chars, llama: bytes -> id */
-    int32_t byte_id[256];    /* llama: fallback; hf: the symbol of a byte; -1: none */
-    struct hf_tokenizer *hf; /* hf: the rest (tokenizer_hf.h) */
+    int32_t byte_id[256];    /* llama: fallback; hf: the symbol of a byte; -1 for none */
+    struct hf_tokenizer *hf; /* hf: everything else (tokenizer_hf.h) */
     tokenizer_chat chat;
-    char hash[65]; /* "": not asked for yet */
+    char hash[65]; /* "" until it is first requested */
 };
 
-/* As tokenizer_config.json says it: bos_token, eos_token, chat_template; in files of Propane also the name of a
- * format. */
+/* The object in the form of tokenizer_config.json: bos_token, eos_token, chat_template. Propane's files also hold the
+ * name of a format. */
 #define TOKENIZER_CHAT_FORMAT "propane_chat"
 PROPANE_CHECK propane_status tokenizer_chat_from_json(arena *a, const json_t *config, tokenizer_chat *out,
                                                       propane_error *err);
-json_t *tokenizer_chat_put_templates(const tokenizer_chat *c); /* of one that has a template: "chat_template" */
-json_t *tokenizer_chat_to_json(const tokenizer_chat *c);       /* NULL: nothing to say, or no memory */
-#define TOKENIZER_CHAT_KEY "chat"                              /* of that object in files that Propane wrote */
+json_t *tokenizer_chat_put_templates(const tokenizer_chat *c); /* "chat_template", if there is a template */
+json_t *tokenizer_chat_to_json(const tokenizer_chat *c); /* NULL if there is nothing to write, or if memory runs out */
+#define TOKENIZER_CHAT_KEY "chat"                        /* key of that object in files that Propane wrote */
 
-/* An empty one with room for `vocab` pieces. */
+/* Makes an empty tokenizer with room for `vocab` pieces. */
 PROPANE_CHECK propane_status tokenizer_begin(tokenizer_kind kind, int vocab, tokenizer **out, propane_error *err);
-/* Builds what encoding needs from pieces, scores and merges; computes the hash. On an error the tokenizer is freed. */
+/* Builds what encoding needs from pieces, scores and merges. On an error the tokenizer is freed. */
 PROPANE_CHECK propane_status tokenizer_finish(tokenizer *t, const char *source, tokenizer **out, propane_error *err);
-/* bpe: pieces from merges; refuses merges of ids that are not there yet and pieces that grow too long. */
+/* bpe: makes pieces from merges. Refuses merges of ids that do not exist yet and pieces that become too long. */
 PROPANE_CHECK propane_status tokenizer_from_merges(const tokenizer_pair *merges, int count, const char *source,
                                                    tokenizer **out, propane_error *err);
 
-/* Length of the UTF-8 character at the front of `p`: 1 .. 4, or 0 if the bytes are none. */
+/* Returns the length of the UTF-8 character at the start of `p`: 1 .. 4, or 0 if the bytes are not one. */
 int utf8_length(const char *p, size_t left);
 
-/* Cuts a text into words as GPT-2 does; the words lie one after the other, make up the text and have at most
- * TOKENIZER_WORD_MAX bytes. */
+/* Splits a text into words as GPT-2 does. The words are adjacent, cover the text and have at most TOKENIZER_WORD_MAX
+ * bytes. */
 typedef struct splitter {
     const char *data;
     size_t length, at;
 } splitter;
 void splitter_init(splitter *s, const char *data, size_t length);
-bool splitter_next(splitter *s, const char **word, size_t *length); /* false: at the end */
+bool splitter_next(splitter *s, const char **word, size_t *length); /* false at the end */
 
 #endif

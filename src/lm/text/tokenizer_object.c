@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns a tokenizer's beginning and end, whatever its kind.
+ * Owns creating and freeing a tokenizer of any kind.
  */
 #include "core/base/memory.h"
 #include "lm/text/tokenizer_hf.h"

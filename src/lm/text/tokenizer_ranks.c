@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Owns reading vocabularies of ranks. Two neighbours join where their bytes together are a token, the one with the lowest rank
- * first: so each way to cut a token in two is a merge, and all of one token have its rank ("ranks" in the file that is made).
+ * Owns reading vocabularies of ranks. Two neighbours join if their combined bytes are a token, the one with the lowest
+ * rank first. So each way to split a token in two is a merge, and all merges of a token have its rank ("ranks" in the
+ * resulting file).
  */
 #include "lm/text/tokenizer_ranks.h"
 
@@ -27,13 +28,13 @@ typedef struct rank_list {
     uint8_t shown_length[256];
 } rank_list;
 
-/* How a vocabulary cuts text, and what its special tokens are called. */
+/* How a vocabulary splits text, and the names of its special tokens. */
 typedef struct rank_form {
     int64_t ranks;
     const char *pattern;
-    int first_special; /* the id of the first of `special` */
+    int first_special; /* id of the first of `special` */
     const char *const *special;
-    int special_count, bos, eos; /* ids; -1: none */
+    int special_count, bos, eos; /* ids, or -1 for none */
 } rank_form;
 
 #define CONTRACTIONS "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
@@ -74,7 +75,7 @@ static const rank_form forms[] = {
 
 /* ---- the list ------------------------------------------------------------------------------------------------------------- */
 
-/* Ranks come in order: 0, 1, ... */
+/* Ranks are in order: 0, 1, ... */
 static propane_status ranks_add(rank_list *l, const char *base64, size_t length, const char *source,
                                 propane_error *err) {
     char bytes[RANKS_TOKEN_MAX];
@@ -112,7 +113,7 @@ static propane_status ranks_init(rank_list *l, propane_error *err) {
 
 /* ---- as a tokenizer.json ----------------------------------------------------------------------------------------------------- */
 
-/* Bytes as GPT-2 prints them; `out` has room for two bytes each and the end. */
+/* Writes bytes as GPT-2 prints them; `out` has room for two bytes each and the terminator. */
 static void ranks_print(const rank_list *l, const char *bytes, size_t length, char *out) {
     for (size_t i = 0; i < length; i++) {
         const unsigned char byte = (unsigned char)bytes[i];
@@ -124,7 +125,7 @@ static void ranks_print(const rank_list *l, const char *bytes, size_t length, ch
 
 static propane_status ranks_put_tokens(const rank_list *l, int64_t first_id, json_t *vocab, json_t *merges,
                                        propane_error *err) {
-    char key[2 * RANKS_TOKEN_MAX + 1], pair[2 * RANKS_TOKEN_MAX + 2]; /* "left right": neither holds a space */
+    char key[2 * RANKS_TOKEN_MAX + 1], pair[2 * RANKS_TOKEN_MAX + 2]; /* "left right": neither contains a space */
     bool ok = true;
     for (int64_t r = 0; r < l->count && ok; r++) {
         const rank_token *t = &l->tokens[r];
@@ -182,7 +183,7 @@ static propane_status ranks_put_all(const rank_list *l, int64_t first_id, json_t
 
 /* ---- tiktoken -------------------------------------------------------------------------------------------------------------------- */
 
-/* Rank 0 is a single byte in all of them: "IQ== 0". A text whose first line is "line 0" is none. */
+/* In all of these files, rank 0 is a single byte: "IQ== 0". A text whose first line is "line 0" is not one. */
 bool tokenizer_is_tiktoken(const char *data, size_t length) {
     char byte;
     return length > 6 && memcmp(data + 2, "== 0", 4) == 0 && (data[6] == '\n' || data[6] == '\r') &&
@@ -242,7 +243,7 @@ propane_status tokenizer_parse_tiktoken(const char *data, size_t length, const c
 
 /* ---- tekken ------------------------------------------------------------------------------------------------------------------------ */
 
-/* Those of the files before version 8, which do not list them. */
+/* Special tokens of files before version 8, which do not list them. */
 static const char *const tekken_special[] = {"<unk>",
                                              "<s>",
                                              "</s>",

@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: MIT
- * Owns reading tokenizer.model, a protobuf message of a few fields: pieces with scores and types, and how text is prepared. It
- * becomes a tokenizer.json. BPE: two neighbours join where their text together is a piece, the one with the highest score first:
- * all ways to cut a piece in two are merges, and where scores fall with the ids, which BPE models have, the id is the rank
- * ("ranks" in the file that is made). Unigram: pieces and scores as they are. Text that is prepared by more than a mark in front
- * is prepared as SentencePiece does it (a key of the normaliser); other programs see the nearest that the format can say.
+ * Owns reading tokenizer.model, a protobuf message with a few fields: pieces with scores and types, and how text is
+ * prepared. It becomes a tokenizer.json.
+ *
+ * BPE: two neighbours join if their combined text is a piece, the one with the highest score first. All ways to split a
+ * piece in two are merges. If scores decrease as ids grow, as in BPE models, the id is the rank ("ranks" in the
+ * resulting file). Unigram: pieces and scores are kept as they are.
+ *
+ * Text preparation beyond a leading mark follows SentencePiece (a key of the normaliser); other programs see the
+ * closest equivalent that the format can express.
  */
 #include "lm/text/tokenizer_sentencepiece.h"
 
@@ -26,7 +30,7 @@ typedef struct sp_piece {
     const char *text; /* in the arena, terminated */
     uint32_t length;
     int type;
-    bool strips; /* white space after it */
+    bool strips; /* also strips white space after it */
     float score;
 } sp_piece;
 
@@ -34,7 +38,7 @@ typedef struct sp_model {
     arena *arena;
     sp_piece *pieces;
     int64_t count;
-    piece_map ids; /* of normal and user-defined pieces */
+    piece_map ids; /* for normal and user-defined pieces */
     int64_t kind, unk, bos, eos;
     bool byte_fallback, suffix, prefix, squeeze, escape, denormalizer, trained, prepared;
     const char *rules; /* in the file */
@@ -43,7 +47,7 @@ typedef struct sp_model {
 
 /* ---- the message ----------------------------------------------------------------------------------------------------------- */
 
-/* One field: a number, or bytes. */
+/* One field: a number or bytes. */
 typedef struct sp_field {
     int number, wire;
     uint64_t value;
@@ -51,7 +55,7 @@ typedef struct sp_field {
     size_t length;
 } sp_field;
 
-/* *at after the number; false: it is cut off or has more than 64 bits. */
+/* Reads a varint and moves *at past it. Returns false if it is truncated or has more than 64 bits. */
 static bool sp_read_varint(const char *data, size_t length, size_t *at, uint64_t *out) {
     *out = 0;
     for (int shift = 0; shift < 64 && *at < length; shift += 7) {
@@ -148,7 +152,7 @@ static propane_status sp_read_normalizer(sp_model *m, const char *data, size_t l
     return PROPANE_OK;
 }
 
-/* What is done to a decoded text. */
+/* Reads the rules for decoded text. */
 static propane_status sp_read_denormalizer(sp_model *m, const char *data, size_t length, const char *source,
                                            propane_error *err) {
     sp_field f;
@@ -174,7 +178,7 @@ static propane_status sp_read(sp_model *m, const char *data, size_t length, cons
     return PROPANE_OK;
 }
 
-/* Unigram: whatever the trainer's part says, the piece of that type. */
+/* Unigram: the piece of that type counts, whatever the trainer's part says. */
 static void sp_find_unknown(sp_model *m) {
     m->unk = -1;
     for (int64_t i = m->count - 1; i >= 0; i--)
@@ -223,7 +227,7 @@ static json_t *sp_charsmap(const sp_model *m) {
     return out;
 }
 
-/* Does the model prepare text as all of a BPE vocabulary's readers can? */
+/* Returns whether the model prepares text in a way that all readers of a BPE vocabulary support. */
 static bool sp_is_plain(const sp_model *m) { return m->kind == PAIRS && !m->rules_length && !m->squeeze && m->escape; }
 
 static json_t *sp_normalizer(const sp_model *m) {
@@ -258,7 +262,7 @@ static json_t *sp_begin_file(const sp_model *m) {
                      decoders, "model", model);
 }
 
-/* What the format cannot say of how text is prepared. */
+/* Writes the parts of text preparation that the format cannot express. */
 static propane_status sp_put_own(const sp_model *m, json_t *file, propane_error *err) {
     json_t *normalizer = json_object_get(file, "normalizer"), *unused = json_array();
     if (sp_is_plain(m)) {
@@ -275,7 +279,7 @@ static propane_status sp_put_own(const sp_model *m, json_t *file, propane_error 
     return json_object_set_new(normalizer, HF_SP_KEY, sp) == 0 ? PROPANE_OK : propane_fail_memory(err, 0);
 }
 
-/* Every way to cut a piece in two that are pieces. */
+/* Adds every way to split a piece into two pieces. */
 static propane_status sp_put_merges(const sp_model *m, int64_t id, json_t *merges, propane_error *err) {
     const sp_piece *p = &m->pieces[id];
     for (uint32_t cut = 1; cut < p->length; cut++) {
@@ -301,7 +305,7 @@ static int sp_compare(const void *a, const void *b) {
     return x->id < y->id ? -1 : x->id > y->id;
 }
 
-/* Unigram: the list in the order of ids. */
+/* Unigram: writes the list in the order of ids. */
 static propane_status sp_put_list(const sp_model *m, json_t *file, const char *source, propane_error *err) {
     json_t *vocab = json_object_get(json_object_get(file, "model"), "vocab");
     piece_map seen = {0};
@@ -341,7 +345,8 @@ static propane_status sp_put_pieces(const sp_model *m, json_t *file, const char 
     return PROPANE_OK;
 }
 
-/* Merges in the order of scores. *falling: the ids are in that order, and no two scores are equal. */
+/* Writes the merges in the order of scores. *falling is set if the ids are in that order and no two scores are
+ * equal. */
 static propane_status sp_put_all_merges(const sp_model *m, json_t *merges, bool *falling, propane_error *err) {
     sp_order *order = mem_array((size_t)m->count, sizeof *order);
     propane_status status = order ? PROPANE_OK : propane_fail_memory(err, (size_t)m->count * sizeof *order);
@@ -371,7 +376,7 @@ static propane_status sp_make(const sp_model *m, const char *source, tokenizer *
     if (!status)
         status = tokenizer_json_ends(file, m->bos, m->bos >= 0 ? m->pieces[m->bos].text : "", m->eos, falling, err);
     if (!status) status = sp_put_own(m, file, err);
-    if (!status && mem_failed(NULL)) status = propane_fail_memory(err, 0); /* a part that is not there */
+    if (!status && mem_failed(NULL)) status = propane_fail_memory(err, 0); /* a part that is missing */
     if (!status) status = hf_parse(file, NULL, source, out, err);
     json_decref(file);
     return status;

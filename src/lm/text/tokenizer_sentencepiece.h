@@ -7,13 +7,13 @@
 
 #include "lm/text/tokenizer_internal.h"
 
-/* Of a piece, in the numbers that the format leaves to others; ours: the token takes the white space that follows
- * it. */
+/* Propane's piece type, from the range that the format leaves free: the token also matches the white space after it. */
 enum { SENTENCEPIECE_STRIPS = 200 };
 
-/* Does the file begin as one does? */
+/* Returns whether the file begins like one. */
 bool tokenizer_is_sentencepiece(const char *data, size_t length);
-/* Models of words and characters, word marks behind words and rules for decoded text are PROPANE_ERR_UNSUPPORTED. */
+/* Returns PROPANE_ERR_UNSUPPORTED for models of words or characters, word marks after words, and rules for decoded
+ * text. */
 PROPANE_CHECK propane_status tokenizer_parse_sentencepiece(const char *data, size_t length, const char *source,
                                                            tokenizer **out, propane_error *err);
 

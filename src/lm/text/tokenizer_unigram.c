@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT
- * Owns Unigram vocabularies: pieces with scores, which are logarithms of probabilities. Of all ways to cut a text into pieces the
- * one with the largest sum is taken (Viterbi): at each place the best way to get there, from left to right; of equal ones the
- * first that was found stays, which is the one whose last piece is longest. A character that is no piece costs 10 more than the worst piece.
+ * Owns Unigram vocabularies: pieces with scores, which are logarithms of probabilities. A text is split into the pieces
+ * with the largest sum (Viterbi): from left to right, the best way to reach each position is found. Of equal ways the
+ * first one stays, which is the one with the longest last piece. A character without a piece costs 10 more than the
+ * worst piece.
  *
- * Hugging Face's `tokenizers` adds in double and takes every entry of the list for a piece. SentencePiece adds in float and takes
- * normal and user-defined pieces alone. Their ids differ in ties, so both are done as they are: the second where the file was a
- * tokenizer.model (h->sp.on).
+ * Hugging Face's `tokenizers` adds in double and uses every entry of the list as a piece. SentencePiece adds in float
+ * and uses only normal and user-defined pieces. Their ids differ in ties, so both are implemented exactly; the second
+ * is used if the file was a tokenizer.model (h->sp.on).
  */
 #include <float.h>
 #include <math.h>
@@ -17,9 +18,8 @@
 #include "lm/text/tokenizer_hf.h"
 
 enum {
-    CHUNK =
-        1 << 16, /* bytes: longer texts are cut in front of a word mark, as the sums of float lose their fractions */
-    CHUNK_MAX = 16 * CHUNK /* and anywhere from here on */
+    CHUNK = 1 << 16,       /* bytes: longer texts are cut before a word mark, because float sums lose their fractions */
+    CHUNK_MAX = 16 * CHUNK /* beyond this, they are cut anywhere */
 };
 
 #define SCORE_MAX 1e30 /* sums stay finite in float */
@@ -37,7 +37,8 @@ propane_status unigram_count(const json_t *vocab, const char *source, int64_t *o
                         TOKENIZER_VOCAB_MAX);
 }
 
-/* What each entry of the list is: SentencePiece's types, as the added tokens and the key "unused" tell them. */
+/* Returns the type of each entry of the list: SentencePiece's types, according to the added tokens and the key
+ * "unused". */
 static uint8_t *unigram_types(const tokenizer *t, const json_t *object, int64_t count) {
     const struct hf_tokenizer *h = t->hf;
     const json_t *vocab = json_object_get(json_object_get(object, "model"), "vocab");
@@ -61,9 +62,9 @@ static uint8_t *unigram_types(const tokenizer *t, const json_t *object, int64_t 
     return types;
 }
 
-/* `tokenizers` reads "-9.367593765258789" as its digits, an integer, divided by a power of ten, which may be one unit in the last
- * place beside the nearest double: enough to decide between two ways that cost the same. The digits are the fewest that tell
- * the number, as files have them. */
+/* Returns a score as `tokenizers` reads it. It divides the digits of "-9.367593765258789", as an integer, by a power of
+ * ten, which may differ from the nearest double by one unit in the last place. That can decide between two ways of
+ * equal cost. The digits are the fewest that identify the number, as in the files. */
 static double unigram_as_read(double value) {
     char shown[40];
     const int digits = text_digits(value);
@@ -73,7 +74,7 @@ static double unigram_as_read(double value) {
     for (const char *p = shown; p < mark; p++)
         if (*p >= '0' && *p <= '9') whole = 10 * whole + (uint64_t)(*p - '0');
     const int exponent = (int)strtol(mark + 1, NULL, 10) - (digits - 1);
-    double power = 1; /* exact up to 1e22; beyond it, files hold no scores */
+    double power = 1; /* exact up to 1e22; no file has scores beyond it */
     for (int i = 0; i < abs(exponent); i++) power *= 10;
     const double out = exponent < 0 ? (double)whole / power : (double)whole * power;
     return value < 0 ? -out : out;
@@ -100,8 +101,9 @@ static propane_status unigram_read_piece(tokenizer *t, const json_t *entry, int 
     return PROPANE_OK;
 }
 
-/* What a character costs that is no piece, and what user-defined pieces get: more than all others. Which number that is shows in
- * how later sums are rounded; scores are below 0, and 0.1 for each byte but one gives SentencePiece 0.2.3's ids. */
+/* Sets the score of a character without a piece and those of user-defined pieces, which are above all others. Their
+ * exact values affect how later sums are rounded. Scores are below 0; 0.1 for each byte but one yields SentencePiece
+ * 0.2.3's ids. */
 static void unigram_set_scores(struct hf_tokenizer *h, const uint8_t *types, const uint32_t *lengths, int64_t count) {
     double smallest = h->sp.on ? FLT_MAX : DBL_MAX;
     float largest = 0.1f;
@@ -141,7 +143,8 @@ propane_status unigram_read(tokenizer *t, const json_t *object, const char *sour
 
 /* ---- the best way ------------------------------------------------------------------------------------------------------- */
 
-/* The best way that ends here: its sum, its last piece and where that begins. Afterwards: where the next piece ends. */
+/* The best way that ends here: its sum, its last piece, and that piece's start. Afterwards: the end of the next
+ * piece. */
 struct unigram_place {
     double sum;
     int32_t link, id;
@@ -185,7 +188,7 @@ static propane_status unigram_walk(const struct hf_tokenizer *h, struct unigram_
     return PROPANE_OK;
 }
 
-/* Links lead back from the end; turned, they lead from the front. */
+/* Reverses the links, which lead back from the end, so that they lead forward. */
 static void unigram_turn(struct unigram_place *places, size_t length) {
     int32_t after = -1;
     for (int32_t at = (int32_t)length, before; at >= 0; at = before) {
@@ -195,7 +198,7 @@ static void unigram_turn(struct unigram_place *places, size_t length) {
     }
 }
 
-/* A run of unknown characters: a token that is spelled like that, its bytes, or the unknown token, once for the run. */
+/* Adds a run of unknown characters: a token with that spelling, its bytes, or the unknown token, once per run. */
 static propane_status unigram_add_unknown(const tokenizer *t, const char *run, size_t length, bool *unknown,
                                           token_list *out, propane_error *err) {
     const struct hf_tokenizer *h = t->hf;
@@ -216,7 +219,7 @@ static propane_status unigram_add_unknown(const tokenizer *t, const char *run, s
                         "the vocabulary has neither a token for unknown characters nor one for each byte");
 }
 
-/* `unknown`: what came last was the unknown token. */
+/* `unknown` means that the unknown token came last. */
 static propane_status unigram_chunk(const tokenizer *t, struct unigram_place *places, const char *data, size_t length,
                                     bool *unknown, token_list *out, propane_error *err) {
     const struct hf_tokenizer *h = t->hf;

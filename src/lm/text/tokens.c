@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns token files. Header, 128 bytes, little endian: "PRPNTOKS", u32 version, u32 bytes of an id, u64 vocabulary, u64
- * count, u64 bytes of text, u64 checksum, SHA-256 of the tokenizer, zeros; then the ids.
+ * Owns token files. The header has 128 bytes, little endian: "PRPNTOKS", u32 version, u32 bytes per id, u64 vocabulary,
+ * u64 count, u64 bytes of text, u64 checksum, SHA-256 of the tokenizer, zeros. The ids follow.
  */
 #include "lm/text/tokens.h"
 
@@ -25,7 +25,7 @@ static void tokens_put(uint8_t *p, uint64_t v, int bytes) {
     for (int i = 0; i < bytes; i++) p[i] = (uint8_t)(v >> (8 * i));
 }
 
-/* Over 8-byte little-endian words, the last one filled up with zeros. Finds damage, not malice. */
+/* Computed over 8-byte little-endian words, the last one padded with zeros. It detects damage, not malice. */
 uint64_t token_file_checksum(const void *data, size_t bytes) {
     const uint8_t *p = data;
     uint64_t h = bytes;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * Owns characters of UTF-8 and general categories that do not depend on the system's libraries. PCRE2 and utf8proc know the Unicode of their day, and
- * ids would differ with them on newer characters: those are looked up here (unicode_new.def). For a pattern a newer character
- * is shown as an old one of its category that has as many bytes. Asks for libraries that know Unicode 14.
+ * Owns UTF-8 characters and general categories that do not depend on the system's libraries. The Unicode version of
+ * PCRE2 and utf8proc varies, so ids would differ on newer characters. Those are looked up here (unicode_new.def). To a
+ * pattern, a newer character is shown as an older one of its category with the same number of bytes. Requires libraries
+ * that support Unicode 14.
  */
 #include <utf8proc.h>
 
@@ -65,7 +66,7 @@ int32_t hf_lower(int32_t code) {
     return utf8proc_tolower(code);
 }
 
-/* Marks of Unicode 10 to 14. `tokenizers` strips accents by a table of Unicode 9: these stay. */
+/* Marks of Unicode 10 to 14. `tokenizers` strips accents with a table of Unicode 9, so these stay. */
 static const struct {
     int32_t first, last;
 } unicode_later_marks[] = {
@@ -86,7 +87,7 @@ static const struct {
 
 bool hf_is_accent(int32_t code) {
     if (code < 0x300 || unicode_new_find(code)) return false;
-    if (code == 0x1cf2 || code == 0x1cf3) return true; /* marks no longer, but there */
+    if (code == 0x1cf2 || code == 0x1cf3) return true; /* no longer marks now, but marks in that table */
     const utf8proc_category_t c = utf8proc_category(code);
     if (c != UTF8PROC_CATEGORY_MN && c != UTF8PROC_CATEGORY_MC && c != UTF8PROC_CATEGORY_ME) return false;
     for (size_t i = 0; i < sizeof unicode_later_marks / sizeof unicode_later_marks[0]; i++)
@@ -94,7 +95,8 @@ bool hf_is_accent(int32_t code) {
     return true;
 }
 
-/* Old characters for each category: of three bytes and of four. No letter of a script that patterns name, but for Han. */
+/* Older characters for each category, of three bytes and of four. No letter of a script that patterns name, except
+ * Han. */
 static const struct unicode_stand_in {
     utf8proc_category_t category;
     int32_t three, four;
