@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns what a trainer does with the other ranks: it ties allreduce.c to the step's gradients, pieces and moments.
+ * Owns a trainer's exchanges with the other ranks. It connects allreduce.c with the step's gradients, pieces and
+ * moments.
  */
 #include "lm/dist/data_parallel.h"
 
@@ -12,19 +13,19 @@
 struct data_parallel {
     train_group group;
     const workers *who;
-    allreduce *gradients; /* inside a worker; NULL: it is one rank */
-    allreduce *movements; /* between workers; NULL: there are no outer steps */
+    allreduce *gradients; /* within a worker; NULL if it is one rank */
+    allreduce *movements; /* between workers; NULL without outer steps */
     mpi *together;        /* all ranks, for `warm` */
-    allreduce *warm;      /* gradients over all of them; NULL: it is no warm-up, or over */
+    allreduce *warm;      /* gradients over all ranks; NULL without a warm-up or after it */
     allreduce_options options;
     outer_options outer_options;
-    outer *outer; /* NULL: there is one worker */
+    outer *outer; /* NULL if there is one worker */
     train_step *step;
     model_weights *weights;
     train_reduce reduce;
-    train_piece *pieces; /* of a worker of several ranks: what is this one's, in the order of the segments */
+    train_piece *pieces; /* in a worker of several ranks, this rank's pieces, in the order of the segments */
     int piece_count;
-    float **tensors; /* [learnt]: of what is gathered; tensors are numbered as they are learnt */
+    float **tensors; /* [learnt], tensors to be gathered, numbered among the trained ones */
 };
 
 propane_status data_parallel_share(const mpi *m, int64_t batch, int64_t *share, propane_error *err) {
@@ -51,7 +52,7 @@ static int64_t data_parallel_count_of(const data_parallel *g, int learnt) {
     return g->weights->tensors[train_step_learnt(g->step, learnt)].count;
 }
 
-/* Of whole tensors. */
+/* Makes sums over whole tensors. */
 static propane_status data_parallel_make_sums(const data_parallel *g, mpi *ranks, const allreduce_options *how,
                                               const int *order, allreduce **out, propane_error *err) {
     const int n = train_step_learnt_count(g->step);
@@ -63,12 +64,13 @@ static propane_status data_parallel_make_sums(const data_parallel *g, mpi *ranks
     return status;
 }
 
-/* Inside the worker. Its ranks are near each other: with outer steps the wire is for what goes between workers. */
+/* Makes the sums within the worker. Its ranks are close to each other: with outer steps, the wire format applies
+ * between workers. */
 static propane_status data_parallel_make_gradients(data_parallel *g, const int *order, propane_error *err) {
     allreduce_options how = g->options;
     if (!g->who->inside) return PROPANE_OK;
     if (g->who->count > 1) how.wire = ALLREDUCE_FP32;
-    if (how.shard) how.grain = MOMENT_BLOCK; /* a scale is one rank's */
+    if (how.shard) how.grain = MOMENT_BLOCK; /* a scale belongs to one rank */
     PROPANE_TRY(data_parallel_make_sums(g, g->who->inside, &how, order, &g->gradients, err));
     g->piece_count = allreduce_segment_count(g->gradients);
     g->pieces = mem_array((size_t)g->piece_count + 1, sizeof *g->pieces);
@@ -78,8 +80,8 @@ static propane_status data_parallel_make_gradients(data_parallel *g, const int *
     return g->options.shard ? train_step_own(g->step, g->pieces, g->piece_count, err) : PROPANE_OK;
 }
 
-/* Every rank gets all sums, whatever part of the moments it keeps. Gradients keep 16 bits: what 4 leave out would come a step
- * late each time. */
+/* Every rank receives all sums, whichever part of the moments it keeps. Gradients keep 16 bits, because with 4 bits the
+ * rounding errors would arrive a step late each time. */
 static propane_status data_parallel_make_warm(data_parallel *g, const int *order, propane_error *err) {
     allreduce_options how = {.wire = g->options.wire, .bucket = g->options.bucket};
     if (how.wire == ALLREDUCE_INT4) how.wire = ALLREDUCE_BF16;
@@ -94,7 +96,7 @@ static void data_parallel_drop_warm(data_parallel *g) {
     g->together = NULL;
 }
 
-/* What the workers moved, of the rank's pieces or of all. */
+/* Makes the sums of the workers' movements, over the rank's pieces or over everything. */
 static propane_status data_parallel_make_movements(data_parallel *g, int *order, propane_error *err) {
     const int n = g->pieces ? g->piece_count : train_step_learnt_count(g->step);
     const allreduce_options how = {.wire = g->options.wire, .bucket = g->options.bucket};
@@ -200,11 +202,11 @@ propane_status data_parallel_norm(data_parallel *g, train_step *step, double *no
     return PROPANE_OK;
 }
 
-/* ---- what the ranks of a worker keep for each other ----------------------------------------------------------------------- */
+/* ---- what the ranks of a worker keep for each other -------------------------------------------------------------- */
 
 enum { WEIGHTS, MOMENTUM };
 
-/* NULL: it does not exist. */
+/* Returns NULL if it does not exist. */
 static float *data_parallel_at(const data_parallel *g, int what, int learnt) {
     const int tensor = train_step_learnt(g->step, learnt);
     if (what == WEIGHTS) return model_weights_data(g->weights, &g->weights->tensors[tensor]);
@@ -219,7 +221,7 @@ static propane_status data_parallel_gather(data_parallel *g, int what, int root,
     return allreduce_gather(g->gradients, g->tensors, root, err);
 }
 
-/* Tensor by tensor: small moments are seen in one copy, as fp32. */
+/* Goes tensor by tensor, because small moments are exposed as a single fp32 copy. */
 static propane_status data_parallel_gather_moments(data_parallel *g, int which, propane_error *err) {
     const int n = train_step_learnt_count(g->step);
     memset(g->tensors, 0, (size_t)n * sizeof *g->tensors);
@@ -255,7 +257,7 @@ static void data_parallel_discard(const data_parallel *g, int learnt, int64_t be
     if (momentum) mem_pages_discard(momentum + begin, (size_t)(end - begin) * sizeof(float));
 }
 
-/* The others' parts are nothing but memory in use: their pages go back. */
+/* The others' parts only use memory, so their pages are returned to the system. */
 void data_parallel_release(data_parallel *g) {
     for (int i = 0; g && i < g->piece_count; i++) {
         int64_t begin, end;
@@ -286,7 +288,7 @@ static int64_t data_parallel_since(const train_group *group, int64_t step, int64
     return step >= steps ? 0 : (step - g->outer_options.first) % data_parallel_stride(group, step);
 }
 
-/* The weights are what all workers have in common. */
+/* The weights become what all workers have in common. */
 static propane_status data_parallel_end_warmup(data_parallel *g, propane_error *err) {
     PROPANE_TRY(train_step_settle(g->step, err));
     data_parallel_drop_warm(g);
@@ -310,7 +312,7 @@ static propane_status data_parallel_agree(train_group *group, int64_t step, int6
 
 /* ---- files ---------------------------------------------------------------------------------------------------------------- */
 
-/* In the warm-up the first rank's state is everybody's. */
+/* In the warm-up, the first rank's state is valid for all. */
 static bool data_parallel_has_own_state(const data_parallel *g) { return g->outer && !g->warm; }
 
 static propane_status data_parallel_save(train_group *group, train_run *r, propane_error *err) {

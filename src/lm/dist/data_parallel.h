@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
- * The ranks of one training. Data-parallel, each takes its part of every batch, gradients are added up while the
- * backward pass runs, all make the same update. With outer steps (dist/outer.h) that is so inside a worker
- * (dist/workers.h), if it has several ranks; each worker takes its part of every batch, but trains by itself until the
- * workers agree; between that, no messages are waited for. Before the outer steps there may be a warm-up, whose steps
- * are data-parallel over all ranks, so that workers begin to differ from a model that is worth to be averaged. NULL
- * stands for a process that trains alone; then nothing here does anything, and sums and parts are its own.
+ * The ranks of one training run. Data-parallel: each rank processes its part of every batch, gradients are summed while
+ * the backward pass runs, and all ranks make the same update. With outer steps (dist/outer.h) this applies within a
+ * worker (dist/workers.h) if it has several ranks. Each worker processes its part of every batch but trains
+ * independently until the workers agree, and waits for no messages in between. A warm-up may precede the outer steps.
+ * Its steps are data-parallel over all ranks, so that the workers diverge only from a model that is worth averaging.
+ * NULL means a single process: nothing here then does anything, and sums and parts are its own.
  */
 #ifndef LM_DIST_DATA_PARALLEL_H
 #define LM_DIST_DATA_PARALLEL_H
@@ -18,39 +18,42 @@ typedef struct data_parallel data_parallel;
 
 typedef struct data_parallel_options {
     allreduce_options sums;
-    outer_options outer; /* for two workers and more: a single one trains as if alone */
-    int64_t done;        /* steps that the run has made; those before outer.first are its warm-up's */
+    outer_options outer; /* for two or more workers: a single one trains as if there were no others */
+    int64_t done;        /* steps that the run has made; those before outer.first belong to its warm-up */
 } data_parallel_options;
 
-/* How many of a batch's sequences a rank takes; PROPANE_ERR_INVALID if the ranks do not divide it. */
+/* Sets how many sequences of a batch a rank processes. Returns PROPANE_ERR_INVALID if the ranks do not divide the
+ * batch. */
 PROPANE_CHECK propane_status data_parallel_share(const mpi *m, int64_t batch, int64_t *share, propane_error *err);
-/* `who`, the step and the weights are borrowed until the group is freed, which is the run's. */
+/* `who`, the step and the weights are borrowed until the group is freed; the run owns the group. */
 PROPANE_CHECK propane_status data_parallel_create(const workers *who, const data_parallel_options *options,
                                                   train_step *step, model_weights *weights, data_parallel **out,
                                                   propane_error *err);
-/* As a run calls it; NULL of NULL. */
+/* Returns the group in the form that a run calls; NULL for NULL. */
 train_group *data_parallel_group(data_parallel *g);
 
-/* Before the last batch of a step: its gradients are added up over the worker's ranks, in the warm-up over all. */
+/* Called before the last batch of a step: its gradients are summed over the worker's ranks, or in the warm-up over all
+ * ranks. */
 void data_parallel_listen(data_parallel *g);
-/* After it: no more. */
+/* Called after it, to stop summing. */
 void data_parallel_rest(data_parallel *g);
-/* Of the sums over all of them. */
+/* Computes the norm of the sums over all of them. */
 PROPANE_CHECK propane_status data_parallel_norm(data_parallel *g, train_step *step, double *norm, propane_error *err);
-/* After the update: with sharded moments the weights are gathered. */
+/* Called after the update: with sharded moments, the weights are gathered. */
 PROPANE_CHECK propane_status data_parallel_updated(data_parallel *g, propane_error *err);
-/* After moments were read: each rank keeps its own. */
+/* Called after moments were read: each rank keeps only its part. */
 void data_parallel_release(data_parallel *g);
-/* Over all ranks; over those whose gradients are added up: this rank's worker, in the warm-up all. */
+/* Sum values over all ranks, or over those whose gradients are summed: this rank's worker, and in the warm-up all
+ * ranks. */
 PROPANE_CHECK propane_status data_parallel_sum(const data_parallel *g, double *values, int count, propane_error *err);
 PROPANE_CHECK propane_status data_parallel_sum_inside(const data_parallel *g, double *values, int count,
                                                       propane_error *err);
 
 /* ---- outer steps ------------------------------------------------------------------------------------------------- */
 
-/* Is the step that comes next one of the warm-up? All ranks have the same weights and moments until its end. */
+/* Returns whether the next step belongs to the warm-up. All ranks have the same weights and moments until its end. */
 bool data_parallel_warms(const data_parallel *g);
-/* NULL: none. `g` may be NULL. */
+/* NULL if there is none. `g` may be NULL. */
 outer *data_parallel_outer(const data_parallel *g);
 
 #endif

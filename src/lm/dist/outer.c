@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns what the workers had in common after the last outer step, and the momentum. The difference to it is made where the
- * weights lie, so the sum over the ranks needs no further memory.
+ * Owns the workers' common state after the last outer step, and the momentum. The difference from it is computed in
+ * place of the weights, so the sum over the ranks needs no extra memory.
  */
 #include "lm/dist/outer.h"
 
@@ -14,12 +14,12 @@ struct outer {
     float workers;
     train_step *step;
     model_weights *weights;
-    int count;           /* of learnt tensors */
-    int64_t *at;         /* [count + 1]: where each begins in the arrays below, in elements */
-    train_piece *pieces; /* [piece_count]: the tensors of `reduce` */
+    int count;           /* of trained tensors */
+    int64_t *at;         /* [count + 1], where each begins in the arrays below, in elements */
+    train_piece *pieces; /* [piece_count], the tensors of `reduce` */
     int piece_count;
-    float *common;   /* NULL: the mean of the weights is enough */
-    float *momentum; /* NULL: none */
+    float *common;   /* NULL if the mean of the weights is enough */
+    float *momentum; /* NULL without momentum */
 };
 
 static const model_tensor *outer_tensor(const outer *o, int i) {
@@ -82,7 +82,7 @@ void outer_free(outer *o) {
 
 /* ---- the arithmetic -------------------------------------------------------------------------------------------------------- */
 
-/* A run of numbers that is agreed on: the weights, which become the difference and then its sum, and the same place in the
+/* A run of numbers to agree on: the weights, which become the difference and then its sum, and the same range in the
  * arrays. */
 typedef struct span {
     float *w, *c, *v;
@@ -103,7 +103,7 @@ void outer_begin(outer *o) {
     }
 }
 
-/* What the worker moved; for a mean its weights. */
+/* Computes the worker's movement; for a mean, its weights. */
 static void outer_subtract(const span *s) {
     for (int64_t k = 0; s->c && k < s->n; k++) s->w[k] = s->c[k] - s->w[k];
 }
@@ -112,7 +112,8 @@ static void outer_divide(const outer *o, const span *s) {
     for (int64_t k = 0; k < s->n; k++) s->w[k] /= o->workers;
 }
 
-/* v = fall mu v + g; theta0 -= lr (g + mu v), where g is the mean of the differences. The worker goes on from theta0. */
+/* Computes v = fall mu v + g and theta0 -= lr (g + mu v), where g is the mean of the differences. The worker continues
+ * from theta0. */
 static void outer_move(const outer *o, const span *s, double fall) {
     const float lr = (float)o->options.lr, mu = (float)o->options.momentum, kept = (float)(fall * o->options.momentum);
     float *restrict c = s->c, *restrict v = s->v, *restrict w = s->w;
@@ -132,12 +133,12 @@ static double outer_rates(const outer_options *o, int64_t from, int64_t to) {
     return sum;
 }
 
-/* Where the round begins that ends after `step`. */
+/* Returns the start of the round that ends after `step`. */
 static int64_t outer_round_begin(const outer_options *o, int64_t step) {
     return step > 0 ? (step - 1) / o->every * o->every : 0;
 }
 
-/* What the workers could move in the round that ends after `step`, in parts of the one before. */
+/* Returns how far the workers could move in the round that ends after `step`, relative to the round before. */
 static double outer_fall(const outer_options *o, int64_t step) {
     const int64_t begin = outer_round_begin(o, step), before = outer_round_begin(o, begin);
     const double then = o->schedule && begin > 0 && o->momentum > 0 ? outer_rates(o, before, begin) : 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the files of ranks. Their one idea: the checkpoint is the commit. A rank's file of a step counts only where the
- * checkpoint is of that step, so it does not matter where a run ends between the two.
+ * Owns the files of ranks. The checkpoint is the commit: a rank's file of a step counts only if the checkpoint is of
+ * that step. It therefore does not matter if a run ends between the two.
  */
 #include "lm/dist/worker_state.h"
 
@@ -18,13 +18,14 @@ enum { PATH_ROOM = 4096 };
 enum { WORKER_BLOCKS = 2 };
 
 typedef struct worker_array {
-    int block; /* 1 or 2: moments; 0: what messages left out */
+    int block; /* 1 or 2 for moments, 0 for rounding errors of messages */
     char name[TRAIN_NAME_ROOM];
     int64_t count;
-    float *data; /* NULL: nothing to keep */
+    float *data; /* NULL if there is nothing to keep */
 } worker_array;
 
-/* Array `index` of what the rank keeps, tensor by tensor, then what messages left out. False: there are no more. */
+/* Returns array `index` of the rank's state: tensor by tensor, then the rounding errors of messages. Returns false if
+ * there are no more. */
 static bool worker_array_at(const allreduce *movements, const train_run *r, int index, worker_array *out) {
     const int arrays = WORKER_BLOCKS * r->kind->tensor_count(r);
     *out = (worker_array){.data = NULL};
@@ -72,7 +73,7 @@ static propane_status worker_write_file(const allreduce *movements, const train_
     safetensors_writer *w = NULL;
     if (!worker_path(r, mpi_rank(r->options.mpi), path))
         return propane_fail(err, PROPANE_ERR_LIMIT, "%s: too long a path", r->options.run_dir);
-    if (!file_is_dir(r->options.run_dir)) PROPANE_TRY(file_make_dir(r->options.run_dir, err)); /* another machine's */
+    if (!file_is_dir(r->options.run_dir)) PROPANE_TRY(file_make_dir(r->options.run_dir, err)); /* on another machine */
     PROPANE_TRY(safetensors_writer_open(path, &w, err));
     propane_status status = train_checkpoint_put_state(w, &r->state, err);
     if (status == PROPANE_OK) status = worker_put_arrays(w, movements, r, err);
@@ -81,7 +82,7 @@ static propane_status worker_write_file(const allreduce *movements, const train_
     return status;
 }
 
-/* A rank that could not write lets no rank go on to the checkpoint. */
+/* If one rank could not write, no rank may continue to the checkpoint. */
 static propane_status worker_all_well(const train_run *r, propane_status status, propane_error *err) {
     double failed = status != PROPANE_OK;
     const propane_status told = mpi_sum(r->options.mpi, &failed, 1, status ? NULL : err);
@@ -93,8 +94,9 @@ propane_status worker_state_write(const allreduce *movements, train_run *r, prop
     return r->checkpoint ? worker_all_well(r, worker_write_file(movements, r, err), err) : PROPANE_OK;
 }
 
-/* worker-RANK.STEP.safetensors of another step, which no other rank may be writing now: one may be a checkpoint ahead. So a rank
- * sweeps what it wrote itself, and of ranks that are no more those whose number leaves its own. */
+/* Returns whether a file is worker-RANK.STEP.safetensors of another step, and no other rank may be writing it now:
+ * another rank may be one checkpoint ahead. A rank therefore removes only its own files and those of former ranks whose
+ * number modulo the number of ranks is its own. */
 static bool worker_is_old(const train_run *r, const char *name) {
     char *end = NULL;
     if (strncmp(name, "worker-", 7) != 0) return false;
@@ -107,7 +109,7 @@ static bool worker_is_old(const train_run *r, const char *name) {
 
 propane_status worker_state_sweep(train_run *r, propane_error *err) {
     if (!r->checkpoint) return PROPANE_OK;
-    PROPANE_TRY(worker_all_well(r, PROPANE_OK, err)); /* the checkpoint is there */
+    PROPANE_TRY(worker_all_well(r, PROPANE_OK, err)); /* the checkpoint is written */
     DIR *dir = opendir(r->options.run_dir);
     for (struct dirent *e; dir && (e = readdir(dir));) {
         char path[PATH_ROOM];
@@ -129,14 +131,14 @@ static propane_status worker_take_state(const checkpoint_metadata *m, train_run 
                         (long long)r->state.step);
 }
 
-/* A rank's file has no moments if it did not lead its worker; what messages left out is of use with the same wire and as many
- * ranks only. */
+/* A rank's file has no moments if it did not lead its worker. Rounding errors are usable only with the same wire format
+ * and number of ranks. */
 static bool worker_fits(const safetensors *file, const worker_array *a) {
     const safetensors_tensor *found = a->data ? safetensors_find(file, a->name) : NULL;
     return found && found->count == a->count;
 }
 
-/* From a rank's own file, or from that of its worker's leader: what is common to the worker's ranks. */
+/* Reads a rank's own file, or its worker leader's for what the worker's ranks have in common. */
 static propane_status worker_take(const allreduce *movements, const checkpoint_metadata *m, train_run *r, bool own,
                                   bool lead, propane_error *err) {
     worker_array a;
