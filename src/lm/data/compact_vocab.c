@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns the two directions between a model and its rows that occur. A tensor with a row for each id is recognised by its part
+ * Owns both conversions between a model and its rows that occur. A tensor with one row per id is recognised by its part
  * and parameter; all others are the same in both models.
  */
 #include "lm/data/compact_vocab.h"
@@ -9,11 +9,11 @@
 #include "core/base/memory.h"
 #include "core/files/safetensors.h"
 
-enum { MULTIPLE = 64 }; /* what the engines' rows and the head's pieces like */
+enum { MULTIPLE = 64 }; /* suits the engines' rows and the head's pieces */
 
 static size_t compact_vocab_table_bytes(const vocab_map *c) { return (size_t)(c->vocab * c->width) * sizeof(float); }
 
-/* 0: the embedding, 1: the head, -1: another tensor. */
+/* Returns 0 for the embedding, 1 for the head, and -1 for other tensors. */
 static int compact_vocab_table_of(const model_tensor *t) {
     if (t->part == MODEL_EMBED && strcmp(t->param, "embed_tokens") == 0) return 0;
     return t->part == MODEL_HEAD && strcmp(t->param, "lm_head") == 0 ? 1 : -1;

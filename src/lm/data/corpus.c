@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns getting from the user's file to ids.
+ * Owns the way from the user's file to ids.
  */
 #include "lm/data/corpus.h"
 
@@ -25,10 +25,10 @@ static double corpus_unigram_entropy(const char *data, size_t length) {
     return nats;
 }
 
-/* The tokenizer that was given, or the model's. */
+/* Chooses the given tokenizer, or the model's. */
 static propane_status corpus_take_tokenizer(const corpus_options *o, corpus *c, propane_error *err) {
     if (o->vocabulary) {
-        c->tokenizer = (tokenizer *)(uintptr_t)o->vocabulary; /* only read */
+        c->tokenizer = (tokenizer *)(uintptr_t)o->vocabulary; /* read only */
         c->shared = true;
         return PROPANE_OK;
     }
@@ -45,7 +45,7 @@ static propane_status corpus_learn(const corpus_options *o, const char *data, si
     return tokenizer_train_bpe(data, length, o->vocab, &c->tokenizer, err);
 }
 
-/* What would be learnt as if it were a text, but cannot be meant as one. A web page can. */
+/* Refuses data that could be read as text but cannot be meant as text. A web page can. */
 static propane_status corpus_check_text(const char *path, const char *data, size_t length, propane_error *err) {
     size_t at = 0;
     while (at < length && strchr(" \t\r\n", data[at]) && data[at]) at++;
@@ -123,7 +123,7 @@ static propane_status corpus_find_chat(const corpus_options *o, corpus *c, propa
     return PROPANE_OK;
 }
 
-/* From memory. */
+/* Reads examples from memory. */
 static propane_status corpus_open_examples(const corpus_options *o, corpus *c, propane_error *err) {
     PROPANE_TRY(corpus_take_tokenizer(o, c, err));
     PROPANE_TRY(corpus_find_chat(o, c, err));
@@ -150,7 +150,7 @@ static propane_status corpus_kind_of(const char *path, corpus_kind *kind, propan
     return PROPANE_OK;
 }
 
-/* All of one kind: a text among instructions would be learnt in another way than the rest. */
+/* Requires all files to be of one kind: a text among instructions would be trained in another way than the rest. */
 static propane_status corpus_one_kind(const data_files *f, const char *first, corpus_kind *kind, propane_error *err) {
     for (int i = 0; i < f->count; i++) {
         corpus_kind one;
@@ -258,7 +258,7 @@ static propane_status corpus_open_files(const corpus_options *o, const data_file
     PROPANE_TRY(corpus_one_kind(&f[1], one.text, &kind, err));
     c->files = f[0].count + f[1].count;
     if (kind == CORPUS_EXAMPLES) return corpus_open_example_files(&one, f, c, err);
-    if (c->files == 1 && kind == CORPUS_TEXT) return corpus_open_text(&one, c, err); /* as it is; from a pipe, too */
+    if (c->files == 1 && kind == CORPUS_TEXT) return corpus_open_text(&one, c, err); /* unchanged, even from a pipe */
     if (c->files == 1) return corpus_open_tokens(&one, c, kind == CORPUS_FOREIGN, err);
     return kind == CORPUS_TEXT ? corpus_open_texts(&one, f, c, err) : corpus_open_token_files(&one, f, c, err);
 }

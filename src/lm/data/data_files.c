@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Owns the way from what a user names to files. Order is by bytes, whatever the locale and the file system: the same folder
- * gives the same run. A folder is divided as its names say; a file for tests is never opened beyond its first bytes.
+ * Owns the way from the user's paths to files. Files are sorted by bytes, whatever the locale and the file system, so
+ * that the same folder gives the same run. A folder is divided by the names in it; of a test file at most the first
+ * bytes are read.
  */
 #include "lm/data/data_files.h"
 
@@ -30,7 +31,7 @@ static propane_status data_files_add(data_files *f, arena *a, const char *path, 
     return f->paths[f->count++] ? PROPANE_OK : propane_fail_memory(err, strlen(path));
 }
 
-/* In a folder there may be anything: text and tokens are meant. */
+/* A folder may hold anything; only text and tokens count as data. */
 static bool data_files_is_data(const char *path) {
     char head[65536];
     FILE *file = fopen(path, "rb");
@@ -41,14 +42,14 @@ static bool data_files_is_data(const char *path) {
 
 /* ---- a folder ---------------------------------------------------------------------------------------------------------------- */
 
-/* Files of folders, before they are sorted. */
+/* Files of folders, before sorting. */
 typedef struct data_found {
     struct data_item {
         const char *path;
         data_part part;
     } *items;
     int count, left_out;
-    bool divided; /* some have a part */
+    bool divided; /* some belong to a part */
 } data_found;
 
 /* The entries of one folder. */
@@ -81,7 +82,7 @@ static propane_status data_files_enter(data_folder *d, arena *a, const char *nam
     return e->name ? PROPANE_OK : propane_fail_memory(err, strlen(name));
 }
 
-/* What a folder's names say of its files; those of a folder that was divided itself stay what they are. */
+/* Divides a folder by the names in it. Files of a subfolder that was divided itself keep their parts. */
 static void data_files_divide(data_folder *d, data_found *f) {
     data_splits_find(d->entries, d->count);
     for (int k = 0; k < d->count; k++) {
@@ -125,7 +126,7 @@ static int data_files_compare(const void *x, const void *y) {
     return strcmp(((const struct data_item *)x)->path, ((const struct data_item *)y)->path);
 }
 
-/* "train.jsonl", "a.csv and b.csv", "12 files". */
+/* Returns "train.jsonl", "a.csv and b.csv", or "12 files". */
 static const char *data_files_names(const data_found *f, arena *a, const char *dir, data_part part) {
     const size_t skip = strlen(dir) + !text_ends_with(dir, "/");
     const char *list = NULL;
@@ -137,7 +138,7 @@ static const char *data_files_names(const data_found *f, arena *a, const char *d
     return count > 2 ? arena_printf(a, "%d files", count) : list;
 }
 
-/* "mlx: train.jsonl is for training, valid.jsonl for validation; not read: test.jsonl". */
+/* Returns "mlx: train.jsonl is for training, valid.jsonl for validation; not read: test.jsonl". */
 static const char *data_files_tell(const data_found *f, arena *a, const char *dir) {
     const char *train = data_files_names(f, a, dir, DATA_TRAIN), *valid = data_files_names(f, a, dir, DATA_VALID),
                *test = data_files_names(f, a, dir, DATA_TEST);
@@ -160,7 +161,7 @@ static propane_status data_files_share(data_found *f, arena *a, data_use use, da
     return PROPANE_OK;
 }
 
-/* In a folder that is divided anywhere, what has no part is learnt, except documents. */
+/* If a folder is divided anywhere, files without a part are used for training, except documents. */
 static void data_files_settle(data_found *f, data_use use) {
     if (f->count) qsort(f->items, (size_t)f->count, sizeof *f->items, data_files_compare);
     for (int i = 0; i < f->count && f->divided; i++) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * The files that "--data" means: each value a file, a folder (all of it, below as well) or a pattern with * ? [].
+ * The files that "--data" selects. Each value is a file, a folder (including its subfolders) or a pattern with * ? [].
  */
 #ifndef LM_DATA_DATA_FILES_H
 #define LM_DATA_DATA_FILES_H
@@ -8,25 +8,25 @@
 #include "core/base/status.h"
 
 typedef struct data_files {
-    const char **paths; /* in the order given; those of a folder or a pattern sorted by their bytes */
+    const char **paths; /* in the given order; those of a folder or a pattern sorted by bytes */
     int count;
 } data_files;
 
-/* What is learnt, and what is validated with. */
+/* Files for training, and files for validation. */
 typedef struct data_set {
     data_files train, valid;
-    int left_out;     /* of folders: neither text nor tokens, or beside a data set's parts */
-    const char *told; /* how folders were divided, a line each; NULL: none was */
+    int left_out;     /* in folders: neither text nor tokens, or not part of a divided data set */
+    const char *told; /* how folders were divided, one line each; NULL if none was */
 } data_set;
 
-/* DATA_TO_DIVIDE: both parts of a folder that is divided. DATA_TO_LEARN: its training part. DATA_TO_VALIDATE: its
- * validation part, and all else that is named. */
+/* DATA_TO_DIVIDE selects both parts of a divided folder. DATA_TO_LEARN selects its training part. DATA_TO_VALIDATE
+ * selects its validation part, and everything else that is named. */
 typedef enum data_use { DATA_TO_DIVIDE, DATA_TO_LEARN, DATA_TO_VALIDATE } data_use;
 
-/* `list`: values separated by ";". A folder that has a data set's parts by their names (data_splits.h) is divided, at
- * any depth; its files for tests are left out. What is named by itself or by a pattern is what it is named for. What
- * does not exist, a pattern or folder without any file, a divided folder without the part, and one with more than
- * 100,000 files are errors. Hidden files and links in folders are skipped. All of it lies in the arena. */
+/* `list` holds values separated by ";". A folder whose names show a data set's parts (data_splits.h) is divided, at any
+ * depth, and its test files are left out. A file that is named directly or by a pattern is used as requested. It is an
+ * error if a path does not exist, if a pattern or folder has no file, if a divided folder lacks the part, or if a
+ * folder has more than 100,000 files. Hidden files and links in folders are skipped. The result is in the arena. */
 PROPANE_CHECK propane_status data_files_find(const char *list, data_use use, arena *a, data_set *out,
                                              propane_error *err);
 

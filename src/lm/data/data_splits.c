@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Owns the names of a data set's parts. Its one idea: a name that has a part's word among others counts only beside a
- * training file that differs in that word alone, so that a text about a test is a text. Refuses nothing: what it does not
- * recognise is DATA_ANY.
+ * Owns the names of a data set's parts. A name that contains a part's word and other words counts only if there is a
+ * training file whose name differs only in that word. A text about a test therefore stays a text. Refuses nothing:
+ * unrecognised names are DATA_ANY.
  */
 #include "lm/data/data_splits.h"
 
@@ -13,7 +13,7 @@
 static const struct {
     const char *word;
     data_part part;
-    bool lonely; /* a file of that name needs no training file beside it */
+    bool lonely; /* a file of that name needs no matching training file */
 } words[] = {{"train", DATA_TRAIN, false},     {"training", DATA_TRAIN, false}, {"valid", DATA_VALID, true},
              {"validation", DATA_VALID, true}, {"val", DATA_VALID, true},       {"dev", DATA_VALID, false},
              {"test", DATA_TEST, true},        {"testing", DATA_TEST, false},   {"eval", DATA_TEST, false},
@@ -41,7 +41,7 @@ bool data_splits_is_document(const char *name) {
     return data_splits_ends(name, endings, sizeof endings / sizeof endings[0]);
 }
 
-/* "00000", "of", "a1b2c3d4": of a shard. */
+/* Returns whether the word is part of a shard's number: "00000", "of", "a1b2c3d4". */
 static bool data_splits_is_number(const char *word, size_t length) {
     size_t digits = 0, hex = 0;
     for (size_t i = 0; i < length; i++) digits += isdigit((unsigned char)word[i]) != 0;
@@ -55,7 +55,8 @@ static int data_splits_word(const char *word, size_t length) {
     return -1;
 }
 
-/* The word of a part that the name has, -1: none, or several. Fills in `shape` and `alone`. A folder's name is that word. */
+/* Returns the part's word in the name, or -1 if there is none or several. Sets `shape` and `alone`. For a folder, the
+ * whole name must be the word. */
 static int data_splits_read(data_entry *e) {
     const char *dot = strrchr(e->name, '.');
     const size_t stem = !e->folder && dot && dot != e->name ? (size_t)(dot - e->name) : strlen(e->name);
@@ -79,12 +80,12 @@ static int data_splits_read(data_entry *e) {
     return many == 1 && (e->alone || !e->folder) ? found : -1;
 }
 
-/* Do they differ in the part's word alone? */
+/* Returns whether the names differ only in the part's word. */
 static bool data_splits_pair(const data_entry *a, const data_entry *b) {
     return (a->alone && b->alone) || strcmp(a->shape, b->shape) == 0;
 }
 
-/* Is there an entry of a training part (or of another) that `e` belongs to? */
+/* Returns whether `e` belongs to an entry of a training part (or of another part). */
 static bool data_splits_has_partner(const data_entry *e, const data_entry *entries, int count, bool training) {
     for (int i = 0; i < count; i++) {
         const data_part part = entries[i].part;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns what other programs call the parts of an example. Refuses roles that no chat format here has: leaving a turn out would
- * teach another conversation.
+ * Owns the names that other programs use for the parts of an example. Refuses roles that no chat format here supports,
+ * because leaving out a turn would teach a different conversation.
  */
 #include "lm/data/example_keys.h"
 
@@ -56,7 +56,7 @@ static propane_status example_keys_sharegpt(const json_t *object, const json_t *
     return PROPANE_OK;
 }
 
-/* The instruction and, under it, what it is about: one message. */
+/* Combines the instruction and, below it, its input into one message. */
 static propane_status example_keys_alpaca(const json_t *object, json_t *out, propane_error *err) {
     const json_t *history = json_object_get(object, "history");
     const char *input = example_keys_text(object, "input");

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Owns reading of instruction data. Every kind of line becomes a text with the places of its answers, and one encoder turns
- * that into ids and marks. Refuses a line at once, with its number: a half-read file would train on something else.
+ * Owns reading of instruction data. Every kind of line becomes a text with the positions of its answers, and one
+ * encoder turns that into ids and marks. An invalid line is refused at once, with its number, because a partly read
+ * file would train on something else.
  */
 #include "lm/data/jsonl.h"
 
@@ -18,11 +19,12 @@
 
 enum { FILE_LIMIT = 1 << 30 };
 
-/* Alpaca's and ShareGPT's files are one array. */
+/* Alpaca's and ShareGPT's files are a single array. */
 static bool jsonl_begins_array(const char *path) {
     char head[256];
     struct stat st;
-    FILE *file = stat(path, &st) == 0 && S_ISREG(st.st_mode) ? fopen(path, "rb") : NULL; /* a pipe would wait */
+    /* opening a pipe would block */
+    FILE *file = stat(path, &st) == 0 && S_ISREG(st.st_mode) ? fopen(path, "rb") : NULL;
     size_t n = file ? fread(head, 1, sizeof head, file) : 0, at = 0;
     if (file) fclose(file);
     while (at < n && strchr(" \t\r\n", head[at]) && head[at]) at++;
@@ -43,8 +45,8 @@ void train_examples_deinit(train_examples *e) {
 
 uint64_t train_examples_sum(const train_examples *e) {
     uint64_t sum = (uint64_t)e->count;
-    for (int64_t i = 0; i < e->count; i++)
-        for (int64_t k = e->start[i]; k <= e->start[i + 1]; k++) { /* one more: where an example ends is in it, too */
+    for (int64_t i = 0; i < e->count; i++) /* one more, because the end of the last example is included */
+        for (int64_t k = e->start[i]; k <= e->start[i + 1]; k++) {
             uint64_t value = k < e->start[i + 1] ? (uint64_t)e->ids[k] * 2 + e->learn[k] : UINT64_MAX;
             sum = (sum ^ value) * 0x9e3779b97f4a7c15u;
             sum ^= sum >> 32;
@@ -99,7 +101,7 @@ typedef struct reader {
     arena *arena;
     token_list ids;
     chat_text text;
-    json_t *owned; /* of the example at hand; may be NULL */
+    json_t *owned; /* for the current example; may be NULL */
 } reader;
 
 static propane_status jsonl_encode(reader *r, const chat_template *chat, bool framed, propane_error *err) {
@@ -120,7 +122,7 @@ static propane_status jsonl_encode(reader *r, const chat_template *chat, bool fr
     return status;
 }
 
-/* Text as it is: training begins after the prompt. */
+/* Adds a text without a chat format; training begins after the prompt. */
 static propane_status jsonl_plain_line(reader *r, const char *prompt, const char *completion, propane_error *err) {
     static const chat_template none;
     chat_span whole = {strlen(prompt), strlen(prompt) + strlen(completion)};
@@ -150,7 +152,7 @@ static propane_status jsonl_want_text(const json_t *object, const char *key, con
     return *out ? PROPANE_OK : propane_fail(err, PROPANE_ERR_INVALID, "\"%s\" must be a string", key);
 }
 
-/* Other people's names for the same things, so that the message says what to do. */
+/* Recognises other programs' names for the same keys, so that the message can suggest what to do. */
 static propane_status jsonl_wrong_keys(const json_t *object, propane_error *err) {
     char keys[200] = "", shown[80];
     const char *key;
@@ -172,8 +174,8 @@ static void jsonl_begin_example(reader *r) {
     r->text.answer_count = 0;
 }
 
-/* A conversation that ends with an answer: the prompt's messages, or its text as the user's, and the answer's; some data sets
- * repeat the prompt in the answers. */
+/* Makes a conversation that ends with an answer: the prompt's messages, or its text as the user's message, and the
+ * answer's. Some data sets repeat the prompt in the answers. */
 static propane_status jsonl_pair_messages(const json_t *prompt, const json_t *answer, json_t **out,
                                           propane_error *err) {
     const json_t *first = json_array_get(answer, 0);
@@ -207,12 +209,12 @@ static propane_status jsonl_pair_answer(reader *r, const json_t *object, const c
     json_t *messages = NULL;
     PROPANE_TRY(jsonl_pair_messages(prompt, answer, &messages, err));
     json_decref(r->owned);
-    r->owned = messages; /* the texts are its */
+    r->owned = messages; /* which owns the texts */
     const json_t *tools = json_object_get(object, "tools");
     return jsonl_chat_line(r, messages, json_is_array(tools) ? tools : NULL, err);
 }
 
-/* As trl has them; two examples one after the other. */
+/* Reads a pair in trl's form, as two examples, one after the other. */
 static propane_status jsonl_pair_line(reader *r, const json_t *object, propane_error *err) {
     PROPANE_TRY(jsonl_pair_answer(r, object, "chosen", err));
     return jsonl_pair_answer(r, object, "rejected", err);
@@ -233,7 +235,7 @@ static propane_status jsonl_one_line(reader *r, const json_t *object, propane_er
     const json_t *messages = json_object_get(object, "messages");
     json_t *translated = NULL;
     if (!messages) PROPANE_TRY(example_keys_messages(object, &translated, err));
-    if (translated) r->owned = translated; /* the texts are its */
+    if (translated) r->owned = translated; /* which owns the texts */
     if (messages || translated) {
         const json_t *tools = json_object_get(object, "tools");
         return jsonl_chat_line(r, messages ? messages : translated, json_is_array(tools) ? tools : NULL, err);
@@ -252,7 +254,7 @@ static propane_status jsonl_one_line(reader *r, const json_t *object, propane_er
     return jsonl_wrong_keys(object, err);
 }
 
-/* With an arena of its own: an example's texts are not kept. */
+/* Uses a separate arena, because an example's texts are not kept. */
 static propane_status jsonl_take(reader *r, const json_t *object, propane_error *err) {
     arena_free(r->arena);
     r->arena = arena_create();

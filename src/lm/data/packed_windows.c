@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns which example lies in which window: first fit over the windows that were opened last, in a seeded order. The tokens
- * themselves stay where they are.
+ * Owns the assignment of examples to windows: first fit over the windows that were opened last, in a seeded order. The
+ * tokens themselves are not moved.
  */
 #include "lm/data/packed_windows.h"
 
@@ -11,7 +11,7 @@
 
 enum { OPEN = 64 }; /* windows that are tried */
 
-/* Positions that an example takes: its last token is only a target. */
+/* Returns the positions that an example needs: its last token is only a target. */
 static int64_t packed_windows_length_of(const packed_windows *p, int64_t example) {
     int64_t n = p->examples->start[example + 1] - p->examples->start[example] - 1;
     return n < p->context ? n : p->context;
@@ -26,12 +26,12 @@ static bool packed_windows_has_target(const packed_windows *p, int64_t example) 
 
 static int packed_windows_unit(const packed_windows *p) { return p->examples->pairs ? 2 : 1; }
 
-/* Of a pair both must have something to learn. */
+/* Returns whether an example is used. In a pair, both must have a target. */
 static bool packed_windows_is_used(const packed_windows *p, int64_t example) {
     return packed_windows_has_target(p, example) && (!p->examples->pairs || packed_windows_has_target(p, example ^ 1));
 }
 
-/* Window of each example of `order` in `at`, -1: none. */
+/* Sets `at` to the window of each example of `order`, or -1 for none. */
 static void packed_windows_assign(packed_windows *p, const int64_t *order, int64_t count, bool pack, int64_t *at) {
     int64_t used[OPEN] = {0};
     for (int64_t i = 0; i < count; i++) {
@@ -72,7 +72,7 @@ propane_status packed_windows_init(packed_windows *p, const train_examples *e, i
             }
         }
         packed_windows_assign(p, order, count, pack && unit == 1, at);
-        for (int64_t i = 0; i < count; i++) /* by window, in the order in which they came: counting sort */
+        for (int64_t i = 0; i < count; i++) /* by window, in order of arrival: counting sort */
             if (at[i] >= 0) p->first[at[i] + 1]++;
         for (int64_t w = 0; w < p->windows; w++) p->first[w + 1] += p->first[w];
         for (int64_t i = 0; i < count; i++)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the public calls on texts as ids. How they are read is lm/data/corpus.h's. Refuses instruction data, which is not
- * one text.
+ * Owns the public calls on texts as ids. lm/data/corpus.h reads them. Refuses instruction data, which is not a single
+ * text.
  */
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the order in which text is seen. A permutation of n windows without memory: a Feistel network over the next power
- * of four, walked until it falls inside (fewer than four rounds on average).
+ * Owns the order in which text is visited: a permutation of n windows that needs no memory. It is a Feistel network
+ * over the next power of four, iterated until the result is below n (fewer than four rounds on average).
  */
 #include "lm/data/token_windows.h"
 
@@ -125,8 +125,8 @@ int64_t token_windows_count(const token_windows *d) {
 propane_status token_windows_batch(const token_windows *d, uint64_t position, int batch, int32_t *inputs,
                                    int32_t *targets, propane_error *err) {
     if (!d->tokens) return token_windows_packed_batch(d, position, batch, inputs, targets);
-    /* every epoch has the same number of windows, so that the epoch follows from the position; one context is left
-     * free for the phase where there is room */
+    /* every epoch has the same number of windows, so that the epoch follows from the position; if there is room, one
+     * context is left free for the phase */
     const int64_t windows = token_windows_count(d), spare = d->train_count - 1 - windows * d->context;
     for (int b = 0; b < batch; b++) {
         uint64_t n = position + (uint64_t)b, epoch = n / (uint64_t)windows;
