@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the way from drawn ids to certain text: decoding, holding back, stop strings, logprobs; and the texts that are
- * written at the same time.
+ * Owns the way from drawn ids to final text: decoding, holding back, stop strings, logprobs; and the jobs that run at
+ * the same time.
  */
 #include "lm/infer/complete.h"
 
@@ -16,7 +16,7 @@ typedef struct completion {
     void *context;
     int vocab;
     tokenizer_stream stream;
-    text held; /* decoded, not yet passed on */
+    text held; /* decoded but not yet passed on */
     bool ended, stopped, cancelled;
 } completion;
 
@@ -26,7 +26,7 @@ static bool complete_is_end(const infer_task *t, int32_t id) {
     return false;
 }
 
-/* Where the first stop string begins in the held text; -1: there is none. */
+/* Returns where the first stop string begins in the held text, or -1 if there is none. */
 static int64_t complete_find_stop(const completion *c) {
     int64_t first = -1;
     for (int i = 0; i < c->task->stop_count; i++) {
@@ -37,7 +37,7 @@ static int64_t complete_find_stop(const completion *c) {
     return first;
 }
 
-/* How much of the held text's end may still become a stop string. */
+/* Returns how much of the held text's end may still become a stop string. */
 static size_t complete_undecided(const completion *c) {
     size_t most = 0;
     for (int i = 0; i < c->task->stop_count; i++) {
@@ -60,7 +60,7 @@ static void complete_tell(completion *c, infer_step *step, size_t length) {
     }
 }
 
-/* False: the text is at its end. */
+/* Passes on the text that is final. Returns false if the text has ended. */
 static bool complete_settle(completion *c, infer_step *step) {
     int64_t stop = complete_find_stop(c);
     if (stop >= 0) {
@@ -75,7 +75,7 @@ static bool complete_settle(completion *c, infer_step *step) {
     return !c->cancelled;
 }
 
-/* The logprobs of an id and of the most likely ones. */
+/* Fills in the logprobs of an id and of the most likely ids. */
 static void complete_rate(const completion *c, const float *logits, infer_step *step,
                           infer_logprob top[INFER_MAX_LOGPROBS]) {
     infer_candidate most[INFER_MAX_LOGPROBS];
@@ -100,7 +100,7 @@ static bool complete_on_token(void *context, int32_t id, const float *logits) {
     return complete_settle(c, &step);
 }
 
-/* What is still held when no more ids come. */
+/* Passes on the held text when no more ids follow. */
 static void complete_tell_rest(completion *c) {
     infer_step step = {.id = -1};
     tokenizer_decode_end(&c->stream, &c->held);
@@ -112,7 +112,7 @@ static void complete_tell_rest(completion *c) {
     if (c->held.length) complete_tell(c, &step, c->held.length);
 }
 
-/* The text of the prompt decides whether a space in front of the first new word is dropped: it is not. */
+/* A space before the first new word is not dropped, because a prompt precedes it. */
 static void complete_begin_stream(completion *c) { c->stream.begun = true; }
 
 static propane_status complete_check(const infer_task *t, propane_error *err) {
@@ -132,13 +132,13 @@ struct infer_job {
     infer *machine;
     int sequence;
     infer_sampler sampler;
-    float *logits; /* that the next id is drawn from */
+    float *logits; /* from which the next id is drawn */
     int64_t made, reused;
-    int64_t read; /* of the prompt, what was there already included */
+    int64_t read; /* ids of the prompt that were read, including cached ones */
     bool done, lost, stuck;
-    json_filter filter; /* where the task wants JSON */
-    float *masked;      /* NULL: it does not */
-    double *sum;        /* [width], where the task wants an embedding */
+    json_filter filter; /* if the task requests JSON */
+    float *masked;      /* otherwise NULL */
+    double *sum;        /* [width], if the task requests an embedding */
 };
 
 static propane_status complete_prepare(infer_job *j, propane_error *err) {
@@ -186,7 +186,7 @@ static void complete_tell_prompt(infer_job *j) {
     if (!c->callback(c->context, &step)) c->cancelled = true;
 }
 
-/* Id by id, since each one's scores are asked for; so many that others need not wait long. */
+/* Reads id by id, because each one's scores are requested; only as many as leave other jobs a short wait. */
 static propane_status complete_score_prompt(infer_job *j, propane_error *err) {
     enum { PART = 32 };
     for (int n = 0; n < PART && infer_job_left(j) > 0 && !j->c.cancelled; n++) {
@@ -253,7 +253,7 @@ infer_result infer_job_result(const infer_job *j) {
                                                                       : INFER_FINISH_LENGTH};
 }
 
-/* False: nothing can be drawn. */
+/* Returns false if nothing can be drawn. */
 static bool complete_sample(infer_job *j, int32_t *id) {
     if (!j->masked) {
         *id = infer_sample(&j->sampler, j->logits);
@@ -267,7 +267,7 @@ static bool complete_sample(infer_job *j, int32_t *id) {
     return true;
 }
 
-/* Draws the next id and passes it to the callback. False: it was the last one. */
+/* Draws the next id and passes it to the callback. Returns false if it was the last one. */
 static bool complete_draw(infer_job *j, int32_t *id) {
     infer_select(j->machine, j->sequence);
     if (!complete_sample(j, id)) {
@@ -292,7 +292,7 @@ propane_status infer_advance(infer *m, infer_job *const *jobs, int count, propan
         infer_job *j = jobs[i];
         if (j->done || !infer_job_is_ready(j)) continue;
         infer_select(m, j->sequence);
-        j->done = j->lost = infer_check_scores(m, j->logits, NULL) != PROPANE_OK; /* this job's own matter */
+        j->done = j->lost = infer_check_scores(m, j->logits, NULL) != PROPANE_OK; /* only this job fails */
         if (j->done || !complete_draw(j, &ids[n])) continue;
         if (j->c.held.failed) return propane_fail_memory(err, j->c.held.capacity);
         sequences[n] = j->sequence;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns what the ends of answers are.
+ * Owns what ends an answer.
  */
 #include "lm/infer/converse.h"
 
@@ -18,7 +18,7 @@ propane_status infer_chat_open(const char *path, const tokenizer *t, const char 
     *out = (infer_chat){0};
     PROPANE_TRY(chat_template_find(path, t, wanted, &out->format, err));
     converse_add_end(out, tokenizer_eos(t));
-    /* A format's end is one special token where the tokenizer knows it; elsewhere the model writes it as text. */
+    /* A format's end is a single special token if the tokenizer has it; otherwise the model writes it as text. */
     const char *end = chat_template_end(&out->format);
     if (*end && strcmp(end, out->format.eos) != 0) {
         token_list ids = {0};
@@ -30,7 +30,7 @@ propane_status infer_chat_open(const char *path, const tokenizer *t, const char 
         token_list_deinit(&ids);
         if (status && status != PROPANE_ERR_INVALID) return status; /* chars: the text is not in its vocabulary */
     }
-    /* A model without a format goes on with the other's turn. */
+    /* A model without a format continues with the other speaker's turn. */
     if (strcmp(chat_format_name(out->format.format), "plain") == 0) out->stops[out->stop_count++] = "\nUser:";
     return PROPANE_OK;
 }

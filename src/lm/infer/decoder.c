@@ -51,8 +51,8 @@ static propane_status decoder_compile_all(const infer *m, int part, int64_t posi
     return PROPANE_OK;
 }
 
-/* Where there is a buffer already, another program's: it must be laid out in the same way, but for the number of positions
- * in a cache (`growing`: that axis; -1: none). */
+/* If another program's buffer already exists, its layout must match, except for the number of positions in a cache
+ * (`growing` is that axis, or -1). */
 static propane_status decoder_check_layout(const propane_program *first, const propane_program *p, const char *name,
                                            int growing, propane_error *err) {
     const propane_io *a, *b;
@@ -112,7 +112,7 @@ static propane_status decoder_fill_task(void *context, int task, propane_error *
     return infer_fill_weights(m, half, programs[m->variant_of[half]], err);
 }
 
-/* All rows, whatever the program's KV bucket. */
+/* Makes all rows, whatever the program's KV bucket. */
 static propane_status decoder_make_cache(infer *m, const propane_program *p, const char *name, propane_buffer **out,
                                          propane_error *err) {
     const propane_io *io;
@@ -149,7 +149,7 @@ static propane_status decoder_check_programs(const infer *m, int part, propane_p
     return PROPANE_OK;
 }
 
-/* ---- sets and KV buckets, when they are needed ---------------------------------------------------------------------------------------- */
+/* ---- sets and KV buckets, made when needed ----------------------------------------------------------------------- */
 
 static int64_t decoder_kv_bucket_for(const infer *m, int64_t filled) {
     int64_t cache = SHORTEST_REACH;
@@ -198,7 +198,7 @@ static propane_status decoder_wire_kv_bucket(infer *m, infer_set *s, infer_kv_bu
     return PROPANE_OK;
 }
 
-/* What an attempt that failed has left is used again by the next one. */
+/* Resources that a failed attempt left behind are reused by the next one. */
 propane_status infer_need_kv_bucket(infer *m, infer_set *s, int64_t filled, infer_kv_bucket **out, propane_error *err) {
     int64_t cache = decoder_kv_bucket_for(m, filled), layers = infer_layers(m);
     for (int i = 0; i < s->kv_bucket_count; i++) {
@@ -215,7 +215,7 @@ propane_status infer_need_kv_bucket(infer *m, infer_set *s, int64_t filled, infe
     if (!r->attn) return propane_fail_memory(err, (size_t)layers * sizeof(void *));
     PROPANE_TRY(decoder_compile_all(m, INFER_ATTN, s->positions, cache, &r->programs, &r->program, err));
     return m->k_cache[0] ? decoder_wire_kv_bucket(m, s, r, err)
-                         : PROPANE_OK; /* the very first: its layouts are asked for */
+                         : PROPANE_OK; /* only the first one's layouts are requested */
 }
 
 propane_status infer_need_ffn(infer *m, infer_set *s, propane_error *err) {
@@ -270,7 +270,7 @@ static propane_status decoder_allocate_sequences(infer *m, propane_error *err) {
     return m->sequences && m->taken ? PROPANE_OK : propane_fail_memory(err, (size_t)blocks);
 }
 
-/* The angles of a kind of layers; `tables`: room for both, by rows of a head. */
+/* Fills in the angles of a kind of layer. `tables` has room for both, by rows of a head. */
 static void decoder_fill_tables(infer *m, int kind, double *tables) {
     const int64_t hd = m->config.head_dim, positions = m->context, first = kind * positions * hd;
     model_rope_tables(&m->config, model_config_kind_layer(&m->config, kind), 0, positions, tables,
@@ -305,14 +305,14 @@ static propane_status decoder_allocate(infer *m, propane_error *err) {
               : propane_fail_memory(err, (size_t)(2 * hd * positions) * sizeof *tables);
 }
 
-/* 1, 2, 4, 8, 32, 128 and the chunk. */
+/* Sizes: 1, 2, 4, 8, 32, 128 and the chunk. */
 static void decoder_list_sets(infer *m) {
     for (int64_t n = 1; n < m->chunk && m->set_count < INFER_MAX_SETS - 1; n = n < 8 ? 2 * n : 4 * n)
         m->sets[m->set_count++].positions = n;
     m->sets[m->set_count++].positions = m->chunk;
 }
 
-/* A cache's result goes where the cache is. */
+/* Puts a cache's result where the cache is. */
 static propane_status decoder_choose_in_place(void *context, const propane_io *io, int index, propane_buffer **out,
                                               bool *lent, propane_error *err) {
     const runner *r = context;
@@ -324,8 +324,8 @@ static propane_status decoder_choose_in_place(void *context, const propane_io *i
     return PROPANE_OK;
 }
 
-/* Whether a request may bind the caches' results to the caches: only creating one shows it. A lack of memory is no answer: without
- * it other programs would run, which round otherwise. */
+/* Sets whether a request may bind the caches' results to the caches, which only creating one reveals. Running out of
+ * memory is an error, not a "no": other programs, which round differently, would run instead. */
 static propane_status decoder_can_write_in_place(const infer *m, propane_program *p, bool *can, propane_error *err) {
     propane_error why = {0};
     runner r;
@@ -400,7 +400,7 @@ propane_status infer_create(propane_device *device, model_weights *weights, cons
                  .context = context,
                  .sequence_count = (int)sequences,
                  .chunk = chunk < context ? chunk : context};
-    if (m->chunk < sequences) m->chunk = sequences; /* positions of all of them are read at once */
+    if (m->chunk < sequences) m->chunk = sequences; /* one position of each is read at once */
     m->rows =
         sequences == 1 ? context : (context + INFER_ROW_BLOCK - 1) / INFER_ROW_BLOCK * INFER_ROW_BLOCK * sequences;
     m->arena = arena_create();

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT
- * What the files of this folder know of a model that runs (generate.h says what it is for). A set of programs reads so
- * many positions at once (one for each of some sequences, or a chunk of a prompt); its attention is compiled for caches
- * of several lengths ("KV buckets", powers of two), so that a token costs what lies in the cache and not what the
- * context could hold. All of them work on the same weights and the same cache; what is needed is compiled when it is
- * first needed.
+ * The state of a model that runs, shared by the files of this folder (generate.h describes its use). A set of programs
+ * reads a fixed number of positions at once: one per sequence for several sequences, or a chunk of a prompt. Its
+ * attention is compiled for caches of several lengths ("KV buckets", powers of two), so that a token's cost depends on
+ * the cache's content and not on the context's size. All programs use the same weights and the same cache. They are
+ * compiled on first use.
  *
- * The cache has rows, each for one position of one sequence; a sequence takes blocks of rows as it grows, the first
- * free ones, and a mask gives each position the rows that it sees. So positions of different sequences are read together,
- * and a shorter bucket is the beginning of the same buffer. Devices that can write into a tensor in place do so
- * (model_build_attn_cached); for the others the host copies the new rows (model_build_attn_decode). Where the former
- * compute in fp32, the residual stream stays with them, too: attention writes it from x to out, feed-forward from out
- * to x, and all layers are one chain of requests.
+ * A row of the cache holds one position of one sequence. A sequence acquires blocks of rows as it grows, the first free
+ * ones, and a mask selects the rows that each position sees. Positions of different sequences can therefore be read
+ * together, and a shorter bucket is a prefix of the same buffer. Devices that can write into a tensor in place do so
+ * (model_build_attn_cached). For the others the host copies the new rows (model_build_attn_decode). If the former
+ * compute in fp32, they also hold the residual stream: attention writes it from x to out, feed-forward from out to x,
+ * and all layers are one chain of requests.
  */
 #ifndef LM_INFER_DECODER_H
 #define LM_INFER_DECODER_H
@@ -31,7 +31,7 @@ enum {
     INFER_ROW_BLOCK = 32
 };
 
-/* A parameter of a part that is a weight, or the scales of one. */
+/* A parameter of a part that is a weight, or a weight's scales. */
 typedef struct infer_slot {
     const arch_tensor *row;
     const char *name;
@@ -60,9 +60,9 @@ typedef struct infer_set {
     int64_t positions;
     propane_program **programs, *ffn, *head; /* [variants]; the first one of each */
     propane_buffer *x, *out, *logits;
-    propane_buffer *cos[MODEL_KINDS], *sin[MODEL_KINDS]; /* of each kind of layers */
+    propane_buffer *cos[MODEL_KINDS], *sin[MODEL_KINDS]; /* per kind of layers */
     propane_buffer *rows;                                /* in place */
-    propane_buffer *k_new, *v_new;                       /* else */
+    propane_buffer *k_new, *v_new;                       /* otherwise */
     propane_request **ffn_requests, *head_request;       /* [layers] */
     infer_kv_bucket kv_buckets[INFER_MAX_KV_BUCKETS];
     int kv_bucket_count;
@@ -70,12 +70,12 @@ typedef struct infer_set {
 
 typedef struct infer_sequence {
     int64_t position;
-    int32_t *history; /* [context]: the ids that were read */
-    int32_t *rows;    /* [context]: where their keys and values are */
-    int64_t blocks;   /* of rows that it has */
+    int32_t *history; /* [context], the ids that were read */
+    int32_t *rows;    /* [context], the rows of their keys and values */
+    int64_t blocks;   /* blocks of rows that it holds */
 } infer_sequence;
 
-/* A position that is read. */
+/* A position to be read. */
 typedef struct infer_column {
     infer_sequence *sequence;
     int32_t id;
@@ -94,7 +94,7 @@ struct infer {
     infer_sequence *sequences, *current;
     int sequence_count;
     bool *taken;                    /* [rows / INFER_ROW_BLOCK, rounded up] */
-    infer_set sets[INFER_MAX_SETS]; /* fewest positions first; the first one has one */
+    infer_set sets[INFER_MAX_SETS]; /* ascending by positions; the first one has one */
     int set_count;
     infer_variant *variants; /* of all parts */
     int variant_count;
@@ -105,11 +105,11 @@ struct infer {
     const char *forms;                   /* of matrices, in words */
     propane_buffer **k_cache, **v_cache; /* [layers] */
     propane_request **chain;             /* [2 * layers + 1] */
-    float *stream;                       /* [D, chunk]: the residual stream */
+    float *stream;                       /* [D, chunk], the residual stream */
     float *result;                       /* [D, chunk] */
     float *logits;                       /* [logit_room] */
     int64_t logit_room;
-    int kinds;                    /* of layers */
+    int kinds;                    /* kinds of layers */
     float *table_cos, *table_sin; /* [kinds, context, HD] */
     float *angles;                /* [HD, chunk] */
     float *mask;                  /* [mask_room] */
@@ -144,12 +144,12 @@ PROPANE_CHECK propane_status infer_need_kv_bucket(infer *m, infer_set *s, int64_
                                                   propane_error *err);
 PROPANE_CHECK propane_status infer_need_ffn(infer *m, infer_set *s, propane_error *err);
 PROPANE_CHECK propane_status infer_need_head(infer *m, infer_set *s, propane_error *err);
-/* A scratch array of at least `count`; what it held is gone. */
+/* Provides a scratch array of at least `count` elements; its previous content is lost. */
 PROPANE_CHECK propane_status infer_room(float **array, int64_t *room, int64_t count, propane_error *err);
 
-/* Rows for positions below `count`; there are always enough. */
+/* Reserves rows for positions below `count`; there are always enough. */
 void infer_take_rows(infer *m, infer_sequence *s, int64_t count);
-/* The sequence ends beyond its first `count` positions; rows that are left over are free. */
+/* Truncates the sequence to its first `count` positions and frees the other rows. */
 void infer_cut(infer *m, infer_sequence *s, int64_t count);
 
 #endif

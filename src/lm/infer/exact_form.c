@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Owns the search for the form that holds a part's matrices as they are. What a file holds in fewer bits is known without a look
- * at the numbers (lm/arch/stored_weights.h); fp32 may still be all bf16 or fp16.
+ * Owns the search for the smallest form that holds a part's matrices exactly. For matrices stored in fewer bits, the
+ * form is known without reading the numbers (lm/arch/stored_weights.h). fp32 matrices may still be exact in bf16 or
+ * fp16.
  */
 #include <stdatomic.h>
 #include <string.h>
@@ -10,7 +11,8 @@
 #include "lm/arch/stored_weights.h"
 #include "lm/infer/generate.h"
 
-/* The lower half of each number is zero. In blocks of a known size: what compilers make vectors of at -O2. */
+/* Returns whether the lower half of each number is zero. It uses blocks of fixed size, which compilers vectorise at
+ * -O2. */
 static bool exact_form_is_bf16(const float *w, int64_t count) {
     enum { BLOCK = 128 };
     for (int64_t at = 0; at < count; at += BLOCK) {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
- * Owns the running of a model. Reading some positions is
+ * Owns the running of a model. Positions are read by
  *
  *     host: embed, tables of angles, mask  ->  per layer: [attn] host: add  [ffn] host: add  ->  [head]
  *
- * or, where the programs add to the residual stream themselves (decoder.h), one chain of all of these.
- * Where there are fewer positions than the programs have columns, the rest is filled up with the last one over again, which
- * writes the same keys and values into the same row.
+ * or, if the programs add to the residual stream themselves (decoder.h), by one chain of all of these. If there are
+ * fewer positions than the programs have columns, the last position is repeated in the other columns. These write the
+ * same keys and values into the same row.
  */
 #include <math.h>
 #include <string.h>
@@ -64,10 +64,10 @@ static propane_status generate_execute(propane_request *r, propane_error *err) {
     return propane_wait(r, NULL, err);
 }
 
-/* What a chunk is read for: logits, or the residual stream after the last layer. */
+/* The result for which a chunk is read: logits, or the residual stream after the last layer. */
 typedef enum wanted { NO_LOGITS, LAST_LOGITS, ALL_LOGITS, STREAM } wanted;
 
-/* One half of a layer: stream += f(stream). */
+/* Runs one half of a layer: stream += f(stream). */
 static propane_status generate_run_half(infer *m, const infer_set *s, const propane_program *p, const char *result,
                                         propane_request *r, propane_error *err) {
     PROPANE_TRY(generate_put(p, "x", s->x, m->stream, err));
@@ -77,10 +77,10 @@ static propane_status generate_run_half(infer *m, const infer_set *s, const prop
     return PROPANE_OK;
 }
 
-/* All layers, and the head where it reads what comes out of them as it is. *told: the logits are there. */
+/* Runs all layers, and the head if it reads their output directly. *told is set if the logits are complete. */
 static propane_status generate_run_chain(infer *m, infer_set *s, const infer_kv_bucket *r, wanted want, bool *told,
                                          propane_error *err) {
-    enum { AT_ONCE = 64 }; /* requests; a device takes 127 */
+    enum { AT_ONCE = 64 }; /* requests; a device accepts 127 */
     int64_t layers = infer_layers(m);
     int count = 0;
     *told = want == ALL_LOGITS || (want == LAST_LOGITS && s->positions == 1);
@@ -94,7 +94,7 @@ static propane_status generate_run_chain(infer *m, infer_set *s, const infer_kv_
     for (int from = 0; from < count; from += AT_ONCE) {
         int n = count - from < AT_ONCE ? count - from : AT_ONCE;
         PROPANE_TRY(propane_submit(m->chain + from, n, err));
-        propane_status last = propane_wait(m->chain[from + n - 1], NULL, err); /* then the others are done, too */
+        propane_status last = propane_wait(m->chain[from + n - 1], NULL, err); /* then the others are also done */
         for (int i = 0; i + 1 < n; i++) PROPANE_TRY(propane_wait(m->chain[from + i], NULL, err));
         PROPANE_TRY(last);
     }
@@ -103,7 +103,7 @@ static propane_status generate_run_chain(infer *m, infer_set *s, const infer_kv_
     return generate_take(s->head, "logits", s->logits, m->logits, err);
 }
 
-/* The new rows go to their places in the cache. Both have the same element type: bytes are moved. */
+/* Copies the new rows to their places in the cache. Both have the same element type, so bytes are copied. */
 static propane_status generate_store(const infer *m, const propane_program *p, const char *new_name,
                                      propane_buffer *fresh, const char *cache_name, propane_buffer *cache,
                                      int64_t count, propane_error *err) {
@@ -131,8 +131,9 @@ static propane_status generate_put_table(infer *m, const infer_set *s, const pro
     return generate_put(p, name, buffer, m->angles, err);
 }
 
-/* What each column sees: in place all rows of its sequence up to its own; with copies those that were there before, and
- * after them the columns of its sequence up to itself, but for those that only fill up; of these the last `window` (0: all). */
+/* Sets what each column sees. In place: all rows of its sequence up to its own. With copies: the rows that existed
+ * before, then the columns of its sequence up to itself, without the repeated ones. Only the last `window` of these
+ * count (0 means all). */
 static void generate_make_mask(const infer *m, int64_t window, int64_t positions, int64_t cache, int64_t count) {
     int64_t width = m->in_place ? cache : cache + positions;
     for (int64_t n = 0; n < positions; n++) {
@@ -183,7 +184,7 @@ static void generate_embed(infer *m, int64_t n) {
     }
 }
 
-/* m->logits: of the last position [V], or of all [V, positions]. */
+/* Fills m->logits: [V] for the last position, or [V, positions] for all. */
 static propane_status generate_run_head(infer *m, infer_set *s, int64_t count, wanted want, propane_error *err) {
     int64_t d = m->config.hidden_size, n = s->positions;
     if (want == LAST_LOGITS && n > 1) {
@@ -199,7 +200,7 @@ static propane_status generate_run_head(infer *m, infer_set *s, int64_t count, w
     return generate_take(s->head, "logits", s->logits, m->logits, err);
 }
 
-/* Rows that the columns' sequences have, the last one's number and 1. */
+/* Returns the number of rows that cover the columns' sequences: the highest row number plus 1. */
 static int64_t generate_rows_filled(const infer *m, int64_t count) {
     int64_t most = 0;
     for (int64_t n = 0; n < count; n++) {
@@ -228,8 +229,8 @@ static propane_status generate_run_layers(infer *m, infer_set *s, const infer_kv
     return want && want != STREAM && !told ? generate_run_head(m, s, count, want, err) : PROPANE_OK;
 }
 
-/* Reads the first `count` (1 .. s->positions) of m->columns; the rest is filled up with the last of these. A run that fails or
- * is ended leaves the sequences where they were: what it wrote lies after their last position. */
+/* Reads the first `count` (1 .. s->positions) of m->columns and repeats the last of these in the rest. A run that fails
+ * or is cancelled leaves the sequences unchanged: what it wrote is after their last position. */
 static propane_status generate_run_columns(infer *m, infer_set *s, int64_t count, wanted want, propane_error *err) {
     infer_kv_bucket *r;
     poll_scope scope;
@@ -250,14 +251,14 @@ static propane_status generate_run_columns(infer *m, infer_set *s, int64_t count
     return PROPANE_OK;
 }
 
-/* The next `count` ids of the current sequence. */
+/* Reads the next `count` ids of the current sequence. */
 static propane_status generate_run_chunk(infer *m, infer_set *s, const int32_t *ids, int64_t count, wanted want,
                                          propane_error *err) {
     for (int64_t t = 0; t < count; t++) m->columns[t] = (infer_column){m->current, ids[t], m->current->position + t};
     return generate_run_columns(m, s, count, want, err);
 }
 
-/* `ahead`: how many more ids there are, which are predicted but not read. */
+/* `ahead` is the number of further ids that are predicted but not read. */
 static propane_status generate_check_ids(const infer *m, const int32_t *ids, int64_t count, int64_t ahead,
                                          propane_error *err) {
     if (count < 1)
@@ -275,8 +276,8 @@ static propane_status generate_check_ids(const infer *m, const int32_t *ids, int
     return PROPANE_OK;
 }
 
-/* The set that reads the next of `left` ids: as many as fit, or a few more, where filling up costs less than another pass
- * over the weights. All logits of a chunk take at most LOGIT_FLOATS. */
+/* Chooses the set for the next of `left` ids: as many as fit, or a few more, if padding costs less than another pass
+ * over the weights. All logits of a chunk may have at most LOGIT_FLOATS numbers. */
 static infer_set *generate_choose_set(infer *m, int64_t left, wanted want) {
     enum { LOGIT_FLOATS = 1 << 25 };
     int last = 0;
@@ -290,7 +291,7 @@ static infer_set *generate_choose_set(infer *m, int64_t left, wanted want) {
     return &m->sets[left > 1 ? last : 0];
 }
 
-/* nll NULL: only the last logits are wanted; else there is one more id, which is only predicted. */
+/* If nll is NULL, only the last logits are wanted. Otherwise there is one more id, which is only predicted. */
 static propane_status generate_read_part(infer *m, const int32_t *ids, int64_t left, float *logits, double *nll,
                                          int64_t *read, propane_error *err) {
     int vocab = (int)m->config.vocab_size;

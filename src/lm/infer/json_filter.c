@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns the question which ids go on with a JSON text.
+ * Owns the test of which ids can continue a JSON text.
  */
 #include "lm/infer/json_filter.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Keeps what a model writes to one JSON object that ends within the ids that are left: of each id's scores only those
- * stay whose bytes may come next.
+ * Restricts a model's output to one JSON object that ends within the remaining ids. Only ids whose bytes may come next
+ * keep their scores.
  */
 #ifndef LM_INFER_JSON_FILTER_H
 #define LM_INFER_JSON_FILTER_H
@@ -13,8 +13,9 @@ typedef struct json_filter {
     json_text state;
 } json_filter;
 
-/* Lowers to -infinity what may not come; `left`: ids that may be drawn, this one included. At least one id that ends
- * the text in time is kept where the vocabulary has one: single bytes suffice. False: no id may come. */
+/* Sets scores of impossible ids to -infinity. `left` is the number of ids that may be drawn, including this one. At
+ * least one id that can end the text in time is kept if the vocabulary has one: single bytes suffice. Returns false if
+ * no id is possible. */
 bool json_filter_mask(const json_filter *f, float *logits, int vocab, int64_t left);
 void json_filter_take(json_filter *f, int32_t id);
 bool json_filter_is_done(const json_filter *f);

@@ -1,28 +1,28 @@
 /* SPDX-License-Identifier: MIT
- * Owns JSON's grammar as a machine with a stack of bits.
+ * Owns JSON's grammar as a state machine with a stack of bits.
  */
 #include "lm/infer/json_text.h"
 
 #include <string.h>
 
 enum {
-    AT_BEGIN,     /* of the whole: an object */
+    AT_BEGIN,     /* beginning of the whole text: an object */
     AT_FIRST_KEY, /* or the object's end */
     AT_KEY,
     AT_COLON,
     AT_VALUE,
     AT_FIRST_ITEM, /* or the list's end */
     AT_STRING,
-    AT_CHARACTER, /* inside one of several bytes */
+    AT_CHARACTER, /* inside a character of several bytes */
     AT_ESCAPE,
     AT_HEX,
     AT_LITERAL,
     AT_NUMBER,
-    AT_AFTER, /* a value: comma or end */
+    AT_AFTER, /* after a value: comma or end */
     AT_DONE
 };
 
-/* What a number is in; those that may be its end are marked by json_text_number_ends. */
+/* States within a number; json_text_number_ends marks those in which it may end. */
 enum {
     NUMBER_SIGN,
     NUMBER_ZERO,
@@ -98,7 +98,7 @@ static bool json_text_string(json_text *s, unsigned char c) {
     return c >= 0x20;
 }
 
-/* The byte after the lead decides whether it is the shortest form, no surrogate, and below 0x110000. */
+/* The byte after the lead byte decides whether the encoding is the shortest, not a surrogate, and below 0x110000. */
 static bool json_text_character(json_text *s, unsigned char c) {
     const unsigned char low = s->kind == 0xe0 ? 0xa0 : s->kind == 0xf0 ? 0x90 : 0x80;
     const unsigned char high = s->kind == 0xed ? 0x9f : s->kind == 0xf4 ? 0x8f : 0xbf;
@@ -137,7 +137,7 @@ static bool json_text_number_ends(const json_text *s) {
            s->kind == NUMBER_EXPONENT;
 }
 
-/* What the number is in after a digit or a mark; -1: it may not come. */
+/* Returns the state within a number after a digit or a mark, or -1 if it is not allowed. */
 static int json_text_number_next(const json_text *s, unsigned char c) {
     const bool digit = c >= '0' && c <= '9', e = c == 'e' || c == 'E';
     switch (s->kind) {
@@ -193,12 +193,12 @@ bool json_text_take(json_text *s, unsigned char c) {
     case AT_NUMBER:
         if (json_text_number(s, c)) return true;
         if (!json_text_number_ends(s)) return false;
-        s->at = AT_AFTER; /* the byte is the next one's */
+        s->at = AT_AFTER; /* the byte belongs to the next state */
         break;
     default: break;
     }
     const bool blank = c == ' ' || c == '\n' || c == '\r' || c == '\t';
-    if (blank) return s->blanks++ < JSON_TEXT_BLANKS; /* a model may like them for ever */
+    if (blank) return s->blanks++ < JSON_TEXT_BLANKS; /* a model may prefer blanks for ever */
     s->blanks = 0;
     return json_text_between(s, c);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the public calls on conversations. The formats are lm/text/chat.h's, the ends of answers lm/infer/converse.h's.
+ * Owns the public calls on conversations. The formats are in lm/text/chat.h, the ends of answers in
+ * lm/infer/converse.h.
  */
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the public generator: a model that runs, what it writes given to a callback as it becomes certain. The work is
- * lm/infer/complete.h's, the words of a conversation lm/infer/converse.h's.
+ * Owns the public generator: a model that runs and passes its text to a callback as it becomes final.
+ * lm/infer/complete.h does the work, lm/infer/converse.h formats conversations.
  */
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * The object behind a propane_generator, and a task of its, for the files of this folder.
+ * The object of a propane_generator, and its task, for the files of this folder.
  */
 #ifndef LM_INFER_PUBLIC_GENERATOR_H
 #define LM_INFER_PUBLIC_GENERATOR_H
@@ -15,18 +15,18 @@ struct propane_chat {
 
 struct propane_generator {
     const propane_model *model;
-    const tokenizer *tokenizer; /* NULL: ids alone */
+    const tokenizer *tokenizer; /* NULL for ids only */
     propane_device *device, *own;
     infer *machine;
-    propane_on_progress on_progress; /* NULL: not wanted */
+    propane_on_progress on_progress; /* NULL if not wanted */
     void *progress_context;
-    propane_stream *streams[INFER_MAX_SEQUENCES]; /* by sequence; NULL: it is free */
+    propane_stream *streams[INFER_MAX_SEQUENCES]; /* by sequence; NULL if it is free */
 };
 
 _Static_assert(PROPANE_MAX_PARALLEL == INFER_MAX_SEQUENCES && PROPANE_MAX_LOGPROBS == INFER_MAX_LOGPROBS,
                "the header says what src/lm/infer can do");
 
-/* What a caller asks for, checked, as the task of one text; it lives where it is, the task points into it. */
+/* A caller's checked request, as the task of one text. It must not be moved, because the task points into it. */
 typedef struct generator_task {
     propane_sampling sampling;
     propane_on_token callback;

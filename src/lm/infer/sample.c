@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the drawing of ids. A vocabulary is large and only its top is ever drawn from, so what cannot be drawn is dropped
- * before anything is sorted.
+ * Owns the drawing of ids. A vocabulary is large and ids are drawn only from its top, so ids that cannot be drawn are
+ * dropped before anything is sorted.
  */
 #include "lm/infer/sample.h"
 
@@ -60,7 +60,7 @@ void infer_sampler_see(infer_sampler *s, int32_t id) {
     if (s->penalties) s->seen[id] = true;
 }
 
-/* A logit that is no number never wins. */
+/* A logit that is not a number never wins. */
 static float sample_number(float logit) { return isnan(logit) ? -INFINITY : logit; }
 
 int32_t infer_argmax(const float *logits, int vocab) {
@@ -77,7 +77,7 @@ double infer_nll(const float *logits, int vocab, int64_t stride, int32_t id) {
     return largest + log(sum) - (double)logits[id * stride];
 }
 
-/* Whether a precedes b: the order of candidates, total. */
+/* Returns whether a precedes b in the total order of candidates. */
 static bool sample_before(infer_candidate a, infer_candidate b) {
     return a.logit > b.logit || (!(a.logit < b.logit) && a.id < b.id);
 }
@@ -133,7 +133,7 @@ static float sample_penalised(const infer_sampler *s, float logit, int id) {
     return (float)x;
 }
 
-/* Fills the candidates that min-p leaves and, where they are certain to be cut, drops the tail below top-p. */
+/* Fills in the candidates that min-p keeps and, if they are certain to be cut, drops the tail below top-p. */
 static int sample_fill(infer_sampler *s, const float *logits, double *largest) {
     const infer_sampling *o = &s->sampling;
     infer_candidate *c = s->candidates;
@@ -155,8 +155,8 @@ static double sample_weight(const infer_sampler *s, infer_candidate c, double la
     return exp(((double)c.logit - largest) / s->sampling.temperature);
 }
 
-/* Keeps the first candidates whose weights reach p of the whole. Those that weigh less than (1 - p) of an equal share
- * cannot be among them (together they weigh less than 1 - p), so only the others are sorted. */
+/* Keeps the first candidates whose weights reach p of the total. Those below (1 - p) of an equal share cannot be among
+ * them, because their sum is less than 1 - p, so only the others are sorted. */
 static int sample_cut_top_p(infer_sampler *s, int count, double largest, bool sorted) {
     infer_candidate *c = s->candidates;
     double total = 0, kept = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * How matrices are stored where models run, by the words that people use.
+ * How matrices are stored while models run, by the words that users type.
  */
 #ifndef LM_INFER_WEIGHT_FORMAT_H
 #define LM_INFER_WEIGHT_FORMAT_H
@@ -11,7 +11,7 @@
 
 #define FORM_WORDS "auto|fp32|bf16|fp16|int8|int4"
 
-/* auto: on the cpu device in fp32, the fewest bits that change nothing. */
+/* "auto" means, on the cpu device in fp32, the fewest bits that change nothing. */
 static inline bool form_is_exact(const char *word, const char *device, mil_dtype precision) {
     return strcmp(word, "auto") == 0 && device_is(device, "cpu") && precision == MIL_fp32;
 }
