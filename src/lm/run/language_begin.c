@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the making of a language model's run: which weights it begins with, which ids and tensors are learnt, the step's
- * programs. A folder is made last, so that a run that could not begin leaves nothing behind.
+ * Owns the making of a language model's run: its initial weights, the ids and tensors that are trained, the step's
+ * programs. The folder is made last, so that a run that could not begin leaves nothing behind.
  */
 #include <math.h>
 #include <stdio.h>
@@ -25,7 +25,7 @@ static propane_status language_check_outer(const train_options *o, propane_error
                         train_option_rows[lonely].name);
 }
 
-/* Notes of the first rank about outer steps that do nothing, or less than they could. */
+/* Logs notes, on the first rank, about outer steps that have no effect, or less than they could have. */
 static void language_tell_outer(const language_run *t) {
     const train_options *o = &t->run.options;
     const workers *w = &t->run.who;
@@ -58,7 +58,7 @@ static propane_status language_form_workers(language_run *t, propane_error *err)
     return PROPANE_OK;
 }
 
-/* --method against the data and the other options. */
+/* Checks --method against the data and the other options. */
 static propane_status language_check_pairs(const train_options *o, const train_input *in, propane_error *err) {
     const bool pairs = in->examples && in->examples->pairs, prefers = strcmp(o->method, "dpo") == 0;
     if (pairs && !prefers)
@@ -83,7 +83,7 @@ static propane_status language_check_pairs(const train_options *o, const train_i
     return PROPANE_OK;
 }
 
-/* What the options must be besides what their rows say. */
+/* Checks constraints on the options beyond those of their rows. */
 static propane_status language_check_options(const train_options *o, const model_config *c, propane_error *err) {
     if (o->mpi && strcmp(o->weights, "baked") == 0)
         return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
@@ -172,8 +172,8 @@ static propane_status language_make_step(language_run *t, propane_error *err) {
     return PROPANE_OK;
 }
 
-/* The weights are there before the programs are compiled, because baked programs contain them; the moments belong to the
- * step. */
+/* The weights are loaded before the programs are compiled, because baked programs contain them. The moments belong to
+ * the step. */
 static propane_status language_load_and_make(language_run *t, propane_error *err) {
     PROPANE_TRY(train_run_load(&t->run, 0, 0, err));
     PROPANE_TRY(language_make_step(t, err));
@@ -188,7 +188,7 @@ static void language_mark_id(uint8_t *used, int64_t vocab, int64_t id) {
     if (id >= 0 && id < vocab) used[id] = 1; /* others are reported when their batch is made */
 }
 
-/* The ids of all data, what is held out included. */
+/* Collects the ids of all data, including held-out data. */
 static propane_status language_choose_ids(language_run *t, const train_input *in, propane_error *err) {
     int64_t vocab = t->whole.vocab_size;
     uint8_t *used = mem_array((size_t)vocab, 1);
@@ -217,7 +217,7 @@ static propane_status language_begin_compact(language_run *t, const train_input 
 
 /* ---- weights ----------------------------------------------------------------------------------------------------------------- */
 
-/* What the run begins with: random weights, or a model's, whose memory is taken over. */
+/* Makes the initial weights: random ones, or those of a model, whose memory is taken over. */
 static propane_status language_begin_weights(language_run *t, const train_input *input, propane_error *err) {
     const train_options *o = &t->run.options;
     if (!input->initial) {
@@ -250,7 +250,7 @@ static propane_status language_add_adapters(language_run *t, propane_error *err)
     return PROPANE_OK;
 }
 
-/* The last thing that making does, so that a run that could not begin leaves nothing behind. */
+/* The last part of making a run, so that a run that could not begin leaves nothing behind. */
 static propane_status language_make_folder(language_run *t, const model_config *config, propane_error *err) {
     if (!t->run.options.run_dir || !train_run_writes(&t->run)) return PROPANE_OK;
     PROPANE_TRY(file_make_dir(t->run.options.run_dir, err));
@@ -260,7 +260,7 @@ static propane_status language_make_folder(language_run *t, const model_config *
     return model_config_write(config, t->config_path, err);
 }
 
-/* ---- all of it --------------------------------------------------------------------------------------------------------------- */
+/* ---- all steps of making ----------------------------------------------------------------------------------------- */
 
 static propane_status language_make_paths(language_run *t, propane_error *err) {
     PROPANE_TRY(train_run_path(&t->run, TRAIN_MODEL, &t->model_path, err));
@@ -292,7 +292,8 @@ static propane_status language_make_windows(language_run *t, const train_input *
     return t->inputs && t->targets && t->nats ? PROPANE_OK : propane_fail_memory(err, window * 16);
 }
 
-/* Of the model's own weights, every 64th number: distinguishes models of the same shape at little cost. */
+/* Checksums every 64th number of the model's own weights, which distinguishes models of the same shape at little
+ * cost. */
 static uint64_t language_sum_base(const model_weights *w) {
     uint64_t sum = (uint64_t)w->floats;
     for (int64_t i = 0; i < w->floats; i += 64) {
@@ -314,8 +315,8 @@ static void language_state_facts(language_run *t) {
         snprintf(t->base_sum, sizeof t->base_sum, "%016llx", (unsigned long long)language_sum_base(t->weights));
 }
 
-/* As many steps as the epochs are. Data that is small beside what a model knows already is soon learnt by heart, so that
- * fine-tuning goes through it a few times if nothing is said. */
+/* Sets the number of steps from the number of epochs. Data that is small compared with what a model already knows is
+ * soon memorised, so by default fine-tuning makes only a few passes over it. */
 static void language_count_steps(language_run *t, const train_input *in) {
     enum { EPOCHS = 3, STEPS = 1000 };
     train_options *o = &t->run.options;
@@ -341,7 +342,8 @@ static propane_status language_make_weights(language_run *t, const train_input *
                                                         : PROPANE_OK;
 }
 
-/* An engine computes in fp16: gradients of fp32 programs would get no loss scale there, and vanish (docs/simulator.md). */
+/* An engine computes in fp16. Gradients of fp32 programs would get no loss scale there, and would vanish
+ * (docs/simulator.md). */
 static void language_choose_precision(train_options *o) {
     const bool wide = !o->device || propane_uri_names(o->device, "cpu") || propane_uri_names(o->device, "null");
     if (strcmp(o->precision, "auto") == 0) o->precision = wide ? "fp32" : "fp16";
@@ -356,7 +358,7 @@ propane_status language_begin(language_run *t, const train_input *input, propane
         log_tell("--outer %lld has no effect in a single process; start several with mpirun", (long long)o->outer);
     if (strcmp(o->weights, "auto") == 0) PROPANE_TRY(weight_mode_choose(o->device, &o->weights, NULL, err));
     t->input = *input;
-    t->input.initial = NULL; /* both are needed while the run is made only */
+    t->input.initial = NULL; /* both are needed only while the run is made */
     t->input.config = NULL;
     t->whole = *input->config;
     t->run.units = o->batch * o->context * o->accumulate;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns a language model's training steps and evaluations, and what its checkpoint holds. The position in the data is all
- * that it remembers of the data.
+ * Owns a language model's training steps and evaluations, and the contents of its checkpoint. The position in the data
+ * is its only state of the data.
  */
 #include "lm/run/language_run.h"
 #include "lm/arch/stored_weights.h"
@@ -66,7 +66,8 @@ static propane_status language_to_rows(language_run *t, int64_t begin, int64_t c
     return compact_vocab_map(t->compact, t->targets + begin, count, err);
 }
 
-/* Targets that count, in windows [first, first + count) of a batch; of pairs, how many of them do. */
+/* Returns the targets that count in windows [first, first + count) of a batch; for pairs, the number of pairs that
+ * count. */
 static int64_t language_count_targets(const language_run *t, int64_t first, int64_t count) {
     const int64_t context = t->run.options.context;
     int64_t n = 0;
@@ -75,7 +76,7 @@ static int64_t language_count_targets(const language_run *t, int64_t first, int6
     return n;
 }
 
-/* ---- pairs: what the model says before the first step ------------------------------------------------------------------ */
+/* ---- pairs: the reference model before the first step ------------------------------------------------------------ */
 
 static propane_status language_refer_batch(language_run *t, int pack, int64_t begin, propane_error *err) {
     const packed_windows *p = &t->data.packs[pack];
@@ -107,7 +108,8 @@ static propane_status language_refer_all(language_run *t, propane_error *err) {
     return status;
 }
 
-/* Before the first batch or validation. A run that has gone on has other weights by now, and needs the file. */
+/* Computes the reference before the first batch or validation. A resumed run has other weights by now, and needs the
+ * file. */
 static propane_status language_refer(language_run *t, propane_error *err) {
     char *path = NULL;
     if (!t->pairs || t->pairs->ready) return PROPANE_OK;
@@ -129,14 +131,14 @@ static propane_status language_refer(language_run *t, propane_error *err) {
 
 /* ---- validation -------------------------------------------------------------------------------------------------------- */
 
-/* Windows of a validation: each held-out one at most once. */
+/* Returns the windows of a validation, each held-out one at most once. */
 static int64_t language_held_out(const language_run *t) {
     const int64_t asked = t->run.options.eval_batches * t->run.options.batch;
     const int64_t there = token_windows_held_out_windows(&t->data);
     return there > 0 && there < asked ? there : asked;
 }
 
-/* This rank's windows of a validation's batch; after the last one there is nothing to predict. */
+/* Makes this rank's windows of a validation's batch; after the last one there is nothing to predict. */
 static propane_status language_held_out_batch(language_run *t, int64_t batch, int64_t windows, propane_error *err) {
     const train_options *o = &t->run.options;
     for (int64_t i = t->first; i < t->first + t->share; i++) {
@@ -153,7 +155,7 @@ static propane_status language_evaluate(train_run *run, train_evaluation *out, p
     language_run *t = language_run_of(run);
     const train_options *o = &run->options;
     const int64_t windows = language_held_out(t), own = t->first * o->context, positions = t->share * o->context;
-    double sums[4] = {0}; /* nats, targets, bytes of this rank's windows, pairs that are right; then of all */
+    double sums[4] = {0}; /* nats, targets, bytes of this rank's windows, correct pairs; then totals */
     PROPANE_TRY(language_refer(t, err));
     for (int64_t b = 0; b * o->batch < windows; b++) {
         double mean = 0;
@@ -175,12 +177,13 @@ static propane_status language_evaluate(train_run *run, train_evaluation *out, p
     if (t->pairs && sums[1] > 0) out->val_accuracy = sums[3] / sums[1];
     out->val_nats_per_byte = sums[2] > 0 ? sums[0] / sums[2] : -1;
     int64_t device_ns, host_ns;
-    train_step_times(t->step, &device_ns, &host_ns); /* they are not the next step's */
+    train_step_times(t->step, &device_ns, &host_ns); /* they do not belong to the next step */
     (void)train_step_simulated(t->step);
     return PROPANE_OK;
 }
 
-/* The next batch's targets that count for an update: those of the worker's ranks, in the warm-up all; the position stays. */
+/* Counts the targets in the next batch that count for an update: those of the worker's ranks, in the warm-up all. The
+ * position stays. */
 static propane_status language_next_count(language_run *t, int64_t ahead, int64_t *out, propane_error *err) {
     const train_options *o = &t->run.options;
     PROPANE_TRY(token_windows_batch(&t->data, (uint64_t)(t->run.state.position + ahead * o->batch), (int)o->batch,
@@ -191,12 +194,12 @@ static propane_status language_next_count(language_run *t, int64_t ahead, int64_
     return PROPANE_OK;
 }
 
-/* The position in the data is the dropout's seed, too: a resumed run drops the same, and so do the ranks of several. */
+/* The position in the data also seeds the dropout, so that a resumed run, and several ranks, drop the same elements. */
 static uint64_t language_dropout_key(const language_run *t) {
     return ((uint64_t)t->run.options.seed << 40) + (uint64_t)(t->run.state.position + t->first) + 1;
 }
 
-/* Of a step: its gradients are those of the whole step, and its update may begin. */
+/* Prepares the last batch of a step: its gradients are those of the whole step, and its update may begin. */
 static void language_last_batch(language_run *t, const train_ahead *ahead) {
     t->scale = 1 / (t->run.state.scaler.scale * (double)t->run.options.accumulate);
     data_parallel_listen(t->group);
@@ -209,7 +212,7 @@ static void language_last_batch(language_run *t, const train_ahead *ahead) {
         train_step_update_beside(t->step, &how);
 }
 
-/* One batch. It ends early where its update is not part of it and no other rank waits for it. */
+/* Runs one batch. It ends early if its update is not part of it and no other rank waits for it. */
 static propane_status language_batch(language_run *t, bool first, bool ends_early, double scale, double *loss,
                                      propane_error *err) {
     const int64_t own = t->first * t->run.options.context;
@@ -221,9 +224,9 @@ static propane_status language_batch(language_run *t, bool first, bool ends_earl
     return status;
 }
 
-/* Every target counts alike, whichever batch of the step and whichever rank's it is: a part weighs as much as it has
- * targets. With plain text and alone all weights are exactly 1. Stopped, nothing has moved: the position in the data goes
- * back. */
+/* Every target counts equally, whichever batch of the step and whichever rank it is in: a part is weighted by its
+ * number of targets. With plain text and a single process all weights are exactly 1. If it is stopped, nothing has
+ * moved, and the position in the data is reset. */
 static propane_status language_gradients(train_run *run, const train_ahead *ahead, double *loss, double *norm,
                                          propane_error *err) {
     language_run *t = language_run_of(run);
@@ -286,7 +289,7 @@ static void language_times(train_run *run, double seconds, train_report *report)
 
 static bool language_evaluates(const train_run *run) { return run->options.eval_interval > 0 && run->state.step > 0; }
 
-/* Baked programs after an update: compiled again, or left to a new process. */
+/* Compiles baked programs after an update, or leaves that to a new process. */
 static propane_status language_refresh(train_run *run, bool *over_budget, propane_error *err) {
     language_run *t = language_run_of(run);
     const int cost = train_step_refresh_cost(t->step);
@@ -307,7 +310,7 @@ static const char *language_not_finite(const train_run *run) {
     return stored_weights_not_finite(language_run_of(run)->weights);
 }
 
-/* Adapters are small: they can be tried while the run goes on, and after it was stopped. */
+/* Adapters are small, so they can be tried while the run continues and after it was stopped. */
 static propane_status language_draft(train_run *run, propane_error *err) {
     const train_options *o = &run->options;
     if (o->lora_rank == 0) return PROPANE_OK;
@@ -325,7 +328,7 @@ static propane_status language_finish(train_run *run, propane_error *err) {
     return status;
 }
 
-/* ---- what its checkpoint holds ------------------------------------------------------------------------------------------------- */
+/* ---- contents of its checkpoint ---------------------------------------------------------------------------------- */
 
 static propane_status language_describe(const train_run *run, safetensors_writer *w, propane_error *err) {
     return model_store_describe(&language_run_of(run)->weights->config, w, err);
@@ -356,7 +359,7 @@ static int language_facts(const train_run *run, train_fact out[TRAIN_FACTS]) {
     return n;
 }
 
-/* With adapters those alone: the model itself does not change. */
+/* With adapters, only their tensors are stored: the model itself does not change. */
 static int language_first_tensor(const model_weights *w) { return w->adapter_count > 0 ? w->count : 0; }
 
 static int language_tensor_count(const train_run *run) {
@@ -364,7 +367,7 @@ static int language_tensor_count(const train_run *run) {
     return model_weights_total(w) - language_first_tensor(w);
 }
 
-/* What outer steps keep of a tensor; NULL: nothing. */
+/* Returns what outer steps keep for a tensor, or NULL for nothing. */
 static float *language_outer(const language_run *t, int tensor) {
     const outer *o = data_parallel_outer(t->group);
     int i = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the sums. They count the large arrays only and are meant as a lower bound: a run that is refused here could not
- * have gone well. Doubles, because the sizes that people mistype overflow integers.
+ * Owns the sums. They count only the large arrays and are meant as a lower bound: a run that is refused here could not
+ * have succeeded. Doubles, because the sizes that users mistype overflow integers.
  */
 #include "lm/run/memory_estimate.h"
 
@@ -33,9 +33,9 @@ double memory_estimate_learnt(const model_config *c, const train_options *o) {
     return sum * (double)c->num_hidden_layers;
 }
 
-/* What lives when the logits are there: a layer keeps its halves' inputs, queries, keys and values, and what its activation
- * reads; where whole matrices are learnt also what these read, the attention's result and the activation's, on the cpu
- * device the norms', too. */
+/* Estimates what is live when the logits exist. A layer keeps the inputs of its halves, queries, keys and values, and
+ * the activation's input. If whole matrices are trained, it also keeps their inputs, the attention's result and the
+ * activation's, and on the cpu device those of the norms. */
 static double estimate_alive(const model_config *c, const train_options *o, double element) {
     model_config split = *c;
     partition_split_head(&split, o->batch, o->context);
@@ -48,17 +48,19 @@ static double estimate_alive(const model_config *c, const train_options *o, doub
     if (o->lora_rank == 0 && !estimate_has_patterns(o))
         rest += element * (q + h + (estimate_on_cpu(o) ? 2 * (double)c->hidden_size : 0));
     if (estimate_has_patterns(o)) layers = 1; /* the others may be frozen */
-    if (o->lora_rank > 0) layers--;           /* the first one's attention may be below all adapters */
-    /* The scores' gradient passes from kernel to kernel where a half is not one kernel; some of its layer is gone then. */
+    if (o->lora_rank > 0) layers--;           /* the first layer's attention may be below all adapters */
+    /* The scores' gradient passes from kernel to kernel unless a half is one kernel; part of its layer has been freed
+     * by then. */
     double scores = strcmp(o->plan, "layer") == 0
                         ? 0
                         : element * (double)c->num_attention_heads * (double)o->context - inputs - rest;
     double brief = logits > scores ? logits : scores;
     if (!o->recompute) return positions * (layers * (inputs + rest) + brief);
-    return positions * (layers * inputs + (rest > brief ? rest : brief)); /* of one layer */
+    return positions * (layers * inputs + (rest > brief ? rest : brief)); /* per layer */
 }
 
-/* Outer steps keep the common weights, their momentum, and with int4 what messages left out: of shares, of sums. */
+/* Outer steps keep the common weights, their momentum and, with int4, the rounding errors of messages, for shares and
+ * for sums. */
 static double estimate_outer(const train_options *o, int ranks) {
     if (o->outer == 0 || ranks == 1) return 0;
     const outer_options options = {.every = o->outer, .lr = o->outer_lr, .momentum = o->outer_momentum};
@@ -67,7 +69,7 @@ static double estimate_outer(const train_options *o, int ranks) {
     return 4 + (o->outer_momentum > 0 ? 4 : 0) + (wire == ALLREDUCE_INT4 ? 4 + 4.0 / ranks : 0);
 }
 
-/* Updates that are guessed go from one set of weights and moments to another. */
+/* Guessed updates go from one set of weights and moments to another. */
 static double estimate_early(const train_options *o, int ranks, double both) {
     const bool guesses = train_options_guesses(o) && ranks == 1 && !estimate_on_cpu(o);
     return guesses && strcmp(o->weights, "packed") != 0 && strcmp(o->weights, "baked") != 0 ? 4 + both : 0;
@@ -85,7 +87,8 @@ memory_estimate memory_estimate_of(const model_config *c, const train_options *w
                  moved * (both / (o->shard ? ranks : 1) + estimate_outer(o, ranks) + estimate_early(o, ranks, both)),
         .batch = activations + 4 * moved};
     if (cpu && !o->two_queues && o->accumulate <= 1) {
-        /* a gradient takes the place of activations whose last reader has run; a table's is made beside all of them */
+        /* a gradient reuses the memory of activations whose last reader has run; a table's is made in addition to all
+         * of them */
         double table = moved == parameters ? (double)c->vocab_size * (double)c->hidden_size : 0;
         activations += 4 * table;
         f.batch = activations > 4 * moved ? activations : 4 * moved;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * Owns what --device auto and --plan auto take. A plan changes how a step is cut and where the head runs; batches, accumulation and moments stay as
- * they are given, because they change what is learnt. Estimates are compared, nothing is measured, so the same run chooses the
- * same again when it is resumed. Refuses devices that no chip is known of, and fp32 on an engine.
+ * Owns the choices of --device auto and --plan auto. A plan changes how a step is cut and where the head runs. Batches,
+ * accumulation and moments stay as given, because they affect the result of training. Only estimates are compared and
+ * nothing is measured, so a resumed run makes the same choice again. Refuses devices without a known chip, and fp32 on
+ * an engine.
  */
 #include "lm/run/plan_choice.h"
 
@@ -12,7 +13,8 @@
 #include "lm/run/memory_estimate.h"
 #include "lm/step/partition_compare.h"
 
-/* The chip of the device. It is not known for Apple's own device: what the oldest takes, all take. */
+/* Returns the device's chip. Apple's device does not report it, so the oldest chip is assumed: what it accepts, all
+ * accept. */
 static propane_status plan_choice_chip(const char *device, const chip **out, propane_error *err) {
     char name[60];
     const char *sim = propane_uri_names(device, "sim") ? strchr(device, ':') : NULL;
@@ -34,7 +36,7 @@ static void plan_choice_take(train_options *o, const partition_candidate *best) 
     o->gradients = best->partition->options.gradients ? "device" : "host";
 }
 
-/* Everything that a run may take, the fastest first. */
+/* Lists everything that a run may use, the fastest first. */
 static propane_status plan_choice_compare(const train_options *o, const model_config *config, const chip *c,
                                           partition_comparison *all, propane_error *err) {
     const partition_batches batches = {o->batch, o->accumulate};
@@ -76,7 +78,7 @@ propane_status train_choose_plan(train_options *o, const model_config *config, p
     const chip *c = NULL;
     if (strcmp(o->plan, "auto") != 0) return PROPANE_OK;
     if (!propane_uri_names(o->device, "sim") && !propane_uri_names(o->device, "ane")) {
-        o->plan = "layer"; /* a device that plans itself */
+        o->plan = "layer"; /* a device that does its own planning */
         return PROPANE_OK;
     }
     if (strcmp(o->precision, "fp16") != 0)
@@ -99,7 +101,7 @@ void processor_cost(const model_config *config, const train_options *o, cost_wor
     cost_processor(c, work, out);
 }
 
-/* The engine of this machine against its processor, both as estimated. */
+/* Compares estimates for this machine's engine and its processor. */
 static propane_status plan_choice_device(train_options *o, const model_config *config, propane_error *err) {
     const chip *c = chip_get(CHIP_m1);
     const cost_work_kind kind = o->lora_rank > 0 ? COST_WORK_LORA : COST_WORK_FULL;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns the public calls on training plans. How a step is cut is lm/step/partition.h's.
+ * Owns the public calls on training plans. lm/step/partition.h cuts a step.
  */
 #include "lm/run/public_plan.h"
 
@@ -25,7 +25,7 @@ bool propane_plan_takes(const char *model) {
     return strcmp(model, "stories110m") == 0 || text_ends_with(model, ".json") || run_is_model(model);
 }
 
-/* The model of most published steps, which needs no file. */
+/* The model in most published steps, which needs no file. */
 static void api_plan_stories110m(model_config *c) {
     model_config_default(c);
     c->num_hidden_layers = 12;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * Owns what a model computes on a sequence that is given: losses, logits, gradients; the last two as safetensors, so that other
- * programs can be compared with it. Logits come from the programs of generation, one position after the other; gradients are
- * those of the mean loss from one training step, under the names and in the form of the model's own file.
+ * Owns the results of a model on a given sequence: losses, logits and gradients. The last two are returned as
+ * safetensors, so that other programs can be compared with Propane. Logits come from the programs of generation, one
+ * position after the other. Gradients are those of the mean loss from one training step, with the names and in the form
+ * of the model's file.
  */
 #include <math.h>
 #include <string.h>
@@ -63,7 +64,7 @@ propane_status propane_generator_loss(propane_generator *g, const int32_t *ids, 
     return api_score_check(g, *mean, err);
 }
 
-/* Adds up the losses of the ids that are learnt. */
+/* Adds up the losses of the ids that are trained on. */
 static propane_status api_score_example(infer *m, const train_examples *e, int64_t index, double *nll, double *sum,
                                         int64_t *predictions, propane_error *err) {
     const int64_t begin = e->start[index], most = infer_context(m) + 1;
@@ -136,7 +137,7 @@ propane_status propane_generator_write_logits(propane_generator *g, const int32_
     return status;
 }
 
-/* The gradients take the place of the weights in a registry of the same model, which is then written as a model. */
+/* Puts the gradients in place of the weights in a registry of the same model, which is then written as a model. */
 static propane_status api_score_collect(train_step *s, model_weights *gradients, double scale, propane_error *err) {
     for (int i = 0; i < gradients->count; i++) {
         const model_tensor *t = &gradients->tensors[i];
@@ -161,7 +162,7 @@ propane_status propane_model_write_gradients(propane_model *model, const int32_t
     const bool half = given.precision && strcmp(given.precision, "fp16") == 0;
     if (given.precision && !half && strcmp(given.precision, "fp32") != 0)
         return propane_fail(err, PROPANE_ERR_INVALID, "precision '%.40s' is not one of fp32, fp16", given.precision);
-    const double scale = half ? 1024 : 1; /* as training does, so that small gradients stay in fp16's range */
+    const double scale = half ? 1024 : 1; /* as in training, so that small gradients stay in fp16's range */
     train_step_options o = {.partition = {.name = given.plan ? given.plan : "layer",
                                           .precision = half ? MIL_fp16 : MIL_fp32,
                                           .batch = 1,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns what a trainer of language models begins with: the text as tokens, the model from sizes, a configuration, another
- * model or a run that goes on, the run's folder. The training itself is lm/run/language_run.h's.
+ * Owns the start of a trainer of language models: the text as tokens; the model from sizes, a configuration, another
+ * model or a resumed run; and the run's folder. The training itself is in lm/run/language_run.h.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -30,14 +30,14 @@ typedef struct language_trainer {
     model_config config;
     model_weights *initial;
     int32_t *bytes_of_token;
-    text tried; /* what was found out about the ways to get weights into programs */
+    text tried; /* results of the attempts to get weights into programs */
 } language_trainer;
 
 static language_trainer *language_of(const propane_trainer *t) { return t->part; }
 
 /* ---- the text ----------------------------------------------------------------------------------------------------------------- */
 
-/* The day of the run's beginning: a run that goes on, or is made again, has the same data. */
+/* Returns the date of the run's beginning, so that a run that is resumed or repeated has the same data. */
 static const char *api_trainer_language_date(const train_options *o, char today[11]) {
     const time_t now = time(NULL);
     struct tm day;
@@ -46,7 +46,7 @@ static const char *api_trainer_language_date(const train_options *o, char today[
     return today;
 }
 
-/* A model that is trained further brings its tokenizer and its way to talk. */
+/* A model that is trained further provides its tokenizer and its chat format. */
 static propane_status api_trainer_language_open_corpus(propane_trainer *t, const propane_data *data,
                                                        propane_error *err) {
     train_options *o = t->options;
@@ -99,7 +99,8 @@ static propane_status api_trainer_language_count_bytes(language_trainer *l, prop
 
 /* ---- the model ---------------------------------------------------------------------------------------------------------------- */
 
-/* Where only a width is given: the most heads up to the default that divide it, each of an even size, as rotary positions want. */
+/* If only a width is given, uses the largest number of heads up to the default that divides it into even sizes, as
+ * rotary positions need. */
 static int64_t api_trainer_language_heads(const train_options *o) {
     int64_t heads = o->heads;
     while (!o->given[TRAIN_OPTION_heads] && heads > 1 && (o->width % heads || o->width / heads % 2)) heads--;
@@ -118,17 +119,17 @@ static propane_status api_trainer_language_sizes(const train_options *o, const t
         return propane_fail(err, PROPANE_ERR_INVALID, "--width %" PRId64 " is not a multiple of --heads %" PRId64,
                             o->width, heads);
     c->head_dim = o->width / heads;
-    /* A gated half's proportion, 8/3 of the width, in whole rows of 32; a plain one's is 4. */
+    /* A gated half is 8/3 of the width, in whole rows of 32; a plain one is 4 times the width. */
     const bool gated = model_arch_is_gated(model_arch_of(c));
     c->intermediate_size = o->hidden ? o->hidden : gated ? (o->width * 8 / 3 + 31) / 32 * 32 : 4 * o->width;
     config_experts_default(model_arch_of(c), c);
     c->tie_word_embeddings = o->tie;
     c->vocab_size = tokenizer_vocab_size(t);
-    c->max_position_embeddings = o->context; /* what was learnt, and not more */
+    c->max_position_embeddings = o->context; /* only what was trained */
     return model_config_check(c, "the model's sizes", err);
 }
 
-/* The model that a run of adapters was begun with, which may have moved since. */
+/* Loads the model with which a run of adapters began; it may have been moved since. */
 static propane_status api_trainer_language_base(const train_options *o, model_weights **out, propane_error *err) {
     char *place = NULL;
     if (!*o->init && !*o->base)
@@ -144,7 +145,7 @@ static propane_status api_trainer_language_base(const train_options *o, model_we
                         why.text);
 }
 
-/* What was given of the model's sizes against what the run has. */
+/* Checks the given model sizes against those of the run. */
 static propane_status api_trainer_language_check_sizes(const train_options *o, const model_config *c,
                                                        propane_error *err) {
     const struct {
@@ -171,7 +172,7 @@ static propane_status api_trainer_language_check_sizes(const train_options *o, c
     return PROPANE_OK;
 }
 
-/* A resumed run has its model and its vocabulary; others are refused, not skipped. */
+/* A resumed run has a model and a vocabulary; others are refused, not ignored. */
 static propane_status api_trainer_language_check_resumed(const train_options *o, const language_trainer *l,
                                                          propane_error *err) {
     model_config other;
@@ -200,10 +201,10 @@ static propane_status api_trainer_language_resumed(const train_options *o, langu
     mem_free(path);
     if (status == PROPANE_OK) status = api_trainer_language_check_resumed(o, l, err);
     if (status != PROPANE_OK || o->lora_rank == 0) return status;
-    return api_trainer_language_base(o, &l->initial, err); /* the checkpoint has the adapters alone */
+    return api_trainer_language_base(o, &l->initial, err); /* the checkpoint holds only the adapters */
 }
 
-/* The configuration and, with init, the weights that the run starts from. */
+/* Chooses the configuration and, with init, the weights with which the run starts. */
 static propane_status api_trainer_language_choose_model(propane_trainer *t, propane_error *err) {
     const train_options *o = t->options;
     language_trainer *l = language_of(t);
@@ -221,7 +222,7 @@ static propane_status api_trainer_language_choose_model(propane_trainer *t, prop
     return run_vocabulary(name, l->config.vocab_size, l->corpus.tokenizer, err);
 }
 
-/* An adapter that is trained further says its rank, its scale and what it adapts; the dropout is the run's. */
+/* An adapter that is trained further determines rank, scale and targets; the dropout is the run's. */
 static propane_status api_trainer_language_take_adapter(propane_trainer *t, propane_error *err) {
     train_options *o = t->options;
     model_lora l;
@@ -238,7 +239,7 @@ static propane_status api_trainer_language_take_adapter(propane_trainer *t, prop
 
 /* ---- the run ------------------------------------------------------------------------------------------------------------------ */
 
-/* Where the model is that the run begins with. */
+/* Decides where the run's initial model is. */
 static propane_status api_trainer_language_decide(propane_trainer *t, propane_error *err) {
     train_options *o = t->options;
     if (*o->init && o->resume && o->lora_rank == 0 && strcmp(o->init, o->base) != 0)
@@ -247,7 +248,7 @@ static propane_status api_trainer_language_decide(propane_trainer *t, propane_er
                             *o->base ? "with --init " : "without --init", o->base, o->init);
     if (*o->init) {
         char *place = NULL;
-        o->base = o->init; /* the hub's name, if it is one: adapters tell it to others */
+        o->base = o->init; /* the hub's name, if it is one, which adapters record for others */
         PROPANE_TRY(hub_cache_find(o->init, &place, err));
         o->init = arena_string(t->own->arena, place);
         mem_free(place);
@@ -264,15 +265,15 @@ static propane_status api_trainer_language_choose_device(propane_trainer *t, pro
     return o->device ? PROPANE_OK : propane_fail_memory(err, 0);
 }
 
-/* A number that was computed, as it is printed: the record of a run shows it in full. */
+/* Rounds a computed number as it is printed, because the record of a run shows it in full. */
 static double api_trainer_six_digits(double x) {
     char shown[40];
     snprintf(shown, sizeof shown, "%.6g", x);
     return strtod(shown, NULL);
 }
 
-/* The rate that suits the kind of run, where none was given: a model that exists moves little, adapters more, and a small one
- * from nothing most. */
+/* Sets the learning rate for the kind of run if none was given: lowest for an existing model, higher for adapters,
+ * highest for a small model from scratch. */
 static void api_trainer_language_choose_rates(propane_trainer *t) {
     train_options *o = t->options;
     const double width = (double)language_of(t)->config.hidden_size;
@@ -281,8 +282,8 @@ static void api_trainer_language_choose_rates(propane_trainer *t) {
     const double tuned = o->lora_rank > 0 ? (prefers ? 1e-5 : 2e-4) : (prefers ? 1e-6 : 5e-5);
     if (o->lr < 0) o->lr = *o->init ? tuned : fmin(3e-3, api_trainer_six_digits(0.3 / width));
     if (!o->given[TRAIN_OPTION_context] && o->context > language_of(t)->config.max_position_embeddings)
-        o->context = language_of(t)->config.max_position_embeddings; /* of a model that is trained further */
-    if (strcmp(o->schedule, "auto") == 0) o->schedule = *o->init ? "cosine" : "wsd"; /* bench/defaults.sh */
+        o->context = language_of(t)->config.max_position_embeddings; /* for a model that is trained further */
+    if (strcmp(o->schedule, "auto") == 0) o->schedule = *o->init ? "cosine" : "wsd"; /* measured by bench/defaults.sh */
     if (!o->given[TRAIN_OPTION_min_lr]) o->min_lr = fmin(o->min_lr, api_trainer_six_digits(o->lr / 10));
 }
 
@@ -302,7 +303,8 @@ static propane_status api_trainer_language_begin_folder(propane_trainer *t, prop
     return run_begin(o->run_dir, o->resume, &files, &t->hold, err);
 }
 
-/* tokenizer.json for transformers: the model's own where it has one. A vocabulary that the form cannot say is left out. */
+/* Writes tokenizer.json for transformers, the model's own if it has one. A vocabulary that the format cannot express is
+ * left out. */
 static propane_status api_trainer_language_write_hf(const propane_trainer *t, propane_error *err) {
     const train_options *o = t->options;
     char *data = NULL, *to = run_path(o->run_dir, "tokenizer.json");
@@ -324,7 +326,7 @@ static propane_status api_trainer_language_write_hf(const propane_trainer *t, pr
     return propane_fail(err, status, "%s", why.text);
 }
 
-/* What generating needs beside the weights. */
+/* Writes the files that generating needs besides the weights. */
 static propane_status api_trainer_language_fill_folder(const propane_trainer *t, propane_error *err) {
     const train_options *o = t->options;
     if (!o->run_dir || !mpi_leads(o->mpi) || o->resume) return PROPANE_OK;
@@ -413,7 +415,7 @@ static propane_status api_trainer_language_write(const propane_trainer *t, const
 
 /* ---- what it reports ---------------------------------------------------------------------------------------------------------- */
 
-/* Tokens that are not learnt from. */
+/* Returns the number of held-out tokens. */
 static int64_t api_trainer_language_held(const propane_trainer *t) {
     const corpus *c = &language_of(t)->corpus;
     if (!c->train_count) return (int64_t)((double)c->count * train_run_options(t->run)->held_out);
@@ -466,7 +468,7 @@ static void api_trainer_language_put_log(const propane_trainer *t, json_t *log) 
     json_put(log, "heads", json_integer(c->num_attention_heads));
     json_put(log, "kv_heads", json_integer(c->num_key_value_heads));
     json_put(log, "vocabulary", json_integer(c->vocab_size));
-    if (w->adapter_count > 0) /* those that were meant, where the option left it open */
+    if (w->adapter_count > 0) /* the effective targets, if the option left them open */
         json_put(log, train_option_rows[TRAIN_OPTION_lora_targets].key, json_string(w->lora.modules));
     json_put(log, "tokens", json_integer(language_of(t)->corpus.count));
     if (language_of(t)->corpus.examples.pairs)
@@ -532,7 +534,7 @@ static int32_t api_trainer_id(const corpus *c, int64_t at) {
     return bytes == 2 ? ((const uint16_t *)all)[at] : ((const int32_t *)all)[at];
 }
 
-/* The first token from `from` on that begins a line, or else a word; `from` where none does soon. */
+/* Returns the first token from `from` on that begins a line, or else a word; `from` if none follows soon. */
 static int64_t api_trainer_beginning(const corpus *c, int64_t from, int64_t end) {
     enum { SOON = 2000 };
     int64_t word = from;

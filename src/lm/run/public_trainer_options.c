@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns what the options of a language model's training need of one another: what says a thing twice, what contradicts. What one
- * value may be is its row's to say.
+ * Owns the constraints among the options of a language model's training: duplicates and contradictions. The rows decide
+ * which single values are allowed.
  */
 #include <stdio.h>
 #include <string.h>

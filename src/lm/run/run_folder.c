@@ -37,7 +37,7 @@ propane_status run_vocabulary(const char *model, int64_t rows, const tokenizer *
                             : "");
 }
 
-/* Is the checkpoint one of adapters alone? */
+/* Returns whether the checkpoint holds only adapters. */
 static bool run_folder_trains_adapter(const char *dir) {
     train_options options;
     propane_error none = {0};
