@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the checkpoint's form. Its one idea: the rows of options.def and a table of the state serve writing, reading and
- * comparing. Refuses what does not belong to the run, before anything is changed.
+ * Owns the form of a checkpoint. The rows of options.def and a table of the state serve writing, reading and comparing.
+ * Refuses a checkpoint that does not belong to the run before anything is changed.
  */
 #include "train/checkpoint.h"
 
@@ -13,7 +13,7 @@
 #include "core/base/file.h"
 #include "train/train_run_internal.h"
 
-/* Steps may grow: a longer run has another schedule, and that is wanted. */
+/* Returns whether checkpoints hold the option for this kind of run. */
 static bool checkpoint_holds(const train_option *row, train_kind kind) {
     return row->use[kind].help && row->keep != TRAIN_FORGOTTEN;
 }
@@ -21,7 +21,7 @@ static bool checkpoint_holds(const train_option *row, train_kind kind) {
 typedef struct checkpoint_field {
     const char *key;
     bool real;
-    size_t offset; /* in train_state */
+    size_t offset; /* offset in train_state */
 } checkpoint_field;
 
 static const checkpoint_field checkpoint_state[] = {
@@ -153,7 +153,7 @@ static propane_status checkpoint_check_format(const checkpoint_metadata *m, cons
                         there, format);
 }
 
-/* "0x1p-3" as people write it. */
+/* Shows a stored value as people write it, instead of as "0x1p-3". */
 static const char *checkpoint_show(const train_option *row, const char *stored, char out[TRAIN_VALUE_ROOM]) {
     if (row->type != TRAIN_REAL) return stored;
     snprintf(out, TRAIN_VALUE_ROOM, "%g", strtod(stored, NULL));
@@ -223,7 +223,8 @@ propane_status train_checkpoint_get_state(const checkpoint_metadata *m, train_st
                         m->source);
 }
 
-/* Only with `fill` anything moves: all of it is looked for first. */
+/* Reads tensors. Nothing is written into them unless `fill` is set, so that a first pass can check that all of them
+ * exist. */
 static propane_status checkpoint_read_tensors(const checkpoint_metadata *m, train_run *r, int first, int last,
                                               bool fill, propane_error *err) {
     char name[TRAIN_NAME_ROOM];
@@ -233,7 +234,7 @@ static propane_status checkpoint_read_tensors(const checkpoint_metadata *m, trai
             const safetensors_tensor *found;
             if (!t.data) continue;
             if (b == TRAIN_OUTER_BLOCK && !safetensors_find(m->file, train_checkpoint_name(name, &t, b)))
-                continue; /* the run was without until now */
+                continue; /* the run has not had it until now */
             PROPANE_TRY(
                 safetensors_expect(m->file, train_checkpoint_name(name, &t, b), ST_F32, t.rank, t.dim, &found, err));
             if (!fill) continue;
@@ -255,8 +256,8 @@ propane_status train_checkpoint_read(train_run *r, int first, int last, propane_
     return status;
 }
 
-/* A run that was killed and goes on from an older checkpoint may end before it comes to that step again: then the file is of a
- * step that this run has not done. */
+/* A killed run that continues from an older checkpoint may end before it reaches the best step again. The file is then
+ * from a step that this run has not done. */
 propane_status train_checkpoint_read_best(train_run *r, bool *taken, propane_error *err) {
     checkpoint_metadata m = {0};
     const char *step = NULL;
@@ -280,7 +281,7 @@ static propane_status checkpoint_recall_rows(const checkpoint_metadata *m, arena
         const char *stored = NULL;
         if (!checkpoint_holds(row, o->kind)) continue;
         PROPANE_TRY(checkpoint_metadata_find(m, row->key, &stored, err));
-        if (!stored || (!*stored && !train_option_is_text(row))) continue; /* the check at reading will tell */
+        if (!stored || (!*stored && !train_option_is_text(row))) continue; /* the check on reading reports it */
         stored = arena_string(a, stored);
         if (!stored) return propane_fail_memory(err, 0);
         if (!train_option_parse(row, stored, o)) return checkpoint_damaged(m, row->key, stored, err);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Owns the two forms that checkpoints' metadata have had. Today's has a text under each key. Fine-tuning runs of version
- * 0.1 had one key, "propane", with a JSON object: format, step, evaluated, samples, data, loss and, by the flags' names,
- * options. It is read as if it were today's; what it lacks follows from its step.
+ * Owns the two forms of checkpoint metadata. The current form has one text per key. Fine-tuning runs of version 0.1 had
+ * a single key, "propane", with a JSON object: format, step, evaluated, samples, data, loss and the options by flag
+ * name. It is read as if it were in the current form; missing values are derived from its step.
  */
 #include "train/checkpoint_metadata.h"
 
@@ -43,14 +43,15 @@ static int64_t checkpoint_old_int(const checkpoint_metadata *m, const char *key)
     return json_integer_value(json_object_get(json_object_get(m->old, "options"), key));
 }
 
-/* The value of an option stands under the flag's name; all others are at the top. */
+/* Finds a value in the old form. An option's value is stored under its flag's name; all others are at the top level. */
 static const json_t *checkpoint_old_value(const checkpoint_metadata *m, const char *key) {
     for (int i = 0; i < TRAIN_OPTIONS; i++) {
         const train_option *row = &train_option_rows[i];
         if (row->name && strcmp(row->key, key) == 0 && row->type != TRAIN_CHOICE && row->keep != TRAIN_FORGOTTEN)
             return json_object_get(json_object_get(m->old, "options"), row->name);
     }
-    const bool all = strcmp(key, "updates") == 0 || strcmp(key, "scaler_good") == 0; /* every step moved the weights */
+    /* every step updated the weights */
+    const bool all = strcmp(key, "updates") == 0 || strcmp(key, "scaler_good") == 0;
     return json_object_get(m->old, all ? "step" : key);
 }
 
@@ -68,7 +69,7 @@ static char *checkpoint_old_text(const checkpoint_metadata *m, const char *key) 
     return arena_string(m->arena, json_is_string(value) ? json_string_value(value) : "");
 }
 
-/* What a checkpoint lacks that was written before there was such a thing: the value that changes nothing. */
+/* Returns the neutral value of a key that did not exist when the checkpoint was written. */
 static const char *checkpoint_default(const char *key) {
     static const char *const values[][2] = {{"best", "-1"},         {"stale", "0"},     {"best_loss", "0x0p+0"},
                                             {"schedule", "cosine"}, {"keep", "best"},   {"patience", "0"},

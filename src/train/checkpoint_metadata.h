@@ -11,15 +11,15 @@
 
 typedef struct checkpoint_metadata {
     safetensors *file;
-    const char *source; /* its path, for messages */
-    json_t *old;        /* of a fine-tuning run before they had one form; else NULL */
-    arena *arena;       /* texts made of that */
+    const char *source; /* path, for messages */
+    json_t *old;        /* old form of a fine-tuning run, otherwise NULL */
+    arena *arena;       /* texts made from `old` */
 } checkpoint_metadata;
 
 const char *checkpoint_format(train_kind kind); /* the value of "format" */
 PROPANE_CHECK propane_status checkpoint_metadata_open(const char *path, checkpoint_metadata *out, propane_error *err);
 void checkpoint_metadata_close(checkpoint_metadata *m);
-/* *out NULL: there is no such key. The text lives as long as the metadata. */
+/* Sets *out to NULL if the key does not exist. The text lives as long as the metadata. */
 PROPANE_CHECK propane_status checkpoint_metadata_find(const checkpoint_metadata *m, const char *key, const char **out,
                                                       propane_error *err);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the training steps and evaluations of an imported program, and what its checkpoint holds. The order of the samples
- * follows from the seed and the number of the sample, so nothing else is remembered of the data.
+ * Owns the training steps and evaluations of an imported program, and the contents of its checkpoint. The order of the
+ * samples depends only on the seed and the sample's number, so no other state of the data is stored.
  */
 #include "train/imported_run.h"
 
@@ -21,11 +21,11 @@ typedef struct imported_run {
     imported_step *step;
     adamw *optimiser;
     float **moments;           /* [2 * weights] */
-    int64_t count;             /* of what the newest gradients are sums of */
+    int64_t count;             /* number of values that the newest gradients are sums of */
     int64_t device_ns;         /* of the newest step */
-    double loss;               /* of the step before */
+    double loss;               /* of the previous step */
     char *package;             /* NULL without a run folder */
-    char samples[24], sum[24]; /* facts of the checkpoint */
+    char samples[24], sum[24]; /* facts for the checkpoint */
 } imported_run;
 
 static imported_run *imported_run_of(const train_run *r) { return (imported_run *)(uintptr_t)r; }
@@ -60,7 +60,7 @@ static propane_status imported_diverged(const imported_run *t, propane_error *er
                         (long long)t->run.state.step + 1, before);
 }
 
-/* Sums of the gradients of all samples of the step. */
+/* Sums the gradients of all samples of the step. */
 static propane_status imported_sum(imported_run *t, double *loss, propane_error *err) {
     const int64_t samples = imported_step_samples(t->step), begin = t->run.state.position;
     *loss = 0, t->count = t->device_ns = 0;
@@ -143,7 +143,7 @@ static propane_status imported_finish(train_run *run, propane_error *err) {
     return imported_run_write(run, imported_run_of(run)->package, err);
 }
 
-/* ---- what its checkpoint holds ------------------------------------------------------------------------------------------------- */
+/* ---- contents of its checkpoint ---------------------------------------------------------------------------------- */
 
 static int imported_facts(const train_run *run, train_fact out[TRAIN_FACTS]) {
     const imported_run *t = imported_run_of(run);
@@ -193,7 +193,7 @@ static propane_status imported_make_optimiser(imported_run *t, propane_error *er
     return status;
 }
 
-/* As many steps as the epochs are. */
+/* Sets the number of steps from the number of epochs. */
 static void imported_count_steps(imported_run *t) {
     train_options *o = &t->run.options;
     t->run.units = o->batch * o->accumulate;

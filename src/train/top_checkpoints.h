@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * With --keep N the weights of the N best validations stay in the run's folder, as best.STEP.safetensors. The files are
- * the memory: a resumed run reads from them what it has.
+ * With --keep N, the weights of the N best validations stay in the run's folder as best.STEP.safetensors. No other
+ * record exists: a resumed run reads the list from these files.
  */
 #ifndef TRAIN_TOP_CHECKPOINTS_H
 #define TRAIN_TOP_CHECKPOINTS_H
@@ -9,8 +9,8 @@
 
 typedef struct train_run train_run;
 
-/* The weights as they are, whose validation gave `loss`: written if they are among the best; what is then too many
- * goes. */
+/* Writes the current weights, whose validation loss is `loss`, if they are among the best. Removes files beyond the
+ * limit. */
 PROPANE_CHECK propane_status top_checkpoints_offer(train_run *r, double loss, propane_error *err);
 
 #endif

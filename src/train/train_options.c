@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the rows' reading: one parser for defaults, command line, files and checkpoints. Refuses values outside of a row.
+ * Owns the parsing of rows: one parser for defaults, command line, files and checkpoints. Refuses values that a row
+ * does not allow.
  */
 #include "train/train_options.h"
 
@@ -78,7 +79,7 @@ static bool train_options_in_range(const train_option *row, const train_options 
     return words_have(row->words, '|', *(const char *const *)at ? *(const char *const *)at : "");
 }
 
-/* Does the option have the value that stands for "not given"? */
+/* Returns whether the option has the value that means "not given". */
 static bool train_options_is_standard(const train_option *row, const train_options *o) {
     char now[TRAIN_VALUE_ROOM], standard[TRAIN_VALUE_ROOM];
     const char *text = row->use[o->kind].standard;
@@ -144,7 +145,7 @@ int64_t train_options_keeps(const char *keep) {
     return end != keep && !*end && n >= 1 && n <= MOST ? n : -1;
 }
 
-/* "a, b or c" of "a|b|c". */
+/* Turns "a|b|c" into "a, b or c". */
 static const char *train_options_list(const char *words, char out[200]) {
     size_t n = 0;
     for (const char *c = words; *c && n + 5 < 200; c++) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * The options of a training run. Everything about one is its row in options.def: struct, defaults, checks, flags, help,
- * checkpoint and log are made of the rows.
+ * The options of a training run. An option is one row in options.def. Struct, defaults, checks, flags, help, checkpoint
+ * and log are generated from the rows.
  */
 #ifndef TRAIN_TRAIN_OPTIONS_H
 #define TRAIN_TRAIN_OPTIONS_H
@@ -34,10 +34,10 @@ typedef struct train_options {
 #define OPTION(type, member, ...) TRAIN_TYPE_##type member;
 #include "train/options.def"
 #undef OPTION
-    bool given[TRAIN_OPTIONS]; /* by train_options_set */
-    mpi *mpi;                  /* borrowed; NULL: alone. `batch` is that of all ranks together */
+    bool given[TRAIN_OPTIONS]; /* set by train_options_set */
+    mpi *mpi;                  /* borrowed; NULL for a single process. `batch` is that of all ranks together */
     bool two_queues;           /* as in train_step_options */
-    propane_device *shared;    /* likewise */
+    propane_device *shared;    /* as in train_step_options */
 } train_options;
 
 typedef enum train_option_type {
@@ -64,37 +64,39 @@ typedef struct train_option { /* a row; see options.def */
     train_option_type type;
     const char *key, *name, *words;
     double min, max;
-    size_t offset; /* in train_options */
+    size_t offset; /* offset in train_options */
     train_option_group group;
     train_option_keep keep;
     struct {
         const char *standard;
         train_option_log log;
-        const char *help; /* NULL: the kind of run has no such option */
+        const char *help; /* NULL if this kind of run lacks the option */
     } use[TRAIN_KINDS];
 } train_option;
 
 extern const train_option train_option_rows[TRAIN_OPTIONS];
 
 void train_options_default(train_options *o, train_kind kind);
-/* Sets one option by its name from a text as the command line has it: "lr" "3e-4"; for a BOOL "true" or "false", "1" or
- * "0". The text is borrowed. PROPANE_ERR_NOT_FOUND: there is none of that name; PROPANE_ERR_INVALID: the value is none
- * of its values; the message begins with the name. */
+/* Sets one option by its name from a text in the form of the command line, such as "lr" "3e-4"; a BOOL accepts "true",
+ * "false", "1" and "0". The text is borrowed. Returns PROPANE_ERR_NOT_FOUND if no option has that name, and
+ * PROPANE_ERR_INVALID if the value is not allowed; the message begins with the name. */
 PROPANE_CHECK propane_status train_options_set(train_options *o, const char *name, const char *value,
                                                propane_error *err);
-/* --overlap early, for one process: several exchange gradients or weights, and guess nothing. */
+/* Returns whether --overlap early applies. It is for one process: several exchange gradients or weights, and guess
+ * nothing. */
 bool train_options_guesses(const train_options *o);
-/* How many validations' weights stay: "last" 0, "best" 1, "3" 3; -1: it is none of these. */
+/* Returns the number of validations whose weights are kept: 0 for "last", 1 for "best", 3 for "3"; -1 if `keep` is
+ * invalid. */
 int64_t train_options_keeps(const char *keep);
-/* Every value against its row. */
+/* Checks every value against its row. */
 PROPANE_CHECK propane_status train_options_check(const train_options *o, propane_error *err);
 
-enum { TRAIN_VALUE_ROOM = 100 }; /* of a number as text */
+enum { TRAIN_VALUE_ROOM = 100 }; /* for a number as text */
 
-/* The value as checkpoints hold it: integers in decimal, BOOLs as 1 and 0, reals in hexadecimal floating point, which
- * comes back to the same bits. Texts come back themselves, NULL as "". */
+/* Returns the value in the form that checkpoints hold: integers in decimal, BOOLs as 1 and 0, reals in hexadecimal
+ * floating point, which preserves all bits. Texts are returned unchanged, NULL as "". */
 const char *train_option_print(const train_option *row, const train_options *o, char out[TRAIN_VALUE_ROOM]);
-/* The reverse, unchecked; a text is borrowed. False: it is no value of that type. */
+/* Reads such a value without range checks; a text is borrowed. Returns false if it is not a value of that type. */
 bool train_option_parse(const train_option *row, const char *text, train_options *o);
 
 static inline bool train_option_is_text(const train_option *row) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the life of a run. Everything that a later process must know is in train_state; the loop below reads top down: bring
- * the programs up to date, evaluate, save, step.
+ * Owns the life of a run. Everything that a later process must know is in train_state. The loop below reads top down:
+ * bring the programs up to date, evaluate, save, step.
  */
 #include "train/train_run.h"
 
@@ -58,7 +58,7 @@ propane_status train_run_begin(train_run *r, const train_run_kind *kind, const t
     return train_run_path(r, TRAIN_CHECKPOINT, &r->checkpoint, err);
 }
 
-/* Called once the number of steps is known: the warm-up is a part of them. */
+/* Called once the number of steps is known, because the warm-up is a fraction of it. */
 void train_run_plan(train_run *r) {
     enum { WARMUP_MOST = 50, WARMUP_PART = 10 };
     train_options *o = &r->options;
@@ -97,13 +97,13 @@ void train_run_free(train_run *r) {
 
 /* ---- running ----------------------------------------------------------------------------------------------------------------- */
 
-/* The host says it once; it holds until the run has ended. */
+/* The host reports a request only once; it is remembered until the run has ended. */
 static bool train_run_is_asked(train_run *r) {
     if (!r->ended) r->ended = poll_ask();
     return r->ended || (r->cancel && atomic_load(r->cancel));
 }
 
-/* Evaluations, checkpoints and the end wait for a place where the ranks' weights are the same. */
+/* Evaluations, checkpoints and the end wait for a step after which the ranks' weights are the same. */
 static bool train_run_is_common(const train_run *r) {
     return train_group_since(r->group, r->state.step, r->options.steps) <= 0;
 }
@@ -131,14 +131,16 @@ static propane_status train_run_settle(train_run *r, propane_error *err) {
     return r->kind->settle ? r->kind->settle(r, err) : PROPANE_OK;
 }
 
-/* The draft is of the best validation; where there was none, of the newest checkpoint. */
+/* Writes the draft of the model from the best validation or, before the first validation, from the newest
+ * checkpoint. */
 static propane_status train_run_draft(train_run *r, propane_error *err) {
     const bool worse = r->best && r->state.best >= 0 && r->state.best != r->state.step;
     if (!r->kind->draft || !r->checkpoint || worse || !train_run_writes(r)) return PROPANE_OK;
     return r->kind->draft(r, err);
 }
 
-/* Another folder may have got the name since the run began. A name without a folder is the writer's error. */
+/* Another folder may have taken the name since the run began. A name without a folder is left to the writer to
+ * report. */
 static propane_status train_run_check_place(train_run *r, propane_error *err) {
     struct stat now;
     const char *dir = r->options.run_dir;
@@ -170,7 +172,7 @@ propane_status train_run_save(train_run *r, propane_error *err) {
     return PROPANE_OK;
 }
 
-/* The best weights so far are kept in a file of their own: what was learnt afterwards may be worse. */
+/* Keeps the best weights so far in a separate file, because later training may make them worse. */
 static propane_status train_run_rate(train_run *r, double loss, propane_error *err) {
     train_state *s = &r->state;
     if (!isfinite(loss)) {
@@ -209,7 +211,7 @@ propane_status train_run_evaluate(train_run *r, train_evaluation *out, propane_e
     return train_run_rate(r, out->val_loss, err);
 }
 
-/* Every `interval` steps, or where the ranks next agree. */
+/* Returns true every `interval` steps, or when the ranks next agree. */
 static bool train_run_is_due(const train_run *r, int64_t interval) {
     const int64_t step = r->state.step, back = train_group_stride(r->group, step);
     return interval > 0 && train_run_is_common(r) && step % interval < back && step >= interval;
@@ -221,13 +223,14 @@ static bool train_run_evaluation_due(const train_run *r) {
     return step >= r->options.steps || train_run_is_due(r, r->options.eval_interval);
 }
 
-/* By the interval, or because somebody asked, where the ranks' weights agree. */
+/* Returns whether a checkpoint is due by the interval or by request. The ranks' weights must agree. */
 static bool train_run_checkpoint_due(const train_run *r) {
     const bool due = train_run_is_due(r, r->options.checkpoint_interval) || r->asked;
     return due && train_run_is_common(r);
 }
 
-/* The weights are those of the last good update; a tensor of them that is no number comes out of a file. */
+/* Reports a lost run. The weights are those of the last good update, so a tensor with non-finite numbers was read from
+ * a file. */
 static propane_status train_run_tell_lost(const train_run *r, propane_error *err) {
     const char *name = r->kind->not_finite ? r->kind->not_finite(r) : NULL;
     return propane_fail(err, PROPANE_ERR_LIMIT,
@@ -237,7 +240,7 @@ static propane_status train_run_tell_lost(const train_run *r, propane_error *err
                         r->checkpoint ? ", the last checkpoint stays" : "");
 }
 
-/* A gradient that overflows is the loss scale's business; a loss that does not come back is the run's end. */
+/* The loss scale handles a gradient that overflows. A loss that stays non-finite ends the run. */
 static propane_status train_run_check_divergence(train_run *r, double loss, propane_error *err) {
     enum { PATIENCE = 20 };
     r->lost = isfinite(loss) ? 0 : r->lost + 1;
@@ -251,7 +254,7 @@ static propane_status train_run_check_divergence(train_run *r, double loss, prop
 
 /* ---- a step ------------------------------------------------------------------------------------------------------------------ */
 
-/* The update after a gradient of norm `norm`. */
+/* Returns the update for a gradient of norm `norm`. */
 static adamw_step train_run_how(const train_run *r, double norm) {
     const train_options *o = &r->options;
     return (adamw_step){.lr = train_schedule_at(&r->schedule, r->state.step),
@@ -263,8 +266,9 @@ static adamw_step train_run_how(const train_run *r, double norm) {
                         .step = r->state.updates + 1};
 }
 
-/* The update that may begin before the norm is known, from the last one; the first step knows no gradient before its own. That
- * a gradient is not clipped is a fair guess where the last one was not. False: there is none. */
+/* Prepares an update that may begin before the norm is known, from the previous norm; the first step has no previous
+ * gradient. If the last gradient was not clipped, the guess is that this one will not be either. Returns false if there
+ * is no such update. */
 static bool train_run_looks_ahead(const train_run *r, train_ahead *out) {
     const double norm = r->state.norm;
     const bool lagged = r->options.clipping && strcmp(r->options.clipping, "lagged") == 0 && norm > 0;
@@ -282,7 +286,7 @@ propane_status train_run_step(train_run *r, train_report *out, propane_error *er
     const bool begins = train_run_looks_ahead(r, &ahead);
     train_report p = {.lr = ahead.how.lr, .loss_scale = r->state.scaler.scale};
     PROPANE_TRY(r->kind->gradients(r, begins ? &ahead : NULL, &p.loss, &p.gradient_norm, err));
-    PROPANE_TRY(file_map_check(err)); /* before what was read there changes a weight, or at least a file */
+    PROPANE_TRY(file_map_check(err)); /* before data read from it changes a weight, or at least a file */
     p.skipped = !train_scaler_step(&r->state.scaler, isfinite(p.gradient_norm) && isfinite(p.loss));
     if (!p.skipped) {
         adamw_step how = train_run_how(r, p.gradient_norm);
@@ -302,7 +306,7 @@ propane_status train_run_step(train_run *r, train_report *out, propane_error *er
     return PROPANE_OK;
 }
 
-/* The last checkpoint stays what it is: a longer run goes on from there. */
+/* Loads the best weights. The last checkpoint is not changed, so that a longer run can continue from there. */
 static propane_status train_run_take_best(train_run *r, propane_error *err) {
     bool taken = false;
     if (!r->best || r->state.best < 0 || r->state.best == r->state.step) return PROPANE_OK;
@@ -326,7 +330,7 @@ void train_run_cancel_by(train_run *r, const atomic_bool *cancel) {
 }
 void train_run_save_by(train_run *r, atomic_bool *save) { r->save = save; }
 
-/* ---- its weights, from outside ------------------------------------------------------------------------------------------------- */
+/* ---- access to its weights from outside -------------------------------------------------------------------------- */
 
 bool train_run_learnt(const train_run *r, int index, train_learnt *out) {
     for (int i = 0; index >= 0 && i < r->kind->tensor_count(r); i++) {
@@ -343,7 +347,7 @@ propane_status train_run_changed(train_run *r, propane_error *err) {
     return r->kind->publish ? r->kind->publish(r, err) : PROPANE_OK;
 }
 
-/* ---- the loop: the calls above, and callbacks --------------------------------------------------------------------------------- */
+/* ---- the loop over the calls above, with callbacks --------------------------------------------------------------- */
 
 static propane_status train_run_loop_save(train_run *r, const train_callbacks *c, propane_error *err) {
     const int64_t before = r->saved;
@@ -383,7 +387,7 @@ static propane_status train_run_loop(train_run *r, int64_t until, const train_ca
     return train_run_finish(r, err);
 }
 
-/* A clean end before the last step. */
+/* Ends the run cleanly before its last step. */
 static propane_status train_run_stop(train_run *r, const train_callbacks *c, propane_error *err) {
     PROPANE_TRY(train_run_loop_save(r, c, err));
     return propane_fail(err, PROPANE_ERR_CANCELLED, "stopped after step %lld of %lld%s%.400s", (long long)r->state.step,
@@ -391,7 +395,7 @@ static propane_status train_run_stop(train_run *r, const train_callbacks *c, pro
                         r->checkpoint ? r->options.run_dir : "");
 }
 
-/* A run that was stopped or failed has a trace, too; its own error is reported. */
+/* Writes the trace, also of a run that was stopped or failed; the run's own error takes precedence. */
 static propane_status train_run_trace(train_run *r, propane_status status, propane_error *err) {
     propane_error own = {0};
     if (!r->timeline) return status;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
- * A training run: options, data and a model in, checkpoints and a result in the run's folder out. Resumed from its
- * checkpoint, a run goes on bit for bit as if it had not been interrupted.
+ * A training run. It reads options, data and a model, and writes checkpoints and a result into the run's folder. A run
+ * resumed from its checkpoint continues bit for bit as if it had not been interrupted.
  *
- * There are two kinds, made by the language models' language_run.h and by train/imported_run.h; all that is done with a
- * run once it is made is here.
+ * There are two kinds, made by the language models' language_run.h and by train/imported_run.h. Everything that is done
+ * with a run after it is made is declared here.
  */
 #ifndef TRAIN_TRAIN_RUN_H
 #define TRAIN_TRAIN_RUN_H
@@ -16,38 +16,38 @@
 #define TRAIN_CHECKPOINT "checkpoint.safetensors"
 #define TRAIN_REFUSED    "refused" /* a folder */
 #define TRAIN_BEST       "best.safetensors"
-#define TRAIN_RECORD     "train.json" /* the options that repeat the run, for --config */
+#define TRAIN_RECORD     "train.json" /* options that repeat the run, for --config */
 #define TRAIN_MODEL      "model.safetensors"
 #define TRAIN_CONFIG     "config.json"
 #define TRAIN_PACKAGE    "model.mlpackage"
 
-/* Where the device is simulated: energy and arithmetic of its kernels, by the model of the chip. */
+/* Energy and arithmetic of the kernels of a simulated device, from the model of the chip. */
 typedef struct train_simulated {
-    bool simulated; /* false: the rest is 0 */
+    bool simulated; /* if false, the rest is 0 */
     double energy_j, flops;
 } train_simulated;
 
 typedef struct train_report {
-    int64_t step; /* 1 after the first */
-    double loss;  /* mean over all that counts in the step's batches; a language model's in nats per token */
+    int64_t step; /* the first step is 1 */
+    double loss;  /* mean over everything in the step's batches that counts; for a language model in nats per token */
     double lr, loss_scale, gradient_norm;
-    bool skipped;        /* a gradient was not finite: the weights did not move */
+    bool skipped;        /* a gradient was not finite, so the weights did not change */
     double tokens_per_s; /* samples, for an imported model */
     double device_ms, host_ms;
-    int64_t outer_bytes;       /* that this rank sent for an agreement that began here, or for a step of the warm-up */
-    int64_t staleness;         /* steps since the ranks last agreed on the weights; -1: no outer steps */
-    double outer_ms;           /* what agreeing took of the step, waiting for messages included */
-    train_simulated simulated; /* then device_ms is a model's, too */
+    int64_t outer_bytes;       /* sent by this rank for an agreement that began here, or for a step of the warm-up */
+    int64_t staleness;         /* steps since the ranks last agreed on the weights; -1 without outer steps */
+    double outer_ms;           /* share of the step spent on agreeing, including waits for messages */
+    train_simulated simulated; /* if simulated, device_ms is also from the model */
 } train_report;
 
 typedef struct train_evaluation {
     int64_t step;
-    double val_loss;          /* as the report's */
-    double val_nats_per_byte; /* negative: not known */
-    double val_accuracy;      /* part of what was classified that is right; negative: not known */
+    double val_loss;          /* defined as for the report */
+    double val_nats_per_byte; /* negative if not known */
+    double val_accuracy;      /* fraction classified correctly; negative if not known */
 } train_evaluation;
 
-/* Each may be NULL. */
+/* Each of them may be NULL. */
 typedef struct train_callbacks {
     void *context;
     void (*on_step)(void *context, const train_report *report);
@@ -58,29 +58,29 @@ typedef struct train_callbacks {
 typedef struct train_run train_run;
 
 void train_run_free(train_run *r);
-/* Until the last step. *cancel (NULL: never) becomes true: the batch is finished, a checkpoint written,
- * PROPANE_ERR_CANCELLED returned. *restart: the compile budget is used up, the checkpoint is written, and the rest
- * belongs to a new process with --resume. PROPANE_ERR_LIMIT: the training has diverged. */
+/* Runs until the last step. If *cancel becomes true (NULL means never), it finishes the batch, writes a checkpoint and
+ * returns PROPANE_ERR_CANCELLED. *restart means that the compile budget is used up and the checkpoint is written; a new
+ * process must continue with --resume. Returns PROPANE_ERR_LIMIT if the training has diverged. */
 PROPANE_CHECK propane_status train_run_go(train_run *r, const train_callbacks *callbacks, const atomic_bool *cancel,
                                           bool *restart, propane_error *err);
 
-/* The same, until `step` at the latest; before the last one nothing is finished. */
+/* Does the same, but stops after `step` at the latest. The run is finished only after the last step. */
 PROPANE_CHECK propane_status train_run_go_until(train_run *r, int64_t step, const train_callbacks *callbacks,
                                                 const atomic_bool *cancel, bool *restart, propane_error *err);
 
-/* What that loop is made of, for callers with a loop of their own. Before a step or an evaluation: programs that
- * contain weights are brought up to date; *restart as above, but nothing is saved. */
+/* The parts of that loop, for callers with their own loop. Brings programs that contain weights up to date; call it
+ * before a step or an evaluation. *restart is as above, but nothing is saved. */
 PROPANE_CHECK propane_status train_run_ready(train_run *r, bool *restart, propane_error *err);
-/* One step, also beyond the last one of the schedule. PROPANE_ERR_CANCELLED: nothing has moved. */
+/* Runs one step, even beyond the end of the schedule. With PROPANE_ERR_CANCELLED, nothing has changed. */
 PROPANE_CHECK propane_status train_run_step(train_run *r, train_report *out, propane_error *err);
-/* PROPANE_ERR_INVALID: nothing is held out. */
+/* Returns PROPANE_ERR_INVALID if no data are held out. */
 PROPANE_CHECK propane_status train_run_evaluate(train_run *r, train_evaluation *out, propane_error *err);
-/* The checkpoint, where there is a folder and it does not hold this step already. */
+/* Writes the checkpoint, if there is a folder and it does not hold this step already. */
 PROPANE_CHECK propane_status train_run_save(train_run *r, propane_error *err);
-/* The checkpoint and what the run was for, into its folder; nothing without one. */
+/* Writes the checkpoint and the result of the run into its folder; does nothing without one. */
 PROPANE_CHECK propane_status train_run_finish(train_run *r, propane_error *err);
-/* The tensors that are learnt, `index` from 0: *data is the run's own, to be changed between steps, and then
- * train_run_changed is called. False after the last one. */
+/* The trained tensors; `index` counts from 0. *data belongs to the run and may be changed between steps; call
+ * train_run_changed afterwards. Returns false after the last one. */
 typedef struct train_learnt {
     const char *name;
     int rank;
@@ -89,21 +89,23 @@ typedef struct train_learnt {
     float *data;
 } train_learnt;
 bool train_run_learnt(const train_run *r, int index, train_learnt *out);
-/* Copies of the weights follow; the next evaluation and checkpoint are made whatever the step. */
+/* Updates the copies of the weights. The next evaluation and checkpoint are made whatever the step. */
 PROPANE_CHECK propane_status train_run_changed(train_run *r, propane_error *err);
-/* The flag that stops steps and evaluations from now on; NULL: none. */
+/* Sets the flag that stops steps and evaluations from then on; NULL means none. */
 void train_run_cancel_by(train_run *r, const atomic_bool *cancel);
-/* *save, set from anywhere: the loop writes a checkpoint after its step, clears it and goes on. NULL: no flag. */
+/* Sets a flag that any thread may set: the loop then writes a checkpoint after its step, clears the flag and continues.
+ * NULL means no flag. */
 void train_run_save_by(train_run *r, atomic_bool *save);
 
-int train_run_workers(const train_run *r); /* that make updates of their own and agree from time to time; 1: none do */
-bool train_run_writes(const train_run *r); /* is this the process that writes files? */
-/* Step and loss of the best validation; -1: there was none. */
+/* workers that update independently and agree from time to time; 1 without outer steps */
+int train_run_workers(const train_run *r);
+bool train_run_writes(const train_run *r); /* whether this process writes files */
+/* Step and loss of the best validation; -1 if there was none. */
 int64_t train_run_best(const train_run *r, double *loss);
-bool train_run_keeps_best(const train_run *r); /* its weights are what is written at the end */
-bool train_run_is_over(const train_run *r);    /* validations have not become better for as long as `patience` says */
+bool train_run_keeps_best(const train_run *r); /* whether its weights are the ones written at the end */
+bool train_run_is_over(const train_run *r); /* whether validations have not improved for as long as `patience` allows */
 int64_t train_run_steps_done(const train_run *r);
-/* As the run has them: what was left to it is decided. */
+/* The options as the run uses them, with automatic values resolved. */
 const train_options *train_run_options(const train_run *r);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * What the two kinds of runs share and where they differ. A kind has a train_run as its first member and one
- * train_run_kind; the loop, the checkpoint and the cancelling are train_run.c's and checkpoint.c's.
+ * The parts that the two kinds of runs share, and the table of those that differ. A kind has a train_run as its first
+ * member and one train_run_kind. The loop and cancelling are in train_run.c, the checkpoint in checkpoint.c.
  */
 #ifndef TRAIN_TRAIN_RUN_INTERNAL_H
 #define TRAIN_TRAIN_RUN_INTERNAL_H
@@ -18,29 +18,29 @@
 #include "train/optim/schedule.h"
 #include "train/train_run.h"
 
-/* What changes from step to step beside weights and moments. */
+/* The state that changes from step to step, besides weights and moments. */
 struct train_state {
     int64_t step;      /* steps done */
-    int64_t updates;   /* of them, how many moved the weights */
+    int64_t updates;   /* steps that changed the weights */
     int64_t position;  /* windows or samples drawn from the data */
-    int64_t evaluated; /* step of the last evaluation; -1: none */
-    int64_t best;      /* step of the best one; -1: none */
-    int64_t stale;     /* evaluations since then */
+    int64_t evaluated; /* step of the last evaluation, or -1 */
+    int64_t best;      /* step of the best evaluation, or -1 */
+    int64_t stale;     /* evaluations since the best one */
     double best_loss;
-    double norm; /* of the last gradient that was finite; 0: there was none */
+    double norm; /* of the last finite gradient; 0 if there was none */
     train_scaler scaler;
 };
 
-/* Of one name in the checkpoint; fp32. */
+/* The data of one name in the checkpoint, in fp32. */
 struct train_tensor {
     const char *name;
     int rank;
     const int64_t *dim;
     int64_t count;
-    float *data; /* NULL: the checkpoint does not hold it */
+    float *data; /* NULL if the checkpoint does not hold it */
 };
 
-/* What a checkpoint's run must have in common with the one that goes on from it, beside the FIXED options. */
+/* A property that a checkpoint's run must share with the run that continues from it, besides the FIXED options. */
 typedef struct train_fact {
     const char *key, *value;
     const char *what; /* for the message "PATH was made with WHAT THERE, not HERE" */
@@ -52,50 +52,52 @@ enum {
     TRAIN_OUTER_BLOCK = 3
 };
 
-/* The update of a step whose norm is not known yet. */
+/* The update of a step whose norm is not yet known. */
 typedef struct train_ahead {
     adamw_step how;
-    bool guessed; /* `update` follows and confirms it, or says another; else it is the update */
+    bool guessed; /* if true, `update` is still called, to confirm it or to use another; otherwise this is the update */
 } train_ahead;
 
 typedef struct train_run_kind {
     void (*free)(train_run *r);
-    /* Over all of the step's batches: the mean loss and the length of its gradient; moves state.position. Stopped
-     * between two batches, the position is where it was: PROPANE_ERR_CANCELLED. `ahead`: an update, which the last
-     * batch brings with it; NULL: update follows. */
+    /* Computes the mean loss over all of the step's batches and the norm of its gradient, and advances state.position.
+     * If it is stopped between two batches, it returns PROPANE_ERR_CANCELLED and leaves the position unchanged. `ahead`
+     * is an update that the last batch includes; if it is NULL, `update` is called afterwards. */
     propane_status (*gradients)(train_run *r, const train_ahead *ahead, double *loss, double *norm, propane_error *err);
-    /* how->gradient_scale: what the gradient of the mean loss is multiplied by. */
+    /* how->gradient_scale is the factor of the gradient of the mean loss. */
     propane_status (*update)(train_run *r, adamw_step *how, propane_error *err);
-    /* Device and host time of the step, which took `seconds`, and what was simulated. */
+    /* Fills in the device and host time of the step, which took `seconds`, and what was simulated. */
     void (*times)(train_run *r, double seconds, train_report *report);
-    /* An update that goes on beside the device is over when it returns: before weights or moments are looked at. NULL:
-     * none does. */
+    /* Completes an update that runs in parallel with the device; called before weights or moments are read. NULL if
+     * there are no such updates. */
     propane_status (*settle)(train_run *r, propane_error *err);
-    /* Is there anything to evaluate now? */
+    /* Returns whether there is anything to evaluate now. */
     bool (*evaluates)(const train_run *r);
     propane_status (*evaluate)(train_run *r, train_evaluation *out, propane_error *err);
-    /* Programs that contain weights are made again; *over_budget: that is for a new process. NULL: there are none. */
+    /* Compiles programs that contain weights again. *over_budget means that a new process must do it. NULL if there are
+     * none. */
     propane_status (*refresh)(train_run *r, bool *over_budget, propane_error *err);
-    /* The weights were read from a file: copies of them follow. NULL: there are none. */
+    /* Updates the copies of the weights after these were read from a file. NULL if there are none. */
     propane_status (*publish)(train_run *r, propane_error *err);
-    /* The name of a weight with numbers that are none; NULL: there is no such weight. */
+    /* Returns the name of a weight with non-finite numbers, or NULL if there is none. */
     const char *(*not_finite)(const train_run *r);
-    /* Writes what can be used before the run has ended: the weights now are the best so far, or the newest checkpoint's
-     * where nothing has been validated. NULL: nothing can. There is a run folder. */
+    /* Writes a usable result before the run has ended: the current weights are the best so far or, if nothing has been
+     * validated, those of the newest checkpoint. NULL if that is not possible. Requires a run folder. */
     propane_status (*draft)(train_run *r, propane_error *err);
-    /* Writes what the run was for. There is a run folder. */
+    /* Writes the result of the run. Requires a run folder. */
     propane_status (*finish)(train_run *r, propane_error *err);
-    /* Metadata besides facts, options and state; NULL: none. */
+    /* Writes metadata besides facts, options and state; NULL if there is none. */
     propane_status (*describe)(const train_run *r, safetensors_writer *w, propane_error *err);
-    /* The reverse, against this run. */
+    /* Reads that metadata and checks it against this run. */
     propane_status (*recognise)(const train_run *r, const safetensors *file, propane_error *err);
     int (*facts)(const train_run *r, train_fact out[TRAIN_FACTS]);
-    /* Tensor `index` of a block. */
+    /* Returns tensor `index` of a block. */
     int (*tensor_count)(const train_run *r);
     train_tensor (*tensor)(const train_run *r, int block, int index);
-    /* Is tensor `index` learnt? NULL: all are. */
+    /* Returns whether tensor `index` is trained; NULL means that all are. */
     bool (*learns)(const train_run *r, int index);
-    /* Its data, which lasts until the next call, has been filled. NULL: it is what the run itself has. */
+    /* Takes back a tensor's data, valid until the next call, after it was filled. NULL if the data are the run's
+     * memory. */
     void (*keep)(train_run *r, int block, int index);
 } train_run_kind;
 
@@ -106,35 +108,35 @@ struct train_run {
     train_state state;
     train_schedule schedule;
     workers who;
-    train_group *group; /* NULL: alone */
-    int64_t units;      /* tokens or samples of a step */
-    int64_t saved;      /* step of the newest checkpoint; -1: none */
-    int64_t lost;       /* steps in a row whose loss was not a number */
-    timeline *timeline; /* NULL: no trace */
+    train_group *group; /* NULL for a single process */
+    int64_t units;      /* tokens or samples per step */
+    int64_t saved;      /* step of the newest checkpoint, or -1 */
+    int64_t lost;       /* consecutive steps whose loss was not a number */
+    timeline *timeline; /* NULL without a trace */
     const atomic_bool *cancel;
-    atomic_bool *save; /* a checkpoint is wanted; NULL: no flag */
-    bool ended;        /* the host wants it (poll.h) */
-    bool asked;        /* by one of the ranks, since the last one */
+    atomic_bool *save; /* a checkpoint is requested; NULL without a flag */
+    bool ended;        /* the host requests the end (poll.h) */
+    bool asked;        /* requested by one of the ranks since the last checkpoint */
     char *checkpoint;  /* NULL without a run folder */
-    bool placed;       /* the run folder is known: */
+    bool placed;       /* the run folder is known */
     dev_t place_device;
     ino_t place_number;
-    const char *refused; /* the folder for the smallest program that the device refuses; NULL: not asked for */
-    char *best;          /* the weights of the best evaluation, if they are kept; else NULL */
+    const char *refused; /* the folder for the smallest program that the device refuses; NULL if not requested */
+    char *best;          /* file of the best evaluation's weights if they are kept, otherwise NULL */
 };
 
-/* First thing in making a run: checks and copies the options. `r` is all zeros; it is freed by the caller if this
+/* The first step in making a run: checks and copies the options. `r` must be all zeros; the caller frees it if this
  * fails. */
 PROPANE_CHECK propane_status train_run_begin(train_run *r, const train_run_kind *kind, const train_options *options,
                                              propane_error *err);
-/* The schedule, once the number of steps is known. */
+/* Sets up the schedule once the number of steps is known. */
 void train_run_plan(train_run *r);
-/* DIR/NAME; NULL in *out without a run folder. */
+/* Returns DIR/NAME, or NULL in *out without a run folder. */
 PROPANE_CHECK propane_status train_run_path(train_run *r, const char *name, char **out, propane_error *err);
-/* Reads these blocks of the checkpoint, and with block 0 the state. */
+/* Reads these blocks of the checkpoint and, with block 0, the state. */
 PROPANE_CHECK propane_status train_run_load(train_run *r, int first, int last, propane_error *err);
-/* PROPANE_ERR_CANCELLED: the work at hand is given up, the caller goes back to the end of the last step. All ranks stop
- * where one was told to, and learn that one was asked for a checkpoint. */
+/* Returns PROPANE_ERR_CANCELLED if the current work must be abandoned; the caller returns to the end of the last step.
+ * All ranks stop if one was told to, and all learn if one was asked for a checkpoint. */
 PROPANE_CHECK propane_status train_run_check_cancel(train_run *r, propane_error *err);
 
 #endif

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT
- * How the device's programs get their weights. This list is the only one: flags, messages, checks and estimates read
+ * How the device's programs receive their weights. This is the only list; flags, messages, checks and estimates read
  * it.
  *
- *   inputs   as inputs of their own
- *   packed   side by side with the activations in one input (lm/step/weight_packing.h)
- *   baked    as constants, compiled anew after each update
+ *   inputs   as separate inputs
+ *   packed   next to the activations in one input (lm/step/weight_packing.h)
+ *   baked    as constants, compiled again after each update
  *   reload   as constants of a compiled program that is loaded again with others
  *   patched  as constants that are overwritten in place in the program's memory
  *
- * All give the same numbers.
+ * All modes produce the same numbers.
  */
 #ifndef TRAIN_WEIGHT_MODE_H
 #define TRAIN_WEIGHT_MODE_H
@@ -26,9 +26,9 @@ typedef enum weight_mode { WEIGHT_MODES(WEIGHT_MODE_ID, WEIGHT_MODE_ID) WEIGHT_M
 #define WEIGHT_MODE_WORDS WEIGHT_MODES(WEIGHT_MODE_WORD, WEIGHT_MODE_NEXT) /* "inputs|packed|..." */
 
 const char *weight_mode_name(weight_mode mode);
-/* WEIGHT_MODE_COUNT: there is no such mode. */
+/* Returns WEIGHT_MODE_COUNT if there is no such mode. */
 weight_mode weight_mode_find(const char *name);
-/* Do weights stand in the programs as constants, so that each call has a program of its own? */
+/* Returns whether weights are constants of the programs, so that each call has a separate program. */
 bool weight_mode_is_constant(weight_mode mode);
 
 #endif

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
- * Owns the proofs of the weight modes. The kernel is y = W x with integers that are exact in fp16, so there is no
- * tolerance:
+ * Owns the checks of the weight modes. The kernel is y = W x with integers that are exact in fp16, so no tolerance is
+ * needed:
  *
- *   inputs   matmul of two inputs, W written anew
- *   packed   one input that holds x and, after it, W; slices of it are multiplied
+ *   inputs   matmul of two inputs, W written again
+ *   packed   one input that holds x followed by W; slices of it are multiplied
  *   baked    a 1x1 convolution with W as a constant, compiled again
  *   reload   the same, but the second program is the first one's compiled form with other weights
- *   patched  the same program, its W overwritten
+ *   patched  the same program, with its W overwritten
  */
 #include "train/weight_mode_check.h"
 
@@ -43,7 +43,7 @@ static mil_value *mode_check_build_inputs(mil_builder *b) {
     return mil_build_matmul(b, w, x, false, false);
 }
 
-/* Row i of the input holds x's channel i and then column i of W. */
+/* Row i of the input holds channel i of x, then column i of W. */
 static mil_value *mode_check_build_packed(mil_builder *b) {
     mil_value *p = mil_build_param(b, "p", mode_check_shape(WIDTH, 1, SPAN + WIDTH));
     mil_value *x = mil_build_slice(b, p, (int64_t[]){0, 0, 0, 0}, (int64_t[]){1, WIDTH, 1, SPAN});
@@ -53,7 +53,7 @@ static mil_value *mode_check_build_packed(mil_builder *b) {
     return mil_build_matmul(b, w, x, true, false);
 }
 
-/* `second`: another constant beside the weights, as kernels have. */
+/* With `second`, there is another constant besides the weights, as in real kernels. */
 static mil_value *mode_check_build_baked(mil_builder *b, int set, bool second) {
     uint16_t data[WEIGHTS], ones[SPAN];
     mil_type wide = mode_check_shape(1, 1, SPAN);
@@ -168,7 +168,7 @@ propane_status weight_mode_choose(const char *device, const char **mode, text *t
     propane_device_close(d);
     for (int k = 0; k < WEIGHT_MODE_COUNT; k++) {
         propane_error why = {0};
-        /* where constants are overwritten, they cost least */
+        /* overwriting constants is the cheapest, where it works */
         *mode = weight_mode_name(!patches ? (weight_mode)k : k ? (weight_mode)(k - 1) : WEIGHT_MODE_PATCHED);
         if (!unproven || weight_mode_check(device, *mode, &why) == PROPANE_OK) return PROPANE_OK;
         if (tried) text_printf(tried, "%s\n", why.text);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Owns samples in arrays. One idea: everything about shapes and types is checked when the arrays are opened, so that a sample
- * is a copy. Refuses arrays of different lengths, of other shapes than the program's, and labels that are no integers.
+ * Owns samples in arrays. All shapes and types are checked when the arrays are opened, so that reading a sample is a
+ * plain copy. Refuses arrays of different lengths, arrays whose shapes differ from the program's, and labels that are
+ * not integers.
  */
 #include "train/data/arrays.h"
 
@@ -16,8 +17,8 @@
 #define SPLIT_SEED 20
 
 typedef struct part {
-    npz file;              /* what `arrays` point into */
-    const npy *inputs[64]; /* of the program, in its order */
+    npz file;              /* storage that `arrays` points into */
+    const npy *inputs[64]; /* per input of the program, in its order */
     const npy *y;
 } part;
 
@@ -25,7 +26,7 @@ struct arrays {
     imported_model *model;
     part parts[2];
     bool split;    /* both parts come from the first one */
-    bool borrowed; /* what the arrays hold is the caller's */
+    bool borrowed; /* the array data belong to the caller */
     sample_source source;
 };
 
@@ -70,7 +71,7 @@ static propane_status arrays_add_array(npz *to, const char *dir, const char *nam
     return status;
 }
 
-/* The .npy files of a folder as if they were an archive. */
+/* Reads the .npy files of a folder as if they were an archive. */
 static propane_status arrays_read_folder(const imported_model *m, const char *dir, npz *out, propane_error *err) {
     const mil_function *f = m->base;
     out->names = mem_array((size_t)f->param_count + 2, sizeof *out->names);
@@ -109,7 +110,7 @@ static propane_status arrays_check_array(const char *source, const char *name, c
                         (long long)a->dim[0], (long long)count);
 }
 
-/* The output without its classes. */
+/* Returns the output's type without its class axis. */
 static mil_type arrays_label_type(const imported_model *m) {
     mil_type type = m->base->results[0]->type;
     if (m->loss == IMPORTED_MSE) return type;
@@ -188,7 +189,7 @@ static uint64_t arrays_sum_of(const part *p, const imported_model *m) {
 
 /* ---- opening -------------------------------------------------------------------------------------------------------------- */
 
-/* PATH/NAME.npz, or the folder PATH/NAME; neither: *found stays false. */
+/* Opens PATH/NAME.npz or the folder PATH/NAME; *found stays false if neither exists. */
 static propane_status arrays_open_part(arrays *a, const char *path, const char *name, part *p, bool *found,
                                        propane_error *err) {
     text archive = {0}, folder = {0}, y = {0};
@@ -217,7 +218,7 @@ static propane_status arrays_check_inputs(const imported_model *m, propane_error
     return propane_fail(err, PROPANE_ERR_LIMIT, "%d inputs; at most 64 are provided for", m->base->param_count);
 }
 
-/* How many samples are in each part, once the parts are there. */
+/* Counts the samples in each part, after the parts are open. */
 static void arrays_count_samples(arrays *a, double held_out, bool second) {
     const int64_t count = a->parts[0].y->dim[0];
     a->split = !second && a->split;

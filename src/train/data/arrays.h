@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Samples from NumPy arrays: one array for each input of the program and one, y, of what is to come out.
+ * Samples from NumPy arrays: one array per input of the program, and one, y, with the expected output.
  */
 #ifndef TRAIN_DATA_ARRAYS_H
 #define TRAIN_DATA_ARRAYS_H
@@ -7,22 +7,23 @@
 #include "core/base/npy.h"
 #include "train/import/imported_step.h"
 
-/* Sample `index` of all when some of `count` are held out: the last ones of a fixed shuffle. */
+/* Returns the number of the sample at position `index` of a fixed shuffle of `count`; the last ones are held out. */
 int64_t sample_split(int64_t index, int64_t count);
-/* How many of `count` a part of them is; 0 where it is less than one. */
+/* Returns how many of `count` samples a fraction is, or 0 if it is less than one sample. */
 int64_t sample_held_count(double fraction, int64_t count);
 
 typedef struct arrays arrays;
 
-/* Whether the path holds arrays: an .npz file, or a folder with train.npz, data.npz, y.npy or train/y.npy. */
+/* Returns whether the path holds arrays: an .npz file, or a folder with train.npz, data.npz, y.npy or train/y.npy. */
 bool arrays_here(const char *path);
-/* DIR/train.npz and val.npz, DIR/train/ and val/ with .npy files, or without parts: `held_out` of the samples become
- * the second part. Arrays are called as the inputs, or x where there is one input. The labels may say which axis the
- * model's classes lie along. */
+/* Opens DIR/train.npz and val.npz, DIR/train/ and val/ with .npy files, or arrays without parts, of which the fraction
+ * `held_out` becomes the second part. Arrays have the names of the inputs; a single input may be called x. The labels
+ * may determine which axis holds the model's classes. */
 PROPANE_CHECK propane_status arrays_open(const char *path, imported_model *m, double held_out, arrays **out,
                                          propane_error *err);
-/* The same from memory: parts[0] to train on, parts[1] to validate with (no arrays: `held_out` of the others). Names
- * and lists change hands, also after a failure; what the arrays hold is borrowed until the end. */
+/* Does the same from memory: parts[0] for training, parts[1] for validation (if it has no arrays, `held_out` of the
+ * others). Ownership of names and lists passes to this function even if it fails; array data are borrowed until the
+ * end. */
 PROPANE_CHECK propane_status arrays_take(npz parts[2], imported_model *m, double held_out, arrays **out,
                                          propane_error *err);
 void arrays_close(arrays *a);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the reading of tables. Refuses a quote that has no end and rows of another width: the next cell would land in the wrong
- * column.
+ * Owns the reading of tables. Refuses an unterminated quote and rows with a different number of cells, because later
+ * cells would end up in the wrong column.
  */
 #include "train/data/csv_rows.h"
 
@@ -9,7 +9,7 @@
 #include "core/base/memory.h"
 #include "core/base/text.h"
 
-/* One cell; *last: it ends its row. */
+/* Reads one cell; *last is set if it ends its row. */
 static propane_status csv_rows_cell(csv_rows *c, text *cell, bool *last, propane_error *err) {
     const int64_t begun = c->line;
     bool quoted = c->at < c->length && c->data[c->at] == '"';
@@ -38,7 +38,7 @@ static propane_status csv_rows_cell(csv_rows *c, text *cell, bool *last, propane
     return cell->failed ? propane_fail_memory(err, cell->length) : PROPANE_OK;
 }
 
-/* Cells of one row as an array of texts. */
+/* Reads the cells of one row as an array of texts. */
 static propane_status csv_rows_cells(csv_rows *c, json_t *out, propane_error *err) {
     text cell = {0};
     bool last = false;
@@ -55,7 +55,8 @@ static propane_status csv_rows_cells(csv_rows *c, json_t *out, propane_error *er
 }
 
 propane_status csv_rows_begin(const char *data, size_t length, char separator, csv_rows *out, propane_error *err) {
-    const bool mark = length >= 3 && memcmp(data, "\xef\xbb\xbf", 3) == 0; /* as spreadsheets write */
+    /* byte order mark, as written by spreadsheets */
+    const bool mark = length >= 3 && memcmp(data, "\xef\xbb\xbf", 3) == 0;
     *out = (csv_rows){.data = data, .length = length, .at = mark ? 3 : 0, .separator = separator, .line = 1};
     out->names = json_array();
     return out->names ? csv_rows_cells(out, out->names, err) : propane_fail_memory(err, 0);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Owns samples in images. One idea: the folders are listed once, sorted, so the same files give the same run; an image is
- * read when it is first wanted, and kept as bytes as long as all kept ones are within a fixed size. Refuses images of
- * another size than the input's, unless they are to be scaled, and folders that are not the program's classes.
+ * Owns samples in images. The folders are listed once and sorted, so that the same files give the same run. An image is
+ * read on first use and kept as bytes while all kept images fit into a fixed size. Refuses images whose size differs
+ * from the input's, unless they are to be scaled, and folders that are not the program's classes.
  */
 #include "train/data/image_folders.h"
 
@@ -23,7 +23,7 @@
 typedef struct picture {
     const char *path;
     int label;
-    void *data; /* NULL: not kept */
+    void *data; /* NULL if it is not kept */
 } picture;
 
 typedef struct pictures {
@@ -35,7 +35,7 @@ struct image_folders {
     const imported_model *model;
     arena *arena;
     const char **classes; /* names, sorted */
-    int *labels;          /* their numbers */
+    int *labels;          /* class numbers */
     int class_count;
     pictures parts[2];
     bool split;
@@ -53,7 +53,7 @@ int image_folders_classes(const image_folders *t) { return t->class_count; }
 
 static int folders_by_name(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
 
-/* Names in a folder that are images, or folders; sorted, in the arena. *count -1: there is no such folder. */
+/* Lists the images, or the folders, in a folder, sorted, in the arena. *count is -1 if the folder does not exist. */
 static propane_status folders_list_folder(arena *a, const char *dir, bool folders, char ***out, int *count,
                                           propane_error *err) {
     DIR *d = opendir(dir);
@@ -90,7 +90,7 @@ static int folders_class_of(const image_folders *t, const char *name) {
     return -1;
 }
 
-/* The images of all class folders in `dir`. */
+/* Lists the images of all class folders in `dir`. */
 static propane_status folders_read_part(image_folders *t, const char *dir, pictures *p, propane_error *err) {
     char **folders, **files;
     int folder_count, file_count;
@@ -114,7 +114,7 @@ static propane_status folders_read_part(image_folders *t, const char *dir, pictu
     return PROPANE_OK;
 }
 
-/* Folders called like the program's labels have the labels' numbers; false: one is not. */
+/* Numbers folders by the program's labels; returns false if a folder has no label. */
 static bool folders_take_labels(image_folders *t) {
     const mil_const *labels = t->model->labels;
     if (!labels || labels->type.dtype != MIL_string || mil_type_count(&labels->type) != t->model->classes) return false;

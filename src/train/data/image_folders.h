@@ -8,16 +8,16 @@
 
 typedef struct image_folders_options {
     double held_out;
-    bool resize; /* images of another size are scaled to the input's */
+    bool resize; /* scale images to the input's size */
     const char *mean,
-        *std; /* of the channels, "0.5" or "0.485,0.456,0.406", for inputs that are arrays; NULL: 0 and 1 */
+        *std; /* per channel, "0.5" or "0.485,0.456,0.406", for inputs that are arrays; NULL means 0 and 1 */
 } image_folders_options;
 
 typedef struct image_folders image_folders;
 
-/* The program's only input must be an image: [1, 1 or 3, height, width]. Inputs that the file calls images get the
- * numbers 0 to 255, arrays (number / 255 - mean) / std. Classes are numbered as the program's own labels, where all
- * folders are called like labels, else by name. */
+/* The program's only input must be an image: [1, 1 or 3, height, width]. Inputs declared as images receive the numbers
+ * 0 to 255, arrays receive (number / 255 - mean) / std. Classes are numbered by the program's labels if all folders are
+ * named after labels, otherwise by name. */
 PROPANE_CHECK propane_status image_folders_open(const char *dir, const imported_model *m,
                                                 const image_folders_options *options, image_folders **out,
                                                 propane_error *err);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Owns the buckets' way: a tensor is cut into segments of at most a bucket; a bucket has two transfers, shares to the owner
- * of a piece and sums back to all. Few buckets are under way at a time, so the
- * memory for it does not grow with the model.
+ * Owns the transfers of buckets. A tensor is cut into segments of at most one bucket. A bucket has two transfers:
+ * shares to the owner of each piece, and sums back to all. Few buckets are in flight at a time, so their memory does
+ * not grow with the model.
  */
 #include "train/dist/allreduce_internal.h"
 
@@ -31,7 +31,7 @@ int allreduce_piece(const allreduce *d, int index, int64_t *begin, int64_t *end)
 
 allreduce_wire allreduce_wire_of(const allreduce *d) { return d->options.wire; }
 
-/* Shares of others' pieces, then the own sums to all others. */
+/* Counts the shares of other ranks' pieces, plus this rank's sums sent to all others. */
 int64_t allreduce_sent_bytes(const allreduce *d) {
     int64_t sum = 0;
     for (int i = 0; i < d->bucket_count; i++) {
@@ -75,7 +75,7 @@ static propane_status allreduce_cut_segments(allreduce *d, const int *order, pro
     return PROPANE_OK;
 }
 
-/* Neighbours go together until a bucket is full. */
+/* Adds neighbouring segments until a bucket is full. */
 static void allreduce_fill_buckets(allreduce *d) {
     bucket *b = NULL;
     for (int i = 0; i < d->segment_count; i++) {
@@ -191,7 +191,7 @@ static propane_status allreduce_start_bucket(allreduce *d, bucket *b, slot *s, p
                         err);
 }
 
-/* Everybody, the owner included, takes the sums as they travelled: the same bits for all. */
+/* Every rank, including the owner, uses the sums as they were transmitted, so that all have the same bits. */
 static propane_status allreduce_return_sums(allreduce *d, const bucket *b, slot *s, propane_error *err) {
     int bytes = (int)allreduce_write_sums(d, b, s->send);
     PROPANE_TRY(mpi_gather(d->mpi, -1, s->send, bytes, s->receive, s->sent, s->sent_at, &s->transfer, err));
@@ -254,7 +254,7 @@ propane_status allreduce_gather(allreduce *d, float *const *tensors, int root, p
             allreduce_piece_of(d, s->count, r, &begin, &end);
             way->sent[r] = (int)((end - begin) * 4), way->sent_at[r] = (int)(begin * 4);
         }
-        allreduce_piece_of(d, s->count, d->rank, &begin, &end); /* what is sent may not lie where is received */
+        allreduce_piece_of(d, s->count, d->rank, &begin, &end); /* send and receive buffers must not overlap */
         float *whole = tensors[s->tensor] + s->begin;
         memcpy(d->sums, whole + begin, (size_t)(end - begin) * sizeof(float));
         PROPANE_TRY(

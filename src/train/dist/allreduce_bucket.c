@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns what lies in a bucket: the pieces of its segments one after the other, in the wire's number format, behind a scale
- * where the format has one.
+ * Owns the contents of a bucket: the pieces of its segments one after the other, in the wire's number format, each
+ * preceded by a scale if the format has one.
  */
 #include <math.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 #include "core/base/int_math.h"
 #include "train/dist/allreduce_internal.h"
 
-#define FP16_TOP 16384.0f /* the largest element of a scaled piece comes below it */
+#define FP16_TOP 16384.0f /* the largest element of a scaled piece is below this */
 
 enum { INT4_BLOCK = 64, INT4_MOST = 7 }; /* values that share a scale; the largest code */
 
@@ -61,7 +61,8 @@ static float allreduce_bucket_largest(const float *values, int64_t count, float 
     return most;
 }
 
-/* The power of two that brings `most` below FP16_TOP; 1 for zero and for what is not finite, which shows on the other side. */
+/* Returns the power of two that brings `most` below FP16_TOP. Returns 1 for zero and for non-finite values, which the
+ * receiver then sees. */
 static float allreduce_bucket_fitting_scale(float most) {
     int exponent;
     if (most == 0 || !isfinite(most)) return 1;
@@ -79,7 +80,7 @@ static void allreduce_bucket_narrow(allreduce_wire wire, char *target, const flo
 
 /* ---- four bits with error feedback ------------------------------------------------------------------------------------- */
 
-/* A block's scale is a bfloat16; what is not finite makes it so, and shows on the other side. */
+/* Returns a block's scale as a bfloat16. Non-finite values make it non-finite, so the receiver sees them. */
 static uint16_t allreduce_bucket_block_scale(const float *values, int64_t count) {
     const float most = allreduce_bucket_largest(values, count, 0);
     float sum = 0;
@@ -93,8 +94,8 @@ static int allreduce_bucket_code(float value, float scale) {
     return code > INT4_MOST ? INT4_MOST : code < -INT4_MOST ? -INT4_MOST : (int)code;
 }
 
-/* Scales, then two codes a byte. `residual` is what earlier messages left out: it is added first, and what this one leaves
- * out takes its place. Values change. */
+/* Writes the scales, then two codes per byte. `residual` holds the rounding errors of earlier messages. They are added
+ * first, then replaced by this message's. `values` change. */
 static void allreduce_bucket_pack(char *target, float *values, float *residual, int64_t count) {
     uint8_t *codes = (uint8_t *)target + allreduce_bucket_scales(count) * (int64_t)sizeof(uint16_t);
     for (int64_t i = 0; i < count; i++) values[i] += residual[i];
@@ -121,7 +122,7 @@ static void allreduce_bucket_unpack(float *values, const char *source, int64_t c
     }
 }
 
-/* A rank's pieces of a bucket one after the other, from the gradients; how many elements they are. */
+/* Copies a rank's pieces of a bucket, one after the other, from the gradients. Returns the number of elements. */
 static int64_t allreduce_bucket_gather(const allreduce *d, const bucket *b, int rank, float *out) {
     int64_t at = 0, begin, end;
     for (int i = b->first; i < b->first + b->count; i++) {
@@ -183,7 +184,7 @@ void allreduce_write(const allreduce *d, const bucket *b, int rank, char *target
     }
 }
 
-/* Sixteen at a time: compilers make vectors of that. */
+/* Sixteen at a time, which compilers turn into vector code. */
 void allreduce_accumulate(float *restrict sums, const float *restrict values, int64_t count) {
     int64_t i = 0;
     for (; i + 16 <= count; i += 16)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * What allreduce.c (buckets' way, messages between ranks), allreduce_bucket.c (what lies in one) and allreduce_shm.c
- * (ranks of one machine, which read each other's pieces where they lie) have in common.
+ * Declarations shared by allreduce.c (transfers of buckets, messages between ranks), allreduce_bucket.c (contents of a
+ * bucket) and allreduce_shm.c (ranks of one machine, which read each other's pieces in place).
  */
 #ifndef TRAIN_DIST_ALLREDUCE_INTERNAL_H
 #define TRAIN_DIST_ALLREDUCE_INTERNAL_H
@@ -10,7 +10,7 @@
 
 #include "train/dist/allreduce.h"
 
-enum { ALLREDUCE_SLOTS = 4 }; /* buckets under way */
+enum { ALLREDUCE_SLOTS = 4 }; /* buckets in flight */
 
 typedef struct segment {
     int tensor;
@@ -18,13 +18,14 @@ typedef struct segment {
 } segment;
 
 typedef struct bucket {
-    int first, count;             /* segments */
-    int64_t elements, at, own_at; /* where its elements, and those of this rank's piece, begin among all buckets' */
+    int first, count; /* segments */
+    /* elements, and the offsets of its elements and of this rank's piece among those of all buckets */
+    int64_t elements, at, own_at;
 } bucket;
 
-/* Memory of a bucket under way. */
+/* Memory of a bucket in flight. */
 typedef struct slot {
-    char *send, *receive;                         /* NULL where memory is shared */
+    char *send, *receive;                         /* NULL if memory is shared */
     int *sent, *sent_at, *received, *received_at; /* [size] bytes and offsets */
     mpi_transfer transfer;
 } slot;
@@ -40,39 +41,39 @@ struct allreduce {
     bucket *buckets;
     slot slots[ALLREDUCE_SLOTS];
     size_t slot_bytes;
-    int next_start, next_finish;     /* buckets start and finish in one order on all ranks */
-    float *sums, *widened;           /* the largest own piece of a bucket; one share of it */
-    float *residual, *residual_sums; /* int4: what messages left out, bucket by bucket; of shares, of sums; else NULL */
-    const char **shares;             /* [rank] of the own piece, as they travelled */
-    char *const *shared;             /* [rank] what allreduce_shm.c keeps; NULL: messages travel instead */
-    int next_sum;                    /* bucket whose shares are added next, there, */
-    int64_t before;                  /* and how many buckets went before this step's */
+    int next_start, next_finish; /* buckets start and finish in the same order on all ranks */
+    float *sums, *widened;       /* the largest piece of this rank in a bucket; one share of it */
+    /* int4: rounding errors of messages, bucket by bucket, for shares and for sums; otherwise NULL */
+    float *residual, *residual_sums;
+    const char **shares; /* [rank], shares of this rank's piece, as received */
+    char *const *shared; /* [rank], memory that allreduce_shm.c maps; NULL if messages are used instead */
+    int next_sum;        /* the bucket whose shares are added next in shared memory */
+    int64_t before;      /* number of buckets before this step's */
 };
 
-/* Of `count` elements, the rank's. */
+/* Returns the rank's range among `count` elements. */
 void allreduce_piece_of(const allreduce *d, int64_t count, int rank, int64_t *begin, int64_t *end);
-/* Elements of a rank's pieces in a bucket, and the bytes that they take after those of the rank before, as they
- * travel. */
+/* The elements of a rank's pieces in a bucket, and the bytes in transit, which follow those of the rank before. */
 int64_t allreduce_elements(const allreduce *d, const bucket *b, int rank);
 int64_t allreduce_wire_bytes(allreduce_wire wire,
-                             int64_t elements); /* of so many in a row, a scale before them included */
+                             int64_t elements); /* bytes for this many consecutive elements, including a scale */
 int64_t allreduce_room(const allreduce *d, const bucket *b, int rank);
 
-/* A rank's pieces of a bucket, from the gradients, as they travel. */
+/* Writes a rank's pieces of a bucket from the gradients, in the wire's format. */
 void allreduce_write(const allreduce *d, const bucket *b, int rank, char *target);
-/* d->sums: of a bucket's own piece, from d->shares, in the order of the ranks. */
+/* Sums this rank's piece of a bucket from d->shares into d->sums, in the order of the ranks. */
 void allreduce_add(allreduce *d, const bucket *b);
 void allreduce_accumulate(float *restrict sums, const float *restrict values, int64_t count);
-/* These sums as they travel, and a rank's back from there into the gradients. */
+/* Writes these sums in the wire's format; the other function reads a rank's sums back into the gradients. */
 int64_t allreduce_write_sums(const allreduce *d, const bucket *b, char *target); /* bytes */
 void allreduce_take(allreduce *d, const bucket *b, int rank, const char *source);
 void allreduce_spread(const allreduce *d, const bucket *b, int rank, const float *values);
 bool allreduce_is_complete(const allreduce *d, const bucket *b);
 
-/* Opens the memory where all ranks are on one machine; d->shared stays NULL where not. All ranks call it. */
+/* Opens shared memory if all ranks are on one machine; otherwise d->shared stays NULL. All ranks must call it. */
 PROPANE_CHECK propane_status allreduce_shared_open(allreduce *d, propane_error *err);
-void allreduce_shared_ready(allreduce *d); /* starts what has become complete, lets the rest go on */
+void allreduce_shared_ready(allreduce *d); /* starts complete buckets and advances the others */
 PROPANE_CHECK propane_status allreduce_shared_finish(allreduce *d,
-                                                     propane_error *err); /* all buckets have been started */
+                                                     propane_error *err); /* all buckets must have been started */
 
 #endif

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT
- * Owns how ranks of one machine add up gradients: through memory that all of them see, without messages. A rank writes the
- * others' shares of a bucket there, adds up its own piece from theirs, writes the sums in its own share's place and takes the
- * others'. Counters that only grow tell how far each rank is. Nobody waits but where a slot is needed again, and at the end.
+ * Owns the sum of gradients over the ranks of one machine, through memory that all of them see, without messages. A
+ * rank writes the others' shares of a bucket there, sums its own piece from theirs, stores the sums in place of its own
+ * share, and reads the others' sums. Counters that only grow record each rank's progress. A rank waits only when a slot
+ * is needed again, and at the end.
  *
- * In fp32 the own share is read from the gradient, and the sums go there at once.
+ * In fp32 a rank's own share is read from the gradient, and the sums are written there directly.
  */
 #include <sched.h>
 #include <stdatomic.h>
@@ -14,10 +15,11 @@
 
 enum { CHUNK = 2048 };
 
-/* How far a rank is: its shares of others' pieces are written, its own piece is added up, others' sums are taken. */
+/* A rank's progress: its shares of others' pieces are written, its own piece is summed, the others' sums are read. */
 typedef enum stage { WRITTEN, ADDED, TAKEN, STAGES } stage;
 
-/* In front of a rank's slots: buckets that it has brought to each stage since the beginning, each count in a line of its own. */
+/* Stored in front of a rank's slots: the number of buckets that it has brought to each stage since the beginning, each
+ * count in a separate cache line. */
 typedef struct shared_head {
     struct {
         _Alignas(64) atomic_int_fast64_t buckets;
@@ -32,7 +34,7 @@ static char *allreduce_shm_slot_of(const allreduce *d, int rank, int64_t number)
     return d->shared[rank] + sizeof(shared_head) + (size_t)(number % ALLREDUCE_SLOTS) * d->slot_bytes;
 }
 
-/* Have all ranks brought bucket `number` to that stage? */
+/* Returns whether all ranks have brought bucket `number` to that stage. */
 static bool allreduce_shm_reached(const allreduce *d, stage at, int64_t number) {
     for (int r = 0; r < d->size; r++)
         if (atomic_load_explicit(allreduce_shm_count_of(d, r, at), memory_order_acquire) <= number) return false;
@@ -50,8 +52,8 @@ static void allreduce_shm_write_shares(const allreduce *d, const bucket *b, int6
     allreduce_shm_tell(d, WRITTEN, number);
 }
 
-/* Of a tensor's piece, whose shares lie `at` bytes into their place: in the order of the ranks, a part at a time that stays
- * in the nearest cache. */
+/* Sums a tensor's piece, whose shares begin at offset `at`, in the order of the ranks. It processes one part at a time,
+ * small enough to stay in L1. */
 static void allreduce_shm_add_piece(const allreduce *d, float *gradient, int64_t count, int64_t number, int64_t at) {
     float sums[CHUNK];
     for (int64_t i = 0; i < count; i += CHUNK, at += CHUNK * (int64_t)sizeof(float)) {
@@ -79,7 +81,7 @@ static void allreduce_shm_add_fp32(const allreduce *d, const bucket *b, int64_t 
     }
 }
 
-/* In 16 bits as well, the sums take the place of the own share, which no other rank reads. */
+/* In 16 bits, too, the sums replace this rank's own share, which no other rank reads. */
 static void allreduce_shm_add_shares(allreduce *d, const bucket *b, int64_t number) {
     int64_t at = 0;
     for (int r = 0; r < d->rank; r++) at += allreduce_room(d, b, r);
@@ -108,10 +110,10 @@ static void allreduce_shm_take_sums(allreduce *d, const bucket *b, int64_t numbe
     allreduce_shm_tell(d, TAKEN, number);
 }
 
-/* Of all buckets that were ever summed. */
+/* Returns a bucket's number among all buckets since the beginning. */
 static int64_t allreduce_shm_number(const allreduce *d, int index) { return d->before + index; }
 
-/* Whatever can be done without waiting. */
+/* Does everything that is possible without waiting. */
 static void allreduce_shm_go_on(allreduce *d) {
     for (bool more = true; more;) {
         more = d->next_sum < d->next_start && allreduce_shm_reached(d, WRITTEN, allreduce_shm_number(d, d->next_sum));
@@ -127,7 +129,7 @@ static void allreduce_shm_go_on(allreduce *d) {
     }
 }
 
-/* The slot was another bucket's, which others may not have read to the end. */
+/* Returns whether a slot is free. Others may still be reading its previous bucket. */
 static bool allreduce_shm_is_free(const allreduce *d, int64_t number) {
     return number < ALLREDUCE_SLOTS || allreduce_shm_reached(d, TAKEN, number - ALLREDUCE_SLOTS);
 }

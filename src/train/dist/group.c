@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns nothing: calls what a group's table has, and answers for a process that trains alone.
+ * Owns nothing. Calls the functions of a group's table, and provides the defaults for a single process.
  */
 #include "train/dist/group.h"
 

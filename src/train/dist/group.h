@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * What a run calls of the ranks that it trains with. Its one idea: a table, so that the loop is the same for every way
- * of training together, and NULL for a process that trains alone. What the ranks exchange inside a step is the step's
- * own.
+ * What a run calls on the ranks that it trains with. It is a table, so that the loop is the same for every kind of
+ * joint training; NULL means a single process. The step itself handles exchanges inside a step.
  */
 #ifndef TRAIN_DIST_GROUP_H
 #define TRAIN_DIST_GROUP_H
@@ -15,22 +14,22 @@ typedef struct train_group train_group;
 
 typedef struct train_group_calls {
     void (*free)(train_group *g);
-    /* Steps since the ranks' weights were last the same, after `step` of `steps`; -1: they are the same after every
-     * step. */
+    /* Returns the steps since the ranks' weights were last the same, after `step` of `steps`; -1 if they are the same
+     * after every step. */
     int64_t (*since)(const train_group *g, int64_t step, int64_t steps);
-    /* Steps from the last such place before `step` to the next one. */
+    /* Returns the number of steps from the last such point before `step` to the next one. */
     int64_t (*stride)(const train_group *g, int64_t step);
-    /* After `step`: the ranks agree, where it is time for it. *bytes: sent by this rank for it. */
+    /* Called after `step`: the ranks agree if it is time. *bytes is what this rank sent for it. */
     propane_status (*agree)(train_group *g, int64_t step, int64_t steps, int64_t *bytes, propane_error *err);
-    /* Around the checkpoint: what it needs of other ranks is collected, and what only this rank knows written; then
-     * what is left of older ones goes. */
+    /* Called around the checkpoint. Collects what it needs from other ranks and writes what only this rank knows; then
+     * removes remains of older checkpoints. */
     propane_status (*save)(train_group *g, train_run *r, propane_error *err);
     propane_status (*saved)(train_group *g, train_run *r, propane_error *err);
-    /* After the checkpoint has been read. */
+    /* Called after the checkpoint has been read. */
     propane_status (*load)(train_group *g, train_run *r, propane_error *err);
 } train_group_calls;
 
-/* The first member of every kind. */
+/* The first member of every kind of group. */
 struct train_group {
     const train_group_calls *calls;
 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the binding to Open MPI: library, symbols, error texts. Refuses other MPIs by name: their handles are not pointers,
- * and a wrong guess would crash.
+ * Owns the binding to Open MPI: library, symbols, error texts. Refuses other MPIs by name, because their handles are
+ * not pointers and a wrong guess would crash.
  */
 #include "train/dist/mpi.h"
 
@@ -16,9 +16,9 @@
 
 typedef void *handle; /* MPI_Comm, MPI_Datatype, MPI_Info, MPI_Request: pointers in Open MPI */
 
-enum { TYPE_SHARED = 0 }; /* Open MPI's number */
+enum { TYPE_SHARED = 0 }; /* Open MPI's constant */
 
-/* Every call that is used: name, type. */
+/* All MPI calls that are used: name and type. */
 #define CALLS(CALL)                                                                                                    \
     CALL(Init, int, (int *, char ***))                                                                                 \
     CALL(Finalize, int, (void))                                                                                        \
@@ -37,7 +37,7 @@ enum { TYPE_SHARED = 0 }; /* Open MPI's number */
     CALL(Wait, int, (handle *, void *))                                                                                \
     CALL(Abort, int, (handle, int))
 
-/* The library, one for all groups. */
+/* The library, shared by all groups. */
 typedef struct mpi_calls {
     void *library;
     handle world, byte, errors_return, info_null;
@@ -49,15 +49,16 @@ typedef struct mpi_calls {
 struct propane_ranks {
     mpi_calls *calls;
     handle comm;
-    char **shared; /* [size] each rank's memory; NULL: none */
+    char **shared; /* [size], each rank's memory, or NULL */
     size_t shared_bytes;
     int rank, size;
-    bool near; /* mpirun or the library says that all of it is on one machine */
+    bool near; /* mpirun or the library reports that all ranks are on one machine */
 };
 
 static const char *const variables[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMI_RANK"};
 
-/* Tasks of the srun that started this process; 0: none did. A batch script has SLURM_NTASKS, too, and is one process. */
+/* Returns the number of tasks of the srun that started this process, or 0 if none did. A batch script also has
+ * SLURM_NTASKS but is one process. */
 static int mpi_slurm_tasks(void) {
     const char *step = getenv("SLURM_STEP_NUM_TASKS"), *tasks = getenv("SLURM_NTASKS");
     if (step) return atoi(step);
@@ -90,7 +91,7 @@ static void *mpi_open_library(void) {
 #endif
     };
     void *library = NULL;
-    /* its plug-ins look for its symbols in the process */
+    /* its plug-ins look up its symbols in the process */
     for (size_t i = 0; !library && i < sizeof names / sizeof names[0]; i++)
         library = dlopen(names[i], RTLD_NOW | RTLD_GLOBAL);
     return library;
@@ -144,7 +145,7 @@ static propane_status mpi_start(mpi *m, propane_error *err) {
     return PROPANE_OK;
 }
 
-/* Ranks that do not find each other would each train the whole run, into one folder. */
+/* Ranks that do not find each other would each train the whole run, all into the same folder. */
 static propane_status mpi_check_size(const mpi *m, propane_error *err) {
     const int tasks = mpi_slurm_tasks();
     if (tasks <= 1 || m->size == tasks) return PROPANE_OK;
@@ -194,7 +195,7 @@ static void mpi_unmap(mpi *m) {
 void mpi_close(mpi *m) {
     if (!m) return;
     mpi_unmap(m);
-    m->calls->Finalize(); /* the library stays: its threads may */
+    m->calls->Finalize(); /* the library stays loaded: its threads may still run */
     mem_free(m->calls);
     mem_free(m);
 }
@@ -261,7 +262,7 @@ propane_status mpi_wait(mpi *m, mpi_transfer *t, propane_error *err) {
     return code ? mpi_fail(m, code, "Wait", err) : PROPANE_OK;
 }
 
-/* The same number of bytes from each rank, in their order, to all; done when it returns. */
+/* Gathers the same number of bytes from each rank, in order, to all; complete on return. */
 static propane_status mpi_gather_all(mpi *m, const void *send, int bytes, void *all, propane_error *err) {
     int counts[MPI_MOST_RANKS], offsets[MPI_MOST_RANKS];
     for (int r = 0; r < m->size; r++) counts[r] = bytes, offsets[r] = r * bytes;
@@ -290,7 +291,8 @@ typedef struct shared_name {
     char text[32];
 } shared_name;
 
-/* Every rank makes its own memory and opens the others', or none of them has any. Names are gone when it returns. */
+/* Every rank makes its memory and maps the others', or none of them has any. The names are removed before it
+ * returns. */
 static propane_status mpi_map_all(mpi *m, shared_name *names, propane_error *err) {
     shared_name own = {""};
     double failures = 0;

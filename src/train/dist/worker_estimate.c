@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the arithmetic. What is not counted: what protocols add (TCP/IP some 3 %, TLS and Flower's own messages), workers of
- * unequal speed, and that a line is shared with others.
+ * Owns the arithmetic. Not included: protocol overhead (TCP/IP about 3 %, plus TLS and Flower's messages), workers of
+ * unequal speed, and other traffic on the same line.
  */
 #include "train/dist/worker_estimate.h"
 
@@ -10,7 +10,7 @@
 
 #define DAY_MS         86400e3
 #define BITS           8.0
-#define FLOWER_WAITS   4 /* messages of a round that wait for each other: asked, told, sent, taken */
+#define FLOWER_WAITS   4 /* sequential messages per round: request, reply, upload, acknowledgement */
 #define STANDARD_BYTES (4 << 20)
 
 const char *worker_way_name(worker_way way) {
@@ -23,7 +23,7 @@ const char *worker_bound_name(worker_bound bound) {
     return names[bound];
 }
 
-/* Scales that numbers share are counted in; what a piece has besides is not. */
+/* Returns the bytes per number. Scales that numbers share are included; other data of a piece are not. */
 static double worker_number_bytes(allreduce_wire wire) {
     const int64_t many = INT64_C(1) << 24;
     return (double)allreduce_wire_bytes(wire, many) / (double)many;
@@ -33,7 +33,8 @@ double worker_sum_bytes(int64_t workers, allreduce_wire wire, double count) {
     return 2 * (double)(workers - 1) / (double)workers * count * worker_number_bytes(wire);
 }
 
-/* A sum over all workers: buckets are sent while earlier ones are under way, but each is waited for before its sums go back. */
+/* A sum over all workers. Buckets are sent while earlier ones are in flight, but each must arrive before its sums are
+ * sent back. */
 typedef struct worker_sum {
     double bytes, bandwidth_ms, latency_ms;
 } worker_sum;
@@ -48,7 +49,7 @@ static worker_sum worker_sum_of(const worker_question *q, allreduce_wire wire, d
     return s;
 }
 
-/* `shown`: what of the network's time a step waits for. */
+/* `shown` is the part of the network time that a step waits for. */
 static void worker_finish(const worker_question *q, worker_sum s, double shown, worker_cost *out) {
     const double all = s.bandwidth_ms + s.latency_ms, part = all > 0 ? shown / all : 0;
     const double band = s.bandwidth_ms * part, late = s.latency_ms * part;
@@ -66,7 +67,7 @@ static worker_sum worker_share(worker_sum s, double steps) {
     return (worker_sum){s.bytes / steps, s.bandwidth_ms / steps, s.latency_ms / steps};
 }
 
-/* Gradients travel while the backward pass goes on. int4 is for outer steps: gradients keep 16 bits. */
+/* Gradients travel while the backward pass runs. int4 is for outer steps: gradients keep 16 bits. */
 static void worker_data_parallel(const worker_question *q, worker_cost *out) {
     out->wire = q->wire == ALLREDUCE_INT4 ? ALLREDUCE_BF16 : q->wire;
     const worker_sum s = worker_sum_of(q, out->wire, q->parameters);
@@ -82,7 +83,7 @@ static void worker_warm_up(const worker_question *q, worker_cost *out) {
     out->warmup_ms = (double)q->warmup * step.step_ms;
 }
 
-/* Everybody waits at an outer step. */
+/* All workers wait at an outer step. */
 static void worker_outer(const worker_question *q, worker_cost *out) {
     const worker_sum whole = worker_sum_of(q, q->wire, q->parameters), s = worker_share(whole, (double)q->every);
     out->message_bytes = whole.bytes;
@@ -91,7 +92,8 @@ static void worker_outer(const worker_question *q, worker_cost *out) {
     worker_warm_up(q, out);
 }
 
-/* The server's line carries all workers' adapters, one way and then the other; fp32, as Flower's records are here. */
+/* The server's line carries all workers' adapters, first one way and then the other, in fp32, the format of Flower's
+ * records here. */
 static void worker_adapters(const worker_question *q, worker_cost *out) {
     const double one = q->adapters * (double)sizeof(float), every = (double)q->every;
     const worker_sum whole = {one, 2 * one * (double)q->workers * BITS / q->bandwidth * 1e3,

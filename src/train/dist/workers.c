@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
- * Owns the groups. Each rank sends all others the leader of its worker; everything else is counted from that.
+ * Owns the groups. Each rank sends all others the leader of its worker; everything else is derived from that.
  */
 #include "train/dist/workers.h"
 
 #include "core/base/memory.h"
 
-/* The same number of bytes of every rank, in their order. */
+/* Sends the same number of bytes from every rank to all, in order. */
 static propane_status workers_tell(mpi *m, int own, int *all, propane_error *err) {
     int counts[MPI_MOST_RANKS], offsets[MPI_MOST_RANKS];
     mpi_transfer transfer = {0};
@@ -14,7 +14,7 @@ static propane_status workers_tell(mpi *m, int own, int *all, propane_error *err
     return mpi_wait(m, &transfer, err);
 }
 
-/* The first rank of this one's machine; `all` [size] is used meanwhile. */
+/* Finds the first rank of this one's machine; `all` [size] is scratch. */
 static propane_status workers_lead_machine(mpi *m, int *all, int *leader, propane_error *err) {
     mpi *machine = NULL;
     PROPANE_TRY(mpi_split(m, -1, &machine, err));
@@ -24,7 +24,7 @@ static propane_status workers_lead_machine(mpi *m, int *all, int *leader, propan
     return status;
 }
 
-/* leaders[r]: the leader of rank r's worker. */
+/* leaders[r] is the leader of rank r's worker. */
 static propane_status workers_count(workers *w, const int *leaders, propane_error *err) {
     const int ranks = mpi_size(w->all), rank = mpi_rank(w->all);
     w->count = w->size = w->place = w->index = 0;

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT
- * Owns what is learnt of an imported program. One idea: a weight is a constant of floats that is computed with, not one that
- * says how; those whose names match become inputs of the program, all others stay what they are, and only what lies between
- * a weight and the output is differentiated.
+ * Owns the choice of what is trained in an imported program. A weight is a floating-point constant that takes part in
+ * the computation, as opposed to one that configures an operation. Constants whose names match become inputs of the
+ * program; all others stay constants. Only the operations between a weight and the output are differentiated.
  *
- * Masks are no weights, though they look like them: constants with numbers of 1e4 and more, or infinite, are left alone.
- * The mean and the variance of a batch_norm are statistics, and stay as they are too; so do the numbers that an image input is
- * scaled by.
+ * Masks look like weights but are not: constants that hold infinities or magnitudes of 1e4 and more are not trained.
+ * Neither are the mean and variance of a batch_norm, which are statistics, nor the numbers that scale an image input.
  */
 #include "train/import/imported_model.h"
 
@@ -24,7 +23,7 @@
 
 /* ---- the output ------------------------------------------------------------------------------------------------------------ */
 
-/* A classifier's label and dictionary are made of probabilities: those take their place. */
+/* A classifier's label and dictionary are made from probabilities, which are used in their place. */
 static mil_value *imported_tensor_of(imported_model *m, mil_value *v) {
     if (v->def && v->def->info->code == MIL_OP_classify) {
         m->labels = mil_in(v->def, "classes")->constant;
@@ -61,7 +60,8 @@ static propane_status imported_choose_output(imported_model *m, const imported_m
 
 static bool imported_is_op(const mil_value *v, mil_opcode code) { return v->def && v->def->info->code == code; }
 
-/* The only dimension with more than one element, or the usual one where all have one; -1: there are several. */
+/* Returns the only dimension with more than one element, or the usual one if all have one element; -1 if there are
+ * several. */
 static int imported_only_axis(const mil_type *type) {
     int axis = type->rank > 1 ? 1 : 0, wide = 0;
     for (int d = 0; d < type->rank; d++)
@@ -69,7 +69,7 @@ static int imported_only_axis(const mil_type *type) {
     return wide > 1 ? -1 : axis;
 }
 
-/* What is said, what the softmax says, or what the shape alone says. */
+/* Finds the class axis: the given one, else the softmax's, else the one that the shape implies. */
 static propane_status imported_find_axis(imported_model *m, const imported_model_options *o, const mil_value *v,
                                          const mil_op *softmax, propane_error *err) {
     const int rank = v->type.rank;
@@ -93,8 +93,8 @@ static propane_status imported_find_axis(imported_model *m, const imported_model
     return PROPANE_OK;
 }
 
-/* Cross-entropy is taken of what goes into a softmax (or into its logarithm): the two together are exact where the softmax
- * alone underflows. */
+/* Cross-entropy uses the input of a softmax (or of its logarithm). The combination is exact where a separate softmax
+ * underflows. */
 static propane_status imported_take_logits(imported_model *m, const imported_model_options *o, mil_value **v,
                                            propane_error *err) {
     mil_value *at = *v;
@@ -192,7 +192,7 @@ static bool imported_computed_with(const mil_op *op, int param) {
     return op->info->code != MIL_OP_batch_norm || (strcmp(name, "mean") != 0 && strcmp(name, "variance") != 0);
 }
 
-/* How a program scales its own image input: casts and arithmetic with constants, right behind the input. */
+/* Returns whether the operation scales an image input: a cast, or arithmetic with a constant, right after the input. */
 static bool imported_scales_image(const mil_op *op, const bool *image) {
     bool any = false, others = false;
     switch (op->info->code) {
@@ -212,7 +212,7 @@ static bool imported_scales_image(const mil_op *op, const bool *image) {
     return any && !others;
 }
 
-/* By value id: constants that an op computes with. `image`: room for one flag a value. */
+/* Marks, by value id, the constants that an operation computes with. `image` is scratch, one flag per value. */
 static void imported_find_used(const imported_model *m, bool *used, bool *image) {
     const mil_function *f = m->base;
     for (int i = 0, near = 0; m->seen && i < f->param_count; i++) {
@@ -247,7 +247,7 @@ static bool imported_chosen(void *context, const char *name) {
     return words_match_any(o->trainable, name) && !words_match_any(o->freeze, name);
 }
 
-/* Length of the longest piece that two texts share. */
+/* Returns the length of the longest substring that two texts share. */
 static size_t imported_shared_length(const char *a, const char *b) {
     size_t best = 0;
     for (const char *p = a; *p; p++)
@@ -470,7 +470,7 @@ static mil_op *imported_const_of(const mil_function *f, const char *name) {
     return NULL;
 }
 
-/* A new constant of the file's own type; others that shared the old one keep it. */
+/* Makes a new constant of the file's type. Other users of the old constant keep it. */
 static propane_status imported_replace(mil_module *to, const mil_function *f, const imported_weight *w,
                                        const float *values, propane_error *err) {
     mil_op *op = imported_const_of(f, w->name);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
- * Owns running the two programs. One idea: on a device that is the host itself the programs read the master weights and write
- * the gradients where the optimiser has them; on others both are copied.
+ * Owns running the two programs. If the device is the host, the programs read the master weights and write the
+ * gradients to where the optimiser keeps them. On other devices both are copied.
  *
- * Whether a program made for several samples gives for each what it gives for it alone is tried, not believed: an operation
- * may mix samples without its shapes showing it.
+ * Whether a program made for several samples returns the same results as for each sample separately is tested, not
+ * assumed, because an operation may mix samples without changing shapes.
  */
 #include "train/import/imported_step.h"
 
@@ -17,9 +17,9 @@
 #include "core/refusal/refusal.h"
 
 enum { ALIGN_FLOATS = 16, PROOF = 4 };
-#define PROOF_ERROR 1e-3 /* of the largest number; sums in another order differ by less than 1e-5 */
+#define PROOF_ERROR 1e-3 /* relative to the largest number; sums in another order differ by less than 1e-5 */
 
-/* What an input or an output of a program is to the host; index: of the weight or the input. */
+/* The meaning of a program's input or output for the host; `index` is that of the weight or input. */
 typedef struct role {
     enum { ROLE_OUTPUT, ROLE_WEIGHT, ROLE_INPUT, ROLE_TARGET, ROLE_SEED, ROLE_GRADIENT, ROLE_LOSS } kind;
     int index;
@@ -27,27 +27,27 @@ typedef struct role {
 
 typedef struct unit {
     propane_program *program;
-    role *roles; /* of each input and output */
+    role *roles; /* per input and output */
     runner run;
 } unit;
 
 struct imported_step {
     imported_model *model;
     propane_device *device;
-    const char *bisect; /* borrowed; of refusal_explain */
+    const char *bisect; /* borrowed; for refusal_explain */
     bool shared;
-    bool host; /* the device takes the host's memory */
+    bool host; /* the device accepts the host's memory */
     unit train, forward;
     int64_t samples;
     char why[400];
-    float *weights, *fresh, *sums; /* sums: NULL until gradients are added up */
-    int64_t *place;                /* [weight]: where it begins in these */
+    float *weights, *fresh, *sums; /* sums is NULL until gradients are added up */
+    int64_t *place;                /* [weight], offset in these arrays */
     int64_t floats;
-    void **stage;         /* [input]: of all samples */
-    int64_t *stage_count; /* elements of a sample, of 4 bytes each */
+    void **stage;         /* [input], data of all samples */
+    int64_t *stage_count; /* elements per sample, of 4 bytes each */
     int32_t *labels;
     float *target, *output;
-    int64_t outputs, positions; /* of a sample */
+    int64_t outputs, positions; /* per sample */
 };
 
 int64_t imported_step_samples(const imported_step *s) { return s->samples; }
@@ -81,7 +81,7 @@ static role imported_role_of(const imported_step *s, const char *name, bool outp
     return (role){ROLE_SEED, 0};
 }
 
-/* The host's memory for weights and gradients; NULL: it has a buffer of its own. */
+/* Returns the host's memory for weights and gradients, or NULL if the role has a separate buffer. */
 static float *imported_memory_of(const imported_step *s, role r) {
     if (r.kind != ROLE_WEIGHT && r.kind != ROLE_GRADIENT) return NULL;
     return (r.kind == ROLE_GRADIENT ? s->fresh : s->weights) + s->place[r.index];
@@ -92,7 +92,7 @@ typedef struct unit_choice {
     unit *unit;
 } unit_choice;
 
-/* The host's own memory, while the device takes that. */
+/* Binds the host's memory while the device accepts it. */
 static propane_status imported_choose_buffer(void *context, const propane_io *io, int index, propane_buffer **out,
                                              bool *lent, propane_error *err) {
     const unit_choice *c = context;
@@ -111,7 +111,7 @@ static propane_status imported_choose_buffer(void *context, const propane_io *io
 static propane_status imported_unit_open(imported_step *s, const mil_function *f, unit *u, propane_error *err) {
     const propane_compile_options options = {.size = sizeof options, .function = f->name};
     const propane_status status = propane_program_compile(s->device, s->model->module, &options, &u->program, err);
-    if (status) { /* several samples at once are a trial */
+    if (status) { /* several samples at once are only an attempt */
         const bool last = u == &s->train || s->samples == 1;
         return refusal_explain(s->device, f, &options, last ? s->bisect : NULL, err);
     }
@@ -128,7 +128,7 @@ static void imported_unit_close(unit *u) {
     *u = (unit){0};
 }
 
-/* Inputs from the staging arrays, weights where they are copied. */
+/* Copies inputs from the staging arrays and, where needed, the weights. */
 static propane_status imported_fill(imported_step *s, unit *u, propane_error *err) {
     static const float one = 1;
     for (int i = 0; i < u->run.inputs; i++) {
@@ -174,7 +174,7 @@ propane_status imported_step_put(imported_step *s, const sample_source *source, 
     return PROPANE_OK;
 }
 
-/* Elements behind the class axis: position p is (p / inner, p % inner). */
+/* Returns the elements after the class axis: position p is (p / inner, p % inner). */
 static int64_t imported_inner_of(const imported_step *s) {
     const mil_type *type = &s->model->base->results[0]->type;
     int64_t inner = 1;
@@ -182,7 +182,7 @@ static int64_t imported_inner_of(const imported_step *s) {
     return inner;
 }
 
-/* One-hot targets; returns how many positions count. */
+/* Writes one-hot targets; returns the number of positions that count. */
 static int64_t imported_spread_labels(imported_step *s) {
     const int64_t inner = imported_inner_of(s), classes = s->model->classes, all = s->samples * s->positions;
     int64_t count = 0;
@@ -302,7 +302,7 @@ static propane_status imported_open_forward(imported_step *s, int64_t samples, u
     return status;
 }
 
-/* Sample `at` alone: into place 0, through `single`, and against what the many gave. */
+/* Runs sample `at` separately, in place 0 of `single`, and compares it with the result of the batch. */
 static propane_status imported_compare_one(imported_step *s, const sample_source *source, unit *single, int64_t at,
                                            double largest, float *alone, bool *same, propane_error *err) {
     PROPANE_TRY(imported_step_put(s, source, 0, at % source->count[0], 0, err));
@@ -315,7 +315,7 @@ static propane_status imported_compare_one(imported_step *s, const sample_source
     return PROPANE_OK;
 }
 
-/* Samples first, last and between, alone and among the others. */
+/* Compares the first, the last and a middle sample, run separately and within the batch. */
 static propane_status imported_prove(imported_step *s, const sample_source *source, bool *same, propane_error *err) {
     unit single = {0};
     double largest = 1e-6;
@@ -336,7 +336,7 @@ static propane_status imported_prove(imported_step *s, const sample_source *sour
     return status;
 }
 
-/* False: not for that many; s->why has the reason. */
+/* Returns false if that batch size does not work; s->why holds the reason. */
 static propane_status imported_try_batch(imported_step *s, int64_t batch, const sample_source *source, bool *works,
                                          propane_error *err) {
     propane_error why = {0};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the optimiser's sweep. Its one idea: memory is the limit (28 bytes a parameter), so everything that is done to a
- * weight is done while its line is in the cache. No fused multiply-adds: plain C and SIMD round alike.
+ * Owns the optimiser's sweep. Memory is the limit (28 bytes per parameter), so all work on a weight is done while its
+ * cache line is loaded. No fused multiply-adds: plain C and SIMD round alike.
  */
 #include "train/optim/adamw.h"
 
@@ -21,37 +21,38 @@
 #include <arm_neon.h>
 #endif
 
-#define PIECE 16384 /* elements a task: 64 KB of each array */
+#define PIECE 16384 /* elements per task: 64 KB of each array */
 
 typedef struct piece {
     int tensor;
     int64_t begin, end;
 } piece;
 
-/* What one element needs, rounded to float once. */
+/* The factors for one element, rounded to float once. */
 typedef struct factors {
     float gradient, beta1, one_beta1, beta2, one_beta2, keep, rate, root, epsilon;
 } factors;
 
-/* Of an update. */
+/* State of one update. */
 typedef struct update_context {
     factors decayed, plain;
-    uint32_t key; /* of this step's random numbers */
+    uint32_t key; /* key of this step's random numbers */
     bool guarded;
-    bool apart; /* from the tensors' `other` */
+    bool apart; /* from the tensors' `other` to `state` */
 } update_context;
 
-/* A piece of an update in parts: the thread that takes it moves it. */
+/* State of a piece in an update in parts. The thread that takes a piece moves it. */
 enum { PIECE_WAITS, PIECE_TAKEN, PIECE_MOVED };
 
 struct adamw {
     adamw_tensor *tensors;
     int tensor_count;
     piece *pieces;
-    int *first;   /* [tensor_count + 1] of its pieces */
-    double *sums; /* [piece_count] squares */
-    int *unknown; /* [piece_count] pieces whose squares are to be summed; of adamw_update_rows, those that it took */
-    int *listed;  /* [piece_count] of adamw_update_tensors */
+    int *first;   /* [tensor_count + 1], index of its first piece */
+    double *sums; /* [piece_count], sums of squares */
+    /* [piece_count], pieces whose squares are to be summed; in adamw_update_rows, the pieces that it took */
+    int *unknown;
+    int *listed;         /* [piece_count], for adamw_update_tensors */
     atomic_uchar *state; /* [piece_count] */
     int piece_count;
     update_context update;
@@ -105,9 +106,9 @@ adamw_tensor *adamw_tensor_at(adamw *a, int index) {
     return &a->tensors[index];
 }
 
-/* ---- the norm: eight partial sums in double, added in a fixed order ---------------------------------------------- */
+/* ---- the norm, from eight partial sums in double, added in a fixed order ----------------------------------------- */
 
-#define SIDE 4 /* strands of a piece, each with its eight sums: one chain of additions is slower than memory */
+#define SIDE 4 /* strands per piece, each with its eight sums: a single chain of additions is slower than memory */
 
 static inline __attribute__((always_inline)) void adamw_add_squares(double lane[8], const float *g) {
     for (int k = 0; k < 8; k++) lane[k] += (double)g[k] * (double)g[k];
@@ -175,7 +176,7 @@ typedef struct moving {
 
 static moving adamw_moving_at(const moving *x, int64_t i) { return (moving){x->w + i, x->m + i, x->v + i}; }
 
-/* `to` may be `from`. */
+/* `to` may equal `from`. */
 static void adamw_update_plain(const moving *from, const moving *to, const float *g, int64_t count, const factors *f) {
     for (int64_t i = 0; i < count; i++) {
         float gi = g[i] * f->gradient;
@@ -205,7 +206,7 @@ __attribute__((target("avx2"), always_inline)) static inline void update_8(movin
     _mm256_storeu_ps(to.w, _mm256_sub_ps(wi, _mm256_div_ps(_mm256_mul_ps(mi, f->rate), below)));
 }
 
-/* Lines are fetched AHEAD of their use: the processor's own fetching ends with each page of each of the four arrays. */
+/* Prefetches lines AHEAD of their use, because hardware prefetching stops at each page of each of the four arrays. */
 __attribute__((target("avx2"))) static int64_t update_avx2(const moving *from, const moving *to, const float *g,
                                                            int64_t count, const factors *f) {
     enum { AHEAD = 256 };
@@ -272,7 +273,7 @@ static void adamw_update_some(const moving *from, const moving *to, const float 
     adamw_update_plain(&rest, &left, g + done, count - done, f);
 }
 
-/* The lines of a block that comes soon: blocks are too short for the fetching in the update's own loop. */
+/* Prefetches the lines of the next block, because blocks are too short for the prefetch in the update's loop. */
 static void adamw_fetch(const adamw_tensor *t, const adamw_state *from, int64_t at) {
     enum { LINE = 64 };
     const size_t size = moment_bytes(t->form);
@@ -288,13 +289,13 @@ static moments_pair adamw_moments(const adamw_tensor *t, const adamw_state *s) {
     return (moments_pair){{t->form, s->moment1, s->scale1, false}, {t->form, s->moment2, s->scale2, true}};
 }
 
-/* Block by block: moments become fp32, move, and are stored again. */
+/* Updates block by block: moments become fp32, move, and are stored again. */
 static void adamw_update_small(const adamw_tensor *t, const adamw_state *from, const piece *p, const factors *f,
                                uint32_t key) {
     float m[MOMENT_BLOCK], v[MOMENT_BLOCK];
     const moments_pair read = adamw_moments(t, from), written = adamw_moments(t, &t->state);
     uint32_t own = (key + (uint32_t)t->number * 0x632be5abu) * 0x85157af5u;
-    own |= 1; /* 0 would mean the nearest */
+    own |= 1; /* 0 would mean rounding to nearest */
     for (int64_t at = p->begin; at < p->end; at += MOMENT_BLOCK) {
         const int64_t n = p->end - at < MOMENT_BLOCK ? p->end - at : MOMENT_BLOCK;
         if (at + 2 * MOMENT_BLOCK <= p->end) adamw_fetch(t, from, at + MOMENT_BLOCK);
@@ -305,7 +306,7 @@ static void adamw_update_small(const adamw_tensor *t, const adamw_state *from, c
     }
 }
 
-/* Sums of 0 times each, which is a number if that is one. */
+/* Sums 0 times each element, which is a number only if every element is finite. */
 #if defined(__x86_64__)
 __attribute__((target("avx2"))) static int64_t zeros_avx2(const float *g, int64_t count, float lane[16]) {
     const __m256 zero = _mm256_setzero_ps();
@@ -335,7 +336,7 @@ static bool adamw_is_finite(const float *g, int64_t count) {
     return sum == 0;
 }
 
-/* What does not move. */
+/* Copies a piece that does not move. */
 static void adamw_copy_piece(const adamw_tensor *t, const piece *p) {
     const size_t size = moment_bytes(t->form), in = (size_t)(t->place + p->begin), count = (size_t)(p->end - p->begin);
     const size_t block = in / MOMENT_BLOCK, blocks = (count + MOMENT_BLOCK - 1) / MOMENT_BLOCK;
@@ -441,7 +442,7 @@ static void adamw_await_piece(const adamw *a, int index) {
     while (atomic_load(&a->state[index]) != PIECE_MOVED) sched_yield();
 }
 
-/* In short loops: others want the threads, too. */
+/* Runs short loops, because others also need the threads. */
 void adamw_update_tensors(adamw *a, const int *tensors, int count) {
     enum { MOST = 64 };
     taken t = {a, a->listed};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns the names and sizes of the forms of moments, and which instruction set stores them (moments_body.h).
+ * Owns the names and sizes of the forms of moments, and selects the instruction set that stores them (moments_body.h).
  */
 #include "train/optim/moments.h"
 

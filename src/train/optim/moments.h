@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: MIT
- * How AdamW's moments are stored: as they are, in 16 bits, or in 8 with a scale for each block, as 8-bit optimisers
- * have them.
+ * How AdamW's moments are stored: in fp32, in 16 bits, or in 8 bits with one scale per block, as in 8-bit optimisers.
  *
  *   fp32   4 bytes
  *   bf16   2 bytes
- *   int8   1 byte and 1/64 of one: small floating-point numbers times the block's scale, a power of two. First moments: a sign, 4 bits of
- *          exponent, 3 of mantissa; second ones: 5 of exponent, 3 of mantissa
+ *   int8   1 1/64 bytes: small floating-point numbers times the block's scale, a power of two. First moments have a sign,
+ *          4 bits of exponent and 3 of mantissa; second moments 5 of exponent and 3 of mantissa
  *
- * What is stored after a step is rounded at random, up as often as it is near: a mean that moves by less than the last
- * bit still moves in the long run. The random numbers come from the step, the tensor and the element, so results do not
- * depend on threads, and a resumed run draws the same. A first moment below 2^-16 of its block's largest becomes 0; a
- * second one that small stays at the smallest number there is, so that no step divides by nothing.
+ * After a step, values are rounded stochastically, so a mean that moves by less than the last bit still moves in the
+ * long run. The random numbers depend on the step, the tensor and the element. Results therefore do not depend on
+ * threads, and a resumed run draws the same ones. A first moment below 2^-16 of its block's largest becomes 0. A second
+ * moment that small becomes the smallest representable number, so that no step divides by zero.
  *
- * What was loaded and is stored again unchanged has the same values: a checkpoint of fp32 numbers loses nothing.
+ * Values that were loaded and are stored again unchanged stay the same: a checkpoint of fp32 numbers loses nothing.
  */
 #ifndef TRAIN_OPTIM_MOMENTS_H
 #define TRAIN_OPTIM_MOMENTS_H
@@ -26,30 +25,31 @@
 
 typedef enum moment_form { MOMENT_FP32, MOMENT_BF16, MOMENT_INT8 } moment_form;
 
-/* One of MOMENT_WORDS; NULL and others: fp32. */
+/* Returns the form for one of MOMENT_WORDS; fp32 for NULL and others. */
 moment_form moment_form_of(const char *word);
 const char *moment_form_name(moment_form form);
-/* Of an element, without scales. */
+/* Returns the bytes per element, without scales. */
 static inline size_t moment_bytes(moment_form form) { return form == MOMENT_INT8 ? 1 : form == MOMENT_BF16 ? 2 : 4; }
 
 typedef struct moments {
     moment_form form;
     void *data;
-    float *scales; /* int8: one for each MOMENT_BLOCK elements */
+    float *scales; /* int8: one per MOMENT_BLOCK elements */
     bool second;
 } moments;
 
-/* Both of one tensor, of the same form. */
+/* Both moments of one tensor, in the same form. */
 typedef struct moments_pair {
-    moments first, second; /* `second` is false and true in them */
+    moments first, second; /* their `second` is false and true */
 } moments_pair;
 
-/* Elements [begin, begin + count): `begin` is a multiple of MOMENT_BLOCK. Form bf16 or int8. */
+/* Loads elements [begin, begin + count). `begin` must be a multiple of MOMENT_BLOCK and the form bf16 or int8. */
 void moments_load(const moments *m, int64_t begin, int64_t count, float *out);
-/* `key` 0: to the nearest; else rounded at random, drawn from the key and each element's place. Finite numbers only. */
+/* Stores elements. With `key` 0 it rounds to nearest, otherwise stochastically, from the key and each element's place.
+ * Finite numbers only. */
 void moments_store(const moments *m, int64_t begin, int64_t count, const float *x, uint32_t key);
-/* The same of both, at most MOMENT_BLOCK elements, in one go: they share what is drawn for an element, half of its bits
- * each. */
+/* Do the same for both moments at once, at most MOMENT_BLOCK elements. The two share an element's random number, half
+ * of its bits each. */
 void moments_pair_load(const moments_pair *p, int64_t begin, int64_t count, float *x1, float *x2);
 void moments_pair_store(const moments_pair *p, int64_t begin, int64_t count, const float *x1, const float *x2,
                         uint32_t key);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * The small forms of moments with AVX-512.
+ * The small forms of moments, compiled for AVX-512.
  */
 #if defined(__x86_64__)
 #define LANES           16

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
- * Owns the small forms of moments in the vectors of one instruction set: a file that includes this defines LANES (of 32
- * bits) and MOMENTS_TARGET, an attribute, and gets MOMENTS_KERNELS. Its one idea: a small floating-point number is a
- * float whose last bits are cut off, so rounding at random is adding random bits below the cut. Vectors of the
- * compiler's over whole blocks, from memory to memory; the same bits whatever LANES is.
+ * Owns the small forms of moments in the vectors of one instruction set. A file that includes this defines LANES (of 32
+ * bits) and MOMENTS_TARGET, an attribute, and gets MOMENTS_KERNELS. A small floating-point number is a float with its
+ * last bits cut off, so stochastic rounding adds random bits below the cut. It uses the compiler's vector types over
+ * whole blocks, from memory to memory, and the bits are the same whatever LANES is.
  *
- * The codes of 64 elements lie as 16 words of four: byte k of word i is element 16 k + i. So bytes become words, and
- * words bytes, by shifts alone. bf16's halves likewise: 32 elements are 16 words of two.
+ * The codes of 64 elements are stored as 16 words of four: byte k of word i is element 16 k + i. Bytes and words are
+ * then converted with shifts only. bf16's halves are stored likewise: 32 elements are 16 words of two.
  */
 #include <string.h>
 
@@ -13,9 +13,9 @@
 #include "train/optim/moments_kernels.h"
 
 enum { WORDS = 16 };
-/* Of a float's bits: those that stay begin here; 3 of the mantissa, or bf16's 7. */
+/* Positions in a float's bits from which bits are kept: 3 of the mantissa, or bf16's 7. */
 enum { MOMENTS_CUT = 20, MOMENTS_BF16_CUT = 16 };
-/* What 1 is after the cut; codes end there. */
+/* The bit pattern of 1 after the cut; codes end there. */
 enum {
     MOMENTS_ONE = 0x3f800000 >> MOMENTS_CUT,
     MOMENTS_SIGNED_ZERO = MOMENTS_ONE - 127,
@@ -30,21 +30,21 @@ MOMENTS_INLINE float moments_float(uint32_t bits) {
     return x;
 }
 
-/* No function takes or returns a vector: without the instruction set at hand a compiler passes them through memory. */
+/* No function passes or returns a vector by value: without the instruction set enabled, a compiler passes vectors
+ * through memory. */
 typedef uint32_t moments_bits __attribute__((vector_size(4 * LANES)));
 typedef int32_t moments_ints __attribute__((vector_size(4 * LANES)));
 typedef float moments_floats __attribute__((vector_size(4 * LANES)));
 
 #define MOMENTS_GOLDEN 0x9e3779b1u
 
-/* What the random numbers of the elements from `first` on are made of; those of N elements later: add N *
- * MOMENTS_GOLDEN. */
+/* Seeds the random numbers of the elements from `first` on. For the elements N later, add N * MOMENTS_GOLDEN. */
 MOMENTS_INLINE void moments_seed(moments_bits *seed, uint32_t first) {
     for (uint32_t i = 0; i < LANES; i++) (*seed)[i] = (first + i) * MOMENTS_GOLDEN;
 }
 
-/* 32 random bits of each element (the finalizer of MurmurHash3 by Austin Appleby, public domain): the lower half is the
- * first moment's, the upper the second's. */
+/* Computes 32 random bits per element (the finalizer of MurmurHash3 by Austin Appleby, public domain). The lower half
+ * is for the first moment, the upper for the second. */
 MOMENTS_INLINE void moments_random(moments_bits *random, const moments_bits *seed, uint32_t later, uint32_t key) {
     moments_bits x = (*seed + later * MOMENTS_GOLDEN) ^ key;
     x ^= x >> 16, x *= 0x85ebca6bu;
@@ -52,14 +52,14 @@ MOMENTS_INLINE void moments_random(moments_bits *random, const moments_bits *see
     *random = x ^ x >> 16;
 }
 
-/* What is added below a cut of that many bits: 16 random ones and half of what is below them, or with key 0 one
+/* Computes what is added below a cut of that many bits: 16 random bits plus half a unit of the rest, or with key 0 one
  * half. */
 MOMENTS_INLINE void moments_noise(moments_bits *noise, const moments_bits *random, bool second, uint32_t key, int cut) {
     const uint32_t drawn = key ? 0xffff : 0, fixed = key ? (1u << (cut - 16)) >> 1 : 1u << (cut - 1);
     *noise = ((second ? *random >> 16 : *random) & drawn) << (cut - 16) | fixed;
 }
 
-/* The smallest power of two that no element exceeds; 0: all are 0. */
+/* Returns the smallest power of two that no element exceeds, or 0 if all are 0. */
 MOMENTS_INLINE float moments_scale(const float *x) {
     uint32_t largest = 0, size;
     for (int i = 0; i < MOMENT_BLOCK; i++) {
@@ -70,8 +70,8 @@ MOMENTS_INLINE float moments_scale(const float *x) {
     return moments_float((largest + 0x7fffffu) & 0x7f800000u);
 }
 
-/* The codes of a vector of elements. None is above the largest: the block's largest is at most 1 times its scale, and
- * noise ends below the cut. */
+/* Encodes a vector of elements. No code exceeds the largest one: the block's largest element is at most 1 times its
+ * scale, and the noise ends below the cut. */
 MOMENTS_INLINE void moments_encode(bool second, moments_bits *codes, const float *x, float inverse,
                                    const moments_bits *noise) {
     const int32_t zero = second ? MOMENTS_ZERO : MOMENTS_SIGNED_ZERO;
@@ -99,7 +99,7 @@ MOMENTS_INLINE void moments_decode(bool second, const moments_bits *words, int b
 
 MOMENTS_INLINE float moments_inverse(float scale) { return scale > 0 ? 1 / scale : 0; }
 
-/* Where a whole block of a moment goes. */
+/* The destination of a whole block of a moment. */
 typedef struct moments_target {
     bool second;
     void *to;
@@ -115,7 +115,7 @@ MOMENTS_INLINE void moments_add_codes(const moments_target *t, int i, int byte, 
     *words |= codes << 8 * byte;
 }
 
-/* One moment of a block, or both (`other` not NULL): they share the random numbers. */
+/* Stores one moment of a block, or both if `other` is not NULL. They share the random numbers. */
 MOMENTS_INLINE void moments_store_int8(const moments_target *one, const moments_target *other, uint32_t key,
                                        uint32_t first) {
     const float inverse = moments_inverse(*one->scale = moments_scale(one->x));
@@ -148,7 +148,7 @@ MOMENTS_INLINE void moments_load_int8(bool second, const uint8_t *codes, float s
         }
 }
 
-/* Adds a vector of elements to words whose lower halves are the row before. */
+/* Adds a vector of elements to words whose lower halves hold the previous row. */
 MOMENTS_INLINE void moments_add_halves(const moments_target *t, int i, int half, uint32_t key,
                                        const moments_bits *random, moments_bits *words) {
     moments_bits noise, bits;
@@ -206,12 +206,12 @@ MOMENTS_INLINE void moments_store_whole(const moments *m, int64_t block, void *t
         moments_store_bf16(&t, NULL, key, first);
 }
 
-/* Where an element lies, `per` of which are in a word. */
+/* Returns an element's position, with `per` elements per word. */
 MOMENTS_INLINE int64_t moments_place(int64_t per, int64_t element) {
     return element / (per * WORDS) * (per * WORDS) + element % WORDS * per + element / WORDS % per;
 }
 
-/* A short block is a whole one whose rest is 0; in memory its elements lie in their order. */
+/* A short block is treated as a whole one padded with zeros; in memory its elements are stored in order. */
 
 MOMENTS_INLINE void moments_load_one(const moments *m, int64_t at, int64_t n, float *out) {
     const size_t size = moment_bytes(m->form);
@@ -255,7 +255,7 @@ MOMENTS_INLINE void moments_store_all(const moments *m, int64_t begin, int64_t c
         moments_store_one(m, begin + i, min_i64(MOMENT_BLOCK, count - i), x + i, key);
 }
 
-/* The block of both moments, whose kinds are constants here. */
+/* Stores the block of both moments, whose kinds are constants here. */
 MOMENTS_INLINE void moments_store_two(const moments_pair *p, int64_t at, const float *x1, const float *x2,
                                       uint32_t key) {
     const int64_t block = at / MOMENT_BLOCK;

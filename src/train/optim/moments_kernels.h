@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * What an instruction set gives moments.c: the small forms by blocks. Each set has a file, all with the same body.
+ * The functions that an instruction set provides to moments.c: the small forms by blocks. Each set has one file, and
+ * all include the same body.
  */
 #ifndef TRAIN_OPTIM_MOMENTS_KERNELS_H
 #define TRAIN_OPTIM_MOMENTS_KERNELS_H
@@ -9,7 +10,7 @@
 typedef struct moments_kernels {
     void (*load)(const moments *m, int64_t begin, int64_t count, float *out);
     void (*store)(const moments *m, int64_t begin, int64_t count, const float *x, uint32_t key);
-    /* A whole block of both. */
+    /* Loads a whole block of both moments. */
     void (*load_two)(const moments_pair *p, int64_t at, float *x1, float *x2);
     void (*store_two)(const moments_pair *p, int64_t at, const float *x1, const float *x2, uint32_t key);
 } moments_kernels;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Dynamic loss scale: fp16 gradients below 2^-24, and what is below 2^-17 in a product of an engine (rule F3), vanish;
- * those above 65504, or 32768 in a product, overflow. So the loss is multiplied by a power of two that is as large as
- * the gradients bear. A non-finite gradient halves it and costs the step; a run of good steps doubles it.
+ * Dynamic loss scale. fp16 gradients below 2^-24 vanish, as do values below 2^-17 in an engine's matrix product (rule
+ * F3). Those above 65504, or 32768 in a matrix product, overflow. So the loss is multiplied by the largest power of two
+ * that the gradients allow. A non-finite gradient halves the scale and loses the step; a run of good steps doubles it.
  */
 #ifndef TRAIN_OPTIM_SCALER_H
 #define TRAIN_OPTIM_SCALER_H
@@ -13,7 +13,7 @@ typedef struct train_scaler {
     double scale;
     int64_t good;    /* steps since the scale changed */
     int64_t skipped; /* steps lost so far */
-    bool dynamic;    /* false: fp32 programs need none, the scale stays 1 */
+    bool dynamic;    /* false for fp32 programs, which need no scale: it stays 1 */
 } train_scaler;
 
 #define TRAIN_SCALER_START    65536.0
@@ -21,7 +21,7 @@ typedef struct train_scaler {
 #define TRAIN_SCALER_INTERVAL 2000
 
 void train_scaler_init(train_scaler *s, bool dynamic);
-/* After each step: were all gradients finite? Returns whether the step may be applied. */
+/* Called after each step with whether all gradients were finite. Returns whether the step may be applied. */
 bool train_scaler_step(train_scaler *s, bool finite);
 
 #endif

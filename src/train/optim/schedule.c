@@ -13,7 +13,7 @@ train_schedule_shape train_schedule_find(const char *word) {
                                            : TRAIN_SCHEDULE_COSINE;
 }
 
-/* Part of the way from the floor to the peak that is left, `progress` from 0 to 1 behind the warm-up. */
+/* Returns the part of the distance from floor to peak that remains; `progress` goes from 0 to 1 after the warm-up. */
 static double schedule_left(const train_schedule *s, double progress) {
     const double tail = 0.2 * (double)s->steps / (double)(s->steps - s->warmup);
     if (s->shape == TRAIN_SCHEDULE_LINEAR) return 1 - progress;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * The learning rate of a step: a linear warm-up, then a way from the peak to the floor. warm-up-stable-decay ("wsd")
- * stays at the peak and goes down in a line over the last fifth of the steps.
+ * The learning rate of a step: a linear warm-up, then a curve from the peak to the floor. warm-up-stable-decay ("wsd")
+ * stays at the peak and decreases linearly over the last fifth of the steps.
  */
 #ifndef TRAIN_OPTIM_SCHEDULE_H
 #define TRAIN_OPTIM_SCHEDULE_H
@@ -17,12 +17,12 @@ typedef enum train_schedule_shape {
 
 typedef struct train_schedule {
     double peak, floor;
-    int64_t warmup; /* steps; the last of them has the peak */
-    int64_t steps;  /* in all; later ones keep the floor */
+    int64_t warmup; /* steps; the last of them reaches the peak */
+    int64_t steps;  /* total steps; later ones stay at the floor */
     train_schedule_shape shape;
 } train_schedule;
 
-train_schedule_shape train_schedule_find(const char *word); /* one of the words; else the cosine */
+train_schedule_shape train_schedule_find(const char *word); /* one of the words; any other means cosine */
 /* `step` counts from 0. */
 double train_schedule_at(const train_schedule *s, int64_t step);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the public options of training: the rows of train/options.def by their names, from texts, from JSON, from the
- * checkpoint of a run that goes on. What a value may be is train/train_options.c's to say.
+ * Owns the public options of training: the rows of train/options.def by name, set from texts, from JSON, or from the
+ * checkpoint of a resumed run. train/train_options.c decides which values are allowed.
  */
 #include <stdio.h>
 #include <string.h>
@@ -44,7 +44,7 @@ propane_status propane_options_set_device(propane_options *options, propane_devi
     return PROPANE_OK;
 }
 
-/* Texts of the values become the arena's. */
+/* Copies the texts of the values into the arena. */
 static propane_status api_options_keep(propane_options *to, propane_error *err) {
     for (int i = 0; i < TRAIN_OPTIONS; i++) {
         const char **value = train_option_at(&train_option_rows[i], &to->o);
@@ -179,7 +179,7 @@ static propane_status api_options_put(propane_options *o, const char *name, cons
     return propane_options_set(o, name, number, err);
 }
 
-/* Names that every configuration has at least one of, and no option. */
+/* Names of which every model configuration has at least one, and which no option has. */
 static bool api_options_is_model(const json_t *object) {
     static const char *const names[] = {"model_type", "architectures", "hidden_size", "n_embd"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
@@ -187,7 +187,7 @@ static bool api_options_is_model(const json_t *object) {
     return false;
 }
 
-/* All of an object; on an error the options stay as they were. */
+/* Sets all options of an object; on an error the options stay unchanged. */
 static propane_status api_options_put_all(propane_options *o, const json_t *object, const char *source,
                                           propane_error *err) {
     const train_options before = o->o;
@@ -230,7 +230,7 @@ propane_status propane_options_load(propane_options *options, const char *path, 
     return status;
 }
 
-/* ---- a run that goes on ------------------------------------------------------------------------------------------------------ */
+/* ---- a resumed run ----------------------------------------------------------------------------------------------- */
 
 propane_status propane_options_recall(propane_options *options, propane_error *err) {
     NEED(err, options);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the public trainer: its life, its loop and steps, cancelling, its description. What a run is made of is
- * lm/run/public_trainer_language.c's and public_trainer_program.c's; the loop is train/train_run.h's.
+ * Owns the public trainer: its life, its loop and steps, cancelling, its description. lm/run/public_trainer_language.c
+ * and public_trainer_program.c assemble a run; the loop is in train/train_run.h.
  */
 #include "train/trainer/public_trainer.h"
 
@@ -19,7 +19,7 @@ void propane_set_verify(bool verify) { safetensors_verify_models(verify); }
 
 /* ---- making ------------------------------------------------------------------------------------------------------------------ */
 
-/* Ranks on one machine share its cores, unless mpirun has given each its own. */
+/* Ranks on one machine share its cores, unless mpirun has assigned cores to each. */
 static propane_status api_trainer_threads(const train_options *o, propane_error *err) {
     int64_t threads = o->threads;
     const int usable = pool_usable_cores(), here = o->mpi ? mpi_local_size(o->mpi) : 1;
@@ -45,7 +45,7 @@ static propane_status api_trainer_take_data(const propane_data *given, const tra
     return PROPANE_OK;
 }
 
-/* "sim:m4?table=0" */
+/* Returns the chip of a uri such as "sim:m4?table=0". */
 static const chip *api_trainer_chip(const char *uri) {
     char name[40];
     const chip *found = NULL;
@@ -181,7 +181,7 @@ propane_status api_trainer_begin(propane_trainer *t, propane_error *err) {
         "only cancel it and ask");
 }
 
-/* A cancel is used up by the call that it ends. */
+/* A cancel request is cleared by the call that it ends. */
 propane_status api_trainer_end(propane_trainer *t, propane_status status) {
     if (status == PROPANE_ERR_CANCELLED) atomic_store(&t->cancel, false);
     atomic_store(&t->busy, false);
@@ -214,7 +214,8 @@ propane_status propane_trainer_advance(propane_trainer *t, int64_t steps, const 
     return api_trainer_end(t, api_trainer_advance(t, steps, callbacks, err));
 }
 
-/* Programs with the weights as they are; a process that may compile nothing more saves them for another one. */
+/* Brings programs up to date with the weights. A process with no compile budget left saves the weights for another
+ * one. */
 static propane_status api_trainer_ready(propane_trainer *t, propane_error *err) {
     bool restart = false;
     PROPANE_TRY(train_run_ready(t->run, &restart, err));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns what a trainer of imported programs begins with: the program, its samples from arrays, images or memory, the run's
- * folder. The training itself is train/imported_run.h's.
+ * Owns the start of a trainer of imported programs: the program, its samples from arrays, images or memory, and the
+ * run's folder. The training itself is in train/imported_run.h.
  */
 #include <stdio.h>
 #include <string.h>
@@ -21,7 +21,7 @@ typedef struct program_trainer {
     image_folders *images;
     const sample_source *source;
     mil_shape_choice *shapes;
-    char **names; /* of the shapes */
+    char **names; /* input names of the shapes */
     int shape_count;
 } program_trainer;
 
@@ -41,7 +41,7 @@ static propane_status api_trainer_program_check(const train_options *o, propane_
 
 /* ---- the samples -------------------------------------------------------------------------------------------------------------- */
 
-/* An array of the caller's, as the files' arrays are described. */
+/* Describes an array of the caller in the same way as arrays of files. */
 static propane_status api_trainer_program_array(const propane_tensor *from, npy *to, propane_error *err) {
     if (!from->name || !from->values || from->rank < 1 || from->rank > PROPANE_MAX_RANK)
         return propane_fail(err, PROPANE_ERR_INVALID, "an array of samples has a name, values and 1 to %d dimensions",
@@ -75,7 +75,7 @@ static propane_status api_trainer_program_list(const propane_tensor *from, int c
 }
 
 static void api_trainer_program_drop_list(npz *z) {
-    for (int i = 0; i < z->count; i++) z->arrays[i].data = NULL; /* the caller's */
+    for (int i = 0; i < z->count; i++) z->arrays[i].data = NULL; /* the data belong to the caller */
     npz_free(z);
 }
 
@@ -114,7 +114,7 @@ static propane_status api_trainer_program_open_data(propane_trainer *t, const pr
 
 /* ---- the run ------------------------------------------------------------------------------------------------------------------ */
 
-/* "a=1,3;b=2" as choices. */
+/* Parses "a=1,3;b=2" into choices. */
 static propane_status api_trainer_program_read_shapes(propane_trainer *t, propane_error *err) {
     program_trainer *p = program_of(t);
     size_t most = 1;
@@ -127,7 +127,7 @@ static propane_status api_trainer_program_read_shapes(propane_trainer *t, propan
         const char *one = arena_string_n(t->own->arena, at, length);
         if (!one) return propane_fail_memory(err, length);
         const propane_status status = session_shape(one, &p->shapes[p->shape_count], &p->names[p->shape_count], err);
-        p->shape_count++; /* its name is there, whatever happened */
+        p->shape_count++; /* its name is allocated, even if an error occurred */
         if (status != PROPANE_OK) return status;
         at += length + (at[length] == ';');
     }

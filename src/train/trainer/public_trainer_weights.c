@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the learnt tensors of a trainer as a caller reads and replaces them: averages over several machines go this way. One
- * idea: all given tensors are looked at before the first one is moved. Refuses numbers that are not finite.
+ * Owns reading and replacing the trained tensors of a trainer by a caller, which averages over several machines use.
+ * All given tensors are checked before the first one is changed. Refuses numbers that are not finite.
  */
 #include <math.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns a run's folder while a process trains in it: whether a run may begin or go on there, the lock that keeps others out, and
- * what is removed when nothing was written.
+ * Owns a run's folder while a process trains in it: whether a run may begin or continue there, the lock that keeps
+ * others out, and what is removed when nothing was written.
  */
 #include "train/trainer/run_hold.h"
 
@@ -29,12 +29,13 @@ char *run_path(const char *dir, const char *name) {
 }
 
 bool run_holds(const char *dir, const char *name) {
-    char path[PATH_MAX]; /* a longer one is of no file; a lack of memory would be taken for "no" */
+    char path[PATH_MAX]; /* no file has a longer path; running out of memory would be mistaken for "no" */
     const int length = snprintf(path, sizeof path, "%s/%s", dir, name);
     return length > 0 && (size_t)length < sizeof path && file_exists(path);
 }
 
-/* A `propane watch` that looks whether the folder is locked holds it for a moment. false: somebody holds it for longer. */
+/* Locks the folder. A `propane watch` that checks for the lock holds it for a moment. Returns false if somebody holds
+ * it for longer. */
 static bool run_folder_lock_folder(int fd) {
     const struct timespec rest = {0, 20000000};
     for (int i = 0; flock(fd, LOCK_EX | LOCK_NB) != 0; i++) {
@@ -45,7 +46,7 @@ static bool run_folder_lock_folder(int fd) {
     return true;
 }
 
-/* Stands in a run's folder until its first checkpoint: what is beside it may be written anew. */
+/* Present in a run's folder until its first checkpoint; it means that the other files may be overwritten. */
 static const char run_folder_mark[] = ".propane-run";
 
 static propane_status run_folder_check_free(const char *dir, const char *const *files, propane_error *err) {
@@ -75,7 +76,7 @@ static propane_status run_folder_check(const char *dir, bool resume, const run_f
     return resume || run_holds(dir, run_folder_mark) ? PROPANE_OK : run_folder_check_free(dir, files->names, err);
 }
 
-/* The folder itself is locked: no file is left behind, whatever happens. */
+/* Locks the folder itself, so no lock file is left behind, whatever happens. */
 static propane_status run_folder_lock(const char *dir, run_hold *hold, propane_error *err) {
     hold->made = !file_exists(dir);
     PROPANE_TRY(file_make_dir(dir, err));
@@ -87,7 +88,7 @@ static propane_status run_folder_lock(const char *dir, run_hold *hold, propane_e
         return propane_fail(err, PROPANE_ERR_INVALID,
                             "%s: another process is training in this folder; wait for it, or give another --run", dir);
     }
-    hold->lock = fd; /* file systems without locks: -1 or a lock that does nothing */
+    hold->lock = fd; /* on file systems without locks, -1 or a lock without effect */
     return PROPANE_OK;
 }
 
@@ -102,7 +103,7 @@ propane_status run_begin(const char *dir, bool resume, const run_files *files, r
     return status;
 }
 
-/* Is there nothing in it but the mark? */
+/* Returns whether the folder holds nothing but the mark. */
 static bool run_folder_is_untouched(const char *dir) {
     DIR *folder = opendir(dir);
     bool untouched = folder != NULL;
@@ -115,13 +116,13 @@ static bool run_folder_is_untouched(const char *dir) {
 
 void run_end(const char *dir, run_hold *hold) {
     if (hold->lock < 0) return;
-    /* By the folder that is open: this goes without memory. */
+    /* Uses the open folder, which needs no memory. */
     if (faccessat(hold->lock, TRAIN_CHECKPOINT, F_OK, 0) == 0 || run_folder_is_untouched(dir))
         (void)unlinkat(hold->lock, run_folder_mark, 0);
     struct stat ours, named;
     const bool same = fstat(hold->lock, &ours) == 0 && stat(dir, &named) == 0 && ours.st_dev == named.st_dev &&
-                      ours.st_ino == named.st_ino; /* else it was moved, and another has its name */
-    if (hold->made && same) (void)rmdir(dir);      /* refused by the system where there is something in it */
+                      ours.st_ino == named.st_ino; /* otherwise it was moved, and another folder has its name */
+    if (hold->made && same) (void)rmdir(dir);      /* the system refuses if the folder is not empty */
     close(hold->lock);
     hold->lock = -1;
 }

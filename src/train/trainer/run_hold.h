@@ -8,27 +8,27 @@
 
 #include "propane.h"
 
-/* DIR/NAME; mem_free it. NULL: no memory. */
+/* Returns DIR/NAME, or NULL if memory runs out. Release it with mem_free. */
 char *run_path(const char *dir, const char *name);
 bool run_holds(const char *dir, const char *name);
-/* The folder while this process trains in it. */
+/* A run's folder while this process trains in it. */
 typedef struct run_hold {
-    int lock;  /* -1: none */
-    bool made; /* there was no such folder before */
+    int lock;  /* -1 for none */
+    bool made; /* the folder did not exist before */
 } run_hold;
 
-/* What a kind of run writes beside the files of every run. */
+/* Files that a kind of run writes in addition to those of every run. */
 typedef struct run_files {
     bool holds_model;         /* the folder has a model already */
-    const char *const *names; /* the last one is NULL */
+    const char *const *names; /* ends in NULL */
 } run_files;
 
-/* A fresh run gets a folder of its own and overwrites no file that a run writes, unless a run that died before its
- * first checkpoint has left it (then there is a mark). A resumed one must have a checkpoint. The folder is made where
- * there is none; other runs are kept out of it until the process ends or run_end. */
+/* A fresh run gets a separate folder and overwrites no file that a run writes, unless a run that died before its first
+ * checkpoint left it there, which the mark shows. A resumed run must have a checkpoint. The folder is made if it does
+ * not exist. Other runs are kept out of it until the process ends or run_end. */
 PROPANE_CHECK propane_status run_begin(const char *dir, bool resume, const run_files *files, run_hold *hold,
                                        propane_error *err);
-/* A folder that was made and in which nothing was written is removed again. */
+/* Removes a folder that run_begin made and in which nothing was written. */
 void run_end(const char *dir, run_hold *hold);
 
 #endif
