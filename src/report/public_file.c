@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns telling files apart by their content, and compiled programs of an engine, whose registers are src/ane/h13's. What is in
- * the other files is show.c's.
+ * Owns recognising files by their content, and the view of an engine's compiled programs, whose registers src/ane/h13
+ * decodes. show.c shows the other files.
  */
 #include <string.h>
 
@@ -19,7 +19,7 @@ static bool api_file_begins(const file_map *map, const char *magic) {
     return map->bytes >= n && memcmp(map->data, magic, n) == 0;
 }
 
-/* The word "program" comes first, behind comments and blanks. */
+/* Returns whether the word "program" comes first, after comments and blanks. */
 static bool api_file_looks_like_mil(const file_map *map) {
     size_t i = 0;
     for (bool comment = false; i < map->bytes; i++) {
@@ -37,7 +37,7 @@ static bool api_file_is_blob(const file_map *map) {
            map->data[8] == 0 && map->data[64] == 0xEF && map->data[65] == 0xBE;
 }
 
-/* NULL: its first bytes do not say. */
+/* Returns NULL if its first bytes do not determine the kind. */
 static const char *api_file_kind_of(const char *path, const file_map *map) {
     const size_t length = strlen(path);
     const bool json = map->bytes && map->data[0] == '{';

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the view of the weight files of programs, for people, and which file has which view: programs are show_program.c's, models
- * and texts lm/show_model.c's. As JSON: show_json.c.
+ * Owns the view of programs' weight files as text, and the choice of the view for each file. Programs are shown by
+ * show_program.c, models and texts by lm/show_model.c; show_json.c writes JSON.
  */
 #include "report/show.h"
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * What the files behind propane_file_show share: each appends to `to` what it finds, also before an error.
+ * Declarations shared by the files that implement propane_file_show. Each function appends to `to` what it finds, even
+ * before an error.
  */
 #ifndef REPORT_SHOW_H
 #define REPORT_SHOW_H
@@ -11,19 +12,19 @@
 
 PROPANE_CHECK propane_status api_show_examples(const char *path, const propane_show_options *options, text *to,
                                                propane_error *err);
-/* `kind` is the file's, or NULL: a tokenizer, a configuration, or nothing that is known. */
+/* `kind` is the file's kind, or NULL for a tokenizer, a configuration, or an unknown file. */
 PROPANE_CHECK propane_status api_show_contents(const char *path, const char *kind, text *to, propane_error *err);
 PROPANE_CHECK propane_status api_show_program(const char *path, text *to, propane_error *err);
-/* As one JSON object, whose first keys are "schema", "kind" and "file" (docs/coreml.md). */
+/* Writes one JSON object, whose first keys are "schema", "kind" and "file" (docs/coreml.md). */
 PROPANE_CHECK propane_status api_show_json(const char *path, const char *kind, text *to, propane_error *err);
 
-/* Of language models (report/lm; src/without_lm.c where there are none). The kind by the name alone (`map` NULL), or by
- * the content; NULL: none of these. `o` gets the keys of its kind. */
+/* For language models (report/lm, or src/without_lm.c in a build without them). Returns the kind from the name only
+ * (`map` NULL) or from the content; NULL if it is none of these. `o` receives the keys of its kind. */
 const char *api_show_model_kind(const char *path, const file_map *map);
 PROPANE_CHECK propane_status api_show_model_contents(const char *path, const char *kind, text *to, propane_error *err);
 PROPANE_CHECK propane_status api_show_model_json(const char *path, const char *kind, json_t *o, propane_error *err);
 
-/* The interface of a program: what a package says of itself, and each function. NULL: no memory. */
+/* Returns a program's interface: its package's description, and each function. NULL if memory runs out. */
 json_t *api_show_module_json(const propane_module *m);
 
 #endif

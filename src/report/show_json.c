@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns what is in a file as JSON: the schema that docs/coreml.md describes. Keys are added to it and never change their
+ * Owns the description of a file as JSON, with the schema in docs/coreml.md. Keys may be added and never change their
  * meaning.
  */
 #include <string.h>

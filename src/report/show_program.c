@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the description of a program's interface, for people and as JSON: what its package says of itself, and of each function what
- * an app sees of inputs, outputs, states and classes, and how much work it is.
+ * Owns the description of a program's interface, as text and as JSON: the package's description and, for each function,
+ * the inputs, outputs, states and classes that an app sees, and its amount of work.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -14,7 +14,7 @@
 
 enum { LABELS_SHOWN = 5, LABEL_BYTES = 200 };
 
-/* Of a function: the count of each operation, and the total. */
+/* Per function: the count of each operation, and the total. */
 typedef struct work {
     int counts[MIL_OP_COUNT];
     double flops, constants;
@@ -33,7 +33,7 @@ static void api_show_program_work(const mil_function *f, work *out) {
     }
 }
 
-/* The system that first reads such a file; NULL: none that is known. */
+/* Returns the first system version that reads such a file, or NULL if it is not known. */
 static const char *api_show_program_system(int version) {
     static const char *const systems[] = {"iOS 15, macOS 12", "iOS 16, macOS 13", "iOS 17, macOS 14",
                                           "iOS 18, macOS 15"};
@@ -72,7 +72,7 @@ static void api_show_program_metadata(const mil_module *m, text *to) {
     }
 }
 
-/* "1 to 8 x 3", where the file leaves dimensions open. */
+/* Prints "1 to 8 x 3" if the file leaves dimensions open. */
 static void api_show_program_allowed(const propane_feature *f, text *to) {
     bool open = false;
     for (int d = 0; d < f->rank; d++) open |= f->least[d] != f->most[d];

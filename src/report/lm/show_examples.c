@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
- * Owns the view of instruction data. The trained part is between [ and ]; styled, it is bright and the rest dim.
+ * Owns the view of instruction data. The trained part is between [ and ]; with styles, it is bright and the rest dim.
  */
 #include <inttypes.h>
 
 #include "lm/data/corpus.h"
 #include "report/show.h"
 
-/* A special token has no text of its own: it is shown as its number. */
+/* Prints a token. A special token has no text, so it is shown as its number. */
 static void api_examples_print_token(text *to, const tokenizer *t, int32_t id) {
     size_t length;
     const char *piece = tokenizer_piece(t, id, &length);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the views of models, vocabularies, token files and what turns out to be one of these when it is read, for people. As JSON:
- * show_model_json.c.
+ * Owns the text views of models, vocabularies, token files, and files that prove to be one of these when they are read.
+ * show_model_json.c writes JSON.
  */
 #include <dirent.h>
 #include <inttypes.h>
@@ -109,7 +109,7 @@ static propane_status api_show_gguf(text *to, const char *path, propane_error *e
     return PROPANE_OK;
 }
 
-/* "kind hf (Unigram), 32000 ids, bos -1, eos 1" */
+/* Prints "kind hf (Unigram), 32000 ids, bos -1, eos 1". */
 static void api_show_vocabulary(text *to, const tokenizer *t) {
     const char *model = tokenizer_model_name(t);
     text_printf(to, "kind %s%s%s%s, %d ids, bos %d, eos %d\n", tokenizer_kind_name(tokenizer_get_kind(t)),
@@ -131,7 +131,7 @@ static propane_status api_show_tokenizer(text *to, const char *path, propane_err
     return status;
 }
 
-/* The one that a model in this folder is used with; nothing where there is none. */
+/* Shows the tokenizer that a model in this folder uses, if there is one. */
 static propane_status api_show_own_tokenizer(text *to, const char *dir, propane_error *err) {
     tokenizer *t = NULL;
     propane_error why = {0};
@@ -160,7 +160,7 @@ static propane_status api_show_tokens(text *to, const char *path, propane_error 
 
 /* ---- what it is ------------------------------------------------------------------------------------------------------------- */
 
-/* Vocabularies and configurations look like any other JSON: they are read to be known. */
+/* Vocabularies and configurations look like any other JSON, so they are recognised by reading them. */
 static propane_status api_show_unknown(text *to, const char *path, propane_error *err) {
     model_form form;
     model_config config;
@@ -193,8 +193,8 @@ static propane_status api_show_unknown(text *to, const char *path, propane_error
         path);
 }
 
-/* A folder that is no whole model: those of its parts that can be shown. `why` it is none is told after them, unless there
- * are no weights that could make it one. */
+/* Shows the readable parts of a folder that is not a complete model. The reason `why` follows them, unless there are no
+ * weights that could make it a model. */
 static propane_status api_show_parts(text *to, const char *dir, const propane_error *why, propane_error *err) {
     struct dirent **entries = NULL;
     int shown = 0, weights = 0, count = scandir(dir, &entries, NULL, alphasort);

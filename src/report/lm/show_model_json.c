@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns what is in models, vocabularies and token files as JSON: the schema that docs/coreml.md describes.
+ * Owns the description of models, vocabularies and token files as JSON, with the schema in docs/coreml.md.
  */
 #include <string.h>
 
@@ -113,14 +113,14 @@ static propane_status api_show_json_folder(const char *path, json_t *o, propane_
         status = api_show_json_safetensors(part.data, o, &why);
     text_deinit(&part);
     if (status == PROPANE_ERR_MEMORY) return propane_fail(err, status, "%s", why.text);
-    tokenizer *t = NULL; /* the one that the model is used with; others may be missing or broken */
+    tokenizer *t = NULL; /* the model's own; others may be missing or broken */
     status = model_tokenizer_open(NULL, path, &t, &why);
     if (status == PROPANE_OK) status = api_show_json_put_tokenizer(t, o, &why);
     tokenizer_free(t);
     return status == PROPANE_ERR_MEMORY ? propane_fail(err, status, "%s", why.text) : PROPANE_OK;
 }
 
-/* What its first bytes do not show: found by reading it. */
+/* Recognises files by reading them if their first bytes do not determine the kind. */
 static propane_status api_show_json_unknown(const char *path, json_t *o, propane_error *err) {
     model_form form;
     model_config config;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns what whole training steps on a Neural Engine and its host would cost, as text and JSON: one plan with its kernels, or what
- * lm/step/partition_compare.h compares.
+ * Owns the report of a training step's cost on a Neural Engine and its host, as text and JSON: one plan with its
+ * kernels, or the comparison of lm/step/partition_compare.h.
  */
 #include <string.h>
 
@@ -125,9 +125,9 @@ static json_t *api_training_cost_json(const partition *p, const partition_cost *
     return out;
 }
 
-/* ---- side by side ----------------------------------------------------------------------------------------------------------- */
+/* ---- comparison -------------------------------------------------------------------------------------------------- */
 
-/* Reasons stand under the table, once each: this one's number there, from 1. */
+/* Reasons are listed below the table, once each. Returns this one's number there, starting at 1. */
 static int api_training_reason(const partition_candidate *list, int at) {
     int number = 1;
     for (int i = 0; i < at; i++) {
@@ -183,7 +183,7 @@ static void api_training_print_best(text *to, const partition_candidate *list) {
                 100 * best->engine_ms / best->step_ms, best->products_ms);
 }
 
-#define RUNNERS_UP 12 /* of a search, with the fastest */
+#define RUNNERS_UP 12 /* of a search, in addition to the fastest */
 
 static void api_training_show(text *to, const partition_candidate *list, int count,
                               const propane_training_estimate_options *o, const cost_rates *rates, json_t *json) {
@@ -206,7 +206,7 @@ static void api_training_show(text *to, const partition_candidate *list, int cou
 
 enum { MOST_BATCHES = 8 };
 
-/* A comparison takes larger batches as well; a search divides the same sequences into fewer or more batches. */
+/* A comparison also includes larger batches. A search divides the same sequences into fewer or more batches. */
 static int api_training_batches(const propane_training_estimate_options *o, partition_batches *out) {
     int count = 0;
     if (!o->search) {

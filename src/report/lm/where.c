@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns `propane where`: a table a chip of what each unit would take for 1,000 tokens, why, and the command to run, as text, JSON or
- * Markdown.
+ * Owns `propane where`: one table per chip with each unit's time for 1,000 tokens, the reason, and the command to run,
+ * as text, JSON or Markdown.
  */
 #include <string.h>
 
@@ -192,7 +192,7 @@ static propane_status where_print_all(const where_question *q, propane_form form
     return status;
 }
 
-/* The words and sizes of the options; `lora` is filled in where adapters are asked for. */
+/* Reads the words and sizes of the options; `lora` is filled in if adapters are requested. */
 static propane_status where_take(const propane_where_options *o, where_question *q, model_lora *lora,
                                  propane_error *err) {
     const char *mode = o->mode ? o->mode : o->lora_rank > 0 ? "lora" : "full", *goal = o->goal ? o->goal : "time";

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Owns what `propane where` compares: the fastest candidate of each plan on the engine (lm/step/partition_compare.h), the processor
- * alone and the GPU as others state it (ane/chip/cost_units.h), and which of them is best for a goal.
+ * Owns the comparison of `propane where`: the fastest candidate of each plan on the engine
+ * (lm/step/partition_compare.h), the processor alone, and the GPU from published figures (ane/chip/cost_units.h); and
+ * which of them is best for a goal.
  */
 #include "report/lm/where_rows.h"
 
@@ -12,8 +13,8 @@
 #include "lm/run/plan_choice.h"
 #include "lm/step/partition_compare.h"
 
-#define ENGINE_BAND    1.35 /* as partition_cost has it */
-#define PROCESSOR_BAND 1.4  /* the largest error of published steps is 39 % */
+#define ENGINE_BAND    1.35 /* as in partition_cost */
+#define PROCESSOR_BAND 1.4  /* the largest error for published steps is 39 % */
 
 const char *where_unit_name(where_unit unit) {
     static const char *const names[] = {"engine", "engine", "cpu", "gpu"};
@@ -24,7 +25,7 @@ static double where_thousands(const where_question *q) { return (double)(q->batc
 
 /* ---- commands --------------------------------------------------------------------------------------------------------------- */
 
-/* A model that is known by its sizes alone is trained from nothing; adapters need weights. */
+/* A model known only by its sizes is trained from scratch; adapters need weights. */
 static const char *where_line(const where_question *q, const char *machine, arena *a) {
     const model_config *c = q->config;
     const bool sizes = strcmp(q->model, "stories110m") == 0 || text_ends_with(q->model, ".json");
@@ -43,7 +44,8 @@ static const char *where_line(const where_question *q, const char *machine, aren
                : NULL;
 }
 
-/* Bytes, at least. A forward pass keeps weights and one layer's activations: the state without moments. */
+/* Estimates bytes, as a lower bound. A forward pass keeps weights and one layer's activations: the state without
+ * moments. */
 static double where_memory(const where_question *q, const char *device, const char *precision, const char *plan) {
     train_options o;
     train_options_default(&o, TRAIN_LANGUAGE);
@@ -59,7 +61,7 @@ static double where_memory(const where_question *q, const char *device, const ch
 
 /* ---- the engine ------------------------------------------------------------------------------------------------------------- */
 
-/* A candidate's share of the work that is asked for. */
+/* A candidate's cost, scaled to the requested work. */
 typedef struct where_cost {
     double ms, engine_j, host_j, memory_j, idle_j, host_ms, engine_ms, engine_flops, host_flops;
 } where_cost;
@@ -151,7 +153,7 @@ static void where_take_engine(const where_question *q, const partition_candidate
     out->line = where_engine_line(q, k, a);
 }
 
-/* The best of each plan, those that no rule refuses first. */
+/* Adds the best candidate of each plan; those that no rule refuses come first. */
 static propane_status where_add_engine(const where_question *q, const chip *c, arena *a, where_rows *out, double *flops,
                                        propane_error *err) {
     const partition_batches batches = {q->batch, q->accumulate};
@@ -183,7 +185,8 @@ static propane_status where_add_engine(const where_question *q, const chip *c, a
     return status;
 }
 
-/* The engine as published trainers use it: packed weights, compiled once; head, weight gradients and norms on the processor. */
+/* Adds the engine as published trainers use it: packed weights, compiled once; head, weight gradients and norms on the
+ * processor. */
 static void where_add_others(const where_question *q, const chip *c, arena *a, where_rows *out) {
     const model_config *m = q->config;
     const double positions = (double)(q->batch * q->context), thousands = where_thousands(q);
@@ -274,12 +277,12 @@ static void where_add_gpu(const where_question *q, const chip *c, double flops, 
 
 /* ---- the choice ------------------------------------------------------------------------------------------------------------- */
 
-/* What the goal counts; infinite: not known, or not for this goal. */
+/* Returns the figure that the goal minimises; infinite if it is not known or does not apply. */
 static double where_score(where_goal goal, const where_row *r) {
     if (!r->known || r->unit == WHERE_OTHERS) return INFINITY;
     if (goal == WHERE_TIME) return r->ms;
     if (goal == WHERE_JOULES) return r->joules > 0 ? r->joules : INFINITY;
-    return r->unit == WHERE_ENGINE ? r->host_ms : INFINITY; /* the unit that is free while people work */
+    return r->unit == WHERE_ENGINE ? r->host_ms : INFINITY; /* the unit that leaves the machine free for its user */
 }
 
 static void where_choose(where_goal goal, where_rows *rows) {

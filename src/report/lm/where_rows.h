@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * The rows of `propane where`: one a unit of a chip and a plan, each for 1,000 tokens.
+ * The rows of `propane where`, one per unit of a chip and plan, each for 1,000 tokens.
  */
 #ifndef REPORT_LM_WHERE_ROWS_H
 #define REPORT_LM_WHERE_ROWS_H
@@ -9,8 +9,8 @@
 #include "lm/arch/config.h"
 #include "lm/arch/lora.h"
 
-/* WHERE_OTHERS: an engine as published trainers use it, for which there are measurements; Propane's own plans have
- * none. */
+/* WHERE_OTHERS is an engine as published trainers use it, for which there are measurements; there are none for
+ * Propane's own plans. */
 typedef enum where_unit { WHERE_ENGINE, WHERE_OTHERS, WHERE_PROCESSOR, WHERE_GPU } where_unit;
 typedef enum where_goal { WHERE_TIME, WHERE_JOULES, WHERE_BACKGROUND, WHERE_GOALS } where_goal;
 const char *where_unit_name(where_unit unit); /* "engine" */
@@ -20,19 +20,19 @@ typedef struct where_question {
     const model_config *config;
     cost_work_kind kind;
     where_goal goal;
-    const model_lora *lora; /* of COST_WORK_LORA */
+    const model_lora *lora; /* for COST_WORK_LORA */
     int64_t batch, context, accumulate;
 } where_question;
 
 typedef struct where_row {
     where_unit unit;
-    const char *plan;                          /* "layer, head device, weights inputs"; of a GPU the software */
-    bool known;                                /* false: no figures, and `reason` says why */
-    double ms, low_ms, high_ms;                /* of 1,000 tokens */
-    double joules;                             /* likewise; 0: not known */
-    double engine_j, host_j, memory_j, idle_j; /* of an engine's row */
-    double host_share, host_ms; /* the processor's part of the operations, of 1; the time that it works */
-    double memory;              /* bytes, at least; 0: not known */
+    const char *plan;                          /* "layer, head device, weights inputs"; for a GPU the software */
+    bool known;                                /* if false, there are no figures, and `reason` explains it */
+    double ms, low_ms, high_ms;                /* for 1,000 tokens */
+    double joules;                             /* for 1,000 tokens; 0 if not known */
+    double engine_j, host_j, memory_j, idle_j; /* for an engine's row */
+    double host_share, host_ms; /* the processor's fraction of the operations, and the time for which it works */
+    double memory;              /* bytes, as a lower bound; 0 if not known */
     double compile_s;
     const char *reason, *error, *line; /* in words; the held-out error; the command to run */
 } where_row;
@@ -40,10 +40,10 @@ typedef struct where_row {
 enum { WHERE_ROWS = 6 };
 typedef struct where_rows {
     where_row list[WHERE_ROWS];
-    int count, best;  /* -1: none by this goal */
-    int rival;        /* another unit's row within the errors of both; -1: none */
-    int others;       /* the row of published trainers; -1: none */
-    bool contradicts; /* the best is an engine's, and published trainers are slower there than another unit */
+    int count, best;  /* -1 if there is none for this goal */
+    int rival;        /* another unit's row within the errors of both, or -1 */
+    int others;       /* the row of published trainers, or -1 */
+    bool contradicts; /* the best row is an engine's, but published trainers are slower on it than on another unit */
 } where_rows;
 
 PROPANE_CHECK propane_status where_rows_make(const where_question *q, const chip *c, arena *a, where_rows *out,

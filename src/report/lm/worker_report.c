@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns what training by several workers over a network would cost, as text and JSON. The arithmetic is train/dist/worker_estimate.h's;
- * the time of a step is the plan's on the chip.
+ * Owns the report of training by several workers over a network, as text and JSON. train/dist/worker_estimate.h does
+ * the arithmetic; the time of a step is that of the plan on the chip.
  */
 #include "report/lm/worker_report.h"
 
@@ -12,7 +12,7 @@
 
 enum { STANDARD_OUTER = 500, STANDARD_RANK = 8 };
 #define STANDARD_BANDWIDTH 1e9
-#define BACKWARD           (2.0 / 3) /* of forward and backward: two products for each of one */
+#define BACKWARD           (2.0 / 3) /* of forward and backward: two matrix products for each forward one */
 
 static propane_status api_worker_time(const model_config *config, const propane_training_estimate_options *o,
                                       const chip *c, worker_question *q, propane_error *err) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * The part of propane_estimate_training that is about several workers.
+ * The part of propane_estimate_training for several workers.
  */
 #ifndef REPORT_LM_WORKER_REPORT_H
 #define REPORT_LM_WORKER_REPORT_H
@@ -9,7 +9,7 @@
 #include "core/base/text.h"
 #include "lm/arch/config.h"
 
-/* One chip's ways side by side, for people or into a list. `o` has its defaults filled in, and workers. */
+/* Reports one chip's ways, as text or into a list. `o` must have its defaults filled in, and workers. */
 PROPANE_CHECK propane_status api_worker_estimate(const model_config *config, const propane_training_estimate_options *o,
                                                  const chip *c, json_t *json, text *to, propane_error *err);
 

@@ -1,4 +1,4 @@
-// Owns what the page says: colours by kind, verdict, cost, time or error; the panel, the search, the table, the keyboard.
+// Owns the page's content: colours by kind, verdict, cost, time or error; the panel, the search, the table, the keyboard.
 
 const data = JSON.parse(document.getElementById('data').textContent);
 const $ = id => document.getElementById(id);
@@ -29,7 +29,7 @@ function verdictOf(node, c) { // 0 nothing .. 4 refused
 
 // ---- colours ---------------------------------------------------------------------------------------------------------
 
-const figure = { // of a node in a mode; undefined: it has none
+const figure = { // of a node in a mode; undefined if it has none
   cost: n => n.ms && n.ms[chip] * 1000,
   time: n => n.us,
   error: n => n.d && n.d[3],
@@ -116,7 +116,7 @@ function relayout(keep) {
   view.picked = null;
   view.set(layout(tree, graph.nodes, users));
   if (picked) view.pick(boxOf(picked));
-  if (before) { // what was folded or unfolded stays where it was
+  if (before) { // the block that was folded or unfolded keeps its place
     const now = boxOf(keep);
     view.x = before.x - now.x * view.scale;
     view.y = before.y - now.y * view.scale;
@@ -125,7 +125,7 @@ function relayout(keep) {
   view.draw();
 }
 
-// The box in which a node or block can be seen now.
+// Returns the box in which a node or block is currently visible.
 function boxOf(what) {
   let b = typeof what === 'number' ? tree.home[what] : what.parent, inside = what;
   for (; b && b.parent; b = b.parent) if (!b.open) inside = b;
@@ -239,7 +239,7 @@ function feature(f) {
   return words.join(', ') + (f.description ? ': ' + f.description : '');
 }
 
-// The verdict is the tag; what it is made of stands below.
+// Shows the verdict as a tag, with its reasons below.
 function verdict(c) {
   const [first, ...more] = c.verdict.split('; ');
   return el('div', {}, el('span', {class: 'tag ' + VERDICTS[c.worst][0]}, first), more.length ? el('p', {}, more.join('; ')) : null);
@@ -267,7 +267,7 @@ function overview() {
   return box;
 }
 
-// Ten operations that the mode speaks of first.
+// Returns the ten operations that matter most in the current mode.
 function worst() {
   const all = graph.nodes.map((n, i) => i);
   let list = [], title = '', say = () => '';
@@ -364,7 +364,7 @@ function key(event) {
     if (picked === null) return;
     if (typeof picked === 'number') $('details').querySelector('h2').focus();
     else { toggle(picked); details(); }
-  } else if (k === 'Backspace') { // out of a block: folds the one around
+  } else if (k === 'Backspace') { // leaves a block: folds the enclosing one
     const b = picked === null ? null : typeof picked === 'number' ? tree.home[picked] : picked.parent;
     if (!b || !b.parent) return;
     pick(b); toggle(b); details();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Owns the page of a program's graph as one file: a policy that forbids everything but its own style and script (by their
- * hashes), and its data, which cannot end the element that it is in. `propane show`, `check` and `diff` differ in what they
- * hand over alone.
+ * Owns the page of a program's graph as a single file. Its policy forbids everything but its own style and script (by
+ * their hashes), and its data cannot end the element that holds them. `propane show`, `check` and `diff` differ only in
+ * the data that they pass.
  */
 #include <math.h>
 #include <string.h>
@@ -13,7 +13,7 @@
 #include "report/page/page_parts.h"
 #include "report/show.h"
 
-/* The policy's form of a hash. */
+/* Writes a hash in the form of the policy. */
 static void api_page_put_hash(text *out, const char *s) {
     uint8_t d[32];
     sha256 h;
@@ -23,7 +23,7 @@ static void api_page_put_hash(text *out, const char *s) {
     text_append_base64(out, d, sizeof d);
 }
 
-/* JSON in a script element: '<' alone could end it or begin a comment in it. */
+/* Writes JSON in a script element. Only '<' could end the element or begin a comment in it. */
 static void api_page_put_data(text *out, const char *json) {
     for (const char *at = json; *at;) {
         const size_t n = strcspn(at, "<>&");
@@ -56,7 +56,7 @@ static void api_page_write(const char *json, text *out) {
     text_append(out, "</script></body></html>\n");
 }
 
-/* Infinity and what is no number, which JSON has not, are words. */
+/* Infinities and NaN, which JSON lacks, become words. */
 static json_t *api_page_real(double x) { return isfinite(x) ? json_real(x) : json_string("nan"); }
 
 static propane_status api_page_put_values(const page *p, const char *function, propane_error *err) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns the page's style, body and script as bytes; the build makes them of the files in src/report/page.
+ * Owns the page's style, body and script as bytes, which the build makes from the files in src/report/page.
  */
 #include "report/page/page_parts.h"
 
@@ -11,7 +11,7 @@ const char page_body[] = {
 #include "report/page/graph.html.inc"
     0};
 
-/* The classes of one file are there before the next one uses them. */
+/* The classes of one file are defined before the next one uses them. */
 /* clang-format off */
 const char page_script[] = {
 #include "report/page/layout.js.inc"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Owns finding blocks: stretches of operations that repeat (the layers of a model), cut where the fewest values cross, and
- * scopes in names ("encoder/layer_0/add"). A stretch of the program's order never makes a circle when it is folded.
+ * Owns finding blocks: repeating sequences of operations (the layers of a model), cut where the fewest values cross,
+ * and scopes in names ("encoder/layer_0/add"). A sequence of the program's order never creates a cycle when it is
+ * folded.
  */
 #include <stdio.h>
 #include <string.h>
@@ -13,8 +14,8 @@ enum { LEAST_PERIOD = 4, MOST_PERIOD = 2000, LEAST_KINDS = 3, DEPTH = 3, NAME_BY
 typedef struct finder {
     page *p;
     page_graph *g;
-    int *kind;  /* [op]: what must be equal for two operations to be alike */
-    int *alive; /* [op]: values that are made before it and read at it or later, + 1 entry */
+    int *kind;  /* [op], a key that is equal for equivalent operations */
+    int *alive; /* [op], the number of values made before it and read at it or later; one extra entry */
     int next_kind;
 } finder;
 
@@ -29,7 +30,7 @@ static int page_blocks_add(finder *f, int first, int last, const char *name, int
     return (int)json_array_size(f->g->blocks) - 1;
 }
 
-/* ---- what repeats ------------------------------------------------------------------------------------------------------- */
+/* ---- repetitions ------------------------------------------------------------------------------------------------- */
 
 static propane_status page_blocks_prepare(finder *f, propane_error *err) {
     const page_graph *g = f->g;
@@ -67,10 +68,10 @@ static int page_blocks_kinds(const finder *f, int from, int count) {
 
 typedef struct repeat {
     int from, period, count; /* operations from .. from + period * count - 1 */
-    int room;                /* that many more at the end repeat, too: less than a period */
+    int room;                /* operations at the end that also repeat: less than a period */
 } repeat;
 
-/* The longest stretch within from..to that repeats with the period. */
+/* Finds the longest sequence within from..to that repeats with the period. */
 static repeat page_blocks_with(const finder *f, int from, int to, int period) {
     repeat best = {.period = period};
     for (int i = from; i + period <= to;) {
@@ -84,7 +85,8 @@ static repeat page_blocks_with(const finder *f, int from, int to, int period) {
     return best;
 }
 
-/* The period that covers most; of nearly equal ones the shortest, as two layers repeat where one does. */
+/* Finds the period that covers most; among nearly equal ones the shortest, because two layers repeat whenever one
+ * does. */
 static repeat page_blocks_longest(const finder *f, int from, int to) {
     repeat best = {0};
     for (int period = LEAST_PERIOD; period <= MOST_PERIOD && 2 * period <= to - from + 1; period++) {
@@ -94,7 +96,8 @@ static repeat page_blocks_longest(const finder *f, int from, int to) {
     return best;
 }
 
-/* A stretch repeats from any of its places on: it is moved to where the fewest values go from one block to the next. */
+/* A repetition may start at any of its positions; it is moved to where the fewest values go from one block to the
+ * next. */
 static repeat page_blocks_align(const finder *f, repeat r) {
     const int total = r.count * r.period + r.room;
     int best = 0;
@@ -103,7 +106,7 @@ static repeat page_blocks_align(const finder *f, repeat r) {
         const int count = (total - shift) / r.period;
         double crossing = 0;
         for (int i = 0; i <= count; i++) crossing += f->alive[r.from + shift + i * r.period];
-        crossing = crossing / (count + 1) + (count < r.count ? 0.75 : 0); /* a block less only where it is worth it */
+        crossing = crossing / (count + 1) + (count < r.count ? 0.75 : 0); /* one block less only if it is worth it */
         if (count >= 2 && crossing < least - 1e-9) {
             least = crossing;
             best = shift;
@@ -114,7 +117,7 @@ static repeat page_blocks_align(const finder *f, repeat r) {
 
 /* ---- names -------------------------------------------------------------------------------------------------------------- */
 
-/* What the names of a block's weights begin with, up to a separator: "model_layers_3". */
+/* Finds the common prefix of the names of a block's weights, up to a separator: "model_layers_3". */
 static bool page_blocks_prefix(const finder *f, int from, int count, char out[NAME_BYTES]) {
     size_t length = 0;
     int weights = 0;
@@ -141,7 +144,7 @@ static void page_blocks_put_repeat(finder *f, repeat r, int parent) {
     char name[NAME_BYTES + 32], before[NAME_BYTES] = "";
     const int kind = f->next_kind++;
     bool named = true;
-    for (int i = 0; i < r.count && named; i++) { /* only where each has a name of its own */
+    for (int i = 0; i < r.count && named; i++) { /* only if each has a different name */
         char own[NAME_BYTES];
         named = page_blocks_prefix(f, r.from + i * r.period, r.period, own) && strcmp(own, before) != 0;
         snprintf(before, sizeof before, "%s", own);
@@ -154,7 +157,7 @@ static void page_blocks_put_repeat(finder *f, repeat r, int parent) {
     }
 }
 
-/* What repeats in from..to, then what is left before and after it. */
+/* Finds the repetition in from..to, then those in the rest before and after it. */
 static void page_blocks_search(finder *f, int from, int to, int parent, int depth) {
     if (to - from + 1 < 2 * LEAST_PERIOD || depth > 12) return;
     repeat r = page_blocks_longest(f, from, to);
@@ -167,7 +170,7 @@ static void page_blocks_search(finder *f, int from, int to, int parent, int dept
 
 /* ---- scopes ------------------------------------------------------------------------------------------------------------- */
 
-/* The scope of an operation's name, `depth` levels of it; 0: it has not so many. */
+/* Returns the length of the scope in an operation's name, `depth` levels deep, or 0 if it has fewer levels. */
 static size_t page_blocks_scope(const finder *f, int i, int depth) {
     const mil_op *op = f->g->ops[i];
     const char *name = op->result_count ? op->results[0]->name : "", *at = name;
@@ -185,7 +188,7 @@ static bool page_blocks_same_scope(const finder *f, int a, int b, size_t length)
     return strncmp(x, y, length) == 0 && y[length] == '/';
 }
 
-/* Neighbours of one scope are a block; scopes in it are blocks of that. */
+/* Adjacent operations of one scope are a block; inner scopes are blocks within it. */
 static void page_blocks_scopes(finder *f, int from, int to, int parent, int depth) {
     for (int i = from, end; i <= to; i = end) {
         const size_t length = page_blocks_scope(f, i, depth);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns what the rules of the engines and the cost model say of a page's operations. The rules' own words go along: sentence,
- * evidence, source, fix.
+ * Owns the results of the engines' rules and of the cost model for a page's operations. The rules' texts are included:
+ * sentence, evidence, source, fix.
  */
 #include <string.h>
 
@@ -20,7 +20,7 @@ typedef struct judge {
     json_t *chips, *rules, *whole;
 } judge;
 
-/* Bits of the page's own list of chips. */
+/* Returns bits in the order of the page's own list of chips. */
 static json_t *page_chips_bits(const judge *j, uint64_t mask) {
     json_int_t bits = 0;
     for (int t = 0; t < j->count; t++)
@@ -75,7 +75,7 @@ static void page_chips_append(json_t *node, const char *key, json_t *value) {
     json_add(json_object_get(node, key), value);
 }
 
-/* Milliseconds and what bounds them, one entry a chip. */
+/* Adds milliseconds and their bound, one entry per chip. */
 static propane_status page_chips_cost(const judge *j, page_graph *g, int chip_index, bool main, propane_error *err) {
     cost_program cost = {0};
     const cost_path path = chip_report_path(j->r) == CHIP_PATH_COREML ? COST_COREML : COST_DIRECT;
@@ -93,7 +93,7 @@ static propane_status page_chips_cost(const judge *j, page_graph *g, int chip_in
     return PROPANE_OK;
 }
 
-/* Functions whose shapes follow from values have no estimate. */
+/* Functions whose shapes depend on values have no estimate. */
 static propane_status page_chips_costs(const judge *j, propane_error *err) {
     const char *first = propane_module_default_function(j->p->m);
     for (int i = 0; i < j->p->graph_count; i++) {
@@ -107,7 +107,7 @@ static propane_status page_chips_costs(const judge *j, propane_error *err) {
 
 /* ---- both --------------------------------------------------------------------------------------------------------------- */
 
-/* "26.3" -> 2603; the option was tested before. */
+/* "26.3" -> 2603; the option has already been checked. */
 static int page_chips_os(const char *os) {
     int major = 0, minor = 0;
     for (; os && *os >= '0' && *os <= '9'; os++) major = major * 10 + *os - '0';
@@ -123,7 +123,7 @@ propane_status page_chips_judge(page *p, propane_error *err) {
     json_put(p->root, "chips", j.chips);
     json_put(p->root, "rules", j.rules);
     json_put(p->root, "whole", j.whole);
-    if (mem_failed(NULL)) return propane_fail_memory(err, 0); /* what could not be put is gone */
+    if (mem_failed(NULL)) return propane_fail_memory(err, 0); /* values that could not be added are missing */
     PROPANE_TRY(chip_find_list(o->target ? o->target : "m1,m4", j.targets, &j.count, err));
     const chip_check_options options = {.targets = j.targets,
                                         .target_count = j.count,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the nodes of the drawings: inputs, operations, outputs, with what feeds them. Constants are no nodes: small ones are
- * shown as attributes of what reads them, others as weights.
+ * Owns the nodes of the drawings: inputs, operations and outputs, with their sources. Constants are not nodes: small
+ * ones are shown as attributes of the operation that reads them, others as weights.
  */
 #include <stdio.h>
 #include <string.h>
@@ -61,7 +61,7 @@ static void page_graph_put_element(text *out, const mil_const *c, int64_t i) {
         text_printf(out, "%lld", (long long)mil_const_i64(c, i));
 }
 
-/* Attributes as text, weights with their type and bytes. */
+/* Adds attributes as text, and weights with their type and bytes. */
 static void page_graph_put_constant(const mil_value *v, const char *param, json_t *attributes, json_t *weights) {
     const mil_const *c = v->constant;
     const int64_t count = c ? mil_type_count(&c->type) : 0;
@@ -108,7 +108,8 @@ static void page_graph_put_edge(json_t *node, int from, const char *param) {
     json_add(json_object_get(node, "i"), edge);
 }
 
-/* Its colour by kind: derived from its row's costs, so that there is no second list of operations. */
+/* Returns the kind that determines its colour. It is derived from its row's costs, so that there is no second list of
+ * operations. */
 static const char *page_graph_kind(const mil_op *op, const mil_cost *cost, bool known) {
     if (op->block_count || op->info->params[0].type_class == MIL_CLASS_STATE) return "state";
     if (!known) return "other";
@@ -184,7 +185,7 @@ propane_status page_graphs_make(page *p, propane_error *err) {
         g->blocks = json_array();
         json_put(o, "blocks", g->blocks);
         json_add(list, o);
-        if (mem_failed(NULL)) return propane_fail_memory(err, 0); /* what could not be put is gone */
+        if (mem_failed(NULL)) return propane_fail_memory(err, 0); /* values that could not be added are missing */
         page_graph_fill(p, g);
         PROPANE_TRY(page_blocks_find(p, g, err));
     }

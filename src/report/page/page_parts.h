@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * What the files behind propane_module_page share. The page is data in JSON, made here, and a script that draws it
- * (src/report/page); their meaning is explained where they are put.
+ * Declarations shared by the files that implement propane_module_page. The page consists of JSON data, made here, and a
+ * script that draws them (src/report/page). The data's meaning is explained where they are written.
  */
 #ifndef REPORT_PAGE_PAGE_PARTS_H
 #define REPORT_PAGE_PAGE_PARTS_H
@@ -10,17 +10,17 @@
 #include "core/mil/mil.h"
 #include "propane.h"
 
-/* One drawing: a function, or a block of an operation. Nodes are inputs, operations that are no constants in their
- * order, outputs. */
+/* One drawing: a function, or a block of an operation. Nodes are inputs, then operations other than constants in their
+ * order, then outputs. */
 typedef struct page_graph {
     const mil_function *f;
     const char *name;     /* "main", "main / cond 'y' / block 1" */
-    const char *function; /* of the module, in which it is */
+    const char *function; /* function of the module that contains it */
     int first_op, op_count, node_count;
     const mil_op **ops; /* [op_count] */
-    int *maker;         /* [value id]: the node that makes it, -1: a constant */
-    json_t *nodes;      /* array; the page's */
-    json_t *blocks;     /* array; the page's */
+    int *maker;         /* [value id], the node that computes it, or -1 for a constant */
+    json_t *nodes;      /* array, owned by the page */
+    json_t *blocks;     /* array, owned by the page */
 } page_graph;
 
 typedef struct page {
@@ -32,16 +32,16 @@ typedef struct page {
     json_t *root;
 } page;
 
-/* The drawings of all functions and their blocks. */
+/* Makes the drawings of all functions and their blocks. */
 PROPANE_CHECK propane_status page_graphs_make(page *p, propane_error *err);
-/* The node of the value of that name in a function of the module; NULL: there is none. */
+/* Returns the node of the value with that name in a function of the module, or NULL if there is none. */
 json_t *page_graph_find(const page *p, const char *function, const char *value);
-/* Stretches of operations that come again and again, or have one scope in their names, as a list of
- * {"f": first, "l": last node, "n": name, "p": block around it or -1, "k": which blocks are alike}. */
+/* Finds sequences of operations that repeat or share a scope in their names, as a list of {"f": first, "l": last node,
+ * "n": name, "p": enclosing block or -1, "k": id shared by equivalent blocks}. */
 PROPANE_CHECK propane_status page_blocks_find(page *p, page_graph *g, propane_error *err);
-/* What rules and the cost model say, into the nodes and the root. */
+/* Adds the results of rules and of the cost model to the nodes and the root. */
 PROPANE_CHECK propane_status page_chips_judge(page *p, propane_error *err);
-/* Words out of files: control characters are shown. */
+/* Returns a text from a file with control characters made visible. */
 json_t *page_words(const char *s);
 
 /* The parts of src/report/page, terminated. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns words out of files on their way into a page: people see what a terminal or a text would obey.
+ * Owns texts from files on their way into a page. Characters that a terminal would interpret are made visible.
  */
 #include <string.h>
 

@@ -1,7 +1,7 @@
-// Owns the drawing: what can be seen of the layout is in the SVG, the rest is not. Pan and zoom by mouse, touch and keyboard.
+// Owns the drawing: only the visible part of the layout is in the SVG. Pan and zoom by mouse, touch and keyboard.
 
 const SVG = 'http://www.w3.org/2000/svg';
-const FAR = 0.34; // below it text cannot be read and is not drawn
+const FAR = 0.34; // below this scale text is unreadable and is not drawn
 
 function el(name, attributes, ...kids) {
   const e = document.createElement(name);
@@ -20,7 +20,7 @@ function svg(name, attributes, text) {
   return e;
 }
 
-// As much of a text as `room` pixels hold, in the font of its class (graph.css): its beginning and its end.
+// Returns the beginning and end of a text, as much as fits into `room` pixels in the font of its class (graph.css).
 const pen = document.createElement('canvas').getContext('2d');
 function wide(s, font) {
   pen.font = font + ' system-ui, sans-serif';
@@ -37,7 +37,7 @@ class View {
     this.hooks = hooks; // title(item), lines(item), classes(item), pick(item), toggle(group)
     this.svg = stage.querySelector('#graph');
     this.world = svg('g', {});
-    this.groupLayers = [0, 1, 2, 3].map(() => svg('g', {})); // open blocks, the outer ones below
+    this.groupLayers = [0, 1, 2, 3].map(() => svg('g', {})); // open blocks, with the outer ones at the bottom
     this.edgeLayer = svg('g', {});
     this.itemLayer = svg('g', {});
     this.world.append(...this.groupLayers, this.edgeLayer, this.itemLayer);
@@ -65,7 +65,7 @@ class View {
 
   size() { const r = this.svg.getBoundingClientRect(); return {w: r.width || 1, h: r.height || 1}; }
 
-  // The whole drawing, unless it could not be read then: from its top.
+  // Shows the whole drawing or, if it would be unreadable, its top.
   fit() {
     const s = this.size();
     const whole = Math.min(s.w / (this.plan.w + 20), s.h / (this.plan.h + 20), 1.2);
@@ -73,7 +73,7 @@ class View {
     this.scale = whole >= 0.55 ? whole : Math.max(wide, 0.55);
     this.x = (s.w - this.plan.w * this.scale) / 2;
     this.y = whole >= 0.55 ? (s.h - this.plan.h * this.scale) / 2 : 10;
-    if (this.plan.w * this.scale > s.w) { // its top in the middle
+    if (this.plan.w * this.scale > s.w) { // centres its top
       const first = this.plan.items[0];
       this.x = s.w / 2 - (first.x + first.w / 2) * this.scale;
     }
@@ -108,7 +108,7 @@ class View {
     this.draw();
   }
 
-  // As little as needed to have it in sight.
+  // Scrolls as little as needed to make an item visible.
   reveal(item) {
     const s = this.size(), m = 30;
     const x0 = item.x * this.scale + this.x, y0 = item.y * this.scale + this.y;

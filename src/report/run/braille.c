@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns the dots. U+2800 plus eight bits: 1 2 4 64 down the left column, 8 16 32 128 down the right one.
+ * Owns the dots: U+2800 plus eight bits, 1 2 4 64 down the left column and 8 16 32 128 down the right one.
  */
 #include "report/run/braille.h"
 

@@ -13,22 +13,22 @@ enum { BRAILLE_INKS = 6 };
 
 typedef struct braille {
     int columns, rows;   /* cells */
-    unsigned char *dots; /* [rows][columns]: the pattern's bits */
-    unsigned char *inks; /* cells: the curve that was drawn last there, 0: none */
-    char *labels;        /* cells: an ASCII character instead of dots, 0: none */
+    unsigned char *dots; /* [rows][columns], the pattern's bits */
+    unsigned char *inks; /* per cell: the curve that was drawn last there, or 0 */
+    char *labels;        /* per cell: an ASCII character instead of dots, or 0 */
 } braille;
 
 PROPANE_CHECK propane_status braille_init(braille *b, int columns, int rows, propane_error *err);
 void braille_deinit(braille *b);
-/* Dots: x in 0 .. 2*columns-1, y in 0 .. 4*rows-1 from the bottom; what lies outside is left out. */
+/* Draws a dot, x in 0 .. 2*columns-1, y in 0 .. 4*rows-1 from the bottom. Dots outside are ignored. */
 /* `ink`: 1 to BRAILLE_INKS. */
 void braille_dot(braille *b, int x, int y, int ink);
 void braille_line(braille *b, int x0, int y0, int x1, int y1, int ink);
-/* A letter in the cell of that dot, or in the next free one below or above. */
+/* Puts a letter into the cell of that dot, or into the nearest free one below or above. */
 void braille_label(braille *b, int x, int y, char label, int ink);
-/* The sequence that turns a colour on. */
+/* Returns the escape sequence that turns a colour on. */
 const char *braille_colour(int ink);
-/* One row of cells, 0 at the top, as UTF-8; in colours if `colour`. */
+/* Appends one row of cells, 0 at the top, as UTF-8; with colours if `colour`. */
 void braille_row(const braille *b, int row, bool colour, text *out);
 
 #endif

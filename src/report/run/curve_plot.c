@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns the range that is shown and how steps become dots.
+ * Owns the visible range and the conversion of steps to dots.
  */
 #include "report/run/curve_plot.h"
 
@@ -23,7 +23,7 @@ static void curve_plot_widen(view *v, double step, double loss) {
     v->x0 = fmin(v->x0, step), v->x1 = fmax(v->x1, step);
 }
 
-/* The first losses belong to it: a fresh model's is that of guessing. */
+/* The first losses are included: a new model's loss is that of guessing. */
 static bool curve_plot_find_view(const run_set *s, bool training, bool validation, view *v) {
     v->x0 = v->y0 = INFINITY, v->x1 = v->y1 = -INFINITY;
     for (int k = 0; k < s->count; k++) {
@@ -49,10 +49,10 @@ static int curve_plot_y(const view *v, double y) {
 }
 
 typedef struct pen {
-    int x, y; /* x -1: nothing was drawn */
+    int x, y; /* x is -1 if nothing has been drawn */
 } pen;
 
-/* Means of the steps that share a column of dots, joined by lines. */
+/* Draws the mean of the steps that share a column of dots, joined by lines. */
 static pen curve_plot_training(const run_history *h, const view *v, int ink, braille *b) {
     pen last = {-1, 0};
     int at = -1, n = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the page. Everything in it comes from the runs' logs; text of others is escaped. Style and script are the files in
- * src/report/run/page, of which the build makes bytes; a policy forbids the browser to load anything.
+ * Owns the page. Its content comes from the runs' logs, and text from others is escaped. Style and script are the files
+ * in src/report/run/page, which the build turns into bytes; a policy forbids the browser to load anything.
  */
 #include "report/run/html_report.h"
 
@@ -71,7 +71,7 @@ static void html_report_put_facts(text *out, const run_seen *r) {
     text_append(out, "</div>\n");
 }
 
-/* Every scalar of the start record but those that have a place of their own. */
+/* Writes every scalar of the start record except those shown elsewhere. */
 static void html_report_put_table(text *out, const json_t *start, bool machine) {
     const char *key;
     json_t *value;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns the choice of charts. A long curve is thinned to at most 1,000 points, each the mean of its stretch.
+ * Owns the choice of charts. A long curve is thinned to at most 1,000 points, each the mean of its segment.
  */
 #include "report/run/report_data.h"
 
@@ -16,9 +16,9 @@ typedef struct curve {
     const run_seen *run;
     const char *name;
     int colour, count;
-    bool dots;         /* a mark at each value */
+    bool dots;         /* mark each value */
     bool exact;        /* never smoothed */
-    double *x, *t, *y; /* one block, at x */
+    double *x, *t, *y; /* a single block, at x */
 } curve;
 
 typedef double (*pick)(const run_point *p);
@@ -34,7 +34,7 @@ static bool report_data_room(curve *c, int count) {
     return true;
 }
 
-/* NAN: a value that is missing; a stretch without any is left out. */
+/* NAN is a missing value; a segment without any value is left out. */
 static bool report_data_take_points(curve *c, pick of) {
     const run_history *h = &c->run->history;
     const int64_t stretch = (h->count + MOST - 1) / MOST;
@@ -84,7 +84,7 @@ static json_t *report_data_curve(const curve *c) {
     return o;
 }
 
-/* A figure and its data; curves without a value make none. Frees the curves. */
+/* Writes a figure and its data; nothing if no curve has a value. Frees the curves. */
 static void report_data_put(const char *title, bool legend, curve *curves, int count, text *out, json_t *charts) {
     json_t *chart = json_object(), *list = json_array();
     svg_curve drawn[2 * RUN_SET_MOST];
@@ -109,7 +109,7 @@ static void report_data_put(const char *title, bool legend, curve *curves, int c
     for (int i = 0; i < count; i++) mem_free(curves[i].x);
 }
 
-/* `of` NULL: the validations. */
+/* `of` NULL means the validations. */
 static bool report_data_chart(const run_set *s, const char *title, pick of, text *out, json_t *charts) {
     curve curves[RUN_SET_MOST] = {0};
     bool ok = true;
@@ -145,7 +145,7 @@ static void report_data_put_json(const char *json, text *out) {
 
 propane_status report_data_print(const run_set *s, text *out, propane_error *err) {
     const bool samples = strcmp(run_history_text(&s->runs[0].history, "unit", ""), "samples") == 0;
-    const bool plain = samples || run_history_number(&s->runs[0].history, "pairs", 0) > 0; /* no nats of tokens */
+    const bool plain = samples || run_history_number(&s->runs[0].history, "pairs", 0) > 0; /* no nats per token */
     json_t *root = json_object(), *charts = json_array();
     char *printed = NULL;
     bool ok = true;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns log.jsonl. Writing never fails the run: what cannot be written is left out. Reading takes what is there: a line that
- * is cut off waits for its end, a damaged one is counted and skipped.
+ * Owns log.jsonl. Writing never makes the run fail: a record that cannot be written is left out. Reading accepts what
+ * exists: an incomplete line waits for its end, and a damaged one is counted and skipped.
  */
 #include "report/run/run_log.h"
 
@@ -44,7 +44,7 @@ char *run_log_path(const char *dir, const char *name) {
 void run_log_open(run_log *l, const char *dir, bool resume) {
     char *path = run_log_path(dir, RUN_LOG);
     *l = (run_log){0};
-    /* Not through a link, and not into a pipe, which would wait for a reader. */
+    /* Does not follow a link, nor open a pipe, which would wait for a reader. */
     const int fd = path ? open(path, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666) : -1;
     struct stat st;
     errno = path ? errno : ENOMEM;
@@ -69,7 +69,7 @@ static void run_log_put_line(run_log *l) {
         run_log_lose(l, errno);
     if (l->line.failed) text_deinit(&l->line);
     l->line.length = 0;
-    mem_forget(); /* told */
+    mem_forget(); /* already reported */
 }
 
 void run_log_write(run_log *l, json_t *object) {
@@ -214,7 +214,7 @@ bool run_history_agreement(const run_history *h, run_agreement *out) {
     return workers > 1;
 }
 
-/* The screen shows these texts, and a folder may be somebody else's. */
+/* The screen shows these texts, and the folder may belong to somebody else. */
 static void run_log_tame(json_t *start) {
     const char *key;
     json_t *value;
@@ -248,7 +248,7 @@ static propane_status run_log_take(run_history *h, const json_t *o, propane_erro
         h->values = values;
         h->values[h->value_count++] =
             (run_value){step, run_log_get(o, "val_loss"), run_log_get(o, "val_nats_per_byte")};
-    } else if (json_object_get(o, "step")) { /* done again after a resume: what came before does not count */
+    } else if (json_object_get(o, "step")) { /* repeated after a resume: earlier records do not count */
         while (h->count > 0 && h->points[h->count - 1].step >= step) h->count--;
         run_point *points = ARRAY_MORE(h->points, h->count, err);
         if (!points) return PROPANE_ERR_MEMORY;
@@ -297,7 +297,7 @@ propane_status run_history_read(run_history *h, const char *path, bool *more, pr
     struct stat st;
     if (fd >= 0 && (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode))) {
         close(fd);
-        if (S_ISDIR(st.st_mode)) return PROPANE_OK; /* reported when it could not be written */
+        if (S_ISDIR(st.st_mode)) return PROPANE_OK; /* already reported when it could not be written */
         return propane_fail(err, PROPANE_ERR_INVALID, "cannot read %s: it is not a file", path);
     }
     FILE *file = fd >= 0 ? fdopen(fd, "rb") : NULL;
@@ -310,7 +310,8 @@ propane_status run_history_read(run_history *h, const char *path, bool *more, pr
         return propane_fail(err, PROPANE_ERR_IO, "cannot open %s: %s", path, strerror(code));
     }
     propane_status status = PROPANE_OK;
-    if (fseek(file, 0, SEEK_END) == 0 && ftell(file) < h->offset) run_history_deinit(h); /* another run began there */
+    /* another run has begun there */
+    if (fseek(file, 0, SEEK_END) == 0 && ftell(file) < h->offset) run_history_deinit(h);
     if (fseek(file, (long)h->offset, SEEK_SET) != 0)
         status = propane_fail(err, PROPANE_ERR_IO, "cannot read %s: it is not a file", path);
     while (status == PROPANE_OK && (got = fread(block, 1, sizeof block, file)) > 0) {

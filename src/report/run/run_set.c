@@ -45,7 +45,7 @@ void run_set_close(run_set *s) {
     *s = (run_set){0};
 }
 
-/* Does a process train in the folder? It holds a lock on it. */
+/* Returns whether a process is training in the folder, which it then holds locked. */
 static bool run_set_is_locked(const char *dir) {
     const int fd = open(dir, O_RDONLY | O_CLOEXEC);
     const bool held = fd >= 0 && flock(fd, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
@@ -63,7 +63,7 @@ static const char *run_set_state_of(const run_seen *r) {
 
 static double run_set_least(double a, double b) { return isnan(a) ? b : fmin(a, b); }
 
-/* The lowest mean of a twentieth of the steps: single steps are noise. */
+/* Returns the lowest mean over a twentieth of the steps; single steps are too noisy. */
 static double run_set_best_stretch(const run_history *h) {
     const int64_t part = h->count / 20 > 0 ? h->count / 20 : 1;
     double sum = 0, best = NAN;
@@ -95,7 +95,7 @@ static void run_set_sum_points(const run_history *h, run_summary *s) {
     for (int i = 0; i < ENERGY_PARTS; i++) s->joules[i] = run_history_step_joules(h, (energy_part)i);
 }
 
-/* Of the newest speeds, so that one slow step does not frighten. */
+/* Returns a mean of the newest speeds, so that a single slow step does not alarm the reader. */
 static double run_set_recent_speed(const run_history *h) {
     double sum = 0;
     int n = 0;
@@ -147,7 +147,7 @@ bool run_set_goes_on(const run_set *s) {
 
 /* ---- settings --------------------------------------------------------------------------------------------------------------- */
 
-/* Keys that say when and where a run was made, not how. */
+/* Returns whether a key is a setting, rather than a fact about when and where a run was made. */
 static bool run_set_is_setting(const char *key) {
     static const char *const others[] = {"event", "time", "command", "tokens_per_step", "run", "unit"};
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
@@ -175,7 +175,7 @@ bool run_set_settings(const run_set *s, json_t *settings[RUN_SET_MOST]) {
         char *path = run_log_path(s->runs[i].dir, "train.json");
         ok = (settings[i] = json_object()) && path && ok;
         const propane_status status = path ? json_read(path, 1 << 20, &flags, &none) : PROPANE_OK;
-        if (status != PROPANE_OK) flags = NULL; /* the log has the most of it */
+        if (status != PROPANE_OK) flags = NULL; /* the log holds most of it */
         ok = ok && status != PROPANE_ERR_MEMORY;
         run_set_take_settings(settings[i], flags);
         run_set_take_settings(settings[i], s->runs[i].history.start);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns the facts' names, figures and order. A figure that no run has makes no row.
+ * Owns the names, figures and order of the facts. A figure that no run has is not a row.
  */
 #include "report/run/run_table.h"
 
@@ -12,10 +12,10 @@
 typedef enum shown_as { AS_COUNT, AS_LOSS, AS_TIME, AS_MEGABYTES, AS_MILLISECONDS, AS_WATTS, AS_JOULES } shown_as;
 
 static const struct fact {
-    const char *name, *key; /* of the table, of JSON */
-    size_t at;              /* in run_summary */
+    const char *name, *key; /* names in the table and in JSON */
+    size_t at;              /* offset in run_summary */
     shown_as as;
-    int better; /* -1: a smaller one, 1: a larger one, 0: neither */
+    int better; /* -1 for smaller, 1 for larger, 0 for neither */
 } facts[] = {
     {"steps", "steps", offsetof(run_summary, steps), AS_COUNT, 0},
     {"tokens", "tokens", offsetof(run_summary, tokens), AS_COUNT, 0},
@@ -70,7 +70,7 @@ static bool run_table_add(run_table *t, const char *name, bool setting) {
     return r->cells != NULL;
 }
 
-/* "*" needs a second run, and one that is worse. */
+/* "*" needs a second run that is worse. */
 static int run_table_find_best(const run_set *s, const struct fact *f) {
     int best = -1;
     bool differ = false;
@@ -100,7 +100,7 @@ static bool run_table_add_fact(run_table *t, const struct fact *f) {
     return true;
 }
 
-/* The loss of the validation after `step`; NAN: there was none. */
+/* Returns the loss of the validation after `step`; NAN if there was none. */
 static double run_table_loss_at(const run_history *h, int64_t step) {
     int64_t low = 0, high = h->value_count;
     while (low < high) {
@@ -113,8 +113,8 @@ static double run_table_loss_at(const run_history *h, int64_t step) {
     return low < h->value_count && h->values[low].step == step ? h->values[low].loss : NAN;
 }
 
-/* The last step after which each run was validated, where the runs are of different lengths; 0: there is none. A longer run's
- * best loss says nothing about a shorter one's settings. */
+/* Returns the last step after which every run was validated, if the runs have different lengths; 0 if there is none. A
+ * longer run's best loss says nothing about a shorter one's settings. */
 static int64_t run_table_common_step(const run_set *s) {
     bool differ = false;
     for (int i = 1; i < s->count; i++) differ |= s->runs[i].summary.steps != s->runs[0].summary.steps;
@@ -207,7 +207,7 @@ static void run_table_put_right(text *out, const char *cell, const char *mark, i
     text_printf(out, "%*s%s%s", width > used ? width - used : 0, "", cell, mark);
 }
 
-/* The runs from `first` to before `end`. */
+/* Prints the runs from `first` to before `end`. */
 static void run_table_put_block(const run_table *t, int label, int first, int end, text *out) {
     text_printf(out, "%-*s", label, "");
     for (int i = first; i < end; i++) run_table_put_right(out, t->set->runs[i].name, "", run_table_column_width(t, i));

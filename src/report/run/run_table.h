@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * The table of runs that compare and the report show: a row for each fact or setting, a column for each run.
+ * The table of runs in the comparison and the report: one row per fact or setting, one column per run.
  */
 #ifndef REPORT_RUN_RUN_TABLE_H
 #define REPORT_RUN_RUN_TABLE_H
@@ -8,8 +8,8 @@
 
 typedef struct run_row {
     char name[72];
-    char (*cells)[160]; /* [count of runs] */
-    int best;           /* the run with the best figure; -1: there is none, or it has no better and worse */
+    char (*cells)[160]; /* [number of runs] */
+    int best;           /* the run with the best figure, or -1 if there is none or the row has no order */
     bool setting;
 } run_row;
 
@@ -19,13 +19,13 @@ typedef struct run_table {
     int count;
 } run_table;
 
-/* Facts first, then the settings that differ. run_table_free also after an error. */
+/* Facts come first, then the settings that differ. Call run_table_free even after an error. */
 PROPANE_CHECK propane_status run_table_make(const run_set *s, run_table *t, propane_error *err);
 void run_table_free(run_table *t);
-/* As text of at most `width` columns: what does not fit beside the rest comes below; 0: any width. */
+/* Prints text of at most `width` columns: runs that do not fit follow below. 0 means any width. */
 void run_table_print(const run_table *t, int width, text *out);
-/* {"runs": [{"run", "state", figures, "settings": {}}], "common_step", "differ": [names]}; json_decref it. NULL: no
- * memory. */
+/* Returns {"runs": [{"run", "state", figures, "settings": {}}], "common_step", "differ": [names]}, to release with
+ * json_decref. NULL if memory runs out. */
 json_t *run_table_json(const run_set *s);
 
 #endif

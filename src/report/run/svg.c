@@ -34,14 +34,14 @@ static bool svg_find_scale(const svg_curve *curves, int count, scale *s) {
     return true;
 }
 
-/* 1, 2 or 5 times a power of ten, so that about `parts` of them fill the range. */
+/* Returns 1, 2 or 5 times a power of ten, so that about `parts` of them fill the range. */
 static double svg_round_step(double range, int parts) {
     double raw = range / parts, power = pow(10, floor(log10(raw))), first = raw / power;
     return power * (first < 1.5 ? 1 : first < 3.5 ? 2 : first < 7.5 ? 5 : 10);
 }
 
-/* The marks of an axis are counted, not added up: values that are far from 0 and near each other, as those of a run that
- * diverged, may have no number between them to step to. */
+/* The marks of an axis are counted, not added up. If values are large and close to each other, as in a diverged run,
+ * there may be no representable number between them. */
 enum { MOST_MARKS = 20 };
 static int svg_marks(double from, double to, double step, double out[MOST_MARKS]) {
     const double first = ceil(from / step);

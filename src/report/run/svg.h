@@ -10,12 +10,12 @@
 enum { SVG_COLOURS = 8 };
 
 typedef struct svg_curve {
-    const double *x, *y; /* not finite: left out */
+    const double *x, *y; /* points that are not finite are left out */
     int count, colour;
-    bool dots; /* a mark at each point beside the line */
+    bool dots; /* mark each point in addition to the line */
 } svg_curve;
 
-/* Nothing is written where no curve has a finite point. */
+/* Writes nothing if no curve has a finite point. */
 void svg_chart(text *out, const char *title, const char *x_name, const svg_curve *curves, int count);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the event file. Only the four fields that scalars need are written, by hand: a field is its number and wire type,
- * then a varint, eight or four bytes, or a length and bytes.
+ * Owns the event file. Only the four fields that scalars need are written, without a library: a field is its number and
+ * wire type, followed by a varint, by eight or four bytes, or by a length and bytes.
  */
 #include "report/run/tensorboard.h"
 
@@ -60,7 +60,7 @@ static void tensorboard_put_block(text *out, int field, const char *data, size_t
     text_append_n(out, data, length);
 }
 
-/* The record of the contents of t->event. */
+/* Appends the record that holds t->event. */
 static void tensorboard_put_record(tensorboard *t) {
     text head = {0};
     tensorboard_put_bytes(&head, t->event.length, 8);

@@ -11,16 +11,16 @@
 
 typedef struct tensorboard tensorboard;
 
-/* A new file DIR/events.out.tfevents.TIME.HOST.PID; the folder is made. A resumed run gets another file beside the
- * first, which TensorBoard joins. */
+/* Creates a file DIR/events.out.tfevents.TIME.HOST.PID and, if needed, the folder. A resumed run gets another file next
+ * to the first; TensorBoard joins them. */
 PROPANE_CHECK propane_status tensorboard_open(const char *dir, tensorboard **out, propane_error *err);
-/* NULL: does nothing. Numbers that are not finite are left out. */
+/* NULL does nothing. Numbers that are not finite are left out. */
 void tensorboard_scalar(tensorboard *t, int64_t step, const char *tag, double value);
-/* The scalars since the last call reach the file together. */
+/* Writes the scalars since the last call to the file at once. */
 PROPANE_CHECK propane_status tensorboard_flush(tensorboard *t, propane_error *err);
 void tensorboard_close(tensorboard *t);
 
-/* CRC-32C (Castagnoli), for tests. */
+/* Returns the CRC-32C (Castagnoli), for tests. */
 uint32_t tensorboard_crc(const void *data, size_t length);
 
 #endif

@@ -1,6 +1,6 @@
 'use strict';
-// Draws the charts anew, at the width that the reader has: with values under the pointer, smoothing and a choice of the x axis.
-// Without scripts the page keeps the curves that it came with. The data stands in #data; report_data.c says what it holds.
+// Redraws the charts at the reader's width, with values under the pointer, smoothing and a choice of the x axis. Without
+// scripts the page keeps its original curves. The data is in #data; report_data.h describes it.
 (function () {
   const data = JSON.parse(document.getElementById('data').textContent);
   const state = { smooth: 0, axis: 'step', hidden: new Set() };
@@ -20,7 +20,7 @@
     time: { name: 'seconds of training', of: (c, i) => c.t[i], show: time },
   };
 
-  // An average of what came before, in which the start does not count too much.
+  // Returns a moving average, corrected so that the start is not overweighted.
   function smoothed(y) {
     const keep = state.smooth, out = [];
     let sum = 0, weight = 0;
@@ -38,7 +38,7 @@
     return power * (first < 1.5 ? 1 : first < 3.5 ? 2 : first < 7.5 ? 5 : 10);
   }
 
-  // Counted, not added up: far from 0 there may be no number between two values to step to.
+  // Marks are counted, not added up: far from 0 there may be no number between two values.
   function marks(from, to, step) {
     const out = [], first = Math.ceil(from / step);
     for (let i = 0; i < 20 && isFinite(first); i++) {
@@ -61,7 +61,7 @@
     }).filter(v => v.points.length);
   }
 
-  // The first losses belong to it: a fresh model's is that of guessing.
+  // The first losses are included: a new model's loss is that of guessing.
   function range(curves) {
     let x0 = Infinity, x1 = -Infinity, y0 = Infinity, y1 = -Infinity;
     for (const { points } of curves)
