@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns allow-lists, the line of a request and the counters' names.
+ * Owns allow-lists, the log line of a request and the counters' names.
  */
 #include "apps/serve/access.h"
 
@@ -16,7 +16,7 @@ static const double access_edges[ACCESS_BUCKETS] = {0.01, 0.05, 0.25, 1, 5, 20, 
 static bool access_is_local(const char *origin) {
     static const char *const hosts[] = {"localhost", "127.0.0.1", "[::1]"};
     const char *at = strstr(origin, "://");
-    if (!at) return false; /* "null": a page without an origin */
+    if (!at) return false; /* "null" is a page without an origin */
     for (size_t i = 0; i < sizeof hosts / sizeof hosts[0]; i++) {
         const size_t n = strlen(hosts[i]);
         if (strncmp(at + 3, hosts[i], n) == 0 && (at[3 + n] == 0 || at[3 + n] == ':')) return true;
@@ -30,7 +30,7 @@ bool access_origin(const char *origin, const char *const *allowed, int count) {
     return access_is_local(origin);
 }
 
-/* Only digits and dots, or in brackets: no name. */
+/* Returns whether the host consists only of digits and dots, or is in brackets, and so is not a name. */
 static bool access_is_address(const char *host, size_t length) {
     return host[0] == '[' || strspn(host, "0123456789.") >= length;
 }
@@ -52,7 +52,7 @@ bool access_host(const char *host, const char *const *origins, int count) {
     return false;
 }
 
-/* Takes the same time wherever they differ. */
+/* Compares in a time that does not depend on where they differ. */
 static bool access_same(const char *a, size_t n, const char *b) {
     const size_t m = strlen(b);
     unsigned char differs = n != m;
@@ -65,12 +65,13 @@ bool access_key(const char *authorization, const char *const *keys, int count) {
     if (good || !authorization || strncasecmp(authorization, "Bearer ", 7) != 0) return good;
     const char *given = authorization + 7 + strspn(authorization + 7, " \t");
     size_t length = strlen(given);
-    while (length && (given[length - 1] == ' ' || given[length - 1] == '\t')) length--; /* no part of a field's value */
+    /* not part of a field's value */
+    while (length && (given[length - 1] == ' ' || given[length - 1] == '\t')) length--;
     for (int i = 0; i < count; i++) good |= access_same(given, length, keys[i]);
     return good;
 }
 
-/* ---- what was done ------------------------------------------------------------------------------------------------------------ */
+/* ---- log line and counters --------------------------------------------------------------------------------------- */
 
 static int access_code_index(int http) {
     for (int i = 0; i < ACCESS_CODES - 1; i++)

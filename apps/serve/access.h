@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Permissions and accounts: origins and keys that are allowed, a line for each request, counters
- * as Prometheus reads them. Refuses nothing by itself: the server asks.
+ * Permissions and accounting: the allowed origins and keys, a log line per request, counters in Prometheus's format. It
+ * refuses nothing itself; the server calls it.
  */
 #ifndef APPS_SERVE_ACCESS_H
 #define APPS_SERVE_ACCESS_H
@@ -11,22 +11,25 @@
 #include "core/base/text.h"
 
 typedef struct access_rules {
-    const char *const *origins; /* of pages that may ask besides this machine's; "*": all */
+    const char *const *origins; /* allowed origins of pages, in addition to this machine's; "*" means all */
     int origin_count;
-    const char *const *keys; /* of clients; 0 of them: no key is needed */
+    const char *const *keys; /* of clients; with none, no key is needed */
     int key_count;
 } access_rules;
 
-/* Pages of an origin ("https://app.example.org") may use the server: this machine's, those listed, all where "*" is. */
+/* Returns whether pages of an origin ("https://app.example.org") may use the server: this machine's and those listed,
+ * or all if "*" is listed. */
 bool access_origin(const char *origin, const char *const *allowed, int count);
-/* The Host header of a request, "name:port", against names that somebody elsewhere can give to this machine's address
- * (DNS rebinding). Good are addresses, names without a dot, names under .localhost, the names of the origins that are
- * let in, all where "*" is; NULL: there is no such header, so it is no browser. */
+/* Checks the Host header of a request, "name:port", to refuse names that somebody elsewhere could point to this
+ * machine's address (DNS rebinding). Allowed are addresses, names without a dot, names under .localhost, and the names
+ * of the allowed origins, or all if "*" is listed. NULL means that there is no such header; the client is then not a
+ * browser, and is allowed. */
 bool access_host(const char *host, const char *const *origins, int count);
-/* The value of an Authorization header against the keys; NULL: there is no such header. No keys: everybody may. */
+/* Checks the value of an Authorization header against the keys; NULL means that there is no such header. Without keys
+ * everybody is allowed. */
 bool access_key(const char *authorization, const char *const *keys, int count);
 
-/* A list of keys by itself. */
+/* A list of keys. */
 typedef struct access_keys {
     const char *const *keys;
     int count;
@@ -34,18 +37,18 @@ typedef struct access_keys {
 
 /* A request that has been answered. */
 typedef struct access_request {
-    const char *client, *method, *path; /* the path may be anybody's bytes */
-    const char *id;                     /* NULL: none */
+    const char *client, *method, *path; /* the path may hold arbitrary bytes */
+    const char *id;                     /* NULL for none */
     int http;
     double seconds;
-    int64_t prompt, completion, reused; /* ids */
+    int64_t prompt, completion, reused; /* in ids */
 } access_request;
 
 enum { ACCESS_CODES = 12, ACCESS_BUCKETS = 8 };
 
-/* All of it under the caller's lock. */
+/* Guarded by the caller's lock. */
 typedef struct access_counts {
-    int64_t codes[ACCESS_CODES]; /* of the status codes that there are, others last */
+    int64_t codes[ACCESS_CODES]; /* per status code in use, with others last */
     int64_t times[ACCESS_BUCKETS];
     double seconds;
     int64_t requests, prompt, completion, reused;
@@ -55,7 +58,7 @@ void access_count(access_counts *c, const access_request *r);
 /* "2026-01-31T12:00:00Z 127.0.0.1 POST /v1/completions 200 0.123 s, 12 + 34 tokens, req_0123456789abcdef" */
 void access_print_line(text *out, const access_request *r);
 
-/* What a server is doing now. */
+/* The server's current activity. */
 typedef struct access_now {
     const char *version;
     int waiting, open;
@@ -63,7 +66,7 @@ typedef struct access_now {
     int64_t started; /* seconds since 1970 */
 } access_now;
 
-/* Prometheus's text format. */
+/* Prints Prometheus's text format. */
 void access_print_metrics(text *out, const access_counts *c, const access_now *now);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Owns the socket that listens, the list of connections and the thread that looks through it four
- * times a second, more often while it is nearly full. A connection is ended by shutting its
- * socket down, which the HTTP library notices as if the client had left; nothing else of it is touched here.
+ * Owns the listening socket, the list of connections, and the thread that checks them four times a second, or more
+ * often while the list is nearly full. A connection is ended by shutting its socket down, which looks to the HTTP
+ * library as if the client had left. Nothing else of it is touched here.
  */
 #include "apps/serve/connections.h"
 
@@ -22,7 +22,7 @@
 struct connection {
     connection *before, *next; /* in the order of `since`, oldest first */
     int fd;
-    int64_t since; /* it has asked for nothing since then; clock_ns */
+    int64_t since; /* time since which it has had no request; clock_ns */
     bool busy, ended;
 };
 
@@ -36,7 +36,8 @@ struct connections {
     connection *first, *last;
 };
 
-/* How long a connection may ask for nothing: while there is room, and while there is none. How often that is looked at. */
+/* How long a connection may be idle while there is room, and while there is little; then how often that is checked in
+ * each case. */
 enum {
     CONNECTIONS_GRACE_MS = 1000,
     CONNECTIONS_FULL_GRACE_MS = 250,
@@ -56,7 +57,7 @@ static void connections_remove(connections *all, connection *c) {
     *(c->next ? &c->next->before : &all->last) = c->before;
 }
 
-/* With less than an eighth left, those that come next would have to wait. */
+/* With less than an eighth left, new connections would soon have to wait. */
 static bool connections_full(const connections *all) { return all->count > all->limit - all->limit / 8; }
 
 static void connections_look(connections *all) {
@@ -139,7 +140,7 @@ void connections_set_busy(connections *all, connection *c, bool busy) {
     if (!c) return;
     pthread_mutex_lock(&all->mutex);
     c->busy = busy;
-    if (!busy) { /* it begins to wait now */
+    if (!busy) { /* it is idle from now on */
         connections_remove(all, c);
         c->since = clock_ns();
         connections_append(all, c);
@@ -147,7 +148,7 @@ void connections_set_busy(connections *all, connection *c, bool busy) {
     pthread_mutex_unlock(&all->mutex);
 }
 
-/* ---- the socket that listens --------------------------------------------------------------------------------------------- */
+/* ---- the listening socket ---------------------------------------------------------------------------------------- */
 
 propane_status connections_listen(const char *given, int wanted, int *out, int *port, propane_error *err) {
     union {

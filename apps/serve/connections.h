@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * The connections of a server that have no request to be answered, kept from holding it: a request has so long to
- * arrive as a whole, and once three quarters of the places are taken those that have asked for nothing longest give
- * way.
+ * The connections of a server that have no request in progress, and limits so that they cannot block it. A request must
+ * arrive completely within a time limit. Once seven eighths of the places are taken, the connections that have been
+ * idle longest are ended.
  */
 #ifndef APPS_SERVE_CONNECTIONS_H
 #define APPS_SERVE_CONNECTIONS_H
@@ -11,31 +11,31 @@
 
 #include "core/base/status.h"
 
-/* A socket that listens at an address of this machine, or "localhost"; wanted 0: any free port. */
+/* Opens a socket that listens at an address of this machine, or at "localhost". wanted 0 means any free port. */
 PROPANE_CHECK propane_status connections_listen(const char *host, int wanted, int *out, int *port, propane_error *err);
 
 typedef struct connections connections;
 typedef struct connection connection;
 
-/* limit: of all connections; seconds: for a whole request to arrive, and between two. A thread of its own looks after
- * them. */
+/* `limit` is the number of all connections; `seconds` is the time for a whole request to arrive, and between two. A
+ * separate thread enforces them. */
 PROPANE_CHECK propane_status connections_open(int limit, int seconds, connections **out, propane_error *err);
-/* After all are gone. NULL: does nothing. */
+/* Must be called after all connections are gone. NULL does nothing. */
 void connections_close(connections *all);
-/* NULL: no memory; then the connection is not looked after and had better be ended. */
+/* Returns NULL if memory runs out. The connection is then not watched, and the caller should end it. */
 connection *connections_enter(connections *all, int fd);
-void connections_leave(connections *all, connection *c); /* before the descriptor is closed; NULL: does nothing */
-/* From when its request is there until its answer is done it may take what time it takes. */
+void connections_leave(connections *all, connection *c); /* before the descriptor is closed; NULL does nothing */
+/* Marks a connection whose request is complete and not yet answered. There is no time limit for that. */
 void connections_set_busy(connections *all, connection *c, bool busy);
 
-/* Who waits for an answer. */
+/* A client that waits for an answer. */
 typedef struct connections_peer {
     int fd;
-    int64_t since;    /* clock_ns, when its request was whole */
-    bool half_closed; /* it has closed its side and waits */
+    int64_t since;    /* clock_ns at which its request was complete */
+    bool half_closed; /* it has closed its side and is waiting */
 } connections_peer;
-/* Whether it has gone. One that closes its side of the connection right behind its request (as `nc -N` does) has said
- * all and waits; one that closes it later has given up. */
+/* Returns whether the client has gone. One that closes its side of the connection right after its request (as `nc -N`
+ * does) has sent everything and waits. One that closes it later has given up. */
 bool connections_peer_left(connections_peer *p);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns the carrying out of requests: prompts to ids, one completion of a request after the other, text into objects.
+ * Owns the execution of requests: prompts to ids, one completion of a request after the other, text into objects.
  */
 #include "apps/serve/engine.h"
 
@@ -38,19 +38,19 @@ struct serve_answer {
     serve_head head;
     serve_usage usage;
     bool begun, gone;
-    int index;        /* of the choice */
-    text content;     /* of the choice; in a stream: what goes out next */
-    size_t told;      /* bytes of text before */
+    int index;        /* number of the choice */
+    text content;     /* of the choice; in a stream, the part to send next */
+    size_t told;      /* bytes of text before it */
     json_t *logprobs; /* of the choice, or since the last part */
     json_t *choices;
-    text bytes;         /* printed, not yet written */
-    int prompt, choice; /* which prompt, and which of its choices */
+    text bytes;         /* printed but not yet written */
+    int prompt, choice; /* index of the prompt, and of the choice for it */
     token_list ids;     /* of the prompt */
     const char *stops[SERVE_MAX_STOPS + INFER_MAX_ENDS];
     int32_t eos;
-    float *vector; /* of an embedding */
+    float *vector; /* for an embedding */
     int sequence;
-    infer_job *job; /* of the choice; NULL: there is none */
+    infer_job *job; /* of the choice, or NULL */
     uint64_t seed;
     bool done;
 };
@@ -88,7 +88,7 @@ static void engine_send_part(answer *a, const char *finish) {
     engine_write_out(a);
 }
 
-/* Where an echoed prompt's logprobs are asked for. Its text went out before. */
+/* For an echoed prompt whose logprobs are requested. Its text was sent before. */
 static bool engine_on_prompt_step(answer *a, const infer_step *step) {
     size_t length = 0;
     if (a->logprobs) serve_logprobs_add(a->logprobs, a->r->chat, a->e->tokenizer, step, a->told);
@@ -105,14 +105,14 @@ static bool engine_on_step(void *context, const infer_step *step) {
         serve_logprobs_add(a->logprobs, a->r->chat, a->e->tokenizer, step, a->told);
     text_append_n(&a->content, step->text, step->length);
     a->told += step->length;
-    /* What may be a call of a tool is known at its end. */
+    /* whether a text is a tool call is only known at its end */
     const bool now = a->r->stream && !a->r->tools;
     if (now && (step->length || (a->logprobs && step->id >= 0 && !step->end))) engine_send_part(a, NULL);
     if (!a->out.wanted(a->out.context)) a->gone = true;
     return !a->gone;
 }
 
-/* The free sequence that already has most of the prompt. */
+/* Returns the free sequence that already holds most of the prompt. */
 static int engine_choose_sequence(const serve_engine *e, const token_list *ids) {
     int best = -1;
     int64_t most = -1;
@@ -236,8 +236,8 @@ static bool engine_check_ids(const answer *a, const token_list *ids, const char 
                         ids->count, room);
 }
 
-/* A text that is much too long is seen by its length, before time is spent on it. Twice as many bytes are let through as tokens
- * can hold: some tokenizers drop blanks and marks. */
+/* Detects by its length a text that is much too long, before time is spent on it. It allows twice as many bytes as the
+ * tokens can hold, because some tokenizers drop blanks and marks. */
 static bool engine_check_length(const serve_engine *e, size_t bytes, const char *param, serve_problem *p) {
     const int64_t room = infer_context(e->machine);
     if (!e->longest_piece || bytes / e->longest_piece / 2 <= (size_t)room) return true;
@@ -276,7 +276,7 @@ bool serve_check_sizes(const serve_engine *e, const serve_request *r, serve_prob
     return !r->chat || engine_check_messages(e, r, p);
 }
 
-/* Ids of prompt number i; a chat has one. */
+/* Encodes prompt number i; a chat has one. */
 static bool engine_prompt_ids(const answer *a, int i, token_list *ids, serve_problem *p) {
     propane_error err = {0};
     const char *param = serve_request_key(a->r);
@@ -297,7 +297,7 @@ static bool engine_prompt_ids(const answer *a, int i, token_list *ids, serve_pro
                         err.text);
 }
 
-/* The next choice of the request begins. False: there are no more, or something is wrong (p->http). */
+/* Begins the next choice of the request. Returns false if there are no more, or after an error (p->http). */
 static bool engine_next_choice(answer *a, serve_problem *p) {
     int prompts = a->r->chat ? 1 : a->r->prompt_count;
     if (a->choice == a->r->choices) {
@@ -314,9 +314,9 @@ static bool engine_next_choice(answer *a, serve_problem *p) {
     return engine_begin_choice(a, p);
 }
 
-/* ---- the whole ------------------------------------------------------------------------------------------------------ */
+/* ---- all answers ------------------------------------------------------------------------------------------------- */
 
-/* An error in the middle of a stream is its last event. */
+/* Ends an answer with an error, which in a stream that has begun is its last event. */
 static void engine_end_with_problem(answer *a, const serve_problem *p) {
     if (!a->begun) {
         serve_answer_problem(p, &a->out);
@@ -358,7 +358,7 @@ static void engine_end(answer *a, serve_problem *p) {
     a->done = true;
 }
 
-/* On to the next choice that has something to draw, or to the end. */
+/* Continues with the next choice that has something to draw, or ends the answer. */
 static void engine_go_on(answer *a) {
     serve_problem p = {0};
     while (engine_next_choice(a, &p)) {
@@ -399,7 +399,7 @@ answer *serve_begin(serve_engine *e, const serve_request *r, const serve_outlet 
     return a;
 }
 
-/* The answer whose prompt is read next; NULL: none. Answers whose clients have gone end here. */
+/* Returns the answer whose prompt is read next, or NULL. Answers whose clients have gone end here. */
 static answer *engine_next_reader(serve_engine *e, answer *const *answers, int count) {
     answer *next = NULL;
     for (int i = 0; i < count; i++) {
@@ -416,7 +416,7 @@ static answer *engine_next_reader(serve_engine *e, answer *const *answers, int c
     return next;
 }
 
-/* Only the answer whose prompt cannot be read ends. */
+/* If a prompt cannot be read, only its answer ends. */
 static void engine_read_prompt(serve_engine *e, answer *const *answers, int count) {
     answer *a = engine_next_reader(e, answers, count);
     propane_error err = {0};

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Requests carried out: from what clients asked for to the bytes of the answers. As many go on at once as the machine
- * has sequences; their tokens are read together. Knows nothing of connections: what is ready is handed to an outlet.
+ * Executes requests: from clients' requests to the bytes of the answers. As many run at once as the machine has
+ * sequences, and their tokens are read in one pass. It knows nothing of connections: bytes that are ready are passed to
+ * an outlet.
  */
 #ifndef APPS_SERVE_ENGINE_H
 #define APPS_SERVE_ENGINE_H
@@ -11,46 +12,48 @@
 typedef struct serve_engine {
     infer *machine;
     const tokenizer *tokenizer;
-    const infer_chat *chat; /* NULL: not known; chats are refused */
+    const infer_chat *chat; /* NULL if not known; chats are then refused */
     const char *name;       /* of the model */
     int64_t created;        /* when it was loaded, seconds since 1970 */
     uint64_t next_seed;     /* for requests without one */
     bool busy[INFER_MAX_SEQUENCES];
-    /* bytes of the vocabulary's longest token: a text has at least its length through that many; 0: not known */
+    /* bytes of the vocabulary's longest token: a text has at least its length divided by this many tokens; 0 if not
+     * known */
     size_t longest_piece;
-    bool shortest; /* whose prompt is read next: what has least left, or what began first, in turns */
+    /* whose prompt is read next: alternately the one with the least left, and the one that began first */
+    bool shortest;
 } serve_engine;
 
-/* An engine over what the library has opened, which must outlive it; name, created and next_seed are the caller's to
- * set. */
+/* Makes an engine from objects that the library has opened, which must outlive it. The caller sets name, created and
+ * next_seed. */
 serve_engine serve_engine_of(const propane_generator *generator, const propane_chat *chat);
 
-/* Where an answer goes. The first call of `begin` decides about the status; then come bytes. */
+/* The destination of an answer. `begin` is called first and sets the status; then come bytes. */
 typedef struct serve_outlet {
     void *context;
     void (*begin)(void *context, int http, bool stream);
-    bool (*write)(void *context, const char *bytes, size_t length); /* false: the client has gone */
-    bool (*wanted)(void *context);                                  /* asked at each token */
-    void (*used)(void *context, const serve_usage *usage);          /* at the end; NULL: not wanted */
+    bool (*write)(void *context, const char *bytes, size_t length); /* returns false if the client has gone */
+    bool (*wanted)(void *context);                                  /* called for each token */
+    void (*used)(void *context, const serve_usage *usage);          /* called at the end; NULL if not wanted */
 } serve_outlet;
 
-/* An answer that is on its way. */
+/* An answer in progress. */
 typedef struct serve_answer serve_answer;
-/* Begins one; fewer than infer_sequences(e->machine) are on their way. `r` and what `out` names must stay until it is
- * freed. NULL: no memory; that was answered. */
+/* Begins an answer; fewer than infer_sequences(e->machine) may be in progress. `r` and everything that `out` refers to
+ * must stay valid until it is freed. Returns NULL if memory ran out; the error was then sent. */
 serve_answer *serve_begin(serve_engine *e, const serve_request *r, const serve_outlet *out);
-/* A token further, all of them whose prompt was read; then one part of one prompt (infer_job_read), in turns of the
- * answer that began first and of the one that has least left: so a long prompt holds up the others, those that have a
- * short one to read included, by one part at a time. */
+/* Advances all answers whose prompts are read by one token, then reads one part of one prompt (infer_job_read),
+ * alternately of the answer that began first and of the one with the least left. A long prompt therefore delays the
+ * others, including those with a short prompt to read, by only one part at a time. */
 void serve_advance(serve_engine *e, serve_answer *const *answers, int count);
-bool serve_is_done(const serve_answer *a); /* all was handed out */
+bool serve_is_done(const serve_answer *a); /* everything was passed on */
 void serve_free(serve_answer *a);
-/* An answer that is an error. */
+/* Sends an error as the answer. */
 void serve_answer_problem(const serve_problem *p, const serve_outlet *out);
-/* Whether the context has room for what is known before the prompts are encoded: ids; and whether embeddings are as
- * wide as asked. */
+/* Checks, before the prompts are encoded, whether the context has room for the known ids, and whether embeddings have
+ * the requested size. */
 bool serve_check_sizes(const serve_engine *e, const serve_request *r, serve_problem *p);
-/* Whether the model is the one that is asked for. */
+/* Returns whether the model is the requested one. */
 bool serve_model_is(const serve_engine *e, const char *model, serve_problem *p);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns the page's text: apps/serve/page.html, of which the build makes a list of its lines.
+ * Owns the page's text: apps/serve/page.html, which the build turns into a list of its lines.
  */
 #include "apps/serve/http_page.h"
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * The page at "/": one file, with no script from elsewhere, that talks with the model through the server's own
- * endpoints.
+ * The page at "/": a single file without external scripts that talks to the model through the server's endpoints.
  */
 #ifndef APPS_SERVE_HTTP_PAGE_H
 #define APPS_SERVE_HTTP_PAGE_H

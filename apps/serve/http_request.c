@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns the reading of request bodies. Every refusal names the key.
+ * Owns the parsing of request bodies. Every refusal names the key.
  */
 #include "apps/serve/http_request.h"
 
@@ -190,7 +190,8 @@ static bool http_request_read_ids(const json_t *list, serve_request *r, serve_pr
         const json_t *v = json_array_get(list, i);
         if (!json_is_integer(v)) return http_request_wrong_prompt(r, p);
         json_int_t id = json_integer_value(v);
-        out->ids[i] = id >= 0 && id <= INT32_MAX ? (int32_t)id : -1; /* the model says what it has */
+        /* the model knows its vocabulary and refuses others */
+        out->ids[i] = id >= 0 && id <= INT32_MAX ? (int32_t)id : -1;
     }
     return true;
 }
@@ -224,7 +225,7 @@ static bool http_request_read_prompts(const json_t *o, serve_request *r, serve_p
     return true;
 }
 
-/* {"type": "function", "function": {"name", ...}}; the template uses what else is in it. */
+/* {"type": "function", "function": {"name", ...}}; the template uses its other contents. */
 static bool http_request_is_tool(const json_t *tool) {
     const char *type = json_string_value(json_object_get(tool, "type"));
     return type && strcmp(type, "function") == 0 &&
@@ -261,14 +262,14 @@ static bool http_request_read_messages(const json_t *o, serve_request *r, serve_
     return true;
 }
 
-/* ids were copied; as JSON they take twenty times as much */
+/* the ids were copied; as JSON they need twenty times the memory */
 static void http_request_drop_ids(serve_request *r) {
     bool texts = false;
     for (int i = 0; i < r->prompt_count; i++) texts |= r->prompts[i].text != NULL;
     if (!texts) json_object_del(r->root, serve_request_key(r));
 }
 
-/* What an embedding is made of: no drawing, no stream. */
+/* Refuses what an embedding does not use: drawing and streams. */
 static bool http_request_read_embedding(serve_request *r, serve_problem *p) {
     const json_t *o = r->root;
     const char *format = NULL;
@@ -313,7 +314,7 @@ static bool http_request_read_all(serve_request *r, serve_problem *p) {
 
 bool serve_request_check_items(const char *body, size_t length, serve_kind kind, int64_t context,
                                serve_problem *problem) {
-    enum { EACH_MESSAGE = 8 }; /* commas of a message that is a token long, those of its text included */
+    enum { EACH_MESSAGE = 8 }; /* commas per message of one token, including those in its text */
     const int64_t most =
         (context + 1) * (kind == SERVE_CHAT || kind == SERVE_RESPONSE ? EACH_MESSAGE : SERVE_MAX_PROMPTS) + 1000;
     int64_t items = 0;
@@ -327,7 +328,7 @@ bool serve_request_check_items(const char *body, size_t length, serve_kind kind,
 serve_route serve_route_of(const char *url) {
     static const char *const gets[] = {"/", "/health", "/metrics", "/v1/models"};
     static const char *const posts[] = {"/v1/completions", "/v1/chat/completions", "/v1/embeddings",
-                                        "/v1/responses"}; /* by serve_kind */
+                                        "/v1/responses"}; /* indexed by serve_kind */
     for (size_t i = 0; i < sizeof gets / sizeof gets[0]; i++)
         if (strcmp(url, gets[i]) == 0) return SERVE_ROUTE_GET;
     if (strncmp(url, "/v1/models/", 11) == 0) return SERVE_ROUTE_GET;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * What a client may ask for: the JSON bodies of POST /v1/completions, /v1/chat/completions, /v1/embeddings and
- * /v1/responses as OpenAI defines them, with top_k, min_p and repetition_penalty besides. Everything is checked here;
- * what would change the result and is not supported (logit_bias, a JSON schema, a tool that must be called) is refused,
- * other unknown keys are skipped.
+ * The requests that clients may send: the JSON bodies of POST /v1/completions, /v1/chat/completions, /v1/embeddings and
+ * /v1/responses as OpenAI defines them, plus top_k, min_p and repetition_penalty. Everything is checked here.
+ * Unsupported keys that would change the result (logit_bias, a JSON schema, a tool that must be called) are refused;
+ * other unknown keys are ignored.
  */
 #ifndef APPS_SERVE_HTTP_REQUEST_H
 #define APPS_SERVE_HTTP_REQUEST_H
@@ -13,51 +13,52 @@
 
 enum { SERVE_MAX_STOPS = 16, SERVE_MAX_PROMPTS = 128, SERVE_MAX_CHOICES = 128, SERVE_MAX_EMBEDDINGS = 2048 };
 typedef enum serve_kind { SERVE_COMPLETION, SERVE_CHAT, SERVE_EMBEDDING, SERVE_RESPONSE } serve_kind;
-/* What there is at a path; SERVE_ROUTE_POST + a serve_kind. */
+/* The kind of endpoint at a path; SERVE_ROUTE_POST is added to a serve_kind. */
 typedef enum serve_route { SERVE_ROUTE_NONE, SERVE_ROUTE_GET, SERVE_ROUTE_POST } serve_route;
 serve_route serve_route_of(const char *url);
 
-/* An answer that is an error; the fields of OpenAI's error object. */
+/* An error answer; the fields of OpenAI's error object. */
 typedef struct serve_problem {
-    int http; /* status code; 0: there is none */
+    int http; /* status code; 0 means no error */
     const char *type, *code;
     char param[40];
     char message[700];
 } serve_problem;
-/* Fills `p` and returns false. param, code: may be NULL. */
+/* Fills `p` and returns false. param and code may be NULL. */
 bool serve_refuse(serve_problem *p, int http, const char *type, const char *param, const char *code, const char *format,
                   ...) BASE_PRINTF(6, 7);
 
 typedef struct serve_prompt {
-    const char *text; /* NULL: ids */
+    const char *text; /* NULL for ids */
     int32_t *ids;
-    int64_t count; /* bytes or ids */
+    int64_t count; /* in bytes or ids */
 } serve_prompt;
 
 typedef struct serve_request {
     arena *arena;
-    json_t *root;  /* the strings below are its own */
-    bool response; /* a chat that was asked for as /v1/responses has it */
+    json_t *root;  /* owns the strings below */
+    bool response; /* a chat requested in the form of /v1/responses */
     bool chat, embedding, base64, stream, include_usage, echo, seeded;
     bool json;         /* response_format: a JSON object */
-    const char *model; /* NULL: not named */
+    const char *model; /* NULL if not given */
     infer_sampling sampling;
-    int64_t dimensions;    /* of an embedding; 0: not named */
-    int64_t max_tokens;    /* -1: until the context is full */
-    int choices, logprobs; /* -1: none */
+    int64_t dimensions;    /* of an embedding; 0 if not given */
+    int64_t max_tokens;    /* -1 means until the context is full */
+    int choices, logprobs; /* logprobs: -1 for none */
     const char *stops[SERVE_MAX_STOPS];
     int stop_count;
     serve_prompt *prompts;
     int prompt_count;
     chat_message *messages;
     int message_count;
-    const json_t *tools; /* of a chat; NULL: none, or none shall be called */
+    const json_t *tools; /* of a chat; NULL if there are none, or none may be called */
 } serve_request;
 
-/* What the texts of a request are called in it: "messages", "input" or "prompt". */
+/* Returns the key of the request's texts: "messages", "input" or "prompt". */
 const char *serve_request_key(const serve_request *r);
-/* False: `problem` is filled and there is nothing to free. */
-/* Before a body is read as JSON: one with more list items than requests for `context` positions can have is refused. */
+/* Return false if `problem` is filled in; there is then nothing to free. */
+/* Called before a body is parsed as JSON. Refuses one with more list items than any request for `context` positions can
+ * have. */
 bool serve_request_check_items(const char *body, size_t length, serve_kind kind, int64_t context,
                                serve_problem *problem);
 bool serve_request_parse(const char *body, size_t length, serve_kind kind, serve_request *out, serve_problem *problem);

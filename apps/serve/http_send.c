@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the headers of answers and the permission to get one: origins, keys, CORS. Everything goes through http_send.
+ * Owns the headers of answers and the permission to receive one: origins, keys, CORS. Everything is sent through
+ * http_send.
  */
 #include "apps/serve/http_send.h"
 
@@ -34,7 +35,8 @@ static bool http_send_allows(const access_rules *rules, const char *origin) {
     return !origin || access_origin(origin, rules->origins, rules->origin_count);
 }
 
-/* Headers for a page that may read the answer; for one that asks first (OPTIONS), what it may send. */
+/* Adds the headers for a page that may read the answer and, for a preflight request (OPTIONS), those for what it may
+ * send. */
 static void http_send_add_cors(const access_rules *rules, struct MHD_Connection *c, struct MHD_Response *response,
                                int http) {
     const char *origin = http_send_header(c, MHD_HTTP_HEADER_ORIGIN);
@@ -49,7 +51,7 @@ static void http_send_add_cors(const access_rules *rules, struct MHD_Connection 
     MHD_add_response_header(response, MHD_HTTP_HEADER_ACCESS_CONTROL_MAX_AGE, "86400");
 }
 
-/* ---- requests that a proxy may read in another way ---------------------------------------------------------------------- */
+/* ---- requests that a proxy might read differently ---------------------------------------------------------------- */
 
 typedef struct lengths {
     int count;
@@ -99,7 +101,8 @@ enum MHD_Result http_send(const access_rules *rules, struct MHD_Connection *c, h
     http_send_add_cors(rules, c, response, http);
     MHD_add_response_header(response, MHD_HTTP_HEADER_CACHE_CONTROL, "no-store");
     MHD_add_response_header(response, "X-Content-Type-Options", "nosniff");
-    if (type && strncmp(type, "text/html", 9) == 0) /* our own page: loads nothing from elsewhere, in no frame */
+    /* our own page loads nothing from elsewhere and may not be framed */
+    if (type && strncmp(type, "text/html", 9) == 0)
         MHD_add_response_header(response, "Content-Security-Policy",
                                 "default-src 'none'; connect-src 'self'; script-src 'unsafe-inline'; style-src "
                                 "'unsafe-inline'; form-action 'none'; base-uri 'none'; frame-ancestors 'none'");
@@ -109,7 +112,7 @@ enum MHD_Result http_send(const access_rules *rules, struct MHD_Connection *c, h
     return queued;
 }
 
-/* A copy of the text; NULL: no memory. */
+/* Copies the text; returns NULL if memory runs out. */
 struct MHD_Response *http_send_copy(const text *body) {
     static char nothing[1] = "";
     if (body->failed) return NULL;
@@ -130,8 +133,9 @@ enum MHD_Result http_send_problem(const access_rules *rules, struct MHD_Connecti
     return http_send_text(rules, c, sent, p->http, &body, "application/json");
 }
 
-/* Pages from elsewhere may not, nor those that reach this machine by a name of their own, nor who has no key: but a page's question what it may send has none yet, and who only looks
- * whether the server is there needs none, nor does the page at "/", which asks for one. */
+/* Refuses pages from elsewhere, pages that reach this machine by a name of their choice, and clients without a key. No
+ * key is needed for a page's preflight request, which cannot have one yet, for a check whether the server is running,
+ * or for the page at "/", which asks the user for one. */
 bool http_send_admits(const access_rules *rules, struct MHD_Connection *c, const char *url, const char *method,
                       serve_problem *p) {
     const char *origin = http_send_header(c, MHD_HTTP_HEADER_ORIGIN);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Owns the daemons. Its one idea: a daemon has one certificate for life, so a new certificate is a new daemon at the same
- * socket, begun before the old one takes no more. An old one is ended by a later renewal once its last connection has gone:
- * libmicrohttpd ends connections with their daemon. Refuses certificates and keys that are no pair.
+ * Owns the daemons. A daemon has one certificate for life, so a new certificate means a new daemon on the same socket,
+ * which begins before the old one stops accepting. A later renewal ends an old daemon once its last connection has
+ * gone, because libmicrohttpd ends connections with their daemon. Refuses certificates and keys that do not match.
  */
 #include "apps/serve/listeners.h"
 
@@ -14,15 +14,15 @@
 typedef struct listener {
     struct listener *former;
     struct MHD_Daemon *daemon;
-    int fd; /* its own copy of the socket; -1: closed */
+    int fd; /* its own copy of the socket; -1 when closed */
 } listener;
 
 struct listeners {
     listeners_calls calls;
-    listener *first; /* the one that takes connections */
+    listener *first; /* the one that accepts connections */
 };
 
-/* Not before it is quiesced, or failed to begin. */
+/* Must not be called before it is quiesced, unless it failed to begin. */
 static void listener_free(listener *l) {
     if (!l) return;
     if (l->daemon) MHD_stop_daemon(l->daemon);
@@ -30,7 +30,7 @@ static void listener_free(listener *l) {
     mem_free(l);
 }
 
-/* Takes fd, also where it fails. */
+/* Takes ownership of fd, even if it fails. */
 static propane_status listener_begin(int fd, const listeners_calls *c, const char *certificate, const char *key,
                                      listener **out, propane_error *err) {
     const bool tls = certificate && key;
@@ -74,7 +74,7 @@ propane_status listeners_open(int fd, const listeners_calls *calls, const char *
     return status;
 }
 
-/* Former ones without connections. */
+/* Frees former daemons without connections. */
 static void listeners_tidy(listeners *l) {
     for (listener **at = &l->first->former; *at;) {
         listener *old = *at;
@@ -94,7 +94,7 @@ propane_status listeners_renew(listeners *l, const char *certificate, const char
     const int fd = dup(l->first->fd);
     if (fd < 0) return propane_fail(err, PROPANE_ERR_IO, "the listening socket cannot be shared: %s", strerror(errno));
     PROPANE_TRY(listener_begin(fd, &l->calls, certificate, key, &next, err));
-    (void)MHD_quiesce_daemon(l->first->daemon); /* the descriptor stays: its thread may still look at it */
+    (void)MHD_quiesce_daemon(l->first->daemon); /* the descriptor stays open: its thread may still use it */
     next->former = l->first;
     l->first = next;
     return PROPANE_OK;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * The daemons of libmicrohttpd behind one listening socket: the one that takes connections, and former ones, whose
- * connections go on under the certificate that they began with.
+ * The libmicrohttpd daemons on one listening socket: the one that accepts connections, and former ones, whose
+ * connections continue with the certificate with which they began.
  */
 #ifndef APPS_SERVE_LISTENERS_H
 #define APPS_SERVE_LISTENERS_H
@@ -9,26 +9,28 @@
 
 #include "core/base/status.h"
 
-/* What every daemon calls, each in a thread of its own. */
+/* Callbacks of every daemon, each called in a separate thread. */
 typedef struct listeners_calls {
     MHD_AccessHandlerCallback handle;
     MHD_RequestCompletedCallback completed;
     MHD_NotifyConnectionCallback opened_or_closed;
     void *context;
-    unsigned connection_limit; /* of each daemon */
+    unsigned connection_limit; /* per daemon */
 } listeners_calls;
 
 typedef struct listeners listeners;
 
-/* Takes the listening socket, also where it fails. certificate, key: PEM, both or NULL; not kept. */
+/* Takes ownership of the listening socket, even if it fails. certificate and key are PEM, both given or both NULL; they
+ * are not kept. */
 PROPANE_CHECK propane_status listeners_open(int fd, const listeners_calls *calls, const char *certificate,
                                             const char *key, listeners **out, propane_error *err);
-/* From now on connections begin with this certificate. After an error everything is as it was. One thread at a time. */
+/* New connections use this certificate. After an error everything is unchanged. Only one thread at a time may call
+ * it. */
 PROPANE_CHECK propane_status listeners_renew(listeners *l, const char *certificate, const char *key,
                                              propane_error *err);
-/* Takes no more connections; those that there are go on. NULL: does nothing. */
+/* Stops accepting connections; existing ones continue. NULL does nothing. */
 void listeners_quiesce(listeners *l);
-/* After listeners_quiesce: ends all connections. NULL: does nothing. */
+/* Must be called after listeners_quiesce: ends all connections. NULL does nothing. */
 void listeners_close(listeners *l);
 
 #endif

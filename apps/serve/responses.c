@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns the other names that the responses endpoint has for a chat's parts.
+ * Owns the names of the responses endpoint for the parts of a chat.
  */
 #include "apps/serve/responses.h"
 
@@ -31,7 +31,8 @@ static bool responses_refuse_unsupported(const json_t *body, responses_problem *
     return responses_refuse(p, "text", "'text.format' other than {\"type\": \"text\"} is not supported; leave it out");
 }
 
-/* "input_text" and "output_text" are a chat's "text"; other parts keep their names, and are refused by those. */
+/* "input_text" and "output_text" become a chat's "text". Other parts keep their names, and the chat parser refuses
+ * them. */
 static json_t *responses_content(const json_t *content) {
     const json_t *part;
     size_t i;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * POST /v1/responses in its minimal form: a text or messages, and one answer. The body is put into a chat's words, so
- * that a chat is what is answered; streams, stored conversations and tools are refused.
+ * POST /v1/responses in its minimal form: a text or messages, and one answer. The body is translated into a chat
+ * request, which is then answered. Streams, stored conversations and tools are refused.
  */
 #ifndef APPS_SERVE_RESPONSES_H
 #define APPS_SERVE_RESPONSES_H
@@ -8,12 +8,13 @@
 #include "core/base/json.h"
 
 typedef struct responses_problem {
-    const char *key; /* NULL: the body */
+    const char *key; /* NULL for the body */
     char why[200];
-    bool unsupported; /* else it is wrong */
+    bool unsupported; /* otherwise it is invalid */
 } responses_problem;
 
-/* The body becomes that of a chat. False: it is as it was, or in part, and `p` says why. */
+/* Translates the body into that of a chat. If it returns false, the body is unchanged or partly changed, and `p` gives
+ * the reason. */
 bool responses_read(json_t *body, responses_problem *p);
 
 #endif

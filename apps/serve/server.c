@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Owns what connections ask, the queue and the worker's thread. A job is what both threads know of a request; all of it is guarded by
- * the server's one lock. A connection that has nothing to send is suspended and woken by the worker.
+ * Owns the handling of connections, the queue and the worker's thread. A job is what both threads know of a request,
+ * and the server's single lock guards all of it. A connection that has nothing to send is suspended and resumed by the
+ * worker.
  */
 #include "apps/serve/server.h"
 
@@ -23,22 +24,22 @@
 typedef struct job {
     struct job *next;
     serve_server *server;
-    int references; /* connection, queue or worker */
+    int references; /* from connection, queue and worker */
     serve_request request;
     size_t cost; /* bytes that it holds of the memory for requests */
     text out;
     size_t sent;
     int http;
     serve_usage usage;
-    bool begun, stream, done, gone; /* gone: the client is */
+    bool begun, stream, done, gone; /* gone: the client has left */
     bool suspended;
-    struct MHD_Connection *connection; /* while not gone */
+    struct MHD_Connection *connection; /* valid while not gone */
     connections_peer peer;
 } job;
 
-/* What a connection is doing. */
+/* The state of a connection's request. */
 typedef struct exchange {
-    char method[12], path[120]; /* for the log; cut */
+    char method[12], path[120]; /* for the log; truncated */
     int64_t begun;              /* clock_ns */
     http_sent sent;
     text body;
@@ -51,18 +52,18 @@ struct serve_server {
     serve_engine *engine;
     serve_options options;
     listeners *listeners;
-    int port, open;        /* exchanges that have a job */
-    pthread_mutex_t lines; /* of the log */
+    int port, open;        /* open: exchanges that have a job */
+    pthread_mutex_t lines; /* for the log */
     pthread_mutex_t mutex;
     pthread_cond_t changed;
     pthread_t worker;
     bool has_worker, idle, stopping, cancel;
     job *first, *last;
     int queued;
-    size_t held; /* bytes of requests that arrive or wait */
+    size_t held; /* bytes of requests that are arriving or waiting */
     access_counts counts;
     connections *connections;
-    _Atomic(const access_keys *) keys; /* in place of those in the options; NULL: none */
+    _Atomic(const access_keys *) keys; /* used instead of those in the options; NULL for none */
 };
 
 static bool server_admits(serve_server *s, struct MHD_Connection *c, const char *url, const char *method,
@@ -137,7 +138,7 @@ static void server_outlet_used(void *context, const serve_usage *usage) {
 }
 
 static void server_finish(job *j) {
-    serve_server *s = j->server; /* the job may be gone before the lock is */
+    serve_server *s = j->server; /* the job may be freed before the lock */
     pthread_mutex_lock(&s->mutex);
     j->done = true;
     server_job_wake(j);
@@ -153,7 +154,7 @@ static void server_refuse_job(job *j, int http, const char *message) {
     server_finish(j);
 }
 
-/* The next job. NULL: there is none now, or, if the worker waits for one, the server stops. */
+/* Returns the next job, or NULL if there is none now. If the worker waits for one, NULL means that the server stops. */
 static job *server_next_job(serve_server *s, bool wait) {
     pthread_mutex_lock(&s->mutex);
     if (wait) {
@@ -172,7 +173,7 @@ static job *server_next_job(serve_server *s, bool wait) {
     return j;
 }
 
-/* Requests go on together, a token of each at a time; a new one joins where there is room. */
+/* Requests run concurrently, one token of each at a time; a new one joins when there is room. */
 static void *server_work(void *context) {
     serve_server *s = context;
     const int most = infer_sequences(s->engine->machine);
@@ -206,7 +207,7 @@ static void *server_work(void *context) {
 
 /* ---- answers of the connections' thread ------------------------------------------------------------------------------- */
 
-/* What is ready of a stream; the connection sleeps while there is nothing. */
+/* Returns the part of a stream that is ready; the connection is suspended while there is nothing. */
 static ssize_t server_read_stream(void *context, uint64_t position, char *buffer, size_t room) {
     job *j = context;
     (void)position;
@@ -229,7 +230,7 @@ static ssize_t server_read_stream(void *context, uint64_t position, char *buffer
     return n;
 }
 
-/* The job's answer if it has one yet; else the connection sleeps and comes here again. */
+/* Sends the job's answer if there is one. Otherwise the connection is suspended and calls this again later. */
 static enum MHD_Result server_answer_job(struct MHD_Connection *c, exchange *x, job *j) {
     struct MHD_Response *response = NULL;
     const char *type = "application/json";
@@ -248,13 +249,13 @@ static enum MHD_Result server_answer_job(struct MHD_Connection *c, exchange *x, 
     return ready ? http_send(&j->server->options.access, c, &x->sent, http, response, type) : MHD_YES;
 }
 
-/* What a request takes until it is answered: texts and ids about what they take in the body, messages with all that is around
- * them more. */
+/* Estimates the memory of a request until it is answered. Texts and ids take about as much as in the body; messages
+ * take more, because of their structure. */
 static size_t server_cost_of(const serve_request *r, size_t length) {
     return sizeof(job) + length * (r->chat ? 12 : 2);
 }
 
-/* Takes memory for requests; false: there is none left. */
+/* Reserves memory for requests; returns false if none is left. */
 static bool server_hold(serve_server *s, size_t bytes) {
     pthread_mutex_lock(&s->mutex);
     const bool room = bytes <= s->options.memory_limit && s->held <= s->options.memory_limit - bytes;
@@ -299,7 +300,7 @@ static enum MHD_Result server_enqueue(serve_server *s, struct MHD_Connection *c,
                    .cost = cost,
                    .connection = c,
                    .peer = {info->connect_fd, clock_ns()}};
-        (void)connections_peer_left(&j->peer); /* it may have closed its side already */
+        (void)connections_peer_left(&j->peer); /* it may already have closed its side */
         x->job = j;
         if (s->last)
             s->last->next = j;
@@ -395,12 +396,12 @@ static enum MHD_Result server_dispatch(serve_server *s, struct MHD_Connection *c
     return http_send_problem(&s->options.access, c, &x->sent, &p);
 }
 
-/* A body that will not fit is refused before it is sent, one that lies about its length is thrown away, and a client that
- * goes on and on is cut off. */
+/* Refuses a body that will not fit before it is sent, discards one whose length header is wrong, and cuts off a client
+ * that sends without end. */
 static enum MHD_Result server_take_body(serve_server *s, exchange *x, const char *data, size_t *length) {
     size_t limit = s->options.body_limit;
     if (x->body.length + *length > limit) x->too_large = true;
-    const size_t cost = 2 * *length; /* a text grows to twice what is in it */
+    const size_t cost = 2 * *length; /* a text's buffer may grow to twice its content */
     const bool kept = !x->too_large && !x->too_many;
     if (kept && !server_hold(s, cost)) x->too_many = true;
     if (kept && !x->too_many) {
@@ -409,7 +410,7 @@ static enum MHD_Result server_take_body(serve_server *s, exchange *x, const char
     }
     if (x->too_large || x->too_many) {
         if (kept) server_drop_body(s, x);
-        x->body.length += *length; /* counted, not kept */
+        x->body.length += *length; /* counted but not kept */
         if (x->body.length > 4 * limit) return MHD_NO;
     }
     *length = 0;
@@ -431,7 +432,7 @@ static enum MHD_Result server_handle(void *context, struct MHD_Connection *c, co
         snprintf(x->path, sizeof x->path, "%s", url);
         http_send_name(c, &x->sent);
         if (!http_send_is_clear(c, &p) || !server_admits(s, c, url, method, &p))
-            return http_send_problem(&s->options.access, c, &x->sent, &p); /* before its body comes */
+            return http_send_problem(&s->options.access, c, &x->sent, &p); /* before its body arrives */
         if (announced && strtoull(announced, NULL, 10) > s->options.body_limit) {
             x->too_large = true;
             return server_dispatch(s, c, x, url, method);
@@ -442,7 +443,7 @@ static enum MHD_Result server_handle(void *context, struct MHD_Connection *c, co
     return x->job ? server_answer_job(c, x, x->job) : server_dispatch(s, c, x, url, method);
 }
 
-/* A request whose client left before an answer has no status: 499, as other servers write it. */
+/* A request whose client left before an answer has no status; it is logged as 499, as in other servers. */
 static void server_record(serve_server *s, struct MHD_Connection *c, const exchange *x, const serve_usage *used) {
     char client[64];
     text line = {0};
@@ -512,7 +513,7 @@ static propane_status server_listen(serve_server *s, int fd, propane_error *err)
                                    .context = s,
                                    .connection_limit = (unsigned)s->options.connection_limit};
     const char *certificate = s->options.tls_certificate, *key = s->options.tls_key;
-    s->options.tls_certificate = s->options.tls_key = NULL; /* the caller may forget them */
+    s->options.tls_certificate = s->options.tls_key = NULL; /* the caller may free them */
     return listeners_open(fd, &calls, certificate, key, &s->listeners, err);
 }
 
@@ -557,7 +558,8 @@ propane_status serve_set_certificate(serve_server *s, const char *certificate, c
 
 void serve_set_keys(serve_server *s, const access_keys *keys) { atomic_store(&s->keys, keys); }
 
-/* Waits until `until` (clock_ns) at most for the worker to be idle, or for all clients to have taken their answers. */
+/* Waits until `until` (clock_ns) at most for the worker to be idle, or for all clients to have received their
+ * answers. */
 static void server_wait_for(serve_server *s, bool clients, int64_t until) {
     for (bool done = false; !done && clock_ns() < until; usleep(done ? 0 : 5000)) {
         pthread_mutex_lock(&s->mutex);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns how calls of tools stand in an answer. Its one idea: what is not a whole call is text, which the client gets to see.
+ * Owns the recognition of tool calls in an answer. Anything that is not a complete call is text, which the client
+ * receives.
  */
 #include "apps/serve/tool_calls.h"
 
@@ -12,7 +13,7 @@
 #define OPEN  "<tool_call>"
 #define CLOSE "</tool_call>"
 
-/* One call from the text between the marks; NULL: it is not one. */
+/* Reads one call from the text between the marks; returns NULL if it is not one. */
 static json_t *tool_call_read(const char *data, size_t length, const char *id) {
     propane_error err;
     json_t *said = NULL, *call = NULL;

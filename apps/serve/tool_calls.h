@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Calls of tools in an answer, as the templates of Hermes, Qwen and SmolLM have them:
- * <tool_call>{"name": "weather", "arguments": {"city": "Bern"}}</tool_call>.
+ * Tool calls in an answer, in the form of the templates of Hermes, Qwen and SmolLM: <tool_call>{"name": "weather",
+ * "arguments": {"city": "Bern"}}</tool_call>.
  */
 #ifndef APPS_SERVE_TOOL_CALLS_H
 #define APPS_SERVE_TOOL_CALLS_H
@@ -8,9 +8,9 @@
 #include "core/base/json.h"
 #include "core/base/text.h"
 
-/* The calls as OpenAI has them, [{"id", "type", "function": {"name", "arguments"}}], cut out of `content`, the white
- * space before and after them, too; NULL: there are none. What is not such an object stays in the content. `seed` and a
- * number make the ids. */
+/* Returns the calls in OpenAI's form, [{"id", "type", "function": {"name", "arguments"}}], or NULL if there are none.
+ * They are cut out of `content` together with the white space around them. Anything that is not such an object stays in
+ * the content. The ids are made from `seed` and a number. */
 json_t *serve_tool_calls(text *content, uint64_t seed);
 
 #endif
