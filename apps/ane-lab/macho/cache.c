@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Owns shared caches: header, mappings with their slide information (which says how pointers are packed), the further
- * files, the list of images, and the base of the method lists' selectors. The header grew over the years: a field is
- * there if the header, which ends where the mappings begin, reaches so far.
+ * Owns shared caches: header, mappings with their slide information (which defines how pointers are packed), the
+ * further files, the list of images, and the base of the method lists' selectors. The header grew over the years. It
+ * ends where the mappings begin, and a field exists if it is before that.
  */
 #include "apps/ane-lab/macho/cache.h"
 
@@ -12,12 +12,12 @@
 #include "apps/ane-lab/macho/macho_image.h"
 
 enum {
-    AT_MAPPINGS = 0x10, /* offset and count: of the simple mappings */
+    AT_MAPPINGS = 0x10, /* offset and count of the plain mappings */
     AT_OLD_IMAGES = 0x18,
     AT_SLIDE_MAPPINGS = 0x138, /* of the mappings with slide information */
     AT_PARTS = 0x188,
     AT_IMAGES = 0x1c0,
-    AT_SUBTYPE = 0x1c8, /* headers that have it name their further files */
+    AT_SUBTYPE = 0x1c8, /* headers that have it list their further files */
     AT_OBJC = 0x1d0,
     MAPPING_BYTES = 32,
     SLIDE_MAPPING_BYTES = 56,
@@ -43,7 +43,7 @@ static const char *cache_arch_of(const uint8_t *data) {
 
 typedef struct part {
     const uint8_t *data;
-    uint64_t bytes, header; /* the header's end */
+    uint64_t bytes, header; /* header: offset of the header's end */
     const char *name;
 } part;
 
@@ -65,7 +65,7 @@ static propane_status cache_part_init(const uint8_t *data, uint64_t bytes, const
 
 static bool cache_has(const part *p, uint64_t end_of_field) { return p->header >= end_of_field; }
 
-/* How the pointers of a mapping are packed. */
+/* Reads how the pointers of a mapping are packed. */
 static propane_status cache_slide_coding(const part *p, uint64_t at, uint64_t bytes, space_region *r,
                                          propane_error *err) {
     if (!bytes) return PROPANE_OK;
@@ -167,7 +167,7 @@ static propane_status cache_read_images(const part *p, arena *a, cache *c, propa
     return PROPANE_OK;
 }
 
-/* Before macOS 13 the base is in a section of the Objective-C library, relative to the section. */
+/* Before macOS 13 the base is stored in a section of the Objective-C library, relative to that section. */
 static propane_status cache_selectors_from_library(cache *c, arena *a, propane_error *err) {
     for (int i = 0; i < c->image_count; i++) {
         if (strcmp(c->images[i].path, "/usr/lib/libobjc.A.dylib") != 0) continue;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns what the loader would fill in: for chained fixups the coding of each segment and the imports' names, for the older
- * form the table of bound addresses, made by running its byte code.
+ * Owns the values that the loader would fill in. For chained fixups these are each segment's pointer format and the
+ * names of the imports. For the older form it is the table of bound addresses, made by running its byte code.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -45,7 +45,7 @@ static propane_status fixups_chain_coding(uint16_t format, uint64_t base, space_
         uint16_t format;
         space_coding coding;
         bool from_base;
-    } known[] = {{1, SPACE_CHAIN_ARM64E, true}, /* of its signed pointers */
+    } known[] = {{1, SPACE_CHAIN_ARM64E, true}, /* whether its signed pointers use it */
                  {2, SPACE_CHAIN_64, false},
                  {6, SPACE_CHAIN_OFFSET, true},
                  {9, SPACE_CHAIN_ARM64E9, true},
@@ -78,7 +78,7 @@ propane_status fixups_chained(const uint8_t *data, uint64_t bytes, const image *
                             count, s->count);
     for (uint32_t i = 0; i < count; i++) {
         uint64_t at = space_u32(blob + starts + 4 + 4 * i);
-        if (!at) continue; /* nothing to fix there */
+        if (!at) continue; /* nothing to fix up there */
         if (!space_fits(starts + at, STARTS_BYTES, range->bytes))
             return propane_fail(err, PROPANE_ERR_INVALID, "%s: chained fixups: segment %u's chains are not in the file",
                                 s->name, i);
@@ -144,11 +144,11 @@ static propane_status fixups_run(binder *b, propane_error *err) {
         b->at++;
         switch (op) {
         case 0x00: return PROPANE_OK;
-        case 0x10: /* library, type: not asked for here */
+        case 0x10: /* library and type are not needed here */
         case 0x30:
         case 0x50: break;
         case 0x20:
-        case 0x60: fixups_uleb(b); break; /* library, addend */
+        case 0x60: fixups_uleb(b); break; /* library and addend */
         case 0x40: PROPANE_TRY(fixups_set_symbol(b, err)); break;
         case 0x70:
             if (operand >= b->s->count) return fixups_bad_code(b, "a segment that does not exist", err);
@@ -179,7 +179,7 @@ propane_status fixups_classic(const uint8_t *data, uint64_t bytes, const image *
         return propane_fail(err, PROPANE_ERR_INVALID, "%s: binding code: %u bytes at %u are not in the file", s->name,
                             range->bytes, range->offset);
     binder b = {.code = data + range->offset, .bytes = range->bytes, .s = s, .room = (size_t)(s->bytes / 8)};
-    for (int pass = 0; pass < 2; pass++) { /* count, then keep */
+    for (int pass = 0; pass < 2; pass++) { /* first count, then store */
         if (pass) {
             b.binds = ARENA_ARRAY(a, b.count + 1, space_bind);
             if (!b.binds) return propane_fail_memory(err, b.count * sizeof *b.binds);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * What is found in one image: classes, categories and protocols with their methods. Plain data in the caller's arena.
+ * The contents of one image: classes, categories and protocols with their methods. Plain data in the caller's arena.
  */
 #ifndef APPS_ANE_LAB_MACHO_LISTING_H
 #define APPS_ANE_LAB_MACHO_LISTING_H
@@ -9,8 +9,8 @@
 
 typedef struct macho_method {
     const char *name;  /* the selector */
-    const char *types; /* its encoding, "B36@0:8I16@20^@28"; NULL: there is none */
-    bool of_class;     /* +name, not -name */
+    const char *types; /* its type encoding, "B36@0:8I16@20^@28", or NULL if it has none */
+    bool of_class;     /* a class method (+name), not an instance method (-name) */
     bool optional;     /* in protocols */
 } macho_method;
 
@@ -19,7 +19,7 @@ typedef enum macho_kind { MACHO_CLASS, MACHO_CATEGORY, MACHO_PROTOCOL } macho_ki
 typedef struct macho_entry {
     macho_kind kind;
     const char *name;
-    const char *super; /* a class's superclass, the class of a category; NULL: none, or not known */
+    const char *super; /* a class's superclass, or the class of a category; NULL if there is none or it is not known */
     int method_count, protocol_count;
     const macho_method *methods;
     const char *const *protocols; /* adopted */

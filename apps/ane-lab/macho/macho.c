@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns opened files: distinguishes thin files, fat files and caches, and hands each image to the readers of its parts.
+ * Owns opened files. Distinguishes thin files, fat files and caches, and passes each image to the readers of its parts.
  */
 #include "apps/ane-lab/macho/macho.h"
 
@@ -20,7 +20,7 @@ typedef struct slice {
 struct macho_file {
     const char *name;
     arena *a;
-    file_map map; /* empty: the bytes are the caller's */
+    file_map map; /* empty if the bytes belong to the caller */
     bool is_cache;
     cache cache;
     slice *slices;

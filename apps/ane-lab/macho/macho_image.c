@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the reading of Mach-O headers. It takes 64-bit little-endian images; others, and objects before linking, are
- * refused by name.
+ * Owns the reading of Mach-O headers. Supports 64-bit little-endian images. Others, and unlinked objects, are refused
+ * by name.
  */
 #include "apps/ane-lab/macho/macho_image.h"
 
@@ -22,7 +22,7 @@ enum {
 };
 
 const char *image_arch(uint32_t cpu, uint32_t subtype) {
-    subtype &= 0xffffff; /* above are capabilities */
+    subtype &= 0xffffff; /* the bits above are capabilities */
     if (cpu == CPU_ARM64) return subtype == 2 ? "arm64e" : "arm64";
     if (cpu == CPU_X86_64) return subtype == 8 ? "x86_64h" : "x86_64";
     return NULL;
@@ -116,7 +116,7 @@ propane_status image_space(const uint8_t *data, uint64_t bytes, const image *im,
         s->regions[s->count++] = (space_region){from->address, have, data + from->offset, SPACE_PLAIN, 0, 0};
         s->bytes += have;
     }
-    if (s->bytes > bytes * 2) /* segments of one file do not overlap in it, but a header may lie in two */
+    if (s->bytes > bytes * 2) /* segments of a file do not overlap in it, but a header may be in two */
         return propane_fail(err, PROPANE_ERR_INVALID, "%s: its segments overlap", s->name);
     if (im->chains.bytes) return fixups_chained(data, bytes, im, a, s, err);
     return im->binds.bytes ? fixups_classic(data, bytes, im, a, s, err) : PROPANE_OK;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Load commands: what a Mach-O header says of segments, sections, fixups. Shared by single files and caches; not for
- * others.
+ * Load commands: the segments, sections and fixups in a Mach-O header. Shared by single files and caches; not for other
+ * users.
  */
 #ifndef APPS_ANE_LAB_MACHO_MACHO_IMAGE_H
 #define APPS_ANE_LAB_MACHO_MACHO_IMAGE_H
@@ -16,7 +16,7 @@ typedef struct image_section {
     uint64_t address, bytes;
 } image_section;
 
-typedef struct image_range { /* of the file */
+typedef struct image_range { /* a range of the file */
     uint32_t offset, bytes;
 } image_range;
 
@@ -25,17 +25,17 @@ typedef struct image {
     int segment_count, section_count;
     image_segment *segments;
     image_section *sections;
-    image_range binds, chains; /* bytes 0: none */
-    uint64_t base;             /* the address of the header itself */
+    image_range binds, chains; /* bytes is 0 if there are none */
+    uint64_t base;             /* the address of the header */
 } image;
 
-/* Reads header and commands at data[0..bytes), which need not be the whole file. `name` is for messages. */
+/* Parses header and commands at data[0..bytes), which need not be the whole file. `name` is for messages. */
 PROPANE_CHECK propane_status image_parse(const uint8_t *data, uint64_t bytes, const char *name, arena *a, image *out,
                                          propane_error *err);
-/* "arm64e", "x86_64", ...; NULL: not one that is read here. */
+/* Returns "arm64e", "x86_64", ..., or NULL if the architecture is not supported. */
 const char *image_arch(uint32_t cpu, uint32_t subtype);
 
-/* The space of one single image, fixups included (fixups.c does these). */
+/* Builds the address space of a single image, including fixups (in fixups.c). */
 PROPANE_CHECK propane_status image_space(const uint8_t *data, uint64_t bytes, const image *im, arena *a, space *s,
                                          propane_error *err);
 PROPANE_CHECK propane_status fixups_chained(const uint8_t *data, uint64_t bytes, const image *im, arena *a, space *s,

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
- * Owns the walk over an image's Objective-C tables: the lists of classes, categories and protocols in its sections, and
- * from each the method lists, whose entries are three pointers, or three 32-bit distances, or, in a shared cache, lists of
- * such lists with selectors as distances from one base.
+ * Owns the walk over an image's Objective-C tables. It starts at the lists of classes, categories and protocols in its
+ * sections and follows each to the method lists. Their entries are three pointers, or three 32-bit distances, or, in a
+ * shared cache, lists of such lists with selectors as distances from one base.
  *
- * Each item has bytes of its own in the file, so that there cannot be more items than bytes: a file that lets one table
- * be reached again and again is refused when that budget is spent.
+ * Each item occupies separate bytes in the file, so there cannot be more items than bytes. A file whose tables are
+ * reached again and again is refused when that budget is spent.
  */
 #include "apps/ane-lab/macho/objc.h"
 
@@ -13,14 +13,14 @@
 
 enum {
     LIST_RELATIVE = (int)0x80000000,
-    LIST_DIRECT = 0x40000000, /* selectors from the cache's base */
+    LIST_DIRECT = 0x40000000, /* selectors are relative to the cache's base */
     ENTRY_POINTERS = 24,
     ENTRY_RELATIVE = 12,
     CLASS_BYTES = 40,
     CLASS_DATA_BYTES = 72,
     CATEGORY_BYTES = 40,
     PROTOCOL_BYTES = 72,
-    TEXT_FACTOR = 64 /* text read for each byte of the file, at most: strings are shared */
+    TEXT_FACTOR = 64 /* most text to read per byte of the file, because strings are shared */
 };
 
 typedef struct reader {
@@ -28,7 +28,7 @@ typedef struct reader {
     arena *a;
     uint64_t budget, text;
     propane_error *err;
-    /* of the entry that is being read */
+    /* of the entry being read */
     macho_method *methods;
     int method_count, method_room;
     const char **protocols;
@@ -57,14 +57,14 @@ static propane_status objc_pointer(reader *r, uint64_t address, const char *what
     return space_read_pointer(r->s, address, what, out, r->err);
 }
 
-/* The text that the pointer at `address` leads to. */
+/* Returns the text to which the pointer at `address` leads. */
 static propane_status objc_pointed_text(reader *r, uint64_t address, const char *what, const char **out) {
     space_pointer p;
     PROPANE_TRY(objc_pointer(r, address, what, &p));
     return objc_text(r, p.address, what, out);
 }
 
-/* A list with room for `more` items after `count`; growing by doubling, in the arena. */
+/* Returns a list with room for `more` items after `count`. It grows by doubling, in the arena. */
 static void *objc_grown(reader *r, const void *old, int count, int more, int *room, size_t size) {
     if (count + more <= *room) return (void *)(uintptr_t)old;
     int want = *room * 2 > count + more ? *room * 2 : count + more;
@@ -123,7 +123,8 @@ static propane_status objc_method_list(reader *r, uint64_t list, bool of_class, 
     return PROPANE_OK;
 }
 
-/* A shared cache joins a class's list with those of its categories: (image, distance) pairs. `use` gets each list. */
+/* A shared cache combines a class's list with those of its categories, as (image, distance) pairs. `use` is called with
+ * each list. */
 typedef propane_status list_use(reader *r, uint64_t list, bool of_class, bool optional);
 
 static propane_status objc_list_of_lists(reader *r, uint64_t address, list_use *use, bool of_class, bool optional) {
@@ -138,13 +139,13 @@ static propane_status objc_list_of_lists(reader *r, uint64_t address, list_use *
     PROPANE_TRY(space_at(r->s, address + 8, (uint64_t)count * 8, "a list of lists", &p, r->err));
     for (uint32_t i = 0; i < count; i++) {
         uint64_t entry = space_u64(p + (size_t)i * 8), distance = entry >> 16;
-        if (distance >> 47) distance |= UINT64_C(0xffff) << 48; /* 48 bits with a sign */
+        if (distance >> 47) distance |= UINT64_C(0xffff) << 48; /* 48 bits, signed */
         PROPANE_TRY(use(r, address + 8 + (uint64_t)i * 8 + distance, of_class, optional));
     }
     return PROPANE_OK;
 }
 
-/* What the pointer at `field` leads to: a list, a list of lists (its lowest bit is set), or nothing. */
+/* Follows the pointer at `field` to a list, to a list of lists (if its lowest bit is set), or to nothing. */
 static propane_status objc_lists_at(reader *r, uint64_t field, list_use *use, bool of_class, bool optional) {
     space_pointer p;
     PROPANE_TRY(objc_pointer(r, field, "a list", &p));
@@ -174,7 +175,7 @@ static propane_status objc_protocol_list(reader *r, uint64_t list, bool of_class
 
 /* ---- entries ------------------------------------------------------------------------------------------------------- */
 
-/* The address of a class's constant data: the low bits of the pointer are flags. */
+/* Returns the address of a class's constant data; the low bits of the pointer are flags. */
 static propane_status objc_class_data(reader *r, uint64_t address, uint64_t *out) {
     const uint8_t *p;
     space_pointer data;

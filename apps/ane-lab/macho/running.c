@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the questions to a running Objective-C runtime. Its functions are found by dlsym, so that this is compiled on every
- * system; what they give is copied.
+ * Owns queries of a running Objective-C runtime. Its functions are found by dlsym, so that this compiles on every
+ * system. The results are copied.
  */
 #include "apps/ane-lab/macho/running.h"
 
@@ -46,7 +46,7 @@ static propane_status running_find_runtime(running_symbol *symbol, void *context
     return PROPANE_OK;
 }
 
-/* Adds the methods of a class, or of its meta class. */
+/* Adds the methods of a class or of its metaclass. */
 static propane_status running_add_methods(const runtime *r, const void *class, bool of_class, arena *a, macho_entry *e,
                                           propane_error *err) {
     unsigned count = 0;
@@ -74,7 +74,7 @@ static propane_status running_add_class(const runtime *r, const char *name, aren
     *e = (macho_entry){.kind = MACHO_CLASS, .name = arena_string(a, name)};
     if (super) e->super = arena_string(a, r->class_getName(super));
     if (!e->name || (super && !e->super)) return propane_fail_memory(err, strlen(name));
-    if (!class) return PROPANE_OK; /* it cannot be realised here: its superclass is missing */
+    if (!class) return PROPANE_OK; /* it cannot be realised here, because its superclass is missing */
     PROPANE_TRY(running_add_methods(r, r->object_getClass(class), true, a, e, err));
     return running_add_methods(r, class, false, a, e, err);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns reads through addresses. A pointer is decoded in place: since every pointer of a region is coded in one way,
+ * Owns reads through addresses. A pointer is decoded in place. All pointers of a region are encoded in the same way, so
  * the chains that link them need not be walked.
  */
 #include "apps/ane-lab/macho/space.h"
@@ -7,7 +7,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* Addresses have 47 bits; above are tags and keys. */
+/* Addresses have 47 bits; tags and keys are above. */
 static const uint64_t address_bits = 0x7fffffffffff;
 
 static const space_region *space_find(const space *s, uint64_t address) {
@@ -94,7 +94,8 @@ propane_status space_read_pointer(const space *s, uint64_t address, const char *
     return PROPANE_OK;
 }
 
-/* Bytes of the UTF-8 character at p (at least one byte is there); 0: not one, or a control character. */
+/* Returns the bytes of the UTF-8 character at p (at least one byte must be available), or 0 if it is invalid or a
+ * control character. */
 static size_t space_character(const uint8_t *p, size_t left) {
     size_t n = p[0] < 0x80 ? 1 : p[0] >= 0xc2 && p[0] < 0xe0 ? 2 : p[0] >= 0xe0 && p[0] < 0xf0 ? 3 : 4;
     if (n == 1) return p[0] >= 0x20 && p[0] != 0x7f;

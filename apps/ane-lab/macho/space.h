@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * An address space as the loader would lay it out: regions of addresses with their bytes in the file, and how a pointer
- * is stored in each (plain, as a link of a chain of fixups, or packed by a shared cache). Reads are checked once, here.
+ * An address space as the loader would lay it out: regions of addresses with their bytes in the file, and the encoding
+ * of pointers in each (plain, as a link of a chain of fixups, or packed by a shared cache). All reads are checked here.
  */
 #ifndef APPS_ANE_LAB_MACHO_SPACE_H
 #define APPS_ANE_LAB_MACHO_SPACE_H
@@ -13,22 +13,22 @@
 #include "core/base/status.h"
 
 typedef enum space_coding {
-    SPACE_PLAIN,          /* the address itself; what is bound to a symbol is in a table */
-    SPACE_CHAIN_64,       /* chained, 36 bits of address */
-    SPACE_CHAIN_OFFSET,   /* chained, 36 bits from the image's start */
-    SPACE_CHAIN_ARM64E,   /* chained, 43 bits of address, signed pointers 32 bits from the start, 16-bit ordinals */
-    SPACE_CHAIN_ARM64E9,  /* the same with all of them from the start */
+    SPACE_PLAIN,         /* the address itself; values bound to symbols are in a table */
+    SPACE_CHAIN_64,      /* chained, 36 bits of address */
+    SPACE_CHAIN_OFFSET,  /* chained, 36 bits from the image's start */
+    SPACE_CHAIN_ARM64E,  /* chained, 43 bits of address, signed pointers with 32 bits from the start, 16-bit ordinals */
+    SPACE_CHAIN_ARM64E9, /* the same, with all of them from the start */
     SPACE_CHAIN_ARM64E24, /* and with 24-bit ordinals */
-    SPACE_CACHE_2,        /* a mask says which bits are the address */
-    SPACE_CACHE_3,        /* 43 + 8 bits of address, or signed: 32 bits from the cache's start */
+    SPACE_CACHE_2,        /* a mask selects the bits of the address */
+    SPACE_CACHE_3,        /* 43 + 8 bits of address; signed pointers have 32 bits from the cache's start */
     SPACE_CACHE_5         /* 34 bits from the cache's start */
 } space_coding;
 
 typedef struct space_region {
-    uint64_t address, bytes; /* bytes that the file has; zero-filled rest is not in it */
+    uint64_t address, bytes; /* bytes in the file; a zero-filled rest is not included */
     const uint8_t *data;
     space_coding coding;
-    uint64_t base, mask; /* what is added; SPACE_CACHE_2: the bits that are not address */
+    uint64_t base, mask; /* base is added; SPACE_CACHE_2: mask has the bits that are not address */
 } space_region;
 
 typedef struct space_bind {
@@ -37,42 +37,42 @@ typedef struct space_bind {
 } space_bind;
 
 typedef struct space {
-    const char *name; /* of the file, for messages */
+    const char *name; /* name of the file, for messages */
     space_region *regions;
     int count;
-    const char *const *imports; /* of chained binds, by ordinal */
+    const char *const *imports; /* for chained binds, by ordinal */
     uint32_t import_count;
-    const space_bind *binds; /* of SPACE_PLAIN, by address */
+    const space_bind *binds; /* for SPACE_PLAIN, by address */
     size_t bind_count;
-    uint64_t selector_base; /* of a shared cache's method lists; 0: none */
-    uint64_t bytes;         /* of all regions: a bound of what can be in them */
+    uint64_t selector_base; /* base of a shared cache's method lists; 0 if there is none */
+    uint64_t bytes;         /* of all regions, which bounds the number of items in them */
 } space;
 
 typedef struct space_pointer {
     uint64_t address;
-    const char *symbol; /* bound to another image's symbol; address is 0 then */
+    const char *symbol; /* bound to a symbol of another image; address is then 0 */
 } space_pointer;
 
 static inline uint16_t space_u16(const uint8_t *p) { return (uint16_t)(p[0] | p[1] << 8); }
 static inline uint32_t space_u32(const uint8_t *p) { return space_u16(p) | (uint32_t)space_u16(p + 2) << 16; }
 static inline uint64_t space_u64(const uint8_t *p) { return space_u32(p) | (uint64_t)space_u32(p + 4) << 32; }
 
-/* `what` names the thing in the message: "NAME: WHAT at 0x... lies outside of the file". */
+/* `what` describes the data in the message: "NAME: WHAT at 0x... lies outside of the file". */
 PROPANE_CHECK propane_status space_at(const space *s, uint64_t address, uint64_t bytes, const char *what,
                                       const uint8_t **out, propane_error *err);
-/* How many bytes follow the address in its region; 0: none. */
+/* Returns how many bytes follow the address in its region, or 0 if it is in none. */
 uint64_t space_left(const space *s, uint64_t address);
 PROPANE_CHECK propane_status space_read_pointer(const space *s, uint64_t address, const char *what, space_pointer *out,
                                                 propane_error *err);
-/* A terminated string of printable UTF-8. */
+/* Reads a terminated string of printable UTF-8. */
 PROPANE_CHECK propane_status space_read_text(const space *s, uint64_t address, const char *what, const char **out,
                                              propane_error *err);
 
-/* Is [offset, offset + bytes) within `size`? */
+/* Returns whether [offset, offset + bytes) is within `size`. */
 static inline bool space_fits(uint64_t offset, uint64_t bytes, uint64_t size) {
     return offset <= size && bytes <= size - offset;
 }
-/* A terminated string at data[offset]; NULL: it does not end within `size`. */
+/* Returns a terminated string at data[offset], or NULL if it does not end within `size`. */
 const char *space_text_in(const uint8_t *data, uint64_t size, uint64_t offset);
 
 #endif

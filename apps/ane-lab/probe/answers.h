@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
- * What trials of the ane device have shown and later processes believe (ane/driver/remembered.h), for people.
+ * Results of trials of the ane device that later processes rely on (ane/driver/remembered.h), shown to users.
  */
 #ifndef APPS_ANE_LAB_PROBE_ANSWERS_H
 #define APPS_ANE_LAB_PROBE_ANSWERS_H
 
-/* Prints a line for each answer. */
+/* Prints one line per answer. */
 void answers_list(void);
-/* Removes them all and says so; the command's exit code. */
+/* Deletes all of them and reports it; returns the command's exit code. */
 int answers_forget(void);
 
 #endif

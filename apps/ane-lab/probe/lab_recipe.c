@@ -51,7 +51,7 @@ static const char recipe_constants[] =
     "        tensor<int32, [4]> none = const()[name = string(\"none\"), val = tensor<int32, [4]>([0, 0, 0, 0])];\n"
     "        int32 one = const()[name = string(\"one\"), val = int32(1)];\n";
 
-/* c0, then s1 = c0 + c1 and so on; the last one is y. */
+/* Builds c0, then s1 = c0 + c1 and so on; the last one is y. */
 static void recipe_add_convolution(lab_recipe *r, int file, int k, int records, uint64_t offset, const char *mark) {
     text_printf(
         &r->program,
@@ -119,8 +119,8 @@ bool lab_recipe_code(const json_t *form, json_int_t *code) {
     return false;
 }
 
-/* macOS 27 cancels evaluations while the engine changes its power state, the first of a process among them: the driver repeats
- * those, and so does a question that is about something else. */
+/* macOS 27 cancels evaluations while the engine changes its power state, including the first of a process. The driver
+ * repeats those, and so do questions that are about something else. */
 static bool recipe_evaluate(lab *l, json_t *out) {
     enum { CANCELLED = 34, REPEATS = 8, PAUSE_NS = 3000000 };
     for (int repeats = 0;; repeats++) {

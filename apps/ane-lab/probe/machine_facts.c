@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the facts about machine and process that decide whether an engine's answer can be understood: model, chip, system
- * and build, virtual machine, power; temporary folders, terminal, remote login, launchd.
+ * Owns the facts about machine and process that are needed to interpret an engine's answer: model, chip, system and
+ * build, virtual machine, power; temporary folders, terminal, remote login, launchd.
  */
 #include "apps/ane-lab/probe/machine_facts.h"
 
@@ -85,7 +85,7 @@ void machine_describe(json_t *report) {
     json_put(report, "started", started);
 }
 
-/* ---- for others' eyes ---------------------------------------------------------------------------------------------------- */
+/* ---- privacy ----------------------------------------------------------------------------------------------------- */
 
 typedef struct machine_secret {
     const char *find, *show;

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT
- * What a report says of the machine and of how the probe was started. Asks the system alone, never the engine.
+ * The part of a report about the machine and how the probe was started. It queries only the system, never the engine.
  */
 #ifndef APPS_ANE_LAB_PROBE_MACHINE_FACTS_H
 #define APPS_ANE_LAB_PROBE_MACHINE_FACTS_H
 
 #include "core/base/json.h"
 
-/* Fails where the ane device cannot be there at all. */
+/* Fails if the ane device cannot exist here at all. */
 PROPANE_CHECK propane_status machine_check(bool is_ane, propane_error *err);
-/* "system", "machine" and "started" in the report. */
+/* Adds "system", "machine" and "started" to the report. */
 void machine_describe(json_t *report);
-/* A copy in which the user's home is ~: a report is for others' eyes. json_decref it. */
+/* Makes a copy in which the user's home is ~, because others will read a report. Release it with json_decref. */
 PROPANE_CHECK propane_status machine_hide_home(const json_t *from, json_t **out, propane_error *err);
 
 #endif

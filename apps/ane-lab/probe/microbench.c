@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns the measured kernels. Numbers stay small and are not all zero: an engine may be faster with zeros.
+ * Owns the measured kernels. Numbers stay small and are not all zero, because an engine may be faster with zeros.
  */
 #include "apps/ane-lab/probe/microbench.h"
 
@@ -16,7 +16,7 @@ static mil_type microbench_shape(int64_t a, int64_t b, int64_t c, int64_t d) {
     return mil_type_tensor(MIL_fp16, 4, (int64_t[]){a, b, c, d});
 }
 
-/* Weights that keep a signal's size: a few entries a row. */
+/* Makes weights that preserve a signal's size: a few entries per row. */
 static mil_value *microbench_make_weight(mil_builder *b, int64_t n) {
     mil_type type = microbench_shape(n, n, 1, 1);
     uint16_t *data = mem_array((size_t)(n * n), sizeof *data);
@@ -80,7 +80,7 @@ static const char add_body[] = "tensor<fp16, [1, 64, 1, 32]> x, tensor<fp16, [1,
                                "        tensor<fp16, [1, 64, 1, 32]> z = add(x = x, y = y)[name = string(\"z\")];\n"
                                "    } -> (z);\n";
 
-/* Each request has buffers of its own, so that nothing but the device orders them. */
+/* Each request has separate buffers, so that only the device orders them. */
 static propane_status microbench_fill_queue(rig *r, int flight, runner *list, propane_request **requests,
                                             propane_error *err) {
     for (int k = 0; k < flight; k++) {

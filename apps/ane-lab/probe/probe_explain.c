@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns reading a probe's report. One idea: a finding is a row, which looks at the answers alone, so that a report that ends in
- * the middle is read as far as it goes. Nothing of an engine is needed. Refuses files that are no report.
+ * Owns reading a probe's report. A finding is a row that depends only on the answers, so that a truncated report is
+ * read as far as it goes. No engine is needed. Refuses files that are not a report.
  */
 #include "apps/ane-lab/probe/probe_explain.h"
 
@@ -31,18 +31,19 @@ static bool explain_holds(const json_t *answers, const char *id, const char *for
     return json_is_true(json_object_get(explain_form(answers, id, form), "holds"));
 }
 
-/* It was tried and does not hold. */
+/* Returns whether it was tried and does not hold. */
 static bool explain_fails(const json_t *answers, const char *id, const char *form) {
     return json_is_false(json_object_get(explain_form(answers, id, form), "holds"));
 }
 
-/* Not even the simplest program of the route that the other questions take: what they say follows from that. */
+/* Returns whether not even the simplest program compiles on the route that the other questions use; their answers then
+ * follow from that. */
 static bool explain_nothing_compiles(const json_t *answers) {
     return explain_fails(answers, "folder", "where it is told") &&
            explain_fails(answers, "weight-files", "1 file, 1 record");
 }
 
-/* The process of the question did not come to an answer. */
+/* Returns whether the question's process ended without an answer. */
 static bool explain_ended(const json_t *answers, const char *id) {
     const char *ended = explain_words(answers, id, "ended");
     return strcmp(ended, "crashed") == 0 || strcmp(ended, "time limit") == 0;
@@ -58,7 +59,7 @@ static bool explain_digits_follow(const char *at, long number) {
     return strtol(at, &end, 10) == number && end != at && !isdigit((unsigned char)*end);
 }
 
-/* Is there an error of this code, as a field or in words, anywhere below `v`? */
+/* Returns whether there is an error with this code, as a field or in words, anywhere below `v`. */
 static bool explain_has_code(const json_t *v, long code, int depth) {
     const char *key;
     json_t *inner;
@@ -136,7 +137,7 @@ static bool finding_folder(const json_t *answers, text *out) {
     return true;
 }
 
-/* The program itself is not what ends the process. */
+/* The process does not end because of the program itself. */
 static bool explain_wrapper_ends(const json_t *answers) {
     return explain_ended(answers, "attributes-wrapper") && !explain_ended(answers, "attributes-inner");
 }
@@ -210,7 +211,7 @@ static bool finding_reload(const json_t *answers, text *out) {
 }
 
 static bool finding_operations(const json_t *answers, text *out) {
-    /* Not those that a known rule refuses: attention as one operation, gelu without its mode, int8 by affine. */
+    /* Without those that a known rule refuses: attention as one operation, gelu without its mode, int8 by affine. */
     static const char *const ids[] = {"kernels", "operations", "gather", "softmax"};
     const size_t before = out->length;
     if (explain_nothing_compiles(answers)) return false;
@@ -258,7 +259,7 @@ static bool finding_crashes(const json_t *answers, text *out) {
     return out->length > before;
 }
 
-/* Errors as fields whose numbers say nothing to the driver yet. */
+/* Adds errors stored as fields whose codes the driver does not know yet. */
 static void explain_add_unknown(const json_t *v, int depth, text *out) {
     const char *key;
     json_t *inner;
@@ -279,7 +280,7 @@ static void explain_add_unknown(const json_t *v, int depth, text *out) {
     json_array_foreach(v, i, inner) explain_add_unknown(inner, depth + 1, out);
 }
 
-/* Some questions are errors on purpose. */
+/* Some questions provoke errors on purpose. */
 static bool finding_unknown(const json_t *answers, text *out) {
     static const char meant[] = "reload|requests|request-statistics|types|after-refusal";
     const char *id;
@@ -313,7 +314,8 @@ static const route_facts *explain_route(const json_t *answers) {
     return &routes[0];
 }
 
-/* "key=first" where the answer begins with `words`, "key=second" where there is another one, nothing without an answer. */
+/* Adds "key=first" if the answer begins with `words`, "key=second" for any other answer, and nothing without an
+ * answer. */
 static void explain_add_option(const json_t *answers, const char *id, const char *side, const char *words,
                                const char *first, const char *second, text *out) {
     const char *answer = explain_words(answers, id, side);
@@ -364,7 +366,7 @@ static void explain_print_facts(const json_t *answers) {
     }
 }
 
-/* No failure, but what a text that somebody sends looks like. */
+/* Not a failure, but what users may quote from a report. */
 static void explain_print_errors(const json_t *answers) {
     const json_t *form = explain_form(answers, "requests", "one with a surface that is too small");
     const json_t *error = json_object_get(json_object_get(form, "evaluate"), "error");

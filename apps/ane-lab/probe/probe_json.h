@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * How a question's answer is written: keys of an object, and lines of standard output that a crash does not take back.
+ * Writing a question's answer: keys of an object, and lines of standard output that survive a crash.
  */
 #ifndef APPS_ANE_LAB_PROBE_PROBE_JSON_H
 #define APPS_ANE_LAB_PROBE_PROBE_JSON_H
@@ -7,14 +7,14 @@
 #include "core/base/json.h"
 #include "core/base/printf.h"
 
-#define PROBE_REPORT_FORM "propane devices --probe" /* what a report's "report" is */
+#define PROBE_REPORT_FORM "propane devices --probe" /* value of "report" in a report */
 
-/* "answer", or another key, by format. */
+/* Sets "answer", or another key, from a format. */
 void probe_say(json_t *out, const char *key, const char *format, ...) BASE_PRINTF(3, 4);
 void probe_value(json_t *out, const char *key, double value);
-/* Writes what is known by now: a crash takes the rest, not this. */
+/* Writes what is known so far, so that a crash loses only the rest. */
 void probe_note(const json_t *so_far);
-/* The same of a count. */
+/* Does the same with a count. */
 void probe_progress(int64_t count);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the probe's loop and its report. Nothing of the engine is opened here: what this process does cannot crash. The
- * whole of the questions that are asked by default takes TOTAL_S at most; those that are left then are named in the report.
+ * Owns the probe's loop and its report. This process never opens the engine, so it cannot crash. The questions that are
+ * asked by default take at most TOTAL_S in total; the report names those that remain.
  */
 #include "apps/ane-lab/probe/probe_report.h"
 
@@ -25,8 +25,8 @@ typedef struct probe {
     const probe_options *o;
     probe_target target;
     json_t *report, *answers;
-    const char *path; /* NULL: it is printed */
-    int64_t end;      /* nothing is asked after it */
+    const char *path; /* NULL if it is printed */
+    int64_t end;      /* time after which nothing is asked */
     bool unusable;    /* the engine's names are not those that the driver calls */
 } probe;
 
@@ -53,7 +53,7 @@ static propane_status probe_print_report(const probe *p, propane_error *err) {
     return status;
 }
 
-/* The file is there before the first question; NULL: this user has no place for it. */
+/* Creates the file before the first question. NULL means that this user has no place for it. */
 static propane_status probe_choose_path(probe *p, char place[USER_CACHE_PATH_ROOM], propane_error *err) {
     char folder[USER_CACHE_PATH_ROOM];
     p->path = p->o->output;
@@ -101,14 +101,14 @@ static void probe_print_answer(const probe *p, const probe_question *q, const js
     (void)cli_flush();
 }
 
-/* Apple's compiler service is said to answer unreliably behind a program that it has refused (C3). */
+/* Apple's compiler service is reported to answer unreliably after a program that it has refused (C3). */
 static void probe_pause(const probe *p, const json_t *answer) {
     const bool calm = json_object_get(answer, "answer") && !json_is_true(json_object_get(answer, "refused"));
     if (!p->target.is_ane || getenv("PROPANE_ANE_LIBRARY") || calm || cli_interrupted) return;
     nanosleep(&(struct timespec){.tv_sec = COMPILER_PAUSE_S}, NULL);
 }
 
-/* NULL: it can be asked. */
+/* Returns NULL if the question can be asked, otherwise the reason. */
 static const char *probe_why_not(const probe *p, const probe_question *q) {
     if (cli_interrupted) return "interrupted";
     if (p->unusable && q->whom != PROBE_HOST) return "the device cannot be used";
@@ -122,7 +122,7 @@ static void probe_skip(const probe *p, const probe_question *q, const char *why)
     json_put(p->answers, q->id, answer);
 }
 
-/* What other devices say of themselves, and a uri that none understands, ends the probe. */
+/* The report of another device, or a uri that no driver understands, ends the probe. */
 static propane_status probe_check_first(probe *p, const json_t *answer, propane_error *err) {
     const char *why = json_string_value(json_object_get(answer, "error"));
     const json_t *simulated = json_object_get(answer, "simulated");
@@ -170,7 +170,7 @@ static propane_status probe_ask_list(probe *p, propane_error *why) {
     return PROPANE_OK;
 }
 
-/* ---- all --------------------------------------------------------------------------------------------------------------------- */
+/* ---- the probe --------------------------------------------------------------------------------------------------- */
 
 static propane_status probe_finish(probe *p, propane_error *err) {
     probe_say(p->report, "state", cli_interrupted ? "interrupted" : "complete");

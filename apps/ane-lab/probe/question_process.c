@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * Owns the process of one question. It is the leader of a process group, which is killed as a whole at the time limit, at
- * Ctrl-C and behind every answer; its standard input is a pipe without a writer, so it ends when the parent does. Each
- * line of its standard output is an object, added to those before; its standard error is kept as lines, cut in the middle
- * where it is long, with what a terminal would obey made harmless.
+ * Owns the process of one question. It leads a process group, which is killed as a whole at the time limit, on Ctrl-C
+ * and after every answer. Its standard input is a pipe without a writer, so it ends when the parent does. Each line of
+ * its standard output is an object, which is merged into the earlier ones. Its standard error is kept as lines,
+ * truncated in the middle if it is long, with terminal control characters made harmless.
  */
 #include "apps/ane-lab/probe/question_process.h"
 
@@ -40,8 +40,8 @@ static const char child_variable[] = "PROPANE_PROBE_QUESTION";
 
 typedef struct question_child {
     pid_t pid;
-    int said_fd, complained_fd; /* its standard output and error; -1: at its end */
-    int life_fd;                /* of its standard input */
+    int said_fd, complained_fd; /* its standard output and error; -1 at end of file */
+    int life_fd;                /* for its standard input */
     text said, complained;
     bool ended;
     int how; /* the status from waitpid */
@@ -130,7 +130,7 @@ static propane_status question_start(question_child *c, const char *uri, const c
 
 /* ---- collect ----------------------------------------------------------------------------------------------------------------- */
 
-/* Of what is too long the begin and the end are kept: an exception is described in the last lines. */
+/* Keeps the beginning and the end of what is too long, because the last lines describe an exception. */
 static void question_keep(text *t, const char *bytes, size_t length, size_t most) {
     text_append_n(t, bytes, length);
     if (t->length <= most || t->failed) return;
@@ -149,7 +149,7 @@ static void question_read(int *fd, text *t, size_t most) {
         close(*fd), *fd = -1;
 }
 
-/* False: nothing came. */
+/* Returns false if nothing came. */
 static bool question_listen(question_child *c, int milliseconds) {
     struct pollfd p[2] = {{.fd = c->said_fd, .events = POLLIN}, {.fd = c->complained_fd, .events = POLLIN}};
     if (c->said_fd < 0 && c->complained_fd < 0) {
@@ -166,7 +166,7 @@ static void question_reap(question_child *c) {
     if (!c->ended && waitpid(c->pid, &c->how, WNOHANG) != 0) c->ended = true;
 }
 
-/* False: the limit, or Ctrl-C. What it has started and left goes with it. */
+/* Returns false at the limit or on Ctrl-C. Processes that it started are ended, too. */
 static bool question_wait(question_child *c, int seconds) {
     const int64_t end = clock_ns() + (int64_t)seconds * 1000000000;
     while (!c->ended && clock_ns() < end && !cli_interrupted) {
@@ -175,7 +175,8 @@ static bool question_wait(question_child *c, int seconds) {
     }
     const bool in_time = c->ended;
     kill(-c->pid, SIGKILL);
-    for (int waited = 0; !c->ended && waited < GRACE_MS; waited += POLL_MS) { /* one in the kernel may not end at all */
+    /* one that is blocked in the kernel may never end */
+    for (int waited = 0; !c->ended && waited < GRACE_MS; waited += POLL_MS) {
         question_listen(c, POLL_MS);
         question_reap(c);
     }
@@ -186,14 +187,14 @@ static bool question_wait(question_child *c, int seconds) {
 
 /* ---- the answer -------------------------------------------------------------------------------------------------------------- */
 
-/* A process that did not end by itself leaves its programs' folders: NAME of 64 hexadecimal digits and more, or ours. */
+/* A process that was ended leaves its programs' folders, whose names are 64 or more hexadecimal digits, or are ours. */
 static void question_remove_folder(const json_t *line) {
     const char *path = json_string_value(json_object_get(line, "folder")), *name = path ? strrchr(path, '/') : NULL;
     if (!name || (strspn(++name, "0123456789abcdefABCDEF_") < 64 && strncmp(name, "propane-ane-", 12) != 0)) return;
     (void)!file_remove_tree(path, NULL); /* an answer is worth more than an empty folder */
 }
 
-/* Whole lines that are objects, one over the other. */
+/* Merges complete lines that are objects; later ones take precedence. */
 static json_t *question_merge_lines(const text *t, bool left_folders) {
     json_t *all = json_object();
     for (char *line = t->data; line && *line;) {
@@ -208,7 +209,7 @@ static json_t *question_merge_lines(const text *t, bool left_folders) {
     return all;
 }
 
-/* The text between `begin` and the last `end` of its line; false: it is not there. */
+/* Copies the text between `begin` and the last `end` on its line; returns false if it is not there. */
 static bool question_cut_out(const char *from, const char *begin, const char *end, char *out, size_t room) {
     const char *at = strstr(from, begin), *last = NULL;
     if (!at) return false;
@@ -219,8 +220,9 @@ static bool question_cut_out(const char *from, const char *begin, const char *en
     return true;
 }
 
-/* As the driver's handler prints it (propane: ane: NAME was raised: REASON; the last call of ... was -[CLASS SELECTOR]; ...), and as
- * Apple's runtime does: *** Terminating app due to uncaught exception 'NAME', reason: 'REASON'. */
+/* Parses an exception as the driver's handler prints it (propane: ane: NAME was raised: REASON; the last call of ...
+ * was -[CLASS SELECTOR]; ...) and as Apple's runtime does: *** Terminating app due to uncaught exception 'NAME',
+ * reason: 'REASON'. */
 static void question_read_exception(const text *t, json_t *answer) {
     char name[100] = "", reason[LINE_ROOM] = "", call[200] = "";
     const char *apples = t->data ? strstr(t->data, "uncaught exception '") : NULL,

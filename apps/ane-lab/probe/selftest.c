@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns the table of questions, what their functions use, and asking one of them in this process.
+ * Owns the table of questions, helpers for their functions, and asking one of them in this process.
  */
 #include "apps/ane-lab/probe/selftest.h"
 
@@ -14,7 +14,8 @@
 #include "core/base/memory.h"
 #include "core/device/uri.h"
 
-enum { PAUSE_S = 1, FIRST_BUILD_OF_27 = 26 }; /* 26A...; Apple's builds count from 1 where its years count from 2001 */
+/* 26A...; Apple's build numbers count from 1 where its years count from 2001 */
+enum { PAUSE_S = 1, FIRST_BUILD_OF_27 = 26 };
 
 const probe_question probe_questions[] = {
 #define QUESTION(id, text, whom, when, seconds, ask, detail)                                                           \
@@ -34,7 +35,7 @@ probe_target probe_make_target(const char *uri) {
     return (probe_target){.uri = uri, .is_ane = device_is(uri, "ane"), .detail = ""};
 }
 
-/* ---- what questions use -------------------------------------------------------------------------------------------------- */
+/* ---- helpers for questions --------------------------------------------------------------------------------------- */
 
 const char *probe_uri(const probe_target *t, const char *route, const char *options, char out[200]) {
     if (!t->is_ane)
@@ -57,9 +58,9 @@ propane_status probe_run(probe_target *t, const char *uri, const char *body, con
     return status;
 }
 
-/* ---- one question, here ---------------------------------------------------------------------------------------------------- */
+/* ---- one question in this process -------------------------------------------------------------------------------- */
 
-/* Not before macOS 27: evaluating behind pauses has ended in kernel panics on 26.5.2
+/* Not allowed before macOS 27, because evaluations after pauses have ended in kernel panics on 26.5.2
  * (loading-awesome/MiniMax-H3-Swift/docs/ANE_STATUS.md). */
 static propane_status selftest_check_system(propane_error *err) {
     const ane_api *a;

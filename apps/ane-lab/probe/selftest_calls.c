@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Owns the questions about single calls of the framework: what a load reads, what a request may look like, which element types
- * are taken, what an engine does that was idle, how soon the compiler is itself again, what another process's load takes
- * away.
+ * Owns the questions about single calls of the framework: what a load reads, what a request may look like, which
+ * element types are accepted, what an idle engine does, how soon the compiler recovers, and what another process's load
+ * takes away.
  */
 #include <stdio.h>
 #include <string.h>
@@ -31,7 +31,7 @@ static const char *const reload_names[RELOAD_FORMS] = {"data written over", "wei
                                                        "another model with the first one's net.plist",
                                                        "another model that was told the digest"};
 
-/* A file of the folder `to` becomes `bytes`, or what it is in the folder `from`. */
+/* Replaces a file of the folder `to` by `bytes`, or by the same file of the folder `from`. */
 static propane_status selftest_calls_put_file(const char *to, const char *name, const text *bytes, const char *from,
                                               propane_error *err) {
     char path[1400], *data = NULL;
@@ -47,7 +47,7 @@ static propane_status selftest_calls_put_file(const char *to, const char *name, 
     return status;
 }
 
-/* A model of the first one's text with the other weights, whose files are written, but which is not compiled. */
+/* Makes a model with the first one's text and the other weights. Its files are written, but it is not compiled. */
 static propane_status selftest_calls_open_second(reload_form how, const lab *first, lab_recipe *r, lab **second,
                                                  json_t *form, propane_error *err) {
     json_t *steps = json_object();
@@ -129,7 +129,7 @@ propane_status probe_ask_reload(probe_target *t, json_t *out, propane_error *err
 
 /* ---- requests -------------------------------------------------------------------------------------------------------------------- */
 
-/* y = b + 320 a: a's surface takes two pages of 16 KB, b's one. */
+/* y = b + 320 a: the surface of a takes two pages of 16 KB, that of b one. */
 static const char calls_uneven[] =
     "program(1.3)\n[buildInfo = dict<string, string>({{\"coremlc-component-MIL\", \"3510.2.1\"}, {\"coremlc-version\", "
     "\"3505.4.1\"}})]\n{\n    func main<ios18>(tensor<fp16, [1, 320, 1, 32]> a, tensor<fp16, [1, 32, 1, 32]> b) {\n"
@@ -190,7 +190,7 @@ static const char calls_head[] =
 
 typedef struct types_form {
     const char *name, *body;
-    float wanted; /* y where x is 1; 0: it is compiled and loaded only */
+    float wanted; /* y for x = 1; 0 if it is only compiled and loaded */
 } types_form;
 
 static const types_form calls_types[] = {
@@ -229,7 +229,7 @@ static const types_form calls_types[] = {
      "        tensor<fp16, [1, 32, 1, 64]> y = cast(dtype = half, x = x)[name = string(\"y\")];\n    } -> (y);\n",
      0}};
 
-/* int8 weights of 24 in the diagonal, in steps of 0x1p-3; the second record begins after 64 + 64 + 1024 bytes. */
+/* int8 weights of 24 on the diagonal, in steps of 0x1p-3. The second record begins after 64 + 64 + 1024 bytes. */
 static propane_status selftest_calls_make_blocks(text *file, propane_error *err) {
     int8_t data[32 * 32] = {0};
     uint16_t scales[32];
@@ -277,14 +277,14 @@ propane_status probe_ask_types(probe_target *t, json_t *out, propane_error *err)
     return status;
 }
 
-/* ---- time: idle engines, a compiler that has refused, the background -------------------------------------------------------------- */
+/* ---- time: idle engines, a compiler after a refusal, the background ---------------------------------------------- */
 
 typedef struct idle_count {
     int calls, refused, most_repeats, given_up;
     double worst_ms;
 } idle_count;
 
-/* One evaluation; where it is refused, again 3 ms later, as the driver does. */
+/* Evaluates once and, if that is refused, again 3 ms later, as the driver does. */
 static void selftest_calls_evaluate_idle(lab *l, idle_count *c, json_t *form) {
     enum { MOST_REPEATS = 40, PAUSE_MS = 3 };
     const int64_t begin = clock_ns();
@@ -341,7 +341,8 @@ propane_status probe_ask_idle(probe_target *t, json_t *out, propane_error *err) 
     return status;
 }
 
-/* A text that is no program, then good ones until one is taken: is the compiler unreliable behind a refusal (C3)? */
+/* Compiles a text that is not a program, then valid ones until one is accepted: is the compiler unreliable after a
+ * refusal (C3)? */
 propane_status probe_ask_after_refusal(probe_target *t, json_t *out, propane_error *err) {
     enum { TRIES = 17, STEP_MS = 1000 };
     const lab_program bad = {.text = "no program", .inputs = 1};
@@ -392,7 +393,7 @@ propane_status probe_ask_background(probe_target *t, json_t *out, propane_error 
 
 /* ---- two processes -------------------------------------------------------------------------------------------------------------------- */
 
-/* Some programs here, then as many as go in another process. */
+/* Loads some programs here, then as many as possible in another process. */
 propane_status probe_ask_limit_two(probe_target *t, json_t *out, propane_error *err) {
     enum { HERE = 40, SECONDS = 150 };
     lab *kept[HERE] = {NULL};

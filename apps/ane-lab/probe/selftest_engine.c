@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns the questions about the ane driver's ground: the order of symbols, dialects, limits, surfaces.
+ * Owns the questions about what the ane driver relies on: the order of symbols, dialects, limits, surfaces.
  */
 #include <stdio.h>
 #include <string.h>
@@ -65,7 +65,7 @@ propane_status probe_ask_dialect(probe_target *t, json_t *out, propane_error *er
     return PROPANE_OK;
 }
 
-/* y = x * factor; a program of its own for each factor. */
+/* y = x * factor; a separate program for each factor. */
 static propane_status selftest_engine_times(int factor, propane_module **out, propane_error *err) {
     char body[400];
     snprintf(body, sizeof body,
@@ -75,7 +75,7 @@ static propane_status selftest_engine_times(int factor, propane_module **out, pr
     return rig_module(body, out, err);
 }
 
-/* One of those that are loaded goes: how long until another one finds its place? */
+/* Unloads one of the loaded programs and measures how long it takes until another one can be loaded. */
 static void selftest_engine_time_place(propane_device *d, propane_program **kept, json_t *out) {
     enum { TRIES = 20 };
     propane_error why = {0};
@@ -94,7 +94,7 @@ static void selftest_engine_time_place(propane_device *d, propane_program **kept
         probe_say(out, "place_free_after_ms", "not by then: %s", why.text);
 }
 
-/* Small programs that differ, until one is refused. `keep`: those before stay loaded. */
+/* Loads different small programs until one is refused. With `keep`, the earlier ones stay loaded. */
 static propane_status selftest_engine_count_compiles(probe_target *t, const char *route, bool keep, json_t *out,
                                                      propane_error *err) {
     propane_program *kept[COMPILES] = {NULL};
@@ -182,7 +182,7 @@ propane_status probe_ask_unused(probe_target *t, json_t *out, propane_error *err
     return PROPANE_OK;
 }
 
-/* What the driver uses from now on, on each route. */
+/* Runs a trial on each route; the driver uses the result from then on. */
 static propane_status selftest_engine_ask_routes(propane_status (*trial)(int route, text *answer, propane_error *err),
                                                  json_t *out) {
     static const char *const routes[] = {"memory", "client"};
@@ -207,7 +207,7 @@ propane_status probe_ask_keeping(probe_target *t, json_t *out, propane_error *er
     return selftest_engine_ask_routes(ane_try_keeping, out);
 }
 
-/* Three functions at once, each with its own constant, in one compiled program. */
+/* Compiles three functions at once, each with a different constant, into one program. */
 static propane_status selftest_engine_compile_three(const char *uri, propane_compile_report *report,
                                                     propane_error *err) {
     propane_module *modules[3] = {NULL};
@@ -273,7 +273,7 @@ propane_status probe_ask_chaining(probe_target *t, json_t *out, propane_error *e
     return selftest_engine_ask_trial(ane_try_chaining, out, err);
 }
 
-/* The table of types is wanted most where the device cannot be used. */
+/* The table of types is most useful where the device cannot be used. */
 static int selftest_engine_list_names(json_t *out) {
     text list = {0};
     json_t *missing = json_array();

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the probe's questions about single operations that notes contradict each other on, and about one surface in two
- * requests. The result of an operation that is accepted is checked, too: it shows whether it was computed or skipped.
+ * Owns the probe's questions about single operations on which notes contradict each other, and about one surface in two
+ * requests. The result of an accepted operation is also checked, which shows whether it was computed or skipped.
  */
 #include <math.h>
 #include <string.h>
@@ -60,7 +60,7 @@ propane_status probe_ask_operations(probe_target *t, json_t *out, propane_error 
     return PROPANE_OK;
 }
 
-/* Queries of zeros weigh all keys alike, so the result is the mean of the rows that the mask leaves. */
+/* Queries of zeros give all keys the same weight, so the result is the mean of the rows that the mask leaves. */
 propane_status probe_ask_attention_mask(probe_target *t, json_t *out, propane_error *err) {
     static const char body[] =
         S " q, " S " k, " S " v, " S " mask) {\n        " S
@@ -96,7 +96,7 @@ propane_status probe_ask_gather(probe_target *t, json_t *out, propane_error *err
     return PROPANE_OK;
 }
 
-/* The first request's input surface is the second one's, too. */
+/* The first request's input surface is also the second one's. */
 static propane_status selftest_forms_lend_input(void *context, const propane_io *io, int index, propane_buffer **out,
                                                 bool *lent, propane_error *err) {
     const rig *r = context;
@@ -106,7 +106,7 @@ static propane_status selftest_forms_lend_input(void *context, const propane_io 
     return PROPANE_OK;
 }
 
-/* Both in flight. */
+/* Both requests are in flight. */
 static propane_status selftest_forms_share_input(rig *r, runner *second, float *y, propane_error *err) {
     PROPANE_TRY(runner_open(second, r->device, r->program, selftest_forms_lend_input, r, err));
     propane_request *const both[] = {r->run.request, second->request};
@@ -133,8 +133,8 @@ propane_status probe_ask_shared(probe_target *t, json_t *out, propane_error *err
     return PROPANE_OK;
 }
 
-/* An output that another operation reads as well; one client of an M5 Max met NaN there (C59). Training's kernels have such
- * outputs: what runs between the two passes is a result of the first and read inside it. */
+/* Tests an output that another operation also reads; one client of an M5 Max got NaN there (C59). Training kernels have
+ * such outputs: values that pass between the two passes are results of the first and are also read inside it. */
 propane_status probe_ask_read_output(probe_target *t, json_t *out, propane_error *err) {
     static const char *const bodies[2] = {
         T " x) {\n        " T " m = mul(x = x, y = fp16(2))[name = string(\"m\")];\n        " T
@@ -162,7 +162,7 @@ propane_status probe_ask_read_output(probe_target *t, json_t *out, propane_error
     return PROPANE_OK;
 }
 
-/* ---- a layer as training has it ----------------------------------------------------------------------------------------------- */
+/* ---- a layer as in training -------------------------------------------------------------------------------------- */
 
 #define H           "tensor<fp16, [1, 2, 16, 32]>"
 #define NAMED(name) "[name = string(\"" name "\")];\n        "
@@ -198,18 +198,18 @@ static const char forms_layer[] = T
     " ahead = reshape(x = down, shape = back)" NAMED("ahead") T
     " y = add(x = x, y = ahead)[name = string(\"y\")];\n    } -> (y);\n";
 
-/* Parts of it are compiled until the operation is known; the smallest part that is refused goes into the report. */
+/* Compiles parts of it until the failing operation is found; the smallest refused part goes into the report. */
 static void selftest_forms_bisect(propane_device *d, const mil_function *f, json_t *out, propane_error *why) {
     static const propane_compile_options options = {.size = sizeof options};
     char path[1300], *folder = NULL, *smallest = NULL;
     size_t length = 0;
     if (temporary_scratch("propane-ane", &folder, NULL) != PROPANE_OK) return;
     snprintf(path, sizeof path, "%.1200s/refused", folder);
-    (void)refusal_explain(d, f, &options, path, why); /* the same status */
+    (void)refusal_explain(d, f, &options, path, why); /* returns the same status */
     snprintf(path, sizeof path, "%.1200s/refused/model.mil", folder);
     if (file_read(path, 1 << 20, &smallest, &length, NULL) == PROPANE_OK)
         json_put(out, "smallest", json_bytes(smallest, length));
-    char *place = strstr(why->text, folder); /* it does not stay */
+    char *place = strstr(why->text, folder); /* the folder is removed */
     if (place) snprintf(place, sizeof why->text - (size_t)(place - why->text), "\"smallest\"");
     mem_free(smallest);
     (void)!file_remove_tree(folder, NULL);

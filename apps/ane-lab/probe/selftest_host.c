@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT
- * Owns the questions about the processor beside an engine: how fast it does what a training step leaves to it. The answers' figures
- * are what `propane estimate --rates` takes instead of assumptions (ane/chip/cost_rates.h reads them). They are asked whatever the
- * device: all threads of the pool, the best of some rounds, because estimates assume that nothing else runs.
+ * Owns the questions about the processor next to an engine: how fast it does the parts of a training step that are left
+ * to it. `propane estimate --rates` uses the answers' figures instead of assumptions (ane/chip/cost_rates.h reads
+ * them). They are asked for any device. They use all threads of the pool and the best of several rounds, because
+ * estimates assume that nothing else runs.
  *
- * Nothing here is a verdict: a machine that stays busy gives low figures.
+ * Nothing here is a verdict: a machine that stays busy yields low figures.
  */
 #include <string.h>
 
@@ -18,7 +19,7 @@
 enum { ROUNDS = 7, PIECE = 1 << 16 };
 #define LIMIT_NS 500000000
 
-/* Seconds of `run`: the best of ROUNDS after one more, or of fewer that fill the limit. */
+/* Returns the seconds of `run`: the best of ROUNDS after a warm-up, or of fewer rounds within the limit. */
 static double selftest_host_seconds(void (*run)(void *context), void *context) {
     double best = 0;
     run(context);
@@ -110,7 +111,7 @@ static void selftest_host_add(void *context) {
 }
 
 propane_status probe_ask_host_memory(probe_target *t, json_t *out, propane_error *err) {
-    enum { COUNT = 16 << 20 }; /* 64 MB each, beyond any cache */
+    enum { COUNT = 16 << 20 }; /* 64 MB each, larger than any cache */
     (void)t;
     host_arrays a;
     propane_status status = selftest_host_arrays(&a, COUNT, err);
@@ -143,7 +144,7 @@ static void selftest_host_convert(void *context) {
 }
 
 propane_status probe_ask_host_conversions(probe_target *t, json_t *out, propane_error *err) {
-    enum { COUNT = 48 * PIECE }; /* about the activations of a step's twelve layers */
+    enum { COUNT = 48 * PIECE }; /* about the activations of twelve layers in a step */
     (void)t;
     double rates[2] = {0, 0};
     host_arrays a;
@@ -162,7 +163,7 @@ propane_status probe_ask_host_conversions(probe_target *t, json_t *out, propane_
 
 /* ---- AdamW --------------------------------------------------------------------------------------------------------------------- */
 
-enum { PARAMETERS = 8 << 20 }; /* more than caches hold */
+enum { PARAMETERS = 8 << 20 }; /* larger than the caches */
 
 typedef struct host_update {
     adamw *a;
@@ -207,7 +208,7 @@ static void selftest_host_free_state(adamw_state *s) {
     mem_free(s->weight), mem_free(s->moment1), mem_free(s->moment2), mem_free(s->scale1), mem_free(s->scale2);
 }
 
-/* In place, and from one state to another. */
+/* Times an update in place, and one from one state to another. */
 static propane_status selftest_host_time_update(moment_form form, double *ns, double *early_ns, propane_error *err) {
     float *g = mem_array(PARAMETERS, sizeof *g);
     uint16_t *device = mem_array(PARAMETERS, sizeof *device);

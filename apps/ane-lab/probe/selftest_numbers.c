@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the questions that can be asked of any device: how it rounds, sums and saturates, which operations it takes, how
- * weights reach it, and how fast it is.
+ * Owns the questions for any device: how it rounds, sums and saturates, which operations it accepts, how weights reach
+ * it, and how fast it is.
  */
 #include <math.h>
 #include <string.h>
@@ -82,7 +82,7 @@ propane_status probe_ask_tables(probe_target *t, json_t *out, propane_error *err
 propane_status probe_ask_subnormals(probe_target *t, json_t *out, propane_error *err) {
     static float x[N], y[N];
     const float *in[] = {x};
-    selftest_numbers_fill(x, fp16_to_f32(0x00a8)); /* 1.0014e-5, what 1e-5 is in fp16 */
+    selftest_numbers_fill(x, fp16_to_f32(0x00a8)); /* 1.0014e-5, which is 1e-5 in fp16 */
     PROPANE_TRY(probe_run(t, t->uri, UNARY("add(x = x, y = x)"), in, y, err));
     bool kept = y[0] == 2 * x[0];
     probe_say(out, "answer", kept ? "kept" : y[0] == 0 ? "flushed to zero" : "changed to %g", (double)y[0]);
@@ -243,7 +243,7 @@ propane_status probe_ask_weights(probe_target *t, json_t *out, propane_error *er
     char words[300] = "";
     for (int k = 0; k < WEIGHT_MODE_COUNT; k++) {
         propane_error why = {0};
-        if (t->is_ane && k == WEIGHT_MODE_PATCHED) continue; /* Apple's systems have no such thing */
+        if (t->is_ane && k == WEIGHT_MODE_PATCHED) continue; /* Apple's systems do not support it */
         const char *mode = weight_mode_name((weight_mode)k);
         bool holds = weight_mode_check(t->uri, mode, &why) == PROPANE_OK;
         size_t used = strlen(words);

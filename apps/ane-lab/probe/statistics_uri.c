@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns the option of the ane driver's uri that asks for the engine's own times.
+ * Owns the option of the ane driver's uri that requests the engine's own times.
  */
 #include "apps/ane-lab/probe/statistics_uri.h"
 

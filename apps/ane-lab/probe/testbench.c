@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns running one program for the probe and the bench, and timing it.
+ * Owns running and timing one program for the probe and the bench.
  */
 #include "apps/ane-lab/probe/testbench.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A stub for each row of syms.def, 16 bytes each: it says where it is, the common part makes the row's number of it, keeps
-// the argument registers, asks trace_enter where to go on, and goes there as if nothing had been.
+// One stub of 16 bytes per row of syms.def. A stub passes its address to the common part, which turns it into the row's
+// number, saves the argument registers, asks trace_enter where to continue, and jumps there with the registers restored.
 #if defined(__APPLE__)
 #define SYMBOL(name) _##name
 #define HIDDEN       .private_extern

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
- * A library that is loaded into a program before it starts (DYLD_INSERT_LIBRARIES on macOS, LD_PRELOAD with the stand-in)
- * and writes down what the program asks of Apple's Neural Engine classes: the methods of syms.def, one JSON object a
- * line. Each method's code is replaced by a stub (stubs.S) that saves the argument registers, calls trace_enter here and
- * goes on into the old code, which sees its arguments as they were.
+ * A library that is loaded into a program before it starts (DYLD_INSERT_LIBRARIES on macOS, LD_PRELOAD with the
+ * stand-in) and records the program's calls of Apple's Neural Engine classes: the methods of syms.def, one JSON object
+ * per line. Each method's code is replaced by a stub (stubs.S), which saves the argument registers, calls trace_enter
+ * here, and continues in the old code with the original arguments.
  *
- * Results are not seen. A missing class or method is skipped: what is there is traced. Nothing of the program is changed
- * but these methods' addresses.
+ * Results are not recorded. A missing class or method is skipped, and the existing ones are traced. Only these methods'
+ * addresses change in the program.
  */
 #include <dlfcn.h>
 #include <pthread.h>
@@ -19,7 +19,7 @@
 
 enum { UTF8 = 0x08000100, TEXT_MOST = 160, SINT64 = 4, STUBS = 128, STUB_BYTES = 16, DICTIONARY_MOST = 32 };
 
-#define OWN __attribute__((visibility("hidden"))) /* not seen by the program */
+#define OWN __attribute__((visibility("hidden"))) /* hidden from the program */
 OWN extern const char trace_stubs[];              /* STUBS pieces of STUB_BYTES each */
 OWN void *trace_enter(uint64_t stub, const uint64_t *registers, const uint64_t *stack);
 
@@ -148,7 +148,7 @@ static void trace_put_quoted(line *l, const char *text) {
 
 static void trace_put_object(line *l, const void *object, int depth);
 
-/* As a list of keys and values in turn: keys need not be texts. */
+/* Writes a list that alternates keys and values, because keys need not be texts. */
 static void trace_put_dictionary(line *l, const void *dictionary, int depth) {
     const void *keys[DICTIONARY_MOST], *values[DICTIONARY_MOST];
     long count = api.CFDictionaryGetCount(dictionary);
@@ -167,7 +167,7 @@ static void trace_put_dictionary(line *l, const void *dictionary, int depth) {
     trace_put(l, "]}");
 }
 
-/* What an object is: its text, its number, its size, or its class. */
+/* Writes an object as its text, its number, its size, or its class. */
 static void trace_put_object(line *l, const void *object, int depth) {
     char text[TEXT_MOST + 1], shown[TEXT_MOST + 60];
     int64_t number = 0;
@@ -202,7 +202,8 @@ static void trace_put_object(line *l, const void *object, int depth) {
     }
 }
 
-/* The next type of an encoding: its first letter; *at moves after it and its offset. 0: the end. */
+/* Returns the first letter of the next type of an encoding, and moves *at past the type and its offset. 0 means the
+ * end. */
 static char trace_next_type(const char **at) {
     const char *p = *at;
     while (*p && strchr("rnNoORV", *p)) p++;
@@ -256,7 +257,8 @@ enum { REGISTERS = 8 };
 enum { REGISTERS = 6 };
 #endif
 
-/* The address where the stub goes on. `registers` are the integer argument registers, `stack` what lies after them. */
+/* Returns the address at which the stub continues. `registers` are the integer argument registers; `stack` points to
+ * what follows them. */
 void *trace_enter(uint64_t stub, const uint64_t *registers, const uint64_t *stack) {
     const row *r = &rows[stub];
     if (busy || !out) return originals[stub];
@@ -277,12 +279,12 @@ void *trace_enter(uint64_t stub, const uint64_t *registers, const uint64_t *stac
     trace_put_object(&l, (const void *)(uintptr_t)registers[0], 2);
     trace_put(&l, ",\"arguments\":[");
     const char *at = types[stub];
-    trace_next_type(&at); /* the result, self, the selector */
+    trace_next_type(&at); /* skips the result, self and the selector */
     trace_next_type(&at);
     trace_next_type(&at);
     for (int i = 2;; i++) {
         char type = trace_next_type(&at);
-        if (!type || strchr("fdD{(", type)) break; /* none of the rows has those */
+        if (!type || strchr("fdD{(", type)) break; /* no row has such arguments */
         if (i > 2) trace_put(&l, ",");
         trace_put_argument(&l, type, i < REGISTERS ? registers[i] : stack[i - REGISTERS]);
     }
@@ -298,7 +300,7 @@ void *trace_enter(uint64_t stub, const uint64_t *registers, const uint64_t *stac
 static int trace_replace_methods(void) {
     int count = 0;
     for (int i = 0; i < (int)ROWS; i++) {
-        if (strncmp(class_names[rows[i].class], "_ANE", 4) != 0) continue; /* NSError is everybody's */
+        if (strncmp(class_names[rows[i].class], "_ANE", 4) != 0) continue; /* others also use NSError */
         void *class = api.objc_getClass(class_names[rows[i].class]), *selector = api.sel_registerName(rows[i].selector);
         void *method = !class                 ? NULL
                        : rows[i].level == '+' ? api.class_getClassMethod(class, selector)
@@ -309,8 +311,8 @@ static int trace_replace_methods(void) {
         void *stub;
         const char *address = trace_stubs + (size_t)i * STUB_BYTES;
         memcpy(&stub, &address, sizeof stub);
-        /* The stub may run as soon as it is there: what it needs must be there before. Methods are replaced before main, and
-         * nothing else runs then. */
+        /* The stub may run as soon as it is installed, so everything that it needs must be ready before. Methods are
+         * replaced before main, when nothing else runs. */
         originals[i] = stub;
         originals[i] = api.method_setImplementation(method, stub);
         count++;
