@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * A driver called "cpu" that runs programs through the slow meaning of each op in double (mil_eval_function), rounding
- * every result to its type. A test that includes this has it instead of all real drivers, so that what it finds wrong
- * is wrong in the plan or the step and not in a kernel.
+ * A driver called "cpu" that runs programs with the slow reference of each operation in double (mil_eval_function),
+ * rounding every result to its type. A test that includes this has it instead of all real drivers, so an error that it
+ * finds is in the plan or the step and not in a kernel.
  */
 #ifndef TESTS_TRAIN_EVAL_DRIVER_H
 #define TESTS_TRAIN_EVAL_DRIVER_H

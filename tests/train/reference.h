@@ -61,7 +61,7 @@ static void reference_close(reference *r) {
     safetensors_close(r->file);
 }
 
-/* Forward and backward over a step's batch, at once or (accumulating) one sequence at a time. */
+/* Runs forward and backward over a step's batch, at once or, if accumulating, one sequence at a time. */
 static double reference_batch(reference *r, int step, double scale, bool accumulate) {
     propane_error err = {0};
     double loss = 0, sum = 0;
@@ -73,7 +73,7 @@ static double reference_batch(reference *r, int step, double scale, bool accumul
     return accumulate ? sum / REF_BATCH : sum;
 }
 
-/* The largest difference of a tensor relative to its largest element. */
+/* Returns the largest difference of a tensor relative to its largest element. */
 static double reference_difference(const reference *r, const char *prefix, int tensor, const float *got, double scale) {
     propane_error err = {0};
     const model_tensor *w = &r->weights->tensors[tensor];
@@ -94,7 +94,7 @@ static double reference_difference(const reference *r, const char *prefix, int t
     return worst / largest;
 }
 
-/* All gradients of step 1, then ten AdamW steps: losses, and the weights that the file keeps. */
+/* Compares all gradients of step 1, then ten AdamW steps: losses, and the weights stored in the file. */
 static void reference_check(const train_step_options *how, double tolerance) {
     static reference r;
     propane_error err = {0};
@@ -135,7 +135,7 @@ static void reference_check(const train_step_options *how, double tolerance) {
             if (strcmp(r.weights->tensors[i].name, after[k]) == 0) {
                 double off =
                     reference_difference(&r, "after", i, model_weights_data(r.weights, &r.weights->tensors[i]), 1);
-                /* AdamW divides by the root of small second moments: weights move more than gradients differ */
+                /* AdamW divides by the root of small second moments, so weights differ more than gradients */
                 EXPECT_MSG(off < 20 * tolerance, "%s after ten steps is off by %g of its largest element", after[k],
                            off);
             }

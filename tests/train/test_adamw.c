@@ -81,7 +81,7 @@ static void run(tensors *t) {
     }
 }
 
-/* ---- moments in fewer bytes ---------------------------------------------------------------------------------------------- */
+/* ---- moments in fewer bytes -------------------------------------------------------------------------------------- */
 
 enum { FEW = 2 * MOMENT_BLOCK + 37, DRAWS = 4000 };
 
@@ -90,7 +90,7 @@ typedef struct stored {
     float scales[3], x[FEW], back[FEW], again[FEW];
 } stored;
 
-/* Over eight orders of magnitude, which no block may have the same. */
+/* Numbers over eight orders of magnitude, different in each block. */
 static void spread(stored *s, bool second) {
     rng r;
     rng_init(&r, 3);
@@ -102,7 +102,8 @@ static void spread(stored *s, bool second) {
     for (int i = 2 * MOMENT_BLOCK; i < FEW; i++) s->x[i] = 0; /* a block of zeros */
 }
 
-/* To the nearest: half of the last bit, 1/16 of a number in 8 bits and 1/256 in 16. Unchanged, they keep their values. */
+/* To nearest: the error is at most half of the last bit, 1/16 of a number in 8 bits and 1/256 in 16. If nothing
+ * changes, they keep their values. */
 TEST(moments_are_rounded_to_the_nearest) {
     static stored s;
     for (int form = MOMENT_BF16; form <= MOMENT_INT8; form++)
@@ -121,13 +122,13 @@ TEST(moments_are_rounded_to_the_nearest) {
             moments_store(&m, 0, FEW, s.back, 0);
             moments_load(&m, 0, FEW, s.again);
             EXPECT(memcmp(s.back, s.again, sizeof s.back) == 0);
-            moments_store(&m, 0, FEW, s.back, 77); /* nor does chance move what is exact */
+            moments_store(&m, 0, FEW, s.back, 77); /* randomness does not change exact values either */
             moments_load(&m, 0, FEW, s.again);
             EXPECT(memcmp(s.back, s.again, sizeof s.back) == 0);
         }
 }
 
-/* At random: the mean of many draws is the number. Bound: 5 deviations at most; observed: 0.48 of it. */
+/* Stochastic rounding: the mean of many draws is the number. Bound: 5 deviations; observed: at most 0.48 of that. */
 TEST(moments_rounded_at_random_have_no_bias) {
     static stored s;
     static double sum[FEW];
@@ -152,7 +153,8 @@ TEST(moments_rounded_at_random_have_no_bias) {
     }
 }
 
-/* Both at once or each alone, in the vectors of every instruction set that is here: the same codes and values. */
+/* Both moments at once or one at a time, with the vectors of every available instruction set: the codes and values are
+ * the same. */
 TEST(every_instruction_set_stores_the_same_moments) {
     static float x[2][FEW], back[2][FEW];
     static unsigned char data[2][2 * FEW], one[2][2 * FEW];
@@ -201,8 +203,8 @@ static double moved(const float *w, const float *from, const float *other) {
     return sqrt(difference / length);
 }
 
-/* The way that the weights go, beside the way with fp32 moments; any number of threads goes the same. Observed: 0.0214 of
- * its length off in 8 bits, 0.0013 in 16. */
+/* Compares the path of the weights with that of fp32 moments; it does not depend on the number of threads. Observed
+ * deviation: 0.0214 of its length in 8 bits, 0.0013 in 16. */
 TEST(steps_with_small_moments) {
     static uint16_t data[2][BIG];
     static float scales[2][BIG / MOMENT_BLOCK + 1], other[BIG], start[BIG], one[BIG];
@@ -233,7 +235,7 @@ TEST(steps_with_small_moments) {
         }
 }
 
-/* A rank that keeps a part of a tensor moves it as one that keeps all does. */
+/* A rank that keeps part of a tensor moves it like a rank that keeps all of it. */
 TEST(a_part_of_a_tensor_moves_as_in_the_whole) {
     enum { ELEMENTS = 40 * MOMENT_BLOCK + 9, CUT = 7 * MOMENT_BLOCK };
     static uint16_t data[2][2][ELEMENTS];
@@ -282,7 +284,8 @@ static adamw_state state_of(whole_state *s) {
     return (adamw_state){s->w, s->moments[0], s->moments[1], s->scales[0], s->scales[1]};
 }
 
-/* From one state to the other, first by a wrong step: the right one's bits, and what it began from is untouched. */
+/* From one state to the other, after a wrong step first: the bits are those of the right step, and the initial state is
+ * unchanged. */
 TEST(an_update_apart_is_one_in_place) {
     enum { ELEMENTS = sizeof((whole_state *)0)->w / sizeof(float) };
     static whole_state in_place, one, other, before;
@@ -319,7 +322,7 @@ TEST(an_update_apart_is_one_in_place) {
     }
 }
 
-/* The same in double; returns the largest difference. */
+/* Computes the same in double; returns the largest difference. */
 static double difference(const float *got, const float *start, int count, int offset, bool decay) {
     rng r;
     double worst = 0, *m = mem_array((size_t)count, 8), *v = mem_array((size_t)count, 8);
@@ -365,7 +368,8 @@ TEST(writes_what_the_device_reads) {
     for (int i = 0; i < BIG; i++) EXPECT(t.half[i] == fp16_from_f32(t.w[i]));
     for (int row = 0; row < ROWS; row++) {
         EXPECT(memcmp(t.padded + row * STRIDE, t.ws + row * ROW, ROW * 4) == 0);
-        for (int i = ROW * 4; i < STRIDE; i++) EXPECT(t.padded[row * STRIDE + i] == 0xAB); /* the padding is not ours */
+        /* the padding must not change */
+        for (int i = ROW * 4; i < STRIDE; i++) EXPECT(t.padded[row * STRIDE + i] == 0xAB);
     }
     memset(t.half, 0, BIG * 2);
     adamw_publish(t.a);
@@ -393,7 +397,7 @@ TEST(does_not_depend_on_threads) {
     teardown(&one), teardown(&three);
 }
 
-/* Rows first, then one tensor, then both: each element moves once. */
+/* Rows first, then one tensor, then both: each element moves exactly once. */
 TEST(in_parts_it_is_the_same) {
     static const int32_t rows[] = {2, 40, 7, 2, 1000000, -1};
     const adamw_step s = {.lr = 1e-2, .beta1 = 0.9, .beta2 = 0.95, .epsilon = 1e-8, .gradient_scale = 0.1, .step = 3};
@@ -410,7 +414,7 @@ TEST(in_parts_it_is_the_same) {
     for (int row = 0; row < 41; row++) {
         const bool moved = memcmp(parts.w + row * 1000, whole.w + row * 1000, 4000) == 0;
         EXPECT_MSG(moved || (row != 2 && row != 7 && row != 40), "row %d", row);
-        if (row == 20) EXPECT(!moved); /* of a piece that nobody asked for */
+        if (row == 20) EXPECT(!moved); /* part of a piece that was not requested */
     }
     adamw_update_rows(parts.a, 1, NULL, 2, 0, ROWS, ROW);
     adamw_update_tensors(parts.a, lists[0], 1);
@@ -422,7 +426,7 @@ TEST(in_parts_it_is_the_same) {
     teardown(&whole), teardown(&parts);
 }
 
-/* Guarded, a piece whose gradient is no number stays as it is. */
+/* When guarded, a piece with a non-finite gradient stays unchanged. */
 TEST(what_has_no_number_does_not_move) {
     tensors guarded, free;
     adamw_step s = {.lr = 1e-2, .beta1 = 0.9, .beta2 = 0.95, .epsilon = 1e-8, .gradient_scale = 1, .step = 1};

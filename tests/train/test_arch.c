@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Training each architecture: loss and every gradient are those of transformers, in every plan; gradients that add up over
- * batches; plans that keep to the rules of the chips they claim.
+ * Training each architecture: loss and all gradients equal those of transformers in every plan, gradients add up over
+ * batches, and plans obey the rules of the chips that they claim.
  */
 #include "support/arch_data.h"
 
@@ -9,7 +9,7 @@
 
 static propane_error err;
 
-/* Gradients in the form of the model's own file, compared with transformers' of the same names. */
+/* Compares gradients in the form of the model's file with transformers' under the same names. */
 static double gradients_off(const arch_data *d, train_step *s, double scale) {
     model_weights *g = NULL;
     safetensors *ours = NULL;
@@ -22,7 +22,7 @@ static double gradients_off(const arch_data *d, train_step *s, double scale) {
     snprintf(path, sizeof path, "%s/g.safetensors", dir);
     EXPECT_OK(model_store_write(g, path, MODEL_FORM_SAFETENSORS, ST_F32, &err));
     EXPECT_OK(safetensors_open(path, &ours, &err));
-    EXPECT(safetensors_count(ours) + 3 == safetensors_count(d->file)); /* tokens, logits, loss */
+    EXPECT(safetensors_count(ours) + 3 == safetensors_count(d->file)); /* the others are tokens, logits and loss */
     for (int i = 0; i < safetensors_count(ours); i++) {
         const safetensors_tensor *t = safetensors_at(ours, i), *r = NULL;
         snprintf(name, sizeof name, "grads.%s", t->name);
@@ -83,7 +83,7 @@ TEST(six_fp16) { check("six", MIL_fp16, false, 2e-2); }
 TEST(ten_fp16) { check("ten", MIL_fp16, false, 2e-2); }
 TEST(accumulated) { check("layer", MIL_fp32, true, 2e-5); }
 
-/* A plan's claims hold for every architecture, at sizes with which the chips' row rules are met. */
+/* A plan's claims hold for every architecture, at sizes that meet the chips' row rules. */
 TEST(plans_keep_to_the_rules_of_their_chips) {
     for (int i = 0; i < model_arch_count(); i++)
         for (int n = 0; n < partition_name_count(); n++) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Training on the ids that occur: the loss is that of the whole model's logits over those ids, other rows stay as they were,
- * a run that stops goes on to the same end, and where all ids occur nothing changes.
+ * Training on the ids that occur: the loss is that of the whole model's logits over those ids, other rows stay
+ * unchanged, a stopped run resumes to the same end, and nothing changes if all ids occur.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -22,7 +22,7 @@ enum { VOCAB = 300, STEP = 7, COUNT = 900, CONTEXT = 12, STEPS = 4 };
 static uint16_t tokens[COUNT];
 static model_config config;
 
-/* Ids are multiples of STEP; `all`: every id occurs. */
+/* Ids are multiples of STEP; with `all`, every id occurs. */
 static train_input input(bool tied, bool all) {
     rng r;
     rng_init(&r, 2);
@@ -85,7 +85,7 @@ TEST(rows_go_there_and_back) {
         for (int i = 0; i < VOCAB; i += STEP) used[i] = 1;
         model_weights *whole = model();
         EXPECT_OK(compact_vocab_create(used, &config, &c, &err));
-        EXPECT(c->count == 64 && c->ids[0] == 0 && c->map[VOCAB - 1] == -1); /* 43, filled up */
+        EXPECT(c->count == 64 && c->ids[0] == 0 && c->map[VOCAB - 1] == -1); /* 43, padded */
         model_config fewer = compact_vocab_config(c, &config);
         fewer.vocab_piece = 16;
         EXPECT_OK(model_weights_create(&fewer, &small, &err));
@@ -108,7 +108,7 @@ TEST(rows_go_there_and_back) {
     }
 }
 
-/* -log p of the first batch's targets among the ids in `among`, from the whole model's logits. */
+/* Returns -log p of the first batch's targets among the ids in `among`, from the whole model's logits. */
 static double loss_among(const train_input *in, const bool *among) {
     int32_t inputs[CONTEXT], targets[CONTEXT];
     float logits[VOCAB];
@@ -185,7 +185,7 @@ TEST(a_run_goes_on_and_leaves_other_rows) {
         const float *rows = model_weights_data(done[0], model_weights_param(done[0], MODEL_HEAD, -1, "lm_head"));
         const float *old = model_weights_data(before, model_weights_param(before, MODEL_HEAD, -1, "lm_head"));
         EXPECT(memcmp(rows + 299 * 16, old + 299 * 16, 64) == 0 && memcmp(rows + 7 * 16, old + 7 * 16, 64) != 0);
-        tokens[5] = 299; /* another text */
+        tokens[5] = 299; /* a different text */
         EXPECT_FAIL(run(options(dirs[1], true), &in, true, &l), PROPANE_ERR_INVALID, "");
         for (int i = 0; i < 2; i++) {
             model_weights_free(done[i]);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * The order in which text is seen.
+ * The order in which text is visited.
  */
 #include "lm/data/corpus.h"
 #include "lm/data/token_windows.h"
@@ -9,7 +9,7 @@ enum { COUNT = 1000, CONTEXT = 16 };
 static uint16_t tokens[COUNT];
 
 static void number_tokens(void) {
-    for (int i = 0; i < COUNT; i++) tokens[i] = (uint16_t)i; /* a token tells its place */
+    for (int i = 0; i < COUNT; i++) tokens[i] = (uint16_t)i; /* a token's value is its position */
 }
 
 TEST(an_epoch_sees_every_window_once_and_never_the_held_out_part) {
@@ -19,7 +19,7 @@ TEST(an_epoch_sees_every_window_once_and_never_the_held_out_part) {
     EXPECT_OK(token_windows_init(&d, tokens, 2, COUNT, COUNT, CONTEXT, 0.1, 42, "t", &err));
     EXPECT(d.train_count == 900);
     int32_t x[CONTEXT], y[CONTEXT];
-    int windows = 55; /* 899/16 = 56, less one so that the phase has room */
+    int windows = 55; /* 899/16 = 56, minus one to leave room for the phase */
     int orders_differ = 0, first[64];
     for (int epoch = 0; epoch < 3; epoch++) {
         int seen[COUNT] = {0};
@@ -106,7 +106,7 @@ TEST(refuses_what_it_cannot_use) {
                 "token 900 of the data is 900, outside the model's vocabulary of 500");
 }
 
-/* A vocabulary in memory goes before files, is only read and stays the caller's. */
+/* A vocabulary in memory takes precedence over files. It is only read and still belongs to the caller. */
 TEST(a_vocabulary_from_memory_is_taken) {
     propane_error err = {0};
     static const char words[] = "the cat sat on the mat";
@@ -125,7 +125,7 @@ TEST(a_vocabulary_from_memory_is_taken) {
     corpus_close(&c);
     pairs.vocabulary = NULL;
     EXPECT_FAIL(corpus_open(&pairs, &c, &err), PROPANE_ERR_INVALID, "give the model that it is for");
-    tokenizer_free(t); /* not freed by either */
+    tokenizer_free(t); /* freed by neither */
 }
 
 SUITE("train/data", T(a_vocabulary_from_memory_is_taken),

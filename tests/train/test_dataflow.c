@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Memory that values and gradients share: a step's calls are played through with a note at each word of whose it is, so a
- * tap or gradient that something else writes too early is found; and steps on one queue, whose memory is one block, give
- * the bits of steps on two, where nothing shares with a gradient.
+ * Memory that values and gradients share. A step's calls are simulated with a record of the owner of each word, so a
+ * tap or gradient that something else overwrites too early is found. Steps on one queue, whose memory is one block,
+ * must give the same bits as steps on two, where nothing shares memory with a gradient.
  */
 #include <stdlib.h>
 
@@ -17,7 +17,7 @@ static propane_error err;
 
 typedef struct shape {
     const char *plan_title, *adapted;
-    bool (*keep)(const model_tensor *t); /* NULL: all, or the adapters */
+    bool (*keep)(const model_tensor *t); /* NULL for all, or the adapters */
     bool tied, pieces, recompute, accumulate;
     const char *architecture;
 } shape;
@@ -83,12 +83,12 @@ static bool *choose(const shape *h, const model_weights *w) {
     return trained;
 }
 
-/* ---- whose is it ------------------------------------------------------------------------------------------------------- */
+/* ---- ownership --------------------------------------------------------------------------------------------------- */
 
 typedef struct play {
     const shape *how;
     dataflow *w;
-    int *owner; /* of each word of the block: a buffer's number + 1 */
+    int *owner; /* per word of the block: a buffer's number + 1 */
     int call;
 } play;
 
@@ -200,7 +200,7 @@ static void run_head_in_pieces(play *p, bool first) {
     }
 }
 
-/* As train_step_batch runs it. */
+/* Runs a batch in the same order as train_step_batch. */
 static void run_batch(play *p, bool first) {
     const dataflow *w = p->w;
     int pieces = w->instance_count - w->head, tensors = model_weights_total(w->weights);
@@ -217,7 +217,7 @@ static void run_batch(play *p, bool first) {
         EXPECT(w->gradients[i].first <= w->gradients[i].made);
         bool made = w->gradients[i].first < w->call_count || !first;
         if (made) need(p, w->gradients[i].buffer, w->weights->tensors[i].name);
-        take(p, w->gradients[i].buffer); /* the table's rows are added by the host */
+        take(p, w->gradients[i].buffer); /* the host adds the table's rows */
     }
     for (int i = 0; i < tensors; i++)
         if (w->gradients[i].wanted) need(p, w->gradients[i].buffer, w->weights->tensors[i].name);
@@ -225,7 +225,7 @@ static void run_batch(play *p, bool first) {
         if (partition_is_dropout(w->values[i].name)) need(p, w->values[i].buffer, "dropout");
 }
 
-/* Of values and gradients together, in the call that needs most. */
+/* Counts values and gradients together, in the call that needs most. */
 static size_t needed_at_once(const dataflow *w, bool accumulate) {
     size_t most = 0;
     for (int c = -1; c <= w->call_count; c++) {
@@ -320,7 +320,7 @@ static void check_bits(const shape *h) {
     train_step *block = make_step(h, w, trained, false), *apart = make_step(h, w, trained, true);
     double one, two, norms[2];
     for (int pass = 0; pass < 3;
-         pass++) { /* the second sees what the first has left, the third is added to the second */
+         pass++) { /* the second pass sees the remains of the first, the third is added to the second */
         bool first = pass < 2 || !h->accumulate;
         const int32_t *at = tokens + pass * 3;
         EXPECT_OK(train_step_batch(block, at, at + 1, first, 4, &one, &err));
@@ -355,7 +355,7 @@ TEST(a_block_gives_the_same_bits) {
     for (int i = 0; i < SHAPES; i++) check_bits(&shapes[i]);
 }
 
-/* Gradients that lie where activations were: without accumulation a step takes less. */
+/* Gradients are stored where activations were: without accumulation a step needs less memory. */
 TEST(gradients_take_the_place_of_activations) {
     shape h = shapes[0];
     model_weights *w = make_weights(&h);
@@ -366,7 +366,7 @@ TEST(gradients_take_the_place_of_activations) {
     size_t gradients = train_step_state_bytes(once) / 3, less = train_step_activation_bytes(once),
            more = train_step_activation_bytes(several);
     EXPECT_MSG(more - less > gradients * 7 / 10, "%zu and %zu bytes beside %zu of gradients", less, more,
-               gradients); /* observed 0.75: the table's, 4096 bytes, is made while most is alive */
+               gradients); /* observed 0.75: the table's gradient, 4096 bytes, is made while most values are live */
     train_step_free(once);
     train_step_free(several);
     mem_free(trained);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Products of weight gradients on the device: in every plan and weight mode the losses, gradients and weights of PyTorch; what is
- * frozen costs no product; adapters; runs on a simulated engine end where runs on the processor do.
+ * Matrix products of weight gradients on the device. In every plan and weight mode the losses, gradients and weights
+ * are PyTorch's. Frozen weights cost no product. Adapters work. Runs on a simulated engine end like runs on the
+ * processor.
  */
 #include <math.h>
 #include <string.h>
@@ -31,7 +32,7 @@ TEST(two_queues) { check("six", MIL_fp16, WEIGHT_MODE_INPUTS, true, false, 2e-2)
 TEST(two_queues_accumulated) { check("ten", MIL_fp32, WEIGHT_MODE_BAKED, true, true, 1e-5); }
 TEST(accumulated) { check("layer", MIL_fp32, WEIGHT_MODE_INPUTS, false, true, 1e-5); }
 
-/* ---- what is cut --------------------------------------------------------------------------------------------------------------- */
+/* ---- the split --------------------------------------------------------------------------------------------------- */
 
 static double flops_of(const partition *p, partition_place place, bool backward) {
     double sum = 0;
@@ -41,7 +42,7 @@ static double flops_of(const partition *p, partition_place place, bool backward)
     return sum;
 }
 
-/* The device has all products of a layer, the host the sums alone. */
+/* The device computes all matrix products of a layer, the host only the sums. */
 TEST(the_host_multiplies_no_more) {
     propane_error err = {0};
     model_config c;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Dropout's tensors: how much is dropped, that what stays makes up for it, and that each module, sequence and channel
- * draws on its own, the same again for the same key.
+ * Dropout's tensors: how much is dropped, that the kept elements are scaled up to compensate, and that each module,
+ * sequence and channel draws independently but reproducibly for the same key.
  */
 #include <math.h>
 
@@ -19,7 +19,7 @@ static float *filled(int batch, uint64_t key, uint64_t mask, double dropout) {
     return data;
 }
 
-static int dropped(const float *a, const float *b) { /* in both */
+static int dropped(const float *a, const float *b) { /* dropped in both */
     int n = 0;
     for (int i = 0; i < COUNT; i++) n += a[i] == 0 && b[i] == 0;
     return n;
@@ -62,7 +62,8 @@ TEST(each_module_sequence_and_layer_draws_on_its_own) {
     mem_free(a);
 }
 
-/* A rank that has the last sequences of a batch alone drops what one process drops there; fp16 drops the same. */
+/* A rank that has only the last sequences of a batch drops the same elements there as a single process; fp16 drops the
+ * same. */
 TEST(parts_of_a_batch_drop_what_the_whole_does) {
     uint64_t mask = train_dropout_mask(0, "drop_up_proj");
     float *whole = filled(B, 100, mask, 0.4), *again = filled(B, 100, mask, 0.4), *part = filled(1, 102, mask, 0.4);

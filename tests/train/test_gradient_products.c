@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * The split of weight gradients between device and host: parts of the right length, and the same sums in double precision.
+ * The split of weight gradients between device and host: parts of the right length, and the same sums in double
+ * precision.
  */
 #include <math.h>
 
@@ -10,7 +11,7 @@
 
 enum { OUT = 3, IN = 5 };
 
-/* d_w [OUT,IN] = dy x' over all windows, d_b: a sum that is no product. */
+/* d_w [OUT,IN] = dy x' over all windows, and d_b, a sum that is not a matrix product. */
 static mil_function *gradients(mil_module *m, int64_t batch, int64_t positions) {
     static const int64_t windows[] = {0}, all[] = {0, 3};
     propane_error err = {0};
@@ -80,7 +81,7 @@ static void split(int64_t batch, int64_t positions, int64_t parts) {
 
 TEST(one_window) { split(1, 100, 1); }
 TEST(a_batch_in_one_sum) { split(4, 256, 1); }
-TEST(a_batch_in_parts) { split(6, 512, 2); }        /* of 3 windows: 4 do not divide 6 */
+TEST(a_batch_in_parts) { split(6, 512, 2); }        /* of 3 windows, because 4 do not divide 6 */
 TEST(long_windows_in_pieces) { split(2, 3000, 4); } /* of 1500 positions */
 TEST(a_window_of_the_most) { split(3, 2048, 3); }
 TEST(a_prime_number_of_windows) { split(7, 512, 7); }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * A head in pieces of the vocabulary: the loss of the pieces is that of all logits, and whole steps with a split head give
+ * A head in pieces of the vocabulary: the pieces' loss is that of all logits, and whole steps with a split head give
  * the losses, gradients and weights of steps with a whole one.
  */
 #include <math.h>
@@ -69,7 +69,7 @@ static model_weights *model(bool tied, int64_t piece) {
 
 typedef struct run {
     double losses[STEPS], evaluated;
-    model_weights *weights, *gradients; /* of the first step */
+    model_weights *weights, *gradients; /* after the first step */
 } run;
 
 static run train(const train_step_options *how, bool tied, int64_t piece) {
@@ -136,7 +136,7 @@ static void check(const train_step_options *how, bool tied, double tolerance) {
     compare(how->partition.name, train(how, tied, 0), train(how, tied, PIECE), tolerance);
 }
 
-/* The head on the host against the head on the device. */
+/* Compares the head on the host with the head on the device. */
 static void check_places(const train_step_options *how, int64_t piece, double tolerance) {
     train_step_options host = *how, device = *how;
     host.partition.head = PARTITION_HEAD_HOST, device.partition.head = PARTITION_HEAD_DEVICE;
@@ -180,7 +180,7 @@ TEST(steps_on_two_queues_with_baked_weights) {
     check(&o, false, 1e-5);
 }
 
-/* Observed: the same bits in fp32, where the same operations are cut in another place; 3.4e-3 in fp16. */
+/* Observed: the same bits in fp32, where the same operations are cut at another place; 3.4e-3 in fp16. */
 TEST(on_the_host_and_on_the_device) {
     for (int i = 0; i < partition_name_count(); i++)
         for (int half = 0; half < 2; half++) {
@@ -190,7 +190,7 @@ TEST(on_the_host_and_on_the_device) {
             o.two_queues = true;
             check_places(&o, 0, half ? 5e-3 : 1e-5);
             o.weights = WEIGHT_MODE_PACKED;
-            if (i > 0 || !half) check_places(&o, 0, half ? 5e-3 : 1e-5); /* layer mixes types */
+            if (i > 0 || !half) check_places(&o, 0, half ? 5e-3 : 1e-5); /* plan "layer" mixes types */
             o.weights = WEIGHT_MODE_BAKED;
             check_places(&o, PIECE, half ? 5e-3 : 1e-5);
         }
@@ -212,7 +212,7 @@ TEST(sums_in_parts) { /* observed 1e-6; in fp16 3.5e-3 */
             train_step_options o = how(partition_name(i), half ? MIL_fp16 : MIL_fp32);
             check_parts(&o, half == 0, half ? 7e-3 : 1e-5);
             o.weights = WEIGHT_MODE_PACKED;
-            if (i > 0 || !half) check_parts(&o, true, half ? 7e-3 : 1e-5); /* layer mixes types */
+            if (i > 0 || !half) check_parts(&o, true, half ? 7e-3 : 1e-5); /* plan "layer" mixes types */
             o.weights = WEIGHT_MODE_BAKED;
             check_parts(&o, false, half ? 7e-3 : 1e-5);
         }
@@ -236,13 +236,13 @@ static int parts_of(int64_t vocab, int64_t batch, int64_t context) {
     return (int)parts;
 }
 
-/* The fewest equal parts of at most 1 MiB of the logits' gradient. */
+/* The smallest number of equal parts of at most 1 MiB of the logits' gradient. */
 TEST(how_many_parts) {
     EXPECT(parts_of(32000, 1, 256) == 16);
     EXPECT(parts_of(32000, 1, 64) == 4);
     EXPECT(parts_of(8192, 1, 64) == 0); /* 1 MiB */
     EXPECT(parts_of(8193, 1, 64) == 3);
-    EXPECT(parts_of(8209, 1, 64) == 0); /* a prime: it stays whole */
+    EXPECT(parts_of(8209, 1, 64) == 0); /* a prime, so it stays whole */
     EXPECT(parts_of(8192, 4, 64) == 4);
 }
 
@@ -255,7 +255,7 @@ static void walk(model_weights *w, const model_weights *g, double step) {
     }
 }
 
-/* Along the gradient the loss must change by the square of its length. */
+/* Along the gradient, the loss must change by the square of the gradient's norm. */
 TEST(gradients_of_parts_are_the_slope_of_the_loss) {
     train_step_options o = how("layer", MIL_fp32);
     o.partition.head = PARTITION_HEAD_DEVICE, o.partition.batch = BATCH, o.partition.context = CONTEXT;
@@ -289,7 +289,7 @@ TEST(gradients_of_parts_are_the_slope_of_the_loss) {
     model_weights_free(g);
 }
 
-/* What no chip that the plan is made for refuses, at the size of Stories110M's vocabulary. */
+/* No chip for which the plan is made refuses it, at the size of Stories110M's vocabulary. */
 TEST(known_rules_allow_it) {
     model_config c;
     model_config_default(&c);
@@ -322,7 +322,7 @@ TEST(which_heads_are_split) {
     }
 }
 
-/* A run whose head is split: what it leaves, finished or not, reads as a whole model; it resumes. */
+/* A run with a split head: its files, finished or not, are read as a whole model, and it resumes. */
 TEST(a_run_with_a_large_vocabulary) {
     enum { LARGE = 65552, COUNT = 600 };
     static uint32_t tokens[COUNT];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Fine-tuning of imported programs: what is learnt of one, gradients against finite differences, several samples at a time
- * against one, runs that are resumed, and the package that comes out.
+ * Fine-tuning of imported programs: which weights are trained, gradients against finite differences, several samples at
+ * a time against one, resumed runs, and the resulting package.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -34,7 +34,7 @@ static mil_value *built(mil_builder *b, mil_opcode code, const char *name, const
     return op ? op->results[0] : NULL;
 }
 
-/* conv, batch_norm, relu; then tokens with a class token in front, a head of their first, and a softmax. */
+/* Builds conv, batch_norm, relu; then tokens preceded by a class token, a head on the first token, and a softmax. */
 static mil_module *make_program(bool mixes) {
     mil_module *m = mil_module_create("made");
     mil_builder b;
@@ -112,7 +112,7 @@ static propane_status get(void *context, int part, int64_t index, const sample_r
     return PROPANE_OK;
 }
 
-/* A class is where the image is bright. */
+/* A class is the position of the bright part of the image. */
 static void fill_set(set *s) {
     rng r;
     rng_init(&r, 9);
@@ -125,7 +125,7 @@ static void fill_set(set *s) {
 
 static sample_source source_of(set *s) { return (sample_source){s, {SAMPLES, SAMPLES}, 77, get}; }
 
-/* ---- what is learnt --------------------------------------------------------------------------------------------------------- */
+/* ---- which weights are trained ----------------------------------------------------------------------------------- */
 
 TEST(weights_are_found_by_name) {
     propane_error err = {0};
@@ -165,7 +165,7 @@ static double *copy_f64(arena *a, const mil_type *type, const void *data) {
     return out;
 }
 
-/* Inputs of a train function for the first `batch` samples. */
+/* Returns the inputs of a train function for the first `batch` samples. */
 static mil_tensor *inputs_of(const imported_model *m, const mil_function *f, const set *s, int64_t batch, arena *a) {
     mil_tensor *in = ARENA_ARRAY(a, f->param_count, mil_tensor);
     for (int i = 0; i < f->param_count; i++) {
@@ -208,7 +208,7 @@ static void compare_differences(const imported_model *m, const mil_function *f, 
             const double low = loss_of(f, in);
             p->data[i] = at;
             const double wrong = fabs((high - low) / (2 * h) - out[1 + w].data[i]) / largest;
-            EXPECT_MSG(wrong < 1e-6, "%s[%lld] is wrong by %g", m->names[w], (long long)i, wrong); /* 2e-9 was seen */
+            EXPECT_MSG(wrong < 1e-6, "%s[%lld] is wrong by %g", m->names[w], (long long)i, wrong); /* observed 2e-9 */
         }
     }
 }
@@ -233,7 +233,7 @@ TEST(gradients_are_those_of_finite_differences) {
     end();
 }
 
-/* The cpu's gradients in fp32, of a batch at once and of single samples added up, against the reference in double. */
+/* The cpu's fp32 gradients, of a batch at once and of single samples added up, against the reference in double. */
 TEST(the_machine_computes_the_same_at_once_and_one_by_one) {
     propane_error err = {0};
     imported_model m;
@@ -267,7 +267,7 @@ TEST(the_machine_computes_the_same_at_once_and_one_by_one) {
             wrong = fmax(wrong, fabs((double)a[i] - (double)b[i]));
         }
         EXPECT_MSG(largest > 0 && wrong < 1e-5 * largest, "%s: %g of %g", m.names[w], wrong,
-                   largest); /* 6e-7 was seen */
+                   largest); /* observed 6e-7 */
     }
     imported_step_free(many);
     imported_step_free(one);
@@ -275,7 +275,7 @@ TEST(the_machine_computes_the_same_at_once_and_one_by_one) {
     end();
 }
 
-/* A mean over the samples fits every shape: only trying it shows. */
+/* A mean over the samples is valid for every shape: only a trial reveals it. */
 TEST(a_program_that_mixes_samples_gets_one_at_a_time) {
     propane_error err = {0};
     imported_model m;
@@ -297,7 +297,7 @@ TEST(a_program_that_mixes_samples_gets_one_at_a_time) {
 /* ---- runs ------------------------------------------------------------------------------------------------------------------- */
 
 typedef struct book {
-    const char *path; /* of the program; NULL: package */
+    const char *path; /* the program's path; NULL means package */
     double losses[64], accuracy;
     int64_t stop_at;
     atomic_bool cancel;
@@ -391,7 +391,8 @@ TEST(a_resumed_run_is_the_same_run) {
     end();
 }
 
-/* The tuned package is the program that was trained: as good, its weights rounded to fp16, statistics and mask as before. */
+/* The tuned package is the program that was trained: equally good, with its weights rounded to fp16, and statistics and
+ * mask unchanged. */
 TEST(the_package_holds_what_was_learnt) {
     propane_error err = {0};
     static book b;

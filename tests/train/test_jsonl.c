@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Instruction data: which tokens of a line are learnt, what is wrong with a line and where, how examples share windows.
+ * Instruction data: which tokens of a line are targets, how errors in a line are reported with their place, and how
+ * examples share windows.
  */
 #include "lm/data/token_windows.h"
 #include "support/test.h"
@@ -14,7 +15,7 @@ static propane_status parse(const char *data, train_examples *e) {
     return train_jsonl_parse(data, strlen(data), "d.jsonl", bytes, &chat, e, &err);
 }
 
-/* The example's text with what is learnt in brackets. */
+/* Returns the example's text with the targets in brackets. */
 static const char *marked(const train_examples *e, int64_t i) {
     static char out[1000];
     size_t n = 0;
@@ -48,7 +49,7 @@ TEST(the_answer_is_learnt) {
     train_examples_deinit(&e);
 }
 
-/* As other programs write them: a mark at the front, Windows' line ends, numbers that no integer holds. */
+/* As other programs write them: a byte order mark, Windows line ends, numbers beyond any integer type. */
 TEST(what_other_programs_write) {
     train_examples e;
     EXPECT_OK(
@@ -109,7 +110,7 @@ TEST(other_data_have_another_sum) {
         }
 }
 
-/* Forty examples of 2 to 13 bytes: xaaa.., where a letter and the length tell them apart. */
+/* Makes forty examples of 2 to 13 bytes, xaaa.., distinguished by a letter and the length. */
 static void forty(train_examples *e) {
     char data[4000] = "";
     size_t n = 0;
@@ -128,7 +129,7 @@ TEST(examples_share_windows) {
     for (int packed = 0; packed < 2; packed++) {
         int seen[40] = {0}, learnt = 0, begun = 0, dots = 0;
         EXPECT_OK(packed_windows_init(&p, &e, 0, 40, CONTEXT, packed, 5, &err));
-        EXPECT(packed ? p.windows < 22 : p.windows == 40); /* 260 positions need 17 windows at least; 17 seen */
+        EXPECT(packed ? p.windows < 22 : p.windows == 40); /* 260 positions need at least 17 windows; observed 17 */
         EXPECT(p.cut == 0 && p.empty == 0);
         for (int64_t w = 0; w < p.windows; w++) {
             packed_windows_get(&p, w, x, y);

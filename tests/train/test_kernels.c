@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Every kernel of every plan on the cpu driver against the slow meaning of its ops.
+ * Every kernel of every plan on the cpu driver against the slow reference of its operations.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -30,7 +30,7 @@ static propane_buffer *make_buffer(trial *t, const propane_io *io, const double 
     return b;
 }
 
-/* Relative to the largest element of each result. */
+/* Compares relative to the largest element of each result. */
 static void compare(trial *t, const char *kernel, const propane_io *io, propane_buffer *b, const mil_tensor *want,
                     double tolerance) {
     propane_error err = {0};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * A run from start to end: progress, evaluation, checkpoints, resuming at any step, cancelling, restarts of a compile
- * budget. Programs are computed by the slow meaning of their ops; the model is tiny.
+ * A run from start to end: progress, evaluation, checkpoints, resuming at any step, cancelling, restarts when a compile
+ * budget is used up. Programs are computed by the slow reference of their operations; the model is tiny.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -76,7 +76,7 @@ static train_input input(void) {
                          .bytes_of_token = bytes_of_token};
 }
 
-/* A whole run; *cancel_at > 0 stops it there. Returns the run's status. */
+/* Makes a whole run; *cancel_at > 0 stops it there. Returns the run's status. */
 static propane_status run(const train_options *o, log_book *l, int cancel_at, bool *restart, propane_error *err) {
     train_input in = input();
     train_run *t = NULL;
@@ -287,7 +287,7 @@ TEST(a_checkpoint_of_another_run_is_refused) {
     refuse(&other, "--min-lr 0.001, not 0");
     other = o, other.precision = "fp16";
     refuse(&other, "--precision fp32, not fp16");
-    other = o, other.steps = 5; /* longer is allowed */
+    other = o, other.steps = 5; /* more steps are allowed */
     EXPECT_OK(run(&other, &l, 0, &restart, &err));
     snprintf(path, sizeof path, "%s/%s", dir, TRAIN_CHECKPOINT);
     EXPECT(truncate(path, 3000) == 0);

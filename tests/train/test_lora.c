@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Adapters and frozen weights in a training step, every program computed by the slow meaning of its ops: gradients against
- * slopes of the loss, the same in every plan, nothing kept or computed for what is not learnt.
+ * Adapters and frozen weights in a training step, with every program computed by the slow reference of its operations:
+ * gradients against slopes of the loss, equal in every plan, and nothing kept or computed for weights that are not
+ * trained.
  */
 #include <math.h>
 
@@ -35,7 +36,7 @@ static model_weights *make_weights(double dropout, const char *adapted, bool tie
         model_lora_init(w, 9);
         rng_init(&r, 4);
         for (int64_t i = 0; i < w->adapter_floats; i++)
-            w->adapter_data[i] += 0.2f * (float)rng_normal(&r); /* B is not 0 */
+            w->adapter_data[i] += 0.2f * (float)rng_normal(&r); /* so that B is not 0 */
     }
     rng_init(&r, 21);
     for (int i = 0; i < COUNT; i++)
@@ -61,7 +62,7 @@ static float *gradient_of(train_step *s, const model_weights *w, int tensor) {
     return g;
 }
 
-/* The slope of the loss along the gradient of each adapter, from the loss alone. */
+/* Measures the slope of the loss along the gradient of each adapter, from the loss alone. */
 static void check_slopes(const char *plan_title, const char *adapted, double dropout) {
     model_weights *w = make_weights(dropout, adapted, true);
     train_step *s = make_step(w, plan_title, NULL, WEIGHT_MODE_INPUTS);
@@ -69,7 +70,7 @@ static void check_slopes(const char *plan_title, const char *adapted, double dro
     EXPECT_OK(train_step_dropout(s, 77, &err));
     for (int i = w->count; i < model_weights_total(w); i++) {
         EXPECT_OK(train_step_publish(s, &err));
-        EXPECT_OK(train_step_batch(s, inputs, targets, true, 1, &loss, &err)); /* evaluations take its gradients */
+        EXPECT_OK(train_step_batch(s, inputs, targets, true, 1, &loss, &err)); /* evaluations overwrite its gradients */
         const model_tensor *t = &w->tensors[i];
         float *data = model_weights_data(w, t), *g = gradient_of(s, w, i), *kept = mem_array((size_t)t->count, 4);
         static const double at[] = {1, -1, 2, -2};
@@ -108,7 +109,7 @@ TEST(slopes_of_matrices_that_are_one_module) {
     architecture = "llama";
 }
 
-/* Dropped inputs are the same for the same key, others for another; on average what is kept makes up for what is not. */
+/* The same key drops the same inputs, another key drops others. On average the scaling of kept inputs compensates. */
 TEST(dropout_is_seeded) {
     model_weights *w = make_weights(0.4, "all", true);
     train_step *s = make_step(w, "layer", NULL, WEIGHT_MODE_INPUTS);
@@ -128,7 +129,7 @@ TEST(dropout_is_seeded) {
     model_weights_free(w);
 }
 
-/* Every plan and weight mode gives the gradients of the others; with constants an update compiles nothing. */
+/* Every plan and weight mode gives the same gradients; with constants, an update compiles nothing. */
 TEST(plans_and_weight_modes_agree) {
     static const struct {
         const char *plan;
@@ -164,7 +165,7 @@ TEST(plans_and_weight_modes_agree) {
     EXPECT_OK(train_step_update(baked, &adam, &err));
     EXPECT(train_step_refresh_cost(baked) == 0);
     EXPECT_OK(train_step_evaluate(baked, inputs, targets, NULL, &loss, &err));
-    EXPECT(loss < want - 1e-3); /* the adapters of a compiled program are exchanged: they are inputs */
+    EXPECT(loss < want - 1e-3); /* the adapters of a compiled program can be exchanged, because they are inputs */
     train_step_free(baked);
     train_step_free(first);
     model_weights_free(w);
@@ -176,7 +177,7 @@ static int kernels_with_weights(const partition *p) {
     return n;
 }
 
-/* Only what is learnt has moments, a gradient, and an operation that computes one. */
+/* Only trained tensors have moments, a gradient, and an operation that computes it. */
 TEST(the_base_of_adapters_costs_nothing) {
     model_weights *w = make_weights(0, "q_proj,v_proj", true);
     train_step *s = make_step(w, "layer", NULL, WEIGHT_MODE_INPUTS);
@@ -185,7 +186,7 @@ TEST(the_base_of_adapters_costs_nothing) {
     for (int i = 0; i < model_weights_total(w); i++)
         EXPECT(train_step_trains(s, i) == (i >= w->count) && !train_step_moment(s, 1, i) == (i < w->count));
     EXPECT(kernels_with_weights(train_step_partition(s)) ==
-           1); /* attnGrad: the feed-forward half and the head learn nothing */
+           1); /* attnGrad: nothing is trained in the feed-forward half and the head */
     const partition_block *attn = &train_step_partition(s)->blocks[0];
     for (int i = 0; i < attn->joint->result_count; i++)
         EXPECT(strncmp(attn->joint->results[i]->name, "d_", 2) != 0 || strstr(attn->joint->results[i]->name, "lora") ||
@@ -194,7 +195,7 @@ TEST(the_base_of_adapters_costs_nothing) {
     model_weights_free(w);
 }
 
-/* What is learnt has the same gradient, whatever else is frozen. */
+/* A trained tensor has the same gradient, whatever else is frozen. */
 static void check_frozen(const char *plan_title, bool (*keep)(const model_tensor *t), int weight_kernels) {
     model_weights *w = make_weights(0, NULL, false);
     bool trained[64];

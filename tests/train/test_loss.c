@@ -14,7 +14,7 @@
 enum { MAX = 3 * 200 * 80 };
 
 typedef struct problem {
-    int batch, vocab, context, pad; /* pad: unused elements behind each row */
+    int batch, vocab, context, pad; /* pad: unused elements after each row */
     float values[MAX];
     int32_t targets[300];
     double nats[300], mean;
@@ -88,7 +88,7 @@ TEST(fp16_equals_the_reference) {
     draw(&p, 2, 130, 50, 7, 3);
     for (int i = 0; i < MAX; i++) p.values[i] = fp16_to_f32(fp16_from_f32(p.values[i]));
     EXPECT_OK(run(&p, PROPANE_FP16, 4096, &err));
-    check(&p, 4096, 1e-6, 6e-4); /* the gradient is stored in 11 bits */
+    check(&p, 4096, 1e-6, 6e-4); /* the gradient is stored with 11 bits */
 }
 
 TEST(scale_zero_leaves_the_logits_alone) {
@@ -116,7 +116,7 @@ TEST(refuses_a_token_outside_the_vocabulary) {
     EXPECT_FAIL(run(&p, PROPANE_FP32, 1, &err), PROPANE_ERR_INVALID, "token 10 is outside the vocabulary of 10");
 }
 
-/* Loss and gradient are those of a problem whose other positions do not exist: each of the k that count weighs 1/k. */
+/* Loss and gradient are those of a problem without the other positions: each of the k that count has weight 1/k. */
 TEST(what_is_not_a_target_counts_for_nothing) {
     propane_error err = {0};
     enum { B = 2, V = 70, S = 40 };
@@ -137,7 +137,8 @@ TEST(what_is_not_a_target_counts_for_nothing) {
             sum += p.nats[i];
             for (int v = 0; v < V; v++) {
                 int at = (i / S * V + v) * S + i % S;
-                double want = i % 3 ? 0 : (double)q.gradient[at] * (B * S) / counted; /* observed 7e-8, 5e-4 apart */
+                /* observed differences 7e-8, 5e-4 */
+                double want = i % 3 ? 0 : (double)q.gradient[at] * (B * S) / counted;
                 EXPECT(fabs((double)p.gradient[at] - want) <= (half ? 1e-3 : 2e-7) * fabs(want) + (half ? 1e-5 : 1e-9));
             }
         }
@@ -187,7 +188,7 @@ TEST(embedding_gathers_and_scatters) {
                 stream[b][d][s] = (float)rng_normal(&r);
                 want[tokens[b * S + s]][d] += (double)stream[b][d][s];
             }
-    for (int times = 1; times <= 2; times++) { /* onto what is there, the second time */
+    for (int times = 1; times <= 2; times++) { /* the second time it adds to what is there */
         squares += train_embed_scatter(&e, &gradient[0][0], tokens, &stream[0][0][0]);
         for (int i = 0; i < V * D; i++)
             EXPECT(fabs((double)gradient[i / D][i % D] - times * want[i / D][i % D]) < 2e-6 * times);
@@ -196,7 +197,7 @@ TEST(embedding_gathers_and_scatters) {
     EXPECT_MSG(fabs(squares - sum) < 1e-12 * sum, "squares %.17g, %.17g", squares, sum);
 }
 
-/* A logit that is no number is told of, by its position alone; far below the largest one the gradient is 0. */
+/* A non-finite logit is reported, with its position only. Far below the largest logit the gradient is 0. */
 TEST(what_is_no_number_stays_so) {
     propane_error err = {0};
     draw(&p, 1, 70, 3, 0, 1);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * The memory that a run is said to need, beside what its step takes: never more, and not much less.
+ * The estimated memory of a run against what its step uses: never more, and not much less.
  */
 #include <stdlib.h>
 
@@ -13,8 +13,8 @@ static propane_error err;
 typedef struct shape {
     const char *plan_title, *precision, *architecture;
     bool two_queues, recompute, untied;
-    int accumulate, rank, vocab, context; /* 0: 1, none, 512, 64 */
-    double part;                          /* at least this of what is taken is foreseen */
+    int accumulate, rank, vocab, context; /* 0 means 1, none, 512, 64 */
+    double part;                          /* at least this fraction of the memory used is estimated */
 } shape;
 
 static const shape shapes[] = {
@@ -94,7 +94,7 @@ TEST(ranks_share_out_a_batch) {
     EXPECT(piece.batch == rank.batch && piece.state == rank.state - (double)model_arch_parameters(&c) * 8 * 3 / 4);
 }
 
-/* Of one process on a device beside the processor: weights and moments twice, as its step has them. */
+/* One process on a device that is not the processor: weights and moments exist twice, as in its step. */
 TEST(guesses_take_a_second_set) {
     model_config c;
     train_options o;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
- * The norm of all gradients, with squares that the kernels deliver: the same as from the gradients themselves, for all
- * plans, precisions, several batches a step, heads in pieces, frozen tensors, adapters; and where they do not count
- * (what fp32 cannot hold, gradients that other ranks add to) the gradients are read.
+ * The norm of all gradients, with squares that the kernels compute. It equals the norm from the gradients themselves,
+ * for all plans, precisions, several batches per step, heads in pieces, frozen tensors, and adapters. If the squares
+ * cannot be used (values beyond fp32, gradients to which other ranks add), the gradients are read.
  *
- * Bound for delivered squares: 2e-7 of the norm, a tensor's sum being rounded to fp32. Observed: 2.4e-9. A norm from the
- * gradients themselves errs by less than 1e-13, which tells which of the two it was.
+ * Bound for computed squares: 2e-7 of the norm, because a tensor's sum is rounded to fp32. Observed: 2.4e-9. A norm
+ * from the gradients themselves has an error below 1e-13, which shows which of the two it was.
  */
 #include <math.h>
 #include <stdio.h>
@@ -24,7 +24,7 @@ typedef struct setting {
     bool bf16, accumulate, tied, frozen, two_queues;
     weight_mode weights;
     int64_t piece, rank;
-    double scale;    /* of the loss; 0: 1 */
+    double scale;    /* factor of the loss; 0 means 1 */
     int64_t squares; /* as in partition_options */
 } setting;
 
@@ -87,7 +87,7 @@ static void run_batch(bench *b) {
     if (b->how.accumulate) EXPECT_OK(train_step_batch(b->step, b->targets, b->inputs, false, scale, &loss, &err));
 }
 
-/* From copies of all gradients. */
+/* Computes the norm from copies of all gradients. */
 static double length(bench *b) {
     double sum = 0;
     for (int i = 0; i < train_step_learnt_count(b->step); i++) {
@@ -102,7 +102,7 @@ static double length(bench *b) {
     return sqrt(sum);
 }
 
-/* How far the step's norm is off, as a part of it. */
+/* Returns the relative error of the step's norm. */
 static double error_of(bench *b) {
     double norm = 0, want = length(b);
     EXPECT_OK(train_step_gradient_norm(b->step, &norm, &err));
@@ -112,7 +112,7 @@ static double error_of(bench *b) {
 
 static double worst;
 
-/* Two steps with what the kernels deliver, one without. */
+/* Two steps with the kernels' squares, one without. */
 static void check(setting how) {
     bench b;
     for (how.squares = 1; how.squares >= 0; how.squares--) {
@@ -163,7 +163,7 @@ TEST(adapters) {
 
 TEST(on_a_simulated_engine) { check((setting){.plan = "six", .device = "sim:m4", .precision = MIL_fp16, .scale = 64}); }
 
-/* Squares that fp32 cannot hold, or no more as numbers of full precision: the gradients are read instead. */
+/* Squares that fp32 cannot hold, or only with reduced precision: the gradients are read instead. */
 TEST(scales_that_squares_do_not_survive) {
     static const double scales[] = {1e25, 1e-22};
     for (int i = 0; i < 2; i++) {
@@ -208,7 +208,7 @@ TEST(gradients_that_are_added_up_by_others) {
     EXPECT_MSG(fabs(after - 3 * before) < 1e-6 * after, "%.9g, three times %.9g", after, before); /* observed 5e-8 */
     EXPECT(error_of(&b) < 1e-13);
     run_batch(&b);
-    EXPECT(error_of(&b) > 1e-13); /* alone again */
+    EXPECT(error_of(&b) > 1e-13); /* without other ranks again */
     close_bench(&b);
 }
 

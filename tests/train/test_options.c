@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * The rows of options.def: defaults, setting by name, what is refused, texts that come back to the same values.
+ * The rows of options.def: defaults, setting by name, refused values, texts that convert back to the same values.
  */
 #include <string.h>
 
@@ -17,7 +17,7 @@ TEST(defaults_pass_their_own_check) {
     }
 }
 
-/* What a default is written as can be given, and gives the default. */
+/* Every default, as written, can be set and results in the default. */
 TEST(every_default_can_be_set_by_name) {
     for (int kind = 0; kind < TRAIN_KINDS; kind++)
         for (int i = 0; i < TRAIN_OPTIONS; i++) {
@@ -42,7 +42,7 @@ TEST(names_are_unique) {
         }
 }
 
-/* Every number beyond both ends, by name and in the struct. */
+/* Tries every number beyond both ends, by name and in the struct. */
 TEST(values_outside_of_a_row_are_refused) {
     for (int i = 0; i < TRAIN_OPTIONS; i++) {
         const train_option *row = &train_option_rows[i];
@@ -78,7 +78,7 @@ TEST(values_of_another_type_are_refused) {
     EXPECT(o.steps == 0 && o.lr == -1 && o.pack);
 }
 
-/* A default outside of the range stands for "not given": that one value is allowed and no other. */
+/* A default outside the range means "not given": only that one value outside the range is allowed. */
 TEST(the_value_for_not_given_may_be_given) {
     train_options o;
     train_options_default(&o, TRAIN_IMPORTED);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Outer steps between three real ranks: each test starts itself again under mpirun. What every rank moved is drawn from its
- * number, so each of them knows what the agreement must be.
+ * Outer steps between three real ranks: each test starts itself again under mpirun. What every rank moved is generated
+ * from its number, so each rank knows the expected agreement.
  */
 #include <stdlib.h>
 #include <unistd.h>
@@ -14,7 +14,7 @@ enum { RANKS = 3 };
 
 static propane_error err;
 
-/* True in a rank. Else the test has been run by ranks of their own, or skipped. */
+/* Returns true in a rank. Otherwise the test has been run by separate ranks, or skipped. */
 static bool in_ranks(const char *name) {
     char self[1024], line[2048];
     if (mpi_started()) return true;
@@ -39,8 +39,8 @@ typedef struct fixture {
     allreduce *reduce;
     outer *outer;
     int64_t rounds;
-    int64_t count;       /* learnt numbers */
-    float *before;       /* weights, in the order of the learnt tensors */
+    int64_t count;       /* trained numbers */
+    float *before;       /* weights, in the order of the trained tensors */
     float *moved[RANKS]; /* what each rank subtracts in a round */
 } fixture;
 
@@ -75,7 +75,7 @@ static void open_model(fixture *f) {
 static void open_scheduled(fixture *f, allreduce_wire wire, double lr, double momentum,
                            const train_schedule *schedule) {
     const outer_options options = {.every = 1, .lr = lr, .momentum = momentum, .schedule = schedule, .first = 3};
-    const allreduce_options wires = {.wire = wire, .bucket = 1500}; /* several, and cut tensors */
+    const allreduce_options wires = {.wire = wire, .bucket = 1500}; /* several buckets, and tensors that are cut */
     int64_t counts[64];
     int order[64];
     EXPECT_OK(mpi_open(&f->mpi, &err));
@@ -114,7 +114,7 @@ static void close_fixture(fixture *f) {
     mpi_close(f->mpi);
 }
 
-/* What this rank moves in a round, then the agreement. */
+/* Applies this rank's movement in a round, then the agreement. */
 static void round_of(fixture *f) {
     const float *moved = f->moved[mpi_rank(f->mpi)];
     for (int i = 0; i < train_step_learnt_count(f->step); i++) {
@@ -125,7 +125,7 @@ static void round_of(fixture *f) {
     EXPECT_OK(outer_agree(f->outer, ++f->rounds, &err));
 }
 
-/* With H = 1, rate 1 and no momentum: the mean of the weights, as written here. */
+/* With H = 1, rate 1 and no momentum: the mean of the weights, as computed here. */
 TEST(the_plain_outer_step_is_the_mean_of_the_weights) {
     fixture f = {0};
     if (!in_ranks("the_plain_outer_step_is_the_mean_of_the_weights")) return;
@@ -143,7 +143,8 @@ TEST(the_plain_outer_step_is_the_mean_of_the_weights) {
     close_fixture(&f);
 }
 
-/* Three rounds with momentum, bit for bit against the formula; `fall`: what each round keeps of it besides. */
+/* Checks three rounds with momentum, bit for bit against the formula. `fall` is the additional factor of the momentum
+ * in each round. */
 static void three_rounds(const train_schedule *schedule, const double fall[3]) {
     fixture f = {0};
     open_scheduled(&f, ALLREDUCE_FP32, 0.7, 0.9, schedule);
@@ -184,7 +185,7 @@ TEST(momentum_falls_with_the_workers_rate) {
     three_rounds(&line, (const double[]){1, 4.0 / 5, 3.0 / 4});
 }
 
-/* The largest error after `rounds` equal rounds, in parts of what a round moves at most. */
+/* Returns the largest error after `rounds` equal rounds, relative to the largest movement in a round. */
 static double drift(allreduce_wire wire, int rounds) {
     fixture f = {0};
     double worst = 0;
@@ -203,15 +204,15 @@ static double drift(allreduce_wire wire, int rounds) {
     return worst / 0.01;
 }
 
-/* Seen: 0.118 after 1 and 0.120 after 100 rounds. Rounded to the nearest of 15 values each time without the feedback, the
- * error would be the same in each of these equal rounds and add up to a hundred times that. */
+/* Observed: 0.118 after 1 and 0.120 after 100 rounds. Rounding to the nearest of 15 values without the feedback would
+ * make the same error in each of these equal rounds, which would add up to a hundred times as much. */
 TEST(what_four_bits_leave_out_is_not_lost) {
     if (!in_ranks("what_four_bits_leave_out_is_not_lost")) return;
     const double off = drift(ALLREDUCE_INT4, 100);
     EXPECT_MSG(off < 0.25, "off by %g of a round", off);
 }
 
-/* Seen: 0.0048 of a round after 10. */
+/* Observed: 0.0048 of a round after 10. */
 TEST(sixteen_bits_are_close) {
     if (!in_ranks("sixteen_bits_are_close")) return;
     const double off = drift(ALLREDUCE_FP16, 10);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * What Propane emits itself, against what the engines are known to take: the claims of the plans, each in both precisions,
+ * Code that Propane emits against the known limits of the engines: the claims of the plans, each in both precisions,
  * with equal and with grouped heads, and the functions of generation with weights as inputs and as constants.
  */
 #include "ane/chip/check.h"
@@ -29,7 +29,7 @@ static partition *make(const model_config *c, const char *name, mil_dtype precis
     return p;
 }
 
-/* The first rule that refuses a device kernel, found by the checker alone; NULL: none does. */
+/* Returns the first rule that refuses a device kernel, found only with the checker; NULL if none does. */
 static const char *refusing_rule(const partition *p, const chip *c) {
     propane_error err = {0};
     chip_report *r = chip_report_create(&(chip_check_options){&c, 1, 0, 1, CHIP_PATH_DIRECT, false});
@@ -81,7 +81,7 @@ TEST(plans_refuse_with_the_rule) {
     EXPECT_FAIL(partition_supports(p, chip_get(CHIP_m4), 0, WEIGHT_MODE_INPUTS, &err), PROPANE_ERR_UNSUPPORTED,
                 "rule C18c");
     partition_free(p);
-    p = make(&words, "layer", MIL_fp16, 1); /* a head of more channels than there can be */
+    p = make(&words, "layer", MIL_fp16, 1); /* a head with more channels than possible */
     EXPECT_FAIL(partition_supports(p, chip_get(CHIP_m4), 0, WEIGHT_MODE_INPUTS, &err), PROPANE_ERR_UNSUPPORTED,
                 "rule C27d");
     EXPECT(strstr(err.text, "headFwd"));
@@ -92,14 +92,14 @@ TEST(plans_refuse_with_the_rule) {
     EXPECT_OK(partition_supports(p, chip_get(CHIP_m4), 0, WEIGHT_MODE_INPUTS, &err));
     partition_free(p);
     words.vocab_piece = 0;
-    p = make(&words, "six", MIL_fp16, 1); /* its head is the host's */
+    p = make(&words, "six", MIL_fp16, 1); /* its head runs on the host */
     EXPECT_OK(partition_supports(p, chip_get(CHIP_m1), 0, WEIGHT_MODE_INPUTS, &err));
     partition_free(p);
     EXPECT_TEXT(partition_chips("six", MIL_fp32), "");
     EXPECT_TEXT(partition_chips("none", MIL_fp16), "");
 }
 
-/* All ones, in fp16, for whatever is a weight of the block. */
+/* Constants of all ones, in fp16, for every weight of the block. */
 typedef struct bake_context {
     const partition_block *block;
     const uint16_t *ones;
@@ -146,8 +146,8 @@ TEST(kernels_with_baked_weights_are_taken_too) {
     mem_free(ones);
 }
 
-/* Packed kernels are programs of their own: every chip that the plan claims takes them or is refused by the rule of slices
- * along the last axis, which is that of the M1 and its elders. */
+/* Packed kernels are separate programs. Every chip that the plan claims either accepts them or refuses them by the rule
+ * of slices along the last axis, which applies to the M1 and earlier chips. */
 TEST(packed_kernels_are_taken_or_refused_by_their_rule) {
     model_config c = config_of(4, 2, 512);
     for (int i = 0; i < partition_name_count(); i++) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Estimated training steps: the published ones within 25 %, Propane's own plans consistent in their parts.
+ * Estimated training steps: published ones within 25 %, and consistent parts for Propane's own plans.
  */
 #include <math.h>
 #include <stdio.h>
@@ -11,7 +11,8 @@
 #include "lm/step/partition_schedule.h"
 #include "support/test.h"
 
-/* Published steps of Stories110M and others, with what their notes say; the M4 Pro's two static runs differ by half. */
+/* Published steps of Stories110M and others, with the figures in their notes; the M4 Pro's two static runs differ by
+ * half. */
 TEST(published_steps_within_a_quarter) {
     static const struct {
         const char *chip, *shape, *note;
@@ -54,8 +55,8 @@ static cost_step packed_step(const char *vocab, int context) {
     return p.step;
 }
 
-/* Twice the positions cost the engine 1.46 times as much; the head grows with the vocabulary, which is 9,205 words where none is
- * stated; all else goes with the positions. */
+/* Twice the positions cost the engine 1.46 times as much. The head grows with the vocabulary, which is 9,205 words if
+ * none is stated; everything else scales with the positions. */
 TEST(packed_steps_know_positions_and_vocabulary) {
     const cost_step a = packed_step(",V=9205", 256), b = packed_step(",V=9205", 512), c = packed_step(",V=18410", 256),
                     d = packed_step("", 256);
@@ -116,7 +117,8 @@ TEST(parts_of_our_plans_add_up) {
     }
 }
 
-/* Adapters alone: no gradients of the base, no program made again with baked weights, an update of the adapters' size. */
+/* Adapters only: no gradients of the base, no program made again with baked weights, an update of the adapters'
+ * size. */
 TEST(adapters_leave_the_base_alone) {
     propane_error err = {0};
     model_config config;
@@ -141,7 +143,8 @@ TEST(adapters_leave_the_base_alone) {
     const partition_cost *full = &all[0].list[0].cost, *few = &all[1].list[0].cost;
     EXPECT(full->compiles > 0 && few->compiles == 0 && few->recompile_ms == 0 && few->compile_ms > full->compile_ms);
     EXPECT(few->programs == full->programs + full->compiles);
-    /* A and B of every matrix of a layer: rank x (in + out); queries, keys and values, gate and up have an A each. */
+    /* A and B of every matrix of a layer: rank x (in + out); queries, keys and values have separate A's, as do gate and
+     * up. */
     const double d = (double)config.hidden_size, h = (double)config.intermediate_size,
                  q = (double)(config.num_attention_heads * config.head_dim),
                  kv = (double)(config.num_key_value_heads * config.head_dim),
@@ -161,7 +164,8 @@ TEST(lanes_share_memory_and_pool) {
                              {SCHEDULE_HOST, .ms = 1}};
     schedule_run(alone, 4, 100);
     EXPECT(fabs(alone[0].end - 2) < 1e-9 && fabs(alone[1].end - 5) < 1e-9);
-    EXPECT(fabs(alone[2].end - 6) < 1e-9 && fabs(alone[3].end - 6) < 1e-9); /* in order, though it waits for nothing */
+    /* in order, although it waits for nothing */
+    EXPECT(fabs(alone[2].end - 6) < 1e-9 && fabs(alone[3].end - 6) < 1e-9);
     schedule_task pool[] = {{SCHEDULE_HOST, true, .ms = 2}, {SCHEDULE_UPDATE, true, .ms = 3}};
     schedule_run(pool, 2, 100);
     EXPECT(fabs(pool[0].end - 4) < 1e-9 && fabs(pool[1].end - 5) < 1e-9);
@@ -170,8 +174,8 @@ TEST(lanes_share_memory_and_pool) {
     EXPECT(fabs(memory[0].end - 2) < 1e-9 && fabs(memory[1].end - 2) < 1e-9);
 }
 
-/* What is smaller takes no longer; at most what all parts one after the other take, and no less than each
- * lane alone. */
+/* A smaller update takes no longer. The step takes at most the sum of all parts, and at least as long as each lane
+ * without the others. */
 TEST(updates_hide) {
     propane_error err = {0};
     model_config config;
@@ -192,7 +196,7 @@ TEST(updates_hide) {
                 EXPECT_MSG(c.update_ms < c.sweep_ms, "%s: %g of %g ms are left", options.name, c.update_ms, c.sweep_ms);
                 EXPECT(form == 0 || step[form][lagged] <= step[form - 1][lagged] + 1e-9);
             }
-        /* Lagged, the head's unit is the last: where little else is there to hide, that may cost what it gains. */
+        /* Lagged, the head's unit is the last: if there is little else to hide, that may cost as much as it saves. */
         for (int form = 0; form < 3; form++)
             EXPECT_MSG(step[form][1] <= 1.1 * step[form][0], "%s: lagged %g, exact %g ms", options.name, step[form][1],
                        step[form][0]);
@@ -201,7 +205,8 @@ TEST(updates_hide) {
     }
 }
 
-/* A search's first is what its own question alone gives, and no other that no rule refuses is faster; equals keep their order. */
+/* A search's first result equals that of its own separate query, and no other allowed one is faster; equals keep their
+ * order. */
 TEST(a_search_names_the_fastest) {
     propane_error err = {0};
     model_config config;

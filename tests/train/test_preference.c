@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Direct preference optimization against its formula, written down again in the slow way, and against slopes of the loss.
+ * Direct preference optimization against a slow version of its formula, and against slopes of the loss.
  */
 #include <math.h>
 
@@ -14,7 +14,8 @@ enum { BATCH = 6, CONTEXT = 7, COUNT = BATCH * CONTEXT, VOCAB = 48 };
 
 static propane_error err;
 
-/* -mean log(sigmoid(beta * ((pi_c - ref_c) - (pi_r - ref_r)))), pi and ref being log-probabilities: trl's `sigmoid` loss. */
+/* -mean log(sigmoid(beta * ((pi_c - ref_c) - (pi_r - ref_r)))), with pi and ref as log-probabilities: trl's `sigmoid`
+ * loss. */
 static double slow_loss(double beta, const float *reference, const double *nats, const int32_t *targets, int batch,
                         int context) {
     double loss = 0;
@@ -58,7 +59,7 @@ TEST(the_loss_and_its_scales_are_the_formulas) {
         const double want = slow_loss(p.beta, reference, nats, targets, BATCH, CONTEXT);
         EXPECT_MSG(fabs(loss - want) < 1e-12, "%.15g, want %.15g", loss, want);
         EXPECT(p.pairs == (round % 5 == 0 ? 2 : 3));
-        for (int i = 0; i < COUNT; i++) { /* the derivative by each position's nats */
+        for (int i = 0; i < COUNT; i++) { /* the derivative with respect to each position's nats */
             const double h = 1e-4, before = nats[i];
             nats[i] = before + h;
             const double up = preference_loss(&p, nats, targets, BATCH, CONTEXT, none);
@@ -117,7 +118,7 @@ static void check_step(int64_t piece) {
         .partition = {.name = "layer", .precision = MIL_fp32, .batch = BATCH, .context = CONTEXT}, .device = "cpu"};
     EXPECT_OK(train_step_create(&o, w, &s, &err));
     EXPECT_OK(train_step_evaluate(s, inputs, targets, nats, &loss, &err));
-    for (int b = 0; b < BATCH; b++) /* near the model's own, as in training */
+    for (int b = 0; b < BATCH; b++) /* close to the model's own, as in training */
         reference[b] = (float)(preference_sum(nats + b * CONTEXT, targets + b * CONTEXT, CONTEXT) + rng_normal(&r));
     preference p = {.beta = 0.7, .reference = reference};
     train_step_prefer(s, &p);
@@ -170,7 +171,7 @@ TEST(pairs_stay_together) {
         for (int k = 0; k < 4; k++) ids[4 * i + k] = k < 2 ? i / 2 : i, learn[4 * i + k] = k >= 2;
     }
     start[2 * PAIRS] = 8 * PAIRS;
-    memset(learn + 4 * 5, 0, 4); /* pair 2: one answer has nothing to learn, so both are left out */
+    memset(learn + 4 * 5, 0, 4); /* pair 2: one answer has no target, so both are left out */
     const train_examples e = {.count = 2 * PAIRS, .start = start, .ids = ids, .learn = learn, .pairs = true};
     packed_windows p;
     EXPECT_OK(packed_windows_init(&p, &e, 0, e.count, 4, true, 7, &err));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Activations that are computed again: the same bits in every plan, weight mode and queue, and much less memory.
+ * Recomputed activations: the same bits in every plan, weight mode and queue, and much less memory.
  */
 #include "core/base/rng.h"
 #include "lm/step/step.h"

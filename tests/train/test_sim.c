@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Training on a simulated engine: it learns what the cpu driver learns, gradients vanish in fp16 where nothing scales the
- * loss, and the compile budget ends a run that does not look at it. Small sizes: the simulator runs an operation at a time.
+ * Training on a simulated engine: it reaches the same loss as the cpu driver, gradients vanish in fp16 without loss
+ * scaling, and the compile budget ends a run that ignores it. Small sizes: the simulator runs one operation at a time.
  */
 #include <math.h>
 #include <stdio.h>
@@ -86,7 +86,7 @@ TEST(it_learns_as_the_cpu_does) {
     EXPECT_OK(run("cpu", "fp32", "inputs", 0, STEPS, &cpu, &restart, &err));
     EXPECT_OK(run("sim:m4", "fp16", "inputs", 0, STEPS, &sim, &restart, &err));
     EXPECT_MSG(cpu.val < 0.8, "the cpu itself learns nothing: %g",
-               cpu.val); /* 2.77 at the start; seen: 0.5974, sim 0.5964 */
+               cpu.val); /* 2.77 at the start; observed: 0.5974, sim 0.5964 */
     EXPECT_MSG(fabs(sim.val - cpu.val) < 0.03, "sim:m4 %g, cpu %g", sim.val, cpu.val);
     EXPECT(!cpu.simulated && cpu.energy == 0);
     EXPECT(sim.simulated && sim.energy > 0 && sim.device_ms > 1);
@@ -121,13 +121,13 @@ TEST(weight_gradients_on_the_engine) {
     const double mean = device.sum / STEPS, want = cpu.sum / STEPS;
     if (getenv("TEST_VERBOSE"))
         printf("mean loss %.6f, cpu %.6f; validation %.6f, cpu %.6f\n", mean, want, device.val, cpu.val);
-    /* seen: 0.8549 and 0.8547 */
+    /* observed: 0.8549 and 0.8547 */
     EXPECT_MSG(fabs(mean - want) < 0.02, "mean loss %g, cpu %g", mean, want);
     EXPECT_MSG(fabs(device.val - cpu.val) < 0.03, "validation %g, cpu %g", device.val, cpu.val);
     EXPECT(few.device_ms > host.device_ms && few.energy > host.energy);
 }
 
-/* How many elements of the first layer's gradients are nothing at all. */
+/* Returns how many elements of the first layer's gradients are exactly zero. */
 static double vanished(const char *device, double spread, double scale) {
     propane_error err = {0};
     int32_t inputs[BATCH * CONTEXT], targets[BATCH * CONTEXT];
@@ -158,7 +158,8 @@ static double vanished(const char *device, double spread, double scale) {
     return zeros / count;
 }
 
-/* C44, F3: what is below 6e-8, and in a product below 7.6e-6, is nothing. The scale is the one that training begins with; with 2^14 7 % vanish. */
+/* C44, F3: values below 6e-8, and below 7.6e-6 in a matrix product, become zero. The scale is the initial one of
+ * training; with 2^14, 7 % vanish. */
 TEST(gradients_vanish_without_loss_scale) {
     double off = vanished("sim:m4", 0.002, 1), on = vanished("sim:m4", 0.002, TRAIN_SCALER_START);
     EXPECT_MSG(off > 0.5, "%.3f of the gradients are 0", off);

@@ -10,7 +10,7 @@
 enum { VOCAB = 20, TOKENS = 4000, STEPS = 1000 };
 
 typedef struct log_book {
-    uint64_t blocks[2]; /* at step 50, at the last one */
+    uint64_t blocks[2]; /* at step 50, and at the last one */
     long pages[2];
     double first, last;
 } log_book;
@@ -18,7 +18,7 @@ typedef struct log_book {
 static void on_step(void *context, const train_report *r) {
     log_book *l = context;
     if (r->step == 1) l->first = r->loss;
-    if (r->step == 49) (void)test_resident_pages(); /* the code that reads it becomes resident, too */
+    if (r->step == 49) (void)test_resident_pages(); /* the code that reads it also becomes resident */
     l->last = r->loss;
     if (r->step != 50 && r->step != STEPS) return;
     l->blocks[r->step == STEPS] = mem_alloc_count();
@@ -48,7 +48,7 @@ static void thousand_steps(const char *partition_name, const char *precision) {
     train_run_free(t);
     EXPECT_MSG(l.last < l.first / 2, "loss %g after %g", l.last, l.first);
     EXPECT_MSG(l.blocks[0] == l.blocks[1], "%llu blocks in 950 steps", (unsigned long long)(l.blocks[1] - l.blocks[0]));
-    /* seen: 0 to 2, stacks of threads that go deeper for the first time; 70 bytes a step would show */
+    /* observed: 0 to 2, when stacks of threads grow deeper for the first time; 70 bytes per step would show */
     EXPECT_MSG(l.pages[1] <= l.pages[0] + 16, "%ld pages more", l.pages[1] - l.pages[0]);
 }
 

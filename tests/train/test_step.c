@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * The training step on the cpu driver: against PyTorch, in every plan and weight mode; no allocation in a step, no growth
- * of memory; the same numbers with any number of threads.
+ * The training step on the cpu driver: against PyTorch in every plan and weight mode, without allocation in a step or
+ * growth of memory, and with the same numbers for any number of threads.
  */
 #include <stdlib.h>
 #include <unistd.h>
@@ -44,7 +44,7 @@ CASE(two_queues, "six", MIL_fp16, WEIGHT_MODE_INPUTS, true, false, 2e-2)
 CASE(two_queues_accumulated, "ten", MIL_fp32, WEIGHT_MODE_BAKED, true, true, 1e-5)
 CASE(accumulated, "layer", MIL_fp32, WEIGHT_MODE_INPUTS, false, true, 1e-5)
 
-/* Gradients as the device's products (lm/step/gradient_products.h), which are rounded to the programs' type. */
+/* Gradients as matrix products on the device (lm/step/gradient_products.h), which are rounded to the programs' type. */
 static void check_products(const char *plan_title, mil_dtype precision, bool two_queues, bool accumulate,
                            bool recompute, double tolerance) {
     propane_error err = {0};
@@ -67,7 +67,7 @@ TEST(products_six_fp16) { check_products("six", MIL_fp16, true, true, false, 8e-
 TEST(products_ten_fp16) { check_products("ten", MIL_fp16, false, true, false, 8e-3); }
 TEST(products_recomputed) { check_products("layer", MIL_fp32, true, true, true, 1e-5); }
 
-/* ---- a somewhat larger model ------------------------------------------------------------------------------------------ */
+/* ---- a somewhat larger model ------------------------------------------------------------------------------------- */
 
 enum { BATCH = 2, CONTEXT = 40, COUNT = BATCH * CONTEXT };
 
@@ -130,11 +130,11 @@ static void no_allocation(bool two_queues) {
     bench_open(&b, two_queues ? "six" : "layer", "inputs", MIL_fp32, two_queues);
     double first = bench_step(&b), last = 0;
     for (int i = 0; i < 49; i++) bench_step(&b);
-    (void)test_resident_pages(); /* the code that reads it becomes resident, too */
+    (void)test_resident_pages(); /* the code that reads it also becomes resident */
     uint64_t count = mem_alloc_count();
     long grown = 9;
     for (int round = 0; round < 3 && grown > 8;
-         round++) { /* the system may take pages away and give them back; a leak grows each time */
+         round++) { /* the system may reclaim pages and return them; a leak grows each time */
         const long pages = test_resident_pages();
         for (int i = 0; i < 200; i++) last = bench_step(&b);
         grown = pages < 0 ? 0 : test_resident_pages() - pages;

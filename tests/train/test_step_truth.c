@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Plans, dataflow and step against PyTorch, with every program computed by the slow meaning of its ops.
+ * Plans, dataflow and step against PyTorch, with every program computed by the slow reference of its operations.
  */
 #include <stdlib.h>
 
@@ -42,8 +42,8 @@ TEST(products_on_the_device_six) { check_products("six", MIL_fp16, 2e-2); }
 
 enum { FD_BATCH = 2, FD_CONTEXT = 7, FD_COUNT = FD_BATCH * FD_CONTEXT, FD_VOCAB = 11 };
 
-/* The slope of the loss along a random direction of each tensor, from the loss alone. fp32 losses limit it to about
- * 1e-4 of the slope. */
+/* Measures the slope of the loss along a random direction of each tensor, from the loss alone. fp32 losses limit its
+ * accuracy to about 1e-4. */
 static void check_slopes(const char *plan_title, bool tied, int heads, int kv_heads) {
     propane_error err = {0};
     model_config c;
@@ -62,7 +62,7 @@ static void check_slopes(const char *plan_title, bool tied, int heads, int kv_he
     rng_init(&r, 21);
     for (int i = 0; i < FD_COUNT; i++)
         inputs[i] = (int32_t)rng_below(&r, FD_VOCAB), targets[i] = (int32_t)rng_below(&r, FD_VOCAB);
-    for (int i = 0; i < w->count; i++) /* norm weights away from 1 */
+    for (int i = 0; i < w->count; i++) /* norm weights other than 1 */
         for (int64_t k = 0; k < w->tensors[i].count && !w->tensors[i].decay; k++)
             model_weights_data(w, &w->tensors[i])[k] += 0.3f * (float)rng_normal(&r);
     train_step_options o = {
@@ -71,7 +71,7 @@ static void check_slopes(const char *plan_title, bool tied, int heads, int kv_he
     EXPECT_OK(train_step_create(&o, w, &s, &err));
     for (int i = 0; i < w->count; i++) {
         EXPECT_OK(train_step_publish(s, &err));
-        EXPECT_OK(train_step_batch(s, inputs, targets, true, 1, &loss, &err)); /* evaluations take its gradients */
+        EXPECT_OK(train_step_batch(s, inputs, targets, true, 1, &loss, &err)); /* evaluations overwrite its gradients */
         const model_tensor *t = &w->tensors[i];
         size_t n = (size_t)t->count;
         float *data = model_weights_data(w, t), *kept = mem_array(n, 4), *way = mem_array(n, 4),
@@ -96,7 +96,7 @@ static void check_slopes(const char *plan_title, bool tied, int heads, int kv_he
                off = fabs(measured - slope) / fabs(slope);
         worst = fmax(worst, off);
         EXPECT_MSG(off < 1e-3, "%s: slope %.7g, measured %.7g", t->name, slope,
-                   measured); /* observed 6e-4 where slopes are small */
+                   measured); /* observed 6e-4 for small slopes */
         memcpy(data, kept, n * 4);
         mem_free(kept), mem_free(way), mem_free(gradient);
     }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Engine, processor or GPU: the processor's model on published steps that it was not fitted to, who wins where others measured two units,
- * and the rows of a comparison.
+ * Engine, processor or GPU: the processor's model on published steps to which it was not fitted, the winner where
+ * others measured two units, and the rows of a comparison.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 #include "report/lm/where_rows.h"
 #include "support/test.h"
 
-/* AutoANE's models, 16,893 words, 256 positions unless said. */
+/* AutoANE's models: 16,893 words, and 256 positions unless stated otherwise. */
 static cost_sizes sizes_of(double layers, double width, double hidden, double kv, double context) {
     return (cost_sizes){layers, width, hidden, width, kv, 16893, context, 1};
 }
@@ -43,7 +43,8 @@ static int by_value(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* M2 Pro, Accelerate (AutoANE): 281M, 135M, 360M and 36M parameters. The constant is of its 95M. Errors seen: 11, 11, 5, 39 %. */
+/* M2 Pro, Accelerate (AutoANE): 281M, 135M, 360M and 36M parameters. The constant comes from its 95M. Observed errors:
+ * 11, 11, 5, 39 %. */
 TEST(processors_take_what_was_published) {
     const struct {
         cost_sizes sizes;
@@ -63,8 +64,8 @@ TEST(processors_take_what_was_published) {
     EXPECT_MSG(fabs(median - COST_PROCESSOR_ERROR) < 0.015, "%g", median);
 }
 
-/* Where one author measured the engine beside another unit of the same chip, full training: who is faster. The 95M step with a call a
- * product is level (104.4 and 104.8 ms) and counts for nobody. */
+/* Cases in which one author measured the engine and another unit of the same chip, in full training: which is faster.
+ * The 95M step with one call per matrix product is a tie (104.4 and 104.8 ms) and is not counted. */
 TEST(the_published_winner_wins) {
     const struct {
         const char *what;
@@ -142,7 +143,7 @@ TEST(rows_are_of_all_units) {
         EXPECT(l->ms < r->ms && l->joules < r->joules && l->host_share < r->host_share && l->memory < r->memory);
         EXPECT(strstr(l->line, "--lora-rank 4") && strstr(r->line, "--accumulate 4") && strstr(r->line, "--data d"));
     }
-    /* The best of a goal has the least of what the goal counts. */
+    /* The best for a goal minimises the goal's figure. */
     for (int i = 0; i < joules.count; i++)
         EXPECT(joules.list[i].unit == WHERE_OTHERS || !(joules.list[i].joules > 0) ||
                joules.list[joules.best].joules <= joules.list[i].joules);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * The arithmetic of several workers against figures that were worked out by hand.
+ * The arithmetic of several workers against figures that were computed by hand.
  */
 #include <math.h>
 
@@ -8,7 +8,7 @@
 
 static propane_error err;
 
-/* 8 workers, 100 million parameters, 1 s a step of which 0.6 s are the backward pass. */
+/* 8 workers, 100 million parameters, 1 s per step, of which 0.6 s are the backward pass. */
 static worker_question question(double bandwidth, double latency) {
     return (worker_question){.workers = 8,
                              .bandwidth = bandwidth,
@@ -51,7 +51,7 @@ TEST(data_parallel_waits_for_what_the_backward_pass_does_not_hide) {
     q = question(1e12, 0);
     w = ask(&q, WORKER_DATA_PARALLEL);
     EXPECT(w.step_ms == 1000 && w.use == 1 && w.bound == WORKER_COMPUTE);
-    q = question(1e15, 40); /* 400 MB are 96 buckets of 4 MB: each is waited for */
+    q = question(1e15, 40); /* 400 MB are 96 buckets of 4 MB, and each must arrive */
     w = ask(&q, WORKER_DATA_PARALLEL);
     EXPECT_MSG(fabs(w.step_ms - (1000 + 97 * 40 - 600)) < 1e-2, "step %g", w.step_ms);
     EXPECT(w.bound == WORKER_LATENCY);
@@ -67,7 +67,7 @@ TEST(outer_steps_divide_by_their_distance) {
     expect_near(w.step_bytes, 1.4e6, "a step");
     expect_near(w.step_ms, 1000 + 560, "280 s each 500 steps");
     EXPECT(w.bound == WORKER_COMPUTE);
-    q.every = 100; /* 2800 ms of messages a step: longer than it */
+    q.every = 100; /* 2800 ms of messages per step, which is longer than the step */
     w = ask(&q, WORKER_OUTER);
     expect_near(w.step_ms, 3800, "outer");
     EXPECT(w.bound == WORKER_BANDWIDTH);
