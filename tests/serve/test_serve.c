@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * The server against a client of plain sockets: answers, streams, wrong and malformed requests, 200 connections at once,
- * slow and aborted clients, a full queue, the end. The model has random weights and writes bytes.
+ * The server against a client with plain sockets: answers, streams, invalid and malformed requests, 200 connections at
+ * once, slow and aborted clients, a full queue, the end. The model has random weights and writes bytes.
  */
 #include "apps/serve/server.h"
 
@@ -30,7 +30,7 @@ typedef struct bench {
 } bench;
 
 static bench b;
-static access_rules rules; /* of the next set_up */
+static access_rules rules; /* for the next set_up */
 static char logged[4000];
 
 static void log_line(void *context, const char *line) {
@@ -86,7 +86,7 @@ static int connect_to(void) {
 static void send_all(int fd, const char *data, size_t length) {
     for (size_t at = 0; at < length;) {
         ssize_t n = send(fd, data + at, length - at, MSG_NOSIGNAL);
-        if (n <= 0) return; /* the server has closed: the answer tells */
+        if (n <= 0) return; /* the server has closed: its answer shows why */
         at += (size_t)n;
     }
 }
@@ -101,7 +101,7 @@ static void send_post(int fd, const char *path, const char *body) {
     text_deinit(&t);
 }
 
-/* Until the server closes, within 30 seconds; closes too. */
+/* Receives until the server closes, for at most 30 seconds, then closes. */
 static text receive(int fd) {
     text t = {0};
     char part[4096];
@@ -142,7 +142,8 @@ static json_t *body_of(const text *t) {
     return o;
 }
 
-/* The data of all events, their chunk sizes taken away, as one list of objects; *done: [DONE] came last. */
+/* Returns the data of all events, without their chunk sizes, as one list of objects. *done is set if [DONE] came
+ * last. */
 static json_t *events_of(const text *t, bool *done) {
     json_t *list = json_array();
     *done = false;
@@ -180,7 +181,7 @@ TEST(completions_are_answered) {
     char *all = strdup(text_at(o, "text", NULL));
     json_decref(o);
     text_deinit(&t);
-    /* several prompts, of text and of ids, several choices, echo */
+    /* several prompts, as text and as ids; several choices; echo */
     t = post("/v1/completions",
              "{\"prompt\":[[97,98],[97,98]],\"max_tokens\":20,\"temperature\":0,\"n\":2,\"echo\":true}");
     o = body_of(&t);
@@ -190,7 +191,7 @@ TEST(completions_are_answered) {
     EXPECT(json_integer_value(json_object_get(json_object_get(o, "usage"), "completion_tokens")) == 80);
     json_decref(o);
     text_deinit(&t);
-    /* the same seed draws the same, another one something else */
+    /* the same seed draws the same text, another seed a different one */
     char *drawn[3];
     for (int i = 0; i < 3; i++) {
         t = post("/v1/completions", i == 2 ? "{\"prompt\":\"ab\",\"seed\":6}" : "{\"prompt\":\"ab\",\"seed\":5}");
@@ -213,7 +214,7 @@ static void check_vector(const json_t *o, int index, const float *want, int64_t 
         EXPECT_MSG(fabs(json_number_value(json_array_get(v, (size_t)i)) - (double)want[i]) < 1e-6, "number %d", (int)i);
 }
 
-/* Texts and ids, several and one, as numbers and as their bytes; while others write. */
+/* Texts and ids, single and several, as numbers and as base64 bytes, while others write. */
 TEST(embeddings_are_answered) {
     set_up_with(100, 2);
     const int64_t width = infer_width(b.m);
@@ -311,7 +312,7 @@ TEST(models_and_health_are_told) {
     EXPECT(status_of(&t) == 200 && strstr(t.data, "Content-Type: text/html") && strstr(t.data, "<!DOCTYPE html>"));
     EXPECT(strstr(t.data, "Content-Security-Policy: default-src 'none'") && strstr(t.data, "</html>"));
     EXPECT(!strstr(t.data, "http:") && !strstr(t.data, "https:") &&
-           !strstr(t.data, "src=")); /* nothing from elsewhere */
+           !strstr(t.data, "src=")); /* loads nothing from elsewhere */
     text_deinit(&t);
     t = raw("GET /v1/models HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
     EXPECT(status_of(&t) == 200 && strstr(t.data, "\"id\":\"tiny\""));
@@ -325,7 +326,7 @@ TEST(models_and_health_are_told) {
     tear_down();
 }
 
-/* Bytes of a model that knows nothing: whatever the seed and however few tokens, an object that jansson reads. */
+/* An untrained model over bytes: whatever the seed and however few tokens, it writes an object that jansson reads. */
 TEST(json_objects_are_whole) {
     set_up(100);
     for (int i = 0; i < 30; i++) {
@@ -346,7 +347,7 @@ TEST(json_objects_are_whole) {
     tear_down();
 }
 
-/* ---- what is refused -------------------------------------------------------------------------------------------------- */
+/* ---- refusals ---------------------------------------------------------------------------------------------------- */
 
 TEST(wrong_requests_are_told_what_is_wrong) {
     set_up(100);
@@ -419,7 +420,7 @@ TEST(wrong_requests_are_told_what_is_wrong) {
     text_append(&longer, "{\"stream\":true,\"prompt\":\"");
     for (int i = 0; i < 400; i++) text_append(&longer, "x");
     text_append(&longer, "\"}");
-    text t = post("/v1/completions", longer.data); /* of a stream, too, the status is right */
+    text t = post("/v1/completions", longer.data); /* the status is also right for a stream */
     EXPECT(status_of(&t) == 400 && strstr(t.data, "context_length_exceeded"));
     text_deinit(&t);
     text_deinit(&longer);
@@ -466,7 +467,7 @@ TEST(malformed_http_is_refused) {
         EXPECT_MSG(status_of(&t) == 0 || status_of(&t) >= 400, "%s -> %s", garbage[i], t.data);
         text_deinit(&t);
     }
-    /* a body that is larger than it was said to be allowed, in chunks, and a header that does not end */
+    /* a body in chunks that exceeds the limit, and a header that does not end */
     int fd = connect_to();
     static char many[70000];
     memset(many, 'a', sizeof many);
@@ -494,9 +495,10 @@ TEST(malformed_http_is_refused) {
     tear_down();
 }
 
-/* ---- many, slow and gone clients ---------------------------------------------------------------------------------------- */
+/* ---- many, slow and departed clients ----------------------------------------------------------------------------- */
 
-/* What a proxy in front might read in another way: one answer, the connection's end, and nothing of what follows. */
+/* For messages that a proxy in front might read differently, there is one answer, the connection ends, and nothing of
+ * the rest is answered. */
 TEST(lengths_that_two_readers_read_differently_are_refused) {
     static const char *const heads[] = {
         "Content-Length: 2\r\nContent-Length: 0\r\n", "Content-Length: 2\r\nContent-Length: 2\r\n",
@@ -516,7 +518,7 @@ TEST(lengths_that_two_readers_read_differently_are_refused) {
     tear_down();
 }
 
-/* By its length alone, before it costs time: a text, and a chat of more messages than the context has places. */
+/* By its length alone, before it costs time: a text, and a chat with more messages than the context has positions. */
 TEST(what_is_much_too_long_is_refused_at_once) {
     set_up(100);
     text body = {0};
@@ -539,7 +541,7 @@ TEST(what_is_much_too_long_is_refused_at_once) {
     tear_down();
 }
 
-/* It has said all that it has to say, and waits. */
+/* The client has sent everything, and waits. */
 TEST(a_client_that_closes_its_side_gets_its_answer) {
     set_up(100);
     int fd = connect_to();
@@ -556,7 +558,7 @@ TEST(two_hundred_connections_at_once) {
     set_up(1000);
     static int fds[N], idle[IDLE];
     for (int i = 0; i < IDLE; i++) {
-        idle[i] = connect_to(); /* half of a request, and then nothing */
+        idle[i] = connect_to(); /* half of a request, then nothing */
         send_all(idle[i], "POST /v1/completions HTTP/1.1\r\nContent-Le", i);
     }
     for (int i = 0; i < N; i++) fds[i] = connect_to();
@@ -589,7 +591,7 @@ TEST(two_hundred_connections_at_once) {
 
 static const char endless[] = "{\"prompt\":\"ab\",\"max_tokens\":290,\"n\":128,\"stream\":true,\"logprobs\":5}";
 
-/* More requests than sequences: each gets what it gets alone, whoever else is answered at the time. */
+/* More requests than sequences: each gets the same answer as by itself, whatever else is answered at the time. */
 TEST(requests_that_come_together_are_answered_as_alone) {
     enum { CLIENTS = 20 };
     static char bodies[CLIENTS][300];
@@ -622,9 +624,9 @@ TEST(requests_that_come_together_are_answered_as_alone) {
     tear_down();
 }
 
-/* What an outlet got, as a count of what both got before. */
+/* What an outlet received, in units of a common count. */
 typedef struct told {
-    int *clock, writes, first, last; /* moments of the first and last write */
+    int *clock, writes, first, last; /* times of the first and last write */
     bool gone;
 } told;
 
@@ -653,8 +655,8 @@ static serve_answer *begin_told(serve_request *request, const char *body, told *
     return a;
 }
 
-/* A long prompt is read in parts: an answer that is being written goes on by a token with each of them, a short prompt that
- * comes later waits for one part of it, and what nobody wants any more ends at once. */
+/* A long prompt is read in parts. An answer in progress advances by one token with each of them, a short prompt that
+ * arrives later waits for one part, and an answer that is no longer wanted ends at once. */
 TEST(a_long_prompt_delays_others_by_one_part) {
     set_up_chunk(10, 4, 32);
     char body[4000];
@@ -669,7 +671,7 @@ TEST(a_long_prompt_delays_others_by_one_part) {
     serve_request requests[4];
     serve_answer *a[4] = {begin_told(&requests[WRITING], brief, &t[WRITING])};
     for (; clock < 4; clock++) serve_advance(&b.engine, a, count);
-    EXPECT(t[WRITING].writes == 3); /* its own prompt, then a token with each */
+    EXPECT(t[WRITING].writes == 3); /* its own prompt, then one token with each part */
     for (; count < 3; count++) a[count] = begin_told(&requests[count], body, &t[count]);
     for (; !serve_is_done(a[LONG]); clock++) {
         int before = t[WRITING].writes;
@@ -696,24 +698,25 @@ TEST(slow_and_aborted_clients_hold_up_nobody) {
     char byte;
     int gone = connect_to();
     send_post(gone, "/v1/completions", endless);
-    EXPECT(recv(gone, &byte, 1, 0) == 1); /* it has begun */
+    EXPECT(recv(gone, &byte, 1, 0) == 1); /* the answer has begun */
     int waiting = connect_to();
-    send_post(waiting, "/v1/completions", endless); /* goes before it is its turn */
+    send_post(waiting, "/v1/completions", endless); /* leaves before its turn */
     close(waiting);
     int64_t start = clock_ns();
     close(gone);
     text t = post("/v1/completions", "{\"prompt\":\"ab\",\"max_tokens\":2}");
     EXPECT(status_of(&t) == 200);
-    EXPECT_MSG(clock_ns() - start < 1000000000, "it took %.3f s", (double)(clock_ns() - start) / 1e9); /* seen: 2 ms */
+    /* observed: 2 ms */
+    EXPECT_MSG(clock_ns() - start < 1000000000, "it took %.3f s", (double)(clock_ns() - start) / 1e9);
     text_deinit(&t);
-    /* one that takes nothing: its megabytes wait while others are answered */
+    /* a client that reads nothing: its megabytes wait while others are answered */
     int slow = connect_to(), small = 32768;
     setsockopt(slow, SOL_SOCKET, SO_RCVBUF, &small, sizeof small);
     send_post(slow, "/v1/completions", "{\"prompt\":\"ab\",\"max_tokens\":290,\"n\":5,\"stream\":true,\"logprobs\":5}");
     t = post("/v1/completions", "{\"prompt\":\"ab\",\"max_tokens\":2}");
     EXPECT(status_of(&t) == 200);
     text_deinit(&t);
-    t = receive(slow); /* and all of it is there when it wants it */
+    t = receive(slow); /* and all of it is available when it is read */
     EXPECT(status_of(&t) == 200 && strstr(t.data, "[DONE]") && t.length > 500000);
     text_deinit(&t);
     tear_down();
@@ -752,7 +755,7 @@ static void restart_with(const serve_options *o) {
     b.port = serve_port(b.server);
 }
 
-static int answered(void) { /* the status of a small request, made now */
+static int answered(void) { /* Returns the status of a small request, sent now. */
     int fd = connect_to();
     send_post(fd, "/v1/completions", "{\"prompt\":\"ab\",\"max_tokens\":2}");
     text t = receive(fd);
@@ -761,7 +764,7 @@ static int answered(void) { /* the status of a small request, made now */
     return status;
 }
 
-/* Held connections give way: those that asked for nothing, and requests that do not arrive. */
+/* Held connections give way: those without a request, and those whose request does not arrive. */
 TEST(held_connections_do_not_stop_the_server) {
     enum { PLACES = 40 };
     set_up(100);
@@ -775,7 +778,7 @@ TEST(held_connections_do_not_stop_the_server) {
         send_all(held[i], begun, strlen(begun));
     }
     EXPECT(answered() == 200);
-    usleep(4500000); /* one byte now and then does not help a request that takes too long */
+    usleep(4500000); /* an occasional byte does not save a request that takes too long */
     char byte;
     int cut = 0;
     for (int i = 0; i < 2 * PLACES; i++) {
@@ -787,7 +790,7 @@ TEST(held_connections_do_not_stop_the_server) {
     tear_down();
 }
 
-/* Bodies count while they arrive, requests while they wait; what has gone is free again. */
+/* Bodies count while they arrive, requests while they wait; afterwards the memory is free again. */
 TEST(requests_have_so_much_memory_and_no_more) {
     set_up(100);
     const serve_options o = {
@@ -796,7 +799,7 @@ TEST(requests_have_so_much_memory_and_no_more) {
     static char body[30000];
     memset(body, ' ', sizeof body - 1);
     int held[6];
-    for (int i = 0; i < 6; i++) { /* 60,000 bytes each are counted: three fit */
+    for (int i = 0; i < 6; i++) { /* 60,000 bytes are counted each: three fit */
         held[i] = connect_to();
         const char head[] =
             "POST /v1/completions HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 30000\r\n\r\n";
@@ -817,7 +820,7 @@ TEST(requests_have_so_much_memory_and_no_more) {
     tear_down();
 }
 
-/* More ids than the context has room for are refused before they wait, and far more before they are read. */
+/* More ids than the context has room for are refused before they wait, and far more even before they are parsed. */
 TEST(requests_are_measured_before_they_wait) {
     set_up(100);
     const serve_options o = {.host = "127.0.0.1", .body_limit = 1 << 20, .queue_limit = 1, .connection_limit = 100};
@@ -856,7 +859,7 @@ TEST(the_end_is_clean) {
     EXPECT(!strstr(t.data, "[DONE]"));
     text_deinit(&t);
     tear_down();
-    /* where there is time, the present request is finished */
+    /* if there is time, the current request is finished */
     set_up(100);
     int fd = connect_to();
     send_post(fd, "/v1/completions", "{\"prompt\":\"ab\",\"max_tokens\":200,\"stream\":true}");
@@ -869,7 +872,7 @@ TEST(the_end_is_clean) {
     tear_down();
 }
 
-/* What lm-evaluation-harness sends. The loss of the prompt by these logprobs is infer_score's. */
+/* The request that lm-evaluation-harness sends. The prompt's loss from these logprobs equals that of infer_score. */
 TEST(an_echoed_prompt_has_logprobs) {
     double nll[3], sum = 0;
     static const int32_t ids[] = {97, 98, 99, 98};
@@ -889,7 +892,8 @@ TEST(an_echoed_prompt_has_logprobs) {
         for (int i = 1; i < 4; i++) {
             const double value = json_real_value(json_array_get(all, (size_t)i));
             EXPECT_MSG(fabs(value + nll[i - 1]) < 1e-5, "%g, not %g", value, -nll[i - 1]);
-            EXPECT(json_object_size(json_array_get(top, (size_t)i)) >= 1); /* bytes that are no text have one name */
+            /* all bytes that are not text have the same name */
+            EXPECT(json_object_size(json_array_get(top, (size_t)i)) >= 1);
             EXPECT(json_integer_value(json_array_get(json_object_get(p, "text_offset"), (size_t)i)) == i);
             sum += value;
         }
@@ -904,7 +908,7 @@ TEST(an_echoed_prompt_has_logprobs) {
 TEST(pages_and_keys_are_let_in) {
     static const char *const origins[] = {"https://app.example.org"}, *const keys[] = {"first", "second"};
     static const struct {
-        const char *head; /* behind the request's first line */
+        const char *head; /* after the request's first line */
         const char *line;
         int status;
         const char *part;

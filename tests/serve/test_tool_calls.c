@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Calls of tools: cut out of an answer, and left in it where they are none.
+ * Tool calls: cut out of an answer, and left in it if they are not valid calls.
  */
 #include "apps/serve/tool_calls.h"
 
