@@ -6,7 +6,7 @@
 
 static propane_error err;
 
-/* Of the sequence `row`, read `step` ids at a time; only the last logits of each step are seen. */
+/* Compares the logits of sequence `row`, read `step` ids at a time; only the last logits of each step are available. */
 static double logits_off(const arch_data *d, infer *m, int row, int step) {
     float got[ARCH_VOCABULARY];
     double worst = 0, largest = 0;

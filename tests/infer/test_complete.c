@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Certain text out of drawn ids: stop strings across ids, characters of several bytes, logprobs, why it ended. A model of
- * random weights over bytes writes what it likes; what it writes is compared with its own ids.
+ * Final text from drawn ids: stop strings across ids, characters of several bytes, logprobs, the reason for the end. A
+ * model with random weights over bytes writes arbitrary text, which is compared with its own ids.
  */
 #include "lm/infer/complete.h"
 
@@ -25,7 +25,7 @@ typedef struct record {
     bool top_is_sorted, chosen_is_in_top;
 } record;
 
-/* Whether the text is made of whole characters. */
+/* Returns whether the text consists of complete characters. */
 static bool is_utf8(const char *s, size_t n) {
     for (size_t i = 0; i < n;) {
         unsigned char c = (unsigned char)s[i];
@@ -108,7 +108,7 @@ TEST(text_is_whole_characters_and_all_of_it) {
     tear_down(&b);
 }
 
-/* Takes stretches of what comes without stop strings as stop strings. */
+/* Uses parts of the text without stop strings as stop strings. */
 TEST(stop_strings_end_the_text_in_front_of_them) {
     bench b = set_up();
     static record free_run, r;
@@ -187,7 +187,7 @@ TEST(logprobs_are_the_models) {
     double nll[30];
     memcpy(ids + 2, r.ids, 20 * sizeof *ids);
     EXPECT_OK(infer_score(b.m, ids, 22, nll, &err));
-    for (int i = 0; i < 20; i++) /* seen: 1e-6 */
+    for (int i = 0; i < 20; i++) /* observed: 1e-6 */
         EXPECT_MSG(fabs(nll[i + 1] + r.logprob[i]) < 1e-4, "id %d: %g, read again %g", i, r.logprob[i], -nll[i + 1]);
     text_deinit(&r.text);
     infer_task wrong = {.prompt = prompt, .prompt_count = 2, .tokenizer = b.t, .count = 1, .logprobs = 21};

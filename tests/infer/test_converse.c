@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Conversations as prompts: what ends an answer, and which turns go when there is no room.
+ * Conversations as prompts: what ends an answer, and which turns are dropped if there is no room.
  */
 #include "lm/infer/converse.h"
 
@@ -20,7 +20,7 @@ TEST(the_oldest_turns_go_first) {
     infer_chat c;
     EXPECT_OK(tokenizer_create_bytes(&t, &err));
     EXPECT_OK(infer_chat_open("nowhere", t, "chatml", &c, &err));
-    EXPECT(c.stop_count == 1 && c.end_count == 0); /* bytes have no special tokens: the end is text */
+    EXPECT(c.stop_count == 1 && c.end_count == 0); /* bytes have no special tokens, so the end is text */
     EXPECT_TEXT(c.stops[0], "<|im_end|>");
     chat_message m[] = {{"system", "S"},    {"user", "one"},     {"assistant", "1"}, {"user", "two"},
                         {"assistant", "2"}, {"assistant", "2b"}, {"user", "three"}};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Language models as packages: written, read again and called token by token or in pieces, they give the logits of
+ * Language models as packages. Written, read again and called token by token or in pieces, they give the logits of
  * transformers and the ids of Propane's own generation.
  */
 #include "core/mil/coreml/package.h"
@@ -12,7 +12,7 @@
 
 static propane_error err;
 
-/* A package as an app has it: one shape, buffers for everything, states that are carried on. */
+/* A package as an app uses it: one shape, buffers for everything, states that are carried over. */
 typedef struct caller {
     mil_module *module;
     propane_program *program;
@@ -66,7 +66,8 @@ static void copy_buffer(propane_buffer *from, propane_buffer *to) {
     propane_buffer_unlock(to);
 }
 
-/* The tokens at `position`; their logits [tokens, V]. `states`: who holds the caches, which another caller may go on with. */
+/* Runs the tokens at `position` and returns their logits [tokens, V]. `states` holds the caches, with which another
+ * caller may continue. */
 static void call_package(caller *k, caller *states, const int32_t *ids, int32_t position, float *logits,
                          int64_t vocabulary) {
     float *mask = mem_array((size_t)(k->tokens * k->context), sizeof *mask);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Generation and losses on the cpu device, against llama2.c's run.c (stories260K.ref.txt) and, for a random model, against
- * reading the same ids in other chunks. Sampling against the probabilities it should have.
+ * Generation and losses on the cpu device, against llama2.c's run.c (stories260K.ref.txt) and, for a random model,
+ * against reading the same ids in different chunks. Sampling is tested against the expected probabilities.
  */
 #include "lm/infer/generate.h"
 
@@ -25,7 +25,7 @@ typedef struct ref {
     double greedy_nll, lcg_nll;
 } ref;
 
-/* False: the files are not here. */
+/* Returns false if the files are missing. */
 static bool read_ref(ref *r, model_weights **w) {
     const char *path = test_data("stories260K.ref.txt");
     if (!path) return false;
@@ -79,7 +79,8 @@ static bool collect(void *context, int32_t id, const float *logits) {
 
 static const infer_sampling greedy_sampling = {0};
 
-/* Up to `count` ids after the prompt; *made (may be NULL): how many came. `eos` (>= 0) ends it, and so does the callback. */
+/* Draws up to `count` ids after the prompt; *made (may be NULL) is how many. `eos` (>= 0) ends it, and so does the
+ * callback. */
 static propane_status generate(infer *m, const int32_t *prompt, int64_t prompt_count, int64_t count, int32_t eos,
                                const infer_sampling *sampling, collected *c, int64_t *made) {
     int64_t done = 0;
@@ -112,7 +113,7 @@ TEST(stories260k_writes_what_run_c_writes) {
     EXPECT(c.count == REF_IDS - 1);
     int same = 0;
     while (same < REF_IDS - 1 && c.ids[same] == r.greedy[same + 1]) same++;
-    EXPECT_MSG(same >= 200, "the first %d ids are the same", same); /* seen: all 256 */
+    EXPECT_MSG(same >= 200, "the first %d ids are the same", same); /* observed: all 256 */
     EXPECT_MSG(fabs(c.nll / c.count - r.greedy_nll) < 1e-4, "%.7f, run.c has %.7f", c.nll / c.count, r.greedy_nll);
     infer_free(m);
     propane_device_close(d);
@@ -125,7 +126,7 @@ TEST(stories260k_losses_equal_run_c) {
     if (!read_ref(&r, &w)) SKIP("stories260K is not here");
     propane_device *d = device_of();
     for (int half = 0; half < 2; half++) {
-        double tolerance = half ? 1e-2 : 1e-4, mean; /* seen: fp32 7e-8 and 4e-7, fp16 6e-4 and 3e-3 */
+        double tolerance = half ? 1e-2 : 1e-4, mean; /* observed: fp32 7e-8 and 4e-7, fp16 6e-4 and 3e-3 */
         int64_t predictions;
         infer *m = model_of(d, w, half ? MIL_fp16 : MIL_fp32, 0, 0);
         EXPECT_OK(infer_loss(m, r.greedy, REF_IDS, NULL, NULL, &mean, &predictions, &err));
@@ -335,7 +336,7 @@ TEST(draws_have_the_right_probabilities) {
     EXPECT(fabs(infer_nll(logits, 6, 1, 3) + log(0.4)) < 1e-6);
 }
 
-/* Cuts over a large vocabulary give what sorting all of it gives. */
+/* Cuts over a large vocabulary keep the same ids as a full sort. */
 TEST(cuts_keep_what_a_full_sort_keeps) {
     enum { V = 3000, DRAWS = 300 };
     static float logits[V];
@@ -411,8 +412,8 @@ TEST(what_was_read_is_not_read_again) {
     model_weights_free(w);
 }
 
-/* What a position costs does not change what comes out: over the lengths that caches are compiled for, prompts of all
- * lengths and rows of every form. */
+/* The way in which a position is computed does not change the result: over the lengths for which caches are compiled,
+ * prompts of all lengths, and rows in every form. */
 TEST(reaches_and_forms_do_not_change_the_logits) {
     static const small_model sizes = {64, 96, 2, 4, 2, 16, .vocabulary = 50, .positions = 300};
     model_weights *w = small_model_make(&sizes, 7, 0.15);
@@ -426,7 +427,7 @@ TEST(reaches_and_forms_do_not_change_the_logits) {
     EXPECT_OK(infer_score(one, ids, 300, want, &err));
     static const struct {
         model_packing form;
-        double tolerance; /* of the mean loss, about 4; seen: 1e-7, 2e-5, 2e-4, 2e-4, 4e-3 */
+        double tolerance; /* of the mean loss, about 4; observed: 1e-7, 2e-5, 2e-4, 2e-4, 4e-3 */
     } forms[] = {
         {MODEL_UNPACKED, 1e-5}, {MODEL_FP16, 1e-3}, {MODEL_BF16, 5e-3}, {MODEL_INT8, 5e-3}, {MODEL_INT4, 5e-2}};
     int64_t bytes = 1 << 30;
@@ -445,7 +446,8 @@ TEST(reaches_and_forms_do_not_change_the_logits) {
         }
         EXPECT_MSG(fabs(mean[0]) < forms[k].tolerance, "form %d: the mean loss differs by %g", k, mean[0]);
         EXPECT(fabs(mean[0] - mean[1]) < 1e-12);
-        /* one by one it is the same as in chunks, but for the rounding of sums: quantised rows are read in two ways */
+        /* reading one by one equals reading in chunks, except for the rounding of sums: quantised rows are read in two
+         * ways */
         float chunked[50], single[50];
         infer_reset(m);
         EXPECT_OK(infer_read(m, ids, 70, chunked, &err));
@@ -461,7 +463,7 @@ TEST(reaches_and_forms_do_not_change_the_logits) {
     model_weights_free(w);
 }
 
-/* bf16 where all matrices are, else fp16 where all fit into that, else neither; and then nothing changes. */
+/* bf16 if all matrices fit, else fp16 if all fit, else neither; and the result does not change. */
 TEST(models_that_fit_into_fewer_bits_are_found) {
     static const small_model sizes = {64, 96, 2, 4, 4, 16, .vocabulary = 50, .positions = 64};
     propane_device *d = device_of();
@@ -481,11 +483,11 @@ TEST(models_that_fit_into_fewer_bits_are_found) {
             infer *m;
             const infer_options o = {.dtype = MIL_fp32, .exact = k == 1};
             EXPECT_OK(infer_create(d, w, &o, &m, &err));
-            EXPECT_OK(infer_read(m, ids, 39, logits[k], &err)); /* a chunk, then a token */
+            EXPECT_OK(infer_read(m, ids, 39, logits[k], &err)); /* a chunk, then one token */
             EXPECT_OK(infer_read(m, ids + 39, 1, logits[k], &err));
             infer_free(m);
         }
-        for (int i = 0; i < 50; i++) /* seen: equal to the bit */
+        for (int i = 0; i < 50; i++) /* observed: equal to the bit */
             EXPECT_MSG(fabsf(logits[0][i] - logits[1][i]) < 1e-5f, "%g, want %g", (double)logits[1][i],
                        (double)logits[0][i]);
         float *last = model_weights_data(w, model_weights_param(w, MODEL_FFN, 1, "down_proj"));
@@ -497,7 +499,7 @@ TEST(models_that_fit_into_fewer_bits_are_found) {
     propane_device_close(d);
 }
 
-/* The next id after each of `count` sequences that were read, drawn greedily, `rounds` times; as they would come alone. */
+/* Compares the next id after each of `count` sequences, drawn greedily `rounds` times, with those of separate runs. */
 static void check_together(infer *m, infer *alone, const int *which, int count, int32_t (*texts)[200], int64_t *lengths,
                            int rounds, bool half) {
     int vocab = infer_vocab(m);
@@ -512,7 +514,7 @@ static void check_together(infer *m, infer *alone, const int *which, int count, 
             int64_t length = lengths[which[i]]++;
             infer_reset(alone);
             EXPECT_OK(infer_read(alone, words, length, want, &err));
-            for (int v = 0; v < vocab; v++) /* seen: below 2e-5, which is the bound; the engine's numbers: 7e-4 */
+            for (int v = 0; v < vocab; v++) /* observed: below 2e-5, which is the bound; on the engine: 7e-4 */
                 EXPECT_MSG(fabsf(logits[i * vocab + v] - want[v]) < (half ? 1e-2f : 2e-5f),
                            "sequence %d of %d, id %d: %g, want %g", which[i], count, v, (double)logits[i * vocab + v],
                            (double)want[v]);
@@ -526,8 +528,8 @@ static void check_together(infer *m, infer *alone, const int *which, int count, 
     mem_free(want);
 }
 
-/* Sequences that are read together do not see each other, on a device that writes into the cache and on one for which the
- * host copies; also where one ends, another takes over its rows, and a third goes back. */
+/* Sequences that are read together do not see each other, on a device that writes into the cache and on one for which
+ * the host copies. This also holds when one ends, another takes over its rows, and a third is truncated. */
 TEST(sequences_read_together_give_what_each_gives_alone) {
     static const char *const devices[] = {"cpu", "sim:m4"};
     for (int k = 0; k < 2; k++) {
@@ -551,7 +553,7 @@ TEST(sequences_read_together_give_what_each_gives_alone) {
         }
         check_together(m, alone, (int[]){0, 1, 2, 3, 4}, 5, texts, lengths, 3, k == 1);
         check_together(m, alone, (int[]){3, 1}, 2, texts, lengths, 3, k == 1);
-        infer_select(m, 2); /* ends; its rows are the next one's */
+        infer_select(m, 2); /* it ends, and the next one takes over its rows */
         infer_reset(m);
         infer_select(m, 1);
         EXPECT(infer_reuse(m, texts[1], 4) == 4);
@@ -580,8 +582,9 @@ TEST(sequences_read_together_give_what_each_gives_alone) {
     }
 }
 
-/* The head is a product with the embedding table, so the logits of all positions together are its product with the embedding, but
- * for a factor; in chunks and at once, on devices that keep the stream and on others. Seen: 4e-7 (sim:m4: 2e-3). */
+/* The head is a matrix product with the embedding table. So the sum of the logits of all positions is the table's
+ * product with the embedding, up to a factor; in chunks and at once, on devices that hold the stream and on others.
+ * Observed: 4e-7 (sim:m4: 2e-3). */
 TEST(embeddings_are_what_the_head_reads) {
     static const char *const devices[] = {"cpu", "cpu", "sim:m4"};
     static const int64_t chunks[] = {1, 5, 0};

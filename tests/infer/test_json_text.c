@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * JSON byte by byte: jansson agrees on what is whole, each beginning tells the bytes that it needs, and text that is drawn at random
- * from what is allowed, within a number of bytes, is an object that jansson reads.
+ * JSON byte by byte: jansson agrees on complete texts, each prefix knows how many bytes it needs, and text drawn at
+ * random from the allowed bytes, within a limit, is an object that jansson reads.
  */
 #include "lm/infer/json_text.h"
 
@@ -23,7 +23,7 @@ static bool parses(const char *bytes, size_t length) {
     return object;
 }
 
-/* Objects that are taken, and the same with each byte left out, doubled or changed: what is taken, jansson reads. */
+/* Valid objects, and the same with each byte left out, doubled or changed: whatever is accepted, jansson reads. */
 TEST(what_is_taken_is_json) {
     static const char *const good[] = {
         "{}",
@@ -81,7 +81,7 @@ TEST(what_is_no_json_is_refused) {
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) EXPECT(!whole(bad[i], strlen(bad[i])));
 }
 
-/* As a model with single bytes that likes everything equally: each text is whole within its bytes. */
+/* Like a model over single bytes that prefers nothing: each text is complete within its limit. */
 TEST(drawn_text_ends_in_time) {
     propane_error err = {0};
     tokenizer *t;
@@ -117,7 +117,7 @@ TEST(drawn_text_ends_in_time) {
     tokenizer_free(t);
 }
 
-/* Too few bytes for any object, and a vocabulary that has no brace. */
+/* Too few bytes for any object, and a vocabulary without a brace. */
 TEST(nothing_may_come) {
     propane_error err = {0};
     tokenizer *t;

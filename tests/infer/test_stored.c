@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Weights in the form of their file: the same numbers as the fp32 reading of the same file, to the bit, in every form, order of rows
- * and kind of file; text from them; fp32 masters made while a generator holds them, and after.
+ * Weights in the form of their file: the same numbers as the fp32 reading of the same file, to the bit, for every form,
+ * order of rows and kind of file; text from them; fp32 masters made while a generator holds them, and afterwards.
  */
 #include "lm/arch/stored_weights.h"
 
@@ -125,7 +125,7 @@ static void read_all(model_weights *w, const infer_options *o, int32_t *ids, flo
     infer *m;
     EXPECT_OK(propane_device_open("cpu", &d, &err));
     EXPECT_OK(infer_create(d, w, o, &m, &err));
-    EXPECT_OK(infer_read(m, ids, 39, logits, &err)); /* a chunk, then a token */
+    EXPECT_OK(infer_read(m, ids, 39, logits, &err)); /* a chunk, then one token */
     EXPECT_OK(infer_read(m, ids + 39, 1, logits, &err));
     infer_free(m);
     propane_device_close(d);
@@ -166,7 +166,7 @@ enum { TYPES = sizeof types / sizeof types[0] };
 
 TEST(a_gguf_file_s_numbers_and_text) {
     for (int i = 0; i < TYPES; i++) {
-        pair p = pair_of_gguf("llama", types[i].type); /* whose rows of q and k are in pairs there */
+        pair p = pair_of_gguf("llama", types[i].type); /* in whose files rows of q and k are in pairs */
         expect_same_numbers(&p, types[i].form);
         expect_one_form(&p, types[i].form);
         expect_same_text(&p, types[i].tolerance);
